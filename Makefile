@@ -1,0 +1,53 @@
+# What CI runs is `make check`; the README's test command is a part of it.
+
+GO ?= go
+# Packages without the slow, whole-process tests of the examples and benchmarks.
+PACKAGES = ./...
+FUZZ_TIME ?= 30s
+
+.PHONY: check build test race lint format vet staticcheck workflowcheck imports replay fuzz bench
+
+check: lint race
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -tags disable_grpc_modules -o stint .
+
+test:
+	$(GO) test ./...
+
+# The race detector needs cgo; -short leaves the runs of a million items to `make test`.
+race:
+	CGO_ENABLED=1 $(GO) test -race -short $(PACKAGES)
+
+lint: format vet staticcheck workflowcheck imports
+
+format:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
+
+vet:
+	$(GO) vet ./...
+	GOOS=darwin $(GO) vet ./job ./timers ./internal/... ./activities ./workflows ./worker
+
+staticcheck:
+	$(GO) tool staticcheck ./...
+
+# Finds what is not deterministic in workflow code.
+workflowcheck:
+	$(GO) tool workflowcheck -test=false -config .workflowcheck.yml ./workflows/...
+
+# Imports point one way: see .depguard.yml.
+imports:
+	$(GO) tool depguard ./...
+
+# Histories of earlier versions must replay with today's workflows.
+replay:
+	$(GO) test -run Replay ./workflows
+
+fuzz:
+	$(GO) test -run XXX -fuzz 'FuzzCut$$' -fuzztime $(FUZZ_TIME) ./internal/records
+	$(GO) test -run XXX -fuzz 'FuzzCutCSV$$' -fuzztime $(FUZZ_TIME) ./internal/records
+	$(GO) test -run XXX -fuzz 'FuzzValid$$' -fuzztime $(FUZZ_TIME) ./internal/records
+
+bench:
+	$(GO) run ./bench

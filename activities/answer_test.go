@@ -1,0 +1,142 @@
+package activities
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAnswer_Outcomes(t *testing.T) {
+	t.Parallel()
+	var a Answer
+	for range 3 { // buffers are used again
+		a.reset()
+		a.Line([]byte("one"))
+		a.Line(nil)
+		require.NoError(t, a.Encode(map[string]any{"html": "<&>", "n": 1.5}))
+		a.Drop()
+		a.Fail(&Fault{Kind: job.KindError}, 2)
+		require.NoError(t, a.Encode(nil))
+		require.Equal(t, 6, a.Len())
+		require.Equal(t, "one\n\n{\"html\":\"<&>\",\"n\":1.5}\nnull\n", string(a.buf), "null is a result like any other (B8)")
+		require.Equal(t, 2, a.special)
+		require.True(t, outcomes(&a)[3].drop)
+		require.EqualValues(t, 2, outcomes(&a)[4].tries)
+	}
+}
+
+// outcomes are the outcomes item by item.
+func outcomes(a *Answer) []outcome {
+	var all []outcome
+	a.each(func(o outcome) { all = append(all, o) })
+	return all
+}
+
+func TestAnswer_EncodeFails(t *testing.T) {
+	t.Parallel()
+	var a Answer
+	a.Line([]byte("before"))
+	require.ErrorContains(t, a.Encode(make(chan int)), "encoding the result")
+	require.ErrorContains(t, a.Encode([]any{"begun", make(chan int)}), "encoding the result")
+	require.NoError(t, a.Encode("after"))
+	require.Equal(t, 2, a.Len())
+	require.Equal(t, "before\n\"after\"\n", string(a.buf))
+}
+
+func TestAnswer_Lines(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, text string
+		want       []string
+	}{
+		{"none", "", nil},
+		{"one", "a\n", []string{"a\n"}},
+		{"without an end", "a\nb", []string{"a\n", "b\n"}},
+		{"empty ones", "\n\n", []string{"\n", "\n"}},
+		{"carriage returns stay", "a\r\nb\r\n", []string{"a\r\n", "b\r\n"}},
+		{"many", strings.Repeat("line\n", 100_000), slices.Repeat([]string{"line\n"}, 100_000)},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var a Answer
+			a.Line([]byte("before"))
+			read := func() Unaccepted {
+				lines, err := a.ReadLines(iotest.HalfReader(strings.NewReader(test.text)), 1<<20)
+				require.NoError(t, err)
+				require.Equal(t, 1, a.Len(), "what has been read is no outcome yet")
+				return lines
+			}
+			for _, wrong := range []int{len(test.want) - 1, len(test.want) + 1} {
+				before := a.mark()
+				var fault *Fault
+				require.ErrorAs(t, a.Accept(read(), wrong), &fault)
+				require.Equal(t, job.KindLength, fault.Kind)
+				require.Equal(t, 1, a.Len(), "nothing is added")
+				a.undo(before)
+			}
+			require.NoError(t, a.Accept(read(), len(test.want)))
+			a.Drop()
+			var got []string
+			for _, o := range outcomes(&a)[1:] {
+				if !o.drop {
+					got = append(got, string(a.buf[o.start:o.end]))
+				}
+			}
+			require.Equal(t, test.want, got)
+			require.Equal(t, len(test.want)+2, a.Len())
+		})
+	}
+}
+
+// No answer can exhaust a worker's memory.
+func TestAnswer_TooManyBytes(t *testing.T) {
+	t.Parallel()
+	var a Answer
+	_, err := a.ReadLines(strings.NewReader(strings.Repeat("x", 1<<20)), 1<<20)
+	require.NoError(t, err)
+	a.reset()
+	_, err = a.ReadLines(endless{}, 1<<20)
+	var fault *Fault
+	require.ErrorAs(t, err, &fault)
+	require.Equal(t, job.KindLength, fault.Kind)
+	require.Less(t, cap(a.buf), 8<<20)
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestAnswer_ReadFails(t *testing.T) {
+	t.Parallel()
+	var a Answer
+	_, err := a.ReadLines(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("ab"))), 1<<20)
+	require.ErrorContains(t, err, "reading the answer")
+	_, err = a.ReadLines(iotest.ErrReader(os.ErrDeadlineExceeded), 1<<20)
+	require.NoError(t, err, "whoever holds the other end open after the process has ended is not waited for")
+}
+
+func TestAnswer_Undo(t *testing.T) {
+	t.Parallel()
+	var a Answer
+	a.Line([]byte("kept"))
+	a.Drop()
+	before := a.mark()
+	a.Line([]byte("given up"))
+	a.Drop()
+	a.Fail(&Fault{}, 1)
+	lines, err := a.ReadLines(strings.NewReader("a\nb\n"), 100)
+	require.NoError(t, err)
+	require.NoError(t, a.Accept(lines, 2))
+	require.Equal(t, 7, a.Len())
+	a.undo(before)
+	require.Equal(t, 2, a.Len())
+	require.Equal(t, 1, a.special)
+	require.Equal(t, "kept\n", string(a.buf))
+	require.Len(t, outcomes(&a), 2)
+}

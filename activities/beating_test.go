@@ -1,0 +1,59 @@
+package activities
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Activities that wait for an input or a disk heartbeat meanwhile.
+func TestBeating(t *testing.T) {
+	t.Parallel()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	var beats atomic.Int64
+	enough := make(chan struct{})
+	env.SetOnActivityHeartbeatListener(func(*activity.Info, converter.EncodedValues) {
+		if beats.Add(1) == 3 {
+			close(enough)
+		}
+	})
+	waits := func(ctx context.Context) error {
+		defer beating(ctx)()
+		<-enough
+		return nil
+	}
+	env.RegisterActivityWithOptions(waits, activity.RegisterOptions{Name: "Waits"})
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+			StartToCloseTimeout: time.Minute, HeartbeatTimeout: 200 * time.Millisecond,
+			RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+		}), "Waits").Get(ctx, nil)
+	})
+	require.NoError(t, env.GetWorkflowError())
+}
+
+// Outside of an activity, and in one without a heartbeat timeout, there is nothing to do.
+func TestBeating_NotAsked(t *testing.T) {
+	t.Parallel()
+	beating(t.Context())()
+	env := activityEnv(t)
+	quiet := func(ctx context.Context) error {
+		beating(ctx)()
+		return nil
+	}
+	env.RegisterActivity(quiet)
+	_, err := env.ExecuteActivity(quiet)
+	require.NoError(t, err)
+}

@@ -1,0 +1,465 @@
+package activities
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// done runs a job up to its Finish: every seventh item fails, every eleventh has no result.
+func (f *fixture) done(runs int) (heads []string, want, wantErrors string) {
+	f.t.Helper()
+	f.spec.BatchItems = 8
+	results := ""
+	f.serve(&fake{each: func(c *Call, item Item) {
+		switch {
+		case item.Ordinal%7 == 3:
+			c.Answer.Fail(&Fault{Kind: job.KindError, Err: job.Error{Type: "T", Message: fmt.Sprint("item ", item.Ordinal)}}, 1)
+		case item.Ordinal%11 == 5:
+			c.Answer.Drop()
+		default:
+			c.Answer.Line(item.Data)
+		}
+	}}, Options{})
+	for run := 1; ; run++ {
+		f.newRun(fmt.Sprintf("run-%d", run))
+		batches := f.plan(heads...)
+		if run < runs {
+			kept := batches[:0]
+			for i, b := range batches {
+				if i%3 == run%3 {
+					kept = append(kept, b)
+				}
+			}
+			batches = kept
+		}
+		if len(batches) > 0 {
+			heads = []string{f.commit(heads, f.processAll(batches)...)}
+		}
+		if run >= runs {
+			break
+		}
+	}
+	for i, line := range strings.SplitAfter(f.read("in.jsonl"), "\n") {
+		switch {
+		case line == "":
+		case i%7 == 3:
+			wantErrors += fmt.Sprintf(`"message":"item %d"`, i) + "\n"
+		case i%11 != 5:
+			results += line
+		}
+	}
+	return heads, results, wantErrors
+}
+
+// requireOutput fails unless output and errors are there, whole and in order.
+func (f *fixture) requireOutput(want, wantErrors string) {
+	f.t.Helper()
+	require.Equal(f.t, want, f.read("out.jsonl"))
+	if wantErrors == "" {
+		require.NoFileExists(f.t, f.path("out.jsonl.errors.jsonl"))
+		return
+	}
+	messages := ""
+	for line := range strings.Lines(f.read("out.jsonl.errors.jsonl")) {
+		var failure job.Failure
+		require.NoError(f.t, json.Unmarshal([]byte(line), &failure))
+		messages += fmt.Sprintf(`"message":%q`, failure.Error.Message) + "\n"
+	}
+	require.Equal(f.t, wantErrors, messages)
+}
+
+func sumOf(text string) string { return formatSum(crc32.Checksum([]byte(text), castagnoli)) }
+
+func TestFinish_JoinsParts(t *testing.T) {
+	t.Parallel()
+	for _, runs := range []int{1, 3} {
+		t.Run(fmt.Sprint(runs, " runs"), func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, "in.jsonl", lines(200))
+			heads, want, wantErrors := f.done(runs)
+			result := f.finish(heads...)
+			f.requireOutput(want, wantErrors)
+			require.Equal(t, job.Output{
+				Location: f.spec.Output, Bytes: int64(len(want)), Checksum: sumOf(want), Errors: f.spec.Errors,
+			}, result.Output)
+			require.EqualValues(t, 200, result.Books.Items)
+			require.EqualValues(t, strings.Count(wantErrors, "\n"), result.Books.Failed)
+			require.Equal(t, result.Books.Items, result.Books.OK+result.Books.Failed)
+			require.EqualValues(t, result.Books.OK-result.Books.Dropped, strings.Count(want, "\n"))
+
+			var published done
+			require.NoError(t, json.Unmarshal([]byte(f.read("out.jsonl.stint/"+f.ref.Run+"/DONE")), &published))
+			require.Equal(t, result, FinishResult(published), "DONE tells what has been published")
+		})
+	}
+}
+
+func TestFinish_NothingPlanned(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", "")
+	f.write("out.jsonl", "of an earlier job")
+	f.plan()
+	result := f.finish()
+	f.requireOutput("", "")
+	require.Zero(t, result.Books)
+	require.Equal(t, sumOf(""), result.Output.Checksum)
+}
+
+func TestFinish_NoErrorsNoFile(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(20))
+	f.write("out.jsonl.errors.jsonl", "of an earlier job\n")
+	head := f.commit(nil, f.processAll(f.plan())...)
+	result := f.finish(head)
+	f.requireOutput(lines(20), "")
+	require.Empty(t, result.Output.Errors)
+}
+
+func TestFinish_OnlyErrors(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(3))
+	f.serve(&fake{each: func(c *Call, item Item) {
+		c.Answer.Fail(&Fault{Kind: job.KindError, Err: job.Error{Message: fmt.Sprint("item ", item.Ordinal)}}, 1)
+	}}, Options{})
+	head := f.commit(nil, f.processAll(f.plan())...)
+	f.finish(head)
+	f.requireOutput("", "\"message\":\"item 0\"\n\"message\":\"item 1\"\n\"message\":\"item 2\"\n")
+}
+
+func TestFinish_KeepsParts(t *testing.T) {
+	t.Parallel()
+	for _, output := range []string{"out/", ""} {
+		t.Run(output, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, "in.jsonl", lines(100))
+			f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Backoff: time.Millisecond, Errors: f.path("errors.jsonl")}
+			if output == "" {
+				f.spec.Store = f.path("parts") + "/"
+			} else {
+				f.spec.Output = f.path("out") + "/"
+			}
+			heads, want, _ := f.done(2)
+			result := f.finish(heads...)
+			require.Equal(t, f.spec.Output, result.Output.Location)
+			require.EqualValues(t, len(want), result.Output.Bytes)
+			require.Equal(t, sumOf(want), result.Output.Checksum)
+
+			// The parts in the order of the list are the output.
+			joined, items, results := "", int64(0), int64(0)
+			list := f.object(partsList, int64(len(f.mustGet(partsList))))
+			for line := range strings.Lines(list) {
+				var part listedPart
+				require.NoError(t, json.Unmarshal([]byte(line), &part))
+				content := f.object(part.Part, part.Bytes)
+				require.Equal(t, sumOf(content), part.Checksum)
+				require.GreaterOrEqual(t, part.First, items)
+				items = part.First + part.Items
+				require.EqualValues(t, strings.Count(content, "\n"), part.Results)
+				results += part.Results
+				joined += content
+			}
+			require.Equal(t, want, joined)
+
+			again := f.finish(heads...)
+			require.Equal(t, result, again)
+			require.Equal(t, list, f.mustGet(partsList))
+		})
+	}
+}
+
+func (f *fixture) mustGet(key string) string {
+	f.t.Helper()
+	data, err := f.store().Get(f.t.Context(), key)
+	require.NoError(f.t, err)
+	return string(data)
+}
+
+// Parts of executions that were not accepted, and what is in the output by now, are removed;
+// manifests, source table and error parts stay for those who redrive the job.
+func TestFinish_Sweeps(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(100))
+	heads, want, wantErrors := f.done(2)
+	accepted := f.gather(heads...)
+	stray := f.processAll([]job.Batch{accepted[0].Batch, accepted[1].Batch})
+	unnamed := f.commit(heads, stray...)
+	f.write("out.jsonl.stint/other/parts/x.out", "of another run")
+
+	f.finish(heads...)
+	f.requireOutput(want, wantErrors)
+	keys := f.keys("")
+	wanted := []string{"CURRENT", "other/parts/x.out", "run-2/DONE", f.ref.Sources}
+	links, err := chain(t.Context(), f.store(), heads)
+	require.NoError(t, err)
+	for _, l := range links {
+		wanted = append(wanted, l.key)
+	}
+	for _, e := range accepted {
+		if e.ErrBytes > 0 {
+			wanted = append(wanted, errorsKey(e.run, e.Entry))
+		}
+	}
+	wanted = slices.DeleteFunc(wanted, func(key string) bool { return strings.HasPrefix(key, "run-1/") })
+	kept := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return strings.HasPrefix(key, "run-1/") })
+	require.ElementsMatch(t, wanted, kept, "of its own run")
+	require.NotContains(t, keys, unnamed)
+	for _, key := range keys {
+		require.False(t, strings.HasPrefix(key, "run-") && path.Ext(key) == ".out", "results are in the output now: %s", key)
+	}
+	// The manifests still lead to every error record.
+	for _, e := range f.gather(heads...) {
+		if e.ErrBytes > 0 {
+			f.object(errorsKey(e.run, e.Entry), e.ErrBytes)
+		}
+	}
+}
+
+// G2: an output of before is replaced in one step; whatever step of Finish fails, what is under the
+// output's name is whole, and a repetition brings the job to the same end.
+func TestFinish_RepeatableAtEveryStep(t *testing.T) {
+	t.Parallel()
+	for step := 0; ; step++ {
+		f := setup(t, "in.jsonl", lines(60))
+		f.write("out.jsonl", "of an earlier job")
+		heads, want, wantErrors := f.done(2)
+		ctx := newFuse(step)
+		result, err := f.acts.Finish(ctx, f.finishInput(heads...))
+		if !ctx.burnt() {
+			require.NoError(t, err)
+			f.requireOutput(want, wantErrors)
+			require.Greater(t, step, 20, "there were steps to fail at")
+			return
+		}
+		if err != nil {
+			if now := f.read("out.jsonl"); now != "of an earlier job" {
+				require.Equal(t, want, now, "step %d", step)
+			}
+		}
+		require.Empty(t, f.temporaries(), "step %d", step)
+		again := f.finish(heads...)
+		f.requireOutput(want, wantErrors)
+		if err == nil {
+			require.Equal(t, result, again)
+		}
+		third := f.finish(heads...)
+		require.Equal(t, again, third, "and once more")
+		f.requireOutput(want, wantErrors)
+	}
+}
+
+// temporaries lists unfinished files beside the output.
+func (f *fixture) temporaries() []string {
+	f.t.Helper()
+	found, err := filepath.Glob(f.path(".*"))
+	require.NoError(f.t, err)
+	return found
+}
+
+// A repetition that finds the output as DONE tells does not write it again.
+func TestFinish_RepeatLeavesOutputAlone(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(60))
+	heads, want, wantErrors := f.done(1)
+	first := f.finish(heads...)
+	before, err := os.Stat(f.path("out.jsonl"))
+	require.NoError(t, err)
+	require.Equal(t, first, f.finish(heads...))
+	after, err := os.Stat(f.path("out.jsonl"))
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after), "it is the same file")
+	f.requireOutput(want, wantErrors)
+}
+
+// DONE is written before the output is published: a kill between the two leaves the old output, and
+// the repetition must notice.
+func TestFinish_DoneWithoutOutput(t *testing.T) {
+	t.Parallel()
+	for name, found := range map[string]string{"none": "", "old": "of an earlier job", "longer": "x"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, "in.jsonl", lines(60))
+			heads, want, wantErrors := f.done(1)
+			saved := f.saveParts()
+			f.finish(heads...)
+			saved()
+			switch name {
+			case "none":
+				require.NoError(t, os.Remove(f.path("out.jsonl")))
+			case "longer":
+				f.write("out.jsonl", want+found)
+			default:
+				f.write("out.jsonl", found)
+			}
+			f.finish(heads...)
+			f.requireOutput(want, wantErrors)
+		})
+	}
+}
+
+// saveParts returns a function that puts the parts back that a Finish has removed.
+func (f *fixture) saveParts() (restore func()) {
+	f.t.Helper()
+	parts := map[string]string{}
+	for _, key := range f.keys("") {
+		if path.Ext(key) == ".out" {
+			parts[key] = f.mustGet(key)
+		}
+	}
+	return func() {
+		for key, content := range parts {
+			require.NoError(f.t, f.store().Put(f.t.Context(), key, []byte(content)))
+		}
+	}
+}
+
+// A Finish that was frozen while a newer run of the job took over must do no harm.
+func TestFinish_Fenced(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(60))
+	heads, _, _ := f.done(1)
+	f.write("out.jsonl", "of the newer run")
+	f.write("out.jsonl.errors.jsonl", "of the newer run, too")
+	require.NoError(t, f.store().Claim(t.Context(), currentKey, "run-9"))
+	before := f.keys("")
+	_, err := f.acts.Finish(t.Context(), f.finishInput(heads...))
+	requireType(t, err, job.ErrorFenced)
+	require.Equal(t, "of the newer run", f.read("out.jsonl"))
+	require.Equal(t, "of the newer run, too", f.read("out.jsonl.errors.jsonl"))
+	for _, key := range before {
+		require.Contains(t, f.keys(""), key, "nothing is removed")
+	}
+	require.Empty(t, f.temporaries())
+}
+
+func TestFinish_FencedKeepsParts(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(60))
+	f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out") + "/"}
+	heads, _, _ := f.done(1)
+	require.NoError(t, f.store().Claim(t.Context(), currentKey, "run-9"))
+	require.NoError(t, f.store().Put(t.Context(), partsList, []byte("of the newer run")))
+	_, err := f.acts.Finish(t.Context(), f.finishInput(heads...))
+	requireType(t, err, job.ErrorFenced)
+	require.Equal(t, "of the newer run", f.mustGet(partsList))
+}
+
+// Without failures there is no file of errors: of a newer run it must not be removed.
+func TestFinish_FencedWithoutErrors(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(5))
+	head := f.commit(nil, f.processAll(f.plan())...)
+	f.write("out.jsonl.errors.jsonl", "of the newer run")
+	require.NoError(t, f.store().Claim(t.Context(), currentKey, "run-9"))
+	_, err := f.acts.Finish(t.Context(), f.finishInput(head))
+	requireType(t, err, job.ErrorFenced)
+	require.Equal(t, "of the newer run", f.read("out.jsonl.errors.jsonl"))
+}
+
+// A part that is not what was accepted fails the job, and nothing is published.
+func TestFinish_CorruptParts(t *testing.T) {
+	t.Parallel()
+	damage := map[string]func(f *fixture, key string){
+		"changed": func(f *fixture, key string) { f.rewrite(key, func(s string) string { return "#" + s[1:] }) },
+		"shorter": func(f *fixture, key string) { f.rewrite(key, func(s string) string { return s[:len(s)-1] }) },
+		"longer":  func(f *fixture, key string) { f.rewrite(key, func(s string) string { return s + "\n" }) },
+		"empty":   func(f *fixture, key string) { f.rewrite(key, func(string) string { return "" }) },
+		"gone": func(f *fixture, key string) {
+			require.NoError(f.t, f.store().Delete(f.t.Context(), key))
+		},
+	}
+	for name, do := range damage {
+		for _, kind := range []string{"results", "errors"} {
+			for _, output := range []string{"file", "parts"} {
+				t.Run(fmt.Sprintf("%s %s of %s", kind, name, output), func(t *testing.T) {
+					t.Parallel()
+					f := setup(t, "in.jsonl", lines(60))
+					if output == "parts" {
+						f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out") + "/"}
+					}
+					heads, _, _ := f.done(1)
+					e := f.gather(heads...)[3].Entry
+					key := resultsKey(f.ref.Run, e)
+					if kind == "errors" {
+						key = errorsKey(f.ref.Run, e)
+					}
+					do(f, key)
+					_, err := f.acts.Finish(t.Context(), f.finishInput(heads...))
+					requireType(t, err, job.ErrorCorrupt)
+					require.ErrorContains(t, err, path.Base(key))
+					require.NoFileExists(t, f.path("out.jsonl"))
+					require.NoFileExists(t, f.path("out")+"/"+partsList)
+					if kind == "errors" {
+						require.NoFileExists(t, f.spec.Errors)
+					}
+				})
+			}
+		}
+	}
+}
+
+// rewrite changes an object of the store.
+func (f *fixture) rewrite(key string, change func(string) string) {
+	f.t.Helper()
+	require.NoError(f.t, f.store().Put(f.t.Context(), key, []byte(change(f.mustGet(key)))))
+}
+
+func TestFinish_BooksDoNotBalance(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(60))
+	heads, _, _ := f.done(1)
+	in := f.finishInput(heads...)
+	in.Planned++
+	_, err := f.acts.Finish(t.Context(), in)
+	requireType(t, err, job.ErrorBooks)
+	require.NoFileExists(t, f.path("out.jsonl"))
+	require.NoFileExists(t, f.path("out.jsonl.errors.jsonl"))
+}
+
+func TestFinish_OutputUnwritable(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(60))
+	heads, _, _ := f.done(1)
+	require.NoError(t, os.Mkdir(f.path("out.jsonl"), 0o777))
+	f.write("out.jsonl/file", "")
+	_, err := f.acts.Finish(t.Context(), f.finishInput(heads...))
+	requireType(t, err, job.ErrorOutput)
+	require.Empty(t, f.temporaries())
+}
+
+func TestWriteReport(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("report.json", "old")
+	want := job.Report{Job: "nightly", State: job.Completed, Totals: job.Totals{OK: 7}}
+	require.NoError(t, f.acts.WriteReport(t.Context(), ReportInput{Location: f.path("report.json"), Report: want}))
+	var got job.Report
+	require.NoError(t, json.Unmarshal([]byte(f.read("report.json")), &got))
+	require.Equal(t, want, got)
+
+	require.NoError(t, os.Mkdir(f.path("dir"), 0o777))
+	err := f.acts.WriteReport(t.Context(), ReportInput{Location: f.path("dir")})
+	requireType(t, err, job.ErrorOutput)
+	err = f.acts.WriteReport(t.Context(), ReportInput{Location: f.path("dir") + "/"})
+	requireType(t, err, job.ErrorOutput)
+}
+
+func TestStoreError(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, storeError(job.ErrorOutput, nil))
+	requireType(t, storeError(job.ErrorInput, fmt.Errorf("x: %w", fs.ErrNotExist)), job.ErrorInput)
+	passing := errors.New("connection reset")
+	require.Equal(t, passing, storeError(job.ErrorOutput, passing), "what may pass is tried again")
+}

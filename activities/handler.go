@@ -1,0 +1,148 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/timers"
+	"go.temporal.io/sdk/temporal"
+)
+
+// Form is how items reach a handler.
+type Form int
+
+const (
+	// JSONValues: each item is one JSON value; jsonl items come unchecked, so that a handler that
+	// parses them anyway does it once.
+	JSONValues Form = iota
+	// Lines: each item is a line of bytes without its end.
+	Lines
+)
+
+// CallSize bounds a call: as many items as fit both.
+type CallSize struct {
+	Items int
+	Bytes int
+}
+
+// Handler is the user's code, as Process sees it. One value serves all slots of a worker at once.
+type Handler interface {
+	Form() Form
+	CallSize() CallSize
+	// Call hands the items to the user's code and adds their outcomes to c.Answer in order. An
+	// error means that the call failed as a whole: nothing that it added counts. Only when
+	// c.Ending() is true may it add fewer outcomes than there are items.
+	Call(c *Call) error
+}
+
+// Item is one item of a call. Data is valid during the call only.
+type Item struct {
+	Ordinal int64
+	Data    []byte
+
+	at int // of Data in the caller's block, where there is one
+}
+
+// Call is what a handler gets at once.
+type Call struct {
+	Items  []Item
+	Answer *Answer
+	// ItemAttempts and Backoff say how often, and after which wait, an item is tried again whose
+	// error is its own.
+	ItemAttempts int
+	Backoff      time.Duration
+
+	minder *minder
+	block  []byte
+}
+
+// Lines returns the items as lines, each ended by '\n'. Where they do not lie in memory so, it puts
+// them together in scratch.
+func (c *Call) Lines(scratch *[]byte) []byte {
+	if c.block != nil && len(c.Items) > 0 {
+		last := c.Items[len(c.Items)-1]
+		return c.block[c.Items[0].at : last.at+len(last.Data)+1]
+	}
+	*scratch = (*scratch)[:0]
+	for i := range c.Items {
+		*scratch = append(append(*scratch, c.Items[i].Data...), '\n')
+	}
+	return *scratch
+}
+
+// Begin starts the timer of the call, or of an item where a handler takes the items one by one,
+// anew, and returns the context for it: cancelled when the timer expires (its cause is then a
+// *timers.ExpiredError) and when the worker must end at once.
+func (c *Call) Begin() context.Context { return c.minder.begin() }
+
+// End releases the timer.
+func (c *Call) End() { c.minder.scope.Release() }
+
+// Ending reports that the batch should end: the handler should finish the item in hand only.
+func (c *Call) Ending() bool { return c.minder.ending.Load() }
+
+// Ended reports that the call was cut off: the worker must end at once.
+func (c *Call) Ended() bool { return c.minder.over() }
+
+// Wait sleeps before a repetition, tries having been made; false when the batch should end instead.
+func (c *Call) Wait(tries int) bool { return c.minder.wait(backoff(c.Backoff, tries)) }
+
+// backoff doubles from first up to one minute.
+func backoff(first time.Duration, tries int) time.Duration {
+	d := first
+	for i := 1; i < tries && d < job.MaxBackoff; i++ {
+		d *= 2
+	}
+	return min(d, job.MaxBackoff)
+}
+
+// Fault is why an item, or a whole call, failed.
+type Fault struct {
+	Kind string // one of job.Kind…
+	Err  job.Error
+}
+
+func (f *Fault) Error() string { return f.Kind + ": " + f.Err.Error() }
+
+// FaultOf turns an error of a handler into a fault.
+func FaultOf(err error) *Fault {
+	var fault *Fault
+	if errors.As(err, &fault) {
+		return fault
+	}
+	var expired *timers.ExpiredError
+	if errors.As(err, &expired) {
+		return &Fault{Kind: job.KindExpired, Err: job.Error{Type: "Expired", Message: expired.Error()}}
+	}
+	return &Fault{Kind: job.KindError, Err: job.Error{Type: typeName(err), Message: err.Error()}}
+}
+
+// typeName names an error's type as its author would: the type of an application error, or the
+// first type in the chain that is not just a wrapper of package errors or fmt.
+func typeName(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) && app.Type() != "" {
+		return app.Type()
+	}
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		t := reflect.TypeOf(e)
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.PkgPath() != "errors" && t.PkgPath() != "fmt" && t.Name() != "" {
+			return t.Name()
+		}
+	}
+	return "error"
+}
+
+// LengthFault says that a call had the wrong number of results.
+func LengthFault(want, got int) *Fault {
+	return &Fault{Kind: job.KindLength, Err: job.Error{
+		Type: "Length", Message: fmt.Sprintf("the call was given %d items and answered with %d results", want, got),
+	}}
+}

@@ -1,0 +1,312 @@
+package activities
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/timers"
+	"github.com/stretchr/testify/require"
+)
+
+// bubble runs a test of a minder with a clock of its own.
+func bubble(t *testing.T, limits minderLimits, test func(t *testing.T, m *minder)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := mind(t.Context(), limits)
+		defer m.stop()
+		test(t, m)
+	})
+}
+
+// requireExpired fails unless the context ends by a timer between the limit and one interval later.
+func requireExpired(t *testing.T, ctx context.Context, limit time.Duration) {
+	t.Helper()
+	began := time.Now()
+	<-ctx.Done()
+	var expired *timers.ExpiredError
+	require.ErrorAs(t, context.Cause(ctx), &expired)
+	require.Equal(t, limit, expired.After)
+	require.GreaterOrEqual(t, time.Since(began), limit)
+	require.LessOrEqual(t, time.Since(began), limit+2*watchInterval)
+}
+
+// T17: the timer of a call cancels that call.
+func TestMinder_CallExpires(t *testing.T) {
+	t.Parallel()
+	bubble(t, minderLimits{call: 10 * time.Second}, func(t *testing.T, m *minder) {
+		requireExpired(t, m.begin(), 10*time.Second)
+		require.False(t, m.ending.Load(), "the batch goes on")
+		require.False(t, m.over())
+	})
+}
+
+func TestMinder_FollowingCallsAreUnharmed(t *testing.T) {
+	t.Parallel()
+	bubble(t, minderLimits{call: time.Second}, func(t *testing.T, m *minder) {
+		for range 5 {
+			requireExpired(t, m.begin(), time.Second)
+			next := m.begin()
+			time.Sleep(900 * time.Millisecond)
+			synctest.Wait()
+			require.NoError(t, next.Err(), "a call after an expired one has all its time")
+			m.scope.Release()
+		}
+	})
+}
+
+// Calls that follow each other quickly share a context, and none of them is ever cut off, however
+// long they take together.
+func TestMinder_QuickCallsNeverExpire(t *testing.T) {
+	t.Parallel()
+	bubble(t, minderLimits{call: time.Second}, func(t *testing.T, m *minder) {
+		for range 1000 {
+			ctx := m.begin()
+			time.Sleep(50 * time.Millisecond)
+			require.NoError(t, ctx.Err())
+			m.scope.Release()
+		}
+	})
+}
+
+// Between two calls nothing is held that could expire.
+func TestMinder_NoTimerBetweenCalls(t *testing.T) {
+	t.Parallel()
+	bubble(t, minderLimits{call: time.Second}, func(t *testing.T, m *minder) {
+		ctx := m.begin()
+		m.scope.Release()
+		time.Sleep(time.Hour)
+		require.NoError(t, ctx.Err())
+
+		ctx = m.begin()
+		require.True(t, m.wait(time.Hour), "nor while waiting for a repetition")
+		require.NoError(t, ctx.Err())
+	})
+}
+
+func TestMinder_NoLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, minderLimits{}, func(t *testing.T, m *minder) {
+		ctx := m.begin()
+		time.Sleep(time.Hour)
+		require.NoError(t, ctx.Err())
+	})
+}
+
+func TestMinder_SliceEndsTheBatch(t *testing.T) {
+	t.Parallel()
+	bubble(t, minderLimits{slice: time.Minute}, func(t *testing.T, m *minder) {
+		ctx := m.begin()
+		time.Sleep(time.Minute - time.Millisecond)
+		synctest.Wait()
+		require.False(t, m.ending.Load())
+		time.Sleep(2 * watchInterval)
+		require.True(t, m.ending.Load())
+		time.Sleep(time.Hour)
+		require.NoError(t, ctx.Err(), "the call in hand is not touched")
+		require.False(t, m.over())
+	})
+}
+
+// S2: a stop is told at once, and calls are cut off when the grace is over.
+func TestMinder_StopAndGrace(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		limits func(now time.Time) minderLimits
+		want   time.Duration
+	}{
+		{"of the spec", func(time.Time) minderLimits { return minderLimits{grace: 10 * time.Second} }, 10 * time.Second},
+		{"none", func(time.Time) minderLimits { return minderLimits{} }, 0},
+		{"of the notice", func(now time.Time) minderLimits {
+			return minderLimits{grace: 10 * time.Second, notice: notice(now.Add(time.Minute), true)}
+		}, time.Minute},
+		{"of the notice, shorter", func(now time.Time) minderLimits {
+			return minderLimits{grace: 10 * time.Second, notice: notice(now.Add(time.Second), true)}
+		}, time.Second},
+		{"of the notice, over", func(now time.Time) minderLimits {
+			return minderLimits{grace: 10 * time.Second, notice: notice(now.Add(-time.Hour), true)}
+		}, 0},
+		{"no notice to be found", func(now time.Time) minderLimits {
+			return minderLimits{grace: 10 * time.Second, notice: notice(now.Add(time.Minute), false)}
+		}, 10 * time.Second},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				stopped := make(chan struct{})
+				limits := test.limits(time.Now())
+				limits.stopped = stopped
+				m := mind(t.Context(), limits)
+				defer m.stop()
+				ctx := m.begin()
+				close(stopped)
+				began := time.Now()
+				require.False(t, m.wait(time.Hour), "whoever waits goes on at once")
+				require.Zero(t, time.Since(began))
+				require.True(t, m.ending.Load())
+				<-ctx.Done()
+				require.Equal(t, test.want, time.Since(began))
+				require.ErrorIs(t, context.Cause(ctx), errEnded)
+				require.True(t, m.over())
+			})
+		})
+	}
+}
+
+func notice(deadline time.Time, ok bool) func() (job.StopNotice, bool) {
+	return func() (job.StopNotice, bool) { return job.StopNotice{Deadline: deadline}, ok }
+}
+
+// S15: a draining worker ends its batches within its own limit.
+func TestMinder_Drain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		draining := make(chan struct{})
+		m := mind(t.Context(), minderLimits{draining: draining, drain: 27 * time.Second, grace: time.Second})
+		defer m.stop()
+		ctx := m.begin()
+		close(draining)
+		synctest.Wait()
+		require.True(t, m.ending.Load())
+		began := time.Now()
+		<-ctx.Done()
+		require.Equal(t, 27*time.Second, time.Since(began))
+		require.ErrorIs(t, context.Cause(ctx), errEnded)
+	})
+}
+
+// Where a stop and a drain meet, whichever ends first counts: after the drain limit the worker is
+// gone and nobody takes the answer.
+func TestMinder_StopAndDrain(t *testing.T) {
+	t.Parallel()
+	const drain = 27 * time.Second
+	tests := []struct {
+		name            string
+		stopAt, drainAt time.Duration
+		grace           time.Duration
+		want            time.Duration // from the beginning
+	}{
+		{"stop then drain, short grace", 0, time.Second, 10 * time.Second, 10 * time.Second},
+		{"stop then drain, long grace", 0, time.Second, 120 * time.Second, time.Second + drain},
+		{"drain then stop, short grace", time.Second, 0, 10 * time.Second, 11 * time.Second},
+		{"drain then stop, long grace", time.Second, 0, 120 * time.Second, drain},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				stopped, draining := make(chan struct{}), make(chan struct{})
+				m := mind(t.Context(), minderLimits{stopped: stopped, draining: draining, grace: test.grace, drain: drain})
+				defer m.stop()
+				ctx := m.begin()
+				began := time.Now()
+				time.AfterFunc(test.stopAt, func() { close(stopped) })
+				time.AfterFunc(test.drainAt, func() { close(draining) })
+				<-ctx.Done()
+				require.Equal(t, test.want, time.Since(began))
+			})
+		})
+	}
+}
+
+// A handler may ignore everything: what comes after the hard end must not end the worker.
+func TestMinder_AfterTheHardEnd(t *testing.T) {
+	t.Parallel()
+	for _, stopFirst := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			stopped, draining := make(chan struct{}), make(chan struct{})
+			m := mind(t.Context(), minderLimits{stopped: stopped, draining: draining, grace: time.Second, drain: time.Second})
+			defer m.stop()
+			first, second := stopped, draining
+			if !stopFirst {
+				first, second = second, first
+			}
+			close(first)
+			<-m.begin().Done()
+			close(second)
+			time.Sleep(time.Hour)
+			require.True(t, m.over())
+		})
+	}
+}
+
+// T16: heartbeats go on while the call in hand can be vouched for, and no longer.
+func TestMinder_Heartbeats(t *testing.T) {
+	t.Parallel()
+	const beat, limit = time.Second, 10 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		var beats atomic.Int64
+		m := mind(t.Context(), minderLimits{call: limit, beat: beat, vouch: func() { beats.Add(1) }})
+		defer m.stop()
+
+		time.Sleep(10*beat + beat/2)
+		synctest.Wait()
+		require.EqualValues(t, 10, beats.Swap(0), "between calls")
+
+		m.begin() // and never comes back
+		time.Sleep(limit + unvouched - beat)
+		synctest.Wait()
+		require.InDelta(t, (limit+unvouched-beat)/beat, beats.Swap(0), 1, "while it may still obey")
+		time.Sleep(2 * beat)
+		beats.Store(0)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Zero(t, beats.Load(), "a call that does not end loses its batch")
+
+		m.scope.Release()
+		time.Sleep(2 * beat)
+		synctest.Wait()
+		require.NotZero(t, beats.Load(), "it came back after all")
+	})
+}
+
+func TestMinder_NoHeartbeatsWithoutTimeout(t *testing.T) {
+	t.Parallel()
+	bubble(t, minderLimits{vouch: func() { panic("nobody asked for a heartbeat") }}, func(t *testing.T, m *minder) {
+		time.Sleep(time.Hour)
+	})
+}
+
+func TestMinder_WaitsItsTime(t *testing.T) {
+	t.Parallel()
+	bubble(t, minderLimits{}, func(t *testing.T, m *minder) {
+		began := time.Now()
+		require.True(t, m.wait(3*time.Second))
+		require.Equal(t, 3*time.Second, time.Since(began))
+	})
+}
+
+// The context of a call carries values, but neither the end nor the deadline of the activity's own:
+// a stop must reach the batch, not the call in hand.
+func TestMinder_ContextOfCalls(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	parent, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+	m := mind(parent, minderLimits{})
+	ctx := m.begin()
+	cancel()
+	require.NoError(t, ctx.Err())
+	require.Equal(t, "value", ctx.Value(key{}))
+	m.stop()
+	require.Error(t, ctx.Err(), "with the batch everything ends")
+}
+
+// Against the real clock and the race detector: an overdue call is cut off, the call after it never.
+func TestMinder_ManyExpiries(t *testing.T) {
+	t.Parallel()
+	const limit = 50 * time.Millisecond
+	m := mind(t.Context(), minderLimits{call: limit})
+	defer m.stop()
+	for range 8 {
+		<-m.begin().Done()
+		quick := m.begin()
+		require.NoError(t, quick.Err())
+		m.scope.Release()
+		require.NoError(t, quick.Err())
+	}
+}

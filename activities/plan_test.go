@@ -1,0 +1,711 @@
+package activities
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// corpus makes n random items of a format with all that may lie between them.
+func corpus(random *rand.Rand, format records.Format, n int) string {
+	var b strings.Builder
+	if random.IntN(4) == 0 {
+		b.WriteString("\uFEFF")
+	}
+	if format == records.CSV {
+		b.WriteString("id,text\n")
+	}
+	ends := []string{"\n", "\n", "\n", "\r\n", "\n\n", "\n \t\r\n\n"}
+	for i := range n {
+		word := strings.Repeat("x", random.IntN(40))
+		switch format {
+		case records.CSV:
+			if random.IntN(3) == 0 {
+				word = "\"two\n\"\"lines\"\" " + word + "\""
+			}
+			fmt.Fprintf(&b, "%d,%s", i, word)
+		case records.JSONL:
+			fmt.Fprintf(&b, `{"id":%d,"text":%q}`, i, word)
+		default:
+			fmt.Fprintf(&b, "%d %s", i, word)
+		}
+		if i < n-1 || random.IntN(3) > 0 { // the last line may have no end
+			b.WriteString(ends[random.IntN(len(ends))])
+		}
+	}
+	return b.String()
+}
+
+// requireTiles fails unless the batches, in this order, tile items and, within a source, bytes.
+func requireTiles(t *testing.T, batches []job.Batch, items int64) {
+	t.Helper()
+	var before job.Batch
+	for i, b := range batches {
+		require.Positive(t, b.Count)
+		require.Positive(t, b.Length)
+		require.Equal(t, before.End(), b.First, "batch %d", i)
+		if i > 0 && b.Source == before.Source {
+			require.Equal(t, before.Offset+before.Length, b.Offset, "batch %d", i)
+		} else {
+			require.True(t, i == 0 || b.Source > before.Source, "batch %d", i)
+		}
+		before = b
+	}
+	require.Equal(t, items, before.End())
+}
+
+// itemsIn reads what the batches hold, each range by itself.
+func (f *fixture) itemsIn(batches []job.Batch) []string {
+	f.t.Helper()
+	dir := f.store()
+	table, err := f.acts.table(context.Background(), dir, f.ref.Sources)
+	require.NoError(f.t, err)
+	var items []string
+	for _, b := range batches {
+		s := &table.Sources[b.Source]
+		var r io.ReadCloser
+		if s.Spool != "" {
+			r = &spoolReader{ctx: context.Background(), dir: dir, prefix: s.Spool, offset: b.Offset, left: b.Length}
+		} else {
+			r, err = f.acts.opts.Access.OpenInput(context.Background(), s.URL, b.Offset, b.Length)
+			require.NoError(f.t, err)
+		}
+		found := itemsOf(f.t, r, s.Shape)
+		require.NoError(f.t, r.Close())
+		require.Len(f.t, found, int(b.Count), "%v", b)
+		items = append(items, found...)
+	}
+	return items
+}
+
+func TestPlan_Tiles(t *testing.T) {
+	t.Parallel()
+	const seed = 7
+	for format, ext := range map[records.Format]string{records.JSONL: "jsonl", records.CSV: "csv", records.Text: "txt"} {
+		t.Run(ext, func(t *testing.T) {
+			t.Parallel()
+			for round := range uint64(25) {
+				random := seeded(t, seed+round)
+				var files []string
+				var want []string
+				for i := range 1 + random.IntN(3) {
+					text := corpus(random, format, random.IntN(120))
+					files = append(files, fmt.Sprintf("in-%d.%s", i, ext), text)
+					shape, start, err := records.ReadHead(strings.NewReader(text), format, 1<<20)
+					require.NoError(t, err)
+					want = append(want, itemsOf(t, strings.NewReader(text[start:]), shape)...)
+				}
+				f := setup(t, files...)
+				f.spec.BatchItems = int64(random.IntN(12)) // 0: automatic
+				if random.IntN(3) == 0 {
+					f.spec.BatchBytes = 1 + random.Int64N(500)
+				}
+				var batches []job.Batch
+				for {
+					if random.IntN(4) == 0 {
+						f.serve(&fake{}, Options{}) // another worker goes on
+					}
+					page, result := f.page(1 + random.IntN(9))
+					batches = append(batches, page...)
+					if result.Done {
+						break
+					}
+				}
+				requireTiles(t, batches, int64(len(want)))
+				require.Equal(t, want, f.itemsIn(batches))
+				for _, b := range batches {
+					if f.spec.BatchItems > 0 {
+						require.LessOrEqual(t, b.Count, f.spec.BatchItems)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestPlan_SameOnEveryWorker(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(1000))
+	f.spec.BatchItems = 10
+	whole := f.plan()
+	require.Len(t, whole, 100)
+
+	f.newRun("run-2")
+	var pages []job.Batch
+	for {
+		f.serve(&fake{}, Options{})
+		page, result := f.page(7)
+		pages = append(pages, page...)
+		if result.Done {
+			break
+		}
+	}
+	require.Equal(t, whole, pages)
+}
+
+// A page whose answer got lost is planned again from the same cursor, with the same outcome.
+func TestPlan_Repeated(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(100))
+	f.spec.BatchItems = 5
+	f.page(3)
+	at := f.next
+	first, _ := f.page(3)
+	f.page(3)
+	f.next = at
+	again, _ := f.page(3)
+	require.Equal(t, first, again)
+}
+
+func TestPlan_FirstPage(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "a.jsonl", lines(10), "b.csv", "id\n1\n2\n")
+	f.spec.BatchItems = 4
+	batches, result := f.page(2)
+	require.Len(t, batches, 2)
+	require.False(t, result.Done)
+	require.NotEmpty(t, result.Sources)
+	require.EqualValues(t, len(lines(10))+len("1\n2\n"), result.Total, "headers are no items")
+	require.Equal(t, "run-1", f.object(currentKey, 5), "the run has claimed the store")
+	require.Equal(t, Cursor{Offset: batches[1].Offset + batches[1].Length, Item: 8}, result.Next)
+
+	batches, result = f.page(1000)
+	require.Len(t, batches, 2)
+	require.True(t, result.Done)
+	require.Empty(t, result.Sources, "only the first page tells")
+	require.EqualValues(t, 12, result.Next.Item)
+}
+
+func TestPlan_NothingToDo(t *testing.T) {
+	t.Parallel()
+	for _, content := range []string{"", "\n", " \n\t\r\n", "\uFEFF"} {
+		f := setup(t, "in.txt", content, "more.txt", content)
+		batches, result := f.page(16)
+		require.Empty(t, batches)
+		require.Empty(t, result.Page)
+		require.True(t, result.Done)
+		require.Zero(t, result.Next.Item)
+	}
+}
+
+func TestPlan_Formats(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, file, content string
+		format              string
+		items               int64
+		kind, problem       string // of the error
+	}{
+		{"jsonl", "in.jsonl", "1\n2\n", "", 2, "", ""},
+		{"json", "in.json", "1\n2\n", "", 2, "", ""},
+		{"text", "in.log", "1\n2\n", "", 2, "", ""},
+		{"csv", "in.csv", "n\n1\n2\n", "", 2, "", ""},
+		{"by option", "in.weird", "1\n2\n", "text", 2, "", ""},
+		{"option before extension", "in.csv", "n\n1\n2\n", "text", 3, "", ""},
+		{"unknown extension", "in.weird", "1\n", "", 0, job.ErrorInvalid, "--format"},
+		{"no extension", "data", "1\n", "", 0, job.ErrorInvalid, "--format"},
+		{"unknown format", "in.jsonl", "1\n", "parquet", 0, job.ErrorInvalid, "parquet"},
+		{"bad header", "in.csv", "n,n\n1,2\n", "", 0, job.ErrorInput, "header"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, test.file, test.content)
+			if test.format != "" {
+				f.spec.Format = test.format
+			}
+			result, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+			if test.kind != "" {
+				requireType(t, err, test.kind)
+				require.ErrorContains(t, err, test.problem)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, test.items, result.Next.Item)
+		})
+	}
+}
+
+func TestPlan_MissingInput(t *testing.T) {
+	t.Parallel()
+	for name, input := range map[string]string{"file": "none.jsonl", "glob": "none-*.jsonl", "directory": "none/"} {
+		f := setup(t)
+		f.spec.Input = []string{f.path(input)}
+		_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+		require.Error(t, err, name)
+		requireType(t, err, job.ErrorInput)
+	}
+}
+
+func TestPlan_ExpandsInputs(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "b.txt", "b\n")
+	f.write("dir/2.txt", "2\n")
+	f.write("dir/1.txt", "1\n")
+	f.write("glob/x-9.txt", "9\n")
+	f.write("glob/x-10.txt", "10\n")
+	f.spec.Input = []string{f.path("b.txt"), f.path("dir") + "/", f.path("glob/x-*.txt"), f.path("b.txt")}
+	require.Equal(t, []string{"b", "1", "2", "10", "9", "b"}, f.itemsIn(f.plan()), "in the order given, then by name")
+}
+
+func TestPlan_Compressed(t *testing.T) {
+	t.Parallel()
+	text := lines(2000)
+	var gz bytes.Buffer
+	w := gzip.NewWriter(&gz)
+	_, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	zst, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = zst.Close() })
+
+	for name, content := range map[string]string{"in.jsonl.gz": gz.String(), "in.jsonl.zst": string(zst.EncodeAll([]byte(text), nil))} {
+		f := setup(t, name, content)
+		f.spec.BatchItems = 77
+		var batches []job.Batch
+		for {
+			f.serve(&fake{}, Options{}) // the copy made so far serves every worker
+			page, result := f.page(5)
+			batches = append(batches, page...)
+			if result.Done {
+				break
+			}
+		}
+		requireTiles(t, batches, 2000)
+		require.Equal(t, strings.Split(strings.TrimSpace(text), "\n"), f.itemsIn(batches))
+		require.Equal(t, text, f.processedText(batches))
+	}
+}
+
+// processedText runs the batches and returns all that comes out, in order.
+func (f *fixture) processedText(batches []job.Batch) string {
+	f.t.Helper()
+	var out strings.Builder
+	for _, e := range f.processAll(batches) {
+		out.WriteString(f.output(e))
+	}
+	return out.String()
+}
+
+func TestPlan_CompressedBroken(t *testing.T) {
+	t.Parallel()
+	var gz bytes.Buffer
+	w := gzip.NewWriter(&gz)
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 100_000 {
+		fmt.Fprintln(w, random.Uint64())
+	}
+	require.NoError(t, w.Close())
+	for name, content := range map[string]string{"empty": "", "no gzip": "plain text\n", "cut short": gz.String()[:gz.Len()/2]} {
+		f := setup(t, "in.txt.gz", content)
+		_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000})
+		require.Error(t, err, name)
+		requireType(t, err, job.ErrorInput)
+	}
+}
+
+func TestPlan_Stdin(t *testing.T) {
+	t.Parallel()
+	text := corpus(seeded(t, 3), records.Text, 500)
+	f := setup(t, "in.txt", "a file\n")
+	f.spec.Input = append(f.spec.Input, "-")
+	f.spec.BatchItems = 9
+	f.serve(&fake{form: Lines}, Options{Stdin: strings.NewReader(text)})
+	batches, result := f.page(10)
+	require.Zero(t, result.Total, "the size of the standard input is not known beforehand")
+	batches = append(batches, f.plan()...)
+	shape, start, err := records.ReadHead(strings.NewReader(text), records.Text, 1<<20)
+	require.NoError(t, err)
+	want := append([]string{"a file"}, itemsOf(t, strings.NewReader(text[start:]), shape)...)
+	requireTiles(t, batches, int64(len(want)))
+	require.Equal(t, want, f.itemsIn(batches))
+
+	complete, err := StdinComplete(t.Context(), &store.Access{}, job.Report{Store: f.spec.Store, Run: f.ref.Run})
+	require.NoError(t, err)
+	require.True(t, complete)
+}
+
+func TestPlan_StdinOfNobody(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.spec.Input = []string{"-"}
+	_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+	requireType(t, err, job.ErrorInput)
+	require.ErrorContains(t, err, "stint run")
+}
+
+func TestPlan_StdinOnlyOnce(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.spec.Input = []string{"-"}
+	f.serve(&fake{}, Options{Stdin: strings.NewReader("1\n")})
+	f.plan()
+	f.newRun("run-2")
+	_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+	requireType(t, err, job.ErrorInput)
+	require.ErrorContains(t, err, "--fresh")
+}
+
+// A standard input that was not read to its end cannot be gone on with.
+func TestStdinComplete_NotYet(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.spec.Input = []string{"-"}
+	r, w := io.Pipe()
+	f.serve(&fake{}, Options{Stdin: r})
+	ctx, cancel := context.WithCancel(t.Context())
+	planned := make(chan error, 1)
+	go func() {
+		_, err := f.acts.Plan(ctx, PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+		planned <- err
+	}()
+	_, err := io.WriteString(w, "1\n2\n")
+	require.NoError(t, err)
+	cancel()
+	require.ErrorIs(t, <-planned, context.Canceled, "whoever waits for the standard input can be cancelled")
+	require.NoError(t, w.CloseWithError(errors.New("broken pipe")))
+
+	access := &store.Access{}
+	complete, err := StdinComplete(t.Context(), access, job.Report{Store: f.spec.Store, Run: f.ref.Run})
+	require.NoError(t, err)
+	require.False(t, complete)
+	complete, err = StdinComplete(t.Context(), access, job.Report{Store: f.spec.Store, Run: "another"})
+	require.NoError(t, err)
+	require.False(t, complete)
+}
+
+// The first page needs less than a chunk of the standard input: it must not wait for its end.
+func TestPlan_StdinChunks(t *testing.T) {
+	t.Parallel()
+	line := strings.Repeat("x", 1<<16-1) + "\n"
+	r, w := io.Pipe()
+	f := setup(t)
+	f.spec.Input, f.spec.BatchItems = []string{"-"}, 10
+	f.serve(&fake{}, Options{Stdin: r})
+	written, planned := make(chan error, 1), make(chan struct{})
+	go func() {
+		for range spoolChunk/len(line) + 8 {
+			if _, err := io.WriteString(w, line); err != nil {
+				written <- err
+				return
+			}
+		}
+		<-planned
+		written <- w.Close()
+	}()
+	batches, result := f.page(16)
+	require.Len(t, batches, 16)
+	require.False(t, result.Done)
+	close(planned)
+	batches = append(batches, f.plan()...)
+	require.NoError(t, <-written)
+	requireTiles(t, batches, int64(spoolChunk/len(line)+8))
+	require.Len(t, f.keys("run-1/spool/"), 3, "two chunks and the end")
+}
+
+func TestPlan_InputChanged(t *testing.T) {
+	t.Parallel()
+	t.Run("before the next page", func(t *testing.T) {
+		t.Parallel()
+		f := setup(t, "in.jsonl", lines(1000))
+		f.spec.BatchItems = 10
+		f.page(5)
+		f.change("in.jsonl")
+		var err error
+		for err == nil {
+			var result PlanResult
+			result, err = f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: 1000})
+			require.False(t, result.Done, "it has been noticed at the end of the input at the latest")
+			f.next = result.Next
+		}
+		requireType(t, err, job.ErrorChanged)
+		require.ErrorContains(t, err, "in.jsonl")
+	})
+	t.Run("before the job is resumed", func(t *testing.T) {
+		t.Parallel()
+		f := setup(t, "in.jsonl", lines(100))
+		f.spec.BatchItems = 10
+		batches := f.plan()
+		head := f.commit(nil, f.processAll(batches[:3])...)
+		f.change("in.jsonl")
+		f.newRun("run-2")
+		_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Resume: []string{head}, Batches: 1000})
+		requireType(t, err, job.ErrorChanged)
+	})
+}
+
+// change gives a file another time of its last change, and nothing else.
+func (f *fixture) change(name string) {
+	f.t.Helper()
+	info, err := os.Stat(f.path(name))
+	require.NoError(f.t, err)
+	at := info.ModTime().Add(time.Second)
+	require.NoError(f.t, os.Chtimes(f.path(name), at, at))
+}
+
+func TestPlan_Hurry(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(200_000))
+	f.spec.BatchItems = 1000
+	in := PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000, Hurry: time.Nanosecond}
+	result, err := f.acts.Plan(t.Context(), in)
+	require.NoError(t, err)
+	batches, err := DecodePage(result.Page)
+	require.NoError(t, err)
+	require.NotEmpty(t, batches, "there is always one")
+	require.Less(t, len(batches), 200, "the page ends early")
+	require.False(t, result.Done)
+
+	in.Ref.Sources, in.From, in.Hurry = result.Sources, result.Next, 0
+	result, err = f.acts.Plan(t.Context(), in)
+	require.NoError(t, err)
+	rest, err := DecodePage(result.Page)
+	require.NoError(t, err)
+	requireTiles(t, append(batches, rest...), 200_000)
+}
+
+func TestPlan_Cancelled(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(10))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := f.acts.Plan(ctx, PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// Whatever step of it fails, Plan can be repeated.
+func TestPlan_RepeatableAtEveryStep(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"in.jsonl", "in.jsonl.gz"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			content := lines(300)
+			if strings.HasSuffix(name, ".gz") {
+				var gz bytes.Buffer
+				w := gzip.NewWriter(&gz)
+				_, _ = io.WriteString(w, content)
+				require.NoError(t, w.Close())
+				content = gz.String()
+			}
+			for step := 0; ; step++ {
+				f := setup(t, name, content)
+				f.spec.BatchItems = 40
+				ctx := newFuse(step)
+				in := PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16}
+				_, err := f.acts.Plan(ctx, in)
+				if !ctx.burnt() {
+					require.NoError(t, err)
+					require.Greater(t, step, 3)
+					return
+				}
+				requireTiles(t, f.plan(), 300)
+			}
+		})
+	}
+}
+
+func TestPlan_OutputMustBePossible(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		change  func(f *fixture)
+		problem string
+	}{
+		{"output is a directory", func(f *fixture) {
+			require.NoError(f.t, os.Mkdir(f.path("out.jsonl"), 0o777))
+		}, "is a directory: write"},
+		{"no directory for the output", func(f *fixture) { f.spec.Output = f.path("none/out.jsonl") }, "make it first"},
+		{"no directory for the prefix", func(f *fixture) { f.spec.Output = f.path("none/out") + "/" }, "make it first"},
+		{"file in the place of the prefix", func(f *fixture) { f.write("out", ""); f.spec.Output = f.path("out") + "/" }, "not a directory"},
+		{"file in the place of the directory", func(f *fixture) { f.write("sub", ""); f.spec.Output = f.path("sub/out.jsonl") }, "directory"},
+		{"no directory for the errors", func(f *fixture) { f.spec.Errors = f.path("none/errors.jsonl") }, "make it first"},
+		{"no directory for the report", func(f *fixture) { f.spec.Report = f.path("none/report.json") }, "make it first"},
+		{"report is a directory", func(f *fixture) {
+			require.NoError(f.t, os.Mkdir(f.path("report"), 0o777))
+			f.spec.Report = f.path("report")
+		}, "is a directory"},
+		{"unknown scheme", func(f *fixture) { f.spec.Output = "ftp://host/x" }, "unknown"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, "in.jsonl", lines(1))
+			test.change(f)
+			_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+			requireType(t, err, job.ErrorOutput)
+			require.ErrorContains(t, err, test.problem)
+		})
+	}
+}
+
+// Looking whether outputs can be written leaves nothing behind and touches nothing.
+func TestPlan_OutputCheckLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(1))
+	f.spec.Errors, f.spec.Report = f.path("errors.jsonl"), f.path("report.json")
+	f.write("out.jsonl", "of an earlier job")
+	f.plan()
+	require.Equal(t, "of an earlier job", f.read("out.jsonl"))
+	found, err := filepath.Glob(f.path("*"))
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{f.path("in.jsonl"), f.path("out.jsonl"), f.path("out.jsonl.stint")}, found)
+}
+
+// G2, S11, S12: whatever the earlier runs have had accepted, the plan is exactly the complement.
+func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
+	t.Parallel()
+	const seed = 1000
+	exts := []string{"jsonl", "csv", "txt", "txt.gz"}
+	for round := range uint64(40) {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel()
+			random := seeded(t, seed+round)
+			ext := exts[round%uint64(len(exts))]
+			var files []string
+			for i := range 1 + random.IntN(3) {
+				format := map[string]records.Format{"jsonl": records.JSONL, "csv": records.CSV}[ext]
+				text := corpus(random, format, 5+random.IntN(80))
+				if strings.HasSuffix(ext, ".gz") {
+					var gz bytes.Buffer
+					w := gzip.NewWriter(&gz)
+					_, _ = io.WriteString(w, text)
+					require.NoError(t, w.Close())
+					text = gz.String()
+				}
+				files = append(files, fmt.Sprintf("in-%d.%s", i, ext), text)
+			}
+			f := setup(t, files...)
+			stopAfter := 0 // items of a batch; 0: all
+			h := &fake{form: Lines, size: CallSize{Items: 1}}
+			f.serve(h, Options{})
+			var accepted []Entry
+			var heads []string
+			for run := 1; ; run++ {
+				f.newRun(fmt.Sprintf("run-%d", run))
+				f.spec.BatchItems = 1 + random.Int64N(9)
+				batches, first := f.page(1+random.IntN(20), heads...)
+				require.EqualValues(t, count(accepted), first.Resumed.Done())
+				for !first.Done && random.IntN(5) > 0 || run == 6 && !first.Done {
+					if random.IntN(3) == 0 {
+						f.serve(h, Options{})
+					}
+					var page []job.Batch
+					page, first = f.page(1+random.IntN(20), heads...)
+					batches = append(batches, page...)
+				}
+				if run == 6 { // the last run does what is left
+					all := accepted
+					for _, b := range batches {
+						all = append(all, Entry{Batch: b})
+					}
+					requireTiles(t, batchesOf(all), f.next.Item)
+					heads = append(heads, f.commit(nil, f.processAll(batches)...))
+					result := f.finish(heads...)
+					require.EqualValues(t, f.next.Item, result.Books.OK)
+					return
+				}
+				// Some of what was planned is accepted: whole batches, and beginnings of batches.
+				var now []Entry
+				for _, b := range batches {
+					if random.IntN(2) == 0 {
+						continue
+					}
+					stopAfter = random.IntN(int(b.Count)) // 0: all
+					entry := f.processSome(b, stopAfter)
+					now = append(now, entry)
+				}
+				accepted = append(accepted, now...)
+				for _, group := range groups(random, shuffled(random, now)) {
+					// Manifests name earlier ones, or do not, as legs come to overlap.
+					var previous []string
+					if random.IntN(2) == 0 {
+						previous, heads = heads, nil
+					}
+					heads = append(heads, f.commit(previous, group...))
+				}
+			}
+		})
+	}
+}
+
+func count(entries []Entry) int64 {
+	var n int64
+	for _, e := range entries {
+		n += e.Count
+	}
+	return n
+}
+
+// batchesOf returns the ranges of entries in order.
+func batchesOf(entries []Entry) []job.Batch {
+	batches := make([]job.Batch, len(entries))
+	for i, e := range entries {
+		batches[i] = e.Batch
+	}
+	sortBatches(batches)
+	return batches
+}
+
+// groups cuts entries into a few manifests.
+func groups(random *rand.Rand, entries []Entry) [][]Entry {
+	var all [][]Entry
+	for len(entries) > 0 {
+		n := 1 + random.IntN(len(entries))
+		all = append(all, entries[:n])
+		entries = entries[n:]
+	}
+	return all
+}
+
+// processSome runs a batch that ends early, after n of its items; 0: at its end.
+func (f *fixture) processSome(b job.Batch, n int) Entry {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := 0
+	h := f.acts.opts.Handler.(*fake)
+	h.call = func(c *Call) error {
+		if n > 0 && done == n {
+			cancel()
+			for !c.Ending() {
+				c.Wait(20) // ends with the batch
+			}
+			return nil
+		}
+		done++
+		return echo(c)
+	}
+	defer func() { h.call = nil }()
+	result, err := f.acts.Process(ctx, f.input(b))
+	require.NoError(f.t, err)
+	want := b.Count
+	if n > 0 {
+		want = int64(n)
+	}
+	require.Equal(f.t, want, result.Entry.Count)
+	return result.Entry
+}
+
+func TestPlan_ResumeOfMissingManifest(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(1))
+	_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Resume: []string{"run-0/manifests/gone.jsonl"}, Batches: 16})
+	require.Error(t, err)
+	requireType(t, err, job.ErrorBooks)
+}

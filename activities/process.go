@@ -1,0 +1,375 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/sdk/activity"
+)
+
+// ProcessInput is one batch to run.
+type ProcessInput struct {
+	Ref   Ref           `json:"ref"`
+	Batch job.Batch     `json:"batch"`
+	Calls CallLimits    `json:"calls"`
+	Grace time.Duration `json:"grace"`           // of a stop that does not tell its own
+	Slice time.Duration `json:"slice,omitempty"` // after which the batch returns its rest; 0: never
+}
+
+// ProcessResult is an execution's answer. Only when the workflow has accepted it does its part count.
+type ProcessResult struct {
+	// Entry is what has been done: the first items of the batch, perhaps none.
+	Entry Entry `json:"entry"`
+	// Rest is what has not been done: the other items of the batch; nil where there are none.
+	Rest       *job.Batch      `json:"rest,omitempty"`
+	Totals     job.Totals      `json:"totals"`
+	FirstError *job.FirstError `json:"first_error,omitempty"`
+	// Waited is how long the batch lay in the pool's queue.
+	Waited time.Duration `json:"waited,omitempty"`
+}
+
+// Hint is what an execution was at when it last heartbeat.
+type Hint struct {
+	First int64 `json:"first"` // ordinal of the first item in hand
+	Count int64 `json:"count"`
+}
+
+// Process runs the handler over one batch: it reads the range, calls the handler, and writes the
+// results and errors to a part of its own. It ends before the last item, with a rest, when the job
+// stops, when its worker drains and when it has run for its slice of time.
+func (a *Activities) Process(ctx context.Context, in ProcessInput) (ProcessResult, error) {
+	buffers := a.buffers.Get().(*chunkBuffers)
+	defer a.buffers.Put(buffers)
+	e := &execution{acts: a, in: in, ctx: ctx, began: time.Now(), chunkBuffers: buffers}
+	if err := e.open(); err != nil {
+		return ProcessResult{}, err
+	}
+	defer e.close()
+	if err := e.run(); err != nil {
+		return ProcessResult{}, err
+	}
+	return e.commit()
+}
+
+// execution is one execution of Process, used by one goroutine (its minder has another).
+type execution struct {
+	acts  *Activities
+	in    ProcessInput
+	ctx   context.Context
+	began time.Time
+
+	dir    store.Dir
+	source *Source
+	body   io.ReadCloser
+	reader *records.Reader
+	minder *minder
+	caller *caller
+	hint   atomic.Pointer[Hint]
+
+	*chunkBuffers // of the chunk in hand
+
+	// What has been done.
+	entry      Entry
+	length     int64 // bytes of the range that the items done take
+	results    partWriter
+	errors     partWriter
+	firstError *job.FirstError
+}
+
+// chunkBuffers are what a chunk is held in: some MiB for filters, reused over chunks and batches.
+type chunkBuffers struct {
+	chunk   records.Chunk
+	answer  Answer
+	items   []Item
+	data    []byte // of items that had to be converted
+	invalid []invalidItem
+}
+
+type invalidItem struct {
+	index int // in the chunk
+	fault *Fault
+}
+
+func (e *execution) open() error {
+	a, in := e.acts, e.in
+	dir, err := a.opts.Access.Open(e.ctx, in.Ref.Store)
+	if err != nil {
+		return storeError(job.ErrorOutput, err)
+	}
+	table, err := a.table(e.ctx, dir, in.Ref.Sources)
+	if err != nil {
+		return err
+	}
+	e.dir, e.source = dir, &table.Sources[in.Batch.Source]
+	if e.source.Spool != "" {
+		e.body = &spoolReader{ctx: context.WithoutCancel(e.ctx), dir: dir, prefix: e.source.Spool, offset: in.Batch.Offset, left: in.Batch.Length}
+	} else {
+		if err := a.unchanged(e.ctx, e.source); err != nil {
+			return err
+		}
+		body, err := a.opts.Access.OpenInput(context.WithoutCancel(e.ctx), e.source.URL, in.Batch.Offset, in.Batch.Length)
+		if err != nil {
+			return storeError(job.ErrorInput, err)
+		}
+		e.body = body
+	}
+	e.reader = records.NewReader(e.body, e.source.Shape)
+	e.entry = Entry{Batch: in.Batch, Part: newToken()}
+	e.entry.Count = 0
+	e.results = partWriter{dir: dir, key: resultsKey(in.Ref.Run, e.entry)}
+	e.errors = partWriter{dir: dir, key: errorsKey(in.Ref.Run, e.entry)}
+	e.minder = mind(e.ctx, e.limits())
+	e.caller = &caller{handler: a.opts.Handler, limits: in.Calls, minder: e.minder, answer: &e.answer}
+	return nil
+}
+
+// limits are the times of this execution.
+func (e *execution) limits() minderLimits {
+	limits := minderLimits{
+		call: e.in.Calls.Timeout, slice: e.in.Slice, grace: e.in.Grace,
+		drain:   e.acts.opts.Drain * 9 / 10, // the rest of it is for the part and the answer
+		stopped: e.ctx.Done(),
+	}
+	if !activity.IsActivity(e.ctx) {
+		return limits
+	}
+	info := activity.GetInfo(e.ctx)
+	limits.draining = activity.GetWorkerStopChannel(e.ctx)
+	limits.beat = info.HeartbeatTimeout / 4
+	limits.vouch = func() { activity.RecordHeartbeat(e.ctx, e.hint.Load()) }
+	if e.acts.opts.Notice != nil {
+		limits.notice = func() (job.StopNotice, bool) {
+			return e.acts.opts.Notice(context.WithoutCancel(e.ctx), info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
+		}
+	}
+	return limits
+}
+
+func (e *execution) close() {
+	e.minder.stop()
+	_ = e.body.Close() // only read from
+	e.results.abort()
+	e.errors.abort()
+}
+
+// run does chunk after chunk until the batch's end, or until it should end.
+func (e *execution) run() error {
+	for !e.minder.ending.Load() {
+		size := e.acts.opts.Handler.CallSize()
+		err := e.reader.Read(&e.chunk, size.Items, size.Bytes)
+		if err == io.EOF {
+			return e.checkComplete()
+		}
+		if err != nil {
+			return storeError(job.ErrorInput, fmt.Errorf("reading %s: %w", e.source.URL, err))
+		}
+		e.prepare()
+		e.hint.Store(&Hint{First: e.in.Batch.First + e.entry.Count, Count: int64(len(e.chunk.Items))})
+		err = e.caller.run(e.items)
+		if err := e.record(); err != nil {
+			return err
+		}
+		if errors.Is(err, errEnding) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// checkComplete fails where the range did not hold what was planned.
+func (e *execution) checkComplete() error {
+	if e.entry.Count == e.in.Batch.Count {
+		return nil
+	}
+	return permanent(job.ErrorChanged, fmt.Errorf(
+		"input %s changed while the job ran: %d bytes from offset %d held %d items when they were planned, and now hold %d; start anew with --fresh",
+		e.source.URL, e.in.Batch.Length, e.in.Batch.Offset, e.in.Batch.Count, e.entry.Count))
+}
+
+// prepare turns the chunk into the items of a call, and sets the invalid ones aside.
+func (e *execution) prepare() {
+	e.items, e.data, e.invalid = e.items[:0], e.data[:0], e.invalid[:0]
+	e.answer.reset()
+	form := e.acts.opts.Handler.Form()
+	first := e.in.Batch.First + e.entry.Count
+	at := 0
+	for i := range e.chunk.Items {
+		item := &e.chunk.Items[i]
+		data, err := e.convert(item, form)
+		if err != nil {
+			e.invalid = append(e.invalid, invalidItem{i, &Fault{Kind: job.KindInvalid, Err: job.Error{Type: "Invalid", Message: err.Error()}}})
+			continue
+		}
+		e.items = append(e.items, Item{Ordinal: first + int64(i), Data: data, at: at})
+		at += len(data) + 1
+	}
+	e.caller.block = nil
+	if form == Lines && e.source.Shape.Format != records.CSV && len(e.invalid) == 0 {
+		e.caller.block = e.chunk.Lines()
+	}
+}
+
+// convert gives an item the form that the handler wants.
+func (e *execution) convert(item *records.Item, form Form) ([]byte, error) {
+	if item.Err != nil {
+		return nil, item.Err
+	}
+	shape := &e.source.Shape
+	switch {
+	case form == JSONValues && shape.Format == records.JSONL && utf8.Valid(item.Raw):
+		return item.Raw, nil // the handler's own decoder checks the rest
+	case form == Lines && shape.Format != records.CSV:
+		return item.Raw, shape.CheckLine(item)
+	}
+	start := len(e.data)
+	var err error
+	if form == Lines {
+		e.data, err = shape.AppendLine(e.data, item)
+	} else {
+		e.data, err = shape.AppendJSON(e.data, item)
+	}
+	if err != nil {
+		e.data = e.data[:start]
+		return nil, err
+	}
+	return e.data[start:len(e.data):len(e.data)], nil
+}
+
+// record writes the outcomes of the chunk's first items, up to the first without one.
+func (e *execution) record() error {
+	base := e.results.bytes
+	if err := e.results.write(context.WithoutCancel(e.ctx), e.answer.buf); err != nil {
+		return err
+	}
+	done := len(e.chunk.Items)
+	if len(e.invalid) > 0 || e.answer.special > 0 || e.answer.count < len(e.items) {
+		var err error
+		if done, err = e.recordEach(base); err != nil {
+			return err
+		}
+	} else {
+		e.entry.OK += int64(done)
+	}
+	if done > 0 {
+		last := &e.chunk.Items[done-1]
+		e.length = min(last.Offset+last.Size+1, e.in.Batch.Length)
+	}
+	e.entry.Count += int64(done)
+	return nil
+}
+
+// recordEach counts outcomes one by one and writes the errors among them. It returns how many of
+// the chunk's items have an outcome before the first without one.
+func (e *execution) recordEach(base int64) (done int, err error) {
+	invalid := e.invalid
+	at := base // where the next result is, or would be
+	note := func(o outcome) {
+		switch {
+		case err != nil:
+		case o.fault != nil:
+			err = e.fail(done, o, at)
+		case o.drop:
+			e.entry.Dropped++
+			e.entry.OK++
+		default:
+			e.entry.OK++
+		}
+		done++
+	}
+	takeInvalid := func() {
+		for len(invalid) > 0 && invalid[0].index == done {
+			fault := invalid[0].fault
+			invalid = invalid[1:]
+			note(outcome{fault: fault, tries: 1})
+		}
+	}
+	e.answer.each(func(o outcome) {
+		takeInvalid()
+		note(o)
+		at = base + int64(o.end)
+	})
+	takeInvalid()
+	return done, err
+}
+
+func (e *execution) fail(index int, o outcome, at int64) error {
+	item := &e.chunk.Items[index]
+	failure := job.Failure{
+		Item:     e.in.Batch.First + e.entry.Count + int64(index),
+		Source:   e.source.URL,
+		Offset:   e.in.Batch.Offset + item.Offset,
+		Input:    failureInput(&e.source.Shape, item),
+		Kind:     o.fault.Kind,
+		Error:    o.fault.Err,
+		Attempts: int(o.tries),
+	}
+	if e.firstError == nil {
+		short := failure.Error
+		short.Message, short.Stack = cutText(short.Message, maxFirstError), ""
+		e.firstError = &job.FirstError{Item: failure.Item, Kind: failure.Kind, Error: short}
+	}
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(failureLine{At: at, Failure: failure}); err != nil {
+		return fmt.Errorf("writing an error record: %w", err)
+	}
+	e.entry.Failed++
+	return e.errors.write(context.WithoutCancel(e.ctx), line.Bytes())
+}
+
+// maxFirstError keeps the one error message that travels through history short.
+const maxFirstError = 500
+
+func cutText(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return s[:limit] + "…"
+}
+
+// commit makes the part durable and answers.
+func (e *execution) commit() (ProcessResult, error) {
+	if e.source.Spool == "" {
+		if err := e.acts.unchanged(context.WithoutCancel(e.ctx), e.source); err != nil {
+			return ProcessResult{}, err
+		}
+	}
+	if err := errors.Join(e.results.commit(), e.errors.commit()); err != nil {
+		return ProcessResult{}, err
+	}
+	var result ProcessResult
+	if e.entry.Count == e.in.Batch.Count {
+		e.length = e.in.Batch.Length // blank lines at the end included
+	}
+	if e.entry.Count < e.in.Batch.Count {
+		rest := e.in.Batch.After(e.entry.Count, e.length)
+		result.Rest = &rest
+	}
+	e.entry.Length = e.length
+	e.entry.Bytes, e.entry.Sum = e.results.bytes, e.results.sum
+	e.entry.ErrBytes, e.entry.ErrSum = e.errors.bytes, e.errors.sum
+	result.Entry, result.FirstError = e.entry, e.firstError
+	if activity.IsActivity(e.ctx) {
+		info := activity.GetInfo(e.ctx)
+		result.Waited = info.StartedTime.Sub(info.ScheduledTime)
+	}
+	c := e.caller
+	result.Totals = job.Totals{
+		OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped,
+		Batches: 1, Retries: c.retries, Crashes: c.crashes, Expiries: c.expiries, Isolations: c.isolations,
+		Calls: c.calls, CallItems: c.callItems, CallMin: c.callMin, CallMax: c.callMax,
+		InputBytes: e.length, Busy: time.Since(e.began),
+	}
+	return result, nil
+}

@@ -1,0 +1,784 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/testsuite"
+)
+
+func TestProcess_WholeBatch(t *testing.T) {
+	t.Parallel()
+	text := lines(1000)
+	f := setup(t, "in.jsonl", text)
+	h := &fake{size: CallSize{Items: 64}}
+	f.serve(h, Options{})
+	f.spec.BatchItems = 1000
+	batch := f.plan()[0]
+	result := f.process(batch)
+
+	require.Nil(t, result.Rest)
+	require.Nil(t, result.FirstError)
+	require.Equal(t, batch, result.Entry.Batch)
+	require.EqualValues(t, 1000, result.Entry.OK)
+	require.Zero(t, result.Entry.Failed)
+	require.EqualValues(t, len(text), result.Entry.Bytes)
+	require.Equal(t, crc32.Checksum([]byte(text), castagnoli), result.Entry.Sum)
+	require.Equal(t, text, f.output(result.Entry))
+	require.Len(t, f.keys("run-1/parts/"), 1, "no object for no errors")
+
+	totals := result.Totals
+	require.Positive(t, totals.Busy)
+	totals.Busy = 0
+	require.Equal(t, job.Totals{
+		OK: 1000, Batches: 1, Calls: 16, CallItems: 1000, CallMin: 1000 % 64, CallMax: 64, InputBytes: int64(len(text)),
+	}, totals)
+}
+
+// The keys of two executions differ, so that a late one cannot spoil what was accepted.
+func TestProcess_EveryExecutionHasItsOwnPart(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(10))
+	batch := f.plan()[0]
+	first, second := f.process(batch), f.process(batch)
+	require.NotEqual(t, first.Entry.Part, second.Entry.Part)
+	require.Equal(t, f.output(first.Entry), f.output(second.Entry))
+}
+
+func TestProcess_EmptyOutput(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(10))
+	f.serve(&fake{each: func(c *Call, _ Item) { c.Answer.Drop() }}, Options{})
+	result := f.process(f.plan()[0])
+	require.EqualValues(t, 1, result.Totals.Batches)
+	require.Equal(t, result.Totals.OK, result.Totals.Dropped)
+	require.Equal(t, result.Entry.Dropped, result.Entry.OK, "dropped ones count as ok (B8)")
+	require.Zero(t, result.Entry.Bytes)
+	require.Empty(t, f.keys("run-1/parts/"), "an object that would be empty is never made")
+}
+
+// What handlers are given, in both forms, of every format.
+func TestProcess_Forms(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, file, content string
+		form                Form
+		want                []string
+	}{
+		{"jsonl as values", "in.jsonl", "{\"a\":1}\n [1, 2] \r\n\"x\"\n", JSONValues, []string{`{"a":1}`, "[1, 2]", `"x"`}},
+		{"jsonl as lines", "in.jsonl", "{\"a\":1}\n[1, 2]\n", Lines, []string{`{"a":1}`, "[1, 2]"}},
+		{"text as values", "in.txt", "one\n\"two\"\t<&>\r\nü\n", JSONValues, []string{`"one"`, `"\"two\"\t<&>"`, `"ü"`}},
+		{"text as lines", "in.txt", "one\n\"two\"\t<&>\r\nnot \xff UTF-8\n", Lines, []string{"one", "\"two\"\t<&>\r", "not \xff UTF-8"}},
+		{"csv as values", "in.csv", "id,name\n1,ann\n2,\"bob \"\"b\"\"\n<&>\"\n", JSONValues, []string{`{"id":"1","name":"ann"}`, `{"id":"2","name":"bob \"b\"\n<&>"}`}},
+		{"csv as lines", "in.csv", "id,name\n1,ann\n", Lines, []string{`{"id":"1","name":"ann"}`}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, test.file, test.content)
+			var got []string
+			f.serve(&fake{form: test.form, call: func(c *Call) error {
+				for _, item := range c.Items {
+					require.EqualValues(t, len(got), item.Ordinal)
+					got = append(got, strings.TrimSpace(string(item.Data)))
+					if test.form == Lines {
+						got[len(got)-1] = string(item.Data)
+					}
+				}
+				return echo(c)
+			}}, Options{})
+			for _, b := range f.plan() {
+				result := f.process(b)
+				require.Zero(t, result.Entry.Failed)
+			}
+			require.Equal(t, test.want, got)
+		})
+	}
+}
+
+// Invalid items between valid ones are failed items, and the others are matched by ordinal (B4).
+func TestProcess_InvalidItems(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, file, content string
+		form                Form
+		invalid             map[int64]string // by ordinal: what the record says
+		input               map[int64]string // as the record keeps it
+	}{
+		{
+			"jsonl as lines", "in.jsonl", "1\nno json\n3\n{\"a\":\n\xff\n6\n", Lines,
+			map[int64]string{1: "not JSON", 3: "not JSON", 4: "UTF-8"},
+			map[int64]string{1: `"no json"`, 3: `"{\"a\":"`, 4: `{"base64":"/w=="}`},
+		},
+		{
+			"jsonl as values, not UTF-8", "in.jsonl", "1\n\"\xff\"\n3\n", JSONValues,
+			map[int64]string{1: "UTF-8"}, map[int64]string{1: `{"base64":"Iv8i"}`},
+		},
+		{
+			"text as values", "in.txt", "one\n\xfe\nthree\n", JSONValues,
+			map[int64]string{1: "UTF-8"}, map[int64]string{1: `{"base64":"/g=="}`},
+		},
+		{
+			"csv", "in.csv", "a,b\n1,2\n3\n4,5,6\n7,\"8\n9,10\n", Lines,
+			map[int64]string{1: "has 1 field,", 2: "has 3 fields,", 3: "not closed"},
+			map[int64]string{1: `"3"`, 2: `"4,5,6"`, 3: `"7,\"8"`},
+		},
+		{
+			"all", "in.jsonl", "a\nb\nc\n", Lines,
+			map[int64]string{0: "not JSON", 1: "not JSON", 2: "not JSON"},
+			map[int64]string{0: `"a"`, 1: `"b"`, 2: `"c"`},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, test.file, test.content)
+			h := &fake{form: test.form}
+			f.serve(h, Options{})
+			f.spec.BatchItems = 1000
+			batch := f.plan()[0]
+			result := f.process(batch)
+			require.Nil(t, result.Rest)
+			require.EqualValues(t, len(test.invalid), result.Entry.Failed)
+			require.EqualValues(t, batch.Count-int64(len(test.invalid)), result.Entry.OK)
+			require.Equal(t, result.Entry.Batch, batch)
+
+			failures := f.failures(result.Entry)
+			require.Len(t, failures, len(test.invalid))
+			content := f.read(test.file)
+			for i, line := range failures {
+				failure := line.Failure
+				require.Contains(t, failure.Error.Message, test.invalid[failure.Item])
+				require.Equal(t, job.KindInvalid, failure.Kind)
+				require.Equal(t, 1, failure.Attempts)
+				require.Equal(t, f.spec.Input[0], failure.Source)
+				require.JSONEq(t, test.input[failure.Item], string(failure.Input))
+				if i > 0 {
+					require.Greater(t, failure.Item, failures[i-1].Failure.Item)
+				}
+				var input string
+				if json.Unmarshal(failure.Input, &input) == nil {
+					require.Truef(t, strings.HasPrefix(content[failure.Offset:], input), "%q lies at its offset", input)
+				}
+			}
+			require.Equal(t, failures[0].Failure.Item, result.FirstError.Item)
+			if len(test.invalid) == int(batch.Count) {
+				require.Zero(t, h.calls(), "nothing is left to call the handler with")
+				require.Zero(t, result.Totals.Calls)
+			}
+		})
+	}
+}
+
+// Failed ordinals keep their insertion offset: put there, a result would be at its place.
+func TestProcess_InsertionOffsets(t *testing.T) {
+	t.Parallel()
+	for round := range uint64(15) {
+		random := seeded(t, 500+round)
+		n := 1 + random.IntN(200)
+		invalid, failed, dropped := map[int]bool{}, map[int]bool{}, map[int]bool{}
+		var text strings.Builder
+		for i := range n {
+			switch random.IntN(6) {
+			case 0:
+				invalid[i] = true
+				fmt.Fprintf(&text, "invalid %d\n", i)
+				continue
+			case 1:
+				failed[i] = true
+			case 2:
+				dropped[i] = true
+			}
+			fmt.Fprintf(&text, "%d\n", i)
+		}
+		f := setup(t, "in.jsonl", text.String())
+		f.spec.BatchItems = int64(n)
+		f.serve(&fake{form: Lines, size: CallSize{Items: 1 + random.IntN(20)}, each: func(c *Call, item Item) {
+			i := int(item.Ordinal)
+			switch {
+			case failed[i]:
+				c.Answer.Fail(&Fault{Kind: job.KindError, Err: job.Error{Message: "failed"}}, 3)
+			case dropped[i]:
+				c.Answer.Drop()
+			default:
+				c.Answer.Line([]byte(strings.Repeat("r", i%7) + fmt.Sprint(i)))
+			}
+		}}, Options{})
+		result := f.process(f.plan()[0])
+		require.EqualValues(t, len(invalid)+len(failed), result.Entry.Failed)
+		require.EqualValues(t, len(dropped), result.Entry.Dropped)
+		require.EqualValues(t, n, result.Entry.OK+result.Entry.Failed)
+
+		var want strings.Builder
+		at := map[int64]int64{}
+		for i := range n {
+			switch {
+			case invalid[i], failed[i]:
+				at[int64(i)] = int64(want.Len())
+			case !dropped[i]:
+				fmt.Fprintf(&want, "%s%d\n", strings.Repeat("r", i%7), i)
+			}
+		}
+		require.Equal(t, want.String(), f.output(result.Entry))
+		for _, line := range f.failures(result.Entry) {
+			require.Equal(t, at[line.Failure.Item], line.At, "item %d", line.Failure.Item)
+			delete(at, line.Failure.Item)
+		}
+		require.Empty(t, at)
+	}
+}
+
+func TestProcess_TooLongItem(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 100_000)
+	f := setup(t, "in.txt", "short\n"+long+"\nshort, too\n")
+	f.spec.MaxItem, f.spec.BatchItems = 1000, 10
+	f.serve(&fake{form: Lines}, Options{})
+	batch := f.plan()[0]
+	result := f.process(batch)
+	require.Equal(t, batch, result.Entry.Batch)
+	require.Equal(t, "short\nshort, too\n", f.output(result.Entry))
+	failures := f.failures(result.Entry)
+	require.Len(t, failures, 1)
+	failure := failures[0].Failure
+	require.EqualValues(t, 1, failure.Item)
+	require.Equal(t, job.KindInvalid, failure.Kind)
+	require.Contains(t, failure.Error.Message, "over the limit of 1000 bytes")
+	require.Equal(t, "null", string(failure.Input), "it is not kept")
+	require.EqualValues(t, len("short\n"), failure.Offset)
+	require.EqualValues(t, len("short\n"), failures[0].At)
+}
+
+// One message travels through history, and must be short there; the record keeps it whole.
+func TestProcess_FirstErrorIsShort(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(3))
+	f.spec.BatchItems = 3
+	message := strings.Repeat("m", 10_000)
+	f.serve(&fake{each: func(c *Call, item Item) {
+		if item.Ordinal == 0 {
+			c.Answer.Line(item.Data)
+			return
+		}
+		c.Answer.Fail(&Fault{Kind: job.KindError, Err: job.Error{Type: "T", Message: message, Stack: message}}, 1)
+	}}, Options{})
+	result := f.process(f.plan()[0])
+	require.EqualValues(t, 1, result.FirstError.Item)
+	require.Empty(t, result.FirstError.Error.Stack)
+	require.LessOrEqual(t, len(result.FirstError.Error.Message), maxFirstError+len("…"))
+	require.Equal(t, message, f.failures(result.Entry)[0].Failure.Error.Message)
+}
+
+// G3, G8: neither an item nor a result is in what travels through history.
+func TestProcess_NoItemDataInItsAnswer(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.txt", strings.Repeat("MARKER\n", 10))
+	f.serve(&fake{form: Lines, each: func(c *Call, item Item) {
+		if item.Ordinal%2 == 0 {
+			c.Answer.Fail(&Fault{Kind: job.KindError, Err: job.Error{Message: "no"}}, 1)
+			return
+		}
+		c.Answer.Line(item.Data)
+	}}, Options{})
+	batches := f.plan()
+	for _, b := range batches {
+		data, err := json.Marshal(f.process(b))
+		require.NoError(t, err)
+		require.NotContains(t, string(data), "MARKER")
+	}
+}
+
+// stopAt is a handler that answers n items, tells the test, and then none until the batch ends.
+func stopAt(n int, reached chan<- struct{}) *fake {
+	done := 0
+	return &fake{form: Lines, size: CallSize{Items: 3}, call: func(c *Call) error {
+		for _, item := range c.Items {
+			if done == n {
+				close(reached)
+				for !c.Ending() {
+					c.Wait(30)
+				}
+				return nil
+			}
+			done++
+			c.Answer.Line(item.Data)
+		}
+		return nil
+	}}
+}
+
+// requireRest fails unless what was done and the rest are the batch, and the rest gives the others.
+func (f *fixture) requireRest(batch job.Batch, result ProcessResult, done int64) {
+	f.t.Helper()
+	e := result.Entry
+	require.Equal(f.t, done, e.Count)
+	require.Equal(f.t, done, e.OK+e.Failed)
+	require.Equal(f.t, batch.First, e.First)
+	require.Equal(f.t, batch.Offset, e.Offset)
+	require.NotNil(f.t, result.Rest)
+	require.Equal(f.t, batch.After(e.Count, e.Length), *result.Rest)
+	require.Equal(f.t, e.Length, result.Totals.InputBytes)
+
+	f.serve(&fake{form: Lines}, Options{})
+	rest := f.process(*result.Rest)
+	require.Nil(f.t, rest.Rest)
+	whole := f.process(batch)
+	require.Equal(f.t, f.output(whole.Entry), f.output(e)+f.output(rest.Entry), "nothing twice, nothing missed")
+}
+
+func TestProcess_StopGivesTheRest(t *testing.T) {
+	t.Parallel()
+	for _, done := range []int{0, 1, 2, 3, 4, 49} {
+		t.Run(fmt.Sprint(done), func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, "in.txt", strings.Repeat("\n a line\r\n\n", 50))
+			f.spec.BatchItems = 50
+			reached := make(chan struct{})
+			f.serve(stopAt(done, reached), Options{})
+			batch := f.plan()[0]
+			ctx, stop := context.WithCancel(t.Context())
+			go func() { <-reached; stop() }()
+			in := f.input(batch)
+			in.Grace = time.Hour
+			result, err := f.acts.Process(ctx, in)
+			require.NoError(t, err)
+			f.requireRest(batch, result, int64(done))
+		})
+	}
+}
+
+// A stop that comes when all is done changes nothing.
+func TestProcess_StopAtTheVeryEnd(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(10))
+	f.spec.BatchItems = 10
+	ctx, stop := context.WithCancel(t.Context())
+	f.serve(&fake{call: func(c *Call) error {
+		defer stop()
+		return echo(c)
+	}}, Options{})
+	result, err := f.acts.Process(ctx, f.input(f.plan()[0]))
+	require.NoError(t, err)
+	require.Nil(t, result.Rest)
+	require.Equal(t, lines(10), f.output(result.Entry))
+}
+
+// Stopped while invalid items surround the one in hand.
+func TestProcess_StopBetweenInvalidItems(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", "bad\n1\nbad\n3\nbad\n")
+	f.spec.BatchItems = 5
+	reached := make(chan struct{})
+	h := stopAt(1, reached)
+	h.form, h.size.Items = Lines, 100
+	f.serve(h, Options{})
+	batch := f.plan()[0]
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { <-reached; stop() }()
+	result, err := f.acts.Process(ctx, f.input(batch))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, result.Entry.OK)
+	require.EqualValues(t, 2, result.Entry.Failed, "those before the first item without an outcome")
+	f.requireRest(batch, result, 3)
+}
+
+// The rest of a spooled input can be read while the batch stops.
+func TestProcess_StopOfSpooledInput(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.spec.Input, f.spec.BatchItems = []string{"-"}, 50
+	reached := make(chan struct{})
+	f.serve(stopAt(10, reached), Options{Stdin: strings.NewReader(strings.Repeat("a line\n", 50))})
+	batch := f.plan()[0]
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { <-reached; stop() }()
+	result, err := f.acts.Process(ctx, f.input(batch))
+	require.NoError(t, err)
+	f.requireRest(batch, result, 10)
+}
+
+func TestProcess_SliceGivesTheRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, "in.jsonl", lines(100))
+		f.spec.BatchItems = 100
+		f.serve(&fake{size: CallSize{Items: 5}, each: func(c *Call, item Item) {
+			time.Sleep(10 * time.Second)
+			c.Answer.Line(item.Data)
+		}}, Options{})
+		batch := f.plan()[0]
+		in := f.input(batch)
+		in.Slice = time.Minute
+		began := time.Now()
+		result, err := f.acts.Process(t.Context(), in)
+		require.NoError(t, err)
+		require.Equal(t, 100*time.Second, time.Since(began), "the call in hand is finished")
+		require.Equal(t, 100*time.Second, result.Totals.Busy)
+		f.requireRest(batch, result, 10)
+	})
+}
+
+// Without a slice and without a stop a batch runs for as long as it takes.
+func TestProcess_NoSlice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, "in.jsonl", lines(10))
+		f.spec.BatchItems = 10
+		f.serve(&fake{each: func(c *Call, item Item) {
+			time.Sleep(10 * time.Minute)
+			c.Answer.Line(item.Data)
+		}}, Options{})
+		require.Nil(t, f.process(f.plan()[0]).Rest)
+	})
+}
+
+// T17: a call that takes too long is a failed item of kind expired; those after it are unharmed.
+func TestProcess_CallTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, "in.jsonl", lines(20))
+		f.spec.BatchItems = 20
+		f.serve(&fake{call: func(c *Call) error {
+			defer c.End()
+			for _, item := range c.Items {
+				ctx := c.Begin()
+				took := 900 * time.Millisecond
+				if item.Ordinal%5 == 2 {
+					took = time.Hour // hangs
+				}
+				select {
+				case <-ctx.Done():
+					c.Answer.Fail(FaultOf(CauseOf(ctx, ctx.Err())), 1)
+				case <-time.After(took):
+					c.Answer.Line(item.Data)
+				}
+			}
+			return nil
+		}}, Options{})
+		in := f.input(f.plan()[0])
+		in.Calls.Timeout = time.Second
+		result, err := f.acts.Process(t.Context(), in)
+		require.NoError(t, err)
+		require.Nil(t, result.Rest)
+		require.EqualValues(t, 4, result.Entry.Failed)
+		require.EqualValues(t, 16, result.Entry.OK)
+		require.EqualValues(t, 4, result.Totals.Expiries)
+		for i, line := range f.failures(result.Entry) {
+			require.EqualValues(t, 5*i+2, line.Failure.Item)
+			require.Equal(t, job.KindExpired, line.Failure.Kind)
+			require.Equal(t, "the call took longer than 1s", line.Failure.Error.Message)
+		}
+	})
+}
+
+// A whole call that expires is tried again and halved until the hanging item is alone.
+func TestProcess_CallTimeoutOfAWholeCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, "in.jsonl", lines(16))
+		f.spec.BatchItems = 16
+		f.serve(&fake{call: func(c *Call) error {
+			ctx := c.Begin()
+			for _, item := range c.Items {
+				if item.Ordinal == 5 {
+					<-ctx.Done()
+					return CauseOf(ctx, ctx.Err())
+				}
+			}
+			return echo(c)
+		}}, Options{})
+		in := f.input(f.plan()[0])
+		in.Calls.Timeout = time.Second
+		result, err := f.acts.Process(t.Context(), in)
+		require.NoError(t, err)
+		require.EqualValues(t, 15, result.Entry.OK)
+		failures := f.failures(result.Entry)
+		require.Len(t, failures, 1)
+		require.EqualValues(t, 5, failures[0].Failure.Item)
+		require.Equal(t, job.KindExpired, failures[0].Failure.Kind)
+		require.EqualValues(t, result.Totals.Expiries, 3+4+1, "the whole three times, a half at each level, the item once more")
+	})
+}
+
+// S2: a call that does not end within the grace is cut off, and its items are in the rest.
+func TestProcess_HardEnd(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		answer func(c *Call, ctx context.Context) error
+	}{
+		{"with the context's error", func(_ *Call, ctx context.Context) error { return ctx.Err() }},
+		{"with its cause", func(_ *Call, ctx context.Context) error { return context.Cause(ctx) }},
+		{"with too few answers", func(c *Call, _ context.Context) error {
+			c.Answer.Line([]byte(`"one"`))
+			return nil
+		}},
+		{"with an error of its own", func(*Call, context.Context) error { return errors.New("signal: killed") }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := setup(t, "in.jsonl", lines(20))
+				f.spec.BatchItems = 20
+				ctx, stop := context.WithCancel(t.Context())
+				h := &fake{size: CallSize{Items: 5}}
+				h.call = func(c *Call) error {
+					if c.Items[0].Ordinal < 5 {
+						return echo(c)
+					}
+					callCtx := c.Begin()
+					stop()
+					<-callCtx.Done()
+					return test.answer(c, callCtx)
+				}
+				f.serve(h, Options{})
+				batch := f.plan()[0]
+				in := f.input(batch)
+				in.Grace = 10 * time.Second
+				began := time.Now()
+				result, err := f.acts.Process(ctx, in)
+				require.NoError(t, err)
+				require.Equal(t, 10*time.Second, time.Since(began))
+				require.Zero(t, result.Entry.Failed, "being cut off is not the items' fault")
+				require.Zero(t, result.Totals.Retries)
+				require.Equal(t, 2, h.calls(), "nothing is tried again")
+				done := int64(5)
+				if test.name == "with too few answers" {
+					done = 6 // what it has answered counts
+				}
+				require.Equal(t, done, result.Entry.Count)
+				require.Equal(t, batch.After(done, result.Entry.Length), *result.Rest)
+			})
+		})
+	}
+}
+
+// G2: an input that is not what it was when it was planned fails the batch, whenever that shows.
+func TestProcess_InputChanged(t *testing.T) {
+	t.Parallel()
+	text := lines(100)
+	tests := []struct {
+		name   string
+		before func(f *fixture) // before the batch
+		during func(f *fixture) // while it runs
+		kind   string
+	}{
+		{"touched before", func(f *fixture) { f.change("in.jsonl") }, nil, job.ErrorChanged},
+		{"touched while", nil, func(f *fixture) { f.change("in.jsonl") }, job.ErrorChanged},
+		{"shrunk before", func(f *fixture) { f.write("in.jsonl", text[:len(text)/2]) }, nil, job.ErrorChanged},
+		{"shrunk while", nil, func(f *fixture) { require.NoError(f.t, os.Truncate(f.path("in.jsonl"), 10)) }, job.ErrorChanged},
+		{"grown while", nil, func(f *fixture) { f.write("in.jsonl", text+"1\n") }, job.ErrorChanged},
+		{"gone before", func(f *fixture) { require.NoError(f.t, os.Remove(f.path("in.jsonl"))) }, nil, job.ErrorInput},
+		{"gone while", nil, func(f *fixture) { require.NoError(f.t, os.Remove(f.path("in.jsonl"))) }, job.ErrorInput},
+		{"other items, same size and time", func(f *fixture) {
+			info, err := os.Stat(f.path("in.jsonl"))
+			require.NoError(f.t, err)
+			f.write("in.jsonl", strings.Replace(text, "\n", " ", 1))
+			require.NoError(f.t, os.Chtimes(f.path("in.jsonl"), info.ModTime(), info.ModTime()))
+		}, nil, job.ErrorChanged},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, "in.jsonl", text)
+			f.spec.BatchItems = 100
+			batch := f.plan()[0]
+			f.serve(&fake{size: CallSize{Items: 10}, call: func(c *Call) error {
+				if test.during != nil && c.Items[0].Ordinal == 0 {
+					test.during(f)
+				}
+				return echo(c)
+			}}, Options{})
+			if test.before != nil {
+				test.before(f)
+			}
+			_, err := f.acts.Process(t.Context(), f.input(batch))
+			requireType(t, err, test.kind)
+			require.ErrorContains(t, err, "in.jsonl")
+			require.Empty(t, f.keys("run-1/parts/"), "no part of it is left")
+		})
+	}
+}
+
+func TestProcess_StoreGone(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(10))
+	batch := f.plan()[0]
+	require.NoError(t, os.RemoveAll(f.spec.Store))
+	f.serve(&fake{}, Options{})
+	_, err := f.acts.Process(t.Context(), f.input(batch))
+	requireType(t, err, job.ErrorInput)
+	require.ErrorContains(t, err, "source table")
+}
+
+// Parts that cannot be written fail the batch for good where a person has to act.
+func TestProcess_OutputUnwritable(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(10))
+	batch := f.plan()[0]
+	f.write("out.jsonl.stint/run-1/parts", "a file in the place of a directory")
+	_, err := f.acts.Process(t.Context(), f.input(batch))
+	requireType(t, err, job.ErrorOutput)
+}
+
+// activityEnv runs activities as a worker does.
+func activityEnv(t *testing.T) *testsuite.TestActivityEnvironment {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	return suite.NewTestActivityEnvironment()
+}
+
+func TestProcess_AsActivity(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(100))
+	f.spec.BatchItems = 100
+	env := activityEnv(t)
+	env.RegisterActivity(f.acts.Process)
+	value, err := env.ExecuteActivity(f.acts.Process, f.input(f.plan()[0]))
+	require.NoError(t, err)
+	var result ProcessResult
+	require.NoError(t, value.Get(&result))
+	require.Equal(t, lines(100), f.output(result.Entry))
+}
+
+// S15: a worker that drains gets the rest, as an answer and not as an error.
+func TestProcess_DrainGivesTheRest(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.txt", strings.Repeat("a line\n", 50))
+	f.spec.BatchItems = 50
+	reached := make(chan struct{})
+	f.serve(stopAt(10, reached), Options{Drain: time.Hour})
+	batch := f.plan()[0]
+	env := activityEnv(t)
+	env.RegisterActivity(f.acts.Process)
+	stop := make(chan struct{})
+	env.SetWorkerStopChannel(stop)
+	go func() { <-reached; close(stop) }()
+	value, err := env.ExecuteActivity(f.acts.Process, f.input(batch))
+	require.NoError(t, err)
+	var result ProcessResult
+	require.NoError(t, value.Get(&result))
+	f.requireRest(batch, result, 10)
+}
+
+// The stop's own deadline is found through the workflow that the batch belongs to.
+func TestProcess_AsksForTheNotice(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(10))
+	f.spec.BatchItems = 10
+	began, asked := make(chan struct{}), make(chan string, 1)
+	h := &fake{call: func(c *Call) error {
+		close(began)
+		<-c.Begin().Done()
+		return nil
+	}}
+	f.serve(h, Options{Notice: func(ctx context.Context, id, run string) (job.StopNotice, bool) {
+		if ctx.Err() != nil {
+			return job.StopNotice{}, false // it must be possible to ask although the activity is cancelled
+		}
+		asked <- id + " " + run
+		return job.StopNotice{Deadline: time.Now()}, true
+	}})
+	batch := f.plan()[0]
+	env := activityEnv(t)
+	var workflow string
+	stopped := func(ctx context.Context, in ProcessInput) (ProcessResult, error) {
+		execution := activity.GetInfo(ctx).WorkflowExecution
+		workflow = execution.ID + " " + execution.RunID
+		ctx, cancel := context.WithCancel(ctx)
+		go func() { <-began; cancel() }()
+		return f.acts.Process(ctx, in)
+	}
+	env.RegisterActivityWithOptions(stopped, activity.RegisterOptions{Name: "Stopped"})
+	in := f.input(batch)
+	in.Grace = time.Hour
+	value, err := env.ExecuteActivity("Stopped", in)
+	require.NoError(t, err)
+	require.Equal(t, workflow, <-asked)
+	var result ProcessResult
+	require.NoError(t, value.Get(&result))
+	require.NotNil(t, result.Rest)
+}
+
+// Told to end before it has begun, a batch does nothing; the leg takes the error as a rest.
+func TestProcess_StoppedBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(10))
+	h := &fake{}
+	f.serve(h, Options{})
+	batch := f.plan()[0]
+	f.serve(h, Options{})
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	result, err := f.acts.Process(ctx, f.input(batch))
+	if err == nil {
+		require.Equal(t, batch, *result.Rest)
+	}
+	require.Zero(t, result.Entry.Count)
+	require.Zero(t, h.calls())
+	require.Empty(t, f.keys("run-1/parts/"))
+}
+
+// G8: results travel through the workflow's history.
+func TestProcess_SmallAnswer(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(1000))
+	f.spec.BatchItems = 1000
+	payload, err := converter.GetDefaultDataConverter().ToPayload(f.process(f.plan()[0]))
+	require.NoError(t, err)
+	require.Less(t, len(payload.GetData()), 500, "%s", payload.GetData())
+}
+
+func TestFailureInput(t *testing.T) {
+	t.Parallel()
+	csv := records.Shape{Format: records.CSV, Columns: []string{"a"}}
+	tests := []struct {
+		name  string
+		shape records.Shape
+		raw   string
+		want  string
+	}{
+		{"json value", records.Shape{Format: records.JSONL}, `{"a": 1}`, `{"a": 1}`},
+		{"no json", records.Shape{Format: records.JSONL}, `{"a`, `"{\"a"`},
+		{"csv record", csv, "x", `{"a":"x"}`},
+		{"no csv record", csv, "x,y", `"x,y"`},
+		{"text", records.Shape{Format: records.Text}, "a \"b\"", `"a \"b\""`},
+		{"not UTF-8", records.Shape{Format: records.Text}, "a\xff", `{"base64":"Yf8="}`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := failureInput(&test.shape, &records.Item{Raw: []byte(test.raw), Size: int64(len(test.raw))})
+			require.JSONEq(t, test.want, string(got))
+		})
+	}
+	require.Equal(t, "null", string(failureInput(&csv, &records.Item{Size: 5})))
+}
+
+// A CSV item that ends in "\r\n" is kept, although its bytes are fewer than it takes.
+func TestProcess_FailureKeepsCSVItemWithCarriageReturn(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.csv", "a,b\r\n1,2\r\n3,4\r\n")
+	f.spec.BatchItems = 10
+	f.serve(&fake{each: func(c *Call, _ Item) { c.Answer.Fail(&Fault{Kind: job.KindError}, 1) }}, Options{})
+	failures := f.failures(f.process(f.plan()[0]).Entry)
+	require.Len(t, failures, 2)
+	require.JSONEq(t, `{"a":"1","b":"2"}`, string(failures[0].Failure.Input))
+}

@@ -1,0 +1,67 @@
+package activities
+
+import (
+	"time"
+
+	"github.com/stint-run/stint/job"
+)
+
+// Automatic batches aim at batchTarget of one slot's time, so that their cost to the server is
+// small and a killed worker loses little. Where less than spread such batches are left they
+// become smaller, down to batchFloor, so that there is work for many workers, and all of them end
+// at about the same time.
+const (
+	batchTarget = 5 * time.Second
+	batchFloor  = 150 * time.Millisecond
+	spread      = 64
+
+	maxAutoItems = 100_000
+	maxAutoBytes = 64 << 20
+
+	// Before anything is known of the handler's speed: the first batches are small, so that slow
+	// handlers get work for many slots, and the later ones grow, so that quick ones show their speed.
+	firstSpread  = 64
+	firstItems   = 500
+	firstBytes   = 4 << 20
+	growAfter    = 4 // batches of the first size
+	maxFirstSize = 16_000
+)
+
+// Sizing is what the coordinating workflow knows of the handler's speed.
+type Sizing struct {
+	// Rate is the items that one slot handles in 1,000 seconds; 0 while it is unknown.
+	Rate int64 `json:"rate,omitempty"`
+}
+
+// batchSize returns the most items and bytes of the next batch, the index-th of its page, where
+// about left items are still to be planned. It uses integers only.
+func batchSize(spec job.Spec, sizing Sizing, index int, left int64) (items, bytes int64) {
+	if spec.BatchItems > 0 || spec.BatchBytes > 0 {
+		items, bytes = job.MaxBatchItems, job.MaxBatchBytes
+		if spec.BatchItems > 0 {
+			items = spec.BatchItems
+		}
+		if spec.BatchBytes > 0 {
+			bytes = spec.BatchBytes
+		}
+		return items, bytes
+	}
+	if sizing.Rate == 0 {
+		grown := int64(firstItems)
+		for i := growAfter; i <= index && grown < maxFirstSize; i++ {
+			grown *= 2
+		}
+		return clamp(left/firstSpread, 1, min(grown, maxFirstSize)), firstBytes
+	}
+	most := clamp(perSlot(sizing.Rate, batchTarget), 1, maxAutoItems)
+	least := clamp(perSlot(sizing.Rate, batchFloor), 1, most)
+	return clamp(left/spread, least, most), maxAutoBytes
+}
+
+// perSlot is the items that a slot handles in d.
+func perSlot(rate int64, d time.Duration) int64 {
+	const maxRate = 1 << 40 // keeps the product within 64 bits
+	return min(rate, maxRate) * d.Milliseconds() / 1_000_000
+}
+
+func clamp(v, lo, hi int64) int64 { return max(lo, min(v, hi)) }

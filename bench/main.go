@@ -1,0 +1,193 @@
+// Command bench measures stint against a bare loop and against its peers, as ratios in one run:
+// what is compared runs in turn, each in a process of its own.
+//
+//	go run ./bench              everything, some ten minutes
+//	go run ./bench -scale 0.1   a tenth of the items
+//	go run ./bench -only exec   the rows whose names contain "exec"
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+)
+
+type bench struct {
+	dir    string // of data and state
+	stint  string // the built program
+	self   string // this program, for its roles
+	scale  float64
+	rounds int
+	only   string
+	table  *tabwriter.Writer
+}
+
+func main() {
+	if len(os.Args) > 2 && os.Args[1] == "role" {
+		if err := role(os.Args[2], os.Args[3:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	b := &bench{}
+	flag.StringVar(&b.dir, "dir", "bench/out", "directory for data and state")
+	flag.Float64Var(&b.scale, "scale", 1, "share of the items")
+	flag.IntVar(&b.rounds, "rounds", 3, "runs of each; the median counts")
+	flag.StringVar(&b.only, "only", "", "rows whose names contain this")
+	flag.Parse()
+	if err := b.run(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func (b *bench) run() error {
+	if err := b.prepare(); err != nil {
+		return err
+	}
+	fmt.Printf("%s, %d CPUs, %s, %s\n\n", runtime.GOOS+"/"+runtime.GOARCH, runtime.NumCPU(), runtime.Version(), time.Now().Format(time.DateOnly))
+	b.table = tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(b.table, "what\tstint\tpeer\tratio\tlimit\tstint memory\tnote")
+	for _, r := range b.rows() {
+		if !strings.Contains(r.name, b.only) {
+			continue
+		}
+		if err := b.row(r); err != nil {
+			return fmt.Errorf("%s: %w", r.name, err)
+		}
+	}
+	return b.table.Flush()
+}
+
+func (b *bench) prepare() error {
+	dir, err := filepath.Abs(b.dir)
+	if err != nil {
+		return err
+	}
+	b.dir = dir
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if b.self, err = os.Executable(); err != nil {
+		return err
+	}
+	b.stint = filepath.Join(dir, "stint")
+	build := exec.Command("go", "build", "-o", b.stint, ".")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("building stint: %w", err)
+	}
+	return nil
+}
+
+// row is one comparison. peer may be nil: then there is only stint's figure.
+type row struct {
+	name   string
+	limit  string
+	stint  func() *exec.Cmd
+	peer   func() *exec.Cmd
+	before func() error // before each run of stint
+	note   func() string
+}
+
+// measured is one run of a process.
+type measured struct {
+	wall   time.Duration
+	memory int64 // most resident, bytes
+}
+
+func (b *bench) row(r row) error {
+	var stint, peer []measured
+	var ratios []float64
+	for range b.rounds {
+		if r.before != nil {
+			if err := r.before(); err != nil {
+				return err
+			}
+		}
+		m, err := measure(r.stint())
+		if err != nil {
+			return err
+		}
+		stint = append(stint, m)
+		if r.peer == nil {
+			continue
+		}
+		cmd := r.peer()
+		if cmd == nil {
+			continue
+		}
+		p, err := measure(cmd)
+		if err != nil {
+			return err
+		}
+		peer = append(peer, p)
+		ratios = append(ratios, m.wall.Seconds()/p.wall.Seconds())
+	}
+	fmt.Fprintf(b.table, "%s\t%s\t%s\t%s\t%s\t%d MB\t%s\n", r.name, medianWall(stint), medianWall(peer),
+		medianRatio(ratios), r.limit, median(stint, func(m measured) int64 { return m.memory })>>20, note(r))
+	return b.table.Flush()
+}
+
+func note(r row) string {
+	if r.note == nil {
+		return ""
+	}
+	return r.note()
+}
+
+func measure(cmd *exec.Cmd) (measured, error) {
+	var stderr strings.Builder
+	if cmd.Stderr == nil {
+		cmd.Stderr = &stderr
+	}
+	began := time.Now()
+	err := cmd.Run()
+	m := measured{wall: time.Since(began)}
+	if err != nil {
+		return m, fmt.Errorf("%s: %w\n%s", cmd, err, stderr.String())
+	}
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return m, errors.New("no resource usage on this system")
+	}
+	m.memory = usage.Maxrss << 10
+	return m, nil
+}
+
+func median[T any, V int64 | float64](of []T, value func(T) V) V {
+	if len(of) == 0 {
+		return 0
+	}
+	values := make([]V, len(of))
+	for i, v := range of {
+		values[i] = value(v)
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+func medianWall(of []measured) string {
+	if len(of) == 0 {
+		return "–"
+	}
+	d := time.Duration(median(of, func(m measured) int64 { return int64(m.wall) }))
+	return d.Round(10 * time.Millisecond).String()
+}
+
+func medianRatio(of []float64) string {
+	if len(of) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", median(of, func(r float64) float64 { return r }))
+}

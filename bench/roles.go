@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+	"go.temporal.io/api/enums/v1"
+	sdkclient "go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+)
+
+// record is an item of the data.
+type record struct {
+	ID     int    `json:"id"`
+	Name   string `json:"name"`
+	Amount int    `json:"amount"`
+	Note   string `json:"note"`
+}
+
+// upper is the handler that is measured, bare and in stint.
+func upper(_ context.Context, r record) (record, error) {
+	r.Name = strings.ToUpper(r.Name)
+	return r, nil
+}
+
+const nap = time.Millisecond
+
+func sleep(_ context.Context, r record) (record, error) {
+	time.Sleep(nap)
+	return r, nil
+}
+
+func role(name string, args []string) error {
+	switch name {
+	case "bare-go":
+		return bare(args[0], args[1], runtime.NumCPU(), upper)
+	case "bare-sleep":
+		return bare(args[0], args[1], 64, sleep)
+	case "stint-go":
+		return embedded(args, worker.Each(upper), worker.Options{}, job.Spec{}, true)
+	case "stint-sleep":
+		return embedded(args, worker.Each(sleep), worker.Options{Slots: 64}, job.Spec{Window: 128}, false)
+	case "stint-empty":
+		return embedded(args, worker.Each(upper), worker.Options{}, job.Spec{BatchItems: 1}, false)
+	case "temporal-empty":
+		return emptyActivities(args)
+	}
+	return fmt.Errorf("no role %q", name)
+}
+
+// bare is the loop that one would write by hand: one goroutine reads blocks of lines, some decode,
+// handle and encode, and the results are written in order.
+func bare(input, output string, goroutines int, fn func(context.Context, record) (record, error)) error {
+	in, err := os.Open(input)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(output)
+	if err != nil {
+		return err
+	}
+	type block struct {
+		lines []byte
+		done  chan []byte
+	}
+	todo, ordered := make(chan block, goroutines), make(chan block, 4*goroutines)
+	var workers sync.WaitGroup
+	for range goroutines {
+		workers.Go(func() {
+			for b := range todo {
+				b.done <- handle(b.lines, fn)
+			}
+		})
+	}
+	go func() {
+		defer close(ordered)
+		defer close(todo)
+		r := bufio.NewReaderSize(in, 1<<20)
+		for {
+			lines := make([]byte, 256<<10)
+			n, err := io.ReadFull(r, lines)
+			rest, _ := r.ReadBytes('\n') // to the end of the line, if there is more
+			b := block{append(lines[:n], rest...), make(chan []byte, 1)}
+			ordered <- b
+			todo <- b
+			if err != nil {
+				return
+			}
+		}
+	}()
+	w := bufio.NewWriterSize(out, 1<<20)
+	for b := range ordered {
+		if _, err := w.Write(<-b.done); err != nil {
+			return err
+		}
+	}
+	workers.Wait()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+func handle(lines []byte, fn func(context.Context, record) (record, error)) []byte {
+	var buf bytes.Buffer
+	buf.Grow(len(lines))
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	for line := range bytes.Lines(lines) {
+		var r record
+		if err := json.Unmarshal(line, &r); err != nil {
+			panic(err) // the data is the bench's own
+		}
+		r, _ = fn(context.Background(), r)
+		if err := enc.Encode(r); err != nil {
+			panic(err)
+		}
+	}
+	return buf.Bytes()
+}
+
+// embedded runs a job with server, worker and starter in this process, as `stint run` does.
+func embedded(args []string, h worker.Handler, options worker.Options, spec job.Spec, histories bool) error {
+	ctx := context.Background()
+	input, output, state := args[0], args[1], args[2]
+	quiet := slog.New(slog.DiscardHandler)
+	server, c, err := serve(ctx, state, quiet)
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	defer c.Close()
+	options.Logger = quiet
+	w, err := worker.New(c, "bench", h, options)
+	if err != nil {
+		return err
+	}
+	workCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	worked := make(chan error, 1)
+	go func() { worked <- w.Run(workCtx) }()
+	spec.Name, spec.Pool, spec.Input, spec.Output, spec.Store = "bench", "bench", []string{input}, output, state+"/store"
+	run, err := job.NewClient(c).StartWith(ctx, spec, job.StartOptions{TaskTimeout: 2 * time.Second})
+	if err != nil {
+		return err
+	}
+	report, err := run.Wait(ctx)
+	stop()
+	if workErr := <-worked; err == nil {
+		err = workErr
+	}
+	if err != nil || !histories {
+		return err
+	}
+	return writeHistories(ctx, c, report, output+".histories")
+}
+
+func serve(ctx context.Context, state string, logger *slog.Logger) (*devserver.Server, sdkclient.Client, error) {
+	server, err := devserver.Start(ctx, devserver.Options{Dir: state + "/temporal", Logger: logger})
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := sdkclient.Dial(sdkclient.Options{HostPort: server.Address(), Namespace: server.Namespace(), Logger: sdklog.NewStructuredLogger(logger)})
+	if err != nil {
+		server.Stop()
+		return nil, nil, err
+	}
+	return server, c, nil
+}
+
+// writeHistories counts the events of all of a job's histories, and what a batch costs in its legs:
+// its own events and its share of workflow tasks, without the leg's start, commit and end.
+func writeHistories(ctx context.Context, c sdkclient.Client, report job.Report, path string) error {
+	all, _, err := countEvents(ctx, c, report.Job)
+	if err != nil {
+		return err
+	}
+	var batches, tasks int
+	for leg := 1; leg < report.Legs; leg++ {
+		events, types, err := countEvents(ctx, c, job.LegID(report.Job, leg))
+		if err != nil {
+			return err
+		}
+		all += events
+		batches += types[enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED] - 1 // one is the commit
+		tasks += types[enums.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED] + types[enums.EVENT_TYPE_WORKFLOW_TASK_STARTED] + types[enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED]
+	}
+	text := fmt.Sprintf("%d batches, %d events, %.2f for a batch in a leg", report.Batches, all, 3+float64(tasks)/float64(max(1, batches)))
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+func countEvents(ctx context.Context, c sdkclient.Client, id string) (int, map[enums.EventType]int, error) {
+	n, types := 0, map[enums.EventType]int{}
+	events := c.GetWorkflowHistory(ctx, id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		if err != nil {
+			return n, nil, err
+		}
+		n++
+		types[event.GetEventType()]++
+	}
+	return n, types, nil
+}
+
+// emptyActivities is a bare workflow that runs empty activities, a window at a time in flight.
+func emptyActivities(args []string) error {
+	ctx := context.Background()
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	server, c, err := serve(ctx, args[2], quiet)
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	defer c.Close()
+	w := sdkworker.New(c, "bare", sdkworker.Options{MaxConcurrentActivityExecutionSize: runtime.NumCPU()})
+	w.RegisterWorkflow(bareWorkflow)
+	w.RegisterActivity(empty)
+	if err := w.Start(); err != nil {
+		return err
+	}
+	defer w.Stop()
+	run, err := c.ExecuteWorkflow(ctx, sdkclient.StartWorkflowOptions{TaskQueue: "bare"}, bareWorkflow, n)
+	if err != nil {
+		return err
+	}
+	return run.Get(ctx, nil)
+}
+
+func empty(context.Context) error { return nil }
+
+func bareWorkflow(ctx workflow.Context, n int) error {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+	selector := workflow.NewSelector(ctx)
+	flying := 0
+	for started := 0; started < n || flying > 0; {
+		for ; started < n && flying < job.DefaultWindow; started++ {
+			flying++
+			selector.AddFuture(workflow.ExecuteActivity(ctx, empty), func(workflow.Future) { flying-- })
+		}
+		selector.Select(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// rows lists the comparisons. The limits are those that the design sets for two cores.
+func (b *bench) rows() []row {
+	million, tenMillion := b.items(1_000_000), b.items(10_000_000)
+	return []row{
+		b.goRow("go handler, 1M items", "≤ 1.7", million, 100),
+		b.goRow("go handler, 10M items", "≤ 1.25", tenMillion, 100),
+		b.execRow("exec tr, 1M items", "≤ 1.4", million),
+		b.execRow("exec tr, 10M items", "≤ 1.0", tenMillion),
+		{
+			name: "10 items", limit: "≤ 2 s", before: b.fresh,
+			stint: func() *exec.Cmd { return b.run1("tr a-z A-Z", b.data("ten", 10, 100)) },
+		},
+		b.goRow("go handler, 1 KB items", "", b.items(300_000), 1000),
+		b.goRow("go handler, 1 MB items", "", b.items(300), 1_000_000),
+		{
+			name: "handler sleeps 1 ms, 64 slots", before: b.fresh,
+			stint: func() *exec.Cmd { return b.role("stint-sleep", b.data("sleep", b.items(100_000), 100)) },
+			peer:  func() *exec.Cmd { return b.role("bare-sleep", b.data("sleep", b.items(100_000), 100)) },
+		},
+		{
+			name: "empty handler, batches of 1", before: b.fresh,
+			stint: func() *exec.Cmd { return b.role("stint-empty", b.data("empty", b.items(3000), 100)) },
+			peer:  func() *exec.Cmd { return b.role("temporal-empty", strconv.Itoa(b.items(3000))) },
+			note:  func() string { return "against a bare workflow with as many empty activities" },
+		},
+	}
+}
+
+func (b *bench) items(n int) int { return max(1, int(float64(n)*b.scale)) }
+
+// fresh throws the state of earlier runs away.
+func (b *bench) fresh() error { return os.RemoveAll(filepath.Join(b.dir, "state")) }
+
+func (b *bench) goRow(name, limit string, items, size int) row {
+	file := fmt.Sprintf("items-%d-%d", items, size)
+	return row{
+		name: name, limit: limit, before: b.fresh,
+		stint: func() *exec.Cmd { return b.role("stint-go", b.data(file, items, size)) },
+		peer:  func() *exec.Cmd { return b.role("bare-go", b.data(file, items, size)) },
+		note:  b.histories,
+	}
+}
+
+func (b *bench) execRow(name, limit string, items int) row {
+	file := fmt.Sprintf("items-%d-100", items)
+	return row{
+		name: name, limit: limit, before: b.fresh,
+		stint: func() *exec.Cmd { return b.run1("tr a-z A-Z", b.data(file, items, 100)) },
+		peer:  func() *exec.Cmd { return b.parallel(b.data(file, items, 100)) },
+		note: func() string {
+			if _, err := exec.LookPath("parallel"); err != nil {
+				return "parallel is not installed"
+			}
+			return "against parallel --pipe -k -j2 --block 10M"
+		},
+	}
+}
+
+// run1 is `stint run` with a filter, as a user would start it.
+func (b *bench) run1(filter, input string) *exec.Cmd {
+	cmd := exec.Command(b.stint, "run", "--quiet", "--exec", filter, input, "-o", filepath.Join(b.dir, "stint.out"), "--state", filepath.Join(b.dir, "state"))
+	cmd.Dir = b.dir
+	return cmd
+}
+
+func (b *bench) parallel(input string) *exec.Cmd {
+	if _, err := exec.LookPath("parallel"); err != nil {
+		return nil
+	}
+	return exec.Command("sh", "-c", fmt.Sprintf("parallel --pipe -k -j2 --block 10M tr a-z A-Z < %s > %s", input, filepath.Join(b.dir, "peer.out")))
+}
+
+// role runs this program in another part.
+func (b *bench) role(name, input string) *exec.Cmd {
+	cmd := exec.Command(b.self, "role", name, input, filepath.Join(b.dir, name+".out"), filepath.Join(b.dir, "state"))
+	cmd.Dir = b.dir
+	return cmd
+}
+
+// histories tells what the last stint role has written of its job's histories.
+func (b *bench) histories() string {
+	text, err := os.ReadFile(filepath.Join(b.dir, "stint-go.out.histories"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// data makes, once, a file of JSONL items of about size bytes each and returns its path.
+func (b *bench) data(name string, items, size int) string {
+	path := filepath.Join(b.dir, name+".jsonl")
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	if err := writeData(path, items, size); err != nil {
+		fmt.Fprintln(os.Stderr, "bench: making data:", err)
+	}
+	return path
+}
+
+func writeData(path string, items, size int) error {
+	f, err := os.Create(path + ".tmp")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := bufio.NewWriterSize(f, 1<<20)
+	filler := strings.Repeat("some text here ", size/15+1)
+	for i := range items {
+		head := fmt.Sprintf(`{"id":%d,"name":"customer %d","amount":%d,"note":"`, i, i, i*7%1000)
+		fmt.Fprintf(w, "%s%s\"}\n", head, filler[:max(0, size-len(head)-3)])
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/stint-run/stint/worker"
+)
+
+// Event is one of the seismic events: what matters here of a GeoJSON feature.
+type Event struct {
+	ID         string `json:"id"`
+	Properties struct {
+		Type      string   `json:"type"`
+		Place     string   `json:"place"`
+		Magnitude *float64 `json:"mag"` // of some it is not known
+	} `json:"properties"`
+	Geometry struct {
+		Coordinates []float64 `json:"coordinates"` // degrees east, degrees north, kilometres deep
+	} `json:"geometry"`
+}
+
+// Nearest is what becomes of an Event.
+type Nearest struct {
+	ID         string   `json:"id"`
+	Place      string   `json:"place"`
+	Magnitude  *float64 `json:"magnitude"`
+	Airport    string   `json:"airport"`     // IATA code
+	DistanceKM float64  `json:"distance_km"` // to a hundred metres
+}
+
+// locate is the handler: it takes one event at a time. Explosions and the like are dropped: they
+// count as done and leave no line.
+func (as airports) locate(_ context.Context, e Event) (Nearest, error) {
+	if e.Properties.Type != "earthquake" {
+		return Nearest{}, worker.Drop
+	}
+	if len(e.Geometry.Coordinates) < 2 {
+		return Nearest{}, errors.New("the earthquake has no coordinates")
+	}
+	at, err := pointAt(e.Geometry.Coordinates[1], e.Geometry.Coordinates[0])
+	if err != nil {
+		return Nearest{}, err
+	}
+	a := as.nearest(at)
+	return Nearest{
+		ID: e.ID, Place: e.Properties.Place, Magnitude: e.Properties.Magnitude,
+		Airport: a.iata, DistanceKM: math.Round(a.at.distance(at)*10) / 10,
+	}, nil
+}

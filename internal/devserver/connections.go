@@ -1,0 +1,96 @@
+package devserver
+
+import (
+	"net"
+	"sync"
+
+	sdkclient "go.temporal.io/sdk/client"
+	"go.temporal.io/server/common"
+	"go.temporal.io/server/common/sdk"
+	"google.golang.org/grpc"
+)
+
+// connections are the client connections between the server's services, which
+// the server opens and never closes. Left alone, each would hold goroutines for
+// the life of the process and dial a port that belongs to somebody else by then.
+type connections struct {
+	mu   sync.Mutex
+	open map[any]func()
+}
+
+// add has closing called once, however often the same connection is added.
+func (c *connections) add(connection any, closing func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open == nil {
+		c.open = map[any]func(){}
+	}
+	c.open[connection] = closing
+}
+
+// close closes all connections. It may be called more than once.
+func (c *connections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, closing := range c.open {
+		closing()
+	}
+	c.open = nil
+}
+
+func (c *connections) keep(conn *grpc.ClientConn) *grpc.ClientConn {
+	if conn != nil {
+		c.add(conn, func() { _ = conn.Close() })
+	}
+	return conn
+}
+
+// rpcFactory gives a service its bound listener and keeps its connections.
+type rpcFactory struct {
+	common.RPCFactory
+	listener net.Listener
+	kept     *connections
+}
+
+// GetGRPCListener implements common.RPCFactory.
+func (f *rpcFactory) GetGRPCListener() net.Listener { return f.listener }
+
+// CreateRemoteFrontendGRPCConnection implements common.RPCFactory.
+func (f *rpcFactory) CreateRemoteFrontendGRPCConnection(address string) *grpc.ClientConn {
+	return f.kept.keep(f.RPCFactory.CreateRemoteFrontendGRPCConnection(address))
+}
+
+// CreateLocalFrontendGRPCConnection implements common.RPCFactory.
+func (f *rpcFactory) CreateLocalFrontendGRPCConnection() *grpc.ClientConn {
+	return f.kept.keep(f.RPCFactory.CreateLocalFrontendGRPCConnection())
+}
+
+// CreateHistoryGRPCConnection implements common.RPCFactory.
+func (f *rpcFactory) CreateHistoryGRPCConnection(address string) *grpc.ClientConn {
+	return f.kept.keep(f.RPCFactory.CreateHistoryGRPCConnection(address))
+}
+
+// CreateMatchingGRPCConnection implements common.RPCFactory.
+func (f *rpcFactory) CreateMatchingGRPCConnection(address string) *grpc.ClientConn {
+	return f.kept.keep(f.RPCFactory.CreateMatchingGRPCConnection(address))
+}
+
+// sdkFactory keeps the connection of a service's SDK clients, which they share
+// with the system client.
+type sdkFactory struct {
+	sdk.ClientFactory
+	kept *connections
+}
+
+// NewClient implements sdk.ClientFactory.
+func (f *sdkFactory) NewClient(options sdkclient.Options) sdkclient.Client {
+	f.GetSystemClient()
+	return f.ClientFactory.NewClient(options)
+}
+
+// GetSystemClient implements sdk.ClientFactory.
+func (f *sdkFactory) GetSystemClient() sdkclient.Client {
+	client := f.ClientFactory.GetSystemClient()
+	f.kept.add(client, client.Close)
+	return client
+}

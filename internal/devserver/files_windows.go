@@ -1,0 +1,4 @@
+package devserver
+
+// syncDir does nothing: Windows has no way to sync a directory.
+func syncDir(string) error { return nil }

@@ -1,0 +1,105 @@
+package devserver
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"time"
+)
+
+const (
+	// AnyPort asks for a free port.
+	AnyPort = -1
+	// NoUI, as the port of the web UI, means that there is none.
+	NoUI = 0
+
+	// DefaultNamespace is the namespace of a server whose options name none.
+	DefaultNamespace = "default"
+	// DefaultRetention is how long closed workflows are kept unless the options say otherwise.
+	DefaultRetention = 7 * 24 * time.Hour
+
+	// minRetention is the shortest retention the server accepts for a namespace.
+	minRetention = time.Hour
+	maxPort      = 65535
+)
+
+// Options configure a server. The zero value is a server in memory, on a free
+// port of the loopback interface, without a web UI.
+type Options struct {
+	// Dir is the state directory: database, lock and version. It is made, for
+	// its owner only, when it is missing. "" keeps everything in memory.
+	Dir string
+	// IP is the address that the frontend and the web UI bind. Default
+	// 127.0.0.1. The server knows no authentication: whoever reaches this
+	// address can do everything.
+	IP string
+	// Port is the frontend's gRPC port, 1 to 65535. 0 or AnyPort: a free one.
+	Port int
+	// UIPort is the web UI's port, 1 to 65535. 0 (NoUI): no web UI. AnyPort: a
+	// free one.
+	UIPort int
+	// PreferPort is tried first when Port asks for a free one. 0: none. When it
+	// is taken, another one is used and nothing is said.
+	PreferPort int
+	// PreferUIPort is for UIPort what PreferPort is for Port.
+	PreferUIPort int
+	// PowerSafe makes every acknowledged change survive a loss of power (SQLite
+	// synchronous=full). Without it the state survives the death of the process,
+	// kill -9 included, but the last changes may be lost with the machine.
+	PowerSafe bool
+	// Namespace is made when it is missing. Default DefaultNamespace.
+	Namespace string
+	// Retention is how long a closed workflow is kept, at least one hour.
+	// Default DefaultRetention. It counts when the namespace is made; a
+	// namespace that exists keeps its own.
+	Retention time.Duration
+	// Logger receives what the server, its own workers and the web UI log. nil:
+	// errors go to standard error, everything below is dropped.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.IP == "" {
+		o.IP = "127.0.0.1"
+	}
+	if o.Port == 0 {
+		o.Port = AnyPort
+	}
+	if o.Namespace == "" {
+		o.Namespace = DefaultNamespace
+	}
+	if o.Retention == 0 {
+		o.Retention = DefaultRetention
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	}
+	return o
+}
+
+// validate expects options with their defaults filled in.
+func (o Options) validate() error {
+	if _, err := netip.ParseAddr(o.IP); err != nil {
+		return fmt.Errorf("%q is not an IP address", o.IP)
+	}
+	ports := []struct {
+		name  string
+		value int
+		least int
+	}{
+		{"port", o.Port, AnyPort},
+		{"web UI port", o.UIPort, AnyPort},
+		{"preferred port", o.PreferPort, 0},
+		{"preferred web UI port", o.PreferUIPort, 0},
+	}
+	for _, p := range ports {
+		if p.value < p.least || p.value > maxPort {
+			return fmt.Errorf("%s %d is outside %d to %d", p.name, p.value, p.least, maxPort)
+		}
+	}
+	if o.Retention < minRetention {
+		return fmt.Errorf("retention %v is below %v", o.Retention, minRetention)
+	}
+	return nil
+}

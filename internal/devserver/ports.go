@@ -1,0 +1,94 @@
+package devserver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"syscall"
+)
+
+// PortError says that a port cannot be had.
+type PortError struct {
+	// What the port is for: "Temporal frontend" or "web UI".
+	What string
+	// Addr is the address, host:port.
+	Addr string
+	// Err is the cause.
+	Err error
+}
+
+// Error says which port it is and how to choose another.
+func (e *PortError) Error() string {
+	flag := "--port"
+	if e.What == uiWhat {
+		flag = "--ui-port"
+	}
+	switch {
+	case errors.Is(e.Err, syscall.EADDRINUSE):
+		return fmt.Sprintf("%s: %s is in use: stop what uses it, or choose another port (%s)", e.What, e.Addr, flag)
+	case errors.Is(e.Err, syscall.EADDRNOTAVAIL):
+		return fmt.Sprintf("%s: %s is not an address of this machine: choose another (--ip)", e.What, e.Addr)
+	default:
+		return fmt.Sprintf("%s: cannot listen on %s: %v: choose another port (%s)", e.What, e.Addr, e.Err, flag)
+	}
+}
+
+// Unwrap returns the cause.
+func (e *PortError) Unwrap() error { return e.Err }
+
+const (
+	frontendWhat = "Temporal frontend"
+	uiWhat       = "web UI"
+)
+
+// listen binds the port, or for AnyPort the preferred one, or else a free one.
+// The listener that comes back is the one that serves: a port is never given
+// back between being found free and being used.
+func listen(what, ip string, port, prefer int) (net.Listener, error) {
+	if port == AnyPort && prefer > 0 {
+		if l, err := bind(ip, prefer); err == nil {
+			return l, nil
+		}
+	}
+	number := max(port, 0) // 0: the kernel chooses
+	l, err := bind(ip, number)
+	if err != nil {
+		return nil, &PortError{What: what, Addr: net.JoinHostPort(ip, strconv.Itoa(number)), Err: cause(err)}
+	}
+	return l, nil
+}
+
+// bind asks for IPv4 where the address is one, because Go understands "tcp" on
+// 0.0.0.0 as all addresses of IPv6 too.
+func bind(ip string, port int) (net.Listener, error) {
+	network := "tcp"
+	if addr, err := netip.ParseAddr(ip); err == nil && addr.Unmap().Is4() {
+		network = "tcp4"
+	}
+	return net.Listen(network, net.JoinHostPort(ip, strconv.Itoa(port)))
+}
+
+// cause strips the words that net puts around a system call's error.
+func cause(err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return err
+}
+
+// reachable is the address under which a process on this machine reaches the
+// listener: that of the loopback interface where it is bound to all of them.
+func reachable(l net.Listener) string {
+	addr := l.Addr().(*net.TCPAddr).AddrPort()
+	ip := addr.Addr().Unmap()
+	switch {
+	case ip == netip.IPv6Unspecified():
+		ip = netip.IPv6Loopback()
+	case ip.IsUnspecified():
+		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return netip.AddrPortFrom(ip, addr.Port()).String()
+}

@@ -1,0 +1,226 @@
+// Package devserver runs a Temporal server and its web UI inside this process,
+// with SQLite underneath: for a single machine, for tests, and for trying things
+// out. It listens on the loopback interface unless told otherwise, and knows no
+// authentication.
+//
+// A server keeps its state in a directory, or in memory. The state survives the
+// death of the process at any moment. One process at a time holds a directory;
+// the hold dies with the process.
+package devserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.temporal.io/server/common/config"
+	"go.temporal.io/server/common/primitives"
+	"go.temporal.io/server/temporal"
+)
+
+const (
+	// readyTimeout bounds how long Start waits for the server to answer.
+	readyTimeout = 30 * time.Second
+	// stopTimeout bounds how long Stop waits for the server's services to end.
+	stopTimeout = 10 * time.Second
+)
+
+// Server is a running Temporal server. Its methods may be called by any number
+// of goroutines.
+type Server struct {
+	address   string
+	namespace string
+	database  *config.SQL
+	logger    *logger
+	bound     []net.Listener
+	hold      *lock
+	ui        *ui
+	temporal  temporal.Server
+	kept      connections
+	stop      sync.Once
+}
+
+// Start starts a server. When it returns, the frontend answers and the namespace
+// can be used. The caller stops the server with Stop.
+//
+// Errors that callers may want to tell apart: *HeldError (another process has
+// the directory), *VersionError (the state is of another server version) and
+// *PortError (a port that was asked for by number is taken).
+//
+// The first server of a process names the program for the SDK's workers in it
+// (worker.SetBinaryChecksum).
+//
+// The context bounds the start, not the life of the server.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("server options: %w", err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("starting the Temporal server: %w", err)
+	}
+	nameBinary()
+	s := &Server{namespace: o.Namespace, logger: newLogger(o.Logger)}
+	if err := s.start(ctx, o); err != nil {
+		s.Stop()
+		return nil, fmt.Errorf("starting the Temporal server: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context, o Options) error {
+	database, err := s.openState(o)
+	if err != nil {
+		return err
+	}
+	uiListener, on, err := s.listen(o)
+	if err != nil {
+		return err
+	}
+	s.address = reachable(on[primitives.FrontendService])
+	s.database = database
+	if err := makeNamespace(database, o.Namespace, o.Retention); err != nil {
+		return fmt.Errorf("making namespace %q: %w", o.Namespace, err)
+	}
+	if err := s.serve(on); err != nil {
+		return err
+	}
+	if uiListener != nil {
+		if s.ui, err = serveUI(uiListener, s.address, o.Namespace, o.Logger); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := waitReady(ctx, s.address, o.Namespace); err != nil {
+		return err
+	}
+	s.logger.enter(running)
+	if s.hold != nil {
+		return s.hold.announce(s.address, s.UIURL())
+	}
+	return nil
+}
+
+// openState locks and prepares the state directory, if there is one.
+func (s *Server) openState(o Options) (*config.SQL, error) {
+	if o.Dir == "" {
+		return memoryConfig(), nil
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if s.hold, err = lockDir(dir, o.Namespace); err != nil {
+		return nil, err
+	}
+	if err := prepare(dir); err != nil {
+		return nil, err
+	}
+	return fileConfig(dir, o.PowerSafe), nil
+}
+
+// listen binds all ports before anything is started, so that a port that is taken
+// is an error and nothing else: first those that were asked for by number, lest
+// another one be given them. The internal ones are on the loopback interface.
+func (s *Server) listen(o Options) (forUI net.Listener, on listeners, err error) {
+	on = listeners{}
+	bindUI := func() {
+		if err == nil && o.UIPort != NoUI {
+			forUI, err = s.bind(uiWhat, o.IP, o.UIPort, o.PreferUIPort)
+		}
+	}
+	bindFrontend := func() {
+		if err == nil {
+			on[primitives.FrontendService], err = s.bind(frontendWhat, o.IP, o.Port, o.PreferPort)
+		}
+	}
+	if o.Port == AnyPort {
+		bindUI()
+		bindFrontend()
+	} else {
+		bindFrontend()
+		bindUI()
+	}
+	for name := range modules {
+		if err == nil && on[name] == nil {
+			on[name], err = s.bind("Temporal "+string(name), "127.0.0.1", AnyPort, 0)
+		}
+	}
+	return forUI, on, err
+}
+
+// bind binds a port that Stop closes.
+func (s *Server) bind(what, ip string, port, prefer int) (net.Listener, error) {
+	l, err := listen(what, ip, port, prefer)
+	if err != nil {
+		return nil, err
+	}
+	s.bound = append(s.bound, l)
+	return l, nil
+}
+
+func (s *Server) serve(on listeners) error {
+	return guard(s.logger, func() error {
+		server, err := newTemporal(on, s.database, s.logger, &s.kept)
+		if err != nil {
+			return err
+		}
+		s.temporal = server
+		return server.Start()
+	})
+}
+
+// Address returns the host:port at which a process on this machine reaches the
+// frontend.
+func (s *Server) Address() string { return s.address }
+
+// UIURL returns the URL of the web UI for a browser on this machine; "" without one.
+func (s *Server) UIURL() string {
+	if s.ui == nil {
+		return ""
+	}
+	return s.ui.url
+}
+
+// Namespace returns the namespace that the server was started with.
+func (s *Server) Namespace() string { return s.namespace }
+
+// Stop ends the server, closes its ports, and gives the state directory back. It
+// takes at most about ten seconds, and may be called more than once. Clients and
+// workers are best stopped before it.
+func (s *Server) Stop() { s.stop.Do(s.shutdown) }
+
+func (s *Server) shutdown() {
+	s.logger.enter(stopping)
+	if s.ui != nil {
+		s.ui.stop()
+	}
+	if s.temporal != nil {
+		ended := make(chan error, 1)
+		go func() { ended <- s.temporal.Stop() }()
+		select {
+		case <-ended:
+		case <-time.After(stopTimeout):
+		}
+	}
+	s.kept.close()
+	for _, l := range s.bound {
+		_ = l.Close()
+	}
+	if s.database != nil {
+		if err := closeDatabase(s.database); err != nil {
+			s.logger.to.Warn("closing the database", "error", err)
+		}
+	}
+	if s.hold != nil {
+		s.hold.release()
+	}
+}

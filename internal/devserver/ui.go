@@ -1,0 +1,123 @@
+package devserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+	"github.com/temporalio/ui-server/v2/server/api"
+	"github.com/temporalio/ui-server/v2/server/config"
+	"github.com/temporalio/ui-server/v2/server/cors"
+	"github.com/temporalio/ui-server/v2/server/csrf"
+	"github.com/temporalio/ui-server/v2/server/headers"
+	"github.com/temporalio/ui-server/v2/server/route"
+	uiassets "github.com/temporalio/ui-server/v2/ui"
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc"
+)
+
+// ui is the web UI. It is put together from the parts of Temporal's ui-server in
+// the order in which server.NewServer there does it, because that one insists on
+// binding the port itself, ends the process when it cannot, and never closes its
+// connection to the frontend.
+type ui struct {
+	url    string
+	server *http.Server
+	conn   *grpc.ClientConn
+	done   chan struct{}
+}
+
+// serveUI serves the web UI on the listener until stop is called.
+func serveUI(l net.Listener, address, namespace string, logger *slog.Logger) (*ui, error) {
+	settings, err := config.NewConfigProviderWithRefresh(&config.Config{
+		TemporalGRPCAddress: address,
+		DefaultNamespace:    namespace,
+		EnableUI:            true,
+		HideLogs:            true,
+		DisableNewsFetch:    true,
+		// The UI is plain HTTP, where a browser may drop a secure cookie.
+		CORS: config.CORS{CookieInsecure: true},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("configuring the web UI: %w", err)
+	}
+	conn, err := api.CreateGRPCConnection(settings)
+	if err != nil {
+		return nil, fmt.Errorf("connecting the web UI: %w", err)
+	}
+	handler, err := uiHandler(settings, conn, logger)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("assembling the web UI: %w", err), conn.Close())
+	}
+	u := &ui{
+		url:  "http://" + reachable(l),
+		conn: conn,
+		server: &http.Server{
+			Handler:           handler,
+			ReadHeaderTimeout: 10 * time.Second,
+			ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+		},
+		done: make(chan struct{}),
+	}
+	go func() {
+		defer close(u.done)
+		if err := u.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error("web UI ended", "error", err)
+		}
+	}()
+	return u, nil
+}
+
+func uiHandler(settings *config.ConfigProviderWithRefresh, conn *grpc.ClientConn, logger *slog.Logger) (http.Handler, error) {
+	e := echo.New()
+	e.Logger.SetOutput(io.Discard)
+	e.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{
+		LogErrorFunc: func(_ echo.Context, err error, stack []byte) error {
+			logger.Error("web UI panicked", "error", err, "stack", string(stack))
+			return err
+		},
+	}))
+	e.Use(middleware.Gzip())
+	e.Use(cors.CORSMiddleware(cors.CORSConfig{
+		AllowHeaders:     []string{echo.HeaderOrigin, echo.HeaderContentType, echo.HeaderAccept, echo.HeaderXCSRFToken, "Caller-Type"},
+		AllowCredentials: true,
+		ConfigProvider:   settings,
+	}))
+	e.Use(middleware.Secure())
+	e.Use(csrf.EnsureTokenCookie(false))
+	e.Use(middleware.CSRFWithConfig(csrf.MiddlewareConfig(settings, false)))
+
+	route.SetHealthRoute(e)
+	group := e.Group("/api/v1")
+	group.GET("/settings", api.GetSettings(settings))
+	group.GET(api.WorkflowRawHistoryUrl, api.WorkflowRawHistoryHandler(workflowservice.NewWorkflowServiceClient(conn)))
+	forward := []api.Middleware{headers.WithForwardHeaders([]string{"Caller-Type"})}
+	group.Match([]string{"GET", "POST", "PUT", "PATCH", "DELETE"}, "/*", api.TemporalAPIHandler(settings, forward, conn))
+
+	assets, err := uiassets.Assets()
+	if err != nil {
+		return nil, err
+	}
+	if assets, err = fs.Sub(assets, "local"); err != nil {
+		return nil, err
+	}
+	if err := route.SetUIRoutes(e, "", assets); err != nil {
+		return nil, err
+	}
+	route.SetRenderRoute(e, "")
+	return e, nil
+}
+
+// stop closes the port and all connections.
+func (u *ui) stop() {
+	_ = u.server.Close()
+	_ = u.conn.Close()
+	<-u.done
+}

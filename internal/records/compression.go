@@ -1,0 +1,71 @@
+package records
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Compression is how a file is compressed as a whole.
+type Compression string
+
+// The compressions.
+const (
+	None Compression = ""    // the bytes as they are
+	Gzip Compression = "gz"  // RFC 1952, one member or several
+	Zstd Compression = "zst" // RFC 8878, one frame or several
+)
+
+// maxZstdWindow is the largest distance a zstd stream may refer back over, in bytes: that of
+// `zstd --ultra -22` and of `--long`. The decoder holds about this much memory at most.
+const maxZstdWindow = 128 << 20
+
+// CompressionOf tells the compression from the path's extension, .gz or .zst in whatever case.
+func CompressionOf(name string) Compression {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".gz":
+		return Gzip
+	case ".zst":
+		return Zstd
+	}
+	return None
+}
+
+// Decompress returns a reader of r's bytes uncompressed. It decodes in the caller's goroutine, in
+// bounded memory, and may read r past the end of the compressed data. Close frees the decoder and
+// leaves r alone. A compressed source of no bytes at all, or one that ends too early, gives
+// io.ErrUnexpectedEOF, here or while reading.
+func Decompress(r io.Reader, c Compression) (io.ReadCloser, error) {
+	if c == None {
+		return io.NopCloser(r), nil
+	}
+	buffered := bufio.NewReader(r)
+	if _, err := buffered.Peek(1); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, fmt.Errorf("reading %s data: %w", c, err)
+	}
+	switch c {
+	case Gzip:
+		z, err := gzip.NewReader(buffered)
+		if err != nil {
+			return nil, fmt.Errorf("reading gzip header: %w", err)
+		}
+		return z, nil
+	case Zstd:
+		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1),
+			zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
+		if err != nil {
+			return nil, fmt.Errorf("starting zstd decoder: %w", err)
+		}
+		return z.IOReadCloser(), nil
+	}
+	return nil, fmt.Errorf("unknown compression %q: use gz or zst", c)
+}

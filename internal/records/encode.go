@@ -1,0 +1,127 @@
+package records
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+
+	"github.com/tidwall/gjson"
+)
+
+const notUTF8 = "is not valid UTF-8 at byte %d"
+
+// AppendJSON appends the item to dst as one JSON value, without a newline: of jsonl the bytes
+// themselves but for white space at the end; of text a string, without the '\r' of a line end; of
+// CSV an object of strings, keyed by the header and in its order, with the bytes of each field as
+// they are between its quotes (line ends too). Nothing is escaped for HTML.
+//
+// It returns dst as it was and an *InvalidError if the item has an Err, is not UTF-8, is not JSON,
+// or does not have the header's number of well-quoted fields.
+func (s *Shape) AppendJSON(dst []byte, it *Item) ([]byte, error) {
+	if it.Err != nil {
+		return dst, it.Err
+	}
+	if at := firstNonUTF8(it.Raw); at >= 0 {
+		return dst, invalid(notUTF8, at)
+	}
+	switch s.Format {
+	case CSV:
+		return s.appendRecord(dst, it.Raw)
+	case JSONL:
+		if err := checkJSON(it.Raw); err != nil {
+			return dst, err
+		}
+		return append(dst, bytes.TrimRight(it.Raw, " \t\r")...), nil
+	default:
+		dst = append(dst, '"')
+		return append(appendEscaped(dst, trimCR(it.Raw)), '"'), nil
+	}
+}
+
+// AppendLine appends the item to dst as the line a filter is given, without the '\n': of text the
+// bytes as they are, whatever they are; of jsonl likewise, once they are known to be valid JSON; of
+// CSV the object of AppendJSON. It returns dst as it was and an *InvalidError in the cases where
+// AppendJSON does, save that text need not be UTF-8.
+func (s *Shape) AppendLine(dst []byte, it *Item) ([]byte, error) {
+	if s.Format == CSV {
+		return s.AppendJSON(dst, it)
+	}
+	if err := s.CheckLine(it); err != nil {
+		return dst, err
+	}
+	return append(dst, it.Raw...), nil
+}
+
+// CheckLine returns the *InvalidError with which AppendLine would refuse a jsonl or text item, or
+// nil: the line is then it.Raw itself, for those who need no copy.
+func (s *Shape) CheckLine(it *Item) error {
+	if it.Err != nil {
+		return it.Err
+	}
+	if s.Format != JSONL {
+		return nil
+	}
+	if at := firstNonUTF8(it.Raw); at >= 0 {
+		return invalid(notUTF8, at)
+	}
+	return checkJSON(it.Raw)
+}
+
+// appendRecord appends a CSV record, which is valid UTF-8, as a JSON object.
+func (s *Shape) appendRecord(dst, rec []byte) ([]byte, error) {
+	out := append(dst, '{')
+	for n := 0; ; n++ {
+		f, rest, more, fault := cutField(rec)
+		if fault != "" {
+			return dst, invalid(string(fault), n+1)
+		}
+		if n < len(s.Columns) {
+			if n > 0 {
+				out = append(out, ',')
+			}
+			out = append(out, '"')
+			out = appendEscaped(out, s.Columns[n])
+			out = append(out, '"', ':')
+			out = f.appendJSON(out)
+		}
+		if more {
+			rec = rest
+			continue
+		}
+		if n == 0 && len(s.Columns) != 1 {
+			return dst, invalid("has 1 field, the header has %d", len(s.Columns))
+		}
+		if n+1 != len(s.Columns) {
+			return dst, invalid("has %d fields, the header has %d", n+1, len(s.Columns))
+		}
+		return append(out, '}'), nil
+	}
+}
+
+// validJSON is json.Valid, for usual items at more than twice its speed. gjson recurses without a
+// limit, so longer items, which may be nested more deeply than a stack can bear, are left to
+// encoding/json.
+func validJSON(raw []byte) bool {
+	const nestedAtMost = 10_000 // encoding/json's own limit
+	if len(raw) <= nestedAtMost {
+		return gjson.ValidBytes(raw)
+	}
+	return json.Valid(raw)
+}
+
+// checkJSON returns an *InvalidError unless raw is one JSON value.
+func checkJSON(raw []byte) error {
+	if validJSON(raw) {
+		return nil
+	}
+	var value json.RawMessage
+	err := json.Unmarshal(raw, &value)
+	hint := ""
+	if first := bytes.TrimSpace(raw); len(first) == 1 && (first[0] == '[' || first[0] == '{') {
+		hint = ` (a document of many lines is no jsonl: make it one value a line, as "jq -c" does)`
+	}
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+		return invalid("is not JSON: %s, at byte %d%s", syntax, max(syntax.Offset-1, 0), hint)
+	}
+	return invalid("is not JSON: %v%s", err, hint)
+}

@@ -1,0 +1,242 @@
+package records
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// seeds are inputs at which a scanner could go wrong.
+var seeds = []string{
+	"", "\n", "a", "a\n", "a\nb", "a\r\nb\r\n", "\n \t\r\n\na\n\n\nb\n\n", " a\n\v\n\f\n",
+	"{\"a\":1}\n[]\n\n7\n", "\x00\x00\n\xff\xfe\n", "a\rb\r\rc\r", "\r", "\"", "\"\"", "\"\n", "\n\"",
+	"a,b\n\"x\ny\",z\n", "\"a\"\"\n\"\"b\",c\nd,e\n", "a\"b\nc\n", "\"a\"b\nc\n\"d\n", "\"a\nb\nc\nd\ne\n",
+	"x\",\"y\nx\",\"y\nx\",\"y\nx\",\"y\n", "a,\"b\nc,\"d\ne,\"f\n", "\"aaaaaaaaaaaaaaa\"\nb\n", "\"aaaaaaaaa\nbbbb\"\nc\n",
+	"\"aaaaaaaaa\nbbbbb\"\nc\n", "0123456789abcdef\n0123456789abcdefg\nx\n", "\"0123456789abc\n\"\n\n\"\n\"x\n",
+	"                       \nx\n", "                       x\ny\n", "\"a\n\"\n\"\"\n\"\"\"\n\"\"\"\"\n", "\"a\n\r\n \n\"\r\nb\r\n",
+	"\"\n\"\n\"\n\"\n\"\n\"\n\"\n\"\n\"\n\"\n\"\n\"\n\"\n\"\n", "a,b,\"c\nd,e,f\"\"\n\"\"\n\"\ng",
+}
+
+// addSeeds adds each seed with various sizes.
+func addSeeds(f *testing.F) {
+	for i, seed := range seeds {
+		for format := range uint8(3) {
+			f.Add([]byte(seed), format, uint8(16), uint8(1+i%3), uint8(i*7), uint8(1+i%20), i%2 == 0)
+			f.Add([]byte(seed), format, uint8(i%9), uint8(200), uint8(200), uint8(i*31), false)
+		}
+	}
+}
+
+// source is an input as a reader that returns it all at once, or byte by byte.
+func source(data string, bytewise bool) io.Reader {
+	if bytewise {
+		return iotest.OneByteReader(strings.NewReader(data))
+	}
+	return iotest.DataErrReader(strings.NewReader(data))
+}
+
+// FuzzCut: whatever the bytes, the cuts, the format, the limit and the reads, cuts tile the input,
+// reading cut by cut gives what a read of the whole gives, and that is what the reference gives.
+func FuzzCut(f *testing.F) {
+	addSeeds(f)
+	f.Fuzz(func(t *testing.T, input []byte, format, limit, items, size, window uint8, bytewise bool) {
+		s := Shape{Format: []Format{JSONL, CSV, Text}[format%3], MaxItem: int(limit)}
+		requireCuts(t, string(input), s, int(items), int(size), int(window), bytewise)
+	})
+}
+
+// TestCutRandom is FuzzCut on inputs of the bytes that mean something, so that quotes, blank lines
+// and limits meet often.
+func TestCutRandom(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 10_000 {
+		alphabet := []string{"\"\"\"\n\n,ab \r", "\"\n\nx,", "\",\"\nab\x00 \t\r\xff", "\n ab"}[random.IntN(4)]
+		input := make([]byte, random.IntN(120))
+		for i := range input {
+			input[i] = alphabet[random.IntN(len(alphabet))]
+		}
+		s := Shape{Format: []Format{JSONL, CSV, CSV, Text}[random.IntN(4)], MaxItem: 1 + random.IntN(40)}
+		items, size, window := random.IntN(5), random.IntN(50), random.IntN(40)
+		requireCuts(t, string(input), s, items, size, window, random.IntN(2) == 0)
+	}
+}
+
+// requireCuts cuts data with limits of items and size, and reads it, through windows of about the
+// given size, both by cuts and as a whole.
+func requireCuts(t *testing.T, data string, s Shape, items, size, window int, bytewise bool) {
+	want := reference(data, s)
+	whole := readAll(t, newReader(source(data, !bytewise), s, 1+window/3), 3, 1<<20)
+	require.Equal(t, want, whole, "input %q", data)
+
+	var got []Item
+	var begin int64
+	c := newCutter(source(data, bytewise), s, 1+window)
+	for _, cut := range cutAll(t, c, int64(items), int64(size)) {
+		part := data[begin : begin+cut.Length]
+		read := readAll(t, newReader(source(part, bytewise), s, 1+window/2), 1+size, items)
+		require.Len(t, read, int(cut.Count), "input %q", data)
+		requireLimits(t, cut, read, int64(items), int64(size))
+		requireRests(t, part, s, 1+window/2, read)
+		for _, it := range read {
+			it.Offset += begin
+			got = append(got, it)
+		}
+		begin += cut.Length
+	}
+	require.Equal(t, want, got, "input %q", data)
+	require.True(t, begin == int64(len(data)) || strings.Trim(data[begin:], " \t\r\n") == "")
+}
+
+// requireLimits checks that a cut ends with the item that reaches a limit.
+func requireLimits(t *testing.T, cut Cut, read []Item, items, size int64) {
+	last := read[len(read)-1]
+	require.GreaterOrEqual(t, last.Offset+last.Size+1, cut.Length)
+	require.LessOrEqual(t, cut.Count, max(items, 1))
+	if len(read) > 1 {
+		before := read[len(read)-2]
+		require.Less(t, before.Offset+before.Size+1, size, "the cut was full before its last item")
+	}
+}
+
+// requireRests checks that what is left of a range behind any of its items holds the others.
+func requireRests(t *testing.T, part string, s Shape, window int, items []Item) {
+	for i, it := range items[:len(items)-1] {
+		behind := it.Offset + it.Size + 1
+		rest := readAll(t, newReader(strings.NewReader(part[behind:]), s, window), 1000, 1<<20)
+		for j := range rest {
+			rest[j].Offset += behind
+		}
+		require.Equal(t, items[i+1:], rest)
+	}
+}
+
+// FuzzCutCSV: what encoding/csv takes for a valid file gives the same fields here.
+func FuzzCutCSV(f *testing.F) {
+	for _, seed := range seeds {
+		f.Add("a,b\n" + seed)
+		f.Add(seed)
+	}
+	f.Add("a,b\r\n\"1\r\n2\",\"\"\"\"\r\n\r\n,\r\n")
+	f.Fuzz(func(t *testing.T, data string) {
+		std := csv.NewReader(strings.NewReader(data))
+		want, err := std.ReadAll()
+		if err != nil || !utf8.ValidString(data) || strings.HasPrefix(data, "\uFEFF") || hasBlankLine(data) {
+			t.Skip()
+		}
+		s, offset, err := ReadHead(strings.NewReader(data), CSV, 0)
+		if err != nil {
+			t.Skip()
+		}
+		if len(want) == 0 {
+			require.Empty(t, s.Columns)
+			return
+		}
+		got := [][]string{s.Columns}
+		for _, it := range readAll(t, NewReader(strings.NewReader(data[offset:]), s), 10, 100) {
+			text, err := s.AppendJSON(nil, &it)
+			require.NoError(t, err)
+			got = append(got, valuesOf(t, s, text))
+		}
+		for _, rec := range got {
+			for i, value := range rec { // encoding/csv turns the line ends in a field into \n
+				rec[i] = strings.ReplaceAll(value, "\r\n", "\n")
+			}
+		}
+		require.Equal(t, want, got)
+	})
+}
+
+// hasBlankLine reports whether a line has nothing but blanks, and at least one: a record of one field
+// for encoding/csv, and no item here.
+func hasBlankLine(data string) bool {
+	for line := range strings.Lines(data) {
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		if line != "" && strings.Trim(line, " \t\r") == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// valuesOf returns an object's values, whose keys must be the columns.
+func valuesOf(t *testing.T, s Shape, object []byte) []string {
+	var values []string
+	d := json.NewDecoder(bytes.NewReader(object))
+	for i := -1; ; i++ {
+		token, err := d.Token()
+		if err == io.EOF {
+			return values
+		}
+		require.NoError(t, err)
+		if _, brace := token.(json.Delim); brace {
+			continue
+		}
+		if i%2 == 0 {
+			require.Equal(t, s.Columns[i/2], token)
+			continue
+		}
+		values = append(values, token.(string))
+	}
+}
+
+// FuzzAppend: an item is encoded as one valid line of JSON, the one encoding/json makes of the same
+// value, or there is an error and nothing is appended.
+func FuzzAppend(f *testing.F) {
+	for _, seed := range append(seeds, "<&>\u2028\u2029\u2027 é\U0001F600\x7f", "\b\f\t\x01\\/", "a\xe2\x80\xa8", "\xe2") {
+		for format := range uint8(3) {
+			f.Add([]byte(seed), format)
+		}
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, format uint8) {
+		s := Shape{Format: []Format{JSONL, CSV, Text}[format%3], Columns: []string{"a\u2028<\"", "b"}}
+		prefix := []byte("prefix")
+		it := Item{Raw: raw, Size: int64(len(raw))}
+		for _, appendTo := range []func([]byte, *Item) ([]byte, error){s.AppendJSON, s.AppendLine} {
+			got, err := appendTo(prefix, &it)
+			require.True(t, bytes.HasPrefix(got, prefix))
+			if err != nil {
+				require.IsType(t, &InvalidError{}, err)
+				require.Equal(t, prefix, got)
+			}
+		}
+		got, err := s.AppendJSON(nil, &it)
+		if err != nil {
+			return
+		}
+		require.True(t, json.Valid(got))
+		require.True(t, utf8.Valid(got))
+		if s.Format == Text {
+			require.Equal(t, marshal(t, strings.TrimSuffix(string(raw), "\r")), string(got))
+		}
+	})
+}
+
+// marshal is encoding/json's encoding without escapes for HTML.
+func marshal(t *testing.T, value any) string {
+	var out strings.Builder
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	require.NoError(t, e.Encode(value))
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// FuzzValid holds the fast check of jsonl items against encoding/json's.
+func FuzzValid(f *testing.F) {
+	for _, seed := range []string{`{}`, `[1,2.5e-3]`, `"\u00e9\n"`, ` null `, `{"a":}`, `01`, `-`, `1.`, `1e`, "\"\x01\"", `"\x"`, `"\u12"`, `[,]`, `{"a":1,}`, `tru`, ``, ` `, `1 2`, "\"\x7f\"", `{"a" 1}`, `{1:2}`, `[[[]]]`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		require.Equal(t, json.Valid(raw), checkJSON(raw) == nil, "%q", raw)
+	})
+}

@@ -1,0 +1,115 @@
+package records
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// maxHeader is the size in bytes over which a CSV header cannot be meant as one. It lies in the
+// job's source table, and its names are in every item.
+const maxHeader = 1 << 20
+
+// headWindow is how many bytes ReadHead reads at once.
+const headWindow = 32 << 10
+
+// HeadError says why the beginning of a source is not a CSV header.
+type HeadError struct {
+	Offset int64  // where the header begins, in bytes from the beginning of the source
+	Reason string // what is wrong with it, and what to do about it
+}
+
+// Error says what is wrong, where, and what to do.
+func (e *HeadError) Error() string {
+	return fmt.Sprintf("the CSV header at byte %d %s", e.Offset, e.Reason)
+}
+
+// ReadHead looks at the beginning of a source in format f. It passes over a UTF-8 byte order mark,
+// and for CSV reads the header: the first record, which like any other may follow blank lines, and
+// may have up to 1 MiB, or maxItem bytes if that is less. It returns the source's shape, and the
+// offset in bytes at which the first item may begin. A CSV source without any record has a shape
+// without columns.
+//
+// It may read some way into r. The error is a *HeadError if the header is too long, not UTF-8 or
+// badly quoted, or if its names are not unique or one is empty; an *UnknownFormatError if f is not
+// a format; otherwise the reader's.
+func ReadHead(r io.Reader, f Format, maxItem int) (Shape, int64, error) {
+	if _, err := ParseFormat(string(f)); err != nil {
+		return Shape{}, 0, err
+	}
+	shape := Shape{Format: f, MaxItem: maxItem}
+	shape.MaxItem = shape.maxItem()
+
+	mark := []byte("\uFEFF")
+	head := make([]byte, len(mark))
+	n, err := io.ReadFull(r, head)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return Shape{}, 0, fmt.Errorf("reading head: %w", err)
+	}
+	head, offset := head[:n], int64(0)
+	if bytes.Equal(head, mark) {
+		head, offset = nil, int64(n)
+	}
+	if f != CSV {
+		return shape, offset, nil
+	}
+	columns, end, err := readHeader(io.MultiReader(bytes.NewReader(head), r), offset, shape.MaxItem)
+	if err != nil {
+		return Shape{}, 0, err
+	}
+	shape.Columns = columns
+	return shape, end, nil
+}
+
+// readHeader reads the header from r, which begins at offset in the source, and returns its names
+// and the offset of what follows it.
+func readHeader(r io.Reader, offset int64, maxItem int) ([]string, int64, error) {
+	scan := newScanner(r, true, min(maxItem, maxHeader), headWindow)
+	if err := scan.next(); err == io.EOF {
+		return nil, offset, nil
+	} else if err != nil {
+		return nil, 0, fmt.Errorf("reading CSV header: %w", err)
+	}
+	columns, err := columnsOf(scan)
+	if err != nil {
+		return nil, 0, &HeadError{Offset: offset + scan.start, Reason: err.Error()}
+	}
+	return columns, offset + scan.offset(), nil
+}
+
+// columnsOf returns the names in the header that a scanner has found. The error is the reason of a
+// HeadError.
+func columnsOf(scan *scanner) ([]string, error) {
+	const otherwise = ", or choose another format with --format"
+	switch scan.fault {
+	case tooLong:
+		return nil, fmt.Errorf("is longer than %d bytes: make sure the file is CSV%s", scan.max, otherwise)
+	case openQuote:
+		return nil, errors.New("has a quoted name that is not closed: close the quote" + otherwise)
+	}
+	rest := scan.raw()
+	if at := firstNonUTF8(rest); at >= 0 {
+		return nil, fmt.Errorf("is not valid UTF-8 at its byte %d: convert the file to UTF-8%s", at, otherwise)
+	}
+	var columns []string
+	seen := make(map[string]int)
+	for more := true; more; {
+		var f field
+		var fault quoteFault
+		f, rest, more, fault = cutField(rest)
+		if fault != "" {
+			return nil, fmt.Errorf(string(fault)+": correct the quotes%s", len(columns)+1, otherwise)
+		}
+		name, n := f.String(), len(columns)+1
+		if name == "" {
+			return nil, fmt.Errorf("has no name for column %d: give it one", n)
+		}
+		if first, ok := seen[name]; ok {
+			return nil, fmt.Errorf("names columns %d and %d both %.80q: give each its own name", first, n, name)
+		}
+		seen[name] = n
+		columns = append(columns, name)
+	}
+	return columns, nil
+}

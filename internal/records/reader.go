@@ -1,0 +1,130 @@
+package records
+
+import (
+	"fmt"
+	"io"
+	"math"
+)
+
+// InvalidError says why bytes are not an item in their format.
+type InvalidError struct {
+	// Reason completes the sentence that begins with "the item": "has 3 fields, the header has 5".
+	// Positions in it are in bytes from the item's first one, which is byte 0.
+	Reason string
+}
+
+// Error is the whole sentence.
+func (e *InvalidError) Error() string { return "the item " + e.Reason }
+
+// invalid makes an *InvalidError of a reason.
+func invalid(format string, args ...any) *InvalidError {
+	return &InvalidError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// Item is one item as it lies in the source.
+type Item struct {
+	// Raw is the item without the '\n' that ends it. A '\r' before that is kept, except in CSV. It is
+	// nil if the item is too long.
+	Raw []byte
+	// Offset is that of the item's first byte, from the beginning of the range.
+	Offset int64
+	// Size is how many bytes the item takes in the source, without its '\n' but with a '\r'.
+	Size int64
+	// Err is nil, or an *InvalidError: the item is longer than MaxItem, or has a quoted field that
+	// is not closed. Whether the item is valid otherwise shows when it is encoded.
+	Err error
+}
+
+// Chunk is a run of items and the memory they lie in, which the next Read into it uses again. The
+// zero value is ready to use.
+type Chunk struct {
+	Items []Item
+	buf   []byte // every Raw there is, each with a '\n' behind it
+}
+
+// Reader reads the items of a range that begins at an item boundary: a range cut by a Cutter, what
+// is left of one behind any of its items, or a whole stream. It is not safe for use by several
+// goroutines at once.
+type Reader struct {
+	scan *scanner
+}
+
+// NewReader returns a Reader of r, which ends where the range does. It reads ahead.
+func NewReader(r io.Reader, s Shape) *Reader {
+	return newReader(r, s, windowSize)
+}
+
+func newReader(r io.Reader, s Shape, window int) *Reader {
+	return &Reader{scan: newScanner(r, s.Format == CSV, s.maxItem(), window)}
+}
+
+// Read fills c with the next items: until there are maxItems of them, or they have taken maxBytes
+// bytes of the source (line ends and blank lines included), whichever is first, but always at
+// least one: as a Cutter with the same numbers does. Items are valid until the next Read into c.
+// The memory of c is bounded by maxBytes + MaxItem (and what the Items themselves take), that of
+// the Reader by about MaxItem.
+//
+// It returns io.EOF when no item is left, and otherwise the reader's error; c is then empty, and
+// every later call returns the same.
+func (r *Reader) Read(c *Chunk, maxItems, maxBytes int) error {
+	c.Items, c.buf = c.Items[:0], c.buf[:0]
+	begin := r.scan.offset()
+	for {
+		if err := r.scan.next(); err == io.EOF && len(c.Items) > 0 {
+			return nil
+		} else if err != nil {
+			c.Items = c.Items[:0]
+			return err
+		}
+		raw := r.scan.raw()
+		if len(raw) >= cap(c.buf)-len(c.buf) {
+			c.grow(len(raw)+1, min(maxBytes, math.MaxInt-r.scan.max)+r.scan.max)
+		}
+		c.add(raw, r.scan)
+		if len(c.Items) >= maxItems || r.scan.offset()-begin >= int64(maxBytes) {
+			return nil
+		}
+	}
+}
+
+// add copies the scanner's item, for which there is room.
+func (c *Chunk) add(raw []byte, s *scanner) {
+	item := Item{Offset: s.start, Size: s.size}
+	if s.fault != tooLong {
+		at := len(c.buf)
+		c.buf = append(append(c.buf, raw...), '\n')
+		end := len(c.buf) - 1
+		item.Raw = c.buf[at:end:end]
+	}
+	switch s.fault {
+	case faultless:
+	case openQuote:
+		item.Err = invalid("has a quoted field that is not closed, "+
+			"at least not within the limit of %d bytes", s.max)
+	case tooLong:
+		item.Err = invalid("is %d bytes long, over the limit of %d bytes", s.size, s.max)
+	}
+	c.Items = append(c.Items, item)
+}
+
+// Lines returns the bytes of all items that have any, each with a '\n' behind it: the lines that a
+// filter is given, without another copy. They are valid as long as the items.
+func (c *Chunk) Lines() []byte { return c.buf }
+
+// grow makes room for n more bytes, doubling the buffer, but to no more than limit unless n asks
+// for it.
+func (c *Chunk) grow(n, limit int) {
+	const least = 4 << 10
+	size := min(max(2*cap(c.buf), least), limit)
+	buf := make([]byte, len(c.buf), max(size, len(c.buf)+n))
+	copy(buf, c.buf)
+	c.buf = buf
+	at := 0
+	for i := range c.Items {
+		if raw := c.Items[i].Raw; raw != nil {
+			end := at + len(raw)
+			c.Items[i].Raw = buf[at:end:end]
+			at = end + 1
+		}
+	}
+}

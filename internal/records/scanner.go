@@ -1,0 +1,146 @@
+package records
+
+import (
+	"bytes"
+	"io"
+)
+
+// fault is why a scanner's item is not one in its format.
+type fault int
+
+const (
+	faultless fault = iota
+	tooLong         // more than max bytes: not in memory
+	openQuote       // a quoted field is not closed: cut as a single line
+)
+
+// scanner finds one item after the other in a stream that begins at an item boundary. The package
+// comment gives the rules.
+type scanner struct {
+	window
+	csv bool
+	max int // size in bytes over which an item is invalid
+
+	// The item at hand, valid until next is called again.
+	start int64 // offset of its first byte
+	size  int64 // bytes without its '\n'
+	at    int   // where it lies in buf, if it is not too long
+	fault fault
+
+	// How far the last search for the end of a CSV record got in vain; see record.
+	tried     int64
+	triedOpen bool
+}
+
+// newScanner makes a scanner that reads size bytes at once.
+func newScanner(r io.Reader, csv bool, maxItem, size int) *scanner {
+	return &scanner{window: newWindow(r, size, maxItem+1), csv: csv, max: maxItem}
+}
+
+// next finds the next item. It returns io.EOF when none is left, or the reader's error.
+func (s *scanner) next() error {
+	for {
+		n := bytes.IndexByte(s.buf[s.pos:s.end], '\n')
+		if n < 0 {
+			var err error
+			if n, err = s.readLine(); err != nil {
+				return err
+			}
+		}
+		if n > s.max {
+			if blank, err := s.skipLine(); err != nil || !blank {
+				return err
+			}
+			continue
+		}
+		line := s.buf[s.pos : s.pos+n]
+		if n == 0 || line[0] <= ' ' && isBlank(line) {
+			s.take(n)
+			continue
+		}
+		s.fault = faultless
+		if s.csv && bytes.IndexByte(line, '"') >= 0 {
+			var err error
+			if n, err = s.record(n); err != nil {
+				return err
+			}
+		}
+		s.start, s.size, s.at = s.offset(), int64(n), s.pos
+		s.take(n)
+		return nil
+	}
+}
+
+// readLine reads on until the line at pos is in memory, of which there is no '\n' yet. It returns
+// the line's length, or one above max if that much shows first, or io.EOF if there is no line.
+func (s *scanner) readLine() (int, error) {
+	for {
+		seen := s.unread()
+		if seen > s.max {
+			return seen, nil
+		}
+		if err := s.fill(); err == io.EOF && seen > 0 {
+			return seen, nil
+		} else if err != nil {
+			return 0, err
+		}
+		if n := bytes.IndexByte(s.buf[s.pos+seen:s.end], '\n'); n >= 0 {
+			return seen + n, nil
+		}
+	}
+}
+
+// skipLine passes over the line at pos without holding it, and makes it the item at hand unless it
+// is blank.
+func (s *scanner) skipLine() (blank bool, err error) {
+	s.start, s.size, s.fault = s.offset(), 0, tooLong
+	blank = true
+	for {
+		part := s.buf[s.pos:s.end]
+		n := bytes.IndexByte(part, '\n')
+		if n >= 0 {
+			part = part[:n]
+		}
+		blank = blank && isBlank(part)
+		s.size += int64(len(part))
+		s.take(len(part))
+		if n >= 0 {
+			return blank, nil
+		}
+		if err := s.fill(); err == io.EOF {
+			return blank, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+}
+
+// raw returns the bytes of the item at hand, nil if it is too long. They are valid until next.
+func (s *scanner) raw() []byte {
+	if s.fault == tooLong {
+		return nil
+	}
+	raw := s.buf[s.at : s.at+int(s.size)]
+	if s.csv {
+		raw = trimCR(raw)
+	}
+	return raw
+}
+
+// isBlank reports whether the line has only spaces, tabs and carriage returns.
+func isBlank(line []byte) bool {
+	for _, b := range line {
+		if b != ' ' && b != '\t' && b != '\r' {
+			return false
+		}
+	}
+	return true
+}
+
+// trimCR takes off one carriage return at the end, which belongs to the line end.
+func trimCR(line []byte) []byte {
+	if n := len(line); n > 0 && line[n-1] == '\r' {
+		return line[:n-1]
+	}
+	return line
+}

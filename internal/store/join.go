@@ -1,0 +1,172 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+)
+
+const (
+	// progressBytes is how much is written between two calls of JoinOptions.Progress.
+	progressBytes = 8 << 20
+	// While the finished file is published, Progress is called every publishTick, so that a
+	// bucket may take its time, but for no longer than publishPatience: what hangs must show.
+	publishTick     = time.Second
+	publishPatience = 5 * time.Minute
+)
+
+// Piece is an object to be joined.
+type Piece struct {
+	Key    string
+	Length int64  // in bytes, exact
+	Sum    uint32 // CRC-32C (Castagnoli) of its content
+}
+
+// JoinOptions may be left zero.
+type JoinOptions struct {
+	// Size is the sum of the pieces' lengths in bytes where the caller knows it: an upload to S3 is
+	// cut into parts accordingly. Without it a joined object there can have up to 640 GB, and the
+	// upload takes more memory. Default 0: not known.
+	Size int64
+	// Progress is called by Join's own goroutine whenever some megabytes have been written, and
+	// every second while the finished file is published (for at most five minutes), with the
+	// bytes written so far. It is not called while nothing moves. Default: none.
+	Progress func(bytes int64)
+	// Publish is told of the finished file and calls commit, which makes it visible, at most once;
+	// or it returns an error and the file is given up. A caller wraps commit in Dir.Guard here. It runs on
+	// another goroutine than Join's while Join waits for it. Default: commit is called.
+	Publish func(joined JoinResult, commit func() error) error
+}
+
+// JoinResult describes a joined file.
+type JoinResult struct {
+	Bytes int64
+	Sum   uint32 // CRC-32C of the whole
+}
+
+// errNotPublished says that a Publish hook did not do its work.
+var errNotPublished = errors.New("it was not published")
+
+// Join writes the concatenation of pieces of one Dir as an object of another, replacing what was
+// there. Nothing is visible before all is written, verified and synced; after an error nothing is
+// left behind. It can be repeated. No pieces make an empty file.
+//
+// Every byte is checked on its way: a piece that is missing, of another length or of another
+// checksum ends the Join with *CorruptError. An error of the pieces' sequence ends it with that
+// error. The sequence is drawn from another goroutine than the caller's, while Join runs.
+//
+// Pieces are read, and their checksums computed, ahead of the writing and in parallel with it. On
+// a local disk that is as fast as having the kernel copy (which would leave the checksums to a
+// second reading of the same bytes), because the disk is the limit of both.
+func Join(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error], to Dir, name string, opts JoinOptions) (JoinResult, error) {
+	w, err := createBulk(ctx, to, name, opts.Size)
+	if err != nil {
+		return JoinResult{}, err
+	}
+	defer w.Abort()
+	j := joiner{w: w, progress: opts.Progress}
+	if j.progress == nil {
+		j.progress = func(int64) {}
+	}
+	if err := j.copy(ctx, from, pieces); err != nil {
+		return JoinResult{}, fmt.Errorf("joining %s: %w", name, err)
+	}
+	if err := j.publish(opts.Publish); err != nil {
+		return JoinResult{}, fmt.Errorf("publishing %s: %w", name, err)
+	}
+	return j.result, nil
+}
+
+func createBulk(ctx context.Context, to Dir, name string, size int64) (Writer, error) {
+	if c, ok := to.(creator); ok {
+		return c.create(ctx, name, writeOptions{bulk: true, size: size})
+	}
+	return to.Create(ctx, name)
+}
+
+// joiner is one Join.
+type joiner struct {
+	w        Writer
+	progress func(bytes int64)
+	reported int64 // bytes at the last call of progress
+	result   JoinResult
+}
+
+// copy writes all pieces.
+func (j *joiner) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error]) error {
+	ctx, cancel := context.WithCancel(ctx)
+	r := startReading(ctx, from, pieces)
+	defer r.wait()
+	defer cancel()
+	var sum uint32 // of the piece so far
+	for c := range r.chunks {
+		<-c.read
+		if c.err != nil {
+			return c.err
+		}
+		if _, err := j.w.Write(c.data); err != nil {
+			return err
+		}
+		n := int64(len(c.data))
+		r.recycle(c)
+		sum = combine(sum, c.sum, n)
+		if c.last {
+			if sum != c.piece.Sum {
+				return &CorruptError{Key: c.piece.Key, Reason: fmt.Sprintf("has the checksum %08x, not %08x", sum, c.piece.Sum)}
+			}
+			j.result.Sum = combine(j.result.Sum, sum, c.piece.Length)
+			sum = 0
+		}
+		j.result.Bytes += n
+		if j.result.Bytes-j.reported >= progressBytes {
+			j.reported = j.result.Bytes
+			j.progress(j.reported)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err // the reading may have ended early for it
+	}
+	j.progress(j.result.Bytes)
+	return nil
+}
+
+// publish syncs and commits the file, calling progress meanwhile.
+func (j *joiner) publish(hook func(joined JoinResult, commit func() error) error) error {
+	done := make(chan error, 1)
+	go func() { done <- j.commit(hook) }()
+	tick := time.NewTicker(publishTick)
+	defer tick.Stop()
+	patience := time.After(publishPatience)
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+			j.progress(j.result.Bytes)
+		case <-patience:
+			return <-done
+		}
+	}
+}
+
+func (j *joiner) commit(hook func(joined JoinResult, commit func() error) error) error {
+	if s, ok := j.w.(syncer); ok {
+		// Ahead of the hook, so that a lock held by it is held for a rename only.
+		if err := s.sync(); err != nil {
+			return err
+		}
+	}
+	if hook == nil {
+		return j.w.Commit()
+	}
+	committed := errNotPublished
+	if err := hook(j.result, func() error {
+		committed = j.w.Commit()
+		return committed
+	}); err != nil {
+		return err
+	}
+	return committed
+}

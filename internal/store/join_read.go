@@ -1,0 +1,144 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"iter"
+	"sync"
+)
+
+// How pieces are read ahead: local chunks stay in the processor's cache between reading, checking
+// and writing; a bucket's are large and many because every request takes its time. There are two
+// more buffers than readers.
+const (
+	localChunk    = 1 << 20
+	localReaders  = 2
+	bucketChunk   = 4 << 20
+	bucketReaders = 8
+)
+
+// chunk is a part of a piece on its way from the readers to the writer.
+type chunk struct {
+	piece  Piece
+	offset int64 // in the piece
+	length int
+	last   bool // of the piece
+
+	buf  []byte
+	data []byte // what was read, in buf
+	sum  uint32 // its checksum
+	err  error
+	read chan struct{} // closed when data, sum and err are there
+}
+
+// reading reads pieces ahead.
+type reading struct {
+	from   Dir
+	size   int64       // of a chunk
+	chunks chan *chunk // in order; perhaps not read yet; closed at the end
+	work   chan *chunk // the same, for the readers
+	free   chan []byte // buffers: they bound how far ahead the reading is
+	group  sync.WaitGroup
+}
+
+// startReading begins to read. The caller takes chunks, recycles each, and at the end cancels the
+// context (unless all were taken) and waits.
+func startReading(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error]) *reading {
+	readers := bucketReaders
+	r := &reading{from: from, size: bucketChunk}
+	if _, local := from.Local(); local {
+		r.size, readers = localChunk, localReaders
+	}
+	r.chunks = make(chan *chunk, readers+2)
+	r.work = make(chan *chunk, readers+2)
+	r.free = make(chan []byte, readers+2)
+	for range cap(r.free) {
+		r.free <- nil // made when first needed, as large as needed
+	}
+	r.group.Go(func() { r.plan(ctx, pieces) })
+	for range readers {
+		r.group.Go(func() {
+			for c := range r.work {
+				c.data, c.err = r.readChunk(ctx, c)
+				c.sum = crc32.Checksum(c.data, castagnoli)
+				close(c.read)
+			}
+		})
+	}
+	return r
+}
+
+func (r *reading) wait() { r.group.Wait() }
+
+func (r *reading) recycle(c *chunk) { r.free <- c.buf }
+
+// plan cuts the pieces into chunks. Neither channel can be full: there are no more chunks than
+// buffers.
+func (r *reading) plan(ctx context.Context, pieces iter.Seq2[Piece, error]) {
+	defer close(r.chunks)
+	defer close(r.work)
+	for piece, err := range pieces {
+		if err == nil && piece.Length < 0 {
+			err = fmt.Errorf("the piece %s has the length %d: %w", piece.Key, piece.Length, fs.ErrInvalid)
+		}
+		for offset := int64(0); ; {
+			c := &chunk{piece: piece, offset: offset, err: err, read: make(chan struct{})}
+			select {
+			case c.buf = <-r.free:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				close(c.read)
+				r.chunks <- c
+				return
+			}
+			c.length = int(min(r.size, piece.Length-offset))
+			offset += int64(c.length)
+			c.last = offset == piece.Length
+			r.work <- c
+			r.chunks <- c
+			if c.last {
+				break
+			}
+		}
+	}
+}
+
+// readChunk reads a chunk and, after the last one of a piece, makes sure that nothing follows.
+func (r *reading) readChunk(ctx context.Context, c *chunk) ([]byte, error) {
+	want := c.length
+	if c.last {
+		want++ // one byte too many shows that the piece has grown
+	}
+	if cap(c.buf) < want {
+		c.buf = make([]byte, want)
+	}
+	buf := c.buf[:want]
+	object, err := r.from.Open(ctx, c.piece.Key, c.offset, int64(want))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &CorruptError{Key: c.piece.Key, Reason: "is missing", err: fs.ErrNotExist}
+	}
+	if err != nil {
+		return nil, err
+	}
+	n, err := io.ReadFull(object, buf)
+	closeErr := object.Close()
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF { // not errors.Is: a broken connection is no short object
+		return nil, err
+	}
+	if closeErr != nil {
+		return nil, closeErr
+	}
+	switch {
+	case n < c.length:
+		return nil, &CorruptError{Key: c.piece.Key, Reason: fmt.Sprintf("has %d bytes, not %d", c.offset+int64(n), c.piece.Length)}
+	case n > c.length:
+		return nil, &CorruptError{Key: c.piece.Key, Reason: fmt.Sprintf("has more than its %d bytes", c.piece.Length)}
+	}
+	return buf[:n], nil
+}

@@ -1,0 +1,180 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// walker visits the files of a directory tree in the byte order of their keys.
+type walker struct {
+	root string
+	// hidden tells whether to visit names with a leading dot.
+	hidden bool
+	// file is called for everything that is no directory; fs.SkipAll ends the walk.
+	file func(key, path string, entry fs.DirEntry) error
+	// dir, if not nil, is called for every directory below root after its content.
+	dir func(path string)
+}
+
+// walk visits what has a key that begins with prefix; a temporary file goes by the key that it was
+// made for. Directories that vanish on the way are
+// passed over; for the first one, fs.ErrNotExist is returned.
+func (w *walker) walk(ctx context.Context, prefix string) error {
+	parent, _ := path.Split(prefix)
+	err := w.walkDir(ctx, parent, prefix)
+	if errors.Is(err, fs.SkipAll) {
+		return nil
+	}
+	return err
+}
+
+// walkDir visits the directory of the keys that begin with parent, which is empty or ends in '/'.
+func (w *walker) walkDir(ctx context.Context, parent, prefix string) error {
+	entries, err := os.ReadDir(filepath.Join(w.root, filepath.FromSlash(parent)))
+	if err != nil {
+		return err
+	}
+	// Keys of a directory's content compare as its name with a slash: "a-b" lies before "a/b".
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(sortName(a), sortName(b)) })
+	for _, entry := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !w.hidden && entry.Name()[0] == '.' {
+			continue
+		}
+		if err := w.visit(ctx, parent, prefix, entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walker) visit(ctx context.Context, parent, prefix string, entry fs.DirEntry) error {
+	key := parent + sortName(entry)
+	full := filepath.Join(w.root, filepath.FromSlash(key))
+	if !entry.IsDir() {
+		final := key
+		if name, ok := tempOf(entry.Name()); ok {
+			final = parent + name
+		}
+		if !strings.HasPrefix(final, prefix) {
+			return nil
+		}
+		return w.file(key, full, entry)
+	}
+	if !strings.HasPrefix(key, prefix) && !strings.HasPrefix(prefix, key) {
+		return nil
+	}
+	if err := w.walkDir(ctx, key, prefix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if w.dir != nil && strings.HasPrefix(key, prefix) {
+		w.dir(full)
+	}
+	return nil
+}
+
+func sortName(entry fs.DirEntry) string {
+	if entry.IsDir() {
+		return entry.Name() + "/"
+	}
+	return entry.Name()
+}
+
+func (d *localDir) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		w := walker{root: d.root, hidden: true, file: func(key, path string, entry fs.DirEntry) error {
+			if reserved(entry.Name()) {
+				return nil
+			}
+			info, err := os.Stat(path) // follows links
+			if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+				return nil
+			}
+			if err != nil {
+				return fileError("listing", d.where(key), err)
+			}
+			if !yield(fileInfo(key, info), nil) {
+				return fs.SkipAll
+			}
+			return nil
+		}}
+		if err := d.walk(ctx, &w, prefix); err != nil {
+			yield(Info{}, err)
+		}
+	}
+}
+
+// walk walks the Dir; one that is not there is empty.
+func (d *localDir) walk(ctx context.Context, w *walker, prefix string) error {
+	if err := checkPrefix(prefix); err != nil {
+		return err
+	}
+	if _, err := d.access.admitPath(d.root); err != nil {
+		return err
+	}
+	err := w.walk(ctx, prefix)
+	var pathErr *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist), prefix != "" && errors.Is(err, syscall.ENOTDIR):
+		return nil
+	case errors.As(err, &pathErr):
+		return fileError("listing", pathErr.Path, err)
+	}
+	return err
+}
+
+func (d *localDir) Sweep(ctx context.Context, prefix string, keep func(key string) bool) (int, error) {
+	s := sweep{dir: d, keep: keep}
+	w := walker{root: d.root, hidden: true, file: s.file, dir: func(path string) {
+		s.dirs = append(s.dirs, path)
+	}}
+	err := d.walk(ctx, &w, prefix)
+	for _, lock := range s.locks {
+		if _, statErr := os.Lstat(strings.TrimSuffix(lock, lockSuffix)); errors.Is(statErr, fs.ErrNotExist) {
+			removeLock(lock)
+		}
+	}
+	if strings.HasSuffix(prefix, "/") {
+		s.dirs = append(s.dirs, d.where(prefix))
+	}
+	for _, dir := range s.dirs {
+		_ = os.Remove(dir) // fails where something is left in it
+	}
+	return s.removed, err
+}
+
+// sweep is one Sweep of a local directory.
+type sweep struct {
+	dir     *localDir
+	keep    func(key string) bool
+	removed int
+	locks   []string // lock files seen
+	dirs    []string // directories seen, the deepest first
+}
+
+func (s *sweep) file(key, file string, entry fs.DirEntry) error {
+	if strings.HasSuffix(entry.Name(), lockSuffix) {
+		s.locks = append(s.locks, file)
+		return nil
+	}
+	if _, ok := tempOf(entry.Name()); !ok && (s.keep == nil || s.keep(key)) {
+		return nil
+	}
+	if err := os.Remove(file); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fileError("deleting", s.dir.where(key), err)
+	}
+	s.removed++
+	return nil
+}

@@ -1,0 +1,183 @@
+package store_test
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/stint-run/stint/internal/store"
+)
+
+// uploads returns the service's list of uploads that were begun and not ended.
+func uploads(t *testing.T) string {
+	t.Helper()
+	response, err := http.Get(fakeS3().URL + "/" + testBucket + "?uploads")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return string(body)
+}
+
+// TestS3Uploads: what has several parts is seen whole or not at all, and given up cleanly.
+func TestS3Uploads(t *testing.T) {
+	t.Parallel()
+	dir := setup(t, kinds[2])
+	prefix := strings.TrimPrefix(strings.Split(dir.Location(), "?")[0], "s3://"+testBucket+"/")
+	block := make([]byte, 1<<20)
+	write := func(ctx context.Context, key string) store.Writer {
+		w, err := dir.Create(ctx, key)
+		require.NoError(t, err)
+		for range 40 {
+			_, err := w.Write(block)
+			require.NoError(t, err)
+		}
+		return w
+	}
+	w := write(t.Context(), "committed")
+	require.Contains(t, uploads(t), prefix+"/committed")
+	require.NoError(t, w.Commit())
+	info, err := dir.Stat(t.Context(), "committed")
+	require.NoError(t, err)
+	require.EqualValues(t, 40<<20, info.Size)
+	for listed, err := range dir.List(t.Context(), "") {
+		require.NoError(t, err)
+		require.True(t, info.Same(listed), "%+v, %+v", info, listed) // this service gives two times
+	}
+
+	w = write(t.Context(), "aborted")
+	w.Abort()
+	require.NotContains(t, uploads(t), prefix)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	w = write(ctx, "cancelled")
+	cancel()
+	require.ErrorIs(t, w.Commit(), context.Canceled)
+	require.NotContains(t, uploads(t), prefix)
+
+	w = write(t.Context(), "run/swept")
+	removed, err := dir.Sweep(t.Context(), "run/", nil)
+	require.NoError(t, err)
+	require.Equal(t, 1, removed)
+	require.Error(t, w.Commit())
+	require.Equal(t, []string{"committed"}, keys(t, dir, ""))
+	require.NotContains(t, uploads(t), prefix)
+}
+
+func TestS3NoSuchBucket(t *testing.T) {
+	t.Parallel()
+	dir := open(t, newAccess(t), "s3://no-such-bucket/x?"+s3Query())
+	err := dir.Put(t.Context(), "key", nil)
+	require.ErrorContains(t, err, "there is no such bucket")
+	require.True(t, store.Permanent(err))
+	for _, err := range dir.List(t.Context(), "") {
+		require.ErrorContains(t, err, "there is no such bucket")
+		require.True(t, store.Permanent(err))
+	}
+}
+
+func TestS3Options(t *testing.T) {
+	t.Parallel()
+	_, err := newAccess(t).Open(t.Context(), "s3://bucket/x?region=r&colour=red")
+	require.ErrorAs(t, err, new(*store.LocationError))
+	require.ErrorContains(t, err, "colour")
+}
+
+// TestS3Environment changes the environment: it cannot run beside other tests.
+func TestS3Environment(t *testing.T) {
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
+		t.Setenv(name, "")
+	}
+	nowhere := filepath.Join(t.TempDir(), "none")
+	t.Setenv("AWS_CONFIG_FILE", nowhere)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", nowhere)
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+	_, err := newAccess(t).Open(t.Context(), "s3://bucket/x")
+	require.ErrorAs(t, err, new(*store.LocationError))
+	require.ErrorContains(t, err, "AWS_REGION")
+
+	_, err = newAccess(t).Open(t.Context(), "s3://bucket/x?region=r")
+	require.ErrorIs(t, err, fs.ErrPermission)
+	require.ErrorContains(t, err, "set AWS_ACCESS_KEY_ID")
+	require.True(t, store.Permanent(err))
+
+	t.Setenv("AWS_ACCESS_KEY_ID", "id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	put(t, open(t, newAccess(t), "s3://"+testBucket+"/signed?region=r&use_path_style=true&endpoint="+fakeS3().URL), "key")
+}
+
+// TestS3Faults has a service that answers with one error after another.
+func TestS3Faults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, code string
+		status     int
+		permanent  bool
+	}{
+		{"denied", "AccessDenied", http.StatusForbidden, true},
+		{"wrong key", "InvalidAccessKeyId", http.StatusForbidden, true},
+		{"wrong region", "PermanentRedirect", http.StatusMovedPermanently, true},
+		{"out of service", "ServiceUnavailable", http.StatusServiceUnavailable, false},
+		{"old token", "ExpiredToken", http.StatusBadRequest, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, "<Error><Code>"+c.code+"</Code><Message>the message</Message></Error>")
+			}))
+			t.Cleanup(server.Close)
+			dir := open(t, newAccess(t), "s3://bucket/x?region=r&anonymous=true&use_path_style=true&endpoint="+server.URL)
+			ctx := t.Context()
+			_, err := dir.Get(ctx, "key")
+			require.Error(t, err)
+			require.Equal(t, c.permanent, store.Permanent(err), "%v", err)
+			require.ErrorContains(t, err, "reading s3://bucket/x/key: ")
+			require.ErrorContains(t, err, "the message")
+			require.NotContains(t, err.Error(), "RequestID")
+			if c.status == http.StatusServiceUnavailable {
+				return // the driver tries that several times, with pauses
+			}
+			err = dir.Put(ctx, "key", []byte("data"))
+			require.Error(t, err)
+			require.Equal(t, c.permanent, store.Permanent(err), "%v", err)
+		})
+	}
+}
+
+// TestS3BrokenConnection: an answer that breaks off is a fault of the network, not of the object.
+func TestS3BrokenConnection(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		w.WriteHeader(http.StatusPartialContent)
+		_, _ = w.Write(make([]byte, 500))
+	}))
+	t.Cleanup(server.Close)
+	dir := open(t, newAccess(t), "s3://bucket/x?region=r&anonymous=true&use_path_style=true&endpoint="+server.URL)
+	_, err := dir.Get(t.Context(), "key")
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.False(t, store.Permanent(err))
+	_, err = store.Join(t.Context(), dir, seq([]store.Piece{{Key: "key", Length: 1000}}), setup(t, kinds[1]), "out", store.JoinOptions{})
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.False(t, store.Permanent(err), "%v", err)
+}
+
+func TestClosedAccess(t *testing.T) {
+	t.Parallel()
+	access := &store.Access{}
+	_, err := access.Open(t.Context(), "s3://bucket/x?"+s3Query())
+	require.NoError(t, err)
+	require.NoError(t, access.Close())
+	require.NoError(t, access.Close())
+	_, err = access.Open(t.Context(), "s3://bucket/x?"+s3Query())
+	require.Error(t, err)
+}

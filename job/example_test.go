@@ -1,0 +1,89 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	sdkclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+)
+
+// Start a job for the workers of a pool and wait for its end.
+func ExampleClient_Start() {
+	ctx := context.Background()
+	temporal, err := sdkclient.Dial(envconfig.MustLoadDefaultClientOptions()) // TEMPORAL_ADDRESS and the like
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer temporal.Close()
+
+	run, err := job.NewClient(temporal).Start(ctx, job.Spec{
+		Name:   "nightly",
+		Pool:   "thumbnails",
+		Input:  []string{"s3://photos/new/*.jsonl"},
+		Output: "s3://photos/thumbs/",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	report, err := run.Wait(ctx)
+	var failed *job.FailedError
+	switch {
+	case errors.As(err, &failed):
+		log.Fatalf("%v, after %d items", failed, failed.Report.Done())
+	case err != nil:
+		log.Fatal(err)
+	}
+	fmt.Printf("%s: %d ok, %d failed, results in %s\n", report.State, report.OK, report.Failed, report.Output.Location)
+}
+
+// Start a job, or go on with the one of that name: it may run, or have stopped or failed.
+func ExampleClient_StartWith() {
+	startOrGoOn := func(ctx context.Context, jobs *job.Client, spec job.Spec) (*job.Run, error) {
+		report, err := jobs.Get(spec.Name).Report(ctx)
+		var none *job.NotFoundError
+		switch {
+		case errors.As(err, &none):
+			return jobs.Start(ctx, spec)
+		case err != nil:
+			return nil, err
+		case !report.State.Final():
+			return jobs.Get(spec.Name), nil
+		case report.State == job.Completed, len(report.Manifests) == 0: // nothing to go on from
+			return jobs.StartWith(ctx, spec, job.StartOptions{Fresh: true})
+		}
+		return jobs.StartWith(ctx, spec, job.StartOptions{Resume: report.Manifests})
+	}
+	_ = startOrGoOn
+}
+
+// Ask a job to stop, with half a minute for the calls that run.
+func ExampleRun_Stop() {
+	stop := func(ctx context.Context, jobs *job.Client) error {
+		err := jobs.Get("nightly").Stop(ctx, job.Stop{Reason: "maintenance", Grace: "30s"})
+		var ended *job.EndedError
+		if errors.As(err, &ended) {
+			return nil
+		}
+		return err
+	}
+	_ = stop
+}
+
+// What is left out has a default; what cannot be is named.
+func ExampleSpec_Validate() {
+	spec := job.Spec{
+		Name: "nightly", Pool: "thumbnails", Input: []string{"new.jsonl"}, Output: "thumbs.jsonl",
+		Window: 5000, Expiry: time.Millisecond,
+	}.WithDefaults()
+	fmt.Println(spec.Errors, spec.Attempts)
+	fmt.Println(spec.Validate())
+	// Output:
+	// thumbs.jsonl.errors.jsonl 3
+	// window 5000: use 1 to 1000
+	// expiry 1ms: use 1s to 24h0m0s
+}

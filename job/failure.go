@@ -1,0 +1,52 @@
+package job
+
+import "encoding/json"
+
+// Kinds of a Failure.
+const (
+	KindError   = "error"   // the handler returned an error for the item
+	KindCrash   = "crash"   // the item's process ended in the middle
+	KindExpired = "expired" // a timer around the item's call expired
+	KindInvalid = "invalid" // the bytes are not an item in their format
+	KindLength  = "length"  // the call did not answer with one result per item
+)
+
+// Error is an error in a form that travels: a type name, a message and, where known, a stack.
+type Error struct {
+	Type    string `json:"type,omitempty"`
+	Message string `json:"message"`
+	Stack   string `json:"stack,omitempty"`
+}
+
+func (e *Error) Error() string {
+	if e.Type == "" {
+		return e.Message
+	}
+	return e.Type + ": " + e.Message
+}
+
+// Failure is the error record of one failed item: a line of the errors file.
+type Failure struct {
+	Item     int64           `json:"item"`   // ordinal
+	Source   string          `json:"source"` // the input it came from
+	Offset   int64           `json:"offset"` // of its first byte in that input, uncompressed
+	Input    json.RawMessage `json:"input"`  // as a handler gets it, or {"base64":…}, or null where it is too long to keep
+	Kind     string          `json:"kind"`
+	Error    Error           `json:"error"`
+	Attempts int             `json:"attempts"` // how many calls with the item in it failed
+}
+
+// FirstError is the failure with the lowest ordinal so far, without the item's data.
+type FirstError struct {
+	Item  int64  `json:"item"`
+	Kind  string `json:"kind"`
+	Error Error  `json:"error"`
+}
+
+// First returns the one of two with the lower ordinal; either may be nil.
+func (e *FirstError) First(other *FirstError) *FirstError {
+	if e == nil || other != nil && other.Item < e.Item {
+		return other
+	}
+	return e
+}

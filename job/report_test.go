@@ -1,0 +1,147 @@
+package job
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestState_Final(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[State]bool{Running: false, Stopping: false, Completed: true, Stopped: true, Failed: true, "": false} {
+		require.Equal(t, want, state.Final(), "state %q", state)
+	}
+}
+
+func TestTotals_Add(t *testing.T) {
+	t.Parallel()
+	a := Totals{
+		OK: 1, Failed: 2, Dropped: 3, Batches: 4, Retries: 5, Crashes: 6, Expiries: 7, Isolations: 8,
+		Calls: 9, CallItems: 10, CallMin: 3, CallMax: 5, InputBytes: 11, Busy: 12 * time.Second,
+	}
+	b := Totals{
+		OK: 100, Failed: 200, Dropped: 300, Batches: 400, Retries: 500, Crashes: 600, Expiries: 700, Isolations: 800,
+		Calls: 900, CallItems: 1000, CallMin: 2, CallMax: 4, InputBytes: 1100, Busy: 1200 * time.Second,
+	}
+	sum := a
+	sum.Add(b)
+	require.Equal(t, Totals{
+		OK: 101, Failed: 202, Dropped: 303, Batches: 404, Retries: 505, Crashes: 606, Expiries: 707, Isolations: 808,
+		Calls: 909, CallItems: 1010, CallMin: 2, CallMax: 5, InputBytes: 1111, Busy: 1212 * time.Second,
+	}, sum)
+	require.EqualValues(t, 303, sum.Done())
+}
+
+func TestTotals_AddCoversEveryField(t *testing.T) {
+	t.Parallel()
+	typ := reflect.TypeFor[Totals]()
+	for i := range typ.NumField() {
+		one := Totals{Calls: 1} // the smallest call counts only where there was one
+		reflect.ValueOf(&one).Elem().Field(i).SetInt(5)
+		var sum Totals
+		sum.Add(one)
+		require.EqualValues(t, 5, reflect.ValueOf(sum).Field(i).Int(), "field %s", typ.Field(i).Name)
+	}
+}
+
+func TestTotals_SmallestCall(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		sum  []Totals
+		want int64
+	}{
+		{"first", []Totals{{Calls: 1, CallMin: 7}}, 7},
+		{"smaller later", []Totals{{Calls: 1, CallMin: 7}, {Calls: 1, CallMin: 3}}, 3},
+		{"larger later", []Totals{{Calls: 1, CallMin: 3}, {Calls: 1, CallMin: 7}}, 3},
+		{"no calls after", []Totals{{Calls: 1, CallMin: 3}, {}}, 3},
+		{"no calls before", []Totals{{}, {Calls: 2, CallMin: 3}}, 3},
+		{"no calls at all", []Totals{{}, {}}, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var sum Totals
+			for _, o := range test.sum {
+				sum.Add(o)
+			}
+			require.Equal(t, test.want, sum.CallMin)
+		})
+	}
+}
+
+// Legs end in any order, and so do batches: what they add up to must not depend on it.
+func TestTotals_AddInAnyOrder(t *testing.T) {
+	t.Parallel()
+	const seed = 20261121
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	all := make([]Totals, 50)
+	for i := range all {
+		all[i] = Totals{OK: random.Int64N(100), Failed: random.Int64N(5), Batches: 1, InputBytes: random.Int64N(1000)}
+		if random.IntN(4) > 0 {
+			all[i].Calls, all[i].CallMin = 1+random.Int64N(9), 1+random.Int64N(50)
+			all[i].CallMax = all[i].CallMin + random.Int64N(50)
+		}
+	}
+	var want Totals
+	for _, o := range all {
+		want.Add(o)
+	}
+	for range 20 {
+		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		var left, right Totals
+		cut := random.IntN(len(all))
+		for i, o := range all {
+			if i < cut {
+				left.Add(o)
+			} else {
+				right.Add(o)
+			}
+		}
+		left.Add(right)
+		require.Equal(t, want, left)
+	}
+}
+
+func TestReport_Include(t *testing.T) {
+	t.Parallel()
+	first := &FirstError{Item: 3, Kind: KindError, Error: Error{Message: "three"}}
+	r := Report{Totals: Totals{OK: 10}, Waiting: 1, InFlight: 2, LastFailure: "before"}
+	r.Include(Progress{Totals: Totals{OK: 5, Failed: 1}, Waiting: 3, InFlight: 4, FirstError: first})
+	require.EqualValues(t, 15, r.OK)
+	require.EqualValues(t, 1, r.Failed)
+	require.Equal(t, 4, r.Waiting)
+	require.Equal(t, 6, r.InFlight)
+	require.Equal(t, first, r.FirstError)
+	require.Equal(t, "before", r.LastFailure, "a leg without a failure leaves the last one known")
+
+	r.Include(Progress{FirstError: &FirstError{Item: 9}, LastFailure: "after"})
+	require.Equal(t, first, r.FirstError, "the first one counts")
+	require.Equal(t, "after", r.LastFailure)
+}
+
+// People and programs read reports: their JSON is a contract.
+func TestReport_JSON(t *testing.T) {
+	t.Parallel()
+	data, err := json.Marshal(Report{
+		Job: "nightly", Run: "r1", Pool: "p", State: Stopped, Reason: "lunch",
+		Planned: 10, PlanDone: true, Totals: Totals{OK: 3, Failed: 1, Busy: time.Second},
+		Started: time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC), Store: "out.stint", Manifests: []string{"m"},
+		Stragglers: []Straggler{{Batch: "batch 1", Leg: 2, Since: time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC)}},
+	})
+	require.NoError(t, err)
+	require.JSONEq(t, `{
+		"job": "nightly", "run": "r1", "pool": "p", "state": "stopped", "reason": "lunch",
+		"planned": 10, "discarded": 0, "plan_done": true, "total_bytes": 0,
+		"ok": 3, "failed": 1, "dropped": 0, "batches": 0, "retries": 0, "crashes": 0, "expiries": 0, "isolations": 0,
+		"calls": 0, "call_items": 0, "call_min": 0, "call_max": 0, "input_bytes": 0, "busy": 1000000000,
+		"legs": 0, "waiting": 0, "in_flight": 0, "started": "2026-11-21T01:02:03Z",
+		"stragglers": [{"batch": "batch 1", "leg": 2, "since": "2026-11-21T01:02:03Z"}],
+		"store": "out.stint", "manifests": ["m"]
+	}`, string(data))
+}

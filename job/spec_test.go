@@ -1,0 +1,211 @@
+package job
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// valid returns a spec that can be carried out, with its defaults filled in.
+func valid() Spec {
+	return Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"}.WithDefaults()
+}
+
+func TestSpec_Defaults(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, Spec{
+		Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl",
+		Format: "auto", MaxItem: 16 << 20, Window: 64, Expiry: 30 * time.Second, CallTimeout: 10 * time.Minute,
+		Attempts: 3, ItemAttempts: 1, Backoff: time.Second, Grace: 120 * time.Second,
+		Store: "out.jsonl.stint", Errors: "out.jsonl.errors.jsonl",
+	}, valid())
+	require.NoError(t, valid().Validate())
+	require.Equal(t, valid(), valid().WithDefaults(), "filling in twice changes nothing")
+}
+
+func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
+	t.Parallel()
+	set := Spec{
+		Name: "n", Pool: "p", Input: []string{"i"}, Format: "csv", MaxItem: 1, Output: "o", Errors: "e", Report: "r", Store: "s",
+		BatchItems: 1, BatchBytes: 2, Window: 3, Expiry: 4 * time.Second, CallTimeout: None, BatchTimeout: 5, Attempts: 6,
+		ItemAttempts: 7, Backoff: 8 * time.Millisecond, Grace: None,
+	}
+	require.Equal(t, set, set.WithDefaults())
+	// A new field must come into this test.
+	value := reflect.ValueOf(set)
+	for i := range value.NumField() {
+		require.False(t, value.Field(i).IsZero(), "field %s", value.Type().Field(i).Name)
+	}
+}
+
+func TestSpec_DefaultLocations(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, output, store, errors string
+	}{
+		{"none", "", "", ""},
+		{"file", "out.jsonl", "out.jsonl.stint", "out.jsonl.errors.jsonl"},
+		{"path", "/data/out.jsonl", "/data/out.jsonl.stint", "/data/out.jsonl.errors.jsonl"},
+		{"file with a question mark", "what?.jsonl", "what?.jsonl.stint", "what?.jsonl.errors.jsonl"},
+		{"directory", "out/", "out/", "out/errors.jsonl"},
+		{"root", "/", "/", "/errors.jsonl"},
+		{"object", "s3://b/out.jsonl", "s3://b/out.jsonl.stint", "s3://b/out.jsonl.errors.jsonl"},
+		{"prefix", "s3://b/out/", "s3://b/out/", "s3://b/out/errors.jsonl"},
+		{
+			"object with a query", "s3://b/out.jsonl?region=eu-west-1&profile=x",
+			"s3://b/out.jsonl.stint?region=eu-west-1&profile=x", "s3://b/out.jsonl.errors.jsonl?region=eu-west-1&profile=x",
+		},
+		{
+			"prefix with a query", "s3://b/out/?endpoint=http://localhost:9000",
+			"s3://b/out/?endpoint=http://localhost:9000", "s3://b/out/errors.jsonl?endpoint=http://localhost:9000",
+		},
+		{
+			"object whose query ends in a slash", "s3://b/out.jsonl?endpoint=http://localhost:9000/",
+			"s3://b/out.jsonl.stint?endpoint=http://localhost:9000/", "s3://b/out.jsonl.errors.jsonl?endpoint=http://localhost:9000/",
+		},
+		{ // only name=value pairs after the last question mark are a query: package store says so
+			"object with a question mark", "s3://b/what?/out.jsonl",
+			"s3://b/what?/out.jsonl.stint", "s3://b/what?/out.jsonl.errors.jsonl",
+		},
+		{
+			"object with a question mark and a query", "s3://b/what?/out.jsonl?region=r",
+			"s3://b/what?/out.jsonl.stint?region=r", "s3://b/what?/out.jsonl.errors.jsonl?region=r",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := Spec{Output: test.output}.WithDefaults()
+			require.Equal(t, test.store, s.Store)
+			require.Equal(t, test.errors, s.Errors)
+
+			s = Spec{Output: test.output, Store: "elsewhere/", Errors: "failed.jsonl"}.WithDefaults()
+			require.Equal(t, "elsewhere/", s.Store)
+			require.Equal(t, "failed.jsonl", s.Errors)
+		})
+	}
+}
+
+func TestSpec_Validate(t *testing.T) {
+	t.Parallel()
+	const year = 365 * 24 * time.Hour
+	tests := []struct {
+		field   string
+		good    []func(*Spec)
+		bad     []func(*Spec)
+		problem string
+	}{
+		{
+			"name",
+			[]func(*Spec){func(s *Spec) { s.Name = "a-1" }},
+			[]func(*Spec){func(s *Spec) { s.Name = "" }, func(s *Spec) { s.Name = "A" }, func(s *Spec) { s.Name = strings.Repeat("a", 201) }},
+			"job name",
+		},
+		{
+			"pool",
+			[]func(*Spec){func(s *Spec) { s.Pool = "0" }},
+			[]func(*Spec){func(s *Spec) { s.Pool = "" }, func(s *Spec) { s.Pool = "a.io" }},
+			"pool name",
+		},
+		{
+			"input",
+			[]func(*Spec){func(s *Spec) { s.Input = []string{"a", "b"} }},
+			[]func(*Spec){func(s *Spec) { s.Input = nil }, func(s *Spec) { s.Input = []string{} }},
+			"no input",
+		},
+		{
+			"format",
+			[]func(*Spec){
+				func(s *Spec) { s.Format = "auto" }, func(s *Spec) { s.Format = "jsonl" },
+				func(s *Spec) { s.Format = "csv" }, func(s *Spec) { s.Format = "text" },
+			},
+			[]func(*Spec){func(s *Spec) { s.Format = "" }, func(s *Spec) { s.Format = "parquet" }, func(s *Spec) { s.Format = "CSV" }},
+			"format",
+		},
+		{
+			"store",
+			[]func(*Spec){func(s *Spec) { s.Output, s.Store = "", "parts/" }},
+			[]func(*Spec){func(s *Spec) { s.Output, s.Store = "", "" }},
+			"no output",
+		},
+		{"max-item", at(1, 1<<30, setMaxItem), at(-1, 1<<30+1, setMaxItem), "max-item"},
+		{"batch-items", at(0, 10_000_000, setBatchItems), at(-1, 10_000_001, setBatchItems), "batch-items"},
+		{"batch-bytes", at(0, 1<<30, setBatchBytes), at(-1, 1<<30+1, setBatchBytes), "batch-bytes"},
+		{"window", at(1, 1000, setWindow), at(-1, 1001, setWindow), "window"},
+		{"attempts", at(1, 1000, setAttempts), at(-1, 1001, setAttempts), "attempts"},
+		{"item-attempts", at(1, 1000, setItemAttempts), at(-1, 1001, setItemAttempts), "item-attempts"},
+		{"expiry", span(time.Second, 24*time.Hour, setExpiry), span(time.Second-1, 24*time.Hour+1, setExpiry), "expiry"},
+		{"no expiry", nil, span(None, None, setExpiry), "expiry"},
+		{"call-timeout", span(time.Millisecond, 10*year, setCallTimeout), span(time.Millisecond-1, 10*year+1, setCallTimeout), "call-timeout"},
+		{"no call-timeout", span(None, None, setCallTimeout), span(-2, math.MinInt64, setCallTimeout), "call-timeout"},
+		{"batch-timeout", span(0, 10*year, setBatchTimeout), span(-1, 10*year+1, setBatchTimeout), "batch-timeout"},
+		{"backoff", span(time.Millisecond, time.Minute, setBackoff), span(time.Millisecond-1, time.Minute+1, setBackoff), "backoff"},
+		{"no backoff", nil, span(None, -time.Second, setBackoff), "backoff"},
+		{"grace", span(time.Millisecond, 30*24*time.Hour, setGrace), span(time.Millisecond-1, 30*24*time.Hour+1, setGrace), "grace"},
+		{"no grace (S6)", span(None, None, setGrace), span(-2, -time.Second, setGrace), "grace"},
+	}
+	for _, test := range tests {
+		t.Run(test.field, func(t *testing.T) {
+			t.Parallel()
+			for _, change := range test.good {
+				s := valid()
+				change(&s)
+				require.NoError(t, s.Validate())
+			}
+			for _, change := range test.bad {
+				s := valid()
+				change(&s)
+				require.ErrorContains(t, s.Validate(), test.problem)
+			}
+		})
+	}
+}
+
+// at sets both ends of a range.
+func at(lo, hi int64, set func(*Spec, int64)) []func(*Spec) {
+	return []func(*Spec){func(s *Spec) { set(s, lo) }, func(s *Spec) { set(s, hi) }}
+}
+
+func span(lo, hi time.Duration, set func(*Spec, time.Duration)) []func(*Spec) {
+	return []func(*Spec){func(s *Spec) { set(s, lo) }, func(s *Spec) { set(s, hi) }}
+}
+
+func setMaxItem(s *Spec, v int64)              { s.MaxItem = v }
+func setBatchItems(s *Spec, v int64)           { s.BatchItems = v }
+func setBatchBytes(s *Spec, v int64)           { s.BatchBytes = v }
+func setWindow(s *Spec, v int64)               { s.Window = int(v) }
+func setAttempts(s *Spec, v int64)             { s.Attempts = int(v) }
+func setItemAttempts(s *Spec, v int64)         { s.ItemAttempts = int(v) }
+func setExpiry(s *Spec, v time.Duration)       { s.Expiry = v }
+func setCallTimeout(s *Spec, v time.Duration)  { s.CallTimeout = v }
+func setBatchTimeout(s *Spec, v time.Duration) { s.BatchTimeout = v }
+func setBackoff(s *Spec, v time.Duration)      { s.Backoff = v }
+func setGrace(s *Spec, v time.Duration)        { s.Grace = v }
+
+func TestSpec_ValidateNamesEveryFault(t *testing.T) {
+	t.Parallel()
+	err := Spec{}.Validate()
+	for _, problem := range []string{
+		"job name", "pool name", "no input", "format", "no output", "max-item", "window", "attempts", "item-attempts",
+		"expiry", "call-timeout", "backoff", "grace",
+	} {
+		require.ErrorContains(t, err, problem)
+	}
+}
+
+// Specs lie in histories: a value must come back as it was, None included.
+func TestSpec_JSON(t *testing.T) {
+	t.Parallel()
+	want := valid()
+	want.CallTimeout, want.Grace, want.BatchItems, want.Report = None, None, 12, "report.json"
+	data, err := json.Marshal(want)
+	require.NoError(t, err)
+	var got Spec
+	require.NoError(t, json.Unmarshal(data, &got))
+	require.Equal(t, want, got)
+}

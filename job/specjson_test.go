@@ -1,0 +1,30 @@
+package job
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSpecJSON(t *testing.T) {
+	t.Parallel()
+	spec := Spec{
+		Name: "a", Pool: "b", Input: []string{"in.jsonl"}, Output: "out.jsonl", Window: 7, MaxItem: 5,
+		Expiry: 90 * time.Second, CallTimeout: None, BatchTimeout: time.Hour, Backoff: time.Millisecond, Grace: None,
+	}
+	data, err := json.Marshal(spec)
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"expiry":"1m30s"`)
+	require.Contains(t, string(data), `"grace":"none"`)
+	var back Spec
+	require.NoError(t, json.Unmarshal(data, &back))
+	require.Equal(t, spec, back)
+
+	data, err = json.Marshal(Spec{Name: "a"})
+	require.NoError(t, err)
+	require.NotContains(t, string(data), "expiry", "what is not set is left out")
+
+	require.ErrorContains(t, json.Unmarshal([]byte(`{"expiry":"soon"}`), &back), "soon")
+}

@@ -1,0 +1,257 @@
+package starter
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+	"go.yaml.in/yaml/v3"
+)
+
+// sizeFlag is a number of bytes, written 65536, 64KiB or 64MB.
+type sizeFlag int64
+
+func (s *sizeFlag) String() string {
+	return strings.ReplaceAll(humanize.IBytes(uint64(max(0, *s))), " ", "")
+}
+func (s *sizeFlag) Type() string { return "SIZE" }
+func (s *sizeFlag) Set(text string) error {
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n > 1<<62 {
+		return fmt.Errorf("%q is no size: write 65536, 64KiB or 64MB", text)
+	}
+	*s = sizeFlag(n)
+	return nil
+}
+
+// jobOptions are the flags that describe a job; the keys of a job file are their names.
+type jobOptions struct {
+	file       string
+	spec       job.Spec
+	maxItem    sizeFlag
+	batchBytes sizeFlag
+	fresh      bool
+	timeout    time.Duration // --call-timeout as written
+	grace      time.Duration // --grace as written
+}
+
+func (o *jobOptions) addFlags(fs *pflag.FlagSet) {
+	s := &o.spec
+	o.maxItem = job.DefaultMaxItem
+	fs.StringVarP(&o.file, "file", "f", "", "YAML `FILE` with these flags as keys, and 'input'; flags given here outrank it")
+	fs.StringVar(&s.Name, "name", "", "the job's `NAME`, [a-z0-9][a-z0-9-]* (default: made up)")
+	fs.StringVar(&s.Pool, "pool", "", "the `POOL` that runs the job, [a-z0-9][a-z0-9-]*")
+	fs.StringVar(&s.Format, "format", "auto", "format of the input: auto, jsonl, csv or text")
+	fs.StringVarP(&s.Output, "output", "o", "", "`FILE` for the results, or directory or bucket prefix (ending in /) for parts")
+	fs.StringVar(&s.Errors, "errors", "", "`FILE` for the error records (default: the output's name and .errors.jsonl)")
+	fs.StringVar(&s.Report, "report", "", "`FILE` for the final report, JSON")
+	fs.Var(&o.maxItem, "max-item", "longest item; a longer one is a failed item")
+	fs.Int64Var(&s.BatchItems, "batch-items", 0, "items of a batch (0: automatic)")
+	fs.Var(&o.batchBytes, "batch-bytes", "most bytes of a batch (0: automatic)")
+	fs.Lookup("batch-bytes").DefValue = zeroDefault
+	fs.IntVar(&s.Window, "window", job.DefaultWindow, "batches in flight at once, 1 to 1000")
+	fs.DurationVar(&s.Expiry, "expiry", job.DefaultExpiry, "a worker silent for so long is presumed dead")
+	fs.DurationVar(&o.timeout, "call-timeout", job.DefaultCallTimeout, "limit of one call of the handler (0: none)")
+	fs.DurationVar(&s.BatchTimeout, "batch-timeout", 0, "limit of one execution of a batch (0: none)")
+	fs.IntVar(&s.Attempts, "attempts", job.DefaultAttempts, "tries of a failing batch or call before it is given up or halved")
+	fs.IntVar(&s.ItemAttempts, "item-attempts", job.DefaultItemAttempts, "tries of an item whose handler returns an error")
+	fs.DurationVar(&s.Backoff, "backoff", job.DefaultBackoff, "wait before a repetition, doubled up to 1m")
+	fs.DurationVar(&o.grace, "grace", job.DefaultGrace, "how long running calls may take after a stop (0: end at once)")
+	fs.BoolVar(&o.fresh, "fresh", false, "start anew where a job of the name exists")
+}
+
+// zeroDefault, as the default that help tells, tells none: the text says it better.
+const zeroDefault = "0"
+
+// complete reads the job file, takes the inputs and returns the spec without name, pool and store.
+func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (job.Spec, error) {
+	if o.file != "" {
+		fromFile, err := o.readFile(cmd.Flags(), dir)
+		if err != nil {
+			return job.Spec{}, err
+		}
+		if len(inputs) == 0 {
+			inputs = fromFile
+		}
+	}
+	if err := refuseZeros(cmd.Flags()); err != nil {
+		return job.Spec{}, err
+	}
+	s := o.spec
+	s.Input = inputs
+	s.MaxItem, s.BatchBytes = int64(o.maxItem), int64(o.batchBytes)
+	s.CallTimeout, s.Grace = noneIfZero(o.timeout), noneIfZero(o.grace)
+	return o.absolute(s, dir)
+}
+
+// refuseZeros refuses a zero where the spec would take it for the default.
+func refuseZeros(fs *pflag.FlagSet) error {
+	for _, limit := range []struct{ name, values string }{
+		{"max-item", "1 to 1GiB"}, {"window", "1 to 1000"}, {"attempts", "1 to 1000"}, {"item-attempts", "1 to 1000"},
+		{"expiry", "1s to 24h"}, {"backoff", "1ms to 1m"},
+	} {
+		flag := fs.Lookup(limit.name)
+		if text := flag.Value.String(); flag.Changed && (text == "0" || text == "0s" || text == "0B") {
+			return usageError("--%s %s: use %s", limit.name, text, limit.values)
+		}
+	}
+	return nil
+}
+
+func noneIfZero(d time.Duration) time.Duration {
+	if d == 0 {
+		return job.None
+	}
+	return d
+}
+
+// absolute makes the paths of the spec independent of the working directory.
+func (o *jobOptions) absolute(s job.Spec, dir string) (job.Spec, error) {
+	var errs []error
+	abs := func(location string) string {
+		if location == "" || location == "-" {
+			return location
+		}
+		a, err := store.Absolute(location, dir)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		return a
+	}
+	inputs := make([]string, len(s.Input))
+	for i, in := range s.Input {
+		inputs[i] = abs(in)
+	}
+	s.Input = inputs
+	if s.Output == "-" {
+		s.Output = ""
+	}
+	s.Output, s.Errors, s.Report = abs(s.Output), abs(s.Errors), abs(s.Report)
+	if err := errors.Join(errs...); err != nil {
+		return s, usageError("%v", err)
+	}
+	return s, nil
+}
+
+// readFile sets the flags that the job file names and the command line does not, and returns the
+// file's inputs.
+func (o *jobOptions) readFile(fs *pflag.FlagSet, dir string) ([]string, error) {
+	file := o.file
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usageError("job file: %v", err)
+	}
+	var keys map[string]yaml.Node
+	if err := yaml.Unmarshal(data, &keys); err != nil {
+		return nil, usageError("job file %s: %v", o.file, err)
+	}
+	var inputs []string
+	var errs []error
+	for _, key := range sortedKeys(keys) {
+		node := keys[key]
+		if key == "input" {
+			inputs, err = nodeStrings(&node)
+		} else {
+			err = setFlag(fs, key, &node)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("line %d: %w", node.Line, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, usageError("job file %s: %v", o.file, err)
+	}
+	return inputs, nil
+}
+
+func sortedKeys(m map[string]yaml.Node) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Slice(keys, func(a, b int) bool { return m[keys[a]].Line < m[keys[b]].Line })
+	return keys
+}
+
+func setFlag(fs *pflag.FlagSet, key string, node *yaml.Node) error {
+	flag := fs.Lookup(key)
+	if flag == nil || key == "file" || key == "help" {
+		return fmt.Errorf("unknown key %q: the keys are 'input' and the command's flags, such as 'output' or 'batch-items'", key)
+	}
+	values, err := nodeStrings(node)
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	if flag.Changed {
+		return nil // the command line outranks the file
+	}
+	for _, value := range values {
+		if err := fs.Set(key, value); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+func nodeStrings(node *yaml.Node) ([]string, error) {
+	switch node.Kind {
+	case yaml.ScalarNode:
+		return []string{node.Value}, nil
+	case yaml.SequenceNode:
+		var values []string
+		for _, n := range node.Content {
+			if n.Kind != yaml.ScalarNode {
+				return nil, errors.New("want a value, or a list of values")
+			}
+			values = append(values, n.Value)
+		}
+		return values, nil
+	}
+	return nil, errors.New("want a value, or a list of values")
+}
+
+// workerOptions are the flags that describe a worker.
+type workerOptions struct {
+	exec    string
+	options worker.Options
+}
+
+func (o *workerOptions) addFlags(fs *pflag.FlagSet) {
+	w := &o.options
+	fs.StringVar(&o.exec, "exec", "", "filter `COMMAND` to run: n lines in, n lines out; split like a shell would, run without one")
+	fs.IntVar(&w.Slots, "slots", 0, "batches to run at once (default: the number of CPUs)")
+	fs.IntVar(&w.CallItems, "call-items", 0, "most items of a call (0: automatic)")
+	fs.StringArrayVar(&w.Env, "env", nil, "`NAME=VALUE`, or NAME to pass on, for the command's environment; repeatable")
+	fs.StringVar(&w.Dir, "dir", "", "working `DIR` of the command")
+	fs.DurationVar(&w.Drain, "drain", 30*time.Second, "how long running batches may take once the worker is to end")
+	fs.StringArrayVar(&w.Allow, "allow", nil, "`ROOT` directory or bucket prefix below which the worker may read and write; repeatable (default: all)")
+}
+
+// handler makes the handler that the flags name and checks that it can run.
+func (o *workerOptions) handler() (worker.Handler, error) {
+	if o.exec == "" {
+		return worker.Handler{}, usageError("what shall be done with the items? Give --exec COMMAND")
+	}
+	argv, err := worker.SplitCommand(o.exec)
+	if err != nil {
+		return worker.Handler{}, usageError("--exec: %v", err)
+	}
+	h := worker.Exec(argv...)
+	if err := h.Check(o.options); err != nil {
+		return worker.Handler{}, usageError("%v", err)
+	}
+	return h, nil
+}

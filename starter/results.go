@@ -1,0 +1,62 @@
+package starter
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+type resultsOptions struct {
+	connection     connection
+	errors, follow bool
+}
+
+func newResults(p *Program) *cobra.Command {
+	o := &resultsOptions{}
+	cmd := &cobra.Command{
+		Use:   "results JOB",
+		Short: "Print a job's results, in input order",
+		Long: `Prints the results of a job in the order of its items. Of a job that has not finished it prints
+those that have been committed, up to the first item that has not; --follow goes on as more come.
+The files must be within reach from here.`,
+		Args: jobArg(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.connection.withClient(cmd.Context(), p, func(client *job.Client) error {
+				return o.print(cmd.Context(), p, client, args[0])
+			})
+		},
+	}
+	o.connection.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&o.errors, "errors", false, "print the error records instead")
+	cmd.Flags().BoolVar(&o.follow, "follow", false, "go on until the job has ended")
+	return cmd
+}
+
+func (o *resultsOptions) print(ctx context.Context, p *Program, client *job.Client, name string) error {
+	var access store.Access
+	defer access.Close()
+	next := int64(0)
+	for {
+		report, err := reportOf(ctx, client, name)
+		if err != nil {
+			return err
+		}
+		if next, err = activities.Results(ctx, &access, report, o.errors, next, p.Stdout); err != nil {
+			return err
+		}
+		if !o.follow || report.State.Final() {
+			return nil
+		}
+		select {
+		case <-time.After(pollEvery):
+		case <-p.Signals:
+			return &codeError{code: ExitInterrupted}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

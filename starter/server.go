@@ -1,0 +1,73 @@
+package starter
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/devserver"
+)
+
+type serverOptions struct {
+	state        string
+	ip           string
+	port, uiPort int
+	verbose      bool
+}
+
+func newServer(p *Program) *cobra.Command {
+	o := &serverOptions{}
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run a Temporal server with its web UI in this process",
+		Long: `Runs a Temporal server, kept in --state, for workers and jobs of this machine (or, with --ip, of
+others: it knows no authentication). It ends with SIGTERM or Ctrl-C and can be killed at any time:
+started again it goes on.`,
+		Args: wrongArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), p) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.state, "state", defaultState, "`DIR` for the server's state")
+	fs.StringVar(&o.ip, "ip", "127.0.0.1", "address to bind")
+	fs.IntVar(&o.port, "port", devserver.AnyPort, "port of the server (default: 7233, or a free one)")
+	fs.IntVar(&o.uiPort, "ui-port", devserver.AnyPort, "port of the web UI (default: 8233, or a free one; 0: no web UI)")
+	fs.Lookup("port").DefValue, fs.Lookup("ui-port").DefValue = zeroDefault, zeroDefault
+	fs.BoolVarP(&o.verbose, "verbose", "v", false, "log what happens, too")
+	return cmd
+}
+
+// checkPort refuses what is no port.
+func checkPort(flag string, port int) error {
+	if port < devserver.AnyPort || port > 65535 {
+		return usageError("--%s %d: a port is 1 to 65535", flag, port)
+	}
+	return nil
+}
+
+// stateDir is where the server keeps its files below a state directory.
+func stateDir(state string) string { return filepath.Join(state, "temporal") }
+
+func (o *serverOptions) run(ctx context.Context, p *Program) error {
+	if err := cmp.Or(checkPort("port", o.port), checkPort("ui-port", o.uiPort)); err != nil {
+		return err
+	}
+	server, err := devserver.Start(ctx, devserver.Options{
+		Dir: stateDir(p.path(o.state)), IP: o.ip, Port: o.port, UIPort: o.uiPort,
+		PreferPort: 7233, PreferUIPort: 8233, PowerSafe: true, Logger: newLogger(p.Stderr, o.verbose),
+	})
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	fmt.Fprintf(p.Stderr, "Temporal server: %s\n", server.Address())
+	if url := server.UIURL(); url != "" {
+		fmt.Fprintf(p.Stderr, "web UI:          %s\n", url)
+	}
+	select {
+	case <-ctx.Done():
+	case <-p.Signals:
+	}
+	return nil
+}

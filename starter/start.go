@@ -1,0 +1,115 @@
+package starter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/job"
+)
+
+type startOptions struct {
+	job        jobOptions
+	connection connection
+	wait, json bool
+}
+
+func newStart(p *Program) *cobra.Command {
+	o := &startOptions{}
+	cmd := &cobra.Command{
+		Use:   "start [INPUT…]",
+		Short: "Start a job on a cluster",
+		Long: `Starts a job that the workers of --pool run. Inputs and outputs are paths or bucket URLs as the
+workers see them; relative paths are taken from this directory. Prints the job's name: --name, or
+one made of the time. Bucket URLs take the driver's parameters, such as
+s3://bucket/in/?region=eu-west-1, and for other S3-compatible stores
+s3://bucket/in/?endpoint=http://host:9000&use_path_style=true.
+
+With --wait it follows the job and exits as 'stint run' does.`,
+		Example: `  stint start --name nightly --pool upper 's3://bucket/in/*.jsonl' -o s3://bucket/out/ --wait`,
+		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
+	}
+	o.job.addFlags(cmd.Flags())
+	o.connection.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the job to its end")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON")
+	return cmd
+}
+
+func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error {
+	spec, err := o.job.complete(cmd, args, p.Dir)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(spec.Input, "-") {
+		return usageError("a job on a cluster cannot read this process's standard input: name a file that the workers can read, or use 'stint run'")
+	}
+	if spec.Pool == "" {
+		return usageError("which pool shall run the job? Give --pool NAME, and start workers with 'stint worker --pool NAME'")
+	}
+	if spec.Name == "" {
+		spec.Name = fmt.Sprintf("job-%s", time.Now().UTC().Format("20060102-150405"))
+	}
+	if err := spec.WithDefaults().Validate(); err != nil {
+		return usageError("%v", err)
+	}
+	return o.connection.withClient(cmd.Context(), p, func(client *job.Client) error {
+		run, err := client.StartWith(cmd.Context(), spec, job.StartOptions{Fresh: o.job.fresh})
+		if err != nil {
+			return err
+		}
+		if o.wait {
+			return o.waitFor(cmd.Context(), p, client, run, spec.Pool)
+		}
+		noteUnserved(cmd.Context(), client, spec.Pool, newProgress(p.Stderr, false, false))
+		if o.json {
+			return printJSON(p.Stdout, map[string]string{"job": run.Name(), "pool": spec.Pool})
+		}
+		_, err = fmt.Fprintln(p.Stdout, run.Name())
+		return err
+	})
+}
+
+func (o *startOptions) waitFor(ctx context.Context, p *Program, client *job.Client, run *job.Run, pool string) error {
+	return followToEnd(ctx, p, client, run, pool, o.json)
+}
+
+// followToEnd shows a job's progress until it ends, prints its report and gives its exit code. A
+// wish to end leaves the job running.
+func followToEnd(ctx context.Context, p *Program, client *job.Client, run *job.Run, pool string, asJSON bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	interrupted := make(chan struct{})
+	go func() {
+		select {
+		case <-p.Signals:
+			close(interrupted)
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	began := time.Now()
+	report, err := follow(ctx, client, run, pool, newProgress(p.Stderr, p.Terminal, asJSON))
+	select {
+	case <-interrupted:
+		return &codeError{code: ExitInterrupted, err: fmt.Errorf("no longer watching %s, which goes on; 'stint stop %s' stops it", run.Name(), run.Name())}
+	default:
+	}
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		if err := printJSON(p.Stdout, report); err != nil {
+			return err
+		}
+	} else {
+		took := time.Since(began)
+		if report.Ended != nil && !report.Started.IsZero() {
+			took = report.Ended.Sub(report.Started)
+		}
+		summary(p.Stderr, report, took)
+	}
+	return outcome(report)
+}

@@ -1,0 +1,87 @@
+package starter
+
+import (
+	"cmp"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/job"
+)
+
+func newStatus(p *Program) *cobra.Command {
+	var c connection
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status JOB",
+		Short: "Tell how a job stands",
+		Args:  jobArg(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withClient(cmd.Context(), p, func(client *job.Client) error {
+				report, err := reportOf(cmd.Context(), client, args[0])
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return printJSON(p.Stdout, report)
+				}
+				if !report.State.Final() {
+					noteUnserved(cmd.Context(), client, report.Pool, newProgress(p.Stderr, false, false))
+				}
+				return printReport(p, report)
+			})
+		},
+	}
+	c.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// printReport writes a report as a table of names and values.
+func printReport(p *Program, r job.Report) error {
+	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
+	row("job", "%s", r.Job)
+	row("pool", "%s", r.Pool)
+	row("state", "%s", r.State)
+	if r.Reason != "" {
+		row("reason", "%s", r.Reason)
+	}
+	planned := job.Thousands(r.Planned)
+	if !r.PlanDone {
+		planned += " so far"
+	}
+	row("items", "%s planned, %s ok, %s failed, %s dropped", planned, job.Thousands(r.OK), job.Thousands(r.Failed), job.Thousands(r.Dropped))
+	if pct, ok := percent(r); ok {
+		row("done", "%d%%", pct)
+	}
+	row("batches", "%s done, %d running, %d waiting, %d legs", job.Thousands(r.Batches), r.InFlight, r.Waiting, r.Legs)
+	if r.Calls > 0 {
+		row("calls", "%s, of %s to %s items, %s on average", job.Thousands(r.Calls), job.Thousands(r.CallMin), job.Thousands(r.CallMax), job.Thousands(r.CallItems/r.Calls))
+	}
+	row("trouble", "%s retries, %s crashes, %s expiries, %s isolations", job.Thousands(r.Retries), job.Thousands(r.Crashes), job.Thousands(r.Expiries), job.Thousands(r.Isolations))
+	if r.LastFailure != "" {
+		row("last retry", "%s", r.LastFailure)
+	}
+	if e := r.FirstError; e != nil {
+		row("first failed item", "%s (%s): %s", job.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
+	}
+	if r.Error != nil {
+		row("error", "%s: %s", r.Error.Type, r.Error.Message)
+	}
+	for _, s := range r.Stragglers {
+		row("still running", "%s, since %s", s.Batch, s.Since.Local().Format(time.DateTime))
+	}
+	row("started", "%s", r.Started.Local().Format(time.DateTime))
+	if r.Ended != nil {
+		row("ended", "%s, after %v", r.Ended.Local().Format(time.DateTime), roundTime(r.Ended.Sub(r.Started)))
+	}
+	if o := r.Output; o != nil {
+		row("output", "%s, %s bytes, %s", cmp.Or(o.Location, "parts in "+r.Store), job.Thousands(o.Bytes), o.Checksum)
+		if o.Errors != "" {
+			row("errors", "%s", o.Errors)
+		}
+	}
+	return w.Flush()
+}

@@ -1,0 +1,120 @@
+package starter_test
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stint-run/stint/starter"
+	"github.com/stretchr/testify/require"
+)
+
+// slowly makes a filter that notes each line that it has passed on in the file "witness".
+func (b *box) slowly() string {
+	b.t.Helper()
+	return b.script("slowly", `while read line; do sleep 0.02; echo $line; echo $line >> $BOX/witness; done`)
+}
+
+// TestRun_StopAndGoOn (S12, S14): Ctrl-C stops with grace, and the same command goes on: nothing
+// that was recorded is done again, nothing is missed.
+func TestRun_StopAndGoOn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", numbers(300))
+	line := []string{"run", "--exec", b.slowly(), "in.txt", "-o", "out.txt", "--batch-items", "30", "--call-items", "5", "--slots", "2"}
+	for stops := 1; stops <= 2; stops++ {
+		c := b.start(line...)
+		eventually(t, "some items", func() bool { return b.lines("witness") >= 100*stops })
+		c.signals <- syscall.SIGINT
+		c.exits(starter.ExitStopped)
+		require.Contains(t, c.stderr.String(), "stopping (interrupt)")
+		require.Contains(t, c.stderr.String(), "the same command goes on")
+		b.requireNoOutput()
+	}
+	c := b.stint(line...).exits(starter.ExitOK)
+	require.Contains(t, c.stderr.String(), "going on with")
+	require.Contains(t, c.stderr.String(), "items were done by earlier runs")
+	requireSame(t, numbers(300), b.read("out.txt"))
+	require.Equal(t, 300, b.lines("witness"), "no item is run twice")
+}
+
+func TestRun_FreshForgetsAStoppedRun(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", numbers(100))
+	line := []string{"run", "--exec", b.slowly(), "in.txt", "-o", "out.txt", "--batch-items", "10"}
+	c := b.start(line...)
+	eventually(t, "some items", func() bool { return b.lines("witness") >= 20 })
+	c.signals <- syscall.SIGTERM
+	c.exits(starter.ExitStopped)
+	done := b.lines("witness")
+	b.stint(append(line, "--fresh")...).exits(starter.ExitOK)
+	requireSame(t, numbers(100), b.read("out.txt"))
+	require.Equal(t, done+100, b.lines("witness"))
+}
+
+// TestRun_GraceZeroEndsCallsAtOnce: what is cut off is done again, and costs no attempt.
+func TestRun_GraceZeroEndsCallsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", numbers(10))
+	mark := b.mark()
+	line := []string{"run", "--exec", b.gated(), "in.txt", "-o", "out.txt", "--grace", "0", "--attempts", "1", "--env", mark, "--batch-items", "10"}
+	c := b.start(line...)
+	eventually(t, "the filter", func() bool { return b.lines("started") > 0 })
+	c.signals <- syscall.SIGINT
+	c.exits(starter.ExitStopped)
+	require.Empty(t, marked(t, mark), "processes left")
+	b.open()
+	b.stint(line...).exits(starter.ExitOK)
+	requireSame(t, numbers(10), b.read("out.txt"))
+}
+
+// TestRun_GoesOnAfterAFailure: what kept the output from being written has been mended meanwhile.
+func TestRun_GoesOnAfterAFailure(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", numbers(100))
+	require.NoError(t, os.Mkdir(b.path("dir"), 0o755))
+	filter := b.script("filter", `echo run >> $BOX/witness; rmdir $BOX/dir 2> /dev/null && touch $BOX/dir; exec cat`)
+	line := []string{"run", "--exec", filter, "in.txt", "-o", "dir/out.txt", "--batch-items", "10"}
+	c := b.stint(line...).exits(starter.ExitFailed)
+	require.Contains(t, c.stderr.String(), b.path("dir"))
+	require.Contains(t, c.stderr.String(), "a file stands where a directory is needed")
+	require.Contains(t, c.stderr.String(), "the same command goes on")
+	require.Equal(t, 10, b.lines("witness"))
+	require.NoError(t, os.Remove(b.path("dir")))
+	b.write("dir/other", "")
+	b.stint(line...).exits(starter.ExitOK)
+	requireSame(t, numbers(100), b.read("dir/out.txt"))
+	require.Equal(t, 10, b.lines("witness"), "nothing is run again")
+}
+
+func TestRun_StdinThatWasNotReadToItsEndStartsAfresh(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	line := []string{"run", "--exec", b.slowly(), "-", "-o", "out.txt", "--batch-items", "5"}
+	in, out := pipe(t)
+	_, err := out.WriteString(numbers(20))
+	require.NoError(t, err)
+	c := b.startWith(in, line...)
+	c.signals <- syscall.SIGINT
+	c.exits(starter.ExitStopped)
+	require.NoError(t, out.Close())
+	again := b.startWith(stringReader(numbers(30)), line...).exits(starter.ExitOK)
+	require.Contains(t, again.stderr.String(), "starting afresh")
+	requireSame(t, numbers(30), b.read("out.txt"))
+}
+
+func TestRun_StdinThatWasReadGoesOnWithoutIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	line := []string{"run", "--exec", b.slowly(), "-", "-o", "out.txt", "--batch-items", "10", "--call-items", "5"}
+	c := b.startWith(stringReader(numbers(100)), line...)
+	eventually(t, "some items", func() bool { return b.lines("witness") >= 30 })
+	c.signals <- syscall.SIGINT
+	c.exits(starter.ExitStopped)
+	b.startWith(stringReader(""), line...).exits(starter.ExitOK)
+	requireSame(t, numbers(100), b.read("out.txt"))
+	require.Equal(t, 100, b.lines("witness"), "no item is run twice")
+}

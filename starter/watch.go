@@ -1,0 +1,53 @@
+package starter
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/job"
+)
+
+func newWatch(p *Program) *cobra.Command {
+	var c connection
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "watch JOB",
+		Short: "Follow a job to its end",
+		Long:  "Shows a job's progress until it ends, and exits as 'stint run' does. Ctrl-C ends the watching only.",
+		Args:  jobArg(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withClient(cmd.Context(), p, func(client *job.Client) error {
+				pool, err := poolOf(cmd, client, args[0])
+				if err != nil {
+					return err
+				}
+				return followToEnd(cmd.Context(), p, client, client.Get(args[0]), pool, asJSON)
+			})
+		},
+	}
+	c.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print reports as JSON: progress to stderr, the last to stdout")
+	return cmd
+}
+
+// poolOf finds a job's pool, also while nobody answers for the job.
+func poolOf(cmd *cobra.Command, client *job.Client, name string) (string, error) {
+	report, err := reportOf(cmd.Context(), client, name)
+	if err == nil {
+		return report.Pool, nil
+	}
+	var none *job.NotFoundError
+	if errors.As(err, &none) {
+		return "", err
+	}
+	jobs, err := client.List(cmd.Context(), maxListed)
+	if err != nil {
+		return "", err
+	}
+	for _, j := range jobs {
+		if j.Name == name {
+			return j.Pool, nil
+		}
+	}
+	return "", &job.NotFoundError{Name: name}
+}

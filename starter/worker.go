@@ -1,0 +1,76 @@
+package starter
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+)
+
+type workerCommand struct {
+	worker     workerOptions
+	connection connection
+	pool       string
+	verbose    bool
+}
+
+func newWorker(p *Program) *cobra.Command {
+	o := &workerCommand{}
+	cmd := &cobra.Command{
+		Use:   "worker --pool POOL --exec COMMAND",
+		Short: "Serve a pool",
+		Long: `Polls Temporal for the batches of a pool's jobs and runs the command over them. Any number of
+workers, on any number of machines, may serve a pool. SIGTERM or Ctrl-C drains the worker: running
+batches finish the call in hand and hand the rest back, so that jobs go on elsewhere at once; once
+more ends it at once.`,
+		Example: `  stint worker --pool upper --exec 'tr a-z A-Z' --slots 8`,
+		Args:    wrongArgs(cobra.NoArgs),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), p) },
+	}
+	o.worker.addFlags(cmd.Flags())
+	o.connection.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&o.pool, "pool", "", "the pool to serve, [a-z0-9][a-z0-9-]*")
+	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "log what happens, too")
+	return cmd
+}
+
+func (o *workerCommand) run(ctx context.Context, p *Program) error {
+	handler, err := o.worker.handler()
+	if err != nil {
+		return err
+	}
+	if o.pool == "" {
+		return usageError("which pool? Give --pool NAME")
+	}
+	if err := job.CheckName("pool", o.pool); err != nil {
+		return usageError("%v", err)
+	}
+	c, err := o.connection.dial(ctx, p, o.verbose)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	options := o.worker.options
+	options.Logger = newLogger(p.Stderr, o.verbose)
+	w, err := worker.New(c, o.pool, handler, options)
+	if err != nil {
+		return usageError("%v", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-p.Signals:
+			fmt.Fprintf(p.Stderr, "draining (%v): running batches get %v; once more to end at once\n", s, options.Drain)
+			cancel()
+		}
+		<-p.Signals
+		p.Exit(ExitInterrupted)
+	}()
+	fmt.Fprintf(p.Stderr, "serving pool %s with %s\n", o.pool, handler.Name())
+	return w.Run(ctx)
+}

@@ -1,0 +1,65 @@
+package timers
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// ExpiredError says that a timer has expired.
+type ExpiredError struct {
+	Scope string
+	After time.Duration // how long the scope was allowed to last
+	Over  time.Duration // how long ago that was
+}
+
+func (e *ExpiredError) Error() string {
+	return fmt.Sprintf("%s took longer than %v", e.Scope, e.After)
+}
+
+// Scope is one timer that is acquired and released over and over by a single goroutine, millions
+// of times if need be, and watched by another. Acquiring it costs one atomic addition and no look
+// at a clock: the watcher takes a scope's time from the first moment at which it saw it, so a
+// scope expires between its limit and its limit plus one watching interval. The zero value is
+// released.
+type Scope struct {
+	seq atomic.Uint64 // odd while acquired
+
+	// The watcher's own notes.
+	seen      uint64
+	seenSince time.Time
+}
+
+// Acquire starts the scope's countdown anew.
+func (s *Scope) Acquire() {
+	if s.seq.Load()%2 == 0 {
+		s.seq.Add(1)
+	} else {
+		s.seq.Add(2)
+	}
+}
+
+// Release ends the countdown. Releasing what is not held does nothing.
+func (s *Scope) Release() {
+	if s.seq.Load()%2 == 1 {
+		s.seq.Add(1)
+	}
+}
+
+// Watch returns how long the scope has been held at now, as far as its watcher has seen (0 when it
+// is released or newly acquired), and a number that tells this holding from all others. Only one
+// goroutine may watch a scope.
+func (s *Scope) Watch(now time.Time) (held uint64, age time.Duration) {
+	held = s.seq.Load()
+	if held != s.seen {
+		s.seen, s.seenSince = held, now
+		return held, 0
+	}
+	if held%2 == 0 {
+		return held, 0
+	}
+	return held, now.Sub(s.seenSince)
+}
+
+// Holds reports whether the scope is still in the holding that Watch has told.
+func (s *Scope) Holds(held uint64) bool { return s.seq.Load() == held }

@@ -1,0 +1,18 @@
+//go:build unix && !linux
+
+package worker
+
+import (
+	"os"
+	"syscall"
+)
+
+func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// killGroup kills the process group that the process leads.
+func killGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) } // it may be gone
+
+// awaitExit cannot wait without reaping here.
+func awaitExit(*os.Process) bool { return false }
+
+func growPipe(*os.File) {}

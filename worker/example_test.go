@@ -1,0 +1,205 @@
+package worker_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+	sdkclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	sdklog "go.temporal.io/sdk/log"
+)
+
+// A handler that takes one item at a time. What it cannot do fails that item alone; an item that
+// has no result leaves no line.
+func ExampleEach() {
+	type Order struct {
+		Article string
+		Pieces  int
+		Price   float64 // of one piece
+	}
+	type Total struct {
+		Article string  `json:"article"`
+		Total   float64 `json:"total"`
+	}
+	h := worker.Each(func(_ context.Context, o Order) (Total, error) {
+		switch {
+		case o.Pieces < 0:
+			return Total{}, fmt.Errorf("%d pieces ordered", o.Pieces)
+		case o.Pieces == 0:
+			return Total{}, worker.Drop
+		}
+		return Total{o.Article, float64(o.Pieces) * o.Price}, nil
+	})
+	runJob(h, "orders.jsonl",
+		`{"article":"bolt","pieces":4,"price":0.25}`,
+		`{"article":"nut","pieces":-1,"price":0.1}`,
+		`{"article":"washer","pieces":0,"price":0.05}`,
+		`{"article":"wrench","pieces":1,"price":12}`,
+	)
+	// Output:
+	// {"article":"bolt","total":1}
+	// {"article":"wrench","total":12}
+	// item 1 failed: -1 pieces ordered
+}
+
+// A handler that takes many items at a time, for what is quicker done together. It gives one
+// result for each, in order, and may fail some of them.
+func ExampleBatch() {
+	type Customer struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	}
+	h := worker.Batch(func(_ context.Context, ids []string) ([]Customer, error) {
+		names := lookUp(ids) // one query for all
+		customers := make([]Customer, len(ids))
+		failed := worker.ItemErrors{}
+		for i, id := range ids {
+			name, ok := names[id]
+			if !ok {
+				failed[i] = fmt.Errorf("no customer %q", id)
+			}
+			customers[i] = Customer{id, name}
+		}
+		if len(failed) > 0 {
+			return customers, failed
+		}
+		return customers, nil
+	})
+	runJob(h, "ids.txt", "a1", "b2", "c3", "d4") // a line of text is a JSON string to a handler
+	// Output:
+	// {"id":"a1","name":"Ada"}
+	// {"id":"b2","name":"Bert"}
+	// {"id":"d4","name":"Dora"}
+	// item 2 failed: no customer "c3"
+}
+
+// A filter: any program that answers n lines with n lines.
+func ExampleExec() {
+	h := worker.Exec("tr", "a-z", "A-Z")
+	runJob(h, "words.txt", "one", "two", "three")
+	// Output:
+	// ONE
+	// TWO
+	// THREE
+}
+
+// A filter that cannot do with one line: the line is found out and fails alone.
+func ExampleExec_failure() {
+	h := worker.Exec("awk", `/^[0-9]+$/ { print $1 * 2; next } { print "no number: " $0 > "/dev/stderr"; exit 1 }`)
+	runJob(h, "numbers.txt", "1", "2", "three", "4")
+	// Output:
+	// 2
+	// 4
+	// 8
+	// item 2 failed: exit status 1: no number: three
+}
+
+// Commands are split like a shell would and run without one.
+func ExampleSplitCommand() {
+	argv, err := worker.SplitCommand(`grep -c 'two words' my\ file`)
+	fmt.Printf("%q %v\n", argv, err)
+
+	_, err = worker.SplitCommand(`sort | uniq`)
+	fmt.Println(err != nil)
+	// Output:
+	// ["grep" "-c" "two words" "my file"] <nil>
+	// true
+}
+
+// A program that serves the pool "thumbnails" until it gets Ctrl-C or SIGTERM, with eight batches
+// at a time.
+func ExampleWorker_Run() {
+	type Photo struct{ Path string }
+	type Thumb struct{ Path string }
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	temporal, err := sdkclient.Dial(envconfig.MustLoadDefaultClientOptions()) // TEMPORAL_ADDRESS and the like
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer temporal.Close()
+
+	h := worker.Each(func(ctx context.Context, p Photo) (Thumb, error) {
+		return Thumb{p.Path + ".thumb.jpg"}, nil
+	})
+	w, err := worker.New(temporal, "thumbnails", h, worker.Options{Slots: 8})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := w.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// lookUp stands for a query of a database.
+func lookUp([]string) map[string]string {
+	return map[string]string{"a1": "Ada", "b2": "Bert", "d4": "Dora"}
+}
+
+// runJob runs a job with the handler over the lines, everything in this process, and prints its
+// results and failures.
+func runJob(h worker.Handler, input string, lines ...string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	dir, err := os.MkdirTemp("", "stint-example-")
+	check(err)
+	defer os.RemoveAll(dir)
+	silent := slog.New(slog.DiscardHandler)
+	server, err := devserver.Start(ctx, devserver.Options{Logger: silent})
+	check(err)
+	defer server.Stop()
+	temporal, err := sdkclient.Dial(sdkclient.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(silent)})
+	check(err)
+	defer temporal.Close()
+
+	w, err := worker.New(temporal, "example", h, worker.Options{Logger: silent})
+	check(err)
+	served := make(chan error, 1)
+	go func() { served <- w.Run(ctx) }()
+	defer func() { cancel(); check(<-served) }()
+
+	input, output := filepath.Join(dir, input), filepath.Join(dir, "output")
+	check(os.WriteFile(input, []byte(strings.Join(lines, "\n")), 0o600))
+	run, err := job.NewClient(temporal).Start(ctx, job.Spec{
+		Name: "example", Pool: "example", Input: []string{input}, Output: output, Attempts: 1,
+	})
+	check(err)
+	report, err := run.Wait(ctx)
+	check(err)
+	results, err := os.ReadFile(output)
+	check(err)
+	fmt.Print(string(results))
+	if report.Failed > 0 {
+		printFailures(report.Output.Errors)
+	}
+}
+
+func printFailures(name string) {
+	f, err := os.Open(name)
+	check(err)
+	defer f.Close()
+	for records := bufio.NewScanner(f); records.Scan(); {
+		var failure job.Failure
+		check(json.Unmarshal(records.Bytes(), &failure))
+		fmt.Printf("item %d failed: %s\n", failure.Item, failure.Error.Message)
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

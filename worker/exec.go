@@ -1,0 +1,317 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/job"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Exec makes a handler of a filter: a program that reads n lines on its standard input, to the
+// end, and writes n lines on its standard output. One process serves one call; its output counts
+// only once it has exited with status 0. The lines are the items' bytes (CSV records are JSON
+// objects in the order of the header), and the answer is never parsed.
+//
+// The process has a group of its own, which is killed when the call is over, when its timer
+// expires and when the worker ends, however that happens. Its environment is scrubbed (see
+// Options.Env).
+func Exec(argv ...string) Handler {
+	return Handler{
+		name: "exec " + strings.Join(argv, " "),
+		check: func(o Options) error {
+			_, err := findProgram(argv, o.Dir)
+			return err
+		},
+		open: func(o Options) (activities.Handler, func(), error) {
+			h, err := newExec(argv, o)
+			if err != nil {
+				return nil, nil, err
+			}
+			return h, h.children.close, nil
+		},
+	}
+}
+
+// SplitCommand splits a command as a shell would, quotes and backslashes included, without being
+// one: what only a shell could carry out (pipes, variables, redirections, globs …) is an error.
+func SplitCommand(command string) ([]string, error) {
+	var argv []string
+	parser := syntax.NewParser(syntax.Variant(syntax.LangPOSIX))
+	for word, err := range parser.WordsSeq(strings.NewReader(command)) {
+		if err != nil {
+			return nil, fmt.Errorf("command %q: %w: it is run without a shell; for shell syntax say sh -c '…'", command, err)
+		}
+		arg, err := plainWord(command, word.Parts)
+		if err != nil {
+			return nil, err
+		}
+		argv = append(argv, arg)
+	}
+	if len(argv) == 0 {
+		return nil, errors.New("the command is empty")
+	}
+	return argv, nil
+}
+
+func plainWord(command string, parts []syntax.WordPart) (string, error) {
+	var arg strings.Builder
+	for _, part := range parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			if hasGlob(p.Value) {
+				return "", shellOnly(command)
+			}
+			arg.WriteString(unescape(p.Value, ""))
+		case *syntax.SglQuoted:
+			arg.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			for _, inner := range p.Parts {
+				lit, ok := inner.(*syntax.Lit)
+				if !ok {
+					return "", shellOnly(command)
+				}
+				arg.WriteString(unescape(lit.Value, "$`\"\\"))
+			}
+		default:
+			return "", shellOnly(command)
+		}
+	}
+	return arg.String(), nil
+}
+
+// hasGlob reports whether a shell would look for files that match.
+func hasGlob(literal string) bool {
+	for i := 0; i < len(literal); i++ {
+		switch literal[i] {
+		case '\\':
+			i++
+		case '*', '?', '[':
+			return true
+		}
+	}
+	return false
+}
+
+func shellOnly(command string) error {
+	return fmt.Errorf("command %q needs a shell, and is run without one: quote what is meant literally, or say sh -c '…'", command)
+}
+
+// unescape removes backslashes: before any byte, or only before those given.
+func unescape(s, only string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			if s[i+1] == '\n' {
+				i++
+				continue
+			}
+			if only == "" || strings.IndexByte(only, s[i+1]) >= 0 {
+				i++
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+const (
+	// callTarget is what calls of a filter aim at, so that a stop or a crash costs no more.
+	callTarget = 5 * time.Second
+	// A call holds its lines and its answer in memory.
+	execItems = 100_000
+	execBytes = 8 << 20
+	// firstCall is the size of a call before the filter's speed is known.
+	firstCall = 1000
+	// answerLimit is the most that one call may answer, in bytes.
+	answerLimit = 256 << 20
+	// stderrKept is how much of the end of a process's standard error is kept, in bytes.
+	stderrKept = 8 << 10
+	// pipeSize spares the two sides of a pipe most of their switches.
+	pipeSize = 1 << 20
+	// drainLimit is how long what a dead process has written may take to be read.
+	drainLimit = 5 * time.Second
+)
+
+type execHandler struct {
+	path string
+	argv []string
+	env  []string
+	dir  string
+	size activities.CallSize
+
+	children *children
+	buffers  sync.Pool    // *[]byte, for lines that have to be put together
+	perItem  atomic.Int64 // nanoseconds an item takes, of late; 0: not known
+}
+
+func newExec(argv []string, o Options) (*execHandler, error) {
+	path, err := findProgram(argv, o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	children, err := newChildren()
+	if err != nil {
+		return nil, err
+	}
+	return &execHandler{
+		path: path, argv: argv, env: o.childEnv(), dir: o.Dir, size: o.callSize(0, execBytes), children: children,
+		buffers: sync.Pool{New: func() any { return new([]byte) }},
+	}, nil
+}
+
+// findProgram finds the program of a command, a relative path with a slash below dir.
+func findProgram(argv []string, dir string) (string, error) {
+	if len(argv) == 0 || argv[0] == "" {
+		return "", errors.New("the command is empty")
+	}
+	name := argv[0]
+	find := name
+	if dir != "" && strings.Contains(name, "/") && !strings.HasPrefix(name, "/") {
+		find = dir + "/" + name
+	}
+	path, err := exec.LookPath(find)
+	switch {
+	case errors.Is(err, exec.ErrDot), err == nil:
+		return path, nil
+	case errors.Is(err, exec.ErrNotFound):
+		return "", fmt.Errorf("command %q: there is no such program in $PATH", name)
+	}
+	return "", fmt.Errorf("command %q cannot be run: %w", name, err)
+}
+
+func (*execHandler) Form() activities.Form { return activities.Lines }
+
+// CallSize cuts calls so that each takes about callTarget.
+func (h *execHandler) CallSize() activities.CallSize {
+	size := h.size
+	if size.Items > 0 {
+		return size
+	}
+	size.Items = firstCall
+	if per := h.perItem.Load(); per > 0 {
+		size.Items = int(min(execItems, max(1, int64(callTarget)/per)))
+	}
+	return size
+}
+
+func (h *execHandler) learn(items int, took time.Duration) {
+	per := max(1, int64(took)/int64(items))
+	if old := h.perItem.Load(); old > 0 {
+		per = (old + per) / 2
+	}
+	h.perItem.Store(per)
+}
+
+func (h *execHandler) Call(c *activities.Call) error {
+	scratch := h.buffers.Get().(*[]byte)
+	defer h.buffers.Put(scratch)
+	began := time.Now()
+	ctx := c.Begin()
+	defer c.End()
+	answer, err := h.run(ctx, c.Lines(scratch), c.Answer)
+	if err != nil {
+		return activities.CauseOf(ctx, err)
+	}
+	if err := c.Answer.Accept(answer, len(c.Items)); err != nil {
+		return err
+	}
+	h.learn(len(c.Items), time.Since(began))
+	return nil
+}
+
+// run gives the lines to one process and reads its answer.
+func (h *execHandler) run(ctx context.Context, lines []byte, answer *activities.Answer) (activities.Unaccepted, error) {
+	var none activities.Unaccepted
+	cmd := &exec.Cmd{Path: h.path, Args: h.argv, Env: h.env, Dir: h.dir, SysProcAttr: childAttributes()}
+	pipes, err := newPipes(cmd)
+	if err != nil {
+		return none, err
+	}
+	child, err := h.children.start(cmd)
+	pipes.closeChildEnds()
+	if err != nil {
+		pipes.close()
+		return none, fmt.Errorf("starting %s: %w", h.argv[0], err)
+	}
+	stopKilling := context.AfterFunc(ctx, child.kill)
+	defer stopKilling()
+
+	var stderr tail
+	var copying sync.WaitGroup
+	copying.Go(func() {
+		_, _ = pipes.stdin.Write(lines) // a filter need not read all: its answer is what counts
+		_ = pipes.stdin.Close()
+	})
+	copying.Go(func() { _, _ = io.Copy(&stderr, pipes.stderr) }) // ends with the process or its drain limit
+	exited := make(chan error, 1)
+	go func() {
+		err := child.wait()
+		pipes.hurry()
+		exited <- err
+	}()
+	read, readErr := answer.ReadLines(pipes.stdout, answerLimit)
+	if readErr != nil {
+		child.kill()
+	}
+	exitErr := <-exited
+	copying.Wait()
+	pipes.close()
+	switch {
+	case readErr != nil:
+		return none, readErr
+	case exitErr != nil:
+		return none, crash(exitErr, stderr.text())
+	}
+	return read, nil
+}
+
+// crash tells how a process ended, with the last it had to say.
+func crash(err error, stderr string) error {
+	message := err.Error()
+	if last := lastLine(stderr); last != "" {
+		message += ": " + last
+	}
+	kind := "Exit"
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			kind = "Signal"
+		}
+	}
+	return &activities.Fault{Kind: job.KindCrash, Err: job.Error{Type: kind, Message: message, Stack: stderr}}
+}
+
+func lastLine(s string) string {
+	s = strings.TrimRight(s, "\n\r ")
+	return strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ buf []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.buf = append(t.buf, p...)
+	if len(t.buf) > 2*stderrKept {
+		t.buf = append(t.buf[:0], t.buf[len(t.buf)-stderrKept:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) text() string {
+	b := t.buf[max(0, len(t.buf)-stderrKept):]
+	return string(bytes.ToValidUTF8(b, []byte("\uFFFD")))
+}

@@ -1,0 +1,189 @@
+// Package worker serves a pool: it polls the pool's task queue and runs a handler over the batches
+// that it gets. A [Handler] is a Go function ([Each], [Batch]) or a program ([Exec]).
+//
+//	h := worker.Each(func(ctx context.Context, p Photo) (Thumb, error) { ... })
+//	w, err := worker.New(temporalClient, "thumbnails", h, worker.Options{Slots: 8})
+//	err = w.Run(ctx)
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Worker serves one pool. Make one with [New].
+type Worker struct {
+	pool    string
+	options Options
+	access  *store.Access
+	acts    *activities.Activities
+	shut    func() // ends what the handler holds
+	workers []sdkworker.Worker
+
+	mu      sync.Mutex
+	running bool
+	fatal   chan error
+}
+
+// New returns a worker of the pool that runs h. It checks the options and that the handler can
+// run, but does not poll yet. The Temporal client stays the caller's. A Worker that is never run
+// must be closed.
+func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
+	if err := job.CheckName("pool", pool); err != nil {
+		return nil, err
+	}
+	if err := h.Check(o); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	handler, shut, err := h.open(o)
+	if err != nil {
+		return nil, err
+	}
+	if shut == nil {
+		shut = func() {}
+	}
+	access := &store.Access{Allow: o.Allow}
+	w := &Worker{
+		pool: pool, options: o, access: access, shut: shut, fatal: make(chan error, 1),
+		acts: activities.New(activities.Options{
+			Access: access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain,
+			Notice: func(ctx context.Context, id, run string) (job.StopNotice, bool) { return notice(ctx, c, id, run) },
+		}),
+	}
+	w.build(c)
+	return w, nil
+}
+
+// build makes a worker for each task queue: the batches come last, to be stopped first.
+func (w *Worker) build(c client.Client) {
+	if !w.options.NoWorkflows {
+		coordinator := sdkworker.New(c, job.WorkflowQueue, w.sdkOptions(sdkworker.Options{
+			DisableEagerActivities: true, LocalActivityWorkerOnly: true, DeadlockDetectionTimeout: deadlock,
+		}))
+		coordinator.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: job.WorkflowJob})
+		coordinator.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: job.WorkflowLeg})
+		w.workers = append(w.workers, coordinator)
+	}
+	if !w.options.NoIO {
+		io := sdkworker.New(c, job.IOQueue(w.pool), w.sdkOptions(sdkworker.Options{
+			DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: ioActivities,
+		}))
+		io.RegisterActivityWithOptions(w.acts.Plan, activity.RegisterOptions{Name: "Plan"})
+		io.RegisterActivityWithOptions(w.acts.Commit, activity.RegisterOptions{Name: "Commit"})
+		io.RegisterActivityWithOptions(w.acts.Finish, activity.RegisterOptions{Name: "Finish"})
+		io.RegisterActivityWithOptions(w.acts.WriteReport, activity.RegisterOptions{Name: "WriteReport"})
+		w.workers = append(w.workers, io)
+	}
+	batches := sdkworker.New(c, job.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
+		DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: w.options.Slots, WorkerStopTimeout: w.options.Drain,
+	}))
+	batches.RegisterActivityWithOptions(w.acts.Process, activity.RegisterOptions{Name: "Process"})
+	w.workers = append(w.workers, batches)
+}
+
+const (
+	// ioActivities is how many Plans, Commits and Finishes a worker runs at once.
+	ioActivities = 20
+	// deadlock leaves legs the time that they take over a workflow task (see package workflows).
+	deadlock = 10 * time.Second
+	// ioDrain is how long they may take once the worker ends; they can all be repeated.
+	ioDrain = 5 * time.Second
+)
+
+func (w *Worker) sdkOptions(o sdkworker.Options) sdkworker.Options {
+	if o.WorkerStopTimeout == 0 {
+		o.WorkerStopTimeout = ioDrain
+	}
+	o.OnFatalError = func(err error) {
+		select {
+		case w.fatal <- err:
+		default: // the first one counts
+		}
+	}
+	return o
+}
+
+// Run polls until ctx ends, drains, and closes the worker. Draining, running batches finish the
+// call in hand and return their rest, within Options.Drain. It returns nil after that, or the
+// error that kept it from polling.
+func (w *Worker) Run(ctx context.Context) error {
+	w.mu.Lock()
+	if w.running {
+		w.mu.Unlock()
+		return errors.New("the worker runs already, or has been closed")
+	}
+	w.running = true
+	w.mu.Unlock()
+	defer w.free()
+	for i, sdk := range w.workers {
+		if err := sdk.Start(); err != nil {
+			w.stop(w.workers[:i])
+			return fmt.Errorf("polling for pool %s: %w", w.pool, err)
+		}
+	}
+	defer w.stop(w.workers)
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-w.fatal:
+		return fmt.Errorf("serving pool %s: %w", w.pool, err)
+	}
+}
+
+// stop stops in reverse order: the batches' rests still find a coordinator.
+func (w *Worker) stop(workers []sdkworker.Worker) {
+	for i := len(workers) - 1; i >= 0; i-- {
+		workers[i].Stop()
+	}
+}
+
+// Close frees what a worker that has never run holds. It is idempotent; after Run it does nothing.
+func (w *Worker) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running {
+		return
+	}
+	w.running = true
+	w.free()
+}
+
+func (w *Worker) free() {
+	w.acts.Close()
+	w.shut()
+	_ = w.access.Close() // buckets are only handles
+}
+
+// noticeLimit bounds the look-up of a stop's deadline: without it, the job's own grace counts.
+const noticeLimit = 2 * time.Second
+
+// notice finds a stop in the memo of the workflow whose batch it is.
+func notice(ctx context.Context, c client.Client, id, run string) (job.StopNotice, bool) {
+	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
+	defer cancel()
+	var n job.StopNotice
+	desc, err := c.DescribeWorkflowExecution(ctx, id, run)
+	if err != nil {
+		return n, false
+	}
+	payload := desc.GetWorkflowExecutionInfo().GetMemo().GetFields()[job.MemoStop]
+	if payload == nil {
+		return n, false
+	}
+	err = converter.GetDefaultDataConverter().FromPayload(payload, &n)
+	return n, err == nil
+}

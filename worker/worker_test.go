@@ -1,0 +1,297 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+)
+
+// patience bounds every wait in these tests. It is long because it only matters when something is
+// broken.
+const patience = time.Minute
+
+var silent = slog.New(slog.DiscardHandler)
+
+// cluster is a Temporal server of its own, with a directory for inputs and outputs.
+type cluster struct {
+	t      *testing.T
+	client client.Client
+	dir    string
+}
+
+func setup(t *testing.T) *cluster {
+	t.Helper()
+	server, err := devserver.Start(t.Context(), devserver.Options{Logger: silent})
+	require.NoError(t, err)
+	t.Cleanup(server.Stop)
+	c, err := client.Dial(client.Options{HostPort: server.Address(), Logger: log.NewStructuredLogger(silent)})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return &cluster{t: t, client: c, dir: t.TempDir()}
+}
+
+// serving is a worker that runs.
+type serving struct {
+	t     *testing.T
+	drain context.CancelFunc
+	ended chan error
+}
+
+// serve runs a worker, which has ended when the test ends.
+func (c *cluster) serve(h worker.Handler, o worker.Options) *serving {
+	c.t.Helper()
+	o.Logger = silent
+	w, err := worker.New(c.client, "pool", h, o)
+	require.NoError(c.t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
+	s := &serving{t: c.t, drain: cancel, ended: make(chan error, 1)}
+	go func() { s.ended <- w.Run(ctx) }()
+	c.t.Cleanup(func() {
+		s.drain()
+		s.await()
+	})
+	return s
+}
+
+func (s *serving) await() {
+	s.t.Helper()
+	select {
+	case err := <-s.ended:
+		require.NoError(s.t, err)
+		s.ended <- nil
+	case <-time.After(patience):
+		require.FailNow(s.t, "the worker does not end")
+	}
+}
+
+// start starts a job over a file with this name and content.
+func (c *cluster) start(name, content string, change func(*job.Spec)) (*job.Run, job.Spec) {
+	c.t.Helper()
+	path := filepath.Join(c.dir, name)
+	require.NoError(c.t, os.WriteFile(path, []byte(content), 0o600))
+	spec := job.Spec{Name: "job", Pool: "pool", Input: []string{path}, Output: filepath.Join(c.dir, "out"), Backoff: time.Millisecond}
+	if change != nil {
+		change(&spec)
+	}
+	run, err := job.NewClient(c.client).Start(c.t.Context(), spec)
+	require.NoError(c.t, err)
+	return run, spec
+}
+
+func (c *cluster) wait(run *job.Run) job.Report {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	report, err := run.Wait(ctx)
+	require.NoError(c.t, err)
+	return report
+}
+
+func (c *cluster) read(name string) string {
+	c.t.Helper()
+	data, err := os.ReadFile(filepath.Join(c.dir, name))
+	require.NoError(c.t, err)
+	return string(data)
+}
+
+// TestWorker_CSVWithQuotedNewlines goes through a Go handler from end to end.
+func TestWorker_CSVWithQuotedNewlines(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	var input bytes.Buffer
+	var want strings.Builder
+	w := csv.NewWriter(&input)
+	require.NoError(t, w.Write([]string{"id", "note"}))
+	for i := range 3000 {
+		note := strings.Repeat("line\r\n\"quoted\", and more\n", i%5)
+		require.NoError(t, w.Write([]string{fmt.Sprint(i), note}))
+		fmt.Fprintf(&want, "\"%d has %d\"\n", i, strings.Count(strings.ReplaceAll(note, "\r\n", "\n"), "\n"))
+	}
+	w.Flush()
+	type record struct {
+		ID   string `json:"id"`
+		Note string `json:"note"`
+	}
+	c.serve(worker.Each(func(_ context.Context, r record) (string, error) {
+		return fmt.Sprintf("%s has %d", r.ID, strings.Count(r.Note, "\n")), nil
+	}), worker.Options{})
+	run, _ := c.start("in.csv", input.String(), func(s *job.Spec) { s.BatchItems = 170 })
+	report := c.wait(run)
+	require.Equal(t, job.Completed, report.State)
+	require.EqualValues(t, 3000, report.OK)
+	require.Equal(t, want.String(), c.read("out"))
+}
+
+func TestWorker_FailuresAndPanicsEndNoJob(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.serve(worker.Each(func(_ context.Context, s string) (string, error) {
+		switch {
+		case strings.HasSuffix(s, "7"):
+			panic(s)
+		case strings.HasSuffix(s, "8"):
+			return "", fmt.Errorf("no eights")
+		case strings.HasSuffix(s, "9"):
+			return "", worker.Drop
+		}
+		return s, nil
+	}), worker.Options{Slots: 3})
+	var input strings.Builder
+	for i := range 100 {
+		fmt.Fprintln(&input, i)
+	}
+	run, spec := c.start("in.txt", input.String(), func(s *job.Spec) { s.BatchItems = 6 })
+	report := c.wait(run)
+	require.Equal(t, job.Completed, report.State)
+	require.EqualValues(t, 80, report.OK)
+	require.EqualValues(t, 10, report.Dropped)
+	require.EqualValues(t, 20, report.Failed)
+	require.EqualValues(t, 7, report.FirstError.Item)
+	require.Equal(t, 70, strings.Count(c.read("out"), "\n"))
+	require.Equal(t, 20, strings.Count(c.read(filepath.Base(spec.WithDefaults().Errors)), "\n"))
+}
+
+// TestWorker_DrainHandsTheRestOn (S15): the items in hand are finished, the others go to another
+// worker at once, and none is run twice.
+func TestWorker_DrainHandsTheRestOn(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	const n = 40
+	var runs [n]atomic.Int32
+	var done atomic.Int32
+	handle := worker.Each(func(_ context.Context, i int) (int, error) {
+		runs[i].Add(1)
+		time.Sleep(20 * time.Millisecond) // the item's work
+		done.Add(1)
+		return i, nil
+	})
+	first := c.serve(handle, worker.Options{Slots: 1})
+	var input strings.Builder
+	for i := range n {
+		fmt.Fprintln(&input, i)
+	}
+	run, _ := c.start("in.jsonl", input.String(), func(s *job.Spec) { s.BatchItems, s.Expiry = n, time.Hour })
+	require.Eventually(t, func() bool { return done.Load() > 5 }, patience, time.Millisecond)
+	began := time.Now()
+	first.drain()
+	first.await()
+	require.Less(t, time.Since(began), 10*time.Second, "well within Options.Drain")
+	left := done.Load()
+	require.Less(t, left, int32(n), "it did not wait for the batch")
+	c.serve(handle, worker.Options{Slots: 1})
+	report := c.wait(run)
+	require.Equal(t, job.Completed, report.State)
+	require.Zero(t, report.Retries)
+	require.Equal(t, input.String(), c.read("out"))
+	for i := range runs {
+		require.EqualValues(t, 1, runs[i].Load(), "item %d", i)
+	}
+}
+
+// TestWorker_DrainHasAnEnd: a handler that takes no notice is left after Options.Drain.
+func TestWorker_DrainHasAnEnd(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	started, release := make(chan struct{}, 1), make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	s := c.serve(worker.Each(func(ctx context.Context, i int) (int, error) {
+		started <- struct{}{}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-release:
+			return i, nil
+		}
+	}), worker.Options{Slots: 1, Drain: 500 * time.Millisecond})
+	run, _ := c.start("in.jsonl", "1\n", nil)
+	select {
+	case <-started:
+	case <-time.After(patience):
+		require.FailNow(t, "the handler is not called")
+	}
+	began := time.Now()
+	s.drain()
+	s.await()
+	require.Less(t, time.Since(began), 8*time.Second)
+	c.serve(worker.Each(func(_ context.Context, i int) (int, error) { return i, nil }), worker.Options{})
+	require.Equal(t, job.Completed, c.wait(run).State, "what was cut off is no failure of the item")
+	require.Equal(t, "1\n", c.read("out"))
+}
+
+func TestWorker_Lifecycle(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	h := worker.Exec("cat")
+	_, err := worker.New(c.client, "No Pool", h, worker.Options{})
+	require.ErrorContains(t, err, `pool name "No Pool"`)
+	_, err = worker.New(c.client, "pool", worker.Handler{}, worker.Options{})
+	require.Error(t, err)
+	_, err = worker.New(c.client, "pool", h, worker.Options{Slots: -1})
+	require.ErrorContains(t, err, "slots")
+	_, err = worker.New(c.client, "pool", worker.Exec("no-such-program-here"), worker.Options{})
+	require.ErrorContains(t, err, "no-such-program-here")
+
+	idle, err := worker.New(c.client, "pool", h, worker.Options{Logger: silent})
+	require.NoError(t, err)
+	idle.Close()
+	idle.Close()
+	require.Error(t, idle.Run(t.Context()), "it has been closed")
+
+	w, err := worker.New(c.client, "pool", h, worker.Options{Logger: silent})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, w.Run(ctx))
+	w.Close()
+	require.Error(t, w.Run(t.Context()), "it runs once")
+}
+
+func TestWorker_AllowedRoots(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.serve(worker.Exec("cat"), worker.Options{Allow: []string{filepath.Join(c.dir, "below")}})
+	run, _ := c.start("in.txt", "a\n", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	report, err := run.Wait(ctx)
+	require.ErrorAs(t, err, new(*job.FailedError))
+	require.Equal(t, job.Failed, report.State)
+	require.Contains(t, report.Error.Message, "is outside what may be reached here")
+	require.NoFileExists(t, filepath.Join(c.dir, "out"))
+	require.NoDirExists(t, filepath.Join(c.dir, "out.stint"))
+}
+
+// TestWorker_RolesCanBeSplit: one worker runs the batches only, another does all the rest.
+func TestWorker_RolesCanBeSplit(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	pass := worker.Each(func(_ context.Context, v int) (int, error) { return v, nil })
+	c.serve(pass, worker.Options{NoWorkflows: true, NoIO: true})
+	run, _ := c.start("in.jsonl", "1\n2\n", nil)
+	report, err := reportWithin(c, run, 2*time.Second)
+	require.Error(t, err, "nobody coordinates: %v", report)
+	c.serve(pass, worker.Options{})
+	require.Equal(t, job.Completed, c.wait(run).State)
+	require.Equal(t, "1\n2\n", c.read("out"))
+}
+
+func reportWithin(c *cluster, run *job.Run, limit time.Duration) (job.Report, error) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), limit)
+	defer cancel()
+	return run.Report(ctx)
+}

@@ -1,0 +1,64 @@
+package workflows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+func TestJobDetails(t *testing.T) {
+	t.Parallel()
+	running := job.Report{
+		State: job.Running, Pool: "thumbs", Planned: 12_345, Legs: 3, OpenLegs: []string{"nightly/leg-1", "nightly/leg-2"},
+		Totals: job.Totals{OK: 11_000, Failed: 7, Dropped: 1000, Batches: 1200, Retries: 2, Expiries: 1},
+	}
+	tests := []struct {
+		name   string
+		change func(r *job.Report)
+		has    []string
+		hasNot []string
+	}{
+		{"running", func(*job.Report) {}, []string{"running", "`thumbs`", "12,345", "so far", "11,000", "7", "1,000", "1,200", "nightly/leg-1, nightly/leg-2"}, []string{"Error", "Output", "First failed"}},
+		{"planned", func(r *job.Report) { r.PlanDone = true }, []string{"12,345"}, []string{"so far"}},
+		{"stopping", func(r *job.Report) { r.State, r.Reason = job.Stopping, "lunch" }, []string{"stopping", "lunch"}, nil},
+		{"failed", func(r *job.Report) {
+			r.State, r.Error = job.Failed, &job.Error{Type: "DiskFull", Message: "no space left"}
+		}, []string{"failed", "**Error** no space left"}, nil},
+		{"failed item", func(r *job.Report) {
+			r.FirstError = &job.FirstError{Item: 4711, Kind: job.KindCrash, Error: job.Error{Message: "killed"}}
+		}, []string{"**First failed item** 4,711 (crash): killed"}, nil},
+		{"stragglers", func(r *job.Report) {
+			r.Stragglers = []job.Straggler{{Batch: "batch 7 · items 1–2", Since: time.Date(2026, 11, 21, 4, 5, 6, 0, time.UTC)}}
+		}, []string{"Still running: batch 7 · items 1–2, since 04:05:06"}, nil},
+		{"completed", func(r *job.Report) {
+			r.State, r.Output = job.Completed, &job.Output{Location: "out.jsonl", Bytes: 1_234_567, Checksum: "crc32c:1", Errors: "errors.jsonl"}
+		}, []string{"**Output** out.jsonl · 1,234,567 bytes · crc32c:1", "**Errors** errors.jsonl"}, nil},
+		{"without errors", func(r *job.Report) { r.Output = &job.Output{Location: "out.jsonl"} }, nil, []string{"**Errors**"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := running
+			test.change(&r)
+			text := jobDetails(r)
+			for _, part := range test.has {
+				require.Contains(t, text, part)
+			}
+			for _, part := range test.hasNot {
+				require.NotContains(t, text, part)
+			}
+			require.Less(t, len(text), 20_000, "Temporal's limit")
+		})
+	}
+}
+
+func TestLegDetails(t *testing.T) {
+	t.Parallel()
+	l := &leg{flying: make([]*task, 4), waiting: make([]task, 5), delayed: 2}
+	l.result.Totals = job.Totals{OK: 12_345, Failed: 6, Batches: 1300}
+	require.Equal(t, "12,345 items ok · 6 failed · 1,300 batches done · 4 in flight · 7 waiting", l.details())
+	l.lastError = "batch 3 (item 1): network"
+	require.Contains(t, l.details(), "Last retry: batch 3 (item 1): network")
+}

@@ -1,0 +1,499 @@
+package workflows_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+	"github.com/stint-run/stint/workflows"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/api/temporalproto"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/proto"
+)
+
+// With -record the histories of the jobs below are written to testdata, where TestReplay finds
+// them: do so, under new names, when a change to the workflows is released.
+var record = flag.Bool("record", false, "write recorded histories to testdata")
+
+// server is one Temporal server, client and coordinating worker for all tests here.
+type server struct {
+	temporal client.Client
+	client   *job.Client
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+var theServer = sync.OnceValues(func() (*server, error) {
+	ctx := context.Background()
+	temporal, err := devserver.Start(ctx, devserver.Options{Logger: quiet})
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.Dial(client.Options{HostPort: temporal.Address(), Namespace: temporal.Namespace(), Logger: log.NewStructuredLogger(quiet)})
+	if err != nil {
+		return nil, err
+	}
+	echo := func(_ context.Context, text string) (string, error) { return text, nil }
+	coordinator, err := worker.New(c, "coordinator", worker.Each(echo), worker.Options{Logger: quiet})
+	if err != nil {
+		return nil, err
+	}
+	stop := serve(coordinator)
+	workflows.StopServer = func() {
+		stop()
+		c.Close()
+		temporal.Stop()
+	}
+	return &server{temporal: c, client: job.NewClient(c)}, nil
+})
+
+// serve runs a worker until it is told to stop.
+func serve(w *worker.Worker) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = w.Run(ctx) // a job that it does not serve shows that it failed
+	}()
+	return func() { cancel(); <-ended }
+}
+
+func setup(t *testing.T) *server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a server")
+	}
+	s, err := theServer()
+	require.NoError(t, err)
+	return s
+}
+
+// theJob is one job of a test.
+type theJob struct {
+	t    *testing.T
+	s    *server
+	spec job.Spec
+	run  *job.Run
+	ids  []string // of the runs started, each a first run ID
+
+	mu sync.Mutex
+	do handler // nil: an item's result is the item
+}
+
+type handler func(ctx context.Context, text string) (string, error)
+
+// slots is how many batches of a job run at once.
+const slots = 4
+
+// on says what is to be done to items from now on.
+func (j *theJob) on(do handler) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.do = do
+}
+
+func (j *theJob) handle(ctx context.Context, text string) (string, error) {
+	j.mu.Lock()
+	do := j.do
+	j.mu.Unlock()
+	if do == nil {
+		return text, nil
+	}
+	return do(ctx, text)
+}
+
+// newJob makes a job over n items "name i …", with a pool and a worker of its own.
+func (s *server) newJob(t *testing.T, name string, n int, tail string) *theJob {
+	t.Helper()
+	dir := t.TempDir()
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "%s %d %s\n", name, i, tail)
+	}
+	input := filepath.Join(dir, "in.txt")
+	require.NoError(t, os.WriteFile(input, []byte(text.String()), 0o666))
+	j := &theJob{t: t, s: s, spec: job.Spec{
+		Name: name, Pool: name, Input: []string{input}, Output: filepath.Join(dir, "out.txt"),
+		BatchItems: 10, Expiry: 2 * time.Second, Grace: 30 * time.Second, Backoff: 10 * time.Millisecond,
+	}}
+	w, err := worker.New(s.temporal, j.spec.Pool, worker.Each(j.handle), worker.Options{
+		Slots: slots, Logger: quiet, NoWorkflows: true, Drain: time.Second,
+	})
+	require.NoError(t, err)
+	t.Cleanup(serve(w))
+	return j
+}
+
+func (j *theJob) start(o job.StartOptions) *theJob {
+	j.t.Helper()
+	run, err := j.s.client.StartWith(j.t.Context(), j.spec, o)
+	require.NoError(j.t, err)
+	j.run = run
+	j.ids = append(j.ids, run.ID())
+	return j
+}
+
+// wait waits for the job's end.
+func (j *theJob) wait() (job.Report, error) {
+	j.t.Helper()
+	ctx, cancel := context.WithTimeout(j.t.Context(), time.Minute)
+	defer cancel()
+	return j.run.Wait(ctx)
+}
+
+func (j *theJob) completes() job.Report {
+	j.t.Helper()
+	report, err := j.wait()
+	require.NoError(j.t, err)
+	require.Equal(j.t, job.Completed, report.State)
+	require.Equal(j.t, report.Planned, report.Done())
+	require.Equal(j.t, j.ids[len(j.ids)-1], report.Run)
+	data, err := os.ReadFile(j.spec.Output)
+	require.NoError(j.t, err)
+	require.EqualValues(j.t, report.OK-report.Dropped, bytes.Count(data, []byte{'\n'}))
+	return report
+}
+
+// histories are those of the last run of the job and of its legs, by name.
+func (j *theJob) histories(legs int) map[string]*history.History {
+	j.t.Helper()
+	all := map[string]*history.History{}
+	follow := func(name, id, run string) {
+		for n := 1; run != "" || n == 1; n++ {
+			var h history.History
+			next := ""
+			iter := j.s.temporal.GetWorkflowHistory(j.t.Context(), id, run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+			for iter.HasNext() {
+				event, err := iter.Next()
+				require.NoError(j.t, err)
+				h.Events = append(h.Events, event)
+				next = event.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
+			}
+			if n > 1 {
+				name = fmt.Sprintf("%s-run-%d", name, n)
+			}
+			all[name] = &h
+			run = next
+		}
+	}
+	follow("job", j.spec.Name, j.ids[len(j.ids)-1])
+	for leg := 1; leg < legs; leg++ {
+		follow(fmt.Sprintf("leg-%d", leg), job.LegID(j.spec.Name, leg), "")
+	}
+	return all
+}
+
+// G8: about three events a batch over all histories of a job, and no item in any of them.
+func TestHistory_EventsPerBatch(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	const batches, marker = 300, "MARKER-IN-EVERY-ITEM"
+	j := s.newJob(t, "events-per-batch", 10*batches, marker)
+	j.on(func(_ context.Context, text string) (string, error) {
+		if strings.Contains(text, "7 ") {
+			return "", errors.New("this item failed")
+		}
+		return text, nil
+	})
+	report := j.start(job.StartOptions{}).completes()
+	require.EqualValues(t, batches, report.Batches)
+	require.Positive(t, report.Failed)
+	events, bytesOf := 0, 0
+	for name, h := range j.histories(report.Legs) {
+		data, err := proto.Marshal(h)
+		require.NoError(t, err)
+		require.NotContains(t, string(data), marker, "in %s", name)
+		t.Logf("%s: %d events, %d bytes", name, len(h.Events), len(data))
+		events += len(h.Events)
+		bytesOf += len(data)
+	}
+	perBatch := float64(events) / batches
+	t.Logf("%.2f events and %d bytes a batch", perBatch, bytesOf/batches)
+	// How many ends share a workflow task depends on the machine's pace: bench has the figure.
+	// Without the leg's pace it is near six.
+	require.LessOrEqual(t, perBatch, 4.4)
+	require.Less(t, bytesOf/batches, 2000)
+}
+
+// Jobs on a real server, each with what it has to come to. Their histories replay, and with -record
+// are kept.
+func TestHistory_Jobs(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		slow bool // only with -record
+		run  func(t *testing.T, s *server, name string) (*theJob, job.Report)
+	}{
+		{"inline", false, runInline},
+		{"legs", false, runLegs},
+		{"overlap", true, runOverlap},
+		{"stopped", false, runStopped},
+		{"resumed", false, runResumed},
+		{"changed", false, runChanged},
+		{"orphaned", false, runOrphaned},
+		{"expired", true, runExpired},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if test.slow && !*record {
+				t.Skip("only with -record")
+			}
+			s := setup(t)
+			j, report := test.run(t, s, "job-"+test.name)
+			for name, h := range j.histories(report.Legs) {
+				require.NoError(t, replay(h), name)
+				if *record {
+					keep(t, test.name+"-"+name, h)
+				}
+			}
+		})
+	}
+}
+
+// runInline is a job of one page, with failed and dropped items.
+func runInline(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j := s.newJob(t, name, 100, "")
+	j.spec.Report = filepath.Join(filepath.Dir(j.spec.Output), "report.json")
+	j.on(func(_ context.Context, text string) (string, error) {
+		switch {
+		case strings.HasSuffix(text, "3 "):
+			return "", errors.New("no threes")
+		case strings.HasSuffix(text, "4 "):
+			return "", worker.Drop
+		}
+		return text, nil
+	})
+	report := j.start(job.StartOptions{}).completes()
+	require.EqualValues(t, 10, report.Failed)
+	require.EqualValues(t, 10, report.Dropped)
+	require.EqualValues(t, 3, report.FirstError.Item)
+	require.Equal(t, 1, report.Legs)
+	require.FileExists(t, j.spec.Report)
+	return j, report
+}
+
+// runLegs is a job with a leg, which gets its places from the first page's.
+func runLegs(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j := s.newJob(t, name, 400, "")
+	j.spec.Window = 6
+	report := j.start(job.StartOptions{}).completes()
+	require.Equal(t, 2, report.Legs)
+	require.EqualValues(t, 400, report.OK)
+	return j, report
+}
+
+// runOverlap is a job with two legs of its own, the first with a thousand batches.
+func runOverlap(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j := s.newJob(t, name, 1100, "")
+	j.spec.BatchItems = 1
+	report := j.start(job.StartOptions{}).completes()
+	require.Equal(t, 3, report.Legs)
+	return j, report
+}
+
+// halfWay makes the items of a job wait, from one of them on, and returns when every slot has one.
+func (j *theJob) halfWay(from int) (release func()) {
+	waiting, released := make(chan struct{}, 4000), make(chan struct{})
+	j.on(func(ctx context.Context, text string) (string, error) {
+		var n int
+		if _, err := fmt.Sscanf(text, j.spec.Name+" %d", &n); err != nil {
+			return "", err
+		}
+		if n >= from {
+			waiting <- struct{}{}
+			select {
+			case <-released:
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}
+		return text, nil
+	})
+	j.start(job.StartOptions{})
+	for range slots {
+		select {
+		case <-waiting:
+		case <-time.After(time.Minute):
+			require.Fail(j.t, "the job did not get so far")
+		}
+	}
+	return sync.OnceFunc(func() { close(released) })
+}
+
+// runStopped is a job that is stopped while a leg runs: the items in hand are finished, the rest is not.
+func runStopped(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j := s.newJob(t, name, 400, "")
+	release := j.halfWay(201)
+	require.NoError(t, j.run.Stop(t.Context(), job.Stop{Reason: "lunch"}))
+	require.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		report, err := j.run.Report(ctx)
+		return err == nil && report.State == job.Stopping
+	}, time.Minute, 10*time.Millisecond)
+	j.awaitNotice(job.LegID(name, 1))
+	release()
+	report, err := j.wait()
+	require.NoError(t, err)
+	require.Equal(t, job.Stopped, report.State)
+	require.Equal(t, "lunch", report.Reason)
+	require.Empty(t, report.Stragglers)
+	require.GreaterOrEqual(t, report.OK, int64(160+slots), "the first page, and what was in hand")
+	require.Less(t, report.OK, int64(400))
+	require.NoFileExists(t, j.spec.Output)
+	return j, report
+}
+
+// awaitNotice waits until a stop has reached a leg: from then on its batches are told.
+func (j *theJob) awaitNotice(leg string) {
+	j.t.Helper()
+	require.Eventually(j.t, func() bool {
+		desc, err := j.s.temporal.DescribeWorkflowExecution(j.t.Context(), leg, "")
+		return err == nil && desc.GetWorkflowExecutionInfo().GetMemo().GetFields()[job.MemoStop] != nil
+	}, time.Minute, 10*time.Millisecond)
+}
+
+// runResumed goes on with a job that was stopped.
+func runResumed(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j, stopped := runStopped(t, s, name)
+	j.on(nil)
+	report := j.start(job.StartOptions{Resume: stopped.Manifests}).completes()
+	require.Equal(t, stopped.OK, report.Resumed, "nothing done twice that was recorded")
+	require.EqualValues(t, 400, report.OK, "nothing missed")
+	want, err := os.ReadFile(j.spec.Input[0])
+	require.NoError(t, err)
+	got, err := os.ReadFile(j.spec.Output)
+	require.NoError(t, err)
+	quoted := strings.ReplaceAll(strings.ReplaceAll(string(got), "\"\n", "\n"), "\"", "")
+	require.Equal(t, string(want), quoted, "in input order")
+	return j, report
+}
+
+// runChanged is a job whose input changes while it runs.
+func runChanged(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j := s.newJob(t, name, 400, "")
+	release := j.halfWay(201)
+	file, err := os.OpenFile(j.spec.Input[0], os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	_, err = io.WriteString(file, "one more\n")
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	release()
+	report, err := j.wait()
+	var failed *job.FailedError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, job.Failed, report.State)
+	require.Equal(t, job.ErrorChanged, report.Error.Type)
+	require.Contains(t, report.Error.Message, "in.txt")
+	return j, report
+}
+
+// runOrphaned is a job that is taken over while batches run, as after the death of `stint run`.
+func runOrphaned(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j := s.newJob(t, name, 400, "")
+	j.spec.Attempts = 1
+	release := j.halfWay(201)
+	require.NoError(t, j.run.TakeOver(t.Context(), devserver.DefaultNamespace))
+	release()
+	report := j.completes()
+	require.Zero(t, report.Retries, "orphans cost no attempt")
+	require.Zero(t, report.Expiries)
+	return j, report
+}
+
+// runExpired is a job with a call that ignores its timer: its batch is lost to another worker.
+func runExpired(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j := s.newJob(t, name, 60, "")
+	j.spec.CallTimeout, j.spec.Expiry = 100*time.Millisecond, time.Second
+	var hung atomic.Bool
+	released := make(chan struct{})
+	t.Cleanup(func() { close(released) })
+	j.on(func(_ context.Context, text string) (string, error) {
+		if strings.Contains(text, " 25 ") && hung.CompareAndSwap(false, true) {
+			<-released
+		}
+		return text, nil
+	})
+	report := j.start(job.StartOptions{}).completes()
+	require.EqualValues(t, 1, report.Expiries)
+	require.EqualValues(t, 1, report.Retries)
+	return j, report
+}
+
+// replay runs today's workflows over a history.
+func replay(h *history.History) error {
+	r := sdkworker.NewWorkflowReplayer()
+	r.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: job.WorkflowJob})
+	r.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: job.WorkflowLeg})
+	return r.ReplayWorkflowHistory(log.NewStructuredLogger(quiet), h)
+}
+
+// keep writes a history to testdata, compressed where it is long.
+func keep(t *testing.T, name string, h *history.History) {
+	t.Helper()
+	data, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(h)
+	require.NoError(t, err)
+	const long = 32 << 10
+	path := filepath.Join("testdata", name+".json")
+	if len(data) > long {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, err = w.Write(data)
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		data, path = packed.Bytes(), path+".gz"
+	}
+	require.NoError(t, os.MkdirAll("testdata", 0o777))
+	require.NoError(t, os.WriteFile(path, data, 0o666))
+}
+
+// Histories of released versions must replay with today's workflows, or a running job would break.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("testdata/*.json*")
+	require.NoError(t, err)
+	require.NotEmpty(t, paths, "record some with -record")
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			require.NoError(t, replay(read(t, path)))
+		})
+	}
+}
+
+func read(t *testing.T, path string) *history.History {
+	t.Helper()
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer file.Close()
+	var r io.Reader = file
+	if strings.HasSuffix(path, ".gz") {
+		r, err = gzip.NewReader(file)
+		require.NoError(t, err)
+	}
+	h, err := client.HistoryFromJSON(r, client.HistoryJSONOptions{})
+	require.NoError(t, err)
+	return h
+}

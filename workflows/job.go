@@ -1,0 +1,342 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// JobInput starts a job (it is [job.Input] then), or goes on with it in a new run.
+type JobInput struct {
+	Spec   job.Spec  `json:"spec"`
+	Resume []string  `json:"resume,omitempty"`
+	State  *jobState `json:"state,omitempty"` // nil at the start
+}
+
+// jobState is all that a job carries from one of its runs to the next.
+type jobState struct {
+	Ref     activities.Ref    `json:"ref"`
+	Cursor  activities.Cursor `json:"cursor"`
+	Pages   int               `json:"pages"`   // planned so far
+	Batches int64             `json:"batches"` // planned so far
+	Heads   []string          `json:"heads"`   // manifests that no other names
+	Recent  job.Totals        `json:"recent"`  // of the leg that ended last: what the rate is taken from
+	Report  job.Report        `json:"report"`
+}
+
+const (
+	// pageBatches is the most batches of a page, firstPage of the first one.
+	pageBatches = 1000
+	firstPage   = 16
+	// openLegs is how many legs run at once: one that drains, one that fills its places.
+	openLegs = 2
+	// Before a page is planned with automatic batches, so many batches of the page before should
+	// have ended to tell the handler's speed; but it is waited for no longer than rateWait.
+	rateBatches = 12
+	rateWait    = 5 * time.Second
+	// hurry bounds the planning of the second page: the first one does not keep workers busy for long.
+	hurry = 100 * time.Millisecond
+)
+
+// Job runs a file job to its end. It fails with an application error whose details are the
+// job's report where the job failed, and otherwise returns the report.
+func Job(ctx workflow.Context, in JobInput) (job.Report, error) {
+	j := newJobRun(ctx, in)
+	if err := j.setup(); err != nil {
+		return job.Report{}, err
+	}
+	j.run()
+	j.receiveStop() // none may be lost over continue-as-new
+	if j.again && !j.ending() && !j.allDone() {
+		return job.Report{}, workflow.NewContinueAsNewError(ctx, Job, JobInput{Spec: in.Spec, Resume: in.Resume, State: &j.state})
+	}
+	return j.conclude()
+}
+
+// jobRun is one run of a job.
+type jobRun struct {
+	ctx      workflow.Context // never cancelled: a cancellation of the workflow is a stop
+	canceled workflow.Context // the workflow's own
+	in       JobInput
+	state    jobState
+	selector workflow.Selector
+	wake     workflow.Channel // by which the inline leg makes run look again
+
+	legs       []*openLeg
+	places     int // of the window that no leg holds
+	planning   bool
+	cancelPlan workflow.CancelFunc
+	left       int64                  // items that ended legs did not get to
+	page       *activities.PlanResult // planned, and not yet given to a leg
+	rateKnown  bool                   // or no longer waited for
+	notice     *job.StopNotice        // what legs are told of the stop
+	again      bool                   // continue as new as soon as no leg is open
+}
+
+// openLeg is a leg that runs: in a child workflow, or inside this one.
+type openLeg struct {
+	number int
+	id     string // workflow ID; "" inside this one
+	child  workflow.ChildWorkflowFuture
+	inline *leg
+	halt   workflow.Channel // of an inline leg
+}
+
+func newJobRun(ctx workflow.Context, in JobInput) *jobRun {
+	canceled := ctx
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	j := &jobRun{
+		ctx: ctx, canceled: canceled, in: in, places: in.Spec.Window,
+		selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
+	}
+	if in.State != nil {
+		j.state = *in.State
+		j.rateKnown = true
+		return j
+	}
+	info := workflow.GetInfo(ctx)
+	j.state.Ref = activities.Ref{Job: in.Spec.Name, Run: info.FirstRunID, Store: in.Spec.Store}
+	j.state.Heads = in.Resume
+	j.state.Report = job.Report{
+		Job: in.Spec.Name, Run: info.FirstRunID, Pool: in.Spec.Pool, State: job.Running,
+		Started: workflow.Now(ctx), Store: in.Spec.Store, Manifests: in.Resume,
+	}
+	return j
+}
+
+func (j *jobRun) setup() error {
+	if err := workflow.SetQueryHandler(j.ctx, job.QueryReport, j.report); err != nil {
+		return fmt.Errorf("answering queries: %w", err)
+	}
+	j.selector.AddReceive(workflow.GetSignalChannel(j.ctx, job.SignalStop), func(workflow.ReceiveChannel, bool) { j.receiveStop() })
+	j.selector.AddReceive(workflow.GetSignalChannel(j.ctx, signalFail), func(c workflow.ReceiveChannel, _ bool) {
+		var failure job.Error
+		if c.ReceiveAsync(&failure) {
+			j.fail(&failure)
+		}
+	})
+	j.selector.AddReceive(j.wake, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
+	workflow.Go(j.canceled, func(ctx workflow.Context) {
+		ctx.Done().Receive(ctx, nil)
+		j.stop(job.Stop{Reason: "the workflow was cancelled"})
+		j.wake.SendAsync(nil)
+	})
+	return nil
+}
+
+// run returns once no leg is open and none shall be.
+func (j *jobRun) run() {
+	for {
+		if workflow.GetInfo(j.ctx).GetContinueAsNewSuggested() {
+			j.again = true
+		}
+		j.startLeg()
+		j.startPlan()
+		j.describe()
+		if len(j.legs) == 0 && !j.planning && (j.ending() || j.again && j.page == nil || j.allPlanned()) {
+			return
+		}
+		j.selector.Select(j.ctx)
+	}
+}
+
+// ending reports that nothing new shall be started, for good.
+func (j *jobRun) ending() bool { return j.notice != nil }
+
+func (j *jobRun) spec() job.Spec { return j.in.Spec }
+
+// startPlan has the next page planned while the one before it runs.
+func (j *jobRun) startPlan() {
+	if j.planning || j.page != nil || j.state.Report.PlanDone || j.ending() || j.again || !j.speedKnown() {
+		return
+	}
+	number := j.state.Pages
+	input := activities.PlanInput{
+		Ref: j.state.Ref, Spec: j.spec(), From: j.state.Cursor, Resume: j.in.Resume,
+		Batches: pageSize(number), Sizing: activities.Sizing{Rate: j.rate()},
+	}
+	if number == 1 {
+		input.Hurry = hurry
+	}
+	planCtx, cancel := workflow.WithCancel(j.ctx)
+	j.planning, j.cancelPlan = true, cancel
+	// Executed in a coroutine of its own, since an orphan is executed again.
+	future, settable := workflow.NewFuture(j.ctx)
+	workflow.Go(planCtx, func(ctx workflow.Context) {
+		var result activities.PlanResult
+		err := executeIO(ioOptions(ctx, j.spec(), fmt.Sprintf("plan page %d", number+1)), acts.Plan, input, &result)
+		settable.Set(result, err)
+	})
+	j.selector.AddFuture(future, func(f workflow.Future) {
+		j.planning = false
+		var result activities.PlanResult
+		if err := f.Get(j.ctx, &result); err != nil {
+			if !temporal.IsCanceledError(err) {
+				j.fail(jobError(err))
+			}
+			return
+		}
+		j.planned(result)
+	})
+}
+
+func pageSize(number int) int {
+	if number == 0 {
+		return firstPage
+	}
+	return pageBatches
+}
+
+// speedKnown reports whether the next page can be planned with what is known of the handler's speed.
+func (j *jobRun) speedKnown() bool {
+	spec := j.spec()
+	return j.state.Pages == 0 || j.rateKnown || spec.BatchItems > 0 || spec.BatchBytes > 0
+}
+
+// rate is the items that one slot handles in 1,000 seconds, as the latest leg has shown; 0 when
+// nothing is known. Integer arithmetic: every processor must replay it alike.
+func (j *jobRun) rate() int64 {
+	totals := j.state.Recent
+	for _, l := range j.legs {
+		if l.inline != nil && l.inline.result.Totals.Done() > 0 {
+			totals = l.inline.result.Totals
+		}
+	}
+	return totals.Done() * 1_000_000 / max(1, totals.Busy.Milliseconds())
+}
+
+func (j *jobRun) planned(p activities.PlanResult) {
+	r := &j.state.Report
+	if j.state.Pages == 0 {
+		j.state.Ref.Sources = p.Sources
+		r.TotalBytes = p.Total
+		r.Resumed = p.Resumed.Done()
+		r.Totals.Add(p.Resumed)
+	}
+	j.state.Pages++
+	j.state.Cursor = p.Next
+	r.Planned, r.PlanDone = p.Next.Item, p.Done
+	if len(p.Page) > 0 {
+		j.page = &p
+	}
+}
+
+// startLeg gives a planned page to a leg. The first page, which is small, is run right here.
+func (j *jobRun) startLeg() {
+	if j.page == nil || len(j.legs) >= openLegs || j.ending() {
+		return // once the run is to continue as new, a page that is planned already is still run
+	}
+	page := j.page
+	j.page = nil
+	in := LegInput{Page: page.Page, Number: j.state.Report.Legs}
+	if j.state.Report.Legs == 0 {
+		j.startInline(in)
+		return
+	}
+	j.startChild(in)
+}
+
+// prepare fills in what every leg gets, and counts it.
+func (j *jobRun) prepare(in LegInput) LegInput {
+	in.Ref, in.Spec, in.Base = j.state.Ref, j.spec(), j.state.Batches
+	in.Previous, j.state.Heads = j.state.Heads, nil
+	in.Window, j.places = j.places, 0
+	j.state.Report.Legs++
+	return in
+}
+
+func countBatches(in LegInput) (batches, items int64) {
+	page, err := activities.DecodePage(in.Page)
+	if err != nil {
+		return 0, 0 // the leg reports it
+	}
+	for _, b := range page {
+		items += b.Count
+	}
+	for _, t := range in.Tasks {
+		items += t.Count
+	}
+	return int64(len(page) + len(in.Tasks)), items
+}
+
+func (j *jobRun) startChild(in LegInput) {
+	in = j.prepare(in)
+	number := in.Number
+	count, items := countBatches(in)
+	summary := fmt.Sprintf("leg %d · batches %s–%s", number, job.Thousands(in.Base+1), job.Thousands(in.Base+count))
+	j.state.Batches += count
+	child := workflow.ExecuteChildWorkflow(legOptions(j.ctx, j.spec(), number, summary), Leg, in)
+	opened := &openLeg{number: number, id: job.LegID(j.spec().Name, number), child: child}
+	for _, before := range j.legs {
+		j.tellNext(before, opened)
+	}
+	j.legs = append(j.legs, opened)
+	j.selector.AddFuture(child, func(f workflow.Future) {
+		var result LegResult
+		if err := f.Get(j.ctx, &result); err != nil {
+			result = LegResult{Manifests: in.Previous, Error: jobError(err), Left: items}
+		}
+		j.legEnded(opened, result)
+	})
+}
+
+// tellNext tells a leg to whom it can hand the places that it does not need any more.
+func (j *jobRun) tellNext(before, next *openLeg) {
+	if before.inline != nil {
+		before.inline.nextLeg = next.id
+		return
+	}
+	j.signal(before, signalNext, next.id, func() {})
+}
+
+// signal sends a signal to a child leg without waiting; undelivered is called where it has ended
+// before. It takes a coroutine, since the signal waits until the child has been started.
+func (j *jobRun) signal(to *openLeg, name string, argument any, undelivered func()) {
+	workflow.Go(j.ctx, func(ctx workflow.Context) {
+		if to.child.SignalChildWorkflow(ctx, name, argument).Get(ctx, nil) != nil {
+			undelivered()
+			j.wake.SendAsync(nil)
+		}
+	})
+}
+
+// startInline runs a leg inside this workflow: small jobs need no other.
+func (j *jobRun) startInline(in LegInput) {
+	in = j.prepare(in)
+	count, _ := countBatches(in)
+	j.state.Batches += count
+	halt := workflow.NewBufferedChannel(j.ctx, 1)
+	idle := workflow.NewBufferedChannel(j.ctx, 1)
+	control := controls{halt: halt, grant: idle, next: idle, restarted: workflow.GetSignalChannel(j.ctx, job.SignalRestarted)}
+	future, settable := workflow.NewFuture(j.ctx)
+	opened := &openLeg{number: in.Number, halt: halt}
+	l, err := newLeg(j.ctx, in, control)
+	if err != nil {
+		j.fail(jobError(err))
+		return
+	}
+	opened.inline = l
+	l.hand = j.handInline
+	l.onDone = func() { j.noteSpeed(l) }
+	l.onFail = j.fail
+	j.awaitSpeed()
+	j.legs = append(j.legs, opened)
+	workflow.Go(j.ctx, func(ctx workflow.Context) {
+		l.ctx = ctx // what blocks must belong to this coroutine
+		l.run()
+		settable.Set(l.commit(), nil)
+	})
+	j.selector.AddFuture(future, func(f workflow.Future) {
+		var result LegResult
+		_ = f.Get(j.ctx, &result) // set without an error, above
+		j.legEnded(opened, result)
+		if l.full && len(l.waiting) > 0 && !j.ending() {
+			j.left -= result.Left // the next leg gets to them
+			j.startChild(LegInput{Tasks: l.waiting, Number: j.state.Report.Legs})
+		}
+	})
+}

@@ -1,0 +1,704 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+)
+
+// world is all that a job sees of the outside, simulated in the time of the workflow: the input,
+// the store and the workers. Its activities are registered under the names of the real ones.
+// Batches take time without holding anything up, and learn of a cancellation as on a server.
+type world struct {
+	t    *testing.T
+	env  *testsuite.TestWorkflowEnvironment
+	spec job.Spec
+
+	items     int64 // of the input
+	perBatch  int64
+	pageLimit int // most batches of a page; 0: as many as are asked for
+	resume    []string
+
+	// What activities do, where a test wants something else than success. They are called one at
+	// a time. process is told what would happen and changes it.
+	process func(x *execution)
+	plan    func(in activities.PlanInput) error
+	commit  func(in activities.CommitInput) error
+	finish  func(in activities.FinishInput) error
+	report  func(in activities.ReportInput) error
+	// How long activities take: batches a moment, so that legs never take their time over a task.
+	took, planTook, commitTook, finishTook time.Duration
+	settle                                 time.Duration // how long a cancelled batch takes to return its rest
+	// historyLength tells workflows of their histories; nil: 0.
+	historyLength func() int
+
+	began []func() // to be called as the first run begins
+	onEnv func()   // called with each further run's environment
+
+	mu        sync.Mutex
+	waiting   map[string]*execution // dispatched, by activity ID
+	watched   map[any][]*execution  // by what their contexts are done with
+	all       []*execution          // in the order of their dispatch
+	flying    int
+	most      int // flying at once
+	manifests map[string]activities.CommitInput
+	plans     []activities.PlanInput
+	commits   []activities.CommitInput
+	finishes  []activities.FinishInput
+	reports   []activities.ReportInput
+	legs      []LegInput
+	started   map[string]bool // legs, by ID
+	summaries []string        // of activities and legs, in the order of their start
+	commands  map[string]int  // by kind
+	memo      map[string]any
+	runs      int
+}
+
+// execution is one Process.
+type execution struct {
+	w        *world
+	id       string
+	workflow string // that has dispatched it
+	in       activities.ProcessInput
+	options  workflow.ActivityOptions
+	number   int // among all executions, from 1
+	at       time.Time
+	token    []byte
+
+	// What will happen: after took it ends with result or err; 0: it never does.
+	took   time.Duration
+	result activities.ProcessResult
+	err    error
+	// onCancel is called when the execution is cancelled; by default it returns the rest.
+	onCancel  func()
+	cancelled bool
+	ended     bool
+	ends      int // how often it has been said when it ends: the last time counts
+}
+
+const itemBytes = 10
+
+// setup returns a world with an input of items and a spec with batches of ten.
+func setup(t *testing.T, items int64) *world {
+	t.Helper()
+	w := &world{
+		t: t, items: items, perBatch: 10,
+		took: 100 * time.Microsecond, settle: time.Millisecond,
+		spec: job.Spec{
+			Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl", BatchItems: 10,
+		}.WithDefaults(),
+		waiting: map[string]*execution{}, watched: map[any][]*execution{}, manifests: map[string]activities.CommitInput{},
+		commands: map[string]int{}, memo: map[string]any{},
+	}
+	w.newEnv()
+	return w
+}
+
+func (w *world) newEnv() {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	w.env = suite.NewTestWorkflowEnvironment()
+	w.started = map[string]bool{}
+	w.env.SetTestTimeout(20 * time.Second) // of real time without anything happening
+	w.env.SetWorkerOptions(sdkworker.Options{
+		Interceptors:             []interceptor.WorkerInterceptor{&spy{w: w}},
+		DeadlockDetectionTimeout: time.Minute, // the race detector and other tests take their time, too
+	})
+	w.env.SetStartWorkflowOptions(client.StartWorkflowOptions{
+		ID: w.spec.Name, TaskQueue: job.WorkflowQueue,
+		// Legs may take a part of it over a task: of so short a one that is not worth it to them.
+		WorkflowTaskTimeout: minPause,
+	})
+	w.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.started[info.WorkflowExecution.ID] = true
+	})
+	w.env.RegisterWorkflowWithOptions(Job, workflow.RegisterOptions{Name: job.WorkflowJob})
+	w.env.RegisterWorkflowWithOptions(Leg, workflow.RegisterOptions{Name: job.WorkflowLeg})
+	w.env.RegisterActivityWithOptions(w.doPlan, activity.RegisterOptions{Name: "Plan"})
+	w.env.RegisterActivityWithOptions(w.doProcess, activity.RegisterOptions{Name: "Process"})
+	w.env.RegisterActivityWithOptions(w.doCommit, activity.RegisterOptions{Name: "Commit"})
+	w.env.RegisterActivityWithOptions(w.doFinish, activity.RegisterOptions{Name: "Finish"})
+	w.env.RegisterActivityWithOptions(w.doReport, activity.RegisterOptions{Name: "WriteReport"})
+}
+
+// at has fn called at a time after the beginning of the job's first run.
+func (w *world) at(d time.Duration, fn func()) {
+	w.began = append(w.began, func() { w.env.RegisterDelayedCallback(fn, d) })
+}
+
+// later has fn called after some time of the workflow.
+func (w *world) later(d time.Duration, fn func()) { w.env.RegisterDelayedCallback(fn, d) }
+
+func (w *world) stop(s job.Stop) { w.env.SignalWorkflow(job.SignalStop, s) }
+
+// run runs the job over all its runs.
+func (w *world) run() (job.Report, error) {
+	w.t.Helper()
+	in := JobInput{Spec: w.spec, Resume: w.resume}
+	for {
+		var report job.Report
+		var next JobInput
+		again, err := w.runOnce(Job, in, &report, &next)
+		if !again {
+			return report, err
+		}
+		in = next
+	}
+}
+
+// mustRun runs a job that has to complete.
+func (w *world) mustRun() job.Report {
+	w.t.Helper()
+	report, err := w.run()
+	require.NoError(w.t, err)
+	require.Equal(w.t, job.Completed, report.State, "%+v", report)
+	w.requireSettled()
+	return report
+}
+
+// failedReport is the report in the details of a job's error of the type.
+func (w *world) failedReport(err error, kind string) job.Report {
+	w.t.Helper()
+	var app *temporal.ApplicationError
+	require.ErrorAs(w.t, err, &app)
+	require.Equal(w.t, kind, app.Type(), "%v", err)
+	require.True(w.t, app.NonRetryable())
+	var report job.Report
+	require.NoError(w.t, app.Details(&report))
+	require.Equal(w.t, job.Failed, report.State)
+	require.Equal(w.t, kind, report.Error.Type)
+	require.NotNil(w.t, report.Ended)
+	return report
+}
+
+// requireSettled fails where something is still running, or where too much ran at once.
+func (w *world) requireSettled() {
+	w.t.Helper()
+	require.Zero(w.t, w.flying)
+	require.LessOrEqual(w.t, w.most, w.spec.Window, "the window was exceeded")
+}
+
+// runLeg runs a leg by itself, over all its runs.
+func (w *world) runLeg(in LegInput) (LegResult, error) {
+	w.t.Helper()
+	for {
+		var result LegResult
+		var next LegInput
+		again, err := w.runOnce(Leg, in, &result, &next)
+		if !again {
+			return result, err
+		}
+		in = next
+	}
+}
+
+// runOnce runs a workflow once. Where that goes on in a new run, it reads its input into next.
+func (w *world) runOnce(fn, in, result, next any) (again bool, err error) {
+	w.t.Helper()
+	if w.runs++; w.runs > 1 {
+		w.newEnv()
+		if w.onEnv != nil {
+			w.onEnv()
+		}
+	}
+	require.Less(w.t, w.runs, 50, "it continues as new for ever")
+	began := w.began
+	w.began = nil
+	for _, fn := range began {
+		fn()
+	}
+	w.env.ExecuteWorkflow(fn, in)
+	require.True(w.t, w.env.IsWorkflowCompleted())
+	err = w.env.GetWorkflowError()
+	var goesOn *workflow.ContinueAsNewError
+	if errors.As(err, &goesOn) {
+		require.NoError(w.t, converter.GetDefaultDataConverter().FromPayloads(goesOn.Input, next))
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, w.env.GetWorkflowResult(result)
+}
+
+// query asks the job for its report.
+func (w *world) query() job.Report {
+	w.t.Helper()
+	value, err := w.env.QueryWorkflow(job.QueryReport)
+	require.NoError(w.t, err)
+	var report job.Report
+	require.NoError(w.t, value.Get(&report))
+	return report
+}
+
+// progress asks a leg.
+func (w *world) progress(leg int) (job.Progress, error) {
+	var p job.Progress
+	value, err := w.env.QueryWorkflowByID(job.LegID(w.spec.Name, leg), job.QueryProgress)
+	if err != nil {
+		return p, err
+	}
+	return p, value.Get(&p)
+}
+
+// batch is a range of the input.
+func batch(first, count int64) job.Batch {
+	return job.Batch{Offset: first * itemBytes, Length: count * itemBytes, First: first, Count: count}
+}
+
+// page makes a leg's page of n batches, the first at an ordinal.
+func (w *world) page(first int64, n int) []byte {
+	var batches []job.Batch
+	for i := range int64(n) {
+		batches = append(batches, batch(first+i*w.perBatch, w.perBatch))
+	}
+	return activities.EncodePage(batches)
+}
+
+func (w *world) legInput(n int) LegInput {
+	return LegInput{Spec: w.spec, Number: 1, Page: w.page(0, n), Window: w.spec.Window}
+}
+
+// accepted lists the ranges that manifests account for, in order.
+func (w *world) accepted(heads []string) []job.Batch {
+	var ranges []job.Batch
+	seen := map[string]bool{}
+	for todo := slices.Clone(heads); len(todo) > 0; {
+		head := todo[0]
+		todo = todo[1:]
+		if seen[head] {
+			continue
+		}
+		seen[head] = true
+		manifest, ok := w.manifests[head]
+		assert.True(w.t, ok, "manifest %q", head)
+		todo = append(todo, manifest.Previous...)
+		for _, e := range manifest.Entries {
+			ranges = append(ranges, e.Batch)
+		}
+	}
+	slices.SortFunc(ranges, func(a, b job.Batch) int { return int(a.First - b.First) })
+	return ranges
+}
+
+// tiled is up to which item the ranges tile the input.
+func tiled(ranges []job.Batch) int64 {
+	next := int64(0)
+	for _, b := range ranges {
+		if b.First != next {
+			break
+		}
+		next = b.End()
+	}
+	return next
+}
+
+// requireAccepted fails unless the manifests of a report account for exactly what it says is done.
+func (w *world) requireAccepted(r job.Report) {
+	w.t.Helper()
+	total, next := int64(0), int64(0)
+	for _, b := range w.accepted(r.Manifests) {
+		require.GreaterOrEqual(w.t, b.First, next, "accepted twice")
+		next = b.End()
+		total += b.Count
+	}
+	require.Equal(w.t, r.Done(), total)
+}
+
+func (w *world) doPlan(ctx context.Context, in activities.PlanInput) (activities.PlanResult, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.plans = append(w.plans, in)
+	if w.plan != nil {
+		if err := w.plan(in); err != nil {
+			return activities.PlanResult{}, err
+		}
+	}
+	var result activities.PlanResult
+	skip := w.accepted(in.Resume)
+	if in.Ref.Sources == "" {
+		result.Sources, result.Total = "sources", w.items*itemBytes
+		for _, b := range skip {
+			result.Resumed.OK += b.Count
+		}
+	}
+	var batches []job.Batch
+	next := in.From.Item
+	limit := in.Batches
+	if w.pageLimit > 0 {
+		limit = min(limit, w.pageLimit)
+	}
+	for len(batches) < limit {
+		for len(skip) > 0 && skip[0].First <= next {
+			next = max(next, skip[0].End())
+			skip = skip[1:]
+		}
+		if next >= w.items {
+			result.Done = true
+			break
+		}
+		end := min(next+w.perBatch, w.items)
+		if len(skip) > 0 {
+			end = min(end, skip[0].First)
+		}
+		batches = append(batches, batch(next, end-next))
+		next = end
+	}
+	result.Page = activities.EncodePage(batches)
+	result.Next = activities.Cursor{Offset: next * itemBytes, Item: next}
+	return result, w.sleep(ctx, w.planTook, result)
+}
+
+// sleep completes an activity with its result after some time of the workflow.
+func (w *world) sleep(ctx context.Context, d time.Duration, result any) error {
+	if d == 0 {
+		return nil
+	}
+	info := activity.GetInfo(ctx)
+	env := w.env
+	env.RegisterDelayedCallback(func() {
+		assert.NoError(w.t, env.CompleteActivity(info.TaskToken, result, nil))
+		w.wake(info.WorkflowExecution.ID)
+	}, d)
+	return activity.ErrResultPending
+}
+
+// wake has a leg look at what has ended; the environment does so only for the workflow under test.
+func (w *world) wake(id string) {
+	if id != w.spec.Name {
+		_ = w.env.SignalWorkflowByID(id, "wake", nil) // it may have ended
+	}
+}
+
+func (w *world) doCommit(ctx context.Context, in activities.CommitInput) (activities.CommitResult, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.commits = append(w.commits, in)
+	if w.commit != nil {
+		if err := w.commit(in); err != nil {
+			return activities.CommitResult{}, err
+		}
+	}
+	key := fmt.Sprintf("m-%d", len(w.commits))
+	w.manifests[key] = in
+	result := activities.CommitResult{Manifest: key}
+	return result, w.sleep(ctx, w.commitTook, result)
+}
+
+func (w *world) doFinish(ctx context.Context, in activities.FinishInput) (activities.FinishResult, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.finishes = append(w.finishes, in)
+	if w.finish != nil {
+		if err := w.finish(in); err != nil {
+			return activities.FinishResult{}, err
+		}
+	}
+	if got := tiled(w.accepted(in.Manifests)); got != in.Planned {
+		return activities.FinishResult{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("item %d of %d is missing", got, in.Planned), job.ErrorBooks, nil)
+	}
+	result := activities.FinishResult{Output: job.Output{Location: w.spec.Output, Bytes: 7}}
+	return result, w.sleep(ctx, w.finishTook, result)
+}
+
+func (w *world) doReport(_ context.Context, in activities.ReportInput) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reports = append(w.reports, in)
+	if w.report != nil {
+		return w.report(in)
+	}
+	return nil
+}
+
+// dispatch decides, in the order of the workflow's commands, what will become of a batch.
+func (w *world) dispatch(ctx workflow.Context, in activities.ProcessInput, options workflow.ActivityOptions) *execution {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x := &execution{
+		w: w, in: in, options: options, number: len(w.all) + 1, at: workflow.Now(ctx),
+		workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, took: w.took,
+	}
+	x.id = fmt.Sprintf("process-%d-%d", w.runs, x.number)
+	x.result = x.done(in.Batch.Count)
+	x.onCancel = func() { x.endAfter(w.settle, x.done(0), nil) }
+	w.all = append(w.all, x)
+	w.waiting[x.id] = x
+	w.flying++
+	w.most = max(w.most, w.flying)
+	if w.process != nil {
+		w.process(x)
+	}
+	return x
+}
+
+// done is the answer of an execution that did its first n items.
+func (x *execution) done(n int64) activities.ProcessResult {
+	var r activities.ProcessResult
+	b := x.in.Batch
+	r.Entry = activities.Entry{Batch: batch(b.First, n), Part: x.id, OK: n}
+	r.Totals = job.Totals{OK: n, Batches: 1, Calls: 1, CallItems: n, CallMin: n, CallMax: n, InputBytes: n * itemBytes, Busy: time.Second}
+	if n < b.Count {
+		rest := b.After(n, n*itemBytes)
+		r.Rest = &rest
+	}
+	return r
+}
+
+// fails makes the execution end with an error.
+func (x *execution) fails(err error) { x.err = err }
+
+// rests makes the execution end after its first n items.
+func (x *execution) rests(n int64) { x.result = x.done(n) }
+
+func (w *world) doProcess(ctx context.Context, in activities.ProcessInput) (activities.ProcessResult, error) {
+	info := activity.GetInfo(ctx)
+	env := w.env
+	env.RegisterDelayedCallback(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		x := w.waiting[info.ActivityID]
+		assert.Equal(w.t, x.in, in, "what a batch is given survives its journey")
+		x.token = info.TaskToken
+		if x.cancelled {
+			x.onCancel()
+		} else if x.took > 0 {
+			x.endAfter(x.took, x.result, x.err)
+		}
+	}, 0)
+	return activities.ProcessResult{}, activity.ErrResultPending
+}
+
+// endAfter ends the execution after some time, unless it has ended before, or is to end otherwise.
+func (x *execution) endAfter(d time.Duration, result activities.ProcessResult, err error) {
+	env := x.w.env
+	x.ends++
+	ends := x.ends
+	env.RegisterDelayedCallback(func() {
+		x.w.mu.Lock()
+		defer x.w.mu.Unlock()
+		if x.ended || x.ends != ends {
+			return
+		}
+		x.end(env, result, err)
+	}, max(d, time.Nanosecond))
+}
+
+// endNow ends the execution with an error, from within something that later calls.
+func (x *execution) endNow(err error) {
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
+	x.end(x.w.env, activities.ProcessResult{}, err)
+}
+
+func (x *execution) end(env *testsuite.TestWorkflowEnvironment, result activities.ProcessResult, err error) {
+	x.ended = true
+	x.w.flying--
+	delete(x.w.waiting, x.id)
+	if err == nil {
+		assert.NoError(x.w.t, env.CompleteActivity(x.token, result, nil))
+	} else {
+		assert.NoError(x.w.t, env.CompleteActivity(x.token, nil, err))
+	}
+	x.w.wake(x.workflow)
+}
+
+func (x *execution) cancel() {
+	if x.ended || x.cancelled {
+		return
+	}
+	x.cancelled = true
+	if x.token != nil {
+		x.onCancel()
+	}
+}
+
+// seconds is when, after the beginning, an execution was dispatched.
+func (x *execution) seconds() float64 { return x.at.Sub(x.w.all[0].at).Seconds() }
+
+// tries are the executions of batches that begin with an item.
+func (w *world) tries(first int64) []*execution {
+	var found []*execution
+	for _, x := range w.all {
+		if x.in.Batch.First == first {
+			found = append(found, x)
+		}
+	}
+	return found
+}
+
+// spy sees every command of every workflow.
+type spy struct {
+	interceptor.WorkerInterceptorBase
+	w *world
+}
+
+func (s *spy) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &spyInbound{interceptor.WorkflowInboundInterceptorBase{Next: next}, s.w}
+}
+
+type spyInbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+	w *world
+}
+
+func (s *spyInbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return s.Next.Init(&spyOutbound{interceptor.WorkflowOutboundInterceptorBase{Next: next}, s.w})
+}
+
+type spyOutbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	w *world
+}
+
+func (s *spyOutbound) count(command string) {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	s.w.commands[command]++
+}
+
+func (s *spyOutbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	s.count(name)
+	options := workflow.GetActivityOptions(ctx)
+	s.w.mu.Lock()
+	s.w.summaries = append(s.w.summaries, options.Summary)
+	s.w.mu.Unlock()
+	if name != "Process" {
+		return s.Next.ExecuteActivity(ctx, name, args...)
+	}
+	x := s.w.dispatch(ctx, args[0].(activities.ProcessInput), options)
+	options.ActivityID = x.id
+	// The environment ends a cancelled activity at once. A server waits for it to answer.
+	detached, _ := workflow.NewDisconnectedContext(workflow.WithActivityOptions(ctx, options))
+	future := s.Next.ExecuteActivity(detached, name, args...)
+	s.w.watch(ctx, x)
+	return future
+}
+
+// watch cancels an execution when its context is.
+func (w *world) watch(ctx workflow.Context, x *execution) {
+	done := ctx.Done()
+	w.mu.Lock()
+	under := w.watched[done]
+	w.watched[done] = append(under, x)
+	w.mu.Unlock()
+	if len(under) > 0 {
+		return // one coroutine for all: every one of them is woken in every workflow task
+	}
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		done.Receive(ctx, nil)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, x := range w.watched[done] {
+			x.cancel()
+		}
+	})
+}
+
+func (s *spyOutbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
+	s.count("child")
+	s.w.mu.Lock()
+	s.w.legs = append(s.w.legs, args[0].(LegInput))
+	s.w.summaries = append(s.w.summaries, workflow.GetChildWorkflowOptions(ctx).StaticSummary)
+	s.w.mu.Unlock()
+	return s.Next.ExecuteChildWorkflow(ctx, name, args...)
+}
+
+func (s *spyOutbound) NewTimer(ctx workflow.Context, d time.Duration) workflow.Future {
+	s.count("timer")
+	return s.Next.NewTimer(ctx, d)
+}
+
+func (s *spyOutbound) SignalExternalWorkflow(ctx workflow.Context, id, run, name string, arg any) workflow.Future {
+	s.count("signal " + name)
+	s.count("signals to " + id)
+	if _, ok := job.LegNumber(id); !ok || s.w.hasStarted(id) || s.w.legs == nil {
+		return s.Next.SignalExternalWorkflow(ctx, id, run, name, arg)
+	}
+	// The environment cannot signal a workflow in the very moment of its start. A server can.
+	future, settable := workflow.NewFuture(ctx)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		for !s.w.hasStarted(id) {
+			_ = s.Next.NewTimer(ctx, time.Microsecond).Get(ctx, nil)
+		}
+		settable.Chain(s.Next.SignalExternalWorkflow(ctx, id, run, name, arg))
+	})
+	return future
+}
+
+func (w *world) hasStarted(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.started[id]
+}
+
+func (s *spyOutbound) SignalChildWorkflow(ctx workflow.Context, id, name string, arg any) workflow.Future {
+	s.count("signal " + name)
+	s.count("signals to " + id)
+	return s.Next.SignalChildWorkflow(ctx, id, name, arg)
+}
+
+func (s *spyOutbound) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
+	s.count("memo")
+	s.w.mu.Lock()
+	for field, value := range memo {
+		s.w.memo[field] = value
+	}
+	s.w.mu.Unlock()
+	return s.Next.UpsertMemo(ctx, memo)
+}
+
+func (s *spyOutbound) GetInfo(ctx workflow.Context) *workflow.Info {
+	if s.w.historyLength != nil {
+		s.w.env.SetCurrentHistoryLength(s.w.historyLength())
+	}
+	return s.Next.GetInfo(ctx)
+}
+
+// Errors by which batches end.
+
+func heartbeatTimeout() error { return temporal.NewHeartbeatTimeoutError() }
+
+func transient(message string) error { return temporal.NewApplicationError(message, "Transient") }
+
+func orphaned() error {
+	return temporal.NewNonRetryableApplicationError("the process that ran this has ended", job.ErrorOrphaned, nil)
+}
+
+func permanentError(kind string) error {
+	return temporal.NewNonRetryableApplicationError("this cannot be mended: "+kind, kind, errors.New("cause"))
+}
+
+// requireSummaries fails unless each text is among the summaries.
+func (w *world) requireSummaries(texts ...string) {
+	w.t.Helper()
+	for _, text := range texts {
+		require.True(w.t, slices.Contains(w.summaries, text), "no %q among\n%s", text, strings.Join(w.summaries[:min(40, len(w.summaries))], "\n"))
+	}
+}
+
+// anything matches any argument.
+const anything = mock.Anything
