@@ -12,7 +12,7 @@ import (
 const (
 	pollEvery = 500 * time.Millisecond // where a person looks
 	// pollLimit is how long a report may take; without a worker there is none.
-	pollLimit = 4 * time.Second
+	pollLimit = 3 * time.Second
 	// unservedEvery is how often the pool's pollers are looked at.
 	unservedEvery = 3 * time.Second
 )
@@ -32,6 +32,7 @@ func follow(ctx context.Context, client *job.Client, run *job.Run, pool string, 
 	defer polls.Stop()
 	looks := time.NewTicker(unservedEvery)
 	defer looks.Stop()
+	noteUnserved(ctx, client, pool, show)
 	for {
 		select {
 		case <-ended:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/url"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -11,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/s3blob" // the driver of s3://
+	"gocloud.dev/blob/s3blob" // the driver of s3://
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 )
 
 func openS3(ctx context.Context, p place) (*blob.Bucket, error) {
-	b, err := blob.OpenBucket(ctx, p.bucketURL())
+	b, err := dialS3(ctx, p)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -43,6 +44,27 @@ func openS3(ctx context.Context, p place) (*blob.Bucket, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// dialS3 opens the bucket as its URL says, with a client that checks the checksums of what it reads
+// where the service sends them, and does not log it where the service does not.
+func dialS3(ctx context.Context, p place) (*blob.Bucket, error) {
+	at, err := url.Parse(p.bucketURL())
+	if err != nil {
+		return nil, err
+	}
+	var opener s3blob.URLOpener // it keeps the options that the URL names
+	b, err := opener.OpenBucketURL(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	var client *s3.Client
+	if !b.As(&client) {
+		return b, nil
+	}
+	quiet := s3.New(client.Options(), func(o *s3.Options) { o.DisableLogOutputChecksumValidationSkipped = true })
+	_ = b.Close() // nothing was done with it
+	return s3blob.OpenBucket(ctx, quiet, at.Host, &opener.Options)
 }
 
 // checkS3 looks at what every request will need, so that its lack shows early and by its name.
