@@ -4,9 +4,14 @@ import (
 	"bufio"
 	"context"
 	"io/fs"
+	"sync"
 
 	"gocloud.dev/blob"
 )
+
+const writeBuffer = 256 << 10
+
+var writeBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, writeBuffer) }}
 
 func (d *bucketDir) Create(ctx context.Context, key string) (Writer, error) {
 	return d.create(ctx, key, writeOptions{})

@@ -1,31 +1,16 @@
 package store
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 )
 
-const (
-	writeBuffer = 256 << 10
-	// partWindow is how much of a file is written before the disk is told to begin: Commit then
-	// finds most of the work done. For a large file it is bulkWindow, and no more than bulkAhead
-	// waits for the disk: however slow that is, the last sync is short, and memory does not fill
-	// up with what the disk has yet to take.
-	partWindow = 1 << 20
-	bulkWindow = 4 << 20
-	bulkAhead  = 64 << 20
-	// makeTries bounds how often a file is tried again whose directory is missing.
-	makeTries = 100
-)
-
-var writeBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, writeBuffer) }}
+// makeTries bounds how often a file is tried again whose directory is missing.
+const makeTries = 100
 
 func (d *localDir) Create(ctx context.Context, key string) (Writer, error) {
 	return d.create(ctx, key, writeOptions{})
@@ -68,7 +53,7 @@ func (d *localDir) Put(ctx context.Context, key string, data []byte) error {
 func createTemp(path string) (f *os.File, made []string, err error) {
 	dir, name := filepath.Split(path)
 	made, err = inDir(filepath.Clean(dir), func() error {
-		f, err = os.OpenFile(filepath.Join(dir, tempName(name)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		f, err = createDirect(filepath.Join(dir, tempName(name)))
 		return err
 	})
 	return f, made, err
@@ -144,42 +129,29 @@ type localWriter struct {
 	ctx   context.Context
 	where string // the final name in messages
 	path  string // the final name
-	disk  pacer
-	buf   *bufio.Writer // nil once the writer has ended
-	made  []string      // directories made for it
-	done  bool          // synced
+	f     *os.File
+	out   *ahead   // nil once the writer has ended
+	made  []string // directories made for it
 }
 
 func newLocalWriter(ctx context.Context, f *os.File, path, where string, o writeOptions) *localWriter {
-	w := &localWriter{ctx: ctx, where: where, path: path, disk: pacer{f: f, bulk: o.bulk}}
-	w.buf = writeBuffers.Get().(*bufio.Writer)
-	w.buf.Reset(&w.disk)
-	return w
+	return &localWriter{ctx: ctx, where: where, path: path, f: f, out: &ahead{disk: pacer{f: f, bulk: o.bulk}}}
 }
 
 func (w *localWriter) Write(p []byte) (int, error) {
-	if w.buf == nil {
+	if w.out == nil {
 		return 0, fileError("writing", w.where, fs.ErrClosed)
 	}
-	w.done = false
-	n, err := w.buf.Write(p)
+	n, err := w.out.Write(p)
 	return n, fileError("writing", w.where, err)
 }
 
-// sync brings what was written so far to the disk.
+// sync brings all that was written to the disk. Nothing is written after it.
 func (w *localWriter) sync() error {
-	if w.buf == nil {
+	if w.out == nil {
 		return fileError("writing", w.where, fs.ErrClosed)
 	}
-	if w.done {
-		return nil
-	}
-	err := w.buf.Flush()
-	if err == nil {
-		err = w.disk.f.Sync()
-	}
-	w.done = err == nil
-	return fileError("writing", w.where, err)
+	return fileError("writing", w.where, w.out.sync())
 }
 
 func (w *localWriter) Commit() error {
@@ -191,8 +163,8 @@ func (w *localWriter) Commit() error {
 		w.Abort()
 		return err
 	}
-	temp := w.disk.f.Name()
-	err := w.disk.f.Close()
+	temp := w.f.Name()
+	err := w.f.Close()
 	if err == nil {
 		err = rename(temp, w.path)
 	}
@@ -200,7 +172,8 @@ func (w *localWriter) Commit() error {
 		w.Abort()
 		return fileError("writing", w.where, err)
 	}
-	w.release()
+	w.out.end()
+	w.out = nil
 	return fileError("writing", w.where, syncDir(filepath.Dir(w.path)))
 }
 
@@ -219,53 +192,12 @@ func rename(temp, path string) error {
 }
 
 func (w *localWriter) Abort() {
-	if w.buf == nil {
+	if w.out == nil {
 		return
 	}
-	w.release()
-	_ = w.disk.f.Close() // is given up
-	_ = os.Remove(w.disk.f.Name())
+	w.out.end()
+	w.out = nil
+	_ = w.f.Close() // is given up
+	_ = os.Remove(w.f.Name())
 	removeDirs(w.made)
-}
-
-func (w *localWriter) release() {
-	w.buf.Reset(nil)
-	writeBuffers.Put(w.buf)
-	w.buf = nil
-}
-
-// pacer writes to a file and has the disk begin early.
-type pacer struct {
-	f    *os.File
-	bulk bool
-
-	written int64 // bytes so far
-	started int64 // up to where the disk has begun
-	waited  int64 // up to where it is known to be done
-}
-
-var _ io.Writer = (*pacer)(nil)
-
-func (p *pacer) Write(b []byte) (int, error) {
-	n, err := p.f.Write(b)
-	p.written += int64(n)
-	if err != nil {
-		return n, err
-	}
-	window := int64(partWindow)
-	if p.bulk {
-		window = bulkWindow
-	}
-	if p.written-p.started < window {
-		return n, nil
-	}
-	startWriteback(p.f, p.started, p.written-p.started)
-	p.started = p.written
-	if done := p.started - bulkAhead; p.bulk && done > p.waited {
-		if err := waitWriteback(p.f, p.waited, done-p.waited); err != nil {
-			return n, err
-		}
-		p.waited = done
-	}
-	return n, nil
 }

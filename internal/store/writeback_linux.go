@@ -32,3 +32,28 @@ func unsupported(err error) bool {
 	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ESPIPE) ||
 		errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPERM)
 }
+
+// createDirect makes a new file that is written past the page cache, or through it where the file
+// system knows nothing else.
+func createDirect(path string) (*os.File, error) {
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	f, err := os.OpenFile(path, flags|unix.O_DIRECT, 0o666)
+	if errors.Is(err, unix.EINVAL) {
+		// Some file systems have made it by then.
+		_ = os.Remove(path)
+		f, err = os.OpenFile(path, flags, 0o666)
+	}
+	return f, err
+}
+
+// leaveDirect has a file be written through the page cache from now on.
+func leaveDirect(f *os.File) error {
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err == nil && flags&unix.O_DIRECT != 0 {
+		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags&^unix.O_DIRECT)
+	}
+	return err
+}
+
+// alignmentError tells whether a write failed because it went past the page cache.
+func alignmentError(err error) bool { return errors.Is(err, unix.EINVAL) }
