@@ -34,6 +34,11 @@ type Options struct {
 	Notice func(ctx context.Context, workflowID, runID string) (job.StopNotice, bool)
 	// Drain is how long a batch may go on once its worker stops. Default 30 s.
 	Drain time.Duration
+	// Alone says that no other process works for the pool: parts are then joined as they come.
+	Alone bool
+	// Vacate is called at most once in an execution of Process: when its calls are done and only
+	// its part remains to be made durable. Default: nothing.
+	Vacate func()
 }
 
 // Activities is registered with a worker as a whole. It is safe for concurrent use.
@@ -44,6 +49,7 @@ type Activities struct {
 	mu       sync.Mutex
 	planners map[string]*planner // by run: where its last page ended
 	tables   map[string]*Table   // by key: source tables are never changed once written
+	early    *early              // nil where no parts are being joined
 	stdin    *stdinReader        // nil until the standard input is asked for
 }
 
@@ -52,14 +58,18 @@ func New(o Options) *Activities {
 	if o.Drain == 0 {
 		o.Drain = 30 * time.Second
 	}
+	if o.Vacate == nil {
+		o.Vacate = func() {}
+	}
 	return &Activities{
 		opts: o, planners: map[string]*planner{}, tables: map[string]*Table{},
 		buffers: sync.Pool{New: func() any { return &chunkBuffers{} }},
 	}
 }
 
-// Close frees the readers that Plan keeps open between pages.
+// Close frees the readers that Plan keeps open between pages, and gives up what Finish has not done.
 func (a *Activities) Close() {
+	a.setEarly(nil).giveUp()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, p := range a.planners {

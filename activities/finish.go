@@ -140,7 +140,7 @@ func (f *finish) publishFile(ctx context.Context, publishErrors func(context.Con
 	if err != nil {
 		return err
 	}
-	opts := store.JoinOptions{Size: f.books.Bytes, Publish: func(joined store.JoinResult, commit func() error) error {
+	opts := store.JoinOptions{Size: f.books.Bytes, Scratch: scratch(f.dir, f.in.Ref), Publish: func(joined store.JoinResult, commit func() error) error {
 		f.output.Bytes, f.output.Checksum = joined.Bytes, formatSum(joined.Sum)
 		if err := f.writeDone(ctx); err != nil {
 			return err
@@ -152,7 +152,16 @@ func (f *finish) publishFile(ctx context.Context, publishErrors func(context.Con
 			return commit()
 		})
 	}}
-	_, err = store.Join(ctx, f.dir, f.pieces(ctx), to, name, opts)
+	joined, err := f.takeEarly(ctx)
+	if err != nil {
+		return err
+	}
+	skip := 0
+	if joined != nil {
+		defer joined.cancel()
+		opts.Begun, skip = joined.joining, joined.joined.parts
+	}
+	_, err = store.Join(ctx, f.dir, f.pieces(ctx, skip), to, name, opts)
 	return storeError(job.ErrorOutput, err)
 }
 
@@ -169,20 +178,35 @@ func (f *finish) writeDone(ctx context.Context) error {
 	return storeError(job.ErrorOutput, f.dir.Put(ctx, f.in.Ref.doneKey(), data))
 }
 
-// pieces gives the result objects in order.
-func (f *finish) pieces(ctx context.Context) iter.Seq2[store.Piece, error] {
+// pieces gives the result objects in order, but for the first ones.
+func (f *finish) pieces(ctx context.Context, skip int) iter.Seq2[store.Piece, error] {
 	return func(yield func(store.Piece, error) bool) {
-		errStop := errors.New("no more wanted")
-		err := entries(ctx, f.dir, f.links, func(e ownedEntry) error {
-			if e.Bytes > 0 && !yield(store.Piece{Key: resultsKey(e.run, e.Entry), Length: e.Bytes, Sum: e.Sum}, nil) {
-				return errStop
+		err := f.eachEntry(ctx, func(e ownedEntry) bool {
+			if skip > 0 {
+				skip--
+				return true
 			}
-			return nil
+			return e.Bytes == 0 || yield(e.piece(e.run), nil)
 		})
-		if err != nil && !errors.Is(err, errStop) {
+		if err != nil {
 			yield(store.Piece{}, err)
 		}
 	}
+}
+
+// eachEntry calls fn with the accepted entries in order until it returns false.
+func (f *finish) eachEntry(ctx context.Context, fn func(ownedEntry) bool) error {
+	errEnough := errors.New("no more wanted")
+	err := entries(ctx, f.dir, f.links, func(e ownedEntry) error {
+		if !fn(e) {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 // partsList is the name of the list of parts in an output that keeps them.

@@ -36,6 +36,11 @@ type Entry struct {
 func resultsKey(run string, e Entry) string { return partKey(run, e, "out") }
 func errorsKey(run string, e Entry) string  { return partKey(run, e, "err") }
 
+// piece is the object of the results, which must not be empty.
+func (e Entry) piece(run string) store.Piece {
+	return store.Piece{Key: resultsKey(run, e), Length: e.Bytes, Sum: e.Sum}
+}
+
 func partKey(run string, e Entry, kind string) string {
 	return path.Join(run, "parts", fmt.Sprintf("%015d-%s.%s", e.First, e.Part, kind))
 }

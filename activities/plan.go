@@ -70,8 +70,11 @@ func (a *Activities) Plan(ctx context.Context, in PlanInput) (PlanResult, error)
 	}
 	if result.Done {
 		p.close()
-	} else {
-		a.keepPlanner(in.Ref.Run, p)
+		return result, nil
+	}
+	a.keepPlanner(in.Ref.Run, p)
+	if in.Ref.Sources == "" {
+		a.joinEarly(in)
 	}
 	return result, nil
 }

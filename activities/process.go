@@ -34,8 +34,9 @@ type ProcessResult struct {
 	Rest       *job.Batch      `json:"rest,omitempty"`
 	Totals     job.Totals      `json:"totals"`
 	FirstError *job.FirstError `json:"first_error,omitempty"`
-	// Waited is how long the batch lay in the pool's queue.
-	Waited time.Duration `json:"waited,omitempty"`
+	// Started is when the worker took the batch from the pool's queue, in Unix milliseconds of the
+	// server's clock.
+	Started int64 `json:"at,omitempty"`
 }
 
 // Hint is what an execution was at when it last heartbeat.
@@ -48,9 +49,7 @@ type Hint struct {
 // results and errors to a part of its own. It ends before the last item, with a rest, when the job
 // stops, when its worker drains and when it has run for its slice of time.
 func (a *Activities) Process(ctx context.Context, in ProcessInput) (ProcessResult, error) {
-	buffers := a.buffers.Get().(*chunkBuffers)
-	defer a.buffers.Put(buffers)
-	e := &execution{acts: a, in: in, ctx: ctx, began: time.Now(), chunkBuffers: buffers}
+	e := &execution{acts: a, in: in, ctx: ctx, began: time.Now()}
 	if err := e.open(); err != nil {
 		return ProcessResult{}, err
 	}
@@ -58,7 +57,12 @@ func (a *Activities) Process(ctx context.Context, in ProcessInput) (ProcessResul
 	if err := e.run(); err != nil {
 		return ProcessResult{}, err
 	}
-	return e.commit()
+	a.opts.Vacate()
+	result, err := e.commit()
+	if err == nil {
+		a.earlyOf(in.Ref.Run).offer(result.Entry)
+	}
+	return result, err
 }
 
 // execution is one execution of Process, used by one goroutine (its minder has another).
@@ -129,7 +133,7 @@ func (e *execution) open() error {
 	e.results = partWriter{dir: dir, key: resultsKey(in.Ref.Run, e.entry)}
 	e.errors = partWriter{dir: dir, key: errorsKey(in.Ref.Run, e.entry)}
 	e.minder = mind(e.ctx, e.limits())
-	e.caller = &caller{handler: a.opts.Handler, limits: in.Calls, minder: e.minder, answer: &e.answer}
+	e.caller = &caller{handler: a.opts.Handler, limits: in.Calls, minder: e.minder}
 	return nil
 }
 
@@ -164,6 +168,9 @@ func (e *execution) close() {
 
 // run does chunk after chunk until the batch's end, or until it should end.
 func (e *execution) run() error {
+	e.chunkBuffers = e.acts.buffers.Get().(*chunkBuffers)
+	defer e.acts.buffers.Put(e.chunkBuffers)
+	e.caller.answer = &e.answer
 	for !e.minder.ending.Load() {
 		size := e.acts.opts.Handler.CallSize()
 		err := e.reader.Read(&e.chunk, size.Items, size.Bytes)
@@ -361,8 +368,7 @@ func (e *execution) commit() (ProcessResult, error) {
 	e.entry.ErrBytes, e.entry.ErrSum = e.errors.bytes, e.errors.sum
 	result.Entry, result.FirstError = e.entry, e.firstError
 	if activity.IsActivity(e.ctx) {
-		info := activity.GetInfo(e.ctx)
-		result.Waited = info.StartedTime.Sub(info.ScheduledTime)
+		result.Started = activity.GetInfo(e.ctx).StartedTime.UnixMilli()
 	}
 	c := e.caller
 	result.Totals = job.Totals{

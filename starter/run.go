@@ -226,6 +226,7 @@ func (r *running) workerOptions() worker.Options {
 	options := r.o.worker.options
 	options.Logger = r.logger
 	options.Stdin = r.p.Stdin
+	options.Alone = true
 	if len(options.Allow) == 0 {
 		options.Allow = r.ownRoots()
 	}

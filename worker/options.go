@@ -31,6 +31,9 @@ type Options struct {
 	// Allow lists the directories and bucket URL prefixes below which the worker reads and writes.
 	// Default: everything that its credentials reach.
 	Allow []string
+	// Alone says that no other worker serves the pool while this one runs. It then joins the parts
+	// of a job's output as they come, and not only at the end.
+	Alone bool
 	// Stdin is the input "-" of jobs; nil where there is none.
 	Stdin io.Reader
 	// Logger gets what the worker has to say. Default: slog.Default().

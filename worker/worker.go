@@ -57,19 +57,27 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 		shut = func() {}
 	}
 	access := &store.Access{Allow: o.Allow}
+	slots := newSlots(o.Slots)
 	w := &Worker{
 		pool: pool, options: o, access: access, shut: shut, fatal: make(chan error, 1),
 		acts: activities.New(activities.Options{
-			Access: access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain,
+			Access: access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Alone: o.Alone, Vacate: slots.vacate,
 			Notice: func(ctx context.Context, id, run string) (job.StopNotice, bool) { return notice(ctx, c, id, run) },
 		}),
 	}
-	w.build(c)
+	if err := w.build(c, slots); err != nil {
+		w.Close()
+		return nil, err
+	}
 	return w, nil
 }
 
 // build makes a worker for each task queue: the batches come last, to be stopped first.
-func (w *Worker) build(c client.Client) {
+func (w *Worker) build(c client.Client, s *slots) error {
+	tuner, err := newTuner(s)
+	if err != nil {
+		return fmt.Errorf("making %d slots: %w", w.options.Slots, err)
+	}
 	if !w.options.NoWorkflows {
 		coordinator := sdkworker.New(c, job.WorkflowQueue, w.sdkOptions(sdkworker.Options{
 			DisableEagerActivities: true, LocalActivityWorkerOnly: true, DeadlockDetectionTimeout: deadlock,
@@ -89,10 +97,11 @@ func (w *Worker) build(c client.Client) {
 		w.workers = append(w.workers, io)
 	}
 	batches := sdkworker.New(c, job.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
-		DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: w.options.Slots, WorkerStopTimeout: w.options.Drain,
+		DisableWorkflowWorker: true, Tuner: tuner, WorkerStopTimeout: w.options.Drain,
 	}))
 	batches.RegisterActivityWithOptions(w.acts.Process, activity.RegisterOptions{Name: "Process"})
 	w.workers = append(w.workers, batches)
+	return nil
 }
 
 const (

@@ -240,11 +240,14 @@ func (j *jobRun) startLeg() {
 	j.startChild(in)
 }
 
-// prepare fills in what every leg gets, and counts it.
-func (j *jobRun) prepare(in LegInput) LegInput {
+// prepare fills in what every leg gets, and counts it. A leg takes no more places than it has
+// batches: the others are for the next.
+func (j *jobRun) prepare(in LegInput, batches int64) LegInput {
 	in.Ref, in.Spec, in.Base = j.state.Ref, j.spec(), j.state.Batches
 	in.Previous, j.state.Heads = j.state.Heads, nil
-	in.Window, j.places = j.places, 0
+	in.Window = int(min(int64(j.places), batches))
+	j.places -= in.Window
+	j.state.Batches += batches
 	j.state.Report.Legs++
 	return in
 }
@@ -264,11 +267,10 @@ func countBatches(in LegInput) (batches, items int64) {
 }
 
 func (j *jobRun) startChild(in LegInput) {
-	in = j.prepare(in)
-	number := in.Number
 	count, items := countBatches(in)
+	in = j.prepare(in, count)
+	number := in.Number
 	summary := fmt.Sprintf("leg %d · batches %s–%s", number, job.Thousands(in.Base+1), job.Thousands(in.Base+count))
-	j.state.Batches += count
 	child := workflow.ExecuteChildWorkflow(legOptions(j.ctx, j.spec(), number, summary), Leg, in)
 	opened := &openLeg{number: number, id: job.LegID(j.spec().Name, number), child: child}
 	for _, before := range j.legs {
@@ -306,9 +308,8 @@ func (j *jobRun) signal(to *openLeg, name string, argument any, undelivered func
 
 // startInline runs a leg inside this workflow: small jobs need no other.
 func (j *jobRun) startInline(in LegInput) {
-	in = j.prepare(in)
 	count, _ := countBatches(in)
-	j.state.Batches += count
+	in = j.prepare(in, count)
 	halt := workflow.NewBufferedChannel(j.ctx, 1)
 	idle := workflow.NewBufferedChannel(j.ctx, 1)
 	control := controls{halt: halt, grant: idle, next: idle, restarted: workflow.GetSignalChannel(j.ctx, job.SignalRestarted)}

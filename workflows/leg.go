@@ -233,6 +233,7 @@ func (l *leg) execute(t task) {
 	t.started, t.excused = workflow.Now(l.ctx), false
 	flying := &t
 	l.flying = append(l.flying, flying)
+	l.pace.sent++
 	spec := l.in.Spec
 	ctx := batchOptions(l.batches, spec, t.summary())
 	future := workflow.ExecuteActivity(ctx, acts.Process, activities.ProcessInput{
@@ -286,7 +287,7 @@ func (l *leg) land(t *task) {
 }
 
 func (l *leg) succeeded(t task, r activities.ProcessResult) {
-	l.pace.landed(r.Waited)
+	l.pace.landed(r.Started, r.Totals.Busy)
 	if r.Entry.Count > 0 {
 		l.accepted = append(l.accepted, r.Entry)
 		l.result.Totals.Add(r.Totals)

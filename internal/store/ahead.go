@@ -139,9 +139,9 @@ func (a *ahead) end() {
 // pacer writes to a file: past the page cache where the file was opened so, and otherwise such that
 // the disk begins early.
 //
-// The page cache has nothing to give to a file that is synced at once and read at most once, and its
-// pages cost more than the copy: on a virtual machine whose host takes free memory back, a fresh page
-// costs several times as much.
+// The page cache has nothing to give to a file that is not read soon, and its pages cost more than
+// the copy: on a virtual machine whose host takes free memory back, a fresh page costs several times
+// as much.
 type pacer struct {
 	f      *os.File
 	bulk   bool

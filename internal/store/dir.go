@@ -104,8 +104,10 @@ type Writer interface {
 
 // writeOptions are what Join asks of a writer beyond Create.
 type writeOptions struct {
-	bulk bool  // large, written without pause
+	bulk bool  // large, written once and not read soon
 	size int64 // how many bytes will be written, 0 where unknown
+	// scratch is where the unfinished object may lie: see JoinOptions.
+	scratch string
 }
 
 // creator is a Dir whose writers take options.

@@ -30,6 +30,13 @@ type JoinOptions struct {
 	// cut into parts accordingly. Without it a joined object there can have up to 640 GB, and the
 	// upload takes more memory. Default 0: not known.
 	Size int64
+	// Scratch is a local directory in which the file may lie until it is published, where that is on
+	// one file system with its place: what a killed process leaves there is easily found. Default:
+	// beside its place.
+	Scratch string
+	// Begun is a Join of the same object that was begun earlier; the pieces come after those that it
+	// has, and Join ends it in every case. Size and Scratch do not count then. Default: none.
+	Begun *Joining
 	// Progress is called by Join's own goroutine whenever some megabytes have been written, and
 	// every second while the finished file is published (for at most five minutes), with the
 	// bytes written so far. It is not called while nothing moves. Default: none.
@@ -61,17 +68,22 @@ var errNotPublished = errors.New("it was not published")
 // a local disk that is as fast as having the kernel copy (which would leave the checksums to a
 // second reading of the same bytes), because the disk is the limit of both.
 func Join(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error], to Dir, name string, opts JoinOptions) (JoinResult, error) {
-	w, err := createBulk(ctx, to, name, opts.Size)
-	if err != nil {
+	j := opts.Begun
+	if j == nil {
+		var err error
+		if j, err = BeginJoin(ctx, to, name, opts); err != nil {
+			return JoinResult{}, err
+		}
+	}
+	defer j.Abort()
+	if opts.Progress != nil {
+		j.progress = opts.Progress
+	}
+	if err := j.Append(ctx, from, pieces); err != nil {
 		return JoinResult{}, err
 	}
-	defer w.Abort()
-	j := joiner{w: w, progress: opts.Progress}
-	if j.progress == nil {
-		j.progress = func(int64) {}
-	}
-	if err := j.copy(ctx, from, pieces); err != nil {
-		return JoinResult{}, fmt.Errorf("joining %s: %w", name, err)
+	if err := ctx.Err(); err != nil {
+		return JoinResult{}, err
 	}
 	if err := j.publish(opts.Publish); err != nil {
 		return JoinResult{}, fmt.Errorf("publishing %s: %w", name, err)
@@ -79,23 +91,42 @@ func Join(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error], to Dir,
 	return j.result, nil
 }
 
-func createBulk(ctx context.Context, to Dir, name string, size int64) (Writer, error) {
-	if c, ok := to.(creator); ok {
-		return c.create(ctx, name, writeOptions{bulk: true, size: size})
-	}
-	return to.Create(ctx, name)
-}
-
-// joiner is one Join.
-type joiner struct {
+// Joining is a Join whose first pieces are there before the others: JoinOptions.Begun ends it. It
+// is not safe for concurrent use.
+type Joining struct {
+	name     string
 	w        Writer
 	progress func(bytes int64)
 	reported int64 // bytes at the last call of progress
 	result   JoinResult
 }
 
-// copy writes all pieces.
-func (j *joiner) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error]) error {
+// BeginJoin begins a Join, of which nothing is visible before it is ended. The context covers its
+// whole life.
+func BeginJoin(ctx context.Context, to Dir, name string, opts JoinOptions) (*Joining, error) {
+	j := &Joining{name: name, progress: func(int64) {}}
+	var err error
+	if c, ok := to.(creator); ok {
+		j.w, err = c.create(ctx, name, writeOptions{bulk: true, size: opts.Size, scratch: opts.Scratch})
+	} else {
+		j.w, err = to.Create(ctx, name)
+	}
+	return j, err
+}
+
+// Abort gives the Join up and leaves nothing behind. It does nothing after another Abort, or once
+// the file has been published.
+func (j *Joining) Abort() { j.w.Abort() }
+
+// Append writes pieces of one Dir. After an error only Abort can follow.
+func (j *Joining) Append(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error]) error {
+	if err := j.copy(ctx, from, pieces); err != nil {
+		return fmt.Errorf("joining %s: %w", j.name, err)
+	}
+	return nil
+}
+
+func (j *Joining) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error]) error {
 	ctx, cancel := context.WithCancel(ctx)
 	r := startReading(ctx, from, pieces)
 	defer r.wait()
@@ -133,7 +164,7 @@ func (j *joiner) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, err
 }
 
 // publish syncs and commits the file, calling progress meanwhile.
-func (j *joiner) publish(hook func(joined JoinResult, commit func() error) error) error {
+func (j *Joining) publish(hook func(joined JoinResult, commit func() error) error) error {
 	done := make(chan error, 1)
 	go func() { done <- j.commit(hook) }()
 	tick := time.NewTicker(publishTick)
@@ -151,7 +182,7 @@ func (j *joiner) publish(hook func(joined JoinResult, commit func() error) error
 	}
 }
 
-func (j *joiner) commit(hook func(joined JoinResult, commit func() error) error) error {
+func (j *Joining) commit(hook func(joined JoinResult, commit func() error) error) error {
 	if s, ok := j.w.(syncer); ok {
 		// Ahead of the hook, so that a lock held by it is held for a rename only.
 		if err := s.sync(); err != nil {

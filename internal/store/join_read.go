@@ -127,6 +127,9 @@ func (r *reading) readChunk(ctx context.Context, c *chunk) ([]byte, error) {
 		return nil, err
 	}
 	n, err := io.ReadFull(object, buf)
+	if f, local := object.(*fileRange); local && c.last {
+		adviseDone(f.f)
+	}
 	closeErr := object.Close()
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF { // not errors.Is: a broken connection is no short object
 		return nil, err

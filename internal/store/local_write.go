@@ -24,7 +24,7 @@ func (d *localDir) create(ctx context.Context, key string, o writeOptions) (Writ
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	f, made, err := createTemp(path)
+	f, made, err := createTemp(path, o)
 	if f == nil {
 		return nil, fileError("writing", d.where(key), err)
 	}
@@ -49,14 +49,46 @@ func (d *localDir) Put(ctx context.Context, key string, data []byte) error {
 	return w.Commit()
 }
 
-// createTemp opens a new file beside path, making missing directories, which it returns.
-func createTemp(path string) (f *os.File, made []string, err error) {
+// createTemp opens a new file in the scratch directory, or beside path, making missing directories
+// there, which it returns.
+func createTemp(path string, o writeOptions) (f *os.File, made []string, err error) {
 	dir, name := filepath.Split(path)
-	made, err = inDir(filepath.Clean(dir), func() error {
-		f, err = createDirect(filepath.Join(dir, tempName(name)))
+	dir = filepath.Clean(dir)
+	create := createCached
+	if o.bulk {
+		create = createDirect
+	}
+	if o.scratch != "" {
+		scratch := filepath.Join(o.scratch, tempName(name))
+		if f, err = create(scratch); err == nil && renamable(scratch, filepath.Join(dir, tempName(name))) {
+			return f, nil, nil
+		}
+		if err == nil {
+			_ = f.Close() // nothing was done with it
+			_ = os.Remove(scratch)
+		}
+	}
+	made, err = inDir(dir, func() error {
+		f, err = create(filepath.Join(dir, tempName(name)))
 		return err
 	})
 	return f, made, err
+}
+
+// renamable tells whether a file can be renamed to another place and back.
+func renamable(path, there string) bool {
+	if err := os.Rename(path, there); err != nil {
+		return false
+	}
+	if err := os.Rename(there, path); err != nil {
+		_ = os.Remove(there)
+		return false
+	}
+	return true
+}
+
+func createCached(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 }
 
 // inDir has make put a file into a directory, and makes the directory, durably, where it is
@@ -135,7 +167,7 @@ type localWriter struct {
 }
 
 func newLocalWriter(ctx context.Context, f *os.File, path, where string, o writeOptions) *localWriter {
-	return &localWriter{ctx: ctx, where: where, path: path, f: f, out: &ahead{disk: pacer{f: f, bulk: o.bulk}}}
+	return &localWriter{ctx: ctx, where: where, path: path, f: f, out: &ahead{disk: pacer{f: f, bulk: o.bulk, cached: !o.bulk}}}
 }
 
 func (w *localWriter) Write(p []byte) (int, error) {

@@ -28,6 +28,11 @@ func adviseSequential(f *os.File) {
 	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_SEQUENTIAL) // only a hint
 }
 
+// adviseDone has the kernel forget a file that is not read again: its memory serves others better.
+func adviseDone(f *os.File) {
+	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) // only a hint
+}
+
 func unsupported(err error) bool {
 	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ESPIPE) ||
 		errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPERM)
@@ -36,12 +41,10 @@ func unsupported(err error) bool {
 // createDirect makes a new file that is written past the page cache, or through it where the file
 // system knows nothing else.
 func createDirect(path string) (*os.File, error) {
-	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	f, err := os.OpenFile(path, flags|unix.O_DIRECT, 0o666)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_DIRECT, 0o666)
 	if errors.Is(err, unix.EINVAL) {
-		// Some file systems have made it by then.
-		_ = os.Remove(path)
-		f, err = os.OpenFile(path, flags, 0o666)
+		_ = os.Remove(path) // some file systems have made it by then
+		return createCached(path)
 	}
 	return f, err
 }

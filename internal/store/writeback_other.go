@@ -10,9 +10,9 @@ func waitWriteback(*os.File, int64, int64) error { return nil }
 
 func adviseSequential(*os.File) {}
 
-func createDirect(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-}
+func adviseDone(*os.File) {}
+
+func createDirect(path string) (*os.File, error) { return createCached(path) }
 
 func leaveDirect(*os.File) error { return nil }
 

@@ -1,0 +1,217 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"path/filepath"
+	"sync"
+
+	"github.com/stint-run/stint/internal/store"
+)
+
+// early joins a job's parts while the job still runs, in a process that does all of its work: the
+// parts are read while they are still in memory, and Finish has little left to do.
+//
+// It goes by what its process has made, not by what the workflow has accepted. So it keeps a digest
+// of the parts that it has joined, and Finish goes on from there only where the accepted parts
+// begin with exactly these; otherwise Finish joins all of them itself. Nothing else depends on it:
+// it may end at any moment, with the process or over any error.
+type early struct {
+	run    string
+	dir    store.Dir
+	ctx    context.Context
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when the joining goroutine has ended
+
+	mu      sync.Mutex
+	changed sync.Cond
+	waiting map[int64]Entry // made, not yet joined, by their first ordinal
+	next    int64           // ordinal that the next part begins with
+	closing bool
+
+	// Of the joining goroutine, until it has ended.
+	joining *store.Joining
+	joined  digest
+	err     error
+}
+
+// digest tells one sequence of parts from another.
+type digest struct {
+	parts int
+	sum   hash.Hash64
+}
+
+func newDigest() digest { return digest{sum: fnv.New64a()} }
+
+func (d *digest) add(run string, e Entry) {
+	d.parts++
+	_, _ = fmt.Fprintln(d.sum, run, e.First, e.Count, e.Part, e.Bytes, e.Sum) // a hash takes everything
+}
+
+// maxWaiting bounds what is remembered of parts whose predecessor does not come.
+const maxWaiting = 10_000
+
+// joinEarly begins to join a job's parts, from its first item on, where its output is a local file.
+// Whatever is in the way of that, Finish will meet again, and tell.
+func (a *Activities) joinEarly(in PlanInput) {
+	if !a.opts.Alone || in.Spec.Output == "" || store.IsPrefix(in.Spec.Output) || len(in.Resume) > 0 {
+		return
+	}
+	where, name, err := store.Split(in.Spec.Output)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	dir, err := a.opts.Access.Open(ctx, in.Ref.Store)
+	to, toErr := a.opts.Access.Open(ctx, where)
+	if err != nil || toErr != nil {
+		cancel()
+		return
+	}
+	_, local := to.Local()
+	if !local {
+		cancel()
+		return
+	}
+	joining, err := store.BeginJoin(ctx, to, name, store.JoinOptions{Scratch: scratch(dir, in.Ref)})
+	if err != nil {
+		cancel()
+		return
+	}
+	e := &early{
+		run: in.Ref.Run, dir: dir, ctx: ctx, cancel: cancel, ended: make(chan struct{}),
+		waiting: map[int64]Entry{}, joining: joining, joined: newDigest(),
+	}
+	e.changed.L = &e.mu
+	go e.join()
+	a.setEarly(e).giveUp()
+}
+
+// setEarly replaces the join under way and returns the one before.
+func (a *Activities) setEarly(e *early) *early {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := a.early
+	a.early = e
+	return before
+}
+
+// earlyOf returns the join under way of a run; nil where there is none.
+func (a *Activities) earlyOf(run string) *early {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.early == nil || a.early.run != run {
+		return nil
+	}
+	return a.early
+}
+
+// scratch is where a run's unfinished output lies, so that it is removed along with the run's parts.
+func scratch(dir store.Dir, ref Ref) string {
+	root, local := dir.Local()
+	if !local {
+		return ""
+	}
+	return filepath.Join(root, ref.Run)
+}
+
+// offer tells of a part that is durable. It does nothing to a nil early.
+func (e *early) offer(entry Entry) {
+	if e == nil || entry.Count == 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.waiting) == maxWaiting {
+		e.cancel()
+		return
+	}
+	e.waiting[entry.First] = entry
+	e.changed.Signal()
+}
+
+// join joins what is there, in order, until it is told to end.
+func (e *early) join() {
+	defer close(e.ended)
+	defer context.AfterFunc(e.ctx, e.close)()
+	for e.err == nil {
+		ready := e.ready()
+		if len(ready) == 0 {
+			return
+		}
+		e.err = e.joining.Append(e.ctx, e.dir, func(yield func(store.Piece, error) bool) {
+			for _, entry := range ready {
+				e.joined.add(e.run, entry)
+				if entry.Bytes > 0 && !yield(entry.piece(e.run), nil) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// ready waits for parts that come next; there are none at the end.
+func (e *early) ready() []Entry {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var ready []Entry
+	for !e.closing {
+		entry, ok := e.waiting[e.next]
+		switch {
+		case ok:
+			ready = append(ready, entry)
+			delete(e.waiting, e.next)
+			e.next += entry.Count
+		case len(ready) > 0:
+			return ready
+		default:
+			e.changed.Wait()
+		}
+	}
+	return nil
+}
+
+// close has the joining goroutine end after what it has in hand.
+func (e *early) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closing = true
+	e.changed.Signal()
+}
+
+// giveUp ends the join and leaves nothing of it behind. It does nothing to a nil early.
+func (e *early) giveUp() {
+	if e == nil {
+		return
+	}
+	e.cancel()
+	<-e.ended
+	e.joining.Abort()
+}
+
+// takeEarly ends the join under way and returns it where the accepted parts begin with those that it
+// has joined; nil otherwise.
+func (f *finish) takeEarly(ctx context.Context) (*early, error) {
+	e := f.acts.earlyOf(f.in.Ref.Run)
+	if e == nil {
+		return nil, nil
+	}
+	f.acts.setEarly(nil)
+	e.close()
+	<-e.ended
+	accepted := newDigest()
+	err := f.eachEntry(ctx, func(entry ownedEntry) bool {
+		if accepted.parts < e.joined.parts {
+			accepted.add(entry.run, entry.Entry)
+		}
+		return accepted.parts < e.joined.parts
+	})
+	fits := e.err == nil && e.ctx.Err() == nil && accepted.parts == e.joined.parts && accepted.sum.Sum64() == e.joined.sum.Sum64()
+	if err != nil || !fits {
+		e.giveUp()
+		return nil, err
+	}
+	return e, nil
+}

@@ -1,0 +1,93 @@
+package worker
+
+import (
+	"context"
+	"sync"
+
+	sdkworker "go.temporal.io/sdk/worker"
+)
+
+// slots hands the worker's slots to the SDK. A batch has one for as long as it makes calls: while
+// its part goes to the disk and its answer to the server, the next batch already runs in the slot.
+// As many batches as there are slots can be that far at a time.
+type slots struct {
+	size int
+	free chan struct{} // a token for each slot that a batch can take
+
+	mu      sync.Mutex
+	vacated int // slots given up by batches that have not ended
+}
+
+func newSlots(size int) *slots {
+	s := &slots{size: size, free: make(chan struct{}, 2*size)}
+	for range size {
+		s.free <- struct{}{}
+	}
+	return s
+}
+
+// vacate gives up the slot of a batch whose calls are done.
+func (s *slots) vacate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.vacated < s.size {
+		s.vacated++
+		s.free <- struct{}{}
+	}
+}
+
+// ReserveSlot waits for a slot.
+func (s *slots) ReserveSlot(ctx context.Context, _ sdkworker.SlotReservationInfo) (*sdkworker.SlotPermit, error) {
+	select {
+	case <-s.free:
+		return &sdkworker.SlotPermit{}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// TryReserveSlot takes a slot if there is one.
+func (s *slots) TryReserveSlot(sdkworker.SlotReservationInfo) *sdkworker.SlotPermit {
+	select {
+	case <-s.free:
+		return &sdkworker.SlotPermit{}
+	default:
+		return nil
+	}
+}
+
+// used marks the permit of a slot that a batch has come for.
+type used struct{}
+
+// MarkSlotUsed notes that a batch has come for the slot.
+func (s *slots) MarkSlotUsed(info sdkworker.SlotMarkUsedInfo) { info.Permit().UserData = used{} }
+
+// ReleaseSlot takes back the slot of a batch that has ended, unless it was given up before, or one
+// that no batch came for. Slots are not told apart: a batch that ends without having given up its
+// own passes for one that did.
+func (s *slots) ReleaseSlot(info sdkworker.SlotReleaseInfo) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if info.Permit().UserData == (used{}) && s.vacated > 0 {
+		s.vacated--
+		return
+	}
+	s.free <- struct{}{}
+}
+
+// MaxSlots is the most batches that are in the worker's hands at a time.
+func (s *slots) MaxSlots() int { return 2 * s.size }
+
+// tuner is the SDK's own, but for the slots of batches.
+type tuner struct {
+	sdkworker.WorkerTuner
+	slots *slots
+}
+
+func newTuner(s *slots) (sdkworker.WorkerTuner, error) {
+	others, err := sdkworker.NewFixedSizeTuner(sdkworker.FixedSizeTunerOptions{NumActivitySlots: s.size})
+	return tuner{others, s}, err
+}
+
+// GetActivityTaskSlotSupplier returns the slots.
+func (t tuner) GetActivityTaskSlotSupplier() sdkworker.SlotSupplier { return t.slots }
