@@ -65,9 +65,11 @@ func (w bufWriter) Write(p []byte) (int, error) {
 }
 
 // ReadLines reads results from r, to its end (or to its deadline). They become outcomes with
-// Accept, and are given up where the call fails. More than limit bytes are a length fault.
-func (a *Answer) ReadLines(r io.Reader, limit int) (Unaccepted, error) {
+// Accept, and are given up where the call fails. About size bytes are expected; more than limit
+// bytes are a length fault.
+func (a *Answer) ReadLines(r io.Reader, size, limit int) (Unaccepted, error) {
 	lines := Unaccepted{start: len(a.buf)}
+	a.buf = slices.Grow(a.buf, size+1)
 	for {
 		if len(a.buf) == cap(a.buf) {
 			a.buf = slices.Grow(a.buf, 64<<10)

@@ -67,7 +67,7 @@ func TestAnswer_Lines(t *testing.T) {
 			var a Answer
 			a.Line([]byte("before"))
 			read := func() Unaccepted {
-				lines, err := a.ReadLines(iotest.HalfReader(strings.NewReader(test.text)), 1<<20)
+				lines, err := a.ReadLines(iotest.HalfReader(strings.NewReader(test.text)), 2, 1<<20)
 				require.NoError(t, err)
 				require.Equal(t, 1, a.Len(), "what has been read is no outcome yet")
 				return lines
@@ -98,10 +98,10 @@ func TestAnswer_Lines(t *testing.T) {
 func TestAnswer_TooManyBytes(t *testing.T) {
 	t.Parallel()
 	var a Answer
-	_, err := a.ReadLines(strings.NewReader(strings.Repeat("x", 1<<20)), 1<<20)
+	_, err := a.ReadLines(strings.NewReader(strings.Repeat("x", 1<<20)), 2, 1<<20)
 	require.NoError(t, err)
 	a.reset()
-	_, err = a.ReadLines(endless{}, 1<<20)
+	_, err = a.ReadLines(endless{}, 2, 1<<20)
 	var fault *Fault
 	require.ErrorAs(t, err, &fault)
 	require.Equal(t, job.KindLength, fault.Kind)
@@ -115,9 +115,9 @@ func (endless) Read(p []byte) (int, error) { return len(p), nil }
 func TestAnswer_ReadFails(t *testing.T) {
 	t.Parallel()
 	var a Answer
-	_, err := a.ReadLines(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("ab"))), 1<<20)
+	_, err := a.ReadLines(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("ab"))), 2, 1<<20)
 	require.ErrorContains(t, err, "reading the answer")
-	_, err = a.ReadLines(iotest.ErrReader(os.ErrDeadlineExceeded), 1<<20)
+	_, err = a.ReadLines(iotest.ErrReader(os.ErrDeadlineExceeded), 2, 1<<20)
 	require.NoError(t, err, "whoever holds the other end open after the process has ended is not waited for")
 }
 
@@ -130,7 +130,7 @@ func TestAnswer_Undo(t *testing.T) {
 	a.Line([]byte("given up"))
 	a.Drop()
 	a.Fail(&Fault{}, 1)
-	lines, err := a.ReadLines(strings.NewReader("a\nb\n"), 100)
+	lines, err := a.ReadLines(strings.NewReader("a\nb\n"), 2, 100)
 	require.NoError(t, err)
 	require.NoError(t, a.Accept(lines, 2))
 	require.Equal(t, 7, a.Len())

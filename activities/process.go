@@ -173,6 +173,7 @@ func (e *execution) run() error {
 	e.caller.answer = &e.answer
 	for !e.minder.ending.Load() {
 		size := e.acts.opts.Handler.CallSize()
+		e.reserve(size)
 		err := e.reader.Read(&e.chunk, size.Items, size.Bytes)
 		if err == io.EOF {
 			return e.checkComplete()
@@ -191,6 +192,15 @@ func (e *execution) run() error {
 		}
 	}
 	return nil
+}
+
+// reserve makes room for a chunk of the size, or for what the batch has left.
+func (e *execution) reserve(size CallSize) {
+	items := int(min(int64(size.Items), e.in.Batch.Count-e.entry.Count))
+	e.chunk.Reserve(items, int(min(int64(size.Bytes), e.in.Batch.Length-e.length))+1)
+	if items > cap(e.chunkBuffers.items) {
+		e.chunkBuffers.items = make([]Item, 0, items)
+	}
 }
 
 // checkComplete fails where the range did not hold what was planned.

@@ -263,7 +263,7 @@ func (h *execHandler) run(ctx context.Context, lines []byte, answer *activities.
 		pipes.hurry()
 		exited <- err
 	}()
-	read, readErr := answer.ReadLines(pipes.stdout, answerLimit)
+	read, readErr := answer.ReadLines(pipes.stdout, len(lines), answerLimit)
 	if readErr != nil {
 		child.kill()
 	}

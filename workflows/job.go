@@ -24,7 +24,7 @@ type jobState struct {
 	Pages   int               `json:"pages"`   // planned so far
 	Batches int64             `json:"batches"` // planned so far
 	Heads   []string          `json:"heads"`   // manifests that no other names
-	Recent  job.Totals        `json:"recent"`  // of the leg that ended last: what the rate is taken from
+	Speed   speed             `json:"speed"`   // of the handler, as the leg that ended last has shown
 	Report  job.Report        `json:"report"`
 }
 
@@ -197,16 +197,14 @@ func (j *jobRun) speedKnown() bool {
 	return j.state.Pages == 0 || j.rateKnown || spec.BatchItems > 0 || spec.BatchBytes > 0
 }
 
-// rate is the items that one slot handles in 1,000 seconds, as the latest leg has shown; 0 when
-// nothing is known. Integer arithmetic: every processor must replay it alike.
+// rate is what is known of the handler's speed: the inline leg shows it while it runs.
 func (j *jobRun) rate() int64 {
-	totals := j.state.Recent
 	for _, l := range j.legs {
-		if l.inline != nil && l.inline.result.Totals.Done() > 0 {
-			totals = l.inline.result.Totals
+		if l.inline != nil && l.inline.result.Speed.Items > 0 {
+			return l.inline.result.Speed.rate()
 		}
 	}
-	return totals.Done() * 1_000_000 / max(1, totals.Busy.Milliseconds())
+	return j.state.Speed.rate()
 }
 
 func (j *jobRun) planned(p activities.PlanResult) {

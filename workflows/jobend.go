@@ -59,7 +59,7 @@ func (j *jobRun) legEnded(ended *openLeg, result LegResult) {
 	}
 	r := &j.state.Report
 	j.state.Heads = append(j.state.Heads, result.Manifests...)
-	j.state.Recent = result.Totals
+	j.state.Speed = result.Speed
 	j.rateKnown = true
 	r.Totals.Add(result.Totals)
 	r.FirstError = r.FirstError.First(result.FirstError)

@@ -34,6 +34,7 @@ type LegResult struct {
 	Error      *job.Error      `json:"error,omitempty"`
 	Stragglers []job.Straggler `json:"stragglers,omitempty"`
 	Window     int             `json:"window"` // places that it held at its end
+	Speed      speed           `json:"speed"`
 }
 
 // task is a batch that waits or runs.
@@ -291,6 +292,7 @@ func (l *leg) succeeded(t task, r activities.ProcessResult) {
 	if r.Entry.Count > 0 {
 		l.accepted = append(l.accepted, r.Entry)
 		l.result.Totals.Add(r.Totals)
+		l.result.Speed.add(r.Entry.Count, r.Totals.Busy)
 		l.result.FirstError = l.result.FirstError.First(r.FirstError)
 	}
 	if r.Rest != nil {

@@ -87,6 +87,17 @@ func (r *Reader) Read(c *Chunk, maxItems, maxBytes int) error {
 	}
 }
 
+// Reserve makes room for the next Read's items and bytes, where they are about known, so that it
+// need not be found by doubling.
+func (c *Chunk) Reserve(items, bytes int) {
+	if items > cap(c.Items) {
+		c.Items = make([]Item, 0, items)
+	}
+	if bytes > cap(c.buf) {
+		c.buf = make([]byte, 0, bytes)
+	}
+}
+
 // add copies the scanner's item, for which there is room.
 func (c *Chunk) add(raw []byte, s *scanner) {
 	item := Item{Offset: s.start, Size: s.size}
