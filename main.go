@@ -5,18 +5,22 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
+	"github.com/stint-run/stint/internal/collector"
 	"github.com/stint-run/stint/starter"
 	"golang.org/x/term"
 )
 
+// A server in the process keeps some 60 MB alive, and a busy worker as much again.
+const (
+	heapFloor  = 180 << 20
+	heapGrowth = 100 // percent
+)
+
 func main() {
-	// A server in the process keeps some 100 MB alive: at Go's default of 100 the collector would
-	// take a sixth of the time, and another 100 MB buy most of that back.
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(200)
+		collector.Pace(heapFloor, heapGrowth)
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -133,7 +133,7 @@ const (
 	callTarget = 5 * time.Second
 	// A call holds its lines and its answer in memory.
 	execItems = 100_000
-	execBytes = 8 << 20
+	execBytes = 4 << 20
 	// firstCall is the size of a call before the filter's speed is known.
 	firstCall = 1000
 	// answerLimit is the most that one call may answer, in bytes.

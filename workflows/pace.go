@@ -32,6 +32,8 @@ const (
 	queueShare = 3
 	// endShare is the same for a leg that has dispatched all: nobody waits for it but its end.
 	endShare = 2
+	// lastFew batches are not waited for: a job may be waiting for the leg's end.
+	lastFew = 2
 	// maxEnds is the most ends that a pause gathers. The server fails a workflow task over which
 	// it has to keep more than 100 events; an end is two.
 	maxEnds = 40
@@ -85,7 +87,7 @@ func (p *pace) length(flying, waiting int) time.Duration {
 	if every <= 0 {
 		return 0
 	}
-	ends := flying / endShare
+	ends := max(0, flying-lastFew) / endShare
 	if waiting > 0 || p.sent > 0 {
 		running := int((took + every - 1) / every)
 		ends = max(0, flying-p.sent-running) / queueShare

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-
-	"github.com/tidwall/gjson"
 )
 
 const notUTF8 = "is not valid UTF-8 at byte %d"
@@ -96,17 +94,6 @@ func (s *Shape) appendRecord(dst, rec []byte) ([]byte, error) {
 		}
 		return append(out, '}'), nil
 	}
-}
-
-// validJSON is json.Valid, for usual items at more than twice its speed. gjson recurses without a
-// limit, so longer items, which may be nested more deeply than a stack can bear, are left to
-// encoding/json.
-func validJSON(raw []byte) bool {
-	const nestedAtMost = 10_000 // encoding/json's own limit
-	if len(raw) <= nestedAtMost {
-		return gjson.ValidBytes(raw)
-	}
-	return json.Valid(raw)
 }
 
 // checkJSON returns an *InvalidError unless raw is one JSON value.
