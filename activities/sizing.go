@@ -23,7 +23,7 @@ const (
 	firstSpread  = 64
 	firstItems   = 500
 	firstBytes   = 4 << 20
-	growAfter    = 2 // batches of the first size
+	growAfter    = 4 // batches of the first size
 	maxFirstSize = 16_000
 )
 

@@ -31,12 +31,12 @@ type jobState struct {
 const (
 	// pageBatches is the most batches of a page, firstPage of the first one.
 	pageBatches = 1000
-	firstPage   = 10
+	firstPage   = 16
 	// openLegs is how many legs run at once: one that drains, one that fills its places.
 	openLegs = 2
 	// Before a page is planned with automatic batches, so many batches of the page before should
 	// have ended to tell the handler's speed; but it is waited for no longer than rateWait.
-	rateBatches = 7
+	rateBatches = 12
 	rateWait    = 5 * time.Second
 	// hurry bounds the planning of the second page: the first one does not keep workers busy for long.
 	hurry = 100 * time.Millisecond

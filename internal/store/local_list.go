@@ -10,7 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // walker visits the files of a directory tree in the byte order of their keys.
@@ -135,10 +138,14 @@ func (d *localDir) walk(ctx context.Context, w *walker, prefix string) error {
 
 func (d *localDir) Sweep(ctx context.Context, prefix string, keep func(key string) bool) (int, error) {
 	s := sweep{dir: d, keep: keep}
+	s.removing.SetLimit(sweepers)
 	w := walker{root: d.root, hidden: true, file: s.file, dir: func(path string) {
 		s.dirs = append(s.dirs, path)
 	}}
 	err := d.walk(ctx, &w, prefix)
+	if removeErr := s.removing.Wait(); err == nil {
+		err = removeErr
+	}
 	for _, lock := range s.locks {
 		if _, statErr := os.Lstat(strings.TrimSuffix(lock, lockSuffix)); errors.Is(statErr, fs.ErrNotExist) {
 			removeLock(lock)
@@ -150,16 +157,20 @@ func (d *localDir) Sweep(ctx context.Context, prefix string, keep func(key strin
 	for _, dir := range s.dirs {
 		_ = os.Remove(dir) // fails where something is left in it
 	}
-	return s.removed, err
+	return int(s.removed.Load()), err
 }
+
+// sweepers is how many files are removed at once: to free a large one takes its time.
+const sweepers = 4
 
 // sweep is one Sweep of a local directory.
 type sweep struct {
-	dir     *localDir
-	keep    func(key string) bool
-	removed int
-	locks   []string // lock files seen
-	dirs    []string // directories seen, the deepest first
+	dir      *localDir
+	keep     func(key string) bool
+	removing errgroup.Group
+	removed  atomic.Int64
+	locks    []string // lock files seen
+	dirs     []string // directories seen, the deepest first
 }
 
 func (s *sweep) file(key, file string, entry fs.DirEntry) error {
@@ -170,11 +181,15 @@ func (s *sweep) file(key, file string, entry fs.DirEntry) error {
 	if _, ok := tempOf(entry.Name()); !ok && (s.keep == nil || s.keep(key)) {
 		return nil
 	}
-	if err := os.Remove(file); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
+	s.removing.Go(func() error {
+		err := os.Remove(file)
+		if err == nil {
+			s.removed.Add(1)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		return fileError("deleting", s.dir.where(key), err)
-	}
-	s.removed++
+	})
 	return nil
 }
