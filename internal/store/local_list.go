@@ -138,7 +138,7 @@ func (d *localDir) walk(ctx context.Context, w *walker, prefix string) error {
 
 func (d *localDir) Sweep(ctx context.Context, prefix string, keep func(key string) bool) (int, error) {
 	s := sweep{dir: d, keep: keep}
-	s.removing.SetLimit(sweepers)
+	s.removing.SetLimit(removers)
 	w := walker{root: d.root, hidden: true, file: s.file, dir: func(path string) {
 		s.dirs = append(s.dirs, path)
 	}}
@@ -160,8 +160,8 @@ func (d *localDir) Sweep(ctx context.Context, prefix string, keep func(key strin
 	return int(s.removed.Load()), err
 }
 
-// sweepers is how many files are removed at once: to free a large one takes its time.
-const sweepers = 4
+// removers is how many files are removed at once: to free a large one takes its time.
+const removers = 4
 
 // sweep is one Sweep of a local directory.
 type sweep struct {
