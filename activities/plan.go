@@ -195,6 +195,9 @@ func (p *planner) page(ctx context.Context, in PlanInput, result *PlanResult) er
 			break
 		}
 		items, bytes := batchSize(in.Spec, in.Sizing, len(batches), p.left())
+		if in.Ref.Sources == "" && showsSpeed(in, len(batches), items, p.left()) {
+			break
+		}
 		batch, err := p.next(ctx, items, bytes)
 		if err == io.EOF {
 			result.Done = true

@@ -23,8 +23,10 @@ const (
 	firstSpread  = 64
 	firstItems   = 500
 	firstBytes   = 4 << 20
-	growAfter    = 4 // batches of the first size
+	growAfter    = 2 // batches of the first size
 	maxFirstSize = 16_000
+	// firstFew of them show the speed.
+	firstFew = 8
 )
 
 // Sizing is what the coordinating workflow knows of the handler's speed.
@@ -56,6 +58,14 @@ func batchSize(spec job.Spec, sizing Sizing, index int, left int64) (items, byte
 	most := clamp(perSlot(sizing.Rate, batchTarget), 1, maxAutoItems)
 	least := clamp(perSlot(sizing.Rate, batchFloor), 1, most)
 	return clamp(left/spread, least, most), maxAutoBytes
+}
+
+// showsSpeed tells whether a first page should end after so many automatic batches, the next one of
+// the given items: the rest of the input, unless it fits into the page, is better cut with what they
+// show of the handler's speed.
+func showsSpeed(in PlanInput, batches int, items, left int64) bool {
+	automatic := in.Spec.BatchItems == 0 && in.Spec.BatchBytes == 0
+	return automatic && in.Sizing.Rate == 0 && batches == firstFew && left > items*int64(in.Batches-firstFew)
 }
 
 // perSlot is the items that a slot handles in d.
