@@ -105,3 +105,27 @@ func TestBatchSize_BeforeSpeedIsKnown(t *testing.T) {
 	}
 	require.EqualValues(t, maxFirstSize, last)
 }
+
+// A long first page ends once its batches show the speed; one that holds all goes on to the end.
+func TestShowsSpeed(t *testing.T) {
+	t.Parallel()
+	first := PlanInput{Batches: 16}
+	fixed := PlanInput{Batches: 16, Spec: job.Spec{BatchItems: 10}}
+	known := PlanInput{Batches: 16, Sizing: Sizing{Rate: 1}}
+	for _, c := range []struct {
+		in          PlanInput
+		batches     int
+		items, left int64
+		want        bool
+	}{
+		{first, 8, 100, 1000, true},
+		{first, 8, 100, 801, true},
+		{first, 8, 100, 800, false},
+		{first, 7, 100, 1000, false},
+		{first, 9, 100, 1000, false},
+		{fixed, 8, 100, 1000, false},
+		{known, 8, 100, 1000, false},
+	} {
+		require.Equal(t, c.want, showsSpeed(c.in, c.batches, c.items, c.left), "%+v", c)
+	}
+}

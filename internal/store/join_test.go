@@ -89,6 +89,52 @@ func TestJoin(t *testing.T) {
 	})
 }
 
+// TestJoinBegun: pieces may come over time, and the last ones with the Join that ends it.
+func TestJoinBegun(t *testing.T) {
+	t.Parallel()
+	eachPair(t, func(t *testing.T, from, to store.Dir) {
+		pieces, whole := putPieces(t, from, 10, 2<<20, 0, 3, 5<<20+1, 7)
+		for first := range len(pieces) + 1 {
+			j, err := store.BeginJoin(t.Context(), to, "out", store.JoinOptions{})
+			require.NoError(t, err)
+			for i := range first {
+				require.NoError(t, j.Append(t.Context(), from, seq(pieces[i:i+1])))
+			}
+			require.Empty(t, keys(t, to, ""), "not visible before")
+			result, err := store.Join(t.Context(), from, seq(pieces[first:]), to, "out", store.JoinOptions{Begun: j})
+			require.NoError(t, err)
+			require.Equal(t, store.JoinResult{Bytes: int64(len(whole)), Sum: crc32.Checksum(whole, castagnoli)}, result)
+			got, err := to.Get(t.Context(), "out")
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(whole, got), "%d pieces before", first)
+			j.Abort()
+			require.Equal(t, []string{"out"}, keys(t, to, ""), "too late to give it up")
+			require.NoError(t, to.Delete(t.Context(), "out"))
+		}
+	})
+}
+
+func TestJoinBegunAndGivenUp(t *testing.T) {
+	t.Parallel()
+	eachPair(t, func(t *testing.T, from, to store.Dir) {
+		require.NoError(t, to.Put(t.Context(), "out", []byte("old")))
+		pieces, _ := putPieces(t, from, 10, 2<<20)
+		j, err := store.BeginJoin(t.Context(), to, "out", store.JoinOptions{})
+		require.NoError(t, err)
+		require.NoError(t, j.Append(t.Context(), from, seq(pieces)))
+		j.Abort()
+		j.Abort()
+		requireOld(t, to)
+
+		j, err = store.BeginJoin(t.Context(), to, "out", store.JoinOptions{})
+		require.NoError(t, err)
+		pieces[1].Sum++
+		require.ErrorAs(t, j.Append(t.Context(), from, seq(pieces)), new(*store.CorruptError))
+		j.Abort()
+		requireOld(t, to)
+	})
+}
+
 func TestJoinCorrupt(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
