@@ -58,18 +58,23 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 	if err != nil {
 		return usageError("%v", err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, drain := context.WithCancel(ctx)
+	defer drain()
+	ended := make(chan struct{})
+	defer close(ended)
 	go func() {
 		select {
-		case <-ctx.Done():
+		case <-ended:
 			return
 		case s := <-p.Signals:
 			fmt.Fprintf(p.Stderr, "draining (%v): running batches get %v; once more to end at once\n", s, options.Drain)
-			cancel()
+			drain()
 		}
-		<-p.Signals
-		p.Exit(ExitInterrupted)
+		select {
+		case <-ended:
+		case <-p.Signals:
+			p.Exit(ExitInterrupted)
+		}
 	}()
 	fmt.Fprintf(p.Stderr, "serving pool %s with %s\n", o.pool, handler.Name())
 	return w.Run(ctx)
