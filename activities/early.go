@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash"
 	"hash/fnv"
@@ -54,39 +55,42 @@ func (d *digest) add(run string, e Entry) {
 const maxWaiting = 10_000
 
 // joinEarly begins to join a job's parts, from its first item on, where its output is a local file.
-// Whatever is in the way of that, Finish will meet again, and tell.
+// Whatever else is in the way of that, Finish will meet it again, and tell.
 func (a *Activities) joinEarly(in PlanInput) {
 	if !a.opts.Alone || in.Spec.Output == "" || store.IsPrefix(in.Spec.Output) || len(in.Resume) > 0 {
 		return
 	}
-	where, name, err := store.Split(in.Spec.Output)
-	if err != nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	dir, err := a.opts.Access.Open(ctx, in.Ref.Store)
-	to, toErr := a.opts.Access.Open(ctx, where)
-	if err != nil || toErr != nil {
-		cancel()
-		return
-	}
-	_, local := to.Local()
-	if !local {
-		cancel()
-		return
-	}
-	joining, err := store.BeginJoin(ctx, to, name, store.JoinOptions{Scratch: scratch(dir, in.Ref)})
-	if err != nil {
-		cancel()
-		return
-	}
-	e := &early{
-		run: in.Ref.Run, dir: dir, ctx: ctx, cancel: cancel, ended: make(chan struct{}),
-		waiting: map[int64]Entry{}, joining: joining, joined: newDigest(),
-	}
+	e := &early{run: in.Ref.Run, ended: make(chan struct{}), waiting: map[int64]Entry{}, joined: newDigest()}
 	e.changed.L = &e.mu
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	if err := e.begin(a.opts.Access, in); err != nil {
+		e.cancel()
+		return
+	}
 	go e.join()
 	a.setEarly(e).giveUp()
+}
+
+var errNotLocal = errors.New("the output is not local")
+
+func (e *early) begin(access *store.Access, in PlanInput) error {
+	var err error
+	if e.dir, err = access.Open(e.ctx, in.Ref.Store); err != nil {
+		return err
+	}
+	where, name, err := store.Split(in.Spec.Output)
+	if err != nil {
+		return err
+	}
+	to, err := access.Open(e.ctx, where)
+	if err != nil {
+		return err
+	}
+	if _, local := to.Local(); !local {
+		return errNotLocal
+	}
+	e.joining, err = store.BeginJoin(e.ctx, to, name, store.JoinOptions{Scratch: scratch(e.dir, in.Ref)})
+	return err
 }
 
 // setEarly replaces the join under way and returns the one before.

@@ -13,8 +13,10 @@ const (
 	pollEvery = 500 * time.Millisecond // where a person looks
 	// pollLimit is how long a report may take; without a worker there is none.
 	pollLimit = 3 * time.Second
-	// unservedEvery is how often the pool's pollers are looked at.
+	// unservedEvery is how often the pool's pollers are looked at, and unservedFirst after how long
+	// for the first time: a worker that has just been started takes a moment to be known.
 	unservedEvery = 3 * time.Second
+	unservedFirst = time.Second
 )
 
 // follow shows a job's progress until it has ended, and returns its final report. A job that
@@ -30,9 +32,8 @@ func follow(ctx context.Context, client *job.Client, run *job.Run, pool string, 
 	defer show.end()
 	polls := time.NewTicker(show.every())
 	defer polls.Stop()
-	looks := time.NewTicker(unservedEvery)
+	looks := time.NewTimer(unservedFirst)
 	defer looks.Stop()
-	noteUnserved(ctx, client, pool, show)
 	for {
 		select {
 		case <-ended:
@@ -43,6 +44,7 @@ func follow(ctx context.Context, client *job.Client, run *job.Run, pool string, 
 			return final, finalErr
 		case <-looks.C:
 			noteUnserved(ctx, client, pool, show)
+			looks.Reset(unservedEvery)
 		case <-polls.C:
 			pollCtx, cancel := context.WithTimeout(ctx, pollLimit)
 			report, err := run.Report(pollCtx)

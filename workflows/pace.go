@@ -17,27 +17,28 @@ import (
 // This is no timer and leaves no trace in the history. The wait is in real time, outside of
 // everything that the workflow decides, and on replay there is none.
 type pace struct {
-	sent int           // batches dispatched since the last pause, and not on their way before the next has ended
-	ends int           // batches ended since the last pause
-	busy time.Duration // sum of what these took
+	sent int // batches dispatched since the last pause: they leave at the end of the next
 
 	latest int64 // start of the batch that was started last, in Unix milliseconds; 0: none yet
-	span   int64 // milliseconds in which
-	starts int64 // so many batches were started, of late
+	// Of late, so many batches have ended, which took busy and were started within span.
+	ends int
+	busy time.Duration
+	span int64 // milliseconds
 }
 
 const (
-	// queueShare is the part of the queue that may be worked off in one pause while batches wait
-	// for a place: an end waits for at most two pauses, so the queue does not run dry.
+	// queueShare is the part of the queue that may be worked off in one pause: an end waits for at
+	// most two pauses, so the queue does not run dry.
 	queueShare = 3
-	// endShare is the same for a leg that has dispatched all: nobody waits for it but its end.
-	endShare = 2
+	// lastShare, in percent, is the part of what is left that may end in one pause, where all has
+	// been dispatched and no other leg waits for places.
+	lastShare = 65
 	// lastFew batches are not waited for: a job may be waiting for the leg's end.
 	lastFew = 2
 	// maxEnds is the most ends that a pause gathers. The server fails a workflow task over which
 	// it has to keep more than 100 events; an end is two.
 	maxEnds = 40
-	// memory is after how many starts the older half of them weighs half as much.
+	// memory is after how many ends all of them so far count half.
 	memory = 32
 	// taskShare, in percent, is the most of the workflow task timeout that a pause takes.
 	taskShare = 75
@@ -47,24 +48,22 @@ const (
 
 // landed takes in the end of a batch: when it was started, and what it took.
 func (p *pace) landed(started int64, took time.Duration) {
-	p.ends++
-	p.busy += took
-	if p.latest > 0 && started > p.latest {
-		p.span += started - p.latest
-	}
-	if p.latest > 0 {
-		p.starts++
+	first := p.latest == 0
+	if !first {
+		p.span += max(0, started-p.latest)
+		p.ends++
+		p.busy += took
 	}
 	p.latest = max(p.latest, started)
-	if p.starts >= memory {
-		p.span, p.starts = p.span/2, p.starts/2
+	if p.ends >= memory {
+		p.ends, p.busy, p.span = p.ends/2, p.busy/2, p.span/2
 	}
 }
 
 // pause waits for as long as nobody waits for the leg.
 func (p *pace) pause(l *leg) {
-	wait := p.length(len(l.flying), len(l.waiting))
-	p.sent, p.ends, p.busy = 0, 0, 0
+	wait := p.length(len(l.flying), len(l.waiting) > 0 || l.nextLeg != "")
+	p.sent = 0
 	if l.in.Number == 0 || l.halted() {
 		return
 	}
@@ -76,19 +75,20 @@ func (p *pace) pause(l *leg) {
 	time.Sleep(wait) //workflowcheck:ignore
 }
 
-// length is how long nobody waits for a leg with so many batches dispatched, and so many yet to be.
-func (p *pace) length(flying, waiting int) time.Duration {
-	if p.ends == 0 || p.starts == 0 {
+// length is how long nobody waits for a leg with so many batches dispatched. more says that others,
+// of this leg or the next, follow them.
+func (p *pace) length(flying int, more bool) time.Duration {
+	if p.ends == 0 {
 		return 0
 	}
 	took := p.busy / time.Duration(p.ends)
 	// A worker that has batches to take starts one as soon as the one before has ended.
-	every := min(time.Duration(p.span)*time.Millisecond/time.Duration(p.starts), took)
+	every := min(time.Duration(p.span)*time.Millisecond/time.Duration(p.ends), took)
 	if every <= 0 {
 		return 0
 	}
-	ends := max(0, flying-lastFew) / endShare
-	if waiting > 0 || p.sent > 0 {
+	ends := max(0, flying-lastFew) * lastShare / 100
+	if more || p.sent > 0 {
 		running := int((took + every - 1) / every)
 		ends = max(0, flying-p.sent-running) / queueShare
 	}
