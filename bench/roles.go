@@ -147,7 +147,7 @@ func embedded(args []string, h worker.Handler, options worker.Options, spec job.
 	}
 	defer server.Stop()
 	defer c.Close()
-	options.Logger = quiet
+	options.Logger, options.Alone = quiet, true
 	w, err := worker.New(c, "bench", h, options)
 	if err != nil {
 		return err
