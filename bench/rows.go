@@ -22,6 +22,11 @@ func (b *bench) rows() []row {
 			name: "10 items", limit: "≤ 2 s", before: b.fresh,
 			stint: func() *exec.Cmd { return b.run1("tr a-z A-Z", b.data("ten", 10, 100)) },
 		},
+		{
+			name: "1,000 batches of 1,000 items", limit: "≤ 3.3 events", before: b.fresh,
+			stint: func() *exec.Cmd { return b.role("stint-batches", b.data("items-1000000-100", 1_000_000, 100)) },
+			note:  func() string { return b.histories("stint-batches") },
+		},
 		b.goRow("go handler, 1 KB items", "", b.items(300_000), 1000),
 		b.goRow("go handler, 1 MB items", "", b.items(300), 1_000_000),
 		{
@@ -49,7 +54,7 @@ func (b *bench) goRow(name, limit string, items, size int) row {
 		name: name, limit: limit, before: b.fresh,
 		stint: func() *exec.Cmd { return b.role("stint-go", b.data(file, items, size)) },
 		peer:  func() *exec.Cmd { return b.role("bare-go", b.data(file, items, size)) },
-		note:  b.histories,
+		note:  func() string { return b.histories("stint-go") },
 	}
 }
 
@@ -89,9 +94,9 @@ func (b *bench) role(name, input string) *exec.Cmd {
 	return cmd
 }
 
-// histories tells what the last stint role has written of its job's histories.
-func (b *bench) histories() string {
-	text, err := os.ReadFile(filepath.Join(b.dir, "stint-go.out.histories"))
+// histories tells what a role has written of its job's histories.
+func (b *bench) histories(role string) string {
+	text, err := os.ReadFile(filepath.Join(b.dir, role+".out.histories"))
 	if err != nil {
 		return ""
 	}

@@ -195,8 +195,8 @@ func (p *progress) end() {
 	}
 }
 
-// summary tells in a few lines how a job has ended.
-func summary(w io.Writer, r job.Report, took time.Duration) {
+// summary tells in a few lines how a job has ended. Files below dir are named from there.
+func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 	speed := ""
 	if fresh := r.Done() - r.Resumed; fresh > 0 && took > 0 {
 		speed = fmt.Sprintf(", %s/s", rate(float64(fresh)/took.Seconds()))
@@ -219,12 +219,17 @@ func summary(w io.Writer, r job.Report, took time.Duration) {
 	}
 	if o := r.Output; o != nil {
 		if o.Location != "" {
-			fmt.Fprintf(w, "  output: %s\n", o.Location)
+			fmt.Fprintf(w, "  output: %s\n", below(dir, o.Location))
 		}
 		if o.Errors != "" {
-			fmt.Fprintf(w, "  errors: %s\n", o.Errors)
+			fmt.Fprintf(w, "  errors: %s\n", below(dir, o.Errors))
 		}
 	}
+}
+
+// below names a location as it is seen from dir, where it lies below it.
+func below(dir, location string) string {
+	return strings.TrimPrefix(location, strings.TrimSuffix(dir, "/")+"/")
 }
 
 func firstLine(s string) string {

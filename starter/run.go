@@ -423,7 +423,11 @@ func (r *running) conclude(ctx context.Context, report job.Report) error {
 	case r.o.json:
 		r.show.show(report)
 	case !r.o.quiet || err != nil:
-		summary(r.p.Stderr, report, time.Since(r.began))
+		took := time.Since(r.began)
+		if report.Started.Before(r.began) && report.Ended != nil {
+			took = report.Ended.Sub(report.Started) // an earlier command has started it
+		}
+		summary(r.p.Stderr, r.p.Dir, report, took)
 		if report.State == job.Stopped || report.State == job.Failed {
 			fmt.Fprintln(r.p.Stderr, "  the same command goes on from here")
 		}

@@ -109,7 +109,7 @@ func followToEnd(ctx context.Context, p *Program, client *job.Client, run *job.R
 		if report.Ended != nil && !report.Started.IsZero() {
 			took = report.Ended.Sub(report.Started)
 		}
-		summary(p.Stderr, report, took)
+		summary(p.Stderr, p.Dir, report, took)
 	}
 	return outcome(report)
 }
