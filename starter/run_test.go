@@ -203,7 +203,7 @@ func TestRun_ErrorsFile(t *testing.T) {
 	b.write("in.txt", "a\nbad 1\nb\nbad 2\n")
 	line := []string{"run", "--exec", "sed /bad/d", "in.txt", "-o", "out.txt", "--errors", "failed.jsonl", "--backoff", "1ms"}
 	c := b.stint(line...).exits(starter.ExitSomeFailed)
-	require.Contains(t, c.stderr.String(), b.path("failed.jsonl"), "it says where they are")
+	require.Contains(t, c.stderr.String(), "errors: failed.jsonl\n", "it says where they are")
 	failures := b.failures("failed.jsonl")
 	require.Len(t, failures, 2)
 	require.EqualValues(t, 1, failures[0].Item)
