@@ -54,7 +54,8 @@ func (d *digest) add(run string, e Entry) {
 // maxWaiting bounds what is remembered of parts whose predecessor does not come.
 const maxWaiting = 10_000
 
-// joinEarly begins to join a job's parts, from its first item on, where its output is a local file.
+// joinEarly begins to join a job's parts, from its first item on, where its output is a file on the
+// file system of its store.
 // Whatever else is in the way of that, Finish will meet it again, and tell.
 func (a *Activities) joinEarly(in PlanInput) {
 	if !a.opts.Alone || in.Spec.Output == "" || store.IsPrefix(in.Spec.Output) || len(in.Resume) > 0 {
@@ -71,7 +72,7 @@ func (a *Activities) joinEarly(in PlanInput) {
 	a.setEarly(e).giveUp()
 }
 
-var errNotLocal = errors.New("the output is not local")
+var errNotLocal = errors.New("the output does not lie on the file system of the store")
 
 func (e *early) begin(access *store.Access, in PlanInput) error {
 	var err error
@@ -90,6 +91,10 @@ func (e *early) begin(access *store.Access, in PlanInput) error {
 		return errNotLocal
 	}
 	e.joining, err = store.BeginJoin(e.ctx, to, name, store.JoinOptions{Scratch: scratch(e.dir, in.Ref)})
+	if err == nil && !e.joining.InScratch() {
+		e.joining.Abort() // after a kill nobody would find it
+		err = errNotLocal
+	}
 	return err
 }
 
@@ -110,6 +115,18 @@ func (a *Activities) earlyOf(run string) *early {
 		return nil
 	}
 	return a.early
+}
+
+// dropEarly is earlyOf for one who ends the join: nobody else will get it.
+func (a *Activities) dropEarly(run string) *early {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e := a.early
+	if e == nil || e.run != run {
+		return nil
+	}
+	a.early = nil
+	return e
 }
 
 // scratch is where a run's unfinished output lies, so that it is removed along with the run's parts.
@@ -136,9 +153,15 @@ func (e *early) offer(entry Entry) {
 	e.changed.Signal()
 }
 
-// join joins what is there, in order, until it is told to end.
+// join joins what is there, in order, until it is told to end. What has failed is removed at once:
+// the disk may be full.
 func (e *early) join() {
 	defer close(e.ended)
+	defer func() {
+		if e.err != nil || e.ctx.Err() != nil {
+			e.joining.Abort()
+		}
+	}()
 	defer context.AfterFunc(e.ctx, e.close)()
 	for e.err == nil {
 		ready := e.ready()
@@ -198,11 +221,10 @@ func (e *early) giveUp() {
 // takeEarly ends the join under way and returns it where the accepted parts begin with those that it
 // has joined; nil otherwise.
 func (f *finish) takeEarly(ctx context.Context) (*early, error) {
-	e := f.acts.earlyOf(f.in.Ref.Run)
+	e := f.acts.dropEarly(f.in.Ref.Run)
 	if e == nil {
 		return nil, nil
 	}
-	f.acts.setEarly(nil)
 	e.close()
 	<-e.ended
 	accepted := newDigest()

@@ -155,6 +155,7 @@ func TestEarly_CorruptPart(t *testing.T) {
 	require.NoError(t, os.Truncate(filepath.Join(f.spec.Store, resultsKey(f.ref.Run, second)), second.Bytes-1))
 	first := f.process(batches[0]).Entry
 	<-e.ended
+	require.Empty(t, f.scratchFiles(), "at once: the disk may be full")
 	entries := append([]Entry{first, second}, f.processAll(batches[2:])...)
 	_, err := f.acts.Finish(context.Background(), f.finishInput(f.commit(nil, entries...)))
 	requireType(t, err, job.ErrorCorrupt)
@@ -177,6 +178,42 @@ func TestEarly_Not(t *testing.T) {
 	require.Nil(t, f.acts.early, "one page: there is no hurry")
 }
 
+// Where a killed process could leave the file unfound, nothing is joined early.
+func TestEarly_ElsewhereNot(t *testing.T) {
+	t.Parallel()
+	if info, err := os.Stat("/dev/shm"); err != nil || !info.IsDir() {
+		t.Skip("needs another file system")
+	}
+	out, err := os.MkdirTemp("/dev/shm", "stint")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(out) })
+	f := setup(t, "in.jsonl", lines(1000))
+	f.spec.Output, f.spec.Store, f.spec.Errors, f.spec.BatchItems = filepath.Join(out, "out.jsonl"), f.path("store"), "", 50
+	f.newRun("run-1")
+	f.serve(&fake{}, Options{Alone: true})
+	first, _ := f.page(3)
+	require.Nil(t, f.acts.early)
+	entries, err := os.ReadDir(out)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+	f.finish(f.commit(nil, f.processAll(append(first, f.plan()...))...))
+	data, err := os.ReadFile(f.spec.Output)
+	require.NoError(t, err)
+	require.Equal(t, lines(1000), string(data))
+}
+
+// What a killed process has left of a run that another goes on from is found, too.
+func TestFinish_SweepsEarlierRuns(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(100))
+	heads, want, wantErrors := f.done(2)
+	left := filepath.Join(f.spec.Store, "run-1", ".out.jsonl.abcdefghijklm.tmp")
+	require.NoError(t, os.WriteFile(left, []byte("half"), 0o666))
+	f.finish(heads...)
+	f.requireOutput(want, wantErrors)
+	require.NoFileExists(t, left)
+}
+
 // An early join ends with its worker, with the next job, and where it waits for too much.
 func TestEarly_Ends(t *testing.T) {
 	t.Parallel()
@@ -195,8 +232,8 @@ func TestEarly_Ends(t *testing.T) {
 	}
 	<-e.ended
 	require.Len(t, e.waiting, maxWaiting)
-	f.acts.Close()
 	require.Empty(t, f.scratchFiles())
+	f.acts.Close()
 	f.acts.Close()
 	e.giveUp()
 	(*early)(nil).giveUp()

@@ -312,5 +312,23 @@ func (f *finish) sweep(ctx context.Context) error {
 		_, keep := kept[key]
 		return keep
 	})
-	return storeError(job.ErrorOutput, err)
+	if err != nil {
+		return storeError(job.ErrorOutput, err)
+	}
+	return f.sweepEarlier(ctx)
+}
+
+// sweepEarlier removes what the runs that this one goes on from have left unfinished.
+func (f *finish) sweepEarlier(ctx context.Context) error {
+	swept := map[string]bool{f.in.Ref.Run: true}
+	for _, l := range f.links {
+		if swept[l.Run] {
+			continue
+		}
+		swept[l.Run] = true
+		if _, err := f.dir.Sweep(ctx, path.Clean(l.Run)+"/", nil); err != nil {
+			return storeError(job.ErrorOutput, err)
+		}
+	}
+	return nil
 }

@@ -107,36 +107,33 @@ func (a *Activities) newPlanner(ctx context.Context, dir store.Dir, in PlanInput
 		p.spoolers, old.spoolers = old.spoolers, nil
 		old.close()
 	}
-	var links []link
-	if len(in.Resume) > 0 {
-		var err error
-		if links, err = chain(ctx, dir, in.Resume); err != nil {
-			return nil, err
-		}
+	if err := p.begin(ctx, in, result); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// begin finds the sources, and what is done of them.
+func (p *planner) begin(ctx context.Context, in PlanInput, result *PlanResult) error {
+	links, err := chain(ctx, p.dir, in.Resume)
+	if err != nil {
+		return err
 	}
 	sources := in.Ref.Sources
 	if sources == "" {
-		var err error
-		if sources, err = a.firstPlan(ctx, p, in, links); err != nil {
-			p.close()
-			return nil, err
+		if sources, err = p.acts.firstPlan(ctx, p, in, links); err != nil {
+			return err
 		}
 		result.Sources, result.Total = sources, p.table.totalBytes()
-	} else {
-		table, err := a.table(ctx, dir, sources)
-		if err != nil {
-			return nil, err
-		}
-		p.table = table
+	} else if p.table, err = p.acts.table(ctx, p.dir, sources); err != nil {
+		return err
 	}
 	resumed, err := p.skipAccepted(ctx, links)
-	if err != nil {
-		return nil, err
-	}
-	if in.Ref.Sources == "" {
+	if err == nil && in.Ref.Sources == "" {
 		result.Resumed = resumed
 	}
-	return p, nil
+	return err
 }
 
 // firstPlan does what only a job's first page does and returns the key of the source table.

@@ -79,7 +79,7 @@ func copyPartErrors(ctx context.Context, dir store.Dir, key string, e Entry, w i
 
 // Results copies a job's results, or its error records, to w in the order of its items: of a job
 // that has not finished those that have been committed, up to the first item that has not. It
-// returns the ordinal at which it ended; from leaves out what lies before that ordinal, which must
+// returns the ordinal at which it ended, which is further on with a later report; from leaves out what lies before that ordinal, which must
 // be one that an earlier call has returned, or 0.
 func Results(ctx context.Context, access *store.Access, report job.Report, errorRecords bool, from int64, w io.Writer) (int64, error) {
 	location, whole := wholeFile(report.Output, errorRecords)
@@ -103,7 +103,12 @@ func Results(ctx context.Context, access *store.Access, report job.Report, error
 		next = e.End()
 		switch {
 		case e.First >= from && !whole:
-			return copyPart(ctx, dir, e, errorRecords, w)
+			err := copyPart(ctx, dir, e, errorRecords, w)
+			if errors.Is(err, fs.ErrNotExist) && !report.State.Final() {
+				next = e.First // Finish has just put it into the output, which a later report names
+				return errGap
+			}
+			return err
 		case e.First < from && errorRecords:
 			before += e.Failed
 		case e.First < from:

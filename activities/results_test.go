@@ -3,6 +3,8 @@ package activities
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -106,6 +108,27 @@ func TestResults_FollowedOverTheEnd(t *testing.T) {
 			})
 		}
 	}
+}
+
+// While Finish removes what it has joined, an older report still names the parts.
+func TestResults_WhileFinishing(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(50))
+	f.spec.BatchItems = 10
+	head := f.commit(nil, f.processAll(f.plan())...)
+	running := f.report(head)
+	running.State = job.Running
+	finished := f.finished(head)
+	got, next := f.results(running, false, 0)
+	require.Empty(t, got)
+	require.Zero(t, next, "a later report tells where they are")
+	all, _ := f.results(finished, false, next)
+	require.Equal(t, lines(50), all)
+
+	stopped := f.report(head)
+	stopped.State = job.Stopped
+	_, err := Results(t.Context(), &store.Access{}, stopped, false, 0, io.Discard)
+	require.ErrorIs(t, err, fs.ErrNotExist, "nobody has put them anywhere")
 }
 
 func TestResults_WithoutErrors(t *testing.T) {

@@ -191,6 +191,11 @@ while [ ! -e $BOX/gate ]; do sleep 0.02; done; exec cat`))
 	waiting := b.start("start", "--pool", "p", "--name", "going", "in.txt", "-o", "out.txt", "--batch-items", "10", "--wait", "--report", "report.json")
 	eventually(t, "two calls that wait", func() bool { return b.lines("started") == 7 })
 	b.stint("stop", "going", "--reason", "enough").exits(starter.ExitOK)
+	eventually(t, "the stop", func() bool { // what is queued is taken back along with it
+		var jobs []job.Listed
+		b.reads(&jobs, "list", "--json")
+		return jobs[0].State == job.Stopping
+	})
 	b.open()
 	stopped := b.stint("stop", "going", "--wait").exits(starter.ExitOK)
 	require.Contains(t, stopped.stderr.String(), "70 items done")

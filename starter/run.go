@@ -209,11 +209,17 @@ func (r *running) all(ctx context.Context, handler worker.Handler) error {
 	}
 	workCtx, stopWork := context.WithCancel(ctx)
 	defer stopWork()
+	jobCtx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
 	worked := make(chan error, 1)
-	go func() { worked <- w.Run(workCtx) }()
-	report, err := r.job(ctx, client, worked)
+	go func() {
+		err := w.Run(workCtx)
+		giveUp() // without its worker the job would wait for ever
+		worked <- err
+	}()
+	report, err := r.job(jobCtx, client)
 	stopWork()
-	if workErr := <-worked; err == nil && workErr != nil {
+	if workErr := <-worked; workErr != nil {
 		err = workErr
 	}
 	if err != nil {
@@ -283,19 +289,19 @@ func (r *running) takeOver(ctx context.Context, client *job.Client, namespace st
 }
 
 // job starts the job, or goes on with it, and follows it to its end.
-func (r *running) job(ctx context.Context, client *job.Client, worked <-chan error) (job.Report, error) {
+func (r *running) job(ctx context.Context, client *job.Client) (job.Report, error) {
 	run, err := r.startOrGoOn(ctx, client)
 	if err != nil {
 		return job.Report{}, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	handled := make(chan struct{})
 	go func() {
 		defer close(handled)
 		r.handleSignals(ctx, run)
 	}()
-	defer func() { cancel(nil); <-handled }()
+	defer func() { cancel(); <-handled }()
 	return follow(ctx, client, run, "", r.show)
 }
 

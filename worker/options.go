@@ -15,7 +15,8 @@ import (
 
 // Options tune a worker. The zero value of a field means its default.
 type Options struct {
-	// Slots is how many batches run at once. Default: the number of CPUs; at most 1,000.
+	// Slots is how many batches make calls at once; as many more may be making their parts durable.
+	// Default: the number of CPUs; at most 1,000.
 	Slots int
 	// CallItems is the most items of one call of a [Batch] or [Exec] handler. Default: what the
 	// worker thinks best.

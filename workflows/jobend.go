@@ -47,7 +47,10 @@ func (j *jobRun) grantPlaces(from int) {
 	}
 	places := j.places
 	j.places = 0
-	j.signal(last, signalGrant, places, func() { j.places += places })
+	j.signal(last, signalGrant, places, func() {
+		j.places += places
+		j.grantPlaces(last.number)
+	})
 }
 
 func (j *jobRun) legEnded(ended *openLeg, result LegResult) {

@@ -127,7 +127,7 @@ func (a *ahead) sync() error {
 	return nil
 }
 
-// end gives the buffers back. It can be repeated, and comes at the latest before the file is closed.
+// end gives the buffers back. It can be repeated, and follows sync or comes before the file is closed.
 func (a *ahead) end() {
 	_ = a.join() // its error was returned, or the file is given up
 	if a.filled != nil {

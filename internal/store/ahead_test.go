@@ -97,6 +97,7 @@ func TestScratch(t *testing.T) {
 	scratch := t.TempDir()
 	w, err := dir.(creator).create(t.Context(), "sub/out", writeOptions{bulk: true, scratch: scratch})
 	require.NoError(t, err)
+	require.True(t, w.(*localWriter).inScratch())
 	require.Len(t, names(scratch), 1)
 	require.Equal(t, []string{"out"}, names(filepath.Join(root, "sub")))
 	_, err = w.Write([]byte("new"))
@@ -115,6 +116,7 @@ func TestScratch(t *testing.T) {
 	for what, place := range map[string]string{"missing": filepath.Join(root, "missing"), "of another file system": "/dev/shm"} {
 		w, err = dir.(creator).create(t.Context(), "other/out", writeOptions{scratch: place})
 		require.NoError(t, err, what)
+		require.False(t, w.(*localWriter).inScratch())
 		require.Len(t, names(filepath.Join(root, "other")), 1, "beside its place: scratch %s", what)
 		_, err = w.Write([]byte("x"))
 		require.NoError(t, err)

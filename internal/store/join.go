@@ -30,9 +30,9 @@ type JoinOptions struct {
 	// cut into parts accordingly. Without it a joined object there can have up to 640 GB, and the
 	// upload takes more memory. Default 0: not known.
 	Size int64
-	// Scratch is a local directory in which the file may lie until it is published, where that is on
-	// one file system with its place: what a killed process leaves there is easily found. Default:
-	// beside its place.
+	// Scratch is a local directory in which the file lies until it is published, provided that it is
+	// on one file system with the file's place: what a killed process leaves there is easily found.
+	// Default: beside its place.
 	Scratch string
 	// Begun is a Join of the same object that was begun earlier; the pieces come after those that it
 	// has, and Join ends it in every case. Size and Scratch do not count then. Default: none.
@@ -112,6 +112,12 @@ func BeginJoin(ctx context.Context, to Dir, name string, opts JoinOptions) (*Joi
 		j.w, err = to.Create(ctx, name)
 	}
 	return j, err
+}
+
+// InScratch tells whether the unfinished file lies in the scratch directory.
+func (j *Joining) InScratch() bool {
+	w, ok := j.w.(interface{ inScratch() bool })
+	return ok && w.inScratch()
 }
 
 // Abort gives the Join up and leaves nothing behind. It does nothing after another Abort, or once

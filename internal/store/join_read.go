@@ -127,8 +127,8 @@ func (r *reading) readChunk(ctx context.Context, c *chunk) ([]byte, error) {
 		return nil, err
 	}
 	n, err := io.ReadFull(object, buf)
-	if f, local := object.(*fileRange); local && c.last {
-		adviseDone(f.f)
+	if f, local := object.(*fileRange); local {
+		adviseDone(f.f, c.offset, int64(want))
 	}
 	closeErr := object.Close()
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF { // not errors.Is: a broken connection is no short object

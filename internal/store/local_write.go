@@ -30,6 +30,7 @@ func (d *localDir) create(ctx context.Context, key string, o writeOptions) (Writ
 	}
 	w := newLocalWriter(ctx, f, path, d.where(key), o)
 	w.made = made
+	w.moveTo(o.scratch)
 	if err != nil {
 		w.Abort()
 		return nil, fileError("writing", d.where(key), err)
@@ -49,42 +50,18 @@ func (d *localDir) Put(ctx context.Context, key string, data []byte) error {
 	return w.Commit()
 }
 
-// createTemp opens a new file in the scratch directory, or beside path, making missing directories
-// there, which it returns.
+// createTemp opens a new file beside path, making missing directories, which it returns.
 func createTemp(path string, o writeOptions) (f *os.File, made []string, err error) {
 	dir, name := filepath.Split(path)
-	dir = filepath.Clean(dir)
 	create := createCached
 	if o.bulk {
 		create = createDirect
 	}
-	if o.scratch != "" {
-		scratch := filepath.Join(o.scratch, tempName(name))
-		if f, err = create(scratch); err == nil && renamable(scratch, filepath.Join(dir, tempName(name))) {
-			return f, nil, nil
-		}
-		if err == nil {
-			_ = f.Close() // nothing was done with it
-			_ = os.Remove(scratch)
-		}
-	}
-	made, err = inDir(dir, func() error {
+	made, err = inDir(filepath.Clean(dir), func() error {
 		f, err = create(filepath.Join(dir, tempName(name)))
 		return err
 	})
 	return f, made, err
-}
-
-// renamable tells whether a file can be renamed to another place and back.
-func renamable(path, there string) bool {
-	if err := os.Rename(path, there); err != nil {
-		return false
-	}
-	if err := os.Rename(there, path); err != nil {
-		_ = os.Remove(there)
-		return false
-	}
-	return true
 }
 
 func createCached(path string) (*os.File, error) {
@@ -161,14 +138,34 @@ type localWriter struct {
 	ctx   context.Context
 	where string // the final name in messages
 	path  string // the final name
+	temp  string // the present name
 	f     *os.File
 	out   *ahead   // nil once the writer has ended
 	made  []string // directories made for it
+
+	scratched bool // whether it lies in the scratch directory
 }
 
 func newLocalWriter(ctx context.Context, f *os.File, path, where string, o writeOptions) *localWriter {
-	return &localWriter{ctx: ctx, where: where, path: path, f: f, out: &ahead{disk: pacer{f: f, bulk: o.bulk, cached: !o.bulk}}}
+	return &localWriter{
+		ctx: ctx, where: where, path: path, temp: f.Name(), f: f,
+		out: &ahead{disk: pacer{f: f, bulk: o.bulk, cached: !o.bulk}},
+	}
 }
+
+// moveTo puts the unfinished file into the scratch directory, where it can come back from: it has
+// been made in its place for the sake of group and access rules there.
+func (w *localWriter) moveTo(scratch string) {
+	if scratch == "" {
+		return
+	}
+	there := filepath.Join(scratch, filepath.Base(w.temp))
+	if os.Rename(w.temp, there) == nil {
+		w.temp, w.scratched = there, true
+	}
+}
+
+func (w *localWriter) inScratch() bool { return w.scratched }
 
 func (w *localWriter) Write(p []byte) (int, error) {
 	if w.out == nil {
@@ -195,10 +192,9 @@ func (w *localWriter) Commit() error {
 		w.Abort()
 		return err
 	}
-	temp := w.f.Name()
 	err := w.f.Close()
 	if err == nil {
-		err = rename(temp, w.path)
+		err = rename(w.temp, w.path)
 	}
 	if err != nil {
 		w.Abort()
@@ -213,6 +209,9 @@ func rename(temp, path string) error {
 	err := os.Rename(temp, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		// Not fs.ErrNotExist, which would say that the object is missing.
+		if _, statErr := os.Lstat(temp); statErr == nil {
+			return errors.New("its directory was removed meanwhile")
+		}
 		return errors.New("its temporary file was removed by someone who cleared the store")
 	}
 	if err != nil {
@@ -230,6 +229,6 @@ func (w *localWriter) Abort() {
 	w.out.end()
 	w.out = nil
 	_ = w.f.Close() // is given up
-	_ = os.Remove(w.f.Name())
+	_ = os.Remove(w.temp)
 	removeDirs(w.made)
 }

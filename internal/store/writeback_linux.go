@@ -28,9 +28,9 @@ func adviseSequential(f *os.File) {
 	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_SEQUENTIAL) // only a hint
 }
 
-// adviseDone has the kernel forget a file that is not read again: its memory serves others better.
-func adviseDone(f *os.File) {
-	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) // only a hint
+// adviseDone has the kernel forget a range that is not read again: its memory serves others better.
+func adviseDone(f *os.File, offset, length int64) {
+	_ = unix.Fadvise(int(f.Fd()), offset, length, unix.FADV_DONTNEED) // only a hint
 }
 
 func unsupported(err error) bool {

@@ -10,7 +10,7 @@ func waitWriteback(*os.File, int64, int64) error { return nil }
 
 func adviseSequential(*os.File) {}
 
-func adviseDone(*os.File) {}
+func adviseDone(*os.File, int64, int64) {}
 
 func createDirect(path string) (*os.File, error) { return createCached(path) }
 
