@@ -121,7 +121,7 @@ func TestFilter_Misbehaves(t *testing.T) {
 			b := setup(t)
 			b.write("in.txt", c.input)
 			filter := b.script("filter", c.body)
-			ran := b.stint("run", "--exec", filter, "in.txt", "-o", "out.txt", "--backoff", "1ms", "--attempts", "1", "--batch-items", "1000", "--call-items", "1000").exits(c.code)
+			ran := b.stint("run", "--exec", filter, "in.txt", "-o", "out.txt", "--backoff", "1ms", "--attempts", "1", "--expiry", "1m", "--batch-items", "1000", "--call-items", "1000").exits(c.code)
 			requireSame(t, c.want, b.read("out.txt"))
 			require.Less(t, ran.took, 30*time.Second)
 			if c.code == starter.ExitOK {
