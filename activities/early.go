@@ -55,8 +55,7 @@ func (d *digest) add(run string, e Entry) {
 const maxWaiting = 10_000
 
 // joinEarly begins to join a job's parts, from its first item on, where its output is a file on the
-// file system of its store.
-// Whatever else is in the way of that, Finish will meet it again, and tell.
+// file system of its store. Whatever else is in the way of that, Finish will meet it again, and tell.
 func (a *Activities) joinEarly(in PlanInput) {
 	if !a.opts.Alone || in.Spec.Output == "" || store.IsPrefix(in.Spec.Output) || len(in.Resume) > 0 {
 		return
@@ -107,25 +106,18 @@ func (a *Activities) setEarly(e *early) *early {
 	return before
 }
 
-// earlyOf returns the join under way of a run; nil where there is none.
-func (a *Activities) earlyOf(run string) *early {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.early == nil || a.early.run != run {
-		return nil
-	}
-	return a.early
-}
-
-// dropEarly is earlyOf for one who ends the join: nobody else will get it.
-func (a *Activities) dropEarly(run string) *early {
+// earlyOf returns the join under way of a run; nil where there is none. Whoever takes it ends it:
+// nobody else will get it.
+func (a *Activities) earlyOf(run string, take bool) *early {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e := a.early
 	if e == nil || e.run != run {
 		return nil
 	}
-	a.early = nil
+	if take {
+		a.early = nil
+	}
 	return e
 }
 
@@ -221,7 +213,7 @@ func (e *early) giveUp() {
 // takeEarly ends the join under way and returns it where the accepted parts begin with those that it
 // has joined; nil otherwise.
 func (f *finish) takeEarly(ctx context.Context) (*early, error) {
-	e := f.acts.dropEarly(f.in.Ref.Run)
+	e := f.acts.earlyOf(f.in.Ref.Run, true)
 	if e == nil {
 		return nil, nil
 	}

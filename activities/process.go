@@ -60,7 +60,7 @@ func (a *Activities) Process(ctx context.Context, in ProcessInput) (ProcessResul
 	a.opts.Vacate()
 	result, err := e.commit()
 	if err == nil {
-		a.earlyOf(in.Ref.Run).offer(result.Entry)
+		a.earlyOf(in.Ref.Run, false).offer(result.Entry)
 	}
 	return result, err
 }

@@ -782,3 +782,27 @@ func TestProcess_FailureKeepsCSVItemWithCarriageReturn(t *testing.T) {
 	require.Len(t, failures, 2)
 	require.JSONEq(t, `{"a":"1","b":"2"}`, string(failures[0].Failure.Input))
 }
+
+// A batch gives up its slot once, when its calls are done and before its part is durable; one that
+// fails before that does not.
+func TestProcess_Vacates(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(100))
+	f.spec.BatchItems = 100
+	handler := &fake{size: CallSize{Items: 10}}
+	vacated := 0
+	f.serve(handler, Options{Vacate: func() {
+		vacated++
+		require.Equal(t, 10, handler.calls(), "its calls are done")
+		require.Empty(t, f.keys(f.ref.Run+"/parts/"), "its part is not there yet")
+	}})
+	batch := f.plan()[0]
+	entry := f.process(batch).Entry
+	require.EqualValues(t, 100, entry.OK)
+	require.Equal(t, 1, vacated)
+
+	f.write("in.jsonl", lines(50))
+	_, err := f.acts.Process(t.Context(), f.input(batch))
+	require.Error(t, err)
+	require.Equal(t, 1, vacated)
+}

@@ -79,8 +79,8 @@ func copyPartErrors(ctx context.Context, dir store.Dir, key string, e Entry, w i
 
 // Results copies a job's results, or its error records, to w in the order of its items: of a job
 // that has not finished those that have been committed, up to the first item that has not. It
-// returns the ordinal at which it ended, which is further on with a later report; from leaves out what lies before that ordinal, which must
-// be one that an earlier call has returned, or 0.
+// returns the ordinal at which it ended; with a later report there may be more. from leaves out what
+// lies before that ordinal, which must be one that an earlier call has returned, or 0.
 func Results(ctx context.Context, access *store.Access, report job.Report, errorRecords bool, from int64, w io.Writer) (int64, error) {
 	location, whole := wholeFile(report.Output, errorRecords)
 	if whole && from == 0 {
