@@ -190,6 +190,7 @@ func (r *running) all(ctx context.Context, handler worker.Handler) error {
 	defer server.Stop()
 	c, err := sdkclient.DialContext(ctx, sdkclient.Options{
 		HostPort: server.Address(), Namespace: server.Namespace(), Logger: sdklog.NewStructuredLogger(r.logger),
+		ConnectionOptions: sdkclient.ConnectionOptions{GrpcCompression: compressionFor(server.Address())},
 	})
 	if err != nil {
 		return fmt.Errorf("connecting to the embedded server: %w", err)

@@ -32,6 +32,9 @@ const (
 	// pageBatches is the most batches of a page, firstPage of the first one.
 	pageBatches = 1000
 	firstPage   = 16
+	// A job of no more than two pages, the second of at most inlineBatches, has one leg, which it
+	// runs itself: some 400 events.
+	inlineBatches = 100
 	// openLegs is how many legs run at once: one that drains, one that fills its places.
 	openLegs = 2
 	// Before a page is planned with automatic batches, so many batches of the page before should
@@ -218,9 +221,43 @@ func (j *jobRun) planned(p activities.PlanResult) {
 	j.state.Pages++
 	j.state.Cursor = p.Next
 	r.Planned, r.PlanDone = p.Next.Item, p.Done
-	if len(p.Page) > 0 {
+	if len(p.Page) > 0 && !j.extendLeg(p) {
 		j.page = &p
 	}
+	j.closeLeg()
+}
+
+// extendLeg gives a job's last page to the leg that runs inside it, which has waited for it.
+func (j *jobRun) extendLeg(p activities.PlanResult) bool {
+	l := j.waitingLeg()
+	batches, err := activities.DecodePage(p.Page)
+	if l == nil || !p.Done || err != nil || len(batches) > inlineBatches {
+		return false
+	}
+	places := min(j.places, len(batches))
+	j.places -= places
+	l.extend(batches, j.state.Batches, places)
+	j.state.Batches += int64(len(batches))
+	return true
+}
+
+// closeLeg tells the inline leg that nothing more will come.
+func (j *jobRun) closeLeg() {
+	if l := j.waitingLeg(); l != nil {
+		l.more = false
+		l.wake.SendAsync(nil)
+	}
+}
+
+// waitingLeg is the inline leg that does not end before it knows of the second page; nil where there
+// is none.
+func (j *jobRun) waitingLeg() *leg {
+	for _, l := range j.legs {
+		if l.inline != nil && l.inline.more && !l.inline.full {
+			return l.inline
+		}
+	}
+	return nil
 }
 
 // startLeg gives a planned page to a leg. The first page, which is small, is run right here.
@@ -322,7 +359,7 @@ func (j *jobRun) startInline(in LegInput) {
 	l.hand = j.handInline
 	l.onDone = func() { j.noteSpeed(l) }
 	l.onFail = j.fail
-	j.awaitSpeed()
+	l.more = j.awaitSpeed()
 	j.legs = append(j.legs, opened)
 	workflow.Go(j.ctx, func(ctx workflow.Context) {
 		l.ctx = ctx // what blocks must belong to this coroutine

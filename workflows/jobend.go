@@ -9,12 +9,14 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// awaitSpeed bounds the wait for what the first batches show of the handler's speed.
-func (j *jobRun) awaitSpeed() {
+// awaitSpeed bounds the wait for what the first batches show of the handler's speed. It reports
+// whether there is something to wait for.
+func (j *jobRun) awaitSpeed() bool {
 	if j.speedKnown() || j.state.Report.PlanDone {
-		return
+		return false
 	}
 	j.selector.AddFuture(workflow.NewTimer(j.ctx, rateWait), func(workflow.Future) { j.rateKnown = true })
+	return true
 }
 
 // noteSpeed is called with each batch that the inline leg has done.

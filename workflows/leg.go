@@ -122,6 +122,9 @@ type leg struct {
 	result    LegResult
 	lastError string
 
+	more bool             // another page may come: see extend
+	wake workflow.Channel // has run look again
+
 	window  int
 	nextLeg string                           // whom to hand places to; "" while there is nobody
 	hand    func(places int) workflow.Future // hands places on; the future fails if nobody took them
@@ -141,17 +144,31 @@ func newLeg(ctx workflow.Context, in LegInput, control controls) (*leg, error) {
 	l := &leg{
 		ctx: ctx, in: in, control: control, selector: workflow.NewSelector(ctx),
 		window: in.Window, nextLeg: in.Next, waiting: in.Tasks, result: in.Sofar, onDone: func() {},
+		wake: workflow.NewBufferedChannel(ctx, 1),
 	}
 	l.batches, l.cancel = workflow.WithCancel(ctx)
 	batches, err := activities.DecodePage(in.Page)
 	if err != nil {
 		return nil, fmt.Errorf("reading the page of leg %d: %w", in.Number, err)
 	}
-	for i, b := range batches {
-		l.waiting = append(l.waiting, task{Batch: b, Number: in.Base + int64(i) + 1})
-	}
+	l.enqueue(batches, in.Base)
 	l.listen()
 	return l, nil
+}
+
+// enqueue takes batches that come after so many others of the job.
+func (l *leg) enqueue(batches []job.Batch, base int64) {
+	for i, b := range batches {
+		l.waiting = append(l.waiting, task{Batch: b, Number: base + int64(i) + 1})
+	}
+}
+
+// extend gives the leg another page, and places in the window for it.
+func (l *leg) extend(batches []job.Batch, base int64, places int) {
+	l.enqueue(batches, base)
+	l.window += places
+	l.more = false
+	l.wake.SendAsync(nil)
 }
 
 func (l *leg) listen() {
@@ -164,6 +181,7 @@ func (l *leg) listen() {
 	l.selector.AddReceive(l.control.grant, func(c workflow.ReceiveChannel, _ bool) { l.receiveGrants() })
 	l.selector.AddReceive(l.control.next, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(&l.nextLeg) })
 	l.selector.AddReceive(l.control.restarted, func(c workflow.ReceiveChannel, _ bool) { l.receiveRestart() })
+	l.selector.AddReceive(l.wake, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
 }
 
 func (l *leg) receiveGrants() {
@@ -212,7 +230,7 @@ func (l *leg) ended() bool {
 	if len(l.flying) > 0 || l.handing > 0 || l.delayed > 0 {
 		return false
 	}
-	return l.halted() || l.full || len(l.waiting) == 0
+	return l.halted() || l.full || len(l.waiting) == 0 && !l.more
 }
 
 // halted reports that nothing new shall be dispatched, for good.
