@@ -89,3 +89,22 @@ func BenchmarkAppendJSON(b *testing.B) {
 		}
 	})
 }
+
+func BenchmarkCheckLine(b *testing.B) {
+	overInputs(b, func(b *testing.B, s Shape, input []byte) {
+		if s.Format != JSONL {
+			b.Skip("only JSON lines are checked")
+		}
+		var c Chunk
+		if err := NewReader(bytes.NewReader(input), s).Read(&c, math.MaxInt, len(input)); err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			for i := range c.Items {
+				if err := s.CheckLine(&c.Items[i]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}

@@ -59,8 +59,14 @@ func (s *Shape) CheckLine(it *Item) error {
 	if s.Format != JSONL {
 		return nil
 	}
-	if at := firstNonUTF8(it.Raw); at >= 0 {
-		return invalid(notUTF8, at)
+	sure, ascii := surelyJSON(it.Raw)
+	if !ascii {
+		if at := firstNonUTF8(it.Raw); at >= 0 {
+			return invalid(notUTF8, at)
+		}
+	}
+	if sure {
+		return nil
 	}
 	return checkJSON(it.Raw)
 }

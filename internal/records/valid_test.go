@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -18,11 +19,14 @@ func TestSurelyJSON(t *testing.T) {
 		`{"id":1,"name":"customer 1","note":"some text here some text here some text here"}`,
 	} {
 		require.True(t, json.Valid([]byte(usual)), usual)
-		require.True(t, surelyJSON([]byte(usual)), usual)
+		sure, ascii := surelyJSON([]byte(usual))
+		require.True(t, sure, usual)
+		require.False(t, ascii && firstNonASCII(usual) >= 0, usual)
 	}
 	deep := strings.Repeat("[", maxSureDepth+1) + strings.Repeat("]", maxSureDepth+1)
 	for _, unusual := range []string{`"\u00e9"`, deep} {
-		require.False(t, surelyJSON([]byte(unusual)), unusual)
+		sure, _ := surelyJSON([]byte(unusual))
+		require.False(t, sure, unusual)
 		require.True(t, validJSON([]byte(unusual)), unusual)
 	}
 	invalid := []string{
@@ -33,24 +37,52 @@ func TestSurelyJSON(t *testing.T) {
 	}
 	for _, text := range invalid {
 		require.False(t, json.Valid([]byte(text)), text)
-		require.False(t, surelyJSON([]byte(text)), text)
+		sure, ascii := surelyJSON([]byte(text))
+		require.False(t, sure, text)
+		require.False(t, ascii, text)
 		require.False(t, validJSON([]byte(text)), text)
 	}
 }
 
-// A byte that ends a run of plain ones is found wherever it is, whatever is around it.
-func TestSkipPlain(t *testing.T) {
+func firstNonASCII(s string) int {
+	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
+}
+
+// What ends a string is found wherever it is, whatever is around it, and bytes that are not ASCII
+// are never missed.
+func TestEndString(t *testing.T) {
 	t.Parallel()
 	for _, around := range []byte{' ', 'a', '!', '#', '[', ']', 0x7f, 0x80, 0xff} {
 		for _, end := range []byte{'"', '\\', 0, 1, 0x1f} {
 			for at := range 20 {
 				b := []byte(strings.Repeat(string([]byte{around}), 20))
-				require.Equal(t, 20, skipPlain(b, at))
+				var seen uint64
+				require.Equal(t, -1, endString(b, at, &seen))
 				b[at] = end
 				for from := range at + 1 {
-					require.Equal(t, at, skipPlain(b, from), "%q", b)
+					seen = 0
+					got := endString(b, from, &seen)
+					if end == '"' {
+						require.Equal(t, at+1, got, "%q", b)
+						require.True(t, around < 0x80 || from == at || seen&tops != 0, "%q", b)
+					} else {
+						require.Equal(t, -1, got, "%q", b)
+					}
 				}
 			}
 		}
+	}
+}
+
+// A line that is not UTF-8 is refused for that, wherever the fault is.
+func TestCheckLine_UTF8(t *testing.T) {
+	t.Parallel()
+	shape := Shape{Format: JSONL}
+	for _, text := range []string{"\"\xff\"", "{\"a\xe9\":1}", "[1,\"12345678\xc3\"]", "1 \xff", "\xff"} {
+		err := shape.CheckLine(&Item{Raw: []byte(text)})
+		require.ErrorContains(t, err, "UTF-8", "%q", text)
+	}
+	for _, text := range []string{`"é"`, `{"ключ":"значение, und noch mehr"}`, `"ascii"`} {
+		require.NoError(t, shape.CheckLine(&Item{Raw: []byte(text)}), "%q", text)
 	}
 }
