@@ -12,8 +12,8 @@ import (
 	"github.com/stint-run/stint/internal/store"
 )
 
-// early joins a job's parts while the job still runs, in a process that does all of its work: the
-// parts are read while they are still in memory, and Finish has little left to do.
+// early joins a job's parts while the job still runs, in a process that does all of its work: most
+// parts are still held in memory then, and Finish has little left to do.
 //
 // It goes by what its process has made, not by what the workflow has accepted. So it keeps a digest
 // of the parts that it has joined, and Finish goes on from there only where the accepted parts
@@ -28,15 +28,27 @@ type early struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	waiting map[int64]Entry // made, not yet joined, by their first ordinal
-	next    int64           // ordinal that the next part begins with
+	waiting map[int64]parcel // made, not yet joined, by their first ordinal
+	next    int64            // ordinal that the next part begins with
+	holding int              // bytes of memory that parts are held in
 	closing bool
+	spare   sync.Pool // *[]byte, for results to come
 
 	// Of the joining goroutine, until it has ended.
 	joining *store.Joining
 	joined  digest
 	err     error
 }
+
+// parcel is a part, and its results where they are still in memory.
+type parcel struct {
+	Entry
+	held [][]byte
+}
+
+// maxHeld bounds the memory in bytes that parts are held in until their turn comes. Those for which
+// there is no room are read again.
+const maxHeld = 64 << 20
 
 // digest tells one sequence of parts from another.
 type digest struct {
@@ -60,7 +72,7 @@ func (a *Activities) joinEarly(in PlanInput) {
 	if !a.opts.Alone || in.Spec.Output == "" || store.IsPrefix(in.Spec.Output) || len(in.Resume) > 0 {
 		return
 	}
-	e := &early{run: in.Ref.Run, ended: make(chan struct{}), waiting: map[int64]Entry{}, joined: newDigest()}
+	e := &early{run: in.Ref.Run, ended: make(chan struct{}), waiting: map[int64]parcel{}, joined: newDigest()}
 	e.changed.L = &e.mu
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if err := e.begin(a.opts.Access, in); err != nil {
@@ -130,9 +142,45 @@ func scratch(dir store.Dir, ref Ref) string {
 	return filepath.Join(root, ref.Run)
 }
 
-// offer tells of a part that is durable. It does nothing to a nil early.
-func (e *early) offer(entry Entry) {
-	if e == nil || entry.Count == 0 {
+// hold keeps the results in buf, which becomes the join's, until release, and returns a buffer in
+// its stead. It returns buf and false where there is no room, or where e is nil.
+func (e *early) hold(buf []byte) (next []byte, held bool) {
+	if e == nil {
+		return buf, false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closing || e.holding+cap(buf) > maxHeld {
+		return buf, false
+	}
+	e.holding += cap(buf)
+	if spare, ok := e.spare.Get().(*[]byte); ok {
+		return (*spare)[:0], true
+	}
+	return nil, true
+}
+
+// release takes held buffers back, if there are any.
+func (e *early) release(held [][]byte) {
+	if len(held) == 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, buf := range held {
+		e.holding -= cap(buf)
+		e.spare.Put(&buf)
+	}
+}
+
+// offer tells of a part that is durable. What is held of it, all of its results or nothing, is the
+// join's from now on. It does nothing to a nil early.
+func (e *early) offer(entry Entry, held [][]byte) {
+	if e == nil {
+		return
+	}
+	if entry.Count == 0 {
+		e.release(held)
 		return
 	}
 	e.mu.Lock()
@@ -141,12 +189,12 @@ func (e *early) offer(entry Entry) {
 		e.cancel()
 		return
 	}
-	e.waiting[entry.First] = entry
+	e.waiting[entry.First] = parcel{entry, held}
 	e.changed.Signal()
 }
 
-// join joins what is there, in order, until it is told to end. What has failed is removed at once:
-// the disk may be full.
+// join joins what is there, in order, until it is told to end and no part comes next. What has
+// failed is removed at once: the disk may be full.
 func (e *early) join() {
 	defer close(e.ended)
 	defer func() {
@@ -155,44 +203,61 @@ func (e *early) join() {
 		}
 	}()
 	defer context.AfterFunc(e.ctx, e.close)()
-	for e.err == nil {
+	for e.err == nil && e.ctx.Err() == nil {
 		ready := e.ready()
 		if len(ready) == 0 {
 			return
 		}
-		e.err = e.joining.Append(e.ctx, e.dir, func(yield func(store.Piece, error) bool) {
-			for _, entry := range ready {
-				e.joined.add(e.run, entry)
-				if entry.Bytes > 0 && !yield(entry.piece(e.run), nil) {
-					return
-				}
-			}
-		})
+		for e.err == nil && len(ready) > 0 {
+			n := e.append(ready)
+			ready = ready[n:]
+		}
 	}
+}
+
+// append joins the first part that is held, or the first ones that are not, and returns how many.
+func (e *early) append(ready []parcel) (n int) {
+	if first := &ready[0]; first.held != nil {
+		e.joined.add(e.run, first.Entry)
+		e.err = e.joining.AppendHeld(first.piece(e.run), first.held)
+		e.release(first.held)
+		return 1
+	}
+	e.err = e.joining.Append(e.ctx, e.dir, func(yield func(store.Piece, error) bool) {
+		for ; n < len(ready) && ready[n].held == nil; n++ {
+			entry := ready[n].Entry
+			e.joined.add(e.run, entry)
+			if entry.Bytes > 0 && !yield(entry.piece(e.run), nil) {
+				return
+			}
+		}
+	})
+	return n
 }
 
 // ready waits for parts that come next; there are none at the end.
-func (e *early) ready() []Entry {
+func (e *early) ready() []parcel {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var ready []Entry
-	for !e.closing {
-		entry, ok := e.waiting[e.next]
-		switch {
-		case ok:
-			ready = append(ready, entry)
+	for {
+		var ready []parcel
+		for {
+			p, ok := e.waiting[e.next]
+			if !ok {
+				break
+			}
+			ready = append(ready, p)
 			delete(e.waiting, e.next)
-			e.next += entry.Count
-		case len(ready) > 0:
-			return ready
-		default:
-			e.changed.Wait()
+			e.next += p.Count
 		}
+		if len(ready) > 0 || e.closing {
+			return ready
+		}
+		e.changed.Wait()
 	}
-	return nil
 }
 
-// close has the joining goroutine end after what it has in hand.
+// close has the joining goroutine end after what it can join now.
 func (e *early) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

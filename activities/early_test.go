@@ -146,11 +146,65 @@ func TestEarly_OthersAccepted(t *testing.T) {
 	}
 }
 
+// What is still in memory is not read again; what there was no room for is. All room is given back.
+func TestEarly_Holds(t *testing.T) {
+	t.Parallel()
+	f, batches, want := setupEarly(t, "out.jsonl")
+	e := f.acts.early
+	held := func() int {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.holding
+	}
+	entries := []Entry{}
+	for _, b := range batches[1:5] {
+		entries = append(entries, f.process(b).Entry)
+	}
+	require.Positive(t, held())
+	require.NoError(t, os.Truncate(filepath.Join(f.spec.Store, resultsKey(f.ref.Run, entries[0])), 1))
+	e.mu.Lock()
+	e.holding += maxHeld
+	e.mu.Unlock()
+	for _, b := range batches[5:10] {
+		entries = append(entries, f.process(b).Entry)
+	}
+	e.mu.Lock()
+	e.holding -= maxHeld
+	require.Nil(t, e.waiting[batches[5].First].held)
+	require.NotNil(t, e.waiting[batches[4].First].held)
+	e.mu.Unlock()
+	entries = append(entries, f.processAll(append(batches[10:], batches[0]))...)
+	e.awaitJoined(t, 1000)
+	f.finish(f.commit(nil, entries...))
+	require.Equal(t, want, f.read("out.jsonl"))
+	require.Equal(t, len(batches), e.joined.parts)
+	require.Zero(t, held())
+}
+
+// A batch that fails gives back what it has held of its results.
+func TestEarly_FailedBatch(t *testing.T) {
+	t.Parallel()
+	f, batches, _ := setupEarly(t, "out.jsonl")
+	handler := &fake{size: CallSize{Items: 10}}
+	handler.each = func(c *Call, item Item) {
+		if item.Ordinal == 25 {
+			f.write("in.jsonl", lines(999)) // it is found at the end
+		}
+		c.Answer.Line(item.Data)
+	}
+	f.acts.opts.Handler = handler
+	_, err := f.acts.Process(t.Context(), f.input(batches[0]))
+	requireType(t, err, job.ErrorChanged)
+	require.Equal(t, 5, handler.calls())
+	require.Zero(t, f.acts.early.holding)
+}
+
 // A corrupt part is found while it is joined; Finish says so.
 func TestEarly_CorruptPart(t *testing.T) {
 	t.Parallel()
 	f, batches, _ := setupEarly(t, "out.jsonl")
 	e := f.acts.early
+	e.holding = maxHeld // so that it is read
 	second := f.process(batches[1]).Entry
 	require.NoError(t, os.Truncate(filepath.Join(f.spec.Store, resultsKey(f.ref.Run, second)), second.Bytes-1))
 	first := f.process(batches[0]).Entry
@@ -226,9 +280,9 @@ func TestEarly_Ends(t *testing.T) {
 	require.NotNil(t, f.acts.early)
 	require.NotSame(t, e, f.acts.early)
 	e = f.acts.early
-	e.offer(Entry{})
+	e.offer(Entry{}, nil)
 	for i := range maxWaiting + 1 {
-		e.offer(Entry{Batch: job.Batch{First: int64(1000 + i), Count: 1}})
+		e.offer(Entry{Batch: job.Batch{First: int64(1000 + i), Count: 1}}, nil)
 	}
 	<-e.ended
 	require.Len(t, e.waiting, maxWaiting)
@@ -237,5 +291,5 @@ func TestEarly_Ends(t *testing.T) {
 	f.acts.Close()
 	e.giveUp()
 	(*early)(nil).giveUp()
-	(*early)(nil).offer(Entry{})
+	(*early)(nil).offer(Entry{}, nil)
 }

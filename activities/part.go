@@ -18,6 +18,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type partWriter struct {
 	dir   store.Dir
 	key   string
+	bulk  bool // not to be read soon
 	w     store.Writer
 	bytes int64
 	sum   uint32
@@ -28,7 +29,11 @@ func (p *partWriter) write(ctx context.Context, data []byte) error {
 		return nil
 	}
 	if p.w == nil {
-		w, err := p.dir.Create(ctx, p.key)
+		create := p.dir.Create
+		if p.bulk {
+			create = func(ctx context.Context, key string) (store.Writer, error) { return store.CreateBulk(ctx, p.dir, key) }
+		}
+		w, err := create(ctx, p.key)
 		if err != nil {
 			return storeError(job.ErrorOutput, err)
 		}

@@ -60,7 +60,7 @@ func (a *Activities) Process(ctx context.Context, in ProcessInput) (ProcessResul
 	a.opts.Vacate()
 	result, err := e.commit()
 	if err == nil {
-		a.earlyOf(in.Ref.Run, false).offer(result.Entry)
+		e.early.offer(result.Entry, e.takeHeld())
 	}
 	return result, err
 }
@@ -79,6 +79,10 @@ type execution struct {
 	minder *minder
 	caller *caller
 	hint   atomic.Pointer[Hint]
+
+	early    *early   // nil where parts are not joined as they come
+	held     [][]byte // all results so far, for early
+	overheld bool     // too many for that
 
 	*chunkBuffers // of the chunk in hand
 
@@ -114,6 +118,7 @@ func (e *execution) open() error {
 	if err != nil {
 		return err
 	}
+	e.early = a.earlyOf(in.Ref.Run, false)
 	e.dir, e.source = dir, &table.Sources[in.Batch.Source]
 	if e.source.Spool != "" {
 		e.body = &spoolReader{ctx: context.WithoutCancel(e.ctx), dir: dir, prefix: e.source.Spool, offset: in.Batch.Offset, left: in.Batch.Length}
@@ -130,7 +135,7 @@ func (e *execution) open() error {
 	e.reader = records.NewReader(e.body, e.source.Shape)
 	e.entry = Entry{Batch: in.Batch, Part: newToken()}
 	e.entry.Count = 0
-	e.results = partWriter{dir: dir, key: resultsKey(in.Ref.Run, e.entry)}
+	e.results = partWriter{dir: dir, key: resultsKey(in.Ref.Run, e.entry), bulk: e.early != nil} // joined from memory, as a rule
 	e.errors = partWriter{dir: dir, key: errorsKey(in.Ref.Run, e.entry)}
 	e.minder = mind(e.ctx, e.limits())
 	e.caller = &caller{handler: a.opts.Handler, limits: in.Calls, minder: e.minder}
@@ -164,6 +169,28 @@ func (e *execution) close() {
 	_ = e.body.Close() // only read from
 	e.results.abort()
 	e.errors.abort()
+	e.early.release(e.takeHeld())
+}
+
+// hold keeps the chunk's results in memory for the join under way, if it has room for the whole part.
+func (e *execution) hold() {
+	if len(e.answer.buf) == 0 || e.overheld {
+		return
+	}
+	next, ok := e.early.hold(e.answer.buf)
+	if !ok {
+		e.overheld = true
+		e.early.release(e.takeHeld())
+		return
+	}
+	e.held = append(e.held, e.answer.buf)
+	e.answer.buf = next
+}
+
+func (e *execution) takeHeld() [][]byte {
+	held := e.held
+	e.held = nil
+	return held
 }
 
 // run does chunk after chunk until the batch's end, or until it should end.
@@ -282,6 +309,7 @@ func (e *execution) record() error {
 		e.length = min(last.Offset+last.Size+1, e.in.Batch.Length)
 	}
 	e.entry.Count += int64(done)
+	e.hold()
 	return nil
 }
 

@@ -20,11 +20,11 @@ const (
 
 	// Before anything is known of the handler's speed: the first batches are small, so that slow
 	// handlers get work for many slots, and the later ones grow, so that quick ones show their speed.
-	firstSpread  = 32
+	firstSpread  = 64
 	firstItems   = 500
 	firstBytes   = 4 << 20
 	growAfter    = 2 // batches of the first size
-	maxFirstSize = 32_000
+	maxFirstSize = 16_000
 	// firstFew of them show the speed.
 	firstFew = 10
 )

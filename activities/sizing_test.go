@@ -118,13 +118,13 @@ func TestShowsSpeed(t *testing.T) {
 		items, left int64
 		want        bool
 	}{
-		{first, 8, 100, 1000, true},
-		{first, 8, 100, 801, true},
-		{first, 8, 100, 800, false},
-		{first, 7, 100, 1000, false},
-		{first, 9, 100, 1000, false},
-		{fixed, 8, 100, 1000, false},
-		{known, 8, 100, 1000, false},
+		{first, firstFew, 100, 1000, true},
+		{first, firstFew, 100, 601, true},
+		{first, firstFew, 100, 600, false},
+		{first, firstFew - 1, 100, 1000, false},
+		{first, firstFew + 1, 100, 1000, false},
+		{fixed, firstFew, 100, 1000, false},
+		{known, firstFew, 100, 1000, false},
 	} {
 		require.Equal(t, c.want, showsSpeed(c.in, c.batches, c.items, c.left), "%+v", c)
 	}

@@ -23,10 +23,3 @@ func awaitExit(p *os.Process) bool {
 		}
 	}
 }
-
-// growPipe makes a pipe larger where the system allows it.
-func growPipe(f *os.File) {
-	if conn, err := f.SyscallConn(); err == nil {
-		_ = conn.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) }) // it is as good smaller
-	}
-}

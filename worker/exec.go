@@ -140,8 +140,6 @@ const (
 	answerLimit = 256 << 20
 	// stderrKept is how much of the end of a process's standard error is kept, in bytes.
 	stderrKept = 8 << 10
-	// pipeSize spares the two sides of a pipe most of their switches.
-	pipeSize = 1 << 20
 	// drainLimit is how long what a dead process has written may take to be read.
 	drainLimit = 5 * time.Second
 )

@@ -3,48 +3,62 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"time"
 )
 
+// stream is our end of a pipe.
+type stream interface {
+	io.ReadWriteCloser
+	SetDeadline(t time.Time) error
+}
+
 // pipes are the three standard streams of a child, our ends and the child's.
 type pipes struct {
-	stdin          *os.File // we write
-	stdout, stderr *os.File // we read
+	stdin          stream // we write
+	stdout, stderr stream // we read
 	childEnds      []*os.File
 }
 
 func newPipes(cmd *exec.Cmd) (*pipes, error) {
 	p := &pipes{}
-	var err error
-	pipe := func() (r, w *os.File) {
-		if err != nil {
-			return nil, nil
-		}
-		r, w, err = os.Pipe()
-		return r, w
-	}
-	in, stdin := pipe()
-	stdout, out := pipe()
-	stderr, errs := pipe()
-	p.stdin, p.stdout, p.stderr, p.childEnds = stdin, stdout, stderr, []*os.File{in, out, errs}
-	if err != nil {
+	in, inErr := p.open(&p.stdin, func() (stream, *os.File, error) { return newBulkPipe(true) })
+	out, outErr := p.open(&p.stdout, func() (stream, *os.File, error) { return newBulkPipe(false) })
+	errs, errsErr := p.open(&p.stderr, func() (stream, *os.File, error) { return osPipe(false) })
+	if err := errors.Join(inErr, outErr, errsErr); err != nil {
 		p.close()
 		p.closeChildEnds()
 		return nil, fmt.Errorf("making pipes: %w", err)
 	}
-	growPipe(stdin)
-	growPipe(stdout)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
 	return p, nil
 }
 
+// open keeps both ends of a new pipe and returns the child's.
+func (p *pipes) open(ours *stream, make func() (stream, *os.File, error)) (*os.File, error) {
+	end, childs, err := make()
+	if err != nil {
+		return nil, err
+	}
+	*ours = end
+	p.childEnds = append(p.childEnds, childs)
+	return childs, nil
+}
+
+// osPipe makes a pipe to or from a child.
+func osPipe(toChild bool) (ours stream, childs *os.File, err error) {
+	r, w, err := os.Pipe()
+	if toChild {
+		return w, r, err
+	}
+	return r, w, err
+}
+
 func (p *pipes) closeChildEnds() {
 	for _, f := range p.childEnds {
-		if f != nil {
-			_ = f.Close() // the child has its own
-		}
+		_ = f.Close() // the child has its own
 	}
 	p.childEnds = nil
 }
@@ -57,7 +71,7 @@ func (p *pipes) hurry() {
 }
 
 func (p *pipes) close() {
-	for _, f := range []*os.File{p.stdin, p.stdout, p.stderr} {
+	for _, f := range []stream{p.stdin, p.stdout, p.stderr} {
 		if f != nil {
 			_ = f.Close() // nothing is buffered
 		}

@@ -136,6 +136,7 @@ func (j *jobRun) run() {
 	for {
 		if workflow.GetInfo(j.ctx).GetContinueAsNewSuggested() {
 			j.again = true
+			j.closeLeg()
 		}
 		j.startLeg()
 		j.startPlan()

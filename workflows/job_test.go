@@ -67,6 +67,96 @@ func TestJob_RunsItsFirstPageItself(t *testing.T) {
 	require.Equal(t, job.LegID("nightly", 1), w.all[firstPage].workflow)
 }
 
+// A first page that ended early and a short second one are one leg's, inside the job.
+func TestJob_ShortSecondPage(t *testing.T) {
+	t.Parallel()
+	automatic := func(t *testing.T, items int64) *world {
+		w := setup(t, items)
+		w.spec.BatchItems, w.pageLimit, w.took = 0, 10, 50*time.Millisecond
+		w.plan = func(in activities.PlanInput) error {
+			if len(w.plans) == 2 {
+				w.pageLimit = inlineBatches
+			}
+			return nil
+		}
+		return w
+	}
+	for _, c := range []struct {
+		name  string
+		items int64
+		legs  int
+		slow  bool
+	}{
+		{name: "short", items: 500, legs: 1},
+		{name: "as long as may be", items: 10 * (10 + inlineBatches), legs: 2}, // not known to be the last
+		{name: "just short", items: 10 * (10 + inlineBatches - 1), legs: 1},
+		{name: "empty", items: 100, legs: 1},
+		{name: "planned when the first is done", items: 500, legs: 1, slow: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := automatic(t, c.items)
+			if c.slow {
+				w.planTook = time.Minute
+			}
+			report := w.mustRun()
+			require.Equal(t, c.items, report.OK)
+			require.Equal(t, c.legs, report.Legs)
+			require.Len(t, w.legs, c.legs-1)
+			require.Len(t, w.plans, 2+(c.legs-1))
+			require.LessOrEqual(t, w.most, w.spec.Window)
+			w.requireAccepted(report)
+			numbers := map[string]bool{}
+			for _, x := range w.all {
+				numbers[strings.SplitN(x.options.Summary, " · ", 2)[0]] = true
+			}
+			require.Len(t, numbers, int(c.items+9)/10, "every batch has a number of its own")
+		})
+	}
+	t.Run("the window grows with it", func(t *testing.T) {
+		t.Parallel()
+		w := automatic(t, 500)
+		w.spec.Window = 30
+		w.mustRun()
+		require.Equal(t, 30, w.most)
+	})
+	t.Run("stopped while it is planned", func(t *testing.T) {
+		t.Parallel()
+		w := automatic(t, 500)
+		plan := w.plan
+		w.plan = func(in activities.PlanInput) error {
+			if len(w.plans) == 2 {
+				w.planTook = time.Hour
+			}
+			return plan(in)
+		}
+		w.at(time.Minute, func() { w.stop(job.Stop{}) })
+		report := w.stopped()
+		require.InDelta(t, 60, took(report), 1)
+		require.EqualValues(t, 100, report.OK)
+	})
+	t.Run("it cannot be planned", func(t *testing.T) {
+		t.Parallel()
+		w := automatic(t, 500)
+		w.plan = func(activities.PlanInput) error {
+			if len(w.plans) == 2 {
+				return permanentError(job.ErrorChanged)
+			}
+			return nil
+		}
+		_, err := w.run()
+		report := w.failedReport(err, job.ErrorChanged)
+		require.EqualValues(t, 100, report.OK)
+		w.requireAccepted(report)
+	})
+	t.Run("the history is long enough", func(t *testing.T) {
+		t.Parallel()
+		w := automatic(t, 500)
+		w.process = func(*execution) { w.env.SetContinueAsNewSuggested(w.runs == 1) }
+		require.EqualValues(t, 500, w.mustRun().OK)
+	})
+}
+
 func TestJob_Pages(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 10*(firstPage+pageBatches+5))

@@ -12,6 +12,9 @@ const (
 	// alignment that every disk is content with.
 	aheadBuffer = 1 << 20
 	blockSize   = 4096
+	// aheadDepth is how many buffers a file has at most: whoever writes some MiB at a time does not
+	// wait for the disk.
+	aheadDepth = 8
 	// partWindow is how much of a file that goes through the page cache is written before the disk
 	// is told to begin: Commit then finds most of the work done. For a large file it is bulkWindow,
 	// and no more than bulkAhead waits for the disk: however slow that is, the last sync is short,
@@ -44,6 +47,7 @@ type ahead struct {
 	filled *block      // being filled; nil before the first byte and after the end
 	full   chan *block // to the goroutine; nil while there is none
 	free   chan *block // back from it
+	made   int         // buffers in use
 	failed atomic.Pointer[error]
 	synced bool
 }
@@ -68,16 +72,29 @@ func (a *ahead) Write(p []byte) (n int, err error) {
 // handOver gives the full buffer away and takes an empty one.
 func (a *ahead) handOver() error {
 	if a.full == nil {
-		a.full, a.free = make(chan *block, 1), make(chan *block, 2)
-		a.free <- newBlock()
+		a.full, a.free, a.made = make(chan *block, aheadDepth), make(chan *block, aheadDepth), 1
 		go a.drain(a.full, a.free)
 	}
 	a.full <- a.filled
-	a.filled = <-a.free
+	a.filled = a.next()
 	if failed := a.failed.Load(); failed != nil {
 		return *failed
 	}
 	return nil
+}
+
+// next returns an empty buffer.
+func (a *ahead) next() *block {
+	if a.made == aheadDepth {
+		return <-a.free
+	}
+	select {
+	case b := <-a.free:
+		return b
+	default:
+		a.made++
+		return newBlock()
+	}
 }
 
 func (a *ahead) drain(full <-chan *block, free chan<- *block) {
@@ -172,6 +189,12 @@ func (p *pacer) Write(b []byte) (int, error) {
 
 // last writes the end of the file, of any length, and syncs the file.
 func (p *pacer) last(b []byte) error {
+	if whole := len(b) &^ (blockSize - 1); whole > 0 && !p.cached {
+		if _, err := p.Write(b[:whole]); err != nil {
+			return err
+		}
+		b = b[whole:]
+	}
 	if len(b) > 0 {
 		if err := p.useCache(); err != nil {
 			return err

@@ -17,7 +17,7 @@ func TestAhead(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
-	whole := make([]byte, 5*aheadBuffer)
+	whole := make([]byte, (aheadDepth+3)*aheadBuffer)
 	_, _ = rand.NewChaCha8([32]byte{byte(seed)}).Read(whole)
 	sizes := []int{0, 1, blockSize - 1, blockSize, blockSize + 1, aheadBuffer - 1, aheadBuffer, aheadBuffer + 1, 2 * aheadBuffer, 3*aheadBuffer + blockSize, len(whole)}
 	for _, bulk := range []bool{false, true} {
@@ -52,7 +52,7 @@ func TestAhead_Error(t *testing.T) {
 	a := &ahead{disk: pacer{f: readOnly, cached: true}}
 	block := make([]byte, aheadBuffer)
 	for i := 0; err == nil; i++ {
-		require.Less(t, i, 5, "it fails soon")
+		require.LessOrEqual(t, i, aheadDepth+1, "it fails soon")
 		_, err = a.Write(block)
 	}
 	require.ErrorIs(t, err, syscall.EBADF)

@@ -115,6 +115,15 @@ type creator interface {
 	create(ctx context.Context, key string, o writeOptions) (Writer, error)
 }
 
+// CreateBulk is d.Create for an object that will not be read soon: it does not displace what is in
+// memory.
+func CreateBulk(ctx context.Context, d Dir, key string) (Writer, error) {
+	if c, ok := d.(creator); ok {
+		return c.create(ctx, key, writeOptions{bulk: true})
+	}
+	return d.Create(ctx, key)
+}
+
 // syncer is a Writer that can bring its bytes to the disk ahead of Commit.
 type syncer interface {
 	sync() error

@@ -132,6 +132,24 @@ func (j *Joining) Append(ctx context.Context, from Dir, pieces iter.Seq2[Piece, 
 	return nil
 }
 
+// AppendHeld writes a piece whose bytes the caller still has in memory, as they were written to it:
+// the piece's checksum is taken for theirs. After an error only Abort can follow.
+func (j *Joining) AppendHeld(piece Piece, held [][]byte) error {
+	var length int64
+	for _, data := range held {
+		if _, err := j.w.Write(data); err != nil {
+			return fmt.Errorf("joining %s: %w", j.name, err)
+		}
+		length += int64(len(data))
+	}
+	if length != piece.Length {
+		return fmt.Errorf("joining %s: %w", j.name, &CorruptError{Key: piece.Key, Reason: fmt.Sprintf("has %d bytes in memory, not %d", length, piece.Length)})
+	}
+	j.result.Sum = combine(j.result.Sum, piece.Sum, length)
+	j.result.Bytes += length
+	return nil
+}
+
 func (j *Joining) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error]) error {
 	ctx, cancel := context.WithCancel(ctx)
 	r := startReading(ctx, from, pieces)

@@ -114,6 +114,40 @@ func TestJoinBegun(t *testing.T) {
 	})
 }
 
+// TestJoinHeld: pieces may be appended from memory, in any number of slices.
+func TestJoinHeld(t *testing.T) {
+	t.Parallel()
+	eachPair(t, func(t *testing.T, from, to store.Dir) {
+		pieces, whole := putPieces(t, from, 10, 2<<20, 0, 3, 5<<20+1, 7)
+		j, err := store.BeginJoin(t.Context(), to, "out", store.JoinOptions{})
+		require.NoError(t, err)
+		rest := whole
+		for i, p := range pieces {
+			data := rest[:p.Length]
+			rest = rest[p.Length:]
+			if i%2 == 0 {
+				require.NoError(t, j.Append(t.Context(), from, seq(pieces[i:i+1])))
+			} else {
+				require.NoError(t, j.AppendHeld(p, [][]byte{data[:1], nil, data[1:]}))
+			}
+		}
+		result, err := store.Join(t.Context(), from, seq(nil), to, "out", store.JoinOptions{Begun: j})
+		require.NoError(t, err)
+		require.Equal(t, store.JoinResult{Bytes: int64(len(whole)), Sum: crc32.Checksum(whole, castagnoli)}, result)
+		got, err := to.Get(t.Context(), "out")
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(whole, got))
+
+		j, err = store.BeginJoin(t.Context(), to, "out", store.JoinOptions{})
+		require.NoError(t, err)
+		require.ErrorAs(t, j.AppendHeld(pieces[0], [][]byte{whole[:9]}), new(*store.CorruptError))
+		j.Abort()
+		got, err = to.Get(t.Context(), "out")
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(whole, got))
+	})
+}
+
 func TestJoinBegunAndGivenUp(t *testing.T) {
 	t.Parallel()
 	eachPair(t, func(t *testing.T, from, to store.Dir) {
