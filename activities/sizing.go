@@ -24,9 +24,10 @@ const (
 	firstItems   = 500
 	firstBytes   = 4 << 20
 	growAfter    = 2 // batches of the first size
+	growth       = 4
 	maxFirstSize = 16_000
 	// firstFew of them show the speed.
-	firstFew = 10
+	firstFew = 6
 )
 
 // Sizing is what the coordinating workflow knows of the handler's speed.
@@ -51,13 +52,13 @@ func batchSize(spec job.Spec, sizing Sizing, index int, left int64) (items, byte
 	if sizing.Rate == 0 {
 		grown := int64(firstItems)
 		for i := growAfter; i <= index && grown < maxFirstSize; i++ {
-			grown *= 2
+			grown *= growth
 		}
 		return clamp(left/firstSpread, 1, min(grown, maxFirstSize)), firstBytes
 	}
 	most := clamp(perSlot(sizing.Rate, batchTarget), 1, maxAutoItems)
 	least := clamp(perSlot(sizing.Rate, batchFloor), 1, most)
-	return clamp(left/spread, least, most), maxAutoBytes
+	return even(left, clamp(left/spread, least, most), most), maxAutoBytes
 }
 
 // showsSpeed tells whether a first page should end after so many automatic batches, the next one of
@@ -72,6 +73,18 @@ func showsSpeed(in PlanInput, batches int, items, left int64) bool {
 func perSlot(rate int64, d time.Duration) int64 {
 	const maxRate = 1 << 40 // keeps the product within 64 bits
 	return min(rate, maxRate) * d.Milliseconds() / 1_000_000
+}
+
+// even returns a size of at most most near the given one, so that no small last batch is left where
+// few are: about left items are.
+func even(left, size, most int64) int64 {
+	if left < size/2 || left/size > spread {
+		return size
+	}
+	if batches := (left + size/2) / size; batches > 1 {
+		return min((left+batches-1)/batches, most)
+	}
+	return min(2*size, most) // all, also where there are somewhat more
 }
 
 func clamp(v, lo, hi int64) int64 { return max(lo, min(v, hi)) }

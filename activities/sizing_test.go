@@ -89,6 +89,24 @@ func TestBatchSize_Bounds(t *testing.T) {
 	}
 }
 
+// No small batch is left at the end, whether left is exact or somewhat less than there is.
+func TestBatchSize_EvenAtTheEnd(t *testing.T) {
+	t.Parallel()
+	const size = 150 // batchFloor of 1,000 items a second
+	for _, error := range []int64{0, 1, 20} {
+		for total := int64(1); total < 20*size; total++ {
+			for left := total; left > 0; {
+				items, _ := batchSize(job.Spec{}, Sizing{Rate: 1_000_000}, 0, max(0, left-error))
+				if left < total {
+					require.GreaterOrEqual(t, min(items, left), int64(size/2), "%d of %d", left, total)
+				}
+				require.LessOrEqual(t, items, int64(2*size))
+				left -= items
+			}
+		}
+	}
+}
+
 // Before the speed is known batches start small, so that slow handlers get work for many slots.
 func TestBatchSize_BeforeSpeedIsKnown(t *testing.T) {
 	t.Parallel()
@@ -118,13 +136,13 @@ func TestShowsSpeed(t *testing.T) {
 		items, left int64
 		want        bool
 	}{
-		{first, firstFew, 100, 1000, true},
-		{first, firstFew, 100, 601, true},
-		{first, firstFew, 100, 600, false},
-		{first, firstFew - 1, 100, 1000, false},
-		{first, firstFew + 1, 100, 1000, false},
-		{fixed, firstFew, 100, 1000, false},
-		{known, firstFew, 100, 1000, false},
+		{first, firstFew, 100, 5000, true},
+		{first, firstFew, 100, 1001, true},
+		{first, firstFew, 100, 1000, false},
+		{first, firstFew - 1, 100, 5000, false},
+		{first, firstFew + 1, 100, 5000, false},
+		{fixed, firstFew, 100, 5000, false},
+		{known, firstFew, 100, 5000, false},
 	} {
 		require.Equal(t, c.want, showsSpeed(c.in, c.batches, c.items, c.left), "%+v", c)
 	}

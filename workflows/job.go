@@ -39,7 +39,7 @@ const (
 	openLegs = 2
 	// Before a page is planned with automatic batches, so many batches of the page before should
 	// have ended to tell the handler's speed; but it is waited for no longer than rateWait.
-	rateBatches = 6
+	rateBatches = 4
 	rateWait    = 5 * time.Second
 	// hurry bounds the planning of the second page: the first one does not keep workers busy for long.
 	hurry = 100 * time.Millisecond
