@@ -18,6 +18,7 @@ import (
 
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/timers"
 	"go.temporal.io/sdk/temporal"
 )
 
@@ -36,9 +37,13 @@ type Options struct {
 	Drain time.Duration
 	// Alone says that no other process works for the pool: parts are then joined as they come.
 	Alone bool
-	// Vacate is called at most once in an execution of Process: when its calls are done and only
-	// its part remains to be made durable. Default: nothing.
-	Vacate func()
+	// Slots gives each execution of Process its place, which it leaves when its calls are done and
+	// only its part remains to be made durable. Default: no limit.
+	Slots Slots
+	// Watchdog looks after the timers of handlers that run in this process. Nil where they have none.
+	Watchdog *timers.Watchdog
+	// Observe is told of each call. It must be quick. Default: nothing.
+	Observe func(CallStats)
 }
 
 // Activities is registered with a worker as a whole. It is safe for concurrent use.
@@ -58,8 +63,11 @@ func New(o Options) *Activities {
 	if o.Drain == 0 {
 		o.Drain = 30 * time.Second
 	}
-	if o.Vacate == nil {
-		o.Vacate = func() {}
+	if o.Slots == nil {
+		o.Slots = anySlot{}
+	}
+	if o.Observe == nil {
+		o.Observe = func(CallStats) {}
 	}
 	return &Activities{
 		opts: o, planners: map[string]*planner{}, tables: map[string]*Table{},

@@ -20,6 +20,7 @@ type Answer struct {
 	count    int // of items that the outcomes are of
 	special  int // outcomes that are not results: drops and faults
 	enc      *json.Encoder
+	gate     *gate // what enc writes to
 }
 
 // outcome is a span of the buffer: one line, or none where there is no result, or many lines that
@@ -42,27 +43,40 @@ func (a *Answer) Line(line []byte) {
 	a.add(outcome{start: start, end: len(a.buf), items: 1})
 }
 
-// Encode adds a result as JSON. Where v cannot be encoded it adds nothing.
-func (a *Answer) Encode(v any) error {
+// encode adds a result as JSON once the call has been claimed: what encodes it may be user's code,
+// and hang. Where v cannot be encoded it adds nothing.
+func (a *Answer) encode(c *Call, v any) error {
 	if a.enc == nil {
-		a.enc = json.NewEncoder(bufWriter{a})
+		a.gate = &gate{answer: a}
+		a.enc = json.NewEncoder(a.gate)
 		a.enc.SetEscapeHTML(false)
 	}
-	start := len(a.buf)
+	a.gate.call = c
 	if err := a.enc.Encode(v); err != nil {
-		a.buf = a.buf[:start]
 		return fmt.Errorf("encoding the result: %w", err)
 	}
-	a.add(outcome{start: start, end: len(a.buf), items: 1})
 	return nil
 }
 
-type bufWriter struct{ a *Answer }
+// gate lets one result of a call through, in one Write, unless the call was abandoned.
+type gate struct {
+	answer *Answer
+	call   *Call
+}
 
-func (w bufWriter) Write(p []byte) (int, error) {
-	w.a.buf = append(w.a.buf, p...)
+func (g *gate) Write(p []byte) (int, error) {
+	if !g.call.Claim() {
+		return 0, errAbandoned
+	}
+	a := g.answer
+	start := len(a.buf)
+	a.buf = append(a.buf, p...)
+	a.add(outcome{start: start, end: len(a.buf), items: 1})
 	return len(p), nil
 }
+
+// leave gives the encoder up to a call that was abandoned.
+func (a *Answer) leave() { a.enc, a.gate = nil, nil }
 
 // ReadLines reads results from r, to its end (or to its deadline). They become outcomes with
 // Accept, and are given up where the call fails. About size bytes are expected; more than limit
@@ -144,6 +158,15 @@ func (a *Answer) mark() mark { return mark{len(a.buf), len(a.outcomes), a.count,
 
 func (a *Answer) undo(m mark) {
 	a.buf, a.outcomes, a.count, a.special = a.buf[:m.buf], a.outcomes[:m.outcomes], m.count, m.special
+}
+
+// keep gives up what has been read and is no outcome.
+func (a *Answer) keep() {
+	end := 0
+	if n := len(a.outcomes); n > 0 {
+		end = a.outcomes[n-1].end
+	}
+	a.buf = a.buf[:end]
 }
 
 func (a *Answer) reset() { a.undo(mark{}) }

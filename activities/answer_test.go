@@ -18,16 +18,26 @@ func TestAnswer_Outcomes(t *testing.T) {
 		a.reset()
 		a.Line([]byte("one"))
 		a.Line(nil)
-		require.NoError(t, a.Encode(map[string]any{"html": "<&>", "n": 1.5}))
+		require.NoError(t, encode(t, &a, map[string]any{"html": "<&>", "n": 1.5}))
 		a.Drop()
 		a.Fail(&Fault{Kind: job.KindError}, 2)
-		require.NoError(t, a.Encode(nil))
+		require.NoError(t, encode(t, &a, nil))
 		require.Equal(t, 6, a.Len())
 		require.Equal(t, "one\n\n{\"html\":\"<&>\",\"n\":1.5}\nnull\n", string(a.buf), "null is a result like any other (B8)")
 		require.Equal(t, 2, a.special)
 		require.True(t, outcomes(&a)[3].drop)
 		require.EqualValues(t, 2, outcomes(&a)[4].tries)
 	}
+}
+
+// encode adds a result as a handler does.
+func encode(t *testing.T, a *Answer, v any) error {
+	t.Helper()
+	m := mind(t.Context(), minderLimits{})
+	defer m.stop()
+	c := &Call{Answer: a, minder: m}
+	c.Begin()
+	return c.Encode(v)
 }
 
 // outcomes are the outcomes item by item.
@@ -41,9 +51,9 @@ func TestAnswer_EncodeFails(t *testing.T) {
 	t.Parallel()
 	var a Answer
 	a.Line([]byte("before"))
-	require.ErrorContains(t, a.Encode(make(chan int)), "encoding the result")
-	require.ErrorContains(t, a.Encode([]any{"begun", make(chan int)}), "encoding the result")
-	require.NoError(t, a.Encode("after"))
+	require.ErrorContains(t, encode(t, &a, make(chan int)), "encoding the result")
+	require.ErrorContains(t, encode(t, &a, []any{"begun", make(chan int)}), "encoding the result")
+	require.NoError(t, encode(t, &a, "after"))
 	require.Equal(t, 2, a.Len())
 	require.Equal(t, "before\n\"after\"\n", string(a.buf))
 }

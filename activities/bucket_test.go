@@ -92,7 +92,7 @@ func TestBucket_InputChanged(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.inBucket("in.txt", strings.Repeat("line\n", 20))
-	f.serve(&fake{form: Lines}, Options{})
+	f.serve(&fake{traits: Traits{Form: Lines}}, Options{})
 	batch := f.plan()[0]
 	dir, err := f.acts.opts.Access.Open(t.Context(), strings.TrimSuffix(f.spec.Input[0], "/in.txt"))
 	require.NoError(t, err)

@@ -26,7 +26,11 @@ type caller struct {
 	limits  CallLimits
 	minder  *minder
 	answer  *Answer
+	slot    Slot
 	block   []byte // all items as lines, where they lie so; nil otherwise
+	// tainted says that a call which was abandoned may still read its items.
+	tainted  bool
+	observer func(CallStats)
 
 	calls, callItems, callMin, callMax     int64
 	retries, crashes, expiries, isolations int64
@@ -38,11 +42,11 @@ var errEnding = errors.New("the batch is ending")
 // run adds an outcome for each of the items to the answer. It returns errEnding where it was told
 // to end first: the outcomes are then those of the first items.
 func (c *caller) run(items []Item) error {
-	if len(items) == 0 {
-		return nil
-	}
 	var fault *Fault
 	for try := 1; try <= c.limits.Attempts; try++ {
+		if len(items) == 0 {
+			return nil
+		}
 		if try > 1 {
 			c.retries++
 		}
@@ -51,11 +55,14 @@ func (c *caller) run(items []Item) error {
 			return errEnding
 		}
 		var err error
-		if fault, err = c.call(items); fault == nil {
+		if items, fault, err = c.call(items, false); fault == nil {
 			return err
 		}
 	}
-	if len(items) == 1 {
+	switch len(items) {
+	case 0:
+		return nil
+	case 1:
 		c.answer.Fail(fault, c.limits.Attempts)
 		return nil
 	}
@@ -70,16 +77,16 @@ func (c *caller) halve(items []Item, tries int) error {
 		if c.minder.ending.Load() {
 			return errEnding
 		}
-		fault, err := c.call(half)
-		if fault != nil && len(half) == 1 {
+		rest, fault, err := c.call(half, true)
+		if fault != nil && len(rest) == 1 {
 			c.retries++
-			if fault, err = c.call(half); fault != nil {
+			if rest, fault, err = c.call(rest, true); fault != nil && len(rest) == 1 {
 				c.answer.Fail(fault, tries+2)
 				continue
 			}
 		}
-		if fault != nil {
-			err = c.halve(half, tries+1)
+		if fault != nil && len(rest) > 0 {
+			err = c.halve(rest, tries+1)
 		}
 		if err != nil {
 			return err
@@ -88,45 +95,100 @@ func (c *caller) halve(items []Item, tries int) error {
 	return nil
 }
 
-// call makes one call. It returns a fault where the call failed as a whole (the answer is then as
-// it was), and errEnding where it ended early.
-func (c *caller) call(items []Item) (*Fault, error) {
+// innocent is how often in a row a call may be the victim of another one's fault.
+const innocent = 100
+
+// call makes one call, and again where it was only the victim of another. It returns a fault where
+// the call failed as a whole, with the items that have no outcome, and errEnding where it ended
+// early.
+func (c *caller) call(items []Item, isolating bool) (rest []Item, fault *Fault, err error) {
+	tries, victim := 1, 0
+	for {
+		rest, fault, err = c.once(items, isolating)
+		c.countFault(fault)
+		switch {
+		case fault == nil:
+			return rest, nil, err
+		case fault.Collateral && victim < innocent:
+			victim++
+		case !fault.FirstOnly || len(rest) == 0:
+			return rest, fault, nil
+		case len(rest) == len(items) && tries < c.limits.ItemAttempts:
+			tries++
+		case len(rest) < len(items) && c.limits.ItemAttempts > 1:
+			tries = 2 // the next call begins with it
+		default:
+			c.answer.Fail(fault, tries)
+			if rest = rest[1:]; len(rest) == 0 {
+				return nil, nil, nil
+			}
+			tries = 1
+		}
+		items = rest
+	}
+}
+
+func (c *caller) countFault(fault *Fault) {
+	switch {
+	case fault == nil:
+	case fault.Kind == job.KindCrash:
+		c.crashes++
+	case fault.Kind == job.KindExpired:
+		c.expiries++
+	}
+}
+
+func (c *caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	mark := c.answer.mark()
-	call := Call{
-		Items: items, Answer: c.answer, minder: c.minder, block: c.block,
+	call := &Call{
+		Items: items, Answer: c.answer, minder: c.minder, block: c.block, Slot: c.slot, Isolating: isolating,
 		ItemAttempts: c.limits.ItemAttempts, Backoff: c.limits.Backoff,
 	}
-	err := c.handler.Call(&call)
+	began := time.Now()
+	err := c.make(call)
 	c.minder.scope.Release()
+	c.minder.afterCall()
 	got := c.answer.count - mark.count
-	if err == nil && c.answer.special > mark.special {
+	short := got < len(items) && !(err == nil && c.minder.ending.Load())
+	if err != nil && call.Keep && got <= len(items) {
+		c.answer.keep()
+	} else if err != nil || short || got > len(items) {
+		c.answer.undo(mark)
+	}
+	kept := c.answer.count - mark.count
+	if c.answer.special > mark.special {
 		c.countExpired(c.answer.outcomes[mark.outcomes:])
 	}
+	if kept > 0 {
+		c.count(kept)
+	}
+	rest := items[kept:]
 	switch {
 	case err == nil && got == len(items):
-		c.count(got)
-		return nil, nil
-	case err == nil && got < len(items) && c.minder.ending.Load():
-		if got > 0 {
-			c.count(got)
-		}
-		return nil, errEnding
-	}
-	c.answer.undo(mark)
-	if c.minder.over() || errors.Is(err, errEnded) {
-		return nil, errEnding // it was cut off: not its own fault
-	}
-	if err == nil {
+		c.observe(CallStats{Items: got, Took: time.Since(began)})
+		return nil, nil, nil
+	case err == nil && !short && got < len(items), c.minder.over(), errors.Is(err, errEnded), errors.Is(err, ErrNoSlot):
+		return rest, nil, errEnding // it was cut off: not its own fault
+	case err == nil:
 		err = LengthFault(len(items), got)
 	}
 	fault := FaultOf(err)
-	switch fault.Kind {
-	case job.KindCrash:
-		c.crashes++
-	case job.KindExpired:
-		c.expiries++
+	c.observe(CallStats{Items: kept, Took: time.Since(began), Fault: fault.Kind})
+	return rest, fault, nil
+}
+
+// CallStats tell of one call.
+type CallStats struct {
+	Job   string
+	Items int // with an outcome
+	Took  time.Duration
+	Fault string // one of job.Kind…, where the call failed as a whole
+}
+
+func (c *caller) observe(s CallStats) {
+	if c.observer != nil {
+		c.observer(s)
 	}
-	return fault, nil
 }
 
 func (c *caller) count(items int) {

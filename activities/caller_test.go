@@ -19,7 +19,7 @@ func newCaller(t *testing.T, h Handler, attempts int) *caller {
 	m := mind(t.Context(), minderLimits{})
 	t.Cleanup(m.stop)
 	return &caller{
-		handler: h, minder: m, answer: &Answer{},
+		handler: h, minder: m, answer: &Answer{}, slot: anySlot{},
 		limits: CallLimits{Attempts: attempts, ItemAttempts: 1, Backoff: time.Millisecond},
 	}
 }
@@ -271,7 +271,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 		c.handler = &fake{call: func(call *Call) error {
 			call.Answer.Line([]byte("0"))
 			call.Answer.Line([]byte("1"))
-			c.minder.end()
+			c.minder.end(nil)
 			return nil
 		}}
 		require.ErrorIs(t, c.run(items(10)), errEnding)
@@ -281,7 +281,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 	t.Run("before the first item of a call", func(t *testing.T) {
 		t.Parallel()
 		c := newCaller(t, nil, 3)
-		c.handler = &fake{call: func(*Call) error { c.minder.end(); return nil }}
+		c.handler = &fake{call: func(*Call) error { c.minder.end(nil); return nil }}
 		require.ErrorIs(t, c.run(items(10)), errEnding)
 		require.Zero(t, c.answer.Len())
 		require.Zero(t, c.calls, "no call was answered")
@@ -298,7 +298,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 		inner := h.call
 		h.call = func(call *Call) error {
 			if len(call.Items) == 4 && call.Items[0].Ordinal == 8 {
-				c.minder.end()
+				c.minder.end(nil)
 			}
 			return inner(call)
 		}
@@ -311,7 +311,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCaller(t, failing(func(int64) error { return errors.New("bad") }), 10)
 			c.limits.Backoff = time.Minute
-			time.AfterFunc(90*time.Second, c.minder.end)
+			time.AfterFunc(90*time.Second, func() { c.minder.end(nil) })
 			began := time.Now()
 			require.ErrorIs(t, c.run(items(4)), errEnding)
 			require.Equal(t, 90*time.Second, time.Since(began))
@@ -347,7 +347,7 @@ func TestCaller_TooManyAnswersAreNeverExcused(t *testing.T) {
 	t.Parallel()
 	c := newCaller(t, nil, 1)
 	c.handler = &fake{call: func(call *Call) error {
-		c.minder.end()
+		c.minder.end(nil)
 		for range len(call.Items) + 1 {
 			call.Answer.Line([]byte("x"))
 		}

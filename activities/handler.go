@@ -19,6 +19,8 @@ const (
 	// JSONValues: each item is one JSON value; jsonl items come unchecked, so that a handler that
 	// parses them anyway does it once.
 	JSONValues Form = iota
+	// CheckedJSON: the same, but what is not JSON is kept back as an invalid item.
+	CheckedJSON
 	// Lines: each item is a line of bytes without its end.
 	Lines
 )
@@ -31,12 +33,23 @@ type CallSize struct {
 
 // Handler is the user's code, as Process sees it. One value serves all slots of a worker at once.
 type Handler interface {
-	Form() Form
+	Traits() Traits
 	CallSize() CallSize
 	// Call hands the items to the user's code and adds their outcomes to c.Answer in order. An
-	// error means that the call failed as a whole: nothing that it added counts. Only when
-	// c.Ending() is true may it add fewer outcomes than there are items.
+	// error means that the call failed as a whole: nothing that it added counts, unless it has set
+	// c.Keep. Only when c.Ending() is true may it add fewer outcomes than there are items.
 	Call(c *Call) error
+}
+
+// Traits are what Process needs to know of a handler.
+type Traits struct {
+	Form Form
+	// Inside says that the user's code runs in this process, where nothing can end it. A call that
+	// outlasts its cancellation is then abandoned: what it does later counts for nothing.
+	Inside bool
+	// OneByOne says that the handler takes one item after the other, each with c.Begin and c.Claim:
+	// the first one without an outcome is the one in hand.
+	OneByOne bool
 }
 
 // Item is one item of a call. Data is valid during the call only.
@@ -55,8 +68,15 @@ type Call struct {
 	// error is its own.
 	ItemAttempts int
 	Backoff      time.Duration
+	// Slot is where the call runs; nil where the worker has given none.
+	Slot Slot
+	// Isolating says that the call is one of those that narrow a fault down.
+	Isolating bool
+	// Keep, set by the handler, has the outcomes that it has added count although the call fails.
+	Keep bool
 
 	minder *minder
+	held   uint64 // of the minder's scope
 	block  []byte
 }
 
@@ -77,10 +97,32 @@ func (c *Call) Lines(scratch *[]byte) []byte {
 // Begin starts the timer of the call, or of an item where a handler takes the items one by one,
 // anew, and returns the context for it: cancelled when the timer expires (its cause is then a
 // *timers.ExpiredError) and when the worker must end at once.
-func (c *Call) Begin() context.Context { return c.minder.begin() }
+func (c *Call) Begin() context.Context {
+	ctx, held := c.minder.begin()
+	c.held = held
+	return ctx
+}
 
-// End releases the timer.
-func (c *Call) End() { c.minder.scope.Release() }
+// End releases the timer, if the call holds it still.
+func (c *Call) End() { c.minder.scope.End(c.held) }
+
+// Claim ends what Begin has begun. A handler whose Traits are Inside calls it when the user's code
+// has returned, before it adds an outcome; false says that the call was abandoned meanwhile: it
+// must then return at once and touch nothing.
+func (c *Call) Claim() bool { return c.minder.scope.End(c.held) }
+
+// Encode claims the call and adds a result as JSON. With an error, other than that the call was
+// abandoned, it has done neither.
+func (c *Call) Encode(v any) error { return c.Answer.encode(c, v) }
+
+// Stopping is closed when the batch should end because the job or the worker does.
+func (c *Call) Stopping() <-chan struct{} { return c.minder.stopping }
+
+// StopNotice tells why that is, and by when it must have ended. Only once Stopping is closed.
+func (c *Call) StopNotice() job.StopNotice { return c.minder.notice }
+
+// Soon is closed when the batch should end, for whatever reason.
+func (c *Call) Soon() <-chan struct{} { return c.minder.soon }
 
 // Ending reports that the batch should end: the handler should finish the item in hand only.
 func (c *Call) Ending() bool { return c.minder.ending.Load() }
@@ -104,6 +146,11 @@ func backoff(first time.Duration, tries int) time.Duration {
 type Fault struct {
 	Kind string // one of job.Kind…
 	Err  job.Error
+	// Collateral says that another call's fault ended the process that they shared: this one is
+	// repeated without counting as tried.
+	Collateral bool
+	// FirstOnly says that the first item without an outcome is to blame, and it alone.
+	FirstOnly bool
 }
 
 func (f *Fault) Error() string { return f.Kind + ": " + f.Err.Error() }

@@ -30,14 +30,14 @@ func TestFaultOf(t *testing.T) {
 	}{
 		{"a fault", crash, *crash},
 		{"a wrapped fault", fmt.Errorf("calling: %w", crash), *crash},
-		{"expired", &timers.ExpiredError{Scope: "the call", After: time.Second}, Fault{job.KindExpired, job.Error{Type: "Expired", Message: "the call took longer than 1s"}}},
-		{"plain", errors.New("no"), Fault{job.KindError, job.Error{Type: "error", Message: "no"}}},
-		{"plain, wrapped", fmt.Errorf("a: %w", errors.New("no")), Fault{job.KindError, job.Error{Type: "error", Message: "a: no"}}},
-		{"typed", outOfRange{}, Fault{job.KindError, job.Error{Type: "outOfRange", Message: "out of range"}}},
-		{"typed, by pointer", &outOfRange{}, Fault{job.KindError, job.Error{Type: "outOfRange", Message: "out of range"}}},
-		{"typed, wrapped", fmt.Errorf("a: %w", outOfRange{}), Fault{job.KindError, job.Error{Type: "outOfRange", Message: "a: out of range"}}},
-		{"of the standard library", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}, Fault{job.KindError, job.Error{Type: "PathError", Message: "open x: file does not exist"}}},
-		{"of Temporal", temporal.NewApplicationError("no", "OutOfRange"), Fault{job.KindError, job.Error{Type: "OutOfRange", Message: "no (type: OutOfRange, retryable: true)"}}},
+		{"expired", &timers.ExpiredError{Scope: "the call", After: time.Second}, Fault{Kind: job.KindExpired, Err: job.Error{Type: "Expired", Message: "the call took longer than 1s"}}},
+		{"plain", errors.New("no"), Fault{Kind: job.KindError, Err: job.Error{Type: "error", Message: "no"}}},
+		{"plain, wrapped", fmt.Errorf("a: %w", errors.New("no")), Fault{Kind: job.KindError, Err: job.Error{Type: "error", Message: "a: no"}}},
+		{"typed", outOfRange{}, Fault{Kind: job.KindError, Err: job.Error{Type: "outOfRange", Message: "out of range"}}},
+		{"typed, by pointer", &outOfRange{}, Fault{Kind: job.KindError, Err: job.Error{Type: "outOfRange", Message: "out of range"}}},
+		{"typed, wrapped", fmt.Errorf("a: %w", outOfRange{}), Fault{Kind: job.KindError, Err: job.Error{Type: "outOfRange", Message: "a: out of range"}}},
+		{"of the standard library", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}, Fault{Kind: job.KindError, Err: job.Error{Type: "PathError", Message: "open x: file does not exist"}}},
+		{"of Temporal", temporal.NewApplicationError("no", "OutOfRange"), Fault{Kind: job.KindError, Err: job.Error{Type: "OutOfRange", Message: "no (type: OutOfRange, retryable: true)"}}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestCall_Lines(t *testing.T) {
 			f.spec.BatchItems, f.spec.MaxItem = 10, 100
 			var scratch []byte
 			var whole, tried []string
-			h := &fake{form: Lines, call: func(c *Call) error {
+			h := &fake{traits: Traits{Form: Lines}, call: func(c *Call) error {
 				lines := string(c.Lines(&scratch))
 				if len(whole) == 0 {
 					whole = append(whole, lines)

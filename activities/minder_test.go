@@ -12,6 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// callOf begins a call.
+func callOf(m *minder) context.Context {
+	ctx, _ := m.begin()
+	return ctx
+}
+
 // bubble runs a test of a minder with a clock of its own.
 func bubble(t *testing.T, limits minderLimits, test func(t *testing.T, m *minder)) {
 	t.Helper()
@@ -38,7 +44,7 @@ func requireExpired(t *testing.T, ctx context.Context, limit time.Duration) {
 func TestMinder_CallExpires(t *testing.T) {
 	t.Parallel()
 	bubble(t, minderLimits{call: 10 * time.Second}, func(t *testing.T, m *minder) {
-		requireExpired(t, m.begin(), 10*time.Second)
+		requireExpired(t, callOf(m), 10*time.Second)
 		require.False(t, m.ending.Load(), "the batch goes on")
 		require.False(t, m.over())
 	})
@@ -48,8 +54,8 @@ func TestMinder_FollowingCallsAreUnharmed(t *testing.T) {
 	t.Parallel()
 	bubble(t, minderLimits{call: time.Second}, func(t *testing.T, m *minder) {
 		for range 5 {
-			requireExpired(t, m.begin(), time.Second)
-			next := m.begin()
+			requireExpired(t, callOf(m), time.Second)
+			next := callOf(m)
 			time.Sleep(900 * time.Millisecond)
 			synctest.Wait()
 			require.NoError(t, next.Err(), "a call after an expired one has all its time")
@@ -64,7 +70,7 @@ func TestMinder_QuickCallsNeverExpire(t *testing.T) {
 	t.Parallel()
 	bubble(t, minderLimits{call: time.Second}, func(t *testing.T, m *minder) {
 		for range 1000 {
-			ctx := m.begin()
+			ctx := callOf(m)
 			time.Sleep(50 * time.Millisecond)
 			require.NoError(t, ctx.Err())
 			m.scope.Release()
@@ -76,12 +82,12 @@ func TestMinder_QuickCallsNeverExpire(t *testing.T) {
 func TestMinder_NoTimerBetweenCalls(t *testing.T) {
 	t.Parallel()
 	bubble(t, minderLimits{call: time.Second}, func(t *testing.T, m *minder) {
-		ctx := m.begin()
+		ctx := callOf(m)
 		m.scope.Release()
 		time.Sleep(time.Hour)
 		require.NoError(t, ctx.Err())
 
-		ctx = m.begin()
+		ctx = callOf(m)
 		require.True(t, m.wait(time.Hour), "nor while waiting for a repetition")
 		require.NoError(t, ctx.Err())
 	})
@@ -90,7 +96,7 @@ func TestMinder_NoTimerBetweenCalls(t *testing.T) {
 func TestMinder_NoLimit(t *testing.T) {
 	t.Parallel()
 	bubble(t, minderLimits{}, func(t *testing.T, m *minder) {
-		ctx := m.begin()
+		ctx := callOf(m)
 		time.Sleep(time.Hour)
 		require.NoError(t, ctx.Err())
 	})
@@ -99,7 +105,7 @@ func TestMinder_NoLimit(t *testing.T) {
 func TestMinder_SliceEndsTheBatch(t *testing.T) {
 	t.Parallel()
 	bubble(t, minderLimits{slice: time.Minute}, func(t *testing.T, m *minder) {
-		ctx := m.begin()
+		ctx := callOf(m)
 		time.Sleep(time.Minute - time.Millisecond)
 		synctest.Wait()
 		require.False(t, m.ending.Load())
@@ -143,7 +149,7 @@ func TestMinder_StopAndGrace(t *testing.T) {
 				limits.stopped = stopped
 				m := mind(t.Context(), limits)
 				defer m.stop()
-				ctx := m.begin()
+				ctx := callOf(m)
 				close(stopped)
 				began := time.Now()
 				require.False(t, m.wait(time.Hour), "whoever waits goes on at once")
@@ -169,7 +175,7 @@ func TestMinder_Drain(t *testing.T) {
 		draining := make(chan struct{})
 		m := mind(t.Context(), minderLimits{draining: draining, drain: 27 * time.Second, grace: time.Second})
 		defer m.stop()
-		ctx := m.begin()
+		ctx := callOf(m)
 		close(draining)
 		synctest.Wait()
 		require.True(t, m.ending.Load())
@@ -203,7 +209,7 @@ func TestMinder_StopAndDrain(t *testing.T) {
 				stopped, draining := make(chan struct{}), make(chan struct{})
 				m := mind(t.Context(), minderLimits{stopped: stopped, draining: draining, grace: test.grace, drain: drain})
 				defer m.stop()
-				ctx := m.begin()
+				ctx := callOf(m)
 				began := time.Now()
 				time.AfterFunc(test.stopAt, func() { close(stopped) })
 				time.AfterFunc(test.drainAt, func() { close(draining) })
@@ -227,7 +233,7 @@ func TestMinder_AfterTheHardEnd(t *testing.T) {
 				first, second = second, first
 			}
 			close(first)
-			<-m.begin().Done()
+			<-callOf(m).Done()
 			close(second)
 			time.Sleep(time.Hour)
 			require.True(t, m.over())
@@ -248,7 +254,7 @@ func TestMinder_Heartbeats(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, 10, beats.Swap(0), "between calls")
 
-		m.begin() // and never comes back
+		callOf(m) // and never comes back
 		time.Sleep(limit + unvouched - beat)
 		synctest.Wait()
 		require.InDelta(t, (limit+unvouched-beat)/beat, beats.Swap(0), 1, "while it may still obey")
@@ -288,7 +294,7 @@ func TestMinder_ContextOfCalls(t *testing.T) {
 	type key struct{}
 	parent, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 	m := mind(parent, minderLimits{})
-	ctx := m.begin()
+	ctx := callOf(m)
 	cancel()
 	require.NoError(t, ctx.Err())
 	require.Equal(t, "value", ctx.Value(key{}))
@@ -303,8 +309,8 @@ func TestMinder_ManyExpiries(t *testing.T) {
 	m := mind(t.Context(), minderLimits{call: limit})
 	defer m.stop()
 	for range 8 {
-		<-m.begin().Done()
-		quick := m.begin()
+		<-callOf(m).Done()
+		quick := callOf(m)
 		require.NoError(t, quick.Err())
 		m.scope.Release()
 		require.NoError(t, quick.Err())

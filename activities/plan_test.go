@@ -326,7 +326,7 @@ func TestPlan_Stdin(t *testing.T) {
 	f := setup(t, "in.txt", "a file\n")
 	f.spec.Input = append(f.spec.Input, "-")
 	f.spec.BatchItems = 9
-	f.serve(&fake{form: Lines}, Options{Stdin: strings.NewReader(text)})
+	f.serve(&fake{traits: Traits{Form: Lines}}, Options{Stdin: strings.NewReader(text)})
 	batches, result := f.page(10)
 	require.Zero(t, result.Total, "the size of the standard input is not known beforehand")
 	batches = append(batches, f.plan()...)
@@ -592,7 +592,7 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 			}
 			f := setup(t, files...)
 			stopAfter := 0 // items of a batch; 0: all
-			h := &fake{form: Lines, size: CallSize{Items: 1}}
+			h := &fake{traits: Traits{Form: Lines}, size: CallSize{Items: 1}}
 			f.serve(h, Options{})
 			var accepted []Entry
 			var heads []string

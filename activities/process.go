@@ -50,6 +50,12 @@ type Hint struct {
 // stops, when its worker drains and when it has run for its slice of time.
 func (a *Activities) Process(ctx context.Context, in ProcessInput) (ProcessResult, error) {
 	e := &execution{acts: a, in: in, ctx: ctx, began: time.Now()}
+	var err error
+	e.slot, err = a.opts.Slots.Take(ctx, Occupant{Job: in.Ref.Job, Batch: in.Batch.String()})
+	if err != nil {
+		return ProcessResult{}, fmt.Errorf("taking a slot: %w", err)
+	}
+	defer e.slot.Leave()
 	if err := e.open(); err != nil {
 		return ProcessResult{}, err
 	}
@@ -57,7 +63,7 @@ func (a *Activities) Process(ctx context.Context, in ProcessInput) (ProcessResul
 	if err := e.run(); err != nil {
 		return ProcessResult{}, err
 	}
-	a.opts.Vacate()
+	e.slot.Leave()
 	result, err := e.commit()
 	if err == nil {
 		e.early.offer(result.Entry, e.takeHeld())
@@ -77,6 +83,7 @@ type execution struct {
 	body   io.ReadCloser
 	reader *records.Reader
 	minder *minder
+	slot   Slot
 	caller *caller
 	hint   atomic.Pointer[Hint]
 
@@ -138,7 +145,7 @@ func (e *execution) open() error {
 	e.results = partWriter{dir: dir, key: resultsKey(in.Ref.Run, e.entry), bulk: e.early != nil} // joined from memory, as a rule
 	e.errors = partWriter{dir: dir, key: errorsKey(in.Ref.Run, e.entry)}
 	e.minder = mind(e.ctx, e.limits())
-	e.caller = &caller{handler: a.opts.Handler, limits: in.Calls, minder: e.minder}
+	e.caller = &caller{handler: a.opts.Handler, limits: in.Calls, minder: e.minder, slot: e.slot, observer: e.observe}
 	return nil
 }
 
@@ -147,7 +154,7 @@ func (e *execution) limits() minderLimits {
 	limits := minderLimits{
 		call: e.in.Calls.Timeout, slice: e.in.Slice, grace: e.in.Grace,
 		drain:   e.acts.opts.Drain * 9 / 10, // the rest of it is for the part and the answer
-		stopped: e.ctx.Done(),
+		stopped: e.ctx.Done(), watchdog: e.acts.opts.Watchdog, worker: e.in.Ref.Job + "/" + e.in.Batch.String(),
 	}
 	if !activity.IsActivity(e.ctx) {
 		return limits
@@ -162,6 +169,11 @@ func (e *execution) limits() minderLimits {
 		}
 	}
 	return limits
+}
+
+func (e *execution) observe(s CallStats) {
+	s.Job = e.in.Ref.Job
+	e.acts.opts.Observe(s)
 }
 
 func (e *execution) close() {
@@ -196,7 +208,11 @@ func (e *execution) takeHeld() [][]byte {
 // run does chunk after chunk until the batch's end, or until it should end.
 func (e *execution) run() error {
 	e.chunkBuffers = e.acts.buffers.Get().(*chunkBuffers)
-	defer e.acts.buffers.Put(e.chunkBuffers)
+	defer func() {
+		if !e.caller.tainted {
+			e.acts.buffers.Put(e.chunkBuffers)
+		}
+	}()
 	e.caller.answer = &e.answer
 	for !e.minder.ending.Load() {
 		size := e.acts.opts.Handler.CallSize()
@@ -216,6 +232,10 @@ func (e *execution) run() error {
 		}
 		if errors.Is(err, errEnding) {
 			return nil
+		}
+		if e.caller.tainted {
+			e.chunkBuffers = &chunkBuffers{}
+			e.caller.answer, e.caller.tainted = &e.answer, false
 		}
 	}
 	return nil
@@ -244,7 +264,7 @@ func (e *execution) checkComplete() error {
 func (e *execution) prepare() {
 	e.items, e.data, e.invalid = e.items[:0], e.data[:0], e.invalid[:0]
 	e.answer.reset()
-	form := e.acts.opts.Handler.Form()
+	form := e.acts.opts.Handler.Traits().Form
 	first := e.in.Batch.First + e.entry.Count
 	at := 0
 	for i := range e.chunk.Items {
@@ -270,6 +290,8 @@ func (e *execution) convert(item *records.Item, form Form) ([]byte, error) {
 	}
 	shape := &e.source.Shape
 	switch {
+	case form == CheckedJSON && shape.Format == records.JSONL:
+		return item.Raw, shape.CheckLine(item)
 	case form == JSONValues && shape.Format == records.JSONL && utf8.Valid(item.Raw):
 		return item.Raw, nil // the handler's own decoder checks the rest
 	case form == Lines && shape.Format != records.CSV:

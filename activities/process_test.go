@@ -92,7 +92,7 @@ func TestProcess_Forms(t *testing.T) {
 			t.Parallel()
 			f := setup(t, test.file, test.content)
 			var got []string
-			f.serve(&fake{form: test.form, call: func(c *Call) error {
+			f.serve(&fake{traits: Traits{Form: test.form}, call: func(c *Call) error {
 				for _, item := range c.Items {
 					require.EqualValues(t, len(got), item.Ordinal)
 					got = append(got, strings.TrimSpace(string(item.Data)))
@@ -148,7 +148,7 @@ func TestProcess_InvalidItems(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := setup(t, test.file, test.content)
-			h := &fake{form: test.form}
+			h := &fake{traits: Traits{Form: test.form}}
 			f.serve(h, Options{})
 			f.spec.BatchItems = 1000
 			batch := f.plan()[0]
@@ -208,7 +208,7 @@ func TestProcess_InsertionOffsets(t *testing.T) {
 		}
 		f := setup(t, "in.jsonl", text.String())
 		f.spec.BatchItems = int64(n)
-		f.serve(&fake{form: Lines, size: CallSize{Items: 1 + random.IntN(20)}, each: func(c *Call, item Item) {
+		f.serve(&fake{traits: Traits{Form: Lines}, size: CallSize{Items: 1 + random.IntN(20)}, each: func(c *Call, item Item) {
 			i := int(item.Ordinal)
 			switch {
 			case failed[i]:
@@ -248,7 +248,7 @@ func TestProcess_TooLongItem(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	f := setup(t, "in.txt", "short\n"+long+"\nshort, too\n")
 	f.spec.MaxItem, f.spec.BatchItems = 1000, 10
-	f.serve(&fake{form: Lines}, Options{})
+	f.serve(&fake{traits: Traits{Form: Lines}}, Options{})
 	batch := f.plan()[0]
 	result := f.process(batch)
 	require.Equal(t, batch, result.Entry.Batch)
@@ -288,7 +288,7 @@ func TestProcess_FirstErrorIsShort(t *testing.T) {
 func TestProcess_NoItemDataInItsAnswer(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.txt", strings.Repeat("MARKER\n", 10))
-	f.serve(&fake{form: Lines, each: func(c *Call, item Item) {
+	f.serve(&fake{traits: Traits{Form: Lines}, each: func(c *Call, item Item) {
 		if item.Ordinal%2 == 0 {
 			c.Answer.Fail(&Fault{Kind: job.KindError, Err: job.Error{Message: "no"}}, 1)
 			return
@@ -306,7 +306,7 @@ func TestProcess_NoItemDataInItsAnswer(t *testing.T) {
 // stopAt is a handler that answers n items, tells the test, and then none until the batch ends.
 func stopAt(n int, reached chan<- struct{}) *fake {
 	done := 0
-	return &fake{form: Lines, size: CallSize{Items: 3}, call: func(c *Call) error {
+	return &fake{traits: Traits{Form: Lines}, size: CallSize{Items: 3}, call: func(c *Call) error {
 		for _, item := range c.Items {
 			if done == n {
 				close(reached)
@@ -334,7 +334,7 @@ func (f *fixture) requireRest(batch job.Batch, result ProcessResult, done int64)
 	require.Equal(f.t, batch.After(e.Count, e.Length), *result.Rest)
 	require.Equal(f.t, e.Length, result.Totals.InputBytes)
 
-	f.serve(&fake{form: Lines}, Options{})
+	f.serve(&fake{traits: Traits{Form: Lines}}, Options{})
 	rest := f.process(*result.Rest)
 	require.Nil(f.t, rest.Rest)
 	whole := f.process(batch)
@@ -385,7 +385,7 @@ func TestProcess_StopBetweenInvalidItems(t *testing.T) {
 	f.spec.BatchItems = 5
 	reached := make(chan struct{})
 	h := stopAt(1, reached)
-	h.form, h.size.Items = Lines, 100
+	h.traits.Form, h.size.Items = Lines, 100
 	f.serve(h, Options{})
 	batch := f.plan()[0]
 	ctx, stop := context.WithCancel(t.Context())
@@ -783,26 +783,41 @@ func TestProcess_FailureKeepsCSVItemWithCarriageReturn(t *testing.T) {
 	require.JSONEq(t, `{"a":"1","b":"2"}`, string(failures[0].Failure.Input))
 }
 
-// A batch gives up its slot once, when its calls are done and before its part is durable; one that
-// fails before that does not.
-func TestProcess_Vacates(t *testing.T) {
+// seat is a slot that counts.
+type seat struct {
+	anySlot
+	left    int
+	onLeave func()
+}
+
+func (s *seat) Take(context.Context, Occupant) (Slot, error) { s.left = 0; return s, nil }
+
+func (s *seat) Leave() {
+	if s.left++; s.left == 1 {
+		s.onLeave()
+	}
+}
+
+// A batch leaves its slot when its calls are done and before its part is durable; one that fails
+// leaves it too.
+func TestProcess_LeavesItsSlot(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", lines(100))
 	f.spec.BatchItems = 100
 	handler := &fake{size: CallSize{Items: 10}}
-	vacated := 0
-	f.serve(handler, Options{Vacate: func() {
-		vacated++
+	slot := &seat{onLeave: func() {
 		require.Equal(t, 10, handler.calls(), "its calls are done")
 		require.Empty(t, f.keys(f.ref.Run+"/parts/"), "its part is not there yet")
-	}})
+	}}
+	f.serve(handler, Options{Slots: slot})
 	batch := f.plan()[0]
 	entry := f.process(batch).Entry
 	require.EqualValues(t, 100, entry.OK)
-	require.Equal(t, 1, vacated)
+	require.Positive(t, slot.left)
 
+	slot.onLeave = func() {}
 	f.write("in.jsonl", lines(50))
 	_, err := f.acts.Process(t.Context(), f.input(batch))
 	require.Error(t, err)
-	require.Equal(t, 1, vacated)
+	require.Positive(t, slot.left)
 }

@@ -220,16 +220,16 @@ func requireType(t testing.TB, err error, kind string) {
 
 // fake is a handler. It answers each item with itself unless it is told otherwise.
 type fake struct {
-	form Form
-	size CallSize                 // default 100 items
-	each func(c *Call, item Item) // answers one item; may leave the answer out where the batch ends
-	call func(c *Call) error      // answers them all; each is then not used
+	traits Traits
+	size   CallSize                 // default 100 items
+	each   func(c *Call, item Item) // answers one item; may leave the answer out where the batch ends
+	call   func(c *Call) error      // answers them all; each is then not used
 
 	mu    sync.Mutex
 	sizes []int // of the calls so far
 }
 
-func (h *fake) Form() Form { return h.form }
+func (h *fake) Traits() Traits { return h.traits }
 
 func (h *fake) CallSize() CallSize {
 	size := h.size

@@ -30,13 +30,12 @@ type Scope struct {
 	seenSince time.Time
 }
 
-// Acquire starts the scope's countdown anew.
-func (s *Scope) Acquire() {
+// Acquire starts the scope's countdown anew and returns the number of this holding.
+func (s *Scope) Acquire() (held uint64) {
 	if s.seq.Load()%2 == 0 {
-		s.seq.Add(1)
-	} else {
-		s.seq.Add(2)
+		return s.seq.Add(1)
 	}
+	return s.seq.Add(2)
 }
 
 // Release ends the countdown. Releasing what is not held does nothing.
@@ -45,6 +44,10 @@ func (s *Scope) Release() {
 		s.seq.Add(1)
 	}
 }
+
+// End releases the scope if it is still in the given holding, and reports whether it was: of two
+// goroutines that end the same holding, one succeeds.
+func (s *Scope) End(held uint64) bool { return held%2 == 1 && s.seq.CompareAndSwap(held, held+1) }
 
 // Watch returns how long the scope has been held at now, as far as its watcher has seen (0 when it
 // is released or newly acquired), and a number that tells this holding from all others. Only one
@@ -60,6 +63,9 @@ func (s *Scope) Watch(now time.Time) (held uint64, age time.Duration) {
 	}
 	return held, now.Sub(s.seenSince)
 }
+
+// Held returns the number of the present holding; it is even where the scope is released.
+func (s *Scope) Held() uint64 { return s.seq.Load() }
 
 // Holds reports whether the scope is still in the holding that Watch has told.
 func (s *Scope) Holds(held uint64) bool { return s.seq.Load() == held }

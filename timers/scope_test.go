@@ -129,7 +129,7 @@ func TestScope_ExpiryWithinOneInterval(t *testing.T) {
 	for _, acquiredAt := range []time.Duration{0, time.Millisecond, 50 * time.Millisecond, 99 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			var s Scope
-			time.AfterFunc(acquiredAt, s.Acquire)
+			time.AfterFunc(acquiredAt, func() { s.Acquire() })
 			ticks := time.NewTicker(interval)
 			defer ticks.Stop()
 			began := time.Now()

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"syscall"
 
 	"github.com/stint-run/stint/internal/guard"
 )
@@ -22,8 +23,9 @@ type children struct {
 }
 
 type startRequest struct {
-	cmd *exec.Cmd
-	err chan<- error
+	cmd  *exec.Cmd
+	cpus []int // that it may run on; nil: all
+	err  chan<- error
 }
 
 func newChildren() (*children, error) {
@@ -35,16 +37,17 @@ func newChildren() (*children, error) {
 	c.done.Go(func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		for r := range c.requests {
-			r.err <- r.cmd.Start()
+			r.err <- startPinned(r.cmd, r.cpus)
 		}
 	})
 	return c, nil
 }
 
-// start starts a child. The caller must wait for it.
-func (c *children) start(cmd *exec.Cmd) (*child, error) {
+// startOn starts a child that may run on the CPUs only, or on all where there are none given. The
+// caller must wait for it.
+func (c *children) startOn(cmd *exec.Cmd, cpus []int) (*child, error) {
 	err := make(chan error, 1)
-	c.requests <- startRequest{cmd, err}
+	c.requests <- startRequest{cmd, cpus, err}
 	if err := <-err; err != nil {
 		return nil, err
 	}
@@ -81,6 +84,24 @@ func (c *child) kill() {
 	defer c.mu.Unlock()
 	if !c.reaped {
 		killGroup(c.cmd.Process)
+	}
+}
+
+// signal sends a signal to the child alone. It may be called at any time.
+func (c *child) signal(s syscall.Signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.reaped {
+		_ = c.cmd.Process.Signal(s) // it may be gone
+	}
+}
+
+// signalGroup sends a signal to the child's process group. It may be called at any time.
+func (c *child) signalGroup(s syscall.Signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.reaped {
+		signalGroup(c.cmd.Process, s)
 	}
 }
 

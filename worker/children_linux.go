@@ -12,7 +12,10 @@ func childAttributes() *syscall.SysProcAttr {
 }
 
 // killGroup kills the process group that the process leads.
-func killGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) } // it may be gone
+func killGroup(p *os.Process) { signalGroup(p, syscall.SIGKILL) }
+
+// signalGroup sends a signal to the process group that the process leads.
+func signalGroup(p *os.Process, s syscall.Signal) { _ = syscall.Kill(-p.Pid, s) } // it may be gone
 
 // awaitExit returns when the process has ended, without reaping it. It always can.
 func awaitExit(p *os.Process) bool {

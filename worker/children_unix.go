@@ -10,7 +10,10 @@ import (
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // killGroup kills the process group that the process leads.
-func killGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) } // it may be gone
+func killGroup(p *os.Process) { signalGroup(p, syscall.SIGKILL) }
+
+// signalGroup sends a signal to the process group that the process leads.
+func signalGroup(p *os.Process, s syscall.Signal) { _ = syscall.Kill(-p.Pid, s) } // it may be gone
 
 // awaitExit cannot wait without reaping here.
 func awaitExit(*os.Process) bool { return false }

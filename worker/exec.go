@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,15 +29,17 @@ func Exec(argv ...string) Handler {
 	return Handler{
 		name: "exec " + strings.Join(argv, " "),
 		check: func(o Options) error {
-			_, err := findProgram(argv, o.Dir)
-			return err
+			if _, err := findProgram(argv, o.Dir); err != nil {
+				return err
+			}
+			return o.checkCPUs()
 		},
-		open: func(o Options) (activities.Handler, func(), error) {
-			h, err := newExec(argv, o)
+		open: func(s surroundings) (activities.Handler, service, error) {
+			h, err := newExec(argv, s)
 			if err != nil {
 				return nil, nil, err
 			}
-			return h, h.children.close, nil
+			return h, h, nil
 		},
 	}
 }
@@ -145,6 +146,7 @@ const (
 )
 
 type execHandler struct {
+	surroundings
 	path string
 	argv []string
 	env  []string
@@ -152,11 +154,12 @@ type execHandler struct {
 	size activities.CallSize
 
 	children *children
-	buffers  sync.Pool    // *[]byte, for lines that have to be put together
-	perItem  atomic.Int64 // nanoseconds an item takes, of late; 0: not known
+	buffers  sync.Pool // *[]byte, for lines that have to be put together
+	pace     pace
 }
 
-func newExec(argv []string, o Options) (*execHandler, error) {
+func newExec(argv []string, s surroundings) (*execHandler, error) {
+	o := s.options
 	path, err := findProgram(argv, o.Dir)
 	if err != nil {
 		return nil, err
@@ -166,10 +169,13 @@ func newExec(argv []string, o Options) (*execHandler, error) {
 		return nil, err
 	}
 	return &execHandler{
-		path: path, argv: argv, env: o.childEnv(), dir: o.Dir, size: o.callSize(0, execBytes), children: children,
+		surroundings: s, path: path, argv: argv, env: o.childEnv(), dir: o.Dir, size: o.callSize(0, execBytes), children: children,
+		pace:    execPace(),
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}, nil
 }
+
+func execPace() pace { return pace{target: callTarget, first: firstCall, most: execItems} }
 
 // findProgram finds the program of a command, a relative path with a slash below dir.
 func findProgram(argv []string, dir string) (string, error) {
@@ -191,27 +197,18 @@ func findProgram(argv []string, dir string) (string, error) {
 	return "", fmt.Errorf("command %q cannot be run: %w", name, err)
 }
 
-func (*execHandler) Form() activities.Form { return activities.Lines }
+func (*execHandler) start(context.Context) error { return nil }
+
+func (h *execHandler) close() { h.children.close() }
+
+func (*execHandler) Traits() activities.Traits { return activities.Traits{Form: activities.Lines} }
 
 // CallSize cuts calls so that each takes about callTarget.
 func (h *execHandler) CallSize() activities.CallSize {
-	size := h.size
-	if size.Items > 0 {
-		return size
+	if h.size.Items > 0 {
+		return h.size
 	}
-	size.Items = firstCall
-	if per := h.perItem.Load(); per > 0 {
-		size.Items = int(min(execItems, max(1, int64(callTarget)/per)))
-	}
-	return size
-}
-
-func (h *execHandler) learn(items int, took time.Duration) {
-	per := max(1, int64(took)/int64(items))
-	if old := h.perItem.Load(); old > 0 {
-		per = (old + per) / 2
-	}
-	h.perItem.Store(per)
+	return activities.CallSize{Items: h.pace.items(), Bytes: h.size.Bytes}
 }
 
 func (h *execHandler) Call(c *activities.Call) error {
@@ -220,26 +217,27 @@ func (h *execHandler) Call(c *activities.Call) error {
 	began := time.Now()
 	ctx := c.Begin()
 	defer c.End()
-	answer, err := h.run(ctx, c.Lines(scratch), c.Answer)
+	answer, err := h.run(ctx, c.Slot.Describe().Slot, c.Lines(scratch), c.Answer)
 	if err != nil {
 		return activities.CauseOf(ctx, err)
 	}
 	if err := c.Answer.Accept(answer, len(c.Items)); err != nil {
 		return err
 	}
-	h.learn(len(c.Items), time.Since(began))
+	h.pace.learn(len(c.Items), time.Since(began))
 	return nil
 }
 
 // run gives the lines to one process and reads its answer.
-func (h *execHandler) run(ctx context.Context, lines []byte, answer *activities.Answer) (activities.Unaccepted, error) {
+func (h *execHandler) run(ctx context.Context, slot int, lines []byte, answer *activities.Answer) (activities.Unaccepted, error) {
 	var none activities.Unaccepted
-	cmd := &exec.Cmd{Path: h.path, Args: h.argv, Env: h.env, Dir: h.dir, SysProcAttr: childAttributes()}
+	env := append(h.env[:len(h.env):len(h.env)], h.options.slotEnv(h.worker, slot, 0)...)
+	cmd := &exec.Cmd{Path: h.path, Args: h.argv, Env: env, Dir: h.dir, SysProcAttr: childAttributes()}
 	pipes, err := newPipes(cmd)
 	if err != nil {
 		return none, err
 	}
-	child, err := h.children.start(cmd)
+	child, err := h.children.startOn(cmd, h.options.cpusOf(slot))
 	pipes.closeChildEnds()
 	if err != nil {
 		pipes.close()
@@ -278,19 +276,22 @@ func (h *execHandler) run(ctx context.Context, lines []byte, answer *activities.
 }
 
 // crash tells how a process ended, with the last it had to say.
-func crash(err error, stderr string) error {
+func crash(err error, stderr string) *activities.Fault {
 	message := err.Error()
 	if last := lastLine(stderr); last != "" {
 		message += ": " + last
 	}
 	kind := "Exit"
 	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			kind = "Signal"
-		}
+	if errors.As(err, &exit) && signaled(exit) {
+		kind = "Signal"
 	}
 	return &activities.Fault{Kind: job.KindCrash, Err: job.Error{Type: kind, Message: message, Stack: stderr}}
+}
+
+func signaled(exit *exec.ExitError) bool {
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled()
 }
 
 func lastLine(s string) string {

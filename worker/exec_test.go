@@ -91,7 +91,7 @@ func TestExec_CommandsThatCannotRun(t *testing.T) {
 	} {
 		err := Exec(c.argv...).Check(Options{})
 		require.ErrorContains(t, err, c.says)
-		_, _, err = Exec(c.argv...).open(Options{}.withDefaults())
+		_, _, err = Exec(c.argv...).open(surroundings{options: Options{}.withDefaults()})
 		require.Error(t, err)
 	}
 }
@@ -154,19 +154,19 @@ func TestExec_OneProcessACall(t *testing.T) {
 // seconds, and never more than so many items.
 func TestExec_CallsAimAtATime(t *testing.T) {
 	t.Parallel()
-	h := &execHandler{}
+	h := &execHandler{pace: execPace()}
 	require.Equal(t, firstCall, h.CallSize().Items)
-	h.learn(1000, time.Second)
+	h.pace.learn(1000, time.Second)
 	require.Equal(t, 5000, h.CallSize().Items)
-	h.learn(5000, 15*time.Second) // it has become slower: the mean counts
+	h.pace.learn(5000, 15*time.Second) // it has become slower: the mean counts
 	require.Equal(t, 2500, h.CallSize().Items)
-	h.learn(1, time.Hour)
+	h.pace.learn(1, time.Hour)
 	require.Equal(t, 1, h.CallSize().Items)
-	quick := &execHandler{}
-	quick.learn(1_000_000, time.Nanosecond)
+	quick := &execHandler{pace: execPace()}
+	quick.pace.learn(1_000_000, time.Nanosecond)
 	require.Equal(t, execItems, quick.CallSize().Items)
-	fixed := &execHandler{size: activities.CallSize{Items: 7}}
-	fixed.learn(7, time.Hour)
+	fixed := &execHandler{pace: execPace(), size: activities.CallSize{Items: 7}}
+	fixed.pace.learn(7, time.Hour)
 	require.Equal(t, 7, fixed.CallSize().Items)
 }
 
@@ -223,15 +223,14 @@ func alive(pid int) bool {
 func TestChildren_ManyAtOnce(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	handler, shut, err := Exec("cat").open(f.options.withDefaults())
-	require.NoError(t, err)
-	defer shut()
-	h := handler.(*execHandler)
+	children, err := newChildren()
+	require.NoError(f.t, err)
+	defer children.close()
 	var calls sync.WaitGroup
 	for range 8 {
 		calls.Go(func() {
 			for range 10 {
-				c, err := h.children.start(&exec.Cmd{Path: "/bin/true", SysProcAttr: childAttributes()})
+				c, err := children.startOn(&exec.Cmd{Path: "/bin/true", SysProcAttr: childAttributes()}, nil)
 				if assert.NoError(t, err) {
 					assert.NoError(t, c.wait())
 					c.kill() // what is gone is left alone

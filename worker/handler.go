@@ -1,23 +1,25 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"maps"
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
 )
 
-// Handler is what a pool does to its items: make one with [Each], [Batch] or [Exec].
+// Handler is what a pool does to its items: make one with [Each], [Batch], [Exec] or [Serve].
 type Handler struct {
-	name string
+	name   string
+	inside bool // it runs in this process
 	// check, which may be nil, tells what would keep open from working.
 	check func(Options) error
-	// open makes the handler ready for a worker; shut, which may be nil, ends what it holds.
-	open func(Options) (h activities.Handler, shut func(), err error)
+	// open makes the handler for a worker. The service may be nil.
+	open func(surroundings) (activities.Handler, service, error)
 }
 
 // Name tells people what the handler is.
@@ -30,7 +32,7 @@ func (h Handler) Check(o Options) error {
 		return fmt.Errorf("worker options: %w", err)
 	}
 	if h.open == nil {
-		return errors.New("no handler: make one with Each, Batch or Exec")
+		return errors.New("no handler: make one with Each, Batch, Exec or Serve")
 	}
 	if h.check == nil {
 		return nil
@@ -56,7 +58,7 @@ func (e ItemErrors) Error() string { return fmt.Sprintf("%d items of the call fa
 // error, or its panic, is the item's; its context ends at the call timeout and when the worker has
 // to end at once.
 func Each[In, Out any](fn func(context.Context, In) (Out, error)) Handler {
-	return Handler{name: "go", open: func(o Options) (activities.Handler, func(), error) {
+	return Handler{name: "go", inside: true, open: func(surroundings) (activities.Handler, service, error) {
 		return &each[In, Out]{fn: fn}, nil, nil
 	}}
 }
@@ -71,7 +73,9 @@ type each[In, Out any] struct {
 	fn func(context.Context, In) (Out, error)
 }
 
-func (*each[In, Out]) Form() activities.Form { return activities.JSONValues }
+func (*each[In, Out]) Traits() activities.Traits {
+	return activities.Traits{Inside: true, OneByOne: true}
+}
 
 func (*each[In, Out]) CallSize() activities.CallSize {
 	return activities.CallSize{Items: eachItems, Bytes: eachBytes}
@@ -91,10 +95,12 @@ func (h *each[In, Out]) Call(c *activities.Call) error {
 func (h *each[In, Out]) item(c *activities.Call, data []byte) bool {
 	for try := 1; ; try++ {
 		ctx := c.Begin()
-		err := h.try(ctx, c.Answer, data)
+		err := h.try(ctx, c, data)
 		switch {
 		case err == nil:
 			return true
+		case !c.Claim():
+			return false
 		case errors.Is(err, Drop):
 			c.Answer.Drop()
 			return true
@@ -113,7 +119,8 @@ func (h *each[In, Out]) item(c *activities.Call, data []byte) bool {
 	}
 }
 
-func (h *each[In, Out]) try(ctx context.Context, answer *activities.Answer, data []byte) (err error) {
+// try adds the item's result, or returns its error.
+func (h *each[In, Out]) try(ctx context.Context, c *activities.Call, data []byte) (err error) {
 	defer recovered(&err)
 	var in In
 	if err := decode(data, &in); err != nil {
@@ -123,15 +130,13 @@ func (h *each[In, Out]) try(ctx context.Context, answer *activities.Answer, data
 	if err != nil {
 		return err
 	}
-	return answer.Encode(out)
+	return c.Encode(out)
 }
 
 // recovered makes an error of a panic.
 func recovered(err *error) {
 	if p := recover(); p != nil {
-		*err = &activities.Fault{Kind: job.KindError, Err: job.Error{
-			Type: "panic", Message: fmt.Sprint(p), Stack: string(debug.Stack()),
-		}}
+		*err = activities.PanicFault(p)
 	}
 }
 
@@ -152,8 +157,8 @@ func decode(data []byte, in any) error {
 // halved until the fault is on single items. See [ItemErrors] for items that fail by themselves;
 // for decoding, concurrency and the context see [Each].
 func Batch[In, Out any](fn func(context.Context, []In) ([]Out, error)) Handler {
-	return Handler{name: "go", open: func(o Options) (activities.Handler, func(), error) {
-		return &batch[In, Out]{fn: fn, size: o.callSize(batchItems, batchBytes)}, nil, nil
+	return Handler{name: "go", inside: true, open: func(s surroundings) (activities.Handler, service, error) {
+		return &batch[In, Out]{fn: fn, size: s.options.callSize(batchItems, batchBytes)}, nil, nil
 	}}
 }
 
@@ -167,12 +172,12 @@ type batch[In, Out any] struct {
 	size activities.CallSize
 }
 
-func (*batch[In, Out]) Form() activities.Form           { return activities.JSONValues }
+func (*batch[In, Out]) Traits() activities.Traits       { return activities.Traits{Inside: true} }
 func (h *batch[In, Out]) CallSize() activities.CallSize { return h.size }
 
 // batchItem is one item of a call on its way to its outcome.
-type batchItem[Out any] struct {
-	out   Out
+type batchItem struct {
+	line  []byte // its result as JSON
 	fault *activities.Fault
 	drop  bool
 	tries int
@@ -180,13 +185,13 @@ type batchItem[Out any] struct {
 
 func (h *batch[In, Out]) Call(c *activities.Call) error {
 	defer c.End()
-	items := make([]batchItem[Out], len(c.Items))
+	items := make([]batchItem, len(c.Items))
 	ins := make([]In, 0, len(c.Items))
 	index := make([]int, 0, len(c.Items)) // of each of ins
 	for i := range c.Items {
 		var in In
 		if err := decode(c.Items[i].Data, &in); err != nil {
-			items[i] = batchItem[Out]{fault: activities.FaultOf(err), tries: 1}
+			items[i] = batchItem{fault: activities.FaultOf(err), tries: 1}
 			continue
 		}
 		ins, index = append(ins, in), append(index, i)
@@ -195,11 +200,14 @@ func (h *batch[In, Out]) Call(c *activities.Call) error {
 		if try > 1 && !c.Wait(try-1) {
 			return nil
 		}
-		failed, err := h.try(c, ins)
+		tried, err := h.try(c, ins)
+		if !c.Claim() {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		ins, index = failed.settle(items, ins, index, try, c.ItemAttempts)
+		ins, index = settle(tried, items, ins, index, try, c.ItemAttempts)
 	}
 	for i := range items {
 		switch {
@@ -208,21 +216,19 @@ func (h *batch[In, Out]) Call(c *activities.Call) error {
 		case items[i].drop:
 			c.Answer.Drop()
 		default:
-			if err := c.Answer.Encode(items[i].out); err != nil {
-				c.Answer.Fail(activities.FaultOf(err), 1)
-			}
+			c.Answer.Line(items[i].line)
 		}
 	}
 	return nil
 }
 
 // tried is what one call of the function has come to.
-type tried[In, Out any] struct {
-	outs   []Out
+type tried struct {
+	lines  [][]byte // the results as JSON
 	errors ItemErrors
 }
 
-func (h *batch[In, Out]) try(c *activities.Call, ins []In) (_ *tried[In, Out], err error) {
+func (h *batch[In, Out]) try(c *activities.Call, ins []In) (_ *tried, err error) {
 	ctx := c.Begin()
 	defer recovered(&err)
 	outs, err := h.fn(ctx, ins)
@@ -233,24 +239,49 @@ func (h *batch[In, Out]) try(c *activities.Call, ins []In) (_ *tried[In, Out], e
 	if len(outs) != len(ins) {
 		return nil, activities.LengthFault(len(ins), len(outs))
 	}
-	return &tried[In, Out]{outs, each}, nil
+	t := &tried{errors: ItemErrors{}}
+	maps.Copy(t.errors, each)
+	encodeAll(t, outs)
+	return t, nil
+}
+
+// encodeAll turns the results into JSON; what cannot be encoded is its item's error.
+func encodeAll[Out any](t *tried, outs []Out) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	ends := make([]int, len(outs))
+	for k := range outs {
+		if t.errors[k] == nil {
+			if err := enc.Encode(outs[k]); err != nil {
+				t.errors[k] = fmt.Errorf("encoding the result: %w", err)
+			}
+		}
+		ends[k] = buf.Len()
+	}
+	t.lines = make([][]byte, len(outs))
+	start := 0
+	for k, end := range ends {
+		t.lines[k] = bytes.TrimSuffix(buf.Bytes()[start:end], []byte("\n"))
+		start = end
+	}
 }
 
 // settle notes the outcomes and returns the items that are to be tried again.
-func (t *tried[In, Out]) settle(items []batchItem[Out], ins []In, index []int, try, attempts int) ([]In, []int) {
+func settle[In any](t *tried, items []batchItem, ins []In, index []int, try, attempts int) ([]In, []int) {
 	var again []In
 	var againIndex []int
 	for k, i := range index {
 		err := t.errors[k]
 		switch {
 		case err == nil:
-			items[i] = batchItem[Out]{out: t.outs[k]}
+			items[i] = batchItem{line: t.lines[k]}
 		case errors.Is(err, Drop):
-			items[i] = batchItem[Out]{drop: true}
+			items[i] = batchItem{drop: true}
 		case try < attempts:
 			again, againIndex = append(again, ins[k]), append(againIndex, i)
 		default:
-			items[i] = batchItem[Out]{fault: activities.FaultOf(err), tries: try}
+			items[i] = batchItem{fault: activities.FaultOf(err), tries: try}
 		}
 	}
 	return again, againIndex

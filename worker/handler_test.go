@@ -372,5 +372,5 @@ func TestBatch_Expires(t *testing.T) {
 
 func TestHandler_ZeroValueIsRefused(t *testing.T) {
 	t.Parallel()
-	require.ErrorContains(t, Handler{}.Check(Options{}), "make one with Each, Batch or Exec")
+	require.ErrorContains(t, Handler{}.Check(Options{}), "make one with Each, Batch, Exec or Serve")
 }

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,9 +20,27 @@ type Options struct {
 	// Slots is how many batches make calls at once; as many more may be making their parts durable.
 	// Default: the number of CPUs; at most 1,000.
 	Slots int
-	// CallItems is the most items of one call of a [Batch] or [Exec] handler. Default: what the
-	// worker thinks best.
+	// Concurrency is how many calls a slot runs at once, of a [Serve] handler in the same process: for
+	// handlers that wait for something. Default 1; at most 1,000.
+	Concurrency int
+	// CallItems is the most items of one call of a [Batch], [Exec] or [Serve] handler; [OneItem] hands
+	// items over one by one. Default: what the worker thinks best.
 	CallItems int
+	// Seed plus the slot's number is what its processes find in STINT_SEED. Default 0.
+	Seed int64
+	// CPUs are those that the slots' processes may run on: one list for each slot, or one for all.
+	// Default: all.
+	CPUs [][]int
+	// Restarts is how often in a row a slot's process, or a Go handler's call that does not return,
+	// may be replaced. Then the slot is out; a worker without slots ends. Default 10; [NoRestarts]
+	// for none.
+	Restarts int
+	// Ready is how long a [Serve] program may take to get ready. Default 1 min.
+	Ready time.Duration
+	// Isolate runs a Go handler's slots in processes of their own: this program again, which calls
+	// [New] with the same pool and then serves instead of returning from it. What main does before
+	// must work in them too.
+	Isolate bool
 	// Env adds to the environment of child processes: "NAME=value", or "NAME" to pass on the
 	// worker's own. They get nothing else but PATH, HOME, USER, LANG, LC_*, TZ and TMPDIR.
 	Env []string
@@ -45,16 +65,38 @@ type Options struct {
 }
 
 const (
-	defaultDrain = 30 * time.Second
-	maxSlots     = 1000
+	// OneItem, as Options.CallItems, hands items over one by one.
+	OneItem = -1
+	// NoRestarts, as Options.Restarts, has the first death of a slot's process end the slot.
+	NoRestarts = -1
+)
+
+const (
+	defaultDrain    = 30 * time.Second
+	defaultReady    = time.Minute
+	defaultRestarts = 10
+	maxSlots        = 1000
+	maxRestarts     = 1_000_000
 )
 
 func (o Options) withDefaults() Options {
 	if o.Slots == 0 {
 		o.Slots = runtime.NumCPU()
 	}
+	if o.Concurrency == 0 {
+		o.Concurrency = 1
+	}
 	if o.Drain == 0 {
 		o.Drain = defaultDrain
+	}
+	if o.Ready == 0 {
+		o.Ready = defaultReady
+	}
+	switch o.Restarts {
+	case 0:
+		o.Restarts = defaultRestarts
+	case NoRestarts:
+		o.Restarts = 0
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -67,8 +109,20 @@ func (o Options) validate() error {
 	if o.Slots < 1 || o.Slots > maxSlots {
 		errs = append(errs, fmt.Errorf("slots %d: use 1 to %d", o.Slots, maxSlots))
 	}
-	if o.CallItems < 0 || o.CallItems > execItems {
-		errs = append(errs, fmt.Errorf("call-items %d: use 0 (automatic) to %d", o.CallItems, execItems))
+	if o.Concurrency < 1 || o.Concurrency > maxSlots || o.Slots*o.Concurrency > maxSlots*maxSlots {
+		errs = append(errs, fmt.Errorf("concurrency %d: use 1 to %d", o.Concurrency, maxSlots))
+	}
+	if o.CallItems < OneItem || o.CallItems > execItems {
+		errs = append(errs, fmt.Errorf("call-items %d: use 0 to %d", o.CallItems, execItems))
+	}
+	if o.Restarts < 0 || o.Restarts > maxRestarts {
+		errs = append(errs, fmt.Errorf("restarts %d: use 0 to %d", o.Restarts, maxRestarts))
+	}
+	if o.Ready < 0 {
+		errs = append(errs, fmt.Errorf("ready limit %v: use a duration above 0", o.Ready))
+	}
+	if len(o.CPUs) > 1 && len(o.CPUs) != o.Slots {
+		errs = append(errs, fmt.Errorf("cpus: %d lists for %d slots: give one for all, or one for each slot", len(o.CPUs), o.Slots))
 	}
 	if o.Drain < 0 {
 		errs = append(errs, fmt.Errorf("drain %v: use a duration above 0", o.Drain))
@@ -90,7 +144,10 @@ func (o Options) validate() error {
 
 // callSize bounds calls by the option, where it is set, or by items.
 func (o Options) callSize(items, bytes int) activities.CallSize {
-	if o.CallItems > 0 {
+	switch {
+	case o.CallItems == OneItem:
+		items = 1
+	case o.CallItems > 0:
 		items = o.CallItems
 	}
 	return activities.CallSize{Items: items, Bytes: bytes}
@@ -123,3 +180,68 @@ func (o Options) childEnv() []string {
 	}
 	return env
 }
+
+// slotEnv is what a slot's process learns of itself.
+func (o Options) slotEnv(worker string, slot, incarnation int) []string {
+	return []string{
+		"STINT_WORKER=" + worker,
+		"STINT_SLOT=" + strconv.Itoa(slot),
+		"STINT_INCARNATION=" + strconv.Itoa(incarnation),
+		"STINT_MAX_RESTARTS=" + strconv.Itoa(o.Restarts),
+		"STINT_SEED=" + strconv.FormatInt(o.Seed+int64(slot), 10),
+	}
+}
+
+// threads are the variables by which libraries for numbers are told how many threads to use. As
+// every slot has a process of its own, each gets one.
+var threads = []string{
+	"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
+	"VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS",
+}
+
+// oneThread is the environment that keeps libraries to one thread, unless env says otherwise.
+func oneThread(env []string) []string {
+	var out []string
+	for _, name := range threads {
+		if !slices.ContainsFunc(env, func(v string) bool { return v == name || strings.HasPrefix(v, name+"=") }) {
+			out = append(out, name+"=1")
+		}
+	}
+	return out
+}
+
+// cpusOf are the CPUs that a slot's process may run on; nil: all.
+func (o Options) cpusOf(slot int) []int {
+	switch len(o.CPUs) {
+	case 0:
+		return nil
+	case 1:
+		return o.CPUs[0]
+	}
+	return o.CPUs[slot]
+}
+
+// checkCPUs tells of CPUs that do not exist or that the worker may not use.
+func (o Options) checkCPUs() error {
+	if len(o.CPUs) == 0 {
+		return nil
+	}
+	usable, err := usableCPUs()
+	if err != nil {
+		return fmt.Errorf("cpus: %w", err)
+	}
+	for _, list := range o.CPUs {
+		if len(list) == 0 {
+			return errors.New("cpus: a list is empty")
+		}
+		for _, cpu := range list {
+			if cpu < 0 || cpu >= maxCPUs || !usable(cpu) {
+				return fmt.Errorf("cpus: there is no CPU %d that this process may use", cpu)
+			}
+		}
+	}
+	return nil
+}
+
+// maxCPUs is how many the kernel's sets have room for.
+const maxCPUs = 1024

@@ -28,7 +28,7 @@ func TestOptions_Validate(t *testing.T) {
 	}{
 		{Options{Slots: -1}, "slots -1: use 1 to 1000"},
 		{Options{Slots: 1001}, "slots 1001: use 1 to 1000"},
-		{Options{CallItems: -1}, "call-items -1"},
+		{Options{CallItems: -2}, "call-items -2"},
 		{Options{CallItems: execItems + 1}, "call-items 100001"},
 		{Options{Drain: -time.Second}, "drain -1s"},
 		{Options{Dir: "/no/such/dir"}, "dir"},
@@ -38,7 +38,7 @@ func TestOptions_Validate(t *testing.T) {
 	} {
 		require.ErrorContains(t, c.options.withDefaults().validate(), c.says)
 	}
-	err := Options{Slots: -1, CallItems: -1}.withDefaults().validate()
+	err := Options{Slots: -1, CallItems: -2}.withDefaults().validate()
 	require.ErrorContains(t, err, "slots")
 	require.ErrorContains(t, err, "call-items", "all that is wrong is said at once")
 }

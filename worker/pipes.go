@@ -22,10 +22,16 @@ type pipes struct {
 	childEnds      []*os.File
 }
 
-func newPipes(cmd *exec.Cmd) (*pipes, error) {
+// newPipes makes the pipes of a filter, which is fed and read in bulk.
+func newPipes(cmd *exec.Cmd) (*pipes, error) { return makePipes(cmd, newBulkPipe) }
+
+// newFramePipes makes the pipes of a program, which answers at once.
+func newFramePipes(cmd *exec.Cmd) (*pipes, error) { return makePipes(cmd, osPipe) }
+
+func makePipes(cmd *exec.Cmd, data func(toChild bool) (stream, *os.File, error)) (*pipes, error) {
 	p := &pipes{}
-	in, inErr := p.open(&p.stdin, func() (stream, *os.File, error) { return newBulkPipe(true) })
-	out, outErr := p.open(&p.stdout, func() (stream, *os.File, error) { return newBulkPipe(false) })
+	in, inErr := p.open(&p.stdin, func() (stream, *os.File, error) { return data(true) })
+	out, outErr := p.open(&p.stdout, func() (stream, *os.File, error) { return data(false) })
 	errs, errsErr := p.open(&p.stderr, func() (stream, *os.File, error) { return osPipe(false) })
 	if err := errors.Join(inErr, outErr, errsErr); err != nil {
 		p.close()

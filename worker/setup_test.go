@@ -1,19 +1,26 @@
 package worker
 
 import (
+	"context"
 	"encoding/json"
+	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 )
 
 // fixture runs a handler over items as a job does, but without Temporal.
@@ -24,14 +31,88 @@ type fixture struct {
 	limits  activities.CallLimits
 	batch   int64
 	runs    int
+
+	roster *roster // of the last run
+	acts   *activities.Activities
+	stops  chan job.Stop
+
+	mu       sync.Mutex
+	events   []SlotEvent
+	measured []Measurement
 }
 
 func setup(t *testing.T) *fixture {
 	t.Helper()
 	return &fixture{
-		t: t, dir: t.TempDir(),
+		t: t, dir: t.TempDir(), stops: make(chan job.Stop, 100),
 		limits: activities.CallLimits{Timeout: time.Minute, Attempts: 3, ItemAttempts: 1, Backoff: time.Millisecond},
 	}
+}
+
+// open makes what a worker makes of a handler; it ends with the test.
+func (f *fixture) open(h Handler) (service, error) {
+	f.t.Helper()
+	o := f.options.withDefaults()
+	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers})
+	require.NoError(f.t, err)
+	f.roster = newRoster("worker-1", o, newPermits(o.Slots*o.Concurrency), f.note)
+	handler, service, err := h.open(surroundings{
+		options: o, worker: "worker-1", log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), roster: f.roster, watchdog: watchdog,
+		observe: f.note, measure: func(m Measurement) { f.mu.Lock(); defer f.mu.Unlock(); f.measured = append(f.measured, m) },
+		requestStop: func(_ context.Context, name string, stop job.Stop) error {
+			f.stops <- stop
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	watchdog.Start()
+	f.t.Cleanup(watchdog.Stop)
+	f.acts = activities.New(activities.Options{Access: &store.Access{}, Handler: handler, Slots: f.roster, Watchdog: watchdog})
+	f.t.Cleanup(f.acts.Close)
+	if service != nil {
+		f.t.Cleanup(service.close)
+	}
+	return service, nil
+}
+
+// serve opens and starts a handler.
+func (f *fixture) serve(h Handler) {
+	f.t.Helper()
+	service, err := f.open(h)
+	require.NoError(f.t, err)
+	if service != nil {
+		require.NoError(f.t, service.start(f.t.Context()))
+	}
+}
+
+// running is the program of a slot; nil while there is none.
+func (f *fixture) running(slot int) *program {
+	s := f.roster.slots[slot]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.program
+}
+
+// note takes an event in.
+func (f *fixture) note(e SlotEvent) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events = append(f.events, e)
+}
+
+// happened returns the events of a kind so far.
+func (f *fixture) happened(kind SlotEventKind) []SlotEvent {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var found []SlotEvent
+	for _, e := range f.events {
+		if e.Kind == kind {
+			found = append(found, e)
+		}
+	}
+	return found
 }
 
 // outcome is what has become of the items.
@@ -45,19 +126,19 @@ type outcome struct {
 func (f *fixture) run(h Handler, name, content string) outcome {
 	f.t.Helper()
 	require.NoError(f.t, h.Check(f.options))
-	handler, shut, err := h.open(f.options.withDefaults())
-	require.NoError(f.t, err)
-	if shut != nil {
-		defer shut()
-	}
-	acts := activities.New(activities.Options{Access: &store.Access{}, Handler: handler})
-	defer acts.Close()
+	f.serve(h)
+	return f.flowOf(name, content)
+}
+
+// flowOf runs the handler that is served.
+func (f *fixture) flowOf(name, content string) outcome {
+	f.t.Helper()
 	path := filepath.Join(f.dir, name)
 	require.NoError(f.t, os.WriteFile(path, []byte(content), 0o600))
 	f.runs++
 	output := filepath.Join(f.dir, "out"+strconv.Itoa(f.runs))
 	spec := job.Spec{Name: "job", Pool: "pool", Input: []string{path}, Output: output, BatchItems: f.batch}.WithDefaults()
-	return f.flow(acts, spec)
+	return f.flow(f.acts, spec)
 }
 
 // flow does what the workflows have done.
@@ -72,14 +153,27 @@ func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 	batches, err := activities.DecodePage(plan.Page)
 	require.NoError(f.t, err)
 	var result outcome
+	var mu sync.Mutex
 	var entries []activities.Entry
+	var running errgroup.Group
+	running.SetLimit(len(f.roster.slots) * f.roster.concurrency)
 	for _, batch := range batches {
-		done, err := acts.Process(ctx, activities.ProcessInput{Ref: ref, Batch: batch, Calls: f.limits})
-		require.NoError(f.t, err)
-		require.Nil(f.t, done.Rest)
-		entries = append(entries, done.Entry)
-		result.totals.Add(done.Totals)
+		running.Go(func() error {
+			for next := &batch; next != nil; {
+				done, err := acts.Process(ctx, activities.ProcessInput{Ref: ref, Batch: *next, Calls: f.limits})
+				if err != nil {
+					return err
+				}
+				next = done.Rest
+				mu.Lock()
+				entries = append(entries, done.Entry)
+				result.totals.Add(done.Totals)
+				mu.Unlock()
+			}
+			return nil
+		})
 	}
+	require.NoError(f.t, running.Wait())
 	committed, err := acts.Commit(ctx, activities.CommitInput{Ref: ref, Entries: entries})
 	require.NoError(f.t, err)
 	_, err = acts.Finish(ctx, activities.FinishInput{Ref: ref, Spec: spec, Manifests: []string{committed.Manifest}, Planned: plan.Next.Item})
@@ -122,4 +216,11 @@ func (o outcome) items() []int64 {
 	}
 	slices.Sort(items)
 	return items
+}
+
+// seeded returns a source of randomness that the test's log tells how to repeat.
+func seeded(t *testing.T, seed uint64) *rand.Rand {
+	t.Helper()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
 }

@@ -10,12 +10,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/timers"
 	"github.com/stint-run/stint/workflows"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -30,7 +33,9 @@ type Worker struct {
 	options Options
 	access  *store.Access
 	acts    *activities.Activities
-	shut    func() // ends what the handler holds
+	service service // of the handler; may be nil
+	roster  *roster
+	watch   *timers.Watchdog
 	workers []sdkworker.Worker
 
 	mu      sync.Mutex
@@ -49,32 +54,60 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	handler, shut, err := h.open(o)
+	if o.Isolate && h.inside {
+		if isolatedIn != nil && os.Getenv(isolatedPool) == pool {
+			serveIsolated(h, o)
+		}
+		h = isolate(h, pool)
+		if err := h.Check(o); err != nil {
+			return nil, err
+		}
+	}
+	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers})
 	if err != nil {
 		return nil, err
 	}
-	if shut == nil {
-		shut = func() {}
+	name := workerName()
+	log := o.Logger.With("worker", name, "pool", pool)
+	observe := logEvents(log)
+	permits := newPermits(o.Slots * o.Concurrency)
+	roster := newRoster(name, o, permits, observe)
+	handler, service, err := h.open(surroundings{
+		options: o, worker: name, log: log, roster: roster, watchdog: watchdog, observe: observe, measure: func(Measurement) {},
+		requestStop: func(ctx context.Context, name string, stop job.Stop) error {
+			return job.NewClient(c).Get(name).Stop(ctx, stop)
+		},
+	})
+	if err != nil {
+		return nil, err
 	}
 	access := &store.Access{Allow: o.Allow}
-	slots := newSlots(o.Slots)
 	w := &Worker{
-		pool: pool, options: o, access: access, shut: shut, fatal: make(chan error, 1),
+		pool: pool, options: o, access: access, service: service, roster: roster, watch: watchdog, fatal: make(chan error, 1),
 		acts: activities.New(activities.Options{
-			Access: access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Alone: o.Alone, Vacate: slots.vacate,
+			Access: access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Alone: o.Alone, Slots: roster, Watchdog: watchdog,
 			Notice: func(ctx context.Context, id, run string) (job.StopNotice, bool) { return notice(ctx, c, id, run) },
 		}),
 	}
-	if err := w.build(c, slots); err != nil {
+	if err := w.build(c, permits); err != nil {
 		w.Close()
 		return nil, err
 	}
 	return w, nil
 }
 
+// workerName tells this worker from others: as Temporal's clients do.
+func workerName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%d", host, ownPID)
+}
+
 // build makes a worker for each task queue: the batches come last, to be stopped first.
-func (w *Worker) build(c client.Client, s *slots) error {
-	tuner, err := newTuner(s)
+func (w *Worker) build(c client.Client, p *permits) error {
+	tuner, err := newTuner(p)
 	if err != nil {
 		return fmt.Errorf("making %d slots: %w", w.options.Slots, err)
 	}
@@ -138,6 +171,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.running = true
 	w.mu.Unlock()
 	defer w.free()
+	w.watch.Start()
+	if w.service != nil {
+		if err := w.service.start(ctx); err != nil {
+			return err
+		}
+	}
 	for i, sdk := range w.workers {
 		if err := sdk.Start(); err != nil {
 			w.stop(w.workers[:i])
@@ -150,6 +189,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		return nil
 	case err := <-w.fatal:
 		return fmt.Errorf("serving pool %s: %w", w.pool, err)
+	case <-w.roster.gone:
+		return fmt.Errorf("serving pool %s: %w", w.pool, w.roster.why)
 	}
 }
 
@@ -173,7 +214,10 @@ func (w *Worker) Close() {
 
 func (w *Worker) free() {
 	w.acts.Close()
-	w.shut()
+	if w.service != nil {
+		w.service.close()
+	}
+	w.watch.Stop()
 	_ = w.access.Close() // buckets are only handles
 }
 

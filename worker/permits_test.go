@@ -25,7 +25,7 @@ type released struct {
 func (i released) Permit() *sdkworker.SlotPermit { return i.permit }
 
 // takeSlot takes a slot for a batch that has come; nil where there is none.
-func takeSlot(s *slots) *sdkworker.SlotPermit {
+func takeSlot(s *permits) *sdkworker.SlotPermit {
 	permit := s.TryReserveSlot(nil)
 	if permit != nil {
 		s.MarkSlotUsed(marked{permit: permit})
@@ -35,7 +35,7 @@ func takeSlot(s *slots) *sdkworker.SlotPermit {
 
 func TestSlots(t *testing.T) {
 	t.Parallel()
-	s := newSlots(2)
+	s := newPermits(2)
 	require.Equal(t, 4, s.MaxSlots())
 	first, second := takeSlot(s), takeSlot(s)
 	require.NotNil(t, first)
@@ -70,7 +70,7 @@ func TestSlots(t *testing.T) {
 // A poll that ends without a batch has nothing to do with batches that are past their calls.
 func TestSlots_Unused(t *testing.T) {
 	t.Parallel()
-	s := newSlots(1)
+	s := newPermits(1)
 	first := takeSlot(s)
 	s.vacate()
 	polling := s.TryReserveSlot(nil)
@@ -87,7 +87,7 @@ func TestSlots_Unused(t *testing.T) {
 func TestSlots_Wait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(1)
+		s := newPermits(1)
 		require.NotNil(t, takeSlot(s))
 		got := make(chan *sdkworker.SlotPermit, 1)
 		go func() {

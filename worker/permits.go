@@ -7,19 +7,20 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 )
 
-// slots hands the worker's slots to the SDK. A batch has one for as long as it makes calls: while
+// permits hands the worker's slots to the SDK. A batch has one for as long as it makes calls: while
 // its part goes to the disk and its answer to the server, the next batch already runs in the slot.
 // As many batches as there are slots can be that far at a time.
-type slots struct {
+type permits struct {
 	size int
 	free chan struct{} // a token for each slot that a batch can take
 
 	mu      sync.Mutex
 	vacated int // slots given up by batches that have not ended
+	lost    int // of those that are taken and must not come back
 }
 
-func newSlots(size int) *slots {
-	s := &slots{size: size, free: make(chan struct{}, 2*size)}
+func newPermits(size int) *permits {
+	s := &permits{size: size, free: make(chan struct{}, 2*size)}
 	for range size {
 		s.free <- struct{}{}
 	}
@@ -27,17 +28,39 @@ func newSlots(size int) *slots {
 }
 
 // vacate gives up the slot of a batch whose calls are done.
-func (s *slots) vacate() {
+func (s *permits) vacate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.vacated < s.size {
 		s.vacated++
-		s.free <- struct{}{}
+		s.giveBack()
+	}
+}
+
+// giveBack makes a slot free again, unless one is to be withdrawn.
+func (s *permits) giveBack() {
+	if s.lost > 0 {
+		s.lost--
+		return
+	}
+	s.free <- struct{}{}
+}
+
+// withdraw takes n slots away for good: free ones, or those that become free next.
+func (s *permits) withdraw(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range n {
+		select {
+		case <-s.free:
+		default:
+			s.lost++
+		}
 	}
 }
 
 // ReserveSlot waits for a slot.
-func (s *slots) ReserveSlot(ctx context.Context, _ sdkworker.SlotReservationInfo) (*sdkworker.SlotPermit, error) {
+func (s *permits) ReserveSlot(ctx context.Context, _ sdkworker.SlotReservationInfo) (*sdkworker.SlotPermit, error) {
 	select {
 	case <-s.free:
 		return &sdkworker.SlotPermit{}, nil
@@ -47,7 +70,7 @@ func (s *slots) ReserveSlot(ctx context.Context, _ sdkworker.SlotReservationInfo
 }
 
 // TryReserveSlot takes a slot if there is one.
-func (s *slots) TryReserveSlot(sdkworker.SlotReservationInfo) *sdkworker.SlotPermit {
+func (s *permits) TryReserveSlot(sdkworker.SlotReservationInfo) *sdkworker.SlotPermit {
 	select {
 	case <-s.free:
 		return &sdkworker.SlotPermit{}
@@ -60,31 +83,31 @@ func (s *slots) TryReserveSlot(sdkworker.SlotReservationInfo) *sdkworker.SlotPer
 type used struct{}
 
 // MarkSlotUsed notes that a batch has come for the slot.
-func (s *slots) MarkSlotUsed(info sdkworker.SlotMarkUsedInfo) { info.Permit().UserData = used{} }
+func (s *permits) MarkSlotUsed(info sdkworker.SlotMarkUsedInfo) { info.Permit().UserData = used{} }
 
 // ReleaseSlot takes back the slot of a batch that has ended, unless it was given up before, or one
 // that no batch came for. Slots are not told apart: a batch that ends without having given up its
 // own passes for one that did.
-func (s *slots) ReleaseSlot(info sdkworker.SlotReleaseInfo) {
+func (s *permits) ReleaseSlot(info sdkworker.SlotReleaseInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if info.Permit().UserData == (used{}) && s.vacated > 0 {
 		s.vacated--
 		return
 	}
-	s.free <- struct{}{}
+	s.giveBack()
 }
 
 // MaxSlots is the most batches that are in the worker's hands at a time.
-func (s *slots) MaxSlots() int { return 2 * s.size }
+func (s *permits) MaxSlots() int { return 2 * s.size }
 
 // tuner is the SDK's own, but for the slots of batches.
 type tuner struct {
 	sdkworker.WorkerTuner
-	slots *slots
+	slots *permits
 }
 
-func newTuner(s *slots) (sdkworker.WorkerTuner, error) {
+func newTuner(s *permits) (sdkworker.WorkerTuner, error) {
 	others, err := sdkworker.NewFixedSizeTuner(sdkworker.FixedSizeTunerOptions{NumActivitySlots: s.size})
 	return tuner{others, s}, err
 }

@@ -1,0 +1,62 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/stint-run/stint/job"
+)
+
+// Solo makes calls of a handler outside of a batch: in a process of its own, whose worker has cut
+// the calls, tries them again and looks after their time. One goroutine may use it.
+type Solo struct {
+	handler Handler
+	minder  *minder
+	answer  Answer
+	items   []Item
+}
+
+// NewSolo returns a Solo. ctx carries what the handler's own context should; stopped and notice
+// tell of a stop. The caller must Close it.
+func NewSolo(ctx context.Context, h Handler, stopped <-chan struct{}, notice func() (job.StopNotice, bool)) *Solo {
+	return &Solo{handler: h, minder: mind(ctx, minderLimits{stopped: stopped, notice: notice, never: true})}
+}
+
+// Close ends it.
+func (s *Solo) Close() { s.minder.stop() }
+
+// Outcome is what has become of one item: a value, or no result, or a fault.
+type Outcome struct {
+	Value []byte // JSON; valid until the next call
+	Drop  bool
+	Fault *Fault
+}
+
+// Call hands the items, JSON values, to the handler. It returns their outcomes, or why the call
+// failed as a whole.
+func (s *Solo) Call(items []json.RawMessage) ([]Outcome, error) {
+	s.items = s.items[:0]
+	for _, data := range items {
+		s.items = append(s.items, Item{Data: data})
+	}
+	s.answer.reset()
+	c := &Call{Items: s.items, Answer: &s.answer, minder: s.minder, ItemAttempts: 1, Slot: anySlot{}}
+	if err := s.handler.Call(c); err != nil {
+		return nil, err
+	}
+	if s.answer.count != len(items) {
+		return nil, LengthFault(len(items), s.answer.count)
+	}
+	outcomes := make([]Outcome, 0, len(items))
+	s.answer.each(func(o outcome) {
+		switch {
+		case o.fault != nil:
+			outcomes = append(outcomes, Outcome{Fault: o.fault})
+		case o.drop:
+			outcomes = append(outcomes, Outcome{Drop: true})
+		default:
+			outcomes = append(outcomes, Outcome{Value: s.answer.buf[o.start : o.end-1]})
+		}
+	})
+	return outcomes, nil
+}

@@ -1,0 +1,252 @@
+// Package frames holds the frames of the serve protocol, which docs/protocol.md specifies: JSON
+// objects, one a line, with a field "type".
+package frames
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/stint-run/stint/job"
+)
+
+// Version of the protocol.
+const Version = 1
+
+// Limits of frames and timers, which hello tells the program.
+const (
+	MaxFrame  = 64 << 20 // bytes
+	MaxScope  = 200      // bytes
+	MaxTimers = 10_000   // held at once
+)
+
+// Types of frames.
+const (
+	TypeHello       = "hello"
+	TypeCall        = "call"
+	TypeAcquired    = "acquired"
+	TypeStopping    = "stopping"
+	TypeBye         = "bye"
+	TypeReady       = "ready"
+	TypeResults     = "results"
+	TypeAcquire     = "acquire"
+	TypeRelease     = "release"
+	TypeLog         = "log"
+	TypeMetric      = "metric"
+	TypeRequestStop = "request-stop"
+	TypeSlowDown    = "slow-down"
+)
+
+// Hello is the worker's first frame.
+type Hello struct {
+	Type        string `json:"type"`
+	Version     int    `json:"version"`
+	Worker      string `json:"worker"`
+	Slot        int    `json:"slot"`
+	Incarnation int    `json:"incarnation"`
+	MaxRestarts int    `json:"max_restarts"`
+	Seed        int64  `json:"seed"`
+	Concurrency int    `json:"concurrency"`
+	Limits      Limits `json:"limits"`
+}
+
+// Limits are what a program must keep to.
+type Limits struct {
+	Frame  int `json:"frame"`  // bytes
+	Scope  int `json:"scope"`  // bytes
+	Timers int `json:"timers"` // held at once
+}
+
+// Call hands over items, or one item where Item is set.
+type Call struct {
+	ID    int64             `json:"id"`
+	Items []json.RawMessage `json:"items"`
+	Item  json.RawMessage   `json:"item"`
+}
+
+// Acquired answers Acquire.
+type Acquired struct {
+	Type  string     `json:"type"`
+	ID    int64      `json:"id"`
+	Error *job.Error `json:"error,omitempty"`
+}
+
+// Stopping says that the job or the worker is to end.
+type Stopping struct {
+	Type   string  `json:"type"`
+	Reason string  `json:"reason,omitempty"`
+	Grace  float64 `json:"grace"` // seconds
+}
+
+// Bye says that no call follows.
+type Bye struct {
+	Type string `json:"type"`
+}
+
+// Ready says that the program can be called, or why it cannot.
+type Ready struct {
+	Type  string     `json:"type"`
+	Name  string     `json:"name,omitempty"`
+	Stack string     `json:"stack,omitempty"` // the signal that makes it write its stacks: USR1, QUIT …
+	Error *job.Error `json:"error,omitempty"`
+}
+
+// Results answers a call, or the next few items of one.
+type Results struct {
+	Type    string     `json:"type"`
+	ID      int64      `json:"id"`
+	Results []Result   `json:"results,omitempty"`
+	Error   *job.Error `json:"error,omitempty"` // of the whole call
+	More    bool       `json:"more,omitempty"`
+}
+
+// Result is one item's: its value, or no result, or an error.
+type Result struct {
+	Value json.RawMessage `json:"value,omitempty"`
+	Drop  bool            `json:"drop,omitempty"`
+	Error *job.Error      `json:"error,omitempty"`
+}
+
+// Acquire starts a timer.
+type Acquire struct {
+	Type   string  `json:"type"`
+	ID     int64   `json:"id"`
+	Scope  string  `json:"scope"`
+	After  float64 `json:"after"` // seconds
+	Action string  `json:"action,omitempty"`
+	Signal string  `json:"signal,omitempty"`
+}
+
+// What may happen when a timer expires.
+const (
+	ActionKill   = "kill"
+	ActionReport = "report"
+)
+
+// Release ends a timer.
+type Release struct {
+	Type  string `json:"type"`
+	Scope string `json:"scope"`
+}
+
+// Log is a message for the worker's log.
+type Log struct {
+	Type    string         `json:"type"`
+	Level   string         `json:"level"`
+	Message string         `json:"message"`
+	Fields  map[string]any `json:"fields,omitempty"`
+}
+
+// Metric is a measurement: of a counter, which it is added to, or of a gauge, which it replaces.
+type Metric struct {
+	Type  string  `json:"type"`
+	Name  string  `json:"name"`
+	Kind  string  `json:"kind"`
+	Value float64 `json:"value"`
+}
+
+// RequestStop asks for a stop of the job whose call is under way.
+type RequestStop struct {
+	Type   string     `json:"type"`
+	Reason string     `json:"reason,omitempty"`
+	Error  *job.Error `json:"error,omitempty"`
+}
+
+// SlowDown asks for no further call for a while.
+type SlowDown struct {
+	Type  string  `json:"type"`
+	After float64 `json:"after"` // seconds
+}
+
+// shown is how much of an offending frame an error tells, in bytes.
+const shown = 200
+
+// BrokenError says that what should be a frame is none.
+type BrokenError struct {
+	Text  string // the beginning of it
+	Cause error
+}
+
+func (e *BrokenError) Error() string { return fmt.Sprintf("no frame: %q: %v", e.Text, e.Cause) }
+
+func (e *BrokenError) Unwrap() error { return e.Cause }
+
+// Broken makes a BrokenError of a line.
+func Broken(line []byte, cause error) *BrokenError {
+	text := bytes.ToValidUTF8(line[:min(len(line), shown)], []byte("\uFFFD"))
+	return &BrokenError{Text: string(text), Cause: cause}
+}
+
+// Type returns the type of the frame that the line holds.
+func Type(line []byte) (string, error) {
+	const usual = `{"type":"`
+	if rest, ok := bytes.CutPrefix(line, []byte(usual)); ok {
+		if name, _, ok := bytes.Cut(rest[:min(len(rest), 16)], []byte(`"`)); ok && !bytes.ContainsRune(name, '\\') {
+			return string(name), nil
+		}
+	}
+	var frame struct {
+		Type *string `json:"type"`
+	}
+	switch err := json.Unmarshal(line, &frame); {
+	case err != nil:
+		return "", Broken(line, err)
+	case frame.Type == nil:
+		return "", Broken(line, errNoType)
+	}
+	return *frame.Type, nil
+}
+
+var errNoType = fmt.Errorf(`it has no "type"`)
+
+// Decode reads the frame that the line holds.
+func Decode(line []byte, into any) error {
+	if err := json.Unmarshal(line, into); err != nil {
+		return Broken(line, err)
+	}
+	return nil
+}
+
+// Encode returns the frame as a line with its end.
+func Encode(frame any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(frame); err != nil {
+		return nil, fmt.Errorf("encoding a frame: %w", err)
+	}
+	return buf.Bytes(), nil
+}
+
+// AppendCall appends the line of a call of n items, each of them JSON without '\n'. single has the
+// one item handed over as an item, not as a list.
+func AppendCall(buf []byte, id int64, n int, item func(i int) []byte, single bool) []byte {
+	buf = append(buf, `{"type":"call","id":`...)
+	buf = strconv.AppendInt(buf, id, 10)
+	if single {
+		buf = append(append(buf, `,"item":`...), item(0)...)
+		return append(buf, "}\n"...)
+	}
+	buf = append(buf, `,"items":[`...)
+	for i := range n {
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		buf = append(buf, item(i)...)
+	}
+	return append(buf, "]}\n"...)
+}
+
+// Seconds returns a number of seconds as a duration, cut to what one holds.
+func Seconds(s float64) time.Duration {
+	const most = float64(1<<63-1) / float64(time.Second)
+	switch {
+	case s >= most:
+		return 1<<63 - 1
+	case s <= -most:
+		return -1 << 63
+	}
+	return time.Duration(s * float64(time.Second))
+}

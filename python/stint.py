@@ -1,0 +1,558 @@
+"""Serve programs for stint: the program's side of its serve protocol, version 1.
+
+A worker starts the program once for each slot; it loads what it needs and answers one call after
+the other. One file, the standard library alone, Python 3.9 or later: copy it next to the program.
+
+    import stint
+
+    def load():
+        return open_model("model.bin")
+
+    def score(texts, model):
+        with stint.expires(30):                    # hangs? the process is killed and replaced
+            return [model.score(text) for text in texts]
+
+    stint.serve(score, init=load)
+
+    $ stint run --serve 'python3 score.py' texts.jsonl -o scores.jsonl
+
+`serve` takes standard input and output for the protocol. From then on what is printed, by child
+processes too, goes to standard error, the worker's log, and standard input is empty. Modules that
+print while they are imported are best imported in `init`.
+"""
+
+import bisect
+import contextlib
+import enum
+import faulthandler
+import itertools
+import json
+import logging
+import math
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+
+_Frame = Dict[str, Any]
+_Timer = Tuple[float, str]  # monotonic deadline, action
+
+_VERSION = 1
+_ANSWER_LIMIT = 1.0  # seconds that the start of a timer may take
+_TEXT_LIMIT = 32 << 10  # characters of an error's message, and of its stack
+_LEVELS = ("debug", "info", "warn", "error")
+
+
+class FrameError(ValueError):
+    """A value cannot be sent: it is no JSON, or too large for a frame."""
+
+
+class TimerError(RuntimeError):
+    """A timer could not be started, and the block that it was for did not run."""
+
+
+class ProtocolError(RuntimeError):
+    """The worker sent something that is no frame, or not the one that was due."""
+
+
+class _Special(enum.Enum):  # stays itself when pickled
+    DROP = "drop"
+
+
+DROP = _Special.DROP
+"""As a result: none. The item counts as ok and leaves no line in the output."""
+
+
+class Info(NamedTuple):
+    """Who this program is; outside of a worker nameless and all zeros."""
+
+    worker: str
+    slot: int  # from 0, kept over replacements of the program
+    incarnation: int  # how often it has been replaced
+    max_restarts: int  # how often in a row it may be
+    seed: int  # the slot's own, the same after a replacement
+
+
+info = Info(
+    os.environ.get("STINT_WORKER", ""),
+    *(int(os.environ.get(f"STINT_{name}", 0)) for name in ("SLOT", "INCARNATION", "MAX_RESTARTS", "SEED")),
+)
+
+
+class Stopping(NamedTuple):
+    """The job or the worker is to end."""
+
+    reason: str
+    grace: float  # seconds left for the call
+
+
+def serve(
+    call: Callable[..., Any],
+    *,
+    init: Optional[Callable[[], Any]] = None,
+    preprocess: Optional[Callable[..., Any]] = None,
+    close: Optional[Callable[..., None]] = None,
+    name: Optional[str] = None,
+) -> None:
+    """Answers the worker's calls until it says bye or closes standard input. For the main thread.
+
+    `call(items)` returns a result for each item, in order: any JSON value, `DROP`, or an exception
+    for the item that it is about. An exception that it raises fails the call as a whole, which is
+    then tried again and halved. If it returns a generator, every result is sent as it comes, and
+    kept should the process die at the next. Where the worker hands over single items
+    (`--call-items 0`) it is `call(item)`, returns the one result, and may raise that item's error.
+    With `--concurrency` n it runs in n threads at once.
+
+    `init()` runs before the first call. What it returns is a last argument of the other functions:
+    `call(items, state)`, `preprocess(item, state)`, `close(cause, state)`. Without it they have none.
+
+    `preprocess(item)` runs for each item before a call, and the call gets what it returns. An item
+    that it raises for fails with that error and is not in the call's list.
+
+    `close(cause)` runs after the last call, with None after a clean end and otherwise with the
+    exception; it does not run if `init` has failed, or when the process is killed.
+
+    `name` is for people, by default the script's. If `init` raises, the worker gets the error and
+    the program exits with status 1; if the worker breaks the protocol, with 2.
+    """
+    global _program
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the worker
+    faulthandler.enable(file=2)
+    faulthandler.register(signal.SIGUSR1, file=2)
+    try:
+        _program = program = _Program(call, preprocess)
+        program.prepare(init, name or os.path.basename(sys.argv[0]))
+        cause = program.run()
+        if close:
+            close(cause, *program.state)
+        _program = None
+        if cause is not None:
+            raise cause
+    except ProtocolError as error:
+        print(f"stint: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # the worker is gone
+        sys.exit(1)
+
+
+class each:
+    """Makes a call of a function of one item: `stint.serve(stint.each(fn))`.
+
+    An exception is its item's alone, and every result is sent as it comes. With an `init` it is
+    `fn(item, state)`.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, items: List[Any], *state: Any) -> Iterator[Any]:
+        for item in items:
+            yield _outcome(self.function, item, *state)
+
+
+def expires(
+    seconds: float, scope: Optional[str] = None, action: str = "kill"
+) -> "contextlib._GeneratorContextManager[None]":
+    """A context manager, or decorator, whose block has `seconds` to end: `with stint.expires(1.5):`.
+
+    If it takes longer, the worker writes this process's stacks to its log, kills and replaces it,
+    and the call counts as expired; with the action "report" a message is logged and no more. Raises
+    TimerError, and does not run the block, where the worker does not start the timer within a
+    second, and outside of `serve`.
+
+    The timer's key in the worker is its scope, by default the caller's file and line, "score.py#41".
+    To enter a scope again, in recursion or another thread, gives it the new deadline. When one of
+    its blocks ends while others run, the earliest of their deadlines holds, and has expired at once
+    if it is past; with the last block the timer ends.
+    """
+    if scope is None:
+        caller = sys._getframe(1)
+        scope = f"{os.path.basename(caller.f_code.co_filename)}#{caller.f_lineno}"
+    return _block(scope, seconds, action)
+
+
+def stopping() -> Optional[Stopping]:
+    """Why and how soon the call should end; None while nobody wants that of it."""
+    program = _program
+    return program.stopping() if program else None
+
+
+def request_stop(why: Union[str, BaseException]) -> None:
+    """Asks for a stop of the job whose call is under way: for a reason, or with an error."""
+    if isinstance(why, str):
+        _tell("request-stop", reason=why)
+    else:
+        _tell("request-stop", error=_error(why))
+
+
+def slow_down(seconds: float) -> None:
+    """Asks for no further call for `seconds`. Not for `init`."""
+    _tell("slow-down", after=seconds)
+
+
+def log(level: str, message: str, /, **fields: Any) -> None:
+    """Writes to the worker's log: "debug", "info", "warn" or "error", fields of JSON values.
+
+    Outside of `serve` it writes to standard error.
+    """
+    if level not in _LEVELS:
+        raise ValueError(f"unknown level {level!r}: one of {', '.join(_LEVELS)}")
+    if _program:
+        _tell("log", level=level, message=message, fields=fields)
+    else:
+        print(f"{level}: {message}", file=sys.stderr)
+
+
+class LogHandler(logging.Handler):
+    """Brings `logging` to the worker's log: `logging.getLogger().addHandler(stint.LogHandler())`."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = _LEVELS[bisect.bisect((logging.INFO, logging.WARNING, logging.ERROR), record.levelno)]
+        try:
+            log(level, self.format(record), logger=record.name)
+        except Exception:
+            self.handleError(record)
+
+
+def count(name: str, value: float = 1) -> None:
+    """Adds to a counter of the worker's metrics."""
+    _tell("metric", name=name, kind="counter", value=value)
+
+
+def gauge(name: str, value: float) -> None:
+    """Sets a gauge of the worker's metrics."""
+    _tell("metric", name=name, kind="gauge", value=value)
+
+
+# From here on: how it is done.
+
+_program: Optional["_Program"] = None  # while it serves
+
+
+def _tell(type: str, /, **fields: Any) -> None:
+    """Sends a frame that nobody waits for; outside of serve it goes nowhere."""
+    program = _program
+    if program:
+        program.pipes.send(type, **fields)
+
+
+def _forget() -> None:
+    """Cuts a forked child off: the frames are its parent's."""
+    global _program
+    if _program:
+        _program.pipes.close()
+        _program = None
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+@contextlib.contextmanager
+def _block(scope: str, seconds: float, action: str) -> Iterator[None]:
+    if not _program:
+        raise TimerError(f"{scope}: no worker holds timers here, outside of stint.serve")
+    timers = _program.timers
+    timer, answer = timers.acquire(scope, seconds, action)
+    try:
+        timers.wait(scope, answer)
+        yield
+    finally:
+        timers.release(scope, timer)
+
+
+def _outcome(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What the function returns, or the exception that it raises."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return error
+
+
+def _error(error: BaseException) -> _Frame:
+    frame = {"type": type(error).__name__, "message": str(error)[:_TEXT_LIMIT]}
+    if error.__traceback__:
+        stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        frame["stack"] = stack[-_TEXT_LIMIT:]
+    return frame
+
+
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _encode(value: Any) -> bytes:
+    try:
+        text = _encoder.encode(value)
+    except Exception as error:
+        raise FrameError(f"no JSON value: {error}") from error
+    return text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes JSON's \udXXX
+
+
+# The fields that are read of the frames to the program. None: may be missing.
+_FIELDS: Dict[str, Dict[str, Tuple[Optional[type], ...]]] = {
+    "hello": {"version": (int,), "concurrency": (int, None), "limits": (dict, None)},
+    "call": {"id": (int,), "items": (list, None)},  # or item, of any type
+    "acquired": {"id": (int,), "error": (dict, None)},
+    "stopping": {"reason": (str, None), "grace": (int, float, None)},
+}
+
+
+def _decode(line: bytes) -> _Frame:
+    try:
+        frame = json.loads(line)
+        fields = {"type": (str,), **_FIELDS.get(frame["type"], {})}
+        if all(type(frame[name]) in types if name in frame else None in types for name, types in fields.items()):
+            return frame
+    except (ValueError, TypeError, KeyError, RecursionError):
+        pass
+    raise ProtocolError(f"the worker sent no valid frame: {line[:200]!r}")
+
+
+class _Pipes:
+    """Frames in and out, on descriptors that neither user code nor child processes have."""
+
+    def __init__(self) -> None:
+        self._in, self._out = os.dup(0), os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+        sys.stdout.flush()
+        sys.stdout = sys.stderr
+        self._writing = threading.Lock()
+        self.limit = 64 << 20  # bytes of a frame, its line end included
+
+    def frames(self) -> Iterator[_Frame]:
+        """The worker's frames; a line without its end is one that a dying worker began."""
+        with open(self._in, "rb", closefd=False) as lines:
+            for line in lines:
+                if line.endswith(b"\n"):
+                    yield _decode(line)
+
+    def send(self, type: str, /, **fields: Any) -> None:
+        self.write(_encode({"type": type, **fields}))
+
+    def write(self, frame: bytes) -> None:
+        line = memoryview(frame + b"\n")
+        if len(line) > self.limit:
+            raise FrameError(f"{len(line):,} bytes are too many for a frame of {self.limit:,}")
+        with self._writing:
+            while line:
+                line = line[os.write(self._out, line) :]
+
+    def close(self) -> None:
+        os.close(self._in)
+        os.close(self._out)
+        self._in = self._out = -1
+
+
+class _Timers:
+    """The timers of the blocks under way. Blocks of one scope share the one that the worker holds."""
+
+    def __init__(self, pipes: _Pipes, scope_limit: int) -> None:
+        self._pipes = pipes
+        self._scope_limit = scope_limit  # bytes
+        self._ids = itertools.count(1)
+        self._answers: Dict[int, queue.SimpleQueue] = {}
+        self._held: Dict[str, List[_Timer]] = {}
+        self._changing = threading.Lock()  # the frames go out in the order of the changes
+
+    def acquire(self, scope: str, seconds: float, action: str) -> Tuple[_Timer, queue.SimpleQueue]:
+        """Asks for a timer. Returns it, and where its answer will be."""
+        if len(scope.encode("utf-8", "replace")) > self._scope_limit:
+            raise TimerError(f"a scope's name may have {self._scope_limit} bytes: {scope[:50]!r}…")
+        if not math.isfinite(seconds) or action not in ("kill", "report"):
+            raise TimerError(f"{scope}: no timer has {seconds} seconds and the action {action!r}")
+        timer = (time.monotonic() + seconds, action)
+        answer: queue.SimpleQueue = queue.SimpleQueue()
+        with self._changing:
+            number = next(self._ids)
+            self._answers[number] = answer
+            self._held.setdefault(scope, []).append(timer)
+            self._pipes.send("acquire", id=number, scope=scope, after=seconds, action=action)
+        return timer, answer
+
+    def answer(self, number: int, error: Optional[_Frame]) -> None:
+        """Takes the worker's answer, for which nobody may be waiting any more."""
+        if number in self._answers:
+            self._answers.pop(number).put(error)
+
+    def wait(self, scope: str, answer: queue.SimpleQueue) -> None:
+        try:
+            error = answer.get(timeout=_ANSWER_LIMIT)
+        except queue.Empty:
+            raise TimerError(f"{scope}: the worker did not answer in {_ANSWER_LIMIT:g} s") from None
+        if error is not None:
+            raise TimerError(f"{scope}: {error.get('message') or error.get('type')}")
+
+    def release(self, scope: str, timer: _Timer) -> None:
+        """Ends a block's timer; the earliest deadline of the scope's other blocks holds from now on."""
+        with self._changing:
+            held = self._held[scope]
+            held.remove(timer)
+            if held:
+                deadline, action = min(held)
+                after = deadline - time.monotonic()
+                self._pipes.send("acquire", id=next(self._ids), scope=scope, after=after, action=action)
+            else:
+                del self._held[scope]
+                self._pipes.send("release", scope=scope)
+
+
+def _send_results(pipes: _Pipes, call: int, items: int, outcomes: Iterator[Any], stream: bool) -> None:
+    """Answers a call in frames as large as allowed, or with a frame for each result as it comes.
+
+    Of too many results, one more than there are items is sent, in the last frame.
+    """
+    head, more, end = b'{"type":"results","id":%d,"results":[' % call, b'],"more":true}', b"]}"
+    room = pipes.limit - len(head) - len(more) - 1
+    waiting: List[bytes] = []
+    size = 0
+    for position, outcome in enumerate(itertools.islice(outcomes, items + 1)):
+        result = _result(outcome, room)
+        if stream and position < items:
+            pipes.write(head + result + more)
+            continue
+        if size + len(result) > room:
+            pipes.write(head + b",".join(waiting) + more)
+            waiting, size = [], 0
+        waiting.append(result)
+        size += len(result) + 1
+    pipes.write(head + b",".join(waiting) + end)
+
+
+def _result(outcome: Any, room: int) -> bytes:
+    if outcome is DROP:
+        return b'{"drop":true}'
+    if isinstance(outcome, BaseException):
+        return b'{"error":%b}' % _encode(_error(outcome))
+    try:
+        result = b'{"value":%b}' % _encode(outcome)
+        if len(result) > room:
+            raise FrameError(f"{len(result):,} bytes are too many for a frame")
+        return result
+    except FrameError as error:
+        return _result(error, room)
+
+
+def _merge(results: Iterator[Any], refused: Dict[int, Exception]) -> Iterator[Any]:
+    """The results in the order of the items, with the errors of the refused ones at their places."""
+    for position in itertools.count():
+        if position in refused:
+            yield refused[position]
+            continue
+        try:
+            yield next(results)
+        except StopIteration:
+            return
+
+
+class _Program:
+    """One run of serve. A thread listens to the worker while the main thread, and others, answer calls."""
+
+    def __init__(self, call: Callable[..., Any], preprocess: Optional[Callable[..., Any]]) -> None:
+        self._call, self._preprocess = call, preprocess
+        self.state: Tuple[Any, ...] = ()
+        self.pipes = _Pipes()
+        self._frames = self.pipes.frames()
+        hello = next(self._frames, None)
+        if not hello or hello["type"] != "hello":
+            raise ProtocolError("no worker says hello: start this program with stint run --serve '…'")
+        if hello["version"] != _VERSION:
+            raise ProtocolError(f"the worker speaks version {hello['version']}, this program {_VERSION}")
+        limits = hello.get("limits", {})
+        self.pipes.limit = limits.get("frame", self.pipes.limit)
+        self.timers = _Timers(self.pipes, limits.get("scope", 200))
+        self._concurrency = hello.get("concurrency", 1)
+        self._calls: "queue.SimpleQueue[Optional[_Frame]]" = queue.SimpleQueue()  # None: no more
+        self._causes: List[BaseException] = []  # of an end that is not clean
+        self._stop: Optional[Stopping] = None  # with a monotonic deadline for its grace
+        threading.Thread(target=self._listen, name="stint", daemon=True).start()
+
+    def prepare(self, init: Optional[Callable[[], Any]], name: str) -> None:
+        try:
+            self.state = (init(),) if init else ()
+        except Exception as error:
+            self.pipes.send("ready", error=_error(error))
+            sys.exit(1)
+        self.pipes.send("ready", name=name, stack="USR1")
+
+    def run(self) -> Optional[BaseException]:
+        """Answers calls until the end. Returns what caused it, None for a clean one."""
+        threads = [threading.Thread(target=self._work) for _ in range(self._concurrency - 1)]
+        for thread in threads:
+            thread.start()
+        self._work()
+        for thread in threads:
+            thread.join()
+        return self._causes[0] if self._causes else None
+
+    def stopping(self) -> Optional[Stopping]:
+        stop = self._stop
+        return stop and stop._replace(grace=max(0.0, stop.grace - time.monotonic()))
+
+    def _listen(self) -> None:
+        try:
+            for frame in self._frames:
+                if frame["type"] == "bye":
+                    break
+                self._receive(frame)
+            self._end()
+        except Exception as error:
+            self._end(error)
+
+    def _receive(self, frame: _Frame) -> None:
+        if frame["type"] == "call":
+            self._stop = None  # it was about the calls before
+            self._calls.put(frame)
+        elif frame["type"] == "acquired":
+            self.timers.answer(frame["id"], frame.get("error"))
+        elif frame["type"] == "stopping":
+            self._stop = Stopping(frame.get("reason", ""), time.monotonic() + frame.get("grace", 0))
+
+    def _end(self, cause: Optional[BaseException] = None) -> None:
+        if cause is not None:
+            self._causes.append(cause)
+        self._calls.put(None)
+
+    def _work(self) -> None:
+        try:
+            for frame in iter(self._calls.get, None):
+                self._answer(frame)
+            self._end()  # for the next thread
+        except BaseException as cause:
+            self._end(cause)
+
+    def _answer(self, frame: _Frame) -> None:
+        try:
+            if "items" in frame:
+                _send_results(self.pipes, frame["id"], len(frame["items"]), *self._many(frame["items"]))
+            else:
+                _send_results(self.pipes, frame["id"], 1, iter([self._one(frame["item"])]), False)
+        except Exception as error:
+            self.pipes.send("results", id=frame["id"], error=_error(error))
+
+    def _one(self, item: Any) -> Any:
+        call = self._call.function if isinstance(self._call, each) else self._call
+        return _outcome(lambda: call(self._prepared(item), *self.state))
+
+    def _many(self, items: List[Any]) -> Tuple[Iterator[Any], bool]:
+        """The results of a list of items, and whether each is to be sent as it comes."""
+        accepted: List[Any] = []
+        refused: Dict[int, Exception] = {}
+        for position, item in enumerate(items):
+            try:
+                accepted.append(self._prepared(item))
+            except Exception as error:
+                refused[position] = error
+        results = self._call(accepted, *self.state) if accepted else []
+        if not isinstance(results, (list, tuple, Iterator)):
+            raise TypeError(f"a call returns a list of results or a generator, not {type(results).__name__}")
+        return _merge(iter(results), refused), isinstance(results, Iterator)
+
+    def _prepared(self, item: Any) -> Any:
+        return self._preprocess(item, *self.state) if self._preprocess else item

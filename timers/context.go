@@ -1,0 +1,103 @@
+package timers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+type contextKey struct{}
+
+// NewContext returns a context that carries a client, for [Expires] and [Do] in the code that runs
+// under it.
+func NewContext(ctx context.Context, c *Client) context.Context {
+	return context.WithValue(ctx, contextKey{}, c)
+}
+
+// FromContext returns the client that the context carries, if it does.
+func FromContext(ctx context.Context) (*Client, bool) {
+	c, _ := ctx.Value(contextKey{}).(*Client)
+	return c, c != nil
+}
+
+// Expires acquires a timer from the context's client and returns what releases it. If that is not
+// called within the time, the worker is reaped.
+//
+// Unless it is [Named], the timer's scope is the place that Expires is called from, as
+// "file.go#line", and every call has a timer of its own: in a recursion, and in several goroutines
+// at the same place, none ends the other's.
+//
+// Errors are [ErrNoClient] and those of [Client.Acquire]; the code that was to be guarded must
+// then not run. release is never nil; calling it again does nothing.
+func Expires(ctx context.Context, after time.Duration, o ...Option) (release func(), err error) {
+	h, err := enter(ctx, after, o)
+	if err != nil {
+		return func() {}, err
+	}
+	return h.release, nil
+}
+
+// Do runs fn, and has the worker reaped if fn does not return within the time. It returns fn's
+// error. The timer is released on every way out of fn, be it a panic. Where it cannot be acquired
+// (errors as of [Expires]) fn is not run.
+func Do(ctx context.Context, after time.Duration, fn func(context.Context) error, o ...Option) error {
+	h, err := enter(ctx, after, o)
+	if err != nil {
+		return err
+	}
+	defer h.release()
+	return fn(ctx)
+}
+
+// enter must be called by Expires and Do themselves: callSite counts on it.
+func enter(ctx context.Context, after time.Duration, o []Option) (holding, error) {
+	c, ok := FromContext(ctx)
+	if !ok {
+		return holding{}, ErrNoClient
+	}
+	t := gather(o)
+	if !t.named {
+		t.scope = callSite()
+	}
+	return c.hold(after, t)
+}
+
+// sites are the places that timers have been acquired from, by program counter. There are few, so
+// a new one is added to a copy, and finding one takes no lock.
+var (
+	sites    atomic.Pointer[map[uintptr]string]
+	addSites sync.Mutex
+)
+
+// callSite is the place that Expires or Do was called from.
+func callSite() string {
+	const skip = 4 // runtime.Callers, callSite, enter, Expires or Do; inlined or not
+	var pc [1]uintptr
+	if runtime.Callers(skip, pc[:]) == 0 {
+		return "unknown"
+	}
+	if known := sites.Load(); known != nil {
+		if site, ok := (*known)[pc[0]]; ok {
+			return site
+		}
+	}
+	return addSite(pc[0])
+}
+
+func addSite(pc uintptr) string {
+	frame, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	site := fmt.Sprintf("%s#%d", path.Base(frame.File), frame.Line)
+	addSites.Lock()
+	defer addSites.Unlock()
+	all := map[uintptr]string{pc: site}
+	if known := sites.Load(); known != nil {
+		maps.Copy(all, *known)
+	}
+	sites.Store(&all)
+	return site
+}

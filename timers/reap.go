@@ -1,0 +1,152 @@
+package timers
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"syscall"
+	"time"
+)
+
+// Reaper ends a worker. It belongs to one client, whose watchdog calls it from a goroutine of its
+// own, never twice at the same time.
+type Reaper interface {
+	// Reap ends the worker, and returns nil once it has ended, or if it had ended before. With an
+	// error the worker is still condemned, and Reap is called again in the next round unless the
+	// timer was released meanwhile; so Reap must bear to be repeated. A panic counts as reaped.
+	//
+	// ctx is cancelled after 10 s, and when the watchdog stops. Reap must not do anything to the
+	// worker after that, and should return.
+	Reap(ctx context.Context, e Expiry) error
+}
+
+// ReaperFunc is a function as a [Reaper].
+type ReaperFunc func(ctx context.Context, e Expiry) error
+
+// Reap calls the function.
+func (f ReaperFunc) Reap(ctx context.Context, e Expiry) error { return f(ctx, e) }
+
+// Expiry tells a reaper of the timer that has expired; of several, the one whose deadline was
+// first.
+type Expiry struct {
+	Worker  string
+	Scope   string
+	After   time.Duration  // what the timer was acquired for
+	Overdue time.Duration  // since its deadline
+	Signal  syscall.Signal // what to end the worker with; 0: the reaper's own way
+}
+
+// Err is the expiry as an error, an *[ExpiredError]: what the work of the worker has failed with.
+func (e Expiry) Err() error {
+	return &ExpiredError{Scope: e.Scope, After: e.After, Over: e.Overdue}
+}
+
+const reapLimit = 10 * time.Second
+
+var errGoexit = errors.New("it has ended its goroutine")
+
+// look is what a round does with a client that has something expired. Report-only timers end, the
+// others condemn the worker.
+func (c *Client) look(now time.Duration, r *run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.running) > 0 && c.running[0].deadline <= now {
+		t := heap.Pop(&c.running).(*timer)
+		if t.reportOnly {
+			c.tell(EventExpired, t.expiryAt(c, now), true, nil)
+			c.forget(t)
+			continue
+		}
+		c.expiries++
+		t.expiry = c.expiries
+		c.expired = append(c.expired, t)
+	}
+	c.plan()
+	if len(c.expired) == 0 || c.reaping {
+		return
+	}
+	c.reaping = true
+	a := &attempt{client: c, run: r, expiries: c.expiries}
+	r.reaping.Go(a.do)
+}
+
+// attempt is one attempt to reap a condemned worker.
+type attempt struct {
+	client   *Client
+	run      *run
+	expiries uint64 // of the client, when it began
+}
+
+func (a *attempt) do() {
+	defer func() {
+		a.client.mu.Lock()
+		defer a.client.mu.Unlock()
+		a.client.reaping = false
+	}()
+	a.settle()
+	if e, ok := a.condemned(); ok {
+		a.reap(e)
+	}
+}
+
+// condemned looks again, after the settling, whether one of the timers that led to this attempt is
+// held still, and tells its expiry. A timer that has been released is gone from those expired, and
+// so is one that was acquired again; one that expired meanwhile has not been settled.
+func (a *attempt) condemned() (Expiry, bool) {
+	c := a.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a.run.ctx.Err() != nil || len(c.expired) == 0 || c.expired[0].expiry > a.expiries {
+		return Expiry{}, false
+	}
+	now := c.watchdog.now()
+	for _, t := range c.expired {
+		if !t.told && t.expiry <= a.expiries {
+			t.told = true
+			c.tell(EventExpired, t.expiryAt(c, now), false, nil)
+		}
+	}
+	return c.expired[0].expiryAt(c, now), true
+}
+
+func (a *attempt) reap(e Expiry) {
+	c := a.client
+	ctx, cancel := context.WithTimeout(a.run.ctx, reapLimit)
+	defer cancel()
+	began := c.watchdog.now()
+	kind, err := EventReaperPanicked, error(nil)
+	defer func() {
+		if p := recover(); kind == EventReaperPanicked {
+			err = panicked("reaping", p)
+		}
+		if kind != EventReapFailed {
+			c.end(true)
+		}
+		e.Overdue += c.watchdog.now() - began
+		c.tell(kind, e, false, err)
+	}()
+	err = c.reaper.Reap(ctx, e)
+	kind = EventReaped
+	if err != nil {
+		kind = EventReapFailed
+	}
+}
+
+func panicked(doing string, p any) error {
+	if p == nil {
+		return fmt.Errorf("%s: %w", doing, errGoexit)
+	}
+	return fmt.Errorf("%s: panic: %v\n%s", doing, p, debug.Stack())
+}
+
+func (c *Client) tell(kind EventKind, e Expiry, reportOnly bool, err error) {
+	c.watchdog.events.put(Event{
+		Kind: kind, Worker: e.Worker, Scope: e.Scope, After: e.After, Overdue: e.Overdue, ReportOnly: reportOnly, Err: err,
+	})
+}
+
+func (t *timer) expiryAt(c *Client, now time.Duration) Expiry {
+	return Expiry{Worker: c.worker, Scope: t.scope, After: t.after, Overdue: now - t.deadline, Signal: t.signal}
+}

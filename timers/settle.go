@@ -1,0 +1,62 @@
+package timers
+
+import (
+	"context"
+	"time"
+)
+
+// Settler is implemented by a Reaper whose worker sends its requests from another process.
+type Settler interface {
+	// Settle returns once all requests that the worker had sent when Settle was called have been
+	// applied, so that a release that was sent in time saves the worker, however long it was on
+	// its way. It is called before the worker is reaped. After 1 s, when ctx is cancelled, it is
+	// not waited for any longer: a worker that hangs may not be saved by a Settle that hangs.
+	// A Settle that is not back from the time before is not called again.
+	Settle(ctx context.Context)
+}
+
+const settleLimit = time.Second
+
+// settle has what the worker had sent by now applied.
+func (a *attempt) settle() {
+	c := a.client
+	s, ok := c.reaper.(Settler)
+	if !ok || !c.beginSettling() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.run.ctx, settleLimit)
+	settled := make(chan struct{})
+	a.run.reaping.Go(func() {
+		defer cancel()
+		defer close(settled)
+		returned := false
+		defer func() {
+			c.endSettling()
+			if p := recover(); !returned {
+				c.tell(EventReaperPanicked, Expiry{Worker: c.worker}, false, panicked("settling", p))
+			}
+		}()
+		s.Settle(ctx)
+		returned = true
+	})
+	select {
+	case <-settled:
+	case <-ctx.Done():
+	}
+}
+
+func (c *Client) beginSettling() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.settling {
+		return false
+	}
+	c.settling = true
+	return true
+}
+
+func (c *Client) endSettling() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settling = false
+}

@@ -1,0 +1,196 @@
+package timers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Watchdog looks after the timers of all clients of a process: in rounds, it finds the timers that
+// have expired and has their workers reaped. It is safe for concurrent use. One is enough for a
+// process.
+type Watchdog struct {
+	options Options
+	began   time.Time // all times are counted from here, on the monotonic clock
+	events  queue
+
+	on    atomic.Bool
+	round atomic.Int64 // when the last round was; 0: never started
+
+	life sync.Mutex // starts and stops
+	run  *run       // nil: not running
+
+	mu      sync.Mutex
+	clients []*Client
+	due     []*Client // of the round under way
+}
+
+// run is the time from a start to a stop.
+type run struct {
+	ctx     context.Context // of everything that is done for it
+	cancel  context.CancelFunc
+	rounds  sync.WaitGroup
+	reaping sync.WaitGroup
+}
+
+const (
+	// stopLimit bounds a stop, whatever reapers and listeners do.
+	stopLimit = 5 * time.Second
+	// A watchdog whose last round is older than ten intervals, and a second, is late.
+	lateRounds = 10
+	lateLeast  = time.Second
+)
+
+// New returns a watchdog that is not running yet.
+func New(o Options) (*Watchdog, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("options of the watchdog: %w", err)
+	}
+	// A moment before now, so that no round is at 0.
+	return &Watchdog{options: o, began: time.Now().Add(-1), events: queue{listener: o.OnEvent}}, nil
+}
+
+// Client returns a client for a worker's timers, and the worker is ended by its reaper when one of
+// them expires. The name is for events and errors: clients of equal names have nothing in common.
+// Without a reaper (nil) all timers are [ReportOnly]. The client must be closed when the worker is
+// gone.
+func (w *Watchdog) Client(worker string, r Reaper) *Client {
+	c := &Client{watchdog: w, worker: worker, reaper: r, named: map[string]*timer{}}
+	c.next.Store(int64(never))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.index = len(w.clients)
+	w.clients = append(w.clients, c)
+	return c
+}
+
+// remove forgets a client; it is idempotent.
+func (w *Watchdog) remove(c *Client) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c.index < 0 {
+		return
+	}
+	last := len(w.clients) - 1
+	w.clients[c.index] = w.clients[last]
+	w.clients[c.index].index = c.index
+	w.clients[last] = nil
+	w.clients = w.clients[:last]
+	c.index = -1
+}
+
+// Start begins the rounds. It is idempotent, and after a stop it starts the watchdog again: timers
+// that are still held count on from when they were acquired.
+func (w *Watchdog) Start() {
+	w.life.Lock()
+	defer w.life.Unlock()
+	if w.run != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &run{ctx: ctx, cancel: cancel}
+	w.run = r
+	w.round.Store(int64(w.now()))
+	w.on.Store(true)
+	w.events.put(Event{Kind: EventStarted})
+	r.rounds.Go(func() { w.rounds(r) })
+}
+
+// Stop ends the rounds: after it has returned nobody is reaped. Reapings that are under way have
+// their context cancelled and are waited for, and so are events that have not been told yet, for
+// 5 s together; what takes no notice of that is left behind. Timers stay held, but nobody looks
+// at them. Stop is idempotent, and does nothing where the watchdog was never started.
+func (w *Watchdog) Stop() {
+	w.life.Lock()
+	defer w.life.Unlock()
+	r := w.run
+	if r == nil {
+		return
+	}
+	limit, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	w.on.Store(false)
+	r.cancel()
+	r.rounds.Wait()
+	reaped := make(chan struct{})
+	go func() { // lasts as long as a reaper that takes no notice
+		r.reaping.Wait()
+		close(reaped)
+	}()
+	select {
+	case <-reaped:
+	case <-limit.Done():
+	}
+	w.run = nil
+	w.events.put(Event{Kind: EventStopped})
+	select {
+	case <-w.events.told():
+	case <-limit.Done():
+	}
+}
+
+// Healthy reports whether the watchdog can be relied on: it is running, and its last round is
+// younger than ten intervals, or a second if that is longer.
+func (w *Watchdog) Healthy() bool {
+	_, away := w.away(w.now())
+	return !away
+}
+
+// LastRound is when the last round was, or the last start if none has been since. It is zero if
+// the watchdog was never started.
+func (w *Watchdog) LastRound() time.Time {
+	round := w.round.Load()
+	if round == 0 {
+		return time.Time{}
+	}
+	return w.began.Add(time.Duration(round))
+}
+
+// Lost is how many events OnEvent has not taken: too many were waiting, or it panicked.
+func (w *Watchdog) Lost() int64 { return w.events.lost.Load() }
+
+func (w *Watchdog) now() time.Duration { return time.Since(w.began) }
+
+// away reports whether the watchdog cannot be relied on; late is 0 where it is not running.
+func (w *Watchdog) away(now time.Duration) (late time.Duration, away bool) {
+	if !w.on.Load() {
+		return 0, true
+	}
+	late = now - time.Duration(w.round.Load())
+	return late, late >= max(lateRounds*w.options.Interval, lateLeast)
+}
+
+func (w *Watchdog) rounds(r *run) {
+	ticks := time.NewTicker(w.options.Interval)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-ticks.C:
+			w.look(r)
+		}
+	}
+}
+
+// look is one round. It calls nothing that is not of this package and waits for nobody, so nothing
+// can end the watchdog or make it late.
+func (w *Watchdog) look(r *run) {
+	now := w.now()
+	w.mu.Lock()
+	for _, c := range w.clients {
+		if time.Duration(c.next.Load()) <= now {
+			w.due = append(w.due, c)
+		}
+	}
+	w.mu.Unlock()
+	for _, c := range w.due {
+		c.look(now, r)
+	}
+	clear(w.due)
+	w.due = w.due[:0]
+	w.round.Store(int64(now))
+}

@@ -1,0 +1,64 @@
+package worker
+
+import (
+	"log/slog"
+	"os"
+)
+
+// SlotEvent is something that has happened to a slot.
+type SlotEvent struct {
+	Kind        SlotEventKind
+	Slot        int
+	PID         int   // of the process that the event is about; with SlotReplaced the old one
+	Incarnation int   // with SlotReplaced the next one
+	Err         error // why
+	Free        bool  // the replacement costs nothing of the budget: a fault was being narrowed down
+}
+
+// SlotEventKind says what has happened.
+type SlotEventKind int
+
+// The events of a slot.
+const (
+	SlotReady    SlotEventKind = iota // its process can be called
+	SlotReplaced                      // its process has ended, and is replaced
+	SlotOut                           // it has been replaced too often in a row
+	TimerExpired                      // a timer of its process has expired
+	CallLeft                          // a Go handler's call did not return, and was left behind
+)
+
+var kindNames = [...]string{"ready", "replaced", "out", "timer expired", "call left behind"}
+
+// String returns the kind in words.
+func (k SlotEventKind) String() string { return kindNames[k] }
+
+// logEvents writes events to a log.
+func logEvents(log *slog.Logger) func(SlotEvent) {
+	return func(e SlotEvent) {
+		args := []any{"slot", e.Slot}
+		if e.PID != 0 {
+			args = append(args, "pid", e.PID)
+		}
+		args = append(args, "incarnation", e.Incarnation)
+		if e.Err != nil {
+			args = append(args, "error", e.Err)
+		}
+		switch e.Kind {
+		case SlotReady:
+			log.Info("slot: "+e.Kind.String(), args...)
+		case SlotOut:
+			log.Error("slot: "+e.Kind.String(), args...)
+		default:
+			log.Warn("slot: "+e.Kind.String(), args...)
+		}
+	}
+}
+
+var ownPID = os.Getpid()
+
+// Measurement is a metric of a program's own.
+type Measurement struct {
+	Name  string
+	Gauge bool // the value replaces the one before; otherwise it is added to it
+	Value float64
+}

@@ -1,0 +1,464 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/timers"
+)
+
+const (
+	// byeLimit is how long a program may take to end once it has been told to, termLimit how long
+	// after TERM; then it is killed.
+	byeLimit  = 5 * time.Second
+	termLimit = 5 * time.Second
+	// stackLimit bounds the wait for the stacks of a program that is about to be killed, stackQuiet
+	// is how long it must have been silent to have told them.
+	stackLimit = time.Second
+	stackQuiet = 25 * time.Millisecond
+	// closedLimit is how long a program whose standard output has ended may take to end itself.
+	closedLimit = time.Second
+)
+
+// program is one incarnation of a slot's process. It speaks the serve protocol.
+//
+// Its goroutines are the reader of its frames, the reader of its standard error, and the one that
+// waits for the process and then for those two; ended is closed after all of them.
+type program struct {
+	host        *host
+	slot        *slot
+	incarnation int
+	child       *child
+	pipes       *pipes
+	client      *timers.Client
+	outbox      outbox
+	stderr      *stderrLog
+	oomKills    int64 // of the cgroup, before
+
+	handled atomic.Int64 // bytes of frames that have been dealt with
+	idle    atomic.Bool  // the reader waits for frames
+
+	mu          sync.Mutex
+	calls       map[int64]*pending
+	lastID      int64
+	name        string
+	stackSignal syscall.Signal
+	isReady     bool
+	stopTold    bool
+	saidBye     bool
+	why         *ending // why it was made to end; nil where it ended by itself
+
+	ready  chan struct{} // closed once the program can be called
+	exited chan struct{} // closed once the process has ended
+	errors chan struct{} // closed once its standard error has ended
+	ended  chan struct{} // closed once nothing of it is left
+	fate   error         // how it ended, once ended is closed
+	free   bool          // its end came while a fault was being narrowed down
+}
+
+// ending is why a program was made to end.
+type ending struct {
+	fault  *activities.Fault // of the calls in hand
+	guilty int64             // the one that is to blame; 0: all of them
+}
+
+// pending is a call under way.
+type pending struct {
+	items     int
+	isolating bool
+	job       string
+	results   []frames.Result
+	done      chan struct{} // closed when the call has ended
+	fault     error         // nil: it was answered
+}
+
+// launch starts the slot's next incarnation. The process may be on its way to its end when it returns.
+func (h *host) launch(s *slot, incarnation int) (*program, error) {
+	cmd := &exec.Cmd{
+		Path: h.path, Args: h.argv, Dir: h.options.Dir, SysProcAttr: childAttributes(),
+		Env: append(h.env[:len(h.env):len(h.env)], h.options.slotEnv(h.worker, s.number, incarnation)...),
+	}
+	pipes, err := newFramePipes(cmd)
+	if err != nil {
+		return nil, err
+	}
+	p := &program{
+		host: h, slot: s, incarnation: incarnation, pipes: pipes, calls: map[int64]*pending{},
+		stderr: newStderrLog(h.log.With("slot", s.number, "incarnation", incarnation)), oomKills: oomKills(),
+		ready: make(chan struct{}), exited: make(chan struct{}), errors: make(chan struct{}), ended: make(chan struct{}),
+	}
+	p.outbox.w = pipes.stdin
+	p.child, err = h.children.startOn(cmd, h.options.cpusOf(s.number))
+	pipes.closeChildEnds()
+	if err != nil {
+		pipes.close()
+		return nil, fmt.Errorf("starting %s: %w", h.argv[0], err)
+	}
+	p.client = h.watchdog.Client(fmt.Sprintf("slot %d of %s", s.number, h.worker), p)
+	var reading sync.WaitGroup
+	reading.Go(p.read)
+	reading.Go(func() { defer close(p.errors); p.stderr.follow(pipes.stderr) })
+	go p.await(&reading)
+	p.send(frames.Hello{
+		Type: frames.TypeHello, Version: frames.Version, Worker: h.worker, Slot: s.number, Incarnation: incarnation,
+		MaxRestarts: h.options.Restarts, Seed: h.options.Seed + int64(s.number), Concurrency: h.options.Concurrency,
+		Limits: frames.Limits{Frame: frames.MaxFrame, Scope: frames.MaxScope, Timers: frames.MaxTimers},
+	})
+	return p, nil
+}
+
+// over reports whether the process has ended.
+func (p *program) over() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *program) pid() int { return p.child.cmd.Process.Pid }
+
+// await is the life of a program after its start.
+func (p *program) await(reading *sync.WaitGroup) {
+	exit := p.child.wait()
+	close(p.exited)
+	p.pipes.hurry()
+	reading.Wait()
+	p.outbox.close()
+	p.pipes.close()
+	p.client.Close()
+	p.fate = p.conclude(exit)
+	close(p.ended)
+}
+
+// conclude ends the calls in hand, and returns how the program ended; nil where it was to.
+func (p *program) conclude(exit error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var why ending
+	switch {
+	case p.why != nil:
+		why = *p.why
+		if why.fault.Err.Stack == "" {
+			fault := *why.fault
+			fault.Err.Stack = p.stderr.text()
+			why.fault = &fault
+		}
+	case p.saidBye && len(p.calls) == 0:
+		return nil
+	default:
+		why.fault = p.crash(exit)
+	}
+	for id, c := range p.calls {
+		p.free = p.free || c.isolating
+		fault := *why.fault
+		fault.Collateral = why.guilty != 0 && why.guilty != id
+		if fault.Collateral {
+			fault.Kind = job.KindCrash
+		}
+		c.fault = &fault
+		close(c.done)
+	}
+	clear(p.calls)
+	if p.saidBye {
+		return nil
+	}
+	return why.fault
+}
+
+// crash tells how the process ended by itself.
+func (p *program) crash(exit error) *activities.Fault {
+	if exit == nil {
+		exit = errExited
+	}
+	fault := crash(exit, p.stderr.text())
+	var status *exec.ExitError
+	if errors.As(exit, &status) && signaled(status) && oomKills() > p.oomKills {
+		fault.Err.Message += " (likely out of memory: the kernel has killed a process of this control group)"
+	}
+	return fault
+}
+
+var errExited = errors.New("it exited with status 0 while it should serve")
+
+// end has the program killed, for the first reason given. Its stacks are asked for before.
+func (p *program) end(why ending, stacks bool) {
+	if !p.blame(why) {
+		return
+	}
+	if stacks {
+		stack := p.stacks()
+		p.mu.Lock()
+		p.why.fault.Err.Stack = stack
+		p.mu.Unlock()
+	}
+	p.child.kill()
+}
+
+// blame notes why the program is to end; false where that is settled already.
+func (p *program) blame(why ending) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.why != nil {
+		return false
+	}
+	p.why = &why
+	return true
+}
+
+// endSoftly has the program end: TERM first, and KILL after a while.
+func (p *program) endSoftly(why ending) {
+	if !p.blame(why) {
+		return
+	}
+	p.child.signalGroup(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+	case <-time.After(termLimit):
+		p.child.kill()
+	}
+}
+
+// stacks asks the program for its stacks and returns the end of its standard error.
+func (p *program) stacks() string {
+	p.mu.Lock()
+	signal := p.stackSignal
+	p.mu.Unlock()
+	if signal == 0 {
+		return p.stderr.text()
+	}
+	before := p.stderr.capture()
+	p.child.signal(signal)
+	limit := time.After(stackLimit)
+	quiet := time.NewTicker(stackQuiet)
+	defer quiet.Stop()
+	for last := before; ; {
+		select {
+		case <-p.exited:
+			<-p.errors
+		case <-limit:
+		case <-quiet.C:
+			if now := p.stderr.written(); now == before || now != last {
+				last = now
+				continue
+			}
+		}
+		return p.stderr.captured()
+	}
+}
+
+// broken ends a program that does not keep to the protocol.
+func (p *program) broken(err error) {
+	p.end(ending{fault: &activities.Fault{Kind: job.KindCrash, Err: job.Error{
+		Type: "Protocol", Message: "the program broke the serve protocol: " + err.Error(),
+	}}}, false)
+}
+
+// goodbye has the program end in peace, or else in the usual steps.
+func (p *program) goodbye() {
+	p.mu.Lock()
+	p.saidBye = true
+	p.mu.Unlock()
+	p.send(frames.Bye{Type: frames.TypeBye})
+	select {
+	case <-p.exited:
+	case <-time.After(byeLimit):
+		p.endSoftly(ending{fault: &activities.Fault{Kind: job.KindCrash, Err: job.Error{Type: "Exit", Message: "it did not end when it was told to"}}})
+	}
+	<-p.ended
+}
+
+// Reap ends the program because one of its timers has expired.
+func (p *program) Reap(ctx context.Context, e timers.Expiry) error {
+	p.host.observe(SlotEvent{Kind: TimerExpired, Slot: p.slot.number, PID: p.pid(), Incarnation: p.incarnation, Err: e.Err()})
+	why := ending{fault: &activities.Fault{Kind: job.KindExpired, Err: job.Error{
+		Type:    "Expired",
+		Message: fmt.Sprintf("scope %s was held longer than %v (%v overdue)", e.Scope, e.After, e.Overdue.Round(time.Millisecond)),
+	}}}
+	if e.Signal != 0 && e.Signal != syscall.SIGKILL {
+		if p.blame(why) {
+			p.child.signalGroup(e.Signal)
+		}
+		select {
+		case <-p.exited:
+			return nil
+		case <-ctx.Done():
+		case <-time.After(termLimit):
+		}
+		p.child.kill()
+	} else {
+		p.end(why, true)
+	}
+	select {
+	case <-p.exited:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("killing process %d: %w", p.pid(), ctx.Err())
+	}
+}
+
+// Settle waits until the frames that the program has sent so far have been dealt with (T5).
+func (p *program) Settle(ctx context.Context) {
+	target := p.handled.Load() + unread(p.pipes.stdout)
+	ticks := time.NewTicker(time.Millisecond)
+	defer ticks.Stop()
+	for {
+		if p.idle.Load() && unread(p.pipes.stdout) == 0 || p.handled.Load() > target {
+			return
+		}
+		select {
+		case <-ticks.C:
+		case <-p.exited:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// begin hands the items to the program.
+func (p *program) begin(c *pending, item func(i int) []byte, single bool) (id int64) {
+	p.mu.Lock()
+	select {
+	case <-p.exited:
+		p.mu.Unlock()
+		c.fault = &activities.Fault{Kind: job.KindCrash, Collateral: true, Err: job.Error{Type: "Exit", Message: "the program ended before the call"}}
+		close(c.done)
+		return 0
+	default:
+	}
+	p.lastID++
+	id = p.lastID
+	p.calls[id] = c
+	p.mu.Unlock()
+	p.outbox.send(frames.AppendCall(nil, id, c.items, item, single), true)
+	return id
+}
+
+// send sends a small frame, in the background.
+func (p *program) send(frame any) {
+	line, err := frames.Encode(frame)
+	if err != nil {
+		p.broken(err) // cannot be: these frames are of plain types
+		return
+	}
+	if !p.outbox.send(line, false) {
+		p.broken(fmt.Errorf("it does not read its standard input: %d frames wait for it", maxOutbox))
+	}
+}
+
+// stopping tells the program, once, that calls should come to their end.
+func (p *program) stopping(notice job.StopNotice) {
+	p.mu.Lock()
+	told := p.stopTold
+	p.stopTold = true
+	p.mu.Unlock()
+	if !told {
+		p.send(frames.Stopping{Type: frames.TypeStopping, Reason: notice.Reason, Grace: max(0, time.Until(notice.Deadline)).Seconds()})
+	}
+}
+
+// read deals with the program's frames until its standard output ends.
+func (p *program) read() {
+	r := frames.NewReader(idleReader{p.pipes.stdout, &p.idle}, frames.MaxFrame)
+	for {
+		line, err := r.Next()
+		if err == nil {
+			err = p.handle(line)
+			p.handled.Store(r.Taken())
+		}
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, io.EOF):
+			select {
+			case <-p.exited:
+			case <-time.After(closedLimit):
+				p.broken(errors.New("it closed its standard output"))
+			}
+			return
+		default:
+			select {
+			case <-p.exited: // what a dying program has left unfinished
+			default:
+				p.broken(err)
+			}
+			_, _ = io.Copy(io.Discard, p.pipes.stdout) // ends with the process
+			return
+		}
+	}
+}
+
+// idleReader tells whether it waits.
+type idleReader struct {
+	r    io.Reader
+	idle *atomic.Bool
+}
+
+func (r idleReader) Read(b []byte) (int, error) {
+	r.idle.Store(true)
+	defer r.idle.Store(false)
+	return r.r.Read(b)
+}
+
+// Errors of programs, as they are told.
+var (
+	errNotReady = errors.New("results before it was ready")
+	errTwice    = errors.New("it said ready twice")
+)
+
+// errUnknownCall is for results that nobody waits for.
+func errUnknownCall(id int64) error {
+	return fmt.Errorf("results for call %d, which is not under way", id)
+}
+
+// results takes results in.
+func (p *program) results(f *frames.Results) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.calls[f.ID]
+	switch {
+	case !p.isReady:
+		return errNotReady
+	case c == nil:
+		return errUnknownCall(f.ID)
+	}
+	for i := range f.Results {
+		if err := checkResult(&f.Results[i]); err != nil {
+			return fmt.Errorf("result %d of call %d: %w", len(c.results)+i+1, f.ID, err)
+		}
+	}
+	c.results = append(c.results, f.Results...)
+	switch {
+	case f.Error != nil:
+		c.fault = &activities.Fault{Kind: job.KindError, Err: *f.Error}
+	case f.More && len(c.results) <= c.items:
+		return nil
+	case len(c.results) != c.items:
+		c.fault = activities.LengthFault(c.items, len(c.results))
+		c.results = nil
+	}
+	delete(p.calls, f.ID)
+	close(c.done)
+	return nil
+}
+
+var errNoResult = errors.New(`it has none of "value", "drop" and "error"`)
+
+func checkResult(r *frames.Result) error {
+	if r.Value == nil && !r.Drop && r.Error == nil {
+		return errNoResult
+	}
+	return nil
+}

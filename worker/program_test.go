@@ -1,0 +1,246 @@
+package worker
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/job"
+)
+
+// asProgram, in the environment, makes the test binary a serve program of that kind.
+const asProgram = "STINT_TEST_PROGRAM"
+
+// obedient is a serve program. Its items are what it is to do with them.
+type obedient struct {
+	in    *bufio.Reader
+	hello frames.Hello
+	acks  int64
+}
+
+func runProgram(kind string) {
+	p := &obedient{in: bufio.NewReaderSize(os.Stdin, 1<<20)}
+	p.read(&p.hello)
+	switch kind {
+	case "never ready":
+		select {}
+	case "not ready":
+		fmt.Fprintln(os.Stderr, "no model here")
+		p.say(frames.Ready{Type: "ready", Error: &job.Error{Type: "NoModel", Message: "model.bin is missing", Stack: "at line 3"}})
+		select {}
+	case "dies at once":
+		fmt.Fprintln(os.Stderr, "cannot load")
+		os.Exit(4)
+	case "stops in init":
+		p.say(frames.RequestStop{Type: "request-stop", Reason: "no licence"})
+		select {}
+	case "one slot fails":
+		if p.hello.Slot == 1 {
+			p.say(frames.Ready{Type: "ready", Error: &job.Error{Type: "NoDevice", Message: "no device 1"}})
+			select {}
+		}
+	case "dies later":
+		if p.hello.Incarnation > 0 {
+			os.Exit(5)
+		}
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM)
+	}
+	p.say(frames.Ready{Type: "ready", Name: "obedient", Stack: "QUIT"})
+	p.serve(kind)
+}
+
+func (p *obedient) serve(kind string) {
+	for {
+		line, err := p.in.ReadBytes('\n')
+		if err != nil {
+			os.Exit(0)
+		}
+		switch name, _ := frames.Type(line); name {
+		case "bye":
+			if kind == "stubborn" {
+				select {}
+			}
+			os.Exit(0)
+		case "stopping":
+			fmt.Fprintf(os.Stderr, "told: %s", line)
+		case "call":
+			var call frames.Call
+			must(json.Unmarshal(line, &call))
+			p.call(&call)
+		}
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(9)
+	}
+}
+
+func (p *obedient) read(frame any) {
+	line, err := p.in.ReadBytes('\n')
+	must(err)
+	must(json.Unmarshal(line, frame))
+}
+
+func (p *obedient) say(frame any) {
+	line, err := frames.Encode(frame)
+	must(err)
+	_, err = os.Stdout.Write(line)
+	must(err)
+}
+
+func (p *obedient) acquire(scope string, after time.Duration, f frames.Acquire) {
+	p.acks++
+	f.Type, f.ID, f.Scope, f.After = "acquire", p.acks, scope, after.Seconds()
+	p.say(f)
+	var ack frames.Acquired
+	p.read(&ack)
+	if ack.ID != p.acks || ack.Error != nil {
+		must(fmt.Errorf("acquired %d: %+v", ack.ID, ack.Error))
+	}
+}
+
+// call answers as it is told to.
+func (p *obedient) call(call *frames.Call) {
+	items := call.Items
+	if call.Item != nil {
+		items = []json.RawMessage{call.Item}
+	}
+	results := make([]frames.Result, 0, len(items))
+	for _, item := range items {
+		var text string
+		if json.Unmarshal(item, &text) != nil {
+			results = append(results, frames.Result{Value: item}) // an echo
+			continue
+		}
+		do, arg, _ := strings.Cut(text, " ")
+		if do == "stream" {
+			p.say(frames.Results{Type: "results", ID: call.ID, Results: append(results, frames.Result{Value: item}), More: true})
+			results = results[:0]
+			continue
+		}
+		if result := p.do(call, do, arg, item); result != nil {
+			results = append(results, *result)
+		}
+	}
+	p.say(frames.Results{Type: "results", ID: call.ID, Results: results})
+}
+
+func (p *obedient) do(call *frames.Call, do, arg string, item json.RawMessage) *frames.Result {
+	value := func(v any) *frames.Result {
+		text, err := json.Marshal(v)
+		must(err)
+		return &frames.Result{Value: text}
+	}
+	switch do {
+	case "exit":
+		fmt.Fprintln(os.Stderr, "last words")
+		code, _ := strconv.Atoi(arg)
+		os.Exit(code)
+	case "kill":
+		must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+		select {}
+	case "hang":
+		select {}
+	case "garbage":
+		fmt.Println("Loading model…")
+		select {}
+	case "notype":
+		fmt.Println(`{"value":1}`)
+		select {}
+	case "wrongfield":
+		fmt.Println(`{"type":"results","id":"seven"}`)
+		select {}
+	case "twice":
+		p.say(frames.Results{Type: "results", ID: call.ID, Results: []frames.Result{{Value: item}}})
+		p.say(frames.Results{Type: "results", ID: call.ID, Results: []frames.Result{{Value: item}}})
+		select {}
+	case "stranger":
+		p.say(frames.Results{Type: "results", ID: 4711})
+		select {}
+	case "short":
+		return nil
+	case "fail":
+		p.say(frames.Results{Type: "results", ID: call.ID, Error: &job.Error{Type: "Whole", Message: arg}})
+		p.serve("")
+	case "big":
+		line := make([]byte, frames.MaxFrame+2)
+		for i := range line {
+			line[i] = ' '
+		}
+		_, _ = os.Stdout.Write(line)
+		select {}
+	case "close":
+		must(os.Stdout.Close())
+		select {}
+	case "chatter":
+		for line := strings.Repeat("x", 200) + "\n"; ; {
+			_, _ = os.Stderr.WriteString(line)
+		}
+	case "family":
+		child := exec.Command("sleep", "1000")
+		child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+		must(child.Start())
+		must(os.WriteFile(arg, []byte(strconv.Itoa(child.Process.Pid)), 0o600))
+		os.Exit(3)
+	case "drop":
+		return &frames.Result{Drop: true}
+	case "null":
+		return &frames.Result{Value: json.RawMessage("null")}
+	case "error":
+		return &frames.Result{Error: &job.Error{Type: "Bad", Message: arg, Stack: "here"}}
+	case "none":
+		fmt.Printf(`{"type":"results","id":%d,"results":[{}]}`+"\n", call.ID)
+		select {}
+	case "who":
+		return value(map[string]any{"pid": os.Getpid(), "env": os.Environ(), "hello": p.hello, "cpus": allowedCPUs()})
+	case "scope":
+		after, err := time.ParseDuration(arg)
+		must(err)
+		p.acquire("my scope", after, frames.Acquire{})
+		select {}
+	case "term":
+		p.acquire("polite", 0, frames.Acquire{Signal: "TERM"})
+		select {}
+	case "report":
+		p.acquire("only told", 0, frames.Acquire{Action: "report"})
+	case "scoped":
+		p.acquire("short", time.Hour, frames.Acquire{})
+		p.say(frames.Release{Type: "release", Scope: "short"})
+		p.say(frames.Release{Type: "release", Scope: "never held"})
+	case "scopes":
+		for i := range int64(100_000) {
+			p.say(frames.Acquire{Type: "acquire", ID: i, Scope: strconv.FormatInt(i, 10), After: 1000})
+		}
+		select {}
+	case "stop":
+		p.say(frames.RequestStop{Type: "request-stop", Reason: arg, Error: &job.Error{Type: "Full", Message: "no room"}})
+	case "slow":
+		p.say(frames.SlowDown{Type: "slow-down", After: 0.01})
+	case "log":
+		p.say(frames.Log{Type: "log", Level: "warn", Message: arg, Fields: map[string]any{"n": 1}})
+		p.say(frames.Metric{Type: "metric", Name: "tokens", Kind: "counter", Value: 2})
+		p.say(map[string]any{"type": "of the future", "id": "a string", "results": 3})
+	}
+	return &frames.Result{Value: item}
+}
+
+// allowedCPUs is what the kernel says of this process.
+func allowedCPUs() string {
+	status, err := os.ReadFile("/proc/self/status")
+	must(err)
+	_, rest, _ := strings.Cut(string(status), "Cpus_allowed_list:")
+	list, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(list)
+}

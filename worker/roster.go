@@ -1,0 +1,264 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+)
+
+// roster is a worker's slots. It gives the executions of batches their places in them: as many to a
+// slot as it may run calls at once. It is safe for concurrent use.
+type roster struct {
+	worker      string
+	concurrency int
+	permits     *permits
+	observe     func(SlotEvent)
+
+	mu      sync.Mutex
+	slots   []*slot
+	changed chan struct{} // closed, and replaced, when a place may have become free
+	gone    chan struct{} // closed when the last slot is out
+	why     error         // why that was
+}
+
+func newRoster(worker string, o Options, p *permits, observe func(SlotEvent)) *roster {
+	r := &roster{
+		worker: worker, concurrency: o.Concurrency, permits: p, observe: observe,
+		changed: make(chan struct{}), gone: make(chan struct{}),
+	}
+	for i := range o.Slots {
+		r.slots = append(r.slots, &slot{roster: r, number: i, restarts: o.Restarts, changed: make(chan struct{}), places: map[*place]struct{}{}})
+	}
+	return r
+}
+
+// Take waits for a place.
+func (r *roster) Take(ctx context.Context, o activities.Occupant) (activities.Slot, error) {
+	for {
+		p, changed := r.try(o)
+		if p != nil {
+			return p, nil
+		}
+		select {
+		case <-changed:
+		case <-r.gone:
+			return nil, activities.ErrNoSlot
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// try takes a place in the emptiest slot, the first of them, and rather in one that is ready.
+func (r *roster) try(o activities.Occupant) (*place, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var best *slot
+	most := 0
+	for _, s := range r.slots {
+		if room := s.room(); room > most {
+			best, most = s, room
+		}
+	}
+	if best == nil {
+		return nil, r.changed
+	}
+	p := &place{slot: best, occupant: o, since: time.Now()}
+	best.mu.Lock()
+	best.places[p] = struct{}{}
+	best.mu.Unlock()
+	return p, nil
+}
+
+// wake tells those who wait for a place.
+func (r *roster) wake() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// lost notes that a slot is out. Its permits are withdrawn.
+func (r *roster) lost(why error) {
+	r.permits.withdraw(r.concurrency)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.slots {
+		if s.isOut() == nil {
+			return
+		}
+	}
+	r.why = fmt.Errorf("no slot is left: %w", why)
+	close(r.gone)
+}
+
+// slot is one of a worker's positions for running calls.
+type slot struct {
+	roster   *roster
+	number   int
+	restarts int // that it may have in a row
+
+	mu          sync.Mutex
+	changed     chan struct{} // closed, and replaced, when what is below has changed
+	incarnation int
+	failed      int // incarnations that have ended in a row without an answered call
+	program     *program
+	resting     time.Time // until when no call should be made
+	out         error     // why the slot runs no calls any more
+	places      map[*place]struct{}
+}
+
+// room is how good a choice the slot is for another batch; 0: none.
+func (s *slot) room() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.out != nil || len(s.places) >= s.roster.concurrency {
+		return 0
+	}
+	free := 2 * (s.roster.concurrency - len(s.places))
+	if s.program != nil {
+		free++
+	}
+	return free
+}
+
+func (s *slot) isOut() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out
+}
+
+// change applies fn and tells those who wait for a change of the slot.
+func (s *slot) change(fn func()) {
+	s.mu.Lock()
+	fn()
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mu.Unlock()
+	s.roster.wake()
+}
+
+// replaced counts another incarnation. Those that follow an isolated call cost nothing; of the
+// others, as many in a row as the budget allows. It returns how long to wait before the next one,
+// and false where the slot is out.
+func (s *slot) replaced(why error, free bool) (wait time.Duration, ok bool) {
+	out := false
+	s.change(func() {
+		s.program = nil
+		s.incarnation++
+		if free {
+			return
+		}
+		s.failed++
+		if s.failed > s.restarts {
+			s.out = fmt.Errorf("slot %d is out after %d restarts in a row: %w", s.number, s.restarts, why)
+			out = true
+		}
+		wait = restartWait(s.failed)
+	})
+	if out {
+		s.roster.observe(SlotEvent{Kind: SlotOut, Slot: s.number, Err: s.isOut()})
+		s.roster.lost(s.isOut())
+	}
+	return wait, !out
+}
+
+// answered notes that a call has come to its end.
+func (s *slot) answered() {
+	s.mu.Lock()
+	s.failed = 0
+	s.mu.Unlock()
+}
+
+const (
+	firstRestartWait = time.Second
+	maxRestartWait   = time.Minute
+)
+
+// restartWait is how long the n-th restart in a row waits: the first one comes at once, the others
+// after waits that double.
+func restartWait(n int) time.Duration {
+	if n <= 1 {
+		return 0
+	}
+	d := firstRestartWait
+	for i := 2; i < n && d < maxRestartWait; i++ {
+		d *= 2
+	}
+	return min(d, maxRestartWait)
+}
+
+// rest has the slot make no call for a while.
+func (s *slot) rest(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resting = time.Now().Add(d)
+}
+
+// ready waits for the slot's program. It returns nil where the batch should end first.
+func (s *slot) ready(soon <-chan struct{}) (*program, error) {
+	for {
+		s.mu.Lock()
+		p, out, changed, rest := s.program, s.out, s.changed, time.Until(s.resting)
+		s.mu.Unlock()
+		if out != nil {
+			return nil, activities.ErrNoSlot
+		}
+		if p != nil && p.over() {
+			p = nil // its slot is about to notice
+		}
+		if p != nil && rest <= 0 {
+			return p, nil
+		}
+		var rested <-chan time.Time
+		if p != nil {
+			rested = time.After(rest)
+		}
+		select {
+		case <-changed:
+		case <-rested:
+		case <-soon:
+			return nil, nil
+		}
+	}
+}
+
+// place is an execution's place in a slot.
+type place struct {
+	slot     *slot
+	occupant activities.Occupant
+	since    time.Time
+	left     sync.Once
+}
+
+// Describe tells where this is.
+func (p *place) Describe() activities.Place {
+	s := p.slot
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := activities.Place{Worker: s.roster.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID}
+	if s.program != nil {
+		at.PID = s.program.pid()
+	}
+	return at
+}
+
+// Replace counts a Go handler's call that was left behind.
+func (p *place) Replace() bool {
+	_, ok := p.slot.replaced(errLeftBehind, false)
+	return ok
+}
+
+var errLeftBehind = errors.New("its calls did not return after they had expired")
+
+// Leave gives the place up.
+func (p *place) Leave() {
+	p.left.Do(func() {
+		p.slot.change(func() { delete(p.slot.places, p) })
+		p.slot.roster.permits.vacate()
+	})
+}

@@ -1,0 +1,375 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/timers"
+)
+
+// Serve makes a handler of a program that stays: one process for each slot, started once, which
+// answers one call after the other over the serve protocol (docs/protocol.md; python/stint.py
+// speaks it for Python). A process that dies, hangs or breaks the protocol is replaced by its
+// slot's next incarnation, and its call tried again; what it had answered is kept. Its environment
+// is scrubbed (see Options.Env).
+func Serve(argv ...string) Handler {
+	return Handler{
+		name: "serve " + strings.Join(argv, " "),
+		check: func(o Options) error {
+			if _, err := findProgram(argv, o.Dir); err != nil {
+				return err
+			}
+			return o.checkCPUs()
+		},
+		open: func(s surroundings) (activities.Handler, service, error) {
+			path, err := findProgram(argv, s.options.Dir)
+			if err != nil {
+				return nil, nil, err
+			}
+			h := &host{surroundings: s, path: path, argv: argv, env: append(s.options.childEnv(), oneThread(s.options.Env)...)}
+			return h.open()
+		},
+	}
+}
+
+// Calls of a program are cut so that each takes about a second: what a crash costs, and what a stop
+// waits for.
+const (
+	serveTarget = time.Second
+	serveItems  = 1000
+	serveBytes  = 1 << 20
+	serveFirst  = 32
+)
+
+// host keeps a program running in each slot and makes its calls. It is safe for concurrent use.
+type host struct {
+	surroundings
+	path string
+	argv []string
+	env  []string
+
+	size     activities.CallSize
+	single   bool               // items are handed over one by one
+	inner    activities.Handler // which runs isolated; nil where the program is somebody else's
+	children *children
+	pace     pace
+
+	slots   sync.WaitGroup
+	tasks   sync.WaitGroup // small things on their way to the server
+	closing chan struct{}
+	once    sync.Once
+}
+
+func (h *host) open() (activities.Handler, service, error) {
+	children, err := newChildren()
+	if err != nil {
+		return nil, nil, err
+	}
+	h.children, h.closing = children, make(chan struct{})
+	h.size = h.options.callSize(0, serveBytes)
+	if h.inner != nil {
+		h.size = h.inner.CallSize()
+	}
+	if h.options.CallItems == OneItem && h.inner == nil {
+		h.size.Items, h.single = 1, true
+	}
+	h.pace = pace{target: serveTarget, first: serveFirst, most: serveItems}
+	return h, h, nil
+}
+
+// start starts the programs of all slots and waits until each is ready: all, or none and an error
+// that names the slot (W3, W4).
+func (h *host) start(ctx context.Context) error {
+	began := make([]*program, len(h.roster.slots))
+	failed := make(chan error, len(began))
+	ctx, cancel := context.WithTimeout(ctx, h.options.Ready)
+	defer cancel()
+	for i, s := range h.roster.slots {
+		h.slots.Go(func() {
+			p, err := h.launchReady(ctx, s, 0)
+			began[i] = p
+			if err != nil {
+				err = fmt.Errorf("slot %d: %w", s.number, err)
+			}
+			failed <- err
+		})
+	}
+	var first error
+	for range began {
+		if err := <-failed; err != nil && first == nil {
+			first = err
+			cancel() // the others need not go on
+		}
+	}
+	if first != nil {
+		h.endAll(began)
+		return fmt.Errorf("starting %s: %w", strings.Join(h.argv, " "), first)
+	}
+	for i, s := range h.roster.slots {
+		s.change(func() { s.program = began[i] })
+		h.slots.Go(func() { h.keep(s, began[i]) })
+	}
+	return nil
+}
+
+func (h *host) endAll(programs []*program) {
+	var ending sync.WaitGroup
+	for _, p := range programs {
+		if p != nil {
+			ending.Go(p.goodbye)
+		}
+	}
+	ending.Wait()
+}
+
+// launchReady starts an incarnation and waits until it is ready.
+func (h *host) launchReady(ctx context.Context, s *slot, incarnation int) (*program, error) {
+	p, err := h.launch(s, incarnation)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-p.ready:
+		h.observe(SlotEvent{Kind: SlotReady, Slot: s.number, PID: p.pid(), Incarnation: incarnation})
+		return p, nil
+	case <-p.ended:
+		return nil, p.fate
+	case <-h.closing:
+	case <-ctx.Done():
+	}
+	if ctx.Err() == nil || errors.Is(context.Cause(ctx), context.Canceled) {
+		p.goodbye() // it is not its fault
+		return nil, errClosing
+	}
+	why := &activities.Fault{Kind: job.KindCrash, Err: job.Error{Type: "NotReady", Message: "it did not say that it was ready"}}
+	why.Err.Message += fmt.Sprintf(" within %v", h.options.Ready)
+	p.end(ending{fault: why}, true)
+	<-p.ended
+	return nil, withStderr{why, p.stderr.text()}
+}
+
+var errClosing = errors.New("the worker ends")
+
+// withStderr is a fault at the start, with the program's last words.
+type withStderr struct {
+	error
+	stderr string
+}
+
+func (e withStderr) Error() string {
+	if last := lastLine(e.stderr); last != "" {
+		return e.error.Error() + ": " + last
+	}
+	return e.error.Error()
+}
+
+func (e withStderr) Unwrap() error { return e.error }
+
+// keep replaces the slot's program whenever it ends.
+func (h *host) keep(s *slot, p *program) {
+	for incarnation := 0; ; {
+		var why error
+		free, pid := false, 0
+		if p != nil {
+			select {
+			case <-p.ended:
+			case <-h.closing:
+				s.change(func() { s.program = nil })
+				p.goodbye()
+				return
+			}
+			why, free, pid = p.fate, p.free, p.pid()
+		}
+		for {
+			wait, ok := s.replaced(why, free)
+			incarnation++
+			h.observe(SlotEvent{Kind: SlotReplaced, Slot: s.number, PID: pid, Incarnation: incarnation, Err: why, Free: free})
+			if !ok {
+				return
+			}
+			if !h.sleep(wait) {
+				return
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), h.options.Ready)
+			p, why = h.launchReady(ctx, s, incarnation)
+			cancel()
+			if why == nil {
+				break
+			}
+			free, pid = false, 0
+		}
+		s.change(func() { s.program = p })
+	}
+}
+
+// sleep waits; false where the host closes.
+func (h *host) sleep(d time.Duration) bool {
+	if d <= 0 {
+		select {
+		case <-h.closing:
+			return false
+		default:
+			return true
+		}
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-h.closing:
+		return false
+	}
+}
+
+// close ends all programs: they are told, and killed where they take no notice.
+func (h *host) close() {
+	h.once.Do(func() {
+		close(h.closing)
+		h.slots.Wait()
+		h.tasks.Wait()
+		h.children.close()
+	})
+}
+
+func (*host) Traits() activities.Traits { return activities.Traits{Form: activities.CheckedJSON} }
+
+func (h *host) CallSize() activities.CallSize {
+	if h.size.Items > 0 {
+		return h.size
+	}
+	return activities.CallSize{Items: h.pace.items(), Bytes: h.size.Bytes}
+}
+
+// Call has the slot's program make the call, and again for items that have failed and may be tried
+// again. What was answered before a program died is kept (K2).
+func (h *host) Call(c *activities.Call) error {
+	c.Keep = true
+	at := c.Slot.(*place)
+	todo := make([]int, len(c.Items))
+	for i := range todo {
+		todo[i] = i
+	}
+	settled := make([]settledItem, len(c.Items))
+	for try := 1; len(todo) > 0; try++ {
+		if try > 1 && !c.Wait(try-1) {
+			break
+		}
+		results, fault := h.round(c, at, todo)
+		var again []int
+		for k, i := range todo[:len(results)] {
+			settled[i] = settledItem{result: &results[k], tries: try}
+			if results[k].Error != nil && try < c.ItemAttempts {
+				again = append(again, i)
+			}
+		}
+		if fault != nil && try == 1 {
+			tell(c, settled[:len(results)])
+			return fault
+		}
+		if fault != nil || len(results) < len(todo) && len(again) == 0 {
+			break // what has failed before has failed
+		}
+		todo = again
+	}
+	answered := 0
+	for answered < len(settled) && settled[answered].result != nil {
+		answered++
+	}
+	tell(c, settled[:answered])
+	return nil
+}
+
+// settledItem is what has become of an item.
+type settledItem struct {
+	result *frames.Result
+	tries  int
+}
+
+// tell adds the outcomes to the call's answer.
+func tell(c *activities.Call, settled []settledItem) {
+	for _, s := range settled {
+		switch {
+		case s.result.Error != nil:
+			c.Answer.Fail(&activities.Fault{Kind: job.KindError, Err: *s.result.Error}, s.tries)
+		case s.result.Drop:
+			c.Answer.Drop()
+		default:
+			c.Answer.Line(s.result.Value)
+		}
+	}
+}
+
+// round makes one call of the items at the indexes.
+func (h *host) round(c *activities.Call, at *place, todo []int) ([]frames.Result, error) {
+	p, err := at.slot.ready(c.Soon())
+	if p == nil {
+		return nil, err
+	}
+	began := time.Now()
+	ctx := c.Begin()
+	defer c.End()
+	call := &pending{items: len(todo), isolating: c.Isolating, job: at.occupant.Job, done: make(chan struct{})}
+	id := p.begin(call, func(i int) []byte { return c.Items[todo[i]].Data }, h.single)
+	stopping := c.Stopping()
+	for {
+		select {
+		case <-call.done:
+			return h.finish(at.slot, call, time.Since(began))
+		case <-stopping:
+			p.stopping(c.StopNotice())
+			stopping = nil
+		case <-ctx.Done():
+			h.cut(c, p, id, context.Cause(ctx))
+			<-call.done
+			return h.finish(at.slot, call, time.Since(began))
+		}
+	}
+}
+
+func (h *host) finish(s *slot, call *pending, took time.Duration) ([]frames.Result, error) {
+	if call.fault == nil {
+		s.answered()
+		h.pace.learn(call.items, took)
+	}
+	return call.results, call.fault
+}
+
+// cut ends the program because a call must not go on: its timer has expired, or all must end.
+func (h *host) cut(c *activities.Call, p *program, id int64, cause error) {
+	fault := activities.FaultOf(cause)
+	var expired *timers.ExpiredError
+	if errors.As(cause, &expired) {
+		p.end(ending{fault: fault, guilty: id}, true)
+		return
+	}
+	p.endSoftly(ending{fault: fault, guilty: id})
+}
+
+// surroundings are what a handler has from its worker.
+type surroundings struct {
+	options     Options
+	worker      string
+	log         *slog.Logger
+	roster      *roster
+	watchdog    *timers.Watchdog
+	requestStop func(ctx context.Context, job string, stop job.Stop) error
+	observe     func(SlotEvent)
+	measure     func(Measurement)
+}
+
+// service is the part of a handler that lives as long as its worker. It may be nil.
+type service interface {
+	// start is called once before the first call. With an error nothing is left of it.
+	start(ctx context.Context) error
+	// close ends what it holds. It is idempotent, and may be called without a start.
+	close()
+}
