@@ -39,12 +39,6 @@ type ProcessResult struct {
 	Started int64 `json:"at,omitempty"`
 }
 
-// Hint is what an execution was at when it last heartbeat.
-type Hint struct {
-	First int64 `json:"first"` // ordinal of the first item in hand
-	Count int64 `json:"count"`
-}
-
 // Process runs the handler over one batch: it reads the range, calls the handler, and writes the
 // results and errors to a part of its own. It ends before the last item, with a rest, when the job
 // stops, when its worker drains and when it has run for its slice of time.
@@ -85,7 +79,7 @@ type execution struct {
 	minder *minder
 	slot   Slot
 	caller *caller
-	hint   atomic.Pointer[Hint]
+	hint   atomic.Pointer[job.Hint]
 
 	early    *early   // nil where parts are not joined as they come
 	held     [][]byte // all results so far, for early
@@ -162,7 +156,7 @@ func (e *execution) limits() minderLimits {
 	info := activity.GetInfo(e.ctx)
 	limits.draining = activity.GetWorkerStopChannel(e.ctx)
 	limits.beat = info.HeartbeatTimeout / 4
-	limits.vouch = func() { activity.RecordHeartbeat(e.ctx, e.hint.Load()) }
+	limits.vouch = func() { activity.RecordHeartbeat(e.ctx, e.whereabouts()) }
 	if e.acts.opts.Notice != nil {
 		limits.notice = func() (job.StopNotice, bool) {
 			return e.acts.opts.Notice(context.WithoutCancel(e.ctx), info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
@@ -182,6 +176,16 @@ func (e *execution) close() {
 	e.results.abort()
 	e.errors.abort()
 	e.early.release(e.takeHeld())
+}
+
+// whereabouts is what heartbeats tell.
+func (e *execution) whereabouts() job.Hint {
+	hint := job.Hint{Batch: e.in.Batch.String()}
+	if h := e.hint.Load(); h != nil {
+		hint = *h
+	}
+	hint.Place = e.slot.Describe()
+	return hint
 }
 
 // hold keeps the chunk's results in memory for the join under way, if it has room for the whole part.
@@ -225,7 +229,7 @@ func (e *execution) run() error {
 			return storeError(job.ErrorInput, fmt.Errorf("reading %s: %w", e.source.URL, err))
 		}
 		e.prepare()
-		e.hint.Store(&Hint{First: e.in.Batch.First + e.entry.Count, Count: int64(len(e.chunk.Items))})
+		e.hint.Store(&job.Hint{First: e.in.Batch.First + e.entry.Count, Count: int64(len(e.chunk.Items)), Batch: e.in.Batch.String()})
 		err = e.caller.run(e.items)
 		if err := e.record(); err != nil {
 			return err

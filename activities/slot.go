@@ -3,6 +3,8 @@ package activities
 import (
 	"context"
 	"errors"
+
+	"github.com/stint-run/stint/job"
 )
 
 // Slots gives executions of Process their places. A Slots is safe for concurrent use.
@@ -14,7 +16,7 @@ type Slots interface {
 // Slot is an execution's place in a slot of its worker.
 type Slot interface {
 	// Describe tells, for reports, where this is.
-	Describe() Place
+	Describe() job.Place
 	// Replace tells that the call in hand was abandoned: what runs it is replaced. False means that
 	// this has happened too often in a row, and that the slot is out.
 	Replace() bool
@@ -28,14 +30,6 @@ type Occupant struct {
 	Batch string `json:"batch"` // as people read it: "items 12,000–12,999"
 }
 
-// Place tells where a batch runs.
-type Place struct {
-	Worker      string `json:"worker,omitempty"`
-	Slot        int    `json:"slot"`
-	PID         int    `json:"pid,omitempty"`         // of the slot's process, or of the worker
-	Incarnation int    `json:"incarnation,omitempty"` // of the slot's process
-}
-
 // ErrNoSlot says that the worker has lost all its slots. Its batches go to other workers.
 var ErrNoSlot = errors.New("the worker has no slot left")
 
@@ -43,6 +37,6 @@ var ErrNoSlot = errors.New("the worker has no slot left")
 type anySlot struct{}
 
 func (anySlot) Take(context.Context, Occupant) (Slot, error) { return anySlot{}, nil }
-func (anySlot) Describe() Place                              { return Place{} }
+func (anySlot) Describe() job.Place                          { return job.Place{} }
 func (anySlot) Replace() bool                                { return true }
 func (anySlot) Leave()                                       {}

@@ -121,16 +121,6 @@ type Listed struct {
 	Ended   *time.Time `json:"ended,omitempty"`
 }
 
-// Pollers counts the processes that poll a pool's task queue for batches, as the server saw them
-// within the last minutes.
-func (c *Client) Pollers(ctx context.Context, pool string) (int, error) {
-	resp, err := c.temporal.DescribeTaskQueue(ctx, PoolQueue(pool), enums.TASK_QUEUE_TYPE_ACTIVITY)
-	if err != nil {
-		return 0, fmt.Errorf("asking who serves pool %s: %w", pool, err)
-	}
-	return len(resp.GetPollers()), nil
-}
-
 // Run is a job that has been started.
 type Run struct {
 	client *Client

@@ -14,6 +14,8 @@ const (
 	// WorkflowJob and WorkflowLeg are the registered names of the two workflow types.
 	WorkflowJob = "Job"
 	WorkflowLeg = "Leg"
+	// ActivityProcess is the registered name of the activity that runs a batch.
+	ActivityProcess = "Process"
 	// SignalStop asks a job for a coordinated stop; its argument is a [Stop].
 	SignalStop = "stop"
 	// SignalRestarted tells a job or leg that the only process that could hold its running

@@ -287,7 +287,11 @@ class ServeTest(ProgramTest):
                     raise ValueError(f"negative: {item}")
                 return item * state
 
-            stint.serve(lambda items, state: [len(items)] * len(items), init=lambda: 1, preprocess=positive)
+            def call(items, state):
+                assert items, "called without any item"
+                return [len(items)] * len(items)
+
+            stint.serve(call, init=lambda: 1, preprocess=positive)
         """)
         worker.ready()
         first, refused, third, last = worker.call(1, 5, -1, 6, -2)

@@ -226,14 +226,25 @@ func nodeStrings(node *yaml.Node) ([]string, error) {
 // workerOptions are the flags that describe a worker.
 type workerOptions struct {
 	exec    string
+	serve   string
+	cpus    string
 	options worker.Options
+	flags   *pflag.FlagSet
 }
 
 func (o *workerOptions) addFlags(fs *pflag.FlagSet) {
 	w := &o.options
+	o.flags = fs
 	fs.StringVar(&o.exec, "exec", "", "filter `COMMAND` to run: n lines in, n lines out; split like a shell would, run without one")
-	fs.IntVar(&w.Slots, "slots", 0, "batches to run at once (default: the number of CPUs)")
-	fs.IntVar(&w.CallItems, "call-items", 0, "most items of a call (0: automatic)")
+	fs.StringVar(&o.serve, "serve", "", "`COMMAND` of a program that stays and speaks the serve protocol (docs/protocol.md): one for each slot")
+	fs.IntVar(&w.Slots, "slots", 0, "positions for running batches (default: the number of CPUs)")
+	fs.IntVar(&w.Concurrency, "concurrency", 1, "batches that a slot runs at once, for handlers that wait for something")
+	fs.IntVar(&w.CallItems, "call-items", 0, "most items of a call; 0: items one by one (default: what the worker thinks best)")
+	fs.Lookup("call-items").DefValue = zeroDefault
+	fs.Int64Var(&w.Seed, "seed", 0, "what a slot finds in STINT_SEED is this plus the slot's number")
+	fs.StringVar(&o.cpus, "cpus", "", "`CPUS` that the slots' processes may run on: 0-3,6 for all slots, or 0;1;2-3 slot by slot (default: all)")
+	fs.IntVar(&w.Restarts, "restarts", 10, "how often in a row a slot's process may be replaced")
+	fs.DurationVar(&w.Ready, "ready", time.Minute, "how long a --serve program may take to get ready")
 	fs.StringArrayVar(&w.Env, "env", nil, "`NAME=VALUE`, or NAME to pass on, for the command's environment; repeatable")
 	fs.StringVar(&w.Dir, "dir", "", "working `DIR` of the command")
 	fs.DurationVar(&w.Drain, "drain", 30*time.Second, "how long running batches may take once the worker is to end")
@@ -242,14 +253,29 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet) {
 
 // handler makes the handler that the flags name and checks that it can run.
 func (o *workerOptions) handler() (worker.Handler, error) {
-	if o.exec == "" {
-		return worker.Handler{}, usageError("what shall be done with the items? Give --exec COMMAND")
+	flag, command, kind := "exec", o.exec, worker.Exec
+	switch {
+	case o.exec == "" && o.serve == "":
+		return worker.Handler{}, usageError("what shall be done with the items? Give --exec COMMAND or --serve COMMAND")
+	case o.exec != "" && o.serve != "":
+		return worker.Handler{}, usageError("a worker has one handler: give either --exec or --serve")
+	case o.serve != "":
+		flag, command, kind = "serve", o.serve, worker.Serve
 	}
-	argv, err := worker.SplitCommand(o.exec)
+	argv, err := worker.SplitCommand(command)
 	if err != nil {
-		return worker.Handler{}, usageError("--exec: %v", err)
+		return worker.Handler{}, usageError("--%s: %v", flag, err)
 	}
-	h := worker.Exec(argv...)
+	if o.options.CPUs, err = parseCPUs(o.cpus); err != nil {
+		return worker.Handler{}, usageError("--cpus: %v", err)
+	}
+	if o.flags.Changed("call-items") && o.options.CallItems == 0 {
+		o.options.CallItems = worker.OneItem
+	}
+	if o.options.Restarts == 0 {
+		o.options.Restarts = worker.NoRestarts
+	}
+	h := kind(argv...)
 	if err := h.Check(o.options); err != nil {
 		return worker.Handler{}, usageError("%v", err)
 	}

@@ -23,13 +23,19 @@ func newStatus(p *Program) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				var running []job.RunningBatch
+				if !report.State.Final() {
+					if running, err = client.Get(args[0]).Running(cmd.Context()); err != nil {
+						return err
+					}
+				}
 				if asJSON {
-					return printJSON(p.Stdout, report)
+					return printJSON(p.Stdout, statusReport{report, running})
 				}
 				if !report.State.Final() {
 					noteUnserved(cmd.Context(), client, report.Pool, newProgress(p.Stderr, false, false))
 				}
-				return printReport(p, report)
+				return printReport(p, report, running)
 			})
 		},
 	}
@@ -38,8 +44,17 @@ func newStatus(p *Program) *cobra.Command {
 	return cmd
 }
 
+// statusReport is a report with the batches in hand.
+type statusReport struct {
+	job.Report
+	Running []job.RunningBatch `json:"running,omitempty"`
+}
+
+// shownRunning is how many of the batches in hand are shown, the oldest ones.
+const shownRunning = 20
+
 // printReport writes a report as a table of names and values.
-func printReport(p *Program, r job.Report) error {
+func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
 	row("job", "%s", r.Job)
@@ -69,6 +84,9 @@ func printReport(p *Program, r job.Report) error {
 	}
 	if r.Error != nil {
 		row("error", "%s: %s", r.Error.Type, r.Error.Message)
+	}
+	for _, b := range running[:min(len(running), shownRunning)] {
+		row("running", "%s", describeRunning(b))
 	}
 	for _, s := range r.Stragglers {
 		row("still running", "%s, since %s", s.Batch, s.Since.Local().Format(time.DateTime))

@@ -19,15 +19,16 @@ type workerCommand struct {
 func newWorker(p *Program) *cobra.Command {
 	o := &workerCommand{}
 	cmd := &cobra.Command{
-		Use:   "worker --pool POOL --exec COMMAND",
+		Use:   "worker --pool POOL (--exec COMMAND | --serve COMMAND)",
 		Short: "Serve a pool",
 		Long: `Polls Temporal for the batches of a pool's jobs and runs the command over them. Any number of
 workers, on any number of machines, may serve a pool. SIGTERM or Ctrl-C drains the worker: running
 batches finish the call in hand and hand the rest back, so that jobs go on elsewhere at once; once
 more ends it at once.`,
-		Example: `  stint worker --pool upper --exec 'tr a-z A-Z' --slots 8`,
-		Args:    wrongArgs(cobra.NoArgs),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), p) },
+		Example: `  stint worker --pool upper --exec 'tr a-z A-Z' --slots 8
+  stint worker --pool score --serve 'python3 model.py' --slots 4 --cpus '0;1;2;3'`,
+		Args: wrongArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), p) },
 	}
 	o.worker.addFlags(cmd.Flags())
 	o.connection.addFlags(cmd.Flags())

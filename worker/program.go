@@ -54,7 +54,6 @@ type program struct {
 	name        string
 	stackSignal syscall.Signal
 	isReady     bool
-	stopTold    bool
 	saidBye     bool
 	why         *ending // why it was made to end; nil where it ended by itself
 
@@ -358,15 +357,9 @@ func (p *program) send(frame any) {
 	}
 }
 
-// stopping tells the program, once, that calls should come to their end.
+// stopping tells the program that the call under way should come to its end.
 func (p *program) stopping(notice job.StopNotice) {
-	p.mu.Lock()
-	told := p.stopTold
-	p.stopTold = true
-	p.mu.Unlock()
-	if !told {
-		p.send(frames.Stopping{Type: frames.TypeStopping, Reason: notice.Reason, Grace: max(0, time.Until(notice.Deadline)).Seconds()})
-	}
+	p.send(frames.Stopping{Type: frames.TypeStopping, Reason: notice.Reason, Grace: max(0, time.Until(notice.Deadline)).Seconds()})
 }
 
 // read deals with the program's frames until its standard output ends.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/job"
 )
 
 // roster is a worker's slots. It gives the executions of batches their places in them: as many to a
@@ -236,11 +237,11 @@ type place struct {
 }
 
 // Describe tells where this is.
-func (p *place) Describe() activities.Place {
+func (p *place) Describe() job.Place {
 	s := p.slot
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := activities.Place{Worker: s.roster.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID}
+	at := job.Place{Worker: s.roster.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID}
 	if s.program != nil {
 		at.PID = s.program.pid()
 	}

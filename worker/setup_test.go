@@ -187,6 +187,21 @@ func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 	return result
 }
 
+// process runs the handler that is served over one batch of these lines of text.
+func (f *fixture) process(content string) (activities.ProcessResult, error) {
+	f.t.Helper()
+	path := filepath.Join(f.dir, "one.txt")
+	require.NoError(f.t, os.WriteFile(path, []byte(content), 0o600))
+	spec := job.Spec{Name: "job", Pool: "pool", Input: []string{path}, Output: filepath.Join(f.dir, "one"), BatchItems: 1000}.WithDefaults()
+	ref := activities.Ref{Job: spec.Name, Run: "one", Store: spec.Store}
+	plan, err := f.acts.Plan(f.t.Context(), activities.PlanInput{Ref: ref, Spec: spec, Batches: 10})
+	require.NoError(f.t, err)
+	ref.Sources = plan.Sources
+	batches, err := activities.DecodePage(plan.Page)
+	require.NoError(f.t, err)
+	return f.acts.Process(f.t.Context(), activities.ProcessInput{Ref: ref, Batch: batches[0], Calls: f.limits})
+}
+
 // read returns a file's content, "" where there is none.
 func (f *fixture) read(path string) string {
 	f.t.Helper()

@@ -130,9 +130,9 @@ func (w *Worker) build(c client.Client, p *permits) error {
 		w.workers = append(w.workers, io)
 	}
 	batches := sdkworker.New(c, job.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
-		DisableWorkflowWorker: true, Tuner: tuner, WorkerStopTimeout: w.options.Drain,
+		DisableWorkflowWorker: true, Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: w.roster.worker,
 	}))
-	batches.RegisterActivityWithOptions(w.acts.Process, activity.RegisterOptions{Name: "Process"})
+	batches.RegisterActivityWithOptions(w.acts.Process, activity.RegisterOptions{Name: job.ActivityProcess})
 	w.workers = append(w.workers, batches)
 	return nil
 }

@@ -22,8 +22,10 @@ class ClassifyTest(unittest.TestCase):
 
     def test_all_records(self):
         results = [result["value"] for result in self.worker.call(1, *RECORDS)]
-        first = {"date": "1990-01-08", "species": "Turkey vulture", "predicted": "damage", "actual": "none", "p": 0.884}
-        self.assertEqual(results[0], first)
+        self.assertEqual(
+            results[0],
+            {"date": "1990-01-08", "species": "Turkey vulture", "predicted": "damage", "actual": "none", "p": 0.884},
+        )
         new = (result for result in results if result["date"] >= classify.LEARN_BEFORE)
         table = collections.Counter((result["predicted"], result["actual"]) for result in new)
         expected = {"damage": {"damage": 109, "none": 144}, "none": {"damage": 283, "none": 3192}}

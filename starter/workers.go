@@ -1,0 +1,138 @@
+package starter
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/job"
+)
+
+type workersCommand struct {
+	connection connection
+	pools      []string
+	json       bool
+}
+
+// workersReport is who serves which pool, and with what.
+type workersReport struct {
+	Workers []job.PoolWorker   `json:"workers"`
+	Running []job.RunningBatch `json:"running"`
+}
+
+func newWorkers(p *Program) *cobra.Command {
+	o := &workersCommand{}
+	cmd := &cobra.Command{
+		Use:   "workers",
+		Short: "Tell who serves which pool",
+		Long: `Lists the workers that have asked for batches of a pool within the last minutes, and the batches
+that they have in hand: in which slot, in which process, since when. Where a batch runs is known
+from its first heartbeat on, which comes after a quarter of the job's expiry.
+
+Without --pool, the pools are those of the jobs that run.`,
+		Example: `  stint workers
+  stint workers --pool upper --json`,
+		Args: wrongArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.connection.withClient(cmd.Context(), p, func(c *job.Client) error { return o.run(cmd.Context(), p, c) })
+		},
+	}
+	o.connection.addFlags(cmd.Flags())
+	cmd.Flags().StringArrayVar(&o.pools, "pool", nil, "only this pool; repeatable")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	return cmd
+}
+
+func (o *workersCommand) run(ctx context.Context, p *Program, client *job.Client) error {
+	for _, pool := range o.pools {
+		if err := job.CheckName("pool", pool); err != nil {
+			return usageError("%v", err)
+		}
+	}
+	report, pools, err := o.ask(ctx, client)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(p.Stdout, report)
+	}
+	if err := printWorkers(p, report); err != nil {
+		return err
+	}
+	for _, pool := range pools {
+		if !slices.ContainsFunc(report.Workers, func(w job.PoolWorker) bool { return w.Pool == pool }) {
+			fmt.Fprintln(p.Stderr, unserved(pool))
+		}
+	}
+	return nil
+}
+
+func (o *workersCommand) ask(ctx context.Context, client *job.Client) (workersReport, []string, error) {
+	report := workersReport{Workers: []job.PoolWorker{}, Running: []job.RunningBatch{}}
+	jobs, err := client.List(ctx, maxListed)
+	if err != nil {
+		return report, nil, err
+	}
+	pools := slices.Clone(o.pools)
+	for _, j := range jobs {
+		if j.State.Final() || len(o.pools) > 0 && !slices.Contains(o.pools, j.Pool) {
+			continue
+		}
+		running, err := client.Get(j.Name).Running(ctx)
+		if err != nil {
+			return report, nil, err
+		}
+		report.Running = append(report.Running, running...)
+		pools = append(pools, j.Pool)
+	}
+	slices.Sort(pools)
+	pools = slices.Compact(pools)
+	for _, pool := range pools {
+		workers, err := client.Workers(ctx, pool)
+		if err != nil {
+			return report, nil, err
+		}
+		report.Workers = append(report.Workers, workers...)
+	}
+	return report, pools, nil
+}
+
+func printWorkers(p *Program, r workersReport) error {
+	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "POOL\tWORKER\tSEEN")
+	for _, one := range r.Workers {
+		fmt.Fprintf(w, "%s\t%s\t%s ago\n", one.Pool, one.Worker, since(one.Seen))
+	}
+	if len(r.Running) > 0 {
+		fmt.Fprintln(w, "\nJOB\tWORKER\tSLOT\tPID\tINCARNATION\tBATCH\tAGE")
+	}
+	for _, b := range r.Running {
+		slot, pid, incarnation := placeOf(b)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", b.Job, b.Worker, slot, pid, incarnation, cmp.Or(b.Batch, unknown), since(b.Since))
+	}
+	return w.Flush()
+}
+
+const unknown = "–"
+
+// placeOf is where a batch runs, once it has heartbeat.
+func placeOf(b job.RunningBatch) (slot, pid, incarnation string) {
+	if b.Beat.IsZero() {
+		return unknown, unknown, unknown
+	}
+	return fmt.Sprint(b.Slot), fmt.Sprint(b.PID), fmt.Sprint(b.Incarnation)
+}
+
+// describeRunning tells of a running batch in a line.
+func describeRunning(b job.RunningBatch) string {
+	text := fmt.Sprintf("%s on %s, for %s", cmp.Or(b.Batch, "a batch"), b.Worker, since(b.Since))
+	if b.Beat.IsZero() {
+		return text
+	}
+	return text + fmt.Sprintf(", slot %d, pid %d, incarnation %d, at item %s, heard of %v ago",
+		b.Slot, b.PID, b.Incarnation, job.Thousands(b.First), roundTime(time.Since(b.Beat)))
+}

@@ -1,0 +1,152 @@
+package worker
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/timers"
+	"github.com/stretchr/testify/require"
+)
+
+// abandonments is a handler whose items may hang and take no notice of their context.
+func abandonments(release <-chan struct{}, later *atomic.Int64) Handler {
+	return Each(func(_ context.Context, do string) (string, error) {
+		if do == "hang" {
+			<-release
+			later.Add(1)
+		}
+		return do, nil
+	})
+}
+
+// T18: a call that takes no notice of its cancelled context is left behind; its item has expired, the
+// batch goes on, and what the call does later counts for nothing.
+func TestEach_Abandoned(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.limits.Timeout = time.Second
+		release := make(chan struct{})
+		var later atomic.Int64
+		o := f.run(abandonments(release, &later), "in.txt", lines("a", "hang", "b", "hang", "c"))
+		require.Equal(t, lines(`"a"`, `"b"`, `"c"`), o.output)
+		require.Equal(t, []int64{1, 3}, o.items())
+		for _, failure := range o.failures {
+			require.Equal(t, job.KindExpired, failure.Kind)
+			require.Equal(t, "Abandoned", failure.Error.Type)
+			require.Contains(t, failure.Error.Message, "the call took longer than 1s")
+			require.Contains(t, failure.Error.Stack, "abandon_test.go", "where it hangs (T15)")
+			require.Equal(t, 1, failure.Attempts)
+		}
+		require.EqualValues(t, 2, o.totals.Expiries)
+		close(release)
+		synctest.Wait()
+		require.EqualValues(t, 2, later.Load())
+	})
+}
+
+// T18: a Batch handler's call is halved until the fault is on the item.
+func TestBatch_Abandoned(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.options.Restarts, f.limits.Timeout, f.limits.Attempts = 100, time.Second, 1
+		release := make(chan struct{})
+		h := Batch(func(_ context.Context, all []string) ([]string, error) {
+			if slices.Contains(all, "hang") {
+				<-release
+			}
+			return all, nil
+		})
+		o := f.run(h, "in.txt", lines("a", "b", "hang", "c", "d"))
+		require.Equal(t, lines(`"a"`, `"b"`, `"c"`, `"d"`), o.output)
+		require.Equal(t, "Abandoned", o.only(t).Error.Type)
+		close(release)
+	})
+}
+
+// K4, T18: where nothing but hanging calls is left, the slot is out, and the batch goes elsewhere.
+func TestEach_AbandonedTooOften(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.options.Restarts, f.limits.Timeout = 2, time.Second
+		release := make(chan struct{})
+		var later atomic.Int64
+		f.serve(abandonments(release, &later))
+		done, err := f.process(lines("hang", "hang", "hang", "a"))
+		require.NoError(t, err)
+		require.NotNil(t, done.Rest)
+		require.EqualValues(t, 2, done.Entry.Count)
+		<-f.roster.gone
+		require.ErrorContains(t, f.roster.why, "its calls did not return")
+		close(release)
+	})
+}
+
+// A handler that ends its goroutine fails its call, and nothing hangs.
+func TestEach_Goexit(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.options.Slots, f.limits.Attempts, f.batch = 1, 1, 1000
+	o := f.run(Each(func(_ context.Context, do string) (string, error) {
+		if do == "exit" {
+			runtime.Goexit()
+		}
+		return do, nil
+	}), "in.txt", lines("a", "exit", "b"))
+	require.Equal(t, lines(`"a"`, `"b"`), o.output)
+	require.Contains(t, o.only(t).Error.Message, "Goexit")
+}
+
+// T3, T4, T6, T8: a scope within a Go handler ends the item that holds it too long.
+func TestEach_Scopes(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		o := f.run(Each(func(ctx context.Context, do string) (string, error) {
+			return do, timers.Do(ctx, time.Second, func(ctx context.Context) error {
+				if do == "hang" {
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			})
+		}), "in.txt", lines("a", "hang", "b"))
+		require.Equal(t, lines(`"a"`, `"b"`), o.output)
+		failure := o.only(t)
+		require.Equal(t, job.KindExpired, failure.Kind)
+		require.Contains(t, failure.Error.Message, "abandon_test.go#")
+	})
+}
+
+// A timer that a handler forgets to release ends with its call.
+func TestEach_ForgottenScope(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		h := Batch(func(ctx context.Context, all []string) ([]string, error) {
+			if all[0] == "forget" {
+				_, err := timers.Expires(ctx, time.Second)
+				return all, err
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(10 * time.Second):
+			}
+			return all, ctx.Err()
+		})
+		f.options.CallItems = 1
+		o := f.run(h, "in.txt", lines("forget", "b"))
+		require.Empty(t, o.failures)
+	})
+}
+
+// bubble runs a test with a clock of its own, one slot and one batch.
+func bubble(t *testing.T, test func(t *testing.T, f *fixture)) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t)
+		f.options.Slots, f.batch = 1, 1000
+		test(t, f)
+	})
+}
