@@ -5,9 +5,9 @@ GO ?= go
 PACKAGES = ./...
 FUZZ_TIME ?= 30s
 
-.PHONY: check build test race lint format vet staticcheck workflowcheck imports replay fuzz bench
+.PHONY: check build test race python lint format vet staticcheck workflowcheck imports replay fuzz bench
 
-check: lint race
+check: lint race python
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -tags disable_grpc_modules -o stint .
@@ -18,6 +18,11 @@ test:
 # The race detector needs cgo; -short leaves the runs of a million items to `make test`.
 race:
 	CGO_ENABLED=1 $(GO) test -race -short $(PACKAGES)
+
+# The Python helper and its example, with the system's Python (3.9 or later).
+python:
+	python3 -m unittest discover -s python
+	python3 -m unittest discover -s examples/naivebayes
 
 lint: format vet staticcheck workflowcheck imports
 
