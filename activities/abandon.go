@@ -40,7 +40,7 @@ func (c *caller) make(call *Call) error {
 		case err := <-returned:
 			return err
 		case late := <-c.minder.overdue:
-			if c.minder.scope.End(late.held) {
+			if !call.firm.Load() && c.minder.scope.End(late.held) {
 				return c.abandon(call, late.cause, stackOf(<-named))
 			}
 		}

@@ -42,8 +42,8 @@ type Options struct {
 	Slots Slots
 	// Watchdog looks after the timers of handlers that run in this process. Nil where they have none.
 	Watchdog *timers.Watchdog
-	// Observe is told of each call. It must be quick. Default: nothing.
-	Observe func(CallStats)
+	// Observer is told what the executions of Process do. Default: nobody.
+	Observer Observer
 }
 
 // Activities is registered with a worker as a whole. It is safe for concurrent use.
@@ -66,8 +66,8 @@ func New(o Options) *Activities {
 	if o.Slots == nil {
 		o.Slots = anySlot{}
 	}
-	if o.Observe == nil {
-		o.Observe = func(CallStats) {}
+	if o.Observer == nil {
+		o.Observer = unobserved{}
 	}
 	return &Activities{
 		opts: o, planners: map[string]*planner{}, tables: map[string]*Table{},

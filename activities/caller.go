@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-run/stint/job"
@@ -30,7 +31,8 @@ type caller struct {
 	block   []byte // all items as lines, where they lie so; nil otherwise
 	// tainted says that a call which was abandoned may still read its items.
 	tainted  bool
-	observer func(CallStats)
+	observer Observer
+	job      string
 
 	calls, callItems, callMin, callMax     int64
 	retries, crashes, expiries, isolations int64
@@ -142,10 +144,14 @@ func (c *caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	mark := c.answer.mark()
 	call := &Call{
 		Items: items, Answer: c.answer, minder: c.minder, block: c.block, Slot: c.slot, Isolating: isolating,
-		ItemAttempts: c.limits.ItemAttempts, Backoff: c.limits.Backoff,
+		ItemAttempts: c.limits.ItemAttempts, Backoff: c.limits.Backoff, firm: &atomic.Bool{},
 	}
+	c.observer.CallBegan(c.job)
+	stats := CallStats{Job: c.job}
 	began := time.Now()
 	err := c.make(call)
+	stats.Took = time.Since(began)
+	defer func() { c.observer.CallEnded(stats) }()
 	c.minder.scope.Release()
 	c.minder.afterCall()
 	got := c.answer.count - mark.count
@@ -162,33 +168,20 @@ func (c *caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	if kept > 0 {
 		c.count(kept)
 	}
+	stats.Items = kept
 	rest := items[kept:]
 	switch {
 	case err == nil && got == len(items):
-		c.observe(CallStats{Items: got, Took: time.Since(began)})
 		return nil, nil, nil
 	case err == nil && !short && got < len(items), c.minder.over(), errors.Is(err, errEnded), errors.Is(err, ErrNoSlot):
-		return rest, nil, errEnding // it was cut off: not its own fault
+		stats.Cut = true
+		return rest, nil, errEnding // not its own fault
 	case err == nil:
 		err = LengthFault(len(items), got)
 	}
 	fault := FaultOf(err)
-	c.observe(CallStats{Items: kept, Took: time.Since(began), Fault: fault.Kind})
+	stats.Fault = fault.Kind
 	return rest, fault, nil
-}
-
-// CallStats tell of one call.
-type CallStats struct {
-	Job   string
-	Items int // with an outcome
-	Took  time.Duration
-	Fault string // one of job.Kind…, where the call failed as a whole
-}
-
-func (c *caller) observe(s CallStats) {
-	if c.observer != nil {
-		c.observer(s)
-	}
 }
 
 func (c *caller) count(items int) {

@@ -19,7 +19,7 @@ func newCaller(t *testing.T, h Handler, attempts int) *caller {
 	m := mind(t.Context(), minderLimits{})
 	t.Cleanup(m.stop)
 	return &caller{
-		handler: h, minder: m, answer: &Answer{}, slot: anySlot{},
+		handler: h, minder: m, answer: &Answer{}, slot: anySlot{}, observer: unobserved{},
 		limits: CallLimits{Attempts: attempts, ItemAttempts: 1, Backoff: time.Millisecond},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-run/stint/job"
@@ -77,6 +78,8 @@ type Call struct {
 
 	minder *minder
 	held   uint64 // of the minder's scope
+	gone   bool   // it has been left behind: nobody waits for it
+	firm   *atomic.Bool
 	block  []byte
 }
 
@@ -109,7 +112,12 @@ func (c *Call) End() { c.minder.scope.End(c.held) }
 // Claim ends what Begin has begun. A handler whose Traits are Inside calls it when the user's code
 // has returned, before it adds an outcome; false says that the call was abandoned meanwhile: it
 // must then return at once and touch nothing.
-func (c *Call) Claim() bool { return c.minder.scope.End(c.held) }
+func (c *Call) Claim() bool {
+	if !c.minder.scope.End(c.held) {
+		c.gone = true
+	}
+	return !c.gone
+}
 
 // Encode claims the call and adds a result as JSON. With an error, other than that the call was
 // abandoned, it has done neither.

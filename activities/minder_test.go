@@ -316,3 +316,59 @@ func TestMinder_ManyExpiries(t *testing.T) {
 		require.NoError(t, quick.Err())
 	}
 }
+
+// T16: a batch is vouched for only while its worker's watchdog is healthy, and no timer of it is due.
+func TestMinder_VouchesOnlyWhileWatched(t *testing.T) {
+	t.Parallel()
+	const beat = time.Second
+	synctest.Test(t, func(t *testing.T) {
+		watchdog, err := timers.New(timers.Options{})
+		require.NoError(t, err)
+		watchdog.Start()
+		defer watchdog.Stop()
+		var beats atomic.Int64
+		m := mind(t.Context(), minderLimits{beat: beat, vouch: func() { beats.Add(1) }, watchdog: watchdog})
+		defer m.stop()
+		count := func() int64 {
+			beats.Store(0)
+			time.Sleep(10*beat + beat/2)
+			synctest.Wait()
+			return beats.Load()
+		}
+		require.EqualValues(t, 10, count())
+		watchdog.Stop()
+		require.LessOrEqual(t, count(), int64(1), "the watchdog is away")
+		watchdog.Start()
+		require.GreaterOrEqual(t, count(), int64(9), "it is back")
+	})
+}
+
+// T5, T6, T8: a scope that a call holds too long has its context cancelled, with the scope as the
+// cause; the next call starts without timers, and is not disturbed.
+func TestMinder_ScopeExpires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		watchdog, err := timers.New(timers.Options{})
+		require.NoError(t, err)
+		watchdog.Start()
+		defer watchdog.Stop()
+		m := mind(t.Context(), minderLimits{watchdog: watchdog})
+		defer m.stop()
+		ctx := callOf(m)
+		_, err = timers.Expires(ctx, time.Second, timers.Named("lookup"))
+		require.NoError(t, err)
+		<-ctx.Done()
+		var expired *timers.ExpiredError
+		require.ErrorAs(t, context.Cause(ctx), &expired)
+		require.Equal(t, "lookup", expired.Scope)
+		require.Equal(t, time.Second, expired.After)
+
+		next := callOf(m)
+		require.NoError(t, next.Err())
+		release, err := timers.Expires(next, time.Second)
+		require.NoError(t, err)
+		release()
+		time.Sleep(time.Hour)
+		require.NoError(t, next.Err())
+	})
+}

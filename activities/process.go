@@ -42,14 +42,18 @@ type ProcessResult struct {
 // Process runs the handler over one batch: it reads the range, calls the handler, and writes the
 // results and errors to a part of its own. It ends before the last item, with a rest, when the job
 // stops, when its worker drains and when it has run for its slice of time.
-func (a *Activities) Process(ctx context.Context, in ProcessInput) (ProcessResult, error) {
+func (a *Activities) Process(ctx context.Context, in ProcessInput) (result ProcessResult, err error) {
 	e := &execution{acts: a, in: in, ctx: ctx, began: time.Now()}
-	var err error
 	e.slot, err = a.opts.Slots.Take(ctx, Occupant{Job: in.Ref.Job, Batch: in.Batch.String()})
+	if errors.Is(err, ErrNoSlot) {
+		return ProcessResult{Rest: &in.Batch}, nil // for another worker: this one ends
+	}
 	if err != nil {
 		return ProcessResult{}, fmt.Errorf("taking a slot: %w", err)
 	}
 	defer e.slot.Leave()
+	a.opts.Observer.BatchBegan(in.Ref.Job)
+	defer func() { a.opts.Observer.BatchEnded(in.Ref.Job, err) }()
 	if err := e.open(); err != nil {
 		return ProcessResult{}, err
 	}
@@ -58,7 +62,7 @@ func (a *Activities) Process(ctx context.Context, in ProcessInput) (ProcessResul
 		return ProcessResult{}, err
 	}
 	e.slot.Leave()
-	result, err := e.commit()
+	result, err = e.commit()
 	if err == nil {
 		e.early.offer(result.Entry, e.takeHeld())
 	}
@@ -84,6 +88,7 @@ type execution struct {
 	early    *early   // nil where parts are not joined as they come
 	held     [][]byte // all results so far, for early
 	overheld bool     // too many for that
+	told     RecordStats
 
 	*chunkBuffers // of the chunk in hand
 
@@ -139,7 +144,7 @@ func (e *execution) open() error {
 	e.results = partWriter{dir: dir, key: resultsKey(in.Ref.Run, e.entry), bulk: e.early != nil} // joined from memory, as a rule
 	e.errors = partWriter{dir: dir, key: errorsKey(in.Ref.Run, e.entry)}
 	e.minder = mind(e.ctx, e.limits())
-	e.caller = &caller{handler: a.opts.Handler, limits: in.Calls, minder: e.minder, slot: e.slot, observer: e.observe}
+	e.caller = &caller{handler: a.opts.Handler, limits: in.Calls, minder: e.minder, slot: e.slot, observer: a.opts.Observer, job: in.Ref.Job}
 	return nil
 }
 
@@ -163,11 +168,6 @@ func (e *execution) limits() minderLimits {
 		}
 	}
 	return limits
-}
-
-func (e *execution) observe(s CallStats) {
-	s.Job = e.in.Ref.Job
-	e.acts.opts.Observe(s)
 }
 
 func (e *execution) close() {
@@ -231,8 +231,10 @@ func (e *execution) run() error {
 		e.prepare()
 		e.hint.Store(&job.Hint{First: e.in.Batch.First + e.entry.Count, Count: int64(len(e.chunk.Items)), Batch: e.in.Batch.String()})
 		err = e.caller.run(e.items)
-		if err := e.record(); err != nil {
-			return err
+		recorded := e.record()
+		e.tell()
+		if recorded != nil {
+			return recorded
 		}
 		if errors.Is(err, errEnding) {
 			return nil

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 
 	"github.com/stint-run/stint/job"
 )
@@ -30,6 +31,7 @@ type Outcome struct {
 	Value []byte // JSON; valid until the next call
 	Drop  bool
 	Fault *Fault
+	Tries int // failed ones, where there is a fault
 }
 
 // Call hands the items, JSON values, to the handler. It returns their outcomes, or why the call
@@ -40,7 +42,7 @@ func (s *Solo) Call(items []json.RawMessage) ([]Outcome, error) {
 		s.items = append(s.items, Item{Data: data})
 	}
 	s.answer.reset()
-	c := &Call{Items: s.items, Answer: &s.answer, minder: s.minder, ItemAttempts: 1, Slot: anySlot{}}
+	c := &Call{Items: s.items, Answer: &s.answer, minder: s.minder, ItemAttempts: 1, Slot: anySlot{}, firm: &atomic.Bool{}}
 	if err := s.handler.Call(c); err != nil {
 		return nil, err
 	}

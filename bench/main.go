@@ -24,6 +24,7 @@ import (
 type bench struct {
 	dir    string // of data and state
 	stint  string // the built program
+	child  string // the built serve program
 	self   string // this program, for its roles
 	scale  float64
 	rounds int
@@ -82,10 +83,13 @@ func (b *bench) prepare() error {
 		return err
 	}
 	b.stint = filepath.Join(dir, "stint")
-	build := exec.Command("go", "build", "-o", b.stint, ".")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("building stint: %w", err)
+	b.child = filepath.Join(dir, "child")
+	for program, source := range map[string]string{b.stint: ".", b.child: "./bench/child"} {
+		build := exec.Command("go", "build", "-o", program, source)
+		build.Stderr = os.Stderr
+		if err := build.Run(); err != nil {
+			return fmt.Errorf("building %s: %w", source, err)
+		}
 	}
 	return nil
 }
@@ -97,12 +101,14 @@ type row struct {
 	stint  func() *exec.Cmd
 	peer   func() *exec.Cmd
 	before func() error // before each run of stint
+	// figure is what stint's process has found out itself. Nil: the time that it has taken counts.
+	figure func() (time.Duration, error)
 	note   func() string
 }
 
 // measured is one run of a process.
 type measured struct {
-	wall   time.Duration
+	took   time.Duration
 	memory int64 // most resident, bytes
 }
 
@@ -119,6 +125,11 @@ func (b *bench) row(r row) error {
 		if err != nil {
 			return err
 		}
+		if r.figure != nil {
+			if m.took, err = r.figure(); err != nil {
+				return err
+			}
+		}
 		stint = append(stint, m)
 		if r.peer == nil {
 			continue
@@ -132,9 +143,9 @@ func (b *bench) row(r row) error {
 			return err
 		}
 		peer = append(peer, p)
-		ratios = append(ratios, m.wall.Seconds()/p.wall.Seconds())
+		ratios = append(ratios, m.took.Seconds()/p.took.Seconds())
 	}
-	fmt.Fprintf(b.table, "%s\t%s\t%s\t%s\t%s\t%d MB\t%s\n", r.name, medianWall(stint), medianWall(peer),
+	fmt.Fprintf(b.table, "%s\t%s\t%s\t%s\t%s\t%d MB\t%s\n", r.name, medianTime(stint), medianTime(peer),
 		medianRatio(ratios), r.limit, median(stint, func(m measured) int64 { return m.memory })>>20, note(r))
 	return b.table.Flush()
 }
@@ -153,7 +164,7 @@ func measure(cmd *exec.Cmd) (measured, error) {
 	}
 	began := time.Now()
 	err := cmd.Run()
-	m := measured{wall: time.Since(began)}
+	m := measured{took: time.Since(began)}
 	if err != nil {
 		return m, fmt.Errorf("%s: %w\n%s", cmd, err, stderr.String())
 	}
@@ -177,12 +188,20 @@ func median[T any, V int64 | float64](of []T, value func(T) V) V {
 	return values[len(values)/2]
 }
 
-func medianWall(of []measured) string {
+func medianTime(of []measured) string {
 	if len(of) == 0 {
 		return "–"
 	}
-	d := time.Duration(median(of, func(m measured) int64 { return int64(m.wall) }))
-	return d.Round(10 * time.Millisecond).String()
+	return brief(time.Duration(median(of, func(m measured) int64 { return int64(m.took) })))
+}
+
+// brief is a time as people read it: to the hundredth of a second, or with three digits where that is more.
+func brief(d time.Duration) string {
+	unit := 10 * time.Millisecond
+	for unit > 1 && d.Abs() < 100*unit {
+		unit /= 10
+	}
+	return d.Round(unit).String()
 }
 
 func medianRatio(of []float64) string {

@@ -62,6 +62,18 @@ func role(name string, args []string) error {
 		return embedded(args, worker.Each(upper), worker.Options{}, job.Spec{BatchItems: 1}, false)
 	case "temporal-empty":
 		return emptyActivities(args)
+	case "stint-serve":
+		return stintServe(args)
+	case "bare-serve":
+		return bareServe(args)
+	case "timers":
+		return scoped(args, 20_000, false)
+	case "timers-isolated":
+		return scoped(args, 1000, true)
+	case "round":
+		return roundTime(args[1])
+	case "restart":
+		return restart(args)
 	}
 	return fmt.Errorf("no role %q", name)
 }

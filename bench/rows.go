@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // rows lists the comparisons. The limits are those that the design sets for two cores.
@@ -40,6 +41,13 @@ func (b *bench) rows() []row {
 			peer:  func() *exec.Cmd { return b.role("temporal-empty", strconv.Itoa(b.items(3000))) },
 			note:  func() string { return "against a bare workflow with as many empty activities" },
 		},
+		b.serveRow(300_000, 1),
+		b.serveRow(1_000_000, 32),
+		b.serveRow(3_000_000, 1000),
+		b.figureRow("timer, Go handler", "< 2 µs", "timers", 20),
+		b.figureRow("timer, isolated Go handler", "< 100 µs", "timers-isolated", 20),
+		b.figureRow("round over 100,000 timers", "< 5 ms", "round", 1),
+		b.figureRow("killed program replaced", "< 20 ms", "restart", 40),
 	}
 }
 
@@ -87,20 +95,59 @@ func (b *bench) parallel(input string) *exec.Cmd {
 	return exec.Command("sh", "-c", fmt.Sprintf("parallel --pipe -k -j2 --block 10M tr a-z A-Z < %s > %s", input, filepath.Join(b.dir, "peer.out")))
 }
 
+// serveRow compares feeding a serve program with a bare loop that does.
+func (b *bench) serveRow(items, callItems int) row {
+	items = b.items(items)
+	input := func() string { return b.data(fmt.Sprintf("items-%d-100", items), items, 100) }
+	more := []string{strconv.Itoa(items), strconv.Itoa(callItems), b.child, "echo"}
+	return row{
+		name: fmt.Sprintf("serve echo, calls of %d", callItems), limit: "≤ 1.43", before: b.fresh,
+		stint: func() *exec.Cmd { return b.role("stint-serve", input(), more...) },
+		peer:  func() *exec.Cmd { return b.role("bare-serve", input(), more...) },
+		note:  func() string { return fmt.Sprintf("%d items; 1.43: 0.7 of the items a second", items) },
+	}
+}
+
+// figureRow is a measurement that a role makes itself, over a few items.
+func (b *bench) figureRow(name, limit, role string, items int) row {
+	return row{
+		name: name, limit: limit, before: b.fresh,
+		stint:  func() *exec.Cmd { return b.role(role, b.data(fmt.Sprintf("few-%d", items), items, 100), b.child) },
+		figure: func() (time.Duration, error) { return b.figure(role) },
+		note:   func() string { return b.read(role, ".note") },
+	}
+}
+
 // role runs this program in another part.
-func (b *bench) role(name, input string) *exec.Cmd {
-	cmd := exec.Command(b.self, "role", name, input, filepath.Join(b.dir, name+".out"), filepath.Join(b.dir, "state"))
+func (b *bench) role(name, input string, more ...string) *exec.Cmd {
+	args := append([]string{"role", name, input, filepath.Join(b.dir, name+".out"), filepath.Join(b.dir, "state")}, more...)
+	cmd := exec.Command(b.self, args...)
 	cmd.Dir = b.dir
 	return cmd
 }
 
 // histories tells what a role has written of its job's histories.
-func (b *bench) histories(role string) string {
-	text, err := os.ReadFile(filepath.Join(b.dir, role+".out.histories"))
+func (b *bench) histories(role string) string { return b.read(role, ".histories") }
+
+// read is what a role has written beside its output, "" where that is nothing.
+func (b *bench) read(role, suffix string) string {
+	text, err := os.ReadFile(filepath.Join(b.dir, role+".out"+suffix))
 	if err != nil {
 		return ""
 	}
 	return strings.TrimSpace(string(text))
+}
+
+// figure is what a role has found out, and report writes it.
+func (b *bench) figure(role string) (time.Duration, error) {
+	return time.ParseDuration(b.read(role, ".figure"))
+}
+
+func report(output string, figure time.Duration, note string) error {
+	if err := os.WriteFile(output+".note", []byte(note), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(output+".figure", []byte(figure.String()), 0o644)
 }
 
 // data makes, once, a file of JSONL items of about size bytes each and returns its path.

@@ -248,11 +248,31 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&w.Env, "env", nil, "`NAME=VALUE`, or NAME to pass on, for the command's environment; repeatable")
 	fs.StringVar(&w.Dir, "dir", "", "working `DIR` of the command")
 	fs.DurationVar(&w.Drain, "drain", 30*time.Second, "how long running batches may take once the worker is to end")
+	fs.StringVar(&w.Metrics, "metrics", "", "`ADDR`, HOST:PORT or PORT on this machine only (0: a free one), that answers GET /metrics and /health (default: none)")
 	fs.StringArrayVar(&w.Allow, "allow", nil, "`ROOT` directory or bucket prefix below which the worker may read and write; repeatable (default: all)")
 }
 
+// zeros gives those flags whose 0 means something to the worker as it wants them.
+func (o *workerOptions) zeros() error {
+	w := &o.options
+	if w.CallItems < 0 {
+		return usageError("call-items %d: use 0 or more", w.CallItems)
+	}
+	if w.Restarts < 0 {
+		return usageError("restarts %d: use 0 or more", w.Restarts)
+	}
+	if w.CallItems == 0 && o.flags.Changed("call-items") {
+		w.CallItems = worker.OneItem
+	}
+	if w.Restarts == 0 {
+		w.Restarts = worker.NoRestarts
+	}
+	return nil
+}
+
 // handler makes the handler that the flags name and checks that it can run.
-func (o *workerOptions) handler() (worker.Handler, error) {
+func (o *workerOptions) handler(p *Program) (worker.Handler, error) {
+	o.options.Dir = p.path(o.options.Dir)
 	flag, command, kind := "exec", o.exec, worker.Exec
 	switch {
 	case o.exec == "" && o.serve == "":
@@ -269,11 +289,8 @@ func (o *workerOptions) handler() (worker.Handler, error) {
 	if o.options.CPUs, err = parseCPUs(o.cpus); err != nil {
 		return worker.Handler{}, usageError("--cpus: %v", err)
 	}
-	if o.flags.Changed("call-items") && o.options.CallItems == 0 {
-		o.options.CallItems = worker.OneItem
-	}
-	if o.options.Restarts == 0 {
-		o.options.Restarts = worker.NoRestarts
+	if err := o.zeros(); err != nil {
+		return worker.Handler{}, err
 	}
 	h := kind(argv...)
 	if err := h.Check(o.options); err != nil {

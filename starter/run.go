@@ -79,7 +79,7 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err != nil {
 		return err
 	}
-	handler, err := o.worker.handler()
+	handler, err := o.worker.handler(p)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (r *running) all(ctx context.Context, handler worker.Handler) error {
 	if url := server.UIURL(); url != "" && !r.o.quiet && !r.o.json && r.p.Terminal {
 		r.show.note("web UI: %s", url)
 	}
-	w, err := worker.New(c, r.spec.Pool, handler, r.workerOptions())
+	w, err := r.newWorker(c, handler)
 	if err != nil {
 		return err
 	}
@@ -227,6 +227,18 @@ func (r *running) all(ctx context.Context, handler worker.Handler) error {
 		return err
 	}
 	return r.conclude(ctx, report)
+}
+
+// newWorker makes the worker and tells where its metrics are.
+func (r *running) newWorker(c sdkclient.Client, handler worker.Handler) (*worker.Worker, error) {
+	w, err := worker.New(c, r.spec.Pool, handler, r.workerOptions())
+	if err != nil {
+		return nil, err
+	}
+	if address := w.MetricsAddress(); address != "" {
+		r.show.note(metricsNote, address)
+	}
+	return w, nil
 }
 
 func (r *running) workerOptions() worker.Options {

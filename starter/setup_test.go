@@ -23,7 +23,7 @@ import (
 const (
 	// patience bounds every wait in these tests. It is long because it only matters when
 	// something is broken.
-	patience = 2 * time.Minute
+	patience = 5 * time.Minute
 	// pollEvery is how often a condition that cannot announce itself is looked at.
 	pollEvery = 5 * time.Millisecond
 )

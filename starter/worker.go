@@ -37,8 +37,11 @@ more ends it at once.`,
 	return cmd
 }
 
+// metricsNote tells where the endpoint of --metrics is.
+const metricsNote = "metrics: http://%s/metrics"
+
 func (o *workerCommand) run(ctx context.Context, p *Program) error {
-	handler, err := o.worker.handler()
+	handler, err := o.worker.handler(p)
 	if err != nil {
 		return err
 	}
@@ -77,6 +80,9 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 			p.Exit(ExitInterrupted)
 		}
 	}()
+	if address := w.MetricsAddress(); address != "" {
+		fmt.Fprintf(p.Stderr, metricsNote+"\n", address)
+	}
 	fmt.Fprintf(p.Stderr, "serving pool %s with %s\n", o.pool, handler.Name())
 	return w.Run(ctx)
 }

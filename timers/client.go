@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Client holds the timers of one worker; make it with [Watchdog.Client]. It is safe for concurrent
-// use. Scopes of different clients have nothing to do with each other.
+// Client holds the timers of one worker; make it with [Watchdog.Client], or, in a worker that is a
+// process of its own, with [NewRemote]. It is safe for concurrent use. Scopes of different clients have nothing to do with each other.
 type Client struct {
 	watchdog *Watchdog
 	worker   string
@@ -43,9 +43,10 @@ const maxSpare = 64
 // deadline and options, be that later or sooner; one that had expired is saved by it, unless the
 // reaping has begun.
 //
-// Acquire never waits. Errors: *[AwayError] where the watchdog is away, *[ScopeError] where name or
-// options are wrong or the client holds too many timers, *[ClosedError] where the worker is gone.
-// With an error nothing has changed.
+// Acquire does not wait, but for the answer of another process ([NewRemote]), for a second at most.
+// Errors: *[AwayError] where the watchdog is away, *[ScopeError] where name or options are wrong or
+// the client holds too many timers, *[ClosedError] where the worker is gone. With an error nothing
+// has changed, unless that other process has not answered.
 func (c *Client) Acquire(scope string, after time.Duration, o ...Option) error {
 	t := gather(o)
 	t.scope, t.named = scope, true
@@ -105,7 +106,7 @@ func (c *Client) Condemned() bool {
 // is not needed any more must be closed, unless its worker was reaped.
 func (c *Client) Close() {
 	if c.remote != nil {
-		c.remote.clear()
+		c.remote.close()
 		return
 	}
 	c.end(false)

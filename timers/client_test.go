@@ -263,3 +263,25 @@ func TestClient_EqualDeadlines(t *testing.T) {
 		require.Equal(t, want, got)
 	})
 }
+
+// Timers are cheap enough for inner loops: a pair costs no allocation, but for the release function
+// of Expires.
+func TestClient_Allocations(t *testing.T) {
+	w, err := New(Options{})
+	require.NoError(t, err)
+	w.Start()
+	defer w.Stop()
+	c := w.Client("w", nil)
+	ctx := NewContext(t.Context(), c)
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		_ = c.Acquire("s", time.Hour, WithSignal(syscall.SIGTERM), ReportOnly())
+		c.Release("s")
+	}))
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		_ = Do(ctx, time.Hour, func(context.Context) error { return nil })
+	}))
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() {
+		release, _ := Expires(ctx, time.Hour, Named("s"))
+		release()
+	}), 1.0)
+}

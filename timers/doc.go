@@ -20,8 +20,9 @@
 // 100 ms. Each worker that can be reaped (a slot's child process, or the goroutine that runs a
 // handler) has a [Client], which holds its timers, and a [Reaper], which ends it. One expired
 // timer condemns the worker; once it is reaped all its timers are gone and its client is closed.
-// The worker's next incarnation gets a new client. A timer with [ReportOnly] raises an event and
-// that is all.
+// The worker's next incarnation gets a new client. A worker that is a process of its own may have
+// a client, too, whose timers its parent holds for it ([NewRemote]). A timer with [ReportOnly]
+// raises an event and that is all.
 //
 // A round calls nobody else's code: it only finds what has expired. Settling and reaping happen
 // in a goroutine for each condemned worker, and events are told by another, so neither a reaper
@@ -53,5 +54,6 @@
 //   - The file based server there forgets a worker's timers even if the reaping fails, and ends
 //     its own process after a kill; here a failed reaping is tried again every round, and the
 //     watchdog's own process is never signalled.
-//   - A client without a server there blocks, or tries ten times; here it is told at once.
+//   - A client whose server is away does not notice there (queue), or notices after a second
+//     (named pipe); here it is told at once.
 package timers

@@ -163,18 +163,14 @@ func (r *ProcessReaper) leads(info ProcessInfo) (bool, error) {
 	return own.Group != r.pid, nil
 }
 
-// ask signals and waits, as far as patience goes. Patience that has run out is no error.
+// ask signals and waits, as far as patience goes.
 func (r *ProcessReaper) ask(ctx context.Context, kill func(syscall.Signal) error, signal syscall.Signal) (ended bool, err error) {
 	if err := r.send(ctx, kill, signal); err != nil {
 		return false, err
 	}
 	patience, cancel := context.WithTimeout(ctx, r.patience)
 	defer cancel()
-	ended, err = r.awaitEnd(patience)
-	if err == nil {
-		err = ctx.Err()
-	}
-	return ended, err
+	return r.awaitEnd(patience)
 }
 
 func (r *ProcessReaper) kill(ctx context.Context, kill func(syscall.Signal) error) error {

@@ -186,7 +186,7 @@ func TestProcessReaper_SignalAndPatience(t *testing.T) {
 			takes  time.Duration
 		}{
 			"default":                    {0, killable, 5, []syscall.Signal{kill}, 0},
-			"KILL":                       {kill, killable, 5, []syscall.Signal{kill}, 0},
+			"KILL":                       {kill, killable, pid, []syscall.Signal{kill}, 0},
 			"TERM":                       {term, map[syscall.Signal]time.Duration{term: 2 * time.Second}, 5, []syscall.Signal{term}, 2 * time.Second},
 			"TERM to a group":            {term, map[syscall.Signal]time.Duration{term: 2 * time.Second}, pid, []syscall.Signal{term, kill}, 2 * time.Second},
 			"TERM, which it ignores":     {term, killable, 5, []syscall.Signal{term, kill}, 3 * time.Second},

@@ -31,7 +31,8 @@ const remoteLimit = time.Second
 
 // NewRemote returns a client whose timers are held by another process, which ends this one when a
 // timer expires. Acquire waits for the answer, for at most a second; then it fails with an
-// *[AwayError]. Held counts the timers as far as this client knows, and Condemned tells nothing.
+// *[AwayError], and the scope is released, since the timer may be held there all the same. Held
+// counts the timers as far as this client knows, and Condemned tells nothing.
 func NewRemote(worker string, r Remote) *Client {
 	return &Client{worker: worker, remote: &remote{to: r, held: map[string]uint64{}}}
 }
@@ -41,57 +42,101 @@ type remote struct {
 	to Remote
 
 	mu       sync.Mutex
-	held     map[string]uint64 // holdings by scope
+	held     map[string]uint64 // holdings by scope; 0: it is being released
 	holdings uint64
+	closed   bool
 }
 
 // hold acquires a timer. One that is not named shares its scope's name with others of the same
 // place that are held already, so it gets a name of its own.
 func (r *remote) hold(c *Client, after time.Duration, t terms) (holding, error) {
-	r.mu.Lock()
-	scope := t.scope
-	for i := 2; !t.named && r.held[scope] != 0; i++ {
-		scope = fmt.Sprintf("%s (%d)", t.scope, i)
+	h, before, err := r.note(c, t)
+	if err != nil {
+		return holding{}, err
 	}
-	r.holdings++
-	number := r.holdings
-	r.held[scope] = number
-	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), remoteLimit)
 	defer cancel()
-	err := r.to.Acquire(ctx, RemoteTimer{Scope: scope, After: after, Signal: t.signal, ReportOnly: t.reportOnly})
-	if err == nil {
-		return holding{client: c, scope: scope, number: number}, nil
-	}
-	r.forget(scope, number)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = &AwayError{Worker: c.worker, Scope: scope, Late: remoteLimit}
+	err = r.to.Acquire(ctx, RemoteTimer{Scope: h.scope, After: after, Signal: t.signal, ReportOnly: t.reportOnly})
+	switch {
+	case err == nil:
+		return h, nil
+	case errors.Is(err, context.DeadlineExceeded):
+		// The request is on its way, and would be granted when nobody knows of it any more.
+		r.release(h.scope, h.number)
+		err = &AwayError{Worker: c.worker, Scope: h.scope, Late: remoteLimit}
+	default:
+		r.restore(h, before)
 	}
 	return holding{}, err
 }
 
-// forget takes a holding back; false where the scope is not in that holding any more.
-func (r *remote) forget(scope string, number uint64) bool {
+// note notes a holding that is about to be asked for, and returns that which it replaces, or 0.
+func (r *remote) note(c *Client, t terms) (h holding, before uint64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if held, ok := r.held[scope]; !ok || number != 0 && held != number {
-		return false
+	if r.closed {
+		return holding{}, 0, &ClosedError{Worker: c.worker}
 	}
-	delete(r.held, scope)
-	return true
+	scope := t.scope
+	before, taken := r.held[scope]
+	for i := 2; !t.named && taken; i++ {
+		scope = fmt.Sprintf("%s (%d)", t.scope, i)
+		before, taken = r.held[scope]
+	}
+	r.holdings++
+	r.held[scope] = r.holdings
+	return holding{client: c, scope: scope, number: r.holdings}, before, nil
 }
 
-// release ends the scope's timer; a number other than 0 says of which holding.
+// restore takes back a holding that was refused: there, what it would have replaced is held still.
+func (r *remote) restore(h holding, before uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.held[h.scope] != h.number:
+	case before == 0:
+		delete(r.held, h.scope)
+	default:
+		r.held[h.scope] = before
+	}
+}
+
+// release ends the scope's timer; a number other than 0 says of which holding. Until the request
+// is on its way, the scope's name is not given to another: it would end that one's timer.
 func (r *remote) release(scope string, number uint64) {
-	if r.forget(scope, number) {
-		_ = r.to.Release(scope) // where the other process is gone this one ends, too
+	r.mu.Lock()
+	held := r.held[scope]
+	if held == 0 || number != 0 && held != number {
+		r.mu.Unlock()
+		return
+	}
+	r.held[scope] = 0
+	r.mu.Unlock()
+	_ = r.to.Release(scope) // where the other process is gone this one ends, too
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held[scope] == 0 {
+		delete(r.held, scope)
 	}
 }
 
 func (r *remote) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.held)
+	n := 0
+	for _, held := range r.held {
+		if held != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *remote) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.clear()
 }
 
 func (r *remote) clear() {

@@ -71,6 +71,22 @@ func TestScope_ReleaseTwice(t *testing.T) {
 	require.Equal(t, time.Second, age, "it can be acquired again")
 }
 
+// Of two that end the same holding one succeeds, and none ends another.
+func TestScope_End(t *testing.T) {
+	t.Parallel()
+	var s Scope
+	require.False(t, s.End(s.Held()), "it is released")
+	first := s.Acquire()
+	require.Equal(t, first, s.Held())
+	second := s.Acquire()
+	require.False(t, s.End(first))
+	require.True(t, s.Holds(second))
+	require.True(t, s.End(second))
+	require.False(t, s.End(second))
+	require.Zero(t, s.Held()%2)
+	require.NotEqual(t, second, s.Acquire())
+}
+
 // T2: acquiring again replaces the deadline.
 func TestScope_AcquireAgainStartsAnew(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,11 @@
 package worker
 
 import (
+	"context"
 	"log/slog"
 	"os"
+
+	"github.com/stint-run/stint/timers"
 )
 
 // SlotEvent is something that has happened to a slot.
@@ -32,9 +35,10 @@ var kindNames = [...]string{"ready", "replaced", "out", "timer expired", "call l
 // String returns the kind in words.
 func (k SlotEventKind) String() string { return kindNames[k] }
 
-// logEvents writes events to a log.
-func logEvents(log *slog.Logger) func(SlotEvent) {
+// logEvents writes events to a log, and passes them on.
+func logEvents(log *slog.Logger, next func(SlotEvent)) func(SlotEvent) {
 	return func(e SlotEvent) {
+		next(e)
 		args := []any{"slot", e.Slot}
 		if e.PID != 0 {
 			args = append(args, "pid", e.PID)
@@ -61,4 +65,17 @@ type Measurement struct {
 	Name  string
 	Gauge bool // the value replaces the one before; otherwise it is added to it
 	Value float64
+	Slot  int // whose process has measured it
+}
+
+// logTimerEvent writes an event of the watchdog to a log.
+func logTimerEvent(log *slog.Logger, level slog.Level, e timers.Event) {
+	args := []any{}
+	if e.Worker != "" {
+		args = append(args, "holder", e.Worker, "scope", e.Scope, "after", e.After, "overdue", e.Overdue)
+	}
+	if e.Err != nil {
+		args = append(args, "error", e.Err)
+	}
+	log.Log(context.Background(), level, "timers: "+e.Kind.String(), args...)
 }

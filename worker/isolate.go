@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
@@ -64,11 +65,8 @@ func isolate(h Handler, pool string) Handler {
 
 // serveIsolated is what New does in a slot's process.
 func serveIsolated(h Handler, o Options) {
-	inner, _, err := h.open(surroundings{options: o})
-	if err == nil {
-		s := &isolated{handler: inner, out: isolatedOut, acquired: map[int64]chan *job.Error{}, stopped: make(chan struct{})}
-		err = s.serve(isolatedIn)
-	}
+	s := &isolated{out: isolatedOut, acquired: map[int64]chan *job.Error{}, stopped: make(chan struct{})}
+	err := s.serve(h, o, frames.NewReader(isolatedIn, frames.MaxFrame))
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "serving as an isolated handler: %v\n", err)
 		os.Exit(exitProtocol)
@@ -91,14 +89,22 @@ type isolated struct {
 	stopped  chan struct{} // closed once there is a notice
 }
 
-func (s *isolated) serve(in io.Reader) error {
-	r := frames.NewReader(in, frames.MaxFrame)
+func (s *isolated) serve(h Handler, o Options, r *frames.Reader) error {
 	line, err := r.Next()
 	if err != nil {
 		return fmt.Errorf("reading hello: %w", err)
 	}
 	if err := frames.Decode(line, &s.hello); err != nil || s.hello.Type != frames.TypeHello {
 		return fmt.Errorf("hello expected: %w", errors.Join(err, frames.Broken(line, nil)))
+	}
+	service, err := s.open(h, o)
+	if err != nil {
+		fault := activities.FaultOf(err).Err
+		_ = s.write(frames.Ready{Type: frames.TypeReady, Error: &fault}) // a worker that is gone needs no answer
+		os.Exit(exitNotReady)
+	}
+	if service != nil {
+		defer service.close()
 	}
 	calls := make(chan frames.Call)
 	var serving sync.WaitGroup
@@ -126,6 +132,28 @@ func (s *isolated) serve(in io.Reader) error {
 			return err
 		}
 	}
+}
+
+// open makes and starts the handler: this process is its only slot.
+func (s *isolated) open(h Handler, o Options) (service, error) {
+	o.Slots = 1
+	handler, service, err := h.open(surroundings{
+		options: o, worker: s.hello.Worker, log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		info: func(int, int) SlotInfo {
+			return SlotInfo{
+				Worker: s.hello.Worker, Slot: s.hello.Slot, Incarnation: s.hello.Incarnation,
+				MaxRestarts: s.hello.MaxRestarts, Seed: s.hello.Seed,
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.handler = handler
+	if service != nil {
+		err = service.start(context.Background())
+	}
+	return service, err
 }
 
 func (s *isolated) handle(line []byte, calls chan<- frames.Call) (bye bool, err error) {
@@ -276,13 +304,21 @@ func (s *isolated) Acquire(ctx context.Context, t timers.RemoteTimer) error {
 	}
 	select {
 	case err := <-answer:
-		if err != nil {
-			return fmt.Errorf("%s: %s", err.Type, err.Message)
-		}
-		return nil
+		return refusal(t.Scope, err)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// refusal is why the worker holds no timer for the scope, as package timers has it.
+func refusal(scope string, err *job.Error) error {
+	switch {
+	case err == nil:
+		return nil
+	case err.Type == "ScopeError":
+		return &timers.ScopeError{Scope: scope, Reason: err.Message}
+	}
+	return fmt.Errorf("the worker holds no timer for scope %s: %s: %s", scope, err.Type, err.Message)
 }
 
 // Release gives a timer back.

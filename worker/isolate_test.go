@@ -47,6 +47,20 @@ var isolatedHandlers = map[string]Handler{
 		}
 		return do + "!", nil
 	}),
+	"stateful": Stateful(
+		func(_ context.Context, s SlotInfo) (SlotInfo, error) { return s, nil },
+		func(s SlotInfo, _ error) error { fmt.Fprintln(os.Stderr, "closed"); return nil },
+		func(s SlotInfo) Handler {
+			return Each(func(_ context.Context, do string) (string, error) {
+				if do == "exit" {
+					os.Exit(3)
+				}
+				return fmt.Sprintf("%s %d.%d %d", do, s.Slot, s.Incarnation, s.Seed), nil
+			})
+		}),
+	"unopenable": Stateful(
+		func(context.Context, SlotInfo) (int, error) { return 0, errors.New("no model") }, nil,
+		func(int) Handler { return Each(func(_ context.Context, v string) (string, error) { return v, nil }) }),
 	"batch": Batch(func(_ context.Context, all []string) ([]string, error) {
 		for _, do := range all {
 			if do == "exit" {

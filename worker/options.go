@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"go.opentelemetry.io/otel/metric"
 )
 
 // Options tune a worker. The zero value of a field means its default.
@@ -59,6 +60,19 @@ type Options struct {
 	Stdin io.Reader
 	// Logger gets what the worker has to say. Default: slog.Default().
 	Logger *slog.Logger
+	// Metrics is the HOST:PORT of an HTTP endpoint for as long as the worker runs: GET /metrics is for
+	// Prometheus, GET /health tells how the worker is (see [Health]), with status 503 where it is not
+	// healthy. A port alone is for this machine only; port 0 takes a free one (see
+	// [Worker.MetricsAddress]). It knows no authentication. Default: none.
+	Metrics string
+	// MeterProvider gets the same metrics, for programs that have an OpenTelemetry of their own; it
+	// stays the caller's. Default: none.
+	MeterProvider metric.MeterProvider
+	// Sinks get what the worker counts every SinkInterval, and once more when it has ended, after an
+	// error, too. Default: none.
+	Sinks []Sink
+	// SinkInterval is the time between the snapshots for Sinks. Default 10 s.
+	SinkInterval time.Duration
 	// NoWorkflows and NoIO leave the coordination, and Plan, Commit and Finish, to other workers.
 	NoWorkflows bool
 	NoIO        bool
@@ -75,6 +89,7 @@ const (
 	defaultDrain    = 30 * time.Second
 	defaultReady    = time.Minute
 	defaultRestarts = 10
+	defaultSinks    = 10 * time.Second
 	maxSlots        = 1000
 	maxRestarts     = 1_000_000
 )
@@ -97,6 +112,9 @@ func (o Options) withDefaults() Options {
 		o.Restarts = defaultRestarts
 	case NoRestarts:
 		o.Restarts = 0
+	}
+	if o.SinkInterval == 0 {
+		o.SinkInterval = defaultSinks
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -127,6 +145,7 @@ func (o Options) validate() error {
 	if o.Drain < 0 {
 		errs = append(errs, fmt.Errorf("drain %v: use a duration above 0", o.Drain))
 	}
+	errs = append(errs, o.checkMetrics())
 	if o.Dir != "" {
 		if info, err := os.Stat(o.Dir); err != nil {
 			errs = append(errs, fmt.Errorf("dir: %w", err))
@@ -179,6 +198,13 @@ func (o Options) childEnv() []string {
 		env = append(env, v)
 	}
 	return env
+}
+
+// slotInfo tells of a slot.
+func (o Options) slotInfo(worker string) func(slot, incarnation int) SlotInfo {
+	return func(slot, incarnation int) SlotInfo {
+		return SlotInfo{Worker: worker, Slot: slot, Incarnation: incarnation, MaxRestarts: o.Restarts, Seed: o.Seed + int64(slot)}
+	}
 }
 
 // slotEnv is what a slot's process learns of itself.

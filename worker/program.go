@@ -45,8 +45,9 @@ type program struct {
 	stderr      *stderrLog
 	oomKills    int64 // of the cgroup, before
 
-	handled atomic.Int64 // bytes of frames that have been dealt with
-	idle    atomic.Bool  // the reader waits for frames
+	received atomic.Int64 // bytes that have been read of its frames
+	handled  atomic.Int64 // those of frames that have been dealt with
+	idle     atomic.Bool  // the reader waits for frames
 
 	mu          sync.Mutex
 	calls       map[int64]*pending
@@ -309,11 +310,11 @@ func (p *program) Reap(ctx context.Context, e timers.Expiry) error {
 
 // Settle waits until the frames that the program has sent so far have been dealt with (T5).
 func (p *program) Settle(ctx context.Context) {
-	target := p.handled.Load() + unread(p.pipes.stdout)
+	target := p.received.Load() + unread(p.pipes.stdout)
 	ticks := time.NewTicker(time.Millisecond)
 	defer ticks.Stop()
 	for {
-		if p.idle.Load() && unread(p.pipes.stdout) == 0 || p.handled.Load() > target {
+		if p.idle.Load() && unread(p.pipes.stdout) == 0 || p.handled.Load() >= target {
 			return
 		}
 		select {
@@ -364,7 +365,7 @@ func (p *program) stopping(notice job.StopNotice) {
 
 // read deals with the program's frames until its standard output ends.
 func (p *program) read() {
-	r := frames.NewReader(idleReader{p.pipes.stdout, &p.idle}, frames.MaxFrame)
+	r := frames.NewReader(idleReader{p}, frames.MaxFrame)
 	for {
 		line, err := r.Next()
 		if err == nil {
@@ -394,15 +395,14 @@ func (p *program) read() {
 }
 
 // idleReader tells whether it waits.
-type idleReader struct {
-	r    io.Reader
-	idle *atomic.Bool
-}
+type idleReader struct{ p *program }
 
 func (r idleReader) Read(b []byte) (int, error) {
-	r.idle.Store(true)
-	defer r.idle.Store(false)
-	return r.r.Read(b)
+	r.p.idle.Store(true)
+	n, err := r.p.pipes.stdout.Read(b)
+	r.p.received.Add(int64(n))
+	r.p.idle.Store(false)
+	return n, err
 }
 
 // Errors of programs, as they are told.

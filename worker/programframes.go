@@ -127,7 +127,7 @@ func (p *program) metric(f *frames.Metric) error {
 	if f.Kind != "counter" && f.Kind != "gauge" {
 		return fmt.Errorf("kind %q: use counter or gauge", f.Kind)
 	}
-	p.host.measure(Measurement{Name: f.Name, Gauge: f.Kind == "gauge", Value: f.Value})
+	p.host.measure(Measurement{Name: f.Name, Gauge: f.Kind == "gauge", Value: f.Value, Slot: p.slot.number})
 	return nil
 }
 

@@ -250,7 +250,9 @@ func (p *place) Describe() job.Place {
 
 // Replace counts a Go handler's call that was left behind.
 func (p *place) Replace() bool {
-	_, ok := p.slot.replaced(errLeftBehind, false)
+	s := p.slot
+	_, ok := s.replaced(errLeftBehind, false)
+	s.roster.observe(SlotEvent{Kind: CallLeft, Slot: s.number, Incarnation: p.Describe().Incarnation, Err: errLeftBehind})
 	return ok
 }
 

@@ -175,38 +175,42 @@ func (e withStderr) Unwrap() error { return e.error }
 
 // keep replaces the slot's program whenever it ends.
 func (h *host) keep(s *slot, p *program) {
-	for incarnation := 0; ; {
-		var why error
-		free, pid := false, 0
-		if p != nil {
-			select {
-			case <-p.ended:
-			case <-h.closing:
-				s.change(func() { s.program = nil })
-				p.goodbye()
-				return
-			}
-			why, free, pid = p.fate, p.free, p.pid()
+	for {
+		select {
+		case <-p.ended:
+		case <-h.closing:
+			s.change(func() { s.program = nil })
+			p.goodbye()
+			return
 		}
-		for {
-			wait, ok := s.replaced(why, free)
-			incarnation++
-			h.observe(SlotEvent{Kind: SlotReplaced, Slot: s.number, PID: pid, Incarnation: incarnation, Err: why, Free: free})
-			if !ok {
-				return
-			}
-			if !h.sleep(wait) {
-				return
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), h.options.Ready)
-			p, why = h.launchReady(ctx, s, incarnation)
-			cancel()
-			if why == nil {
-				break
-			}
-			free, pid = false, 0
+		if p = h.replace(s, p); p == nil {
+			return
 		}
 		s.change(func() { s.program = p })
+	}
+}
+
+// replace starts incarnations of the slot, after old, until one is ready. It returns nil where the
+// slot is out or the worker ends.
+func (h *host) replace(s *slot, old *program) *program {
+	event := SlotEvent{Kind: SlotReplaced, Slot: s.number, PID: old.pid(), Incarnation: old.incarnation, Err: old.fate, Free: old.free}
+	for {
+		wait, ok := s.replaced(event.Err, event.Free)
+		event.Incarnation++
+		h.observe(event)
+		if !ok || !h.sleep(wait) {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), h.options.Ready)
+		p, err := h.launchReady(ctx, s, event.Incarnation)
+		cancel()
+		switch {
+		case err == nil:
+			return p
+		case errors.Is(err, errClosing):
+			return nil
+		}
+		event.PID, event.Err, event.Free = 0, err, false
 	}
 }
 
@@ -360,6 +364,7 @@ type surroundings struct {
 	worker      string
 	log         *slog.Logger
 	roster      *roster
+	info        func(slot, incarnation int) SlotInfo
 	watchdog    *timers.Watchdog
 	requestStop func(ctx context.Context, job string, stop job.Stop) error
 	observe     func(SlotEvent)

@@ -1,8 +1,10 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -32,13 +34,34 @@ type fixture struct {
 	batch   int64
 	runs    int
 
-	roster *roster // of the last run
-	acts   *activities.Activities
-	stops  chan job.Stop
+	roster   *roster // of the last run
+	acts     *activities.Activities
+	watchdog *timers.Watchdog
+	metrics  *metrics
+	stops    chan job.Stop
 
 	mu       sync.Mutex
 	events   []SlotEvent
 	measured []Measurement
+	log      logBuffer
+}
+
+// logBuffer is what has been logged; it may be read meanwhile.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }
 
 func setup(t *testing.T) *fixture {
@@ -53,12 +76,14 @@ func setup(t *testing.T) *fixture {
 func (f *fixture) open(h Handler) (service, error) {
 	f.t.Helper()
 	o := f.options.withDefaults()
-	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers})
+	f.metrics = newMetrics("worker-1", "pool", slog.New(slog.NewTextHandler(io.MultiWriter(f.t.Output(), &f.log), nil)))
+	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: f.metrics.timerEvent})
 	require.NoError(f.t, err)
+	f.watchdog = watchdog
 	f.roster = newRoster("worker-1", o, newPermits(o.Slots*o.Concurrency), f.note)
 	handler, service, err := h.open(surroundings{
-		options: o, worker: "worker-1", log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), roster: f.roster, watchdog: watchdog,
-		observe: f.note, measure: func(m Measurement) { f.mu.Lock(); defer f.mu.Unlock(); f.measured = append(f.measured, m) },
+		options: o, worker: "worker-1", log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), roster: f.roster, info: o.slotInfo("worker-1"), watchdog: watchdog,
+		observe: f.note, measure: f.measure,
 		requestStop: func(_ context.Context, name string, stop job.Stop) error {
 			f.stops <- stop
 			return nil
@@ -67,9 +92,15 @@ func (f *fixture) open(h Handler) (service, error) {
 	if err != nil {
 		return nil, err
 	}
+	_, programs := service.(*host)
+	f.t.Cleanup(f.metrics.close)
+	if err := f.metrics.open(o, f.roster, watchdog, programs); err != nil {
+		return nil, err
+	}
+	f.metrics.start()
 	watchdog.Start()
 	f.t.Cleanup(watchdog.Stop)
-	f.acts = activities.New(activities.Options{Access: &store.Access{}, Handler: handler, Slots: f.roster, Watchdog: watchdog})
+	f.acts = activities.New(activities.Options{Access: &store.Access{}, Handler: handler, Slots: f.roster, Watchdog: watchdog, Observer: f.metrics})
 	f.t.Cleanup(f.acts.Close)
 	if service != nil {
 		f.t.Cleanup(service.close)
@@ -95,8 +126,17 @@ func (f *fixture) running(slot int) *program {
 	return s.program
 }
 
+// measure takes a measurement in.
+func (f *fixture) measure(m Measurement) {
+	f.metrics.measure(m)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.measured = append(f.measured, m)
+}
+
 // note takes an event in.
 func (f *fixture) note(e SlotEvent) {
+	f.metrics.slotEvent(e)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.events = append(f.events, e)

@@ -36,6 +36,7 @@ type Worker struct {
 	service service // of the handler; may be nil
 	roster  *roster
 	watch   *timers.Watchdog
+	metrics *metrics
 	workers []sdkworker.Worker
 
 	mu      sync.Mutex
@@ -63,17 +64,16 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 			return nil, err
 		}
 	}
-	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers})
+	metrics := newMetrics(workerName(), pool, o.Logger)
+	name, log := metrics.worker, metrics.log
+	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: metrics.timerEvent})
 	if err != nil {
 		return nil, err
 	}
-	name := workerName()
-	log := o.Logger.With("worker", name, "pool", pool)
-	observe := logEvents(log)
 	permits := newPermits(o.Slots * o.Concurrency)
-	roster := newRoster(name, o, permits, observe)
+	roster := newRoster(name, o, permits, logEvents(log, metrics.slotEvent))
 	handler, service, err := h.open(surroundings{
-		options: o, worker: name, log: log, roster: roster, watchdog: watchdog, observe: observe, measure: func(Measurement) {},
+		options: o, worker: name, log: log, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe, measure: metrics.measure,
 		requestStop: func(ctx context.Context, name string, stop job.Stop) error {
 			return job.NewClient(c).Get(name).Stop(ctx, stop)
 		},
@@ -83,13 +83,14 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	}
 	access := &store.Access{Allow: o.Allow}
 	w := &Worker{
-		pool: pool, options: o, access: access, service: service, roster: roster, watch: watchdog, fatal: make(chan error, 1),
+		pool: pool, options: o, access: access, service: service, roster: roster, watch: watchdog, metrics: metrics, fatal: make(chan error, 1),
 		acts: activities.New(activities.Options{
-			Access: access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Alone: o.Alone, Slots: roster, Watchdog: watchdog,
+			Access: access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Alone: o.Alone, Slots: roster, Watchdog: watchdog, Observer: metrics,
 			Notice: func(ctx context.Context, id, run string) (job.StopNotice, bool) { return notice(ctx, c, id, run) },
 		}),
 	}
-	if err := w.build(c, permits); err != nil {
+	_, programs := service.(*host)
+	if err := errors.Join(metrics.open(o, roster, watchdog, programs), w.build(c, permits)); err != nil {
 		w.Close()
 		return nil, err
 	}
@@ -171,6 +172,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.running = true
 	w.mu.Unlock()
 	defer w.free()
+	w.metrics.start()
 	w.watch.Start()
 	if w.service != nil {
 		if err := w.service.start(ctx); err != nil {
@@ -183,7 +185,9 @@ func (w *Worker) Run(ctx context.Context) error {
 			return fmt.Errorf("polling for pool %s: %w", w.pool, err)
 		}
 	}
+	w.metrics.state.Store(stateServing)
 	defer w.stop(w.workers)
+	defer w.metrics.state.Store(stateDraining)
 	select {
 	case <-ctx.Done():
 		return nil
@@ -218,6 +222,7 @@ func (w *Worker) free() {
 		w.service.close()
 	}
 	w.watch.Stop()
+	w.metrics.close()
 	_ = w.access.Close() // buckets are only handles
 }
 

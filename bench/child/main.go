@@ -1,0 +1,109 @@
+// Command child is the serve program of the benchmarks: small, so that its own start counts little.
+//
+//	child echo        answers every item with itself
+//	child dies DIR    kills itself over every item the first time it sees it, which DIR remembers,
+//	                  and answers with the nanoseconds since then
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/stint-run/stint/internal/frames"
+)
+
+func main() {
+	if err := serve(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func serve(args []string) error {
+	answer := func(item json.RawMessage) (json.RawMessage, error) { return item, nil }
+	if args[0] == "dies" {
+		answer = func(item json.RawMessage) (json.RawMessage, error) { return sinceDeath(args[1], item) }
+	}
+	in := frames.NewReader(os.Stdin, frames.MaxFrame)
+	for {
+		line, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name, err := frames.Type(line)
+		if err != nil {
+			return err
+		}
+		switch name {
+		case frames.TypeHello:
+			err = say(frames.Ready{Type: frames.TypeReady, Name: "bench"})
+		case frames.TypeCall:
+			err = call(line, answer)
+		case frames.TypeBye:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func call(line []byte, answer func(json.RawMessage) (json.RawMessage, error)) error {
+	var f frames.Call
+	if err := frames.Decode(line, &f); err != nil {
+		return err
+	}
+	results := make([]frames.Result, len(f.Items))
+	for i, item := range f.Items {
+		value, err := answer(item)
+		if err != nil {
+			return err
+		}
+		results[i].Value = value
+	}
+	return say(frames.Results{Type: frames.TypeResults, ID: f.ID, Results: results})
+}
+
+func say(frame any) error {
+	line, err := frames.Encode(frame)
+	if err != nil {
+		return err
+	}
+	_, err = os.Stdout.Write(line)
+	return err
+}
+
+// sinceDeath tells how long ago the item killed a process, or has it kill this one.
+func sinceDeath(dir string, item []byte) (json.RawMessage, error) {
+	now := time.Now().UnixNano()
+	sum := fnv.New64a()
+	_, _ = sum.Write(item) // it cannot fail
+	path := filepath.Join(dir, strconv.FormatUint(sum.Sum64(), 16))
+	text, err := os.ReadFile(path)
+	if err == nil {
+		died, err := strconv.ParseInt(string(text), 10, 64)
+		return strconv.AppendInt(nil, now-died, 10), err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprint(f, time.Now().UnixNano()); err != nil {
+		return nil, err
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+		return nil, err
+	}
+	select {}
+}

@@ -1,0 +1,208 @@
+package meters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// scope names who measures.
+const scope = "github.com/stint-run/stint/worker"
+
+// Meters are the instruments of one worker in one provider. They are safe for concurrent use.
+type Meters struct {
+	pool  attribute.KeyValue
+	meter metric.Meter
+	read  func() State
+
+	calls, items, batches, retries, expiries, isolations metric.Int64Counter
+	callTime                                             metric.Float64Histogram
+	callItems                                            metric.Int64Histogram
+
+	restarts, watchdogExpiries, reaps, sinkFailures, lost metric.Int64Counter
+
+	inFlight struct{ calls, batches metric.Int64ObservableGauge }
+	slots    metric.Int64ObservableGauge
+	age      metric.Float64ObservableGauge
+	missed   metric.Int64ObservableCounter
+
+	mu            sync.Mutex
+	registrations []metric.Registration
+	programs      map[string]*program
+}
+
+// State is what a worker is at when the meters are read.
+type State struct {
+	Jobs  []JobState
+	Slots map[string]int // by state
+	// RoundAge is the time since the watchdog's last round, in seconds; negative: it does not run.
+	RoundAge   float64
+	EventsLost int64 // of the watchdog
+}
+
+// JobState is what is under way of a job.
+type JobState struct {
+	Job            string
+	Calls, Batches int64
+}
+
+// Bounds of the histograms' buckets: calls take from microseconds to hours, and have from one item
+// to 100,000.
+var (
+	timeBounds = []float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600}
+	itemBounds = []float64{1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000}
+)
+
+// New makes the instruments of a pool's worker. read tells its state whenever they are read. The
+// caller must Close them.
+func New(provider metric.MeterProvider, pool string, read func() State) (*Meters, error) {
+	m := &Meters{pool: attribute.String("pool", pool), meter: provider.Meter(scope), read: read, programs: map[string]*program{}}
+	if err := m.instruments(); err != nil {
+		return nil, fmt.Errorf("making the instruments: %w", err)
+	}
+	if err := m.register(m.observe, m.inFlight.calls, m.inFlight.batches, m.slots, m.age, m.missed); err != nil {
+		return nil, err
+	}
+	m.beginAtZero()
+	return m, nil
+}
+
+func (m *Meters) instruments() error {
+	var errs []error
+	counter := func(name, unit, help string) metric.Int64Counter {
+		c, err := m.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(help))
+		errs = append(errs, err)
+		return c
+	}
+	gauge := func(name, unit, help string) metric.Int64ObservableGauge {
+		g, err := m.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(help))
+		errs = append(errs, err)
+		return g
+	}
+	m.calls = counter("stint_calls", "{call}", "Calls of the handler that have ended, by outcome.")
+	m.items = counter("stint_items", "{item}", "Items with an outcome: ok (a result), dropped (no result wanted) or failed.")
+	m.batches = counter("stint_batches", "{batch}", "Executions of batches that have ended, by outcome.")
+	m.retries = counter("stint_retries", "{call}", "Calls tried again.")
+	m.expiries = counter("stint_expiries", "{timer}", "Calls and items that took longer than one of their timers.")
+	m.isolations = counter("stint_isolations", "{call}", "Calls halved to find the item that makes them fail.")
+	m.restarts = counter("stint_slot_restarts", "{restart}", "Replacements of slots' processes or left calls, by reason; free ones cost nothing of the budget.")
+	m.watchdogExpiries = counter("stint_watchdog_expiries", "{timer}", "Timers that the watchdog has found expired, by what it does then: reap or report.")
+	m.reaps = counter("stint_reaps", "{reap}", "Attempts to end what holds an expired timer: ok, failed (it is tried again) or panicked.")
+	m.sinkFailures = counter("stint_sink_failures", "{record}", "Snapshots that a sink has not taken.")
+	m.lost = counter("stint_measurements_lost", "{measurement}", "Measurements of programs that could not be counted.")
+	m.inFlight.calls = gauge("stint_calls_in_flight", "{call}", "Calls of the handler under way.")
+	m.inFlight.batches = gauge("stint_batches_in_flight", "{batch}", "Executions of batches under way, those that make their part durable included.")
+	m.slots = gauge("stint_slots", "{slot}", "Slots by state: ready, busy, starting or out.")
+	var err error
+	m.callTime, err = m.meter.Float64Histogram("stint_call_duration", metric.WithUnit("s"),
+		metric.WithDescription("How long calls of the handler take."), metric.WithExplicitBucketBoundaries(timeBounds...))
+	errs = append(errs, err)
+	m.callItems, err = m.meter.Int64Histogram("stint_call_items", metric.WithUnit("{item}"),
+		metric.WithDescription("Items with an outcome in calls that were answered."), metric.WithExplicitBucketBoundaries(itemBounds...))
+	errs = append(errs, err)
+	m.age, err = m.meter.Float64ObservableGauge("stint_watchdog_last_round_age", metric.WithUnit("s"),
+		metric.WithDescription("Time since the watchdog's last round."))
+	errs = append(errs, err)
+	m.missed, err = m.meter.Int64ObservableCounter("stint_watchdog_events_lost", metric.WithUnit("{event}"),
+		metric.WithDescription("Events of the watchdog that could not be counted."))
+	return errors.Join(append(errs, err)...)
+}
+
+// register has fn called whenever the instruments are read, until Close. Callbacks must not take
+// m.mu: it may be held while a provider waits for them.
+func (m *Meters) register(fn metric.Callback, instruments ...metric.Observable) error {
+	registration, err := m.meter.RegisterCallback(fn, instruments...)
+	if err != nil {
+		return fmt.Errorf("registering instruments: %w", err)
+	}
+	m.registrations = append(m.registrations, registration)
+	return nil
+}
+
+// Close ends what the provider reads of the worker's state. Counts stay with the provider.
+func (m *Meters) Close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.registrations {
+		_ = r.Unregister() // a provider that has been shut down has forgotten it
+	}
+	m.registrations = nil
+}
+
+func (m *Meters) observe(_ context.Context, o metric.Observer) error {
+	state := m.read()
+	for _, j := range state.Jobs {
+		labels := m.with(attribute.String("job", j.Job))
+		o.ObserveInt64(m.inFlight.calls, j.Calls, labels)
+		o.ObserveInt64(m.inFlight.batches, j.Batches, labels)
+	}
+	for name, n := range state.Slots {
+		o.ObserveInt64(m.slots, int64(n), m.with(attribute.String("state", name)))
+	}
+	if state.RoundAge >= 0 {
+		o.ObserveFloat64(m.age, state.RoundAge, m.with())
+	}
+	o.ObserveInt64(m.missed, state.EventsLost, m.with())
+	return nil
+}
+
+// with makes labels.
+func (m *Meters) with(labels ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(append(labels, m.pool)...))
+}
+
+// Labels of counters.
+var (
+	actionReap   = attribute.String("action", "reap")
+	actionReport = attribute.String("action", "report")
+)
+
+func outcome(name string) attribute.KeyValue { return attribute.String("outcome", name) }
+
+// beginAtZero has the series that every worker has exist from the start, so that rates are right.
+func (m *Meters) beginAtZero() {
+	ctx := context.Background()
+	m.watchdogExpiries.Add(ctx, 0, m.with(actionReap))
+	m.watchdogExpiries.Add(ctx, 0, m.with(actionReport))
+	for _, o := range []Reap{ReapOK, ReapFailed, ReapPanicked} {
+		m.reaps.Add(ctx, 0, m.with(outcome(string(o))))
+	}
+	m.sinkFailures.Add(ctx, 0, m.with())
+	m.lost.Add(ctx, 0, m.with())
+}
+
+// Restart counts a slot's replacement.
+func (m *Meters) Restart(reason string, free bool) {
+	m.restarts.Add(context.Background(), 1, m.with(attribute.String("reason", reason), attribute.Bool("free", free)))
+}
+
+// Expiry counts a timer that the watchdog has found expired.
+func (m *Meters) Expiry(reportOnly bool) {
+	action := actionReap
+	if reportOnly {
+		action = actionReport
+	}
+	m.watchdogExpiries.Add(context.Background(), 1, m.with(action))
+}
+
+// Reap is what a reaping has come to.
+type Reap string
+
+// The outcomes of reapings.
+const (
+	ReapOK       Reap = "ok"
+	ReapFailed   Reap = "failed"
+	ReapPanicked Reap = "panicked"
+)
+
+// Reaped counts an attempt to reap.
+func (m *Meters) Reaped(r Reap) {
+	m.reaps.Add(context.Background(), 1, m.with(outcome(string(r))))
+}
+
+// SinkFailed counts a snapshot that a sink has not taken.
+func (m *Meters) SinkFailed() { m.sinkFailures.Add(context.Background(), 1, m.with()) }

@@ -1,0 +1,115 @@
+package worker
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Health is how a worker is: what its endpoint answers to GET /health.
+type Health struct {
+	// Healthy says that the worker takes batches and that its watchdog looks after them.
+	Healthy bool     `json:"healthy"`
+	Why     []string `json:"why,omitempty"` // it is not healthy
+
+	Worker string `json:"worker"`
+	Pool   string `json:"pool"`
+	// State is "starting", "serving", or "draining" from when the worker is to end.
+	State    string         `json:"state"`
+	Watchdog WatchdogHealth `json:"watchdog"`
+	Slots    []SlotHealth   `json:"slots"`
+}
+
+// WatchdogHealth is about the watchdog of the worker's timers.
+type WatchdogHealth struct {
+	LastRound time.Time `json:"last_round,omitzero"`
+	Age       float64   `json:"age_seconds"` // since the last round
+	Healthy   bool      `json:"healthy"`     // it is running, and not late
+}
+
+// SlotHealth is about one slot.
+type SlotHealth struct {
+	Slot int `json:"slot"`
+	// State is "busy" where the slot has batches, "ready" where it has none, "starting" while it
+	// waits for its process, and "out" where it runs no calls any more.
+	State       string        `json:"state"`
+	PID         int           `json:"pid,omitempty"` // of the slot's process, or of the worker
+	Incarnation int           `json:"incarnation"`
+	Batches     []BatchHealth `json:"batches"`
+	Error       string        `json:"error,omitempty"` // why the slot is out
+}
+
+// BatchHealth is about a batch that has a slot.
+type BatchHealth struct {
+	Job   string    `json:"job"`
+	Batch string    `json:"batch"`
+	Since time.Time `json:"since"`
+	Age   float64   `json:"age_seconds"`
+}
+
+// States of workers and slots.
+const (
+	stateStarting = "starting"
+	stateServing  = "serving"
+	stateDraining = "draining"
+
+	stateReady = "ready"
+	stateBusy  = "busy"
+	stateOut   = "out"
+)
+
+var slotStates = []string{stateReady, stateBusy, stateStarting, stateOut}
+
+// Health tells how the worker is at this moment. It is safe for concurrent use.
+func (w *Worker) Health() Health { return w.metrics.health(time.Now()) }
+
+func (m *metrics) health(now time.Time) Health {
+	h := Health{
+		Worker: m.worker, Pool: m.pool, State: m.state.Load().(string), Slots: []SlotHealth{},
+		Watchdog: WatchdogHealth{LastRound: m.watchdog.LastRound(), Healthy: m.watchdog.Healthy()},
+	}
+	if last := h.Watchdog.LastRound; !last.IsZero() {
+		h.Watchdog.Age = now.Sub(last).Seconds()
+	}
+	for _, s := range m.roster.slots {
+		h.Slots = append(h.Slots, s.health(now, m.programs))
+	}
+	if h.State != stateServing {
+		h.Why = append(h.Why, "it is "+h.State)
+	}
+	if !h.Watchdog.Healthy {
+		h.Why = append(h.Why, "the watchdog is late or does not run")
+	}
+	if !slices.ContainsFunc(h.Slots, func(s SlotHealth) bool { return s.State != stateOut }) {
+		h.Why = append(h.Why, "no slot is left")
+	}
+	h.Healthy = len(h.Why) == 0
+	return h
+}
+
+// health tells how the slot is; programs says that it needs a process of its own.
+func (s *slot) health(now time.Time, programs bool) SlotHealth {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := SlotHealth{Slot: s.number, State: stateReady, Incarnation: s.incarnation, Batches: []BatchHealth{}}
+	for p := range s.places {
+		h.Batches = append(h.Batches, BatchHealth{Job: p.occupant.Job, Batch: p.occupant.Batch, Since: p.since, Age: now.Sub(p.since).Seconds()})
+	}
+	slices.SortFunc(h.Batches, func(a, b BatchHealth) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Batch, b.Batch)) })
+	switch {
+	case s.out != nil:
+		h.State, h.Error = stateOut, s.out.Error()
+	case programs && s.program == nil:
+		h.State = stateStarting
+	case len(s.places) > 0:
+		h.State = stateBusy
+	}
+	switch {
+	case h.State == stateOut:
+	case s.program != nil:
+		h.PID = s.program.pid()
+	case !programs:
+		h.PID = ownPID
+	}
+	return h
+}

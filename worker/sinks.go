@@ -1,0 +1,209 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// sinkLimit bounds a Record, sinkGrace is what one that heeds its context takes on top of it.
+	sinkLimit = 5 * time.Second
+	sinkGrace = 200 * time.Millisecond
+)
+
+// sinks feeds a worker's sinks, from one goroutine and a further one for each Record.
+type sinks struct {
+	interval time.Duration
+	take     func() Snapshot // with windows since the last time
+	failed   func()          // counts a failure
+	feeders  []*feeder
+
+	quit    chan struct{}
+	feeding sync.WaitGroup
+}
+
+// feeder feeds one sink. One goroutine uses it at a time.
+type feeder struct {
+	sink   Sink
+	failed func()
+	log    *slog.Logger
+
+	since   time.Time         // beginning of the next window
+	missing map[string]Counts // windows of snapshots that the sink was not given, by job
+	current *recording        // the last one; nil: none yet
+	streak  atomic.Int64      // failures in a row
+}
+
+// recording is one call of a sink.
+type recording struct {
+	deadline time.Time
+	ended    chan struct{}
+}
+
+func newSinks(all []Sink, interval time.Duration, log *slog.Logger, take func() Snapshot, failed func()) *sinks {
+	s := &sinks{interval: interval, take: take, failed: failed, quit: make(chan struct{})}
+	for i, sink := range all {
+		s.feeders = append(s.feeders, &feeder{
+			sink: sink, failed: failed, missing: map[string]Counts{}, log: log.With("sink", fmt.Sprintf("%d (%T)", i, sink)),
+		})
+	}
+	return s
+}
+
+// start begins the feeding. The caller must close the sinks.
+func (s *sinks) start() {
+	if len(s.feeders) == 0 {
+		return
+	}
+	s.feeding.Go(func() {
+		ticks := time.NewTicker(s.interval)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ticks.C:
+				s.feed()
+			case <-s.quit:
+				return
+			}
+		}
+	})
+}
+
+// feed gives a snapshot to every sink that has done with the one before. It waits for none.
+func (s *sinks) feed() {
+	now := s.take()
+	for _, f := range s.feeders {
+		f.miss(now)
+		if f.busy() {
+			f.fail(errBusy)
+			continue
+		}
+		f.give(f.next(now), now.Time.Add(sinkLimit))
+	}
+}
+
+// close ends the feeding with a last snapshot for every sink, all at once. It takes as long as a
+// Record may take, at most.
+func (s *sinks) close() {
+	if len(s.feeders) == 0 {
+		return
+	}
+	close(s.quit)
+	s.feeding.Wait()
+	now := s.take()
+	now.Last = true
+	var last sync.WaitGroup
+	for _, f := range s.feeders {
+		last.Go(func() {
+			f.miss(now)
+			if !f.wait() {
+				return
+			}
+			f.give(f.next(now), now.Time.Add(sinkLimit))
+			f.wait()
+		})
+	}
+	last.Wait()
+}
+
+var (
+	errBusy  = errors.New("it is not done with the snapshot before")
+	errHangs = errors.New("it does not heed its context, and is left behind")
+	errGone  = errors.New("it ended its goroutine (runtime.Goexit) instead of returning")
+)
+
+// miss notes a snapshot's windows for the next one that the sink gets.
+func (f *feeder) miss(s Snapshot) {
+	for name, j := range s.Jobs {
+		window := f.missing[name]
+		window.add(j.Window)
+		f.missing[name] = window
+	}
+}
+
+// next makes the sink's own snapshot of one of the worker's.
+func (f *feeder) next(s Snapshot) Snapshot {
+	if f.since.IsZero() {
+		f.since = s.Began
+	}
+	s.Since, f.since = f.since, s.Time
+	all := s.Jobs
+	s.Jobs, s.JobCounts = make(map[string]JobCounts, len(all)), JobCounts{}
+	for name, j := range all {
+		j.Window = f.missing[name]
+		s.Jobs[name] = j
+		s.Total.add(j.Total)
+		s.Window.add(j.Window)
+	}
+	clear(f.missing)
+	return s
+}
+
+func (f *feeder) busy() bool {
+	if f.current == nil {
+		return false
+	}
+	select {
+	case <-f.current.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// wait waits until the sink has done with what it was given; false where it never will.
+func (f *feeder) wait() bool {
+	if !f.busy() {
+		return true
+	}
+	select {
+	case <-f.current.ended:
+		return true
+	case <-time.After(time.Until(f.current.deadline) + sinkGrace):
+		f.fail(errHangs)
+		return false
+	}
+}
+
+// give calls the sink, in the background.
+func (f *feeder) give(s Snapshot, deadline time.Time) {
+	r := &recording{deadline: deadline, ended: make(chan struct{})}
+	f.current = r
+	go func() {
+		err := errGone
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+			f.settle(err)
+			close(r.ended)
+		}()
+		ctx, cancel := context.WithDeadline(context.Background(), deadline)
+		defer cancel()
+		err = f.sink.Record(ctx, s)
+	}()
+}
+
+func (f *feeder) settle(err error) {
+	if err != nil {
+		f.fail(err)
+		return
+	}
+	if n := f.streak.Swap(0); n > 0 {
+		f.log.Info("the sink takes snapshots again", "failed", n)
+	}
+}
+
+// fail counts a snapshot that the sink has not taken, and tells of the first in a row.
+func (f *feeder) fail(err error) {
+	f.failed()
+	if f.streak.Add(1) == 1 {
+		f.log.Warn("the sink has not taken a snapshot; further failures in a row are only counted", "error", err)
+	}
+}

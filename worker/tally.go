@@ -1,0 +1,227 @@
+package worker
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/meters"
+)
+
+// Counts are what a worker has counted of one job, or of all of them together. What it has done
+// twice, because an execution of a batch was lost, counts twice.
+type Counts struct {
+	OK      int64 `json:"ok"`      // items with a result, dropped ones included
+	Failed  int64 `json:"failed"`  // items with an error
+	Dropped int64 `json:"dropped"` // items whose handler said "no result"
+
+	Batches       int64 `json:"batches"`        // executions of batches that have ended
+	FailedBatches int64 `json:"failed_batches"` // those that have failed
+
+	Calls       int64         `json:"calls"`        // calls of the handler that have ended
+	FailedCalls int64         `json:"failed_calls"` // those that have failed as a whole
+	CallTime    time.Duration `json:"call_time"`    // of all calls together, in nanoseconds
+
+	Retries    int64 `json:"retries"`    // calls tried again
+	Expiries   int64 `json:"expiries"`   // calls and items that took longer than one of their timers
+	Isolations int64 `json:"isolations"` // calls halved to find the item that makes them fail
+
+	Sizes CallSizes `json:"sizes"`
+}
+
+// CallSizes are about the calls that were answered: those with an outcome for one item or more.
+type CallSizes struct {
+	Calls    int64 `json:"calls"`
+	Items    int64 `json:"items"`    // in all of them
+	Smallest int64 `json:"smallest"` // items of the smallest call; 0: there was none
+	Largest  int64 `json:"largest"`  // items of the largest call
+}
+
+// Mean is the mean number of items of a call, 0 where there was none.
+func (s CallSizes) Mean() float64 {
+	if s.Calls == 0 {
+		return 0
+	}
+	return float64(s.Items) / float64(s.Calls)
+}
+
+func (s *CallSizes) add(o CallSizes) {
+	if o.Calls > 0 && (s.Calls == 0 || o.Smallest < s.Smallest) {
+		s.Smallest = o.Smallest
+	}
+	s.Largest = max(s.Largest, o.Largest)
+	s.Calls += o.Calls
+	s.Items += o.Items
+}
+
+func (c *Counts) add(o Counts) {
+	c.OK += o.OK
+	c.Failed += o.Failed
+	c.Dropped += o.Dropped
+	c.Batches += o.Batches
+	c.FailedBatches += o.FailedBatches
+	c.Calls += o.Calls
+	c.FailedCalls += o.FailedCalls
+	c.CallTime += o.CallTime
+	c.Retries += o.Retries
+	c.Expiries += o.Expiries
+	c.Isolations += o.Isolations
+	c.Sizes.add(o.Sizes)
+}
+
+const (
+	// maxJobs is how many jobs a worker counts apart, the first ones that it meets.
+	maxJobs = 100
+	// OtherJobs is the name under which it counts all others together.
+	OtherJobs = "other"
+)
+
+// tally counts job by job what a worker does. It is safe for concurrent use.
+type tally struct {
+	meters []*meters.Meters // set before anything is counted
+
+	mu   sync.RWMutex
+	jobs map[string]*jobTally
+}
+
+// jobTally is what is counted of one job.
+type jobTally struct {
+	name           string
+	series         []*meters.Job // one in each provider
+	calls, batches atomic.Int64  // under way
+
+	mu     sync.Mutex
+	past   Counts // up to the last cut
+	window Counts // since
+}
+
+// job returns the counts of a job, or those of all that are not counted apart.
+func (t *tally) job(name string) *jobTally {
+	t.mu.RLock()
+	j, full := t.jobs[name], len(t.jobs) >= maxJobs
+	t.mu.RUnlock()
+	switch {
+	case j != nil:
+		return j
+	case full && name != OtherJobs:
+		return t.job(OtherJobs)
+	}
+	return t.add(name)
+}
+
+func (t *tally) add(name string) *jobTally {
+	made := &jobTally{name: name}
+	for _, m := range t.meters {
+		made.series = append(made.series, m.Job(name))
+	}
+	t.mu.Lock()
+	if j := t.jobs[name]; j != nil {
+		t.mu.Unlock()
+		return j
+	}
+	if len(t.jobs) >= maxJobs && name != OtherJobs {
+		t.mu.Unlock()
+		return t.job(OtherJobs)
+	}
+	if t.jobs == nil {
+		t.jobs = map[string]*jobTally{}
+	}
+	t.jobs[name] = made
+	t.mu.Unlock()
+	for _, s := range made.series {
+		s.Begin()
+	}
+	return made
+}
+
+// each calls fn with all jobs that are counted, in no order.
+func (t *tally) each(fn func(*jobTally)) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, j := range t.jobs {
+		fn(j)
+	}
+}
+
+// cut returns what has been counted in all, and since the last cut.
+func (t *tally) cut() map[string]JobCounts {
+	cut := map[string]JobCounts{}
+	t.each(func(j *jobTally) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.past.add(j.window)
+		cut[j.name] = JobCounts{Total: j.past, Window: j.window}
+		j.window = Counts{}
+	})
+	return cut
+}
+
+func (j *jobTally) count(fn func(*Counts)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	fn(&j.window)
+}
+
+// BatchBegan and those below make the tally an activities.Observer.
+func (t *tally) BatchBegan(job string) { t.job(job).batches.Add(1) }
+
+// BatchEnded counts an execution.
+func (t *tally) BatchEnded(job string, err error) {
+	j := t.job(job)
+	j.batches.Add(-1)
+	outcome := meters.OK
+	if err != nil {
+		outcome = meters.Failed
+	}
+	j.count(func(c *Counts) {
+		c.Batches++
+		if err != nil {
+			c.FailedBatches++
+		}
+	})
+	for _, s := range j.series {
+		s.Batch(outcome)
+	}
+}
+
+// CallBegan counts a call that is under way.
+func (t *tally) CallBegan(job string) { t.job(job).calls.Add(1) }
+
+// CallEnded counts a call.
+func (t *tally) CallEnded(s activities.CallStats) {
+	j := t.job(s.Job)
+	j.calls.Add(-1)
+	outcome := meters.OK
+	switch {
+	case s.Cut:
+		outcome = meters.Cut
+	case s.Fault != "":
+		outcome = s.Fault
+	}
+	j.count(func(c *Counts) {
+		c.Calls++
+		c.CallTime += s.Took
+		if s.Fault != "" {
+			c.FailedCalls++
+		}
+		if n := int64(s.Items); n > 0 {
+			c.Sizes.add(CallSizes{Calls: 1, Items: n, Smallest: n, Largest: n})
+		}
+	})
+	for _, series := range j.series {
+		series.Call(outcome, s.Items, s.Took)
+	}
+}
+
+// Recorded counts outcomes.
+func (t *tally) Recorded(r activities.RecordStats) {
+	j := t.job(r.Job)
+	j.count(func(c *Counts) {
+		c.add(Counts{OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Retries: r.Retries, Expiries: r.Expiries, Isolations: r.Isolations})
+	})
+	for _, s := range j.series {
+		s.Items(r.OK-r.Dropped, r.Dropped, r.Failed)
+		s.Repairs(r.Retries, r.Expiries, r.Isolations)
+	}
+}
