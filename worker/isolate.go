@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -316,7 +317,7 @@ func refusal(scope string, err *job.Error) error {
 	case err == nil:
 		return nil
 	case err.Type == "ScopeError":
-		return &timers.ScopeError{Scope: scope, Reason: err.Message}
+		return &timers.ScopeError{Scope: scope, Reason: strings.TrimPrefix(err.Message, fmt.Sprintf("scope %q: ", scope))}
 	}
 	return fmt.Errorf("the worker holds no timer for scope %s: %s: %s", scope, err.Type, err.Message)
 }

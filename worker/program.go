@@ -94,7 +94,7 @@ func (h *host) launch(s *slot, incarnation int) (*program, error) {
 	}
 	p := &program{
 		host: h, slot: s, incarnation: incarnation, pipes: pipes, calls: map[int64]*pending{},
-		stderr: newStderrLog(h.log.With("slot", s.number, "incarnation", incarnation)), oomKills: oomKills(),
+		stderr: newStderrLog(h.log.With("slot", s.number, "incarnation", incarnation)), oomKills: h.oomKills(),
 		ready: make(chan struct{}), exited: make(chan struct{}), errors: make(chan struct{}), ended: make(chan struct{}),
 	}
 	p.outbox.w = pipes.stdin
@@ -184,7 +184,7 @@ func (p *program) crash(exit error) *activities.Fault {
 	}
 	fault := crash(exit, p.stderr.text())
 	var status *exec.ExitError
-	if errors.As(exit, &status) && signaled(status) && oomKills() > p.oomKills {
+	if errors.As(exit, &status) && signaled(status) && p.host.oomKills() > p.oomKills {
 		fault.Err.Message += " (likely out of memory: the kernel has killed a process of this control group)"
 	}
 	return fault

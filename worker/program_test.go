@@ -224,6 +224,13 @@ func (p *obedient) do(call *frames.Call, do, arg string, item json.RawMessage) *
 			p.say(frames.Acquire{Type: "acquire", ID: i, Scope: strconv.FormatInt(i, 10), After: 1000})
 		}
 		select {}
+	case "hoard":
+		var ack frames.Acquired
+		for i := range int64(frames.MaxTimers + 1) {
+			p.say(frames.Acquire{Type: "acquire", ID: i, Scope: strconv.FormatInt(i, 10), After: 1000})
+			p.read(&ack)
+		}
+		return value(ack.Error.Type + ": " + ack.Error.Message)
 	case "stop":
 		p.say(frames.RequestStop{Type: "request-stop", Reason: arg, Error: &job.Error{Type: "Full", Message: "no room"}})
 	case "slow":

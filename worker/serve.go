@@ -57,6 +57,7 @@ type host struct {
 	env  []string
 
 	size     activities.CallSize
+	oomKills func() int64       // of this control group, so far
 	single   bool               // items are handed over one by one
 	inner    activities.Handler // which runs isolated; nil where the program is somebody else's
 	children *children
@@ -73,7 +74,7 @@ func (h *host) open() (activities.Handler, service, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h.children, h.closing = children, make(chan struct{})
+	h.children, h.closing, h.oomKills = children, make(chan struct{}), oomKills
 	h.size = h.options.callSize(0, serveBytes)
 	if h.inner != nil {
 		h.size = h.inner.CallSize()

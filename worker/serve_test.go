@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -355,4 +356,31 @@ func TestServe_KilledAtRandom(t *testing.T) {
 		last[e.Slot] = e.Incarnation
 	}
 	t.Logf("%d kills, incarnations %v", kills, last)
+}
+
+// K3: a process that the kernel has killed for want of memory is told so.
+func TestServe_OutOfMemory(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.options.Slots, f.limits.Attempts, f.batch = 1, 1, 1000
+	service, err := f.open(f.program("yes"))
+	require.NoError(t, err)
+	var kills atomic.Int64
+	service.(*host).oomKills = func() int64 { return kills.Add(1) }
+	require.NoError(t, service.start(t.Context()))
+	o := f.flowOf("in.txt", lines("a", "kill", "exit 1"))
+	require.Equal(t, []int64{1, 2}, o.items())
+	require.Contains(t, o.failures[0].Error.Message, "signal: killed (likely out of memory")
+	require.NotContains(t, o.failures[1].Error.Message, "memory", "it ended by itself")
+}
+
+// A program that asks for more timers than it may hold is told so, and lives on.
+func TestServe_TooManyScopes(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	o := f.told("hoard", "b")
+	require.Contains(t, o.output, "ScopeError")
+	require.Contains(t, o.output, "10000 timers are held already")
+	require.Empty(t, o.failures)
+	require.Empty(t, f.happened(SlotReplaced))
 }
