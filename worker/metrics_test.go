@@ -16,7 +16,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -293,7 +292,7 @@ func TestT14_WatchdogEvents(t *testing.T) {
 	f.options.Metrics, f.limits.Attempts = ":0", 1
 	f.told("report", "a", "scope 0s")
 	require.Eventually(t, func() bool {
-		return f.scrape().value(t, "stint_watchdog_expiries_total", "action report") == 1
+		return f.scrape().value(t, "stint_watchdog_expiries_total", "action report") > 0
 	}, time.Minute, time.Millisecond)
 	_, h := f.ask()
 	require.True(t, h.Watchdog.Healthy)
@@ -431,5 +430,3 @@ func BenchmarkMetrics_Call(b *testing.B) {
 		})
 	}
 }
-
-var _ = job.KindCrash

@@ -142,37 +142,40 @@ func (h *host) launchReady(ctx context.Context, s *slot, incarnation int) (*prog
 		h.observe(SlotEvent{Kind: SlotReady, Slot: s.number, PID: p.pid(), Incarnation: incarnation})
 		return p, nil
 	case <-p.ended:
-		return nil, p.fate
+		return nil, startError(p.fate, "")
 	case <-h.closing:
 	case <-ctx.Done():
 	}
-	if ctx.Err() == nil || errors.Is(context.Cause(ctx), context.Canceled) {
-		p.goodbye() // it is not its fault
+	why := &activities.Fault{Kind: job.KindCrash, Err: job.Error{
+		Type: "NotReady", Message: fmt.Sprintf("it did not say that it was ready within %v", h.options.Ready),
+	}}
+	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	p.end(ending{fault: why}, late)
+	<-p.ended
+	if !late {
 		return nil, errClosing
 	}
-	why := &activities.Fault{Kind: job.KindCrash, Err: job.Error{Type: "NotReady", Message: "it did not say that it was ready"}}
-	why.Err.Message += fmt.Sprintf(" within %v", h.options.Ready)
-	p.end(ending{fault: why}, true)
-	<-p.ended
-	return nil, withStderr{why, p.stderr.text()}
+	return nil, startError(why, lastLine(p.stderr.text()))
 }
 
 var errClosing = errors.New("the worker ends")
 
-// withStderr is a fault at the start, with the program's last words.
-type withStderr struct {
-	error
-	stderr string
-}
-
-func (e withStderr) Error() string {
-	if last := lastLine(e.stderr); last != "" {
-		return e.error.Error() + ": " + last
+// startError tells why a program could not get ready: type, message, its last words, and its stack
+// (W4).
+func startError(fate error, words string) error {
+	var fault *activities.Fault
+	if !errors.As(fate, &fault) {
+		return fate
 	}
-	return e.error.Error()
+	text := fault.Err.Type + ": " + fault.Err.Message
+	if words != "" {
+		text += ": " + words
+	}
+	if stack := strings.TrimSpace(fault.Err.Stack); stack != "" && stack != words {
+		text += "\n" + stack
+	}
+	return errors.New(text)
 }
-
-func (e withStderr) Unwrap() error { return e.error }
 
 // keep replaces the slot's program whenever it ends.
 func (h *host) keep(s *slot, p *program) {
