@@ -97,11 +97,18 @@ func rootCause(err error) error {
 	}
 }
 
+// newWorkerLogger logs what a worker has to say: what becomes of its slots, and what their programs
+// write to their standard error.
+func newWorkerLogger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelInfo}))
+}
+
 // sdkLogger lets warnings through, or all when verbose.
 func sdkLogger(w io.Writer, verbose bool) sdklog.Logger {
 	return sdklog.NewStructuredLogger(newLogger(w, verbose))
 }
 
+// newLogger logs what the server and Temporal's SDK have to say: errors, or all when verbose.
 func newLogger(w io.Writer, verbose bool) *slog.Logger {
 	level := slog.LevelError
 	if verbose {

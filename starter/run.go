@@ -147,14 +147,15 @@ type running struct {
 	show  *progress
 	began time.Time
 
-	logger *slog.Logger // of the server and the worker
+	logger       *slog.Logger // of the server and of Temporal's SDK
+	workerLogger *slog.Logger
 }
 
 // openLog has the server and the worker log to a file of this run: what a person should know
 // comes from the job.
 func (r *running) openLog() (closeLog func(), err error) {
 	if r.o.verbose {
-		r.logger = newLogger(r.p.Stderr, true)
+		r.logger, r.workerLogger = newLogger(r.p.Stderr, true), newWorkerLogger(r.p.Stderr)
 		return func() {}, nil
 	}
 	if err := os.MkdirAll(r.state, 0o700); err != nil {
@@ -167,7 +168,7 @@ func (r *running) openLog() (closeLog func(), err error) {
 	if info, err := f.Stat(); err == nil && info.Size() > maxLog {
 		_ = f.Truncate(0) // it is only a log
 	}
-	r.logger = newLogger(f, false)
+	r.logger, r.workerLogger = newLogger(f, false), newWorkerLogger(f)
 	return func() { _ = f.Close() }, nil
 }
 
@@ -243,7 +244,7 @@ func (r *running) newWorker(c sdkclient.Client, handler worker.Handler) (*worker
 
 func (r *running) workerOptions() worker.Options {
 	options := r.o.worker.options
-	options.Logger = r.logger
+	options.Logger = r.workerLogger
 	options.Stdin = r.p.Stdin
 	options.Alone = true
 	if len(options.Allow) == 0 {

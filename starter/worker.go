@@ -57,7 +57,7 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 	}
 	defer c.Close()
 	options := o.worker.options
-	options.Logger = newLogger(p.Stderr, o.verbose)
+	options.Logger = newWorkerLogger(p.Stderr)
 	w, err := worker.New(c, o.pool, handler, options)
 	if err != nil {
 		return usageError("%v", err)

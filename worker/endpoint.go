@@ -28,10 +28,11 @@ const (
 
 // endpointAddress completes an address as Options.Metrics has it.
 func endpointAddress(address string) (string, error) {
+	full := address
 	if !strings.Contains(address, ":") {
-		address = ":" + address
+		full = ":" + address
 	}
-	host, port, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(full)
 	if err != nil {
 		return "", fmt.Errorf("metrics %q: use HOST:PORT, or PORT for this machine only: %w", address, err)
 	}
