@@ -24,6 +24,18 @@ type ProcessInput struct {
 	Calls CallLimits    `json:"calls"`
 	Grace time.Duration `json:"grace"`           // of a stop that does not tell its own
 	Slice time.Duration `json:"slice,omitempty"` // after which the batch returns its rest; 0: never
+	// Take is how many of the batch's items are done; the others are its rest. 0: all.
+	Take int64 `json:"take,omitempty"`
+	// Verdict, where there is one, is what those items have failed with: the handler is not called.
+	Verdict *Verdict `json:"verdict,omitempty"`
+}
+
+// Verdict is why items are recorded as failed without being tried again: every worker that had them
+// in hand has died.
+type Verdict struct {
+	Kind     string    `json:"kind"` // one of job.Kind…
+	Error    job.Error `json:"error"`
+	Attempts int       `json:"attempts"`
 }
 
 // ProcessResult is an execution's answer. Only when the workflow has accepted it does its part count.
@@ -218,10 +230,10 @@ func (e *execution) run() error {
 		}
 	}()
 	e.caller.answer = &e.answer
-	for !e.minder.ending.Load() {
+	for !e.minder.ending.Load() && e.left() > 0 {
 		size := e.acts.opts.Handler.CallSize()
 		e.reserve(size)
-		err := e.reader.Read(&e.chunk, size.Items, size.Bytes)
+		err := e.reader.Read(&e.chunk, int(min(int64(size.Items), e.left())), size.Bytes)
 		if err == io.EOF {
 			return e.checkComplete()
 		}
@@ -230,7 +242,7 @@ func (e *execution) run() error {
 		}
 		e.prepare()
 		e.hint.Store(&job.Hint{First: e.in.Batch.First + e.entry.Count, Count: int64(len(e.chunk.Items)), Batch: e.in.Batch.String()})
-		err = e.caller.run(e.items)
+		err = e.settle()
 		recorded := e.record()
 		e.tell()
 		if recorded != nil {
@@ -243,6 +255,27 @@ func (e *execution) run() error {
 			e.chunkBuffers = &chunkBuffers{}
 			e.caller.answer, e.caller.tainted = &e.answer, false
 		}
+	}
+	return nil
+}
+
+// left is how many items are still to be done. At the end of a whole batch it is one more: that the
+// range holds nothing else is seen by reading on.
+func (e *execution) left() int64 {
+	if e.in.Take > 0 && e.in.Take < e.in.Batch.Count {
+		return e.in.Take - e.entry.Count
+	}
+	return e.in.Batch.Count - e.entry.Count + 1
+}
+
+// settle gives each of the chunk's items its outcome, up to where the batch ends early.
+func (e *execution) settle() error {
+	v := e.in.Verdict
+	if v == nil {
+		return e.caller.run(e.items)
+	}
+	for range e.items {
+		e.answer.Fail(&Fault{Kind: v.Kind, Err: v.Error}, v.Attempts)
 	}
 	return nil
 }

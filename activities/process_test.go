@@ -821,3 +821,47 @@ func TestProcess_LeavesItsSlot(t *testing.T) {
 	require.Error(t, err)
 	require.Positive(t, slot.left)
 }
+
+// A leg that looks for the item which kills workers has the first items of a batch done, and the rest
+// given back; wherever it is cut, the pieces are the whole.
+func TestProcess_Take(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(100))
+	f.spec.BatchItems = 100
+	f.serve(&fake{size: CallSize{Items: 7}}, Options{})
+	batch := f.plan()[0]
+	random := seeded(t, 31)
+	total := job.Totals{}
+	for next := &batch; next != nil; {
+		in := f.input(*next)
+		in.Take = 1 + random.Int64N(20)
+		result, err := f.acts.Process(t.Context(), in)
+		require.NoError(t, err)
+		require.Equal(t, min(in.Take, next.Count), result.Entry.Count)
+		require.Equal(t, next.First, result.Entry.First)
+		require.Equal(t, next.Offset, result.Entry.Offset)
+		total.Add(result.Totals)
+		next = result.Rest
+	}
+	require.EqualValues(t, 100, total.OK)
+	require.Equal(t, batch.Length, total.InputBytes)
+}
+
+// K9: items that every worker has died of are recorded without being tried again; what is no item
+// at all keeps its own error.
+func TestProcess_Verdict(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", "1\n2\n{bad\n4\n")
+	f.spec.BatchItems = 100
+	h := &fake{traits: Traits{Form: CheckedJSON}}
+	f.serve(h, Options{})
+	in := f.input(f.plan()[0])
+	in.Take = 3
+	in.Verdict = &Verdict{Kind: job.KindCrash, Error: job.Error{Type: "WorkerDied", Message: "its workers died"}, Attempts: 9}
+	result, err := f.acts.Process(t.Context(), in)
+	require.NoError(t, err)
+	require.Zero(t, h.calls())
+	require.EqualValues(t, 3, result.Entry.Failed)
+	require.EqualValues(t, 1, result.Rest.Count)
+	require.Equal(t, job.KindCrash, result.FirstError.Kind)
+}

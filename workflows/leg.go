@@ -1,11 +1,13 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -40,9 +42,10 @@ type LegResult struct {
 // task is a batch that waits or runs.
 type task struct {
 	job.Batch
-	Number int64 `json:"b"`           // of the batch, from 1, for people
-	Tries  int   `json:"t,omitempty"` // failed executions
-	Rests  int   `json:"r,omitempty"` // executions that ended early
+	Number    int64 `json:"b"`           // of the batch, from 1, for people
+	Tries     int   `json:"t,omitempty"` // failed executions
+	Rests     int   `json:"r,omitempty"` // executions that ended early
+	Suspicion `json:"q,omitzero"`
 
 	started time.Time // of the execution in flight
 	excused bool      // whatever ends that execution is not its fault
@@ -242,8 +245,10 @@ func (l *leg) dispatch() {
 			l.full = true
 			return
 		}
-		t := l.waiting[0]
-		l.waiting = l.waiting[1:]
+		t, ok := l.next()
+		if !ok {
+			return
+		}
 		l.execute(t)
 	}
 }
@@ -257,6 +262,7 @@ func (l *leg) execute(t task) {
 	ctx := batchOptions(l.batches, spec, t.summary())
 	future := workflow.ExecuteActivity(ctx, acts.Process, activities.ProcessInput{
 		Ref: l.in.Ref, Batch: t.Batch, Calls: callLimits(spec), Grace: max(0, spec.Grace), Slice: t.slice(),
+		Take: t.take(), Verdict: t.verdict(),
 	})
 	l.selector.AddFuture(future, func(f workflow.Future) {
 		l.receiveRestart() // it may have come before the end that it excuses
@@ -275,6 +281,9 @@ func (t *task) summary() string {
 	s := fmt.Sprintf("batch %s · %s", job.Thousands(t.Number), t.Batch)
 	if t.Rests > 0 {
 		s += " · rest"
+	}
+	if t.suspected() {
+		return s + " · " + t.suspense()
 	}
 	if t.Tries > 0 {
 		s += fmt.Sprintf(" · attempt %d", t.Tries+1)
@@ -315,6 +324,9 @@ func (l *leg) succeeded(t task, r activities.ProcessResult) {
 	}
 	if r.Rest != nil {
 		t.Batch = *r.Rest
+		if t.suspected() {
+			t.survived(r.Entry.Count, t.Count)
+		}
 		if r.Entry.Count > 0 {
 			t.Tries = 0 // it got on
 		}
@@ -343,10 +355,18 @@ func (l *leg) failed(t task, err error) {
 	}
 	t.Tries++
 	cause := jobError(err)
-	l.lastError = fmt.Sprintf("batch %s (%s): %s", job.Thousands(t.Number), t.Batch, cause.Message)
+	if isTimeout(err) && (t.suspected() || t.Tries >= l.in.Spec.Attempts) && l.narrows() {
+		l.lastError = l.blame(t, cause)
+		l.lost(t, err)
+		return
+	}
+	if isTimeout(err) {
+		t.Deaths++
+	}
+	l.lastError = l.blame(t, cause)
 	if t.Tries >= l.in.Spec.Attempts {
 		l.again(t)
-		l.fail(&job.Error{Type: job.ErrorExhausted, Message: fmt.Sprintf("%s was tried %d times; the last time: %s", t.Batch, t.Tries, cause.Message)})
+		l.fail(exhausted(t, t.Tries, cause.Message))
 		return
 	}
 	l.result.Totals.Retries++
@@ -356,6 +376,16 @@ func (l *leg) failed(t task, err error) {
 		l.delayed--
 		l.again(t)
 	})
+}
+
+// blame tells people why a batch is tried again.
+func (l *leg) blame(t task, cause *job.Error) string {
+	return fmt.Sprintf("batch %s (%s): %s", job.Thousands(t.Number), t.Batch, cause.Message)
+}
+
+func isTimeout(err error) bool {
+	var timeout *temporal.TimeoutError
+	return errors.As(err, &timeout)
 }
 
 func isPermanent(err error) bool {

@@ -94,6 +94,7 @@ type execution struct {
 	onCancel  func()
 	cancelled bool
 	ended     bool
+	beside    int // executions in flight, itself included, when it was dispatched
 	ends      int // how often it has been said when it ends: the last time counts
 }
 
@@ -443,11 +444,12 @@ func (w *world) dispatch(ctx workflow.Context, in activities.ProcessInput, optio
 		workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, took: w.took,
 	}
 	x.id = fmt.Sprintf("process-%d-%d", w.runs, x.number)
-	x.result = x.done(in.Batch.Count)
+	x.result = x.done(x.takes())
 	x.onCancel = func() { x.endAfter(w.settle, x.done(0), nil) }
 	w.all = append(w.all, x)
 	w.waiting[x.id] = x
 	w.flying++
+	x.beside = w.flying
 	w.most = max(w.most, w.flying)
 	if w.process != nil {
 		w.process(x)
@@ -466,6 +468,23 @@ func (x *execution) done(n int64) activities.ProcessResult {
 		r.Rest = &rest
 	}
 	return r
+}
+
+// takes is how many items the execution does.
+func (x *execution) takes() int64 {
+	if x.in.Take > 0 {
+		return min(x.in.Take, x.in.Batch.Count)
+	}
+	return x.in.Batch.Count
+}
+
+// records makes the execution record its items as failed, as it was told to.
+func (x *execution) records() {
+	n := x.takes()
+	x.result = x.done(n)
+	x.result.Totals.OK, x.result.Totals.Failed = 0, n
+	x.result.Entry.OK, x.result.Entry.Failed = 0, n
+	x.result.FirstError = &job.FirstError{Item: x.in.Batch.First, Kind: x.in.Verdict.Kind, Error: x.in.Verdict.Error}
 }
 
 // fails makes the execution end with an error.
