@@ -53,6 +53,10 @@ fuzz:
 	$(GO) test -run XXX -fuzz 'FuzzCut$$' -fuzztime $(FUZZ_TIME) ./internal/records
 	$(GO) test -run XXX -fuzz 'FuzzCutCSV$$' -fuzztime $(FUZZ_TIME) ./internal/records
 	$(GO) test -run XXX -fuzz 'FuzzValid$$' -fuzztime $(FUZZ_TIME) ./internal/records
+	$(GO) test -run XXX -fuzz 'FuzzValue$$' -fuzztime $(FUZZ_TIME) ./internal/jsonscan
+	$(GO) test -run XXX -fuzz 'FuzzResults$$' -fuzztime $(FUZZ_TIME) ./internal/frames
+	$(GO) test -run XXX -fuzz 'FuzzCall$$' -fuzztime $(FUZZ_TIME) ./internal/frames
+	$(GO) test -run XXX -fuzz 'FuzzReader$$' -fuzztime $(FUZZ_TIME) ./internal/frames
 
 bench:
 	$(GO) run ./bench

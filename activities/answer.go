@@ -19,8 +19,7 @@ type Answer struct {
 	outcomes []outcome
 	count    int // of items that the outcomes are of
 	special  int // outcomes that are not results: drops and faults
-	enc      *json.Encoder
-	gate     *gate // what enc writes to
+	gate     *gate
 }
 
 // outcome is a span of the buffer: one line, or none where there is no result, or many lines that
@@ -43,40 +42,42 @@ func (a *Answer) Line(line []byte) {
 	a.add(outcome{start: start, end: len(a.buf), items: 1})
 }
 
-// encode adds a result as JSON once the call has been claimed: what encodes it may be user's code,
-// and hang. Where v cannot be encoded it adds nothing.
-func (a *Answer) encode(c *Call, v any) error {
-	if a.enc == nil {
-		a.gate = &gate{answer: a}
-		a.enc = json.NewEncoder(a.gate)
-		a.enc.SetEscapeHTML(false)
+// admit gives the call the gate through which its results come as JSON.
+func (a *Answer) admit(c *Call) {
+	if a.gate == nil {
+		a.gate = newGate()
 	}
 	a.gate.call = c
-	if err := a.enc.Encode(v); err != nil {
-		return fmt.Errorf("encoding the result: %w", err)
-	}
-	return nil
+	c.gate = a.gate
 }
 
-// gate lets one result of a call through, in one Write, unless the call was abandoned.
+// leave gives the gate up to a call that was abandoned.
+func (a *Answer) leave() { a.gate = nil }
+
+// gate encodes results, and lets those of one call through, each in one Write, once the call has
+// been claimed: what encodes them may be user's code, and hang.
 type gate struct {
-	answer *Answer
-	call   *Call
+	enc  *json.Encoder
+	call *Call
+}
+
+func newGate() *gate {
+	g := &gate{}
+	g.enc = json.NewEncoder(g)
+	g.enc.SetEscapeHTML(false)
+	return g
 }
 
 func (g *gate) Write(p []byte) (int, error) {
 	if !g.call.Claim() {
 		return 0, errAbandoned
 	}
-	a := g.answer
+	a := g.call.Answer
 	start := len(a.buf)
 	a.buf = append(a.buf, p...)
 	a.add(outcome{start: start, end: len(a.buf), items: 1})
 	return len(p), nil
 }
-
-// leave gives the encoder up to a call that was abandoned.
-func (a *Answer) leave() { a.enc, a.gate = nil, nil }
 
 // ReadLines reads results from r, to its end (or to its deadline). They become outcomes with
 // Accept, and are given up where the call fails. About size bytes are expected; more than limit

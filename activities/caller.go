@@ -146,6 +146,7 @@ func (c *caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 		Items: items, Answer: c.answer, minder: c.minder, block: c.block, Slot: c.slot, Isolating: isolating,
 		ItemAttempts: c.limits.ItemAttempts, Backoff: c.limits.Backoff, firm: &atomic.Bool{},
 	}
+	c.answer.admit(call)
 	c.observer.CallBegan(c.job)
 	stats := CallStats{Job: c.job}
 	began := time.Now()

@@ -77,6 +77,7 @@ type Call struct {
 	Keep bool
 
 	minder *minder
+	gate   *gate  // of its results as JSON; nil: none yet
 	held   uint64 // of the minder's scope
 	gone   bool   // it has been left behind: nobody waits for it
 	firm   *atomic.Bool
@@ -121,7 +122,16 @@ func (c *Call) Claim() bool {
 
 // Encode claims the call and adds a result as JSON. With an error, other than that the call was
 // abandoned, it has done neither.
-func (c *Call) Encode(v any) error { return c.Answer.encode(c, v) }
+func (c *Call) Encode(v any) error {
+	if c.gate == nil {
+		c.gate = newGate()
+		c.gate.call = c
+	}
+	if err := c.gate.enc.Encode(v); err != nil {
+		return fmt.Errorf("encoding the result: %w", err)
+	}
+	return nil
+}
 
 // Stopping is closed when the batch should end because the job or the worker does.
 func (c *Call) Stopping() <-chan struct{} { return c.minder.stopping }

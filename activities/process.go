@@ -194,7 +194,7 @@ func (e *execution) close() {
 func (e *execution) whereabouts() job.Hint {
 	hint := job.Hint{Batch: e.in.Batch.String()}
 	if h := e.hint.Load(); h != nil {
-		hint = *h
+		hint.First, hint.Count = h.First, h.Count
 	}
 	hint.Place = e.slot.Describe()
 	return hint
@@ -241,7 +241,7 @@ func (e *execution) run() error {
 			return storeError(job.ErrorInput, fmt.Errorf("reading %s: %w", e.source.URL, err))
 		}
 		e.prepare()
-		e.hint.Store(&job.Hint{First: e.in.Batch.First + e.entry.Count, Count: int64(len(e.chunk.Items)), Batch: e.in.Batch.String()})
+		e.hint.Store(&job.Hint{First: e.in.Batch.First + e.entry.Count, Count: int64(len(e.chunk.Items))})
 		err = e.settle()
 		recorded := e.record()
 		e.tell()

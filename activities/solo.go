@@ -43,6 +43,7 @@ func (s *Solo) Call(items []json.RawMessage) ([]Outcome, error) {
 	}
 	s.answer.reset()
 	c := &Call{Items: s.items, Answer: &s.answer, minder: s.minder, ItemAttempts: 1, Slot: anySlot{}, firm: &atomic.Bool{}}
+	s.answer.admit(c)
 	if err := s.handler.Call(c); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ type Subcall struct {
 // outside says so: the call is then not left behind while it runs.
 func (c *Call) Sub(items []Item, outside bool) *Subcall {
 	s := &Subcall{Call: *c, of: c}
-	s.Items, s.Answer, s.Keep, s.block = items, &s.answer, false, nil
+	s.Items, s.Answer, s.Keep, s.block, s.gate = items, &s.answer, false, nil, nil
 	if outside {
 		c.firm.Store(true)
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stint-run/stint/job"
 )
 
 // rows lists the comparisons. The limits are those that the design sets for two cores.
@@ -41,9 +43,9 @@ func (b *bench) rows() []row {
 			peer:  func() *exec.Cmd { return b.role("temporal-empty", strconv.Itoa(b.items(3000))) },
 			note:  func() string { return "against a bare workflow with as many empty activities" },
 		},
-		b.serveRow(300_000, 1),
-		b.serveRow(1_000_000, 32),
-		b.serveRow(3_000_000, 1000),
+		b.serveRow(b.items(500_000), 1),
+		b.serveRow(b.items(3_000_000), 32),
+		b.serveRow(b.items(3_000_000), 1000),
 		b.figureRow("timer, Go handler", "< 2 µs", "timers", 20),
 		b.figureRow("timer, isolated Go handler", "< 100 µs", "timers-isolated", 20),
 		b.figureRow("round over 100,000 timers", "< 5 ms", "round", 1),
@@ -97,14 +99,13 @@ func (b *bench) parallel(input string) *exec.Cmd {
 
 // serveRow compares feeding a serve program with a bare loop that does.
 func (b *bench) serveRow(items, callItems int) row {
-	items = b.items(items)
 	input := func() string { return b.data(fmt.Sprintf("items-%d-100", items), items, 100) }
 	more := []string{strconv.Itoa(items), strconv.Itoa(callItems), b.child, "echo"}
 	return row{
 		name: fmt.Sprintf("serve echo, calls of %d", callItems), limit: "≤ 1.43", before: b.fresh,
 		stint: func() *exec.Cmd { return b.role("stint-serve", input(), more...) },
 		peer:  func() *exec.Cmd { return b.role("bare-serve", input(), more...) },
-		note:  func() string { return fmt.Sprintf("%d items; 1.43: 0.7 of the items a second", items) },
+		note:  func() string { return fmt.Sprintf("%s items, one slot; the limit is 0.7 of the items a second", job.Thousands(int64(items))) },
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/starter"
@@ -180,7 +179,7 @@ func TestFilter_ChildInASessionOfItsOwn(t *testing.T) {
 	b.write("in.txt", "a\n")
 	mark := b.mark()
 	filter := b.script("filter", `setsid sleep 60 & exec cat`)
-	c := b.stint("run", "--exec", filter, "in.txt", "-o", "out.txt", "--env", mark).exits(starter.ExitOK)
+	b.stint("run", "--exec", filter, "in.txt", "-o", "out.txt", "--env", mark).exits(starter.ExitOK)
 	require.Equal(t, "a\n", b.read("out.txt"))
 }
 

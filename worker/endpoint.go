@@ -33,11 +33,11 @@ func endpointAddress(address string) (string, error) {
 		full = ":" + address
 	}
 	host, port, err := net.SplitHostPort(full)
-	if err != nil {
-		return "", fmt.Errorf("metrics %q: use HOST:PORT, or PORT for this machine only: %w", address, err)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
 	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", fmt.Errorf("metrics %q: port %q: use 0 to 65535; 0 takes a free one", address, port)
+	if err != nil {
+		return "", fmt.Errorf("metrics %q: use HOST:PORT, or PORT for this machine only; port 0 takes a free one", address)
 	}
 	if host == "" {
 		host = loopback

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -106,6 +107,31 @@ func ExampleExec_failure() {
 	// item 2 failed: exit status 1: no number: three
 }
 
+// A sink takes in what a worker counts: here only what has come together by the worker's end.
+func ExampleSink() {
+	sink := worker.SinkFunc(func(_ context.Context, s worker.Snapshot) error {
+		if s.Last {
+			fmt.Printf("all jobs: %d items ok, %d failed\n", s.Total.OK, s.Total.Failed)
+			sizes := s.Jobs["example"].Total.Sizes
+			fmt.Printf("job example: %d items in calls\n", sizes.Items) // and sizes.Smallest, sizes.Mean() …
+		}
+		return nil
+	})
+	h := worker.Each(func(_ context.Context, word string) (string, error) {
+		if word == "" {
+			return "", errors.New("no word")
+		}
+		return strings.ToUpper(word), nil
+	})
+	runJobWith(h, worker.Options{Sinks: []worker.Sink{sink}, Slots: 1}, "words.jsonl", `"one"`, `""`, `"three"`)
+	// Output:
+	// "ONE"
+	// "THREE"
+	// item 1 failed: no word
+	// all jobs: 2 items ok, 1 failed
+	// job example: 3 items in calls
+}
+
 // Commands are split like a shell would and run without one.
 func ExampleSplitCommand() {
 	argv, err := worker.SplitCommand(`grep -c 'two words' my\ file`)
@@ -152,6 +178,10 @@ func lookUp([]string) map[string]string {
 // runJob runs a job with the handler over the lines, everything in this process, and prints its
 // results and failures.
 func runJob(h worker.Handler, input string, lines ...string) {
+	runJobWith(h, worker.Options{}, input, lines...)
+}
+
+func runJobWith(h worker.Handler, o worker.Options, input string, lines ...string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	dir, err := os.MkdirTemp("", "stint-example-")
@@ -165,7 +195,8 @@ func runJob(h worker.Handler, input string, lines ...string) {
 	check(err)
 	defer temporal.Close()
 
-	w, err := worker.New(temporal, "example", h, worker.Options{Logger: silent})
+	o.Logger = silent
+	w, err := worker.New(temporal, "example", h, o)
 	check(err)
 	served := make(chan error, 1)
 	go func() { served <- w.Run(ctx) }()

@@ -64,6 +64,15 @@ func isolate(h Handler, pool string) Handler {
 	}
 }
 
+// failed is the fault of a call that the program has answered with an error. Where the error is of
+// this package's own code in the program, it keeps its kind.
+func (h *host) failed(e job.Error) *activities.Fault {
+	if length := activities.LengthFault(0, 0); h.inner != nil && e.Type == length.Err.Type {
+		return &activities.Fault{Kind: length.Kind, Err: e}
+	}
+	return &activities.Fault{Kind: job.KindError, Err: e}
+}
+
 // serveIsolated is what New does in a slot's process.
 func serveIsolated(h Handler, o Options) {
 	s := &isolated{out: isolatedOut, acquired: map[int64]chan *job.Error{}, stopped: make(chan struct{})}
@@ -164,7 +173,7 @@ func (s *isolated) handle(line []byte, calls chan<- frames.Call) (bye bool, err 
 	}
 	switch name {
 	case frames.TypeCall:
-		return false, with(line, func(f *frames.Call) error { calls <- *f; return nil })
+		return false, with(bytes.Clone(line), func(f *frames.Call) error { calls <- *f; return nil }) // the next line takes its place
 	case frames.TypeAcquired:
 		return false, with(line, s.acquiredTimer)
 	case frames.TypeStopping:
@@ -197,9 +206,13 @@ func (s *isolated) write(frame any) error {
 	if err != nil {
 		return err
 	}
+	return s.writeLine(line)
+}
+
+func (s *isolated) writeLine(line []byte) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	_, err = s.out.Write(line)
+	_, err := s.out.Write(line)
 	return err
 }
 
@@ -243,6 +256,7 @@ func (s *isolated) answer(solo *activities.Solo, id int64, items []json.RawMessa
 	if s.handler.Traits().OneByOne {
 		size = 1
 	}
+	var line []byte
 	for done := 0; done < len(items); {
 		some := items[done:min(len(items), done+size)]
 		began := time.Now()
@@ -251,7 +265,11 @@ func (s *isolated) answer(solo *activities.Solo, id int64, items []json.RawMessa
 			return s.write(frames.Results{Type: frames.TypeResults, ID: id, Error: &activities.FaultOf(err).Err})
 		}
 		done += len(some)
-		if err := s.write(frames.Results{Type: frames.TypeResults, ID: id, Results: resultsOf(outcomes), More: done < len(items)}); err != nil {
+		answer := frames.Results{ID: id, Results: resultsOf(outcomes), More: done < len(items)}
+		if line, err = answer.Append(line[:0]); err != nil {
+			return err
+		}
+		if err := s.writeLine(line); err != nil {
 			return err
 		}
 		if time.Since(began) < sendEvery {
@@ -295,9 +313,11 @@ func (s *isolated) Acquire(ctx context.Context, t timers.RemoteTimer) error {
 	if t.ReportOnly {
 		f.Action = frames.ActionReport
 	}
-	for name, signal := range endSignals {
-		if signal == t.Signal {
-			f.Signal = name
+	if t.Signal != 0 {
+		for name, signal := range endSignals {
+			if signal == t.Signal {
+				f.Signal = name
+			}
 		}
 	}
 	if err := s.write(f); err != nil {

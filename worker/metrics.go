@@ -179,11 +179,9 @@ func reasonOf(e SlotEvent) string {
 	case e.Kind == CallLeft:
 		return "abandoned"
 	case !errors.As(e.Err, &fault):
-		return "start" // it could not be started
+		return "start" // it could not be started, or did not get ready
 	case fault.Err.Type == "Protocol":
 		return "protocol"
-	case fault.Err.Type == "NotReady":
-		return "not_ready"
 	}
 	return fault.Kind
 }

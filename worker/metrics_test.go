@@ -213,11 +213,16 @@ func TestM1_RestartsOfSlots(t *testing.T) {
 	service, err := f.open(f.program("dies later"))
 	require.NoError(t, err)
 	require.NoError(t, service.start(t.Context()))
-	first := f.running(0)
-	first.child.kill()
+	for slot := range 2 {
+		f.metrics.measure(Measurement{Name: "load", Gauge: true, Value: 5, Slot: slot})
+	}
+	f.running(0).child.kill()
 	require.Eventually(t, func() bool { return len(f.happened(SlotReplaced)) == 2 }, time.Minute, time.Millisecond)
 	s := f.scrape()
 	require.EqualValues(t, 1, s.value(t, "stint_slot_restarts_total", "free false", "reason crash"))
+	require.EqualValues(t, 1, s.sum("stint_slot_restarts_total", "free false"), "nothing has come after the second")
+	require.EqualValues(t, 5, s.value(t, "stint_program_load", "slot 1"))
+	require.Len(t, s["stint_program_load"].Metric, 1, "the other slot's process has ended")
 	require.EqualValues(t, 1, s.value(t, "stint_slots", "state out"))
 	require.EqualValues(t, 1, s.value(t, "stint_slots", "state ready"))
 

@@ -10,10 +10,13 @@ import (
 const maxOutbox = 20_000
 
 // outbox writes frames one after the other. Whoever finds it at rest writes, for all who come
-// meanwhile: so a call goes out without a change of goroutines, and the reader of the program's
-// frames, which must never wait for the program to read, hands its own over.
+// meanwhile: so a call goes out without a change of goroutines. The reader of the program's frames,
+// which must never wait for the program to read, writes what the pipe takes at once, and hands the
+// rest over.
 type outbox struct {
 	w io.Writer
+	// atOnce writes what can be written without waiting, and returns how much that is.
+	atOnce func(frame []byte) int
 
 	mu      sync.Mutex
 	waiting [][]byte
@@ -22,30 +25,48 @@ type outbox struct {
 	writing sync.WaitGroup
 }
 
-// send writes the frame. With wait it returns once the frame is written or cannot be, or when
-// another goroutine has taken it over; without, at once. It reports false where too many wait: the
-// frame is then not sent. Errors of the pipe are not told: its program has ended.
-func (o *outbox) send(frame []byte, wait bool) bool {
+func writeNothing([]byte) int { return 0 }
+
+// write writes the frame, and returns once it is written or cannot be: then the frame is the
+// caller's again. It returns false, at once, where another goroutine is writing and takes it over.
+// Errors of the pipe are not told: its program has ended.
+func (o *outbox) write(frame []byte) bool {
 	o.mu.Lock()
-	if o.closed {
+	switch {
+	case o.closed:
 		o.mu.Unlock()
 		return true
-	}
-	if len(o.waiting) >= maxOutbox {
+	case o.busy:
+		o.waiting = append(o.waiting, frame)
 		o.mu.Unlock()
 		return false
-	}
-	o.waiting = append(o.waiting, frame)
-	if o.busy {
-		o.mu.Unlock()
-		return true
 	}
 	o.busy = true
 	o.writing.Add(1)
 	o.mu.Unlock()
-	if wait {
-		o.flush()
-	} else {
+	o.put(frame)
+	o.flush()
+	return true
+}
+
+// post has the frame written and never waits. It reports false where too many wait: the frame is
+// then not sent.
+func (o *outbox) post(frame []byte) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.closed:
+		return true
+	case len(o.waiting) >= maxOutbox:
+		return false
+	case o.busy:
+		o.waiting = append(o.waiting, frame)
+		return true
+	}
+	if frame = frame[o.atOnce(frame):]; len(frame) > 0 {
+		o.busy = true
+		o.waiting = append(o.waiting, frame)
+		o.writing.Add(1)
 		go o.flush()
 	}
 	return true
@@ -64,11 +85,14 @@ func (o *outbox) flush() {
 		}
 		o.mu.Unlock()
 		for _, frame := range frames {
-			if _, err := o.w.Write(frame); err != nil {
-				o.fail()
-				break
-			}
+			o.put(frame)
 		}
+	}
+}
+
+func (o *outbox) put(frame []byte) {
+	if _, err := o.w.Write(frame); err != nil {
+		o.fail()
 	}
 }
 

@@ -63,6 +63,22 @@ func unread(s stream) int64 {
 	return int64(n)
 }
 
+// writeAtOnce writes what a pipe takes without waiting, and returns how much that is.
+func writeAtOnce(s stream) func(b []byte) int {
+	file, ok := s.(*os.File)
+	if !ok {
+		return writeNothing
+	}
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return writeNothing
+	}
+	return func(b []byte) (n int) {
+		_ = conn.Write(func(fd uintptr) bool { n, _ = unix.Write(int(fd), b); return true }) // who waits will see
+		return max(n, 0)
+	}
+}
+
 // oomKills is how many processes of this control group the kernel has killed for want of memory; 0
 // where that cannot be told.
 func oomKills() int64 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"sync"
 	"sync/atomic"
@@ -48,6 +47,7 @@ type program struct {
 	received atomic.Int64 // bytes that have been read of its frames
 	handled  atomic.Int64 // those of frames that have been dealt with
 	idle     atomic.Bool  // the reader waits for frames
+	reading
 
 	mu          sync.Mutex
 	calls       map[int64]*pending
@@ -69,7 +69,7 @@ type program struct {
 // ending is why a program was made to end.
 type ending struct {
 	fault  *activities.Fault // of the calls in hand
-	guilty int64             // the one that is to blame; 0: all of them
+	guilty int64             // the one that is to blame; 0: nobody knows
 }
 
 // pending is a call under way.
@@ -78,8 +78,35 @@ type pending struct {
 	isolating bool
 	job       string
 	results   []frames.Result
-	done      chan struct{} // closed when the call has ended
+	values    []byte // of the results
+	ended     bool
+	done      chan struct{} // closed when the call has ended; nil until somebody waits for that
 	fault     error         // nil: it was answered
+	suspect   bool          // it may be to blame for the program's end, or others in hand
+}
+
+// begin makes it another call, which uses the memory of the one before.
+func (c *pending) begin(items int, isolating bool, job string) {
+	clear(c.results) // of errors
+	*c = pending{items: items, isolating: isolating, job: job, results: c.results[:0], values: c.values[:0]}
+}
+
+// keep takes a result in, whose value is part of a frame that is about to be overwritten.
+func (c *pending) keep(r frames.Result) {
+	if r.Value != nil {
+		begin := len(c.values)
+		c.values = append(c.values, r.Value...)
+		r.Value = c.values[begin:len(c.values):len(c.values)]
+	}
+	c.results = append(c.results, r)
+}
+
+// end tells who waits for it. The program's lock is held.
+func (c *pending) end(fault error) {
+	c.fault, c.ended = fault, true
+	if c.done != nil {
+		close(c.done)
+	}
 }
 
 // launch starts the slot's next incarnation. The process may be on its way to its end when it returns.
@@ -97,7 +124,8 @@ func (h *host) launch(s *slot, incarnation int) (*program, error) {
 		stderr: newStderrLog(h.log.With("slot", s.number, "incarnation", incarnation)), oomKills: h.oomKills(),
 		ready: make(chan struct{}), exited: make(chan struct{}), errors: make(chan struct{}), ended: make(chan struct{}),
 	}
-	p.outbox.w = pipes.stdin
+	p.outbox.w, p.outbox.atOnce = pipes.stdin, writeAtOnce(pipes.stdin)
+	p.startReading()
 	p.child, err = h.children.startOn(cmd, h.options.cpusOf(s.number))
 	pipes.closeChildEnds()
 	if err != nil {
@@ -160,15 +188,16 @@ func (p *program) conclude(exit error) error {
 	default:
 		why.fault = p.crash(exit)
 	}
+	unknown := why.guilty == 0 && len(p.calls) > 1 // each will be tried again, alone
 	for id, c := range p.calls {
 		p.free = p.free || c.isolating
+		c.suspect = unknown
 		fault := *why.fault
-		fault.Collateral = why.guilty != 0 && why.guilty != id
+		fault.Collateral = unknown || why.guilty != 0 && why.guilty != id
 		if fault.Collateral {
 			fault.Kind = job.KindCrash
 		}
-		c.fault = &fault
-		close(c.done)
+		c.end(&fault)
 	}
 	clear(p.calls)
 	if p.saidBye {
@@ -328,13 +357,12 @@ func (p *program) Settle(ctx context.Context) {
 }
 
 // begin hands the items to the program.
-func (p *program) begin(c *pending, item func(i int) []byte, single bool) (id int64) {
+func (p *program) begin(c *pending, at *place, item func(i int) []byte) (id int64) {
 	p.mu.Lock()
 	select {
 	case <-p.exited:
+		c.end(&activities.Fault{Kind: job.KindCrash, Collateral: true, Err: job.Error{Type: "Exit", Message: "the program ended before the call"}})
 		p.mu.Unlock()
-		c.fault = &activities.Fault{Kind: job.KindCrash, Collateral: true, Err: job.Error{Type: "Exit", Message: "the program ended before the call"}}
-		close(c.done)
 		return 0
 	default:
 	}
@@ -342,8 +370,30 @@ func (p *program) begin(c *pending, item func(i int) []byte, single bool) (id in
 	id = p.lastID
 	p.calls[id] = c
 	p.mu.Unlock()
-	p.outbox.send(frames.AppendCall(nil, id, c.items, item, single), true)
+	at.frame = frames.AppendCall(at.frame[:0], id, c.items, item, p.host.single)
+	if !p.outbox.write(at.frame) {
+		at.frame = nil
+	}
 	return id
+}
+
+// done returns a channel that is closed when the call has ended.
+func (p *program) done(c *pending) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.ended {
+			close(c.done)
+		}
+	}
+	return c.done
+}
+
+func (p *program) hasEnded(c *pending) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return c.ended
 }
 
 // send sends a small frame, in the background.
@@ -353,7 +403,7 @@ func (p *program) send(frame any) {
 		p.broken(err) // cannot be: these frames are of plain types
 		return
 	}
-	if !p.outbox.send(line, false) {
+	if !p.outbox.post(line) {
 		p.broken(fmt.Errorf("it does not read its standard input: %d frames wait for it", maxOutbox))
 	}
 }
@@ -361,48 +411,6 @@ func (p *program) send(frame any) {
 // stopping tells the program that the call under way should come to its end.
 func (p *program) stopping(notice job.StopNotice) {
 	p.send(frames.Stopping{Type: frames.TypeStopping, Reason: notice.Reason, Grace: max(0, time.Until(notice.Deadline)).Seconds()})
-}
-
-// read deals with the program's frames until its standard output ends.
-func (p *program) read() {
-	r := frames.NewReader(idleReader{p}, frames.MaxFrame)
-	for {
-		line, err := r.Next()
-		if err == nil {
-			err = p.handle(line)
-			p.handled.Store(r.Taken())
-		}
-		switch {
-		case err == nil:
-			continue
-		case errors.Is(err, io.EOF):
-			select {
-			case <-p.exited:
-			case <-time.After(closedLimit):
-				p.broken(errors.New("it closed its standard output"))
-			}
-			return
-		default:
-			select {
-			case <-p.exited: // what a dying program has left unfinished
-			default:
-				p.broken(err)
-			}
-			_, _ = io.Copy(io.Discard, p.pipes.stdout) // ends with the process
-			return
-		}
-	}
-}
-
-// idleReader tells whether it waits.
-type idleReader struct{ p *program }
-
-func (r idleReader) Read(b []byte) (int, error) {
-	r.p.idle.Store(true)
-	n, err := r.p.pipes.stdout.Read(b)
-	r.p.received.Add(int64(n))
-	r.p.idle.Store(false)
-	return n, err
 }
 
 // Errors of programs, as they are told.
@@ -432,18 +440,23 @@ func (p *program) results(f *frames.Results) error {
 			return fmt.Errorf("result %d of call %d: %w", len(c.results)+i+1, f.ID, err)
 		}
 	}
-	c.results = append(c.results, f.Results...)
+	for _, r := range f.Results {
+		c.keep(r)
+	}
+	var fault error
 	switch {
 	case f.Error != nil:
-		c.fault = &activities.Fault{Kind: job.KindError, Err: *f.Error}
+		fault = p.host.failed(*f.Error)
 	case f.More && len(c.results) <= c.items:
 		return nil
 	case len(c.results) != c.items:
-		c.fault = activities.LengthFault(c.items, len(c.results))
-		c.results = nil
+		fault = activities.LengthFault(c.items, len(c.results))
+		c.results = c.results[:0]
 	}
+	c.suspect = false
 	delete(p.calls, f.ID)
-	close(c.done)
+	p.answered = true
+	c.end(fault)
 	return nil
 }
 

@@ -239,6 +239,8 @@ func (p *obedient) do(call *frames.Call, do, arg string, item json.RawMessage) *
 		p.say(frames.Log{Type: "log", Level: "warn", Message: arg, Fields: map[string]any{"n": 1}})
 		p.say(frames.Metric{Type: "metric", Name: "tokens", Kind: "counter", Value: 2})
 		p.say(map[string]any{"type": "of the future", "id": "a string", "results": 3})
+	default:
+		return p.obeyMore(call, item)
 	}
 	return &frames.Result{Value: item}
 }

@@ -22,7 +22,7 @@ func (p *program) handle(line []byte) error {
 	}
 	switch name {
 	case frames.TypeResults:
-		return with(line, p.results)
+		return p.takeResults(line)
 	case frames.TypeReady:
 		return with(line, p.getReady)
 	case frames.TypeAcquire:
@@ -39,6 +39,21 @@ func (p *program) handle(line []byte) error {
 		return with(line, func(f *frames.SlowDown) error { p.slot.rest(min(frames.Seconds(f.After), maxRest)); return nil })
 	}
 	return nil // of a later version of the protocol
+}
+
+// takeResults takes results in. Their list is used again, as they are what most frames are.
+func (p *program) takeResults(line []byte) error {
+	if cap(p.frame.Results) > 4*serveItems {
+		p.frame = frames.Results{}
+	}
+	if err := frames.Decode(line, &p.frame); err != nil {
+		return err
+	}
+	defer clear(p.frame.Results) // which are parts of the line
+	if err := p.results(&p.frame); err != nil {
+		return frames.Broken(line, err)
+	}
+	return nil
 }
 
 // maxRest bounds a wish for no further call.

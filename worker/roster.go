@@ -109,6 +109,8 @@ type slot struct {
 	failed      int // incarnations that have ended in a row without an answered call
 	program     *program
 	resting     time.Time // until when no call should be made
+	calls       int       // that its program has in hand
+	suspects    int       // that must be alone with the program, or wait until they are
 	out         error     // why the slot runs no calls any more
 	places      map[*place]struct{}
 }
@@ -151,7 +153,7 @@ func (s *slot) replaced(why error, free bool) (wait time.Duration, ok bool) {
 	s.change(func() {
 		s.program = nil
 		s.incarnation++
-		if free {
+		if free || s.out != nil {
 			return
 		}
 		s.failed++
@@ -165,7 +167,7 @@ func (s *slot) replaced(why error, free bool) (wait time.Duration, ok bool) {
 		s.roster.observe(SlotEvent{Kind: SlotOut, Slot: s.number, Err: s.isOut()})
 		s.roster.lost(s.isOut())
 	}
-	return wait, !out
+	return wait, s.isOut() == nil
 }
 
 // answered notes that a call has come to its end.
@@ -200,20 +202,36 @@ func (s *slot) rest(d time.Duration) {
 	s.resting = time.Now().Add(d)
 }
 
-// ready waits for the slot's program. It returns nil where the batch should end first.
-func (s *slot) ready(soon <-chan struct{}) (*program, error) {
+// ready waits until the slot's program may be called. A suspect is alone with it: no other call is
+// made until release. It returns nil where the batch should end first.
+func (s *slot) ready(soon <-chan struct{}, suspect bool) (p *program, err error) {
+	if suspect {
+		s.mu.Lock()
+		s.suspects++
+		s.mu.Unlock()
+		defer func() {
+			if p == nil {
+				s.change(func() { s.suspects-- })
+			}
+		}()
+	}
 	for {
 		s.mu.Lock()
 		p, out, changed, rest := s.program, s.out, s.changed, time.Until(s.resting)
-		s.mu.Unlock()
-		if out != nil {
-			return nil, activities.ErrNoSlot
-		}
 		if p != nil && p.over() {
 			p = nil // its slot is about to notice
 		}
-		if p != nil && rest <= 0 {
+		if suspect && s.calls > 0 || !suspect && s.suspects > 0 {
+			p = nil // release tells
+		}
+		if p != nil && out == nil && rest <= 0 {
+			s.calls++
+			s.mu.Unlock()
 			return p, nil
+		}
+		s.mu.Unlock()
+		if out != nil {
+			return nil, activities.ErrNoSlot
 		}
 		var rested <-chan time.Time
 		if p != nil {
@@ -228,12 +246,34 @@ func (s *slot) ready(soon <-chan struct{}) (*program, error) {
 	}
 }
 
+// release notes the end of a call that ready has allowed.
+func (s *slot) release(suspect bool) {
+	s.mu.Lock()
+	s.calls--
+	awaited := s.suspects > 0
+	s.mu.Unlock()
+	if awaited {
+		s.change(func() {
+			if suspect {
+				s.suspects--
+			}
+		})
+	}
+}
+
 // place is an execution's place in a slot.
 type place struct {
 	slot     *slot
 	occupant activities.Occupant
 	since    time.Time
 	left     sync.Once
+
+	// Memory for the calls of a program, one after the other.
+	call  pending
+	frame []byte
+	// suspect says that the last call was one of several in hand when their program ended, and any
+	// of them may be why. It is of the goroutine that makes the calls.
+	suspect bool
 }
 
 // Describe tells where this is.

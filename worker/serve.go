@@ -262,93 +262,115 @@ func (h *host) CallSize() activities.CallSize {
 func (h *host) Call(c *activities.Call) error {
 	c.Keep = true
 	at := c.Slot.(*place)
-	todo := make([]int, len(c.Items))
-	for i := range todo {
-		todo[i] = i
+	results, fault := h.round(c, at, &at.call, c.Items)
+	again := retries(results, 1, c.ItemAttempts)
+	if fault != nil || len(again) == 0 {
+		for i := range results {
+			tell(c, &results[i], 1)
+		}
+		return fault
 	}
-	settled := make([]settledItem, len(c.Items))
-	for try := 1; len(todo) > 0; try++ {
-		if try > 1 && !c.Wait(try-1) {
-			break
-		}
-		results, fault := h.round(c, at, todo)
-		var again []int
-		for k, i := range todo[:len(results)] {
-			settled[i] = settledItem{result: &results[k], tries: try}
-			if results[k].Error != nil && try < c.ItemAttempts {
-				again = append(again, i)
-			}
-		}
-		if fault != nil && try == 1 {
-			tell(c, settled[:len(results)])
-			return fault
-		}
-		if fault != nil || len(results) < len(todo) && len(again) == 0 {
-			break // what has failed before has failed
-		}
-		todo = again
-	}
-	answered := 0
-	for answered < len(settled) && settled[answered].result != nil {
-		answered++
-	}
-	tell(c, settled[:answered])
+	h.repeat(c, at, results, again)
 	return nil
 }
 
-// settledItem is what has become of an item.
-type settledItem struct {
-	result *frames.Result
-	tries  int
+// retries returns the indexes of the results that are errors, if their items may be tried again.
+func retries(results []frames.Result, try, attempts int) []int {
+	var again []int
+	if try < attempts {
+		for i := range results {
+			if results[i].Error != nil {
+				again = append(again, i)
+			}
+		}
+	}
+	return again
 }
 
-// tell adds the outcomes to the call's answer.
-func tell(c *activities.Call, settled []settledItem) {
-	for _, s := range settled {
-		switch {
-		case s.result.Error != nil:
-			c.Answer.Fail(&activities.Fault{Kind: job.KindError, Err: *s.result.Error}, s.tries)
-		case s.result.Drop:
-			c.Answer.Drop()
-		default:
-			c.Answer.Line(s.result.Value)
+// repeat makes calls of the items at these indexes until none is to be tried again, and adds the
+// outcomes of all to the call's answer. What has failed before has failed, whatever a repetition
+// comes to.
+func (h *host) repeat(c *activities.Call, at *place, results []frames.Result, again []int) {
+	tries := make([]int, len(results))
+	for i := range tries {
+		tries[i] = 1
+	}
+	for try := 2; len(again) > 0 && c.Wait(try-1); try++ {
+		items := make([]activities.Item, len(again))
+		for k, i := range again {
+			items[k] = c.Items[i]
 		}
+		some, fault := h.round(c, at, &pending{}, items)
+		for k := range some {
+			results[again[k]], tries[again[k]] = some[k], try
+		}
+		if fault != nil || len(some) < len(again) {
+			break
+		}
+		var next []int
+		for _, k := range retries(some, try, c.ItemAttempts) {
+			next = append(next, again[k])
+		}
+		again = next
+	}
+	for i := range results {
+		tell(c, &results[i], tries[i])
 	}
 }
 
-// round makes one call of the items at the indexes.
-func (h *host) round(c *activities.Call, at *place, todo []int) ([]frames.Result, error) {
-	p, err := at.slot.ready(c.Soon())
+// tell adds an outcome to the call's answer.
+func tell(c *activities.Call, r *frames.Result, tries int) {
+	switch {
+	case r.Error != nil:
+		c.Answer.Fail(&activities.Fault{Kind: job.KindError, Err: *r.Error}, tries)
+	case r.Drop:
+		c.Answer.Drop()
+	default:
+		c.Answer.Line(r.Value)
+	}
+}
+
+// round makes one call of the items. The results are call's.
+func (h *host) round(c *activities.Call, at *place, call *pending, items []activities.Item) ([]frames.Result, error) {
+	suspect := at.suspect
+	p, err := at.slot.ready(c.Soon(), suspect)
 	if p == nil {
 		return nil, err
 	}
+	defer at.slot.release(suspect)
 	began := time.Now()
 	ctx := c.Begin()
 	defer c.End()
-	call := &pending{items: len(todo), isolating: c.Isolating, job: at.occupant.Job, done: make(chan struct{})}
-	id := p.begin(call, func(i int) []byte { return c.Items[todo[i]].Data }, h.single)
-	stopping := c.Stopping()
+	call.begin(len(items), c.Isolating || suspect, at.occupant.Job)
+	call.suspect = suspect
+	id := p.begin(call, at, func(i int) []byte { return items[i].Data })
+	if !p.readAnswer(call) {
+		h.await(ctx, c, p, call, id)
+	}
+	at.suspect = call.suspect
+	if call.fault == nil {
+		at.slot.answered()
+		h.pace.learn(call.items, time.Since(began))
+	}
+	return call.results, call.fault
+}
+
+// await waits until the call has ended. It passes on that it should, or must.
+func (h *host) await(ctx context.Context, c *activities.Call, p *program, call *pending, id int64) {
+	done, stopping := p.done(call), c.Stopping()
 	for {
 		select {
-		case <-call.done:
-			return h.finish(at.slot, call, time.Since(began))
+		case <-done:
+			return
 		case <-stopping:
 			p.stopping(c.StopNotice())
 			stopping = nil
 		case <-ctx.Done():
 			h.cut(c, p, id, context.Cause(ctx))
-			<-call.done
-			return h.finish(at.slot, call, time.Since(began))
+			<-done
+			return
 		}
 	}
-}
-
-func (h *host) finish(s *slot, call *pending, took time.Duration) ([]frames.Result, error) {
-	if call.fault == nil {
-		s.answered()
-		h.pace.learn(call.items, took)
-	}
-	return call.results, call.fault
 }
 
 // cut ends the program because a call must not go on: its timer has expired, or all must end.

@@ -201,8 +201,21 @@ func Type(line []byte) (string, error) {
 
 var errNoType = fmt.Errorf(`it has no "type"`)
 
-// Decode reads the frame that the line holds.
+// Decode reads the frame that the line holds. The values of results and the items of calls may be
+// parts of the line. Their lists are used again where into has some.
 func Decode(line []byte, into any) error {
+	switch f := into.(type) {
+	case *Results:
+		if f.parse(line) {
+			return nil
+		}
+		*f = Results{}
+	case *Call:
+		if f.parse(line) {
+			return nil
+		}
+		*f = Call{}
+	}
 	if err := json.Unmarshal(line, into); err != nil {
 		return Broken(line, err)
 	}
@@ -218,6 +231,49 @@ func Encode(frame any) ([]byte, error) {
 		return nil, fmt.Errorf("encoding a frame: %w", err)
 	}
 	return buf.Bytes(), nil
+}
+
+// Append appends the frame as a line with its end. Values must be JSON without '\n'.
+func (f *Results) Append(buf []byte) ([]byte, error) {
+	buf = append(buf, `{"type":"results","id":`...)
+	buf = strconv.AppendInt(buf, f.ID, 10)
+	buf = append(buf, `,"results":[`...)
+	var err error
+	for i := range f.Results {
+		r := &f.Results[i]
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		switch {
+		case r.Error != nil:
+			if buf, err = appendError(append(buf, '{'), r.Error); err != nil {
+				return nil, err
+			}
+			buf = append(buf, '}')
+		case r.Drop:
+			buf = append(buf, `{"drop":true}`...)
+		default:
+			buf = append(append(append(buf, `{"value":`...), r.Value...), '}')
+		}
+	}
+	buf = append(buf, ']')
+	if f.More {
+		buf = append(buf, `,"more":true`...)
+	}
+	if f.Error != nil {
+		if buf, err = appendError(append(buf, ','), f.Error); err != nil {
+			return nil, err
+		}
+	}
+	return append(buf, "}\n"...), nil
+}
+
+func appendError(buf []byte, e *job.Error) ([]byte, error) {
+	text, err := Encode(e)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(buf, `"error":`...), bytes.TrimSuffix(text, []byte("\n"))...), nil
 }
 
 // AppendCall appends the line of a call of n items, each of them JSON without '\n'. single has the

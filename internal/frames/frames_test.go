@@ -1,0 +1,209 @@
+package frames
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+var someError = &job.Error{Type: "ValueError", Message: "no such <colour> & \"no\" line\nend", Stack: "at 1\nat 2"}
+
+// every is a frame of each type, with all of its fields.
+var every = []any{
+	&Hello{
+		Type: TypeHello, Version: Version, Worker: "box-4711", Slot: 3, Incarnation: 2, MaxRestarts: 10, Seed: -7, Concurrency: 4,
+		Limits: Limits{Frame: MaxFrame, Scope: MaxScope, Timers: MaxTimers},
+	},
+	&Acquired{Type: TypeAcquired, ID: 3, Error: someError},
+	&Stopping{Type: TypeStopping, Reason: "interrupted", Grace: 119.5},
+	&Bye{Type: TypeBye},
+	&Ready{Type: TypeReady, Name: "naive Bayes 1.2", Stack: "USR1", Error: someError},
+	&Results{
+		Type: TypeResults, ID: 7, More: true, Error: someError,
+		Results: []Result{{Value: json.RawMessage(`{"a":"<é>"}`)}, {Drop: true}, {Error: someError}, {Value: json.RawMessage("null")}},
+	},
+	&Acquire{Type: TypeAcquire, ID: 3, Scope: "score.py#41", After: 1.5, Action: ActionReport, Signal: "TERM"},
+	&Release{Type: TypeRelease, Scope: "score.py#41"},
+	&Log{Type: TypeLog, Level: "warn", Message: "old", Fields: map[string]any{"path": "model.bin", "n": 1.5}},
+	&Metric{Type: TypeMetric, Name: "tokens", Kind: "counter", Value: 812.25},
+	&RequestStop{Type: TypeRequestStop, Reason: "disk almost full", Error: someError},
+	&SlowDown{Type: TypeSlowDown, After: 2.5},
+}
+
+func TestEncode_RoundTrip(t *testing.T) {
+	t.Parallel()
+	for _, frame := range every {
+		line, err := Encode(frame)
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(string(line), "\n"))
+		require.True(t, strings.HasSuffix(string(line), "\n"))
+		require.NotContains(t, string(line), `\u003c`, "nothing is escaped for HTML")
+		name, err := Type(line)
+		require.NoError(t, err)
+		require.Equal(t, reflect.ValueOf(frame).Elem().FieldByName("Type").String(), name)
+		got := reflect.New(reflect.TypeOf(frame).Elem()).Interface()
+		require.NoError(t, Decode(line, got))
+		require.Equal(t, frame, got)
+	}
+}
+
+func TestResults_Append(t *testing.T) {
+	t.Parallel()
+	for _, f := range []Results{
+		{Type: TypeResults},
+		{Type: TypeResults, ID: 1, Results: []Result{{Value: json.RawMessage(`1`)}}},
+		{Type: TypeResults, ID: math.MaxInt64, Results: []Result{{Drop: true}, {Error: someError}, {Value: json.RawMessage(`"é"`)}}, More: true},
+		{Type: TypeResults, ID: 2, Results: []Result{{Error: someError}}, Error: someError},
+		*every[5].(*Results),
+	} {
+		line, err := f.Append([]byte("x"))
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(string(line), "x{") && strings.HasSuffix(string(line), "}\n"))
+		var got Results
+		require.NoError(t, json.Unmarshal(line[1:], &got))
+		require.Equal(t, normal(f), normal(got))
+		require.NoError(t, Decode(line[1:], &got))
+		require.Equal(t, normal(f), normal(got))
+	}
+}
+
+func TestAppendCall(t *testing.T) {
+	t.Parallel()
+	items := []string{`{"id":1}`, `"é"`, `null`}
+	item := func(i int) []byte { return []byte(items[i]) }
+	for name, c := range map[string]struct {
+		n      int
+		single bool
+		want   string
+	}{
+		"three":  {3, false, `{"type":"call","id":7,"items":[{"id":1},"é",null]}`},
+		"one":    {1, false, `{"type":"call","id":7,"items":[{"id":1}]}`},
+		"none":   {0, false, `{"type":"call","id":7,"items":[]}`},
+		"single": {1, true, `{"type":"call","id":7,"item":{"id":1}}`},
+	} {
+		line := AppendCall([]byte("x"), 7, c.n, item, c.single)
+		require.Equal(t, "x"+c.want+"\n", string(line), name)
+		var f Call
+		require.NoError(t, Decode(line[1:], &f))
+		require.EqualValues(t, 7, f.ID)
+		if c.single {
+			require.Equal(t, items[0], string(f.Item))
+			require.Empty(t, f.Items)
+			continue
+		}
+		require.Nil(t, f.Item)
+		require.Len(t, f.Items, c.n)
+		for i := range f.Items {
+			require.Equal(t, items[i], string(f.Items[i]))
+		}
+	}
+}
+
+func TestType(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		`{"type":"call","id":1}`:                          "call",
+		`{"type":"request-stop"}`:                         "request-stop",
+		` { "type" : "call" } `:                           "call",
+		`{"id":1,"type":"bye"}`:                           "bye",
+		`{"type":"b\u0079e"}`:                             "bye",
+		`{"type":""}`:                                     "",
+		`{"type":"a type of a later version, who knows"}`: "a type of a later version, who knows",
+	} {
+		got, err := Type([]byte(line))
+		require.NoError(t, err, line)
+		require.Equal(t, want, got, line)
+	}
+	for _, line := range []string{``, `x`, `1`, `[]`, `"type"`, `{}`, `{"type":null}`, `{"type":1}`, `{"id":1}`, `Loading…`} {
+		_, err := Type([]byte(line))
+		var broken *BrokenError
+		require.ErrorAs(t, err, &broken, line)
+		require.Equal(t, line, broken.Text)
+		require.Error(t, errors.Unwrap(err))
+	}
+}
+
+func TestDecode_Broken(t *testing.T) {
+	t.Parallel()
+	for line, into := range map[string]any{
+		`{"type":"results","id":"seven"}`:                         &Results{},
+		`{"type":"results","id":1.5}`:                             &Results{},
+		`{"type":"results","results":{}}`:                         &Results{},
+		`{"type":"results","results":[1]}`:                        &Results{},
+		`{"type":"results","results":[{"value":}]}`:               &Results{},
+		`{"type":"results","results":[{"drop":1}]}`:               &Results{},
+		`{"type":"results","results":[{"error":"no"}]}`:           &Results{},
+		`{"type":"results","id":1,"results":[]`:                   &Results{},
+		`{"type":"results","id":1}}`:                              &Results{},
+		`{"type":"results","more":"yes"}`:                         &Results{},
+		`{"type":"call","items":[1,]}`:                            &Call{},
+		`{"type":"acquire","after":"soon"}`:                       &Acquire{},
+		`{"type":"release"`:                                       &Release{},
+		`{"type":"log","fields":[]}`:                              &Log{},
+		"{\"type\":\"release\",\xff\"" + strings.Repeat("x", 300): &Release{},
+	} {
+		err := Decode([]byte(line), into)
+		var broken *BrokenError
+		require.ErrorAs(t, err, &broken, line)
+		require.LessOrEqual(t, len(broken.Text), shown+2, "\uFFFD has three bytes")
+		require.Equal(t, strings.ToValidUTF8(line[:min(len(line), shown)], "\uFFFD"), broken.Text)
+		require.ErrorContains(t, err, "no frame: ")
+	}
+}
+
+// A frame that follows another in the same memory has nothing of it.
+func TestDecode_Again(t *testing.T) {
+	t.Parallel()
+	var f Results
+	for _, line := range []string{
+		`{"type":"results","id":1,"results":[{"value":1},{"drop":true},{"error":{"message":"m"}}],"more":true}`,
+		`{"type":"results","id":2,"results":[{"error":{"message":"n"}},{"value":2}],"error":{"message":"whole"}}`,
+		`{"type":"results","Id":3,"results":[{"drop":true},{}]}`,
+		`{"type":"results","id":4,"results":[{},{},{}]}`,
+		`{"type":"results"}`,
+	} {
+		var want Results
+		require.NoError(t, json.Unmarshal([]byte(line), &want))
+		require.NoError(t, Decode([]byte(line), &f))
+		require.Equal(t, normal(want), normal(f), line)
+	}
+	var c Call
+	for _, line := range []string{`{"id":1,"items":[1,2]}`, `{"id":2,"item":3}`, `{"ID":3,"items":[4]}`, `{}`} {
+		var want Call
+		require.NoError(t, json.Unmarshal([]byte(line), &want))
+		require.NoError(t, Decode([]byte(line), &c))
+		require.Equal(t, normalCall(want), normalCall(c), line)
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[float64]time.Duration{
+		0: 0, 1.5: 1500 * time.Millisecond, -2: -2 * time.Second, 1e300: math.MaxInt64, -1e300: math.MinInt64,
+		math.Inf(1): math.MaxInt64, math.Inf(-1): math.MinInt64,
+	} {
+		require.Equal(t, want, Seconds(s))
+	}
+}
+
+// normal tells frames apart that mean different things: no list is like an empty one.
+func normal(f Results) Results {
+	if len(f.Results) == 0 {
+		f.Results = nil
+	}
+	return f
+}
+
+func normalCall(f Call) Call {
+	if len(f.Items) == 0 {
+		f.Items = nil
+	}
+	return f
+}

@@ -1,0 +1,236 @@
+package frames
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	"github.com/stint-run/stint/internal/jsonscan"
+	"github.com/stint-run/stint/job"
+)
+
+// The frames that carry items are parsed here, in one pass and without building anything but the
+// list of values. What is unusual (a name written twice or with other letters, an escape in a name,
+// a field of the wrong type, anything that is wrong) is left to encoding/json: a parse that says no
+// means nothing but that, and one that says yes has read what encoding/json would.
+
+// parse reads a results frame; false: it is left to encoding/json.
+func (f *Results) parse(line []byte) bool {
+	*f = Results{Results: f.Results[:0]}
+	p := parser{b: line}
+	return p.object(resultsFields, func(name string) bool {
+		switch name {
+		case "type":
+			return p.text(&f.Type)
+		case "id":
+			return p.integer(&f.ID)
+		case "results":
+			return p.array(func() bool { return p.result(f) })
+		case "error":
+			return p.json(&f.Error)
+		}
+		return p.boolean(&f.More)
+	}) && p.end()
+}
+
+// parse reads a call frame; false: it is left to encoding/json.
+func (f *Call) parse(line []byte) bool {
+	*f = Call{Items: f.Items[:0]}
+	p := parser{b: line}
+	return p.object(callFields, func(name string) bool {
+		switch name {
+		case "id":
+			return p.integer(&f.ID)
+		case "item":
+			return p.value(&f.Item)
+		}
+		return p.array(func() bool {
+			f.Items = append(f.Items, nil)
+			return p.value(&f.Items[len(f.Items)-1])
+		})
+	}) && p.end()
+}
+
+// The names of fields that a parse knows; encoding/json takes others for them that differ in case.
+var (
+	resultsFields = []string{"type", "id", "results", "error", "more"}
+	resultFields  = []string{"value", "drop", "error"}
+	callFields    = []string{"id", "items", "item"}
+)
+
+// parser is a place in a line.
+type parser struct {
+	b []byte
+	i int
+}
+
+// result reads one result.
+func (p *parser) result(f *Results) bool {
+	f.Results = append(f.Results, Result{})
+	r := &f.Results[len(f.Results)-1]
+	return p.object(resultFields, func(name string) bool {
+		switch name {
+		case "value":
+			return p.value(&r.Value)
+		case "drop":
+			return p.boolean(&r.Drop)
+		}
+		return p.json(&r.Error)
+	})
+}
+
+// object reads an object; field reads the value of a field with a name that is known.
+func (p *parser) object(known []string, field func(name string) bool) bool {
+	if !p.next('{') {
+		return false
+	}
+	if p.next('}') {
+		return true
+	}
+	for seen := uint(0); ; {
+		name, ok := p.name()
+		if !ok {
+			return false
+		}
+		switch k := find(known, name); {
+		case k < 0:
+			if resembles(known, name) || !p.skip() {
+				return false
+			}
+		case seen&(1<<k) != 0 || !field(known[k]):
+			return false
+		default:
+			seen |= 1 << k
+		}
+		if p.next('}') {
+			return true
+		}
+		if !p.next(',') {
+			return false
+		}
+	}
+}
+
+// find returns where name is; -1: nowhere.
+func find(known []string, name []byte) int {
+	for k := range known {
+		if string(name) == known[k] {
+			return k
+		}
+	}
+	return -1
+}
+
+func resembles(known []string, name []byte) bool {
+	for k := range known {
+		if bytes.EqualFold(name, []byte(known[k])) {
+			return true
+		}
+	}
+	return false
+}
+
+// name reads the name of a field, and the colon.
+func (p *parser) name() (name []byte, ok bool) {
+	ok = p.plain(&name) && p.next(':')
+	return name, ok
+}
+
+// array reads an array; element reads an element.
+func (p *parser) array(element func() bool) bool {
+	if !p.next('[') {
+		return false
+	}
+	if p.next(']') {
+		return true
+	}
+	for element() {
+		if p.next(']') {
+			return true
+		}
+		if !p.next(',') {
+			return false
+		}
+	}
+	return false
+}
+
+// next takes the byte, if it comes next but for white space.
+func (p *parser) next(c byte) bool {
+	p.i = jsonscan.Space(p.b, p.i)
+	if p.i >= len(p.b) || p.b[p.i] != c {
+		return false
+	}
+	p.i++
+	return true
+}
+
+// end reports whether nothing is left.
+func (p *parser) end() bool { return jsonscan.Space(p.b, p.i) == len(p.b) }
+
+// value reads any value, as it is written.
+func (p *parser) value(into *json.RawMessage) bool {
+	begin := jsonscan.Space(p.b, p.i)
+	end, _ := jsonscan.Value(p.b, begin)
+	if end < 0 {
+		return false
+	}
+	p.i = end
+	*into = p.b[begin:end:end]
+	return true
+}
+
+func (p *parser) skip() bool {
+	var value json.RawMessage
+	return p.value(&value)
+}
+
+// json has encoding/json read the value.
+func (p *parser) json(into **job.Error) bool {
+	var value json.RawMessage
+	return p.value(&value) && json.Unmarshal(value, into) == nil
+}
+
+// plain reads a string of ASCII without escapes.
+func (p *parser) plain(into *[]byte) bool {
+	if !p.next('"') {
+		return false
+	}
+	for begin := p.i; p.i < len(p.b); p.i++ {
+		switch c := p.b[p.i]; {
+		case c == '"':
+			*into = p.b[begin:p.i]
+			p.i++
+			return true
+		case c < ' ' || c == '\\' || c >= 0x80:
+			return false
+		}
+	}
+	return false
+}
+
+func (p *parser) text(into *string) bool {
+	var text []byte
+	ok := p.plain(&text)
+	*into = string(text)
+	return ok
+}
+
+func (p *parser) integer(into *int64) bool {
+	var value json.RawMessage
+	if !p.value(&value) {
+		return false
+	}
+	n, err := strconv.ParseInt(string(value), 10, 64)
+	*into = n
+	return err == nil
+}
+
+func (p *parser) boolean(into *bool) bool {
+	var value json.RawMessage
+	if !p.value(&value) {
+		return false
+	}
+	*into = string(value) == "true"
+	return *into || string(value) == "false"
+}

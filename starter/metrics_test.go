@@ -1,0 +1,72 @@
+package starter_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"testing"
+
+	"github.com/stint-run/stint/starter"
+	"github.com/stretchr/testify/require"
+)
+
+var metricsURL = regexp.MustCompile(`metrics: (http://127\.0\.0\.1:\d+)/metrics`)
+
+// get asks the endpoint that the command has told of.
+func (c *command) get(path string) (status int, body string) {
+	c.t.Helper()
+	c.says("metrics: ")
+	found := metricsURL.FindStringSubmatch(c.stderr.String())
+	require.NotNil(c.t, found, c.stderr.String())
+	response, err := http.Get(found[1] + path)
+	require.NoError(c.t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(c.t, err)
+	return response.StatusCode, string(text)
+}
+
+// M1: --metrics of a worker.
+func TestM1_WorkerMetrics(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	b.write("in.txt", "a\nb\nc\n")
+	w := b.worker("upper", "--exec", "tr a-z A-Z", "--metrics", "0")
+	b.stint("start", "--pool", "upper", "--name", "nightly", "in.txt", "-o", "out.txt", "--wait").exits(starter.ExitOK)
+	status, text := w.get("/metrics")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, text, `stint_items_total{job="nightly",outcome="ok",pool="upper"} 3`)
+	status, text = w.get("/health")
+	require.Equal(t, http.StatusOK, status, text)
+	require.Contains(t, text, `"healthy":true`)
+}
+
+// M1: --metrics of `stint run`, while it runs.
+func TestM1_RunMetrics(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", "a\n")
+	running := b.start("run", "--exec", b.gated(), "in.txt", "-o", "out.txt", "--name", "gated", "--metrics", ":0")
+	eventually(t, "the filter", func() bool { return b.lines("started") > 0 })
+	_, text := running.get("/metrics")
+	require.Contains(t, text, `stint_calls_in_flight{job="gated",pool="gated"} 1`)
+	b.open()
+	running.exits(starter.ExitOK)
+}
+
+// M1: what is wrong with --metrics is told before any work begins.
+func TestM1_MetricsRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", "a\n")
+	b.refused(starter.ExitUsage, []string{"run", "--exec", "cat", "in.txt", "-o", "out.txt", "--metrics", "here"}, `metrics "here"`, "HOST:PORT", "PORT")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	c := b.stint("run", "--exec", "cat", "in.txt", "-o", "out.txt", "--metrics", taken.Addr().String()).exits(starter.ExitFailed)
+	require.Contains(t, c.stderr.String(), taken.Addr().String())
+	require.Contains(t, c.stderr.String(), "in use")
+	require.NoFileExists(t, b.path("out.txt"))
+}

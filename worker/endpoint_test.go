@@ -1,0 +1,132 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+	"github.com/stretchr/testify/require"
+)
+
+// kept are the snapshots of a sink.
+type kept struct {
+	mu  sync.Mutex
+	all []worker.Snapshot
+}
+
+func (k *kept) Record(_ context.Context, s worker.Snapshot) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all = append(k.all, s)
+	return nil
+}
+
+// last is the last one.
+func (k *kept) last(t *testing.T) worker.Snapshot {
+	t.Helper()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	require.NotEmpty(t, k.all)
+	return k.all[len(k.all)-1]
+}
+
+func health(t *testing.T, address string) (int, worker.Health) {
+	t.Helper()
+	response, err := http.Get("http://" + address + "/health")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	var h worker.Health
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&h))
+	return response.StatusCode, h
+}
+
+// T14, B10: the endpoint answers for as long as the worker lives, and tells it apart whether it takes
+// batches; what the sink got last is what the job's report says.
+func TestT14_HealthOverALife(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	begun, gate := make(chan struct{}, 10), make(chan struct{})
+	h := worker.Each(func(_ context.Context, i int) (int, error) {
+		begun <- struct{}{}
+		<-gate
+		return i, nil
+	})
+	sink := &kept{}
+	w, err := worker.New(c.client, "pool", h, worker.Options{Logger: silent, Slots: 2, Metrics: "127.0.0.1:0", Sinks: []worker.Sink{sink}})
+	require.NoError(t, err)
+	address := w.MetricsAddress()
+	ctx, drain := context.WithCancel(t.Context())
+	defer drain()
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	require.Eventually(t, func() bool { status, _ := health(t, address); return status == http.StatusOK }, patience, time.Millisecond)
+	run, _ := c.start("in.jsonl", "1\n2\n3\n", func(s *job.Spec) { s.BatchItems = 10 })
+	<-begun
+	status, now := health(t, address)
+	require.Equal(t, http.StatusOK, status)
+	require.True(t, slices.ContainsFunc(now.Slots, func(s worker.SlotHealth) bool {
+		return s.State == "busy" && s.Batches[0].Job == "job"
+	}), "%+v", now)
+
+	drain()
+	require.Eventually(t, func() bool { return w.Health().State == "draining" }, patience, time.Millisecond)
+	status, now = health(t, address)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Equal(t, []string{"it is draining"}, now.Why)
+	close(gate)
+	require.NoError(t, <-ended)
+	_, err = net.DialTimeout("tcp", address, time.Second)
+	require.Error(t, err)
+
+	first := sink.last(t)
+	require.True(t, first.Last)
+	second := &kept{}
+	c.serve(h, worker.Options{Sinks: []worker.Sink{second}, SinkInterval: time.Millisecond})
+	report := c.wait(run)
+	require.Equal(t, job.Completed, report.State)
+	require.Eventually(t, func() bool { return second.last(t).Total.OK == report.OK-first.Total.OK }, patience, time.Millisecond)
+}
+
+// B10: the sinks are told of the end after an error, too.
+func TestB10_FlushedAfterAnError(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	sink := &kept{}
+	w, err := worker.New(c.client, "pool", worker.Serve("false"), worker.Options{Logger: silent, Sinks: []worker.Sink{sink}})
+	require.NoError(t, err)
+	require.ErrorContains(t, w.Run(t.Context()), "starting false")
+	require.Len(t, sink.all, 1)
+	require.True(t, sink.last(t).Last)
+}
+
+// M1: an address that is taken keeps a worker from starting, and nothing of it is left.
+func TestM1_AddressIsTaken(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	_, err = worker.New(c.client, "pool", worker.Exec("cat"), worker.Options{Logger: silent, Metrics: taken.Addr().String()})
+	require.ErrorContains(t, err, taken.Addr().String())
+	require.ErrorContains(t, err, "in use")
+
+	w, err := worker.New(c.client, "pool", worker.Exec("cat"), worker.Options{Logger: silent})
+	require.NoError(t, err)
+	require.Empty(t, w.MetricsAddress())
+	w.Close()
+
+	w, err = worker.New(c.client, "pool", worker.Exec("cat"), worker.Options{Logger: silent, Metrics: ":0"})
+	require.NoError(t, err)
+	address := w.MetricsAddress()
+	w.Close()
+	again, err := net.Listen("tcp", address)
+	require.NoError(t, err, "a worker that has never run gives its address back")
+	require.NoError(t, again.Close())
+}

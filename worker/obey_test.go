@@ -1,0 +1,251 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/pytest"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// Handlers of every kind that do what their items say. An item is a JSON string:
+//
+//	null        the result null
+//	drop        no result
+//	size        the number of the call's items; 0 where it was handed over by itself
+//	short       no result at all: the call has one too few
+//	long        two results: the call has one too many
+//	error TEXT  the item's error, of type Bad
+//	fail TEXT   an error of the whole call, of type Whole
+//	panic TEXT  what Go code may do
+//	exit N      the process ends, with its last words
+//	die FILE    the same, once a line has been added to the file
+//	hang        until it is ended
+//	tally FILE  adds a line to the file, and is an error
+//	third FILE  the same, but no error once the file has three lines
+//	join FILE   adds a line to the file, and waits until there are four
+//	quit FILE   the same, and then the process ends
+//	await FILE  waits until the file has three lines
+//
+// and, for the obedient program alone:
+//
+//	hold TIME SCOPE  starts a timer, which it keeps
+//	let SCOPE        ends it
+//	tight TIME FILE  starts a timer and ends it far behind, and adds a line to the file
+//
+// Everything else is its own result.
+
+// Bad is the error of an item. Programs that are not in Go give it the same name.
+type Bad struct{ text string }
+
+func (e *Bad) Error() string { return e.text }
+
+// Whole is the error of a call.
+type Whole struct{ text string }
+
+func (e *Whole) Error() string { return e.text }
+
+// errHanging says that an item is to hang.
+var errHanging = errors.New("hanging")
+
+// obey does what an item of a call of that size says.
+func obey(item string, size int) (any, error) {
+	do, arg, _ := strings.Cut(item, " ")
+	switch do {
+	case "null":
+		return nil, nil
+	case "drop":
+		return nil, Drop
+	case "size":
+		return size, nil
+	case "error":
+		return nil, &Bad{arg}
+	case "panic":
+		panic(arg)
+	case "exit":
+		leave(arg)
+	case "die":
+		note(arg)
+		leave("3")
+	case "hang":
+		return nil, errHanging
+	case "tally":
+		note(arg)
+		return nil, &Bad{"tallied"}
+	case "third":
+		if note(arg) < 3 {
+			return nil, &Bad{"not yet"}
+		}
+	case "join":
+		note(arg)
+		await(arg, 4)
+	case "quit":
+		note(arg)
+		await(arg, 4)
+		leave("3")
+	case "await":
+		await(arg, 3)
+	}
+	return item, nil
+}
+
+func leave(status string) {
+	fmt.Fprintln(os.Stderr, "last words")
+	code, _ := strconv.Atoi(status)
+	os.Exit(code)
+}
+
+// note adds a line to a file and returns how many it has.
+func note(file string) int {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	must(err)
+	_, err = f.WriteString("x\n")
+	must(errors.Join(err, f.Close()))
+	return count(file)
+}
+
+// count is how many lines a file has, 0 where there is none.
+func count(file string) int {
+	data, err := os.ReadFile(file)
+	if !os.IsNotExist(err) {
+		must(err)
+	}
+	return bytes.Count(data, []byte("\n"))
+}
+
+func await(file string, lines int) {
+	for count(file) < lines {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// obeyEach is the function of an Each handler.
+func obeyEach(ctx context.Context, item string) (any, error) {
+	result, err := obey(item, 0)
+	if err == errHanging {
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	return result, err
+}
+
+// obeyBatch is the function of a Batch handler.
+func obeyBatch(ctx context.Context, items []string) ([]any, error) {
+	results, errs := make([]any, 0, len(items)), ItemErrors{}
+	for i, item := range items {
+		if text, found := strings.CutPrefix(item, "fail "); found {
+			return nil, &Whole{text}
+		}
+		result, err := obey(item, len(items))
+		switch {
+		case err == errHanging:
+			<-ctx.Done()
+			return nil, ctx.Err()
+		case err != nil:
+			errs[i] = err
+		case item == "short":
+			continue
+		case item == "long":
+			results = append(results, item)
+		}
+		results = append(results, result)
+	}
+	if len(errs) > 0 {
+		return results, errs
+	}
+	return results, nil
+}
+
+func init() {
+	isolatedHandlers["obey each"] = Each(obeyEach)
+	isolatedHandlers["obey batch"] = Batch(obeyBatch)
+}
+
+// obeyMore does what the obedient program does for these items alone.
+func (p *obedient) obeyMore(call *frames.Call, item json.RawMessage) *frames.Result {
+	var text string
+	must(json.Unmarshal(item, &text))
+	do, arg, _ := strings.Cut(text, " ")
+	arg, more, _ := strings.Cut(arg, " ")
+	switch do {
+	case "hold":
+		p.acquire(more, duration(arg), frames.Acquire{})
+	case "let":
+		p.say(frames.Release{Type: frames.TypeRelease, Scope: arg})
+	case "tight":
+		p.tight(duration(arg))
+		note(more)
+	case "long":
+		results := make([]frames.Result, len(call.Items)+1)
+		for i := range results {
+			results[i].Value = item
+		}
+		p.say(frames.Results{Type: frames.TypeResults, ID: call.ID, Results: results})
+		p.serve("")
+	case "size":
+		return &frames.Result{Value: json.RawMessage(strconv.Itoa(len(call.Items)))}
+	}
+	if _, err := obey(text, 0); err != nil {
+		return &frames.Result{Error: &job.Error{Type: "Bad", Message: err.Error(), Stack: "here"}}
+	}
+	return &frames.Result{Value: item}
+}
+
+// tight holds a scope and lets it go, with a great many frames in between, all of which fit into a pipe.
+func (p *obedient) tight(after time.Duration) {
+	p.acquire("tight", after, frames.Acquire{})
+	flood, err := frames.Encode(frames.Metric{Type: frames.TypeMetric, Name: "flood", Kind: "counter", Value: 1})
+	must(err)
+	message, err := frames.Encode(frames.Log{Type: frames.TypeLog, Level: "info", Message: "still here"})
+	must(err)
+	flood = append(flood, bytes.Repeat(message, 60<<10/len(message))...)
+	release, err := frames.Encode(frames.Release{Type: frames.TypeRelease, Scope: "tight"})
+	must(err)
+	_, err = os.Stdout.Write(append(flood, release...))
+	must(err)
+}
+
+func duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	must(err)
+	return d
+}
+
+// python makes a handler of a Python program, with the helper at hand.
+func (f *fixture) python(program string) Handler {
+	f.t.Helper()
+	pytest.Find(f.t)
+	python, err := realPython()
+	require.NoError(f.t, err)
+	helper, err := filepath.Abs("../python")
+	require.NoError(f.t, err)
+	f.options.Env = append(f.options.Env, "PYTHONPATH="+helper, "PYTHONPYCACHEPREFIX="+f.dir)
+	return Serve(python, program)
+}
+
+// realPython is the program itself where python3 is a script that finds it.
+var realPython = sync.OnceValues(func() (string, error) {
+	path, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
+	return strings.TrimSpace(string(path)), err
+})
+
+// here is the absolute path of a file of this directory.
+func here(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	require.NoError(t, err)
+	return path
+}
