@@ -105,7 +105,9 @@ func (b *bench) serveRow(items, callItems int) row {
 		name: fmt.Sprintf("serve echo, calls of %d", callItems), limit: "≤ 1.43", before: b.fresh,
 		stint: func() *exec.Cmd { return b.role("stint-serve", input(), more...) },
 		peer:  func() *exec.Cmd { return b.role("bare-serve", input(), more...) },
-		note:  func() string { return fmt.Sprintf("%s items, one slot; the limit is 0.7 of the items a second", job.Thousands(int64(items))) },
+		note: func() string {
+			return fmt.Sprintf("%s items, one slot; the limit is 0.7 of the items a second", job.Thousands(int64(items)))
+		},
 	}
 }
 
