@@ -191,7 +191,8 @@ func TestFilter_EnvironmentIsScrubbed(t *testing.T) {
 	c.exits(starter.ExitOK)
 	for _, name := range strings.Fields(c.stdout.String()) {
 		require.True(t, strings.HasPrefix(name, "LC_") ||
-			strings.Contains(" PATH HOME USER LANG TZ TMPDIR GIVEN PWD OLDPWD SHLVL _ ", " "+name+" "), name)
+			strings.Contains(" PATH HOME USER LANG TZ TMPDIR GIVEN PWD OLDPWD SHLVL _"+
+				" STINT_WORKER STINT_SLOT STINT_INCARNATION STINT_MAX_RESTARTS STINT_SEED ", " "+name+" "), name)
 	}
 	require.Contains(t, c.stdout.String(), "GIVEN")
 }

@@ -228,7 +228,7 @@ func TestBatch_GivesResultsInOrder(t *testing.T) {
 		return out, nil
 	})
 	f := setup(t)
-	f.options.CallItems = 10
+	f.options.CallItems, f.options.Slots = 10, 1
 	var input, want strings.Builder
 	for i := range 25 {
 		fmt.Fprintf(&input, `{"name":"%d"}`+"\n", i)
