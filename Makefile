@@ -17,7 +17,7 @@ test:
 
 # The race detector needs cgo; -short leaves the runs of a million items to `make test`.
 race:
-	CGO_ENABLED=1 $(GO) test -race -short $(PACKAGES)
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m $(PACKAGES)
 
 # The Python helper and its example, with the system's Python (3.9 or later).
 python:

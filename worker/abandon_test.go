@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -148,5 +149,21 @@ func bubble(t *testing.T, test func(t *testing.T, f *fixture)) {
 		f := setup(t)
 		f.options.Slots, f.batch = 1, 1000
 		test(t, f)
+	})
+}
+
+// B2, B3: the items of a file are all there: calls take what there is, and none waits for more.
+func TestBatch_CallsNeverWait(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.options.CallItems = 10
+		began := time.Now()
+		var sizes []int
+		f.run(Batch(func(_ context.Context, all []string) ([]string, error) {
+			sizes = append(sizes, len(all))
+			require.Equal(t, began, time.Now())
+			return all, nil
+		}), "in.txt", strings.Repeat("x\n", 25))
+		require.Equal(t, []int{10, 10, 5}, sizes)
 	})
 }

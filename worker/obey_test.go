@@ -204,10 +204,13 @@ func (p *obedient) obeyMore(call *frames.Call, item json.RawMessage) *frames.Res
 	return &frames.Result{Value: item}
 }
 
-// tight holds a scope and lets it go, with a great many frames in between, all of which fit into a pipe.
+// tight holds a scope and lets it go, with a great many frames in between, all of which fit into a
+// pipe. The first and the second are metrics.
 func (p *obedient) tight(after time.Duration) {
 	p.acquire("tight", after, frames.Acquire{})
-	flood, err := frames.Encode(frames.Metric{Type: frames.TypeMetric, Name: "flood", Kind: "counter", Value: 1})
+	metric := frames.Metric{Type: frames.TypeMetric, Name: "flood", Kind: "counter", Value: 1}
+	p.say(metric)
+	flood, err := frames.Encode(metric)
 	must(err)
 	message, err := frames.Encode(frames.Log{Type: frames.TypeLog, Level: "info", Message: "still here"})
 	must(err)

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -274,42 +276,50 @@ func TestServe_ScopesOverCalls(t *testing.T) {
 	require.Len(t, expired, 1)
 	require.ErrorContains(t, expired[0].Err, "a took longer than 0s")
 	require.Zero(t, first.client.Held())
-	done, err := f.process(lines("a"))
+	done, err := f.process(lines("hold 1000s c"))
 	require.NoError(t, err)
 	require.EqualValues(t, 1, done.Totals.OK)
-	require.NotSame(t, first, f.running(0))
-	require.Zero(t, f.running(0).client.Held())
+	second := f.running(0)
+	require.NotSame(t, first, second)
+	require.Equal(t, 1, second.client.Held())
+	done, err = f.process(lines("exit 3"))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, done.Totals.Failed)
+	<-second.ended
+	require.Zero(t, second.client.Held(), "however it ended")
 }
 
-// T5: a release that was sent in time saves the program, however far the worker is behind with its
-// frames.
+// T5: before a program is ended, what it has sent by then is dealt with, however far the worker is
+// behind with its frames: so a release that was sent in time saves it.
 func TestServe_ReleaseInTime(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.options.Slots, f.limits.Attempts = 1, 1
 	f.serve(f.program("yes"))
-	for after := 200 * time.Millisecond; ; after *= 4 {
-		require.Less(t, after, time.Minute, "the machine is too busy for this")
-		require.True(t, within(func() bool { return f.running(0) != nil }))
-		p := f.running(0)
-		sent := filepath.Join(f.dir, "sent"+after.String())
-		behind := make(chan bool, 1)
-		// The first frame behind that of the timer is a metric: it is not dealt with while f.mu is
-		// held, and nothing that follows it is.
-		f.mu.Lock()
-		go func() {
-			ok := within(func() bool { return count(sent) == 1 }) && !p.client.Condemned() && within(p.client.Condemned)
-			f.mu.Unlock()
-			behind <- ok
-		}()
-		done, err := f.process(lines(fmt.Sprintf("tight %v %s", after, sent)))
-		require.NoError(t, err)
-		if !<-behind {
-			continue // the timer expired before the release was sent
-		}
-		require.EqualValues(t, 1, done.Totals.OK)
-		require.Same(t, p, f.running(0))
-		require.Zero(t, p.client.Held())
-		return
-	}
+	p := f.running(0)
+	sent := filepath.Join(f.dir, "sent")
+	failed := make(chan int64, 1)
+	f.mu.Lock() // a metric is not dealt with while it is held, and nothing that follows the metric is
+	go func() {
+		done, err := f.process(lines("tight 1h " + sent))
+		assert.NoError(t, err)
+		failed <- done.Totals.Failed
+	}()
+	ok := within(func() bool { return count(sent) == 1 })
+	held := p.client.Held()
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	p.Settle(short)
+	early := short.Err() == nil
+	f.mu.Unlock()
+	require.True(t, ok)
+	require.Equal(t, 1, held, "the release has been sent, and lies behind the metric")
+	require.False(t, early)
+
+	long, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p.Settle(long)
+	require.NoError(t, long.Err())
+	require.Zero(t, p.client.Held())
+	require.Zero(t, <-failed)
 }
