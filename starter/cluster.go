@@ -46,10 +46,20 @@ func reportOf(ctx context.Context, client *job.Client, name string) (job.Report,
 	}
 	for _, j := range jobs {
 		if j.Name == name {
-			return report, fmt.Errorf("job %s is %s, and nobody answers for it: %s", name, j.State, unserved(j.Pool))
+			return report, &unansweredError{name, j}
 		}
 	}
 	return report, err
+}
+
+// unansweredError says that a job runs and nobody answers for it.
+type unansweredError struct {
+	name string
+	job  job.Listed
+}
+
+func (e *unansweredError) Error() string {
+	return fmt.Sprintf("job %s is %s, and nobody answers for it: %s", e.name, e.job.State, unserved(e.job.Pool))
 }
 
 // unanswered reports whether an error says that nobody answered in time: the server's patience may

@@ -2,6 +2,8 @@ package starter
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,16 +42,24 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *job.Clie
 	var access store.Access
 	defer access.Close()
 	next := int64(0)
+	told := ""
 	for {
 		report, err := reportOf(ctx, client, name)
-		if err != nil {
+		var silent *unansweredError
+		switch {
+		case err == nil:
+			told = ""
+			if next, err = activities.Results(ctx, &access, report, o.errors, next, p.Stdout); err != nil {
+				return err
+			}
+			if !o.follow || report.State.Final() {
+				return nil
+			}
+		case !o.follow || !errors.As(err, &silent):
 			return err
-		}
-		if next, err = activities.Results(ctx, &access, report, o.errors, next, p.Stdout); err != nil {
-			return err
-		}
-		if !o.follow || report.State.Final() {
-			return nil
+		case told != err.Error(): // a worker may come
+			told = err.Error()
+			fmt.Fprintln(p.Stderr, told)
 		}
 		select {
 		case <-time.After(pollEvery):

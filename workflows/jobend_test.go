@@ -332,13 +332,13 @@ func TestStop_ErrorFirst(t *testing.T) {
 				}
 				x.onCancel = func() {
 					if x.number%2 == 0 {
-						x.endAfter(500*time.Millisecond, x.done(1), nil)
+						x.endAfter(time.Minute, x.done(1), nil)
 						return
 					}
-					x.endAfter(time.Second, activities.ProcessResult{}, permanentError(job.ErrorOutput))
+					x.endAfter(time.Minute+time.Second, activities.ProcessResult{}, permanentError(job.ErrorOutput))
 				}
 			}
-			w.at(100*time.Millisecond, func() { w.stop(job.Stop{Reason: "too late"}) })
+			w.at(30*time.Second, func() { w.stop(job.Stop{Reason: "too late"}) })
 			_, err := w.run()
 			report := w.failedReport(err, job.ErrorChanged)
 			w.requireAccepted(report)
