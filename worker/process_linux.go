@@ -48,21 +48,6 @@ func usableCPUs() (func(cpu int) bool, error) {
 	return set.IsSet, nil
 }
 
-// unread is how many bytes wait in a pipe.
-func unread(s stream) int64 {
-	file, ok := s.(*os.File)
-	if !ok {
-		return 0
-	}
-	conn, err := file.SyscallConn()
-	if err != nil {
-		return 0
-	}
-	n := 0
-	_ = conn.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) // closed: nothing waits
-	return int64(n)
-}
-
 // writeAtOnce writes what a pipe takes without waiting, and returns how much that is.
 func writeAtOnce(s stream) func(b []byte) int {
 	file, ok := s.(*os.File)

@@ -14,8 +14,6 @@ func usableCPUs() (func(cpu int) bool, error) {
 	return nil, errors.New("the CPUs of processes cannot be chosen on this system")
 }
 
-func unread(stream) int64 { return 0 }
-
 func writeAtOnce(stream) func([]byte) int { return writeNothing }
 
 func oomKills() int64 { return 0 }

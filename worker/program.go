@@ -44,9 +44,8 @@ type program struct {
 	stderr      *stderrLog
 	oomKills    int64 // of the cgroup, before
 
-	received atomic.Int64 // bytes that have been read of its frames
-	handled  atomic.Int64 // those of frames that have been dealt with
-	idle     atomic.Bool  // the reader waits for frames
+	sent    *counted     // its frames
+	handled atomic.Int64 // bytes of those that have been dealt with
 	reading
 
 	mu          sync.Mutex
@@ -339,11 +338,11 @@ func (p *program) Reap(ctx context.Context, e timers.Expiry) error {
 
 // Settle waits until the frames that the program has sent so far have been dealt with (T5).
 func (p *program) Settle(ctx context.Context) {
-	target := p.received.Load() + unread(p.pipes.stdout)
+	target := p.sent.written()
 	ticks := time.NewTicker(time.Millisecond)
 	defer ticks.Stop()
 	for {
-		if p.idle.Load() && unread(p.pipes.stdout) == 0 || p.handled.Load() >= target {
+		if p.sent.drained() || p.handled.Load() >= target {
 			return
 		}
 		select {

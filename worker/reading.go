@@ -33,7 +33,8 @@ const lent = 10 * time.Millisecond
 
 // startReading prepares it. The turn can be taken away from a caller where pipes have deadlines.
 func (p *program) startReading() {
-	p.frames, p.recalled = frames.NewReader(idleReader{p}, frames.MaxFrame), make(chan struct{}, 1)
+	p.sent = newCounted(p.pipes.stdout)
+	p.frames, p.recalled = frames.NewReader(p.sent, frames.MaxFrame), make(chan struct{}, 1)
 	p.lends = p.host.options.Concurrency == 1 && p.pipes.stdout.SetDeadline(time.Time{}) == nil
 }
 
@@ -135,15 +136,4 @@ func (p *program) stopReading(err error) {
 		p.broken(err)
 	}
 	_, _ = io.Copy(io.Discard, p.pipes.stdout) // ends with the process
-}
-
-// idleReader tells whether it waits.
-type idleReader struct{ p *program }
-
-func (r idleReader) Read(b []byte) (int, error) {
-	r.p.idle.Store(true)
-	n, err := r.p.pipes.stdout.Read(b)
-	r.p.received.Add(int64(n))
-	r.p.idle.Store(false)
-	return n, err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -295,31 +296,51 @@ func TestServe_ReleaseInTime(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.options.Slots, f.limits.Attempts = 1, 1
-	f.serve(f.program("yes"))
+	metrics := make(chan chan struct{}) // each is dealt with once its channel is closed
+	h := f.program("yes")
+	open := h.open
+	h.open = func(s surroundings) (activities.Handler, service, error) {
+		s.measure = func(Measurement) {
+			dealtWith := make(chan struct{})
+			select {
+			case metrics <- dealtWith:
+			case <-t.Context().Done():
+				return
+			}
+			select {
+			case <-dealtWith:
+			case <-t.Context().Done():
+			}
+		}
+		return open(s)
+	}
+	f.serve(h)
 	p := f.running(0)
 	sent := filepath.Join(f.dir, "sent")
 	failed := make(chan int64, 1)
-	f.mu.Lock() // a metric is not dealt with while it is held, and nothing that follows the metric is
 	go func() {
 		done, err := f.process(lines("tight 1h " + sent))
 		assert.NoError(t, err)
 		failed <- done.Totals.Failed
 	}()
-	ok := within(func() bool { return count(sent) == 1 })
-	held := p.client.Held()
-	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	p.Settle(short)
-	early := short.Err() == nil
-	f.mu.Unlock()
-	require.True(t, ok)
-	require.Equal(t, 1, held, "the release has been sent, and lies behind the metric")
-	require.False(t, early)
-
-	long, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	p.Settle(long)
-	require.NoError(t, long.Err())
+	first := <-metrics
+	require.True(t, within(func() bool { return count(sent) == 1 }))
+	p.requireBehind(t) // with what waits in the pipe
+	close(first)
+	second := <-metrics
+	p.requireBehind(t) // with what it has read
+	close(second)
+	p.Settle(t.Context())
 	require.Zero(t, p.client.Held())
 	require.Zero(t, <-failed)
+}
+
+// requireBehind requires that what the program has sent, a release in the end, is waited for.
+func (p *program) requireBehind(t *testing.T) {
+	t.Helper()
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	p.Settle(short)
+	require.Error(t, short.Err())
+	require.Equal(t, 1, p.client.Held())
 }
