@@ -1,0 +1,431 @@
+package worker
+
+import (
+	"fmt"
+	"math/bits"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// B1, B3, B4, B10: whatever the size of the input and of the calls, all items come out, in order.
+// The last call of a batch takes what is left; single items are handed over by themselves where
+// there is such a form, and lists of one where there is none.
+func showsCallSizes(t *testing.T, k kind) {
+	for size, calls := range map[int][]int{
+		0:       nil,
+		OneItem: slices.Repeat([]int{1}, 25),
+		1:       slices.Repeat([]int{1}, 25),
+		7:       {7, 7, 7, 4},
+		10:      {10, 10, 5},
+		1000:    {25},
+	} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			tr := k.try(t)
+			tr.options.CallItems, tr.batch = size, 1000
+			tr.start()
+			tr.showTold(calls)
+			tr.showWhole()
+			require.Empty(t, tr.happened(SlotReplaced))
+		})
+	}
+}
+
+// showTold requires that a batch of 25 items is cut into these calls, nil: into whichever.
+func (tr *trial) showTold(calls []int) {
+	tr.t.Helper()
+	o := tr.obey(slices.Repeat([]string{"size"}, 25)...)
+	require.Empty(tr.t, o.failures)
+	require.Equal(tr.t, 25, strings.Count(o.output, "\n"))
+	tr.requireCalls(o, 25)
+	if calls == nil {
+		return
+	}
+	var told []string
+	for _, n := range calls {
+		told = append(told, slices.Repeat([]string{strconv.Itoa(tr.told(n))}, n)...)
+	}
+	require.Equal(tr.t, lines(told...), o.output)
+	if tr.kind.chunk == 0 {
+		require.Equal(tr.t, calls, tr.calls)
+	}
+}
+
+// showWhole requires that inputs of 0 to 2,500 items come out as they went in.
+func (tr *trial) showWhole() {
+	tr.t.Helper()
+	large := []int{1000, 1000, 500}
+	if tr.kind.singles > 0 && tr.callSize() == 1 {
+		large = []int{tr.kind.singles}
+	}
+	for _, batches := range [][]int{nil, {1}, {10}, large} {
+		n := 0
+		for _, b := range batches {
+			n += b
+		}
+		items := several(n)
+		o := tr.obey(items...)
+		require.Empty(tr.t, o.failures)
+		require.Equal(tr.t, said(tr.t, items...), o.output)
+		require.EqualValues(tr.t, n, o.totals.OK)
+		tr.requireCalls(o, batches...)
+	}
+}
+
+// told is what an item learns of the size of its call, of n items.
+func (tr *trial) told(n int) int {
+	if tr.kind.alone || tr.options.CallItems == OneItem {
+		return tr.kind.size
+	}
+	return n
+}
+
+// B4, B8, K8: whatever the items say, each has one outcome of its own, in order.
+func showsOutcomes(t *testing.T, k kind) {
+	tr := k.try(t)
+	tr.options.CallItems, tr.batch = 20, 50
+	random := seeded(t, 42)
+	type expected struct{ behaviour, item, kind string }
+	specials := []expected{
+		{"crashes", "exit 3", job.KindCrash},
+		{"nulls", "null", ""},
+		{"drops", "drop", ""},
+		{"errors", "error of its own", job.KindError},
+		{"lengths", "short", job.KindLength},
+		{"whole calls", "fail oh", job.KindError},
+	}
+	specials = slices.DeleteFunc(specials, func(e expected) bool { return !k.can(e.behaviour) })
+	items := several(200)
+	want := map[int64]string{} // the kinds of the failures
+	var output []string
+	dropped, next := int64(0), 0
+	for i := range items {
+		if random.IntN(15) > 0 {
+			output = append(output, strconv.Quote(items[i]))
+			continue
+		}
+		special := specials[next%len(specials)]
+		next++
+		items[i] = special.item
+		switch {
+		case special.kind != "":
+			want[int64(i)] = special.kind
+		case special.item == "drop":
+			dropped++
+		default:
+			output = append(output, special.item)
+		}
+	}
+	require.GreaterOrEqual(t, next, len(specials), "each of them once")
+	tr.start()
+	o := tr.obey(items...)
+	require.Equal(t, lines(output...), o.output)
+	got := map[int64]string{}
+	for _, f := range o.failures {
+		require.NotContains(t, got, f.Item)
+		got[f.Item] = f.Kind
+	}
+	require.Equal(t, want, got)
+	require.EqualValues(t, len(want), o.totals.Failed)
+	require.EqualValues(t, len(items)-len(want), o.totals.OK)
+	require.Equal(t, dropped, o.totals.Dropped)
+}
+
+// B6: a call with a result too few or too many fails, and it is narrowed down to the item whose
+// fault it is. The worker, and the slot's process, live on.
+func showsLengths(tr *trial) {
+	t := tr.t
+	tr.limits.Attempts = 3
+	for item, results := range map[string]int{"short": 0, "long": 2} {
+		tr.calls = nil
+		items := several(7)
+		items[4] = item
+		o := tr.obey(items...)
+		require.Equal(t, said(t, slices.Delete(items, 4, 5)...), o.output)
+		failure := o.only(t)
+		require.EqualValues(t, 4, failure.Item)
+		require.Equal(t, job.KindLength, failure.Kind, "%+v", failure)
+		require.Contains(t, failure.Error.Message, fmt.Sprintf("given 1 items and answered with %d results", results))
+		tr.requireNarrowed(7, failure)
+		require.Zero(t, o.totals.Crashes)
+	}
+}
+
+// requireNarrowed requires that it took few calls to find the one fault in a call of n items (K8).
+func (tr *trial) requireNarrowed(n int, f job.Failure) {
+	tr.t.Helper()
+	log := bits.Len(uint(n - 1))
+	require.LessOrEqual(tr.t, len(tr.calls)-1, 2*log+tr.limits.Attempts, "extra calls")
+	require.LessOrEqual(tr.t, f.Attempts, log+1+tr.limits.Attempts, "calls that failed")
+}
+
+// B6, B7: an error of a whole call is that of the item which causes it.
+func showsWholeCalls(tr *trial) {
+	t := tr.t
+	items := several(9)
+	items[3] = "fail no room on the card"
+	o := tr.obey(items...)
+	require.Equal(t, said(t, slices.Delete(items, 3, 4)...), o.output)
+	failure := o.only(t)
+	require.EqualValues(t, 3, failure.Item)
+	require.Equal(t, job.KindError, failure.Kind)
+	require.Equal(t, "Whole", failure.Error.Type)
+	require.Equal(t, "no room on the card", failure.Error.Message)
+	tr.requireNarrowed(9, failure)
+	require.Empty(t, tr.happened(SlotReplaced))
+}
+
+// B7, B10: an item's error keeps its type, message and stack; the calls are counted as ever.
+func showsErrors(tr *trial) {
+	t := tr.t
+	items := several(25)
+	items[12] = "error no such colour: Zoë's"
+	o := tr.obey(items...)
+	require.Equal(t, said(t, slices.Delete(slices.Clone(items), 12, 13)...), o.output)
+	failure := o.only(t)
+	require.EqualValues(t, 12, failure.Item)
+	require.JSONEq(t, said(t, items[12]), string(failure.Input))
+	require.Equal(t, job.KindError, failure.Kind)
+	require.Equal(t, "Bad", failure.Error.Type)
+	require.Equal(t, "no such colour: Zoë's", failure.Error.Message)
+	require.Contains(t, failure.Error.Stack, tr.kind.stack)
+	require.Equal(t, 1, failure.Attempts)
+	require.Zero(t, o.totals.Retries)
+	tr.requireCalls(o, 25)
+	require.Empty(t, tr.happened(SlotReplaced))
+}
+
+// An item with an error of its own is tried as often as said, the others once.
+func showsItemAttempts(tr *trial) {
+	t := tr.t
+	tr.limits.ItemAttempts = 3
+	never, third, once := filepath.Join(tr.dir, "never"), filepath.Join(tr.dir, "third"), filepath.Join(tr.dir, "once")
+	o := tr.obey("a", "tally "+never, "b", "third "+third, "drop", "c")
+	require.Equal(t, said(t, "a", "b", "third "+third, "c"), o.output)
+	failure := o.only(t)
+	require.EqualValues(t, 1, failure.Item)
+	require.Equal(t, 3, failure.Attempts)
+	require.Equal(t, 3, count(never))
+	require.Equal(t, 3, count(third))
+	tr.limits.ItemAttempts = 1
+	require.Equal(t, 1, tr.obey("tally "+once).only(t).Attempts)
+	require.Equal(t, 1, count(once))
+}
+
+// B8: null is a result.
+func showsNulls(tr *trial) {
+	t := tr.t
+	o := tr.obey("a", "null", "null", "b")
+	require.Empty(t, o.failures)
+	require.Equal(t, lines(`"a"`, "null", "null", `"b"`), o.output)
+	require.EqualValues(t, 4, o.totals.OK)
+	require.Zero(t, o.totals.Dropped)
+}
+
+// B8: an item may have no result, which is ok.
+func showsDrops(tr *trial) {
+	t := tr.t
+	o := tr.obey("drop", "a", "drop", "drop", "b")
+	require.Empty(t, o.failures)
+	require.Equal(t, said(t, "a", "b"), o.output)
+	require.EqualValues(t, 5, o.totals.OK)
+	require.EqualValues(t, 3, o.totals.Dropped)
+	require.Equal(t, said(t), tr.obey("drop").output)
+}
+
+// K7: a panic is its item's error, with its stack. The process lives on.
+func showsPanics(tr *trial) {
+	t := tr.t
+	items := several(9)
+	items[7] = "panic out of range"
+	o := tr.obey(items...)
+	require.Equal(t, said(t, slices.Delete(items, 7, 8)...), o.output)
+	failure := o.only(t)
+	require.EqualValues(t, 7, failure.Item)
+	require.Equal(t, job.KindError, failure.Kind)
+	require.Equal(t, "panic", failure.Error.Type)
+	require.Equal(t, "out of range", failure.Error.Message)
+	require.Contains(t, failure.Error.Stack, "worker.obey(")
+	require.Zero(t, o.totals.Crashes)
+	require.Empty(t, tr.happened(SlotReplaced))
+}
+
+// B9: a slot that runs four calls at once has the outcomes of one that runs one.
+func showsConcurrency(t *testing.T, k kind) {
+	specials := []struct{ behaviour, item string }{
+		{"nulls", "null"}, {"drops", "drop"}, {"errors", "error oh"}, {"lengths", "short"}, {"whole calls", "fail oh"}, {"crashes", "exit 3"},
+	}
+	random := seeded(t, 9)
+	items := several(120)
+	for i := range items {
+		special := specials[random.IntN(len(specials))]
+		if k.can(special.behaviour) && random.IntN(10) == 0 {
+			items[i] = special.item
+		}
+	}
+	outcomes := map[int]outcome{}
+	for _, concurrency := range []int{1, 4} {
+		tr := k.try(t)
+		tr.options.Slots, tr.options.Concurrency = 1, concurrency
+		tr.batch = 10
+		tr.start()
+		o := tr.obey(items...)
+		slices.SortFunc(o.failures, func(a, b job.Failure) int { return int(a.Item - b.Item) })
+		for i := range o.failures {
+			f := &o.failures[i]
+			f.Source, f.Attempts, f.Error.Stack = "", 0, ""
+		}
+		outcomes[concurrency] = o
+	}
+	one, four := outcomes[1], outcomes[4]
+	require.Equal(t, one.output, four.output)
+	require.Equal(t, one.failures, four.failures)
+	require.Equal(t, one.totals.OK, four.totals.OK)
+	require.Equal(t, one.totals.Dropped, four.totals.Dropped)
+}
+
+// B9: the four calls are under way at once.
+func showsAtOnce(t *testing.T, k kind) {
+	tr := k.try(t)
+	tr.options.Slots, tr.options.Concurrency, tr.batch = 1, 4, 1
+	tr.start()
+	items := slices.Repeat([]string{"join " + filepath.Join(tr.dir, "all")}, 4)
+	o := tr.obey(items...)
+	require.Equal(t, said(t, items...), o.output)
+	require.Equal(t, []int{1, 1, 1, 1}, tr.calls)
+}
+
+// B9, K8: an item that ends its process costs itself alone, though the process had other calls in hand.
+func showsCompany(t *testing.T, k kind) {
+	tr := k.try(t)
+	tr.options.Slots, tr.options.Concurrency, tr.batch = 1, 4, 1
+	tr.start()
+	all := filepath.Join(tr.dir, "all")
+	o := tr.obey("join "+all, "join "+all, "quit "+all, "join "+all)
+	require.Equal(t, said(t, slices.Repeat([]string{"join " + all}, 3)...), o.output)
+	failure := o.only(t)
+	require.EqualValues(t, 2, failure.Item)
+	require.Equal(t, job.KindCrash, failure.Kind)
+	require.Equal(t, 1, failure.Attempts)
+}
+
+// K1, K6, K8: an item that ends its process costs itself alone, and few calls; the crashes are
+// counted exactly, and so is what has become of the items.
+func showsCrashes(t *testing.T, k kind) {
+	tr := k.try(t)
+	if !k.slots {
+		tr.limits.Attempts = 3 // of a slot's restarts, the second in a row waits a second
+	}
+	tr.start()
+	random := seeded(t, 8)
+	items := several(64)
+	bad := random.IntN(len(items))
+	died := filepath.Join(tr.dir, "died")
+	items[bad] = "die " + died
+	o := tr.obey(items...)
+	require.Equal(t, said(t, slices.Delete(items, bad, bad+1)...), o.output)
+	failure := o.only(t)
+	require.EqualValues(t, bad, failure.Item)
+	require.Equal(t, job.KindCrash, failure.Kind)
+	require.Equal(t, "Exit", failure.Error.Type)
+	require.Equal(t, "exit status 3: last words", failure.Error.Message)
+	require.Contains(t, failure.Error.Stack, "last words\n")
+	tr.requireNarrowed(64, failure)
+	require.EqualValues(t, 63, o.totals.OK)
+	require.EqualValues(t, 1, o.totals.Failed)
+	require.EqualValues(t, 63, o.totals.CallItems, "B10: what was answered, after an error too")
+	crashes := count(died)
+	require.EqualValues(t, crashes, o.totals.Crashes)
+	require.Equal(t, crashes, failure.Attempts)
+	if k.slots {
+		require.Len(t, tr.happened(SlotReplaced), crashes)
+	}
+}
+
+// T15, T17, K8: an item that hangs is ended with its call, when the call's time is over.
+func showsHangs(t *testing.T, k kind) {
+	if k.inside {
+		synctest.Test(t, func(t *testing.T) { k.showHanging(t, time.Minute) })
+		return
+	}
+	// On a busy machine other calls may take longer than the first of these, too.
+	for _, timeout := range []time.Duration{300 * time.Millisecond, 3 * time.Second} {
+		if k.showHanging(t, timeout) {
+			return
+		}
+	}
+	require.True(t, k.showHanging(t, 30*time.Second), "more than one item hangs")
+}
+
+// showHanging reports false where calls of other items have expired, too.
+func (k kind) showHanging(t *testing.T, timeout time.Duration) bool {
+	tr := k.try(t)
+	tr.limits.Timeout = timeout
+	tr.start()
+	o := tr.obey("a", "hang", "b", "c")
+	if len(o.failures) != 1 || o.failures[0].Item != 1 || o.totals.Expiries != int64(o.failures[0].Attempts) {
+		return false
+	}
+	require.Equal(t, said(t, "a", "b", "c"), o.output)
+	failure := o.only(t)
+	require.Equal(t, job.KindExpired, failure.Kind)
+	require.Equal(t, "Expired", failure.Error.Type)
+	require.Contains(t, failure.Error.Message, fmt.Sprintf("the call took longer than %v", timeout))
+	require.Contains(t, failure.Error.Stack, k.hanging)
+	require.Zero(t, o.totals.Crashes)
+	tr.requireNarrowed(4, failure)
+	if k.slots {
+		require.Len(t, tr.happened(SlotReplaced), failure.Attempts)
+	}
+	return true
+}
+
+// K5: while processes of one slot die, the call of the other slot goes on.
+func showsSlots(t *testing.T, k kind) {
+	tr := k.try(t)
+	tr.batch = 2
+	tr.start()
+	began := map[int]int{}
+	for _, e := range tr.happened(SlotReady) {
+		began[e.Slot] = e.PID
+	}
+	died := filepath.Join(tr.dir, "died")
+	o := tr.obey("await "+died, "a", "die "+died, "b")
+	require.Equal(t, said(t, "await "+died, "a", "b"), o.output)
+	require.Equal(t, job.KindCrash, o.only(t).Kind)
+	require.Equal(t, 3, count(died))
+	slices.Sort(tr.calls)
+	require.Equal(t, []int{1, 1, 1, 2, 2}, tr.calls, "the other slot's call was made once")
+	if !k.slots {
+		return
+	}
+	replaced := tr.happened(SlotReplaced)
+	require.Len(t, replaced, 3)
+	other := 1 - replaced[0].Slot
+	for i, e := range replaced {
+		require.NotEqual(t, other, e.Slot)
+		require.Equal(t, i+1, e.Incarnation)
+	}
+	require.Equal(t, began[other], tr.running(other).pid())
+	require.Zero(t, tr.running(other).incarnation)
+}
+
+// Items may be large, of any text, and look like something else.
+func showsAnyItem(tr *trial) {
+	t := tr.t
+	items := []string{
+		"", " ", "Zoë ☃", "日本語", "𝄞 and 👩‍🚀", "<a href='x'>&amp;</a>", "a\tb\r\nc", `"quoted" and \back\slashed`, "\x00\x01\x1f\x7f",
+		strings.Repeat("Größe ", 1<<20/8), `{"type":"results","id":1,"results":[]}`, "nullable", "Null",
+	}
+	o := tr.obey(items...)
+	require.Empty(t, o.failures)
+	require.Equal(t, said(t, items...), o.output)
+}
