@@ -52,6 +52,9 @@ func (c *caller) make(call *Call) error {
 func (c *caller) abandon(call *Call, cause error, stack string) error {
 	c.tainted = true
 	c.answer.leave()
+	if c.answer.count > call.before {
+		c.slot.Answered()
+	}
 	if !c.slot.Replace() {
 		return ErrNoSlot
 	}

@@ -144,7 +144,7 @@ func (c *caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	mark := c.answer.mark()
 	call := &Call{
 		Items: items, Answer: c.answer, minder: c.minder, block: c.block, Slot: c.slot, Isolating: isolating,
-		ItemAttempts: c.limits.ItemAttempts, Backoff: c.limits.Backoff, firm: &atomic.Bool{},
+		ItemAttempts: c.limits.ItemAttempts, Backoff: c.limits.Backoff, firm: &atomic.Bool{}, before: mark.count,
 	}
 	c.answer.admit(call)
 	c.observer.CallBegan(c.job)
@@ -173,6 +173,7 @@ func (c *caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	rest := items[kept:]
 	switch {
 	case err == nil && got == len(items):
+		c.slot.Answered()
 		return nil, nil, nil
 	case err == nil && !short && got < len(items), c.minder.over(), errors.Is(err, errEnded), errors.Is(err, ErrNoSlot):
 		stats.Cut = true

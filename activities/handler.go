@@ -79,6 +79,7 @@ type Call struct {
 	minder *minder
 	gate   *gate  // of its results as JSON; nil: none yet
 	held   uint64 // of the minder's scope
+	before int    // items with an outcome when the call began
 	gone   bool   // it has been left behind: nobody waits for it
 	firm   *atomic.Bool
 	block  []byte

@@ -20,6 +20,9 @@ type Slot interface {
 	// Replace tells that the call in hand was abandoned: what runs it is replaced. False means that
 	// this has happened too often in a row, and that the slot is out.
 	Replace() bool
+	// Answered tells that a call, or an item of one, has been answered since: what follows is not in a
+	// row with what was before.
+	Answered()
 	// Leave gives the place up, once no calls are left to be made. It is idempotent.
 	Leave()
 }
@@ -39,4 +42,5 @@ type anySlot struct{}
 func (anySlot) Take(context.Context, Occupant) (Slot, error) { return anySlot{}, nil }
 func (anySlot) Describe() job.Place                          { return job.Place{} }
 func (anySlot) Replace() bool                                { return true }
+func (anySlot) Answered()                                    {}
 func (anySlot) Leave()                                       {}

@@ -88,6 +88,21 @@ func TestEach_AbandonedTooOften(t *testing.T) {
 	})
 }
 
+// K4: the budget counts what follows one upon the other: calls that hang now and then never use it up.
+func TestEach_AbandonedNowAndThen(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.options.Restarts, f.limits.Timeout = 1, time.Second
+		release := make(chan struct{})
+		var later atomic.Int64
+		o := f.run(abandonments(release, &later), "in.txt", strings.Repeat("hang\na\n", 5))
+		require.Equal(t, strings.Repeat("\"a\"\n", 5), o.output)
+		require.Len(t, o.failures, 5)
+		require.Empty(t, f.happened(SlotOut))
+		close(release)
+	})
+}
+
 // A handler that ends its goroutine fails its call, and nothing hangs.
 func TestEach_Goexit(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ import (
 // the protocol once it calls New with that pool.
 const isolatedPool = "STINT_ISOLATED_POOL"
 
-// isolatedMain makes a process such a slot from its start on: what it prints must not get into the
+// isolatedIn and isolatedOut make a process such a slot from its start on: what it prints must not get into the
 // protocol. The pipes are those of the worker.
 var isolatedIn, isolatedOut = func() (in, out *os.File) {
 	if os.Getenv(isolatedPool) == "" {

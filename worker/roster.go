@@ -170,13 +170,6 @@ func (s *slot) replaced(why error, free bool) (wait time.Duration, ok bool) {
 	return wait, s.isOut() == nil
 }
 
-// answered notes that a call has come to its end.
-func (s *slot) answered() {
-	s.mu.Lock()
-	s.failed = 0
-	s.mu.Unlock()
-}
-
 const (
 	firstRestartWait = time.Second
 	maxRestartWait   = time.Minute
@@ -297,6 +290,13 @@ func (p *place) Replace() bool {
 }
 
 var errLeftBehind = errors.New("its calls did not return after they had expired")
+
+// Answered notes that a call has been answered: the slot's budget of restarts is whole again.
+func (p *place) Answered() {
+	p.slot.mu.Lock()
+	p.slot.failed = 0
+	p.slot.mu.Unlock()
+}
 
 // Leave gives the place up.
 func (p *place) Leave() {

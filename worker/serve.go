@@ -349,7 +349,6 @@ func (h *host) round(c *activities.Call, at *place, call *pending, items []activ
 	}
 	at.suspect = call.suspect
 	if call.fault == nil {
-		at.slot.answered()
 		h.pace.learn(call.items, time.Since(began))
 	}
 	return call.results, call.fault

@@ -1,5 +1,6 @@
 // Package worker serves a pool: it polls the pool's task queue and runs a handler over the batches
-// that it gets. A [Handler] is a Go function ([Each], [Batch]) or a program ([Exec]).
+// that it gets. A [Handler] is a Go function ([Each], [Batch]) or a program ([Exec],
+// [Serve]).
 //
 //	h := worker.Each(func(ctx context.Context, p Photo) (Thumb, error) { ... })
 //	w, err := worker.New(temporalClient, "thumbnails", h, worker.Options{Slots: 8})
