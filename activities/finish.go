@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"iter"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/stint-run/stint/internal/store"
@@ -51,7 +52,8 @@ func (a *Activities) Finish(ctx context.Context, in FinishInput) (FinishResult, 
 	if err := f.publish(ctx); err != nil {
 		return FinishResult{}, err
 	}
-	if err := f.sweep(ctx); err != nil {
+	// What is published is done, whatever happens now: a stop comes too late.
+	if err := f.sweep(context.WithoutCancel(ctx)); err != nil {
 		return FinishResult{}, err
 	}
 	return FinishResult{Output: f.output, Books: f.books}, nil
@@ -74,13 +76,15 @@ type done struct {
 
 // publish brings about the output and the errors, unless they are there already.
 func (f *finish) publish(ctx context.Context) error {
-	published, err := f.readDone(ctx)
-	if err != nil {
-		return err
-	}
-	if published != nil && f.matches(ctx, published) {
-		f.output = published.Output
-		return nil
+	for _, run := range f.runs() {
+		published, err := f.readDone(ctx, run)
+		if err != nil {
+			return err
+		}
+		if published != nil && published.Books.Items == f.books.Items && f.matches(ctx, published) {
+			f.output = published.Output
+			return nil
+		}
 	}
 	f.output = job.Output{Location: f.in.Spec.Output}
 	publishErrors, giveUp, err := f.writeErrors(ctx)
@@ -94,8 +98,21 @@ func (f *finish) publish(ctx context.Context) error {
 	return f.publishFile(ctx, publishErrors)
 }
 
-func (f *finish) readDone(ctx context.Context) (*done, error) {
-	data, err := f.dir.Get(ctx, f.in.Ref.doneKey())
+// runs are those that may have published the output: this one, and those that it goes on from, where
+// a stop has come between their publishing it and telling of it.
+func (f *finish) runs() []string {
+	runs := []string{f.in.Ref.Run}
+	for _, l := range f.links {
+		if !slices.Contains(runs, l.Run) {
+			runs = append(runs, l.Run)
+		}
+	}
+	return runs
+}
+
+func (f *finish) readDone(ctx context.Context, run string) (*done, error) {
+	key := Ref{Run: run}.doneKey()
+	data, err := f.dir.Get(ctx, key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -104,7 +121,7 @@ func (f *finish) readDone(ctx context.Context) (*done, error) {
 	}
 	var d done
 	if err := json.Unmarshal(data, &d); err != nil {
-		return nil, permanent(job.ErrorCorrupt, fmt.Errorf("reading %s: %w", f.in.Ref.doneKey(), err))
+		return nil, permanent(job.ErrorCorrupt, fmt.Errorf("reading %s: %w", key, err))
 	}
 	return &d, nil
 }
@@ -266,7 +283,7 @@ func (f *finish) writeErrors(ctx context.Context) (publish func(context.Context)
 	if err != nil {
 		return nil, nil, err
 	}
-	if f.books.Failed == 0 {
+	if f.books.ErrBytes == 0 {
 		return func(ctx context.Context) error { return to.Delete(ctx, name) }, func() {}, nil
 	}
 	w, err := to.Create(ctx, name)

@@ -18,7 +18,13 @@ type Input struct {
 	// Resume lists the heads of the manifest chain of earlier runs: what they account for is not
 	// run again.
 	Resume []string `json:"resume,omitempty"`
+	// Version is the [LogicVersion] of who starts the job.
+	Version int `json:"version,omitempty"`
 }
+
+// LogicVersion tells a job's workflows which logic to follow, all its life. Version 1 has brought
+// batches with activity IDs of their own, tolerances, and stops that reach Finish.
+const LogicVersion = 1
 
 // Client starts, watches and stops jobs. It is safe for concurrent use and owns nothing: closing
 // the Temporal client stays with the caller.
@@ -35,6 +41,8 @@ type StartOptions struct {
 	Fresh bool
 	// Resume lists the manifests (Report.Manifests) of a stopped or failed run to go on from.
 	Resume []string
+	// Reuse lets the job follow an ended one of its name, as Fresh and Resume do.
+	Reuse bool
 	// TaskTimeout is the workflow task timeout; default Temporal's 10 s.
 	TaskTimeout time.Duration
 }
@@ -75,13 +83,13 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 		StaticDetails:                            specDetails(spec),
 		Memo:                                     map[string]any{MemoPool: spec.Pool, MemoOutput: spec.Output, MemoState: Running},
 	}
-	if o.Fresh || len(o.Resume) > 0 {
+	if o.Fresh || o.Reuse || len(o.Resume) > 0 {
 		opts.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 	}
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	handle, err := c.temporal.ExecuteWorkflow(ctx, opts, WorkflowJob, Input{Spec: spec, Resume: o.Resume})
+	handle, err := c.temporal.ExecuteWorkflow(ctx, opts, WorkflowJob, Input{Spec: spec, Resume: o.Resume, Version: LogicVersion})
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {
 		return nil, &ExistsError{Name: spec.Name}
@@ -183,7 +191,9 @@ func reportOfError(name string, err error) (Report, error) {
 	return Report{}, fmt.Errorf("waiting for job %s: %w", name, err)
 }
 
-// Stop asks the job for a coordinated stop and returns once the server has recorded the wish.
+// Stop asks the job for a coordinated stop and returns once the server has recorded the wish. It can
+// be asked for any number of times: the first one counts, and errors of later ones are listed in the
+// report. A job that has ended gives *EndedError, which wraps the stop's error where it has one.
 func (r *Run) Stop(ctx context.Context, stop Stop) error {
 	if stop.Grace != "" {
 		grace, err := time.ParseDuration(stop.Grace)
@@ -194,7 +204,7 @@ func (r *Run) Stop(ctx context.Context, stop Stop) error {
 	err := r.client.temporal.SignalWorkflow(ctx, r.name, "", SignalStop, stop)
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
-		return r.whyNoStop(ctx)
+		return r.ended(ctx, stop.Error)
 	}
 	if err != nil {
 		return fmt.Errorf("stopping job %s: %w", r.name, err)
@@ -206,18 +216,31 @@ func (r *Run) Stop(ctx context.Context, stop Stop) error {
 type EndedError struct {
 	Name  string
 	State State
+	// Reported is the error that should have been reported to it, and comes back: nobody else has it.
+	Reported *Error
 }
 
 func (e *EndedError) Error() string {
-	return fmt.Sprintf("job %s has ended already: it is %s", e.Name, e.State)
+	text := fmt.Sprintf("job %s has ended already: it is %s", e.Name, e.State)
+	if e.Reported != nil {
+		text += fmt.Sprintf("; the error that was not taken: %v", e.Reported)
+	}
+	return text
 }
 
-func (r *Run) whyNoStop(ctx context.Context) error {
+func (e *EndedError) Unwrap() error {
+	if e.Reported == nil {
+		return nil
+	}
+	return e.Reported
+}
+
+func (r *Run) ended(ctx context.Context, reported *Error) error {
 	report, err := r.Report(ctx)
 	if err != nil {
 		return err
 	}
-	return &EndedError{Name: r.name, State: report.State}
+	return &EndedError{Name: r.name, State: report.State, Reported: reported}
 }
 
 // Report tells how the job stands now. A running job needs a worker that answers for it; while

@@ -39,6 +39,7 @@ type world struct {
 	perBatch  int64
 	pageLimit int // most batches of a page; 0: as many as are asked for
 	resume    []string
+	version   int // of the logic; the present one
 
 	// What activities do, where a test wants something else than success. They are called one at
 	// a time. process is told what would happen and changes it.
@@ -47,9 +48,11 @@ type world struct {
 	commit  func(in activities.CommitInput) error
 	finish  func(in activities.FinishInput) error
 	report  func(in activities.ReportInput) error
+	hook    func(in activities.HookInput) error
+	locate  func(in activities.LocateInput) error
 	// How long activities take: batches a moment, so that legs never take their time over a task.
-	took, planTook, commitTook, finishTook time.Duration
-	settle                                 time.Duration // how long a cancelled batch takes to return its rest
+	took, planTook, commitTook, finishTook, hookTook time.Duration
+	settle                                           time.Duration // how long a cancelled batch takes to return its rest
 	// historyLength tells workflows of their histories; nil: 0.
 	historyLength func() int
 
@@ -67,6 +70,7 @@ type world struct {
 	commits   []activities.CommitInput
 	finishes  []activities.FinishInput
 	reports   []activities.ReportInput
+	hooks     []activities.HookInput
 	legs      []LegInput
 	started   map[string]bool // legs, by ID
 	summaries []string        // of activities and legs, in the order of their start
@@ -105,7 +109,7 @@ func setup(t *testing.T, items int64) *world {
 	t.Helper()
 	w := &world{
 		t: t, items: items, perBatch: 10,
-		took: 100 * time.Microsecond, settle: time.Millisecond,
+		took: 100 * time.Microsecond, settle: time.Millisecond, version: job.LogicVersion,
 		spec: job.Spec{
 			Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl", BatchItems: 10,
 		}.WithDefaults(),
@@ -143,6 +147,8 @@ func (w *world) newEnv() {
 	w.env.RegisterActivityWithOptions(w.doCommit, activity.RegisterOptions{Name: "Commit"})
 	w.env.RegisterActivityWithOptions(w.doFinish, activity.RegisterOptions{Name: "Finish"})
 	w.env.RegisterActivityWithOptions(w.doReport, activity.RegisterOptions{Name: "WriteReport"})
+	w.env.RegisterActivityWithOptions(w.doHook, activity.RegisterOptions{Name: "Hook"})
+	w.env.RegisterActivityWithOptions(w.doLocate, activity.RegisterOptions{Name: "Locate"})
 }
 
 // at has fn called at a time after the beginning of the job's first run.
@@ -158,7 +164,7 @@ func (w *world) stop(s job.Stop) { w.env.SignalWorkflow(job.SignalStop, s) }
 // run runs the job over all its runs.
 func (w *world) run() (job.Report, error) {
 	w.t.Helper()
-	in := JobInput{Spec: w.spec, Resume: w.resume}
+	in := JobInput{Spec: w.spec, Resume: w.resume, Version: w.version}
 	for {
 		var report job.Report
 		var next JobInput
@@ -280,7 +286,7 @@ func (w *world) page(first int64, n int) []byte {
 }
 
 func (w *world) legInput(n int) LegInput {
-	return LegInput{Spec: w.spec, Number: 1, Page: w.page(0, n), Window: w.spec.Window}
+	return LegInput{Spec: w.spec, Number: 1, Page: w.page(0, n), Window: w.spec.Window, Version: w.version}
 }
 
 // accepted lists the ranges that manifests account for, in order.
@@ -433,6 +439,47 @@ func (w *world) doReport(_ context.Context, in activities.ReportInput) error {
 		return w.report(in)
 	}
 	return nil
+}
+
+func (w *world) doHook(ctx context.Context, in activities.HookInput) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hooks = append(w.hooks, in)
+	if w.hook != nil {
+		if err := w.hook(in); err != nil {
+			return err
+		}
+	}
+	return w.sleep(ctx, w.hookTook, nil)
+}
+
+// doLocate finds every batch in flight on a worker of its own.
+func (w *world) doLocate(_ context.Context, in activities.LocateInput) (activities.LocateResult, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.locate != nil {
+		if err := w.locate(in); err != nil {
+			return activities.LocateResult{}, err
+		}
+	}
+	var result activities.LocateResult
+	for _, x := range w.all {
+		if x.workflow == in.Workflow && !x.ended {
+			result.Places = append(result.Places, job.ActivityPlace{
+				Activity: x.options.ActivityID, Place: job.Place{Worker: fmt.Sprintf("host-%d", x.number), Slot: 1, PID: 1000 + x.number},
+			})
+		}
+	}
+	return result, nil
+}
+
+// paces is the sum of the paces of what is in flight.
+func (w *world) paces() job.Rate {
+	var sum job.Rate
+	for _, x := range w.waiting {
+		sum += x.in.Pace
+	}
+	return sum
 }
 
 // dispatch decides, in the order of the workflow's commands, what will become of a batch.
