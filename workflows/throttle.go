@@ -138,6 +138,7 @@ func (l *leg) wakeAt(at time.Time) {
 // slowDown takes in that a batch's handler has asked for less. The leg pauses at once; the job sets
 // the rate. Of the batches that ask at about the same time, one is told.
 func (l *leg) slowDown(delay time.Duration) {
+	l.result.Totals.SlowDowns++
 	delay = max(minDelay, min(delay, maxDelay))
 	now := workflow.Now(l.ctx)
 	until := now.Add(delay)

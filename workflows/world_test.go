@@ -73,6 +73,7 @@ type world struct {
 	hooks     []activities.HookInput
 	legs      []LegInput
 	started   map[string]bool // legs, by ID
+	hookLimit time.Duration   // of the last hook, whatever becomes of it
 	summaries []string        // of activities and legs, in the order of their start
 	commands  map[string]int  // by kind
 	memo      map[string]any
@@ -292,6 +293,15 @@ func (w *world) legInput(n int) LegInput {
 // accepted lists the ranges that manifests account for, in order.
 func (w *world) accepted(heads []string) []job.Batch {
 	var ranges []job.Batch
+	for _, e := range w.entries(heads) {
+		ranges = append(ranges, e.Batch)
+	}
+	return ranges
+}
+
+// entries lists what manifests hold, in order.
+func (w *world) entries(heads []string) []activities.Entry {
+	var entries []activities.Entry
 	seen := map[string]bool{}
 	for todo := slices.Clone(heads); len(todo) > 0; {
 		head := todo[0]
@@ -303,12 +313,10 @@ func (w *world) accepted(heads []string) []job.Batch {
 		manifest, ok := w.manifests[head]
 		assert.True(w.t, ok, "manifest %q", head)
 		todo = append(todo, manifest.Previous...)
-		for _, e := range manifest.Entries {
-			ranges = append(ranges, e.Batch)
-		}
+		entries = append(entries, manifest.Entries...)
 	}
-	slices.SortFunc(ranges, func(a, b job.Batch) int { return int(a.First - b.First) })
-	return ranges
+	slices.SortFunc(entries, func(a, b activities.Entry) int { return int(a.First - b.First) })
+	return entries
 }
 
 // tiled is up to which item the ranges tile the input.
@@ -348,8 +356,8 @@ func (w *world) doPlan(ctx context.Context, in activities.PlanInput) (activities
 	skip := w.accepted(in.Resume)
 	if in.Ref.Sources == "" {
 		result.Sources, result.Total = "sources", w.items*itemBytes
-		for _, b := range skip {
-			result.Resumed.OK += b.Count
+		for _, e := range w.entries(in.Resume) {
+			result.Resumed.Add(job.Totals{OK: e.OK, Failed: e.Failed, InputBytes: e.Length})
 		}
 	}
 	var batches []job.Batch
@@ -651,6 +659,9 @@ func (s *spyOutbound) ExecuteActivity(ctx workflow.Context, name string, args ..
 	options := workflow.GetActivityOptions(ctx)
 	s.w.mu.Lock()
 	s.w.summaries = append(s.w.summaries, options.Summary)
+	if name == "Hook" {
+		s.w.hookLimit = options.ScheduleToCloseTimeout
+	}
 	s.w.mu.Unlock()
 	if name != "Process" {
 		return s.Next.ExecuteActivity(ctx, name, args...)
