@@ -97,7 +97,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 	if err != nil {
 		return nil, fmt.Errorf("starting job %s: %w", spec.Name, err)
 	}
-	return &Run{client: c, name: spec.Name, run: handle.GetRunID()}, nil
+	return &Run{client: c, name: spec.Name, run: handle.GetRunID(), pool: spec.Pool}, nil
 }
 
 func describeInput(input []string) string {
@@ -134,10 +134,14 @@ type Run struct {
 	client *Client
 	name   string
 	run    string // first run ID; "" is the latest
+	pool   string // "" where it is not known
 }
 
 // Name is the job's name.
 func (r *Run) Name() string { return r.name }
+
+// Pool is the pool of a job that this client has started; empty for one that [Client.Get] returned.
+func (r *Run) Pool() string { return r.pool }
 
 // ID is the first run ID of a job that this client has started: its data in the store lies below
 // it. It is empty for one that [Client.Get] returned.
@@ -195,11 +199,8 @@ func reportOfError(name string, err error) (Report, error) {
 // be asked for any number of times: the first one counts, and errors of later ones are listed in the
 // report. A job that has ended gives *EndedError, which wraps the stop's error where it has one.
 func (r *Run) Stop(ctx context.Context, stop Stop) error {
-	if stop.Grace != "" {
-		grace, err := time.ParseDuration(stop.Grace)
-		if err != nil || grace < 0 {
-			return fmt.Errorf("grace %q: give a duration of 0 or more, such as 30s", stop.Grace)
-		}
+	if err := stop.validate(); err != nil {
+		return err
 	}
 	err := r.client.temporal.SignalWorkflow(ctx, r.name, "", SignalStop, stop)
 	var gone *serviceerror.NotFound
@@ -243,7 +244,7 @@ func (r *Run) ended(ctx context.Context, reported *Error) error {
 	return &EndedError{Name: r.name, State: report.State, Reported: reported}
 }
 
-// Report tells how the job stands now. A running job needs a worker that answers for it; while
+// Report tells how the job stands now. A running job, and one that Temporal itself has ended, needs a worker that answers for it; while
 // there is none, Report fails when ctx ends (see [Client.Pollers]).
 func (r *Run) Report(ctx context.Context) (Report, error) {
 	desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, r.name, "")
@@ -257,7 +258,11 @@ func (r *Run) Report(ctx context.Context) (Report, error) {
 	if desc.GetWorkflowExecutionInfo().GetType().GetName() != WorkflowJob {
 		return Report{}, &NotFoundError{Name: r.name}
 	}
-	if desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+	info := desc.GetWorkflowExecutionInfo()
+	if closedByServer(info.GetStatus()) {
+		return r.lastWords(ctx, info.GetStatus(), info.GetCloseTime().AsTime())
+	}
+	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		report, err := (&Run{client: r.client, name: r.name}).Wait(ctx)
 		var failed *FailedError
 		if errors.As(err, &failed) {

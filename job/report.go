@@ -74,8 +74,10 @@ type Progress struct {
 	InFlight   int         `json:"in_flight"`
 	FirstError *FirstError `json:"first_error,omitempty"`
 	// LastFailure is why a batch was last tried again, for people.
-	LastFailure string        `json:"last_failure,omitempty"`
-	Workers     []WorkerShare `json:"workers,omitempty"`
+	LastFailure string `json:"last_failure,omitempty"`
+	// Oldest is the batch in flight that was given out first, for people.
+	Oldest  string        `json:"oldest,omitempty"`
+	Workers []WorkerShare `json:"workers,omitempty"`
 }
 
 // Output says where a finished job's results are.
@@ -160,6 +162,7 @@ type Report struct {
 	Waiting     int         `json:"waiting"`                // batches planned and not dispatched
 	InFlight    int         `json:"in_flight"`              // batches dispatched and not finished
 	LastFailure string      `json:"last_failure,omitempty"` // why a batch was last tried again
+	Oldest      string      `json:"oldest,omitempty"`       // batch in flight that was given out first
 	FirstError  *FirstError `json:"first_error,omitempty"`
 	Stragglers  []Straggler `json:"stragglers,omitempty"`
 
@@ -186,6 +189,9 @@ func (r *Report) Include(p Progress) {
 	r.InFlight += p.InFlight
 	r.FirstError = r.FirstError.First(p.FirstError)
 	r.Workers = AddWorkers(r.Workers, p.Workers)
+	if r.Oldest == "" {
+		r.Oldest = p.Oldest // of the leg that was begun first
+	}
 	if p.LastFailure != "" {
 		r.LastFailure = p.LastFailure
 	}

@@ -18,6 +18,17 @@ type Stop struct {
 	IgnoreStragglers bool `json:"ignore_stragglers,omitempty"`
 }
 
+// validate returns an error where the grace period is none.
+func (s Stop) validate() error {
+	if s.Grace == "" {
+		return nil
+	}
+	if grace, err := time.ParseDuration(s.Grace); err != nil || grace < 0 {
+		return fmt.Errorf("grace %q: give a duration of 0 or more, such as 30s", s.Grace)
+	}
+	return nil
+}
+
 // StopNotice is what a running batch finds in its workflow's memo once a stop has reached it.
 type StopNotice struct {
 	Deadline time.Time `json:"deadline"` // when the grace period ends

@@ -48,6 +48,6 @@ func (l *leg) account() {
 func (l *leg) progress() (job.Progress, error) {
 	return job.Progress{
 		Totals: l.result.Totals, Waiting: len(l.waiting) + l.delayed, InFlight: len(l.flying),
-		FirstError: l.result.FirstError, LastFailure: l.lastError, Workers: l.result.Workers,
+		FirstError: l.result.FirstError, LastFailure: l.lastError, Workers: l.result.Workers, Oldest: l.oldest(),
 	}, nil
 }

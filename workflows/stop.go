@@ -3,6 +3,7 @@ package workflows
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-run/stint/job"
@@ -77,28 +78,35 @@ func (j *jobRun) stopsCleanly(err *job.Error) bool {
 func (j *jobRun) noteError(err job.Error) bool {
 	r := &j.state.Report
 	err.Type, err.Message, err.Stack = cut(err.Type), cut(err.Message), cut(err.Stack)
+	later := job.Error{Type: err.Type, Message: cutTo(err.Message, maxLaterText)}
 	switch {
 	case r.Error == nil && !j.ending():
 		r.Error = &err
 		return true
-	case r.Error != nil && *r.Error == err, slices.Contains(r.LaterErrors, err):
+	case r.Error != nil && *r.Error == err, slices.Contains(r.LaterErrors, later):
 		// A leg tells of its error at once, and again at its end.
 	case len(r.LaterErrors) < job.MaxLaterErrors:
-		r.LaterErrors = append(r.LaterErrors, err)
+		r.LaterErrors = append(r.LaterErrors, later)
 	default:
 		r.LaterErrorsOmitted++
 	}
 	return false
 }
 
-// maxErrorText bounds what the report keeps of an error that somebody reports.
-const maxErrorText = 4000
+// maxErrorText and maxLaterText bound what the report keeps of each text of an error that somebody
+// reports, of the first and of later ones, in bytes.
+const (
+	maxErrorText = 4000
+	maxLaterText = 500
+)
 
-func cut(text string) string {
-	if len(text) <= maxErrorText {
+func cut(text string) string { return cutTo(text, maxErrorText) }
+
+func cutTo(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	return text[:maxErrorText] + "…"
+	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
 // end tells everything that is under way to end.

@@ -115,7 +115,7 @@ func (j *jobRun) checkOutcomes(final bool) {
 		j.fail(j.hopeless(failed))
 	case j.spec().MaxFailed.Exceeded(ok+failed, failed, final):
 		j.fail(&job.Error{Type: job.ErrorTooMany, Message: fmt.Sprintf(
-			"%s of %s items done have failed, more than max-failed %s allows; go on with 'stint resume %s --max-failed …'%s",
+			"%s of %s items done have failed, more than max-failed %s allows; go on with 'stint resume %s max-failed=…'%s",
 			job.Thousands(failed), job.Thousands(ok+failed), j.spec().MaxFailed, j.spec().Name, j.firstFailure())})
 	}
 }

@@ -357,7 +357,7 @@ func (w *world) doPlan(ctx context.Context, in activities.PlanInput) (activities
 	if in.Ref.Sources == "" {
 		result.Sources, result.Total = "sources", w.items*itemBytes
 		for _, e := range w.entries(in.Resume) {
-			result.Resumed.Add(job.Totals{OK: e.OK, Failed: e.Failed, InputBytes: e.Length})
+			result.Resumed.Add(job.Totals{OK: e.Count - e.Failed, Failed: e.Failed})
 		}
 	}
 	var batches []job.Batch
