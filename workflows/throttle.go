@@ -33,9 +33,9 @@ type slowed struct {
 }
 
 const (
-	// A lowered rate grows by a fifth every recoverEvery, until it is recovered times what it was
-	// lowered to; then there is none any more. That takes about two minutes.
-	recoverEvery = 10 * time.Second
+	// A lowered rate grows by half every recoverEvery, until it is recovered times what it was lowered
+	// to; then there is none any more. That takes half a minute.
+	recoverEvery = 5 * time.Second
 	recovered    = 8
 	// onceIn is how long the wishes of batches that were under way already do not lower it again.
 	onceIn = 5 * time.Second
@@ -53,14 +53,15 @@ func (s slowed) rate(now time.Time) job.Rate {
 	}
 	rate := s.Base
 	for t := s.From.Add(recoverEvery); !t.After(now); t = t.Add(recoverEvery) {
-		if rate += rate/5 + 1; rate >= recovered*s.Base {
+		if rate += rate/2 + 1; rate >= recovered*s.Base {
 			return 0
 		}
 	}
 	return rate
 }
 
-// slow takes in a wish to begin nothing for a while, of a handler that has done observed so far.
+// slow takes in a wish to begin nothing for a while, of a handler that has done observed so far: 0
+// where nothing is done yet, and so no rate is known that could be lowered.
 func (s *slowed) slow(now time.Time, delay time.Duration, observed job.Rate) {
 	if until := now.Add(delay); until.After(s.From) {
 		if s.Base != 0 && now.Sub(s.Halved) < onceIn {
@@ -71,7 +72,10 @@ func (s *slowed) slow(now time.Time, delay time.Duration, observed job.Rate) {
 		if rate == 0 {
 			rate = observed
 		}
-		*s = slowed{Base: max(minSlowed, rate/2), From: until, Halved: now}
+		if rate > 0 {
+			rate = max(minSlowed, rate/2)
+		}
+		*s = slowed{Base: rate, From: until, Halved: now}
 	}
 }
 
@@ -146,9 +150,6 @@ func (l *leg) slowDown(delay time.Duration) {
 		return
 	}
 	l.limits.Slowed.From = until
-	if l.limits.Slowed.Base == 0 {
-		l.limits.Slowed.Base = max(minSlowed, l.observed(now)/2) // until the job says
-	}
 	l.onSlow(slowWish{Delay: delay, Observed: l.observed(now)})
 }
 

@@ -97,6 +97,9 @@ func TestSlowed_Recovers(t *testing.T) {
 	}
 	s.slow(now.Add(6*time.Second), time.Second, 0)
 	require.Equal(t, job.Rate(25_000), s.Base, "another wish, later")
+	fresh := slowed{}
+	fresh.slow(now, time.Second, 0)
+	require.Equal(t, slowed{From: now.Add(time.Second), Halved: now}, fresh, "no rate is known: a pause only")
 	for range 30 {
 		s.slow(s.From.Add(time.Second), 6*time.Second, 0)
 	}
