@@ -157,10 +157,13 @@ func (c *caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	c.minder.afterCall()
 	got := c.answer.count - mark.count
 	short := got < len(items) && !(err == nil && c.minder.ending.Load())
-	if err != nil && call.Keep && got <= len(items) {
+	switch {
+	case err != nil && call.Keep && got <= len(items):
 		c.answer.keep()
-	} else if err != nil || short || got > len(items) {
+	case err != nil || short || got > len(items):
 		c.answer.undo(mark)
+	case got < len(items): // it has ended early, and may have been read in part
+		c.answer.keep()
 	}
 	kept := c.answer.count - mark.count
 	if c.answer.special > mark.special {

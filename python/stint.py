@@ -140,6 +140,18 @@ def serve(
         sys.exit(1)
 
 
+class SlowDown(Exception):
+    """Raised by a call, says that nothing more should be begun for `seconds`.
+
+    The item, or the call, has not failed: it comes again. The rate of the whole job is lowered, and
+    comes back by itself.
+    """
+
+    def __init__(self, seconds: float, message: str = "slow down") -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
 class each:
     """Makes a call of a function of one item: `stint.serve(stint.each(fn))`.
 
@@ -191,7 +203,7 @@ def request_stop(why: Union[str, BaseException]) -> None:
 
 
 def slow_down(seconds: float) -> None:
-    """Asks for no further call for `seconds`. Not for `init`."""
+    """Asks for no further call for `seconds`, and lowers the job's rate; see also SlowDown. Not for `init`."""
     _tell("slow-down", after=seconds)
 
 
@@ -413,6 +425,9 @@ def _send_results(pipes: _Pipes, call: int, items: int, outcomes: Iterator[Any],
     waiting: List[bytes] = []
     size = 0
     for position, outcome in enumerate(itertools.islice(outcomes, items + 1)):
+        if isinstance(outcome, SlowDown):
+            pipes.send("slow-down", after=outcome.seconds)
+            break  # this item and those after it come again
         result = _result(outcome, room)
         if stream and position < items:
             pipes.write(head + result + more)
@@ -533,6 +548,9 @@ class _Program:
                 _send_results(self.pipes, frame["id"], len(frame["items"]), *self._many(frame["items"]))
             else:
                 _send_results(self.pipes, frame["id"], 1, iter([self._one(frame["item"])]), False)
+        except SlowDown as wish:
+            self.pipes.send("slow-down", after=wish.seconds)
+            self.pipes.send("results", id=frame["id"], results=[])
         except Exception as error:
             self.pipes.send("results", id=frame["id"], error=_error(error))
 

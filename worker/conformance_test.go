@@ -82,6 +82,7 @@ var calm = map[string]func(tr *trial){
 	"lengths":       showsLengths,
 	"nulls":         showsNulls,
 	"panics":        showsPanics,
+	"slowing down":  showsSlowingDown,
 	"whole calls":   showsWholeCalls,
 }
 

@@ -35,7 +35,8 @@ import (
 //	die FILE    the same, once a line has been added to the file
 //	hang        until it is ended
 //	tally FILE  adds a line to the file, and is an error
-//	third FILE  the same, but no error once the file has three lines
+//	slower FILE adds a line to the file, and slows down where that is the first
+//	third FILE  the same as tally, but no error once the file has three lines
 //	join FILE   adds a line to the file, and waits until there are four
 //	quit FILE   the same, and then the process ends
 //	await FILE  waits until the file has three lines
@@ -85,6 +86,10 @@ func obey(item string, size int) (any, error) {
 	case "tally":
 		note(arg)
 		return nil, &Bad{"tallied"}
+	case "slower":
+		if note(arg) == 1 {
+			return nil, SlowDown(wish)
+		}
 	case "third":
 		if note(arg) < 3 {
 			return nil, &Bad{"not yet"}
@@ -101,6 +106,9 @@ func obey(item string, size int) (any, error) {
 	}
 	return item, nil
 }
+
+// wish is for how long items want nothing to be begun.
+const wish = 150 * time.Millisecond
 
 func leave(status string) {
 	fmt.Fprintln(os.Stderr, "last words")
@@ -154,6 +162,8 @@ func obeyBatch(ctx context.Context, items []string) ([]any, error) {
 		case err == errHanging:
 			<-ctx.Done()
 			return nil, ctx.Err()
+		case err != nil && strings.HasPrefix(item, "slower "):
+			return nil, err
 		case err != nil:
 			errs[i] = err
 		case item == "short":
@@ -198,7 +208,13 @@ func (p *obedient) obeyMore(call *frames.Call, item json.RawMessage) *frames.Res
 	case "size":
 		return &frames.Result{Value: json.RawMessage(strconv.Itoa(len(call.Items)))}
 	}
-	if _, err := obey(text, 0); err != nil {
+	_, err := obey(text, 0)
+	if err != nil && do == "slower" {
+		p.say(frames.SlowDown{Type: frames.TypeSlowDown, After: wish.Seconds()})
+		p.say(frames.Results{Type: frames.TypeResults, ID: call.ID})
+		p.serve("")
+	}
+	if err != nil {
 		return &frames.Result{Error: &job.Error{Type: "Bad", Message: err.Error(), Stack: "here"}}
 	}
 	return &frames.Result{Value: item}

@@ -160,6 +160,8 @@ type outcome struct {
 	output   string
 	failures []job.Failure
 	totals   job.Totals
+	// slowDowns are the times for which the handler has wanted nothing to be begun.
+	slowDowns []time.Duration
 }
 
 // run runs the handler over the items of a file with this name and content.
@@ -208,6 +210,9 @@ func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 				mu.Lock()
 				entries = append(entries, done.Entry)
 				result.totals.Add(done.Totals)
+				if done.SlowDown > 0 {
+					result.slowDowns = append(result.slowDowns, done.SlowDown)
+				}
 				mu.Unlock()
 			}
 			return nil

@@ -39,6 +39,13 @@ END {
 		if (verb == "hang") system("exec sleep 1000")
 		if (verb == "join" || verb == "quit") { note(arg); await(arg, 4) }
 		if (verb == "quit") leave(3)
+		if (verb == "slower") {
+			note(arg)
+			if (count(arg) == 1) {
+				print "retry-after: 0.15" > "/dev/stderr"
+				exit 75
+			}
+		}
 		if (verb == "await") await(arg, 3)
 		print item[i]
 	}

@@ -68,6 +68,8 @@ def obey(item, size):
         leave(3)
     if do == "await":
         wait(arg, 3)
+    if do == "slower" and note(arg) == 1:
+        raise stint.SlowDown(0.15)
     return item
 
 
