@@ -1,0 +1,163 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+	"github.com/stretchr/testify/require"
+)
+
+// S13: a handler sees a stop coming, why and by when, while its context goes on; what it does with the
+// time is kept.
+func TestStopping_IsSeenByHandlers(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	begun := make(chan struct{}, 10)
+	c.serve(worker.Each(func(ctx context.Context, text string) (string, error) {
+		_, early := worker.StopNotice(ctx)
+		begun <- struct{}{}
+		<-worker.Stopping(ctx)
+		notice, told := worker.StopNotice(ctx)
+		if early || !told || ctx.Err() != nil || time.Until(notice.Deadline) < time.Minute {
+			return "", errors.New("it was not told in time")
+		}
+		return text + " " + notice.Reason, nil
+	}), worker.Options{Slots: 1})
+	run, _ := c.start("in.txt", "a\nb\n", func(s *job.Spec) { s.Grace = time.Hour })
+	<-begun
+	require.NoError(t, run.Stop(t.Context(), job.Stop{Reason: "maintenance"}))
+	report := c.wait(run)
+	require.Equal(t, job.Stopped, report.State)
+	require.EqualValues(t, 1, report.OK, "%+v", report.FirstError)
+}
+
+// S13: a handler asks for a stop itself: with an error that makes the job fail, or without.
+func TestRequestStop_ByHandlers(t *testing.T) {
+	t.Parallel()
+	for _, failing := range []bool{false, true} {
+		c := setup(t)
+		var once sync.Once
+		c.serve(worker.Each(func(ctx context.Context, text string) (string, error) {
+			var err error
+			if failing {
+				err = errors.New("the table is gone")
+			}
+			asked := errors.New("not asked")
+			once.Do(func() { asked = worker.RequestStop(ctx, err) })
+			<-worker.Stopping(ctx)
+			return text, asked
+		}), worker.Options{Slots: 1})
+		run, _ := c.start("in.txt", "a\nb\n", nil)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		report, err := run.Wait(ctx)
+		cancel()
+		require.EqualValues(t, 1, report.OK)
+		if !failing {
+			require.NoError(t, err)
+			require.Equal(t, job.Stopped, report.State)
+			require.Equal(t, "a handler asked for it", report.Reason)
+			continue
+		}
+		var failed *job.FailedError
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, "the table is gone", report.Error.Message)
+	}
+}
+
+// Outside of a call there is nothing to be seen, and nobody to ask.
+func TestStopping_OutsideOfACall(t *testing.T) {
+	t.Parallel()
+	require.Nil(t, worker.Stopping(t.Context()))
+	_, told := worker.StopNotice(t.Context())
+	require.False(t, told)
+	require.ErrorContains(t, worker.RequestStop(t.Context(), nil), "pass on the one that the handler was given")
+}
+
+// S3: of fifty errors that handlers report at once, one is the job's, and the others are listed.
+func TestRequestStop_FiftyAtOnce(t *testing.T) {
+	t.Parallel()
+	const n = 50
+	c := setup(t)
+	var all sync.WaitGroup
+	all.Add(n)
+	c.serve(worker.Each(func(ctx context.Context, text string) (string, error) {
+		all.Done()
+		all.Wait()
+		return text, worker.RequestStop(ctx, errors.New("error of "+text))
+	}), worker.Options{Slots: n})
+	var input string
+	for i := range n {
+		input += string(rune('A'+i)) + "\n"
+	}
+	run, _ := c.start("in.txt", input, func(s *job.Spec) { s.BatchItems, s.Grace = 1, time.Hour })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	report, err := run.Wait(ctx)
+	var failed *job.FailedError
+	require.ErrorAs(t, err, &failed)
+	require.Contains(t, report.Error.Message, "error of ")
+	require.Len(t, report.LaterErrors, job.MaxLaterErrors)
+	require.Equal(t, n-1-job.MaxLaterErrors, report.LaterErrorsOmitted)
+	require.NotContains(t, report.LaterErrors, *report.Error)
+	again, _ := run.Wait(ctx)
+	require.Equal(t, report.Error, again.Error, "S10: all who wait get the same answer, again later, too")
+}
+
+// S8: the error that is reported to a job that has ended comes back to who reports it.
+func TestRequestStop_OfAJobThatHasEnded(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.serve(worker.Each(func(_ context.Context, text string) (string, error) { return text, nil }), worker.Options{Slots: 1})
+	run, _ := c.start("in.txt", "a\n", nil)
+	c.wait(run)
+	late := &job.Error{Type: "Late", Message: "nobody listens"}
+	err := run.Stop(t.Context(), job.Stop{Error: late})
+	var ended *job.EndedError
+	require.ErrorAs(t, err, &ended)
+	require.Equal(t, job.Completed, ended.State)
+	require.ErrorIs(t, err, late)
+	require.ErrorAs(t, run.Stop(t.Context(), job.Stop{}), &ended, "S8: and of a plain stop it says so")
+}
+
+// W9: hooks are functions of the worker, and panics are their errors.
+func TestHooks_OfGoPrograms(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	var mu sync.Mutex
+	var calls []worker.HookCall
+	c.serve(worker.Each(func(_ context.Context, text string) (string, error) { return text, nil }), worker.Options{
+		Slots: 1,
+		Hooks: map[string]worker.Hook{
+			"prepare": func(_ context.Context, call worker.HookCall) error {
+				mu.Lock()
+				defer mu.Unlock()
+				calls = append(calls, call)
+				if len(calls) == 1 {
+					panic("once")
+				}
+				return nil
+			},
+			"tidy": func(context.Context, worker.HookCall) error { return errors.New("no broom") },
+		},
+	})
+	run, _ := c.start("in.txt", "a\n", func(s *job.Spec) { s.Init, s.Cleanup, s.Attempts = []string{"prepare"}, []string{"tidy"}, 2 })
+	report := c.wait(run)
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, job.Completed, report.State)
+	require.Len(t, calls, 2)
+	require.Equal(t, calls[0].Key, calls[1].Key, "it can know that it is a repetition")
+	require.Equal(t, "job", calls[0].Job)
+	require.Equal(t, job.StageInit, calls[0].Stage)
+	require.Equal(t, "no broom", report.Hooks[1].Error.Message)
+	for name, hook := range map[string]worker.Hook{"Bad Name": func(context.Context, worker.HookCall) error { return nil }, "nothing": nil} {
+		_, err := worker.New(c.client, "pool", worker.Each(func(_ context.Context, s string) (string, error) { return s, nil }),
+			worker.Options{Hooks: map[string]worker.Hook{name: hook}})
+		require.ErrorContains(t, err, "hook")
+	}
+}
