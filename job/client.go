@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -18,6 +19,9 @@ type Input struct {
 	// Resume lists the heads of the manifest chain of earlier runs: what they account for is not
 	// run again.
 	Resume []string `json:"resume,omitempty"`
+	// Salvage lists what an earlier run that Temporal has ended had accepted and not committed, as
+	// [QueryPending] gave it: it is committed first.
+	Salvage []json.RawMessage `json:"salvage,omitempty"`
 	// Version is the [LogicVersion] of who starts the job.
 	Version int `json:"version,omitempty"`
 }
@@ -43,6 +47,8 @@ type StartOptions struct {
 	Resume []string
 	// Reuse lets the job follow an ended one of its name, as Fresh and Resume do.
 	Reuse bool
+
+	salvage []json.RawMessage
 	// TaskTimeout is the workflow task timeout; default Temporal's 10 s.
 	TaskTimeout time.Duration
 }
@@ -89,7 +95,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	handle, err := c.temporal.ExecuteWorkflow(ctx, opts, WorkflowJob, Input{Spec: spec, Resume: o.Resume, Version: LogicVersion})
+	handle, err := c.temporal.ExecuteWorkflow(ctx, opts, WorkflowJob, Input{Spec: spec, Resume: o.Resume, Salvage: o.salvage, Version: LogicVersion})
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {
 		return nil, &ExistsError{Name: spec.Name}

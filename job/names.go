@@ -25,6 +25,9 @@ const (
 	UpdateSet = "set"
 	// QueryReport returns a job's [Report] as far as the job workflow itself knows it.
 	QueryReport = "report"
+	// QueryPending returns, from a job or a leg, what it has accepted and not committed: a list of
+	// inputs of Commit. See [Client.Resume].
+	QueryPending = "pending"
 	// QueryProgress returns a leg's [Progress].
 	QueryProgress = "progress"
 )

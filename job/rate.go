@@ -21,9 +21,13 @@ func Per(items int64, d time.Duration) Rate {
 	if d <= 0 || items <= 0 {
 		return 0
 	}
+	const most = int64(MaxRate)
 	ms := max(1, d.Milliseconds())
-	if items > int64(MaxRate)/1_000_000 {
-		return Rate(min(items/ms*1_000_000, int64(MaxRate)))
+	if items/ms >= most/1_000_000 {
+		return MaxRate
+	}
+	if items >= most {
+		return Rate(items / ms * 1_000_000) // near enough, and within 64 bits
 	}
 	return Rate(max(1, items*1_000_000/ms))
 }

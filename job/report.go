@@ -149,6 +149,9 @@ type Report struct {
 	// StopDeadline is when the grace period of the stop ends.
 	StopDeadline *time.Time `json:"stop_deadline,omitempty"`
 
+	// Unserved: no worker has taken the job's first work within seconds, as the job itself noticed.
+	Unserved bool `json:"unserved,omitempty"`
+
 	Planned    int64 `json:"planned"`     // items found so far
 	Discarded  int64 `json:"discarded"`   // items taken back by the user's wish
 	PlanDone   bool  `json:"plan_done"`   // all items have been found

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -39,8 +40,8 @@ func (e *RunningError) Error() string {
 // settings that were in force. A job that runs gives *RunningError, one that has completed
 // *EndedError, an unknown name *NotFoundError.
 //
-// A job that Temporal has ended itself is asked for its manifests by a query, for which a worker must
-// be up. What a leg had not committed by then is run again.
+// A job that Temporal has ended itself is asked for what it has recorded by queries, for which a worker
+// must be up.
 func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run, error) {
 	report, err := c.endedReport(ctx, name)
 	if err != nil {
@@ -53,8 +54,35 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 	if err != nil {
 		return nil, err
 	}
-	spec = spec.With(report.Settings).With(o.Settings)
-	return c.StartWith(ctx, spec, StartOptions{Resume: report.Manifests, Reuse: true, TaskTimeout: o.TaskTimeout})
+	start := StartOptions{Resume: report.Manifests, Reuse: true, TaskTimeout: o.TaskTimeout}
+	if report.Error != nil && report.Error.Type == ErrorGone {
+		if start.salvage, err = c.pending(ctx, name, report.OpenLegs); err != nil {
+			return nil, err
+		}
+	}
+	return c.StartWith(ctx, spec.With(report.Settings).With(o.Settings), start)
+}
+
+// pending asks a job that Temporal has ended, and its legs, for what they had accepted and not
+// committed.
+func (c *Client) pending(ctx context.Context, name string, legs []string) ([]json.RawMessage, error) {
+	var all []json.RawMessage
+	for _, id := range append([]string{name}, legs...) {
+		value, err := c.temporal.QueryWorkflow(ctx, id, "", QueryPending)
+		var gone *serviceerror.NotFound
+		if errors.As(err, &gone) {
+			continue // a leg that was not begun any more
+		}
+		if err != nil {
+			return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
+		}
+		var some []json.RawMessage
+		if err := value.Get(&some); err != nil {
+			return nil, fmt.Errorf("reading what %s had not committed: %w", id, err)
+		}
+		all = append(all, some...)
+	}
+	return all, nil
 }
 
 // endedReport is the last report of a job that must have ended.
@@ -115,8 +143,7 @@ func (r *Run) lastWords(ctx context.Context, status enums.WorkflowExecutionStatu
 	if err != nil {
 		return report, err
 	}
-	report.State, report.Ended, report.OpenLegs = Failed, &ended, nil
-	report.Waiting, report.InFlight = 0, 0
+	report.State, report.Ended = Failed, &ended
 	report.Error = &Error{Type: ErrorGone, Message: fmt.Sprintf("Temporal has ended the workflow: %s; 'stint resume %s' goes on with the job", status, r.name)}
 	return report, nil
 }

@@ -22,7 +22,7 @@ func TestSpec_Defaults(t *testing.T) {
 		Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl",
 		Format: "auto", MaxItem: 16 << 20, Window: 64, Expiry: 30 * time.Second, CallTimeout: 10 * time.Minute,
 		Attempts: 3, ItemAttempts: 1, Backoff: time.Second, Grace: 120 * time.Second,
-		Store: "out.jsonl.stint", Errors: "out.jsonl.errors.jsonl",
+		Store: "out.jsonl.stint", Errors: "out.jsonl.errors.jsonl", OnError: OnErrorRecord, CleanStop: []string{CleanStopType},
 	}, valid())
 	require.NoError(t, valid().Validate())
 	require.Equal(t, valid(), valid().WithDefaults(), "filling in twice changes nothing")
@@ -34,6 +34,8 @@ func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
 		Name: "n", Pool: "p", Input: []string{"i"}, Format: "csv", MaxItem: 1, Output: "o", Errors: "e", Report: "r", Store: "s",
 		BatchItems: 1, BatchBytes: 2, Window: 3, Expiry: 4 * time.Second, CallTimeout: None, BatchTimeout: 5, Attempts: 6,
 		ItemAttempts: 7, Backoff: 8 * time.Millisecond, Grace: None,
+		OnError: OnErrorStop, MaxFailed: "9%", CleanStop: []string{"Done"}, IgnoreStragglers: true, JobRate: 10,
+		Init: []string{"a"}, Shutdown: []string{"b"}, Cleanup: []string{"c"},
 	}
 	require.Equal(t, set, set.WithDefaults())
 	// A new field must come into this test.

@@ -42,9 +42,9 @@ type Straggler struct {
 	Leg    int       `json:"leg"`
 	Worker string    `json:"worker,omitempty"` // that had it in hand, where the server could still tell
 	Slot   int       `json:"slot"`
-	PID    int       `json:"pid,omitempty"` // of the slot's process, or of the worker; 0: not known
-	Since  time.Time `json:"since"`         // when the job gave it out
-	Noted  time.Time `json:"noted"`         // when it was found still running
+	PID    int       `json:"pid,omitempty"`  // of the slot's process, or of the worker; 0: not known
+	Since  time.Time `json:"since"`          // when the job gave it out
+	Noted  time.Time `json:"noted,omitzero"` // when it was found still running
 }
 
 // String names the straggler, where it runs and for how long it had been running when it was noted.

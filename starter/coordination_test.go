@@ -50,8 +50,8 @@ func TestCluster_StopAndResume(t *testing.T) {
 	b.refused(starter.ExitUsage, []string{"resume", "nightly", "window=0"}, "window 0: use 1 to 1000")
 }
 
-// TestCluster_ResumeAfterTerminate (S12): a job that was terminated goes on from what it had
-// committed.
+// TestCluster_ResumeAfterTerminate (S12): a job that was terminated goes on from all that it had
+// recorded, committed or not.
 func TestCluster_ResumeAfterTerminate(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -62,12 +62,15 @@ func TestCluster_ResumeAfterTerminate(t *testing.T) {
 	require.Contains(t, running.stderr.String(), "job nightly is running")
 	c := b.dial(server.Address())
 	require.NoError(t, c.TerminateWorkflow(context.Background(), "nightly", "", "a person has done it"))
+	before := b.lines("witness")
 	var report job.Report
 	b.reads(&report, "status", "nightly", "--json")
 	require.Equal(t, job.Failed, report.State)
 	require.Equal(t, job.ErrorGone, report.Error.Type)
+	require.Positive(t, report.InFlight)
 	b.stint("resume", "nightly", "--wait").exits(starter.ExitOK)
 	requireSame(t, numbers(400), b.read("nightly.out"))
+	require.LessOrEqual(t, b.lines("witness")-400, 2*30+10, "only what was in hand is run again (%d before)", before)
 }
 
 // TestCluster_StopOfAPool (S9): every job of the pool is stopped and no other; a pool without jobs

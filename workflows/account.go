@@ -29,9 +29,7 @@ func (l *leg) account() {
 	ctx, _ := workflow.NewDisconnectedContext(l.ctx)
 	ctx = ioOptions(ctx, l.in.Spec, fmt.Sprintf("commit %d parts", len(l.accepted)))
 	var committed activities.CommitResult
-	err := executeIO(ctx, acts.Commit, activities.CommitInput{
-		Ref: l.in.Ref, Leg: l.in.Number, Previous: l.in.Previous, Entries: l.accepted,
-	}, &committed)
+	err := executeIO(ctx, acts.Commit, l.pending(), &committed)
 	if err != nil {
 		if l.result.Error == nil {
 			l.result.Error = jobError(err)
@@ -43,6 +41,11 @@ func (l *leg) account() {
 		return
 	}
 	l.result.Manifests = []string{committed.Manifest}
+}
+
+// pending is what the leg has accepted and not committed.
+func (l *leg) pending() activities.CommitInput {
+	return activities.CommitInput{Ref: l.in.Ref, Leg: l.in.Number, Previous: l.in.Previous, Entries: l.accepted}
 }
 
 func (l *leg) progress() (job.Progress, error) {

@@ -26,6 +26,9 @@ func jobDetails(r job.Report) string {
 	if r.Reason != "" {
 		fmt.Fprintf(&b, " · %s", r.Reason)
 	}
+	if r.Unserved {
+		fmt.Fprintf(&b, "\n\n**no worker serves pool %s**: start one with `stint worker --pool %s --exec COMMAND`; the job goes on then", r.Pool, r.Pool)
+	}
 	planned := job.Thousands(r.Planned)
 	if !r.PlanDone {
 		planned += " found so far"

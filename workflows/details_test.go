@@ -56,9 +56,14 @@ func TestJobDetails(t *testing.T) {
 
 func TestLegDetails(t *testing.T) {
 	t.Parallel()
-	l := &leg{flying: make([]*task, 4), waiting: make([]task, 5), delayed: 2}
+	at := time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC)
+	l := &leg{waiting: make([]task, 5), delayed: 2}
+	for i := range 4 {
+		l.flying = append(l.flying, &task{Batch: batch(int64(i)*10, 10), Number: int64(i + 1), started: at.Add(time.Duration(i*i-2*i) * time.Second)})
+	}
 	l.result.Totals = job.Totals{OK: 12_345, Failed: 6, Batches: 1300}
-	require.Equal(t, "12,345 items ok · 6 failed · 1,300 batches done · 4 in flight · 7 waiting", l.details())
+	require.Equal(t, "12,345 items ok · 6 failed · 1,300 batches done · 4 in flight · 7 waiting\n\n"+
+		"Oldest in flight: batch 2 · items 10–19, given out at 01:02:02", l.details())
 	l.lastError = "batch 3 (item 1): network"
 	require.Contains(t, l.details(), "Last retry: batch 3 (item 1): network")
 }

@@ -14,6 +14,8 @@ import (
 type JobInput struct {
 	Spec   job.Spec `json:"spec"`
 	Resume []string `json:"resume,omitempty"`
+	// Salvage is what an earlier run has accepted and not committed.
+	Salvage []activities.CommitInput `json:"salvage,omitempty"`
 	// Version is the job.LogicVersion of the client that has started the job.
 	Version int       `json:"version,omitempty"`
 	State   *jobState `json:"state,omitempty"` // nil at the start
@@ -55,6 +57,9 @@ func Job(ctx workflow.Context, in JobInput) (job.Report, error) {
 	j := newJobRun(ctx, in)
 	if err := j.setup(); err != nil {
 		return job.Report{}, err
+	}
+	if err := j.salvage(); err != nil {
+		j.fail(jobError(err))
 	}
 	j.startInit()
 	j.run()
@@ -132,6 +137,9 @@ func (j *jobRun) setup() error {
 	for _, signal := range []string{job.SignalStop, signalFail, signalSlow, signalCounts} {
 		j.selector.AddReceive(workflow.GetSignalChannel(j.ctx, signal), func(workflow.ReceiveChannel, bool) { j.receiveAll() })
 	}
+	if err := workflow.SetQueryHandler(j.ctx, job.QueryPending, j.pending); err != nil {
+		return fmt.Errorf("answering queries: %w", err)
+	}
 	j.selector.AddReceive(j.wake, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
 	workflow.Go(j.canceled, func(ctx workflow.Context) {
 		ctx.Done().Receive(ctx, nil)
@@ -182,7 +190,7 @@ func (j *jobRun) startPlan() {
 	future, settable := workflow.NewFuture(j.ctx)
 	workflow.Go(planCtx, func(ctx workflow.Context) {
 		var result activities.PlanResult
-		err := executeIO(ioOptions(ctx, j.spec(), fmt.Sprintf("plan page %d", number+1)), acts.Plan, input, &result)
+		err := j.plan(ioOptions(ctx, j.spec(), fmt.Sprintf("plan page %d", number+1)), input, &result)
 		settable.Set(result, err)
 	})
 	j.selector.AddFuture(future, func(f workflow.Future) {

@@ -10,6 +10,8 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
 )
 
 func TestJob_Completes(t *testing.T) {
@@ -596,4 +598,41 @@ func TestJob_WritesReportOfFailure(t *testing.T) {
 	_, err := w.run()
 	report := w.failedReport(err, job.ErrorInput)
 	require.Equal(t, report, w.reports[0].Report)
+}
+
+// W11: while no worker takes the first work, the job says so, and goes on when one comes.
+func TestJob_SaysThatNobodyServesThePool(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	refusals := 0
+	w.plan = func(in activities.PlanInput) error {
+		if refusals++; refusals <= 5 {
+			return temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_START, nil)
+		}
+		require.True(t, w.query().Unserved)
+		return nil
+	}
+	report := w.mustRun()
+	require.False(t, report.Unserved)
+	require.Equal(t, 6, w.commands["Plan"])
+	require.Contains(t, jobDetails(job.Report{Pool: "thumbs", Unserved: true}), "no worker serves pool thumbs")
+}
+
+// S12: what Temporal's end of a job has cut off before it was committed is committed by the next run.
+func TestJob_Salvages(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 1000)
+	w.manifests["old"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(0, 100), OK: 100}}}
+	w.manifests["older"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(100, 100), OK: 100}}}
+	ref := activities.Ref{Job: w.spec.Name, Run: "earlier", Store: w.spec.Store, Sources: "sources"}
+	w.resume = []string{"old"}
+	w.salvage = []activities.CommitInput{
+		{Ref: ref, Leg: 3, Previous: []string{"older"}},
+		{Ref: ref, Leg: 4, Entries: []activities.Entry{{Batch: batch(500, 50), OK: 50}}},
+	}
+	report := w.mustRun()
+	require.EqualValues(t, 1000, report.OK)
+	require.EqualValues(t, 250, report.Resumed)
+	require.Equal(t, "earlier", w.commits[0].Ref.Run)
+	require.Len(t, w.all, 75)
 }

@@ -91,6 +91,11 @@ func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
 	if err := workflow.SetQueryHandler(ctx, job.QueryProgress, l.progress); err != nil {
 		return LegResult{}, fmt.Errorf("answering queries: %w", err)
 	}
+	if err := workflow.SetQueryHandler(ctx, job.QueryPending, func() ([]activities.CommitInput, error) {
+		return []activities.CommitInput{l.pending()}, nil
+	}); err != nil {
+		return LegResult{}, fmt.Errorf("answering queries: %w", err)
+	}
 	l.run()
 	result := l.commit()
 	if !l.full || result.Error != nil || l.notice != nil {

@@ -39,6 +39,7 @@ type world struct {
 	perBatch  int64
 	pageLimit int // most batches of a page; 0: as many as are asked for
 	resume    []string
+	salvage   []activities.CommitInput
 	version   int // of the logic; the present one
 
 	// What activities do, where a test wants something else than success. They are called one at
@@ -165,7 +166,7 @@ func (w *world) stop(s job.Stop) { w.env.SignalWorkflow(job.SignalStop, s) }
 // run runs the job over all its runs.
 func (w *world) run() (job.Report, error) {
 	w.t.Helper()
-	in := JobInput{Spec: w.spec, Resume: w.resume, Version: w.version}
+	in := JobInput{Spec: w.spec, Resume: w.resume, Salvage: w.salvage, Version: w.version}
 	for {
 		var report job.Report
 		var next JobInput
