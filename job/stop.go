@@ -56,6 +56,9 @@ func (s Straggler) String() string {
 	if s.PID != 0 {
 		text += fmt.Sprintf(", pid %d", s.PID)
 	}
+	if s.Noted.IsZero() {
+		return text + ", since " + s.Since.UTC().Format(time.TimeOnly)
+	}
 	return text + fmt.Sprintf(", for %v", s.Noted.Sub(s.Since).Round(time.Second))
 }
 
