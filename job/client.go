@@ -18,6 +18,9 @@ type Input struct {
 	// Resume lists the heads of the manifest chain of earlier runs: what they account for is not
 	// run again.
 	Resume []string `json:"resume,omitempty"`
+	// Redrive, where it is set, has only the failed items of a completed job run again. Resume then
+	// lists what earlier attempts at that have done.
+	Redrive *Redrive `json:"redrive,omitempty"`
 }
 
 // Client starts, watches and stops jobs. It is safe for concurrent use and owns nothing: closing

@@ -12,9 +12,11 @@ import (
 
 // JobInput starts a job (it is [job.Input] then), or goes on with it in a new run.
 type JobInput struct {
-	Spec   job.Spec  `json:"spec"`
-	Resume []string  `json:"resume,omitempty"`
-	State  *jobState `json:"state,omitempty"` // nil at the start
+	Spec   job.Spec `json:"spec"`
+	Resume []string `json:"resume,omitempty"`
+	// Redrive has the failed items of a completed job run again, instead of the spec's input.
+	Redrive *job.Redrive `json:"redrive,omitempty"`
+	State   *jobState    `json:"state,omitempty"` // nil at the start
 }
 
 // jobState is all that a job carries from one of its runs to the next.
@@ -55,7 +57,7 @@ func Job(ctx workflow.Context, in JobInput) (job.Report, error) {
 	j.run()
 	j.receiveStop() // none may be lost over continue-as-new
 	if j.again && !j.ending() && !j.allDone() {
-		return job.Report{}, workflow.NewContinueAsNewError(ctx, Job, JobInput{Spec: in.Spec, Resume: in.Resume, State: &j.state})
+		return job.Report{}, workflow.NewContinueAsNewError(ctx, Job, JobInput{Spec: in.Spec, Resume: in.Resume, Redrive: in.Redrive, State: &j.state})
 	}
 	return j.conclude()
 }
@@ -160,7 +162,7 @@ func (j *jobRun) startPlan() {
 	}
 	number := j.state.Pages
 	input := activities.PlanInput{
-		Ref: j.state.Ref, Spec: j.spec(), From: j.state.Cursor, Resume: j.in.Resume,
+		Ref: j.state.Ref, Spec: j.spec(), From: j.state.Cursor, Resume: j.in.Resume, Redrive: j.in.Redrive,
 		Batches: pageSize(number), Sizing: activities.Sizing{Rate: j.rate()},
 	}
 	if number == 1 {

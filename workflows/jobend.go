@@ -155,6 +155,7 @@ func (j *jobRun) conclude() (job.Report, error) {
 	default:
 		r.State = job.Completed
 	}
+	j.keepRedrive(r)
 	ended := workflow.Now(j.ctx)
 	r.Ended = &ended
 	j.writeReport()
@@ -172,12 +173,14 @@ func (j *jobRun) finish() {
 	ctx := ioOptions(j.ctx, j.spec(), "check the books and publish the output")
 	err := executeIO(ctx, acts.Finish, activities.FinishInput{
 		Ref: j.state.Ref, Spec: j.spec(), Manifests: j.state.Heads, Planned: j.state.Report.Planned,
+		Redrive: j.in.Redrive,
 	}, &result)
 	if err != nil {
 		j.state.Report.Error = jobError(err)
 		return
 	}
 	j.state.Report.Output = &result.Output
+	j.redriven(result)
 }
 
 // writeReport puts the final report where the spec wants it; a fault there is told in the log only.
@@ -207,5 +210,6 @@ func (j *jobRun) report() (job.Report, error) {
 		}
 		r.Include(p)
 	}
+	j.keepRedrive(&r)
 	return r, nil
 }
