@@ -42,6 +42,14 @@ type Options struct {
 	Slots Slots
 	// Watchdog looks after the timers of handlers that run in this process. Nil where they have none.
 	Watchdog *timers.Watchdog
+	// Places finds out where the batches that a workflow has given out run. Nil: it is not known.
+	Places func(ctx context.Context, workflowID, runID string) ([]job.ActivityPlace, error)
+	// Hooks are those that jobs can name.
+	Hooks map[string]Hook
+	// Worker names the worker in the results of its batches.
+	Worker string
+	// Stop asks for the stop of a job, for handlers that want it.
+	Stop func(ctx context.Context, jobName string, stop job.Stop) error
 	// Observer is told what the executions of Process do. Default: nobody.
 	Observer Observer
 }

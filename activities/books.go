@@ -15,6 +15,8 @@ type Books struct {
 	Dropped int64 `json:"dropped"`
 	Parts   int64 `json:"parts"`
 	Bytes   int64 `json:"bytes"` // of all results
+	// ErrBytes are those of all error records, as they lie in the parts.
+	ErrBytes int64 `json:"err_bytes,omitempty"`
 }
 
 // checkBooks fails unless the accepted ranges tile the planned items: each begins at the ordinal at
@@ -42,6 +44,7 @@ func (f *finish) checkBooks(ctx context.Context) (Books, error) {
 		b.Dropped += e.Dropped
 		b.Parts++
 		b.Bytes += e.Bytes
+		b.ErrBytes += e.ErrBytes
 		return nil
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"iter"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/stint-run/stint/internal/store"
@@ -30,7 +31,9 @@ type FinishInput struct {
 type FinishResult struct {
 	Output job.Output `json:"output"`
 	Books  Books      `json:"books"`
-	// After a redrive also: the manifests of the merged state, and the first of the errors that remain.
+	// After a redrive also: how many items it has run again, the manifests of the merged state, and the
+	// first of the errors that remain.
+	Redriven   int64           `json:"redriven,omitempty"`
 	Manifests  []string        `json:"manifests,omitempty"`
 	FirstError *job.FirstError `json:"first_error,omitempty"`
 }
@@ -59,7 +62,8 @@ func (a *Activities) Finish(ctx context.Context, in FinishInput) (FinishResult, 
 	if err := f.publish(ctx); err != nil {
 		return FinishResult{}, err
 	}
-	if err := f.sweep(ctx); err != nil {
+	// What is published is done, whatever happens now: a stop comes too late.
+	if err := f.sweep(context.WithoutCancel(ctx)); err != nil {
 		return FinishResult{}, err
 	}
 	return FinishResult{Output: f.output, Books: f.books}, nil
@@ -84,13 +88,15 @@ type done struct {
 
 // publish brings about the output and the errors, unless they are there already.
 func (f *finish) publish(ctx context.Context) error {
-	published, err := f.readDone(ctx)
-	if err != nil {
-		return err
-	}
-	if published != nil && f.matches(ctx, published) {
-		f.output = published.Output
-		return nil
+	for _, run := range f.runs() {
+		published, err := f.readDone(ctx, run)
+		if err != nil {
+			return err
+		}
+		if published != nil && published.Books.Items == f.books.Items && f.matches(ctx, published) {
+			f.output = published.Output
+			return nil
+		}
 	}
 	return f.publishNew(ctx)
 }
@@ -108,8 +114,21 @@ func (f *finish) publishNew(ctx context.Context) error {
 	return f.publishFile(ctx, publishErrors)
 }
 
-func (f *finish) readDone(ctx context.Context) (*done, error) {
-	data, err := f.dir.Get(ctx, f.in.Ref.doneKey())
+// runs are those that may have published the output: this one, and those that it goes on from, where
+// a stop has come between their publishing it and telling of it.
+func (f *finish) runs() []string {
+	runs := []string{f.in.Ref.Run}
+	for _, l := range f.links {
+		if !slices.Contains(runs, l.Run) {
+			runs = append(runs, l.Run)
+		}
+	}
+	return runs
+}
+
+func (f *finish) readDone(ctx context.Context, run string) (*done, error) {
+	key := Ref{Run: run}.doneKey()
+	data, err := f.dir.Get(ctx, key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -118,7 +137,7 @@ func (f *finish) readDone(ctx context.Context) (*done, error) {
 	}
 	var d done
 	if err := json.Unmarshal(data, &d); err != nil {
-		return nil, permanent(job.ErrorCorrupt, fmt.Errorf("reading %s: %w", f.in.Ref.doneKey(), err))
+		return nil, permanent(job.ErrorCorrupt, fmt.Errorf("reading %s: %w", key, err))
 	}
 	return &d, nil
 }
@@ -252,16 +271,15 @@ func (f *finish) publishParts(ctx context.Context, publishErrors func(context.Co
 		return err
 	}
 	f.output.Checksum = formatSum(total.Sum32())
-	err = f.whileCurrent(ctx, func(ctx context.Context) error {
+	return f.whileCurrent(ctx, func(ctx context.Context) error {
 		if err := publishErrors(ctx); err != nil {
 			return err
 		}
-		return f.dir.Put(ctx, partsList, []byte(list.String()))
+		if err := f.dir.Put(ctx, partsList, []byte(list.String())); err != nil {
+			return err
+		}
+		return f.writeDone(ctx)
 	})
-	if err != nil {
-		return err
-	}
-	return f.writeDone(ctx)
 }
 
 // listedPart is a line of the list of parts: the parts in this order are the output.
@@ -285,7 +303,7 @@ func (f *finish) writeErrors(ctx context.Context) (publish func(context.Context)
 	if err != nil {
 		return nil, nil, err
 	}
-	if f.books.Failed == 0 {
+	if f.books.ErrBytes == 0 {
 		return func(ctx context.Context) error { return to.Delete(ctx, name) }, func() {}, nil
 	}
 	w, err := to.Create(ctx, name)

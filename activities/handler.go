@@ -144,7 +144,7 @@ func (c *Call) StopNotice() job.StopNotice { return c.minder.notice }
 func (c *Call) Soon() <-chan struct{} { return c.minder.soon }
 
 // Ending reports that the batch should end: the handler should finish the item in hand only.
-func (c *Call) Ending() bool { return c.minder.ending.Load() }
+func (c *Call) Ending() bool { return c.minder.ending.Load() || c.minder.slowed.Load() > 0 }
 
 // Ended reports that the call was cut off: the worker must end at once.
 func (c *Call) Ended() bool { return c.minder.over() }

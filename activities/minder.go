@@ -29,7 +29,9 @@ type minder struct {
 	call  atomic.Pointer[callContext]
 	base  context.Context // parent of call contexts; carries values, is never cancelled
 	reaps chan reaping
-	done  chan struct{} // closed when nothing is minded any more
+	// slowed is the delay that the handler has asked for.
+	slowed atomic.Int64
+	done   chan struct{} // closed when nothing is minded any more
 
 	// Of the goroutine that minds only.
 	replaced    []*callContext // contexts that a call may still hold
@@ -70,10 +72,11 @@ type minderLimits struct {
 	drain time.Duration // of a worker's end
 	beat  time.Duration // between heartbeats; 0: none
 
-	stopped  <-chan struct{}               // the job's stop reaches the batch
-	draining <-chan struct{}               // the worker's
-	notice   func() (job.StopNotice, bool) // more about the stop
-	vouch    func()                        // heartbeats
+	stopped  <-chan struct{}                       // the job's stop reaches the batch
+	draining <-chan struct{}                       // the worker's
+	notice   func() (job.StopNotice, bool)         // more about the stop
+	request  func(context.Context, job.Stop) error // asks for one
+	vouch    func()                                // heartbeats
 
 	watchdog *timers.Watchdog // of timers that handlers hold; nil: they have none
 	worker   string           // what the watchdog calls this batch
@@ -95,6 +98,7 @@ func mind(ctx context.Context, limits minderLimits) *minder {
 		ended: make(chan struct{}), soon: make(chan struct{}), stopping: make(chan struct{}),
 		overdue: make(chan overdue, 1), reaps: make(chan reaping), done: make(chan struct{}),
 	}
+	m.base = context.WithValue(m.base, minderKey{}, m)
 	m.call.Store(m.newContext())
 	quit := make(chan struct{})
 	go func() {

@@ -59,6 +59,9 @@ func (a *Activities) Plan(ctx context.Context, in PlanInput) (PlanResult, error)
 	if err != nil {
 		return PlanResult{}, storeError(job.ErrorOutput, err)
 	}
+	if over, err := a.redrivenBefore(ctx, dir, in); err != nil || over {
+		return PlanResult{Next: in.From, Done: true}, err
+	}
 	var result PlanResult
 	p := a.takePlanner(in.Ref.Run)
 	if p == nil || p.at != in.From || in.Ref.Sources == "" {

@@ -24,6 +24,10 @@ type ProcessInput struct {
 	Slice time.Duration `json:"slice,omitempty"` // after which the batch returns its rest; 0: never
 	// Take is how many of the batch's items are done; the others are its rest. 0: all.
 	Take int64 `json:"take,omitempty"`
+	// OnError is the job's: see [job.Spec].
+	OnError string `json:"on_error,omitempty"`
+	// Pace is the most items begun in a time; 0: no limit.
+	Pace job.Rate `json:"pace,omitempty"`
 	// Verdict, where there is one, is what those items have failed with: the handler is not called.
 	Verdict *Verdict `json:"verdict,omitempty"`
 }
@@ -47,6 +51,12 @@ type ProcessResult struct {
 	// Started is when the worker took the batch from the pool's queue, in Unix milliseconds of the
 	// server's clock.
 	Started int64 `json:"at,omitempty"`
+	// Worker is who has done it.
+	Worker string `json:"worker,omitempty"`
+	// Paced is the time spent waiting for the pace; part of Totals.Busy.
+	Paced time.Duration `json:"paced,omitempty"`
+	// SlowDown is how long the handler wants nothing to be begun; 0: it is content.
+	SlowDown time.Duration `json:"slow_down,omitempty"`
 }
 
 // Process runs the handler over one batch: it reads the range, calls the handler, and writes the
@@ -99,6 +109,7 @@ type execution struct {
 	held     [][]byte // all results so far, for early
 	overheld bool     // too many for that
 	told     RecordStats
+	stride   stride
 
 	*chunkBuffers // of the chunk in hand
 
@@ -172,6 +183,9 @@ func (e *execution) limits() minderLimits {
 	limits.draining = activity.GetWorkerStopChannel(e.ctx)
 	limits.beat = info.HeartbeatTimeout / 4
 	limits.vouch = func() { activity.RecordHeartbeat(e.ctx, e.whereabouts()) }
+	if e.acts.opts.Stop != nil {
+		limits.request = func(ctx context.Context, stop job.Stop) error { return e.acts.opts.Stop(ctx, e.in.Ref.Job, stop) }
+	}
 	if e.acts.opts.Notice != nil {
 		limits.notice = func() (job.StopNotice, bool) {
 			return e.acts.opts.Notice(context.WithoutCancel(e.ctx), info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
@@ -228,8 +242,10 @@ func (e *execution) run() error {
 		}
 	}()
 	e.caller.answer = &e.answer
+	e.stride.pace = e.in.Pace
 	for !e.minder.ending.Load() && e.left() > 0 {
 		size := e.acts.opts.Handler.CallSize()
+		size.Items = e.stride.portion(size.Items)
 		e.reserve(size)
 		err := e.reader.Read(&e.chunk, int(min(int64(size.Items), e.left())), size.Bytes)
 		if err == io.EOF {
@@ -246,9 +262,10 @@ func (e *execution) run() error {
 		if recorded != nil {
 			return recorded
 		}
-		if errors.Is(err, errEnding) {
+		if errors.Is(err, errEnding) || e.in.OnError == job.OnErrorStop && e.firstError != nil {
 			return nil
 		}
+		e.stride.pass(e.minder, len(e.chunk.Items))
 		if e.caller.tainted {
 			e.chunkBuffers = &chunkBuffers{}
 			e.caller.answer, e.caller.tainted = &e.answer, false
@@ -425,6 +442,9 @@ func (e *execution) fail(index int, o outcome, at int64) error {
 		}
 	}
 	e.entry.Failed++
+	if e.in.OnError == job.OnErrorDrop {
+		return nil
+	}
 	return e.note(failureLine{At: at, Failure: failure, again: runAgain(&e.source.Shape, item, failure.Input)})
 }
 
@@ -478,6 +498,7 @@ func (e *execution) commit() (ProcessResult, error) {
 	if activity.IsActivity(e.ctx) {
 		result.Started = activity.GetInfo(e.ctx).StartedTime.UnixMilli()
 	}
+	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited, e.minder.slowedDown()
 	c := e.caller
 	result.Totals = job.Totals{
 		OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped,

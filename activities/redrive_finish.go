@@ -19,6 +19,7 @@ type redriven struct {
 
 // mergedState tells of a merged state, in DONE.
 type mergedState struct {
+	Redriven   int64           `json:"redriven,omitempty"` // items run again
 	Manifests  []string        `json:"manifests,omitempty"`
 	FirstError *job.FirstError `json:"first_error,omitempty"`
 	// Before lists the runs that have made the state before.
@@ -34,32 +35,49 @@ func (a *Activities) finishRedrive(ctx context.Context, f *finish) (FinishResult
 	if err == nil && !published {
 		err = f.mergeAndPublish(ctx)
 	}
-	if err == nil {
-		err = f.sweepMerged(ctx)
+	if err == nil { // what is published is done: a stop comes too late
+		err = f.sweepMerged(context.WithoutCancel(ctx))
 	}
 	if err != nil {
 		return FinishResult{}, err
 	}
-	return FinishResult{Output: f.output, Books: f.books, Manifests: f.Manifests, FirstError: f.FirstError}, nil
+	return FinishResult{Output: f.output, Books: f.books, Redriven: f.Redriven, Manifests: f.Manifests, FirstError: f.FirstError}, nil
+}
+
+// published finds the merged state, if it has been published already: by this run, or by an earlier attempt
+// that was ended before it could tell.
+func (f *finish) published(ctx context.Context) (d *done, run string, err error) {
+	attempts := f.in.Redrive.Runs
+	for _, run := range slices.Concat([]string{f.in.Ref.Run}, attempts[min(1, len(attempts)):]) {
+		d, err := f.readDone(ctx, run)
+		if err != nil || d != nil && f.matches(ctx, d) {
+			return d, run, err
+		}
+	}
+	return nil, "", nil
 }
 
 // adopt goes on from a merged state that has been published already, if there is one.
 func (f *finish) adopt(ctx context.Context) (bool, error) {
-	published, err := f.readDone(ctx)
-	if err != nil || published == nil || !f.matches(ctx, published) {
+	before, run, err := f.published(ctx)
+	if err != nil || before == nil {
 		return false, err
 	}
-	if f.links, err = chain(ctx, f.dir, published.Manifests); err != nil {
+	if f.links, err = chain(ctx, f.dir, before.Manifests); err != nil {
 		return false, err
 	}
-	f.output, f.books, f.mergedState = published.Output, published.Books, published.mergedState
+	f.output, f.books, f.mergedState = before.Output, before.Books, before.mergedState
 	// Where the redrive has given no new result the file was the same before: the errors may be the old ones.
 	publishErrors, giveUp, err := f.writeErrors(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer giveUp()
-	return true, f.whileCurrent(ctx, publishErrors)
+	if err := f.whileCurrent(ctx, publishErrors); err != nil || run == f.in.Ref.Run {
+		return true, err
+	}
+	f.Before = append(f.Before, run)
+	return true, f.writeDone(ctx)
 }
 
 func (f *finish) mergeAndPublish(ctx context.Context) error {
@@ -88,7 +106,7 @@ func (f *finish) mergeAndPublish(ctx context.Context) error {
 	if err := f.merge(ctx, m, before); err != nil {
 		return err
 	}
-	f.Manifests, f.FirstError = m.heads, m.first
+	f.Redriven, f.Manifests, f.FirstError = f.in.Planned, m.heads, m.first
 	if f.links, err = chain(ctx, f.dir, m.heads); err != nil {
 		return err
 	}
@@ -176,6 +194,10 @@ func (f *finish) sweepMerged(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	// A newer run may need what is there.
+	if err := f.whileCurrent(ctx, func(context.Context) error { return nil }); err != nil {
 		return err
 	}
 	for _, run := range append(slices.Clone(f.Before), f.in.Ref.Run) {

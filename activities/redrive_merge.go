@@ -78,7 +78,7 @@ func (m *merger) entry(ctx context.Context, e ownedEntry) error {
 		}
 		return m.add(ctx, to)
 	}
-	to := Entry{Batch: e.Batch, Part: newToken(), OK: e.OK, Dropped: e.Dropped}
+	to := Entry{Batch: e.Batch, Part: newToken(), OK: e.OK, Failed: e.Failed, Dropped: e.Dropped}
 	part, err := m.out.open(ctx, e, to)
 	if err != nil {
 		return err
@@ -129,9 +129,11 @@ func (m *merger) item(line *failureLine, to *Entry, part *mergedPart) (remains b
 			return false, err
 		case outcome == nil:
 			to.OK++
+			to.Failed--
 			return false, m.outcomes.copyResult(part)
 		case outcome.Dropped:
 			to.OK++
+			to.Failed--
 			to.Dropped++
 			return false, nil
 		}
@@ -139,7 +141,6 @@ func (m *merger) item(line *failureLine, to *Entry, part *mergedPart) (remains b
 		line.Failure.Kind, line.Failure.Error = outcome.Failure.Kind, outcome.Failure.Error
 		line.Failure.Attempts += outcome.Failure.Attempts
 	}
-	to.Failed++
 	line.At = part.bytes
 	if m.first == nil {
 		m.first = firstErrorOf(line.Failure)

@@ -43,6 +43,21 @@ func (a *Activities) redriveTable(ctx context.Context, p *planner, in PlanInput)
 	return key, writeTable(ctx, p.dir, key, p.table)
 }
 
+// redrivenBefore reports whether an earlier attempt at the redrive has published the merged output, but was
+// ended before it could tell: nothing is left to do but for Finish, which takes it over.
+func (a *Activities) redrivenBefore(ctx context.Context, dir store.Dir, in PlanInput) (bool, error) {
+	if in.Redrive == nil || len(in.Redrive.Runs) < 2 || in.Ref.Sources != "" {
+		return false, nil
+	}
+	// From now on nobody else publishes.
+	if err := dir.Claim(ctx, currentKey, in.Ref.Run); err != nil {
+		return false, storeError(job.ErrorOutput, fmt.Errorf("claiming the store: %w", err))
+	}
+	f := &finish{acts: a, dir: dir, in: FinishInput{Ref: in.Ref, Spec: in.Spec, Redrive: in.Redrive}}
+	published, _, err := f.published(ctx)
+	return published != nil, err
+}
+
 // checkRedriven fails where the output of the job is not what it was, as far as that shows at once.
 func (a *Activities) checkRedriven(ctx context.Context, in PlanInput) error {
 	if in.Spec.Output == "" || store.IsPrefix(in.Spec.Output) {

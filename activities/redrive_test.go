@@ -315,6 +315,40 @@ func appendTo(t *testing.T, path, text string) {
 	require.NoError(t, file.Close())
 }
 
+// What a redrive has published before it was ended without telling is taken over by the next attempt.
+func TestRedrive_PublishedByAnEarlierAttempt(t *testing.T) {
+	t.Parallel()
+	for _, output := range []string{"out.jsonl", "out/"} {
+		t.Run(output, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, "in.jsonl", lines(40))
+			if output == "out/" {
+				f.spec.Output, f.spec.Errors, f.spec.Store = f.path("out")+"/", "", ""
+			}
+			m := newModel(f, Lines, 3)
+			m.decide = failingAt(3, 9, 10, 39)
+			m.run()
+			m.decide = failingAt(10)
+			heads := m.begin()
+			m.redrive.Runs = append(m.redrive.Runs, m.ref.Run)
+			told := f.finish(heads...) // and nobody hears of it
+
+			m.runs++
+			m.newRun(fmt.Sprintf("run-%d", m.runs))
+			require.Empty(t, f.plan(heads...))
+			result := f.finish(heads...)
+			require.Equal(t, told, result)
+			require.EqualValues(t, 4, result.Redriven)
+			require.Equal(t, result, f.finish(heads...), "it can be repeated")
+			m.next.Item = int64(len(m.again))
+			m.finished(result, heads)
+			m.decide = failingAt()
+			require.Zero(t, m.run().Books.Failed)
+			m.requireSwept()
+		})
+	}
+}
+
 // A newer run of the job is not undone by a redrive that comes too late.
 func TestRedrive_CannotOvertake(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync/atomic"
+	"time"
 
 	"github.com/stint-run/stint/job"
 )
@@ -17,10 +18,16 @@ type Solo struct {
 	items   []Item
 }
 
-// NewSolo returns a Solo. ctx carries what the handler's own context should; stopped and notice
-// tell of a stop. The caller must Close it.
-func NewSolo(ctx context.Context, h Handler, stopped <-chan struct{}, notice func() (job.StopNotice, bool)) *Solo {
-	return &Solo{handler: h, minder: mind(ctx, minderLimits{stopped: stopped, notice: notice, never: true})}
+// NewSolo returns a Solo. ctx carries what the handler's own context should. The caller must Close it.
+func NewSolo(ctx context.Context, h Handler, stop SoloStop) *Solo {
+	return &Solo{handler: h, minder: mind(ctx, minderLimits{stopped: stop.Stopped, notice: stop.Notice, request: stop.Request, never: true})}
+}
+
+// SoloStop is how a Solo's handler sees a stop coming, and asks for one.
+type SoloStop struct {
+	Stopped <-chan struct{}
+	Notice  func() (job.StopNotice, bool)
+	Request func(context.Context, job.Stop) error
 }
 
 // Close ends it.
@@ -34,8 +41,12 @@ type Outcome struct {
 	Tries int // failed ones, where there is a fault
 }
 
+// SlowedDown is for how long the handler has wanted nothing to be begun since the last time that it
+// was asked; 0: it has not.
+func (s *Solo) SlowedDown() time.Duration { return time.Duration(s.minder.slowed.Swap(0)) }
+
 // Call hands the items, JSON values, to the handler. It returns their outcomes, or why the call
-// failed as a whole.
+// failed as a whole. Of a handler that slows down there may be fewer than items.
 func (s *Solo) Call(items []json.RawMessage) ([]Outcome, error) {
 	s.items = s.items[:0]
 	for _, data := range items {
@@ -47,7 +58,7 @@ func (s *Solo) Call(items []json.RawMessage) ([]Outcome, error) {
 	if err := s.handler.Call(c); err != nil {
 		return nil, err
 	}
-	if s.answer.count != len(items) {
+	if s.answer.count != len(items) && !(c.Ending() && s.answer.count < len(items)) {
 		return nil, LengthFault(len(items), s.answer.count)
 	}
 	outcomes := make([]Outcome, 0, len(items))

@@ -21,7 +21,13 @@ type Input struct {
 	// Redrive, where it is set, has only the failed items of a completed job run again. Resume then
 	// lists what earlier attempts at that have done.
 	Redrive *Redrive `json:"redrive,omitempty"`
+	// Version is the [LogicVersion] of who starts the job.
+	Version int `json:"version,omitempty"`
 }
+
+// LogicVersion tells a job's workflows which logic to follow, all its life. Version 1 has brought
+// batches with activity IDs of their own, tolerances, and stops that reach Finish.
+const LogicVersion = 1
 
 // Client starts, watches and stops jobs. It is safe for concurrent use and owns nothing: closing
 // the Temporal client stays with the caller.
@@ -38,8 +44,12 @@ type StartOptions struct {
 	Fresh bool
 	// Resume lists the manifests (Report.Manifests) of a stopped or failed run to go on from.
 	Resume []string
+	// Reuse lets the job follow an ended one of its name, as Fresh and Resume do.
+	Reuse bool
 	// TaskTimeout is the workflow task timeout; default Temporal's 10 s.
 	TaskTimeout time.Duration
+
+	redrive *Redrive // see [Client.Redrive]
 }
 
 // ExistsError says that a job of the name exists already.
@@ -78,13 +88,16 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 		StaticDetails:                            specDetails(spec),
 		Memo:                                     map[string]any{MemoPool: spec.Pool, MemoOutput: spec.Output, MemoState: Running},
 	}
-	if o.Fresh || len(o.Resume) > 0 {
+	if o.redrive != nil {
+		opts.StaticSummary = fmt.Sprintf("pool %s · redrive of %s", spec.Pool, describeInput(spec.Input))
+	}
+	if o.Fresh || o.Reuse || len(o.Resume) > 0 {
 		opts.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 	}
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	handle, err := c.temporal.ExecuteWorkflow(ctx, opts, WorkflowJob, Input{Spec: spec, Resume: o.Resume})
+	handle, err := c.temporal.ExecuteWorkflow(ctx, opts, WorkflowJob, Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Version: LogicVersion})
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {
 		return nil, &ExistsError{Name: spec.Name}
@@ -92,7 +105,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 	if err != nil {
 		return nil, fmt.Errorf("starting job %s: %w", spec.Name, err)
 	}
-	return &Run{client: c, name: spec.Name, run: handle.GetRunID()}, nil
+	return &Run{client: c, name: spec.Name, run: handle.GetRunID(), pool: spec.Pool}, nil
 }
 
 func describeInput(input []string) string {
@@ -129,10 +142,14 @@ type Run struct {
 	client *Client
 	name   string
 	run    string // first run ID; "" is the latest
+	pool   string // "" where it is not known
 }
 
 // Name is the job's name.
 func (r *Run) Name() string { return r.name }
+
+// Pool is the pool of a job that this client has started; empty for one that [Client.Get] returned.
+func (r *Run) Pool() string { return r.pool }
 
 // ID is the first run ID of a job that this client has started: its data in the store lies below
 // it. It is empty for one that [Client.Get] returned.
@@ -186,18 +203,17 @@ func reportOfError(name string, err error) (Report, error) {
 	return Report{}, fmt.Errorf("waiting for job %s: %w", name, err)
 }
 
-// Stop asks the job for a coordinated stop and returns once the server has recorded the wish.
+// Stop asks the job for a coordinated stop and returns once the server has recorded the wish. It can
+// be asked for any number of times: the first one counts, and errors of later ones are listed in the
+// report. A job that has ended gives *EndedError, which wraps the stop's error where it has one.
 func (r *Run) Stop(ctx context.Context, stop Stop) error {
-	if stop.Grace != "" {
-		grace, err := time.ParseDuration(stop.Grace)
-		if err != nil || grace < 0 {
-			return fmt.Errorf("grace %q: give a duration of 0 or more, such as 30s", stop.Grace)
-		}
+	if err := stop.validate(); err != nil {
+		return err
 	}
 	err := r.client.temporal.SignalWorkflow(ctx, r.name, "", SignalStop, stop)
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
-		return r.whyNoStop(ctx)
+		return r.ended(ctx, stop.Error)
 	}
 	if err != nil {
 		return fmt.Errorf("stopping job %s: %w", r.name, err)
@@ -209,21 +225,34 @@ func (r *Run) Stop(ctx context.Context, stop Stop) error {
 type EndedError struct {
 	Name  string
 	State State
+	// Reported is the error that should have been reported to it, and comes back: nobody else has it.
+	Reported *Error
 }
 
 func (e *EndedError) Error() string {
-	return fmt.Sprintf("job %s has ended already: it is %s", e.Name, e.State)
+	text := fmt.Sprintf("job %s has ended already: it is %s", e.Name, e.State)
+	if e.Reported != nil {
+		text += fmt.Sprintf("; the error that was not taken: %v", e.Reported)
+	}
+	return text
 }
 
-func (r *Run) whyNoStop(ctx context.Context) error {
+func (e *EndedError) Unwrap() error {
+	if e.Reported == nil {
+		return nil
+	}
+	return e.Reported
+}
+
+func (r *Run) ended(ctx context.Context, reported *Error) error {
 	report, err := r.Report(ctx)
 	if err != nil {
 		return err
 	}
-	return &EndedError{Name: r.name, State: report.State}
+	return &EndedError{Name: r.name, State: report.State, Reported: reported}
 }
 
-// Report tells how the job stands now. A running job needs a worker that answers for it; while
+// Report tells how the job stands now. A running job, and one that Temporal itself has ended, needs a worker that answers for it; while
 // there is none, Report fails when ctx ends (see [Client.Pollers]).
 func (r *Run) Report(ctx context.Context) (Report, error) {
 	desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, r.name, "")
@@ -237,7 +266,11 @@ func (r *Run) Report(ctx context.Context) (Report, error) {
 	if desc.GetWorkflowExecutionInfo().GetType().GetName() != WorkflowJob {
 		return Report{}, &NotFoundError{Name: r.name}
 	}
-	if desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+	info := desc.GetWorkflowExecutionInfo()
+	if closedByServer(info.GetStatus()) {
+		return r.lastWords(ctx, info.GetStatus(), info.GetCloseTime().AsTime())
+	}
+	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		report, err := (&Run{client: r.client, name: r.name}).Wait(ctx)
 		var failed *FailedError
 		if errors.As(err, &failed) {

@@ -52,7 +52,7 @@ func TestClient_StartOptions(t *testing.T) {
 			handle := &mocks.WorkflowRun{}
 			handle.On("GetRunID").Return("run")
 			var got client.StartWorkflowOptions
-			tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, Input{Spec: valid(), Resume: test.options.Resume}).
+			tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, Input{Spec: valid(), Resume: test.options.Resume, Version: LogicVersion}).
 				Run(func(args mock.Arguments) { got = args.Get(1).(client.StartWorkflowOptions) }).Return(handle, nil)
 			run, err := c.StartWith(t.Context(), Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"}, test.options)
 			require.NoError(t, err)

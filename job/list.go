@@ -14,11 +14,16 @@ import (
 
 // List returns the jobs that the namespace knows, the latest first, at most limit of them.
 func (c *Client) List(ctx context.Context, limit int) ([]Listed, error) {
+	return c.list(ctx, fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s'", WorkflowJob, WorkflowQueue), limit)
+}
+
+// list returns the jobs that a query of Temporal's finds, the latest first.
+func (c *Client) list(ctx context.Context, query string, limit int) ([]Listed, error) {
 	var jobs []Listed
 	var token []byte
 	for len(jobs) < limit {
 		resp, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Query:         fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s'", WorkflowJob, WorkflowQueue),
+			Query:         query,
 			PageSize:      int32(min(limit-len(jobs), 1000)),
 			NextPageToken: token,
 		})

@@ -21,6 +21,8 @@ const (
 	// SignalRestarted tells a job or leg that the only process that could hold its running
 	// activities has been replaced; its argument is ignored.
 	SignalRestarted = "restarted"
+	// UpdateSet changes settings of a running job; its argument and its result are [Settings].
+	UpdateSet = "set"
 	// QueryReport returns a job's [Report] as far as the job workflow itself knows it.
 	QueryReport = "report"
 	// QueryProgress returns a leg's [Progress].
@@ -50,11 +52,17 @@ const (
 	ErrorOrphaned  = "Orphaned"         // the process that held the activity is known to be gone
 	ErrorExhausted = "AttemptsExhausted"
 	ErrorFailed    = "JobFailed"
+	ErrorTooMany   = "TooManyFailed"  // more items failed than the job puts up with
+	ErrorHopeless  = "NothingWorks"   // not one of the first items succeeded
+	ErrorHook      = "HookFailed"     // an init hook failed
+	ErrorNoHook    = "HookUnknown"    // the pool's worker has no hook of the name
+	ErrorLeftovers = "StillRunning"   // a stop's grace period was over before everything had ended
+	ErrorGone      = "WorkflowClosed" // Temporal ended the job: terminated, timed out or cancelled
 )
 
 // PermanentErrors lists the error types that no repetition can mend.
 func PermanentErrors() []string {
-	return []string{ErrorInvalid, ErrorInput, ErrorChanged, ErrorOutput, ErrorFenced, ErrorBooks, ErrorCorrupt, ErrorOrphaned}
+	return []string{ErrorInvalid, ErrorInput, ErrorChanged, ErrorOutput, ErrorFenced, ErrorBooks, ErrorCorrupt, ErrorOrphaned, ErrorNoHook}
 }
 
 // PoolQueue is the task queue of a pool's batches: one batch a slot.

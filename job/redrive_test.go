@@ -23,8 +23,8 @@ func latest(t *testing.T, tc *mocks.Client, status enums.WorkflowExecutionStatus
 	require.NoError(t, err)
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{
 		WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{
-			Execution: &common.WorkflowExecution{WorkflowId: "nightly", RunId: "run-2b"}, FirstRunId: "run-2",
-			Type: &common.WorkflowType{Name: WorkflowJob}, Status: status,
+			Execution: &common.WorkflowExecution{WorkflowId: "nightly", RunId: "run-2b"},
+			Type:      &common.WorkflowType{Name: WorkflowJob}, Status: status,
 			Memo: &common.Memo{Fields: map[string]*common.Payload{MemoState: state}},
 		},
 	}, nil)
@@ -38,7 +38,7 @@ func latest(t *testing.T, tc *mocks.Client, status enums.WorkflowExecutionStatus
 	events.On("Next").Return(&history.HistoryEvent{Attributes: &history.HistoryEvent_WorkflowExecutionStartedEventAttributes{
 		WorkflowExecutionStartedEventAttributes: &history.WorkflowExecutionStartedEventAttributes{Input: payloads},
 	}}, nil)
-	tc.On("GetWorkflowHistory", mock.Anything, "nightly", "run-2b", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(events)
+	tc.On("GetWorkflowHistory", mock.Anything, "nightly", "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(events)
 }
 
 // endedWith has the latest run's result be a report.
@@ -59,7 +59,7 @@ func TestClient_Redrive(t *testing.T) {
 	begun := *first
 	begun.Done = []string{"d"}
 	second := &Redrive{Manifests: []string{"m"}, Output: output, Planned: 10, Runs: []string{"run-1", "run-2"}}
-	stopped := Report{Job: "nightly", State: Stopped, Redrive: &begun}
+	stopped := Report{Job: "nightly", Run: "run-2", State: Stopped, Redrive: &begun}
 	tests := []struct {
 		name    string
 		started Input // the latest run
@@ -69,7 +69,7 @@ func TestClient_Redrive(t *testing.T) {
 		{"completed", Input{Spec: valid()}, completed, Input{Spec: valid(), Redrive: &Redrive{Manifests: []string{"m"}, Output: output, Planned: 10, Runs: []string{"run-2"}}}},
 		{"redriven before", Input{Spec: valid(), Redrive: first}, completed, Input{Spec: valid(), Redrive: &Redrive{Manifests: []string{"m"}, Output: output, Planned: 10, Runs: []string{"run-2"}}}},
 		{"redrive stopped", Input{Spec: valid(), Redrive: first}, stopped, Input{Spec: valid(), Resume: []string{"d"}, Redrive: second}},
-		{"redrive terminated", Input{Spec: valid(), Resume: []string{"d"}, Redrive: first}, Report{State: Failed}, Input{Spec: valid(), Resume: []string{"d"}, Redrive: second}},
+		{"redrive of which nothing is known", Input{Spec: valid(), Resume: []string{"d"}, Redrive: first}, Report{Run: "run-2", State: Failed}, Input{Spec: valid(), Resume: []string{"d"}, Redrive: second}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -81,6 +81,7 @@ func TestClient_Redrive(t *testing.T) {
 			handle.On("GetRunID").Return("run-3")
 			want := test.want
 			want.Spec.BatchItems = 5
+			want.Version = LogicVersion
 			var got client.StartWorkflowOptions
 			tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, want).
 				Run(func(args mock.Arguments) { got = args.Get(1).(client.StartWorkflowOptions) }).Return(handle, nil)
@@ -110,10 +111,9 @@ func TestClient_RedriveRefused(t *testing.T) {
 		c, tc := setup(t)
 		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, Input{}, Stopping)
 		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
-		var not *NotCompletedError
-		require.ErrorAs(t, err, &not)
-		require.Equal(t, Stopping, not.State)
-		require.ErrorContains(t, err, "`stint watch nightly`")
+		var running *RunningError
+		require.ErrorAs(t, err, &running)
+		require.Equal(t, Stopping, running.State)
 	})
 	t.Run("stopped", func(t *testing.T) {
 		t.Parallel()
@@ -123,7 +123,7 @@ func TestClient_RedriveRefused(t *testing.T) {
 		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
 		var not *NotCompletedError
 		require.ErrorAs(t, err, &not)
-		require.ErrorContains(t, err, "`stint resume nightly`")
+		require.ErrorContains(t, err, "'stint resume nightly'")
 	})
 	t.Run("nothing failed", func(t *testing.T) {
 		t.Parallel()
@@ -150,7 +150,36 @@ func TestClient_RedriveRefused(t *testing.T) {
 		tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, mock.Anything).
 			Return(nil, serviceerror.NewWorkflowExecutionAlreadyStarted("taken", "", ""))
 		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
-		var not *NotCompletedError
-		require.ErrorAs(t, err, &not)
+		var running *RunningError
+		require.ErrorAs(t, err, &running)
 	})
+	t.Run("no records", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		spec := valid()
+		spec.OnError = OnErrorDrop
+		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: spec}, Completed)
+		endedWith(tc, Report{State: Completed, Totals: Totals{Failed: 3}})
+		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
+		var nothing *NothingFailedError
+		require.ErrorAs(t, err, &nothing)
+		require.ErrorContains(t, err, "on-error drop")
+	})
+}
+
+// Resume goes on with a redrive as Redrive does.
+func TestClient_ResumeOfARedrive(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	first := Redrive{Manifests: []string{"m"}, Planned: 10, Runs: []string{"run-1"}}
+	begun, again := first, first
+	begun.Done, again.Runs = []string{"d"}, []string{"run-1", "run-2"}
+	latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: valid(), Redrive: &first}, Stopped)
+	endedWith(tc, Report{Run: "run-2", State: Stopped, Manifests: []string{"m"}, Redrive: &begun})
+	handle := &mocks.WorkflowRun{}
+	handle.On("GetRunID").Return("run-3")
+	want := Input{Spec: valid(), Resume: []string{"d"}, Redrive: &again, Version: LogicVersion}
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, want).Return(handle, nil)
+	_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
+	require.NoError(t, err)
 }

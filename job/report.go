@@ -1,6 +1,10 @@
 package job
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // State is how a job stands.
 type State string
@@ -27,7 +31,8 @@ type Totals struct {
 	Retries    int64 `json:"retries"`    // calls and batches tried again
 	Crashes    int64 `json:"crashes"`    // processes that ended in the middle of a call
 	Expiries   int64 `json:"expiries"`   // timers that expired
-	Isolations int64 `json:"isolations"` // calls that were halved
+	Isolations int64 `json:"isolations"` // calls and batches that were halved
+	SlowDowns  int64 `json:"slow_downs"` // times that a handler asked for less
 
 	Calls     int64 `json:"calls"`      // calls of the handler that were answered
 	CallItems int64 `json:"call_items"` // items in them
@@ -48,6 +53,7 @@ func (t *Totals) Add(o Totals) {
 	t.Crashes += o.Crashes
 	t.Expiries += o.Expiries
 	t.Isolations += o.Isolations
+	t.SlowDowns += o.SlowDowns
 	if o.Calls > 0 && (t.Calls == 0 || o.CallMin < t.CallMin) {
 		t.CallMin = o.CallMin
 	}
@@ -69,6 +75,9 @@ type Progress struct {
 	FirstError *FirstError `json:"first_error,omitempty"`
 	// LastFailure is why a batch was last tried again, for people.
 	LastFailure string `json:"last_failure,omitempty"`
+	// Oldest is the batch in flight that was given out first, for people.
+	Oldest  string        `json:"oldest,omitempty"`
+	Workers []WorkerShare `json:"workers,omitempty"`
 }
 
 // Output says where a finished job's results are.
@@ -79,15 +88,66 @@ type Output struct {
 	Errors   string `json:"errors,omitempty"`   // file of error records, where there are any
 }
 
+// MaxLaterErrors and MaxWorkers bound a report.
+const (
+	MaxLaterErrors = 20
+	MaxWorkers     = 50
+)
+
+// Throttle tells of a rate that a handler's wish has lowered. It comes back by itself.
+type Throttle struct {
+	Rate  Rate      `json:"rate"`  // of the whole job, at present
+	Until time.Time `json:"until"` // nothing new is begun before
+}
+
+// WorkerShare is what one worker has done of a job.
+type WorkerShare struct {
+	Worker  string        `json:"worker"`
+	Batches int64         `json:"batches"`
+	Items   int64         `json:"items"`
+	Busy    time.Duration `json:"busy"` // summed over its slots, in nanoseconds
+	Last    time.Time     `json:"last"` // when its last batch was taken in
+}
+
+// AddWorkers adds the shares of two lists, by worker, and keeps the busiest ones.
+func AddWorkers(a, b []WorkerShare) []WorkerShare {
+	sum := slices.Clone(a)
+	for _, w := range b {
+		i := slices.IndexFunc(sum, func(s WorkerShare) bool { return s.Worker == w.Worker })
+		if i < 0 {
+			sum = append(sum, w)
+			continue
+		}
+		s := &sum[i]
+		s.Batches += w.Batches
+		s.Items += w.Items
+		s.Busy += w.Busy
+		if w.Last.After(s.Last) {
+			s.Last = w.Last
+		}
+	}
+	slices.SortFunc(sum, func(a, b WorkerShare) int {
+		return cmp.Or(cmp.Compare(b.Items, a.Items), cmp.Compare(a.Worker, b.Worker))
+	})
+	return sum[:min(len(sum), MaxWorkers)]
+}
+
 // Report tells how a job stands.
 type Report struct {
 	Job   string `json:"job"`
 	Run   string `json:"run"` // run ID of the first run, the key of its data in the store
 	Pool  string `json:"pool"`
 	State State  `json:"state"`
-	// Reason is why the job was stopped, Error why it failed.
+	// Reason is why the job was stopped, Error why it failed; in the states stopping and stopped Error
+	// says what was still running.
 	Reason string `json:"reason,omitempty"`
 	Error  *Error `json:"error,omitempty"`
+	// LaterErrors were reported once the job was ending already: they change nothing. At most
+	// [MaxLaterErrors]; LaterErrorsOmitted counts the others.
+	LaterErrors        []Error `json:"later_errors,omitempty"`
+	LaterErrorsOmitted int     `json:"later_errors_omitted,omitempty"`
+	// StopDeadline is when the grace period of the stop ends.
+	StopDeadline *time.Time `json:"stop_deadline,omitempty"`
 
 	Planned    int64 `json:"planned"`     // items found so far
 	Discarded  int64 `json:"discarded"`   // items taken back by the user's wish
@@ -104,8 +164,17 @@ type Report struct {
 	Waiting     int         `json:"waiting"`                // batches planned and not dispatched
 	InFlight    int         `json:"in_flight"`              // batches dispatched and not finished
 	LastFailure string      `json:"last_failure,omitempty"` // why a batch was last tried again
+	Oldest      string      `json:"oldest,omitempty"`       // batch in flight that was given out first
 	FirstError  *FirstError `json:"first_error,omitempty"`
 	Stragglers  []Straggler `json:"stragglers,omitempty"`
+
+	// Settings are those in force, also after [Run.Set].
+	Settings Settings `json:"settings"`
+	// Throttle tells of a rate that is lowered because the handler asked for it.
+	Throttle *Throttle `json:"throttle,omitempty"`
+	Hooks    []HookRun `json:"hooks,omitempty"`
+	// Workers are those that have done batches, the busiest first: at most [MaxWorkers].
+	Workers []WorkerShare `json:"workers,omitempty"`
 
 	Started time.Time  `json:"started"`
 	Ended   *time.Time `json:"ended,omitempty"`
@@ -124,6 +193,10 @@ func (r *Report) Include(p Progress) {
 	r.Waiting += p.Waiting
 	r.InFlight += p.InFlight
 	r.FirstError = r.FirstError.First(p.FirstError)
+	r.Workers = AddWorkers(r.Workers, p.Workers)
+	if r.Oldest == "" {
+		r.Oldest = p.Oldest // of the leg that was begun first
+	}
 	if p.LastFailure != "" {
 		r.LastFailure = p.LastFailure
 	}

@@ -62,6 +62,27 @@ func (r *Run) Running(ctx context.Context) ([]RunningBatch, error) {
 	return found, nil
 }
 
+// ActivityPlace tells where an activity runs.
+type ActivityPlace struct {
+	Activity string `json:"activity"` // its ID
+	Place
+}
+
+// Places returns where the batches run that a workflow, a job or a leg, has given out.
+func (c *Client) Places(ctx context.Context, workflowID, runID string) ([]ActivityPlace, error) {
+	desc, err := c.temporal.DescribeWorkflowExecution(ctx, workflowID, runID)
+	if err != nil {
+		return nil, fmt.Errorf("asking for %s: %w", workflowID, err)
+	}
+	var found []ActivityPlace
+	for _, a := range desc.GetPendingActivities() {
+		if a.GetActivityType().GetName() == ActivityProcess && a.GetState() != enums.PENDING_ACTIVITY_STATE_SCHEDULED {
+			found = append(found, ActivityPlace{Activity: a.GetActivityId(), Place: (&Run{}).runningBatch(a).Place})
+		}
+	}
+	return found, nil
+}
+
 // describe returns nil for a workflow that does not run.
 func (r *Run) describe(ctx context.Context, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, id, "")

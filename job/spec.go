@@ -84,7 +84,39 @@ type Spec struct {
 	Backoff time.Duration `json:"backoff,omitempty"`
 	// Grace is how long running calls may take after a stop; default 120 s, None: no grace.
 	Grace time.Duration `json:"grace,omitempty"`
+
+	// OnError is what a failed item does: "record" (default) writes an error record, "drop" only
+	// counts it, "stop" ends the job with the item's error.
+	OnError string `json:"on_error,omitempty"`
+	// MaxFailed is how many failed items the job puts up with before it ends as failed; default any.
+	MaxFailed Tolerance `json:"max_failed,omitempty"`
+	// CleanStop lists the types of errors that stop the job without making it fail; default
+	// [CleanStopType].
+	CleanStop []string `json:"clean_stop,omitempty"`
+	// IgnoreStragglers leaves work that outlives a stop's grace period out of the job's outcome.
+	IgnoreStragglers bool `json:"ignore_stragglers,omitempty"`
+	// JobRate limits the items a second of the whole job; default no limit. Bursts are of at most
+	// one second's items.
+	JobRate Rate `json:"job_rate,omitempty"`
+
+	// Init, Shutdown and Cleanup name hooks of the pool's workers, or, as "POOL/NAME", of another
+	// pool's: each list is run one after the other. Init runs before the first batch; Shutdown when
+	// a stop is requested; Cleanup when everything has ended.
+	Init     []string `json:"init,omitempty"`
+	Shutdown []string `json:"shutdown,omitempty"`
+	Cleanup  []string `json:"cleanup,omitempty"`
 }
+
+// The values of Spec.OnError.
+const (
+	OnErrorRecord = "record"
+	OnErrorDrop   = "drop"
+	OnErrorStop   = "stop"
+)
+
+// CleanStopType is the type of error that by default stops a job without making it fail: there is
+// nothing more to be had.
+const CleanStopType = "OutOfRange"
 
 // WithDefaults returns the spec with every default filled in.
 func (s Spec) WithDefaults() Spec {
@@ -97,6 +129,10 @@ func (s Spec) WithDefaults() Spec {
 	setDefault(&s.ItemAttempts, DefaultItemAttempts)
 	setDefault(&s.Backoff, DefaultBackoff)
 	setDefault(&s.Grace, DefaultGrace)
+	setDefault(&s.OnError, OnErrorRecord)
+	if len(s.CleanStop) == 0 {
+		s.CleanStop = []string{CleanStopType}
+	}
 	if s.Output != "" {
 		if isPrefix(s.Output) {
 			setDefault(&s.Store, s.Output)
@@ -190,5 +226,22 @@ func (s Spec) Validate() error {
 	between("batch-timeout", s.BatchTimeout, 0, maxDuration, false)
 	between("backoff", s.Backoff, time.Millisecond, MaxBackoff, false)
 	between("grace", s.Grace, time.Millisecond, 30*24*time.Hour, true)
+	switch s.OnError {
+	case OnErrorRecord, OnErrorDrop, OnErrorStop:
+	default:
+		bad("on-error %q: use record, drop or stop", s.OnError)
+	}
+	if s.JobRate < 0 || s.JobRate > MaxRate {
+		bad("job-rate %v: use 0.001 to %d items a second, 0 for no limit", s.JobRate, MaxRate/1000)
+	}
+	errs = append(errs, s.MaxFailed.Validate())
+	for _, hooks := range [][]string{s.Init, s.Shutdown, s.Cleanup} {
+		if len(hooks) > maxHooks {
+			bad("%d hooks of one stage: use at most %d", len(hooks), maxHooks)
+		}
+		for _, name := range hooks {
+			errs = append(errs, checkHook(name))
+		}
+	}
 	return errors.Join(errs...)
 }

@@ -34,6 +34,17 @@ func (s *sizeFlag) Set(text string) error {
 	return nil
 }
 
+// rateFlag is a number of items in a time, written 250, 0.5 or 90/m.
+type rateFlag job.Rate
+
+func (r *rateFlag) String() string { return job.Rate(*r).String() }
+func (r *rateFlag) Type() string   { return "RATE" }
+func (r *rateFlag) Set(text string) error {
+	rate, err := job.ParseRate(text)
+	*r = rateFlag(rate)
+	return err
+}
+
 // jobOptions are the flags that describe a job; the keys of a job file are their names.
 type jobOptions struct {
 	file       string
@@ -67,6 +78,15 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&s.ItemAttempts, "item-attempts", job.DefaultItemAttempts, "tries of an item whose handler returns an error")
 	fs.DurationVar(&s.Backoff, "backoff", job.DefaultBackoff, "wait before a repetition, doubled up to 1m")
 	fs.DurationVar(&o.grace, "grace", job.DefaultGrace, "how long running calls may take after a stop (0: end at once)")
+	fs.StringVar(&s.OnError, "on-error", job.OnErrorRecord, "what a failed item does: record, drop (count it only) or stop (the job)")
+	fs.StringVar((*string)(&s.MaxFailed), "max-failed", "", "failed items that the job puts up with, `N|P%`: a number, or a share of those done (default: any)")
+	fs.StringSliceVar(&s.CleanStop, "clean-stop", []string{job.CleanStopType}, "`TYPES` of errors that stop the job without making it fail")
+	fs.BoolVar(&s.IgnoreStragglers, "ignore-stragglers", false, "do not make what is still running after a stop the job's outcome")
+	fs.Var((*rateFlag)(&s.JobRate), "job-rate", "most items a second of the whole job, such as 250 or 90/m (0: no limit)")
+	fs.Lookup("job-rate").DefValue = zeroDefault
+	fs.StringSliceVar(&s.Init, "init", nil, "`HOOKS`, NAME or POOL/NAME, to run before the first batch")
+	fs.StringSliceVar(&s.Shutdown, "shutdown", nil, "`HOOKS` to run when a stop is requested")
+	fs.StringSliceVar(&s.Cleanup, "cleanup", nil, "`HOOKS` to run when everything has ended")
 	fs.BoolVar(&o.fresh, "fresh", false, "start anew where a job of the name exists")
 }
 
@@ -228,6 +248,7 @@ type workerOptions struct {
 	exec    string
 	serve   string
 	cpus    string
+	hooks   []string
 	options worker.Options
 	flags   *pflag.FlagSet
 }
@@ -246,6 +267,7 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&w.Restarts, "restarts", 10, "how often in a row a slot's process may be replaced")
 	fs.DurationVar(&w.Ready, "ready", time.Minute, "how long a --serve program may take to get ready")
 	fs.StringArrayVar(&w.Env, "env", nil, "`NAME=VALUE`, or NAME to pass on, for the command's environment; repeatable")
+	fs.StringArrayVar(&o.hooks, "hook", nil, "`NAME=COMMAND` that jobs can name as --init, --shutdown or --cleanup; repeatable")
 	fs.StringVar(&w.Dir, "dir", "", "working `DIR` of the command")
 	fs.DurationVar(&w.Drain, "drain", 30*time.Second, "how long running batches may take once the worker is to end")
 	fs.StringVar(&w.Metrics, "metrics", "", "`ADDR`, HOST:PORT or PORT on this machine only (0: a free one), that answers GET /metrics and /health (default: none)")
@@ -292,9 +314,32 @@ func (o *workerOptions) handler(p *Program) (worker.Handler, error) {
 	if err := o.zeros(); err != nil {
 		return worker.Handler{}, err
 	}
+	if err := o.nameHooks(); err != nil {
+		return worker.Handler{}, err
+	}
 	h := kind(argv...)
 	if err := h.Check(o.options); err != nil {
 		return worker.Handler{}, usageError("%v", err)
 	}
 	return h, nil
+}
+
+// nameHooks gives the worker the hooks that the flags name.
+func (o *workerOptions) nameHooks() error {
+	o.options.Hooks = map[string]worker.Hook{}
+	for _, text := range o.hooks {
+		name, command, ok := strings.Cut(text, "=")
+		if !ok {
+			return usageError("--hook %q: write NAME=COMMAND", text)
+		}
+		if _, twice := o.options.Hooks[name]; twice {
+			return usageError("--hook %s is given twice", name)
+		}
+		argv, err := worker.SplitCommand(command)
+		if err != nil {
+			return usageError("--hook %s: %v", name, err)
+		}
+		o.options.Hooks[name] = worker.Command(argv...)
+	}
+	return nil
 }

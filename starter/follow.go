@@ -13,6 +13,8 @@ const (
 	pollEvery = 500 * time.Millisecond // where a person looks
 	// pollLimit is how long a report may take; without a worker there is none.
 	pollLimit = 3 * time.Second
+	// answerLimit is how long a job may take to answer an update.
+	answerLimit = 10 * time.Second
 	// unservedEvery is how often the pool's pollers are looked at, and unservedFirst after how long
 	// for the first time: a worker that has just been started takes a moment to be known.
 	unservedEvery = 3 * time.Second
@@ -77,7 +79,7 @@ func outcome(r job.Report) error {
 	switch {
 	case r.State == job.Failed:
 		return &codeError{code: ExitFailed}
-	case r.State == job.Stopped && len(r.Stragglers) > 0:
+	case r.State == job.Stopped && r.Error != nil: // with work still running
 		return &codeError{code: ExitStragglers}
 	case r.State == job.Stopped:
 		return &codeError{code: ExitStopped}

@@ -137,6 +137,9 @@ func (p *progress) line(r job.Report) string {
 		fmt.Fprintf(&b, ", %v left", left)
 	}
 	fmt.Fprintf(&b, ", %s", counts(r))
+	if t := r.Throttle; t != nil {
+		fmt.Fprintf(&b, ", slowed down to %s/s", t.Rate)
+	}
 	if r.State == job.Stopping {
 		b.WriteString(", stopping")
 	}
@@ -221,8 +224,16 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 	if r.Error != nil {
 		fmt.Fprintf(w, "  error: %s\n", r.Error.Message)
 	}
+	for _, h := range r.Hooks {
+		if h.Error != nil || h.Skipped != "" {
+			fmt.Fprintf(w, "  hook: %s\n", describeHook(h))
+		}
+	}
+	if n := len(r.LaterErrors) + r.LaterErrorsOmitted; n > 0 {
+		fmt.Fprintf(w, "  later errors: %d, the first: %s\n", n, firstLine(r.LaterErrors[0].Error()))
+	}
 	for _, s := range r.Stragglers {
-		fmt.Fprintf(w, "  still running: %s, since %s\n", s.Batch, s.Since.Local().Format(time.TimeOnly))
+		fmt.Fprintf(w, "  still running: %s\n", s)
 	}
 	if o := r.Output; o != nil {
 		if o.Location != "" {

@@ -26,8 +26,8 @@ be repeated any number of times. The input is taken from the error records: the 
 be there any more. Items that are not in the job's format, or were too long to keep, are not run again.
 
 The output stays as it is until the merged one takes its place, also where the redrive is stopped or
-fails; the same command then goes on with it. A job that was itself stopped or has failed must be
-resumed first. A job without failed items is left alone.
+fails; the same command then goes on with it, as does 'stint resume'. A job that was itself stopped or
+has failed must be resumed first. A job without failed items is left alone.
 
 With --wait it follows the redrive and exits as 'stint run' does.`,
 		Example: `  stint redrive nightly --wait
@@ -48,28 +48,16 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 	}
 	ctx := cmd.Context()
 	return o.connection.withClient(ctx, p, func(client *job.Client) error {
-		pool, err := poolOf(cmd, client, name)
-		if err != nil {
-			return err
-		}
 		run, err := client.Redrive(ctx, name, o.redrive)
 		var none *job.NothingFailedError
-		if errors.As(err, &none) {
+		if errors.As(err, &none) && !none.Dropped {
 			fmt.Fprintln(p.Stderr, none.Error())
 			return o.printLatest(ctx, p, client, name)
 		}
 		if err != nil {
 			return err
 		}
-		if o.wait {
-			return followToEnd(ctx, p, client, run, pool, o.json)
-		}
-		noteUnserved(ctx, client, pool, newProgress(p.Stderr, false, false))
-		if o.json {
-			return printJSON(p.Stdout, map[string]string{"job": name, "pool": pool})
-		}
-		_, err = fmt.Fprintln(p.Stdout, name)
-		return err
+		return announce(ctx, p, client, run, o.wait, o.json)
 	})
 }
 

@@ -133,7 +133,7 @@ func TestRedrive_Refused(t *testing.T) {
 	b.worker("p", "--exec", b.gated(), "--slots", "1")
 	b.stint("start", "--pool", "p", "--name", "going", "in.txt", "-o", "out.txt", "--batch-items", "2").exits(starter.ExitOK)
 	eventually(t, "the filter", func() bool { return b.lines("started") > 0 })
-	b.refused(starter.ExitFailed, []string{"redrive", "going"}, "going is running", "stint watch going")
+	b.refused(starter.ExitFailed, []string{"redrive", "going"}, "going is running")
 	b.stint("stop", "going", "--grace", "0s", "--wait")
 	b.refused(starter.ExitFailed, []string{"redrive", "going"}, "going is stopped", "stint resume going")
 	b.requireNoOutput()

@@ -60,20 +60,8 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 		if err != nil {
 			return err
 		}
-		if o.wait {
-			return o.waitFor(cmd.Context(), p, client, run, spec.Pool)
-		}
-		noteUnserved(cmd.Context(), client, spec.Pool, newProgress(p.Stderr, false, false))
-		if o.json {
-			return printJSON(p.Stdout, map[string]string{"job": run.Name(), "pool": spec.Pool})
-		}
-		_, err = fmt.Fprintln(p.Stdout, run.Name())
-		return err
+		return announce(cmd.Context(), p, client, run, o.wait, o.json)
 	})
-}
-
-func (o *startOptions) waitFor(ctx context.Context, p *Program, client *job.Client, run *job.Run, pool string) error {
-	return followToEnd(ctx, p, client, run, pool, o.json)
 }
 
 // followToEnd shows a job's progress until it ends, prints its report and gives its exit code. A

@@ -50,8 +50,58 @@ type statusReport struct {
 	Running []job.RunningBatch `json:"running,omitempty"`
 }
 
-// shownRunning is how many of the batches in hand are shown, the oldest ones.
-const shownRunning = 20
+const (
+	// shownRunning is how many of the batches in hand are shown, the oldest ones.
+	shownRunning = 20
+	// shownWorkers is how many workers are shown, the busiest ones.
+	shownWorkers = 20
+)
+
+// printHow tells how a job goes on: at which speed, until when, and with what.
+func printHow(row func(name, format string, args ...any), r job.Report) {
+	took := time.Since(r.Started)
+	if done := r.Done() - r.Resumed; done > 0 && took > 0 {
+		text := fmt.Sprintf("%s items/s on average", rate(float64(done)/took.Seconds()))
+		if left, ok := timeLeft(r, took); ok {
+			text += fmt.Sprintf(", about %v left", roundTime(left))
+		}
+		row("speed", "%s", text)
+	}
+	if t := r.Throttle; t != nil {
+		row("slowed down", "to %s items/s, as the handler has asked %s times; it comes back by itself", t.Rate, job.Thousands(r.SlowDowns))
+	}
+	if r.StopDeadline != nil {
+		row("grace", "until %s", r.StopDeadline.Local().Format(time.DateTime))
+	}
+	for _, s := range settingRows(r.Settings) {
+		row(s[0], "%s", s[1])
+	}
+}
+
+// timeLeft estimates the time to the end from what the job has taken so far.
+func timeLeft(r job.Report, took time.Duration) (time.Duration, bool) {
+	done, all := r.Done()-r.Resumed, r.Planned-r.Resumed
+	switch {
+	case r.TotalBytes > 0 && r.InputBytes > 0 && r.Resumed == 0:
+		done, all = r.InputBytes, r.TotalBytes
+	case !r.PlanDone:
+		return 0, false
+	}
+	if done <= 0 || all < done {
+		return 0, false
+	}
+	return time.Duration(float64(took) / float64(done) * float64(all-done)), true
+}
+
+func describeHook(h job.HookRun) string {
+	switch {
+	case h.Skipped != "":
+		return fmt.Sprintf("%s %s: not run, because %s", h.Stage, h.Hook, h.Skipped)
+	case h.Error != nil:
+		return fmt.Sprintf("%s %s: %s", h.Stage, h.Hook, firstLine(h.Error.Error()))
+	}
+	return fmt.Sprintf("%s %s: ok", h.Stage, h.Hook)
+}
 
 // printReport writes a report as a table of names and values.
 func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
@@ -85,11 +135,30 @@ func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
 	if r.Error != nil {
 		row("error", "%s: %s", r.Error.Type, r.Error.Message)
 	}
-	for _, b := range running[:min(len(running), shownRunning)] {
-		row("running", "%s", describeRunning(b))
+	for _, e := range r.LaterErrors {
+		row("later error", "%s: %s", e.Type, firstLine(e.Message))
+	}
+	if n := r.LaterErrorsOmitted; n > 0 {
+		row("later errors", "and %d more", n)
+	}
+	if !r.State.Final() {
+		printHow(row, r)
+	}
+	for _, h := range r.Hooks {
+		row("hook", "%s", describeHook(h))
+	}
+	for _, s := range r.Workers[:min(len(r.Workers), shownWorkers)] {
+		row("worker", "%s: %s items in %s batches, the last %s ago", s.Worker, job.Thousands(s.Items), job.Thousands(s.Batches), since(s.Last))
+	}
+	for i, b := range running[:min(len(running), shownRunning)] {
+		name := "running"
+		if i == 0 {
+			name = "oldest running"
+		}
+		row(name, "%s", describeRunning(b))
 	}
 	for _, s := range r.Stragglers {
-		row("still running", "%s, since %s", s.Batch, s.Since.Local().Format(time.DateTime))
+		row("still running", "%s", s)
 	}
 	row("started", "%s", r.Started.Local().Format(time.DateTime))
 	if r.Ended != nil {

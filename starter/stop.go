@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,56 +14,132 @@ import (
 type stopOptions struct {
 	connection connection
 	stop       job.Stop
+	failure    string
+	pool       string
+	all        bool
 	wait       bool
 }
 
 func newStop(p *Program) *cobra.Command {
 	o := &stopOptions{}
 	cmd := &cobra.Command{
-		Use:   "stop JOB",
-		Short: "Stop a job: what runs gets a grace period, what is done is kept",
-		Long: `Asks a job to stop. Nothing new is started; running calls may end within the grace period; what
-has been done is kept, and the rest can be resumed. With --wait it returns once the job has ended.`,
-		Args: jobArg(),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if grace := o.stop.Grace; grace != "" {
-				if d, err := time.ParseDuration(grace); err != nil || d < 0 {
-					return usageError("--grace %s: give a duration of 0 or more, such as 30s", grace)
-				}
-			}
-			return o.connection.withClient(cmd.Context(), p, func(client *job.Client) error {
-				return o.run(cmd.Context(), p, client.Get(args[0]))
-			})
-		},
+		Use:   "stop JOB | --pool POOL | --all",
+		Short: "Stop jobs: what runs gets a grace period, what is done is kept",
+		Long: `Asks a job, all jobs of a pool, or all jobs to stop. Nothing new is started; running calls may end
+within the grace period, are then ended with TERM and KILL, and what still runs after that is named.
+What has been done is kept, and the rest can be resumed.
+
+With --error the job ends as failed with that error, unless its type is one of the job's
+--clean-stop types. Stopping a job twice is no error: the first stop counts, errors of later ones
+are listed in the report.
+
+With --wait it returns when the jobs have ended. Exit status: 0, or 5 where work was still running.`,
+		Example: `  stint stop nightly --reason 'disk almost full' --grace 30s --wait
+  stint stop nightly --error 'BadInput: the export is of last week'
+  stint stop --pool thumbnails`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args) },
 	}
 	o.connection.addFlags(cmd.Flags())
-	cmd.Flags().StringVar(&o.stop.Reason, "reason", "", "why, for the report")
-	cmd.Flags().StringVar(&o.stop.Grace, "grace", "", "how long running calls may take (default: the job's own)")
-	cmd.Flags().BoolVar(&o.wait, "wait", false, "wait until the job has ended")
+	fs := cmd.Flags()
+	fs.StringVar(&o.stop.Reason, "reason", "", "why, for the report")
+	fs.StringVar(&o.failure, "error", "", "`ERROR` that makes the job fail: TYPE: MESSAGE, or a message")
+	fs.StringVar(&o.stop.Grace, "grace", "", "how long running calls may take (default: the job's own)")
+	fs.BoolVar(&o.stop.IgnoreStragglers, "ignore-stragglers", false, "do not make what is still running then the job's outcome")
+	fs.StringVar(&o.pool, "pool", "", "stop every job of this `POOL`")
+	fs.BoolVar(&o.all, "all", false, "stop every job")
+	fs.BoolVar(&o.wait, "wait", false, "wait until the jobs have ended")
 	return cmd
 }
 
-func (o *stopOptions) run(ctx context.Context, p *Program, run *job.Run) error {
+func (o *stopOptions) run(ctx context.Context, p *Program, args []string) error {
+	if err := o.check(args); err != nil {
+		return err
+	}
+	return o.connection.withClient(ctx, p, func(client *job.Client) error {
+		if len(args) == 0 {
+			return o.many(ctx, p, client)
+		}
+		return o.one(ctx, p, client.Get(args[0]))
+	})
+}
+
+func (o *stopOptions) check(args []string) error {
+	named := 0
+	for _, is := range []bool{len(args) > 0, o.pool != "", o.all} {
+		if is {
+			named++
+		}
+	}
+	if named != 1 || len(args) > 1 {
+		return usageError("what shall be stopped? Name one job, or give --pool POOL or --all")
+	}
+	if grace := o.stop.Grace; grace != "" {
+		if d, err := time.ParseDuration(grace); err != nil || d < 0 {
+			return usageError("--grace %s: give a duration of 0 or more, such as 30s", grace)
+		}
+	}
+	if o.failure != "" {
+		o.stop.Error = parseError(o.failure)
+	}
+	return nil
+}
+
+// parseError reads an error as people write one: "TYPE: MESSAGE", or a message. A type is one word.
+func parseError(text string) *job.Error {
+	kind, message, found := strings.Cut(text, ": ")
+	if !found || kind == "" || strings.ContainsAny(kind, " \t\n") {
+		return &job.Error{Type: "Error", Message: text}
+	}
+	return &job.Error{Type: kind, Message: message}
+}
+
+func (o *stopOptions) one(ctx context.Context, p *Program, run *job.Run) error {
 	err := run.Stop(ctx, o.stop)
 	var ended *job.EndedError
-	if errors.As(err, &ended) {
+	if errors.As(err, &ended) && ended.Reported == nil {
 		fmt.Fprintln(p.Stderr, ended.Error())
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if !o.wait {
+	fmt.Fprintf(p.Stderr, "%s is told to stop\n", run.Name())
+	return o.waitFor(ctx, p, []*job.Run{run})
+}
+
+// many stops several jobs: all are told before any is waited for.
+func (o *stopOptions) many(ctx context.Context, p *Program, client *job.Client) error {
+	told, err := client.StopAll(ctx, o.pool, o.stop)
+	for _, run := range told {
 		fmt.Fprintf(p.Stderr, "%s is told to stop\n", run.Name())
-		return nil
 	}
-	report, err := run.Wait(ctx)
-	var failed *job.FailedError
-	if err != nil && !errors.As(err, &failed) {
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.Stderr, "%s: %s, %s items done\n", run.Name(), report.State, job.Thousands(report.Done()))
-	if len(report.Stragglers) > 0 {
+	if _, err := fmt.Fprintln(p.Stdout, len(told)); err != nil {
+		return err
+	}
+	return o.waitFor(ctx, p, told)
+}
+
+func (o *stopOptions) waitFor(ctx context.Context, p *Program, runs []*job.Run) error {
+	if !o.wait {
+		return nil
+	}
+	leftovers := false
+	for _, run := range runs {
+		report, err := run.Wait(ctx)
+		var failed *job.FailedError
+		if err != nil && !errors.As(err, &failed) {
+			return err
+		}
+		fmt.Fprintf(p.Stderr, "%s: %s, %s items done\n", run.Name(), report.State, job.Thousands(report.Done()))
+		for _, s := range report.Stragglers {
+			fmt.Fprintf(p.Stderr, "  still running: %s\n", s)
+		}
+		leftovers = leftovers || len(report.Stragglers) > 0 && !o.stop.IgnoreStragglers
+	}
+	if leftovers {
 		return &codeError{code: ExitStragglers}
 	}
 	return nil

@@ -7,19 +7,22 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/job"
 	"mvdan.cc/sh/v3/syntax"
 )
 
 // Exec makes a handler of a filter: a program that reads n lines on its standard input, to the
 // end, and writes n lines on its standard output. One process serves one call; its output counts
-// only once it has exited with status 0. The lines are the items' bytes (CSV records are JSON
+// only once it has exited with status 0. With status 75 it asks for less work (see [SlowDown]): for as
+// long as its last line on standard error says, "retry-after: SECONDS", or else for a second. The lines are the items' bytes (CSV records are JSON
 // objects in the order of the header), and the answer is never parsed.
 //
 // The process has a group of its own, which is killed when the call is over, when its timer
@@ -218,6 +221,9 @@ func (h *execHandler) Call(c *activities.Call) error {
 	ctx := c.Begin()
 	defer c.End()
 	answer, err := h.run(ctx, c.Slot.Describe().Slot, c.Lines(scratch), c.Answer)
+	if slowsDown(c, err) {
+		return nil
+	}
 	if err != nil {
 		return activities.CauseOf(ctx, err)
 	}
@@ -269,6 +275,8 @@ func (h *execHandler) run(ctx context.Context, slot int, lines []byte, answer *a
 	switch {
 	case readErr != nil:
 		return none, readErr
+	case exitErr != nil && asksForLess(exitErr):
+		return none, SlowDown(retryAfter(stderr.text()))
 	case exitErr != nil:
 		return none, crash(exitErr, stderr.text())
 	}
@@ -287,6 +295,28 @@ func crash(err error, stderr string) *activities.Fault {
 		kind = "Signal"
 	}
 	return &activities.Fault{Kind: job.KindCrash, Err: job.Error{Type: kind, Message: message, Stack: stderr}}
+}
+
+const (
+	// exitSlowDown is the exit status by which a filter asks for less: EX_TEMPFAIL of sysexits.h.
+	exitSlowDown = 75
+	// slowDownDefault is for how long, where its last line on standard error does not say.
+	slowDownDefault = time.Second
+)
+
+func asksForLess(err error) bool {
+	var exit *exec.ExitError
+	return errors.As(err, &exit) && exit.ExitCode() == exitSlowDown
+}
+
+// retryAfter finds "retry-after: SECONDS" in the last line that a filter has written.
+func retryAfter(stderr string) time.Duration {
+	name, value, _ := strings.Cut(lastLine(stderr), ":")
+	seconds, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+	if !strings.EqualFold(strings.TrimSpace(name), "retry-after") || err != nil || !(seconds > 0) {
+		return slowDownDefault
+	}
+	return frames.Seconds(seconds)
 }
 
 func signaled(exit *exec.ExitError) bool {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
@@ -51,6 +52,22 @@ var Drop = errors.New("no result")
 type ItemErrors map[int]error
 
 func (e ItemErrors) Error() string { return fmt.Sprintf("%d items of the call failed", len(e)) }
+
+// SlowDown, returned as a handler's error, says that nothing more should be begun for a while, because
+// something that the handler depends on asks for that. The item, or the call, has not failed: it comes
+// again, and the rate of the whole job is lowered, and comes back by itself. after is at least 100 ms
+// and at most an hour.
+func SlowDown(after time.Duration) error { return &activities.SlowDownError{After: after} }
+
+// slowsDown passes on such a wish.
+func slowsDown(c *activities.Call, err error) bool {
+	var slow *activities.SlowDownError
+	if !errors.As(err, &slow) {
+		return false
+	}
+	c.SlowDown(slow.After)
+	return true
+}
 
 // Each makes a handler of a function that takes one item at a time. Items are decoded from JSON
 // into In and results encoded from Out with encoding/json; a text line is a JSON string, a CSV
@@ -104,6 +121,8 @@ func (h *each[In, Out]) item(c *activities.Call, data []byte) bool {
 		case errors.Is(err, Drop):
 			c.Answer.Drop()
 			return true
+		case slowsDown(c, err):
+			return false
 		}
 		fault := activities.FaultOf(activities.CauseOf(ctx, err))
 		if c.Ended() {
@@ -202,6 +221,9 @@ func (h *batch[In, Out]) Call(c *activities.Call) error {
 		}
 		tried, err := h.try(c, ins)
 		if !c.Claim() {
+			return nil
+		}
+		if slowsDown(c, err) {
 			return nil
 		}
 		if err != nil {

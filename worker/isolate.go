@@ -200,6 +200,11 @@ func (s *isolated) stopNotice() (job.StopNotice, bool) {
 	return s.notice, true
 }
 
+// requestStop passes a wish on. Whether the job still runs is not known here.
+func (s *isolated) requestStop(_ context.Context, stop job.Stop) error {
+	return s.write(frames.RequestStop{Type: frames.TypeRequestStop, Reason: stop.Reason, Error: stop.Error})
+}
+
 // write sends a frame. A worker that is gone takes this process with it.
 func (s *isolated) write(frame any) error {
 	line, err := frames.Encode(frame)
@@ -219,7 +224,7 @@ func (s *isolated) writeLine(line []byte) error {
 // calls makes the calls that come.
 func (s *isolated) calls(calls <-chan frames.Call) {
 	ctx := timers.NewContext(context.Background(), timers.NewRemote(s.hello.Worker, s))
-	solo := activities.NewSolo(ctx, s.handler, s.stopped, s.stopNotice)
+	solo := activities.NewSolo(ctx, s.handler, activities.SoloStop{Stopped: s.stopped, Notice: s.stopNotice, Request: s.requestStop})
 	defer solo.Close()
 	for call := range calls {
 		items := call.Items
@@ -264,12 +269,18 @@ func (s *isolated) answer(solo *activities.Solo, id int64, items []json.RawMessa
 		if err != nil {
 			return s.write(frames.Results{Type: frames.TypeResults, ID: id, Error: &activities.FaultOf(err).Err})
 		}
+		slow := solo.SlowedDown()
+		if slow > 0 {
+			if err := s.write(frames.SlowDown{Type: frames.TypeSlowDown, After: slow.Seconds()}); err != nil {
+				return err
+			}
+		}
 		done += len(some)
-		answer := frames.Results{ID: id, Results: resultsOf(outcomes), More: done < len(items)}
+		answer := frames.Results{ID: id, Results: resultsOf(outcomes), More: done < len(items) && slow == 0}
 		if line, err = answer.Append(line[:0]); err != nil {
 			return err
 		}
-		if err := s.writeLine(line); err != nil {
+		if err := s.writeLine(line); err != nil || slow > 0 {
 			return err
 		}
 		if time.Since(began) < sendEvery {

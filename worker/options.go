@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/job"
 	"go.opentelemetry.io/otel/metric"
 )
 
@@ -42,6 +43,9 @@ type Options struct {
 	// [New] with the same pool and then serves instead of returning from it. What main does before
 	// must work in them too.
 	Isolate bool
+	// Hooks are functions that jobs of the pool can name, for before their first batch, for when they
+	// are stopped and for their end: see [job.Spec] and [Command]. Names are [a-z0-9][a-z0-9-]*.
+	Hooks map[string]Hook
 	// Env adds to the environment of child processes: "NAME=value", or "NAME" to pass on the
 	// worker's own. They get nothing else but PATH, HOME, USER, LANG, LC_*, TZ and TMPDIR.
 	Env []string
@@ -151,6 +155,14 @@ func (o Options) validate() error {
 			errs = append(errs, fmt.Errorf("dir: %w", err))
 		} else if !info.IsDir() {
 			errs = append(errs, fmt.Errorf("dir %s is not a directory", o.Dir))
+		}
+	}
+	for name, hook := range o.Hooks {
+		if err := job.CheckName("hook", name); err != nil {
+			errs = append(errs, err)
+		}
+		if hook == nil {
+			errs = append(errs, fmt.Errorf("hook %s is nil", name))
 		}
 	}
 	for _, env := range o.Env {

@@ -76,6 +76,8 @@ type pending struct {
 	items     int
 	isolating bool
 	job       string
+	slow      func(time.Duration) // passes on that the program wants less
+	slowed    bool                // it does
 	results   []frames.Result
 	values    []byte // of the results
 	ended     bool
@@ -85,9 +87,9 @@ type pending struct {
 }
 
 // begin makes it another call, which uses the memory of the one before.
-func (c *pending) begin(items int, isolating bool, job string) {
+func (c *pending) begin(items int, isolating bool, of *activities.Call, job string) {
 	clear(c.results) // of errors
-	*c = pending{items: items, isolating: isolating, job: job, results: c.results[:0], values: c.values[:0]}
+	*c = pending{items: items, isolating: isolating, job: job, slow: of.SlowDown, results: c.results[:0], values: c.values[:0]}
 }
 
 // keep takes a result in, whose value is part of a frame that is about to be overwritten.
@@ -448,6 +450,7 @@ func (p *program) results(f *frames.Results) error {
 		fault = p.host.failed(*f.Error)
 	case f.More && len(c.results) <= c.items:
 		return nil
+	case c.slowed && len(c.results) < c.items: // the others come again
 	case len(c.results) != c.items:
 		fault = activities.LengthFault(c.items, len(c.results))
 		c.results = c.results[:0]

@@ -36,7 +36,7 @@ func (p *program) handle(line []byte) error {
 	case frames.TypeRequestStop:
 		return with(line, p.requestStop)
 	case frames.TypeSlowDown:
-		return with(line, func(f *frames.SlowDown) error { p.slot.rest(min(frames.Seconds(f.After), maxRest)); return nil })
+		return with(line, p.slowDown)
 	}
 	return nil // of a later version of the protocol
 }
@@ -58,6 +58,19 @@ func (p *program) takeResults(line []byte) error {
 
 // maxRest bounds a wish for no further call.
 const maxRest = time.Hour
+
+// slowDown gives the slot a rest, and passes the wish on to the jobs whose calls are under way.
+func (p *program) slowDown(f *frames.SlowDown) error {
+	after := min(frames.Seconds(f.After), maxRest)
+	p.slot.rest(after)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.calls {
+		c.slowed = true
+		c.slow(after)
+	}
+	return nil
+}
 
 // with decodes a frame for fn.
 func with[F any](line []byte, fn func(*F) error) error {

@@ -341,7 +341,7 @@ func (h *host) round(c *activities.Call, at *place, call *pending, items []activ
 	began := time.Now()
 	ctx := c.Begin()
 	defer c.End()
-	call.begin(len(items), c.Isolating || suspect, at.occupant.Job)
+	call.begin(len(items), c.Isolating || suspect, c, at.occupant.Job)
 	call.suspect = suspect
 	id := p.begin(call, at, func(i int) []byte { return items[i].Data })
 	if !p.readAnswer(call) {

@@ -75,9 +75,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	roster := newRoster(name, o, permits, logEvents(log, metrics.slotEvent))
 	handler, service, err := h.open(surroundings{
 		options: o, worker: name, log: log, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe, measure: metrics.measure,
-		requestStop: func(ctx context.Context, name string, stop job.Stop) error {
-			return job.NewClient(c).Get(name).Stop(ctx, stop)
-		},
+		requestStop: stopper(c),
 	})
 	if err != nil {
 		return nil, err
@@ -87,6 +85,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 		pool: pool, options: o, access: access, service: service, roster: roster, watch: watchdog, metrics: metrics, fatal: make(chan error, 1),
 		acts: activities.New(activities.Options{
 			Access: access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Alone: o.Alone, Slots: roster, Watchdog: watchdog, Observer: metrics,
+			Places: job.NewClient(c).Places, Hooks: o.hooks(name), Worker: name, Stop: stopper(c),
 			Notice: func(ctx context.Context, id, run string) (job.StopNotice, bool) { return notice(ctx, c, id, run) },
 		}),
 	}
@@ -96,6 +95,13 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// stopper asks for stops of jobs.
+func stopper(c client.Client) func(context.Context, string, job.Stop) error {
+	return func(ctx context.Context, name string, stop job.Stop) error {
+		return job.NewClient(c).Get(name).Stop(ctx, stop)
+	}
 }
 
 // workerName tells this worker from others: as Temporal's clients do.
@@ -129,6 +135,8 @@ func (w *Worker) build(c client.Client, p *permits) error {
 		io.RegisterActivityWithOptions(w.acts.Commit, activity.RegisterOptions{Name: "Commit"})
 		io.RegisterActivityWithOptions(w.acts.Finish, activity.RegisterOptions{Name: "Finish"})
 		io.RegisterActivityWithOptions(w.acts.WriteReport, activity.RegisterOptions{Name: "WriteReport"})
+		io.RegisterActivityWithOptions(w.acts.Hook, activity.RegisterOptions{Name: "Hook"})
+		io.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: "Locate"})
 		w.workers = append(w.workers, io)
 	}
 	batches := sdkworker.New(c, job.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/workflow"
@@ -33,18 +34,36 @@ func jobDetails(r job.Report) string {
 	fmt.Fprintf(&b, "- **batches** %s done · %d in flight · %d waiting · %d legs\n", job.Thousands(r.Batches), r.InFlight, r.Waiting, r.Legs)
 	fmt.Fprintf(&b, "- **trouble** %s retries · %s crashes · %s expiries · %s isolations\n",
 		job.Thousands(r.Retries), job.Thousands(r.Crashes), job.Thousands(r.Expiries), job.Thousands(r.Isolations))
+	if t := r.Throttle; t != nil {
+		fmt.Fprintf(&b, "- **slowed down** to %s items a second (%s wishes of the handler); it comes back by itself\n", t.Rate, job.Thousands(r.SlowDowns))
+	}
 	if r.Error != nil {
 		fmt.Fprintf(&b, "\n**Error** %s\n", r.Error.Message)
 	}
 	if e := r.FirstError; e != nil {
 		fmt.Fprintf(&b, "\n**First failed item** %s (%s): %s\n", job.Thousands(e.Item), e.Kind, e.Error.Message)
 	}
+	if r.Oldest != "" {
+		fmt.Fprintf(&b, "\nOldest in flight: %s\n", r.Oldest)
+	}
 	if len(r.OpenLegs) > 0 {
 		fmt.Fprintf(&b, "\nRunning legs: %s\n", strings.Join(r.OpenLegs, ", "))
 	}
 	for _, s := range r.Stragglers {
-		fmt.Fprintf(&b, "\nStill running: %s, since %s\n", s.Batch, s.Since.UTC().Format("15:04:05"))
+		fmt.Fprintf(&b, "\nStill running: %s\n", s)
 	}
+	for _, h := range r.Hooks {
+		switch {
+		case h.Error != nil:
+			fmt.Fprintf(&b, "\n%s hook %s failed: %s\n", h.Stage, h.Hook, h.Error.Message)
+		case h.Skipped != "":
+			fmt.Fprintf(&b, "\n%s hook %s was not run: %s\n", h.Stage, h.Hook, h.Skipped)
+		}
+	}
+	if n := len(r.LaterErrors) + r.LaterErrorsOmitted; n > 0 {
+		fmt.Fprintf(&b, "\n%d later errors, the first: %s\n", n, r.LaterErrors[0].Message)
+	}
+	workersTable(&b, r.Workers)
 	if o := r.Output; o != nil {
 		fmt.Fprintf(&b, "\n**Output** %s · %s bytes · %s\n", cmp.Or(o.Location, "parts in "+r.Store), job.Thousands(o.Bytes), o.Checksum)
 		if o.Errors != "" {
@@ -54,11 +73,45 @@ func jobDetails(r job.Report) string {
 	return b.String()
 }
 
+// shownWorkers is how many workers are shown, the busiest ones.
+const shownWorkers = 10
+
+func workersTable(b *strings.Builder, workers []job.WorkerShare) {
+	if len(workers) == 0 {
+		return
+	}
+	b.WriteString("\n| worker | items | batches | busy | last batch |\n|---|---:|---:|---:|---|\n")
+	for _, w := range workers[:min(len(workers), shownWorkers)] {
+		fmt.Fprintf(b, "| %s | %s | %s | %v | %s |\n", w.Worker, job.Thousands(w.Items), job.Thousands(w.Batches),
+			w.Busy.Round(time.Second), w.Last.UTC().Format("15:04:05"))
+	}
+	if n := len(workers) - shownWorkers; n > 0 {
+		fmt.Fprintf(b, "\nand %d more workers\n", n)
+	}
+}
+
+// oldest tells which batch has been given out for longest.
+func (l *leg) oldest() string {
+	if len(l.flying) == 0 {
+		return ""
+	}
+	first := l.flying[0]
+	for _, t := range l.flying {
+		if t.started.Before(first.started) {
+			first = t
+		}
+	}
+	return fmt.Sprintf("%s, given out at %s", first.summary(), first.started.UTC().Format("15:04:05"))
+}
+
 // details tells people how a leg stands.
 func (l *leg) details() string {
 	t := l.result.Totals
 	s := fmt.Sprintf("%s items ok · %s failed · %s batches done · %d in flight · %d waiting",
 		job.Thousands(t.OK), job.Thousands(t.Failed), job.Thousands(t.Batches), len(l.flying), len(l.waiting)+l.delayed)
+	if oldest := l.oldest(); oldest != "" {
+		s += "\n\nOldest in flight: " + oldest
+	}
 	if l.lastError != "" {
 		s += "\n\nLast retry: " + l.lastError
 	}

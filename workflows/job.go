@@ -16,7 +16,9 @@ type JobInput struct {
 	Resume []string `json:"resume,omitempty"`
 	// Redrive has the failed items of a completed job run again, instead of the spec's input.
 	Redrive *job.Redrive `json:"redrive,omitempty"`
-	State   *jobState    `json:"state,omitempty"` // nil at the start
+	// Version is the job.LogicVersion of the client that has started the job.
+	Version int       `json:"version,omitempty"`
+	State   *jobState `json:"state,omitempty"` // nil at the start
 }
 
 // jobState is all that a job carries from one of its runs to the next.
@@ -28,6 +30,8 @@ type jobState struct {
 	Heads   []string          `json:"heads"`   // manifests that no other names
 	Speed   speed             `json:"speed"`   // of the handler, as the leg that ended last has shown
 	Report  job.Report        `json:"report"`
+	Fresh   counts            `json:"fresh,omitzero"` // of what earlier runs have not done
+	Slowed  slowed            `json:"slowed,omitzero"`
 }
 
 const (
@@ -54,10 +58,13 @@ func Job(ctx workflow.Context, in JobInput) (job.Report, error) {
 	if err := j.setup(); err != nil {
 		return job.Report{}, err
 	}
+	j.startInit()
 	j.run()
-	j.receiveStop() // none may be lost over continue-as-new
+	j.receiveAll() // nothing may be lost over continue-as-new
 	if j.again && !j.ending() && !j.allDone() {
-		return job.Report{}, workflow.NewContinueAsNewError(ctx, Job, JobInput{Spec: in.Spec, Resume: in.Resume, Redrive: in.Redrive, State: &j.state})
+		next := j.in
+		next.State = &j.state
+		return job.Report{}, workflow.NewContinueAsNewError(ctx, Job, next)
 	}
 	return j.conclude()
 }
@@ -80,6 +87,12 @@ type jobRun struct {
 	rateKnown  bool                   // or no longer waited for
 	notice     *job.StopNotice        // what legs are told of the stop
 	again      bool                   // continue as new as soon as no leg is open
+
+	ready      bool                // the init hooks have run
+	cancelInit workflow.CancelFunc // nil where none runs
+	unblocking bool                // the shutdown hooks run
+	finishing  bool
+	concluded  bool // its outcome is decided
 }
 
 // openLeg is a leg that runs: in a child workflow, or inside this one.
@@ -89,6 +102,7 @@ type openLeg struct {
 	child  workflow.ChildWorkflowFuture
 	inline *leg
 	halt   workflow.Channel // of an inline leg
+	counts counts           // as the leg has told them, of one in a child workflow
 }
 
 func newJobRun(ctx workflow.Context, in JobInput) *jobRun {
@@ -108,7 +122,7 @@ func newJobRun(ctx workflow.Context, in JobInput) *jobRun {
 	j.state.Heads = in.Resume
 	j.state.Report = job.Report{
 		Job: in.Spec.Name, Run: info.FirstRunID, Pool: in.Spec.Pool, State: job.Running,
-		Started: workflow.Now(ctx), Store: in.Spec.Store, Manifests: in.Resume,
+		Started: workflow.Now(ctx), Store: in.Spec.Store, Manifests: in.Resume, Settings: in.Spec.Settings(),
 	}
 	return j
 }
@@ -117,20 +131,16 @@ func (j *jobRun) setup() error {
 	if err := workflow.SetQueryHandler(j.ctx, job.QueryReport, j.report); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
-	j.selector.AddReceive(workflow.GetSignalChannel(j.ctx, job.SignalStop), func(workflow.ReceiveChannel, bool) { j.receiveStop() })
-	j.selector.AddReceive(workflow.GetSignalChannel(j.ctx, signalFail), func(c workflow.ReceiveChannel, _ bool) {
-		var failure job.Error
-		if c.ReceiveAsync(&failure) {
-			j.fail(&failure)
-		}
-	})
+	for _, signal := range []string{job.SignalStop, signalFail, signalSlow, signalCounts} {
+		j.selector.AddReceive(workflow.GetSignalChannel(j.ctx, signal), func(workflow.ReceiveChannel, bool) { j.receiveAll() })
+	}
 	j.selector.AddReceive(j.wake, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
 	workflow.Go(j.canceled, func(ctx workflow.Context) {
 		ctx.Done().Receive(ctx, nil)
 		j.stop(job.Stop{Reason: "the workflow was cancelled"})
 		j.wake.SendAsync(nil)
 	})
-	return nil
+	return j.listenForSettings()
 }
 
 // run returns once no leg is open and none shall be.
@@ -143,7 +153,7 @@ func (j *jobRun) run() {
 		j.startLeg()
 		j.startPlan()
 		j.describe()
-		if len(j.legs) == 0 && !j.planning && (j.ending() || j.again && j.page == nil || j.allPlanned()) {
+		if len(j.legs) == 0 && !j.planning && j.ready && !j.unblocking && (j.ending() || j.again && j.page == nil || j.allPlanned()) {
 			return
 		}
 		j.selector.Select(j.ctx)
@@ -151,7 +161,7 @@ func (j *jobRun) run() {
 }
 
 // ending reports that nothing new shall be started, for good.
-func (j *jobRun) ending() bool { return j.notice != nil }
+func (j *jobRun) ending() bool { return j.notice != nil || j.concluded }
 
 func (j *jobRun) spec() job.Spec { return j.in.Spec }
 
@@ -265,8 +275,11 @@ func (j *jobRun) waitingLeg() *leg {
 
 // startLeg gives a planned page to a leg. The first page, which is small, is run right here.
 func (j *jobRun) startLeg() {
-	if j.page == nil || len(j.legs) >= openLegs || j.ending() {
+	if j.page == nil || len(j.legs) >= openLegs || j.ending() || !j.ready {
 		return // once the run is to continue as new, a page that is planned already is still run
+	}
+	if len(j.legs) > 0 && j.limited() {
+		return
 	}
 	page := j.page
 	j.page = nil
@@ -281,10 +294,12 @@ func (j *jobRun) startLeg() {
 // prepare fills in what every leg gets, and counts it. A leg takes no more places than it has
 // batches: the others are for the next.
 func (j *jobRun) prepare(in LegInput, batches int64) LegInput {
-	in.Ref, in.Spec, in.Base = j.state.Ref, j.spec(), j.state.Batches
+	in.Ref, in.Spec, in.Base, in.Version = j.state.Ref, j.spec(), j.state.Batches, j.in.Version
 	in.Previous, j.state.Heads = j.state.Heads, nil
-	in.Window = int(min(int64(j.places), batches))
+	in.Window = int(max(0, min(int64(j.places), batches)))
 	j.places -= in.Window
+	in.Limits = j.limits()
+	in.Limits.Legs = len(j.legs) + 1
 	j.state.Batches += batches
 	j.state.Report.Legs++
 	return in
@@ -324,15 +339,6 @@ func (j *jobRun) startChild(in LegInput) {
 	})
 }
 
-// tellNext tells a leg to whom it can hand the places that it does not need any more.
-func (j *jobRun) tellNext(before, next *openLeg) {
-	if before.inline != nil {
-		before.inline.nextLeg = next.id
-		return
-	}
-	j.signal(before, signalNext, next.id, func() {})
-}
-
 // signal sends a signal to a child leg without waiting; undelivered is called where it has ended
 // before. It takes a coroutine, since the signal waits until the child has been started.
 func (j *jobRun) signal(to *openLeg, name string, argument any, undelivered func()) {
@@ -350,7 +356,7 @@ func (j *jobRun) startInline(in LegInput) {
 	in = j.prepare(in, count)
 	halt := workflow.NewBufferedChannel(j.ctx, 1)
 	idle := workflow.NewBufferedChannel(j.ctx, 1)
-	control := controls{halt: halt, grant: idle, next: idle, restarted: workflow.GetSignalChannel(j.ctx, job.SignalRestarted)}
+	control := controls{halt: halt, grant: idle, next: idle, limits: idle, restarted: workflow.GetSignalChannel(j.ctx, job.SignalRestarted)}
 	future, settable := workflow.NewFuture(j.ctx)
 	opened := &openLeg{number: in.Number, halt: halt}
 	l, err := newLeg(j.ctx, in, control)
@@ -361,7 +367,7 @@ func (j *jobRun) startInline(in LegInput) {
 	opened.inline = l
 	l.hand = j.handInline
 	l.onDone = func() { j.noteSpeed(l) }
-	l.onFail = j.fail
+	l.onFail, l.onSlow, l.onCounts = j.fail, j.slow, func(counts) {}
 	l.more = j.awaitSpeed()
 	j.legs = append(j.legs, opened)
 	workflow.Go(j.ctx, func(ctx workflow.Context) {

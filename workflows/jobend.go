@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"time"
-
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/temporal"
@@ -24,35 +22,8 @@ func (j *jobRun) noteSpeed(l *leg) {
 	if l.result.Totals.Batches >= rateBatches {
 		j.rateKnown = true
 	}
+	j.checkOutcomes(false)
 	j.wake.SendAsync(nil)
-}
-
-// handInline takes places that the inline leg does not need any more.
-func (j *jobRun) handInline(places int) workflow.Future {
-	future, settable := workflow.NewFuture(j.ctx)
-	settable.Set(nil, nil)
-	j.places += places
-	j.grantPlaces(0)
-	return future
-}
-
-// grantPlaces gives places that no leg holds to the leg that was started last, provided that it was
-// started after the one that had them: an older one has no use for them. Otherwise the next leg
-// begins with them.
-func (j *jobRun) grantPlaces(from int) {
-	if j.places == 0 || len(j.legs) == 0 {
-		return
-	}
-	last := j.legs[len(j.legs)-1]
-	if last.number <= from {
-		return
-	}
-	places := j.places
-	j.places = 0
-	j.signal(last, signalGrant, places, func() {
-		j.places += places
-		j.grantPlaces(last.number)
-	})
 }
 
 func (j *jobRun) legEnded(ended *openLeg, result LegResult) {
@@ -69,59 +40,18 @@ func (j *jobRun) legEnded(ended *openLeg, result LegResult) {
 	r.Totals.Add(result.Totals)
 	r.FirstError = r.FirstError.First(result.FirstError)
 	r.Stragglers = append(r.Stragglers, result.Stragglers...)
+	r.Workers = job.AddWorkers(r.Workers, result.Workers)
+	j.state.Fresh.OK += result.Totals.OK
+	j.state.Fresh.Failed += result.Totals.Failed
 	j.left += result.Left
 	j.places += result.Window
 	j.grantPlaces(ended.number)
 	if result.Error != nil {
 		j.fail(result.Error)
 	}
-}
-
-// receiveStop takes in the stops that have been asked for: the first one counts.
-func (j *jobRun) receiveStop() {
-	var stop job.Stop
-	for workflow.GetSignalChannel(j.ctx, job.SignalStop).ReceiveAsync(&stop) {
-		j.stop(stop)
-		stop = job.Stop{}
-	}
-}
-
-func (j *jobRun) stop(stop job.Stop) {
-	if j.ending() {
-		return
-	}
-	grace := max(0, j.spec().Grace)
-	if d, err := time.ParseDuration(stop.Grace); err == nil && d >= 0 {
-		grace = d
-	}
-	j.state.Report.Reason, j.state.Report.Error = stop.Reason, stop.Error
-	j.end(grace, stop.Reason)
-}
-
-// fail ends the job with an error: the first one counts.
-func (j *jobRun) fail(err *job.Error) {
-	if j.state.Report.Error == nil && !j.ending() {
-		j.state.Report.Error = err
-	}
-	j.end(max(0, j.spec().Grace), err.Message)
-}
-
-// end tells everything that is under way to end.
-func (j *jobRun) end(grace time.Duration, reason string) {
-	if j.ending() {
-		return
-	}
-	j.notice = &job.StopNotice{Deadline: workflow.Now(j.ctx).Add(grace), Reason: reason}
-	j.setState(job.Stopping)
-	if j.planning {
-		j.cancelPlan()
-	}
-	for _, l := range j.legs {
-		if l.inline != nil {
-			l.halt.SendAsync(*j.notice)
-			continue
-		}
-		j.signal(l, signalHalt, *j.notice, func() {})
+	j.checkOutcomes(false)
+	if j.limited() {
+		j.tellLimits()
 	}
 }
 
@@ -144,11 +74,18 @@ func (j *jobRun) allDone() bool {
 func (j *jobRun) conclude() (job.Report, error) {
 	r := &j.state.Report
 	r.Manifests = j.state.Heads
-	if r.Error == nil && j.allPlanned() && j.left == 0 {
-		j.finish()
+	if j.allPlanned() && j.left == 0 {
+		j.checkOutcomes(true)
+		if r.Error == nil {
+			j.finish()
+		}
 	}
+	_ = workflow.Await(j.ctx, func() bool { return !j.unblocking }) // its context is never cancelled
+	j.nameLeftovers()
+	j.cleanUp()
+	j.concluded = true
 	switch {
-	case r.Error != nil:
+	case r.Error != nil && r.Error.Type != job.ErrorLeftovers:
 		j.setState(job.Failed)
 	case r.Output == nil:
 		j.setState(job.Stopped)
@@ -159,28 +96,64 @@ func (j *jobRun) conclude() (job.Report, error) {
 	ended := workflow.Now(j.ctx)
 	r.Ended = &ended
 	j.writeReport()
+	if j.in.Version >= 1 {
+		j.receiveAll() // errors that have come too late to change anything are listed
+	}
 	j.describe()
 	for workflow.GetSignalChannel(j.ctx, job.SignalRestarted).ReceiveAsync(nil) {
 	}
-	if r.Error != nil {
+	if r.State == job.Failed {
 		return job.Report{}, temporal.NewNonRetryableApplicationError(r.Error.Message, r.Error.Type, nil, *r)
 	}
 	return *r, nil
 }
 
+// nameLeftovers makes work that is still running the job's error, unless there is another or it
+// shall be ignored.
+func (j *jobRun) nameLeftovers() {
+	r := &j.state.Report
+	if len(r.Stragglers) > 0 && r.Error == nil && !j.spec().IgnoreStragglers {
+		r.Error = job.Leftovers(r.Stragglers)
+	}
+}
+
+// finish brings the output about. A stop leaves it the grace period; then it is cut off, and can be
+// repeated when the job is resumed.
 func (j *jobRun) finish() {
 	var result activities.FinishResult
-	ctx := ioOptions(j.ctx, j.spec(), "check the books and publish the output")
+	ctx, cancel := workflow.WithCancel(finishOptions(j.ctx, j.spec()))
+	defer cancel()
+	j.finishing = true
+	if j.in.Version >= 1 {
+		workflow.Go(j.ctx, func(ctx workflow.Context) {
+			for j.finishing {
+				j.selector.Select(ctx)
+			}
+		})
+		workflow.Go(ctx, func(ctx workflow.Context) { j.limitFinish(ctx, cancel) })
+	}
 	err := executeIO(ctx, acts.Finish, activities.FinishInput{
 		Ref: j.state.Ref, Spec: j.spec(), Manifests: j.state.Heads, Planned: j.state.Report.Planned,
 		Redrive: j.in.Redrive,
 	}, &result)
-	if err != nil {
+	j.finishing = false
+	j.wake.SendAsync(nil)
+	switch {
+	case err == nil:
+		j.state.Report.Output = &result.Output
+		j.redriven(result)
+	case temporal.IsCanceledError(err) && j.ending():
+	case j.state.Report.Error == nil:
 		j.state.Report.Error = jobError(err)
-		return
 	}
-	j.state.Report.Output = &result.Output
-	j.redriven(result)
+}
+
+// limitFinish cuts Finish off when the grace period of a stop is over.
+func (j *jobRun) limitFinish(ctx workflow.Context, cutOff func()) {
+	told := func() bool { return j.notice != nil }
+	if workflow.Await(ctx, told) == nil && workflow.NewTimer(ctx, j.notice.Deadline.Sub(workflow.Now(ctx))).Get(ctx, nil) == nil {
+		cutOff()
+	}
 }
 
 // writeReport puts the final report where the spec wants it; a fault there is told in the log only.
@@ -199,6 +172,7 @@ func (j *jobRun) writeReport() {
 func (j *jobRun) report() (job.Report, error) {
 	r := j.state.Report
 	r.Manifests = j.state.Heads
+	r.Throttle = j.throttle()
 	for _, l := range j.legs {
 		if l.inline == nil {
 			r.OpenLegs = append(r.OpenLegs, l.id)

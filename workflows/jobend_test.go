@@ -17,7 +17,9 @@ func (w *world) stopped() job.Report {
 	report, err := w.run()
 	require.NoError(w.t, err)
 	require.Equal(w.t, job.Stopped, report.State)
-	require.Nil(w.t, report.Error)
+	if len(report.Stragglers) == 0 {
+		require.Nil(w.t, report.Error)
+	}
 	require.Nil(w.t, report.Output)
 	require.NotNil(w.t, report.Ended)
 	require.Empty(w.t, w.finishes, "nothing is published")
@@ -235,7 +237,13 @@ func TestStop_Stragglers(t *testing.T) {
 				number := stuck/10 + 1
 				require.Equal(t, fmt.Sprintf("batch %d · items %d–%d", number, stuck, stuck+9), s.Batch)
 				require.Equal(t, leg, s.Leg)
-				require.WithinDuration(t, w.tries(stuck)[0].at, s.Since, 0)
+				x := w.tries(stuck)[0]
+				require.WithinDuration(t, x.at, s.Since, 0)
+				require.Equal(t, fmt.Sprintf("host-%d", x.number), s.Worker)
+				require.Equal(t, 1000+x.number, s.PID)
+				require.Equal(t, job.ErrorLeftovers, report.Error.Type)
+				require.Equal(t, fmt.Sprintf("Coordinator stopped with work still running: %s on worker %s, slot 1, pid %d, for %v",
+					s.Batch, s.Worker, s.PID, s.Noted.Sub(s.Since).Round(time.Second)), report.Error.Message)
 				require.EqualValues(t, 290, report.OK, "all others are kept")
 			})
 		}
@@ -667,4 +675,138 @@ func TestFail_LegWorkflowWhileStopping(t *testing.T) {
 	w.at(5*time.Second, func() { w.stop(job.Stop{}) })
 	report := w.stopped()
 	require.EqualValues(t, firstPage*10, report.OK)
+}
+
+// S7: stragglers can be ignored, by the spec or the stop: then they are listed and nothing else.
+func TestStop_IgnoresStragglers(t *testing.T) {
+	t.Parallel()
+	for _, by := range []string{"spec", "stop", "later stop"} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 100)
+			w.spec.IgnoreStragglers = by == "spec"
+			w.process = func(x *execution) { x.took, x.onCancel = 0, func() {} }
+			w.at(time.Minute, func() { w.stop(job.Stop{Grace: "1s", IgnoreStragglers: by == "stop"}) })
+			if by == "later stop" {
+				w.at(time.Minute+time.Second, func() { w.stop(job.Stop{IgnoreStragglers: true}) })
+			}
+			report := w.stopped()
+			require.Len(t, report.Stragglers, 10)
+			require.Nil(t, report.Error)
+		})
+	}
+}
+
+// S7: a recorded error takes precedence over stragglers.
+func TestStop_ErrorBeforeStragglers(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.process = func(x *execution) { x.took, x.onCancel = 0, func() {} }
+	w.at(time.Minute, func() { w.stop(job.Stop{Grace: "1s", Error: &job.Error{Type: "Full", Message: "the disk is full"}}) })
+	_, err := w.run()
+	report := w.failedReport(err, "Full")
+	require.Len(t, report.Stragglers, 10)
+}
+
+// S7: where nobody can tell where they run, they are named without a place.
+func TestStop_StragglersNobodyFinds(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 10)
+	w.process = func(x *execution) { x.took, x.onCancel = 0, func() {} }
+	w.locate = func(activities.LocateInput) error { return transient("no server answers") }
+	w.at(time.Minute, func() { w.stop(job.Stop{Grace: "1s"}) })
+	report := w.stopped()
+	require.Len(t, report.Stragglers, 1)
+	require.Empty(t, report.Stragglers[0].Worker)
+	require.Contains(t, report.Error.Message, "batch 1 · items 0–9, for 1m")
+}
+
+// S3: of fifty errors at once the first one recorded is the job's, the others are listed.
+func TestStop_FirstErrorWins(t *testing.T) {
+	t.Parallel()
+	const errors = 50
+	w := setup(t, 1000)
+	w.took = time.Hour
+	w.at(time.Second, func() {
+		for i := range errors {
+			w.stop(job.Stop{Error: &job.Error{Type: "Broken", Message: fmt.Sprint("error ", i)}})
+		}
+	})
+	_, err := w.run()
+	report := w.failedReport(err, "Broken")
+	require.Equal(t, "error 0", report.Error.Message)
+	require.Len(t, report.LaterErrors, job.MaxLaterErrors)
+	require.Equal(t, "error 1", report.LaterErrors[0].Message)
+	require.Equal(t, errors-1-job.MaxLaterErrors, report.LaterErrorsOmitted)
+}
+
+// S4: after a plain stop errors do not fail the job; they are listed.
+func TestStop_PlainThenErrors(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 1000)
+	w.took = time.Hour
+	w.at(time.Second, func() {
+		w.stop(job.Stop{Reason: "enough"})
+		w.stop(job.Stop{Error: &job.Error{Type: "Broken", Message: "too late"}})
+	})
+	report := w.stopped()
+	require.Equal(t, "enough", report.Reason)
+	require.Equal(t, []job.Error{{Type: "Broken", Message: "too late"}}, report.LaterErrors)
+}
+
+// S5: errors of clean-stop types stop the job without making it fail; a given list replaces the
+// default.
+func TestStop_CleanStopTypes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		types []string
+		kind  string
+		clean bool
+	}{
+		{nil, "OutOfRange", true},
+		{nil, "Exhausted", false},
+		{[]string{"Exhausted", "Done"}, "Exhausted", true},
+		{[]string{"Exhausted"}, "OutOfRange", false},
+	} {
+		t.Run(fmt.Sprint(c.types, c.kind), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 1000)
+			w.spec.CleanStop = c.types
+			w.spec = w.spec.WithDefaults()
+			w.took = time.Hour
+			w.at(time.Second, func() { w.stop(job.Stop{Error: &job.Error{Type: c.kind, Message: "no more"}}) })
+			if c.clean {
+				require.Equal(t, c.kind+": no more", w.stopped().Reason)
+				return
+			}
+			_, err := w.run()
+			w.failedReport(err, c.kind)
+		})
+	}
+}
+
+// A stop reaches a job that is publishing its output: what is not published yet waits for resume.
+func TestStop_WhileFinishing(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.finishTook = time.Hour
+	w.at(time.Minute, func() { w.stop(job.Stop{Reason: "not now", Grace: "30s"}) })
+	report, err := w.run()
+	require.NoError(t, err)
+	require.Equal(t, job.Stopped, report.State)
+	require.Equal(t, "not now", report.Reason)
+	require.InDelta(t, 90, took(report), 1, "it has the grace period")
+	require.EqualValues(t, 100, report.OK)
+	w.requireAccepted(report)
+}
+
+// An error that comes when the outcome is decided changes nothing, and is listed.
+func TestStop_ErrorAfterTheOutcome(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.spec.Cleanup = []string{"tidy"}
+	w.hookTook = time.Minute
+	w.at(30*time.Second, func() { w.stop(job.Stop{Error: &job.Error{Type: "Broken", Message: "too late"}}) })
+	report := w.mustRun()
+	require.Equal(t, []job.Error{{Type: "Broken", Message: "too late"}}, report.LaterErrors)
 }

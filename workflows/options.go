@@ -21,13 +21,14 @@ const (
 	ioPatience = 24 * time.Hour
 )
 
-// batchOptions are those of one execution of Process. The leg counts attempts, not the server.
-func batchOptions(ctx workflow.Context, spec job.Spec, summary string) workflow.Context {
+// batchOptions are those of one execution of Process, which gets an ID where id is not empty. The leg counts attempts, not the server.
+func batchOptions(ctx workflow.Context, spec job.Spec, id, summary string) workflow.Context {
 	timeout := spec.BatchTimeout
 	if timeout == 0 {
 		timeout = unlimited
 	}
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ActivityID:          id,
 		TaskQueue:           job.PoolQueue(spec.Pool),
 		StartToCloseTimeout: timeout,
 		HeartbeatTimeout:    spec.Expiry,
@@ -48,6 +49,22 @@ func ioOptions(ctx workflow.Context, spec job.Spec, summary string) workflow.Con
 			NonRetryableErrorTypes: job.PermanentErrors(),
 		},
 		Summary: summary,
+	})
+}
+
+// finishOptions are those of Finish. A stop that comes too late to keep it from publishing the output
+// is too late for the job.
+func finishOptions(ctx workflow.Context, spec job.Spec) workflow.Context {
+	return workflow.WithWaitForCancellation(ioOptions(ctx, spec, "check the books and publish the output"), true)
+}
+
+// locateOptions are those of a look at where batches run, which is not worth waiting for long.
+func locateOptions(ctx workflow.Context, spec job.Spec) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              job.IOQueue(spec.Pool),
+		ScheduleToCloseTimeout: locateLimit,
+		StartToCloseTimeout:    locateLimit / 2,
+		Summary:                "find out where stragglers run",
 	})
 }
 

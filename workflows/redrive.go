@@ -11,7 +11,7 @@ func (j *jobRun) redriven(result activities.FinishResult) {
 		return
 	}
 	r := &j.state.Report
-	r.Redriven = r.Planned
+	r.Redriven = result.Redriven
 	r.Planned, r.OK, r.Failed, r.Dropped = result.Books.Items, result.Books.OK, result.Books.Failed, result.Books.Dropped
 	r.FirstError = result.FirstError
 	j.state.Heads = result.Manifests

@@ -18,7 +18,7 @@ func redriving(t *testing.T, items int64) *world {
 	}
 	w.merged = activities.FinishResult{
 		Output: job.Output{Location: "out.jsonl", Bytes: 9}, Books: activities.Books{Items: 1000, OK: 997, Failed: 3, Dropped: 11},
-		Manifests: []string{"merged"}, FirstError: &job.FirstError{Item: 512},
+		Redriven: items, Manifests: []string{"merged"}, FirstError: &job.FirstError{Item: 512},
 	}
 	return w
 }
@@ -105,4 +105,17 @@ func TestJob_RedriveContinuesAsNew(t *testing.T) {
 	require.Greater(t, w.runs, 1)
 	require.EqualValues(t, 2000, report.Redriven)
 	require.Equal(t, w.redrive, w.plans[len(w.plans)-1].Redrive)
+}
+
+// What has failed before may fail again: a redrive is not held to what a job tolerates.
+func TestJob_RedriveToleratesWhatFails(t *testing.T) {
+	t.Parallel()
+	w := redriving(t, 100)
+	w.spec.MaxFailed = "1%"
+	w.process = func(x *execution) {
+		n := x.in.Batch.Count
+		x.result.Entry.OK, x.result.Entry.Failed = 0, n
+		x.result.Totals.OK, x.result.Totals.Failed = 0, n
+	}
+	require.EqualValues(t, 100, w.mustRun().Redriven)
 }

@@ -28,3 +28,6 @@ func (s *speed) add(items int64, busy time.Duration) {
 func (s speed) rate() int64 {
 	return s.Items * 1_000_000 / max(1, s.Busy.Milliseconds())
 }
+
+// each is what one item takes; 0 when nothing is known.
+func (s speed) each() time.Duration { return s.Busy / time.Duration(max(1, s.Items)) }

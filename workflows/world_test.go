@@ -41,6 +41,7 @@ type world struct {
 	resume    []string
 	redrive   *job.Redrive
 	merged    activities.FinishResult // of a redrive
+	version   int                     // of the logic; the present one
 
 	// What activities do, where a test wants something else than success. They are called one at
 	// a time. process is told what would happen and changes it.
@@ -49,9 +50,11 @@ type world struct {
 	commit  func(in activities.CommitInput) error
 	finish  func(in activities.FinishInput) error
 	report  func(in activities.ReportInput) error
+	hook    func(in activities.HookInput) error
+	locate  func(in activities.LocateInput) error
 	// How long activities take: batches a moment, so that legs never take their time over a task.
-	took, planTook, commitTook, finishTook time.Duration
-	settle                                 time.Duration // how long a cancelled batch takes to return its rest
+	took, planTook, commitTook, finishTook, hookTook time.Duration
+	settle                                           time.Duration // how long a cancelled batch takes to return its rest
 	// historyLength tells workflows of their histories; nil: 0.
 	historyLength func() int
 
@@ -69,8 +72,10 @@ type world struct {
 	commits   []activities.CommitInput
 	finishes  []activities.FinishInput
 	reports   []activities.ReportInput
+	hooks     []activities.HookInput
 	legs      []LegInput
 	started   map[string]bool // legs, by ID
+	hookLimit time.Duration   // of the last hook, whatever becomes of it
 	summaries []string        // of activities and legs, in the order of their start
 	commands  map[string]int  // by kind
 	memo      map[string]any
@@ -107,7 +112,7 @@ func setup(t *testing.T, items int64) *world {
 	t.Helper()
 	w := &world{
 		t: t, items: items, perBatch: 10,
-		took: 100 * time.Microsecond, settle: time.Millisecond,
+		took: 100 * time.Microsecond, settle: time.Millisecond, version: job.LogicVersion,
 		spec: job.Spec{
 			Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl", BatchItems: 10,
 		}.WithDefaults(),
@@ -145,6 +150,8 @@ func (w *world) newEnv() {
 	w.env.RegisterActivityWithOptions(w.doCommit, activity.RegisterOptions{Name: "Commit"})
 	w.env.RegisterActivityWithOptions(w.doFinish, activity.RegisterOptions{Name: "Finish"})
 	w.env.RegisterActivityWithOptions(w.doReport, activity.RegisterOptions{Name: "WriteReport"})
+	w.env.RegisterActivityWithOptions(w.doHook, activity.RegisterOptions{Name: "Hook"})
+	w.env.RegisterActivityWithOptions(w.doLocate, activity.RegisterOptions{Name: "Locate"})
 }
 
 // at has fn called at a time after the beginning of the job's first run.
@@ -160,7 +167,7 @@ func (w *world) stop(s job.Stop) { w.env.SignalWorkflow(job.SignalStop, s) }
 // run runs the job over all its runs.
 func (w *world) run() (job.Report, error) {
 	w.t.Helper()
-	in := JobInput{Spec: w.spec, Resume: w.resume, Redrive: w.redrive}
+	in := JobInput{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version}
 	for {
 		var report job.Report
 		var next JobInput
@@ -282,12 +289,21 @@ func (w *world) page(first int64, n int) []byte {
 }
 
 func (w *world) legInput(n int) LegInput {
-	return LegInput{Spec: w.spec, Number: 1, Page: w.page(0, n), Window: w.spec.Window}
+	return LegInput{Spec: w.spec, Number: 1, Page: w.page(0, n), Window: w.spec.Window, Version: w.version}
 }
 
 // accepted lists the ranges that manifests account for, in order.
 func (w *world) accepted(heads []string) []job.Batch {
 	var ranges []job.Batch
+	for _, e := range w.entries(heads) {
+		ranges = append(ranges, e.Batch)
+	}
+	return ranges
+}
+
+// entries lists what manifests hold, in order.
+func (w *world) entries(heads []string) []activities.Entry {
+	var entries []activities.Entry
 	seen := map[string]bool{}
 	for todo := slices.Clone(heads); len(todo) > 0; {
 		head := todo[0]
@@ -299,12 +315,10 @@ func (w *world) accepted(heads []string) []job.Batch {
 		manifest, ok := w.manifests[head]
 		assert.True(w.t, ok, "manifest %q", head)
 		todo = append(todo, manifest.Previous...)
-		for _, e := range manifest.Entries {
-			ranges = append(ranges, e.Batch)
-		}
+		entries = append(entries, manifest.Entries...)
 	}
-	slices.SortFunc(ranges, func(a, b job.Batch) int { return int(a.First - b.First) })
-	return ranges
+	slices.SortFunc(entries, func(a, b activities.Entry) int { return int(a.First - b.First) })
+	return entries
 }
 
 // tiled is up to which item the ranges tile the input.
@@ -344,8 +358,8 @@ func (w *world) doPlan(ctx context.Context, in activities.PlanInput) (activities
 	skip := w.accepted(in.Resume)
 	if in.Ref.Sources == "" {
 		result.Sources, result.Total = "sources", w.items*itemBytes
-		for _, b := range skip {
-			result.Resumed.OK += b.Count
+		for _, e := range w.entries(in.Resume) {
+			result.Resumed.Add(job.Totals{OK: e.Count - e.Failed, Failed: e.Failed})
 		}
 	}
 	var batches []job.Batch
@@ -438,6 +452,47 @@ func (w *world) doReport(_ context.Context, in activities.ReportInput) error {
 		return w.report(in)
 	}
 	return nil
+}
+
+func (w *world) doHook(ctx context.Context, in activities.HookInput) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hooks = append(w.hooks, in)
+	if w.hook != nil {
+		if err := w.hook(in); err != nil {
+			return err
+		}
+	}
+	return w.sleep(ctx, w.hookTook, nil)
+}
+
+// doLocate finds every batch in flight on a worker of its own.
+func (w *world) doLocate(_ context.Context, in activities.LocateInput) (activities.LocateResult, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.locate != nil {
+		if err := w.locate(in); err != nil {
+			return activities.LocateResult{}, err
+		}
+	}
+	var result activities.LocateResult
+	for _, x := range w.all {
+		if x.workflow == in.Workflow && !x.ended {
+			result.Places = append(result.Places, job.ActivityPlace{
+				Activity: x.options.ActivityID, Place: job.Place{Worker: fmt.Sprintf("host-%d", x.number), Slot: 1, PID: 1000 + x.number},
+			})
+		}
+	}
+	return result, nil
+}
+
+// paces is the sum of the paces of what is in flight.
+func (w *world) paces() job.Rate {
+	var sum job.Rate
+	for _, x := range w.waiting {
+		sum += x.in.Pace
+	}
+	return sum
 }
 
 // dispatch decides, in the order of the workflow's commands, what will become of a batch.
@@ -609,6 +664,9 @@ func (s *spyOutbound) ExecuteActivity(ctx workflow.Context, name string, args ..
 	options := workflow.GetActivityOptions(ctx)
 	s.w.mu.Lock()
 	s.w.summaries = append(s.w.summaries, options.Summary)
+	if name == "Hook" {
+		s.w.hookLimit = options.ScheduleToCloseTimeout
+	}
 	s.w.mu.Unlock()
 	if name != "Process" {
 		return s.Next.ExecuteActivity(ctx, name, args...)

@@ -1,0 +1,71 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+)
+
+// HookInput asks for one of the pool's hooks.
+type HookInput struct {
+	Ref   Ref    `json:"ref"`
+	Pool  string `json:"pool"`  // the job's
+	Stage string `json:"stage"` // one of job.Stage…
+	Name  string `json:"name"`
+	// Key is the same whenever this hook is repeated, and no other's: what has been done under it
+	// need not be done again.
+	Key    string    `json:"key"`
+	State  job.State `json:"state"`
+	Reason string    `json:"reason,omitempty"` // of a stop
+}
+
+// Hook is a function of a worker that a job can name.
+type Hook func(ctx context.Context, in HookInput) error
+
+// Hook runs a hook. Its context ends with the job's call timeout.
+func (a *Activities) Hook(ctx context.Context, in HookInput) (err error) {
+	defer beating(ctx)()
+	hook := a.opts.Hooks[in.Name]
+	if hook == nil {
+		return permanent(job.ErrorNoHook, fmt.Errorf("the worker has no hook %q%s: start the workers with --hook %s=COMMAND", in.Name, a.knownHooks(), in.Name))
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = hookError(PanicFault(p))
+		}
+	}()
+	if activity.IsActivity(ctx) && activity.GetInfo(ctx).Attempt > 1 {
+		activity.GetLogger(ctx).Warn("repeating a hook", "hook", in.Name, "key", in.Key)
+	}
+	if err := hook(ctx, in); err != nil {
+		return hookError(FaultOf(CauseOf(ctx, err)))
+	}
+	return nil
+}
+
+// hookError keeps the error's type, message and stack, and can be repeated.
+func hookError(f *Fault) error {
+	text := f.Err.Message
+	if f.Err.Stack != "" {
+		text += "\n" + f.Err.Stack
+	}
+	return temporal.NewApplicationError(text, f.Err.Type)
+}
+
+// knownHooks tells which hooks there are.
+func (a *Activities) knownHooks() string {
+	var names []string
+	for name := range a.opts.Hooks {
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return " (it has none)"
+	}
+	slices.Sort(names)
+	return " (it has " + strings.Join(names, ", ") + ")"
+}

@@ -1,0 +1,51 @@
+package activities
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stint-run/stint/job"
+)
+
+// minderKey is under which a handler's context holds its minder.
+type minderKey struct{}
+
+func minderOf(ctx context.Context) *minder {
+	m, _ := ctx.Value(minderKey{}).(*minder)
+	return m
+}
+
+// Stopping returns a channel that is closed when the call of which ctx is the context should end
+// because the job or the worker does; nil where ctx is no call's.
+func Stopping(ctx context.Context) <-chan struct{} {
+	if m := minderOf(ctx); m != nil {
+		return m.stopping
+	}
+	return nil
+}
+
+// StopNotice tells why the call should end, and when it will be ended; false while it need not.
+func StopNotice(ctx context.Context) (job.StopNotice, bool) {
+	m := minderOf(ctx)
+	if m == nil {
+		return job.StopNotice{}, false
+	}
+	select {
+	case <-m.stopping:
+		return m.notice, true
+	default:
+		return job.StopNotice{}, false
+	}
+}
+
+// ErrNoCall says that a context is not that of a handler's call.
+var ErrNoCall = errors.New("the context is not that of a call: pass on the one that the handler was given")
+
+// RequestStop asks for the stop of the job whose call ctx is the context of.
+func RequestStop(ctx context.Context, stop job.Stop) error {
+	m := minderOf(ctx)
+	if m == nil || m.limits.request == nil {
+		return ErrNoCall
+	}
+	return m.limits.request(context.WithoutCancel(ctx), stop)
+}

@@ -1,0 +1,129 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+)
+
+// Settings are what can be changed of a job that runs: see the fields of [Spec]. As an argument of
+// [Run.Set] and [UpdateSet], those that are nil stay as they are.
+type Settings struct {
+	Window     *int       `json:"window,omitempty"`
+	BatchItems *int64     `json:"batch_items,omitempty"` // 0: automatic; from the next page of batches on
+	MaxFailed  *Tolerance `json:"max_failed,omitempty"`
+	Rate       *Rate      `json:"rate,omitempty"` // 0: no limit
+}
+
+// Settings are those of the spec.
+func (s Spec) Settings() Settings {
+	return Settings{Window: &s.Window, BatchItems: &s.BatchItems, MaxFailed: &s.MaxFailed, Rate: &s.JobRate}
+}
+
+// With returns the spec with the settings that are given.
+func (s Spec) With(c Settings) Spec {
+	if c.Window != nil {
+		s.Window = *c.Window
+	}
+	if c.BatchItems != nil {
+		s.BatchItems = *c.BatchItems
+	}
+	if c.MaxFailed != nil {
+		s.MaxFailed = *c.MaxFailed
+	}
+	if c.Rate != nil {
+		s.JobRate = *c.Rate
+	}
+	return s
+}
+
+// settingNames says what each setting takes, for people.
+var settingNames = map[string]func(*Settings, string) error{
+	"window": func(s *Settings, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > MaxWindow {
+			return fmt.Errorf("window %s: use 1 to %d", v, MaxWindow)
+		}
+		s.Window = &n
+		return nil
+	},
+	"batch-items": func(s *Settings, v string) error {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n < 0 || n > MaxBatchItems {
+			return fmt.Errorf("batch-items %s: use 1 to %d, or 0 for automatic", v, MaxBatchItems)
+		}
+		s.BatchItems = &n
+		return nil
+	},
+	"max-failed": func(s *Settings, v string) error {
+		t := Tolerance(v)
+		s.MaxFailed = &t
+		return t.Validate()
+	},
+	"rate": func(s *Settings, v string) error {
+		r, err := ParseRate(v)
+		s.Rate = &r
+		return err
+	},
+}
+
+// ParseSettings reads settings written as name=value; the names are window, batch-items, max-failed
+// and rate. The error names every one that is wrong.
+func ParseSettings(texts []string) (Settings, error) {
+	var s Settings
+	var errs []error
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		set := settingNames[name]
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("%q: write name=value, such as window=16", text))
+		case set == nil:
+			errs = append(errs, fmt.Errorf("%q: what can be set is %s", name, strings.Join(sortedNames(), ", ")))
+		default:
+			errs = append(errs, set(&s, value))
+		}
+	}
+	return s, errors.Join(errs...)
+}
+
+func sortedNames() []string {
+	var names []string
+	for name := range settingNames {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// Set changes settings of the running job and returns all that are in force then. They take effect
+// within a workflow task; batches that run already keep their size and pace. A job that has ended
+// gives *EndedError, one that is stopping an error that says so. It needs a worker that answers for
+// the job, and waits for one until ctx ends.
+func (r *Run) Set(ctx context.Context, s Settings) (Settings, error) {
+	handle, err := r.client.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: r.name, UpdateName: UpdateSet, Args: []any{s}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	var now Settings
+	if err == nil {
+		err = handle.Get(ctx, &now)
+	}
+	var gone *serviceerror.NotFound
+	var refused *temporal.ApplicationError
+	switch {
+	case err == nil:
+		return now, nil
+	case errors.As(err, &gone):
+		return Settings{}, r.ended(ctx, nil)
+	case errors.As(err, &refused):
+		return Settings{}, fmt.Errorf("job %s: %s", r.name, refused.Message())
+	}
+	return Settings{}, fmt.Errorf("changing the settings of job %s: %w", r.name, err)
+}

@@ -1,0 +1,266 @@
+package starter_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/starter"
+	"github.com/stretchr/testify/require"
+)
+
+// running starts a job of n items on the pool "p", whose worker is slow, and waits until it has done
+// some of them.
+func (b *box) running(name string, n, some int, flags ...string) *command {
+	b.t.Helper()
+	b.write(name+".txt", numbers(n))
+	line := []string{"start", "--pool", "p", "--name", name, name + ".txt", "-o", name + ".out", "--batch-items", "30", "--wait"}
+	c := b.start(append(line, flags...)...)
+	before := b.lines("witness")
+	eventually(b.t, "some items of "+name, func() bool { return b.lines("witness") >= before+some })
+	return c
+}
+
+// TestCluster_StopAndResume (S11, S12): a stopped job goes on on whatever serves the pool by then;
+// nothing that was recorded is run again, nothing is missed.
+func TestCluster_StopAndResume(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	first := b.worker("p", "--exec", b.slowly(), "--slots", "2", "--call-items", "5")
+	job := b.running("nightly", 600, 100, "--window", "3")
+	stopped := b.stint("stop", "nightly", "--reason", "maintenance", "--wait").exits(starter.ExitOK)
+	require.Contains(t, stopped.stderr.String(), "nightly: stopped, ")
+	job.exits(starter.ExitStopped)
+	require.Contains(t, b.stint("status", "nightly").stdout.String(), "maintenance")
+	done := b.lines("witness")
+	first.signals <- syscall.SIGINT
+	first.exits(starter.ExitOK)
+	b.worker("p", "--exec", b.slowly()+" other", "--slots", "3", "--call-items", "7")
+	resumed := b.stint("resume", "nightly", "window=5", "--wait").exits(starter.ExitOK)
+	require.Contains(t, resumed.stderr.String(), "items were done by earlier runs")
+	requireSame(t, numbers(600), b.read("nightly.out"))
+	require.Equal(t, 600, b.lines("witness"), "no item is run twice; %d before the resume", done)
+	again := b.stint("resume", "nightly").exits(starter.ExitFailed)
+	require.Contains(t, again.stderr.String(), "has completed: nothing is left to resume")
+	b.refused(starter.ExitFailed, []string{"resume", "unheard-of"}, `no job named "unheard-of"`)
+	b.refused(starter.ExitUsage, []string{"resume", "nightly", "window=0"}, "window 0: use 1 to 1000")
+}
+
+// TestCluster_ResumeAfterTerminate (S12): a job that was terminated goes on from what it had
+// committed.
+func TestCluster_ResumeAfterTerminate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	server := b.server()
+	b.worker("p", "--exec", b.slowly(), "--slots", "2", "--call-items", "5")
+	b.running("nightly", 400, 100).signals <- syscall.SIGINT
+	running := b.stint("resume", "nightly").exits(starter.ExitFailed)
+	require.Contains(t, running.stderr.String(), "job nightly is running")
+	c := b.dial(server.Address())
+	require.NoError(t, c.TerminateWorkflow(context.Background(), "nightly", "", "a person has done it"))
+	var report job.Report
+	b.reads(&report, "status", "nightly", "--json")
+	require.Equal(t, job.Failed, report.State)
+	require.Equal(t, job.ErrorGone, report.Error.Type)
+	b.stint("resume", "nightly", "--wait").exits(starter.ExitOK)
+	requireSame(t, numbers(400), b.read("nightly.out"))
+}
+
+// TestCluster_StopOfAPool (S9): every job of the pool is stopped and no other; a pool without jobs
+// is none, and no error.
+func TestCluster_StopOfAPool(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	b.worker("p", "--exec", b.slowly(), "--slots", "4")
+	b.worker("q", "--exec", b.gated())
+	b.write("q.txt", "a\n")
+	other := b.start("start", "--pool", "q", "--name", "other", "q.txt", "-o", "q.out", "--wait")
+	one := b.running("one", 3000, 50)
+	two := b.running("two", 3000, 50)
+	none := b.stint("stop", "--pool", "nobody").exits(starter.ExitOK)
+	require.Equal(t, "0\n", none.stdout.String())
+	told := b.stint("stop", "--pool", "p", "--wait").exits(starter.ExitOK)
+	require.Equal(t, "2\n", told.stdout.String())
+	require.Contains(t, told.stderr.String(), "one is told to stop")
+	require.Contains(t, told.stderr.String(), "two: stopped")
+	one.exits(starter.ExitStopped)
+	two.exits(starter.ExitStopped)
+	require.Equal(t, "1\n", b.stint("stop", "--all").exits(starter.ExitOK).stdout.String())
+	b.open()
+	other.await()
+	for _, wrong := range [][]string{{"stop"}, {"stop", "one", "--all"}, {"stop", "--pool", "p", "--all"}, {"stop", "a", "b"}} {
+		b.refused(starter.ExitUsage, wrong, "Name one job, or give --pool POOL or --all")
+	}
+}
+
+// TestCluster_StopWithAnError (S3, S5, S8): the job fails with it, unless its type is a clean one; one
+// that has ended gives the error back.
+func TestCluster_StopWithAnError(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	b.worker("p", "--exec", b.slowly(), "--slots", "2")
+	broken := b.running("broken", 3000, 30)
+	b.stint("stop", "broken", "--error", "BadInput: the export is of last week", "--wait").exits(starter.ExitOK)
+	broken.exits(starter.ExitFailed)
+	require.Contains(t, broken.stderr.String(), "error: the export is of last week")
+	late := b.stint("stop", "broken", "--error", "Late: nobody listens").exits(starter.ExitFailed)
+	require.Contains(t, late.stderr.String(), "job broken has ended already: it is failed; the error that was not taken: Late: nobody listens")
+	ended := b.stint("stop", "broken").exits(starter.ExitOK)
+	require.Contains(t, ended.stderr.String(), "has ended already: it is failed")
+	clean := b.running("clean", 3000, 30, "--clean-stop", "Enough,Done")
+	b.stint("stop", "clean", "--error", "Done: that will do").exits(starter.ExitOK)
+	clean.exits(starter.ExitStopped)
+	require.Contains(t, b.stint("status", "clean").stdout.String(), "Done: that will do")
+}
+
+// TestCluster_Set: settings change while the job runs, and the report shows them.
+func TestCluster_Set(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	b.worker("p", "--exec", b.slowly(), "--slots", "2", "--call-items", "5")
+	job := b.running("nightly", 400, 50)
+	now := b.stint("set", "nightly", "window=7", "rate=2000", "max-failed=10%", "batch-items=11").exits(starter.ExitOK)
+	require.Equal(t, "window       7\nbatch-items  11\nmax-failed   10%\nrate         2000\n", now.stdout.String())
+	status := b.stint("status", "nightly").exits(starter.ExitOK).stdout.String()
+	for _, text := range []string{"window", "7", "10%", "2000", "items/s on average", "oldest running"} {
+		require.Contains(t, status, text)
+	}
+	b.refused(starter.ExitUsage, []string{"set", "nightly", "window=0"}, "window 0: use 1 to 1000")
+	b.refused(starter.ExitUsage, []string{"set", "nightly"}, "requires at least 2 arg")
+	b.refused(starter.ExitUsage, []string{"set", "nightly", "size=3"}, `"size": what can be set is`)
+	b.refused(starter.ExitFailed, []string{"set", "unheard-of", "window=3"}, `no job named "unheard-of"`)
+	job.exits(starter.ExitOK)
+	requireSame(t, numbers(400), b.read("nightly.out"))
+	b.refused(starter.ExitFailed, []string{"set", "nightly", "window=3"}, "has ended already: it is completed")
+}
+
+// TestRun_JobRate: a job goes no faster than it may, and gives the same.
+func TestRun_JobRate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", numbers(60))
+	b.refused(starter.ExitUsage, []string{"run", "--exec", "cat", "in.txt", "--job-rate", "fast"}, "rate \"fast\"")
+	c := b.stint("run", "--exec", "cat", "in.txt", "-o", "out.txt", "--job-rate", "20", "--slots", "4").exits(starter.ExitOK)
+	requireSame(t, numbers(60), b.read("out.txt"))
+	require.GreaterOrEqual(t, c.took.Seconds(), 2.8, "60 items at 20 a second")
+}
+
+// TestRun_FilterAsksForLess: with exit status 75 no item has failed; the job slows down and says so.
+func TestRun_FilterAsksForLess(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", numbers(200))
+	filter := b.script("busy", `if mkdir $BOX/asked 2> /dev/null; then echo 'retry-after: 0.2' >&2; exit 75; fi; exec cat`)
+	b.stint("run", "--exec", filter, "in.txt", "-o", "out.txt", "--batch-items", "20", "--report", "report.json", "--attempts", "1").exits(starter.ExitOK)
+	requireSame(t, numbers(200), b.read("out.txt"))
+	r := b.report("report.json")
+	require.EqualValues(t, 1, r.SlowDowns)
+	require.Zero(t, r.Crashes)
+	require.Zero(t, r.Retries)
+}
+
+// oddFails is a filter that crashes on the lines that end in an odd digit.
+func (b *box) oddFails() string {
+	return b.script("odd", `while read n; do case $n in *[13579]) echo "odd: $n" >&2; exit 3;; esac; echo $n; done`)
+}
+
+// TestRun_OnError (S16): failed items are recorded, or only counted, or stop the job.
+func TestRun_OnError(t *testing.T) {
+	t.Parallel()
+	for on, code := range map[string]int{"record": starter.ExitSomeFailed, "drop": starter.ExitSomeFailed, "stop": starter.ExitFailed} {
+		t.Run(on, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.write("in.txt", numbers(40))
+			c := b.stint("run", "--exec", b.oddFails(), "in.txt", "-o", "out.txt", "--on-error", on, "--batch-items", "10",
+				"--attempts", "1", "--report", "report.json", "--slots", "1").exits(code)
+			r := b.report("report.json")
+			require.NotZero(t, r.Failed)
+			switch on {
+			case "record":
+				require.Equal(t, 20, b.lines("out.txt.errors.jsonl"))
+			case "drop":
+				require.NoFileExists(t, b.path("out.txt.errors.jsonl"))
+				require.EqualValues(t, 20, r.Failed)
+				require.Equal(t, 20, b.lines("out.txt"))
+			case "stop":
+				require.Contains(t, c.stderr.String(), " failed (crash): exit status 3: odd: ")
+				b.requireNoOutput()
+			}
+		})
+	}
+	b := setup(t)
+	b.refused(starter.ExitUsage, []string{"run", "--exec", "cat", b.write("in.txt", "a\n"), "--on-error", "panic"}, `on-error "panic": use record, drop or stop`)
+}
+
+// TestRun_MaxFailed: too many failures end the job as failed; with more allowed the same command
+// goes on.
+func TestRun_MaxFailed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", numbers(100))
+	line := []string{"run", "--exec", b.oddFails(), "in.txt", "-o", "out.txt", "--batch-items", "10", "--attempts", "1", "--slots", "1"}
+	b.refused(starter.ExitUsage, append(line, "--max-failed", "some"), `max-failed "some"`)
+	c := b.stint(append(line, "--max-failed", "12")...).exits(starter.ExitFailed)
+	require.Contains(t, c.stderr.String(), "more than max-failed 12 allows")
+	b.requireNoOutput()
+	b.stint(append(line, "--max-failed", "60%")...).exits(starter.ExitSomeFailed)
+	require.Equal(t, 50, b.lines("out.txt"))
+	require.Equal(t, 50, b.lines("out.txt.errors.jsonl"))
+}
+
+// TestRun_NothingWorks: a handler that fails every item ends the job, which says so, and not after
+// the whole input.
+func TestRun_NothingWorks(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", numbers(20_000))
+	broken := b.script("broken", `echo "no such module" >&2; exit 1`)
+	c := b.stint("run", "--exec", broken, "in.txt", "-o", "out.txt", "--attempts", "1", "--call-items", "0", "--batch-items", "100", "--report", "report.json").exits(starter.ExitFailed)
+	require.Contains(t, c.stderr.String(), "nothing works: all of the first ")
+	require.Contains(t, c.stderr.String(), "no such module")
+	require.Less(t, b.report("report.json").Failed, int64(5000))
+}
+
+// TestRun_Hooks (W9, W10): hooks are commands of the worker that the job names; each knows what it is
+// run for.
+func TestRun_Hooks(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", numbers(50))
+	filter := b.script("filter", `echo batch >> $BOX/order; exec cat`)
+	hook := b.script("hook", `echo "$STINT_STAGE $1 $STINT_JOB" >> $BOX/order; echo $STINT_KEY >> $BOX/keys`)
+	line := []string{"run", "--name", "hooked", "--exec", filter, "in.txt", "-o", "out.txt", "--batch-items", "25", "--slots", "1",
+		"--hook", "prepare=" + hook + " p", "--hook", "tidy=" + hook + " t", "--init", "prepare", "--cleanup", "tidy"}
+	b.refused(starter.ExitUsage, append(line, "--hook", "x"), `--hook "x": write NAME=COMMAND`)
+	b.refused(starter.ExitUsage, append(line, "--hook", "tidy=ls"), "--hook tidy is given twice")
+	b.stint(line...).exits(starter.ExitOK)
+	require.Equal(t, "init p hooked\nbatch\nbatch\ncleanup t hooked\n", b.read("order"))
+	keys := strings.Fields(b.read("keys"))
+	require.Len(t, keys, 2)
+	require.NotEqual(t, keys[0], keys[1])
+	c := b.stint(append(line, "--init", "unknown", "--fresh")...).exits(starter.ExitFailed)
+	require.Contains(t, c.stderr.String(), `the worker has no hook "unknown" (it has prepare, tidy)`)
+	bad := b.script("bad", `echo "no database" >&2; exit 4`)
+	c = b.stint("run", "--exec", filter, "in.txt", "-o", "out2.txt", "--hook", "bad="+bad, "--init", "bad", "--attempts", "2", "--backoff", "1ms").exits(starter.ExitFailed)
+	require.Contains(t, c.stderr.String(), "an init hook failed, and no batch was run: exit status 4: no database")
+}
+
+// TestRun_JobFileHasTheNewKeys: the job file takes what the flags take.
+func TestRun_JobFileHasTheNewKeys(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", numbers(40))
+	b.write("job.yaml", "input: in.txt\noutput: out.txt\non-error: drop\nmax-failed: 90%\njob-rate: 100000\nclean-stop: [A, B]\nbatch-items: 10\nattempts: 1\nreport: report.json\n")
+	b.stint("run", "-f", "job.yaml", "--exec", b.oddFails()).exits(starter.ExitSomeFailed)
+	data, err := json.Marshal(b.report("report.json").Settings)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"window":64,"batch_items":10,"max_failed":"90%","rate":100000}`, string(data))
+}

@@ -1,0 +1,93 @@
+package starter
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/job"
+)
+
+type setOptions struct {
+	connection connection
+	json       bool
+}
+
+func newSet(p *Program) *cobra.Command {
+	o := &setOptions{}
+	cmd := &cobra.Command{
+		Use:   "set JOB NAME=VALUE…",
+		Short: "Change settings of a running job",
+		Long: `Changes settings of a job while it runs, and prints all that are in force then. They live on over
+restarts, and over 'stint resume'.
+
+  window=N         batches in flight at once, 1 to 1000
+  batch-items=N    items of a batch, 0 for automatic; from the next page of batches on
+  max-failed=N|P%  failed items that are put up with, as a number or a share of those done
+  rate=R           items a second of the whole job, 250 or 90/m; 0 for no limit. Batches in flight
+                   keep their pace; none runs for longer than a minute at first`,
+		Example: `  stint set nightly window=8 rate=100`,
+		Args:    wrongArgs(cobra.MinimumNArgs(2)),
+		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args[0], args[1:]) },
+	}
+	o.connection.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	return cmd
+}
+
+func (o *setOptions) run(ctx context.Context, p *Program, name string, texts []string) error {
+	settings, err := job.ParseSettings(texts)
+	if err != nil {
+		return usageError("%v", err)
+	}
+	return o.connection.withClient(ctx, p, func(client *job.Client) error {
+		limited, cancel := context.WithTimeout(ctx, answerLimit)
+		defer cancel()
+		now, err := client.Get(name).Set(limited, settings)
+		if err != nil && ctx.Err() == nil && unanswered(err) {
+			return fmt.Errorf("job %s did not answer within %v: is there a worker? %w", name, answerLimit, err)
+		}
+		if err != nil {
+			return err
+		}
+		if o.json {
+			return printJSON(p.Stdout, now)
+		}
+		return printSettings(p, now)
+	})
+}
+
+func printSettings(p *Program, s job.Settings) error {
+	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
+	for _, row := range settingRows(s) {
+		fmt.Fprintf(w, "%s\t%s\n", row[0], row[1])
+	}
+	return w.Flush()
+}
+
+// settingRows are the names and values of settings.
+func settingRows(s job.Settings) [][2]string {
+	var rows [][2]string
+	if s.Window != nil {
+		rows = append(rows, [2]string{"window", fmt.Sprint(*s.Window)})
+	}
+	if s.BatchItems != nil {
+		value := fmt.Sprint(*s.BatchItems)
+		if *s.BatchItems == 0 {
+			value = "automatic"
+		}
+		rows = append(rows, [2]string{"batch-items", value})
+	}
+	if s.MaxFailed != nil {
+		value := string(*s.MaxFailed)
+		if s.MaxFailed.Unlimited() {
+			value = "none"
+		}
+		rows = append(rows, [2]string{"max-failed", value})
+	}
+	if s.Rate != nil {
+		rows = append(rows, [2]string{"rate", s.Rate.String()})
+	}
+	return rows
+}

@@ -1,0 +1,138 @@
+package workflows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+)
+
+// stages are the hooks that were run, in order.
+func (w *world) stages() []string {
+	var names []string
+	for _, in := range w.hooks {
+		names = append(names, in.Stage+" "+in.Name)
+	}
+	return names
+}
+
+// W9: init hooks, also of several pools, run one after another, all before any batch.
+func TestHooks_InitBeforeAnyBatch(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 300)
+	w.spec.Init = []string{"prepare", "models/load"}
+	w.hookTook = time.Minute
+	queues := map[string]int{}
+	w.hook = func(in activities.HookInput) error {
+		require.Len(t, w.all, 0, "a batch before %s", in.Name)
+		require.Equal(t, w.spec.Pool, in.Pool)
+		queues[in.Key]++
+		return nil
+	}
+	report := w.mustRun()
+	require.Equal(t, []string{"init prepare", "init load"}, w.stages())
+	require.Len(t, queues, 2, "each has a key of its own")
+	require.GreaterOrEqual(t, took(report), 120.0, "one after the other")
+	require.Equal(t, []job.HookRun{{Stage: "init", Hook: "prepare"}, {Stage: "init", Hook: "models/load"}}, report.Hooks)
+	w.requireSummaries("init hook prepare", "init hook models/load")
+}
+
+// W9: a failed init fails the job, and no batch runs, nor another init.
+func TestHooks_InitFails(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 300)
+	w.spec.Init, w.spec.Attempts = []string{"prepare", "more"}, 3
+	w.hook = func(activities.HookInput) error { return transient("no such table") }
+	_, err := w.run()
+	report := w.failedReport(err, job.ErrorHook)
+	require.Contains(t, report.Error.Message, "no such table")
+	require.Empty(t, w.all)
+	require.Equal(t, []string{"init prepare", "init prepare", "init prepare"}, w.stages(), "it is tried as often as attempts say")
+	require.Equal(t, w.hooks[0].Key, w.hooks[2].Key, "and can know that it is a repetition")
+}
+
+// W9: shutdown hooks run once a stop is requested, before it is waited for; that they fail changes
+// nothing but the report.
+func TestHooks_ShutdownUnblocks(t *testing.T) {
+	t.Parallel()
+	for _, fails := range []bool{false, true} {
+		w := setup(t, 300)
+		w.spec.Shutdown, w.spec.Cleanup, w.spec.Window = []string{"release"}, []string{"tidy"}, 3
+		var blocked []*execution
+		w.process = func(x *execution) {
+			blocked = append(blocked, x)
+			x.took, x.onCancel = 0, func() {}
+		}
+		w.hook = func(in activities.HookInput) error {
+			if in.Stage != job.StageShutdown {
+				require.Zero(t, w.flying, "cleanup comes when everything has ended")
+				return nil
+			}
+			require.Equal(t, "maintenance", in.Reason)
+			require.Equal(t, time.Hour+killLimit, w.hookLimit, "it holds the stop up no longer than what is to end")
+			for _, x := range blocked {
+				x.endAfter(time.Second, x.done(5), nil)
+			}
+			if fails {
+				return temporal.NewNonRetryableApplicationError("nobody listens", "Deaf", nil)
+			}
+			return nil
+		}
+		w.at(time.Minute, func() { w.stop(job.Stop{Reason: "maintenance", Grace: "1h"}) })
+		report := w.stopped()
+		require.Less(t, took(report), 70.0)
+		require.Equal(t, []string{"shutdown release", "cleanup tidy"}, w.stages())
+		require.Equal(t, fails, report.Hooks[0].Error != nil)
+		require.EqualValues(t, 15, report.OK)
+	}
+}
+
+// W10: cleanup hooks run at every end, but not while something still runs.
+func TestHooks_Cleanup(t *testing.T) {
+	t.Parallel()
+	t.Run("completed", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t, 300)
+		w.spec.Cleanup = []string{"tidy", "tell"}
+		w.hook = func(in activities.HookInput) error {
+			require.Len(t, w.finishes, 1)
+			return nil
+		}
+		w.mustRun()
+		require.Equal(t, []string{"cleanup tidy", "cleanup tell"}, w.stages())
+	})
+	t.Run("failed", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t, 300)
+		w.spec.Cleanup = []string{"tidy", "tell"}
+		w.hook = func(in activities.HookInput) error { return permanentError("Broken") }
+		w.process = func(x *execution) { x.fails(permanentError(job.ErrorInput)) }
+		_, err := w.run()
+		report := w.failedReport(err, job.ErrorInput)
+		require.Len(t, report.Hooks, 2, "one that fails keeps no other from running")
+	})
+	t.Run("stragglers", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t, 300)
+		w.spec.Cleanup = []string{"tidy"}
+		w.process = func(x *execution) { x.took, x.onCancel = 0, func() {} }
+		w.at(time.Minute, func() { w.stop(job.Stop{Grace: "1s", IgnoreStragglers: true}) })
+		report := w.stopped()
+		require.Empty(t, w.hooks)
+		require.Equal(t, []job.HookRun{{Stage: "cleanup", Hook: "tidy", Skipped: "work was still running"}}, report.Hooks)
+	})
+}
+
+// A stop ends a job whose init hook does not come to an end.
+func TestHooks_StopDuringInit(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 300)
+	w.spec.Init = []string{"prepare"}
+	w.hookTook = 24 * time.Hour
+	w.at(time.Minute, func() { w.stop(job.Stop{}) })
+	require.Less(t, took(w.stopped()), 70.0)
+	require.Empty(t, w.all)
+}

@@ -1,0 +1,186 @@
+package workflows
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// failing makes the first n items of every batch that wants it fail.
+func (x *execution) failing(n int64) {
+	r := &x.result
+	n = min(n, r.Entry.Count)
+	r.Entry.OK, r.Entry.Failed = r.Entry.Count-n, n
+	r.Totals.OK, r.Totals.Failed = r.Entry.OK, n
+	if n > 0 {
+		r.FirstError = &job.FirstError{Item: x.in.Batch.First, Kind: job.KindError, Error: job.Error{Type: "ValueError", Message: "no number"}}
+	}
+}
+
+// More failures than max-failed end the job as failed; it can be resumed. It hears of them from legs
+// in time.
+func TestTolerance_Exceeded(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		max      job.Tolerance
+		every    int64 // batch fails with one item
+		atLeast  int64 // failures that it takes
+		nearness int64 // how many more may be noticed late
+	}{
+		{"0", 1, 1, 10},
+		{"100", 1, 101, 40},
+		{"1000", 2, 1001, 300},
+		{"5%", 1, 50, 70},    // of the first thousand outcomes
+		{"0.5%", 10, 6, 100}, // 1 % fail
+	} {
+		t.Run(string(c.max), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 100_000)
+			w.spec.MaxFailed, w.spec.Window = c.max, 10
+			w.took = time.Second
+			w.process = func(x *execution) {
+				if x.in.Batch.First/w.perBatch%c.every == 0 {
+					x.failing(1)
+				}
+			}
+			_, err := w.run()
+			report := w.failedReport(err, job.ErrorTooMany)
+			require.GreaterOrEqual(t, report.Failed, c.atLeast)
+			require.LessOrEqual(t, report.Failed, c.atLeast+c.nearness)
+			require.Contains(t, report.Error.Message, "max-failed "+string(c.max))
+			require.Contains(t, report.Error.Message, "(error): no number")
+			require.LessOrEqual(t, w.commands["signal counts"], 60, "legs tell of what matters")
+			w.requireAccepted(report)
+		})
+	}
+}
+
+func TestTolerance_Kept(t *testing.T) {
+	t.Parallel()
+	for _, max := range []job.Tolerance{"", "1000", "10%", "none"} {
+		t.Run(string(max), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 10_000)
+			w.spec.MaxFailed = max
+			w.process = func(x *execution) { x.failing(1) }
+			report := w.mustRun()
+			require.EqualValues(t, 1000, report.Failed)
+			require.LessOrEqual(t, w.commands["signal counts"], 30)
+		})
+	}
+}
+
+// A share is judged at the end, too, where it was never judged before.
+func TestTolerance_ShareOfASmallJob(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.spec.MaxFailed = "5%"
+	w.process = func(x *execution) { x.failing(1) }
+	_, err := w.run()
+	report := w.failedReport(err, job.ErrorTooMany)
+	require.EqualValues(t, 100, report.Done())
+	require.Empty(t, w.finishes)
+}
+
+// Where not one of the first thousand outcomes is a success, nothing works; nor where all fail, from
+// ten items up.
+func TestTolerance_NothingWorks(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		items, atMost int64
+		fails         bool
+	}{{9, 9, false}, {10, 10, true}, {999, 999, true}, {1000, 1000, true}, {100_000, 1200, true}} {
+		for _, pages := range []int{0, 5} {
+			t.Run(fmt.Sprint(c.items, " pages of ", pages), func(t *testing.T) {
+				t.Parallel()
+				w := setup(t, c.items)
+				w.pageLimit, w.spec.Window = pages, 10
+				w.took = time.Second
+				w.process = func(x *execution) { x.failing(10) }
+				if !c.fails {
+					require.EqualValues(t, c.items, w.mustRun().Failed)
+					return
+				}
+				_, err := w.run()
+				report := w.failedReport(err, job.ErrorHopeless)
+				require.LessOrEqual(t, report.Failed, c.atMost)
+				require.Contains(t, report.Error.Message, "nothing works")
+				require.Contains(t, report.Error.Message, "no number")
+				require.Empty(t, w.finishes)
+			})
+		}
+	}
+}
+
+// One success is enough, and what earlier runs have done does not count.
+func TestTolerance_SomethingWorks(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 3000)
+	w.process = func(x *execution) {
+		if x.in.Batch.First != 500 {
+			x.failing(10)
+		} else {
+			x.failing(9)
+		}
+	}
+	require.EqualValues(t, 1, w.mustRun().OK)
+}
+
+// A job that goes on after "nothing works" counts anew.
+func TestTolerance_ResumedCountsAnew(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 5000)
+	w.spec.Window = 10
+	w.process = func(x *execution) { x.failing(10) }
+	_, err := w.run()
+	report := w.failedReport(err, job.ErrorHopeless)
+	w.resume = report.Manifests
+	w.process = nil
+	resumed := w.mustRun()
+	require.EqualValues(t, report.Failed, resumed.Resumed)
+}
+
+// S16: with on-error stop the first failed item ends the job with its error.
+func TestOnError_Stop(t *testing.T) {
+	t.Parallel()
+	for _, leg := range []int64{0, 1} {
+		t.Run(fmt.Sprint("leg ", leg), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 5000)
+			w.spec.OnError, w.spec.Window = job.OnErrorStop, 5
+			w.took = time.Second
+			bad := 30 + leg*1000
+			w.process = func(x *execution) {
+				require.Equal(t, job.OnErrorStop, x.in.OnError)
+				if x.in.Batch.First == bad {
+					x.failing(1)
+				}
+			}
+			_, err := w.run()
+			report := w.failedReport(err, "ValueError")
+			require.Equal(t, fmt.Sprintf("item %s failed (error): no number", job.Thousands(bad)), report.Error.Message)
+			require.EqualValues(t, 1, report.Failed)
+			require.Empty(t, report.LaterErrors)
+			w.requireAccepted(report)
+			w.resume = report.Manifests
+			w.process = nil
+			require.EqualValues(t, 1, w.mustRun().Failed, "what was recorded stays")
+		})
+	}
+}
+
+// S5 with S16: an item's error of a clean-stop type stops the job and does not make it fail.
+func TestOnError_StopsCleanly(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 5000)
+	w.spec.OnError, w.spec.CleanStop, w.spec.Window = job.OnErrorStop, []string{"ValueError"}, 5
+	w.process = func(x *execution) {
+		if x.in.Batch.First == 2000 {
+			x.failing(1)
+		}
+	}
+	require.Equal(t, "item 2,000 failed (error): no number", w.stopped().Reason)
+}
