@@ -69,7 +69,7 @@ const maxWaiting = 10_000
 // joinEarly begins to join a job's parts, from its first item on, where its output is a file on the
 // file system of its store. Whatever else is in the way of that, Finish will meet it again, and tell.
 func (a *Activities) joinEarly(in PlanInput) {
-	if !a.opts.Alone || in.Spec.Output == "" || store.IsPrefix(in.Spec.Output) || len(in.Resume) > 0 {
+	if !a.opts.Alone || in.Spec.Output == "" || store.IsPrefix(in.Spec.Output) || len(in.Resume) > 0 || in.Redrive != nil {
 		return
 	}
 	e := &early{run: in.Ref.Run, ended: make(chan struct{}), waiting: map[int64]parcel{}, joined: newDigest()}

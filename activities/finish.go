@@ -23,12 +23,19 @@ type FinishInput struct {
 	Spec      job.Spec `json:"spec"`
 	Manifests []string `json:"manifests"` // heads of the chain
 	Planned   int64    `json:"planned"`   // items that must be accounted for
+	// Redrive, where it is set, has what the manifests account for merged into that job's output.
+	Redrive *job.Redrive `json:"redrive,omitempty"`
 }
 
 // FinishResult tells where the output is.
 type FinishResult struct {
 	Output job.Output `json:"output"`
 	Books  Books      `json:"books"`
+	// After a redrive also: how many items it has run again, the manifests of the merged state, and the
+	// first of the errors that remain.
+	Redriven   int64           `json:"redriven,omitempty"`
+	Manifests  []string        `json:"manifests,omitempty"`
+	FirstError *job.FirstError `json:"first_error,omitempty"`
 }
 
 // Finish checks the books, verifies every part, and publishes the output: one file joined from the
@@ -40,6 +47,9 @@ func (a *Activities) Finish(ctx context.Context, in FinishInput) (FinishResult, 
 	dir, err := a.opts.Access.Open(ctx, in.Ref.Store)
 	if err != nil {
 		return FinishResult{}, storeError(job.ErrorOutput, err)
+	}
+	if in.Redrive != nil {
+		return a.finishRedrive(ctx, &finish{acts: a, in: in, dir: dir})
 	}
 	links, err := chain(ctx, dir, in.Manifests)
 	if err != nil {
@@ -66,12 +76,14 @@ type finish struct {
 	links  []link
 	books  Books
 	output job.Output
+	redriven
 }
 
 // done is the object DONE: what has been published.
 type done struct {
 	Output job.Output `json:"output"`
 	Books  Books      `json:"books"`
+	mergedState
 }
 
 // publish brings about the output and the errors, unless they are there already.
@@ -86,6 +98,10 @@ func (f *finish) publish(ctx context.Context) error {
 			return nil
 		}
 	}
+	return f.publishNew(ctx)
+}
+
+func (f *finish) publishNew(ctx context.Context) error {
 	f.output = job.Output{Location: f.in.Spec.Output}
 	publishErrors, giveUp, err := f.writeErrors(ctx)
 	if err != nil {
@@ -169,6 +185,11 @@ func (f *finish) publishFile(ctx context.Context, publishErrors func(context.Con
 			return commit()
 		})
 	}}
+	if f.merged != nil {
+		opts.Begun = f.merged
+		_, err = store.Join(ctx, f.dir, noPieces, to, name, opts)
+		return storeError(job.ErrorOutput, err)
+	}
 	joined, err := f.takeEarly(ctx)
 	if err != nil {
 		return err
@@ -188,7 +209,7 @@ func (f *finish) whileCurrent(ctx context.Context, fn func(context.Context) erro
 }
 
 func (f *finish) writeDone(ctx context.Context) error {
-	data, err := json.Marshal(done{Output: f.output, Books: f.books})
+	data, err := json.Marshal(done{Output: f.output, Books: f.books, mergedState: f.mergedState})
 	if err != nil {
 		return fmt.Errorf("writing DONE: %w", err)
 	}
@@ -250,16 +271,15 @@ func (f *finish) publishParts(ctx context.Context, publishErrors func(context.Co
 		return err
 	}
 	f.output.Checksum = formatSum(total.Sum32())
-	err = f.whileCurrent(ctx, func(ctx context.Context) error {
+	return f.whileCurrent(ctx, func(ctx context.Context) error {
 		if err := publishErrors(ctx); err != nil {
 			return err
 		}
-		return f.dir.Put(ctx, partsList, []byte(list.String()))
+		if err := f.dir.Put(ctx, partsList, []byte(list.String())); err != nil {
+			return err
+		}
+		return f.writeDone(ctx)
 	})
-	if err != nil {
-		return err
-	}
-	return f.writeDone(ctx)
 }
 
 // listedPart is a line of the list of parts: the parts in this order are the output.

@@ -20,6 +20,8 @@ type Entry struct {
 	job.Batch
 	// Part is the random token of the execution; its objects are named by it.
 	Part string `json:"p"`
+	// Run is the run whose prefix the part lies below, where that is not the manifest's own.
+	Run string `json:"r,omitempty"`
 
 	OK      int64 `json:"k,omitempty"` // dropped ones included
 	Failed  int64 `json:"e,omitempty"`
@@ -192,7 +194,7 @@ func entries(ctx context.Context, dir store.Dir, links []link, yield func(ownedE
 		held = slices.Clone(held[n:])
 		err := readManifest(ctx, dir, l.key,
 			func(manifestHead) bool { return true },
-			func(e Entry) { held = append(held, ownedEntry{e, l.Run}) })
+			func(e Entry) { held = append(held, ownedEntry{e, cmp.Or(e.Run, l.Run)}) })
 		if err != nil {
 			return err
 		}

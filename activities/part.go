@@ -65,6 +65,7 @@ func (p *partWriter) abort() {
 type failureLine struct {
 	At      int64       `json:"at"`
 	Failure job.Failure `json:"failure"`
+	again
 }
 
 // failureInput is an item's input as an error record keeps it.

@@ -23,6 +23,8 @@ type PlanInput struct {
 	Spec   job.Spec `json:"spec"`
 	From   Cursor   `json:"from"`
 	Resume []string `json:"resume,omitempty"` // manifests of earlier runs: what they hold is left out
+	// Redrive, where it is set, has the failed items of that job planned instead of the spec's input.
+	Redrive *job.Redrive `json:"redrive,omitempty"`
 	// Batches is the most batches of the page: 1 … 1,000.
 	Batches int    `json:"batches"`
 	Sizing  Sizing `json:"sizing"`
@@ -56,6 +58,9 @@ func (a *Activities) Plan(ctx context.Context, in PlanInput) (PlanResult, error)
 	dir, err := a.opts.Access.Open(ctx, in.Ref.Store)
 	if err != nil {
 		return PlanResult{}, storeError(job.ErrorOutput, err)
+	}
+	if over, err := a.redrivenBefore(ctx, dir, in); err != nil || over {
+		return PlanResult{Next: in.From, Done: true}, err
 	}
 	var result PlanResult
 	p := a.takePlanner(in.Ref.Run)
@@ -146,6 +151,9 @@ func (a *Activities) firstPlan(ctx context.Context, p *planner, in PlanInput, li
 	}
 	if len(links) > 0 {
 		return a.resumedTable(ctx, p, links[0].Sources)
+	}
+	if in.Redrive != nil {
+		return a.redriveTable(ctx, p, in)
 	}
 	table, err := a.buildTable(ctx, in)
 	if err != nil {

@@ -201,7 +201,7 @@ func (p *planner) left() int64 {
 		switch {
 		case s.URL == stdinName:
 			size = max(2*p.bytes, 64<<10) // as much again as so far
-		case s.Spool != "":
+		case s.Spool != "" && !s.redriven():
 			size *= expansion
 		}
 		if i == p.at.Source {

@@ -1,9 +1,7 @@
 package activities
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -404,6 +402,7 @@ func (e *execution) recordEach(base int64) (done int, err error) {
 		case o.drop:
 			e.entry.Dropped++
 			e.entry.OK++
+			err = e.noteDrop(at)
 		default:
 			e.entry.OK++
 		}
@@ -437,26 +436,35 @@ func (e *execution) fail(index int, o outcome, at int64) error {
 		Attempts: int(o.tries),
 	}
 	if e.firstError == nil {
-		short := failure.Error
-		short.Message, short.Stack = cutText(short.Message, maxFirstError), ""
-		e.firstError = &job.FirstError{Item: failure.Item, Kind: failure.Kind, Error: short}
-	}
-	if e.in.OnError == job.OnErrorDrop {
-		e.entry.Failed++
-		return nil
-	}
-	var line bytes.Buffer
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(failureLine{At: at, Failure: failure}); err != nil {
-		return fmt.Errorf("writing an error record: %w", err)
+		e.firstError = firstErrorOf(failure)
+		if err := e.nameOriginal(e.firstError); err != nil {
+			return err
+		}
 	}
 	e.entry.Failed++
-	return e.errors.write(context.WithoutCancel(e.ctx), line.Bytes())
+	if e.in.OnError == job.OnErrorDrop {
+		return nil
+	}
+	return e.note(failureLine{At: at, Failure: failure, again: runAgain(&e.source.Shape, item, failure.Input)})
+}
+
+// note adds a line to the part's errors.
+func (e *execution) note(line failureLine) error {
+	data, err := line.encode()
+	if err != nil {
+		return err
+	}
+	return e.errors.write(context.WithoutCancel(e.ctx), data)
 }
 
 // maxFirstError keeps the one error message that travels through history short.
 const maxFirstError = 500
+
+func firstErrorOf(f job.Failure) *job.FirstError {
+	short := f.Error
+	short.Message, short.Stack = cutText(short.Message, maxFirstError), ""
+	return &job.FirstError{Item: f.Item, Kind: f.Kind, Error: short}
+}
 
 func cutText(s string, limit int) string {
 	if len(s) <= limit {

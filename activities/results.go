@@ -104,7 +104,7 @@ func Results(ctx context.Context, access *store.Access, report job.Report, error
 		switch {
 		case e.First >= from && !whole:
 			err := copyPart(ctx, dir, e, errorRecords, w)
-			if errors.Is(err, fs.ErrNotExist) && !report.State.Final() {
+			if errors.Is(err, fs.ErrNotExist) && !report.State.Final() && report.Redrive == nil {
 				next = e.First // Finish has just put it into the output, which a later report names
 				return errGap
 			}

@@ -34,6 +34,8 @@ type fixture struct {
 	ref  Ref
 	spec job.Spec
 	next Cursor // of plan
+
+	redrive *job.Redrive // of the run
 }
 
 // setup returns a fixture whose handler answers each item with itself. inputs are file names and contents.
@@ -106,7 +108,7 @@ func (f *fixture) keys(prefix string) []string {
 // page plans the next page of at most n batches.
 func (f *fixture) page(n int, resume ...string) ([]job.Batch, PlanResult) {
 	f.t.Helper()
-	result, err := f.acts.Plan(context.Background(), PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Resume: resume, Batches: n})
+	result, err := f.acts.Plan(context.Background(), PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Resume: resume, Redrive: f.redrive, Batches: n})
 	require.NoError(f.t, err)
 	if result.Sources != "" {
 		f.ref.Sources = result.Sources
@@ -168,7 +170,7 @@ func (f *fixture) commit(previous []string, entries ...Entry) string {
 }
 
 func (f *fixture) finishInput(heads ...string) FinishInput {
-	return FinishInput{Ref: f.ref, Spec: f.spec, Manifests: heads, Planned: f.next.Item}
+	return FinishInput{Ref: f.ref, Spec: f.spec, Manifests: heads, Planned: f.next.Item, Redrive: f.redrive}
 }
 
 // finish publishes the output, which must not fail.

@@ -137,7 +137,7 @@ func (s *Source) takeHead(r io.Reader, maxItem int64) error {
 
 // unchanged returns a permanent error where the input is not what it was when it was planned.
 func (a *Activities) unchanged(ctx context.Context, s *Source) error {
-	if s.URL == stdinName {
+	if s.URL == stdinName || s.redriven() {
 		return nil
 	}
 	info, err := a.opts.Access.StatInput(ctx, s.URL)
@@ -194,7 +194,7 @@ const maxCached = 64
 func (t *Table) totalBytes() int64 {
 	var total int64
 	for i := range t.Sources {
-		if t.Sources[i].Spool != "" {
+		if t.Sources[i].Spool != "" && !t.Sources[i].redriven() {
 			return 0
 		}
 		total += t.Sources[i].Size - t.Sources[i].Start

@@ -22,6 +22,9 @@ type Input struct {
 	// Salvage lists what an earlier run that Temporal has ended had accepted and not committed, as
 	// [QueryPending] gave it: it is committed first.
 	Salvage []json.RawMessage `json:"salvage,omitempty"`
+	// Redrive, where it is set, has only the failed items of a completed job run again. Resume then
+	// lists what earlier attempts at that have done.
+	Redrive *Redrive `json:"redrive,omitempty"`
 	// Version is the [LogicVersion] of who starts the job.
 	Version int `json:"version,omitempty"`
 }
@@ -47,10 +50,11 @@ type StartOptions struct {
 	Resume []string
 	// Reuse lets the job follow an ended one of its name, as Fresh and Resume do.
 	Reuse bool
-
-	salvage []json.RawMessage
 	// TaskTimeout is the workflow task timeout; default Temporal's 10 s.
 	TaskTimeout time.Duration
+
+	redrive *Redrive          // see [Client.Redrive]
+	salvage []json.RawMessage // see [Client.Resume]
 }
 
 // ExistsError says that a job of the name exists already.
@@ -89,13 +93,16 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 		StaticDetails:                            specDetails(spec),
 		Memo:                                     map[string]any{MemoPool: spec.Pool, MemoOutput: spec.Output, MemoState: Running},
 	}
+	if o.redrive != nil {
+		opts.StaticSummary = fmt.Sprintf("pool %s · redrive of %s", spec.Pool, describeInput(spec.Input))
+	}
 	if o.Fresh || o.Reuse || len(o.Resume) > 0 {
 		opts.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 	}
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	handle, err := c.temporal.ExecuteWorkflow(ctx, opts, WorkflowJob, Input{Spec: spec, Resume: o.Resume, Salvage: o.salvage, Version: LogicVersion})
+	handle, err := c.temporal.ExecuteWorkflow(ctx, opts, WorkflowJob, Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Version: LogicVersion})
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {
 		return nil, &ExistsError{Name: spec.Name}

@@ -159,6 +159,8 @@ type Report struct {
 	Totals
 	// Resumed is how many of the items done came from an earlier, stopped or failed run.
 	Resumed int64 `json:"resumed,omitempty"`
+	// Redriven is how many failed items the redrive that this report is of has run again.
+	Redriven int64 `json:"redriven,omitempty"`
 
 	Legs        int         `json:"legs"`                   // legs started
 	OpenLegs    []string    `json:"open_legs,omitempty"`    // workflow IDs of running legs
@@ -183,6 +185,9 @@ type Report struct {
 
 	Store     string   `json:"store"`               // where parts and manifests are
 	Manifests []string `json:"manifests,omitempty"` // heads of the manifest chain
+	// Redrive is set while failed items are run again, and where that was stopped or has failed. The
+	// items counted are then these; Output and Manifests are still those of the job as it had completed.
+	Redrive *Redrive `json:"redrive,omitempty"`
 }
 
 // Include adds what a running leg knows of itself.

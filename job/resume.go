@@ -50,17 +50,20 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 	if report.State == Completed {
 		return nil, &EndedError{Name: name, State: Completed}
 	}
-	spec, err := c.specOf(ctx, name)
+	in, err := c.inputOf(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	start := StartOptions{Resume: report.Manifests, Reuse: true, TaskTimeout: o.TaskTimeout}
+	if in.Redrive != nil {
+		start.Resume, start.redrive = in.redriveAgain(report)
+	}
 	if report.Error != nil && report.Error.Type == ErrorGone {
 		if start.salvage, err = c.pending(ctx, name, report.OpenLegs); err != nil {
 			return nil, err
 		}
 	}
-	return c.StartWith(ctx, spec.With(report.Settings).With(o.Settings), start)
+	return c.StartWith(ctx, in.Spec.With(report.Settings).With(o.Settings), start)
 }
 
 // pending asks a job that Temporal has ended, and its legs, for what they had accepted and not
@@ -99,26 +102,26 @@ func (c *Client) endedReport(ctx context.Context, name string) (Report, error) {
 	return run.Report(ctx)
 }
 
-// specOf reads a job's spec from the first event of its latest run: what the workflow was given.
-func (c *Client) specOf(ctx context.Context, name string) (Spec, error) {
+// inputOf reads what a job's latest run was given from the first event of its history.
+func (c *Client) inputOf(ctx context.Context, name string) (Input, error) {
 	events := c.temporal.GetWorkflowHistory(ctx, name, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	if !events.HasNext() {
-		return Spec{}, &NotFoundError{Name: name}
+		return Input{}, &NotFoundError{Name: name}
 	}
 	first, err := events.Next()
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
-		return Spec{}, &NotFoundError{Name: name}
+		return Input{}, &NotFoundError{Name: name}
 	}
 	if err != nil {
-		return Spec{}, fmt.Errorf("reading how job %s was started: %w", name, err)
+		return Input{}, fmt.Errorf("reading how job %s was started: %w", name, err)
 	}
 	var in Input
 	err = decodeFirst(first.GetWorkflowExecutionStartedEventAttributes().GetInput(), &in)
 	if err != nil || in.Spec.Name == "" {
-		return Spec{}, fmt.Errorf("reading how job %s was started: its input is no job's: %w", name, err)
+		return Input{}, fmt.Errorf("reading how job %s was started: its input is no job's: %w", name, err)
 	}
-	return in.Spec, nil
+	return in, nil
 }
 
 func decodeFirst(payloads *common.Payloads, to any) error {

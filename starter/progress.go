@@ -201,12 +201,19 @@ func (p *progress) end() {
 // summary tells in a few lines how a job has ended. Files below dir are named from there.
 func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 	speed := ""
-	if fresh := r.Done() - r.Resumed; fresh > 0 && took > 0 {
+	fresh := r.Done()
+	if r.Redriven > 0 {
+		fresh = r.Redriven
+	}
+	if fresh -= r.Resumed; fresh > 0 && took > 0 {
 		speed = fmt.Sprintf(", %s/s", rate(float64(fresh)/took.Seconds()))
 	}
 	fmt.Fprintf(w, "%s: %s: %s items ok, %s in %s%s\n", r.Job, r.State, job.Thousands(r.OK), counts(r), roundTime(took), speed)
 	if r.Dropped > 0 {
 		fmt.Fprintf(w, "  %s items gave no result\n", job.Thousands(r.Dropped))
+	}
+	if r.Redriven > 0 {
+		fmt.Fprintf(w, "  %s items that had failed were run again\n", job.Thousands(r.Redriven))
 	}
 	if r.Resumed > 0 {
 		fmt.Fprintf(w, "  %s items were done by earlier runs\n", job.Thousands(r.Resumed))

@@ -332,6 +332,9 @@ func (r *running) startOrGoOn(ctx context.Context, client *job.Client) (*job.Run
 		case !earlier.State.Final():
 			r.show.note("going on with %s", r.spec.Name)
 			return client.Get(r.spec.Name), nil
+		case earlier.Redrive != nil:
+			r.show.note("going on with the redrive of %s", r.spec.Name)
+			return client.Redrive(ctx, r.spec.Name, job.RedriveOptions{TaskTimeout: runTaskTimeout})
 		case earlier.State != job.Completed && len(earlier.Manifests) > 0:
 			r.show.note("going on with %s: %s items are done", r.spec.Name, job.Thousands(earlier.Done()))
 			options = job.StartOptions{Resume: earlier.Manifests, TaskTimeout: runTaskTimeout}

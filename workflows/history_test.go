@@ -250,6 +250,7 @@ func TestHistory_Jobs(t *testing.T) {
 		{"overlap", true, runOverlap},
 		{"stopped", false, runStopped},
 		{"resumed", false, runResumed},
+		{"redriven", false, runRedriven},
 		{"changed", false, runChanged},
 		{"orphaned", false, runOrphaned},
 		{"expired", true, runExpired},
@@ -388,6 +389,27 @@ func runResumed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	require.NoError(t, err)
 	quoted := strings.ReplaceAll(strings.ReplaceAll(string(got), "\"\n", "\n"), "\"", "")
 	require.Equal(t, string(want), quoted, "in input order")
+	return j, report
+}
+
+// runRedriven is a job whose failed items are run again.
+func runRedriven(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j := s.newJob(t, name, 400, "")
+	j.on(func(_ context.Context, text string) (string, error) {
+		if strings.Contains(text, "3") {
+			return "", errors.New("no threes")
+		}
+		return text, nil
+	})
+	failed := j.start(job.StartOptions{}).completes().Failed
+	require.Positive(t, failed)
+	j.on(nil)
+	run, err := s.client.Redrive(t.Context(), name, job.RedriveOptions{BatchItems: 3})
+	require.NoError(t, err)
+	j.run, j.ids = run, append(j.ids, run.ID())
+	report := j.completes()
+	require.Equal(t, failed, report.Redriven)
+	require.EqualValues(t, 400, report.OK)
 	return j, report
 }
 

@@ -16,6 +16,8 @@ type JobInput struct {
 	Resume []string `json:"resume,omitempty"`
 	// Salvage is what an earlier run has accepted and not committed.
 	Salvage []activities.CommitInput `json:"salvage,omitempty"`
+	// Redrive has the failed items of a completed job run again, instead of the spec's input.
+	Redrive *job.Redrive `json:"redrive,omitempty"`
 	// Version is the job.LogicVersion of the client that has started the job.
 	Version int       `json:"version,omitempty"`
 	State   *jobState `json:"state,omitempty"` // nil at the start
@@ -178,7 +180,7 @@ func (j *jobRun) startPlan() {
 	}
 	number := j.state.Pages
 	input := activities.PlanInput{
-		Ref: j.state.Ref, Spec: j.spec(), From: j.state.Cursor, Resume: j.in.Resume,
+		Ref: j.state.Ref, Spec: j.spec(), From: j.state.Cursor, Resume: j.in.Resume, Redrive: j.in.Redrive,
 		Batches: pageSize(number), Sizing: activities.Sizing{Rate: j.rate()},
 	}
 	if number == 1 {

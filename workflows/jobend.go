@@ -92,6 +92,7 @@ func (j *jobRun) conclude() (job.Report, error) {
 	default:
 		r.State = job.Completed
 	}
+	j.keepRedrive(r)
 	ended := workflow.Now(j.ctx)
 	r.Ended = &ended
 	j.writeReport()
@@ -133,12 +134,14 @@ func (j *jobRun) finish() {
 	}
 	err := executeIO(ctx, acts.Finish, activities.FinishInput{
 		Ref: j.state.Ref, Spec: j.spec(), Manifests: j.state.Heads, Planned: j.state.Report.Planned,
+		Redrive: j.in.Redrive,
 	}, &result)
 	j.finishing = false
 	j.wake.SendAsync(nil)
 	switch {
 	case err == nil:
 		j.state.Report.Output = &result.Output
+		j.redriven(result)
 	case temporal.IsCanceledError(err) && j.ending():
 	case j.state.Report.Error == nil:
 		j.state.Report.Error = jobError(err)
@@ -181,5 +184,6 @@ func (j *jobRun) report() (job.Report, error) {
 		}
 		r.Include(p)
 	}
+	j.keepRedrive(&r)
 	return r, nil
 }

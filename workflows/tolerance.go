@@ -105,7 +105,7 @@ func (j *jobRun) watchword() watchword {
 
 // checkOutcomes ends the job where too many items have failed. final says that there are no others.
 func (j *jobRun) checkOutcomes(final bool) {
-	if j.in.Version < 1 || j.ending() {
+	if j.in.Version < 1 || j.ending() || j.in.Redrive != nil { // a redrive cannot make more fail than had
 		return
 	}
 	ok, failed, fresh := j.outcomes()

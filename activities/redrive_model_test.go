@@ -1,0 +1,287 @@
+package activities
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// outcomeOf is what a modelled item has come to.
+type outcomeOf struct {
+	result string
+	drop   bool
+	fault  *Fault
+	tries  int
+}
+
+// model runs jobs and their redrives, and knows what must come of them.
+type model struct {
+	*fixture
+	form   Form
+	decide func(ordinal int64) outcomeOf // of the next execution of an item
+
+	runs     int
+	ordinals map[string]int64 // by the data that the handler got in the first run
+	results  map[int64]string // of the items that have one
+	failed   map[int64]job.Failure
+	never    map[int64]bool // failed items that are not run again
+	again    []int64        // what the last run has run, in order
+	done     job.Report
+}
+
+func newModel(f *fixture, form Form, calls int) *model {
+	m := &model{
+		fixture: f, form: form, ordinals: map[string]int64{}, results: map[int64]string{}, failed: map[int64]job.Failure{}, never: map[int64]bool{},
+		decide: func(ordinal int64) outcomeOf { return outcomeOf{result: fmt.Sprint("result ", ordinal)} },
+	}
+	f.serve(&fake{traits: Traits{Form: form}, size: CallSize{Items: calls}, each: m.each}, Options{})
+	return m
+}
+
+func (m *model) each(c *Call, item Item) {
+	data := string(item.Data)
+	if !json.Valid(item.Data) && m.form == JSONValues {
+		c.Answer.Fail(&Fault{Kind: job.KindInvalid, Err: job.Error{Message: "no JSON"}}, 1)
+		return
+	}
+	ordinal, known := m.ordinals[data]
+	switch {
+	case m.redrive == nil:
+		require.False(m.t, known, "the test's items must differ: %q", data)
+		ordinal = item.Ordinal
+		m.ordinals[data] = ordinal
+	default:
+		require.True(m.t, known, "an item comes in the bytes that it had: %q", data)
+	}
+	m.again = append(m.again, ordinal)
+	o := m.decide(ordinal)
+	switch before := m.failed[ordinal]; {
+	case o.fault != nil:
+		c.Answer.Fail(o.fault, o.tries)
+		before.Kind, before.Error, before.Attempts = o.fault.Kind, o.fault.Err, before.Attempts+o.tries
+		m.failed[ordinal] = before
+		return
+	case o.drop:
+		c.Answer.Drop()
+	default:
+		c.Answer.Line([]byte(o.result))
+		m.results[ordinal] = o.result
+	}
+	delete(m.failed, ordinal)
+}
+
+// run runs the job, or redrives it, and checks all there is to see of it.
+func (m *model) run() FinishResult {
+	m.t.Helper()
+	return m.finishRun(m.begin()...)
+}
+
+// begin runs all but Finish, and returns the heads.
+func (m *model) begin() []string {
+	m.t.Helper()
+	m.runs++
+	m.newRun(fmt.Sprintf("run-%d", m.runs))
+	m.again = nil
+	return m.goOn()
+}
+
+func (m *model) goOn(resume ...string) []string {
+	m.t.Helper()
+	batches := m.plan(resume...)
+	if len(batches) == 0 {
+		return resume
+	}
+	return []string{m.commit(resume, m.processAll(batches)...)}
+}
+
+func (m *model) finishRun(heads ...string) FinishResult {
+	m.t.Helper()
+	result := m.finish(heads...)
+	m.finished(result, heads)
+	return result
+}
+
+// finished takes in what Finish has told, and checks it. The next run is a redrive.
+func (m *model) finished(result FinishResult, heads []string) {
+	m.t.Helper()
+	if m.redrive != nil {
+		require.EqualValues(m.t, len(m.again), m.next.Item)
+		heads = result.Manifests
+	}
+	m.done = job.Report{
+		Job: m.spec.Name, Run: m.ref.Run, Store: m.spec.Store, Manifests: heads, State: job.Completed,
+		Planned: result.Books.Items, Output: &result.Output,
+	}
+	m.check(result)
+	m.redrive = &job.Redrive{Manifests: heads, Output: result.Output, Planned: result.Books.Items, Runs: []string{m.ref.Run}}
+}
+
+func (m *model) check(result FinishResult) {
+	m.t.Helper()
+	failures := m.records()
+	if m.redrive == nil { // what the records name, and who cannot be run again, shows here
+		for _, f := range failures {
+			_, ran := m.failed[f.Item]
+			m.never[f.Item] = !ran
+			m.failed[f.Item] = f
+		}
+	}
+	want := []job.Failure{}
+	for _, ordinal := range slices.Sorted(maps.Keys(m.failed)) {
+		want = append(want, m.failed[ordinal])
+	}
+	require.Equal(m.t, want, failures, "errors that remain, as the job had named them")
+	text := ""
+	for _, ordinal := range slices.Sorted(maps.Keys(m.results)) {
+		text += m.results[ordinal] + "\n"
+	}
+	got, next := m.printed(false)
+	require.Equal(m.t, text, got, "in input order")
+	require.EqualValues(m.t, result.Books.Items, next)
+	require.Equal(m.t, sumOf(text), result.Output.Checksum)
+	require.EqualValues(m.t, len(text), result.Output.Bytes)
+	require.EqualValues(m.t, len(m.failed), result.Books.Failed)
+	require.EqualValues(m.t, len(m.results), result.Books.OK-result.Books.Dropped)
+	require.EqualValues(m.t, result.Books.Items, result.Books.OK+result.Books.Failed)
+	if m.redrive != nil && len(want) > 0 {
+		require.Equal(m.t, want[0].Item, result.FirstError.Item)
+	}
+}
+
+func (m *model) printed(errorRecords bool) (string, int64) {
+	m.t.Helper()
+	return m.fixture.results(m.done, errorRecords, 0)
+}
+
+// records reads the error records, and makes sure that the errors file has the same.
+func (m *model) records() []job.Failure {
+	m.t.Helper()
+	text, _ := m.printed(true)
+	if m.spec.Errors != "" {
+		require.Equal(m.t, text, m.fetch(m.spec.Errors), "the errors file")
+	}
+	found := []job.Failure{}
+	dec := json.NewDecoder(strings.NewReader(text))
+	for dec.More() {
+		var f job.Failure
+		require.NoError(m.t, dec.Decode(&f))
+		found = append(found, f)
+	}
+	return found
+}
+
+// requireSwept fails where the store holds what a merged state does not need.
+func (m *model) requireSwept() {
+	m.t.Helper()
+	links, err := chain(m.t.Context(), m.store(), m.done.Manifests)
+	require.NoError(m.t, err)
+	needed := map[string]bool{currentKey: true, m.ref.doneKey(): true}
+	for _, l := range links {
+		needed[l.key], needed[l.Sources] = true, true
+		require.Equal(m.t, m.ref.Run, l.Run)
+		require.True(m.t, strings.HasPrefix(l.Sources, m.ref.Run+"/"), "the source table is the redrive's own")
+	}
+	require.NoError(m.t, entries(m.t.Context(), m.store(), links, func(e ownedEntry) error {
+		needed[resultsKey(e.run, e.Entry)], needed[errorsKey(e.run, e.Entry)] = true, true
+		return nil
+	}))
+	for _, key := range m.keys("") {
+		inOutput := key == partsList || key == "errors.jsonl"
+		require.True(m.t, needed[key] || inOutput, "nothing needs %s", key)
+	}
+}
+
+// failingAt makes the items with these ordinals fail.
+func failingAt(ordinals ...int64) func(int64) outcomeOf {
+	return func(ordinal int64) outcomeOf {
+		if slices.Contains(ordinals, ordinal) {
+			return outcomeOf{fault: &Fault{Kind: job.KindError, Err: job.Error{Type: "T", Message: fmt.Sprint("item ", ordinal)}}, tries: 1}
+		}
+		return outcomeOf{result: fmt.Sprint("result ", ordinal)}
+	}
+}
+
+// fetch reads a file or object; missing is "".
+func (m *model) fetch(location string) string {
+	if location == "" {
+		return ""
+	}
+	return m.fixture.fetch(location)
+}
+
+// spoilable makes n items of a format, each with another number, in forms that are easily spoilt, and some
+// that are no items.
+func spoilable(random *rand.Rand, format records.Format, from, n int) string {
+	var b strings.Builder
+	pick := func(from ...string) string { return from[random.IntN(len(from))] }
+	if format == records.CSV {
+		b.WriteString("id,base64\n")
+	}
+	for i := from; i < from+n; i++ {
+		odd := pick("", "<&>", "\u2028", "é", `\u00e9`, "\ufeff", "\x7f")
+		switch format {
+		case records.CSV:
+			fmt.Fprintf(&b, "%s%s", pick("", "", "", "bad,", "\xff"), fmt.Sprintf(`%d,"%s"`, i, pick("", odd, "a,b", "two\nlines", `say ""so""`, "\r\n")))
+		case records.JSONL:
+			b.WriteString(pick("", "", " ", "\t"))
+			fmt.Fprintf(&b, pick(`{"id":%d,"t":"%s"}`, `{ "id" : %d, "t":"%s" }`, `[%d,"%s"]`, `"%d %s"`, `{"base64":"%d%s"}`, `{"bad":%d%s`), i, odd)
+			b.WriteString(pick("", "", " ", "\r"))
+		default:
+			fmt.Fprintf(&b, "%s%d %s", pick("", " ", "\ufeff", "\xff\xfe", `"`), i, pick(odd, `{"base64":"aGk="}`, "null", "\x00"))
+			b.WriteString(pick("", "\r", " "))
+		}
+		b.WriteString(pick("\n", "\n", "\n\n"))
+		if random.IntN(20) == 0 && format != records.CSV {
+			fmt.Fprintf(&b, "\"%s\"\n", strings.Repeat("long", 100))
+		}
+	}
+	return b.String()
+}
+
+// randomly runs a job and its redrives with random outcomes.
+func (m *model) randomly(random *rand.Rand) {
+	m.t.Helper()
+	bad := random.IntN(100)
+	m.decide = func(ordinal int64) outcomeOf {
+		switch n := random.IntN(100); {
+		case n < bad:
+			return outcomeOf{fault: &Fault{Kind: job.KindCrash, Err: job.Error{Message: fmt.Sprint(random.IntN(1000))}}, tries: 1 + random.IntN(3)}
+		case n%5 == 0:
+			return outcomeOf{drop: true}
+		case n%7 == 0:
+			return outcomeOf{} // an empty line
+		}
+		return outcomeOf{result: strings.Repeat("r", random.IntN(20)) + fmt.Sprint(ordinal)}
+	}
+	m.run()
+	for range 4 {
+		bad = random.IntN(100)
+		m.spec.BatchItems = 1 + random.Int64N(12)
+		if random.IntN(3) > 0 {
+			m.run()
+			m.requireSwept()
+			continue
+		}
+		// Stopped: some batches are done, in any order. Another attempt does the others.
+		m.runs++
+		m.newRun(fmt.Sprintf("run-%d", m.runs))
+		m.again = nil
+		batches := shuffled(random, m.plan())
+		heads := []string(nil)
+		if n := random.IntN(len(batches) + 1); n > 0 {
+			heads = []string{m.commit(nil, m.processAll(batches[:n])...)}
+		}
+		m.redrive.Runs = append(m.redrive.Runs, m.ref.Run)
+		m.runs++
+		m.newRun(fmt.Sprintf("run-%d", m.runs))
+		m.finishRun(m.goOn(heads...)...)
+		m.requireSwept()
+	}
+}

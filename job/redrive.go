@@ -1,0 +1,108 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Redrive is what a redrive begins with: a completed job, whose failed items are run again.
+type Redrive struct {
+	Manifests []string `json:"manifests"` // heads of the completed job's manifest chain
+	Output    Output   `json:"output"`    // the completed job's
+	Planned   int64    `json:"planned"`   // items of the completed job
+	// Runs are the completed job's run and those of earlier attempts at this redrive: nothing of what
+	// they have left in the store is needed once the redrive has completed.
+	Runs []string `json:"runs"`
+	// Done, in the report of a redrive, lists the heads of the manifest chain of what it has done so
+	// far: another attempt goes on from there.
+	Done []string `json:"done,omitempty"`
+}
+
+// RedriveOptions may be left zero.
+type RedriveOptions struct {
+	// BatchItems is how many items a batch of the redrive has: 1 … 10,000,000. Default: as in the
+	// completed job.
+	BatchItems int64
+	// TaskTimeout is the workflow task timeout; default Temporal's 10 s.
+	TaskTimeout time.Duration
+}
+
+// NotCompletedError says that a job was stopped or has failed, so that its failed items cannot be run
+// again yet.
+type NotCompletedError struct {
+	Name  string
+	State State
+}
+
+func (e *NotCompletedError) Error() string {
+	return fmt.Sprintf("job %s is %s: go on with it first ('stint resume %s'), and run its failed items again once it has completed",
+		e.Name, e.State, e.Name)
+}
+
+// NothingFailedError says that a job has no failed items to run again.
+type NothingFailedError struct {
+	Name string
+	// Dropped says that items have failed, but that the job keeps no records of them.
+	Dropped bool
+}
+
+func (e *NothingFailedError) Error() string {
+	if e.Dropped {
+		return fmt.Sprintf("job %s drops what fails (on-error drop): there are no records from which it could be run again", e.Name)
+	}
+	return fmt.Sprintf("job %s has no failed items: there is nothing to run again", e.Name)
+}
+
+// Redrive runs the failed items of a completed job again, as a new run of the job with the spec that
+// it had, and merges what they come to into its output, which stays as it is until then. It goes on
+// with a redrive that was stopped or failed, as Resume does, too. It returns once the server has recorded
+// the start. Errors: *NotFoundError, *RunningError, *NotCompletedError, *NothingFailedError.
+func (c *Client) Redrive(ctx context.Context, name string, o RedriveOptions) (*Run, error) {
+	report, err := c.endedReport(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	in, err := c.inputOf(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	spec := in.Spec.With(report.Settings)
+	if o.BatchItems != 0 {
+		spec.BatchItems = o.BatchItems
+	}
+	start := StartOptions{Reuse: true, TaskTimeout: o.TaskTimeout}
+	switch {
+	case report.State == Completed && report.Failed == 0:
+		return nil, &NothingFailedError{Name: name}
+	case report.State == Completed && spec.OnError == OnErrorDrop:
+		return nil, &NothingFailedError{Name: name, Dropped: true}
+	case report.State == Completed:
+		start.redrive = &Redrive{Manifests: report.Manifests, Planned: report.Planned, Runs: []string{report.Run}}
+		if report.Output != nil {
+			start.redrive.Output = *report.Output
+		}
+	case in.Redrive == nil:
+		return nil, &NotCompletedError{Name: name, State: report.State}
+	default:
+		start.Resume, start.redrive = in.redriveAgain(report)
+	}
+	run, err := c.StartWith(ctx, spec, start)
+	var exists *ExistsError
+	if errors.As(err, &exists) { // somebody else was quicker
+		return nil, &RunningError{Name: name, State: Running}
+	}
+	return run, err
+}
+
+// redriveAgain is what the next attempt at a redrive begins with, of which report is the last.
+func (in *Input) redriveAgain(report Report) (resume []string, redrive *Redrive) {
+	again := *in.Redrive
+	again.Runs = append(slices.Clone(in.Redrive.Runs), report.Run)
+	if report.Redrive == nil {
+		return in.Resume, &again
+	}
+	return report.Redrive.Done, &again
+}

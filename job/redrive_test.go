@@ -1,0 +1,185 @@
+package job
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/mocks"
+)
+
+// latest has the server know a latest run of the job nightly.
+func latest(t *testing.T, tc *mocks.Client, status enums.WorkflowExecutionStatus, in Input, memo State) {
+	t.Helper()
+	state, err := converter.GetDefaultDataConverter().ToPayload(memo)
+	require.NoError(t, err)
+	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{
+		WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{
+			Execution: &common.WorkflowExecution{WorkflowId: "nightly", RunId: "run-2b"},
+			Type:      &common.WorkflowType{Name: WorkflowJob}, Status: status,
+			Memo: &common.Memo{Fields: map[string]*common.Payload{MemoState: state}},
+		},
+	}, nil)
+	if status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return
+	}
+	payloads, err := converter.GetDefaultDataConverter().ToPayloads(in)
+	require.NoError(t, err)
+	events := &mocks.HistoryEventIterator{}
+	events.On("HasNext").Return(true)
+	events.On("Next").Return(&history.HistoryEvent{Attributes: &history.HistoryEvent_WorkflowExecutionStartedEventAttributes{
+		WorkflowExecutionStartedEventAttributes: &history.WorkflowExecutionStartedEventAttributes{Input: payloads},
+	}}, nil)
+	tc.On("GetWorkflowHistory", mock.Anything, "nightly", "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(events)
+}
+
+// endedWith has the latest run's result be a report.
+func endedWith(tc *mocks.Client, report Report) {
+	handle := &mocks.WorkflowRun{}
+	handle.On("Get", mock.Anything, mock.Anything).Run(func(args mock.Arguments) { *args.Get(1).(*Report) = report }).Return(nil)
+	tc.On("GetWorkflow", mock.Anything, "nightly", "").Return(handle)
+}
+
+func TestClient_Redrive(t *testing.T) {
+	t.Parallel()
+	output := Output{Location: "out.jsonl", Bytes: 7, Checksum: "crc32c:0"}
+	completed := Report{
+		Job: "nightly", Run: "run-2", State: Completed, Planned: 10, Manifests: []string{"m"}, Output: &output,
+		Totals: Totals{OK: 8, Failed: 2},
+	}
+	first := &Redrive{Manifests: []string{"m"}, Output: output, Planned: 10, Runs: []string{"run-1"}}
+	begun := *first
+	begun.Done = []string{"d"}
+	second := &Redrive{Manifests: []string{"m"}, Output: output, Planned: 10, Runs: []string{"run-1", "run-2"}}
+	stopped := Report{Job: "nightly", Run: "run-2", State: Stopped, Redrive: &begun}
+	tests := []struct {
+		name    string
+		started Input // the latest run
+		report  Report
+		want    Input
+	}{
+		{"completed", Input{Spec: valid()}, completed, Input{Spec: valid(), Redrive: &Redrive{Manifests: []string{"m"}, Output: output, Planned: 10, Runs: []string{"run-2"}}}},
+		{"redriven before", Input{Spec: valid(), Redrive: first}, completed, Input{Spec: valid(), Redrive: &Redrive{Manifests: []string{"m"}, Output: output, Planned: 10, Runs: []string{"run-2"}}}},
+		{"redrive stopped", Input{Spec: valid(), Redrive: first}, stopped, Input{Spec: valid(), Resume: []string{"d"}, Redrive: second}},
+		{"redrive of which nothing is known", Input{Spec: valid(), Resume: []string{"d"}, Redrive: first}, Report{Run: "run-2", State: Failed}, Input{Spec: valid(), Resume: []string{"d"}, Redrive: second}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c, tc := setup(t)
+			latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, test.started, Completed)
+			endedWith(tc, test.report)
+			handle := &mocks.WorkflowRun{}
+			handle.On("GetRunID").Return("run-3")
+			want := test.want
+			want.Spec.BatchItems = 5
+			want.Version = LogicVersion
+			var got client.StartWorkflowOptions
+			tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, want).
+				Run(func(args mock.Arguments) { got = args.Get(1).(client.StartWorkflowOptions) }).Return(handle, nil)
+			run, err := c.Redrive(t.Context(), "nightly", RedriveOptions{BatchItems: 5})
+			require.NoError(t, err)
+			require.Equal(t, "run-3", run.ID())
+			require.Equal(t, "nightly", got.ID)
+			require.Equal(t, enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE, got.WorkflowIDReusePolicy)
+			require.Equal(t, enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL, got.WorkflowIDConflictPolicy)
+			require.Contains(t, got.StaticSummary, "redrive of in.jsonl")
+		})
+	}
+}
+
+func TestClient_RedriveRefused(t *testing.T) {
+	t.Parallel()
+	t.Run("not found", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(nil, serviceerror.NewNotFound("none"))
+		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
+		var none *NotFoundError
+		require.ErrorAs(t, err, &none)
+	})
+	t.Run("stopping", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, Input{}, Stopping)
+		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
+		var running *RunningError
+		require.ErrorAs(t, err, &running)
+		require.Equal(t, Stopping, running.State)
+	})
+	t.Run("stopped", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: valid()}, Stopped)
+		endedWith(tc, Report{State: Stopped, Totals: Totals{Failed: 1}})
+		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
+		var not *NotCompletedError
+		require.ErrorAs(t, err, &not)
+		require.ErrorContains(t, err, "'stint resume nightly'")
+	})
+	t.Run("nothing failed", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: valid()}, Completed)
+		endedWith(tc, Report{State: Completed, Totals: Totals{OK: 3}})
+		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
+		var nothing *NothingFailedError
+		require.ErrorAs(t, err, &nothing)
+	})
+	t.Run("batches that cannot be", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: valid()}, Completed)
+		endedWith(tc, Report{State: Completed, Totals: Totals{Failed: 3}})
+		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{BatchItems: -1})
+		require.ErrorContains(t, err, "batch-items -1")
+	})
+	t.Run("somebody was quicker", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: valid()}, Completed)
+		endedWith(tc, Report{State: Completed, Totals: Totals{Failed: 3}})
+		tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, mock.Anything).
+			Return(nil, serviceerror.NewWorkflowExecutionAlreadyStarted("taken", "", ""))
+		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
+		var running *RunningError
+		require.ErrorAs(t, err, &running)
+	})
+	t.Run("no records", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		spec := valid()
+		spec.OnError = OnErrorDrop
+		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: spec}, Completed)
+		endedWith(tc, Report{State: Completed, Totals: Totals{Failed: 3}})
+		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
+		var nothing *NothingFailedError
+		require.ErrorAs(t, err, &nothing)
+		require.ErrorContains(t, err, "on-error drop")
+	})
+}
+
+// Resume goes on with a redrive as Redrive does.
+func TestClient_ResumeOfARedrive(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	first := Redrive{Manifests: []string{"m"}, Planned: 10, Runs: []string{"run-1"}}
+	begun, again := first, first
+	begun.Done, again.Runs = []string{"d"}, []string{"run-1", "run-2"}
+	latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: valid(), Redrive: &first}, Stopped)
+	endedWith(tc, Report{Run: "run-2", State: Stopped, Manifests: []string{"m"}, Redrive: &begun})
+	handle := &mocks.WorkflowRun{}
+	handle.On("GetRunID").Return("run-3")
+	want := Input{Spec: valid(), Resume: []string{"d"}, Redrive: &again, Version: LogicVersion}
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, want).Return(handle, nil)
+	_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
+	require.NoError(t, err)
+}

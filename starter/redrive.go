@@ -1,0 +1,74 @@
+package starter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/job"
+)
+
+type redriveOptions struct {
+	connection connection
+	redrive    job.RedriveOptions
+	wait, json bool
+}
+
+func newRedrive(p *Program) *cobra.Command {
+	o := &redriveOptions{}
+	cmd := &cobra.Command{
+		Use:   "redrive JOB",
+		Short: "Run only the failed items of a completed job again",
+		Long: `Runs the failed items of a completed job again, with whatever handler the job's pool now has, and
+merges their results into the output at their places. Errors that remain stay in the errors file. It can
+be repeated any number of times. The input is taken from the error records: the job's own input need not
+be there any more. Items that are not in the job's format, or were too long to keep, are not run again.
+
+The output stays as it is until the merged one takes its place, also where the redrive is stopped or
+fails; the same command then goes on with it, as does 'stint resume'. A job that was itself stopped or
+has failed must be resumed first. A job without failed items is left alone.
+
+With --wait it follows the redrive and exits as 'stint run' does.`,
+		Example: `  stint redrive nightly --wait
+  stint redrive nightly --batch-items 1`,
+		Args: jobArg(),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args[0]) },
+	}
+	o.connection.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the redrive to its end")
+	cmd.Flags().Int64Var(&o.redrive.BatchItems, "batch-items", 0, "items of a batch (0: as in the job)")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON")
+	return cmd
+}
+
+func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error {
+	if n := o.redrive.BatchItems; n < 0 || n > job.MaxBatchItems {
+		return usageError("--batch-items %d: use 0 to %d", n, job.MaxBatchItems)
+	}
+	ctx := cmd.Context()
+	return o.connection.withClient(ctx, p, func(client *job.Client) error {
+		run, err := client.Redrive(ctx, name, o.redrive)
+		var none *job.NothingFailedError
+		if errors.As(err, &none) && !none.Dropped {
+			fmt.Fprintln(p.Stderr, none.Error())
+			return o.printLatest(ctx, p, client, name)
+		}
+		if err != nil {
+			return err
+		}
+		return announce(ctx, p, client, run, o.wait, o.json)
+	})
+}
+
+// printLatest prints the report of a job that is left alone, where a program waits for one.
+func (o *redriveOptions) printLatest(ctx context.Context, p *Program, client *job.Client, name string) error {
+	if !o.wait || !o.json {
+		return nil
+	}
+	report, err := reportOf(ctx, client, name)
+	if err != nil {
+		return err
+	}
+	return printJSON(p.Stdout, report)
+}
