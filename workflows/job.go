@@ -15,6 +15,8 @@ type JobInput struct {
 	Spec   job.Spec  `json:"spec"`
 	Resume []string  `json:"resume,omitempty"`
 	State  *jobState `json:"state,omitempty"` // nil at the start
+	// Scheduled: see [job.Input].
+	Scheduled bool `json:"scheduled,omitempty"`
 }
 
 // jobState is all that a job carries from one of its runs to the next.
@@ -48,6 +50,7 @@ const (
 // Job runs a file job to its end. It fails with an application error whose details are the
 // job's report where the job failed, and otherwise returns the report.
 func Job(ctx workflow.Context, in JobInput) (job.Report, error) {
+	in = scheduled(ctx, in)
 	j := newJobRun(ctx, in)
 	if err := j.setup(); err != nil {
 		return job.Report{}, err
