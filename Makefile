@@ -5,7 +5,7 @@ GO ?= go
 PACKAGES = ./...
 FUZZ_TIME ?= 30s
 
-.PHONY: check build test race python lint format vet staticcheck workflowcheck imports replay fuzz bench
+.PHONY: check build test race python lint format vet staticcheck workflowcheck imports replay limits fuzz bench
 
 check: lint race python
 
@@ -48,6 +48,12 @@ imports:
 # Histories of earlier versions must replay with today's workflows.
 replay:
 	$(GO) test -run Replay ./workflows
+
+# No run of a workflow comes near a limit of Temporal, however many batches a job has: some minutes
+# for a million. `make test` does the same with 20,000.
+LIMITS_BATCHES ?= 1000000
+limits:
+	STINT_LIMITS_BATCHES=$(LIMITS_BATCHES) $(GO) test -count=1 -timeout 60m -v -run Limits ./workflows
 
 fuzz:
 	$(GO) test -run XXX -fuzz 'FuzzCut$$' -fuzztime $(FUZZ_TIME) ./internal/records
