@@ -5,7 +5,7 @@ GO ?= go
 PACKAGES = ./...
 FUZZ_TIME ?= 30s
 
-.PHONY: check build test race python lint format vet staticcheck workflowcheck imports replay fuzz bench
+.PHONY: check build test race python lint format vet staticcheck workflowcheck imports replay limits fuzz bench
 
 check: lint race python
 
@@ -48,6 +48,17 @@ imports:
 # Histories of earlier versions must replay with today's workflows.
 replay:
 	$(GO) test -run Replay ./workflows
+
+# No run of a workflow comes near a limit of Temporal, however many batches a job has: some ten
+# minutes for a million. `make test` does the same with 20,000.
+LIMITS_BATCHES ?= 1000000
+LIMITS_PARTS ?= 0 1 2 3 4 5 6 7
+limits:
+	for part in $(LIMITS_PARTS); do \
+		STINT_LIMITS_BATCHES=$(LIMITS_BATCHES) STINT_LIMITS_PART=$$part/$(words $(LIMITS_PARTS)) \
+		$(GO) test -count=1 -timeout 60m -v -run '^TestLimits$$' ./workflows || exit 1; \
+	done
+	$(GO) test -count=1 -v -run '^TestLimits_' ./workflows
 
 fuzz:
 	$(GO) test -run XXX -fuzz 'FuzzCut$$' -fuzztime $(FUZZ_TIME) ./internal/records

@@ -325,7 +325,7 @@ func (e *execution) prepare() {
 		item := &e.chunk.Items[i]
 		data, err := e.convert(item, form)
 		if err != nil {
-			e.invalid = append(e.invalid, invalidItem{i, &Fault{Kind: job.KindInvalid, Err: job.Error{Type: "Invalid", Message: err.Error()}}})
+			e.invalid = append(e.invalid, invalidItem{i, invalidFault(err)})
 			continue
 		}
 		e.items = append(e.items, Item{Ordinal: first + int64(i), Data: data, at: at})

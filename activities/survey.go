@@ -18,7 +18,13 @@ type Survey struct {
 	// Events of all histories and Actions that Temporal Cloud bills, without repetitions and rests.
 	Events  int64 `json:"events"`
 	Actions int64 `json:"actions"`
+
+	table   *Table
+	sources []counted // of the table, as far as they have items
 }
+
+// counted is what one source holds.
+type counted struct{ items, bytes int64 }
 
 // What a job costs: a batch is 3 events and a share of a workflow task; a leg is its own start,
 // commit and end, and in the job's history a Plan, a child and the handing over of its places.
@@ -35,13 +41,18 @@ const (
 func TakeSurvey(ctx context.Context, access *store.Access, spec job.Spec, stdin io.Reader) (Survey, error) {
 	a := New(Options{Access: access, Stdin: stdin})
 	defer a.Close()
+	return a.Survey(ctx, spec)
+}
+
+// Survey is [TakeSurvey] for activities that there are already.
+func (a *Activities) Survey(ctx context.Context, spec job.Spec) (Survey, error) {
 	table, err := a.buildTable(ctx, PlanInput{Spec: spec})
 	if err != nil {
 		return Survey{}, err
 	}
 	p := &planner{acts: a, table: table, dry: true}
 	defer p.close()
-	survey := Survey{Inputs: len(table.Sources)}
+	survey := Survey{Inputs: len(table.Sources), table: table, sources: make([]counted, len(table.Sources))}
 	for page := 0; ; page++ {
 		size := firstPage
 		if page > 0 {
@@ -65,6 +76,8 @@ func TakeSurvey(ctx context.Context, access *store.Access, spec job.Spec, stdin 
 			batches++
 			survey.Items += batch.Count
 			survey.Bytes += batch.Length
+			survey.sources[batch.Source].items += batch.Count
+			survey.sources[batch.Source].bytes += batch.Length
 		}
 		survey.close(batches)
 	}
@@ -82,7 +95,11 @@ func (s *Survey) close(batches int) {
 	if batches > 0 {
 		s.Legs++
 	}
-	inJob := min(s.Legs, 1) // the first leg is run by the job itself
-	s.Events = s.Batches*batchEventsTenths/10 + (s.Legs-inJob)*legEvents + jobEvents
-	s.Actions = s.Batches + (s.Legs-inJob)*legActions + jobActions
+	s.Events, s.Actions = cost(s.Batches, s.Legs)
+}
+
+// cost is what so many batches and legs come to in events of history and actions.
+func cost(batches, legs int64) (events, actions int64) {
+	inJob := min(legs, 1) // the first leg is run by the job itself
+	return batches*batchEventsTenths/10 + (legs-inJob)*legEvents + jobEvents, batches + (legs-inJob)*legActions + jobActions
 }

@@ -19,6 +19,9 @@ type Input struct {
 	// Resume lists the heads of the manifest chain of earlier runs: what they account for is not
 	// run again.
 	Resume []string `json:"resume,omitempty"`
+	// Scheduled says that a schedule has started it: its name is the workflow's own ID, and its
+	// locations may have placeholders (see [Spec.Ticked]).
+	Scheduled bool `json:"scheduled,omitempty"`
 	// Salvage lists what an earlier run that Temporal has ended had accepted and not committed, as
 	// [QueryPending] gave it: it is committed first.
 	Salvage []json.RawMessage `json:"salvage,omitempty"`
@@ -89,9 +92,9 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-		StaticSummary:                            fmt.Sprintf("pool %s · %s", spec.Pool, describeInput(spec.Input)),
+		StaticSummary:                            specSummary(spec),
 		StaticDetails:                            specDetails(spec),
-		Memo:                                     map[string]any{MemoPool: spec.Pool, MemoOutput: spec.Output, MemoState: Running},
+		Memo:                                     specMemo(spec),
 	}
 	if o.redrive != nil {
 		opts.StaticSummary = fmt.Sprintf("pool %s · redrive of %s", spec.Pool, describeInput(spec.Input))
@@ -111,6 +114,12 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 		return nil, fmt.Errorf("starting job %s: %w", spec.Name, err)
 	}
 	return &Run{client: c, name: spec.Name, run: handle.GetRunID(), pool: spec.Pool}, nil
+}
+
+func specSummary(s Spec) string { return fmt.Sprintf("pool %s · %s", s.Pool, describeInput(s.Input)) }
+
+func specMemo(s Spec) map[string]any {
+	return map[string]any{MemoPool: s.Pool, MemoOutput: s.Output, MemoState: Running}
 }
 
 func describeInput(input []string) string {

@@ -87,3 +87,32 @@ func ExampleSpec_Validate() {
 	// window 5000: use 1 to 1000
 	// expiry 1ms: use 1s to 24h0m0s
 }
+
+// Have a job started every night, by the server.
+func ExampleClient_Schedule() {
+	ctx := context.Background()
+	temporal, err := sdkclient.Dial(envconfig.MustLoadDefaultClientOptions())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer temporal.Close()
+
+	jobs := job.NewClient(temporal)
+	err = jobs.Schedule(ctx, job.Spec{
+		Name:   "nightly",
+		Pool:   "thumbnails",
+		Input:  []string{"s3://photos/new/*.jsonl"},
+		Output: "s3://photos/thumbs-{date}.jsonl",
+	}, job.ScheduleOptions{Cron: []string{"0 3 * * *"}, TimeZone: "Europe/Berlin"})
+	var exists *job.ScheduleExistsError
+	if err != nil && !errors.As(err, &exists) {
+		log.Fatal(err)
+	}
+	nightly, err := jobs.GetSchedule(ctx, "nightly")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if last := nightly.Last; last != nil {
+		fmt.Printf("%s: %s\n", last.Name, last.State) // nightly-2026-11-21T02:00:00Z: completed
+	}
+}

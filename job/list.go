@@ -69,12 +69,15 @@ func listed(info *workflow.WorkflowExecutionInfo) Listed {
 	return l
 }
 
-func memoString(memo *common.Memo, field string) string {
-	var s string
+func memoString(memo *common.Memo, field string) string { return memoValue[string](memo, field) }
+
+// memoValue reads a field of a memo; the zero value where there is none, or of another type.
+func memoValue[T any](memo *common.Memo, field string) T {
+	var v, none T
 	if p := memo.GetFields()[field]; p != nil {
-		if converter.GetDefaultDataConverter().FromPayload(p, &s) != nil {
-			return ""
+		if converter.GetDefaultDataConverter().FromPayload(p, &v) != nil {
+			return none
 		}
 	}
-	return s
+	return v
 }

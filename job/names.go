@@ -40,6 +40,8 @@ const (
 	// MemoStop lies in the memo of a leg (or of a job that runs its only leg itself) once a stop
 	// has reached it; its value is a [StopNotice].
 	MemoStop = "stint_stop"
+	// MemoCron lies in the memo of a schedule: its cron expressions, a list.
+	MemoCron = "stint_cron"
 )
 
 // Types of the application errors by which stint's activities and workflows fail.
@@ -92,13 +94,21 @@ var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 // MaxName is the length limit of job and pool names, in bytes.
 const MaxName = 200
 
-// CheckName returns an error where name is not one for a job or pool; what says which of them.
+// CheckName returns an error where name is not one for a job or pool; what says which of them. A
+// job may also have a name as schedules give them (see [ScheduledName]).
 func CheckName(what, name string) error {
+	if schedule, _, ok := ScheduledName(name); ok && what == "job" && len(name) <= MaxName {
+		return checkName(what, schedule, MaxName)
+	}
+	return checkName(what, name, MaxName)
+}
+
+func checkName(what, name string, limit int) error {
 	if name == "" {
 		return fmt.Errorf("%s name is empty: give one of lower-case letters, digits and dashes", what)
 	}
-	if len(name) > MaxName {
-		return fmt.Errorf("%s name is %d bytes long: at most %d are allowed", what, len(name), MaxName)
+	if len(name) > limit {
+		return fmt.Errorf("%s name is %d bytes long: at most %d are allowed", what, len(name), limit)
 	}
 	if !namePattern.MatchString(name) {
 		return fmt.Errorf("%s name %q: use lower-case letters, digits and dashes, beginning with a letter or digit", what, name)

@@ -121,6 +121,9 @@ func (c *Client) inputOf(ctx context.Context, name string) (Input, error) {
 	if err != nil || in.Spec.Name == "" {
 		return Input{}, fmt.Errorf("reading how job %s was started: its input is no job's: %w", name, err)
 	}
+	if in.Scheduled { // the input is the same at every tick
+		in.Spec, in.Scheduled = in.Spec.Ticked(name), false
+	}
 	return in, nil
 }
 

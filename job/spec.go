@@ -32,6 +32,9 @@ const (
 	minExpiry     = time.Second
 	maxDuration   = 10 * 365 * 24 * time.Hour
 	maxMaxItem    = 1 << 30
+	// maxInputNames keeps a spec, which goes along with every page, far below Temporal's 2 MB for a
+	// payload. In bytes.
+	maxInputNames = 512 << 10
 )
 
 // Spec describes a job. The zero value of a field means its default.
@@ -191,9 +194,7 @@ func (s Spec) Validate() error {
 	if err := CheckName("pool", s.Pool); err != nil {
 		errs = append(errs, err)
 	}
-	if len(s.Input) == 0 {
-		bad("no input: name at least one file, directory, glob or bucket URL")
-	}
+	errs = append(errs, s.checkInputs())
 	switch s.Format {
 	case "auto", "jsonl", "csv", "text":
 	default:
@@ -244,4 +245,20 @@ func (s Spec) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkInputs refuses a spec without inputs, or with more than it can carry around by name.
+func (s Spec) checkInputs() error {
+	if len(s.Input) == 0 {
+		return errors.New("no input: name at least one file, directory, glob or bucket URL")
+	}
+	names := 0
+	for _, input := range s.Input {
+		names += len(input)
+	}
+	if names > maxInputNames {
+		return fmt.Errorf("the names of the %s inputs take %s bytes: at most %s are allowed; name a directory or a prefix, or quote the pattern so that workers expand it",
+			Thousands(int64(len(s.Input))), Thousands(int64(names)), Thousands(maxInputNames))
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,4 +211,14 @@ func TestSpec_JSON(t *testing.T) {
 	var got Spec
 	require.NoError(t, json.Unmarshal(data, &got))
 	require.Equal(t, want, got)
+}
+
+// A spec goes along with every page, and must be a small payload.
+func TestSpec_NamesOfInputs(t *testing.T) {
+	t.Parallel()
+	s := valid()
+	s.Input = slices.Repeat([]string{strings.Repeat("x", 128)}, 4096)
+	require.NoError(t, s.Validate())
+	s.Input = append(s.Input, "x")
+	require.ErrorContains(t, s.Validate(), "the names of the 4,097 inputs take 524,289 bytes: at most 524,288 are allowed; name a directory")
 }

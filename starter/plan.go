@@ -1,33 +1,54 @@
 package starter
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
 )
 
 type planOptions struct {
-	job  jobOptions
-	json bool
+	job     jobOptions
+	worker  workerOptions
+	sample  int
+	workers int
+	seed    uint64
+	json    bool
 }
 
 func newPlan(p *Program) *cobra.Command {
 	o := &planOptions{}
 	cmd := &cobra.Command{
 		Use:   "plan [INPUT…]",
-		Short: "Dry run: count items, batches, events and actions",
+		Short: "Dry run: count items, batches, events and actions; with --sample predict the time",
 		Long: `Reads the inputs as a job would and counts its items and batches, the events of its histories and
 the actions that Temporal Cloud would bill. Nothing is started. With automatic batches the counts
 are those of a handler that is quick enough for the largest ones; a slower one gets smaller
-batches, and more of them.`,
+batches, and more of them.
+
+With --sample N the command of --exec or --serve is tried on N items, drawn at random from all over
+the inputs, in --slots slots of this machine. What the calls take predicts the whole job: the time,
+with the bounds between which it lies with a probability of 95 % as far as the sample can tell, and
+batches, events and actions for that speed. The results are thrown away; what the command does
+besides is done. What is assumed and not measured is said.`,
+		Example: `  stint plan 'data/*.csv'
+  stint plan --sample 200 --exec 'awk -f risk.awk' data.csv --slots 8 --workers 4`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
 	}
-	o.job.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	fs := cmd.Flags()
+	o.job.addFlags(fs)
+	o.worker.addFlags(fs)
+	fs.IntVar(&o.sample, "sample", 0, "try the command on `N` items, and predict the job from them (default: none)")
+	fs.Lookup("sample").DefValue = zeroDefault
+	fs.IntVar(&o.workers, "workers", 1, "with --sample: how many machines like this one shall run the job")
+	fs.Uint64Var(&o.seed, "sample-seed", 1, "with --sample: another seed draws other items")
+	fs.BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
 
@@ -41,9 +62,45 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err := spec.Validate(); err != nil {
 		return usageError("%v", err)
 	}
+	sampling := cmd.Flags().Changed("sample")
+	for _, name := range []string{"workers", "sample-seed"} {
+		if cmd.Flags().Changed(name) && !sampling {
+			return usageError("--%s is for a prediction: give --sample N, too", name)
+		}
+	}
+	ctx, end := p.untilSignal(cmd.Context())
+	defer end()
+	if sampling {
+		err = o.predict(ctx, p, spec)
+	} else {
+		err = o.survey(ctx, p, spec)
+	}
+	if err == nil && !sampling && o.worker.exec+o.worker.serve != "" {
+		fmt.Fprintln(p.Stderr, "the command was not run: --sample 100 tries it on 100 items and predicts the time")
+	}
+	if err != nil && ctx.Err() != nil {
+		return &codeError{code: ExitInterrupted}
+	}
+	return err
+}
+
+// untilSignal is a context that the wish to end cancels.
+func (p *Program) untilSignal(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-p.Signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+func (o *planOptions) survey(ctx context.Context, p *Program, spec job.Spec) error {
 	var access store.Access
 	defer access.Close()
-	survey, err := activities.TakeSurvey(cmd.Context(), &access, spec, p.Stdin)
+	survey, err := activities.TakeSurvey(ctx, &access, spec, p.Stdin)
 	if err != nil {
 		return err
 	}
@@ -60,4 +117,29 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	row("events of history, about", survey.Events)
 	row("actions, about", survey.Actions)
 	return w.Flush()
+}
+
+func (o *planOptions) predict(ctx context.Context, p *Program, spec job.Spec) error {
+	switch {
+	case o.sample < 1:
+		return usageError("--sample %d: use 1 or more; 100 or more tell something", o.sample)
+	case o.workers < 1:
+		return usageError("--workers %d: use 1 or more", o.workers)
+	case slices.Contains(spec.Input, "-"):
+		return usageError("a sample is read after the items have been counted, and the standard input can be read only once: name a file")
+	}
+	handler, err := o.worker.handler(p)
+	if err != nil {
+		return err
+	}
+	options := o.worker.options
+	options.Logger = newLogger(p.Stderr, false)
+	prediction, err := worker.Predict(ctx, handler, options, spec, worker.PredictOptions{Items: o.sample, Workers: o.workers, Seed: o.seed})
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(p.Stdout, prediction)
+	}
+	return printPrediction(p.Stdout, prediction)
 }

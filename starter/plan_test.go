@@ -1,6 +1,9 @@
 package starter_test
 
 import (
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stint-run/stint/activities"
@@ -39,4 +42,77 @@ func TestPlan_BadInput(t *testing.T) {
 	b := setup(t)
 	b.refused(starter.ExitFailed, []string{"plan", "missing.txt"}, "/missing.txt", "there is no such file")
 	b.refused(starter.ExitUsage, []string{"plan"}, "no input")
+}
+
+// The README's command, tried on the README's data.
+func TestPlan_Sample(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	risk, err := filepath.Abs("../examples/birdstrikes/risk.awk")
+	require.NoError(t, err)
+	data, err := filepath.Abs("../examples/data/birdstrikes.csv")
+	require.NoError(t, err)
+	line := []string{"plan", "--sample", "100", "--exec", "awk -f '" + risk + "'", data, "--slots", "2", "--workers", "3"}
+	var p activities.Prediction
+	b.reads(&p, append(line, "--json")...)
+	require.EqualValues(t, 10_000, p.Items)
+	require.Equal(t, 100, p.Sample.Items)
+	require.EqualValues(t, 100, p.Sample.OK)
+	require.Zero(t, p.Sample.Failed)
+	require.Equal(t, 6, p.Parallel)
+	require.Positive(t, p.Seconds.Value)
+	require.LessOrEqual(t, *p.Seconds.Low, p.Seconds.Value)
+	require.GreaterOrEqual(t, *p.Seconds.High, p.Seconds.Value)
+	require.Positive(t, p.Batches)
+	require.Positive(t, p.Events)
+	require.Positive(t, p.Actions)
+	require.Positive(t, p.MemoryBytes)
+	text := b.stint(line...).exits(starter.ExitOK).stdout.String()
+	require.Contains(t, text, "10,000 items in 1 input (1.2 MB)\n")
+	require.Regexp(t, `about .* \(95 %: .* to .*\) on 3 workers like this one with 2 slots each\n`, text)
+	require.Contains(t, text, "100 items from all over the inputs: 100 ok, 0 failed, in 25 calls")
+	require.Contains(t, text, "assumed ")
+	b.requireNotStarted()
+	files, err := os.ReadDir(b.dir)
+	require.NoError(t, err)
+	require.Empty(t, files, "the results are thrown away")
+}
+
+func TestPlan_SampleOfWhatFails(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", "a\nbad\nb\n")
+	text := b.stint("plan", "in.txt", "--sample", "1000", "--exec", "sed /bad/d", "--backoff", "1ms").exits(starter.ExitOK).stdout.String()
+	require.Contains(t, text, "3 items from all over the inputs: 2 ok, 1 failed")
+	require.Contains(t, text, "first error: item 1 (length): ")
+	require.Contains(t, text, "too few calls for error bars")
+	text = b.stint("plan", "in.txt", "--sample", "3", "--exec", "false", "--backoff", "1ms").exits(starter.ExitOK).stdout.String()
+	require.Contains(t, text, "no item of the sample was ok")
+	require.Contains(t, text, "0 ok, 3 failed")
+	require.Contains(t, text, "first error: item 0 (crash): exit status 1")
+	b.write("empty.txt", "")
+	require.Contains(t, b.stint("plan", "empty.txt", "--sample", "3", "--exec", "cat").exits(starter.ExitOK).stdout.String(), "nothing to do")
+}
+
+func TestPlan_SampleUsage(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", "a\n")
+	b.refused(starter.ExitUsage, []string{"plan", "in.txt", "--sample", "0", "--exec", "cat"}, "--sample 0: use 1 or more")
+	b.refused(starter.ExitUsage, []string{"plan", "in.txt", "--sample", "10"}, "--exec COMMAND")
+	b.refused(starter.ExitUsage, []string{"plan", "in.txt", "--sample", "10", "--exec", "cat", "--workers", "0"}, "--workers 0")
+	b.refused(starter.ExitUsage, []string{"plan", "in.txt", "--workers", "2"}, "--sample N")
+	b.refused(starter.ExitUsage, []string{"plan", "-", "--sample", "10", "--exec", "cat"}, "standard input")
+	hint := b.stint("plan", "in.txt", "--exec", "cat").exits(starter.ExitOK)
+	require.Contains(t, hint.stderr.String(), "--sample 100")
+}
+
+func TestPlan_SampleIsEndedByASignal(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", "a\n")
+	going := b.start("plan", "in.txt", "--sample", "1", "--exec", b.gated())
+	eventually(t, "the filter", func() bool { return b.lines("started") > 0 })
+	going.signals <- syscall.SIGINT
+	going.exits(starter.ExitInterrupted)
 }

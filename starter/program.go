@@ -108,7 +108,7 @@ runs everything in one process. Interrupted or killed, the same command goes on.
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError("%v", err) })
 	root.AddCommand(
 		newRun(p), newStart(p), newWorker(p), newServer(p), newList(p), newWorkers(p), newStatus(p), newWatch(p),
-		newResults(p), newStop(p), newResume(p), newRedrive(p), newSet(p), newPlan(p),
+		newResults(p), newStop(p), newResume(p), newRedrive(p), newSet(p), newSchedules(p), newPlan(p),
 	)
 	return root
 }

@@ -13,6 +13,7 @@ import (
 type startOptions struct {
 	job        jobOptions
 	connection connection
+	schedule   scheduleFlags
 	wait, json bool
 }
 
@@ -27,12 +28,27 @@ one made of the time. Bucket URLs take the driver's parameters, such as
 s3://bucket/in/?region=eu-west-1, and for other S3-compatible stores
 s3://bucket/in/?endpoint=http://host:9000&use_path_style=true.
 
-With --wait it follows the job and exits as 'stint run' does.`,
-		Example: `  stint start --name nightly --pool upper 's3://bucket/in/*.jsonl' -o s3://bucket/out/ --wait`,
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
+With --wait it follows the job and exits as 'stint run' does.
+
+With --cron nothing starts now: the Temporal server starts the job at each tick ('stint schedules'
+shows, pauses and deletes). Each run is a job of its own, named after its tick in UTC:
+nightly-2026-11-21T03:00:00Z. {time} (20261121T030000Z) and {date} (2026-11-21) in an input, in
+--output, --errors or --report stand for the tick; without them each run replaces the output when
+it completes. --overlap says what becomes of a tick while the run before it goes on:
+
+  skip       it is left out; so are ticks missed while the server was down, but for one (default)
+  queue-one  one run waits for its turn, further ticks are left out
+  queue      every tick gets its run, one after the other
+  stop       the run is stopped as by 'stint stop', then the new one starts
+  terminate  the run is ended at once, nothing of it is kept, then the new one starts
+  allow      both run; --output must have a {time} then`,
+		Example: `  stint start --name nightly --pool upper 's3://bucket/in/*.jsonl' -o s3://bucket/out/ --wait
+  stint start --name nightly --pool upper in.jsonl -o 'out-{date}.jsonl' --cron '0 3 * * *' --time-zone Europe/Berlin`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
 	}
 	o.job.addFlags(cmd.Flags())
 	o.connection.addFlags(cmd.Flags())
+	o.schedule.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the job to its end")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON")
 	return cmd
@@ -48,6 +64,12 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 	}
 	if spec.Pool == "" {
 		return usageError("which pool shall run the job? Give --pool NAME, and start workers with 'stint worker --pool NAME'")
+	}
+	if len(o.schedule.options.Cron) > 0 {
+		return o.makeSchedule(cmd.Context(), p, spec)
+	}
+	if err := o.schedule.refuseWithoutCron(cmd.Flags()); err != nil {
+		return err
 	}
 	if spec.Name == "" {
 		spec.Name = fmt.Sprintf("job-%s", time.Now().UTC().Format("20060102-150405"))

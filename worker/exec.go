@@ -214,6 +214,14 @@ func (h *execHandler) CallSize() activities.CallSize {
 	return activities.CallSize{Items: h.pace.items(), Bytes: h.size.Bytes}
 }
 
+// PacedItems tells what CallSize comes to.
+func (h *execHandler) PacedItems(start, item float64) int {
+	if h.size.Items > 0 {
+		return h.size.Items
+	}
+	return h.pace.settled(start, item)
+}
+
 func (h *execHandler) Call(c *activities.Call) error {
 	scratch := h.buffers.Get().(*[]byte)
 	defer h.buffers.Put(scratch)

@@ -31,3 +31,13 @@ func (p *pace) learn(items int, took time.Duration) {
 	}
 	p.perItem.Store(per)
 }
+
+// settled is how many items calls get in the end where starting one takes so many seconds, and each
+// of its items so many more.
+func (p *pace) settled(start, item float64) int {
+	items := float64(p.most)
+	if item > 0 {
+		items = min(items, (p.target.Seconds()-start)/item)
+	}
+	return int(max(1, items))
+}

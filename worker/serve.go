@@ -257,6 +257,14 @@ func (h *host) CallSize() activities.CallSize {
 	return activities.CallSize{Items: h.pace.items(), Bytes: h.size.Bytes}
 }
 
+// PacedItems tells what CallSize comes to.
+func (h *host) PacedItems(start, item float64) int {
+	if h.size.Items > 0 {
+		return h.size.Items
+	}
+	return h.pace.settled(start, item)
+}
+
 // Call has the slot's program make the call, and again for items that have failed and may be tried
 // again. What was answered before a program died is kept (K2).
 func (h *host) Call(c *activities.Call) error {

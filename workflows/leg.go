@@ -70,7 +70,15 @@ const (
 	handings = 4
 )
 
-// Leg runs one page of a job's batches.
+// Leg runs one page of a job's batches, at most 1,000.
+//
+// A batch is an activity: 3 events, 270 bytes of input and 330 of result. The ends of batches share
+// workflow tasks (see pace): 0.2 events a batch. With Commit (100 bytes a batch), at most 8 signals, start
+// and end that is 3,200 events and 1.2 MB. Where each end has a workflow task of its own, and batches
+// are repeated or rest, there are more: at 4,000 events the leg stops dispatching. What is in flight then
+// adds at most 6 events each, 6,000 with the widest window: 10,000, a fifth of what a run may have. The leg
+// commits, continues as new with the tasks that are left (100 bytes each), and any number of repetitions
+// goes on there.
 func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
 	l, err := newLeg(ctx, in, signalControls(ctx))
 	if err != nil {

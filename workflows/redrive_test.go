@@ -91,7 +91,7 @@ func TestJob_RedriveFails(t *testing.T) {
 // A redrive of many items goes on in a new run as one.
 func TestJob_RedriveContinuesAsNew(t *testing.T) {
 	t.Parallel()
-	w := redriving(t, 2000)
+	w := redriving(t, 6000)
 	w.pageLimit, w.spec.Window = 50, 10
 	suggested := false
 	w.onEnv = func() { w.env.SetContinueAsNewSuggested(false) }
@@ -103,7 +103,7 @@ func TestJob_RedriveContinuesAsNew(t *testing.T) {
 	}
 	report := w.mustRun()
 	require.Greater(t, w.runs, 1)
-	require.EqualValues(t, 2000, report.Redriven)
+	require.EqualValues(t, 6000, report.Redriven)
 	require.Equal(t, w.redrive, w.plans[len(w.plans)-1].Redrive)
 }
 

@@ -1,0 +1,184 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// CheckCron returns an error where Temporal would not take a cron expression, or take it and never
+// tick. It takes what Temporal does:
+//
+//   - five fields (minute, hour, day of month, month, day of week), six (and the year) or seven (the
+//     second before them); a field is *, a value, a range 1-5, either with a step (*/15, 9-17/2), or a
+//     list of these; months and days of the week may be names; the day of the week is 0 to 7;
+//   - @hourly, @daily (@midnight), @weekly, @monthly, @yearly (@annually);
+//   - @every 90m, or @every 6h/2h: two hours after every sixth. Units are s, m, h and d.
+//
+// TZ=Europe/Berlin before it sets the time zone, and # begins a comment. Other than in some crons, a
+// day must match the day of the month and that of the week.
+func CheckCron(expression string) error {
+	if _, err := cronZone(expression); err != nil {
+		return fmt.Errorf("cron expression %q: %w", expression, err)
+	}
+	return nil
+}
+
+var errCronFields = errors.New("it has not 5 to 7 fields: write minute, hour, day of month, month and day of week, such as '0 3 * * *', or @daily, or @every 90m")
+
+// cronZone checks an expression and returns the time zone that it sets, "" where it sets none.
+func cronZone(expression string) (zone string, err error) {
+	rest := strings.TrimSpace(expression)
+	if strings.HasPrefix(rest, "TZ=") || strings.HasPrefix(rest, "CRON_TZ=") {
+		var setting string
+		setting, rest, _ = strings.Cut(rest, " ")
+		_, zone, _ = strings.Cut(setting, "=")
+		if err := checkZone(zone); err != nil {
+			return "", err
+		}
+	}
+	rest, comment, _ := strings.Cut(rest, "#")
+	if len(strings.TrimSpace(comment)) > maxCronComment {
+		return "", fmt.Errorf("its comment is longer than %d bytes", maxCronComment)
+	}
+	rest = strings.TrimSpace(rest)
+	switch {
+	case strings.HasPrefix(rest, "@every"):
+		if zone != "" {
+			return "", errors.New("@every knows no time zone")
+		}
+		return "", checkEvery(rest)
+	case cronNames[rest]:
+		return zone, nil
+	}
+	values := strings.Fields(rest)
+	if len(values) < 5 || len(values) > len(cronFields) {
+		return "", errCronFields
+	}
+	fields := cronFields[1:] // without the second
+	if len(values) == len(cronFields) {
+		fields = cronFields
+	}
+	for i, value := range values {
+		if err := fields[i].check(value); err != nil {
+			return "", err
+		}
+	}
+	return zone, nil
+}
+
+// maxCronComment is Temporal's limit, in bytes.
+const maxCronComment = 200
+
+var cronNames = map[string]bool{
+	"@hourly": true, "@daily": true, "@midnight": true, "@weekly": true,
+	"@monthly": true, "@yearly": true, "@annually": true,
+}
+
+// checkZone returns an error where there is no such time zone.
+func checkZone(zone string) error {
+	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
+		return fmt.Errorf("time zone %q: there is none of that name: write it as Europe/Berlin, or UTC", zone)
+	}
+	return nil
+}
+
+var cronDays = regexp.MustCompile(`([0-9.]+)d`)
+
+// checkEvery checks "@every INTERVAL[/PHASE]".
+func checkEvery(expression string) error {
+	name, text, found := strings.Cut(expression, " ")
+	if !found || name != "@every" {
+		return errors.New("write the interval as '@every 90m'")
+	}
+	text, after, hasPhase := strings.Cut(text, "/")
+	interval, err := cronDuration(text)
+	if err != nil || interval < time.Second {
+		return fmt.Errorf("interval %q: use 1s or more, in units of s, m, h and d, such as 90m or 7d", text)
+	}
+	if !hasPhase || after == "" {
+		return nil
+	}
+	if phase, err := cronDuration(after); err != nil || phase < 0 || phase >= interval {
+		return fmt.Errorf("phase %q: use 0s or more, and less than the interval", after)
+	}
+	return nil
+}
+
+// cronDuration reads a duration in which a day has 24 hours.
+func cronDuration(text string) (time.Duration, error) {
+	return time.ParseDuration(cronDays.ReplaceAllStringFunc(text, func(days string) string {
+		n, err := strconv.ParseFloat(strings.TrimSuffix(days, "d"), 64)
+		if err != nil {
+			return days // no duration
+		}
+		return fmt.Sprintf("%fh", 24*n)
+	}))
+}
+
+// cronField is one field of an expression.
+type cronField struct {
+	name     string
+	min, max int
+	values   []string // names, the first of min
+	shortest int      // of a name that is abbreviated
+}
+
+var cronFields = []cronField{
+	{name: "second", max: 59},
+	{name: "minute", max: 59},
+	{name: "hour", max: 23},
+	{name: "day of month", min: 1, max: 31},
+	{name: "month", min: 1, max: 12, shortest: 3, values: []string{
+		"january", "february", "march", "april", "may", "june",
+		"july", "august", "september", "october", "november", "december",
+	}},
+	{name: "day of week", max: 7, shortest: 2, values: []string{
+		"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
+	}},
+	{name: "year", min: 2000, max: 2100},
+}
+
+func (f cronField) check(text string) error {
+	for part := range strings.SplitSeq(text, ",") {
+		if !f.checkPart(part) {
+			return fmt.Errorf("%s %q: use *, %d to %d, a range such as %d-%d, either with a step such as */2, or a list of these",
+				f.name, text, f.min, f.max, f.min, f.max)
+		}
+	}
+	return nil
+}
+
+// checkPart checks one range of a list.
+func (f cronField) checkPart(part string) bool {
+	part, step, stepped := strings.Cut(part, "/")
+	if n, err := strconv.Atoi(step); stepped && (err != nil || n < 1) {
+		return false
+	}
+	if part == "*" {
+		return true
+	}
+	first, last, isRange := strings.Cut(part, "-")
+	from, ok := f.value(first)
+	if !isRange {
+		return ok
+	}
+	to, okTo := f.value(last)
+	return ok && okTo && from <= to
+}
+
+// value reads a number or a name; ok is false where it is none of the field's.
+func (f cronField) value(text string) (v int, ok bool) {
+	if f.shortest > 0 && len(text) >= f.shortest {
+		for i, name := range f.values {
+			if strings.HasPrefix(name, strings.ToLower(text)) {
+				return f.min + i, true
+			}
+		}
+	}
+	v, err := strconv.Atoi(text)
+	return v, err == nil && v >= f.min && v <= f.max
+}

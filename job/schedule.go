@@ -1,0 +1,199 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+)
+
+// Overlap says what becomes of a schedule's tick while the run before it goes on.
+type Overlap string
+
+// The overlap policies. All but OverlapAllow never have two runs at the same time.
+const (
+	OverlapSkip      Overlap = "skip"      // the tick is left out
+	OverlapQueueOne  Overlap = "queue-one" // one run waits for its turn; further ticks are left out
+	OverlapQueue     Overlap = "queue"     // all wait for their turn
+	OverlapStop      Overlap = "stop"      // the run is stopped, with its grace; the new one starts then
+	OverlapTerminate Overlap = "terminate" // the run is ended at once, with nothing kept
+	OverlapAllow     Overlap = "allow"     // both run
+)
+
+// overlaps lists the policies with Temporal's, in the order in which people are told of them.
+var overlaps = []struct {
+	name   Overlap
+	policy enums.ScheduleOverlapPolicy
+}{
+	{OverlapSkip, enums.SCHEDULE_OVERLAP_POLICY_SKIP},
+	{OverlapQueueOne, enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE},
+	{OverlapQueue, enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL},
+	{OverlapStop, enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER},
+	{OverlapTerminate, enums.SCHEDULE_OVERLAP_POLICY_TERMINATE_OTHER},
+	{OverlapAllow, enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL},
+}
+
+// ScheduleOptions say when a schedule starts its job.
+type ScheduleOptions struct {
+	// Cron lists expressions (see [CheckCron]); a tick is when any of them matches. Required.
+	Cron []string
+	// TimeZone is that of the expressions, such as Europe/Berlin. A time that a clock skips in
+	// spring has no tick, one that it repeats in autumn has two. Default: UTC.
+	TimeZone string
+	// Overlap is what becomes of a tick while the run before it goes on. Default: OverlapSkip.
+	Overlap Overlap
+	// CatchUp is how late a tick may be made up for once a server that was down is back: 10 s or
+	// more. Ticks made up for overlap like others, so with OverlapSkip there is one run for all of
+	// them. Default: the server's, a year.
+	CatchUp time.Duration
+	// Replace puts the schedule in the place of one of its name. Its runs go on.
+	Replace bool
+	// TaskTimeout is the workflow task timeout; default Temporal's 10 s.
+	TaskTimeout time.Duration
+}
+
+const (
+	minCatchUp = 10 * time.Second
+	// tickName is the length of what the server appends to the name of a scheduled job's run.
+	tickName = len("-2006-01-02T15:04:05Z")
+)
+
+// Validate returns an error that names everything about the schedule of a spec, which has its
+// defaults, that cannot be, or nil.
+func (o ScheduleOptions) Validate(spec Spec) error {
+	errs := []error{checkScheduleName(spec.Name), o.checkTimes(), spec.checkPlaceholders()}
+	if o.overlap().policy() == enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED {
+		errs = append(errs, fmt.Errorf("overlap %q: use %s", o.Overlap, overlapNames()))
+	}
+	if o.overlap() == OverlapAllow {
+		errs = append(errs, spec.checkApart())
+	}
+	if slices.Contains(spec.Input, "-") {
+		errs = append(errs, errors.New("a scheduled job cannot read the standard input: name a file that the workers can read"))
+	}
+	return errors.Join(append(errs, spec.Validate())...)
+}
+
+func checkScheduleName(name string) error {
+	if err := checkName("schedule", name, MaxName-tickName); err != nil && name != "" {
+		return err
+	}
+	return nil // an empty one is the spec's to refuse
+}
+
+// checkTimes checks when the ticks are.
+func (o ScheduleOptions) checkTimes() error {
+	if len(o.Cron) == 0 {
+		return errors.New("when shall the job start? Give at least one cron expression, such as '0 3 * * *'")
+	}
+	zones := map[string]bool{}
+	for _, expression := range o.Cron {
+		zone, err := cronZone(expression)
+		if err != nil {
+			return fmt.Errorf("cron expression %q: %w", expression, err)
+		}
+		zones[zone] = true
+	}
+	if len(zones) > 1 || o.TimeZone != "" && !zones[""] && !zones[o.TimeZone] {
+		return errors.New("a schedule has one time zone: set it once, beside its cron expressions")
+	}
+	if o.TimeZone != "" {
+		if err := checkZone(o.TimeZone); err != nil {
+			return err
+		}
+	}
+	if o.CatchUp != 0 && (o.CatchUp < minCatchUp || o.CatchUp > maxDuration) {
+		return fmt.Errorf("catch-up %v: use %v to %v", o.CatchUp, minCatchUp, maxDuration)
+	}
+	return nil
+}
+
+func (o ScheduleOptions) overlap() Overlap {
+	if o.Overlap == "" {
+		return OverlapSkip
+	}
+	return o.Overlap
+}
+
+func overlapNames() string {
+	var names []string
+	for _, known := range overlaps {
+		names = append(names, string(known.name))
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+func (o Overlap) policy() enums.ScheduleOverlapPolicy {
+	for _, known := range overlaps {
+		if known.name == o {
+			return known.policy
+		}
+	}
+	return enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED
+}
+
+func overlapOf(policy enums.ScheduleOverlapPolicy) Overlap {
+	for _, known := range overlaps {
+		if known.policy == policy {
+			return known.name
+		}
+	}
+	return OverlapSkip // what the server makes of one that is not given
+}
+
+// ScheduleExistsError says that a schedule of the name exists already.
+type ScheduleExistsError struct{ Name string }
+
+func (e *ScheduleExistsError) Error() string {
+	return fmt.Sprintf("a schedule named %q exists already: choose another name, replace it with --fresh, or delete it with `stint schedules delete %s`", e.Name, e.Name)
+}
+
+// Schedule has a job started at each tick, by the server: a Temporal Schedule of the spec's name.
+// Each run is a job of its own, named after the schedule and the tick in UTC:
+// nightly-2026-11-21T03:00:00Z. Where the spec's locations have the placeholders {time} or {date},
+// the time of the tick is put there; otherwise each run replaces the output when it completes. A
+// name that exists is refused with *ScheduleExistsError. Schedule returns once the server has
+// recorded it.
+func (c *Client) Schedule(ctx context.Context, spec Spec, o ScheduleOptions) error {
+	spec = spec.WithDefaults()
+	if err := o.Validate(spec); err != nil {
+		return fmt.Errorf("schedule: %w", err)
+	}
+	if o.Replace {
+		var none *ScheduleNotFoundError
+		if err := c.Unschedule(ctx, spec.Name); err != nil && !errors.As(err, &none) {
+			return err
+		}
+	}
+	_, err := c.temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{
+		ID:            spec.Name,
+		Spec:          client.ScheduleSpec{CronExpressions: o.Cron, TimeZoneName: o.TimeZone},
+		Overlap:       o.overlap().policy(),
+		CatchupWindow: o.CatchUp,
+		Memo:          map[string]any{MemoCron: o.Cron, MemoPool: spec.Pool, MemoOutput: spec.Output},
+		Action: &client.ScheduleWorkflowAction{
+			ID:                  spec.Name,
+			Workflow:            WorkflowJob,
+			Args:                []any{Input{Spec: spec, Scheduled: true, Version: LogicVersion}},
+			TaskQueue:           WorkflowQueue,
+			WorkflowTaskTimeout: o.TaskTimeout,
+			StaticSummary:       specSummary(spec),
+			StaticDetails:       specDetails(spec),
+			Memo:                specMemo(spec),
+		},
+	})
+	if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
+		return &ScheduleExistsError{Name: spec.Name}
+	}
+	if err != nil {
+		return fmt.Errorf("making schedule %s: %w", spec.Name, err)
+	}
+	return nil
+}

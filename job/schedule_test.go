@@ -1,0 +1,139 @@
+package job
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/mocks"
+	"go.temporal.io/sdk/temporal"
+)
+
+// scheduling returns a Client whose schedules answer as the test says.
+func scheduling(t *testing.T) (*Client, *mocks.ScheduleClient) {
+	c, tc := setup(t)
+	sc := &mocks.ScheduleClient{}
+	sc.Test(t)
+	t.Cleanup(func() { sc.AssertExpectations(t) })
+	tc.On("ScheduleClient").Return(sc).Maybe()
+	return c, sc
+}
+
+func TestSchedule_Options(t *testing.T) {
+	t.Parallel()
+	c, sc := scheduling(t)
+	var got client.ScheduleOptions
+	sc.On("Create", mock.Anything, mock.Anything).
+		Run(func(args mock.Arguments) { got = args.Get(1).(client.ScheduleOptions) }).Return(&mocks.ScheduleHandle{}, nil)
+	spec := Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out-{date}.jsonl"}
+	require.NoError(t, c.Schedule(t.Context(), spec, ScheduleOptions{
+		Cron: []string{"0 3 * * *"}, TimeZone: "Europe/Berlin", Overlap: OverlapQueueOne, CatchUp: time.Hour, TaskTimeout: 2 * time.Second,
+	}))
+	require.Equal(t, "nightly", got.ID)
+	require.Equal(t, client.ScheduleSpec{CronExpressions: []string{"0 3 * * *"}, TimeZoneName: "Europe/Berlin"}, got.Spec)
+	require.Equal(t, enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE, got.Overlap)
+	require.Equal(t, time.Hour, got.CatchupWindow)
+	action := got.Action.(*client.ScheduleWorkflowAction)
+	require.Equal(t, "nightly", action.ID)
+	require.Equal(t, WorkflowJob, action.Workflow)
+	require.Equal(t, WorkflowQueue, action.TaskQueue)
+	require.Equal(t, []any{Input{Spec: spec.WithDefaults(), Scheduled: true, Version: LogicVersion}}, action.Args)
+	require.Equal(t, 2*time.Second, action.WorkflowTaskTimeout)
+	require.Equal(t, "pool thumbs · in.jsonl", action.StaticSummary)
+	require.Contains(t, action.StaticDetails, "Window 64")
+	require.Equal(t, map[string]any{MemoPool: "thumbs", MemoOutput: "out-{date}.jsonl", MemoState: Running}, action.Memo)
+}
+
+func TestSchedule_Refused(t *testing.T) {
+	t.Parallel()
+	daily := []string{"@daily"}
+	tests := []struct {
+		name   string
+		change func(*Spec, *ScheduleOptions)
+		says   []string
+	}{
+		{"no cron", func(_ *Spec, o *ScheduleOptions) { o.Cron = nil }, []string{"when shall the job start?"}},
+		{"bad cron", func(_ *Spec, o *ScheduleOptions) { o.Cron = []string{"@daily", "61 * * * *"} }, []string{`cron expression "61 * * * *"`, "0 to 59"}},
+		{"bad zone", func(_ *Spec, o *ScheduleOptions) { o.TimeZone = "Nowhere" }, []string{`time zone "Nowhere"`, "Europe/Berlin"}},
+		{"two zones", func(_ *Spec, o *ScheduleOptions) { o.Cron, o.TimeZone = []string{"TZ=UTC 0 3 * * *"}, "Europe/Berlin" }, []string{"one time zone"}},
+		{"bad overlap", func(_ *Spec, o *ScheduleOptions) { o.Overlap = "forbid" }, []string{`overlap "forbid"`, "skip, queue-one, queue, stop, terminate or allow"}},
+		{"catch-up", func(_ *Spec, o *ScheduleOptions) { o.CatchUp = time.Second }, []string{"catch-up 1s: use 10s to"}},
+		{"both at once", func(_ *Spec, o *ScheduleOptions) { o.Overlap = OverlapAllow }, []string{"out.jsonl", "{time}"}},
+		{"both at once, errors", func(s *Spec, o *ScheduleOptions) {
+			s.Output, s.Errors, o.Overlap = "out-{time}.jsonl", "errors.jsonl", OverlapAllow
+		}, []string{"errors errors.jsonl", "{time}"}},
+		{"no such placeholder", func(s *Spec, _ *ScheduleOptions) { s.Output = "out-{day}.jsonl" }, []string{"{day} is no placeholder", "{date}"}},
+		{"stdin", func(s *Spec, _ *ScheduleOptions) { s.Input = []string{"-"} }, []string{"standard input"}},
+		{"long name", func(s *Spec, _ *ScheduleOptions) { s.Name = strings.Repeat("n", 180) }, []string{"at most 179"}},
+		{"a run's name", func(s *Spec, _ *ScheduleOptions) { s.Name = "n-2026-11-21T03:04:05Z" }, []string{"schedule name"}},
+		{"no pool", func(s *Spec, _ *ScheduleOptions) { s.Pool = "" }, []string{"pool name is empty"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c, _ := scheduling(t)
+			spec, o := valid(), ScheduleOptions{Cron: daily}
+			spec.Store, spec.Errors = "", ""
+			test.change(&spec, &o)
+			err := c.Schedule(t.Context(), spec, o)
+			for _, text := range test.says {
+				require.ErrorContains(t, err, text)
+			}
+		})
+	}
+}
+
+func TestSchedule_Exists(t *testing.T) {
+	t.Parallel()
+	c, sc := scheduling(t)
+	sc.On("Create", mock.Anything, mock.Anything).Return(nil, temporal.ErrScheduleAlreadyRunning)
+	err := c.Schedule(t.Context(), valid(), ScheduleOptions{Cron: []string{"@daily"}})
+	var exists *ScheduleExistsError
+	require.ErrorAs(t, err, &exists)
+	require.Equal(t, "nightly", exists.Name)
+	require.ErrorContains(t, err, "--fresh")
+	require.ErrorContains(t, err, "stint schedules delete nightly")
+}
+
+func TestSchedule_NoneOfTheName(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		desc *client.ScheduleDescription
+		err  error
+	}{
+		{"none", nil, serviceerror.NewNotFound("no schedule")},
+		{"somebody else's", &client.ScheduleDescription{Schedule: client.Schedule{Action: &client.ScheduleWorkflowAction{Workflow: "Theirs"}}}, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c, sc := scheduling(t)
+			handle := &mocks.ScheduleHandle{}
+			handle.Test(t) // it is not deleted
+			handle.On("Describe", mock.Anything).Return(test.desc, test.err)
+			sc.On("GetHandle", mock.Anything, "nightly").Return(handle)
+			for _, do := range []func() error{
+				func() error { return c.Unschedule(t.Context(), "nightly") },
+				func() error { return c.PauseSchedule(t.Context(), "nightly", "") },
+				func() error { return c.ResumeSchedule(t.Context(), "nightly") },
+				func() error { return c.TriggerSchedule(t.Context(), "nightly") },
+			} {
+				var none *ScheduleNotFoundError
+				require.ErrorAs(t, do(), &none)
+				require.ErrorContains(t, none, "stint schedules")
+			}
+		})
+	}
+	c, sc := scheduling(t)
+	handle := &mocks.ScheduleHandle{}
+	handle.On("Describe", mock.Anything).Return(nil, errors.New("no network"))
+	sc.On("GetHandle", mock.Anything, "nightly").Return(handle)
+	require.EqualError(t, c.Unschedule(t.Context(), "nightly"), "asking for schedule nightly: no network")
+}

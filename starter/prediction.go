@@ -1,0 +1,118 @@
+package starter
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/job"
+)
+
+// printPrediction tells a person what a job would come to, the most important first.
+func printPrediction(w io.Writer, p activities.Prediction) error {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("%s in %s (%s)", plural(p.Items, "item"), plural(int64(p.Inputs), "input"), size(p.Bytes))
+	switch {
+	case p.Items == 0:
+		line("nothing to do")
+	case p.Sample.OK == 0:
+		line("no item of the sample was ok: what follows is about failing")
+	}
+	line("about %s%s %s", span(p.Seconds.Value), bounds(p.Seconds), places(p))
+	line("%s of about %s, %s", plural(p.Batches, "batch"), plural(p.BatchItems, "item"), plural(p.Legs, "leg"))
+	line("about %s events of history, %s actions on Temporal Cloud", round(p.Events), round(p.Actions))
+	line("about %s of results; about %s of memory for a worker with the server in it, and what the command takes", size(p.ResultBytes), size(p.MemoryBytes))
+	line("")
+	s := p.Sample
+	line("sample    %s from all over the inputs: %s ok, %s failed, in %s, %v",
+		plural(int64(s.Items), "item"), job.Thousands(s.OK), job.Thousands(s.Failed), plural(int64(s.Calls+s.FailedCalls), "call"), roundTime(s.Took))
+	if e := s.FirstError; e != nil {
+		line("          first error: item %s (%s): %s", job.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
+	}
+	line("measured  an item takes %s%s of a slot, with its share of %s to start a call of %s",
+		span(p.ItemSeconds.Value), bounds(p.ItemSeconds), span(p.StartSeconds), plural(p.CallItems, "item"))
+	if p.Seconds.Low == nil && p.Items > 0 {
+		line("          too few calls for error bars, and to tell the start of a call from its items: try 100 items")
+	}
+	line("assumed   a batch takes 10 ms beside its calls, the server does 300 batches a second, input and")
+	line("          output pass at 500 MB/s; items that were not drawn are like those that were; nothing else")
+	line("          keeps the machine busy; memory is a guess (a quarter more or less)")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// places tells how many calls are made at once, and where.
+func places(p activities.Prediction) string {
+	s := fmt.Sprintf("with %s here", plural(int64(p.Slots), "slot"))
+	if p.Workers > 1 {
+		s = fmt.Sprintf("on %d workers like this one with %s each", p.Workers, plural(int64(p.Slots), "slot"))
+	}
+	if p.Parallel < p.Slots*p.Workers {
+		s += fmt.Sprintf(", of which --window lets %d be used", p.Parallel)
+	}
+	return s
+}
+
+// plural counts things whose plural ends in s or es.
+func plural(n int64, what string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(what, "ch"):
+		what += "es"
+	default:
+		what += "s"
+	}
+	return job.Thousands(n) + " " + what
+}
+
+func size(bytes int64) string { return humanize.Bytes(uint64(max(0, bytes))) }
+
+// round keeps two digits, or three.
+func round(n int64) string {
+	unit := int64(1)
+	for n/unit >= 1000 {
+		unit *= 10
+	}
+	return job.Thousands((n + unit/2) / unit * unit)
+}
+
+func bounds(e activities.Estimate) string {
+	if e.Low == nil || e.High == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (95 %%: %s to %s)", span(*e.Low), span(*e.High))
+}
+
+// span writes a time with as many digits as a prediction deserves: 3.4 µs, 12 s, 4 h 10 min.
+func span(seconds float64) string {
+	const centuries = 4e9 // what a Duration holds, about halved
+	switch d := time.Duration(math.Min(seconds, centuries) * float64(time.Second)); {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%.3g µs", seconds*1e6)
+	case d < time.Second:
+		return fmt.Sprintf("%.3g ms", seconds*1e3)
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%.*f s", digits(seconds), seconds)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	case d < 48*time.Hour:
+		d = d.Round(5 * time.Minute)
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	default:
+		d = d.Round(time.Hour)
+		return fmt.Sprintf("%s d %d h", job.Thousands(int64(d.Hours())/24), int(d.Hours())%24)
+	}
+}
+
+// digits is how many a number of seconds has behind the point.
+func digits(seconds float64) int {
+	if seconds < 9.95 {
+		return 1
+	}
+	return 0
+}
