@@ -218,7 +218,7 @@ func TestPredict_Bounds(t *testing.T) {
 			}
 			s.timed = append(s.timed, timing{n, time.Duration(took * 1e9)})
 		}
-		m := newModel(s, &fake{size: CallSize{Items: 100}})
+		m := newTimeModel(s, &fake{size: CallSize{Items: 100}})
 		m.most = 100
 		e := m.estimate(random.Uint64(), speedOf.each)
 		require.LessOrEqual(t, *e.Low, e.Value)

@@ -91,19 +91,15 @@ func TestJob_RedriveFails(t *testing.T) {
 // A redrive of many items goes on in a new run as one.
 func TestJob_RedriveContinuesAsNew(t *testing.T) {
 	t.Parallel()
-	w := redriving(t, 6000)
+	w := redriving(t, 8000)
 	w.pageLimit, w.spec.Window = 50, 10
-	suggested := false
-	w.onEnv = func() { w.env.SetContinueAsNewSuggested(false) }
 	w.process = func(x *execution) {
-		if x.number == 80 && !suggested {
-			suggested = true
-			w.env.SetContinueAsNewSuggested(true)
-		}
+		uneven(x)
+		w.env.SetContinueAsNewSuggested(w.runs == 1 && x.number > 120)
 	}
 	report := w.mustRun()
 	require.Greater(t, w.runs, 1)
-	require.EqualValues(t, 6000, report.Redriven)
+	require.EqualValues(t, 8000, report.Redriven)
 	require.Equal(t, w.redrive, w.plans[len(w.plans)-1].Redrive)
 }
 
