@@ -1,0 +1,197 @@
+package starter_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stint-run/stint/starter"
+	"github.com/stint-run/stint/worker"
+	"github.com/stretchr/testify/require"
+	sdkclient "go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+)
+
+// Variables that make a worker of a Go handler out of this test program.
+const (
+	asWorker = "STINT_TEST_WORKER" // the name of the handler
+	badItems = "STINT_TEST_BAD"    // items on which it misbehaves, separated by commas
+	noJobs   = "STINT_TEST_NOJOBS" // not empty: it leaves the coordination to other workers
+)
+
+// goHandlers are the handlers of those workers; bad tells the items on which they misbehave.
+var goHandlers = map[string]func(bad map[string]bool) worker.Handler{
+	// poison ends the whole worker.
+	"poison": func(bad map[string]bool) worker.Handler {
+		return worker.Each(func(_ context.Context, item string) (string, error) {
+			if bad[item] {
+				os.Exit(poisoned)
+			}
+			return item, nil
+		})
+	},
+	// deaf hangs and takes no notice of its context.
+	"deaf": func(bad map[string]bool) worker.Handler {
+		return worker.Each(func(_ context.Context, item string) (string, error) {
+			if bad[item] {
+				select {}
+			}
+			return item, nil
+		})
+	},
+}
+
+// poisoned is the exit code of a worker that has met a bad item.
+const poisoned = 7
+
+// serveAs is the main function of such a worker: it serves pool p in two slots until it gets SIGTERM.
+func serveAs(name string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	bad := map[string]bool{}
+	for item := range strings.SplitSeq(os.Getenv(badItems), ",") {
+		bad[item] = true
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	c, err := sdkclient.DialContext(ctx, sdkclient.Options{
+		HostPort: os.Getenv("TEMPORAL_ADDRESS"), Logger: sdklog.NewStructuredLogger(silent),
+	})
+	if err != nil {
+		log.Error("connecting", "error", err)
+		return 1
+	}
+	defer c.Close()
+	w, err := worker.New(c, "p", goHandlers[name](bad), worker.Options{
+		Slots: 2, Logger: log, NoWorkflows: os.Getenv(noJobs) != "",
+	})
+	if err != nil {
+		log.Error("making the worker", "error", err)
+		return 1
+	}
+	fmt.Fprintln(os.Stderr, "serving pool p")
+	if err := w.Run(ctx); err != nil {
+		log.Error("serving", "error", err)
+		return 1
+	}
+	return 0
+}
+
+// goWorker is the command of a worker of a Go handler.
+func goWorker(t *testing.T, name string, bad ...string) func() *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	return func() *exec.Cmd {
+		cmd := exec.Command(self)
+		cmd.Env = []string{asWorker + "=" + name, badItems + "=" + strings.Join(bad, ",")}
+		return cmd
+	}
+}
+
+// supervisor keeps workers running: one that ends is started again at once.
+type supervisor struct {
+	t       *testing.T
+	box     *box
+	command func() *exec.Cmd
+	keeping sync.WaitGroup
+
+	mu     sync.Mutex
+	places []*process
+	ends   map[int]int // how many have ended, by exit code; -1 is a signal
+	ending bool
+}
+
+// supervise starts so many workers and waits until they serve.
+func (b *box) supervise(workers int, command func() *exec.Cmd) *supervisor {
+	b.t.Helper()
+	s := &supervisor{t: b.t, box: b, command: command, places: make([]*process, workers), ends: map[int]int{}}
+	for place := range workers {
+		s.keeping.Go(func() { s.keep(place) })
+	}
+	b.t.Cleanup(s.kill)
+	for place := range workers {
+		s.serving(place)
+	}
+	return s
+}
+
+// keep keeps a worker running in a place, until the supervisor ends.
+func (s *supervisor) keep(place int) {
+	for {
+		s.mu.Lock()
+		if s.ending {
+			s.mu.Unlock()
+			return
+		}
+		p, err := s.box.launch(s.command())
+		s.places[place] = p
+		s.mu.Unlock()
+		if err != nil {
+			s.t.Errorf("starting worker %d: %v", place, err)
+			return
+		}
+		<-p.ended
+		if err := p.discard(); err != nil {
+			s.t.Errorf("ending worker %d: %v", place, err)
+			return
+		}
+		s.mu.Lock()
+		s.ends[p.cmd.ProcessState.ExitCode()]++
+		s.mu.Unlock()
+	}
+}
+
+// worker is the process in a place; it may be about to be replaced.
+func (s *supervisor) worker(place int) *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.places[place]
+}
+
+// serving waits until a worker serves in a place, and returns it.
+func (s *supervisor) serving(place int) *process {
+	s.t.Helper()
+	eventually(s.t, fmt.Sprintf("worker %d", place), func() bool {
+		p := s.worker(place)
+		return p != nil && p.running() && strings.Contains(p.stderr.String(), "serving pool p")
+	})
+	return s.worker(place)
+}
+
+// ended is how many workers have ended with an exit code.
+func (s *supervisor) ended(code int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ends[code]
+}
+
+// finish ends the supervisor and, with this signal, its workers.
+func (s *supervisor) finish(sig syscall.Signal) {
+	s.mu.Lock()
+	s.ending = true
+	places := s.places
+	s.mu.Unlock()
+	for _, p := range places {
+		if p != nil {
+			p.signal(sig)
+		}
+	}
+	s.keeping.Wait()
+}
+
+func (s *supervisor) kill() { s.finish(syscall.SIGKILL) }
+
+// drain ends the supervisor and has its workers drained, which must not fail.
+func (s *supervisor) drain() {
+	s.t.Helper()
+	before := s.ended(starter.ExitOK)
+	s.finish(syscall.SIGTERM)
+	require.Equal(s.t, len(s.places), s.ended(starter.ExitOK)-before, "workers that have drained; ends by exit code: %v", s.ends)
+}
