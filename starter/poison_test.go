@@ -19,8 +19,7 @@ func TestPoison(t *testing.T) {
 	const n, batch = 50_000, 250
 	b := brutal(t)
 	b.cluster()
-	b.spawn("worker", "--pool", "other", "--exec", "cat").says("serving pool other") // coordinates
-	b.env = append(b.env, noJobs+"=1")
+	b.coordinator()
 	b.poison(n, batch, scattered(seed(t), 3, 0, n))
 }
 
@@ -75,7 +74,7 @@ func (b *box) poison(n, batch int, bad []int64) {
 		values = append(values, strings.TrimSpace(lines[item]))
 		lines = slices.Delete(lines, int(item), int(item)+1)
 	}
-	s := b.supervise(workers, goWorker(t, "poison", values...))
+	s := b.supervise(workers, goWorker(t, "poison", strings.Join(values, " ")))
 	b.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--wait", "--batch-items", itoa(batch),
 		"--expiry", "1s", "--attempts", itoa(attempts), "--backoff", "10ms", "--report", "report.json").exits(starter.ExitSomeFailed)
 	deaths := s.ended(poisoned)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,46 +20,46 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 )
 
-// Variables that make a worker of a Go handler out of this test program.
+// Variables that make a worker of pool p, with two slots, out of this test program.
 const (
-	asWorker = "STINT_TEST_WORKER" // the name of the handler
-	badItems = "STINT_TEST_BAD"    // items on which it misbehaves, separated by commas
-	noJobs   = "STINT_TEST_NOJOBS" // not empty: it leaves the coordination to other workers
+	asWorker  = "STINT_TEST_WORKER"    // the name of its handler
+	argument  = "STINT_TEST_ARGUMENT"  // for the handler
+	childMark = "STINT_TEST_CHILDMARK" // what marks its child processes; may be empty
+	noJobs    = "STINT_TEST_NOJOBS"    // not empty: it leaves the coordination to other workers
 )
 
-// goHandlers are the handlers of those workers; bad tells the items on which they misbehave.
-var goHandlers = map[string]func(bad map[string]bool) worker.Handler{
-	// poison ends the whole worker.
-	"poison": func(bad map[string]bool) worker.Handler {
+// handlers are those of such workers. Bad items are the words of the argument.
+var handlers = map[string]func(argument string) worker.Handler{
+	// poison ends the whole worker over a bad item.
+	"poison": func(argument string) worker.Handler {
+		bad := strings.Fields(argument)
 		return worker.Each(func(_ context.Context, item string) (string, error) {
-			if bad[item] {
+			if slices.Contains(bad, item) {
 				os.Exit(poisoned)
 			}
 			return item, nil
 		})
 	},
-	// deaf hangs and takes no notice of its context.
-	"deaf": func(bad map[string]bool) worker.Handler {
+	// deaf hangs over a bad item and takes no notice of its context.
+	"deaf": func(argument string) worker.Handler {
+		bad := strings.Fields(argument)
 		return worker.Each(func(_ context.Context, item string) (string, error) {
-			if bad[item] {
+			if slices.Contains(bad, item) {
 				select {}
 			}
 			return item, nil
 		})
 	},
+	"exec": func(argument string) worker.Handler { return worker.Exec(argument) },
 }
 
 // poisoned is the exit code of a worker that has met a bad item.
 const poisoned = 7
 
-// serveAs is the main function of such a worker: it serves pool p in two slots until it gets SIGTERM.
+// serveAs is the main function of such a worker, which is drained by SIGTERM.
 func serveAs(name string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	bad := map[string]bool{}
-	for item := range strings.SplitSeq(os.Getenv(badItems), ",") {
-		bad[item] = true
-	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	c, err := sdkclient.DialContext(ctx, sdkclient.Options{
 		HostPort: os.Getenv("TEMPORAL_ADDRESS"), Logger: sdklog.NewStructuredLogger(silent),
@@ -68,9 +69,11 @@ func serveAs(name string) int {
 		return 1
 	}
 	defer c.Close()
-	w, err := worker.New(c, "p", goHandlers[name](bad), worker.Options{
-		Slots: 2, Logger: log, NoWorkflows: os.Getenv(noJobs) != "",
-	})
+	options := worker.Options{Slots: 2, Logger: log, NoWorkflows: os.Getenv(noJobs) != ""}
+	if mark := os.Getenv(childMark); mark != "" {
+		options.Env = []string{mark}
+	}
+	w, err := worker.New(c, "p", handlers[name](os.Getenv(argument)), options)
 	if err != nil {
 		log.Error("making the worker", "error", err)
 		return 1
@@ -83,16 +86,24 @@ func serveAs(name string) int {
 	return 0
 }
 
-// goWorker is the command of a worker of a Go handler.
-func goWorker(t *testing.T, name string, bad ...string) func() *exec.Cmd {
+// goWorker is the command of such a worker, with more variables of its environment.
+func goWorker(t *testing.T, name, arg string, env ...string) func() *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	return func() *exec.Cmd {
 		cmd := exec.Command(self)
-		cmd.Env = []string{asWorker + "=" + name, badItems + "=" + strings.Join(bad, ",")}
+		cmd.Env = append([]string{asWorker + "=" + name, argument + "=" + arg}, env...)
 		return cmd
 	}
+}
+
+// coordinator starts a worker that coordinates the jobs of the others, which must not. What becomes
+// of these does not hold the coordination up then.
+func (b *box) coordinator() {
+	b.t.Helper()
+	b.spawn("worker", "--pool", "other", "--exec", "cat").says("serving pool other")
+	b.env = append(b.env, noJobs+"=1")
 }
 
 // supervisor keeps workers running: one that ends is started again at once.
