@@ -173,7 +173,9 @@ func (e *execution) limits() minderLimits {
 	info := activity.GetInfo(e.ctx)
 	limits.draining = activity.GetWorkerStopChannel(e.ctx)
 	limits.beat = info.HeartbeatTimeout / 4
-	limits.vouch = func() { activity.RecordHeartbeat(e.ctx, e.whereabouts()) }
+	// A heartbeat with a cancelled context would not be sent: after a stop the calls in hand go on.
+	beats := context.WithoutCancel(e.ctx)
+	limits.vouch = func() { activity.RecordHeartbeat(beats, e.whereabouts()) }
 	if e.acts.opts.Notice != nil {
 		limits.notice = func() (job.StopNotice, bool) {
 			return e.acts.opts.Notice(context.WithoutCancel(e.ctx), info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
