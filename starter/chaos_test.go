@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,8 +98,7 @@ func (c *chaos) freezeWorker() {
 // killServer has the server start again with the same state at the same address.
 func (c *chaos) killServer() {
 	c.server.kill()
-	c.server = c.spawnCommand(exec.Command(c.server.cmd.Path, c.server.cmd.Args[1:]...))
-	c.server.says("Temporal server:")
+	c.server = c.again(c.server)
 }
 
 func (c *chaos) drainWorker() { c.anyWorker().signal(syscall.SIGTERM) }

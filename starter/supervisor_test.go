@@ -20,11 +20,12 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 )
 
-// Variables that make a worker of pool p, with two slots, out of this test program.
+// Variables that make a worker of pool p out of this test program.
 const (
 	asWorker  = "STINT_TEST_WORKER"    // the name of its handler
 	argument  = "STINT_TEST_ARGUMENT"  // for the handler
 	childMark = "STINT_TEST_CHILDMARK" // what marks its child processes; may be empty
+	oneSlot   = "STINT_TEST_ONESLOT"   // not empty: it has one slot instead of two
 	noJobs    = "STINT_TEST_NOJOBS"    // not empty: it leaves the coordination to other workers
 )
 
@@ -70,6 +71,9 @@ func serveAs(name string) int {
 	}
 	defer c.Close()
 	options := worker.Options{Slots: 2, Logger: log, NoWorkflows: os.Getenv(noJobs) != ""}
+	if os.Getenv(oneSlot) != "" {
+		options.Slots = 1
+	}
 	if mark := os.Getenv(childMark); mark != "" {
 		options.Env = []string{mark}
 	}
