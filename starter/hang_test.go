@@ -21,29 +21,18 @@ func stintWorker(t *testing.T, args ...string) func() *exec.Cmd {
 	return func() *exec.Cmd { return exec.Command(path, append([]string{"worker", "--pool", "p"}, args...)...) }
 }
 
-// TestHang (T17, T18, K8): items that block for ever cost themselves and few expiries, whatever the
-// handler, and no process.
-func TestHang(t *testing.T) {
-	t.Parallel()
-	const n, batch, attempts = 512, 64, 1
-	for _, handler := range []string{"exec", "serve", "go"} {
-		t.Run(handler, func(t *testing.T) {
-			t.Parallel()
-			b := brutal(t)
-			bad := scattered(seed(t), 2, 0, n)
-			b.write("in.txt", numbers(n))
-			lines := slices.Collect(strings.Lines(numbers(n)))
-			first, second := strings.TrimSpace(lines[bad[0]]), strings.TrimSpace(lines[bad[1]])
-			good := strings.Join(slices.Delete(slices.Delete(lines, int(bad[1]), int(bad[1])+1), int(bad[0]), int(bad[0])+1), "")
-			b.cluster()
-			var command func() *exec.Cmd
-			switch handler {
-			case "exec":
-				filter := b.script("filter", fmt.Sprintf(`exec awk '/%s|%s/ { system("sleep 1000") } { print }'`, first, second))
-				command = stintWorker(t, "--slots", "2", "--exec", filter)
-			case "serve":
-				good = quoted(good)
-				program := b.python("hangs.py", fmt.Sprintf(`
+// hangs makes a worker that hangs over either of two items, by the kind of its handler. JSON is whether
+// results are JSON strings.
+var hangs = map[string]struct {
+	json bool
+	make func(b *box, first, second string) func() *exec.Cmd
+}{
+	"exec": {false, func(b *box, first, second string) func() *exec.Cmd {
+		filter := b.script("filter", fmt.Sprintf(`exec awk '/%s|%s/ { system("sleep 1000") } { print }'`, first, second))
+		return stintWorker(b.t, "--slots", "2", "--exec", filter)
+	}},
+	"serve": {true, func(b *box, first, second string) func() *exec.Cmd {
+		program := b.python("hangs.py", fmt.Sprintf(`
 def work(items):
     while {"%s", "%s"} & set(items):
         time.sleep(1)
@@ -51,24 +40,38 @@ def work(items):
 
 stint.serve(work)
 `, first, second))
-				command = stintWorker(t, append(program, "--slots", "2")...)
-			case "go":
+		return stintWorker(b.t, append(program, "--slots", "2")...)
+	}},
+	"go": {true, func(b *box, first, second string) func() *exec.Cmd {
+		return goWorker(b.t, "deaf", first+" "+second)
+	}},
+}
+
+// TestHang (T17, T18, K8): items that block for ever cost themselves and few expiries, whatever the
+// handler, and no process.
+func TestHang(t *testing.T) {
+	t.Parallel()
+	const n, batch, attempts = 128, 16, 1
+	for name, handler := range hangs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := brutal(t)
+			bad := scattered(seed(t), 2, 0, n)
+			b.write("in.txt", numbers(n))
+			values, good := b.without(n, bad)
+			if handler.json {
 				good = quoted(good)
-				command = goWorker(t, "deaf", first+" "+second)
 			}
-			s := b.supervise(1, command)
+			b.cluster()
+			s := b.supervise(1, handler.make(b, values[0], values[1]))
 			b.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--wait", "--report", "report.json",
 				"--batch-items", itoa(batch), "--attempts", itoa(attempts), "--backoff", "10ms", "--call-timeout", "1s").exits(starter.ExitSomeFailed)
 			require.Empty(t, s.ends, "the worker lives on")
 			s.drain()
 			requireSame(t, good, b.read("out.txt"))
-			var failed []int64
-			for _, f := range b.failures("out.txt.errors.jsonl") {
-				failed = append(failed, f.Item)
-				require.Equal(t, job.KindExpired, f.Kind)
+			for _, f := range b.requireFailed(bad, job.KindExpired) {
 				require.Contains(t, f.Error.Message, "the call took longer than 1s")
 			}
-			require.Equal(t, bad, failed)
 			r := b.report("report.json")
 			t.Logf("%d expiries", r.Expiries)
 			require.EqualValues(t, n-len(bad), r.OK)
@@ -77,6 +80,29 @@ stint.serve(work)
 			require.Zero(t, r.Crashes)
 		})
 	}
+}
+
+// without gives those of n numbers that are bad, and the text of the others.
+func (b *box) without(n int, bad []int64) (values []string, good string) {
+	lines := slices.Collect(strings.Lines(numbers(n)))
+	for _, item := range bad {
+		values = append(values, strings.TrimSpace(lines[item]))
+		lines[item] = ""
+	}
+	return values, strings.Join(lines, "")
+}
+
+// requireFailed requires that these items, and no others, are recorded as failed, and returns how.
+func (b *box) requireFailed(items []int64, kind string) []job.Failure {
+	b.t.Helper()
+	failures := b.failures("out.txt.errors.jsonl")
+	var failed []int64
+	for _, f := range failures {
+		failed = append(failed, f.Item)
+		require.Equal(b.t, kind, f.Kind)
+	}
+	require.Equal(b.t, items, failed)
+	return failures
 }
 
 // TestFrozen (K9, T16): a worker that stands still for longer than its expiry loses its batches to

@@ -16,7 +16,7 @@ import (
 // else fails: workers that are started again at once are all that it takes.
 func TestPoison(t *testing.T) {
 	t.Parallel()
-	const n, batch = 50_000, 250
+	const n, batch = 50_000, 100
 	b := brutal(t)
 	b.cluster()
 	b.coordinator()
@@ -68,26 +68,17 @@ func (b *box) poison(n, batch int, bad []int64) {
 	t := b.t
 	t.Logf("bad items: %v", bad)
 	b.write("in.txt", numbers(n))
-	lines := slices.Collect(strings.Lines(numbers(n)))
-	var values []string
-	for _, item := range slices.Backward(bad) {
-		values = append(values, strings.TrimSpace(lines[item]))
-		lines = slices.Delete(lines, int(item), int(item)+1)
-	}
+	values, good := b.without(n, bad)
 	s := b.supervise(workers, goWorker(t, "poison", strings.Join(values, " ")))
 	b.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--wait", "--batch-items", itoa(batch),
 		"--expiry", "1s", "--attempts", itoa(attempts), "--backoff", "10ms", "--report", "report.json").exits(starter.ExitSomeFailed)
 	deaths := s.ended(poisoned)
 	t.Logf("%d deaths", deaths)
 	s.drain()
-	requireSame(t, quoted(strings.Join(lines, "")), b.read("out.txt"))
-	var failed []int64
-	for _, f := range b.failures("out.txt.errors.jsonl") {
-		failed = append(failed, f.Item)
-		require.Equal(t, job.KindCrash, f.Kind)
+	requireSame(t, quoted(good), b.read("out.txt"))
+	for _, f := range b.requireFailed(bad, job.KindCrash) {
 		require.Equal(t, "WorkerDied", f.Error.Type)
 	}
-	require.Equal(t, bad, failed)
 	r := b.report("report.json")
 	require.EqualValues(t, n, r.Planned)
 	require.EqualValues(t, n-len(bad), r.OK)
