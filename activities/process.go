@@ -14,6 +14,7 @@ import (
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 )
 
@@ -176,12 +177,23 @@ func (e *execution) limits() minderLimits {
 	// A heartbeat with a cancelled context would not be sent: after a stop the calls in hand go on.
 	beats := context.WithoutCancel(e.ctx)
 	limits.vouch = func() { activity.RecordHeartbeat(beats, e.whereabouts()) }
-	if e.acts.opts.Notice != nil {
-		limits.notice = func() (job.StopNotice, bool) {
-			return e.acts.opts.Notice(context.WithoutCancel(e.ctx), info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
+	limits.notice = func() (job.StopNotice, bool) {
+		if disowned(e.ctx) {
+			return job.StopNotice{Deadline: time.Now(), Reason: "the batch is not this worker's any more"}, true
 		}
+		if e.acts.opts.Notice == nil {
+			return job.StopNotice{}, false
+		}
+		return e.acts.opts.Notice(context.WithoutCancel(e.ctx), info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
 	}
 	return limits
+}
+
+// disowned reports whether an activity was cancelled because the server knows of it no more: it has
+// expired, or its workflow has ended. Nobody will take its result.
+func disowned(ctx context.Context) bool {
+	var unknown *serviceerror.NotFound
+	return errors.As(context.Cause(ctx), &unknown)
 }
 
 func (e *execution) close() {

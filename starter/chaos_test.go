@@ -144,9 +144,12 @@ func withstand(t *testing.T, n, number int) {
 	c.server = c.cluster()
 	c.mark = c.box.mark()
 	c.workers = c.supervise(chaosWorkers, stintWorker(t, "--exec", c.witness("sleep 0.8; "), "--slots", itoa(chaosSlots), "--env", c.mark))
-	c.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--report", "report.json",
-		"--batch-items", itoa(chaosBatch), "--expiry", chaosExpiry.String(), "--backoff", "100ms").exits(starter.ExitOK)
+	waiting := c.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--report", "report.json", "--wait",
+		"--batch-items", itoa(chaosBatch), "--expiry", chaosExpiry.String(), "--backoff", "100ms")
 	c.rage(number)
+	if !withCommands { // a stop ends it earlier
+		waiting.exits(starter.ExitOK)
+	}
 	c.spawn("watch", "nightly").exits(starter.ExitOK)
 	c.requireUnharmed()
 	c.workers.drain()

@@ -160,6 +160,32 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
+// TestFrozen_LetsGo: a worker that wakes up ends its calls of a batch that is not its own any more, whatever
+// the job's grace, and is free for others.
+func TestFrozen_LetsGo(t *testing.T) {
+	t.Parallel()
+	b := brutal(t)
+	b.write("in.txt", numbers(10))
+	b.cluster()
+	b.coordinator()
+	mark := b.mark()
+	frozen := b.spawnCommand(goWorker(t, "exec", b.gated(), oneSlot+"=1", childMark+"="+mark)())
+	frozen.says("serving pool p")
+	start := []string{"start", "--pool", "p", "in.txt", "--wait", "--expiry", "1s", "--backoff", "10ms", "--grace", "1h"}
+	waiting := b.spawn(append(start, "--name", "first", "-o", "first.txt")...)
+	eventually(t, "a call", func() bool { return b.lines("started") == 1 })
+	frozen.signal(syscall.SIGSTOP)
+	other := b.spawn("worker", "--pool", "p", "--exec", "cat")
+	waiting.exits(starter.ExitOK)
+	other.signal(syscall.SIGTERM)
+	other.exits(starter.ExitOK)
+	frozen.signal(syscall.SIGCONT)
+	requireGone(t, mark, patience) // though its gate is closed
+	b.open()
+	b.spawn(append(start, "--name", "second", "-o", "second.txt")...).exits(starter.ExitOK)
+	requireSame(t, numbers(10), b.read("second.txt"))
+}
+
 // repeated is how many runs in the witness were repetitions so far.
 func (b *box) repeated() int {
 	seen := map[string]bool{}
