@@ -20,7 +20,7 @@ func TestPoison(t *testing.T) {
 	b := brutal(t)
 	b.cluster()
 	b.coordinator()
-	b.poison(n, batch, scattered(seed(t), 3, 0, n))
+	b.poison("poison", n, batch, scattered(seed(t), 3, 0, n))
 }
 
 // TestChaos_Poison (K9): wherever the bad items are, and though the coordination dies with each of them.
@@ -47,10 +47,32 @@ func TestChaos_Poison(t *testing.T) {
 			chaotic(t, func(t *testing.T) {
 				b := brutal(t)
 				b.cluster()
-				b.poison(n, batch, bad(seed(t)))
+				b.poison("poison", n, batch, bad(seed(t)))
 			})
 		})
 	}
+}
+
+// TestChaos_PoisonNextDoor (K9): the items of another job of the pool, whose workers die under its hands, too,
+// are none the worse for it.
+func TestChaos_PoisonNextDoor(t *testing.T) {
+	t.Parallel()
+	chaotic(t, func(t *testing.T) {
+		const n, batch = 100_000, 1000
+		b := brutal(t)
+		b.cluster()
+		b.write("good.txt", strings.ReplaceAll(numbers(n), "0\n", "x\n"))
+		good := b.spawn("start", "--pool", "p", "--name", "good", "good.txt", "-o", "good.out", "--wait",
+			"--window", "3", // so that it lasts
+			"--batch-items", itoa(batch), "--expiry", "1s", "--attempts", "2", "--backoff", "10ms", "--report", "good.json")
+		bad := scattered(seed(t), 5, 0, n/10)
+		for i := range bad {
+			bad[i] *= 10 // no items of the other job
+		}
+		b.poison("slow", n, batch, bad, good)
+		requireSame(t, quoted(b.read("good.txt")), b.read("good.out"))
+		t.Logf("the other job: %d retries", b.report("good.json").Retries)
+	})
 }
 
 // scattered gives so many different numbers from a range, in order.
@@ -62,18 +84,21 @@ func scattered(random *rand.Rand, count int, from, to int64) []int64 {
 	return slices.Sorted(maps.Keys(chosen))
 }
 
-// poison runs a job of n items, some of which end their worker.
-func (b *box) poison(n, batch int, bad []int64) {
+// poison runs a job of n items, some of which end their worker, beside others, which must end well.
+func (b *box) poison(handler string, n, batch int, bad []int64, beside ...*process) {
 	const workers, attempts = 3, 2
 	t := b.t
 	t.Logf("bad items: %v", bad)
 	b.write("in.txt", numbers(n))
 	values, good := b.without(n, bad)
-	s := b.supervise(workers, goWorker(t, "poison", strings.Join(values, " ")))
+	s := b.supervise(workers, goWorker(t, handler, strings.Join(values, " ")))
 	b.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--wait", "--batch-items", itoa(batch),
 		"--expiry", "1s", "--attempts", itoa(attempts), "--backoff", "10ms", "--report", "report.json").exits(starter.ExitSomeFailed)
 	deaths := s.ended(poisoned)
 	t.Logf("%d deaths", deaths)
+	for _, other := range beside {
+		other.exits(starter.ExitOK)
+	}
 	s.drain()
 	requireSame(t, quoted(good), b.read("out.txt"))
 	for _, f := range b.requireFailed(bad, job.KindCrash) {

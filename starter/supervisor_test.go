@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stint-run/stint/starter"
 	"github.com/stint-run/stint/worker"
@@ -31,16 +32,9 @@ const (
 
 // handlers are those of such workers. Bad items are the words of the argument.
 var handlers = map[string]func(argument string) worker.Handler{
-	// poison ends the whole worker over a bad item.
-	"poison": func(argument string) worker.Handler {
-		bad := strings.Fields(argument)
-		return worker.Each(func(_ context.Context, item string) (string, error) {
-			if slices.Contains(bad, item) {
-				os.Exit(poisoned)
-			}
-			return item, nil
-		})
-	},
+	// poison ends the whole worker over a bad item; slow is the same with a millisecond for each item.
+	"poison": func(argument string) worker.Handler { return poison(strings.Fields(argument), 0) },
+	"slow":   func(argument string) worker.Handler { return poison(strings.Fields(argument), time.Millisecond) },
 	// deaf hangs over a bad item and takes no notice of its context.
 	"deaf": func(argument string) worker.Handler {
 		bad := strings.Fields(argument)
@@ -52,6 +46,16 @@ var handlers = map[string]func(argument string) worker.Handler{
 		})
 	},
 	"exec": func(argument string) worker.Handler { return worker.Exec(argument) },
+}
+
+func poison(bad []string, each time.Duration) worker.Handler {
+	return worker.Each(func(_ context.Context, item string) (string, error) {
+		time.Sleep(each) // the item's work
+		if slices.Contains(bad, item) {
+			os.Exit(poisoned)
+		}
+		return item, nil
+	})
 }
 
 // poisoned is the exit code of a worker that has met a bad item.
