@@ -4,8 +4,9 @@ GO ?= go
 # Packages without the slow, whole-process tests of the examples and benchmarks.
 PACKAGES = ./...
 FUZZ_TIME ?= 30s
+SEEDS ?= 20
 
-.PHONY: check build test race python lint format vet staticcheck workflowcheck imports replay limits fuzz bench
+.PHONY: check build test race chaos python lint format vet staticcheck workflowcheck imports replay limits fuzz bench
 
 check: lint race python
 
@@ -18,6 +19,11 @@ test:
 # The race detector needs cgo; -short leaves the runs of a million items to `make test`.
 race:
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m $(PACKAGES)
+
+# Whole systems whose parts fail at random, with real processes: SEEDS rounds, each with a seed of its
+# own, which the log tells; STINT_TEST_SEED=… SEEDS=1 repeats one.
+chaos:
+	STINT_CHAOS_SEEDS=$(SEEDS) $(GO) test -run TestChaos -v -parallel 3 -timeout 3h ./starter
 
 # The Python helper and its example, with the system's Python (3.9 or later).
 python:

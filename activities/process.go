@@ -12,6 +12,7 @@ import (
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 )
 
@@ -182,16 +183,29 @@ func (e *execution) limits() minderLimits {
 	info := activity.GetInfo(e.ctx)
 	limits.draining = activity.GetWorkerStopChannel(e.ctx)
 	limits.beat = info.HeartbeatTimeout / 4
-	limits.vouch = func() { activity.RecordHeartbeat(e.ctx, e.whereabouts()) }
 	if e.acts.opts.Stop != nil {
 		limits.request = func(ctx context.Context, stop job.Stop) error { return e.acts.opts.Stop(ctx, e.in.Ref.Job, stop) }
 	}
-	if e.acts.opts.Notice != nil {
-		limits.notice = func() (job.StopNotice, bool) {
-			return e.acts.opts.Notice(context.WithoutCancel(e.ctx), info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
+	// A heartbeat with a cancelled context would not be sent: after a stop the calls in hand go on.
+	beats := context.WithoutCancel(e.ctx)
+	limits.vouch = func() { activity.RecordHeartbeat(beats, e.whereabouts()) }
+	limits.notice = func() (job.StopNotice, bool) {
+		if disowned(e.ctx) {
+			return job.StopNotice{Deadline: time.Now(), Reason: "the batch is not this worker's any more"}, true
 		}
+		if e.acts.opts.Notice == nil {
+			return job.StopNotice{}, false
+		}
+		return e.acts.opts.Notice(context.WithoutCancel(e.ctx), info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
 	}
 	return limits
+}
+
+// disowned reports whether an activity was cancelled because the server knows of it no more: it has
+// expired, or its workflow has ended. Nobody will take its result.
+func disowned(ctx context.Context) bool {
+	var unknown *serviceerror.NotFound
+	return errors.As(context.Cause(ctx), &unknown)
 }
 
 func (e *execution) close() {

@@ -8,6 +8,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if name := os.Getenv(asWorker); name != "" {
+		os.Exit(serveAs(name))
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		endProcesses()
 		os.Exit(code)

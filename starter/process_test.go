@@ -2,9 +2,11 @@ package starter_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,26 +76,46 @@ func (b *box) spawn(args ...string) *process {
 
 func (b *box) spawnCommand(cmd *exec.Cmd) *process {
 	b.t.Helper()
+	p, err := b.launch(cmd)
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { require.NoError(b.t, p.discard()) })
+	return p
+}
+
+// launch starts a process, which the caller must discard. Any goroutine may call it.
+func (b *box) launch(cmd *exec.Cmd) (*process, error) {
 	p := &process{t: b.t, cmd: cmd, ended: make(chan struct{})}
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.dir, b.env, &p.stdout, &p.stderr
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.dir, append(slices.Clone(b.env), cmd.Env...), &p.stdout, &p.stderr
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = true
 	cmd.WaitDelay = patience
-	require.NoError(b.t, cmd.Start())
 	k, err := keeper()
-	require.NoError(b.t, err)
-	require.NoError(b.t, k.Add(cmd.Process.Pid))
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
 	go func() {
 		defer close(p.ended)
 		_ = cmd.Wait() // ProcessState has it
 	}()
-	b.t.Cleanup(func() {
-		p.kill()
-		require.NoError(b.t, k.Remove(cmd.Process.Pid))
-	})
-	return p
+	if err := k.Add(cmd.Process.Pid); err != nil {
+		return nil, errors.Join(err, cmd.Process.Kill())
+	}
+	return p, nil
+}
+
+// discard kills the process's group, if it still runs, and forgets it.
+func (p *process) discard() error {
+	p.kill()
+	k, err := keeper()
+	if err != nil {
+		return err
+	}
+	return k.Remove(p.cmd.Process.Pid)
 }
 
 // signal sends a signal to the process's group, as a terminal does.
@@ -102,7 +124,9 @@ func (p *process) signal(s syscall.Signal) {
 	select {
 	case <-p.ended:
 	default:
-		require.NoError(p.t, syscall.Kill(-p.cmd.Process.Pid, s))
+		if err := syscall.Kill(-p.cmd.Process.Pid, s); !errors.Is(err, syscall.ESRCH) { // it may just have ended
+			require.NoError(p.t, err)
+		}
 	}
 }
 

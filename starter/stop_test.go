@@ -4,6 +4,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
@@ -117,4 +118,31 @@ func TestRun_StdinThatWasReadGoesOnWithoutIt(t *testing.T) {
 	b.startWith(stringReader(""), line...).exits(starter.ExitOK)
 	requireSame(t, numbers(100), b.read("out.txt"))
 	require.Equal(t, 100, b.lines("witness"), "no item is run twice")
+}
+
+// TestStop_GraceLongerThanTheExpiry (S2, S11): a call that takes its time after a stop is still vouched
+// for, and what it comes to is kept.
+func TestStop_GraceLongerThanTheExpiry(t *testing.T) {
+	t.Parallel()
+	const expiry = 2 * time.Second
+	b := setup(t)
+	b.server()
+	b.write("in.txt", numbers(20))
+	b.worker("p", "--exec", b.gated(), "--slots", "1")
+	waiting := b.start("start", "--pool", "p", "--name", "going", "in.txt", "-o", "out.txt", "--batch-items", "10",
+		"--expiry", expiry.String(), "--wait", "--report", "report.json")
+	eventually(t, "a call", func() bool { return b.lines("started") == 1 })
+	b.stint("stop", "going").exits(starter.ExitOK)
+	stopped := time.Now()
+	eventually(t, "heartbeats for longer than the expiry", func() bool {
+		var r workersReport
+		b.reads(&r, "workers", "--json", "--pool", "p")
+		require.Len(t, r.Running, 1, "it is still in hand")
+		return r.Running[0].Beat.After(stopped.Add(2 * expiry))
+	})
+	b.open()
+	waiting.exits(starter.ExitStopped)
+	r := b.report("report.json")
+	require.EqualValues(t, 10, r.OK)
+	require.Zero(t, r.Expiries)
 }

@@ -94,12 +94,12 @@ func TestEach_AbandonedNowAndThen(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		f.options.Restarts, f.limits.Timeout = 1, time.Second
 		release := make(chan struct{})
+		defer close(release)
 		var later atomic.Int64
 		o := f.run(abandonments(release, &later), "in.txt", strings.Repeat("hang\na\n", 5))
 		require.Equal(t, strings.Repeat("\"a\"\n", 5), o.output)
 		require.Len(t, o.failures, 5)
 		require.Empty(t, f.happened(SlotOut))
-		close(release)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -183,6 +184,10 @@ func (f *fixture) flowOf(name, content string) outcome {
 	return f.flow(f.acts, spec)
 }
 
+// idleRests is how often in a row a batch may come back as it was given: a worker without slots gives
+// nothing else.
+const idleRests = 10
+
 // flow does what the workflows have done.
 func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 	f.t.Helper()
@@ -201,12 +206,18 @@ func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 	running.SetLimit(len(f.roster.slots) * f.roster.concurrency)
 	for _, batch := range batches {
 		running.Go(func() error {
+			idle := 0 // rests in a row without progress
 			for next := &batch; next != nil; {
 				done, err := acts.Process(ctx, activities.ProcessInput{Ref: ref, Batch: *next, Calls: f.limits})
 				if err != nil {
 					return err
 				}
-				next = done.Rest
+				if idle++; done.Entry.Count > 0 {
+					idle = 0
+				}
+				if next = done.Rest; next != nil && idle == idleRests {
+					return fmt.Errorf("%s was given back %d times in a row with nothing done: has the worker a slot left?", next, idle)
+				}
 				mu.Lock()
 				entries = append(entries, done.Entry)
 				result.totals.Add(done.Totals)

@@ -122,6 +122,7 @@ func (w *Worker) build(c client.Client, p *permits) error {
 	if !w.options.NoWorkflows {
 		coordinator := sdkworker.New(c, job.WorkflowQueue, w.sdkOptions(sdkworker.Options{
 			DisableEagerActivities: true, LocalActivityWorkerOnly: true, DeadlockDetectionTimeout: deadlock,
+			StickyScheduleToStartTimeout: sticky,
 		}))
 		coordinator.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: job.WorkflowJob})
 		coordinator.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: job.WorkflowLeg})
@@ -152,6 +153,9 @@ const (
 	ioActivities = 20
 	// deadlock leaves legs the time that they take over a workflow task (see package workflows).
 	deadlock = 10 * time.Second
+	// sticky is how long the coordination of a job waits for the worker that had it last, which may
+	// have died: then another one takes it up. By default it would wait for 5 s each time.
+	sticky = 2 * time.Second
 	// ioDrain is how long they may take once the worker ends; they can all be repeated.
 	ioDrain = 5 * time.Second
 )

@@ -1,0 +1,119 @@
+package starter_test
+
+import (
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/starter"
+	"github.com/stretchr/testify/require"
+)
+
+// TestStop_Stragglers (S7): three workers are stuck, each with a batch in hand: the job ends as stopped
+// nevertheless, and whoever has waited for it is told which they are.
+func TestStop_Stragglers(t *testing.T) {
+	t.Parallel()
+	const workers, batch = 3, 10
+	b := brutal(t)
+	b.write("in.txt", numbers(workers*batch))
+	b.cluster()
+	b.coordinator()
+	var stuck []*process
+	for range workers {
+		w := b.spawnCommand(goWorker(t, "exec", b.gated(), oneSlot+"=1")())
+		w.says("serving pool p")
+		stuck = append(stuck, w)
+	}
+	waiting := b.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--wait",
+		"--batch-items", itoa(batch), "--expiry", "1m")
+	eventually(t, "a batch in each worker", func() bool { return b.lines("started") == workers })
+	for _, w := range stuck {
+		w.signal(syscall.SIGSTOP)
+	}
+	stop := b.spawn("stop", "nightly", "--grace", "1s", "--wait").exits(starter.ExitStragglers)
+	waiting.exits(starter.ExitStragglers)
+	for _, p := range []*process{stop, waiting} {
+		text := p.stderr.String()
+		var batches []string
+		for _, w := range stuck {
+			line := regexp.MustCompile(fmt.Sprintf(`(?m)^.*\b%d\b.*$`, w.cmd.Process.Pid)).FindString(text)
+			require.NotEmpty(t, line, "worker %d is not named:\n%s", w.cmd.Process.Pid, text)
+			batches = append(batches, regexp.MustCompile(`items \d+–\d+`).FindString(line))
+		}
+		require.ElementsMatch(t, []string{"items 0–9", "items 10–19", "items 20–29"}, batches, text)
+	}
+	b.requireNoOutput()
+}
+
+// TestStop_ThenResume (S11, S12): without stragglers the waiting starter tells that the job was stopped,
+// and the job goes on where it was.
+func TestStop_ThenResume(t *testing.T) {
+	t.Parallel()
+	if !withCommands {
+		t.Skip("there is no stint resume yet")
+	}
+	const n, batch = 3000, 100
+	b := brutal(t)
+	b.write("in.txt", numbers(n))
+	b.cluster()
+	s := b.supervise(2, stintWorker(t, "--exec", b.witness("sleep 0.1; "), "--slots", "2"))
+	waiting := b.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--wait", "--batch-items", itoa(batch))
+	eventually(t, "a third of the work", func() bool { return b.executions() >= n/3 })
+	b.spawn("stop", "nightly", "--wait").exits(starter.ExitOK)
+	waiting.exits(starter.ExitStopped)
+	b.requireNoOutput()
+	b.spawn("resume", "nightly").exits(starter.ExitOK)
+	b.spawn("watch", "nightly").exits(starter.ExitOK)
+	requireSame(t, numbers(n), b.read("out.txt"))
+	require.Zero(t, b.repeats(n), "nothing is run twice")
+	s.drain()
+}
+
+// TestStop_OutlivesEverything (S17): the server and the workers are killed just after a stop was accepted:
+// it is in force when they are back.
+func TestStop_OutlivesEverything(t *testing.T) {
+	t.Parallel()
+	const workers = 2
+	b := brutal(t)
+	b.write("in.txt", numbers(1000))
+	server := b.cluster()
+	worker := []string{"worker", "--pool", "p", "--exec", b.gated(), "--slots", "1"}
+	processes := []*process{server}
+	for range workers {
+		w := b.spawn(worker...)
+		w.says("serving pool p")
+		processes = append(processes, w)
+	}
+	b.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--batch-items", "10", "--expiry", "2s").exits(starter.ExitOK)
+	eventually(t, "calls", func() bool { return b.lines("started") == workers })
+	b.spawn("stop", "nightly", "--reason", "enough").exits(starter.ExitOK)
+	for _, p := range processes {
+		p.signal(syscall.SIGKILL)
+	}
+	b.again(server)
+	b.spawn(worker...)
+	eventually(t, "the stop", func() bool {
+		return strings.Contains(b.stint("list", "--json").stdout.String(), `"state": "stop`)
+	})
+	b.open()
+	b.spawn("watch", "nightly").exits(starter.ExitStopped)
+	// What was in the pool's queue already can be quicker than the stop, in the one slot.
+	require.LessOrEqual(t, b.lines("started"), workers+1, "nothing new is started")
+	var r job.Report
+	b.reads(&r, "status", "nightly", "--json")
+	require.Equal(t, "enough", r.Reason)
+	require.Zero(t, r.Failed)
+}
+
+// again starts a server that has been killed with the same state and address.
+func (b *box) again(server *process) *process {
+	b.t.Helper()
+	server.await()
+	again := b.spawnCommand(exec.Command(server.cmd.Path, server.cmd.Args[1:]...))
+	again.says("Temporal server:")
+	return again
+}
