@@ -16,6 +16,8 @@ const (
 	WorkflowLeg = "Leg"
 	// ActivityProcess is the registered name of the activity that runs a batch.
 	ActivityProcess = "Process"
+	// ActivityLocate is the registered name of the local activity that finds out where batches run.
+	ActivityLocate = "Locate"
 	// SignalStop asks a job for a coordinated stop; its argument is a [Stop].
 	SignalStop = "stop"
 	// SignalRestarted tells a job or leg that the only process that could hold its running

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -116,7 +118,19 @@ func (r *Run) runningBatch(a *workflow.PendingActivityInfo) RunningBatch {
 		b.Beat = a.GetLastHeartbeatTime().AsTime()
 	}
 	b.Worker = cmp.Or(b.Worker, a.GetLastWorkerIdentity())
+	if b.PID == 0 {
+		b.PID = workerPID(b.Worker)
+	}
 	return b
+}
+
+// workerPID is the process of a worker, as its name tells it: "host-pid". 0 where it does not.
+func workerPID(name string) int {
+	pid, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
+	if err != nil || pid < 0 {
+		return 0
+	}
+	return pid
 }
 
 // PoolWorker is a process that serves a pool.

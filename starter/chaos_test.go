@@ -71,16 +71,9 @@ var faults = []fault{
 	{"the server is killed", chaosWorkers * inHand, (*chaos).killServer},
 	{"a worker is drained", 0, (*chaos).drainWorker},
 	{"a child is killed", 1, (*chaos).killChild},
-}
-
-// commandFaults are for when there are the commands that they give.
-var commandFaults = []fault{
 	{"the job is stopped and resumed", 0, (*chaos).stopAndResume},
 	{"the window is changed", 0, (*chaos).setWindow},
 }
-
-// withCommands has the commandFaults happen, too.
-const withCommands = true
 
 // anyWorker is one of the workers, which serves.
 func (c *chaos) anyWorker() *process { return c.workers.serving(c.random.IntN(chaosWorkers)) }
@@ -144,12 +137,9 @@ func withstand(t *testing.T, n, number int) {
 	c.server = c.cluster()
 	c.mark = c.box.mark()
 	c.workers = c.supervise(chaosWorkers, stintWorker(t, "--exec", c.witness("sleep 0.8; "), "--slots", itoa(chaosSlots), "--env", c.mark))
-	waiting := c.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--report", "report.json", "--wait",
-		"--batch-items", itoa(chaosBatch), "--expiry", chaosExpiry.String(), "--backoff", "100ms")
+	c.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--report", "report.json",
+		"--batch-items", itoa(chaosBatch), "--expiry", chaosExpiry.String(), "--backoff", "100ms").exits(starter.ExitOK)
 	c.rage(number)
-	if !withCommands { // a stop ends it earlier
-		waiting.exits(starter.ExitOK)
-	}
 	c.spawn("watch", "nightly").exits(starter.ExitOK)
 	c.requireUnharmed()
 	c.workers.drain()
@@ -162,10 +152,6 @@ func withstand(t *testing.T, n, number int) {
 // rage has the faults happen.
 func (c *chaos) rage(number int) {
 	c.t.Helper()
-	choice := faults
-	if withCommands {
-		choice = slices.Concat(faults, commandFaults)
-	}
 	moments := make([]int, number)
 	for i := range moments {
 		moments[i] = c.random.IntN(c.items * 9 / 10)
@@ -173,7 +159,7 @@ func (c *chaos) rage(number int) {
 	slices.Sort(moments)
 	for i, moment := range moments {
 		eventually(c.t, "the moment of a fault", func() bool { return c.executions() >= moment })
-		f := choice[c.random.IntN(len(choice))]
+		f := faults[c.random.IntN(len(faults))]
 		c.t.Logf("fault %d, at %d executions: %s", i+1, c.executions(), f.name)
 		f.happens(c)
 		c.repeats += f.repeats

@@ -126,6 +126,7 @@ func (w *Worker) build(c client.Client, p *permits) error {
 		}))
 		coordinator.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: job.WorkflowJob})
 		coordinator.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: job.WorkflowLeg})
+		coordinator.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: job.ActivityLocate})
 		w.workers = append(w.workers, coordinator)
 	}
 	if !w.options.NoIO {
@@ -137,7 +138,6 @@ func (w *Worker) build(c client.Client, p *permits) error {
 		io.RegisterActivityWithOptions(w.acts.Finish, activity.RegisterOptions{Name: "Finish"})
 		io.RegisterActivityWithOptions(w.acts.WriteReport, activity.RegisterOptions{Name: "WriteReport"})
 		io.RegisterActivityWithOptions(w.acts.Hook, activity.RegisterOptions{Name: "Hook"})
-		io.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: "Locate"})
 		w.workers = append(w.workers, io)
 	}
 	batches := sdkworker.New(c, job.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{

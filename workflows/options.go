@@ -59,9 +59,8 @@ func finishOptions(ctx workflow.Context, spec job.Spec) workflow.Context {
 }
 
 // locateOptions are those of a look at where batches run, which is not worth waiting for long.
-func locateOptions(ctx workflow.Context, spec job.Spec) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:              job.IOQueue(spec.Pool),
+func locateOptions(ctx workflow.Context) workflow.Context {
+	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		ScheduleToCloseTimeout: locateLimit,
 		StartToCloseTimeout:    locateLimit / 2,
 		Summary:                "find out where stragglers run",

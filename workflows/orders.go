@@ -132,7 +132,8 @@ func (l *leg) locate() []job.ActivityPlace {
 	info := workflow.GetInfo(ctx)
 	in := activities.LocateInput{Workflow: info.WorkflowExecution.ID, Run: info.WorkflowExecution.RunID}
 	var found activities.LocateResult
-	err := workflow.ExecuteActivity(locateOptions(ctx, l.in.Spec), acts.Locate, in).Get(ctx, &found)
+	// By name: the worker that coordinates has it, whose pool may have nobody left who is not stuck.
+	err := workflow.ExecuteLocalActivity(locateOptions(ctx), job.ActivityLocate, in).Get(ctx, &found)
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("finding out where stragglers run", "error", err)
 	}
