@@ -87,14 +87,14 @@ func Predict(survey Survey, sample Sample, h Handler, spec job.Spec, setup Setup
 		p.ResultBytes = int64(float64(sample.ResultBytes) / float64(sample.Items) * float64(survey.Items))
 	}
 	p.MemoryBytes = p.memory(setup)
-	seconds := func(s speedOf) float64 { return p.seconds(s, setup) }
+	seconds := func(s speedOf) float64 { return p.seconds(s, setup, spec.JobRate) }
 	p.Seconds = m.estimate(setup.Seed, seconds)
 	p.ItemSeconds = m.estimate(setup.Seed, speedOf.each)
 	return p
 }
 
-// seconds is how long the job takes with this speed.
-func (p *Prediction) seconds(s speedOf, setup Setup) float64 {
+// seconds is how long the job takes with this speed, and no more items a second than rate, if it is set.
+func (p *Prediction) seconds(s speedOf, setup Setup, rate job.Rate) float64 {
 	if p.Items == 0 {
 		return startSeconds
 	}
@@ -104,6 +104,10 @@ func (p *Prediction) seconds(s speedOf, setup Setup) float64 {
 		rounds = math.Ceil(rounds) // otherwise they end at about the same time
 	}
 	work := math.Max(rounds*perBatch, float64(p.Batches)/serverBatches)
+	if rate > 0 {
+		const thousandths = 1000
+		work = math.Max(work, float64(p.Items)*thousandths/float64(rate))
+	}
 	return startSeconds + setup.Ready.Seconds() + work + float64(p.Bytes+p.ResultBytes)/streamBytes
 }
 

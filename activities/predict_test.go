@@ -141,6 +141,19 @@ func TestTry_Failures(t *testing.T) {
 	require.Nil(t, p.Seconds.Low)
 }
 
+func TestTry_HandlerThatAsksForLess(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", lines(50))
+	f.serve(&fake{call: func(c *Call) error {
+		c.SlowDown(time.Minute)
+		return nil
+	}}, Options{})
+	survey, err := f.acts.Survey(t.Context(), f.spec)
+	require.NoError(t, err)
+	_, err = f.acts.Try(t.Context(), survey, f.spec, SampleOptions{Items: 50, Parallel: 2})
+	require.ErrorContains(t, err, "asked for less work (nothing more for 1m0s) when 2 calls were made at once")
+}
+
 func TestTry_IsEndedByItsContext(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", lines(50))
@@ -196,6 +209,11 @@ func TestPredict_KnownSpeed(t *testing.T) {
 		require.LessOrEqual(t, *p.Seconds.Low, truth+1e-6)
 		require.GreaterOrEqual(t, *p.Seconds.High, truth-1e-6)
 		require.InDelta(t, *p.Seconds.Low, *p.Seconds.High, 1e-6, "nothing varies")
+
+		limited := f.spec
+		limited.JobRate = job.Per(10, time.Second)
+		p = Predict(survey, sample, h, limited, Setup{Slots: 4, Workers: 2})
+		require.InDelta(t, 500, p.Seconds.Value, 1, "the job's rate holds it up")
 	})
 }
 

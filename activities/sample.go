@@ -245,7 +245,7 @@ func (a *Activities) makeCalls(ctx context.Context, spec job.Spec, calls [][]Ite
 	if len(calls) == 0 {
 		return nil
 	}
-	t := &trial{acts: a, spec: spec, sample: sample}
+	t := &trial{acts: a, spec: spec, parallel: parallel, sample: sample}
 	if err := t.run(ctx, calls[0]); err != nil {
 		return err
 	}

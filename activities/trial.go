@@ -11,8 +11,9 @@ import (
 
 // trial makes calls that belong to no batch, as Process makes those that do.
 type trial struct {
-	acts *Activities
-	spec job.Spec
+	acts     *Activities
+	spec     job.Spec
+	parallel int // calls at once
 
 	mu     sync.Mutex
 	sample *Sample
@@ -41,6 +42,8 @@ func (t *trial) run(ctx context.Context, items []Item) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case m.slowedDown() > 0:
+		return fmt.Errorf("the handler asked for less work (nothing more for %v) when %d calls were made at once: try fewer slots", m.slowedDown(), t.parallel)
 	case errors.Is(err, errEnding):
 		return ErrNoSlot
 	}

@@ -11,7 +11,6 @@ import (
 
 type resumeOptions struct {
 	connection connection
-	settings   []string
 	wait, json bool
 }
 

@@ -150,13 +150,14 @@ func TestSchedule_TriggerPauseAndResume(t *testing.T) {
 	require.Equal(t, 1, b.schedules()[0].Runs)
 }
 
-// With --overlap stop a run gives way to the next: what it has in hand is finished, the rest is not.
+// With --overlap stop a run gives way to the next: what it has in hand is finished, the rest is not. It
+// can be resumed, as the run of its tick.
 func TestSchedule_RunGivesWayToTheNext(t *testing.T) {
 	t.Parallel()
 	b, s := scheduling(t)
 	b.write("in.txt", numbers(100))
 	b.worker("p", "--exec", b.gated(), "--slots", "1")
-	b.stint("start", "--cron", "0 3 * * *", "--name", "nightly", "--pool", "p", "in.txt", "-o", "out.txt",
+	b.stint("start", "--cron", "0 3 * * *", "--name", "nightly", "--pool", "p", "in.txt", "-o", "out-{time}.txt",
 		"--batch-items", "10", "--overlap", "stop").exits(starter.ExitOK)
 	s.at("nightly", 1)
 	eventually(t, "the first run's filter", func() bool { return b.lines("started") > 0 })
@@ -170,7 +171,11 @@ func TestSchedule_RunGivesWayToTheNext(t *testing.T) {
 	b.stint("watch", run("nightly", 1)).exits(starter.ExitStopped)
 	eventually(t, "the second run", func() bool { return b.schedules()[0].Runs == 2 })
 	b.stint("watch", run("nightly", 2)).exits(starter.ExitOK)
-	requireSame(t, numbers(100), b.read("out.txt"))
+	requireSame(t, numbers(100), b.read("out-20260102T030000Z.txt"))
+
+	require.NoFileExists(t, b.path("out-20260101T030000Z.txt"))
+	b.stint("resume", run("nightly", 1), "--wait").exits(starter.ExitOK)
+	requireSame(t, numbers(100), b.read("out-20260101T030000Z.txt"))
 }
 
 func TestSchedule_RunsAtTheSameTime(t *testing.T) {
