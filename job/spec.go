@@ -227,6 +227,14 @@ func (s Spec) Validate() error {
 	between("batch-timeout", s.BatchTimeout, 0, maxDuration, false)
 	between("backoff", s.Backoff, time.Millisecond, MaxBackoff, false)
 	between("grace", s.Grace, time.Millisecond, 30*24*time.Hour, true)
+	errs = append(errs, s.validateEnds()...)
+	return errors.Join(errs...)
+}
+
+// validateEnds checks what the spec says of failed items, stops and hooks.
+func (s Spec) validateEnds() []error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	switch s.OnError {
 	case OnErrorRecord, OnErrorDrop, OnErrorStop:
 	default:
@@ -244,7 +252,7 @@ func (s Spec) Validate() error {
 			errs = append(errs, checkHook(name))
 		}
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // checkInputs refuses a spec without inputs, or with more than it can carry around by name.

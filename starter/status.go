@@ -58,7 +58,7 @@ const (
 )
 
 // printHow tells how a job goes on: at which speed, until when, and with what.
-func printHow(row func(name, format string, args ...any), r job.Report) {
+func printHow(row rows, r job.Report) {
 	took := time.Since(r.Started)
 	if done := r.Done() - r.Resumed; done > 0 && took > 0 {
 		text := fmt.Sprintf("%s items/s on average", rate(float64(done)/took.Seconds()))
@@ -103,16 +103,42 @@ func describeHook(h job.HookRun) string {
 	return fmt.Sprintf("%s %s: ok", h.Stage, h.Hook)
 }
 
+// rows writes a line of a table.
+type rows func(name, format string, args ...any)
+
 // printReport writes a report as a table of names and values.
 func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
+	row := rows(func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) })
 	row("job", "%s", r.Job)
 	row("pool", "%s", r.Pool)
 	row("state", "%s", r.State)
 	if r.Reason != "" {
 		row("reason", "%s", r.Reason)
 	}
+	printCounts(row, r)
+	printErrors(row, r)
+	if !r.State.Final() {
+		printHow(row, r)
+	}
+	for _, h := range r.Hooks {
+		row("hook", "%s", describeHook(h))
+	}
+	printWhere(row, r, running)
+	row("started", "%s", r.Started.Local().Format(time.DateTime))
+	if r.Ended != nil {
+		row("ended", "%s, after %v", r.Ended.Local().Format(time.DateTime), roundTime(r.Ended.Sub(r.Started)))
+	}
+	if o := r.Output; o != nil {
+		row("output", "%s, %s bytes, %s", cmp.Or(o.Location, "parts in "+r.Store), job.Thousands(o.Bytes), o.Checksum)
+		if o.Errors != "" {
+			row("errors", "%s", o.Errors)
+		}
+	}
+	return w.Flush()
+}
+
+func printCounts(row rows, r job.Report) {
 	planned := job.Thousands(r.Planned)
 	if !r.PlanDone {
 		planned += " so far"
@@ -126,6 +152,9 @@ func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
 		row("calls", "%s, of %s to %s items, %s on average", job.Thousands(r.Calls), job.Thousands(r.CallMin), job.Thousands(r.CallMax), job.Thousands(r.CallItems/r.Calls))
 	}
 	row("trouble", "%s retries, %s crashes, %s expiries, %s isolations", job.Thousands(r.Retries), job.Thousands(r.Crashes), job.Thousands(r.Expiries), job.Thousands(r.Isolations))
+}
+
+func printErrors(row rows, r job.Report) {
 	if r.LastFailure != "" {
 		row("last retry", "%s", r.LastFailure)
 	}
@@ -141,12 +170,10 @@ func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
 	if n := r.LaterErrorsOmitted; n > 0 {
 		row("later errors", "and %d more", n)
 	}
-	if !r.State.Final() {
-		printHow(row, r)
-	}
-	for _, h := range r.Hooks {
-		row("hook", "%s", describeHook(h))
-	}
+}
+
+// printWhere tells which workers have done what, what runs where, and what was still running.
+func printWhere(row rows, r job.Report, running []job.RunningBatch) {
 	for _, s := range r.Workers[:min(len(r.Workers), shownWorkers)] {
 		row("worker", "%s: %s items in %s batches, the last %s ago", s.Worker, job.Thousands(s.Items), job.Thousands(s.Batches), since(s.Last))
 	}
@@ -160,15 +187,4 @@ func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
 	for _, s := range r.Stragglers {
 		row("still running", "%s", s)
 	}
-	row("started", "%s", r.Started.Local().Format(time.DateTime))
-	if r.Ended != nil {
-		row("ended", "%s, after %v", r.Ended.Local().Format(time.DateTime), roundTime(r.Ended.Sub(r.Started)))
-	}
-	if o := r.Output; o != nil {
-		row("output", "%s, %s bytes, %s", cmp.Or(o.Location, "parts in "+r.Store), job.Thousands(o.Bytes), o.Checksum)
-		if o.Errors != "" {
-			row("errors", "%s", o.Errors)
-		}
-	}
-	return w.Flush()
 }

@@ -52,20 +52,7 @@ func jobDetails(r job.Report) string {
 	if len(r.OpenLegs) > 0 {
 		fmt.Fprintf(&b, "\nRunning legs: %s\n", strings.Join(r.OpenLegs, ", "))
 	}
-	for _, s := range r.Stragglers {
-		fmt.Fprintf(&b, "\nStill running: %s\n", s)
-	}
-	for _, h := range r.Hooks {
-		switch {
-		case h.Error != nil:
-			fmt.Fprintf(&b, "\n%s hook %s failed: %s\n", h.Stage, h.Hook, h.Error.Message)
-		case h.Skipped != "":
-			fmt.Fprintf(&b, "\n%s hook %s was not run: %s\n", h.Stage, h.Hook, h.Skipped)
-		}
-	}
-	if n := len(r.LaterErrors) + r.LaterErrorsOmitted; n > 0 {
-		fmt.Fprintf(&b, "\n%d later errors, the first: %s\n", n, r.LaterErrors[0].Message)
-	}
+	describeEnds(&b, r)
 	workersTable(&b, r.Workers)
 	if o := r.Output; o != nil {
 		fmt.Fprintf(&b, "\n**Output** %s · %s bytes · %s\n", cmp.Or(o.Location, "parts in "+r.Store), job.Thousands(o.Bytes), o.Checksum)
@@ -74,6 +61,24 @@ func jobDetails(r job.Report) string {
 		}
 	}
 	return b.String()
+}
+
+// describeEnds tells what has not ended well.
+func describeEnds(b *strings.Builder, r job.Report) {
+	for _, s := range r.Stragglers {
+		fmt.Fprintf(b, "\nStill running: %s\n", s)
+	}
+	for _, h := range r.Hooks {
+		switch {
+		case h.Error != nil:
+			fmt.Fprintf(b, "\n%s hook %s failed: %s\n", h.Stage, h.Hook, h.Error.Message)
+		case h.Skipped != "":
+			fmt.Fprintf(b, "\n%s hook %s was not run: %s\n", h.Stage, h.Hook, h.Skipped)
+		}
+	}
+	if n := len(r.LaterErrors) + r.LaterErrorsOmitted; n > 0 {
+		fmt.Fprintf(b, "\n%d later errors, the first: %s\n", n, r.LaterErrors[0].Message)
+	}
 }
 
 // shownWorkers is how many workers are shown, the busiest ones.
