@@ -15,8 +15,13 @@
 //	2 MB of a payload                  100 KB           10 KB and the spec
 //	2,000 pending activities           the window + 1   118: small pages, Plan, Commit
 //	2,000 pending children, signals    0, 1             2, some
-//	10,000 signals                     8                stops
+//	10,000 signals                     some             stops, and some of each leg
 //	2 MB of memo                       200 B            200 B and the output's name
+//
+// A leg gets at most four signals with places for each leg that is open, and one for each change of
+// settings. A job hears of a leg's failures in at most eight steps of each size, which doubles: 8·log2 of
+// the leg's items, where nearly all fail; and of a handler's wishes at most ten times in the shortest
+// delay that one can have. All of them are events, so continue-as-new comes long before 10,000.
 //
 // The window is at most 1,000 over all legs. The spec is a part of what a job carries, and of every
 // Plan's and leg's input: the names in Spec.Input take at most 512 KB together. A directory, a prefix
