@@ -42,6 +42,8 @@ type Options struct {
 	Slots Slots
 	// Watchdog looks after the timers of handlers that run in this process. Nil where they have none.
 	Watchdog *timers.Watchdog
+	// Limiter bounds the items that all executions together begin in a time. Nil: there is no limit.
+	Limiter *Limiter
 	// Places finds out where the batches that a workflow has given out run. Nil: it is not known.
 	Places func(ctx context.Context, workflowID, runID string) ([]job.ActivityPlace, error)
 	// Hooks are those that jobs can name.

@@ -97,7 +97,7 @@ func (e *execution) run() error {
 	e.stride.pace = e.in.Pace
 	for !e.minder.ending.Load() && e.left() > 0 {
 		size := e.acts.opts.Handler.CallSize()
-		size.Items = e.stride.portion(size.Items)
+		size.Items = e.acts.opts.Limiter.portion(e.stride.portion(size.Items))
 		e.reserve(size)
 		err := e.reader.Read(&e.chunk, int(min(int64(size.Items), e.left())), size.Bytes)
 		if err == io.EOF {
@@ -107,6 +107,11 @@ func (e *execution) run() error {
 			return storeError(job.ErrorInput, fmt.Errorf("reading %s: %w", e.source.URL, err))
 		}
 		e.prepare()
+		waited, ok := e.acts.opts.Limiter.take(e.minder, len(e.items))
+		e.stride.waited += waited
+		if !ok {
+			return nil
+		}
 		e.hint.Store(&job.Hint{First: e.in.Batch.First + e.entry.Count, Count: int64(len(e.chunk.Items))})
 		err = e.settle()
 		recorded := e.record()

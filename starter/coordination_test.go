@@ -144,15 +144,20 @@ func TestCluster_Set(t *testing.T) {
 	b.refused(starter.ExitFailed, []string{"set", "nightly", "window=3"}, "has ended already: it is completed")
 }
 
-// TestRun_JobRate: a job goes no faster than it may, and gives the same.
-func TestRun_JobRate(t *testing.T) {
+// TestRun_Rates: a job goes no faster than it or its worker may, and gives the same.
+func TestRun_Rates(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.write("in.txt", numbers(60))
-	b.refused(starter.ExitUsage, []string{"run", "--exec", "cat", "in.txt", "--job-rate", "fast"}, "rate \"fast\"")
-	c := b.stint("run", "--exec", "cat", "in.txt", "-o", "out.txt", "--job-rate", "20", "--slots", "4").exits(starter.ExitOK)
-	requireSame(t, numbers(60), b.read("out.txt"))
-	require.GreaterOrEqual(t, c.took.Seconds(), 2.8, "60 items at 20 a second")
+	for _, flag := range []string{"--job-rate", "--rate"} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.write("in.txt", numbers(60))
+			b.refused(starter.ExitUsage, []string{"run", "--exec", "cat", "in.txt", flag, "fast"}, "rate \"fast\"")
+			c := b.stint("run", "--exec", "cat", "in.txt", "-o", "out.txt", flag, "20", "--slots", "4").exits(starter.ExitOK)
+			requireSame(t, numbers(60), b.read("out.txt"))
+			require.GreaterOrEqual(t, c.took.Seconds(), 1.9, "60 items at 20 a second, the first 20 perhaps at once")
+		})
+	}
 }
 
 // TestRun_FilterAsksForLess: with exit status 75 no item has failed; the job slows down and says so.

@@ -23,6 +23,9 @@ type progress struct {
 	history  []sample
 	said     map[string]bool
 	silent   bool
+	// detailed has who does what told, too, every detailEvery.
+	detailed   bool
+	lastDetail time.Time
 }
 
 type sample struct {
@@ -32,9 +35,11 @@ type sample struct {
 }
 
 const (
-	lineEvery  = 5 * time.Second
-	rateWindow = 15 * time.Second
-	barWidth   = 24
+	lineEvery = 5 * time.Second
+	// detailEvery is how often it is told who does what.
+	detailEvery = 15 * time.Second
+	rateWindow  = 15 * time.Second
+	barWidth    = 24
 )
 
 func newProgress(w io.Writer, terminal, asJSON bool) *progress {
@@ -70,6 +75,7 @@ func (p *progress) note(format string, args ...any) {
 // show tells how the job stands.
 func (p *progress) show(r job.Report) {
 	p.sample(r)
+	p.detail(r)
 	switch {
 	case p.silent:
 	case p.json:
@@ -154,10 +160,50 @@ func counts(r job.Report) string {
 	if r.Retries > 0 {
 		s += fmt.Sprintf(", %s retries", job.Thousands(r.Retries))
 	}
+	if r.Crashes > 0 {
+		s += fmt.Sprintf(", %s crashes", job.Thousands(r.Crashes))
+	}
 	if r.Expiries > 0 {
 		s += fmt.Sprintf(", %s expired", job.Thousands(r.Expiries))
 	}
+	if r.Isolations > 0 {
+		s += fmt.Sprintf(", %s isolations", job.Thousands(r.Isolations))
+	}
 	return s
+}
+
+// detail tells what has failed first, once, and from time to time who does what.
+func (p *progress) detail(r job.Report) {
+	if !p.detailed || p.json {
+		return
+	}
+	if e := r.FirstError; e != nil {
+		p.note("first failed item: %s (%s): %s", job.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
+	}
+	if time.Since(p.lastDetail) >= detailEvery && len(r.Workers) > 0 {
+		p.lastDetail = time.Now()
+		p.note("%s", shares(r))
+	}
+}
+
+// maxShares is how many workers are named in one line, the busiest ones.
+const maxShares = 4
+
+// shares tells in one line what the workers have done and which batch runs for longest.
+func shares(r job.Report) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "  %d legs, %d workers:", r.Legs, len(r.Workers))
+	for _, w := range r.Workers[:min(len(r.Workers), maxShares)] {
+		fmt.Fprintf(&b, " %s %s items,", w.Worker, job.Thousands(w.Items))
+	}
+	text := strings.TrimSuffix(b.String(), ",")
+	if len(r.Workers) > maxShares {
+		text += ", …"
+	}
+	if r.Oldest != "" {
+		text += "; oldest in flight: " + r.Oldest
+	}
+	return text
 }
 
 func rate(v float64) string {

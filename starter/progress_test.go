@@ -27,3 +27,17 @@ func TestProgress_BarOnATerminal(t *testing.T) {
 	require.Regexp(t, `[0-9]+ of 100 items \([0-9]+%\)`, c.stderr.String())
 	require.Contains(t, c.stderr.String(), "completed: 100 items ok, 0 failed")
 }
+
+// M3: who follows a job learns what has failed first, and what each worker has done.
+func TestProgress_TellsWhoDoesWhat(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	b.write("in.txt", numbers(400))
+	odd := b.script("odd", `while read n; do case $n in *7) echo "no sevens" >&2; exit 1;; esac; sleep 0.02; echo $n; done`)
+	b.worker("p", "--exec", odd, "--slots", "2", "--call-items", "0")
+	c := b.stint("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--batch-items", "20", "--attempts", "1", "--wait").
+		exits(starter.ExitSomeFailed)
+	require.Regexp(t, `first failed item: [0-9]+ \(crash\): exit status 1: no sevens`, c.stderr.String())
+	require.Regexp(t, `[12] legs, 1 workers: \S+ [0-9]+ items; oldest in flight: batch [0-9]+`, c.stderr.String())
+}

@@ -101,7 +101,9 @@ func followToEnd(ctx context.Context, p *Program, client *job.Client, run *job.R
 		}
 	}()
 	began := time.Now()
-	report, err := follow(ctx, client, run, pool, newProgress(p.Stderr, p.Terminal, asJSON))
+	show := newProgress(p.Stderr, p.Terminal, asJSON)
+	show.detailed = true
+	report, err := follow(ctx, client, run, pool, show)
 	select {
 	case <-interrupted:
 		return &codeError{code: ExitInterrupted, err: fmt.Errorf("no longer watching %s, which goes on; 'stint stop %s' stops it", run.Name(), run.Name())}

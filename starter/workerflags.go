@@ -33,6 +33,8 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&w.Ready, "ready", time.Minute, "how long a --serve program may take to get ready")
 	fs.StringArrayVar(&w.Env, "env", nil, "`NAME=VALUE`, or NAME to pass on, for the command's environment; repeatable")
 	fs.StringArrayVar(&o.hooks, "hook", nil, "`NAME=COMMAND` that jobs can name as --init, --shutdown or --cleanup; repeatable")
+	fs.Var((*rateFlag)(&w.Rate), "rate", "most items a second of this worker, such as 250 or 90/m (0: no limit)")
+	fs.Lookup("rate").DefValue = zeroDefault
 	fs.StringVar(&w.Dir, "dir", "", "working `DIR` of the command")
 	fs.DurationVar(&w.Drain, "drain", 30*time.Second, "how long running batches may take once the worker is to end")
 	fs.StringVar(&w.Metrics, "metrics", "", "`ADDR`, HOST:PORT or PORT on this machine only (0: a free one), that answers GET /metrics and /health (default: none)")

@@ -43,6 +43,9 @@ type Options struct {
 	// [New] with the same pool and then serves instead of returning from it. What main does before
 	// must work in them too.
 	Isolate bool
+	// Rate is the most items that the worker begins in a time, of all jobs together, in bursts of one
+	// second's items. Default: no limit.
+	Rate job.Rate
 	// Hooks are functions that jobs of the pool can name, for before their first batch, for when they
 	// are stopped and for their end: see [job.Spec] and [Command]. Names are [a-z0-9][a-z0-9-]*.
 	Hooks map[string]Hook
@@ -139,6 +142,9 @@ func (o Options) validate() error {
 	}
 	if o.Restarts < 0 || o.Restarts > maxRestarts {
 		errs = append(errs, fmt.Errorf("restarts %d: use 0 to %d", o.Restarts, maxRestarts))
+	}
+	if o.Rate < 0 || o.Rate > job.MaxRate {
+		errs = append(errs, fmt.Errorf("rate %v: use 0.001 to %d items a second, 0 for no limit", o.Rate, job.MaxRate/1000))
 	}
 	if o.Ready < 0 {
 		errs = append(errs, fmt.Errorf("ready limit %v: use a duration above 0", o.Ready))

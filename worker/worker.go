@@ -85,7 +85,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 		pool: pool, options: o, access: access, service: service, roster: roster, watch: watchdog, metrics: metrics, fatal: make(chan error, 1),
 		acts: activities.New(activities.Options{
 			Access: access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Alone: o.Alone, Slots: roster, Watchdog: watchdog, Observer: metrics,
-			Places: job.NewClient(c).Places, Hooks: o.hooks(name), Worker: name, Stop: stopper(c),
+			Places: job.NewClient(c).Places, Hooks: o.hooks(name), Worker: name, Limiter: activities.NewLimiter(o.Rate), Stop: stopper(c),
 			Notice: func(ctx context.Context, id, run string) (job.StopNotice, bool) { return notice(ctx, c, id, run) },
 		}),
 	}
