@@ -99,6 +99,7 @@ func TestHooks_Cleanup(t *testing.T) {
 		w.spec.Cleanup = []string{"tidy", "tell"}
 		w.hook = func(in activities.HookInput) error {
 			require.Len(t, w.finishes, 1)
+			require.Equal(t, job.Completed, in.State)
 			return nil
 		}
 		w.mustRun()

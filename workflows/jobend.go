@@ -82,16 +82,8 @@ func (j *jobRun) conclude() (job.Report, error) {
 	}
 	_ = workflow.Await(j.ctx, func() bool { return !j.unblocking }) // its context is never cancelled
 	j.nameLeftovers()
+	j.decide()
 	j.cleanUp()
-	j.concluded = true
-	switch {
-	case r.Error != nil && r.Error.Type != job.ErrorLeftovers:
-		j.setState(job.Failed)
-	case r.Output == nil:
-		j.setState(job.Stopped)
-	default:
-		r.State = job.Completed
-	}
 	j.keepRedrive(r)
 	ended := workflow.Now(j.ctx)
 	r.Ended = &ended
@@ -106,6 +98,20 @@ func (j *jobRun) conclude() (job.Report, error) {
 		return job.Report{}, temporal.NewNonRetryableApplicationError(r.Error.Message, r.Error.Type, nil, *r)
 	}
 	return *r, nil
+}
+
+// decide gives the job its final state: nothing that comes later changes it.
+func (j *jobRun) decide() {
+	r := &j.state.Report
+	j.concluded = true
+	switch {
+	case r.Error != nil && r.Error.Type != job.ErrorLeftovers:
+		j.setState(job.Failed)
+	case r.Output == nil:
+		j.setState(job.Stopped)
+	default:
+		r.State = job.Completed
+	}
 }
 
 // nameLeftovers makes work that is still running the job's error, unless there is another or it
@@ -143,8 +149,8 @@ func (j *jobRun) finish() {
 		j.state.Report.Output = &result.Output
 		j.redriven(result)
 	case temporal.IsCanceledError(err) && j.ending():
-	case j.state.Report.Error == nil:
-		j.state.Report.Error = jobError(err)
+	default:
+		j.noteError(*jobError(err))
 	}
 }
 

@@ -810,3 +810,24 @@ func TestStop_ErrorAfterTheOutcome(t *testing.T) {
 	report := w.mustRun()
 	require.Equal(t, []job.Error{{Type: "Broken", Message: "too late"}}, report.LaterErrors)
 }
+
+// S4: that publishing fails after a plain stop does not make the job fail; it is listed.
+func TestStop_ThenFinishFails(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.spec.Window = 1
+	w.settle = time.Second
+	w.process = func(x *execution) {
+		if x.in.Batch.End() == 100 {
+			x.took, x.onCancel = 0, func() { x.endAfter(time.Second, x.result, nil) } // it ends in time
+		}
+	}
+	w.finish = func(activities.FinishInput) error { return permanentError(job.ErrorOutput) }
+	w.at(time.Minute, func() { w.stop(job.Stop{Reason: "enough"}) })
+	report, err := w.run()
+	require.NoError(t, err)
+	require.Equal(t, job.Stopped, report.State)
+	require.Nil(t, report.Error)
+	require.Len(t, report.LaterErrors, 1)
+	require.Equal(t, job.ErrorOutput, report.LaterErrors[0].Type)
+}
