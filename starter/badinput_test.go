@@ -93,7 +93,7 @@ func TestBadInput_RefusedBeforeAnythingStarts(t *testing.T) {
 		{"a port that is none", 2, run("in.txt", "--ui-port", "99999"), []string{"--ui-port 99999", "65535"}},
 		{"an environment without a name", 2, run("in.txt", "--env", "=x"), []string{`env "=x"`, "NAME=value"}},
 		{"too many arguments", 2, []string{"status", "a", "b"}, []string{"status", "accepts 1 arg"}},
-		{"no job named", 2, []string{"stop"}, []string{"stop", "accepts 1 arg"}},
+		{"no job named", 2, []string{"stop"}, []string{"stop", "Name one job, or give --pool POOL or --all"}},
 		{"a worker without a pool", 2, []string{"worker", "--exec", "cat"}, []string{"which pool?", "--pool NAME"}},
 		{"a worker with a pool that is none", 2, []string{"worker", "--pool", "P?", "--exec", "cat"}, []string{`"P?"`, "lower-case letters, digits and dashes"}},
 		{"a worker without a handler", 2, []string{"worker", "--pool", "p"}, []string{"--exec COMMAND"}},
