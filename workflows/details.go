@@ -16,11 +16,12 @@ func (j *jobRun) describe() {
 	if err != nil {
 		return
 	}
-	workflow.SetCurrentDetails(j.ctx, jobDetails(r))
+	workflow.SetCurrentDetails(j.ctx, jobDetails(r, workflow.Now(j.ctx)))
 }
 
-// jobDetails is a report in Markdown. It tells times as they were, so that it stays true unrefreshed.
-func jobDetails(r job.Report) string {
+// jobDetails is a report in Markdown, of the time now. It tells times as they were, so that it stays
+// true unrefreshed.
+func jobDetails(r job.Report, now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s** · pool `%s`", r.State, r.Pool)
 	if r.Reason != "" {
@@ -37,6 +38,7 @@ func jobDetails(r job.Report) string {
 	fmt.Fprintf(&b, "- **batches** %s done · %d in flight · %d waiting · %d legs\n", job.Thousands(r.Batches), r.InFlight, r.Waiting, r.Legs)
 	fmt.Fprintf(&b, "- **trouble** %s retries · %s crashes · %s expiries · %s isolations\n",
 		job.Thousands(r.Retries), job.Thousands(r.Crashes), job.Thousands(r.Expiries), job.Thousands(r.Isolations))
+	describeSpeed(&b, r, now)
 	if t := r.Throttle; t != nil {
 		fmt.Fprintf(&b, "- **slowed down** to %s items a second (%s wishes of the handler); it comes back by itself\n", t.Rate, job.Thousands(r.SlowDowns))
 	}
@@ -53,7 +55,7 @@ func jobDetails(r job.Report) string {
 		fmt.Fprintf(&b, "\nRunning legs: %s\n", strings.Join(r.OpenLegs, ", "))
 	}
 	describeEnds(&b, r)
-	workersTable(&b, r.Workers)
+	listWorkers(&b, r.Workers)
 	if o := r.Output; o != nil {
 		fmt.Fprintf(&b, "\n**Output** %s · %s bytes · %s\n", cmp.Or(o.Location, "parts in "+r.Store), job.Thousands(o.Bytes), o.Checksum)
 		if o.Errors != "" {
@@ -84,18 +86,32 @@ func describeEnds(b *strings.Builder, r job.Report) {
 // shownWorkers is how many workers are shown, the busiest ones.
 const shownWorkers = 10
 
-func workersTable(b *strings.Builder, workers []job.WorkerShare) {
+func listWorkers(b *strings.Builder, workers []job.WorkerShare) {
 	if len(workers) == 0 {
 		return
 	}
-	b.WriteString("\n| worker | items | batches | busy | last batch |\n|---|---:|---:|---:|---|\n")
+	b.WriteString("\n**Workers**\n\n")
 	for _, w := range workers[:min(len(workers), shownWorkers)] {
-		fmt.Fprintf(b, "| %s | %s | %s | %v | %s |\n", w.Worker, job.Thousands(w.Items), job.Thousands(w.Batches),
-			w.Busy.Round(time.Second), w.Last.UTC().Format("15:04:05"))
+		fmt.Fprintf(b, "- `%s` %s items in %s batches, busy for %v, the last one until %s\n", w.Worker, job.Thousands(w.Items),
+			job.Thousands(w.Batches), w.Busy.Round(time.Second), w.Last.UTC().Format(time.TimeOnly))
 	}
 	if n := len(workers) - shownWorkers; n > 0 {
-		fmt.Fprintf(b, "\nand %d more workers\n", n)
+		fmt.Fprintf(b, "- and %d more\n", n)
 	}
+}
+
+// describeSpeed tells how fast the job has been by now, and how long the rest would take so.
+func describeSpeed(b *strings.Builder, r job.Report, now time.Time) {
+	took, done := now.Sub(r.Started), r.Done()-r.Resumed
+	if r.State != job.Running || took < time.Second || done <= 0 {
+		return
+	}
+	fmt.Fprintf(b, "- **speed** %s items a second on average until %s", job.Per(done, took), now.UTC().Format(time.TimeOnly))
+	if r.PlanDone {
+		left := time.Duration(float64(took) / float64(done) * float64(r.Planned-r.Done()))
+		fmt.Fprintf(b, ", with about %v left", left.Round(time.Second))
+	}
+	b.WriteString("\n")
 }
 
 // oldest tells which batch has been given out for longest.

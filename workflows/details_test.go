@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,8 +11,9 @@ import (
 
 func TestJobDetails(t *testing.T) {
 	t.Parallel()
+	began := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
 	running := job.Report{
-		State: job.Running, Pool: "thumbs", Planned: 12_345, Legs: 3, OpenLegs: []string{"nightly/leg-1", "nightly/leg-2"},
+		Started: began, State: job.Running, Pool: "thumbs", Planned: 12_345, Legs: 3, OpenLegs: []string{"nightly/leg-1", "nightly/leg-2"},
 		Totals: job.Totals{OK: 11_000, Failed: 7, Dropped: 1000, Batches: 1200, Retries: 2, Expiries: 1},
 	}
 	tests := []struct {
@@ -35,6 +37,23 @@ func TestJobDetails(t *testing.T) {
 		{"completed", func(r *job.Report) {
 			r.State, r.Output = job.Completed, &job.Output{Location: "out.jsonl", Bytes: 1_234_567, Checksum: "crc32c:1", Errors: "errors.jsonl"}
 		}, []string{"**Output** out.jsonl · 1,234,567 bytes · crc32c:1", "**Errors** errors.jsonl"}, nil},
+		{"speed", func(r *job.Report) { r.PlanDone, r.Resumed = true, 1007 },
+			[]string{"**speed** 100 items a second on average until 04:01:40, with about 13s left"}, nil},
+		{"slowed down", func(r *job.Report) { r.Throttle, r.SlowDowns = &job.Throttle{Rate: 12_500}, 3 },
+			[]string{"**slowed down** to 12.5 items a second (3 wishes of the handler)"}, nil},
+		{"hooks", func(r *job.Report) {
+			r.Hooks = []job.HookRun{
+				{Stage: "init", Hook: "prepare"}, {Stage: "shutdown", Hook: "bell", Error: &job.Error{Message: "broken"}},
+				{Stage: "cleanup", Hook: "tidy", Skipped: "work was still running"},
+			}
+		}, []string{"shutdown hook bell failed: broken", "cleanup hook tidy was not run: work was still running"}, []string{"prepare"}},
+		{"later errors", func(r *job.Report) { r.LaterErrors, r.LaterErrorsOmitted = []job.Error{{Message: "second"}}, 4 },
+			[]string{"5 later errors, the first: second"}, nil},
+		{"workers", func(r *job.Report) {
+			for i := range shownWorkers + 2 {
+				r.Workers = append(r.Workers, job.WorkerShare{Worker: fmt.Sprint("host-", i), Items: 4000, Batches: 12, Busy: time.Minute, Last: began})
+			}
+		}, []string{"`host-9` 4,000 items in 12 batches, busy for 1m0s, the last one until 04:00:00", "and 2 more"}, []string{"host-10"}},
 		{"without errors", func(r *job.Report) { r.Output = &job.Output{Location: "out.jsonl"} }, nil, []string{"**Errors**"}},
 	}
 	for _, test := range tests {
@@ -42,7 +61,7 @@ func TestJobDetails(t *testing.T) {
 			t.Parallel()
 			r := running
 			test.change(&r)
-			text := jobDetails(r)
+			text := jobDetails(r, began.Add(100*time.Second))
 			for _, part := range test.has {
 				require.Contains(t, text, part)
 			}

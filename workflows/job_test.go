@@ -615,7 +615,7 @@ func TestJob_SaysThatNobodyServesThePool(t *testing.T) {
 	report := w.mustRun()
 	require.False(t, report.Unserved)
 	require.Equal(t, 6, w.commands["Plan"])
-	require.Contains(t, jobDetails(job.Report{Pool: "thumbs", Unserved: true}), "no worker serves pool thumbs")
+	require.Contains(t, jobDetails(job.Report{Pool: "thumbs", Unserved: true}, time.Time{}), "no worker serves pool thumbs")
 }
 
 // S12: what Temporal's end of a job has cut off before it was committed is committed by the next run.
