@@ -106,10 +106,10 @@ func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
 	}
 	l.run()
 	result := l.commit()
+	l.drainControls()
 	if !l.full || result.Error != nil || l.notice != nil {
 		return result, nil
 	}
-	l.drainControls()
 	again := in
 	again.Page, again.Tasks, again.Sofar = nil, l.waiting, result
 	again.Previous, again.Window, again.Next, again.Limits = result.Manifests, l.window, l.nextLeg, l.limits

@@ -547,6 +547,25 @@ func TestLeg_StopWhenFull(t *testing.T) {
 	require.EqualValues(t, 350, result.Left)
 }
 
+// A stop that comes while the leg commits, before it continues as new, is still in force (S17).
+func TestLeg_StopWhileCommittingWhenFull(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 0)
+	w.spec.Window, w.took, w.commitTook = 5, time.Second, 10*time.Second
+	w.historyLength = func() int { return legEvents * min(1, len(w.all)/10) }
+	w.commit = func(activities.CommitInput) error {
+		w.later(5*time.Second, func() {
+			w.env.SignalWorkflow(signalHalt, job.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
+		})
+		return nil
+	}
+	result, err := w.runLeg(w.legInput(40))
+	require.NoError(t, err)
+	require.Equal(t, 1, w.runs)
+	require.EqualValues(t, 100, result.Totals.OK)
+	require.EqualValues(t, 300, result.Left)
+}
+
 // Places that were granted during a run, and the next leg's name, are there in the new run.
 func TestLeg_ContinuesAsNewWithPlaces(t *testing.T) {
 	t.Parallel()

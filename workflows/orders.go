@@ -61,6 +61,10 @@ func (l *leg) drainControls() {
 	l.receiveLimits()
 	for l.control.next.ReceiveAsync(&l.nextLeg) {
 	}
+	var notice job.StopNotice
+	if l.control.halt.ReceiveAsync(&notice) && l.notice == nil {
+		l.notice = &notice // nothing is in flight that would have to be told
+	}
 }
 
 // fail ends the leg with an error: the first one counts. What is in flight gets the job's grace.
