@@ -113,6 +113,7 @@ type jobRun struct {
 	unblocking bool                // the shutdown hooks run
 	finishing  bool
 	concluded  bool // its outcome is decided
+	asking     bool // legs for their counts
 }
 
 func newJobRun(ctx workflow.Context, in JobInput) *jobRun {

@@ -16,6 +16,8 @@ type openLeg struct {
 	inline *leg
 	halt   workflow.Channel // of an inline leg
 	counts counts           // as the leg has told them, of one in a child workflow
+	// answered: it has told them since the job has asked for them.
+	answered bool
 }
 
 // extendLeg gives a job's last page to the leg that runs inside it, which has waited for it.
@@ -103,7 +105,7 @@ func (j *jobRun) startChild(in LegInput) {
 	number := in.Number
 	summary := fmt.Sprintf("leg %d · batches %s–%s", number, job.Thousands(in.Base+1), job.Thousands(in.Base+count))
 	child := workflow.ExecuteChildWorkflow(legOptions(j.ctx, j.spec(), number, summary), Leg, in)
-	opened := &openLeg{number: number, id: job.LegID(j.spec().Name, number), child: child}
+	opened := &openLeg{number: number, id: job.LegID(j.spec().Name, number), child: child, answered: true}
 	for _, before := range j.legs {
 		j.tellNext(before, opened)
 	}

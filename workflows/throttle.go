@@ -22,6 +22,8 @@ type limits struct {
 	Slowed slowed    `json:"slowed,omitzero"`
 	Legs   int       `json:"legs,omitempty"` // that share them
 	Watch  watchword `json:"watch,omitzero"`
+	// Ask, where it is set, has the leg tell of its counts at once.
+	Ask bool `json:"ask,omitempty"`
 }
 
 // slowed is the limit that follows a handler's wish to slow down.
@@ -174,6 +176,10 @@ func (l *leg) receiveLimits() {
 }
 
 func (l *leg) setLimits(told limits) {
+	if told.Ask {
+		told.Ask = false
+		l.answer()
+	}
 	l.limits = told
 	l.watch = told.Watch.watch()
 	l.wake.SendAsync(nil)

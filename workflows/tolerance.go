@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/stint-run/stint/job"
 )
@@ -41,6 +42,8 @@ type counts struct {
 	Leg    int   `json:"leg"`
 	OK     int64 `json:"ok"`
 	Failed int64 `json:"failed"`
+	// Answer says that the job has asked for them.
+	Answer bool `json:"answer,omitempty"`
 }
 
 // tell tells the job of the leg's counts where they matter.
@@ -61,14 +64,45 @@ func (l *leg) tell() {
 	l.onCounts(counts{Leg: l.in.Number, OK: t.OK, Failed: t.Failed})
 }
 
+// answer tells the job of the leg's counts because it has asked.
+func (l *leg) answer() {
+	t := l.result.Totals
+	l.told = t.Failed
+	l.onCounts(counts{Leg: l.in.Number, OK: t.OK, Failed: t.Failed, Answer: true})
+}
+
 // receiveCounts takes in what a leg tells.
 func (j *jobRun) receiveCounts(told counts) {
 	for _, l := range j.legs {
 		if l.number == told.Leg && l.inline == nil {
 			l.counts = told
+			l.answered = l.answered || told.Answer
 		}
 	}
 	j.checkOutcomes(false)
+}
+
+// counted reports whether the successes of every leg are known. Legs in child workflows tell of
+// failures only, so where their successes matter they are asked; the question comes up again with
+// each answer, and with each leg that ends without one.
+func (j *jobRun) counted() bool {
+	if !j.asking {
+		j.asking = true
+		question := j.limits()
+		question.Ask = true
+		for _, l := range j.legs {
+			if l.answered = l.inline != nil; !l.answered {
+				j.signal(l, signalLimits, question, func() {})
+			}
+		}
+	}
+	for _, l := range j.legs {
+		if !l.answered {
+			return false
+		}
+	}
+	j.asking = false
+	return true
 }
 
 // outcomes are the counts of the whole job, and of this run's items alone, as far as is known.
@@ -110,10 +144,15 @@ func (j *jobRun) checkOutcomes(final bool) {
 	}
 	ok, failed, fresh := j.outcomes()
 	none := fresh.OK == 0 && fresh.Failed >= hopelessItems || final && ok == 0 && fresh.Failed > 0 && failed >= hopelessAll
+	many := j.spec().MaxFailed.Exceeded(ok+failed, failed, final)
+	certain := !none && j.spec().MaxFailed.Exceeded(math.MaxInt64, failed, final) // however many have succeeded
 	switch {
+	case !none && !many:
+		j.asking = false
+	case !certain && !j.counted():
 	case none:
 		j.fail(j.hopeless(failed))
-	case j.spec().MaxFailed.Exceeded(ok+failed, failed, final):
+	default:
 		j.fail(&job.Error{Type: job.ErrorTooMany, Message: fmt.Sprintf(
 			"%s of %s items done have failed, more than max-failed %s allows; go on with 'stint resume %s max-failed=…'%s",
 			job.Thousands(failed), job.Thousands(ok+failed), j.spec().MaxFailed, j.spec().Name, j.firstFailure())})

@@ -115,6 +115,52 @@ func TestTolerance_NothingWorks(t *testing.T) {
 	}
 }
 
+// What a leg has done well counts before it ends: another one's failures alone decide nothing.
+func TestTolerance_OtherLegsSuccesses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		max   job.Tolerance
+		first bool // the job's first page fails, too
+	}{{"", true}, {"10%", false}} {
+		t.Run(fmt.Sprintf("max-failed %q", c.max), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 160+10_000+5000)
+			w.spec.MaxFailed, w.spec.Window = c.max, 10
+			w.took = time.Second
+			w.process = func(x *execution) {
+				switch first := x.in.Batch.First; {
+				case first < 160 && c.first:
+					x.failing(10)
+				case first == 9000:
+					x.took = time.Hour // keeps the leg open
+				case first >= 10_160 && (first < 11_000 || c.max == ""):
+					x.failing(10)
+				}
+			}
+			report := w.mustRun()
+			require.LessOrEqual(t, w.commands["signal counts"]+w.commands["signal limits"], 60)
+			require.Positive(t, report.Failed)
+		})
+	}
+}
+
+// A leg that cannot tell any more holds nothing up for longer than it runs.
+func TestTolerance_OtherLegCommits(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 160+10_000+50_000)
+	w.spec.MaxFailed, w.spec.Window = "10%", 10
+	w.took, w.commitTook = time.Second, 10*time.Minute
+	w.process = func(x *execution) {
+		if x.in.Batch.First >= 10_160 {
+			x.failing(10)
+		}
+	}
+	_, err := w.run()
+	report := w.failedReport(err, job.ErrorTooMany)
+	require.Less(t, report.Failed, int64(10_000))
+	w.requireAccepted(report)
+}
+
 // One success is enough, and what earlier runs have done does not count.
 func TestTolerance_SomethingWorks(t *testing.T) {
 	t.Parallel()
