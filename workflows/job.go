@@ -99,7 +99,8 @@ type jobRun struct {
 	wake     workflow.Channel // by which the inline leg makes run look again
 
 	legs       []*openLeg
-	places     int // of the window that no leg holds
+	places     int  // of the window that no leg holds
+	resized    bool // the window has been set
 	planning   bool
 	cancelPlan workflow.CancelFunc
 	left       int64                  // items that ended legs did not get to
@@ -166,6 +167,7 @@ func (j *jobRun) run() {
 		}
 		j.startLeg()
 		j.startPlan()
+		j.grantLast()
 		j.describe()
 		if len(j.legs) == 0 && !j.planning && j.ready && !j.unblocking && (j.ending() || j.again && j.page == nil || j.allPlanned()) {
 			return

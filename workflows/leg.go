@@ -135,12 +135,13 @@ type leg struct {
 	more bool             // another page may come: see extend
 	wake workflow.Channel // has run look again
 
-	window  int
-	nextLeg string                           // whom to hand places to; "" while there is nobody
-	hand    func(places int) workflow.Future // hands places on; the future fails if nobody took them
-	handed  int                              // times
-	share   int                              // least number of places worth handing
-	handing int                              // handings under way
+	window   int
+	indebted bool                             // places have been taken back
+	nextLeg  string                           // whom to hand places to; "" while there is nobody
+	hand     func(places int) workflow.Future // hands places on; the future fails if nobody took them
+	handed   int                              // times
+	share    int                              // least number of places worth handing
+	handing  int                              // handings under way
 
 	notice  *job.StopNotice
 	full    bool // the history is long enough

@@ -41,8 +41,14 @@ func (l *leg) listen() {
 func (l *leg) receiveGrants() {
 	var places int
 	for l.control.grant.ReceiveAsync(&places) {
-		l.window += places
+		l.granted(places)
 	}
+}
+
+// granted takes places; less than none where the window has become smaller.
+func (l *leg) granted(places int) {
+	l.window += places
+	l.indebted = places < 0 || l.indebted && l.window < 1
 }
 
 // receiveRestart excuses whatever was in flight when the process that held it was replaced.

@@ -38,7 +38,7 @@ func (j *jobRun) set(s job.Settings) {
 	j.in.Spec = j.spec().With(s)
 	j.state.Report.Settings = j.spec().Settings()
 	if more := j.spec().Window - before; more != 0 {
-		j.places += more
+		j.places, j.resized = j.places+more, true
 		j.grantPlaces(-1)
 	}
 	j.checkOutcomes(false)

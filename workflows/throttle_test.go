@@ -210,6 +210,55 @@ func TestSet_LargerWindow(t *testing.T) {
 	}
 }
 
+// A smaller window counts as soon as batches end, in whichever leg they are, and no place is lost.
+func TestSet_SmallerWindow(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		at   time.Duration
+		slow int64 // batch of this item keeps its leg open
+	}{{50 * time.Second, -1}, {95 * time.Second, 500}, {200 * time.Second, -1}, {250 * time.Second, 5000}} {
+		t.Run(c.at.String(), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 160+6*2000)
+			w.pageLimit, w.spec.Window, w.took = 200, 20, 10*time.Second
+			window := 5
+			var begun time.Time
+			w.process = func(x *execution) {
+				if x.in.Batch.First == c.slow {
+					x.took = time.Hour
+				}
+				if !begun.IsZero() && x.at.Sub(begun) > 25*time.Second {
+					require.LessOrEqual(t, x.beside, window)
+				}
+			}
+			set := false
+			w.at(c.at, func() {
+				begun = w.env.Now()
+				w.env.UpdateWorkflow(job.UpdateSet, "one", accept(t, &set), job.Settings{Window: &window})
+			})
+			restored := false
+			w.at(c.at+time.Minute, func() {
+				begun = time.Time{}
+				w.env.UpdateWorkflow(job.UpdateSet, "two", accept(t, &restored), job.Settings{Window: &w.spec.Window})
+			})
+			report := w.mustRun()
+			require.True(t, set && restored)
+			at := report.Started.Add(c.at + 2*time.Minute)
+			most := 0
+			for _, x := range w.all {
+				if x.at.After(at) {
+					most = max(most, x.beside)
+				}
+			}
+			kept := 0
+			if c.slow >= 0 {
+				kept = w.spec.Window / (handings - 1) // a leg that drains may keep less than a share to its end
+			}
+			require.GreaterOrEqual(t, most, w.spec.Window-kept, "the places are back")
+		})
+	}
+}
+
 // What cannot be set is refused, and leaves no trace.
 func TestSet_Refused(t *testing.T) {
 	t.Parallel()
