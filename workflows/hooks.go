@@ -54,7 +54,7 @@ func (j *jobRun) runHooks(ctx workflow.Context, stage string, hooks []string, li
 
 // startInit runs the init hooks. No batch is given out before they have ended.
 func (j *jobRun) startInit() {
-	if j.in.State != nil || len(j.spec().Init) == 0 {
+	if j.in.State != nil || len(j.spec().Init) == 0 || j.ending() {
 		j.ready = true
 		return
 	}

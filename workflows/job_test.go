@@ -636,3 +636,23 @@ func TestJob_Salvages(t *testing.T) {
 	require.Equal(t, "earlier", w.commits[0].Ref.Run)
 	require.Len(t, w.all, 75)
 }
+
+// A job that cannot salvage begins nothing, and what earlier runs have committed is still known to it.
+func TestJob_SalvageFails(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 1000)
+	w.spec.Init = []string{"prepare"}
+	w.manifests["old"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(0, 100), OK: 100}}}
+	w.manifests["older"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(100, 100), OK: 100}}}
+	w.resume = []string{"old"}
+	w.salvage = []activities.CommitInput{
+		{Leg: 3, Entries: []activities.Entry{{Batch: batch(500, 50), OK: 50}}},
+		{Leg: 4, Previous: []string{"older"}, Entries: []activities.Entry{{Batch: batch(600, 50), OK: 50}}},
+	}
+	w.commit = func(activities.CommitInput) error { return permanentError(job.ErrorOutput) }
+	_, err := w.run()
+	report := w.failedReport(err, job.ErrorOutput)
+	require.Empty(t, w.hooks)
+	require.Empty(t, w.all)
+	require.Equal(t, []string{"old", "older"}, report.Manifests)
+}

@@ -149,8 +149,10 @@ func (j *jobRun) finish() {
 		j.state.Report.Output = &result.Output
 		j.redriven(result)
 	case temporal.IsCanceledError(err) && j.ending():
+	case j.in.Version < 1:
+		j.state.Report.Error = jobError(err)
 	default:
-		j.noteError(*jobError(err))
+		j.noteError(*jobError(err)) // after a stop it is a later one
 	}
 }
 

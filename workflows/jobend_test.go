@@ -811,23 +811,49 @@ func TestStop_ErrorAfterTheOutcome(t *testing.T) {
 	require.Equal(t, []job.Error{{Type: "Broken", Message: "too late"}}, report.LaterErrors)
 }
 
-// S4: that publishing fails after a plain stop does not make the job fail; it is listed.
-func TestStop_ThenFinishFails(t *testing.T) {
+// S4: that the output cannot be published after a stop does not make the job one that has failed.
+func TestStop_FinishFailsAfterwards(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 100)
-	w.spec.Window = 1
-	w.settle = time.Second
-	w.process = func(x *execution) {
-		if x.in.Batch.End() == 100 {
-			x.took, x.onCancel = 0, func() { x.endAfter(time.Second, x.result, nil) } // it ends in time
+	w.finish = func(activities.FinishInput) error {
+		if len(w.finishes) > 1 {
+			return permanentError(job.ErrorOutput)
 		}
+		w.later(time.Millisecond, func() { w.stop(job.Stop{Reason: "lunch", Grace: "1h"}) })
+		return transient("network")
 	}
-	w.finish = func(activities.FinishInput) error { return permanentError(job.ErrorOutput) }
-	w.at(time.Minute, func() { w.stop(job.Stop{Reason: "enough"}) })
 	report, err := w.run()
 	require.NoError(t, err)
 	require.Equal(t, job.Stopped, report.State)
-	require.Nil(t, report.Error)
 	require.Len(t, report.LaterErrors, 1)
 	require.Equal(t, job.ErrorOutput, report.LaterErrors[0].Type)
+	w.requireAccepted(report)
+}
+
+// Once the output is there, nothing makes the job fail any more, nor stops it.
+func TestConclude_NothingChangesTheOutcome(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]func(w *world){
+		"settings": func(w *world) {
+			none, refused := job.Tolerance("0"), 0
+			w.env.UpdateWorkflow(job.UpdateSet, "late", refuse(w.t, &refused), job.Settings{MaxFailed: &none})
+		},
+		"cancellation": func(w *world) { w.env.CancelWorkflow() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 300)
+			w.process = func(x *execution) { x.failing(1) }
+			w.spec.Cleanup, w.spec.Shutdown, w.hookTook = []string{"tidy"}, []string{"release"}, time.Minute
+			w.hook = func(activities.HookInput) error {
+				w.later(time.Second, func() { late(w) })
+				return nil
+			}
+			report := w.mustRun()
+			require.NotNil(t, report.Output)
+			require.Nil(t, report.Error)
+			require.Equal(t, []string{"cleanup tidy"}, w.stages())
+			require.NotContains(t, w.memo, job.MemoState)
+		})
+	}
 }

@@ -23,17 +23,20 @@ func (j *jobRun) pending() ([]activities.CommitInput, error) {
 	return all, nil
 }
 
-// salvage commits what an earlier run had accepted. Its parts stay below that run's prefix.
+// salvage commits what an earlier run had accepted. Its parts stay below that run's prefix. Where that
+// cannot be done, what it had committed itself is kept.
 func (j *jobRun) salvage() error {
+	var failed error
 	for i, in := range j.in.Salvage {
-		if len(in.Entries) == 0 {
+		if len(in.Entries) == 0 || failed != nil {
 			j.in.Resume = append(j.in.Resume, in.Previous...)
 			continue
 		}
 		var committed activities.CommitResult
 		ctx := ioOptions(j.ctx, j.spec(), fmt.Sprintf("commit %d parts of an earlier run, %d of %d", len(in.Entries), i+1, len(j.in.Salvage)))
-		if err := executeIO(ctx, acts.Commit, in, &committed); err != nil {
-			return err
+		if failed = executeIO(ctx, acts.Commit, in, &committed); failed != nil {
+			j.in.Resume = append(j.in.Resume, in.Previous...)
+			continue
 		}
 		j.in.Resume = append(j.in.Resume, committed.Manifest)
 	}
@@ -41,7 +44,7 @@ func (j *jobRun) salvage() error {
 		j.in.Salvage = nil
 		j.state.Heads, j.state.Report.Manifests = j.in.Resume, j.in.Resume
 	}
-	return nil
+	return failed
 }
 
 const (

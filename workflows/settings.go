@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"fmt"
-
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -20,8 +18,11 @@ func (j *jobRun) listenForSettings() error {
 
 // checkSettings refuses what cannot be set.
 func (j *jobRun) checkSettings(s job.Settings) error {
-	if j.ending() || j.finishing {
-		return temporal.NewApplicationError(fmt.Sprintf("it is %s: settings can be given to 'stint resume'", j.state.Report.State), "Ending")
+	switch {
+	case j.notice != nil:
+		return temporal.NewApplicationError("it is stopping: settings can be given to 'stint resume'", "Ending")
+	case j.finishing || j.concluded:
+		return temporal.NewApplicationError("all its items are done: there is nothing left to set", "Ending")
 	}
 	if s == (job.Settings{}) {
 		return temporal.NewApplicationError("nothing to set: name window, batch-items, max-failed or rate", job.ErrorInvalid)
