@@ -183,7 +183,9 @@ func (j *jobRun) report() (job.Report, error) {
 	r.Throttle = j.throttle()
 	for _, l := range j.legs {
 		if l.inline == nil {
-			r.OpenLegs = append(r.OpenLegs, l.id)
+			if l.begun() {
+				r.OpenLegs = append(r.OpenLegs, l.id)
+			}
 			continue
 		}
 		p, err := l.inline.progress()

@@ -13,9 +13,11 @@ type openLeg struct {
 	number int
 	id     string // workflow ID; "" inside this one
 	child  workflow.ChildWorkflowFuture
-	inline *leg
-	halt   workflow.Channel // of an inline leg
-	counts counts           // as the leg has told them, of one in a child workflow
+	// previous are the manifests that it is to name.
+	previous []string
+	inline   *leg
+	halt     workflow.Channel // of an inline leg
+	counts   counts           // as the leg has told them, of one in a child workflow
 	// answered: it has told them since the job has asked for them.
 	answered bool
 }
@@ -105,7 +107,7 @@ func (j *jobRun) startChild(in LegInput) {
 	number := in.Number
 	summary := fmt.Sprintf("leg %d · batches %s–%s", number, job.Thousands(in.Base+1), job.Thousands(in.Base+count))
 	child := workflow.ExecuteChildWorkflow(legOptions(j.ctx, j.spec(), number, summary), Leg, in)
-	opened := &openLeg{number: number, id: job.LegID(j.spec().Name, number), child: child, answered: true}
+	opened := &openLeg{number: number, id: job.LegID(j.spec().Name, number), child: child, previous: in.Previous, answered: true}
 	for _, before := range j.legs {
 		j.tellNext(before, opened)
 	}

@@ -16,12 +16,19 @@ import (
 func (j *jobRun) pending() ([]activities.CommitInput, error) {
 	var all []activities.CommitInput
 	for _, l := range j.legs {
-		if l.inline != nil {
+		switch {
+		case l.inline != nil:
 			all = append(all, l.inline.pending())
+		case !l.begun():
+			all = append(all, activities.CommitInput{Ref: j.state.Ref, Leg: l.number, Previous: l.previous})
 		}
 	}
 	return all, nil
 }
+
+// begun reports whether a leg in a child workflow is known to run, or to have run. Until then its
+// workflow ID may be that of a leg of an earlier run, which must not be asked for this job's.
+func (l *openLeg) begun() bool { return l.child.GetChildWorkflowExecution().IsReady() }
 
 // salvage commits what an earlier run had accepted. Its parts stay below that run's prefix. Where that
 // cannot be done, what it had committed itself is kept.
