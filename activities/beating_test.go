@@ -37,7 +37,7 @@ func TestBeating(t *testing.T) {
 	env.RegisterActivityWithOptions(waits, activity.RegisterOptions{Name: "Waits"})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-			StartToCloseTimeout: time.Minute, HeartbeatTimeout: 200 * time.Millisecond,
+			StartToCloseTimeout: time.Minute, HeartbeatTimeout: 4 * time.Second,
 			RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 		}), "Waits").Get(ctx, nil)
 	})
