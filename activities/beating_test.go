@@ -22,6 +22,7 @@ func TestBeating(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute)
 	var beats atomic.Int64
 	enough := make(chan struct{})
 	env.SetOnActivityHeartbeatListener(func(*activity.Info, converter.EncodedValues) {

@@ -59,7 +59,9 @@ func TestLimits_OnARealServer(t *testing.T) {
 		all.size += c.size
 		all.largest = max(all.largest, c.largest)
 	}
-	require.Equal(t, batches+2*(1+legs)+1, all.Activities, "a Plan and a Commit for each leg, and Finish")
+	needed := batches + 2*(1+legs) + 1 // a Plan and a Commit for each leg, and Finish
+	require.GreaterOrEqual(t, all.Activities, needed)
+	require.LessOrEqual(t, all.Activities, needed+batches/100, "a busy machine may have some repeated")
 	without := float64(all.events - 3*all.tasks)
 	t.Logf("%.2f events a batch, %.2f without workflow tasks, %d bytes; largest payload %d", float64(all.events)/batches, without/batches, all.size/batches, all.largest)
 	require.InEpsilon(t, 3*batches+workflows.LegEvents*legs, without, 0.01, "three events a batch, and those of the legs")
