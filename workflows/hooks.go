@@ -39,6 +39,9 @@ func (j *jobRun) runHooks(ctx workflow.Context, stage string, hooks []string, li
 			State: j.state.Report.State, Reason: j.state.Report.Reason,
 		}
 		hookCtx := hookOptions(ctx, j.spec(), pool, fmt.Sprintf("%s hook %s", stage, hook), limit)
+		if stage == job.StageInit { // a cleanup hook must not come in its way
+			hookCtx = workflow.WithWaitForCancellation(hookCtx, true)
+		}
 		err := executeIO(hookCtx, acts.Hook, in, nil)
 		run := job.HookRun{Stage: stage, Hook: hook}
 		if err != nil {
@@ -71,6 +74,16 @@ func (j *jobRun) startInit() {
 	})
 }
 
+// limitInit waits for an init hook no longer than for batches once the job is ending.
+func (j *jobRun) limitInit(grace time.Duration) {
+	j.cancelInit()
+	j.selector.AddFuture(workflow.NewTimer(j.ctx, grace+killLimit), func(workflow.Future) {
+		if !j.ready {
+			j.ready, j.initRuns = true, true
+		}
+	})
+}
+
 // startShutdown runs the shutdown hooks beside what is ending: they may be what lets it end.
 func (j *jobRun) startShutdown(grace time.Duration) {
 	if len(j.spec().Shutdown) == 0 {
@@ -86,7 +99,7 @@ func (j *jobRun) startShutdown(grace time.Duration) {
 
 // cleanUp runs the cleanup hooks, unless something is still running.
 func (j *jobRun) cleanUp() {
-	if len(j.state.Report.Stragglers) == 0 {
+	if len(j.state.Report.Stragglers) == 0 && !j.initRuns {
 		_ = j.runHooks(j.ctx, job.StageCleanup, j.spec().Cleanup, ioPatience, false) // noted in the report
 		return
 	}

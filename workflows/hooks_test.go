@@ -8,6 +8,7 @@ import (
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
 )
 
 // stages are the hooks that were run, in order.
@@ -136,4 +137,59 @@ func TestHooks_StopDuringInit(t *testing.T) {
 	w.at(time.Minute, func() { w.stop(job.Stop{}) })
 	require.Less(t, took(w.stopped()), 70.0)
 	require.Empty(t, w.all)
+}
+
+// W10: a cleanup hook does not run beside an init hook that a stop has cut off; one that does not heed
+// the stop is not waited for.
+func TestHooks_StopWaitsForInit(t *testing.T) {
+	t.Parallel()
+	for _, heeds := range []bool{true, false} {
+		w := setup(t, 300)
+		w.spec.Init, w.spec.Cleanup = []string{"prepare"}, []string{"tidy"}
+		cancelled, over := w.holdHook()
+		w.at(time.Minute, func() { w.stop(job.Stop{Grace: "1h"}) })
+		if heeds {
+			w.at(10*time.Minute, func() {
+				require.True(t, *cancelled)
+				require.Equal(t, job.Stopping, w.query().State)
+				*over = true
+			})
+		}
+		report := w.stopped()
+		if heeds {
+			require.InDelta(t, 600, took(report), 2)
+			require.Equal(t, []string{"cleanup tidy"}, w.stages())
+		} else {
+			require.InDelta(t, (time.Minute + time.Hour + killLimit).Seconds(), took(report), 2)
+			require.Equal(t, []job.HookRun{{Stage: "cleanup", Hook: "tidy", Skipped: "work was still running"}}, report.Hooks)
+		}
+	}
+}
+
+// holdHook makes the first hook run, as on a server, until over is set; cancelled tells that its end is
+// wanted.
+func (w *world) holdHook() (cancelled, over *bool) {
+	cancelled, over = new(bool), new(bool)
+	held := false
+	w.inPlaceOfHook = func(ctx workflow.Context) workflow.Future {
+		if held {
+			return nil
+		}
+		held = true
+		future, settable := workflow.NewFuture(ctx)
+		detached, _ := workflow.NewDisconnectedContext(ctx)
+		workflow.Go(detached, func(detached workflow.Context) {
+			ctx.Done().Receive(detached, nil)
+			*cancelled = true
+			if !workflow.GetActivityOptions(ctx).WaitForCancellation {
+				*over = true
+			}
+			for !*over {
+				_ = workflow.Sleep(detached, time.Second)
+			}
+			settable.SetError(temporal.NewCanceledError())
+		})
+		return future
+	}
+	return cancelled, over
 }

@@ -111,6 +111,7 @@ type jobRun struct {
 
 	ready      bool                // the init hooks have run
 	cancelInit workflow.CancelFunc // nil where none runs
+	initRuns   bool                // an init hook does not end
 	unblocking bool                // the shutdown hooks run
 	finishing  bool
 	concluded  bool // its outcome is decided

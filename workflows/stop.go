@@ -118,10 +118,11 @@ func (j *jobRun) end(grace time.Duration, reason string) {
 	j.notice = &job.StopNotice{Deadline: deadline, Reason: reason}
 	j.state.Report.StopDeadline = &deadline
 	j.setState(job.Stopping)
-	for _, cancel := range []workflow.CancelFunc{j.cancelPlan, j.cancelInit} {
-		if cancel != nil {
-			cancel()
-		}
+	if j.cancelPlan != nil {
+		j.cancelPlan()
+	}
+	if j.cancelInit != nil {
+		j.limitInit(grace)
 	}
 	for _, l := range j.legs {
 		if l.inline != nil {
