@@ -304,6 +304,9 @@ func (r *Run) query(ctx context.Context) (Report, error) {
 	if err := value.Get(&report); err != nil {
 		return report, fmt.Errorf("reading the report of job %s: %w", r.name, err)
 	}
+	if t := report.Throttle; t != nil && t.Rate == 0 && time.Now().After(t.Until) {
+		report.Throttle = nil // the job's own clock stands still while nothing happens
+	}
 	for _, leg := range report.OpenLegs {
 		value, err := r.client.temporal.QueryWorkflow(ctx, leg, "", QueryProgress)
 		var none *serviceerror.NotFound

@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -96,8 +97,16 @@ const (
 
 // Throttle tells of a rate that a handler's wish has lowered. It comes back by itself.
 type Throttle struct {
-	Rate  Rate      `json:"rate"`  // of the whole job, at present
+	Rate  Rate      `json:"rate"`  // of the whole job, at present; 0: not known, there is a pause only
 	Until time.Time `json:"until"` // nothing new is begun before
+}
+
+// String tells what the job is slowed down to.
+func (t Throttle) String() string {
+	if t.Rate == 0 {
+		return "to a pause until " + t.Until.UTC().Format(time.TimeOnly)
+	}
+	return fmt.Sprintf("to %s items/s", t.Rate)
 }
 
 // WorkerShare is what one worker has done of a job.

@@ -144,7 +144,7 @@ func (p *progress) line(r job.Report) string {
 	}
 	fmt.Fprintf(&b, ", %s", counts(r))
 	if t := r.Throttle; t != nil {
-		fmt.Fprintf(&b, ", slowed down to %s/s", t.Rate)
+		fmt.Fprintf(&b, ", slowed down %s", t)
 	}
 	if r.State == job.Stopping {
 		b.WriteString(", stopping")

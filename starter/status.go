@@ -68,7 +68,7 @@ func printHow(row rows, r job.Report) {
 		row("speed", "%s", text)
 	}
 	if t := r.Throttle; t != nil {
-		row("slowed down", "to %s items/s, as the handler has asked %s times; it comes back by itself", t.Rate, job.Thousands(r.SlowDowns))
+		row("slowed down", "%s, as the handler has asked %s times; it comes back by itself", t, job.Thousands(r.SlowDowns))
 	}
 	if r.StopDeadline != nil {
 		row("grace", "until %s", r.StopDeadline.Local().Format(time.DateTime))

@@ -40,7 +40,7 @@ func jobDetails(r job.Report, now time.Time) string {
 		job.Thousands(r.Retries), job.Thousands(r.Crashes), job.Thousands(r.Expiries), job.Thousands(r.Isolations))
 	describeSpeed(&b, r, now)
 	if t := r.Throttle; t != nil {
-		fmt.Fprintf(&b, "- **slowed down** to %s items a second (%s wishes of the handler); it comes back by itself\n", t.Rate, job.Thousands(r.SlowDowns))
+		fmt.Fprintf(&b, "- **slowed down** %s (%s wishes of the handler); it comes back by itself\n", t, job.Thousands(r.SlowDowns))
 	}
 	if r.Error != nil {
 		fmt.Fprintf(&b, "\n**Error** %s\n", r.Error.Message)

@@ -254,7 +254,7 @@ func (l *leg) execute(t task) {
 	}
 	ctx := batchOptions(l.batches, spec, id, t.summary())
 	future := workflow.ExecuteActivity(ctx, acts.Process, activities.ProcessInput{
-		Ref: l.in.Ref, Batch: t.Batch, Calls: callLimits(spec), Grace: max(0, spec.Grace), Slice: t.slice(),
+		Ref: l.in.Ref, Batch: t.Batch, Calls: callLimits(spec), Grace: max(0, spec.Grace), Slice: l.slice(t),
 		Take: t.take(), Verdict: t.verdict(), OnError: spec.OnError, Pace: t.pace,
 	})
 	l.selector.AddFuture(future, func(f workflow.Future) {
@@ -287,8 +287,13 @@ func (t *task) summary() string {
 	return s
 }
 
-func (t *task) slice() time.Duration {
+// slice is how long the next execution of a task may run. One that is slowed down keeps its pace all
+// along, so that it is a short one: the others' paces come back.
+func (l *leg) slice(t task) time.Duration {
 	slice := firstSlice
+	if t.pace > 0 && l.limits.Slowed.rate(workflow.Now(l.ctx)) > 0 {
+		return slice
+	}
 	for i := 0; i < t.Rests && slice < lastSlice; i++ {
 		slice *= 2
 	}

@@ -13,8 +13,8 @@ import (
 
 func (l *leg) succeeded(t task, r activities.ProcessResult) {
 	l.pace.landed(r.Started, r.Totals.Busy)
-	l.effort.add(r.Entry.Count, r.Totals.Busy-r.Paced)
 	if r.Entry.Count > 0 {
+		l.effort.add(r.Entry.Count, r.Totals.Busy-r.Paced)
 		l.accepted = append(l.accepted, r.Entry)
 		l.result.Totals.Add(r.Totals)
 		l.result.Speed.add(r.Entry.Count, r.Totals.Busy)

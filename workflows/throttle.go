@@ -212,11 +212,12 @@ func (j *jobRun) tellLimits() {
 	}
 }
 
-// throttle tells people of a lowered rate; nil where there is none.
+// throttle tells people of a lowered rate, or of a pause; nil where there is none.
 func (j *jobRun) throttle() *job.Throttle {
-	rate := j.state.Slowed.rate(workflow.Now(j.ctx))
-	if rate == 0 {
+	now, s := workflow.Now(j.ctx), j.state.Slowed
+	rate := s.rate(now)
+	if rate == 0 && !now.Before(s.From) {
 		return nil
 	}
-	return &job.Throttle{Rate: rate, Until: j.state.Slowed.From}
+	return &job.Throttle{Rate: rate, Until: s.From}
 }

@@ -157,10 +157,39 @@ func TestThrottle_Delay(t *testing.T) {
 			x.took = time.Second / 2
 		}
 	}
-	w.mustRun()
+	w.at(30*time.Second, func() {
+		paused := w.query().Throttle
+		require.NotNil(t, paused)
+		require.Zero(t, paused.Rate, "nothing was done before: no rate is known")
+		require.WithinDuration(t, w.env.Now().Add(30*time.Second), paused.Until, time.Second)
+		require.Equal(t, "to a pause until "+paused.Until.UTC().Format(time.TimeOnly), paused.String())
+	})
+	require.Nil(t, w.mustRun().Throttle)
 	for _, x := range w.all[2:] {
 		require.GreaterOrEqual(t, x.seconds(), 60.0)
 	}
+}
+
+// A batch that was slowed down keeps its pace, so it runs for no longer than a minute, however often it
+// has rested before; others run for longer and longer.
+func TestThrottle_ShortSlices(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 1000)
+	w.perBatch, w.spec.Window = 1000, 1
+	w.process = func(x *execution) {
+		x.took = 5 * time.Second
+		x.rests(min(10, x.in.Batch.Count))
+		if x.number == 5 {
+			x.result.SlowDown = time.Second
+		}
+		if x.in.Pace > 0 {
+			require.Equal(t, firstSlice, x.in.Slice)
+		}
+	}
+	w.mustRun()
+	require.Equal(t, 16*firstSlice, w.all[4].in.Slice)
+	require.Positive(t, w.all[6].in.Pace)
+	require.Greater(t, w.all[len(w.all)-1].in.Slice, firstSlice, "the rate is back")
 }
 
 // Settings change while the job runs, show in the report, and live on over its runs.
