@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -89,12 +88,7 @@ func (c *Client) Redrive(ctx context.Context, name string, o RedriveOptions) (*R
 	default:
 		start.Resume, start.redrive = in.redriveAgain(report)
 	}
-	run, err := c.StartWith(ctx, spec, start)
-	var exists *ExistsError
-	if errors.As(err, &exists) { // somebody else was quicker
-		return nil, &RunningError{Name: name, State: Running}
-	}
-	return run, err
+	return c.goOn(ctx, spec, start)
 }
 
 // redriveAgain is what the next attempt at a redrive begins with, of which report is the last.

@@ -183,3 +183,15 @@ func TestClient_ResumeOfARedrive(t *testing.T) {
 	_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
 	require.NoError(t, err)
 }
+
+// Of two who go on with a job at the same time, one is told that it runs.
+func TestClient_ResumeTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: valid()}, Stopped)
+	endedWith(tc, Report{Run: "run-2", State: Stopped})
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, mock.Anything).Return(nil, &serviceerror.WorkflowExecutionAlreadyStarted{})
+	_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
+	var running *RunningError
+	require.ErrorAs(t, err, &running)
+}

@@ -63,7 +63,17 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 			return nil, err
 		}
 	}
-	return c.StartWith(ctx, in.Spec.With(report.Settings).With(o.Settings), start)
+	return c.goOn(ctx, in.Spec.With(report.Settings).With(o.Settings), start)
+}
+
+// goOn starts the next run of an ended job.
+func (c *Client) goOn(ctx context.Context, spec Spec, o StartOptions) (*Run, error) {
+	run, err := c.StartWith(ctx, spec, o)
+	var exists *ExistsError
+	if errors.As(err, &exists) { // somebody else was quicker
+		return nil, &RunningError{Name: spec.Name, State: Running}
+	}
+	return run, err
 }
 
 // pending asks a job that Temporal has ended, and its legs, for what they had accepted and not

@@ -62,13 +62,16 @@ func jobDetails(r job.Report, now time.Time) string {
 			fmt.Fprintf(&b, "\n**Errors** %s\n", o.Errors)
 		}
 	}
-	return b.String()
+	return cutTo(b.String(), maxDetails)
 }
 
 // describeEnds tells what has not ended well.
 func describeEnds(b *strings.Builder, r job.Report) {
-	for _, s := range r.Stragglers {
+	for _, s := range r.Stragglers[:min(len(r.Stragglers), shownWorkers)] {
 		fmt.Fprintf(b, "\nStill running: %s\n", s)
+	}
+	if n := len(r.Stragglers) - shownWorkers; n > 0 {
+		fmt.Fprintf(b, "\nand %d more\n", n)
 	}
 	for _, h := range r.Hooks {
 		switch {
@@ -83,8 +86,12 @@ func describeEnds(b *strings.Builder, r job.Report) {
 	}
 }
 
-// shownWorkers is how many workers are shown, the busiest ones.
-const shownWorkers = 10
+const (
+	// shownWorkers is how many workers are shown, the busiest ones, and how many stragglers.
+	shownWorkers = 10
+	// maxDetails, in bytes, is just less than what Temporal takes.
+	maxDetails = 19_900
+)
 
 func listWorkers(b *strings.Builder, workers []job.WorkerShare) {
 	if len(workers) == 0 {

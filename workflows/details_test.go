@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,13 +35,23 @@ func TestJobDetails(t *testing.T) {
 		{"stragglers", func(r *job.Report) {
 			r.Stragglers = []job.Straggler{{Batch: "batch 7 · items 1–2", Since: time.Date(2026, 11, 21, 4, 5, 6, 0, time.UTC)}}
 		}, []string{"Still running: batch 7 · items 1–2, since 04:05:06"}, nil},
+		{"many stragglers", func(r *job.Report) {
+			for i := range 1000 {
+				r.Stragglers = append(r.Stragglers, job.Straggler{Batch: fmt.Sprint("batch ", i), Worker: "host-1"})
+			}
+		}, []string{"Still running: batch 9 ", "and 990 more"}, []string{"batch 10 "}},
+		{"long errors", func(r *job.Report) {
+			for range 20 {
+				r.Hooks = append(r.Hooks, job.HookRun{Stage: job.StageCleanup, Hook: "tidy", Error: &job.Error{Message: strings.Repeat("ö", 1000)}})
+			}
+		}, []string{"cleanup hook tidy failed"}, nil},
 		{"completed", func(r *job.Report) {
 			r.State, r.Output = job.Completed, &job.Output{Location: "out.jsonl", Bytes: 1_234_567, Checksum: "crc32c:1", Errors: "errors.jsonl"}
 		}, []string{"**Output** out.jsonl · 1,234,567 bytes · crc32c:1", "**Errors** errors.jsonl"}, nil},
 		{"speed", func(r *job.Report) { r.PlanDone, r.Resumed = true, 1007 },
 			[]string{"**speed** 100 items a second on average until 04:01:40, with about 13s left"}, nil},
 		{"slowed down", func(r *job.Report) { r.Throttle, r.SlowDowns = &job.Throttle{Rate: 12_500}, 3 },
-			[]string{"**slowed down** to 12.5 items a second (3 wishes of the handler)"}, nil},
+			[]string{"**slowed down** to 12.5 items/s (3 wishes of the handler)"}, nil},
 		{"hooks", func(r *job.Report) {
 			r.Hooks = []job.HookRun{
 				{Stage: "init", Hook: "prepare"}, {Stage: "shutdown", Hook: "bell", Error: &job.Error{Message: "broken"}},

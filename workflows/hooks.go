@@ -46,6 +46,7 @@ func (j *jobRun) runHooks(ctx workflow.Context, stage string, hooks []string, li
 		run := job.HookRun{Stage: stage, Hook: hook}
 		if err != nil {
 			run.Error = jobError(err)
+			run.Error.Message = cut(run.Error.Message)
 		}
 		j.state.Report.Hooks = append(j.state.Report.Hooks, run)
 		if err != nil && stopAtError {
