@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"time"
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
@@ -36,7 +37,8 @@ type HookCall struct {
 
 // Command makes a hook of a program, which must end with status 0. It gets the environment of the
 // worker's other child processes, and STINT_JOB, STINT_RUN, STINT_STAGE, STINT_KEY, STINT_STATE and
-// STINT_REASON. The last it writes to its standard error is part of its error.
+// STINT_REASON. The last it writes to its standard error is part of its error. Processes of its group
+// are killed once it has ended; what has left the group, as daemons do, goes on and is not waited for.
 func Command(argv ...string) Hook {
 	return func(ctx context.Context, call HookCall) error {
 		if len(argv) == 0 {
@@ -52,18 +54,21 @@ func Command(argv ...string) Hook {
 			return fmt.Errorf("hook %s: %w", argv[0], err)
 		}
 		var stderr tail
-		cmd := &exec.Cmd{Path: path, Args: argv, Env: call.environ(), Dir: call.dir, Stderr: &stderr, SysProcAttr: childAttributes()}
+		cmd := &exec.Cmd{Path: path, Args: argv, Env: call.environ(), Dir: call.dir, Stderr: &stderr, SysProcAttr: childAttributes(), WaitDelay: hookOutput}
 		child, err := children.startOn(cmd, nil)
 		if err != nil {
 			return fmt.Errorf("starting hook %s: %w", argv[0], err)
 		}
 		defer context.AfterFunc(ctx, child.kill)()
-		if err := child.wait(); err != nil {
+		if err := child.wait(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 			return crash(err, stderr.text())
 		}
 		return nil
 	}
 }
+
+// hookOutput is how long a hook's standard error is read after its end: a daemon may hold it open.
+const hookOutput = time.Second
 
 func (c HookCall) environ() []string {
 	return append(c.env[:len(c.env):len(c.env)],

@@ -3,6 +3,9 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -160,4 +163,20 @@ func TestHooks_OfGoPrograms(t *testing.T) {
 			worker.Options{Hooks: map[string]worker.Hook{name: hook}})
 		require.ErrorContains(t, err, "hook")
 	}
+}
+
+// A hook that starts a daemon ends when its own process does.
+func TestHooks_LeaveDaemonsBehind(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("there is no setsid")
+	}
+	lives := filepath.Join(t.TempDir(), "lives")
+	script := `setsid sh -c 'touch "$0.up"; while [ -e "$0" ]; do sleep 0.05; done' "$0" &
+		while [ ! -e "$0.up" ]; do sleep 0.01; done`
+	require.NoError(t, os.WriteFile(lives, nil, 0o600))
+	require.NoError(t, worker.Command("sh", "-c", script, lives)(t.Context(), worker.HookCall{}))
+	err := worker.Command("sh", "-c", script+"; echo 'no table' >&2; exit 3", lives)(t.Context(), worker.HookCall{})
+	require.ErrorContains(t, err, "exit status 3: no table")
+	require.NoError(t, os.Remove(lives))
 }
