@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
@@ -26,6 +27,7 @@ import (
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/api/temporalproto"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -97,8 +99,11 @@ type theJob struct {
 	run  *job.Run
 	ids  []string // of the runs started, each a first run ID
 
-	mu sync.Mutex
-	do handler // nil: an item's result is the item
+	mu     sync.Mutex
+	do     handler                            // nil: an item's result is the item
+	dies   func(activities.ProcessInput) bool // whether the worker dies with a batch; nil: it does not
+	hook   func(worker.HookCall)
+	stages []string // for which the hook was called
 }
 
 type handler func(ctx context.Context, text string) (string, error)
@@ -137,11 +142,18 @@ func (s *server) newJob(t *testing.T, name string, n int, tail string) *theJob {
 		Name: name, Pool: name, Input: []string{input}, Output: filepath.Join(dir, "out.txt"),
 		BatchItems: 10, Expiry: 2 * time.Second, Grace: 30 * time.Second, Backoff: 10 * time.Millisecond,
 	}}
-	w, err := worker.New(s.temporal, j.spec.Pool, worker.Each(j.handle), worker.Options{
-		Slots: slots, Logger: quiet, NoWorkflows: true, Drain: time.Second,
+	dead := make(chan struct{})
+	c, err := client.NewClientFromExisting(s.temporal, client.Options{
+		Logger: log.NewStructuredLogger(quiet), Interceptors: []interceptor.ClientInterceptor{&mortal{j: j, dead: dead}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	w, err := worker.New(c, j.spec.Pool, worker.Each(j.handle), worker.Options{
+		Slots: slots, Logger: quiet, NoWorkflows: true, Drain: time.Second, Hooks: map[string]worker.Hook{"note": j.noting},
 	})
 	require.NoError(t, err)
 	t.Cleanup(serve(w))
+	t.Cleanup(func() { close(dead) })
 	return j
 }
 
@@ -254,6 +266,12 @@ func TestHistory_Jobs(t *testing.T) {
 		{"changed", false, runChanged},
 		{"orphaned", false, runOrphaned},
 		{"expired", true, runExpired},
+		{"narrowed", false, runNarrowed},
+		{"tolerant", false, runTolerant},
+		{"slowed", false, runSlowed},
+		{"hooked", false, runHooked},
+		{"leftovers", true, runLeftovers},
+		{"salvaged", false, runSalvaged},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -316,13 +334,17 @@ func runOverlap(t *testing.T, s *server, name string) (*theJob, job.Report) {
 
 // halfWay makes the items of a job wait, from one of them on, and returns when every slot has one.
 func (j *theJob) halfWay(from int) (release func()) {
+	return j.startAndHold(func(text string) bool {
+		n, err := j.number(text)
+		return err != nil || n >= from
+	})
+}
+
+// startAndHold makes some items of the job wait, and returns when every slot has one.
+func (j *theJob) startAndHold(waits func(text string) bool) (release func()) {
 	waiting, released := make(chan struct{}, 4000), make(chan struct{})
 	j.on(func(ctx context.Context, text string) (string, error) {
-		var n int
-		if _, err := fmt.Sscanf(text, j.spec.Name+" %d", &n); err != nil {
-			return "", err
-		}
-		if n >= from {
+		if waits(text) {
 			waiting <- struct{}{}
 			select {
 			case <-released:
@@ -385,11 +407,16 @@ func runResumed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	require.EqualValues(t, 400, report.OK, "nothing missed")
 	want, err := os.ReadFile(j.spec.Input[0])
 	require.NoError(t, err)
-	got, err := os.ReadFile(j.spec.Output)
-	require.NoError(t, err)
-	quoted := strings.ReplaceAll(strings.ReplaceAll(string(got), "\"\n", "\n"), "\"", "")
-	require.Equal(t, string(want), quoted, "in input order")
+	require.Equal(t, string(want), j.plain(), "in input order")
 	return j, report
+}
+
+// plain is the output, JSON strings, as the lines of text that these are.
+func (j *theJob) plain() string {
+	j.t.Helper()
+	data, err := os.ReadFile(j.spec.Output)
+	require.NoError(j.t, err)
+	return strings.ReplaceAll(strings.ReplaceAll(string(data), "\"\n", "\n"), "\"", "")
 }
 
 // runRedriven is a job whose failed items are run again.

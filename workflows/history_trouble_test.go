@@ -1,0 +1,166 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+)
+
+// number is the number of a job's item.
+func (j *theJob) number(text string) (int, error) {
+	var n int
+	_, err := fmt.Sscanf(text, j.spec.Name+" %d", &n)
+	return n, err
+}
+
+// traces counts what in a history tells which way its workflow went: signals that it received, by
+// name, markers, by kind, and updates, as "update".
+func traces(h *history.History) map[string]int {
+	found := map[string]int{}
+	for _, e := range h.GetEvents() {
+		switch {
+		case e.GetWorkflowExecutionSignaledEventAttributes() != nil:
+			found[e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName()]++
+		case e.GetMarkerRecordedEventAttributes() != nil:
+			found[e.GetMarkerRecordedEventAttributes().GetMarkerName()]++
+		case e.GetWorkflowExecutionUpdateAcceptedEventAttributes() != nil:
+			found["update"]++
+		}
+	}
+	return found
+}
+
+// mortal is a worker that can die with a batch in hand: all that the server sees of it is silence.
+type mortal struct {
+	interceptor.ClientInterceptorBase
+	interceptor.WorkerInterceptorBase
+	j    *theJob
+	dead chan struct{} // closed when silence is no longer needed
+}
+
+func (m *mortal) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &mortalActivity{interceptor.ActivityInboundInterceptorBase{Next: next}, m}
+}
+
+type mortalActivity struct {
+	interceptor.ActivityInboundInterceptorBase
+	mortal *mortal
+}
+
+func (a *mortalActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	a.mortal.j.mu.Lock()
+	dies := a.mortal.j.dies
+	a.mortal.j.mu.Unlock()
+	if batch, ok := in.Args[0].(activities.ProcessInput); ok && dies != nil && dies(batch) {
+		activity.RecordHeartbeat(ctx, job.Hint{First: batch.Batch.First + 2, Count: batch.Batch.Count - 2})
+		<-a.mortal.dead
+		return nil, errors.New("it is dead")
+	}
+	return a.Next.ExecuteActivity(ctx, in)
+}
+
+// runNarrowed is a job with an item that everybody dies of who has it in hand: the leg narrows its
+// batch down to it, and has it recorded.
+func runNarrowed(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j := s.newJob(t, name, 120, "")
+	j.spec.BatchItems, j.spec.Attempts, j.spec.Expiry = 5, 1, time.Second
+	const bad = 94 // the last of its batch, in the leg: most of what is suspected with it survives
+	j.dies = func(in activities.ProcessInput) bool {
+		taken := in.Batch.Count
+		if in.Take > 0 {
+			taken = in.Take
+		}
+		return in.Verdict == nil && in.Batch.First <= bad && bad < in.Batch.First+taken
+	}
+	report := j.start(job.StartOptions{}).completes()
+	require.EqualValues(t, 1, report.Failed)
+	require.EqualValues(t, 119, report.OK)
+	require.EqualValues(t, bad, report.FirstError.Item)
+	require.Equal(t, job.KindCrash, report.FirstError.Kind)
+	require.Equal(t, "WorkerDied", report.FirstError.Error.Type)
+	require.EqualValues(t, 1, report.Isolations)
+	require.EqualValues(t, 3, report.Expiries, "of the batch, and twice of the item alone")
+	require.Equal(t, 1, traces(j.histories(report.Legs)["leg-1"])["Version"], "what gates the narrowing")
+	return j, report
+}
+
+// runTolerant is a job with more failed items than it puts up with: the leg in which they are tells it
+// in time.
+func runTolerant(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j := s.newJob(t, name, 400, "")
+	j.spec.MaxFailed = "20"
+	var begun atomic.Int64
+	j.on(func(ctx context.Context, text string) (string, error) {
+		n, err := j.number(text)
+		if err != nil || n < 160 { // the first page, which is no leg's
+			return text, err
+		}
+		if begun.Add(1) > 80 { // of which some thirty may be in batches that go on
+			<-worker.Stopping(ctx) // what is left is not begun before the job knows
+			return text, nil
+		}
+		return "", errors.New("no such customer")
+	})
+	report, err := j.start(job.StartOptions{}).wait()
+	var failed *job.FailedError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, job.ErrorTooMany, report.Error.Type)
+	require.Greater(t, report.Failed, int64(20))
+	require.LessOrEqual(t, report.Failed, int64(80), "nothing new was begun")
+	require.Less(t, report.OK, int64(400-80))
+	require.NoFileExists(t, j.spec.Output)
+	require.Positive(t, traces(j.histories(report.Legs)["job"])["counts"])
+	require.Positive(t, traces(j.histories(report.Legs)["leg-1"])["halt"])
+	return j, report
+}
+
+// runSlowed is a job with a rate, whose settings are changed while a leg runs and whose handler then
+// asks for less.
+func runSlowed(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j := s.newJob(t, name, 300, "")
+	j.spec.JobRate, j.spec.Window = 2_000_000, 3
+	var slowed atomic.Bool
+	begun, released := make(chan struct{}), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
+	j.on(func(_ context.Context, text string) (string, error) {
+		n, err := j.number(text)
+		if n >= 201 {
+			begin()
+			<-released
+		}
+		if n == 280 && slowed.CompareAndSwap(false, true) {
+			return "", worker.SlowDown(200 * time.Millisecond)
+		}
+		return text, err
+	})
+	j.start(job.StartOptions{})
+	<-begun
+	window, rate := 6, job.Rate(1_500_000)
+	now, err := j.run.Set(t.Context(), job.Settings{Window: &window, Rate: &rate})
+	require.NoError(t, err)
+	require.Equal(t, window, *now.Window)
+	close(released)
+	report := j.completes()
+	require.EqualValues(t, 300, report.OK, "an item that was not done because of a wish comes again")
+	require.EqualValues(t, 1, report.SlowDowns)
+	require.Zero(t, report.Retries)
+	require.Equal(t, rate, *report.Settings.Rate)
+	inJob, inLeg := traces(j.histories(report.Legs)["job"]), traces(j.histories(report.Legs)["leg-1"])
+	require.Equal(t, 1, inJob["update"])
+	require.Equal(t, 1, inJob["slow"])
+	require.Positive(t, inLeg["grant"])
+	require.GreaterOrEqual(t, inLeg["limits"], 2, "of the settings, and of the wish")
+	return j, report
+}
