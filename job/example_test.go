@@ -61,19 +61,6 @@ func ExampleClient_StartWith() {
 	_ = startOrGoOn
 }
 
-// Ask a job to stop, with half a minute for the calls that run.
-func ExampleRun_Stop() {
-	stop := func(ctx context.Context, jobs *job.Client) error {
-		err := jobs.Get("nightly").Stop(ctx, job.Stop{Reason: "maintenance", Grace: "30s"})
-		var ended *job.EndedError
-		if errors.As(err, &ended) {
-			return nil
-		}
-		return err
-	}
-	_ = stop
-}
-
 // What is left out has a default; what cannot be is named.
 func ExampleSpec_Validate() {
 	spec := job.Spec{

@@ -1,25 +1,18 @@
 package worker_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
-	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 
-	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
-	sdklog "go.temporal.io/sdk/log"
 )
 
 // A handler that takes one item at a time. What it cannot do fails that item alone; an item that
@@ -173,64 +166,4 @@ func ExampleWorker_Run() {
 // lookUp stands for a query of a database.
 func lookUp([]string) map[string]string {
 	return map[string]string{"a1": "Ada", "b2": "Bert", "d4": "Dora"}
-}
-
-// runJob runs a job with the handler over the lines, everything in this process, and prints its
-// results and failures.
-func runJob(h worker.Handler, input string, lines ...string) {
-	runJobWith(h, worker.Options{}, input, lines...)
-}
-
-func runJobWith(h worker.Handler, o worker.Options, input string, lines ...string) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	dir, err := os.MkdirTemp("", "stint-example-")
-	check(err)
-	defer os.RemoveAll(dir)
-	silent := slog.New(slog.DiscardHandler)
-	server, err := devserver.Start(ctx, devserver.Options{Logger: silent})
-	check(err)
-	defer server.Stop()
-	temporal, err := sdkclient.Dial(sdkclient.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(silent)})
-	check(err)
-	defer temporal.Close()
-
-	o.Logger = silent
-	w, err := worker.New(temporal, "example", h, o)
-	check(err)
-	served := make(chan error, 1)
-	go func() { served <- w.Run(ctx) }()
-	defer func() { cancel(); check(<-served) }()
-
-	input, output := filepath.Join(dir, input), filepath.Join(dir, "output")
-	check(os.WriteFile(input, []byte(strings.Join(lines, "\n")), 0o600))
-	run, err := job.NewClient(temporal).Start(ctx, job.Spec{
-		Name: "example", Pool: "example", Input: []string{input}, Output: output, Attempts: 1,
-	})
-	check(err)
-	report, err := run.Wait(ctx)
-	check(err)
-	results, err := os.ReadFile(output)
-	check(err)
-	fmt.Print(string(results))
-	if report.Failed > 0 {
-		printFailures(report.Output.Errors)
-	}
-}
-
-func printFailures(name string) {
-	f, err := os.Open(name)
-	check(err)
-	defer f.Close()
-	for records := bufio.NewScanner(f); records.Scan(); {
-		var failure job.Failure
-		check(json.Unmarshal(records.Bytes(), &failure))
-		fmt.Printf("item %d failed: %s\n", failure.Item, failure.Error.Message)
-	}
-}
-
-func check(err error) {
-	if err != nil {
-		panic(err)
-	}
 }
