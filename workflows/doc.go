@@ -18,10 +18,10 @@
 //	10,000 signals                     some             stops, and some of each leg
 //	2 MB of memo                       200 B            200 B and the output's name
 //
-// A leg gets at most four signals with places for each leg that is open, and one for each change of
-// settings. A job hears of a leg's failures in at most eight steps of each size, which doubles: 8·log2 of
-// the leg's items, where nearly all fail; and of a handler's wishes at most ten times in the shortest
-// delay that one can have. All of them are events, so continue-as-new comes long before 10,000.
+// Handlers that ask for less make it more: a leg pauses by a timer each time, and continues as new the
+// sooner; it tells the job of 640 such wishes on its first day, of 2,000 in a month, and each is ten
+// events and a signal there. A leg tells of its failures some ten times, and eight more whenever they
+// have doubled, where there is a tolerance. A setting is a signal for each open leg, and the window one more.
 //
 // The window is at most 1,000 over all legs. The spec is a part of what a job carries, and of every
 // Plan's and leg's input: the names in Spec.Input take at most 512 KB together. A directory, a prefix

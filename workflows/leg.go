@@ -24,6 +24,7 @@ type LegInput struct {
 	Sofar    LegResult `json:"so_far"`             // of the leg's earlier runs
 	Version  int       `json:"version,omitempty"`  // see job.LogicVersion
 	Limits   limits    `json:"limits,omitzero"`
+	Wishes   int       `json:"wishes,omitempty"` // to slow down that the job has been told of
 }
 
 // LegResult is what a leg has done.
@@ -113,6 +114,7 @@ func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
 	again := in
 	again.Page, again.Tasks, again.Sofar = nil, l.waiting, result
 	again.Previous, again.Window, again.Next, again.Limits = result.Manifests, l.window, l.nextLeg, l.limits
+	again.Wishes = l.wishes
 	return LegResult{}, workflow.NewContinueAsNewError(ctx, Leg, again)
 }
 
@@ -156,10 +158,13 @@ type leg struct {
 
 	limits limits
 	wakes  time.Time // when a pause that is waited for ends
-	effort speed     // of the handler, without what paces it
-	began  time.Time
-	watch  watch
-	told   int64 // failed items that the job has been told of
+	wishes int       // to slow down that the job has been told of
+	// tellSlow is when it is told of the next at the earliest.
+	tellSlow time.Time
+	effort   speed // of the handler, without what paces it
+	began    time.Time
+	watch    watch
+	told     int64 // failed items that the job has been told of
 }
 
 func newLeg(ctx workflow.Context, in LegInput, control controls) (*leg, error) {
@@ -167,7 +172,7 @@ func newLeg(ctx workflow.Context, in LegInput, control controls) (*leg, error) {
 		ctx: ctx, in: in, control: control, selector: workflow.NewSelector(ctx),
 		window: in.Window, nextLeg: in.Next, waiting: in.Tasks, result: in.Sofar, onDone: func() {},
 		wake: workflow.NewBufferedChannel(ctx, 1), began: workflow.Now(ctx),
-		limits: in.Limits, watch: in.Limits.Watch.watch(), told: in.Sofar.Totals.Failed,
+		limits: in.Limits, wishes: in.Wishes, watch: in.Limits.Watch.watch(), told: in.Sofar.Totals.Failed,
 	}
 	l.batches, l.cancel = workflow.WithCancel(ctx)
 	batches, err := activities.DecodePage(in.Page)

@@ -142,7 +142,10 @@ func (l *leg) wakeAt(at time.Time) {
 }
 
 // slowDown takes in that a batch's handler has asked for less. The leg pauses at once; the job sets
-// the rate. Of the batches that ask at about the same time, one is told.
+// the rate. Of the batches that ask at about the same time, one is told. Each time costs the job some
+// ten events, and it cannot continue as new before its legs have ended. So the n-th is told no sooner
+// than n² milliseconds after the one before: 640 of them in a day, 2,000 in a month. Meanwhile the leg
+// sets the rate itself.
 func (l *leg) slowDown(delay time.Duration) {
 	l.result.Totals.SlowDowns++
 	delay = max(minDelay, min(delay, maxDelay))
@@ -151,8 +154,15 @@ func (l *leg) slowDown(delay time.Duration) {
 	if until.Sub(l.limits.Slowed.From) < delay/2 {
 		return
 	}
+	wish := slowWish{Delay: delay, Observed: l.observed(now)}
+	if now.Before(l.tellSlow) {
+		l.limits.Slowed.slow(now, delay, wish.ofAll(l.limits.Legs))
+		return
+	}
+	l.wishes++
+	l.tellSlow = now.Add(time.Duration(l.wishes*l.wishes) * time.Millisecond)
 	l.limits.Slowed.From = until
-	l.onSlow(slowWish{Delay: delay, Observed: l.observed(now)})
+	l.onSlow(wish)
 }
 
 // observed is the leg's rate so far.
@@ -164,6 +174,11 @@ func (l *leg) observed(now time.Time) job.Rate {
 type slowWish struct {
 	Delay    time.Duration `json:"delay"`
 	Observed job.Rate      `json:"observed"`
+}
+
+// ofAll is what a job of so many legs has done of late, for all that one of them knows.
+func (w slowWish) ofAll(legs int) job.Rate {
+	return min(w.Observed, job.MaxRate) * job.Rate(max(1, legs))
 }
 
 // receiveLimits takes in what has arrived: the last word counts.
@@ -195,8 +210,7 @@ func (j *jobRun) limited() bool { return j.limits().at(workflow.Now(j.ctx)) > 0 
 
 // slow takes in a leg's wish.
 func (j *jobRun) slow(wish slowWish) {
-	observed := min(wish.Observed, job.MaxRate) * job.Rate(max(1, len(j.legs)))
-	j.state.Slowed.slow(workflow.Now(j.ctx), wish.Delay, observed)
+	j.state.Slowed.slow(workflow.Now(j.ctx), wish.Delay, wish.ofAll(len(j.legs)))
 	j.tellLimits()
 }
 

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -140,6 +141,28 @@ func TestThrottle_FindsTheRate(t *testing.T) {
 			t.Logf("%v s, %d executions, %d wishes, seen %+v", took(report), len(w.all), report.SlowDowns, seen)
 		})
 	}
+}
+
+// However long a handler goes on asking for less, the job hears of it seldom enough for its history.
+func TestThrottle_WishesAreBounded(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 20_000)
+	w.perBatch = 100
+	const bears = 5000 // five items a second, in all
+	w.process = func(x *execution) {
+		w.pacedBatch(x, 10*time.Millisecond)
+		if x.in.Pace == 0 || w.paces() > bears {
+			x.rests(min(3, x.in.Batch.Count))
+			x.result.SlowDown = 100 * time.Millisecond
+			x.took = 30 * time.Millisecond
+		}
+	}
+	report := w.mustRun()
+	require.Less(t, took(report), 4*20_000/5.0)
+	most := 2 * math.Cbrt(3000*took(report))
+	require.LessOrEqual(t, float64(w.commands["signal slow"]), most)
+	require.LessOrEqual(t, float64(w.commands["signal limits"]), 2*most)
+	t.Logf("%v s, %d wishes, %v", took(report), report.SlowDowns, w.commands)
 }
 
 // Nothing is begun before the delay is over.
