@@ -9,6 +9,7 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 )
@@ -258,29 +259,39 @@ func (e *EndedError) Unwrap() error {
 	return e.Reported
 }
 
+// ended tells how a job has ended, for which no worker need be up.
 func (r *Run) ended(ctx context.Context, reported *Error) error {
-	report, err := r.Report(ctx)
+	info, err := r.info(ctx)
 	if err != nil {
 		return err
 	}
-	return &EndedError{Name: r.name, State: report.State, Reported: reported}
+	return &EndedError{Name: r.name, State: listed(info).State, Reported: reported}
+}
+
+// info is what the server knows of the job's latest run.
+func (r *Run) info(ctx context.Context) (*workflow.WorkflowExecutionInfo, error) {
+	desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, r.name, "")
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return nil, &NotFoundError{Name: r.name}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking for job %s: %w", r.name, err)
+	}
+	info := desc.GetWorkflowExecutionInfo()
+	if info.GetType().GetName() != WorkflowJob {
+		return nil, &NotFoundError{Name: r.name}
+	}
+	return info, nil
 }
 
 // Report tells how the job stands now. A running job, and one that Temporal itself has ended, needs a worker that answers for it; while
 // there is none, Report fails when ctx ends (see [Client.Pollers]).
 func (r *Run) Report(ctx context.Context) (Report, error) {
-	desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, r.name, "")
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
-		return Report{}, &NotFoundError{Name: r.name}
-	}
+	info, err := r.info(ctx)
 	if err != nil {
-		return Report{}, fmt.Errorf("asking for job %s: %w", r.name, err)
+		return Report{}, err
 	}
-	if desc.GetWorkflowExecutionInfo().GetType().GetName() != WorkflowJob {
-		return Report{}, &NotFoundError{Name: r.name}
-	}
-	info := desc.GetWorkflowExecutionInfo()
 	if closedByServer(info.GetStatus()) {
 		return r.lastWords(ctx, info.GetStatus(), info.GetCloseTime().AsTime())
 	}

@@ -117,11 +117,17 @@ func TestRun_StopWhenEnded(t *testing.T) {
 	c, tc := setup(t)
 	tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, mock.Anything).Return(serviceerror.NewNotFound("gone"))
 	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, WorkflowJob)
-	ends(tc, Report{Job: "nightly", State: Completed}, nil)
 	err := c.Get("nightly").Stop(t.Context(), Stop{})
 	var ended *EndedError
 	require.ErrorAs(t, err, &ended)
 	require.Equal(t, Completed, ended.State)
+
+	c, tc = setup(t)
+	tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, mock.Anything).Return(serviceerror.NewNotFound("gone"))
+	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, WorkflowJob) // it is not queried: no worker may be up
+	err = c.Get("nightly").Stop(t.Context(), Stop{})
+	require.ErrorAs(t, err, &ended)
+	require.Equal(t, Failed, ended.State)
 
 	c, tc = setup(t)
 	tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, mock.Anything).Return(serviceerror.NewNotFound("gone"))
