@@ -51,15 +51,30 @@ func (s *stride) portion(items int) int {
 	return int(max(1, min(int64(items), int64(s.pace/1000))))
 }
 
-// pass waits until so many items may have been begun.
+// pass waits until so many items may have been begun, also where the batch then ends because it has run
+// for its slice: its rest would begin at once, and so more often than its pace allows.
 func (s *stride) pass(m *minder, items int) {
-	if s.pace == 0 || items == 0 || m.ending.Load() {
+	if s.pace == 0 || items == 0 {
 		return
 	}
 	due := time.Duration(float64(items) / float64(s.pace) * 1000 * float64(time.Second))
 	now := time.Now()
 	if left := due - now.Sub(s.began); left > 0 {
-		m.wait(left)
+		m.sitOut(left)
 		s.waited += time.Since(now)
+	}
+}
+
+// sitOut waits, but not where the job or the worker ends, or the job slows down anyway.
+func (m *minder) sitOut(d time.Duration) {
+	m.scope.Release()
+	if m.slowedDown() > 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-m.stopping:
 	}
 }

@@ -26,7 +26,8 @@ restarts, and over 'stint resume'.
   batch-items=N    items of a batch, 0 for automatic; from the next page of batches on
   max-failed=N|P%  failed items that are put up with, as a number or a share of those done
   rate=R           items a second of the whole job, 250 or 90/m; 0 for no limit. Batches in flight
-                   keep their pace; none runs for longer than a minute at first`,
+                   keep their pace; none runs for longer than a minute at first, or than
+                   one item takes at that rate`,
 		Example: `  stint set nightly window=8 rate=100`,
 		Args:    wrongArgs(cobra.MinimumNArgs(2)),
 		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args[0], args[1:]) },
