@@ -48,6 +48,7 @@ type task struct {
 	Tries     int   `json:"t,omitempty"` // failed executions
 	Rests     int   `json:"r,omitempty"` // executions that ended early
 	Runs      int   `json:"x,omitempty"` // executions, the one in flight included
+	Portion   int64 `json:"p,omitempty"` // items at a time, of a handler that could not do more; 0: all
 	Suspicion `json:"q,omitzero"`
 
 	started time.Time // of the execution in flight
@@ -260,7 +261,7 @@ func (l *leg) execute(t task) {
 	ctx := batchOptions(l.batches, spec, id, t.summary())
 	future := workflow.ExecuteActivity(ctx, acts.Process, activities.ProcessInput{
 		Ref: l.in.Ref, Batch: t.Batch, Calls: callLimits(spec), Grace: max(0, spec.Grace), Slice: l.slice(t),
-		Take: t.take(), Verdict: t.verdict(), OnError: spec.OnError, Pace: t.pace,
+		Take: t.items(), Verdict: t.verdict(), OnError: spec.OnError, Pace: t.pace,
 	})
 	l.selector.AddFuture(future, func(f workflow.Future) {
 		l.receiveRestart() // it may have come before the end that it excuses

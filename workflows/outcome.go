@@ -22,6 +22,7 @@ func (l *leg) succeeded(t task, r activities.ProcessResult) {
 		l.credit(r)
 	}
 	if r.Rest != nil {
+		t.portion(r.Entry.Count, r.SlowDown)
 		t.Batch = *r.Rest
 		if t.suspected() {
 			t.survived(r.Entry.Count, t.Count)

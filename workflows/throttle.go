@@ -165,6 +165,33 @@ func (l *leg) slowDown(delay time.Duration) {
 	l.onSlow(wish)
 }
 
+// items is how many items the next execution does; 0: all.
+func (t *task) items() int64 {
+	take := t.take()
+	if t.Portion > 0 && (take == 0 || t.Portion < take) {
+		return t.Portion
+	}
+	return take
+}
+
+// portion decides what comes of a task whose execution has done so many items: a handler that asked for
+// less before it had done one gets half of them the next time. Otherwise it might never get on: a call
+// that is too large for it comes again whole.
+func (t *task) portion(done int64, slowDown time.Duration) {
+	switch {
+	case done > 0 && 2*t.Portion < t.Count:
+		t.Portion *= 2
+	case done > 0:
+		t.Portion = 0
+	case slowDown > 0:
+		had := t.items()
+		if had == 0 {
+			had = t.Count
+		}
+		t.Portion = max(1, had/2)
+	}
+}
+
 // observed is the leg's rate so far.
 func (l *leg) observed(now time.Time) job.Rate {
 	return job.Per(l.result.Totals.Done()-l.in.Sofar.Totals.Done(), now.Sub(l.began))

@@ -143,6 +143,25 @@ func TestThrottle_FindsTheRate(t *testing.T) {
 	}
 }
 
+// A handler that asks for less whenever a call is too large for it, and has done nothing then, gets on.
+func TestThrottle_LargeCalls(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 20_000)
+	w.perBatch = 1000
+	w.process = func(x *execution) {
+		if n := x.takes(); n > 20 {
+			x.rests(0)
+			x.result.SlowDown = time.Second
+		}
+	}
+	report := w.mustRun()
+	require.Less(t, len(w.all), 20*200)
+	for _, x := range w.all {
+		require.True(t, x.in.Take == 0 || x.in.Take <= 500)
+	}
+	w.requireAccepted(report)
+}
+
 // However long a handler goes on asking for less, the job hears of it seldom enough for its history.
 func TestThrottle_WishesAreBounded(t *testing.T) {
 	t.Parallel()
