@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -60,9 +59,6 @@ type reaping struct {
 	expiry timers.Expiry
 	client *timers.Client
 }
-
-// errEnded is the cause with which a call is cancelled when its worker must end at once.
-var errEnded = errors.New("the worker must end: the grace period of a stop is over")
 
 // minderLimits are the times of a batch, as offsets from now where they are durations.
 type minderLimits struct {
@@ -197,9 +193,10 @@ func (m *minder) run(quit <-chan struct{}) {
 	stopped, draining := m.limits.stopped, m.limits.draining
 	var hardEnd <-chan time.Time
 	var deadline time.Time
-	endIn := func(d time.Duration) { // of a stop's end and a drain's, the earlier one counts
+	var cause error
+	endIn := func(d time.Duration, why error) { // of a stop's end and a drain's, the earlier one counts
 		if at := time.Now().Add(d); !m.limits.never && !m.over() && (deadline.IsZero() || at.Before(deadline)) {
-			deadline, hardEnd = at, time.After(d)
+			deadline, hardEnd, cause = at, time.After(d), why
 		}
 	}
 	for {
@@ -210,16 +207,16 @@ func (m *minder) run(quit <-chan struct{}) {
 			stopped = nil
 			notice := m.stopNotice()
 			m.end(&notice)
-			endIn(time.Until(notice.Deadline))
+			endIn(time.Until(notice.Deadline), errEnded)
 		case <-draining:
 			draining = nil
 			m.end(&job.StopNotice{Deadline: time.Now().Add(m.limits.drain), Reason: "the worker ends"})
-			endIn(m.limits.drain)
+			endIn(m.limits.drain, errDrained)
 		case r := <-m.reaps:
 			m.reap(r)
 		case <-hardEnd:
 			close(m.ended)
-			m.cancel(errEnded)
+			m.cancel(cause)
 			hardEnd = nil
 		case now := <-ticks.C:
 			if m.limits.slice > 0 && now.Sub(began) >= m.limits.slice {

@@ -158,6 +158,7 @@ func TestMinder_StopAndGrace(t *testing.T) {
 				<-ctx.Done()
 				require.Equal(t, test.want, time.Since(began))
 				require.ErrorIs(t, context.Cause(ctx), errEnded)
+				require.False(t, Drained(context.Cause(ctx)))
 				require.True(t, m.over())
 			})
 		})
@@ -183,6 +184,7 @@ func TestMinder_Drain(t *testing.T) {
 		<-ctx.Done()
 		require.Equal(t, 27*time.Second, time.Since(began))
 		require.ErrorIs(t, context.Cause(ctx), errEnded)
+		require.True(t, Drained(context.Cause(ctx)))
 	})
 }
 

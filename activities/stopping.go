@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/stint-run/stint/job"
 )
@@ -49,3 +50,13 @@ func RequestStop(ctx context.Context, stop job.Stop) error {
 	}
 	return m.limits.request(context.WithoutCancel(ctx), stop)
 }
+
+// errEnded is the cause with which a call is cancelled when its worker must end at once.
+var errEnded = errors.New("the worker must end: the grace period of a stop is over")
+
+// errDrained is that cause where the worker itself is about to be gone.
+var errDrained = fmt.Errorf("the drain limit is over: %w", errEnded)
+
+// Drained reports whether the cause of a call's cancellation is that its worker is about to be gone:
+// there is no time left to have anything end in peace.
+func Drained(cause error) bool { return errors.Is(cause, errDrained) }

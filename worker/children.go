@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/stint-run/stint/internal/guard"
 )
@@ -102,6 +103,17 @@ func (c *child) signalGroup(s syscall.Signal) {
 	defer c.mu.Unlock()
 	if !c.reaped {
 		signalGroup(c.cmd.Process, s)
+	}
+}
+
+// endSoftly ends the child's process group: TERM first, and KILL where the child has not gone after a
+// while.
+func (c *child) endSoftly(gone <-chan struct{}) {
+	c.signalGroup(syscall.SIGTERM)
+	select {
+	case <-gone:
+	case <-time.After(termLimit):
+		c.kill()
 	}
 }
 

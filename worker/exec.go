@@ -16,6 +16,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/timers"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -26,8 +27,8 @@ import (
 // objects in the order of the header), and the answer is never parsed.
 //
 // The process has a group of its own, which is killed when the call is over, when its timer
-// expires and when the worker ends, however that happens. Its environment is scrubbed (see
-// Options.Env).
+// expires and when the worker ends, however that happens. Where the grace period of a stop is over it
+// gets TERM before. Its environment is scrubbed (see Options.Env).
 func Exec(argv ...string) Handler {
 	return Handler{
 		name: "exec " + strings.Join(argv, " "),
@@ -257,8 +258,8 @@ func (h *execHandler) run(ctx context.Context, slot int, lines []byte, answer *a
 		pipes.close()
 		return none, fmt.Errorf("starting %s: %w", h.argv[0], err)
 	}
-	stopKilling := context.AfterFunc(ctx, child.kill)
-	defer stopKilling()
+	gone := make(chan struct{})
+	defer context.AfterFunc(ctx, func() { cutFilter(child, gone, context.Cause(ctx)) })()
 
 	var stderr tail
 	var copying sync.WaitGroup
@@ -270,6 +271,7 @@ func (h *execHandler) run(ctx context.Context, slot int, lines []byte, answer *a
 	exited := make(chan error, 1)
 	go func() {
 		err := child.wait()
+		close(gone)
 		pipes.hurry()
 		exited <- err
 	}()
@@ -289,6 +291,17 @@ func (h *execHandler) run(ctx context.Context, slot int, lines []byte, answer *a
 		return none, crash(exitErr, stderr.text())
 	}
 	return read, nil
+}
+
+// cutFilter ends the process of a call that must not go on: at once where its timer has expired or the
+// worker is about to be gone, and with TERM first where the grace period of a stop is over.
+func cutFilter(c *child, gone <-chan struct{}, cause error) {
+	var expired *timers.ExpiredError
+	if errors.As(cause, &expired) || activities.Drained(cause) {
+		c.kill()
+		return
+	}
+	c.endSoftly(gone)
 }
 
 // crash tells how a process ended, with the last it had to say.

@@ -123,12 +123,7 @@ func (p *program) endSoftly(why ending) {
 	if !p.blame(why) {
 		return
 	}
-	p.child.signalGroup(syscall.SIGTERM)
-	select {
-	case <-p.exited:
-	case <-time.After(termLimit):
-		p.child.kill()
-	}
+	p.child.endSoftly(p.exited)
 }
 
 // stacks asks the program for its stacks and returns the end of its standard error.

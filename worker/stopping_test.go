@@ -6,7 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,6 +40,80 @@ func TestStopping_IsSeenByHandlers(t *testing.T) {
 	report := c.wait(run)
 	require.Equal(t, job.Stopped, report.State)
 	require.EqualValues(t, 1, report.OK, "%+v", report.FirstError)
+}
+
+// ignoresTERM is a filter, and a serve program, that notes in the file "order" what it is told, and ends
+// only when it is killed.
+const ignoresTERM = `
+trap 'echo TERM >> order' TERM
+echo '{"type":"ready"}'
+while :; do
+	if read line; then case $line in
+	*'"stopping"'*) echo stopping >> order ;;
+	*'"call"'* | a) echo $$ > pid ;;
+	esac; else sleep 0.05; fi
+done`
+
+// S2: what runs is asked, gets the grace, then TERM, then KILL, and is not left running.
+func TestStop_EndsInOrder(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]string{"exec": "TERM\n", "serve": "stopping\nTERM\n"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			c := setup(t)
+			h := worker.Exec("sh", "-c", ignoresTERM)
+			if kind == "serve" {
+				h = worker.Serve("sh", "-c", ignoresTERM)
+			}
+			c.serve(h, worker.Options{Slots: 1, Dir: c.dir})
+			run, _ := c.start("in.txt", "a\n", nil)
+			pid := filepath.Join(c.dir, "pid")
+			require.Eventually(t, func() bool { data, _ := os.ReadFile(pid); return len(data) > 1 }, patience, time.Millisecond)
+			require.NoError(t, run.Stop(t.Context(), job.Stop{Reason: "enough", Grace: "1s"}))
+			report := c.wait(run)
+			require.Equal(t, job.Stopped, report.State)
+			require.Empty(t, report.Stragglers)
+			require.Zero(t, report.OK)
+			require.Zero(t, report.Failed, "being cut off is not the item's fault")
+			require.False(t, report.Ended.Before(*report.StopDeadline), "it had the grace")
+			require.Equal(t, want, c.read("order"))
+			number, err := strconv.Atoi(strings.TrimSpace(c.read("pid")))
+			require.NoError(t, err)
+			require.ErrorIs(t, syscall.Kill(number, 0), syscall.ESRCH, "it was killed")
+		})
+	}
+}
+
+// S10: any number of waiters get the same answer, at once and later again.
+func TestStop_ManyWait(t *testing.T) {
+	t.Parallel()
+	const waiters = 30
+	c := setup(t)
+	begun := make(chan struct{})
+	c.serve(worker.Each(func(ctx context.Context, text string) (string, error) {
+		close(begun)
+		<-worker.Stopping(ctx)
+		return text, nil
+	}), worker.Options{Slots: 1})
+	run, _ := c.start("in.txt", "a\nb\n", func(s *job.Spec) { s.BatchItems = 2 })
+	<-begun
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	reports, errs := make([]job.Report, waiters), make([]error, waiters)
+	var all sync.WaitGroup
+	for i := range waiters {
+		all.Go(func() { reports[i], errs[i] = job.NewClient(c.client).Get("job").Wait(ctx) })
+	}
+	require.NoError(t, run.Stop(ctx, job.Stop{Reason: "that will do"}))
+	first := c.wait(run)
+	require.Equal(t, job.Stopped, first.State)
+	require.EqualValues(t, 1, first.OK)
+	all.Wait()
+	for i := range waiters {
+		require.NoError(t, errs[i])
+		require.Equal(t, first, reports[i])
+	}
+	require.Equal(t, first, c.wait(run), "again later")
 }
 
 // S13: a handler asks for a stop itself: with an error that makes the job fail, or without.
