@@ -101,6 +101,22 @@ func TestCluster_StopOfAPool(t *testing.T) {
 	}
 }
 
+// TestCluster_StopAllTellsFirst (S9): every job is told before any is waited for. Neither of these ends
+// before the other has been told.
+func TestCluster_StopAllTellsFirst(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	hook := b.script("hook", `touch $BOX/told-$STINT_JOB; while ! [ -e $BOX/told-one -a -e $BOX/told-two ]; do sleep 0.02; done`)
+	b.worker("p", "--exec", b.slowly(), "--slots", "2", "--hook", "tell="+hook)
+	one := b.running("one", 3000, 50, "--shutdown", "tell")
+	two := b.running("two", 3000, 50, "--shutdown", "tell")
+	told := b.stint("stop", "--all", "--wait").exits(starter.ExitOK)
+	require.Equal(t, "2\n", told.stdout.String())
+	one.exits(starter.ExitStopped)
+	two.exits(starter.ExitStopped)
+}
+
 // TestCluster_StopWithAnError (S3, S5, S8): the job fails with it, unless its type is a clean one; one
 // that has ended gives the error back.
 func TestCluster_StopWithAnError(t *testing.T) {

@@ -39,6 +39,8 @@ func TestRun_StopAndGoOn(t *testing.T) {
 	require.Equal(t, 300, b.lines("witness"), "no item is run twice")
 }
 
+// TestRun_FreshForgetsAStoppedRun (S14): SIGTERM asks for a stop as Ctrl-C does, and what was stopped can be
+// forgotten.
 func TestRun_FreshForgetsAStoppedRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

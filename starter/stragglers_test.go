@@ -106,6 +106,34 @@ func TestStop_OutlivesEverything(t *testing.T) {
 	require.Zero(t, r.Failed)
 }
 
+// TestStop_GraceOverARestart (S6): the grace is counted from the stop, also where everything is killed and
+// started again meanwhile.
+func TestStop_GraceOverARestart(t *testing.T) {
+	t.Parallel()
+	b := brutal(t)
+	b.write("in.txt", numbers(100))
+	server := b.cluster()
+	worker := []string{"worker", "--pool", "p", "--exec", b.gated(), "--slots", "1"}
+	w := b.spawn(worker...)
+	b.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--batch-items", "10", "--expiry", "2s").exits(starter.ExitOK)
+	eventually(t, "a call", func() bool { return b.lines("started") == 1 })
+	b.spawn("stop", "nightly", "--grace", "1h").exits(starter.ExitOK)
+	var before, after job.Report
+	eventually(t, "the stop", func() bool {
+		b.reads(&before, "status", "nightly", "--json")
+		return before.State == job.Stopping
+	})
+	server.signal(syscall.SIGKILL)
+	w.signal(syscall.SIGKILL)
+	b.again(server)
+	b.spawn(worker...)
+	b.open()
+	b.spawn("watch", "nightly").exits(starter.ExitStopped)
+	b.reads(&after, "status", "nightly", "--json")
+	require.NotNil(t, before.StopDeadline)
+	require.Equal(t, *before.StopDeadline, *after.StopDeadline)
+}
+
 // again starts a server that has been killed with the same state and address.
 func (b *box) again(server *process) *process {
 	b.t.Helper()

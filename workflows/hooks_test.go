@@ -26,19 +26,33 @@ func TestHooks_InitBeforeAnyBatch(t *testing.T) {
 	w := setup(t, 300)
 	w.spec.Init = []string{"prepare", "models/load"}
 	w.hookTook = time.Minute
-	queues := map[string]int{}
+	keys := map[string]string{}
 	w.hook = func(in activities.HookInput) error {
 		require.Len(t, w.all, 0, "a batch before %s", in.Name)
 		require.Equal(t, w.spec.Pool, in.Pool)
-		queues[in.Key]++
+		keys[in.Key] = w.hookQueue
 		return nil
 	}
 	report := w.mustRun()
 	require.Equal(t, []string{"init prepare", "init load"}, w.stages())
-	require.Len(t, queues, 2, "each has a key of its own")
+	require.Len(t, keys, 2, "each has a key of its own")
+	require.Equal(t, job.IOQueue(w.spec.Pool), keys[w.hooks[0].Key])
+	require.Equal(t, job.IOQueue("models"), keys[w.hooks[1].Key], "the other pool's workers run it")
 	require.GreaterOrEqual(t, took(report), 120.0, "one after the other")
 	require.Equal(t, []job.HookRun{{Stage: "init", Hook: "prepare"}, {Stage: "init", Hook: "models/load"}}, report.Hooks)
 	w.requireSummaries("init hook prepare", "init hook models/load")
+}
+
+// W9: init hooks run once, over however many runs the job continues as new.
+func TestHooks_InitOverContinueAsNew(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 5000)
+	w.pageLimit, w.spec.Init = 20, []string{"prepare"}
+	w.process = func(*execution) { w.env.SetContinueAsNewSuggested(w.runs < 3) }
+	report := w.mustRun()
+	require.Equal(t, 3, w.runs)
+	require.Equal(t, []string{"init prepare"}, w.stages())
+	require.Len(t, report.Hooks, 1)
 }
 
 // W9: a failed init fails the job, and no batch runs, nor another init.
@@ -89,6 +103,19 @@ func TestHooks_ShutdownUnblocks(t *testing.T) {
 		require.Equal(t, fails, report.Hooks[0].Error != nil)
 		require.EqualValues(t, 15, report.OK)
 	}
+}
+
+// W9: shutdown hooks run once, however often a stop is asked for.
+func TestHooks_ShutdownOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 300)
+	w.spec.Shutdown = []string{"release"}
+	w.hookTook, w.took, w.settle = time.Second, time.Hour, 10*time.Second
+	for at := time.Minute; at < time.Minute+5*time.Second; at += time.Second {
+		w.at(at, func() { w.stop(job.Stop{Reason: "maintenance"}) })
+	}
+	w.stopped()
+	require.Equal(t, []string{"shutdown release"}, w.stages())
 }
 
 // W10: cleanup hooks run at every end, but not while something still runs.

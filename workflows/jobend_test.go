@@ -109,7 +109,7 @@ func TestStop_WhileRunning(t *testing.T) {
 	}
 }
 
-// Batches that have not been started yet are taken back by the server at once.
+// S2: batches that have not been started yet are taken back by the server at once.
 func TestStop_TakesBackWhatIsQueued(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 1000)
@@ -126,7 +126,7 @@ func TestStop_TakesBackWhatIsQueued(t *testing.T) {
 	require.Empty(t, w.commits)
 }
 
-// What a batch finds in the memo: when the grace ends, and why.
+// S6: what a batch finds in the memo: when the grace ends, counted from the stop, and why.
 func TestStop_Notice(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -173,6 +173,7 @@ func TestStop_Notice(t *testing.T) {
 	}
 }
 
+// S8: stops can be repeated, and change nothing more.
 func TestStop_Twice(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 1000)
@@ -206,6 +207,32 @@ func TestStop_WithoutArgument(t *testing.T) {
 	w.took = time.Hour
 	w.at(time.Second, func() { w.env.SignalWorkflow(job.SignalStop, nil) })
 	require.Empty(t, w.stopped().Reason)
+}
+
+// S1: a stop is a signal that any Temporal client can send: these are its name and its fields.
+func TestStop_ByAnyClient(t *testing.T) {
+	t.Parallel()
+	for _, failing := range []bool{false, true} {
+		w := setup(t, 100)
+		w.process = func(x *execution) { x.took, x.onCancel = 0, func() {} }
+		argument := map[string]any{"reason": "maintenance", "grace": "5s", "ignore_stragglers": true}
+		if failing {
+			argument["error"] = map[string]any{"type": "DiskFull", "message": "no space left"}
+		}
+		w.at(time.Minute, func() { w.env.SignalWorkflow("stop", argument) })
+		var report job.Report
+		if failing {
+			_, err := w.run()
+			report = w.failedReport(err, "DiskFull")
+			require.Equal(t, "no space left", report.Error.Message)
+		} else {
+			report = w.stopped()
+			require.Nil(t, report.Error, "stragglers are ignored")
+		}
+		require.Equal(t, "maintenance", report.Reason)
+		require.Equal(t, 65.0, report.StopDeadline.Sub(report.Started).Seconds())
+		require.Len(t, report.Stragglers, 10)
+	}
 }
 
 // S7: what is still running after grace, TERM and KILL is named.

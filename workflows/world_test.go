@@ -79,6 +79,7 @@ type world struct {
 	legs      []LegInput
 	started   map[string]bool // legs, by ID
 	hookLimit time.Duration   // of the last hook, whatever becomes of it
+	hookQueue string          // where that was sent
 	summaries []string        // of activities and legs, in the order of their start
 	commands  map[string]int  // by kind
 	memo      map[string]any
@@ -668,7 +669,7 @@ func (s *spyOutbound) ExecuteActivity(ctx workflow.Context, name string, args ..
 	s.w.mu.Lock()
 	s.w.summaries = append(s.w.summaries, options.Summary)
 	if name == "Hook" {
-		s.w.hookLimit = options.ScheduleToCloseTimeout
+		s.w.hookLimit, s.w.hookQueue = options.ScheduleToCloseTimeout, options.TaskQueue
 	}
 	s.w.mu.Unlock()
 	if name == "Hook" && s.w.inPlaceOfHook != nil {
