@@ -57,6 +57,6 @@ var errEnded = errors.New("the worker must end: the grace period of a stop is ov
 // errDrained is that cause where the worker itself is about to be gone.
 var errDrained = fmt.Errorf("the drain limit is over: %w", errEnded)
 
-// Drained reports whether the cause of a call's cancellation is that its worker is about to be gone:
-// there is no time left to have anything end in peace.
+// Drained reports whether the cause of a call's cancellation is that its worker is about to be gone: what
+// does not end soon then is too late.
 func Drained(cause error) bool { return errors.Is(cause, errDrained) }

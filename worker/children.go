@@ -106,13 +106,13 @@ func (c *child) signalGroup(s syscall.Signal) {
 	}
 }
 
-// endSoftly ends the child's process group: TERM first, and KILL where the child has not gone after a
-// while.
-func (c *child) endSoftly(gone <-chan struct{}) {
+// endSoftly ends the child's process group: TERM first, and KILL where the child has not gone by the
+// limit.
+func (c *child) endSoftly(gone <-chan struct{}, limit time.Duration) {
 	c.signalGroup(syscall.SIGTERM)
 	select {
 	case <-gone:
-	case <-time.After(termLimit):
+	case <-time.After(limit):
 		c.kill()
 	}
 }

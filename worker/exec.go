@@ -27,8 +27,8 @@ import (
 // objects in the order of the header), and the answer is never parsed.
 //
 // The process has a group of its own, which is killed when the call is over, when its timer
-// expires and when the worker ends, however that happens. Where the grace period of a stop is over it
-// gets TERM before. Its environment is scrubbed (see Options.Env).
+// expires and when the worker ends, however that happens. Where the grace period of a stop, or of the
+// worker's drain, is over it gets TERM before. Its environment is scrubbed (see Options.Env).
 func Exec(argv ...string) Handler {
 	return Handler{
 		name: "exec " + strings.Join(argv, " "),
@@ -259,7 +259,7 @@ func (h *execHandler) run(ctx context.Context, slot int, lines []byte, answer *a
 		return none, fmt.Errorf("starting %s: %w", h.argv[0], err)
 	}
 	gone := make(chan struct{})
-	defer context.AfterFunc(ctx, func() { cutFilter(child, gone, context.Cause(ctx)) })()
+	defer context.AfterFunc(ctx, func() { h.cut(child, gone, context.Cause(ctx)) })()
 
 	var stderr tail
 	var copying sync.WaitGroup
@@ -293,15 +293,15 @@ func (h *execHandler) run(ctx context.Context, slot int, lines []byte, answer *a
 	return read, nil
 }
 
-// cutFilter ends the process of a call that must not go on: at once where its timer has expired or the
-// worker is about to be gone, and with TERM first where the grace period of a stop is over.
-func cutFilter(c *child, gone <-chan struct{}, cause error) {
+// cut ends the process of a call that must not go on: at once where its timer has expired, and with TERM
+// first where all must end.
+func (h *execHandler) cut(c *child, gone <-chan struct{}, cause error) {
 	var expired *timers.ExpiredError
-	if errors.As(cause, &expired) || activities.Drained(cause) {
+	if errors.As(cause, &expired) {
 		c.kill()
 		return
 	}
-	c.endSoftly(gone)
+	c.endSoftly(gone, h.options.termLimit(cause))
 }
 
 // crash tells how a process ended, with the last it had to say.

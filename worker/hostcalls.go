@@ -143,5 +143,5 @@ func (h *host) cut(c *activities.Call, p *program, id int64, cause error) {
 		p.end(ending{fault: fault, guilty: id}, true)
 		return
 	}
-	p.endSoftly(ending{fault: fault, guilty: id})
+	p.endSoftly(ending{fault: fault, guilty: id}, h.options.termLimit(cause))
 }

@@ -179,6 +179,15 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
+// termLimit is how long a process may take to end after TERM, where that is the cause. A worker that is
+// about to be gone has a tenth of its drain left, of which the part and the answer want some.
+func (o Options) termLimit(cause error) time.Duration {
+	if activities.Drained(cause) {
+		return min(termLimit, o.Drain/20)
+	}
+	return termLimit
+}
+
 // callSize bounds calls by the option, where it is set, or by items.
 func (o Options) callSize(items, bytes int) activities.CallSize {
 	switch {

@@ -118,12 +118,11 @@ func (p *program) blame(why ending) bool {
 	return true
 }
 
-// endSoftly has the program end: TERM first, and KILL after a while.
-func (p *program) endSoftly(why ending) {
-	if !p.blame(why) {
-		return
+// endSoftly has the program end: TERM first, and KILL after the limit.
+func (p *program) endSoftly(why ending, limit time.Duration) {
+	if p.blame(why) {
+		p.child.endSoftly(p.exited, limit)
 	}
-	p.child.endSoftly(p.exited)
 }
 
 // stacks asks the program for its stacks and returns the end of its standard error.
@@ -170,7 +169,7 @@ func (p *program) goodbye() {
 	select {
 	case <-p.exited:
 	case <-time.After(byeLimit):
-		p.endSoftly(ending{fault: &activities.Fault{Kind: job.KindCrash, Err: job.Error{Type: "Exit", Message: "it did not end when it was told to"}}})
+		p.endSoftly(ending{fault: &activities.Fault{Kind: job.KindCrash, Err: job.Error{Type: "Exit", Message: "it did not end when it was told to"}}}, termLimit)
 	}
 	<-p.ended
 }

@@ -84,6 +84,31 @@ func TestStop_EndsInOrder(t *testing.T) {
 	}
 }
 
+// S15: what takes no notice at all does not keep a drained worker's batch from going on elsewhere.
+func TestDrain_OfWhatIgnoresTERM(t *testing.T) {
+	t.Parallel()
+	for kind, h := range map[string]worker.Handler{
+		"exec": worker.Exec("sh", "-c", ignoresTERM), "serve": worker.Serve("sh", "-c", ignoresTERM),
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			c := setup(t)
+			stubborn := c.serve(h, worker.Options{Slots: 1, Dir: c.dir, Drain: 4 * time.Second})
+			run, _ := c.start("in.txt", "a\n", func(s *job.Spec) { s.Expiry = time.Hour })
+			pid := filepath.Join(c.dir, "pid")
+			require.Eventually(t, func() bool { data, _ := os.ReadFile(pid); return len(data) > 1 }, patience, time.Millisecond)
+			c.serve(worker.Each(func(_ context.Context, text string) (string, error) { return text, nil }), worker.Options{Slots: 1})
+			stubborn.drain()
+			report := c.wait(run)
+			require.Equal(t, job.Completed, report.State)
+			require.EqualValues(t, 1, report.OK)
+			require.Zero(t, report.Expiries)
+			require.Zero(t, report.Retries)
+			require.Contains(t, c.read("order"), "TERM\n")
+		})
+	}
+}
+
 // S10: any number of waiters get the same answer, at once and later again.
 func TestStop_ManyWait(t *testing.T) {
 	t.Parallel()
