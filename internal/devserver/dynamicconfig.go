@@ -13,10 +13,12 @@ const unlimited = 1_000_000
 
 // dynamicConfig tunes the server for one namespace on one machine: prompt, never
 // throttled, small when idle. The keys are taken from the server's own variables,
-// so that one which a later server no longer knows does not compile.
-func dynamicConfig() dynamicconfig.StaticClient {
+// so that one which a later server no longer knows does not compile. push says
+// whether cancellations are pushed to workers.
+func dynamicConfig(push bool) dynamicconfig.StaticClient {
 	all := dynamicconfig.StaticClient{}
 	maps.Copy(all, promptness())
+	maps.Copy(all, pushes(push))
 	maps.Copy(all, limits())
 	maps.Copy(all, footprint())
 	return all
@@ -39,10 +41,6 @@ func promptness() map[dynamicconfig.Key]any {
 		// Timers, retries and timeouts are up to this much late.
 		dynamicconfig.TimerProcessorMaxTimeShift.Key(): 50 * time.Millisecond,
 
-		// A cancellation reaches a running activity without a heartbeat.
-		dynamicconfig.WorkerHeartbeatsEnabled.Key():           true,
-		dynamicconfig.WorkerCommandsEnabled.Key():             true,
-		dynamicconfig.EnableCancelActivityWorkerCommand.Key(): true,
 		// No task is handed to a worker that is shutting down, to wait there for
 		// its timeout.
 		dynamicconfig.EnableCancelWorkerPollsOnShutdown.Key(): true,
@@ -51,6 +49,15 @@ func promptness() map[dynamicconfig.Key]any {
 		// workflow has closed, and whoever waits for the result notices when the
 		// long poll ends: after 20 seconds by default.
 		dynamicconfig.HistoryLongPollExpirationInterval.Key(): time.Second,
+	}
+}
+
+// pushes makes a cancellation reach a running activity without a heartbeat, or not.
+func pushes(on bool) map[dynamicconfig.Key]any {
+	return map[dynamicconfig.Key]any{
+		dynamicconfig.WorkerHeartbeatsEnabled.Key():           on,
+		dynamicconfig.WorkerCommandsEnabled.Key():             on,
+		dynamicconfig.EnableCancelActivityWorkerCommand.Key(): on,
 	}
 }
 

@@ -48,6 +48,9 @@ type Options struct {
 	// synchronous=full). Without it the state survives the death of the process,
 	// kill -9 included, but the last changes may be lost with the machine.
 	PowerSafe bool
+	// NoPush keeps the server from pushing cancellations to workers, as most servers do: a running
+	// activity hears of its cancellation with its next heartbeat.
+	NoPush bool
 	// Namespace is made when it is missing. Default DefaultNamespace.
 	Namespace string
 	// Retention is how long a closed workflow is kept, at least one hour.

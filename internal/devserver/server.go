@@ -86,7 +86,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	if err := makeNamespace(database, o.Namespace, o.Retention); err != nil {
 		return fmt.Errorf("making namespace %q: %w", o.Namespace, err)
 	}
-	if err := s.serve(on); err != nil {
+	if err := s.serve(on, !o.NoPush); err != nil {
 		return err
 	}
 	if uiListener != nil {
@@ -167,9 +167,9 @@ func (s *Server) bind(what, ip string, port, prefer int) (net.Listener, error) {
 	return l, nil
 }
 
-func (s *Server) serve(on listeners) error {
+func (s *Server) serve(on listeners, push bool) error {
 	return guard(s.logger, func() error {
-		server, err := newTemporal(on, s.database, s.logger, &s.kept)
+		server, err := newTemporal(on, s.database, push, s.logger, &s.kept)
 		if err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ var modules = map[primitives.ServiceName]fx.Option{
 // newTemporal assembles the server. It differs from temporal.NewServer in that
 // its services serve listeners that are bound already, so that ports can neither
 // be lost nor end the process, and in that it never exports traces.
-func newTemporal(on listeners, sql *config.SQL, logger *logger, kept *connections) (temporal.Server, error) {
+func newTemporal(on listeners, sql *config.SQL, push bool, logger *logger, kept *connections) (temporal.Server, error) {
 	top := []fx.Option{temporal.TopLevelModule, fx.Replace([]oteltrace.SpanExporter{})}
 	for name := range modules {
 		top = append(top, fx.Provide(service(name, on[name], kept)))
@@ -51,7 +51,7 @@ func newTemporal(on listeners, sql *config.SQL, logger *logger, kept *connection
 		fx.Options(top...),
 		temporal.WithConfig(serverConfig(on, sql)),
 		temporal.WithLogger(logger),
-		temporal.WithDynamicConfigClient(dynamicConfig()),
+		temporal.WithDynamicConfigClient(dynamicConfig(push)),
 		temporal.WithStaticHosts(hosts(on)),
 		// None of the services that the server would assemble by itself.
 		temporal.ForServices(nil),
