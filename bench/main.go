@@ -1,7 +1,7 @@
 // Command bench measures stint against a bare loop and against its peers, as ratios in one run:
 // what is compared runs in turn, each in a process of its own.
 //
-//	go run ./bench              everything, some ten minutes
+//	go run ./bench              everything, some eight minutes
 //	go run ./bench -scale 0.1   a tenth of the items
 //	go run ./bench -only exec   the rows whose names contain "exec"
 package main
@@ -59,6 +59,7 @@ func (b *bench) run() error {
 	fmt.Printf("%s, %d CPUs, %s, %s\n\n", runtime.GOOS+"/"+runtime.GOARCH, runtime.NumCPU(), runtime.Version(), time.Now().Format(time.DateOnly))
 	b.table = tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(b.table, "what\tstint\tpeer\tratio\tlimit\tstint memory\tnote")
+	var failures []error
 	for _, r := range b.rows() {
 		if !strings.Contains(r.name, b.only) {
 			continue
@@ -66,8 +67,14 @@ func (b *bench) run() error {
 		if err := b.row(r); err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
+		if r.failure == nil {
+			continue
+		}
+		if failure := r.failure(); failure != "" {
+			failures = append(failures, fmt.Errorf("%s: %s", r.name, failure))
+		}
 	}
-	return b.table.Flush()
+	return errors.Join(append(failures, b.table.Flush())...)
 }
 
 func (b *bench) prepare() error {
@@ -104,6 +111,9 @@ type row struct {
 	// figure is what stint's process has found out itself. Nil: the time that it has taken counts.
 	figure func() (time.Duration, error)
 	note   func() string
+	once   bool // in one round
+	// failure tells by what the last run fails the bench, "" where it does not. Nil: it never does.
+	failure func() string
 }
 
 // measured is one run of a process.
@@ -115,7 +125,11 @@ type measured struct {
 func (b *bench) row(r row) error {
 	var stint, peer []measured
 	var ratios []float64
-	for range b.rounds {
+	rounds := b.rounds
+	if r.once {
+		rounds = 1
+	}
+	for range rounds {
 		if r.before != nil {
 			if err := r.before(); err != nil {
 				return err

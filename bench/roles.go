@@ -74,6 +74,20 @@ func role(name string, args []string) error {
 		return roundTime(args[1])
 	case "restart":
 		return restart(args)
+	case "server":
+		return serverRole(args[0], args[1])
+	case "worker":
+		return workerRole(args[0], args[1])
+	case "stops-pushed":
+		return stops(args, stopsPushed())
+	case "stops-heartbeats":
+		return stops(args, stopsHeartbeats())
+	case "stops-paced":
+		return stops(args, stopsPaced())
+	case "kills":
+		return kills(args, job.DefaultBackoff)
+	case "kills-at-once":
+		return kills(args, time.Millisecond)
 	}
 	return fmt.Errorf("no role %q", name)
 }

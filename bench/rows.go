@@ -14,7 +14,9 @@ import (
 )
 
 // rows lists the comparisons. The limits are those that the design sets for two cores.
-func (b *bench) rows() []row {
+func (b *bench) rows() []row { return append(b.throughputRows(), b.latencyRows()...) }
+
+func (b *bench) throughputRows() []row {
 	million, tenMillion := b.items(1_000_000), b.items(10_000_000)
 	return []row{
 		b.goRow("go handler, 1M items", "≤ 1.7", million, 100),
@@ -34,22 +36,35 @@ func (b *bench) rows() []row {
 		b.goRow("go handler, 1 MB items", "", b.items(300), 1_000_000),
 		{
 			name: "handler sleeps 1 ms, 64 slots", before: b.fresh,
-			stint: func() *exec.Cmd { return b.role("stint-sleep", b.data("sleep", b.items(100_000), 100)) },
-			peer:  func() *exec.Cmd { return b.role("bare-sleep", b.data("sleep", b.items(100_000), 100)) },
+			stint: func() *exec.Cmd { return b.role("stint-sleep", b.lines(b.items(50_000))) },
+			peer:  func() *exec.Cmd { return b.role("bare-sleep", b.lines(b.items(50_000))) },
 		},
 		{
 			name: "empty handler, batches of 1", before: b.fresh,
-			stint: func() *exec.Cmd { return b.role("stint-empty", b.data("empty", b.items(3000), 100)) },
-			peer:  func() *exec.Cmd { return b.role("temporal-empty", strconv.Itoa(b.items(3000))) },
+			stint: func() *exec.Cmd { return b.role("stint-empty", b.lines(b.items(2000))) },
+			peer:  func() *exec.Cmd { return b.role("temporal-empty", strconv.Itoa(b.items(2000))) },
 			note:  func() string { return "against a bare workflow with as many empty activities" },
 		},
 		b.serveRow(b.items(500_000), 1),
-		b.serveRow(b.items(3_000_000), 32),
-		b.serveRow(b.items(3_000_000), 1000),
+		b.serveRow(b.items(2_000_000), 32),
+		b.serveRow(b.items(2_000_000), 1000),
 		b.figureRow("timer, Go handler", "< 2 µs", "timers", 20),
 		b.figureRow("timer, isolated Go handler", "< 100 µs", "timers-isolated", 20),
 		b.figureRow("round over 100,000 timers", "< 5 ms", "round", 1),
 		b.figureRow("killed program replaced", "< 20 ms", "restart", 40),
+	}
+}
+
+// latencyRows are of clusters of real processes. Each has some seconds of waiting in it, so they are done
+// in one round of many.
+func (b *bench) latencyRows() []row {
+	const told, taken = "stop to last call told, ", "SIGKILL to batches elsewhere, back-off "
+	return []row{
+		b.latencyRow(told+"pushed", "p99 ≤ "+brief(pushLimit), "stops-pushed", clusterWorkers*clusterSlots),
+		b.latencyRow(told+"paced leg", "p99 ≤ "+brief(pausesLimit), "stops-paced", 500),
+		b.latencyRow(told+"heartbeats", "p99 ≤ "+brief(heartbeatLimit()), "stops-heartbeats", clusterWorkers*clusterSlots),
+		b.latencyRow(taken+"1 s", "max ≤ "+brief(killLimit(job.DefaultBackoff)), "kills", killCalls),
+		b.latencyRow(taken+"1 ms", "max ≤ "+brief(killLimit(time.Millisecond)), "kills-at-once", killCalls),
 	}
 }
 
@@ -99,7 +114,7 @@ func (b *bench) parallel(input string) *exec.Cmd {
 
 // serveRow compares feeding a serve program with a bare loop that does.
 func (b *bench) serveRow(items, callItems int) row {
-	input := func() string { return b.data(fmt.Sprintf("items-%d-100", items), items, 100) }
+	input := func() string { return b.lines(items) }
 	more := []string{strconv.Itoa(items), strconv.Itoa(callItems), b.child, "echo"}
 	return row{
 		name: fmt.Sprintf("serve echo, calls of %d", callItems), limit: "≤ 1.43", before: b.fresh,
@@ -119,6 +134,15 @@ func (b *bench) figureRow(name, limit, role string, items int) row {
 		figure: func() (time.Duration, error) { return b.figure(role) },
 		note:   func() string { return b.read(role, ".note") },
 	}
+}
+
+// latencyRow is a figureRow that the bench fails over where its limit is exceeded. What it does often
+// enough is not done in rounds.
+func (b *bench) latencyRow(name, limit, role string, items int) row {
+	r := b.figureRow(name, limit, role, items)
+	r.once = true
+	r.failure = func() string { return b.read(role, ".failure") }
+	return r
 }
 
 // role runs this program in another part.
@@ -151,6 +175,23 @@ func report(output string, figure time.Duration, note string) error {
 		return err
 	}
 	return os.WriteFile(output+".figure", []byte(figure.String()), 0o644)
+}
+
+// reportLimited reports a figure, and that the worst one exceeds a limit where it does.
+func reportLimited(output string, figure, worst, limit time.Duration, note string) error {
+	failure := ""
+	if worst > limit {
+		failure = fmt.Sprintf("%v is above the limit of %v", brief(worst), limit)
+	}
+	if err := os.WriteFile(output+".failure", []byte(failure), 0o644); err != nil {
+		return err
+	}
+	return report(output, figure, note)
+}
+
+// lines makes, once, a file of so many items of 100 bytes.
+func (b *bench) lines(items int) string {
+	return b.data(fmt.Sprintf("items-%d-100", items), items, 100)
 }
 
 // data makes, once, a file of JSONL items of about size bytes each and returns its path.
