@@ -137,7 +137,7 @@ func (o *stopOptions) waitFor(ctx context.Context, p *Program, runs []*job.Run) 
 		for _, s := range report.Stragglers {
 			fmt.Fprintf(p.Stderr, "  still running: %s\n", s)
 		}
-		leftovers = leftovers || len(report.Stragglers) > 0 && !o.stop.IgnoreStragglers
+		leftovers = leftovers || report.Error != nil && report.Error.Type == job.ErrorLeftovers
 	}
 	if leftovers {
 		return &codeError{code: ExitStragglers}
