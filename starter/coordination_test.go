@@ -63,6 +63,7 @@ func TestCluster_ResumeAfterTerminate(t *testing.T) {
 	c := b.dial(server.Address())
 	require.NoError(t, c.TerminateWorkflow(context.Background(), "nightly", "", "a person has done it"))
 	before := b.lines("witness")
+	eventually(t, "an answer", func() bool { return b.stint("status", "nightly", "--json").code == starter.ExitOK })
 	var report job.Report
 	b.reads(&report, "status", "nightly", "--json")
 	require.Equal(t, job.Failed, report.State)

@@ -156,7 +156,7 @@ func TestWorkers_ServeInHand(t *testing.T) {
 	b.write("in.txt", numbers(3))
 	program := b.python("polite.py", polite)
 	b.worker("p", append(program, "--slots", "1")...)
-	b.stint("start", "--pool", "p", "--name", "going", "in.txt", "-o", "out.txt", "--expiry", "2s", "--batch-items", "3").exits(starter.ExitOK)
+	b.stint("start", "--pool", "p", "--name", "going", "in.txt", "-o", "out.txt", "--expiry", "8s", "--batch-items", "3").exits(starter.ExitOK)
 	eventually(t, "a call", func() bool { return b.lines("started") == 1 })
 	pid := b.pids()[0]
 	r := b.inHand(pid)
