@@ -149,9 +149,13 @@ func TestCluster_Set(t *testing.T) {
 	now := b.stint("set", "nightly", "window=7", "rate=2000", "max-failed=10%", "batch-items=11").exits(starter.ExitOK)
 	require.Equal(t, "window       7\nbatch-items  11\nmax-failed   10%\nrate         2000\n", now.stdout.String())
 	status := b.stint("status", "nightly").exits(starter.ExitOK).stdout.String()
-	for _, text := range []string{"window", "7", "10%", "2000", "items/s on average", "oldest running"} {
+	for _, text := range []string{"window", "7", "10%", "2000", "oldest running"} {
 		require.Contains(t, status, text)
 	}
+	eventually(t, "a batch's end in the status", func() bool {
+		status := b.stint("status", "nightly").stdout.String()
+		return strings.Contains(status, "items/s on average") && strings.Contains(status, " batches, the last ")
+	})
 	b.refused(starter.ExitUsage, []string{"set", "nightly", "window=0"}, "window 0: use 1 to 1000")
 	b.refused(starter.ExitUsage, []string{"set", "nightly"}, "requires at least 2 arg")
 	b.refused(starter.ExitUsage, []string{"set", "nightly", "size=3"}, `"size": what can be set is`)

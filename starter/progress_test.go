@@ -32,6 +32,7 @@ func TestProgress_BarOnATerminal(t *testing.T) {
 func TestProgress_TellsWhoDoesWhat(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	b.terminal = true
 	b.server()
 	b.write("in.txt", numbers(400))
 	odd := b.script("odd", `while read n; do case $n in *7) echo "no sevens" >&2; exit 1;; esac; sleep 0.02; echo $n; done`)
