@@ -6,7 +6,7 @@ PACKAGES = ./...
 FUZZ_TIME ?= 30s
 SEEDS ?= 20
 
-.PHONY: check build test race chaos python lint format vet staticcheck workflowcheck imports replay limits fuzz bench
+.PHONY: check build test race chaos python lint format vet staticcheck workflowcheck imports replay limits model fuzz bench
 
 check: lint race python
 
@@ -18,10 +18,10 @@ test:
 
 # The race detector needs cgo; -short leaves the runs of a million items to `make test`.
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m $(PACKAGES)
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 40m $(PACKAGES)
 
-# Whole systems whose parts fail at random, with real processes: SEEDS rounds, each with a seed of its
-# own, which the log tells; STINT_TEST_SEED=… SEEDS=1 repeats one.
+# Whole systems whose parts fail at random, with real processes: SEEDS rounds, each with another
+# seed, which is logged; STINT_TEST_SEED=… SEEDS=1 repeats one.
 chaos:
 	STINT_CHAOS_SEEDS=$(SEEDS) $(GO) test -run TestChaos -v -parallel 3 -timeout 3h ./starter
 
@@ -66,11 +66,18 @@ limits:
 	done
 	$(GO) test -count=1 -v -run '^TestLimits_' ./workflows
 
+# A million schedules of faults over plan, process, commit, finish and redrive; `make test` does 10,000, the same ones each time.
+SCHEDULES ?= 1000000
+model:
+	STINT_MODEL=$(SCHEDULES) $(GO) test -count=1 -v -timeout 6h -run '^TestModel$$' ./internal/modeltest
+
 fuzz:
 	$(GO) test -run XXX -fuzz 'FuzzCut$$' -fuzztime $(FUZZ_TIME) ./internal/records
 	$(GO) test -run XXX -fuzz 'FuzzCutCSV$$' -fuzztime $(FUZZ_TIME) ./internal/records
 	$(GO) test -run XXX -fuzz 'FuzzValid$$' -fuzztime $(FUZZ_TIME) ./internal/records
 	$(GO) test -run XXX -fuzz 'FuzzValue$$' -fuzztime $(FUZZ_TIME) ./internal/jsonscan
+	$(GO) test -run XXX -fuzz 'FuzzDecode$$' -fuzztime $(FUZZ_TIME) ./internal/codec
+	$(GO) test -run XXX -fuzz 'FuzzEncode$$' -fuzztime $(FUZZ_TIME) ./internal/codec
 	$(GO) test -run XXX -fuzz 'FuzzResults$$' -fuzztime $(FUZZ_TIME) ./internal/frames
 	$(GO) test -run XXX -fuzz 'FuzzCall$$' -fuzztime $(FUZZ_TIME) ./internal/frames
 	$(GO) test -run XXX -fuzz 'FuzzReader$$' -fuzztime $(FUZZ_TIME) ./internal/frames

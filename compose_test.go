@@ -201,7 +201,7 @@ func newComposeCluster(t *testing.T, p *types.Project) *composeCluster {
 func (c *composeCluster) stint(t *testing.T, signals chan os.Signal, args []string) (string, int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := starter.Main(c.ctx, starter.Program{
+	code := starter.Execute(c.ctx, starter.Program{
 		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: t.TempDir(), Signals: signals,
 		Env: c.env, Exit: func(int) {},
 	}, args)
@@ -209,7 +209,7 @@ func (c *composeCluster) stint(t *testing.T, signals chan os.Signal, args []stri
 	return stdout.String(), code
 }
 
-// serve runs a worker, which is to end well when it is told to, with the test.
+// serve runs a worker with the test; it must end well when it is asked to.
 func (c *composeCluster) serve(t *testing.T, s types.ServiceConfig) {
 	t.Helper()
 	var args []string

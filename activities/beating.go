@@ -4,8 +4,45 @@ import (
 	"context"
 	"time"
 
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/stall"
+	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
 )
+
+// carryOut does the work of an activity that vouches for its process only: it heartbeats meanwhile. The error is
+// one that says to workflows what follows.
+func carryOut[T any](ctx context.Context, patience time.Duration, work func(context.Context) (T, error)) (T, error) {
+	defer beating(ctx)()
+	return patiently(ctx, patience, work)
+}
+
+// patiently does the work of an activity. It gives the work up if an operation on files takes longer than
+// patience: nothing can interrupt that, so it and the work may go on, and a second execution is beside it. The error
+// is one that says to workflows what follows.
+func patiently[T any](ctx context.Context, patience time.Duration, work func(context.Context) (T, error)) (T, error) {
+	meter := stall.NewMeter()
+	ctx = stall.With(ctx, meter)
+	var result T
+	done := trap.Go("doing an activity", func() (err error) {
+		result, err = work(ctx)
+		return err
+	})
+	looks := time.NewTicker(max(patience/8, time.Millisecond))
+	defer looks.Stop()
+	for {
+		select {
+		case err := <-done:
+			return result, ledger.Raised(err)
+		case <-looks.C:
+			if stuck := meter.GiveUp(patience); stuck != nil {
+				var none T
+				return none, ledger.StoreError(job.ErrorOutput, stuck)
+			}
+		}
+	}
+}
 
 // beating heartbeats in the background until the returned function is called: for activities
 // that vouch for their process only, since what they wait for (an input, the disk) may take long.
@@ -18,7 +55,8 @@ func beating(ctx context.Context) (stop func()) {
 		return func() {}
 	}
 	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
+	failed := func(err error) { activity.GetLogger(ctx).Error("no more heartbeats", "error", err) } // so the activity will expire
+	trap.Watched("heartbeating", failed, func() {
 		defer close(ended)
 		ticks := time.NewTicker(timeout / 4)
 		defer ticks.Stop()
@@ -30,6 +68,6 @@ func beating(ctx context.Context) (stop func()) {
 				return
 			}
 		}
-	}()
+	})
 	return func() { close(done); <-ended }
 }

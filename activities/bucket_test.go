@@ -2,10 +2,16 @@ package activities
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -38,10 +44,10 @@ func (f *fixture) fetch(location string) string {
 func TestBucket_WholeJob(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.inBucket("in.jsonl", lines(100))
-	f.serve(&fake{size: CallSize{Items: 3}, each: func(c *Call, item Item) {
+	f.inBucket("in.jsonl", jobtest.Lines(100))
+	f.serve(&callstest.Handler{Size: calls.CallSize{Items: 3}, Each: func(c *calls.Call, item calls.Item) {
 		if item.Ordinal%10 == 7 {
-			c.Answer.Fail(&Fault{Kind: job.KindError, Err: job.Error{Message: "seven"}}, 1)
+			c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Message: "seven"}}, 1)
 			return
 		}
 		c.Answer.Line(item.Data)
@@ -56,16 +62,16 @@ func TestBucket_WholeJob(t *testing.T) {
 	requireTiles(t, batchesOf(append(first, entriesOf(batches)...)), 100)
 	heads := []string{f.commit([]string{head}, f.processAll(batches)...)}
 
-	require.NoError(t, f.store().Claim(t.Context(), currentKey, "run-9"))
+	require.NoError(t, f.store().Claim(t.Context(), ledger.CurrentKey, "run-9", nil))
 	_, err := f.acts.Finish(t.Context(), f.finishInput(heads...))
-	requireType(t, err, job.ErrorFenced)
+	jobtest.RequireType(t, err, job.ErrorFenced)
 	require.Empty(t, f.fetch(f.spec.Output))
 	require.Empty(t, f.fetch(f.spec.Errors))
 
-	require.NoError(t, f.store().Claim(t.Context(), currentKey, "run-2"))
+	require.NoError(t, f.store().Claim(t.Context(), ledger.CurrentKey, fmt.Sprint("run-2 born ", f.ref.Born), nil))
 	result := f.finish(heads...)
 	var want strings.Builder
-	for i, line := range strings.SplitAfter(lines(100), "\n") {
+	for i, line := range strings.SplitAfter(jobtest.Lines(100), "\n") {
 		if i%10 != 7 {
 			want.WriteString(line)
 		}
@@ -79,8 +85,8 @@ func TestBucket_WholeJob(t *testing.T) {
 	}
 }
 
-func entriesOf(batches []job.Batch) []Entry {
-	entries := make([]Entry, len(batches))
+func entriesOf(batches []protocol.Batch) []ledger.Entry {
+	entries := make([]ledger.Entry, len(batches))
 	for i, b := range batches {
 		entries[i].Batch = b
 	}
@@ -92,13 +98,13 @@ func TestBucket_InputChanged(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.inBucket("in.txt", strings.Repeat("line\n", 20))
-	f.serve(&fake{traits: Traits{Form: Lines}}, Options{})
+	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{})
 	batch := f.plan()[0]
 	dir, err := f.acts.opts.Access.Open(t.Context(), strings.TrimSuffix(f.spec.Input[0], "/in.txt"))
 	require.NoError(t, err)
 	require.NoError(t, dir.Put(t.Context(), "in.txt", []byte(strings.Repeat("LINE\n", 20))))
 	_, err = f.acts.Process(t.Context(), f.input(batch))
-	requireType(t, err, job.ErrorChanged)
+	jobtest.RequireType(t, err, job.ErrorChanged)
 }
 
 // A stop must not keep a part from being uploaded.

@@ -2,18 +2,22 @@ package activities
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -23,10 +27,10 @@ func (f *fixture) done(runs int) (heads []string, want, wantErrors string) {
 	f.t.Helper()
 	f.spec.BatchItems = 8
 	results := ""
-	f.serve(&fake{each: func(c *Call, item Item) {
+	f.serve(&callstest.Handler{Each: func(c *calls.Call, item calls.Item) {
 		switch {
 		case item.Ordinal%7 == 3:
-			c.Answer.Fail(&Fault{Kind: job.KindError, Err: job.Error{Type: "T", Message: fmt.Sprint("item ", item.Ordinal)}}, 1)
+			c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Type: "T", Message: fmt.Sprint("item ", item.Ordinal)}}, 1)
 		case item.Ordinal%11 == 5:
 			c.Answer.Drop()
 		default:
@@ -81,14 +85,14 @@ func (f *fixture) requireOutput(want, wantErrors string) {
 	require.Equal(f.t, wantErrors, messages)
 }
 
-func sumOf(text string) string { return formatSum(crc32.Checksum([]byte(text), castagnoli)) }
+func sumOf(text string) string { return ledger.FormatSum(crc32.Checksum([]byte(text), ledger.CRC32C)) }
 
 func TestFinish_JoinsParts(t *testing.T) {
 	t.Parallel()
 	for _, runs := range []int{1, 3} {
 		t.Run(fmt.Sprint(runs, " runs"), func(t *testing.T) {
 			t.Parallel()
-			f := setup(t, "in.jsonl", lines(200))
+			f := setup(t, "in.jsonl", jobtest.Lines(200))
 			heads, want, wantErrors := f.done(runs)
 			result := f.finish(heads...)
 			f.requireOutput(want, wantErrors)
@@ -100,9 +104,9 @@ func TestFinish_JoinsParts(t *testing.T) {
 			require.Equal(t, result.Books.Items, result.Books.OK+result.Books.Failed)
 			require.EqualValues(t, result.Books.OK-result.Books.Dropped, strings.Count(want, "\n"))
 
-			var published done
+			var published ledger.Done
 			require.NoError(t, json.Unmarshal([]byte(f.read("out.jsonl.stint/"+f.ref.Run+"/DONE")), &published))
-			require.Equal(t, result, FinishResult{Output: published.Output, Books: published.Books}, "DONE tells what has been published")
+			require.Equal(t, result, outputs.FinishResult{Output: published.Output, Books: published.Books}, "DONE tells what has been published")
 		})
 	}
 }
@@ -120,19 +124,19 @@ func TestFinish_NothingPlanned(t *testing.T) {
 
 func TestFinish_NoErrorsNoFile(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(20))
+	f := setup(t, "in.jsonl", jobtest.Lines(20))
 	f.write("out.jsonl.errors.jsonl", "of an earlier job\n")
 	head := f.commit(nil, f.processAll(f.plan())...)
 	result := f.finish(head)
-	f.requireOutput(lines(20), "")
+	f.requireOutput(jobtest.Lines(20), "")
 	require.Empty(t, result.Output.Errors)
 }
 
 func TestFinish_OnlyErrors(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(3))
-	f.serve(&fake{each: func(c *Call, item Item) {
-		c.Answer.Fail(&Fault{Kind: job.KindError, Err: job.Error{Message: fmt.Sprint("item ", item.Ordinal)}}, 1)
+	f := setup(t, "in.jsonl", jobtest.Lines(3))
+	f.serve(&callstest.Handler{Each: func(c *calls.Call, item calls.Item) {
+		c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Message: fmt.Sprint("item ", item.Ordinal)}}, 1)
 	}}, Options{})
 	head := f.commit(nil, f.processAll(f.plan())...)
 	f.finish(head)
@@ -144,7 +148,7 @@ func TestFinish_KeepsParts(t *testing.T) {
 	for _, output := range []string{"out/", ""} {
 		t.Run(output, func(t *testing.T) {
 			t.Parallel()
-			f := setup(t, "in.jsonl", lines(100))
+			f := setup(t, "in.jsonl", jobtest.Lines(100))
 			f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Backoff: time.Millisecond, Errors: f.path("errors.jsonl")}
 			if output == "" {
 				f.spec.Store = f.path("parts") + "/"
@@ -159,9 +163,9 @@ func TestFinish_KeepsParts(t *testing.T) {
 
 			// The parts in the order of the list are the output.
 			joined, items, results := "", int64(0), int64(0)
-			list := f.object(partsList, int64(len(f.mustGet(partsList))))
+			list := f.object(outputs.PartsList, int64(len(f.mustGet(outputs.PartsList))))
 			for line := range strings.Lines(list) {
-				var part listedPart
+				var part outputs.ListedPart
 				require.NoError(t, json.Unmarshal([]byte(line), &part))
 				content := f.object(part.Part, part.Bytes)
 				require.Equal(t, sumOf(content), part.Checksum)
@@ -175,7 +179,7 @@ func TestFinish_KeepsParts(t *testing.T) {
 
 			again := f.finish(heads...)
 			require.Equal(t, result, again)
-			require.Equal(t, list, f.mustGet(partsList))
+			require.Equal(t, list, f.mustGet(outputs.PartsList))
 		})
 	}
 }
@@ -191,30 +195,31 @@ func (f *fixture) mustGet(key string) string {
 // manifests, source table and error parts stay for those who redrive the job.
 func TestFinish_Sweeps(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(100))
+	f := setup(t, "in.jsonl", jobtest.Lines(100))
 	heads, want, wantErrors := f.done(2)
 	accepted := f.gather(heads...)
-	stray := f.processAll([]job.Batch{accepted[0].Batch, accepted[1].Batch})
+	stray := f.processAll([]protocol.Batch{accepted[0].Batch, accepted[1].Batch})
 	unnamed := f.commit(heads, stray...)
 	f.write("out.jsonl.stint/other/parts/x.out", "of another run")
+	for _, stray := range []string{"parts/000000000000000-0123456789abcdef.out", "manifests/0123.jsonl", "spool-0123/0/00000000"} {
+		f.write("out.jsonl.stint/run-1/"+stray, "of the run before, and not accepted")
+	}
 
 	f.finish(heads...)
 	f.requireOutput(want, wantErrors)
 	keys := f.keys("")
 	wanted := []string{"CURRENT", "other/parts/x.out", "run-2/DONE", f.ref.Sources}
-	links, err := chain(t.Context(), f.store(), heads)
+	links, err := ledger.Chain(t.Context(), f.store(), heads)
 	require.NoError(t, err)
 	for _, l := range links {
-		wanted = append(wanted, l.key)
+		wanted = append(wanted, l.Key)
 	}
 	for _, e := range accepted {
 		if e.ErrBytes > 0 {
-			wanted = append(wanted, errorsKey(e.run, e.Entry))
+			wanted = append(wanted, ledger.ErrorsKey(e.Owner, e.Entry))
 		}
 	}
-	wanted = slices.DeleteFunc(wanted, func(key string) bool { return strings.HasPrefix(key, "run-1/") })
-	kept := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return strings.HasPrefix(key, "run-1/") })
-	require.ElementsMatch(t, wanted, kept, "of its own run")
+	require.ElementsMatch(t, wanted, keys, "of its own run, and of the one before")
 	require.NotContains(t, keys, unnamed)
 	for _, key := range keys {
 		require.False(t, strings.HasPrefix(key, "run-") && path.Ext(key) == ".out", "results are in the output now: %s", key)
@@ -222,9 +227,26 @@ func TestFinish_Sweeps(t *testing.T) {
 	// The manifests still lead to every error record.
 	for _, e := range f.gather(heads...) {
 		if e.ErrBytes > 0 {
-			f.object(errorsKey(e.run, e.Entry), e.ErrBytes)
+			f.object(ledger.ErrorsKey(e.Owner, e.Entry), e.ErrBytes)
 		}
 	}
+}
+
+// A run that was overtaken after it had published leaves what earlier runs have to the one that overtook it.
+func TestFinish_LeavesEarlierRunsToANewerOne(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(100))
+	heads, _, _ := f.done(2)
+	before := f.keys("run-1/")
+	p, err := outputs.NewPublication(t.Context(), f.acts.opts.Access, f.ref, f.spec)
+	require.NoError(t, err)
+	p.Links, err = ledger.Chain(t.Context(), p.Dir, heads)
+	require.NoError(t, err)
+	newer := f.ref
+	newer.Run, newer.Born = "run-3", f.ref.Born+1
+	require.NoError(t, newer.Claim(t.Context(), p.Dir))
+	require.NoError(t, p.Sweep(t.Context()))
+	require.Equal(t, before, f.keys("run-1/"))
 }
 
 // G2: an output of before is replaced in one step; whatever step of Finish fails, what is under the
@@ -232,12 +254,12 @@ func TestFinish_Sweeps(t *testing.T) {
 func TestFinish_RepeatableAtEveryStep(t *testing.T) {
 	t.Parallel()
 	for step := 0; ; step++ {
-		f := setup(t, "in.jsonl", lines(60))
+		f := setup(t, "in.jsonl", jobtest.Lines(60))
 		f.write("out.jsonl", "of an earlier job")
 		heads, want, wantErrors := f.done(2)
-		ctx := newFuse(step)
+		ctx := jobtest.NewFuse(step)
 		result, err := f.acts.Finish(ctx, f.finishInput(heads...))
-		if !ctx.burnt() {
+		if !ctx.Burnt() {
 			require.NoError(t, err)
 			f.requireOutput(want, wantErrors)
 			require.Greater(t, step, 20, "there were steps to fail at")
@@ -271,7 +293,7 @@ func (f *fixture) temporaries() []string {
 // A repetition that finds the output as DONE tells does not write it again.
 func TestFinish_RepeatLeavesOutputAlone(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(60))
+	f := setup(t, "in.jsonl", jobtest.Lines(60))
 	heads, want, wantErrors := f.done(1)
 	first := f.finish(heads...)
 	before, err := os.Stat(f.path("out.jsonl"))
@@ -290,7 +312,7 @@ func TestFinish_DoneWithoutOutput(t *testing.T) {
 	for name, found := range map[string]string{"none": "", "old": "of an earlier job", "longer": "x"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := setup(t, "in.jsonl", lines(60))
+			f := setup(t, "in.jsonl", jobtest.Lines(60))
 			heads, want, wantErrors := f.done(1)
 			saved := f.saveParts()
 			f.finish(heads...)
@@ -328,14 +350,14 @@ func (f *fixture) saveParts() (restore func()) {
 // A Finish that was frozen while a newer run of the job took over must do no harm.
 func TestFinish_Fenced(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(60))
+	f := setup(t, "in.jsonl", jobtest.Lines(60))
 	heads, _, _ := f.done(1)
 	f.write("out.jsonl", "of the newer run")
 	f.write("out.jsonl.errors.jsonl", "of the newer run, too")
-	require.NoError(t, f.store().Claim(t.Context(), currentKey, "run-9"))
+	require.NoError(t, f.store().Claim(t.Context(), ledger.CurrentKey, "run-9", nil))
 	before := f.keys("")
 	_, err := f.acts.Finish(t.Context(), f.finishInput(heads...))
-	requireType(t, err, job.ErrorFenced)
+	jobtest.RequireType(t, err, job.ErrorFenced)
 	require.Equal(t, "of the newer run", f.read("out.jsonl"))
 	require.Equal(t, "of the newer run, too", f.read("out.jsonl.errors.jsonl"))
 	for _, key := range before {
@@ -346,25 +368,25 @@ func TestFinish_Fenced(t *testing.T) {
 
 func TestFinish_FencedKeepsParts(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(60))
+	f := setup(t, "in.jsonl", jobtest.Lines(60))
 	f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out") + "/"}
 	heads, _, _ := f.done(1)
-	require.NoError(t, f.store().Claim(t.Context(), currentKey, "run-9"))
-	require.NoError(t, f.store().Put(t.Context(), partsList, []byte("of the newer run")))
+	require.NoError(t, f.store().Claim(t.Context(), ledger.CurrentKey, "run-9", nil))
+	require.NoError(t, f.store().Put(t.Context(), outputs.PartsList, []byte("of the newer run")))
 	_, err := f.acts.Finish(t.Context(), f.finishInput(heads...))
-	requireType(t, err, job.ErrorFenced)
-	require.Equal(t, "of the newer run", f.mustGet(partsList))
+	jobtest.RequireType(t, err, job.ErrorFenced)
+	require.Equal(t, "of the newer run", f.mustGet(outputs.PartsList))
 }
 
 // Without failures there is no file of errors: of a newer run it must not be removed.
 func TestFinish_FencedWithoutErrors(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(5))
+	f := setup(t, "in.jsonl", jobtest.Lines(5))
 	head := f.commit(nil, f.processAll(f.plan())...)
 	f.write("out.jsonl.errors.jsonl", "of the newer run")
-	require.NoError(t, f.store().Claim(t.Context(), currentKey, "run-9"))
+	require.NoError(t, f.store().Claim(t.Context(), ledger.CurrentKey, "run-9", nil))
 	_, err := f.acts.Finish(t.Context(), f.finishInput(head))
-	requireType(t, err, job.ErrorFenced)
+	jobtest.RequireType(t, err, job.ErrorFenced)
 	require.Equal(t, "of the newer run", f.read("out.jsonl.errors.jsonl"))
 }
 
@@ -385,22 +407,22 @@ func TestFinish_CorruptParts(t *testing.T) {
 			for _, output := range []string{"file", "parts"} {
 				t.Run(fmt.Sprintf("%s %s of %s", kind, name, output), func(t *testing.T) {
 					t.Parallel()
-					f := setup(t, "in.jsonl", lines(60))
+					f := setup(t, "in.jsonl", jobtest.Lines(60))
 					if output == "parts" {
 						f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out") + "/"}
 					}
 					heads, _, _ := f.done(1)
 					e := f.gather(heads...)[3].Entry
-					key := resultsKey(f.ref.Run, e)
+					key := ledger.ResultsKey(f.ref.Run, e)
 					if kind == "errors" {
-						key = errorsKey(f.ref.Run, e)
+						key = ledger.ErrorsKey(f.ref.Run, e)
 					}
 					do(f, key)
 					_, err := f.acts.Finish(t.Context(), f.finishInput(heads...))
-					requireType(t, err, job.ErrorCorrupt)
+					jobtest.RequireType(t, err, job.ErrorCorrupt)
 					require.ErrorContains(t, err, path.Base(key))
 					require.NoFileExists(t, f.path("out.jsonl"))
-					require.NoFileExists(t, f.path("out")+"/"+partsList)
+					require.NoFileExists(t, f.path("out")+"/"+outputs.PartsList)
 					if kind == "errors" {
 						require.NoFileExists(t, f.spec.Errors)
 					}
@@ -418,24 +440,24 @@ func (f *fixture) rewrite(key string, change func(string) string) {
 
 func TestFinish_BooksDoNotBalance(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(60))
+	f := setup(t, "in.jsonl", jobtest.Lines(60))
 	heads, _, _ := f.done(1)
 	in := f.finishInput(heads...)
 	in.Planned++
 	_, err := f.acts.Finish(t.Context(), in)
-	requireType(t, err, job.ErrorBooks)
+	jobtest.RequireType(t, err, job.ErrorBooks)
 	require.NoFileExists(t, f.path("out.jsonl"))
 	require.NoFileExists(t, f.path("out.jsonl.errors.jsonl"))
 }
 
 func TestFinish_OutputUnwritable(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(60))
+	f := setup(t, "in.jsonl", jobtest.Lines(60))
 	heads, _, _ := f.done(1)
 	require.NoError(t, os.Mkdir(f.path("out.jsonl"), 0o777))
 	f.write("out.jsonl/file", "")
 	_, err := f.acts.Finish(t.Context(), f.finishInput(heads...))
-	requireType(t, err, job.ErrorOutput)
+	jobtest.RequireType(t, err, job.ErrorOutput)
 	require.Empty(t, f.temporaries())
 }
 
@@ -451,15 +473,60 @@ func TestWriteReport(t *testing.T) {
 
 	require.NoError(t, os.Mkdir(f.path("dir"), 0o777))
 	err := f.acts.WriteReport(t.Context(), ReportInput{Location: f.path("dir")})
-	requireType(t, err, job.ErrorOutput)
+	jobtest.RequireType(t, err, job.ErrorOutput)
 	err = f.acts.WriteReport(t.Context(), ReportInput{Location: f.path("dir") + "/"})
-	requireType(t, err, job.ErrorOutput)
+	jobtest.RequireType(t, err, job.ErrorOutput)
 }
 
-func TestStoreError(t *testing.T) {
+// What a killed process has left of a run that another continues from is found, too.
+func TestFinish_SweepsEarlierRuns(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, storeError(job.ErrorOutput, nil))
-	requireType(t, storeError(job.ErrorInput, fmt.Errorf("x: %w", fs.ErrNotExist)), job.ErrorInput)
-	passing := errors.New("connection reset")
-	require.Equal(t, passing, storeError(job.ErrorOutput, passing), "what may pass is tried again")
+	f := setup(t, "in.jsonl", jobtest.Lines(100))
+	heads, want, wantErrors := f.done(2)
+	left := filepath.Join(f.spec.Store, "run-1", ".out.jsonl.abcdefghijklm.tmp")
+	require.NoError(t, os.WriteFile(left, []byte("half"), 0o666))
+	f.finish(heads...)
+	f.requireOutput(want, wantErrors)
+	require.NoFileExists(t, left)
+}
+
+// What is made of an input is not open to others than the input is, wherever it lies.
+func TestFinish_NoWiderThanTheInput(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(40), "more.jsonl.gz", gzipped(t, jobtest.Lines(8)))
+	require.NoError(t, os.Chmod(f.spec.Input[0], 0o640))
+	before := f.files()
+	check := func(made ...string) {
+		found := ""
+		for name, mode := range f.files() {
+			if _, input := before[name]; input || strings.HasPrefix(filepath.Base(name), ledger.CurrentKey) {
+				continue
+			}
+			found += name + "\n"
+			require.Zero(t, mode&^0o640, "%s has the mode %o", name, mode)
+		}
+		for _, name := range made {
+			require.Contains(t, found, name)
+		}
+	}
+	heads, _, _ := f.done(2)
+	check("/sources-", "/spool-", "/manifests/", "/parts/")
+	f.finish(heads...)
+	require.NoError(t, f.acts.WriteReport(t.Context(), ReportInput{Location: f.path("report.json"), Perm: f.ref.Perm}))
+	check("/out.jsonl\n", "/out.jsonl.errors.jsonl", "/DONE", "/report.json")
+}
+
+// files are the access rights of all files by their names.
+func (f *fixture) files() map[string]fs.FileMode {
+	f.t.Helper()
+	files := map[string]fs.FileMode{}
+	require.NoError(f.t, filepath.WalkDir(f.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			info, err := entry.Info()
+			require.NoError(f.t, err)
+			files[path] = info.Mode().Perm()
+		}
+		return err
+	}))
+	return files
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
@@ -13,10 +15,10 @@ import (
 
 // HookInput asks for one of the pool's hooks.
 type HookInput struct {
-	Ref   Ref    `json:"ref"`
-	Pool  string `json:"pool"`  // the job's
-	Stage string `json:"stage"` // one of job.Stage…
-	Name  string `json:"name"`
+	Ref   ledger.Ref `json:"ref"`
+	Pool  string     `json:"pool"`  // the job's
+	Stage string     `json:"stage"` // one of job.Stage…
+	Name  string     `json:"name"`
 	// Key is the same whenever this hook is repeated, and no other's: what has been done under it
 	// need not be done again.
 	Key    string    `json:"key"`
@@ -32,32 +34,40 @@ func (a *Activities) Hook(ctx context.Context, in HookInput) (err error) {
 	defer beating(ctx)()
 	hook := a.opts.Hooks[in.Name]
 	if hook == nil {
-		return permanent(job.ErrorNoHook, fmt.Errorf("the worker has no hook %q%s: start the workers with --hook %s=COMMAND", in.Name, a.knownHooks(), in.Name))
+		return ledger.Permanent(job.ErrorNoHook, fmt.Errorf("the worker has no hook %q%s: start the workers with --hook %s=COMMAND", in.Name, a.knownHooks(), in.Name))
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = hookError(PanicFault(p))
+			err = hookError(calls.PanicFault(p))
 		}
 	}()
 	if activity.IsActivity(ctx) && activity.GetInfo(ctx).Attempt > 1 {
 		activity.GetLogger(ctx).Warn("repeating a hook", "hook", in.Name, "key", in.Key)
 	}
 	if err := hook(ctx, in); err != nil {
-		return hookError(FaultOf(CauseOf(ctx, err)))
+		return hookError(calls.FaultOf(calls.CauseOf(ctx, err)))
 	}
 	return nil
 }
 
 // hookError keeps the error's type, message and stack, and can be repeated.
-func hookError(f *Fault) error {
+func hookError(f *calls.Fault) error {
 	text := f.Err.Message
-	if f.Err.Stack != "" {
-		text += "\n" + f.Err.Stack
+	stack := strings.TrimRight(f.Err.Stack, "\n")
+	above, last := "", stack
+	if i := strings.LastIndexByte(stack, '\n'); i >= 0 {
+		above, last = stack[:i], stack[i+1:]
+	}
+	if last != "" && strings.HasSuffix(text, last) { // a program's last line is in the message
+		stack = above
+	}
+	if stack != "" {
+		text += "\n" + stack
 	}
 	return temporal.NewApplicationError(text, f.Err.Type)
 }
 
-// knownHooks tells which hooks there are.
+// knownHooks lists the hooks that there are, for messages.
 func (a *Activities) knownHooks() string {
 	var names []string
 	for name := range a.opts.Hooks {

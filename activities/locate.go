@@ -3,7 +3,7 @@ package activities
 import (
 	"context"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/internal/protocol"
 )
 
 // LocateInput names a workflow, a job or a leg, that has given batches out.
@@ -12,9 +12,9 @@ type LocateInput struct {
 	Run      string `json:"run"`
 }
 
-// LocateResult tells where they run.
+// LocateResult says where they run.
 type LocateResult struct {
-	Places []job.ActivityPlace `json:"places,omitempty"`
+	Places []protocol.ActivityPlace `json:"places,omitempty"`
 }
 
 // Locate finds out where the batches of a workflow run, as far as the server knows: a workflow cannot

@@ -1,173 +1,121 @@
 package activities
 
 import (
-	"context"
-	"unicode/utf8"
-
-	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/job"
 )
 
 type invalidItem struct {
 	index int // in the chunk
-	fault *Fault
+	fault *calls.Fault
 }
 
 // prepare turns the chunk into the items of a call, and sets the invalid ones aside.
 func (e *execution) prepare() {
-	e.items, e.data, e.invalid = e.items[:0], e.data[:0], e.invalid[:0]
-	e.answer.reset()
-	form := e.acts.opts.Handler.Traits().Form
+	e.items, e.invalid = e.items[:0], e.invalid[:0]
+	e.recorded = 0
+	e.answer.Reset()
+	e.convert.Reset()
 	first := e.in.Batch.First + e.entry.Count
 	at := 0
 	for i := range e.chunk.Items {
 		item := &e.chunk.Items[i]
-		data, err := e.convert(item, form)
+		data, err := e.convert.Convert(item)
 		if err != nil {
-			e.invalid = append(e.invalid, invalidItem{i, invalidFault(err)})
+			e.invalid = append(e.invalid, invalidItem{i, calls.InvalidFault(err)})
 			continue
 		}
-		e.items = append(e.items, Item{Ordinal: first + int64(i), Data: data, at: at})
+		e.items = append(e.items, calls.Item{Ordinal: first + int64(i), Data: data, At: at})
 		at += len(data) + 1
 	}
-	e.caller.block = nil
-	if form == Lines && e.source.Shape.Format != records.CSV && len(e.invalid) == 0 {
-		e.caller.block = e.chunk.Lines()
+	e.caller.Block = nil
+	if e.convert.AsLines() && len(e.invalid) == 0 {
+		e.caller.Block = e.chunk.Lines()
 	}
 }
 
-// convert gives an item the form that the handler wants.
-func (e *execution) convert(item *records.Item, form Form) ([]byte, error) {
-	if item.Err != nil {
-		return nil, item.Err
-	}
-	shape := &e.source.Shape
-	switch {
-	case form == CheckedJSON && shape.Format == records.JSONL:
-		return item.Raw, shape.CheckLine(item)
-	case form == JSONValues && shape.Format == records.JSONL && utf8.Valid(item.Raw):
-		return item.Raw, nil // the handler's own decoder checks the rest
-	case form == Lines && shape.Format != records.CSV:
-		return item.Raw, shape.CheckLine(item)
-	}
-	start := len(e.data)
-	var err error
-	if form == Lines {
-		e.data, err = shape.AppendLine(e.data, item)
-	} else {
-		e.data, err = shape.AppendJSON(e.data, item)
-	}
-	if err != nil {
-		e.data = e.data[:start]
-		return nil, err
-	}
-	return e.data[start:len(e.data):len(e.data)], nil
-}
-
-// record writes the outcomes of the chunk's first items, up to the first without one.
+// record gives the sink the outcomes so far: of the chunk's next items, up to the first without one. The
+// answer is then empty.
 func (e *execution) record() error {
-	base := e.results.bytes
-	if err := e.results.write(context.WithoutCancel(e.ctx), e.answer.buf); err != nil {
-		return err
-	}
-	done := len(e.chunk.Items)
-	if len(e.invalid) > 0 || e.answer.special > 0 || e.answer.count < len(e.items) {
+	done := e.answer.Count
+	if len(e.invalid) > 0 || e.answer.Special > 0 {
 		var err error
-		if done, err = e.recordEach(base); err != nil {
+		if done, err = e.recordEach(e.sink.At()); err != nil {
 			return err
 		}
 	} else {
 		e.entry.OK += int64(done)
 	}
-	if done > 0 {
-		last := &e.chunk.Items[done-1]
-		e.length = min(last.Offset+last.Size+1, e.in.Batch.Length)
-	}
+	e.source.Done(e.chunk.Items[e.recorded : e.recorded+done])
+	e.recorded += done
 	e.entry.Count += int64(done)
-	e.hold()
-	return nil
+	var err error
+	e.answer.Buf, err = e.sink.Results(e.ctx, e.answer.Buf)
+	e.answer.Reset()
+	return err
 }
 
-// recordEach counts outcomes one by one and writes the errors among them. It returns how many of
-// the chunk's items have an outcome before the first without one.
+// recordEach counts outcomes one by one and notes the errors among them; base is where the first result
+// begins. It returns how many of
+// the chunk's next items have an outcome before the first without one.
 func (e *execution) recordEach(base int64) (done int, err error) {
-	invalid := e.invalid
 	at := base // where the next result is, or would be
-	note := func(o outcome) {
+	note := func(o calls.Span) {
 		switch {
 		case err != nil:
-		case o.fault != nil:
+		case o.Fault != nil:
 			err = e.fail(done, o, at)
-		case o.drop:
-			e.entry.Dropped++
-			e.entry.OK++
-			err = e.noteDrop(at)
+		case o.Drop:
+			err = e.drop(at)
 		default:
 			e.entry.OK++
 		}
 		done++
 	}
 	takeInvalid := func() {
-		for len(invalid) > 0 && invalid[0].index == done {
-			fault := invalid[0].fault
-			invalid = invalid[1:]
-			note(outcome{fault: fault, tries: 1})
+		for len(e.invalid) > 0 && e.invalid[0].index == e.recorded+done {
+			fault := e.invalid[0].fault
+			e.invalid = e.invalid[1:]
+			note(calls.Span{Fault: fault, Tries: 1})
 		}
 	}
-	e.answer.each(func(o outcome) {
+	e.answer.Each(func(o calls.Span) {
 		takeInvalid()
 		note(o)
-		at = base + int64(o.end)
+		at = base + int64(o.End)
 	})
 	takeInvalid()
 	return done, err
 }
 
-func (e *execution) fail(index int, o outcome, at int64) error {
-	item := &e.chunk.Items[index]
-	failure := job.Failure{
-		Item:     e.in.Batch.First + e.entry.Count + int64(index),
-		Source:   e.source.URL,
-		Offset:   e.in.Batch.Offset + item.Offset,
-		Input:    failureInput(&e.source.Shape, item),
-		Kind:     o.fault.Kind,
-		Error:    o.fault.Err,
-		Attempts: int(o.tries),
+func (e *execution) drop(at int64) error {
+	e.entry.Dropped++
+	e.entry.OK++
+	if !e.source.NotesDrops() {
+		return nil
 	}
+	return e.sink.Note(e.ctx, ledger.DroppedLine(at))
+}
+
+func (e *execution) fail(index int, o calls.Span, at int64) error {
+	item := &e.chunk.Items[e.recorded+index]
+	failure := job.Failure{
+		Item: e.in.Batch.First + e.entry.Count + int64(index),
+		Kind: o.Fault.Kind, Error: o.Fault.Err, Attempts: int(o.Tries),
+	}
+	failure.Source, failure.Offset = e.source.Locate(item)
 	if e.firstError == nil {
-		e.firstError = firstErrorOf(failure)
-		if err := e.nameOriginal(e.firstError); err != nil {
+		original, err := e.source.Original(e.ctx, failure.Item)
+		if err != nil {
 			return err
 		}
+		e.firstError = ledger.FirstError(failure)
+		e.firstError.Item = original
 	}
 	e.entry.Failed++
 	if e.in.OnError == job.OnErrorDrop {
 		return nil
 	}
-	return e.note(failureLine{At: at, Failure: failure, again: runAgain(&e.source.Shape, item, failure.Input)})
-}
-
-// note adds a line to the part's errors.
-func (e *execution) note(line failureLine) error {
-	data, err := line.encode()
-	if err != nil {
-		return err
-	}
-	return e.errors.write(context.WithoutCancel(e.ctx), data)
-}
-
-// maxFirstError keeps the one error message that travels through history short.
-const maxFirstError = 500
-
-func firstErrorOf(f job.Failure) *job.FirstError {
-	short := f.Error
-	short.Message, short.Stack = cutText(short.Message, maxFirstError), ""
-	return &job.FirstError{Item: f.Item, Kind: f.Kind, Error: short}
-}
-
-func cutText(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return s[:limit] + "…"
+	return e.sink.Note(e.ctx, ledger.NewErrorLine(at, failure, e.source.Shape(), item))
 }

@@ -9,12 +9,20 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
@@ -52,9 +60,9 @@ func corpus(random *rand.Rand, format records.Format, n int) string {
 }
 
 // requireTiles fails unless the batches, in this order, tile items and, within a source, bytes.
-func requireTiles(t *testing.T, batches []job.Batch, items int64) {
+func requireTiles(t *testing.T, batches []protocol.Batch, items int64) {
 	t.Helper()
-	var before job.Batch
+	var before protocol.Batch
 	for i, b := range batches {
 		require.Positive(t, b.Count)
 		require.Positive(t, b.Length)
@@ -70,23 +78,17 @@ func requireTiles(t *testing.T, batches []job.Batch, items int64) {
 }
 
 // itemsIn reads what the batches hold, each range by itself.
-func (f *fixture) itemsIn(batches []job.Batch) []string {
+func (f *fixture) itemsIn(batches []protocol.Batch) []string {
 	f.t.Helper()
 	dir := f.store()
-	table, err := f.acts.table(context.Background(), dir, f.ref.Sources)
+	table, err := f.acts.inputs.Table(context.Background(), dir, f.ref.Sources)
 	require.NoError(f.t, err)
 	var items []string
 	for _, b := range batches {
-		s := &table.Sources[b.Source]
-		var r io.ReadCloser
-		if s.Spool != "" {
-			r = &spoolReader{ctx: context.Background(), dir: dir, prefix: s.Spool, offset: b.Offset, left: b.Length}
-		} else {
-			r, err = f.acts.opts.Access.OpenInput(context.Background(), s.URL, b.Offset, b.Length)
-			require.NoError(f.t, err)
-		}
-		found := itemsOf(f.t, r, s.Shape)
-		require.NoError(f.t, r.Close())
+		r, err := f.acts.inputs.OpenRange(context.Background(), dir, table, b)
+		require.NoError(f.t, err)
+		found := itemsOfRange(f.t, r)
+		r.Close()
 		require.Len(f.t, found, int(b.Count), "%v", b)
 		items = append(items, found...)
 	}
@@ -100,7 +102,7 @@ func TestPlan_Tiles(t *testing.T) {
 		t.Run(ext, func(t *testing.T) {
 			t.Parallel()
 			for round := range uint64(25) {
-				random := seeded(t, seed+round)
+				random := jobtest.Seeded(t, seed+round)
 				var files []string
 				var want []string
 				for i := range 1 + random.IntN(3) {
@@ -115,10 +117,10 @@ func TestPlan_Tiles(t *testing.T) {
 				if random.IntN(3) == 0 {
 					f.spec.BatchBytes = 1 + random.Int64N(500)
 				}
-				var batches []job.Batch
+				var batches []protocol.Batch
 				for {
 					if random.IntN(4) == 0 {
-						f.serve(&fake{}, Options{}) // another worker goes on
+						f.serve(&callstest.Handler{}, Options{}) // another worker continues
 					}
 					page, result := f.page(1 + random.IntN(9))
 					batches = append(batches, page...)
@@ -140,15 +142,15 @@ func TestPlan_Tiles(t *testing.T) {
 
 func TestPlan_SameOnEveryWorker(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(1000))
+	f := setup(t, "in.jsonl", jobtest.Lines(1000))
 	f.spec.BatchItems = 10
 	whole := f.plan()
 	require.Len(t, whole, 100)
 
 	f.newRun("run-2")
-	var pages []job.Batch
+	var pages []protocol.Batch
 	for {
-		f.serve(&fake{}, Options{})
+		f.serve(&callstest.Handler{}, Options{})
 		page, result := f.page(7)
 		pages = append(pages, page...)
 		if result.Done {
@@ -161,7 +163,7 @@ func TestPlan_SameOnEveryWorker(t *testing.T) {
 // A page whose answer got lost is planned again from the same cursor, with the same outcome.
 func TestPlan_Repeated(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(100))
+	f := setup(t, "in.jsonl", jobtest.Lines(100))
 	f.spec.BatchItems = 5
 	f.page(3)
 	at := f.next
@@ -174,15 +176,15 @@ func TestPlan_Repeated(t *testing.T) {
 
 func TestPlan_FirstPage(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "a.jsonl", lines(10), "b.csv", "id\n1\n2\n")
+	f := setup(t, "a.jsonl", jobtest.Lines(10), "b.csv", "id\n1\n2\n")
 	f.spec.BatchItems = 4
 	batches, result := f.page(2)
 	require.Len(t, batches, 2)
 	require.False(t, result.Done)
 	require.NotEmpty(t, result.Sources)
-	require.EqualValues(t, len(lines(10))+len("1\n2\n"), result.Total, "headers are no items")
-	require.Equal(t, "run-1", f.object(currentKey, 5), "the run has claimed the store")
-	require.Equal(t, Cursor{Offset: batches[1].Offset + batches[1].Length, Item: 8}, result.Next)
+	require.EqualValues(t, len(jobtest.Lines(10))+len("1\n2\n"), result.Total, "headers are no items")
+	require.Equal(t, fmt.Sprint("run-1 born ", f.ref.Born), f.mustGet(ledger.CurrentKey), "the run has claimed the store")
+	require.Equal(t, inputs.Cursor{Offset: batches[1].Offset + batches[1].Length, Item: 8}, result.Next)
 
 	batches, result = f.page(1000)
 	require.Len(t, batches, 2)
@@ -229,9 +231,9 @@ func TestPlan_Formats(t *testing.T) {
 			if test.format != "" {
 				f.spec.Format = test.format
 			}
-			result, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+			result, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 			if test.kind != "" {
-				requireType(t, err, test.kind)
+				jobtest.RequireType(t, err, test.kind)
 				require.ErrorContains(t, err, test.problem)
 				return
 			}
@@ -246,9 +248,9 @@ func TestPlan_MissingInput(t *testing.T) {
 	for name, input := range map[string]string{"file": "none.jsonl", "glob": "none-*.jsonl", "directory": "none/"} {
 		f := setup(t)
 		f.spec.Input = []string{f.path(input)}
-		_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+		_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 		require.Error(t, err, name)
-		requireType(t, err, job.ErrorInput)
+		jobtest.RequireType(t, err, job.ErrorInput)
 	}
 }
 
@@ -265,7 +267,7 @@ func TestPlan_ExpandsInputs(t *testing.T) {
 
 func TestPlan_Compressed(t *testing.T) {
 	t.Parallel()
-	text := lines(2000)
+	text := jobtest.Lines(2000)
 	var gz bytes.Buffer
 	w := gzip.NewWriter(&gz)
 	_, err := w.Write([]byte(text))
@@ -278,9 +280,9 @@ func TestPlan_Compressed(t *testing.T) {
 	for name, content := range map[string]string{"in.jsonl.gz": gz.String(), "in.jsonl.zst": string(zst.EncodeAll([]byte(text), nil))} {
 		f := setup(t, name, content)
 		f.spec.BatchItems = 77
-		var batches []job.Batch
+		var batches []protocol.Batch
 		for {
-			f.serve(&fake{}, Options{}) // the copy made so far serves every worker
+			f.serve(&callstest.Handler{}, Options{}) // the copy made so far serves every worker
 			page, result := f.page(5)
 			batches = append(batches, page...)
 			if result.Done {
@@ -294,7 +296,7 @@ func TestPlan_Compressed(t *testing.T) {
 }
 
 // processedText runs the batches and returns all that comes out, in order.
-func (f *fixture) processedText(batches []job.Batch) string {
+func (f *fixture) processedText(batches []protocol.Batch) string {
 	f.t.Helper()
 	var out strings.Builder
 	for _, e := range f.processAll(batches) {
@@ -314,19 +316,19 @@ func TestPlan_CompressedBroken(t *testing.T) {
 	require.NoError(t, w.Close())
 	for name, content := range map[string]string{"empty": "", "no gzip": "plain text\n", "cut short": gz.String()[:gz.Len()/2]} {
 		f := setup(t, "in.txt.gz", content)
-		_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000})
+		_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000})
 		require.Error(t, err, name)
-		requireType(t, err, job.ErrorInput)
+		jobtest.RequireType(t, err, job.ErrorInput)
 	}
 }
 
 func TestPlan_Stdin(t *testing.T) {
 	t.Parallel()
-	text := corpus(seeded(t, 3), records.Text, 500)
+	text := corpus(jobtest.Seeded(t, 3), records.Text, 500)
 	f := setup(t, "in.txt", "a file\n")
 	f.spec.Input = append(f.spec.Input, "-")
 	f.spec.BatchItems = 9
-	f.serve(&fake{traits: Traits{Form: Lines}}, Options{Stdin: strings.NewReader(text)})
+	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{Stdin: strings.NewReader(text)})
 	batches, result := f.page(10)
 	require.Zero(t, result.Total, "the size of the standard input is not known beforehand")
 	batches = append(batches, f.plan()...)
@@ -336,7 +338,7 @@ func TestPlan_Stdin(t *testing.T) {
 	requireTiles(t, batches, int64(len(want)))
 	require.Equal(t, want, f.itemsIn(batches))
 
-	complete, err := StdinComplete(t.Context(), &store.Access{}, job.Report{Store: f.spec.Store, Run: f.ref.Run})
+	complete, err := inputs.StdinComplete(t.Context(), &store.Access{}, job.Report{Store: f.spec.Store, Run: f.ref.Run, Planned: f.next.Item, PlanDone: true})
 	require.NoError(t, err)
 	require.True(t, complete)
 }
@@ -345,8 +347,8 @@ func TestPlan_StdinOfNobody(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.spec.Input = []string{"-"}
-	_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
-	requireType(t, err, job.ErrorInput)
+	_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+	jobtest.RequireType(t, err, job.ErrorInput)
 	require.ErrorContains(t, err, "stint run")
 }
 
@@ -354,11 +356,11 @@ func TestPlan_StdinOnlyOnce(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.spec.Input = []string{"-"}
-	f.serve(&fake{}, Options{Stdin: strings.NewReader("1\n")})
+	f.serve(&callstest.Handler{}, Options{Stdin: strings.NewReader("1\n")})
 	f.plan()
 	f.newRun("run-2")
-	_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
-	requireType(t, err, job.ErrorInput)
+	_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+	jobtest.RequireType(t, err, job.ErrorInput)
 	require.ErrorContains(t, err, "--fresh")
 }
 
@@ -368,11 +370,11 @@ func TestStdinComplete_NotYet(t *testing.T) {
 	f := setup(t)
 	f.spec.Input = []string{"-"}
 	r, w := io.Pipe()
-	f.serve(&fake{}, Options{Stdin: r})
+	f.serve(&callstest.Handler{}, Options{Stdin: r})
 	ctx, cancel := context.WithCancel(t.Context())
 	planned := make(chan error, 1)
 	go func() {
-		_, err := f.acts.Plan(ctx, PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+		_, err := f.acts.Plan(ctx, inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 		planned <- err
 	}()
 	_, err := io.WriteString(w, "1\n2\n")
@@ -382,10 +384,10 @@ func TestStdinComplete_NotYet(t *testing.T) {
 	require.NoError(t, w.CloseWithError(errors.New("broken pipe")))
 
 	access := &store.Access{}
-	complete, err := StdinComplete(t.Context(), access, job.Report{Store: f.spec.Store, Run: f.ref.Run})
+	complete, err := inputs.StdinComplete(t.Context(), access, job.Report{Store: f.spec.Store, Run: f.ref.Run, Planned: f.next.Item, PlanDone: true})
 	require.NoError(t, err)
 	require.False(t, complete)
-	complete, err = StdinComplete(t.Context(), access, job.Report{Store: f.spec.Store, Run: "another"})
+	complete, err = inputs.StdinComplete(t.Context(), access, job.Report{Store: f.spec.Store, Run: "another", Planned: 1})
 	require.NoError(t, err)
 	require.False(t, complete)
 }
@@ -397,10 +399,10 @@ func TestPlan_StdinChunks(t *testing.T) {
 	r, w := io.Pipe()
 	f := setup(t)
 	f.spec.Input, f.spec.BatchItems = []string{"-"}, 10
-	f.serve(&fake{}, Options{Stdin: r})
+	f.serve(&callstest.Handler{}, Options{Stdin: r})
 	written, planned := make(chan error, 1), make(chan struct{})
 	go func() {
-		for range spoolChunk/len(line) + 8 {
+		for range int(inputs.SpoolChunk)/len(line) + 8 {
 			if _, err := io.WriteString(w, line); err != nil {
 				written <- err
 				return
@@ -415,38 +417,46 @@ func TestPlan_StdinChunks(t *testing.T) {
 	close(planned)
 	batches = append(batches, f.plan()...)
 	require.NoError(t, <-written)
-	requireTiles(t, batches, int64(spoolChunk/len(line)+8))
-	require.Len(t, f.keys("run-1/spool/"), 3, "two chunks and the end")
+	requireTiles(t, batches, int64(int(inputs.SpoolChunk)/len(line)+8))
+	require.Len(t, f.keys("run-1/stdin-"), 3, "two chunks and the end")
 }
 
 func TestPlan_InputChanged(t *testing.T) {
 	t.Parallel()
 	t.Run("before the next page", func(t *testing.T) {
 		t.Parallel()
-		f := setup(t, "in.jsonl", lines(1000))
+		f := setup(t, "in.jsonl", jobtest.Lines(1000))
 		f.spec.BatchItems = 10
 		f.page(5)
 		f.change("in.jsonl")
 		var err error
 		for err == nil {
-			var result PlanResult
-			result, err = f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: 1000})
+			var result inputs.PlanResult
+			result, err = f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: 1000})
 			require.False(t, result.Done, "it has been noticed at the end of the input at the latest")
 			f.next = result.Next
 		}
-		requireType(t, err, job.ErrorChanged)
+		jobtest.RequireType(t, err, job.ErrorChanged)
 		require.ErrorContains(t, err, "in.jsonl")
 	})
 	t.Run("before the job is resumed", func(t *testing.T) {
 		t.Parallel()
-		f := setup(t, "in.jsonl", lines(100))
+		f := setup(t, "in.jsonl", jobtest.Lines(100))
 		f.spec.BatchItems = 10
 		batches := f.plan()
 		head := f.commit(nil, f.processAll(batches[:3])...)
 		f.change("in.jsonl")
 		f.newRun("run-2")
-		_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Resume: []string{head}, Batches: 1000})
-		requireType(t, err, job.ErrorChanged)
+		in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, Resume: []string{head}, Batches: 1000}
+		_, err := f.acts.Plan(t.Context(), in)
+		jobtest.RequireType(t, err, job.ErrorChanged)
+
+		// The error has the command that gives a file which was put back its time.
+		command := regexp.MustCompile(`\((touch -d .*?)\)`).FindStringSubmatch(err.Error())
+		require.NotNil(t, command, err)
+		require.NoError(t, exec.Command("sh", "-c", command[1]).Run())
+		_, err = f.acts.Plan(t.Context(), in)
+		require.NoError(t, err)
 	})
 }
 
@@ -461,12 +471,12 @@ func (f *fixture) change(name string) {
 
 func TestPlan_Hurry(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(200_000))
+	f := setup(t, "in.jsonl", jobtest.Lines(200_000))
 	f.spec.BatchItems = 1000
-	in := PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000, Hurry: time.Nanosecond}
+	in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000, Hurry: time.Nanosecond}
 	result, err := f.acts.Plan(t.Context(), in)
 	require.NoError(t, err)
-	batches, err := DecodePage(result.Page)
+	batches, err := inputs.DecodePage(result.Page)
 	require.NoError(t, err)
 	require.NotEmpty(t, batches, "there is always one")
 	require.Less(t, len(batches), 200, "the page ends early")
@@ -475,17 +485,17 @@ func TestPlan_Hurry(t *testing.T) {
 	in.Ref.Sources, in.From, in.Hurry = result.Sources, result.Next, 0
 	result, err = f.acts.Plan(t.Context(), in)
 	require.NoError(t, err)
-	rest, err := DecodePage(result.Page)
+	rest, err := inputs.DecodePage(result.Page)
 	require.NoError(t, err)
 	requireTiles(t, append(batches, rest...), 200_000)
 }
 
 func TestPlan_Cancelled(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(10))
+	f := setup(t, "in.jsonl", jobtest.Lines(10))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := f.acts.Plan(ctx, PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+	_, err := f.acts.Plan(ctx, inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -495,7 +505,7 @@ func TestPlan_RepeatableAtEveryStep(t *testing.T) {
 	for _, name := range []string{"in.jsonl", "in.jsonl.gz"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			content := lines(300)
+			content := jobtest.Lines(300)
 			if strings.HasSuffix(name, ".gz") {
 				var gz bytes.Buffer
 				w := gzip.NewWriter(&gz)
@@ -506,10 +516,10 @@ func TestPlan_RepeatableAtEveryStep(t *testing.T) {
 			for step := 0; ; step++ {
 				f := setup(t, name, content)
 				f.spec.BatchItems = 40
-				ctx := newFuse(step)
-				in := PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16}
+				ctx := jobtest.NewFuse(step)
+				in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16}
 				_, err := f.acts.Plan(ctx, in)
-				if !ctx.burnt() {
+				if !ctx.Burnt() {
 					require.NoError(t, err)
 					require.Greater(t, step, 3)
 					return
@@ -545,10 +555,10 @@ func TestPlan_OutputMustBePossible(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			f := setup(t, "in.jsonl", lines(1))
+			f := setup(t, "in.jsonl", jobtest.Lines(1))
 			test.change(f)
-			_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
-			requireType(t, err, job.ErrorOutput)
+			_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+			jobtest.RequireType(t, err, job.ErrorOutput)
 			require.ErrorContains(t, err, test.problem)
 		})
 	}
@@ -557,7 +567,7 @@ func TestPlan_OutputMustBePossible(t *testing.T) {
 // Looking whether outputs can be written leaves nothing behind and touches nothing.
 func TestPlan_OutputCheckLeavesNoTrace(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(1))
+	f := setup(t, "in.jsonl", jobtest.Lines(1))
 	f.spec.Errors, f.spec.Report = f.path("errors.jsonl"), f.path("report.json")
 	f.write("out.jsonl", "of an earlier job")
 	f.plan()
@@ -575,7 +585,7 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 	for round := range uint64(40) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
-			random := seeded(t, seed+round)
+			random := jobtest.Seeded(t, seed+round)
 			ext := exts[round%uint64(len(exts))]
 			var files []string
 			for i := range 1 + random.IntN(3) {
@@ -592,9 +602,9 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 			}
 			f := setup(t, files...)
 			stopAfter := 0 // items of a batch; 0: all
-			h := &fake{traits: Traits{Form: Lines}, size: CallSize{Items: 1}}
+			h := &callstest.Handler{As: calls.Traits{Form: calls.Lines}, Size: calls.CallSize{Items: 1}}
 			f.serve(h, Options{})
-			var accepted []Entry
+			var accepted []ledger.Entry
 			var heads []string
 			for run := 1; ; run++ {
 				f.newRun(fmt.Sprintf("run-%d", run))
@@ -605,14 +615,14 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 					if random.IntN(3) == 0 {
 						f.serve(h, Options{})
 					}
-					var page []job.Batch
+					var page []protocol.Batch
 					page, first = f.page(1+random.IntN(20), heads...)
 					batches = append(batches, page...)
 				}
 				if run == 6 { // the last run does what is left
 					all := accepted
 					for _, b := range batches {
-						all = append(all, Entry{Batch: b})
+						all = append(all, ledger.Entry{Batch: b})
 					}
 					requireTiles(t, batchesOf(all), f.next.Item)
 					heads = append(heads, f.commit(nil, f.processAll(batches)...))
@@ -621,7 +631,7 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 					return
 				}
 				// Some of what was planned is accepted: whole batches, and beginnings of batches.
-				var now []Entry
+				var now []ledger.Entry
 				for _, b := range batches {
 					if random.IntN(2) == 0 {
 						continue
@@ -631,7 +641,7 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 					now = append(now, entry)
 				}
 				accepted = append(accepted, now...)
-				for _, group := range groups(random, shuffled(random, now)) {
+				for _, group := range jobtest.Groups(random, jobtest.Shuffled(random, now)) {
 					// Manifests name earlier ones, or do not, as legs come to overlap.
 					var previous []string
 					if random.IntN(2) == 0 {
@@ -644,7 +654,7 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 	}
 }
 
-func count(entries []Entry) int64 {
+func count(entries []ledger.Entry) int64 {
 	var n int64
 	for _, e := range entries {
 		n += e.Count
@@ -653,8 +663,8 @@ func count(entries []Entry) int64 {
 }
 
 // batchesOf returns the ranges of entries in order.
-func batchesOf(entries []Entry) []job.Batch {
-	batches := make([]job.Batch, len(entries))
+func batchesOf(entries []ledger.Entry) []protocol.Batch {
+	batches := make([]protocol.Batch, len(entries))
 	for i, e := range entries {
 		batches[i] = e.Batch
 	}
@@ -662,25 +672,14 @@ func batchesOf(entries []Entry) []job.Batch {
 	return batches
 }
 
-// groups cuts entries into a few manifests.
-func groups(random *rand.Rand, entries []Entry) [][]Entry {
-	var all [][]Entry
-	for len(entries) > 0 {
-		n := 1 + random.IntN(len(entries))
-		all = append(all, entries[:n])
-		entries = entries[n:]
-	}
-	return all
-}
-
 // processSome runs a batch that ends early, after n of its items; 0: at its end.
-func (f *fixture) processSome(b job.Batch, n int) Entry {
+func (f *fixture) processSome(b protocol.Batch, n int) ledger.Entry {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done := 0
-	h := f.acts.opts.Handler.(*fake)
-	h.call = func(c *Call) error {
+	h := f.acts.opts.Handler.(*callstest.Handler)
+	h.Do = func(c *calls.Call) error {
 		if n > 0 && done == n {
 			cancel()
 			for !c.Ending() {
@@ -689,9 +688,9 @@ func (f *fixture) processSome(b job.Batch, n int) Entry {
 			return nil
 		}
 		done++
-		return echo(c)
+		return callstest.Echo(c)
 	}
-	defer func() { h.call = nil }()
+	defer func() { h.Do = nil }()
 	result, err := f.acts.Process(ctx, f.input(b))
 	require.NoError(f.t, err)
 	want := b.Count
@@ -704,8 +703,106 @@ func (f *fixture) processSome(b job.Batch, n int) Entry {
 
 func TestPlan_ResumeOfMissingManifest(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(1))
-	_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Resume: []string{"run-0/manifests/gone.jsonl"}, Batches: 16})
+	f := setup(t, "in.jsonl", jobtest.Lines(1))
+	_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Resume: []string{"run-0/manifests/gone.jsonl"}, Batches: 16})
 	require.Error(t, err)
-	requireType(t, err, job.ErrorBooks)
+	jobtest.RequireType(t, err, job.ErrorBooks)
+}
+
+// Files that a job writes itself are not among its inputs, wherever they are.
+func TestPlan_LeavesItsOwnFilesOut(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		output, input string
+		want, leftOut int
+	}{
+		{"in/out.jsonl", "in", 2, 7}, // output, errors, report and four files of the store
+		{"in/out.jsonl", "in/*.jsonl", 2, 2},
+		{"in/out.jsonl", "in/out.jsonl.errors.jsonl", 1, 0}, // named
+		{"in/out/", "in", 2, 6},
+		{"out.jsonl", "in", 2, 1},
+	} {
+		t.Run(c.output+" of "+c.input, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, "in/a.jsonl", "1\n", "in/b.jsonl", "2\n")
+			f.spec.Input, f.spec.Output, f.spec.Report = []string{f.path(c.input)}, f.path(c.output), f.path("in/report.json")
+			f.spec.Store, f.spec.Errors = "", ""
+			if c.output[len(c.output)-1] == '/' {
+				f.spec.Output += "/"
+			}
+			f.newRun("run-1")
+			f.write("in/report.json", "{}\n")
+			if f.spec.Errors != "" {
+				require.NoError(t, os.MkdirAll(filepath.Dir(f.spec.Errors), 0o777))
+				require.NoError(t, os.WriteFile(f.spec.Errors, []byte("{}\n"), 0o666))
+			}
+			for _, name := range []string{"earlier/manifests/x.jsonl", "earlier/errors/y.jsonl"} {
+				_ = f.store().Put(t.Context(), name, []byte("3\n"))
+			}
+			if !store.IsPrefix(f.spec.Output) {
+				require.NoError(t, os.WriteFile(f.spec.Output, []byte("4\n"), 0o666))
+			}
+			_, result := f.page(10)
+			require.Equal(t, c.leftOut, result.LeftOut)
+			table, err := f.acts.inputs.Table(t.Context(), f.store(), result.Sources)
+			require.NoError(t, err)
+			files := 0
+			for _, s := range table.Sources {
+				files++
+				if s.Bundle != nil {
+					files += s.Bundle.Inputs - 1
+				}
+			}
+			require.Equal(t, c.want, files)
+		})
+	}
+}
+
+// An input of which nothing is left is as good as missing.
+func TestPlan_OnlyOwnFiles(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in/out.jsonl", "1\n")
+	f.spec.Input, f.spec.Output, f.spec.Store = []string{f.path("in")}, f.path("in/out.jsonl"), ""
+	f.newRun("run-1")
+	_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
+	jobtest.RequireType(t, err, job.ErrorInput)
+}
+
+// A compressed input that grows beyond max-input, or a standard input that does not end, fails the job and leaves
+// no copy of what is beyond.
+func TestPlan_MaxInput(t *testing.T) {
+	t.Parallel()
+	content := strings.Repeat("x\n", 500)
+	for _, c := range []struct {
+		name, input, says string
+		limit             int64
+	}{
+		{"enough", "in.txt.gz", "", 1000},
+		{"a bomb", "in.txt.gz", "in.txt.gz has more than 999 bytes uncompressed", 999},
+		{"enough of stdin", "-", "", 1000},
+		{"endless", "-", "the standard input has more than 999 bytes", 999},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := setupLines(t, "in.txt.gz", gzipped(t, content))
+			f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{Stdin: strings.NewReader(content)})
+			f.spec.MaxInput = c.limit
+			if c.input == "-" {
+				f.spec.Input = []string{"-"}
+			}
+			f.newRun("run-1")
+			_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000})
+			if c.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			jobtest.RequireType(t, err, job.ErrorInput)
+			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, f.spec.Store, "the disk that it fills")
+			require.ErrorContains(t, err, "max-input")
+			for _, key := range f.keys("run-1/") {
+				require.NotRegexp(t, `/0000000\d$`, key)
+			}
+		})
+	}
 }

@@ -13,7 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
@@ -24,9 +28,9 @@ import (
 
 func TestProcess_WholeBatch(t *testing.T) {
 	t.Parallel()
-	text := lines(1000)
+	text := jobtest.Lines(1000)
 	f := setup(t, "in.jsonl", text)
-	h := &fake{size: CallSize{Items: 64}}
+	h := &callstest.Handler{Size: calls.CallSize{Items: 64}}
 	f.serve(h, Options{})
 	f.spec.BatchItems = 1000
 	batch := f.plan()[0]
@@ -38,7 +42,7 @@ func TestProcess_WholeBatch(t *testing.T) {
 	require.EqualValues(t, 1000, result.Entry.OK)
 	require.Zero(t, result.Entry.Failed)
 	require.EqualValues(t, len(text), result.Entry.Bytes)
-	require.Equal(t, crc32.Checksum([]byte(text), castagnoli), result.Entry.Sum)
+	require.Equal(t, crc32.Checksum([]byte(text), ledger.CRC32C), result.Entry.Sum)
 	require.Equal(t, text, f.output(result.Entry))
 	require.Len(t, f.keys("run-1/parts/"), 1, "no object for no errors")
 
@@ -53,7 +57,7 @@ func TestProcess_WholeBatch(t *testing.T) {
 // The keys of two executions differ, so that a late one cannot spoil what was accepted.
 func TestProcess_EveryExecutionHasItsOwnPart(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(10))
+	f := setup(t, "in.jsonl", jobtest.Lines(10))
 	batch := f.plan()[0]
 	first, second := f.process(batch), f.process(batch)
 	require.NotEqual(t, first.Entry.Part, second.Entry.Part)
@@ -62,8 +66,8 @@ func TestProcess_EveryExecutionHasItsOwnPart(t *testing.T) {
 
 func TestProcess_EmptyOutput(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(10))
-	f.serve(&fake{each: func(c *Call, _ Item) { c.Answer.Drop() }}, Options{})
+	f := setup(t, "in.jsonl", jobtest.Lines(10))
+	f.serve(&callstest.Handler{Each: func(c *calls.Call, _ calls.Item) { c.Answer.Drop() }}, Options{})
 	result := f.process(f.plan()[0])
 	require.EqualValues(t, 1, result.Totals.Batches)
 	require.Equal(t, result.Totals.OK, result.Totals.Dropped)
@@ -77,30 +81,30 @@ func TestProcess_Forms(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, file, content string
-		form                Form
+		form                calls.Form
 		want                []string
 	}{
-		{"jsonl as values", "in.jsonl", "{\"a\":1}\n [1, 2] \r\n\"x\"\n", JSONValues, []string{`{"a":1}`, "[1, 2]", `"x"`}},
-		{"jsonl as lines", "in.jsonl", "{\"a\":1}\n[1, 2]\n", Lines, []string{`{"a":1}`, "[1, 2]"}},
-		{"text as values", "in.txt", "one\n\"two\"\t<&>\r\nü\n", JSONValues, []string{`"one"`, `"\"two\"\t<&>"`, `"ü"`}},
-		{"text as lines", "in.txt", "one\n\"two\"\t<&>\r\nnot \xff UTF-8\n", Lines, []string{"one", "\"two\"\t<&>\r", "not \xff UTF-8"}},
-		{"csv as values", "in.csv", "id,name\n1,ann\n2,\"bob \"\"b\"\"\n<&>\"\n", JSONValues, []string{`{"id":"1","name":"ann"}`, `{"id":"2","name":"bob \"b\"\n<&>"}`}},
-		{"csv as lines", "in.csv", "id,name\n1,ann\n", Lines, []string{`{"id":"1","name":"ann"}`}},
+		{"jsonl as values", "in.jsonl", "{\"a\":1}\n [1, 2] \r\n\"x\"\n", calls.JSONValues, []string{`{"a":1}`, "[1, 2]", `"x"`}},
+		{"jsonl as lines", "in.jsonl", "{\"a\":1}\n[1, 2]\n", calls.Lines, []string{`{"a":1}`, "[1, 2]"}},
+		{"text as values", "in.txt", "one\n\"two\"\t<&>\r\nü\n", calls.JSONValues, []string{`"one"`, `"\"two\"\t<&>"`, `"ü"`}},
+		{"text as lines", "in.txt", "one\n\"two\"\t<&>\r\nnot \xff UTF-8\n", calls.Lines, []string{"one", "\"two\"\t<&>\r", "not \xff UTF-8"}},
+		{"csv as values", "in.csv", "id,name\n1,ann\n2,\"bob \"\"b\"\"\n<&>\"\n", calls.JSONValues, []string{`{"id":"1","name":"ann"}`, `{"id":"2","name":"bob \"b\"\n<&>"}`}},
+		{"csv as lines", "in.csv", "id,name\n1,ann\n", calls.Lines, []string{`{"id":"1","name":"ann"}`}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := setup(t, test.file, test.content)
 			var got []string
-			f.serve(&fake{traits: Traits{Form: test.form}, call: func(c *Call) error {
+			f.serve(&callstest.Handler{As: calls.Traits{Form: test.form}, Do: func(c *calls.Call) error {
 				for _, item := range c.Items {
 					require.EqualValues(t, len(got), item.Ordinal)
 					got = append(got, strings.TrimSpace(string(item.Data)))
-					if test.form == Lines {
+					if test.form == calls.Lines {
 						got[len(got)-1] = string(item.Data)
 					}
 				}
-				return echo(c)
+				return callstest.Echo(c)
 			}}, Options{})
 			for _, b := range f.plan() {
 				result := f.process(b)
@@ -116,30 +120,30 @@ func TestProcess_InvalidItems(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, file, content string
-		form                Form
+		form                calls.Form
 		invalid             map[int64]string // by ordinal: what the record says
 		input               map[int64]string // as the record keeps it
 	}{
 		{
-			"jsonl as lines", "in.jsonl", "1\nno json\n3\n{\"a\":\n\xff\n6\n", Lines,
+			"jsonl as lines", "in.jsonl", "1\nno json\n3\n{\"a\":\n\xff\n6\n", calls.Lines,
 			map[int64]string{1: "not JSON", 3: "not JSON", 4: "UTF-8"},
 			map[int64]string{1: `"no json"`, 3: `"{\"a\":"`, 4: `{"base64":"/w=="}`},
 		},
 		{
-			"jsonl as values, not UTF-8", "in.jsonl", "1\n\"\xff\"\n3\n", JSONValues,
+			"jsonl as values, not UTF-8", "in.jsonl", "1\n\"\xff\"\n3\n", calls.JSONValues,
 			map[int64]string{1: "UTF-8"}, map[int64]string{1: `{"base64":"Iv8i"}`},
 		},
 		{
-			"text as values", "in.txt", "one\n\xfe\nthree\n", JSONValues,
+			"text as values", "in.txt", "one\n\xfe\nthree\n", calls.JSONValues,
 			map[int64]string{1: "UTF-8"}, map[int64]string{1: `{"base64":"/g=="}`},
 		},
 		{
-			"csv", "in.csv", "a,b\n1,2\n3\n4,5,6\n7,\"8\n9,10\n", Lines,
+			"csv", "in.csv", "a,b\n1,2\n3\n4,5,6\n7,\"8\n9,10\n", calls.Lines,
 			map[int64]string{1: "has 1 field,", 2: "has 3 fields,", 3: "not closed"},
 			map[int64]string{1: `"3"`, 2: `"4,5,6"`, 3: `"7,\"8"`},
 		},
 		{
-			"all", "in.jsonl", "a\nb\nc\n", Lines,
+			"all", "in.jsonl", "a\nb\nc\n", calls.Lines,
 			map[int64]string{0: "not JSON", 1: "not JSON", 2: "not JSON"},
 			map[int64]string{0: `"a"`, 1: `"b"`, 2: `"c"`},
 		},
@@ -148,7 +152,7 @@ func TestProcess_InvalidItems(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := setup(t, test.file, test.content)
-			h := &fake{traits: Traits{Form: test.form}}
+			h := &callstest.Handler{As: calls.Traits{Form: test.form}}
 			f.serve(h, Options{})
 			f.spec.BatchItems = 1000
 			batch := f.plan()[0]
@@ -178,7 +182,7 @@ func TestProcess_InvalidItems(t *testing.T) {
 			}
 			require.Equal(t, failures[0].Failure.Item, result.FirstError.Item)
 			if len(test.invalid) == int(batch.Count) {
-				require.Zero(t, h.calls(), "nothing is left to call the handler with")
+				require.Zero(t, h.Calls(), "nothing is left to call the handler with")
 				require.Zero(t, result.Totals.Calls)
 			}
 		})
@@ -189,7 +193,7 @@ func TestProcess_InvalidItems(t *testing.T) {
 func TestProcess_InsertionOffsets(t *testing.T) {
 	t.Parallel()
 	for round := range uint64(15) {
-		random := seeded(t, 500+round)
+		random := jobtest.Seeded(t, 500+round)
 		n := 1 + random.IntN(200)
 		invalid, failed, dropped := map[int]bool{}, map[int]bool{}, map[int]bool{}
 		var text strings.Builder
@@ -208,11 +212,11 @@ func TestProcess_InsertionOffsets(t *testing.T) {
 		}
 		f := setup(t, "in.jsonl", text.String())
 		f.spec.BatchItems = int64(n)
-		f.serve(&fake{traits: Traits{Form: Lines}, size: CallSize{Items: 1 + random.IntN(20)}, each: func(c *Call, item Item) {
+		f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}, Size: calls.CallSize{Items: 1 + random.IntN(20)}, Each: func(c *calls.Call, item calls.Item) {
 			i := int(item.Ordinal)
 			switch {
 			case failed[i]:
-				c.Answer.Fail(&Fault{Kind: job.KindError, Err: job.Error{Message: "failed"}}, 3)
+				c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Message: "failed"}}, 3)
 			case dropped[i]:
 				c.Answer.Drop()
 			default:
@@ -248,7 +252,7 @@ func TestProcess_TooLongItem(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	f := setup(t, "in.txt", "short\n"+long+"\nshort, too\n")
 	f.spec.MaxItem, f.spec.BatchItems = 1000, 10
-	f.serve(&fake{traits: Traits{Form: Lines}}, Options{})
+	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{})
 	batch := f.plan()[0]
 	result := f.process(batch)
 	require.Equal(t, batch, result.Entry.Batch)
@@ -267,20 +271,20 @@ func TestProcess_TooLongItem(t *testing.T) {
 // One message travels through history, and must be short there; the record keeps it whole.
 func TestProcess_FirstErrorIsShort(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(3))
+	f := setup(t, "in.jsonl", jobtest.Lines(3))
 	f.spec.BatchItems = 3
 	message := strings.Repeat("m", 10_000)
-	f.serve(&fake{each: func(c *Call, item Item) {
+	f.serve(&callstest.Handler{Each: func(c *calls.Call, item calls.Item) {
 		if item.Ordinal == 0 {
 			c.Answer.Line(item.Data)
 			return
 		}
-		c.Answer.Fail(&Fault{Kind: job.KindError, Err: job.Error{Type: "T", Message: message, Stack: message}}, 1)
+		c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Type: "T", Message: message, Stack: message}}, 1)
 	}}, Options{})
 	result := f.process(f.plan()[0])
 	require.EqualValues(t, 1, result.FirstError.Item)
 	require.Empty(t, result.FirstError.Error.Stack)
-	require.LessOrEqual(t, len(result.FirstError.Error.Message), maxFirstError+len("…"))
+	require.LessOrEqual(t, len(result.FirstError.Error.Message), ledger.MaxFirstError+len("…"))
 	require.Equal(t, message, f.failures(result.Entry)[0].Failure.Error.Message)
 }
 
@@ -288,9 +292,9 @@ func TestProcess_FirstErrorIsShort(t *testing.T) {
 func TestProcess_NoItemDataInItsAnswer(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.txt", strings.Repeat("MARKER\n", 10))
-	f.serve(&fake{traits: Traits{Form: Lines}, each: func(c *Call, item Item) {
+	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}, Each: func(c *calls.Call, item calls.Item) {
 		if item.Ordinal%2 == 0 {
-			c.Answer.Fail(&Fault{Kind: job.KindError, Err: job.Error{Message: "no"}}, 1)
+			c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Message: "no"}}, 1)
 			return
 		}
 		c.Answer.Line(item.Data)
@@ -304,9 +308,9 @@ func TestProcess_NoItemDataInItsAnswer(t *testing.T) {
 }
 
 // stopAt is a handler that answers n items, tells the test, and then none until the batch ends.
-func stopAt(n int, reached chan<- struct{}) *fake {
+func stopAt(n int, reached chan<- struct{}) *callstest.Handler {
 	done := 0
-	return &fake{traits: Traits{Form: Lines}, size: CallSize{Items: 3}, call: func(c *Call) error {
+	return &callstest.Handler{As: calls.Traits{Form: calls.Lines}, Size: calls.CallSize{Items: 3}, Do: func(c *calls.Call) error {
 		for _, item := range c.Items {
 			if done == n {
 				close(reached)
@@ -323,7 +327,7 @@ func stopAt(n int, reached chan<- struct{}) *fake {
 }
 
 // requireRest fails unless what was done and the rest are the batch, and the rest gives the others.
-func (f *fixture) requireRest(batch job.Batch, result ProcessResult, done int64) {
+func (f *fixture) requireRest(batch protocol.Batch, result ProcessResult, done int64) {
 	f.t.Helper()
 	e := result.Entry
 	require.Equal(f.t, done, e.Count)
@@ -334,7 +338,7 @@ func (f *fixture) requireRest(batch job.Batch, result ProcessResult, done int64)
 	require.Equal(f.t, batch.After(e.Count, e.Length), *result.Rest)
 	require.Equal(f.t, e.Length, result.Totals.InputBytes)
 
-	f.serve(&fake{traits: Traits{Form: Lines}}, Options{})
+	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{})
 	rest := f.process(*result.Rest)
 	require.Nil(f.t, rest.Rest)
 	whole := f.process(batch)
@@ -365,17 +369,17 @@ func TestProcess_StopGivesTheRest(t *testing.T) {
 // A stop that comes when all is done changes nothing.
 func TestProcess_StopAtTheVeryEnd(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(10))
+	f := setup(t, "in.jsonl", jobtest.Lines(10))
 	f.spec.BatchItems = 10
 	ctx, stop := context.WithCancel(t.Context())
-	f.serve(&fake{call: func(c *Call) error {
+	f.serve(&callstest.Handler{Do: func(c *calls.Call) error {
 		defer stop()
-		return echo(c)
+		return callstest.Echo(c)
 	}}, Options{})
 	result, err := f.acts.Process(ctx, f.input(f.plan()[0]))
 	require.NoError(t, err)
 	require.Nil(t, result.Rest)
-	require.Equal(t, lines(10), f.output(result.Entry))
+	require.Equal(t, jobtest.Lines(10), f.output(result.Entry))
 }
 
 // Stopped while invalid items surround the one in hand.
@@ -385,7 +389,7 @@ func TestProcess_StopBetweenInvalidItems(t *testing.T) {
 	f.spec.BatchItems = 5
 	reached := make(chan struct{})
 	h := stopAt(1, reached)
-	h.traits.Form, h.size.Items = Lines, 100
+	h.As.Form, h.Size.Items = calls.Lines, 100
 	f.serve(h, Options{})
 	batch := f.plan()[0]
 	ctx, stop := context.WithCancel(t.Context())
@@ -415,9 +419,9 @@ func TestProcess_StopOfSpooledInput(t *testing.T) {
 func TestProcess_SliceGivesTheRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := setup(t, "in.jsonl", lines(100))
+		f := setup(t, "in.jsonl", jobtest.Lines(100))
 		f.spec.BatchItems = 100
-		f.serve(&fake{size: CallSize{Items: 5}, each: func(c *Call, item Item) {
+		f.serve(&callstest.Handler{Size: calls.CallSize{Items: 5}, Each: func(c *calls.Call, item calls.Item) {
 			time.Sleep(10 * time.Second)
 			c.Answer.Line(item.Data)
 		}}, Options{})
@@ -437,9 +441,9 @@ func TestProcess_SliceGivesTheRest(t *testing.T) {
 func TestProcess_NoSlice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := setup(t, "in.jsonl", lines(10))
+		f := setup(t, "in.jsonl", jobtest.Lines(10))
 		f.spec.BatchItems = 10
-		f.serve(&fake{each: func(c *Call, item Item) {
+		f.serve(&callstest.Handler{Each: func(c *calls.Call, item calls.Item) {
 			time.Sleep(10 * time.Minute)
 			c.Answer.Line(item.Data)
 		}}, Options{})
@@ -451,9 +455,9 @@ func TestProcess_NoSlice(t *testing.T) {
 func TestProcess_CallTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := setup(t, "in.jsonl", lines(20))
+		f := setup(t, "in.jsonl", jobtest.Lines(20))
 		f.spec.BatchItems = 20
-		f.serve(&fake{call: func(c *Call) error {
+		f.serve(&callstest.Handler{Do: func(c *calls.Call) error {
 			defer c.End()
 			for _, item := range c.Items {
 				ctx := c.Begin()
@@ -463,7 +467,7 @@ func TestProcess_CallTimeout(t *testing.T) {
 				}
 				select {
 				case <-ctx.Done():
-					c.Answer.Fail(FaultOf(CauseOf(ctx, ctx.Err())), 1)
+					c.Answer.Fail(calls.FaultOf(calls.CauseOf(ctx, ctx.Err())), 1)
 				case <-time.After(took):
 					c.Answer.Line(item.Data)
 				}
@@ -486,21 +490,21 @@ func TestProcess_CallTimeout(t *testing.T) {
 	})
 }
 
-// A whole call that expires is tried again and halved until the hanging item is alone.
+// A whole call that expires is retried and halved until the hanging item is alone.
 func TestProcess_CallTimeoutOfAWholeCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := setup(t, "in.jsonl", lines(16))
+		f := setup(t, "in.jsonl", jobtest.Lines(16))
 		f.spec.BatchItems = 16
-		f.serve(&fake{call: func(c *Call) error {
+		f.serve(&callstest.Handler{Do: func(c *calls.Call) error {
 			ctx := c.Begin()
 			for _, item := range c.Items {
 				if item.Ordinal == 5 {
 					<-ctx.Done()
-					return CauseOf(ctx, ctx.Err())
+					return calls.CauseOf(ctx, ctx.Err())
 				}
 			}
-			return echo(c)
+			return callstest.Echo(c)
 		}}, Options{})
 		in := f.input(f.plan()[0])
 		in.Calls.Timeout = time.Second
@@ -520,27 +524,27 @@ func TestProcess_HardEnd(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
-		answer func(c *Call, ctx context.Context) error
+		answer func(c *calls.Call, ctx context.Context) error
 	}{
-		{"with the context's error", func(_ *Call, ctx context.Context) error { return ctx.Err() }},
-		{"with its cause", func(_ *Call, ctx context.Context) error { return context.Cause(ctx) }},
-		{"with too few answers", func(c *Call, _ context.Context) error {
+		{"with the context's error", func(_ *calls.Call, ctx context.Context) error { return ctx.Err() }},
+		{"with its cause", func(_ *calls.Call, ctx context.Context) error { return context.Cause(ctx) }},
+		{"with too few answers", func(c *calls.Call, _ context.Context) error {
 			c.Answer.Line([]byte(`"one"`))
 			return nil
 		}},
-		{"with an error of its own", func(*Call, context.Context) error { return errors.New("signal: killed") }},
+		{"with its own error", func(*calls.Call, context.Context) error { return errors.New("signal: killed") }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				f := setup(t, "in.jsonl", lines(20))
+				f := setup(t, "in.jsonl", jobtest.Lines(20))
 				f.spec.BatchItems = 20
 				ctx, stop := context.WithCancel(t.Context())
-				h := &fake{size: CallSize{Items: 5}}
-				h.call = func(c *Call) error {
+				h := &callstest.Handler{Size: calls.CallSize{Items: 5}}
+				h.Do = func(c *calls.Call) error {
 					if c.Items[0].Ordinal < 5 {
-						return echo(c)
+						return callstest.Echo(c)
 					}
 					callCtx := c.Begin()
 					stop()
@@ -557,7 +561,7 @@ func TestProcess_HardEnd(t *testing.T) {
 				require.Equal(t, 10*time.Second, time.Since(began))
 				require.Zero(t, result.Entry.Failed, "being cut off is not the items' fault")
 				require.Zero(t, result.Totals.Retries)
-				require.Equal(t, 2, h.calls(), "nothing is tried again")
+				require.Equal(t, 2, h.Calls(), "nothing is retried")
 				done := int64(5)
 				if test.name == "with too few answers" {
 					done = 6 // what it has answered counts
@@ -572,7 +576,7 @@ func TestProcess_HardEnd(t *testing.T) {
 // G2: an input that is not what it was when it was planned fails the batch, whenever that shows.
 func TestProcess_InputChanged(t *testing.T) {
 	t.Parallel()
-	text := lines(100)
+	text := jobtest.Lines(100)
 	tests := []struct {
 		name   string
 		before func(f *fixture) // before the batch
@@ -599,17 +603,17 @@ func TestProcess_InputChanged(t *testing.T) {
 			f := setup(t, "in.jsonl", text)
 			f.spec.BatchItems = 100
 			batch := f.plan()[0]
-			f.serve(&fake{size: CallSize{Items: 10}, call: func(c *Call) error {
+			f.serve(&callstest.Handler{Size: calls.CallSize{Items: 10}, Do: func(c *calls.Call) error {
 				if test.during != nil && c.Items[0].Ordinal == 0 {
 					test.during(f)
 				}
-				return echo(c)
+				return callstest.Echo(c)
 			}}, Options{})
 			if test.before != nil {
 				test.before(f)
 			}
 			_, err := f.acts.Process(t.Context(), f.input(batch))
-			requireType(t, err, test.kind)
+			jobtest.RequireType(t, err, test.kind)
 			require.ErrorContains(t, err, "in.jsonl")
 			require.Empty(t, f.keys("run-1/parts/"), "no part of it is left")
 		})
@@ -618,23 +622,23 @@ func TestProcess_InputChanged(t *testing.T) {
 
 func TestProcess_StoreGone(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(10))
+	f := setup(t, "in.jsonl", jobtest.Lines(10))
 	batch := f.plan()[0]
 	require.NoError(t, os.RemoveAll(f.spec.Store))
-	f.serve(&fake{}, Options{})
+	f.serve(&callstest.Handler{}, Options{})
 	_, err := f.acts.Process(t.Context(), f.input(batch))
-	requireType(t, err, job.ErrorInput)
+	jobtest.RequireType(t, err, job.ErrorInput)
 	require.ErrorContains(t, err, "source table")
 }
 
 // Parts that cannot be written fail the batch for good where a person has to act.
 func TestProcess_OutputUnwritable(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(10))
+	f := setup(t, "in.jsonl", jobtest.Lines(10))
 	batch := f.plan()[0]
 	f.write("out.jsonl.stint/run-1/parts", "a file in the place of a directory")
 	_, err := f.acts.Process(t.Context(), f.input(batch))
-	requireType(t, err, job.ErrorOutput)
+	jobtest.RequireType(t, err, job.ErrorOutput)
 }
 
 // activityEnv runs activities as a worker does.
@@ -647,7 +651,7 @@ func activityEnv(t *testing.T) *testsuite.TestActivityEnvironment {
 
 func TestProcess_AsActivity(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(100))
+	f := setup(t, "in.jsonl", jobtest.Lines(100))
 	f.spec.BatchItems = 100
 	env := activityEnv(t)
 	env.RegisterActivity(f.acts.Process)
@@ -655,7 +659,7 @@ func TestProcess_AsActivity(t *testing.T) {
 	require.NoError(t, err)
 	var result ProcessResult
 	require.NoError(t, value.Get(&result))
-	require.Equal(t, lines(100), f.output(result.Entry))
+	require.Equal(t, jobtest.Lines(100), f.output(result.Entry))
 }
 
 // S15: a worker that drains gets the rest, as an answer and not as an error.
@@ -681,20 +685,20 @@ func TestProcess_DrainGivesTheRest(t *testing.T) {
 // The stop's own deadline is found through the workflow that the batch belongs to.
 func TestProcess_AsksForTheNotice(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(10))
+	f := setup(t, "in.jsonl", jobtest.Lines(10))
 	f.spec.BatchItems = 10
 	began, asked := make(chan struct{}), make(chan string, 1)
-	h := &fake{call: func(c *Call) error {
+	h := &callstest.Handler{Do: func(c *calls.Call) error {
 		close(began)
 		<-c.Begin().Done()
 		return nil
 	}}
-	f.serve(h, Options{Notice: func(ctx context.Context, id, run string) (job.StopNotice, bool) {
+	f.serve(h, Options{Notice: func(ctx context.Context, id, run string) (protocol.StopNotice, bool) {
 		if ctx.Err() != nil {
-			return job.StopNotice{}, false // it must be possible to ask although the activity is cancelled
+			return protocol.StopNotice{}, false // it must be possible to ask although the activity is cancelled
 		}
 		asked <- id + " " + run
-		return job.StopNotice{Deadline: time.Now()}, true
+		return protocol.StopNotice{Deadline: time.Now()}, true
 	}})
 	batch := f.plan()[0]
 	env := activityEnv(t)
@@ -720,8 +724,8 @@ func TestProcess_AsksForTheNotice(t *testing.T) {
 // Told to end before it has begun, a batch does nothing; the leg takes the error as a rest.
 func TestProcess_StoppedBeforeItBegins(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(10))
-	h := &fake{}
+	f := setup(t, "in.jsonl", jobtest.Lines(10))
+	h := &callstest.Handler{}
 	f.serve(h, Options{})
 	batch := f.plan()[0]
 	f.serve(h, Options{})
@@ -732,44 +736,18 @@ func TestProcess_StoppedBeforeItBegins(t *testing.T) {
 		require.Equal(t, batch, *result.Rest)
 	}
 	require.Zero(t, result.Entry.Count)
-	require.Zero(t, h.calls())
+	require.Zero(t, h.Calls())
 	require.Empty(t, f.keys("run-1/parts/"))
 }
 
 // G8: results travel through the workflow's history.
 func TestProcess_SmallAnswer(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(1000))
+	f := setup(t, "in.jsonl", jobtest.Lines(1000))
 	f.spec.BatchItems = 1000
 	payload, err := converter.GetDefaultDataConverter().ToPayload(f.process(f.plan()[0]))
 	require.NoError(t, err)
 	require.Less(t, len(payload.GetData()), 500, "%s", payload.GetData())
-}
-
-func TestFailureInput(t *testing.T) {
-	t.Parallel()
-	csv := records.Shape{Format: records.CSV, Columns: []string{"a"}}
-	tests := []struct {
-		name  string
-		shape records.Shape
-		raw   string
-		want  string
-	}{
-		{"json value", records.Shape{Format: records.JSONL}, `{"a": 1}`, `{"a": 1}`},
-		{"no json", records.Shape{Format: records.JSONL}, `{"a`, `"{\"a"`},
-		{"csv record", csv, "x", `{"a":"x"}`},
-		{"no csv record", csv, "x,y", `"x,y"`},
-		{"text", records.Shape{Format: records.Text}, "a \"b\"", `"a \"b\""`},
-		{"not UTF-8", records.Shape{Format: records.Text}, "a\xff", `{"base64":"Yf8="}`},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			got := failureInput(&test.shape, &records.Item{Raw: []byte(test.raw), Size: int64(len(test.raw))})
-			require.JSONEq(t, test.want, string(got))
-		})
-	}
-	require.Equal(t, "null", string(failureInput(&csv, &records.Item{Size: 5})))
 }
 
 // A CSV item that ends in "\r\n" is kept, although its bytes are fewer than it takes.
@@ -777,7 +755,7 @@ func TestProcess_FailureKeepsCSVItemWithCarriageReturn(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.csv", "a,b\r\n1,2\r\n3,4\r\n")
 	f.spec.BatchItems = 10
-	f.serve(&fake{each: func(c *Call, _ Item) { c.Answer.Fail(&Fault{Kind: job.KindError}, 1) }}, Options{})
+	f.serve(&callstest.Handler{Each: func(c *calls.Call, _ calls.Item) { c.Answer.Fail(&calls.Fault{Kind: job.KindError}, 1) }}, Options{})
 	failures := f.failures(f.process(f.plan()[0]).Entry)
 	require.Len(t, failures, 2)
 	require.JSONEq(t, `{"a":"1","b":"2"}`, string(failures[0].Failure.Input))
@@ -785,12 +763,12 @@ func TestProcess_FailureKeepsCSVItemWithCarriageReturn(t *testing.T) {
 
 // seat is a slot that counts.
 type seat struct {
-	anySlot
+	calls.AnySlot
 	left    int
 	onLeave func()
 }
 
-func (s *seat) Take(context.Context, Occupant) (Slot, error) { s.left = 0; return s, nil }
+func (s *seat) Take(context.Context, calls.Occupant) (calls.Slot, error) { s.left = 0; return s, nil }
 
 func (s *seat) Leave() {
 	if s.left++; s.left == 1 {
@@ -802,11 +780,11 @@ func (s *seat) Leave() {
 // leaves it too.
 func TestProcess_LeavesItsSlot(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(100))
+	f := setup(t, "in.jsonl", jobtest.Lines(100))
 	f.spec.BatchItems = 100
-	handler := &fake{size: CallSize{Items: 10}}
+	handler := &callstest.Handler{Size: calls.CallSize{Items: 10}}
 	slot := &seat{onLeave: func() {
-		require.Equal(t, 10, handler.calls(), "its calls are done")
+		require.Equal(t, 10, handler.Calls(), "its calls are done")
 		require.Empty(t, f.keys(f.ref.Run+"/parts/"), "its part is not there yet")
 	}}
 	f.serve(handler, Options{Slots: slot})
@@ -816,7 +794,7 @@ func TestProcess_LeavesItsSlot(t *testing.T) {
 	require.Positive(t, slot.left)
 
 	slot.onLeave = func() {}
-	f.write("in.jsonl", lines(50))
+	f.write("in.jsonl", jobtest.Lines(50))
 	_, err := f.acts.Process(t.Context(), f.input(batch))
 	require.Error(t, err)
 	require.Positive(t, slot.left)
@@ -826,11 +804,11 @@ func TestProcess_LeavesItsSlot(t *testing.T) {
 // given back; wherever it is cut, the pieces are the whole.
 func TestProcess_Take(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(100))
+	f := setup(t, "in.jsonl", jobtest.Lines(100))
 	f.spec.BatchItems = 100
-	f.serve(&fake{size: CallSize{Items: 7}}, Options{})
+	f.serve(&callstest.Handler{Size: calls.CallSize{Items: 7}}, Options{})
 	batch := f.plan()[0]
-	random := seeded(t, 31)
+	random := jobtest.Seeded(t, 31)
 	total := job.Totals{}
 	for next := &batch; next != nil; {
 		in := f.input(*next)
@@ -847,20 +825,20 @@ func TestProcess_Take(t *testing.T) {
 	require.Equal(t, batch.Length, total.InputBytes)
 }
 
-// K9: items that every worker has died of are recorded without being tried again; what is no item
+// K9: items that every worker has died of are recorded without being retried; what is not an item
 // at all keeps its own error.
 func TestProcess_Verdict(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", "1\n2\n{bad\n4\n")
 	f.spec.BatchItems = 100
-	h := &fake{traits: Traits{Form: CheckedJSON}}
+	h := &callstest.Handler{As: calls.Traits{Form: calls.CheckedJSON}}
 	f.serve(h, Options{})
 	in := f.input(f.plan()[0])
 	in.Take = 3
 	in.Verdict = &Verdict{Kind: job.KindCrash, Error: job.Error{Type: "WorkerDied", Message: "its workers died"}, Attempts: 9}
 	result, err := f.acts.Process(t.Context(), in)
 	require.NoError(t, err)
-	require.Zero(t, h.calls())
+	require.Zero(t, h.Calls())
 	require.EqualValues(t, 3, result.Entry.Failed)
 	require.EqualValues(t, 1, result.Rest.Count)
 	require.Equal(t, job.KindCrash, result.FirstError.Kind)

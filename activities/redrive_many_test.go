@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -56,8 +58,8 @@ func TestRedrive_ManyFailedItemsInLittleMemory(t *testing.T) { // not parallel: 
 	require.NoError(t, file.Close())
 	defer debug.SetGCPercent(debug.SetGCPercent(10)) // what is held, not what was, shall be seen
 	f.spec.BatchItems = 5000
-	f.serve(&fake{traits: Traits{Form: Lines}, each: func(c *Call, _ Item) {
-		c.Answer.Fail(&Fault{Kind: job.KindError, Err: job.Error{Message: "broken"}}, 1)
+	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}, Each: func(c *calls.Call, _ calls.Item) {
+		c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Message: "broken"}}, 1)
 	}}, Options{})
 	first := f.finish(f.commit(nil, f.processAll(f.plan())...))
 	require.EqualValues(t, n, first.Books.Failed)
@@ -65,7 +67,7 @@ func TestRedrive_ManyFailedItemsInLittleMemory(t *testing.T) { // not parallel: 
 		Manifests: []string{f.keys("run-1/manifests/")[0]}, Output: first.Output, Planned: n, Runs: []string{"run-1"},
 	}
 
-	f.serve(&fake{traits: Traits{Form: Lines}}, Options{})
+	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{})
 	f.newRun("run-2")
 	most := watchHeap()
 	batches := f.plan()

@@ -8,6 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -17,14 +22,14 @@ import (
 type outcomeOf struct {
 	result string
 	drop   bool
-	fault  *Fault
+	fault  *calls.Fault
 	tries  int
 }
 
 // model runs jobs and their redrives, and knows what must come of them.
 type model struct {
 	*fixture
-	form   Form
+	form   calls.Form
 	decide func(ordinal int64) outcomeOf // of the next execution of an item
 
 	runs     int
@@ -36,19 +41,19 @@ type model struct {
 	done     job.Report
 }
 
-func newModel(f *fixture, form Form, calls int) *model {
+func newModel(f *fixture, form calls.Form, callItems int) *model {
 	m := &model{
 		fixture: f, form: form, ordinals: map[string]int64{}, results: map[int64]string{}, failed: map[int64]job.Failure{}, never: map[int64]bool{},
 		decide: func(ordinal int64) outcomeOf { return outcomeOf{result: fmt.Sprint("result ", ordinal)} },
 	}
-	f.serve(&fake{traits: Traits{Form: form}, size: CallSize{Items: calls}, each: m.each}, Options{})
+	f.serve(&callstest.Handler{As: calls.Traits{Form: form}, Size: calls.CallSize{Items: callItems}, Each: m.each}, Options{})
 	return m
 }
 
-func (m *model) each(c *Call, item Item) {
+func (m *model) each(c *calls.Call, item calls.Item) {
 	data := string(item.Data)
-	if !json.Valid(item.Data) && m.form == JSONValues {
-		c.Answer.Fail(&Fault{Kind: job.KindInvalid, Err: job.Error{Message: "no JSON"}}, 1)
+	if !json.Valid(item.Data) && m.form == calls.JSONValues {
+		c.Answer.Fail(&calls.Fault{Kind: job.KindInvalid, Err: job.Error{Message: "no JSON"}}, 1)
 		return
 	}
 	ordinal, known := m.ordinals[data]
@@ -78,7 +83,7 @@ func (m *model) each(c *Call, item Item) {
 }
 
 // run runs the job, or redrives it, and checks all there is to see of it.
-func (m *model) run() FinishResult {
+func (m *model) run() outputs.FinishResult {
 	m.t.Helper()
 	return m.finishRun(m.begin()...)
 }
@@ -101,7 +106,7 @@ func (m *model) goOn(resume ...string) []string {
 	return []string{m.commit(resume, m.processAll(batches)...)}
 }
 
-func (m *model) finishRun(heads ...string) FinishResult {
+func (m *model) finishRun(heads ...string) outputs.FinishResult {
 	m.t.Helper()
 	result := m.finish(heads...)
 	m.finished(result, heads)
@@ -109,7 +114,7 @@ func (m *model) finishRun(heads ...string) FinishResult {
 }
 
 // finished takes in what Finish has told, and checks it. The next run is a redrive.
-func (m *model) finished(result FinishResult, heads []string) {
+func (m *model) finished(result outputs.FinishResult, heads []string) {
 	m.t.Helper()
 	if m.redrive != nil {
 		require.EqualValues(m.t, len(m.again), m.next.Item)
@@ -123,7 +128,7 @@ func (m *model) finished(result FinishResult, heads []string) {
 	m.redrive = &job.Redrive{Manifests: heads, Output: result.Output, Planned: result.Books.Items, Runs: []string{m.ref.Run}}
 }
 
-func (m *model) check(result FinishResult) {
+func (m *model) check(result outputs.FinishResult) {
 	m.t.Helper()
 	failures := m.records()
 	if m.redrive == nil { // what the records name, and who cannot be run again, shows here
@@ -180,20 +185,20 @@ func (m *model) records() []job.Failure {
 // requireSwept fails where the store holds what a merged state does not need.
 func (m *model) requireSwept() {
 	m.t.Helper()
-	links, err := chain(m.t.Context(), m.store(), m.done.Manifests)
+	links, err := ledger.Chain(m.t.Context(), m.store(), m.done.Manifests)
 	require.NoError(m.t, err)
-	needed := map[string]bool{currentKey: true, m.ref.doneKey(): true}
+	needed := map[string]bool{ledger.CurrentKey: true, m.ref.DoneKey(): true}
 	for _, l := range links {
-		needed[l.key], needed[l.Sources] = true, true
+		needed[l.Key], needed[l.Sources] = true, true
 		require.Equal(m.t, m.ref.Run, l.Run)
 		require.True(m.t, strings.HasPrefix(l.Sources, m.ref.Run+"/"), "the source table is the redrive's own")
 	}
-	require.NoError(m.t, entries(m.t.Context(), m.store(), links, func(e ownedEntry) error {
-		needed[resultsKey(e.run, e.Entry)], needed[errorsKey(e.run, e.Entry)] = true, true
+	require.NoError(m.t, ledger.Entries(m.t.Context(), m.store(), links, func(e ledger.OwnedEntry) error {
+		needed[ledger.ResultsKey(e.Owner, e.Entry)], needed[ledger.ErrorsKey(e.Owner, e.Entry)] = true, true
 		return nil
 	}))
 	for _, key := range m.keys("") {
-		inOutput := key == partsList || key == "errors.jsonl"
+		inOutput := key == outputs.PartsList || key == "errors.jsonl"
 		require.True(m.t, needed[key] || inOutput, "nothing needs %s", key)
 	}
 }
@@ -202,7 +207,7 @@ func (m *model) requireSwept() {
 func failingAt(ordinals ...int64) func(int64) outcomeOf {
 	return func(ordinal int64) outcomeOf {
 		if slices.Contains(ordinals, ordinal) {
-			return outcomeOf{fault: &Fault{Kind: job.KindError, Err: job.Error{Type: "T", Message: fmt.Sprint("item ", ordinal)}}, tries: 1}
+			return outcomeOf{fault: &calls.Fault{Kind: job.KindError, Err: job.Error{Type: "T", Message: fmt.Sprint("item ", ordinal)}}, tries: 1}
 		}
 		return outcomeOf{result: fmt.Sprint("result ", ordinal)}
 	}
@@ -252,7 +257,7 @@ func (m *model) randomly(random *rand.Rand) {
 	m.decide = func(ordinal int64) outcomeOf {
 		switch n := random.IntN(100); {
 		case n < bad:
-			return outcomeOf{fault: &Fault{Kind: job.KindCrash, Err: job.Error{Message: fmt.Sprint(random.IntN(1000))}}, tries: 1 + random.IntN(3)}
+			return outcomeOf{fault: &calls.Fault{Kind: job.KindCrash, Err: job.Error{Message: fmt.Sprint(random.IntN(1000))}}, tries: 1 + random.IntN(3)}
 		case n%5 == 0:
 			return outcomeOf{drop: true}
 		case n%7 == 0:
@@ -273,7 +278,7 @@ func (m *model) randomly(random *rand.Rand) {
 		m.runs++
 		m.newRun(fmt.Sprintf("run-%d", m.runs))
 		m.again = nil
-		batches := shuffled(random, m.plan())
+		batches := jobtest.Shuffled(random, m.plan())
 		heads := []string(nil)
 		if n := random.IntN(len(batches) + 1); n > 0 {
 			heads = []string{m.commit(nil, m.processAll(batches[:n])...)}

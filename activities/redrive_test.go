@@ -3,9 +3,15 @@ package activities
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"testing"
 
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -28,7 +34,7 @@ func TestRedrive_InsertsResultsAtTheirPlaces(t *testing.T) {
 		for _, output := range []string{"out.txt", "out/", ""} {
 			t.Run(c.name+" to "+output, func(t *testing.T) {
 				t.Parallel()
-				f := setup(t, "in.jsonl", lines(40))
+				f := setup(t, "in.jsonl", jobtest.Lines(40))
 				f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, BatchItems: 8, Store: f.path("store")}
 				if output != "" {
 					f.spec.Output, f.spec.Store = f.path(output), ""
@@ -36,7 +42,7 @@ func TestRedrive_InsertsResultsAtTheirPlaces(t *testing.T) {
 						f.spec.Output += "/"
 					}
 				}
-				m := newModel(f, Lines, 3)
+				m := newModel(f, calls.Lines, 3)
 				m.decide = failingAt(c.failed...)
 				m.run()
 				require.Len(t, m.failed, len(c.failed))
@@ -64,9 +70,9 @@ func TestRedrive_InsertsResultsAtTheirPlaces(t *testing.T) {
 
 func TestRedrive_DropsStayDrops(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(30))
+	f := setup(t, "in.jsonl", jobtest.Lines(30))
 	f.spec.BatchItems = 6
-	m := newModel(f, Lines, 4)
+	m := newModel(f, calls.Lines, 4)
 	m.decide = func(ordinal int64) outcomeOf {
 		if ordinal%5 == 1 {
 			return outcomeOf{drop: true}
@@ -90,12 +96,12 @@ func TestRedrive_DropsStayDrops(t *testing.T) {
 // Whatever an item's bytes are: it comes to the handler as it did before; what is no item stays failed.
 func TestRedrive_SameBytes(t *testing.T) {
 	t.Parallel()
-	random := seeded(t, 1)
+	random := jobtest.Seeded(t, 1)
 	for round := range 18 {
 		format := []records.Format{records.Text, records.JSONL, records.CSV}[round%3]
-		form := []Form{Lines, JSONValues, CheckedJSON}[round/3%3]
+		form := []calls.Form{calls.Lines, calls.JSONValues, calls.CheckedJSON}[round/3%3]
 		if format == records.Text {
-			form = Lines // as JSON some could not be called with at all
+			form = calls.Lines // as JSON some could not be called with at all
 		}
 		input := spoilable(random, format, 0, 40)
 		t.Run(fmt.Sprint(round, " ", format), func(t *testing.T) {
@@ -105,7 +111,7 @@ func TestRedrive_SameBytes(t *testing.T) {
 			f.spec.BatchItems, f.spec.MaxItem = 7, 200
 			m := newModel(f, form, 5)
 			everything := func(int64) outcomeOf {
-				return outcomeOf{fault: &Fault{Kind: job.KindError, Err: job.Error{Message: "no"}}, tries: 1}
+				return outcomeOf{fault: &calls.Fault{Kind: job.KindError, Err: job.Error{Message: "no"}}, tries: 1}
 			}
 			m.decide = everything
 			m.run()
@@ -134,7 +140,7 @@ func TestRedrive_RandomJobs(t *testing.T) {
 		seed := uint64(round)
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
-			random := seeded(t, seed)
+			random := jobtest.Seeded(t, seed)
 			names, inputs := []string{"a.txt", "b.csv", "c.jsonl", "d.jsonl", "e.txt"}, []string{}
 			for i, format := range []records.Format{records.Text, records.CSV, records.JSONL, records.JSONL, records.Text} {
 				if random.IntN(2) == 0 {
@@ -149,7 +155,7 @@ func TestRedrive_RandomJobs(t *testing.T) {
 			if random.IntN(2) == 0 {
 				f.spec.Output, f.spec.Errors = f.path("out")+"/", ""
 			}
-			m := newModel(f, Lines, 1+random.IntN(7))
+			m := newModel(f, calls.Lines, 1+random.IntN(7))
 			m.randomly(random)
 		})
 	}
@@ -160,7 +166,7 @@ func TestRedrive_ObjectLongerThanAnItem(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.csv", "a_rather_long_name,another_rather_long_name\n1,2\n3,4\n")
 	f.spec.MaxItem = 50
-	m := newModel(f, Lines, 3)
+	m := newModel(f, calls.Lines, 3)
 	m.decide = failingAt(0, 1)
 	m.run()
 	m.decide = failingAt()
@@ -171,10 +177,10 @@ func TestRedrive_ObjectLongerThanAnItem(t *testing.T) {
 func TestRedrive_ToAHandlerOfAnotherForm(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.txt", "a\n\xff\xfe\nb\n")
-	m := newModel(f, JSONValues, 3)
+	m := newModel(f, calls.JSONValues, 3)
 	m.run()
 	require.Equal(t, job.KindInvalid, m.failed[1].Kind)
-	f.serve(&fake{traits: Traits{Form: Lines}}, Options{})
+	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{})
 	m.newRun("run-2")
 	result := m.finish(m.goOn()...)
 	require.Zero(t, result.Books.Failed)
@@ -184,8 +190,8 @@ func TestRedrive_ToAHandlerOfAnotherForm(t *testing.T) {
 func TestRedrive_InABucket(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.inBucket("in.jsonl", lines(100))
-	m := newModel(f, Lines, 3)
+	f.inBucket("in.jsonl", jobtest.Lines(100))
+	m := newModel(f, calls.Lines, 3)
 	m.decide = failingAt(0, 7, 8, 50, 51, 52, 99)
 	m.run()
 	m.decide = failingAt(51, 99)
@@ -219,21 +225,21 @@ func TestRedrive_FinishRepeatableAtEveryStep(t *testing.T) {
 
 func failAtStep(t *testing.T, output string, remain []int64, step int) (burnt bool) {
 	t.Helper()
-	f := setup(t, "in.jsonl", lines(40))
+	f := setup(t, "in.jsonl", jobtest.Lines(40))
 	f.spec.BatchItems = 8
 	if output == "out/" {
 		f.spec.Output, f.spec.Errors, f.spec.Store = f.path("out")+"/", "", ""
 	}
-	m := newModel(f, Lines, 3)
+	m := newModel(f, calls.Lines, 3)
 	m.decide = failingAt(3, 9, 10, 39)
 	m.run()
 	before, old := m.done, ""
 	old, _ = m.printed(false)
 	m.decide = failingAt(remain...)
 	heads := m.begin()
-	ctx := newFuse(step)
-	result, err := f.acts.Finish(ctx, f.finishInput(heads...))
-	if !ctx.burnt() {
+	ctx := jobtest.NewFuse(step)
+	result, err := f.finishOnce(ctx, f.finishInput(heads...))
+	if !ctx.Burnt() {
 		require.NoError(t, err)
 		m.finished(result, heads)
 		require.Greater(t, step, 20, "there were steps to fail at")
@@ -274,17 +280,17 @@ func TestRedrive_OutputThatIsNotAsItWas(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			f := setup(t, "in.jsonl", lines(20))
-			m := newModel(f, Lines, 3)
+			f := setup(t, "in.jsonl", jobtest.Lines(20))
+			m := newModel(f, calls.Lines, 3)
 			m.decide = failingAt(3, 4)
 			m.run()
 			m.decide = failingAt()
 			m.newRun("run-2")
 			intact := f.read("out.jsonl")
 			c.change(t, f.path("out.jsonl"))
-			_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Redrive: m.redrive, Batches: 16})
+			_, err := f.planOnce(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 			if c.atPlan {
-				requireType(t, err, job.ErrorCorrupt)
+				jobtest.RequireType(t, err, job.ErrorCorrupt)
 				require.ErrorContains(t, err, f.path("out.jsonl"))
 				require.ErrorContains(t, err, c.says)
 			}
@@ -292,8 +298,8 @@ func TestRedrive_OutputThatIsNotAsItWas(t *testing.T) {
 			heads := m.begin()
 			c.change(t, f.path("out.jsonl"))
 			changed, _ := os.ReadFile(f.path("out.jsonl"))
-			_, err = f.acts.Finish(t.Context(), f.finishInput(heads...))
-			requireType(t, err, job.ErrorCorrupt)
+			_, err = f.finishOnce(t.Context(), f.finishInput(heads...))
+			jobtest.RequireType(t, err, job.ErrorCorrupt)
 			require.ErrorContains(t, err, f.path("out.jsonl"))
 			require.ErrorContains(t, err, "put it back")
 			now, _ := os.ReadFile(f.path("out.jsonl"))
@@ -321,11 +327,12 @@ func TestRedrive_PublishedByAnEarlierAttempt(t *testing.T) {
 	for _, output := range []string{"out.jsonl", "out/"} {
 		t.Run(output, func(t *testing.T) {
 			t.Parallel()
-			f := setup(t, "in.jsonl", lines(40))
+			f := setup(t, "in.jsonl", jobtest.Lines(40))
+			require.NoError(t, os.Chmod(f.path("in.jsonl"), 0o600))
 			if output == "out/" {
 				f.spec.Output, f.spec.Errors, f.spec.Store = f.path("out")+"/", "", ""
 			}
-			m := newModel(f, Lines, 3)
+			m := newModel(f, calls.Lines, 3)
 			m.decide = failingAt(3, 9, 10, 39)
 			m.run()
 			m.decide = failingAt(10)
@@ -336,8 +343,10 @@ func TestRedrive_PublishedByAnEarlierAttempt(t *testing.T) {
 			m.runs++
 			m.newRun(fmt.Sprintf("run-%d", m.runs))
 			require.Empty(t, f.plan(heads...))
+			require.NoError(t, os.Remove(f.spec.Errors)) // it is published again
 			result := f.finish(heads...)
 			require.Equal(t, told, result)
+			require.Equal(t, fs.FileMode(0o600), f.files()[f.spec.Errors], "no wider than the input")
 			require.EqualValues(t, 4, result.Redriven)
 			require.Equal(t, result, f.finish(heads...), "it can be repeated")
 			m.next.Item = int64(len(m.again))
@@ -352,16 +361,16 @@ func TestRedrive_PublishedByAnEarlierAttempt(t *testing.T) {
 // A newer run of the job is not undone by a redrive that comes too late.
 func TestRedrive_CannotOvertake(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(20))
-	m := newModel(f, Lines, 3)
+	f := setup(t, "in.jsonl", jobtest.Lines(20))
+	m := newModel(f, calls.Lines, 3)
 	m.decide = failingAt(3, 4)
 	m.run()
 	before := f.read("out.jsonl")
 	m.decide = failingAt()
 	heads := m.begin()
-	require.NoError(t, f.store().Claim(t.Context(), currentKey, "run-9"))
-	_, err := f.acts.Finish(t.Context(), f.finishInput(heads...))
-	requireType(t, err, job.ErrorFenced)
+	require.NoError(t, f.store().Claim(t.Context(), ledger.CurrentKey, "run-9", nil))
+	_, err := f.finishOnce(t.Context(), f.finishInput(heads...))
+	jobtest.RequireType(t, err, job.ErrorFenced)
 	require.Equal(t, before, f.read("out.jsonl"))
 	require.FileExists(t, f.path("out.jsonl.errors.jsonl"))
 }
@@ -369,9 +378,9 @@ func TestRedrive_CannotOvertake(t *testing.T) {
 // The first error that a redrive tells names the item as the job does, also before the merge.
 func TestRedrive_FirstErrorNamesTheJobsItem(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(40))
+	f := setup(t, "in.jsonl", jobtest.Lines(40))
 	f.spec.BatchItems = 8
-	m := newModel(f, Lines, 3)
+	m := newModel(f, calls.Lines, 3)
 	m.decide = failingAt(11, 12, 37)
 	m.run()
 	m.decide = failingAt(12, 37)

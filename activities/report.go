@@ -4,8 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/job"
 )
 
@@ -13,6 +14,8 @@ import (
 type ReportInput struct {
 	Location string     `json:"location"` // path or bucket URL of a file
 	Report   job.Report `json:"report"`
+	// Perm are those of the job's inputs: see [ledger.Ref]. The report quotes an item.
+	Perm fs.FileMode `json:"perm,omitempty"`
 }
 
 // WriteReport writes a job's final report as JSON, replacing what is there.
@@ -21,13 +24,12 @@ func (a *Activities) WriteReport(ctx context.Context, in ReportInput) error {
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
-	where, name, err := store.Split(in.Location)
-	if err != nil {
-		return permanent(job.ErrorOutput, err)
-	}
-	dir, err := a.opts.Access.Open(ctx, where)
-	if err != nil {
-		return storeError(job.ErrorOutput, err)
-	}
-	return storeError(job.ErrorOutput, dir.Put(ctx, name, append(data, '\n')))
+	_, err = carryOut(ctx, a.opts.Patience, func(ctx context.Context) (none struct{}, err error) {
+		dir, name, err := outputs.OpenTarget(ctx, a.opts.Access, in.Location, in.Perm)
+		if err == nil {
+			err = dir.Put(ctx, name, append(data, '\n'))
+		}
+		return none, err
+	})
+	return err
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -17,7 +20,7 @@ import (
 func (f *fixture) results(report job.Report, errorRecords bool, from int64) (string, int64) {
 	f.t.Helper()
 	var out bytes.Buffer
-	next, err := Results(f.t.Context(), &store.Access{}, report, errorRecords, from, &out)
+	next, err := outputs.Results(f.t.Context(), &store.Access{}, report, errorRecords, from, &out)
 	require.NoError(f.t, err)
 	return out.String(), next
 }
@@ -38,7 +41,7 @@ func (f *fixture) finished(heads ...string) job.Report {
 // Of a running job the results up to the first item without one are there, and come once each.
 func TestResults_OfRunningJob(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(50))
+	f := setup(t, "in.jsonl", jobtest.Lines(50))
 	f.spec.BatchItems = 10
 	batches := f.plan()
 	got, next := f.results(f.report(), false, 0)
@@ -66,7 +69,7 @@ func TestResults_OfFinishedJob(t *testing.T) {
 	for _, output := range []string{"out.jsonl", "out/"} {
 		t.Run(output, func(t *testing.T) {
 			t.Parallel()
-			f := setup(t, "in.jsonl", lines(100))
+			f := setup(t, "in.jsonl", jobtest.Lines(100))
 			f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.dir + "/" + output}
 			heads, want, wantErrors := f.done(2)
 			report := f.finished(heads...)
@@ -93,7 +96,7 @@ func TestResults_FollowedOverTheEnd(t *testing.T) {
 		for _, errorRecords := range []bool{false, true} {
 			t.Run(output, func(t *testing.T) {
 				t.Parallel()
-				f := setup(t, "in.jsonl", lines(100))
+				f := setup(t, "in.jsonl", jobtest.Lines(100))
 				f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.dir + "/" + output}
 				heads, _, _ := f.done(1)
 				whole, _ := f.results(f.report(heads...), errorRecords, 0)
@@ -113,7 +116,7 @@ func TestResults_FollowedOverTheEnd(t *testing.T) {
 // While Finish removes what it has joined, an older report still names the parts.
 func TestResults_WhileFinishing(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(50))
+	f := setup(t, "in.jsonl", jobtest.Lines(50))
 	f.spec.BatchItems = 10
 	head := f.commit(nil, f.processAll(f.plan())...)
 	running := f.report(head)
@@ -123,17 +126,17 @@ func TestResults_WhileFinishing(t *testing.T) {
 	require.Empty(t, got)
 	require.Zero(t, next, "a later report tells where they are")
 	all, _ := f.results(finished, false, next)
-	require.Equal(t, lines(50), all)
+	require.Equal(t, jobtest.Lines(50), all)
 
 	stopped := f.report(head)
 	stopped.State = job.Stopped
-	_, err := Results(t.Context(), &store.Access{}, stopped, false, 0, io.Discard)
+	_, err := outputs.Results(t.Context(), &store.Access{}, stopped, false, 0, io.Discard)
 	require.ErrorIs(t, err, fs.ErrNotExist, "nobody has put them anywhere")
 }
 
 func TestResults_WithoutErrors(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(20))
+	f := setup(t, "in.jsonl", jobtest.Lines(20))
 	head := f.commit(nil, f.processAll(f.plan())...)
 	report := f.finished(head)
 	records, _ := f.results(report, true, 0)
@@ -142,11 +145,11 @@ func TestResults_WithoutErrors(t *testing.T) {
 
 func TestResults_OfCorruptPart(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.jsonl", lines(20))
+	f := setup(t, "in.jsonl", jobtest.Lines(20))
 	f.spec.BatchItems = 10
 	entries := f.processAll(f.plan())
 	head := f.commit(nil, entries...)
-	f.rewrite(resultsKey(f.ref.Run, entries[1]), func(s string) string { return strings.ToUpper(s) })
-	_, err := Results(t.Context(), &store.Access{}, f.report(head), false, 0, &bytes.Buffer{})
-	requireType(t, err, job.ErrorCorrupt)
+	f.rewrite(ledger.ResultsKey(f.ref.Run, entries[1]), func(s string) string { return strings.ToUpper(s) })
+	_, err := outputs.Results(t.Context(), &store.Access{}, f.report(head), false, 0, &bytes.Buffer{})
+	jobtest.RequireType(t, err, job.ErrorCorrupt)
 }

@@ -7,33 +7,38 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/redrive"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/temporal"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixture is a job in a directory of its own, with activities that run it.
+// fixture is a job in its own directory, with activities that run it.
 type fixture struct {
 	t    *testing.T
 	dir  string // of inputs, output and store
 	acts *Activities
-	ref  Ref
+	ref  ledger.Ref
+	born int64 // of the newest run
 	spec job.Spec
-	next Cursor // of plan
+	next inputs.Cursor // of plan
 
 	redrive *job.Redrive // of the run
 }
@@ -46,13 +51,13 @@ func setup(t *testing.T, inputs ...string) *fixture {
 	for i := 0; i < len(inputs); i += 2 {
 		f.spec.Input = append(f.spec.Input, f.write(inputs[i], inputs[i+1]))
 	}
-	f.serve(&fake{}, Options{})
+	f.serve(&callstest.Handler{}, Options{})
 	f.newRun("run-1")
 	return f
 }
 
 // serve replaces the activities by those of another worker.
-func (f *fixture) serve(h Handler, o Options) *Activities {
+func (f *fixture) serve(h calls.Handler, o Options) *Activities {
 	if f.acts != nil {
 		f.acts.Close()
 	}
@@ -66,8 +71,9 @@ func (f *fixture) serve(h Handler, o Options) *Activities {
 // newRun begins another run of the job.
 func (f *fixture) newRun(run string) {
 	f.spec = f.spec.WithDefaults()
-	f.ref = Ref{Job: f.spec.Name, Run: run, Store: f.spec.Store}
-	f.next = Cursor{}
+	f.born++
+	f.ref = ledger.Ref{Job: f.spec.Name, Run: run, Born: f.born, Store: f.spec.Store}
+	f.next = inputs.Cursor{}
 }
 
 func (f *fixture) path(name string) string { return filepath.Join(f.dir, name) }
@@ -106,24 +112,41 @@ func (f *fixture) keys(prefix string) []string {
 }
 
 // page plans the next page of at most n batches.
-func (f *fixture) page(n int, resume ...string) ([]job.Batch, PlanResult) {
+func (f *fixture) page(n int, resume ...string) ([]protocol.Batch, inputs.PlanResult) {
 	f.t.Helper()
-	result, err := f.acts.Plan(context.Background(), PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Resume: resume, Redrive: f.redrive, Batches: n})
+	in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Resume: resume, Batches: n}
+	result, err := f.planOnce(context.Background(), in)
 	require.NoError(f.t, err)
 	if result.Sources != "" {
-		f.ref.Sources = result.Sources
+		f.ref.Sources, f.ref.Perm = result.Sources, result.Perm
 	}
 	f.next = result.Next
-	batches, err := DecodePage(result.Page)
+	batches, err := inputs.DecodePage(result.Page)
 	require.NoError(f.t, err)
 	require.LessOrEqual(f.t, len(batches), n)
 	return batches, result
 }
 
+// planOnce plans a page, of a redrive if the run is one.
+func (f *fixture) planOnce(ctx context.Context, in inputs.PlanInput) (inputs.PlanResult, error) {
+	if f.redrive != nil {
+		return f.acts.PlanRedrive(ctx, redrive.PlanInput{PlanInput: in, Redrive: *f.redrive})
+	}
+	return f.acts.Plan(ctx, in)
+}
+
+// finishOnce publishes the output, of a redrive if the run is one.
+func (f *fixture) finishOnce(ctx context.Context, in outputs.FinishInput) (outputs.FinishResult, error) {
+	if f.redrive != nil {
+		return f.acts.FinishRedrive(ctx, redrive.FinishInput{FinishInput: in, Redrive: *f.redrive})
+	}
+	return f.acts.Finish(ctx, in)
+}
+
 // plan plans all that is left.
-func (f *fixture) plan(resume ...string) []job.Batch {
+func (f *fixture) plan(resume ...string) []protocol.Batch {
 	f.t.Helper()
-	var all []job.Batch
+	var all []protocol.Batch
 	for {
 		batches, result := f.page(1000, resume...)
 		all = append(all, batches...)
@@ -133,15 +156,15 @@ func (f *fixture) plan(resume ...string) []job.Batch {
 	}
 }
 
-func (f *fixture) input(b job.Batch) ProcessInput {
+func (f *fixture) input(b protocol.Batch) ProcessInput {
 	return ProcessInput{
 		Ref: f.ref, Batch: b, Grace: f.spec.Grace,
-		Calls: CallLimits{Attempts: f.spec.Attempts, ItemAttempts: f.spec.ItemAttempts, Backoff: f.spec.Backoff},
+		Calls: calls.CallLimits{Attempts: f.spec.Attempts, ItemAttempts: f.spec.ItemAttempts, Backoff: f.spec.Backoff},
 	}
 }
 
 // process runs a batch, which must not fail.
-func (f *fixture) process(b job.Batch) ProcessResult {
+func (f *fixture) process(b protocol.Batch) ProcessResult {
 	f.t.Helper()
 	result, err := f.acts.Process(context.Background(), f.input(b))
 	require.NoError(f.t, err)
@@ -149,9 +172,9 @@ func (f *fixture) process(b job.Batch) ProcessResult {
 }
 
 // processAll runs batches to their ends.
-func (f *fixture) processAll(batches []job.Batch) []Entry {
+func (f *fixture) processAll(batches []protocol.Batch) []ledger.Entry {
 	f.t.Helper()
-	var entries []Entry
+	var entries []ledger.Entry
 	for _, b := range batches {
 		for rest := &b; rest != nil; {
 			result := f.process(*rest)
@@ -162,27 +185,29 @@ func (f *fixture) processAll(batches []job.Batch) []Entry {
 	return entries
 }
 
-func (f *fixture) commit(previous []string, entries ...Entry) string {
+func (f *fixture) commit(previous []string, entries ...ledger.Entry) string {
 	f.t.Helper()
 	result, err := f.acts.Commit(context.Background(), CommitInput{Ref: f.ref, Previous: previous, Entries: entries})
 	require.NoError(f.t, err)
 	return result.Manifest
 }
 
-func (f *fixture) finishInput(heads ...string) FinishInput {
-	return FinishInput{Ref: f.ref, Spec: f.spec, Manifests: heads, Planned: f.next.Item, Redrive: f.redrive}
+func (f *fixture) finishInput(heads ...string) outputs.FinishInput {
+	return outputs.FinishInput{Ref: f.ref, Spec: f.spec, Manifests: heads, Planned: f.next.Item}
 }
 
 // finish publishes the output, which must not fail.
-func (f *fixture) finish(heads ...string) FinishResult {
+func (f *fixture) finish(heads ...string) outputs.FinishResult {
 	f.t.Helper()
-	result, err := f.acts.Finish(context.Background(), f.finishInput(heads...))
+	result, err := f.finishOnce(context.Background(), f.finishInput(heads...))
 	require.NoError(f.t, err)
 	return result
 }
 
 // output is what the part of an entry holds.
-func (f *fixture) output(e Entry) string { return f.object(resultsKey(f.ref.Run, e), e.Bytes) }
+func (f *fixture) output(e ledger.Entry) string {
+	return f.object(ledger.ResultsKey(f.ref.Run, e), e.Bytes)
+}
 
 func (f *fixture) object(key string, bytes int64) string {
 	f.t.Helper()
@@ -196,12 +221,12 @@ func (f *fixture) object(key string, bytes int64) string {
 }
 
 // failures is what the error part of an entry holds.
-func (f *fixture) failures(e Entry) []failureLine {
+func (f *fixture) failures(e ledger.Entry) []ledger.ErrorLine {
 	f.t.Helper()
-	var lines []failureLine
-	dec := json.NewDecoder(strings.NewReader(f.object(errorsKey(f.ref.Run, e), e.ErrBytes)))
+	var lines []ledger.ErrorLine
+	dec := json.NewDecoder(strings.NewReader(f.object(ledger.ErrorsKey(f.ref.Run, e), e.ErrBytes)))
 	for {
-		var line failureLine
+		var line ledger.ErrorLine
 		err := dec.Decode(&line)
 		if err == io.EOF {
 			return lines
@@ -211,83 +236,7 @@ func (f *fixture) failures(e Entry) []failureLine {
 	}
 }
 
-// requireType fails unless err is an application error of the type that is not retried.
-func requireType(t testing.TB, err error, kind string) {
-	t.Helper()
-	var app *temporal.ApplicationError
-	require.ErrorAs(t, err, &app)
-	require.Equal(t, kind, app.Type(), "%v", err)
-	require.True(t, app.NonRetryable(), "%v", err)
-}
-
-// fake is a handler. It answers each item with itself unless it is told otherwise.
-type fake struct {
-	traits Traits
-	size   CallSize                 // default 100 items
-	each   func(c *Call, item Item) // answers one item; may leave the answer out where the batch ends
-	call   func(c *Call) error      // answers them all; each is then not used
-
-	mu    sync.Mutex
-	sizes []int // of the calls so far
-}
-
-func (h *fake) Traits() Traits { return h.traits }
-
-func (h *fake) CallSize() CallSize {
-	size := h.size
-	return CallSize{Items: cmp.Or(size.Items, 100), Bytes: cmp.Or(size.Bytes, 1<<20)}
-}
-
-func (h *fake) Call(c *Call) error {
-	h.mu.Lock()
-	h.sizes = append(h.sizes, len(c.Items))
-	h.mu.Unlock()
-	if h.call != nil {
-		return h.call(c)
-	}
-	for _, item := range c.Items {
-		if h.each == nil {
-			c.Answer.Line(item.Data)
-			continue
-		}
-		h.each(c, item)
-	}
-	return nil
-}
-
-func (h *fake) calls() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.sizes)
-}
-
-// echo answers items with themselves.
-func echo(c *Call) error {
-	for _, item := range c.Items {
-		c.Answer.Line(item.Data)
-	}
-	return nil
-}
-
-// seeded returns a source of randomness whose seed the test's log names.
-func seeded(t testing.TB, seed uint64) *rand.Rand {
-	t.Helper()
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, seed))
-}
-
-// lines returns n different lines.
-func lines(n int) string {
-	var b strings.Builder
-	for i := range n {
-		b.WriteString(`{"n":`)
-		b.WriteString(job.Thousands(int64(i)))
-		b.WriteString("}\n")
-	}
-	return strings.ReplaceAll(b.String(), ",", "")
-}
-
-// itemsOf returns what a range of a source holds, as package records reads it.
+// itemsOf returns what r holds, as package records reads it.
 func itemsOf(t testing.TB, r io.Reader, shape records.Shape) []string {
 	t.Helper()
 	var items []string
@@ -305,42 +254,37 @@ func itemsOf(t testing.TB, r io.Reader, shape records.Shape) []string {
 	}
 }
 
-// fuse is a context that is cancelled with the n-th look at it: a failure at the n-th step.
-type fuse struct {
-	context.Context
-	cancel context.CancelFunc
-
-	mu   sync.Mutex
-	left int
-}
-
-func newFuse(n int) *fuse {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &fuse{Context: ctx, cancel: cancel, left: n}
-}
-
-func (f *fuse) Err() error {
-	f.mu.Lock()
-	if f.left--; f.left < 0 {
-		f.cancel()
+// itemsOfRange returns what a range holds.
+func itemsOfRange(t testing.TB, r *inputs.Range) []string {
+	t.Helper()
+	var items []string
+	var chunk records.Chunk
+	for {
+		err := r.Next(&chunk, 1000, 1<<20)
+		if errors.Is(err, io.EOF) {
+			return items
+		}
+		require.NoError(t, err)
+		for _, item := range chunk.Items {
+			items = append(items, string(bytes.Clone(item.Raw)))
+		}
+		r.Done(chunk.Items)
 	}
-	f.mu.Unlock()
-	return f.Context.Err()
 }
 
-func (f *fuse) burnt() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.left < 0
+func sortBatches(batches []protocol.Batch) {
+	slices.SortFunc(batches, func(a, b protocol.Batch) int { return cmp.Compare(a.First, b.First) })
 }
 
-// shuffled returns the elements in a random order.
-func shuffled[T any](random *rand.Rand, s []T) []T {
-	s = slices.Clone(s)
-	random.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
-	return s
-}
-
-func sortBatches(batches []job.Batch) {
-	slices.SortFunc(batches, func(a, b job.Batch) int { return cmp.Compare(a.First, b.First) })
+// gather returns the entries of the chain from heads.
+func (f *fixture) gather(heads ...string) []ledger.OwnedEntry {
+	f.t.Helper()
+	links, err := ledger.Chain(context.Background(), f.store(), heads)
+	require.NoError(f.t, err)
+	var all []ledger.OwnedEntry
+	require.NoError(f.t, ledger.Entries(context.Background(), f.store(), links, func(e ledger.OwnedEntry) error {
+		all = append(all, e)
+		return nil
+	}))
+	return all
 }

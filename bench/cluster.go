@@ -19,7 +19,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 )
 
-// cluster is a server and the workers of a pool, each a process of its own. It is used by one goroutine.
+// cluster is a server and the workers of a pool, each its own process. It is used by one goroutine.
 type cluster struct {
 	dir     string
 	server  *process
@@ -40,15 +40,15 @@ const (
 
 // event is what a handler says of one of its calls.
 type event struct {
-	what string // eventBegan or eventTold
+	what string // eventBegan or eventStopping
 	item int
 	at   time.Time
 	from *process
 }
 
 const (
-	eventBegan = "began"
-	eventTold  = "told" // that the call should come to its end
+	eventBegan    = "began"
+	eventStopping = "stopping" // the call was asked to end
 )
 
 // process is this program in another part, which ends when its standard input does.
@@ -116,7 +116,7 @@ func (c *cluster) addWorker() error {
 	return nil
 }
 
-// kill ends a worker with SIGKILL and tells when.
+// kill ends a worker with SIGKILL and returns when.
 func (c *cluster) kill(p *process) (time.Time, error) {
 	at := time.Now()
 	if err := p.cmd.Process.Kill(); err != nil {
@@ -128,7 +128,7 @@ func (c *cluster) kill(p *process) (time.Time, error) {
 			break
 		}
 	}
-	_ = p.end() // as it was told to
+	_ = p.end() // as it was asked to
 	return at, nil
 }
 
@@ -197,7 +197,7 @@ func serverRole(dir, push string) error {
 	return err
 }
 
-// workerRole is a worker of a cluster. Its calls take so long, 0 for ever, unless they are told to end.
+// workerRole is a worker of a cluster. Its calls take so long, 0 for ever, unless they are asked to end.
 func workerRole(address, call string) error {
 	limit, err := time.ParseDuration(call)
 	if err != nil {
@@ -231,7 +231,7 @@ func untilTold(limit time.Duration) func(context.Context, record) (record, error
 		}
 		select {
 		case <-worker.Stopping(ctx):
-			say(eventTold)
+			say(eventStopping)
 		case <-over:
 		}
 		return r, nil

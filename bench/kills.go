@@ -20,7 +20,7 @@ const killCalls = (clusterWorkers - 1) * clusterSlots
 const (
 	// killSlack is what a takeover may take beyond the expiry and the back-off: it is generous.
 	killSlack = time.Second
-	// killSticky is for how long the job's next step waits for the killed worker, where that coordinated it.
+	// killSticky is for how long the job's next step waits for the killed worker, if that coordinated it.
 	killSticky = 2 * time.Second
 )
 

@@ -20,7 +20,7 @@ type series struct {
 	lanes, each int // clusters, and how often in each
 	spec        job.Spec
 	calls       int           // after so many have begun it is done
-	call        time.Duration // which one takes; 0: until it is told to end
+	call        time.Duration // which one takes; 0: until it is asked to end
 	spread      time.Duration // it is done later by up to that, by another share of it each time
 	noPush      bool
 	limit       time.Duration // of the longest
@@ -69,7 +69,7 @@ func runLane[T any](ctx context.Context, s series, dir string, lane int, once fu
 }
 
 // begin starts a job and waits until the calls of the series have begun, and then for its share of the
-// spread. It tells where each runs.
+// spread. It returns where each runs.
 func (c *cluster) begin(ctx context.Context, input string, s series, share float64) (*job.Run, map[int]*process, error) {
 	c.jobs++
 	spec := s.spec
@@ -104,7 +104,7 @@ func (c *cluster) ended(ctx context.Context, r *job.Run) (told time.Time, err er
 		over <- err
 	}()
 	hear := func(e event) {
-		if e.what == eventTold && e.at.After(told) {
+		if e.what == eventStopping && e.at.After(told) {
 			told = e.at
 		}
 	}
@@ -137,7 +137,7 @@ func (c *cluster) coordinates(ctx context.Context, p *process, name string) (boo
 	return mine, nil
 }
 
-// quantile is the least of the times that a share of them, 0 to 1, does not exceed; 0 where there are none.
+// quantile is the least of the times that a share of them, 0 to 1, does not exceed; 0 if there are none.
 // It sorts them.
 func quantile(of []time.Duration, share float64) time.Duration {
 	if len(of) == 0 {

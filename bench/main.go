@@ -1,5 +1,5 @@
 // Command bench measures stint against a bare loop and against its peers, as ratios in one run:
-// what is compared runs in turn, each in a process of its own.
+// what is compared runs in turn, each in its own process.
 //
 //	go run ./bench              everything, some eight minutes
 //	go run ./bench -scale 0.1   a tenth of the items
@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"github.com/stint-run/stint/worker"
 )
 
 type bench struct {
@@ -33,6 +35,7 @@ type bench struct {
 }
 
 func main() {
+	worker.ChildMain() // its roles start child processes
 	if len(os.Args) > 2 && os.Args[1] == "role" {
 		if err := role(os.Args[2], os.Args[3:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -112,7 +115,7 @@ type row struct {
 	figure func() (time.Duration, error)
 	note   func() string
 	once   bool // in one round
-	// failure tells by what the last run fails the bench, "" where it does not. Nil: it never does.
+	// failure returns why the last run fails the bench, "" if it does not. Nil: it never does.
 	failure func() string
 }
 
@@ -209,7 +212,7 @@ func medianTime(of []measured) string {
 	return brief(time.Duration(median(of, func(m measured) int64 { return int64(m.took) })))
 }
 
-// brief is a time as people read it: to the hundredth of a second, or with three digits where that is more.
+// brief is a time as people read it: to the hundredth of a second, or with three digits if that is more.
 func brief(d time.Duration) string {
 	unit := 10 * time.Millisecond
 	for unit > 1 && d.Abs() < 100*unit {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/devserver"
+	private "github.com/stint-run/stint/internal/embedded"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"go.temporal.io/api/enums/v1"
@@ -72,6 +74,10 @@ func role(name string, args []string) error {
 		return scoped(args, 1000, true)
 	case "round":
 		return roundTime(args[1])
+	case "plan-files":
+		return manySources(args[0], args[1], args[2], false)
+	case "resume-files":
+		return manySources(args[0], args[1], args[2], true)
 	case "restart":
 		return restart(args)
 	case "server":
@@ -175,7 +181,8 @@ func embedded(args []string, h worker.Handler, options worker.Options, spec job.
 	}
 	defer server.Stop()
 	defer c.Close()
-	options.Logger, options.Alone = quiet, true
+	options.Logger = quiet
+	private.Alone(&options, nil)
 	w, err := worker.New(c, "bench", h, options)
 	if err != nil {
 		return err
@@ -220,7 +227,7 @@ func writeHistories(ctx context.Context, c sdkclient.Client, report job.Report, 
 		return err
 	}
 	for leg := 1; leg < report.Legs; leg++ {
-		n, err := countEvents(ctx, c, job.LegID(report.Job, leg))
+		n, err := countEvents(ctx, c, protocol.LegID(report.Job, leg))
 		if err != nil {
 			return err
 		}

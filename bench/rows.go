@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
 
@@ -28,7 +29,7 @@ func (b *bench) throughputRows() []row {
 			stint: func() *exec.Cmd { return b.run1("tr a-z A-Z", b.data("ten", 10, 100)) },
 		},
 		{
-			name: "1,000 batches of 1,000 items", limit: "≤ 3.3 events", before: b.fresh,
+			name: "1,000 batches of 1,000 items", limit: "≤ 6.2 events", before: b.fresh,
 			stint: func() *exec.Cmd { return b.role("stint-batches", b.data("items-1000000-100", 1_000_000, 100)) },
 			note:  func() string { return b.histories("stint-batches") },
 		},
@@ -48,6 +49,8 @@ func (b *bench) throughputRows() []row {
 		b.serveRow(b.items(500_000), 1),
 		b.serveRow(b.items(2_000_000), 32),
 		b.serveRow(b.items(2_000_000), 1000),
+		b.filesRow("plan files of one line", "plan-files", b.items(100_000)),
+		b.filesRow("resume over files of one line", "resume-files", b.items(100_000)),
 		b.figureRow("timer, Go handler", "< 2 µs", "timers", 20),
 		b.figureRow("timer, isolated Go handler", "< 100 µs", "timers-isolated", 20),
 		b.figureRow("round over 100,000 timers", "< 5 ms", "round", 1),
@@ -61,7 +64,7 @@ func (b *bench) latencyRows() []row {
 	const told, taken = "stop to last call told, ", "SIGKILL to batches elsewhere, back-off "
 	return []row{
 		b.latencyRow(told+"pushed", "p99 ≤ "+brief(pushLimit), "stops-pushed", clusterWorkers*clusterSlots),
-		b.latencyRow(told+"paced leg", "p99 ≤ "+brief(pausesLimit), "stops-paced", 500),
+		b.latencyRow(told+"paced leg", "p99 ≤ "+brief(longLegLimit), "stops-paced", 500),
 		b.latencyRow(told+"heartbeats", "p99 ≤ "+brief(heartbeatLimit()), "stops-heartbeats", clusterWorkers*clusterSlots),
 		b.latencyRow(taken+"1 s", "max ≤ "+brief(killLimit(job.DefaultBackoff)), "kills", killCalls),
 		b.latencyRow(taken+"1 ms", "max ≤ "+brief(killLimit(time.Millisecond)), "kills-at-once", killCalls),
@@ -121,7 +124,7 @@ func (b *bench) serveRow(items, callItems int) row {
 		stint: func() *exec.Cmd { return b.role("stint-serve", input(), more...) },
 		peer:  func() *exec.Cmd { return b.role("bare-serve", input(), more...) },
 		note: func() string {
-			return fmt.Sprintf("%s items, one slot; the limit is 0.7 of the items a second", job.Thousands(int64(items)))
+			return fmt.Sprintf("%s items, one slot; the limit is 0.7 of the items a second", text.Thousands(int64(items)))
 		},
 	}
 }
@@ -136,7 +139,18 @@ func (b *bench) figureRow(name, limit, role string, items int) row {
 	}
 }
 
-// latencyRow is a figureRow that the bench fails over where its limit is exceeded. What it does often
+// filesRow is about a directory of small files, of which there are a million with -scale 10.
+func (b *bench) filesRow(name, role string, files int) row {
+	return row{
+		name: name, limit: "≤ 60 s, 500 MB for 1M", before: b.fresh,
+		stint:   func() *exec.Cmd { return b.role(role, b.files(files)) },
+		figure:  func() (time.Duration, error) { return b.figure(role) },
+		note:    func() string { return b.read(role, ".note") },
+		failure: func() string { return b.read(role, ".failure") },
+	}
+}
+
+// latencyRow is a figureRow that the bench fails over if its limit is exceeded. What it does often
 // enough is not done in rounds.
 func (b *bench) latencyRow(name, limit, role string, items int) row {
 	r := b.figureRow(name, limit, role, items)
@@ -153,10 +167,10 @@ func (b *bench) role(name, input string, more ...string) *exec.Cmd {
 	return cmd
 }
 
-// histories tells what a role has written of its job's histories.
+// histories returns what a role has written about its job's histories.
 func (b *bench) histories(role string) string { return b.read(role, ".histories") }
 
-// read is what a role has written beside its output, "" where that is nothing.
+// read is what a role has written beside its output, "" if that is nothing.
 func (b *bench) read(role, suffix string) string {
 	text, err := os.ReadFile(filepath.Join(b.dir, role+".out"+suffix))
 	if err != nil {
@@ -177,7 +191,7 @@ func report(output string, figure time.Duration, note string) error {
 	return os.WriteFile(output+".figure", []byte(figure.String()), 0o644)
 }
 
-// reportLimited reports a figure, and that the worst one exceeds a limit where it does.
+// reportLimited reports a figure, and that the worst one exceeds a limit if it does.
 func reportLimited(output string, figure, worst, limit time.Duration, note string) error {
 	failure := ""
 	if worst > limit {

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// stopped is how long it took from a stop until the last call had been told of it.
+// stopped is how long it took from a stop until the last call had seen it.
 type stopped struct {
 	asked    time.Duration // from the call of Stop
 	recorded time.Duration // from its return
@@ -17,8 +17,8 @@ type stopped struct {
 const (
 	// pushLimit is generous, as the others are: on a busy machine single steps take ten times as long.
 	pushLimit = time.Second
-	// pausesLimit has room for the pause in which a leg hears nothing.
-	pausesLimit = pushLimit + 1500*time.Millisecond
+	// longLegLimit is that of a leg in the middle of its page: it gets a stop at once.
+	longLegLimit = pushLimit
 	// heartbeatSlack is for the stop's own way to the leg, and the call's to its handler.
 	heartbeatSlack = 500 * time.Millisecond
 	// boundShare is the bound on how long a running batch hears nothing of a stop, in shares of the
@@ -32,7 +32,7 @@ func bound(expiry time.Duration) time.Duration { return time.Duration(boundShare
 
 func heartbeatLimit() time.Duration { return bound(shortExpiry) + heartbeatSlack }
 
-// allSlots is a job that has every slot busy with calls that end only when they are told to.
+// allSlots is a job that has every slot busy with calls that end only when they are asked to.
 func allSlots(s series) series {
 	s.calls = clusterWorkers * clusterSlots
 	s.spec.Window = s.calls
@@ -49,10 +49,9 @@ func stopsHeartbeats() series {
 	})
 }
 
-// stopsPaced are of a job in the middle of a long leg, of which batches wait in the pool's queue: the leg
-// paces itself, for up to 1.5 s.
+// stopsPaced are of a job in the middle of a long leg, of which batches wait in the pool's queue.
 func stopsPaced() series {
-	return series{lanes: 5, each: 4, calls: 45, call: time.Second, spread: time.Second, limit: pausesLimit}
+	return series{lanes: 5, each: 4, calls: 45, call: time.Second, spread: time.Second, limit: longLegLimit}
 }
 
 // stops finds out how long a stop takes to reach the last of the calls in hand.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 	"time"
 
@@ -12,13 +11,9 @@ import (
 	"github.com/stint-run/stint/worker"
 )
 
-// isolatedRole, in the environment, says that this process is a slot of an isolated handler: it
-// needs no server.
-const isolatedRole = "STINT_BENCH_ISOLATED"
-
 // scoped has a handler acquire and release timers. pairs is for each item.
-func scoped(args []string, pairs int, isolate bool) error {
-	options := worker.Options{Slots: 1, Isolate: isolate}
+func scoped(args []string, pairs int, processes bool) error {
+	options := worker.Options{Slots: 1, Processes: processes}
 	handler := worker.Each(func(ctx context.Context, _ record) (int64, error) {
 		began := time.Now()
 		for range pairs {
@@ -30,13 +25,7 @@ func scoped(args []string, pairs int, isolate bool) error {
 		}
 		return int64(time.Since(began)) / int64(pairs), nil
 	})
-	if os.Getenv(isolatedRole) != "" {
-		_, err := worker.New(nil, "bench", handler, options) // which serves, and does not return
-		return err
-	}
-	if err := os.Setenv(isolatedRole, "1"); err != nil {
-		return err
-	}
+	worker.ChildMain(handler) // a slot's process goes no further
 	if err := embedded(args, handler, options, job.Spec{}, false); err != nil {
 		return err
 	}
@@ -48,7 +37,7 @@ func scoped(args []string, pairs int, isolate bool) error {
 }
 
 // roundTime finds out how long a round takes over 100,000 timers: the time of a round is when it
-// began, and it is told when the round is over.
+// began, and it gets the event when the round is over.
 func roundTime(output string) error {
 	const held, rounds = 100_000, 30
 	var took [2]time.Duration

@@ -7,75 +7,92 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 )
 
 // Input is what a job's workflow is started with.
 type Input struct {
 	Spec Spec `json:"spec"`
-	// Resume lists the heads of the manifest chain of earlier runs: what they account for is not
-	// run again.
+	// Resume lists the heads of the manifest chain of earlier runs: items that have an outcome there
+	// are not run again.
 	Resume []string `json:"resume,omitempty"`
-	// Scheduled says that a schedule has started it: its name is the workflow's own ID, and its
+	// Scheduled: a schedule has started the job. Its name is the workflow's own ID, and its
 	// locations may have placeholders (see [Spec.Ticked]).
 	Scheduled bool `json:"scheduled,omitempty"`
-	// Salvage lists what an earlier run that Temporal has ended had accepted and not committed, as
-	// [QueryPending] gave it: it is committed first.
+	// Salvage lists what an earlier run, which Temporal has ended, had accepted and not committed: it
+	// is committed first.
 	Salvage []json.RawMessage `json:"salvage,omitempty"`
-	// Redrive, where it is set, has only the failed items of a completed job run again. Resume then
+	// Redrive, if it is set, makes only the failed items of a completed job run again. Resume then
 	// lists what earlier attempts at that have done.
 	Redrive *Redrive `json:"redrive,omitempty"`
-	// Version is the [LogicVersion] of who starts the job.
+	// Version is the protocol.LogicVersion of the program that starts the job.
 	Version int `json:"version,omitempty"`
 }
 
-// LogicVersion tells a job's workflows which logic to follow, all its life. Version 1 has brought
-// batches with activity IDs of their own, tolerances, and stops that reach Finish.
-const LogicVersion = 1
-
-// Client starts, watches and stops jobs. It is safe for concurrent use and owns nothing: closing
-// the Temporal client stays with the caller.
+// Client starts, watches and stops jobs. It is safe for concurrent use. The caller closes the
+// Temporal client; a Client has nothing to close.
 type Client struct {
-	temporal client.Client
+	temporal  client.Client
+	converter converter.DataConverter
 }
 
-// NewClient returns a Client that speaks to Temporal through c.
-func NewClient(c client.Client) *Client { return &Client{temporal: c} }
+// ClientOptions may be left zero.
+type ClientOptions struct {
+	// DataConverter is the one that the Temporal client was made with: a Temporal client cannot be
+	// asked for it. If it is missing although the client encrypts, jobs are listed without their
+	// pool and state, and cannot be resumed. Default: the SDK's default converter.
+	DataConverter converter.DataConverter
+}
 
-// StartOptions tell how Start treats a job of the same name, and how it goes on with an earlier run.
+// NewClient returns a Client that uses the Temporal client c, which was made without a data
+// converter of its own.
+func NewClient(c client.Client) *Client { return NewClientWith(c, ClientOptions{}) }
+
+// NewClientWith returns a Client that uses the Temporal client c.
+func NewClientWith(c client.Client, o ClientOptions) *Client {
+	if o.DataConverter == nil {
+		o.DataConverter = converter.GetDefaultDataConverter()
+	}
+	return &Client{temporal: c, converter: o.DataConverter}
+}
+
+// StartOptions say what happens to an earlier job of the same name. All may be left zero.
 type StartOptions struct {
-	// Fresh starts anew where a job of the name exists; one that still runs is terminated.
+	// Fresh starts anew if a job of the name exists; one that still runs is terminated.
 	Fresh bool
-	// Resume lists the manifests (Report.Manifests) of a stopped or failed run to go on from.
+	// Resume lists the manifests (Report.Manifests) of a stopped or failed run: the items that have an
+	// outcome there are not run again. [Client.Resume] sets it.
 	Resume []string
-	// Reuse lets the job follow an ended one of its name, as Fresh and Resume do.
+	// Reuse allows that an ended job of the name exists, as Fresh and Resume do.
 	Reuse bool
-	// TaskTimeout is the workflow task timeout; default Temporal's 10 s.
+	// TaskTimeout is the workflow task timeout: 0 or more, default Temporal's 10 s.
 	TaskTimeout time.Duration
 
 	redrive *Redrive          // see [Client.Redrive]
 	salvage []json.RawMessage // see [Client.Resume]
 }
 
-// ExistsError says that a job of the name exists already.
+// ExistsError reports that a job of the name exists already.
 type ExistsError struct{ Name string }
 
 func (e *ExistsError) Error() string {
-	return fmt.Sprintf("a job named %q exists already: choose another name, or start it anew with --fresh", e.Name)
+	return fmt.Sprintf("a job named %q exists already: choose another name, or start it anew with StartOptions.Fresh", e.Name)
 }
 
-// NotFoundError says that there is no job of the name.
+// NotFoundError reports that there is no job of the name.
 type NotFoundError struct{ Name string }
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("there is no job named %q: `stint list` shows the jobs there are", e.Name)
+	return fmt.Sprintf("there is no job named %q", e.Name)
 }
 
-// Start starts a job. A name that exists is refused with *ExistsError.
+// Start starts a job. Errors: *ExistsError if the name exists, and those of [Spec.Validate].
 func (c *Client) Start(ctx context.Context, spec Spec) (*Run, error) {
 	return c.StartWith(ctx, spec, StartOptions{})
 }
@@ -88,7 +105,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 	}
 	opts := client.StartWorkflowOptions{
 		ID:                                       spec.Name,
-		TaskQueue:                                WorkflowQueue,
+		TaskQueue:                                protocol.WorkflowQueue,
 		WorkflowTaskTimeout:                      o.TaskTimeout,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
@@ -106,7 +123,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	handle, err := c.temporal.ExecuteWorkflow(ctx, opts, WorkflowJob, Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Version: LogicVersion})
+	handle, err := c.temporal.ExecuteWorkflow(ctx, opts, protocol.WorkflowJob, Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Version: protocol.LogicVersion})
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {
 		return nil, &ExistsError{Name: spec.Name}
@@ -120,7 +137,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 func specSummary(s Spec) string { return fmt.Sprintf("pool %s · %s", s.Pool, describeInput(s.Input)) }
 
 func specMemo(s Spec) map[string]any {
-	return map[string]any{MemoPool: s.Pool, MemoOutput: s.Output, MemoState: Running}
+	return map[string]any{protocol.MemoPool: s.Pool, protocol.MemoOutput: s.Output, protocol.MemoState: Running}
 }
 
 func describeInput(input []string) string {
@@ -138,7 +155,8 @@ func specDetails(s Spec) string {
 	return fmt.Sprintf("Input %s\n\nOutput %s\n\nWindow %d · expiry %v · attempts %d", describeInput(s.Input), output, s.Window, s.Expiry, s.Attempts)
 }
 
-// Get returns the latest run of the job of that name, without asking whether there is one.
+// Get returns the latest run of the job of that name. It does not ask the server, so the job need not
+// exist.
 func (c *Client) Get(name string) *Run { return &Run{client: c, name: name} }
 
 // Listed is one job in a list.
@@ -157,21 +175,22 @@ type Run struct {
 	client *Client
 	name   string
 	run    string // first run ID; "" is the latest
-	pool   string // "" where it is not known
+	pool   string // "" if it is not known
 }
 
-// Name is the job's name.
+// Name returns the job's name.
 func (r *Run) Name() string { return r.name }
 
-// Pool is the pool of a job that this client has started; empty for one that [Client.Get] returned.
+// Pool returns the pool of a job that this client has started; empty for one that [Client.Get] returned.
 func (r *Run) Pool() string { return r.pool }
 
-// ID is the first run ID of a job that this client has started: its data in the store lies below
-// it. It is empty for one that [Client.Get] returned.
+// ID returns the first run ID of a job that this client has started, which is also the key of its
+// data in the store. It is empty for one that [Client.Get] returned.
 func (r *Run) ID() string { return r.run }
 
-// Wait blocks until the job has ended and returns its final report. A job that failed gives its
-// report and a *FailedError; one that was stopped gives a report whose state says so.
+// Wait blocks until the job has ended and returns its final report. For a failed job it
+// returns the report and a *FailedError, for a stopped one a report with that state. An unknown name is
+// a *NotFoundError.
 func (r *Run) Wait(ctx context.Context) (Report, error) {
 	var report Report
 	err := r.client.temporal.GetWorkflow(ctx, r.name, r.run).Get(ctx, &report)
@@ -181,7 +200,7 @@ func (r *Run) Wait(ctx context.Context) (Report, error) {
 	return reportOfError(r.name, err)
 }
 
-// FailedError says that a job ended as failed; its report has the details.
+// FailedError reports that a job has failed; its report has the details.
 type FailedError struct{ Report Report }
 
 func (e *FailedError) Error() string {
@@ -191,12 +210,16 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("job %s failed: %s", e.Report.Job, e.Report.Error.Message)
 }
 
+// Unwrap returns the job's error as an *Error, or nil if it is not known.
 func (e *FailedError) Unwrap() error {
 	if e.Report.Error == nil {
 		return nil
 	}
 	return e.Report.Error
 }
+
+// errorWorkflow is the type of an error by which a workflow has failed without a report: a defect.
+const errorWorkflow = "Workflow"
 
 func reportOfError(name string, err error) (Report, error) {
 	var app *temporal.ApplicationError
@@ -212,15 +235,16 @@ func reportOfError(name string, err error) (Report, error) {
 	}
 	var execution *temporal.WorkflowExecutionError
 	if errors.As(err, &execution) {
-		report := Report{Job: name, State: Failed, Error: &Error{Type: "Workflow", Message: execution.Unwrap().Error()}}
+		report := Report{Job: name, State: Failed, Error: &Error{Type: errorWorkflow, Message: execution.Unwrap().Error()}}
 		return report, &FailedError{Report: report}
 	}
 	return Report{}, fmt.Errorf("waiting for job %s: %w", name, err)
 }
 
-// Stop asks the job for a coordinated stop and returns once the server has recorded the wish. It can
-// be asked for any number of times: the first one counts, and errors of later ones are listed in the
-// report. A job that has ended gives *EndedError, which wraps the stop's error where it has one.
+// Stop requests a coordinated stop and returns once the server has recorded the request. It can be
+// repeated: the first request counts, and the errors of later ones are listed in the report. For a job
+// that has ended it returns *EndedError, which wraps the stop's error if it has one; for an unknown
+// name, *NotFoundError.
 func (r *Run) Stop(ctx context.Context, stop Stop) error {
 	if err := stop.validate(); err != nil {
 		return err
@@ -236,22 +260,23 @@ func (r *Run) Stop(ctx context.Context, stop Stop) error {
 	return nil
 }
 
-// EndedError says that a job had ended when it was asked for something.
+// EndedError reports that a job had ended before a request reached it.
 type EndedError struct {
 	Name  string
 	State State
-	// Reported is the error that should have been reported to it, and comes back: nobody else has it.
+	// Reported is the error of a [Run.Stop] that came too late. It is recorded nowhere else.
 	Reported *Error
 }
 
 func (e *EndedError) Error() string {
 	text := fmt.Sprintf("job %s has ended already: it is %s", e.Name, e.State)
 	if e.Reported != nil {
-		text += fmt.Sprintf("; the error that was not taken: %v", e.Reported)
+		text += fmt.Sprintf("; the error was not recorded: %v", e.Reported)
 	}
 	return text
 }
 
+// Unwrap returns the error that was not recorded, or nil.
 func (e *EndedError) Unwrap() error {
 	if e.Reported == nil {
 		return nil
@@ -259,16 +284,16 @@ func (e *EndedError) Unwrap() error {
 	return e.Reported
 }
 
-// ended tells how a job has ended, for which no worker need be up.
+// ended returns the *EndedError of a job. It needs no worker.
 func (r *Run) ended(ctx context.Context, reported *Error) error {
 	info, err := r.info(ctx)
 	if err != nil {
 		return err
 	}
-	return &EndedError{Name: r.name, State: listed(info).State, Reported: reported}
+	return &EndedError{Name: r.name, State: r.client.listed(info).State, Reported: reported}
 }
 
-// info is what the server knows of the job's latest run.
+// info returns what the server knows about the job's latest run.
 func (r *Run) info(ctx context.Context) (*workflow.WorkflowExecutionInfo, error) {
 	desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, r.name, "")
 	var gone *serviceerror.NotFound
@@ -279,36 +304,40 @@ func (r *Run) info(ctx context.Context) (*workflow.WorkflowExecutionInfo, error)
 		return nil, fmt.Errorf("asking for job %s: %w", r.name, err)
 	}
 	info := desc.GetWorkflowExecutionInfo()
-	if info.GetType().GetName() != WorkflowJob {
+	if info.GetType().GetName() != protocol.WorkflowJob {
 		return nil, &NotFoundError{Name: r.name}
 	}
 	return info, nil
 }
 
-// Report tells how the job stands now. A running job, and one that Temporal itself has ended, needs a worker that answers for it; while
-// there is none, Report fails when ctx ends (see [Client.Pollers]).
+// Report returns the job's present state. For a running job, and for one that Temporal itself has
+// ended, a worker must answer; without one, Report fails when ctx ends (see [Client.Pollers]). An
+// unknown name is a *NotFoundError.
 func (r *Run) Report(ctx context.Context) (Report, error) {
 	info, err := r.info(ctx)
 	if err != nil {
 		return Report{}, err
 	}
 	if closedByServer(info.GetStatus()) {
-		return r.lastWords(ctx, info.GetStatus(), info.GetCloseTime().AsTime())
+		return r.lastWords(ctx, fmt.Sprintf("Temporal has ended the workflow: %s", info.GetStatus()), info.GetCloseTime().AsTime())
 	}
 	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		report, err := (&Run{client: r.client, name: r.name}).Wait(ctx)
 		var failed *FailedError
-		if errors.As(err, &failed) {
-			err = nil
+		if !errors.As(err, &failed) {
+			return report, err
 		}
-		return report, err
+		if report.Error != nil && report.Error.Type == errorWorkflow {
+			return r.lastWords(ctx, "the workflow has failed: "+report.Error.Message, info.GetCloseTime().AsTime())
+		}
+		return report, nil
 	}
 	return r.query(ctx)
 }
 
 func (r *Run) query(ctx context.Context) (Report, error) {
 	var report Report
-	value, err := r.client.temporal.QueryWorkflow(ctx, r.name, "", QueryReport)
+	value, err := r.client.temporal.QueryWorkflow(ctx, r.name, "", protocol.QueryReport)
 	if err != nil {
 		return report, fmt.Errorf("asking job %s for its report: %w", r.name, err)
 	}
@@ -316,10 +345,10 @@ func (r *Run) query(ctx context.Context) (Report, error) {
 		return report, fmt.Errorf("reading the report of job %s: %w", r.name, err)
 	}
 	if t := report.Throttle; t != nil && t.Rate == 0 && time.Now().After(t.Until) {
-		report.Throttle = nil // the job's own clock stands still while nothing happens
+		report.Throttle = nil // the job's own clock stops while nothing happens
 	}
 	for _, leg := range report.OpenLegs {
-		value, err := r.client.temporal.QueryWorkflow(ctx, leg, "", QueryProgress)
+		value, err := r.client.temporal.QueryWorkflow(ctx, leg, "", protocol.QueryProgress)
 		var none *serviceerror.NotFound
 		if errors.As(err, &none) {
 			continue // it has not been started yet
@@ -332,6 +361,9 @@ func (r *Run) query(ctx context.Context) (Report, error) {
 			return report, fmt.Errorf("reading the progress of %s: %w", leg, err)
 		}
 		report.Include(p)
+	}
+	if report.Outage == nil && report.InFlight == 0 && !report.State.Final() {
+		report.Outage = r.heldUp(ctx, report.OpenLegs)
 	}
 	return report, nil
 }

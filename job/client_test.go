@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
@@ -52,18 +53,18 @@ func TestClient_StartOptions(t *testing.T) {
 			handle := &mocks.WorkflowRun{}
 			handle.On("GetRunID").Return("run")
 			var got client.StartWorkflowOptions
-			tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, Input{Spec: valid(), Resume: test.options.Resume, Version: LogicVersion}).
+			tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, Input{Spec: valid(), Resume: test.options.Resume, Version: protocol.LogicVersion}).
 				Run(func(args mock.Arguments) { got = args.Get(1).(client.StartWorkflowOptions) }).Return(handle, nil)
 			run, err := c.StartWith(t.Context(), Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"}, test.options)
 			require.NoError(t, err)
 			require.Equal(t, "nightly", run.Name())
 			require.Equal(t, "nightly", got.ID)
-			require.Equal(t, WorkflowQueue, got.TaskQueue)
+			require.Equal(t, protocol.WorkflowQueue, got.TaskQueue)
 			require.Equal(t, test.reuse, got.WorkflowIDReusePolicy)
 			require.Equal(t, test.conflict, got.WorkflowIDConflictPolicy)
 			require.Equal(t, test.options.TaskTimeout, got.WorkflowTaskTimeout)
 			require.True(t, got.WorkflowExecutionErrorWhenAlreadyStarted)
-			require.Equal(t, map[string]any{MemoPool: "thumbs", MemoOutput: "out.jsonl", MemoState: Running}, got.Memo)
+			require.Equal(t, map[string]any{protocol.MemoPool: "thumbs", protocol.MemoOutput: "out.jsonl", protocol.MemoState: Running}, got.Memo)
 			require.Equal(t, "pool thumbs · in.jsonl", got.StaticSummary)
 			require.Contains(t, got.StaticDetails, "Window 64")
 		})
@@ -76,15 +77,15 @@ func TestClient_StartRefused(t *testing.T) {
 	_, err := c.Start(t.Context(), Spec{Name: "nightly"})
 	require.ErrorContains(t, err, "pool name is empty", "a spec that cannot be is refused before anything is asked")
 
-	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, mock.Anything).
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, mock.Anything).
 		Return(nil, serviceerror.NewWorkflowExecutionAlreadyStarted("taken", "", "")).Once()
 	_, err = c.Start(t.Context(), valid())
 	var exists *ExistsError
 	require.ErrorAs(t, err, &exists)
 	require.Equal(t, "nightly", exists.Name)
-	require.ErrorContains(t, err, "--fresh")
+	require.ErrorContains(t, err, "StartOptions.Fresh")
 
-	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, mock.Anything).Return(nil, errors.New("no network"))
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, mock.Anything).Return(nil, errors.New("no network"))
 	_, err = c.Start(t.Context(), valid())
 	require.EqualError(t, err, "starting job nightly: no network")
 }
@@ -107,7 +108,7 @@ func TestRun_StopGrace(t *testing.T) {
 	for _, grace := range []string{"-1s", "30", "soon"} {
 		c, _ := setup(t)
 		err := c.Get("nightly").Stop(t.Context(), Stop{Grace: grace})
-		require.ErrorContains(t, err, "give a duration of 0 or more", "%q is not sent at all", grace)
+		require.ErrorContains(t, err, "use a duration of 0 or more", "%q is not sent at all", grace)
 	}
 }
 
@@ -116,7 +117,7 @@ func TestRun_StopWhenEnded(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, mock.Anything).Return(serviceerror.NewNotFound("gone"))
-	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, WorkflowJob)
+	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, protocol.WorkflowJob)
 	err := c.Get("nightly").Stop(t.Context(), Stop{})
 	var ended *EndedError
 	require.ErrorAs(t, err, &ended)
@@ -124,7 +125,7 @@ func TestRun_StopWhenEnded(t *testing.T) {
 
 	c, tc = setup(t)
 	tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, mock.Anything).Return(serviceerror.NewNotFound("gone"))
-	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, WorkflowJob) // it is not queried: no worker may be up
+	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, protocol.WorkflowJob) // it is not queried: no worker may be up
 	err = c.Get("nightly").Stop(t.Context(), Stop{})
 	require.ErrorAs(t, err, &ended)
 	require.Equal(t, Failed, ended.State)
@@ -196,7 +197,7 @@ func TestRun_Wait(t *testing.T) {
 		{"unknown", serviceerror.NewNotFound("no such workflow"), func(t *testing.T, report Report, err error) {
 			var none *NotFoundError
 			require.ErrorAs(t, err, &none)
-			require.ErrorContains(t, err, "stint list")
+			require.ErrorContains(t, err, "there is no job named")
 		}},
 		{"out of reach", context.DeadlineExceeded, func(t *testing.T, report Report, err error) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -213,7 +214,7 @@ func TestRun_Wait(t *testing.T) {
 	}
 }
 
-// executionError is the error by which the SDK tells of a workflow that has not completed.
+// executionError is the SDK's error for a workflow that has not completed.
 func executionError(cause error) error {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
@@ -233,12 +234,12 @@ func TestFailedError_WithoutCause(t *testing.T) {
 func TestRun_ReportOfRunningJob(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
-	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, WorkflowJob)
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", QueryReport).Return(value(t, Report{
-		Job: "nightly", State: Running, Planned: 100, Totals: Totals{OK: 10}, OpenLegs: []string{LegID("nightly", 1), LegID("nightly", 2)},
+	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, protocol.WorkflowJob)
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{
+		Job: "nightly", State: Running, Planned: 100, Totals: Totals{OK: 10}, OpenLegs: []string{protocol.LegID("nightly", 1), protocol.LegID("nightly", 2)},
 	}), nil)
-	tc.On("QueryWorkflow", mock.Anything, LegID("nightly", 1), "", QueryProgress).Return(value(t, Progress{Totals: Totals{OK: 5}, InFlight: 3}), nil)
-	tc.On("QueryWorkflow", mock.Anything, LegID("nightly", 2), "", QueryProgress).Return(nil, serviceerror.NewNotFound("not yet there"))
+	tc.On("QueryWorkflow", mock.Anything, protocol.LegID("nightly", 1), "", protocol.QueryProgress).Return(value(t, Progress{Totals: Totals{OK: 5}, InFlight: 3}), nil)
+	tc.On("QueryWorkflow", mock.Anything, protocol.LegID("nightly", 2), "", protocol.QueryProgress).Return(nil, serviceerror.NewNotFound("not yet there"))
 	report, err := c.Get("nightly").Report(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 15, report.OK)
@@ -258,13 +259,13 @@ func TestRun_ReportOfSomethingElse(t *testing.T) {
 	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, "Somebody's")
 	_, err := c.Get("nightly").Report(t.Context())
 	var none *NotFoundError
-	require.ErrorAs(t, err, &none, "a workflow of another type is no job")
+	require.ErrorAs(t, err, &none, "a workflow of another type is not a job")
 }
 
 func TestRun_ReportOfFailedJob(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
-	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_FAILED, WorkflowJob)
+	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_FAILED, protocol.WorkflowJob)
 	want := Report{Job: "nightly", State: Failed, Error: &Error{Message: "x"}}
 	ends(tc, Report{}, executionError(temporal.NewNonRetryableApplicationError("x", "X", nil, want)))
 	report, err := c.Get("nightly").Report(t.Context())
@@ -277,7 +278,7 @@ func TestClient_List(t *testing.T) {
 	c, tc := setup(t)
 	memo := func(state State) *common.Memo {
 		return &common.Memo{Fields: map[string]*common.Payload{
-			MemoPool: payload(t, "p"), MemoState: payload(t, state), MemoOutput: payload(t, "out"),
+			protocol.MemoPool: payload(t, "p"), protocol.MemoState: payload(t, state), protocol.MemoOutput: payload(t, "out"),
 		}}
 	}
 	info := func(id string, status enums.WorkflowExecutionStatus, memo *common.Memo) *workflow.WorkflowExecutionInfo {
@@ -305,7 +306,7 @@ func TestClient_List(t *testing.T) {
 			info("completed", enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, memo(Stopping)),
 			info("terminated", enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, memo(Running)),
 			info("no memo", enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil),
-			info("odd memo", enums.WORKFLOW_EXECUTION_STATUS_RUNNING, &common.Memo{Fields: map[string]*common.Payload{MemoPool: payload(t, 7)}}),
+			info("odd memo", enums.WORKFLOW_EXECUTION_STATUS_RUNNING, &common.Memo{Fields: map[string]*common.Payload{protocol.MemoPool: payload(t, 7)}}),
 		},
 	}, nil)
 	jobs, err := c.List(t.Context(), 10)

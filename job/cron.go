@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// CheckCron returns an error where Temporal would not take a cron expression, or take it and never
-// tick. It takes what Temporal does:
+// CheckCron returns an error if Temporal would refuse a cron expression, or accept it and never tick.
+// An expression has one of these forms:
 //
 //   - five fields (minute, hour, day of month, month, day of week), six (and the year) or seven (the
 //     second before them); a field is *, a value, a range 1-5, either with a step (*/15, 9-17/2), or a
@@ -18,8 +18,8 @@ import (
 //   - @hourly, @daily (@midnight), @weekly, @monthly, @yearly (@annually);
 //   - @every 90m, or @every 6h/2h: two hours after every sixth. Units are s, m, h and d.
 //
-// TZ=Europe/Berlin before it sets the time zone, and # begins a comment. Other than in some crons, a
-// day must match the day of the month and that of the week.
+// TZ=Europe/Berlin before it sets the time zone, and # begins a comment. Unlike in some crons, a day
+// must match both the day of the month and the day of the week.
 func CheckCron(expression string) error {
 	if _, err := cronZone(expression); err != nil {
 		return fmt.Errorf("cron expression %q: %w", expression, err)
@@ -27,9 +27,9 @@ func CheckCron(expression string) error {
 	return nil
 }
 
-var errCronFields = errors.New("it has not 5 to 7 fields: write minute, hour, day of month, month and day of week, such as '0 3 * * *', or @daily, or @every 90m")
+var errCronFields = errors.New("expected 5 to 7 fields: use minute, hour, day of month, month and day of week, such as '0 3 * * *', or @daily, or @every 90m")
 
-// cronZone checks an expression and returns the time zone that it sets, "" where it sets none.
+// cronZone checks an expression and returns the time zone that it sets, or "".
 func cronZone(expression string) (zone string, err error) {
 	rest := strings.TrimSpace(expression)
 	if strings.HasPrefix(rest, "TZ=") || strings.HasPrefix(rest, "CRON_TZ=") {
@@ -48,7 +48,7 @@ func cronZone(expression string) (zone string, err error) {
 	switch {
 	case strings.HasPrefix(rest, "@every"):
 		if zone != "" {
-			return "", errors.New("@every knows no time zone")
+			return "", errors.New("@every cannot have a time zone")
 		}
 		return "", checkEvery(rest)
 	case cronNames[rest]:
@@ -78,10 +78,10 @@ var cronNames = map[string]bool{
 	"@monthly": true, "@yearly": true, "@annually": true,
 }
 
-// checkZone returns an error where there is no such time zone.
+// checkZone returns an error if there is no such time zone.
 func checkZone(zone string) error {
 	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
-		return fmt.Errorf("time zone %q: there is none of that name: write it as Europe/Berlin, or UTC", zone)
+		return fmt.Errorf("unknown time zone %q: use a name such as Europe/Berlin, or UTC", zone)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ var cronDays = regexp.MustCompile(`([0-9.]+)d`)
 func checkEvery(expression string) error {
 	name, text, found := strings.Cut(expression, " ")
 	if !found || name != "@every" {
-		return errors.New("write the interval as '@every 90m'")
+		return errors.New("no interval given: use '@every 90m'")
 	}
 	text, after, hasPhase := strings.Cut(text, "/")
 	interval, err := cronDuration(text)
@@ -113,7 +113,7 @@ func cronDuration(text string) (time.Duration, error) {
 	return time.ParseDuration(cronDays.ReplaceAllStringFunc(text, func(days string) string {
 		n, err := strconv.ParseFloat(strings.TrimSuffix(days, "d"), 64)
 		if err != nil {
-			return days // no duration
+			return days // not a duration
 		}
 		return fmt.Sprintf("%fh", 24*n)
 	}))
@@ -170,7 +170,7 @@ func (f cronField) checkPart(part string) bool {
 	return ok && okTo && from <= to
 }
 
-// value reads a number or a name; ok is false where it is none of the field's.
+// value reads a number or a name. It is not ok if the field cannot have it.
 func (f cronField) value(text string) (v int, ok bool) {
 	if f.shortest > 0 && len(text) >= f.shortest {
 		for i, name := range f.values {

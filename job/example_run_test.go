@@ -39,7 +39,7 @@ func ExampleRun_Stop() {
 	// job reminders has ended already: it is stopped
 }
 
-// Stop all jobs of a pool. Every one is told before any is waited for; those of other pools go on.
+// Stop all jobs of a pool. Every stop is requested before any job is waited for; those of other pools continue.
 func ExampleClient_StopAll() {
 	ctx := context.Background()
 	o := openOffice()

@@ -41,9 +41,9 @@ func ExampleClient_Start() {
 	fmt.Printf("%s: %d ok, %d failed, results in %s\n", report.State, report.OK, report.Failed, report.Output.Location)
 }
 
-// Start a job, or go on with the one of that name: it may run, or have stopped or failed.
+// Start a job, or continue the one of that name: it may run, or have stopped or failed.
 func ExampleClient_StartWith() {
-	startOrGoOn := func(ctx context.Context, jobs *job.Client, spec job.Spec) (*job.Run, error) {
+	startOrContinue := func(ctx context.Context, jobs *job.Client, spec job.Spec) (*job.Run, error) {
 		report, err := jobs.Get(spec.Name).Report(ctx)
 		var none *job.NotFoundError
 		switch {
@@ -53,12 +53,12 @@ func ExampleClient_StartWith() {
 			return nil, err
 		case !report.State.Final():
 			return jobs.Get(spec.Name), nil
-		case report.State == job.Completed, len(report.Manifests) == 0: // nothing to go on from
+		case report.State == job.Completed, len(report.Manifests) == 0: // nothing to continue from
 			return jobs.StartWith(ctx, spec, job.StartOptions{Fresh: true})
 		}
 		return jobs.StartWith(ctx, spec, job.StartOptions{Resume: report.Manifests})
 	}
-	_ = startOrGoOn
+	_ = startOrContinue
 }
 
 // What is left out has a default; what cannot be is named.
@@ -71,8 +71,8 @@ func ExampleSpec_Validate() {
 	fmt.Println(spec.Validate())
 	// Output:
 	// thumbs.jsonl.errors.jsonl 3
-	// window 5000: use 1 to 1000
-	// expiry 1ms: use 1s to 24h0m0s
+	// Window 5000: use 1 to 1000
+	// Expiry 1ms: use 1s to 24h0m0s
 }
 
 // Have a job started every night, by the server.

@@ -5,13 +5,13 @@ import "encoding/json"
 // Kinds of a Failure.
 const (
 	KindError   = "error"   // the handler returned an error for the item
-	KindCrash   = "crash"   // the item's process ended in the middle
+	KindCrash   = "crash"   // the item's process ended during the call
 	KindExpired = "expired" // a timer around the item's call expired
 	KindInvalid = "invalid" // the bytes are not an item in their format
 	KindLength  = "length"  // the call did not answer with one result per item
 )
 
-// Error is an error in a form that travels: a type name, a message and, where known, a stack.
+// Error is an error that can be sent and stored: a type name, a message and, if known, a stack.
 type Error struct {
 	Type    string `json:"type,omitempty"`
 	Message string `json:"message"`
@@ -30,10 +30,10 @@ type Failure struct {
 	Item     int64           `json:"item"`   // ordinal
 	Source   string          `json:"source"` // the input it came from
 	Offset   int64           `json:"offset"` // of its first byte in that input, uncompressed
-	Input    json.RawMessage `json:"input"`  // as a handler gets it, or {"base64":…}, or null where it is too long to keep
+	Input    json.RawMessage `json:"input"`  // as a handler gets it, or {"base64":…}, or null if it is too long to keep
 	Kind     string          `json:"kind"`
 	Error    Error           `json:"error"`
-	Attempts int             `json:"attempts"` // how many calls with the item in it failed
+	Attempts int             `json:"attempts"` // how many calls that contained the item failed
 }
 
 // FirstError is the failure with the lowest ordinal so far, without the item's data.
@@ -43,7 +43,7 @@ type FirstError struct {
 	Error Error  `json:"error"`
 }
 
-// First returns the one of two with the lower ordinal; either may be nil.
+// First returns the one with the lower ordinal; either may be nil.
 func (e *FirstError) First(other *FirstError) *FirstError {
 	if e == nil || other != nil && other.Item < e.Item {
 		return other

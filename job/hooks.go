@@ -8,8 +8,8 @@ import (
 // maxHooks is the most hooks of one stage.
 const maxHooks = 20
 
-// HookOf tells pool and name of a hook as a [Spec] names it: "NAME" is the job's own pool's,
-// "POOL/NAME" another one's.
+// HookOf returns the pool and the name of a hook as a [Spec] names it: "NAME" is of the job's own pool,
+// "POOL/NAME" of another one.
 func (s Spec) HookOf(hook string) (pool, name string) {
 	if pool, name, ok := strings.Cut(hook, "/"); ok {
 		return pool, name
@@ -28,12 +28,12 @@ func checkHook(hook string) error {
 	return nil
 }
 
-// HookRun tells how a hook has ended.
+// HookRun is the outcome of a hook.
 type HookRun struct {
 	Stage string `json:"stage"` // "init", "shutdown" or "cleanup"
 	Hook  string `json:"hook"`  // as the spec names it
 	Error *Error `json:"error,omitempty"`
-	// Skipped says why it was not run.
+	// Skipped is why it was not run; empty: it was run.
 	Skipped string `json:"skipped,omitempty"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflow/v1"
@@ -14,7 +15,7 @@ import (
 
 // List returns the jobs that the namespace knows, the latest first, at most limit of them.
 func (c *Client) List(ctx context.Context, limit int) ([]Listed, error) {
-	return c.list(ctx, fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s'", WorkflowJob, WorkflowQueue), limit)
+	return c.list(ctx, fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s'", protocol.WorkflowJob, protocol.WorkflowQueue), limit)
 }
 
 // list returns the jobs that a query of Temporal's finds, the latest first.
@@ -32,7 +33,7 @@ func (c *Client) list(ctx context.Context, query string, limit int) ([]Listed, e
 		}
 		for _, info := range resp.GetExecutions() {
 			if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
-				jobs = append(jobs, listed(info))
+				jobs = append(jobs, c.listed(info))
 			}
 		}
 		if token = resp.GetNextPageToken(); len(token) == 0 {
@@ -43,13 +44,13 @@ func (c *Client) list(ctx context.Context, query string, limit int) ([]Listed, e
 }
 
 // listed reads one entry. Servers need not list the first run of a chain: the run is then the last.
-func listed(info *workflow.WorkflowExecutionInfo) Listed {
+func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 	l := Listed{
 		Name:    info.GetExecution().GetWorkflowId(),
 		Run:     cmp.Or(info.GetFirstRunId(), info.GetExecution().GetRunId()),
-		Pool:    memoString(info.GetMemo(), MemoPool),
-		Output:  memoString(info.GetMemo(), MemoOutput),
-		State:   State(memoString(info.GetMemo(), MemoState)),
+		Pool:    c.memoString(info.GetMemo(), protocol.MemoPool),
+		Output:  c.memoString(info.GetMemo(), protocol.MemoOutput),
+		State:   State(c.memoString(info.GetMemo(), protocol.MemoState)),
 		Started: info.GetStartTime().AsTime(),
 	}
 	if info.GetCloseTime() != nil {
@@ -69,15 +70,24 @@ func listed(info *workflow.WorkflowExecutionInfo) Listed {
 	return l
 }
 
-func memoString(memo *common.Memo, field string) string { return memoValue[string](memo, field) }
+func (c *Client) memoString(memo *common.Memo, field string) string {
+	return memoValue[string](c, memo, field)
+}
 
-// memoValue reads a field of a memo; the zero value where there is none, or of another type.
-func memoValue[T any](memo *common.Memo, field string) T {
-	var v, none T
-	if p := memo.GetFields()[field]; p != nil {
-		if converter.GetDefaultDataConverter().FromPayload(p, &v) != nil {
-			return none
+// memoValue reads a field of a memo. It returns the zero value if the field is missing, has another
+// type or cannot be decoded.
+func memoValue[T any](c *Client, memo *common.Memo, field string) T {
+	var none T
+	p := memo.GetFields()[field]
+	if p == nil {
+		return none
+	}
+	// The SDK itself writes a memo with the default converter if the client's cannot.
+	for _, from := range []converter.DataConverter{c.converter, converter.GetDefaultDataConverter()} {
+		var v T
+		if from.FromPayload(p, &v) == nil {
+			return v
 		}
 	}
-	return v
+	return none
 }

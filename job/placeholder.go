@@ -1,13 +1,12 @@
 package job
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
 )
 
-// Placeholders that a scheduled job's locations may have. Each run puts the time of its tick there,
+// Placeholders in the locations of a scheduled job: each run replaces them with the time of its tick,
 // in UTC.
 const (
 	placeholderTime = "{time}" // 20261121T030000Z
@@ -19,8 +18,8 @@ var (
 	scheduledName  = regexp.MustCompile(`^(.*)-([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)$`)
 )
 
-// ScheduledName splits the name of a job that a schedule has started, NAME-2026-11-21T03:00:00Z,
-// into the schedule's name and the time of its tick; ok is false for other names.
+// ScheduledName splits the name of a job that a schedule has started, NAME-2026-11-21T03:00:00Z, into
+// the schedule's name and the time of its tick. It is not ok for other names.
 func ScheduledName(name string) (schedule string, at time.Time, ok bool) {
 	found := scheduledName.FindStringSubmatch(name)
 	if found == nil {
@@ -30,8 +29,8 @@ func ScheduledName(name string) (schedule string, at time.Time, ok bool) {
 	return found[1], at, err == nil
 }
 
-// Ticked returns the spec of the run that a schedule starts under a name: with that name, and with
-// the placeholders of its locations replaced. A name that is not a schedule's leaves them as they are.
+// Ticked returns the spec of the run that a schedule starts: with that name, and with the placeholders
+// of its locations replaced if the name is one that schedules give (see [ScheduledName]).
 func (s Spec) Ticked(name string) Spec {
 	s.Name = name
 	_, at, ok := ScheduledName(name)
@@ -48,19 +47,21 @@ func (s Spec) Ticked(name string) Spec {
 	return s
 }
 
-// outputs are the locations that a run writes, by what they are called.
-func (s Spec) outputs() [4][2]string {
-	return [4][2]string{{"output", s.Output}, {"errors", s.Errors}, {"report", s.Report}, {"store", s.Store}}
+// output is a location that a run writes.
+type output struct{ field, location string }
+
+func (s Spec) outputs() [4]output {
+	return [4]output{{"Output", s.Output}, {"Errors", s.Errors}, {"Report", s.Report}, {"Store", s.Store}}
 }
 
-// checkPlaceholders refuses what looks like a placeholder and is none, which would become a part of
-// a file's name. Inputs are not looked at: braces in them may be a glob's.
+// checkPlaceholders refuses unknown placeholders, which would become a part of a file's name. Inputs
+// are not checked: braces in them may belong to a glob.
 func (s Spec) checkPlaceholders() error {
 	for _, o := range s.outputs() {
-		for _, p := range anyPlaceholder.FindAllString(o[1], -1) {
+		for _, p := range anyPlaceholder.FindAllString(o.location, -1) {
 			if p != placeholderTime && p != placeholderDate {
-				return fmt.Errorf("%s %s: %s is no placeholder: there are %s (such as 20261121T030000Z) and %s (2026-11-21), the time of the tick in UTC",
-					o[0], o[1], p, placeholderTime, placeholderDate)
+				return fieldError(o.field, "%s: unknown placeholder %s: use %s (such as 20261121T030000Z) or %s (2026-11-21), the time of the tick in UTC",
+					o.location, p, placeholderTime, placeholderDate)
 			}
 		}
 	}
@@ -70,9 +71,9 @@ func (s Spec) checkPlaceholders() error {
 // checkApart refuses outputs that two runs at the same time would both write.
 func (s Spec) checkApart() error {
 	for _, o := range s.outputs() {
-		if o[1] != "" && !strings.Contains(o[1], placeholderTime) {
-			return fmt.Errorf("overlap %s: two runs at the same time would both write %s %s: put %s into it, such as out-%s.jsonl, or choose another overlap",
-				OverlapAllow, o[0], o[1], placeholderTime, placeholderTime)
+		if o.location != "" && !strings.Contains(o.location, placeholderTime) {
+			return fieldError("Overlap", "%s: two runs at the same time would both write %s %s: put %s into it, such as out-%s.jsonl, or choose another overlap",
+				OverlapAllow, strings.ToLower(o.field), o.location, placeholderTime, placeholderTime)
 		}
 	}
 	return nil

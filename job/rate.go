@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Rate is a number of items in a time, in thousandths of an item a second: workflows compute with
-// integers. 0 is no limit. People write it as items a second ("250", "0.5"), or in another unit
+// Rate is a limit in thousandths of an item a second (workflows compute with integers). 0: no limit.
+// People write it as items a second ("250", "0.5"), or in another unit
 // ("250/s", "90/m", "1000/h"); in JSON it is a number of items a second, or such a text.
 type Rate int64
 
 // MaxRate is the highest limit that can be set: a billion items a second.
 const MaxRate = Rate(1_000_000_000_000)
 
-// Per is the rate of so many items in d.
+// Per returns the rate of that many items in d, at most [MaxRate]. It is 0 if either is 0 or less.
 func Per(items int64, d time.Duration) Rate {
 	if d <= 0 || items <= 0 {
 		return 0
@@ -27,12 +27,12 @@ func Per(items int64, d time.Duration) Rate {
 		return MaxRate
 	}
 	if items >= most {
-		return Rate(items / ms * 1_000_000) // near enough, and within 64 bits
+		return Rate(items / ms * 1_000_000) // precise enough, and within 64 bits
 	}
 	return Rate(max(1, items*1_000_000/ms))
 }
 
-// ParseRate reads what people write; "0" and "none" are no limit.
+// ParseRate reads a rate as people write it; "0" and "none" are no limit.
 func ParseRate(text string) (Rate, error) {
 	bad := fmt.Errorf("rate %q: write items a second as 250 or 0.5, or with a unit as 250/s, 90/m, 1000/h; 0 for no limit", text)
 	if text == noneText {
@@ -54,7 +54,7 @@ func ParseRate(text string) (Rate, error) {
 	return Rate(float64(thousandths) + 0.5), nil
 }
 
-// String gives the rate in items a second, or "none".
+// String returns the rate in items a second, or "none".
 func (r Rate) String() string {
 	if r == 0 {
 		return noneText
@@ -71,7 +71,7 @@ func (r Rate) MarshalJSON() ([]byte, error) {
 	return []byte(r.String()), nil
 }
 
-// UnmarshalJSON reads a number of items a second, or what [ParseRate] does.
+// UnmarshalJSON reads a number of items a second, or a text as [ParseRate] does.
 func (r *Rate) UnmarshalJSON(data []byte) error {
 	text := string(data)
 	if len(text) > 0 && text[0] == '"' {

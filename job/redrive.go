@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Redrive is what a redrive begins with: a completed job, whose failed items are run again.
+// Redrive describes the completed job whose failed items a redrive runs again.
 type Redrive struct {
 	Manifests []string `json:"manifests"` // heads of the completed job's manifest chain
 	Output    Output   `json:"output"`    // the completed job's
 	Planned   int64    `json:"planned"`   // items of the completed job
-	// Runs are the completed job's run and those of earlier attempts at this redrive: nothing of what
-	// they have left in the store is needed once the redrive has completed.
+	// Runs are the completed job's run and those of earlier attempts at this redrive. Their data in the
+	// store is no longer needed once the redrive has completed.
 	Runs []string `json:"runs"`
 	// Done, in the report of a redrive, lists the heads of the manifest chain of what it has done so
-	// far: another attempt goes on from there.
+	// far: another attempt continues from there.
 	Done []string `json:"done,omitempty"`
 }
 
@@ -29,36 +29,34 @@ type RedriveOptions struct {
 	TaskTimeout time.Duration
 }
 
-// NotCompletedError says that a job was stopped or has failed, so that its failed items cannot be run
-// again yet.
+// NotCompletedError reports that a job was stopped or has failed, so that its failed items cannot be
+// run again yet.
 type NotCompletedError struct {
 	Name  string
 	State State
 }
 
 func (e *NotCompletedError) Error() string {
-	return fmt.Sprintf("job %s is %s: go on with it first ('stint resume %s'), and run its failed items again once it has completed",
-		e.Name, e.State, e.Name)
+	return fmt.Sprintf("job %s is %s: resume it first, and run its failed items again once it has completed", e.Name, e.State)
 }
 
-// NothingFailedError says that a job has no failed items to run again.
+// NothingFailedError reports that a job has no failed items to run again.
 type NothingFailedError struct {
 	Name string
-	// Dropped says that items have failed, but that the job keeps no records of them.
+	// Dropped: items have failed, but the job keeps no records of them.
 	Dropped bool
 }
 
 func (e *NothingFailedError) Error() string {
 	if e.Dropped {
-		return fmt.Sprintf("job %s drops what fails (on-error drop): there are no records from which it could be run again", e.Name)
+		return fmt.Sprintf("job %s drops failed items (OnError is %q): there are no records to run them again from", e.Name, OnErrorDrop)
 	}
 	return fmt.Sprintf("job %s has no failed items: there is nothing to run again", e.Name)
 }
 
-// Redrive runs the failed items of a completed job again, as a new run of the job with the spec that
-// it had, and merges what they come to into its output, which stays as it is until then. It goes on
-// with a redrive that was stopped or failed, as Resume does, too. It returns once the server has recorded
-// the start. Errors: *NotFoundError, *RunningError, *NotCompletedError, *NothingFailedError.
+// Redrive runs the failed items of a completed job again, as a new run of the job with the same spec,
+// and merges their results into its output, which does not change before that. It also continues a
+// redrive that was stopped or failed, as Resume does. It returns once the server has recorded the start. Errors: *NotFoundError, *RunningError, *NotCompletedError, *NothingFailedError.
 func (c *Client) Redrive(ctx context.Context, name string, o RedriveOptions) (*Run, error) {
 	report, err := c.endedReport(ctx, name)
 	if err != nil {
@@ -88,10 +86,10 @@ func (c *Client) Redrive(ctx context.Context, name string, o RedriveOptions) (*R
 	default:
 		start.Resume, start.redrive = in.redriveAgain(report)
 	}
-	return c.goOn(ctx, spec, start)
+	return c.startNext(ctx, spec, start)
 }
 
-// redriveAgain is what the next attempt at a redrive begins with, of which report is the last.
+// redriveAgain returns what the next attempt at a redrive begins with; report is the last attempt's.
 func (in *Input) redriveAgain(report Report) (resume []string, redrive *Redrive) {
 	again := *in.Redrive
 	again.Runs = append(slices.Clone(in.Redrive.Runs), report.Run)

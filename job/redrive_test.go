@@ -1,8 +1,11 @@
 package job
 
 import (
+	"encoding/json"
+	"errors"
 	"testing"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
@@ -24,8 +27,8 @@ func latest(t *testing.T, tc *mocks.Client, status enums.WorkflowExecutionStatus
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{
 		WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{
 			Execution: &common.WorkflowExecution{WorkflowId: "nightly", RunId: "run-2b"},
-			Type:      &common.WorkflowType{Name: WorkflowJob}, Status: status,
-			Memo: &common.Memo{Fields: map[string]*common.Payload{MemoState: state}},
+			Type:      &common.WorkflowType{Name: protocol.WorkflowJob}, Status: status,
+			Memo: &common.Memo{Fields: map[string]*common.Payload{protocol.MemoState: state}},
 		},
 	}, nil)
 	if status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
@@ -81,9 +84,9 @@ func TestClient_Redrive(t *testing.T) {
 			handle.On("GetRunID").Return("run-3")
 			want := test.want
 			want.Spec.BatchItems = 5
-			want.Version = LogicVersion
+			want.Version = protocol.LogicVersion
 			var got client.StartWorkflowOptions
-			tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, want).
+			tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, want).
 				Run(func(args mock.Arguments) { got = args.Get(1).(client.StartWorkflowOptions) }).Return(handle, nil)
 			run, err := c.Redrive(t.Context(), "nightly", RedriveOptions{BatchItems: 5})
 			require.NoError(t, err)
@@ -123,7 +126,7 @@ func TestClient_RedriveRefused(t *testing.T) {
 		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
 		var not *NotCompletedError
 		require.ErrorAs(t, err, &not)
-		require.ErrorContains(t, err, "'stint resume nightly'")
+		require.ErrorContains(t, err, "resume it first")
 	})
 	t.Run("nothing failed", func(t *testing.T) {
 		t.Parallel()
@@ -140,14 +143,14 @@ func TestClient_RedriveRefused(t *testing.T) {
 		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: valid()}, Completed)
 		endedWith(tc, Report{State: Completed, Totals: Totals{Failed: 3}})
 		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{BatchItems: -1})
-		require.ErrorContains(t, err, "batch-items -1")
+		require.ErrorContains(t, err, "BatchItems -1")
 	})
 	t.Run("somebody was quicker", func(t *testing.T) {
 		t.Parallel()
 		c, tc := setup(t)
 		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: valid()}, Completed)
 		endedWith(tc, Report{State: Completed, Totals: Totals{Failed: 3}})
-		tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, mock.Anything).
+		tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, mock.Anything).
 			Return(nil, serviceerror.NewWorkflowExecutionAlreadyStarted("taken", "", ""))
 		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
 		var running *RunningError
@@ -163,11 +166,11 @@ func TestClient_RedriveRefused(t *testing.T) {
 		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
 		var nothing *NothingFailedError
 		require.ErrorAs(t, err, &nothing)
-		require.ErrorContains(t, err, "on-error drop")
+		require.ErrorContains(t, err, `OnError is "drop"`)
 	})
 }
 
-// Resume goes on with a redrive as Redrive does.
+// Resume continues a redrive as Redrive does.
 func TestClient_ResumeOfARedrive(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
@@ -178,20 +181,46 @@ func TestClient_ResumeOfARedrive(t *testing.T) {
 	endedWith(tc, Report{Run: "run-2", State: Stopped, Manifests: []string{"m"}, Redrive: &begun})
 	handle := &mocks.WorkflowRun{}
 	handle.On("GetRunID").Return("run-3")
-	want := Input{Spec: valid(), Resume: []string{"d"}, Redrive: &again, Version: LogicVersion}
-	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, want).Return(handle, nil)
+	want := Input{Spec: valid(), Resume: []string{"d"}, Redrive: &again, Version: protocol.LogicVersion}
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, want).Return(handle, nil)
 	_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
 	require.NoError(t, err)
 }
 
-// Of two who go on with a job at the same time, one is told that it runs.
+// Of two who continue a job at the same time, one gets the error that it runs.
 func TestClient_ResumeTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: valid()}, Stopped)
 	endedWith(tc, Report{Run: "run-2", State: Stopped})
-	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, WorkflowJob, mock.Anything).Return(nil, &serviceerror.WorkflowExecutionAlreadyStarted{})
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, mock.Anything).Return(nil, &serviceerror.WorkflowExecutionAlreadyStarted{})
 	_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
 	var running *RunningError
 	require.ErrorAs(t, err, &running)
+}
+
+// A job whose workflow has failed by a defect, without a report, is resumed from all that it had recorded.
+func TestClient_ResumeOfAFailureWithoutAReport(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_FAILED, Input{Spec: valid()}, Running)
+	handle := &mocks.WorkflowRun{}
+	handle.On("Get", mock.Anything, mock.Anything).Return(executionError(errors.New("nobody expected this")))
+	tc.On("GetWorkflow", mock.Anything, "nightly", "").Return(handle)
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{
+		Job: "nightly", State: Running, Totals: Totals{OK: 10}, Manifests: []string{"m"},
+	}), nil)
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryPending).Return(value(t, []json.RawMessage{json.RawMessage(`{"leg":1}`)}), nil)
+	report, err := c.Get("nightly").Report(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Failed, report.State)
+	require.EqualValues(t, 10, report.OK)
+	require.Equal(t, "the workflow has failed: nobody expected this; the job can be resumed", report.Error.Message)
+
+	next := &mocks.WorkflowRun{}
+	next.On("GetRunID").Return("run-3")
+	want := Input{Spec: valid(), Resume: []string{"m"}, Salvage: []json.RawMessage{json.RawMessage(`{"leg":1}`)}, Version: protocol.LogicVersion}
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, want).Return(next, nil)
+	_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
+	require.NoError(t, err)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// State is how a job stands.
+// State is the state of a job.
 type State string
 
 // The states of a job. Completed, Stopped and Failed are final; the last two can be resumed.
@@ -26,14 +26,14 @@ func (s State) Final() bool { return s == Completed || s == Stopped || s == Fail
 type Totals struct {
 	OK      int64 `json:"ok"`      // items with a result, dropped ones included
 	Failed  int64 `json:"failed"`  // items with an error
-	Dropped int64 `json:"dropped"` // items whose handler said "no result"
+	Dropped int64 `json:"dropped"` // items for which the handler returned no result
 
 	Batches    int64 `json:"batches"`    // accepted executions of batches
-	Retries    int64 `json:"retries"`    // calls and batches tried again
+	Retries    int64 `json:"retries"`    // calls and batches that were retried
 	Crashes    int64 `json:"crashes"`    // processes that ended in the middle of a call
 	Expiries   int64 `json:"expiries"`   // timers that expired
-	Isolations int64 `json:"isolations"` // calls and batches that were halved
-	SlowDowns  int64 `json:"slow_downs"` // times that a handler asked for less
+	Isolations int64 `json:"isolations"` // calls and batches halved to find a failing item
+	SlowDowns  int64 `json:"slow_downs"` // slow-down requests of the handler
 
 	Calls     int64 `json:"calls"`      // calls of the handler that were answered
 	CallItems int64 `json:"call_items"` // items in them
@@ -68,16 +68,17 @@ func (t *Totals) Add(o Totals) {
 // Done is the number of items with an outcome.
 func (t Totals) Done() int64 { return t.OK + t.Failed }
 
-// Progress is what one leg knows of itself.
+// Progress is the state of one leg of a job (see [Report.Include]).
 type Progress struct {
 	Totals
 	Waiting    int         `json:"waiting"` // batches not yet dispatched
 	InFlight   int         `json:"in_flight"`
 	FirstError *FirstError `json:"first_error,omitempty"`
-	// LastFailure is why a batch was last tried again, for people.
+	// LastFailure is why a batch was last retried, for people.
 	LastFailure string `json:"last_failure,omitempty"`
-	// Oldest is the batch in flight that was given out first, for people.
+	// Oldest is the batch that has been in flight for longest, for people.
 	Oldest  string        `json:"oldest,omitempty"`
+	Outage  *Outage       `json:"outage,omitempty"` // that the leg waits out
 	Workers []WorkerShare `json:"workers,omitempty"`
 }
 
@@ -86,22 +87,23 @@ type Output struct {
 	Location string `json:"location"`           // file, or directory or bucket prefix with parts
 	Bytes    int64  `json:"bytes"`              // of all results
 	Checksum string `json:"checksum,omitempty"` // "crc32c:…" of all results
-	Errors   string `json:"errors,omitempty"`   // file of error records, where there are any
+	Errors   string `json:"errors,omitempty"`   // file of error records; empty: there are none
 }
 
-// MaxLaterErrors and MaxWorkers bound a report.
+// Limits of the lists in a Report.
 const (
 	MaxLaterErrors = 20
 	MaxWorkers     = 50
+	MaxForced      = 20
 )
 
-// Throttle tells of a rate that a handler's wish has lowered. It comes back by itself.
+// Throttle is a rate that slow-down requests of the handler have lowered. It recovers automatically.
 type Throttle struct {
 	Rate  Rate      `json:"rate"`  // of the whole job, at present; 0: not known, there is a pause only
-	Until time.Time `json:"until"` // nothing new is begun before
+	Until time.Time `json:"until"` // no call is begun before
 }
 
-// String tells what the job is slowed down to.
+// String describes the lowered rate: "to 250 items/s".
 func (t Throttle) String() string {
 	if t.Rate == 0 {
 		return "to a pause until " + t.Until.UTC().Format(time.TimeOnly)
@@ -109,16 +111,45 @@ func (t Throttle) String() string {
 	return fmt.Sprintf("to %s items/s", t.Rate)
 }
 
-// WorkerShare is what one worker has done of a job.
+// Outage is a fault of the store, or of the host of an input: out of reach, overloaded, full. It is waited out,
+// with up to a minute between two tries, costs no batch an attempt, and fails the job after about a day of trying.
+type Outage struct {
+	Since   time.Time `json:"since,omitzero"` // zero if it is not known
+	Tries   int       `json:"tries"`          // that have failed in a row
+	Next    time.Time `json:"next,omitzero"`  // not before this is the next one; zero while it runs
+	Message string    `json:"message"`
+}
+
+// String describes the outage: "since 14:02:31 UTC, 5 tries, the next at 14:03:02 UTC: reading …".
+func (o Outage) String() string {
+	s := fmt.Sprintf("%d tries", o.Tries)
+	if !o.Since.IsZero() {
+		s = "since " + o.Since.UTC().Format(time.TimeOnly) + " UTC, " + s
+	}
+	if !o.Next.IsZero() {
+		s += ", the next at " + o.Next.UTC().Format(time.TimeOnly) + " UTC"
+	}
+	return s + ": " + o.Message
+}
+
+// earlier returns the outage that began first; either may be nil.
+func (o *Outage) earlier(other *Outage) *Outage {
+	if o == nil || other != nil && other.Since.Before(o.Since) {
+		return other
+	}
+	return o
+}
+
+// WorkerShare is what one worker has done for a job.
 type WorkerShare struct {
 	Worker  string        `json:"worker"`
 	Batches int64         `json:"batches"`
 	Items   int64         `json:"items"`
 	Busy    time.Duration `json:"busy"` // summed over its slots, in nanoseconds
-	Last    time.Time     `json:"last"` // when its last batch was taken in
+	Last    time.Time     `json:"last"` // when its last batch was accepted
 }
 
-// AddWorkers adds the shares of two lists, by worker, and keeps the busiest ones.
+// AddWorkers adds the shares of two lists by worker, and keeps the [MaxWorkers] with the most items.
 func AddWorkers(a, b []WorkerShare) []WorkerShare {
 	sum := slices.Clone(a)
 	for _, w := range b {
@@ -141,7 +172,7 @@ func AddWorkers(a, b []WorkerShare) []WorkerShare {
 	return sum[:min(len(sum), MaxWorkers)]
 }
 
-// Report tells how a job stands.
+// Report is the state of a job. Its JSON form is stable.
 type Report struct {
 	Job   string `json:"job"`
 	Run   string `json:"run"` // run ID of the first run, the key of its data in the store
@@ -151,41 +182,54 @@ type Report struct {
 	// says what was still running.
 	Reason string `json:"reason,omitempty"`
 	Error  *Error `json:"error,omitempty"`
-	// LaterErrors were reported once the job was ending already: they change nothing. At most
+	// LaterErrors were reported when the job was already ending; they do not change its state. At most
 	// [MaxLaterErrors]; LaterErrorsOmitted counts the others.
 	LaterErrors        []Error `json:"later_errors,omitempty"`
 	LaterErrorsOmitted int     `json:"later_errors_omitted,omitempty"`
 	// StopDeadline is when the grace period of the stop ends.
 	StopDeadline *time.Time `json:"stop_deadline,omitempty"`
 
-	// Unserved: no worker has taken the job's first work within seconds, as the job itself noticed.
+	// Unserved: no worker took the job's first activity within seconds.
 	Unserved bool `json:"unserved,omitempty"`
+	// Outage is set while the job waits for its store, or for the host of an input.
+	Outage *Outage `json:"outage,omitempty"`
 
 	Planned    int64 `json:"planned"`     // items found so far
-	Discarded  int64 `json:"discarded"`   // items taken back by the user's wish
+	Discarded  int64 `json:"discarded"`   // items removed at the user's request
 	PlanDone   bool  `json:"plan_done"`   // all items have been found
-	TotalBytes int64 `json:"total_bytes"` // size of the input, 0 where unknown
+	TotalBytes int64 `json:"total_bytes"` // size of the input; 0: not known
 	Totals
+	// LeftOut is how many files among the inputs were left out, because the job writes them itself.
+	LeftOut int `json:"left_out,omitempty"`
 	// Resumed is how many of the items done came from an earlier, stopped or failed run.
 	Resumed int64 `json:"resumed,omitempty"`
-	// Redriven is how many failed items the redrive that this report is of has run again.
+	// Redriven is how many failed items a redrive has run again.
 	Redriven int64 `json:"redriven,omitempty"`
 
 	Legs        int         `json:"legs"`                   // legs started
 	OpenLegs    []string    `json:"open_legs,omitempty"`    // workflow IDs of running legs
 	Waiting     int         `json:"waiting"`                // batches planned and not dispatched
 	InFlight    int         `json:"in_flight"`              // batches dispatched and not finished
-	LastFailure string      `json:"last_failure,omitempty"` // why a batch was last tried again
-	Oldest      string      `json:"oldest,omitempty"`       // batch in flight that was given out first
+	LastFailure string      `json:"last_failure,omitempty"` // why a batch was last retried
+	Oldest      string      `json:"oldest,omitempty"`       // batch that has been in flight for longest
 	FirstError  *FirstError `json:"first_error,omitempty"`
 	Stragglers  []Straggler `json:"stragglers,omitempty"`
+	// Forced are processes that a stop has ended by signals: at most [MaxForced]; ForcedOmitted counts the
+	// others.
+	Forced        []ForcedEnd `json:"forced,omitempty"`
+	ForcedOmitted int         `json:"forced_omitted,omitempty"`
 
-	// Settings are those in force, also after [Run.Set].
+	// Grace is how long running calls may take after a stop that does not say, Expiry how long a worker may be
+	// silent, both in nanoseconds; Attempts is how often a batch, or a call, is tried before it is halved.
+	Grace    time.Duration `json:"grace"`
+	Expiry   time.Duration `json:"expiry"`
+	Attempts int           `json:"attempts"`
+	// Settings are those in force now, after any [Run.Set].
 	Settings Settings `json:"settings"`
-	// Throttle tells of a rate that is lowered because the handler asked for it.
+	// Throttle is set while slow-down requests of the handler lower the rate.
 	Throttle *Throttle `json:"throttle,omitempty"`
 	Hooks    []HookRun `json:"hooks,omitempty"`
-	// Workers are those that have done batches, the busiest first: at most [MaxWorkers].
+	// Workers are those that have done batches, by items done, the most first: at most [MaxWorkers].
 	Workers []WorkerShare `json:"workers,omitempty"`
 
 	Started time.Time  `json:"started"`
@@ -194,20 +238,21 @@ type Report struct {
 
 	Store     string   `json:"store"`               // where parts and manifests are
 	Manifests []string `json:"manifests,omitempty"` // heads of the manifest chain
-	// Redrive is set while failed items are run again, and where that was stopped or has failed. The
-	// items counted are then these; Output and Manifests are still those of the job as it had completed.
+	// Redrive is set while failed items are run again, and if that was stopped or has failed. The counts
+	// are then those of these items; Output and Manifests are still the completed job's.
 	Redrive *Redrive `json:"redrive,omitempty"`
 }
 
-// Include adds what a running leg knows of itself.
+// Include adds the progress of a running leg.
 func (r *Report) Include(p Progress) {
 	r.Totals.Add(p.Totals)
 	r.Waiting += p.Waiting
 	r.InFlight += p.InFlight
 	r.FirstError = r.FirstError.First(p.FirstError)
 	r.Workers = AddWorkers(r.Workers, p.Workers)
+	r.Outage = r.Outage.earlier(p.Outage)
 	if r.Oldest == "" {
-		r.Oldest = p.Oldest // of the leg that was begun first
+		r.Oldest = p.Oldest // of the leg that was started first
 	}
 	if p.LastFailure != "" {
 		r.LastFailure = p.LastFailure

@@ -40,7 +40,7 @@ func TestTotals_AddCoversEveryField(t *testing.T) {
 	t.Parallel()
 	typ := reflect.TypeFor[Totals]()
 	for i := range typ.NumField() {
-		one := Totals{Calls: 1} // the smallest call counts only where there was one
+		one := Totals{Calls: 1} // the smallest call counts only if there was one
 		reflect.ValueOf(&one).Elem().Field(i).SetInt(5)
 		var sum Totals
 		sum.Add(one)
@@ -138,10 +138,31 @@ func TestReport_JSON(t *testing.T) {
 	require.JSONEq(t, `{
 		"job": "nightly", "run": "r1", "pool": "p", "state": "stopped", "reason": "lunch",
 		"planned": 10, "discarded": 0, "plan_done": true, "total_bytes": 0,
-		"ok": 3, "failed": 1, "dropped": 0, "batches": 0, "retries": 0, "slow_downs": 0, "settings": {}, "crashes": 0, "expiries": 0, "isolations": 0,
+		"ok": 3, "failed": 1, "dropped": 0, "batches": 0, "retries": 0, "slow_downs": 0, "grace": 0, "expiry": 0, "attempts": 0, "settings": {}, "crashes": 0, "expiries": 0, "isolations": 0,
 		"calls": 0, "call_items": 0, "call_min": 0, "call_max": 0, "input_bytes": 0, "busy": 1000000000,
 		"legs": 0, "waiting": 0, "in_flight": 0, "started": "2026-11-21T01:02:03Z",
 		"stragglers": [{"batch": "batch 1", "leg": 2, "slot": 0, "since": "2026-11-21T01:02:03Z"}],
 		"store": "out.stint", "manifests": ["m"]
 	}`, string(data))
+}
+
+func TestOutage_String(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 23, 1, 2, 3, 0, time.UTC)
+	o := Outage{Tries: 5, Message: "503"}
+	require.Equal(t, "5 tries: 503", o.String())
+	o.Since, o.Next = at, at.Add(time.Minute)
+	require.Equal(t, "since 01:02:03 UTC, 5 tries, the next at 01:03:03 UTC: 503", o.String())
+}
+
+// Of two legs that wait, the report shows what began first.
+func TestReport_IncludesTheEarlierOutage(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 23, 1, 2, 3, 0, time.UTC)
+	var r Report
+	for _, minute := range []time.Duration{3, 2, 4} {
+		r.Include(Progress{Outage: &Outage{Since: at.Add(minute * time.Minute)}})
+		r.Include(Progress{})
+	}
+	require.Equal(t, at.Add(2*time.Minute), r.Outage.Since)
 }

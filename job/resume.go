@@ -7,21 +7,21 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/converter"
 )
 
-// ResumeOptions tell how Resume goes on.
+// ResumeOptions may be left zero.
 type ResumeOptions struct {
-	// Settings are given over those that were in force.
+	// Settings replace those that were in force, if they are set.
 	Settings Settings
 	// TaskTimeout is the workflow task timeout; default Temporal's 10 s.
 	TaskTimeout time.Duration
 }
 
-// RunningError says that a job runs that should have ended.
+// RunningError reports that a job still runs that should have ended.
 type RunningError struct {
 	Name  string
 	State State
@@ -29,19 +29,18 @@ type RunningError struct {
 
 func (e *RunningError) Error() string {
 	if e.State == Stopping {
-		return fmt.Sprintf("job %s is still stopping: wait for its end with 'stint watch %s'", e.Name, e.Name)
+		return fmt.Sprintf("job %s is still stopping: wait for its end", e.Name)
 	}
 	return fmt.Sprintf("job %s is running", e.Name)
 }
 
-// Resume goes on with a job that was stopped, has failed, or was ended by Temporal itself (terminated,
-// cancelled, timed out): what its manifests account for is not run again, everything else is. The
-// stop, the first error and what was tolerated are forgotten; the spec is the job's own, with the
-// settings that were in force. A job that runs gives *RunningError, one that has completed
-// *EndedError, an unknown name *NotFoundError.
+// Resume continues a job that was stopped, has failed, or was ended by Temporal itself (terminated,
+// cancelled, timed out). Items with an outcome in its manifests are not run again, all others are. The
+// new run begins without the stop, the first error and the failures counted so far; its spec is the
+// job's own, with the settings that were in force. Errors: *RunningError if the job still runs,
+// *EndedError if it has completed, *NotFoundError.
 //
-// A job that Temporal has ended itself is asked for what it has recorded by queries, for which a worker
-// must be up.
+// For a job that Temporal has ended, a worker must answer queries for what the job had recorded.
 func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run, error) {
 	report, err := c.endedReport(ctx, name)
 	if err != nil {
@@ -63,28 +62,35 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 			return nil, err
 		}
 	}
-	return c.goOn(ctx, in.Spec.With(report.Settings).With(o.Settings), start)
+	return c.startNext(ctx, in.Spec.With(report.Settings).With(o.Settings), start)
 }
 
-// goOn starts the next run of an ended job.
-func (c *Client) goOn(ctx context.Context, spec Spec, o StartOptions) (*Run, error) {
+// startNext starts the next run of an ended job.
+func (c *Client) startNext(ctx context.Context, spec Spec, o StartOptions) (*Run, error) {
 	run, err := c.StartWith(ctx, spec, o)
 	var exists *ExistsError
-	if errors.As(err, &exists) { // somebody else was quicker
+	if errors.As(err, &exists) { // somebody else has started it
 		return nil, &RunningError{Name: spec.Name, State: Running}
 	}
 	return run, err
 }
 
-// pending asks a job that Temporal has ended, and its legs, for what they had accepted and not
-// committed.
+// pending returns what a job that Temporal has ended, and its legs, had accepted and not committed.
 func (c *Client) pending(ctx context.Context, name string, legs []string) ([]json.RawMessage, error) {
 	var all []json.RawMessage
 	for _, id := range append([]string{name}, legs...) {
-		value, err := c.temporal.QueryWorkflow(ctx, id, "", QueryPending)
+		value, err := c.temporal.QueryWorkflow(ctx, id, "", protocol.QueryPending)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
-			continue // a leg that was not begun any more
+			continue // the leg was never started
+		}
+		if neverRan(err) {
+			given, err := c.given(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, given.pending()...)
+			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
@@ -98,7 +104,7 @@ func (c *Client) pending(ctx context.Context, name string, legs []string) ([]jso
 	return all, nil
 }
 
-// endedReport is the last report of a job that must have ended.
+// endedReport returns the last report of a job that must have ended.
 func (c *Client) endedReport(ctx context.Context, name string) (Report, error) {
 	run := c.Get(name)
 	desc, err := run.describe(ctx, name)
@@ -106,13 +112,13 @@ func (c *Client) endedReport(ctx context.Context, name string) (Report, error) {
 		return Report{}, err
 	}
 	if desc != nil {
-		state := State(memoString(desc.GetWorkflowExecutionInfo().GetMemo(), MemoState))
+		state := State(c.memoString(desc.GetWorkflowExecutionInfo().GetMemo(), protocol.MemoState))
 		return Report{}, &RunningError{Name: name, State: state}
 	}
 	return run.Report(ctx)
 }
 
-// inputOf reads what a job's latest run was given from the first event of its history.
+// inputOf reads the input of a job's latest run from the first event of its history.
 func (c *Client) inputOf(ctx context.Context, name string) (Input, error) {
 	events := c.temporal.GetWorkflowHistory(ctx, name, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	if !events.HasNext() {
@@ -127,9 +133,9 @@ func (c *Client) inputOf(ctx context.Context, name string) (Input, error) {
 		return Input{}, fmt.Errorf("reading how job %s was started: %w", name, err)
 	}
 	var in Input
-	err = decodeFirst(first.GetWorkflowExecutionStartedEventAttributes().GetInput(), &in)
+	err = c.decodeFirst(first.GetWorkflowExecutionStartedEventAttributes().GetInput(), &in)
 	if err != nil || in.Spec.Name == "" {
-		return Input{}, fmt.Errorf("reading how job %s was started: its input is no job's: %w", name, err)
+		return Input{}, fmt.Errorf("reading how job %s was started: not the input of a stint job: %w", name, err)
 	}
 	if in.Scheduled { // the input is the same at every tick
 		in.Spec, in.Scheduled = in.Spec.Ticked(name), false
@@ -137,14 +143,14 @@ func (c *Client) inputOf(ctx context.Context, name string) (Input, error) {
 	return in, nil
 }
 
-func decodeFirst(payloads *common.Payloads, to any) error {
+func (c *Client) decodeFirst(payloads *common.Payloads, to any) error {
 	if len(payloads.GetPayloads()) == 0 {
 		return errors.New("it has none")
 	}
-	return converter.GetDefaultDataConverter().FromPayload(payloads.GetPayloads()[0], to)
+	return c.converter.FromPayload(payloads.GetPayloads()[0], to)
 }
 
-// closedByServer reports whether Temporal has ended a workflow that has not told how it stood.
+// closedByServer reports whether Temporal has ended a workflow, which then has not returned a report.
 func closedByServer(status enums.WorkflowExecutionStatus) bool {
 	switch status {
 	case enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT, enums.WORKFLOW_EXECUTION_STATUS_CANCELED:
@@ -153,13 +159,16 @@ func closedByServer(status enums.WorkflowExecutionStatus) bool {
 	return false
 }
 
-// lastWords is the report of a job that Temporal has ended, as its history has it.
-func (r *Run) lastWords(ctx context.Context, status enums.WorkflowExecutionStatus, ended time.Time) (Report, error) {
+// lastWords returns the report of a job that has ended without one, from its history.
+func (r *Run) lastWords(ctx context.Context, why string, ended time.Time) (Report, error) {
 	report, err := r.query(ctx)
+	if neverRan(err) {
+		report, err = r.given(ctx)
+	}
 	if err != nil {
 		return report, err
 	}
 	report.State, report.Ended = Failed, &ended
-	report.Error = &Error{Type: ErrorGone, Message: fmt.Sprintf("Temporal has ended the workflow: %s; 'stint resume %s' goes on with the job", status, r.name)}
+	report.Error = &Error{Type: ErrorGone, Message: why + "; the job can be resumed"}
 	return report, nil
 }

@@ -6,45 +6,43 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/converter"
 )
 
-// Place tells where a batch runs.
-type Place struct {
+// RunningBatch is a batch that a worker runs, as far as the server knows.
+type RunningBatch struct {
+	Job   string    `json:"job"`
+	Since time.Time `json:"since"` // when the worker took it
+	// Beat is the time of its last heartbeat; zero before the first one, which comes after a quarter of
+	// the job's expiry. Until then, of the fields below only Worker and PID are known.
+	Beat time.Time `json:"beat,omitzero"`
+	// First is the ordinal of the first item of the batch, Count the number of items.
+	First int64  `json:"first"`
+	Count int64  `json:"count"`
+	Batch string `json:"batch,omitempty"` // as people read it: "items 12,000–12,999"
+
 	Worker      string `json:"worker,omitempty"`
 	Slot        int    `json:"slot"`
 	PID         int    `json:"pid,omitempty"`         // of the slot's process, or of the worker
 	Incarnation int    `json:"incarnation,omitempty"` // of the slot's process
+
+	// Timers are those that the slot's process, or the batch's handler, held at the last heartbeat: the
+	// four with the earliest deadlines.
+	Timers []HeldTimer `json:"timers,omitempty"`
 }
 
-// Hint is what an execution of a batch tells with its heartbeats.
-type Hint struct {
-	First int64  `json:"first"` // ordinal of the first item in hand
-	Count int64  `json:"count"`
-	Batch string `json:"batch,omitempty"` // as people read it: "items 12,000–12,999"
-	Place
-}
+// HeldTimer is a timer that a handler holds: its scope, and when it expires.
+type HeldTimer = protocol.HeldTimer
 
-// RunningBatch is a batch that a worker has in hand, as far as the server knows.
-type RunningBatch struct {
-	Job   string    `json:"job"`
-	Since time.Time `json:"since"` // when the worker took it
-	// Beat is when it last heartbeat; zero before the first time, which comes after a quarter of the
-	// job's expiry. Until then nothing but the worker is known of what follows.
-	Beat time.Time `json:"beat,omitzero"`
-	Hint
-}
-
-// Running returns the batches that workers have in hand, the oldest first.
+// Running returns the batches that workers run now, the oldest first; none if the job does not run. It
+// needs no worker.
 func (r *Run) Running(ctx context.Context) ([]RunningBatch, error) {
 	desc, err := r.describe(ctx, r.name)
 	if err != nil || desc == nil {
@@ -64,28 +62,7 @@ func (r *Run) Running(ctx context.Context) ([]RunningBatch, error) {
 	return found, nil
 }
 
-// ActivityPlace tells where an activity runs.
-type ActivityPlace struct {
-	Activity string `json:"activity"` // its ID
-	Place
-}
-
-// Places returns where the batches run that a workflow, a job or a leg, has given out.
-func (c *Client) Places(ctx context.Context, workflowID, runID string) ([]ActivityPlace, error) {
-	desc, err := c.temporal.DescribeWorkflowExecution(ctx, workflowID, runID)
-	if err != nil {
-		return nil, fmt.Errorf("asking for %s: %w", workflowID, err)
-	}
-	var found []ActivityPlace
-	for _, a := range desc.GetPendingActivities() {
-		if a.GetActivityType().GetName() == ActivityProcess && a.GetState() != enums.PENDING_ACTIVITY_STATE_SCHEDULED {
-			found = append(found, ActivityPlace{Activity: a.GetActivityId(), Place: (&Run{}).runningBatch(a).Place})
-		}
-	}
-	return found, nil
-}
-
-// describe returns nil for a workflow that does not run.
+// describe returns nil if the workflow does not run.
 func (r *Run) describe(ctx context.Context, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, id, "")
 	var gone *serviceerror.NotFound
@@ -104,7 +81,7 @@ func (r *Run) describe(ctx context.Context, id string) (*workflowservice.Describ
 func (r *Run) inHand(desc *workflowservice.DescribeWorkflowExecutionResponse) []RunningBatch {
 	var found []RunningBatch
 	for _, a := range desc.GetPendingActivities() {
-		if a.GetActivityType().GetName() == ActivityProcess && a.GetState() != enums.PENDING_ACTIVITY_STATE_SCHEDULED {
+		if a.GetActivityType().GetName() == protocol.ActivityProcess && a.GetState() != enums.PENDING_ACTIVITY_STATE_SCHEDULED {
 			found = append(found, r.runningBatch(a))
 		}
 	}
@@ -112,36 +89,47 @@ func (r *Run) inHand(desc *workflowservice.DescribeWorkflowExecutionResponse) []
 }
 
 func (r *Run) runningBatch(a *workflow.PendingActivityInfo) RunningBatch {
-	b := RunningBatch{Job: r.name, Since: a.GetLastStartedTime().AsTime()}
-	if details := a.GetHeartbeatDetails(); details != nil {
-		_ = converter.GetDefaultDataConverter().FromPayloads(details, &b.Hint) // another version's: the worker is known
-		b.Beat = a.GetLastHeartbeatTime().AsTime()
+	hint, beat := protocol.LastHint(a, r.client.converter)
+	return RunningBatch{
+		Job: r.name, Since: a.GetLastStartedTime().AsTime(), Beat: beat,
+		First: hint.First, Count: hint.Count, Batch: hint.Batch,
+		Worker: hint.Worker, Slot: hint.Slot, PID: hint.PID, Incarnation: hint.Incarnation, Timers: hint.Timers,
 	}
-	b.Worker = cmp.Or(b.Worker, a.GetLastWorkerIdentity())
-	if b.PID == 0 {
-		b.PID = workerPID(b.Worker)
-	}
-	return b
 }
 
-// workerPID is the process of a worker, as its name tells it: "host-pid". 0 where it does not.
-func workerPID(name string) int {
-	pid, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
-	if err != nil || pid < 0 {
-		return 0
+// heldUp finds the outage for which the server repeats an activity of the job, or of one of its legs, that
+// runs outside the slots: no workflow sees that. It returns nil if there is none, or if that is not known.
+func (r *Run) heldUp(ctx context.Context, legs []string) *Outage {
+	var found *Outage
+	for _, id := range append([]string{r.name}, legs...) {
+		desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, id, "")
+		if err != nil {
+			continue // the report is worth having without it
+		}
+		for _, a := range desc.GetPendingActivities() {
+			failure := a.GetLastFailure()
+			if failure.GetApplicationFailureInfo().GetType() != ErrorOutage {
+				continue
+			}
+			o := &Outage{Tries: int(a.GetAttempt()) - 1, Message: failure.GetMessage()}
+			if next := a.GetNextAttemptScheduleTime(); next != nil {
+				o.Next = next.AsTime()
+			}
+			found = found.earlier(o)
+		}
 	}
-	return pid
+	return found
 }
 
 // PoolWorker is a process that serves a pool.
 type PoolWorker struct {
 	Pool   string    `json:"pool"`
 	Worker string    `json:"worker"`
-	Seen   time.Time `json:"seen"` // when it last asked for a batch
+	Seen   time.Time `json:"seen"` // when it last polled for a batch
 }
 
-// Workers returns the processes that have asked for a pool's batches within the last minutes, as
-// the server saw them, by name. A worker whose slots are all busy does not ask.
+// Workers returns the processes that have polled for a pool's batches within the last minutes, as the
+// server saw them, by name. A worker whose slots are all busy does not poll.
 func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error) {
 	pollers, err := c.pollers(ctx, pool)
 	if err != nil {
@@ -155,15 +143,14 @@ func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error)
 	return found, nil
 }
 
-// Pollers counts the processes that poll a pool's task queue for batches, as the server saw them
-// within the last minutes.
+// Pollers returns the number of [Client.Workers].
 func (c *Client) Pollers(ctx context.Context, pool string) (int, error) {
 	pollers, err := c.pollers(ctx, pool)
 	return len(pollers), err
 }
 
 func (c *Client) pollers(ctx context.Context, pool string) ([]*taskqueue.PollerInfo, error) {
-	resp, err := c.temporal.DescribeTaskQueue(ctx, PoolQueue(pool), enums.TASK_QUEUE_TYPE_ACTIVITY)
+	resp, err := c.temporal.DescribeTaskQueue(ctx, protocol.PoolQueue(pool), enums.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil {
 		return nil, fmt.Errorf("asking who serves pool %s: %w", pool, err)
 	}

@@ -8,25 +8,26 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 )
 
-// Overlap says what becomes of a schedule's tick while the run before it goes on.
+// Overlap says what a schedule does at a tick while its last run is still running.
 type Overlap string
 
 // The overlap policies. All but OverlapAllow never have two runs at the same time.
 const (
-	OverlapSkip      Overlap = "skip"      // the tick is left out
-	OverlapQueueOne  Overlap = "queue-one" // one run waits for its turn; further ticks are left out
+	OverlapSkip      Overlap = "skip"      // the tick is skipped
+	OverlapQueueOne  Overlap = "queue-one" // one run waits for its turn; further ticks are skipped
 	OverlapQueue     Overlap = "queue"     // all wait for their turn
 	OverlapStop      Overlap = "stop"      // the run is stopped, with its grace; the new one starts then
 	OverlapTerminate Overlap = "terminate" // the run is ended at once, with nothing kept
 	OverlapAllow     Overlap = "allow"     // both run
 )
 
-// overlaps lists the policies with Temporal's, in the order in which people are told of them.
+// overlaps lists the policies with Temporal's, in the order in which messages list them.
 var overlaps = []struct {
 	name   Overlap
 	policy enums.ScheduleOverlapPolicy
@@ -39,20 +40,20 @@ var overlaps = []struct {
 	{OverlapAllow, enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL},
 }
 
-// ScheduleOptions say when a schedule starts its job.
+// ScheduleOptions say when a schedule starts its job. Cron is required.
 type ScheduleOptions struct {
 	// Cron lists expressions (see [CheckCron]); a tick is when any of them matches. Required.
 	Cron []string
 	// TimeZone is that of the expressions, such as Europe/Berlin. A time that a clock skips in
-	// spring has no tick, one that it repeats in autumn has two. Default: UTC.
+	// spring has no tick, a time that it repeats in autumn has two. Default: UTC.
 	TimeZone string
-	// Overlap is what becomes of a tick while the run before it goes on. Default: OverlapSkip.
+	// Overlap says what happens at a tick while the last run is still running. Default: OverlapSkip.
 	Overlap Overlap
-	// CatchUp is how late a tick may be made up for once a server that was down is back: 10 s or
-	// more. Ticks made up for overlap like others, so with OverlapSkip there is one run for all of
-	// them. Default: the server's, a year.
+	// CatchUp is how late a missed tick may still run after the server was down: 10 s … 10 years.
+	// Such ticks overlap like others, so with OverlapSkip one run replaces all of them. Default: the
+	// server's, a year.
 	CatchUp time.Duration
-	// Replace puts the schedule in the place of one of its name. Its runs go on.
+	// Replace replaces an existing schedule of the name. The runs that it has started continue.
 	Replace bool
 	// TaskTimeout is the workflow task timeout; default Temporal's 10 s.
 	TaskTimeout time.Duration
@@ -64,12 +65,12 @@ const (
 	tickName = len("-2006-01-02T15:04:05Z")
 )
 
-// Validate returns an error that names everything about the schedule of a spec, which has its
-// defaults, that cannot be, or nil.
+// Validate returns an error that names every invalid field of the options and of the spec, which must
+// have its defaults filled in, or nil.
 func (o ScheduleOptions) Validate(spec Spec) error {
 	errs := []error{checkScheduleName(spec.Name), o.checkTimes(), spec.checkPlaceholders()}
 	if o.overlap().policy() == enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED {
-		errs = append(errs, fmt.Errorf("overlap %q: use %s", o.Overlap, overlapNames()))
+		errs = append(errs, fieldError("Overlap", "%q: use %s", o.Overlap, overlapNames()))
 	}
 	if o.overlap() == OverlapAllow {
 		errs = append(errs, spec.checkApart())
@@ -84,13 +85,13 @@ func checkScheduleName(name string) error {
 	if err := checkName("schedule", name, MaxName-tickName); err != nil && name != "" {
 		return err
 	}
-	return nil // an empty one is the spec's to refuse
+	return nil // Spec.Validate reports an empty one
 }
 
-// checkTimes checks when the ticks are.
+// checkTimes checks the fields that say when the ticks are.
 func (o ScheduleOptions) checkTimes() error {
 	if len(o.Cron) == 0 {
-		return errors.New("when shall the job start? Give at least one cron expression, such as '0 3 * * *'")
+		return errors.New("no cron expression given: use at least one, such as '0 3 * * *'")
 	}
 	zones := map[string]bool{}
 	for _, expression := range o.Cron {
@@ -109,7 +110,7 @@ func (o ScheduleOptions) checkTimes() error {
 		}
 	}
 	if o.CatchUp != 0 && (o.CatchUp < minCatchUp || o.CatchUp > maxDuration) {
-		return fmt.Errorf("catch-up %v: use %v to %v", o.CatchUp, minCatchUp, maxDuration)
+		return fieldError("CatchUp", "%v: use %v to %v", o.CatchUp, minCatchUp, maxDuration)
 	}
 	return nil
 }
@@ -145,22 +146,22 @@ func overlapOf(policy enums.ScheduleOverlapPolicy) Overlap {
 			return known.name
 		}
 	}
-	return OverlapSkip // what the server makes of one that is not given
+	return OverlapSkip // the server's default
 }
 
-// ScheduleExistsError says that a schedule of the name exists already.
+// ScheduleExistsError reports that a schedule of the name exists already.
 type ScheduleExistsError struct{ Name string }
 
 func (e *ScheduleExistsError) Error() string {
-	return fmt.Sprintf("a schedule named %q exists already: choose another name, replace it with --fresh, or delete it with `stint schedules delete %s`", e.Name, e.Name)
+	return fmt.Sprintf("a schedule named %q exists already: choose another name, replace it with ScheduleOptions.Replace, or delete it first", e.Name)
 }
 
-// Schedule has a job started at each tick, by the server: a Temporal Schedule of the spec's name.
-// Each run is a job of its own, named after the schedule and the tick in UTC:
-// nightly-2026-11-21T03:00:00Z. Where the spec's locations have the placeholders {time} or {date},
-// the time of the tick is put there; otherwise each run replaces the output when it completes. A
-// name that exists is refused with *ScheduleExistsError. Schedule returns once the server has
-// recorded it.
+// Schedule makes the server start a job at each tick: a Temporal Schedule of the spec's name. Each run
+// is a separate job, named after the schedule and the tick in UTC: nightly-2026-11-21T03:00:00Z. The
+// placeholders {time} and {date} in the spec's locations are replaced by the time of the tick; without
+// them each run replaces the output when it completes. Schedule returns once the server has recorded
+// the schedule. Errors: *ScheduleExistsError if the name exists, and those of
+// [ScheduleOptions.Validate].
 func (c *Client) Schedule(ctx context.Context, spec Spec, o ScheduleOptions) error {
 	spec = spec.WithDefaults()
 	if err := o.Validate(spec); err != nil {
@@ -177,12 +178,12 @@ func (c *Client) Schedule(ctx context.Context, spec Spec, o ScheduleOptions) err
 		Spec:          client.ScheduleSpec{CronExpressions: o.Cron, TimeZoneName: o.TimeZone},
 		Overlap:       o.overlap().policy(),
 		CatchupWindow: o.CatchUp,
-		Memo:          map[string]any{MemoCron: o.Cron, MemoPool: spec.Pool, MemoOutput: spec.Output},
+		Memo:          map[string]any{protocol.MemoCron: o.Cron, protocol.MemoPool: spec.Pool, protocol.MemoOutput: spec.Output},
 		Action: &client.ScheduleWorkflowAction{
 			ID:                  spec.Name,
-			Workflow:            WorkflowJob,
-			Args:                []any{Input{Spec: spec, Scheduled: true, Version: LogicVersion}},
-			TaskQueue:           WorkflowQueue,
+			Workflow:            protocol.WorkflowJob,
+			Args:                []any{Input{Spec: spec, Scheduled: true, Version: protocol.LogicVersion}},
+			TaskQueue:           protocol.WorkflowQueue,
 			WorkflowTaskTimeout: o.TaskTimeout,
 			StaticSummary:       specSummary(spec),
 			StaticDetails:       specDetails(spec),

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
@@ -41,13 +42,13 @@ func TestSchedule_Options(t *testing.T) {
 	require.Equal(t, time.Hour, got.CatchupWindow)
 	action := got.Action.(*client.ScheduleWorkflowAction)
 	require.Equal(t, "nightly", action.ID)
-	require.Equal(t, WorkflowJob, action.Workflow)
-	require.Equal(t, WorkflowQueue, action.TaskQueue)
-	require.Equal(t, []any{Input{Spec: spec.WithDefaults(), Scheduled: true, Version: LogicVersion}}, action.Args)
+	require.Equal(t, protocol.WorkflowJob, action.Workflow)
+	require.Equal(t, protocol.WorkflowQueue, action.TaskQueue)
+	require.Equal(t, []any{Input{Spec: spec.WithDefaults(), Scheduled: true, Version: protocol.LogicVersion}}, action.Args)
 	require.Equal(t, 2*time.Second, action.WorkflowTaskTimeout)
 	require.Equal(t, "pool thumbs · in.jsonl", action.StaticSummary)
 	require.Contains(t, action.StaticDetails, "Window 64")
-	require.Equal(t, map[string]any{MemoPool: "thumbs", MemoOutput: "out-{date}.jsonl", MemoState: Running}, action.Memo)
+	require.Equal(t, map[string]any{protocol.MemoPool: "thumbs", protocol.MemoOutput: "out-{date}.jsonl", protocol.MemoState: Running}, action.Memo)
 }
 
 func TestSchedule_Refused(t *testing.T) {
@@ -58,17 +59,17 @@ func TestSchedule_Refused(t *testing.T) {
 		change func(*Spec, *ScheduleOptions)
 		says   []string
 	}{
-		{"no cron", func(_ *Spec, o *ScheduleOptions) { o.Cron = nil }, []string{"when shall the job start?"}},
+		{"no cron", func(_ *Spec, o *ScheduleOptions) { o.Cron = nil }, []string{"no cron expression given"}},
 		{"bad cron", func(_ *Spec, o *ScheduleOptions) { o.Cron = []string{"@daily", "61 * * * *"} }, []string{`cron expression "61 * * * *"`, "0 to 59"}},
 		{"bad zone", func(_ *Spec, o *ScheduleOptions) { o.TimeZone = "Nowhere" }, []string{`time zone "Nowhere"`, "Europe/Berlin"}},
 		{"two zones", func(_ *Spec, o *ScheduleOptions) { o.Cron, o.TimeZone = []string{"TZ=UTC 0 3 * * *"}, "Europe/Berlin" }, []string{"one time zone"}},
-		{"bad overlap", func(_ *Spec, o *ScheduleOptions) { o.Overlap = "forbid" }, []string{`overlap "forbid"`, "skip, queue-one, queue, stop, terminate or allow"}},
-		{"catch-up", func(_ *Spec, o *ScheduleOptions) { o.CatchUp = time.Second }, []string{"catch-up 1s: use 10s to"}},
+		{"bad overlap", func(_ *Spec, o *ScheduleOptions) { o.Overlap = "forbid" }, []string{`Overlap "forbid"`, "skip, queue-one, queue, stop, terminate or allow"}},
+		{"catch-up", func(_ *Spec, o *ScheduleOptions) { o.CatchUp = time.Second }, []string{"CatchUp 1s: use 10s to"}},
 		{"both at once", func(_ *Spec, o *ScheduleOptions) { o.Overlap = OverlapAllow }, []string{"out.jsonl", "{time}"}},
 		{"both at once, errors", func(s *Spec, o *ScheduleOptions) {
 			s.Output, s.Errors, o.Overlap = "out-{time}.jsonl", "errors.jsonl", OverlapAllow
 		}, []string{"errors errors.jsonl", "{time}"}},
-		{"no such placeholder", func(s *Spec, _ *ScheduleOptions) { s.Output = "out-{day}.jsonl" }, []string{"{day} is no placeholder", "{date}"}},
+		{"no such placeholder", func(s *Spec, _ *ScheduleOptions) { s.Output = "out-{day}.jsonl" }, []string{"unknown placeholder {day}", "{date}"}},
 		{"stdin", func(s *Spec, _ *ScheduleOptions) { s.Input = []string{"-"} }, []string{"standard input"}},
 		{"long name", func(s *Spec, _ *ScheduleOptions) { s.Name = strings.Repeat("n", 180) }, []string{"at most 179"}},
 		{"a run's name", func(s *Spec, _ *ScheduleOptions) { s.Name = "n-2026-11-21T03:04:05Z" }, []string{"schedule name"}},
@@ -97,8 +98,8 @@ func TestSchedule_Exists(t *testing.T) {
 	var exists *ScheduleExistsError
 	require.ErrorAs(t, err, &exists)
 	require.Equal(t, "nightly", exists.Name)
-	require.ErrorContains(t, err, "--fresh")
-	require.ErrorContains(t, err, "stint schedules delete nightly")
+	require.ErrorContains(t, err, "ScheduleOptions.Replace")
+	require.ErrorContains(t, err, "or delete it first")
 }
 
 func TestSchedule_NoneOfTheName(t *testing.T) {
@@ -127,7 +128,7 @@ func TestSchedule_NoneOfTheName(t *testing.T) {
 			} {
 				var none *ScheduleNotFoundError
 				require.ErrorAs(t, do(), &none)
-				require.ErrorContains(t, none, "stint schedules")
+				require.ErrorContains(t, none, "there is no schedule named")
 			}
 		})
 	}

@@ -8,11 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 )
 
-// Scheduled is a schedule of a job, and how it stands.
+// Scheduled is a schedule of a job, with its state.
 type Scheduled struct {
 	Name     string   `json:"name"`
 	Cron     []string `json:"cron"`
@@ -22,21 +23,21 @@ type Scheduled struct {
 	Output   string   `json:"output,omitempty"`
 	Paused   bool     `json:"paused"`
 	Note     string   `json:"note,omitempty"` // why it was paused
-	// Next is the next tick; nil where there is none, or where the schedule is paused.
+	// Next is the next tick; nil if there is none or the schedule is paused.
 	Next *time.Time `json:"next,omitempty"`
-	// Last is the run that was started last. Its State is empty where the server has forgotten it.
+	// Last is the latest run. Its State is empty if the server has forgotten it.
 	Last    *Listed  `json:"last,omitempty"`
-	Running []string `json:"running,omitempty"` // names of runs that go on
+	Running []string `json:"running,omitempty"` // names of runs that have not ended
 	Runs    int      `json:"runs"`              // started so far
-	Skipped int      `json:"skipped"`           // ticks left out because of a run before
-	Missed  int      `json:"missed"`            // ticks that could not be made up for in time
+	Skipped int      `json:"skipped"`           // ticks skipped because the run before went on
+	Missed  int      `json:"missed"`            // ticks missed while the server was down
 }
 
-// ScheduleNotFoundError says that there is no schedule of a job of the name.
+// ScheduleNotFoundError reports that there is no schedule of the name, or that it does not start a job.
 type ScheduleNotFoundError struct{ Name string }
 
 func (e *ScheduleNotFoundError) Error() string {
-	return fmt.Sprintf("there is no schedule named %q: `stint schedules` shows those there are", e.Name)
+	return fmt.Sprintf("there is no schedule named %q", e.Name)
 }
 
 // Schedules returns the schedules of jobs in the namespace, by name.
@@ -51,7 +52,7 @@ func (c *Client) Schedules(ctx context.Context) ([]Scheduled, error) {
 		if err != nil {
 			return nil, fmt.Errorf("listing schedules: %w", err)
 		}
-		if entry.WorkflowType.Name != WorkflowJob {
+		if entry.WorkflowType.Name != protocol.WorkflowJob {
 			continue
 		}
 		one, err := c.GetSchedule(ctx, entry.ID)
@@ -68,14 +69,14 @@ func (c *Client) Schedules(ctx context.Context) ([]Scheduled, error) {
 	return found, nil
 }
 
-// GetSchedule tells of one schedule. A name that is none of a job's is *ScheduleNotFoundError.
+// GetSchedule returns one schedule. An unknown name is *ScheduleNotFoundError.
 func (c *Client) GetSchedule(ctx context.Context, name string) (Scheduled, error) {
 	_, desc, err := c.schedule(ctx, name)
 	if err != nil {
 		return Scheduled{}, err
 	}
 	s := Scheduled{
-		Name: name, Cron: memoValue[[]string](desc.Memo, MemoCron), Pool: memoString(desc.Memo, MemoPool), Output: memoString(desc.Memo, MemoOutput),
+		Name: name, Cron: memoValue[[]string](c, desc.Memo, protocol.MemoCron), Pool: c.memoString(desc.Memo, protocol.MemoPool), Output: c.memoString(desc.Memo, protocol.MemoOutput),
 		TimeZone: cmp.Or(desc.Schedule.Spec.TimeZoneName, "UTC"), Overlap: overlapOf(desc.Schedule.Policy.Overlap),
 		Paused: desc.Schedule.State.Paused, Note: desc.Schedule.State.Note,
 		Runs: desc.Info.NumActions, Skipped: desc.Info.NumActionsSkippedOverlap, Missed: desc.Info.NumActionsMissedCatchupWindow,
@@ -92,7 +93,7 @@ func (c *Client) GetSchedule(ctx context.Context, name string) (Scheduled, error
 	return s, err
 }
 
-// lastRun tells how a run that a schedule has started stands; nil where it could not be started.
+// lastRun returns the state of a run that a schedule has started; nil if it could not be started.
 func (c *Client) lastRun(ctx context.Context, action client.ScheduleActionResult) (*Listed, error) {
 	started := action.StartWorkflowResult
 	if started == nil {
@@ -106,12 +107,13 @@ func (c *Client) lastRun(ctx context.Context, action client.ScheduleActionResult
 	if err != nil {
 		return nil, fmt.Errorf("asking for %s: %w", started.WorkflowID, err)
 	}
-	last := listed(desc.GetWorkflowExecutionInfo())
+	last := c.listed(desc.GetWorkflowExecutionInfo())
 	last.Started = action.ActualTime // of the first of its workflow's runs
 	return &last, nil
 }
 
-// Unschedule deletes a schedule. Runs that it has started go on, and are listed as before.
+// Unschedule deletes a schedule. Runs that it has started continue, and stay listed. An unknown name is
+// *ScheduleNotFoundError.
 func (c *Client) Unschedule(ctx context.Context, name string) error {
 	handle, _, err := c.schedule(ctx, name)
 	if err != nil {
@@ -120,7 +122,8 @@ func (c *Client) Unschedule(ctx context.Context, name string) error {
 	return scheduleError(name, "deleting", handle.Delete(ctx))
 }
 
-// PauseSchedule has ticks pass without a run until [Client.ResumeSchedule]; note says why, for people.
+// PauseSchedule stops starting runs until [Client.ResumeSchedule]; note says why, for people. An
+// unknown name is *ScheduleNotFoundError, here and in the methods below.
 func (c *Client) PauseSchedule(ctx context.Context, name, note string) error {
 	handle, _, err := c.schedule(ctx, name)
 	if err != nil {
@@ -129,7 +132,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name, note string) error {
 	return scheduleError(name, "pausing", handle.Pause(ctx, client.SchedulePauseOptions{Note: note}))
 }
 
-// ResumeSchedule has a paused schedule go on. Ticks that have passed are not made up for.
+// ResumeSchedule lets a paused schedule start runs again. Ticks that have passed stay missed.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 	handle, _, err := c.schedule(ctx, name)
 	if err != nil {
@@ -138,16 +141,16 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 	return scheduleError(name, "resuming", handle.Unpause(ctx, client.ScheduleUnpauseOptions{}))
 }
 
-// StillRunningError says that a schedule's run goes on, and that its overlap policy lets no other
-// one start.
+// StillRunningError reports that a schedule's run has not ended, and that its overlap policy allows no
+// second one.
 type StillRunningError struct{ Name, Run string }
 
 func (e *StillRunningError) Error() string {
-	return fmt.Sprintf("schedule %s starts nothing while %s runs: wait for it, or stop it with `stint stop %s`", e.Name, e.Run, e.Run)
+	return fmt.Sprintf("schedule %s starts nothing while %s runs: wait for that run, or stop it", e.Name, e.Run)
 }
 
-// TriggerSchedule has a schedule act as at a tick now, paused or not. Where its run goes on and it
-// skips ticks meanwhile, that is a *StillRunningError.
+// TriggerSchedule makes a schedule act as at a tick now, paused or not. If its run has not ended and its
+// overlap policy is OverlapSkip, it returns *StillRunningError.
 func (c *Client) TriggerSchedule(ctx context.Context, name string) error {
 	handle, desc, err := c.schedule(ctx, name)
 	if err != nil {
@@ -167,8 +170,8 @@ func (c *Client) schedule(ctx context.Context, name string) (client.ScheduleHand
 		return nil, nil, scheduleError(name, "asking for", err)
 	}
 	action, ok := desc.Schedule.Action.(*client.ScheduleWorkflowAction)
-	if !ok || action.Workflow != WorkflowJob {
-		return nil, nil, &ScheduleNotFoundError{Name: name} // somebody else's
+	if !ok || action.Workflow != protocol.WorkflowJob {
+		return nil, nil, &ScheduleNotFoundError{Name: name} // of another kind of workflow
 	}
 	return handle, desc, nil
 }

@@ -8,13 +8,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 )
 
-// Settings are what can be changed of a job that runs: see the fields of [Spec]. As an argument of
-// [Run.Set] and [UpdateSet], those that are nil stay as they are.
+// Settings are the fields of a [Spec] that can be changed while the job runs. In an argument of
+// [Run.Set], nil leaves a setting as it is.
 type Settings struct {
 	Window     *int       `json:"window,omitempty"`
 	BatchItems *int64     `json:"batch_items,omitempty"` // 0: automatic; from the next page of batches on
@@ -22,12 +23,12 @@ type Settings struct {
 	Rate       *Rate      `json:"rate,omitempty"` // 0: no limit
 }
 
-// Settings are those of the spec.
+// Settings returns the spec's settings; none is nil.
 func (s Spec) Settings() Settings {
 	return Settings{Window: &s.Window, BatchItems: &s.BatchItems, MaxFailed: &s.MaxFailed, Rate: &s.JobRate}
 }
 
-// With returns the spec with the settings that are given.
+// With returns the spec with those settings that are not nil.
 func (s Spec) With(c Settings) Spec {
 	if c.Window != nil {
 		s.Window = *c.Window
@@ -44,7 +45,7 @@ func (s Spec) With(c Settings) Spec {
 	return s
 }
 
-// settingNames says what each setting takes, for people.
+// settingNames reads each setting as people write it.
 var settingNames = map[string]func(*Settings, string) error{
 	"window": func(s *Settings, v string) error {
 		n, err := strconv.Atoi(v)
@@ -65,7 +66,10 @@ var settingNames = map[string]func(*Settings, string) error{
 	"max-failed": func(s *Settings, v string) error {
 		t := Tolerance(v)
 		s.MaxFailed = &t
-		return t.Validate()
+		if t.Validate() != nil {
+			return fmt.Errorf("max-failed %q: %s", v, toleranceForm)
+		}
+		return nil
 	},
 	"rate": func(s *Settings, v string) error {
 		r, err := ParseRate(v)
@@ -86,7 +90,7 @@ func ParseSettings(texts []string) (Settings, error) {
 		case !ok:
 			errs = append(errs, fmt.Errorf("%q: write name=value, such as window=16", text))
 		case set == nil:
-			errs = append(errs, fmt.Errorf("%q: what can be set is %s", name, strings.Join(sortedNames(), ", ")))
+			errs = append(errs, fmt.Errorf("%q: unknown setting: use %s", name, strings.Join(sortedNames(), ", ")))
 		default:
 			errs = append(errs, set(&s, value))
 		}
@@ -103,13 +107,13 @@ func sortedNames() []string {
 	return names
 }
 
-// Set changes settings of the running job and returns all that are in force then. They take effect
-// within a workflow task; batches that run already keep their size and pace. A job that has ended
-// gives *EndedError, one that is stopping an error that says so. It needs a worker that answers for
-// the job, and waits for one until ctx ends.
+// Set changes settings of the running job and returns all settings that are then in force. They take
+// effect within a workflow task; batches that already run keep their size and rate. A job that has
+// ended returns *EndedError, and a stopping job refuses. A worker must answer; Set waits for one until
+// ctx ends.
 func (r *Run) Set(ctx context.Context, s Settings) (Settings, error) {
 	handle, err := r.client.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: r.name, UpdateName: UpdateSet, Args: []any{s}, WaitForStage: client.WorkflowUpdateStageCompleted,
+		WorkflowID: r.name, UpdateName: protocol.UpdateSet, Args: []any{s}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	var now Settings
 	if err == nil {

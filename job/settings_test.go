@@ -67,7 +67,7 @@ func TestTolerance(t *testing.T) {
 		require.Equal(t, c.want, c.t.Exceeded(c.done, c.failed, c.final), "%+v", c)
 	}
 	for _, bad := range []Tolerance{"-1", "many", "5 %", "101%", "0%", "-5%", "NaN%", "%", "1.5"} {
-		require.ErrorContains(t, bad.Validate(), "max-failed", string(bad))
+		require.ErrorContains(t, bad.Validate(), "invalid tolerance", string(bad))
 	}
 }
 
@@ -81,7 +81,7 @@ func TestParseSettings(t *testing.T) {
 	require.Equal(t, s, spec.Settings())
 	require.Equal(t, valid(), valid().With(Settings{}))
 	_, err = ParseSettings([]string{"window=0", "colour=red", "rate", "max-failed=x", "batch-items=-1", "rate=x"})
-	for _, text := range []string{"window 0: use 1 to 1000", `"colour": what can be set is batch-items, max-failed, rate, window`, `"rate": write name=value`, `max-failed "x"`, "batch-items -1", `rate "x"`} {
+	for _, text := range []string{"window 0: use 1 to 1000", `"colour": unknown setting: use batch-items, max-failed, rate, window`, `"rate": write name=value`, `max-failed "x"`, "batch-items -1", `rate "x"`} {
 		require.ErrorContains(t, err, text)
 	}
 }

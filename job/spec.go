@@ -3,11 +3,15 @@ package job
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/stint-run/stint/internal/location"
+	"github.com/stint-run/stint/internal/text"
 )
 
-// None switches a limit off where the zero value of a Spec's field means "the default".
+// None turns a limit of a [Spec] off, for the fields that say so. (Their zero value means the default.)
 const None = -1
 
 // Defaults and bounds of a Spec.
@@ -21,6 +25,7 @@ const (
 	MaxBackoff          = time.Minute
 	DefaultGrace        = 120 * time.Second
 	DefaultMaxItem      = 16 << 20
+	DefaultMaxInput     = 1 << 40
 
 	// MaxWindow keeps a job's pending activities (window, Plan, two Commits) well under
 	// Temporal's 2,000 for one workflow run, and its legs' histories near three events a batch.
@@ -32,8 +37,9 @@ const (
 	minExpiry     = time.Second
 	maxDuration   = 10 * 365 * 24 * time.Hour
 	maxMaxItem    = 1 << 30
-	// maxInputNames keeps a spec, which goes along with every page, far below Temporal's 2 MB for a
-	// payload. In bytes.
+	maxMaxInput   = 1 << 60
+	// maxInputNames, in bytes, keeps a spec, which is sent with every page, far below Temporal's limit
+	// of 2 MB for a payload.
 	maxInputNames = 512 << 10
 )
 
@@ -47,13 +53,17 @@ type Spec struct {
 	// Input lists paths, globs, directories and bucket URLs; "-" is the standard input of the
 	// process that serves the pool (only `stint run` offers it). Paths are the workers' paths.
 	Input []string `json:"input"`
-	// Format is "jsonl", "csv" or "text"; "" or "auto" goes by each input's extension.
+	// Format is "jsonl", "csv" or "text". Default "auto": each input's extension decides.
 	Format string `json:"format,omitempty"`
-	// MaxItem is the longest item in bytes, 16 MiB by default; a longer one is a failed item.
+	// MaxItem is the length of the longest item in bytes: 1 … 1 GiB, default 16 MiB. A longer one is
+	// a failed item.
 	MaxItem int64 `json:"max_item,omitempty"`
+	// MaxInput is how many bytes an input that is copied into the store (compressed files, the standard input)
+	// may have uncompressed: 1 … 1 EiB, default 1 TiB. With more the job fails.
+	MaxInput int64 `json:"max_input,omitempty"`
 
-	// Output is the file that gets the results, or, ending in '/', the directory or bucket prefix
-	// that keeps them as parts. Empty: the parts stay in the store.
+	// Output is the file that gets the results. If it ends in '/', it is the directory or bucket
+	// prefix that keeps them as parts. Empty: the parts stay in the store. No output may be an input.
 	Output string `json:"output,omitempty"`
 	// Errors is the file that gets the error records; by default the output's name with
 	// ".errors.jsonl" added ("errors.jsonl" inside an output that ends in '/').
@@ -61,7 +71,7 @@ type Spec struct {
 	// Report is the file that gets the final report as JSON; by default none.
 	Report string `json:"report,omitempty"`
 	// Store is the directory or bucket prefix for parts and manifests; by default the output
-	// itself where that ends in '/', otherwise the output's name with ".stint" added.
+	// itself if that ends in '/', otherwise the output's name with ".stint" added.
 	Store string `json:"store,omitempty"`
 
 	// BatchItems and BatchBytes fix the size of a batch (items 1 … 10,000,000, bytes 1 … 1 GiB;
@@ -71,40 +81,45 @@ type Spec struct {
 	BatchBytes int64 `json:"batch_bytes,omitempty"`
 	// Window is how many batches may be in flight at once: 1 … 1,000, default 64.
 	Window int `json:"window,omitempty"`
-	// Expiry is a batch's timer: a worker silent for so long is presumed dead. At least one
-	// second, default 30 s.
+	// Expiry is a batch's timer: a worker that is silent for so long is presumed dead. 1 s … 24 h,
+	// default 30 s.
 	Expiry time.Duration `json:"expiry,omitempty"`
-	// CallTimeout limits one call of the handler; default 10 min, None: no limit.
+	// CallTimeout limits one call of the handler: 1 ms … 10 years, default 10 min, [None]: no limit.
 	CallTimeout time.Duration `json:"call_timeout,omitempty"`
-	// BatchTimeout limits one execution of a batch from start to close; default no limit.
+	// BatchTimeout limits one execution of a batch from start to close: up to 10 years, default no
+	// limit.
 	BatchTimeout time.Duration `json:"batch_timeout,omitempty"`
-	// Attempts is how often a batch whose worker died, and a call that failed as a whole, is
-	// tried before it is given up or halved: 1 … 1,000, default 3.
+	// Attempts is how often a batch whose worker died, or a call that failed as a whole, is tried
+	// before it is halved or has failed: 1 … 1,000, default 3.
 	Attempts int `json:"attempts,omitempty"`
-	// ItemAttempts is how often an item is tried whose handler returns an error: default 1.
+	// ItemAttempts is how often an item is tried if its handler returns an error: 1 … 1,000,
+	// default 1.
 	ItemAttempts int `json:"item_attempts,omitempty"`
-	// Backoff is the wait before the first repetition; it doubles up to one minute. Default 1 s.
+	// Backoff is the wait before the first retry; it doubles up to one minute. 1 ms … 1 min,
+	// default 1 s.
 	Backoff time.Duration `json:"backoff,omitempty"`
-	// Grace is how long running calls may take after a stop; default 120 s, None: no grace.
+	// Grace is how long running calls may take after a stop: 1 ms … 30 days, default 120 s, [None]:
+	// they are ended at once.
 	Grace time.Duration `json:"grace,omitempty"`
 
-	// OnError is what a failed item does: "record" (default) writes an error record, "drop" only
-	// counts it, "stop" ends the job with the item's error.
+	// OnError says what happens to a failed item: [OnErrorRecord] (default) writes an error record,
+	// [OnErrorDrop] only counts it, [OnErrorStop] ends the job with the item's error.
 	OnError string `json:"on_error,omitempty"`
-	// MaxFailed is how many failed items the job puts up with before it ends as failed; default any.
+	// MaxFailed is how many failed items the job tolerates before it fails; default: any number.
 	MaxFailed Tolerance `json:"max_failed,omitempty"`
 	// CleanStop lists the types of errors that stop the job without making it fail; default
 	// [CleanStopType].
 	CleanStop []string `json:"clean_stop,omitempty"`
-	// IgnoreStragglers leaves work that outlives a stop's grace period out of the job's outcome.
+	// IgnoreStragglers: work that is still running after a stop's grace period does not change the
+	// job's outcome.
 	IgnoreStragglers bool `json:"ignore_stragglers,omitempty"`
-	// JobRate limits the items a second of the whole job; default no limit. Bursts are of at most
-	// one second's items.
+	// JobRate limits the items a second of the whole job, up to [MaxRate]; default no limit. A burst
+	// has at most one second's items.
 	JobRate Rate `json:"job_rate,omitempty"`
 
-	// Init, Shutdown and Cleanup name hooks of the pool's workers, or, as "POOL/NAME", of another
-	// pool's: each list is run one after the other. Init runs before the first batch; Shutdown when
-	// a stop is requested; Cleanup when everything has ended.
+	// Init, Shutdown and Cleanup name hooks of the pool's workers, or of another pool's as
+	// "POOL/NAME": at most 20 each, run one after the other. Init runs before the first batch,
+	// Shutdown when a stop is requested, Cleanup when everything has ended.
 	Init     []string `json:"init,omitempty"`
 	Shutdown []string `json:"shutdown,omitempty"`
 	Cleanup  []string `json:"cleanup,omitempty"`
@@ -117,14 +132,15 @@ const (
 	OnErrorStop   = "stop"
 )
 
-// CleanStopType is the type of error that by default stops a job without making it fail: there is
-// nothing more to be had.
+// CleanStopType is the type of error that by default stops a job without making it fail: there are no
+// more items.
 const CleanStopType = "OutOfRange"
 
 // WithDefaults returns the spec with every default filled in.
 func (s Spec) WithDefaults() Spec {
 	setDefault(&s.Format, "auto")
 	setDefault(&s.MaxItem, DefaultMaxItem)
+	setDefault(&s.MaxInput, DefaultMaxInput)
 	setDefault(&s.Window, DefaultWindow)
 	setDefault(&s.Expiry, DefaultExpiry)
 	setDefault(&s.CallTimeout, DefaultCallTimeout)
@@ -137,12 +153,12 @@ func (s Spec) WithDefaults() Spec {
 		s.CleanStop = []string{CleanStopType}
 	}
 	if s.Output != "" {
-		if isPrefix(s.Output) {
+		if location.IsPrefix(s.Output) {
 			setDefault(&s.Store, s.Output)
-			setDefault(&s.Errors, inPrefix(s.Output, "errors.jsonl"))
+			setDefault(&s.Errors, location.Append(s.Output, "errors.jsonl"))
 		} else {
-			setDefault(&s.Store, addSuffix(s.Output, ".stint"))
-			setDefault(&s.Errors, addSuffix(s.Output, ".errors.jsonl"))
+			setDefault(&s.Store, location.Append(s.Output, ".stint"))
+			setDefault(&s.Errors, location.Append(s.Output, ".errors.jsonl"))
 		}
 	}
 	return s
@@ -155,118 +171,135 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// isPrefix, inPrefix and addSuffix work on paths and on bucket URLs, whose query stays at the end.
-func isPrefix(location string) bool {
-	path, _ := splitQuery(location)
-	return strings.HasSuffix(path, "/")
-}
-
-func inPrefix(location, name string) string { return addSuffix(location, name) }
-
-func addSuffix(location, suffix string) string {
-	path, query := splitQuery(location)
-	return path + suffix + query
-}
-
-// splitQuery separates the driver's parameters of a bucket URL: what follows the last question
-// mark, where that is made of name=value pairs. Any other question mark belongs to the key.
-func splitQuery(location string) (path, query string) {
-	i := strings.LastIndexByte(location, '?')
-	if i < 0 || !strings.Contains(location, "://") {
-		return location, ""
-	}
-	for pair := range strings.SplitSeq(location[i+1:], "&") {
-		if strings.IndexByte(pair, '=') < 1 {
-			return location, ""
-		}
-	}
-	return location[:i], location[i:]
-}
-
-// Validate returns an error that names every field that cannot be, or nil. It wants a spec with
-// its defaults filled in.
+// Validate returns an error that names every field with an invalid value, as joined *FieldErrors, or
+// nil. The spec must have its defaults filled in (see [Spec.WithDefaults]).
 func (s Spec) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if err := CheckName("job", s.Name); err != nil {
-		errs = append(errs, err)
-	}
-	if err := CheckName("pool", s.Pool); err != nil {
-		errs = append(errs, err)
-	}
-	errs = append(errs, s.checkInputs())
-	switch s.Format {
-	case "auto", "jsonl", "csv", "text":
-	default:
-		bad("format %q: use jsonl, csv, text or auto", s.Format)
-	}
-	if s.Store == "" {
-		bad("no output: name a file, or a directory or bucket prefix ending in '/'")
-	}
-	inRange := func(name string, v, lo, hi int64) {
-		if v < lo || v > hi {
-			bad("%s %d: use %d to %d", name, v, lo, hi)
-		}
-	}
-	inRange("max-item", s.MaxItem, 1, maxMaxItem)
-	inRange("batch-items", s.BatchItems, 0, MaxBatchItems)
-	inRange("batch-bytes", s.BatchBytes, 0, MaxBatchBytes)
-	inRange("window", int64(s.Window), 1, MaxWindow)
-	inRange("attempts", int64(s.Attempts), 1, maxAttempts)
-	inRange("item-attempts", int64(s.ItemAttempts), 1, maxAttempts)
-	between := func(name string, d, lo, hi time.Duration, canBeNone bool) {
-		if canBeNone && d == None {
-			return
-		}
-		if d < lo || d > hi {
-			bad("%s %v: use %v to %v", name, d, lo, hi)
-		}
-	}
-	between("expiry", s.Expiry, minExpiry, 24*time.Hour, false)
-	between("call-timeout", s.CallTimeout, time.Millisecond, maxDuration, true)
-	between("batch-timeout", s.BatchTimeout, 0, maxDuration, false)
-	between("backoff", s.Backoff, time.Millisecond, MaxBackoff, false)
-	between("grace", s.Grace, time.Millisecond, 30*24*time.Hour, true)
-	errs = append(errs, s.validateEnds()...)
+	errs := []error{CheckName("job", s.Name), CheckName("pool", s.Pool), s.checkInputs(), s.checkLocations()}
+	errs = append(errs, s.checkSizes()...)
+	errs = append(errs, s.checkTimes()...)
+	errs = append(errs, s.checkEnds()...)
 	return errors.Join(errs...)
 }
 
-// validateEnds checks what the spec says of failed items, stops and hooks.
-func (s Spec) validateEnds() []error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	switch s.OnError {
-	case OnErrorRecord, OnErrorDrop, OnErrorStop:
-	default:
-		bad("on-error %q: use record, drop or stop", s.OnError)
-	}
-	if s.JobRate < 0 || s.JobRate > MaxRate {
-		bad("job-rate %v: use 0.001 to %d items a second, 0 for no limit", s.JobRate, MaxRate/1000)
-	}
-	errs = append(errs, s.MaxFailed.Validate())
-	for _, hooks := range [][]string{s.Init, s.Shutdown, s.Cleanup} {
-		if len(hooks) > maxHooks {
-			bad("%d hooks of one stage: use at most %d", len(hooks), maxHooks)
-		}
-		for _, name := range hooks {
-			errs = append(errs, checkHook(name))
-		}
-	}
-	return errs
-}
-
-// checkInputs refuses a spec without inputs, or with more than it can carry around by name.
+// checkInputs refuses a spec without inputs, or with names that are too long together.
 func (s Spec) checkInputs() error {
 	if len(s.Input) == 0 {
-		return errors.New("no input: name at least one file, directory, glob or bucket URL")
+		return errors.New("no input given: name at least one file, directory, glob or bucket URL")
 	}
 	names := 0
-	for _, input := range s.Input {
+	for i, input := range s.Input {
+		if input == "" {
+			return fieldError("Input", "%d of %d is empty: name a file, directory, glob or bucket URL", i+1, len(s.Input))
+		}
 		names += len(input)
 	}
 	if names > maxInputNames {
 		return fmt.Errorf("the names of the %s inputs take %s bytes: at most %s are allowed; name a directory or a prefix, or quote the pattern so that workers expand it",
-			Thousands(int64(len(s.Input))), Thousands(int64(names)), Thousands(maxInputNames))
+			text.Thousands(int64(len(s.Input))), text.Thousands(int64(names)), text.Thousands(maxInputNames))
 	}
 	return nil
+}
+
+// checkLocations refuses outputs that would replace an input or each other.
+func (s Spec) checkLocations() error {
+	if s.Store == "" {
+		return errors.New("no output given: name a file, or a directory or bucket prefix ending in '/'")
+	}
+	taken := map[string]string{}
+	for _, input := range s.Input {
+		taken[sameLocation(input)] = "an input"
+	}
+	var errs []error
+	for _, o := range s.outputs() {
+		if o.location == "" || o.field == "Store" && o.location == s.Output {
+			continue
+		}
+		key := sameLocation(o.location)
+		if other := taken[key]; other != "" {
+			errs = append(errs, fieldError(o.field, "%s is also %s, which it would replace: name another place", o.location, other))
+			continue
+		}
+		taken[key] = "the spec's " + o.field
+	}
+	return errors.Join(errs...)
+}
+
+// sameLocation returns the same text for two ways to write a location, as far as that shows without
+// looking at the file system.
+func sameLocation(location string) string {
+	if rest, ok := strings.CutPrefix(location, "file://"); ok {
+		location = strings.TrimPrefix(rest, "localhost")
+	}
+	if strings.Contains(location, "://") {
+		return location
+	}
+	return filepath.Clean(location)
+}
+
+func (s Spec) checkSizes() []error {
+	var errs []error
+	inRange := func(field string, v, lo, hi int64) {
+		if v < lo || v > hi {
+			errs = append(errs, fieldError(field, "%d: use %d to %d", v, lo, hi))
+		}
+	}
+	switch s.Format {
+	case "auto", "jsonl", "csv", "text":
+	default:
+		errs = append(errs, fieldError("Format", "%q: use jsonl, csv, text or auto", s.Format))
+	}
+	inRange("MaxItem", s.MaxItem, 1, maxMaxItem)
+	inRange("MaxInput", s.MaxInput, 1, maxMaxInput)
+	inRange("BatchItems", s.BatchItems, 0, MaxBatchItems)
+	inRange("BatchBytes", s.BatchBytes, 0, MaxBatchBytes)
+	inRange("Window", int64(s.Window), 1, MaxWindow)
+	inRange("Attempts", int64(s.Attempts), 1, maxAttempts)
+	inRange("ItemAttempts", int64(s.ItemAttempts), 1, maxAttempts)
+	if s.JobRate < 0 || s.JobRate > MaxRate {
+		errs = append(errs, fieldError("JobRate", "%v: use 0.001 to %d items a second, 0 for no limit", s.JobRate, MaxRate/1000))
+	}
+	return errs
+}
+
+func (s Spec) checkTimes() []error {
+	var errs []error
+	between := func(field string, d, lo, hi time.Duration, canBeNone bool) {
+		if canBeNone && d == None {
+			return
+		}
+		if d < lo || d > hi {
+			errs = append(errs, fieldError(field, "%v: use %v to %v", d, lo, hi))
+		}
+	}
+	between("Expiry", s.Expiry, minExpiry, 24*time.Hour, false)
+	between("CallTimeout", s.CallTimeout, time.Millisecond, maxDuration, true)
+	between("BatchTimeout", s.BatchTimeout, 0, maxDuration, false)
+	between("Backoff", s.Backoff, time.Millisecond, MaxBackoff, false)
+	between("Grace", s.Grace, time.Millisecond, 30*24*time.Hour, true)
+	return errs
+}
+
+// checkEnds checks what the spec says about failed items and hooks.
+func (s Spec) checkEnds() []error {
+	var errs []error
+	switch s.OnError {
+	case OnErrorRecord, OnErrorDrop, OnErrorStop:
+	default:
+		errs = append(errs, fieldError("OnError", "%q: use record, drop or stop", s.OnError))
+	}
+	if s.MaxFailed.Validate() != nil {
+		errs = append(errs, fieldError("MaxFailed", "%q: %s", string(s.MaxFailed), toleranceForm))
+	}
+	for _, stage := range []struct {
+		field string
+		hooks []string
+	}{{"Init", s.Init}, {"Shutdown", s.Shutdown}, {"Cleanup", s.Cleanup}} {
+		if len(stage.hooks) > maxHooks {
+			errs = append(errs, fieldError(stage.field, "has %d hooks: use at most %d", len(stage.hooks), maxHooks))
+		}
+		for _, name := range stage.hooks {
+			errs = append(errs, checkHook(name))
+		}
+	}
+	return errs
 }

@@ -21,7 +21,7 @@ func TestSpec_Defaults(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, Spec{
 		Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl",
-		Format: "auto", MaxItem: 16 << 20, Window: 64, Expiry: 30 * time.Second, CallTimeout: 10 * time.Minute,
+		Format: "auto", MaxItem: 16 << 20, MaxInput: 1 << 40, Window: 64, Expiry: 30 * time.Second, CallTimeout: 10 * time.Minute,
 		Attempts: 3, ItemAttempts: 1, Backoff: time.Second, Grace: 120 * time.Second,
 		Store: "out.jsonl.stint", Errors: "out.jsonl.errors.jsonl", OnError: OnErrorRecord, CleanStop: []string{CleanStopType},
 	}, valid())
@@ -32,7 +32,7 @@ func TestSpec_Defaults(t *testing.T) {
 func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
 	t.Parallel()
 	set := Spec{
-		Name: "n", Pool: "p", Input: []string{"i"}, Format: "csv", MaxItem: 1, Output: "o", Errors: "e", Report: "r", Store: "s",
+		Name: "n", Pool: "p", Input: []string{"i"}, Format: "csv", MaxItem: 1, MaxInput: 2, Output: "o", Errors: "e", Report: "r", Store: "s",
 		BatchItems: 1, BatchBytes: 2, Window: 3, Expiry: 4 * time.Second, CallTimeout: None, BatchTimeout: 5, Attempts: 6,
 		ItemAttempts: 7, Backoff: 8 * time.Millisecond, Grace: None,
 		OnError: OnErrorStop, MaxFailed: "9%", CleanStop: []string{"Done"}, IgnoreStragglers: true, JobRate: 10,
@@ -57,6 +57,7 @@ func TestSpec_DefaultLocations(t *testing.T) {
 		{"file with a question mark", "what?.jsonl", "what?.jsonl.stint", "what?.jsonl.errors.jsonl"},
 		{"directory", "out/", "out/", "out/errors.jsonl"},
 		{"root", "/", "/", "/errors.jsonl"},
+		{"prefix with an empty query", "s3://b/out/?", "s3://b/out/?", "s3://b/out/errors.jsonl?"},
 		{"object", "s3://b/out.jsonl", "s3://b/out.jsonl.stint", "s3://b/out.jsonl.errors.jsonl"},
 		{"prefix", "s3://b/out/", "s3://b/out/", "s3://b/out/errors.jsonl"},
 		{
@@ -121,6 +122,13 @@ func TestSpec_Validate(t *testing.T) {
 			[]func(*Spec){func(s *Spec) { s.Input = nil }, func(s *Spec) { s.Input = []string{} }},
 			"no input",
 		},
+		{"empty input", nil, []func(*Spec){func(s *Spec) { s.Input = []string{"a", ""} }}, "Input 2 of 2 is empty"},
+		{
+			"job rate",
+			[]func(*Spec){func(s *Spec) { s.JobRate = 0 }, func(s *Spec) { s.JobRate = MaxRate }},
+			[]func(*Spec){func(s *Spec) { s.JobRate = -1 }, func(s *Spec) { s.JobRate = MaxRate + 1 }},
+			"JobRate",
+		},
 		{
 			"format",
 			[]func(*Spec){
@@ -128,7 +136,7 @@ func TestSpec_Validate(t *testing.T) {
 				func(s *Spec) { s.Format = "csv" }, func(s *Spec) { s.Format = "text" },
 			},
 			[]func(*Spec){func(s *Spec) { s.Format = "" }, func(s *Spec) { s.Format = "parquet" }, func(s *Spec) { s.Format = "CSV" }},
-			"format",
+			"Format",
 		},
 		{
 			"store",
@@ -136,21 +144,22 @@ func TestSpec_Validate(t *testing.T) {
 			[]func(*Spec){func(s *Spec) { s.Output, s.Store = "", "" }},
 			"no output",
 		},
-		{"max-item", at(1, 1<<30, setMaxItem), at(-1, 1<<30+1, setMaxItem), "max-item"},
-		{"batch-items", at(0, 10_000_000, setBatchItems), at(-1, 10_000_001, setBatchItems), "batch-items"},
-		{"batch-bytes", at(0, 1<<30, setBatchBytes), at(-1, 1<<30+1, setBatchBytes), "batch-bytes"},
-		{"window", at(1, 1000, setWindow), at(-1, 1001, setWindow), "window"},
-		{"attempts", at(1, 1000, setAttempts), at(-1, 1001, setAttempts), "attempts"},
-		{"item-attempts", at(1, 1000, setItemAttempts), at(-1, 1001, setItemAttempts), "item-attempts"},
-		{"expiry", span(time.Second, 24*time.Hour, setExpiry), span(time.Second-1, 24*time.Hour+1, setExpiry), "expiry"},
-		{"no expiry", nil, span(None, None, setExpiry), "expiry"},
-		{"call-timeout", span(time.Millisecond, 10*year, setCallTimeout), span(time.Millisecond-1, 10*year+1, setCallTimeout), "call-timeout"},
-		{"no call-timeout", span(None, None, setCallTimeout), span(-2, math.MinInt64, setCallTimeout), "call-timeout"},
-		{"batch-timeout", span(0, 10*year, setBatchTimeout), span(-1, 10*year+1, setBatchTimeout), "batch-timeout"},
-		{"backoff", span(time.Millisecond, time.Minute, setBackoff), span(time.Millisecond-1, time.Minute+1, setBackoff), "backoff"},
-		{"no backoff", nil, span(None, -time.Second, setBackoff), "backoff"},
-		{"grace", span(time.Millisecond, 30*24*time.Hour, setGrace), span(time.Millisecond-1, 30*24*time.Hour+1, setGrace), "grace"},
-		{"no grace (S6)", span(None, None, setGrace), span(-2, -time.Second, setGrace), "grace"},
+		{"max-item", at(1, 1<<30, setMaxItem), at(-1, 1<<30+1, setMaxItem), "MaxItem"},
+		{"max-input", at(1, 1<<60, setMaxInput), at(-1, 1<<60+1, setMaxInput), "MaxInput"},
+		{"batch-items", at(0, 10_000_000, setBatchItems), at(-1, 10_000_001, setBatchItems), "BatchItems"},
+		{"batch-bytes", at(0, 1<<30, setBatchBytes), at(-1, 1<<30+1, setBatchBytes), "BatchBytes"},
+		{"window", at(1, 1000, setWindow), at(-1, 1001, setWindow), "Window"},
+		{"attempts", at(1, 1000, setAttempts), at(-1, 1001, setAttempts), "Attempts"},
+		{"item-attempts", at(1, 1000, setItemAttempts), at(-1, 1001, setItemAttempts), "ItemAttempts"},
+		{"expiry", span(time.Second, 24*time.Hour, setExpiry), span(time.Second-1, 24*time.Hour+1, setExpiry), "Expiry"},
+		{"no expiry", nil, span(None, None, setExpiry), "Expiry"},
+		{"call-timeout", span(time.Millisecond, 10*year, setCallTimeout), span(time.Millisecond-1, 10*year+1, setCallTimeout), "CallTimeout"},
+		{"no call-timeout", span(None, None, setCallTimeout), span(-2, math.MinInt64, setCallTimeout), "CallTimeout"},
+		{"batch-timeout", span(0, 10*year, setBatchTimeout), span(-1, 10*year+1, setBatchTimeout), "BatchTimeout"},
+		{"backoff", span(time.Millisecond, time.Minute, setBackoff), span(time.Millisecond-1, time.Minute+1, setBackoff), "Backoff"},
+		{"no backoff", nil, span(None, -time.Second, setBackoff), "Backoff"},
+		{"grace", span(time.Millisecond, 30*24*time.Hour, setGrace), span(time.Millisecond-1, 30*24*time.Hour+1, setGrace), "Grace"},
+		{"no grace (S6)", span(None, None, setGrace), span(-2, -time.Second, setGrace), "Grace"},
 	}
 	for _, test := range tests {
 		t.Run(test.field, func(t *testing.T) {
@@ -178,6 +187,7 @@ func span(lo, hi time.Duration, set func(*Spec, time.Duration)) []func(*Spec) {
 	return []func(*Spec){func(s *Spec) { set(s, lo) }, func(s *Spec) { set(s, hi) }}
 }
 
+func setMaxInput(s *Spec, v int64)             { s.MaxInput = v }
 func setMaxItem(s *Spec, v int64)              { s.MaxItem = v }
 func setBatchItems(s *Spec, v int64)           { s.BatchItems = v }
 func setBatchBytes(s *Spec, v int64)           { s.BatchBytes = v }
@@ -190,12 +200,46 @@ func setBatchTimeout(s *Spec, v time.Duration) { s.BatchTimeout = v }
 func setBackoff(s *Spec, v time.Duration)      { s.Backoff = v }
 func setGrace(s *Spec, v time.Duration)        { s.Grace = v }
 
+// An output that is also an input, or another output, would replace it.
+func TestSpec_SameLocation(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		spec    Spec
+		problem string // empty: valid
+	}{
+		{Spec{Input: []string{"a.jsonl"}, Output: "a.jsonl"}, "Output a.jsonl is also an input"},
+		{Spec{Input: []string{"x", "dir/../a.jsonl"}, Output: "./a.jsonl"}, "Output ./a.jsonl is also an input"},
+		{Spec{Input: []string{"/data/a"}, Output: "file:///data/a"}, "Output file:///data/a is also an input"},
+		{Spec{Input: []string{"s3://b/a?region=r"}, Output: "s3://b/a?region=r"}, "is also an input"},
+		{Spec{Input: []string{"dir"}, Output: "dir/"}, "Output dir/ is also an input"},
+		{Spec{Input: []string{"a"}, Output: "b", Errors: "a"}, "Errors a is also an input"},
+		{Spec{Input: []string{"a"}, Output: "b", Report: "a"}, "Report a is also an input"},
+		{Spec{Input: []string{"a/"}, Output: "b", Store: "a"}, "Store a is also an input"},
+		{Spec{Input: []string{"a"}, Output: "b", Errors: "b"}, "Errors b is also the spec's Output"},
+		{Spec{Input: []string{"a"}, Output: "b", Report: "b.errors.jsonl"}, "is also the spec's Errors"},
+		{Spec{Input: []string{"a"}, Output: "b/"}, ""},
+		{Spec{Input: []string{"a/b"}, Output: "a/b.out"}, ""},
+		{Spec{Input: []string{"s3://b/a?region=r"}, Output: "s3://c/a?region=r"}, ""},
+		{Spec{Input: []string{"-"}, Output: "b"}, ""},
+		{Spec{Input: []string{"a", "a"}, Store: "b/"}, ""},
+	} {
+		c.spec.Name, c.spec.Pool = "nightly", "p"
+		err := c.spec.WithDefaults().Validate()
+		if c.problem == "" {
+			require.NoError(t, err, "%+v", c.spec)
+			continue
+		}
+		require.ErrorContains(t, err, c.problem)
+		require.ErrorAs(t, err, new(*FieldError))
+	}
+}
+
 func TestSpec_ValidateNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	err := Spec{}.Validate()
 	for _, problem := range []string{
-		"job name", "pool name", "no input", "format", "no output", "max-item", "window", "attempts", "item-attempts",
-		"expiry", "call-timeout", "backoff", "grace",
+		"job name", "pool name", "no input", "Format", "no output", "MaxItem", "MaxInput", "Window", "Attempts", "ItemAttempts",
+		"Expiry", "CallTimeout", "Backoff", "Grace",
 	} {
 		require.ErrorContains(t, err, problem)
 	}

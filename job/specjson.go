@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// In JSON, where people meet a spec in the web UI and other clients write one, durations are
-// written as Go writes them ("1m30s"), and [None] is "none".
+// In JSON, which people read in the web UI and other clients write, durations have Go's form ("1m30s"),
+// and [None] is "none".
 
 // plainSpec is a Spec without its methods.
 type plainSpec Spec
 
-// jsonSpec has durations of its own in place of the spec's.
+// jsonSpec replaces the spec's durations by its own.
 type jsonSpec struct {
 	*plainSpec
 	Expiry       duration `json:"expiry,omitzero"`
@@ -60,7 +60,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 	}
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("duration %q: write it as 1m30s: %w", text, err)
+		return fmt.Errorf("invalid duration %q: use a form such as 1m30s: %w", text, err)
 	}
 	*d = duration(parsed)
 	return nil

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/stint-run/stint/internal/protocol"
 )
 
-// StopAll asks every running job of a pool, or with an empty name of all pools, for a coordinated
-// stop. Each is told before it returns, so none waits for another; it returns those that were told.
-// That there is no such job is no error.
+// StopAll requests a coordinated stop of every running job of a pool, or of all pools if the name is
+// empty. It waits for none of them, and returns the jobs that it has reached. No job at all is not an
+// error.
 func (c *Client) StopAll(ctx context.Context, pool string, stop Stop) ([]*Run, error) {
 	if err := stop.validate(); err != nil {
 		return nil, err
@@ -17,7 +19,7 @@ func (c *Client) StopAll(ctx context.Context, pool string, stop Stop) ([]*Run, e
 	if err != nil {
 		return nil, err
 	}
-	var told []*Run
+	var reached []*Run
 	var errs []error
 	for _, j := range jobs {
 		if pool != "" && j.Pool != pool {
@@ -27,15 +29,15 @@ func (c *Client) StopAll(ctx context.Context, pool string, stop Stop) ([]*Run, e
 		var ended *EndedError
 		switch err := run.Stop(ctx, stop); {
 		case err == nil:
-			told = append(told, run)
+			reached = append(reached, run)
 		case !errors.As(err, &ended): // it has just ended by itself
 			errs = append(errs, err)
 		}
 	}
-	return told, errors.Join(errs...)
+	return reached, errors.Join(errs...)
 }
 
 // running lists all jobs that run.
 func (c *Client) running(ctx context.Context) ([]Listed, error) {
-	return c.list(ctx, fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s' AND ExecutionStatus = 'Running'", WorkflowJob, WorkflowQueue), int(^uint(0)>>1))
+	return c.list(ctx, fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s' AND ExecutionStatus = 'Running'", protocol.WorkflowJob, protocol.WorkflowQueue), int(^uint(0)>>1))
 }

@@ -6,27 +6,29 @@ import (
 	"strings"
 )
 
-// Tolerance is how many failed items a job puts up with: a number of items ("100", "0" for none), or
-// a share of the items done ("5%", "0.1%"), which counts once [ToleranceItems] items are done and at
-// the end. Empty, or "none": any number.
+// Tolerance is how many failed items a job tolerates: a number of items ("100", "0" for none), or a
+// share of the items done, above 0% and up to 100% ("5%", "0.1%"), which is checked once
+// [ToleranceItems] items are done and at the end. Empty or "none": any number.
 type Tolerance string
 
-// ToleranceItems is from how many outcomes on a tolerance in percent is judged: a share of less says
-// little.
+// ToleranceItems is the number of outcomes from which a tolerance in percent is checked: a share of
+// fewer items says little.
 const ToleranceItems = 1000
 
 // Unlimited reports that any number of failed items is tolerated.
 func (t Tolerance) Unlimited() bool { return t == "" || t == noneText }
 
-// Validate returns an error where t is no tolerance.
+// Validate returns an error if t is not a valid tolerance.
 func (t Tolerance) Validate() error {
 	_, _, err := t.parse()
 	return err
 }
 
-// parse gives the number of items, or the share in millionths.
+const toleranceForm = "use a number of items, such as 100, or a share, such as 5%"
+
+// parse returns the number of items, or the share in millionths.
 func (t Tolerance) parse() (items, millionths int64, err error) {
-	bad := fmt.Errorf("max-failed %q: write a number of items, such as 100, or a share, such as 5%%", string(t))
+	bad := fmt.Errorf("invalid tolerance %q: %s", string(t), toleranceForm)
 	if t.Unlimited() {
 		return 0, 0, nil
 	}
@@ -44,8 +46,8 @@ func (t Tolerance) parse() (items, millionths int64, err error) {
 	return items, 0, nil
 }
 
-// Allowed is how many of so many items done may have failed; ok is false where any number may.
-// final says that no other item will be done.
+// Allowed returns how many items may have failed if done items have an outcome. It is not ok if any
+// number may. final says that no more items will be done.
 func (t Tolerance) Allowed(done int64, final bool) (failed int64, ok bool) {
 	items, millionths, err := t.parse()
 	switch {

@@ -49,7 +49,7 @@ _LEVELS = ("debug", "info", "warn", "error")
 
 
 class FrameError(ValueError):
-    """A value cannot be sent: it is no JSON, or too large for a frame."""
+    """A value cannot be sent: it is not JSON, or too large for a frame."""
 
 
 class TimerError(RuntimeError):
@@ -57,7 +57,7 @@ class TimerError(RuntimeError):
 
 
 class ProtocolError(RuntimeError):
-    """The worker sent something that is no frame, or not the one that was due."""
+    """The worker sent an invalid frame, or not the one that was expected."""
 
 
 class _Special(enum.Enum):  # stays itself when pickled
@@ -65,7 +65,7 @@ class _Special(enum.Enum):  # stays itself when pickled
 
 
 DROP = _Special.DROP
-"""As a result: none. The item counts as ok and leaves no line in the output."""
+"""Return it instead of a result: the item counts as ok and has no line in the output."""
 
 
 class Info(NamedTuple):
@@ -85,7 +85,7 @@ info = Info(
 
 
 class Stopping(NamedTuple):
-    """The job or the worker is to end."""
+    """The job or the worker will end."""
 
     reason: str
     grace: float  # seconds left for the call
@@ -99,12 +99,12 @@ def serve(
     close: Optional[Callable[..., None]] = None,
     name: Optional[str] = None,
 ) -> None:
-    """Answers the worker's calls until it says bye or closes standard input. For the main thread.
+    """Answers the worker's calls until it sends bye or closes standard input. For the main thread.
 
     `call(items)` returns a result for each item, in order: any JSON value, `DROP`, or an exception
     for the item that it is about. An exception that it raises fails the call as a whole, which is
-    then tried again and halved. If it returns a generator, every result is sent as it comes, and
-    kept should the process die at the next. Where the worker hands over single items
+    then retried and halved. If it returns a generator, every result is sent as it comes, and
+    kept if the process dies at the next one. If the worker hands over single items
     (`--call-items 0`) it is `call(item)`, returns the one result, and may raise that item's error.
     With `--concurrency` n it runs in n threads at once.
 
@@ -174,7 +174,7 @@ def expires(
 
     If it takes longer, the worker writes this process's stacks to its log, kills and replaces it,
     and the call counts as expired; with the action "report" a message is logged and no more. Raises
-    TimerError, and does not run the block, where the worker does not start the timer within a
+    TimerError, and does not run the block, if the worker does not start the timer within a
     second, and outside of `serve`.
 
     The timer's key in the worker is its scope, by default the caller's file and line, "score.py#41".
@@ -189,22 +189,22 @@ def expires(
 
 
 def stopping() -> Optional[Stopping]:
-    """Why and how soon the call should end; None while nobody wants that of it."""
+    """Why and how soon the call should end; None while no stop is requested."""
     program = _program
     return program.stopping() if program else None
 
 
 def request_stop(why: Union[str, BaseException]) -> None:
-    """Asks for a stop of the job whose call is under way: for a reason, or with an error."""
+    """Requests a stop of the job whose call is running: with a reason, or with an error."""
     if isinstance(why, str):
-        _tell("request-stop", reason=why)
+        _send("request-stop", reason=why)
     else:
-        _tell("request-stop", error=_error(why))
+        _send("request-stop", error=_error(why))
 
 
 def slow_down(seconds: float) -> None:
-    """Asks for no further call for `seconds`, and lowers the job's rate; see also SlowDown. Not for `init`."""
-    _tell("slow-down", after=seconds)
+    """Requests no further call for `seconds`, and lowers the job's rate; see also SlowDown. Not in `init`."""
+    _send("slow-down", after=seconds)
 
 
 def log(level: str, message: str, /, **fields: Any) -> None:
@@ -215,13 +215,13 @@ def log(level: str, message: str, /, **fields: Any) -> None:
     if level not in _LEVELS:
         raise ValueError(f"unknown level {level!r}: one of {', '.join(_LEVELS)}")
     if _program:
-        _tell("log", level=level, message=message, fields=fields)
+        _send("log", level=level, message=message, fields=fields)
     else:
         print(f"{level}: {message}", file=sys.stderr)
 
 
 class LogHandler(logging.Handler):
-    """Brings `logging` to the worker's log: `logging.getLogger().addHandler(stint.LogHandler())`."""
+    """Writes `logging` records to the worker's log: `logging.getLogger().addHandler(stint.LogHandler())`."""
 
     def emit(self, record: logging.LogRecord) -> None:
         level = _LEVELS[bisect.bisect((logging.INFO, logging.WARNING, logging.ERROR), record.levelno)]
@@ -233,20 +233,20 @@ class LogHandler(logging.Handler):
 
 def count(name: str, value: float = 1) -> None:
     """Adds to a counter of the worker's metrics."""
-    _tell("metric", name=name, kind="counter", value=value)
+    _send("metric", name=name, kind="counter", value=value)
 
 
 def gauge(name: str, value: float) -> None:
     """Sets a gauge of the worker's metrics."""
-    _tell("metric", name=name, kind="gauge", value=value)
+    _send("metric", name=name, kind="gauge", value=value)
 
 
-# From here on: how it is done.
+# The implementation.
 
 _program: Optional["_Program"] = None  # while it serves
 
 
-def _tell(type: str, /, **fields: Any) -> None:
+def _send(type: str, /, **fields: Any) -> None:
     """Sends a frame that nobody waits for; outside of serve it goes nowhere."""
     program = _program
     if program:
@@ -300,7 +300,7 @@ def _encode(value: Any) -> bytes:
     try:
         text = _encoder.encode(value)
     except Exception as error:
-        raise FrameError(f"no JSON value: {error}") from error
+        raise FrameError(f"not a JSON value: {error}") from error
     return text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes JSON's \udXXX
 
 
@@ -374,7 +374,7 @@ class _Timers:
         self._changing = threading.Lock()  # the frames go out in the order of the changes
 
     def acquire(self, scope: str, seconds: float, action: str) -> Tuple[_Timer, queue.SimpleQueue]:
-        """Asks for a timer. Returns it, and where its answer will be."""
+        """Asks for a timer. Returns it, and the queue that will get the answer."""
         if len(scope.encode("utf-8", "replace")) > self._scope_limit:
             raise TimerError(f"a scope's name may have {self._scope_limit} bytes: {scope[:50]!r}…")
         if not math.isfinite(seconds) or action not in ("kill", "report"):
@@ -427,7 +427,7 @@ def _send_results(pipes: _Pipes, call: int, items: int, outcomes: Iterator[Any],
     for position, outcome in enumerate(itertools.islice(outcomes, items + 1)):
         if isinstance(outcome, SlowDown):
             pipes.send("slow-down", after=outcome.seconds)
-            break  # this item and those after it come again
+            break  # this item and those after it are repeated
         result = _result(outcome, room)
         if stream and position < items:
             pipes.write(head + result + more)
@@ -476,7 +476,7 @@ class _Program:
         self._frames = self.pipes.frames()
         hello = next(self._frames, None)
         if not hello or hello["type"] != "hello":
-            raise ProtocolError("no worker says hello: start this program with stint run --serve '…'")
+            raise ProtocolError("no hello from a worker: start this program with stint run --serve '…'")
         if hello["version"] != _VERSION:
             raise ProtocolError(f"the worker speaks version {hello['version']}, this program {_VERSION}")
         limits = hello.get("limits", {})
@@ -548,8 +548,8 @@ class _Program:
                 _send_results(self.pipes, frame["id"], len(frame["items"]), *self._many(frame["items"]))
             else:
                 _send_results(self.pipes, frame["id"], 1, iter([self._one(frame["item"])]), False)
-        except SlowDown as wish:
-            self.pipes.send("slow-down", after=wish.seconds)
+        except SlowDown as request:
+            self.pipes.send("slow-down", after=request.seconds)
             self.pipes.send("results", id=frame["id"], results=[])
         except Exception as error:
             self.pipes.send("results", id=frame["id"], error=_error(error))

@@ -141,13 +141,13 @@ class Worker:
         while not condition() and not self.broken and time.monotonic() < deadline:
             if not any(reader.is_alive() for reader in self._readers):
                 break
-            self._changed.wait(1)  # looks now and then, as nobody tells of a reader's end
+            self._changed.wait(1)  # looks now and then, as a reader's end is not signalled
         assert condition() and not self.broken, (what, self.broken, self.frames, self.stderr)
 
     def _read_frames(self):
         for line in self.process.stdout:
             try:
-                frame = json.loads(line, parse_constant=int)  # NaN is no number
+                frame = json.loads(line, parse_constant=int)  # NaN is not valid JSON
                 kind = frame["type"]
             except (ValueError, TypeError, KeyError):
                 self.broken = line
@@ -237,7 +237,7 @@ class ServeTest(ProgramTest):
         self.assertEqual(text, {"value": "\ud800 é"})
         for outcome in (nan, infinity, a_set):
             self.assertEqual(outcome["error"]["type"], "FrameError")
-            self.assertIn("no JSON value", outcome["error"]["message"])
+            self.assertIn("not a JSON value", outcome["error"]["message"])
 
     def test_drop_survives_pickling(self):
         import pickle
@@ -523,7 +523,7 @@ class ServeTest(ProgramTest):
         worker.ready()
         worker.send({"type": "call", "id": 1, "items": [1]})
         worker.take("log")
-        worker.write(b'{"type":"ca')  # what a dying worker had begun is no frame
+        worker.write(b'{"type":"ca')  # the beginning of a frame of a dying worker is not a frame
         worker.hang_up()
         self.open_gate()
         self.assertEqual(worker.results(1), [{"value": 1}])
@@ -555,8 +555,8 @@ class ServeTest(ProgramTest):
 
     def test_no_hello(self):
         for line, message in [
-            (b"", "no worker says hello"),
-            (b'{"type":"bye"}\n', "no worker says hello"),
+            (b"", "no hello from a worker"),
+            (b'{"type":"bye"}\n', "no hello from a worker"),
             (b'{"type":"hello","version":2}\n', "the worker speaks version 2"),
             (b"hello\n", "no valid frame"),
         ]:
@@ -816,7 +816,7 @@ class TimerTest(ProgramTest):
                 self.fail("the block has run")
 
 
-# Tells what becomes of a block.
+# Reports how a block ends.
 TRY = """
 def call(items):
     arguments = items[0] if isinstance(items[0], list) else [items[0]]

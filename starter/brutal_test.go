@@ -62,7 +62,8 @@ func TestBrutal_KilledTenTimes(t *testing.T) {
 	input := numbers(n)
 	b.write("in.txt", input)
 	mark := b.mark()
-	line := []string{"run", "--exec", b.witness(""), "in.txt", "-o", "out.txt", "--report", "report.json",
+	// Each batch takes so long that those that finish are not kept back to be reported together.
+	line := []string{"run", "--exec", b.witness("sleep 0.05;"), "in.txt", "-o", "out.txt", "--report", "report.json",
 		"--batch-items", itoa(batch), "--slots", itoa(slots), "--env", mark}
 	// Where the kills come: most of them once so many lines have been run, from the first to
 	// nearly the last; some just after the start, while the server is made ready.
@@ -95,6 +96,37 @@ func TestBrutal_KilledTenTimes(t *testing.T) {
 	require.EqualValues(t, n, r.OK)
 	require.LessOrEqual(t, b.repeats(n), kills*slots*batch, "what was recorded is not run again")
 	b.requireReplays(".stint/temporal")
+}
+
+// TestBrutal_AnItemKillsTheRun: an item that kills `stint run` itself is set aside after some runs of the
+// same command, as one that kills workers is; all others have results.
+func TestBrutal_AnItemKillsTheRun(t *testing.T) {
+	t.Parallel()
+	b := brutal(t)
+	input := numbers(2000)
+	b.write("in.txt", strings.Replace(input, "\n0000776\n", "\nbad\n", 1))
+	b.write("kill.sh", `while read -r line; do [ "$line" != bad ] || kill -9 $PPID; echo "$line"; done`)
+	mark := b.mark()
+	line := []string{"run", "--exec", "sh kill.sh", "in.txt", "-o", "out.txt", "--slots", "2", "--env", mark}
+	const most = 3 + 11 + 2 // free ones, halvings, the last item alone
+	runs := 1
+	for ; ; runs++ {
+		p := b.spawn(line...)
+		p.await()
+		requireGone(t, mark, time.Minute)
+		if p.cmd.ProcessState.Exited() {
+			require.Equal(t, starter.ExitSomeFailed, p.cmd.ProcessState.ExitCode(), p.stderr.String())
+			break
+		}
+		b.requireNoOutput()
+		require.LessOrEqual(t, runs, most)
+	}
+	t.Logf("after %d kills", runs-1)
+	requireSame(t, strings.Replace(input, "\n0000776\n", "\n", 1), b.read("out.txt"))
+	failures := b.failures("out.txt.errors.jsonl")
+	require.Len(t, failures, 1)
+	require.Equal(t, job.KindCrash, failures[0].Kind)
+	require.JSONEq(t, `"bad"`, string(failures[0].Input))
 }
 
 // TestBrutal_KilledWhileItFinishes: the output appears whole or not at all, whenever the kill
@@ -142,7 +174,7 @@ func requireGone(t *testing.T, mark string, limit time.Duration) {
 	}
 }
 
-// describe tells what the processes are.
+// describe describes the processes.
 func describe(pids []int) []string {
 	var all []string
 	for _, pid := range pids {
@@ -178,7 +210,7 @@ func TestBrutal_WorkerKilled(t *testing.T) {
 	filter := b.witness("sleep 0.15; ")
 	var workers []*process
 	for _, mark := range marks {
-		w := b.spawn("worker", "--pool", "upper", "--exec", filter, "--slots", itoa(slots), "--env", mark)
+		w := b.spawn("worker", "--allow", b.dir, "--pool", "upper", "--exec", filter, "--slots", itoa(slots), "--env", mark)
 		w.says("serving pool upper")
 		workers = append(workers, w)
 	}
@@ -208,7 +240,7 @@ func TestBrutal_ServerAndWorkersKilled(t *testing.T) {
 	input := numbers(n)
 	b.write("in.txt", input)
 	filter := b.witness("sleep 0.1; ")
-	worker := []string{"worker", "--pool", "p", "--exec", filter, "--slots", itoa(slots)}
+	worker := []string{"worker", "--allow", b.dir, "--pool", "p", "--exec", filter, "--slots", itoa(slots)}
 	server := b.cluster()
 	w := b.spawn(worker...)
 	b.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt",
@@ -245,8 +277,8 @@ func TestBrutal_GrandchildrenDieWithTheWorker(t *testing.T) {
 	}
 }
 
-// TestBrutal_CtrlC (S14): the first asks for a stop, the second ends at once; the same command goes
-// on after either.
+// TestBrutal_CtrlC (S14): the first asks for a stop, the second ends at once; the same command
+// continues after either.
 func TestBrutal_CtrlC(t *testing.T) {
 	t.Parallel()
 	b := brutal(t)
@@ -258,7 +290,7 @@ func TestBrutal_CtrlC(t *testing.T) {
 	eventually(t, "some items", func() bool { return b.executions() >= 300 })
 	p.signal(syscall.SIGINT)
 	p.exits(starter.ExitStopped)
-	require.Contains(t, p.stderr.String(), "the same command goes on")
+	require.Contains(t, p.stderr.String(), "the same command continues")
 	b.requireNoOutput()
 	requireGone(t, mark, time.Minute)
 	done := b.executions()
@@ -271,7 +303,7 @@ func TestBrutal_CtrlC(t *testing.T) {
 	p.says("once more to end at once")
 	p.signal(syscall.SIGINT)
 	p.exits(starter.ExitInterrupted)
-	require.Contains(t, p.stderr.String(), "the same command goes on")
+	require.Contains(t, p.stderr.String(), "the same command continues")
 	b.requireNoOutput()
 	requireGone(t, mark, time.Minute)
 
@@ -289,12 +321,12 @@ func TestBrutal_StopOutlivesAKill(t *testing.T) {
 	b := brutal(t)
 	b.write("in.txt", numbers(1000))
 	b.cluster()
-	w := b.spawn("worker", "--pool", "p", "--exec", b.gated(), "--slots", "1")
+	w := b.spawn("worker", "--allow", b.dir, "--pool", "p", "--exec", b.gated(), "--slots", "1")
 	b.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--batch-items", "10", "--expiry", "2s").exits(starter.ExitOK)
 	eventually(t, "a call", func() bool { return b.lines("started") > 0 })
 	b.spawn("stop", "nightly", "--reason", "enough").exits(starter.ExitOK)
 	w.kill()
-	b.spawn("worker", "--pool", "p", "--exec", b.gated(), "--slots", "1")
+	b.spawn("worker", "--allow", b.dir, "--pool", "p", "--exec", b.gated(), "--slots", "1")
 	eventually(t, "the stop", func() bool {
 		return strings.Contains(b.stint("status", "nightly", "--json").stdout.String(), `"state": "stop`)
 	})

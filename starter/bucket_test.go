@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bucket is an S3 service of its own with one empty bucket.
+// bucket is an S3 service with one empty bucket.
 type bucket struct {
 	t   *testing.T
 	url string
@@ -23,9 +23,15 @@ type bucket struct {
 
 func newBucket(t *testing.T) *bucket {
 	t.Helper()
+	return newBucketBehind(t, func(service http.Handler) http.Handler { return service })
+}
+
+// newBucketBehind is newBucket, with something before the service.
+func newBucketBehind(t *testing.T, before func(service http.Handler) http.Handler) *bucket {
+	t.Helper()
 	backend := s3mem.New()
 	require.NoError(t, backend.CreateBucket("bucket"))
-	server := httptest.NewUnstartedServer(gofakes3.New(backend).Server())
+	server := httptest.NewUnstartedServer(before(gofakes3.New(backend).Server()))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains of requests that are cancelled
 	server.Start()
 	t.Cleanup(server.Close)
@@ -107,7 +113,7 @@ func TestBucket_OnACluster(t *testing.T) {
 	require.Contains(t, denied.stderr.String(), b.path("in.txt")+" is outside what may be reached here")
 }
 
-// TestBucket_NothingElseIsSaid: what the libraries underneath log is for nobody.
+// TestBucket_NothingElseIsSaid: the logs of the libraries underneath are not shown.
 func TestBucket_NothingElseIsSaid(t *testing.T) {
 	t.Parallel()
 	b, s := brutal(t), newBucket(t)

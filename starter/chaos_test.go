@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/procs"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
@@ -19,7 +22,7 @@ import (
 // chaosSeeds, as an environment variable, has the long tests run, so many times each: see `make chaos`.
 const chaosSeeds = "STINT_CHAOS_SEEDS"
 
-// chaotic runs what takes long, as often as is wanted, each time with a seed of its own. In an
+// chaotic runs a long test as often as requested, each time with another seed. In an
 // ordinary run of the tests it is skipped.
 func chaotic(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
@@ -40,12 +43,17 @@ func chaotic(t *testing.T, test func(t *testing.T)) {
 // chaos is a job that runs while everything around it fails.
 type chaos struct {
 	*box
-	random  *rand.Rand
-	items   int
-	server  *process
-	workers *supervisor
-	mark    string // of the workers' children
-	repeats int    // batches that the faults so far may have had run twice
+	random     *rand.Rand
+	items      int
+	everything string // marks all processes but the workers' children
+	mark       string // of the workers' children
+	server     *process
+	links      []*link // from the workers to the server
+	workers    *supervisor
+	store      *faultyStore  // of its input and output; nil: a directory
+	disk       *smallDisk    // of its output; nil: a large one
+	lasts      time.Duration // an outage of these
+	repeats    int           // batches that the faults so far may have had run twice
 }
 
 const (
@@ -54,8 +62,9 @@ const (
 	chaosBatch   = 500
 	chaosExpiry  = 2 * time.Second
 	// inHand is how many batches a worker may have in hand: a slot one that makes calls, and another
-	// whose part is being written.
-	inHand = 2 * chaosSlots
+	// whose part is being written. All of them have allInHand.
+	inHand    = 2 * chaosSlots
+	allInHand = chaosWorkers * inHand
 )
 
 // fault is something that happens to a job. It may have so many batches run twice.
@@ -68,11 +77,21 @@ type fault struct {
 var faults = []fault{
 	{"a worker is killed", inHand, (*chaos).killWorker},
 	{"a worker is frozen", inHand, (*chaos).freezeWorker},
-	{"the server is killed", chaosWorkers * inHand, (*chaos).killServer},
+	{"workers are cut off from the server", allInHand, (*chaos).cutWorkers},
+	{"packets between workers and server get lost", allInHand, (*chaos).stallWorkers},
+	{"the server is killed", allInHand, (*chaos).killServer},
 	{"a worker is drained", 0, (*chaos).drainWorker},
+	{"a guard is killed", 0, (*chaos).killGuard},
 	{"a child is killed", 1, (*chaos).killChild},
 	{"the job is stopped and resumed", 0, (*chaos).stopAndResume},
 	{"the window is changed", 0, (*chaos).setWindow},
+}
+
+// meanwhile has something happen in the middle of an outage.
+func (c *chaos) meanwhile(other func()) {
+	time.Sleep(c.lasts / 2) // this is the fault, not a wait for something
+	other()
+	time.Sleep(c.lasts / 2) // and so is this
 }
 
 // anyWorker is one of the workers, which serves.
@@ -80,13 +99,32 @@ func (c *chaos) anyWorker() *process { return c.workers.serving(c.random.IntN(ch
 
 func (c *chaos) killWorker() { c.anyWorker().signal(syscall.SIGKILL) }
 
-// freezeWorker has a worker stand still for longer than its expiry, and then go on.
+// killWorkers kills all workers.
+func (c *chaos) killWorkers() {
+	for place := range chaosWorkers {
+		c.workers.serving(place).signal(syscall.SIGKILL)
+	}
+}
+
+// freezeWorker has a worker stand still for longer than its expiry, and then continue.
 func (c *chaos) freezeWorker() {
 	w := c.anyWorker()
 	w.signal(syscall.SIGSTOP)
-	time.Sleep(chaosExpiry + time.Duration(c.random.Int64N(int64(time.Second)))) // this is the fault, not a wait for something
+	time.Sleep(c.tooLong()) // this is the fault, not a wait for something
 	w.signal(syscall.SIGCONT)
 }
+
+// tooLong is a time in which what is in hand expires.
+func (c *chaos) tooLong() time.Duration {
+	return chaosExpiry + time.Duration(c.random.Int64N(int64(time.Second)))
+}
+
+// anyLink is one of the links to the server, on which any number of the workers may be.
+func (c *chaos) anyLink() *link { return c.links[c.random.IntN(len(c.links))] }
+
+func (c *chaos) cutWorkers() { c.anyLink().cutFor(c.t, c.tooLong()) }
+
+func (c *chaos) stallWorkers() { c.anyLink().stallFor(c.tooLong()) }
 
 // killServer has the server start again with the same state at the same address.
 func (c *chaos) killServer() {
@@ -95,6 +133,16 @@ func (c *chaos) killServer() {
 }
 
 func (c *chaos) drainWorker() { c.anyWorker().signal(syscall.SIGTERM) }
+
+func (c *chaos) killGuard() {
+	w := c.anyWorker().cmd.Process.Pid
+	eventually(c.t, "a guard", func() bool {
+		return slices.ContainsFunc(procs.All(), func(p procs.Process) bool {
+			_, guards := procs.Variable(p.PID, "STINT_GUARD")
+			return p.Parent == w && guards && syscall.Kill(p.PID, syscall.SIGKILL) == nil
+		})
+	})
+}
 
 func (c *chaos) killChild() {
 	eventually(c.t, "a child", func() bool {
@@ -130,46 +178,97 @@ func TestChaos(t *testing.T) {
 // withstand runs a job over n items while so many random faults happen, each at a random moment of its
 // progress.
 func withstand(t *testing.T, n, number int) {
+	t.Helper()
+	c := newChaos(t, n)
+	c.begin(c.write("in.txt", numbers(n)), "out.txt")
+	c.rage(c.choose(faults, number))
+	c.end(func() string { return c.read("out.txt") })
+}
+
+// newChaos starts a server for a job over n items.
+func newChaos(t *testing.T, n int) *chaos {
+	t.Helper()
 	c := &chaos{box: brutal(t), random: seed(t), items: n}
-	c.write("in.txt", numbers(n))
-	everything := c.box.mark()
-	c.env = append(c.env, everything)
+	c.everything = c.box.mark()
+	c.env = append(c.env, c.everything)
 	c.server = c.cluster()
+	_, address, _ := strings.Cut(c.env[len(c.env)-1], "TEMPORAL_ADDRESS=")
+	for range chaosWorkers {
+		c.links = append(c.links, newLink(t, address))
+	}
+	return c
+}
+
+// begin starts the workers, with the words of enter before their command lines, and the job.
+func (c *chaos) begin(input, output string, enter ...string) {
+	c.t.Helper()
 	c.mark = c.box.mark()
-	c.workers = c.supervise(chaosWorkers, stintWorker(t, "--exec", c.witness("sleep 0.8; "), "--slots", itoa(chaosSlots), "--env", c.mark))
-	c.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--report", "report.json",
+	worker := stintWorker(c.t, "--exec", c.witness("sleep 0.8; "), "--slots", itoa(chaosSlots), "--env", c.mark)
+	var started atomic.Int64
+	c.workers = c.supervise(chaosWorkers, func() *exec.Cmd {
+		cmd := worker()
+		if len(enter) > 0 {
+			cmd = exec.Command(enter[0], append(enter[1:], cmd.Args...)...)
+		}
+		link := c.links[started.Add(1)%chaosWorkers]
+		cmd.Env = append(cmd.Env, "TEMPORAL_ADDRESS="+link.address)
+		return cmd
+	})
+	c.spawn("start", "--pool", "p", "--name", "nightly", input, "-o", output, "--report", c.path("report.json"),
 		"--batch-items", itoa(chaosBatch), "--expiry", chaosExpiry.String(), "--backoff", "100ms").exits(starter.ExitOK)
-	c.rage(number)
+}
+
+// end waits for the job's end and requires that the faults do not show in its outcome.
+func (c *chaos) end(output func() string) {
+	c.t.Helper()
 	c.spawn("watch", "nightly").exits(starter.ExitOK)
+	requireSame(c.t, numbers(c.items), output())
 	c.requireUnharmed()
 	c.workers.drain()
 	c.server.signal(syscall.SIGTERM)
 	c.server.exits(starter.ExitOK)
-	requireGone(t, c.mark, patience)
-	requireGone(t, everything, patience)
+	requireGone(c.t, c.mark, patience)
+	requireGone(c.t, c.everything, patience)
 }
 
-// rage has the faults happen.
-func (c *chaos) rage(number int) {
+// choose returns so many faults in a random order, each of them about equally often.
+func (c *chaos) choose(from []fault, number int) []fault {
+	order := c.random.Perm(len(from))
+	chosen := make([]fault, number)
+	for i := range chosen {
+		chosen[i] = from[order[i%len(order)]]
+	}
+	c.random.Shuffle(number, func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+	return chosen
+}
+
+// rage makes faults happen, each at a random moment of the job's progress.
+func (c *chaos) rage(faults []fault) {
 	c.t.Helper()
-	moments := make([]int, number)
+	moments := make([]int, len(faults))
 	for i := range moments {
 		moments[i] = c.random.IntN(c.items * 9 / 10)
 	}
 	slices.Sort(moments)
 	for i, moment := range moments {
-		eventually(c.t, "the moment of a fault", func() bool { return c.executions() >= moment })
-		f := faults[c.random.IntN(len(faults))]
-		c.t.Logf("fault %d, at %d executions: %s", i+1, c.executions(), f.name)
-		f.happens(c)
-		c.repeats += f.repeats
+		c.happens(moment, faults[i])
 	}
 }
 
-// requireUnharmed requires that the job's outcome does not show what has happened.
+// happens makes a fault happen at so many executions.
+func (c *chaos) happens(moment int, f fault) {
+	c.t.Helper()
+	eventually(c.t, "the moment of a fault", func() bool { return c.executions() >= moment })
+	began := time.Now()
+	c.t.Logf("at %d executions: %s", c.executions(), f.name)
+	f.happens(c)
+	c.t.Logf("%v later, at %d executions: it is over", time.Since(began).Round(time.Millisecond), c.executions())
+	c.repeats += f.repeats
+}
+
+// requireUnharmed requires that the faults do not show in the job's report and work.
 func (c *chaos) requireUnharmed() {
 	c.t.Helper()
-	requireSame(c.t, numbers(c.items), c.read("out.txt"))
 	r := c.report("report.json")
 	require.Equal(c.t, job.Completed, r.State)
 	require.EqualValues(c.t, c.items, r.Planned)

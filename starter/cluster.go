@@ -3,7 +3,6 @@ package starter
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -11,10 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/job"
-	"go.temporal.io/api/serviceerror"
 )
 
-// path makes a path absolute by the program's working directory.
+// path makes a path absolute, relative to the program's working directory.
 func (p *Program) path(name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -29,15 +27,16 @@ func (c *connection) withClient(ctx context.Context, p *Program, fn func(*job.Cl
 		return err
 	}
 	defer temporal.Close()
-	return fn(job.NewClient(temporal))
+	return fn(job.NewClientWith(temporal, job.ClientOptions{DataConverter: c.converter()}))
 }
 
-// reportOf asks a job for its report. While no worker answers it says so, within pollLimit and a bit.
-func reportOf(ctx context.Context, client *job.Client, name string) (job.Report, error) {
+// reportOf asks a job for its report. If no worker answers it returns an *unansweredError, soon after
+// pollLimit.
+func reportOf(ctx context.Context, p *Program, client *job.Client, name string) (job.Report, error) {
 	limited, cancel := context.WithTimeout(ctx, pollLimit)
 	defer cancel()
 	report, err := client.Get(name).Report(limited)
-	if err == nil || ctx.Err() != nil || !unanswered(err) {
+	if err == nil || ctx.Err() != nil || !job.Unanswered(err) {
 		return report, err
 	}
 	jobs, listErr := client.List(ctx, maxListed)
@@ -46,27 +45,31 @@ func reportOf(ctx context.Context, client *job.Client, name string) (job.Report,
 	}
 	for _, j := range jobs {
 		if j.Name == name {
-			return report, &unansweredError{name, j}
+			return report, &unansweredError{name, j, p.silent(ctx, client, j.Pool)}
 		}
 	}
 	return report, err
 }
 
-// unansweredError says that a job runs and nobody answers for it.
+// unansweredError reports that a job runs but no worker answers for it.
 type unansweredError struct {
 	name string
 	job  job.Listed
+	hint string // what to do
 }
 
 func (e *unansweredError) Error() string {
-	return fmt.Sprintf("job %s is %s, and nobody answers for it: %s", e.name, e.job.State, unserved(e.job.Pool))
+	return fmt.Sprintf("job %s is %s, but no worker answers for it: %s", e.name, e.job.State, e.hint)
 }
 
-// unanswered reports whether an error says that nobody answered in time: the server's patience may
-// end a little before the caller's.
-func unanswered(err error) bool {
-	var late *serviceerror.DeadlineExceeded
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late)
+// silent says why no worker answers for a job of the pool, and what to do.
+func (p *Program) silent(ctx context.Context, client *job.Client, pool string) string {
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	if n, err := client.Pollers(ctx, pool); err == nil && n > 0 {
+		return fmt.Sprintf("workers serve pool %s, but those that coordinate jobs have just begun, are too busy or are gone; ask again in some seconds", pool)
+	}
+	return p.unserved(pool)
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -2,6 +2,7 @@ package starter_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,9 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// worker starts a worker of a pool and waits until it serves it.
+// worker starts a worker of a pool, which may use this directory if the arguments do not say what, and waits
+// until it serves it.
 func (b *box) worker(pool string, args ...string) *command {
 	b.t.Helper()
+	if !slices.Contains(args, "--allow") {
+		args = append(args, "--allow", b.dir)
+	}
 	c := b.start(append([]string{"worker", "--pool", pool}, args...)...)
 	c.says("serving pool " + pool)
 	return c
@@ -39,8 +44,13 @@ func TestCluster_StartPrintsTheName(t *testing.T) {
 	b.write("in.txt", "a\n")
 	c := b.stint("start", "--pool", "p", "in.txt", "-o", "out.txt", "--name", "given").exits(starter.ExitOK)
 	require.Equal(t, "given\n", c.stdout.String())
-	c = b.stint("start", "--pool", "p", "in.txt", "-o", "out2.txt").exits(starter.ExitOK)
-	require.Regexp(t, `^job-[0-9]{8}-[0-9]{6}\n$`, c.stdout.String())
+	made := map[string]bool{}
+	for range 3 { // within a second
+		c = b.stint("start", "--pool", "p", "in.txt", "-o", "out2.txt").exits(starter.ExitOK)
+		require.Regexp(t, `^job-[0-9]{8}-[0-9]{6}-[a-z2-7]{6}\n$`, c.stdout.String())
+		made[c.stdout.String()] = true
+	}
+	require.Len(t, made, 3)
 	c = b.stint("start", "--pool", "p", "in.txt", "-o", "out3.txt", "--name", "third", "--json").exits(starter.ExitOK)
 	require.JSONEq(t, `{"job":"third","pool":"p"}`, c.stdout.String())
 }
@@ -63,7 +73,7 @@ func TestCluster_DuplicateNameIsRefused(t *testing.T) {
 }
 
 // TestCluster_PoolNobodyServes (W11): every command that looks at the job says so at
-// once, and the job goes on once a worker comes.
+// once, and the job continues once a worker comes.
 func TestCluster_PoolNobodyServes(t *testing.T) {
 	t.Parallel()
 	const says = "no worker serves pool lonely"
@@ -72,7 +82,7 @@ func TestCluster_PoolNobodyServes(t *testing.T) {
 	b.write("in.txt", "a\n")
 	started := b.stint("start", "--pool", "lonely", "--name", "waiting", "in.txt", "-o", "out.txt").exits(starter.ExitOK)
 	require.Contains(t, started.stderr.String(), says)
-	require.Contains(t, started.stderr.String(), "stint worker --pool lonely --exec COMMAND", "it says what to do")
+	require.Contains(t, started.stderr.String(), "stint worker --pool lonely --allow ROOT --exec COMMAND", "it says what to do")
 	status := b.stint("status", "waiting")
 	require.Contains(t, status.stdout.String()+status.stderr.String(), says)
 	watching := b.start("watch", "waiting")
@@ -80,10 +90,22 @@ func TestCluster_PoolNobodyServes(t *testing.T) {
 	waiting := b.start("start", "--pool", "lonely", "--name", "second", "in.txt", "-o", "out2.txt", "--wait")
 	waiting.says(says)
 	require.Contains(t, b.stint("list").exits(starter.ExitOK).stdout.String(), "running")
+	b.stint("start", "--pool", "lonely", "--name", "third", "in.txt", "-o", "out3.txt").exits(starter.ExitOK)
+	stopping := b.start("stop", "third", "--wait")
+	stopping.says(says)
 
 	b.worker("lonely", "--exec", "tr a-z A-Z")
 	watching.exits(starter.ExitOK)
 	waiting.exits(starter.ExitOK)
+	stopping.exits(starter.ExitOK)
+	require.Contains(t, b.stint("status", "waiting").exits(starter.ExitOK).stdout.String(), "completed")
+
+	hooked := b.start("start", "--pool", "lonely", "--name", "hooked", "--init", "nobody/prepare", "in.txt", "-o", "out4.txt", "--wait")
+	hooked.says("no worker serves pool nobody")
+	require.Contains(t, b.stint("status", "hooked").exits(starter.ExitOK).stdout.String(), "grace 2m0s, expiry 30s, 3 attempts")
+	b.stint("stop", "hooked", "--wait").exits(starter.ExitOK)
+	hooked.exits(starter.ExitStopped)
+	require.Contains(t, hooked.stderr.String(), "'stint resume hooked' goes on from here")
 	require.Equal(t, "A\n", b.read("out.txt"))
 	require.Equal(t, "A\n", b.read("out2.txt"))
 }
@@ -191,7 +213,7 @@ while [ ! -e $BOX/gate ]; do sleep 0.02; done; exec cat`))
 	waiting := b.start("start", "--pool", "p", "--name", "going", "in.txt", "-o", "out.txt", "--batch-items", "10", "--wait", "--report", "report.json")
 	eventually(t, "two calls that wait", func() bool { return b.lines("started") == 7 })
 	b.stint("stop", "going", "--reason", "enough").exits(starter.ExitOK)
-	eventually(t, "the stop", func() bool { // what is queued is taken back along with it
+	eventually(t, "the stop", func() bool { // queued batches are taken back along with it
 		var jobs []job.Listed
 		b.reads(&jobs, "list", "--json")
 		return jobs[0].State == job.Stopping
@@ -232,8 +254,8 @@ func TestCluster_JobThatIsNot(t *testing.T) {
 	}
 }
 
-// TestCluster_DrainHandsRestsOn (S15): a worker that is told to end hands back what it has not
-// done, and the job goes on at once on another.
+// TestCluster_DrainHandsRestsOn (S15): a worker that is asked to end hands back what it has not
+// done, and the job continues at once on another.
 func TestCluster_DrainHandsRestsOn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -291,4 +313,24 @@ func TestCluster_ServerPortsThatAreTaken(t *testing.T) {
 	server := b.server()
 	_, port, _ := strings.Cut(server.Address(), ":")
 	b.refused(starter.ExitFailed, []string{"server", "--port", port}, port, "in use")
+}
+
+// TestStatus_NobodyCoordinates (W11): a job whose pool is served, but that no worker coordinates at present, is not
+// said to have no worker.
+func TestStatus_NobodyCoordinates(t *testing.T) {
+	t.Parallel()
+	b := brutal(t)
+	b.write("in.txt", numbers(10))
+	b.cluster()
+	b.env = append(b.env, noJobs+"=1")
+	w := b.spawnCommand(goWorker(t, "slow", "")())
+	w.says("serving pool p")
+	b.spawn("start", "--pool", "p", "--name", "j", "in.txt", "-o", "out.txt").exits(starter.ExitOK)
+	eventually(t, "the server to know the worker", func() bool {
+		status := b.spawn("status", "j")
+		status.exits(starter.ExitFailed)
+		return strings.Contains(status.stderr.String(), "workers serve pool p, but those that coordinate jobs")
+	})
+	w.signal(syscall.SIGTERM)
+	w.exits(starter.ExitOK)
 }

@@ -11,8 +11,10 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/job"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
+	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
 )
 
@@ -20,16 +22,20 @@ import (
 const defaultState = ".stint"
 
 // connection is how a command reaches Temporal: the standard TEMPORAL_* variables and TOML
-// profiles, and flags over them. Where none of these says where, a `stint server` that keeps its
-// state in this directory is taken.
+// profiles, and flags over them. If none of these gives an address, it is that of a `stint server` that
+// keeps its state in this directory.
 type connection struct {
 	address, namespace, profile string
+
+	keys  codecKeys
+	codec *job.Codec // set by options; nil: nothing is encrypted
 }
 
 func (c *connection) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.address, "address", "", "Temporal server, `HOST:PORT` (default $TEMPORAL_ADDRESS, the profile, a stint server of this directory, or localhost:7233)")
 	fs.StringVar(&c.namespace, "namespace", "", "Temporal namespace (default $TEMPORAL_NAMESPACE, the profile, or default)")
 	fs.StringVar(&c.profile, "profile", "", "profile of Temporal's configuration file (default $TEMPORAL_PROFILE, or default)")
+	c.keys.addFlags(fs)
 }
 
 // dialLimit is how long a server may take to answer at first.
@@ -46,7 +52,7 @@ func (c *connection) dial(ctx context.Context, p *Program, verbose bool) (sdkcli
 	defer cancel()
 	client, err := sdkclient.DialContext(ctx, options)
 	if err != nil {
-		return nil, fmt.Errorf("no Temporal server answers at %s: %w\nStart one with 'stint server', or say where it is with --address or TEMPORAL_ADDRESS", options.HostPort, rootCause(err))
+		return nil, fmt.Errorf("no Temporal server answers at %s: %w\nStart one with '%s server', or give its address with --address or TEMPORAL_ADDRESS", options.HostPort, rootCause(err), p.name())
 	}
 	return client, nil
 }
@@ -66,14 +72,54 @@ func (c *connection) options(p *Program) (sdkclient.Options, error) {
 	}
 	if options.HostPort == "" {
 		options.HostPort = sdkclient.DefaultHostPort
-		if holder, err := devserver.Holder(stateDir(p.path(defaultState))); err == nil && holder != nil && holder.Address != "" {
+		if holder, err := devserver.Holder(devserver.StateDir(p.path(defaultState))); err == nil && holder != nil && holder.Address != "" {
 			options.HostPort = holder.Address
 		}
+	}
+	if c.codec, err = c.keys.read(p); err != nil {
+		return options, err
+	}
+	if c.codec != nil {
+		c.codec.Apply(&options)
 	}
 	if options.ConnectionOptions.GrpcCompression == nil {
 		options.ConnectionOptions.GrpcCompression = compressionFor(options.HostPort)
 	}
 	return options, nil
+}
+
+// converter is the data converter that the client was made with.
+func (c *connection) converter() converter.DataConverter {
+	if c.codec == nil {
+		return nil // the SDK's default
+	}
+	return c.codec.DataConverter()
+}
+
+// codecKeys is the file of the keys that encrypt what is sent to Temporal.
+type codecKeys struct{ file string }
+
+// codecKeyVariable names the file if --codec-key-file does not.
+const codecKeyVariable = "STINT_CODEC_KEY_FILE"
+
+func (k *codecKeys) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&k.file, "codec-key-file", "", "`FILE` of keys that encrypt all payloads in Temporal, 'ID BASE64' on each line, the first one encrypts (default $"+codecKeyVariable+", or no encryption)")
+}
+
+// read returns the codec of the keys; nil if no file is named.
+func (k *codecKeys) read(p *Program) (*job.Codec, error) {
+	file := k.file
+	if file == "" {
+		file, _ = p.lookup(codecKeyVariable)
+	}
+	if file == "" {
+		return nil, nil
+	}
+	codec, err := job.ReadCodec(p.path(file))
+	if err != nil {
+		return nil, usageError("%w", err)
+	}
+	return codec, nil
 }
 
 // compressionFor leaves compression to the SDK, except to a server on this machine: there it would
@@ -86,7 +132,7 @@ func compressionFor(address string) sdkclient.GrpcCompression {
 	return nil
 }
 
-// rootCause is the end of a chain of errors, where the reason stands.
+// rootCause returns the end of a chain of errors: it has the reason.
 func rootCause(err error) error {
 	for {
 		inner := errors.Unwrap(err)
@@ -97,8 +143,8 @@ func rootCause(err error) error {
 	}
 }
 
-// newWorkerLogger logs what a worker has to say: what becomes of its slots, and what their programs
-// write to their standard error.
+// newWorkerLogger makes the log of a worker: events of its slots, and the standard error of their
+// programs.
 func newWorkerLogger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelInfo}))
 }
@@ -108,7 +154,7 @@ func sdkLogger(w io.Writer, verbose bool) sdklog.Logger {
 	return sdklog.NewStructuredLogger(newLogger(w, verbose))
 }
 
-// newLogger logs what the server and Temporal's SDK have to say: errors, or all when verbose.
+// newLogger makes the log of the server and Temporal's SDK: errors, or everything when verbose.
 func newLogger(w io.Writer, verbose bool) *slog.Logger {
 	level := slog.LevelError
 	if verbose {

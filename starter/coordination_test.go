@@ -24,7 +24,7 @@ func (b *box) running(name string, n, some int, flags ...string) *command {
 	return c
 }
 
-// TestCluster_StopAndResume (S11, S12): a stopped job goes on on whatever serves the pool by then;
+// TestCluster_StopAndResume (S11, S12): a stopped job continues with the workers that serve the pool by then;
 // nothing that was recorded is run again, nothing is missed.
 func TestCluster_StopAndResume(t *testing.T) {
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestCluster_StopAndResume(t *testing.T) {
 	b.refused(starter.ExitUsage, []string{"resume", "nightly", "window=0"}, "window 0: use 1 to 1000")
 }
 
-// TestCluster_ResumeAfterTerminate (S12): a job that was terminated goes on from all that it had
+// TestCluster_ResumeAfterTerminate (S12): a job that was terminated continues from all that it had
 // recorded, committed or not.
 func TestCluster_ResumeAfterTerminate(t *testing.T) {
 	t.Parallel()
@@ -75,7 +75,7 @@ func TestCluster_ResumeAfterTerminate(t *testing.T) {
 }
 
 // TestCluster_StopOfAPool (S9): every job of the pool is stopped and no other; a pool without jobs
-// is none, and no error.
+// is not an error.
 func TestCluster_StopOfAPool(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -88,23 +88,23 @@ func TestCluster_StopOfAPool(t *testing.T) {
 	two := b.running("two", 3000, 50)
 	none := b.stint("stop", "--pool", "nobody").exits(starter.ExitOK)
 	require.Equal(t, "0\n", none.stdout.String())
-	told := b.stint("stop", "--pool", "p", "--wait").exits(starter.ExitOK)
-	require.Equal(t, "2\n", told.stdout.String())
-	require.Contains(t, told.stderr.String(), "one is told to stop")
-	require.Contains(t, told.stderr.String(), "two: stopped")
+	stop := b.stint("stop", "--pool", "p", "--wait").exits(starter.ExitOK)
+	require.Equal(t, "2\n", stop.stdout.String())
+	require.Contains(t, stop.stderr.String(), "stop of one requested")
+	require.Contains(t, stop.stderr.String(), "two: stopped")
 	one.exits(starter.ExitStopped)
 	two.exits(starter.ExitStopped)
 	require.Equal(t, "1\n", b.stint("stop", "--all").exits(starter.ExitOK).stdout.String())
 	b.open()
 	other.await()
 	for _, wrong := range [][]string{{"stop"}, {"stop", "one", "--all"}, {"stop", "--pool", "p", "--all"}, {"stop", "a", "b"}} {
-		b.refused(starter.ExitUsage, wrong, "Name one job, or give --pool POOL or --all")
+		b.refused(starter.ExitUsage, wrong, "name one, or use --pool POOL or --all")
 	}
 }
 
-// TestCluster_StopAllTellsFirst (S9): every job is told before any is waited for. Neither of these ends
-// before the other has been told.
-func TestCluster_StopAllTellsFirst(t *testing.T) {
+// TestCluster_StopAllRequestsFirst (S9): every stop is requested before any job is waited for. Neither of
+// these ends before the other's stop has been requested.
+func TestCluster_StopAllRequestsFirst(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.server()
@@ -112,8 +112,8 @@ func TestCluster_StopAllTellsFirst(t *testing.T) {
 	b.worker("p", "--exec", b.slowly(), "--slots", "2", "--hook", "tell="+hook)
 	one := b.running("one", 3000, 50, "--shutdown", "tell")
 	two := b.running("two", 3000, 50, "--shutdown", "tell")
-	told := b.stint("stop", "--all", "--wait").exits(starter.ExitOK)
-	require.Equal(t, "2\n", told.stdout.String())
+	stop := b.stint("stop", "--all", "--wait").exits(starter.ExitOK)
+	require.Equal(t, "2\n", stop.stdout.String())
 	one.exits(starter.ExitStopped)
 	two.exits(starter.ExitStopped)
 }
@@ -130,7 +130,7 @@ func TestCluster_StopWithAnError(t *testing.T) {
 	broken.exits(starter.ExitFailed)
 	require.Contains(t, broken.stderr.String(), "error: the export is of last week")
 	late := b.stint("stop", "broken", "--error", "Late: nobody listens").exits(starter.ExitFailed)
-	require.Contains(t, late.stderr.String(), "job broken has ended already: it is failed; the error that was not taken: Late: nobody listens")
+	require.Contains(t, late.stderr.String(), "job broken has ended already: it is failed; the error was not recorded: Late: nobody listens")
 	ended := b.stint("stop", "broken").exits(starter.ExitOK)
 	require.Contains(t, ended.stderr.String(), "has ended already: it is failed")
 	clean := b.running("clean", 3000, 30, "--clean-stop", "Enough,Done")
@@ -158,7 +158,7 @@ func TestCluster_Set(t *testing.T) {
 	})
 	b.refused(starter.ExitUsage, []string{"set", "nightly", "window=0"}, "window 0: use 1 to 1000")
 	b.refused(starter.ExitUsage, []string{"set", "nightly"}, "requires at least 2 arg")
-	b.refused(starter.ExitUsage, []string{"set", "nightly", "size=3"}, `"size": what can be set is`)
+	b.refused(starter.ExitUsage, []string{"set", "nightly", "size=3"}, `"size": unknown setting: use`)
 	b.refused(starter.ExitFailed, []string{"set", "unheard-of", "window=3"}, `no job named "unheard-of"`)
 	job.exits(starter.ExitOK)
 	requireSame(t, numbers(400), b.read("nightly.out"))
@@ -181,7 +181,7 @@ func TestRun_Rates(t *testing.T) {
 	}
 }
 
-// TestRun_FilterAsksForLess: with exit status 75 no item has failed; the job slows down and says so.
+// TestRun_FilterAsksForLess: with exit status 75 no item has failed; the job slows down and reports it.
 func TestRun_FilterAsksForLess(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -230,7 +230,7 @@ func TestRun_OnError(t *testing.T) {
 }
 
 // TestRun_MaxFailed: too many failures end the job as failed; with more allowed the same command
-// goes on.
+// continues.
 func TestRun_MaxFailed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -269,7 +269,7 @@ func TestRun_Hooks(t *testing.T) {
 	line := []string{"run", "--name", "hooked", "--exec", filter, "in.txt", "-o", "out.txt", "--batch-items", "25", "--slots", "1",
 		"--hook", "prepare=" + hook + " p", "--hook", "tidy=" + hook + " t", "--init", "prepare", "--cleanup", "tidy"}
 	b.refused(starter.ExitUsage, append(line, "--hook", "x"), `--hook "x": write NAME=COMMAND`)
-	b.refused(starter.ExitUsage, append(line, "--hook", "tidy=ls"), "--hook tidy is given twice")
+	b.refused(starter.ExitUsage, append(line, "--hook", "tidy=ls"), "--hook tidy: there is a hook of that name already")
 	b.stint(line...).exits(starter.ExitOK)
 	require.Equal(t, "init p hooked\nbatch\nbatch\ncleanup t hooked\n", b.read("order"))
 	keys := strings.Fields(b.read("keys"))
@@ -282,7 +282,7 @@ func TestRun_Hooks(t *testing.T) {
 	require.Contains(t, c.stderr.String(), "an init hook failed, and no batch was run: exit status 4: no database")
 }
 
-// TestRun_JobFileHasTheNewKeys: the job file takes what the flags take.
+// TestRun_JobFileHasTheNewKeys: the job file takes the same values as the flags.
 func TestRun_JobFileHasTheNewKeys(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -31,7 +31,7 @@ func parseCPUs(text string) ([][]int, error) {
 	return lists, nil
 }
 
-// maxCPU is more than any machine has.
+// maxCPU is above the number of any CPU.
 const maxCPU = 1 << 16
 
 func parseRange(text string) (first, last int, err error) {

@@ -90,7 +90,7 @@ func sum(text string) string {
 	return fmt.Sprintf("crc32c:%08x", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// lines counts the lines of a file; 0 where it does not exist.
+// lines counts the lines of a file; 0 if it does not exist.
 func (b *box) lines(name string) int {
 	data, err := os.ReadFile(b.path(name))
 	if err != nil {

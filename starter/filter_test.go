@@ -48,8 +48,8 @@ func requireCrash(t *testing.T, b *box, bad int64) {
 	require.GreaterOrEqual(t, f.Attempts, 3)
 }
 
-// TestFilter_CrashWithAutomaticSizes: however calls are cut, the bad line costs what it may in the
-// largest of them, besides those of a run without it.
+// TestFilter_CrashWithAutomaticSizes: however calls are cut, the bad line costs at most as many further
+// calls as in the largest of them.
 func TestFilter_CrashWithAutomaticSizes(t *testing.T) {
 	t.Parallel()
 	const n, bad = 100_000, 99_999
@@ -141,8 +141,8 @@ func seq(n int) string {
 	return b.String()
 }
 
-// TestFilter_Expires: what does not end is ended with the call's time, group and all, and narrowed
-// down to its item.
+// TestFilter_Expires: a filter that does not end is killed with its group when the call's time is over,
+// and the fault is narrowed down to its item.
 func TestFilter_Expires(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, body string }{
@@ -192,7 +192,7 @@ func TestFilter_EnvironmentIsScrubbed(t *testing.T) {
 	for _, name := range strings.Fields(c.stdout.String()) {
 		require.True(t, strings.HasPrefix(name, "LC_") ||
 			strings.Contains(" PATH HOME USER LANG TZ TMPDIR GIVEN PWD OLDPWD SHLVL _"+
-				" STINT_WORKER STINT_SLOT STINT_INCARNATION STINT_MAX_RESTARTS STINT_SEED ", " "+name+" "), name)
+				" STINT_WORKER STINT_SLOT STINT_INCARNATION STINT_MAX_RESTARTS STINT_SEED STINT_CHILD ", " "+name+" "), name)
 	}
 	require.Contains(t, c.stdout.String(), "GIVEN")
 }

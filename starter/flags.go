@@ -1,10 +1,13 @@
 package starter
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -27,13 +30,13 @@ func (s *sizeFlag) Type() string { return "SIZE" }
 func (s *sizeFlag) Set(text string) error {
 	n, err := humanize.ParseBytes(text)
 	if err != nil || n > 1<<62 {
-		return fmt.Errorf("%q is no size: write 65536, 64KiB or 64MB", text)
+		return fmt.Errorf("invalid size %q: write 65536, 64KiB or 64MB", text)
 	}
 	*s = sizeFlag(n)
 	return nil
 }
 
-// rateFlag is a number of items in a time, written 250, 0.5 or 90/m.
+// rateFlag is a number of items a second or, as N/m, a minute: 250, 0.5 or 90/m.
 type rateFlag job.Rate
 
 func (r *rateFlag) String() string { return job.Rate(*r).String() }
@@ -49,15 +52,16 @@ type jobOptions struct {
 	file       string
 	spec       job.Spec
 	maxItem    sizeFlag
+	maxInput   sizeFlag
 	batchBytes sizeFlag
 	fresh      bool
 	timeout    time.Duration // --call-timeout as written
 	grace      time.Duration // --grace as written
 }
 
-func (o *jobOptions) addFlags(fs *pflag.FlagSet) {
+func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	s := &o.spec
-	o.maxItem = job.DefaultMaxItem
+	o.maxItem, o.maxInput = job.DefaultMaxItem, job.DefaultMaxInput
 	fs.StringVarP(&o.file, "file", "f", "", "YAML `FILE` with these flags as keys, and 'input'; flags given here outrank it")
 	fs.StringVar(&s.Name, "name", "", "the job's `NAME`, [a-z0-9][a-z0-9-]* (default: made up)")
 	fs.StringVar(&s.Pool, "pool", "", "the `POOL` that runs the job, [a-z0-9][a-z0-9-]*")
@@ -66,6 +70,7 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&s.Errors, "errors", "", "`FILE` for the error records (default: the output's name and .errors.jsonl)")
 	fs.StringVar(&s.Report, "report", "", "`FILE` for the final report, JSON")
 	fs.Var(&o.maxItem, "max-item", "longest item; a longer one is a failed item")
+	fs.Var(&o.maxInput, "max-input", "most bytes of a compressed input, or of stdin, uncompressed; with more the job fails")
 	fs.Int64Var(&s.BatchItems, "batch-items", 0, "items of a batch (0: automatic)")
 	fs.Var(&o.batchBytes, "batch-bytes", "most bytes of a batch (0: automatic)")
 	fs.Lookup("batch-bytes").DefValue = zeroDefault
@@ -78,18 +83,18 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&s.Backoff, "backoff", job.DefaultBackoff, "wait before a repetition, doubled up to 1m")
 	fs.DurationVar(&o.grace, "grace", job.DefaultGrace, "how long running calls may take after a stop (0: end at once)")
 	fs.StringVar(&s.OnError, "on-error", job.OnErrorRecord, "what a failed item does: record, drop (count it only) or stop (the job)")
-	fs.StringVar((*string)(&s.MaxFailed), "max-failed", "", "failed items that the job puts up with, `N|P%`: a number, or a share of those done (default: any)")
+	fs.StringVar((*string)(&s.MaxFailed), "max-failed", "", "failed items that the job tolerates, `N|P%`: a number, or a share of those done (default: any)")
 	fs.StringSliceVar(&s.CleanStop, "clean-stop", []string{job.CleanStopType}, "`TYPES` of errors that stop the job without making it fail")
 	fs.BoolVar(&s.IgnoreStragglers, "ignore-stragglers", false, "do not make what is still running after a stop the job's outcome")
 	fs.Var((*rateFlag)(&s.JobRate), "job-rate", "most items a second of the whole job, such as 250 or 90/m (0: no limit)")
 	fs.Lookup("job-rate").DefValue = zeroDefault
-	fs.StringSliceVar(&s.Init, "init", nil, "`HOOKS`, NAME or POOL/NAME, to run before the first batch")
-	fs.StringSliceVar(&s.Shutdown, "shutdown", nil, "`HOOKS` to run when a stop is requested")
-	fs.StringSliceVar(&s.Cleanup, "cleanup", nil, "`HOOKS` to run when everything has ended")
-	fs.BoolVar(&o.fresh, "fresh", false, "start anew where a job of the name exists")
+	fs.StringSliceVar(&s.Init, "init", p.Options.Init, "`HOOKS`, NAME or POOL/NAME, to run before the first batch")
+	fs.StringSliceVar(&s.Shutdown, "shutdown", p.Options.Shutdown, "`HOOKS` to run when a stop is requested")
+	fs.StringSliceVar(&s.Cleanup, "cleanup", p.Options.Cleanup, "`HOOKS` to run when everything has ended")
+	fs.BoolVar(&o.fresh, "fresh", false, "start anew if a job of the name exists")
 }
 
-// zeroDefault, as the default that help tells, tells none: the text says it better.
+// zeroDefault, as the default of a flag, keeps help from showing one: the text says it better.
 const zeroDefault = "0"
 
 // complete reads the job file, takes the inputs and returns the spec without name, pool and store.
@@ -108,15 +113,15 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 	}
 	s := o.spec
 	s.Input = inputs
-	s.MaxItem, s.BatchBytes = int64(o.maxItem), int64(o.batchBytes)
+	s.MaxItem, s.MaxInput, s.BatchBytes = int64(o.maxItem), int64(o.maxInput), int64(o.batchBytes)
 	s.CallTimeout, s.Grace = noneIfZero(o.timeout), noneIfZero(o.grace)
 	return o.absolute(s, dir)
 }
 
-// refuseZeros refuses a zero where the spec would take it for the default.
+// refuseZeros refuses a zero that the spec would take for the default.
 func refuseZeros(fs *pflag.FlagSet) error {
 	for _, limit := range []struct{ name, values string }{
-		{"max-item", "1 to 1GiB"}, {"window", "1 to 1000"}, {"attempts", "1 to 1000"}, {"item-attempts", "1 to 1000"},
+		{"max-item", "1 to 1GiB"}, {"max-input", "1 to 1EiB"}, {"window", "1 to 1000"}, {"attempts", "1 to 1000"}, {"item-attempts", "1 to 1000"},
 		{"expiry", "1s to 24h"}, {"backoff", "1ms to 1m"},
 	} {
 		flag := fs.Lookup(limit.name)
@@ -136,28 +141,16 @@ func noneIfZero(d time.Duration) time.Duration {
 
 // absolute makes the paths of the spec independent of the working directory.
 func (o *jobOptions) absolute(s job.Spec, dir string) (job.Spec, error) {
-	var errs []error
-	abs := func(location string) string {
-		if location == "" || location == "-" {
-			return location
-		}
-		a, err := store.Absolute(location, dir)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		return a
-	}
-	inputs := make([]string, len(s.Input))
-	for i, in := range s.Input {
-		inputs[i] = abs(in)
-	}
-	s.Input = inputs
+	s.Input = slices.Clone(s.Input)
 	if s.Output == "-" {
 		s.Output = ""
 	}
-	s.Output, s.Errors, s.Report = abs(s.Output), abs(s.Errors), abs(s.Report)
-	if err := errors.Join(errs...); err != nil {
-		return s, usageError("%v", err)
+	locations := []*string{&s.Output, &s.Errors, &s.Report}
+	for i := range s.Input {
+		locations = append(locations, &s.Input[i])
+	}
+	if err := store.MakeAbsolute(dir, locations...); err != nil {
+		return s, usageError("%w", err)
 	}
 	return s, nil
 }
@@ -174,7 +167,15 @@ func (o *jobOptions) readFile(fs *pflag.FlagSet, dir string) ([]string, error) {
 		return nil, usageError("job file: %v", err)
 	}
 	var keys map[string]yaml.Node
-	if err := yaml.Unmarshal(data, &keys); err != nil {
+	documents := yaml.NewDecoder(bytes.NewReader(data))
+	if err := documents.Decode(&keys); err != nil && err != io.EOF { // an empty file has no document
+		return nil, usageError("job file %s: %v", o.file, err)
+	}
+	var more yaml.Node
+	switch err := documents.Decode(&more); {
+	case err == nil:
+		return nil, usageError("job file %s: line %d: expected one YAML document, and another one begins here: use a file for each job", o.file, more.Line)
+	case err != io.EOF:
 		return nil, usageError("job file %s: %v", o.file, err)
 	}
 	var inputs []string
@@ -226,18 +227,23 @@ func setFlag(fs *pflag.FlagSet, key string, node *yaml.Node) error {
 }
 
 func nodeStrings(node *yaml.Node) ([]string, error) {
-	switch node.Kind {
-	case yaml.ScalarNode:
+	switch {
+	case isValue(node):
 		return []string{node.Value}, nil
-	case yaml.SequenceNode:
+	case node.Kind == yaml.SequenceNode:
 		var values []string
 		for _, n := range node.Content {
-			if n.Kind != yaml.ScalarNode {
-				return nil, errors.New("want a value, or a list of values")
+			if !isValue(n) {
+				return nil, errNoValue
 			}
 			values = append(values, n.Value)
 		}
 		return values, nil
 	}
-	return nil, errors.New("want a value, or a list of values")
+	return nil, errNoValue
 }
+
+var errNoValue = errors.New("expected a value, or a list of values: leave the key out for its default, and write '' for an empty text")
+
+// isValue reports whether a node is a text, number or bool. Null is none: as a text it would be "null".
+func isValue(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag != "!!null" }

@@ -39,7 +39,7 @@ func TestJobFile_FlagsOutrankIt(t *testing.T) {
 	require.EqualValues(t, 1, b.report("report.json").Batches)
 }
 
-// TestJobFile_DefaultsAreValues: `run` has an expiry of its own, but only where none is given.
+// TestJobFile_DefaultsAreValues: `run` has its own expiry, but only if none is given.
 func TestJobFile_DefaultsAreValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, line, want string }{
@@ -72,8 +72,13 @@ func TestJobFile_Refused(t *testing.T) {
 		{"unknown key", "exec: cat\ninput: in.txt\noutputs: x\n", []string{"job.yaml", "line 3", `unknown key "outputs"`, "the keys are"}},
 		{"two unknown keys", "wat: 1\nno: 2\n", []string{"line 1", `"wat"`, "line 2", `"no"`}},
 		{"wrong value", "exec: cat\ninput: in.txt\nwindow: many\n", []string{"job.yaml", "line 3", "window", "many"}},
-		{"a map for a value", "exec: {a: b}\ninput: in.txt\n", []string{"line 1", "exec", "want a value"}},
+		{"a map for a value", "exec: {a: b}\ninput: in.txt\n", []string{"line 1", "exec", "expected a value"}},
 		{"no YAML", "exec: [", []string{"job.yaml", "yaml"}},
+		{"null", "exec: cat\ninput: in.txt\noutput: null\n", []string{"job.yaml", "line 3", "output", "expected a value", "leave the key out"}},
+		{"no value", "exec: cat\ninput:\n", []string{"job.yaml", "line 2", "expected a value"}},
+		{"null in a list", "exec: cat\ninput: [a, ~]\n", []string{"job.yaml", "line 2", "expected a value"}},
+		{"two documents", "exec: cat\ninput: in.txt\n---\nwindow: 3\n", []string{"job.yaml", "line 3", "one YAML document"}},
+		{"two documents, one of which is broken", "exec: cat\n---\n[\n", []string{"job.yaml", "yaml"}},
 		{"a file in the file", "file: other.yaml\n", []string{"line 1", `unknown key "file"`}},
 		{"a key twice", "exec: cat\nexec: tac\n", []string{"job.yaml", "line 2", "exec"}},
 	} {

@@ -6,75 +6,83 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 )
 
 const (
-	pollEvery = 500 * time.Millisecond // where a person looks
+	pollEvery = 500 * time.Millisecond // while a person looks
 	// pollLimit is how long a report may take; without a worker there is none.
 	pollLimit = 3 * time.Second
 	// answerLimit is how long a job may take to answer an update.
 	answerLimit = 10 * time.Second
-	// unservedEvery is how often the pool's pollers are looked at, and unservedFirst after how long
-	// for the first time: a worker that has just been started takes a moment to be known.
+	// unservedEvery is how often the pool's pollers are looked at, and unservedFirst the wait before the
+	// first time: the server takes a moment to know a worker that has just been started.
 	unservedEvery = 3 * time.Second
 	unservedFirst = time.Second
 )
 
 // follow shows a job's progress until it has ended, and returns its final report. A job that
-// failed is no error: its report says so.
-func follow(ctx context.Context, client *job.Client, run *job.Run, pool string, show *progress) (job.Report, error) {
-	ended := make(chan struct{})
-	var final job.Report
-	var finalErr error
-	go func() {
-		defer close(ended)
-		final, finalErr = run.Wait(ctx)
-	}()
+// failed is not an error: its report says so.
+func follow(ctx context.Context, p *Program, client *job.Client, run *job.Run, pools []string, show *progress) (job.Report, error) {
 	defer show.end()
-	polls := time.NewTicker(show.every())
-	defer polls.Stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	looked := trap.Go("looking for workers", func() error {
+		lookForWorkers(ctx, p, client, pools, show)
+		return nil
+	})
+	report, err := run.Follow(ctx, show.every(), show.show)
+	cancel()
+	if defect := <-looked; defect != nil {
+		return report, defect
+	}
+	var failed *job.FailedError
+	if errors.As(err, &failed) {
+		err = nil
+	}
+	return report, err
+}
+
+// lookForWorkers prints a note whenever it finds that no worker serves one of the pools.
+func lookForWorkers(ctx context.Context, p *Program, client *job.Client, pools []string, show *progress) {
 	looks := time.NewTimer(unservedFirst)
 	defer looks.Stop()
 	for {
 		select {
-		case <-ended:
-			var failed *job.FailedError
-			if errors.As(finalErr, &failed) {
-				finalErr = nil
-			}
-			return final, finalErr
+		case <-ctx.Done():
+			return
 		case <-looks.C:
-			noteUnserved(ctx, client, pool, show)
-			looks.Reset(unservedEvery)
-		case <-polls.C:
-			pollCtx, cancel := context.WithTimeout(ctx, pollLimit)
-			report, err := run.Report(pollCtx)
-			cancel()
-			if err == nil && !report.State.Final() {
-				show.show(report)
+			for _, pool := range pools {
+				noteUnserved(ctx, p, client, pool, show)
 			}
+			looks.Reset(unservedEvery)
 		}
 	}
 }
 
-// noteUnserved says it when no worker serves the pool.
-func noteUnserved(ctx context.Context, client *job.Client, pool string, show *progress) {
+// noteUnserved prints a note if no worker serves the pool.
+func noteUnserved(ctx context.Context, p *Program, client *job.Client, pool string, show *progress) {
 	if pool == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, pollLimit)
 	defer cancel()
 	if n, err := client.Pollers(ctx, pool); err == nil && n == 0 {
-		show.note("%s", unserved(pool))
+		show.note("%s", p.unserved(pool))
 	}
 }
 
-func unserved(pool string) string {
-	return fmt.Sprintf("no worker serves pool %s: start one with 'stint worker --pool %s --exec COMMAND'; the job goes on then", pool, pool)
+// unserved says what to do if no worker serves a pool.
+func (p *Program) unserved(pool string) string {
+	command := " --exec COMMAND"
+	if p.builtIn() {
+		command = ""
+	}
+	return fmt.Sprintf("no worker serves pool %[1]s: start one with '%[2]s worker --pool %[1]s --allow ROOT%[3]s'; the job continues then", pool, p.name(), command)
 }
 
-// outcome turns a final report into the exit code that the contract gives it.
+// outcome returns the exit code of a final report.
 func outcome(r job.Report) error {
 	switch {
 	case r.State == job.Failed:

@@ -18,7 +18,9 @@ func stintWorker(t *testing.T, args ...string) func() *exec.Cmd {
 	t.Helper()
 	path, err := binary()
 	require.NoError(t, err)
-	return func() *exec.Cmd { return exec.Command(path, append([]string{"worker", "--pool", "p"}, args...)...) }
+	return func() *exec.Cmd {
+		return exec.Command(path, append([]string{"worker", "--allow", "all", "--pool", "p"}, args...)...)
+	}
 }
 
 // hangs makes a worker that hangs over either of two items, by the kind of its handler. JSON is whether
@@ -175,7 +177,7 @@ func TestFrozen_LetsGo(t *testing.T) {
 	waiting := b.spawn(append(start, "--name", "first", "-o", "first.txt")...)
 	eventually(t, "a call", func() bool { return b.lines("started") == 1 })
 	frozen.signal(syscall.SIGSTOP)
-	other := b.spawn("worker", "--pool", "p", "--exec", "cat")
+	other := b.spawn("worker", "--allow", b.dir, "--pool", "p", "--exec", "cat")
 	waiting.exits(starter.ExitOK)
 	other.signal(syscall.SIGTERM)
 	other.exits(starter.ExitOK)

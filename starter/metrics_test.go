@@ -13,7 +13,7 @@ import (
 
 var metricsURL = regexp.MustCompile(`metrics: (http://127\.0\.0\.1:\d+)/metrics`)
 
-// get asks the endpoint that the command has told of.
+// get asks the endpoint that the command has printed.
 func (c *command) get(path string) (status int, body string) {
 	c.t.Helper()
 	c.says("metrics: ")
@@ -56,7 +56,7 @@ func TestM1_RunMetrics(t *testing.T) {
 	running.exits(starter.ExitOK)
 }
 
-// M1: what is wrong with --metrics is told before any work begins.
+// M1: errors of --metrics are reported before any work begins.
 func TestM1_MetricsRefused(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -72,18 +72,26 @@ func (b *box) inNamespace(script string) *process {
 	b.t.Helper()
 	path, err := binary()
 	require.NoError(b.t, err)
-	flags := "-m"
-	if os.Getuid() != 0 {
-		flags = "-Urm"
-	}
-	if err := exec.CommandContext(b.t.Context(), "unshare", flags, "mount", "-t", "tmpfs", "tmpfs", b.dir).Run(); err != nil {
-		b.t.Skip("no file system can be mounted here")
-	}
-	return b.spawnCommand(exec.Command("unshare", flags, "sh", "-euc", script, "sh", path))
+	unshare, _ := b.namespace()
+	return b.spawnCommand(exec.Command(unshare[0], append(unshare[1:], "sh", "-euc", script, "sh", path)...))
 }
 
-// TestBadInput_FullDisk: the output is not there in part; with room for it, the same command goes
-// on and runs nothing again.
+// namespace returns the words before a command that has file systems of its own, and those before one that joins it,
+// without its pid. If none can be mounted here, the test is skipped.
+func (b *box) namespace() (unshare, enter []string) {
+	b.t.Helper()
+	unshare, enter = []string{"unshare", "-m"}, []string{"nsenter", "-m", "-t"}
+	if os.Getuid() != 0 {
+		unshare, enter = []string{"unshare", "-Urm"}, []string{"nsenter", "-U", "--preserve-credentials", "-m", "-t"}
+	}
+	if err := exec.CommandContext(b.t.Context(), unshare[0], append(unshare[1:], "mount", "-t", "tmpfs", "tmpfs", b.dir)...).Run(); err != nil {
+		b.t.Skip("no file system can be mounted here")
+	}
+	return unshare, enter
+}
+
+// TestBadInput_FullDisk: no part of the output is visible, and it is said which disk is full; with room for it the job
+// goes on and runs nothing again.
 func TestBadInput_FullDisk(t *testing.T) {
 	t.Parallel()
 	b := brutal(t)
@@ -92,19 +100,50 @@ func TestBadInput_FullDisk(t *testing.T) {
 	filter := b.script("filter", `echo run >> $BOX/witness; exec cat`)
 	p := b.inNamespace(`
 mount -t tmpfs -o size=256k tmpfs full
-code=0; "$1" run --exec ` + filter + ` in.txt -o full/out.txt || code=$?
-test $code = 1
+"$1" run --exec ` + filter + ` in.txt -o full/out.txt 2> said & run=$!
+until grep -q 'no space left on device' said; do kill -0 $run; sleep 0.1; done
 test ! -e full/out.txt
 wc -l < witness > before
 mount -o remount,size=16m full
-"$1" run --exec ` + filter + ` in.txt -o full/out.txt
+wait $run
+cat said >&2
 cmp in.txt full/out.txt
 wc -l < witness | cmp - before
 `)
 	p.exits(0)
 	require.Contains(t, p.stderr.String(), b.path("full/out.txt"))
-	require.Contains(t, p.stderr.String(), "no space left on device (free some space there, then resume)")
-	require.Contains(t, p.stderr.String(), "the same command goes on")
+	require.Contains(t, p.stderr.String(), "no space left on device (free some space on the disk at "+b.path("full")+", and the job goes on)")
+}
+
+// TestBadInput_FullState: a state directory without room is said at once, and one that fills up while the job runs
+// as soon as it does; then the job goes on.
+func TestBadInput_FullState(t *testing.T) {
+	t.Parallel()
+	b := brutal(t)
+	b.write("in.txt", numbers(100))
+	require.NoError(t, os.Mkdir(b.path("full"), 0o755))
+	filter := b.script("filter", `touch $BOX/runs; until test -e $BOX/go; do sleep 0.1; done; exec cat`)
+	p := b.inNamespace(`
+await() { until "$@" 2> /dev/null; do kill -0 $run; sleep 0.1; done; }
+mount -t tmpfs -o size=8m tmpfs full
+code=0; "$1" run --state full/state --exec cat in.txt -o out.txt || code=$?
+test $code = 1
+mount -o remount,size=64m full
+"$1" run --state full/state --exec ` + filter + ` in.txt -o out.txt 2> said & run=$!
+await test -e runs
+dd if=/dev/zero of=full/fill bs=1M count=100 2> /dev/null || true
+await grep -q 'is full' said
+rm full/fill
+await grep -q 'has room again' said
+touch go
+wait $run
+cat said >&2
+cmp in.txt out.txt
+`)
+	p.exits(0)
+	require.Contains(t, p.stderr.String(), "mounted at "+b.path("full")+", has 8.0 MiB free and at least 32.0 MiB are needed")
+	require.Contains(t, p.stderr.String(), "mounted at "+b.path("full")+", is full (0.0 MiB free)")
+	require.Contains(t, p.stderr.String(), "has room again")
 }
 
 func TestBadInput_ReadOnlyFileSystem(t *testing.T) {
@@ -122,7 +161,7 @@ test $code = 1
 	require.Contains(t, p.stderr.String(), "read-only file system (mount it writable, or name another place)")
 }
 
-// TestBadInput_FullStore: the parts have no room.
+// TestBadInput_FullStore: the parts have no room; status says so, and with room the job goes on.
 func TestBadInput_FullStore(t *testing.T) {
 	t.Parallel()
 	b := brutal(t)
@@ -131,14 +170,18 @@ func TestBadInput_FullStore(t *testing.T) {
 	require.NoError(t, os.Mkdir(b.path("full"), 0o755))
 	p := b.inNamespace(`
 mount -t tmpfs -o size=256k tmpfs full
-"$1" worker --pool p --exec cat & worker=$!
-code=0; "$1" start --pool p --name one in.txt -o full/out.txt --wait --grace 5s || code=$?
-test $code = 1
+"$1" worker --pool p --allow all --exec cat & worker=$!
+"$1" start --pool p --name one in.txt -o full/out.txt --wait & start=$!
+until "$1" status one > said && grep -q '^waiting .*no space left on device' said; do sleep 0.2; done
 test ! -e full/out.txt
+cat said >&2
+mount -o remount,size=16m full
+wait $start
+cmp in.txt full/out.txt
 kill $worker
 wait $worker
 `)
 	p.exits(0)
 	require.Contains(t, p.stderr.String(), b.path("full/out.txt.stint"))
-	require.Contains(t, p.stderr.String(), "no space left on device (free some space there, then resume)")
+	require.Contains(t, p.stderr.String(), "no space left on device (free some space on the disk at "+b.path("full")+", and the job goes on)")
 }

@@ -7,8 +7,10 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/predict"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 )
@@ -32,21 +34,21 @@ the actions that Temporal Cloud would bill. Nothing is started. With automatic b
 are those of a handler that is quick enough for the largest ones; a slower one gets smaller
 batches, and more of them.
 
-With --sample N the command of --exec or --serve is tried on N items, drawn at random from all over
-the inputs, in --slots slots of this machine. What the calls take predicts the whole job: the time,
-with the bounds between which it lies with a probability of 95 % as far as the sample can tell, and
-batches, events and actions for that speed. The results are thrown away; what the command does
-besides is done. What is assumed and not measured is said.`,
+With --sample N the handler (--exec or --serve) is tried on N items, drawn at random from all over
+the inputs, in --slots slots of this machine. The times of the calls predict the whole job: how long
+it takes, with bounds that hold with a probability of 95 % as far as the sample shows, and batches,
+events and actions at that speed. The results are thrown away, but the handler's side effects happen.
+The assumptions that are not measured are printed.`,
 		Example: `  stint plan 'data/*.csv'
   stint plan --sample 200 --exec 'awk -f risk.awk' data.csv --slots 8 --workers 4`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
 	}
 	fs := cmd.Flags()
-	o.job.addFlags(fs)
-	o.worker.addFlags(fs)
-	fs.IntVar(&o.sample, "sample", 0, "try the command on `N` items, and predict the job from them (default: none)")
+	o.job.addFlags(fs, p)
+	o.worker.addFlags(fs, p)
+	fs.IntVar(&o.sample, "sample", 0, "try the handler on `N` items, and predict the job from them (default: none)")
 	fs.Lookup("sample").DefValue = zeroDefault
-	fs.IntVar(&o.workers, "workers", 1, "with --sample: how many machines like this one shall run the job")
+	fs.IntVar(&o.workers, "workers", 1, "with --sample: how many machines like this one would run the job")
 	fs.Uint64Var(&o.seed, "sample-seed", 1, "with --sample: another seed draws other items")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
@@ -60,7 +62,7 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	spec.Name, spec.Pool, spec.Store = "plan", "plan", "plan" // neither is used
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
-		return usageError("%v", err)
+		return usageError("%w", err)
 	}
 	sampling := cmd.Flags().Changed("sample")
 	for _, name := range []string{"workers", "sample-seed"} {
@@ -84,23 +86,23 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	return err
 }
 
-// untilSignal is a context that the wish to end cancels.
+// untilSignal is a context that a request to end cancels.
 func (p *Program) untilSignal(ctx context.Context) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	go func() {
+	trap.Watched("waiting for signals", p.defect, func() {
 		select {
 		case <-p.Signals:
 			cancel()
 		case <-ctx.Done():
 		}
-	}()
+	})
 	return ctx, cancel
 }
 
 func (o *planOptions) survey(ctx context.Context, p *Program, spec job.Spec) error {
 	var access store.Access
 	defer access.Close()
-	survey, err := activities.TakeSurvey(ctx, &access, spec, p.Stdin)
+	survey, err := predict.TakeSurvey(ctx, &access, spec, p.Stdin)
 	if err != nil {
 		return err
 	}
@@ -108,7 +110,7 @@ func (o *planOptions) survey(ctx context.Context, p *Program, spec job.Spec) err
 		return printJSON(p.Stdout, survey)
 	}
 	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
-	row := func(name string, v int64) { fmt.Fprintf(w, "%s\t  %s\t\n", job.Thousands(v), name) }
+	row := func(name string, v int64) { fmt.Fprintf(w, "%s\t  %s\t\n", text.Thousands(v), name) }
 	row("inputs", int64(survey.Inputs))
 	row("items", survey.Items)
 	row("bytes", survey.Bytes)
@@ -122,7 +124,7 @@ func (o *planOptions) survey(ctx context.Context, p *Program, spec job.Spec) err
 func (o *planOptions) predict(ctx context.Context, p *Program, spec job.Spec) error {
 	switch {
 	case o.sample < 1:
-		return usageError("--sample %d: use 1 or more; 100 or more tell something", o.sample)
+		return usageError("--sample %d: use 1 or more, at least 100 for a useful prediction", o.sample)
 	case o.workers < 1:
 		return usageError("--workers %d: use 1 or more", o.workers)
 	case slices.Contains(spec.Input, "-"):

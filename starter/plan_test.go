@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/predict"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )
@@ -16,7 +16,7 @@ func TestPlan_Counts(t *testing.T) {
 	b := setup(t)
 	b.write("a.txt", numbers(2500))
 	b.write("b.txt.gz", gzipped(t, numbers(500)))
-	var s activities.Survey
+	var s predict.Survey
 	b.reads(&s, "plan", "a.txt", "b.txt.gz", "--batch-items", "100", "--json")
 	require.Equal(t, 2, s.Inputs)
 	require.EqualValues(t, 3000, s.Items)
@@ -53,7 +53,7 @@ func TestPlan_Sample(t *testing.T) {
 	data, err := filepath.Abs("../examples/data/birdstrikes.csv")
 	require.NoError(t, err)
 	line := []string{"plan", "--sample", "100", "--exec", "awk -f '" + risk + "'", data, "--slots", "2", "--workers", "3"}
-	var p activities.Prediction
+	var p predict.Prediction
 	b.reads(&p, append(line, "--json")...)
 	require.EqualValues(t, 10_000, p.Items)
 	require.Equal(t, 100, p.Sample.Items)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPoison (K9): items that end the whole worker that has them in hand are found out, and nothing
-// else fails: workers that are started again at once are all that it takes.
+// TestPoison (K9): items that end the whole worker that has them in hand are found, and no other item
+// fails, if workers are started again at once.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	const n, batch = 50_000, 100
@@ -54,7 +54,7 @@ func TestChaos_Poison(t *testing.T) {
 }
 
 // TestChaos_PoisonNextDoor (K9): the items of another job of the pool, whose workers die under its hands, too,
-// are none the worse for it.
+// are not affected.
 func TestChaos_PoisonNextDoor(t *testing.T) {
 	t.Parallel()
 	chaotic(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestChaos_PoisonNextDoor(t *testing.T) {
 		b.cluster()
 		b.write("good.txt", strings.ReplaceAll(numbers(n), "0\n", "x\n"))
 		good := b.spawn("start", "--pool", "p", "--name", "good", "good.txt", "-o", "good.out", "--wait",
-			"--window", "3", // so that it lasts
+			"--window", "3", // so that it takes a while
 			"--batch-items", itoa(batch), "--expiry", "1s", "--attempts", "2", "--backoff", "10ms", "--report", "good.json")
 		bad := scattered(seed(t), 5, 0, n/10)
 		for i := range bad {

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/internal/predict"
+	"github.com/stint-run/stint/internal/text"
 )
 
-// printPrediction tells a person what a job would come to, the most important first.
-func printPrediction(w io.Writer, p activities.Prediction) error {
+// printPrediction prints a prediction for a person, the most important first.
+func printPrediction(w io.Writer, p predict.Prediction) error {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("%s in %s (%s)", plural(p.Items, "item"), plural(int64(p.Inputs), "input"), size(p.Bytes))
@@ -21,7 +21,7 @@ func printPrediction(w io.Writer, p activities.Prediction) error {
 	case p.Items == 0:
 		line("nothing to do")
 	case p.Sample.OK == 0:
-		line("no item of the sample was ok: what follows is about failing")
+		line("no item of the sample was ok: the figures below are those of failing items")
 	}
 	line("about %s%s %s", span(p.Seconds.Value), bounds(p.Seconds), places(p))
 	line("%s of about %s, %s", plural(p.Batches, "batch"), plural(p.BatchItems, "item"), plural(p.Legs, "leg"))
@@ -30,14 +30,14 @@ func printPrediction(w io.Writer, p activities.Prediction) error {
 	line("")
 	s := p.Sample
 	line("sample    %s from all over the inputs: %s ok, %s failed, in %s, %v",
-		plural(int64(s.Items), "item"), job.Thousands(s.OK), job.Thousands(s.Failed), plural(int64(s.Calls+s.FailedCalls), "call"), roundTime(s.Took))
+		plural(int64(s.Items), "item"), text.Thousands(s.OK), text.Thousands(s.Failed), plural(int64(s.Calls+s.FailedCalls), "call"), roundTime(s.Took))
 	if e := s.FirstError; e != nil {
-		line("          first error: item %s (%s): %s", job.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
+		line("          first error: item %s (%s): %s", text.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
 	}
 	line("measured  an item takes %s%s of a slot, with its share of %s to start a call of %s",
 		span(p.ItemSeconds.Value), bounds(p.ItemSeconds), span(p.StartSeconds), plural(p.CallItems, "item"))
 	if p.Seconds.Low == nil && p.Items > 0 {
-		line("          too few calls for error bars, and to tell the start of a call from its items: try 100 items")
+		line("          too few calls for error bars, and to separate the start of a call from its items: try 100 items")
 	}
 	line("assumed   a batch takes 10 ms beside its calls, the server does 300 batches a second, input and")
 	line("          output pass at 500 MB/s; items that were not drawn are like those that were; nothing else")
@@ -46,8 +46,8 @@ func printPrediction(w io.Writer, p activities.Prediction) error {
 	return err
 }
 
-// places tells how many calls are made at once, and where.
-func places(p activities.Prediction) string {
+// places says how many calls are made at once, and where.
+func places(p predict.Prediction) string {
 	s := fmt.Sprintf("with %s here", plural(int64(p.Slots), "slot"))
 	if p.Workers > 1 {
 		s = fmt.Sprintf("on %d workers like this one with %s each", p.Workers, plural(int64(p.Slots), "slot"))
@@ -67,7 +67,7 @@ func plural(n int64, what string) string {
 	default:
 		what += "s"
 	}
-	return job.Thousands(n) + " " + what
+	return text.Thousands(n) + " " + what
 }
 
 func size(bytes int64) string { return humanize.Bytes(uint64(max(0, bytes))) }
@@ -78,10 +78,10 @@ func round(n int64) string {
 	for n/unit >= 1000 {
 		unit *= 10
 	}
-	return job.Thousands((n + unit/2) / unit * unit)
+	return text.Thousands((n + unit/2) / unit * unit)
 }
 
-func bounds(e activities.Estimate) string {
+func bounds(e predict.Estimate) string {
 	if e.Low == nil || e.High == nil {
 		return ""
 	}
@@ -105,7 +105,7 @@ func span(seconds float64) string {
 		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 	default:
 		d = d.Round(time.Hour)
-		return fmt.Sprintf("%s d %d h", job.Thousands(int64(d.Hours())/24), int(d.Hours())%24)
+		return fmt.Sprintf("%s d %d h", text.Thousands(int64(d.Hours())/24), int(d.Hours())%24)
 	}
 }
 

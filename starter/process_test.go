@@ -53,12 +53,14 @@ func endProcesses() {
 			k.Close()
 		}
 	}
-	if buildDir != "" {
-		_ = os.RemoveAll(buildDir)
+	for _, dir := range []string{buildDir, moduleDir} {
+		if dir != "" {
+			_ = os.RemoveAll(dir)
+		}
 	}
 }
 
-// process is a real process in a process group of its own.
+// process is a real process in its own process group.
 type process struct {
 	t              *testing.T
 	cmd            *exec.Cmd

@@ -1,7 +1,9 @@
-// Package starter is stint's command line: one file a command.
+// Package starter is stint's command line: one file for each command. [Main] makes it a whole program,
+// around a Go handler or, for stint itself, around any command.
 package starter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/worker"
 )
 
 // Exit codes of the program.
@@ -22,22 +25,43 @@ const (
 	ExitInterrupted = 130 // second Ctrl-C
 )
 
-// Program is what the commands get of the world around them.
+// Options configure a program beside its handler. The zero value of a field means its default.
+type Options struct {
+	// Name is the program's name in its help and messages. Default: that of its file.
+	Name string
+	// About describes in a few lines what the program does; its help begins with it. Default: a text
+	// about stint.
+	About string
+	// Worker are the options that the workers of `run`, `worker` and `plan --sample` start from: hooks
+	// that jobs can name, sinks for counts, slots, and so on. The flags of the command line outrank
+	// them. The commands set Stdin and Logger themselves.
+	Worker worker.Options
+	// Init, Shutdown and Cleanup name hooks (of Worker.Hooks, say) for every job that the program runs
+	// or starts, unless --init, --shutdown or --cleanup name others. Default: none.
+	Init, Shutdown, Cleanup []string
+}
+
+// Program is the environment of the commands.
 type Program struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Env            []string
 	Dir            string // working directory
-	// Signals brings the wishes to end: Ctrl-C and SIGTERM.
+	// Signals receives requests to end: Ctrl-C and SIGTERM.
 	Signals <-chan os.Signal
-	// Terminal tells whether Stderr is a person's terminal.
+	// Terminal reports whether Stderr is a person's terminal.
 	Terminal bool
-	// Exit ends the process at once; the second wish to end is answered with it.
+	// Exit ends the process at once, on the second request to end.
 	Exit func(code int)
+
+	// Handler is the program's own. The zero Handler means that --exec or --serve give it.
+	Handler worker.Handler
+	Options Options
 }
 
-// Main runs one command line and returns its exit code.
-func Main(ctx context.Context, p Program, args []string) int {
+// Execute runs one command line and returns its exit code. [Main] calls it with the streams, the
+// arguments and the environment of the process; tests call it with their own.
+func Execute(ctx context.Context, p Program, args []string) int {
 	root := newRoot(&p)
 	root.SetArgs(args)
 	root.SetIn(p.Stdin)
@@ -45,6 +69,12 @@ func Main(ctx context.Context, p Program, args []string) int {
 	root.SetErr(p.Stderr)
 	return p.report(root.ExecuteContext(ctx))
 }
+
+// name is the program's name in help and messages.
+func (p *Program) name() string { return cmp.Or(p.Options.Name, "stint") }
+
+// builtIn reports whether the program has its own handler.
+func (p *Program) builtIn() bool { return !p.Handler.IsZero() }
 
 // codeError gives an error, which may be nil, an exit code.
 type codeError struct {
@@ -65,7 +95,7 @@ func usageError(format string, args ...any) error {
 	return &codeError{code: ExitUsage, err: fmt.Errorf(format, args...)}
 }
 
-// report tells the person what went wrong and returns the exit code.
+// report prints the error and returns the exit code.
 func (p *Program) report(err error) int {
 	if err == nil {
 		return ExitOK
@@ -76,41 +106,12 @@ func (p *Program) report(err error) int {
 		code, err = coded.code, coded.err
 	}
 	if err != nil {
-		fmt.Fprintf(p.Stderr, "stint: %v\n", err)
+		fmt.Fprintf(p.Stderr, "%s: %s\n", p.name(), describeError(err))
 	}
 	if code == ExitUsage {
-		fmt.Fprintln(p.Stderr, "See 'stint --help' and 'stint COMMAND --help'.")
+		fmt.Fprintf(p.Stderr, "See '%[1]s --help' and '%[1]s COMMAND --help'.\n", p.name())
 	}
 	return code
-}
-
-func newRoot(p *Program) *cobra.Command {
-	root := &cobra.Command{
-		Use:   "stint",
-		Short: "Durable batch work: a program or Go function over millions of records",
-		Long: `stint cuts files with millions of records into batches, runs a program or Go function over them
-on one machine or many, and writes the results in input order. It survives the death of any
-process, pins a fault on the one record that causes it, and accounts for every record.
-
-  stint run --exec 'tr a-z A-Z' big.jsonl -o out.jsonl
-
-runs everything in one process. Interrupted or killed, the same command goes on.`,
-		SilenceErrors: true, SilenceUsage: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError("unknown command %q", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError("%v", err) })
-	root.AddCommand(
-		newRun(p), newStart(p), newWorker(p), newServer(p), newList(p), newWorkers(p), newStatus(p), newWatch(p),
-		newResults(p), newStop(p), newResume(p), newRedrive(p), newSet(p), newSchedules(p), newPlan(p),
-	)
-	return root
 }
 
 // wrongArgs makes cobra's complaints about arguments usage errors.
@@ -136,3 +137,9 @@ func (p *Program) lookup(name string) (string, bool) {
 // Environ and LookupEnv let Temporal's environment configuration read the program's environment.
 func (p *Program) Environ() []string                    { return p.Env }
 func (p *Program) LookupEnv(name string) (string, bool) { return p.lookup(name) }
+
+// defect ends the program because one of its own goroutines has panicked.
+func (p *Program) defect(err error) {
+	fmt.Fprintln(p.Stderr, "error:", err)
+	p.Exit(ExitFailed)
+}

@@ -5,15 +5,18 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
 
-// progress shows a person how a job goes on: a bar on a terminal, a line every few seconds
-// elsewhere, JSON reports where a program reads.
+// progress shows the progress of a job: a bar on a terminal, a line every few seconds elsewhere, JSON
+// reports for a program. It is safe for concurrent use.
 type progress struct {
+	mu       sync.Mutex
 	w        io.Writer
 	json     bool
 	terminal bool
@@ -23,20 +26,19 @@ type progress struct {
 	history  []sample
 	said     map[string]bool
 	silent   bool
-	// detailed has who does what told, too, every detailEvery.
+	// detailed shows who does what, too, every detailEvery.
 	detailed   bool
 	lastDetail time.Time
 }
 
 type sample struct {
-	at    time.Time
-	done  int64
-	bytes int64
+	at     time.Time
+	report job.Report
 }
 
 const (
 	lineEvery = 5 * time.Second
-	// detailEvery is how often it is told who does what.
+	// detailEvery is how often who does what is shown.
 	detailEvery = 15 * time.Second
 	rateWindow  = 15 * time.Second
 	barWidth    = 24
@@ -61,7 +63,12 @@ func (p *progress) every() time.Duration {
 
 // note prints a message once, above the bar.
 func (p *progress) note(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.say(fmt.Sprintf(format, args...))
+}
+
+func (p *progress) say(text string) {
 	if p.silent || p.said[text] {
 		return
 	}
@@ -72,14 +79,16 @@ func (p *progress) note(format string, args ...any) {
 	fmt.Fprintln(p.w, text)
 }
 
-// show tells how the job stands.
+// show shows how the job stands.
 func (p *progress) show(r job.Report) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.sample(r)
 	p.detail(r)
 	switch {
 	case p.silent:
 	case p.json:
-		_ = json.NewEncoder(p.w).Encode(r) // nobody to tell
+		_ = json.NewEncoder(p.w).Encode(r) // nobody could receive the error
 	case p.terminal:
 		p.showBar(r)
 	case time.Since(p.lastLine) >= lineEvery:
@@ -90,57 +99,38 @@ func (p *progress) show(r job.Report) {
 
 func (p *progress) sample(r job.Report) {
 	now := time.Now()
-	p.history = append(p.history, sample{now, r.Done() - r.Resumed, r.InputBytes})
+	p.history = append(p.history, sample{now, r})
 	for len(p.history) > 2 && now.Sub(p.history[0].at) > rateWindow {
 		p.history = p.history[1:]
 	}
 }
 
-// speed returns items and bytes a second, of late.
-func (p *progress) speed() (items, bytes float64) {
+// speed returns that of the last rateWindow.
+func (p *progress) speed() job.Speed {
 	if len(p.history) < 2 {
-		return 0, 0
+		return job.Speed{}
 	}
 	first, last := p.history[0], p.history[len(p.history)-1]
-	seconds := last.at.Sub(first.at).Seconds()
-	if seconds <= 0 {
-		return 0, 0
-	}
-	return float64(last.done-first.done) / seconds, float64(last.bytes-first.bytes) / seconds
-}
-
-// left estimates the time to the end, by bytes where the size of the input is known, otherwise by
-// the items planned; ok is false where there is nothing to go by.
-func (p *progress) left(r job.Report) (d time.Duration, ok bool) {
-	items, bytes := p.speed()
-	var seconds float64
-	switch {
-	case r.TotalBytes > 0 && bytes > 0:
-		seconds = float64(r.TotalBytes-r.InputBytes) / bytes
-	case r.PlanDone && items > 0:
-		seconds = float64(r.Planned-r.Done()) / items
-	default:
-		return 0, false
-	}
-	return time.Duration(max(0, seconds) * float64(time.Second)).Round(time.Second), true
+	return last.report.SpeedSince(first.report, first.at, last.at)
 }
 
 // line is the state of a job in one line.
 func (p *progress) line(r job.Report) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s", job.Thousands(r.Done()))
+	fmt.Fprintf(&b, "%s", text.Thousands(r.Done()))
 	if r.PlanDone {
-		fmt.Fprintf(&b, " of %s", job.Thousands(r.Planned))
+		fmt.Fprintf(&b, " of %s", text.Thousands(r.Planned))
 	}
 	b.WriteString(" items")
 	if pct, ok := percent(r); ok {
 		fmt.Fprintf(&b, " (%d%%)", pct)
 	}
-	if items, _ := p.speed(); items > 0 {
-		fmt.Fprintf(&b, ", %s/s", rate(items))
+	speed := p.speed()
+	if speed.Items > 0 {
+		fmt.Fprintf(&b, ", %s/s", rate(speed.Items))
 	}
-	if left, ok := p.left(r); ok {
-		fmt.Fprintf(&b, ", %v left", left)
+	if left, ok := r.TimeLeft(speed); ok {
+		fmt.Fprintf(&b, ", %v left", left.Round(time.Second))
 	}
 	fmt.Fprintf(&b, ", %s", counts(r))
 	if t := r.Throttle; t != nil {
@@ -149,52 +139,55 @@ func (p *progress) line(r job.Report) string {
 	if r.State == job.Stopping {
 		b.WriteString(", stopping")
 	}
-	if r.LastFailure != "" {
+	switch o := r.Outage; {
+	case o != nil:
+		fmt.Fprintf(&b, "; waiting %s", o)
+	case r.LastFailure != "":
 		fmt.Fprintf(&b, "; last retry: %s", r.LastFailure)
 	}
 	return b.String()
 }
 
 func counts(r job.Report) string {
-	s := fmt.Sprintf("%s failed", job.Thousands(r.Failed))
+	s := fmt.Sprintf("%s failed", text.Thousands(r.Failed))
 	if r.Retries > 0 {
-		s += fmt.Sprintf(", %s retries", job.Thousands(r.Retries))
+		s += fmt.Sprintf(", %s retries", text.Thousands(r.Retries))
 	}
 	if r.Crashes > 0 {
-		s += fmt.Sprintf(", %s crashes", job.Thousands(r.Crashes))
+		s += fmt.Sprintf(", %s crashes", text.Thousands(r.Crashes))
 	}
 	if r.Expiries > 0 {
-		s += fmt.Sprintf(", %s expired", job.Thousands(r.Expiries))
+		s += fmt.Sprintf(", %s expired", text.Thousands(r.Expiries))
 	}
 	if r.Isolations > 0 {
-		s += fmt.Sprintf(", %s isolations", job.Thousands(r.Isolations))
+		s += fmt.Sprintf(", %s isolations", text.Thousands(r.Isolations))
 	}
 	return s
 }
 
-// detail tells what has failed first, once, and from time to time who does what.
+// detail shows what has failed first, once, and from time to time who does what.
 func (p *progress) detail(r job.Report) {
 	if !p.detailed || p.json {
 		return
 	}
 	if e := r.FirstError; e != nil {
-		p.note("first failed item: %s (%s): %s", job.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
+		p.say(fmt.Sprintf("first failed item: %s (%s): %s", text.Thousands(e.Item), e.Kind, firstLine(e.Error.Message)))
 	}
 	if time.Since(p.lastDetail) >= detailEvery && len(r.Workers) > 0 {
 		p.lastDetail = time.Now()
-		p.note("%s", shares(r))
+		p.say(shares(r))
 	}
 }
 
 // maxShares is how many workers are named in one line, the busiest ones.
 const maxShares = 4
 
-// shares tells in one line what the workers have done and which batch runs for longest.
+// shares says in one line what the workers have done and which batch runs for longest.
 func shares(r job.Report) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  %d legs, %d workers:", r.Legs, len(r.Workers))
 	for _, w := range r.Workers[:min(len(r.Workers), maxShares)] {
-		fmt.Fprintf(&b, " %s %s items,", w.Worker, job.Thousands(w.Items))
+		fmt.Fprintf(&b, " %s %s items,", w.Worker, text.Thousands(w.Items))
 	}
 	text := strings.TrimSuffix(b.String(), ",")
 	if len(r.Workers) > maxShares {
@@ -210,7 +203,7 @@ func rate(v float64) string {
 	if v < 100 {
 		return fmt.Sprintf("%.1f", v)
 	}
-	return job.Thousands(int64(v))
+	return text.Thousands(int64(v))
 }
 
 func percent(r job.Report) (int64, bool) {
@@ -238,13 +231,15 @@ func (p *progress) showBar(r job.Report) {
 
 // end takes the bar away.
 func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.bar != nil {
 		_ = p.bar.Clear() // only looks
 		p.bar = nil
 	}
 }
 
-// summary tells in a few lines how a job has ended. Files below dir are named from there.
+// summary describes in a few lines how a job has ended. Files below dir are named relative to it.
 func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 	speed := ""
 	fresh := r.Done()
@@ -254,18 +249,21 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 	if fresh -= r.Resumed; fresh > 0 && took > 0 {
 		speed = fmt.Sprintf(", %s/s", rate(float64(fresh)/took.Seconds()))
 	}
-	fmt.Fprintf(w, "%s: %s: %s items ok, %s in %s%s\n", r.Job, r.State, job.Thousands(r.OK), counts(r), roundTime(took), speed)
+	fmt.Fprintf(w, "%s: %s: %s items ok, %s in %s%s\n", r.Job, r.State, text.Thousands(r.OK), counts(r), roundTime(took), speed)
 	if r.Dropped > 0 {
-		fmt.Fprintf(w, "  %s items gave no result\n", job.Thousands(r.Dropped))
+		fmt.Fprintf(w, "  %s items gave no result\n", text.Thousands(r.Dropped))
+	}
+	if r.LeftOut > 0 {
+		fmt.Fprintf(w, "  %s among the inputs left out, because the job writes them itself\n", files(r.LeftOut))
 	}
 	if r.Redriven > 0 {
-		fmt.Fprintf(w, "  %s items that had failed were run again\n", job.Thousands(r.Redriven))
+		fmt.Fprintf(w, "  %s items that had failed were run again\n", text.Thousands(r.Redriven))
 	}
 	if r.Resumed > 0 {
-		fmt.Fprintf(w, "  %s items were done by earlier runs\n", job.Thousands(r.Resumed))
+		fmt.Fprintf(w, "  %s items were done by earlier runs\n", text.Thousands(r.Resumed))
 	}
 	if e := r.FirstError; e != nil {
-		fmt.Fprintf(w, "  first failed item: %s (%s): %s\n", job.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
+		fmt.Fprintf(w, "  first failed item: %s (%s): %s\n", text.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
 	}
 	if r.Error != nil {
 		fmt.Fprintf(w, "  error: %s\n", r.Error.Message)
@@ -281,6 +279,12 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 	for _, s := range r.Stragglers {
 		fmt.Fprintf(w, "  still running: %s\n", s)
 	}
+	for _, f := range r.Forced {
+		fmt.Fprintf(w, "  ended by the stop: %s\n", f)
+	}
+	if r.ForcedOmitted > 0 {
+		fmt.Fprintf(w, "  ended by the stop: %d more\n", r.ForcedOmitted)
+	}
 	if o := r.Output; o != nil {
 		if o.Location != "" {
 			fmt.Fprintf(w, "  output: %s\n", below(dir, o.Location))
@@ -291,7 +295,14 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 	}
 }
 
-// below names a location as it is seen from dir, where it lies below it.
+func files(n int) string {
+	if n == 1 {
+		return "1 file"
+	}
+	return text.Thousands(int64(n)) + " files"
+}
+
+// below names a location as seen from dir, if it lies below it.
 func below(dir, location string) string {
 	return strings.TrimPrefix(location, strings.TrimSuffix(dir, "/")+"/")
 }

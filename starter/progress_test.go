@@ -28,7 +28,7 @@ func TestProgress_BarOnATerminal(t *testing.T) {
 	require.Contains(t, c.stderr.String(), "completed: 100 items ok, 0 failed")
 }
 
-// M3: who follows a job learns what has failed first, and what each worker has done.
+// M3: following a job shows the first failure, and what each worker has done.
 func TestProgress_TellsWhoDoesWhat(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -20,14 +20,14 @@ func newRedrive(p *Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redrive JOB",
 		Short: "Run only the failed items of a completed job again",
-		Long: `Runs the failed items of a completed job again, with whatever handler the job's pool now has, and
+		Long: `Runs the failed items of a completed job again, with the handler that the job's pool has now, and
 merges their results into the output at their places. Errors that remain stay in the errors file. It can
 be repeated any number of times. The input is taken from the error records: the job's own input need not
-be there any more. Items that are not in the job's format, or were too long to keep, are not run again.
+exist any more. Items that are not in the job's format, or were too long to keep, are not run again.
 
-The output stays as it is until the merged one takes its place, also where the redrive is stopped or
-fails; the same command then goes on with it, as does 'stint resume'. A job that was itself stopped or
-has failed must be resumed first. A job without failed items is left alone.
+The output stays as it is until the merged one replaces it, even if the redrive is stopped or fails:
+the same command then continues it, as does 'stint resume'. A job that was itself stopped or has failed
+must be resumed first. A job without failed items is left alone.
 
 With --wait it follows the redrive and exits as 'stint run' does.`,
 		Example: `  stint redrive nightly --wait
@@ -51,7 +51,7 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 		run, err := client.Redrive(ctx, name, o.redrive)
 		var none *job.NothingFailedError
 		if errors.As(err, &none) && !none.Dropped {
-			fmt.Fprintln(p.Stderr, none.Error())
+			fmt.Fprintln(p.Stderr, describeError(none))
 			return o.printLatest(ctx, p, client, name)
 		}
 		if err != nil {
@@ -61,12 +61,12 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 	})
 }
 
-// printLatest prints the report of a job that is left alone, where a program waits for one.
+// printLatest prints the report of a job that is left alone, if a program waits for one.
 func (o *redriveOptions) printLatest(ctx context.Context, p *Program, client *job.Client, name string) error {
 	if !o.wait || !o.json {
 		return nil
 	}
-	report, err := reportOf(ctx, client, name)
+	report, err := reportOf(ctx, p, client, name)
 	if err != nil {
 		return err
 	}

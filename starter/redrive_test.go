@@ -29,7 +29,7 @@ func (b *box) refuse(patterns ...string) {
 	b.write("rules", rules)
 }
 
-// failedItems lists the ordinals in an errors file; none where there is no file.
+// failedItems lists the ordinals in an errors file; none if there is no file.
 func (b *box) failedItems(name string) []int64 {
 	b.t.Helper()
 	items := []int64{}
@@ -139,7 +139,7 @@ func TestRedrive_Refused(t *testing.T) {
 	b.requireNoOutput()
 }
 
-// A redrive that is stopped leaves the output as it was; the next one goes on with it.
+// A redrive that is stopped leaves the output as it was; the next one continues it.
 func TestRedrive_StoppedAndGoneOnWith(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -199,7 +199,7 @@ func TestRedrive_OutputChangedByOthers(t *testing.T) {
 	b.refuse()
 	b.write("out.txt", "A\nX\n")
 	c := b.stint("redrive", "nightly", "--wait").exits(starter.ExitFailed)
-	require.Contains(t, c.stderr.String(), b.path("out.txt")+" is not as the job has left it")
+	require.Contains(t, c.stderr.String(), b.path("out.txt")+" has changed since the job wrote it")
 	require.Contains(t, c.stderr.String(), "put it back and redrive again")
 	require.Equal(t, "A\nX\n", b.read("out.txt"))
 	b.write("out.txt", "A\nB\n")
@@ -207,8 +207,8 @@ func TestRedrive_OutputChangedByOthers(t *testing.T) {
 	require.Equal(t, "A\nBAD\nB\n", b.read("out.txt"))
 }
 
-// What `stint run` has left failed can be redriven on a server with its state; the same command, where
-// that was stopped, goes on with it.
+// Failed items of `stint run` can be redriven on a server with its state; if that was stopped, the same
+// command continues it.
 func TestRedrive_OfARunsJob(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -220,7 +220,7 @@ func TestRedrive_OfARunsJob(t *testing.T) {
 	server.says("Temporal server:")
 	b.stint("redrive", "mine").exits(starter.ExitOK)
 	stopping := b.stint("stop", "mine").exits(starter.ExitOK)
-	require.Contains(t, stopping.stderr.String(), "told to stop")
+	require.Contains(t, stopping.stderr.String(), "requested")
 	worker := b.worker("mine", "--exec", b.refusing())
 	b.stint("watch", "mine").exits(starter.ExitStopped)
 	for _, c := range []*command{worker, server} {
@@ -229,7 +229,7 @@ func TestRedrive_OfARunsJob(t *testing.T) {
 	}
 	b.refuse()
 	c := b.stint(line...).exits(starter.ExitOK)
-	require.Contains(t, c.stderr.String(), "going on with the redrive of mine")
+	require.Contains(t, c.stderr.String(), "continuing the redrive of mine")
 	require.Equal(t, "A\nBAD\nB\n", b.read("out.txt"))
 }
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/workflows"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
@@ -15,8 +15,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// requireReplays requires that every workflow that the state of the box knows is decided alike
-// when it is replayed: what kills have led to is in these histories.
+// requireReplays requires that every workflow in the state of the box replays with the same decisions:
+// the effects of kills are in these histories.
 func (b *box) requireReplays(state string) {
 	b.t.Helper()
 	server, err := devserver.Start(b.t.Context(), devserver.Options{Dir: b.path(state), Logger: silent})
@@ -24,8 +24,8 @@ func (b *box) requireReplays(state string) {
 	defer server.Stop()
 	client := b.dial(server.Address())
 	replayer := sdkworker.NewWorkflowReplayer()
-	replayer.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: job.WorkflowJob})
-	replayer.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: job.WorkflowLeg})
+	replayer.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: protocol.WorkflowJob})
+	replayer.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: protocol.WorkflowLeg})
 	listed, err := client.ListWorkflow(b.t.Context(), &workflowservice.ListWorkflowExecutionsRequest{PageSize: 1000})
 	require.NoError(b.t, err)
 	require.NotEmpty(b.t, listed.GetExecutions())

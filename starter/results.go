@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 )
@@ -23,8 +23,8 @@ func newResults(p *Program) *cobra.Command {
 		Use:   "results JOB",
 		Short: "Print a job's results, in input order",
 		Long: `Prints the results of a job in the order of its items. Of a job that has not finished it prints
-those that have been committed, up to the first item that has not; --follow goes on as more come.
-The files must be within reach from here.`,
+those that have been committed, up to the first item that has not; --follow continues as more come.
+The files must be reachable from here.`,
 		Args: jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.connection.withClient(cmd.Context(), p, func(client *job.Client) error {
@@ -34,7 +34,7 @@ The files must be within reach from here.`,
 	}
 	o.connection.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.errors, "errors", false, "print the error records instead")
-	cmd.Flags().BoolVar(&o.follow, "follow", false, "go on until the job has ended")
+	cmd.Flags().BoolVar(&o.follow, "follow", false, "continue until the job has ended")
 	return cmd
 }
 
@@ -42,14 +42,14 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *job.Clie
 	var access store.Access
 	defer access.Close()
 	next := int64(0)
-	told := ""
+	shown := ""
 	for {
-		report, err := reportOf(ctx, client, name)
+		report, err := reportOf(ctx, p, client, name)
 		var silent *unansweredError
 		switch {
 		case err == nil:
-			told = ""
-			if next, err = activities.Results(ctx, &access, report, o.errors, next, p.Stdout); err != nil {
+			shown = ""
+			if next, err = outputs.Results(ctx, &access, report, o.errors, next, p.Stdout); err != nil {
 				return err
 			}
 			if !o.follow || report.State.Final() {
@@ -57,9 +57,9 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *job.Clie
 			}
 		case !o.follow || !errors.As(err, &silent):
 			return err
-		case told != err.Error(): // a worker may come
-			told = err.Error()
-			fmt.Fprintln(p.Stderr, told)
+		case shown != err.Error(): // a worker may come
+			shown = err.Error()
+			fmt.Fprintln(p.Stderr, shown)
 		}
 		select {
 		case <-time.After(pollEvery):

@@ -18,13 +18,13 @@ func newResume(p *Program) *cobra.Command {
 	o := &resumeOptions{}
 	cmd := &cobra.Command{
 		Use:   "resume JOB [NAME=VALUE…]",
-		Short: "Go on with a job that was stopped, has failed or was terminated",
-		Long: `Goes on with a job: what has been recorded is not run again, everything else is, with whatever
-handler the pool's workers have now. The job is as it was started, with the settings in force when
-it ended; NAME=VALUE gives others: those of 'stint set'.
+		Short: "Continue a job that was stopped, has failed or was terminated",
+		Long: `Continues a job: items with a recorded outcome are not run again, all others are, with the handler
+that the pool's workers have now. The job is as it was started, with the settings in force when it
+ended; NAME=VALUE changes one of them, as 'stint set' does.
 
-A job that Temporal itself has ended (terminated in the web UI, say) needs a worker that is up, to be
-asked how far it was.
+For a job that Temporal itself has ended (terminated in the web UI, say) a worker must be running: it
+reads how far the job was.
 
 With --wait it follows the job to its end and exits as 'stint run' does.`,
 		Example: `  stint resume nightly --wait
@@ -41,13 +41,13 @@ With --wait it follows the job to its end and exits as 'stint run' does.`,
 func (o *resumeOptions) run(ctx context.Context, p *Program, name string, texts []string) error {
 	settings, err := job.ParseSettings(texts)
 	if err != nil {
-		return usageError("%v", err)
+		return usageError("%w", err)
 	}
 	return o.connection.withClient(ctx, p, func(client *job.Client) error {
 		run, err := client.Resume(ctx, name, job.ResumeOptions{Settings: settings})
 		var completed *job.EndedError
 		if errors.As(err, &completed) {
-			return fmt.Errorf("job %s has completed: nothing is left to resume; 'stint redrive %s' runs its failed items again", name, name)
+			return fmt.Errorf("job %[1]s has completed: nothing is left to resume; '%[2]s redrive %[1]s' runs its failed items again", name, p.name())
 		}
 		if err != nil {
 			return err
@@ -57,12 +57,14 @@ func (o *resumeOptions) run(ctx context.Context, p *Program, name string, texts 
 }
 
 // announce follows a job that has been started, or prints its name.
-func announce(ctx context.Context, p *Program, client *job.Client, run *job.Run, wait, asJSON bool) error {
+func announce(ctx context.Context, p *Program, client *job.Client, run *job.Run, wait, asJSON bool, hookPools ...string) error {
 	pool := run.Pool()
 	if wait {
-		return followToEnd(ctx, p, client, run, pool, asJSON)
+		return followToEnd(ctx, p, client, run, append([]string{pool}, hookPools...), asJSON)
 	}
-	noteUnserved(ctx, client, pool, newProgress(p.Stderr, false, false))
+	for _, pool := range append([]string{pool}, hookPools...) {
+		noteUnserved(ctx, p, client, pool, newProgress(p.Stderr, false, false))
+	}
 	if asJSON {
 		return printJSON(p.Stdout, map[string]string{"job": run.Name(), "pool": pool})
 	}

@@ -249,7 +249,7 @@ func TestRun_AgainAfterCompletionStartsAfresh(t *testing.T) {
 		b.write("in.txt", input)
 		c := b.stint("run", "--exec", filter, "in.txt", "-o", "out.txt").exits(starter.ExitOK)
 		require.Equal(t, strings.ToUpper(input), b.read("out.txt"))
-		require.NotContains(t, c.stderr.String(), "going on")
+		require.NotContains(t, c.stderr.String(), "continuing")
 		require.Equal(t, min(i+1, 3), b.lines("witness"), "each run calls the filter, unless there is nothing to do")
 	}
 }

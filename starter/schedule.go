@@ -18,11 +18,11 @@ func (o *scheduleFlags) addFlags(fs *pflag.FlagSet) {
 	s := &o.options
 	fs.StringArrayVar(&s.Cron, "cron", nil, "start the job at each tick of `EXPR`, not now: '0 3 * * *' (5 to 7 fields), @daily, '@every 90m'; repeatable")
 	fs.StringVar(&s.TimeZone, "time-zone", "", "`ZONE` of --cron, such as Europe/Berlin (default: UTC)")
-	fs.StringVar((*string)(&s.Overlap), "overlap", string(job.OverlapSkip), "`POLICY` for ticks while a run goes on: skip, queue-one, queue, stop, terminate or allow")
-	fs.DurationVar(&s.CatchUp, "catch-up", 0, "how late a tick is made up for once a server that was down is back (default: the server's, a year)")
+	fs.StringVar((*string)(&s.Overlap), "overlap", string(job.OverlapSkip), "`POLICY` for ticks during a run: skip, queue-one, queue, stop, terminate or allow")
+	fs.DurationVar(&s.CatchUp, "catch-up", 0, "how late a missed tick may still start a run once a server that was down is back (default: the server's, a year)")
 }
 
-// refuseWithoutCron refuses flags that would be without effect.
+// refuseWithoutCron refuses flags that would have no effect.
 func (o *scheduleFlags) refuseWithoutCron(fs *pflag.FlagSet) error {
 	for _, name := range []string{"time-zone", "overlap", "catch-up"} {
 		if fs.Changed(name) {
@@ -39,10 +39,10 @@ type madeSchedule struct {
 	Next     *time.Time `json:"next,omitempty"`
 }
 
-// makeSchedule makes a schedule of the job, and tells when it starts first.
+// makeSchedule makes a schedule of the job, and prints when it starts first.
 func (o *startOptions) makeSchedule(ctx context.Context, p *Program, spec job.Spec) error {
 	if o.wait {
-		return usageError("--wait follows a job that starts now: leave it or --cron out; 'stint watch' follows a run of a schedule")
+		return usageError("--wait follows a job that starts now: leave it or --cron out; '%s watch' follows a run of a schedule", p.name())
 	}
 	if spec.Name == "" {
 		return usageError("a schedule needs a name: give --name NAME")
@@ -50,7 +50,7 @@ func (o *startOptions) makeSchedule(ctx context.Context, p *Program, spec job.Sp
 	options := o.schedule.options
 	options.Replace = o.job.fresh
 	if err := options.Validate(spec.WithDefaults()); err != nil {
-		return usageError("%v", err)
+		return usageError("%w", err)
 	}
 	return o.connection.withClient(ctx, p, func(client *job.Client) error {
 		if err := client.Schedule(ctx, spec, options); err != nil {
@@ -60,7 +60,7 @@ func (o *startOptions) makeSchedule(ctx context.Context, p *Program, spec job.Sp
 		if err != nil {
 			return err
 		}
-		noteUnserved(ctx, client, spec.Pool, newProgress(p.Stderr, false, false))
+		noteUnserved(ctx, p, client, spec.Pool, newProgress(p.Stderr, false, false))
 		if o.json {
 			return printJSON(p.Stdout, madeSchedule{Schedule: made.Name, Pool: made.Pool, Next: made.Next})
 		}

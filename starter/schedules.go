@@ -18,8 +18,8 @@ func newSchedules(p *Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedules",
 		Short: "List, pause, trigger and delete schedules of jobs",
-		Long: `Lists the schedules that 'stint start --cron' has made: when each ticks next, and how the run that was
-started last stands. The runs themselves are jobs like others: see 'stint list' and 'stint status'.`,
+		Long: `Lists the schedules that 'stint start --cron' has made: when each ticks next, and the state of its
+last run. The runs themselves are jobs like others: see 'stint list' and 'stint status'.`,
 		Args: wrongArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withClient(cmd.Context(), p, func(client *job.Client) error {
@@ -41,12 +41,12 @@ started last stands. The runs themselves are jobs like others: see 'stint list' 
 		func(ctx context.Context, client *job.Client, name string) error {
 			return client.PauseSchedule(ctx, name, note)
 		})
-	pause.Flags().StringVar(&note, "reason", "", "why, for those who list it")
+	pause.Flags().StringVar(&note, "reason", "", "why, shown in the list")
 	cmd.AddCommand(
-		forSchedules(p, &c, "delete NAME…", "Delete schedules; their runs go on", "deleted",
+		forSchedules(p, &c, "delete NAME…", "Delete schedules; their runs continue", "deleted",
 			func(ctx context.Context, client *job.Client, name string) error { return client.Unschedule(ctx, name) }),
 		pause,
-		forSchedules(p, &c, "resume NAME…", "Have paused schedules go on; ticks that have passed are not made up for", "resumed",
+		forSchedules(p, &c, "resume NAME…", "Resume paused schedules; missed ticks are not made up for", "resumed",
 			func(ctx context.Context, client *job.Client, name string) error {
 				return client.ResumeSchedule(ctx, name)
 			}),

@@ -150,8 +150,8 @@ func TestSchedule_TriggerPauseAndResume(t *testing.T) {
 	require.Equal(t, 1, b.schedules()[0].Runs)
 }
 
-// With --overlap stop a run gives way to the next: what it has in hand is finished, the rest is not. It
-// can be resumed, as the run of its tick.
+// With --overlap stop a run ends for the next: the calls in hand are finished, the rest is not. It can be
+// resumed, as the run of its tick.
 func TestSchedule_RunGivesWayToTheNext(t *testing.T) {
 	t.Parallel()
 	b, s := scheduling(t)
@@ -214,7 +214,7 @@ func TestSchedule_NameThatExists(t *testing.T) {
 	}
 }
 
-// What cannot be is refused before a server is looked for.
+// Invalid flags are refused before a server is looked for.
 func TestSchedule_Usage(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -227,7 +227,7 @@ func TestSchedule_Usage(t *testing.T) {
 	b.refused(starter.ExitUsage, line("--name", "n", "--cron", "@daily", "--time-zone", "Mars"), `time zone "Mars"`)
 	b.refused(starter.ExitUsage, line("--name", "n", "--cron", "@daily", "--overlap", "forbid"), `overlap "forbid"`, "queue-one")
 	b.refused(starter.ExitUsage, line("--name", "n", "--cron", "@daily", "--overlap", "allow"), "out.txt", "{time}")
-	b.refused(starter.ExitUsage, line("--name", "n", "--cron", "@daily", "--report", "r-{now}.json"), "{now} is no placeholder", "{time}")
+	b.refused(starter.ExitUsage, line("--name", "n", "--cron", "@daily", "--report", "r-{now}.json"), "unknown placeholder {now}", "{time}")
 	b.refused(starter.ExitUsage, line("--cron", "@daily"), "--name")
 	b.refused(starter.ExitUsage, line("--name", "n", "--cron", "@daily", "--wait"), "--wait", "stint watch")
 	b.refused(starter.ExitUsage, line("--overlap", "queue"), "--cron")
@@ -235,7 +235,7 @@ func TestSchedule_Usage(t *testing.T) {
 	b.refused(starter.ExitUsage, []string{"schedules", "delete"}, "delete")
 }
 
-// The light check takes what a server takes, and nothing else.
+// The light check accepts exactly what a server accepts.
 func TestSchedule_CronIsWhatTheServerTakes(t *testing.T) {
 	t.Parallel()
 	_, s := scheduling(t)

@@ -34,7 +34,7 @@ def note(name, *lines):
 	return []string{"--serve", python + " " + path, "--env", "BOX=" + b.dir, "--env", "PYTHONPATH=" + helper}
 }
 
-// quoted is what becomes of lines that a program echoes: JSON strings.
+// quoted are the results of lines that a program echoes: JSON strings.
 func quoted(text string) string {
 	var quoted strings.Builder
 	for line := range strings.Lines(text) {
@@ -43,7 +43,7 @@ func quoted(text string) string {
 	return quoted.String()
 }
 
-// deaf is a program that takes no notice of anything, and neither do its children: one of them waits
+// deaf is a program that ignores all signals and frames, and so do its children: one of them waits
 // for its own, another has left its own behind.
 const deaf = `
 for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
@@ -80,7 +80,7 @@ func TestBrutal_ServeDiesWithTheWorker(t *testing.T) {
 				p = b.spawn(append(append([]string{"run"}, work...), worker...)...)
 			} else {
 				b.cluster()
-				p = b.spawn(append([]string{"worker", "--pool", "p"}, worker...)...)
+				p = b.spawn(append([]string{"worker", "--allow", b.dir, "--pool", "p"}, worker...)...)
 				b.spawn(append([]string{"start", "--pool", "p", "--name", "going"}, work...)...).exits(starter.ExitOK)
 			}
 			eventually(t, "calls in both slots", func() bool { return b.lines("up") == slots })
@@ -95,16 +95,17 @@ func TestBrutal_ServeDiesWithTheWorker(t *testing.T) {
 	}
 }
 
-// polite is a program that holds its calls until it is told that they should end, or the gate opens.
+// polite is a program that holds its calls until it is asked to end them, or the gate opens.
 const polite = `
 def work(items):
     note("started", os.getpid())
-    while not os.path.exists(BOX + "gate"):
-        stop = stint.stopping()
-        if stop:
-            note("told", stop.reason)
-            break
-        time.sleep(0.005)
+    with stint.expires(3600.0, "gate"):
+        while not os.path.exists(BOX + "gate"):
+            stop = stint.stopping()
+            if stop:
+                note("told", stop.reason)
+                break
+            time.sleep(0.005)
     note("done", *items)
     return items
 
@@ -114,22 +115,22 @@ def close(cause):
 stint.serve(work, close=close)
 `
 
-// TestBrutal_DrainTellsTheProgram (W5, S13, S15): a worker that gets SIGTERM tells its program, which ends
+// TestBrutal_DrainAsksTheProgram (W5, S13, S15): a worker that gets SIGTERM asks its program, which ends
 // the call in hand, and then says bye to it. The rest of the batch goes to another worker at once.
-func TestBrutal_DrainTellsTheProgram(t *testing.T) {
+func TestBrutal_DrainAsksTheProgram(t *testing.T) {
 	t.Parallel()
 	const n, call = 100, 10
 	b := brutal(t)
 	b.write("in.txt", numbers(n))
 	b.cluster()
 	mark := b.mark()
-	flags := []string{"worker", "--pool", "p", "--slots", "1", "--call-items", itoa(call), "--env", mark}
+	flags := []string{"worker", "--allow", b.dir, "--pool", "p", "--slots", "1", "--call-items", itoa(call), "--env", mark}
 	first := b.spawn(append(flags, b.python("polite.py", polite)...)...)
 	first.says("serving pool p")
 	waiting := b.spawn("start", "--pool", "p", "--name", "going", "in.txt", "-o", "out.txt", "--batch-items", itoa(n),
 		"--expiry", "1h", "--wait", "--report", "report.json")
 	eventually(t, "a call", func() bool { return b.lines("started") == 1 })
-	second := b.spawn(append([]string{"worker", "--pool", "p", "--slots", "1"},
+	second := b.spawn(append([]string{"worker", "--allow", b.dir, "--pool", "p", "--slots", "1"},
 		b.python("obliging.py", `stint.serve(lambda items: items)`)...)...)
 	second.says("serving pool p")
 	first.signal(syscall.SIGTERM)
@@ -147,8 +148,8 @@ func TestBrutal_DrainTellsTheProgram(t *testing.T) {
 	require.Zero(t, r.Expiries)
 }
 
-// TestWorkers_ServeInHand (K1, M3): who serves the pool, and where, in which process, what is in hand, also
-// after the process has died.
+// TestWorkers_ServeInHand (K1, M3): the workers of the pool, and the slot and process of each batch in hand,
+// also after the process has died.
 func TestWorkers_ServeInHand(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -172,7 +173,7 @@ func TestWorkers_ServeInHand(t *testing.T) {
 
 	text := b.stint("workers", "--pool", "p").exits(starter.ExitOK).stdout.String()
 	require.Regexp(t, `POOL +WORKER +SEEN\np +`+running.Worker+` +\S+ ago\n`, text)
-	require.Regexp(t, fmt.Sprintf(`JOB +WORKER +SLOT +PID +INCARNATION +BATCH +AGE\ngoing +%s +0 +%d +0 +items 0–2 +\d\S*\n`, running.Worker, pid), text)
+	require.Regexp(t, fmt.Sprintf(`JOB +WORKER +SLOT +PID +INCARNATION +BATCH +AGE +TIMERS\ngoing +%s +0 +%d +0 +items 0–2 +\d\S* +gate in 59m\d+s\n`, running.Worker, pid), text)
 	text = b.stint("status", "going").exits(starter.ExitOK).stdout.String()
 	require.Regexp(t, fmt.Sprintf(`running +items 0–2 on %s, for \d\S*, slot 0, pid %d, incarnation 0, at item 0, heard of \S+ ago\n`, running.Worker, pid), text)
 
@@ -199,7 +200,7 @@ func TestWorkers_ServeInHand(t *testing.T) {
 	require.Empty(t, after.Running)
 }
 
-// workersReport is what `stint workers --json` tells.
+// workersReport is what `stint workers --json` prints.
 type workersReport struct {
 	Workers []job.PoolWorker   `json:"workers"`
 	Running []job.RunningBatch `json:"running"`

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/devserver"
 )
 
@@ -15,6 +15,7 @@ type serverOptions struct {
 	ip           string
 	port, uiPort int
 	verbose      bool
+	flags        *pflag.FlagSet
 }
 
 func newServer(p *Program) *cobra.Command {
@@ -23,12 +24,13 @@ func newServer(p *Program) *cobra.Command {
 		Use:   "server",
 		Short: "Run a Temporal server with its web UI in this process",
 		Long: `Runs a Temporal server, kept in --state, for workers and jobs of this machine (or, with --ip, of
-others: it knows no authentication). It ends with SIGTERM or Ctrl-C and can be killed at any time:
-started again it goes on.`,
+others: it has no authentication). It ends with SIGTERM or Ctrl-C and can be killed at any time:
+started again it continues.`,
 		Args: wrongArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), p) },
 	}
 	fs := cmd.Flags()
+	o.flags = fs
 	fs.StringVar(&o.state, "state", defaultState, "`DIR` for the server's state")
 	fs.StringVar(&o.ip, "ip", "127.0.0.1", "address to bind")
 	fs.IntVar(&o.port, "port", devserver.AnyPort, "port of the server (default: 7233, or a free one)")
@@ -38,24 +40,22 @@ started again it goes on.`,
 	return cmd
 }
 
-// checkPort refuses what is no port.
-func checkPort(flag string, port int) error {
-	if port < devserver.AnyPort || port > 65535 {
+// checkPort refuses an invalid port.
+func checkPort(fs *pflag.FlagSet, flag string, port int) error {
+	if port > 65535 || port < 0 && fs.Changed(flag) {
 		return usageError("--%s %d: a port is 1 to 65535", flag, port)
 	}
 	return nil
 }
 
-// stateDir is where the server keeps its files below a state directory.
-func stateDir(state string) string { return filepath.Join(state, "temporal") }
-
 func (o *serverOptions) run(ctx context.Context, p *Program) error {
-	if err := cmp.Or(checkPort("port", o.port), checkPort("ui-port", o.uiPort)); err != nil {
+	if err := cmp.Or(checkPort(o.flags, "port", o.port), checkPort(o.flags, "ui-port", o.uiPort)); err != nil {
 		return err
 	}
 	server, err := devserver.Start(ctx, devserver.Options{
-		Dir: stateDir(p.path(o.state)), IP: o.ip, Port: o.port, UIPort: o.uiPort,
+		Dir: devserver.StateDir(p.path(o.state)), IP: o.ip, Port: o.port, UIPort: o.uiPort,
 		PreferPort: 7233, PreferUIPort: 8233, PowerSafe: true, Logger: newLogger(p.Stderr, o.verbose),
+		Note: func(text string) { fmt.Fprintln(p.Stderr, text) },
 	})
 	if err != nil {
 		return err

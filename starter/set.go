@@ -19,12 +19,12 @@ func newSet(p *Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set JOB NAME=VALUE…",
 		Short: "Change settings of a running job",
-		Long: `Changes settings of a job while it runs, and prints all that are in force then. They live on over
-restarts, and over 'stint resume'.
+		Long: `Changes settings of a job while it runs, and prints all that are in force then. They survive restarts
+and 'stint resume'.
 
   window=N         batches in flight at once, 1 to 1000
   batch-items=N    items of a batch, 0 for automatic; from the next page of batches on
-  max-failed=N|P%  failed items that are put up with, as a number or a share of those done
+  max-failed=N|P%  failed items that are tolerated, as a number or a share of those done
   rate=R           items a second of the whole job, 250 or 90/m; 0 for no limit. Batches in flight
                    keep their pace; none runs for longer than a minute at first, or than
                    one item takes at that rate`,
@@ -40,13 +40,13 @@ restarts, and over 'stint resume'.
 func (o *setOptions) run(ctx context.Context, p *Program, name string, texts []string) error {
 	settings, err := job.ParseSettings(texts)
 	if err != nil {
-		return usageError("%v", err)
+		return usageError("%w", err)
 	}
 	return o.connection.withClient(ctx, p, func(client *job.Client) error {
 		limited, cancel := context.WithTimeout(ctx, answerLimit)
 		defer cancel()
 		now, err := client.Get(name).Set(limited, settings)
-		if err != nil && ctx.Err() == nil && unanswered(err) {
+		if err != nil && ctx.Err() == nil && job.Unanswered(err) {
 			return fmt.Errorf("job %s did not answer within %v: is there a worker? %w", name, answerLimit, err)
 		}
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/starter"
+	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 	sdkclient "go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
@@ -23,20 +24,23 @@ import (
 const (
 	// patience bounds every wait in these tests. It is long because it only matters when
 	// something is broken.
-	patience = 5 * time.Minute
+	patience = 10 * time.Minute
 	// pollEvery is how often a condition that cannot announce itself is looked at.
 	pollEvery = 5 * time.Millisecond
 )
 
 var silent = slog.New(slog.DiscardHandler)
 
-// box is a directory of its own in which commands are run, with an environment of its own.
+// box is a new directory in which commands are run, with its own environment.
 type box struct {
 	t   *testing.T
 	dir string
 	env []string
 	// terminal is whether commands take their standard error for a person's terminal.
 	terminal bool
+	// handler and options are those of the program; the zero values are stint's.
+	handler worker.Handler
+	options starter.Options
 }
 
 func setup(t *testing.T) *box {
@@ -108,7 +112,7 @@ func (b *box) read(name string) string {
 	return string(data)
 }
 
-// size is that of a file in bytes, 0 where it does not exist.
+// size is that of a file in bytes, 0 if it does not exist.
 func (b *box) size(name string) int64 {
 	info, err := os.Stat(b.path(name))
 	if err != nil {
@@ -172,11 +176,12 @@ func (b *box) startWith(stdin io.Reader, args ...string) *command {
 	program := starter.Program{
 		Stdin: stdin, Stdout: &c.stdout, Stderr: &c.stderr, Env: b.env, Dir: b.dir,
 		Signals: c.signals, Terminal: b.terminal, Exit: func(code int) { c.exited <- code; cancel() },
+		Handler: b.handler, Options: b.options,
 	}
 	began := time.Now()
 	go func() {
 		defer close(c.ended)
-		c.code = starter.Main(ctx, program, args)
+		c.code = starter.Execute(ctx, program, args)
 		c.took = time.Since(began)
 	}()
 	b.t.Cleanup(func() {

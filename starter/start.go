@@ -2,11 +2,14 @@ package starter
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 )
 
@@ -24,29 +27,29 @@ func newStart(p *Program) *cobra.Command {
 		Short: "Start a job on a cluster",
 		Long: `Starts a job that the workers of --pool run. Inputs and outputs are paths or bucket URLs as the
 workers see them; relative paths are taken from this directory. Prints the job's name: --name, or
-one made of the time. Bucket URLs take the driver's parameters, such as
+one made from the time. Bucket URLs take the driver's parameters, such as
 s3://bucket/in/?region=eu-west-1, and for other S3-compatible stores
 s3://bucket/in/?endpoint=http://host:9000&use_path_style=true.
 
 With --wait it follows the job and exits as 'stint run' does.
 
 With --cron nothing starts now: the Temporal server starts the job at each tick ('stint schedules'
-shows, pauses and deletes). Each run is a job of its own, named after its tick in UTC:
+shows, pauses and deletes). Each run is a separate job, named after its tick in UTC:
 nightly-2026-11-21T03:00:00Z. {time} (20261121T030000Z) and {date} (2026-11-21) in an input, in
 --output, --errors or --report stand for the tick; without them each run replaces the output when
-it completes. --overlap says what becomes of a tick while the run before it goes on:
+it completes. --overlap says what happens at a tick during the previous run:
 
   skip       it is left out; so are ticks missed while the server was down, but for one (default)
   queue-one  one run waits for its turn, further ticks are left out
   queue      every tick gets its run, one after the other
   stop       the run is stopped as by 'stint stop', then the new one starts
-  terminate  the run is ended at once, nothing of it is kept, then the new one starts
+  terminate  the run is ended at once and nothing of it is kept, then the new one starts
   allow      both run; --output must have a {time} then`,
 		Example: `  stint start --name nightly --pool upper 's3://bucket/in/*.jsonl' -o s3://bucket/out/ --wait
   stint start --name nightly --pool upper in.jsonl -o 'out-{date}.jsonl' --cron '0 3 * * *' --time-zone Europe/Berlin`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
 	}
-	o.job.addFlags(cmd.Flags())
+	o.job.addFlags(cmd.Flags(), p)
 	o.connection.addFlags(cmd.Flags())
 	o.schedule.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the job to its end")
@@ -60,10 +63,10 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 		return err
 	}
 	if slices.Contains(spec.Input, "-") {
-		return usageError("a job on a cluster cannot read this process's standard input: name a file that the workers can read, or use 'stint run'")
+		return usageError("a job on a cluster cannot read this process's standard input: name a file that the workers can read, or use '%s run'", p.name())
 	}
 	if spec.Pool == "" {
-		return usageError("which pool shall run the job? Give --pool NAME, and start workers with 'stint worker --pool NAME'")
+		return usageError("no pool given: use --pool NAME, and start workers with '%s worker --pool NAME --allow ROOT'", p.name())
 	}
 	if len(o.schedule.options.Cron) > 0 {
 		return o.makeSchedule(cmd.Context(), p, spec)
@@ -72,41 +75,51 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 		return err
 	}
 	if spec.Name == "" {
-		spec.Name = fmt.Sprintf("job-%s", time.Now().UTC().Format("20060102-150405"))
+		spec.Name = fmt.Sprintf("job-%s-%s", time.Now().UTC().Format("20060102-150405"), strings.ToLower(rand.Text()[:6]))
 	}
 	if err := spec.WithDefaults().Validate(); err != nil {
-		return usageError("%v", err)
+		return usageError("%w", err)
 	}
 	return o.connection.withClient(cmd.Context(), p, func(client *job.Client) error {
 		run, err := client.StartWith(cmd.Context(), spec, job.StartOptions{Fresh: o.job.fresh})
 		if err != nil {
 			return err
 		}
-		return announce(cmd.Context(), p, client, run, o.wait, o.json)
+		return announce(cmd.Context(), p, client, run, o.wait, o.json, hookPools(spec)...)
 	})
 }
 
+// hookPools are the pools besides its own that a job waits for before its first batch.
+func hookPools(spec job.Spec) (pools []string) {
+	for _, hook := range spec.Init {
+		if pool, _ := spec.HookOf(hook); pool != spec.Pool && !slices.Contains(pools, pool) {
+			pools = append(pools, pool)
+		}
+	}
+	return pools
+}
+
 // followToEnd shows a job's progress until it ends, prints its report and gives its exit code. A
-// wish to end leaves the job running.
-func followToEnd(ctx context.Context, p *Program, client *job.Client, run *job.Run, pool string, asJSON bool) error {
+// request to end leaves the job running.
+func followToEnd(ctx context.Context, p *Program, client *job.Client, run *job.Run, pools []string, asJSON bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	interrupted := make(chan struct{})
-	go func() {
+	trap.Watched("waiting for signals", p.defect, func() {
 		select {
 		case <-p.Signals:
 			close(interrupted)
 			cancel()
 		case <-ctx.Done():
 		}
-	}()
+	})
 	began := time.Now()
 	show := newProgress(p.Stderr, p.Terminal, asJSON)
 	show.detailed = true
-	report, err := follow(ctx, client, run, pool, show)
+	report, err := follow(ctx, p, client, run, pools, show)
 	select {
 	case <-interrupted:
-		return &codeError{code: ExitInterrupted, err: fmt.Errorf("no longer watching %s, which goes on; 'stint stop %s' stops it", run.Name(), run.Name())}
+		return &codeError{code: ExitInterrupted, err: fmt.Errorf("no longer watching %[1]s, which continues; '%[2]s stop %[1]s' stops it", run.Name(), p.name())}
 	default:
 	}
 	if err != nil {
@@ -122,6 +135,9 @@ func followToEnd(ctx context.Context, p *Program, client *job.Client, run *job.R
 			took = report.Ended.Sub(report.Started)
 		}
 		summary(p.Stderr, p.Dir, report, took)
+		if report.State == job.Stopped || report.State == job.Failed {
+			fmt.Fprintf(p.Stderr, "  '%s resume %s' goes on from here\n", p.name(), run.Name())
+		}
 	}
 	return outcome(report)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
 
@@ -15,11 +16,11 @@ func newStatus(p *Program) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status JOB",
-		Short: "Tell how a job stands",
+		Short: "Show the state of a job",
 		Args:  jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withClient(cmd.Context(), p, func(client *job.Client) error {
-				report, err := reportOf(cmd.Context(), client, args[0])
+				report, err := reportOf(cmd.Context(), p, client, args[0])
 				if err != nil {
 					return err
 				}
@@ -33,7 +34,7 @@ func newStatus(p *Program) *cobra.Command {
 					return printJSON(p.Stdout, statusReport{report, running})
 				}
 				if !report.State.Final() {
-					noteUnserved(cmd.Context(), client, report.Pool, newProgress(p.Stderr, false, false))
+					noteUnserved(cmd.Context(), p, client, report.Pool, newProgress(p.Stderr, false, false))
 				}
 				return printReport(p, report, running)
 			})
@@ -57,40 +58,28 @@ const (
 	shownWorkers = 20
 )
 
-// printHow tells how a job goes on: at which speed, until when, and with what.
+// printHow prints a job's speed, its time left and its settings.
 func printHow(row rows, r job.Report) {
-	took := time.Since(r.Started)
-	if done := r.Done() - r.Resumed; done > 0 && took > 0 {
-		text := fmt.Sprintf("%s items/s on average", rate(float64(done)/took.Seconds()))
-		if left, ok := timeLeft(r, took); ok {
+	if speed := r.Speed(time.Now()); speed.Items > 0 {
+		text := fmt.Sprintf("%s items/s on average", rate(speed.Items))
+		if left, ok := r.TimeLeft(speed); ok {
 			text += fmt.Sprintf(", about %v left", roundTime(left))
 		}
 		row("speed", "%s", text)
 	}
 	if t := r.Throttle; t != nil {
-		row("slowed down", "%s, as the handler has asked %s times; it comes back by itself", t, job.Thousands(r.SlowDowns))
+		row("slowed down", "%s, as the handler has asked %s times; it recovers automatically", t, text.Thousands(r.SlowDowns))
+	}
+	if o := r.Outage; o != nil {
+		row("waiting", "%s", o)
 	}
 	if r.StopDeadline != nil {
 		row("grace", "until %s", r.StopDeadline.Local().Format(time.DateTime))
 	}
+	row("limits", "grace %v, expiry %v, %d attempts", r.Grace, r.Expiry, r.Attempts)
 	for _, s := range settingRows(r.Settings) {
 		row(s[0], "%s", s[1])
 	}
-}
-
-// timeLeft estimates the time to the end from what the job has taken so far.
-func timeLeft(r job.Report, took time.Duration) (time.Duration, bool) {
-	done, all := r.Done()-r.Resumed, r.Planned-r.Resumed
-	switch {
-	case r.TotalBytes > 0 && r.InputBytes > 0 && r.Resumed == 0:
-		done, all = r.InputBytes, r.TotalBytes
-	case !r.PlanDone:
-		return 0, false
-	}
-	if done <= 0 || all < done {
-		return 0, false
-	}
-	return time.Duration(float64(took) / float64(done) * float64(all-done)), true
 }
 
 func describeHook(h job.HookRun) string {
@@ -130,7 +119,7 @@ func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
 		row("ended", "%s, after %v", r.Ended.Local().Format(time.DateTime), roundTime(r.Ended.Sub(r.Started)))
 	}
 	if o := r.Output; o != nil {
-		row("output", "%s, %s bytes, %s", cmp.Or(o.Location, "parts in "+r.Store), job.Thousands(o.Bytes), o.Checksum)
+		row("output", "%s, %s bytes, %s", cmp.Or(o.Location, "parts in "+r.Store), text.Thousands(o.Bytes), o.Checksum)
 		if o.Errors != "" {
 			row("errors", "%s", o.Errors)
 		}
@@ -139,19 +128,22 @@ func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
 }
 
 func printCounts(row rows, r job.Report) {
-	planned := job.Thousands(r.Planned)
+	planned := text.Thousands(r.Planned)
 	if !r.PlanDone {
 		planned += " so far"
 	}
-	row("items", "%s planned, %s ok, %s failed, %s dropped", planned, job.Thousands(r.OK), job.Thousands(r.Failed), job.Thousands(r.Dropped))
+	row("items", "%s planned, %s ok, %s failed, %s dropped", planned, text.Thousands(r.OK), text.Thousands(r.Failed), text.Thousands(r.Dropped))
+	if r.LeftOut > 0 {
+		row("left out", "%s among the inputs, because the job writes them itself", files(r.LeftOut))
+	}
 	if pct, ok := percent(r); ok {
 		row("done", "%d%%", pct)
 	}
-	row("batches", "%s done, %d running, %d waiting, %d legs", job.Thousands(r.Batches), r.InFlight, r.Waiting, r.Legs)
+	row("batches", "%s done, %d running, %d waiting, %d legs", text.Thousands(r.Batches), r.InFlight, r.Waiting, r.Legs)
 	if r.Calls > 0 {
-		row("calls", "%s, of %s to %s items, %s on average", job.Thousands(r.Calls), job.Thousands(r.CallMin), job.Thousands(r.CallMax), job.Thousands(r.CallItems/r.Calls))
+		row("calls", "%s, of %s to %s items, %s on average", text.Thousands(r.Calls), text.Thousands(r.CallMin), text.Thousands(r.CallMax), text.Thousands(r.CallItems/r.Calls))
 	}
-	row("trouble", "%s retries, %s crashes, %s expiries, %s isolations", job.Thousands(r.Retries), job.Thousands(r.Crashes), job.Thousands(r.Expiries), job.Thousands(r.Isolations))
+	row("trouble", "%s retries, %s crashes, %s expiries, %s isolations", text.Thousands(r.Retries), text.Thousands(r.Crashes), text.Thousands(r.Expiries), text.Thousands(r.Isolations))
 }
 
 func printErrors(row rows, r job.Report) {
@@ -159,7 +151,7 @@ func printErrors(row rows, r job.Report) {
 		row("last retry", "%s", r.LastFailure)
 	}
 	if e := r.FirstError; e != nil {
-		row("first failed item", "%s (%s): %s", job.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
+		row("first failed item", "%s (%s): %s", text.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
 	}
 	if r.Error != nil {
 		row("error", "%s: %s", r.Error.Type, r.Error.Message)
@@ -172,10 +164,10 @@ func printErrors(row rows, r job.Report) {
 	}
 }
 
-// printWhere tells which workers have done what, what runs where, and what was still running.
+// printWhere prints what each worker has done, what runs where, and what was still running.
 func printWhere(row rows, r job.Report, running []job.RunningBatch) {
 	for _, s := range r.Workers[:min(len(r.Workers), shownWorkers)] {
-		row("worker", "%s: %s items in %s batches, the last %s ago", s.Worker, job.Thousands(s.Items), job.Thousands(s.Batches), since(s.Last))
+		row("worker", "%s: %s items in %s batches, the last %s ago", s.Worker, text.Thousands(s.Items), text.Thousands(s.Batches), since(s.Last))
 	}
 	for i, b := range running[:min(len(running), shownRunning)] {
 		name := "running"
@@ -186,5 +178,11 @@ func printWhere(row rows, r job.Report, running []job.RunningBatch) {
 	}
 	for _, s := range r.Stragglers {
 		row("still running", "%s", s)
+	}
+	for _, f := range r.Forced {
+		row("ended by the stop", "%s", f)
+	}
+	if r.ForcedOmitted > 0 {
+		row("ended by the stop", "%d more", r.ForcedOmitted)
 	}
 }

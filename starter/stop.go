@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
 
@@ -24,16 +25,16 @@ func newStop(p *Program) *cobra.Command {
 	o := &stopOptions{}
 	cmd := &cobra.Command{
 		Use:   "stop JOB | --pool POOL | --all",
-		Short: "Stop jobs: what runs gets a grace period, what is done is kept",
+		Short: "Stop jobs: running calls get a grace period, recorded outcomes are kept",
 		Long: `Asks a job, all jobs of a pool, or all jobs to stop. Nothing new is started; running calls may end
-within the grace period, are then ended with TERM and KILL, and what still runs after that is named.
-What has been done is kept, and the rest can be resumed.
+within the grace period and are then ended with TERM and KILL. Calls that still run after that are
+named. Recorded outcomes are kept, and the rest can be resumed.
 
 With --error the job ends as failed with that error, unless its type is one of the job's
---clean-stop types. Stopping a job twice is no error: the first stop counts, errors of later ones
-are listed in the report.
+--clean-stop types. Stopping a job twice is not an error: the first stop counts, errors of later
+ones are listed in the report.
 
-With --wait it returns when the jobs have ended. Exit status: 0, or 5 where work was still running.`,
+With --wait it returns when the jobs have ended. Exit status: 0, or 5 if work was still running.`,
 		Example: `  stint stop nightly --reason 'disk almost full' --grace 30s --wait
   stint stop nightly --error 'BadInput: the export is of last week'
   stint stop --pool thumbnails`,
@@ -59,7 +60,7 @@ func (o *stopOptions) run(ctx context.Context, p *Program, args []string) error 
 		if len(args) == 0 {
 			return o.many(ctx, p, client)
 		}
-		return o.one(ctx, p, client.Get(args[0]))
+		return o.one(ctx, p, client, client.Get(args[0]))
 	})
 }
 
@@ -71,7 +72,7 @@ func (o *stopOptions) check(args []string) error {
 		}
 	}
 	if named != 1 || len(args) > 1 {
-		return usageError("what shall be stopped? Name one job, or give --pool POOL or --all")
+		return usageError("no job to stop: name one, or use --pool POOL or --all")
 	}
 	if grace := o.stop.Grace; grace != "" {
 		if d, err := time.ParseDuration(grace); err != nil || d < 0 {
@@ -93,7 +94,7 @@ func parseError(text string) *job.Error {
 	return &job.Error{Type: kind, Message: message}
 }
 
-func (o *stopOptions) one(ctx context.Context, p *Program, run *job.Run) error {
+func (o *stopOptions) one(ctx context.Context, p *Program, client *job.Client, run *job.Run) error {
 	err := run.Stop(ctx, o.stop)
 	var ended *job.EndedError
 	if errors.As(err, &ended) && ended.Reported == nil {
@@ -103,37 +104,39 @@ func (o *stopOptions) one(ctx context.Context, p *Program, run *job.Run) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.Stderr, "%s is told to stop\n", run.Name())
-	return o.waitFor(ctx, p, []*job.Run{run})
+	fmt.Fprintf(p.Stderr, "stop of %s requested\n", run.Name())
+	return o.waitFor(ctx, p, client, []*job.Run{run})
 }
 
-// many stops several jobs: all are told before any is waited for.
+// many stops several jobs: it requests all stops before it waits for any.
 func (o *stopOptions) many(ctx context.Context, p *Program, client *job.Client) error {
-	told, err := client.StopAll(ctx, o.pool, o.stop)
-	for _, run := range told {
-		fmt.Fprintf(p.Stderr, "%s is told to stop\n", run.Name())
+	stopping, err := client.StopAll(ctx, o.pool, o.stop)
+	for _, run := range stopping {
+		fmt.Fprintf(p.Stderr, "stop of %s requested\n", run.Name())
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(p.Stdout, len(told)); err != nil {
+	if _, err := fmt.Fprintln(p.Stdout, len(stopping)); err != nil {
 		return err
 	}
-	return o.waitFor(ctx, p, told)
+	return o.waitFor(ctx, p, client, stopping)
 }
 
-func (o *stopOptions) waitFor(ctx context.Context, p *Program, runs []*job.Run) error {
+func (o *stopOptions) waitFor(ctx context.Context, p *Program, client *job.Client, runs []*job.Run) error {
 	if !o.wait {
 		return nil
 	}
 	leftovers := false
 	for _, run := range runs {
-		report, err := run.Wait(ctx)
+		pool, _ := poolOf(ctx, p, client, run.Name()) // for a hint only
+		show := newProgress(p.Stderr, false, false)
+		report, err := follow(ctx, p, client, run, []string{pool}, show)
 		var failed *job.FailedError
 		if err != nil && !errors.As(err, &failed) {
 			return err
 		}
-		fmt.Fprintf(p.Stderr, "%s: %s, %s items done\n", run.Name(), report.State, job.Thousands(report.Done()))
+		fmt.Fprintf(p.Stderr, "%s: %s, %s items done\n", run.Name(), report.State, text.Thousands(report.Done()))
 		for _, s := range report.Stragglers {
 			fmt.Fprintf(p.Stderr, "  still running: %s\n", s)
 		}

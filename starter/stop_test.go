@@ -16,9 +16,9 @@ func (b *box) slowly() string {
 	return b.script("slowly", `while read line; do sleep 0.02; echo $line; echo $line >> $BOX/witness; done`)
 }
 
-// TestRun_StopAndGoOn (S12, S14): Ctrl-C stops with grace, and the same command goes on: nothing
+// TestRun_StopAndContinue (S12, S14): Ctrl-C stops with grace, and the same command continues: nothing
 // that was recorded is done again, nothing is missed.
-func TestRun_StopAndGoOn(t *testing.T) {
+func TestRun_StopAndContinue(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(300))
@@ -29,11 +29,11 @@ func TestRun_StopAndGoOn(t *testing.T) {
 		c.signals <- syscall.SIGINT
 		c.exits(starter.ExitStopped)
 		require.Contains(t, c.stderr.String(), "stopping (interrupt)")
-		require.Contains(t, c.stderr.String(), "the same command goes on")
+		require.Contains(t, c.stderr.String(), "the same command continues")
 		b.requireNoOutput()
 	}
 	c := b.stint(line...).exits(starter.ExitOK)
-	require.Contains(t, c.stderr.String(), "going on with")
+	require.Contains(t, c.stderr.String(), "continuing ")
 	require.Contains(t, c.stderr.String(), "items were done by earlier runs")
 	requireSame(t, numbers(300), b.read("out.txt"))
 	require.Equal(t, 300, b.lines("witness"), "no item is run twice")
@@ -56,7 +56,7 @@ func TestRun_FreshForgetsAStoppedRun(t *testing.T) {
 	require.Equal(t, done+100, b.lines("witness"))
 }
 
-// TestRun_GraceZeroEndsCallsAtOnce: what is cut off is done again, and costs no attempt.
+// TestRun_GraceZeroEndsCallsAtOnce: items that are cut off are run again, and that costs no attempt.
 func TestRun_GraceZeroEndsCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -73,8 +73,8 @@ func TestRun_GraceZeroEndsCallsAtOnce(t *testing.T) {
 	requireSame(t, numbers(10), b.read("out.txt"))
 }
 
-// TestRun_GoesOnAfterAFailure: what kept the output from being written has been mended meanwhile.
-func TestRun_GoesOnAfterAFailure(t *testing.T) {
+// TestRun_ContinuesAfterAFailure: the reason why the output could not be written is gone meanwhile.
+func TestRun_ContinuesAfterAFailure(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(100))
@@ -84,7 +84,7 @@ func TestRun_GoesOnAfterAFailure(t *testing.T) {
 	c := b.stint(line...).exits(starter.ExitFailed)
 	require.Contains(t, c.stderr.String(), b.path("dir"))
 	require.Contains(t, c.stderr.String(), "a file stands where a directory is needed")
-	require.Contains(t, c.stderr.String(), "the same command goes on")
+	require.Contains(t, c.stderr.String(), "the same command continues")
 	require.Equal(t, 10, b.lines("witness"))
 	require.NoError(t, os.Remove(b.path("dir")))
 	b.write("dir/other", "")
@@ -123,7 +123,7 @@ func TestRun_StdinThatWasReadGoesOnWithoutIt(t *testing.T) {
 }
 
 // TestStop_GraceLongerThanTheExpiry (S2, S11): a call that takes its time after a stop is still vouched
-// for, and what it comes to is kept.
+// for, and its result is kept.
 func TestStop_GraceLongerThanTheExpiry(t *testing.T) {
 	t.Parallel()
 	const expiry = 2 * time.Second

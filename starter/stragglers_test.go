@@ -14,7 +14,7 @@ import (
 )
 
 // TestStop_Stragglers (S7): three workers are stuck, each with a batch in hand: the job ends as stopped
-// nevertheless, and whoever has waited for it is told which they are.
+// nevertheless, and the command that has waited for it names them.
 func TestStop_Stragglers(t *testing.T) {
 	t.Parallel()
 	const workers, batch = 3, 10
@@ -49,8 +49,8 @@ func TestStop_Stragglers(t *testing.T) {
 	b.requireNoOutput()
 }
 
-// TestStop_ThenResume (S11, S12): without stragglers the waiting starter tells that the job was stopped,
-// and the job goes on where it was.
+// TestStop_ThenResume (S11, S12): without stragglers the waiting starter reports that the job was stopped,
+// and the job continues where it was.
 func TestStop_ThenResume(t *testing.T) {
 	t.Parallel()
 	const n, batch = 3000, 100
@@ -78,7 +78,7 @@ func TestStop_OutlivesEverything(t *testing.T) {
 	b := brutal(t)
 	b.write("in.txt", numbers(1000))
 	server := b.cluster()
-	worker := []string{"worker", "--pool", "p", "--exec", b.gated(), "--slots", "1"}
+	worker := []string{"worker", "--allow", b.dir, "--pool", "p", "--exec", b.gated(), "--slots", "1"}
 	processes := []*process{server}
 	for range workers {
 		w := b.spawn(worker...)
@@ -106,14 +106,14 @@ func TestStop_OutlivesEverything(t *testing.T) {
 	require.Zero(t, r.Failed)
 }
 
-// TestStop_GraceOverARestart (S6): the grace is counted from the stop, also where everything is killed and
+// TestStop_GraceOverARestart (S6): the grace is counted from the stop, even if everything is killed and
 // started again meanwhile.
 func TestStop_GraceOverARestart(t *testing.T) {
 	t.Parallel()
 	b := brutal(t)
 	b.write("in.txt", numbers(100))
 	server := b.cluster()
-	worker := []string{"worker", "--pool", "p", "--exec", b.gated(), "--slots", "1"}
+	worker := []string{"worker", "--allow", b.dir, "--pool", "p", "--exec", b.gated(), "--slots", "1"}
 	w := b.spawn(worker...)
 	b.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--batch-items", "10", "--expiry", "2s").exits(starter.ExitOK)
 	eventually(t, "a call", func() bool { return b.lines("started") == 1 })

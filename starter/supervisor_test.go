@@ -35,7 +35,7 @@ var handlers = map[string]func(argument string) worker.Handler{
 	// poison ends the whole worker over a bad item; slow is the same with a millisecond for each item.
 	"poison": func(argument string) worker.Handler { return poison(strings.Fields(argument), 0) },
 	"slow":   func(argument string) worker.Handler { return poison(strings.Fields(argument), time.Millisecond) },
-	// deaf hangs over a bad item and takes no notice of its context.
+	// deaf hangs over a bad item and ignores its context.
 	"deaf": func(argument string) worker.Handler {
 		bad := strings.Fields(argument)
 		return worker.Each(func(_ context.Context, item string) (string, error) {
@@ -110,7 +110,7 @@ func goWorker(t *testing.T, name, arg string, env ...string) func() *exec.Cmd {
 // of these does not hold the coordination up then.
 func (b *box) coordinator() {
 	b.t.Helper()
-	b.spawn("worker", "--pool", "other", "--exec", "cat").says("serving pool other")
+	b.spawn("worker", "--allow", b.dir, "--pool", "other", "--exec", "cat").says("serving pool other")
 	b.env = append(b.env, noJobs+"=1")
 }
 

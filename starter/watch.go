@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -17,11 +18,11 @@ func newWatch(p *Program) *cobra.Command {
 		Args:  jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withClient(cmd.Context(), p, func(client *job.Client) error {
-				pool, err := poolOf(cmd, client, args[0])
+				pool, err := poolOf(cmd.Context(), p, client, args[0])
 				if err != nil {
 					return err
 				}
-				return followToEnd(cmd.Context(), p, client, client.Get(args[0]), pool, asJSON)
+				return followToEnd(cmd.Context(), p, client, client.Get(args[0]), []string{pool}, asJSON)
 			})
 		},
 	}
@@ -30,9 +31,9 @@ func newWatch(p *Program) *cobra.Command {
 	return cmd
 }
 
-// poolOf finds a job's pool, also while nobody answers for the job.
-func poolOf(cmd *cobra.Command, client *job.Client, name string) (string, error) {
-	report, err := reportOf(cmd.Context(), client, name)
+// poolOf finds a job's pool, even while no worker answers for the job.
+func poolOf(ctx context.Context, p *Program, client *job.Client, name string) (string, error) {
+	report, err := reportOf(ctx, p, client, name)
 	if err == nil {
 		return report.Pool, nil
 	}
@@ -40,7 +41,7 @@ func poolOf(cmd *cobra.Command, client *job.Client, name string) (string, error)
 	if errors.As(err, &none) {
 		return "", err
 	}
-	jobs, err := client.List(cmd.Context(), maxListed)
+	jobs, err := client.List(ctx, maxListed)
 	if err != nil {
 		return "", err
 	}

@@ -3,8 +3,11 @@ package starter
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 )
@@ -19,25 +22,28 @@ type workerCommand struct {
 func newWorker(p *Program) *cobra.Command {
 	o := &workerCommand{}
 	cmd := &cobra.Command{
-		Use:   "worker --pool POOL (--exec COMMAND | --serve COMMAND)",
+		Use:   "worker --pool POOL --allow ROOT… (--exec COMMAND | --serve COMMAND)",
 		Short: "Serve a pool",
-		Long: `Polls Temporal for the batches of a pool's jobs and runs the command over them. Any number of
+		Long: `Polls Temporal for the batches of a pool's jobs and runs the handler over them. Any number of
 workers, on any number of machines, may serve a pool. SIGTERM or Ctrl-C drains the worker: running
-batches finish the call in hand and hand the rest back, so that jobs go on elsewhere at once; once
-more ends it at once.`,
-		Example: `  stint worker --pool upper --exec 'tr a-z A-Z' --slots 8
-  stint worker --pool score --serve 'python3 model.py' --slots 4 --cpus '0;1;2;3'`,
+batches finish the call in hand and hand the rest back, so that jobs continue elsewhere at once. A
+second signal ends it at once.
+
+Whoever can start a job reads and writes with the worker's account below each --allow ROOT, and
+nowhere else (docs/security.md). --allow all lends them everything that the account reaches.`,
+		Example: `  stint worker --pool upper --allow /data --exec 'tr a-z A-Z' --slots 8
+  stint worker --pool score --allow s3://models/ --serve 'python3 model.py' --slots 4 --cpus '0;1;2;3'`,
 		Args: wrongArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), p) },
 	}
-	o.worker.addFlags(cmd.Flags())
+	o.worker.addFlags(cmd.Flags(), p)
 	o.connection.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&o.pool, "pool", "", "the pool to serve, [a-z0-9][a-z0-9-]*")
 	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "log what happens, too")
 	return cmd
 }
 
-// metricsNote tells where the endpoint of --metrics is.
+// metricsNote prints the address of the endpoint of --metrics.
 const metricsNote = "metrics: http://%s/metrics"
 
 func (o *workerCommand) run(ctx context.Context, p *Program) error {
@@ -46,10 +52,14 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 		return err
 	}
 	if o.pool == "" {
-		return usageError("which pool? Give --pool NAME")
+		return usageError("no pool given: use --pool NAME")
 	}
 	if err := job.CheckName("pool", o.pool); err != nil {
-		return usageError("%v", err)
+		return usageError("%w", err)
+	}
+	if len(o.worker.options.Allow) == 0 {
+		return usageError("no --allow given: whoever can start a job reads and writes with this worker's account, so name each directory or "+
+			"bucket prefix that jobs use, such as --allow %s, or say --allow %s for everything that the account reaches", p.Dir, worker.AllowAll)
 	}
 	c, err := o.connection.dial(ctx, p, o.verbose)
 	if err != nil {
@@ -57,16 +67,17 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 	}
 	defer c.Close()
 	options := o.worker.options
-	options.Logger = newWorkerLogger(p.Stderr)
+	options.Logger, options.DataConverter = newWorkerLogger(p.Stderr), o.connection.converter()
+	options.Protect = append(slices.Clone(options.Protect), devserver.StateDir(p.path(defaultState)))
 	w, err := worker.New(c, o.pool, handler, options)
 	if err != nil {
-		return usageError("%v", err)
+		return usageError("%w", err)
 	}
 	ctx, drain := context.WithCancel(ctx)
 	defer drain()
 	ended := make(chan struct{})
 	defer close(ended)
-	go func() {
+	trap.Watched("waiting for signals", p.defect, func() {
 		select {
 		case <-ended:
 			return
@@ -79,10 +90,20 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 		case <-p.Signals:
 			p.Exit(ExitInterrupted)
 		}
-	}()
+	})
 	if address := w.MetricsAddress(); address != "" {
 		fmt.Fprintf(p.Stderr, metricsNote+"\n", address)
 	}
-	fmt.Fprintf(p.Stderr, "serving pool %s with %s\n", o.pool, handler.Name())
-	return w.Run(ctx)
+	with := " with " + handler.Name()
+	if p.builtIn() {
+		with = ""
+	}
+	running := trap.Go("running the worker", func() error { return w.Run(ctx) })
+	select {
+	case err := <-running:
+		return err
+	case <-w.Ready():
+		fmt.Fprintf(p.Stderr, "serving pool %s%s\n", o.pool, with)
+		return <-running
+	}
 }

@@ -1,10 +1,14 @@
 package starter
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/worker"
 )
 
@@ -15,42 +19,63 @@ type workerOptions struct {
 	cpus    string
 	hooks   []string
 	options worker.Options
+	given   worker.Options // the program's, which flags outrank
 	flags   *pflag.FlagSet
 }
 
-func (o *workerOptions) addFlags(fs *pflag.FlagSet) {
+func (o *workerOptions) addFlags(fs *pflag.FlagSet, p *Program) {
+	o.options, o.given, o.flags = p.Options.Worker, p.Options.Worker, fs
 	w := &o.options
-	o.flags = fs
 	fs.StringVar(&o.exec, "exec", "", "filter `COMMAND` to run: n lines in, n lines out; split like a shell would, run without one")
-	fs.StringVar(&o.serve, "serve", "", "`COMMAND` of a program that stays and speaks the serve protocol (docs/protocol.md): one for each slot")
-	fs.IntVar(&w.Slots, "slots", 0, "positions for running batches (default: the number of CPUs)")
-	fs.IntVar(&w.Concurrency, "concurrency", 1, "batches that a slot runs at once, for handlers that wait for something")
-	fs.IntVar(&w.CallItems, "call-items", 0, "most items of a call; 0: items one by one (default: what the worker thinks best)")
+	fs.StringVar(&o.serve, "serve", "", "`COMMAND` of a long-lived program that speaks the serve protocol (docs/protocol.md): one for each slot")
+	fs.IntVar(&w.Slots, "slots", w.Slots, "positions for running batches (default: the number of CPUs)")
+	fs.IntVar(&w.Concurrency, "concurrency", cmp.Or(w.Concurrency, 1), "batches that a slot runs at once, for handlers that wait for something")
+	fs.IntVar(&w.CallItems, "call-items", max(0, w.CallItems), "most items of a call; 0: items one by one (default: the worker chooses)")
 	fs.Lookup("call-items").DefValue = zeroDefault
-	fs.Int64Var(&w.Seed, "seed", 0, "what a slot finds in STINT_SEED is this plus the slot's number")
+	fs.Int64Var(&w.Seed, "seed", w.Seed, "STINT_SEED of a slot is this plus the slot's number")
 	fs.StringVar(&o.cpus, "cpus", "", "`CPUS` that the slots' processes may run on: 0-3,6 for all slots, or 0;1;2-3 slot by slot (default: all)")
-	fs.IntVar(&w.Restarts, "restarts", 10, "how often in a row a slot's process may be replaced")
-	fs.DurationVar(&w.Ready, "ready", time.Minute, "how long a --serve program may take to get ready")
-	fs.StringArrayVar(&w.Env, "env", nil, "`NAME=VALUE`, or NAME to pass on, for the command's environment; repeatable")
+	fs.IntVar(&w.Restarts, "restarts", givenRestarts(w.Restarts), "how often in a row a slot's process may be replaced")
+	fs.DurationVar(&w.Ready, "ready", cmp.Or(w.Ready, time.Minute), "how long a slot's process may take until it is ready")
+	fs.StringArrayVar(&w.Env, "env", w.Env, "`NAME=VALUE`, or NAME to pass on, for the command's environment; repeatable")
 	fs.StringArrayVar(&o.hooks, "hook", nil, "`NAME=COMMAND` that jobs can name as --init, --shutdown or --cleanup; repeatable")
 	fs.Var((*rateFlag)(&w.Rate), "rate", "most items a second of this worker, such as 250 or 90/m (0: no limit)")
 	fs.Lookup("rate").DefValue = zeroDefault
-	fs.StringVar(&w.Dir, "dir", "", "working `DIR` of the command")
-	fs.DurationVar(&w.Drain, "drain", 30*time.Second, "how long running batches may take once the worker is to end")
-	fs.StringVar(&w.Metrics, "metrics", "", "`ADDR`, HOST:PORT or PORT on this machine only (0: a free one), that answers GET /metrics and /health (default: none)")
-	fs.StringArrayVar(&w.Allow, "allow", nil, "`ROOT` directory or bucket prefix below which the worker may read and write; repeatable (default: all)")
+	fs.StringVar(&w.Dir, "dir", w.Dir, "working `DIR` of the command")
+	fs.DurationVar(&w.Drain, "drain", cmp.Or(w.Drain, 30*time.Second), "how long running batches may take once the worker has been asked to end")
+	fs.DurationVar(&w.KillAfter, "kill-after", cmp.Or(w.KillAfter, 5*time.Second), "the time between TERM and KILL for a process that has to end: up to 15s")
+	fs.StringVar(&w.Metrics, "metrics", w.Metrics, "`ADDR`, HOST:PORT or PORT on this machine only (0: a free one), that answers GET /metrics and /health (default: none)")
+	fs.StringArrayVar(&w.Allow, "allow", w.Allow, "`ROOT` directory or bucket prefix below which jobs read and write, or all; repeatable ("+p.name()+" worker needs one; "+p.name()+" run always allows what its job names)")
 }
 
-// zeros gives those flags whose 0 means something to the worker as it wants them.
+// givenRestarts is the default of --restarts.
+func givenRestarts(restarts int) int {
+	if restarts == worker.NoRestarts {
+		return 0
+	}
+	return cmp.Or(restarts, 10)
+}
+
+// zeros translates the flags whose 0 the worker would take for the default.
 func (o *workerOptions) zeros() error {
 	w := &o.options
+	for _, limit := range []struct{ name, values string }{
+		{"slots", "1 to 1000"}, {"concurrency", "1 to 1000"}, {"ready", "a duration above 0"}, {"drain", "a duration above 0"},
+	} {
+		flag := o.flags.Lookup(limit.name)
+		if text := flag.Value.String(); flag.Changed && (text == "0" || text == "0s") {
+			return usageError("--%s %s: use %s", limit.name, text, limit.values)
+		}
+	}
 	if w.CallItems < 0 {
 		return usageError("call-items %d: use 0 or more", w.CallItems)
 	}
 	if w.Restarts < 0 {
 		return usageError("restarts %d: use 0 or more", w.Restarts)
 	}
-	if w.CallItems == 0 && o.flags.Changed("call-items") {
+	switch {
+	case !o.flags.Changed("call-items"):
+		w.CallItems = o.given.CallItems
+	case w.CallItems == 0:
 		w.CallItems = worker.OneItem
 	}
 	if w.Restarts == 0 {
@@ -59,13 +84,46 @@ func (o *workerOptions) zeros() error {
 	return nil
 }
 
-// handler makes the handler that the flags name and checks that it can run.
+// handler returns the handler, the program's or that of the flags, after checking that it can run.
 func (o *workerOptions) handler(p *Program) (worker.Handler, error) {
 	o.options.Dir = p.path(o.options.Dir)
+	h, err := o.choose(p)
+	if err != nil {
+		return worker.Handler{}, err
+	}
+	if o.flags.Changed("cpus") {
+		if o.options.CPUs, err = parseCPUs(o.cpus); err != nil {
+			return worker.Handler{}, usageError("--cpus: %v", err)
+		}
+	}
+	if err := o.zeros(); err != nil {
+		return worker.Handler{}, err
+	}
+	if err := o.nameHooks(); err != nil {
+		return worker.Handler{}, err
+	}
+	if err := o.locateRoots(p.Dir); err != nil {
+		return worker.Handler{}, err
+	}
+	if err := h.Check(o.options); err != nil {
+		return worker.Handler{}, usageError("%w", err)
+	}
+	return h, nil
+}
+
+// choose returns the program's handler, or the one that the flags name.
+func (o *workerOptions) choose(p *Program) (worker.Handler, error) {
 	flag, command, kind := "exec", o.exec, worker.Exec
 	switch {
+	case p.builtIn():
+		for _, name := range []string{"exec", "serve"} {
+			if o.flags.Changed(name) {
+				return worker.Handler{}, usageError("%s has its own handler: leave --%s out", p.name(), name)
+			}
+		}
+		return p.Handler, nil
 	case o.exec == "" && o.serve == "":
-		return worker.Handler{}, usageError("what shall be done with the items? Give --exec COMMAND or --serve COMMAND")
+		return worker.Handler{}, usageError("no handler given: use --exec COMMAND or --serve COMMAND")
 	case o.exec != "" && o.serve != "":
 		return worker.Handler{}, usageError("a worker has one handler: give either --exec or --serve")
 	case o.serve != "":
@@ -75,38 +133,46 @@ func (o *workerOptions) handler(p *Program) (worker.Handler, error) {
 	if err != nil {
 		return worker.Handler{}, usageError("--%s: %v", flag, err)
 	}
-	if o.options.CPUs, err = parseCPUs(o.cpus); err != nil {
-		return worker.Handler{}, usageError("--cpus: %v", err)
-	}
-	if err := o.zeros(); err != nil {
-		return worker.Handler{}, err
-	}
-	if err := o.nameHooks(); err != nil {
-		return worker.Handler{}, err
-	}
-	h := kind(argv...)
-	if err := h.Check(o.options); err != nil {
-		return worker.Handler{}, usageError("%v", err)
-	}
-	return h, nil
+	return kind(argv...), nil
 }
 
-// nameHooks gives the worker the hooks that the flags name.
+// locateRoots makes the roots of --allow absolute.
+func (o *workerOptions) locateRoots(dir string) error {
+	roots := slices.Clone(o.options.Allow)
+	for i, root := range roots {
+		if root == worker.AllowAll {
+			continue
+		}
+		absolute, err := store.Absolute(root, dir)
+		if err != nil {
+			return usageError("--allow %q: %w", root, err)
+		}
+		roots[i] = absolute
+	}
+	o.options.Allow = roots
+	return nil
+}
+
+// nameHooks adds the hooks that the flags name to those of the program.
 func (o *workerOptions) nameHooks() error {
-	o.options.Hooks = map[string]worker.Hook{}
+	o.options.Hooks = maps.Clone(o.given.Hooks)
+	if o.options.Hooks == nil {
+		o.options.Hooks = map[string]worker.Hook{}
+	}
 	for _, text := range o.hooks {
 		name, command, ok := strings.Cut(text, "=")
 		if !ok {
 			return usageError("--hook %q: write NAME=COMMAND", text)
 		}
 		if _, twice := o.options.Hooks[name]; twice {
-			return usageError("--hook %s is given twice", name)
+			return usageError("--hook %s: there is a hook of that name already", name)
 		}
 		argv, err := worker.SplitCommand(command)
 		if err != nil {
 			return usageError("--hook %s: %v", name, err)
 		}
 		o.options.Hooks[name] = worker.Command(argv...)
+		o.options.Protect = slices.Concat(o.options.Protect, worker.CommandFiles(argv, o.options.Dir))
 	}
 	return nil
 }

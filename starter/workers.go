@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
 
@@ -18,7 +20,7 @@ type workersCommand struct {
 	json       bool
 }
 
-// workersReport is who serves which pool, and with what.
+// workersReport lists the workers of each pool, and what they run.
 type workersReport struct {
 	Workers []job.PoolWorker   `json:"workers"`
 	Running []job.RunningBatch `json:"running"`
@@ -28,10 +30,11 @@ func newWorkers(p *Program) *cobra.Command {
 	o := &workersCommand{}
 	cmd := &cobra.Command{
 		Use:   "workers",
-		Short: "Tell who serves which pool",
-		Long: `Lists the workers that have asked for batches of a pool within the last minutes, and the batches
-that they have in hand: in which slot, in which process, since when. Where a batch runs is known
-from its first heartbeat on, which comes after a quarter of the job's expiry.
+		Short: "List the workers of each pool",
+		Long: `Lists the workers that have polled for batches of a pool within the last minutes, and the batches
+that they have in hand: slot, process, start, and the timers that handlers hold, by scope, with the
+time that is left. They are known from a batch's first heartbeat on, which comes after a quarter of
+the job's expiry.
 
 Without --pool, the pools are those of the jobs that run.`,
 		Example: `  stint workers
@@ -50,7 +53,7 @@ Without --pool, the pools are those of the jobs that run.`,
 func (o *workersCommand) run(ctx context.Context, p *Program, client *job.Client) error {
 	for _, pool := range o.pools {
 		if err := job.CheckName("pool", pool); err != nil {
-			return usageError("%v", err)
+			return usageError("%w", err)
 		}
 	}
 	report, pools, err := o.ask(ctx, client)
@@ -65,7 +68,7 @@ func (o *workersCommand) run(ctx context.Context, p *Program, client *job.Client
 	}
 	for _, pool := range pools {
 		if !slices.ContainsFunc(report.Workers, func(w job.PoolWorker) bool { return w.Pool == pool }) {
-			fmt.Fprintln(p.Stderr, unserved(pool))
+			fmt.Fprintln(p.Stderr, p.unserved(pool))
 		}
 	}
 	return nil
@@ -108,16 +111,30 @@ func printWorkers(p *Program, r workersReport) error {
 		fmt.Fprintf(w, "%s\t%s\t%s ago\n", one.Pool, one.Worker, since(one.Seen))
 	}
 	if len(r.Running) > 0 {
-		fmt.Fprintln(w, "\nJOB\tWORKER\tSLOT\tPID\tINCARNATION\tBATCH\tAGE")
+		fmt.Fprintln(w, "\nJOB\tWORKER\tSLOT\tPID\tINCARNATION\tBATCH\tAGE\tTIMERS")
 	}
 	for _, b := range r.Running {
 		slot, pid, incarnation := placeOf(b)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", b.Job, b.Worker, slot, pid, incarnation, cmp.Or(b.Batch, unknown), since(b.Since))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", b.Job, b.Worker, slot, pid, incarnation, cmp.Or(b.Batch, unknown), since(b.Since), describeTimers(b.Timers, time.Now()))
 	}
 	return w.Flush()
 }
 
 const unknown = "–"
+
+// describeTimers lists scopes, each with the time that it has left: "model.py#12 in 3s".
+func describeTimers(held []job.HeldTimer, now time.Time) string {
+	var all []string
+	for _, t := range held {
+		left := t.Deadline.Sub(now)
+		if left < 0 {
+			all = append(all, fmt.Sprintf("%s overdue by %v", t.Scope, roundTime(-left)))
+			continue
+		}
+		all = append(all, fmt.Sprintf("%s in %v", t.Scope, roundTime(left)))
+	}
+	return cmp.Or(strings.Join(all, ", "), unknown)
+}
 
 // placeOf is where a batch runs, once it has heartbeat.
 func placeOf(b job.RunningBatch) (slot, pid, incarnation string) {
@@ -127,12 +144,12 @@ func placeOf(b job.RunningBatch) (slot, pid, incarnation string) {
 	return fmt.Sprint(b.Slot), fmt.Sprint(b.PID), fmt.Sprint(b.Incarnation)
 }
 
-// describeRunning tells of a running batch in a line.
+// describeRunning describes a running batch in a line.
 func describeRunning(b job.RunningBatch) string {
-	text := fmt.Sprintf("%s on %s, for %s", cmp.Or(b.Batch, "a batch"), b.Worker, since(b.Since))
+	line := fmt.Sprintf("%s on %s, for %s", cmp.Or(b.Batch, "a batch"), b.Worker, since(b.Since))
 	if b.Beat.IsZero() {
-		return text
+		return line
 	}
-	return text + fmt.Sprintf(", slot %d, pid %d, incarnation %d, at item %s, heard of %v ago",
-		b.Slot, b.PID, b.Incarnation, job.Thousands(b.First), roundTime(time.Since(b.Beat)))
+	return line + fmt.Sprintf(", slot %d, pid %d, incarnation %d, at item %s, heard of %v ago",
+		b.Slot, b.PID, b.Incarnation, text.Thousands(b.First), roundTime(time.Since(b.Beat)))
 }

@@ -10,12 +10,13 @@ import (
 )
 
 // Client holds the timers of one worker; make it with [Watchdog.Client], or, in a worker that is a
-// process of its own, with [NewRemote]. It is safe for concurrent use. Scopes of different clients have nothing to do with each other.
+// separate process, with [NewRemote]. It is safe for concurrent use. Scopes of
+// different clients are independent.
 type Client struct {
 	watchdog *Watchdog
 	worker   string
 	reaper   Reaper
-	remote   *remote // where another process holds the timers; nothing below is then used
+	remote   *remote // set if another process holds the timers; nothing below is then used
 
 	// next is when a round has to look at this client, so that rounds need no lock for the others.
 	next atomic.Int64
@@ -43,9 +44,9 @@ const maxSpare = 64
 // deadline and options, be that later or sooner; one that had expired is saved by it, unless the
 // reaping has begun.
 //
-// Acquire does not wait, but for the answer of another process ([NewRemote]), for a second at most.
-// Errors: *[AwayError] where the watchdog is away, *[ScopeError] where name or options are wrong or
-// the client holds too many timers, *[ClosedError] where the worker is gone. With an error nothing
+// Acquire waits only for the answer of another process ([NewRemote]), and for at most a second.
+// Errors: *[AwayError] if the watchdog is away, *[ScopeError] if name or options are wrong or the
+// client holds too many timers, *[ClosedError] if the worker is gone. With an error nothing
 // has changed, unless that other process has not answered.
 func (c *Client) Acquire(scope string, after time.Duration, o ...Option) error {
 	t := gather(o)
@@ -101,7 +102,7 @@ func (c *Client) Condemned() bool {
 	return len(c.expired) > 0
 }
 
-// Close says that the worker is gone: all its timers end, and no more can be acquired. It does not
+// Close records that the worker is gone: all its timers end, and no more can be acquired. It does not
 // wait for a reaping that is under way, and may be called from it. It is idempotent. A client that
 // is not needed any more must be closed, unless its worker was reaped.
 func (c *Client) Close() {
@@ -182,7 +183,7 @@ func (c *Client) timer(terms terms) (*timer, error) {
 		}
 	}
 	if most := c.watchdog.options.MaxTimers; len(c.running)+len(c.expired) >= most {
-		return nil, &ScopeError{Scope: terms.scope, Reason: fmt.Sprintf("%d timers are held already, as many as may be", most)}
+		return nil, &ScopeError{Scope: terms.scope, Reason: fmt.Sprintf("%d timers are held already, which is the limit", most)}
 	}
 	var t *timer
 	if last := len(c.spare) - 1; last >= 0 {

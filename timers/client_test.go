@@ -36,7 +36,7 @@ func TestClient_AcquireRelease(t *testing.T) {
 	})
 }
 
-// Clearing releases everything, what has expired too; the client goes on.
+// Clearing releases everything, what has expired too; the client continues.
 func TestClient_Clear(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := start(t, Options{})
@@ -121,7 +121,7 @@ func TestClient_Limits(t *testing.T) {
 		require.NoError(t, c.Acquire("b", time.Second))
 		require.NoError(t, c.Acquire("c", time.Second))
 		require.ErrorAs(t, c.Acquire("d", time.Second), &wrong)
-		require.EqualError(t, wrong, `scope "d": 3 timers are held already, as many as may be`)
+		require.EqualError(t, wrong, `scope "d": 3 timers are held already, which is the limit`)
 		require.NoError(t, c.Acquire("b", time.Minute), "replacing needs no place")
 		c.Release("c")
 		require.NoError(t, c.Acquire("d", time.Second))
@@ -194,7 +194,7 @@ func TestClient_ManyAtOnce(t *testing.T) {
 	})
 }
 
-// Clients are used by many goroutines while rounds and reapings go on: the race detector looks on.
+// Clients are used by many goroutines while rounds and reapings continue: the race detector looks on.
 func TestClient_Concurrently(t *testing.T) {
 	t.Parallel()
 	w := start(t, Options{Interval: time.Millisecond})
@@ -257,7 +257,7 @@ func TestClient_EqualDeadlines(t *testing.T) {
 				want = append(want, fmt.Sprint(i))
 			}
 		}
-		for _, e := range w.told(EventExpired) {
+		for _, e := range w.reported(EventExpired) {
 			got = append(got, e.Scope)
 		}
 		require.Equal(t, want, got)

@@ -29,7 +29,7 @@ func FromContext(ctx context.Context) (*Client, bool) {
 // called within the time, the worker is reaped.
 //
 // Unless it is [Named], the timer's scope is the place that Expires is called from, as
-// "file.go#line", and every call has a timer of its own: in a recursion, and in several goroutines
+// "file.go#line", and every call has its own timer: in a recursion, and in several goroutines
 // at the same place, none ends the other's.
 //
 // Errors are [ErrNoClient] and those of [Client.Acquire]; the code that was to be guarded must
@@ -43,7 +43,7 @@ func Expires(ctx context.Context, after time.Duration, o ...Option) (release fun
 }
 
 // Do runs fn, and has the worker reaped if fn does not return within the time. It returns fn's
-// error. The timer is released on every way out of fn, be it a panic. Where it cannot be acquired
+// error. The timer is released on every way out of fn, even a panic. If it cannot be acquired
 // (errors as of [Expires]) fn is not run.
 func Do(ctx context.Context, after time.Duration, fn func(context.Context) error, o ...Option) error {
 	h, err := enter(ctx, after, o)

@@ -99,7 +99,7 @@ func TestExpires_DefaultScopeIsTheCallers(t *testing.T) {
 	})
 }
 
-// T3: every call has a timer of its own. If equal places shared one, the first to leave would end
+// T3: every call has its own timer. If equal places shared one, the first to leave would end
 // the timer of those still inside.
 func TestExpires_DefaultScopesDoNotEndEachOther(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestExpires_DefaultScopesDoNotEndEachOther(t *testing.T) {
 			})
 		}
 		time.Sleep(5500 * time.Millisecond)
-		require.Len(t, w.told(EventExpired), 5, "those that take 5 s and more")
+		require.Len(t, w.reported(EventExpired), 5, "those that take 5 s and more")
 		work.Wait()
 	})
 }

@@ -11,7 +11,7 @@
 //     off loses its batches after one expiry, with nobody's help.
 //   - The call timeout is a timer around every call of a handler. In the worker's own process it
 //     is a [Scope], which costs a few nanoseconds.
-//   - A handler guards what it knows to be risky with timers of its own: [Do] and [Expires] here,
+//   - A handler guards the risky blocks of its code with its own timers: [Do] and [Expires] here,
 //     acquire and release frames in the serve protocol.
 //
 // # Watchdog and clients
@@ -20,12 +20,12 @@
 // 100 ms. Each worker that can be reaped (a slot's child process, or the goroutine that runs a
 // handler) has a [Client], which holds its timers, and a [Reaper], which ends it. One expired
 // timer condemns the worker; once it is reaped all its timers are gone and its client is closed.
-// The worker's next incarnation gets a new client. A worker that is a process of its own may have
+// The worker's next incarnation gets a new client. A worker that is a separate process may have
 // a client, too, whose timers its parent holds for it ([NewRemote]). A timer with [ReportOnly]
 // raises an event and that is all.
 //
 // A round calls nobody else's code: it only finds what has expired. Settling and reaping happen
-// in a goroutine for each condemned worker, and events are told by another, so neither a reaper
+// in a goroutine for each condemned worker, and another one reports events, so neither a reaper
 // that hangs nor a slow listener makes the next round late. Before a worker is reaped, it is
 // settled: if its releases travel over a pipe, what it had sent by then is applied (see
 // [Settler]), and only if the timer is still held after that is the worker reaped.
@@ -45,15 +45,15 @@
 //     monotonic clock.
 //   - The default scope there names a line of the standard library, the same for all callers, so
 //     nested scopes end each other's timers; here it is the caller's file and line, and each
-//     entering has a timer of its own, under recursion and in several goroutines too.
+//     entering has its own timer, under recursion and in several goroutines too.
 //   - Workers there are pids: a timer can outlive its process, and the kill can hit whoever has
 //     got the pid since. Here timers belong to a client, which is closed with its worker, and
 //     [ProcessReaper] checks a process's start time and signals through a handle.
 //   - Only the process is killed there; here the process group that it leads is.
 //   - One reaping after the other delays the round there; here each has its goroutine and a limit.
 //   - The file based server there forgets a worker's timers even if the reaping fails, and ends
-//     its own process after a kill; here a failed reaping is tried again every round, and the
+//     its own process after a kill; here a failed reaping is retried every round, and the
 //     watchdog's own process is never signalled.
 //   - A client whose server is away does not notice there (queue), or notices after a second
-//     (named pipe); here it is told at once.
+//     (named pipe); here it gets an error at once.
 package timers

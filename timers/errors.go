@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// ErrNoClient says that a context holds no [Client]: its code does not run under a worker, or the
+// ErrNoClient reports that a context holds no [Client]: its code does not run under a worker, or the
 // worker has not passed the client on with [NewContext].
 var ErrNoClient = errors.New("no timers here: the context holds no client")
 
-// AwayError says that no timer can be had, since nobody would notice its expiry: the watchdog is
+// AwayError reports that no timer can be held, because nobody would notice its expiry: the watchdog is
 // not running, or its last round is too long ago (see [Watchdog.Healthy]).
 type AwayError struct {
 	Worker string        // whose client asked
 	Scope  string        // what for
-	Late   time.Duration // since the last round; 0: the watchdog is not running
+	Late   time.Duration // time since the last round; 0: the watchdog is not running
 }
 
 func (e *AwayError) Error() string {
@@ -29,7 +29,7 @@ func (e *AwayError) Error() string {
 // long, the client holds too many timers, or the timer's signal does not exist.
 type ScopeError struct {
 	Scope  string
-	Reason string // with what would be right
+	Reason string // what is wrong, and what to use
 }
 
 func (e *ScopeError) Error() string {
@@ -39,7 +39,7 @@ func (e *ScopeError) Error() string {
 	return fmt.Sprintf("scope %s: %s", shorten(e.Scope), e.Reason)
 }
 
-// ClosedError says that a client holds no more timers, since its worker is gone.
+// ClosedError reports that a client holds no more timers because its worker is gone.
 type ClosedError struct {
 	Worker string
 	Reaped bool // because a timer had expired
@@ -52,7 +52,7 @@ func (e *ClosedError) Error() string {
 	return fmt.Sprintf("worker %s holds no timers any more: it has ended", e.Worker)
 }
 
-// shorten makes a name that may be of any length, and hold anything, fit for a message.
+// shorten makes a name of any length and content fit for a message.
 func shorten(name string) string {
 	const most = 60
 	if len(name) <= most {

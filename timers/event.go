@@ -14,12 +14,12 @@ const (
 	// EventStarted and EventStopped are about the watchdog.
 	EventStarted EventKind = iota + 1
 	EventStopped
-	// EventExpired says that a timer has expired. Unless Event.ReportOnly is set, its worker is
+	// EventExpired: a timer has expired. Unless Event.ReportOnly is set, its worker is
 	// reaped next. A timer that turned out to have been released in time raises none.
 	EventExpired
-	// EventReaped says that the worker was reaped, and all its timers have ended.
+	// EventReaped: the worker was reaped, and all its timers have ended.
 	EventReaped
-	// EventReapFailed says that the worker could not be reaped (Event.Err says why). It is tried
+	// EventReapFailed: the worker could not be reaped (Event.Err says why). It is tried
 	// again in the next round.
 	EventReapFailed
 	// EventReaperPanicked is an alarm: the reaper is broken (Event.Err has its stack). A panic of
@@ -44,15 +44,15 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event %d", int(k))
 }
 
-// Event is something that a watchdog has to tell. Of the watchdog's own start and stop it has kind
-// and time only.
+// Event is something that a watchdog reports. Events of the watchdog's start and stop have only a kind and a
+// time.
 type Event struct {
 	Kind EventKind
 	Time time.Time
 
 	Worker     string
 	Scope      string        // of the timer that expired
-	After      time.Duration // what the timer was acquired for
+	After      time.Duration // the time that the timer was acquired for
 	Overdue    time.Duration // since the timer's deadline
 	ReportOnly bool          // of EventExpired: nobody is reaped for this timer
 	Err        error
@@ -62,7 +62,7 @@ type Event struct {
 // expire at once.
 const maxEvents = 16_384
 
-// queue tells events to a listener in order, from a goroutine that exists only while there are
+// queue passes events to a listener in order, from a goroutine that exists only while there are
 // any.
 type queue struct {
 	listener func(Event) // nil: none
@@ -88,17 +88,17 @@ func (q *queue) put(e Event) {
 	q.waiting = append(q.waiting, e)
 	if q.idle == nil {
 		q.idle = make(chan struct{})
-		go q.tell()
+		go q.report()
 	}
 }
 
-func (q *queue) tell() {
+func (q *queue) report() {
 	done := false
 	defer func() {
 		if !done { // the listener has panicked, or ended its goroutine
 			_ = recover()
 			q.lost.Add(1)
-			go q.tell()
+			go q.report()
 		}
 	}()
 	for e, ok := q.take(); ok; e, ok = q.take() {
@@ -121,8 +121,8 @@ func (q *queue) take() (Event, bool) {
 	return e, true
 }
 
-// told returns a channel that is closed once all events so far have been told.
-func (q *queue) told() <-chan struct{} {
+// reported returns a channel that is closed once the listener has returned from all events so far.
+func (q *queue) reported() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.idle != nil {

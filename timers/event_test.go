@@ -16,10 +16,10 @@ import (
 func TestWatchdog_SlowListener(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		free := make(chan struct{})
-		var told atomic.Int64
-		w := start(t, Options{OnEvent: func(Event) { told.Add(1); <-free }, MaxTimers: maxEvents})
+		var reported atomic.Int64
+		w := start(t, Options{OnEvent: func(Event) { reported.Add(1); <-free }, MaxTimers: maxEvents})
 		synctest.Wait()
-		require.EqualValues(t, 1, told.Load(), "started")
+		require.EqualValues(t, 1, reported.Load(), "started")
 		c, r := w.Client("reports", nil), &reaper{}
 		for i := range maxEvents {
 			require.NoError(t, c.Acquire(fmt.Sprint(i), 0))
@@ -33,14 +33,14 @@ func TestWatchdog_SlowListener(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		require.True(t, w.Healthy())
-		require.Len(t, r.reaps(), 1, "reaping goes on")
+		require.Len(t, r.reaps(), 1, "reaping continues")
 		require.EqualValues(t, 12, w.Lost(), "10 reports, expired, reaped")
 		began := time.Now()
 		w.Stop()
 		require.Equal(t, stopLimit, time.Since(began))
 		close(free)
 		synctest.Wait()
-		require.EqualValues(t, 1+maxEvents, told.Load())
+		require.EqualValues(t, 1+maxEvents, reported.Load())
 	})
 }
 
@@ -66,7 +66,7 @@ func TestWatchdog_BrokenListener(t *testing.T) {
 	})
 }
 
-// A listener may use what it is told about.
+// A listener may use the watchdog that it gets events of.
 func TestWatchdog_ListenerCallsBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var w *watch

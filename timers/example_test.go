@@ -10,7 +10,7 @@ import (
 )
 
 // A handler guards the step that may hang: if it takes longer than two seconds, its worker is
-// reaped and the item tried again elsewhere. The worker has put its client into the context.
+// reaped and the item retried elsewhere. The worker has put its client into the context.
 func Example() {
 	handler := func(ctx context.Context, photo string) (string, error) {
 		var thumb string

@@ -23,7 +23,7 @@ func TestClient_AgainstModel(t *testing.T) {
 
 func againstModel(t *testing.T, random *rand.Rand) {
 	w := start(t, Options{Interval: time.Millisecond})
-	c := w.Client("w", nil) // without a reaper, expiries are told and the timers end
+	c := w.Client("w", nil) // without a reaper, expiries are reported and the timers end
 	held := map[string]time.Time{}
 	var expired int
 	time.Sleep(time.Millisecond / 2) // requests fall between rounds
@@ -47,7 +47,7 @@ func againstModel(t *testing.T, random *rand.Rand) {
 				}
 			}
 			require.Equal(t, len(held), c.Held())
-			require.Len(t, w.told(EventExpired), expired)
+			require.Len(t, w.reported(EventExpired), expired)
 		}
 	}
 	require.Positive(t, expired)

@@ -12,9 +12,9 @@ type Options struct {
 	// Interval is the time between rounds, and so how late an expiry may be noticed. Default
 	// 100 ms; 1 ms to 1 min.
 	Interval time.Duration
-	// OnEvent is told what happens, by one goroutine at a time and in order. It may take its time,
+	// OnEvent is called with each event, by one goroutine at a time and in order. It may be slow,
 	// call the watchdog and its clients, and even panic: rounds do not wait for it, only Stop
-	// does, for a limited time. Up to 16,384 events wait for it; those above are lost and counted
+	// does, for a limited time. Up to 16,384 events wait for it; more are lost and counted
 	// by [Watchdog.Lost]. Default: none.
 	OnEvent func(Event)
 	// MaxScope is the most bytes of a scope's name. Default 200; 1 to 65,536.
@@ -63,7 +63,7 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// Option is about a single timer.
+// Option changes a single timer.
 type Option struct {
 	kind   optionKind
 	signal syscall.Signal
@@ -81,7 +81,7 @@ const (
 )
 
 // WithSignal names the signal, 1 to 64, with which the worker is to be ended if this timer
-// expires. Without it, or with 0, the reaper has its own way.
+// expires. Without it, or with 0, the reaper chooses.
 func WithSignal(signal syscall.Signal) Option { return Option{kind: optionSignal, signal: signal} }
 
 // ReportOnly makes the timer's expiry an event ([EventExpired]) and nothing else: the worker lives
@@ -90,10 +90,10 @@ func ReportOnly() Option { return Option{kind: optionReport} }
 
 // Named gives the timer of [Expires] or [Do] a scope of that name, instead of the place it is
 // called from. Entering a named scope that is held already replaces its timer. [Client.Acquire]
-// has its own argument for that and takes no notice.
+// has its own argument for that and ignores this option.
 func Named(scope string) Option { return Option{kind: optionNamed, scope: scope} }
 
-// terms are what the options of a timer come to.
+// terms are the options of a timer, applied.
 type terms struct {
 	signal     syscall.Signal
 	reportOnly bool
@@ -119,7 +119,7 @@ func gather(options []Option) terms {
 // maxSignal is the highest signal of any system.
 const maxSignal = 64
 
-// check says why a timer cannot be had on these terms.
+// check returns an error if no timer can be held on these terms.
 func (o Options) check(t terms) error {
 	switch {
 	case t.named && t.scope == "":
@@ -127,7 +127,7 @@ func (o Options) check(t terms) error {
 	case t.named && len(t.scope) > o.MaxScope:
 		return &ScopeError{Scope: t.scope, Reason: fmt.Sprintf("the name has %d bytes: use 1 to %d", len(t.scope), o.MaxScope)}
 	case t.signal < 0 || t.signal > maxSignal:
-		return &ScopeError{Scope: t.scope, Reason: fmt.Sprintf("there is no signal %d: use 1 to %d", int(t.signal), maxSignal)}
+		return &ScopeError{Scope: t.scope, Reason: fmt.Sprintf("invalid signal %d: use 1 to %d", int(t.signal), maxSignal)}
 	}
 	return nil
 }

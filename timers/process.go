@@ -26,24 +26,24 @@ type ProcessOptions struct {
 	// Patience is how long a process may take to end after a signal other than KILL, before KILL
 	// follows. Default 5 s; 10 ms to 8 s, so that it is over before the reaping's own limit.
 	Patience time.Duration
-	// Table is where processes are found. Default: the system's, which there is on Linux only.
+	// Table finds processes. Default: the system's, which exists on Linux only.
 	Table ProcessTable
 }
 
 // ProcessTable finds processes. It must be safe for concurrent use.
 type ProcessTable interface {
-	// Find tells of the process that has the pid now, be it a zombie. With none the error is
+	// Find describes the process that has the pid now, even a zombie. Without one the error is
 	// [os.ErrProcessDone].
 	Find(pid int) (ProcessInfo, error)
-	// Open takes hold of the process that has the pid now. With none the error is
+	// Open returns a handle of the process that has the pid now. Without one the error is
 	// [os.ErrProcessDone], here or from the handle. The caller closes the handle.
 	Open(pid int) (ProcessHandle, error)
 }
 
-// ProcessInfo tells of a process.
+// ProcessInfo describes a process.
 type ProcessInfo struct {
-	// StartTime is when it was started, in a unit of the table's own. It tells the process from
-	// others that have had the pid before or will have it.
+	// StartTime is when it was started, in a unit of the table's own. It distinguishes the
+	// process from others that had the pid before or will have it.
 	StartTime uint64
 	// Group is the ID of its process group: its own pid if it leads one.
 	Group int
@@ -51,14 +51,14 @@ type ProcessInfo struct {
 	Zombie bool
 }
 
-// ProcessHandle is a hold on one process, whatever becomes of its pid.
+// ProcessHandle refers to one process, even if its pid is used again.
 type ProcessHandle interface {
 	// Signal signals the process. If it has ended the error is [os.ErrProcessDone].
 	Signal(signal syscall.Signal) error
 	// SignalGroup signals all processes of the group that the process leads, or has led. If none
 	// is left, or that cannot be known, the error is [os.ErrProcessDone].
 	SignalGroup(signal syscall.Signal) error
-	// Close lets go. No other method may be called after it.
+	// Close releases the handle. No other method may be called after it.
 	Close() error
 }
 
@@ -74,7 +74,7 @@ const (
 // NewProcessReaper returns a reaper of the process that has the pid now; so the caller must know
 // that this is the right one, as its parent does, or whoever has just heard from it. It is an
 // error if there is no such process ([os.ErrProcessDone]), if it is this one or the system's
-// first, and where this is not supported ([errors.ErrUnsupported]).
+// first, or if this is not supported ([errors.ErrUnsupported]).
 func NewProcessReaper(pid int, o ProcessOptions) (*ProcessReaper, error) {
 	if o.Patience == 0 {
 		o.Patience = defaultPatience

@@ -49,7 +49,7 @@ func parseStat(stat []byte) (ProcessInfo, error) {
 	return ProcessInfo{StartTime: started, Group: leader, Zombie: ended}, nil
 }
 
-// Open takes a pidfd of the process, where the kernel has them.
+// Open opens a pidfd of the process, if the kernel has them.
 func (t procfs) Open(pid int) (ProcessHandle, error) {
 	p, err := os.FindProcess(pid)
 	if err != nil {
@@ -68,7 +68,7 @@ type processHandle struct {
 	started uint64
 }
 
-// Signal goes by pidfd, or, where there are none, by pid just after a look at the start time.
+// Signal uses the pidfd or, if there is none, the pid just after a check of the start time.
 func (h *processHandle) Signal(signal syscall.Signal) error {
 	if err := h.process.WithHandle(func(uintptr) {}); errors.Is(err, os.ErrNoHandle) && !h.holds() {
 		return os.ErrProcessDone

@@ -163,7 +163,7 @@ func catches(t *testing.T, pid int, signal syscall.Signal) bool {
 	return mask&(1<<(signal-1)) != 0
 }
 
-// T9: where the kernel cannot signal a group through a pidfd, it is signalled by number, but only
+// T9: if the kernel cannot signal a group through a pidfd, it is signalled by number, but only
 // while the number is kept by its leader.
 func TestProcessHandle_GroupByNumber(t *testing.T) {
 	t.Parallel()

@@ -2,5 +2,5 @@
 
 package timers
 
-// There is no process table that tells a process from another with the same pid.
+// There is no process table here that distinguishes a process from another one with the same pid.
 var systemTable ProcessTable

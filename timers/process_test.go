@@ -174,7 +174,7 @@ func TestProcessReaper_Group(t *testing.T) {
 	})
 }
 
-// T10: the timer's signal is sent, by default KILL, which also follows where patience runs out.
+// T10: the timer's signal is sent, by default KILL, which also follows if patience runs out.
 func TestProcessReaper_SignalAndPatience(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const term, kill = syscall.SIGTERM, syscall.SIGKILL
@@ -208,7 +208,7 @@ func TestProcessReaper_SignalAndPatience(t *testing.T) {
 	})
 }
 
-// A process that the kernel cannot end (T7: it is tried again), or whose reaping is called off
+// A process that the kernel cannot end (T7: it is retried), or whose reaping is called off
 // (T11), is an error; KILL does not follow then.
 func TestProcessReaper_Unfinished(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

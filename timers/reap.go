@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Reaper ends a worker. It belongs to one client, whose watchdog calls it from a goroutine of its
-// own, never twice at the same time.
+// Reaper ends a worker. It belongs to one client, whose watchdog calls it from a separate goroutine,
+// never twice at the same time.
 type Reaper interface {
 	// Reap ends the worker, and returns nil once it has ended, or if it had ended before. With an
 	// error the worker is still condemned, and Reap is called again in the next round unless the
-	// timer was released meanwhile; so Reap must bear to be repeated. A panic counts as reaped.
+	// timer was released meanwhile; so Reap must be repeatable. A panic counts as reaped.
 	//
 	// ctx is cancelled after 10 s, and when the watchdog stops. Reap must not do anything to the
 	// worker after that, and should return.
@@ -28,14 +28,14 @@ type ReaperFunc func(ctx context.Context, e Expiry) error
 // Reap calls the function.
 func (f ReaperFunc) Reap(ctx context.Context, e Expiry) error { return f(ctx, e) }
 
-// Expiry tells a reaper of the timer that has expired; of several, the one whose deadline was
-// first.
+// Expiry describes to a reaper the timer that has expired; of several, the one with the earliest
+// deadline.
 type Expiry struct {
 	Worker  string
 	Scope   string
 	After   time.Duration  // what the timer was acquired for
 	Overdue time.Duration  // since its deadline
-	Signal  syscall.Signal // what to end the worker with; 0: the reaper's own way
+	Signal  syscall.Signal // the signal to end the worker with; 0: the reaper chooses
 }
 
 // Err is the expiry as an error, an *[ExpiredError]: what the work of the worker has failed with.
@@ -55,7 +55,7 @@ func (c *Client) look(now time.Duration, r *run) {
 	for len(c.running) > 0 && c.running[0].deadline <= now {
 		t := heap.Pop(&c.running).(*timer)
 		if t.reportOnly {
-			c.tell(EventExpired, t.expiryAt(c, now), true, nil)
+			c.emit(EventExpired, t.expiryAt(c, now), true, nil)
 			c.forget(t)
 			continue
 		}
@@ -92,7 +92,7 @@ func (a *attempt) do() {
 }
 
 // condemned looks again, after the settling, whether one of the timers that led to this attempt is
-// held still, and tells its expiry. A timer that has been released is gone from those expired, and
+// still held, and returns its expiry. A timer that has been released is gone from those expired, and
 // so is one that was acquired again; one that expired meanwhile has not been settled.
 func (a *attempt) condemned() (Expiry, bool) {
 	c := a.client
@@ -103,9 +103,9 @@ func (a *attempt) condemned() (Expiry, bool) {
 	}
 	now := c.watchdog.now()
 	for _, t := range c.expired {
-		if !t.told && t.expiry <= a.expiries {
-			t.told = true
-			c.tell(EventExpired, t.expiryAt(c, now), false, nil)
+		if !t.reported && t.expiry <= a.expiries {
+			t.reported = true
+			c.emit(EventExpired, t.expiryAt(c, now), false, nil)
 		}
 	}
 	return c.expired[0].expiryAt(c, now), true
@@ -125,7 +125,7 @@ func (a *attempt) reap(e Expiry) {
 			c.end(true)
 		}
 		e.Overdue += c.watchdog.now() - began
-		c.tell(kind, e, false, err)
+		c.emit(kind, e, false, err)
 	}()
 	err = c.reaper.Reap(ctx, e)
 	kind = EventReaped
@@ -141,7 +141,7 @@ func panicked(doing string, p any) error {
 	return fmt.Errorf("%s: panic: %v\n%s", doing, p, debug.Stack())
 }
 
-func (c *Client) tell(kind EventKind, e Expiry, reportOnly bool, err error) {
+func (c *Client) emit(kind EventKind, e Expiry, reportOnly bool, err error) {
 	c.watchdog.events.put(Event{
 		Kind: kind, Worker: e.Worker, Scope: e.Scope, After: e.After, Overdue: e.Overdue, ReportOnly: reportOnly, Err: err,
 	})

@@ -64,7 +64,7 @@ func TestWatchdog_ClosedWhileReaped(t *testing.T) {
 	})
 }
 
-// T7: a reaping that fails is tried again every round, the timers stay, and the expiry is told
+// T7: a reaping that fails is retried every round, the timers stay, and the expiry is reported
 // once.
 func TestWatchdog_FailedReapingIsTriedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -90,10 +90,10 @@ func TestWatchdog_FailedReapingIsTriedAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Len(t, r.reaps(), 5)
 		require.Zero(t, c.Held())
-		failed := w.told(EventReapFailed)
+		failed := w.reported(EventReapFailed)
 		require.Len(t, failed, 4)
 		require.ErrorIs(t, failed[0].Err, busy)
-		require.Len(t, w.told(EventExpired), 1)
+		require.Len(t, w.reported(EventExpired), 1)
 	})
 }
 
@@ -114,7 +114,7 @@ func TestWatchdog_ReleaseAfterFailedReaping(t *testing.T) {
 }
 
 // T7: a reaper that panics, or ends its goroutine, counts as reaped and raises an alarm; the
-// watchdog goes on.
+// watchdog continues.
 func TestWatchdog_PanickingReaper(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := start(t, Options{})
@@ -131,7 +131,7 @@ func TestWatchdog_PanickingReaper(t *testing.T) {
 			require.Zero(t, c.Held())
 			require.Error(t, c.Acquire("s", 0))
 			require.Equal(t, []EventKind{EventExpired, EventReaperPanicked}, w.kinds())
-			require.ErrorContains(t, w.told(EventReaperPanicked)[0].Err, want)
+			require.ErrorContains(t, w.reported(EventReaperPanicked)[0].Err, want)
 		}
 		require.True(t, w.Healthy())
 		r := &reaper{}
@@ -162,11 +162,11 @@ func TestWatchdog_HangingReapersDelayNobody(t *testing.T) {
 		time.Sleep(reapLimit)
 		require.Len(t, hangs.reaps(), 2)
 		require.Equal(t, 1, hangs.atOnce())
-		require.ErrorIs(t, w.told(EventReapFailed)[0].Err, context.DeadlineExceeded)
+		require.ErrorIs(t, w.reported(EventReapFailed)[0].Err, context.DeadlineExceeded)
 	})
 }
 
-// T10: a timer says with which signal, or that its expiry is only told: once, then it is over.
+// T10: a timer says with which signal, or that its expiry is only reported: once, then it is over.
 func TestWatchdog_SignalOrReport(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w, r := start(t, Options{}), &reaper{}
@@ -176,7 +176,7 @@ func TestWatchdog_SignalOrReport(t *testing.T) {
 		require.Empty(t, r.reaps())
 		require.Zero(t, c.Held())
 		require.False(t, c.Condemned())
-		expired := w.told(EventExpired)
+		expired := w.reported(EventExpired)
 		require.Len(t, expired, 1)
 		require.True(t, expired[0].ReportOnly)
 		require.Equal(t, "report", expired[0].Scope)
@@ -186,11 +186,11 @@ func TestWatchdog_SignalOrReport(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.Len(t, r.reaps(), 1)
 		require.Equal(t, syscall.SIGABRT, r.reaps()[0].Signal)
-		require.False(t, w.told(EventExpired)[1].ReportOnly)
+		require.False(t, w.reported(EventExpired)[1].ReportOnly)
 	})
 }
 
-// T10: reports are told on time while their worker cannot be reaped.
+// T10: reports come on time while their worker cannot be reaped.
 func TestWatchdog_ReportsOfCondemned(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := start(t, Options{})
@@ -198,7 +198,7 @@ func TestWatchdog_ReportsOfCondemned(t *testing.T) {
 		require.NoError(t, c.Acquire("kill", time.Second))
 		require.NoError(t, c.Acquire("report", 2*time.Second, ReportOnly()))
 		time.Sleep(2*time.Second + interval)
-		expired := w.told(EventExpired)
+		expired := w.reported(EventExpired)
 		require.Len(t, expired, 2)
 		require.Equal(t, "report", expired[1].Scope)
 		require.LessOrEqual(t, expired[1].Overdue, interval)
@@ -212,7 +212,7 @@ func TestWatchdog_NoReaper(t *testing.T) {
 		c := w.Client("w", nil)
 		require.NoError(t, c.Acquire("s", time.Second))
 		time.Sleep(2 * time.Second)
-		require.True(t, w.told(EventExpired)[0].ReportOnly)
+		require.True(t, w.reported(EventExpired)[0].ReportOnly)
 		require.NoError(t, c.Acquire("s", time.Second))
 	})
 }

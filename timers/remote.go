@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Remote hands the requests of a worker that is a process of its own to the watchdog of another
+// Remote hands the requests of a worker that is a separate process to the watchdog of another
 // process. It is safe for concurrent use.
 type Remote interface {
 	// Acquire returns once the timer is held there, or cannot be. ctx bounds the wait.
@@ -22,7 +22,7 @@ type Remote interface {
 type RemoteTimer struct {
 	Scope      string
 	After      time.Duration
-	Signal     syscall.Signal // 0: the reaper's own way
+	Signal     syscall.Signal // 0: the reaper chooses
 	ReportOnly bool
 }
 
@@ -32,7 +32,7 @@ const remoteLimit = time.Second
 // NewRemote returns a client whose timers are held by another process, which ends this one when a
 // timer expires. Acquire waits for the answer, for at most a second; then it fails with an
 // *[AwayError], and the scope is released, since the timer may be held there all the same. Held
-// counts the timers as far as this client knows, and Condemned tells nothing.
+// counts the timers as far as this client knows, and Condemned is always false.
 func NewRemote(worker string, r Remote) *Client {
 	return &Client{worker: worker, remote: &remote{to: r, held: map[string]uint64{}}}
 }
@@ -48,7 +48,7 @@ type remote struct {
 }
 
 // hold acquires a timer. One that is not named shares its scope's name with others of the same
-// place that are held already, so it gets a name of its own.
+// place that are held already, so it gets its own name.
 func (r *remote) hold(c *Client, after time.Duration, t terms) (holding, error) {
 	h, before, err := r.note(c, t)
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *remote) note(c *Client, t terms) (h holding, before uint64, err error) 
 	return holding{client: c, scope: scope, number: r.holdings}, before, nil
 }
 
-// restore takes back a holding that was refused: there, what it would have replaced is held still.
+// restore takes back a holding that was refused: the other process still holds the previous one.
 func (r *remote) restore(h holding, before uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +112,7 @@ func (r *remote) release(scope string, number uint64) {
 	}
 	r.held[scope] = 0
 	r.mu.Unlock()
-	_ = r.to.Release(scope) // where the other process is gone this one ends, too
+	_ = r.to.Release(scope) // if the other process is gone this one ends, too
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.held[scope] == 0 {

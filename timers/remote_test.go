@@ -18,7 +18,7 @@ import (
 type wire struct {
 	to    *Client
 	delay time.Duration
-	stuck chan struct{} // where it is not nil, releases wait for it before they are sent
+	stuck chan struct{} // if it is not nil, releases wait for it before they are sent
 	mu    sync.Mutex
 	sent  []string
 	under []func() // way

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ExpiredError says that a timer has expired.
+// ExpiredError reports that a timer has expired.
 type ExpiredError struct {
 	Scope string
 	After time.Duration // how long the scope was allowed to last
@@ -50,7 +50,7 @@ func (s *Scope) Release() {
 func (s *Scope) End(held uint64) bool { return held%2 == 1 && s.seq.CompareAndSwap(held, held+1) }
 
 // Watch returns how long the scope has been held at now, as far as its watcher has seen (0 when it
-// is released or newly acquired), and a number that tells this holding from all others. Only one
+// is released or newly acquired), and a number that identifies this holding. Only one
 // goroutine may watch a scope.
 func (s *Scope) Watch(now time.Time) (held uint64, age time.Duration) {
 	held = s.seq.Load()
@@ -64,8 +64,8 @@ func (s *Scope) Watch(now time.Time) (held uint64, age time.Duration) {
 	return held, now.Sub(s.seenSince)
 }
 
-// Held returns the number of the present holding; it is even where the scope is released.
+// Held returns the number of the present holding; it is even if the scope is released.
 func (s *Scope) Held() uint64 { return s.seq.Load() }
 
-// Holds reports whether the scope is still in the holding that Watch has told.
+// Holds reports whether the scope is still in the holding that Watch has returned.
 func (s *Scope) Holds(held uint64) bool { return s.seq.Load() == held }

@@ -115,7 +115,7 @@ func TestScope_ShortHoldingsUnseen(t *testing.T) {
 		s.Acquire()
 		held, age := s.Watch(c.forward(time.Second))
 		require.Zero(t, age)
-		require.False(t, seen[held], "every holding has a number of its own")
+		require.False(t, seen[held], "every holding has its own number")
 		seen[held] = true
 		s.Release()
 	}

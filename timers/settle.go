@@ -33,7 +33,7 @@ func (a *attempt) settle() {
 		defer func() {
 			c.endSettling()
 			if p := recover(); !returned {
-				c.tell(EventReaperPanicked, Expiry{Worker: c.worker}, false, panicked("settling", p))
+				c.emit(EventReaperPanicked, Expiry{Worker: c.worker}, false, panicked("settling", p))
 			}
 		}()
 		s.Settle(ctx)

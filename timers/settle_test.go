@@ -115,7 +115,7 @@ func TestWatchdog_PanickingSettler(t *testing.T) {
 		time.Sleep(time.Second)
 		require.Len(t, r.reaps(), 1)
 		require.Equal(t, []EventKind{EventStarted, EventReaperPanicked, EventExpired, EventReaped}, w.kinds())
-		alarm := w.told(EventReaperPanicked)[0]
+		alarm := w.reported(EventReaperPanicked)[0]
 		require.ErrorContains(t, alarm.Err, "settling: panic: broken")
 		require.ErrorContains(t, alarm.Err, "settle_test.go", "with the stack")
 		require.Equal(t, "w", alarm.Worker)

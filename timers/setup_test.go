@@ -13,7 +13,7 @@ import (
 
 const interval = 100 * time.Millisecond
 
-// watch is a running watchdog and what it has told.
+// watch is a running watchdog and its events so far.
 type watch struct {
 	*Watchdog
 	mu     sync.Mutex
@@ -41,25 +41,25 @@ func (w *watch) note(e Event) {
 	w.events = append(w.events, e)
 }
 
-// told are the events of these kinds, of all if there are none, once nothing else can happen now.
-func (w *watch) told(kinds ...EventKind) []Event {
+// reported are the events of these kinds, of all if there are none, once nothing else can happen now.
+func (w *watch) reported(kinds ...EventKind) []Event {
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var told []Event
+	var reported []Event
 	for _, e := range w.events {
 		matches := len(kinds) == 0
 		for _, k := range kinds {
 			matches = matches || k == e.Kind
 		}
 		if matches {
-			told = append(told, e)
+			reported = append(reported, e)
 		}
 	}
-	return told
+	return reported
 }
 
-// forget forgets what has been told.
+// forget forgets the events so far.
 func (w *watch) forget() {
 	synctest.Wait()
 	w.mu.Lock()
@@ -69,7 +69,7 @@ func (w *watch) forget() {
 
 func (w *watch) kinds() []EventKind {
 	var kinds []EventKind
-	for _, e := range w.told() {
+	for _, e := range w.reported() {
 		kinds = append(kinds, e.Kind)
 	}
 	return kinds
@@ -143,7 +143,7 @@ func (s *settler) Settle(ctx context.Context) {
 	s.settle(ctx)
 }
 
-// inBubble runs a test with a clock of its own.
+// inBubble runs a test with its own clock.
 func inBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()

@@ -15,12 +15,12 @@ type timer struct {
 	signal     syscall.Signal
 	reportOnly bool
 
-	// holding tells this holding from all others of the client; 0: none.
+	// holding identifies this holding among all of the client; 0: none.
 	holding  uint64
 	deadline time.Duration // on the watchdog's clock
 	index    int           // among those that run; -1: it has expired
 	expiry   uint64        // how many of the client's timers expired up to this one
-	told     bool          // its expiry has been
+	reported bool          // its expiry has been reported
 }
 
 // never is later than any deadline.

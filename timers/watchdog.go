@@ -100,9 +100,9 @@ func (w *Watchdog) Start() {
 }
 
 // Stop ends the rounds: after it has returned nobody is reaped. Reapings that are under way have
-// their context cancelled and are waited for, and so are events that have not been told yet, for
-// 5 s together; what takes no notice of that is left behind. Timers stay held, but nobody looks
-// at them. Stop is idempotent, and does nothing where the watchdog was never started.
+// their context cancelled and are waited for, and so are events that have not been reported yet, for
+// 5 s together; what ignores that is left behind. Timers stay held, but are not
+// checked. Stop is idempotent, and does nothing if the watchdog was never started.
 func (w *Watchdog) Stop() {
 	w.life.Lock()
 	defer w.life.Unlock()
@@ -116,7 +116,7 @@ func (w *Watchdog) Stop() {
 	r.cancel()
 	r.rounds.Wait()
 	reaped := make(chan struct{})
-	go func() { // lasts as long as a reaper that takes no notice
+	go func() { // lasts as long as a reaper that ignores its context
 		r.reaping.Wait()
 		close(reaped)
 	}()
@@ -127,7 +127,7 @@ func (w *Watchdog) Stop() {
 	w.run = nil
 	w.events.put(Event{Kind: EventStopped})
 	select {
-	case <-w.events.told():
+	case <-w.events.reported():
 	case <-limit.Done():
 	}
 }
@@ -154,7 +154,7 @@ func (w *Watchdog) Lost() int64 { return w.events.lost.Load() }
 
 func (w *Watchdog) now() time.Duration { return time.Since(w.began) }
 
-// away reports whether the watchdog cannot be relied on; late is 0 where it is not running.
+// away reports whether the watchdog cannot be relied on; late is 0 if it is not running.
 func (w *Watchdog) away(now time.Duration) (late time.Duration, away bool) {
 	if !w.on.Load() {
 		return 0, true

@@ -97,7 +97,7 @@ func TestWatchdog_StartAndStop(t *testing.T) {
 		w.Watchdog, err = New(Options{OnEvent: w.note})
 		require.NoError(t, err)
 		w.Stop()
-		require.Empty(t, w.told())
+		require.Empty(t, w.reported())
 		for range 3 {
 			w.forget()
 			var starts sync.WaitGroup
@@ -185,11 +185,11 @@ func TestWatchdog_StopIsBounded(t *testing.T) {
 		close(free)
 		synctest.Wait()
 		require.False(t, c.Condemned())
-		require.Len(t, w.told(EventReaped), 1)
+		require.Len(t, w.reported(EventReaped), 1)
 	})
 }
 
-// T12: where the watchdog is not running, or late, a client is told so at once.
+// T12: if the watchdog is not running, or late, a client gets that error at once.
 func TestWatchdog_Away(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &watch{}
@@ -246,7 +246,7 @@ func TestWatchdog_LastRound(t *testing.T) {
 	})
 }
 
-// T14: everything is told, in order, with worker, scope and how late it was noticed.
+// T14: everything is reported, in order, with worker, scope and how late it was noticed.
 func TestWatchdog_Events(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := start(t, Options{})
@@ -272,13 +272,13 @@ func TestWatchdog_Events(t *testing.T) {
 			{Kind: EventReaped, Worker: "w", Scope: "inner", After: 220 * ms, Overdue: 190 * ms, Time: began.Add(410 * ms)},
 			{Kind: EventStopped, Time: began.Add(time.Second)},
 		} {
-			got := w.told()[i]
+			got := w.reported()[i]
 			if i == 0 {
 				want.Time = began
 			}
 			require.Equal(t, want, got, i)
 		}
-		require.Len(t, w.told(), 6)
+		require.Len(t, w.reported(), 6)
 	})
 }
 

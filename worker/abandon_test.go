@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// abandonments is a handler whose items may hang and take no notice of their context.
+// abandonments is a handler whose items may hang and ignore their context.
 func abandonments(release <-chan struct{}, later *atomic.Int64) Handler {
 	return Each(func(_ context.Context, do string) (string, error) {
 		if do == "hang" {
@@ -26,8 +26,8 @@ func abandonments(release <-chan struct{}, later *atomic.Int64) Handler {
 	})
 }
 
-// T18: a call that takes no notice of its cancelled context is left behind; its item has expired, the
-// batch goes on, and what the call does later counts for nothing.
+// T18: a call that ignores its cancelled context is left behind; its item has expired, the
+// batch continues, and what the call does later does not count.
 func TestEach_Abandoned(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {
@@ -70,7 +70,7 @@ func TestBatch_Abandoned(t *testing.T) {
 	})
 }
 
-// K4, T18: where nothing but hanging calls is left, the slot is out, and the batch goes elsewhere.
+// K4, T18: if only hanging calls are left, the slot is out, and the batch is run elsewhere.
 func TestEach_AbandonedTooOften(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {
@@ -88,7 +88,39 @@ func TestEach_AbandonedTooOften(t *testing.T) {
 	})
 }
 
-// K4: the budget counts what follows one upon the other: calls that hang now and then never use it up.
+// T18, K10: a call that ignores a stop, and the end of its grace, is left behind, too. Its
+// item has not failed, its slot serves the next job, and the budget is not touched.
+func TestEach_HangsAcrossAStop(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.options.Restarts, f.limits.Timeout, f.grace = NoRestarts, time.Hour, time.Second
+		release := make(chan struct{})
+		defer close(release)
+		begun := make(chan struct{}, 10)
+		f.serve(Each(func(_ context.Context, do string) (string, error) {
+			begun <- struct{}{}
+			if do == "hang" {
+				<-release
+			}
+			return do, nil
+		}))
+		for range 3 {
+			began := time.Now()
+			done := f.stopped(lines("hang", "a"), begun)
+			require.Less(t, time.Since(began), 10*time.Second)
+			require.Zero(t, done.Entry.Count)
+			require.NotNil(t, done.Rest)
+			next, err := f.process(lines("a"))
+			require.NoError(t, err)
+			require.EqualValues(t, 1, next.Entry.OK)
+			<-begun
+		}
+		require.Empty(t, f.happened(SlotOut))
+		require.Len(t, f.happened(CallLeft), 3)
+	})
+}
+
+// K4: the budget counts replacements in a row: calls that hang now and then never use it up.
 func TestEach_AbandonedNowAndThen(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {
@@ -158,7 +190,7 @@ func TestEach_ForgottenScope(t *testing.T) {
 	})
 }
 
-// bubble runs a test with a clock of its own, one slot and one batch.
+// bubble runs a test with its own clock, one slot and one batch.
 func bubble(t *testing.T, test func(t *testing.T, f *fixture)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := setup(t)

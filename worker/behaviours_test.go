@@ -16,8 +16,8 @@ import (
 )
 
 // B1, B3, B4, B10: whatever the size of the input and of the calls, all items come out, in order.
-// The last call of a batch takes what is left; single items are handed over by themselves where
-// there is such a form, and lists of one where there is none.
+// The last call of a batch takes what is left; single items are handed over by themselves if there is
+// such a form, otherwise as lists of one.
 func showsCallSizes(t *testing.T, k kind) {
 	for size, calls := range map[int][]int{
 		0:       nil,
@@ -32,15 +32,15 @@ func showsCallSizes(t *testing.T, k kind) {
 			tr := k.try(t)
 			tr.options.CallItems, tr.batch = size, 1000
 			tr.start()
-			tr.showTold(calls)
+			tr.showSizes(calls)
 			tr.showWhole()
 			require.Empty(t, tr.happened(SlotReplaced))
 		})
 	}
 }
 
-// showTold requires that a batch of 25 items is cut into these calls, nil: into whichever.
-func (tr *trial) showTold(calls []int) {
+// showSizes requires that a batch of 25 items is cut into these calls, nil: into whichever.
+func (tr *trial) showSizes(calls []int) {
 	tr.t.Helper()
 	o := tr.obey(slices.Repeat([]string{"size"}, 25)...)
 	require.Empty(tr.t, o.failures)
@@ -51,7 +51,7 @@ func (tr *trial) showTold(calls []int) {
 	}
 	var told []string
 	for _, n := range calls {
-		told = append(told, slices.Repeat([]string{strconv.Itoa(tr.told(n))}, n)...)
+		told = append(told, slices.Repeat([]string{strconv.Itoa(tr.sizeSeen(n))}, n)...)
 	}
 	require.Equal(tr.t, lines(told...), o.output)
 	if tr.kind.chunk == 0 {
@@ -80,15 +80,15 @@ func (tr *trial) showWhole() {
 	}
 }
 
-// told is what an item learns of the size of its call, of n items.
-func (tr *trial) told(n int) int {
+// sizeSeen is the size of its call that an item sees, if the call has n items.
+func (tr *trial) sizeSeen(n int) int {
 	if tr.kind.alone || tr.options.CallItems == OneItem {
 		return tr.kind.size
 	}
 	return n
 }
 
-// B4, B8, K8: whatever the items say, each has one outcome of its own, in order.
+// B4, B8, K8: whatever the items say, each has one outcome, in order.
 func showsOutcomes(t *testing.T, k kind) {
 	tr := k.try(t)
 	tr.options.CallItems, tr.batch = 20, 50
@@ -203,7 +203,7 @@ func showsErrors(tr *trial) {
 	require.Empty(t, tr.happened(SlotReplaced))
 }
 
-// An item with an error of its own is tried as often as said, the others once.
+// An item with its own error is tried as often as the options say, the others once.
 func showsItemAttempts(tr *trial) {
 	t := tr.t
 	tr.limits.ItemAttempts = 3
@@ -318,7 +318,7 @@ func showsCompany(t *testing.T, k kind) {
 }
 
 // K1, K6, K8: an item that ends its process costs itself alone, and few calls; the crashes are
-// counted exactly, and so is what has become of the items.
+// counted exactly, and so are the items' outcomes.
 func showsCrashes(t *testing.T, k kind) {
 	tr := k.try(t)
 	if !k.slots {
@@ -365,7 +365,7 @@ func showsHangs(t *testing.T, k kind) {
 	require.True(t, k.showHanging(t, 30*time.Second), "more than one item hangs")
 }
 
-// showHanging reports false where calls of other items have expired, too.
+// showHanging reports false if calls of other items have expired, too.
 func (k kind) showHanging(t *testing.T, timeout time.Duration) bool {
 	tr := k.try(t)
 	tr.limits.Timeout = timeout
@@ -388,7 +388,7 @@ func (k kind) showHanging(t *testing.T, timeout time.Duration) bool {
 	return true
 }
 
-// K5: while processes of one slot die, the call of the other slot goes on.
+// K5: while processes of one slot die, the call of the other slot continues.
 func showsSlots(t *testing.T, k kind) {
 	tr := k.try(t)
 	tr.batch = 2
@@ -418,7 +418,7 @@ func showsSlots(t *testing.T, k kind) {
 	require.Zero(t, tr.running(other).incarnation)
 }
 
-// Items may be large, of any text, and look like something else.
+// Items may be large, have any text, and look like frames.
 func showsAnyItem(tr *trial) {
 	t := tr.t
 	items := []string{

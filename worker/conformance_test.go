@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,8 +23,8 @@ type kind struct {
 	slots   bool   // a slot has a process that stays, and is replaced when it dies
 	inside  bool   // calls run in this process, and obey when they are cancelled
 	chunk   int    // items of a call, whatever Options.CallItems says; 0: what it says
-	singles int    // as many items make a large input where each costs a process; 0: 2,500
-	size    int    // what an item is told of its call's size, with single items
+	singles int    // as many items make a large input if each costs a process; 0: 2,500
+	size    int    // the size of its call that an item sees, with single items
 	alone   bool   // ... and of every other call, too
 	stack   string // what the stack of an item's error has in it
 	hanging string // what the stack of a hanging call has in it
@@ -63,12 +63,12 @@ var kinds = []kind{
 		handler: func(f *fixture) Handler { return f.python(here(f.t, "testdata/obey.py")) },
 		cannot:  map[string]string{"panics": noPanic},
 	}, {
-		name: "isolated each", slots: true, chunk: eachItems, alone: true, hanging: "worker.obeyEach(",
-		handler: func(f *fixture) Handler { return f.isolated("obey each") },
+		name: "each in processes", slots: true, chunk: eachItems, alone: true, hanging: "worker.obeyEach(",
+		handler: func(f *fixture) Handler { return f.inProcesses("obey each") },
 		cannot:  map[string]string{"lengths": oneByOne, "whole calls": oneByOne},
 	}, {
-		name: "isolated batch", slots: true, size: 1, hanging: "worker.obeyBatch(",
-		handler: func(f *fixture) Handler { return f.isolated("obey batch") },
+		name: "batch in processes", slots: true, size: 1, hanging: "worker.obeyBatch(",
+		handler: func(f *fixture) Handler { return f.inProcesses("obey batch") },
 	},
 }
 
@@ -86,7 +86,7 @@ var calm = map[string]func(tr *trial){
 	"whole calls":   showsWholeCalls,
 }
 
-// rough are the others, for which each makes a handler of its own.
+// rough are the others; each makes its own handler for them.
 var rough = map[string]func(t *testing.T, k kind){
 	"at once":     showsAtOnce,
 	"call sizes":  showsCallSizes,
@@ -132,7 +132,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// can tells whether the kind can show a behaviour.
+// can reports whether the kind can show a behaviour.
 func (k kind) can(name string) bool {
 	_, cannot := k.cannot[name]
 	return !cannot
@@ -144,7 +144,7 @@ type trial struct {
 	kind kind
 
 	mu    sync.Mutex
-	calls []int // the sizes of those that were made, in no order where there are several slots
+	calls []int // the sizes of those that were made, in no order if there are several slots
 }
 
 func (k kind) try(t *testing.T) *trial {
@@ -167,7 +167,7 @@ func (tr *trial) start() {
 	h := tr.kind.handler(tr.fixture)
 	require.NoError(tr.t, h.Check(tr.options))
 	open := h.open
-	h.open = func(s surroundings) (activities.Handler, service, error) {
+	h.open = func(s dependencies) (calls.Handler, service, error) {
 		handler, service, err := open(s)
 		return &noting{handler, tr}, service, err
 	}
@@ -182,18 +182,18 @@ func (tr *trial) obey(items ...string) outcome {
 
 // noting notes the calls of a handler.
 type noting struct {
-	activities.Handler
+	calls.Handler
 	of *trial
 }
 
-func (h *noting) Call(c *activities.Call) error {
+func (h *noting) Call(c *calls.Call) error {
 	h.of.mu.Lock()
 	h.of.calls = append(h.of.calls, len(c.Items))
 	h.of.mu.Unlock()
 	return h.Handler.Call(c)
 }
 
-// said makes JSON lines of the items, which are the output where all of them are echoed.
+// said makes JSON lines of the items, which are the output if all of them are echoed.
 func said(t *testing.T, items ...string) string {
 	t.Helper()
 	var text strings.Builder
@@ -214,7 +214,7 @@ func several(n int) []string {
 	return items
 }
 
-// callSize is how many items calls have, 0 where the worker may choose.
+// callSize is how many items calls have, 0 if the worker may choose.
 func (tr *trial) callSize() int {
 	switch {
 	case tr.kind.chunk > 0:

@@ -12,14 +12,14 @@ import (
 )
 
 // K1, K5: a process that ends while nothing is in hand is replaced in its slot, before anybody asks for
-// it; the events tell which has ended, of what, and which has come. The other slot is left alone.
+// it; the events say which has ended, of what, and which has come. The other slot is left alone.
 func TestServe_ReplacedUnasked(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.options.Slots = 2
 	f.serve(f.program("yes"))
 	first, second := f.running(0).pid(), f.running(1).pid()
-	f.running(1).child.signal(syscall.SIGKILL)
+	f.running(1).child.Signal(syscall.SIGKILL)
 	require.Eventually(t, func() bool { return len(f.happened(SlotReady)) == 3 }, time.Minute, time.Millisecond)
 	replaced := f.happened(SlotReplaced)
 	require.Len(t, replaced, 1)
@@ -35,12 +35,22 @@ func TestServe_ReplacedUnasked(t *testing.T) {
 	require.Equal(t, first, f.running(0).pid())
 }
 
-// K6: over any number of crashes, in several slots, every item is counted once, as what it has come to.
+// K6: over any number of crashes, in several slots, every item is counted once, with its outcome.
+// A crash counts once, however many calls it ends.
 func TestServe_CountsOverManyCrashes(t *testing.T) {
 	t.Parallel()
+	for _, concurrency := range []int{1, 4} {
+		t.Run(strconv.Itoa(concurrency), func(t *testing.T) {
+			t.Parallel()
+			countsOverManyCrashes(t, concurrency)
+		})
+	}
+}
+
+func countsOverManyCrashes(t *testing.T, concurrency int) {
 	const n = 150
 	f := setup(t)
-	f.options.Slots, f.batch, f.limits.Attempts = 2, 50, 2
+	f.options.Slots, f.options.Concurrency, f.batch, f.limits.Attempts = 2, concurrency, int64(50/concurrency), 2
 	random := seeded(t, 6)
 	died := filepath.Join(f.dir, "died")
 	var items, want []string
@@ -69,6 +79,6 @@ func TestServe_CountsOverManyCrashes(t *testing.T) {
 	crashes := count(died)
 	require.EqualValues(t, crashes, o.totals.Crashes)
 	require.Len(t, f.happened(SlotReplaced), crashes)
-	require.LessOrEqual(t, crashes, attempts, "the fault of one item can be that of another's call, too")
+	require.LessOrEqual(t, crashes, attempts*concurrency, "the fault of one item can be that of another's call, too")
 	require.Empty(t, f.happened(SlotOut))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/timers"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 )
@@ -47,13 +48,18 @@ func health(t *testing.T, address string) (int, worker.Health) {
 	return response.StatusCode, h
 }
 
-// T14, B10: the endpoint answers for as long as the worker lives, and tells it apart whether it takes
-// batches; what the sink got last is what the job's report says.
+// T14, B10: the endpoint answers for as long as the worker lives, and shows whether it takes batches;
+// the sink's last snapshot agrees with the job's report.
 func TestT14_HealthOverALife(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	begun, gate := make(chan struct{}, 10), make(chan struct{})
-	h := worker.Each(func(_ context.Context, i int) (int, error) {
+	h := worker.Each(func(ctx context.Context, i int) (int, error) {
+		release, err := timers.Expires(ctx, time.Hour, timers.Named("gate"))
+		if err != nil {
+			return 0, err
+		}
+		defer release()
 		begun <- struct{}{}
 		<-gate
 		return i, nil
@@ -74,6 +80,9 @@ func TestT14_HealthOverALife(t *testing.T) {
 	require.True(t, slices.ContainsFunc(now.Slots, func(s worker.SlotHealth) bool {
 		return s.State == "busy" && s.Batches[0].Job == "job"
 	}), "%+v", now)
+	require.Len(t, now.Timers, 1)
+	require.Equal(t, "gate", now.Timers[0].Scope)
+	require.Equal(t, "job/items 0–2", now.Timers[0].Worker)
 
 	drain()
 	require.Eventually(t, func() bool { return w.Health().State == "draining" }, patience, time.Millisecond)
@@ -94,7 +103,7 @@ func TestT14_HealthOverALife(t *testing.T) {
 	require.Eventually(t, func() bool { return second.last(t).Total.OK == report.OK-first.Total.OK }, patience, time.Millisecond)
 }
 
-// B10: the sinks are told of the end after an error, too.
+// B10: the sinks get the last snapshot after an error, too.
 func TestB10_FlushedAfterAnError(t *testing.T) {
 	t.Parallel()
 	c := setup(t)

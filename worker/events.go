@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/stint-run/stint/timers"
 )
@@ -12,13 +13,14 @@ import (
 type SlotEvent struct {
 	Kind        SlotEventKind
 	Slot        int
-	PID         int   // of the process that the event is about; with SlotReplaced the old one
-	Incarnation int   // with SlotReplaced the next one
-	Err         error // why
-	Free        bool  // the replacement costs nothing of the budget: a fault was being narrowed down
+	PID         int           // of the process that the event is about; with SlotReplaced the old one
+	Incarnation int           // with SlotReplaced the next one
+	Err         error         // why
+	Wait        time.Duration // with SlotReplaced, how long the next process waits before it starts
+	Free        bool          // the replacement does not count in the budget: stint itself has ended the process, or a fault was being narrowed down
 }
 
-// SlotEventKind says what has happened.
+// SlotEventKind is the kind of a [SlotEvent].
 type SlotEventKind int
 
 // The events of a slot.
@@ -44,6 +46,9 @@ func logEvents(log *slog.Logger, next func(SlotEvent)) func(SlotEvent) {
 			args = append(args, "pid", e.PID)
 		}
 		args = append(args, "incarnation", e.Incarnation)
+		if e.Kind == SlotReplaced {
+			args = append(args, "wait", e.Wait)
+		}
 		if e.Err != nil {
 			args = append(args, "error", e.Err)
 		}
@@ -60,12 +65,12 @@ func logEvents(log *slog.Logger, next func(SlotEvent)) func(SlotEvent) {
 
 var ownPID = os.Getpid()
 
-// Measurement is a metric of a program's own.
+// Measurement is a value of a metric that a program has defined.
 type Measurement struct {
 	Name  string
-	Gauge bool // the value replaces the one before; otherwise it is added to it
+	Gauge bool // the value replaces the previous one; otherwise it is added to it
 	Value float64
-	Slot  int // whose process has measured it
+	Slot  int // of the process that has measured it
 }
 
 // logTimerEvent writes an event of the watchdog to a log.

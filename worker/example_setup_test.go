@@ -18,7 +18,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 )
 
-// stage is where the examples' jobs run: a server and a worker of the pool "example", all in this
+// stage runs the examples' jobs: a server and a worker of the pool "example", all in this
 // process.
 type stage struct {
 	dir  string

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-run/stint/worker"
 )
 
-// A handler that is told "too many requests": nothing has failed, the whole job goes slower for a
-// while, and the item comes again.
+// A handler that gets "too many requests": nothing has failed, the whole job goes slower for a
+// while, and the item is repeated.
 func ExampleSlowDown() {
 	busy := true
 	h := worker.Each(func(_ context.Context, city string) (string, error) {
@@ -26,15 +26,15 @@ func ExampleSlowDown() {
 	s := newStage(h, worker.Options{Slots: 1})
 	defer s.end()
 	report := s.wait(s.start(job.Spec{}, "cities.txt", "Oslo", "Bergen", "Tromsø"))
-	fmt.Printf("%d failed, %d wish to slow down\n", report.Failed, report.SlowDowns)
+	fmt.Printf("%d failed, %d slow-down requests\n", report.Failed, report.SlowDowns)
 	// Output:
 	// "Oslo: rain"
 	// "Bergen: rain"
 	// "Tromsø: rain"
-	// 0 failed, 1 wish to slow down
+	// 0 failed, 1 slow-down requests
 }
 
-// A handler whose items take long looks for a stop, and ends what it does in good order.
+// A handler whose items take long checks for a stop, and ends its work in good order.
 func ExampleStopping() {
 	begun := make(chan struct{})
 	h := worker.Each(func(ctx context.Context, film string) (string, error) {
@@ -59,7 +59,7 @@ func ExampleStopping() {
 	// stopped: 1 of 2 films done
 }
 
-// A handler that finds out that going on makes no sense stops the whole job: here with an error,
+// A handler that finds out that continuing makes no sense stops the whole job: here with an error,
 // which makes the job fail. It can be resumed.
 func ExampleRequestStop() {
 	h := worker.Each(func(ctx context.Context, parcel string) (string, error) {
@@ -112,7 +112,7 @@ func ExampleHook() {
 	// {"amount":19.5,"currency":"EUR"}
 }
 
-// A hook can be a program. Its environment tells what it is run for.
+// A hook can be a program. Its environment says what it is run for.
 func ExampleCommand() {
 	dir, err := os.MkdirTemp("", "stint-example-")
 	check(err)

@@ -15,7 +15,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 )
 
-// A handler that takes one item at a time. What it cannot do fails that item alone; an item that
+// A handler that takes one item at a time. An error fails that item alone; an item that
 // has no result leaves no line.
 func ExampleEach() {
 	type Order struct {
@@ -48,7 +48,7 @@ func ExampleEach() {
 	// item 1 failed: -1 pieces ordered
 }
 
-// A handler that takes many items at a time, for what is quicker done together. It gives one
+// A handler that takes many items at a time, for work that is quicker done together. It gives one
 // result for each, in order, and may fail some of them.
 func ExampleBatch() {
 	type Customer struct {
@@ -89,7 +89,7 @@ func ExampleExec() {
 	// THREE
 }
 
-// A filter that cannot do with one line: the line is found out and fails alone.
+// A filter that fails over one line: the line is found and fails alone.
 func ExampleExec_failure() {
 	h := worker.Exec("awk", `/^[0-9]+$/ { print $1 * 2; next } { print "no number: " $0 > "/dev/stderr"; exit 1 }`)
 	runJob(h, "numbers.txt", "1", "2", "three", "4")
@@ -100,7 +100,7 @@ func ExampleExec_failure() {
 	// item 2 failed: exit status 1: no number: three
 }
 
-// A sink takes in what a worker counts: here only what has come together by the worker's end.
+// A sink receives a worker's counts: here only the last snapshot, at the worker's end.
 func ExampleSink() {
 	sink := worker.SinkFunc(func(_ context.Context, s worker.Snapshot) error {
 		if s.Last {

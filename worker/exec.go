@@ -1,19 +1,20 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
@@ -22,23 +23,24 @@ import (
 
 // Exec makes a handler of a filter: a program that reads n lines on its standard input, to the
 // end, and writes n lines on its standard output. One process serves one call; its output counts
-// only once it has exited with status 0. With status 75 it asks for less work (see [SlowDown]): for as
-// long as its last line on standard error says, "retry-after: SECONDS", or else for a second. The lines are the items' bytes (CSV records are JSON
-// objects in the order of the header), and the answer is never parsed.
+// only once it has exited with status 0. Status 75 is a slow-down request (see [SlowDown]), for the
+// time in its last line on standard error, "retry-after: SECONDS", or else for 1 s. The lines are the
+// items' bytes (CSV records are JSON objects in the order of the header), and the answer is never
+// parsed.
 //
-// The process has a group of its own, which is killed when the call is over, when its timer
-// expires and when the worker ends, however that happens. Where the grace period of a stop, or of the
-// worker's drain, is over it gets TERM before. Its environment is scrubbed (see Options.Env).
+// The process has its own process group, which is killed when the call is over, when its timer
+// expires and when the worker ends, however that happens. At the end of the grace period of a stop, or
+// of the worker's drain, it gets TERM before. Its environment is scrubbed (see Options.Env).
 func Exec(argv ...string) Handler {
 	return Handler{
-		name: "exec " + strings.Join(argv, " "),
+		name: "exec " + strings.Join(argv, " "), argv: argv,
 		check: func(o Options) error {
 			if _, err := findProgram(argv, o.Dir); err != nil {
 				return err
 			}
 			return o.checkCPUs()
 		},
-		open: func(s surroundings) (activities.Handler, service, error) {
+		open: func(s dependencies) (calls.Handler, service, error) {
 			h, err := newExec(argv, s)
 			if err != nil {
 				return nil, nil, err
@@ -48,8 +50,8 @@ func Exec(argv ...string) Handler {
 	}
 }
 
-// SplitCommand splits a command as a shell would, quotes and backslashes included, without being
-// one: what only a shell could carry out (pipes, variables, redirections, globs …) is an error.
+// SplitCommand splits a command as a shell would, quotes and backslashes included, but does not run
+// one: what needs a shell (pipes, variables, redirections, globs …) is an error.
 func SplitCommand(command string) ([]string, error) {
 	var argv []string
 	parser := syntax.NewParser(syntax.Variant(syntax.LangPOSIX))
@@ -71,10 +73,10 @@ func SplitCommand(command string) ([]string, error) {
 
 func plainWord(command string, parts []syntax.WordPart) (string, error) {
 	var arg strings.Builder
-	for _, part := range parts {
+	for i, part := range parts {
 		switch p := part.(type) {
 		case *syntax.Lit:
-			if hasGlob(p.Value) {
+			if hasGlob(p.Value) || i == 0 && isHome(p.Value) {
 				return "", shellOnly(command)
 			}
 			arg.WriteString(unescape(p.Value, ""))
@@ -93,6 +95,11 @@ func plainWord(command string, parts []syntax.WordPart) (string, error) {
 		}
 	}
 	return arg.String(), nil
+}
+
+// isHome reports whether a shell would put a home directory in place of the beginning of a word.
+func isHome(literal string) bool {
+	return literal == "~" || strings.HasPrefix(literal, "~") && strings.Contains(literal, "/")
 }
 
 // hasGlob reports whether a shell would look for files that match.
@@ -134,67 +141,62 @@ func unescape(s, only string) string {
 }
 
 const (
-	// callTarget is what calls of a filter aim at, so that a stop or a crash costs no more.
+	// callTarget is the duration that calls of a filter aim at, so that a stop or a crash costs no more.
 	callTarget = 5 * time.Second
 	// A call holds its lines and its answer in memory.
 	execItems = 100_000
 	execBytes = 4 << 20
 	// firstCall is the size of a call before the filter's speed is known.
 	firstCall = 1000
-	// answerLimit is the most that one call may answer, in bytes.
-	answerLimit = 256 << 20
-	// stderrKept is how much of the end of a process's standard error is kept, in bytes.
-	stderrKept = 8 << 10
-	// drainLimit is how long what a dead process has written may take to be read.
-	drainLimit = 5 * time.Second
 )
 
 type execHandler struct {
-	surroundings
+	dependencies
 	path string
 	argv []string
 	env  []string
 	dir  string
-	size activities.CallSize
+	size calls.CallSize
 
-	children *children
+	children *child.Starter
 	buffers  sync.Pool // *[]byte, for lines that have to be put together
-	pace     pace
+	pace     calls.Pace
 }
 
-func newExec(argv []string, s surroundings) (*execHandler, error) {
+func newExec(argv []string, s dependencies) (*execHandler, error) {
 	o := s.options
 	path, err := findProgram(argv, o.Dir)
 	if err != nil {
 		return nil, err
 	}
-	children, err := newChildren()
+	children, err := child.NewStarter(s.log)
 	if err != nil {
 		return nil, err
 	}
 	return &execHandler{
-		surroundings: s, path: path, argv: argv, env: o.childEnv(), dir: o.Dir, size: o.callSize(0, execBytes), children: children,
+		dependencies: s, path: path, argv: argv, env: o.childEnv(), dir: o.Dir, size: o.callSize(0, execBytes), children: children,
 		pace:    execPace(),
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}, nil
 }
 
-func execPace() pace { return pace{target: callTarget, first: firstCall, most: execItems} }
+func execPace() calls.Pace { return calls.Pace{Target: callTarget, First: firstCall, Most: execItems} }
 
-// findProgram finds the program of a command, a relative path with a slash below dir.
+// findProgram returns the absolute path of a command's program, which is a path relative to dir if it has a
+// slash and no leading one.
 func findProgram(argv []string, dir string) (string, error) {
 	if len(argv) == 0 || argv[0] == "" {
 		return "", errors.New("the command is empty")
 	}
 	name := argv[0]
 	find := name
-	if dir != "" && strings.Contains(name, "/") && !strings.HasPrefix(name, "/") {
+	if dir != "" && strings.Contains(name, "/") && !filepath.IsAbs(name) {
 		find = dir + "/" + name
 	}
 	path, err := exec.LookPath(find)
 	switch {
 	case errors.Is(err, exec.ErrDot), err == nil:
-		return path, nil
+		return filepath.Abs(path) // the process starts in dir
 	case errors.Is(err, exec.ErrNotFound):
 		return "", fmt.Errorf("command %q: there is no such program in $PATH", name)
 	}
@@ -203,109 +205,125 @@ func findProgram(argv []string, dir string) (string, error) {
 
 func (*execHandler) start(context.Context) error { return nil }
 
-func (h *execHandler) close() { h.children.close() }
+func (h *execHandler) Close() { h.children.Close() }
 
-func (*execHandler) Traits() activities.Traits { return activities.Traits{Form: activities.Lines} }
+func (*execHandler) Traits() calls.Traits { return calls.Traits{Form: calls.Lines} }
 
 // CallSize cuts calls so that each takes about callTarget.
-func (h *execHandler) CallSize() activities.CallSize {
+func (h *execHandler) CallSize() calls.CallSize {
 	if h.size.Items > 0 {
 		return h.size
 	}
-	return activities.CallSize{Items: h.pace.items(), Bytes: h.size.Bytes}
+	return calls.CallSize{Items: h.pace.Items(), Bytes: h.size.Bytes}
 }
 
-// PacedItems tells what CallSize comes to.
+// PacedItems returns the items that CallSize settles at.
 func (h *execHandler) PacedItems(start, item float64) int {
 	if h.size.Items > 0 {
 		return h.size.Items
 	}
-	return h.pace.settled(start, item)
+	return h.pace.Settled(start, item)
 }
 
-func (h *execHandler) Call(c *activities.Call) error {
+func (h *execHandler) Call(c *calls.Call) error {
 	scratch := h.buffers.Get().(*[]byte)
 	defer h.buffers.Put(scratch)
 	began := time.Now()
 	ctx := c.Begin()
 	defer c.End()
-	answer, err := h.run(ctx, c.Slot.Describe().Slot, c.Lines(scratch), c.Answer)
+	answer, err := h.run(ctx, c, c.Lines(scratch))
 	if slowsDown(c, err) {
 		return nil
 	}
 	if err != nil {
-		return activities.CauseOf(ctx, err)
+		return calls.CauseOf(ctx, err)
 	}
 	if err := c.Answer.Accept(answer, len(c.Items)); err != nil {
 		return err
 	}
-	h.pace.learn(len(c.Items), time.Since(began))
+	h.pace.Learn(len(c.Items), time.Since(began))
 	return nil
 }
 
 // run gives the lines to one process and reads its answer.
-func (h *execHandler) run(ctx context.Context, slot int, lines []byte, answer *activities.Answer) (activities.Unaccepted, error) {
-	var none activities.Unaccepted
+func (h *execHandler) run(ctx context.Context, call *calls.Call, lines []byte) (calls.Unaccepted, error) {
+	var none calls.Unaccepted
+	slot := call.Slot.Describe().Slot
 	env := append(h.env[:len(h.env):len(h.env)], h.options.slotEnv(h.worker, slot, 0)...)
-	cmd := &exec.Cmd{Path: h.path, Args: h.argv, Env: env, Dir: h.dir, SysProcAttr: childAttributes()}
-	pipes, err := newPipes(cmd)
+	cmd := &exec.Cmd{Path: h.path, Args: h.argv, Env: env, Dir: h.dir, SysProcAttr: child.GroupAttributes()}
+	pipes, err := child.NewPipes(cmd)
 	if err != nil {
 		return none, err
 	}
-	child, err := h.children.startOn(cmd, h.options.cpusOf(slot))
-	pipes.closeChildEnds()
+	process, err := h.children.Start(cmd, h.options.cpusOf(slot))
+	pipes.CloseChildEnds()
 	if err != nil {
-		pipes.close()
+		pipes.Close()
 		return none, fmt.Errorf("starting %s: %w", h.argv[0], err)
 	}
 	gone := make(chan struct{})
-	defer context.AfterFunc(ctx, func() { h.cut(child, gone, context.Cause(ctx)) })()
-
-	var stderr tail
-	var copying sync.WaitGroup
-	copying.Go(func() {
-		_, _ = pipes.stdin.Write(lines) // a filter need not read all: its answer is what counts
-		_ = pipes.stdin.Close()
+	cut := make(chan struct{})
+	spare := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		h.cut(call, process, gone, context.Cause(ctx))
 	})
-	copying.Go(func() { _, _ = io.Copy(&stderr, pipes.stderr) }) // ends with the process or its drain limit
+	defer func() {
+		if !spare() {
+			<-cut // it ends with the process
+		}
+	}()
+
+	var stderr child.Tail
+	var copying sync.WaitGroup
+	copying.Go(func() { // a filter need not read all: only its answer counts
+		h.dependencies.run("writing to a filter", func() { _, _ = pipes.Stdin.Write(lines) }, process.Kill)
+		_ = pipes.Stdin.Close()
+	})
+	copying.Go(func() { // ends with the process or its drain limit
+		h.dependencies.run("reading a filter's standard error", func() { _, _ = io.Copy(&stderr, pipes.Stderr) }, process.Kill)
+	})
 	exited := make(chan error, 1)
 	go func() {
-		err := child.wait()
+		var err error
+		h.dependencies.run("waiting for a filter", func() { err = process.Wait() }, process.Kill)
 		close(gone)
-		pipes.hurry()
+		pipes.Hurry()
 		exited <- err
 	}()
-	read, readErr := answer.ReadLines(pipes.stdout, len(lines), answerLimit)
+	read, readErr := call.ReadLines(pipes.Stdout, len(lines))
 	if readErr != nil {
-		child.kill()
+		process.Kill()
 	}
 	exitErr := <-exited
 	copying.Wait()
-	pipes.close()
+	pipes.Close()
 	switch {
 	case readErr != nil:
 		return none, readErr
 	case exitErr != nil && asksForLess(exitErr):
-		return none, SlowDown(retryAfter(stderr.text()))
+		return none, SlowDown(retryAfter(stderr.Text()))
 	case exitErr != nil:
-		return none, crash(exitErr, stderr.text())
+		return none, crash(exitErr, stderr.Text())
 	}
 	return read, nil
 }
 
-// cut ends the process of a call that must not go on: at once where its timer has expired, and with TERM
-// first where all must end.
-func (h *execHandler) cut(c *child, gone <-chan struct{}, cause error) {
+// cut ends the process of a call that must not continue: at once if its timer has expired, with TERM
+// first if everything must end.
+func (h *execHandler) cut(call *calls.Call, c *child.Process, gone <-chan struct{}, cause error) {
 	var expired *timers.ExpiredError
 	if errors.As(cause, &expired) {
-		c.kill()
-		return
+		c.Kill()
+	} else {
+		call.Forced(c.Cmd.Process.Pid, c.EndSoftly(gone, h.options.killAfter(cause)), cause)
 	}
-	c.endSoftly(gone, h.options.termLimit(cause))
+	if err := c.Refused(); err != nil {
+		h.log.Error("a filter whose time is over cannot be ended", "error", err)
+	}
 }
 
-// crash tells how a process ended, with the last it had to say.
-func crash(err error, stderr string) *activities.Fault {
+// crash describes how a process ended, with the end of its standard error.
+func crash(err error, stderr string) *calls.Fault {
 	message := err.Error()
 	if last := lastLine(stderr); last != "" {
 		message += ": " + last
@@ -315,13 +333,13 @@ func crash(err error, stderr string) *activities.Fault {
 	if errors.As(err, &exit) && signaled(exit) {
 		kind = "Signal"
 	}
-	return &activities.Fault{Kind: job.KindCrash, Err: job.Error{Type: kind, Message: message, Stack: stderr}}
+	return &calls.Fault{Kind: job.KindCrash, Err: job.Error{Type: kind, Message: message, Stack: stderr}}
 }
 
 const (
-	// exitSlowDown is the exit status by which a filter asks for less: EX_TEMPFAIL of sysexits.h.
+	// exitSlowDown is the exit status of a filter's slow-down request: EX_TEMPFAIL of sysexits.h.
 	exitSlowDown = 75
-	// slowDownDefault is for how long, where its last line on standard error does not say.
+	// slowDownDefault is its duration if the last line on standard error does not say.
 	slowDownDefault = time.Second
 )
 
@@ -330,7 +348,7 @@ func asksForLess(err error) bool {
 	return errors.As(err, &exit) && exit.ExitCode() == exitSlowDown
 }
 
-// retryAfter finds "retry-after: SECONDS" in the last line that a filter has written.
+// retryAfter finds "retry-after: SECONDS" in the last line of a filter's standard error.
 func retryAfter(stderr string) time.Duration {
 	name, value, _ := strings.Cut(lastLine(stderr), ":")
 	seconds, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
@@ -348,20 +366,4 @@ func signaled(exit *exec.ExitError) bool {
 func lastLine(s string) string {
 	s = strings.TrimRight(s, "\n\r ")
 	return strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
-}
-
-// tail keeps the end of what is written to it.
-type tail struct{ buf []byte }
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.buf = append(t.buf, p...)
-	if len(t.buf) > 2*stderrKept {
-		t.buf = append(t.buf[:0], t.buf[len(t.buf)-stderrKept:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) text() string {
-	b := t.buf[max(0, len(t.buf)-stderrKept):]
-	return string(bytes.ToValidUTF8(b, []byte("\uFFFD")))
 }

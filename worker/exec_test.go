@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -37,6 +39,7 @@ func TestSplitCommand(t *testing.T) {
 		{`a '#' b#c`, []string{"a", "#", "b#c"}},
 		{`sed s/a=b/c=d/`, []string{"sed", "s/a=b/c=d/"}},
 		{`jq '.[]'`, []string{"jq", ".[]"}},
+		{`'~/a' \~/b "~" x~/c --d=~/e`, []string{"~/a", "~/b", "~", "x~/c", "--d=~/e"}},
 		{`a é ☃`, []string{"a", "é", "☃"}},
 		{`a - -- -x=y {} ! : , @ % + ~x`, []string{"a", "-", "--", "-x=y", "{}", "!", ":", ",", "@", "%", "+", "~x"}},
 	} {
@@ -51,6 +54,7 @@ func TestSplitCommand_RefusesWhatOnlyAShellCanDo(t *testing.T) {
 	for _, command := range []string{
 		`a | b`, `a > b`, `a < b`, `a 2>&1`, `a && b`, `a || b`, `a; b`, `a &`, `(a)`, `a $(b)`, "a `b`",
 		`a $HOME`, `a "$HOME"`, `a ${x:-y}`, `a $((1+2))`, `a 'open`, `a "open`, `cat *.txt`, `cat a?.txt`, `cat [ab].txt`,
+		`~/filter`, `~root/filter x`, `cat ~`, `cat ~/"x y"`,
 	} {
 		argv, err := SplitCommand(command)
 		if assertError(t, err, "%s gives %q", command, argv) {
@@ -62,7 +66,7 @@ func TestSplitCommand_RefusesWhatOnlyAShellCanDo(t *testing.T) {
 	require.ErrorContains(t, err, "empty")
 }
 
-// assertError goes on after a failure, so that all of a table's are seen.
+// assertError continues after a failure, so that all failures of a table are seen.
 func assertError(t *testing.T, err error, format string, args ...any) bool {
 	t.Helper()
 	if err == nil {
@@ -91,7 +95,7 @@ func TestExec_CommandsThatCannotRun(t *testing.T) {
 	} {
 		err := Exec(c.argv...).Check(Options{})
 		require.ErrorContains(t, err, c.says)
-		_, _, err = Exec(c.argv...).open(surroundings{options: Options{}.withDefaults()})
+		_, _, err = Exec(c.argv...).open(dependencies{options: Options{}.withDefaults()})
 		require.Error(t, err)
 	}
 }
@@ -136,7 +140,7 @@ func TestExec_EndOfStandardErrorIsKept(t *testing.T) {
 	o := f.run(Exec(f.script(`seq 100000 >&2; exit 1`)), "in.txt", "a\n")
 	e := o.failures[0].Error
 	require.Equal(t, "exit status 1: 100000", e.Message)
-	require.LessOrEqual(t, len(e.Stack), stderrKept)
+	require.LessOrEqual(t, len(e.Stack), child.StderrKept)
 	require.True(t, strings.HasSuffix(e.Stack, "99999\n100000\n"))
 }
 
@@ -156,17 +160,17 @@ func TestExec_CallsAimAtATime(t *testing.T) {
 	t.Parallel()
 	h := &execHandler{pace: execPace()}
 	require.Equal(t, firstCall, h.CallSize().Items)
-	h.pace.learn(1000, time.Second)
+	h.pace.Learn(1000, time.Second)
 	require.Equal(t, 5000, h.CallSize().Items)
-	h.pace.learn(5000, 15*time.Second) // it has become slower: the mean counts
+	h.pace.Learn(5000, 15*time.Second) // it has become slower: the mean counts
 	require.Equal(t, 2500, h.CallSize().Items)
-	h.pace.learn(1, time.Hour)
+	h.pace.Learn(1, time.Hour)
 	require.Equal(t, 1, h.CallSize().Items)
 	quick := &execHandler{pace: execPace()}
-	quick.pace.learn(1_000_000, time.Nanosecond)
+	quick.pace.Learn(1_000_000, time.Nanosecond)
 	require.Equal(t, execItems, quick.CallSize().Items)
-	fixed := &execHandler{pace: execPace(), size: activities.CallSize{Items: 7}}
-	fixed.pace.learn(7, time.Hour)
+	fixed := &execHandler{pace: execPace(), size: calls.CallSize{Items: 7}}
+	fixed.pace.Learn(7, time.Hour)
 	require.Equal(t, 7, fixed.CallSize().Items)
 }
 
@@ -223,17 +227,17 @@ func alive(pid int) bool {
 func TestChildren_ManyAtOnce(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	children, err := newChildren()
+	children, err := child.NewStarter(slog.New(slog.DiscardHandler))
 	require.NoError(f.t, err)
-	defer children.close()
+	defer children.Close()
 	var calls sync.WaitGroup
 	for range 8 {
 		calls.Go(func() {
 			for range 10 {
-				c, err := children.startOn(&exec.Cmd{Path: "/bin/true", SysProcAttr: childAttributes()}, nil)
+				c, err := children.Start(&exec.Cmd{Path: "/bin/true", SysProcAttr: child.GroupAttributes()}, nil)
 				if assert.NoError(t, err) {
-					assert.NoError(t, c.wait())
-					c.kill() // what is gone is left alone
+					assert.NoError(t, c.Wait())
+					c.Kill() // what is gone is left alone
 				}
 			}
 		})

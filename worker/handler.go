@@ -7,26 +7,38 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/codec"
 	"github.com/stint-run/stint/job"
 )
 
 // Handler is what a pool does to its items: make one with [Each], [Batch], [Exec] or [Serve].
 type Handler struct {
-	name   string
-	inside bool // it runs in this process
-	// check, which may be nil, tells what would keep open from working.
+	name     string
+	inside   bool      // it runs in this process
+	identity *identity // of a handler that runs in this process
+	argv     []string  // of a program
+	// check, which may be nil, returns what would make open fail.
 	check func(Options) error
 	// open makes the handler for a worker. The service may be nil.
-	open func(surroundings) (activities.Handler, service, error)
+	open func(dependencies) (calls.Handler, service, error)
 }
 
-// Name tells people what the handler is.
+// goHandler makes a handler that runs in this process.
+func goHandler(open func(dependencies) (calls.Handler, service, error)) Handler {
+	return Handler{name: "go", inside: true, identity: new(identity), open: open}
+}
+
+// IsZero reports whether h is the zero Handler, which no worker can run.
+func (h Handler) IsZero() bool { return h.open == nil }
+
+// Name describes the handler for people: "go", or the kind and command of a program.
 func (h Handler) Name() string { return h.name }
 
-// Check returns what would keep a worker with these options from running the handler, or nil.
+// Check returns an error if a worker with these options could not run the handler.
 func (h Handler) Check(o Options) error {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -41,10 +53,10 @@ func (h Handler) Check(o Options) error {
 	return h.check(o)
 }
 
-// Drop, returned as a handler's error, says that the item has no result: it counts as ok and as
-// dropped, and leaves no line in the output.
+// Drop is the error that a handler returns for an item that has no result: the item counts as ok and
+// as dropped, and leaves no line in the output.
 //
-//lint:ignore ST1012 it is what a handler says, not what has gone wrong
+//lint:ignore ST1012 it is a result of a handler, not a failure
 var Drop = errors.New("no result")
 
 // ItemErrors, returned as the error of a [Batch] handler, fails the items at its indexes alone; the
@@ -53,15 +65,14 @@ type ItemErrors map[int]error
 
 func (e ItemErrors) Error() string { return fmt.Sprintf("%d items of the call failed", len(e)) }
 
-// SlowDown, returned as a handler's error, says that nothing more should be begun for a while, because
-// something that the handler depends on asks for that. The item, or the call, has not failed: it comes
-// again, and the rate of the whole job is lowered, and comes back by itself. after is at least 100 ms
-// and at most an hour.
-func SlowDown(after time.Duration) error { return &activities.SlowDownError{After: after} }
+// SlowDown is the error that a handler returns to request a pause, because something that it depends on
+// asks for that. The item, or the call, has not failed: it is repeated. The rate of the whole job is
+// lowered and recovers automatically. after is 100 ms … 1 h.
+func SlowDown(after time.Duration) error { return &calls.SlowDownError{After: after} }
 
-// slowsDown passes on such a wish.
-func slowsDown(c *activities.Call, err error) bool {
-	var slow *activities.SlowDownError
+// slowsDown passes on a slow-down request. It reports whether err is one.
+func slowsDown(c *calls.Call, err error) bool {
+	var slow *calls.SlowDownError
 	if !errors.As(err, &slow) {
 		return false
 	}
@@ -70,46 +81,59 @@ func slowsDown(c *activities.Call, err error) bool {
 }
 
 // Each makes a handler of a function that takes one item at a time. Items are decoded from JSON
-// into In and results encoded from Out with encoding/json; a text line is a JSON string, a CSV
-// record an object of strings. fn is called by as many goroutines as the worker has slots. Its
-// error, or its panic, is the item's; its context ends at the call timeout and when the worker has
-// to end at once.
+// into In and results encoded from Out as encoding/json does, but for HTML, which is not escaped; a
+// text line is a JSON string, a CSV record an object of strings. fn is called by as many goroutines
+// as the worker has slots. Its error, or its panic, is the item's; its context ends at the call
+// timeout and when the worker has to end at once.
+//
+// Most types are decoded and encoded by github.com/goccy/go-json, several times as fast: numbers,
+// strings, booleans, [time.Time], [json.RawMessage], [json.Number], and structs, slices, arrays, maps
+// and pointers of these; any is decoded by it, too. Everything else is left to encoding/json: types
+// with methods of their own for JSON or text, recursive types, fields with the option ",string" or an
+// unusual tag, results that hold an any. So is every item and result that go-json refuses, so all
+// errors are those of encoding/json. No difference to it is known; one would be a bug. [Codec] makes a
+// handler use encoding/json alone.
 func Each[In, Out any](fn func(context.Context, In) (Out, error)) Handler {
-	return Handler{name: "go", inside: true, open: func(surroundings) (activities.Handler, service, error) {
-		return &each[In, Out]{fn: fn}, nil, nil
-	}}
+	return goHandler(func(s dependencies) (calls.Handler, service, error) {
+		return &each[In, Out]{fn: fn, in: s.json.decoding(reflect.TypeFor[In]()), out: s.json.encoding(reflect.TypeFor[Out]())}, nil, nil
+	})
 }
 
-// Calls of Go handlers are cut so small that what they hold stays in the processor's caches.
+// Calls of Go handlers are so small that their data stays in the processor's caches.
 const (
 	eachItems = 1024
 	eachBytes = 256 << 10
 )
 
 type each[In, Out any] struct {
-	fn func(context.Context, In) (Out, error)
+	fn      func(context.Context, In) (Out, error)
+	in, out codec.Codec
 }
 
-func (*each[In, Out]) Traits() activities.Traits {
-	return activities.Traits{Inside: true, OneByOne: true}
+func (*each[In, Out]) Traits() calls.Traits {
+	return calls.Traits{Inside: true, OneByOne: true}
 }
 
-func (*each[In, Out]) CallSize() activities.CallSize {
-	return activities.CallSize{Items: eachItems, Bytes: eachBytes}
+func (*each[In, Out]) CallSize() calls.CallSize {
+	return calls.CallSize{Items: eachItems, Bytes: eachBytes}
 }
 
-func (h *each[In, Out]) Call(c *activities.Call) error {
+func (h *each[In, Out]) Call(c *calls.Call) error {
 	defer c.End()
 	for i := range c.Items {
 		if c.Ending() || !h.item(c, c.Items[i].Data) {
 			return nil
 		}
+		if c.Answer.Full() && i+1 < len(c.Items) {
+			c.Keep = true
+			return calls.FullFault()
+		}
 	}
 	return nil
 }
 
-// item adds one outcome; false when it was cut off before it had one.
-func (h *each[In, Out]) item(c *activities.Call, data []byte) bool {
+// item adds one outcome. It returns false if it was cut off before it had one.
+func (h *each[In, Out]) item(c *calls.Call, data []byte) bool {
 	for try := 1; ; try++ {
 		ctx := c.Begin()
 		err := h.try(ctx, c, data)
@@ -124,13 +148,16 @@ func (h *each[In, Out]) item(c *activities.Call, data []byte) bool {
 		case slowsDown(c, err):
 			return false
 		}
-		fault := activities.FaultOf(activities.CauseOf(ctx, err))
+		fault := calls.FaultOf(calls.CauseOf(ctx, err))
 		if c.Ended() {
 			return false
 		}
-		if fault.Kind == job.KindInvalid || try >= c.ItemAttempts {
+		if try >= c.TriesOf(fault) {
 			c.Answer.Fail(fault, try)
 			return true
+		}
+		if fault.Kind == job.KindExpired {
+			c.Expired()
 		}
 		if !c.Wait(try) {
 			return false
@@ -139,32 +166,32 @@ func (h *each[In, Out]) item(c *activities.Call, data []byte) bool {
 }
 
 // try adds the item's result, or returns its error.
-func (h *each[In, Out]) try(ctx context.Context, c *activities.Call, data []byte) (err error) {
+func (h *each[In, Out]) try(ctx context.Context, c *calls.Call, data []byte) (err error) {
 	defer recovered(&err)
 	var in In
-	if err := decode(data, &in); err != nil {
+	if err := decode(h.in, data, &in); err != nil {
 		return err
 	}
 	out, err := h.fn(ctx, in)
 	if err != nil {
 		return err
 	}
-	return c.Encode(out)
+	return c.Encode(out, h.out)
 }
 
 // recovered makes an error of a panic.
 func recovered(err *error) {
 	if p := recover(); p != nil {
-		*err = activities.PanicFault(p)
+		*err = calls.PanicFault(p)
 	}
 }
 
 // decode reads an item. Bytes that are not JSON make it invalid; JSON that does not fit is an error.
-func decode(data []byte, in any) error {
-	err := json.Unmarshal(data, in)
+func decode(c codec.Codec, data []byte, in any) error {
+	err := c.Unmarshal(data, in)
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return &activities.Fault{Kind: job.KindInvalid, Err: job.Error{
+		return &calls.Fault{Kind: job.KindInvalid, Err: job.Error{
 			Type: "Invalid", Message: fmt.Sprintf("not JSON: %v at byte %d of the item", syntax, syntax.Offset),
 		}}
 	}
@@ -172,13 +199,16 @@ func decode(data []byte, in any) error {
 }
 
 // Batch makes a handler of a function that takes many items at once and answers with one result
-// for each, in order. Another number of results fails the call, which is then tried again and
-// halved until the fault is on single items. See [ItemErrors] for items that fail by themselves;
-// for decoding, concurrency and the context see [Each].
+// for each, in order. Another number of results fails the call, which is then retried and halved
+// until the fault is on single items. See [ItemErrors] for items that fail alone; for decoding,
+// concurrency and the context see [Each].
 func Batch[In, Out any](fn func(context.Context, []In) ([]Out, error)) Handler {
-	return Handler{name: "go", inside: true, open: func(s surroundings) (activities.Handler, service, error) {
-		return &batch[In, Out]{fn: fn, size: s.options.callSize(batchItems, batchBytes)}, nil, nil
-	}}
+	return goHandler(func(s dependencies) (calls.Handler, service, error) {
+		return &batch[In, Out]{
+			fn: fn, size: s.options.callSize(batchItems, batchBytes),
+			in: s.json.decoding(reflect.TypeFor[In]()), out: s.json.encoding(reflect.TypeFor[Out]()),
+		}, nil, nil
+	})
 }
 
 const (
@@ -187,30 +217,33 @@ const (
 )
 
 type batch[In, Out any] struct {
-	fn   func(context.Context, []In) ([]Out, error)
-	size activities.CallSize
+	fn      func(context.Context, []In) ([]Out, error)
+	size    calls.CallSize
+	in, out codec.Codec
 }
 
-func (*batch[In, Out]) Traits() activities.Traits       { return activities.Traits{Inside: true} }
-func (h *batch[In, Out]) CallSize() activities.CallSize { return h.size }
+func (*batch[In, Out]) Traits() calls.Traits       { return calls.Traits{Inside: true} }
+func (h *batch[In, Out]) CallSize() calls.CallSize { return h.size }
 
 // batchItem is one item of a call on its way to its outcome.
 type batchItem struct {
 	line  []byte // its result as JSON
-	fault *activities.Fault
+	fault *calls.Fault
 	drop  bool
 	tries int
 }
 
-func (h *batch[In, Out]) Call(c *activities.Call) error {
+func (h *batch[In, Out]) Call(c *calls.Call) error {
 	defer c.End()
 	items := make([]batchItem, len(c.Items))
+	room := calls.AnswerLimit
+	var full error
 	ins := make([]In, 0, len(c.Items))
 	index := make([]int, 0, len(c.Items)) // of each of ins
 	for i := range c.Items {
 		var in In
-		if err := decode(c.Items[i].Data, &in); err != nil {
-			items[i] = batchItem{fault: activities.FaultOf(err), tries: 1}
+		if err := decode(h.in, c.Items[i].Data, &in); err != nil {
+			items[i] = batchItem{fault: calls.FaultOf(err), tries: 1}
 			continue
 		}
 		ins, index = append(ins, in), append(index, i)
@@ -219,7 +252,7 @@ func (h *batch[In, Out]) Call(c *activities.Call) error {
 		if try > 1 && !c.Wait(try-1) {
 			return nil
 		}
-		tried, err := h.try(c, ins)
+		tried, err := h.try(c, ins, room)
 		if !c.Claim() {
 			return nil
 		}
@@ -229,7 +262,11 @@ func (h *batch[In, Out]) Call(c *activities.Call) error {
 		if err != nil {
 			return err
 		}
-		ins, index = settle(tried, items, ins, index, try, c.ItemAttempts)
+		if room -= tried.bytes; len(tried.lines) < len(index) { // those after it are called again
+			items = items[:index[len(tried.lines)]]
+			c.Keep, full = true, calls.FullFault()
+		}
+		ins, index = settle(tried, items, ins, index[:len(tried.lines)], try, c.ItemAttempts)
 	}
 	for i := range items {
 		switch {
@@ -241,47 +278,51 @@ func (h *batch[In, Out]) Call(c *activities.Call) error {
 			c.Answer.Line(items[i].line)
 		}
 	}
-	return nil
+	return full
 }
 
-// tried is what one call of the function has come to.
+// tried is the result of one call of the function.
 type tried struct {
-	lines  [][]byte // the results as JSON
+	lines  [][]byte // the results as JSON, as far as there was room for them
+	bytes  int      // that they have
 	errors ItemErrors
 }
 
-func (h *batch[In, Out]) try(c *activities.Call, ins []In) (_ *tried, err error) {
+func (h *batch[In, Out]) try(c *calls.Call, ins []In, room int) (_ *tried, err error) {
 	ctx := c.Begin()
 	defer recovered(&err)
 	outs, err := h.fn(ctx, ins)
 	var each ItemErrors
 	if err != nil && !errors.As(err, &each) {
-		return nil, activities.CauseOf(ctx, err)
+		return nil, calls.CauseOf(ctx, err)
 	}
 	if len(outs) != len(ins) {
-		return nil, activities.LengthFault(len(ins), len(outs))
+		return nil, calls.LengthFault(len(ins), len(outs))
 	}
 	t := &tried{errors: ItemErrors{}}
 	maps.Copy(t.errors, each)
-	encodeAll(t, outs)
+	encodeAll(t, outs, h.out, room)
 	return t, nil
 }
 
-// encodeAll turns the results into JSON; what cannot be encoded is its item's error.
-func encodeAll[Out any](t *tried, outs []Out) {
+// encodeAll turns the results into JSON, until there are so many bytes of it, but one at least. A result that
+// cannot be encoded is its item's error.
+func encodeAll[Out any](t *tried, outs []Out, c codec.Codec, room int) {
 	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	ends := make([]int, len(outs))
+	enc := c.NewEncoder(&buf)
+	ends := make([]int, 0, len(outs))
 	for k := range outs {
+		if k > 0 && buf.Len() >= room {
+			break
+		}
 		if t.errors[k] == nil {
 			if err := enc.Encode(outs[k]); err != nil {
 				t.errors[k] = fmt.Errorf("encoding the result: %w", err)
 			}
 		}
-		ends[k] = buf.Len()
+		ends = append(ends, buf.Len())
 	}
-	t.lines = make([][]byte, len(outs))
+	t.lines, t.bytes = make([][]byte, len(ends)), buf.Len()
 	start := 0
 	for k, end := range ends {
 		t.lines[k] = bytes.TrimSuffix(buf.Bytes()[start:end], []byte("\n"))
@@ -289,7 +330,7 @@ func encodeAll[Out any](t *tried, outs []Out) {
 	}
 }
 
-// settle notes the outcomes and returns the items that are to be tried again.
+// settle notes the outcomes and returns the items that are to be retried.
 func settle[In any](t *tried, items []batchItem, ins []In, index []int, try, attempts int) ([]In, []int) {
 	var again []In
 	var againIndex []int
@@ -303,8 +344,50 @@ func settle[In any](t *tried, items []batchItem, ins []In, index []int, try, att
 		case try < attempts:
 			again, againIndex = append(again, ins[k]), append(againIndex, i)
 		default:
-			items[i] = batchItem{fault: activities.FaultOf(err), tries: try}
+			items[i] = batchItem{fault: calls.FaultOf(err), tries: try}
 		}
 	}
 	return again, againIndex
+}
+
+// JSON is how the items of a Go handler are decoded and its results encoded: see [Codec].
+type JSON int
+
+const (
+	// FastJSON is github.com/goccy/go-json for types for which it agrees with encoding/json, and
+	// encoding/json for all others: see [Each]. It is the default.
+	FastJSON JSON = iota
+	// EncodingJSON is encoding/json for all types.
+	EncodingJSON
+)
+
+// Codec makes a handler whose Go functions (of [Each], [Batch] and [Preprocess]) have their items
+// decoded, and their results encoded, in this way. Nothing changes for programs.
+func Codec(as JSON, h Handler) Handler {
+	open := h.open
+	if open == nil {
+		return h // it is refused when it is checked
+	}
+	h.identity = new(identity) // another handler than the one inside
+	h.open = func(s dependencies) (calls.Handler, service, error) {
+		s.json = as
+		return open(s)
+	}
+	return h
+}
+
+// decoding is the codec for items of the type.
+func (j JSON) decoding(t reflect.Type) codec.Codec {
+	if j == EncodingJSON {
+		return codec.Standard
+	}
+	return codec.ForDecoding(t)
+}
+
+// encoding is the codec for results of the type.
+func (j JSON) encoding(t reflect.Type) codec.Codec {
+	if j == EncodingJSON {
+		return codec.Standard
+	}
+	return codec.ForEncoding(t)
 }

@@ -25,12 +25,12 @@ type thumb struct {
 	Of string `json:"of"`
 }
 
-// A tooLargeError is an error with a type of its own.
+// A tooLargeError is an error with its own type.
 type tooLargeError struct{ size int }
 
 func (e *tooLargeError) Error() string { return fmt.Sprintf("%d is too large", e.size) }
 
-// ValueError is one that is no pointer.
+// ValueError is one that is not a pointer.
 type valueError struct{}
 
 func (valueError) Error() string { return "no value" }
@@ -181,6 +181,7 @@ func TestEach_ItemAttempts(t *testing.T) {
 }
 
 // TestEach_Expires: the handler's context ends with the call's time, and the item with kind expired.
+// T17: an item whose time is over is tried as often as a call that fails.
 func TestEach_Expires(t *testing.T) {
 	t.Parallel()
 	h := Each(func(ctx context.Context, s string) (string, error) {
@@ -196,7 +197,8 @@ func TestEach_Expires(t *testing.T) {
 	require.Equal(t, lines(`"a"`, `"c"`), o.output)
 	require.Equal(t, job.KindExpired, o.failures[0].Kind)
 	require.Contains(t, o.failures[0].Error.Message, "200ms")
-	require.EqualValues(t, 1, o.totals.Expiries)
+	require.Equal(t, f.limits.Attempts, o.only(t).Attempts, "as often as one in its own process")
+	require.EqualValues(t, f.limits.Attempts, o.totals.Expiries)
 }
 
 // TestEach_TheTimeIsTheItems: many items that together take longer than the call's time are fine.

@@ -4,21 +4,29 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/stint-run/stint/timers"
 )
 
-// Health is how a worker is: what its endpoint answers to GET /health.
+// Health is the state of a worker: the answer of its endpoint to GET /health.
 type Health struct {
 	// Healthy says that the worker takes batches and that its watchdog looks after them.
 	Healthy bool     `json:"healthy"`
-	Why     []string `json:"why,omitempty"` // it is not healthy
+	Why     []string `json:"why,omitempty"` // why it is not healthy
 
 	Worker string `json:"worker"`
 	Pool   string `json:"pool"`
-	// State is "starting", "serving", or "draining" from when the worker is to end.
+	// State is "starting", "serving", or "draining" once the worker has been asked to end.
 	State    string         `json:"state"`
 	Watchdog WatchdogHealth `json:"watchdog"`
 	Slots    []SlotHealth   `json:"slots"`
+	// Timers are the held ones: the hundred with the earliest deadlines. The worker of one names the slot
+	// of a process, or the batch of a Go handler.
+	Timers []timers.Held `json:"timers"`
 }
+
+// shownTimers is the most timers in a Health.
+const shownTimers = 100
 
 // WatchdogHealth is about the watchdog of the worker's timers.
 type WatchdogHealth struct {
@@ -30,8 +38,8 @@ type WatchdogHealth struct {
 // SlotHealth is about one slot.
 type SlotHealth struct {
 	Slot int `json:"slot"`
-	// State is "busy" where the slot has batches, "ready" where it has none, "starting" while it
-	// waits for its process, and "out" where it runs no calls any more.
+	// State is "busy" if the slot has batches, "ready" if it has none, "starting" while it waits for
+	// its process, and "out" if it runs no calls any more.
 	State       string        `json:"state"`
 	PID         int           `json:"pid,omitempty"` // of the slot's process, or of the worker
 	Incarnation int           `json:"incarnation"`
@@ -60,12 +68,12 @@ const (
 
 var slotStates = []string{stateReady, stateBusy, stateStarting, stateOut}
 
-// Health tells how the worker is at this moment. It is safe for concurrent use.
+// Health returns the present state of the worker. It is safe for concurrent use.
 func (w *Worker) Health() Health { return w.metrics.health(time.Now()) }
 
 func (m *metrics) health(now time.Time) Health {
 	h := Health{
-		Worker: m.worker, Pool: m.pool, State: m.state.Load().(string), Slots: []SlotHealth{},
+		Worker: m.worker, Pool: m.pool, State: m.state.Load().(string), Slots: []SlotHealth{}, Timers: []timers.Held{},
 		Watchdog: WatchdogHealth{LastRound: m.watchdog.LastRound(), Healthy: m.watchdog.Healthy()},
 	}
 	if last := h.Watchdog.LastRound; !last.IsZero() {
@@ -83,11 +91,13 @@ func (m *metrics) health(now time.Time) Health {
 	if !slices.ContainsFunc(h.Slots, func(s SlotHealth) bool { return s.State != stateOut }) {
 		h.Why = append(h.Why, "no slot is left")
 	}
+	held := m.watchdog.Timers()
+	h.Timers = append(h.Timers, held[:min(len(held), shownTimers)]...)
 	h.Healthy = len(h.Why) == 0
 	return h
 }
 
-// health tells how the slot is; programs says that it needs a process of its own.
+// health returns the state of the slot; programs: it needs its own process.
 func (s *slot) health(now time.Time, programs bool) SlotHealth {
 	s.mu.Lock()
 	defer s.mu.Unlock()

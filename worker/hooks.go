@@ -1,31 +1,34 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os/exec"
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/job"
 )
 
 // Hook is run for a job: as its init before the first batch, as its shutdown when a stop is
 // requested, as its cleanup when everything has ended. Its context ends with the job's call timeout.
-// An error, or a panic, has it repeated, as often as the job's attempts say. It may also be repeated
-// because its worker was lost: HookCall.Key tells the repetitions.
+// After an error, or a panic, it is repeated, as often as the job's attempts allow. It may also be
+// repeated because its worker was lost: HookCall.Key identifies the repetitions.
 type Hook func(ctx context.Context, call HookCall) error
 
-// HookCall tells a hook what it is run for.
+// HookCall describes to a hook the job that it runs for.
 type HookCall struct {
 	Job   string
-	Run   string // which run of the job: resumed, it has another
+	Run   string // the job's run; a resumed job has another one
 	Pool  string // the job's
 	Stage string // job.StageInit, job.StageShutdown or job.StageCleanup
-	// Key is the idempotency key: the same in every repetition of this hook, and never another's.
+	// Key is the idempotency key: the same in every repetition of this hook, and unique to it.
 	Key string
-	// State is how the job stands, and Reason why it was stopped, where it was.
+	// State is the job's state, Reason why it was stopped if it was.
 	State  job.State
 	Reason string
 	// Worker is the name of the worker that runs the hook.
@@ -33,41 +36,42 @@ type HookCall struct {
 
 	env []string // of child processes
 	dir string
+	log *slog.Logger
 }
 
 // Command makes a hook of a program, which must end with status 0. It gets the environment of the
 // worker's other child processes, and STINT_JOB, STINT_RUN, STINT_STAGE, STINT_KEY, STINT_STATE and
-// STINT_REASON. The last it writes to its standard error is part of its error. Processes of its group
-// are killed once it has ended; what has left the group, as daemons do, goes on and is not waited for.
+// STINT_REASON. The end of its standard error is part of its error. Processes of its group are killed
+// once it has ended; those that have left the group, as daemons do, continue and are not waited for.
 func Command(argv ...string) Hook {
 	return func(ctx context.Context, call HookCall) error {
 		if len(argv) == 0 {
 			return errors.New("the hook's command is empty")
 		}
-		children, err := newChildren()
+		children, err := child.NewStarter(cmp.Or(call.log, slog.Default()))
 		if err != nil {
 			return err
 		}
-		defer children.close()
-		path, err := exec.LookPath(argv[0])
+		defer children.Close()
+		path, err := findProgram(argv, call.dir)
 		if err != nil {
-			return fmt.Errorf("hook %s: %w", argv[0], err)
+			return fmt.Errorf("hook: %w", err)
 		}
-		var stderr tail
-		cmd := &exec.Cmd{Path: path, Args: argv, Env: call.environ(), Dir: call.dir, Stderr: &stderr, SysProcAttr: childAttributes(), WaitDelay: hookOutput}
-		child, err := children.startOn(cmd, nil)
+		var stderr child.Tail
+		cmd := &exec.Cmd{Path: path, Args: argv, Env: call.environ(), Dir: call.dir, Stderr: &stderr, SysProcAttr: child.GroupAttributes(), WaitDelay: hookOutput}
+		process, err := children.Start(cmd, nil)
 		if err != nil {
 			return fmt.Errorf("starting hook %s: %w", argv[0], err)
 		}
-		defer context.AfterFunc(ctx, child.kill)()
-		if err := child.wait(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-			return crash(err, stderr.text())
+		defer context.AfterFunc(ctx, process.Kill)()
+		if err := process.Wait(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+			return crash(err, stderr.Text())
 		}
 		return nil
 	}
 }
 
-// hookOutput is how long a hook's standard error is read after its end: a daemon may hold it open.
+// hookOutput bounds how long a hook's standard error is read after its end: a daemon may hold it open.
 const hookOutput = time.Second
 
 func (c HookCall) environ() []string {
@@ -83,7 +87,7 @@ func (o Options) hooks(worker string) map[string]activities.Hook {
 		hooks[name] = func(ctx context.Context, in activities.HookInput) error {
 			return hook(ctx, HookCall{
 				Job: in.Ref.Job, Run: in.Ref.Run, Pool: in.Pool, Stage: in.Stage, Key: in.Key,
-				State: in.State, Reason: in.Reason, Worker: worker, env: o.childEnv(), dir: o.Dir,
+				State: in.State, Reason: in.Reason, Worker: worker, env: o.childEnv(), dir: o.Dir, log: o.Logger,
 			})
 		}
 	}

@@ -11,8 +11,14 @@ func TestMain(m *testing.M) {
 	if kind := os.Getenv(asProgram); kind != "" {
 		runProgram(kind)
 	}
-	if isolatedIn != nil {
-		isolatedTests()
+	if role := os.Getenv(asRole); role != "" {
+		roles[role]()
+		return
 	}
+	ChildMain()
+	if os.Getenv(asHandler) != "" {
+		processTests()
+	}
+	ChildMain(exiting)
 	goleak.VerifyTestMain(m)
 }

@@ -10,14 +10,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/endpoint"
 	"github.com/stint-run/stint/internal/meters"
 	"github.com/stint-run/stint/timers"
 	"go.opentelemetry.io/otel/metric"
 )
 
-// metrics is all that a worker tells of itself in numbers: it takes in what happens, and gives it
-// to meters, to sinks and to whoever asks for the worker's health. It is safe for concurrent use.
+// metrics counts what happens in a worker and passes it on to meters, to sinks and to the worker's
+// health. It is safe for concurrent use.
 type metrics struct {
 	tally
 	worker, pool string
@@ -27,13 +28,13 @@ type metrics struct {
 
 	roster   *roster
 	watchdog *timers.Watchdog
-	programs bool // slots need processes of their own
+	programs bool // slots need their own processes
 
 	restarts, reaps, failedReaps atomic.Int64
 	out                          sync.Map // numbers of slots that are not replaced any more
 
 	sinks    *sinks
-	endpoint *endpoint // nil: none
+	endpoint *endpoint.Endpoint // nil: none
 	started  bool
 }
 
@@ -57,7 +58,7 @@ func (m *metrics) open(o Options, r *roster, w *timers.Watchdog, programs bool) 
 		if err != nil {
 			return err
 		}
-		if m.endpoint, err = listen(o.Metrics, m.routes(handler), m.log); err != nil {
+		if m.endpoint, err = endpoint.Listen(o.Metrics, m.routes(handler), m.log); err != nil {
 			return err
 		}
 		providers = append(providers, provider)
@@ -73,14 +74,14 @@ func (m *metrics) open(o Options, r *roster, w *timers.Watchdog, programs bool) 
 }
 
 func (m *metrics) routes(handler http.Handler) http.Handler {
-	return routes(handler, func() Health { return m.health(time.Now()) })
+	return endpoint.Routes(handler, func() (any, bool) { h := m.health(time.Now()); return h, h.Healthy })
 }
 
-// checkMetrics says what is wrong with the options that are about metrics.
+// checkMetrics returns the errors of the options about metrics.
 func (o Options) checkMetrics() error {
 	var errs []error
 	if o.Metrics != "" {
-		_, err := endpointAddress(o.Metrics)
+		_, err := endpoint.Address(o.Metrics)
 		errs = append(errs, err)
 	}
 	if o.SinkInterval < 0 {
@@ -92,32 +93,32 @@ func (o Options) checkMetrics() error {
 	return errors.Join(errs...)
 }
 
-// start begins to answer and to feed.
+// start starts the endpoint and the sinks.
 func (m *metrics) start() {
 	m.started = true
 	m.sinks.start()
 	if m.endpoint == nil {
 		return
 	}
-	m.log.Info("metrics", "url", "http://"+m.endpoint.address()+"/metrics")
-	m.endpoint.serve(func(err error) { m.log.Error("the metrics endpoint has ended", "error", err) })
+	m.log.Info("metrics", "url", "http://"+m.endpoint.Address()+"/metrics")
+	m.endpoint.Serve(func(err error) { m.log.Error("the metrics endpoint has ended", "error", err) })
 }
 
-// close tells the sinks what has been counted to the end, and ends all that metrics have begun.
-// Nothing must be counted any more.
-func (m *metrics) close() {
+// Close gives the sinks their last snapshot and ends all that start has started. Nothing must be counted
+// any more.
+func (m *metrics) Close() {
 	if m.started {
-		m.sinks.close()
+		m.sinks.Close()
 	}
 	if m.endpoint != nil {
-		m.endpoint.close()
+		m.endpoint.Close()
 	}
 	for _, made := range m.meters {
 		made.Close()
 	}
 }
 
-// reading is what meters show of the worker's state.
+// reading is the worker's state as meters show it.
 func (m *metrics) reading() meters.State {
 	s := meters.State{Slots: map[string]int{}, RoundAge: -1, EventsLost: m.watchdog.Lost()}
 	for _, name := range slotStates {
@@ -136,7 +137,7 @@ func (m *metrics) reading() meters.State {
 	return s
 }
 
-// snapshot is what sinks get, with the windows since the last one.
+// snapshot returns a snapshot for the sinks, with the windows since the last one.
 func (m *metrics) snapshot() Snapshot {
 	return Snapshot{
 		Worker: m.worker, Pool: m.pool, Began: m.began, Time: time.Now(), Jobs: m.cut(),
@@ -163,7 +164,7 @@ func (m *metrics) slotEvent(e SlotEvent) {
 			made.Forget(e.Slot)
 		}
 		if _, out := m.out.Load(e.Slot); out {
-			return // nothing comes in its place
+			return // it is not replaced
 		}
 		m.restarts.Add(1)
 		for _, made := range m.meters {
@@ -172,9 +173,9 @@ func (m *metrics) slotEvent(e SlotEvent) {
 	}
 }
 
-// reasonOf names in a word why a slot was replaced.
+// reasonOf returns one word for why a slot was replaced.
 func reasonOf(e SlotEvent) string {
-	var fault *activities.Fault
+	var fault *calls.Fault
 	switch {
 	case e.Kind == CallLeft:
 		return "abandoned"
@@ -186,8 +187,8 @@ func reasonOf(e SlotEvent) string {
 	return fault.Kind
 }
 
-// timerEvent counts and logs what the watchdog has to tell (T14). What a slot's own events tell is
-// not logged twice.
+// timerEvent counts and logs an event of the watchdog (T14). What the events of slots cover already is
+// not logged again.
 func (m *metrics) timerEvent(e timers.Event) {
 	level := slog.LevelDebug
 	reap := meters.Reap("")
@@ -197,7 +198,7 @@ func (m *metrics) timerEvent(e timers.Event) {
 			made.Expiry(e.ReportOnly)
 		}
 		if e.ReportOnly {
-			level = slog.LevelWarn // nothing else tells of it
+			level = slog.LevelWarn // nothing else reports it
 		}
 	case timers.EventReaped:
 		m.reaps.Add(1)
@@ -216,9 +217,18 @@ func (m *metrics) timerEvent(e timers.Event) {
 	logTimerEvent(m.log, level, e)
 }
 
-// measure takes in a program's own measurement.
+// measure records a program's measurement.
 func (m *metrics) measure(v Measurement) {
 	for _, made := range m.meters {
 		made.Program(v.Name, v.Gauge, v.Slot, v.Value)
 	}
+}
+
+// MetricsAddress is the HOST:PORT at which the worker's endpoint listens; "" if it has none (see
+// Options.Metrics).
+func (w *Worker) MetricsAddress() string {
+	if w.metrics.endpoint == nil {
+		return ""
+	}
+	return w.metrics.endpoint.Address()
 }

@@ -15,7 +15,9 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/endpoint"
+	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -28,7 +30,7 @@ type scraped map[string]*dto.MetricFamily
 // scrape reads the endpoint's metrics.
 func (f *fixture) scrape() scraped {
 	f.t.Helper()
-	response, err := http.Get("http://" + f.metrics.endpoint.address() + "/metrics")
+	response, err := http.Get("http://" + f.metrics.endpoint.Address() + "/metrics")
 	require.NoError(f.t, err)
 	defer response.Body.Close()
 	require.Equal(f.t, http.StatusOK, response.StatusCode)
@@ -88,7 +90,7 @@ func (s scraped) sum(name, label string) float64 {
 // ask asks for the worker's health.
 func (f *fixture) ask() (int, Health) {
 	f.t.Helper()
-	response, err := http.Get("http://" + f.metrics.endpoint.address() + "/health")
+	response, err := http.Get("http://" + f.metrics.endpoint.Address() + "/health")
 	require.NoError(f.t, err)
 	defer response.Body.Close()
 	require.Equal(f.t, "application/json", response.Header.Get("Content-Type"))
@@ -97,14 +99,14 @@ func (f *fixture) ask() (int, Health) {
 	return response.StatusCode, h
 }
 
-// M1: what an endpoint shows is what has happened, to the last item, call and restart.
+// M1: an endpoint shows exactly what has happened, to the last item, call and restart.
 func TestM1_CountsAreExact(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.options.Metrics, f.options.CallItems, f.limits.Attempts = ":0", 4, 2
-	o := f.told("a", "drop", "error no", "b", "c", "exit 3", "d", "log x", "short", "e", "f", "g", "scope 0s", "h", "i")
+	o := f.obey("a", "drop", "error no", "b", "c", "exit 3", "d", "log x", "short", "e", "f", "g", "scope 0s", "h", "i")
 	require.Len(t, o.failures, 4)
-	f.watchdog.Stop() // has told all its events
+	f.watchdog.Stop() // has reported all its events
 	s := f.scrape()
 
 	require.EqualValues(t, o.totals.OK-o.totals.Dropped, s.value(t, "stint_items_total", "job job", "outcome ok"))
@@ -160,7 +162,7 @@ func TestM1_OutcomesOfCalls(t *testing.T) {
 			t.Parallel()
 			f := setup(t)
 			f.options.Metrics, f.limits.Attempts = ":0", 1
-			f.told(item)
+			f.obey(item)
 			s := f.scrape()
 			require.EqualValues(t, 1, s.value(t, "stint_calls_total", "job job", "outcome "+outcome))
 			require.EqualValues(t, 1, s.sum("stint_calls_total", "job job"))
@@ -171,7 +173,7 @@ func TestM1_OutcomesOfCalls(t *testing.T) {
 	}
 }
 
-// M1: what is under way can be seen, in the metrics and in the health.
+// M1: calls and batches under way are in the metrics and in the health.
 func TestM1_InFlight(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -205,7 +207,7 @@ func TestM1_InFlight(t *testing.T) {
 	close(gate)
 }
 
-// M1: a call that is left behind, and a slot that is out. What follows the last one is no restart.
+// M1: a call that is left behind, and a slot that is out. Nothing after the last one is a restart.
 func TestM1_RestartsOfSlots(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -216,7 +218,7 @@ func TestM1_RestartsOfSlots(t *testing.T) {
 	for slot := range 2 {
 		f.metrics.measure(Measurement{Name: "load", Gauge: true, Value: 5, Slot: slot})
 	}
-	f.running(0).child.kill()
+	f.running(0).child.Kill()
 	require.Eventually(t, func() bool { return len(f.happened(SlotReplaced)) == 2 }, time.Minute, time.Millisecond)
 	s := f.scrape()
 	require.EqualValues(t, 1, s.value(t, "stint_slot_restarts_total", "free false", "reason crash"))
@@ -227,7 +229,7 @@ func TestM1_RestartsOfSlots(t *testing.T) {
 	require.EqualValues(t, 1, s.value(t, "stint_slots", "state ready"))
 
 	p := &place{slot: f.roster.slots[1]}
-	require.True(t, p.Replace())
+	require.True(t, p.Replace(false))
 	require.EqualValues(t, 1, f.scrape().value(t, "stint_slot_restarts_total", "free false", "reason abandoned"))
 }
 
@@ -239,8 +241,8 @@ func TestM1_MeterProvider(t *testing.T) {
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	defer func() { require.NoError(t, provider.Shutdown(context.Background())) }()
 	f.options.Metrics, f.options.MeterProvider = ":0", provider
-	o := f.told("a", "b", "log x", "drop")
-	f.metrics.close()
+	o := f.obey("a", "b", "log x", "drop")
+	f.metrics.Close()
 	var all metricdata.ResourceMetrics
 	require.NoError(t, reader.Collect(t.Context(), &all))
 	got := map[string]int64{}
@@ -275,8 +277,8 @@ func TestM1_BoundedJobs(t *testing.T) {
 				name := fmt.Sprintf("job-%d", (i*7+g)%150)
 				f.metrics.BatchBegan(name)
 				f.metrics.CallBegan(name)
-				f.metrics.CallEnded(activities.CallStats{Job: name, Items: 1, Took: time.Millisecond})
-				f.metrics.Recorded(activities.RecordStats{Job: name, OK: 1})
+				f.metrics.CallEnded(calls.CallStats{Job: name, Items: 1, Took: time.Millisecond})
+				f.metrics.Recorded(calls.RecordStats{Job: name, OK: 1})
 				f.metrics.BatchEnded(name, nil)
 			}
 		})
@@ -290,12 +292,12 @@ func TestM1_BoundedJobs(t *testing.T) {
 	require.Zero(t, s.value(t, "stint_calls_in_flight", "job other"))
 }
 
-// T14: what the watchdog has to tell is counted and logged, and when its last round was is known.
+// T14: the watchdog's events are counted and logged, and the time of its last round is known.
 func TestT14_WatchdogEvents(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.options.Metrics, f.limits.Attempts = ":0", 1
-	f.told("report", "a", "scope 0s")
+	f.obey("report", "a", "scope 0s")
 	require.Eventually(t, func() bool {
 		return f.scrape().value(t, "stint_watchdog_expiries_total", "action report") > 0
 	}, time.Minute, time.Millisecond)
@@ -310,7 +312,7 @@ func TestT14_WatchdogEvents(t *testing.T) {
 	log := f.log.String()
 	require.Contains(t, log, `msg="timers: timer expired"`)
 	require.Contains(t, log, `holder="slot 0 of worker-1" scope="only told"`)
-	require.NotContains(t, log, `scope="my scope"`, "the slot's own event tells of it")
+	require.NotContains(t, log, `scope="my scope"`, "the slot's own event reports it")
 
 	f.metrics.timerEvent(timers.Event{Kind: timers.EventReapFailed, Worker: "w", Scope: "s", Overdue: time.Second, Err: errors.New("still there")})
 	f.metrics.timerEvent(timers.Event{Kind: timers.EventReaperPanicked, Worker: "w", Scope: "s", Err: errors.New("alas")})
@@ -321,7 +323,7 @@ func TestT14_WatchdogEvents(t *testing.T) {
 	require.Contains(t, f.log.String(), `level=ERROR msg="timers: reaper panicked"`)
 }
 
-// T14: a health check can rely on the status: 200 only where the worker takes batches and its
+// T14: a health check can rely on the status: 200 only if the worker takes batches and its
 // watchdog looks after them.
 func TestT14_Health(t *testing.T) {
 	t.Parallel()
@@ -344,14 +346,14 @@ func TestT14_Health(t *testing.T) {
 	require.Equal(t, "pool", h.Pool)
 	require.Equal(t, SlotHealth{Slot: 1, State: "ready", PID: f.running(1).pid(), Batches: []BatchHealth{}}, h.Slots[1])
 
-	f.running(0).child.kill()
+	f.running(0).child.Kill()
 	require.Eventually(t, func() bool { return len(f.happened(SlotOut)) == 1 }, time.Minute, time.Millisecond)
 	status, h = f.ask()
 	require.Equal(t, http.StatusOK, status, "one slot is left")
 	require.Equal(t, "out", h.Slots[0].State)
 	require.Contains(t, h.Slots[0].Error, "slot 0 is out")
 	require.Zero(t, h.Slots[0].PID)
-	f.running(1).child.kill()
+	f.running(1).child.Kill()
 	<-f.roster.gone
 	status, h = f.ask()
 	require.Equal(t, http.StatusServiceUnavailable, status)
@@ -371,7 +373,7 @@ func TestEndpoint_Address(t *testing.T) {
 		"9090": "127.0.0.1:9090", ":9090": "127.0.0.1:9090", "0": "127.0.0.1:0", ":0": "127.0.0.1:0",
 		"0.0.0.0:9090": "0.0.0.0:9090", "[::1]:80": "[::1]:80", "metrics.example:80": "metrics.example:80",
 	} {
-		got, err := endpointAddress(address)
+		got, err := endpoint.Address(address)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
@@ -388,21 +390,21 @@ func TestEndpoint_AddressIsTaken(t *testing.T) {
 	_, err := first.open(Exec("cat"))
 	require.NoError(t, err)
 	second := setup(t)
-	second.options.Metrics = first.metrics.endpoint.address()
+	second.options.Metrics = first.metrics.endpoint.Address()
 	_, err = second.open(Each(func(_ context.Context, i int) (int, error) { return i, nil }))
 	require.ErrorContains(t, err, "metrics endpoint")
 	require.ErrorContains(t, err, "listen tcp "+second.options.Metrics)
 	require.ErrorContains(t, err, "in use")
 }
 
-// It answers what it should and nothing else, and only reads.
+// It answers only the two paths, and only reads.
 func TestEndpoint_Requests(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.options.Metrics = ":0"
 	_, err := f.open(Exec("cat"))
 	require.NoError(t, err)
-	base := "http://" + f.metrics.endpoint.address()
+	base := "http://" + f.metrics.endpoint.Address()
 	for path, want := range map[string]int{
 		"GET /": 404, "GET /metrics/x": 404, "POST /metrics": 405, "DELETE /health": 405, "HEAD /metrics": 200, "GET /metrics": 200,
 	} {
@@ -424,13 +426,13 @@ func BenchmarkMetrics_Call(b *testing.B) {
 			watchdog, err := timers.New(timers.Options{})
 			require.NoError(b, err)
 			m := newMetrics("worker-1", "pool", slog.New(slog.DiscardHandler))
-			defer m.close()
-			require.NoError(b, m.open(o, newRoster("worker-1", o, newPermits(o.Slots), func(SlotEvent) {}), watchdog, false))
+			defer m.Close()
+			require.NoError(b, m.open(o, newRoster("worker-1", o, permits.New(o.Slots), func(SlotEvent) {}), watchdog, false))
 			b.ReportAllocs()
 			for b.Loop() {
 				m.CallBegan("nightly")
-				m.CallEnded(activities.CallStats{Job: "nightly", Items: 1000, Took: time.Second})
-				m.Recorded(activities.RecordStats{Job: "nightly", OK: 1000})
+				m.CallEnded(calls.CallStats{Job: "nightly", Items: 1000, Took: time.Second})
+				m.Recorded(calls.RecordStats{Job: "nightly", OK: 1000})
 			}
 		})
 	}

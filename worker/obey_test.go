@@ -25,7 +25,7 @@ import (
 //
 //	null        the result null
 //	drop        no result
-//	size        the number of the call's items; 0 where it was handed over by itself
+//	size        the number of the call's items; 0 if it was handed over by itself
 //	short       no result at all: the call has one too few
 //	long        two results: the call has one too many
 //	error TEXT  the item's error, of type Bad
@@ -35,11 +35,12 @@ import (
 //	die FILE    the same, once a line has been added to the file
 //	hang        until it is ended
 //	tally FILE  adds a line to the file, and is an error
-//	slower FILE adds a line to the file, and slows down where that is the first
+//	slower FILE adds a line to the file, and slows down if that is the first
 //	third FILE  the same as tally, but no error once the file has three lines
 //	join FILE   adds a line to the file, and waits until there are four
 //	quit FILE   the same, and then the process ends
 //	await FILE  waits until the file has three lines
+//	fill FILE   adds a line to the file; the result is large
 //
 // and, for the obedient program alone:
 //
@@ -88,7 +89,7 @@ func obey(item string, size int) (any, error) {
 		return nil, &Bad{"tallied"}
 	case "slower":
 		if note(arg) == 1 {
-			return nil, SlowDown(wish)
+			return nil, SlowDown(pause)
 		}
 	case "third":
 		if note(arg) < 3 {
@@ -103,12 +104,15 @@ func obey(item string, size int) (any, error) {
 		leave("3")
 	case "await":
 		await(arg, 3)
+	case "fill":
+		note(arg)
+		return strings.Repeat("x", large), nil
 	}
 	return item, nil
 }
 
-// wish is for how long items want nothing to be begun.
-const wish = 150 * time.Millisecond
+// pause is how long the slow-down requests of items last.
+const pause = 150 * time.Millisecond
 
 func leave(status string) {
 	fmt.Fprintln(os.Stderr, "last words")
@@ -125,7 +129,7 @@ func note(file string) int {
 	return count(file)
 }
 
-// count is how many lines a file has, 0 where there is none.
+// count is how many lines a file has, 0 if it does not exist.
 func count(file string) int {
 	data, err := os.ReadFile(file)
 	if !os.IsNotExist(err) {
@@ -180,8 +184,8 @@ func obeyBatch(ctx context.Context, items []string) ([]any, error) {
 }
 
 func init() {
-	isolatedHandlers["obey each"] = Each(obeyEach)
-	isolatedHandlers["obey batch"] = Batch(obeyBatch)
+	processHandlers["obey each"] = Each(obeyEach)
+	processHandlers["obey batch"] = Batch(obeyBatch)
 }
 
 // obeyMore does what the obedient program does for these items alone.
@@ -210,7 +214,7 @@ func (p *obedient) obeyMore(call *frames.Call, item json.RawMessage) *frames.Res
 	}
 	_, err := obey(text, 0)
 	if err != nil && do == "slower" {
-		p.say(frames.SlowDown{Type: frames.TypeSlowDown, After: wish.Seconds()})
+		p.say(frames.SlowDown{Type: frames.TypeSlowDown, After: pause.Seconds()})
 		p.say(frames.Results{Type: frames.TypeResults, ID: call.ID})
 		p.serve("")
 	}
@@ -255,7 +259,7 @@ func (f *fixture) python(program string) Handler {
 	return Serve(python, program)
 }
 
-// realPython is the program itself where python3 is a script that finds it.
+// realPython is the program itself if python3 is a script that finds it.
 var realPython = sync.OnceValues(func() (string, error) {
 	path, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
 	return strings.TrimSpace(string(path)), err

@@ -12,12 +12,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/job"
 	"go.opentelemetry.io/otel/metric"
+	"go.temporal.io/sdk/converter"
 )
 
-// Options tune a worker. The zero value of a field means its default.
+// Options configure a worker. The zero value of a field means its default.
 type Options struct {
 	// Slots is how many batches make calls at once; as many more may be making their parts durable.
 	// Default: the number of CPUs; at most 1,000.
@@ -26,7 +28,7 @@ type Options struct {
 	// handlers that wait for something. Default 1; at most 1,000.
 	Concurrency int
 	// CallItems is the most items of one call of a [Batch], [Exec] or [Serve] handler; [OneItem] hands
-	// items over one by one. Default: what the worker thinks best.
+	// items over one by one. Default: the worker chooses.
 	CallItems int
 	// Seed plus the slot's number is what its processes find in STINT_SEED. Default 0.
 	Seed int64
@@ -37,58 +39,71 @@ type Options struct {
 	// may be replaced. Then the slot is out; a worker without slots ends. Default 10; [NoRestarts]
 	// for none.
 	Restarts int
-	// Ready is how long a [Serve] program may take to get ready. Default 1 min.
+	// Ready is how long a [Serve] program may take until it is ready. Default 1 min.
 	Ready time.Duration
-	// Isolate runs a Go handler's slots in processes of their own: this program again, which calls
-	// [New] with the same pool and then serves instead of returning from it. What main does before
-	// must work in them too.
-	Isolate bool
-	// Rate is the most items that the worker begins in a time, of all jobs together, in bursts of one
+	// Processes runs each slot of a Go handler in its own process, so that a crash or a hang costs only
+	// the item. The processes are this program again: main must call [ChildMain] with the handler first
+	// thing, or [New] returns an error. Other handlers ignore it. Default: the calls run in the
+	// worker's process.
+	Processes bool
+	// Rate is the most items a second that the worker begins, of all jobs together, in bursts of one
 	// second's items. Default: no limit.
 	Rate job.Rate
-	// Hooks are functions that jobs of the pool can name, for before their first batch, for when they
-	// are stopped and for their end: see [job.Spec] and [Command]. Names are [a-z0-9][a-z0-9-]*.
+	// Hooks are functions that jobs of the pool can name, to be run before their first batch, when they
+	// are stopped and at their end: see [job.Spec] and [Command]. Names are [a-z0-9][a-z0-9-]*.
 	Hooks map[string]Hook
 	// Env adds to the environment of child processes: "NAME=value", or "NAME" to pass on the
-	// worker's own. They get nothing else but PATH, HOME, USER, LANG, LC_*, TZ and TMPDIR.
+	// worker's variable. Otherwise they get only PATH, HOME, USER, LANG, LC_*, TZ and TMPDIR.
 	Env []string
 	// Dir is the working directory of child processes. Default: the worker's own.
 	Dir string
-	// Drain is how long running batches may take, once the worker is to end, to finish the call
-	// in hand and return their rest. Default 30 s.
+	// Drain is how long running batches may take to finish the call in hand and return their rest once
+	// the worker has been asked to end. Default 30 s.
 	Drain time.Duration
-	// Allow lists the directories and bucket URL prefixes below which the worker reads and writes.
-	// Default: everything that its credentials reach.
+	// KillAfter is the time between TERM and KILL for a process that has to end: at most 15 s, because
+	// a job waits for 20 s after a stop's grace. Default 5 s.
+	KillAfter time.Duration
+	// Allow lists the directories and bucket URL prefixes below which the worker reads and writes, or
+	// has [AllowAll] as its only element. Whoever can start a job on the worker's pool reaches all of them.
+	// Default: everything that its account and its credentials reach.
 	Allow []string
-	// Alone says that no other worker serves the pool while this one runs. It then joins the parts
-	// of a job's output as they come, and not only at the end.
-	Alone bool
-	// Stdin is the input "-" of jobs; nil where there is none.
+	// Protect lists local files and directories that no job writes, replaces or removes, whatever Allow
+	// says. This program's file and those that the handler's command line names are always protected; for
+	// hooks see [CommandFiles].
+	Protect []string
+	// Stdin is the input "-" of jobs; nil if there is none.
 	Stdin io.Reader
-	// Logger gets what the worker has to say. Default: slog.Default().
+	// Logger gets the worker's log. Default: slog.Default().
 	Logger *slog.Logger
 	// Metrics is the HOST:PORT of an HTTP endpoint for as long as the worker runs: GET /metrics is for
-	// Prometheus, GET /health tells how the worker is (see [Health]), with status 503 where it is not
-	// healthy. A port alone is for this machine only; port 0 takes a free one (see
-	// [Worker.MetricsAddress]). It knows no authentication. Default: none.
+	// Prometheus, GET /health returns the worker's state (see [Health]), with status 503 if it is not
+	// healthy. A port alone listens on this machine only; port 0 takes a free one (see
+	// [Worker.MetricsAddress]). There is no authentication. Default: none.
 	Metrics string
-	// MeterProvider gets the same metrics, for programs that have an OpenTelemetry of their own; it
-	// stays the caller's. Default: none.
+	// MeterProvider gets the same metrics, for programs that use OpenTelemetry themselves. The caller
+	// shuts it down. Default: none.
 	MeterProvider metric.MeterProvider
-	// Sinks get what the worker counts every SinkInterval, and once more when it has ended, after an
+	// Sinks get the worker's counts every SinkInterval, and once more when it has ended, after an
 	// error, too. Default: none.
 	Sinks []Sink
 	// SinkInterval is the time between the snapshots for Sinks. Default 10 s.
 	SinkInterval time.Duration
+	// DataConverter is the data converter of the Temporal client, which does not give access to it. If it
+	// is missing although the client encrypts, a batch does not find the deadline of a stop.
+	// Default: the SDK's default converter.
+	DataConverter converter.DataConverter
 	// NoWorkflows and NoIO leave the coordination, and Plan, Commit and Finish, to other workers.
 	NoWorkflows bool
 	NoIO        bool
+
+	alone bool     // see embedded.Alone
+	reads []string // the same
 }
 
 const (
 	// OneItem, as Options.CallItems, hands items over one by one.
 	OneItem = -1
-	// NoRestarts, as Options.Restarts, has the first death of a slot's process end the slot.
+	// NoRestarts, as Options.Restarts, ends a slot at the first death of its process.
 	NoRestarts = -1
 )
 
@@ -96,12 +111,18 @@ const (
 	defaultDrain    = 30 * time.Second
 	defaultReady    = time.Minute
 	defaultRestarts = 10
-	defaultSinks    = 10 * time.Second
-	maxSlots        = 1000
-	maxRestarts     = 1_000_000
+	// defaultKillAfter leaves a program time to write what it has; maxKillAfter is below what legs wait for.
+	defaultKillAfter = 5 * time.Second
+	maxKillAfter     = 15 * time.Second
+	defaultSinks     = 10 * time.Second
+	maxSlots         = 1000
+	maxRestarts      = 1_000_000
 )
 
 func (o Options) withDefaults() Options {
+	if o.DataConverter == nil {
+		o.DataConverter = converter.GetDefaultDataConverter()
+	}
 	if o.Slots == 0 {
 		o.Slots = runtime.NumCPU()
 	}
@@ -110,6 +131,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Drain == 0 {
 		o.Drain = defaultDrain
+	}
+	if o.KillAfter == 0 {
+		o.KillAfter = defaultKillAfter
 	}
 	if o.Ready == 0 {
 		o.Ready = defaultReady
@@ -155,7 +179,10 @@ func (o Options) validate() error {
 	if o.Drain < 0 {
 		errs = append(errs, fmt.Errorf("drain %v: use a duration above 0", o.Drain))
 	}
-	errs = append(errs, o.checkMetrics())
+	if o.KillAfter < 0 || o.KillAfter > maxKillAfter {
+		errs = append(errs, fmt.Errorf("kill-after %v: use more than 0s, up to %v", o.KillAfter, maxKillAfter))
+	}
+	errs = append(errs, o.checkMetrics(), o.checkAllow())
 	if o.Dir != "" {
 		if info, err := os.Stat(o.Dir); err != nil {
 			errs = append(errs, fmt.Errorf("dir: %w", err))
@@ -179,24 +206,24 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// termLimit is how long a process may take to end after TERM, where that is the cause. A worker that is
-// about to be gone has a tenth of its drain left, of which the part and the answer want some.
-func (o Options) termLimit(cause error) time.Duration {
-	if activities.Drained(cause) {
-		return min(termLimit, o.Drain/20)
+// killAfter is how long a process that is ended for this cause may take after TERM. A worker whose drain
+// is nearly over has a tenth of it left, of which writing the part and answering need some.
+func (o Options) killAfter(cause error) time.Duration {
+	if calls.Drained(cause) {
+		return min(o.KillAfter, o.Drain/20)
 	}
-	return termLimit
+	return o.KillAfter
 }
 
-// callSize bounds calls by the option, where it is set, or by items.
-func (o Options) callSize(items, bytes int) activities.CallSize {
+// callSize bounds calls by Options.CallItems, if it is set, or by items.
+func (o Options) callSize(items, bytes int) calls.CallSize {
 	switch {
 	case o.CallItems == OneItem:
 		items = 1
 	case o.CallItems > 0:
 		items = o.CallItems
 	}
-	return activities.CallSize{Items: items, Bytes: bytes}
+	return calls.CallSize{Items: items, Bytes: bytes}
 }
 
 // passedOn are the variables of its own environment that a worker gives to its children; those
@@ -227,14 +254,14 @@ func (o Options) childEnv() []string {
 	return env
 }
 
-// slotInfo tells of a slot.
+// slotInfo describes the worker's slots.
 func (o Options) slotInfo(worker string) func(slot, incarnation int) SlotInfo {
 	return func(slot, incarnation int) SlotInfo {
 		return SlotInfo{Worker: worker, Slot: slot, Incarnation: incarnation, MaxRestarts: o.Restarts, Seed: o.Seed + int64(slot)}
 	}
 }
 
-// slotEnv is what a slot's process learns of itself.
+// slotEnv is the environment that describes a slot to its process.
 func (o Options) slotEnv(worker string, slot, incarnation int) []string {
 	return []string{
 		"STINT_WORKER=" + worker,
@@ -245,8 +272,8 @@ func (o Options) slotEnv(worker string, slot, incarnation int) []string {
 	}
 }
 
-// threads are the variables by which libraries for numbers are told how many threads to use. As
-// every slot has a process of its own, each gets one.
+// threads are the variables that set how many threads numeric libraries use. As every slot has its
+// own process, each gets one.
 var threads = []string{
 	"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
 	"VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS",
@@ -274,12 +301,12 @@ func (o Options) cpusOf(slot int) []int {
 	return o.CPUs[slot]
 }
 
-// checkCPUs tells of CPUs that do not exist or that the worker may not use.
+// checkCPUs returns an error for CPUs that do not exist or that the worker may not use.
 func (o Options) checkCPUs() error {
 	if len(o.CPUs) == 0 {
 		return nil
 	}
-	usable, err := usableCPUs()
+	usable, err := child.UsableCPUs()
 	if err != nil {
 		return fmt.Errorf("cpus: %w", err)
 	}
@@ -296,5 +323,5 @@ func (o Options) checkCPUs() error {
 	return nil
 }
 
-// maxCPUs is how many the kernel's sets have room for.
+// maxCPUs is the size of the kernel's CPU sets.
 const maxCPUs = 1024

@@ -31,6 +31,8 @@ func TestOptions_Validate(t *testing.T) {
 		{Options{CallItems: -2}, "call-items -2"},
 		{Options{CallItems: execItems + 1}, "call-items 100001"},
 		{Options{Drain: -time.Second}, "drain -1s"},
+		{Options{KillAfter: -time.Second}, "kill-after -1s: use more than 0s, up to 15s"},
+		{Options{KillAfter: time.Minute}, "kill-after 1m0s: use more than 0s, up to 15s"},
 		{Options{Dir: "/no/such/dir"}, "dir"},
 		{Options{Dir: "/dev/null"}, "/dev/null is not a directory"},
 		{Options{Env: []string{""}}, `env ""`},

@@ -6,31 +6,33 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/frames"
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/permits"
+	"github.com/stint-run/stint/internal/predict"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 )
 
 // PredictOptions say how a job is predicted.
 type PredictOptions struct {
-	// Items is how many of the job's items are tried, drawn from all of them: 1 or more; where there
-	// are fewer, all.
+	// Items is how many of the job's items are tried, drawn from all of them: 1 or more. If there are
+	// fewer, all are tried.
 	Items int
-	// Workers is how many workers like this one shall run the job. Default 1.
+	// Workers is how many workers like this one would run the job. Default 1.
 	Workers int
 	// Seed decides which items are drawn. Default 0.
 	Seed uint64
 }
 
-// Predict tells what a job over spec's inputs would come to on workers with this handler and these
-// options: it counts the items, has the handler work on some of them in as many slots as the worker
-// has, and goes on from what that took. Neither Temporal nor a store is needed. The results are
-// thrown away, but what the handler does to the world is done. Options.Isolate is not used. Of spec only what is about items,
-// batches and calls is used; it must be valid.
-func Predict(ctx context.Context, h Handler, o Options, spec job.Spec, p PredictOptions) (activities.Prediction, error) {
-	var none activities.Prediction
+// Predict predicts a job over spec's inputs on workers with this handler and these options: it counts
+// the items, runs the handler on some of them in as many slots as the worker has, and extrapolates.
+// It needs neither Temporal nor a store. The results are thrown away, but the handler's side effects
+// happen. Options.Processes is not used. Of spec, which must be valid, it uses only the fields about
+// items, batches and calls.
+func Predict(ctx context.Context, h Handler, o Options, spec job.Spec, p PredictOptions) (predict.Prediction, error) {
+	var none predict.Prediction
 	if p.Items < 1 {
 		return none, fmt.Errorf("a sample of %d items: use 1 or more", p.Items)
 	}
@@ -42,60 +44,68 @@ func Predict(ctx context.Context, h Handler, o Options, spec job.Spec, p Predict
 	if err != nil {
 		return none, err
 	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	name := workerName()
-	roster := newRoster(name, o, newPermits(o.Slots*o.Concurrency), logEvents(o.Logger, func(SlotEvent) {}))
-	handler, service, err := h.open(surroundings{
+	roster := newRoster(name, o, permits.New(o.Slots*o.Concurrency), logEvents(o.Logger, func(SlotEvent) {}))
+	handler, service, err := h.open(dependencies{
 		options: o, worker: name, log: o.Logger, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe,
 		measure:     func(Measurement) {},
 		requestStop: func(context.Context, string, job.Stop) error { return errNoJob },
+		defect:      fail,
 	})
 	if err != nil {
 		return none, err
 	}
-	access := &store.Access{Allow: o.Allow}
+	access := o.access(h)
 	defer access.Close()
-	acts := activities.New(activities.Options{Access: access, Handler: handler, Stdin: o.Stdin, Slots: roster, Watchdog: watchdog})
-	defer acts.Close()
+	predictor := predict.New(predict.Options{Access: access, Handler: handler, Stdin: o.Stdin, Slots: roster, Watchdog: watchdog})
+	defer predictor.Close()
 	if service != nil {
-		defer service.close()
+		defer service.Close()
 	}
-	return predict(ctx, &predicting{acts, handler, service, watchdog, roster}, o, spec, p)
+	result, err := predictWith(ctx, &predicting{predictor, handler, service, watchdog, roster}, o, spec, p)
+	var defect *trap.DefectError
+	if errors.As(context.Cause(ctx), &defect) {
+		return none, defect
+	}
+	return result, err
 }
 
-// errNoJob is what a handler is told that asks for its job's stop.
+// errNoJob is the answer to a handler that asks for its job's stop.
 var errNoJob = errors.New("this is a sample of a job's items: there is no job to stop")
 
-// predicting is what a prediction needs of a worker.
+// predicting are the parts of a worker that a prediction uses.
 type predicting struct {
-	acts     *activities.Activities
-	handler  activities.Handler
+	*predict.Predictor
+	handler  calls.Handler
 	service  service
 	watchdog *timers.Watchdog
 	roster   *roster
 }
 
-func predict(ctx context.Context, w *predicting, o Options, spec job.Spec, p PredictOptions) (activities.Prediction, error) {
-	survey, err := w.acts.Survey(ctx, spec)
+func predictWith(ctx context.Context, w *predicting, o Options, spec job.Spec, p PredictOptions) (predict.Prediction, error) {
+	survey, err := w.Survey(ctx, spec)
 	if err != nil {
-		return activities.Prediction{}, err
+		return predict.Prediction{}, err
 	}
 	w.watchdog.Start()
 	defer w.watchdog.Stop()
 	began := time.Now()
 	if w.service != nil {
 		if err := w.service.start(ctx); err != nil {
-			return activities.Prediction{}, err
+			return predict.Prediction{}, err
 		}
 	}
-	setup := activities.Setup{Slots: o.Slots * o.Concurrency, Workers: max(1, p.Workers), Ready: time.Since(began), Seed: p.Seed}
-	sample, err := w.acts.Try(ctx, survey, spec, activities.SampleOptions{Items: p.Items, Parallel: setup.Slots, Seed: p.Seed})
-	if errors.Is(err, activities.ErrNoSlot) {
+	setup := predict.Setup{Slots: o.Slots * o.Concurrency, Workers: max(1, p.Workers), Ready: time.Since(began), Seed: p.Seed}
+	sample, err := w.Try(ctx, survey, spec, predict.SampleOptions{Items: p.Items, Parallel: setup.Slots, Seed: p.Seed})
+	if errors.Is(err, calls.ErrNoSlot) {
 		err = w.roster.lastOut()
 	}
 	if err != nil {
-		return activities.Prediction{}, err
+		return predict.Prediction{}, err
 	}
-	return activities.Predict(survey, sample, w.handler, spec, setup), nil
+	return predict.Predict(survey, sample, w.handler, spec, setup), nil
 }
 
 // lastOut is why a slot is out.
@@ -105,5 +115,5 @@ func (r *roster) lastOut() error {
 			return fmt.Errorf("trying a sample: %w", err)
 		}
 	}
-	return fmt.Errorf("trying a sample: %w", activities.ErrNoSlot)
+	return fmt.Errorf("trying a sample: %w", calls.ErrNoSlot)
 }

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/predict"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
 
 // predict predicts a job over n lines of text.
-func (f *fixture) predict(h Handler, n, sample int) (activities.Prediction, error) {
+func (f *fixture) predict(h Handler, n, sample int) (predict.Prediction, error) {
 	f.t.Helper()
 	input := filepath.Join(f.dir, "in.txt")
 	require.NoError(f.t, os.WriteFile(input, []byte(strings.Repeat("line\n", n)), 0o666))
@@ -68,7 +68,7 @@ func TestPredict_HandlersThatFail(t *testing.T) {
 	require.ErrorContains(t, err, "use 1 or more")
 }
 
-// Where programs die again and again, the error is theirs.
+// If programs die again and again, the error is theirs.
 func TestPredict_SlotsThatAreOut(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -85,9 +85,9 @@ func TestPredict_SlotsThatAreOut(t *testing.T) {
 func TestPace_Settles(t *testing.T) {
 	t.Parallel()
 	p := execPace()
-	require.Equal(t, execItems, p.settled(0.001, 0))
-	require.Equal(t, 4999, p.settled(0.001, 0.001))
-	require.Equal(t, execItems, p.settled(0.001, 1e-7))
-	require.Equal(t, 1, p.settled(0, 100))
-	require.Equal(t, 1, p.settled(100, 1))
+	require.Equal(t, execItems, p.Settled(0.001, 0))
+	require.Equal(t, 4999, p.Settled(0.001, 0.001))
+	require.Equal(t, execItems, p.Settled(0.001, 1e-7))
+	require.Equal(t, 1, p.Settled(0, 100))
+	require.Equal(t, 1, p.Settled(100, 1))
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -9,19 +10,20 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 )
 
 const (
-	// byeLimit is how long a program may take to end once it has been told to, termLimit how long
-	// after TERM; then it is killed.
-	byeLimit  = 5 * time.Second
-	termLimit = 5 * time.Second
-	// stackLimit bounds the wait for the stacks of a program that is about to be killed, stackQuiet
-	// is how long it must have been silent to have told them.
+	// byeLimit is how long a program may take to end after bye; then it
+	// is killed.
+	byeLimit = 5 * time.Second
+	// stackLimit bounds the wait for the stacks of a program that is about to be killed. They are
+	// complete once it has been silent for stackQuiet.
 	stackLimit = time.Second
 	stackQuiet = 25 * time.Millisecond
 	// closedLimit is how long a program whose standard output has ended may take to end itself.
@@ -36,15 +38,15 @@ type program struct {
 	host        *host
 	slot        *slot
 	incarnation int
-	child       *child
-	pipes       *pipes
+	child       *child.Process
+	pipes       *child.Pipes
 	client      *timers.Client
-	outbox      outbox
-	stderr      *stderrLog
+	outbox      child.Outbox
+	stderr      *child.StderrLog
 	oomKills    int64 // of the cgroup, before
 
-	sent    *counted     // its frames
-	handled atomic.Int64 // bytes of those that have been dealt with
+	sent    *child.CountedPipe // its frames
+	handled atomic.Int64       // bytes of those that have been handled
 	reading
 
 	mu          sync.Mutex
@@ -53,15 +55,17 @@ type program struct {
 	name        string
 	stackSignal syscall.Signal
 	isReady     bool
+	proven      bool // it has answered an item
 	saidBye     bool
-	why         *ending // why it was made to end; nil where it ended by itself
+	condemned   bool    // a timer has expired
+	why         *ending // why it was made to end; nil if it ended by itself
 
 	ready  chan struct{} // closed once the program can be called
 	exited chan struct{} // closed once the process has ended
 	errors chan struct{} // closed once its standard error has ended
 	ended  chan struct{} // closed once nothing of it is left
 	fate   error         // how it ended, once ended is closed
-	free   bool          // its end came while a fault was being narrowed down
+	free   bool          // its end is not its slot's fault
 }
 
 // pending is a call under way.
@@ -69,24 +73,54 @@ type pending struct {
 	items     int
 	isolating bool
 	job       string
-	slow      func(time.Duration) // passes on that the program wants less
-	slowed    bool                // it does
+	slow      func(time.Duration) // passes on a slow-down request
+	doubt     func()              // says that the call is not vouched for
+	slowed    bool                // the program has made one
 	results   []frames.Result
 	values    []byte // of the results
+	answered  int    // results that have come
+	room      int    // bytes of results that may still be kept; the first one is, in any case
+	full      bool   // no more results are kept
 	ended     bool
 	done      chan struct{} // closed when the call has ended; nil until somebody waits for that
 	fault     error         // nil: it was answered
-	suspect   bool          // it may be to blame for the program's end, or others in hand
+	asked     bool          // a stop of its job has been requested meanwhile
+	suspect   bool          // it, or another call in hand, may have caused the program's end
 }
 
-// begin makes it another call, which uses the memory of the one before.
-func (c *pending) begin(items int, isolating bool, of *activities.Call, job string) {
+// begin reuses its memory for another call.
+func (c *pending) begin(items, room int, isolating bool, of *calls.Call, job string) {
 	clear(c.results) // of errors
-	*c = pending{items: items, isolating: isolating, job: job, slow: of.SlowDown, results: c.results[:0], values: c.values[:0]}
+	*c = pending{items: items, room: room, isolating: isolating, job: job, slow: of.SlowDown, doubt: of.Doubt(), results: c.results[:0], values: c.values[:0]}
 }
 
-// keep takes a result in, whose value is part of a frame that is about to be overwritten.
+// maxResult is the most bytes that a program's result for one item may have: as much as an item's
+// default.
+const maxResult = job.DefaultMaxItem
+
+// keep adds a copy of a result: its value is part of a frame that is about to be overwritten. Its error
+// is bounded here already: a call may have very many. From the first one on for which there is no room,
+// results are only counted.
 func (c *pending) keep(r frames.Result) {
+	c.answered++
+	if c.full {
+		return
+	}
+	if r.Error != nil {
+		e := calls.Bounded(*r.Error)
+		r.Error = &e
+	}
+	if len(r.Value) > maxResult {
+		r = frames.Result{Error: &job.Error{Type: "TooLarge", Message: fmt.Sprintf("the result has %d bytes: the limit is %d", len(r.Value), maxResult)}}
+	}
+	size := len(r.Value)
+	if r.Error != nil {
+		size += calls.TextBytes(r.Error)
+	}
+	if c.room -= size; c.room < 0 && len(c.results) > 0 {
+		c.full = true
+		return
+	}
 	if r.Value != nil {
 		begin := len(c.values)
 		c.values = append(c.values, r.Value...)
@@ -95,7 +129,7 @@ func (c *pending) keep(r frames.Result) {
 	c.results = append(c.results, r)
 }
 
-// end tells who waits for it. The program's lock is held.
+// end ends the call and wakes the one who waits for it. The program's lock is held.
 func (c *pending) end(fault error) {
 	c.fault, c.ended = fault, true
 	if c.done != nil {
@@ -103,34 +137,40 @@ func (c *pending) end(fault error) {
 	}
 }
 
-// launch starts the slot's next incarnation. The process may be on its way to its end when it returns.
+// launch starts the slot's next incarnation. The process may be ending already when it returns.
 func (h *host) launch(s *slot, incarnation int) (*program, error) {
 	cmd := &exec.Cmd{
-		Path: h.path, Args: h.argv, Dir: h.options.Dir, SysProcAttr: childAttributes(),
+		Path: h.path, Args: h.argv, Dir: h.options.Dir, SysProcAttr: child.GroupAttributes(),
 		Env: append(h.env[:len(h.env):len(h.env)], h.options.slotEnv(h.worker, s.number, incarnation)...),
 	}
-	pipes, err := newFramePipes(cmd)
+	pipes, err := child.NewFramePipes(cmd)
 	if err != nil {
 		return nil, err
 	}
 	p := &program{
 		host: h, slot: s, incarnation: incarnation, pipes: pipes, calls: map[int64]*pending{},
-		stderr: newStderrLog(h.log.With("slot", s.number, "incarnation", incarnation)), oomKills: h.oomKills(),
+		stderr: child.NewStderrLog(h.log.With("slot", s.number, "incarnation", incarnation)), oomKills: h.oomKills(),
 		ready: make(chan struct{}), exited: make(chan struct{}), errors: make(chan struct{}), ended: make(chan struct{}),
 	}
-	p.outbox.w, p.outbox.atOnce = pipes.stdin, writeAtOnce(pipes.stdin)
+	p.outbox.W, p.outbox.AtOnce, p.outbox.Defect = pipes.Stdin, child.WriteAtOnce(pipes.Stdin), h.defect
 	p.startReading()
-	p.child, err = h.children.startOn(cmd, h.options.cpusOf(s.number))
-	pipes.closeChildEnds()
+	p.child, err = h.children.Start(cmd, h.options.cpusOf(s.number))
+	pipes.CloseChildEnds()
 	if err != nil {
-		pipes.close()
+		pipes.Close()
 		return nil, fmt.Errorf("starting %s: %w", h.argv[0], err)
 	}
 	p.client = h.watchdog.Client(fmt.Sprintf("slot %d of %s", s.number, h.worker), p)
 	var reading sync.WaitGroup
-	reading.Go(p.read)
-	reading.Go(func() { defer close(p.errors); p.stderr.follow(pipes.stderr) })
-	go p.await(&reading)
+	reading.Go(func() { h.run("reading a program's frames", p.read, p.child.Kill) })
+	reading.Go(func() {
+		defer close(p.errors)
+		h.run("reading a program's standard error", func() { p.stderr.Follow(pipes.Stderr) }, p.child.Kill)
+	})
+	go func() {
+		defer close(p.ended)
+		h.run("waiting for a program", func() { p.await(&reading) }, p.child.Kill)
+	}()
 	p.send(frames.Hello{
 		Type: frames.TypeHello, Version: frames.Version, Worker: h.worker, Slot: s.number, Incarnation: incarnation,
 		MaxRestarts: h.options.Restarts, Seed: h.options.Seed + int64(s.number), Concurrency: h.options.Concurrency,
@@ -139,16 +179,17 @@ func (h *host) launch(s *slot, incarnation int) (*program, error) {
 	return p, nil
 }
 
-func (p *program) pid() int { return p.child.cmd.Process.Pid }
+func (p *program) pid() int { return p.child.Cmd.Process.Pid }
 
 var errExited = errors.New("it exited with status 0 while it should serve")
 
-// begin hands the items to the program.
-func (p *program) begin(c *pending, at *place, item func(i int) []byte) (id int64) {
+// begin hands the items to the program. The program may not read them: cut is called with the call's
+// number when ctx ends before they are written, and must then end the program.
+func (p *program) begin(ctx context.Context, c *pending, at *place, item func(i int) []byte, cut func(id int64)) (id int64) {
 	p.mu.Lock()
 	select {
 	case <-p.exited:
-		c.end(&activities.Fault{Kind: job.KindCrash, Collateral: true, Err: job.Error{Type: "Exit", Message: "the program ended before the call"}})
+		c.end(&calls.Fault{Kind: job.KindCrash, Collateral: true, Counted: true, Err: job.Error{Type: "Exit", Message: "the program ended before the call"}})
 		p.mu.Unlock()
 		return 0
 	default:
@@ -156,9 +197,16 @@ func (p *program) begin(c *pending, at *place, item func(i int) []byte) (id int6
 	p.lastID++
 	id = p.lastID
 	p.calls[id] = c
+	if p.condemned {
+		c.doubt()
+	}
 	p.mu.Unlock()
 	at.frame = frames.AppendCall(at.frame[:0], id, c.items, item, p.host.single)
-	if !p.outbox.write(at.frame) {
+	written := p.outbox.Write(at.frame, func(write func()) {
+		defer context.AfterFunc(ctx, func() { cut(id) })()
+		write()
+	})
+	if !written {
 		at.frame = nil
 	}
 	return id
@@ -187,31 +235,31 @@ func (p *program) hasEnded(c *pending) bool {
 func (p *program) send(frame any) {
 	line, err := frames.Encode(frame)
 	if err != nil {
-		p.broken(err) // cannot be: these frames are of plain types
+		p.broken(err) // impossible: these frames are of plain types
 		return
 	}
-	if !p.outbox.post(line) {
-		p.broken(fmt.Errorf("it does not read its standard input: %d frames wait for it", maxOutbox))
+	if !p.outbox.Post(line) {
+		p.broken(fmt.Errorf("it does not read its standard input: %d frames wait for it", child.MaxOutbox))
 	}
 }
 
-// stopping tells the program that the call under way should come to its end.
-func (p *program) stopping(notice job.StopNotice) {
+// stopping signals the program that the call under way should end.
+func (p *program) stopping(notice protocol.StopNotice) {
 	p.send(frames.Stopping{Type: frames.TypeStopping, Reason: notice.Reason, Grace: max(0, time.Until(notice.Deadline)).Seconds()})
 }
 
-// Errors of programs, as they are told.
+// Errors of programs, as they are reported.
 var (
 	errNotReady = errors.New("results before it was ready")
 	errTwice    = errors.New("it said ready twice")
 )
 
-// errUnknownCall is for results that nobody waits for.
+// errUnknownCall is the error of results that nobody waits for.
 func errUnknownCall(id int64) error {
 	return fmt.Errorf("results for call %d, which is not under way", id)
 }
 
-// results takes results in.
+// results adds results to their call.
 func (p *program) results(f *frames.Results) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,22 +272,28 @@ func (p *program) results(f *frames.Results) error {
 	}
 	for i := range f.Results {
 		if err := checkResult(&f.Results[i]); err != nil {
-			return fmt.Errorf("result %d of call %d: %w", len(c.results)+i+1, f.ID, err)
+			return fmt.Errorf("result %d of call %d: %w", c.answered+i+1, f.ID, err)
 		}
 	}
 	for _, r := range f.Results {
 		c.keep(r)
 	}
+	if len(f.Results) > 0 && !p.proven {
+		p.proven = true
+		p.slot.proven()
+	}
 	var fault error
 	switch {
 	case f.Error != nil:
 		fault = p.host.failed(*f.Error)
-	case f.More && len(c.results) <= c.items:
+	case f.More && c.answered <= c.items:
 		return nil
-	case c.slowed && len(c.results) < c.items: // the others come again
-	case len(c.results) != c.items:
-		fault = activities.LengthFault(c.items, len(c.results))
+	case c.slowed && c.answered < c.items: // the others are repeated
+	case c.answered != c.items:
+		fault = calls.LengthFault(c.items, c.answered)
 		c.results = c.results[:0]
+	case c.full:
+		fault = calls.FullFault()
 	}
 	c.suspect = false
 	delete(p.calls, f.ID)

@@ -51,6 +51,11 @@ func runProgram(kind string) {
 		if p.hello.Incarnation > 0 {
 			os.Exit(5)
 		}
+	case "deaf once":
+		if p.hello.Incarnation == 0 {
+			p.say(frames.Ready{Type: "ready", Name: "deaf"})
+			select {}
+		}
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 	}
@@ -111,7 +116,7 @@ func (p *obedient) acquire(scope string, after time.Duration, f frames.Acquire) 
 	}
 }
 
-// call answers as it is told to.
+// call answers as the items say.
 func (p *obedient) call(call *frames.Call) {
 	items := call.Items
 	if call.Item != nil {
@@ -150,6 +155,9 @@ func (p *obedient) do(call *frames.Call, do, arg string, item json.RawMessage) *
 		os.Exit(code)
 	case "kill":
 		must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+		select {}
+	case "begin":
+		note(arg)
 		select {}
 	case "hang":
 		select {}
@@ -194,6 +202,16 @@ func (p *obedient) do(call *frames.Call, do, arg string, item json.RawMessage) *
 		must(child.Start())
 		must(os.WriteFile(arg, []byte(strconv.Itoa(child.Process.Pid)), 0o600))
 		os.Exit(3)
+	case "large":
+		size, err := strconv.Atoi(arg)
+		must(err)
+		return value(strings.Repeat("x", size-2)) // without its quotes
+	case "fill": // many of them are too much for a frame
+		note(arg)
+		p.say(frames.Results{Type: "results", ID: call.ID, Results: []frames.Result{*value(strings.Repeat("x", large))}, More: true})
+		return nil
+	case "bulk":
+		return &frames.Result{Error: &job.Error{Type: strings.Repeat("T", 3<<20), Message: strings.Repeat("m", 3<<20)}}
 	case "drop":
 		return &frames.Result{Drop: true}
 	case "null":
@@ -233,6 +251,10 @@ func (p *obedient) do(call *frames.Call, do, arg string, item json.RawMessage) *
 		return value(ack.Error.Type + ": " + ack.Error.Message)
 	case "stop":
 		p.say(frames.RequestStop{Type: "request-stop", Reason: arg, Error: &job.Error{Type: "Full", Message: "no room"}})
+	case "stops":
+		for range 50 {
+			p.say(frames.RequestStop{Type: "request-stop", Reason: arg})
+		}
 	case "slow":
 		p.say(frames.SlowDown{Type: "slow-down", After: 0.01})
 	case "log":

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
@@ -17,8 +19,9 @@ import (
 
 // ending is why a program was made to end.
 type ending struct {
-	fault  *activities.Fault // of the calls in hand
-	guilty int64             // the one that is to blame; 0: nobody knows
+	fault  *calls.Fault // of the calls in hand
+	guilty int64        // the call that caused it; 0: unknown
+	free   bool         // the program did not cause it: all calls in hand had to end
 }
 
 // over reports whether the process has ended.
@@ -31,20 +34,19 @@ func (p *program) over() bool {
 	}
 }
 
-// await is the life of a program after its start.
+// await is the life of a program after its start. When it returns, nothing is left of the program.
 func (p *program) await(reading *sync.WaitGroup) {
-	exit := p.child.wait()
+	exit := p.child.Wait()
 	close(p.exited)
-	p.pipes.hurry()
+	p.pipes.Hurry()
 	reading.Wait()
-	p.outbox.close()
-	p.pipes.close()
+	p.outbox.Close()
+	p.pipes.Close()
 	p.client.Close()
 	p.fate = p.conclude(exit)
-	close(p.ended)
 }
 
-// conclude ends the calls in hand, and returns how the program ended; nil where it was to.
+// conclude ends the calls in hand. It returns how the program ended, nil if it was asked to.
 func (p *program) conclude(exit error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +56,7 @@ func (p *program) conclude(exit error) error {
 		why = *p.why
 		if why.fault.Err.Stack == "" {
 			fault := *why.fault
-			fault.Err.Stack = p.stderr.text()
+			fault.Err.Stack = p.stderr.Text()
 			why.fault = &fault
 		}
 	case p.saidBye && len(p.calls) == 0:
@@ -62,7 +64,16 @@ func (p *program) conclude(exit error) error {
 	default:
 		why.fault = p.crash(exit)
 	}
-	unknown := why.guilty == 0 && len(p.calls) > 1 // each will be tried again, alone
+	p.free = why.free
+	// If one of several calls in hand has expired, the program was serving the others all the while.
+	if p.why != nil && why.guilty != 0 && why.fault.Kind == job.KindExpired && len(p.calls) > 1 {
+		p.free = true
+	}
+	unknown := why.guilty == 0 && len(p.calls) > 1 // each will be retried alone
+	counts := why.guilty                           // the call that counts it
+	if counts == 0 {
+		counts = slices.Min(append(slices.Collect(maps.Keys(p.calls)), p.lastID))
+	}
 	for id, c := range p.calls {
 		p.free = p.free || c.isolating
 		c.suspect = unknown
@@ -71,6 +82,7 @@ func (p *program) conclude(exit error) error {
 		if fault.Collateral {
 			fault.Kind = job.KindCrash
 		}
+		fault.Counted = id != counts
 		c.end(&fault)
 	}
 	clear(p.calls)
@@ -80,12 +92,12 @@ func (p *program) conclude(exit error) error {
 	return why.fault
 }
 
-// crash tells how the process ended by itself.
-func (p *program) crash(exit error) *activities.Fault {
+// crash returns how the process ended by itself.
+func (p *program) crash(exit error) *calls.Fault {
 	if exit == nil {
 		exit = errExited
 	}
-	fault := crash(exit, p.stderr.text())
+	fault := crash(exit, p.stderr.Text())
 	var status *exec.ExitError
 	if errors.As(exit, &status) && signaled(status) && p.host.oomKills() > p.oomKills {
 		fault.Err.Message += " (likely out of memory: the kernel has killed a process of this control group)"
@@ -93,7 +105,7 @@ func (p *program) crash(exit error) *activities.Fault {
 	return fault
 }
 
-// end has the program killed, for the first reason given. Its stacks are asked for before.
+// end requests the program's stacks and has it killed. Only the first reason counts.
 func (p *program) end(why ending, stacks bool) {
 	if !p.blame(why) {
 		return
@@ -104,10 +116,10 @@ func (p *program) end(why ending, stacks bool) {
 		p.why.fault.Err.Stack = stack
 		p.mu.Unlock()
 	}
-	p.child.kill()
+	p.child.Kill()
 }
 
-// blame notes why the program is to end; false where that is settled already.
+// blame notes why the program is made to end. It returns false if there is a reason already.
 func (p *program) blame(why ending) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,11 +130,13 @@ func (p *program) blame(why ending) bool {
 	return true
 }
 
-// endSoftly has the program end: TERM first, and KILL after the limit.
-func (p *program) endSoftly(why ending, limit time.Duration) {
-	if p.blame(why) {
-		p.child.endSoftly(p.exited, limit)
+// endSoftly ends the program: TERM first, and KILL after the limit. It returns the last signal; it is not ok
+// if the program was already about to end.
+func (p *program) endSoftly(why ending, limit time.Duration) (last syscall.Signal, ok bool) {
+	if !p.blame(why) {
+		return 0, false
 	}
+	return p.child.EndSoftly(p.exited, limit), true
 }
 
 // stacks asks the program for its stacks and returns the end of its standard error.
@@ -131,10 +145,10 @@ func (p *program) stacks() string {
 	signal := p.stackSignal
 	p.mu.Unlock()
 	if signal == 0 {
-		return p.stderr.text()
+		return p.stderr.Text()
 	}
-	before := p.stderr.capture()
-	p.child.signal(signal)
+	before := p.stderr.Capture()
+	p.child.Signal(signal)
 	limit := time.After(stackLimit)
 	quiet := time.NewTicker(stackQuiet)
 	defer quiet.Stop()
@@ -144,23 +158,23 @@ func (p *program) stacks() string {
 			<-p.errors
 		case <-limit:
 		case <-quiet.C:
-			if now := p.stderr.written(); now == before || now != last {
+			if now := p.stderr.Written(); now == before || now != last {
 				last = now
 				continue
 			}
 		}
-		return p.stderr.captured()
+		return p.stderr.Captured()
 	}
 }
 
 // broken ends a program that does not keep to the protocol.
 func (p *program) broken(err error) {
-	p.end(ending{fault: &activities.Fault{Kind: job.KindCrash, Err: job.Error{
+	p.end(ending{fault: &calls.Fault{Kind: job.KindCrash, Err: job.Error{
 		Type: "Protocol", Message: "the program broke the serve protocol: " + err.Error(),
 	}}}, false)
 }
 
-// goodbye has the program end in peace, or else in the usual steps.
+// goodbye asks the program to end, and ends it in the usual steps if it does not.
 func (p *program) goodbye() {
 	p.mu.Lock()
 	p.saidBye = true
@@ -169,47 +183,62 @@ func (p *program) goodbye() {
 	select {
 	case <-p.exited:
 	case <-time.After(byeLimit):
-		p.endSoftly(ending{fault: &activities.Fault{Kind: job.KindCrash, Err: job.Error{Type: "Exit", Message: "it did not end when it was told to"}}}, termLimit)
+		p.endSoftly(ending{fault: &calls.Fault{Kind: job.KindCrash, Err: job.Error{Type: "Exit", Message: "it did not end when it was asked to"}}}, p.host.options.KillAfter)
 	}
 	<-p.ended
 }
 
 // Reap ends the program because one of its timers has expired.
 func (p *program) Reap(ctx context.Context, e timers.Expiry) error {
+	p.condemn()
 	p.host.observe(SlotEvent{Kind: TimerExpired, Slot: p.slot.number, PID: p.pid(), Incarnation: p.incarnation, Err: e.Err()})
-	why := ending{fault: &activities.Fault{Kind: job.KindExpired, Err: job.Error{
+	why := ending{fault: &calls.Fault{Kind: job.KindExpired, Err: job.Error{
 		Type:    "Expired",
 		Message: fmt.Sprintf("scope %s was held longer than %v (%v overdue)", e.Scope, e.After, e.Overdue.Round(time.Millisecond)),
 	}}}
 	if e.Signal != 0 && e.Signal != syscall.SIGKILL {
 		if p.blame(why) {
-			p.child.signalGroup(e.Signal)
+			p.child.SignalGroup(e.Signal)
 		}
 		select {
 		case <-p.exited:
 			return nil
 		case <-ctx.Done():
-		case <-time.After(termLimit):
+		case <-time.After(p.host.options.KillAfter):
 		}
-		p.child.kill()
+		p.child.Kill()
 	} else {
 		p.end(why, true)
+		p.child.Kill() // again, if it was refused before
+	}
+	if err := p.child.Refused(); err != nil {
+		return err
 	}
 	select {
 	case <-p.exited:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("killing process %d: %w", p.pid(), ctx.Err())
+		return fmt.Errorf("process %d has been killed, and has not ended: %w", p.pid(), ctx.Err())
 	}
 }
 
-// Settle waits until the frames that the program has sent so far have been dealt with (T5).
+// condemn has nobody vouch for calls of the program any more: the program may not be killed in time, or at all.
+func (p *program) condemn() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.condemned = true
+	for _, c := range p.calls {
+		c.doubt()
+	}
+}
+
+// Settle waits until the frames that the program has sent so far have been handled (T5).
 func (p *program) Settle(ctx context.Context) {
-	target := p.sent.written()
+	target := p.sent.Written()
 	ticks := time.NewTicker(time.Millisecond)
 	defer ticks.Stop()
 	for {
-		if p.sent.drained() || p.handled.Load() >= target {
+		if p.sent.Drained() || p.handled.Load() >= target {
 			return
 		}
 		select {

@@ -8,13 +8,15 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 )
 
-// handle deals with one frame of the program.
+// handle handles one frame of the program.
 func (p *program) handle(line []byte) error {
 	name, err := frames.Type(line)
 	if err != nil {
@@ -41,7 +43,7 @@ func (p *program) handle(line []byte) error {
 	return nil // of a later version of the protocol
 }
 
-// takeResults takes results in. Their list is used again, as they are what most frames are.
+// takeResults handles a frame of results. Its list is reused, as most frames are of this type.
 func (p *program) takeResults(line []byte) error {
 	if cap(p.frame.Results) > 4*serveItems {
 		p.frame = frames.Results{}
@@ -56,10 +58,10 @@ func (p *program) takeResults(line []byte) error {
 	return nil
 }
 
-// maxRest bounds a wish for no further call.
+// maxRest bounds a slow-down request.
 const maxRest = time.Hour
 
-// slowDown gives the slot a rest, and passes the wish on to the jobs whose calls are under way.
+// slowDown pauses the slot, and passes the request on to the jobs whose calls are under way.
 func (p *program) slowDown(f *frames.SlowDown) error {
 	after := min(frames.Seconds(f.After), maxRest)
 	p.slot.rest(after)
@@ -84,9 +86,9 @@ func with[F any](line []byte, fn func(*F) error) error {
 	return nil
 }
 
-// stackSignals are those that a program may have its stacks asked for with.
+// stackSignals are the signals that a program may choose for requests for its stacks.
 var stackSignals = map[string]syscall.Signal{
-	"USR1": sigUSR1, "USR2": sigUSR2, "QUIT": syscall.SIGQUIT, "ABRT": syscall.SIGABRT,
+	"USR1": child.SigUSR1, "USR2": child.SigUSR2, "QUIT": syscall.SIGQUIT, "ABRT": syscall.SIGABRT,
 }
 
 func (p *program) getReady(f *frames.Ready) error {
@@ -96,7 +98,7 @@ func (p *program) getReady(f *frames.Ready) error {
 	}
 	signal, known := stackSignals[strings.TrimPrefix(f.Stack, "SIG")]
 	if f.Stack != "" && !known {
-		return fmt.Errorf("stack %q: use USR1, USR2, QUIT or ABRT", f.Stack)
+		return fmt.Errorf("stack %.100q: use USR1, USR2, QUIT or ABRT", f.Stack)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,24 +116,24 @@ func (p *program) acquire(f *frames.Acquire) error {
 	case f.Action == frames.ActionReport:
 		options = append(options, timers.ReportOnly())
 	case f.Action != "" && f.Action != frames.ActionKill:
-		return fmt.Errorf("action %q: use kill or report", f.Action)
+		return fmt.Errorf("action %.100q: use kill or report", f.Action)
 	case f.Signal != "" && !known:
-		return fmt.Errorf("signal %q: use KILL, TERM, INT, QUIT, ABRT, HUP, USR1 or USR2", f.Signal)
+		return fmt.Errorf("signal %.100q: use KILL, TERM, INT, QUIT, ABRT, HUP, USR1 or USR2", f.Signal)
 	case known:
 		options = append(options, timers.WithSignal(signal))
 	}
 	answer := frames.Acquired{Type: frames.TypeAcquired, ID: f.ID}
 	if err := p.client.Acquire(f.Scope, frames.Seconds(f.After), options...); err != nil {
-		answer.Error = &job.Error{Type: activities.FaultOf(err).Err.Type, Message: err.Error()}
+		answer.Error = &job.Error{Type: calls.FaultOf(err).Err.Type, Message: err.Error()}
 	}
 	p.send(answer)
 	return nil
 }
 
-// endSignals are those that a timer may have its program ended with.
+// endSignals are the signals that a timer may end its program with.
 var endSignals = map[string]syscall.Signal{
 	"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT,
-	"ABRT": syscall.SIGABRT, "HUP": syscall.SIGHUP, "USR1": sigUSR1, "USR2": sigUSR2,
+	"ABRT": syscall.SIGABRT, "HUP": syscall.SIGHUP, "USR1": child.SigUSR1, "USR2": child.SigUSR2,
 }
 
 var levels = map[string]slog.Level{
@@ -141,32 +143,31 @@ var levels = map[string]slog.Level{
 func (p *program) log(f *frames.Log) error {
 	level, known := levels[f.Level]
 	if !known {
-		return fmt.Errorf("level %q: use debug, info, warn or error", f.Level)
+		return fmt.Errorf("level %.100q: use debug, info, warn or error", f.Level)
 	}
-	args := make([]any, 0, 2*len(f.Fields))
-	for name, value := range f.Fields {
-		args = append(args, name, value)
-	}
-	p.stderr.message(level, f.Message, args...)
+	p.stderr.Message(level, f.Message, child.Fields(f.Fields)...)
 	return nil
 }
 
 func (p *program) metric(f *frames.Metric) error {
 	if f.Kind != "counter" && f.Kind != "gauge" {
-		return fmt.Errorf("kind %q: use counter or gauge", f.Kind)
+		return fmt.Errorf("kind %.100q: use counter or gauge", f.Kind)
 	}
 	p.host.measure(Measurement{Name: f.Name, Gauge: f.Kind == "gauge", Value: f.Value, Slot: p.slot.number})
 	return nil
 }
 
-// requestStop stops the jobs whose calls are under way. Before the program is ready there is none:
-// it cannot serve.
+// requestStop stops the jobs whose calls are under way, once in each call. Before the program is ready there are none:
+// the request means that it cannot serve.
 func (p *program) requestStop(f *frames.RequestStop) error {
 	p.mu.Lock()
 	ready := p.isReady
 	jobs := map[string]struct{}{}
 	for _, c := range p.calls {
-		jobs[c.job] = struct{}{}
+		if !c.asked { // once a call: a program may ask for each of its items
+			jobs[c.job] = struct{}{}
+		}
+		c.asked = true
 	}
 	p.mu.Unlock()
 	if !ready {
@@ -177,22 +178,32 @@ func (p *program) requestStop(f *frames.RequestStop) error {
 		p.end(ending{fault: initFault(e)}, false)
 		return nil
 	}
+	stop := job.Stop{Reason: text.Cut(f.Reason, calls.MaxErrorMessage)}
+	if f.Error != nil {
+		e := calls.Bounded(*f.Error)
+		stop.Error = &e
+	}
 	for name := range jobs {
 		p.host.tasks.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
-			defer cancel()
-			if err := p.host.requestStop(ctx, name, job.Stop{Reason: f.Reason, Error: f.Error}); err != nil {
-				p.host.log.Warn("asking for a stop", "job", name, "error", err)
-			}
+			p.host.run("asking for a stop", func() { p.passOn(name, stop) }, nil)
 		})
 	}
 	return nil
 }
 
-// requestLimit bounds a wish for a stop on its way to the server.
+// passOn asks for a stop of the job.
+func (p *program) passOn(name string, stop job.Stop) {
+	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
+	defer cancel()
+	if err := p.host.requestStop(ctx, name, stop); err != nil {
+		p.host.log.Warn("asking for a stop", "job", name, "error", err)
+	}
+}
+
+// requestLimit bounds a request for a stop on its way to the server.
 const requestLimit = 10 * time.Second
 
 // initFault is why a program could not get ready.
-func initFault(e job.Error) *activities.Fault {
-	return &activities.Fault{Kind: job.KindCrash, Err: e}
+func initFault(e job.Error) *calls.Fault {
+	return &calls.Fault{Kind: job.KindCrash, Err: calls.Bounded(e)}
 }

@@ -8,17 +8,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/frames"
 )
 
-// reading is how a program's frames are read: by one goroutine at a time, which has the turn. That
-// is the program's own goroutine, or, while calls come one upon the other, each caller until it has
-// its answer. It spares a call two changes of goroutines, which is most of what a small one costs.
+// reading reads a program's frames: by one goroutine at a time, which has the turn. That is the
+// program's own goroutine, or, while calls follow each other closely, each caller until it has its
+// answer. It saves a call two changes of goroutines, which are most of the cost of a small one.
 type reading struct {
 	turn     sync.Mutex
-	frames   *frames.Reader // of whoever has the turn, like what follows
-	frame    frames.Results // the last one of its type, for its memory
-	answered bool           // a call has come to its end
+	frames   *frames.Reader // of the goroutine that has the turn, like the next three
+	frame    frames.Results // the last one of its type, to reuse its memory
+	answered bool           // a call has ended
 	stop     error          // why nothing more is read
 
 	lends    bool          // callers may have the turn
@@ -26,19 +27,19 @@ type reading struct {
 	recalled chan struct{} // the program's own goroutine should have the turn
 }
 
-// lent is how long the program's own goroutine leaves the frames alone before it looks whether they
-// are still read by callers. A frame between calls may so be noticed twice as late, and so may it
-// that a call which takes longer than this should end.
+// lent is how long the program's own goroutine leaves the frames alone before it checks whether
+// callers still read them. A frame between calls may therefore be noticed up to twice as late, and so
+// may the request that a call which takes longer than this should end.
 const lent = 10 * time.Millisecond
 
-// startReading prepares it. The turn can be taken away from a caller where pipes have deadlines.
+// startReading prepares it. The turn can be taken away from a caller if pipes have deadlines.
 func (p *program) startReading() {
-	p.sent = newCounted(p.pipes.stdout)
+	p.sent = child.NewCountedPipe(p.pipes.Stdout)
 	p.frames, p.recalled = frames.NewReader(p.sent, frames.MaxFrame), make(chan struct{}, 1)
-	p.lends = p.host.options.Concurrency == 1 && p.pipes.stdout.SetDeadline(time.Time{}) == nil
+	p.lends = p.host.options.Concurrency == 1 && p.pipes.Stdout.SetDeadline(time.Time{}) == nil
 }
 
-// read deals with the program's frames until its standard output ends.
+// read handles the program's frames until its standard output ends.
 func (p *program) read() {
 	for {
 		p.takeTurn()
@@ -60,15 +61,15 @@ func (p *program) takeTurn() {
 	if p.turn.TryLock() {
 		return
 	}
-	_ = p.pipes.stdout.SetDeadline(time.Now()) // it has deadlines, or would not be lent
+	_ = p.pipes.Stdout.SetDeadline(time.Now()) // it has deadlines, or it would not be lent
 	p.turn.Lock()
-	_ = p.pipes.stdout.SetDeadline(time.Time{})
+	_ = p.pipes.Stdout.SetDeadline(time.Time{})
 	if p.over() {
-		p.pipes.hurry() // its deadline may be the one that has gone
+		p.pipes.Hurry() // it may be its deadline that was overwritten
 	}
 }
 
-// lend leaves the frames to callers, for as long as calls come one upon the other.
+// lend leaves the frames to callers for as long as calls follow each other closely.
 func (p *program) lend() {
 	ticks := time.NewTicker(lent)
 	defer ticks.Stop()
@@ -82,14 +83,14 @@ func (p *program) lend() {
 		}
 		now := p.turns.Load()
 		if now == before {
-			return // there is no call, or one that takes its time
+			return // there is no call, or a long one
 		}
 		before = now
 	}
 }
 
-// readAnswer has the caller read frames until its call has ended. It returns false where the
-// program's own goroutine does.
+// readAnswer has the caller read frames until its call has ended. It returns false if the program's
+// own goroutine reads them.
 func (p *program) readAnswer(c *pending) bool {
 	if !p.lends || !p.turn.TryLock() {
 		return false
@@ -107,7 +108,7 @@ func (p *program) readAnswer(c *pending) bool {
 	return err == nil
 }
 
-// readUntil deals with frames, one at least, until there have been enough. Who calls it has the turn.
+// readUntil handles frames, one at least, until enough reports true. The caller has the turn.
 func (p *program) readUntil(enough func() bool) error {
 	for p.answered = false; ; {
 		line, err := p.frames.Next()
@@ -122,7 +123,7 @@ func (p *program) readUntil(enough func() bool) error {
 	}
 }
 
-// stopReading deals with the end of the program's frames.
+// stopReading handles the end of the program's frames.
 func (p *program) stopReading(err error) {
 	if errors.Is(err, io.EOF) {
 		select {
@@ -132,8 +133,8 @@ func (p *program) stopReading(err error) {
 		}
 		return
 	}
-	if !p.over() { // what a dying program has left unfinished is no fault
+	if !p.over() { // a frame that a dying program has left unfinished is not a fault
 		p.broken(err)
 	}
-	_, _ = io.Copy(io.Discard, p.pipes.stdout) // ends with the process
+	_, _ = io.Copy(io.Discard, p.pipes.Stdout) // ends with the process
 }

@@ -30,7 +30,7 @@ func TestReading_Concurrency(t *testing.T) {
 	require.Zero(t, f.running(0).turns.Load())
 }
 
-// Whatever a program does while a caller reads: it ends like any other.
+// A program that misbehaves while a caller reads ends like any other.
 func TestReading_BadItems(t *testing.T) {
 	t.Parallel()
 	for item, kind := range map[string]string{
@@ -45,7 +45,7 @@ func TestReading_BadItems(t *testing.T) {
 			if item == "hang" {
 				f.limits.Timeout = 300 * time.Millisecond
 			}
-			o := f.told("1", "2", "3", item, "5", "6")
+			o := f.obey("1", "2", "3", item, "5", "6")
 			require.Equal(t, lines(`"1"`, `"2"`, `"3"`, `"5"`, `"6"`), o.output)
 			failure := o.only(t)
 			require.EqualValues(t, 3, failure.Item)
@@ -54,7 +54,7 @@ func TestReading_BadItems(t *testing.T) {
 	}
 }
 
-// answers is a program that answers each call of one item with its number and goes on with then.
+// answers is a program that answers each call of one item with its number and continues with then.
 func (f *fixture) answers(then string) Handler {
 	return Serve(f.script(`
 read hello; echo '{"type":"ready"}'; i=0
@@ -89,7 +89,7 @@ func TestReading_EndBetweenCalls(t *testing.T) {
 	require.Eventually(t, func() bool { return len(f.happened(SlotReplaced)) == 3 }, 10*time.Second, time.Millisecond)
 }
 
-// A program that answers slowly after many quick answers is told of a stop.
+// A program that answers slowly after many quick answers gets the notice of a stop.
 func TestReading_SlowAfterQuick(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -105,7 +105,7 @@ func TestReading_SlowAfterQuick(t *testing.T) {
 	require.True(t, strings.HasSuffix(o.output, "\"b\"\n"))
 }
 
-// What has failed before has failed, whatever a repetition of the failed items comes to.
+// Failed items without an outcome in their repetition keep their failure.
 func TestServe_RepetitionFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

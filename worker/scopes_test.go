@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // pythonPrelude is what the programs below begin with. How quickly a busy machine answers is not
-// what they are about.
+// tested here.
 const pythonPrelude = `
 import os, time, stint
 
@@ -52,7 +52,7 @@ func lineOf(t *testing.T, text, what string) int {
 	return strings.Count(before, "\n") + 1
 }
 
-// within waits until a condition holds; false where it does not for too long.
+// within waits until a condition holds. It returns false if that takes too long.
 func within(holds func() bool) bool {
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -94,7 +94,7 @@ stint.serve(work)
 		require.Equal(t, job.KindExpired, failure.Kind)
 		require.Regexp(t, fmt.Sprintf(`^scope hang\.py#%d was held longer than 1s \([0-9.]+m?s overdue\)$`, scope), failure.Error.Message)
 		require.Contains(t, failure.Error.Stack, fmt.Sprintf(`hang.py", line %d in work`, scope+1))
-		require.Equal(t, 2, failure.Attempts, "it was tried again")
+		require.Equal(t, 2, failure.Attempts, "it was retried")
 	}
 	require.EqualValues(t, slots/2*2, o.totals.Expiries)
 	for slot, p := range began {
@@ -105,7 +105,7 @@ stint.serve(work)
 			continue
 		}
 		<-p.ended
-		status := p.child.cmd.ProcessState.Sys().(syscall.WaitStatus)
+		status := p.child.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 		require.True(t, status.Signaled())
 		require.Equal(t, syscall.SIGKILL, status.Signal())
 	}
@@ -161,7 +161,7 @@ stint.serve(work)
 	require.Empty(t, f.happened(SlotReplaced))
 }
 
-// T2, T3: scopes without a name are told apart by where they are entered, really the caller's line;
+// T2, T3: scopes without a name are distinguished by where they are entered, really the caller's line;
 // equal ones are one timer, however deep.
 func TestPython_Scopes(t *testing.T) {
 	t.Parallel()
@@ -290,16 +290,16 @@ func TestServe_ScopesOverCalls(t *testing.T) {
 	require.Zero(t, second.client.Held(), "however it ended")
 }
 
-// T5: before a program is ended, what it has sent by then is dealt with, however far the worker is
+// T5: before a program is ended, the frames that it has sent are handled, however far the worker is
 // behind with its frames: so a release that was sent in time saves it.
 func TestServe_ReleaseInTime(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.options.Slots, f.limits.Attempts = 1, 1
-	metrics := make(chan chan struct{}) // each is dealt with once its channel is closed
+	metrics := make(chan chan struct{}) // each is handled once its channel is closed
 	h := f.program("yes")
 	open := h.open
-	h.open = func(s surroundings) (activities.Handler, service, error) {
+	h.open = func(s dependencies) (calls.Handler, service, error) {
 		s.measure = func(Measurement) {
 			dealtWith := make(chan struct{})
 			select {
@@ -335,7 +335,7 @@ func TestServe_ReleaseInTime(t *testing.T) {
 	require.Zero(t, <-failed)
 }
 
-// requireBehind requires that what the program has sent, a release in the end, is waited for.
+// requireBehind requires that the worker waits for the program's frames, the last of which is a release.
 func (p *program) requireBehind(t *testing.T) {
 	t.Helper()
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

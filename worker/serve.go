@@ -8,37 +8,39 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/child"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 )
 
-// Serve makes a handler of a program that stays: one process for each slot, started once, which
+// Serve makes a handler of a long-lived program: one process for each slot, started once, which
 // answers one call after the other over the serve protocol (docs/protocol.md; python/stint.py
-// speaks it for Python). A process that dies, hangs or breaks the protocol is replaced by its
-// slot's next incarnation, and its call tried again; what it had answered is kept. Its environment
+// implements it for Python). A process that dies, hangs or breaks the protocol is replaced by its
+// slot's next incarnation, and its call is retried; what it had answered is kept. Its environment
 // is scrubbed (see Options.Env).
 func Serve(argv ...string) Handler {
 	return Handler{
-		name: "serve " + strings.Join(argv, " "),
+		name: "serve " + strings.Join(argv, " "), argv: argv,
 		check: func(o Options) error {
 			if _, err := findProgram(argv, o.Dir); err != nil {
 				return err
 			}
 			return o.checkCPUs()
 		},
-		open: func(s surroundings) (activities.Handler, service, error) {
+		open: func(s dependencies) (calls.Handler, service, error) {
 			path, err := findProgram(argv, s.options.Dir)
 			if err != nil {
 				return nil, nil, err
 			}
-			h := &host{surroundings: s, path: path, argv: argv, env: append(s.options.childEnv(), oneThread(s.options.Env)...)}
+			h := &host{dependencies: s, path: path, argv: argv, env: append(s.options.childEnv(), oneThread(s.options.Env)...)}
 			return h.open()
 		},
 	}
 }
 
-// Calls of a program are cut so that each takes about a second: what a crash costs, and what a stop
-// waits for.
+// Calls of a program are cut so that each takes about a second, which bounds what a crash costs and
+// how long a stop waits.
 const (
 	serveTarget = time.Second
 	serveItems  = 1000
@@ -48,30 +50,30 @@ const (
 
 // host keeps a program running in each slot and makes its calls. It is safe for concurrent use.
 type host struct {
-	surroundings
+	dependencies
 	path string
 	argv []string
 	env  []string
 
-	size     activities.CallSize
-	oomKills func() int64       // of this control group, so far
-	single   bool               // items are handed over one by one
-	inner    activities.Handler // which runs isolated; nil where the program is somebody else's
-	children *children
-	pace     pace
+	size     calls.CallSize
+	oomKills func() int64  // of this control group, so far
+	single   bool          // items are handed over one by one
+	inner    calls.Handler // the Go handler that the process runs; nil for any other program
+	children *child.Starter
+	pace     calls.Pace
 
 	slots   sync.WaitGroup
-	tasks   sync.WaitGroup // small things on their way to the server
+	tasks   sync.WaitGroup // small requests on their way to the server
 	closing chan struct{}
 	once    sync.Once
 }
 
-func (h *host) open() (activities.Handler, service, error) {
-	children, err := newChildren()
+func (h *host) open() (calls.Handler, service, error) {
+	children, err := child.NewStarter(h.log)
 	if err != nil {
 		return nil, nil, err
 	}
-	h.children, h.closing, h.oomKills = children, make(chan struct{}), oomKills
+	h.children, h.closing, h.oomKills = children, make(chan struct{}), child.OomKills
 	h.size = h.options.callSize(0, serveBytes)
 	if h.inner != nil {
 		h.size = h.inner.CallSize()
@@ -79,7 +81,7 @@ func (h *host) open() (activities.Handler, service, error) {
 	if h.options.CallItems == OneItem && h.inner == nil {
 		h.size.Items, h.single = 1, true
 	}
-	h.pace = pace{target: serveTarget, first: serveFirst, most: serveItems}
+	h.pace = calls.Pace{Target: serveTarget, First: serveFirst, Most: serveItems}
 	return h, h, nil
 }
 
@@ -92,8 +94,10 @@ func (h *host) start(ctx context.Context) error {
 	defer cancel()
 	for i, s := range h.roster.slots {
 		h.slots.Go(func() {
-			p, err := h.launchReady(ctx, s, 0)
-			began[i] = p
+			var err error
+			if defect := trap.Run("starting a program", func() { began[i], err = h.launchReady(ctx, s, 0) }); defect != nil {
+				err = defect
+			}
 			if err != nil {
 				err = fmt.Errorf("slot %d: %w", s.number, err)
 			}
@@ -104,7 +108,7 @@ func (h *host) start(ctx context.Context) error {
 	for range began {
 		if err := <-failed; err != nil && first == nil {
 			first = err
-			cancel() // the others need not go on
+			cancel() // the others need not continue
 		}
 	}
 	if first != nil {
@@ -113,7 +117,7 @@ func (h *host) start(ctx context.Context) error {
 	}
 	for i, s := range h.roster.slots {
 		s.change(func() { s.program = began[i] })
-		h.slots.Go(func() { h.keep(s, began[i]) })
+		h.slots.Go(func() { h.run("keeping a program running", func() { h.keep(s, began[i]) }, nil) })
 	}
 	return nil
 }
@@ -122,7 +126,7 @@ func (h *host) endAll(programs []*program) {
 	var ending sync.WaitGroup
 	for _, p := range programs {
 		if p != nil {
-			ending.Go(p.goodbye)
+			ending.Go(func() { h.run("ending a program", p.goodbye, p.child.Kill) })
 		}
 	}
 	ending.Wait()
@@ -143,7 +147,7 @@ func (h *host) launchReady(ctx context.Context, s *slot, incarnation int) (*prog
 	case <-h.closing:
 	case <-ctx.Done():
 	}
-	why := &activities.Fault{Kind: job.KindCrash, Err: job.Error{
+	why := &calls.Fault{Kind: job.KindCrash, Err: job.Error{
 		Type: "NotReady", Message: fmt.Sprintf("it did not say that it was ready within %v", h.options.Ready),
 	}}
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
@@ -152,15 +156,15 @@ func (h *host) launchReady(ctx context.Context, s *slot, incarnation int) (*prog
 	if !late {
 		return nil, errClosing
 	}
-	return nil, startError(why, lastLine(p.stderr.text()))
+	return nil, startError(why, lastLine(p.stderr.Text()))
 }
 
 var errClosing = errors.New("the worker ends")
 
-// startError tells why a program could not get ready: type, message, its last words, and its stack
-// (W4).
+// startError says why a program could not get ready: type, message, the end of its standard error,
+// and its stack (W4).
 func startError(fate error, words string) error {
-	var fault *activities.Fault
+	var fault *calls.Fault
 	if !errors.As(fate, &fault) {
 		return fate
 	}
@@ -191,15 +195,16 @@ func (h *host) keep(s *slot, p *program) {
 	}
 }
 
-// replace starts incarnations of the slot, after old, until one is ready. It returns nil where the
-// slot is out or the worker ends.
+// replace starts incarnations of the slot, after old, until one is ready. It returns nil if the slot
+// is out or the worker ends.
 func (h *host) replace(s *slot, old *program) *program {
 	event := SlotEvent{Kind: SlotReplaced, Slot: s.number, PID: old.pid(), Incarnation: old.incarnation, Err: old.fate, Free: old.free}
 	for {
-		wait, ok := s.replaced(event.Err, event.Free)
+		var ok bool
+		event.Wait, ok = s.replaced(event.Err, event.Free)
 		event.Incarnation++
 		h.observe(event)
-		if !ok || !h.sleep(wait) {
+		if !ok || !h.sleep(event.Wait) {
 			return nil
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), h.options.Ready)
@@ -215,7 +220,7 @@ func (h *host) replace(s *slot, old *program) *program {
 	}
 }
 
-// sleep waits; false where the host closes.
+// sleep waits. It returns false if the host closes meanwhile.
 func (h *host) sleep(d time.Duration) bool {
 	if d <= 0 {
 		select {
@@ -235,20 +240,20 @@ func (h *host) sleep(d time.Duration) bool {
 	}
 }
 
-// close ends all programs: they are told, and killed where they take no notice.
-func (h *host) close() {
+// Close ends all programs: it asks them to end, and kills those that do not.
+func (h *host) Close() {
 	h.once.Do(func() {
 		close(h.closing)
 		h.slots.Wait()
 		h.tasks.Wait()
-		h.children.close()
+		h.children.Close()
 	})
 }
 
-// PacedItems tells what CallSize comes to.
+// PacedItems returns the items that CallSize settles at.
 func (h *host) PacedItems(start, item float64) int {
 	if h.size.Items > 0 {
 		return h.size.Items
 	}
-	return h.pace.settled(start, item)
+	return h.pace.Settled(start, item)
 }

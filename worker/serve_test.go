@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -21,9 +22,9 @@ func (f *fixture) program(kind string) Handler {
 	return Serve("/proc/self/exe")
 }
 
-// told runs the obedient program over items that tell it what to do, one slot, and returns what
-// has become of them.
-func (f *fixture) told(items ...string) outcome {
+// obey runs the obedient program over items that say what it has to do, one slot, and returns their
+// outcomes.
+func (f *fixture) obey(items ...string) outcome {
 	f.t.Helper()
 	if f.options.Slots == 0 {
 		f.options.Slots = 1
@@ -64,7 +65,7 @@ func TestServe_Echo(t *testing.T) {
 func TestServe_Results(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	o := f.told("a", "null", "drop", "error no such colour", "b")
+	o := f.obey("a", "null", "drop", "error no such colour", "b")
 	require.Equal(t, lines(`"a"`, "null", `"b"`), o.output)
 	failure := o.only(t)
 	require.EqualValues(t, 3, failure.Item)
@@ -80,7 +81,7 @@ func TestServe_ItemAttempts(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.limits.ItemAttempts = 3
-	o := f.told("a", "error no", "drop", "b")
+	o := f.obey("a", "error no", "drop", "b")
 	require.Equal(t, lines(`"a"`, `"b"`), o.output)
 	require.Equal(t, 3, o.only(t).Attempts)
 }
@@ -96,7 +97,7 @@ func TestServe_InvalidItems(t *testing.T) {
 	require.Equal(t, job.KindInvalid, o.failures[0].Kind)
 }
 
-// K1, K2, K3, K8, B6: whatever an item does to its process, it alone fails, and the slot goes on with
+// K1, K2, K3, K8, B6: whatever an item does to its process, it alone fails, and the slot continues with
 // the next incarnation.
 func TestServe_BadItems(t *testing.T) {
 	t.Parallel()
@@ -107,7 +108,7 @@ func TestServe_BadItems(t *testing.T) {
 		{"exit 3", job.KindCrash, "Exit", "exit status 3: last words"},
 		{"exit 0", job.KindCrash, "Exit", "it exited with status 0 while it should serve: last words"},
 		{"kill", job.KindCrash, "Signal", "signal: killed"},
-		{"garbage", job.KindCrash, "Protocol", `no frame: "Loading model…"`},
+		{"garbage", job.KindCrash, "Protocol", `not a frame: "Loading model…"`},
 		{"notype", job.KindCrash, "Protocol", `it has no "type"`},
 		{"wrongfield", job.KindCrash, "Protocol", `\"seven\"`},
 		{"stranger", job.KindCrash, "Protocol", "results for call 4711, which is not under way"},
@@ -125,7 +126,7 @@ func TestServe_BadItems(t *testing.T) {
 			t.Parallel()
 			f := setup(t)
 			f.limits.Attempts = 2
-			o := f.told("1", "2", "3", c.item, "5", "6")
+			o := f.obey("1", "2", "3", c.item, "5", "6")
 			require.Equal(t, lines(`"1"`, `"2"`, `"3"`, `"5"`, `"6"`), o.output)
 			failure := o.only(t)
 			require.EqualValues(t, 3, failure.Item)
@@ -153,7 +154,7 @@ func TestServe_AnswersTwice(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.options.CallItems = 1
-	o := f.told("1", "twice", "3")
+	o := f.obey("1", "twice", "3")
 	require.Equal(t, lines(`"1"`, `"twice"`, `"3"`), o.output)
 	died := f.happened(SlotReplaced)
 	require.Len(t, died, 1)
@@ -165,7 +166,7 @@ func TestServe_CallTimeout(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.limits.Timeout, f.limits.Attempts = 300*time.Millisecond, 1
-	o := f.told("1", "hang", "3")
+	o := f.obey("1", "hang", "3")
 	require.Equal(t, lines(`"1"`, `"3"`), o.output)
 	failure := o.only(t)
 	require.Equal(t, job.KindExpired, failure.Kind)
@@ -178,7 +179,7 @@ func TestServe_KeepsWhatWasAnswered(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.limits.Attempts = 3
-	o := f.told("stream 1", "stream 2", "exit 3", "4")
+	o := f.obey("stream 1", "stream 2", "exit 3", "4")
 	require.Equal(t, lines(`"stream 1"`, `"stream 2"`, `"4"`), o.output)
 	require.EqualValues(t, 2, o.only(t).Item)
 	require.EqualValues(t, 5, o.totals.Crashes, "three tries of the rest, two of the item alone")
@@ -225,20 +226,20 @@ func TestServe_Budget(t *testing.T) {
 	require.NoError(t, service.start(t.Context()))
 	ready := f.happened(SlotReady)
 	require.Len(t, ready, 1)
-	f.running(0).child.signal(syscall.SIGKILL)
+	f.running(0).child.Signal(syscall.SIGKILL)
 	<-f.roster.gone
 	require.ErrorContains(t, f.roster.why, "no slot is left: slot 0 is out after 1 restarts in a row")
 	require.ErrorContains(t, f.roster.why, "exit status 5")
 	require.Len(t, f.happened(SlotOut), 1)
 }
 
-// W1, W2, W6, W7: what a process knows of itself, before and after a restart.
+// W1, W2, W6, W7: the environment and hello of a process, before and after a restart.
 func TestServe_Identity(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.limits.Attempts = 2
 	f.options.Seed, f.options.CPUs, f.options.CallItems = 40, [][]int{{0}}, 1
-	o := f.told("who", "exit 1", "who")
+	o := f.obey("who", "exit 1", "who")
 	var before, after struct {
 		Env  []string
 		CPUs string `json:"cpus"`
@@ -274,14 +275,14 @@ func TestServe_Grandchildren(t *testing.T) {
 	f := setup(t)
 	f.limits.Attempts = 1
 	pidFile := filepath.Join(f.dir, "pid")
-	o := f.told("1", "family "+pidFile, "3")
+	o := f.obey("1", "family "+pidFile, "3")
 	require.Equal(t, job.KindCrash, o.only(t).Kind)
 	pid, err := strconv.Atoi(f.read(pidFile))
 	require.NoError(t, err)
 	require.False(t, alive(pid))
 }
 
-// A program that takes no notice is killed at the end.
+// A program that ignores bye and TERM is killed at the end.
 func TestServe_StubbornAtTheEnd(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -290,31 +291,44 @@ func TestServe_StubbornAtTheEnd(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, service.start(t.Context()))
 	pid := f.happened(SlotReady)[0].PID
-	service.close()
+	service.Close()
 	require.False(t, alive(pid))
 }
 
-// A program that writes to its standard error for ever is none the worse for it.
+// A program may write to its standard error for ever.
 func TestServe_Chatter(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.limits.Timeout, f.limits.Attempts = 300*time.Millisecond, 1
-	o := f.told("1", "chatter", "3")
+	o := f.obey("1", "chatter", "3")
 	failure := o.only(t)
 	require.Equal(t, job.KindExpired, failure.Kind)
-	require.LessOrEqual(t, len(failure.Error.Stack), stderrKept+maxStacks+100)
+	require.LessOrEqual(t, len(failure.Error.Stack), child.StderrKept+child.MaxStacks+100)
 	require.Equal(t, lines(`"1"`, `"3"`), o.output)
 }
 
 func TestServe_OtherFrames(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	o := f.told("log a month old", "stop disk full", "slow", "scoped", "report", "x")
+	o := f.obey("log a month old", "stop disk full", "slow", "scoped", "report", "x")
 	require.Empty(t, o.failures)
 	stop := <-f.stops
 	require.Equal(t, job.Stop{Reason: "disk full", Error: &job.Error{Type: "Full", Message: "no room"}}, stop)
 	require.Equal(t, []Measurement{{Name: "tokens", Value: 2}}, f.measured)
 	require.Empty(t, f.happened(SlotReplaced))
+}
+
+// A program that asks again and again for a stop is heard once in each call.
+func TestServe_RequestStopOncePerCall(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.options.CallItems = OneItem
+	o := f.obey("stops enough", "1", "stops enough")
+	require.Empty(t, o.failures)
+	for range 2 {
+		require.Equal(t, job.Stop{Reason: "enough"}, <-f.stops)
+	}
+	require.Empty(t, f.stops)
 }
 
 // 200 items on 2 slots, while children are killed at random: every item has exactly one outcome.
@@ -341,7 +355,7 @@ func TestServe_KilledAtRandom(t *testing.T) {
 			case <-time.After(time.Duration(random.IntN(3)) * time.Millisecond):
 			}
 			if p := f.running(random.IntN(2)); p != nil {
-				p.child.signal(syscall.SIGKILL)
+				p.child.Signal(syscall.SIGKILL)
 				kills++
 			}
 		}
@@ -358,7 +372,7 @@ func TestServe_KilledAtRandom(t *testing.T) {
 	t.Logf("%d kills, incarnations %v", kills, last)
 }
 
-// K3: a process that the kernel has killed for want of memory is told so.
+// K3: the error of a process that the kernel has killed for want of memory says so.
 func TestServe_OutOfMemory(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -374,13 +388,72 @@ func TestServe_OutOfMemory(t *testing.T) {
 	require.NotContains(t, o.failures[1].Error.Message, "memory", "it ended by itself")
 }
 
-// A program that asks for more timers than it may hold is told so, and lives on.
+// A program that asks for more timers than it may hold gets an error, and lives on.
 func TestServe_TooManyScopes(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	o := f.told("hoard", "b")
+	o := f.obey("hoard", "b")
 	require.Contains(t, o.output, "ScopeError")
 	require.Contains(t, o.output, "10000 timers are held already")
 	require.Empty(t, o.failures)
+	require.Empty(t, f.happened(SlotReplaced))
+}
+
+// T17: a program that stops reading is ended when its call has expired, though the call is not yet
+// written; another one does the work.
+func TestServe_StopsReading(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.options.Slots, f.limits.Timeout, f.limits.Attempts, f.batch = 1, 2*time.Second, 2, 1000
+	o := f.run(f.program("deaf once"), "in.txt", bulky)
+	require.Empty(t, o.failures)
+	require.EqualValues(t, 100, o.totals.OK)
+	require.EqualValues(t, 1, o.totals.Expiries)
+	require.ErrorContains(t, f.happened(SlotReplaced)[0].Err, "the call took longer than 2s")
+}
+
+// S2, T17: the same at the end of a stop's grace.
+func TestServe_StopsReadingBeforeAStop(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.options.Slots = 1
+	f.serve(f.program("deaf once"))
+	p := f.running(0)
+	begun := make(chan struct{})
+	go func() {
+		defer close(begun)
+		for !p.writesSlowly() {
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	done := f.stopped(bulky, begun)
+	require.NotNil(t, done.Rest)
+	require.Zero(t, done.Entry.Count)
+	<-p.ended
+	require.True(t, p.free)
+}
+
+// bulky are items of which a call does not fit into a pipe.
+var bulky = strings.Repeat(strings.Repeat("x", 4096)+"\n", 100)
+
+// writesSlowly reports whether a call waits for the program to read.
+func (p *program) writesSlowly() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.calls) > 0
+}
+
+// B12: too large a result, or error, concerns its item alone, and is kept in part at most.
+func TestServe_TooLarge(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	most, more := "large "+strconv.Itoa(maxResult), "large "+strconv.Itoa(maxResult+1)
+	o := f.obey("a", most, more, "bulk", "b")
+	require.Len(t, o.output, len(lines(`"a"`, `"b"`))+maxResult+1)
+	require.Equal(t, []int64{2, 3}, o.items())
+	require.Equal(t, "TooLarge", o.failures[0].Error.Type)
+	require.Equal(t, job.KindError, o.failures[0].Kind)
+	require.LessOrEqual(t, len(o.failures[1].Error.Type), 200)
+	require.LessOrEqual(t, len(o.failures[1].Error.Message), 64<<10)
 	require.Empty(t, f.happened(SlotReplaced))
 }

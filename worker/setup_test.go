@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
@@ -31,8 +33,9 @@ type fixture struct {
 	t       *testing.T
 	dir     string
 	options Options
-	limits  activities.CallLimits
+	limits  calls.CallLimits
 	batch   int64
+	grace   time.Duration // of a stop
 	runs    int
 
 	roster   *roster // of the last run
@@ -40,6 +43,9 @@ type fixture struct {
 	watchdog *timers.Watchdog
 	metrics  *metrics
 	stops    chan job.Stop
+	defect   func(error) // of the worker's own goroutines
+
+	measuring func(Measurement) // before a measurement is taken in; may be nil
 
 	mu       sync.Mutex
 	events   []SlotEvent
@@ -68,8 +74,8 @@ func (b *logBuffer) String() string {
 func setup(t *testing.T) *fixture {
 	t.Helper()
 	return &fixture{
-		t: t, dir: t.TempDir(), stops: make(chan job.Stop, 100),
-		limits: activities.CallLimits{Timeout: time.Minute, Attempts: 3, ItemAttempts: 1, Backoff: time.Millisecond},
+		t: t, dir: t.TempDir(), stops: make(chan job.Stop, 100), defect: func(err error) { t.Error(err) },
+		limits: calls.CallLimits{Timeout: time.Minute, Attempts: 3, ItemAttempts: 1, Backoff: time.Millisecond},
 	}
 }
 
@@ -81,20 +87,21 @@ func (f *fixture) open(h Handler) (service, error) {
 	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: f.metrics.timerEvent})
 	require.NoError(f.t, err)
 	f.watchdog = watchdog
-	f.roster = newRoster("worker-1", o, newPermits(o.Slots*o.Concurrency), f.note)
-	handler, service, err := h.open(surroundings{
+	f.roster = newRoster("worker-1", o, permits.New(o.Slots*o.Concurrency), f.note)
+	handler, service, err := h.open(dependencies{
 		options: o, worker: "worker-1", log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), roster: f.roster, info: o.slotInfo("worker-1"), watchdog: watchdog,
 		observe: f.note, measure: f.measure,
 		requestStop: func(_ context.Context, name string, stop job.Stop) error {
 			f.stops <- stop
 			return nil
 		},
+		defect: func(err error) { f.defect(err) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	_, programs := service.(*host)
-	f.t.Cleanup(f.metrics.close)
+	f.t.Cleanup(f.metrics.Close)
 	if err := f.metrics.open(o, f.roster, watchdog, programs); err != nil {
 		return nil, err
 	}
@@ -104,7 +111,7 @@ func (f *fixture) open(h Handler) (service, error) {
 	f.acts = activities.New(activities.Options{Access: &store.Access{}, Handler: handler, Slots: f.roster, Watchdog: watchdog, Observer: f.metrics})
 	f.t.Cleanup(f.acts.Close)
 	if service != nil {
-		f.t.Cleanup(service.close)
+		f.t.Cleanup(service.Close)
 	}
 	return service, nil
 }
@@ -127,15 +134,18 @@ func (f *fixture) running(slot int) *program {
 	return s.program
 }
 
-// measure takes a measurement in.
+// measure records a measurement.
 func (f *fixture) measure(m Measurement) {
+	if f.measuring != nil {
+		f.measuring(m)
+	}
 	f.metrics.measure(m)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.measured = append(f.measured, m)
 }
 
-// note takes an event in.
+// note records an event.
 func (f *fixture) note(e SlotEvent) {
 	f.metrics.slotEvent(e)
 	f.mu.Lock()
@@ -156,12 +166,12 @@ func (f *fixture) happened(kind SlotEventKind) []SlotEvent {
 	return found
 }
 
-// outcome is what has become of the items.
+// outcome is the result of a run: what the items' outcomes are.
 type outcome struct {
 	output   string
 	failures []job.Failure
 	totals   job.Totals
-	// slowDowns are the times for which the handler has wanted nothing to be begun.
+	// slowDowns are the durations of the handler's slow-down requests.
 	slowDowns []time.Duration
 }
 
@@ -184,11 +194,11 @@ func (f *fixture) flowOf(name, content string) outcome {
 	return f.flow(f.acts, spec)
 }
 
-// idleRests is how often in a row a batch may come back as it was given: a worker without slots gives
-// nothing else.
+// idleRests is how often in a row a batch may return without progress, as it does from a worker without
+// slots.
 const idleRests = 10
 
-// flow does what the workflows have done.
+// flow stands for the workflows.
 func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 	f.t.Helper()
 	ctx := f.t.Context()
@@ -246,6 +256,12 @@ func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 // process runs the handler that is served over one batch of these lines of text.
 func (f *fixture) process(content string) (activities.ProcessResult, error) {
 	f.t.Helper()
+	return f.processUntil(f.t.Context(), content)
+}
+
+// processUntil does the same, and stops the batch, with the fixture's grace, when ctx ends.
+func (f *fixture) processUntil(ctx context.Context, content string) (activities.ProcessResult, error) {
+	f.t.Helper()
 	path := filepath.Join(f.dir, "one.txt")
 	require.NoError(f.t, os.WriteFile(path, []byte(content), 0o600))
 	spec := job.Spec{Name: "job", Pool: "pool", Input: []string{path}, Output: filepath.Join(f.dir, "one"), BatchItems: 1000}.WithDefaults()
@@ -255,10 +271,24 @@ func (f *fixture) process(content string) (activities.ProcessResult, error) {
 	ref.Sources = plan.Sources
 	batches, err := activities.DecodePage(plan.Page)
 	require.NoError(f.t, err)
-	return f.acts.Process(f.t.Context(), activities.ProcessInput{Ref: ref, Batch: batches[0], Calls: f.limits})
+	return f.acts.Process(ctx, activities.ProcessInput{Ref: ref, Batch: batches[0], Calls: f.limits, Grace: f.grace})
 }
 
-// read returns a file's content, "" where there is none.
+// stopped runs the handler that is served over one batch, and stops that as soon as begun is closed or
+// has something.
+func (f *fixture) stopped(content string, begun <-chan struct{}) activities.ProcessResult {
+	f.t.Helper()
+	ctx, stop := context.WithCancel(f.t.Context())
+	go func() {
+		<-begun
+		stop()
+	}()
+	done, err := f.processUntil(ctx, content)
+	require.NoError(f.t, err)
+	return done
+}
+
+// read returns a file's content, "" if it does not exist.
 func (f *fixture) read(path string) string {
 	f.t.Helper()
 	data, err := os.ReadFile(path)
@@ -289,7 +319,7 @@ func (o outcome) items() []int64 {
 	return items
 }
 
-// seeded returns a source of randomness that the test's log tells how to repeat.
+// seeded returns a source of randomness, and logs how to repeat it.
 func seeded(t *testing.T, seed uint64) *rand.Rand {
 	t.Helper()
 	t.Logf("seed %d", seed)

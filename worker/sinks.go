@@ -9,10 +9,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stint-run/stint/internal/trap"
 )
 
 const (
-	// sinkLimit bounds a Record, sinkGrace is what one that heeds its context takes on top of it.
+	// sinkLimit bounds a Record; sinkGrace is how much longer one that heeds its context may take.
 	sinkLimit = 5 * time.Second
 	sinkGrace = 200 * time.Millisecond
 )
@@ -35,7 +37,7 @@ type feeder struct {
 	log    *slog.Logger
 
 	since   time.Time         // beginning of the next window
-	missing map[string]Counts // windows of snapshots that the sink was not given, by job
+	missing map[string]Counts // windows of snapshots that the sink did not get, by job
 	current *recording        // the last one; nil: none yet
 	streak  atomic.Int64      // failures in a row
 }
@@ -62,20 +64,28 @@ func (s *sinks) start() {
 		return
 	}
 	s.feeding.Go(func() {
-		ticks := time.NewTicker(s.interval)
-		defer ticks.Stop()
-		for {
-			select {
-			case <-ticks.C:
-				s.feed()
-			case <-s.quit:
-				return
+		if err := trap.Run("feeding sinks", s.keepFeeding); err != nil {
+			for _, f := range s.feeders {
+				f.fail(err)
 			}
 		}
 	})
 }
 
-// feed gives a snapshot to every sink that has done with the one before. It waits for none.
+func (s *sinks) keepFeeding() {
+	ticks := time.NewTicker(s.interval)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+			s.feed()
+		case <-s.quit:
+			return
+		}
+	}
+}
+
+// feed gives a snapshot to every sink that has finished the previous one. It waits for none.
 func (s *sinks) feed() {
 	now := s.take()
 	for _, f := range s.feeders {
@@ -88,9 +98,9 @@ func (s *sinks) feed() {
 	}
 }
 
-// close ends the feeding with a last snapshot for every sink, all at once. It takes as long as a
+// Close ends the feeding with a last snapshot for every sink, all at once. It takes as long as a
 // Record may take, at most.
-func (s *sinks) close() {
+func (s *sinks) Close() {
 	if len(s.feeders) == 0 {
 		return
 	}
@@ -101,20 +111,25 @@ func (s *sinks) close() {
 	var last sync.WaitGroup
 	for _, f := range s.feeders {
 		last.Go(func() {
-			f.miss(now)
-			if !f.wait() {
-				return
+			err := trap.Run("feeding a sink", func() {
+				f.miss(now)
+				if !f.wait() {
+					return
+				}
+				f.give(f.next(now), now.Time.Add(sinkLimit))
+				f.wait()
+			})
+			if err != nil {
+				f.fail(err)
 			}
-			f.give(f.next(now), now.Time.Add(sinkLimit))
-			f.wait()
 		})
 	}
 	last.Wait()
 }
 
 var (
-	errBusy  = errors.New("it is not done with the snapshot before")
-	errHangs = errors.New("it does not heed its context, and is left behind")
+	errBusy  = errors.New("it has not finished the previous snapshot")
+	errHangs = errors.New("it does not heed its context and is left behind")
 	errGone  = errors.New("it ended its goroutine (runtime.Goexit) instead of returning")
 )
 
@@ -157,7 +172,7 @@ func (f *feeder) busy() bool {
 	}
 }
 
-// wait waits until the sink has done with what it was given; false where it never will.
+// wait waits until the sink has finished its snapshot. It returns false if it never will.
 func (f *feeder) wait() bool {
 	if !f.busy() {
 		return true
@@ -200,7 +215,7 @@ func (f *feeder) settle(err error) {
 	}
 }
 
-// fail counts a snapshot that the sink has not taken, and tells of the first in a row.
+// fail counts a snapshot that the sink has not taken, and logs the first in a row.
 func (f *feeder) fail(err error) {
 	f.failed()
 	if f.streak.Add(1) == 1 {

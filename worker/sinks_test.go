@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,8 +37,8 @@ func feed(t *testing.T, all ...Sink) *feeding {
 // call counts a call of so many items.
 func (f *feeding) call(job string, items int) {
 	f.CallBegan(job)
-	f.CallEnded(activities.CallStats{Job: job, Items: items, Took: time.Second})
-	f.Recorded(activities.RecordStats{Job: job, OK: int64(items)})
+	f.CallEnded(calls.CallStats{Job: job, Items: items, Took: time.Second})
+	f.Recorded(calls.RecordStats{Job: job, OK: int64(items)})
 }
 
 // collector is a sink that keeps what it gets.
@@ -71,7 +72,7 @@ func TestM2_BadSinksDisturbNothing(t *testing.T) {
 			time.Sleep(defaultSinks)
 			synctest.Wait()
 		}
-		f.sinks.close()
+		f.sinks.Close()
 		require.Len(t, good.got, 4)
 		for i, s := range good.got {
 			require.EqualValues(t, 10*min(i+1, 3), s.Total.OK)
@@ -103,7 +104,7 @@ func TestM2_SinkRecovers(t *testing.T) {
 		}))
 		time.Sleep(3*defaultSinks + time.Second)
 		synctest.Wait()
-		f.sinks.close()
+		f.sinks.Close()
 		require.EqualValues(t, 2, f.failures.Load())
 		require.Contains(t, f.log.String(), `msg="the sink takes snapshots again"`)
 		require.Contains(t, f.log.String(), "failed=2")
@@ -127,7 +128,7 @@ func TestM2_HangingSink(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, good.got, 3)
 		began := time.Now()
-		f.sinks.close()
+		f.sinks.Close()
 		require.Zero(t, time.Since(began))
 		require.Len(t, good.got, 4)
 		require.True(t, good.got[3].Last)
@@ -159,7 +160,7 @@ func TestM2_TheEndIsBounded(t *testing.T) {
 				good := &collector{}
 				f := feed(t, SinkFunc(func(ctx context.Context, _ Snapshot) error { return c.record(ctx, gate) }), good)
 				began := time.Now()
-				f.sinks.close()
+				f.sinks.Close()
 				require.Equal(t, c.took, time.Since(began))
 				require.EqualValues(t, c.fails, f.failures.Load())
 				require.Len(t, good.got, 1)
@@ -181,7 +182,7 @@ func TestM2_LastAfterTheOneUnderWay(t *testing.T) {
 		}))
 		time.Sleep(defaultSinks + time.Second)
 		f.call("nightly", 1)
-		f.sinks.close()
+		f.sinks.Close()
 		require.Len(t, good.got, 2)
 		require.True(t, good.got[1].Last)
 		require.EqualValues(t, 1, good.got[1].Total.OK)
@@ -207,8 +208,8 @@ func TestB10_WindowsAndTotals(t *testing.T) {
 		window()
 		window(5, 7)
 		f.call("a", 1000)
-		f.CallEnded(activities.CallStats{Job: "a", Took: time.Second, Fault: "crash"}) // no outcome: no size
-		f.sinks.close()
+		f.CallEnded(calls.CallStats{Job: "a", Took: time.Second, Fault: "crash"}) // no outcome: no size
+		f.sinks.Close()
 		require.Len(t, c.got, 4)
 		began := c.got[0].Began
 		for i, want := range []struct{ total, window, a, aWindow CallSizes }{
@@ -240,7 +241,7 @@ func TestB10_MissedWindows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		good, slow := &collector{}, &collector{}
 		f := feed(t, SinkFunc(func(ctx context.Context, s Snapshot) error {
-			time.Sleep(15 * time.Second) // and takes no notice of its context
+			time.Sleep(15 * time.Second) // and ignores its context
 			return slow.Record(ctx, s)
 		}), good)
 		for i := range 4 {
@@ -249,7 +250,7 @@ func TestB10_MissedWindows(t *testing.T) {
 			time.Sleep(defaultSinks)
 			synctest.Wait()
 		}
-		f.sinks.close()
+		f.sinks.Close()
 		time.Sleep(defaultSinks) // until the slow one is done
 		synctest.Wait()
 		require.Len(t, slow.got, 2, "at 10 s and at 30 s; the last one finds it hanging")

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/internal/child"
 	"github.com/stretchr/testify/require"
 )
 
 // W1, W2, W6: every slot's process has the slot's own number, seed and CPUs.
 func TestServe_EverySlotItsOwn(t *testing.T) {
 	t.Parallel()
-	usable, err := usableCPUs()
+	usable, err := child.UsableCPUs()
 	require.NoError(t, err)
 	var cpus []int
 	for cpu := range maxCPUs {

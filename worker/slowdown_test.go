@@ -9,19 +9,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A handler can ask for less: no item has failed, nothing counts as tried, the wish is passed on, and
-// the items without an outcome come again.
+// A handler can request a slow-down: no item has failed, nothing counts as tried, the request is passed on, and
+// the items without an outcome are repeated.
 func showsSlowingDown(tr *trial) {
 	items := slices.Concat(several(12), []string{"slower " + filepath.Join(tr.dir, tr.kind.name)}, several(12))
 	o := tr.obey(items...)
 	require.Empty(tr.t, o.failures)
 	require.Equal(tr.t, said(tr.t, items...), o.output)
-	require.Equal(tr.t, []time.Duration{wish}, o.slowDowns)
+	require.Equal(tr.t, []time.Duration{pause}, o.slowDowns)
 	require.Zero(tr.t, o.totals.Retries)
 	require.Zero(tr.t, o.totals.Crashes)
 }
 
-// What a filter's last line says of the time is taken for it, and nothing else.
+// Only a filter's last line sets the duration.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{

@@ -6,37 +6,37 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
 )
 
-// SlotInfo tells a handler which slot of which worker it serves.
+// SlotInfo describes to a handler the slot that it serves.
 type SlotInfo struct {
 	Worker      string
-	Slot        int // from 0; it stays when what runs in it is replaced
-	Incarnation int // how often that has happened
-	MaxRestarts int // how often in a row it may
+	Slot        int // from 0; the same for all its incarnations
+	Incarnation int // how often the slot has been replaced, from 0
+	MaxRestarts int // how often in a row it may be replaced
 	Seed        int64
 }
 
-// Stateful makes a Go handler whose slots have a value each: a connection, a model, a buffer. open
-// makes it when the worker starts, before any call, and again for every further incarnation of the
-// slot; with makes the handler of it (by [Each], [Batch] or [Preprocess]), which is used by as many
+// Stateful makes a Go handler with a value for each slot: a connection, a model, a buffer. open makes
+// the value when the worker starts, before any call, and again for every further incarnation of the
+// slot; with makes the handler from it (by [Each], [Batch] or [Preprocess]), which is used by as many
 // goroutines as Options.Concurrency says. The start is all or nothing: if open fails for one slot,
 // those already open are closed and the worker ends with that slot's error.
 //
 // closing, which may be nil, is called once for every value, after its last call: with nil after a
-// clean end, with the error that ended it otherwise. It is not called for a value whose call was left
-// behind: that may still use it. With Options.Isolate all this happens in the slot's process, and
-// closing does not happen in one that is killed.
+// clean end, otherwise with the error that ended it. It is not called for a value whose call was left
+// behind: that call may still use it. With Options.Processes all this happens in the slot's process,
+// and closing is not called in one that is killed.
 func Stateful[S any](open func(context.Context, SlotInfo) (S, error), closing func(state S, cause error) error, with func(S) Handler) Handler {
-	return Handler{name: "go", inside: true, open: func(s surroundings) (activities.Handler, service, error) {
-		h := &stateful[S]{surroundings: s, make: open, closing: closing, with: with, slots: make([]openSlot[S], s.options.Slots)}
+	return goHandler(func(s dependencies) (calls.Handler, service, error) {
+		h := &stateful[S]{dependencies: s, make: open, closing: closing, with: with, slots: make([]openSlot[S], s.options.Slots)}
 		return h, h, nil
-	}}
+	})
 }
 
 type stateful[S any] struct {
-	surroundings
+	dependencies
 	make    func(context.Context, SlotInfo) (S, error)
 	closing func(S, error) error
 	with    func(S) Handler
@@ -48,7 +48,7 @@ type stateful[S any] struct {
 // openSlot is a slot with its value.
 type openSlot[S any] struct {
 	state       S
-	handler     activities.Handler // nil: not open
+	handler     calls.Handler // nil: not open
 	incarnation int
 }
 
@@ -80,7 +80,7 @@ func (h *stateful[S]) openSlot(ctx context.Context, i int, info SlotInfo) (err e
 	if !inner.inside || inner.open == nil {
 		return errors.Join(errNotGo, h.closeState(state, errNotGo))
 	}
-	handler, _, err := inner.open(h.surroundings)
+	handler, _, err := inner.open(h.dependencies)
 	if err != nil {
 		return errors.Join(err, h.closeState(state, err))
 	}
@@ -111,10 +111,10 @@ func (h *stateful[S]) end(cause error) {
 	}
 }
 
-func (h *stateful[S]) close() { h.end(nil) }
+func (h *stateful[S]) Close() { h.end(nil) }
 
-// of returns the handler of a slot, which it opens anew where the incarnation before was left behind.
-func (h *stateful[S]) of(ctx context.Context, slot, incarnation int) (activities.Handler, error) {
+// of returns the handler of a slot. It opens it anew if the previous incarnation was left behind.
+func (h *stateful[S]) of(ctx context.Context, slot, incarnation int) (calls.Handler, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &h.slots[slot]
@@ -127,8 +127,8 @@ func (h *stateful[S]) of(ctx context.Context, slot, incarnation int) (activities
 	return s.handler, nil
 }
 
-// any returns the handler of a slot that is open: but for the value they are all alike.
-func (h *stateful[S]) any() activities.Handler {
+// any returns the handler of a slot that is open: they differ only in the value.
+func (h *stateful[S]) any() calls.Handler {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.slots {
@@ -139,21 +139,21 @@ func (h *stateful[S]) any() activities.Handler {
 	return nil
 }
 
-func (h *stateful[S]) Traits() activities.Traits {
+func (h *stateful[S]) Traits() calls.Traits {
 	if inner := h.any(); inner != nil {
 		return inner.Traits()
 	}
-	return activities.Traits{Inside: true}
+	return calls.Traits{Inside: true}
 }
 
-func (h *stateful[S]) CallSize() activities.CallSize {
+func (h *stateful[S]) CallSize() calls.CallSize {
 	if inner := h.any(); inner != nil {
 		return inner.CallSize()
 	}
 	return h.options.callSize(batchItems, batchBytes)
 }
 
-func (h *stateful[S]) Call(c *activities.Call) error {
+func (h *stateful[S]) Call(c *calls.Call) error {
 	place := c.Slot.Describe()
 	inner, err := h.of(c.Begin(), place.Slot, place.Incarnation)
 	if !c.Claim() {

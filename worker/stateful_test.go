@@ -66,14 +66,14 @@ func TestStateful(t *testing.T) {
 		require.Equal(t, []string{"open 0.0 seed 7"}, d.sorted())
 		o := f.flowOf("in.txt", lines("a", "hang", "b"))
 		require.Equal(t, lines(`"a in 0.0"`, `"b in 0.1"`), o.output)
-		service.close()
-		service.close()
+		service.Close()
+		service.Close()
 		require.Equal(t, []string{"close 0.1: <nil>", "open 0.0 seed 7", "open 0.1 seed 7"}, d.sorted())
 		close(release)
 	})
 }
 
-// W4: if one slot's opening fails, or panics, those already open are closed and its error is told.
+// W4: if one slot's opening fails, or panics, those already open are closed and its error is reported.
 func TestStateful_StartIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func() error{
@@ -112,22 +112,22 @@ func TestStateful_NotGo(t *testing.T) {
 	require.ErrorContains(t, service.start(t.Context()), "must be made by Each, Batch or Preprocess")
 }
 
-// K7, W5: isolated, the value lives in the slot's process.
+// K7, W5: with Processes, the value lives in the slot's process.
 func TestStateful_Isolated(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.options.Slots, f.options.Seed, f.batch, f.limits.Attempts = 1, 5, 1000, 1
-	o := f.run(f.isolated("stateful"), "in.txt", lines("a", "exit", "b"))
+	o := f.run(f.inProcesses("stateful"), "in.txt", lines("a", "exit", "b"))
 	require.Regexp(t, `^"a 0\.0 5"\n"b 0\.[1-9] 5"\n$`, o.output)
 	require.Len(t, o.failures, 1)
 }
 
-// W3: what cannot be opened in the slot's process is an error of the start.
+// W3: an error of opening in the slot's process is an error of the start.
 func TestStateful_IsolatedStartFails(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.options.Slots = 2
-	service, err := f.open(f.isolated("unopenable"))
+	service, err := f.open(f.inProcesses("unopenable"))
 	require.NoError(t, err)
 	require.ErrorContains(t, service.start(t.Context()), "no model")
 }

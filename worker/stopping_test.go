@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// S13: a handler sees a stop coming, why and by when, while its context goes on; what it does with the
+// S13: a handler sees a stop coming, why and by when, while its context continues; what it does with the
 // time is kept.
 func TestStopping_IsSeenByHandlers(t *testing.T) {
 	t.Parallel()
@@ -42,7 +43,7 @@ func TestStopping_IsSeenByHandlers(t *testing.T) {
 	require.EqualValues(t, 1, report.OK, "%+v", report.FirstError)
 }
 
-// ignoresTERM is a filter, and a serve program, that notes in the file "order" what it is told, and ends
+// ignoresTERM is a filter, and a serve program, that notes in the file "order" what it is asked, and ends
 // only when it is killed.
 const ignoresTERM = `
 trap 'echo TERM >> order' TERM
@@ -54,7 +55,7 @@ while :; do
 	esac; else sleep 0.05; fi
 done`
 
-// S2: what runs is asked, gets the grace, then TERM, then KILL, and is not left running.
+// S2: a running process gets the notice, the grace, then TERM, then KILL, and is not left running.
 func TestStop_EndsInOrder(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]string{"exec": "TERM\n", "serve": "stopping\nTERM\n"} {
@@ -65,7 +66,7 @@ func TestStop_EndsInOrder(t *testing.T) {
 			if kind == "serve" {
 				h = worker.Serve("sh", "-c", ignoresTERM)
 			}
-			c.serve(h, worker.Options{Slots: 1, Dir: c.dir})
+			c.serve(h, worker.Options{Slots: 1, Dir: c.dir, KillAfter: time.Second})
 			run, _ := c.start("in.txt", "a\n", nil)
 			pid := filepath.Join(c.dir, "pid")
 			require.Eventually(t, func() bool { data, _ := os.ReadFile(pid); return len(data) > 1 }, patience, time.Millisecond)
@@ -80,11 +81,16 @@ func TestStop_EndsInOrder(t *testing.T) {
 			number, err := strconv.Atoi(strings.TrimSpace(c.read("pid")))
 			require.NoError(t, err)
 			require.ErrorIs(t, syscall.Kill(number, 0), syscall.ESRCH, "it was killed")
+			require.Len(t, report.Forced, 1)
+			forced := report.Forced[0]
+			require.NotEmpty(t, forced.Worker)
+			forced.Worker = ""
+			require.Equal(t, job.ForcedEnd{Batch: "batch 1 · item 0", PID: number, Signal: "KILL"}, forced)
 		})
 	}
 }
 
-// S15: what takes no notice at all does not keep a drained worker's batch from going on elsewhere.
+// S15: a handler that ignores the drain does not keep the batch of its worker from continuing elsewhere.
 func TestDrain_OfWhatIgnoresTERM(t *testing.T) {
 	t.Parallel()
 	for kind, h := range map[string]worker.Handler{
@@ -174,7 +180,7 @@ func TestRequestStop_ByHandlers(t *testing.T) {
 	}
 }
 
-// Outside of a call there is nothing to be seen, and nobody to ask.
+// Outside of a call there is no notice, and no job to stop.
 func TestStopping_OutsideOfACall(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, worker.Stopping(t.Context()))
@@ -213,7 +219,7 @@ func TestRequestStop_FiftyAtOnce(t *testing.T) {
 	require.Equal(t, report.Error, again.Error, "S10: all who wait get the same answer, again later, too")
 }
 
-// S8: the error that is reported to a job that has ended comes back to who reports it.
+// S8: an error that is reported to a job that has ended is returned to the caller.
 func TestRequestStop_OfAJobThatHasEnded(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -281,4 +287,42 @@ func TestHooks_LeaveDaemonsBehind(t *testing.T) {
 	err := worker.Command("sh", "-c", script+"; echo 'no table' >&2; exit 3", lives)(t.Context(), worker.HookCall{})
 	require.ErrorContains(t, err, "exit status 3: no table")
 	require.NoError(t, os.Remove(lives))
+}
+
+// S17: a stop that was requested while no worker was alive holds for the next worker before its first item,
+// in a job's own leg and in legs of their own.
+func TestStop_WhileNoWorkerIsAlive(t *testing.T) {
+	t.Parallel()
+	for _, batches := range []int{8, 200} {
+		t.Run(strconv.Itoa(batches), func(t *testing.T) {
+			t.Parallel()
+			c := setup(t)
+			begun := make(chan struct{}, 1)
+			first := c.serve(worker.Each(func(ctx context.Context, text string) (string, error) {
+				select {
+				case begun <- struct{}{}:
+				default:
+				}
+				<-worker.Stopping(ctx)
+				return text, nil
+			}), worker.Options{Slots: 1})
+			run, _ := c.start("in.txt", strings.Repeat("a\n", batches), func(s *job.Spec) { s.BatchItems = 1 })
+			<-begun
+			require.Eventually(t, func() bool {
+				report, err := run.Report(t.Context())
+				return err == nil && report.InFlight > 4
+			}, patience, time.Millisecond)
+			first.drain()
+			first.await()
+			require.NoError(t, run.Stop(t.Context(), job.Stop{Reason: "enough", Grace: "1h"}))
+			var called atomic.Int64
+			c.serve(worker.Each(func(_ context.Context, text string) (string, error) {
+				called.Add(1)
+				return text, nil
+			}), worker.Options{Slots: 4})
+			report := c.wait(run)
+			require.Equal(t, job.Stopped, report.State)
+			require.Zero(t, called.Load())
+		})
+	}
 }

@@ -5,12 +5,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/meters"
 )
 
-// Counts are what a worker has counted of one job, or of all of them together. What it has done
-// twice, because an execution of a batch was lost, counts twice.
+// Counts are a worker's counts of one job, or of all of them together. Work that it has done twice,
+// because an execution of a batch was lost, counts twice.
 type Counts struct {
 	OK      int64 `json:"ok"`      // items with a result, dropped ones included
 	Failed  int64 `json:"failed"`  // items with an error
@@ -23,7 +23,7 @@ type Counts struct {
 	FailedCalls int64         `json:"failed_calls"` // those that have failed as a whole
 	CallTime    time.Duration `json:"call_time"`    // of all calls together, in nanoseconds
 
-	Retries    int64 `json:"retries"`    // calls tried again
+	Retries    int64 `json:"retries"`    // calls that were retried
 	Expiries   int64 `json:"expiries"`   // calls and items that took longer than one of their timers
 	Isolations int64 `json:"isolations"` // calls halved to find the item that makes them fail
 
@@ -38,7 +38,7 @@ type CallSizes struct {
 	Largest  int64 `json:"largest"`  // items of the largest call
 }
 
-// Mean is the mean number of items of a call, 0 where there was none.
+// Mean is the mean number of items of a call, 0 if there was none.
 func (s CallSizes) Mean() float64 {
 	if s.Calls == 0 {
 		return 0
@@ -71,15 +71,15 @@ func (c *Counts) add(o Counts) {
 }
 
 const (
-	// maxJobs is how many jobs a worker counts apart, the first ones that it meets.
+	// maxJobs is how many jobs a worker counts separately: the first ones that it meets.
 	maxJobs = 100
-	// OtherJobs is the name under which it counts all others together.
+	// OtherJobs is the name under which a worker counts all jobs after its first 100 together.
 	OtherJobs = "other"
 )
 
-// tally counts job by job what a worker does. It is safe for concurrent use.
+// tally counts what a worker does, job by job. It is safe for concurrent use.
 type tally struct {
-	meters []*meters.Meters // set before anything is counted
+	meters []*meters.Meters // set before the first count
 
 	mu   sync.RWMutex
 	jobs map[string]*jobTally
@@ -96,7 +96,7 @@ type jobTally struct {
 	window Counts // since
 }
 
-// job returns the counts of a job, or those of all that are not counted apart.
+// job returns the counts of a job, or those of all jobs that are not counted separately.
 func (t *tally) job(name string) *jobTally {
 	t.mu.RLock()
 	j, full := t.jobs[name], len(t.jobs) >= maxJobs
@@ -144,7 +144,7 @@ func (t *tally) each(fn func(*jobTally)) {
 	}
 }
 
-// cut returns what has been counted in all, and since the last cut.
+// cut returns the counts in total, and since the last cut.
 func (t *tally) cut() map[string]JobCounts {
 	cut := map[string]JobCounts{}
 	t.each(func(j *jobTally) {
@@ -163,7 +163,7 @@ func (j *jobTally) count(fn func(*Counts)) {
 	fn(&j.window)
 }
 
-// BatchBegan and those below make the tally an activities.Observer.
+// BatchBegan and the methods below make the tally a calls.Observer.
 func (t *tally) BatchBegan(job string) { t.job(job).batches.Add(1) }
 
 // BatchEnded counts an execution.
@@ -189,7 +189,7 @@ func (t *tally) BatchEnded(job string, err error) {
 func (t *tally) CallBegan(job string) { t.job(job).calls.Add(1) }
 
 // CallEnded counts a call.
-func (t *tally) CallEnded(s activities.CallStats) {
+func (t *tally) CallEnded(s calls.CallStats) {
 	j := t.job(s.Job)
 	j.calls.Add(-1)
 	outcome := meters.OK
@@ -215,7 +215,7 @@ func (t *tally) CallEnded(s activities.CallStats) {
 }
 
 // Recorded counts outcomes.
-func (t *tally) Recorded(r activities.RecordStats) {
+func (t *tally) Recorded(r calls.RecordStats) {
 	j := t.job(r.Job)
 	j.count(func(c *Counts) {
 		c.add(Counts{OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Retries: r.Retries, Expiries: r.Expiries, Isolations: r.Isolations})

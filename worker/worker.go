@@ -1,6 +1,5 @@
 // Package worker serves a pool: it polls the pool's task queue and runs a handler over the batches
-// that it gets. A [Handler] is a Go function ([Each], [Batch]) or a program ([Exec],
-// [Serve]).
+// that it gets. A [Handler] is a Go function ([Each], [Batch]) or a program ([Exec], [Serve]).
 //
 //	h := worker.Each(func(ctx context.Context, p Photo) (Thumb, error) { ... })
 //	w, err := worker.New(temporalClient, "thumbnails", h, worker.Options{Slots: 8})
@@ -11,13 +10,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/entry"
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/permits"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 	"github.com/stint-run/stint/workflows"
@@ -25,13 +30,13 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	sdkworker "go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 )
 
 // Worker serves one pool. Make one with [New].
 type Worker struct {
 	pool    string
 	options Options
+	client  client.Client
 	access  *store.Access
 	acts    *activities.Activities
 	service service // of the handler; may be nil
@@ -43,12 +48,16 @@ type Worker struct {
 	mu      sync.Mutex
 	running bool
 	fatal   chan error
+	ready   chan struct{}
 }
 
-// New returns a worker of the pool that runs h. It checks the options and that the handler can
-// run, but does not poll yet. The Temporal client stays the caller's. A Worker that is never run
-// must be closed.
+// New returns a worker of the pool that runs h. It checks the options and that the handler can run,
+// but does not poll yet. The caller closes the Temporal client. A Worker that is never run must be
+// closed.
 func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
+	if err := childMain.check(); err != nil {
+		return nil, err
+	}
 	if err := job.CheckName("pool", pool); err != nil {
 		return nil, err
 	}
@@ -56,11 +65,12 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	if o.Isolate && h.inside {
-		if isolatedIn != nil && os.Getenv(isolatedPool) == pool {
-			serveIsolated(h, o)
+	if o.Processes && h.inside {
+		number, err := childMain.numberOf(h)
+		if err != nil {
+			return nil, err
 		}
-		h = isolate(h, pool)
+		h = inProcesses(h, number)
 		if err := h.Check(o); err != nil {
 			return nil, err
 		}
@@ -71,24 +81,27 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	permits := newPermits(o.Slots * o.Concurrency)
+	permits := permits.New(o.Slots * o.Concurrency)
 	roster := newRoster(name, o, permits, logEvents(log, metrics.slotEvent))
-	handler, service, err := h.open(surroundings{
+	w := &Worker{pool: pool, options: o, client: c, roster: roster, watch: watchdog, metrics: metrics, fatal: make(chan error, 1), ready: make(chan struct{})}
+	handler, service, err := h.open(dependencies{
 		options: o, worker: name, log: log, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe, measure: metrics.measure,
-		requestStop: stopper(c),
+		requestStop: stopper(c, o.DataConverter), defect: func(err error) { w.defect(log, err) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	access := &store.Access{Allow: o.Allow}
-	w := &Worker{
-		pool: pool, options: o, access: access, service: service, roster: roster, watch: watchdog, metrics: metrics, fatal: make(chan error, 1),
-		acts: activities.New(activities.Options{
-			Access: access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Alone: o.Alone, Slots: roster, Watchdog: watchdog, Observer: metrics,
-			Places: job.NewClient(c).Places, Hooks: o.hooks(name), Worker: name, Limiter: activities.NewLimiter(o.Rate), Stop: stopper(c),
-			Notice: func(ctx context.Context, id, run string) (job.StopNotice, bool) { return notice(ctx, c, id, run) },
-		}),
-	}
+	w.access, w.service = o.access(h), service
+	w.acts = activities.New(activities.Options{
+		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: metrics,
+		Places: func(ctx context.Context, id, run string) ([]protocol.ActivityPlace, error) {
+			return protocol.Places(ctx, c, o.DataConverter, id, run)
+		},
+		Hooks: o.hooks(name), Worker: name, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c, o.DataConverter),
+		Notice: func(ctx context.Context, id, run string) (protocol.StopNotice, bool) {
+			return protocol.FindStop(ctx, c, o.DataConverter, id, run)
+		},
+	})
 	_, programs := service.(*host)
 	if err := errors.Join(metrics.open(o, roster, watchdog, programs), w.build(c, permits)); err != nil {
 		w.Close()
@@ -98,13 +111,13 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 }
 
 // stopper asks for stops of jobs.
-func stopper(c client.Client) func(context.Context, string, job.Stop) error {
+func stopper(c client.Client, conv converter.DataConverter) func(context.Context, string, job.Stop) error {
 	return func(ctx context.Context, name string, stop job.Stop) error {
-		return job.NewClient(c).Get(name).Stop(ctx, stop)
+		return job.NewClientWith(c, job.ClientOptions{DataConverter: conv}).Get(name).Stop(ctx, stop)
 	}
 }
 
-// workerName tells this worker from others: as Temporal's clients do.
+// workerName identifies this worker, as Temporal's clients do.
 func workerName() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -114,36 +127,42 @@ func workerName() string {
 }
 
 // build makes a worker for each task queue: the batches come last, to be stopped first.
-func (w *Worker) build(c client.Client, p *permits) error {
-	tuner, err := newTuner(p)
+func (w *Worker) build(c client.Client, p *permits.Permits) error {
+	tuner, err := permits.NewTuner(p)
 	if err != nil {
 		return fmt.Errorf("making %d slots: %w", w.options.Slots, err)
 	}
 	if !w.options.NoWorkflows {
-		coordinator := sdkworker.New(c, job.WorkflowQueue, w.sdkOptions(sdkworker.Options{
-			DisableEagerActivities: true, LocalActivityWorkerOnly: true, DeadlockDetectionTimeout: deadlock,
+		coordinator := sdkworker.New(c, protocol.WorkflowQueue, w.sdkOptions(sdkworker.Options{
+			DisableEagerActivities: true, LocalActivityWorkerOnly: true,
 			StickyScheduleToStartTimeout: sticky,
 		}))
-		coordinator.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: job.WorkflowJob})
-		coordinator.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: job.WorkflowLeg})
-		coordinator.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: job.ActivityLocate})
+		entry.Workflows{
+			protocol.WorkflowJob: entry.Workflow(workflows.Job),
+			protocol.WorkflowLeg: entry.Workflow(workflows.Leg),
+		}.Register(coordinator)
+		coordinator.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: protocol.ActivityLocate})
 		w.workers = append(w.workers, coordinator)
 	}
 	if !w.options.NoIO {
-		io := sdkworker.New(c, job.IOQueue(w.pool), w.sdkOptions(sdkworker.Options{
+		io := sdkworker.New(c, protocol.IOQueue(w.pool), w.sdkOptions(sdkworker.Options{
 			DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: ioActivities,
 		}))
-		io.RegisterActivityWithOptions(w.acts.Plan, activity.RegisterOptions{Name: "Plan"})
-		io.RegisterActivityWithOptions(w.acts.Commit, activity.RegisterOptions{Name: "Commit"})
-		io.RegisterActivityWithOptions(w.acts.Finish, activity.RegisterOptions{Name: "Finish"})
-		io.RegisterActivityWithOptions(w.acts.WriteReport, activity.RegisterOptions{Name: "WriteReport"})
-		io.RegisterActivityWithOptions(w.acts.Hook, activity.RegisterOptions{Name: "Hook"})
+		entry.Activities{
+			"Plan":          entry.Activity(w.acts.Plan),
+			"PlanRedrive":   entry.Activity(w.acts.PlanRedrive),
+			"FinishRedrive": entry.Activity(w.acts.FinishRedrive),
+			"Commit":        entry.Activity(w.acts.Commit),
+			"Finish":        entry.Activity(w.acts.Finish),
+			"WriteReport":   entry.Action(w.acts.WriteReport),
+			"Hook":          entry.Action(w.acts.Hook),
+		}.Register(io)
 		w.workers = append(w.workers, io)
 	}
-	batches := sdkworker.New(c, job.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
+	batches := sdkworker.New(c, protocol.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
 		DisableWorkflowWorker: true, Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: w.roster.worker,
 	}))
-	batches.RegisterActivityWithOptions(w.acts.Process, activity.RegisterOptions{Name: job.ActivityProcess})
+	entry.Activities{protocol.ActivityProcess: entry.Activity(w.acts.Process)}.Register(batches)
 	w.workers = append(w.workers, batches)
 	return nil
 }
@@ -151,12 +170,10 @@ func (w *Worker) build(c client.Client, p *permits) error {
 const (
 	// ioActivities is how many Plans, Commits and Finishes a worker runs at once.
 	ioActivities = 20
-	// deadlock leaves legs the time that they take over a workflow task (see package workflows).
-	deadlock = 10 * time.Second
-	// sticky is how long the coordination of a job waits for the worker that had it last, which may
-	// have died: then another one takes it up. By default it would wait for 5 s each time.
+	// sticky is how long the coordination of a job waits for the worker that ran it last, which may
+	// have died, before another one takes over. By default it would wait for 5 s each time.
 	sticky = 2 * time.Second
-	// ioDrain is how long they may take once the worker ends; they can all be repeated.
+	// ioDrain is how long they may take once the worker ends; all of them can be repeated.
 	ioDrain = 5 * time.Second
 )
 
@@ -164,23 +181,35 @@ func (w *Worker) sdkOptions(o sdkworker.Options) sdkworker.Options {
 	if o.WorkerStopTimeout == 0 {
 		o.WorkerStopTimeout = ioDrain
 	}
-	o.OnFatalError = func(err error) {
-		select {
-		case w.fatal <- err:
-		default: // the first one counts
-		}
-	}
+	o.OnFatalError = w.end
 	return o
 }
 
-// Run polls until ctx ends, drains, and closes the worker. Draining, running batches finish the
-// call in hand and return their rest, within Options.Drain. It returns nil after that, or the
-// error that kept it from polling.
+// end has Run return the error.
+func (w *Worker) end(err error) {
+	select {
+	case w.fatal <- err:
+	default: // the first one counts
+	}
+}
+
+// defect has Run return the error, whose stack goes to the log.
+func (w *Worker) defect(log *slog.Logger, err error) {
+	var defect *trap.DefectError
+	if errors.As(err, &defect) {
+		log.Error(err.Error(), "stack", string(defect.Stack))
+	}
+	w.end(err)
+}
+
+// Run polls until ctx ends, drains, and closes the worker. During the drain, running batches finish
+// the call in hand and return their rest, within Options.Drain. It returns nil after that, or the
+// error that ended it earlier.
 func (w *Worker) Run(ctx context.Context) error {
 	w.mu.Lock()
 	if w.running {
 		w.mu.Unlock()
-		return errors.New("the worker runs already, or has been closed")
+		return errors.New("the worker is running already, or has been closed")
 	}
 	w.running = true
 	w.mu.Unlock()
@@ -189,16 +218,23 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.watch.Start()
 	if w.service != nil {
 		if err := w.service.start(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil // it was to end before its programs were ready
+			}
 			return err
 		}
 	}
 	for i, sdk := range w.workers {
+		if i == len(w.workers)-1 {
+			w.awaitStops(ctx)
+		}
 		if err := sdk.Start(); err != nil {
 			w.stop(w.workers[:i])
 			return fmt.Errorf("polling for pool %s: %w", w.pool, err)
 		}
 	}
 	w.metrics.state.Store(stateServing)
+	close(w.ready)
 	defer w.stop(w.workers)
 	defer w.metrics.state.Store(stateDraining)
 	select {
@@ -210,6 +246,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("serving pool %s: %w", w.pool, w.roster.why)
 	}
 }
+
+// Ready is closed once Run polls: the programs of all slots are ready then.
+func (w *Worker) Ready() <-chan struct{} { return w.ready }
 
 // stop stops in reverse order: the batches' rests still find a coordinator.
 func (w *Worker) stop(workers []sdkworker.Worker) {
@@ -232,29 +271,9 @@ func (w *Worker) Close() {
 func (w *Worker) free() {
 	w.acts.Close()
 	if w.service != nil {
-		w.service.close()
+		w.service.Close()
 	}
 	w.watch.Stop()
-	w.metrics.close()
+	w.metrics.Close()
 	_ = w.access.Close() // buckets are only handles
-}
-
-// noticeLimit bounds the look-up of a stop's deadline: without it, the job's own grace counts.
-const noticeLimit = 2 * time.Second
-
-// notice finds a stop in the memo of the workflow whose batch it is.
-func notice(ctx context.Context, c client.Client, id, run string) (job.StopNotice, bool) {
-	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
-	defer cancel()
-	var n job.StopNotice
-	desc, err := c.DescribeWorkflowExecution(ctx, id, run)
-	if err != nil {
-		return n, false
-	}
-	payload := desc.GetWorkflowExecutionInfo().GetMemo().GetFields()[job.MemoStop]
-	if payload == nil {
-		return n, false
-	}
-	err = converter.GetDefaultDataConverter().FromPayload(payload, &n)
-	return n, err == nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
@@ -44,7 +45,7 @@ func runHooked(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	}
 	j.mu.Unlock()
 	require.NoError(t, j.run.Stop(t.Context(), job.Stop{Reason: "the night is over"}))
-	j.awaitNotice(job.LegID(name, 1))
+	j.awaitNotice(protocol.LegID(name, 1))
 	close(told)
 	report, err := j.wait()
 	require.NoError(t, err)
@@ -60,7 +61,7 @@ func runHooked(t *testing.T, s *server, name string) (*theJob, job.Report) {
 }
 
 // hold takes a batch like a worker of that name that then takes notice of nothing any more.
-func (j *theJob) hold(name string, at job.Place) {
+func (j *theJob) hold(name string, at protocol.Place) {
 	j.t.Helper()
 	ctx, cancel := context.WithTimeout(j.t.Context(), time.Minute)
 	defer cancel()
@@ -68,12 +69,12 @@ func (j *theJob) hold(name string, at job.Place) {
 	var token []byte
 	for len(token) == 0 { // empty after a minute
 		task, err := service.PollActivityTaskQueue(ctx, &workflowservice.PollActivityTaskQueueRequest{
-			Namespace: devserver.DefaultNamespace, TaskQueue: &taskqueue.TaskQueue{Name: job.PoolQueue(j.spec.Pool)}, Identity: name,
+			Namespace: devserver.DefaultNamespace, TaskQueue: &taskqueue.TaskQueue{Name: protocol.PoolQueue(j.spec.Pool)}, Identity: name,
 		})
 		require.NoError(j.t, err)
 		token = task.GetTaskToken()
 	}
-	hint, err := converter.GetDefaultDataConverter().ToPayloads(job.Hint{Place: at})
+	hint, err := converter.GetDefaultDataConverter().ToPayloads(protocol.Hint{Place: at})
 	require.NoError(j.t, err)
 	_, err = service.RecordActivityTaskHeartbeat(ctx, &workflowservice.RecordActivityTaskHeartbeatRequest{
 		Namespace: devserver.DefaultNamespace, TaskToken: token, Details: hint, Identity: name,
@@ -88,7 +89,7 @@ func runLeftovers(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j.spec.Grace, j.spec.Expiry = job.None, 30*time.Second // longer than TERM and KILL may take
 	release := j.halfWay(201)
 	defer release()
-	j.hold("mill-4711", job.Place{Worker: "mill-4711", Slot: 2, PID: 4712})
+	j.hold("mill-4711", protocol.Place{Worker: "mill-4711", Slot: 2, PID: 4712})
 	require.NoError(t, j.run.Stop(t.Context(), job.Stop{Reason: "enough"}))
 	report, err := j.wait()
 	require.NoError(t, err)
@@ -101,7 +102,7 @@ func runLeftovers(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	return j, report
 }
 
-// runSalvaged is a job that was terminated: it goes on from all that it had accepted, also from what
+// runSalvaged is a job that was terminated: it continues from all that it had accepted, also from what
 // its leg had not committed.
 func runSalvaged(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 400, "")

@@ -19,6 +19,8 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/orphans"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stint-run/stint/workflows"
@@ -70,7 +72,7 @@ var theServer = sync.OnceValues(func() (*server, error) {
 	return &server{temporal: c, client: job.NewClient(c)}, nil
 })
 
-// serve runs a worker until it is told to stop.
+// serve runs a worker until stop is called.
 func serve(w *worker.Worker) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -102,6 +104,7 @@ type theJob struct {
 	mu     sync.Mutex
 	do     handler                            // nil: an item's result is the item
 	dies   func(activities.ProcessInput) bool // whether the worker dies with a batch; nil: it does not
+	fails  func(input any) error              // what an activity fails with, instead of being carried out; nil: nothing
 	hook   func(worker.HookCall)
 	stages []string // for which the hook was called
 }
@@ -128,7 +131,7 @@ func (j *theJob) handle(ctx context.Context, text string) (string, error) {
 	return do(ctx, text)
 }
 
-// newJob makes a job over n items "name i …", with a pool and a worker of its own.
+// newJob makes a job over n items "name i …", with its own pool and worker.
 func (s *server) newJob(t *testing.T, name string, n int, tail string) *theJob {
 	t.Helper()
 	dir := t.TempDir()
@@ -211,12 +214,12 @@ func (j *theJob) histories(legs int) map[string]*history.History {
 	}
 	follow("job", j.spec.Name, j.ids[len(j.ids)-1])
 	for leg := 1; leg < legs; leg++ {
-		follow(fmt.Sprintf("leg-%d", leg), job.LegID(j.spec.Name, leg), "")
+		follow(fmt.Sprintf("leg-%d", leg), protocol.LegID(j.spec.Name, leg), "")
 	}
 	return all
 }
 
-// G8: about three events a batch over all histories of a job, and no item in any of them.
+// G8: at most six events a batch over all histories of a job, and no item in any of them.
 func TestHistory_EventsPerBatch(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -242,13 +245,13 @@ func TestHistory_EventsPerBatch(t *testing.T) {
 	}
 	perBatch := float64(events) / batches
 	t.Logf("%.2f events and %d bytes a batch", perBatch, bytesOf/batches)
-	// How many ends share a workflow task depends on the machine's pace: bench has the figure.
-	// Without the leg's pace it is near six.
-	require.LessOrEqual(t, perBatch, 4.4)
+	// Three of the activity, and at most three of a workflow task: how many ends share one depends on how
+	// fast they come. The rest is the job's and the leg's own.
+	require.LessOrEqual(t, perBatch, 6.4)
 	require.Less(t, bytesOf/batches, 2000)
 }
 
-// Jobs on a real server, each with what it has to come to. Their histories replay, and with -record
+// Jobs on a real server, each with the expected result. Their histories replay, and with -record
 // are kept.
 func TestHistory_Jobs(t *testing.T) {
 	t.Parallel()
@@ -267,6 +270,7 @@ func TestHistory_Jobs(t *testing.T) {
 		{"orphaned", false, runOrphaned},
 		{"expired", true, runExpired},
 		{"narrowed", false, runNarrowed},
+		{"outage", false, runOutage},
 		{"tolerant", false, runTolerant},
 		{"slowed", false, runSlowed},
 		{"hooked", false, runHooked},
@@ -323,9 +327,9 @@ func runLegs(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	return j, report
 }
 
-// runOverlap is a job with two legs of its own, the first with a thousand batches.
+// runOverlap is a job with two legs, the first with a full page.
 func runOverlap(t *testing.T, s *server, name string) (*theJob, job.Report) {
-	j := s.newJob(t, name, 1100, "")
+	j := s.newJob(t, name, 650, "")
 	j.spec.BatchItems = 1
 	report := j.start(job.StartOptions{}).completes()
 	require.Equal(t, 3, report.Legs)
@@ -376,7 +380,7 @@ func runStopped(t *testing.T, s *server, name string) (*theJob, job.Report) {
 		report, err := j.run.Report(ctx)
 		return err == nil && report.State == job.Stopping
 	}, time.Minute, 10*time.Millisecond)
-	j.awaitNotice(job.LegID(name, 1))
+	j.awaitNotice(protocol.LegID(name, 1))
 	release()
 	report, err := j.wait()
 	require.NoError(t, err)
@@ -389,16 +393,16 @@ func runStopped(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	return j, report
 }
 
-// awaitNotice waits until a stop has reached a leg: from then on its batches are told.
+// awaitNotice waits until a stop has reached a leg: from then on its batches get the notice.
 func (j *theJob) awaitNotice(leg string) {
 	j.t.Helper()
 	require.Eventually(j.t, func() bool {
 		desc, err := j.s.temporal.DescribeWorkflowExecution(j.t.Context(), leg, "")
-		return err == nil && desc.GetWorkflowExecutionInfo().GetMemo().GetFields()[job.MemoStop] != nil
+		return err == nil && desc.GetWorkflowExecutionInfo().GetMemo().GetFields()[protocol.MemoStop] != nil
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// runResumed goes on with a job that was stopped.
+// runResumed continues a job that was stopped.
 func runResumed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j, stopped := runStopped(t, s, name)
 	j.on(nil)
@@ -464,7 +468,7 @@ func runOrphaned(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 400, "")
 	j.spec.Attempts = 1
 	release := j.halfWay(201)
-	require.NoError(t, j.run.TakeOver(t.Context(), devserver.DefaultNamespace))
+	require.NoError(t, orphans.End(t.Context(), s.temporal, devserver.DefaultNamespace, name))
 	release()
 	report := j.completes()
 	require.Zero(t, report.Retries, "orphans cost no attempt")
@@ -472,19 +476,14 @@ func runOrphaned(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	return j, report
 }
 
-// runExpired is a job with a call that ignores its timer: its batch is lost to another worker.
+// runExpired is a job with a worker that dies once: its batch expires, and runs again.
 func runExpired(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 60, "")
-	j.spec.CallTimeout, j.spec.Expiry = 100*time.Millisecond, time.Second
-	var hung atomic.Bool
-	released := make(chan struct{})
-	t.Cleanup(func() { close(released) })
-	j.on(func(_ context.Context, text string) (string, error) {
-		if strings.Contains(text, " 25 ") && hung.CompareAndSwap(false, true) {
-			<-released
-		}
-		return text, nil
-	})
+	j.spec.Expiry = time.Second
+	var died atomic.Bool
+	j.dies = func(in activities.ProcessInput) bool {
+		return in.Batch.First <= 25 && 25 < in.Batch.End() && died.CompareAndSwap(false, true)
+	}
 	report := j.start(job.StartOptions{}).completes()
 	require.EqualValues(t, 1, report.Expiries)
 	require.EqualValues(t, 1, report.Retries)
@@ -494,12 +493,12 @@ func runExpired(t *testing.T, s *server, name string) (*theJob, job.Report) {
 // replay runs today's workflows over a history.
 func replay(h *history.History) error {
 	r := sdkworker.NewWorkflowReplayer()
-	r.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: job.WorkflowJob})
-	r.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: job.WorkflowLeg})
+	r.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: protocol.WorkflowJob})
+	r.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: protocol.WorkflowLeg})
 	return r.ReplayWorkflowHistory(log.NewStructuredLogger(quiet), h)
 }
 
-// keep writes a history to testdata, compressed where it is long.
+// keep writes a history to testdata, compressed if it is long.
 func keep(t *testing.T, name string, h *history.History) {
 	t.Helper()
 	data, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(h)
@@ -508,7 +507,8 @@ func keep(t *testing.T, name string, h *history.History) {
 	path := filepath.Join("testdata", name+".json")
 	if len(data) > long {
 		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
+		w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+		require.NoError(t, err)
 		_, err = w.Write(data)
 		require.NoError(t, err)
 		require.NoError(t, w.Close())

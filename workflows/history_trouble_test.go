@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
 )
 
 // number is the number of a job's item.
@@ -25,7 +28,7 @@ func (j *theJob) number(text string) (int, error) {
 	return n, err
 }
 
-// traces counts what in a history tells which way its workflow went: signals that it received, by
+// traces counts what in a history shows which way its workflow went: signals that it received, by
 // name, markers, by kind, and updates, as "update".
 func traces(h *history.History) map[string]int {
 	found := map[string]int{}
@@ -61,14 +64,46 @@ type mortalActivity struct {
 
 func (a *mortalActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	a.mortal.j.mu.Lock()
-	dies := a.mortal.j.dies
+	dies, fails := a.mortal.j.dies, a.mortal.j.fails
 	a.mortal.j.mu.Unlock()
+	if fails != nil {
+		if err := fails(in.Args[0]); err != nil {
+			return nil, err
+		}
+	}
 	if batch, ok := in.Args[0].(activities.ProcessInput); ok && dies != nil && dies(batch) {
-		activity.RecordHeartbeat(ctx, job.Hint{First: batch.Batch.First + 2, Count: batch.Batch.Count - 2})
+		activity.RecordHeartbeat(ctx, protocol.Hint{First: batch.Batch.First + 2, Count: batch.Batch.Count - 2})
 		<-a.mortal.dead
 		return nil, errors.New("it is dead")
 	}
 	return a.Next.ExecuteActivity(ctx, in)
+}
+
+// runOutage is a job whose store is out of reach for a while, first for its plan and then for some batches: it
+// shows what it waits for, and no batch loses an attempt.
+func runOutage(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j := s.newJob(t, name, 120, "")
+	j.spec.BatchItems, j.spec.Attempts = 5, 1
+	var seen atomic.Bool
+	var out atomic.Int64
+	j.fails = func(input any) error {
+		batch, ok := input.(activities.ProcessInput)
+		if _, plan := input.(activities.PlanInput); plan && !seen.Load() || ok && batch.Batch.First >= 80 && out.Add(1) <= 8 {
+			return temporal.NewApplicationError("writing s3://bucket/key: 503 Slow Down", job.ErrorOutage)
+		}
+		return nil
+	}
+	j.start(job.StartOptions{})
+	require.Eventually(t, func() bool {
+		report, err := j.run.Report(t.Context())
+		return err == nil && report.Outage != nil && report.Outage.Tries > 0 && strings.Contains(report.Outage.Message, "503 Slow Down")
+	}, time.Minute, 50*time.Millisecond)
+	seen.Store(true)
+	report := j.completes()
+	require.EqualValues(t, 120, report.OK)
+	require.EqualValues(t, 8, report.Retries)
+	require.Nil(t, report.Outage)
+	return j, report
 }
 
 // runNarrowed is a job with an item that everybody dies of who has it in hand: the leg narrows its
@@ -92,11 +127,11 @@ func runNarrowed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	require.Equal(t, "WorkerDied", report.FirstError.Error.Type)
 	require.EqualValues(t, 1, report.Isolations)
 	require.EqualValues(t, 3, report.Expiries, "of the batch, and twice of the item alone")
-	require.Equal(t, 1, traces(j.histories(report.Legs)["leg-1"])["Version"], "what gates the narrowing")
+	require.Zero(t, traces(j.histories(report.Legs)["leg-1"])["Version"], "nothing is gated yet")
 	return j, report
 }
 
-// runTolerant is a job with more failed items than it puts up with: the leg in which they are tells it
+// runTolerant is a job with more failed items than it tolerates: the leg in which they are reports them
 // in time.
 func runTolerant(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 400, "")
@@ -107,7 +142,7 @@ func runTolerant(t *testing.T, s *server, name string) (*theJob, job.Report) {
 		if err != nil || n < 160 { // the first page, which is no leg's
 			return text, err
 		}
-		if begun.Add(1) > 80 { // of which some thirty may be in batches that go on
+		if begun.Add(1) > 80 { // of which some thirty may be in batches that continue
 			<-worker.Stopping(ctx) // what is left is not begun before the job knows
 			return text, nil
 		}
@@ -153,7 +188,7 @@ func runSlowed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	require.Equal(t, window, *now.Window)
 	close(released)
 	report := j.completes()
-	require.EqualValues(t, 300, report.OK, "an item that was not done because of a wish comes again")
+	require.EqualValues(t, 300, report.OK, "an item that was not done because of a slow-down is repeated")
 	require.EqualValues(t, 1, report.SlowDowns)
 	require.Zero(t, report.Retries)
 	require.Equal(t, rate, *report.Settings.Rate)
@@ -161,6 +196,6 @@ func runSlowed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	require.Equal(t, 1, inJob["update"])
 	require.Equal(t, 1, inJob["slow"])
 	require.Positive(t, inLeg["grant"])
-	require.GreaterOrEqual(t, inLeg["limits"], 2, "of the settings, and of the wish")
+	require.GreaterOrEqual(t, inLeg["limits"], 2, "of the settings, and of the request")
 	return j, report
 }

@@ -6,49 +6,39 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
 
-// hookOptions are those of one hook. The server repeats it as often as a batch is tried.
-func hookOptions(ctx workflow.Context, spec job.Spec, pool, summary string, limit time.Duration) workflow.Context {
-	each := spec.CallTimeout
-	if each <= 0 {
-		each = unlimited
-	}
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:              job.IOQueue(pool),
-		ScheduleToCloseTimeout: limit,
-		StartToCloseTimeout:    min(each, limit),
-		HeartbeatTimeout:       spec.Expiry,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: spec.Backoff, BackoffCoefficient: 2, MaximumInterval: job.MaxBackoff,
-			MaximumAttempts: int32(spec.Attempts), NonRetryableErrorTypes: job.PermanentErrors(),
-		},
-		Summary: summary,
-	})
+// hooks is what a coordinator knows of its hooks.
+type hooks struct {
+	ready      bool                // the init hooks have run
+	cancelInit workflow.CancelFunc // nil if none runs
+	initRuns   bool                // an init hook does not end
+	unblocking bool                // the shutdown hooks run
 }
 
-// runHooks runs the hooks of a stage one after the other, and notes how they end. It stops at the
-// first that fails where that is wanted, and returns its error.
-func (j *jobRun) runHooks(ctx workflow.Context, stage string, hooks []string, limit time.Duration, stopAtError bool) error {
+// runHooks runs the hooks of a stage one after the other, and notes how they end. If stopAtError is set, it
+// stops at the first that fails and returns its error.
+func (c *coordinator) runHooks(ctx workflow.Context, stage string, hooks []string, limit time.Duration, stopAtError bool) error {
 	for i, hook := range hooks {
-		pool, name := j.spec().HookOf(hook)
+		pool, name := c.spec().HookOf(hook)
 		in := activities.HookInput{
-			Ref: j.state.Ref, Pool: j.spec().Pool, Stage: stage, Name: name, Key: fmt.Sprintf("%s/%s/%d", j.state.Ref.Run, stage, i),
-			State: j.state.Report.State, Reason: j.state.Report.Reason,
+			Ref: c.state.Ref, Pool: c.spec().Pool, Stage: stage, Name: name, Key: fmt.Sprintf("%s/%s/%d", c.state.Ref.Run, stage, i),
+			State: c.state.Report.State, Reason: c.state.Report.Reason,
 		}
-		hookCtx := hookOptions(ctx, j.spec(), pool, fmt.Sprintf("%s hook %s", stage, hook), limit)
+		hookCtx := execute.HookOptions(ctx, c.spec(), pool, fmt.Sprintf("%s hook %s", stage, hook), limit)
 		if stage == job.StageInit { // a cleanup hook must not come in its way
 			hookCtx = workflow.WithWaitForCancellation(hookCtx, true)
 		}
-		err := executeIO(hookCtx, acts.Hook, in, nil)
+		err := execute.IO(hookCtx, acts.Hook, in, nil)
 		run := job.HookRun{Stage: stage, Hook: hook}
 		if err != nil {
-			run.Error = jobError(err)
-			run.Error.Message = cut(run.Error.Message)
+			run.Error = execute.JobError(err)
+			run.Error.Message = execute.CutText(run.Error.Message, maxErrorText)
 		}
-		j.state.Report.Hooks = append(j.state.Report.Hooks, run)
+		c.state.Report.Hooks = append(c.state.Report.Hooks, run)
 		if err != nil && stopAtError {
 			return err
 		}
@@ -57,54 +47,54 @@ func (j *jobRun) runHooks(ctx workflow.Context, stage string, hooks []string, li
 }
 
 // startInit runs the init hooks. No batch is given out before they have ended.
-func (j *jobRun) startInit() {
-	if j.in.State != nil || len(j.spec().Init) == 0 || j.ending() {
-		j.ready = true
+func (c *coordinator) startInit() {
+	if c.in.State != nil || len(c.spec().Init) == 0 || c.ending() {
+		c.hooks.ready = true
 		return
 	}
-	ctx, cancel := workflow.WithCancel(j.ctx)
-	j.cancelInit = cancel
+	ctx, cancel := workflow.WithCancel(c.ctx)
+	c.hooks.cancelInit = cancel
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		err := j.runHooks(ctx, job.StageInit, j.spec().Init, ioPatience, true)
-		j.ready, j.cancelInit = true, nil
+		err := c.runHooks(ctx, job.StageInit, c.spec().Init, execute.Patience, true)
+		c.hooks.ready, c.hooks.cancelInit = true, nil
 		if err != nil && !temporal.IsCanceledError(err) {
-			cause := jobError(err)
-			j.fail(&job.Error{Type: job.ErrorHook, Message: fmt.Sprintf("an init hook failed, and no batch was run: %s", cause.Message), Stack: cause.Stack})
+			cause := execute.JobError(err)
+			c.fail(&job.Error{Type: job.ErrorHook, Message: fmt.Sprintf("an init hook failed, and no batch was run: %s", cause.Message), Stack: cause.Stack})
 		}
-		j.wake.SendAsync(nil)
+		c.wakeUp()
 	})
 }
 
 // limitInit waits for an init hook no longer than for batches once the job is ending.
-func (j *jobRun) limitInit(grace time.Duration) {
-	j.cancelInit()
-	j.selector.AddFuture(workflow.NewTimer(j.ctx, grace+killLimit), func(workflow.Future) {
-		if !j.ready {
-			j.ready, j.initRuns = true, true
+func (c *coordinator) limitInit(grace time.Duration) {
+	c.hooks.cancelInit()
+	c.selector.AddFuture(workflow.NewTimer(c.ctx, grace+killLimit), func(workflow.Future) {
+		if !c.hooks.ready {
+			c.hooks.ready, c.hooks.initRuns = true, true
 		}
 	})
 }
 
 // startShutdown runs the shutdown hooks beside what is ending: they may be what lets it end.
-func (j *jobRun) startShutdown(grace time.Duration) {
-	if len(j.spec().Shutdown) == 0 {
+func (c *coordinator) startShutdown(grace time.Duration) {
+	if len(c.spec().Shutdown) == 0 {
 		return
 	}
-	j.unblocking = true
-	workflow.Go(j.ctx, func(ctx workflow.Context) {
-		_ = j.runHooks(ctx, job.StageShutdown, j.spec().Shutdown, grace+killLimit, false) // noted in the report
-		j.unblocking = false
-		j.wake.SendAsync(nil)
+	c.hooks.unblocking = true
+	workflow.Go(c.ctx, func(ctx workflow.Context) {
+		_ = c.runHooks(ctx, job.StageShutdown, c.spec().Shutdown, grace+killLimit, false) // noted in the report
+		c.hooks.unblocking = false
+		c.wakeUp()
 	})
 }
 
 // cleanUp runs the cleanup hooks, unless something is still running.
-func (j *jobRun) cleanUp() {
-	if len(j.state.Report.Stragglers) == 0 && !j.initRuns {
-		_ = j.runHooks(j.ctx, job.StageCleanup, j.spec().Cleanup, ioPatience, false) // noted in the report
+func (c *coordinator) cleanUp() {
+	if len(c.state.Report.Stragglers) == 0 && !c.hooks.initRuns {
+		_ = c.runHooks(c.ctx, job.StageCleanup, c.spec().Cleanup, execute.Patience, false) // noted in the report
 		return
 	}
-	for _, hook := range j.spec().Cleanup {
-		j.state.Report.Hooks = append(j.state.Report.Hooks, job.HookRun{Stage: job.StageCleanup, Hook: hook, Skipped: "work was still running"})
+	for _, hook := range c.spec().Cleanup {
+		c.state.Report.Hooks = append(c.state.Report.Hooks, job.HookRun{Stage: job.StageCleanup, Hook: hook, Skipped: "work was still running"})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -35,9 +36,9 @@ func TestHooks_InitBeforeAnyBatch(t *testing.T) {
 	}
 	report := w.mustRun()
 	require.Equal(t, []string{"init prepare", "init load"}, w.stages())
-	require.Len(t, keys, 2, "each has a key of its own")
-	require.Equal(t, job.IOQueue(w.spec.Pool), keys[w.hooks[0].Key])
-	require.Equal(t, job.IOQueue("models"), keys[w.hooks[1].Key], "the other pool's workers run it")
+	require.Len(t, keys, 2, "each has its own key")
+	require.Equal(t, protocol.IOQueue(w.spec.Pool), keys[w.hooks[0].Key])
+	require.Equal(t, protocol.IOQueue("models"), keys[w.hooks[1].Key], "the other pool's workers run it")
 	require.GreaterOrEqual(t, took(report), 120.0, "one after the other")
 	require.Equal(t, []job.HookRun{{Stage: "init", Hook: "prepare"}, {Stage: "init", Hook: "models/load"}}, report.Hooks)
 	w.requireSummaries("init hook prepare", "init hook models/load")
@@ -155,7 +156,7 @@ func TestHooks_Cleanup(t *testing.T) {
 	})
 }
 
-// A stop ends a job whose init hook does not come to an end.
+// A stop ends a job whose init hook does not end.
 func TestHooks_StopDuringInit(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 300)
@@ -193,7 +194,7 @@ func TestHooks_StopWaitsForInit(t *testing.T) {
 	}
 }
 
-// holdHook makes the first hook run, as on a server, until over is set; cancelled tells that its end is
+// holdHook makes the first hook run, as on a server, until over is set; cancelled says that its end is
 // wanted.
 func (w *world) holdHook() (cancelled, over *bool) {
 	cancelled, over = new(bool), new(bool)

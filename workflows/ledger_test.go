@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/internal/protocol"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
@@ -29,7 +29,7 @@ func (c Commands) Events() int {
 	return 2 + 3*c.Activities + 2*c.Timers + 3*c.Children + 2*c.Sent + c.Received + c.Memos
 }
 
-// Most is how many events there are at most, where each that reaches the run has a workflow task of
+// Most is how many events there are at most, if each that reaches the run has a workflow task of
 // its own.
 func (c Commands) Most() int {
 	const task = 3 // scheduled, started, completed
@@ -47,7 +47,7 @@ const LegEvents = 30
 type ledger struct {
 	interceptor.WorkerInterceptorBase
 	w *world
-	// leg, where it is set, runs in the place of each leg.
+	// leg, if it is set, runs in the place of each leg.
 	leg func(workflow.Context, LegInput) LegResult
 
 	mu      sync.Mutex
@@ -141,7 +141,7 @@ func (i *ledgerInbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.Ex
 	info := workflow.GetInfo(ctx)
 	kind := info.WorkflowType.Name
 	i.l.book(info, kind+" input", func(*Commands) {}, in.Args...)
-	if i.l.leg != nil && kind == job.WorkflowLeg {
+	if i.l.leg != nil && kind == protocol.WorkflowLeg {
 		return i.l.leg(ctx, in.Args[0].(LegInput)), nil
 	}
 	result, err := i.Next.ExecuteWorkflow(ctx, in)
@@ -167,7 +167,7 @@ type ledgerOutbound struct {
 	l *ledger
 }
 
-// GetInfo tells the run under test how long its history would be, and when to continue as new.
+// GetInfo gives the run under test the length that its history would have, and says when to continue as new.
 func (o *ledgerOutbound) GetInfo(ctx workflow.Context) *workflow.Info {
 	info := o.Next.GetInfo(ctx)
 	if info.ParentWorkflowExecution == nil {
@@ -183,7 +183,7 @@ func (o *ledgerOutbound) GetInfo(ctx workflow.Context) *workflow.Info {
 	return info
 }
 
-// inFlight is how many batches are; not ok where the world itself asks, in the middle of something.
+// inFlight is how many batches are; not ok if the world itself asks, in the middle of something.
 func (w *world) inFlight() (n int, ok bool) {
 	if !w.mu.TryLock() {
 		return 0, false
@@ -195,7 +195,7 @@ func (w *world) inFlight() (n int, ok bool) {
 func (o *ledgerOutbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	info := o.Next.GetInfo(ctx)
 	o.l.book(info, name+" input", func(c *Commands) { c.Activities++ }, append(args, workflow.GetActivityOptions(ctx).Summary)...)
-	if name != job.ActivityProcess {
+	if name != protocol.ActivityProcess {
 		o.l.mu.Lock()
 		o.l.waiting[info.WorkflowExecution.ID]++
 		o.l.most = max(o.l.most, o.l.waiting[info.WorkflowExecution.ID])

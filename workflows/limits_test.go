@@ -11,7 +11,11 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/throttle"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/workflow"
 )
@@ -51,7 +55,7 @@ func (w *world) quickLeg(ctx workflow.Context, in LegInput) LegResult {
 	}
 	batches, err := activities.DecodePage(in.Page)
 	if err != nil {
-		return LegResult{Error: &job.Error{Message: err.Error()}}
+		return LegResult{outcomes: outcomes{Error: &job.Error{Message: err.Error()}}}
 	}
 	first, last := batches[0], batches[len(batches)-1]
 	key := fmt.Sprintf("%s/manifests/%016x.jsonl", in.Ref.Run, in.Number) // as long as it is
@@ -60,8 +64,10 @@ func (w *world) quickLeg(ctx workflow.Context, in LegInput) LegResult {
 	w.manifests[key] = activities.CommitInput{Previous: in.Previous, Entries: []activities.Entry{all}}
 	w.mu.Unlock()
 	return LegResult{
-		Manifests: []string{key}, Window: in.Window, Speed: speed{Items: all.Count, Busy: time.Hour, Largest: w.perBatch},
-		Totals: job.Totals{OK: all.Count, Batches: int64(len(batches)), Calls: all.Count, CallItems: all.Count, InputBytes: all.Length, Busy: time.Hour},
+		Manifests: []string{key}, Window: in.Window, outcomes: outcomes{
+			Speed:  throttle.Speed{Items: all.Count, Busy: time.Hour, Largest: w.perBatch},
+			Totals: job.Totals{OK: all.Count, Batches: int64(len(batches)), Calls: all.Count, CallItems: all.Count, InputBytes: all.Length, Busy: time.Hour},
+		},
 	}
 }
 
@@ -84,17 +90,17 @@ func TestLimits(t *testing.T) {
 	report := w.mustRun()
 	require.Equal(t, w.items, report.OK)
 	require.Equal(t, batches, report.Batches)
-	legs := int(batches-firstPage+pageBatches-1) / pageBatches
+	legs := int(batches-protocol.FirstPage+protocol.PageBatches-1) / protocol.PageBatches
 	require.Len(t, w.legs, legs)
 	theJob.requireWithin(t, "the job")
 	require.Less(t, theJob.largest["Job input"], 10<<10, "what a job carries from run to run")
 	require.LessOrEqual(t, w.runs, 2+legs/50)
 	for command, n := range w.commands {
 		if strings.HasPrefix(command, "signals to "+w.spec.Name+"/") {
-			require.LessOrEqual(t, n, 8-handings+1, "%s: the leg before it sends %d", command, handings)
+			require.LessOrEqual(t, n, 8-maxHandOvers+1, "%s: the leg before it sends %d", command, maxHandOvers)
 		}
 	}
-	t.Logf("%s items in %s batches: %d legs, %d runs of the job", job.Thousands(w.items), job.Thousands(batches), legs, w.runs)
+	t.Logf("%s items in %s batches: %d legs, %d runs of the job", text.Thousands(w.items), text.Thousands(batches), legs, w.runs)
 
 	busiest := &ledger{runs: map[string]*Commands{}, largest: map[string]int{}}
 	for i, in := range w.legs {
@@ -105,7 +111,7 @@ func TestLimits(t *testing.T) {
 	busiest.requireWithin(t, "a leg")
 }
 
-// runAlone runs a leg of a job by itself, in a history in which every end has a task of its own.
+// runAlone runs a leg of a job by itself, in a history in which every end has its own task.
 func runAlone(t *testing.T, in LegInput) *ledger {
 	t.Helper()
 	w := trillion(t, 1)
@@ -151,7 +157,7 @@ func (l *ledger) requireWithin(t *testing.T, of string) {
 	require.LessOrEqual(t, l.most, 2, "a Plan and a Commit")
 }
 
-// Every end of a batch with a workflow task of its own: a leg ends its run in time, and goes on in
+// Every end of a batch with its own workflow task: a leg ends its run in time, and continues in
 // another.
 func TestLimits_OfTheBusiestLeg(t *testing.T) {
 	t.Parallel()
@@ -163,9 +169,9 @@ func TestLimits_OfTheBusiestLeg(t *testing.T) {
 			x.rests(1) // and once more
 		}
 	}
-	result, err := w.runLeg(w.legInput(pageBatches))
+	result, err := w.runLeg(w.legInput(protocol.PageBatches))
 	require.NoError(t, err)
-	require.EqualValues(t, pageBatches*w.perBatch, result.Totals.OK)
+	require.EqualValues(t, protocol.PageBatches*w.perBatch, result.Totals.OK)
 	require.Greater(t, w.runs, 1)
 	for id, c := range l.runs {
 		t.Logf("%s: at most %d events", id, c.Most())
@@ -180,11 +186,11 @@ func TestLimits_OfTheBusiestLeg(t *testing.T) {
 // A page of a thousand batches whose numbers are as large as they get is a small payload.
 func TestLimits_Pages(t *testing.T) {
 	t.Parallel()
-	var batches []job.Batch
-	for i := range int64(pageBatches) {
-		batches = append(batches, job.Batch{ // nothing follows from the batch before
+	var batches []protocol.Batch
+	for i := range int64(protocol.PageBatches) {
+		batches = append(batches, protocol.Batch{ // nothing follows from the batch before
 			Source: 1 << 30, Offset: 1<<62 + i*7, Length: job.MaxBatchBytes, First: 1<<62 + i*5, Count: job.MaxBatchItems,
 		})
 	}
-	require.Less(t, len(activities.EncodePage(batches)), 40<<10)
+	require.Less(t, len(inputs.EncodePage(batches)), 40<<10)
 }

@@ -1,12 +1,18 @@
 package workflows
 
+import "github.com/stint-run/stint/activities"
+
+// acts names activities by their methods; it is never called.
+var acts *activities.Activities
+
 // Signals between a job and its legs.
 const (
-	signalHalt   = "halt"   // job → leg: a stop; argument job.StopNotice
+	signalHalt   = "halt"   // job → leg: a stop; argument protocol.StopNotice
 	signalGrant  = "grant"  // job or leg → leg: more places in the window; argument int
 	signalFail   = "fail"   // leg → job: an error has ended the leg; argument job.Error
-	signalLimits = "limits" // job → leg: the rate it may work at, and what it shall tell of; argument limits
-	signalSlow   = "slow"   // leg → job: a handler has asked for less; argument slowWish
+	signalLimits = "limits" // job → leg: the rate it may work at, and when to report counts; argument limits
+	signalSlow   = "slow"   // leg → job: a handler has asked to slow down; argument slowDownRequest
 	signalCounts = "counts" // leg → job: how many of its items have failed; argument counts
-	signalNext   = "next"   // job → leg: who gets the places that it does not need; argument string, a workflow ID
+	signalKept   = "kept"   // leg → job: what a leg that continues as new has committed; argument keptResult
+	signalNext   = "next"   // job → leg: which leg gets the places that this one does not need; argument string, a workflow ID
 )

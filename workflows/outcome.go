@@ -1,123 +1,183 @@
 package workflows
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
-	"go.temporal.io/sdk/temporal"
+	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/workflow"
 )
 
-func (l *leg) succeeded(t task, r activities.ProcessResult) {
-	l.pace.landed(r.Started, r.Totals.Busy)
+// succeeded takes the result of an execution: accepted items, and perhaps a rest.
+func (d *dispatcher) succeeded(t task, r activities.ProcessResult) {
+	d.noteForced(t, r.Forced)
 	if r.Entry.Count > 0 {
-		l.effort.add(r.Entry.Count, r.Totals.Busy-r.Paced)
-		l.accepted = append(l.accepted, r.Entry)
-		l.result.Totals.Add(r.Totals)
-		l.result.Speed.add(r.Entry.Count, r.Totals.Busy)
-		l.result.FirstError = l.result.FirstError.First(r.FirstError)
-		l.credit(r)
+		d.sofar.Outage = nil
+		d.rate.effort.Add(r.Entry.Count, r.Totals.Busy-r.Paced)
+		d.recorder.accept(r.Entry)
+		d.sofar.Totals.Add(r.Totals)
+		d.sofar.Speed.Add(r.Entry.Count, r.Totals.Busy)
+		d.sofar.FirstError = d.sofar.FirstError.First(r.FirstError)
+		d.credit(r)
 	}
 	if r.Rest != nil {
-		t.portion(r.Entry.Count, r.SlowDown)
+		t.resize(r.Entry.Count, r.SlowDown)
 		t.Batch = *r.Rest
-		if t.suspected() {
-			t.survived(r.Entry.Count, t.Count)
+		if t.Suspected() {
+			t.Survived(r.Entry.Count, t.Count)
 		}
 		if r.Entry.Count > 0 {
-			t.Tries = 0 // it got on
+			t.Tries, t.Orphaned, t.Outages = 0, 0, 0 // it has made progress
 		}
 		t.Rests++
-		l.again(t)
+		d.again(t)
 	}
 	if r.SlowDown > 0 {
-		l.slowDown(r.SlowDown)
+		d.slowDown(r.SlowDown)
 	}
-	if r.FirstError != nil && l.in.Spec.OnError == job.OnErrorStop {
-		l.itemFailed(r.FirstError)
+	if r.FirstError != nil && d.spec.OnError == job.OnErrorStop {
+		d.itemFailed(r.FirstError)
 	}
-	l.tell()
+	d.reportCounts()
 }
 
 // credit counts what a worker has done.
-func (l *leg) credit(r activities.ProcessResult) {
+func (d *dispatcher) credit(r activities.ProcessResult) {
 	if r.Worker == "" {
 		return
 	}
-	l.result.Workers = job.AddWorkers(l.result.Workers, []job.WorkerShare{{
-		Worker: r.Worker, Batches: 1, Items: r.Entry.Count, Busy: r.Totals.Busy, Last: workflow.Now(l.ctx),
+	d.sofar.Workers = job.AddWorkers(d.sofar.Workers, []job.WorkerShare{{
+		Worker: r.Worker, Batches: 1, Items: r.Entry.Count, Busy: r.Totals.Busy, Last: workflow.Now(d.ctx),
 	}})
 }
 
-// again puts a task first in the queue: what is old goes before what is new.
-func (l *leg) again(t task) { l.waiting = append([]task{t}, l.waiting...) }
+// again puts a task first in the queue: old tasks go before new ones.
+func (d *dispatcher) again(t task) { d.returned = append([]task{t}, d.returned...) }
 
 // failed decides what an execution's error means. While stopping, whatever it is, the range is a rest.
-func (l *leg) failed(t task, err error) {
-	timedOut := ranOut(err)
+func (d *dispatcher) failed(t task, err error) {
+	timedOut := execute.RanOut(err)
 	if timedOut && !t.excused {
-		l.result.Totals.Expiries++
+		d.sofar.Totals.Expiries++
 	}
 	switch {
-	case l.halted(), isType(err, job.ErrorOrphaned), timedOut && t.excused:
-		l.again(t)
+	case d.halted():
+		d.again(t)
 		return
-	case isPermanent(err):
-		l.again(t)
-		l.fail(jobError(err))
+	case execute.IsType(err, job.ErrorOrphaned), timedOut && t.excused:
+		d.orphaned(t, err)
+		return
+	case execute.IsPermanent(err):
+		d.again(t)
+		d.fail(execute.JobError(err))
+		return
+	case execute.IsType(err, job.ErrorOutage):
+		d.waitOut(t, execute.JobError(err))
 		return
 	}
 	t.Tries++
-	cause := jobError(err)
-	if isTimeout(err) && (t.suspected() || t.Tries >= l.in.Spec.Attempts) && l.narrows() {
-		l.lastError = l.blame(t, cause)
-		l.lost(t, err)
+	cause := execute.JobError(err)
+	d.lastError = t.blame(cause)
+	if execute.IsTimeout(err) && (t.Suspected() || t.Tries >= d.spec.Attempts) {
+		d.lost(t, err)
 		return
 	}
-	if isTimeout(err) {
+	if execute.IsTimeout(err) {
 		t.Deaths++
 	}
-	l.lastError = l.blame(t, cause)
-	if t.Tries >= l.in.Spec.Attempts {
-		l.again(t)
-		l.fail(exhausted(t, t.Tries, cause.Message))
+	if t.Tries >= d.spec.Attempts {
+		d.again(t)
+		d.fail(exhausted(t, t.Tries, cause.Message))
 		return
 	}
-	l.result.Totals.Retries++
-	l.delayed++
-	timer := workflow.NewTimer(l.batches, retryDelay(l.in.Spec.Backoff, t.Tries))
-	l.selector.AddFuture(timer, func(workflow.Future) { // ended by a stop, it comes at once
-		l.delayed--
-		l.again(t)
+	d.retryLater(t)
+}
+
+// retryLater has a task tried again after a delay, in which it holds no place.
+func (d *dispatcher) retryLater(t task) {
+	d.sofar.Totals.Retries++
+	d.delayed++
+	timer := workflow.NewTimer(d.batches, retryDelay(d.spec.Backoff, t.Tries))
+	d.selector.AddFuture(timer, func(workflow.Future) { // a stop cancels it: it ends at once
+		d.delayed--
+		d.again(t)
 	})
 }
 
-// blame tells people why a batch is tried again.
-func (l *leg) blame(t task, cause *job.Error) string {
-	return fmt.Sprintf("batch %s (%s): %s", job.Thousands(t.Number), t.Batch, cause.Message)
-}
+// outageDelay is the wait of a task that has met an outage. It doubles up to job.MaxBackoff.
+const outageDelay = time.Second
 
-func isTimeout(err error) bool {
-	var timeout *temporal.TimeoutError
-	return errors.As(err, &timeout)
-}
-
-func isPermanent(err error) bool {
-	for _, kind := range job.PermanentErrors() {
-		if isType(err, kind) {
-			return true
-		}
+// waitOut has a task wait until the outage that it has met is over: that costs it no attempt. Another batch
+// may depend on another host, so one is tried at once; the waits after that double as well.
+func (d *dispatcher) waitOut(t task, cause *job.Error) {
+	now, o := workflow.Now(d.ctx), d.sofar.Outage
+	t.Outages++
+	t.After = now.Add(retryDelay(outageDelay, t.Outages))
+	d.lastError = t.blame(cause)
+	d.returned = append(d.returned, t)
+	d.sofar.Totals.Retries++
+	if o != nil && t.started.Before(o.Next) {
+		return // it was in flight when the outage began
 	}
-	return false
+	if o == nil {
+		o = &job.Outage{Since: now, Next: now}
+		d.sofar.Outage = o
+	}
+	if o.Tries++; o.Tries > 1 {
+		o.Next = now.Add(retryDelay(outageDelay, o.Tries-1))
+	}
+	o.Message = execute.CutText(d.lastError, maxLaterText)
+	if o.Tries >= execute.MaxAttempts {
+		d.fail(&job.Error{Type: job.ErrorOutage, Message: fmt.Sprintf("given up after %d tries since %s; resume when this works again: %s",
+			o.Tries, o.Since.UTC().Format(time.RFC3339), o.Message)})
+	}
 }
 
-func retryDelay(first time.Duration, tries int) time.Duration {
-	d := first
-	for i := 1; i < tries && d < job.MaxBackoff; i++ {
-		d *= 2
+// outOfReach reports whether the next batch has to wait for the end of an outage. One batch at a time finds out
+// whether it has ended, so that an outage of a day is some thousand events, whatever the window.
+func (d *dispatcher) outOfReach() bool {
+	o := d.sofar.Outage
+	switch {
+	case o == nil:
+		return false
+	case workflow.Now(d.ctx).Before(o.Next):
+		d.wakeAt(o.Next)
+		return true
 	}
-	return min(d, job.MaxBackoff)
+	return slices.ContainsFunc(d.flying, func(t *task) bool { return !t.started.Before(o.Next) })
+}
+
+// fail ends the leg with an error: the first one counts. What is in flight gets the job's grace.
+func (d *dispatcher) fail(err *job.Error) {
+	if d.sofar.Error != nil {
+		return
+	}
+	d.sofar.Error = err
+	d.job.failed(err)
+	d.stop(protocol.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.spec.Grace)), Reason: err.Message})
+}
+
+// itemFailed stops the job because an item has failed, if its spec says so: as failed, unless the type of
+// the error is one that only stops it.
+func (d *dispatcher) itemFailed(first *job.FirstError) {
+	if d.halted() {
+		return
+	}
+	err := &job.Error{Type: first.Error.Type, Message: fmt.Sprintf("item %s failed (%s): %s", text.Thousands(first.Item), first.Kind, first.Error.Message)}
+	if !slices.Contains(d.spec.CleanStop, err.Type) {
+		d.fail(err)
+		return
+	}
+	d.job.failed(err)
+	d.stop(protocol.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.spec.Grace)), Reason: err.Message})
+}
+
+// exhausted is the error of a job that has a batch which cannot be done.
+func exhausted(t task, tries int, cause string) *job.Error {
+	return &job.Error{Type: job.ErrorExhausted, Message: fmt.Sprintf("%s was tried %d times; the last time: %s", t.Batch, tries, cause)}
 }

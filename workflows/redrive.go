@@ -3,28 +3,46 @@ package workflows
 import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/execute"
+	"go.temporal.io/sdk/workflow"
 )
 
-// redriven turns the report of a redrive, which has completed, into that of the whole job.
-func (j *jobRun) redriven(result activities.FinishResult) {
-	if j.in.Redrive == nil {
-		return
+// redriveWork runs the failed items of a completed job again, and merges their outcomes into its output.
+type redriveWork struct {
+	pager
+	of job.Redrive
+}
+
+func newRedriveWork(of job.Redrive, state *workState) *redriveWork {
+	plan := func(ctx workflow.Context, in activities.PlanInput) (page activities.PlanResult, err error) {
+		return page, execute.IO(ctx, acts.PlanRedrive, activities.RedrivePlanInput{PlanInput: in, Redrive: of}, &page)
 	}
-	r := &j.state.Report
+	return &redriveWork{pager: pager{state: state, plan: plan}, of: of}
+}
+
+// finish makes the report that of the whole job.
+func (w *redriveWork) finish(ctx workflow.Context, t terms, r *job.Report) error {
+	var result activities.FinishResult
+	in := activities.RedriveFinishInput{
+		FinishInput: activities.FinishInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads, Planned: t.planned}, Redrive: w.of,
+	}
+	if err := execute.IO(ctx, acts.FinishRedrive, in, &result); err != nil {
+		return err
+	}
+	r.Output = &result.Output
 	r.Redriven = result.Redriven
 	r.Planned, r.OK, r.Failed, r.Dropped = result.Books.Items, result.Books.OK, result.Books.Failed, result.Books.Dropped
 	r.FirstError = result.FirstError
-	j.state.Heads = result.Manifests
 	r.Manifests = result.Manifests
+	return nil
 }
 
-// keepRedrive has the report of a redrive that has not completed tell how to go on with it, and of the
-// job's output and manifests, which are as they were.
-func (j *jobRun) keepRedrive(r *job.Report) {
-	if j.in.Redrive == nil || r.State == job.Completed {
-		return
-	}
-	redrive, output := *j.in.Redrive, j.in.Redrive.Output
+// amend adds how to continue the redrive. The job's output and manifests are still those before it.
+func (w *redriveWork) amend(r *job.Report) {
+	redrive, output := w.of, w.of.Output
 	redrive.Done = r.Manifests
 	r.Redrive, r.Output, r.Manifests = &redrive, &output, redrive.Manifests
 }
+
+// boundsFailures is false: a redrive cannot make more items fail than have failed already.
+func (w *redriveWork) boundsFailures() bool { return false }

@@ -46,14 +46,14 @@ func TestJob_Redrive(t *testing.T) {
 	require.Equal(t, &w.merged.Output, report.Output)
 	require.Nil(t, report.Redrive)
 	require.Equal(t, report, w.query())
-	for _, plan := range w.plans {
-		require.Equal(t, w.redrive, plan.Redrive)
+	require.Len(t, w.redriven, len(w.plans)+1, "every page is planned as the redrive's, and the output finished")
+	for _, of := range w.redriven {
+		require.Equal(t, *w.redrive, of)
 	}
-	require.Equal(t, w.redrive, w.finishes[0].Redrive)
 	require.EqualValues(t, 300, w.finishes[0].Planned)
 }
 
-// Stopped again and again, a redrive does everything once; until it has completed its report tells of the
+// Stopped again and again, a redrive does everything once; until it has completed its report shows the
 // output as it was.
 func TestJob_RedriveStoppedAndGoneOnWith(t *testing.T) {
 	t.Parallel()
@@ -88,7 +88,7 @@ func TestJob_RedriveFails(t *testing.T) {
 	require.Zero(t, report.Redriven)
 }
 
-// A redrive of many items goes on in a new run as one.
+// A redrive of many items continues in a new run as one.
 func TestJob_RedriveContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	w := redriving(t, 8000)
@@ -100,7 +100,8 @@ func TestJob_RedriveContinuesAsNew(t *testing.T) {
 	report := w.mustRun()
 	require.Greater(t, w.runs, 1)
 	require.EqualValues(t, 8000, report.Redriven)
-	require.Equal(t, w.redrive, w.plans[len(w.plans)-1].Redrive)
+	require.Len(t, w.redriven, len(w.plans)+1)
+	require.Equal(t, *w.redrive, w.redriven[len(w.redriven)-1])
 }
 
 // What has failed before may fail again: a redrive is not held to what a job tolerates.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/workflow"
 )
@@ -23,17 +24,61 @@ type begun struct {
 
 func (b begun) IsReady() bool { return b.ready }
 
-// S12: where Temporal ends a job that has just given its manifests to a leg which has not begun, they
+// S12: if Temporal ends a job that has just given its manifests to a leg which has not begun, they
 // are not lost, and no leg of the same number of an earlier run is taken for it.
 func TestPending_LegThatHasNotBegun(t *testing.T) {
 	t.Parallel()
-	j := &jobRun{legs: []*openLeg{
-		{number: 1, id: "nightly/leg-1", child: child{begun: begun{ready: true}}, previous: []string{"m-1"}},
-		{number: 2, id: "nightly/leg-2", child: child{begun: begun{ready: false}}, previous: []string{"m-2", "m-3"}},
-	}}
-	pending, err := j.pending()
+	leg := func(number int, ready bool, previous ...string) *openLeg {
+		return &openLeg{number: number, legHandle: &childLeg{
+			in: LegInput{Number: number, Previous: previous, Spec: job.Spec{Name: "nightly"}}, child: child{begun: begun{ready: ready}},
+		}}
+	}
+	c := &coordinator{legs: []*openLeg{leg(1, true, "m-1"), leg(2, false, "m-2", "m-3")}}
+	pending, err := c.pending()
 	require.NoError(t, err)
-	require.Equal(t, []activities.CommitInput{{Leg: 2, Previous: []string{"m-2", "m-3"}}}, pending, "the first leg tells of itself")
-	require.True(t, j.legs[0].begun())
-	require.False(t, j.legs[1].begun())
+	require.Equal(t, []activities.CommitInput{{Leg: 2, Previous: []string{"m-2", "m-3"}}}, pending, "the first leg is asked itself")
+	var report job.Report
+	for _, l := range c.legs {
+		l.addTo(&report)
+	}
+	require.Equal(t, []string{"nightly/leg-1"}, report.OpenLegs)
+}
+
+// S12: what Temporal's end of a job has cut off before it was committed is committed by the next run.
+func TestJob_Salvages(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 1000)
+	w.manifests["old"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(0, 100), OK: 100}}}
+	w.manifests["older"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(100, 100), OK: 100}}}
+	ref := activities.Ref{Job: w.spec.Name, Run: "earlier", Store: w.spec.Store, Sources: "sources"}
+	w.resume = []string{"old"}
+	w.salvage = []activities.CommitInput{
+		{Ref: ref, Leg: 3, Previous: []string{"older"}},
+		{Ref: ref, Leg: 4, Entries: []activities.Entry{{Batch: batch(500, 50), OK: 50}}},
+	}
+	report := w.mustRun()
+	require.EqualValues(t, 1000, report.OK)
+	require.EqualValues(t, 250, report.Resumed)
+	require.Equal(t, "earlier", w.commits[0].Ref.Run)
+	require.Len(t, w.all, 75)
+}
+
+// A job that cannot salvage begins nothing, and what earlier runs have committed is still known to it.
+func TestJob_SalvageFails(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 1000)
+	w.spec.Init = []string{"prepare"}
+	w.manifests["old"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(0, 100), OK: 100}}}
+	w.manifests["older"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(100, 100), OK: 100}}}
+	w.resume = []string{"old"}
+	w.salvage = []activities.CommitInput{
+		{Leg: 3, Entries: []activities.Entry{{Batch: batch(500, 50), OK: 50}}},
+		{Leg: 4, Previous: []string{"older"}, Entries: []activities.Entry{{Batch: batch(600, 50), OK: 50}}},
+	}
+	w.commit = func(activities.CommitInput) error { return permanentError(job.ErrorOutput) }
+	_, err := w.run()
+	report := w.failedReport(err, job.ErrorOutput)
+	require.Empty(t, w.hooks)
+	require.Empty(t, w.all)
+	require.Equal(t, []string{"old", "older"}, report.Manifests)
 }

@@ -1,7 +1,7 @@
 package workflows
 
 import (
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/internal/protocol"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -16,7 +16,7 @@ func scheduled(ctx workflow.Context, in JobInput) JobInput {
 	in.Scheduled = false // the runs after this one have it in their input
 	in.Spec = in.Spec.Ticked(workflow.GetInfo(ctx).WorkflowExecution.ID)
 	if in.Spec.Output != output {
-		if err := workflow.UpsertMemo(ctx, map[string]any{job.MemoOutput: in.Spec.Output}); err != nil {
+		if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoOutput: in.Spec.Output}); err != nil {
 			workflow.GetLogger(ctx).Error("writing where the output goes", "error", err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -13,7 +14,7 @@ import (
 func TestJob_StartedByASchedule(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 15_000)
-	in := JobInput{Spec: w.spec, Scheduled: true}
+	in := JobInput{Input: job.Input{Spec: w.spec, Scheduled: true}}
 	in.Spec.Output, in.Spec.Report = "out-{date}.jsonl", "report-{time}.json"
 	w.spec.Name, w.spec.Output = "nightly-2026-11-21T03:04:05Z", "out-2026-11-21.jsonl"
 	w.newEnv()
@@ -35,7 +36,7 @@ func TestJob_StartedByASchedule(t *testing.T) {
 	require.EqualValues(t, 15_000, report.OK)
 	require.Equal(t, w.spec.Name, report.Job)
 	require.Equal(t, w.spec.Output, report.Output.Location)
-	require.Equal(t, w.spec.Output, w.memo[job.MemoOutput], "those who list it see where the output really goes")
+	require.Equal(t, w.spec.Output, w.memo[protocol.MemoOutput], "those who list it see where the output really goes")
 	for _, x := range w.all {
 		require.Equal(t, w.spec.Name, x.in.Ref.Job)
 		require.True(t, x.workflow == w.spec.Name || strings.HasPrefix(x.workflow, w.spec.Name+"/leg-"), x.workflow)
@@ -45,11 +46,11 @@ func TestJob_StartedByASchedule(t *testing.T) {
 	require.Equal(t, w.spec.Output, w.finishes[0].Spec.Output)
 }
 
-// Without placeholders there is nothing to tell those who list it.
+// Without placeholders the memo stays as it is.
 func TestJob_StartedByAScheduleWithoutPlaceholders(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 30)
-	in := JobInput{Spec: w.spec, Scheduled: true}
+	in := JobInput{Input: job.Input{Spec: w.spec, Scheduled: true}}
 	w.spec.Name = "nightly-2026-11-21T03:04:05Z"
 	w.newEnv()
 	var report job.Report

@@ -1,50 +1,51 @@
 package workflows
 
 import (
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
 
 // listenForSettings has settings changed by updates. An update that is refused leaves no trace.
-func (j *jobRun) listenForSettings() error {
-	return workflow.SetUpdateHandlerWithOptions(j.ctx, job.UpdateSet,
+func (c *coordinator) listenForSettings() error {
+	return workflow.SetUpdateHandlerWithOptions(c.ctx, protocol.UpdateSet,
 		func(_ workflow.Context, s job.Settings) (job.Settings, error) {
-			j.set(s)
-			return j.spec().Settings(), nil
+			c.set(s)
+			return c.spec().Settings(), nil
 		},
-		workflow.UpdateHandlerOptions{Description: "change settings of the running job", Validator: j.checkSettings})
+		workflow.UpdateHandlerOptions{Description: "change settings of the running job", Validator: c.checkSettings})
 }
 
-// checkSettings refuses what cannot be set.
-func (j *jobRun) checkSettings(s job.Settings) error {
+// checkSettings refuses invalid settings.
+func (c *coordinator) checkSettings(s job.Settings) error {
 	switch {
-	case j.notice != nil:
-		return temporal.NewApplicationError("it is stopping: settings can be given to 'stint resume'", "Ending")
-	case j.finishing || j.concluded:
-		return temporal.NewApplicationError("all its items are done: there is nothing left to set", "Ending")
+	case c.notice != nil:
+		return temporal.NewApplicationError("the job is stopping: give settings to 'stint resume'", "Ending")
+	case c.finishing || c.concluded:
+		return temporal.NewApplicationError("all its items are done: settings have no effect any more", "Ending")
 	}
 	if s == (job.Settings{}) {
-		return temporal.NewApplicationError("nothing to set: name window, batch-items, max-failed or rate", job.ErrorInvalid)
+		return temporal.NewApplicationError("no setting given: use window, batch-items, max-failed or rate", job.ErrorInvalid)
 	}
-	if err := j.spec().With(s).Validate(); err != nil {
+	if err := c.spec().With(s).Validate(); err != nil {
 		return temporal.NewApplicationError(err.Error(), job.ErrorInvalid)
 	}
 	return nil
 }
 
 // set changes settings. They are part of the spec from then on, over all the job's runs.
-func (j *jobRun) set(s job.Settings) {
-	before := j.spec().Window
-	j.in.Spec = j.spec().With(s)
-	j.state.Report.Settings = j.spec().Settings()
-	if more := j.spec().Window - before; more != 0 {
-		j.places, j.resized = j.places+more, true
-		j.grantPlaces(-1)
+func (c *coordinator) set(s job.Settings) {
+	before := c.spec().Window
+	c.in.Spec = c.spec().With(s)
+	c.state.Report.Settings = c.spec().Settings()
+	if more := c.spec().Window - before; more != 0 {
+		c.places, c.resized = c.places+more, true
+		c.grantPlaces(-1)
 	}
-	j.checkOutcomes(false)
+	c.checkOutcomes(false)
 	if s.Rate != nil || s.MaxFailed != nil {
-		j.tellLimits()
+		c.sendLimits()
 	}
-	j.wake.SendAsync(nil)
+	c.wakeUp()
 }

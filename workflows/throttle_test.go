@@ -12,7 +12,7 @@ import (
 )
 
 // paced makes batches take what a handler with so much work for an item takes at their pace, and
-// fails where the paces of what is in flight exceed the limit.
+// fails if the rates of the batches in flight exceed the limit.
 func (w *world) paced(work time.Duration, limit func() job.Rate) {
 	w.process = func(x *execution) {
 		w.pacedBatch(x, work)
@@ -62,53 +62,8 @@ func TestRate_OneLegAtATime(t *testing.T) {
 	require.Greater(t, len(w.legs), 3)
 }
 
-func TestNeeded(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		rate job.Rate
-		item time.Duration
-		want int
-	}{
-		{1000, 0, 1}, {1000, time.Millisecond, 1}, {1000, time.Second, 2}, {10_000, time.Second, 11},
-		{100_000, time.Second, 64}, {job.MaxRate, time.Hour, 64}, {job.MaxRate, time.Nanosecond, 2}, {1, time.Hour, 4},
-	} {
-		require.Equal(t, c.want, needed(c.rate, c.item, 64), "%+v", c)
-	}
-	require.Equal(t, 1, needed(10_000, time.Second, 0), "a window without places")
-}
-
-// The limit of a handler's wish halves, holds, grows by itself and goes.
-func TestSlowed_Recovers(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1_000_000, 0)
-	var s slowed
-	require.Zero(t, s.rate(now))
-	s.slow(now, 2*time.Second, 100_000)
-	require.Equal(t, slowed{Base: 50_000, From: now.Add(2 * time.Second), Halved: now}, s)
-	s.slow(now.Add(time.Second), 3*time.Second, 100_000)
-	require.Equal(t, job.Rate(50_000), s.Base, "batches that were under way ask for the same")
-	require.Equal(t, now.Add(4*time.Second), s.From)
-	before := s.rate(s.From)
-	for d := time.Second; s.rate(s.From.Add(d)) > 0; d += time.Second {
-		rate := s.rate(s.From.Add(d))
-		require.GreaterOrEqual(t, rate, before)
-		require.LessOrEqual(t, rate, recovered*s.Base)
-		before = rate
-		require.Less(t, d, 5*time.Minute)
-	}
-	s.slow(now.Add(6*time.Second), time.Second, 0)
-	require.Equal(t, job.Rate(25_000), s.Base, "another wish, later")
-	fresh := slowed{}
-	fresh.slow(now, time.Second, 0)
-	require.Equal(t, slowed{From: now.Add(time.Second), Halved: now}, fresh, "no rate is known: a pause only")
-	for range 30 {
-		s.slow(s.From.Add(time.Second), 6*time.Second, 0)
-	}
-	require.Equal(t, minSlowed, s.Base)
-}
-
 // A handler that asks for less is given less: its items have not failed, the whole job's rate sinks
-// to what it can bear and comes back by itself, and the report tells.
+// to what it can bear and recovers automatically, and the report shows it.
 func TestThrottle_FindsTheRate(t *testing.T) {
 	t.Parallel()
 	for _, pages := range []int{0, 40} {
@@ -138,7 +93,7 @@ func TestThrottle_FindsTheRate(t *testing.T) {
 			require.Zero(t, report.Failed)
 			require.LessOrEqual(t, took(report), 4*20_000/50.0, "not much slower than what can be borne")
 			require.LessOrEqual(t, len(w.all), 2*20_000/10)
-			t.Logf("%v s, %d executions, %d wishes, seen %+v", took(report), len(w.all), report.SlowDowns, seen)
+			t.Logf("%v s, %d executions, %d requests, seen %+v", took(report), len(w.all), report.SlowDowns, seen)
 		})
 	}
 }
@@ -162,7 +117,7 @@ func TestThrottle_LargeCalls(t *testing.T) {
 	w.requireAccepted(report)
 }
 
-// However long a handler goes on asking for less, the job hears of it seldom enough for its history.
+// However long a handler keeps asking to slow down, the job gets few enough signals for its history.
 func TestThrottle_WishesAreBounded(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 20_000)
@@ -181,7 +136,7 @@ func TestThrottle_WishesAreBounded(t *testing.T) {
 	most := 2 * math.Cbrt(3000*took(report))
 	require.LessOrEqual(t, float64(w.commands["signal slow"]), most)
 	require.LessOrEqual(t, float64(w.commands["signal limits"]), 2*most)
-	t.Logf("%v s, %d wishes, %v", took(report), report.SlowDowns, w.commands)
+	t.Logf("%v s, %d requests, %v", took(report), report.SlowDowns, w.commands)
 }
 
 // Nothing is begun before the delay is over.
@@ -232,137 +187,6 @@ func TestThrottle_ShortSlices(t *testing.T) {
 	require.Equal(t, 16*firstSlice, w.all[4].in.Slice)
 	require.Positive(t, w.all[6].in.Pace)
 	require.Greater(t, w.all[len(w.all)-1].in.Slice, firstSlice, "the rate is back")
-}
-
-// Settings change while the job runs, show in the report, and live on over its runs.
-func TestSet_TakesEffect(t *testing.T) {
-	t.Parallel()
-	window, rate, items, most := 3, job.Rate(50_000), int64(7), job.Tolerance("3%")
-	w := setup(t, 20_000)
-	w.pageLimit, w.spec.Window = 50, 20
-	w.took = time.Second
-	changed := false
-	w.process = func(x *execution) {
-		w.pacedBatch(x, 100*time.Millisecond)
-		if changed && x.seconds() > 15 {
-			require.LessOrEqual(t, x.beside, window)
-			require.LessOrEqual(t, w.paces(), rate)
-		}
-	}
-	w.at(10*time.Second, func() {
-		w.env.UpdateWorkflow(job.UpdateSet, "one", accept(t, &changed), job.Settings{Window: &window, Rate: &rate, BatchItems: &items, MaxFailed: &most})
-	})
-	report := w.mustRun()
-	require.True(t, changed)
-	require.Equal(t, job.Settings{Window: &window, Rate: &rate, BatchItems: &items, MaxFailed: &most}, report.Settings)
-	last := w.plans[len(w.plans)-1]
-	require.Equal(t, items, last.Spec.BatchItems)
-	require.Equal(t, window, last.Spec.Window)
-}
-
-// A larger window is used at once, by a leg in a child workflow and by one inside the job.
-func TestSet_LargerWindow(t *testing.T) {
-	t.Parallel()
-	for _, items := range []int64{150, 20_000} {
-		t.Run(fmt.Sprint(items), func(t *testing.T) {
-			t.Parallel()
-			window := 30
-			w := setup(t, items)
-			w.spec.Window = 2
-			w.took = 10 * time.Second
-			set := false
-			w.at(15*time.Second, func() { w.env.UpdateWorkflow(job.UpdateSet, "one", accept(t, &set), job.Settings{Window: &window}) })
-			report, err := w.run()
-			require.NoError(t, err)
-			require.Equal(t, job.Completed, report.State)
-			require.Greater(t, w.most, min(9, int(items/20)))
-			require.LessOrEqual(t, w.most, window)
-		})
-	}
-}
-
-// A smaller window counts as soon as batches end, in whichever leg they are, and no place is lost.
-func TestSet_SmallerWindow(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		at   time.Duration
-		slow int64 // batch of this item keeps its leg open
-	}{{50 * time.Second, -1}, {95 * time.Second, 500}, {200 * time.Second, -1}, {250 * time.Second, 5000}} {
-		t.Run(c.at.String(), func(t *testing.T) {
-			t.Parallel()
-			w := setup(t, 160+6*2000)
-			w.pageLimit, w.spec.Window, w.took = 200, 20, 10*time.Second
-			window := 5
-			var begun time.Time
-			w.process = func(x *execution) {
-				if x.in.Batch.First == c.slow {
-					x.took = time.Hour
-				}
-				if !begun.IsZero() && x.at.Sub(begun) > 25*time.Second {
-					require.LessOrEqual(t, x.beside, window)
-				}
-			}
-			set := false
-			w.at(c.at, func() {
-				begun = w.env.Now()
-				w.env.UpdateWorkflow(job.UpdateSet, "one", accept(t, &set), job.Settings{Window: &window})
-			})
-			restored := false
-			w.at(c.at+time.Minute, func() {
-				begun = time.Time{}
-				w.env.UpdateWorkflow(job.UpdateSet, "two", accept(t, &restored), job.Settings{Window: &w.spec.Window})
-			})
-			report := w.mustRun()
-			require.True(t, set && restored)
-			at := report.Started.Add(c.at + 2*time.Minute)
-			most := 0
-			for _, x := range w.all {
-				if x.at.After(at) {
-					most = max(most, x.beside)
-				}
-			}
-			kept := 0
-			if c.slow >= 0 {
-				kept = w.spec.Window / (handings - 1) // a leg that drains may keep less than a share to its end
-			}
-			require.GreaterOrEqual(t, most, w.spec.Window-kept, "the places are back")
-		})
-	}
-}
-
-// What cannot be set is refused, and leaves no trace.
-func TestSet_Refused(t *testing.T) {
-	t.Parallel()
-	none, negative, wrong := 0, int64(-1), job.Tolerance("many")
-	w := setup(t, 1000)
-	w.took = time.Minute
-	w.spec.Window = 2
-	w.settle = 5 * time.Second
-	refused := 0
-	for i, s := range []job.Settings{{}, {Window: &none}, {BatchItems: &negative}, {MaxFailed: &wrong}} {
-		w.at(time.Second, func() { w.env.UpdateWorkflow(job.UpdateSet, fmt.Sprint(i), refuse(t, &refused), s) })
-	}
-	w.at(10*time.Minute+30*time.Second, func() { w.stop(job.Stop{Grace: "10m"}) })
-	w.at(10*time.Minute+31*time.Second, func() {
-		w.env.UpdateWorkflow(job.UpdateSet, "late", refuse(t, &refused), job.Settings{Rate: new(job.Rate)})
-	})
-	report := w.stopped()
-	require.Equal(t, 5, refused)
-	require.Equal(t, 2, *report.Settings.Window)
-}
-
-// A tolerance that is set below what has failed already ends the job.
-func TestSet_Tolerance(t *testing.T) {
-	t.Parallel()
-	five := job.Tolerance("5")
-	w := setup(t, 20_000)
-	w.took, w.spec.Window = time.Second, 5
-	w.process = func(x *execution) { x.failing(1) }
-	set := false
-	w.at(30*time.Second, func() { w.env.UpdateWorkflow(job.UpdateSet, "one", accept(t, &set), job.Settings{MaxFailed: &five}) })
-	_, err := w.run()
-	report := w.failedReport(err, job.ErrorTooMany)
-	require.LessOrEqual(t, took(report), 60.0)
 }
 
 // accept takes an update that must be accepted.

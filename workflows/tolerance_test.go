@@ -52,7 +52,7 @@ func TestTolerance_Exceeded(t *testing.T) {
 			require.LessOrEqual(t, report.Failed, c.atLeast+c.nearness)
 			require.Contains(t, report.Error.Message, "max-failed "+string(c.max))
 			require.Contains(t, report.Error.Message, "(error): no number")
-			require.LessOrEqual(t, w.commands["signal counts"], 60, "legs tell of what matters")
+			require.LessOrEqual(t, w.commands["signal counts"], 60, "legs report what matters")
 			w.requireAccepted(report)
 		})
 	}
@@ -68,12 +68,12 @@ func TestTolerance_Kept(t *testing.T) {
 			w.process = func(x *execution) { x.failing(1) }
 			report := w.mustRun()
 			require.EqualValues(t, 1000, report.Failed)
-			require.LessOrEqual(t, w.commands["signal counts"], 30)
+			require.LessOrEqual(t, w.commands["signal counts"], 30*len(w.legs), "30 from a leg")
 		})
 	}
 }
 
-// A share is judged at the end, too, where it was never judged before.
+// A share is judged at the end, too, if it was never judged before.
 func TestTolerance_ShareOfASmallJob(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 100)
@@ -85,7 +85,7 @@ func TestTolerance_ShareOfASmallJob(t *testing.T) {
 	require.Empty(t, w.finishes)
 }
 
-// Where not one of the first thousand outcomes is a success, nothing works; nor where all fail, from
+// If not one of the first thousand outcomes is a success, nothing works; nor if all fail, from
 // ten items up.
 func TestTolerance_NothingWorks(t *testing.T) {
 	t.Parallel()
@@ -144,7 +144,7 @@ func TestTolerance_OtherLegsSuccesses(t *testing.T) {
 	}
 }
 
-// A leg that cannot tell any more holds nothing up for longer than it runs.
+// A leg that cannot report any more holds nothing up for longer than it runs.
 func TestTolerance_OtherLegCommits(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 160+10_000+50_000)
@@ -175,7 +175,7 @@ func TestTolerance_SomethingWorks(t *testing.T) {
 	require.EqualValues(t, 1, w.mustRun().OK)
 }
 
-// A job that goes on after "nothing works" counts anew.
+// A job that continues after "nothing works" counts anew.
 func TestTolerance_ResumedCountsAnew(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 5000)
@@ -187,46 +187,4 @@ func TestTolerance_ResumedCountsAnew(t *testing.T) {
 	w.process = nil
 	resumed := w.mustRun()
 	require.EqualValues(t, report.Failed, resumed.Resumed)
-}
-
-// S16: with on-error stop the first failed item ends the job with its error.
-func TestOnError_Stop(t *testing.T) {
-	t.Parallel()
-	for _, leg := range []int64{0, 1} {
-		t.Run(fmt.Sprint("leg ", leg), func(t *testing.T) {
-			t.Parallel()
-			w := setup(t, 5000)
-			w.spec.OnError, w.spec.Window = job.OnErrorStop, 5
-			w.took = time.Second
-			bad := 30 + leg*1000
-			w.process = func(x *execution) {
-				require.Equal(t, job.OnErrorStop, x.in.OnError)
-				if x.in.Batch.First == bad {
-					x.failing(1)
-				}
-			}
-			_, err := w.run()
-			report := w.failedReport(err, "ValueError")
-			require.Equal(t, fmt.Sprintf("item %s failed (error): no number", job.Thousands(bad)), report.Error.Message)
-			require.EqualValues(t, 1, report.Failed)
-			require.Empty(t, report.LaterErrors)
-			w.requireAccepted(report)
-			w.resume = report.Manifests
-			w.process = nil
-			require.EqualValues(t, 1, w.mustRun().Failed, "what was recorded stays")
-		})
-	}
-}
-
-// S5 with S16: an item's error of a clean-stop type stops the job and does not make it fail.
-func TestOnError_StopsCleanly(t *testing.T) {
-	t.Parallel()
-	w := setup(t, 5000)
-	w.spec.OnError, w.spec.CleanStop, w.spec.Window = job.OnErrorStop, []string{"ValueError"}, 5
-	w.process = func(x *execution) {
-		if x.in.Batch.First == 2000 {
-			x.failing(1)
-		}
-	}
-	require.Equal(t, "item 2,000 failed (error): no number", w.stopped().Reason)
 }

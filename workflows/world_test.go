@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
@@ -44,8 +46,8 @@ type world struct {
 	merged    activities.FinishResult // of a redrive
 	version   int                     // of the logic; the present one
 
-	// What activities do, where a test wants something else than success. They are called one at
-	// a time. process is told what would happen and changes it.
+	// What activities do, if a test needs something else than success. They are called one at
+	// a time. process gets what would happen and changes it.
 	process func(x *execution)
 	plan    func(in activities.PlanInput) error
 	commit  func(in activities.CommitInput) error
@@ -53,13 +55,15 @@ type world struct {
 	report  func(in activities.ReportInput) error
 	hook    func(in activities.HookInput) error
 	locate  func(in activities.LocateInput) error
-	// inPlaceOfHook, where it gives a future, is what a hook comes to.
+	// inPlaceOfHook, if it gives a future, is the result of a hook.
 	inPlaceOfHook func(ctx workflow.Context) workflow.Future
-	// How long activities take: batches a moment, so that legs never take their time over a task.
+	// How long activities take: batches a moment.
 	took, planTook, commitTook, finishTook, hookTook time.Duration
 	settle                                           time.Duration // how long a cancelled batch takes to return its rest
-	// historyLength tells workflows of their histories; nil: 0.
+	// historyLength is the length of history that workflows see; nil: 0.
 	historyLength func() int
+	// sent, if it is set, gets what a leg that runs by itself signals to the job that it believes to have.
+	sent func(signal string, arg any)
 
 	began []func() // to be called as the first run begins
 	onEnv func()   // called with each further run's environment
@@ -74,11 +78,12 @@ type world struct {
 	plans     []activities.PlanInput
 	commits   []activities.CommitInput
 	finishes  []activities.FinishInput
+	redriven  []job.Redrive // of each PlanRedrive and FinishRedrive
 	reports   []activities.ReportInput
 	hooks     []activities.HookInput
 	legs      []LegInput
 	started   map[string]bool // legs, by ID
-	hookLimit time.Duration   // of the last hook, whatever becomes of it
+	hookLimit time.Duration   // of the last hook, however it ends
 	hookQueue string          // where that was sent
 	summaries []string        // of activities and legs, in the order of their start
 	commands  map[string]int  // by kind
@@ -116,7 +121,7 @@ func setup(t *testing.T, items int64) *world {
 	t.Helper()
 	w := &world{
 		t: t, items: items, perBatch: 10,
-		took: 100 * time.Microsecond, settle: time.Millisecond, version: job.LogicVersion,
+		took: 100 * time.Microsecond, settle: time.Millisecond, version: protocol.LogicVersion,
 		spec: job.Spec{
 			Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl", BatchItems: 10,
 		}.WithDefaults(),
@@ -138,18 +143,18 @@ func (w *world) newEnv() {
 		DeadlockDetectionTimeout: time.Minute, // the race detector and other tests take their time, too
 	})
 	w.env.SetStartWorkflowOptions(client.StartWorkflowOptions{
-		ID: w.spec.Name, TaskQueue: job.WorkflowQueue,
-		// Legs may take a part of it over a task: of so short a one that is not worth it to them.
-		WorkflowTaskTimeout: minPause,
+		ID: w.spec.Name, TaskQueue: protocol.WorkflowQueue,
 	})
 	w.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.started[info.WorkflowExecution.ID] = true
 	})
-	w.env.RegisterWorkflowWithOptions(Job, workflow.RegisterOptions{Name: job.WorkflowJob})
-	w.env.RegisterWorkflowWithOptions(Leg, workflow.RegisterOptions{Name: job.WorkflowLeg})
+	w.env.RegisterWorkflowWithOptions(Job, workflow.RegisterOptions{Name: protocol.WorkflowJob})
+	w.env.RegisterWorkflowWithOptions(Leg, workflow.RegisterOptions{Name: protocol.WorkflowLeg})
 	w.env.RegisterActivityWithOptions(w.doPlan, activity.RegisterOptions{Name: "Plan"})
+	w.env.RegisterActivityWithOptions(w.doPlanRedrive, activity.RegisterOptions{Name: "PlanRedrive"})
+	w.env.RegisterActivityWithOptions(w.doFinishRedrive, activity.RegisterOptions{Name: "FinishRedrive"})
 	w.env.RegisterActivityWithOptions(w.doProcess, activity.RegisterOptions{Name: "Process"})
 	w.env.RegisterActivityWithOptions(w.doCommit, activity.RegisterOptions{Name: "Commit"})
 	w.env.RegisterActivityWithOptions(w.doFinish, activity.RegisterOptions{Name: "Finish"})
@@ -171,7 +176,7 @@ func (w *world) stop(s job.Stop) { w.env.SignalWorkflow(job.SignalStop, s) }
 // run runs the job over all its runs.
 func (w *world) run() (job.Report, error) {
 	w.t.Helper()
-	in := JobInput{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Salvage: w.salvage, Version: w.version}
+	in := JobInput{Input: job.Input{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version}, Salvage: w.salvage}
 	for {
 		var report job.Report
 		var next JobInput
@@ -208,7 +213,7 @@ func (w *world) failedReport(err error, kind string) job.Report {
 	return report
 }
 
-// requireSettled fails where something is still running, or where too much ran at once.
+// requireSettled fails if something is still running, or if too much ran at once.
 func (w *world) requireSettled() {
 	w.t.Helper()
 	require.Zero(w.t, w.flying)
@@ -229,7 +234,7 @@ func (w *world) runLeg(in LegInput) (LegResult, error) {
 	}
 }
 
-// runOnce runs a workflow once. Where that goes on in a new run, it reads its input into next.
+// runOnce runs a workflow once. If that continues in a new run, it reads its input into next.
 func (w *world) runOnce(fn, in, result, next any) (again bool, err error) {
 	w.t.Helper()
 	if w.runs++; w.runs > 1 {
@@ -261,7 +266,7 @@ func (w *world) runOnce(fn, in, result, next any) (again bool, err error) {
 // query asks the job for its report.
 func (w *world) query() job.Report {
 	w.t.Helper()
-	value, err := w.env.QueryWorkflow(job.QueryReport)
+	value, err := w.env.QueryWorkflow(protocol.QueryReport)
 	require.NoError(w.t, err)
 	var report job.Report
 	require.NoError(w.t, value.Get(&report))
@@ -271,7 +276,7 @@ func (w *world) query() job.Report {
 // progress asks a leg.
 func (w *world) progress(leg int) (job.Progress, error) {
 	var p job.Progress
-	value, err := w.env.QueryWorkflowByID(job.LegID(w.spec.Name, leg), job.QueryProgress)
+	value, err := w.env.QueryWorkflowByID(protocol.LegID(w.spec.Name, leg), protocol.QueryProgress)
 	if err != nil {
 		return p, err
 	}
@@ -279,17 +284,17 @@ func (w *world) progress(leg int) (job.Progress, error) {
 }
 
 // batch is a range of the input.
-func batch(first, count int64) job.Batch {
-	return job.Batch{Offset: first * itemBytes, Length: count * itemBytes, First: first, Count: count}
+func batch(first, count int64) protocol.Batch {
+	return protocol.Batch{Offset: first * itemBytes, Length: count * itemBytes, First: first, Count: count}
 }
 
 // page makes a leg's page of n batches, the first at an ordinal.
 func (w *world) page(first int64, n int) []byte {
-	var batches []job.Batch
+	var batches []protocol.Batch
 	for i := range int64(n) {
 		batches = append(batches, batch(first+i*w.perBatch, w.perBatch))
 	}
-	return activities.EncodePage(batches)
+	return inputs.EncodePage(batches)
 }
 
 func (w *world) legInput(n int) LegInput {
@@ -297,8 +302,8 @@ func (w *world) legInput(n int) LegInput {
 }
 
 // accepted lists the ranges that manifests account for, in order.
-func (w *world) accepted(heads []string) []job.Batch {
-	var ranges []job.Batch
+func (w *world) accepted(heads []string) []protocol.Batch {
+	var ranges []protocol.Batch
 	for _, e := range w.entries(heads) {
 		ranges = append(ranges, e.Batch)
 	}
@@ -326,7 +331,7 @@ func (w *world) entries(heads []string) []activities.Entry {
 }
 
 // tiled is up to which item the ranges tile the input.
-func tiled(ranges []job.Batch) int64 {
+func tiled(ranges []protocol.Batch) int64 {
 	next := int64(0)
 	for _, b := range ranges {
 		if b.First != next {
@@ -366,7 +371,7 @@ func (w *world) doPlan(ctx context.Context, in activities.PlanInput) (activities
 			result.Resumed.Add(job.Totals{OK: e.Count - e.Failed, Failed: e.Failed})
 		}
 	}
-	var batches []job.Batch
+	var batches []protocol.Batch
 	next := in.From.Item
 	limit := in.Batches
 	if w.pageLimit > 0 {
@@ -388,7 +393,7 @@ func (w *world) doPlan(ctx context.Context, in activities.PlanInput) (activities
 		batches = append(batches, batch(next, end-next))
 		next = end
 	}
-	result.Page = activities.EncodePage(batches)
+	result.Page = inputs.EncodePage(batches)
 	result.Next = activities.Cursor{Offset: next * itemBytes, Item: next}
 	return result, w.sleep(ctx, w.planTook, result)
 }
@@ -442,10 +447,24 @@ func (w *world) doFinish(ctx context.Context, in activities.FinishInput) (activi
 		return activities.FinishResult{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("item %d of %d is missing", got, in.Planned), job.ErrorBooks, nil)
 	}
 	result := activities.FinishResult{Output: job.Output{Location: w.spec.Output, Bytes: 7}}
-	if in.Redrive != nil {
+	if w.redrive != nil {
 		result = w.merged
 	}
 	return result, w.sleep(ctx, w.finishTook, result)
+}
+
+func (w *world) doPlanRedrive(ctx context.Context, in activities.RedrivePlanInput) (activities.PlanResult, error) {
+	w.mu.Lock()
+	w.redriven = append(w.redriven, in.Redrive)
+	w.mu.Unlock()
+	return w.doPlan(ctx, in.PlanInput)
+}
+
+func (w *world) doFinishRedrive(ctx context.Context, in activities.RedriveFinishInput) (activities.FinishResult, error) {
+	w.mu.Lock()
+	w.redriven = append(w.redriven, in.Redrive)
+	w.mu.Unlock()
+	return w.doFinish(ctx, in.FinishInput)
 }
 
 func (w *world) doReport(_ context.Context, in activities.ReportInput) error {
@@ -470,7 +489,7 @@ func (w *world) doHook(ctx context.Context, in activities.HookInput) error {
 	return w.sleep(ctx, w.hookTook, nil)
 }
 
-// doLocate finds every batch in flight on a worker of its own.
+// doLocate finds every batch in flight on its own worker.
 func (w *world) doLocate(_ context.Context, in activities.LocateInput) (activities.LocateResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -482,8 +501,8 @@ func (w *world) doLocate(_ context.Context, in activities.LocateInput) (activiti
 	var result activities.LocateResult
 	for _, x := range w.all {
 		if x.workflow == in.Workflow && !x.ended {
-			result.Places = append(result.Places, job.ActivityPlace{
-				Activity: x.options.ActivityID, Place: job.Place{Worker: fmt.Sprintf("host-%d", x.number), Slot: 1, PID: 1000 + x.number},
+			result.Places = append(result.Places, protocol.ActivityPlace{
+				Activity: x.options.ActivityID, Place: protocol.Place{Worker: fmt.Sprintf("host-%d", x.number), Slot: 1, PID: 1000 + x.number},
 			})
 		}
 	}
@@ -499,7 +518,7 @@ func (w *world) paces() job.Rate {
 	return sum
 }
 
-// dispatch decides, in the order of the workflow's commands, what will become of a batch.
+// dispatch decides, in the order of the workflow's commands, how a batch will end.
 func (w *world) dispatch(ctx workflow.Context, in activities.ProcessInput, options workflow.ActivityOptions) *execution {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -542,7 +561,7 @@ func (x *execution) takes() int64 {
 	return x.in.Batch.Count
 }
 
-// records makes the execution record its items as failed, as it was told to.
+// records makes the execution record its items as failed, as its input says.
 func (x *execution) records() {
 	n := x.takes()
 	x.result = x.done(n)
@@ -726,7 +745,13 @@ func (s *spyOutbound) NewTimer(ctx workflow.Context, d time.Duration) workflow.F
 func (s *spyOutbound) SignalExternalWorkflow(ctx workflow.Context, id, run, name string, arg any) workflow.Future {
 	s.count("signal " + name)
 	s.count("signals to " + id)
-	if _, ok := job.LegNumber(id); !ok || s.w.hasStarted(id) || s.w.legs == nil {
+	if s.w.sent != nil {
+		s.w.sent(name, arg)
+		future, settable := workflow.NewFuture(ctx)
+		settable.Set(nil, nil)
+		return future
+	}
+	if !strings.Contains(id, "/leg-") || s.w.hasStarted(id) || s.w.legs == nil {
 		return s.Next.SignalExternalWorkflow(ctx, id, run, name, arg)
 	}
 	// The environment cannot signal a workflow in the very moment of its start. A server can.
@@ -766,7 +791,13 @@ func (s *spyOutbound) GetInfo(ctx workflow.Context) *workflow.Info {
 	if s.w.historyLength != nil {
 		s.w.env.SetCurrentHistoryLength(s.w.historyLength())
 	}
-	return s.Next.GetInfo(ctx)
+	info := s.Next.GetInfo(ctx)
+	if s.w.sent != nil {
+		child := *info
+		child.ParentWorkflowExecution = &workflow.Execution{ID: s.w.spec.Name}
+		return &child
+	}
+	return info
 }
 
 // Errors by which batches end.
@@ -775,8 +806,8 @@ func heartbeatTimeout() error { return temporal.NewHeartbeatTimeoutError() }
 
 func transient(message string) error { return temporal.NewApplicationError(message, "Transient") }
 
-func orphaned() error {
-	return temporal.NewNonRetryableApplicationError("the process that ran this has ended", job.ErrorOrphaned, nil)
+func orphaned(details ...any) error {
+	return temporal.NewNonRetryableApplicationError("the process that ran this has ended", job.ErrorOrphaned, nil, details...)
 }
 
 func permanentError(kind string) error {

@@ -14,15 +14,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goHandler runs this program, arguments and all, and returns its results and what it says.
-func goHandler(t *testing.T, args ...string) (results []byte, said string) {
+// command runs a command of this program, with env as its environment if that is not empty.
+func command(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	var out, errs bytes.Buffer
+	code = starter.Execute(t.Context(), starter.Program{
+		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: env, Dir: dir, Exit: os.Exit,
+		Handler: worker.Each(Assess), Options: starter.Options{Name: "birdstrikes"},
+	}, args)
+	return code, out.String(), errs.String()
+}
+
+// goHandler has this program run the input, with everything embedded, and returns the results and
+// what it says. It must exit with the code.
+func goHandler(t *testing.T, wantCode int, input string) (results []byte, said string) {
 	t.Helper()
 	output := filepath.Join(t.TempDir(), "risk.jsonl")
-	var stdout bytes.Buffer
-	require.NoError(t, run(t.Context(), setup(t), append([]string{"-o", output}, args...), &stdout))
+	code, _, said := command(t, nil, "run", input, "-o", output, "--state", t.TempDir(), "--ui-port", "0")
+	require.Equal(t, wantCode, code, said)
 	results, err := os.ReadFile(output)
 	require.NoError(t, err)
-	return results, stdout.String()
+	return results, said
 }
 
 // execFilter runs the command of the README, with other inputs and further arguments if there are
@@ -41,7 +55,7 @@ func execFilter(t *testing.T, wantCode int, inputs []string, args ...string) []b
 	var stderr bytes.Buffer
 	wd, err := os.Getwd()
 	require.NoError(t, err)
-	code := starter.Main(t.Context(), starter.Program{
+	code := starter.Execute(t.Context(), starter.Program{
 		Stdin: strings.NewReader(""), Stdout: &stderr, Stderr: &stderr, Env: os.Environ(), Dir: wd, Exit: os.Exit,
 	}, append(argv[1:], args...))
 	require.Equal(t, wantCode, code, stderr.String())
@@ -83,8 +97,8 @@ func parse(t *testing.T, results []byte) []Assessment {
 
 func TestGoHandlerAndExecFilter(t *testing.T) {
 	t.Parallel()
-	results, said := goHandler(t)
-	require.Contains(t, said, "birdstrikes: completed, 10,000 records ok, 0 failed\n")
+	results, said := goHandler(t, starter.ExitOK, filepath.Join("..", "data", "birdstrikes.csv"))
+	require.Contains(t, said, ": completed: 10,000 items ok, 0 failed in ")
 
 	all := parse(t, results)
 	require.Len(t, all, 10_000)
@@ -115,8 +129,9 @@ func TestRecordsThatCannotBeJudgedFailAlone(t *testing.T) {
 		"Y,None,1990-01-08,Climb,Medium,0,0\n"+
 		"Z,None,1990-01-08,Climb,Medium,0,much\n"), 0o600))
 
-	fromGo, said := goHandler(t, input)
-	require.Contains(t, said, "2 records ok, 2 failed\nfirst failed record: ")
+	fromGo, said := goHandler(t, starter.ExitSomeFailed, input)
+	require.Contains(t, said, "2 items ok, 2 failed in ")
+	require.Contains(t, said, "\n  first failed item: ")
 	require.Equal(t, []Assessment{{`A "B" \ é`, "1990-01-08", 3, High}, {"Y", "1990-01-08", 0, Moderate}}, parse(t, fromGo))
 
 	errorFile := filepath.Join(t.TempDir(), "errors.jsonl")
@@ -130,16 +145,26 @@ func TestRecordsThatCannotBeJudgedFailAlone(t *testing.T) {
 	require.Contains(t, string(failures), `no amount: \"much\"`)
 }
 
-func TestGoHandlerGoesOnWithAnEarlierJob(t *testing.T) {
+// TestGoHandlerContinuesAnEarlierJob: on a cluster a job that was started before there was a worker
+// continues with it, and one that has ended is not run again without --fresh.
+func TestGoHandlerContinuesAnEarlierJob(t *testing.T) {
 	t.Parallel()
 	env := setup(t)
 	output := filepath.Join(t.TempDir(), "risk.jsonl")
-	var first, second, third bytes.Buffer
-	require.NoError(t, run(t.Context(), env, []string{"-o", output}, &first))
+	start := []string{"start", "--name", "strikes", "--pool", "birdstrikes", filepath.Join("..", "data", "birdstrikes.csv"), "-o", output}
+	code, _, said := command(t, env, start...)
+	require.Equal(t, starter.ExitOK, code, said)
+	serve(t, env, "birdstrikes")
+	code, first, said := command(t, env, "watch", "strikes", "--json")
+	require.Equal(t, starter.ExitOK, code, said)
 	require.NoError(t, os.Remove(output))
-	require.NoError(t, run(t.Context(), env, []string{"-o", output}, &second))
-	require.Equal(t, first.String(), second.String())
+	code, _, said = command(t, env, start...)
+	require.Equal(t, starter.ExitFailed, code, said)
+	code, second, said := command(t, env, "watch", "strikes", "--json")
+	require.Equal(t, starter.ExitOK, code, said)
+	require.Equal(t, first, second)
 	require.NoFileExists(t, output, "the job had ended: nothing was run again")
-	require.NoError(t, run(t.Context(), env, []string{"-o", output, "-fresh"}, &third))
+	code, _, said = command(t, env, append(start, "--fresh", "--wait")...)
+	require.Equal(t, starter.ExitOK, code, said)
 	require.FileExists(t, output)
 }

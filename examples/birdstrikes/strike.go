@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Strike is a record of the bird strikes: the columns that matter here. A CSV record reaches a Go
+// Strike is a record of the bird strikes: the columns that are used here. A CSV record reaches a Go
 // handler as an object of strings.
 type Strike struct {
 	Airport string  `json:"Airport Name"`
@@ -18,10 +18,10 @@ type Strike struct {
 	Other   Dollars `json:"Cost Other"`
 }
 
-// Dollars is an amount of US dollars in a CSV record, where it is a string.
+// Dollars is an amount of US dollars, a string in a CSV record.
 type Dollars uint64
 
-// UnmarshalText reads the amount out of its string.
+// UnmarshalText reads the amount from its string.
 func (d *Dollars) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 10, 64)
 	if err != nil {
@@ -31,7 +31,7 @@ func (d *Dollars) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Damage says what a strike did to the aircraft.
+// Damage is the damage that a strike did to the aircraft.
 type Damage string
 
 // The words and letters that the records use. Military ones have the class of the mishap instead
@@ -57,10 +57,10 @@ const (
 	Low      Risk = "low"
 )
 
-// severeCost makes a strike severe whatever the damage is called.
+// severeCost makes a strike severe whatever its damage.
 const severeCost = 100_000 // US dollars
 
-// Assessment is what becomes of a Strike.
+// Assessment is the result for a Strike.
 type Assessment struct {
 	Airport   string `json:"airport"`
 	Date      string `json:"date"`

@@ -11,9 +11,9 @@ import (
 	"strconv"
 )
 
-// hubs are the large airports: the thirty that the statistics of the US Federal Aviation
-// Administration for 2017, the year before the earthquakes, have as large hubs. Each had at least
-// one per cent of all passengers who boarded a flight in the country.
+// hubs are the large airports: the thirty large hubs in the statistics of the US Federal Aviation
+// Administration for 2017, the year before the earthquakes. Each had at least one per cent of all
+// passengers who boarded a flight in the country.
 var hubs = []string{
 	"ATL", "BOS", "BWI", "CLT", "DCA", "DEN", "DFW", "DTW", "EWR", "FLL",
 	"HNL", "IAD", "IAH", "JFK", "LAS", "LAX", "LGA", "MCO", "MDW", "MIA",
@@ -28,7 +28,7 @@ type point struct{ x, y, z float64 }
 
 // pointAt takes degrees north and east.
 func pointAt(latitude, longitude float64) (point, error) {
-	// Written so that what is not a number fails, too.
+	// Written so that NaN fails, too.
 	if !(math.Abs(latitude) <= 90 && math.Abs(longitude) <= 180) {
 		return point{}, fmt.Errorf("no place on Earth: latitude %v, longitude %v", latitude, longitude)
 	}
@@ -39,8 +39,8 @@ func pointAt(latitude, longitude float64) (point, error) {
 
 func (p point) dot(q point) float64 { return p.x*q.x + p.y*q.y + p.z*q.z }
 
-// distance is along the great circle, in kilometres. The arc tangent is exact where the arc cosine
-// of the dot product is not: for points that are close together.
+// distance is the distance along the great circle, in kilometres. Unlike the arc cosine of the dot
+// product, the arc tangent is exact for points that are close together, too.
 func (p point) distance(q point) float64 {
 	cross := point{p.y*q.z - p.z*q.y, p.z*q.x - p.x*q.z, p.x*q.y - p.y*q.x}
 	return earthRadius * math.Atan2(math.Sqrt(cross.dot(cross)), p.dot(q))
@@ -52,7 +52,7 @@ type airport struct {
 	at   point
 }
 
-// airports are all the large ones, their points worked out once. They are only read, so any number
+// airports are all the large ones, their points computed once. They are only read, so any number
 // of goroutines may use them.
 type airports []airport
 
@@ -94,7 +94,7 @@ func parseAirports(r io.Reader) (airports, error) {
 	latitude := slices.Index(records[0], "latitude")
 	longitude := slices.Index(records[0], "longitude")
 	if min(iata, latitude, longitude) < 0 {
-		return nil, fmt.Errorf("columns iata, latitude and longitude wanted, the header is %q", records[0])
+		return nil, fmt.Errorf("expected columns iata, latitude and longitude, the header is %q", records[0])
 	}
 	var as airports
 	for _, record := range records[1:] {

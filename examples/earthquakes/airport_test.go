@@ -24,7 +24,7 @@ func TestReadAirports(t *testing.T) {
 
 	for name, c := range map[string]struct{ csv, want string }{
 		"empty":     {"", "no header"},
-		"no column": {"iata,latitude\nATL,33.6\n", "columns iata, latitude and longitude wanted"},
+		"no column": {"iata,latitude\nATL,33.6\n", "expected columns iata, latitude and longitude"},
 		"bad place": {"iata,latitude,longitude\nATL,133.6,-84.4\n", "ATL: no place on Earth"},
 		"no number": {"iata,latitude,longitude\nATL,north,-84.4\n", `ATL: strconv.ParseFloat: parsing "north"`},
 		"too few":   {"iata,latitude,longitude\nATL,33.6,-84.4\n00M,0,0\n", "1 of the 30 large airports found"},

@@ -5,18 +5,29 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
-// runProgram runs this program, arguments and all, against a server of its own. It returns the
-// results and what the program says.
-func runProgram(t *testing.T, args ...string) (results []Nearest, said string) {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// runProgram has this program run the inputs, with everything embedded, and returns the results and
+// what it says. It must exit with the code.
+func runProgram(t *testing.T, wantCode int, inputs ...string) (results []Nearest, said string) {
 	t.Helper()
 	output := filepath.Join(t.TempDir(), "nearest.jsonl")
-	var stdout bytes.Buffer
-	require.NoError(t, run(t.Context(), setup(t), append([]string{"-o", output}, args...), &stdout))
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	var stderr bytes.Buffer
+	code := starter.Execute(t.Context(), starter.Program{
+		Stdin: strings.NewReader(""), Stdout: &stderr, Stderr: &stderr, Env: os.Environ(), Dir: dir, Exit: os.Exit,
+		Handler: handler, Options: starter.Options{Name: "earthquakes"},
+	}, append([]string{"run", "-o", output, "--state", t.TempDir(), "--ui-port", "0"}, inputs...))
+	require.Equal(t, wantCode, code, stderr.String())
 	lines, err := os.ReadFile(output)
 	require.NoError(t, err)
 	for line := range bytes.Lines(lines) {
@@ -24,13 +35,14 @@ func runProgram(t *testing.T, args ...string) (results []Nearest, said string) {
 		require.NoError(t, json.Unmarshal(line, &n), "%s", line)
 		results = append(results, n)
 	}
-	return results, stdout.String()
+	return results, stderr.String()
 }
 
 func TestEarthquakes(t *testing.T) {
 	t.Parallel()
-	all, said := runProgram(t)
-	require.Contains(t, said, "earthquakes: completed, 1,707 events ok, 28 of them no earthquakes, 0 failed\n")
+	all, said := runProgram(t, starter.ExitOK, filepath.Join("..", "data", "earthquakes.jsonl"))
+	require.Contains(t, said, ": completed: 1,707 items ok, 0 failed in ")
+	require.Contains(t, said, "  28 items gave no result\n")
 	require.Len(t, all, 1679)
 
 	number := map[string]int{}
@@ -60,8 +72,9 @@ func TestEventsThatCannotBeLocatedFailAlone(t *testing.T) {
 {"id":"c","properties":{"type":"earthquake"},"geometry":{"coordinates":[-118,134,9]}}
 {"id":"d","properties":{"type":"quarry blast"},"geometry":null}
 `), 0o600))
-	all, said := runProgram(t, input)
-	require.Contains(t, said, "earthquakes: completed, 2 events ok, 1 of them no earthquakes, 2 failed\n")
-	require.Contains(t, said, "first failed event: ")
+	all, said := runProgram(t, starter.ExitSomeFailed, input)
+	require.Contains(t, said, ": completed: 2 items ok, 2 failed in ")
+	require.Contains(t, said, "  1 items gave no result\n")
+	require.Contains(t, said, "first failed item: ")
 	require.Equal(t, []Nearest{{ID: "a", Airport: "LAX", DistanceKM: 38.2}}, all)
 }

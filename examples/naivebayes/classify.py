@@ -1,4 +1,4 @@
-"""Tells from the circumstances of a bird strike whether the aircraft was damaged: naive Bayes.
+"""Predicts from the circumstances of a bird strike whether the aircraft was damaged: naive Bayes.
 
 A serve program: each slot's process learns from the data once and then classifies batch after batch.
 """
@@ -56,7 +56,7 @@ def learn():
 
 
 def check(record, model):
-    """Refuses a record that lacks what the model goes by; only that one fails."""
+    """Refuses a record without a value that the model uses; only that record fails."""
     missing = [field for field in (*FEATURES, DAMAGE) if not record.get(field)]
     if missing:
         raise ValueError(f"the record has no {', no '.join(missing)}")

@@ -45,7 +45,7 @@ func TestReadme(t *testing.T) {
 	argv[len(argv)-1] = output
 	argv = append(argv, "--quiet", "--ui-port", "0", "--state", filepath.Join(dir, "state"))
 	var stderr bytes.Buffer
-	code := starter.Main(t.Context(), starter.Program{
+	code := starter.Execute(t.Context(), starter.Program{
 		Stdin: strings.NewReader(""), Stdout: &stderr, Stderr: &stderr, Env: os.Environ(), Dir: root, Exit: os.Exit,
 	}, argv)
 	require.Zero(t, code, stderr.String())

@@ -12,7 +12,7 @@ import (
 )
 
 // Pace lets the heap grow to floor bytes before it is collected, and from then on by growth percent
-// of what is alive where that is more. It holds until the process ends, and is called once.
+// of the live bytes if that is more. It lasts until the process ends. Call it once.
 func Pace(floor uint64, growth int) {
 	p := &pacer{floor: floor, growth: growth}
 	p.adjust(liveHeap())

@@ -14,14 +14,20 @@ import (
 // the server opens and never closes. Left alone, each would hold goroutines for
 // the life of the process and dial a port that belongs to somebody else by then.
 type connections struct {
-	mu   sync.Mutex
-	open map[any]func()
+	mu     sync.Mutex
+	open   map[any]func()
+	closed bool
 }
 
-// add has closing called once, however often the same connection is added.
+// add has closing called once, however often the same connection is added; at once after close, because services
+// that end may still open connections.
 func (c *connections) add(connection any, closing func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		closing()
+		return
+	}
 	if c.open == nil {
 		c.open = map[any]func(){}
 	}
@@ -35,7 +41,7 @@ func (c *connections) close() {
 	for _, closing := range c.open {
 		closing()
 	}
-	c.open = nil
+	c.open, c.closed = nil, true
 }
 
 func (c *connections) keep(conn *grpc.ClientConn) *grpc.ClientConn {

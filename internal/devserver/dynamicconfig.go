@@ -13,8 +13,8 @@ const unlimited = 1_000_000
 
 // dynamicConfig tunes the server for one namespace on one machine: prompt, never
 // throttled, small when idle. The keys are taken from the server's own variables,
-// so that one which a later server no longer knows does not compile. push says
-// whether cancellations are pushed to workers.
+// so that one which a later server no longer has does not compile. push:
+// cancellations are pushed to workers.
 func dynamicConfig(push bool) dynamicconfig.StaticClient {
 	all := dynamicconfig.StaticClient{}
 	maps.Copy(all, promptness())

@@ -85,7 +85,7 @@ func TestDynamicConfigIsUnderstood(t *testing.T) {
 	}
 }
 
-// Without worker commands an activity that sends no heartbeat never hears of its
+// Without worker commands an activity that sends no heartbeat never gets its
 // cancellation, and the test runs out of patience.
 func TestCancellationNeedsNoHeartbeat(t *testing.T) {
 	t.Parallel()
@@ -136,7 +136,7 @@ func TestWithoutPushACancellationNeedsAHeartbeat(t *testing.T) {
 	}
 	select {
 	case <-g.cancelled:
-		require.Fail(t, "it has heard of it")
+		require.Fail(t, "it got the cancellation")
 	default:
 	}
 	close(g.beat)

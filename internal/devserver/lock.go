@@ -21,11 +21,11 @@ const (
 	lockRetry    = 5 * time.Millisecond
 )
 
-// HeldError says that another server holds a state directory.
+// HeldError reports that another server holds a state directory.
 type HeldError struct {
 	// Dir is the state directory.
 	Dir string
-	// PID is the process that holds it; 0 where that is not known.
+	// PID is the process that holds it; 0: not known.
 	PID int
 	// Address is the frontend's host:port; "" while that server is starting.
 	Address string
@@ -50,7 +50,7 @@ func (e *HeldError) Error() string {
 
 // HolderInfo describes the server that holds a state directory.
 type HolderInfo struct {
-	// PID is its process; 0 where that is not known.
+	// PID is its process; 0: not known.
 	PID int `json:"pid"`
 	// Started is when it took the directory.
 	Started time.Time `json:"started"`

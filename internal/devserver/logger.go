@@ -11,9 +11,9 @@ import (
 	"go.temporal.io/server/common/log/tag"
 )
 
-// phase is where a server is in its life, which decides what its log entries are
-// worth. While the parts of a server come and go, they complain about each other's
-// absence: what matters of that is the error that Start returns.
+// phase is where a server is in its life, which decides how serious its log
+// entries are. While the parts of a server come and go, they complain about each other's
+// absence: only the error that Start returns matters.
 type phase int32
 
 const (

@@ -29,7 +29,7 @@ const (
 )
 
 // TestMain checks that stopped servers leave no goroutine behind. The Temporal
-// server leaves none of its own accord; an entry here needs a reason.
+// server leaves none by itself; an entry here needs a reason.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		serveChild(dir)

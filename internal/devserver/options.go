@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -31,7 +32,7 @@ type Options struct {
 	// its owner only, when it is missing. "" keeps everything in memory.
 	Dir string
 	// IP is the address that the frontend and the web UI bind. Default
-	// 127.0.0.1. The server knows no authentication: whoever reaches this
+	// 127.0.0.1. The server has no authentication: whoever reaches this
 	// address can do everything.
 	IP string
 	// Port is the frontend's gRPC port, 1 to 65535. 0 or AnyPort: a free one.
@@ -39,8 +40,8 @@ type Options struct {
 	// UIPort is the web UI's port, 1 to 65535. 0 (NoUI): no web UI. AnyPort: a
 	// free one.
 	UIPort int
-	// PreferPort is tried first when Port asks for a free one. 0: none. When it
-	// is taken, another one is used and nothing is said.
+	// PreferPort is tried first when Port asks for a free one. 0: none. If it
+	// is in use, another one is used without a message.
 	PreferPort int
 	// PreferUIPort is for UIPort what PreferPort is for Port.
 	PreferUIPort int
@@ -49,7 +50,7 @@ type Options struct {
 	// kill -9 included, but the last changes may be lost with the machine.
 	PowerSafe bool
 	// NoPush keeps the server from pushing cancellations to workers, as most servers do: a running
-	// activity hears of its cancellation with its next heartbeat.
+	// activity gets its cancellation with its next heartbeat.
 	NoPush bool
 	// Namespace is made when it is missing. Default DefaultNamespace.
 	Namespace string
@@ -57,10 +58,16 @@ type Options struct {
 	// Default DefaultRetention. It counts when the namespace is made; a
 	// namespace that exists keeps its own.
 	Retention time.Duration
+	// Note gets messages for people that cannot wait: that the disk of Dir is full, and that it has room again.
+	// Another goroutine calls it, and not after Stop. Default: they are logged as errors.
+	Note func(text string)
 	// Logger receives what the server, its own workers and the web UI log. nil:
 	// errors go to standard error, everything below is dropped.
 	Logger *slog.Logger
 }
+
+// StateDir is where a server of stint keeps its files below a state directory.
+func StateDir(state string) string { return filepath.Join(state, "temporal") }
 
 func (o Options) withDefaults() Options {
 	if o.IP == "" {
@@ -77,6 +84,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	}
+	if o.Note == nil {
+		o.Note = func(text string) { o.Logger.Error(text) }
 	}
 	return o
 }

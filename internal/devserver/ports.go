@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// PortError says that a port cannot be had.
+// PortError reports that a port cannot be bound.
 type PortError struct {
 	// What the port is for: "Temporal frontend" or "web UI".
 	What string
@@ -60,7 +60,7 @@ func listen(what, ip string, port, prefer int) (net.Listener, error) {
 	return l, nil
 }
 
-// bind asks for IPv4 where the address is one, because Go understands "tcp" on
+// bind asks for IPv4 if the address is one, because Go understands "tcp" on
 // 0.0.0.0 as all addresses of IPv6 too.
 func bind(ip string, port int) (net.Listener, error) {
 	network := "tcp"
@@ -80,7 +80,7 @@ func cause(err error) error {
 }
 
 // reachable is the address under which a process on this machine reaches the
-// listener: that of the loopback interface where it is bound to all of them.
+// listener: that of the loopback interface if it is bound to all of them.
 func reachable(l net.Listener) string {
 	addr := l.Addr().(*net.TCPAddr).AddrPort()
 	ip := addr.Addr().Unmap()

@@ -1,6 +1,6 @@
 // Package devserver runs a Temporal server and its web UI inside this process,
 // with SQLite underneath: for a single machine, for tests, and for trying things
-// out. It listens on the loopback interface unless told otherwise, and knows no
+// out. It listens on the loopback interface unless the options say otherwise, and has no
 // authentication.
 //
 // A server keeps its state in a directory, or in memory. The state survives the
@@ -10,6 +10,7 @@ package devserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -20,11 +21,17 @@ import (
 	"go.temporal.io/server/common/config"
 	"go.temporal.io/server/common/primitives"
 	"go.temporal.io/server/temporal"
+
+	"github.com/stint-run/stint/internal/disk"
+	"github.com/stint-run/stint/internal/trap"
 )
 
 const (
 	// readyTimeout bounds how long Start waits for the server to answer.
 	readyTimeout = 30 * time.Second
+	// callsTimeout is how long Stop waits for calls between the server's services before it cuts them off: one that
+	// tells a worker which is gone that an activity is cancelled would take ten seconds.
+	callsTimeout = 500 * time.Millisecond
 	// stopTimeout bounds how long Stop waits for the server's services to end.
 	stopTimeout = 10 * time.Second
 )
@@ -42,12 +49,13 @@ type Server struct {
 	temporal  temporal.Server
 	kept      connections
 	stop      sync.Once
+	endWatch  func() // of the disk; nil if nothing is watched
 }
 
 // Start starts a server. When it returns, the frontend answers and the namespace
 // can be used. The caller stops the server with Stop.
 //
-// Errors that callers may want to tell apart: *HeldError (another process has
+// Errors that callers may want to distinguish: *HeldError (another process has
 // the directory), *VersionError (the state is of another server version) and
 // *PortError (a port that was asked for by number is taken).
 //
@@ -67,7 +75,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{namespace: o.Namespace, logger: newLogger(o.Logger)}
 	if err := s.start(ctx, o); err != nil {
 		s.Stop()
-		return nil, fmt.Errorf("starting the Temporal server: %w", err)
+		return nil, fmt.Errorf("starting the Temporal server: %w", fullOr(o.Dir, disk.Of, err))
 	}
 	return s, nil
 }
@@ -77,6 +85,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	s.watchDisk(o)
 	uiListener, on, err := s.listen(o)
 	if err != nil {
 		return err
@@ -106,6 +115,20 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	return nil
 }
 
+// watchDisk reports when the disk of the state directory gets full. A log on that disk could not say it.
+func (s *Server) watchDisk(o Options) {
+	if o.Dir == "" {
+		return
+	}
+	quit, ended := make(chan struct{}), make(chan struct{})
+	failed := func(err error) { s.logger.to.Error("the disk is not watched any more", "error", err) }
+	trap.Watched("watching the disk", failed, func() {
+		defer close(ended)
+		watchRoom(o.Dir, disk.Of, o.Note, quit)
+	})
+	s.endWatch = func() { close(quit); <-ended }
+}
+
 // openState locks and prepares the state directory, if there is one.
 func (s *Server) openState(o Options) (*config.SQL, error) {
 	if o.Dir == "" {
@@ -116,6 +139,9 @@ func (s *Server) openState(o Options) (*config.SQL, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := checkRoom(dir, disk.Of); err != nil {
 		return nil, err
 	}
 	if s.hold, err = lockDir(dir, o.Namespace); err != nil {
@@ -200,16 +226,14 @@ func (s *Server) Stop() { s.stop.Do(s.shutdown) }
 
 func (s *Server) shutdown() {
 	s.logger.enter(stopping)
+	if s.endWatch != nil {
+		s.endWatch()
+	}
 	if s.ui != nil {
 		s.ui.stop()
 	}
 	if s.temporal != nil {
-		ended := make(chan error, 1)
-		go func() { ended <- s.temporal.Stop() }()
-		select {
-		case <-ended:
-		case <-time.After(stopTimeout):
-		}
+		s.endServices()
 	}
 	s.kept.close()
 	for _, l := range s.bound {
@@ -222,5 +246,21 @@ func (s *Server) shutdown() {
 	}
 	if s.hold != nil {
 		s.hold.release()
+	}
+}
+
+// endServices ends the server's services. Calls between them that take too long are cut off.
+func (s *Server) endServices() {
+	ended := trap.Go("stopping the server", s.temporal.Stop)
+	for _, patience := range []time.Duration{callsTimeout, stopTimeout} {
+		select {
+		case err := <-ended:
+			if defect := (*trap.DefectError)(nil); errors.As(err, &defect) {
+				s.logger.to.Error("stopping the server", "error", err)
+			}
+			return
+		case <-time.After(patience):
+			s.kept.close()
+		}
 	}
 }

@@ -32,7 +32,7 @@ const databaseFile = "temporal.db"
 // connection: the server's pool keeps connections by name and never drops one.
 var starts atomic.Int64
 
-// memoryConfig describes a database in memory, one of its own for every call.
+// memoryConfig describes a database in memory, a new one for every call.
 func memoryConfig() *config.SQL {
 	return &config.SQL{
 		PluginName:        sqliteplugin.PluginName,
@@ -50,7 +50,7 @@ func fileConfig(dir string, powerSafe bool) *config.SQL {
 	return &config.SQL{
 		PluginName: sqliteplugin.PluginName,
 		// The server's transactions are not made for several connections: they end
-		// as "database is locked". It uses one unless told otherwise.
+		// as "database is locked". It uses one by default.
 		DatabaseName: uriPath(filepath.Join(dir, databaseFile)),
 		ConnectAttributes: map[string]string{
 			"mode":         "rw",
@@ -154,9 +154,8 @@ func closeDatabase(cfg *config.SQL) error {
 }
 
 // connection returns the pool's connection to a database. The pool has no way to
-// close it, so it is taken from the unexported field where it lies. Should it
-// ever lie elsewhere the connection stays open, which harms nobody but those who
-// count.
+// close it, so it is taken from its unexported field. If that field ever
+// changes, the connection stays open, which does no harm.
 func connection(cfg *config.SQL) (*sqlx.DB, error) {
 	db, err := persistence.NewSQLDB(sqlplugin.DbKindUnknown, cfg, resolver.NewNoopResolver(), log.NewNoopLogger(), metrics.NoopMetricsHandler)
 	if err != nil {

@@ -21,6 +21,8 @@ import (
 	"go.temporal.io/server/service/worker"
 	"go.temporal.io/server/temporal"
 	"go.uber.org/fx"
+
+	"github.com/stint-run/stint/internal/trap"
 )
 
 // clusterName is what the server calls itself in its own records. It is part of
@@ -137,7 +139,7 @@ func guard(logger *logger, f func() error) error {
 			}
 			done <- err
 		}()
-		err = f()
+		err = trap.Call("running the server", f)
 	}()
 	return <-done
 }

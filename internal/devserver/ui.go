@@ -21,6 +21,8 @@ import (
 	uiassets "github.com/temporalio/ui-server/v2/ui"
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/grpc"
+
+	"github.com/stint-run/stint/internal/trap"
 )
 
 // ui is the web UI. It is put together from the parts of Temporal's ui-server in
@@ -42,7 +44,7 @@ func serveUI(l net.Listener, address, namespace string, logger *slog.Logger) (*u
 		EnableUI:            true,
 		HideLogs:            true,
 		DisableNewsFetch:    true,
-		// The UI is plain HTTP, where a browser may drop a secure cookie.
+		// The UI is plain HTTP, over which a browser may drop a secure cookie.
 		CORS: config.CORS{CookieInsecure: true},
 	})
 	if err != nil {
@@ -60,18 +62,21 @@ func serveUI(l net.Listener, address, namespace string, logger *slog.Logger) (*u
 		url:  "http://" + reachable(l),
 		conn: conn,
 		server: &http.Server{
-			Handler:           handler,
+			Handler:           guardLoopback(l, handler),
 			ReadHeaderTimeout: 10 * time.Second,
 			ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 		},
 		done: make(chan struct{}),
 	}
-	go func() {
-		defer close(u.done)
-		if err := u.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	served := func(err error) {
+		if !errors.Is(err, http.ErrServerClosed) {
 			logger.Error("web UI ended", "error", err)
 		}
-	}()
+	}
+	trap.Watched("serving the web UI", served, func() {
+		defer close(u.done)
+		served(u.server.Serve(l))
+	})
 	return u, nil
 }
 

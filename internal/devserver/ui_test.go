@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// get returns the answer to a request on a connection of its own, so that no
+// get returns the answer to a request on a new connection, so that no
 // idle one outlives the test.
 func get(t *testing.T, url string) (int, http.Header, []byte) {
 	t.Helper()

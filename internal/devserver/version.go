@@ -17,7 +17,7 @@ const (
 	unknownVersion = "of unknown version (" + versionFile + " is missing)"
 )
 
-// VersionError says that a state directory was written by another version of the
+// VersionError reports that a state directory was written by another version of the
 // Temporal server. The server does not migrate SQLite databases.
 type VersionError struct {
 	// Dir is the state directory.

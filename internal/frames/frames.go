@@ -15,7 +15,7 @@ import (
 // Version of the protocol.
 const Version = 1
 
-// Limits of frames and timers, which hello tells the program.
+// Limits of frames and timers, which hello announces to the program.
 const (
 	MaxFrame  = 64 << 20 // bytes
 	MaxScope  = 200      // bytes
@@ -52,14 +52,14 @@ type Hello struct {
 	Limits      Limits `json:"limits"`
 }
 
-// Limits are what a program must keep to.
+// Limits are the limits that a program must observe.
 type Limits struct {
 	Frame  int `json:"frame"`  // bytes
 	Scope  int `json:"scope"`  // bytes
 	Timers int `json:"timers"` // held at once
 }
 
-// Call hands over items, or one item where Item is set.
+// Call sends items, or one item if Item is set.
 type Call struct {
 	ID    int64             `json:"id"`
 	Items []json.RawMessage `json:"items"`
@@ -73,19 +73,19 @@ type Acquired struct {
 	Error *job.Error `json:"error,omitempty"`
 }
 
-// Stopping says that the job or the worker is to end.
+// Stopping announces that the job or the worker will end.
 type Stopping struct {
 	Type   string  `json:"type"`
 	Reason string  `json:"reason,omitempty"`
 	Grace  float64 `json:"grace"` // seconds
 }
 
-// Bye says that no call follows.
+// Bye announces that no call follows.
 type Bye struct {
 	Type string `json:"type"`
 }
 
-// Ready says that the program can be called, or why it cannot.
+// Ready reports that the program can be called, or why it cannot.
 type Ready struct {
 	Type  string     `json:"type"`
 	Name  string     `json:"name,omitempty"`
@@ -147,33 +147,33 @@ type Metric struct {
 	Value float64 `json:"value"`
 }
 
-// RequestStop asks for a stop of the job whose call is under way.
+// RequestStop requests a stop of the job whose call is running.
 type RequestStop struct {
 	Type   string     `json:"type"`
 	Reason string     `json:"reason,omitempty"`
 	Error  *job.Error `json:"error,omitempty"`
 }
 
-// SlowDown asks for no further call for a while.
+// SlowDown requests that no further call begins for a while.
 type SlowDown struct {
 	Type  string  `json:"type"`
 	After float64 `json:"after"` // seconds
 }
 
-// shown is how much of an offending frame an error tells, in bytes.
+// shown is how many bytes of an invalid frame an error shows.
 const shown = 200
 
-// BrokenError says that what should be a frame is none.
+// BrokenError reports a line that is not a valid frame.
 type BrokenError struct {
 	Text  string // the beginning of it
 	Cause error
 }
 
-func (e *BrokenError) Error() string { return fmt.Sprintf("no frame: %q: %v", e.Text, e.Cause) }
+func (e *BrokenError) Error() string { return fmt.Sprintf("not a frame: %q: %v", e.Text, e.Cause) }
 
 func (e *BrokenError) Unwrap() error { return e.Cause }
 
-// Broken makes a BrokenError of a line.
+// Broken returns a BrokenError for a line.
 func Broken(line []byte, cause error) *BrokenError {
 	text := bytes.ToValidUTF8(line[:min(len(line), shown)], []byte("\uFFFD"))
 	return &BrokenError{Text: string(text), Cause: cause}
@@ -202,7 +202,7 @@ func Type(line []byte) (string, error) {
 var errNoType = fmt.Errorf(`it has no "type"`)
 
 // Decode reads the frame that the line holds. The values of results and the items of calls may be
-// parts of the line. Their lists are used again where into has some.
+// parts of the line. If into has lists, they are used again.
 func Decode(line []byte, into any) error {
 	switch f := into.(type) {
 	case *Results:
@@ -295,7 +295,7 @@ func AppendCall(buf []byte, id int64, n int, item func(i int) []byte, single boo
 	return append(buf, "]}\n"...)
 }
 
-// Seconds returns a number of seconds as a duration, cut to what one holds.
+// Seconds returns a number of seconds as a duration, limited to the largest one.
 func Seconds(s float64) time.Duration {
 	const most = float64(1<<63-1) / float64(time.Second)
 	switch {

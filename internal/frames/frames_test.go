@@ -154,7 +154,7 @@ func TestDecode_Broken(t *testing.T) {
 		require.ErrorAs(t, err, &broken, line)
 		require.LessOrEqual(t, len(broken.Text), shown+2, "\uFFFD has three bytes")
 		require.Equal(t, strings.ToValidUTF8(line[:min(len(line), shown)], "\uFFFD"), broken.Text)
-		require.ErrorContains(t, err, "no frame: ")
+		require.ErrorContains(t, err, "not a frame: ")
 	}
 }
 
@@ -193,7 +193,7 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// normal tells frames apart that mean different things: no list is like an empty one.
+// normal distinguishes frames that mean different things: no list is like an empty one.
 func normal(f Results) Results {
 	if len(f.Results) == 0 {
 		f.Results = nil

@@ -10,9 +10,9 @@ import (
 )
 
 // The frames that carry items are parsed here, in one pass and without building anything but the
-// list of values. What is unusual (a name written twice or with other letters, an escape in a name,
-// a field of the wrong type, anything that is wrong) is left to encoding/json: a parse that says no
-// means nothing but that, and one that says yes has read what encoding/json would.
+// list of values. Unusual frames (a name written twice or with other letters, an escape in a name, a
+// field of the wrong type, anything invalid) are left to encoding/json: a parse that fails says nothing
+// about the frame, and one that succeeds has read what encoding/json would.
 
 // parse reads a results frame; false: it is left to encoding/json.
 func (f *Results) parse(line []byte) bool {
@@ -58,7 +58,7 @@ var (
 	callFields    = []string{"id", "items", "item"}
 )
 
-// parser is a place in a line.
+// parser is a position in a line.
 type parser struct {
 	b []byte
 	i int
@@ -111,7 +111,7 @@ func (p *parser) object(known []string, field func(name string) bool) bool {
 	}
 }
 
-// find returns where name is; -1: nowhere.
+// find returns the index of name, or -1.
 func find(known []string, name []byte) int {
 	for k := range known {
 		if string(name) == known[k] {

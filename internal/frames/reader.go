@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// TooLongError says that a frame is longer than may be.
+// TooLongError reports that a frame is longer than the limit.
 type TooLongError struct {
 	Limit int    // bytes
 	Text  string // the beginning of the frame
@@ -34,11 +34,11 @@ func NewReader(r io.Reader, limit int) *Reader {
 	return &Reader{r: r, limit: limit, buf: make([]byte, 0, firstBuffer)}
 }
 
-// Taken is how many bytes the lines returned so far take.
+// Taken returns how many bytes the lines returned so far have.
 func (r *Reader) Taken() int64 { return r.taken }
 
 // Next returns the next line without its end; it is valid until the call after. Blank lines are
-// left out. At the end it returns io.EOF, and a *BrokenError where the last line has no end.
+// left out. At the end it returns io.EOF, and a *BrokenError if the last line has no end.
 func (r *Reader) Next() ([]byte, error) {
 	for {
 		if i := bytes.IndexByte(r.buf[r.start+r.seen:], '\n'); i >= 0 {
@@ -86,7 +86,7 @@ func (r *Reader) fill() error {
 	r.buf = r.buf[:len(r.buf)+n]
 	switch {
 	case n > 0 || err == nil:
-		return nil // the error comes again
+		return nil // the next read returns the error again
 	case err == io.EOF && r.seen > 0:
 		rest := r.buf[r.start:]
 		r.start, r.seen = len(r.buf), 0

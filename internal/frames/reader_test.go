@@ -104,7 +104,7 @@ func TestReader_LastLineWithoutEnd(t *testing.T) {
 	}
 }
 
-// After an error of the stream, such as a deadline, reading goes on where it was.
+// After an error of the stream, such as a deadline, reading continues where it was.
 func TestReader_GoesOnAfterAnError(t *testing.T) {
 	t.Parallel()
 	r := NewReader(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("ab\nc\n"))), 100)

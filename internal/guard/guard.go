@@ -1,11 +1,11 @@
 // Package guard ends process groups when the process that started them is gone, however it went.
 //
 // A parent-death signal reaches children only. So a worker that starts children also starts one
-// guard: its own binary again, in a session of its own, which is told of every child's process
-// group through a pipe. When the pipe ends, the worker has ended, and the guard kills the groups
-// that are left.
+// guard: its own binary again, in its own session, which gets the number of every child's
+// process group through a pipe. When the pipe ends, the worker has ended, and the guard kills the
+// groups that are left.
 //
-// Programs that import this package turn into a guard before main, when they are started as one.
+// A program calls [Main] first thing in main: that makes a guard of a process that is started as one.
 package guard
 
 import (
@@ -18,13 +18,21 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // marker in the environment makes a process a guard.
 const marker = "STINT_GUARD"
 
-func init() {
+// mainCalled is set in programs that call Main: only their binaries can be started as guards.
+var mainCalled atomic.Bool
+
+// Main makes the process a guard if it was started as one; then it does not return. Otherwise it
+// allows [Start] to start guards.
+func Main() {
 	if os.Getenv(marker) == "" {
+		mainCalled.Store(true)
 		return
 	}
 	signal.Ignore(ignored...) // it ends with its pipe, and with nothing else
@@ -32,9 +40,12 @@ func init() {
 	os.Exit(0)
 }
 
-// serve reads "+group" and "-group" lines and kills the groups left over at the end.
+// serve reads "+group" and "-group" lines and kills the groups left over at the end. If there have been
+// "=mark" lines it also kills the processes in the sessions that these groups' leaders lead, and those
+// that have one of the marks.
 func serve(r io.Reader, kill func(group int)) {
 	groups := map[int]struct{}{}
+	var marks []string
 	for lines := bufio.NewReader(r); ; {
 		line, err := lines.ReadString('\n')
 		if err != nil {
@@ -42,6 +53,10 @@ func serve(r io.Reader, kill func(group int)) {
 		}
 		line = strings.TrimSuffix(line, "\n")
 		if len(line) < 2 {
+			continue
+		}
+		if line[0] == '=' {
+			marks = append(marks, line[1:])
 			continue
 		}
 		group, err := strconv.Atoi(line[1:])
@@ -57,22 +72,32 @@ func serve(r io.Reader, kill func(group int)) {
 	for group := range groups {
 		kill(group)
 	}
+	if len(marks) > 0 {
+		killMarked(groups, marks)
+	}
 }
 
 // Guard is a running guard process. It is safe for concurrent use.
 type Guard struct {
 	mu     sync.Mutex
 	groups map[int]struct{}
+	marks  []string
 	cmd    *exec.Cmd
 	pipe   io.WriteCloser
 	closed bool
+
+	quit    chan struct{} // closed with Close
+	minding sync.WaitGroup
 }
 
-// Start starts a guard for this process. Where there is none to be had (see [Supported]) it
-// returns a Guard that does nothing.
+// Available reports whether this process can have a guard: the system supports them, and the program
+// has called [Main].
+func Available() bool { return Supported && mainCalled.Load() }
+
+// Start starts a guard for this process. If none is [Available] it returns a Guard that does nothing.
 func Start() (*Guard, error) {
-	g := &Guard{groups: map[int]struct{}{}}
-	if !Supported {
+	g := &Guard{groups: map[int]struct{}{}, quit: make(chan struct{})}
+	if !Available() {
 		return g, nil
 	}
 	return g, g.launch()
@@ -90,7 +115,68 @@ func (g *Guard) launch() error {
 		return fmt.Errorf("starting the guard process: %w", err)
 	}
 	g.cmd, g.pipe = cmd, pipe
+	g.minding.Go(func() { g.mind(cmd) })
 	return nil
+}
+
+// restartWait is the wait before another guard is started if one could not be started, or ended sooner
+// than this.
+const restartWait = 100 * time.Millisecond
+
+// mind waits for the guard's end, and starts another one at once unless it was asked to end.
+func (g *Guard) mind(cmd *exec.Cmd) {
+	began := time.Now()
+	_ = cmd.Wait() // its status says nothing
+	for wait := restartWait - time.Since(began); ; wait = restartWait {
+		if wait > 0 {
+			select {
+			case <-g.quit:
+				return
+			case <-time.After(wait):
+			}
+		}
+		if g.replaced(cmd) {
+			return
+		}
+	}
+}
+
+// replaced replaces the guard cmd, if that is needed. It returns false if that has failed.
+func (g *Guard) replaced(cmd *exec.Cmd) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed || g.cmd != cmd || g.replace() == nil
+}
+
+// replace starts another guard, which gets all groups and marks.
+func (g *Guard) replace() error {
+	_ = g.pipe.Close() // the guard, if it is still alive, ends with it
+	if err := g.launch(); err != nil {
+		return err
+	}
+	var all strings.Builder
+	for _, mark := range g.marks {
+		fmt.Fprintf(&all, "=%s\n", mark)
+	}
+	for group := range g.groups {
+		fmt.Fprintf(&all, "+%d\n", group)
+	}
+	if _, err := io.WriteString(g.pipe, all.String()); err != nil {
+		return fmt.Errorf("writing to the guard process: %w", err)
+	}
+	return nil
+}
+
+// Mark has the processes whose variable STINT_CHILD begins with the mark killed when this process ends;
+// "" means none. A mark has no line ends.
+func (g *Guard) Mark(mark string) error {
+	if mark == "" {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.marks = append(g.marks, mark)
+	return g.send("=" + mark + "\n")
 }
 
 // Add has the process group killed when this process ends.
@@ -98,7 +184,7 @@ func (g *Guard) Add(group int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.groups[group] = struct{}{}
-	return g.tell("+" + strconv.Itoa(group) + "\n")
+	return g.send("+" + strconv.Itoa(group) + "\n")
 }
 
 // Remove takes the group back: it must not have been reaped yet, or its number may be another's.
@@ -106,34 +192,18 @@ func (g *Guard) Remove(group int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.groups, group)
-	return g.tell("-" + strconv.Itoa(group) + "\n")
+	return g.send("-" + strconv.Itoa(group) + "\n")
 }
 
-// tell writes to the guard; one that has died is replaced and told everything anew.
-func (g *Guard) tell(line string) error {
-	if !Supported || g.closed {
+// send writes to the guard. A guard that has died is replaced, and the new one gets all groups.
+func (g *Guard) send(line string) error {
+	if g.cmd == nil || g.closed {
 		return nil
 	}
 	if _, err := io.WriteString(g.pipe, line); err == nil {
 		return nil
 	}
-	g.reap()
-	if err := g.launch(); err != nil {
-		return err
-	}
-	var all strings.Builder
-	for group := range g.groups {
-		fmt.Fprintf(&all, "+%d\n", group)
-	}
-	if _, err := io.WriteString(g.pipe, all.String()); err != nil {
-		return fmt.Errorf("telling the guard process: %w", err)
-	}
-	return nil
-}
-
-func (g *Guard) reap() {
-	_ = g.pipe.Close() // the guard ends with it
-	_ = g.cmd.Wait()   // its status says nothing
+	return g.replace()
 }
 
 // Close ends the guard, which kills the groups that are left. It is idempotent.
@@ -144,5 +214,9 @@ func (g *Guard) Close() {
 		return
 	}
 	g.closed = true
-	g.reap()
+	close(g.quit)
+	_ = g.pipe.Close() // the guard ends with it
+	g.mu.Unlock()
+	g.minding.Wait()
+	g.mu.Lock()
 }

@@ -16,11 +16,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asWorker, in the environment, makes the test binary a worker that starts a child, tells its
+// asWorker, in the environment, makes the test binary a worker that starts a child, sends its
 // guard of it, says so, and waits to be killed.
 const asWorker = "STINT_TEST_GUARD_WORKER"
 
 func TestMain(m *testing.M) {
+	Main()
 	if os.Getenv(asWorker) != "" {
 		work()
 		return
@@ -114,7 +115,7 @@ func TestGuard_KillsGroupsAtItsEnd(t *testing.T) {
 	eventually(t, "the end of the group", func() bool { return !lives(kept) })
 	require.True(t, lives(taken), "a group that was taken back is left alone")
 	g.Close()
-	require.NoError(t, g.Add(taken), "a closed guard takes no notice")
+	require.NoError(t, g.Add(taken), "a closed guard ignores it")
 	require.True(t, lives(taken))
 }
 
@@ -140,23 +141,74 @@ func TestGuard_OutlivesItsWorker(t *testing.T) {
 	eventually(t, "the end of the group", func() bool { return !lives(group) })
 }
 
-// TestGuard_IsReplaced: one that has died is started again and told everything.
+// TestGuard_IsReplaced: one that has died is started again and gets everything.
 func TestGuard_IsReplaced(t *testing.T) {
 	t.Parallel()
 	g := setup(t)
 	first, second := group(t), group(t)
 	require.NoError(t, g.Add(first))
-	old := g.cmd.Process.Pid
-	require.NoError(t, g.cmd.Process.Kill())
-	// The pipe breaks once the guard is gone: until then it takes what it is told.
+	old := g.pid()
+	require.NoError(t, syscall.Kill(old, syscall.SIGKILL))
+	// The pipe breaks once the guard is gone: until then it takes what it is sent.
 	eventually(t, "another guard", func() bool {
 		require.NoError(t, g.Add(second))
-		return g.cmd.Process.Pid != old
+		return g.pid() != old
 	})
 	require.True(t, lives(first))
 	g.Close()
 	eventually(t, "the end of the first group", func() bool { return !lives(first) })
 	eventually(t, "the end of the second group", func() bool { return !lives(second) })
+}
+
+// pid is the guard process's.
+func (g *Guard) pid() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.cmd.Process.Pid
+}
+
+// A guard that is killed is replaced at once, though nothing starts or ends meanwhile: a worker that is
+// killed soon after leaves nothing behind.
+func TestGuard_IsReplacedUnasked(t *testing.T) {
+	t.Parallel()
+	g := setup(t)
+	kept := group(t)
+	require.NoError(t, g.Add(kept))
+	for range 3 {
+		old := g.pid()
+		require.NoError(t, syscall.Kill(old, syscall.SIGKILL))
+		eventually(t, "another guard", func() bool { return g.pid() != old })
+	}
+	require.True(t, lives(kept))
+	g.Close()
+	eventually(t, "the end of the group", func() bool { return !lives(kept) })
+}
+
+// K12, K9: what has left its group and its session ends with the worker, too, known by its mark.
+func TestGuard_KillsWhatIsMarked(t *testing.T) {
+	t.Parallel()
+	g := setup(t)
+	start := func(mark string) int {
+		cmd := exec.Command("sleep", "1000")
+		cmd.Env = append(os.Environ(), markName+"="+mark)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		require.NoError(t, cmd.Start())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = cmd.Wait() // killed
+		}()
+		t.Cleanup(func() {
+			killGroup(cmd.Process.Pid)
+			<-ended
+		})
+		return cmd.Process.Pid
+	}
+	ours, others := start("guard-test-mark.1"), start("guard-test-other.1")
+	require.NoError(t, g.Mark("guard-test-mark."))
+	g.Close()
+	eventually(t, "the end of the marked process", func() bool { return !lives(ours) })
+	require.True(t, lives(others))
 }
 
 func TestGuard_TakesNoNoticeOfSignals(t *testing.T) {
@@ -198,15 +250,15 @@ func TestGuard_IsOutOfReachOfTheTerminal(t *testing.T) {
 	require.NoError(t, err)
 	_, rest, _ := bytes.Cut(stat, []byte(") "))
 	session := strings.Fields(string(rest))[3]
-	require.Equal(t, strconv.Itoa(g.cmd.Process.Pid), session, "it leads a session of its own")
+	require.Equal(t, strconv.Itoa(g.cmd.Process.Pid), session, "it leads its own session")
 }
 
 func TestGuard_ManyAtOnce(t *testing.T) {
 	t.Parallel()
 	g := setup(t)
-	var told sync.WaitGroup
+	var sent sync.WaitGroup
 	for worker := range 8 {
-		told.Go(func() {
+		sent.Go(func() {
 			for i := range 100 {
 				group := 1<<30 + worker*1000 + i // above any process's number
 				assert.NoError(t, g.Add(group))
@@ -214,7 +266,7 @@ func TestGuard_ManyAtOnce(t *testing.T) {
 			}
 		})
 	}
-	told.Wait()
+	sent.Wait()
 	require.Empty(t, g.groups)
 	g.Close()
 	require.Zero(t, g.cmd.ProcessState.ExitCode())

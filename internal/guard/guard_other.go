@@ -16,4 +16,6 @@ var ignored []os.Signal
 
 func ownSession() *syscall.SysProcAttr { return nil }
 
+func killMarked(map[int]struct{}, []string) {}
+
 func killGroup(int) {}

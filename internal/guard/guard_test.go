@@ -11,14 +11,14 @@ import (
 func TestServe_KillsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name, told string
+		name, sent string
 		killed     []int
 	}{
 		{"nothing", "", nil},
 		{"groups left", "+10\n+11\n", []int{10, 11}},
 		{"a group taken back", "+10\n+11\n-10\n", []int{11}},
-		{"a group that comes again", "+10\n-10\n+10\n", []int{10}},
-		{"a group told twice", "+10\n+10\n", []int{10}},
+		{"a group that is added again", "+10\n-10\n+10\n", []int{10}},
+		{"a group sent twice", "+10\n+10\n", []int{10}},
 		{"a line cut short", "+10\n+1", []int{10}},
 		{"a line cut short after its digits", "+10\n+11", []int{10}},
 		{"groups that are everybody or init", "+0\n+1\n+-5\n", nil},
@@ -28,7 +28,7 @@ func TestServe_KillsWhatIsLeft(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var killed []int
-			serve(strings.NewReader(c.told), func(group int) { killed = append(killed, group) })
+			serve(strings.NewReader(c.sent), func(group int) { killed = append(killed, group) })
 			slices.Sort(killed)
 			require.Equal(t, c.killed, killed)
 		})

@@ -1,5 +1,5 @@
-// Package jsonscan finds out where JSON values end, for usual ones at six times the speed of
-// encoding/json. What it is sure of is valid JSON; where it is not sure, encoding/json must decide.
+// Package jsonscan finds the end of JSON values, of usual ones at six times the speed of
+// encoding/json. A value that it accepts is valid JSON; for any other, encoding/json must decide.
 package jsonscan
 
 import (
@@ -11,8 +11,8 @@ import (
 // MaxDepth is the nesting that fits into the bits of a word.
 const MaxDepth = 64
 
-// Value returns where the value ends that begins at b[i], without white space around it, and
-// whether it is known to be ASCII. It returns -1 where it is not sure that there is a value, nested
+// Value returns the index behind the value that begins at b[i], without white space around it, and
+// whether it is known to be ASCII. It returns -1 if it is not sure that there is a value, nested
 // at most [MaxDepth] deep.
 func Value(b []byte, i int) (end int, ascii bool) {
 	var objects uint64 // one bit for every open object or array, the innermost last: 1 is an object
@@ -92,7 +92,7 @@ func Value(b []byte, i int) (end int, ascii bool) {
 	}
 }
 
-// Space returns where the next byte is, from i on, that is no white space; there is none, as a rule.
+// Space returns the index of the next byte, from i on, that is not white space: usually i itself.
 func Space(b []byte, i int) int {
 	if i < len(b) && b[i] > ' ' {
 		return i
@@ -114,7 +114,7 @@ func endWord(b []byte, i int, word string) int {
 	return i + len(word)
 }
 
-// endNumber returns where the number that begins at i ends, or -1.
+// endNumber returns the index behind the number that begins at i, or -1.
 func endNumber(b []byte, i int) int {
 	if i < len(b) && b[i] == '-' {
 		i++
@@ -154,7 +154,7 @@ const (
 	tops = 0x80 * ones
 )
 
-// endString returns where the string ends whose first byte is at i, the closing quote included, or
+// endString returns the index behind the closing quote of the string whose first byte is at i, or
 // -1, looking at eight bytes at a time. It adds the bits of the string's bytes to seen, and perhaps
 // those of bytes behind it.
 func endString(b []byte, i int, seen *uint64) int {
@@ -185,7 +185,7 @@ func endString(b []byte, i int, seen *uint64) int {
 	}
 }
 
-// endEscape returns where the escape sequence ends that begins at i, or -1.
+// endEscape returns the index behind the escape sequence that begins at i, or -1.
 func endEscape(b []byte, i int) int {
 	if b[i] != '\\' || i+1 >= len(b) {
 		return -1
@@ -208,10 +208,10 @@ func endEscape(b []byte, i int) int {
 }
 
 // special finds quotes, backslashes and bytes below a space in a word: the lowest bit that it
-// returns is the top bit of the first of them, 0 where there is none.
+// returns is the top bit of the first of them, 0 if there is none.
 func special(word uint64) uint64 {
 	quote, slash := word^'"'*ones, word^'\\'*ones
-	// The top bit of a byte is set where a subtraction borrows: in the lowest byte that is looked
+	// The top bit of a byte is set if a subtraction borrows: in the lowest byte that is looked
 	// for, and perhaps in bytes above it. Bytes from 0x80 on are plain.
 	return ((quote - ones) | (slash - ones) | (word - ' '*ones)) &^ word & tops
 }

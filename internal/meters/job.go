@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Job counts what a worker does for one job. It is safe for concurrent use, and quick: its labels
+// Job counts what a worker does for one job. It is safe for concurrent use, and fast: its labels
 // are made once.
 type Job struct {
 	m        *Meters
@@ -22,14 +22,14 @@ const (
 	OK      = "ok"
 	Failed  = "failed"
 	Dropped = "dropped"
-	Cut     = "cut" // a call that came to its end before its last item because its batch had to
+	Cut     = "cut" // a call that ended before its last item because its batch ended
 	Other   = "other"
 )
 
-// Failures are the kinds with which calls fail; any other is told as Other.
+// Failures are the kinds with which calls fail; any other counts as Other.
 var Failures = []string{"error", "crash", "expired", "invalid", "length"}
 
-// Job returns the series of a job. The caller sees to it that there are not too many.
+// Job returns the series of a job. The caller limits the number of jobs.
 func (m *Meters) Job(name string) *Job {
 	label := attribute.String("job", name)
 	own := m.with(label)
@@ -43,7 +43,7 @@ func (m *Meters) Job(name string) *Job {
 	return j
 }
 
-// Begin has the job's series that every job has exist from the start.
+// Begin makes the series that every job has exist from its start.
 func (j *Job) Begin() {
 	ctx := context.Background()
 	for _, o := range []string{OK, Failed, Dropped} {
@@ -82,7 +82,7 @@ func (j *Job) Items(ok, dropped, failed int64) {
 	j.add(j.m.items, failed, j.outcomes[Failed])
 }
 
-// Repairs counts what failures have taken.
+// Repairs counts what was done about failures.
 func (j *Job) Repairs(retries, expiries, isolations int64) {
 	j.add(j.m.retries, retries, j.plain)
 	j.add(j.m.expiries, expiries, j.plain)

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// scope names who measures.
+// scope is the name of the instrumented package.
 const scope = "github.com/stint-run/stint/worker"
 
 // Meters are the instruments of one worker in one provider. They are safe for concurrent use.
@@ -35,7 +35,7 @@ type Meters struct {
 	programs      map[string]*program
 }
 
-// State is what a worker is at when the meters are read.
+// State is the state of a worker when the meters are read.
 type State struct {
 	Jobs  []JobState
 	Slots map[string]int // by state
@@ -44,7 +44,7 @@ type State struct {
 	EventsLost int64 // of the watchdog
 }
 
-// JobState is what is under way of a job.
+// JobState counts what a job has running.
 type JobState struct {
 	Job            string
 	Calls, Batches int64
@@ -57,7 +57,7 @@ var (
 	itemBounds = []float64{1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000}
 )
 
-// New makes the instruments of a pool's worker. read tells its state whenever they are read. The
+// New makes the instruments of a pool's worker. read returns its state whenever they are read. The
 // caller must Close them.
 func New(provider metric.MeterProvider, pool string, read func() State) (*Meters, error) {
 	m := &Meters{pool: attribute.String("pool", pool), meter: provider.Meter(scope), read: read, programs: map[string]*program{}}
@@ -86,12 +86,12 @@ func (m *Meters) instruments() error {
 	m.calls = counter("stint_calls", "{call}", "Calls of the handler that have ended, by outcome.")
 	m.items = counter("stint_items", "{item}", "Items with an outcome: ok (a result), dropped (no result wanted) or failed.")
 	m.batches = counter("stint_batches", "{batch}", "Executions of batches that have ended, by outcome.")
-	m.retries = counter("stint_retries", "{call}", "Calls tried again.")
+	m.retries = counter("stint_retries", "{call}", "Calls that were retried.")
 	m.expiries = counter("stint_expiries", "{timer}", "Calls and items that took longer than one of their timers.")
 	m.isolations = counter("stint_isolations", "{call}", "Calls halved to find the item that makes them fail.")
-	m.restarts = counter("stint_slot_restarts", "{restart}", "Replacements of slots' processes or left calls, by reason; free ones cost nothing of the budget.")
+	m.restarts = counter("stint_slot_restarts", "{restart}", "Replacements of slots' processes or left calls, by reason; free ones do not count in the budget.")
 	m.watchdogExpiries = counter("stint_watchdog_expiries", "{timer}", "Timers that the watchdog has found expired, by what it does then: reap or report.")
-	m.reaps = counter("stint_reaps", "{reap}", "Attempts to end what holds an expired timer: ok, failed (it is tried again) or panicked.")
+	m.reaps = counter("stint_reaps", "{reap}", "Attempts to end what holds an expired timer: ok, failed (it is retried) or panicked.")
 	m.sinkFailures = counter("stint_sink_failures", "{record}", "Snapshots that a sink has not taken.")
 	m.lost = counter("stint_measurements_lost", "{measurement}", "Measurements of programs that could not be counted.")
 	m.inFlight.calls = gauge("stint_calls_in_flight", "{call}", "Calls of the handler under way.")
@@ -112,7 +112,7 @@ func (m *Meters) instruments() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// register has fn called whenever the instruments are read, until Close. Callbacks must not take
+// register makes fn be called whenever the instruments are read, until Close. Callbacks must not take
 // m.mu: it may be held while a provider waits for them.
 func (m *Meters) register(fn metric.Callback, instruments ...metric.Observable) error {
 	registration, err := m.meter.RegisterCallback(fn, instruments...)
@@ -123,7 +123,7 @@ func (m *Meters) register(fn metric.Callback, instruments ...metric.Observable) 
 	return nil
 }
 
-// Close ends what the provider reads of the worker's state. Counts stay with the provider.
+// Close stops the provider from reading the worker's state. Counts stay with the provider.
 func (m *Meters) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,7 +163,7 @@ var (
 
 func outcome(name string) attribute.KeyValue { return attribute.String("outcome", name) }
 
-// beginAtZero has the series that every worker has exist from the start, so that rates are right.
+// beginAtZero makes the series that every worker has exist from the start, so that rates are right.
 func (m *Meters) beginAtZero() {
 	ctx := context.Background()
 	m.watchdogExpiries.Add(ctx, 0, m.with(actionReap))
@@ -189,7 +189,7 @@ func (m *Meters) Expiry(reportOnly bool) {
 	m.watchdogExpiries.Add(context.Background(), 1, m.with(action))
 }
 
-// Reap is what a reaping has come to.
+// Reap is the outcome of a reaping.
 type Reap string
 
 // The outcomes of reapings.

@@ -13,11 +13,11 @@ import (
 const (
 	// maxPrograms is how many names programs may measure; the measurements of others are lost.
 	maxPrograms = 100
-	// maxName bounds their length in bytes; what is longer is cut off.
+	// maxName bounds their length in bytes; a longer one is cut.
 	maxName = 100
 )
 
-// program is one of the counters or gauges of programs' own.
+// program is a counter or gauge that programs have defined.
 type program struct {
 	counter metric.Float64Counter // nil: it is a gauge
 
@@ -25,9 +25,9 @@ type program struct {
 	gauges map[int]float64 // by slot
 }
 
-// Program takes a measurement in: a gauge's value replaces that of the slot, a counter's is added to
-// the sum of all slots. What cannot be counted is: too many names, a name of the other kind, and
-// what no counter can take.
+// Program records a measurement: a gauge's value replaces that of the slot, a counter's is added to the
+// sum of all slots. It counts as lost if there are too many names, if the name is of the other kind, or
+// if no counter can have the value.
 func (m *Meters) Program(name string, gauge bool, slot int, value float64) {
 	p := m.program(ProgramName(name), gauge)
 	switch {
@@ -53,7 +53,7 @@ func (m *Meters) Forget(slot int) {
 	}
 }
 
-// program returns what is measured by that name, or nil where it cannot be.
+// program returns the counter or gauge of that name, or nil if there cannot be one.
 func (m *Meters) program(name string, gauge bool) *program {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,8 +94,8 @@ func (m *Meters) newProgram(name string, gauge bool) (*program, error) {
 	return p, err
 }
 
-// ProgramName makes a name of letters, digits and underscores of what a program calls its
-// measurement: anything else becomes an underscore, and the ending that counters get is taken off.
+// ProgramName turns a program's name of a measurement into one of letters, digits and underscores:
+// anything else becomes an underscore, and the ending that counters get is removed.
 func ProgramName(name string) string {
 	if len(name) > maxName {
 		name = name[:maxName]

@@ -17,7 +17,7 @@ import (
 // maxScrapes is how many readers are served at once.
 const maxScrapes = 8
 
-// NewPrometheus returns a provider of its own, and what serves its values as Prometheus reads them.
+// NewPrometheus returns a new provider, and a handler that serves its values to Prometheus.
 func NewPrometheus(log *slog.Logger) (metric.MeterProvider, http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	reader, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())

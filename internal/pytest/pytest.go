@@ -8,7 +8,7 @@ import (
 )
 
 // Required, in the environment, makes a missing Python fail tests that would otherwise be skipped:
-// stint itself needs none.
+// stint itself does not need it.
 const Required = "STINT_TEST_PYTHON"
 
 // Find returns python3's path.
@@ -19,7 +19,7 @@ func Find(t testing.TB) string {
 		return path
 	}
 	if os.Getenv(Required) != "" {
-		t.Fatalf("%s is set, but there is no python3: %v", Required, err)
+		t.Fatalf("%s is set, but python3 is missing: %v", Required, err)
 	}
 	t.Skip("there is no python3 on this machine")
 	return ""

@@ -26,7 +26,7 @@ const (
 // `zstd --ultra -22` and of `--long`. The decoder holds about this much memory at most.
 const maxZstdWindow = 128 << 20
 
-// CompressionOf tells the compression from the path's extension, .gz or .zst in whatever case.
+// CompressionOf returns the compression by the path's extension, .gz or .zst in upper or lower case.
 func CompressionOf(name string) Compression {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".gz":
@@ -39,7 +39,7 @@ func CompressionOf(name string) Compression {
 
 // Decompress returns a reader of r's bytes uncompressed. It decodes in the caller's goroutine, in
 // bounded memory, and may read r past the end of the compressed data. Close frees the decoder and
-// leaves r alone. A compressed source of no bytes at all, or one that ends too early, gives
+// leaves r alone. For a compressed source that is empty or ends too early, the error is
 // io.ErrUnexpectedEOF, here or while reading.
 func Decompress(r io.Reader, c Compression) (io.ReadCloser, error) {
 	if c == None {

@@ -5,7 +5,7 @@ import "io"
 // Cutter cuts a stream that begins at an item boundary into consecutive ranges of whole items. It
 // is not safe for use by several goroutines at once.
 //
-// It holds 256 KiB of the stream, and of CSV up to about MaxItem where a quote is not closed.
+// It holds 256 KiB of the stream, and of CSV up to about MaxItem if a quote is not closed.
 type Cutter struct {
 	scan *scanner
 	end  int64 // offset where the last cut ends
@@ -21,6 +21,12 @@ type Cut struct {
 // NewCutter returns a Cutter of r, which it reads ahead of the cuts.
 func NewCutter(r io.Reader, s Shape) *Cutter {
 	return newCutter(r, s, windowSize)
+}
+
+// NewBytesCutter returns a Cutter of data, a stream that is in memory. It costs little more than its items, which
+// counts if there are millions of small streams. data must not change meanwhile.
+func NewBytesCutter(data []byte, s Shape) *Cutter {
+	return &Cutter{scan: &scanner{window: windowOn(data), csv: s.Format == CSV, max: s.maxItem()}}
 }
 
 func newCutter(r io.Reader, s Shape, window int) *Cutter {

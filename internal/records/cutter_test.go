@@ -40,6 +40,8 @@ func TestCutter(t *testing.T) {
 			s := Shape{Format: c.format, MaxItem: 20}
 			got := cutAll(t, NewCutter(strings.NewReader(c.input), s), c.items, c.bytes)
 			require.Equal(t, c.want, got)
+			got = cutAll(t, NewBytesCutter([]byte(c.input), s), c.items, c.bytes)
+			require.Equal(t, c.want, got, "in memory")
 		})
 	}
 }

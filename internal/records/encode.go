@@ -39,7 +39,7 @@ func (s *Shape) AppendJSON(dst []byte, it *Item) ([]byte, error) {
 // AppendLine appends the item to dst as the line a filter is given, without the '\n': of text the
 // bytes as they are, whatever they are; of jsonl likewise, once they are known to be valid JSON; of
 // CSV the object of AppendJSON. It returns dst as it was and an *InvalidError in the cases where
-// AppendJSON does, save that text need not be UTF-8.
+// AppendJSON does, except that text need not be UTF-8.
 func (s *Shape) AppendLine(dst []byte, it *Item) ([]byte, error) {
 	if s.Format == CSV {
 		return s.AppendJSON(dst, it)
@@ -50,8 +50,8 @@ func (s *Shape) AppendLine(dst []byte, it *Item) ([]byte, error) {
 	return append(dst, it.Raw...), nil
 }
 
-// CheckLine returns the *InvalidError with which AppendLine would refuse a jsonl or text item, or
-// nil: the line is then it.Raw itself, for those who need no copy.
+// CheckLine returns the *InvalidError that AppendLine would return for a jsonl or text item. If it is
+// nil the line is it.Raw itself, for those who need no copy.
 func (s *Shape) CheckLine(it *Item) error {
 	if it.Err != nil {
 		return it.Err

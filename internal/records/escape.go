@@ -2,7 +2,7 @@ package records
 
 import "unicode/utf8"
 
-// plain tells the bytes that stand for themselves in a JSON string. 0xE2 does too, unless it
+// plain marks the bytes that need no escape in a JSON string. 0xE2 does too, unless it
 // begins one of the two separators that appendEscaped looks for.
 var plain = func() (table [256]bool) {
 	for b := range table {
@@ -56,7 +56,7 @@ func appendEscaped[S []byte | string](dst []byte, s S) []byte {
 	return append(dst, s[begin:]...)
 }
 
-// firstNonUTF8 returns where the first byte is that is not UTF-8, or -1.
+// firstNonUTF8 returns the index of the first byte that is not UTF-8, or -1.
 func firstNonUTF8(b []byte) int {
 	if utf8.Valid(b) {
 		return -1

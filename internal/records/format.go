@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// Format is how items lie in a file.
+// Format is the format of the items in a file.
 type Format string
 
-// The formats. In each of them a blank line is no item.
+// The formats. In each of them a blank line is not an item.
 const (
 	JSONL Format = "jsonl" // one JSON value a line
 	CSV   Format = "csv"   // RFC 4180, with a header; an item is a record
 	Text  Format = "text"  // one line an item
 )
 
-// UnknownFormatError says that a format is not known by its name, or cannot be told from a path.
+// UnknownFormatError reports an unknown name of a format, or a path that does not show the format.
 type UnknownFormatError struct {
 	Path string // the path whose extension says nothing; empty if a name was parsed
 	Name string // the name, or the path's extension with its dot, which may be empty
 }
 
-// Error says what is not known and what to do about it.
+// Error says what is unknown and what to do about it.
 func (e *UnknownFormatError) Error() string {
 	switch {
 	case e.Path == "":

@@ -54,6 +54,11 @@ func NewReader(r io.Reader, s Shape) *Reader {
 	return newReader(r, s, windowSize)
 }
 
+// NewBytesReader returns a Reader of data, a range that is in memory, as [NewBytesCutter] does.
+func NewBytesReader(data []byte, s Shape) *Reader {
+	return &Reader{scan: &scanner{window: windowOn(data), csv: s.Format == CSV, max: s.maxItem()}}
+}
+
 func newReader(r io.Reader, s Shape, window int) *Reader {
 	return &Reader{scan: newScanner(r, s.Format == CSV, s.maxItem(), window)}
 }
@@ -67,18 +72,30 @@ func newReader(r io.Reader, s Shape, window int) *Reader {
 // It returns io.EOF when no item is left, and otherwise the reader's error; c is then empty, and
 // every later call returns the same.
 func (r *Reader) Read(c *Chunk, maxItems, maxBytes int) error {
-	c.Items, c.buf = c.Items[:0], c.buf[:0]
+	c.Reset()
+	err := r.Append(c, maxItems, maxBytes)
+	if err == io.EOF && len(c.Items) > 0 {
+		return nil
+	}
+	if err != nil {
+		c.Reset()
+	}
+	return err
+}
+
+// Append is Read without emptying c before: maxItems counts the items that c has already, maxBytes only what Append
+// itself takes. So a chunk can go on from one range to the next. Unlike Read it returns io.EOF whenever the range has
+// ended, also with items taken. The offsets of items are those in their own range.
+func (r *Reader) Append(c *Chunk, maxItems, maxBytes int) error {
 	begin := r.scan.offset()
+	limit := min(maxBytes, math.MaxInt-r.scan.max-len(c.buf)) + r.scan.max + len(c.buf)
 	for {
-		if err := r.scan.next(); err == io.EOF && len(c.Items) > 0 {
-			return nil
-		} else if err != nil {
-			c.Items = c.Items[:0]
+		if err := r.scan.next(); err != nil {
 			return err
 		}
 		raw := r.scan.raw()
 		if len(raw) >= cap(c.buf)-len(c.buf) {
-			c.grow(len(raw)+1, min(maxBytes, math.MaxInt-r.scan.max)+r.scan.max)
+			c.grow(len(raw)+1, limit)
 		}
 		c.add(raw, r.scan)
 		if len(c.Items) >= maxItems || r.scan.offset()-begin >= int64(maxBytes) {
@@ -87,8 +104,11 @@ func (r *Reader) Read(c *Chunk, maxItems, maxBytes int) error {
 	}
 }
 
-// Reserve makes room for the next Read's items and bytes, where they are about known, so that it
-// need not be found by doubling.
+// Reset empties the chunk.
+func (c *Chunk) Reset() { c.Items, c.buf = c.Items[:0], c.buf[:0] }
+
+// Reserve makes room for the next Read's items and bytes, if they are roughly known, so that it need
+// not be found by doubling.
 func (c *Chunk) Reserve(items, bytes int) {
 	if items > cap(c.Items) {
 		c.Items = make([]Item, 0, items)

@@ -28,28 +28,29 @@ func TestReader(t *testing.T) {
 		format Format
 		want   []string
 	}{
-		"empty":                     {"", Text, nil},
-		"blank":                     {"\n \n\t\r\n  ", CSV, nil},
-		"text":                      {"a\n b \n\nc", Text, []string{"a", " b ", "c"}},
-		"carriage returns stay":     {"a\r\n\r\nb\r\r\nc\r", Text, []string{"a\r", "b\r\r", "c\r"}},
-		"and leave CSV":             {"a\r\n\r\nb\r\r\nc\r", CSV, []string{"a", "b\r", "c"}},
-		"quoted newlines":           {"\"a\r\nb\",c\r\nd\n", CSV, []string{"\"a\r\nb\",c", "d"}},
-		"quoted blank lines":        {"\"\n\n\"\n\nb\n", CSV, []string{"\"\n\n\"", "b"}},
-		"doubled quotes":            {"\"a\"\"\n\",\"\"\"\"\nb\n", CSV, []string{"\"a\"\"\n\",\"\"\"\"", "b"}},
-		"quote within a field":      {"5\" disk,\"1\n2\"\nb\n", CSV, []string{"5\" disk,\"1\n2\"", "b"}},
-		"quote behind a space":      {"a, \"b\nc\n", CSV, []string{"a, \"b", "c"}},
-		"text behind a quote":       {"\"a\" \"b\nc\n", CSV, []string{"\"a\" \"b", "c"}},
-		"quote at the very end":     {"a,\"b\n\"", CSV, []string{"a,\"b\n\""}},
-		"a quote never closed":      {"a,\"b\n\nc\nd", CSV, []string{"a,\"b", "c", "d"}},
-		"each quote never closed":   {"x\",\"y\nx\",\"y\nx\",\"y", CSV, []string{"x\",\"y", "x\",\"y", "x\",\"y"}},
-		"binary":                    {"\x00\xff\n\x00\n\x80", Text, []string{"\x00\xff", "\x00", "\x80"}},
-		"vertical tab is no blank":  {"\v\n\f\n", Text, []string{"\v", "\f"}},
-		"byte order mark is a byte": {"\uFEFFa\n", Text, []string{"\uFEFFa"}},
+		"empty":                       {"", Text, nil},
+		"blank":                       {"\n \n\t\r\n  ", CSV, nil},
+		"text":                        {"a\n b \n\nc", Text, []string{"a", " b ", "c"}},
+		"carriage returns stay":       {"a\r\n\r\nb\r\r\nc\r", Text, []string{"a\r", "b\r\r", "c\r"}},
+		"and leave CSV":               {"a\r\n\r\nb\r\r\nc\r", CSV, []string{"a", "b\r", "c"}},
+		"quoted newlines":             {"\"a\r\nb\",c\r\nd\n", CSV, []string{"\"a\r\nb\",c", "d"}},
+		"quoted blank lines":          {"\"\n\n\"\n\nb\n", CSV, []string{"\"\n\n\"", "b"}},
+		"doubled quotes":              {"\"a\"\"\n\",\"\"\"\"\nb\n", CSV, []string{"\"a\"\"\n\",\"\"\"\"", "b"}},
+		"quote within a field":        {"5\" disk,\"1\n2\"\nb\n", CSV, []string{"5\" disk,\"1\n2\"", "b"}},
+		"quote behind a space":        {"a, \"b\nc\n", CSV, []string{"a, \"b", "c"}},
+		"text behind a quote":         {"\"a\" \"b\nc\n", CSV, []string{"\"a\" \"b", "c"}},
+		"quote at the very end":       {"a,\"b\n\"", CSV, []string{"a,\"b\n\""}},
+		"a quote never closed":        {"a,\"b\n\nc\nd", CSV, []string{"a,\"b", "c", "d"}},
+		"each quote never closed":     {"x\",\"y\nx\",\"y\nx\",\"y", CSV, []string{"x\",\"y", "x\",\"y", "x\",\"y"}},
+		"binary":                      {"\x00\xff\n\x00\n\x80", Text, []string{"\x00\xff", "\x00", "\x80"}},
+		"vertical tab is not a blank": {"\v\n\f\n", Text, []string{"\v", "\f"}},
+		"byte order mark is a byte":   {"\uFEFFa\n", Text, []string{"\uFEFFa"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := Shape{Format: c.format}
 			require.Equal(t, c.want, texts(readAll(t, NewReader(strings.NewReader(c.input), s), 2, 100)))
+			require.Equal(t, c.want, texts(readAll(t, NewBytesReader([]byte(c.input), s), 2, 100)), "in memory")
 		})
 	}
 }
@@ -117,6 +118,27 @@ func TestReaderLimits(t *testing.T) {
 			require.Equal(t, io.EOF, r.Read(&c1, 1, 1))
 		})
 	}
+}
+
+// A chunk continues from one range to the next, with its lines behind each other.
+func TestReaderAppend(t *testing.T) {
+	t.Parallel()
+	var c Chunk
+	for _, text := range []string{"a\nb", "", strings.Repeat("c", 10_000) + "\n\n", "d\ne\nf\n"} {
+		err := NewBytesReader([]byte(text), Shape{Format: Text}).Append(&c, 5, 100_000)
+		if len(c.Items) < 5 {
+			require.Equal(t, io.EOF, err)
+		} else {
+			require.NoError(t, err)
+		}
+	}
+	want := []string{"a", "b", strings.Repeat("c", 10_000), "d", "e"}
+	require.Equal(t, want, texts(c.Items))
+	require.Equal(t, strings.Join(want, "\n")+"\n", string(c.Lines()))
+	require.EqualValues(t, 2, c.Items[4].Offset, "in its own range")
+	c.Reset()
+	require.Empty(t, c.Items)
+	require.Empty(t, c.Lines())
 }
 
 func TestReaderItemsDoNotTouch(t *testing.T) {

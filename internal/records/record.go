@@ -11,9 +11,9 @@ type quotes struct {
 	open bool // whether it is inside a quoted field
 }
 
-// find goes on with the search in rec, which begins with the record and may have grown since the
-// last call. It returns where the '\n' is, or -1 if rec has none. Every byte is looked at a fixed
-// number of times, in however many calls.
+// find continues the search in rec, which begins with the record and may have grown since the last
+// call. It returns where the '\n' is, or -1 if rec has none. Every byte is looked at a fixed number of
+// times, in however many calls.
 func (q *quotes) find(rec []byte) int {
 	newline := -1 // the first one from q.at on
 	for {
@@ -41,7 +41,7 @@ func (q *quotes) find(rec []byte) int {
 }
 
 // leave passes over the rest of a quoted field and the quote that closes it. It reports false if
-// rec does not hold it, or not the byte behind it, which tells it from a doubled one.
+// rec does not hold it, or not the byte behind it, which distinguishes it from a doubled one.
 func (q *quotes) leave(rec []byte) bool {
 	for {
 		n := bytes.IndexByte(rec[q.at:], '"')
@@ -70,10 +70,10 @@ func (q *quotes) outside(n int) bool { return !q.open || q.at+1 == n }
 // bytes, at most max. It returns the item's length: that of the record, or of the line if the
 // record is not complete within max bytes.
 //
-// Where many lines open a quote that nothing closes, each would be searched up to max bytes. So the
+// If many lines open a quote that nothing closes, each would be searched up to max bytes. So the
 // scanner remembers how far a search got in vain. It met every '\n' up to there inside quotes. A
 // search from a later line that is inside quotes after one of them is in the same state as that
-// search was, hence will be at its end, and can go on from there: all searches together take time
+// search was, hence will be at its end, and can continue from there: all searches together take time
 // linear in the bytes.
 func (s *scanner) record(line int) (int, error) {
 	var q quotes

@@ -2,7 +2,7 @@ package records
 
 // Limits on the size of one item, in bytes.
 const (
-	DefaultMaxItem = 16 << 20 // where none is given
+	DefaultMaxItem = 16 << 20 // if none is given
 	largestMaxItem = 1 << 30  // a greater limit counts as this one
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-run/stint/internal/jsonscan"
 )
 
-// validJSON is json.Valid, for usual items at six times its speed.
+// validJSON is json.Valid, six times as fast for usual items.
 //
 // A filter's items need no more than this check, so it decides how fast they pass; the libraries
 // that check without building values take half as long again (see docs/decisions). What

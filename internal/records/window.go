@@ -27,6 +27,9 @@ func newWindow(r io.Reader, size, hold int) window {
 	return window{r: r, buf: make([]byte, size), limit: hold + slack}
 }
 
+// windowOn makes a window of bytes that are all in memory, which it does not change.
+func windowOn(data []byte) window { return window{buf: data, end: len(data), err: io.EOF} }
+
 // offset is the offset in the stream of the first byte not yet taken.
 func (w *window) offset() int64 { return w.base + int64(w.pos) }
 

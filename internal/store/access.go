@@ -1,59 +1,69 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
+	"time"
 
-	"gocloud.dev/blob"
-	"gocloud.dev/blob/memblob"
+	"github.com/stint-run/stint/internal/stall"
+	"github.com/stint-run/stint/internal/store/bucket"
+	"github.com/stint-run/stint/internal/store/local"
+	"github.com/stint-run/stint/internal/store/object"
 )
 
 // Access opens stores and inputs, below the allowed roots only. The zero value is ready for use
-// and reaches all that the process's credentials do. It is safe for concurrent use and must not
-// be copied. Allow must not change after the first use.
+// and reaches everything that the process's credentials reach. It is safe for concurrent use and
+// must not be copied. Its fields must not change after the first use.
 type Access struct {
 	// Allow lists the roots below which locations must lie: absolute paths and bucket URLs. Empty
 	// (nil or not): everything may be reached. Symbolic links are resolved before paths are
 	// compared, on both sides. The query of a bucket URL must be the same as that of the
-	// location, because it decides which service is spoken to, and as whom.
+	// location, because it selects the service and the credentials.
 	Allow []string
+	// AllowRead lists further roots, below which inputs may be read, if Allow is not empty.
+	AllowRead []string
+	// Protect lists local files and directories that are never written, replaced or removed, whatever
+	// Allow says, and neither is anything below them, nor a symbolic link on the way to them.
+	Protect []string
+
+	// Patience is how long nothing may move on a connection to a bucket before it is closed. Default 30 s.
+	Patience time.Duration
 
 	mu      sync.Mutex
-	buckets map[string]*blob.Bucket // by URL
+	buckets map[string]*bucket.Bucket // by URL
 	closed  bool
 }
 
-// Mem buckets outlive every Access: they are the process's.
-var (
-	memMu      sync.Mutex
-	memBuckets = map[string]*blob.Bucket{}
-)
+const defaultPatience = 30 * time.Second
 
 // Open returns the directory or bucket prefix at location, a path relative to the working
 // directory, an absolute path, or a URL (see the package's comment). A directory need not exist
-// yet; the first write makes it. A bucket must, but is not asked yet; of s3, only a region and
-// credentials are looked for. Errors: *LocationError, *DeniedError, syscall.ENOTDIR where a file
-// stands at a local path, fs.ErrPermission where there are no credentials.
+// yet; the first write makes it. A bucket must, but it is not asked yet; for s3, only a region and
+// credentials are looked for. Errors: *LocationError, *DeniedError, syscall.ENOTDIR if there is a
+// file at a local path, fs.ErrPermission if there are no credentials.
 func (a *Access) Open(ctx context.Context, location string) (Dir, error) {
 	p, err := parse(location)
 	if err != nil {
 		return nil, err
 	}
 	if p.isLocal() {
-		return a.openLocal(location, p.path)
+		defer stall.Begin(ctx, "opening", location).Close()
+		dir, err := local.OpenDir(location, p.path, admission{a})
+		if err != nil {
+			return nil, err // not a Dir that holds nil
+		}
+		return dir, nil
 	}
 	p.key = strings.Trim(p.key, "/")
-	if err := a.admitBucket(p, location); err != nil {
+	if err := a.admitBucket(p, location, a.Allow); err != nil {
 		return nil, err
 	}
-	bucket, err := a.bucket(ctx, p)
+	b, err := a.bucket(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -61,26 +71,16 @@ func (a *Access) Open(ctx context.Context, location string) (Dir, error) {
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &bucketDir{bucket: bucket, place: p, prefix: prefix}, nil
+	return b.Dir(prefix, p.url(p.key)), nil
 }
 
-func (a *Access) openLocal(location, path string) (Dir, error) {
-	root, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fileError("opening", location, err)
+// Narrow returns the same Dir with writers that give local files no access rights other than perm; 0
+// does not limit them. In a bucket it changes nothing.
+func Narrow(d Dir, perm fs.FileMode) Dir {
+	if n, ok := d.(interface{ Narrowed(fs.FileMode) Dir }); ok && perm != 0 {
+		return n.Narrowed(perm)
 	}
-	resolved, err := a.admitPath(root)
-	if err != nil {
-		return nil, err
-	}
-	info, err := os.Stat(resolved)
-	switch {
-	case err == nil && !info.IsDir():
-		return nil, fileError("opening", location, syscall.ENOTDIR)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, fileError("opening", location, err)
-	}
-	return &localDir{access: a, root: root}, nil
+	return d
 }
 
 // Close closes the buckets that were opened. Everything obtained from the Access is unusable
@@ -101,40 +101,29 @@ func (a *Access) Close() error {
 }
 
 // bucket returns the bucket that p lies in, opened once per URL.
-func (a *Access) bucket(ctx context.Context, p place) (*blob.Bucket, error) {
+func (a *Access) bucket(ctx context.Context, p place) (*bucket.Bucket, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	url := p.bucketURL()
 	if a.closed {
-		return nil, &opError{op: "opening", where: url, err: fs.ErrClosed}
+		return nil, &object.OpError{Op: "opening", Where: url, Err: fs.ErrClosed}
 	}
 	if b := a.buckets[url]; b != nil {
 		return b, nil
 	}
 	if p.scheme == schemeMem {
-		return memBucket(p)
+		if p.query != "" {
+			return nil, &LocationError{Location: url, Reason: "mem buckets take no parameters: leave out ?" + p.query}
+		}
+		return bucket.Mem(p.bucket), nil // the process's, not closed with the Access
 	}
-	b, err := openS3(ctx, p)
+	b, err := bucket.OpenS3(ctx, p.bucket, p.query, cmp.Or(a.Patience, defaultPatience))
 	if err != nil {
 		return nil, err
 	}
 	if a.buckets == nil {
-		a.buckets = map[string]*blob.Bucket{}
+		a.buckets = map[string]*bucket.Bucket{}
 	}
 	a.buckets[url] = b
-	return b, nil
-}
-
-func memBucket(p place) (*blob.Bucket, error) {
-	if p.query != "" {
-		return nil, &LocationError{p.bucketURL(), "mem buckets take no parameters: leave out ?" + p.query}
-	}
-	memMu.Lock()
-	defer memMu.Unlock()
-	b := memBuckets[p.bucket]
-	if b == nil {
-		b = memblob.OpenBucket(nil)
-		memBuckets[p.bucket] = b
-	}
 	return b, nil
 }

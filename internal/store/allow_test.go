@@ -78,7 +78,7 @@ func TestAllowResolvesLinks(t *testing.T) {
 	require.Error(t, err)
 	_, err = access.OpenInput(t.Context(), filepath.Join(data, "y.jsonl"), 0, -1)
 	requireDenied(t, err)
-	_, err = access.Expand(t.Context(), []string{data})
+	_, err = expandAll(t, access, []string{data})
 	require.Error(t, err, "the links among the files lead out")
 
 	dir := open(t, access, data)
@@ -88,7 +88,7 @@ func TestAllowResolvesLinks(t *testing.T) {
 	requireDenied(t, err)
 	requireDenied(t, dir.Put(t.Context(), "out/z", nil))
 	requireDenied(t, dir.Delete(t.Context(), "out/x.jsonl"))
-	requireDenied(t, dir.Claim(t.Context(), "out/CURRENT", ""))
+	requireDenied(t, dir.Claim(t.Context(), "out/CURRENT", "", nil))
 	require.NoError(t, dir.Put(t.Context(), "y.jsonl", []byte("replaced")))
 	secret, err := os.ReadFile(filepath.Join(root, "secret", "x.jsonl"))
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestAllowExpand(t *testing.T) {
 	root := setupTree(t)
 	access := newAccess(t, root+"/data", root+"/database/x.jsonl")
 	for _, arg := range []string{"/data", "/data/*.jsonl", "/data/**/*.jsonl", "/database/x.jsonl", "/database/*", "/data*/x.jsonl"} {
-		inputs, err := access.Expand(t.Context(), []string{root + arg})
+		inputs, err := expandAll(t, access, []string{root + arg})
 		require.NoError(t, err, arg)
 		for _, input := range inputs {
 			r, err := access.OpenInput(t.Context(), input.URL, 0, -1)
@@ -116,7 +116,7 @@ func TestAllowExpand(t *testing.T) {
 		}
 	}
 	for _, arg := range []string{"/secret", "/secret/*.jsonl", "/secret/none-*", "/*/x.jsonl", "/**", "/database", "/"} {
-		_, err := access.Expand(t.Context(), []string{root + arg})
+		_, err := expandAll(t, access, []string{root + arg})
 		requireDenied(t, err)
 	}
 }
@@ -146,11 +146,11 @@ func TestAllowBuckets(t *testing.T) {
 		requireDenied(t, err)
 	}
 	for _, arg := range []string{"mem://allow-1/data/", "mem://allow-1/data/**", "mem://allow-1/data/x.jsonl", "mem://allow-1/dat?/x.jsonl"} {
-		_, err := access.Expand(t.Context(), []string{arg})
+		_, err := expandAll(t, access, []string{arg})
 		require.NoError(t, err, arg)
 	}
 	for _, arg := range []string{"mem://allow-1", "mem://allow-1/", "mem://allow-1/data*/*", "mem://allow-1/database/*", "mem://allow-1/database/x.jsonl"} {
-		_, err := access.Expand(t.Context(), []string{arg})
+		_, err := expandAll(t, access, []string{arg})
 		requireDenied(t, err)
 	}
 	_, err := access.Open(t.Context(), "mem://allow-1/data/../database")
@@ -162,4 +162,111 @@ func TestAllowIsNotUnderstood(t *testing.T) {
 	access := newAccess(t, "gs://bucket")
 	_, err := access.Open(t.Context(), t.TempDir())
 	require.ErrorAs(t, err, new(*store.LocationError))
+}
+
+func TestAllowRead_IsForReadingOnly(t *testing.T) {
+	t.Parallel()
+	root := setupTree(t)
+	access := &store.Access{Allow: []string{root + "/data"}, AllowRead: []string{root + "/secret/x.jsonl", "mem://allow-read/in"}}
+	t.Cleanup(func() { require.NoError(t, access.Close()) })
+	for _, arg := range []string{"/secret/x.jsonl", "/secret/*"} {
+		inputs, err := expandAll(t, access, []string{root + arg})
+		require.NoError(t, err)
+		require.Len(t, inputs, 1)
+	}
+	_, err := access.StatInput(t.Context(), root+"/secret/x.jsonl")
+	require.NoError(t, err)
+	_, err = access.Open(t.Context(), root+"/secret")
+	requireDenied(t, err)
+	_, err = access.Open(t.Context(), "mem://allow-read/in")
+	requireDenied(t, err)
+
+	access = &store.Access{Allow: []string{root + "/data"}, AllowRead: []string{root + "/secret"}}
+	t.Cleanup(func() { require.NoError(t, access.Close()) })
+	dir := open(t, access, root+"/secret")
+	_, err = dir.Get(t.Context(), "x.jsonl")
+	require.NoError(t, err)
+	requireDenied(t, dir.Put(t.Context(), "x.jsonl", nil))
+	requireDenied(t, dir.Delete(t.Context(), "x.jsonl"))
+	requireDenied(t, dir.Claim(t.Context(), "x.jsonl", "", nil))
+	_, err = dir.Sweep(t.Context(), "", func(string) bool { return false })
+	requireDenied(t, err)
+	require.FileExists(t, root+"/secret/x.jsonl")
+}
+
+// What is removed must be allowed as much as what is written.
+func TestAllow_SweepThroughALink(t *testing.T) {
+	t.Parallel()
+	root := setupTree(t)
+	require.NoError(t, os.Symlink(root+"/secret", root+"/data/run"))
+	dir := open(t, newAccess(t, root+"/data"), root+"/data")
+	_, err := dir.Sweep(t.Context(), "run/", func(string) bool { return false })
+	requireDenied(t, err)
+	require.FileExists(t, root+"/secret/x.jsonl")
+}
+
+func TestProtect(t *testing.T) {
+	t.Parallel()
+	root := setupTree(t)
+	link := func(to, name string) { require.NoError(t, os.Symlink(to, filepath.Join(root, name))) }
+	link("data", "current")                // a directory
+	link("../secret/x.jsonl", "data/tool") // a program
+	link(root+"/data", "alias")            // another way to the same
+	for _, allow := range [][]string{nil, {root}} {
+		access := &store.Access{Allow: allow, Protect: []string{root + "/current/tool", root + "/database"}}
+		t.Cleanup(func() { require.NoError(t, access.Close()) })
+		dir := open(t, access, root)
+		for _, key := range []string{"current", "data/tool", "current/tool", "alias/tool", "secret/x.jsonl", "database", "database/new", "database/x.jsonl"} {
+			for _, err := range []error{dir.Put(t.Context(), key, []byte("overwritten")), dir.Delete(t.Context(), key), dir.Claim(t.Context(), key, "", nil)} {
+				require.ErrorAs(t, err, new(*store.ProtectedError), key)
+				require.ErrorIs(t, err, fs.ErrPermission)
+				require.ErrorContains(t, err, "belongs to the worker itself")
+				require.True(t, store.Permanent(err))
+			}
+		}
+		for _, prefix := range []string{"", "secret/", "data/", "alias/", "database/"} {
+			_, err := dir.Sweep(t.Context(), prefix, func(string) bool { return false })
+			require.ErrorAs(t, err, new(*store.ProtectedError), prefix)
+		}
+		for _, key := range []string{"data/x.jsonl", "secret/y", "database2", "alias", "current2/tool"} {
+			require.NoError(t, dir.Put(t.Context(), key, nil), key)
+		}
+		require.NoError(t, os.Remove(filepath.Join(root, "alias")))
+		link(root+"/data", "alias")
+		secret, err := dir.Get(t.Context(), "current/tool")
+		require.NoError(t, err)
+		require.Equal(t, "secret", string(secret), "it can be read")
+	}
+}
+
+// Links that lead in a circle, or nowhere, protect themselves.
+func TestProtect_BrokenLinks(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	require.NoError(t, os.Symlink("b", root+"/a"))
+	require.NoError(t, os.Symlink("a", root+"/b"))
+	access := &store.Access{Protect: []string{root + "/a", root + "/nowhere/x"}}
+	t.Cleanup(func() { require.NoError(t, access.Close()) })
+	dir := open(t, access, root)
+	for _, key := range []string{"a", "b", "nowhere/x"} {
+		require.ErrorAs(t, dir.Put(t.Context(), key, nil), new(*store.ProtectedError), key)
+	}
+	require.NoError(t, dir.Put(t.Context(), "nowhere/y", nil))
+}
+
+func TestNarrow(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	dir := store.Narrow(store.Narrow(open(t, newAccess(t), root), 0o640), 0o604)
+	require.NoError(t, dir.Put(t.Context(), "put", []byte("x")))
+	w, err := store.CreateBulk(t.Context(), dir, "bulk")
+	require.NoError(t, err)
+	require.NoError(t, w.Commit())
+	for _, name := range []string{"put", "bulk"} {
+		info, err := os.Stat(filepath.Join(root, name))
+		require.NoError(t, err)
+		require.Equal(t, fs.FileMode(0o600), info.Mode().Perm(), name)
+	}
+	mem := open(t, newAccess(t), "mem://narrow/x")
+	require.NoError(t, store.Narrow(mem, 0o600).Put(t.Context(), "x", nil))
 }

@@ -42,6 +42,8 @@ func TestConformance(t *testing.T) {
 		{"guard", testGuard},
 		{"guard excludes claim", testGuardExcludes},
 		{"guards and claims at once", testGuardRace},
+		{"claim if admitted", testClaimAdmitted},
+		{"claims in order", testClaimOrder},
 		{"sweep", testSweep},
 		{"sweep many", testSweepMany},
 	}
@@ -278,7 +280,7 @@ func testKeys(t *testing.T, dir store.Dir) {
 		_, err = dir.Stat(t.Context(), key)
 		require.ErrorIs(t, err, fs.ErrInvalid, "%q", key)
 		require.ErrorIs(t, dir.Delete(t.Context(), key), fs.ErrInvalid, "%q", key)
-		require.ErrorIs(t, dir.Claim(t.Context(), key, ""), fs.ErrInvalid, "%q", key)
+		require.ErrorIs(t, dir.Claim(t.Context(), key, "", nil), fs.ErrInvalid, "%q", key)
 		require.ErrorIs(t, dir.Guard(t.Context(), key, "", nil), fs.ErrInvalid, "%q", key)
 	}
 	for _, prefix := range []string{"/", "../", "a/../", "/a", "a//", "./x"} {
@@ -317,8 +319,8 @@ func testGuard(t *testing.T, dir store.Dir) {
 	never := func(context.Context) error { t.Error("fn ran"); return nil }
 	require.ErrorAs(t, dir.Guard(t.Context(), "CURRENT", "run-1", never), &fenced)
 	require.Equal(t, store.FencedError{Key: "CURRENT", Want: "run-1"}, *fenced)
-	require.NoError(t, dir.Claim(t.Context(), "CURRENT", "run-1"))
-	require.NoError(t, dir.Claim(t.Context(), "CURRENT", "run-1"), "again")
+	require.NoError(t, dir.Claim(t.Context(), "CURRENT", "run-1", nil))
+	require.NoError(t, dir.Claim(t.Context(), "CURRENT", "run-1", nil), "again")
 	ran := false
 	require.NoError(t, dir.Guard(t.Context(), "CURRENT", "run-1", func(ctx context.Context) error {
 		ran = true
@@ -328,24 +330,59 @@ func testGuard(t *testing.T, dir store.Dir) {
 	failure := errors.New("failure")
 	require.ErrorIs(t, dir.Guard(t.Context(), "CURRENT", "run-1", func(context.Context) error { return failure }), failure)
 
-	require.NoError(t, dir.Claim(t.Context(), "CURRENT", "run-2"))
+	require.NoError(t, dir.Claim(t.Context(), "CURRENT", "run-2", nil))
 	require.ErrorAs(t, dir.Guard(t.Context(), "CURRENT", "run-1", never), &fenced)
 	require.Equal(t, store.FencedError{Key: "CURRENT", Want: "run-1", Have: "run-2"}, *fenced)
 	require.True(t, store.Permanent(fenced))
 	require.Equal(t, []string{"CURRENT", "out"}, keys(t, dir, ""), "locks are not listed")
 }
 
+// testClaimAdmitted claims if what the object holds allows it, and leaves it as it is if not.
+func testClaimAdmitted(t *testing.T, dir store.Dir) {
+	var held []string
+	admit := func(now string) error { held = append(held, now); return nil }
+	require.NoError(t, dir.Claim(t.Context(), "CURRENT", "run-1", admit))
+	require.NoError(t, dir.Claim(t.Context(), "CURRENT", "run-2", admit))
+	refusal := errors.New("refusal")
+	require.ErrorIs(t, dir.Claim(t.Context(), "CURRENT", "run-3", func(string) error { return refusal }), refusal)
+	require.NoError(t, dir.Guard(t.Context(), "CURRENT", "run-2", func(context.Context) error { return nil }), "it is as it was")
+	require.Equal(t, []string{"", "run-1"}, held)
+}
+
+// testClaimOrder has claims of different ranks at once: the greatest is there at the end.
+func testClaimOrder(t *testing.T, dir store.Dir) {
+	var wg sync.WaitGroup
+	for i := range 20 {
+		me := fmt.Sprintf("%02d", i)
+		wg.Go(func() {
+			err := dir.Claim(t.Context(), "CURRENT", me, func(held string) error {
+				if held > me {
+					return errors.New("overtaken")
+				}
+				return nil
+			})
+			if err != nil && me == "19" {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	got, err := dir.Get(t.Context(), "CURRENT")
+	require.NoError(t, err)
+	require.Equal(t, "19", string(got))
+}
+
 // testGuardExcludes holds a Guard and sees that a Claim waits for it, through another Access.
 func testGuardExcludes(t *testing.T, dir store.Dir) {
 	other := open(t, newAccess(t), dir.Location())
-	require.NoError(t, dir.Claim(t.Context(), "CURRENT", "run-1"))
+	require.NoError(t, dir.Claim(t.Context(), "CURRENT", "run-1", nil))
 	claimed := make(chan error, 1)
 	require.NoError(t, dir.Guard(t.Context(), "CURRENT", "run-1", func(ctx context.Context) error {
 		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 		defer cancel()
-		require.ErrorIs(t, other.Claim(short, "CURRENT", "run-2"), context.DeadlineExceeded)
-		require.NoError(t, other.Claim(ctx, "OTHER", "run-2"), "another key is free")
-		go func() { claimed <- other.Claim(t.Context(), "CURRENT", "run-2") }()
+		require.ErrorIs(t, other.Claim(short, "CURRENT", "run-2", nil), context.DeadlineExceeded)
+		require.NoError(t, other.Claim(ctx, "OTHER", "run-2", nil), "another key is free")
+		go func() { claimed <- other.Claim(t.Context(), "CURRENT", "run-2", nil) }()
 		got, err := dir.Get(ctx, "CURRENT")
 		require.NoError(t, err)
 		require.Equal(t, "run-1", string(got))
@@ -356,14 +393,14 @@ func testGuardExcludes(t *testing.T, dir store.Dir) {
 }
 
 func testGuardRace(t *testing.T, dir store.Dir) {
-	require.NoError(t, dir.Claim(t.Context(), "CURRENT", "0"))
+	require.NoError(t, dir.Claim(t.Context(), "CURRENT", "0", nil))
 	var inside, overlaps, published atomic.Int32
 	var wg sync.WaitGroup
 	for i := range 8 {
 		me := fmt.Sprint(i)
 		wg.Go(func() {
 			for range 10 {
-				if err := dir.Claim(t.Context(), "CURRENT", me); err != nil {
+				if err := dir.Claim(t.Context(), "CURRENT", me, nil); err != nil {
 					t.Error(err)
 				}
 				err := dir.Guard(t.Context(), "CURRENT", me, func(ctx context.Context) error {

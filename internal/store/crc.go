@@ -2,7 +2,7 @@ package store
 
 import "hash/crc32"
 
-// castagnoli is the polynomial of every checksum here: processors compute it by themselves.
+// castagnoli is the polynomial of every checksum here: processors have an instruction for it.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // crcPowers holds x^(2^n) modulo the polynomial, for every n that a length in bits can have.

@@ -19,7 +19,7 @@ import (
 func TestPermanent(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
-		fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, syscall.ENOSPC, syscall.EROFS, syscall.ENOTDIR, syscall.EISDIR, syscall.EACCES,
+		fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, syscall.EROFS, syscall.ENOTDIR, syscall.EISDIR, syscall.EACCES,
 		&os.PathError{Op: "open", Err: syscall.EROFS},
 		&store.DeniedError{}, &store.LocationError{}, &store.NoMatchError{}, &store.FencedError{}, &store.CorruptError{},
 	} {
@@ -27,7 +27,7 @@ func TestPermanent(t *testing.T) {
 		require.True(t, store.Permanent(fmt.Errorf("doing x: %w", err)), "%v", err)
 	}
 	for _, err := range []error{
-		nil, errors.New("any"), context.Canceled, context.DeadlineExceeded, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EIO,
+		nil, errors.New("any"), context.Canceled, context.DeadlineExceeded, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EIO, syscall.ENOSPC, syscall.EDQUOT,
 		syscall.EMFILE, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
 	} {
 		require.False(t, store.Permanent(err), "%v", err)

@@ -42,19 +42,14 @@ func ExampleAccess_Expand() {
 	for _, key := range []string{"b.jsonl", "a.jsonl", "sub/c.jsonl", "notes.txt"} {
 		_ = dir.Put(ctx, key, []byte("{}\n"))
 	}
-	inputs, err := access.Expand(ctx, []string{"mem://example/data/**/*.jsonl"})
-	for _, input := range inputs {
-		fmt.Println(input.URL, input.Size)
+	for input, err := range access.Expand(ctx, []string{"mem://example/data/**/*.jsonl", "mem://example/*.jsonl"}) {
+		fmt.Println(input.URL, input.Size, err)
 	}
-	fmt.Println(err)
-	_, err = access.Expand(ctx, []string{"mem://example/*.jsonl"})
-	fmt.Println(err)
 	// Output:
-	// mem://example/data/a.jsonl 3
-	// mem://example/data/b.jsonl 3
-	// mem://example/data/sub/c.jsonl 3
-	// <nil>
-	// input mem://example/*.jsonl matches no file (hidden ones do not count): check the pattern, and that the files lie where the worker runs
+	// mem://example/data/a.jsonl 3 <nil>
+	// mem://example/data/b.jsonl 3 <nil>
+	// mem://example/data/sub/c.jsonl 3 <nil>
+	//  0 input mem://example/*.jsonl matches no file (hidden ones do not count): check the pattern, and that the files lie where the worker runs
 }
 
 // Parts are joined into a file that appears only while the store names the run.
@@ -64,7 +59,7 @@ func ExampleJoin() {
 	defer access.Close()
 	parts, _ := access.Open(ctx, "mem://example/run-1")
 	out, _ := access.Open(ctx, "mem://example/out")
-	_ = parts.Claim(ctx, "CURRENT", "run-1")
+	_ = parts.Claim(ctx, "CURRENT", "run-1", nil)
 
 	table := crc32.MakeTable(crc32.Castagnoli)
 	pieces := func(yield func(store.Piece, error) bool) {

@@ -10,62 +10,60 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/stint-run/stint/internal/store/local"
+
+	"github.com/stint-run/stint/internal/store/object"
 )
 
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-func (a *Access) expandPath(ctx context.Context, arg, path string) ([]Input, error) {
+func (a *Access) expandPath(ctx context.Context, path string, m *matches) error {
 	full, err := filepath.Abs(path)
 	if err != nil {
-		return nil, fileError("reading input", arg, err)
+		return local.Error("reading input", m.arg, err)
 	}
 	if hasWildcard(path) {
 		if _, err := os.Lstat(full); isMissing(err) {
-			return a.expandGlob(ctx, arg, full)
+			return a.expandGlob(ctx, full, m)
 		}
 	}
 	resolved, err := a.admitPath(full)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if IsPrefix(path) {
-		resolved += string(filepath.Separator) // of a file, this is no name
+		resolved += string(filepath.Separator) // a file cannot be found under it
 	}
 	info, err := os.Stat(resolved)
 	switch {
 	case isMissing(err):
-		return nil, &opError{op: "reading input", where: full, err: fs.ErrNotExist, text: "there is no such file", next: "it must lie where the worker runs"}
+		return &object.OpError{Op: "reading input", Where: full, Err: fs.ErrNotExist, Text: "there is no such file", Next: "it must be where the worker runs"}
 	case err != nil:
-		return nil, fileError("reading input", full, err)
+		return local.Error("reading input", full, err)
 	case info.IsDir():
-		return a.expandDir(ctx, arg, full)
+		return a.expandDir(ctx, full, m)
 	}
-	if err := checkRegular("reading input", full, info); err != nil {
-		return nil, err
+	if err := local.CheckRegular("reading input", full, info); err != nil {
+		return err
 	}
-	return []Input{{URL: full, Info: fileInfo(filepath.Base(full), info)}}, nil
+	m.add(Input{URL: full, Info: local.Info(filepath.Base(full), info)})
+	return nil
 }
 
 // expandDir takes every file below a directory that is allowed.
-func (a *Access) expandDir(ctx context.Context, arg, dir string) ([]Input, error) {
-	var inputs []Input
-	w := walker{root: dir, file: func(key, path string, entry fs.DirEntry) error {
+func (a *Access) expandDir(ctx context.Context, dir string, m *matches) error {
+	err := local.Walk(ctx, dir, func(path string, entry fs.DirEntry) error {
 		input, ok, err := a.inputAt(path, entry.Type()&fs.ModeSymlink != 0)
-		if ok {
-			inputs = append(inputs, input)
+		if ok && err == nil && !m.add(input) {
+			return fs.SkipAll
 		}
 		return err
-	}}
-	if err := w.walk(ctx, ""); err != nil {
-		return nil, inputError(dir, err)
-	}
-	if len(inputs) == 0 {
-		return nil, &NoMatchError{arg}
-	}
-	return inputs, nil
+	})
+	return inputError(dir, err)
 }
 
-// inputAt describes a file found. It is not ok where there is no regular file: a directory behind
+// inputAt describes a file that was found. It is not ok if that is not a regular file: a directory behind
 // a link, a pipe, a device.
 func (a *Access) inputAt(path string, link bool) (input Input, ok bool, err error) {
 	target := path
@@ -76,18 +74,18 @@ func (a *Access) inputAt(path string, link bool) (input Input, ok bool, err erro
 	}
 	info, err := os.Stat(target)
 	if err != nil {
-		return Input{}, false, fileError("reading input", path, err)
+		return Input{}, false, local.Error("reading input", path, err)
 	}
-	return Input{URL: path, Info: fileInfo(filepath.Base(path), info)}, info.Mode().IsRegular(), nil
+	return Input{URL: path, Info: local.Info(filepath.Base(path), info)}, info.Mode().IsRegular(), nil
 }
 
-func (a *Access) expandGlob(ctx context.Context, arg, full string) ([]Input, error) {
+func (a *Access) expandGlob(ctx context.Context, full string, m *matches) error {
 	base, pattern := splitGlob(full)
 	if !doublestar.ValidatePattern(pattern) {
-		return nil, badPattern(arg)
+		return badPattern(m.arg)
 	}
 	if err := a.admitBase(base); err != nil {
-		return nil, err
+		return err
 	}
 	options := []doublestar.GlobOption{doublestar.WithFilesOnly(), doublestar.WithFailOnIOErrors(), doublestar.WithNoHidden()}
 	if strings.Contains(pattern, "**") {
@@ -95,35 +93,31 @@ func (a *Access) expandGlob(ctx context.Context, arg, full string) ([]Input, err
 	}
 	names, err := doublestar.Glob(os.DirFS(base), pattern, options...)
 	if err != nil {
-		return nil, inputError(base, err)
+		return inputError(base, err)
 	}
 	slices.Sort(names)
-	var inputs []Input
 	admitted := map[string]bool{} // directories
 	for _, name := range slices.Compact(names) {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
 		path := filepath.Join(base, filepath.FromSlash(name))
 		if err := a.admitMatch(path, admitted); err != nil {
-			return nil, err
+			return err
 		}
 		entry, err := os.Lstat(path)
 		if err != nil {
-			return nil, fileError("reading input", path, err)
+			return local.Error("reading input", path, err)
 		}
 		input, ok, err := a.inputAt(path, entry.Mode()&fs.ModeSymlink != 0)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if ok {
-			inputs = append(inputs, input)
+		if ok && !m.add(input) {
+			return nil
 		}
 	}
-	if len(inputs) == 0 {
-		return nil, &NoMatchError{arg}
-	}
-	return inputs, nil
+	return nil
 }
 
 // splitGlob separates the directories that exist literally, even under names that look like
@@ -163,7 +157,7 @@ func inputError(dir string, err error) error {
 		return err
 	}
 	if filepath.IsAbs(pathErr.Path) {
-		return fileError("reading input", pathErr.Path, err)
+		return local.Error("reading input", pathErr.Path, err)
 	}
-	return fileError("reading input", filepath.Join(dir, pathErr.Path), err)
+	return local.Error("reading input", filepath.Join(dir, pathErr.Path), err)
 }

@@ -54,7 +54,7 @@ func TestExpand(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				arg := under(location, c.arg)
-				inputs, err := access.Expand(t.Context(), []string{arg})
+				inputs, err := expandAll(t, access, []string{arg})
 				if c.want == nil {
 					var noMatch *store.NoMatchError
 					require.ErrorAs(t, err, &noMatch)
@@ -97,18 +97,18 @@ func TestExpandSeveral(t *testing.T) {
 		access := newAccess(t)
 		location := k.place(t)
 		put(t, open(t, access, location), expandFiles...)
-		inputs, err := access.Expand(t.Context(), []string{under(location, "b.jsonl"), under(location, "?.jsonl"), under(location, "a.jsonl")})
+		inputs, err := expandAll(t, access, []string{under(location, "b.jsonl"), under(location, "?.jsonl"), under(location, "a.jsonl")})
 		require.NoError(t, err)
 		requireInputs(t, access, location, []string{"b.jsonl", "a.jsonl", "b.jsonl", "a.jsonl"}, inputs)
-		_, err = access.Expand(t.Context(), []string{under(location, "b.jsonl"), under(location, "missing.jsonl")})
+		_, err = expandAll(t, access, []string{under(location, "b.jsonl"), under(location, "missing.jsonl")})
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		require.ErrorContains(t, err, "missing.jsonl")
 		require.True(t, store.Permanent(err))
-		_, err = access.Expand(t.Context(), []string{under(location, "b.{csv")})
+		_, err = expandAll(t, access, []string{under(location, "b.{csv")})
 		require.ErrorAs(t, err, new(*store.LocationError))
-		_, err = access.Expand(t.Context(), []string{""})
+		_, err = expandAll(t, access, []string{""})
 		require.ErrorAs(t, err, new(*store.LocationError))
-		inputs, err = access.Expand(t.Context(), nil)
+		inputs, err = expandAll(t, access, nil)
 		require.NoError(t, err)
 		require.Empty(t, inputs)
 	})
@@ -118,17 +118,17 @@ func TestExpandHints(t *testing.T) {
 	t.Parallel()
 	access := newAccess(t)
 	put(t, open(t, access, "mem://hints"), "data/x.jsonl")
-	_, err := access.Expand(t.Context(), []string{"mem://hints/data"})
+	_, err := expandAll(t, access, []string{"mem://hints/data"})
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.ErrorContains(t, err, "put a / at its end")
-	inputs, err := access.Expand(t.Context(), []string{"mem://hints"})
+	require.ErrorContains(t, err, "add a / at its end")
+	inputs, err := expandAll(t, access, []string{"mem://hints"})
 	require.NoError(t, err)
 	require.Equal(t, "mem://hints/data/x.jsonl", inputs[0].URL)
 
 	root := t.TempDir()
-	_, err = access.Expand(t.Context(), []string{filepath.Join(root, "x.jsonl")})
-	require.ErrorContains(t, err, "it must lie where the worker runs")
-	_, err = access.Expand(t.Context(), []string{root})
+	_, err = expandAll(t, access, []string{filepath.Join(root, "x.jsonl")})
+	require.ErrorContains(t, err, "it must be where the worker runs")
+	_, err = expandAll(t, access, []string{root})
 	require.ErrorAs(t, err, new(*store.NoMatchError))
 }
 
@@ -141,7 +141,7 @@ func TestExpandFileURL(t *testing.T) {
 	access := newAccess(t)
 	put(t, open(t, access, "file://"+root), "a b.jsonl", "c.jsonl")
 	for arg, want := range map[string]int{"/a%20b.jsonl": 1, "/a b.jsonl": 1, "/*.jsonl": 2, "/": 2, "": 2} {
-		inputs, err := access.Expand(t.Context(), []string{"file://" + root + arg})
+		inputs, err := expandAll(t, access, []string{"file://" + root + arg})
 		require.NoError(t, err, arg)
 		require.Len(t, inputs, want, arg)
 		require.True(t, filepath.IsAbs(inputs[0].URL), "paths, not URLs")
@@ -157,12 +157,12 @@ func TestExpandRelative(t *testing.T) {
 	access := newAccess(t)
 	put(t, open(t, access, "in"), "x.jsonl", "y.jsonl")
 	for _, arg := range []string{"in", "in/", "./in/*", "in/../in/?.jsonl"} {
-		inputs, err := access.Expand(t.Context(), []string{arg})
+		inputs, err := expandAll(t, access, []string{arg})
 		require.NoError(t, err, arg)
 		require.Len(t, inputs, 2, arg)
 		require.True(t, filepath.IsAbs(inputs[0].URL))
 	}
-	_, err := access.Expand(t.Context(), []string{"in/x.jsonl/"})
+	_, err := expandAll(t, access, []string{"in/x.jsonl/"})
 	require.Error(t, err, "a file is no directory")
 	require.True(t, store.Permanent(err))
 }
@@ -175,7 +175,7 @@ func TestExpandOddDirectory(t *testing.T) {
 	access := newAccess(t)
 	put(t, open(t, access, root), "x.jsonl", "y[1]/x.jsonl", "y1/x.jsonl")
 	for arg, want := range map[string]int{"*.jsonl": 1, root + "/*.jsonl": 1, "y[1]/*": 1, "y*/*": 2, "y[1-2]/*": 1} {
-		inputs, err := access.Expand(t.Context(), []string{arg})
+		inputs, err := expandAll(t, access, []string{arg})
 		require.NoError(t, err, arg)
 		require.Len(t, inputs, want, arg)
 	}
@@ -200,7 +200,7 @@ func TestExpandLinks(t *testing.T) {
 		"data/t*/*":   {"data/tree/x.jsonl"},
 		"data/tree/*": {"data/tree/x.jsonl"},
 	} {
-		inputs, err := newAccess(t).Expand(t.Context(), []string{filepath.Join(root, arg)})
+		inputs, err := expandAll(t, newAccess(t), []string{filepath.Join(root, arg)})
 		require.NoError(t, err, arg)
 		var got []string
 		for _, input := range inputs {
@@ -209,7 +209,7 @@ func TestExpandLinks(t *testing.T) {
 		require.Equal(t, want, got, arg)
 	}
 	require.NoError(t, os.Symlink(filepath.Join(root, "nowhere"), filepath.Join(data, "broken")))
-	_, err := newAccess(t).Expand(t.Context(), []string{data})
+	_, err := expandAll(t, newAccess(t), []string{data})
 	require.ErrorIs(t, err, fs.ErrNotExist, "what cannot be read is not left out")
 	require.ErrorContains(t, err, "broken")
 }
@@ -225,7 +225,7 @@ func TestInputs(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, r.Close())
 		}
-		inputs, err := access.Expand(t.Context(), []string{under(location, "")})
+		inputs, err := expandAll(t, access, []string{under(location, "")})
 		require.NoError(t, err)
 		require.Len(t, inputs, 3)
 		for _, input := range inputs {
@@ -245,4 +245,16 @@ func TestInputs(t *testing.T) {
 		require.Error(t, err, "not a file")
 		require.True(t, store.Permanent(err))
 	})
+}
+
+// expandAll collects the inputs up to the first error.
+func expandAll(t *testing.T, a *store.Access, args []string) (found []store.Input, err error) {
+	t.Helper()
+	for input, err := range a.Expand(t.Context(), args) {
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, input)
+	}
+	return found, nil
 }

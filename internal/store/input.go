@@ -6,6 +6,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+
+	"github.com/stint-run/stint/internal/stall"
+	"github.com/stint-run/stint/internal/store/local"
 )
 
 // Input is one input object of a job.
@@ -15,8 +18,8 @@ type Input struct {
 	Info
 }
 
-// StatInput describes the input at url, an absolute path or a bucket URL. What it returns is
-// the Same as what Expand returned, unless the input has changed.
+// StatInput describes the input at url, an absolute path or a bucket URL. The result is the Same as
+// that of Expand, unless the input has changed.
 func (a *Access) StatInput(ctx context.Context, url string) (Info, error) {
 	p, err := parse(url)
 	if err != nil {
@@ -32,33 +35,34 @@ func (a *Access) StatInput(ctx context.Context, url string) (Info, error) {
 	if err := ctx.Err(); err != nil {
 		return Info{}, err
 	}
+	defer stall.Begin(ctx, "looking up", p.path).Close()
 	info, err := os.Stat(resolved)
 	if err != nil {
-		return Info{}, fileError("reading input", p.path, err)
+		return Info{}, local.Error("reading input", p.path, err)
 	}
-	if err := checkRegular("reading input", p.path, info); err != nil {
+	if err := local.CheckRegular("reading input", p.path, info); err != nil {
 		return Info{}, err
 	}
-	return fileInfo(filepath.Base(p.path), info), nil
+	return local.Info(filepath.Base(p.path), info), nil
 }
 
 func (a *Access) statBucketInput(ctx context.Context, p place, url string) (Info, error) {
-	if err := a.admitBucket(p, url); err != nil {
+	if err := a.admitBucket(p, url, a.readable()); err != nil {
 		return Info{}, err
 	}
 	if p.key == "" {
-		return Info{}, &LocationError{url, "it names a bucket and no object"}
+		return Info{}, badLocation(url, "it names a bucket, not an object")
 	}
 	b, err := a.bucket(ctx, p)
 	if err != nil {
 		return Info{}, err
 	}
-	return statObject(ctx, b, p.key, path.Base(p.key), p.object(p.key))
+	return b.Stat(ctx, p.key, path.Base(p.key))
 }
 
 // OpenInput reads the bytes [offset, offset+length) of the input at url, or all from offset on
-// where length is negative, as Dir.Open does. The caller closes the reader; the context must live
-// as long as it.
+// if length is negative, as Dir.Open does. The caller closes the reader; the context must live as
+// long as the reader.
 func (a *Access) OpenInput(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error) {
 	p, err := parse(url)
 	if err != nil {
@@ -67,17 +71,17 @@ func (a *Access) OpenInput(ctx context.Context, url string, offset, length int64
 	if p.isLocal() {
 		return a.openLocalInput(ctx, p.path, offset, length)
 	}
-	if err := a.admitBucket(p, url); err != nil {
+	if err := a.admitBucket(p, url, a.readable()); err != nil {
 		return nil, err
 	}
 	if p.key == "" {
-		return nil, &LocationError{url, "it names a bucket and no object"}
+		return nil, badLocation(url, "it names a bucket, not an object")
 	}
 	b, err := a.bucket(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	return openObject(ctx, b, p.key, p.object(p.key), offset, length)
+	return b.Open(ctx, p.key, offset, length)
 }
 
 func (a *Access) openLocalInput(ctx context.Context, path string, offset, length int64) (io.ReadCloser, error) {
@@ -85,15 +89,15 @@ func (a *Access) openLocalInput(ctx context.Context, path string, offset, length
 	if err != nil {
 		return nil, err
 	}
-	r, err := openRange(ctx, resolved, path, offset, length)
+	r, err := local.Open(ctx, resolved, path, offset, length)
 	if err != nil {
 		return nil, err
 	}
 	if length < 0 || length > adviseAbove {
-		adviseSequential(r.f)
+		r.Sequential()
 	}
 	return r, nil
 }
 
-// adviseAbove is the length from which reading further ahead is worth a system call, in bytes.
+// adviseAbove is the length in bytes above which reading further ahead is worth a system call.
 const adviseAbove = 1 << 20

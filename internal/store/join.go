@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/stint-run/stint/internal/store/object"
+	"github.com/stint-run/stint/internal/trap"
 )
 
 const (
 	// progressBytes is how much is written between two calls of JoinOptions.Progress.
 	progressBytes = 8 << 20
 	// While the finished file is published, Progress is called every publishTick, so that a
-	// bucket may take its time, but for no longer than publishPatience: what hangs must show.
+	// bucket may take its time, but for no longer than publishPatience, so that a hang is noticed.
 	publishTick     = time.Second
 	publishPatience = 5 * time.Minute
 )
@@ -26,24 +29,24 @@ type Piece struct {
 
 // JoinOptions may be left zero.
 type JoinOptions struct {
-	// Size is the sum of the pieces' lengths in bytes where the caller knows it: an upload to S3 is
+	// Size is the sum of the pieces' lengths in bytes, if the caller knows it: an upload to S3 is
 	// cut into parts accordingly. Without it a joined object there can have up to 640 GB, and the
 	// upload takes more memory. Default 0: not known.
 	Size int64
-	// Scratch is a local directory in which the file lies until it is published, provided that it is
-	// on one file system with the file's place: what a killed process leaves there is easily found.
-	// Default: beside its place.
+	// Scratch is a local directory in which the unfinished file lies, if it is on the same file
+	// system as the final one: what a killed process leaves there is easy to find. Default: beside
+	// the final file.
 	Scratch string
-	// Begun is a Join of the same object that was begun earlier; the pieces come after those that it
-	// has, and Join ends it in every case. Size and Scratch do not count then. Default: none.
+	// Begun is a Join of the same object that was begun earlier; the pieces follow those that it
+	// has, and Join ends it in every case. Size and Scratch are ignored then. Default: none.
 	Begun *Joining
 	// Progress is called by Join's own goroutine whenever some megabytes have been written, and
 	// every second while the finished file is published (for at most five minutes), with the
-	// bytes written so far. It is not called while nothing moves. Default: none.
+	// bytes written so far. It is not called while there is no progress. Default: none.
 	Progress func(bytes int64)
-	// Publish is told of the finished file and calls commit, which makes it visible, at most once;
-	// or it returns an error and the file is given up. A caller wraps commit in Dir.Guard here. It runs on
-	// another goroutine than Join's while Join waits for it. Default: commit is called.
+	// Publish gets the finished file's description and calls commit, which makes it visible, at most
+	// once; or it returns an error and the file is discarded. A caller wraps commit in Dir.Guard
+	// here. It runs on another goroutine than Join's, which waits for it. Default: commit is called.
 	Publish func(joined JoinResult, commit func() error) error
 }
 
@@ -53,12 +56,12 @@ type JoinResult struct {
 	Sum   uint32 // CRC-32C of the whole
 }
 
-// errNotPublished says that a Publish hook did not do its work.
+// errNotPublished says that a Publish hook returned without an error and without a commit.
 var errNotPublished = errors.New("it was not published")
 
 // Join writes the concatenation of pieces of one Dir as an object of another, replacing what was
-// there. Nothing is visible before all is written, verified and synced; after an error nothing is
-// left behind. It can be repeated. No pieces make an empty file.
+// there. Nothing is visible before everything is written, verified and synced; after an error
+// nothing is left behind. It can be repeated. No pieces make an empty file.
 //
 // Every byte is checked on its way: a piece that is missing, of another length or of another
 // checksum ends the Join with *CorruptError. An error of the pieces' sequence ends it with that
@@ -91,8 +94,8 @@ func Join(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error], to Dir,
 	return j.result, nil
 }
 
-// Joining is a Join whose first pieces are there before the others: JoinOptions.Begun ends it. It
-// is not safe for concurrent use.
+// Joining is a Join whose first pieces are written before the others exist: JoinOptions.Begun ends
+// it. It is not safe for concurrent use.
 type Joining struct {
 	name     string
 	w        Writer
@@ -101,26 +104,21 @@ type Joining struct {
 	result   JoinResult
 }
 
-// BeginJoin begins a Join, of which nothing is visible before it is ended. The context covers its
-// whole life.
+// BeginJoin begins a Join. Nothing is visible until it has ended. The context covers its whole life.
 func BeginJoin(ctx context.Context, to Dir, name string, opts JoinOptions) (*Joining, error) {
 	j := &Joining{name: name, progress: func(int64) {}}
 	var err error
-	if c, ok := to.(creator); ok {
-		j.w, err = c.create(ctx, name, writeOptions{bulk: true, size: opts.Size, scratch: opts.Scratch})
-	} else {
-		j.w, err = to.Create(ctx, name)
-	}
+	j.w, err = object.CreateWith(ctx, to, name, object.WriteOptions{Bulk: true, Size: opts.Size, Scratch: opts.Scratch})
 	return j, err
 }
 
-// InScratch tells whether the unfinished file lies in the scratch directory.
+// InScratch reports whether the unfinished file lies in the scratch directory.
 func (j *Joining) InScratch() bool {
-	w, ok := j.w.(interface{ inScratch() bool })
-	return ok && w.inScratch()
+	w, ok := j.w.(interface{ InScratch() bool })
+	return ok && w.InScratch()
 }
 
-// Abort gives the Join up and leaves nothing behind. It does nothing after another Abort, or once
+// Abort ends the Join without a file and leaves nothing behind. It does nothing after another Abort, or once
 // the file has been published.
 func (j *Joining) Abort() { j.w.Abort() }
 
@@ -132,8 +130,8 @@ func (j *Joining) Append(ctx context.Context, from Dir, pieces iter.Seq2[Piece, 
 	return nil
 }
 
-// AppendHeld writes a piece whose bytes the caller still has in memory, as they were written to it:
-// the piece's checksum is taken for theirs. After an error only Abort can follow.
+// AppendHeld writes a piece whose bytes the caller still has in memory, exactly as they were written
+// to it: they are not checked against the piece's checksum. After an error only Abort can follow.
 func (j *Joining) AppendHeld(piece Piece, held [][]byte) error {
 	var length int64
 	for _, data := range held {
@@ -181,7 +179,7 @@ func (j *Joining) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, er
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return err // the reading may have ended early for it
+		return err // the reading may have ended early because of it
 	}
 	j.progress(j.result.Bytes)
 	return nil
@@ -189,8 +187,7 @@ func (j *Joining) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, er
 
 // publish syncs and commits the file, calling progress meanwhile.
 func (j *Joining) publish(hook func(joined JoinResult, commit func() error) error) error {
-	done := make(chan error, 1)
-	go func() { done <- j.commit(hook) }()
+	done := trap.Go("publishing a file", func() error { return j.commit(hook) })
 	tick := time.NewTicker(publishTick)
 	defer tick.Stop()
 	patience := time.After(publishPatience)
@@ -207,9 +204,9 @@ func (j *Joining) publish(hook func(joined JoinResult, commit func() error) erro
 }
 
 func (j *Joining) commit(hook func(joined JoinResult, commit func() error) error) error {
-	if s, ok := j.w.(syncer); ok {
+	if s, ok := j.w.(interface{ Sync() error }); ok {
 		// Ahead of the hook, so that a lock held by it is held for a rename only.
-		if err := s.sync(); err != nil {
+		if err := s.Sync(); err != nil {
 			return err
 		}
 	}
@@ -224,4 +221,10 @@ func (j *Joining) commit(hook func(joined JoinResult, commit func() error) error
 		return err
 	}
 	return committed
+}
+
+// CreateBulk is d.Create for an object that will not be read soon: it does not displace other files
+// from memory.
+func CreateBulk(ctx context.Context, d Dir, key string) (Writer, error) {
+	return object.CreateWith(ctx, d, key, object.WriteOptions{Bulk: true})
 }

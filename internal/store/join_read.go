@@ -9,10 +9,12 @@ import (
 	"io/fs"
 	"iter"
 	"sync"
+
+	"github.com/stint-run/stint/internal/trap"
 )
 
 // How pieces are read ahead: local chunks stay in the processor's cache between reading, checking
-// and writing; a bucket's are large and many because every request takes its time. There are two
+// and writing; for a bucket they are large and many because every request takes time. There are two
 // more buffers than readers.
 const (
 	localChunk    = 1 << 20
@@ -32,14 +34,14 @@ type chunk struct {
 	data []byte // what was read, in buf
 	sum  uint32 // its checksum
 	err  error
-	read chan struct{} // closed when data, sum and err are there
+	read chan struct{} // closed when data, sum and err are set
 }
 
 // reading reads pieces ahead.
 type reading struct {
 	from   Dir
 	size   int64       // of a chunk
-	chunks chan *chunk // in order; perhaps not read yet; closed at the end
+	chunks chan *chunk // in order, not necessarily read yet; closed at the end
 	work   chan *chunk // the same, for the readers
 	free   chan []byte // buffers: they bound how far ahead the reading is
 	group  sync.WaitGroup
@@ -57,13 +59,16 @@ func startReading(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error])
 	r.work = make(chan *chunk, readers+2)
 	r.free = make(chan []byte, readers+2)
 	for range cap(r.free) {
-		r.free <- nil // made when first needed, as large as needed
+		r.free <- nil // allocated when first needed, as large as needed
 	}
 	r.group.Go(func() { r.plan(ctx, pieces) })
 	for range readers {
 		r.group.Go(func() {
 			for c := range r.work {
-				c.data, c.err = r.readChunk(ctx, c)
+				c.err = trap.Call("reading a part", func() (err error) {
+					c.data, err = r.readChunk(ctx, c)
+					return err
+				})
 				c.sum = crc32.Checksum(c.data, castagnoli)
 				close(c.read)
 			}
@@ -119,19 +124,19 @@ func (r *reading) readChunk(ctx context.Context, c *chunk) ([]byte, error) {
 		c.buf = make([]byte, want)
 	}
 	buf := c.buf[:want]
-	object, err := r.from.Open(ctx, c.piece.Key, c.offset, int64(want))
+	part, err := r.from.Open(ctx, c.piece.Key, c.offset, int64(want))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &CorruptError{Key: c.piece.Key, Reason: "is missing", err: fs.ErrNotExist}
+		return nil, &CorruptError{Key: c.piece.Key, Reason: "is missing", Err: fs.ErrNotExist}
 	}
 	if err != nil {
 		return nil, err
 	}
-	n, err := io.ReadFull(object, buf)
-	if f, local := object.(*fileRange); local {
-		adviseDone(f.f, c.offset, int64(want))
+	n, err := io.ReadFull(part, buf)
+	if f, ok := part.(interface{ Forget(offset, length int64) }); ok {
+		f.Forget(c.offset, int64(want))
 	}
-	closeErr := object.Close()
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF { // not errors.Is: a broken connection is no short object
+	closeErr := part.Close()
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF { // not errors.Is: a broken connection is not a short object
 		return nil, err
 	}
 	if closeErr != nil {

@@ -286,7 +286,7 @@ func TestJoinGuarded(t *testing.T) {
 				})
 			}}
 		}
-		require.NoError(t, from.Claim(t.Context(), "CURRENT", "new"))
+		require.NoError(t, from.Claim(t.Context(), "CURRENT", "new", nil))
 		_, err := store.Join(t.Context(), from, seq(pieces), to, "out", guarded("old"))
 		require.ErrorAs(t, err, new(*store.FencedError))
 		require.Empty(t, keys(t, to, "out"))

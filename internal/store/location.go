@@ -1,17 +1,19 @@
 package store
 
 import (
+	"errors"
 	"net/url"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
+
+	where "github.com/stint-run/stint/internal/location"
+	"github.com/stint-run/stint/internal/store/object"
 )
 
 var (
-	schemePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 	bucketPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
-	queryPattern  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*=[^?&]*(&[A-Za-z_][A-Za-z0-9_.-]*=[^?&]*)*$`)
 	drivePattern  = regexp.MustCompile(`^/[A-Za-z]:`)
 )
 
@@ -31,46 +33,35 @@ type place struct {
 	query          string // without the question mark
 }
 
-func isURL(location string) bool { return schemePattern.MatchString(location) }
-
-// splitQuery separates a URL's query, which begins at the last question mark and consists of
-// name=value pairs; any other question mark belongs to the key (or is a wildcard).
-func splitQuery(location string) (rest, query string) {
-	i := strings.LastIndexByte(location, '?')
-	if i < 0 || i+1 < len(location) && !queryPattern.MatchString(location[i+1:]) {
-		return location, ""
-	}
-	return location[:i], location[i+1:]
-}
-
 // parse takes a location apart. Its errors are *LocationError.
 func parse(location string) (place, error) {
 	switch {
 	case location == "":
-		return place{}, &LocationError{location, "it is empty: name a path or a bucket URL"}
+		return place{}, badLocation(location, "it is empty: name a path or a bucket URL")
 	case strings.ContainsRune(location, 0):
-		return place{}, &LocationError{location, "it holds a NUL character"}
-	case !isURL(location):
+		return place{}, badLocation(location, "it holds a NUL character")
+	case !where.IsURL(location):
 		return place{path: location}, nil
 	}
-	scheme, rest, _ := strings.Cut(location, "://")
-	rest, query := splitQuery(rest)
+	whole, query := where.SplitQuery(location)
+	query = strings.TrimPrefix(query, "?")
+	scheme, rest, _ := strings.Cut(whole, "://")
 	switch scheme = strings.ToLower(scheme); scheme {
 	case schemeFile:
 		return parseFile(location, rest, query)
 	case schemeMem, schemeS3:
 	case "gs", "azblob":
-		return place{}, &LocationError{location, scheme + ":// is not linked yet, a later version will bring it: use a path, file://, s3:// or mem://"}
+		return place{}, badLocation(location, scheme+":// is not linked yet, a later version will bring it: use a path, file://, s3:// or mem://")
 	default:
-		return place{}, &LocationError{location, "its scheme " + scheme + ":// is unknown: linked are file://, s3:// and mem:// (gs:// and azblob:// come in a later version)"}
+		return place{}, badLocation(location, "its scheme "+scheme+":// is unknown: linked are file://, s3:// and mem:// (gs:// and azblob:// come in a later version)")
 	}
 	bucket, key, _ := strings.Cut(rest, "/")
 	if !bucketPattern.MatchString(bucket) {
-		return place{}, &LocationError{location, "the bucket's name is missing or not valid: write " + scheme + "://bucket/key"}
+		return place{}, badLocation(location, "the bucket's name is missing or not valid: write "+scheme+"://bucket/key")
 	}
 	for element := range strings.SplitSeq(key, "/") {
 		if element == "." || element == ".." {
-			return place{}, &LocationError{location, `it has the element "` + element + `": write the key out in full`}
+			return place{}, badLocation(location, `it has the element "`+element+`": write the key out in full`)
 		}
 	}
 	return place{scheme: scheme, bucket: bucket, key: key, query: query}, nil
@@ -81,9 +72,9 @@ func parseFile(location, rest, query string) (place, error) {
 	path := rest[len(host):]
 	switch {
 	case host != "" && host != "localhost" || path == "":
-		return place{}, &LocationError{location, "write file:/// and an absolute path"}
+		return place{}, badLocation(location, "write file:/// and an absolute path")
 	case query != "":
-		return place{}, &LocationError{location, "file URLs take no parameters: leave out ?" + query}
+		return place{}, badLocation(location, "file URLs take no parameters: leave out ?"+query)
 	}
 	if plain, err := url.PathUnescape(path); err == nil {
 		path = plain
@@ -118,23 +109,15 @@ func (p place) url(key string) string {
 	if p.query != "" {
 		return location + "?" + p.query
 	}
-	if rest, _ := splitQuery(location); rest != location {
+	if rest, _ := where.SplitQuery(location); rest != location {
 		return location + "?" // an empty query keeps the key's question mark from being taken for one
 	}
 	return location
 }
 
-// IsPrefix tells whether a location names a place to put objects under rather than one object: it
+// IsPrefix reports whether a location names a place to put objects under and not one object: it
 // ends in '/' (before the query, in a URL).
-func IsPrefix(location string) bool {
-	if isURL(location) {
-		location, _ = splitQuery(location)
-		return strings.HasSuffix(location, "/")
-	}
-	return location != "" && isSeparator(location[len(location)-1])
-}
-
-func isSeparator(c byte) bool { return c == '/' || c == filepath.Separator }
+func IsPrefix(location string) bool { return where.IsPrefix(location) }
 
 // Split separates the last element of a location from the Dir it lies in:
 // "/a/b/out.jsonl" gives "/a/b" and "out.jsonl", "s3://bucket/x/out.jsonl?region=r" gives
@@ -147,7 +130,7 @@ func Split(location string) (dir, name string, err error) {
 		return "", "", err
 	}
 	if IsPrefix(location) {
-		return "", "", &LocationError{location, "it ends in '/': name a file"}
+		return "", "", badLocation(location, "it ends in '/': name a file")
 	}
 	if p.isLocal() {
 		dir, name = filepath.Split(p.path)
@@ -156,10 +139,25 @@ func Split(location string) (dir, name string, err error) {
 		i := strings.LastIndexByte(p.key, '/')
 		dir, name = p.url(p.key[:max(i, 0)]), p.key[i+1:]
 	}
-	if err := checkKey(name); err != nil {
-		return "", "", &LocationError{location, err.Error()}
+	if err := object.CheckKey(name); err != nil {
+		return "", "", badLocation(location, err.Error())
 	}
 	return dir, name, nil
+}
+
+// MakeAbsolute makes each location absolute, as [Absolute] does; "" and "-" stay as they are. The
+// error joins those of all locations.
+func MakeAbsolute(workingDir string, locations ...*string) error {
+	var errs []error
+	for _, location := range locations {
+		if *location == "" || *location == "-" {
+			continue
+		}
+		absolute, err := Absolute(*location, workingDir)
+		*location = absolute
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // Absolute makes a local path absolute, relative to workingDir, and clean, keeping a '/' at its
@@ -169,13 +167,13 @@ func Absolute(location, workingDir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if isURL(location) {
+	if where.IsURL(location) {
 		return location, nil
 	}
 	clean := p.path
 	if !filepath.IsAbs(clean) {
 		if !filepath.IsAbs(workingDir) {
-			return "", &LocationError{location, "it is relative, and so is the directory " + workingDir + " that it starts from"}
+			return "", badLocation(location, "it is relative, and so is the directory "+workingDir+" that it starts from")
 		}
 		clean = filepath.Join(workingDir, clean)
 	}

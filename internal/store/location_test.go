@@ -75,6 +75,20 @@ func TestAbsolute(t *testing.T) {
 	require.ErrorAs(t, err, new(*LocationError))
 }
 
+func TestMakeAbsolute(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("written for slashes")
+	}
+	none, stdin, file, url := "", "-", "a/b", "s3://b/x"
+	require.NoError(t, MakeAbsolute("/w", &none, &stdin, &file, &url))
+	require.Equal(t, []string{"", "-", "/w/a/b", "s3://b/x"}, []string{none, stdin, file, url})
+	bad, worse := "s3://b/../x", "s3://b/../y"
+	err := MakeAbsolute("/w", &bad, &file, &worse)
+	require.ErrorContains(t, err, "../x")
+	require.ErrorContains(t, err, "../y")
+}
+
 // TestURLOfKey: whatever the key, its URL leads back to it.
 func TestURLOfKey(t *testing.T) {
 	t.Parallel()
@@ -97,7 +111,7 @@ func TestUnknownSchemes(t *testing.T) {
 		require.ErrorContains(t, err, "s3://")
 		require.ErrorContains(t, err, "mem://")
 		require.True(t, Permanent(err))
-		_, err = (&Access{}).Expand(t.Context(), []string{location})
+		_, err = expandAll(t, &Access{}, []string{location})
 		require.ErrorAs(t, err, new(*LocationError))
 		_, err = (&Access{}).StatInput(t.Context(), location)
 		require.ErrorAs(t, err, new(*LocationError))

@@ -1,0 +1,78 @@
+package activities
+
+import (
+	"testing"
+
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// recordingJoiner notes what the activities do with it.
+type recordingJoiner struct {
+	outputs.NoJoiner
+	begun          []string // runs
+	held, released int      // buffers
+	offered        []ledger.Entry
+	closed         bool
+}
+
+func (j *recordingJoiner) Begin(ref ledger.Ref, _ string)   { j.begun = append(j.begun, ref.Run) }
+func (j *recordingJoiner) Parts(string) outputs.PartJoiner  { return j }
+func (j *recordingJoiner) Release(held [][]byte)            { j.released += len(held) }
+func (j *recordingJoiner) Offer(e ledger.Entry, _ [][]byte) { j.offered = append(j.offered, e) }
+func (j *recordingJoiner) Close()                           { j.closed = true }
+func (j *recordingJoiner) Hold([]byte) ([]byte, bool) {
+	j.held++
+	return nil, true
+}
+
+// Parts are joined early only if the job has more pages than one, and begins with its first item.
+func TestPlan_BeginsToJoin(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(1000))
+	f.spec.BatchItems = 50
+	j := &recordingJoiner{}
+	f.serve(&callstest.Handler{}, Options{Joiner: j})
+	first, _ := f.page(3)
+	require.Equal(t, []string{"run-1"}, j.begun)
+	entries := f.processAll(first)
+	require.Equal(t, entries, j.offered)
+	head := f.commit(nil, entries...)
+	f.plan()
+	f.newRun("run-2")
+	f.page(3, head)
+	require.Equal(t, []string{"run-1"}, j.begun, "the next run continues from items that are done")
+	f.newRun("run-3")
+	f.plan()
+	require.Equal(t, []string{"run-1"}, j.begun, "one page: there is no hurry")
+	f.acts.Close()
+	require.True(t, j.closed)
+}
+
+// A batch that fails gives back what was held of its results.
+func TestProcess_FailedBatchHoldsNothing(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(1000))
+	f.spec.BatchItems = 50
+	handler := &callstest.Handler{Size: calls.CallSize{Items: 10}}
+	handler.Each = func(c *calls.Call, item calls.Item) {
+		if item.Ordinal == 25 {
+			f.write("in.jsonl", jobtest.Lines(999)) // it is found at the end
+		}
+		c.Answer.Line(item.Data)
+	}
+	j := &recordingJoiner{}
+	f.serve(handler, Options{Joiner: j})
+	batches, _ := f.page(3)
+	_, err := f.acts.Process(t.Context(), f.input(batches[0]))
+	jobtest.RequireType(t, err, job.ErrorChanged)
+	require.Equal(t, 5, handler.Calls())
+	require.Equal(t, 5, j.held)
+	require.Equal(t, 5, j.released)
+	require.Empty(t, j.offered)
+}

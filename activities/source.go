@@ -1,0 +1,61 @@
+package activities
+
+import (
+	"context"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/redrive"
+	"github.com/stint-run/stint/internal/store"
+)
+
+// source gives Process the items of one batch, in the order of their ordinals. One goroutine uses it.
+//
+// A range of a job's inputs is one implementation ([inputs.Range]), the failed items of another job
+// are one ([redrive.Range]). Other sources have no bytes: items that come with the batch itself, or
+// the ticks of a clock. Those leave Offset and Length of their batches at 0, here and in the manifest,
+// and the books then tile ordinals only. A source over parts of an earlier stage of a pipeline names
+// items by what that stage's source called them.
+type source interface {
+	// Shape is the form of the items of the last chunk. Their format stays the same.
+	Shape() *records.Shape
+	// Next reads the next items into chunk, which keeps them until the following Next: at most items
+	// of them, and as many as fit into about so many bytes, but at least one; all have one shape. It may wait, for a
+	// clock. After the last item it returns io.EOF; if the source does not hold what was planned, an
+	// error that is not retried.
+	Next(chunk *records.Chunk, items, bytes int) error
+	// Done counts the next items as done. They are the first of the last chunk.
+	Done(items []records.Item)
+	// Split returns the part of the batch that is done, and the rest of it: nil if all is done.
+	Split() (done protocol.Batch, rest *protocol.Batch)
+	// Locate says where an item of the last chunk comes from, for its error record: the source's URL
+	// or another name that people know it by, and the item's offset there in bytes, 0 if it has none.
+	Locate(item *records.Item) (source string, offset int64)
+	// Original returns the ordinal by which people know an item: the one given, or that in the job in
+	// which the item was first numbered. It may read from the store.
+	Original(ctx context.Context, ordinal int64) (int64, error)
+	// NotesDrops reports whether the part must note items without a result, because whoever merges
+	// its results has to know which items they belong to.
+	NotesDrops() bool
+	// Unchanged returns a permanent error if what was read is not what was planned. It is called once
+	// all items are done.
+	Unchanged(ctx context.Context) error
+	// Close frees what was opened to read. It is called once.
+	Close()
+}
+
+// openSource opens the source of a batch.
+func (a *Activities) openSource(ctx context.Context, dir store.Dir, in ProcessInput) (source, error) {
+	table, err := a.inputs.Table(ctx, dir, in.Ref.Sources)
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.inputs.OpenRange(ctx, dir, table, in.Batch)
+	if err != nil {
+		return nil, err
+	}
+	if list := table.Sources[in.Batch.Source].Ordinals; list != "" {
+		return redrive.NewRange(r, dir, list), nil
+	}
+	return r, nil
+}

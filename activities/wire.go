@@ -1,0 +1,42 @@
+package activities
+
+import (
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/redrive"
+)
+
+// What activities are given and return, besides the types that lie beside their methods. All of it
+// becomes part of histories.
+type (
+	// Ref says which data a job run owns.
+	Ref = ledger.Ref
+	// Entry is one accepted execution of a batch.
+	Entry = ledger.Entry
+	// Books are a job's counts as its manifests add up to.
+	Books = ledger.Books
+
+	// Cursor is where in the input the next page begins.
+	Cursor = inputs.Cursor
+	// Sizing is what the coordinating workflow knows of the handler's speed.
+	Sizing = inputs.Sizing
+	// PlanInput asks for one page of batches.
+	PlanInput = inputs.PlanInput
+	// PlanResult is one page.
+	PlanResult = inputs.PlanResult
+
+	// FinishInput asks for a job's output.
+	FinishInput = outputs.FinishInput
+	// FinishResult says where the output is.
+	FinishResult = outputs.FinishResult
+
+	// RedrivePlanInput asks for one page of batches of a redrive.
+	RedrivePlanInput = redrive.PlanInput
+	// RedriveFinishInput is what a redrive has come to.
+	RedriveFinishInput = redrive.FinishInput
+)
+
+// DecodePage returns the batches of a page: see [inputs.DecodePage].
+func DecodePage(page []byte) ([]protocol.Batch, error) { return inputs.DecodePage(page) }

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/stint-run/stint"
+
+// layers are the packages from the bottom up: a package imports only packages above it in this list.
+var layers = []string{
+	"internal/text", "internal/procs", "internal/trap", "internal/stall", "internal/disk", "internal/backoff", "internal/location", "internal/jsonscan", "internal/codec", "internal/collector", "internal/embedded", "internal/pytest",
+	"internal/protocol", "job", "timers", "internal/jobtest", "internal/orphans", "internal/entry",
+	"internal/frames", "internal/records", "internal/store/object", "internal/store/local", "internal/store/bucket", "internal/store", "internal/meters", "internal/guard", "internal/permits", "internal/endpoint", "internal/child", "internal/devserver",
+	"internal/calls", "internal/calls/callstest", "internal/ledger", "internal/inputs", "internal/outputs", "internal/redrive", "internal/predict",
+	"activities", "internal/modeltest", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion", "workflows/internal/throttle",
+	"workflows", "worker", "local", "starter",
+	"examples/birdstrikes", "examples/earthquakes", "bench/child", "bench", "",
+}
+
+// packagesOf lists the module's packages with what follows each, as go list prints it.
+func packagesOf(t *testing.T, format string) map[string][]string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}} "+format, "./...").Output()
+	require.NoError(t, err)
+	found := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		found[strings.TrimPrefix(strings.TrimPrefix(fields[0], module), "/")] = fields[1:]
+	}
+	return found
+}
+
+// Imports point one way, and a new package has a place among the others.
+func TestArrows_PointOneWay(t *testing.T) {
+	t.Parallel()
+	for name, imports := range packagesOf(t, `{{join .Imports " "}}`) {
+		at := slices.Index(layers, name)
+		if at < 0 && len(imports) > 0 {
+			t.Errorf("package %q has no place in the list of layers", name)
+			continue
+		}
+		for _, imported := range imports {
+			imported, ours := strings.CutPrefix(imported, module+"/")
+			if ours && slices.Index(layers, imported) >= at {
+				t.Errorf("package %q imports %q, against the arrow", name, imported)
+			}
+		}
+	}
+}
+
+// job and timers are for users: they stand on very little.
+func TestArrows_OfThePublicPackages(t *testing.T) {
+	t.Parallel()
+	allowed := map[string][]string{
+		"job":    {"internal/text", "internal/trap", "internal/location", "internal/protocol"},
+		"timers": {"internal/protocol"},
+	}
+	packages := packagesOf(t, `{{join .Imports " "}}`)
+	for name, few := range allowed {
+		for _, imported := range packages[name] {
+			if imported, ours := strings.CutPrefix(imported, module+"/"); ours {
+				require.Contains(t, few, imported, "package %s", name)
+			}
+		}
+	}
+}
+
+// Only programs with everything embedded link the server.
+func TestArrows_ToTheServer(t *testing.T) {
+	t.Parallel()
+	for name, imports := range packagesOf(t, `{{join .Imports " "}}`) {
+		if slices.Contains(imports, module+"/internal/devserver") {
+			require.Contains(t, []string{"starter", "local", "bench"}, name)
+		}
+	}
+}
+
+// A package has one subject: it is small enough to be read. starter has a file for each command.
+func TestPackages_AreSmall(t *testing.T) {
+	t.Parallel()
+	const most = 28
+	for name, files := range packagesOf(t, `{{join .GoFiles " "}} {{join .IgnoredGoFiles " "}}`) {
+		files = slices.DeleteFunc(files, func(f string) bool { return strings.HasSuffix(f, "_test.go") })
+		if name != "starter" {
+			require.LessOrEqual(t, len(files), most, "package %s: %v", name, files)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// untrapped are the functions whose goroutines need no trap, and why.
+var untrapped = map[string]string{
+	"internal/trap/trap.go":     "it is the trap",
+	"internal/calls/abandon.go": "it recovers itself: a panic of the user's code is the item's error",
+	"worker/sinks.go":           "it recovers itself: a panic of a user's sink is logged and counted",
+	"timers/event.go":           "it recovers itself: a listener of the user's that panics loses an event",
+	"timers/watchdog.go":        "it only waits",
+}
+
+// A panic in a goroutine of stint's own must end as an error that says so: goroutines are started by package trap, or
+// run what they do in it (by a Run, a Call, or a worker's run).
+func TestGoroutines_AreTrapped(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != "." || slices.Contains([]string{"bench", "examples", "testdata"}, entry.Name())):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(file, func(node ast.Node) bool {
+			started, ok := node.(*ast.GoStmt)
+			if !ok || trapped(started) {
+				return true
+			}
+			used[filepath.ToSlash(path)] = true
+			if untrapped[filepath.ToSlash(path)] == "" {
+				t.Errorf("%s: use trap.Go or trap.Watched: a panic there would be a dump that ends the process", set.Position(started.Pos()))
+			}
+			return true
+		})
+		return nil
+	}))
+	for path := range untrapped {
+		require.True(t, used[path], "%s needs no exception any more", path)
+	}
+}
+
+// trapped reports whether what the goroutine does is in a trap: the function literal calls trap.Run, trap.Call or the
+// run of a worker's dependencies, and does nothing else of any length.
+func trapped(started *ast.GoStmt) bool {
+	literal, ok := started.Call.Fun.(*ast.FuncLit)
+	if !ok || len(literal.Body.List) > 5 {
+		return false
+	}
+	found := false
+	ast.Inspect(literal.Body, func(node ast.Node) bool {
+		call, ok := node.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		if method, ok := call.Fun.(*ast.SelectorExpr); ok {
+			of, _ := method.X.(*ast.Ident)
+			inTrap := of != nil && of.Name == "trap" && slices.Contains([]string{"Run", "Call"}, method.Sel.Name)
+			found = found || inTrap || method.Sel.Name == "run" && len(call.Args) == 3
+		}
+		return true
+	})
+	return found
+}

@@ -1,0 +1,180 @@
+package calls
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/stint-run/stint/internal/codec"
+)
+
+// Answer collects the outcomes of items, in order. The zero value is empty; a used one keeps its
+// buffers over reset.
+type Answer struct {
+	Buf      []byte // the results, each ended by '\n'
+	outcomes []Span
+	Count    int // of items that the outcomes are of
+	Special  int // outcomes that are not results: drops and faults
+	texts    int // bytes of the faults' texts
+	gate     *gate
+}
+
+// Span is a span of the buffer: one line, or none if there is no result, or many lines that
+// are the results of as many items.
+type Span struct {
+	start, End int
+	items      int32
+	Tries      int32 // failed tries, if Fault is set
+	Drop       bool
+	Fault      *Fault
+}
+
+// Len is the number of items that have an outcome.
+func (a *Answer) Len() int { return a.Count }
+
+// Line adds a result that is one line already; line must not contain '\n'.
+func (a *Answer) Line(line []byte) {
+	start := len(a.Buf)
+	a.Buf = append(append(a.Buf, line...), '\n')
+	a.add(Span{start: start, End: len(a.Buf), items: 1})
+}
+
+// admit gives the call the gate through which its results come as JSON.
+func (a *Answer) admit(c *Call) {
+	if a.gate == nil {
+		a.gate = &gate{}
+	}
+	a.gate.call = c
+	c.gate = a.gate
+}
+
+// leave gives the gate up to a call that was abandoned.
+func (a *Answer) leave() { a.gate = nil }
+
+// gate encodes results, and lets those of one call through, each in one Write, once the call has
+// been claimed: what encodes them may be user's code, and hang.
+type gate struct {
+	codec codec.Codec // of enc
+	enc   codec.Encoder
+	call  *Call
+}
+
+func (g *gate) encode(v any, as codec.Codec) error {
+	if g.codec != as {
+		g.codec, g.enc = as, as.NewEncoder(g)
+	}
+	return g.enc.Encode(v)
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	if !g.call.Claim() {
+		return 0, errAbandoned
+	}
+	a := g.call.Answer
+	start := len(a.Buf)
+	a.Buf = append(a.Buf, p...)
+	a.add(Span{start: start, End: len(a.Buf), items: 1})
+	return len(p), nil
+}
+
+// ReadLines reads results from r, to its end (or to its deadline). They become outcomes with
+// Accept, and are given up if the call fails. About size bytes are expected; more than limit
+// bytes are a length fault.
+func (a *Answer) ReadLines(r io.Reader, size, limit int) (Unaccepted, error) {
+	lines := Unaccepted{start: len(a.Buf)}
+	a.Buf = slices.Grow(a.Buf, size+1)
+	for {
+		if len(a.Buf) == cap(a.Buf) {
+			a.Buf = slices.Grow(a.Buf, 64<<10)
+		}
+		n, err := r.Read(a.Buf[len(a.Buf):cap(a.Buf)])
+		a.Buf = a.Buf[:len(a.Buf)+n]
+		switch {
+		case len(a.Buf)-lines.start > limit:
+			return lines, tooLong(limit)
+		case err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded):
+			return lines, nil
+		case err != nil:
+			return lines, fmt.Errorf("reading the answer: %w", err)
+		}
+	}
+}
+
+// Unaccepted are results that have been read, and are not yet outcomes.
+type Unaccepted struct{ start int }
+
+// Accept makes the lines the outcomes of want items, or returns a length fault.
+func (a *Answer) Accept(lines Unaccepted, want int) error {
+	if n := len(a.Buf); n > lines.start && a.Buf[n-1] != '\n' {
+		a.Buf = append(a.Buf, '\n')
+	}
+	if got := bytes.Count(a.Buf[lines.start:], []byte{'\n'}); got != want {
+		return LengthFault(want, got)
+	}
+	a.add(Span{start: lines.start, End: len(a.Buf), items: int32(want)})
+	return nil
+}
+
+// Drop adds "no result".
+func (a *Answer) Drop() { a.addSpecial(Span{Drop: true}) }
+
+// Fail adds an error, bounded (see [Bounded]), after tries failed tries of the item.
+func (a *Answer) Fail(f *Fault, tries int) {
+	a.addSpecial(Span{Fault: f.bounded(), Tries: int32(tries)})
+}
+
+func (a *Answer) addSpecial(o Span) {
+	o.start, o.End, o.items = len(a.Buf), len(a.Buf), 1
+	a.Special++
+	if o.Fault != nil {
+		a.texts += TextBytes(&o.Fault.Err)
+	}
+	a.add(o)
+}
+
+func (a *Answer) add(o Span) {
+	a.outcomes = append(a.outcomes, o)
+	a.Count += int(o.items)
+}
+
+// Each calls fn with the outcome of one item after the other.
+func (a *Answer) Each(fn func(Span)) {
+	for _, o := range a.outcomes {
+		if o.items == 1 {
+			fn(o)
+			continue
+		}
+		one := Span{start: o.start, items: 1}
+		for range o.items {
+			one.End = one.start + bytes.IndexByte(a.Buf[one.start:o.End], '\n') + 1
+			fn(one)
+			one.start = one.End
+		}
+	}
+}
+
+// mark is a state of an answer to go back to.
+type mark struct{ buf, outcomes, count, special, texts int }
+
+func (a *Answer) mark() mark {
+	return mark{len(a.Buf), len(a.outcomes), a.Count, a.Special, a.texts}
+}
+
+func (a *Answer) undo(m mark) {
+	clear(a.outcomes[m.outcomes:]) // of faults
+	a.Buf, a.outcomes, a.Count, a.Special, a.texts = a.Buf[:m.buf], a.outcomes[:m.outcomes], m.count, m.special, m.texts
+}
+
+// keep discards what has been read and is not an outcome.
+func (a *Answer) keep() {
+	end := 0
+	if n := len(a.outcomes); n > 0 {
+		end = a.outcomes[n-1].End
+	}
+	a.Buf = a.Buf[:end]
+}
+
+func (a *Answer) Reset() { a.undo(mark{}) }

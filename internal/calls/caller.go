@@ -1,0 +1,231 @@
+package calls
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-run/stint/job"
+)
+
+// CallLimits say how calls are made and retried.
+type CallLimits struct {
+	Timeout      time.Duration `json:"timeout,omitempty"` // of one call; 0: none
+	Attempts     int           `json:"attempts"`          // of a call that fails as a whole, before it is halved
+	ItemAttempts int           `json:"item_attempts"`
+	Backoff      time.Duration `json:"backoff"`
+}
+
+// Caller makes the calls of one batch. Whatever a call does, the items that it was given end with
+// one outcome each: a call that fails as a whole is retried, and then halved until the fault is
+// on single items. An item that fails its call every time costs at most 2·log2(n) + attempts
+// further calls in a call of n.
+type Caller struct {
+	Handler Handler
+	Limits  CallLimits
+	Watch   *Watch
+	Answer  *Answer
+	Slot    Slot
+	Block   []byte // all items as lines, if they lie so; nil otherwise
+	// tainted says that a call which was abandoned may still read its items.
+	Tainted  bool
+	Observer Observer
+	Job      string
+	// Record, which may be nil, takes the outcomes so far out of the answer, which is then empty. They are
+	// those of the items next in order.
+	Record func() error
+	Fit    *Fit // nil: calls are as large as the items that Run gets
+	most   int  // items that a call should have after one that was full
+
+	Calls, CallItems, CallMin, CallMax     int64
+	Retries, Crashes, Expiries, Isolations int64
+}
+
+// ErrEnding means that the batch should end before the items have their outcomes.
+var ErrEnding = errors.New("the batch is ending")
+
+// Run adds an outcome for each of the items to the answer. It returns ErrEnding if the batch
+// has to end first: the outcomes are then those of the first items.
+func (c *Caller) Run(items []Item) error {
+	var fault *Fault
+	for try := 1; try <= c.Limits.Attempts; try++ {
+		if len(items) == 0 {
+			return nil
+		}
+		if try > 1 {
+			c.Retries++
+		}
+		// The first repetition comes at once: most faults of a call are the call's own.
+		if try > 2 && !c.Watch.wait(backoff(c.Limits.Backoff, try-2)) {
+			return ErrEnding
+		}
+		var err error
+		if items, fault, err = c.call(items, false); fault == nil {
+			return err
+		}
+		if fault.Full {
+			return c.inPieces(items)
+		}
+	}
+	switch len(items) {
+	case 0:
+		return nil
+	case 1:
+		c.Answer.Fail(fault, c.Limits.Attempts)
+		return nil
+	}
+	return c.halve(items, c.Limits.Attempts)
+}
+
+// inPieces runs the items that a full call has left, fewer at once.
+func (c *Caller) inPieces(items []Item) error {
+	for len(items) > 0 {
+		if c.Watch.Ending.Load() {
+			return ErrEnding
+		}
+		piece := items[:min(c.most, len(items))]
+		if err := c.Run(piece); err != nil {
+			return err
+		}
+		items = items[len(piece):]
+	}
+	return nil
+}
+
+// maxCollateralRetries is how often in a row a call may be the victim of another one's fault.
+const maxCollateralRetries = 100
+
+// call makes one call, and again if it was only the victim of another. It returns a fault if
+// the call failed as a whole, with the items that have no outcome, and ErrEnding if it ended
+// early.
+func (c *Caller) call(items []Item, isolating bool) (rest []Item, fault *Fault, err error) {
+	tries, victim := 1, 0
+	for {
+		rest, fault, err = c.once(items, isolating)
+		c.countFault(fault)
+		switch {
+		case fault == nil:
+			return rest, nil, err
+		case fault.Collateral && victim < maxCollateralRetries:
+			victim++
+		case !fault.FirstOnly || len(rest) == 0:
+			return rest, fault, nil
+		case len(rest) == len(items) && tries < c.Limits.ItemAttempts:
+			tries++
+		case len(rest) < len(items) && c.Limits.ItemAttempts > 1:
+			tries = 2 // the next call begins with it
+		default:
+			c.Answer.Fail(fault, tries)
+			if rest = rest[1:]; len(rest) == 0 {
+				return nil, nil, nil
+			}
+			tries = 1
+		}
+		items = rest
+	}
+}
+
+func (c *Caller) countFault(fault *Fault) {
+	switch {
+	case fault == nil || fault.Counted:
+	case fault.Kind == job.KindCrash:
+		c.Crashes++
+	case fault.Kind == job.KindExpired:
+		c.Expiries++
+	}
+}
+
+func (c *Caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
+	if c.Record != nil && c.Answer.size() >= recordedAt {
+		if err := c.Record(); err != nil {
+			return items, nil, err
+		}
+	}
+	mark := c.Answer.mark()
+	call := &Call{
+		Items: items, Answer: c.Answer, watch: c.Watch, block: c.Block, Slot: c.Slot, Isolating: isolating,
+		ItemAttempts: c.Limits.ItemAttempts, Attempts: c.Limits.Attempts, Backoff: c.Limits.Backoff, firm: &atomic.Bool{}, before: mark.count,
+	}
+	c.Answer.admit(call)
+	c.Observer.CallBegan(c.Job)
+	stats := CallStats{Job: c.Job}
+	began := time.Now()
+	err := c.make(call)
+	stats.Took = time.Since(began)
+	defer func() { c.Observer.CallEnded(stats) }()
+	c.Watch.scope.Release()
+	c.Watch.afterCall()
+	c.Expiries += call.expiries
+	got := c.Answer.Count - mark.count
+	short := got < len(items) && !(err == nil && c.Watch.Ending.Load())
+	switch {
+	case err != nil && call.Keep && got <= len(items):
+		c.Answer.keep()
+	case err != nil || short || got > len(items):
+		c.Answer.undo(mark)
+	case got < len(items): // it has ended early, and may have been read in part
+		c.Answer.keep()
+	}
+	kept := c.Answer.Count - mark.count
+	if c.Answer.Special > mark.special {
+		c.countExpired(c.Answer.outcomes[mark.outcomes:])
+	}
+	if kept > 0 {
+		c.count(kept)
+		c.Fit.learn(kept, c.Answer.size()-mark.buf-mark.texts)
+	}
+	stats.Items = kept
+	rest := items[kept:]
+	if failure := c.Watch.Failure(); failure != nil {
+		stats.Cut = true
+		return rest, nil, failure
+	}
+	switch {
+	case err == nil && got == len(items):
+		c.Slot.Answered()
+		return nil, nil, nil
+	case err == nil && !short && got < len(items), c.Watch.over(), errors.Is(err, ErrEnded), errors.Is(err, ErrNoSlot):
+		stats.Cut = true
+		return rest, nil, ErrEnding // not its own fault
+	case err == nil:
+		err = LengthFault(len(items), got)
+	}
+	fault := FaultOf(err)
+	if fault.Full {
+		c.most = max(1, cmp.Or(kept, len(items)/2))
+		c.Fit.learn(c.most, AnswerLimit)
+		return rest, fault, nil
+	}
+	stats.Fault = fault.Kind
+	return rest, fault, nil
+}
+
+func (c *Caller) count(items int) {
+	n := int64(items)
+	if c.Calls == 0 {
+		c.CallMin = math.MaxInt64
+	}
+	c.Calls++
+	c.CallItems += n
+	c.CallMin, c.CallMax = min(c.CallMin, n), max(c.CallMax, n)
+}
+
+// countExpired counts the items that had their own timer and let it expire.
+func (c *Caller) countExpired(answered []Span) {
+	for _, o := range answered {
+		if o.Fault != nil && o.Fault.Kind == job.KindExpired {
+			c.Expiries++
+		}
+	}
+}
+
+// CauseOf returns why a call's context was cancelled, or err if it was not.
+func CauseOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}

@@ -1,0 +1,16 @@
+// Package calls makes the calls of a handler and gives each item one outcome, whatever the handler
+// does. It knows neither batches nor stores: activities cuts batches into calls and records their
+// outcomes, worker brings the handlers.
+//
+//	handler.go    what a handler is, what a call and a fault are
+//	answer.go     the outcomes of a call's items, in order
+//	caller.go     makes calls, tries them again
+//	halve.go      narrows a fault down to single items
+//	callwatch.go  looks after the calls of one batch: timers, stop, drain, heartbeats
+//	abandon.go    leaves behind a Go call that does not return
+//	stopping.go   what a handler sees of a stop; slowdown.go: how it asks for less
+//	fit.go        how much they may answer
+//	slot.go       where calls run; limiter.go: how many items may begin
+//	observer.go   who counts
+//	solo.go       calls in their own process; subcall.go: a call within a call
+package calls

@@ -1,0 +1,269 @@
+package calls
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	doubling "github.com/stint-run/stint/internal/backoff"
+	"github.com/stint-run/stint/internal/codec"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/timers"
+	"go.temporal.io/sdk/temporal"
+)
+
+// Form is how items reach a handler.
+type Form int
+
+const (
+	// JSONValues: each item is one JSON value; jsonl items come unchecked, so that a handler that
+	// parses them anyway does it once.
+	JSONValues Form = iota
+	// CheckedJSON: the same, but what is not JSON is kept back as an invalid item.
+	CheckedJSON
+	// Lines: each item is a line of bytes without its end.
+	Lines
+)
+
+// CallSize bounds a call: as many items as fit both.
+type CallSize struct {
+	Items int
+	Bytes int
+}
+
+// Handler is the user's code, as Process sees it. One value serves all slots of a worker at once.
+type Handler interface {
+	Traits() Traits
+	CallSize() CallSize
+	// Call hands the items to the user's code and adds their outcomes to c.Answer in order. An
+	// error means that the call failed as a whole: nothing that it added counts, unless it has set
+	// c.Keep. Only when c.Ending() is true may it add fewer outcomes than there are items.
+	Call(c *Call) error
+}
+
+// Traits are what Process needs to know of a handler.
+type Traits struct {
+	Form Form
+	// Inside says that the user's code runs in this process, where nothing can end it. A call that
+	// outlasts its cancellation is then abandoned: what it does later counts for nothing.
+	Inside bool
+	// OneByOne says that the handler takes one item after the other, each with c.Begin and c.Claim:
+	// the first one without an outcome is the one in hand.
+	OneByOne bool
+}
+
+// Item is one item of a call. Data is valid during the call only.
+type Item struct {
+	Ordinal int64
+	Data    []byte
+
+	At int // of Data in the caller's block, if there is one
+}
+
+// Call is what a handler gets at once.
+type Call struct {
+	Items  []Item
+	Answer *Answer
+	// ItemAttempts and Backoff say how often, and after which wait, an item is tried whose
+	// error is its own.
+	ItemAttempts int
+	Backoff      time.Duration
+	// Attempts says how often an item is tried whose timer expires: as often as a call that fails as a
+	// whole, which is what it would be in its own process.
+	Attempts int
+	// Slot is where the call runs; nil if the worker has given none.
+	Slot Slot
+	// Isolating says that the call is one of those that narrow a fault down.
+	Isolating bool
+	// Keep, set by the handler, has the outcomes that it has added count although the call fails.
+	Keep bool
+
+	watch  *Watch
+	gate   *gate  // of its results as JSON; nil: none yet
+	held   uint64 // of the watch's scope
+	before int    // items with an outcome when the call began
+	gone   bool   // it has been left behind: nobody waits for it
+
+	expiries int64 // of timers of items that were retried
+	firm     *atomic.Bool
+	block    []byte
+}
+
+// Lines returns the items as lines, each ended by '\n'. If they do not lie in memory so, it puts
+// them together in scratch.
+func (c *Call) Lines(scratch *[]byte) []byte {
+	if c.block != nil && len(c.Items) > 0 {
+		last := c.Items[len(c.Items)-1]
+		return c.block[c.Items[0].At : last.At+len(last.Data)+1]
+	}
+	*scratch = (*scratch)[:0]
+	for i := range c.Items {
+		*scratch = append(append(*scratch, c.Items[i].Data...), '\n')
+	}
+	return *scratch
+}
+
+// Begin starts the timer of the call, or of an item if a handler takes the items one by one,
+// anew, and returns the context for it: cancelled when the timer expires (its cause is then a
+// *timers.ExpiredError) and when the worker must end at once.
+func (c *Call) Begin() context.Context {
+	ctx, held := c.watch.begin()
+	c.held = held
+	return ctx
+}
+
+// End releases the timer, if the call holds it still.
+func (c *Call) End() { c.watch.scope.End(c.held) }
+
+// Doubt returns a function that says that a timer of what Begin has begun is overdue: the worker does not
+// heartbeat for the batch until that has ended. Any goroutine may call it.
+func (c *Call) Doubt() func() {
+	watch, held := c.watch, c.held
+	return func() { watch.doubted.Store(held) }
+}
+
+// Claim ends what Begin has begun. A handler whose Traits are Inside calls it when the user's code
+// has returned, before it adds an outcome; false says that the call was abandoned meanwhile: it
+// must then return at once and touch nothing.
+func (c *Call) Claim() bool {
+	if !c.watch.scope.End(c.held) {
+		c.gone = true
+	}
+	return !c.gone
+}
+
+// Encode claims the call and adds a result as JSON, encoded by the codec. With an error, other than that the call was
+// abandoned, it has done neither.
+func (c *Call) Encode(v any, as codec.Codec) error {
+	if c.gate == nil {
+		c.gate = &gate{call: c}
+	}
+	if err := c.gate.encode(v, as); err != nil {
+		return fmt.Errorf("encoding the result: %w", err)
+	}
+	return nil
+}
+
+// Stopping is closed when the batch should end because the job or the worker does.
+func (c *Call) Stopping() <-chan struct{} { return c.watch.stopping }
+
+// StopNotice returns why that is, and by when it must have ended. Only once Stopping is closed.
+func (c *Call) StopNotice() protocol.StopNotice { return c.watch.notice }
+
+// Soon is closed when the batch should end, for whatever reason.
+func (c *Call) Soon() <-chan struct{} { return c.watch.Soon }
+
+// Ending reports that the batch should end: the handler should finish the item in hand only.
+func (c *Call) Ending() bool { return c.watch.Ending.Load() || c.watch.slowed.Load() > 0 }
+
+// Ended reports that the call was cut off: the worker must end at once.
+func (c *Call) Ended() bool { return c.watch.over() }
+
+// Forced notes that a process of the call was ended by the signal, because of cause. It counts if that is the
+// end of a stop's grace. Any goroutine may call it.
+func (c *Call) Forced(pid int, signal syscall.Signal, cause error) {
+	if !errors.Is(cause, ErrEnded) || Drained(cause) {
+		return
+	}
+	name := "TERM"
+	if signal == syscall.SIGKILL {
+		name = "KILL"
+	}
+	place := c.Slot.Describe()
+	c.watch.mu.Lock()
+	defer c.watch.mu.Unlock()
+	c.watch.forced = append(c.watch.forced, job.ForcedEnd{Worker: place.Worker, Slot: place.Slot, PID: pid, Signal: name})
+}
+
+// TriesOf is how often an item is tried before it fails with the fault.
+func (c *Call) TriesOf(f *Fault) int {
+	switch f.Kind {
+	case job.KindInvalid:
+		return 1
+	case job.KindExpired:
+		return max(c.Attempts, c.ItemAttempts)
+	}
+	return c.ItemAttempts
+}
+
+// Expired counts an expired timer of an item that is retried.
+func (c *Call) Expired() { c.expiries++ }
+
+// Wait sleeps before a repetition, tries having been made; false when the batch should end instead.
+func (c *Call) Wait(tries int) bool { return c.watch.wait(backoff(c.Backoff, tries)) }
+
+// backoff doubles from first up to one minute.
+func backoff(first time.Duration, tries int) time.Duration {
+	return doubling.Delay(first, tries, job.MaxBackoff)
+}
+
+// Fault is why an item, or a whole call, failed.
+type Fault struct {
+	Kind string // one of job.Kind…
+	Err  job.Error
+	// Collateral says that another call's fault ended the process that they shared: this one is
+	// repeated without counting as tried.
+	Collateral bool
+	// Counted says that another call counts what has happened.
+	Counted bool
+	// FirstOnly says that the first item without an outcome is to blame, and it alone.
+	FirstOnly bool
+	// Full says that the items without an outcome have not failed: there was no room for theirs. They
+	// are called again, fewer at once. A call of one item is never full.
+	Full bool
+}
+
+func (f *Fault) Error() string { return f.Kind + ": " + f.Err.Error() }
+
+// FaultOf turns an error of a handler into a fault, whose error is bounded (see [Bounded]).
+func FaultOf(err error) *Fault {
+	var fault *Fault
+	if errors.As(err, &fault) {
+		return fault.bounded()
+	}
+	var expired *timers.ExpiredError
+	if errors.As(err, &expired) {
+		return &Fault{Kind: job.KindExpired, Err: job.Error{Type: "Expired", Message: expired.Error()}}
+	}
+	e := job.Error{Type: typeName(err), Message: err.Error()}
+	var given *job.Error
+	if errors.As(err, &given) {
+		if err == error(given) {
+			e.Message = given.Message
+		}
+		e.Type, e.Stack = cmp.Or(given.Type, e.Type), given.Stack
+	}
+	return (&Fault{Kind: job.KindError, Err: e}).bounded()
+}
+
+// typeName names an error's type as its author would: the type of an application error, or the
+// first type in the chain that is not just a wrapper of package errors or fmt.
+func typeName(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) && app.Type() != "" {
+		return app.Type()
+	}
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		t := reflect.TypeOf(e)
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.PkgPath() != "errors" && t.PkgPath() != "fmt" && t.Name() != "" {
+			return t.Name()
+		}
+	}
+	return "error"
+}
+
+// LengthFault says that a call had the wrong number of results.
+func LengthFault(want, got int) *Fault {
+	return &Fault{Kind: job.KindLength, Err: job.Error{
+		Type: "Length", Message: fmt.Sprintf("the call was given %d items and answered with %d results", want, got),
+	}}
+}

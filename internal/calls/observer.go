@@ -1,0 +1,42 @@
+package calls
+
+import "time"
+
+// Observer gets what the executions of Process do, by many goroutines at once. Its methods must
+// be quick.
+type Observer interface {
+	// BatchBegan and BatchEnded are called for each execution, once it has its slot; err is why it
+	// failed, nil if it has not.
+	BatchBegan(job string)
+	BatchEnded(job string, err error)
+	// CallBegan and CallEnded are called for each call of the handler.
+	CallBegan(job string)
+	CallEnded(CallStats)
+	// Recorded gets outcomes once they are in the part, call by call, and of what they took.
+	Recorded(RecordStats)
+}
+
+// CallStats are about one call.
+type CallStats struct {
+	Job   string
+	Items int // with an outcome
+	Took  time.Duration
+	Fault string // one of job.Kind…, if the call failed as a whole
+	Cut   bool   // it came to its end before its last item because the batch had to end
+}
+
+// RecordStats are about outcomes; all numbers are as in job.Totals.
+type RecordStats struct {
+	Job                           string
+	OK, Failed, Dropped           int64
+	Retries, Expiries, Isolations int64
+}
+
+// Unobserved is for workers that nobody observes.
+type Unobserved struct{}
+
+func (Unobserved) BatchBegan(string)        {}
+func (Unobserved) BatchEnded(string, error) {}
+func (Unobserved) CallBegan(string)         {}
+func (Unobserved) CallEnded(CallStats)      {}
+func (Unobserved) Recorded(RecordStats)     {}

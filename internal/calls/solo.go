@@ -1,0 +1,80 @@
+package calls
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+)
+
+// Solo makes calls of a handler outside of a batch: in its own process, whose worker has cut
+// the calls, tries them again and looks after their time. One goroutine may use it.
+type Solo struct {
+	handler Handler
+	watch   *Watch
+	answer  Answer
+	items   []Item
+}
+
+// NewSolo returns a Solo. ctx carries what the handler's own context should. The caller must Close it.
+func NewSolo(ctx context.Context, h Handler, stop SoloStop) *Solo {
+	return &Solo{handler: h, watch: StartWatch(ctx, WatchLimits{Stopped: stop.Stopped, Notice: stop.Notice, Request: stop.Request, never: true})}
+}
+
+// SoloStop is how a Solo's handler sees a stop coming, and asks for one.
+type SoloStop struct {
+	Stopped <-chan struct{}
+	Notice  func(context.Context) (protocol.StopNotice, bool)
+	Request func(context.Context, job.Stop) error
+}
+
+// Close ends it.
+func (s *Solo) Close() { s.watch.Stop() }
+
+// Outcome is the outcome of one item: a value, or no result, or a fault.
+type Outcome struct {
+	Value []byte // JSON; valid until the next call
+	Drop  bool
+	Fault *Fault
+	Tries int // failed ones, if there is a fault
+}
+
+// SlowedDown is for how long the handler has wanted nothing to be begun since the last time that it
+// was asked; 0: it has not.
+func (s *Solo) SlowedDown() time.Duration { return time.Duration(s.watch.slowed.Swap(0)) }
+
+// Call hands the items, JSON values, to the handler. It returns their outcomes, or why the call
+// failed as a whole. There are fewer than items, but at least one, if the handler slows down or has
+// answered with more than [AnswerLimit].
+func (s *Solo) Call(items []json.RawMessage) ([]Outcome, error) {
+	s.items = s.items[:0]
+	for _, data := range items {
+		s.items = append(s.items, Item{Data: data})
+	}
+	s.answer.Reset()
+	c := &Call{Items: s.items, Answer: &s.answer, watch: s.watch, ItemAttempts: 1, Slot: AnySlot{}, firm: &atomic.Bool{}}
+	s.answer.admit(c)
+	err := s.handler.Call(c)
+	full := err != nil && FaultOf(err).Full
+	if err != nil && !full {
+		return nil, err
+	}
+	if s.answer.Count != len(items) && !full && !(c.Ending() && s.answer.Count < len(items)) {
+		return nil, LengthFault(len(items), s.answer.Count)
+	}
+	outcomes := make([]Outcome, 0, len(items))
+	s.answer.Each(func(o Span) {
+		switch {
+		case o.Fault != nil:
+			outcomes = append(outcomes, Outcome{Fault: o.Fault})
+		case o.Drop:
+			outcomes = append(outcomes, Outcome{Drop: true})
+		default:
+			outcomes = append(outcomes, Outcome{Value: s.answer.Buf[o.start : o.End-1]})
+		}
+	})
+	return outcomes, nil
+}

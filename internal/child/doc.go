@@ -1,0 +1,22 @@
+// Package child runs the child processes of a worker: each in its own process group, known to
+// a guard that outlives the worker, and reaped only once its group is dead.
+//
+// On Linux, what a child has started ends with it even if it has left the group, as timeout(1), setsid(1)
+// and daemons do. Each child leads a session, and has a mark in its environment. While children run,
+// this process is a child subreaper: orphans become its children. It knows them by their session or by
+// the mark, kills them when their child has ended, and collects them. The guard does the same when the
+// worker is gone. The limits: a process that has begun its own session, has been orphaned while
+// its child went on, and has no mark because it was started with another environment, is not known; nor
+// can a process of another user be killed. A zombie of unknown origin in another session than this
+// process's is collected after a minute.
+//
+//	child.go          starts processes, signals them, waits for them
+//	group_*.go        process groups
+//	orphans_*.go      what has left them
+//	affinity_*.go     CPUs; what the kernel says of memory
+//	pipes.go          standard streams
+//	unpolledpipe_*.go a pipe for bulk data that does not poll
+//	countedpipe_*.go  a pipe whose reader knows what was ever written to it
+//	outbox.go         writes frames to a process that may not read
+//	stderr.go         keeps and logs what a process writes to its standard error
+package child

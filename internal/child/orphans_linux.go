@@ -1,0 +1,286 @@
+package child
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/stint-run/stint/internal/procs"
+	"golang.org/x/sys/unix"
+)
+
+// markName is the variable by which a child, and what it starts, can be recognised as ours.
+const markName = "STINT_CHILD"
+
+// ownMark is how the marks of this process's children begin. The number of the Starter follows, and that
+// of the child, each with a dot before it.
+var ownMark = strconv.Itoa(os.Getpid()) + "-" + rand.Text()
+
+const (
+	// orphanLimit bounds the wait for the end of what a child has left behind.
+	orphanLimit = 2 * time.Second
+	// tendEvery is how often orphans are looked at while children run.
+	tendEvery = time.Second
+	// strangerRounds is how many such rounds a zombie of unknown origin is left to whoever may want it.
+	strangerRounds = 60
+)
+
+// orphanage has the orphans of this process's children, which the kernel makes children of this process.
+var orphanage = &orphans{children: map[int]string{}, known: map[int]orphan{}, strangers: map[int]int{}, hidden: map[int]hiding{}}
+
+// orphans is what is known of children, by the number of the process. It is safe for concurrent use.
+type orphans struct {
+	mu        sync.Mutex
+	starters  int
+	quit      chan struct{}
+	tending   sync.WaitGroup
+	last      int            // number of a Starter, or of a child
+	children  map[int]string // marks of those that were started and have not been reaped
+	known     map[int]orphan // orphans that were seen alive
+	strangers map[int]int    // rounds in which a zombie of unknown origin was seen
+	hidden    map[int]hiding // processes without an environment to be read
+}
+
+// hiding is about a process that has no environment: for good, or while it becomes another program.
+type hiding struct {
+	start  uint64
+	rounds int // in which that was so
+}
+
+// hiddenRounds is how many rounds that is waited for.
+const hiddenRounds = 10
+
+// orphan is a process that belongs to a child.
+type orphan struct {
+	mark  string
+	start uint64
+}
+
+// newMark returns how the marks of a Starter's children begin.
+func (o *orphans) newMark() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last++
+	return fmt.Sprintf("%s.%d.", ownMark, o.last)
+}
+
+// enter has this process adopt orphans until the last leave.
+func (o *orphans) enter() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.starters++; o.starters > 1 {
+		return
+	}
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // every kernel since 3.4 can
+	quit := make(chan struct{})
+	o.quit = quit
+	o.tending.Go(func() {
+		ticks := time.NewTicker(tendEvery)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ticks.C:
+				o.tend()
+			case <-quit:
+				return
+			}
+		}
+	})
+}
+
+func (o *orphans) leave() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.starters--; o.starters > 0 {
+		return
+	}
+	close(o.quit)
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) // it could be set
+}
+
+// start starts the child with its own mark, which begins with the Starter's.
+func (o *orphans) start(cmd *exec.Cmd, cpus []int, starter string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last++
+	mark := starter + strconv.Itoa(o.last)
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], markName+"="+mark)
+	if err := startPinned(cmd, cpus); err != nil {
+		return err
+	}
+	o.children[cmd.Process.Pid] = mark
+	return nil
+}
+
+// look notes what is below a child, which is about to be killed: its descendants would lose their
+// connection with it.
+func (o *orphans) look(child int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.noteBelow(child, o.children[child])
+}
+
+// end ends what a child has left behind. The child has ended and has not been reaped.
+func (o *orphans) end(child int) {
+	nap := 100 * time.Microsecond
+	dead := map[int]bool{}
+	for deadline := time.Now().Add(orphanLimit); o.round(child, dead) && time.Now().Before(deadline); {
+		time.Sleep(nap)
+		nap = min(2*nap, 10*time.Millisecond)
+	}
+}
+
+// reaped forgets a child.
+func (o *orphans) reaped(child int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.children, child)
+}
+
+// round kills the orphans of a child and collects those that have ended. It reports whether more may be
+// left: those, and what they have started, whose parent this process becomes only then. dead are the
+// processes of unknown origin that had ended in rounds before: what they have left has been seen.
+func (o *orphans) round(child int, dead map[int]bool) (left bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	mark := o.children[child]
+	for _, pid := range procs.Children(os.Getpid()) {
+		if _, own := o.children[pid]; own {
+			continue
+		}
+		p, ok := procs.Read(pid)
+		of, clear := "", false
+		if ok {
+			of, clear = o.markOf(p)
+		}
+		switch {
+		case of == mark:
+			left = true
+			o.finish(p, mark)
+		case of == "" && (!ok || p.Zombie):
+			left = left || !dead[pid]
+			dead[pid] = true
+		case !clear:
+			left = left || o.hides(p)
+		}
+	}
+	return left
+}
+
+// hides notes that a process has no environment, and reports whether it may get one.
+func (o *orphans) hides(p procs.Process) bool {
+	h := o.hidden[p.PID]
+	if h.start != p.Start {
+		h = hiding{start: p.Start}
+	}
+	h.rounds++
+	o.hidden[p.PID] = h
+	return h.rounds <= hiddenRounds
+}
+
+// markOf returns the mark of the child that an orphan belongs to; "" if that is not known. It returns
+// false if that may be known a moment later.
+func (o *orphans) markOf(p procs.Process) (mark string, clear bool) {
+	if mark, ok := o.children[p.Session]; ok {
+		return mark, true // every child leads a session, and only its descendants can be in it
+	}
+	if known, ok := o.known[p.PID]; ok && known.start == p.Start {
+		return known.mark, true
+	}
+	mark, clear = procs.Variable(p.PID, markName)
+	if !strings.HasPrefix(mark, ownMark+".") {
+		mark = ""
+	}
+	return mark, clear
+}
+
+// finish kills an orphan, or collects it if it has ended. It is our own child, and nobody else's to
+// collect: so its number is not given to another process meanwhile.
+func (o *orphans) finish(p procs.Process, mark string) {
+	if p.Zombie {
+		_, _ = syscall.Wait4(p.PID, nil, syscall.WNOHANG, nil) // it has ended
+		delete(o.known, p.PID)
+		return
+	}
+	o.note(p, mark)
+	_ = syscall.Kill(p.PID, syscall.SIGKILL) // it may be another user's by now
+}
+
+// note notes that a process, and all below it, belong to a child.
+func (o *orphans) note(p procs.Process, mark string) {
+	o.known[p.PID] = orphan{mark, p.Start}
+	o.noteBelow(p.PID, mark)
+}
+
+func (o *orphans) noteBelow(parent int, mark string) {
+	for _, pid := range procs.Children(parent) {
+		if below, ok := procs.Read(pid); ok && below.Parent == parent {
+			o.note(below, mark)
+		}
+	}
+}
+
+// tend looks after orphans while their children run: it notes whose they are, collects those that have
+// ended, and kills those whose child is gone.
+func (o *orphans) tend() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	running := map[string]bool{}
+	for pid, mark := range o.children {
+		running[mark] = true
+		o.noteBelow(pid, mark)
+	}
+	seen := map[int]bool{}
+	for _, pid := range procs.Children(os.Getpid()) {
+		p, ok := procs.Read(pid)
+		if _, own := o.children[pid]; own || !ok {
+			continue
+		}
+		seen[pid] = true
+		switch mark, _ := o.markOf(p); {
+		case mark == "" && p.Zombie:
+			o.stranger(p)
+		case mark == "": // somebody else's child, or one that hides whose it is
+		case p.Zombie || !running[mark]:
+			o.finish(p, mark)
+		default:
+			o.note(p, mark)
+		}
+	}
+	for pid := range o.strangers {
+		if !seen[pid] {
+			delete(o.strangers, pid)
+		}
+	}
+	for pid, h := range o.hidden {
+		if p, ok := procs.Read(pid); !ok || p.Start != h.start {
+			delete(o.hidden, pid)
+		}
+	}
+	for pid, known := range o.known {
+		if p, ok := procs.Read(pid); !ok || p.Start != known.start {
+			delete(o.known, pid)
+		}
+	}
+}
+
+// stranger collects a zombie of unknown origin after a while, if it is in no session of ours: this
+// process may be the init of its container.
+func (o *orphans) stranger(p procs.Process) {
+	own, err := unix.Getsid(0)
+	if err != nil || p.Session == own {
+		return // it may be a child that another part of this program waits for
+	}
+	if o.strangers[p.PID]++; o.strangers[p.PID] >= strangerRounds {
+		_, _ = syscall.Wait4(p.PID, nil, syscall.WNOHANG, nil) // it has ended
+	}
+}

@@ -1,0 +1,16 @@
+//go:build unix && !linux
+
+package child
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	SigUSR1 = syscall.SIGUSR1
+	SigUSR2 = syscall.SIGUSR2
+)
+
+func Dup(from, to int) error { return unix.Dup2(from, to) }

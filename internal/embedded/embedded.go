@@ -1,0 +1,10 @@
+// Package embedded sets options of workers that only stint's own programs may set.
+package embedded
+
+// SetAlone is set by package worker; see [Alone].
+var SetAlone func(options any, reads []string)
+
+// Alone says of a *worker.Options that no other worker serves the pool while this one runs. It then
+// joins the parts of a job's output while the job runs, and not only at the end. reads are locations that it
+// may read besides those that it may read and write.
+func Alone(options any, reads []string) { SetAlone(options, reads) }

@@ -1,0 +1,191 @@
+package inputs
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// Small inputs that follow one another are one source, so that a million files of one line become neither
+// a million batches nor a table of a million sources. Their bytes are numbered as if they lay in one file: the
+// head of each is among them, and no item reaches from one into the next.
+const (
+	// smallInput is the size in bytes up to which an input is small: it is read as a whole.
+	smallInput = 1 << 20
+	// maxBundle is the most inputs of a bundle, of which a worker reads the list for each batch.
+	maxBundle = 4096
+)
+
+// Bundle says where the list of a bundle's inputs lies.
+type Bundle struct {
+	Inputs int `json:"inputs"`
+	// At and Bytes are the place of the list behind the first line of the table's object.
+	At    int `json:"at"`
+	Bytes int `json:"bytes"`
+}
+
+// member is an input of a bundle, or the only one of another source.
+type member struct {
+	store.Input
+	at int64 // offset in the bundle of its first byte
+}
+
+func (m *member) end() int64 { return m.at + m.Size }
+
+// bundle makes a source of small inputs of one format, and adds their list to the table. A single input
+// is no bundle.
+func (t *Table) bundle(inputs []store.Input, shape records.Shape) {
+	if len(inputs) == 1 {
+		t.Sources = append(t.Sources, plainSource(inputs[0], shape))
+		return
+	}
+	s := Source{URL: inputs[0].URL, Shape: shape, Bundle: &Bundle{Inputs: len(inputs), At: len(t.lists)}}
+	for _, input := range inputs {
+		s.Size += input.Size
+	}
+	t.lists = appendInputs(t.lists, inputs)
+	s.Bundle.Bytes = len(t.lists) - s.Bundle.At
+	t.Sources = append(t.Sources, s)
+}
+
+// appendInputs encodes inputs, each by what it does not share with the one before it: some twenty bytes for a file.
+func appendInputs(list []byte, inputs []store.Input) []byte {
+	var before store.Input
+	for _, input := range inputs {
+		shared := 0
+		for shared < min(len(input.URL), len(before.URL)) && input.URL[shared] == before.URL[shared] {
+			shared++
+		}
+		list = binary.AppendUvarint(list, uint64(shared))
+		list = appendText(list, input.URL[shared:])
+		list = binary.AppendUvarint(list, uint64(input.Size))
+		list = binary.AppendVarint(list, input.ModTime.Unix()-before.ModTime.Unix())
+		list = binary.AppendUvarint(list, uint64(input.ModTime.Nanosecond()))
+		list = appendText(list, input.ETag)
+		before = input
+	}
+	return list
+}
+
+func appendText(list []byte, text string) []byte {
+	return append(binary.AppendUvarint(list, uint64(len(text))), text...)
+}
+
+// members decodes the list of a source's inputs.
+func (t *Table) members(s *Source) ([]member, error) {
+	if s.Bundle == nil {
+		return []member{{Input: s.input()}}, nil
+	}
+	broken := ledger.Permanent(job.ErrorCorrupt, errors.New("reading the source table: a list of inputs is broken"))
+	b := s.Bundle
+	if b.At < 0 || b.Bytes < 0 || b.At+b.Bytes > len(t.lists) {
+		return nil, broken
+	}
+	list := bytes.NewReader(t.lists[b.At : b.At+b.Bytes])
+	members := make([]member, 0, min(b.Inputs, maxBundle))
+	var m member
+	for list.Len() > 0 {
+		var errs [5]error
+		var shared, size, nanoseconds uint64
+		var seconds int64
+		var rest, etag string
+		shared, errs[0] = binary.ReadUvarint(list)
+		rest, errs[1] = readText(list)
+		size, errs[2] = binary.ReadUvarint(list)
+		seconds, errs[3] = binary.ReadVarint(list)
+		nanoseconds, errs[4] = binary.ReadUvarint(list)
+		etag, err := readText(list)
+		if errors.Join(append(errs[:], err)...) != nil || shared > uint64(len(m.URL)) {
+			return nil, broken
+		}
+		m.at = m.end()
+		m.URL = m.URL[:shared] + rest
+		m.Size, m.ETag = int64(size), etag
+		m.ModTime = time.Unix(m.ModTime.Unix()+seconds, int64(nanoseconds))
+		members = append(members, m)
+	}
+	if len(members) != b.Inputs {
+		return nil, broken
+	}
+	return members, nil
+}
+
+func readText(list *bytes.Reader) (string, error) {
+	n, err := binary.ReadUvarint(list)
+	if err != nil || n > uint64(list.Len()) {
+		return "", io.ErrUnexpectedEOF
+	}
+	text := make([]byte, n)
+	_, err = io.ReadFull(list, text)
+	return string(text), err
+}
+
+// Inputs yields all inputs of the table in their order.
+func (t *Table) Inputs() iter.Seq2[store.Input, error] {
+	return func(yield func(store.Input, error) bool) {
+		for i := range t.Sources {
+			members, err := t.members(&t.Sources[i])
+			if err != nil {
+				yield(store.Input{}, err)
+				return
+			}
+			for _, m := range members {
+				if !yield(m.Input, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// find returns the index of the member with the byte at offset; len(members) if that is behind the last one.
+func find(members []member, offset int64) int {
+	return sort.Search(len(members), func(i int) bool { return members[i].end() > offset })
+}
+
+// small is an input of a bundle in memory.
+type small struct {
+	content []byte
+	shape   records.Shape
+	start   int64 // of the first item
+}
+
+// load reads an input of a bundle of the given shape into s, whose memory it uses again.
+func (n *Inputs) load(ctx context.Context, m *member, shape records.Shape, s *small) error {
+	r, err := n.access.OpenInput(ctx, m.URL, 0, m.Size)
+	if err != nil {
+		return ledger.StoreError(job.ErrorInput, err)
+	}
+	defer r.Close()
+	s.content = slices.Grow(s.content[:0], int(m.Size))[:m.Size]
+	// One that has become shorter is found to have changed by who looks at it afterwards.
+	got, err := io.ReadFull(r, s.content)
+	s.content = s.content[:got]
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", m.URL, err))
+	}
+	s.shape, s.start, err = records.ReadHead(bytes.NewReader(s.content), shape.Format, shape.MaxItem)
+	if err != nil {
+		return ledger.Permanent(job.ErrorInput, fmt.Errorf("reading the beginning of %s: %w", m.URL, err))
+	}
+	return nil
+}
+
+// between returns the bytes [from, to) of the content, without the head.
+func (s *small) between(from, to int64) (data []byte, start int64) {
+	to = min(to, int64(len(s.content)))
+	start = min(max(from, s.start), to)
+	return s.content[start:to], start
+}

@@ -1,0 +1,164 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/sdk/temporal"
+	"golang.org/x/sync/errgroup"
+)
+
+// headReaders is how many inputs are opened at once to look at their beginnings.
+const headReaders = 16
+
+// List expands the inputs of a job's spec and looks at the beginning of each, but not of those in
+// bundles, which are read as a whole whenever they are read, nor of the standard input, which is read from
+// its spool.
+func (n *Inputs) List(ctx context.Context, dir store.Dir, in PlanInput) (*Table, error) {
+	var table Table
+	own := ownFilesOf(in.Spec)
+	var pending []store.Input // of one bundle
+	var shape records.Shape   // of it
+	flush := func() {
+		if len(pending) > 0 {
+			table.bundle(pending, shape)
+			pending = pending[:0]
+		}
+	}
+	add := func(input store.Input) error {
+		s := plainSource(input, records.Shape{})
+		if err := s.choose(in.Spec); err != nil {
+			return ledger.Permanent(job.ErrorInvalid, err)
+		}
+		isSmall := s.URL != stdinName && s.Compression == records.None && s.Size <= smallInput
+		if !isSmall || s.Shape.Format != shape.Format || len(pending) == maxBundle {
+			flush()
+		}
+		if isSmall {
+			pending, shape = append(pending, input), s.Shape
+		} else {
+			table.Sources = append(table.Sources, s)
+		}
+		return nil
+	}
+	for _, arg := range in.Spec.Input {
+		if arg == stdinName {
+			if slices.ContainsFunc(table.Sources, func(s Source) bool { return s.URL == stdinName }) {
+				return nil, ledger.Permanent(job.ErrorInput, errStdinTwice)
+			}
+			if err := add(store.Input{URL: stdinName}); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		found := false
+		for input, err := range n.access.Expand(ctx, []string{arg}) {
+			if err != nil {
+				return nil, ledger.StoreError(job.ErrorInput, err)
+			}
+			if own.has(input.URL, arg) {
+				table.LeftOut++
+				continue
+			}
+			found = true
+			table.narrow(input.Perm)
+			if err := add(input); err != nil {
+				return nil, err
+			}
+		}
+		if !found {
+			return nil, ledger.StoreError(job.ErrorInput, &store.NoMatchError{Arg: arg})
+		}
+	}
+	flush()
+	return &table, n.lookAt(ctx, dir, in, &table)
+}
+
+// lookAt finds out how the sources begin, and gives those that need one their place for a copy.
+func (n *Inputs) lookAt(ctx context.Context, dir store.Dir, in PlanInput, table *Table) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(headReaders)
+	for i := range table.Sources {
+		s := &table.Sources[i]
+		switch {
+		case s.URL == stdinName:
+			s.Spool, s.MaxInput = ledger.SpoolKey(in.Ref.Sources, i), in.Spec.MaxInput
+			if err := n.giveStdin(ctx, dir, in.Ref, s); err != nil {
+				_ = group.Wait()
+				return err
+			}
+		case s.Bundle != nil:
+		default:
+			if s.Compression != records.None {
+				s.Spool, s.MaxInput = ledger.SpoolKey(in.Ref.Sources, i), in.Spec.MaxInput
+			}
+			group.Go(func() error {
+				return trap.Call("reading the head of an input", func() error { return n.readHead(ctx, s, in.Spec.MaxItem) })
+			})
+		}
+	}
+	return group.Wait()
+}
+
+// choose sets format and compression.
+func (s *Source) choose(spec job.Spec) error {
+	format := records.Format("")
+	if spec.Format != "" && spec.Format != "auto" {
+		f, err := records.ParseFormat(spec.Format)
+		if err != nil {
+			return err
+		}
+		format = f
+	}
+	if s.URL == stdinName {
+		if format == "" {
+			format = records.Text
+		}
+	} else {
+		_, name, err := store.Split(s.URL)
+		if err != nil {
+			return err
+		}
+		s.Compression = records.CompressionOf(name)
+		if format == "" {
+			f, err := records.FormatOf(name)
+			if err != nil {
+				return err
+			}
+			format = f
+		}
+	}
+	s.Shape = records.Shape{Format: format, MaxItem: int(spec.MaxItem)}
+	return nil
+}
+
+func (n *Inputs) readHead(ctx context.Context, s *Source, maxItem int64) error {
+	r, err := n.openWhole(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return s.takeHead(r, maxItem)
+}
+
+// takeHead reads the byte order mark and the CSV header from the beginning of the source.
+func (s *Source) takeHead(r io.Reader, maxItem int64) error {
+	shape, start, err := records.ReadHead(r, s.Shape.Format, int(maxItem))
+	var judged *temporal.ApplicationError
+	if errors.As(err, &judged) {
+		return judged
+	}
+	if err != nil {
+		return ledger.Permanent(job.ErrorInput, fmt.Errorf("reading the beginning of %s: %w", s.URL, err))
+	}
+	s.Shape, s.Start = shape, start
+	return nil
+}

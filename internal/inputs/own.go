@@ -1,0 +1,58 @@
+package inputs
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/stint-run/stint/internal/location"
+	"github.com/stint-run/stint/job"
+)
+
+// ownFiles are what a job writes itself: found among its inputs, they are of an earlier run and left out.
+type ownFiles struct {
+	files    map[string]bool
+	prefixes []string
+}
+
+func ownFilesOf(s job.Spec) ownFiles {
+	own := ownFiles{files: map[string]bool{}}
+	for _, file := range []string{s.Output, s.Errors, s.Report} {
+		if file != "" && !location.IsPrefix(file) {
+			own.files[plainName(file)] = true
+		}
+	}
+	for _, place := range []string{s.Output, s.Store} {
+		if place != "" && (place == s.Store || location.IsPrefix(place)) {
+			own.prefixes = append(own.prefixes, strings.TrimRight(plainName(place), "/")+"/")
+		}
+	}
+	return own
+}
+
+// has reports whether the job writes an object that was found for an argument. What the argument names
+// itself is wanted.
+func (o ownFiles) has(url, arg string) bool {
+	name := plainName(url)
+	if name == plainName(arg) {
+		return false
+	}
+	if o.files[name] {
+		return true
+	}
+	for _, prefix := range o.prefixes {
+		if strings.HasPrefix(name, prefix) && !strings.HasPrefix(plainName(arg), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// plainName is a location without its query, clean if it is a path.
+func plainName(where string) string {
+	where = strings.TrimPrefix(where, "file://")
+	if !location.IsURL(where) {
+		return filepath.ToSlash(filepath.Clean(where))
+	}
+	where, _ = location.SplitQuery(where)
+	return where
+}

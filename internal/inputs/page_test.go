@@ -1,0 +1,115 @@
+package inputs
+
+import (
+	"math"
+	"math/rand" // what testing/quick takes
+	"testing"
+	"testing/quick"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+func TestPage_RoundTrip(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		batches []protocol.Batch
+	}{
+		{"none", nil},
+		{"one at the beginning", []protocol.Batch{{Length: 10, Count: 2}}},
+		{"in a row", []protocol.Batch{{Length: 10, Count: 2}, {Offset: 10, Length: 20, First: 2, Count: 3}}},
+		{"not at the beginning", []protocol.Batch{{Source: 3, Offset: 1000, Length: 10, First: 50, Count: 2}}},
+		{"with a gap", []protocol.Batch{{Length: 10, Count: 2}, {Offset: 30, Length: 20, First: 7, Count: 3}}},
+		{"over sources", []protocol.Batch{{Length: 10, Count: 2}, {Source: 1, Length: 20, First: 2, Count: 3}}},
+		{"blank bytes between", []protocol.Batch{{Length: 10, Count: 2}, {Offset: 11, Length: 20, First: 2, Count: 3}}},
+		{"largest", []protocol.Batch{{Source: 1 << 30, Offset: 1 << 50, Length: job.MaxBatchBytes, First: 1 << 50, Count: job.MaxBatchItems}}},
+		{"backwards", []protocol.Batch{{Offset: 30, Length: 20, First: 7, Count: 3}, {Length: 10, Count: 2}}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := DecodePage(EncodePage(test.batches))
+			require.NoError(t, err)
+			require.Equal(t, test.batches, got)
+		})
+	}
+}
+
+func TestPage_RoundTripOfAnything(t *testing.T) {
+	t.Parallel()
+	const limit = math.MaxInt64 >> 2
+	check := func(fields [][4]uint32, big []uint64) bool {
+		var batches []protocol.Batch
+		next := protocol.Batch{}
+		for i, f := range fields {
+			b := next
+			if f[0]%3 == 0 {
+				b.Source, b.Offset, b.First = int(f[1]), int64(f[2]), int64(f[3])
+			}
+			b.Length, b.Count = int64(f[1]), int64(f[2])
+			if len(big) > 0 {
+				b.Length = int64(big[i%len(big)] % limit)
+			}
+			batches = append(batches, b)
+			next = b.After(b.Count, b.Length)
+			next.Offset, next.First = max(0, next.Offset), max(0, next.First)
+		}
+		got, err := DecodePage(EncodePage(batches))
+		return err == nil && (len(batches) == 0 && len(got) == 0 || equal(batches, got))
+	}
+	const seed = 20261121
+	t.Logf("seed %d", seed)
+	require.NoError(t, quick.Check(check, &quick.Config{MaxCount: 500, Rand: rand.New(rand.NewSource(seed))}))
+}
+
+func equal(a, b []protocol.Batch) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// G8: a page travels twice through the job's history.
+func TestPage_Small(t *testing.T) {
+	t.Parallel()
+	var batches []protocol.Batch
+	next := protocol.Batch{Offset: 1 << 40, First: 1 << 33}
+	for i := range 1000 {
+		next.Length, next.Count = int64(1<<20+i), 12_345
+		batches = append(batches, next)
+		next = next.After(next.Count, next.Length)
+	}
+	require.Less(t, len(EncodePage(batches)), 10*len(batches)+30)
+}
+
+func TestPage_CutShort(t *testing.T) {
+	t.Parallel()
+	page := EncodePage([]protocol.Batch{{Source: 300, Offset: 300, Length: 300, First: 300, Count: 300}})
+	for n := 1; n < len(page); n++ {
+		_, err := DecodePage(page[:n])
+		require.ErrorContains(t, err, "cut short")
+	}
+}
+
+func FuzzDecodePage(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(EncodePage([]protocol.Batch{{Length: 10, Count: 2}, {Source: 1, Length: 20, First: 2, Count: 3}}))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, page []byte) {
+		batches, err := DecodePage(page)
+		if err != nil {
+			return
+		}
+		require.LessOrEqual(t, len(batches), len(page)/2)
+		again, err := DecodePage(EncodePage(batches))
+		require.NoError(t, err)
+		require.Equal(t, batches, again)
+	})
+}

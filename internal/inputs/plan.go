@@ -1,0 +1,208 @@
+package inputs
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"time"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/stall"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// Cursor is where in the input the next page begins.
+type Cursor struct {
+	Source int   `json:"source"`
+	Offset int64 `json:"offset"`
+	Item   int64 `json:"item"` // the next ordinal
+}
+
+// PlanInput asks for one page of batches. Ref.Sources is empty for the first page.
+type PlanInput struct {
+	Ref    ledger.Ref `json:"ref"`
+	Spec   job.Spec   `json:"spec"`
+	From   Cursor     `json:"from"`
+	Resume []string   `json:"resume,omitempty"` // manifests of earlier runs: what they hold is left out
+	// Batches is the most batches of the page: 1 … 1,000.
+	Batches int    `json:"batches"`
+	Sizing  Sizing `json:"sizing"`
+	// Hurry is the time after which the page ends early, because workers wait for it; 0: no limit.
+	Hurry time.Duration `json:"hurry,omitempty"`
+}
+
+// PlanResult is one page.
+type PlanResult struct {
+	Page []byte `json:"page,omitempty"` // see [DecodePage]
+	Next Cursor `json:"next"`
+	Done bool   `json:"done"` // nothing is left after this page
+
+	// Only the first page has these.
+	Sources string     `json:"sources,omitempty"` // key of the source table
+	Total   int64      `json:"total,omitempty"`   // bytes of input, 0 if unknown
+	Resumed job.Totals `json:"resumed"`           // what earlier runs account for
+	// LeftOut is how many files among the inputs were left out, because the job writes them itself.
+	LeftOut int `json:"left_out,omitempty"`
+	// Perm are the access rights that all inputs grant: see [ledger.Ref].
+	Perm fs.FileMode `json:"perm,omitempty"`
+}
+
+// maxPageTime bounds one execution, so that a page reaches the workers even if finding items
+// is slow, and a crash costs no more than that.
+const maxPageTime = 20 * time.Second
+
+// Lister finds the sources of a job when its first page is planned. A job's inputs are one
+// implementation, the failed items of another job are one; the files of an earlier stage of a
+// pipeline would be one, too. Sources without bytes, items that arrive or the ticks of a clock, need
+// no plan.
+type Lister interface {
+	// List returns the sources in the order of their items, for a table whose key is in.Ref.Sources. If
+	// it writes to dir it does so below the run of in.Ref, under keys that no other table's share.
+	List(ctx context.Context, dir store.Dir, in PlanInput) (*Table, error)
+}
+
+// Plan reads on through the sources, from where the last page ended, and returns the batches that it
+// finds. For the first page it writes the source table of what from lists. It keeps its place open
+// between pages; otherwise it opens the source at the cursor.
+func (n *Inputs) Plan(ctx context.Context, dir store.Dir, in PlanInput, from Lister) (PlanResult, error) {
+	var result PlanResult
+	p := n.takePlanner(in.Ref)
+	if p == nil || p.at != in.From {
+		var err error
+		if p, err = n.newPlanner(ctx, dir, in, p, from, &result); err != nil {
+			return PlanResult{}, err
+		}
+	}
+	defer stall.Include(ctx, p.meter).Close()
+	if err := p.page(ctx, in, &result); err != nil {
+		p.Close()
+		return PlanResult{}, err
+	}
+	if result.Done {
+		p.Close()
+	} else {
+		n.keepPlanner(in.Ref.Run, p)
+	}
+	return result, nil
+}
+
+// newPlanner opens the source at the cursor. It takes the half-read inputs of old, which may be nil and
+// is of the same source table.
+func (n *Inputs) newPlanner(ctx context.Context, dir store.Dir, in PlanInput, old *planner, from Lister, result *PlanResult) (*planner, error) {
+	p := &planner{inputs: n, dir: dir, at: in.From, spoolers: map[int]chunker{}, meter: stall.NewMeter()}
+	if old != nil {
+		p.spoolers, old.spoolers = old.spoolers, nil
+		old.Close()
+	}
+	if err := p.begin(ctx, in, from, result); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// begin finds the sources, and which of their items are done.
+func (p *planner) begin(ctx context.Context, in PlanInput, from Lister, result *PlanResult) error {
+	links, err := ledger.Chain(ctx, p.dir, in.Resume)
+	if err != nil {
+		return err
+	}
+	sources, first := in.Ref.Sources, in.Ref.Sources == ""
+	switch {
+	case !first:
+		p.table, err = p.inputs.Table(ctx, p.dir, sources)
+	case len(links) > 0:
+		sources = links[0].Sources
+		err = p.takeOver(ctx, sources)
+	default:
+		sources, err = p.list(ctx, in, from)
+	}
+	if err != nil {
+		return err
+	}
+	p.sources, p.dir = sources, store.Narrow(p.dir, p.table.Perm)
+	resumed, err := p.skipAccepted(ctx, links)
+	if err == nil && first {
+		result.Sources, result.Total, result.Resumed, result.Perm = sources, p.table.totalBytes(), resumed, p.table.Perm
+		result.LeftOut = p.table.LeftOut
+	}
+	return err
+}
+
+// list writes the source table of a new job and returns its key.
+func (p *planner) list(ctx context.Context, in PlanInput, from Lister) (key string, err error) {
+	key = in.Ref.NewSourcesKey()
+	in.Ref.Sources = key
+	if p.table, err = from.List(ctx, p.dir, in); err != nil {
+		return "", err
+	}
+	p.dir = store.Narrow(p.dir, p.table.Perm)
+	for i := range p.table.Sources {
+		if p.table.Sources[i].URL == stdinName {
+			if err := p.stdinHead(ctx, i, in.Spec.MaxItem); err != nil {
+				return "", err
+			}
+		}
+	}
+	return key, WriteTable(ctx, p.dir, key, p.table)
+}
+
+// stdinHead reads the head of the standard input from its copy. A fault of the store is not the input's.
+func (p *planner) stdinHead(ctx context.Context, i int, maxItem int64) error {
+	body := p.Open(ctx, i, 0, -1)
+	defer body.Close()
+	var fault error
+	err := p.table.Sources[i].takeHead(readerFunc(func(b []byte) (int, error) {
+		n, err := body.Read(b)
+		fault = IgnoreEOF(err)
+		return n, err
+	}), maxItem)
+	if fault != nil {
+		return ledger.StoreError(job.ErrorInput, fault)
+	}
+	return err
+}
+
+// takeOver takes the source table of the earlier runs. It fails if an input has changed since.
+func (p *planner) takeOver(ctx context.Context, key string) (err error) {
+	if p.table, err = p.inputs.Table(ctx, p.dir, key); err != nil {
+		return err
+	}
+	return p.inputs.allUnchanged(ctx, p.table)
+}
+
+// page fills result with the next batches.
+func (p *planner) page(ctx context.Context, in PlanInput, result *PlanResult) error {
+	p.ctx = ctx
+	var batches []protocol.Batch
+	pageTime := maxPageTime
+	if in.Hurry > 0 {
+		pageTime = min(pageTime, in.Hurry)
+	}
+	p.due = time.Now().Add(pageTime)
+	for len(batches) < in.Batches {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if len(batches) > 0 && p.overdue() {
+			break
+		}
+		items, bytes := BatchSize(in.Spec, in.Sizing, len(batches), p.Left())
+		if in.Ref.Sources == "" && ShowsSpeed(in, len(batches), items, p.Left()) {
+			break
+		}
+		batch, err := p.Next(ctx, items, bytes)
+		if err == io.EOF {
+			result.Done = true
+			break
+		}
+		if err != nil {
+			return err
+		}
+		batches = append(batches, batch)
+	}
+	result.Page, result.Next = EncodePage(batches), p.at
+	return nil
+}

@@ -1,0 +1,262 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/stall"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// planner reads through the inputs of one job and cuts them into batches.
+type planner struct {
+	inputs *Inputs
+	dir    store.Dir
+	table  *Table
+	// sources is the table's key: the planner serves only pages of the table that was accepted.
+	sources string
+	at      Cursor
+	ctx     context.Context // of the current page
+	meter   *stall.Meter    // of the readers that stay open between pages
+
+	// skip lists the ranges that earlier runs account for, from the cursor on, in order.
+	skip []protocol.Batch
+
+	// What is open at the cursor; cutter is nil when nothing is.
+	reader io.Closer
+	cutter *records.Cutter
+
+	// Of the bundle at the cursor.
+	members   []member
+	membersOf int   // the source that they are of, if there are any
+	small     small // the one that is open
+	end       int64 // where what is open of it ends
+
+	// For estimates: what has been planned by this planner.
+	items, bytes int64
+	ahead        []int64 // by source: about how many bytes it and those behind it have
+	stdin        int     // the index of the standard input; -1: there is none
+
+	due  time.Time   // when the page should end
+	idle *time.Timer // closes a planner that is kept for too long
+
+	spoolers map[int]chunker // by source
+
+	// dry means to read without a store: every source once, from its beginning to its end.
+	dry bool
+}
+
+// Dry returns a planner that reads every source once, from its beginning to its end, without a store.
+func (n *Inputs) Dry(table *Table) *planner {
+	return &planner{inputs: n, table: table, dry: true, meter: stall.NewMeter()}
+}
+
+func (p *planner) Close() {
+	p.closeReader()
+	for _, s := range p.spoolers {
+		s.close()
+	}
+	p.spoolers = nil
+}
+
+func (p *planner) closeReader() {
+	if p.reader != nil {
+		_ = p.reader.Close() // only read from
+	}
+	p.reader, p.cutter = nil, nil
+}
+
+// Next returns the next batch that no earlier run accounts for, or io.EOF. In a bundle it goes on over the ends
+// of inputs; otherwise a batch begins and ends in one source.
+func (p *planner) Next(ctx context.Context, items, bytes int64) (protocol.Batch, error) {
+	batch := protocol.Batch{Source: -1} // not begun
+	for p.at.Source < len(p.table.Sources) {
+		source := &p.table.Sources[p.at.Source]
+		if batch.Count > 0 && (batch.Source != p.at.Source || p.atSkipped() || p.cutter == nil && p.overdue()) {
+			return batch, nil
+		}
+		if batch.Source != p.at.Source {
+			p.at.Offset = max(p.at.Offset, source.Start)
+			batch = protocol.Batch{Source: p.at.Source, Offset: p.at.Offset, First: p.at.Item}
+		}
+		if p.atSkipped() {
+			if err := p.pass(); err != nil {
+				return protocol.Batch{}, err
+			}
+			batch.Source = -1
+			continue
+		}
+		if p.cutter == nil {
+			if err := p.open(ctx, source); err != nil {
+				return protocol.Batch{}, err
+			}
+		}
+		cut, err := p.cutter.Next(items-batch.Count, bytes-batch.Length)
+		if err == io.EOF {
+			if err := p.endSegment(ctx); err != nil {
+				return protocol.Batch{}, err
+			}
+			continue
+		}
+		if err != nil {
+			return protocol.Batch{}, ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", source.URL, err))
+		}
+		p.at.Offset += cut.Length
+		p.at.Item += cut.Count
+		p.items += cut.Count
+		p.bytes += cut.Length
+		batch.Count += cut.Count
+		batch.Length = p.at.Offset - batch.Offset
+		if batch.Count >= items || batch.Length >= bytes {
+			return batch, nil
+		}
+	}
+	if batch.Count > 0 {
+		return batch, nil
+	}
+	return protocol.Batch{}, io.EOF
+}
+
+// overdue reports whether the page should end.
+func (p *planner) overdue() bool { return !p.due.IsZero() && time.Now().After(p.due) }
+
+// open opens what is at the cursor, up to the next skipped range.
+func (p *planner) open(ctx context.Context, source *Source) error {
+	if source.Bundle != nil {
+		return p.openSmall(ctx, source)
+	}
+	r := p.Open(ctx, p.at.Source, p.at.Offset, p.segment())
+	p.reader, p.cutter = r, records.NewCutter(r, source.Shape)
+	return nil
+}
+
+// openSmall opens the input of a bundle at the cursor, and moves the cursor behind its head.
+func (p *planner) openSmall(ctx context.Context, source *Source) error {
+	if p.members == nil || p.membersOf != p.at.Source {
+		members, err := p.table.members(source)
+		if err != nil {
+			return err
+		}
+		p.members, p.membersOf = members, p.at.Source
+	}
+	i := find(p.members, p.at.Offset)
+	if i == len(p.members) { // the cursor is behind the last one
+		p.end, p.cutter = p.at.Offset, records.NewBytesCutter(nil, source.Shape)
+		return nil
+	}
+	m := &p.members[i]
+	if err := p.inputs.load(ctx, m, source.Shape, &p.small); err != nil {
+		return err
+	}
+	if m.ETag == "" { // local, or not looked at again by Process
+		if err := p.inputs.unchanged(ctx, m.Input); err != nil {
+			return err
+		}
+	}
+	p.end = m.end()
+	if left := p.segment(); left >= 0 {
+		p.end = min(p.end, p.at.Offset+left)
+	}
+	data, start := p.small.between(p.at.Offset-m.at, p.end-m.at)
+	p.at.Offset = m.at + start
+	p.cutter = records.NewBytesCutter(data, p.small.shape)
+	return nil
+}
+
+// Open reads a source from offset on, length bytes of it or (-1) to its end.
+func (p *planner) Open(ctx context.Context, index int, offset, length int64) io.ReadCloser {
+	p.ctx = ctx
+	ctx = stall.With(context.WithoutCancel(ctx), p.meter) // the reader stays open between pages
+	source := &p.table.Sources[index]
+	if source.Spool == "" {
+		return &lazyReader{open: func() (io.ReadCloser, error) {
+			return p.inputs.access.OpenInput(ctx, source.URL, offset, length)
+		}}
+	}
+	if p.dry {
+		return &lazyReader{open: func() (io.ReadCloser, error) { return p.inputs.openFrom(ctx, source, offset) }}
+	}
+	s := p.spoolers[index]
+	if s == nil {
+		s = p.inputs.spooler(ctx, p.dir, source)
+		p.spoolers[index] = s
+	}
+	return &spoolReader{
+		ctx: ctx, dir: p.dir, prefix: source.Spool, offset: offset, left: length,
+		need: func(n int64) error { return s.chunk(p.ctx, n) },
+	}
+}
+
+// endSegment moves the cursor on from the end of what is open: to the next skipped range (over blank
+// bytes before it), to the next input of a bundle, or to the next source.
+func (p *planner) endSegment(ctx context.Context) error {
+	source := &p.table.Sources[p.at.Source]
+	limited := p.segment() >= 0
+	p.closeReader()
+	switch {
+	case source.Bundle != nil && p.end < source.Size:
+		p.at.Offset = p.end
+		return nil
+	case source.Bundle != nil:
+	case limited:
+		p.at.Offset = p.skip[0].Offset
+		return nil
+	case !source.fixed() && (source.ETag == "" || source.Spool != ""): // local, or not looked at again by Process
+		if err := p.inputs.unchanged(ctx, source.input()); err != nil {
+			return err
+		}
+	}
+	p.at.Source++
+	p.at.Offset = 0
+	return nil
+}
+
+// Left estimates how many items are still to be planned, from the bytes that are left and the
+// mean size of an item so far.
+func (p *planner) Left() int64 {
+	const unknownItem = 100 // bytes, before any item has been seen
+	if p.ahead == nil {
+		p.estimate()
+	}
+	if p.at.Source >= len(p.table.Sources) {
+		return 0
+	}
+	mean := int64(unknownItem)
+	if p.items > 0 {
+		mean = max(1, p.bytes/p.items)
+	}
+	here := p.ahead[p.at.Source] - p.ahead[p.at.Source+1]
+	stdin := int64(0)
+	if p.at.Source <= p.stdin {
+		stdin = max(2*p.bytes, 64<<10) // as much again as so far
+	}
+	if p.at.Source == p.stdin {
+		here, stdin = stdin, 0
+	}
+	return (max(0, here-p.at.Offset) + p.ahead[p.at.Source+1] + stdin) / mean
+}
+
+// estimate sums up the sizes of the sources.
+func (p *planner) estimate() {
+	const expansion = 4 // of compressed text
+	p.stdin = -1
+	p.ahead = make([]int64, len(p.table.Sources)+1)
+	for i := len(p.table.Sources) - 1; i >= 0; i-- {
+		s := &p.table.Sources[i]
+		size := s.Size
+		switch {
+		case s.URL == stdinName:
+			p.stdin = i
+			size = 0
+		case !s.sized():
+			size *= expansion
+		}
+		p.ahead[i] = p.ahead[i+1] + size
+	}
+}

@@ -1,0 +1,280 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// Range reads the items of one batch of a job's inputs: a range of bytes of one source, or of its
+// spool. One goroutine may use it.
+type Range struct {
+	source *Source
+	batch  protocol.Batch
+	from   stretches
+
+	open  *stretch       // what is read; nil: the next one is to be opened
+	shape *records.Shape // of the items of the last chunk
+
+	count  int64 // items that are done
+	length int64 // bytes that they take
+}
+
+// stretches are the pieces that the bytes of a batch come in: one, or in a bundle one for each input.
+type stretches interface {
+	// next opens the next one, or returns io.EOF.
+	next() (*stretch, error)
+	// at returns the input with the byte at an offset in the source, the byte's offset there, and the offset in the
+	// source at which the input ends.
+	at(offset int64) (url string, in, end int64)
+	// unchanged returns a permanent error if what was read is not what was planned.
+	unchanged(ctx context.Context) error
+	close()
+}
+
+// stretch is a range of bytes of one input.
+type stretch struct {
+	reader *records.Reader
+	shape  *records.Shape
+	offset int64 // in the source, of the first byte
+}
+
+// OpenRange opens a batch, of which dir is the job's store and table the source table. The caller must
+// close the Range.
+func (n *Inputs) OpenRange(ctx context.Context, dir store.Dir, table *Table, batch protocol.Batch) (*Range, error) {
+	source := &table.Sources[batch.Source]
+	ctx = context.WithoutCancel(ctx) // a stop lets the items in hand be read
+	if source.Bundle != nil {
+		return n.bundleRange(ctx, table, batch)
+	}
+	var body io.ReadCloser
+	if source.Spool != "" {
+		body = &spoolReader{ctx: ctx, dir: dir, prefix: source.Spool, offset: batch.Offset, left: batch.Length}
+	} else {
+		if err := n.unchanged(ctx, source.input()); err != nil {
+			return nil, err
+		}
+		var err error
+		if body, err = n.access.OpenInput(ctx, source.URL, batch.Offset, batch.Length); err != nil {
+			return nil, ledger.StoreError(job.ErrorInput, err)
+		}
+	}
+	return n.plainRange(source, batch, body), nil
+}
+
+// plainRange is a batch of a source that is one input.
+func (n *Inputs) plainRange(source *Source, batch protocol.Batch, body io.ReadCloser) *Range {
+	from := &wholeStretch{inputs: n, source: source, body: body}
+	from.stretch = &stretch{records.NewReader(body, source.Shape), &source.Shape, batch.Offset}
+	return &Range{source: source, batch: batch, from: from, shape: &source.Shape}
+}
+
+// bundleRange is a batch of a bundle.
+func (n *Inputs) bundleRange(ctx context.Context, table *Table, batch protocol.Batch) (*Range, error) {
+	source := &table.Sources[batch.Source]
+	members, err := n.membersOf(table, source)
+	if err != nil {
+		return nil, err
+	}
+	from := &bundleStretches{
+		ctx: ctx, inputs: n, source: source, members: members,
+		index: find(members, batch.Offset), offset: batch.Offset, end: batch.Offset + batch.Length,
+	}
+	return &Range{source: source, batch: batch, from: from, shape: &source.Shape}, nil
+}
+
+// DryRange opens all items of a source, of which there are so many, as [Inputs.Dry] reads it. The caller must close it.
+func (n *Inputs) DryRange(ctx context.Context, table *Table, index int, items int64) (*Range, error) {
+	source := &table.Sources[index]
+	batch := protocol.Batch{Source: index, Offset: source.Start, Length: math.MaxInt64 / 2, Count: items}
+	if source.Bundle != nil {
+		return n.bundleRange(ctx, table, batch)
+	}
+	return n.plainRange(source, batch, n.Dry(table).Open(ctx, index, source.Start, -1)), nil
+}
+
+// Shape is the form of the items of the last chunk. Its format stays the same.
+func (r *Range) Shape() *records.Shape { return r.shape }
+
+// Next reads the next items into chunk: at most items of them, and as many as fit into bytes, but at
+// least one. All have one shape. After the last one it returns io.EOF, or an error if the range does not hold
+// what was planned.
+func (r *Range) Next(chunk *records.Chunk, items, bytes int) error {
+	left := int(min(int64(items), r.batch.Count-r.count))
+	chunk.Reset()
+	chunk.Reserve(left, int(min(int64(bytes), r.batch.Length-r.length))+1)
+	for {
+		if r.open == nil {
+			var err error
+			if r.open, err = r.from.next(); err == io.EOF {
+				return r.end(chunk)
+			} else if err != nil {
+				return err
+			}
+		}
+		if len(chunk.Items) == 0 {
+			r.shape = r.open.shape
+		} else if !slices.Equal(r.shape.Columns, r.open.shape.Columns) {
+			return nil // a chunk has one shape
+		}
+		had := len(chunk.Items)
+		err := r.open.reader.Append(chunk, items, bytes)
+		for i := had; i < len(chunk.Items); i++ {
+			chunk.Items[i].Offset += r.open.offset - r.batch.Offset
+		}
+		if err != nil && err != io.EOF {
+			chunk.Reset()
+			return ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", r.source.URL, err))
+		}
+		if err == io.EOF {
+			r.open = nil
+		}
+		if n := len(chunk.Items); n > had {
+			bytes -= int(chunk.Items[n-1].Offset + chunk.Items[n-1].Size - chunk.Items[had].Offset)
+		}
+		if n := len(chunk.Items); n > 0 && (n >= items || bytes <= 0) {
+			return nil
+		}
+	}
+}
+
+// end is what Next returns after the last stretch.
+func (r *Range) end(chunk *records.Chunk) error {
+	switch {
+	case len(chunk.Items) > 0:
+		return nil
+	case r.count == r.batch.Count:
+		return io.EOF
+	}
+	url, offset, _ := r.from.at(r.batch.Offset)
+	return ledger.Permanent(job.ErrorChanged, fmt.Errorf(
+		"input %s changed while the job ran: %d bytes from offset %d held %d items when they were planned, and now hold %d; start anew with --fresh",
+		url, r.batch.Length, offset, r.batch.Count, r.count))
+}
+
+// Done counts the next items as done. They must be the first of the last chunk.
+func (r *Range) Done(items []records.Item) {
+	if len(items) == 0 {
+		return
+	}
+	last := &items[len(items)-1]
+	_, _, end := r.from.at(r.batch.Offset + last.Offset)
+	r.length = min(last.Offset+last.Size+1, r.batch.Length, end-r.batch.Offset) // the line's end may be missing
+	r.count += int64(len(items))
+}
+
+// Split returns the part of the batch that is done, and the rest of it: nil if all is done.
+func (r *Range) Split() (done protocol.Batch, rest *protocol.Batch) {
+	done = r.batch
+	done.Count = r.count
+	if r.count == r.batch.Count {
+		return done, nil // blank lines at the end included
+	}
+	done.Length = r.length
+	if r.count < r.batch.Count {
+		after := r.batch.After(r.count, r.length)
+		rest = &after
+	}
+	return done, rest
+}
+
+// Locate says where an item of the last chunk comes from: its input, and its offset there in bytes.
+func (r *Range) Locate(item *records.Item) (source string, offset int64) {
+	source, offset, _ = r.from.at(r.batch.Offset + item.Offset)
+	return source, offset
+}
+
+// Original returns the given ordinal: the job is the first to number its items.
+func (r *Range) Original(_ context.Context, ordinal int64) (int64, error) { return ordinal, nil }
+
+// NotesDrops returns false.
+func (r *Range) NotesDrops() bool { return false }
+
+// Unchanged returns a permanent error if the source has changed since it was planned. A spool cannot
+// change.
+func (r *Range) Unchanged(ctx context.Context) error {
+	return r.from.unchanged(context.WithoutCancel(ctx))
+}
+
+// Close frees what was opened to read.
+func (r *Range) Close() { r.from.close() }
+
+// wholeStretch is that of a source which is one input.
+type wholeStretch struct {
+	inputs  *Inputs
+	source  *Source
+	body    io.Closer
+	stretch *stretch // nil: it is opened
+}
+
+func (w *wholeStretch) next() (*stretch, error) {
+	s := w.stretch
+	if w.stretch = nil; s == nil {
+		return nil, io.EOF
+	}
+	return s, nil
+}
+
+func (w *wholeStretch) at(offset int64) (url string, in, end int64) {
+	return w.source.URL, offset, math.MaxInt64
+}
+
+func (w *wholeStretch) unchanged(ctx context.Context) error {
+	if w.source.Spool != "" {
+		return nil
+	}
+	return w.inputs.unchanged(ctx, w.source.input())
+}
+
+func (w *wholeStretch) close() { _ = w.body.Close() } // only read from
+
+// bundleStretches are those of a bundle's inputs.
+type bundleStretches struct {
+	ctx     context.Context
+	inputs  *Inputs
+	source  *Source
+	members []member
+	small   small
+
+	index       int   // of the next input
+	offset, end int64 // in the source, of what is left to read
+}
+
+func (b *bundleStretches) next() (*stretch, error) {
+	for b.index < len(b.members) && b.offset < b.end {
+		m := &b.members[b.index]
+		b.index++
+		if m.Size == 0 {
+			continue
+		}
+		if err := b.inputs.load(b.ctx, m, b.source.Shape, &b.small); err != nil {
+			return nil, err
+		}
+		// It is in memory: if it has not changed by now, what was read is what was planned.
+		if err := b.inputs.unchanged(b.ctx, m.Input); err != nil {
+			return nil, err
+		}
+		data, start := b.small.between(b.offset-m.at, b.end-m.at)
+		b.offset = m.end()
+		shape := b.small.shape
+		return &stretch{records.NewBytesReader(data, shape), &shape, m.at + start}, nil
+	}
+	return nil, io.EOF
+}
+
+func (b *bundleStretches) at(offset int64) (url string, in, end int64) {
+	m := &b.members[min(find(b.members, offset), len(b.members)-1)]
+	return m.URL, offset - m.at, m.end()
+}
+
+func (b *bundleStretches) unchanged(context.Context) error { return nil } // found by next
+
+func (b *bundleStretches) close() {}

@@ -1,0 +1,184 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+var (
+	errNoStdin    = errors.New("the standard input can be read only by `stint run`: name a file or a bucket URL")
+	errStdinOnce  = errors.New("the standard input can be read only once, and a part of it has been read: start the job anew with --fresh")
+	errStdinTwice = errors.New("the standard input is named twice: name \"-\" once")
+	errStdinGone  = errors.New("the process that read the standard input has ended before it had read all of it: start the job anew with --fresh")
+)
+
+// stdinSpool copies the standard input into the store. It belongs to the process, not to an attempt at
+// planning: bytes that this process has taken from the input are in memory until they are in the copy,
+// so that a new planner continues there. A copy of another process is never continued, because nobody
+// knows what that process has taken.
+type stdinSpool struct {
+	dir    store.Dir
+	ref    ledger.Ref // the run whose input it is
+	prefix string
+	source Source
+	reader *stdinReader
+
+	turn    chan struct{} // holds one element while an attempt copies
+	pending []byte        // read, not yet durable: at most a chunk
+	ended   bool          // nothing is left to read
+	next    int64         // the chunk that pending is the beginning of
+	done    bool          // the end mark is written
+}
+
+// giveStdin gives the standard input to a source of a run that lists its sources. Without a store
+// nothing is spooled.
+func (n *Inputs) giveStdin(ctx context.Context, dir store.Dir, ref ledger.Ref, s *Source) error {
+	if dir == nil {
+		return nil
+	}
+	if n.standard == nil {
+		return ledger.Permanent(job.ErrorInput, errNoStdin)
+	}
+	if reserved, ok := n.standard.(*Reserved); ok {
+		if err := reserved.await(ctx, ref.Run); err != nil {
+			return err
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stdin == nil {
+		n.stdin = &stdinSpool{dir: dir, ref: ref, prefix: ref.NewStdinKey(), source: *s, reader: readStdin(n.standard), turn: make(chan struct{}, 1)}
+	}
+	if n.stdin.ref.Run != ref.Run || n.stdin.ref.Store != ref.Store {
+		return ledger.Permanent(job.ErrorInput, errStdinOnce)
+	}
+	s.Spool = n.stdin.prefix
+	return nil
+}
+
+// takeStdin returns the standard input to the first caller, who does not spool it.
+func (n *Inputs) takeStdin() (io.Reader, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.standard == nil:
+		return nil, ledger.Permanent(job.ErrorInput, errNoStdin)
+	case n.stdin != nil:
+		return nil, ledger.Permanent(job.ErrorInput, errStdinOnce)
+	}
+	n.stdin = &stdinSpool{reader: readStdin(n.standard)}
+	return n.stdin.reader, nil
+}
+
+// stdinChunks returns the chunker that fills the copy of a standard input below prefix: from the input of
+// this process if the copy is its own.
+func (n *Inputs) stdinChunks(dir store.Dir, prefix string) chunker {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stdin != nil && n.stdin.prefix == prefix && n.stdin.dir.Location() == dir.Location() {
+		return n.stdin
+	}
+	return &foreignStdin{dir: dir, prefix: prefix}
+}
+
+func (s *stdinSpool) chunk(ctx context.Context, n int64) error {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for !s.done && s.next <= n {
+		if err := s.copyNext(ctx); err != nil {
+			return err
+		}
+	}
+	if s.next <= n {
+		return io.EOF
+	}
+	return nil
+}
+
+// close does nothing: the copy outlives the planner, so that the next attempt continues it.
+func (s *stdinSpool) close() {}
+
+// copyNext makes the next chunk durable, and the end mark after the last one.
+func (s *stdinSpool) copyNext(ctx context.Context) error {
+	if err := s.fill(ctx); err != nil {
+		return err
+	}
+	if err := s.source.checkCopy(s.dir, s.next*SpoolChunk+int64(len(s.pending))); err != nil {
+		return err
+	}
+	if len(s.pending) > 0 {
+		if err := s.dir.Put(ctx, SpoolKey(s.prefix, s.next), s.pending); err != nil {
+			return ledger.StoreError(job.ErrorOutput, err)
+		}
+		s.next++
+		s.pending = s.pending[:0]
+	}
+	if s.ended {
+		s.pending = nil
+		if err := s.dir.Put(ctx, spoolEnd(s.prefix), fmt.Appendf(nil, "%d", s.next)); err != nil {
+			return ledger.StoreError(job.ErrorOutput, err)
+		}
+		s.done = true
+	}
+	return nil
+}
+
+// fill reads until pending is a whole chunk, or the input ends.
+func (s *stdinSpool) fill(ctx context.Context) error {
+	for !s.ended && int64(len(s.pending)) < SpoolChunk {
+		s.pending = slices.Grow(s.pending, int(min(stdinBlock, SpoolChunk-int64(len(s.pending)))))
+		room := s.pending[len(s.pending):min(int64(cap(s.pending)), SpoolChunk)]
+		n, err := s.reader.read(ctx, room)
+		s.pending = s.pending[:len(s.pending)+n]
+		switch {
+		case err == io.EOF:
+			s.ended = true
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, errClosing):
+			return err
+		case err != nil:
+			return ledger.Permanent(job.ErrorInput, fmt.Errorf("reading the standard input: %w", err))
+		}
+	}
+	return nil
+}
+
+// foreignStdin is the copy of a standard input that another process has made.
+type foreignStdin struct {
+	dir      store.Dir
+	prefix   string
+	complete bool
+}
+
+func (s *foreignStdin) chunk(ctx context.Context, n int64) error {
+	if !s.complete {
+		complete, err := spoolComplete(ctx, s.dir, s.prefix)
+		if err != nil {
+			return err
+		}
+		if !complete {
+			return ledger.Permanent(job.ErrorInput, errStdinGone)
+		}
+		s.complete = true
+	}
+	_, err := s.dir.Stat(ctx, SpoolKey(s.prefix, n))
+	if errors.Is(err, fs.ErrNotExist) {
+		return io.EOF
+	}
+	return err
+}
+
+func (s *foreignStdin) close() {}

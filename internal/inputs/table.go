@@ -1,0 +1,220 @@
+package inputs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/job"
+	"golang.org/x/sync/errgroup"
+)
+
+// stdinName is the input that stands for the standard input.
+const stdinName = "-"
+
+// Table is a job's list of inputs as they were when the job was planned. It is written once, as
+// one object of the store, and never changed.
+type Table struct {
+	Sources []Source `json:"sources"`
+	// LeftOut is how many files were found that are none, because the job writes them itself.
+	LeftOut int `json:"left_out,omitempty"`
+	// Perm are the access rights that all sources grant which are local files; 0: there are none.
+	Perm fs.FileMode `json:"perm,omitempty"`
+
+	lists []byte // of the inputs in bundles: they stay encoded, since few are looked at by one worker at a time
+}
+
+// narrow leaves no access rights but those of an input, if these are known.
+func (t *Table) narrow(perm fs.FileMode) {
+	if perm != 0 {
+		t.Perm = cmp.Or(t.Perm, fs.ModePerm) & perm
+	}
+}
+
+// Source is one input object, or a bundle of small ones.
+type Source struct {
+	URL     string    `json:"url"`  // of a bundle: that of its first input
+	Size    int64     `json:"size"` // bytes as stored; 0 for the standard input
+	ModTime time.Time `json:"mod_time,omitzero"`
+	ETag    string    `json:"etag,omitempty"`
+
+	Shape       records.Shape       `json:"shape"`
+	Start       int64               `json:"start"` // offset of the first item
+	Compression records.Compression `json:"compression,omitempty"`
+	// Spool is the key prefix of the uncompressed copy of an input that cannot be read from the
+	// middle; empty for others.
+	Spool string `json:"spool,omitempty"`
+	// MaxInput is the most bytes of the copy.
+	MaxInput int64 `json:"max_input,omitempty"`
+	// Own means that the run has written all of the source to the store itself: it cannot change,
+	// and Size is what its items take.
+	Own bool `json:"own,omitempty"`
+	// Ordinals is the key prefix of the list of the ordinals that the items of all sources of the
+	// table have in another job; empty if this job is the first to number them.
+	Ordinals string `json:"ordinals,omitempty"`
+	// Bundle is nil if the source is one input. That of others, whose Shape has no columns since each
+	// input has its own, begins at offset 0.
+	Bundle *Bundle `json:"bundle,omitempty"`
+}
+
+// checkCopy returns a permanent error if the copy of the source, of which so many bytes are known, is larger than
+// it may be.
+func (s *Source) checkCopy(dir store.Dir, bytes int64) error {
+	if s.MaxInput == 0 || bytes <= s.MaxInput {
+		return nil
+	}
+	name := "input " + s.URL
+	if s.URL == stdinName {
+		name = "the standard input"
+	}
+	return ledger.Permanent(job.ErrorInput, fmt.Errorf(
+		"%s has more than %s bytes uncompressed, which is max-input, and is copied to %s: check the input, or start anew with a higher max-input",
+		name, text.Thousands(s.MaxInput), dir.Location()))
+}
+
+// plainSource is a source of one input.
+func plainSource(input store.Input, shape records.Shape) Source {
+	return Source{URL: input.URL, Size: input.Size, ModTime: input.ModTime, ETag: input.ETag, Shape: shape}
+}
+
+// input is the only one of a source that is no bundle.
+func (s *Source) input() store.Input {
+	return store.Input{URL: s.URL, Info: store.Info{Size: s.Size, ModTime: s.ModTime, ETag: s.ETag}}
+}
+
+// fixed reports whether the source cannot change: nobody else has it.
+func (s *Source) fixed() bool { return s.URL == stdinName || s.Own }
+
+// sized reports whether Size is how many bytes the items take.
+func (s *Source) sized() bool { return s.Spool == "" || s.Own }
+
+// unchanged returns a permanent error if an input is not what it was when it was planned.
+func (n *Inputs) unchanged(ctx context.Context, before store.Input) error {
+	info, err := n.access.StatInput(ctx, before.URL)
+	if err != nil {
+		return ledger.StoreError(job.ErrorInput, err)
+	}
+	if info.Same(before.Info) {
+		return nil
+	}
+	return ledger.Permanent(job.ErrorChanged, fmt.Errorf(
+		"input %s changed while the job ran: it had %d bytes, last modified %s, and now has %d bytes, last modified %s; "+
+			"%s, or start anew with --fresh",
+		before.URL, before.Size, before.ModTime.UTC().Format(time.RFC3339Nano), info.Size, info.ModTime.UTC().Format(time.RFC3339Nano),
+		remedy(before, info)))
+}
+
+// remedy says how a job whose input has changed can be resumed. The time counts, even if the size is the same: nothing
+// is known that the content could be compared with, and each batch checks the time again, before and after it reads.
+func remedy(before store.Input, now store.Info) string {
+	if before.ETag != "" || now.Size != before.Size || !filepath.IsAbs(before.URL) {
+		return "put the old file back, with its modification time, and resume"
+	}
+	return fmt.Sprintf("if its content is the same, give it its modification time back (touch -d %s %s) and resume; if it is not, put the old file back first",
+		before.ModTime.UTC().Format(time.RFC3339Nano), "'"+strings.ReplaceAll(before.URL, "'", `'\''`)+"'")
+}
+
+// allUnchanged is unchanged for all inputs of a table.
+func (n *Inputs) allUnchanged(ctx context.Context, t *Table) error {
+	const together = 64 // inputs that one goroutine looks at
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(headReaders)
+	for i := range t.Sources {
+		s := &t.Sources[i]
+		if s.fixed() {
+			continue
+		}
+		members, err := t.members(s)
+		if err != nil {
+			_ = group.Wait()
+			return err
+		}
+		for some := range slices.Chunk(members, together) {
+			group.Go(func() error {
+				return trap.Call("looking at inputs", func() error {
+					for _, m := range some {
+						if err := n.unchanged(ctx, m.Input); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			})
+		}
+	}
+	return group.Wait()
+}
+
+// WriteTable writes a source table: a line of JSON, and the lists of its bundles.
+func WriteTable(ctx context.Context, dir store.Dir, key string, t *Table) error {
+	data, err := json.Marshal(t)
+	if err != nil {
+		return fmt.Errorf("writing the source table: %w", err)
+	}
+	return ledger.StoreError(job.ErrorOutput, dir.Put(ctx, key, append(append(data, '\n'), t.lists...)))
+}
+
+// Table returns the source table of a run, from memory if it has been read before.
+func (n *Inputs) Table(ctx context.Context, dir store.Dir, key string) (*Table, error) {
+	cached := dir.Location() + "\x00" + key
+	n.mu.Lock()
+	t := n.tables[cached]
+	n.mu.Unlock()
+	if t != nil {
+		return t, nil
+	}
+	data, err := dir.Get(ctx, key)
+	if err != nil {
+		return nil, ledger.StoreError(job.ErrorInput, fmt.Errorf("reading the source table: %w", err))
+	}
+	line, lists, _ := bytes.Cut(data, []byte("\n"))
+	t = &Table{lists: lists}
+	if err := json.Unmarshal(line, t); err != nil {
+		return nil, ledger.Permanent(job.ErrorCorrupt, fmt.Errorf("reading the source table %s: %w", key, err))
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.tableBytes += len(data); len(n.tables) >= maxCached || n.tableBytes > maxTableBytes {
+		clear(n.tables) // tables are quickly read again
+		n.tableBytes = len(data)
+	}
+	n.tables[cached] = t
+	return t, nil
+}
+
+// totalBytes is the size of all inputs, or 0 if it cannot be known beforehand.
+func (t *Table) totalBytes() int64 {
+	var total int64
+	for i := range t.Sources {
+		if !t.Sources[i].sized() {
+			return 0
+		}
+		total += t.Sources[i].Size - t.Sources[i].Start
+	}
+	return total
+}
+
+// Count returns how many inputs the table has.
+func (t *Table) Count() int {
+	count := 0
+	for i := range t.Sources {
+		if b := t.Sources[i].Bundle; b != nil {
+			count += b.Inputs
+		} else {
+			count++
+		}
+	}
+	return count
+}

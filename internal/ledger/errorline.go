@@ -1,0 +1,100 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/job"
+)
+
+// ErrorLine is one line of a part's errors: the record, and where in the part's results the item's
+// own result would have been.
+type ErrorLine struct {
+	At      int64       `json:"at"` // bytes of results before it
+	Failure job.Failure `json:"failure"`
+	again
+}
+
+// again extends an error record: how a redrive runs the item again.
+type again struct {
+	// Raw is the item's line, byte for byte, if the record's input is not: jsonl with white space.
+	Raw string `json:"raw,omitempty"`
+	// Never means that the item cannot be run again: it is not in its format, or too long to keep.
+	Never bool `json:"never,omitempty"`
+	// Dropped means that the line is not an error: an item that was run again had no result. Without
+	// this line Finish could not know which items the results of the part belong to.
+	Dropped bool `json:"dropped,omitempty"`
+}
+
+// NewErrorLine returns the line of an item that has failed. It sets the failure's Input.
+func NewErrorLine(at int64, failure job.Failure, shape *records.Shape, item *records.Item) ErrorLine {
+	failure.Input = failureInput(shape, item)
+	return ErrorLine{At: at, Failure: failure, again: runAgain(shape, item, failure.Input)}
+}
+
+// DroppedLine notes an item without a result.
+func DroppedLine(at int64) ErrorLine { return ErrorLine{At: at, again: again{Dropped: true}} }
+
+// runAgain returns how an item is run again if its error record keeps input.
+func runAgain(shape *records.Shape, item *records.Item, input json.RawMessage) again {
+	if _, err := shape.AppendLine(nil, item); err != nil {
+		return again{Never: true}
+	}
+	if shape.Format != records.JSONL {
+		return again{}
+	}
+	var kept bytes.Buffer // records are written compact
+	if err := json.Compact(&kept, input); err != nil || !bytes.Equal(kept.Bytes(), item.Raw) {
+		return again{Raw: string(item.Raw)}
+	}
+	return again{}
+}
+
+// Encode returns the line with its end.
+func (l *ErrorLine) Encode() ([]byte, error) {
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(l); err != nil {
+		return nil, fmt.Errorf("writing an error record: %w", err)
+	}
+	return line.Bytes(), nil
+}
+
+// failureInput is an item's input as an error record keeps it.
+func failureInput(shape *records.Shape, item *records.Item) json.RawMessage {
+	if item.Raw == nil { // too long to keep
+		return json.RawMessage("null")
+	}
+	if shape.Format != records.Text || !utf8.Valid(item.Raw) {
+		if value, err := shape.AppendJSON(nil, item); err == nil {
+			return value
+		}
+	}
+	var value any = string(item.Raw)
+	if !utf8.Valid(item.Raw) {
+		value = struct {
+			Base64 string `json:"base64"`
+		}{base64.StdEncoding.EncodeToString(item.Raw)}
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return data
+}
+
+// MaxFirstError keeps the one error message that travels through history short.
+const MaxFirstError = 500
+
+// FirstError shortens an error record for reports.
+func FirstError(f job.Failure) *job.FirstError {
+	short := f.Error
+	short.Message, short.Stack = text.Cut(short.Message, MaxFirstError), ""
+	return &job.FirstError{Item: f.Item, Kind: f.Kind, Error: short}
+}

@@ -1,0 +1,109 @@
+package ledger
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// ErrorReader reads the lines of a part's errors; nil reads none.
+type ErrorReader struct {
+	*SummedReader
+	dec   *json.Decoder
+	entry Entry
+}
+
+// OpenErrors opens the errors of a part; it returns nil if there are none. The caller must close them.
+func OpenErrors(ctx context.Context, dir store.Dir, e OwnedEntry) (*ErrorReader, error) {
+	if e.ErrBytes == 0 {
+		return nil, nil
+	}
+	s, err := OpenSummed(ctx, dir, ErrorsKey(e.Owner, e.Entry))
+	if err != nil {
+		return nil, err
+	}
+	return &ErrorReader{SummedReader: s, dec: json.NewDecoder(bufio.NewReader(s)), entry: e.Entry}, nil
+}
+
+// Next returns the next line, or nil after the last one.
+func (r *ErrorReader) Next() (*ErrorLine, error) {
+	if r == nil {
+		return nil, nil
+	}
+	var line ErrorLine
+	err := r.dec.Decode(&line)
+	switch {
+	case err == io.EOF:
+		return nil, r.Verify(r.entry.ErrBytes, r.entry.ErrSum)
+	case err != nil:
+		return nil, r.Broken(err)
+	}
+	return &line, nil
+}
+
+// Close closes the errors.
+func (r *ErrorReader) Close() {
+	if r != nil {
+		r.SummedReader.Close()
+	}
+}
+
+// EachErrorLine calls fn with the lines of a part's errors until it returns an error.
+func EachErrorLine(ctx context.Context, dir store.Dir, e OwnedEntry, fn func(ErrorLine) error) error {
+	r, err := OpenErrors(ctx, dir, e)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for {
+		line, err := r.Next()
+		if err != nil || line == nil {
+			return err
+		}
+		if err := fn(*line); err != nil {
+			return err
+		}
+	}
+}
+
+// CopyErrors writes the error records of the chain in order, one a line.
+func CopyErrors(ctx context.Context, dir store.Dir, links []Link, w io.Writer) error {
+	return Entries(ctx, dir, links, func(e OwnedEntry) error {
+		if e.ErrBytes == 0 {
+			return nil
+		}
+		return CopyPartErrors(ctx, dir, ErrorsKey(e.Owner, e.Entry), e.Entry, w)
+	})
+}
+
+// CopyPartErrors writes the error records of one part, whose object is at key, one a line.
+func CopyPartErrors(ctx context.Context, dir store.Dir, key string, e Entry, w io.Writer) error {
+	body, err := dir.Open(ctx, key, 0, -1)
+	if err != nil {
+		return Verified(key, 0, e.ErrBytes, 0, e.ErrSum, err)
+	}
+	defer body.Close()
+	sum := crc32.New(CRC32C)
+	dec := json.NewDecoder(bufio.NewReader(io.TeeReader(body, sum)))
+	for range e.Failed {
+		var line struct {
+			Failure json.RawMessage `json:"failure"`
+		}
+		if err := dec.Decode(&line); err != nil {
+			return Permanent(job.ErrorCorrupt, fmt.Errorf("reading part %s: %w", key, err))
+		}
+		if _, err := w.Write(append(line.Failure, '\n')); err != nil {
+			return StoreError(job.ErrorOutput, err)
+		}
+	}
+	if _, err := io.Copy(io.Discard, io.MultiReader(dec.Buffered(), io.TeeReader(body, sum))); err != nil {
+		return StoreError(job.ErrorCorrupt, err)
+	}
+	return Verified(key, e.ErrBytes, e.ErrBytes, sum.Sum32(), e.ErrSum, nil)
+}

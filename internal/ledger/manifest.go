@@ -1,0 +1,217 @@
+package ledger
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// Entry is one accepted execution of a batch: a line of a manifest.
+type Entry struct {
+	protocol.Batch
+	// Part is the random token of the execution; its objects are named by it.
+	Part string `json:"p"`
+	// Run is the run whose prefix the part lies below, if that is not the manifest's own.
+	Run string `json:"r,omitempty"`
+
+	OK      int64 `json:"k,omitempty"` // dropped ones included
+	Failed  int64 `json:"e,omitempty"`
+	Dropped int64 `json:"d,omitempty"`
+
+	Bytes    int64  `json:"b,omitempty"` // of the results
+	Sum      uint32 `json:"c,omitempty"` // CRC-32C of the results
+	ErrBytes int64  `json:"eb,omitempty"`
+	ErrSum   uint32 `json:"ec,omitempty"`
+}
+
+// Results and errors of one execution are two objects; one that would be empty does not exist. Their
+// names sort by ordinal.
+func ResultsKey(run string, e Entry) string { return partKey(run, e, "out") }
+
+// ErrorsKey is the key of the errors of an entry, whose part lies below the run.
+func ErrorsKey(run string, e Entry) string { return partKey(run, e, "err") }
+
+// Piece is the object of the results, which must not be empty.
+func (e Entry) Piece(run string) store.Piece {
+	return store.Piece{Key: ResultsKey(run, e), Length: e.Bytes, Sum: e.Sum}
+}
+
+func partKey(run string, e Entry, kind string) string {
+	return path.Join(run, "parts", fmt.Sprintf("%015d-%s.%s", e.First, e.Part, kind))
+}
+
+// Head is the first line of a manifest.
+type Head struct {
+	Run     string `json:"run"`     // whose parts the entries name
+	Leg     int    `json:"leg"`     // 0: the leg that the job runs itself
+	Sources string `json:"sources"` // key of the source table that the entries refer to
+	// Previous lists the manifests that were complete, and named by none other, when this one's
+	// leg was started. Following them from the job's heads reaches every manifest.
+	Previous []string `json:"previous,omitempty"`
+	First    int64    `json:"first"` // smallest ordinal of the entries
+	Entries  int      `json:"entries"`
+}
+
+// WriteManifest writes a manifest of the entries, which it sorts, under a new key, which it returns.
+// previous are the manifests that it names.
+func WriteManifest(ctx context.Context, dir store.Dir, ref Ref, leg int, previous []string, entries []Entry) (string, error) {
+	key := ref.newManifestKey()
+	return key, PutManifest(ctx, dir, key, ref, leg, previous, entries)
+}
+
+// PutManifest is [WriteManifest] with a given key.
+func PutManifest(ctx context.Context, dir store.Dir, key string, ref Ref, leg int, previous []string, entries []Entry) error {
+	slices.SortFunc(entries, byOrdinal)
+	head := Head{Run: ref.Run, Leg: leg, Sources: ref.Sources, Previous: previous, Entries: len(entries)}
+	if len(entries) > 0 {
+		head.First = entries[0].First
+	}
+	var data bytes.Buffer
+	lines := json.NewEncoder(&data)
+	if err := lines.Encode(head); err != nil {
+		return fmt.Errorf("writing a manifest: %w", err)
+	}
+	for _, e := range entries {
+		if err := lines.Encode(e); err != nil {
+			return fmt.Errorf("writing a manifest: %w", err)
+		}
+	}
+	if err := dir.Put(ctx, key, data.Bytes()); err != nil {
+		return StoreError(job.ErrorOutput, fmt.Errorf("writing a manifest: %w", err))
+	}
+	return nil
+}
+
+func byOrdinal(a, b Entry) int { return cmp.Compare(a.First, b.First) }
+
+// Link is one manifest of a chain, without its entries.
+type Link struct {
+	Key string
+	Head
+}
+
+// Chain follows the manifests from heads and returns every one, ordered by run, leg and ordinal.
+// It holds heads only: some hundred bytes for a thousand batches.
+func Chain(ctx context.Context, dir store.Dir, heads []string) ([]Link, error) {
+	seen := map[string]bool{}
+	var links []Link
+	todo := slices.Clone(heads)
+	for len(todo) > 0 {
+		key := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		head, err := ReadHead(ctx, dir, key)
+		if err != nil {
+			return nil, err
+		}
+		links = append(links, Link{key, head})
+		todo = append(todo, head.Previous...)
+	}
+	slices.SortFunc(links, func(a, b Link) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Key, b.Key)) })
+	return links, nil
+}
+
+// ReadHead reads the first line of the manifest at key.
+func ReadHead(ctx context.Context, dir store.Dir, key string) (Head, error) {
+	var head Head
+	err := readManifest(ctx, dir, key, func(h Head) bool { head = h; return false }, nil)
+	return head, err
+}
+
+// readManifest calls onHead with the head and, if that returns true, onEntry with each entry.
+func readManifest(ctx context.Context, dir store.Dir, key string, onHead func(Head) bool, onEntry func(Entry)) error {
+	r, err := dir.Open(ctx, key, 0, -1)
+	if err != nil {
+		return StoreError(job.ErrorBooks, fmt.Errorf("reading manifest %s: %w", key, err))
+	}
+	defer r.Close()
+	dec := json.NewDecoder(bufio.NewReader(r))
+	var head Head
+	if err := dec.Decode(&head); err != nil {
+		return manifestError(key, err)
+	}
+	if !onHead(head) {
+		return nil
+	}
+	for range head.Entries {
+		var e Entry
+		if err := dec.Decode(&e); err != nil {
+			return manifestError(key, err)
+		}
+		onEntry(e)
+	}
+	return nil
+}
+
+func manifestError(key string, err error) error {
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return Permanent(job.ErrorCorrupt, fmt.Errorf("reading manifest %s: %w", key, err))
+}
+
+// OwnedEntry is an entry and the run that owns it: its part lies below the prefix of that run.
+type OwnedEntry struct {
+	Entry
+	Owner string
+}
+
+// Entries calls yield with every entry of the chain, in the order of their ordinals, until it returns
+// an error, which Entries returns. The entries of manifests
+// that may overlap (a leg's own, those of two legs at once, a resumed job's) are read together; the
+// others one manifest at a time, so that memory holds some thousand entries at any input size.
+func Entries(ctx context.Context, dir store.Dir, links []Link, yield func(OwnedEntry) error) error {
+	var held []OwnedEntry // read, not yet given: sorted by ordinal
+	for _, l := range links {
+		// Entries that begin before this manifest's first ordinal cannot be in a later one.
+		n, _ := slices.BinarySearchFunc(held, l.First, func(e OwnedEntry, first int64) int { return cmp.Compare(e.First, first) })
+		for _, e := range held[:n] {
+			if err := yield(e); err != nil {
+				return err
+			}
+		}
+		held = slices.Clone(held[n:])
+		err := readManifest(ctx, dir, l.Key,
+			func(Head) bool { return true },
+			func(e Entry) { held = append(held, OwnedEntry{e, cmp.Or(e.Run, l.Run)}) })
+		if err != nil {
+			return err
+		}
+		slices.SortStableFunc(held, func(a, b OwnedEntry) int { return byOrdinal(a.Entry, b.Entry) })
+	}
+	for _, e := range held {
+		if err := yield(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EntriesUntil is [Entries] until yield returns false.
+func EntriesUntil(ctx context.Context, dir store.Dir, links []Link, yield func(OwnedEntry) bool) error {
+	errEnough := errors.New("no more wanted")
+	err := Entries(ctx, dir, links, func(e OwnedEntry) error {
+		if !yield(e) {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,75 @@
+package outputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// Check returns an error if the job's output, errors or report could not be written, before any
+// work is done for them.
+func Check(ctx context.Context, access ledger.Access, spec job.Spec) error {
+	for _, location := range []string{spec.Output, spec.Errors, spec.Report} {
+		inOutput := location != spec.Output && store.IsPrefix(spec.Output) && strings.HasPrefix(location, spec.Output)
+		if location == "" || inOutput {
+			continue
+		}
+		if err := checkOutput(ctx, access, location); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkOutput(ctx context.Context, access ledger.Access, location string) error {
+	name := "stint-check"
+	dirLocation := location
+	if !store.IsPrefix(location) {
+		var err error
+		if dirLocation, name, err = store.Split(location); err != nil {
+			return ledger.Permanent(job.ErrorOutput, fmt.Errorf("output %s: %w", location, err))
+		}
+	}
+	dir, err := access.Open(ctx, dirLocation)
+	if err != nil {
+		return ledger.StoreError(job.ErrorOutput, err)
+	}
+	if local, ok := dir.Local(); ok {
+		if err := checkLocal(location, local, name); err != nil {
+			return ledger.Permanent(job.ErrorOutput, err)
+		}
+	}
+	// An object of another name shows whether writing is permitted.
+	probe := name + ".check-" + ledger.NewToken()
+	if err := dir.Put(ctx, probe, nil); err != nil {
+		return ledger.StoreError(job.ErrorOutput, err)
+	}
+	return ledger.StoreError(job.ErrorOutput, dir.Delete(ctx, probe))
+}
+
+// checkLocal returns an error if a local output has no directory to lie in, or a directory in its place.
+func checkLocal(location, dir, name string) error {
+	if store.IsPrefix(location) {
+		dir = filepath.Dir(filepath.Clean(dir)) // the output directory itself is made
+	} else if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.IsDir() {
+		return fmt.Errorf("output %s is a directory: write %s/ to keep the parts in it, or name a file", location, location)
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("output %s: there is no directory %s: make it first", location, dir)
+	case err != nil:
+		return fmt.Errorf("output %s: %w", location, err)
+	case !info.IsDir():
+		return fmt.Errorf("output %s: %s is not a directory", location, dir)
+	}
+	return nil
+}

@@ -1,0 +1,10 @@
+// Package outputs writes the parts of jobs and publishes their outputs.
+//
+//   - check.go: whether an output can be written, before any work is done for it
+//   - part.go: the results and errors of one execution of a batch
+//   - joiner.go, early.go: parts that are joined while the job still runs
+//   - finish.go: the input and result of Finish
+//   - publish.go, publishparts.go, errorsfile.go: the output as one file or as parts, and the errors
+//   - sweep.go: removing what a run no longer needs in the store
+//   - results.go: the results of a job for its readers
+package outputs

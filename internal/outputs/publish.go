@@ -1,0 +1,206 @@
+package outputs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"slices"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/sdk/temporal"
+)
+
+// Publication is what a job run publishes: its output and its error records. It can be repeated at any
+// point, and publishes only while the store names the run as the current one.
+type Publication struct {
+	Access ledger.Access
+	Dir    store.Dir // of the run
+	Ref    ledger.Ref
+	Spec   job.Spec
+	Links  []ledger.Link // of what is published
+	Books  ledger.Books  // of links
+
+	Output job.Output        // what is published: set by publish
+	Errors ledger.ErrorsFile // the same
+	Merged ledger.Merged     // of a redrive
+}
+
+// NewPublication opens the store of a run.
+func NewPublication(ctx context.Context, access ledger.Access, ref ledger.Ref, spec job.Spec) (*Publication, error) {
+	dir, err := ref.Open(ctx, access)
+	if err != nil {
+		return nil, err
+	}
+	return &Publication{Access: access, Dir: dir, Ref: ref, Spec: spec}, nil
+}
+
+// KeepsParts reports whether the output keeps the parts, instead of joining them into one file.
+func (p *Publication) KeepsParts() bool { return p.Spec.Output == "" || store.IsPrefix(p.Spec.Output) }
+
+// WriteDone records in the store what is published.
+func (p *Publication) WriteDone(ctx context.Context) error {
+	return (&ledger.Done{Output: p.Output, Errors: p.Errors, Books: p.Books, Merged: p.Merged}).Write(ctx, p.Dir, p.Ref)
+}
+
+// OpenTarget opens the directory of a file, and returns the file's name there. A file written there gets
+// no access rights other than perm, if that is not 0.
+func OpenTarget(ctx context.Context, access ledger.Access, location string, perm fs.FileMode) (store.Dir, string, error) {
+	where, name, err := store.Split(location)
+	if err != nil {
+		return nil, "", ledger.Permanent(job.ErrorOutput, err)
+	}
+	to, err := access.Open(ctx, where)
+	if err != nil {
+		return nil, "", ledger.StoreError(job.ErrorOutput, err)
+	}
+	return store.Narrow(to, perm), name, nil
+}
+
+// Publish publishes the output and the errors, unless they are there already. joiner may have joined a
+// part of the output.
+func (p *Publication) Publish(ctx context.Context, joiner Joiner) error {
+	return Once(ctx, p.adopt, func(ctx context.Context) error {
+		return p.PublishNew(ctx, func(ctx context.Context) (Begun, error) { return joiner.Take(ctx, p.Ref.Run, p.eachEntry) })
+	})
+}
+
+// Once calls publish unless adopt finds its work done. If publish fails for good, adopt looks again:
+// another execution, one that was given up but continued, may have published meanwhile, and have removed
+// what this one still had to read.
+func Once(ctx context.Context, adopt func(context.Context) (bool, error), publish func(context.Context) error) error {
+	if done, err := adopt(ctx); err != nil || done {
+		return err
+	}
+	err := publish(ctx)
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) || !app.NonRetryable() {
+		return err
+	}
+	if done, adoptErr := adopt(ctx); adoptErr != nil || done {
+		return adoptErr // not known yet, or done
+	}
+	return err
+}
+
+// adopt takes over what a run has published already, if one has.
+func (p *Publication) adopt(ctx context.Context) (bool, error) {
+	for _, run := range p.runs() {
+		published, err := ledger.ReadDone(ctx, p.Dir, run)
+		if err != nil {
+			return false, err
+		}
+		if published == nil || published.Books != p.Books {
+			continue
+		}
+		same, err := p.Matches(ctx, published)
+		if err != nil {
+			return false, err
+		}
+		if same {
+			return true, p.RestoreErrors(ctx, published)
+		}
+	}
+	return false, nil
+}
+
+// PublishNew publishes the output and the errors. If the output is a file, begin returns what is joined
+// of it already.
+func (p *Publication) PublishNew(ctx context.Context, begin func(context.Context) (Begun, error)) error {
+	p.Output = job.Output{Location: p.Spec.Output}
+	publishErrors, giveUp, err := p.WriteErrors(ctx)
+	if err != nil {
+		return err
+	}
+	defer giveUp()
+	if p.KeepsParts() {
+		return p.publishParts(ctx, publishErrors)
+	}
+	return p.publishFile(ctx, publishErrors, begin)
+}
+
+// runs are those that may have published the output: this one, and those that it continues, because a
+// stop may have come after one had published and before it could report that.
+func (p *Publication) runs() []string {
+	runs := []string{p.Ref.Run}
+	for _, l := range p.Links {
+		if !slices.Contains(runs, l.Run) {
+			runs = append(runs, l.Run)
+		}
+	}
+	return runs
+}
+
+// Matches reports whether the output that DONE names exists, byte for byte. An error says that this is
+// not known: taken for false, it would have the output made anew from parts that may be gone.
+func (p *Publication) Matches(ctx context.Context, d *ledger.Done) (bool, error) {
+	if p.KeepsParts() {
+		return true, nil // the parts stay where they are; DONE comes after the list of them
+	}
+	to, name, err := OpenTarget(ctx, p.Access, p.Spec.Output, p.Ref.Perm)
+	if err != nil {
+		return false, err
+	}
+	sum, bytes, err := ledger.Checksum(ctx, to, name, io.Discard)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return bytes == d.Output.Bytes && ledger.FormatSum(sum) == d.Output.Checksum, ledger.StoreError(job.ErrorOutput, err)
+}
+
+// publishFile joins the parts into one file, and publishes it after the errors.
+func (p *Publication) publishFile(ctx context.Context, publishErrors func(context.Context) error, begin func(context.Context) (Begun, error)) error {
+	to, name, err := OpenTarget(ctx, p.Access, p.Spec.Output, p.Ref.Perm)
+	if err != nil {
+		return err
+	}
+	opts := store.JoinOptions{Size: p.Books.Bytes, Scratch: Scratch(p.Dir, p.Ref), Publish: func(joined store.JoinResult, commit func() error) error {
+		p.Output.Bytes, p.Output.Checksum = joined.Bytes, ledger.FormatSum(joined.Sum)
+		if err := p.WriteDone(ctx); err != nil {
+			return err
+		}
+		return p.Ref.WhileCurrent(ctx, p.Dir, func(ctx context.Context) error {
+			if err := publishErrors(ctx); err != nil {
+				return err
+			}
+			return commit()
+		})
+	}}
+	joined, err := begin(ctx)
+	if err != nil {
+		return err
+	}
+	if joined.End != nil {
+		defer joined.End()
+	}
+	opts.Begun = joined.Joining
+	_, err = store.Join(ctx, p.Dir, p.pieces(ctx, joined.Parts), to, name, opts)
+	return ledger.StoreError(job.ErrorOutput, err)
+}
+
+// pieces gives the result objects in order, without those of the first parts.
+func (p *Publication) pieces(ctx context.Context, skip int) iter.Seq2[store.Piece, error] {
+	return func(yield func(store.Piece, error) bool) {
+		if skip == AllParts {
+			return
+		}
+		err := p.eachEntry(ctx, func(e ledger.OwnedEntry) bool {
+			if skip > 0 {
+				skip--
+				return true
+			}
+			return e.Bytes == 0 || yield(e.Piece(e.Owner), nil)
+		})
+		if err != nil {
+			yield(store.Piece{}, err)
+		}
+	}
+}
+
+// eachEntry calls fn with the accepted entries in order until it returns false.
+func (p *Publication) eachEntry(ctx context.Context, fn func(ledger.OwnedEntry) bool) error {
+	return ledger.EntriesUntil(ctx, p.Dir, p.Links, fn)
+}

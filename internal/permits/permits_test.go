@@ -1,0 +1,109 @@
+package permits
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	sdkworker "go.temporal.io/sdk/worker"
+)
+
+// marked and released are what the SDK says of a permit.
+type marked struct {
+	sdkworker.SlotMarkUsedInfo
+	permit *sdkworker.SlotPermit
+}
+
+func (i marked) Permit() *sdkworker.SlotPermit { return i.permit }
+
+type released struct {
+	sdkworker.SlotReleaseInfo
+	permit *sdkworker.SlotPermit
+}
+
+func (i released) Permit() *sdkworker.SlotPermit { return i.permit }
+
+// takeSlot takes a slot for a batch that has come; nil if there is none.
+func takeSlot(s *Permits) *sdkworker.SlotPermit {
+	permit := s.TryReserveSlot(nil)
+	if permit != nil {
+		s.MarkSlotUsed(marked{permit: permit})
+	}
+	return permit
+}
+
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	s := New(2)
+	require.Equal(t, 4+gathered, s.MaxSlots())
+	first, second := takeSlot(s), takeSlot(s)
+	require.NotNil(t, first)
+	require.NotNil(t, second)
+	require.Nil(t, takeSlot(s), "both run")
+
+	s.Vacate()
+	third := takeSlot(s)
+	require.NotNil(t, third, "one's calls are done")
+	require.Nil(t, takeSlot(s))
+	s.ReleaseSlot(released{permit: first})
+	require.Nil(t, takeSlot(s), "its slot is the third's now")
+	s.ReleaseSlot(released{permit: second})
+	fourth := takeSlot(s)
+	require.NotNil(t, fourth, "it ended without having given up its slot")
+
+	s.Vacate()
+	s.Vacate()
+	fifth, sixth := takeSlot(s), takeSlot(s)
+	require.NotNil(t, fifth)
+	require.NotNil(t, sixth)
+	s.Vacate()
+	require.Nil(t, takeSlot(s), "no more than two are past their calls")
+	for _, p := range []*sdkworker.SlotPermit{third, fourth, fifth, sixth} {
+		s.ReleaseSlot(released{permit: p})
+	}
+	require.NotNil(t, takeSlot(s))
+	require.NotNil(t, takeSlot(s))
+	require.Nil(t, takeSlot(s), "all are back, and no more")
+}
+
+// A poll that ends without a batch has nothing to do with batches that are past their calls.
+func TestSlots_Unused(t *testing.T) {
+	t.Parallel()
+	s := New(1)
+	first := takeSlot(s)
+	s.Vacate()
+	polling := s.TryReserveSlot(nil)
+	require.NotNil(t, polling)
+	s.ReleaseSlot(released{permit: polling})
+	second := takeSlot(s)
+	require.NotNil(t, second)
+	s.ReleaseSlot(released{permit: first})
+	require.Nil(t, takeSlot(s))
+	s.ReleaseSlot(released{permit: second})
+	require.NotNil(t, takeSlot(s))
+}
+
+func TestSlots_Wait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1)
+		require.NotNil(t, takeSlot(s))
+		got := make(chan *sdkworker.SlotPermit, 1)
+		go func() {
+			permit, err := s.ReserveSlot(t.Context(), nil)
+			if err == nil {
+				got <- permit
+			}
+		}()
+		synctest.Wait()
+		require.Empty(t, got)
+		s.Vacate()
+		synctest.Wait()
+		require.Len(t, got, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := s.ReserveSlot(ctx, nil)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}

@@ -1,0 +1,283 @@
+package predict
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+)
+
+// Setup describes the workers that would run a job.
+type Setup struct {
+	Slots   int // of a worker, times the calls that each runs at once
+	Workers int // like the one that has tried the sample
+	// Ready is how long the handler took until it was ready.
+	Ready time.Duration
+	Seed  uint64 // of the resampling
+}
+
+// Pacer is a Handler that cuts its calls by how long they take.
+type Pacer interface {
+	// PacedItems is how many items a call gets if starting one takes so many seconds, and each
+	// of its items so many more.
+	PacedItems(start, item float64) int
+}
+
+// Estimate is a number that is not known exactly.
+type Estimate struct {
+	Value float64 `json:"value"`
+	// Low and High bound it with a probability of 95 %, as far as it depends on which items were
+	// drawn and on how the times of calls vary: the bootstrap's percentiles. Nil if too few calls
+	// were timed.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+}
+
+// Prediction describes a job, going by a sample. Its batches, legs, events and actions are those at
+// the speed that the sample has shown.
+type Prediction struct {
+	Survey
+	Sample Sample `json:"sample"`
+
+	Slots    int      `json:"slots"` // of a worker
+	Workers  int      `json:"workers"`
+	Parallel int      `json:"parallel"` // calls at once: what slots, workers and window allow
+	Seconds  Estimate `json:"seconds"`  // from the job's start to its end
+
+	ItemSeconds  Estimate `json:"item_seconds"`  // of one slot
+	StartSeconds float64  `json:"start_seconds"` // of a call, beside its items
+	CallItems    int64    `json:"call_items"`    // of a call in the job
+	BatchItems   int64    `json:"batch_items"`   // of a batch, on average
+
+	ResultBytes int64 `json:"result_bytes"` // of the output
+	// MemoryBytes is what a worker takes, with the embedded server and without its programs.
+	MemoryBytes int64 `json:"memory_bytes"`
+}
+
+// The assumptions of a prediction: round figures of what the benchmarks measure.
+const (
+	batchSeconds  = 0.010 // a batch, beside its calls
+	serverBatches = 300.0 // batches a second that a small server manages
+	startSeconds  = 0.5   // start and end of a job
+	streamBytes   = 500e6 // bytes a second of input and output: planning, joining
+	idleMemory    = 170 << 20
+	copiesOfACall = 4 // its lines and its answer, in buffers that have grown
+	minTimed      = 8 // calls that were timed, for error bars
+	resamples     = 2000
+	confidence    = 0.95
+	beatPart      = 4 // a batch's first heartbeat comes after this part of its expiry
+)
+
+// Predict extrapolates from a sample to the whole job.
+func Predict(survey Survey, sample Sample, h calls.Handler, spec job.Spec, setup Setup) Prediction {
+	p := Prediction{Survey: survey, Sample: sample, Slots: setup.Slots, Workers: setup.Workers, Parallel: max(1, min(setup.Slots*setup.Workers, spec.Window))}
+	m := newTimeModel(sample, h)
+	speed := m.fit(m.timed)
+	p.Batches, p.Legs = survey.cutBy(spec, int64(math.Min(1000/math.Max(speed.each(), 1e-9), quickRate)))
+	p.BatchItems = survey.Items / max(1, p.Batches)
+	m.most = math.Max(1, math.Min(m.most, float64(p.BatchItems))) // a call is of one batch
+	speed = m.fit(m.timed)
+	p.StartSeconds, p.CallItems = speed.start, int64(speed.items)
+	p.Events, p.Actions = cost(p.Batches, p.Legs)
+	p.addRests(speed, spec)
+	if sample.Items > 0 {
+		p.ResultBytes = int64(float64(sample.ResultBytes) / float64(sample.Items) * float64(survey.Items))
+	}
+	p.MemoryBytes = p.memory(setup)
+	seconds := func(s speedOf) float64 { return p.seconds(s, setup, spec.JobRate) }
+	p.Seconds = m.estimate(setup.Seed, seconds)
+	p.ItemSeconds = m.estimate(setup.Seed, speedOf.each)
+	return p
+}
+
+// seconds is how long the job takes with this speed, and no more items a second than rate, if it is set.
+func (p *Prediction) seconds(s speedOf, setup Setup, rate job.Rate) float64 {
+	if p.Items == 0 {
+		return startSeconds
+	}
+	perBatch := s.each()*float64(p.Items)/float64(p.Batches) + batchSeconds
+	rounds := float64(p.Batches) / float64(p.Parallel)
+	if p.Batches < 4*int64(p.Parallel) {
+		rounds = math.Ceil(rounds) // otherwise they end at about the same time
+	}
+	work := math.Max(rounds*perBatch, float64(p.Batches)/serverBatches)
+	if rate > 0 {
+		const thousandths = 1000
+		work = math.Max(work, float64(p.Items)*thousandths/float64(rate))
+	}
+	return startSeconds + setup.Ready.Seconds() + work + float64(p.Bytes+p.ResultBytes)/streamBytes
+}
+
+// addRests adds the extra cost of long batches: heartbeats, and executions of the rests that they return.
+func (p *Prediction) addRests(s speedOf, spec job.Spec) {
+	if p.Batches == 0 {
+		return
+	}
+	took := s.each() * float64(p.Items) / float64(p.Batches)
+	slice, executions := time.Minute.Seconds(), int64(1)
+	for ran := slice; ran < took && slice < time.Hour.Seconds(); executions++ {
+		slice *= 2
+		ran += slice
+	}
+	p.Events += (executions - 1) * p.Batches * batchEventsTenths / 10
+	beats := int64(0)
+	if first := spec.Expiry.Seconds() / beatPart; took > first {
+		const throttled = 0.8 // of the expiry
+		beats = 1 + int64((took-first)/(throttled*spec.Expiry.Seconds()))
+	}
+	p.Actions += p.Batches * (executions - 1 + beats)
+}
+
+// memory is the memory of a worker: its base, the parts that wait to be joined, and the calls in hand.
+func (p *Prediction) memory(setup Setup) int64 {
+	n := max(1, int64(p.Sample.Items))
+	call := p.CallItems * (p.Sample.Bytes + p.Sample.ResultBytes) / n
+	return idleMemory + min(p.ResultBytes, outputs.MaxHeld) + copiesOfACall*call*int64(min(setup.Slots, p.Parallel))
+}
+
+// cutBy counts the batches, and the legs, that a job with automatic batches has if a slot handles
+// so many items in 1,000 s: as Plan cuts them, but with the mean size of each source's items.
+func (s *Survey) cutBy(spec job.Spec, rate int64) (batches, legs int64) {
+	left := s.Items
+	for _, source := range s.sources {
+		rest := source.items
+		mean := max(1, source.bytes/max(1, source.items))
+		for rest > 0 {
+			sizing := inputs.Sizing{Rate: rate}
+			if batches < inputs.FirstFew || batches < protocol.FirstPage && !speedShown(spec, left, batches) {
+				sizing.Rate = 0
+			}
+			items, bytes := inputs.BatchSize(spec, sizing, int(min(batches, protocol.FirstPage)), left)
+			size := min(rest, max(1, min(items, bytes/mean)))
+			// Far from the end they stay as they are.
+			n := max(1, (rest-2*inputs.Spread*size)/size)
+			if sizing.Rate == 0 {
+				n = 1
+			}
+			batches += n
+			rest -= n * size
+			left -= n * size
+		}
+	}
+	switch after := batches - protocol.FirstPage; {
+	case batches == 0:
+		return 0, 0
+	case after <= protocol.InsideBatches:
+		return batches, 1
+	default:
+		return batches, 1 + (after+protocol.PageBatches-1)/protocol.PageBatches
+	}
+}
+
+// speedShown reports whether the first page ends with the few batches that show the handler's speed.
+func speedShown(spec job.Spec, left, batches int64) bool {
+	items, _ := inputs.BatchSize(spec, inputs.Sizing{}, int(batches), left)
+	return inputs.ShowsSpeed(inputs.PlanInput{Spec: spec, Batches: protocol.FirstPage}, inputs.FirstFew, items, left)
+}
+
+// timeModel estimates how long a job's calls take from the times of a sample's calls.
+type timeModel struct {
+	timed  []timing // those of single items first
+	single int      // of them
+	failed float64  // seconds in calls that failed, for each item
+	most   float64  // items of a call
+	pacer  Pacer    // nil: none
+}
+
+func newTimeModel(s Sample, h calls.Handler) *timeModel {
+	size := h.CallSize()
+	m := &timeModel{timed: slices.Clone(s.timed), most: float64(max(1, size.Items))}
+	slices.SortStableFunc(m.timed, func(a, b timing) int { return cmp.Compare(a.items, b.items) })
+	for m.single < len(m.timed) && m.timed[m.single].items == 1 {
+		m.single++
+	}
+	m.pacer, _ = h.(Pacer)
+	if m.pacer != nil {
+		m.most = math.MaxInt32
+	}
+	if s.Items > 0 {
+		m.failed = s.failed.Seconds() / float64(s.Items)
+		m.most = math.Max(1, math.Min(m.most, float64(size.Bytes)/math.Max(1, float64(s.Bytes)/float64(s.Items))))
+	}
+	return m
+}
+
+// speedOf is how long calls take, in seconds.
+type speedOf struct {
+	start, item float64 // of a call by itself; of an item in it
+	items       float64 // of a call in the job
+	failed      float64 // of calls that fail, for each item
+}
+
+// each is the time that an item takes in total.
+func (s speedOf) each() float64 { return s.item + s.start/math.Max(1, s.items) + s.failed }
+
+// fit finds the start and the item that fit the times of calls best: start + items · item, by least
+// squares, neither below 0.
+func (m *timeModel) fit(timed []timing) speedOf {
+	start, item := leastSquares(timed)
+	s := speedOf{start: start, item: item, items: m.most, failed: m.failed}
+	if m.pacer != nil {
+		s.items = math.Min(m.most, float64(m.pacer.PacedItems(start, item)))
+	}
+	return s
+}
+
+func leastSquares(timed []timing) (start, item float64) {
+	var n, x, y, xx, xy float64
+	for _, t := range timed {
+		items, took := float64(t.items), t.took.Seconds()
+		n, x, y, xx, xy = n+1, x+items, y+took, xx+items*items, xy+items*took
+	}
+	if n == 0 {
+		return 0, 0
+	}
+	spread := n*xx - x*x
+	if spread <= 0 {
+		return 0, y / x // calls of one size do not show how much the start takes
+	}
+	item = (n*xy - x*y) / spread
+	start = (y - item*x) / n
+	switch {
+	case item < 0:
+		return y / n, 0
+	case start < 0:
+		return 0, xy / xx
+	}
+	return start, item
+}
+
+// estimate returns a number at the speed that the sample has shown, and its bounds if calls are drawn
+// from the sample's again and again: from those of single items, and from the others, as many as
+// there are.
+func (m *timeModel) estimate(seed uint64, number func(speedOf) float64) Estimate {
+	e := Estimate{Value: number(m.fit(m.timed))}
+	if len(m.timed) < minTimed {
+		return e
+	}
+	random := rand.New(rand.NewPCG(seed, uint64(len(m.timed))))
+	drawn := make([]timing, len(m.timed))
+	numbers := make([]float64, resamples)
+	for i := range numbers {
+		for k := range drawn {
+			like := m.timed[:m.single]
+			if k >= m.single {
+				like = m.timed[m.single:]
+			}
+			drawn[k] = like[random.IntN(len(like))]
+		}
+		numbers[i] = number(m.fit(drawn))
+	}
+	slices.Sort(numbers)
+	tail := int(resamples * (1 - confidence) / 2)
+	low, high := math.Min(numbers[tail], e.Value), math.Max(numbers[resamples-1-tail], e.Value)
+	e.Low, e.High = &low, &high
+	return e
+}

@@ -1,0 +1,108 @@
+package predict
+
+import (
+	"context"
+	"io"
+
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// Survey describes a job before it runs.
+type Survey struct {
+	Inputs  int   `json:"inputs"`
+	Items   int64 `json:"items"`
+	Bytes   int64 `json:"bytes"` // uncompressed
+	Batches int64 `json:"batches"`
+	Legs    int64 `json:"legs"`
+	// Events of all histories and Actions that Temporal Cloud bills, without repetitions and rests.
+	Events  int64 `json:"events"`
+	Actions int64 `json:"actions"`
+
+	table   *inputs.Table
+	sources []counted // of the table, as far as they have items
+}
+
+// counted is a source with the number of its items.
+type counted struct{ items, bytes int64 }
+
+// What a job costs: a batch is 3 events and a share of a workflow task; a leg is its own start,
+// commit and end, and in the job's history a Plan, a child and the handing over of its places.
+const (
+	batchEventsTenths = 51
+	legEvents         = 34
+	jobEvents         = 16
+	legActions        = 2 + 1 + 1 + 4 // child, Plan, Commit, signals
+	jobActions        = 1 + 1 + 1 + 1 // start, first Plan and Commit, Finish
+	quickRate         = 1 << 30       // items in 1,000 s of a handler that gets the largest batches
+)
+
+// TakeSurvey reads the inputs of a spec as its job would, and counts. It writes nothing. stdin is the
+// input "-".
+func TakeSurvey(ctx context.Context, access *store.Access, spec job.Spec, stdin io.Reader) (Survey, error) {
+	p := New(Options{Access: access, Stdin: stdin})
+	defer p.Close()
+	return p.Survey(ctx, spec)
+}
+
+// Survey is [TakeSurvey] for a Predictor.
+func (f *Predictor) Survey(ctx context.Context, spec job.Spec) (Survey, error) {
+	s, err := f.survey(ctx, spec)
+	return s, ledger.Plain(err)
+}
+
+func (f *Predictor) survey(ctx context.Context, spec job.Spec) (Survey, error) {
+	table, err := f.inputs.List(ctx, nil, inputs.PlanInput{Spec: spec})
+	if err != nil {
+		return Survey{}, err
+	}
+	p := f.inputs.Dry(table)
+	defer p.Close()
+	survey := Survey{Inputs: table.Count(), table: table, sources: make([]counted, len(table.Sources))}
+	for page := 0; ; page++ {
+		size := protocol.FirstPage
+		if page > 0 {
+			size = protocol.PageBatches
+		}
+		batches := 0
+		for batches < size {
+			sizing := inputs.Sizing{}
+			if page > 0 {
+				sizing.Rate = quickRate
+			}
+			items, bytes := inputs.BatchSize(spec, sizing, batches, p.Left())
+			batch, err := p.Next(ctx, items, bytes)
+			if err == io.EOF {
+				survey.close(batches)
+				return survey, nil
+			}
+			if err != nil {
+				return survey, err
+			}
+			batches++
+			survey.Items += batch.Count
+			survey.Bytes += batch.Length
+			survey.sources[batch.Source].items += batch.Count
+			survey.sources[batch.Source].bytes += batch.Length
+		}
+		survey.close(batches)
+	}
+}
+
+// close counts a page.
+func (s *Survey) close(batches int) {
+	s.Batches += int64(batches)
+	if batches > 0 {
+		s.Legs++
+	}
+	s.Events, s.Actions = cost(s.Batches, s.Legs)
+}
+
+// cost is what so many batches and legs come to in events of history and actions.
+func cost(batches, legs int64) (events, actions int64) {
+	inJob := min(legs, 1) // the first leg is run by the job itself
+	return batches*batchEventsTenths/10 + (legs-inJob)*legEvents + jobEvents, batches + (legs-inJob)*legActions + jobActions
+}

@@ -1,0 +1,159 @@
+//go:build linux
+
+// Package procs reads what the kernel reports about processes (Linux only).
+package procs
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process describes a process at one moment.
+type Process struct {
+	PID, Parent, Group, Session int
+	Zombie                      bool   // it has ended, and its parent has not collected it
+	Start                       uint64 // when it began, in the kernel's ticks: with PID it names one process
+}
+
+// Read returns a process, and false if there is none.
+func Read(pid int) (Process, bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Process{}, false
+	}
+	at := bytes.LastIndexByte(stat, ')') // behind the name, which may hold anything
+	fields := strings.Fields(string(stat[at+1:]))
+	if at < 0 || len(fields) < 20 {
+		return Process{}, false
+	}
+	p := Process{PID: pid, Zombie: fields[0] == "Z" || fields[0] == "X"}
+	var errs [4]error
+	p.Parent, errs[0] = strconv.Atoi(fields[1])
+	p.Group, errs[1] = strconv.Atoi(fields[2])
+	p.Session, errs[2] = strconv.Atoi(fields[3])
+	p.Start, errs[3] = strconv.ParseUint(fields[19], 10, 64)
+	return p, errs == [4]error{}
+}
+
+// All returns all processes that can be seen.
+func All() []Process {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var all []Process
+	for _, entry := range entries {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			if p, ok := Read(pid); ok {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// Children returns the numbers of the children of a process's first thread, adopted ones included.
+func Children(pid int) []int {
+	name := strconv.Itoa(pid)
+	text, err := os.ReadFile("/proc/" + name + "/task/" + name + "/children")
+	var children []int
+	if err != nil { // the kernel may have been built without it
+		for _, p := range All() {
+			if p.Parent == pid {
+				children = append(children, p.PID)
+			}
+		}
+		return children
+	}
+	for _, field := range strings.Fields(string(text)) {
+		if child, err := strconv.Atoi(field); err == nil {
+			children = append(children, child)
+		}
+	}
+	return children
+}
+
+// Variable returns a variable of the environment that a process was started with, "" if it is not set. It
+// is not ok if there is no environment to be read, as for a moment while a process becomes another
+// program.
+func Variable(pid int, name string) (value string, ok bool) {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil || len(env) == 0 {
+		return "", false
+	}
+	for v := range bytes.SplitSeq(env, []byte{0}) {
+		if rest, ok := bytes.CutPrefix(v, []byte(name+"=")); ok {
+			value = string(rest)
+		}
+	}
+	return value, true
+}
+
+// Kill kills the process, unless its number is another's by now.
+func Kill(p Process) {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if now, ok := Read(p.PID); !ok || now.Start != p.Start {
+		if err == nil {
+			_ = unix.Close(fd)
+		}
+		return
+	}
+	if err != nil {
+		_ = syscall.Kill(p.PID, syscall.SIGKILL) // an old kernel; it may be gone
+		return
+	}
+	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it may be gone
+	_ = unix.Close(fd)
+}
+
+// pause is the time between two rounds: a process that was killed needs a moment to end.
+const pause = 2 * time.Millisecond
+
+// clean is how many rounds in a row must find nothing: a process that becomes another program has no
+// environment for a moment.
+const clean = 3
+
+// KillAll kills the processes that match, and their descendants, until none of them is left or so many
+// rounds have been made. It reports whether none is left. It never kills the caller.
+func KillAll(rounds int, match func(Process) bool) bool {
+	for range clean {
+		if !killAll(rounds, match) {
+			return false
+		}
+		time.Sleep(pause)
+	}
+	return true
+}
+
+func killAll(rounds int, match func(Process) bool) bool {
+	for range rounds {
+		below := map[int]bool{}
+		all := All()
+		slices.SortFunc(all, func(a, b Process) int { return a.PID - b.PID })
+		for more := true; more; { // a child may have a lower number than its parent
+			more = false
+			for _, p := range all {
+				if !below[p.PID] && p.PID != os.Getpid() && !p.Zombie && (below[p.Parent] || match(p)) {
+					below[p.PID], more = true, true
+				}
+			}
+		}
+		if len(below) == 0 {
+			return true
+		}
+		for _, p := range all {
+			if below[p.PID] {
+				Kill(p)
+			}
+		}
+		time.Sleep(pause)
+	}
+	return false
+}

@@ -1,0 +1,4 @@
+//go:build !linux
+
+// Package procs reads what the kernel reports about processes (Linux only).
+package procs

@@ -1,0 +1,52 @@
+package protocol
+
+import "fmt"
+
+// Names that every part of stint, and any other Temporal client, may rely on.
+const (
+	// WorkflowQueue is the task queue of workflow tasks, and of nothing else.
+	WorkflowQueue = "stint"
+	// WorkflowJob and WorkflowLeg are the registered names of the two workflow types.
+	WorkflowJob = "Job"
+	WorkflowLeg = "Leg"
+	// ActivityProcess is the registered name of the activity that runs a batch.
+	ActivityProcess = "Process"
+	// ActivityLocate is the registered name of the local activity that finds out where batches run.
+	ActivityLocate = "Locate"
+	// SignalRestarted informs a job or leg that the only process that could hold its running
+	// activities has been replaced; its argument is ignored.
+	SignalRestarted = "restarted"
+	// UpdateSet changes settings of a running job; its argument and its result are [Settings].
+	UpdateSet = "set"
+	// QueryReport returns a job's [Report] as far as the job workflow itself knows it.
+	QueryReport = "report"
+	// QueryPending returns, from a job or a leg, what it has accepted and not committed: a list of
+	// inputs of Commit. See [Client.Resume].
+	QueryPending = "pending"
+	// QueryProgress returns a leg's [Progress].
+	QueryProgress = "progress"
+)
+
+// Memo fields that a job keeps for those who list it.
+const (
+	MemoPool   = "stint_pool"
+	MemoState  = "stint_state"
+	MemoOutput = "stint_output"
+	// MemoStop lies in the memo of a leg (or of a job that runs its only leg itself) once a stop
+	// has reached it; its value is a [StopNotice].
+	MemoStop = "stint_stop"
+	// MemoCron lies in the memo of a schedule: its cron expressions, a list.
+	MemoCron = "stint_cron"
+)
+
+// PoolQueue is the task queue of a pool's batches: one batch a slot.
+func PoolQueue(pool string) string { return WorkflowQueue + "." + pool }
+
+// IOQueue is the task queue of a pool's Plan, Commit and Finish activities, outside the slots.
+func IOQueue(pool string) string { return PoolQueue(pool) + ".io" }
+
+// LegID is the workflow ID of a job's leg, counted from 1.
+func LegID(job string, leg int) string { return fmt.Sprintf("%s/leg-%d", job, leg) }
+
+// LogicVersion is the version of the workflows' logic that a job started now follows to its end.
+const LogicVersion = 1

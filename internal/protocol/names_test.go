@@ -1,0 +1,19 @@
+package protocol
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestQueues(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "stint", WorkflowQueue)
+	require.Equal(t, "stint.thumbs", PoolQueue("thumbs"))
+	require.Equal(t, "stint.thumbs.io", IOQueue("thumbs"))
+}
+
+func TestLegID(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "nightly/leg-12", LegID("nightly", 12))
+}

@@ -1,0 +1,36 @@
+package protocol
+
+import "time"
+
+// Place says where a batch runs.
+type Place struct {
+	Worker      string `json:"worker,omitempty"`
+	Slot        int    `json:"slot"`
+	PID         int    `json:"pid,omitempty"`         // of the slot's process, or of the worker
+	Incarnation int    `json:"incarnation,omitempty"` // of the slot's process
+}
+
+// Hint is what an execution of a batch reports with its heartbeats.
+type Hint struct {
+	First int64  `json:"first"` // ordinal of the first item in hand
+	Count int64  `json:"count"`
+	Batch string `json:"batch,omitempty"` // as people read it: "items 12,000–12,999"
+	Place
+	// Timers are those that the slot's process, or the batch's handler, holds: the MaxHinted earliest ones.
+	Timers []HeldTimer `json:"timers,omitempty"`
+}
+
+// MaxHinted is the most timers in a Hint.
+const MaxHinted = 4
+
+// HeldTimer is a timer that is held.
+type HeldTimer struct {
+	Scope    string    `json:"scope"`
+	Deadline time.Time `json:"deadline"`
+}
+
+// ActivityPlace returns where an activity runs.
+type ActivityPlace struct {
+	Activity string `json:"activity"` // its ID
+	Place
+}

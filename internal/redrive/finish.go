@@ -1,0 +1,216 @@
+package redrive
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/job"
+)
+
+// FinishInput is the result of a redrive, to be merged into the output of the completed job.
+type FinishInput struct {
+	outputs.FinishInput
+	Redrive job.Redrive `json:"redrive"`
+}
+
+// finisher merges the new outcomes of the items into the output of the completed job, which stays as it
+// is until the merged one replaces it. The merged state has its own manifests and error parts, so that
+// at the end only unchanged parts of the previous state are kept. Like any Finish it can be repeated at
+// any point: what it writes, keys included, depends only on its input, so that two executions at once
+// write the same, and neither removes what the other one names.
+type finisher struct {
+	*outputs.Publication
+	in     FinishInput
+	inputs *inputs.Inputs
+}
+
+// Finish publishes the merged output of a redrive.
+func Finish(ctx context.Context, access ledger.Access, n *inputs.Inputs, in FinishInput) (outputs.FinishResult, error) {
+	p, err := outputs.NewPublication(ctx, access, in.Ref, in.Spec)
+	if err != nil {
+		return outputs.FinishResult{}, err
+	}
+	f := &finisher{Publication: p, in: in, inputs: n}
+	err = outputs.Once(ctx, f.adopt, f.mergeAndPublish)
+	if err == nil { // it has been published: a stop comes too late
+		err = f.sweepMerged(context.WithoutCancel(ctx))
+	}
+	if err != nil {
+		return outputs.FinishResult{}, err
+	}
+	return outputs.FinishResult{
+		Output: f.Output, Books: f.Books, Redriven: f.Merged.Redriven, Manifests: f.Merged.Manifests, FirstError: f.Merged.FirstError,
+	}, nil
+}
+
+// AlreadyPublished reports whether an earlier attempt at the redrive has published the merged output, but was
+// ended before it could report that: only Finish is left to do then. From now on no other run publishes.
+func AlreadyPublished(ctx context.Context, access ledger.Access, in PlanInput) (bool, error) {
+	if len(in.Redrive.Runs) < 2 || in.Ref.Sources != "" {
+		return false, nil
+	}
+	p, err := outputs.NewPublication(ctx, access, in.Ref, in.Spec)
+	if err != nil {
+		return false, err
+	}
+	if err := in.Ref.Claim(ctx, p.Dir); err != nil {
+		return false, err
+	}
+	before, _, err := published(ctx, p, in.Redrive)
+	return before != nil, err
+}
+
+// published returns the merged state if it has been published already: by this run, or by an earlier
+// attempt that was ended before it could report that.
+func published(ctx context.Context, p *outputs.Publication, of job.Redrive) (d *ledger.Done, run string, err error) {
+	attempts := of.Runs
+	for _, run := range slices.Concat([]string{p.Ref.Run}, attempts[min(1, len(attempts)):]) {
+		d, err := ledger.ReadDone(ctx, p.Dir, run)
+		var same bool
+		if err == nil && d != nil {
+			same, err = p.Matches(ctx, d)
+		}
+		if err != nil || same {
+			return d, run, err
+		}
+	}
+	return nil, "", nil
+}
+
+// adopt continues from a merged state that has been published already, if there is one. If another attempt
+// had published one, Plan would have found nothing to do: items that have been run again since are kept.
+func (f *finisher) adopt(ctx context.Context) (bool, error) {
+	before, run, err := published(ctx, f.Publication, f.in.Redrive)
+	if err != nil || before == nil || run != f.Ref.Run && f.in.Planned > 0 {
+		return false, err
+	}
+	if f.Links, err = ledger.Chain(ctx, f.Dir, before.Manifests); err != nil {
+		return false, err
+	}
+	if len(f.Links) > 0 { // Plan has planned nothing, and so not said what the inputs grant
+		table, err := f.inputs.Table(ctx, f.Dir, f.Links[0].Sources)
+		if err != nil {
+			return false, err
+		}
+		f.Ref.Perm = table.Perm
+	}
+	f.Books, f.Merged = before.Books, before.Merged
+	// If the redrive has given no new result the file was the same before: the errors may be the old ones.
+	if err := f.RestoreErrors(ctx, before); err != nil || run == f.Ref.Run {
+		return true, err
+	}
+	f.Merged.Before = append(f.Merged.Before, run)
+	return true, f.WriteDone(ctx)
+}
+
+func (f *finisher) mergeAndPublish(ctx context.Context) error {
+	links, err := ledger.Chain(ctx, f.Dir, f.in.Manifests)
+	if err != nil {
+		return err
+	}
+	again, err := ledger.CheckBooks(ctx, f.Dir, links, f.in.Planned)
+	if err != nil {
+		return err
+	}
+	before, err := ledger.Chain(ctx, f.Dir, f.in.Redrive.Manifests)
+	if err != nil {
+		return err
+	}
+	m := &merger{dir: f.Dir, ref: f.Ref, outcomes: newOutcomes(ctx, f.Dir, links)}
+	defer m.outcomes.close()
+	joined, err := f.openOutput(ctx, m, again.Bytes)
+	if err != nil {
+		return err
+	}
+	defer m.out.close()
+	if joined.Joining != nil {
+		defer joined.Joining.Abort()
+	}
+	if err := f.merge(ctx, m, before, links); err != nil {
+		return err
+	}
+	f.Merged.Redriven, f.Merged.Manifests, f.Merged.FirstError = f.in.Planned, m.heads, m.first
+	if f.Links, err = ledger.Chain(ctx, f.Dir, m.heads); err != nil {
+		return err
+	}
+	if f.Books, err = ledger.CheckBooks(ctx, f.Dir, f.Links, f.in.Redrive.Planned); err != nil {
+		return err
+	}
+	return f.PublishNew(ctx, func(context.Context) (outputs.Begun, error) { return joined, nil })
+}
+
+// openOutput prepares the merged output, which gets up to more bytes of new results.
+func (f *finisher) openOutput(ctx context.Context, m *merger, more int64) (outputs.Begun, error) {
+	if f.KeepsParts() {
+		m.out = &mergedParts{dir: f.Dir, run: f.Ref.Run}
+		return outputs.Begun{}, nil
+	}
+	file, err := f.openMerged(ctx, f.in.Redrive.Output.Bytes+more)
+	if err != nil {
+		return outputs.Begun{}, err
+	}
+	m.out = file
+	return outputs.Begun{Joining: file.to, Parts: outputs.AllParts}, nil
+}
+
+// merge makes the merged state, of which nothing is visible yet, from the previous chain and from again,
+// the outcomes of the items that were run again.
+func (f *finisher) merge(ctx context.Context, m *merger, before, again []ledger.Link) error {
+	runs := map[string]bool{}
+	for _, run := range f.in.Redrive.Runs {
+		runs[run] = true
+	}
+	for _, l := range slices.Concat(before, again) {
+		runs[l.Run] = true
+	}
+	if len(before) > 0 {
+		if err := f.copyTable(ctx, m, before[0].Sources); err != nil {
+			return err
+		}
+	}
+	err := ledger.Entries(ctx, f.Dir, before, func(e ledger.OwnedEntry) error {
+		runs[e.Owner] = true
+		return m.entry(ctx, e)
+	})
+	if err != nil {
+		return err
+	}
+	if err := m.outcomes.end(); err != nil {
+		return err
+	}
+	if err := m.out.end(); err != nil {
+		return err
+	}
+	delete(runs, f.Ref.Run)
+	f.Merged.Before = slices.Sorted(maps.Keys(runs))
+	return m.flush(ctx)
+}
+
+// copyTable gives the merged state its own source table.
+func (f *finisher) copyTable(ctx context.Context, m *merger, key string) error {
+	table, err := f.inputs.Table(ctx, f.Dir, key)
+	if err != nil {
+		return err
+	}
+	m.ref.Sources = m.ref.MergedSourcesKey()
+	return inputs.WriteTable(ctx, f.Dir, m.ref.Sources, table)
+}
+
+// sweepMerged removes from the store what the merged state does not need: of the redrive, and of all
+// runs before it.
+func (f *finisher) sweepMerged(ctx context.Context) error {
+	// A newer run may need what is there.
+	if err := f.Ref.WhileCurrent(ctx, f.Dir, func(context.Context) error { return nil }); err != nil {
+		return err
+	}
+	for _, run := range append(slices.Clone(f.Merged.Before), f.Ref.Run) {
+		if err := f.SweepRun(ctx, run, f.Ref.DoneKey()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

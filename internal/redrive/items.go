@@ -1,0 +1,43 @@
+package redrive
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/job"
+)
+
+// formatAgain is the format in which items of a format are run again: those of CSV as the objects that
+// handlers were given.
+func formatAgain(f records.Format) records.Format {
+	if f == records.CSV {
+		return records.JSONL
+	}
+	return f
+}
+
+// itemAgain returns the line by which an item of a source in format f is run again; ok is false if it
+// cannot be.
+func itemAgain(l *ledger.ErrorLine, f records.Format) (line []byte, ok bool, err error) {
+	switch {
+	case l.Never:
+		return nil, false, nil
+	case l.Raw != "":
+		return []byte(l.Raw), true, nil
+	case f != records.Text:
+		return l.Failure.Input, true, nil
+	}
+	var text string
+	if json.Unmarshal(l.Failure.Input, &text) == nil {
+		return []byte(text), true, nil
+	}
+	var encoded struct {
+		Base64 []byte `json:"base64"`
+	}
+	if err := json.Unmarshal(l.Failure.Input, &encoded); err != nil {
+		return nil, false, ledger.Permanent(job.ErrorCorrupt, fmt.Errorf("reading the error record of item %d: %w", l.Failure.Item, err))
+	}
+	return encoded.Base64, true, nil
+}

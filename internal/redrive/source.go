@@ -1,0 +1,148 @@
+package redrive
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// redriveURL stands for the source that the items of a redrive come from.
+const redriveURL = "the failed items"
+
+// Source is the source of a redrive: the failed items of a completed job. It copies them from the error
+// records into the store, one after the other, and the redrive numbers them anew.
+type Source struct {
+	access ledger.Access
+	inputs *inputs.Inputs
+	of     job.Redrive
+}
+
+// NewSource returns the source of a redrive of a job.
+func NewSource(access ledger.Access, inputs *inputs.Inputs, of job.Redrive) inputs.Lister {
+	return &Source{access: access, inputs: inputs, of: of}
+}
+
+// List copies the items. Neighbours of one format are one source.
+func (l *Source) List(ctx context.Context, dir store.Dir, in inputs.PlanInput) (*inputs.Table, error) {
+	if err := l.checkOutput(ctx, in.Spec); err != nil {
+		return nil, err
+	}
+	links, err := ledger.Chain(ctx, dir, l.of.Manifests)
+	if err != nil {
+		return nil, err
+	}
+	c := &copier{ctx: ctx, dir: dir, prefix: path.Join(in.Ref.Run, "redrive-"+ledger.NewToken()), to: &inputs.Table{}}
+	if len(links) > 0 {
+		if c.from, err = l.inputs.Table(ctx, dir, links[0].Sources); err != nil {
+			return nil, err
+		}
+		c.to.Perm = c.from.Perm
+		c.dir = store.Narrow(dir, c.from.Perm)
+	}
+	c.ordinals = inputs.NewSpoolWriter(ctx, c.dir, path.Join(c.prefix, "ordinals"))
+	defer c.abort()
+	if err := ledger.Entries(ctx, dir, links, c.entry); err != nil {
+		return nil, err
+	}
+	return c.to, c.end()
+}
+
+// checkOutput returns an error if the output of the job has changed, as far as a quick look shows.
+func (l *Source) checkOutput(ctx context.Context, spec job.Spec) error {
+	if spec.Output == "" || store.IsPrefix(spec.Output) {
+		return nil
+	}
+	info, err := l.access.StatInput(ctx, spec.Output)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return outputChanged(l.of.Output, "is gone")
+	case err != nil:
+		return ledger.StoreError(job.ErrorOutput, err)
+	case info.Size != l.of.Output.Bytes:
+		return outputChanged(l.of.Output, fmt.Sprintf("has %d bytes", info.Size))
+	}
+	return nil
+}
+
+func outputChanged(before job.Output, now string) error {
+	return ledger.Permanent(job.ErrorCorrupt, fmt.Errorf(
+		"output %s has changed since the job wrote it: it %s, and had %d bytes, %s; put it back and redrive again, or start the job anew with --fresh",
+		before.Location, now, before.Bytes, before.Checksum))
+}
+
+// copier copies failed items into the store.
+type copier struct {
+	ctx      context.Context
+	dir      store.Dir
+	prefix   string
+	from, to *inputs.Table
+	items    *inputs.SpoolWriter // of the last source of to; nil: there is none
+	ordinals *inputs.SpoolWriter
+}
+
+// entry copies those failed items of an entry that can be run again.
+func (c *copier) entry(e ledger.OwnedEntry) error {
+	source := &c.from.Sources[e.Source]
+	return ledger.EachErrorLine(c.ctx, c.dir, e, func(line ledger.ErrorLine) error {
+		item, ok, err := itemAgain(&line, source.Shape.Format)
+		if err != nil || !ok {
+			return err
+		}
+		if err := c.choose(source.Shape); err != nil {
+			return err
+		}
+		shape := &c.to.Sources[len(c.to.Sources)-1].Shape
+		shape.MaxItem = max(shape.MaxItem, len(item)) // an object has the header's names, too
+		if err := c.items.Write(append(item, '\n')); err != nil {
+			return err
+		}
+		var ordinal [ordinalSize]byte
+		binary.BigEndian.PutUint64(ordinal[:], uint64(line.Failure.Item))
+		return c.ordinals.Write(ordinal[:])
+	})
+}
+
+// choose makes the last source one of the format in which items of the shape are run again.
+func (c *copier) choose(shape records.Shape) error {
+	format := formatAgain(shape.Format)
+	n := len(c.to.Sources)
+	if n > 0 && c.to.Sources[n-1].Shape.Format == format {
+		return nil
+	}
+	if err := c.endSource(); err != nil {
+		return err
+	}
+	prefix := path.Join(c.prefix, fmt.Sprint(n))
+	c.items = inputs.NewSpoolWriter(c.ctx, c.dir, prefix)
+	c.to.Sources = append(c.to.Sources, inputs.Source{
+		URL: redriveURL, Spool: prefix, Own: true, Ordinals: c.ordinals.Prefix, Shape: records.Shape{Format: format, MaxItem: shape.MaxItem},
+	})
+	return nil
+}
+
+// endSource ends the last source, if there is one.
+func (c *copier) endSource() error {
+	if n := len(c.to.Sources); n > 0 {
+		c.to.Sources[n-1].Size = c.items.Bytes
+		return c.items.End()
+	}
+	return nil
+}
+
+func (c *copier) end() error { return errors.Join(c.endSource(), c.ordinals.End()) }
+
+func (c *copier) abort() {
+	if c.items != nil {
+		c.items.Abort()
+	}
+	c.ordinals.Abort()
+}

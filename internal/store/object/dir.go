@@ -1,0 +1,174 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"time"
+)
+
+// Info describes an object.
+type Info struct {
+	// Key is the object's key in its Dir; for an input, the last element of its name.
+	Key string
+	// Size is in bytes.
+	Size int64
+	// ModTime is when the object was last written: to the nanosecond locally, to the second in a
+	// bucket (some services list finer times than they give for a single object).
+	ModTime time.Time
+	// ETag changes with the content, without quotes; empty for local files.
+	ETag string
+	// Perm are the access rights of a local file, always with those of its owner to read and write it;
+	// 0: unknown.
+	Perm fs.FileMode
+}
+
+// Same reports whether two descriptions of an input or object are of the same content, as far as
+// can be known: the same size and the same ETag, or the same time if there is no ETag. (Some
+// services report different times for one object.)
+func (i Info) Same(other Info) bool {
+	if i.Size != other.Size || i.ETag != other.ETag {
+		return false
+	}
+	return i.ETag != "" || i.ModTime.Equal(other.ModTime)
+}
+
+// Dir is a directory or bucket prefix. Keys are slash-separated relative paths without empty, "."
+// or ".." elements; their last element must not be a reserved name (see the package's comment).
+//
+// A Dir is safe for concurrent use and holds nothing that must be closed. It stays valid until its
+// Access is closed. For a missing object, errors.Is(err, fs.ErrNotExist) holds in every
+// implementation; Permanent reports whether retrying cannot help.
+type Dir interface {
+	// Create begins an object. The caller must end the Writer with Commit or Abort; both may be
+	// called, in either order. The context covers the Writer's whole life: once it is cancelled,
+	// Commit fails. Missing directories are made. A bucket is not asked before the first bytes
+	// are sent, so that its errors may come from Write or Commit.
+	Create(ctx context.Context, key string) (Writer, error)
+	// Put writes a whole object, as Create, Write and Commit do. It replaces what was there and
+	// can be repeated.
+	Put(ctx context.Context, key string, data []byte) error
+	// Get reads a whole object into memory.
+	Get(ctx context.Context, key string) ([]byte, error)
+	// Open reads the bytes [offset, offset+length) of an object, or all from offset on if
+	// length is negative. The reader ends early if the object does, and at once if the object
+	// is not longer than offset. The caller closes it. The context must live as long as the
+	// reader.
+	Open(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error)
+	// Stat describes one object.
+	Stat(ctx context.Context, key string) (Info, error)
+	// List yields every object whose key begins with prefix ("" for all), in the byte order of
+	// the keys. Temporary files of unfinished writes and lock files are left out. Objects written
+	// or deleted meanwhile may be seen or not. After an error nothing more is yielded. A Dir that
+	// does not exist is empty.
+	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
+	// Delete removes an object; a missing one is not an error.
+	Delete(ctx context.Context, key string) error
+	// Guard runs fn if the object at key holds exactly want, and returns *FencedError if not.
+	//
+	// Locally the check and fn run under an exclusive lock on the file key+".lock", which Claim
+	// takes as well, so that no Claim of any process can come between them (on a network file
+	// system: if it passes locks on to other machines). In a bucket the lock excludes only this
+	// process: another one may Claim between the check and the end of fn, because an object
+	// store cannot make the write of one object depend on the content of another. So callers
+	// keep fn short, and the run that claims publishes after its claim: its result stays.
+	//
+	// fn must not call Guard or Claim for the same key.
+	Guard(ctx context.Context, key, want string, fn func(context.Context) error) error
+	// Claim sets the content of the object at key, under the lock that Guard holds, unless
+	// admit returns an error for what it holds now ("" if it is missing); Claim returns that error
+	// then. A nil admit admits always. It can be repeated.
+	Claim(ctx context.Context, key, value string, admit func(held string) error) error
+	// Sweep removes every object whose key begins with prefix and for which keep returns false (a
+	// nil keep keeps all), and what unfinished writes below prefix have left: temporary files,
+	// and uploads begun in an S3 bucket. A write that still runs there fails at its Commit. Locally
+	// it also removes directories and lock files that are no longer needed. It returns how many
+	// objects and leftovers it removed, even with an error. It can be repeated. keep is
+	// called by one goroutine at a time, with the keys in their byte order.
+	Sweep(ctx context.Context, prefix string, keep func(key string) bool) (removed int, err error)
+	// Location returns the Dir's location as a person would write it; Access.Open takes it.
+	Location() string
+	// Local returns the absolute path of a local directory, and whether the Dir is one.
+	Local() (dir string, ok bool)
+}
+
+// Writer writes one object, of which nothing is visible under its key before Commit. It is
+// buffered: many small writes are cheap. It is not safe for concurrent use.
+type Writer interface {
+	io.Writer
+	// Commit makes the object durable and visible, replacing what was there. After an error
+	// nothing is left behind. One exception: after a fault at the very end (while a directory is
+	// synced, or if a bucket's answer gets lost) the object may have become visible. A Writer
+	// can be committed once; a second Commit fails.
+	Commit() error
+	// Abort discards the object and leaves nothing behind. It does nothing after Commit or
+	// another Abort.
+	Abort()
+}
+
+// WriteOptions say more about a write than Create does. All may be left zero.
+type WriteOptions struct {
+	// Bulk: the object is large and will not be read soon, so it should not displace other
+	// files from memory.
+	Bulk bool
+	// Size is how many bytes will be written; 0: not known.
+	Size int64
+	// Scratch is a local directory in which the unfinished object may lie, if that is on the
+	// same file system as the object. Default: beside the object.
+	Scratch string
+}
+
+// Creator is a Dir whose writers take options.
+type Creator interface {
+	CreateWith(ctx context.Context, key string, o WriteOptions) (Writer, error)
+}
+
+// CreateWith is d.Create with options, which are only hints: a Dir that takes none ignores them.
+func CreateWith(ctx context.Context, d Dir, key string, o WriteOptions) (Writer, error) {
+	if c, ok := d.(Creator); ok {
+		return c.CreateWith(ctx, key, o)
+	}
+	return d.Create(ctx, key)
+}
+
+// Put writes a whole object through d.Create: what Dir.Put does.
+func Put(ctx context.Context, d Dir, key string, data []byte) error {
+	w, err := d.Create(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	if _, err := w.Write(data); err != nil {
+		return err
+	}
+	return w.Commit()
+}
+
+// Fence runs fn if the object at key holds exactly want: the part of Dir.Guard that the caller runs
+// while it holds the lock.
+func Fence(ctx context.Context, d Dir, key, want string, fn func(context.Context) error) error {
+	have, err := d.Get(ctx, key)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err != nil || string(have) != want {
+		return &FencedError{Key: key, Want: want, Have: string(have)}
+	}
+	return fn(ctx)
+}
+
+// Claim is what every kind of Dir does in its own Claim, under the lock.
+func Claim(ctx context.Context, d Dir, key, value string, admit func(held string) error) error {
+	if admit != nil {
+		held, err := d.Get(ctx, key)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := admit(string(held)); err != nil {
+			return err
+		}
+	}
+	return d.Put(ctx, key, []byte(value))
+}

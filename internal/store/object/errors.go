@@ -1,0 +1,132 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+)
+
+// LocationError says why a location cannot be understood. It is fs.ErrInvalid.
+type LocationError struct {
+	Location string
+	Reason   string // what is wrong, and what to do about it
+}
+
+func (e *LocationError) Error() string { return fmt.Sprintf("location %q: %s", e.Location, e.Reason) }
+
+// Is makes the error fs.ErrInvalid.
+func (e *LocationError) Is(target error) bool { return target == fs.ErrInvalid }
+
+// FencedError says that the object which must name the current run names another run, or none.
+type FencedError struct {
+	Key  string
+	Want string // what the caller needed it to hold
+	Have string // what it holds; empty if it is missing
+}
+
+func (e *FencedError) Error() string {
+	if e.Have == "" {
+		return fmt.Sprintf("%s does not name run %q any more: the store has been cleared", e.Key, e.Want)
+	}
+	return fmt.Sprintf("%s names run %q, not %q: a newer run has taken over", e.Key, e.Have, e.Want)
+}
+
+// CorruptError says that an object is not what was once written under its key.
+type CorruptError struct {
+	Key    string
+	Reason string
+
+	Err error // fs.ErrNotExist for a missing object, otherwise nil
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("%s %s: it was changed after it was written; run the job again with --fresh", e.Key, e.Reason)
+}
+
+// Unwrap returns fs.ErrNotExist for a missing object.
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// OpError says what was done to an object, what went wrong and what to do next.
+type OpError struct {
+	Op    string // "reading", "writing", …
+	Where string // the object
+	Text  string // what went wrong; if empty, Err's own text
+	Next  string // what to do, if that is known
+	Err   error
+}
+
+func (e *OpError) Error() string {
+	text := e.Text
+	if text == "" {
+		text = e.Err.Error()
+	}
+	if e.Next != "" {
+		text += " (" + e.Next + ")"
+	}
+	return e.Op + " " + e.Where + ": " + text
+}
+
+// Unwrap returns what went wrong.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// Missing returns the error, which is fs.ErrNotExist, for something that is not there although
+// package os reports another error.
+func Missing(op, where, text string) error {
+	return &OpError{Op: op, Where: where, Text: text, Err: fs.ErrNotExist}
+}
+
+// Full reports whether err says that there is no space left.
+func Full(err error) bool { return isAny(err, fullErrnos) }
+
+func isAny(err error, errnos []syscall.Errno) bool {
+	for _, errno := range errnos {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
+
+// APIError is an error of the service behind a bucket.
+type APIError interface {
+	error
+	ErrorCode() string
+	ErrorMessage() string
+}
+
+// permanentCodes are the error codes of S3 that only a person can resolve.
+var permanentCodes = map[string]bool{
+	"AccessDenied": true, "AccountProblem": true, "AllAccessDisabled": true,
+	"AuthorizationHeaderMalformed": true, "EntityTooLarge": true, "Forbidden": true,
+	"IllegalLocationConstraintException": true, "InvalidAccessKeyId": true, "InvalidBucketName": true,
+	"KeyTooLongError": true, "MethodNotAllowed": true, "MovedPermanently": true, "NoSuchBucket": true,
+	"PermanentRedirect": true, "SignatureDoesNotMatch": true,
+}
+
+// Permanent reports whether retrying cannot help and a person has to act: a missing object or
+// bucket, a lack of permission, a read-only file system,
+// a file where a directory is needed or the reverse, an invalid location, a corrupt object, a newer
+// run. It is false for nil, for cancellations, and for everything else, such as network errors
+// and a full disk.
+func Permanent(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	for _, target := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	var fenced *FencedError
+	var corrupt *CorruptError
+	if errors.As(err, &fenced) || errors.As(err, &corrupt) {
+		return true
+	}
+	var api APIError
+	if errors.As(err, &api) && permanentCodes[api.ErrorCode()] {
+		return true
+	}
+	return isAny(err, permanentErrnos)
+}

@@ -1,0 +1,2 @@
+// Package text writes numbers and cuts texts for people.
+package text

@@ -1,0 +1,161 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/embedded"
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+	sdkclient "go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+)
+
+// run is one execution of Run.
+type run struct {
+	o     Options
+	spec  job.Spec
+	state string
+	// ownStore is whether the job's store is a directory of this package below the state.
+	ownStore bool
+	// ctx is the caller's: its end stops the job. Everything else goes by a context that only Abort
+	// ends.
+	ctx context.Context
+	// stdin is the standard input, which the run that is decided on gets; nil if there is none.
+	stdin *inputs.Reserved
+}
+
+// embed runs the job with a server and a worker that it starts and ends.
+func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
+	options := devserver.Options{UIPort: r.o.UIPort, Logger: r.o.Logger, Note: r.o.Note}
+	if r.o.State != "" {
+		options.Dir = devserver.StateDir(r.state)
+	}
+	server, err := devserver.Start(ctx, options)
+	if err != nil {
+		return job.Report{}, fmt.Errorf("starting the embedded server: %w", err)
+	}
+	defer server.Stop()
+	c, err := sdkclient.DialContext(ctx, sdkclient.Options{
+		HostPort: server.Address(), Namespace: server.Namespace(), Logger: sdklog.NewStructuredLogger(r.o.Logger),
+		// Compression would only cost processor time: the server is in this process.
+		ConnectionOptions: sdkclient.ConnectionOptions{GrpcCompression: &sdkclient.GrpcCompressionNone{}},
+	})
+	if err != nil {
+		return job.Report{}, fmt.Errorf("connecting to the embedded server: %w", err)
+	}
+	defer c.Close()
+	w, err := worker.New(c, r.spec.Pool, h, r.workerOptions())
+	if err != nil {
+		return job.Report{}, err
+	}
+	defer w.Close()
+	if r.o.Ready != nil {
+		r.o.Ready(Addresses{Temporal: server.Address(), UI: server.UIURL(), Metrics: w.MetricsAddress()})
+	}
+	client := job.NewClient(c)
+	if err := r.takeOver(ctx, c, client, server.Namespace()); err != nil {
+		return job.Report{}, err
+	}
+	report, err := r.beside(ctx, w, client)
+	if err == nil && report.State == job.Completed && r.spec.Output == "" {
+		err = r.printResults(ctx, report)
+	}
+	return report, err
+}
+
+func (r *run) workerOptions() worker.Options {
+	options := r.o.Worker
+	if options.Stdin != nil {
+		r.stdin = inputs.Reserve(options.Stdin)
+		options.Stdin = r.stdin
+	}
+	allow, reads := r.ownRoots()
+	embedded.Alone(&options, reads)
+	if !slices.Contains(options.Allow, worker.AllowAll) {
+		options.Allow = slices.Concat(options.Allow, allow)
+	}
+	options.Protect = append(slices.Clone(options.Protect), devserver.StateDir(r.state))
+	return options
+}
+
+// beside runs the worker and the job beside each other, until the job has ended.
+func (r *run) beside(ctx context.Context, w *worker.Worker, client *job.Client) (job.Report, error) {
+	workCtx, stopWork := context.WithCancel(ctx)
+	defer stopWork()
+	jobCtx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	worked := trap.Go("running the worker", func() error {
+		defer giveUp() // without its worker the job would wait for ever
+		return w.Run(workCtx)
+	})
+	report, err := r.job(jobCtx, client)
+	stopWork()
+	if workErr := <-worked; workErr != nil {
+		return job.Report{}, workErr
+	}
+	return report, err
+}
+
+// job starts the job, or continues it, and follows it to its end.
+func (r *run) job(ctx context.Context, client *job.Client) (job.Report, error) {
+	running, err := r.startOrContinue(ctx, client)
+	if err != nil {
+		return job.Report{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watched := make(chan struct{})
+	var defect error
+	trap.Watched("waiting for the end of the context", func(err error) {
+		defect = err
+		cancel() // nobody else would stop the job
+		close(watched)
+	}, func() {
+		r.stopWithContext(ctx, running)
+		close(watched)
+	})
+	report, err := r.follow(ctx, running)
+	cancel()
+	if <-watched; defect != nil {
+		return report, defect
+	}
+	if err == nil && report.State == job.Stopped && r.ctx.Err() != nil {
+		err = fmt.Errorf("job %s is stopped: %w", r.spec.Name, context.Cause(r.ctx))
+	}
+	return report, err
+}
+
+// stopWithContext stops the job when the caller's context ends.
+func (r *run) stopWithContext(ctx context.Context, running *job.Run) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-r.ctx.Done():
+	}
+	if err := running.Stop(ctx, job.Stop{Reason: context.Cause(r.ctx).Error()}); err != nil && ctx.Err() == nil {
+		r.o.Note(err.Error())
+	}
+}
+
+func (r *run) follow(ctx context.Context, running *job.Run) (job.Report, error) {
+	if r.o.Progress == nil {
+		return running.Wait(ctx)
+	}
+	return running.Follow(ctx, r.o.ProgressInterval, r.o.Progress)
+}
+
+func (r *run) printResults(ctx context.Context, report job.Report) error {
+	var access store.Access
+	defer access.Close()
+	if _, err := outputs.Results(ctx, &access, report, false, 0, r.o.Results); err != nil {
+		return fmt.Errorf("printing the results: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package local_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/local"
+	"github.com/stint-run/stint/worker"
+)
+
+// A job over a file, with a Go function: nothing else has to be installed or started.
+func ExampleRun() {
+	dir, err := os.MkdirTemp("", "example-*")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	input := filepath.Join(dir, "names.txt")
+	if err := os.WriteFile(input, []byte("ada\ngrace\n"), 0o600); err != nil {
+		panic(err)
+	}
+
+	greet := worker.Each(func(_ context.Context, name string) (string, error) {
+		return "Hello, " + strings.ToUpper(name[:1]) + name[1:], nil
+	})
+	report, err := local.Run(context.Background(), job.Spec{Input: []string{input}}, greet, local.Options{Results: os.Stdout})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(report.State, report.OK)
+	// Output:
+	// "Hello, Ada"
+	// "Hello, Grace"
+	// completed 2
+}

@@ -1,0 +1,144 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+)
+
+// DefaultExpiry is the expiry of a Spec that has none: the worker is in the same process.
+const DefaultExpiry = 5 * time.Second
+
+// Options configure a run. The zero value of a field means its default.
+type Options struct {
+	// State is a directory for the server's state and the job's parts. It is made if it is missing,
+	// and stays: after an interruption or the death of the process, Run with the same State and
+	// Spec.Name continues where the job was. One process at a time can use it. Default: the server
+	// keeps its state in memory, and the parts lie in a temporary directory, which is removed at the
+	// end; nothing can continue then.
+	State string
+	// Fresh starts the job anew even if an earlier one of its name could be continued.
+	Fresh bool
+	// Worker are the options of the worker: its slots, its hooks, the standard input for the input
+	// "-", and so on. What the Spec names is always allowed: its inputs for reading, the directories of
+	// its output, errors and report, and State, for reading and writing. Allow adds to that.
+	Worker worker.Options
+	// Results gets the results, one line an item in the order of the items, once the job has
+	// completed. It is used if Spec.Output is empty, and required then.
+	Results io.Writer
+	// Progress is called about every ProgressInterval with the job's report. Default: none.
+	Progress func(job.Report)
+	// ProgressInterval is the time between calls of Progress. Default 1 s.
+	ProgressInterval time.Duration
+	// Note gets messages for people: that an earlier job continues, say. Like Progress it may be called
+	// by another goroutine than that of Run, but not after Run has returned. Default: they are logged
+	// by Worker.Logger.
+	Note func(text string)
+	// Ready is called once, before the job starts, with the addresses of server, web UI and metrics.
+	// Default: none.
+	Ready func(Addresses)
+	// UIPort is the port of Temporal's web UI, 1 to 65535; [AnyPort] takes a free one. Default 0: no
+	// web UI.
+	UIPort int
+	// Logger gets the log of the server and Temporal's client; the worker has Worker.Logger.
+	// Default: nothing is logged.
+	Logger *slog.Logger
+	// Abort ends Run when it is closed, without stopping the job: the worker drains, within
+	// Worker.Drain, and Run returns an error. With State, the next Run continues. Default: never.
+	Abort <-chan struct{}
+}
+
+// AnyPort, as Options.UIPort, takes a free port.
+const AnyPort = -1
+
+// Addresses are the addresses of the parts of a run.
+type Addresses struct {
+	Temporal string // HOST:PORT of the server
+	UI       string // URL of the web UI; empty if there is none
+	Metrics  string // HOST:PORT of the metrics; empty without Worker.Metrics
+}
+
+func (o Options) withDefaults() Options {
+	if o.ProgressInterval == 0 {
+		o.ProgressInterval = time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Worker.Logger == nil {
+		o.Worker.Logger = slog.Default()
+	}
+	if o.Note == nil {
+		o.Note = func(text string) { o.Worker.Logger.Info(text) }
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	if o.ProgressInterval < 0 {
+		return fmt.Errorf("progress interval %v: use a duration above 0", o.ProgressInterval)
+	}
+	return nil
+}
+
+// Run runs a job to its end and returns its final report. It starts a Temporal server and a worker
+// with the handler in this process, and ends both before it returns.
+//
+// Of the spec only Input is always needed, and Output unless Options.Results is set. Relative paths
+// start from the working directory. Defaults: Pool is the name, Expiry is [DefaultExpiry], Store lies
+// below Options.State; Name can be left out only without Options.State.
+//
+// With Options.State, Run continues an earlier job of the name that was interrupted, stopped or
+// has failed, and waits for one that is stopping. One that has completed is run afresh.
+//
+// If ctx ends, the job is stopped: running calls have Spec.Grace to end (120 s by default), then they
+// are cut off, and Run returns the report of the stopped job and an error that wraps ctx's cause.
+//
+// A job that fails gives its report and a *job.FailedError. A job that its handler or another process
+// stops gives a report whose State says so, and no error. Failed items are not an error either: the
+// report counts them.
+func Run(ctx context.Context, spec job.Spec, h worker.Handler, o Options) (_ job.Report, err error) {
+	if ctx.Err() != nil {
+		return job.Report{}, context.Cause(ctx)
+	}
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return job.Report{}, fmt.Errorf("local options: %w", err)
+	}
+	r := &run{o: o, ctx: ctx, state: o.State}
+	if o.State == "" {
+		if r.state, err = os.MkdirTemp("", "stint-*"); err != nil {
+			return job.Report{}, fmt.Errorf("making a directory for the job's parts: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(r.state)) }()
+	}
+	if err := r.complete(spec); err != nil {
+		return job.Report{}, err
+	}
+	hard, abort := context.WithCancel(context.WithoutCancel(ctx))
+	defer abort()
+	ended := make(chan struct{})
+	aborted := trap.Go("waiting for an abort", func() error {
+		select {
+		case <-o.Abort:
+			abort()
+		case <-ended:
+		}
+		return nil
+	})
+	defer func() {
+		close(ended)
+		if defect := <-aborted; err == nil {
+			err = defect
+		}
+	}()
+	return r.embed(hard, h)
+}

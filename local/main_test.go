@@ -1,0 +1,13 @@
+package local_test
+
+import (
+	"testing"
+
+	"github.com/stint-run/stint/worker"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	worker.ChildMain()
+	goleak.VerifyTestMain(m)
+}

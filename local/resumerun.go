@@ -1,0 +1,165 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/orphans"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/job"
+	sdkclient "go.temporal.io/sdk/client"
+)
+
+const (
+	// taskTimeout is how long a workflow task that a killed process held stays held.
+	taskTimeout = 2 * time.Second
+	// reportLimit is how long an earlier job may take to answer before it is asked again.
+	reportLimit = 5 * time.Second
+	// maxTakenOver is how many jobs of a state are looked at, the latest ones.
+	maxTakenOver = 1000
+)
+
+// takeOver frees every job of this state from the process that ran it before: this process holds
+// the state's lock, so no other is alive.
+func (r *run) takeOver(ctx context.Context, c sdkclient.Client, client *job.Client, namespace string) error {
+	jobs, err := client.List(ctx, maxTakenOver)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		if j.State.Final() {
+			continue
+		}
+		if err := orphans.End(ctx, c, namespace, j.Name); err != nil {
+			return fmt.Errorf("taking job %s over: %w", j.Name, err)
+		}
+	}
+	return nil
+}
+
+// startOrContinue starts the job, unless there is one of its name that has not completed.
+func (r *run) startOrContinue(ctx context.Context, client *job.Client) (*job.Run, error) {
+	options := job.StartOptions{Fresh: true, TaskTimeout: taskTimeout}
+	if !r.o.Fresh {
+		earlier, err := r.earlier(ctx, client)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case earlier == nil:
+		case !earlier.State.Final():
+			r.note("continuing %s", r.spec.Name)
+			r.giveStdin(earlier.Run)
+			return client.Get(r.spec.Name), nil
+		case earlier.Redrive != nil:
+			r.note("continuing the redrive of %s", r.spec.Name)
+			return client.Redrive(ctx, r.spec.Name, job.RedriveOptions{TaskTimeout: taskTimeout})
+		case earlier.State != job.Completed && len(earlier.Manifests) > 0:
+			r.note("continuing %s: %s items are done", r.spec.Name, text.Thousands(earlier.Done()))
+			options = job.StartOptions{Resume: earlier.Manifests, TaskTimeout: taskTimeout}
+		}
+	}
+	run, err := client.StartWith(ctx, r.spec, options)
+	if err == nil {
+		r.giveStdin(run.ID())
+	}
+	if err != nil || !options.Fresh || !r.ownStore {
+		return run, err
+	}
+	return run, r.removeEarlier(run.ID())
+}
+
+// giveStdin lets a run read the standard input. An earlier job may have been on the worker since it began.
+func (r *run) giveStdin(run string) {
+	if r.stdin != nil {
+		r.stdin.For(run)
+	}
+}
+
+// removeEarlier removes what earlier jobs of this name have left in the state: nobody else uses it.
+func (r *run) removeEarlier(current string) error {
+	entries, err := os.ReadDir(r.spec.Store)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if e.IsDir() && e.Name() != current {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(r.spec.Store, e.Name())))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("removing what earlier runs have left: %w", err)
+	}
+	return nil
+}
+
+// earlier returns the report of the job of this name, nil if there is none. It waits for one that is
+// stopping, until the caller's context ends.
+func (r *run) earlier(ctx context.Context, client *job.Client) (*job.Report, error) {
+	run := client.Get(r.spec.Name)
+	for {
+		pollCtx, cancel := context.WithTimeout(ctx, reportLimit)
+		report, err := run.Report(pollCtx)
+		cancel()
+		var none *job.NotFoundError
+		switch {
+		case errors.As(err, &none):
+			return nil, nil
+		case err != nil && ctx.Err() == nil && job.Unanswered(err):
+			continue // the worker is still on its way
+		case err != nil:
+			return nil, err
+		case report.State != job.Stopping:
+			return &report, r.checkSpool(ctx, &report)
+		}
+		r.note("waiting for %s, which is stopping", r.spec.Name)
+		if err := r.waitFor(ctx, run); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// waitFor waits for a job that is stopping, however it ends.
+func (r *run) waitFor(ctx context.Context, stopping *job.Run) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })()
+	_, err := stopping.Wait(ctx)
+	var failed *job.FailedError
+	switch {
+	case err == nil || errors.As(err, &failed):
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("waiting for job %s, which is stopping: %w", r.spec.Name, context.Cause(ctx))
+	}
+	return err
+}
+
+func (r *run) note(format string, args ...any) { r.o.Note(fmt.Sprintf(format, args...)) }
+
+// checkSpool treats a job whose standard input was not read to its end as completed: it cannot
+// continue, and starts afresh.
+func (r *run) checkSpool(ctx context.Context, report *job.Report) error {
+	if !slices.Contains(r.spec.Input, "-") || report.State == job.Completed {
+		return nil
+	}
+	var access store.Access
+	defer access.Close()
+	complete, err := inputs.StdinComplete(ctx, &access, *report)
+	if err != nil {
+		return err
+	}
+	if !complete {
+		r.note("%s had not read its standard input to the end: starting afresh", r.spec.Name)
+		report.State = job.Completed
+	}
+	return nil
+}

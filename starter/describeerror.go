@@ -1,0 +1,83 @@
+package starter
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/sdk/converter"
+)
+
+// describeError writes an error for the command line. Errors of package job speak of Go's fields and
+// methods; here they speak of flags and commands.
+func describeError(err error) string {
+	text := err.Error()
+	if errors.Is(err, converter.ErrEncodingIsNotSupported) {
+		text += "\nThe job's payloads are encrypted: give the file of the keys with --codec-key-file, or in " + codecKeyVariable
+	}
+	for _, e := range leaves(err) {
+		if said := inFlags(e); said != "" {
+			text = strings.ReplaceAll(text, e.Error(), said)
+		}
+	}
+	return text
+}
+
+// leaves returns an error and all that it wraps.
+func leaves(err error) []error {
+	all := []error{err}
+	switch wrapper := err.(type) {
+	case interface{ Unwrap() error }:
+		if inner := wrapper.Unwrap(); inner != nil {
+			all = append(all, leaves(inner)...)
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range wrapper.Unwrap() {
+			all = append(all, leaves(inner)...)
+		}
+	}
+	return all
+}
+
+// inFlags returns the text that replaces that of an error of package job; empty: its own stays.
+func inFlags(err error) string {
+	switch e := err.(type) {
+	case *job.FieldError:
+		return flagName(e.Field) + " " + e.Problem
+	case *job.ExistsError:
+		return fmt.Sprintf("a job named %q exists already: choose another name, or start it anew with --fresh", e.Name)
+	case *job.NotFoundError:
+		return fmt.Sprintf("there is no job named %q: 'stint list' shows all jobs", e.Name)
+	case *job.RunningError:
+		if e.State == job.Stopping {
+			return fmt.Sprintf("job %s is still stopping: wait for its end with 'stint watch %s'", e.Name, e.Name)
+		}
+	case *job.NotCompletedError:
+		return fmt.Sprintf("job %s is %s: resume it first ('stint resume %s'), and run its failed items again once it has completed", e.Name, e.State, e.Name)
+	case *job.NothingFailedError:
+		if e.Dropped {
+			return fmt.Sprintf("job %s drops failed items (--on-error drop): there are no records to run them again from", e.Name)
+		}
+	case *job.ScheduleExistsError:
+		return fmt.Sprintf("a schedule named %q exists already: choose another name, replace it with --fresh, or delete it with 'stint schedules delete %s'", e.Name, e.Name)
+	case *job.ScheduleNotFoundError:
+		return fmt.Sprintf("there is no schedule named %q: 'stint schedules' shows all schedules", e.Name)
+	case *job.StillRunningError:
+		return fmt.Sprintf("schedule %s starts nothing while %s runs: wait for that run, or stop it with 'stint stop %s'", e.Name, e.Run, e.Run)
+	}
+	return ""
+}
+
+// flagName is the flag of a field: "batch-items" of "BatchItems".
+func flagName(field string) string {
+	var b strings.Builder
+	for i, r := range field {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}

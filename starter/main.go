@@ -1,0 +1,57 @@
+package starter
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/stint-run/stint/internal/collector"
+	"github.com/stint-run/stint/worker"
+	"golang.org/x/term"
+)
+
+// A server in the process keeps some 60 MB alive, and a busy worker as much again.
+const (
+	heapFloor  = 180 << 20
+	heapGrowth = 100 // percent
+)
+
+// Main is the main function of a program with all of stint's commands around a handler:
+//
+//	func main() { starter.Main(worker.Each(Assess)) }
+//
+// Built as risk, it is `risk run in.csv -o out.jsonl` with everything embedded, `risk worker --pool
+// risk --allow ROOT` on every machine of a cluster, `risk start --pool risk …` there, and all other commands of
+// stint. They use the handler, and refuse --exec and --serve. With the zero Handler they are stint's
+// own, and these flags give the handler.
+//
+// At most one Options is used. Main calls [worker.ChildMain] with the handler first, so
+// Options.Worker.Processes needs no more. It never returns: it ends the process with one of the exit
+// codes.
+func Main(h worker.Handler, options ...Options) {
+	worker.ChildMain(h)
+	if os.Getenv("GOGC") == "" {
+		collector.Pace(heapFloor, heapGrowth)
+	}
+	var o Options
+	if len(options) > 0 {
+		o = options[0]
+	}
+	if o.Name == "" {
+		o.Name = strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
+	}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "."
+	}
+	os.Exit(Execute(context.Background(), Program{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ(), Dir: dir,
+		Signals: signals, Terminal: term.IsTerminal(int(os.Stderr.Fd())), Exit: os.Exit,
+		Handler: h, Options: o,
+	}, os.Args[1:]))
+}

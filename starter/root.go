@@ -1,0 +1,79 @@
+package starter
+
+import (
+	"cmp"
+	"regexp"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const aboutStint = `stint cuts files with millions of records into batches, runs a program or Go function over them
+on one machine or many, and writes the results in input order. It survives the death of any
+process, pins a fault on the one record that causes it, and accounts for every record.`
+
+const aboutBuiltIn = `Runs its handler over files with millions of records, on one machine or many, and writes the
+results in input order. It survives the death of any process, pins a fault on the one record that
+causes it, and accounts for every record. It is a program of stint, with all of stint's commands.`
+
+func newRoot(p *Program) *cobra.Command {
+	root := &cobra.Command{
+		Use:   p.name(),
+		Short: "Durable batch work: a program or Go function over millions of records",
+		Long: aboutStint + `
+
+  stint run --exec 'tr a-z A-Z' big.jsonl -o out.jsonl
+
+runs everything in one process. Interrupted or killed, the same command continues.`,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError("unknown command %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError("%w", err) })
+	root.AddCommand(
+		newRun(p), newStart(p), newWorker(p), newServer(p), newList(p), newWorkers(p), newStatus(p), newWatch(p),
+		newResults(p), newStop(p), newResume(p), newRedrive(p), newSet(p), newSchedules(p), newPlan(p), newCodecServer(p),
+	)
+	if p.builtIn() {
+		root.Long = cmp.Or(p.Options.About, aboutBuiltIn) + root.Long[len(aboutStint):]
+	}
+	p.adapt(root)
+	return root
+}
+
+var (
+	// commandLines are the places in help texts that name a command of stint.
+	commandLines = regexp.MustCompile(`\bstint (run|start|worker|server|list|workers|status|watch|results|stop|resume|redrive|set|schedules|plan|codec-server)\b`)
+	// commandFlags are the flags that give the handler, in examples and in brackets.
+	commandFlags = regexp.MustCompile(` --(exec|serve) '[^']*'| \(--exec [^)]*\)`)
+)
+
+// adapt puts the program's own name into all help texts, and takes out how a handler is given if the
+// program has one.
+func (p *Program) adapt(cmd *cobra.Command) {
+	for _, text := range []*string{&cmd.Use, &cmd.Short, &cmd.Long, &cmd.Example} {
+		*text = p.helpText(*text)
+	}
+	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			f.Usage = p.helpText(f.Usage)
+			f.Hidden = f.Hidden || p.builtIn() && (f.Name == "exec" || f.Name == "serve")
+		})
+	}
+	for _, sub := range cmd.Commands() {
+		p.adapt(sub)
+	}
+}
+
+func (p *Program) helpText(text string) string {
+	if p.builtIn() {
+		text = commandFlags.ReplaceAllString(text, "")
+	}
+	return commandLines.ReplaceAllStringFunc(text, func(line string) string { return p.name() + line[len("stint"):] })
+}

@@ -1,0 +1,361 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/timers"
+)
+
+// Exit statuses of the slots' processes of Go handlers.
+const (
+	exitNotReady = 1
+	exitProtocol = 2
+)
+
+// inProcesses makes a handler that runs h in processes of this program, for Options.Processes.
+// number is the handler's number in [childProcesses].
+func inProcesses(h Handler, number int) Handler {
+	return Handler{
+		name:  h.name,
+		check: func(o Options) error { return errors.Join(canRunAgain(), o.checkCPUs()) },
+		open: func(s dependencies) (calls.Handler, service, error) {
+			inner, _, err := h.open(s)
+			if err != nil {
+				return nil, nil, err
+			}
+			env := append(s.options.childEnv(), oneThread(s.options.Env)...)
+			return (&host{
+				dependencies: s, path: selfPath, argv: os.Args, env: append(env, slotHandler+"="+strconv.Itoa(number)), inner: inner,
+			}).open()
+		},
+	}
+}
+
+// failed is the fault of a call that the program has answered with an error. An error of this
+// package's own code in the program keeps its kind.
+func (h *host) failed(e job.Error) *calls.Fault {
+	if length := calls.LengthFault(0, 0); h.inner != nil && e.Type == length.Err.Type {
+		return &calls.Fault{Kind: length.Kind, Err: e}
+	}
+	return &calls.Fault{Kind: job.KindError, Err: calls.Bounded(e)}
+}
+
+// serveSlot serves a Go handler in a slot's process until the worker sends bye or closes the pipe.
+func serveSlot(h Handler, p *slotProcess) error {
+	s := &slotServer{out: p.out, acquired: map[int64]chan *job.Error{}, stopped: make(chan struct{})}
+	return s.serve(h, Options{}.withDefaults(), frames.NewReader(p.in, frames.MaxFrame))
+}
+
+// slotServer speaks the program's side of the serve protocol for a Go handler.
+type slotServer struct {
+	handler calls.Handler
+	hello   frames.Hello
+
+	writing sync.Mutex
+	out     io.Writer
+
+	mu       sync.Mutex
+	acquired map[int64]chan *job.Error // by the number of the acquisition
+	lastID   int64
+	notice   protocol.StopNotice
+	stopped  chan struct{} // closed once there is a notice
+}
+
+func (s *slotServer) serve(h Handler, o Options, r *frames.Reader) error {
+	line, err := r.Next()
+	if err != nil {
+		return fmt.Errorf("reading hello: %w", err)
+	}
+	if err := frames.Decode(line, &s.hello); err != nil || s.hello.Type != frames.TypeHello {
+		return fmt.Errorf("hello expected: %w", errors.Join(err, frames.Broken(line, nil)))
+	}
+	service, err := s.open(h, o)
+	if err != nil {
+		fault := calls.FaultOf(err).Err
+		_ = s.write(frames.Ready{Type: frames.TypeReady, Error: &fault}) // a worker that is gone needs no answer
+		os.Exit(exitNotReady)
+	}
+	if service != nil {
+		defer service.Close()
+	}
+	requests := make(chan frames.Call)
+	var serving sync.WaitGroup
+	for range max(1, s.hello.Concurrency) {
+		serving.Go(func() {
+			if err := trap.Run("making calls", func() { s.makeCalls(requests) }); err != nil {
+				defective(err)
+			}
+		})
+	}
+	defer serving.Wait()
+	defer close(requests)
+	stacks := make(chan os.Signal, 1)
+	signal.Notify(stacks, syscall.SIGQUIT)
+	trap.Watched("writing stacks", defective, func() { writeStacks(stacks) })
+	if err := s.write(frames.Ready{Type: frames.TypeReady, Name: os.Args[0], Stack: "QUIT"}); err != nil {
+		return err
+	}
+	for {
+		line, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		bye, err := s.handle(line, requests)
+		if bye || err != nil {
+			return err
+		}
+	}
+}
+
+// open makes and starts the handler: this process is its only slot.
+func (s *slotServer) open(h Handler, o Options) (service, error) {
+	o.Slots = 1
+	handler, service, err := h.open(dependencies{
+		options: o, worker: s.hello.Worker, log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		info: func(int, int) SlotInfo {
+			return SlotInfo{
+				Worker: s.hello.Worker, Slot: s.hello.Slot, Incarnation: s.hello.Incarnation,
+				MaxRestarts: s.hello.MaxRestarts, Seed: s.hello.Seed,
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.handler = handler
+	if service != nil {
+		err = service.start(context.Background())
+	}
+	return service, err
+}
+
+func (s *slotServer) handle(line []byte, to chan<- frames.Call) (bye bool, err error) {
+	name, err := frames.Type(line)
+	if err != nil {
+		return false, err
+	}
+	switch name {
+	case frames.TypeCall:
+		return false, with(bytes.Clone(line), func(f *frames.Call) error { to <- *f; return nil }) // the next line overwrites it
+	case frames.TypeAcquired:
+		return false, with(line, s.acquiredTimer)
+	case frames.TypeStopping:
+		return false, with(line, s.stopping)
+	case frames.TypeBye:
+		return true, nil
+	}
+	return false, nil
+}
+
+func (s *slotServer) stopping(f *frames.Stopping) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.notice.Deadline.IsZero() {
+		s.notice = protocol.StopNotice{Deadline: time.Now().Add(frames.Seconds(f.Grace)), Reason: f.Reason}
+		close(s.stopped)
+	}
+	return nil
+}
+
+func (s *slotServer) stopNotice(context.Context) (protocol.StopNotice, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.notice, true
+}
+
+// requestStop passes a request on. Whether the job still runs is not known here.
+func (s *slotServer) requestStop(_ context.Context, stop job.Stop) error {
+	return s.write(frames.RequestStop{Type: frames.TypeRequestStop, Reason: stop.Reason, Error: stop.Error})
+}
+
+// write sends a frame. A worker that is gone takes this process with it.
+func (s *slotServer) write(frame any) error {
+	line, err := frames.Encode(frame)
+	if err != nil {
+		return err
+	}
+	return s.writeLine(line)
+}
+
+func (s *slotServer) writeLine(line []byte) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	_, err := s.out.Write(line)
+	return err
+}
+
+// makeCalls makes the calls that come.
+func (s *slotServer) makeCalls(requests <-chan frames.Call) {
+	ctx := timers.NewContext(context.Background(), timers.NewRemote(s.hello.Worker, s))
+	solo := calls.NewSolo(ctx, s.handler, calls.SoloStop{Stopped: s.stopped, Notice: s.stopNotice, Request: s.requestStop})
+	defer solo.Close()
+	for call := range requests {
+		items := call.Items
+		if call.Item != nil {
+			items = []json.RawMessage{call.Item}
+		}
+		if err := s.answer(solo, call.ID, items); err != nil {
+			fmt.Fprintf(os.Stderr, "answering call %d: %v\n", call.ID, err)
+			os.Exit(exitProtocol)
+		}
+	}
+}
+
+// defective ends a slot's process, one of whose own goroutines has panicked: the worker reports its last words.
+func defective(err error) {
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(exitProtocol)
+}
+
+// writeStacks writes, on request, where the handler's calls are. It runs as long as the process.
+func writeStacks(asked <-chan os.Signal) {
+	for range asked {
+		buf := make([]byte, 8<<20)
+		buf = buf[:runtime.Stack(buf, true)]
+		for _, stack := range bytes.Split(buf, []byte("\n\n")) {
+			if bytes.Contains(stack, []byte("worker.(*slotServer).makeCalls(")) {
+				_, _ = os.Stderr.Write(append(stack, '\n')) // nobody could receive the error
+			}
+		}
+	}
+}
+
+// Results of a handler that takes items one by one are sent as they come, in groups that take about
+// sendEvery: results from before a crash are kept.
+const sendEvery = 10 * time.Millisecond
+
+func (s *slotServer) answer(solo *calls.Solo, id int64, items []json.RawMessage) error {
+	size := len(items)
+	if s.handler.Traits().OneByOne {
+		size = 1
+	}
+	var line []byte
+	for done := 0; done < len(items); {
+		some := items[done:min(len(items), done+size)]
+		began := time.Now()
+		outcomes, err := solo.Call(some)
+		if err != nil {
+			return s.write(frames.Results{Type: frames.TypeResults, ID: id, Error: &calls.FaultOf(err).Err})
+		}
+		slow := solo.SlowedDown()
+		if slow > 0 {
+			if err := s.write(frames.SlowDown{Type: frames.TypeSlowDown, After: slow.Seconds()}); err != nil {
+				return err
+			}
+		}
+		done += len(outcomes)
+		answer := frames.Results{ID: id, Results: resultsOf(outcomes), More: done < len(items) && slow == 0}
+		if line, err = answer.Append(line[:0]); err != nil {
+			return err
+		}
+		if err := s.writeLine(line); err != nil || slow > 0 {
+			return err
+		}
+		switch {
+		case len(outcomes) < len(some): // there was no room for all
+			size = len(outcomes)
+		case time.Since(began) < sendEvery:
+			size *= 2
+		default:
+			size = max(1, size/2)
+		}
+	}
+	return nil
+}
+
+func resultsOf(outcomes []calls.Outcome) []frames.Result {
+	results := make([]frames.Result, len(outcomes))
+	for i, o := range outcomes {
+		switch {
+		case o.Fault != nil:
+			results[i].Error = &o.Fault.Err
+		case o.Drop:
+			results[i].Drop = true
+		default:
+			results[i].Value = o.Value
+		}
+	}
+	return results
+}
+
+// Acquire asks the worker for a timer, for package timers.
+func (s *slotServer) Acquire(ctx context.Context, t timers.RemoteTimer) error {
+	answer := make(chan *job.Error, 1)
+	s.mu.Lock()
+	s.lastID++
+	id := s.lastID
+	s.acquired[id] = answer
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.acquired, id)
+		s.mu.Unlock()
+	}()
+	f := frames.Acquire{Type: frames.TypeAcquire, ID: id, Scope: t.Scope, After: t.After.Seconds()}
+	if t.ReportOnly {
+		f.Action = frames.ActionReport
+	}
+	if t.Signal != 0 {
+		for name, signal := range endSignals {
+			if signal == t.Signal {
+				f.Signal = name
+			}
+		}
+	}
+	if err := s.write(f); err != nil {
+		return err
+	}
+	select {
+	case err := <-answer:
+		return refusal(t.Scope, err)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// refusal returns the error of package timers that says why the worker holds no timer for the scope.
+func refusal(scope string, err *job.Error) error {
+	switch {
+	case err == nil:
+		return nil
+	case err.Type == "ScopeError":
+		return &timers.ScopeError{Scope: scope, Reason: strings.TrimPrefix(err.Message, fmt.Sprintf("scope %q: ", scope))}
+	}
+	return fmt.Errorf("the worker holds no timer for scope %s: %s: %s", scope, err.Type, err.Message)
+}
+
+// Release gives a timer back.
+func (s *slotServer) Release(scope string) error {
+	return s.write(frames.Release{Type: frames.TypeRelease, Scope: scope})
+}
+
+func (s *slotServer) acquiredTimer(f *frames.Acquired) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if answer := s.acquired[f.ID]; answer != nil {
+		answer <- f.Error
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+	"github.com/stretchr/testify/require"
+)
+
+// S12: a run that Temporal has ended before it had a workflow task never answers a query. The job continues
+// from the outcomes of the earlier runs.
+func TestResume_AfterARunThatNeverRan(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	input := jobtest.Lines(400)
+	type item struct {
+		N int `json:"n"`
+	}
+	first := c.serve(worker.Each(func(_ context.Context, i item) (item, error) {
+		if i.N == 100 {
+			return i, errors.New("not yet")
+		}
+		return i, nil
+	}), worker.Options{Slots: 1})
+	run, _ := c.start("in.jsonl", input, func(s *job.Spec) { s.BatchItems, s.OnError = 10, job.OnErrorStop })
+	_, err := run.Wait(t.Context())
+	var failed *job.FailedError
+	require.ErrorAs(t, err, &failed)
+	first.drain()
+	first.await()
+
+	jobs := job.NewClient(c.client)
+	for range 2 { // the second of them has only the input of the first
+		_, err = jobs.Resume(t.Context(), "job", job.ResumeOptions{})
+		require.NoError(t, err)
+		require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "before any worker came"))
+	}
+	run, err = jobs.Resume(t.Context(), "job", job.ResumeOptions{})
+	require.NoError(t, err)
+	c.serve(worker.Each(func(_ context.Context, i item) (item, error) { return i, nil }), worker.Options{Slots: 1})
+	report := c.wait(run)
+	require.Equal(t, job.Completed, report.State)
+	require.GreaterOrEqual(t, report.Resumed, int64(50), "what the first run had done")
+	require.EqualValues(t, 399, report.OK)
+	require.EqualValues(t, 1, report.Failed, "the item that had failed is recorded")
+}
+
+// A job that was ended before it began has done nothing, and can be resumed.
+func TestResume_AfterAJobThatNeverRan(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	_, _ = c.start("in.jsonl", jobtest.Lines(10), nil)
+	require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "before any worker came"))
+	run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+	require.NoError(t, err)
+	c.serve(worker.Each(func(_ context.Context, v any) (any, error) { return v, nil }), worker.Options{Slots: 1})
+	report := c.wait(run)
+	require.EqualValues(t, 10, report.OK)
+}

@@ -1,0 +1,164 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/timers"
+)
+
+func (*host) Traits() calls.Traits { return calls.Traits{Form: calls.CheckedJSON} }
+
+func (h *host) CallSize() calls.CallSize {
+	if h.size.Items > 0 {
+		return h.size
+	}
+	return calls.CallSize{Items: h.pace.Items(), Bytes: h.size.Bytes}
+}
+
+// Call has the slot's program make the call, and repeats it for items that have failed and may be
+// retried. What was answered before a program died is kept (K2), and so is what there was room for.
+func (h *host) Call(c *calls.Call) error {
+	c.Keep = true
+	at := c.Slot.(*place)
+	results, fault := h.round(c, at, &at.call, c.Items, calls.AnswerLimit)
+	again := retries(results, 1, c.ItemAttempts)
+	if fault != nil && !isFull(fault) || len(again) == 0 {
+		for i := range results {
+			report(c, &results[i], 1)
+		}
+		return fault
+	}
+	if full := h.repeat(c, at, results, again, at.call.room); full != nil {
+		return full
+	}
+	return fault
+}
+
+// isFull reports whether a call has ended because there was no room for its results.
+func isFull(fault error) bool {
+	var f *calls.Fault
+	return errors.As(fault, &f) && f.Full
+}
+
+// retries returns the indexes of the results that are errors, if their items may be retried.
+func retries(results []frames.Result, try, attempts int) []int {
+	var again []int
+	if try < attempts {
+		for i := range results {
+			if results[i].Error != nil {
+				again = append(again, i)
+			}
+		}
+	}
+	return again
+}
+
+// repeat calls the items at these indexes until none is to be retried, and adds the outcomes of all to
+// the call's answer. An item without an outcome in its repetition keeps its failure. If there is no room for
+// its new result, which is the reason that is returned, it has no outcome, like those after it.
+func (h *host) repeat(c *calls.Call, at *place, results []frames.Result, again []int, room int) (full error) {
+	tries := make([]int, len(results))
+	for i := range tries {
+		tries[i] = 1
+	}
+	for try := 2; len(again) > 0 && c.Wait(try-1); try++ {
+		items := make([]calls.Item, len(again))
+		for k, i := range again {
+			items[k] = c.Items[i]
+		}
+		var call pending
+		some, fault := h.round(c, at, &call, items, room)
+		room = call.room
+		for k := range some {
+			results[again[k]], tries[again[k]] = some[k], try
+		}
+		switch {
+		case isFull(fault):
+			results, full = results[:again[len(some)]], fault
+		case fault != nil || len(some) < len(again):
+			try = c.ItemAttempts // the last one
+		}
+		var next []int
+		for _, k := range retries(some, try, c.ItemAttempts) {
+			next = append(next, again[k])
+		}
+		again = next
+	}
+	for i := range results {
+		report(c, &results[i], tries[i])
+	}
+	return full
+}
+
+// report adds an outcome to the call's answer.
+func report(c *calls.Call, r *frames.Result, tries int) {
+	switch {
+	case r.Error != nil:
+		c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: *r.Error}, tries)
+	case r.Drop:
+		c.Answer.Drop()
+	default:
+		c.Answer.Line(r.Value)
+	}
+}
+
+// round makes one call of the items, with room for so many bytes of results. The results are call's. The call's timer runs from before the first
+// byte is written until the call has ended (T17).
+func (h *host) round(c *calls.Call, at *place, call *pending, items []calls.Item, room int) ([]frames.Result, error) {
+	suspect := at.suspect
+	p, err := at.slot.ready(c.Soon(), suspect)
+	if p == nil {
+		return nil, err
+	}
+	defer at.slot.release(suspect)
+	began := time.Now()
+	ctx := c.Begin()
+	defer c.End()
+	call.begin(len(items), room, c.Isolating || suspect, c, at.occupant.Job)
+	call.suspect = suspect
+	id := p.begin(ctx, call, at, func(i int) []byte { return items[i].Data }, func(id int64) { h.cut(c, p, id, context.Cause(ctx)) })
+	if !p.readAnswer(call) {
+		h.await(ctx, c, p, call, id)
+	}
+	at.suspect = call.suspect
+	if call.fault == nil {
+		h.pace.Learn(call.items, time.Since(began))
+	}
+	return call.results, call.fault
+}
+
+// await waits until the call has ended. Meanwhile it passes on that the call should, or must, end.
+func (h *host) await(ctx context.Context, c *calls.Call, p *program, call *pending, id int64) {
+	done, stopping := p.done(call), c.Stopping()
+	for {
+		select {
+		case <-done:
+			return
+		case <-stopping:
+			p.stopping(c.StopNotice())
+			stopping = nil
+		case <-ctx.Done():
+			h.cut(c, p, id, context.Cause(ctx))
+			<-done
+			return
+		}
+	}
+}
+
+// cut ends the program because a call must not continue: its timer has expired, or everything must end.
+func (h *host) cut(c *calls.Call, p *program, id int64, cause error) {
+	fault := calls.FaultOf(cause)
+	var expired *timers.ExpiredError
+	if errors.As(cause, &expired) {
+		p.end(ending{fault: fault, guilty: id}, true)
+		return
+	}
+	if last, ok := p.endSoftly(ending{fault: fault, guilty: id, free: true}, h.options.killAfter(cause)); ok {
+		c.Forced(p.pid(), last, cause)
+	}
+}

@@ -1,0 +1,138 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/execute"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+func (c *coordinator) setState(s job.State) {
+	c.state.Report.State = s
+	if err := workflow.UpsertMemo(c.ctx, map[string]any{protocol.MemoState: s}); err != nil {
+		workflow.GetLogger(c.ctx).Error("writing the job's state", "error", err)
+	}
+}
+
+// allDone reports that every item has its outcome.
+func (c *coordinator) allDone() bool {
+	return c.allPlanned() && len(c.legs) == 0 && c.left == 0 && c.state.Report.Done() == c.state.Report.Planned
+}
+
+// conclude ends the job: with its output if all is done, otherwise so that it can be resumed.
+func (c *coordinator) conclude() (job.Report, error) {
+	r := &c.state.Report
+	r.Manifests = c.state.Heads
+	if c.allPlanned() && c.left == 0 {
+		c.checkOutcomes(true)
+		if r.Error == nil {
+			c.finish()
+		}
+	}
+	_ = workflow.Await(c.ctx, func() bool { return !c.hooks.unblocking }) // its context is never cancelled
+	c.nameLeftovers()
+	c.decide()
+	c.cleanUp()
+	if r.State != job.Completed {
+		c.work.amend(r)
+	}
+	ended := workflow.Now(c.ctx)
+	r.Ended = &ended
+	c.writeReport()
+	c.receiveAll() // errors that have come too late to change anything are listed
+	c.describe()
+	for workflow.GetSignalChannel(c.ctx, protocol.SignalRestarted).ReceiveAsync(nil) {
+	}
+	if r.State == job.Failed {
+		return job.Report{}, temporal.NewNonRetryableApplicationError(r.Error.Message, r.Error.Type, nil, *r)
+	}
+	return *r, nil
+}
+
+// decide gives the job its final state: nothing that comes later changes it.
+func (c *coordinator) decide() {
+	r := &c.state.Report
+	c.concluded = true
+	switch {
+	case r.Error != nil && r.Error.Type != job.ErrorLeftovers:
+		c.setState(job.Failed)
+	case r.Output == nil:
+		c.setState(job.Stopped)
+	default:
+		r.State = job.Completed
+	}
+}
+
+// nameLeftovers makes work that is still running the job's error, unless there is another or the spec
+// ignores it.
+func (c *coordinator) nameLeftovers() {
+	r := &c.state.Report
+	if len(r.Stragglers) > 0 && r.Error == nil && !c.spec().IgnoreStragglers {
+		r.Error = leftovers(r.Stragglers)
+	}
+}
+
+// leftovers returns the error of a job that stopped with these still running.
+func leftovers(stragglers []job.Straggler) *job.Error {
+	var names []string
+	for _, s := range stragglers[:min(len(stragglers), namedStragglers)] {
+		names = append(names, s.String())
+	}
+	text := strings.Join(names, "; ")
+	if n := len(stragglers) - namedStragglers; n > 0 {
+		text += fmt.Sprintf("; and %d more", n)
+	}
+	return &job.Error{Type: job.ErrorLeftovers, Message: "Coordinator stopped with work still running: " + text}
+}
+
+// namedStragglers is how many of them an error names.
+const namedStragglers = 10
+
+// finish has the output published. A stop leaves it the grace period; then it is cut off, and can be
+// repeated when the job is resumed.
+func (c *coordinator) finish() {
+	ctx, cancel := workflow.WithCancel(execute.FinishOptions(c.ctx, c.spec()))
+	defer cancel()
+	c.finishing = true
+	workflow.Go(c.ctx, func(ctx workflow.Context) {
+		for c.finishing {
+			c.selector.Select(ctx)
+		}
+	})
+	workflow.Go(ctx, func(ctx workflow.Context) { c.limitFinish(ctx, cancel) })
+	err := c.work.finish(ctx, c.terms(), &c.state.Report)
+	c.finishing = false
+	c.wakeUp()
+	switch {
+	case err == nil:
+		c.state.Heads = c.state.Report.Manifests
+	case temporal.IsCanceledError(err) && c.ending():
+	default:
+		c.noteError(*execute.JobError(err)) // after a stop it is a later one
+	}
+}
+
+// limitFinish cuts Finish off when the grace period of a stop is over.
+func (c *coordinator) limitFinish(ctx workflow.Context, cutOff func()) {
+	stopped := func() bool { return c.notice != nil }
+	if workflow.Await(ctx, stopped) == nil && workflow.NewTimer(ctx, c.notice.Deadline.Sub(workflow.Now(ctx))).Get(ctx, nil) == nil {
+		cutOff()
+	}
+}
+
+// writeReport puts the final report where the spec wants it; an error there is only logged.
+func (c *coordinator) writeReport() {
+	if c.spec().Report == "" {
+		return
+	}
+	ctx := execute.IOOptions(c.ctx, c.spec(), "write the report")
+	err := execute.IO(ctx, acts.WriteReport, activities.ReportInput{Location: c.spec().Report, Report: c.state.Report, Perm: c.state.Ref.Perm}, nil)
+	if err != nil {
+		workflow.GetLogger(c.ctx).Error("writing the report", "error", err)
+	}
+}

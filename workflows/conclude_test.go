@@ -1,0 +1,156 @@
+package workflows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+func TestJob_WritesReport(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.spec.Report = "report.json"
+	w.report = func(activities.ReportInput) error {
+		if len(w.reports) == 1 {
+			return transient("network")
+		}
+		return nil
+	}
+	report := w.mustRun()
+	require.Len(t, w.reports, 2)
+	require.Equal(t, activities.ReportInput{Location: "report.json", Report: report}, w.reports[1])
+}
+
+// A report that cannot be written does not make a job fail.
+func TestJob_ReportUnwritable(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.spec.Report = "report.json"
+	w.report = func(activities.ReportInput) error { return permanentError(job.ErrorOutput) }
+	w.mustRun()
+}
+
+// A failed job's report is written, too.
+func TestJob_WritesReportOfFailure(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.spec.Report = "report.json"
+	w.plan = func(activities.PlanInput) error { return permanentError(job.ErrorInput) }
+	_, err := w.run()
+	report := w.failedReport(err, job.ErrorInput)
+	require.Equal(t, report, w.reports[0].Report)
+}
+
+func TestFail_Finish(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{job.ErrorBooks, job.ErrorCorrupt, job.ErrorFenced, job.ErrorOutput} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 100)
+			w.finish = func(activities.FinishInput) error { return permanentError(kind) }
+			_, err := w.run()
+			report := w.failedReport(err, kind)
+			require.EqualValues(t, 100, report.OK)
+			require.Nil(t, report.Output)
+			require.Equal(t, job.Failed, w.memo[protocol.MemoState])
+			require.Len(t, w.finishes, 1)
+
+			w.resume, w.finish = report.Manifests, nil
+			require.EqualValues(t, 100, w.mustRun().Resumed, "only the Finish is left to do")
+		})
+	}
+}
+
+func TestFinish_IsRepeated(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.finish = func(activities.FinishInput) error {
+		switch len(w.finishes) {
+		case 1:
+			return transient("network")
+		case 2:
+			return orphaned()
+		}
+		return nil
+	}
+	report := w.mustRun()
+	require.Len(t, w.finishes, 3)
+	require.NotNil(t, report.Output)
+}
+
+// A stop reaches a job that is publishing its output: what is not published yet waits for resume.
+func TestStop_WhileFinishing(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.finishTook = time.Hour
+	w.at(time.Minute, func() { w.stop(job.Stop{Reason: "not now", Grace: "30s"}) })
+	report, err := w.run()
+	require.NoError(t, err)
+	require.Equal(t, job.Stopped, report.State)
+	require.Equal(t, "not now", report.Reason)
+	require.InDelta(t, 90, took(report), 1, "it has the grace period")
+	require.EqualValues(t, 100, report.OK)
+	w.requireAccepted(report)
+}
+
+// An error that comes when the outcome is decided changes nothing, and is listed.
+func TestStop_ErrorAfterTheOutcome(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.spec.Cleanup = []string{"tidy"}
+	w.hookTook = time.Minute
+	w.at(30*time.Second, func() { w.stop(job.Stop{Error: &job.Error{Type: "Broken", Message: "too late"}}) })
+	report := w.mustRun()
+	require.Equal(t, []job.Error{{Type: "Broken", Message: "too late"}}, report.LaterErrors)
+}
+
+// S4: that the output cannot be published after a stop does not make the job one that has failed.
+func TestStop_FinishFailsAfterwards(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.finish = func(activities.FinishInput) error {
+		if len(w.finishes) > 1 {
+			return permanentError(job.ErrorOutput)
+		}
+		w.later(time.Millisecond, func() { w.stop(job.Stop{Reason: "lunch", Grace: "1h"}) })
+		return transient("network")
+	}
+	report, err := w.run()
+	require.NoError(t, err)
+	require.Equal(t, job.Stopped, report.State)
+	require.Len(t, report.LaterErrors, 1)
+	require.Equal(t, job.ErrorOutput, report.LaterErrors[0].Type)
+	w.requireAccepted(report)
+}
+
+// Once the output is there, nothing makes the job fail any more, nor stops it.
+func TestConclude_NothingChangesTheOutcome(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]func(w *world){
+		"settings": func(w *world) {
+			none, refused := job.Tolerance("0"), 0
+			w.env.UpdateWorkflow(protocol.UpdateSet, "late", refuse(w.t, &refused), job.Settings{MaxFailed: &none})
+		},
+		"cancellation": func(w *world) { w.env.CancelWorkflow() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 300)
+			w.process = func(x *execution) { x.failing(1) }
+			w.spec.Cleanup, w.spec.Shutdown, w.hookTook = []string{"tidy"}, []string{"release"}, time.Minute
+			w.hook = func(activities.HookInput) error {
+				w.later(time.Second, func() { late(w) })
+				return nil
+			}
+			report := w.mustRun()
+			require.NotNil(t, report.Output)
+			require.Nil(t, report.Error)
+			require.Equal(t, []string{"cleanup tidy"}, w.stages())
+			require.NotContains(t, w.memo, protocol.MemoState)
+		})
+	}
+}

@@ -1,0 +1,178 @@
+package workflows
+
+import (
+	"fmt"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/details"
+	"go.temporal.io/sdk/workflow"
+)
+
+// coordinator is one run of a job. It does what every job does: it opens legs and shares the window out to
+// them, stops, runs hooks, takes settings, watches tolerance and rate, reports, salvages, continues as new and
+// concludes. What is special to a kind of job is its work.
+type coordinator struct {
+	ctx      workflow.Context // never cancelled: a cancellation of the workflow is a stop
+	canceled workflow.Context // the workflow's own
+	in       JobInput
+	state    jobState
+	work     work
+	selector workflow.Selector
+	wake     workflow.Channel // makes run look again
+
+	planning planning
+	legs     []*openLeg
+	inside   *leg  // the leg that runs inside the job; nil once it has ended
+	left     int64 // items that ended legs did not get to
+	renew    bool  // continue as new as soon as no leg is open
+
+	places  int  // of the window that no leg holds
+	resized bool // the window has been set
+
+	notice    *protocol.StopNotice // that legs get; nil before a stop
+	finishing bool
+	concluded bool // the outcome is decided
+	asking    bool // legs for their counts
+
+	hooks hooks
+}
+
+func newCoordinator(ctx workflow.Context, in JobInput) *coordinator {
+	canceled := ctx
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	c := &coordinator{
+		ctx: ctx, canceled: canceled, in: in, places: in.Spec.Window,
+		selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
+	}
+	c.work = newWork(in, &c.state.Work)
+	if in.State != nil {
+		c.state = *in.State
+		c.planning.rateKnown = true
+		return c
+	}
+	info := workflow.GetInfo(ctx)
+	c.state.Ref = activities.Ref{Job: in.Spec.Name, Run: info.FirstRunID, Born: info.WorkflowStartTime.UnixMilli(), Store: in.Spec.Store}
+	c.state.Heads = in.Resume
+	c.state.Report = job.Report{
+		Job: in.Spec.Name, Run: info.FirstRunID, Pool: in.Spec.Pool, State: job.Running,
+		Started: workflow.Now(ctx), Store: in.Spec.Store, Manifests: in.Resume, Settings: in.Spec.Settings(),
+		Grace: max(0, in.Spec.Grace), Expiry: in.Spec.Expiry, Attempts: in.Spec.Attempts,
+	}
+	return c
+}
+
+// setup has the job answer queries, signals and updates.
+func (c *coordinator) setup() error {
+	report := func() (job.Report, error) { return c.report(), nil }
+	if err := workflow.SetQueryHandler(c.ctx, protocol.QueryReport, report); err != nil {
+		return fmt.Errorf("answering queries: %w", err)
+	}
+	if err := workflow.SetQueryHandler(c.ctx, protocol.QueryPending, c.pending); err != nil {
+		return fmt.Errorf("answering queries: %w", err)
+	}
+	for _, signal := range []string{job.SignalStop, signalFail, signalSlow, signalCounts, signalKept} {
+		c.selector.AddReceive(workflow.GetSignalChannel(c.ctx, signal), func(workflow.ReceiveChannel, bool) { c.receiveAll() })
+	}
+	c.selector.AddReceive(c.wake, func(ch workflow.ReceiveChannel, _ bool) { ch.ReceiveAsync(nil) })
+	workflow.Go(c.canceled, func(ctx workflow.Context) {
+		ctx.Done().Receive(ctx, nil)
+		c.receiveAll()
+		c.wakeUp()
+	})
+	return c.listenForSettings()
+}
+
+// run returns once no leg is open and no further one will be.
+func (c *coordinator) run() {
+	for {
+		if workflow.GetInfo(c.ctx).GetContinueAsNewSuggested() {
+			c.renew = true
+			c.closeInside()
+		}
+		c.startLeg()
+		c.startPlan()
+		c.grantLast()
+		c.describe()
+		if c.idle() && (c.ending() || c.renew && c.planning.found == nil || c.allPlanned()) {
+			return
+		}
+		c.selector.Select(c.ctx)
+	}
+}
+
+// idle reports that nothing runs.
+func (c *coordinator) idle() bool {
+	return len(c.legs) == 0 && !c.planning.running && c.hooks.ready && !c.hooks.unblocking
+}
+
+// wakeUp makes run look again.
+func (c *coordinator) wakeUp() { c.wake.SendAsync(nil) }
+
+// ending reports that nothing new is started any more.
+func (c *coordinator) ending() bool { return c.notice != nil || c.concluded }
+
+func (c *coordinator) spec() job.Spec { return c.in.Spec }
+
+func (c *coordinator) terms() terms {
+	return terms{
+		ref: c.state.Ref, spec: c.spec(), resume: c.in.Resume, heads: c.state.Heads,
+		planned: c.state.Report.Planned, portions: c.state.Portions, rate: c.rate(),
+	}
+}
+
+// receiveAll takes all signals that have arrived, and a cancellation.
+func (c *coordinator) receiveAll() {
+	if c.canceled.Err() != nil {
+		c.stop(job.Stop{Reason: "the workflow was cancelled"})
+	}
+	var stop job.Stop
+	for workflow.GetSignalChannel(c.ctx, job.SignalStop).ReceiveAsync(&stop) {
+		c.stop(stop)
+		stop = job.Stop{}
+	}
+	var failure job.Error
+	for workflow.GetSignalChannel(c.ctx, signalFail).ReceiveAsync(&failure) {
+		c.fail(&failure)
+		failure = job.Error{}
+	}
+	var request slowDownRequest
+	for workflow.GetSignalChannel(c.ctx, signalSlow).ReceiveAsync(&request) {
+		c.slowDown(request)
+		request = slowDownRequest{}
+	}
+	var received counts
+	for workflow.GetSignalChannel(c.ctx, signalCounts).ReceiveAsync(&received) {
+		c.receiveCounts(received)
+		received = counts{}
+	}
+	var kept keptResult
+	for workflow.GetSignalChannel(c.ctx, signalKept).ReceiveAsync(&kept) {
+		for _, l := range c.legs {
+			if l.number == kept.Leg {
+				l.kept(kept.Result)
+			}
+		}
+		kept = keptResult{}
+	}
+}
+
+// report answers the query: it adds what the legs inside this workflow know.
+func (c *coordinator) report() job.Report {
+	r := c.state.Report
+	r.Manifests = c.state.Heads
+	r.Throttle = c.throttled()
+	for _, l := range c.legs {
+		l.addTo(&r)
+	}
+	if r.State != job.Completed {
+		c.work.amend(&r)
+	}
+	return r
+}
+
+// describe keeps the job's report where people who look at the workflow find it.
+func (c *coordinator) describe() {
+	workflow.SetCurrentDetails(c.ctx, details.Job(c.report(), workflow.Now(c.ctx)))
+}

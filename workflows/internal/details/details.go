@@ -1,0 +1,123 @@
+// Package details describes a job in Markdown, for people who look at its workflow.
+package details
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/execute"
+)
+
+// Job is a report in Markdown, at the time now. It gives times of day, not times since, so that it
+// stays true when it is not refreshed.
+func Job(r job.Report, now time.Time) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s** · pool `%s`", r.State, r.Pool)
+	if r.Reason != "" {
+		fmt.Fprintf(&b, " · %s", r.Reason)
+	}
+	if r.Unserved {
+		fmt.Fprintf(&b, "\n\n**no worker serves pool %s**: start one with `stint worker --pool %s --allow ROOT --exec COMMAND`; the job continues then", r.Pool, r.Pool)
+	}
+	planned := text.Thousands(r.Planned)
+	if !r.PlanDone {
+		planned += " found so far"
+	}
+	fmt.Fprintf(&b, "\n\n- **items** %s of %s ok · %s failed · %s dropped\n", text.Thousands(r.OK), planned, text.Thousands(r.Failed), text.Thousands(r.Dropped))
+	fmt.Fprintf(&b, "- **batches** %s done · %d in flight · %d waiting · %d legs\n", text.Thousands(r.Batches), r.InFlight, r.Waiting, r.Legs)
+	fmt.Fprintf(&b, "- **trouble** %s retries · %s crashes · %s expiries · %s isolations\n",
+		text.Thousands(r.Retries), text.Thousands(r.Crashes), text.Thousands(r.Expiries), text.Thousands(r.Isolations))
+	describeSpeed(&b, r, now)
+	if t := r.Throttle; t != nil {
+		fmt.Fprintf(&b, "- **slowed down** %s (%s requests of the handler); it recovers automatically\n", t, text.Thousands(r.SlowDowns))
+	}
+	if o := r.Outage; o != nil {
+		fmt.Fprintf(&b, "- **waiting** %s\n", o)
+	}
+	if r.Error != nil {
+		fmt.Fprintf(&b, "\n**Error** %s\n", r.Error.Message)
+	}
+	if e := r.FirstError; e != nil {
+		fmt.Fprintf(&b, "\n**First failed item** %s (%s): %s\n", text.Thousands(e.Item), e.Kind, e.Error.Message)
+	}
+	if r.Oldest != "" {
+		fmt.Fprintf(&b, "\nOldest in flight: %s\n", r.Oldest)
+	}
+	if len(r.OpenLegs) > 0 {
+		fmt.Fprintf(&b, "\nRunning legs: %s\n", strings.Join(r.OpenLegs, ", "))
+	}
+	describeEnds(&b, r)
+	listWorkers(&b, r.Workers)
+	if o := r.Output; o != nil {
+		fmt.Fprintf(&b, "\n**Output** %s · %s bytes · %s\n", cmp.Or(o.Location, "parts in "+r.Store), text.Thousands(o.Bytes), o.Checksum)
+		if o.Errors != "" {
+			fmt.Fprintf(&b, "\n**Errors** %s\n", o.Errors)
+		}
+	}
+	return execute.CutText(b.String(), maxDetails)
+}
+
+// describeEnds lists what has not ended well.
+func describeEnds(b *strings.Builder, r job.Report) {
+	for _, s := range r.Stragglers[:min(len(r.Stragglers), shownWorkers)] {
+		fmt.Fprintf(b, "\nStill running: %s\n", s)
+	}
+	if n := len(r.Stragglers) - shownWorkers; n > 0 {
+		fmt.Fprintf(b, "\nand %d more\n", n)
+	}
+	for _, f := range r.Forced[:min(len(r.Forced), shownWorkers)] {
+		fmt.Fprintf(b, "\nEnded by the stop: %s\n", f)
+	}
+	if n := len(r.Forced) + r.ForcedOmitted - shownWorkers; n > 0 {
+		fmt.Fprintf(b, "\nand %d more\n", n)
+	}
+	for _, h := range r.Hooks {
+		switch {
+		case h.Error != nil:
+			fmt.Fprintf(b, "\n%s hook %s failed: %s\n", h.Stage, h.Hook, h.Error.Message)
+		case h.Skipped != "":
+			fmt.Fprintf(b, "\n%s hook %s was not run: %s\n", h.Stage, h.Hook, h.Skipped)
+		}
+	}
+	if n := len(r.LaterErrors) + r.LaterErrorsOmitted; n > 0 {
+		fmt.Fprintf(b, "\n%d later errors, the first: %s\n", n, r.LaterErrors[0].Message)
+	}
+}
+
+const (
+	// shownWorkers is how many workers are shown, the busiest ones, and how many stragglers.
+	shownWorkers = 10
+	// maxDetails, in bytes, is just below Temporal's limit.
+	maxDetails = 19_900
+)
+
+func listWorkers(b *strings.Builder, workers []job.WorkerShare) {
+	if len(workers) == 0 {
+		return
+	}
+	b.WriteString("\n**Workers**\n\n")
+	for _, w := range workers[:min(len(workers), shownWorkers)] {
+		fmt.Fprintf(b, "- `%s` %s items in %s batches, busy for %v, the last one until %s\n", w.Worker, text.Thousands(w.Items),
+			text.Thousands(w.Batches), w.Busy.Round(time.Second), w.Last.UTC().Format(time.TimeOnly))
+	}
+	if n := len(workers) - shownWorkers; n > 0 {
+		fmt.Fprintf(b, "- and %d more\n", n)
+	}
+}
+
+// describeSpeed says how fast the job has been so far, and how long the rest takes at that speed.
+func describeSpeed(b *strings.Builder, r job.Report, now time.Time) {
+	took, speed := now.Sub(r.Started), r.Speed(now)
+	if r.State != job.Running || took < time.Second || speed.Items == 0 {
+		return
+	}
+	fmt.Fprintf(b, "- **speed** %s items a second on average until %s", job.Per(r.Done()-r.Resumed, took), now.UTC().Format(time.TimeOnly))
+	if left, ok := r.TimeLeft(speed); ok {
+		fmt.Fprintf(b, ", with about %v left", left.Round(time.Second))
+	}
+	b.WriteString("\n")
+}

@@ -1,0 +1,85 @@
+package details
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+func TestJobDetails(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
+	running := job.Report{
+		Started: began, State: job.Running, Pool: "thumbs", Planned: 12_345, Legs: 3, OpenLegs: []string{"nightly/leg-1", "nightly/leg-2"},
+		Totals: job.Totals{OK: 11_000, Failed: 7, Dropped: 1000, Batches: 1200, Retries: 2, Expiries: 1},
+	}
+	tests := []struct {
+		name   string
+		change func(r *job.Report)
+		has    []string
+		hasNot []string
+	}{
+		{"running", func(*job.Report) {}, []string{"running", "`thumbs`", "12,345", "so far", "11,000", "7", "1,000", "1,200", "nightly/leg-1, nightly/leg-2"}, []string{"Error", "Output", "First failed"}},
+		{"planned", func(r *job.Report) { r.PlanDone = true }, []string{"12,345"}, []string{"so far"}},
+		{"stopping", func(r *job.Report) { r.State, r.Reason = job.Stopping, "lunch" }, []string{"stopping", "lunch"}, nil},
+		{"failed", func(r *job.Report) {
+			r.State, r.Error = job.Failed, &job.Error{Type: "DiskFull", Message: "no space left"}
+		}, []string{"failed", "**Error** no space left"}, nil},
+		{"failed item", func(r *job.Report) {
+			r.FirstError = &job.FirstError{Item: 4711, Kind: job.KindCrash, Error: job.Error{Message: "killed"}}
+		}, []string{"**First failed item** 4,711 (crash): killed"}, nil},
+		{"stragglers", func(r *job.Report) {
+			r.Stragglers = []job.Straggler{{Batch: "batch 7 · items 1–2", Since: time.Date(2026, 11, 21, 4, 5, 6, 0, time.UTC)}}
+		}, []string{"Still running: batch 7 · items 1–2, since 04:05:06"}, nil},
+		{"many stragglers", func(r *job.Report) {
+			for i := range 1000 {
+				r.Stragglers = append(r.Stragglers, job.Straggler{Batch: fmt.Sprint("batch ", i), Worker: "host-1"})
+			}
+		}, []string{"Still running: batch 9 ", "and 990 more"}, []string{"batch 10 "}},
+		{"long errors", func(r *job.Report) {
+			for range 20 {
+				r.Hooks = append(r.Hooks, job.HookRun{Stage: job.StageCleanup, Hook: "tidy", Error: &job.Error{Message: strings.Repeat("ö", 1000)}})
+			}
+		}, []string{"cleanup hook tidy failed"}, nil},
+		{"completed", func(r *job.Report) {
+			r.State, r.Output = job.Completed, &job.Output{Location: "out.jsonl", Bytes: 1_234_567, Checksum: "crc32c:1", Errors: "errors.jsonl"}
+		}, []string{"**Output** out.jsonl · 1,234,567 bytes · crc32c:1", "**Errors** errors.jsonl"}, nil},
+		{"speed", func(r *job.Report) { r.PlanDone, r.Resumed = true, 1007 },
+			[]string{"**speed** 100 items a second on average until 04:01:40, with about 13s left"}, nil},
+		{"slowed down", func(r *job.Report) { r.Throttle, r.SlowDowns = &job.Throttle{Rate: 12_500}, 3 },
+			[]string{"**slowed down** to 12.5 items/s (3 requests of the handler)"}, nil},
+		{"hooks", func(r *job.Report) {
+			r.Hooks = []job.HookRun{
+				{Stage: "init", Hook: "prepare"}, {Stage: "shutdown", Hook: "bell", Error: &job.Error{Message: "broken"}},
+				{Stage: "cleanup", Hook: "tidy", Skipped: "work was still running"},
+			}
+		}, []string{"shutdown hook bell failed: broken", "cleanup hook tidy was not run: work was still running"}, []string{"prepare"}},
+		{"later errors", func(r *job.Report) { r.LaterErrors, r.LaterErrorsOmitted = []job.Error{{Message: "second"}}, 4 },
+			[]string{"5 later errors, the first: second"}, nil},
+		{"workers", func(r *job.Report) {
+			for i := range shownWorkers + 2 {
+				r.Workers = append(r.Workers, job.WorkerShare{Worker: fmt.Sprint("host-", i), Items: 4000, Batches: 12, Busy: time.Minute, Last: began})
+			}
+		}, []string{"`host-9` 4,000 items in 12 batches, busy for 1m0s, the last one until 04:00:00", "and 2 more"}, []string{"host-10"}},
+		{"without errors", func(r *job.Report) { r.Output = &job.Output{Location: "out.jsonl"} }, nil, []string{"**Errors**"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := running
+			test.change(&r)
+			text := Job(r, began.Add(100*time.Second))
+			for _, part := range test.has {
+				require.Contains(t, text, part)
+			}
+			for _, part := range test.hasNot {
+				require.NotContains(t, text, part)
+			}
+			require.Less(t, len(text), 20_000, "Temporal's limit")
+		})
+	}
+}

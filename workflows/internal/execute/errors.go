@@ -1,0 +1,67 @@
+package execute
+
+import (
+	"errors"
+
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+)
+
+// IsType reports whether err is an application error of the type.
+func IsType(err error, kind string) bool {
+	var app *temporal.ApplicationError
+	return errors.As(err, &app) && app.Type() == kind
+}
+
+// JobError turns the end of an activity into the job's error.
+func JobError(err error) *job.Error {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return &job.Error{Type: app.Type(), Message: app.Message()}
+	}
+	var timeout *temporal.TimeoutError
+	if errors.As(err, &timeout) {
+		return &job.Error{Type: "Timeout", Message: timeoutMessage(timeout)}
+	}
+	return &job.Error{Type: job.ErrorFailed, Message: err.Error()}
+}
+
+func timeoutMessage(t *temporal.TimeoutError) string {
+	switch t.TimeoutType() {
+	case enums.TIMEOUT_TYPE_HEARTBEAT:
+		return "its worker died, hung or was cut off: no heartbeat within the expiry"
+	case enums.TIMEOUT_TYPE_START_TO_CLOSE:
+		return "it took longer than the batch timeout"
+	}
+	return t.Error()
+}
+
+// RanOut reports whether err is a heartbeat timeout, itself or as the cause of another.
+func RanOut(err error) bool {
+	for err != nil {
+		var timeout *temporal.TimeoutError
+		if !errors.As(err, &timeout) {
+			return false
+		}
+		if timeout.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT {
+			return true
+		}
+		err = timeout.Unwrap()
+	}
+	return false
+}
+
+func IsTimeout(err error) bool {
+	var timeout *temporal.TimeoutError
+	return errors.As(err, &timeout)
+}
+
+func IsPermanent(err error) bool {
+	for _, kind := range job.PermanentErrors() {
+		if IsType(err, kind) {
+			return true
+		}
+	}
+	return false
+}

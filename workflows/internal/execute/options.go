@@ -1,0 +1,113 @@
+// Package execute has activities and legs executed: with which options, and what their errors mean to a job.
+package execute
+
+import (
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+const (
+	// Unlimited stands for "no limit" for timeouts that Temporal requires.
+	Unlimited = 365 * 24 * time.Hour
+	// Patience is how long one attempt of Plan, Commit or Finish may take, and about how long they are
+	// repeated over faults that may pass: MaxAttempts, a minute apart. It is not the activity's whole time,
+	// which also counts the time in which no worker is there.
+	Patience    = 24 * time.Hour
+	MaxAttempts = 1440
+	// locateLimit is how long it may take to find out where stragglers run.
+	locateLimit = 10 * time.Second
+)
+
+// BatchOptions are those of one execution of Process with an activity ID. The leg counts attempts, not the
+// server.
+func BatchOptions(ctx workflow.Context, spec job.Spec, id, summary string) workflow.Context {
+	timeout := spec.BatchTimeout
+	if timeout == 0 {
+		timeout = Unlimited
+	}
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ActivityID:          id,
+		TaskQueue:           protocol.PoolQueue(spec.Pool),
+		StartToCloseTimeout: timeout,
+		HeartbeatTimeout:    spec.Expiry,
+		WaitForCancellation: true,
+		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
+		Summary:             summary,
+	})
+}
+
+// IOOptions are those of Plan, Commit and Finish, which run outside the slots.
+func IOOptions(ctx workflow.Context, spec job.Spec, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              protocol.IOQueue(spec.Pool),
+		ScheduleToCloseTimeout: Unlimited,
+		StartToCloseTimeout:    Patience,
+		HeartbeatTimeout:       spec.Expiry,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute, MaximumAttempts: MaxAttempts,
+			NonRetryableErrorTypes: job.PermanentErrors(),
+		},
+		Summary: summary,
+	})
+}
+
+// FinishOptions are those of Finish. A stop that comes too late to keep it from publishing the output
+// is too late for the job.
+func FinishOptions(ctx workflow.Context, spec job.Spec) workflow.Context {
+	return workflow.WithWaitForCancellation(IOOptions(ctx, spec, "check the books and publish the output"), true)
+}
+
+// LocateOptions are those of a look at where batches run: it is not worth a long wait.
+func LocateOptions(ctx workflow.Context) workflow.Context {
+	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		ScheduleToCloseTimeout: locateLimit,
+		StartToCloseTimeout:    locateLimit / 2,
+		Summary:                "find out where stragglers run",
+	})
+}
+
+func LegOptions(ctx workflow.Context, spec job.Spec, number int, summary string) workflow.Context {
+	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:          protocol.LegID(spec.Name, number),
+		TaskQueue:           protocol.WorkflowQueue,
+		WorkflowTaskTimeout: workflow.GetInfo(ctx).WorkflowTaskTimeout,
+		ParentClosePolicy:   enums.PARENT_CLOSE_POLICY_TERMINATE,
+		// A leg of an earlier run of the job may have had the number.
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		StaticSummary:         summary,
+	})
+}
+
+// HookOptions are those of one hook. The server repeats it as often as a batch is tried.
+func HookOptions(ctx workflow.Context, spec job.Spec, pool, summary string, limit time.Duration) workflow.Context {
+	each := spec.CallTimeout
+	if each <= 0 {
+		each = Unlimited
+	}
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              protocol.IOQueue(pool),
+		ScheduleToCloseTimeout: limit,
+		StartToCloseTimeout:    min(each, limit),
+		HeartbeatTimeout:       spec.Expiry,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: spec.Backoff, BackoffCoefficient: 2, MaximumInterval: job.MaxBackoff,
+			MaximumAttempts: int32(spec.Attempts), NonRetryableErrorTypes: job.PermanentErrors(),
+		},
+		Summary: summary,
+	})
+}
+
+// IO runs an activity of the io queue to its end; one that is orphaned is run again.
+func IO(ctx workflow.Context, activity, input, result any) error {
+	for {
+		err := workflow.ExecuteActivity(ctx, activity, input).Get(ctx, result)
+		if !IsType(err, job.ErrorOrphaned) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,114 @@
+// Package suspicion narrows a batch whose workers keep dying down to the item that kills them, by
+// halving. It is pure arithmetic over the ordinals of one batch.
+//
+// The first items of the batch run alone, half of the suspected ones at a time. If they survive, they
+// have their outcomes, and the suspects are among the others; if their worker dies, only they are
+// suspected. So a bad item among n costs log2(n) + 2 deaths after the attempts of the batch. If the last
+// heartbeat says which items were in hand, these are the first suspects.
+package suspicion
+
+import (
+	"fmt"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
+)
+
+// Suspicion is what is suspected of a batch's first items. Its zero value suspects nothing.
+type Suspicion struct {
+	Suspects int64 `json:"s,omitempty"` // how many of the first items hold a bad one; 0: no suspicion
+	// Ahead is how many items the worker had done before those that it had in hand at its last
+	// heartbeat; InHand is how many those were. Once Ahead are done, they are the suspects.
+	Ahead  int64 `json:"a,omitempty"`
+	InHand int64 `json:"h,omitempty"`
+	// Hinted: the suspects come from a heartbeat. If they turn out to be good, the heartbeat was out of
+	// date, and the other items are suspected.
+	Hinted    bool `json:"hd,omitempty"`
+	Single    int  `json:"si,omitempty"` // deaths of the first item alone
+	Condemned bool `json:"c,omitempty"`  // the first item is recorded as failed
+	Deaths    int  `json:"d,omitempty"`  // of workers, since the last item with an outcome
+	// Kind and Cause describe the last death.
+	Kind  string `json:"k,omitempty"`
+	Cause string `json:"ca,omitempty"`
+}
+
+// SingleTries is how often an item that is suspected alone is tried.
+const SingleTries = 2
+
+// Suspected reports whether there is a suspicion.
+func (s *Suspicion) Suspected() bool { return s.Suspects > 0 || s.Ahead > 0 }
+
+// Alone reports whether nothing else should run beside the batch.
+func (s *Suspicion) Alone() bool { return s.Suspects == 1 && s.Ahead == 0 && !s.Condemned }
+
+// Take returns how many items the next execution does; 0: all.
+func (s *Suspicion) Take() int64 {
+	switch {
+	case s.Ahead > 0:
+		return s.Ahead
+	case s.Suspects > 1:
+		return s.Suspects / 2
+	}
+	return s.Suspects
+}
+
+// Describe says, for people, what the next execution does about it.
+func (s *Suspicion) Describe() string {
+	switch {
+	case s.Condemned:
+		return "recording the item that its workers died of"
+	case s.Alone():
+		return "trying its first item alone"
+	}
+	return fmt.Sprintf("trying its first %s items alone", text.Thousands(s.Take()))
+}
+
+// Begin starts to suspect a batch. hint is what the last heartbeat said; nil if nothing.
+func (s *Suspicion) Begin(batch protocol.Batch, hint *protocol.Hint) {
+	s.Suspects = batch.Count
+	if hint == nil || hint.First < batch.First || hint.Count < 1 || hint.First+hint.Count > batch.End() {
+		return
+	}
+	s.Ahead, s.InHand, s.Hinted = hint.First-batch.First, hint.Count, true
+	s.Suspects = s.InHand
+}
+
+// Died narrows the suspicion after an execution that its worker did not survive.
+func (s *Suspicion) Died() {
+	took := s.Take()
+	if s.Ahead > 0 {
+		s.Ahead, s.Hinted = 0, false // the hint was wrong
+	}
+	s.Suspects = took
+	if took == 1 {
+		s.Single++
+		s.Condemned = s.Single >= SingleTries
+	}
+}
+
+// Survived narrows the suspicion after the first done items have got outcomes; left are without one.
+func (s *Suspicion) Survived(done, left int64) {
+	if done > 0 {
+		s.Single, s.Deaths = 0, 0
+	}
+	switch {
+	case s.Condemned:
+		*s = Suspicion{}
+		return
+	case s.Ahead > done:
+		s.Ahead -= done
+		return
+	case s.Ahead > 0:
+		s.Suspects, s.Ahead = s.InHand-(done-s.Ahead), 0
+	default:
+		s.Suspects -= done
+	}
+	if s.Suspects > 0 {
+		return
+	}
+	if s.Hinted {
+		*s = Suspicion{Suspects: left}
+		return
+	}
+	*s = Suspicion{} // the trouble has passed
+}

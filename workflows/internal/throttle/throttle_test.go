@@ -1,0 +1,54 @@
+package throttle
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+func TestNeeded(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rate job.Rate
+		item time.Duration
+		want int
+	}{
+		{1000, 0, 1}, {1000, time.Millisecond, 1}, {1000, time.Second, 2}, {10_000, time.Second, 11},
+		{100_000, time.Second, 64}, {job.MaxRate, time.Hour, 64}, {job.MaxRate, time.Nanosecond, 2}, {1, time.Hour, 4},
+	} {
+		require.Equal(t, c.want, Needed(c.rate, c.item, 64), "%+v", c)
+	}
+	require.Equal(t, 1, Needed(10_000, time.Second, 0), "a window without places")
+}
+
+// The limit after a request to slow down halves, holds, grows by itself and ends.
+func TestSlowed_Recovers(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	var s Slowed
+	require.Zero(t, s.Rate(now))
+	s.SlowDown(now, 2*time.Second, 100_000)
+	require.Equal(t, Slowed{Base: 50_000, From: now.Add(2 * time.Second), Halved: now}, s)
+	s.SlowDown(now.Add(time.Second), 3*time.Second, 100_000)
+	require.Equal(t, job.Rate(50_000), s.Base, "batches that were running ask for the same")
+	require.Equal(t, now.Add(4*time.Second), s.From)
+	before := s.Rate(s.From)
+	for d := time.Second; s.Rate(s.From.Add(d)) > 0; d += time.Second {
+		rate := s.Rate(s.From.Add(d))
+		require.GreaterOrEqual(t, rate, before)
+		require.LessOrEqual(t, rate, recovered*s.Base)
+		before = rate
+		require.Less(t, d, 5*time.Minute)
+	}
+	s.SlowDown(now.Add(6*time.Second), time.Second, 0)
+	require.Equal(t, job.Rate(25_000), s.Base, "another request, later")
+	fresh := Slowed{}
+	fresh.SlowDown(now, time.Second, 0)
+	require.Equal(t, Slowed{From: now.Add(time.Second), Halved: now}, fresh, "no rate is known: a pause only")
+	for range 30 {
+		s.SlowDown(s.From.Add(time.Second), 6*time.Second, 0)
+	}
+	require.Equal(t, minSlowed, s.Base)
+}

@@ -1,0 +1,60 @@
+package workflows
+
+import (
+	"github.com/stint-run/stint/internal/protocol"
+	"go.temporal.io/sdk/workflow"
+)
+
+// listen has the selector react to the signals that control a leg in its own workflow.
+func (l *leg) listen(ctx workflow.Context) {
+	d := l.dispatcher
+	add := func(name string, receive func(workflow.ReceiveChannel)) {
+		d.selector.AddReceive(workflow.GetSignalChannel(ctx, name), func(c workflow.ReceiveChannel, _ bool) { receive(c) })
+	}
+	add(signalHalt, func(c workflow.ReceiveChannel) {
+		var notice protocol.StopNotice
+		if c.ReceiveAsync(&notice) {
+			d.stop(notice)
+		}
+	})
+	add(signalGrant, func(workflow.ReceiveChannel) { l.receiveGrants() })
+	add(signalNext, func(c workflow.ReceiveChannel) { c.ReceiveAsync(&d.window.next) })
+	add(signalLimits, func(workflow.ReceiveChannel) { l.receiveLimits() })
+	l.listenInside()
+}
+
+// listenInside has the selector react to what reaches a leg in any workflow.
+func (l *leg) listenInside() {
+	d := l.dispatcher
+	d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, protocol.SignalRestarted), func(workflow.ReceiveChannel, bool) { d.receiveRestarts() })
+	d.selector.AddReceive(d.wake, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
+}
+
+func (l *leg) receiveGrants() {
+	var places int
+	for workflow.GetSignalChannel(l.ctx, signalGrant).ReceiveAsync(&places) {
+		l.window.granted(places)
+	}
+}
+
+// receiveLimits takes what has arrived: the last signal counts.
+func (l *leg) receiveLimits() {
+	var received limits
+	for workflow.GetSignalChannel(l.ctx, signalLimits).ReceiveAsync(&received) {
+		l.setLimits(received)
+		received = limits{}
+	}
+}
+
+// drainControls takes what has arrived, so that nothing is lost over continue-as-new.
+func (l *leg) drainControls() {
+	l.receiveGrants()
+	l.receiveRestarts()
+	l.receiveLimits()
+	for workflow.GetSignalChannel(l.ctx, signalNext).ReceiveAsync(&l.window.next) {
+	}
+	var notice protocol.StopNotice
+	if workflow.GetSignalChannel(l.ctx, signalHalt).ReceiveAsync(&notice) && l.notice == nil {
+		l.notice = &notice // nothing is in flight that it would have to reach
+	}
+}

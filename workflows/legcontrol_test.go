@@ -1,0 +1,118 @@
+package workflows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// The signal reaches the leg that the job runs itself.
+func TestJob_Restarted(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 50)
+	w.spec.Attempts = 1
+	w.process = func(x *execution) {
+		if x.number <= 5 {
+			x.took = 10 * time.Second
+			x.fails(heartbeatTimeout())
+		}
+	}
+	w.at(time.Second, func() { w.env.SignalWorkflow(protocol.SignalRestarted, nil) })
+	report := w.mustRun()
+	require.Zero(t, report.Expiries)
+	require.Zero(t, report.Retries)
+}
+
+func TestLeg_RestartedAsChild(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 1000)
+	w.spec.Attempts = 1
+	w.process = func(x *execution) {
+		if x.in.Batch.First >= 160 && len(w.tries(x.in.Batch.First)) == 1 {
+			x.took = 10 * time.Second
+			x.fails(heartbeatTimeout())
+		}
+	}
+	w.at(time.Second, func() {
+		w.env.SignalWorkflow(protocol.SignalRestarted, nil)
+		require.NoError(t, w.env.SignalWorkflowByID("nightly/leg-1", protocol.SignalRestarted, nil))
+	})
+	w.spec.Window = 1000
+	report := w.mustRun()
+	require.Zero(t, report.Expiries)
+}
+
+// "restarted" excuses what was in flight when the process that held it was replaced.
+func TestLeg_Restarted(t *testing.T) {
+	t.Parallel()
+	t.Run("costs no attempt", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t, 0)
+		w.spec.Attempts, w.spec.Window = 1, 2
+		w.process = func(x *execution) {
+			if x.number <= 2 {
+				x.took = 5 * time.Second
+				x.fails(heartbeatTimeout())
+			}
+		}
+		w.at(time.Second, func() { w.env.SignalWorkflow(protocol.SignalRestarted, nil) })
+		result, err := w.runLeg(w.legInput(2))
+		require.NoError(t, err)
+		require.Nil(t, result.Error)
+		require.EqualValues(t, 20, result.Totals.OK)
+		require.Zero(t, result.Totals.Expiries)
+		require.Zero(t, result.Totals.Retries)
+	})
+	t.Run("excuses nothing that came later", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t, 0)
+		w.spec.Attempts = 1
+		w.process = func(x *execution) {
+			x.took = 5 * time.Second
+			if x.number <= 2 {
+				x.fails(heartbeatTimeout())
+			}
+		}
+		w.at(time.Second, func() { w.env.SignalWorkflow(protocol.SignalRestarted, nil) })
+		result, err := w.runLeg(w.legInput(1))
+		require.NoError(t, err)
+		require.Nil(t, result.Error)
+		require.EqualValues(t, 1, result.Totals.Expiries, "the first was excused, the second not")
+		require.EqualValues(t, 1, result.Totals.Isolations)
+	})
+	t.Run("excuses no other error", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t, 0)
+		w.spec.Attempts = 1
+		w.process = func(x *execution) {
+			x.took = 5 * time.Second
+			x.fails(transient("network"))
+		}
+		w.at(time.Second, func() { w.env.SignalWorkflow(protocol.SignalRestarted, nil) })
+		result, err := w.runLeg(w.legInput(1))
+		require.NoError(t, err)
+		require.Equal(t, job.ErrorExhausted, result.Error.Type)
+	})
+	t.Run("in the same workflow task as the end", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t, 0)
+		w.spec.Attempts = 1
+		w.process = func(x *execution) {
+			if x.number > 1 {
+				return
+			}
+			x.took = 0
+			w.later(5*time.Second, func() {
+				w.env.SignalWorkflowSkippingWorkflowTask(protocol.SignalRestarted, nil)
+				x.endNow(heartbeatTimeout())
+			})
+		}
+		result, err := w.runLeg(w.legInput(1))
+		require.NoError(t, err)
+		require.Nil(t, result.Error)
+		require.EqualValues(t, 10, result.Totals.OK)
+	})
+}

@@ -1,0 +1,187 @@
+package workflows
+
+import (
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/execute"
+	"go.temporal.io/sdk/workflow"
+)
+
+// childLeg is the handle of a leg in a child workflow.
+type childLeg struct {
+	ctx    workflow.Context
+	in     LegInput
+	child  workflow.ChildWorkflowFuture
+	wakeUp func()    // makes the coordinator look again
+	sofar  LegResult // what the leg has committed, as far as the job knows
+}
+
+// startChild gives a portion to a leg in a child workflow.
+func (c *coordinator) startChild(p portion) {
+	in := c.prepare(p)
+	child := workflow.ExecuteChildWorkflow(execute.LegOptions(c.ctx, c.spec(), in.Number, legSummary(in, p)), Leg, in)
+	handle := &childLeg{ctx: c.ctx, in: in, child: child, wakeUp: c.wakeUp, sofar: LegResult{Manifests: in.Previous, Left: p.items}}
+	l := c.opened(in.Number, handle)
+	c.selector.AddFuture(child, func(f workflow.Future) {
+		var result LegResult
+		if err := f.Get(c.ctx, &result); err != nil {
+			c.receiveAll() // it may have been the last thing that the leg has said
+			result = handle.sofar
+			result.Error = execute.JobError(err)
+		}
+		c.legEnded(l, result)
+	})
+}
+
+// signal sends a signal without waiting; undelivered is called if the leg has ended before. It takes a
+// coroutine, since the signal waits until the child has been started.
+func (l *childLeg) signal(name string, argument any, undelivered func()) {
+	workflow.Go(l.ctx, func(ctx workflow.Context) {
+		if l.child.SignalChildWorkflow(ctx, name, argument).Get(ctx, nil) != nil {
+			undelivered()
+			l.wakeUp()
+		}
+	})
+}
+
+func (l *childLeg) id() string { return protocol.LegID(l.in.Spec.Name, l.in.Number) }
+
+func (l *childLeg) halt(notice protocol.StopNotice) { l.signal(signalHalt, notice, func() {}) }
+
+func (l *childLeg) limit(limits limits) { l.signal(signalLimits, limits, func() {}) }
+
+func (l *childLeg) follow(next string) { l.signal(signalNext, next, func() {}) }
+
+func (l *childLeg) grant(places int, returned func()) { l.signal(signalGrant, places, returned) }
+
+func (l *childLeg) counts(reported counts) counts { return reported }
+
+func (l *childLeg) exact() bool { return false }
+
+func (l *childLeg) kept(r LegResult) { l.sofar, l.sofar.Window = r, 0 }
+
+// begun reports whether the leg is known to run, or to have run. Until then its workflow ID may be that
+// of a leg of an earlier run, which must not be asked for this job's.
+func (l *childLeg) begun() bool { return l.child.GetChildWorkflowExecution().IsReady() }
+
+func (l *childLeg) addTo(r *job.Report) {
+	if l.begun() {
+		r.OpenLegs = append(r.OpenLegs, l.id())
+	}
+}
+
+// pending keeps the manifests that the leg was given, until it has begun and can say so itself.
+func (l *childLeg) pending() []activities.CommitInput {
+	if l.begun() {
+		return nil
+	}
+	return []activities.CommitInput{{Ref: l.in.Ref, Leg: l.in.Number, Previous: l.in.Previous}}
+}
+
+// insideLeg is the handle of the leg that runs inside the job: small jobs need no other.
+type insideLeg struct{ *leg }
+
+// startInside runs a portion inside this workflow.
+func (c *coordinator) startInside(p portion) {
+	in := c.prepare(p)
+	l, err := newLeg(c.ctx, in, &insideLink{c})
+	if err != nil {
+		c.fail(execute.JobError(err))
+		return
+	}
+	l.page.more = c.awaitSpeed()
+	l.listenInside()
+	c.inside = l
+	open := c.opened(in.Number, insideLeg{l})
+	future, settable := workflow.NewFuture(c.ctx)
+	workflow.Go(c.ctx, func(ctx workflow.Context) {
+		l.ctx = ctx // what blocks must belong to this coroutine
+		l.run()
+		settable.Set(l.commit(), nil)
+	})
+	c.selector.AddFuture(future, func(f workflow.Future) {
+		var result LegResult
+		_ = f.Get(c.ctx, &result) // set without an error, above
+		c.inside = nil
+		c.legEnded(open, result)
+		if left := l.takeLeft(); l.full && len(left) > 0 && !c.ending() {
+			c.left -= result.Left // the next leg gets to them
+			c.startChild(portion{tasks: left, batches: int64(len(left)), items: result.Left})
+		}
+	})
+}
+
+// extendInside gives a job's second and last portion to the leg inside it, which has waited for it.
+func (c *coordinator) extendInside(p portion) bool {
+	batches, err := activities.DecodePage(p.page)
+	if c.inside == nil || !c.inside.page.more || c.inside.full || !p.last || err != nil || len(batches) > protocol.InsideBatches {
+		return false
+	}
+	places := min(c.places, len(batches))
+	c.places -= places
+	c.inside.page.extend(batches)
+	c.inside.window.places += places
+	c.inside.wakeUp()
+	c.state.Batches += int64(len(batches))
+	return true
+}
+
+// closeInside has the leg inside the job end without a second portion.
+func (c *coordinator) closeInside() {
+	if c.inside != nil && c.inside.page.more {
+		c.inside.page.more = false
+		c.inside.wakeUp()
+	}
+}
+
+func (l insideLeg) id() string { return "" }
+
+func (l insideLeg) halt(notice protocol.StopNotice) {
+	l.stop(notice)
+	l.wakeUp()
+}
+
+func (l insideLeg) limit(limits limits) { l.setLimits(limits) }
+
+func (l insideLeg) follow(next string) { l.window.next = next }
+
+func (l insideLeg) grant(places int, _ func()) {
+	l.window.granted(places)
+	l.wakeUp()
+}
+
+func (l insideLeg) counts(counts) counts {
+	return counts{OK: l.sofar.Totals.OK, Failed: l.sofar.Totals.Failed}
+}
+
+func (l insideLeg) exact() bool { return true }
+
+func (l insideLeg) kept(LegResult) {} // it never continues as new by itself
+
+func (l insideLeg) addTo(r *job.Report) { r.Include(l.progress()) }
+
+func (l insideLeg) pending() []activities.CommitInput {
+	return []activities.CommitInput{l.manifest.pending()}
+}
+
+// insideLink reaches the job of the leg inside it.
+type insideLink struct{ c *coordinator }
+
+func (k *insideLink) failed(err *job.Error)      { k.c.fail(err) }
+func (k *insideLink) slowDown(r slowDownRequest) { k.c.slowDown(r) }
+func (k *insideLink) counted(counts)             {} // they are read directly
+
+func (k *insideLink) batchEnded() {
+	if k.c.inside != nil && k.c.inside.sofar.Totals.Batches >= rateBatches {
+		k.c.planning.rateKnown = true
+	}
+	k.c.checkOutcomes(false)
+	k.c.wakeUp()
+}
+
+func (k *insideLink) handOver(_ string, places int) workflow.Future {
+	future, settable := workflow.NewFuture(k.c.ctx)
+	settable.Set(nil, k.c.takePlaces(0, places))
+	return future
+}

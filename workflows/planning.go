@@ -1,0 +1,106 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stint-run/stint/workflows/internal/execute"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+const (
+	// Before a portion is cut by the handler's speed, rateBatches batches of the portion before should have
+	// ended to show it. The wait for them ends after rateWait.
+	rateBatches = 4
+	rateWait    = 5 * time.Second
+)
+
+// planning is what a coordinator knows of the portion after those that legs have.
+type planning struct {
+	running   bool
+	cancel    workflow.CancelFunc // nil before the first
+	found     *portion            // and not yet given to a leg
+	rateKnown bool                // or no longer waited for
+}
+
+// startPlan has the next portion found while the one before it runs.
+func (c *coordinator) startPlan() {
+	p := &c.planning
+	if p.running || p.found != nil || c.state.Report.PlanDone || c.ending() || c.renew || !c.speedKnown() {
+		return
+	}
+	t := c.terms()
+	ctx, cancel := workflow.WithCancel(c.ctx)
+	p.running, p.cancel = true, cancel
+	// In its own coroutine, because an orphan is executed again.
+	future, settable := workflow.NewFuture(c.ctx)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		found, err := c.nextPortion(execute.IOOptions(ctx, t.spec, fmt.Sprintf("plan page %d", t.portions+1)), t)
+		if err == nil {
+			c.planned(found)
+		}
+		settable.Set(nil, err)
+	})
+	c.selector.AddFuture(future, func(f workflow.Future) {
+		p.running = false
+		if err := f.Get(c.ctx, nil); err != nil && !temporal.IsCanceledError(err) {
+			c.fail(execute.JobError(err))
+		}
+	})
+}
+
+// nextPortion asks the work. The first time it waits until the pool has a worker.
+func (c *coordinator) nextPortion(ctx workflow.Context, t terms) (found portion, err error) {
+	if t.portions > 0 {
+		return c.work.next(ctx, t)
+	}
+	err = c.offer(ctx, func(ctx workflow.Context) error {
+		found, err = c.work.next(ctx, t)
+		return err
+	})
+	return found, err
+}
+
+// speedKnown reports whether the next portion can be found with what is known of the handler's speed.
+func (c *coordinator) speedKnown() bool {
+	return c.state.Portions == 0 || c.planning.rateKnown || !c.work.needsSpeed(c.spec())
+}
+
+// awaitSpeed bounds the wait for what the first batches show of the handler's speed. It reports
+// whether there is something to wait for.
+func (c *coordinator) awaitSpeed() bool {
+	if c.speedKnown() || c.state.Report.PlanDone {
+		return false
+	}
+	c.selector.AddFuture(workflow.NewTimer(c.ctx, rateWait), func(workflow.Future) { c.planning.rateKnown = true })
+	return true
+}
+
+// rate is what is known of the handler's speed. The leg inside the job shows it while it runs.
+func (c *coordinator) rate() int64 {
+	if l := c.inside; l != nil && l.sofar.Speed.Items > 0 {
+		return l.sofar.Speed.Rate()
+	}
+	return c.state.Speed.Rate()
+}
+
+// planned takes a portion: for the leg inside the job if it can take it, otherwise for the next leg.
+func (c *coordinator) planned(p portion) {
+	r := &c.state.Report
+	if c.state.Portions == 0 {
+		c.state.Ref.Sources, c.state.Ref.Perm = p.sources, p.perm
+		r.TotalBytes, r.LeftOut = p.bytes, p.leftOut
+		r.Resumed = p.resumed.Done()
+		r.Totals.Add(p.resumed)
+	}
+	c.state.Portions++
+	r.Planned, r.PlanDone = p.planned, p.last
+	if p.batches > 0 && !c.extendInside(p) {
+		c.planning.found = &p
+	}
+	c.closeInside()
+}
+
+// allPlanned reports that every item is in a portion, and every portion with a leg.
+func (c *coordinator) allPlanned() bool { return c.state.Report.PlanDone && c.planning.found == nil }

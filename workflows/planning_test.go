@@ -1,0 +1,119 @@
+package workflows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// Before the handler's speed is known, the second page waits for it, but not for long.
+func TestJob_WaitsForTheSpeed(t *testing.T) {
+	t.Parallel()
+	planned := func(w *world) time.Duration {
+		var at time.Duration
+		began := time.Time{}
+		w.plan = func(in activities.PlanInput) error {
+			if began.IsZero() {
+				began = w.env.Now()
+			}
+			if len(w.plans) == 2 {
+				at = w.env.Now().Sub(began)
+			}
+			return nil
+		}
+		w.mustRun()
+		return at
+	}
+	t.Run("quick", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t, 1000)
+		w.spec.BatchItems, w.spec.Window, w.took = 0, 4, 100*time.Millisecond
+		at := planned(w)
+		require.Less(t, at.Seconds(), 1.0, "as soon as a few batches have ended")
+		require.GreaterOrEqual(t, at.Seconds(), 0.1)
+		rate := w.plans[1].Sizing.Rate
+		require.EqualValues(t, 10_000, rate, "ten items in a second of a slot: in 1,000 seconds")
+		require.Zero(t, w.plans[0].Sizing.Rate)
+	})
+	t.Run("slow", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t, 1000)
+		w.spec.BatchItems, w.spec.Window, w.took = 0, 4, time.Minute
+		require.InDelta(t, rateWait.Seconds(), planned(w).Seconds(), 0.1)
+		require.Zero(t, w.plans[1].Sizing.Rate)
+	})
+	t.Run("fixed batches need none", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t, 1000)
+		w.took = time.Minute
+		require.Less(t, planned(w).Seconds(), 1.0)
+	})
+}
+
+// The latest leg shows how fast the handler is.
+func TestJob_SpeedOfTheLatestLeg(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 5000)
+	w.spec.BatchItems, w.pageLimit = 0, 50
+	w.process = func(x *execution) {
+		if x.in.Batch.First >= 1500 {
+			x.result.Totals.Busy = 100 * time.Millisecond
+		}
+	}
+	w.mustRun()
+	last := w.plans[len(w.plans)-1]
+	require.EqualValues(t, 100_000, last.Sizing.Rate)
+}
+
+func TestFail_Plan(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{job.ErrorInvalid, job.ErrorInput, job.ErrorOutput, job.ErrorChanged, job.ErrorFenced, job.ErrorBooks, job.ErrorCorrupt} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 1000)
+			w.plan = func(activities.PlanInput) error { return permanentError(kind) }
+			_, err := w.run()
+			report := w.failedReport(err, kind)
+			require.Contains(t, report.Error.Message, "cannot be mended")
+			require.Len(t, w.plans, 1, "no repetition")
+			require.Empty(t, w.all)
+		})
+	}
+}
+
+// A later page that cannot be planned fails the job, and what is done by then is kept.
+func TestFail_LaterPlan(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 10_000)
+	w.pageLimit, w.took = 20, time.Second
+	w.spec.Window = 5
+	w.plan = func(activities.PlanInput) error {
+		if len(w.plans) == 3 {
+			return permanentError(job.ErrorChanged)
+		}
+		return nil
+	}
+	_, err := w.run()
+	report := w.failedReport(err, job.ErrorChanged)
+	w.requireAccepted(report)
+	require.Empty(t, w.finishes)
+}
+
+func TestPlan_IsRepeated(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.plan = func(activities.PlanInput) error {
+		switch len(w.plans) {
+		case 1, 2:
+			return transient("network")
+		case 3, 4:
+			return orphaned()
+		}
+		return nil
+	}
+	w.mustRun()
+	require.Len(t, w.plans, 5)
+}

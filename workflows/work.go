@@ -1,0 +1,145 @@
+package workflows
+
+import (
+	"io/fs"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/execute"
+	"go.temporal.io/sdk/workflow"
+)
+
+// work is the part that differs between jobs: where their batches come from, and what happens to their
+// results. Everything else is the coordinator's. A work belongs to one run of a job, and is used by its
+// workflow only.
+type work interface {
+	// needsSpeed reports whether the next portion is cut by the handler's speed, so that it is worth
+	// waiting for the first batches to show it.
+	needsSpeed(spec job.Spec) bool
+	// next finds the next portion. It blocks, and ctx has the options of an activity. After an error or a
+	// cancellation it can be called again, as if it had not been called.
+	next(ctx workflow.Context, t terms) (portion, error)
+	// finish publishes what the manifests account for, and completes the report with it. It blocks, can be
+	// cancelled, and can be repeated in a later run. ctx has the options of an activity.
+	finish(ctx workflow.Context, t terms, r *job.Report) error
+	// amend completes the report of a job that has not completed.
+	amend(r *job.Report)
+	// boundsFailures reports whether a job fails if too many of its items do.
+	boundsFailures() bool
+}
+
+// terms are what a job stands at when it asks its work for something.
+type terms struct {
+	ref      activities.Ref
+	spec     job.Spec
+	resume   []string // heads of the manifests of earlier runs: what they account for is done
+	heads    []string // heads of the manifests of all that is done
+	planned  int64    // items that are to be accounted for
+	portions int      // found before
+	rate     int64    // items that a slot handles in 1,000 seconds; 0: not known
+}
+
+// portion is what one leg gets to do.
+type portion struct {
+	page    []byte // see LegInput.Page
+	tasks   []task // see LegInput.Tasks
+	batches int64
+	items   int64
+
+	planned int64 // items of the job up to the end of this portion
+	last    bool
+
+	// Only the first portion has these.
+	sources string      // key of the source table
+	perm    fs.FileMode // see [activities.Ref]
+	leftOut int         // see [job.Report]
+	bytes   int64       // of all input; 0: not known
+	resumed job.Totals  // of what earlier runs have done
+}
+
+// workState is what a work carries from one run of a job to the next.
+type workState struct {
+	Cursor activities.Cursor `json:"cursor"` // of jobs that read inputs in order: where the next page begins
+}
+
+// newWork chooses what a job does.
+func newWork(in JobInput, state *workState) work {
+	if in.Redrive != nil {
+		return newRedriveWork(*in.Redrive, state)
+	}
+	return newFileWork(state)
+}
+
+const (
+	// hurry bounds the planning of the second page: the first one does not keep workers busy for long.
+	hurry = 100 * time.Millisecond
+)
+
+// pager finds the pages of a source that is read in order.
+type pager struct {
+	state *workState
+	// plan runs the activity that finds one page.
+	plan func(workflow.Context, activities.PlanInput) (activities.PlanResult, error)
+}
+
+func (p *pager) needsSpeed(spec job.Spec) bool { return spec.BatchItems == 0 && spec.BatchBytes == 0 }
+
+func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
+	in := activities.PlanInput{
+		Ref: t.ref, Spec: t.spec, From: p.state.Cursor, Resume: t.resume,
+		Batches: pageSize(t.portions), Sizing: activities.Sizing{Rate: t.rate},
+	}
+	if t.portions == 1 {
+		in.Hurry = hurry
+	}
+	page, err := p.plan(ctx, in)
+	if err != nil {
+		return portion{}, err
+	}
+	found := portion{
+		page: page.Page, planned: page.Next.Item, last: page.Done,
+		sources: page.Sources, perm: page.Perm, leftOut: page.LeftOut, bytes: page.Total, resumed: page.Resumed,
+	}
+	batches, err := activities.DecodePage(page.Page)
+	if err != nil {
+		return portion{}, err
+	}
+	for _, b := range batches {
+		found.items += b.Count
+	}
+	found.batches = int64(len(batches))
+	p.state.Cursor = page.Next
+	return found, nil
+}
+
+func pageSize(before int) int {
+	if before == 0 {
+		return protocol.FirstPage
+	}
+	return protocol.PageBatches
+}
+
+// fileWork runs a handler over the items of the spec's inputs.
+type fileWork struct{ pager }
+
+func newFileWork(state *workState) *fileWork {
+	return &fileWork{pager{state: state, plan: func(ctx workflow.Context, in activities.PlanInput) (page activities.PlanResult, err error) {
+		return page, execute.IO(ctx, acts.Plan, in, &page)
+	}}}
+}
+
+func (w *fileWork) finish(ctx workflow.Context, t terms, r *job.Report) error {
+	var result activities.FinishResult
+	in := activities.FinishInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads, Planned: t.planned}
+	if err := execute.IO(ctx, acts.Finish, in, &result); err != nil {
+		return err
+	}
+	r.Output = &result.Output
+	return nil
+}
+
+func (w *fileWork) amend(*job.Report) {}
+
+func (w *fileWork) boundsFailures() bool { return true }

@@ -1,0 +1,34 @@
+package workflows
+
+import (
+	"testing"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stretchr/testify/require"
+)
+
+func TestJob_Pages(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 10*(protocol.FirstPage+protocol.PageBatches+5))
+	report := w.mustRun()
+	require.Equal(t, 3, report.Legs)
+	next := int64(0)
+	for i, plan := range w.plans {
+		require.Equal(t, next, plan.From.Item)
+		require.Equal(t, w.spec, plan.Spec)
+		require.Equal(t, "nightly", plan.Ref.Job)
+		require.Equal(t, "out.jsonl.stint", plan.Ref.Store)
+		if i == 0 {
+			require.Equal(t, protocol.FirstPage, plan.Batches)
+			require.Empty(t, plan.Ref.Sources)
+		} else {
+			require.Equal(t, protocol.PageBatches, plan.Batches)
+			require.Equal(t, "sources", plan.Ref.Sources)
+		}
+		next += int64(plan.Batches) * 10
+	}
+	for i, leg := range w.legs {
+		require.Equal(t, i+1, leg.Number)
+		require.EqualValues(t, protocol.FirstPage+i*protocol.PageBatches, leg.Base)
+	}
+}
