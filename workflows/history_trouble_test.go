@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 )
@@ -66,17 +67,36 @@ func (a *mortalActivity) ExecuteActivity(ctx context.Context, in *interceptor.Ex
 	a.mortal.j.mu.Lock()
 	dies, fails := a.mortal.j.dies, a.mortal.j.fails
 	a.mortal.j.mu.Unlock()
+	input, err := inputOf(activity.GetInfo(ctx).ActivityType.Name, in.Args[0].(converter.EncodedValues))
+	if err != nil {
+		return nil, err
+	}
 	if fails != nil {
-		if err := fails(in.Args[0]); err != nil {
+		if err := fails(input); err != nil {
 			return nil, err
 		}
 	}
-	if batch, ok := in.Args[0].(activities.ProcessInput); ok && dies != nil && dies(batch) {
+	if batch, ok := input.(activities.ProcessInput); ok && dies != nil && dies(batch) {
 		activity.RecordHeartbeat(ctx, protocol.Hint{First: batch.Batch.First + 2, Count: batch.Batch.Count - 2})
 		<-a.mortal.dead
 		return nil, errors.New("it is dead")
 	}
 	return a.Next.ExecuteActivity(ctx, in)
+}
+
+// inputOf is the input of an activity that runs a batch or plans, and nil for others.
+func inputOf(kind string, args converter.EncodedValues) (any, error) {
+	switch kind {
+	case protocol.ActivityProcess:
+		var in activities.ProcessInput
+		err := args.Get(&in)
+		return in, err
+	case "Plan":
+		var in activities.PlanInput
+		err := args.Get(&in)
+		return in, err
+	}
+	return nil, nil
 }
 
 // runOutage is a job whose store is out of reach for a while, first for its plan and then for some batches: it
