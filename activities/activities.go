@@ -6,17 +6,14 @@
 //   - activities.go: what they need of their worker; wire.go: what they are given and return
 //   - plan.go, commit.go, finish.go, redrive_activities.go, report.go: thin methods over the packages
 //     inputs, ledger, outputs and redrive
-//   - process.go, execution.go, outcomes.go: a batch; source.go, sink.go: what it reads and writes;
-//     stride.go: its pace
+//   - process.go, execution.go: a batch; lanes.go: its calls at once; line.go: the order of its items;
+//     outcomes.go: what becomes of them; source.go, sink.go: what it reads and writes; stride.go: its pace
 //   - hook.go, locate.go, beating.go: hooks, where batches run, heartbeats
-//   - handler.go, caller.go, answer.go, watch.go, and others: calls of handlers
-//   - predictor.go, survey.go, sample.go, trial.go, predict.go: what a job would be
 package activities
 
 import (
 	"context"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
@@ -69,7 +66,7 @@ type Options struct {
 type Activities struct {
 	opts    Options
 	inputs  *inputs.Inputs
-	buffers sync.Pool // *chunkBuffers
+	buffers buffers
 	fit     calls.Fit
 }
 
@@ -92,7 +89,6 @@ func New(o Options) *Activities {
 	}
 	return &Activities{
 		opts: o, inputs: inputs.New(o.Access, o.Stdin),
-		buffers: sync.Pool{New: func() any { return &chunkBuffers{} }},
 	}
 }
 

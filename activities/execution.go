@@ -10,7 +10,6 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/protocol"
-	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
@@ -18,7 +17,7 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
-// execution is one execution of Process, used by one goroutine (its watch has another).
+// execution is one execution of Process.
 type execution struct {
 	acts  *Activities
 	in    ProcessInput
@@ -29,26 +28,17 @@ type execution struct {
 	sink     sink
 	watch    *calls.Watch
 	slot     calls.Slot
-	caller   *calls.Caller
 	hint     atomic.Pointer[protocol.Hint]
 	reported calls.RecordStats // to the observer
 	stride   stride
+	line     *line
 
-	*chunkBuffers     // of the current chunk
-	recorded      int // of its items, how many are recorded
-
-	// What has been done.
+	// What has been done. The line's lock guards it, and the source and the sink.
+	counts     calls.Counts
 	entry      ledger.Entry
+	repeated   int64  // items whose outcomes could not be recorded
+	unwritten  []byte // results that the sink does not have yet
 	firstError *job.FirstError
-}
-
-// chunkBuffers are what a chunk is held in: some MiB for filters, reused over chunks and batches.
-type chunkBuffers struct {
-	chunk   records.Chunk
-	answer  calls.Answer
-	items   []calls.Item
-	convert calls.Conversion
-	invalid []invalidItem
 }
 
 // open opens what the batch is read from and written to. If it succeeds the caller must close the execution.
@@ -64,7 +54,8 @@ func (e *execution) open() error {
 	e.entry = ledger.Entry{Batch: in.Batch, Part: ledger.NewToken()}
 	e.entry.Count = 0
 	e.sink = outputs.NewPart(dir, in.Ref.Run, e.entry, a.opts.Joiner)
-	e.caller = &calls.Caller{Handler: a.opts.Handler, Limits: in.Calls, Watch: e.watch, Slot: e.slot, Observer: a.opts.Observer, Job: in.Ref.Job, Record: e.record, Fit: &a.fit}
+	e.stride.pace = in.Pace
+	e.line = newLine(e)
 	return nil
 }
 
@@ -131,7 +122,7 @@ func (e *execution) whereabouts(held []timers.Held) protocol.Hint {
 
 // report reports to the observer what has been recorded since the last time.
 func (e *execution) report() {
-	c := e.caller
+	c := &e.counts
 	now := calls.RecordStats{
 		OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped,
 		Retries: c.Retries, Expiries: c.Expiries, Isolations: c.Isolations,

@@ -11,61 +11,79 @@ type invalidItem struct {
 	fault *calls.Fault
 }
 
-// prepare turns the chunk into the items of a call, and sets the invalid ones aside.
-func (e *execution) prepare() {
-	e.items, e.invalid = e.items[:0], e.invalid[:0]
-	e.recorded = 0
-	e.answer.Reset()
-	e.convert.Reset()
-	first := e.in.Batch.First + e.entry.Count
+// prepare turns the chunk, whose first item has that ordinal, into items of calls, and sets the invalid ones aside.
+func (b *block) prepare(first int64) {
+	b.items, b.invalid, b.lines = b.items[:0], b.invalid[:0], nil
+	b.first, b.handed, b.recorded = first, 0, 0
+	b.convert.Reset()
 	at := 0
-	for i := range e.chunk.Items {
-		item := &e.chunk.Items[i]
-		data, err := e.convert.Convert(item)
+	for i := range b.chunk.Items {
+		item := &b.chunk.Items[i]
+		data, err := b.convert.Convert(item)
 		if err != nil {
-			e.invalid = append(e.invalid, invalidItem{i, calls.InvalidFault(err)})
+			b.invalid = append(b.invalid, invalidItem{i, calls.InvalidFault(err)})
 			continue
 		}
-		e.items = append(e.items, calls.Item{Ordinal: first + int64(i), Data: data, At: at})
+		b.items = append(b.items, calls.Item{Ordinal: first + int64(i), Data: data, At: at})
 		at += len(data) + 1
 	}
-	e.caller.Block = nil
-	if e.convert.AsLines() && len(e.invalid) == 0 {
-		e.caller.Block = e.chunk.Lines()
+	if b.convert.AsLines() && len(b.invalid) == 0 {
+		b.lines = b.chunk.Lines()
 	}
 }
 
-// record gives the sink the outcomes so far: of the chunk's next items, up to the first without one. The
+// record gives the sink the portion's outcomes so far: those of its next items, up to the first without one. Its
 // answer is then empty.
-func (e *execution) record() error {
-	done := e.answer.Count
-	if len(e.invalid) > 0 || e.answer.Special > 0 {
+func (e *execution) record(p *portion) error {
+	b := p.block
+	done := p.answer.Count
+	p.recorded += done
+	if len(b.invalid) > 0 || p.answer.Special > 0 {
 		var err error
-		if done, err = e.recordEach(e.sink.At()); err != nil {
+		if done, err = e.recordEach(p); err != nil {
 			return err
 		}
 	} else {
 		e.entry.OK += int64(done)
 	}
-	e.source.Done(e.chunk.Items[e.recorded : e.recorded+done])
-	e.recorded += done
+	e.source.Done(b.chunk.Items[b.recorded : b.recorded+done])
+	b.recorded += done
 	e.entry.Count += int64(done)
-	var err error
-	e.answer.Buf, err = e.sink.Results(e.ctx, e.answer.Buf)
-	e.answer.Reset()
+	if len(p.answer.Buf) < writeAt {
+		e.unwritten = append(e.unwritten, p.answer.Buf...)
+		p.answer.Reset()
+		if len(e.unwritten) < writeAt {
+			return nil
+		}
+		return e.write()
+	}
+	err := e.write()
+	if err == nil {
+		p.answer.Buf, err = e.sink.Results(e.ctx, p.answer.Buf)
+	}
+	p.answer.Reset()
 	return err
 }
 
-// recordEach counts outcomes one by one and notes the errors among them; base is where the first result
-// begins. It returns how many of
-// the chunk's next items have an outcome before the first without one.
-func (e *execution) recordEach(base int64) (done int, err error) {
-	at := base // where the next result is, or would be
+// write gives the sink the results that it does not have yet.
+func (e *execution) write() (err error) {
+	if len(e.unwritten) > 0 {
+		e.unwritten, err = e.sink.Results(e.ctx, e.unwritten)
+	}
+	return err
+}
+
+// recordEach counts outcomes one by one and notes the errors among them. It returns how many of the chunk's next items
+// have an outcome before the first without one.
+func (e *execution) recordEach(p *portion) (done int, err error) {
+	b := p.block
+	base := e.sink.At() + int64(len(e.unwritten)) // where the first result begins
+	at := base                                    // where the next result is, or would be
 	note := func(o calls.Span) {
 		switch {
 		case err != nil:
 		case o.Fault != nil:
-			err = e.fail(done, o, at)
+			err = e.fail(b, done, o, at)
 		case o.Drop:
 			err = e.drop(at)
 		default:
@@ -74,13 +92,13 @@ func (e *execution) recordEach(base int64) (done int, err error) {
 		done++
 	}
 	takeInvalid := func() {
-		for len(e.invalid) > 0 && e.invalid[0].index == e.recorded+done {
-			fault := e.invalid[0].fault
-			e.invalid = e.invalid[1:]
+		for len(b.invalid) > 0 && b.invalid[0].index == b.recorded+done {
+			fault := b.invalid[0].fault
+			b.invalid = b.invalid[1:]
 			note(calls.Span{Fault: fault, Tries: 1})
 		}
 	}
-	e.answer.Each(func(o calls.Span) {
+	p.answer.Each(func(o calls.Span) {
 		takeInvalid()
 		note(o)
 		at = base + int64(o.End)
@@ -98,8 +116,8 @@ func (e *execution) drop(at int64) error {
 	return e.sink.Note(e.ctx, ledger.DroppedLine(at))
 }
 
-func (e *execution) fail(index int, o calls.Span, at int64) error {
-	item := &e.chunk.Items[e.recorded+index]
+func (e *execution) fail(b *block, index int, o calls.Span, at int64) error {
+	item := &b.chunk.Items[b.recorded+index]
 	failure := job.Failure{
 		Item: e.in.Batch.First + e.entry.Count + int64(index),
 		Kind: o.Fault.Kind, Error: o.Fault.Err, Attempts: int(o.Tries),
@@ -117,5 +135,5 @@ func (e *execution) fail(index int, o calls.Span, at int64) error {
 	if e.in.OnError == job.OnErrorDrop {
 		return nil
 	}
-	return e.sink.Note(e.ctx, ledger.NewErrorLine(at, failure, e.source.Shape(), item))
+	return e.sink.Note(e.ctx, ledger.NewErrorLine(at, failure, b.convert.Shape, item))
 }

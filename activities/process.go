@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
@@ -103,89 +102,6 @@ func (e *execution) process() (ProcessResult, error) {
 	return e.commit()
 }
 
-// run does chunk after chunk until the batch's end, or until it should end.
-func (e *execution) run() error {
-	e.chunkBuffers = e.acts.buffers.Get().(*chunkBuffers)
-	defer func() {
-		if !e.caller.Tainted {
-			e.acts.buffers.Put(e.chunkBuffers)
-		}
-	}()
-	e.caller.Answer = &e.answer
-	e.stride.pace = e.in.Pace
-	e.chunkBuffers.convert.Form = e.acts.opts.Handler.Traits().Form
-	for !e.watch.Ending.Load() && e.left() > 0 {
-		size := e.acts.opts.Handler.CallSize()
-		size.Items = e.acts.opts.Limiter.Portion(e.stride.portion(e.acts.fit.Items(size.Items)))
-		e.reserve(size)
-		err := e.source.Next(&e.chunk, int(min(int64(size.Items), e.left())), size.Bytes)
-		if err == io.EOF {
-			return nil
-		}
-		if err == nil {
-			err = stall.GivenUp(e.ctx)
-		}
-		if err != nil {
-			return err
-		}
-		e.convert.Shape = e.source.Shape()
-		e.prepare()
-		waited, ok := e.acts.opts.Limiter.Take(e.watch, len(e.items))
-		e.stride.waited += waited
-		if !ok {
-			return nil
-		}
-		e.hint.Store(&protocol.Hint{First: e.in.Batch.First + e.entry.Count, Count: int64(len(e.chunk.Items))})
-		err = e.settle()
-		recorded := e.record()
-		e.report()
-		if recorded != nil {
-			return recorded
-		}
-		if err != nil && !errors.Is(err, calls.ErrEnding) {
-			return err
-		}
-		if err != nil || e.in.OnError == job.OnErrorStop && e.firstError != nil {
-			return nil
-		}
-		e.stride.pass(e.watch, len(e.chunk.Items))
-		if e.caller.Tainted {
-			e.chunkBuffers = &chunkBuffers{convert: calls.Conversion{Form: e.convert.Form}}
-			e.caller.Answer, e.caller.Tainted = &e.answer, false
-		}
-	}
-	return nil
-}
-
-// left is how many items are still to be done. At the end of a whole batch it is one more: that the
-// range holds nothing else is seen by reading on.
-func (e *execution) left() int64 {
-	if e.in.Take > 0 && e.in.Take < e.in.Batch.Count {
-		return e.in.Take - e.entry.Count
-	}
-	return e.in.Batch.Count - e.entry.Count + 1
-}
-
-// settle gives each of the chunk's items its outcome, up to the first without one if the batch ends early.
-func (e *execution) settle() error {
-	v := e.in.Verdict
-	if v == nil {
-		return e.caller.Run(e.items)
-	}
-	for range e.items {
-		e.answer.Fail(&calls.Fault{Kind: v.Kind, Err: v.Error}, v.Attempts)
-	}
-	return nil
-}
-
-// reserve makes room for the items of a chunk of the size, or of what the batch has left.
-func (e *execution) reserve(size calls.CallSize) {
-	items := int(min(int64(size.Items), e.in.Batch.Count-e.entry.Count))
-	if items > cap(e.chunkBuffers.items) {
-		e.chunkBuffers.items = make([]calls.Item, 0, items)
-	}
-}
-
 // commit makes the outcomes durable and answers.
 func (e *execution) commit() (result ProcessResult, err error) {
 	if err := e.source.Unchanged(e.ctx); err != nil {
@@ -201,7 +117,7 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	}
 	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited, e.watch.SlowedDown()
 	result.Forced = e.watch.Forced()
-	c := e.caller
+	c := &e.counts
 	result.Totals = job.Totals{
 		OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped,
 		Batches: 1, Retries: c.Retries, Crashes: c.Crashes, Expiries: c.Expiries, Isolations: c.Isolations,

@@ -763,12 +763,16 @@ func TestProcess_FailureKeepsCSVItemWithCarriageReturn(t *testing.T) {
 
 // seat is a slot that counts.
 type seat struct {
-	calls.AnySlot
+	calls.Slot
 	left    int
 	onLeave func()
 }
 
-func (s *seat) Take(context.Context, calls.Occupant) (calls.Slot, error) { s.left = 0; return s, nil }
+func (s *seat) Take(ctx context.Context, o calls.Occupant) (_ calls.Slot, err error) {
+	s.left = 0
+	s.Slot, err = calls.AnySlot{}.Take(ctx, o)
+	return s, err
+}
 
 func (s *seat) Leave() {
 	if s.left++; s.left == 1 {

@@ -9,7 +9,8 @@ import (
 	"github.com/stint-run/stint/internal/store"
 )
 
-// source gives Process the items of one batch, in the order of their ordinals. One goroutine uses it.
+// source gives Process the items of one batch, in the order of their ordinals. One goroutine at a time uses it. Items
+// are read before those that were read earlier are done.
 //
 // A range of a job's inputs is one implementation ([inputs.Range]), the failed items of another job
 // are one ([redrive.Range]). Other sources have no bytes: items that come with the batch itself, or
@@ -17,18 +18,18 @@ import (
 // and the books then tile ordinals only. A source over parts of an earlier stage of a pipeline names
 // items by what that stage's source called them.
 type source interface {
-	// Shape is the form of the items of the last chunk. Their format stays the same.
+	// Shape is the form of the items of the last chunk, and stays that. Their format is the same in all chunks.
 	Shape() *records.Shape
-	// Next reads the next items into chunk, which keeps them until the following Next: at most items
+	// Next reads the next items into chunk, whose they are: at most items
 	// of them, and as many as fit into about so many bytes, but at least one; all have one shape. It may wait, for a
 	// clock. After the last item it returns io.EOF; if the source does not hold what was planned, an
 	// error that is not retried.
 	Next(chunk *records.Chunk, items, bytes int) error
-	// Done counts the next items as done. They are the first of the last chunk.
+	// Done counts the next items as done, in the order in which they were read.
 	Done(items []records.Item)
 	// Split returns the part of the batch that is done, and the rest of it: nil if all is done.
 	Split() (done protocol.Batch, rest *protocol.Batch)
-	// Locate says where an item of the last chunk comes from, for its error record: the source's URL
+	// Locate says where an item comes from, for its error record: the source's URL
 	// or another name that people know it by, and the item's offset there in bytes, 0 if it has none.
 	Locate(item *records.Item) (source string, offset int64)
 	// Original returns the ordinal by which people know an item: the one given, or that in the job in

@@ -29,9 +29,10 @@ func TestStride_KeepsThePace(t *testing.T) {
 				n := s.portion(1000)
 				require.Equal(t, c.portion, n)
 				n = min(n, c.items-done)
-				s.pass(m, n)
+				require.True(t, s.begin(m, n))
 				done += n
 			}
+			s.finish(m)
 			require.Equal(t, c.took, time.Since(began))
 			require.Equal(t, c.took, s.waited)
 		})
@@ -43,13 +44,12 @@ func TestStride_SlowPortions(t *testing.T) {
 	t.Parallel()
 	minded(t, calls.WatchLimits{}, func(t *testing.T, m *calls.Watch) {
 		s := stride{pace: 10_000}
-		s.portion(10)
+		require.True(t, s.begin(m, 10))
 		time.Sleep(400 * time.Millisecond)
-		s.pass(m, 10)
+		require.True(t, s.begin(m, 10))
 		require.Equal(t, 600*time.Millisecond, s.waited)
-		s.portion(10)
 		time.Sleep(5 * time.Second)
-		s.pass(m, 10)
+		require.True(t, s.begin(m, 10))
 		require.Equal(t, 600*time.Millisecond, s.waited)
 	})
 }
@@ -64,8 +64,9 @@ func TestStride_EndsWithAStop(t *testing.T) {
 		time.AfterFunc(time.Second, func() { close(stopped) })
 		s := stride{pace: 1} // an item in a thousand seconds
 		began := time.Now()
-		s.portion(1)
-		s.pass(m, 1)
+		require.True(t, s.begin(m, 1))
+		require.False(t, s.begin(m, 1))
+		s.finish(m)
 		require.Equal(t, time.Second, time.Since(began))
 	})
 }
@@ -77,9 +78,12 @@ func TestStride_OutlastsTheSlice(t *testing.T) {
 	defer m.Stop()
 	s := stride{pace: 4000}
 	require.Equal(t, 4, s.portion(100))
+	began := time.Now()
+	require.True(t, s.begin(m, 4))
 	<-m.Soon
-	s.pass(m, 4)
-	require.GreaterOrEqual(t, time.Since(s.began), time.Second)
+	require.False(t, s.begin(m, 4))
+	s.finish(m)
+	require.GreaterOrEqual(t, time.Since(began), time.Second)
 	require.Positive(t, s.waited)
 }
 
@@ -100,7 +104,8 @@ func TestStride_EndsWithTheJob(t *testing.T) {
 			}
 			s := stride{pace: job.Rate(1)} // an item in a thousand seconds
 			require.Equal(t, 1, s.portion(100))
-			s.pass(m, 1)
+			require.True(t, s.begin(m, 1))
+			s.finish(m)
 		})
 	}
 }

@@ -248,7 +248,7 @@ func (h *execHandler) Call(c *calls.Call) error {
 // run gives the lines to one process and reads its answer.
 func (h *execHandler) run(ctx context.Context, call *calls.Call, lines []byte) (calls.Unaccepted, error) {
 	var none calls.Unaccepted
-	slot := call.Slot.Describe().Slot
+	slot := call.Place.Describe().Slot
 	env := append(h.env[:len(h.env):len(h.env)], h.options.slotEnv(h.worker, slot, 0)...)
 	cmd := &exec.Cmd{Path: h.path, Args: h.argv, Env: env, Dir: h.dir, SysProcAttr: child.GroupAttributes()}
 	pipes, err := child.NewPipes(cmd)

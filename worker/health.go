@@ -102,8 +102,8 @@ func (s *slot) health(now time.Time, programs bool) SlotHealth {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := SlotHealth{Slot: s.number, State: stateReady, Incarnation: s.incarnation, Batches: []BatchHealth{}}
-	for p := range s.places {
-		h.Batches = append(h.Batches, BatchHealth{Job: p.occupant.Job, Batch: p.occupant.Batch, Since: p.since, Age: now.Sub(p.since).Seconds()})
+	for t := range s.tenants {
+		h.Batches = append(h.Batches, BatchHealth{Job: t.occupant.Job, Batch: t.occupant.Batch, Since: t.since, Age: now.Sub(t.since).Seconds()})
 	}
 	slices.SortFunc(h.Batches, func(a, b BatchHealth) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Batch, b.Batch)) })
 	switch {
@@ -111,7 +111,7 @@ func (s *slot) health(now time.Time, programs bool) SlotHealth {
 		h.State, h.Error = stateOut, s.out.Error()
 	case programs && s.program == nil:
 		h.State = stateStarting
-	case len(s.places) > 0:
+	case s.busy > 0:
 		h.State = stateBusy
 	}
 	switch {

@@ -24,7 +24,7 @@ func (h *host) CallSize() calls.CallSize {
 // retried. What was answered before a program died is kept (K2), and so is what there was room for.
 func (h *host) Call(c *calls.Call) error {
 	c.Keep = true
-	at := c.Slot.(*place)
+	at := c.Place.(*place)
 	results, fault := h.round(c, at, &at.call, c.Items, calls.AnswerLimit)
 	again := retries(results, 1, c.ItemAttempts)
 	if fault != nil && !isFull(fault) || len(again) == 0 {
@@ -119,7 +119,7 @@ func (h *host) round(c *calls.Call, at *place, call *pending, items []calls.Item
 	began := time.Now()
 	ctx := c.Begin()
 	defer c.End()
-	call.begin(len(items), room, c.Isolating || suspect, c, at.occupant.Job)
+	call.begin(len(items), room, c.Isolating || suspect, c, at.tenant.occupant.Job)
 	call.suspect = suspect
 	id := p.begin(ctx, call, at, func(i int) []byte { return items[i].Data }, func(id int64) { h.cut(c, p, id, context.Cause(ctx)) })
 	if !p.readAnswer(call) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-run/stint/internal/backoff"
@@ -22,6 +23,8 @@ type roster struct {
 	permits     *permits.Permits
 	observe     func(SlotEvent)
 
+	waiting atomic.Int32 // batches without a place
+
 	mu      sync.Mutex
 	slots   []*slot
 	changed chan struct{} // closed, and replaced, when a place may have become free
@@ -35,30 +38,45 @@ func newRoster(worker string, o Options, p *permits.Permits, observe func(SlotEv
 		changed: make(chan struct{}), gone: make(chan struct{}),
 	}
 	for i := range o.Slots {
-		r.slots = append(r.slots, &slot{roster: r, number: i, restarts: o.Restarts, changed: make(chan struct{}), places: map[*place]struct{}{}})
+		r.slots = append(r.slots, &slot{roster: r, number: i, restarts: o.Restarts, changed: make(chan struct{}), tenants: map[*tenant]struct{}{}})
 	}
 	return r
 }
 
+// placeWait is how long a batch waits for its first place while others, which make several calls at once, have all of
+// them. After that it is returned to the queue: another worker may have a place.
+const placeWait = 2 * time.Second
+
 // Take waits for a place.
 func (r *roster) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
+	t, changed := r.try(o)
+	if t != nil {
+		return t, nil
+	}
+	r.waiting.Add(1)
+	defer r.waiting.Add(-1)
+	var late <-chan time.Time
+	if r.concurrency > 1 {
+		late = time.After(placeWait)
+	}
 	for {
-		p, changed := r.try(o)
-		if p != nil {
-			return p, nil
-		}
 		select {
 		case <-changed:
+		case <-late:
+			return nil, calls.ErrNoSlot
 		case <-r.gone:
 			return nil, calls.ErrNoSlot
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
+		if t, changed = r.try(o); t != nil {
+			return t, nil
+		}
 	}
 }
 
 // try takes a place in the first of the emptiest slots, and prefers one that is ready.
-func (r *roster) try(o calls.Occupant) (*place, <-chan struct{}) {
+func (r *roster) try(o calls.Occupant) (*tenant, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var best *slot
@@ -71,11 +89,12 @@ func (r *roster) try(o calls.Occupant) (*place, <-chan struct{}) {
 	if best == nil {
 		return nil, r.changed
 	}
-	p := &place{slot: best, occupant: o, since: time.Now()}
+	t := &tenant{slot: best, occupant: o, since: time.Now(), places: 1}
 	best.mu.Lock()
-	best.places[p] = struct{}{}
+	best.tenants[t] = struct{}{}
+	best.busy++
 	best.mu.Unlock()
-	return p, nil
+	return t, nil
 }
 
 // wake wakes those who wait for a place.
@@ -119,21 +138,35 @@ type slot struct {
 	calls       int       // that its program has in hand
 	suspects    int       // calls that must be alone with the program, or wait for that
 	out         error     // why the slot runs no calls any more
-	places      map[*place]struct{}
+	tenants     map[*tenant]struct{}
+	busy        int // places that they have
+
+	held atomic.Int64 // bytes of outcomes that are held back
 }
 
 // room says how good a choice the slot is for another batch, more is better; 0: it takes none.
 func (s *slot) room() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.out != nil || len(s.places) >= s.roster.concurrency {
+	if s.out != nil || s.busy >= s.roster.concurrency {
 		return 0
 	}
-	free := 2 * (s.roster.concurrency - len(s.places))
+	free := 2 * (s.roster.concurrency - s.busy)
 	if s.program != nil {
 		free++
 	}
 	return free
+}
+
+// describe returns the slot and its incarnation.
+func (s *slot) describe() protocol.Place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := protocol.Place{Worker: s.roster.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID}
+	if s.program != nil {
+		at.PID = s.program.pid()
+	}
+	return at
 }
 
 func (s *slot) isOut() error {
@@ -264,12 +297,105 @@ func (s *slot) release(suspect bool) {
 	}
 }
 
-// place is an execution's place in a slot.
-type place struct {
+// tenant is an execution in a slot. Its fields are guarded by the slot's lock.
+type tenant struct {
 	slot     *slot
 	occupant calls.Occupant
 	since    time.Time
-	left     sync.Once
+
+	places int  // that it has
+	given  bool // the first one is in use
+	left   bool
+}
+
+// Describe returns the slot and its incarnation.
+func (t *tenant) Describe() protocol.Place { return t.slot.describe() }
+
+// Timers returns the timers that the slot's process holds.
+func (t *tenant) Timers() []timers.Held {
+	t.slot.mu.Lock()
+	running := t.slot.program
+	t.slot.mu.Unlock()
+	if running == nil {
+		return nil
+	}
+	return running.client.Timers()
+}
+
+// Place waits for another place in the slot.
+func (t *tenant) Place(enough <-chan struct{}) calls.Place {
+	for {
+		changed, ok := t.try()
+		if ok {
+			return &place{slot: t.slot, tenant: t}
+		}
+		select {
+		case <-changed:
+		case <-enough:
+			return nil
+		}
+	}
+}
+
+func (t *tenant) try() (changed <-chan struct{}, ok bool) {
+	s := t.slot
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !t.given:
+		t.given = true
+		return nil, true
+	case t.left || s.out != nil || s.busy >= s.roster.concurrency || t.Crowded():
+		return s.changed, false
+	}
+	s.busy++
+	t.places++
+	s.roster.permits.Further()
+	return nil, true
+}
+
+// Crowded reports whether a batch waits for a place.
+func (t *tenant) Crowded() bool { return t.slot.roster.waiting.Load() > 0 }
+
+// Hold adds to the bytes of outcomes that are held back.
+func (t *tenant) Hold(bytes int64) (all int64) { return t.slot.held.Add(bytes) }
+
+// Report returns when the batch should be reported.
+func (t *tenant) Report(ctx context.Context) {
+	if permits := t.slot.roster.permits; permits.Settle() {
+		permits.Gather.Wait(ctx)
+	}
+}
+
+// Leave gives all places up.
+func (t *tenant) Leave() {
+	t.slot.change(func() {
+		t.give(t.places)
+		t.left = true
+	})
+}
+
+// give gives up so many places. The slot's lock is held.
+func (t *tenant) give(n int) {
+	if t.left || n == 0 {
+		return
+	}
+	s := t.slot
+	s.busy -= n
+	if t.places -= n; t.places > 0 {
+		s.roster.permits.Return(n)
+		return
+	}
+	delete(s.tenants, t)
+	s.roster.permits.Return(n - 1)
+	s.roster.permits.Vacate()
+}
+
+// place is where one call of an execution is made at a time.
+type place struct {
+	slot   *slot
+	tenant *tenant
+	left   sync.Once
 
 	// Memory for the calls of a program, one after the other.
 	call  pending
@@ -280,27 +406,7 @@ type place struct {
 }
 
 // Describe returns the slot and its incarnation.
-func (p *place) Describe() protocol.Place {
-	s := p.slot
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at := protocol.Place{Worker: s.roster.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID}
-	if s.program != nil {
-		at.PID = s.program.pid()
-	}
-	return at
-}
-
-// Timers returns the timers that the slot's process holds.
-func (p *place) Timers() []timers.Held {
-	p.slot.mu.Lock()
-	running := p.slot.program
-	p.slot.mu.Unlock()
-	if running == nil {
-		return nil
-	}
-	return running.client.Timers()
-}
+func (p *place) Describe() protocol.Place { return p.slot.describe() }
 
 // Replace counts a Go handler's call that was left behind.
 func (p *place) Replace(free bool) bool {
@@ -315,17 +421,7 @@ var errLeftBehind = errors.New("its calls did not return after they had been can
 // Answered notes that an item has been answered.
 func (p *place) Answered() { p.slot.proven() }
 
-// Report returns when the batch should be reported.
-func (p *place) Report(ctx context.Context) {
-	if permits := p.slot.roster.permits; permits.Settle() {
-		permits.Gather.Wait(ctx)
-	}
-}
-
 // Leave gives the place up.
 func (p *place) Leave() {
-	p.left.Do(func() {
-		p.slot.change(func() { delete(p.slot.places, p) })
-		p.slot.roster.permits.Vacate()
-	})
+	p.left.Do(func() { p.slot.change(func() { p.tenant.give(1) }) })
 }

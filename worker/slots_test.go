@@ -22,11 +22,11 @@ func TestRoster_OutOnce(t *testing.T) {
 	o := Options{Slots: 1, Concurrency: 2, Restarts: NoRestarts}.withDefaults()
 	f.metrics = newMetrics("worker-1", "pool", o.Logger)
 	r := newRoster("worker-1", o, permits.New(2), f.note)
-	var places []calls.Slot
+	var places []calls.Place
 	for range 2 {
 		p, err := r.Take(t.Context(), calls.Occupant{Job: "nightly"})
 		require.NoError(t, err)
-		places = append(places, p)
+		places = append(places, p.Place(nil))
 	}
 	for _, p := range places {
 		require.False(t, p.Replace(false))

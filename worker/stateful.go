@@ -154,7 +154,7 @@ func (h *stateful[S]) CallSize() calls.CallSize {
 }
 
 func (h *stateful[S]) Call(c *calls.Call) error {
-	place := c.Slot.Describe()
+	place := c.Place.Describe()
 	inner, err := h.of(c.Begin(), place.Slot, place.Incarnation)
 	if !c.Claim() {
 		return nil

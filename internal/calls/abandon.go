@@ -39,8 +39,8 @@ func (c *Caller) make(call *Call) error {
 		select {
 		case err := <-returned:
 			return err
-		case late := <-c.Watch.overdue:
-			if !call.firm.Load() && c.Watch.scope.End(late.held) {
+		case late := <-c.Lane.overdue:
+			if !call.firm.Load() && c.Lane.scope.End(late.held) {
 				return c.abandon(call, late.cause, stackOf(<-named))
 			}
 		}
@@ -53,9 +53,9 @@ func (c *Caller) abandon(call *Call, cause error, stack string) error {
 	c.Tainted = true
 	c.Answer.leave()
 	if c.Answer.Count > call.before {
-		c.Slot.Answered()
+		c.Place.Answered()
 	}
-	if !c.Slot.Replace(c.Watch.over()) {
+	if !c.Place.Replace(c.Lane.watch.over()) {
 		return ErrNoSlot
 	}
 	call.Keep = c.Handler.Traits().OneByOne

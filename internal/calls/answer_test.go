@@ -42,7 +42,9 @@ func encodeAs(t *testing.T, a *Answer, v any, as codec.Codec) error {
 	t.Helper()
 	m := StartWatch(t.Context(), WatchLimits{})
 	defer m.Stop()
-	c := &Call{Answer: a, watch: m}
+	lane := m.Lane()
+	defer lane.Close()
+	c := &Call{Answer: a, lane: lane}
 	a.admit(c)
 	c.Begin()
 	return c.Encode(v, as)

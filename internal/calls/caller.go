@@ -19,16 +19,16 @@ type CallLimits struct {
 	Backoff      time.Duration `json:"backoff"`
 }
 
-// Caller makes the calls of one batch. Whatever a call does, the items that it was given end with
+// Caller makes calls of one batch in a lane. Whatever a call does, the items that it was given end with
 // one outcome each: a call that fails as a whole is retried, and then halved until the fault is
 // on single items. An item that fails its call every time costs at most 2·log2(n) + attempts
 // further calls in a call of n.
 type Caller struct {
 	Handler Handler
 	Limits  CallLimits
-	Watch   *Watch
+	Lane    *Lane
 	Answer  *Answer
-	Slot    Slot
+	Place   Place
 	Block   []byte // all items as lines, if they lie so; nil otherwise
 	// tainted says that a call which was abandoned may still read its items.
 	Tainted  bool
@@ -40,8 +40,29 @@ type Caller struct {
 	Fit    *Fit // nil: calls are as large as the items that Run gets
 	most   int  // items that a call should have after one that was full
 
+	Counts
+}
+
+// Counts are what callers count.
+type Counts struct {
 	Calls, CallItems, CallMin, CallMax     int64
 	Retries, Crashes, Expiries, Isolations int64
+}
+
+// Add adds what another caller of the batch has counted.
+func (c *Counts) Add(other Counts) {
+	if other.Calls > 0 {
+		if c.Calls == 0 {
+			c.CallMin = other.CallMin
+		}
+		c.CallMin, c.CallMax = min(c.CallMin, other.CallMin), max(c.CallMax, other.CallMax)
+	}
+	c.Calls += other.Calls
+	c.CallItems += other.CallItems
+	c.Retries += other.Retries
+	c.Crashes += other.Crashes
+	c.Expiries += other.Expiries
+	c.Isolations += other.Isolations
 }
 
 // ErrEnding means that the batch should end before the items have their outcomes.
@@ -59,7 +80,7 @@ func (c *Caller) Run(items []Item) error {
 			c.Retries++
 		}
 		// The first repetition comes at once: most faults of a call are the call's own.
-		if try > 2 && !c.Watch.wait(backoff(c.Limits.Backoff, try-2)) {
+		if try > 2 && !c.Lane.wait(backoff(c.Limits.Backoff, try-2)) {
 			return ErrEnding
 		}
 		var err error
@@ -83,7 +104,7 @@ func (c *Caller) Run(items []Item) error {
 // inPieces runs the items that a full call has left, fewer at once.
 func (c *Caller) inPieces(items []Item) error {
 	for len(items) > 0 {
-		if c.Watch.Ending.Load() {
+		if c.Lane.watch.Ending.Load() {
 			return ErrEnding
 		}
 		piece := items[:min(c.most, len(items))]
@@ -146,7 +167,7 @@ func (c *Caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	}
 	mark := c.Answer.mark()
 	call := &Call{
-		Items: items, Answer: c.Answer, watch: c.Watch, block: c.Block, Slot: c.Slot, Isolating: isolating,
+		Items: items, Answer: c.Answer, lane: c.Lane, block: c.Block, Place: c.Place, Isolating: isolating,
 		ItemAttempts: c.Limits.ItemAttempts, Attempts: c.Limits.Attempts, Backoff: c.Limits.Backoff, firm: &atomic.Bool{}, before: mark.count,
 	}
 	c.Answer.admit(call)
@@ -156,11 +177,10 @@ func (c *Caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	err := c.make(call)
 	stats.Took = time.Since(began)
 	defer func() { c.Observer.CallEnded(stats) }()
-	c.Watch.scope.Release()
-	c.Watch.afterCall()
+	c.Lane.afterCall()
 	c.Expiries += call.expiries
 	got := c.Answer.Count - mark.count
-	short := got < len(items) && !(err == nil && c.Watch.Ending.Load())
+	short := got < len(items) && !(err == nil && c.Lane.watch.Ending.Load())
 	switch {
 	case err != nil && call.Keep && got <= len(items):
 		c.Answer.keep()
@@ -179,15 +199,15 @@ func (c *Caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	}
 	stats.Items = kept
 	rest := items[kept:]
-	if failure := c.Watch.Failure(); failure != nil {
+	if failure := c.Lane.watch.Failure(); failure != nil {
 		stats.Cut = true
 		return rest, nil, failure
 	}
 	switch {
 	case err == nil && got == len(items):
-		c.Slot.Answered()
+		c.Place.Answered()
 		return nil, nil, nil
-	case err == nil && !short && got < len(items), c.Watch.over(), errors.Is(err, ErrEnded), errors.Is(err, ErrNoSlot):
+	case err == nil && !short && got < len(items), c.Lane.watch.over(), errors.Is(err, ErrEnded), errors.Is(err, ErrNoSlot):
 		stats.Cut = true
 		return rest, nil, ErrEnding // not its own fault
 	case err == nil:

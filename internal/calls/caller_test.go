@@ -19,8 +19,10 @@ func newCaller(t *testing.T, h Handler, attempts int) *Caller {
 	t.Helper()
 	m := StartWatch(t.Context(), WatchLimits{})
 	t.Cleanup(m.Stop)
+	lane := m.Lane()
+	t.Cleanup(lane.Close)
 	return &Caller{
-		Handler: h, Watch: m, Answer: &Answer{}, Slot: AnySlot{}, Observer: Unobserved{},
+		Handler: h, Lane: lane, Answer: &Answer{}, Place: &AnyPlace{}, Observer: Unobserved{},
 		Limits: CallLimits{Attempts: attempts, ItemAttempts: 1, Backoff: time.Millisecond},
 	}
 }
@@ -272,7 +274,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 		c.Handler = &fake{call: func(call *Call) error {
 			call.Answer.Line([]byte("0"))
 			call.Answer.Line([]byte("1"))
-			c.Watch.end(nil)
+			c.Lane.watch.end(nil)
 			return nil
 		}}
 		require.ErrorIs(t, c.Run(items(10)), ErrEnding)
@@ -282,7 +284,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 	t.Run("before the first item of a call", func(t *testing.T) {
 		t.Parallel()
 		c := newCaller(t, nil, 3)
-		c.Handler = &fake{call: func(*Call) error { c.Watch.end(nil); return nil }}
+		c.Handler = &fake{call: func(*Call) error { c.Lane.watch.end(nil); return nil }}
 		require.ErrorIs(t, c.Run(items(10)), ErrEnding)
 		require.Zero(t, c.Answer.Len())
 		require.Zero(t, c.Calls, "no call was answered")
@@ -299,7 +301,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 		inner := h.call
 		h.call = func(call *Call) error {
 			if len(call.Items) == 4 && call.Items[0].Ordinal == 8 {
-				c.Watch.end(nil)
+				c.Lane.watch.end(nil)
 			}
 			return inner(call)
 		}
@@ -312,13 +314,13 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCaller(t, failing(func(int64) error { return errors.New("bad") }), 10)
 			c.Limits.Backoff = time.Minute
-			time.AfterFunc(90*time.Second, func() { c.Watch.end(nil) })
+			time.AfterFunc(90*time.Second, func() { c.Lane.watch.end(nil) })
 			began := time.Now()
 			require.ErrorIs(t, c.Run(items(4)), ErrEnding)
 			require.Equal(t, 90*time.Second, time.Since(began))
 			require.Zero(t, c.Answer.Len())
-			c.Watch.Stop()
-			c.Watch.stopOnce = func() {}
+			c.Lane.watch.Stop()
+			c.Lane.watch.stopOnce = func() {}
 		})
 	})
 }
@@ -330,7 +332,7 @@ func TestCaller_CutOffIsNoFault(t *testing.T) {
 	h := &fake{}
 	h.call = func(call *Call) error {
 		call.Answer.Line([]byte("0"))
-		close(c.Watch.ended)
+		close(c.Lane.watch.ended)
 		return errors.New("signal: killed")
 	}
 	c.Handler = h
@@ -348,7 +350,7 @@ func TestCaller_TooManyAnswersAreNeverExcused(t *testing.T) {
 	t.Parallel()
 	c := newCaller(t, nil, 1)
 	c.Handler = &fake{call: func(call *Call) error {
-		c.Watch.end(nil)
+		c.Lane.watch.end(nil)
 		for range len(call.Items) + 1 {
 			call.Answer.Line([]byte("x"))
 		}

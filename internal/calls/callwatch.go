@@ -2,6 +2,7 @@ package calls
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,8 +13,9 @@ import (
 	"github.com/stint-run/stint/timers"
 )
 
-// Watch looks after one execution of a batch from the side: it holds the timer of the call in
-// hand, says when the batch should end, and heartbeats for as long as it can vouch for it.
+// Watch looks after one execution of a batch from the side: it holds the timers of the calls in
+// hand, says when the batch should end, and heartbeats for as long as it can vouch for all of them. Calls
+// are made in its lanes.
 type Watch struct {
 	limits WatchLimits
 	// ending is set when the batch should finish the item or call in hand and return its rest.
@@ -24,49 +26,19 @@ type Watch struct {
 	// stopping is closed if that is because the job or the worker ends; notice is set before.
 	stopping chan struct{}
 	notice   protocol.StopNotice
-	// overdue gets the holding of scope that has not obeyed its cancellation in time.
-	overdue chan overdue
-
-	scope timers.Scope
-	call  atomic.Pointer[callContext]
-	base  context.Context // parent of call contexts; carries values, is never cancelled
-	reaps chan reaping
+	base     context.Context // parent of call contexts; carries values, is never cancelled
+	reaps    chan reaping
 	// slowed is the delay that the handler has asked for.
 	slowed atomic.Int64
 	done   chan struct{} // closed when nothing is minded any more
 
-	// Of the goroutine that minds only.
-	replaced    []*callContext // contexts that a call may still hold
-	cancelled   uint64         // the holding of scope that has been cancelled
-	cancelledAt time.Time
-	cause       error // for which it was
-	endCause    error // for which all calls have ended, once ended is closed
-
+	endCause error // for which all calls have ended; set before ended is closed
 	stopOnce func()
 	failure  atomic.Pointer[error] // why nobody looks after the batch any more
-	doubted  atomic.Uint64         // the holding of scope that is not vouched for
 
 	mu     sync.Mutex
+	lanes  []*Lane
 	forced []job.ForcedEnd
-}
-
-// callContext is the context of calls until one of them is cancelled, and holds their timers.
-type callContext struct {
-	context.Context
-	cancel context.CancelCauseFunc
-	client *timers.Client // nil if the worker has no watchdog
-}
-
-// overdue is a holding that was cancelled and has not ended.
-type overdue struct {
-	held  uint64
-	cause error
-}
-
-// reaping is the watchdog's request to end the call which holds client.
-type reaping struct {
-	expiry timers.Expiry
-	client *timers.Client
 }
 
 // WatchLimits are the times of a batch; durations count from now.
@@ -101,10 +73,9 @@ func StartWatch(ctx context.Context, limits WatchLimits) *Watch {
 	m := &Watch{
 		limits: limits, base: context.WithoutCancel(ctx),
 		ended: make(chan struct{}), Soon: make(chan struct{}), stopping: make(chan struct{}),
-		overdue: make(chan overdue, 1), reaps: make(chan reaping), done: make(chan struct{}),
+		reaps: make(chan reaping), done: make(chan struct{}),
 	}
 	m.base = context.WithValue(m.base, watchKey{}, m)
-	m.call.Store(m.newContext())
 	quit := make(chan struct{})
 	go func() {
 		defer close(m.done)
@@ -123,6 +94,7 @@ func (m *Watch) fail(err error) {
 	m.failure.Store(&err)
 	m.end(nil)
 	if !m.over() {
+		m.endCause = err
 		close(m.ended)
 	}
 	m.cancel(err)
@@ -136,65 +108,20 @@ func (m *Watch) Failure() error {
 	return nil
 }
 
-func (m *Watch) newContext() *callContext {
-	ctx, cancel := context.WithCancelCause(m.base)
-	c := &callContext{Context: ctx, cancel: cancel}
-	if m.limits.Watchdog != nil {
-		c.client = m.limits.Watchdog.Client(m.limits.Worker, &callReaper{m, c})
-		c.Context = timers.NewContext(ctx, c.client)
-	}
-	return c
-}
-
-// end ends the context's calls, whose timers end with them.
-func (c *callContext) end(cause error) {
-	c.cancel(cause)
-	if c.client != nil {
-		c.client.Close()
-	}
-}
-
-// callReaper ends the calls of a context of which a timer has expired.
-type callReaper struct {
-	watch *Watch
-	of    *callContext
-}
-
-// Reap has the call in hand cancelled.
-func (r *callReaper) Reap(ctx context.Context, e timers.Expiry) error {
-	select {
-	case r.watch.reaps <- reaping{e, r.of.client}:
-		return nil
-	case <-r.watch.done:
-		return nil // the batch is over
-	case <-ctx.Done():
-		return ctx.Err()
+// eachLane calls fn for every lane that is open.
+func (m *Watch) eachLane(fn func(*Lane)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range m.lanes {
+		fn(l)
 	}
 }
 
 // cancel cancels every context that a call may hold.
-func (m *Watch) cancel(cause error) {
-	for _, c := range append(m.replaced, m.call.Load()) {
-		c.end(cause)
-	}
-	m.replaced = nil
-}
+func (m *Watch) cancel(cause error) { m.eachLane(func(l *Lane) { l.cancel(cause) }) }
 
-func (m *Watch) begin() (ctx context.Context, held uint64) {
-	held = m.scope.Acquire()
-	return m.call.Load(), held
-}
-
-// afterCall ends the timers that a call has left behind.
-func (m *Watch) afterCall() {
-	if client := m.call.Load().client; client != nil && client.Held() > 0 {
-		client.Clear()
-	}
-}
-
-// wait sleeps for d; false when the batch is to end instead.
-func (m *Watch) wait(d time.Duration) bool {
-	m.scope.Release()
+// Wait sleeps for d. It returns false when the batch should end instead.
+func (m *Watch) Wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -251,7 +178,7 @@ func (m *Watch) run(quit <-chan struct{}) {
 			m.end(&protocol.StopNotice{Deadline: time.Now().Add(m.limits.Drain), Reason: "the worker ends"})
 			endIn(m.limits.Drain, errDrained)
 		case r := <-m.reaps:
-			m.reap(r)
+			r.lane.reap(r)
 		case <-hardEnd:
 			m.endCause = cause
 			close(m.ended)
@@ -261,7 +188,7 @@ func (m *Watch) run(quit <-chan struct{}) {
 			if m.limits.Slice > 0 && now.Sub(began) >= m.limits.Slice {
 				m.end(nil)
 			}
-			if m.expire(now) && m.watched() && !m.inDoubt() && m.limits.Beat > 0 && now.Sub(lastBeat) >= m.limits.Beat {
+			if m.fine(now) && m.limits.Beat > 0 && now.Sub(lastBeat) >= m.limits.Beat {
 				lastBeat = now
 				m.limits.Vouch(m.Timers())
 			}
@@ -276,12 +203,27 @@ func (m *Watch) Forced() []job.ForcedEnd {
 	return m.forced
 }
 
+// fine looks at the calls of all lanes, and reports whether the batch can be vouched for.
+func (m *Watch) fine(now time.Time) bool {
+	fine := m.limits.Watchdog == nil || m.limits.Watchdog.Healthy()
+	m.eachLane(func(l *Lane) {
+		if !l.expire(now) || l.condemned() || l.inDoubt() {
+			fine = false
+		}
+	})
+	return fine
+}
+
 // Timers returns the timers that the handler holds for the calls in hand, the earliest deadline first.
 func (m *Watch) Timers() []timers.Held {
-	if client := m.call.Load().client; client != nil {
-		return client.Timers()
-	}
-	return nil
+	var held []timers.Held
+	m.eachLane(func(l *Lane) {
+		if client := l.call.Load().client; client != nil {
+			held = append(held, client.Timers()...)
+		}
+	})
+	slices.SortStableFunc(held, func(a, b timers.Held) int { return a.Deadline.Compare(b.Deadline) })
+	return held
 }
 
 // foundStop is what is known of a stop.
@@ -318,61 +260,4 @@ func (m *Watch) end(notice *protocol.StopNotice) {
 		m.notice = *notice
 		close(m.stopping)
 	}
-}
-
-// watched reports whether the timers of the call are looked after, and none of them is due.
-func (m *Watch) watched() bool {
-	client := m.call.Load().client
-	return client == nil || m.limits.Watchdog.Healthy() && !client.Condemned()
-}
-
-// inDoubt reports whether the call in hand is one that Call.Doubt is about.
-func (m *Watch) inDoubt() bool {
-	held := m.doubted.Load()
-	return held != 0 && m.scope.Holds(held)
-}
-
-// expire cancels the call in hand once its time is over. A call that has been cancelled, for that or
-// because the worker must end at once, and does not return in time is abandoned. expire reports whether
-// the batch can still be vouched for.
-func (m *Watch) expire(now time.Time) bool {
-	held, age := m.scope.Watch(now)
-	limit := m.limits.Call
-	switch {
-	case held == 0 || held == m.cancelled:
-	case m.over(): // its context has ended with all others
-		m.cancelled, m.cancelledAt, m.cause = held, now, m.endCause
-	case limit > 0 && age >= limit:
-		m.cut(held, now, &timers.ExpiredError{Scope: "the call", After: limit, Over: age - limit})
-	}
-	if held == 0 || held != m.cancelled || now.Sub(m.cancelledAt) < unvouched {
-		return true
-	}
-	select {
-	case m.overdue <- overdue{held, m.cause}:
-	default: // it knows
-	}
-	return false
-}
-
-// reap cancels the call that holds the reaped timers, if it is in hand still.
-func (m *Watch) reap(r reaping) {
-	current := m.call.Load()
-	if held := m.scope.Held(); current.client == r.client && held != m.cancelled && !m.over() {
-		m.cut(held, time.Now(), &timers.ExpiredError{Scope: r.expiry.Scope, After: r.expiry.After, Over: r.expiry.Overdue})
-	}
-}
-
-// cut cancels the call of that holding. Whoever begins from here on gets a new context. If the call
-// is in hand still, it and nobody else holds one of those before.
-func (m *Watch) cut(held uint64, now time.Time, cause error) {
-	m.replaced = append(m.replaced, m.call.Swap(m.newContext()))
-	if !m.scope.Holds(held) {
-		return
-	}
-	m.cancelled, m.cancelledAt, m.cause = held, now, cause
-	for _, c := range m.replaced {
-		c.end(cause)
-	}
-	m.replaced = nil
 }

@@ -12,17 +12,34 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// watched is a watch with a lane.
+type watched struct {
+	*Watch
+	lane *Lane
+}
+
+func startWatched(ctx context.Context, limits WatchLimits) *watched {
+	m := StartWatch(ctx, limits)
+	return &watched{m, m.Lane()}
+}
+
+// Stop ends both.
+func (m *watched) Stop() {
+	m.Watch.Stop()
+	m.lane.Close()
+}
+
 // callOf begins a call.
-func callOf(m *Watch) context.Context {
-	ctx, _ := m.begin()
+func callOf(m *watched) context.Context {
+	ctx, _ := m.lane.begin()
 	return ctx
 }
 
 // bubble runs a test of a watch with its own clock.
-func bubble(t *testing.T, limits WatchLimits, test func(t *testing.T, m *Watch)) {
+func bubble(t *testing.T, limits WatchLimits, test func(t *testing.T, m *watched)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := StartWatch(t.Context(), limits)
+		m := startWatched(t.Context(), limits)
 		defer m.Stop()
 		test(t, m)
 	})
@@ -43,7 +60,7 @@ func requireExpired(t *testing.T, ctx context.Context, limit time.Duration) {
 // T17: the timer of a call cancels that call.
 func TestWatch_CallExpires(t *testing.T) {
 	t.Parallel()
-	bubble(t, WatchLimits{Call: 10 * time.Second}, func(t *testing.T, m *Watch) {
+	bubble(t, WatchLimits{Call: 10 * time.Second}, func(t *testing.T, m *watched) {
 		requireExpired(t, callOf(m), 10*time.Second)
 		require.False(t, m.Ending.Load(), "the batch continues")
 		require.False(t, m.over())
@@ -52,14 +69,14 @@ func TestWatch_CallExpires(t *testing.T) {
 
 func TestWatch_FollowingCallsAreUnharmed(t *testing.T) {
 	t.Parallel()
-	bubble(t, WatchLimits{Call: time.Second}, func(t *testing.T, m *Watch) {
+	bubble(t, WatchLimits{Call: time.Second}, func(t *testing.T, m *watched) {
 		for range 5 {
 			requireExpired(t, callOf(m), time.Second)
 			next := callOf(m)
 			time.Sleep(900 * time.Millisecond)
 			synctest.Wait()
 			require.NoError(t, next.Err(), "a call after an expired one has all its time")
-			m.scope.Release()
+			m.lane.scope.Release()
 		}
 	})
 }
@@ -68,12 +85,12 @@ func TestWatch_FollowingCallsAreUnharmed(t *testing.T) {
 // long they take together.
 func TestWatch_QuickCallsNeverExpire(t *testing.T) {
 	t.Parallel()
-	bubble(t, WatchLimits{Call: time.Second}, func(t *testing.T, m *Watch) {
+	bubble(t, WatchLimits{Call: time.Second}, func(t *testing.T, m *watched) {
 		for range 1000 {
 			ctx := callOf(m)
 			time.Sleep(50 * time.Millisecond)
 			require.NoError(t, ctx.Err())
-			m.scope.Release()
+			m.lane.scope.Release()
 		}
 	})
 }
@@ -81,21 +98,21 @@ func TestWatch_QuickCallsNeverExpire(t *testing.T) {
 // Between two calls nothing is held that could expire.
 func TestWatch_NoTimerBetweenCalls(t *testing.T) {
 	t.Parallel()
-	bubble(t, WatchLimits{Call: time.Second}, func(t *testing.T, m *Watch) {
+	bubble(t, WatchLimits{Call: time.Second}, func(t *testing.T, m *watched) {
 		ctx := callOf(m)
-		m.scope.Release()
+		m.lane.scope.Release()
 		time.Sleep(time.Hour)
 		require.NoError(t, ctx.Err())
 
 		ctx = callOf(m)
-		require.True(t, m.wait(time.Hour), "nor while waiting for a repetition")
+		require.True(t, m.lane.wait(time.Hour), "nor while waiting for a repetition")
 		require.NoError(t, ctx.Err())
 	})
 }
 
 func TestWatch_NoLimit(t *testing.T) {
 	t.Parallel()
-	bubble(t, WatchLimits{}, func(t *testing.T, m *Watch) {
+	bubble(t, WatchLimits{}, func(t *testing.T, m *watched) {
 		ctx := callOf(m)
 		time.Sleep(time.Hour)
 		require.NoError(t, ctx.Err())
@@ -104,7 +121,7 @@ func TestWatch_NoLimit(t *testing.T) {
 
 func TestWatch_SliceEndsTheBatch(t *testing.T) {
 	t.Parallel()
-	bubble(t, WatchLimits{Slice: time.Minute}, func(t *testing.T, m *Watch) {
+	bubble(t, WatchLimits{Slice: time.Minute}, func(t *testing.T, m *watched) {
 		ctx := callOf(m)
 		time.Sleep(time.Minute - time.Millisecond)
 		synctest.Wait()
@@ -147,12 +164,12 @@ func TestWatch_StopAndGrace(t *testing.T) {
 				stopped := make(chan struct{})
 				limits := test.limits(time.Now())
 				limits.Stopped = stopped
-				m := StartWatch(t.Context(), limits)
+				m := startWatched(t.Context(), limits)
 				defer m.Stop()
 				ctx := callOf(m)
 				close(stopped)
 				began := time.Now()
-				require.False(t, m.wait(time.Hour), "whoever waits continues at once")
+				require.False(t, m.lane.wait(time.Hour), "whoever waits continues at once")
 				require.Zero(t, time.Since(began))
 				require.True(t, m.Ending.Load())
 				<-ctx.Done()
@@ -174,7 +191,7 @@ func TestWatch_Drain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		draining := make(chan struct{})
-		m := StartWatch(t.Context(), WatchLimits{Draining: draining, Drain: 27 * time.Second, Grace: time.Second})
+		m := startWatched(t.Context(), WatchLimits{Draining: draining, Drain: 27 * time.Second, Grace: time.Second})
 		defer m.Stop()
 		ctx := callOf(m)
 		close(draining)
@@ -209,7 +226,7 @@ func TestWatch_StopAndDrain(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				stopped, draining := make(chan struct{}), make(chan struct{})
-				m := StartWatch(t.Context(), WatchLimits{Stopped: stopped, Draining: draining, Grace: test.grace, Drain: drain})
+				m := startWatched(t.Context(), WatchLimits{Stopped: stopped, Draining: draining, Grace: test.grace, Drain: drain})
 				defer m.Stop()
 				ctx := callOf(m)
 				began := time.Now()
@@ -228,7 +245,7 @@ func TestWatch_AfterTheHardEnd(t *testing.T) {
 	for _, stopFirst := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			stopped, draining := make(chan struct{}), make(chan struct{})
-			m := StartWatch(t.Context(), WatchLimits{Stopped: stopped, Draining: draining, Grace: time.Second, Drain: time.Second})
+			m := startWatched(t.Context(), WatchLimits{Stopped: stopped, Draining: draining, Grace: time.Second, Drain: time.Second})
 			defer m.Stop()
 			first, second := stopped, draining
 			if !stopFirst {
@@ -249,7 +266,7 @@ func TestWatch_Heartbeats(t *testing.T) {
 	const beat, limit = time.Second, 10 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		var beats atomic.Int64
-		m := StartWatch(t.Context(), WatchLimits{Call: limit, Beat: beat, Vouch: func([]timers.Held) { beats.Add(1) }})
+		m := startWatched(t.Context(), WatchLimits{Call: limit, Beat: beat, Vouch: func([]timers.Held) { beats.Add(1) }})
 		defer m.Stop()
 
 		time.Sleep(10*beat + beat/2)
@@ -266,7 +283,7 @@ func TestWatch_Heartbeats(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, beats.Load(), "a call that does not end loses its batch")
 
-		m.scope.Release()
+		m.lane.scope.Release()
 		time.Sleep(2 * beat)
 		synctest.Wait()
 		require.NotZero(t, beats.Load(), "it came back after all")
@@ -285,12 +302,12 @@ func TestWatch_HeartbeatsWhileAStopIsLookedUp(t *testing.T) {
 			return protocol.StopNotice{Deadline: time.Now().Add(10 * time.Second), Reason: "enough"}, true
 		},
 	}
-	bubble(t, limits, func(t *testing.T, m *Watch) {
+	bubble(t, limits, func(t *testing.T, m *watched) {
 		close(stopped)
 		synctest.Wait()
 		require.True(t, m.Ending.Load(), "no call is begun")
 		requireExpired(t, callOf(m), 20*time.Second)
-		m.scope.Release()
+		m.lane.scope.Release()
 		require.GreaterOrEqual(t, beats.Load(), int32(15))
 		call := callOf(m)
 		<-m.stopping
@@ -309,7 +326,7 @@ func TestWatch_StopThatIsNotFound(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		return protocol.StopNotice{}, false
 	}}
-	bubble(t, limits, func(t *testing.T, m *Watch) {
+	bubble(t, limits, func(t *testing.T, m *watched) {
 		call, began := callOf(m), time.Now()
 		close(stopped)
 		<-call.Done()
@@ -323,7 +340,7 @@ func TestWatch_NoHeartbeatsInDoubt(t *testing.T) {
 	const beat = time.Second
 	synctest.Test(t, func(t *testing.T) {
 		var beats atomic.Int64
-		m := StartWatch(t.Context(), WatchLimits{Beat: beat, Vouch: func([]timers.Held) { beats.Add(1) }})
+		m := startWatched(t.Context(), WatchLimits{Beat: beat, Vouch: func([]timers.Held) { beats.Add(1) }})
 		defer m.Stop()
 		count := func() int64 {
 			beats.Store(0)
@@ -331,7 +348,7 @@ func TestWatch_NoHeartbeatsInDoubt(t *testing.T) {
 			synctest.Wait()
 			return beats.Load()
 		}
-		c := &Call{watch: m}
+		c := &Call{lane: m.lane}
 		c.Begin()
 		doubt := c.Doubt()
 		require.GreaterOrEqual(t, count(), int64(9))
@@ -348,16 +365,16 @@ func TestWatch_NoHeartbeatsInDoubt(t *testing.T) {
 
 func TestWatch_NoHeartbeatsWithoutTimeout(t *testing.T) {
 	t.Parallel()
-	bubble(t, WatchLimits{Vouch: func([]timers.Held) { panic("nobody asked for a heartbeat") }}, func(t *testing.T, m *Watch) {
+	bubble(t, WatchLimits{Vouch: func([]timers.Held) { panic("nobody asked for a heartbeat") }}, func(t *testing.T, m *watched) {
 		time.Sleep(time.Hour)
 	})
 }
 
 func TestWatch_WaitsItsTime(t *testing.T) {
 	t.Parallel()
-	bubble(t, WatchLimits{}, func(t *testing.T, m *Watch) {
+	bubble(t, WatchLimits{}, func(t *testing.T, m *watched) {
 		began := time.Now()
-		require.True(t, m.wait(3*time.Second))
+		require.True(t, m.lane.wait(3*time.Second))
 		require.Equal(t, 3*time.Second, time.Since(began))
 	})
 }
@@ -368,7 +385,7 @@ func TestWatch_ContextOfCalls(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	parent, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
-	m := StartWatch(parent, WatchLimits{})
+	m := startWatched(parent, WatchLimits{})
 	ctx := callOf(m)
 	cancel()
 	require.NoError(t, ctx.Err())
@@ -381,13 +398,13 @@ func TestWatch_ContextOfCalls(t *testing.T) {
 func TestWatch_ManyExpiries(t *testing.T) {
 	t.Parallel()
 	const limit = 50 * time.Millisecond
-	m := StartWatch(t.Context(), WatchLimits{Call: limit})
+	m := startWatched(t.Context(), WatchLimits{Call: limit})
 	defer m.Stop()
 	for range 8 {
 		<-callOf(m).Done()
 		quick := callOf(m)
 		require.NoError(t, quick.Err())
-		m.scope.Release()
+		m.lane.scope.Release()
 		require.NoError(t, quick.Err())
 	}
 }
@@ -402,7 +419,7 @@ func TestWatch_VouchesOnlyWhileWatched(t *testing.T) {
 		watchdog.Start()
 		defer watchdog.Stop()
 		var beats atomic.Int64
-		m := StartWatch(t.Context(), WatchLimits{Beat: beat, Vouch: func([]timers.Held) { beats.Add(1) }, Watchdog: watchdog})
+		m := startWatched(t.Context(), WatchLimits{Beat: beat, Vouch: func([]timers.Held) { beats.Add(1) }, Watchdog: watchdog})
 		defer m.Stop()
 		count := func() int64 {
 			beats.Store(0)
@@ -427,7 +444,7 @@ func TestWatch_ScopeExpires(t *testing.T) {
 		require.NoError(t, err)
 		watchdog.Start()
 		defer watchdog.Stop()
-		m := StartWatch(t.Context(), WatchLimits{Watchdog: watchdog})
+		m := startWatched(t.Context(), WatchLimits{Watchdog: watchdog})
 		defer m.Stop()
 		ctx := callOf(m)
 		_, err = timers.Expires(ctx, time.Second, timers.Named("lookup"))
@@ -451,14 +468,14 @@ func TestWatch_ScopeExpires(t *testing.T) {
 // A panic of the watch itself ends the batch with an error that says so.
 func TestWatch_DefectsEndAsErrors(t *testing.T) {
 	t.Parallel()
-	m := StartWatch(t.Context(), WatchLimits{Beat: 1, Vouch: func([]timers.Held) { panic("no heart") }})
+	m := startWatched(t.Context(), WatchLimits{Beat: 1, Vouch: func([]timers.Held) { panic("no heart") }})
 	defer m.Stop()
 	h := &fake{call: func(c *Call) error {
 		ctx := c.Begin()
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}}
-	c := &Caller{Handler: h, Limits: CallLimits{Attempts: 3}, Watch: m, Answer: &Answer{}, Slot: AnySlot{}, Observer: Unobserved{}}
+	c := &Caller{Handler: h, Limits: CallLimits{Attempts: 3}, Lane: m.lane, Answer: &Answer{}, Place: &AnyPlace{}, Observer: Unobserved{}}
 	err := c.Run([]Item{{}})
 	require.ErrorContains(t, err, "this is a defect of stint, please report it: looking after a batch: panic: no heart")
 	require.Zero(t, c.Answer.Len())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/stint-run/stint/job"
 )
@@ -46,8 +47,13 @@ func tooLong(limit int) *Fault {
 	}}
 }
 
-// size is the memory of the outcomes, in bytes.
+// size is the memory of the outcomes' results and texts, in bytes.
 func (a *Answer) size() int { return len(a.Buf) + a.texts }
+
+// Memory is about how many bytes the outcomes take.
+func (a *Answer) Memory() int64 {
+	return int64(a.size()) + int64(len(a.outcomes))*int64(unsafe.Sizeof(Span{}))
+}
 
 // Full reports whether the outcomes have reached AnswerLimit.
 func (a *Answer) Full() bool { return a.size() >= AnswerLimit }
@@ -72,6 +78,9 @@ func (f *Fit) Items(most int) int {
 	}
 	return int(max(1, min(int64(most), AnswerLimit/2/per)))
 }
+
+// Bytes is about how much so many items are answered with; 0 if that is not known.
+func (f *Fit) Bytes(items int) int64 { return f.perItem.Load() * int64(items) }
 
 // learn takes in that so many items were answered with so many bytes. More than before counts at once,
 // less by and by.

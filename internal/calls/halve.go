@@ -5,7 +5,7 @@ func (c *Caller) halve(items []Item, tries int) error {
 	c.Isolations++
 	middle := len(items) / 2
 	for _, half := range [][]Item{items[:middle], items[middle:]} {
-		if c.Watch.Ending.Load() {
+		if c.Lane.watch.Ending.Load() {
 			return ErrEnding
 		}
 		rest, fault, err := c.call(half, true)

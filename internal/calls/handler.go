@@ -77,16 +77,16 @@ type Call struct {
 	// Attempts says how often an item is tried whose timer expires: as often as a call that fails as a
 	// whole, which is what it would be in its own process.
 	Attempts int
-	// Slot is where the call runs; nil if the worker has given none.
-	Slot Slot
+	// Place is where the call runs.
+	Place Place
 	// Isolating says that the call is one of those that narrow a fault down.
 	Isolating bool
 	// Keep, set by the handler, has the outcomes that it has added count although the call fails.
 	Keep bool
 
-	watch  *Watch
+	lane   *Lane
 	gate   *gate  // of its results as JSON; nil: none yet
-	held   uint64 // of the watch's scope
+	held   uint64 // of the lane's scope
 	before int    // items with an outcome when the call began
 	gone   bool   // it has been left behind: nobody waits for it
 
@@ -113,26 +113,26 @@ func (c *Call) Lines(scratch *[]byte) []byte {
 // anew, and returns the context for it: cancelled when the timer expires (its cause is then a
 // *timers.ExpiredError) and when the worker must end at once.
 func (c *Call) Begin() context.Context {
-	ctx, held := c.watch.begin()
+	ctx, held := c.lane.begin()
 	c.held = held
 	return ctx
 }
 
 // End releases the timer, if the call holds it still.
-func (c *Call) End() { c.watch.scope.End(c.held) }
+func (c *Call) End() { c.lane.scope.End(c.held) }
 
 // Doubt returns a function that says that a timer of what Begin has begun is overdue: the worker does not
 // heartbeat for the batch until that has ended. Any goroutine may call it.
 func (c *Call) Doubt() func() {
-	watch, held := c.watch, c.held
-	return func() { watch.doubted.Store(held) }
+	lane, held := c.lane, c.held
+	return func() { lane.doubted.Store(held) }
 }
 
 // Claim ends what Begin has begun. A handler whose Traits are Inside calls it when the user's code
 // has returned, before it adds an outcome; false says that the call was abandoned meanwhile: it
 // must then return at once and touch nothing.
 func (c *Call) Claim() bool {
-	if !c.watch.scope.End(c.held) {
+	if !c.lane.scope.End(c.held) {
 		c.gone = true
 	}
 	return !c.gone
@@ -151,19 +151,19 @@ func (c *Call) Encode(v any, as codec.Codec) error {
 }
 
 // Stopping is closed when the batch should end because the job or the worker does.
-func (c *Call) Stopping() <-chan struct{} { return c.watch.stopping }
+func (c *Call) Stopping() <-chan struct{} { return c.lane.watch.stopping }
 
 // StopNotice returns why that is, and by when it must have ended. Only once Stopping is closed.
-func (c *Call) StopNotice() protocol.StopNotice { return c.watch.notice }
+func (c *Call) StopNotice() protocol.StopNotice { return c.lane.watch.notice }
 
 // Soon is closed when the batch should end, for whatever reason.
-func (c *Call) Soon() <-chan struct{} { return c.watch.Soon }
+func (c *Call) Soon() <-chan struct{} { return c.lane.watch.Soon }
 
 // Ending reports that the batch should end: the handler should finish the item in hand only.
-func (c *Call) Ending() bool { return c.watch.Ending.Load() || c.watch.slowed.Load() > 0 }
+func (c *Call) Ending() bool { return c.lane.watch.Ending.Load() || c.lane.watch.slowed.Load() > 0 }
 
 // Ended reports that the call was cut off: the worker must end at once.
-func (c *Call) Ended() bool { return c.watch.over() }
+func (c *Call) Ended() bool { return c.lane.watch.over() }
 
 // Forced notes that a process of the call was ended by the signal, because of cause. It counts if that is the
 // end of a stop's grace. Any goroutine may call it.
@@ -175,10 +175,10 @@ func (c *Call) Forced(pid int, signal syscall.Signal, cause error) {
 	if signal == syscall.SIGKILL {
 		name = "KILL"
 	}
-	place := c.Slot.Describe()
-	c.watch.mu.Lock()
-	defer c.watch.mu.Unlock()
-	c.watch.forced = append(c.watch.forced, job.ForcedEnd{Worker: place.Worker, Slot: place.Slot, PID: pid, Signal: name})
+	place, watch := c.Place.Describe(), c.lane.watch
+	watch.mu.Lock()
+	defer watch.mu.Unlock()
+	watch.forced = append(watch.forced, job.ForcedEnd{Worker: place.Worker, Slot: place.Slot, PID: pid, Signal: name})
 }
 
 // TriesOf is how often an item is tried before it fails with the fault.
@@ -196,7 +196,7 @@ func (c *Call) TriesOf(f *Fault) int {
 func (c *Call) Expired() { c.expiries++ }
 
 // Wait sleeps before a repetition, tries having been made; false when the batch should end instead.
-func (c *Call) Wait(tries int) bool { return c.watch.wait(backoff(c.Backoff, tries)) }
+func (c *Call) Wait(tries int) bool { return c.lane.wait(backoff(c.Backoff, tries)) }
 
 // backoff doubles from first up to one minute.
 func backoff(first time.Duration, tries int) time.Duration {

@@ -36,7 +36,7 @@ func (l *Limiter) Take(m *Watch, items int) (waited time.Duration, ok bool) {
 	}
 	began := time.Now()
 	taken := l.bucket.ReserveN(began, items)
-	if m.wait(taken.DelayFrom(began)) {
+	if m.Wait(taken.DelayFrom(began)) {
 		return time.Since(began), true
 	}
 	taken.Cancel()

@@ -36,11 +36,11 @@ func TestLimiter_IsShared(t *testing.T) {
 // A batch that should end gives back what it has not begun.
 func TestLimiter_GivesBack(t *testing.T) {
 	t.Parallel()
-	bubble(t, WatchLimits{Slice: time.Second}, func(t *testing.T, m *Watch) {
+	bubble(t, WatchLimits{Slice: time.Second}, func(t *testing.T, m *watched) {
 		limiter := NewLimiter(100) // an item in ten seconds
-		_, ok := limiter.Take(m, 1)
+		_, ok := limiter.Take(m.Watch, 1)
 		require.True(t, ok)
-		_, ok = limiter.Take(m, 1)
+		_, ok = limiter.Take(m.Watch, 1)
 		require.False(t, ok)
 		other := StartWatch(t.Context(), WatchLimits{})
 		defer other.Stop()

@@ -15,7 +15,7 @@ func (e *SlowDownError) Error() string { return fmt.Sprintf("slow down: nothing 
 
 // SlowDown takes in such a request: the batch ends with the item, or the call, in hand, and the
 // job slows down. It can be called at any time, also while the handler continues.
-func (c *Call) SlowDown(after time.Duration) { c.watch.SlowDown(after) }
+func (c *Call) SlowDown(after time.Duration) { c.lane.watch.SlowDown(after) }
 
 func (m *Watch) SlowDown(after time.Duration) {
 	after = max(after, 1) // asked for, however short
@@ -28,12 +28,14 @@ func (m *Watch) SlowDown(after time.Duration) {
 	m.end(nil)
 }
 
+// EndSoon has the batch end once the calls in hand have ended.
+func (m *Watch) EndSoon() { m.end(nil) }
+
 // SlowedDown is the longest delay that has been asked for; 0: none.
 func (m *Watch) SlowedDown() time.Duration { return time.Duration(m.slowed.Load()) }
 
 // SitOut waits, but not if the job or the worker ends, or the job slows down anyway.
 func (m *Watch) SitOut(d time.Duration) {
-	m.scope.Release()
 	if m.SlowedDown() > 0 {
 		return
 	}

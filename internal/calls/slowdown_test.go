@@ -10,7 +10,7 @@ import (
 // The longest of a handler's requests counts, and the batch should end.
 func TestWatch_SlowDown(t *testing.T) {
 	t.Parallel()
-	bubble(t, WatchLimits{}, func(t *testing.T, m *Watch) {
+	bubble(t, WatchLimits{}, func(t *testing.T, m *watched) {
 		require.Zero(t, m.SlowedDown())
 		m.SlowDown(2 * time.Second)
 		m.SlowDown(time.Second)

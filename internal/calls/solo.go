@@ -15,13 +15,15 @@ import (
 type Solo struct {
 	handler Handler
 	watch   *Watch
+	lane    *Lane
 	answer  Answer
 	items   []Item
 }
 
 // NewSolo returns a Solo. ctx carries what the handler's own context should. The caller must Close it.
 func NewSolo(ctx context.Context, h Handler, stop SoloStop) *Solo {
-	return &Solo{handler: h, watch: StartWatch(ctx, WatchLimits{Stopped: stop.Stopped, Notice: stop.Notice, Request: stop.Request, never: true})}
+	watch := StartWatch(ctx, WatchLimits{Stopped: stop.Stopped, Notice: stop.Notice, Request: stop.Request, never: true})
+	return &Solo{handler: h, watch: watch, lane: watch.Lane()}
 }
 
 // SoloStop is how a Solo's handler sees a stop coming, and asks for one.
@@ -32,7 +34,10 @@ type SoloStop struct {
 }
 
 // Close ends it.
-func (s *Solo) Close() { s.watch.Stop() }
+func (s *Solo) Close() {
+	s.watch.Stop()
+	s.lane.Close()
+}
 
 // Outcome is the outcome of one item: a value, or no result, or a fault.
 type Outcome struct {
@@ -55,7 +60,7 @@ func (s *Solo) Call(items []json.RawMessage) ([]Outcome, error) {
 		s.items = append(s.items, Item{Data: data})
 	}
 	s.answer.Reset()
-	c := &Call{Items: s.items, Answer: &s.answer, watch: s.watch, ItemAttempts: 1, Slot: AnySlot{}, firm: &atomic.Bool{}}
+	c := &Call{Items: s.items, Answer: &s.answer, lane: s.lane, ItemAttempts: 1, Place: &AnyPlace{}, firm: &atomic.Bool{}}
 	s.answer.admit(c)
 	err := s.handler.Call(c)
 	full := err != nil && FaultOf(err).Full

@@ -15,7 +15,7 @@ import (
 )
 
 // Range reads the items of one batch of a job's inputs: a range of bytes of one source, or of its
-// spool. One goroutine may use it.
+// spool. One goroutine may use it; items may be read before those that were read earlier are done.
 type Range struct {
 	source *Source
 	batch  protocol.Batch
@@ -24,6 +24,8 @@ type Range struct {
 	open  *stretch       // what is read; nil: the next one is to be opened
 	shape *records.Shape // of the items of the last chunk
 
+	read   int64 // items
+	readTo int64 // bytes that they take
 	count  int64 // items that are done
 	length int64 // bytes that they take
 }
@@ -108,9 +110,15 @@ func (r *Range) Shape() *records.Shape { return r.shape }
 // least one. All have one shape. After the last one it returns io.EOF, or an error if the range does not hold
 // what was planned.
 func (r *Range) Next(chunk *records.Chunk, items, bytes int) error {
-	left := int(min(int64(items), r.batch.Count-r.count))
+	left := int(min(int64(items), r.batch.Count-r.read))
 	chunk.Reset()
-	chunk.Reserve(left, int(min(int64(bytes), r.batch.Length-r.length))+1)
+	chunk.Reserve(left, int(min(int64(bytes), r.batch.Length-r.readTo))+1)
+	defer func() {
+		if n := len(chunk.Items); n > 0 {
+			r.read += int64(n)
+			r.readTo = min(chunk.Items[n-1].Offset+chunk.Items[n-1].Size, r.batch.Length)
+		}
+	}()
 	for {
 		if r.open == nil {
 			var err error
@@ -151,16 +159,16 @@ func (r *Range) end(chunk *records.Chunk) error {
 	switch {
 	case len(chunk.Items) > 0:
 		return nil
-	case r.count == r.batch.Count:
+	case r.read == r.batch.Count:
 		return io.EOF
 	}
 	url, offset, _ := r.from.at(r.batch.Offset)
 	return ledger.Permanent(job.ErrorChanged, fmt.Errorf(
 		"input %s changed while the job ran: %d bytes from offset %d held %d items when they were planned, and now hold %d; start anew with --fresh",
-		url, r.batch.Length, offset, r.batch.Count, r.count))
+		url, r.batch.Length, offset, r.batch.Count, r.read))
 }
 
-// Done counts the next items as done. They must be the first of the last chunk.
+// Done counts the next items as done, in the order in which they were read.
 func (r *Range) Done(items []records.Item) {
 	if len(items) == 0 {
 		return
@@ -186,7 +194,7 @@ func (r *Range) Split() (done protocol.Batch, rest *protocol.Batch) {
 	return done, rest
 }
 
-// Locate says where an item of the last chunk comes from: its input, and its offset there in bytes.
+// Locate says where an item comes from: its input, and its offset there in bytes.
 func (r *Range) Locate(item *records.Item) (source string, offset int64) {
 	source, offset, _ = r.from.at(r.batch.Offset + item.Offset)
 	return source, offset

@@ -8,39 +8,52 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 )
 
-// Permits hands the worker's slots to the SDK. A batch has one for as long as it makes calls: while
-// its part goes to the disk and its answer to the server, the next batch already runs in the slot.
-// As many batches as there are slots can be that far at a time.
+// Permits hands out the calls that a worker makes at once: one to each batch that comes, more to batches that make
+// several calls at once. A batch has its own for as long as it makes calls: while its part goes to the disk and its
+// answer to the server, the next batch already runs. As many batches as there are permits can be that far at a time.
 type Permits struct {
 	Gather Gather
-	size   int
-	free   chan struct{} // a token for each slot that a batch can take
+	most   int // there were to begin with
 
 	mu      sync.Mutex
-	vacated int // slots given up by batches that have not ended
-	settled int // of batches that only wait to be reported
-	lost    int // of those that are taken and must not come back
+	size    int           // there are
+	taken   int           // by batches, and by polls for them
+	further int           // taken by batches beyond their first one
+	wake    chan struct{} // closed when one may have become free; nil: nobody waits
+	vacated int           // given up by batches that have not ended
+	settled int           // of batches that only wait to be reported
 }
 
-func New(size int) *Permits {
-	s := &Permits{size: size, free: make(chan struct{}, 2*size)}
-	for range size {
-		s.free <- struct{}{}
-	}
-	return s
+// New returns so many permits.
+func New(size int) *Permits { return &Permits{most: size, size: size} }
+
+// Further takes a permit for another call of a batch that has one already. There may be none: a poll has one that it
+// may not need, so a batch that then comes waits until a call has ended.
+func (s *Permits) Further() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.further++
 }
 
-// Vacate gives up the slot of a batch whose calls are done.
+// Return gives back so many further permits.
+func (s *Permits) Return(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.further -= n
+	s.freed()
+}
+
+// Vacate gives up the permit of a batch whose calls are done.
 func (s *Permits) Vacate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.vacated < s.size {
+	if s.vacated < s.most {
 		s.vacated++
 		s.giveBack()
 	}
 }
 
-// Settle notes that a batch which has given up its slot has only to be reported: another one may take its place
+// Settle notes that a batch which has given up its permit has only to be reported: another one may take its place
 // among those that have given up theirs. It returns false if too many wait to be reported.
 func (s *Permits) Settle() bool {
 	s.mu.Lock()
@@ -53,59 +66,72 @@ func (s *Permits) Settle() bool {
 	return true
 }
 
-// giveBack makes a slot free again, unless one is to be withdrawn.
+// giveBack makes a permit free again. A batch may have come without one.
 func (s *Permits) giveBack() {
-	if s.lost > 0 {
-		s.lost--
-		return
-	}
-	select {
-	case s.free <- struct{}{}:
-	default: // of a batch that has come without a permit: nobody waits for so many
+	s.taken = max(0, s.taken-1)
+	s.freed()
+}
+
+// freed wakes those who wait for a permit.
+func (s *Permits) freed() {
+	if s.wake != nil {
+		close(s.wake)
+		s.wake = nil
 	}
 }
 
-// Withdraw takes n slots away for good: free ones, or those that become free next.
+// Withdraw takes n permits away for good: free ones, or those that become free next.
 func (s *Permits) Withdraw(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for range n {
+	s.size -= n
+}
+
+// try takes a permit. If there is none it returns a channel that is closed when one may be free.
+func (s *Permits) try() (ok bool, wake <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken+s.further < s.size {
+		s.taken++
+		return true, nil
+	}
+	if s.wake == nil {
+		s.wake = make(chan struct{})
+	}
+	return false, s.wake
+}
+
+// ReserveSlot waits for a permit.
+func (s *Permits) ReserveSlot(ctx context.Context, _ sdkworker.SlotReservationInfo) (*sdkworker.SlotPermit, error) {
+	for {
+		ok, wake := s.try()
+		if ok {
+			return &sdkworker.SlotPermit{}, nil
+		}
 		select {
-		case <-s.free:
-		default:
-			s.lost++
+		case <-wake:
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
 }
 
-// ReserveSlot waits for a slot.
-func (s *Permits) ReserveSlot(ctx context.Context, _ sdkworker.SlotReservationInfo) (*sdkworker.SlotPermit, error) {
-	select {
-	case <-s.free:
-		return &sdkworker.SlotPermit{}, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// TryReserveSlot takes a slot if there is one.
+// TryReserveSlot takes a permit if there is one.
 func (s *Permits) TryReserveSlot(sdkworker.SlotReservationInfo) *sdkworker.SlotPermit {
-	select {
-	case <-s.free:
+	if ok, _ := s.try(); ok {
 		return &sdkworker.SlotPermit{}
-	default:
-		return nil
 	}
+	return nil
 }
 
-// used marks the permit of a slot that a batch has come for.
+// used marks a permit that a batch has come for.
 type used struct{}
 
-// MarkSlotUsed notes that a batch has come for the slot.
+// MarkSlotUsed notes that a batch has come for the permit.
 func (s *Permits) MarkSlotUsed(info sdkworker.SlotMarkUsedInfo) { info.Permit().UserData = used{} }
 
-// ReleaseSlot takes back the slot of a batch that has ended, unless it was given up before, or one
-// that no batch came for. Slots are interchangeable: a batch that ends without having given up its
+// ReleaseSlot takes back the permit of a batch that has ended, unless it was given up before, or one
+// that no batch came for. Permits are interchangeable: a batch that ends without having given up its
 // own counts as one that did.
 func (s *Permits) ReleaseSlot(info sdkworker.SlotReleaseInfo) {
 	s.mu.Lock()
@@ -122,7 +148,7 @@ func (s *Permits) ReleaseSlot(info sdkworker.SlotReleaseInfo) {
 }
 
 // MaxSlots is the most batches that the worker has at a time.
-func (s *Permits) MaxSlots() int { return 2*s.size + gathered }
+func (s *Permits) MaxSlots() int { return 2*s.most + gathered }
 
 // tuner is the SDK's own, but for the slots of batches.
 type tuner struct {
@@ -131,7 +157,7 @@ type tuner struct {
 }
 
 func NewTuner(s *Permits) (sdkworker.WorkerTuner, error) {
-	others, err := sdkworker.NewFixedSizeTuner(sdkworker.FixedSizeTunerOptions{NumActivitySlots: s.size})
+	others, err := sdkworker.NewFixedSizeTuner(sdkworker.FixedSizeTunerOptions{NumActivitySlots: s.most})
 	return tuner{others, s}, err
 }
 

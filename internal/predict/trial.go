@@ -34,8 +34,10 @@ func (t *trial) run(ctx context.Context, items []calls.Item) error {
 		Watchdog: t.of.opts.Watchdog, Worker: t.spec.Name + "/sample",
 	})
 	defer m.Stop()
+	lane := m.Lane()
+	defer lane.Close()
 	c := &calls.Caller{
-		Handler: t.of.opts.Handler, Watch: m, Slot: slot, Job: t.spec.Name, Observer: &timekeeper{trial: t}, Answer: &calls.Answer{},
+		Handler: t.of.opts.Handler, Lane: lane, Place: slot.Place(ctx.Done()), Job: t.spec.Name, Observer: &timekeeper{trial: t}, Answer: &calls.Answer{},
 		Limits: calls.CallLimits{
 			Timeout: max(0, t.spec.CallTimeout), Attempts: t.spec.Attempts, ItemAttempts: t.spec.ItemAttempts, Backoff: t.spec.Backoff,
 		},

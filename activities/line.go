@@ -1,0 +1,386 @@
+package activities
+
+import (
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/stall"
+	"github.com/stint-run/stint/job"
+)
+
+// Outcomes of items behind one that has none yet are held back, so that they enter the part in order. While that many
+// bytes are held back, or are expected of calls in hand, nothing more is begun.
+const (
+	heldBack       = 32 << 20  // by a batch
+	heldBackBySlot = 128 << 20 // by all batches in a slot
+)
+
+// Small calls are cut from blocks of this size, so that little time goes into reading.
+const (
+	blockItems = 1024
+	blockBytes = 256 << 10
+)
+
+// writeAt is how many bytes of results go to the sink at once. It may hold on to each piece.
+const writeAt = 64 << 10
+
+// block is what is read at once, for one call or several small ones: some MiB for filters.
+type block struct {
+	chunk    records.Chunk
+	convert  calls.Conversion
+	items    []calls.Item  // that a handler gets
+	invalid  []invalidItem // the others of the chunk that are not recorded
+	lines    []byte        // the items as lines, if they lie so
+	first    int64         // ordinal of the chunk's first item
+	handed   int           // of items
+	recorded int           // of the chunk's items
+	used     int           // portions that are not done with
+	tainted  bool          // a call that was abandoned may still read it
+}
+
+// portion is some items of a block on their way through one lane.
+type portion struct {
+	block    *block
+	items    []calls.Item
+	size     int // items of the chunk, with the invalid ones
+	answer   calls.Answer
+	recorded int   // of items
+	held     int64 // bytes that it counts for
+	gated    bool  // it has to wait until it may begin
+	done     bool
+}
+
+// buffers are blocks and portions that are not in use.
+type buffers struct{ blocks, portions sync.Pool }
+
+func (b *buffers) block() *block {
+	if free, ok := b.blocks.Get().(*block); ok {
+		return free
+	}
+	return &block{}
+}
+
+func (b *buffers) portion() *portion {
+	if free, ok := b.portions.Get().(*portion); ok {
+		return free
+	}
+	return &portion{}
+}
+
+// line is the items of an execution in their order: they are read, handed to lanes in portions, and recorded
+// once all before them are. If a portion ends before its last item, because the batch ends, nothing behind it is
+// recorded: what has been done there belongs to the rest of the batch, and is done again.
+type line struct {
+	e *execution
+
+	mu       sync.Mutex
+	changed  sync.Cond
+	read     int64 // items
+	block    *block
+	portions []*portion // handed out and not recorded, in order
+	lanes    int        // in use
+	gated    bool       // a portion waits until it may begin
+	held     int64      // bytes that the portions count for
+	broken   bool       // nothing more is recorded
+	failure  error
+	over     bool
+	closed   chan struct{} // closed when nothing more is handed out
+}
+
+func newLine(e *execution) *line {
+	l := &line{e: e, closed: make(chan struct{})}
+	l.changed.L = &l.mu
+	return l
+}
+
+// enter counts another lane, which must take portions until it gets none.
+func (l *line) enter() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lanes++
+}
+
+// open lets the next portion through the gate.
+func (l *line) open() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gated = false
+	l.changed.Broadcast()
+}
+
+// fail ends the line: nothing more is handed out, or recorded.
+func (l *line) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed(err)
+}
+
+func (l *line) failed(err error) {
+	if l.failure == nil {
+		l.failure = err
+	}
+	l.e.watch.EndSoon()
+	l.close()
+}
+
+func (l *line) close() {
+	if !l.over {
+		l.over = true
+		close(l.closed)
+	}
+	l.changed.Broadcast()
+}
+
+// wanting waits until another lane would have something to do. It returns false if none will ever.
+func (l *line) wanting() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.over && !l.available() {
+		l.changed.Wait()
+	}
+	return !l.over
+}
+
+// available reports whether a portion may be handed out now.
+func (l *line) available() bool {
+	if l.over || l.gated {
+		return false
+	}
+	if len(l.portions) == 0 {
+		return true
+	}
+	more := l.e.acts.fit.Bytes(l.callSize().Items)
+	return l.held+more <= heldBack && l.e.slot.Hold(0)+more <= heldBackBySlot
+}
+
+// callSize bounds the next call.
+func (l *line) callSize() calls.CallSize {
+	e := l.e
+	size := e.acts.opts.Handler.CallSize()
+	size.Items = e.acts.opts.Limiter.Portion(e.stride.portion(e.acts.fit.Items(size.Items)))
+	return size
+}
+
+// left is how many items are still to be read. At the end of a whole batch it is one more: that the
+// range holds nothing else is seen by reading on.
+func (l *line) left() int64 {
+	in := &l.e.in
+	if in.Take > 0 && in.Take < in.Batch.Count {
+		return in.Take - l.read
+	}
+	return in.Batch.Count - l.read + 1
+}
+
+// take returns the next portion for a lane; nil if there is none for it, which must then end.
+func (l *line) take() *portion {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.e.watch.Ending.Load() {
+		l.close()
+	}
+	if !l.available() || l.lanes > 1 && l.e.slot.Crowded() {
+		l.lanes--
+		return nil
+	}
+	size := l.callSize()
+	if l.block == nil {
+		if err := l.next(size); err != nil {
+			if errors.Is(err, io.EOF) {
+				l.close()
+			} else {
+				l.failed(err)
+			}
+			l.lanes--
+			return nil
+		}
+	}
+	p := l.cut(size.Items)
+	p.gated = l.e.in.Pace > 0 || l.e.acts.opts.Limiter != nil
+	l.gated = p.gated
+	l.portions = append(l.portions, p)
+	l.hold(p, l.e.acts.fit.Bytes(len(p.items)))
+	l.hint()
+	return p
+}
+
+// next reads the next block, of one call or several small ones.
+func (l *line) next(size calls.CallSize) error {
+	e := l.e
+	left := l.left()
+	if left <= 0 {
+		return io.EOF
+	}
+	if several := size.Items * (blockItems / size.Items); several > size.Items {
+		size = calls.CallSize{Items: several, Bytes: min(size.Bytes, blockBytes)}
+	}
+	items := int(min(int64(size.Items), left))
+	b := e.acts.buffers.block()
+	if room := int(min(int64(items), e.in.Batch.Count-l.read)); room > cap(b.items) {
+		b.items = make([]calls.Item, 0, room)
+	}
+	err := e.source.Next(&b.chunk, items, size.Bytes)
+	if err == nil {
+		err = stall.GivenUp(e.ctx)
+	}
+	if err != nil {
+		e.acts.buffers.blocks.Put(b)
+		return err
+	}
+	b.convert.Form, b.convert.Shape = e.acts.opts.Handler.Traits().Form, e.source.Shape()
+	b.prepare(e.in.Batch.First + l.read)
+	l.read += int64(len(b.chunk.Items))
+	l.block = b
+	return nil
+}
+
+// cut takes so many items from the block.
+func (l *line) cut(items int) *portion {
+	b := l.block
+	p := l.e.acts.buffers.portion()
+	end := min(b.handed+items, len(b.items))
+	*p = portion{block: b, items: b.items[b.handed:end], answer: p.answer}
+	from, to := b.indexOf(b.handed), b.indexOf(end)
+	if b.handed == 0 {
+		from = 0
+	}
+	p.size = to - from
+	b.handed = end
+	b.used++
+	if end == len(b.items) {
+		l.block = nil
+	}
+	return p
+}
+
+// indexOf is where an item lies in the chunk; after the last one, its length.
+func (b *block) indexOf(item int) int {
+	if item == len(b.items) {
+		return len(b.chunk.Items)
+	}
+	return int(b.items[item].Ordinal - b.first)
+}
+
+// hold has the portion count for so many bytes from now on.
+func (l *line) hold(p *portion, bytes int64) {
+	l.e.slot.Hold(bytes - p.held)
+	l.held += bytes - p.held
+	p.held = bytes
+}
+
+// hint notes the items in hand, for heartbeats.
+func (l *line) hint() {
+	e := l.e
+	handed := l.read
+	if b := l.block; b != nil {
+		handed -= int64(len(b.chunk.Items) - b.indexOf(b.handed))
+	}
+	e.hint.Store(&protocol.Hint{First: e.in.Batch.First + e.entry.Count, Count: handed - e.entry.Count})
+}
+
+// recordEarly records the outcomes so far of a portion that is not done, once it is the next in order.
+func (l *line) recordEarly(p *portion) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.portions[0] != p && !l.broken && l.failure == nil {
+		l.changed.Wait()
+	}
+	if l.broken || l.failure != nil {
+		return calls.ErrEnding
+	}
+	err := l.e.record(p)
+	if err != nil {
+		l.failed(err)
+	}
+	return err
+}
+
+// finish takes back a portion, which the caller has run with the result err. It records what can be.
+func (l *line) finish(p *portion, c *calls.Caller, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.done = true
+	l.e.counts.Add(c.Counts)
+	c.Counts = calls.Counts{}
+	p.block.tainted = p.block.tainted || c.Tainted
+	c.Tainted = false
+	switch {
+	case errors.Is(err, calls.ErrEnding):
+		l.close()
+	case err != nil:
+		l.failed(err)
+	}
+	l.hold(p, p.answer.Memory())
+	l.advance()
+	l.hint()
+	l.e.report()
+	l.changed.Broadcast()
+}
+
+// advance records the portions that are done and next in order.
+func (l *line) advance() {
+	for len(l.portions) > 0 && l.portions[0].done && !l.broken && l.failure == nil {
+		p := l.portions[0]
+		if err := l.e.record(p); err != nil {
+			l.failed(err)
+			return
+		}
+		if p.recorded < len(p.items) {
+			l.broken = true
+			l.close()
+			return
+		}
+		l.portions[0] = nil
+		l.portions = l.portions[1:]
+		l.release(p)
+	}
+	if l.e.in.OnError == job.OnErrorStop && l.e.firstError != nil {
+		l.close()
+	}
+}
+
+// release gives back the memory of a portion.
+func (l *line) release(p *portion) {
+	l.hold(p, 0)
+	b := p.block
+	if b.used--; b.used == 0 && l.block != b && !b.tainted {
+		l.e.acts.buffers.blocks.Put(b)
+	}
+	p.block, p.items = nil, nil
+	p.answer.Reset()
+	l.e.acts.buffers.portions.Put(p)
+}
+
+// end returns once what is recorded is the sink's. It returns the error that has ended the line.
+func (l *line) end() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.e
+	for _, p := range l.portions {
+		e.repeated += int64(p.answer.Len())
+	}
+	if l.failure != nil {
+		return l.failure
+	}
+	e.stride.finish(e.watch)
+	return e.write()
+}
+
+// free gives back all memory.
+func (l *line) free() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.portions {
+		l.release(p)
+	}
+	l.portions = nil
+	if b := l.block; b != nil {
+		l.block = nil
+		if b.used == 0 && !b.tainted {
+			l.e.acts.buffers.blocks.Put(b)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package calls
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-run/stint/timers"
+)
+
+// Lane is where the calls of a batch are made one after the other. A batch that makes several calls at once has
+// as many lanes. Each call has its own timer and its own context: one that is cut off ends alone. One goroutine
+// may use a Lane, besides its [Watch].
+type Lane struct {
+	watch *Watch
+	scope timers.Scope
+	call  atomic.Pointer[callContext]
+	// overdue gets the holding of scope that has not obeyed its cancellation in time.
+	overdue chan overdue
+	doubted atomic.Uint64 // the holding of scope that is not vouched for
+
+	// The watch's own notes.
+	replaced    []*callContext // contexts that a call may still hold
+	cancelled   uint64         // the holding of scope that has been cancelled
+	cancelledAt time.Time
+	cause       error // for which it was
+	closed      bool
+}
+
+// callContext is the context of calls until one of them is cancelled, and holds their timers.
+type callContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	client *timers.Client // nil if the worker has no watchdog
+}
+
+// overdue is a holding that was cancelled and has not ended.
+type overdue struct {
+	held  uint64
+	cause error
+}
+
+// reaping is the watchdog's request to end the call which holds client.
+type reaping struct {
+	lane   *Lane
+	expiry timers.Expiry
+	client *timers.Client
+}
+
+// Lane opens a lane. The caller must close it.
+func (m *Watch) Lane() *Lane {
+	l := &Lane{watch: m, overdue: make(chan overdue, 1)}
+	l.call.Store(l.newContext())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lanes = append(m.lanes, l)
+	if m.over() { // those that were there have been cancelled, or are about to be
+		l.cancel(m.endCause)
+	}
+	return l
+}
+
+// Close ends the timers of the lane's calls.
+func (l *Lane) Close() {
+	m := l.watch
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := slices.Index(m.lanes, l); i >= 0 {
+		m.lanes = slices.Delete(m.lanes, i, i+1)
+	}
+	l.closed = true
+	l.cancel(nil)
+}
+
+func (l *Lane) newContext() *callContext {
+	limits := &l.watch.limits
+	ctx, cancel := context.WithCancelCause(l.watch.base)
+	c := &callContext{Context: ctx, cancel: cancel}
+	if limits.Watchdog != nil {
+		c.client = limits.Watchdog.Client(limits.Worker, &callReaper{l, c})
+		c.Context = timers.NewContext(ctx, c.client)
+	}
+	return c
+}
+
+// end ends the context's calls, whose timers end with them.
+func (c *callContext) end(cause error) {
+	c.cancel(cause)
+	if c.client != nil {
+		c.client.Close()
+	}
+}
+
+// callReaper ends the calls of a context of which a timer has expired.
+type callReaper struct {
+	lane *Lane
+	of   *callContext
+}
+
+// Reap has the call in hand cancelled.
+func (r *callReaper) Reap(ctx context.Context, e timers.Expiry) error {
+	select {
+	case r.lane.watch.reaps <- reaping{r.lane, e, r.of.client}:
+		return nil
+	case <-r.lane.watch.done:
+		return nil // the batch is over
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// cancel cancels every context that a call may hold.
+func (l *Lane) cancel(cause error) {
+	for _, c := range append(l.replaced, l.call.Load()) {
+		c.end(cause)
+	}
+	l.replaced = nil
+}
+
+func (l *Lane) begin() (ctx context.Context, held uint64) {
+	held = l.scope.Acquire()
+	return l.call.Load(), held
+}
+
+// afterCall ends the timers that a call has left behind.
+func (l *Lane) afterCall() {
+	l.scope.Release()
+	if client := l.call.Load().client; client != nil && client.Held() > 0 {
+		client.Clear()
+	}
+}
+
+// wait sleeps for d; false when the batch is to end instead.
+func (l *Lane) wait(d time.Duration) bool {
+	l.scope.Release()
+	return l.watch.Wait(d)
+}
+
+// condemned reports whether a timer of the call is due.
+func (l *Lane) condemned() bool {
+	client := l.call.Load().client
+	return client != nil && client.Condemned()
+}
+
+// inDoubt reports whether the call in hand is one that Call.Doubt is about.
+func (l *Lane) inDoubt() bool {
+	held := l.doubted.Load()
+	return held != 0 && l.scope.Holds(held)
+}
+
+// expire cancels the call in hand once its time is over. A call that has been cancelled, for that or
+// because the worker must end at once, and does not return in time is abandoned. expire reports whether
+// the call can still be vouched for.
+func (l *Lane) expire(now time.Time) bool {
+	held, age := l.scope.Watch(now)
+	limit := l.watch.limits.Call
+	switch {
+	case held%2 == 0 || held == l.cancelled:
+	case l.watch.over(): // its context has ended with all others
+		l.cancelled, l.cancelledAt, l.cause = held, now, l.watch.endCause
+	case limit > 0 && age >= limit:
+		l.cut(held, now, &timers.ExpiredError{Scope: "the call", After: limit, Over: age - limit})
+	}
+	if held == 0 || held != l.cancelled || now.Sub(l.cancelledAt) < unvouched {
+		return true
+	}
+	select {
+	case l.overdue <- overdue{held, l.cause}:
+	default: // it knows
+	}
+	return false
+}
+
+// reap cancels the call that holds the reaped timers, if it is in hand still.
+func (l *Lane) reap(r reaping) {
+	l.watch.mu.Lock()
+	defer l.watch.mu.Unlock()
+	current := l.call.Load()
+	if held := l.scope.Held(); !l.closed && current.client == r.client && held != l.cancelled && !l.watch.over() {
+		l.cut(held, time.Now(), &timers.ExpiredError{Scope: r.expiry.Scope, After: r.expiry.After, Over: r.expiry.Overdue})
+	}
+}
+
+// cut cancels the call of that holding. Whoever begins from here on gets a new context. If the call
+// is in hand still, it and nobody else holds one of those before.
+func (l *Lane) cut(held uint64, now time.Time, cause error) {
+	l.replaced = append(l.replaced, l.call.Swap(l.newContext()))
+	if !l.scope.Holds(held) {
+		return
+	}
+	l.cancelled, l.cancelledAt, l.cause = held, now, cause
+	for _, c := range l.replaced {
+		c.end(cause)
+	}
+	l.replaced = nil
+}
