@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stint-run/stint/internal/calls"
@@ -64,7 +65,7 @@ func TestProcess_FailedBatchHoldsNothing(t *testing.T) {
 		if item.Ordinal == 25 {
 			f.write("in.jsonl", jobtest.Lines(999)) // it is found at the end
 		}
-		c.Answer.Line(item.Data)
+		c.Answer.Line(bytes.Repeat([]byte("1"), writeAt/10)) // each call's results go to the sink
 	}
 	j := &recordingJoiner{}
 	f.serve(handler, Options{Joiner: j})

@@ -79,22 +79,34 @@ func (r *roster) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error)
 func (r *roster) try(o calls.Occupant) (*tenant, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var best *slot
-	most := 0
-	for _, s := range r.slots {
-		if room := s.room(); room > most {
-			best, most = s, room
+	for {
+		var best *slot
+		most := 0
+		for _, s := range r.slots {
+			if room := s.room(); room > most {
+				best, most = s, room
+			}
+		}
+		if best == nil {
+			return nil, r.changed
+		}
+		if t := best.admit(o); t != nil { // nil if another batch has just taken the place
+			return t, nil
 		}
 	}
-	if best == nil {
-		return nil, r.changed
+}
+
+// admit gives the batch a place, if there is one still.
+func (s *slot) admit(o calls.Occupant) *tenant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.out != nil || s.busy >= s.roster.concurrency {
+		return nil
 	}
-	t := &tenant{slot: best, occupant: o, since: time.Now(), places: 1}
-	best.mu.Lock()
-	best.tenants[t] = struct{}{}
-	best.busy++
-	best.mu.Unlock()
-	return t, nil
+	t := &tenant{slot: s, occupant: o, since: time.Now(), places: 1}
+	s.tenants[t] = struct{}{}
+	s.busy++
+	return t
 }
 
 // wake wakes those who wait for a place.
@@ -369,10 +381,7 @@ func (t *tenant) Report(ctx context.Context) {
 
 // Leave gives all places up.
 func (t *tenant) Leave() {
-	t.slot.change(func() {
-		t.give(t.places)
-		t.left = true
-	})
+	t.slot.change(func() { t.give(t.places) })
 }
 
 // give gives up so many places. The slot's lock is held.
@@ -386,6 +395,7 @@ func (t *tenant) give(n int) {
 		s.roster.permits.Return(n)
 		return
 	}
+	t.left = true // its calls are done: it gets no place again
 	delete(s.tenants, t)
 	s.roster.permits.Return(n - 1)
 	s.roster.permits.Vacate()

@@ -1,0 +1,160 @@
+package worker
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/permits"
+	"github.com/stretchr/testify/require"
+	sdkworker "go.temporal.io/sdk/worker"
+)
+
+// task is what the SDK says of a batch's permit.
+type task struct {
+	sdkworker.SlotMarkUsedInfo
+	sdkworker.SlotReleaseInfo
+	permit *sdkworker.SlotPermit
+}
+
+func (i task) Permit() *sdkworker.SlotPermit { return i.permit }
+
+// used and ended tell the permits apart.
+type used struct {
+	sdkworker.SlotMarkUsedInfo
+	task
+}
+
+func (i used) Permit() *sdkworker.SlotPermit { return i.permit }
+
+type ended struct {
+	sdkworker.SlotReleaseInfo
+	task
+}
+
+func (i ended) Permit() *sdkworker.SlotPermit { return i.permit }
+
+// B9, W12: batches come for permits, take places as they find them, and end in any order. No slot ever makes more calls
+// at once than it may, and in the end all permits are there again.
+func TestPlaces_AllComeBack(t *testing.T) {
+	t.Parallel()
+	random := jobtest.Seeded(t, 10)
+	for range 200 {
+		slots, concurrency := 1+random.IntN(3), 1+random.IntN(4)
+		p := permits.New(slots * concurrency)
+		o := Options{Slots: slots, Concurrency: concurrency}.withDefaults()
+		r := newRoster("worker-1", o, p, func(SlotEvent) {})
+		var over atomic.Int64
+		look := func() {
+			for _, s := range r.slots {
+				s.mu.Lock()
+				if s.busy > concurrency {
+					over.Add(1)
+				}
+				s.mu.Unlock()
+			}
+		}
+		var batches sync.WaitGroup
+		for range 1 + random.IntN(20) {
+			var once sync.Once
+			n, early := 1+random.IntN(60), random.IntN(3) == 0
+			batches.Go(func() {
+				permit, err := p.ReserveSlot(t.Context(), nil)
+				require.NoError(t, err)
+				p.MarkSlotUsed(used{task: task{permit: permit}})
+				slot, err := r.Take(t.Context(), calls.Occupant{Job: "nightly"})
+				require.NoError(t, err)
+				enough := make(chan struct{})
+				var left atomic.Int64 // calls
+				left.Store(int64(n))
+				var calling sync.WaitGroup
+				for place := slot.Place(enough); place != nil; place = slot.Place(enough) {
+					calling.Go(func() {
+						for left.Add(-1) >= 0 {
+							look()
+						}
+						once.Do(func() { close(enough) })
+						place.Leave()
+						place.Leave()
+					})
+				}
+				if early {
+					slot.Leave()
+				}
+				calling.Wait()
+				slot.Leave()
+				p.Settle()
+				p.ReleaseSlot(ended{task: task{permit: permit}})
+			})
+		}
+		batches.Wait()
+		require.Zero(t, over.Load(), "%d slots of %d", slots, concurrency)
+		for _, s := range r.slots {
+			require.Zero(t, s.busy)
+			require.Empty(t, s.tenants)
+		}
+		var free []*sdkworker.SlotPermit
+		for permit := p.TryReserveSlot(nil); permit != nil; permit = p.TryReserveSlot(nil) {
+			free = append(free, permit)
+		}
+		require.Len(t, free, slots*concurrency)
+	}
+}
+
+// A batch that has no call left gets no further place, though it asks for one in the same moment.
+func TestPlaces_NoneAfterTheLast(t *testing.T) {
+	t.Parallel()
+	p := permits.New(2)
+	r := newRoster("worker-1", Options{Slots: 1, Concurrency: 2}.withDefaults(), p, func(SlotEvent) {})
+	slot, err := r.Take(t.Context(), calls.Occupant{})
+	require.NoError(t, err)
+	enough := make(chan struct{})
+	slot.Place(enough).Leave()
+	close(enough)
+	require.Nil(t, slot.Place(enough))
+	require.Empty(t, r.slots[0].tenants)
+}
+
+// A batch that finds all places taken by others' further calls gets the next one; those who have several give way.
+func TestPlaces_ABatchGoesFirst(t *testing.T) {
+	t.Parallel()
+	r := newRoster("worker-1", Options{Slots: 1, Concurrency: 3}.withDefaults(), permits.New(3), func(SlotEvent) {})
+	first, err := r.Take(t.Context(), calls.Occupant{})
+	require.NoError(t, err)
+	places := []calls.Place{first.Place(nil), first.Place(nil), first.Place(nil)}
+	require.False(t, first.Crowded())
+	came := make(chan calls.Slot)
+	go func() {
+		second, err := r.Take(t.Context(), calls.Occupant{})
+		require.NoError(t, err)
+		came <- second
+	}()
+	require.Eventually(t, first.Crowded, time.Minute, time.Millisecond)
+	enough := make(chan struct{})
+	further := make(chan calls.Place)
+	go func() { further <- first.Place(enough) }()
+	places[0].Leave()
+	second := <-came
+	require.False(t, first.Crowded())
+	close(enough)
+	require.Nil(t, <-further)
+	for _, p := range append(places[1:], second.Place(nil)) {
+		p.Leave()
+	}
+	require.Zero(t, r.slots[0].busy)
+}
+
+// B9: a batch that gets no place in due time is another worker's.
+func TestPlaces_NoneInDueTime(t *testing.T) {
+	t.Parallel()
+	r := newRoster("worker-1", Options{Slots: 1, Concurrency: 2}.withDefaults(), permits.New(2), func(SlotEvent) {})
+	first, err := r.Take(t.Context(), calls.Occupant{})
+	require.NoError(t, err)
+	first.Place(nil)
+	first.Place(nil)
+	_, err = r.Take(t.Context(), calls.Occupant{})
+	require.ErrorIs(t, err, calls.ErrNoSlot)
+}
