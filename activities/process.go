@@ -122,7 +122,7 @@ func (e *execution) commit() (result ProcessResult, err error) {
 		OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped,
 		Batches: 1, Retries: c.Retries, Crashes: c.Crashes, Expiries: c.Expiries, Isolations: c.Isolations,
 		Calls: c.Calls, CallItems: c.CallItems, CallMin: c.CallMin, CallMax: c.CallMax,
-		InputBytes: e.entry.Length, Busy: time.Since(e.began),
+		Repeated: e.repeated, InputBytes: e.entry.Length, Busy: time.Since(e.began),
 	}
 	return result, nil
 }

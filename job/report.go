@@ -34,6 +34,9 @@ type Totals struct {
 	Expiries   int64 `json:"expiries"`   // timers that expired
 	Isolations int64 `json:"isolations"` // calls and batches halved to find a failing item
 	SlowDowns  int64 `json:"slow_downs"` // slow-down requests of the handler
+	// Repeated are items that were done and run again: one before them in their batch had no outcome yet when
+	// the batch had to end.
+	Repeated int64 `json:"repeated,omitempty"`
 
 	Calls     int64 `json:"calls"`      // calls of the handler that were answered
 	CallItems int64 `json:"call_items"` // items in them
@@ -55,6 +58,7 @@ func (t *Totals) Add(o Totals) {
 	t.Expiries += o.Expiries
 	t.Isolations += o.Isolations
 	t.SlowDowns += o.SlowDowns
+	t.Repeated += o.Repeated
 	if o.Calls > 0 && (t.Calls == 0 || o.CallMin < t.CallMin) {
 		t.CallMin = o.CallMin
 	}

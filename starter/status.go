@@ -144,6 +144,9 @@ func printCounts(row rows, r job.Report) {
 		row("calls", "%s, of %s to %s items, %s on average", text.Thousands(r.Calls), text.Thousands(r.CallMin), text.Thousands(r.CallMax), text.Thousands(r.CallItems/r.Calls))
 	}
 	row("trouble", "%s retries, %s crashes, %s expiries, %s isolations", text.Thousands(r.Retries), text.Thousands(r.Crashes), text.Thousands(r.Expiries), text.Thousands(r.Isolations))
+	if r.Repeated > 0 {
+		row("repeated", "%s items that were done when their batch had to end before an item in front of them", text.Thousands(r.Repeated))
+	}
 }
 
 func printErrors(row rows, r job.Report) {

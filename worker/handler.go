@@ -95,7 +95,7 @@ func slowsDown(c *calls.Call, err error) bool {
 // handler use encoding/json alone.
 func Each[In, Out any](fn func(context.Context, In) (Out, error)) Handler {
 	return goHandler(func(s dependencies) (calls.Handler, service, error) {
-		return &each[In, Out]{fn: fn, in: s.json.decoding(reflect.TypeFor[In]()), out: s.json.encoding(reflect.TypeFor[Out]())}, nil, nil
+		return &each[In, Out]{fn: fn, pace: s.options.callPace(0, eachItems, eachItems), in: s.json.decoding(reflect.TypeFor[In]()), out: s.json.encoding(reflect.TypeFor[Out]())}, nil, nil
 	})
 }
 
@@ -107,6 +107,7 @@ const (
 
 type each[In, Out any] struct {
 	fn      func(context.Context, In) (Out, error)
+	pace    calls.Pace
 	in, out codec.Codec
 }
 
@@ -114,12 +115,13 @@ func (*each[In, Out]) Traits() calls.Traits {
 	return calls.Traits{Inside: true, OneByOne: true}
 }
 
-func (*each[In, Out]) CallSize() calls.CallSize {
-	return calls.CallSize{Items: eachItems, Bytes: eachBytes}
+func (h *each[In, Out]) CallSize() calls.CallSize {
+	return calls.CallSize{Items: h.pace.Items(), Bytes: eachBytes}
 }
 
 func (h *each[In, Out]) Call(c *calls.Call) error {
 	defer c.End()
+	began := time.Now()
 	for i := range c.Items {
 		if c.Ending() || !h.item(c, c.Items[i].Data) {
 			return nil
@@ -129,6 +131,7 @@ func (h *each[In, Out]) Call(c *calls.Call) error {
 			return calls.FullFault()
 		}
 	}
+	h.pace.Learn(len(c.Items), time.Since(began))
 	return nil
 }
 

@@ -226,6 +226,19 @@ func (o Options) callSize(items, bytes int) calls.CallSize {
 	return calls.CallSize{Items: items, Bytes: bytes}
 }
 
+// waitingTarget is the duration that calls aim at of which a slot makes several at once. They wait for something: as
+// many small ones as can be are under way at once, and the last items of a batch are shared out evenly.
+const waitingTarget = 5 * time.Millisecond
+
+// callPace is how calls are cut: with this target, which 0 means there is none, and so many items in the first call and in
+// any, if they are made one at a time in a slot.
+func (o Options) callPace(target time.Duration, first, most int) calls.Pace {
+	if o.Concurrency > 1 {
+		target, first = waitingTarget, 1
+	}
+	return calls.Pace{Target: target, First: first, Most: most}
+}
+
 // passedOn are the variables of its own environment that a worker gives to its children; those
 // that end in '*' are prefixes.
 var passedOn = []string{"PATH", "HOME", "USER", "LANG", "LC_*", "TZ", "TMPDIR"}

@@ -75,13 +75,13 @@ func (h *host) open() (calls.Handler, service, error) {
 	}
 	h.children, h.closing, h.oomKills = children, make(chan struct{}), child.OomKills
 	h.size = h.options.callSize(0, serveBytes)
-	if h.inner != nil {
+	if h.inner != nil && h.options.Concurrency == 1 {
 		h.size = h.inner.CallSize()
 	}
 	if h.options.CallItems == OneItem && h.inner == nil {
 		h.size.Items, h.single = 1, true
 	}
-	h.pace = calls.Pace{Target: serveTarget, First: serveFirst, Most: serveItems}
+	h.pace = h.options.callPace(serveTarget, serveFirst, serveItems)
 	return h, h, nil
 }
 

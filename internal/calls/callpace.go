@@ -7,7 +7,7 @@ import (
 
 // Pace cuts calls so that each takes about the target. It is safe for concurrent use.
 type Pace struct {
-	Target time.Duration
+	Target time.Duration // 0: all calls have the first one's items
 	First  int // items, before anything is known
 	Most   int // items
 
@@ -25,6 +25,9 @@ func (p *Pace) Items() int {
 
 // Learn takes in that so many items have taken so long.
 func (p *Pace) Learn(items int, took time.Duration) {
+	if p.Target == 0 || items == 0 {
+		return
+	}
 	per := max(1, int64(took)/int64(items))
 	if old := p.perItem.Load(); old > 0 {
 		per = (old + per) / 2
