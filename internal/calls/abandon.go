@@ -17,33 +17,74 @@ var errAbandoned = errors.New("the call was abandoned")
 var errGone = errors.New("the handler ended its goroutine (runtime.Goexit) instead of returning")
 
 // make has the handler make the call. User's code in this process cannot be ended: it runs in a
-// new goroutine, which is left behind if it does not obey its cancellation in time (T18).
+// goroutine of its own, which is left behind if it does not obey its cancellation in time (T18).
 func (c *Caller) make(call *Call) error {
 	if !c.Handler.Traits().Inside {
 		return c.Handler.Call(call)
 	}
-	returned := make(chan error, 1)
-	named := make(chan []byte, 1)
-	go func() {
-		err := errGone
-		defer func() {
-			if p := recover(); p != nil {
-				err = PanicFault(p)
-			}
-			returned <- err
-		}()
-		named <- goroutineName()
-		err = c.Handler.Call(call)
-	}()
+	r := c.Lane.runner
+	if r == nil {
+		r = startRunner()
+		c.Lane.runner = r
+	}
+	r.calls <- handed{c.Handler, call}
 	for {
 		select {
-		case err := <-returned:
+		case err := <-r.returned:
+			if errors.Is(err, errGone) {
+				c.Lane.runner = nil
+			}
 			return err
 		case late := <-c.Lane.overdue:
 			if !call.firm.Load() && c.Lane.scope.End(late.held) {
-				return c.abandon(call, late.cause, stackOf(<-named))
+				c.Lane.endRunner()
+				return c.abandon(call, late.cause, stackOf(<-r.named))
 			}
 		}
+	}
+}
+
+// runner is the goroutine in which a lane runs user's code.
+type runner struct {
+	calls    chan handed
+	returned chan error
+	named    chan []byte // has its name
+}
+
+// handed is a call for a handler.
+type handed struct {
+	to   Handler
+	call *Call
+}
+
+func startRunner() *runner {
+	r := &runner{calls: make(chan handed), returned: make(chan error, 1), named: make(chan []byte, 1)}
+	go func() {
+		r.named <- goroutineName()
+		for c := range r.calls {
+			r.run(c)
+		}
+	}()
+	return r
+}
+
+// run makes one call. The code may end the goroutine.
+func (r *runner) run(c handed) {
+	err := errGone
+	defer func() {
+		if p := recover(); p != nil {
+			err = PanicFault(p)
+		}
+		r.returned <- err
+	}()
+	err = c.to.Call(c.call)
+}
+
+// endRunner ends the lane's goroutine once it has returned from its call. Another one takes the next call.
+func (l *Lane) endRunner() {
+	if l.runner != nil {
+		close(l.runner.calls)
+		l.runner = nil
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 // Pace cuts calls so that each takes about the target. It is safe for concurrent use.
 type Pace struct {
 	Target time.Duration // 0: all calls have the first one's items
-	First  int // items, before anything is known
-	Most   int // items
+	First  int           // items, before anything is known
+	Most   int           // items
 
 	perItem atomic.Int64 // nanoseconds an item takes, of late; 0: not known
 }

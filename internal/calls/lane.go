@@ -19,6 +19,7 @@ type Lane struct {
 	// overdue gets the holding of scope that has not obeyed its cancellation in time.
 	overdue chan overdue
 	doubted atomic.Uint64 // the holding of scope that is not vouched for
+	runner  *runner       // nil: none yet
 
 	// The watch's own notes.
 	replaced    []*callContext // contexts that a call may still hold
@@ -63,6 +64,7 @@ func (m *Watch) Lane() *Lane {
 
 // Close ends the timers of the lane's calls.
 func (l *Lane) Close() {
+	l.endRunner()
 	m := l.watch
 	m.mu.Lock()
 	defer m.mu.Unlock()
