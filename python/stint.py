@@ -23,6 +23,7 @@ print while they are imported are best imported in `init`.
 
 import bisect
 import contextlib
+import contextvars
 import enum
 import faulthandler
 import itertools
@@ -40,7 +41,7 @@ from collections.abc import Iterator
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 _Frame = Dict[str, Any]
-_Timer = Tuple[float, str]  # monotonic deadline, action
+_Timer = Tuple[float, str, int]  # monotonic deadline, action, call
 
 _VERSION = 1
 _ANSWER_LIMIT = 1.0  # seconds that the start of a timer may take
@@ -197,14 +198,14 @@ def stopping() -> Optional[Stopping]:
 def request_stop(why: Union[str, BaseException]) -> None:
     """Requests a stop of the job whose call is running: with a reason, or with an error."""
     if isinstance(why, str):
-        _send("request-stop", reason=why)
+        _send("request-stop", reason=why, **_of_call())
     else:
-        _send("request-stop", error=_error(why))
+        _send("request-stop", error=_error(why), **_of_call())
 
 
 def slow_down(seconds: float) -> None:
     """Requests no further call for `seconds`, and lowers the job's rate; see also SlowDown. Not in `init`."""
-    _send("slow-down", after=seconds)
+    _send("slow-down", after=seconds, **_of_call())
 
 
 def log(level: str, message: str, /, **fields: Any) -> None:
@@ -215,7 +216,7 @@ def log(level: str, message: str, /, **fields: Any) -> None:
     if level not in _LEVELS:
         raise ValueError(f"unknown level {level!r}: one of {', '.join(_LEVELS)}")
     if _program:
-        _send("log", level=level, message=message, fields=fields)
+        _send("log", level=level, message=message, fields=fields, **_of_call())
     else:
         print(f"{level}: {message}", file=sys.stderr)
 
@@ -244,6 +245,13 @@ def gauge(name: str, value: float) -> None:
 # The implementation.
 
 _program: Optional["_Program"] = None  # while it serves
+_call = contextvars.ContextVar("call", default=0)  # that is being answered; 0: none
+
+
+def _of_call() -> _Frame:
+    """Says in a frame which of the calls under way it is about."""
+    number = _call.get()
+    return {"call": number} if number else {}
 
 
 def _send(type: str, /, **fields: Any) -> None:
@@ -379,13 +387,13 @@ class _Timers:
             raise TimerError(f"a scope's name may have {self._scope_limit} bytes: {scope[:50]!r}…")
         if not math.isfinite(seconds) or action not in ("kill", "report"):
             raise TimerError(f"{scope}: no timer has {seconds} seconds and the action {action!r}")
-        timer = (time.monotonic() + seconds, action)
+        timer = (time.monotonic() + seconds, action, _call.get())
         answer: queue.SimpleQueue = queue.SimpleQueue()
         with self._changing:
             number = next(self._ids)
             self._answers[number] = answer
             self._held.setdefault(scope, []).append(timer)
-            self._pipes.send("acquire", id=number, scope=scope, after=seconds, action=action)
+            self._pipes.send("acquire", id=number, scope=scope, after=seconds, action=action, **_of_call())
         return timer, answer
 
     def answer(self, number: int, error: Optional[_Frame]) -> None:
@@ -407,9 +415,10 @@ class _Timers:
             held = self._held[scope]
             held.remove(timer)
             if held:
-                deadline, action = min(held)
+                deadline, action, call = min(held)
                 after = deadline - time.monotonic()
-                self._pipes.send("acquire", id=next(self._ids), scope=scope, after=after, action=action)
+                of = {"call": call} if call else {}
+                self._pipes.send("acquire", id=next(self._ids), scope=scope, after=after, action=action, **of)
             else:
                 del self._held[scope]
                 self._pipes.send("release", scope=scope)
@@ -426,7 +435,7 @@ def _send_results(pipes: _Pipes, call: int, items: int, outcomes: Iterator[Any],
     size = 0
     for position, outcome in enumerate(itertools.islice(outcomes, items + 1)):
         if isinstance(outcome, SlowDown):
-            pipes.send("slow-down", after=outcome.seconds)
+            pipes.send("slow-down", after=outcome.seconds, call=call)
             break  # this item and those after it are repeated
         result = _result(outcome, room)
         if stream and position < items:
@@ -543,13 +552,14 @@ class _Program:
             self._end(cause)
 
     def _answer(self, frame: _Frame) -> None:
+        _call.set(frame["id"])
         try:
             if "items" in frame:
                 _send_results(self.pipes, frame["id"], len(frame["items"]), *self._many(frame["items"]))
             else:
                 _send_results(self.pipes, frame["id"], 1, iter([self._one(frame["item"])]), False)
         except SlowDown as request:
-            self.pipes.send("slow-down", after=request.seconds)
+            self.pipes.send("slow-down", after=request.seconds, call=frame["id"])
             self.pipes.send("results", id=frame["id"], results=[])
         except Exception as error:
             self.pipes.send("results", id=frame["id"], error=_error(error))

@@ -626,11 +626,13 @@ class ServeTest(ProgramTest):
         worker.ready()
         worker.call(1, 1)
         _, reason, error, slow, warn, calls, tokens, load, logged, debug, critical, _ = worker.frames
-        self.assertEqual(reason, {"type": "request-stop", "reason": "disk almost full"})
-        self.assertEqual(error, {"type": "request-stop", "error": {"type": "OSError", "message": "disk full"}})
-        self.assertEqual(slow, {"type": "slow-down", "after": 2.5})
+        self.assertEqual(reason, {"type": "request-stop", "reason": "disk almost full", "call": 1})
+        disk = {"type": "OSError", "message": "disk full"}
+        self.assertEqual(error, {"type": "request-stop", "error": disk, "call": 1})
+        self.assertEqual(slow, {"type": "slow-down", "after": 2.5, "call": 1})
         fields = {"path": "model.bin", "level": 3}
-        self.assertEqual(warn, {"type": "log", "level": "warn", "message": "old model", "fields": fields})
+        message = {"type": "log", "level": "warn", "message": "old model"}
+        self.assertEqual(warn, {**message, "fields": fields, "call": 1})
         self.assertEqual(calls, {"type": "metric", "name": "calls", "kind": "counter", "value": 1})
         self.assertEqual(tokens, {"type": "metric", "name": "tokens", "kind": "counter", "value": 812})
         self.assertEqual(load, {"type": "metric", "name": "load", "kind": "gauge", "value": 0.5})
@@ -741,6 +743,9 @@ class TimerTest(ProgramTest):
         self.assertEqual(worker.results(1), [{"value": 1000}])
         shared = [("acquire", "shared", seconds) for seconds in (1000, 2000, 1000)]
         self.assertEqual(worker.timers(), [*shared, ("release", "shared")])
+        acquired = [frame["call"] for frame in worker.frames if frame["type"] == "acquire"]
+        self.assertEqual(acquired, [1, 2, 1], "whose deadline it is")
+        self.assertEqual([frame["call"] for frame in worker.frames if frame["type"] == "log"], [1, 2])
 
     def test_many_scopes_of_many_threads(self):  # T13
         worker = self.start("""

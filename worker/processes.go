@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -186,8 +187,8 @@ func (s *slotServer) stopNotice(context.Context) (protocol.StopNotice, bool) {
 }
 
 // requestStop passes a request on. Whether the job still runs is not known here.
-func (s *slotServer) requestStop(_ context.Context, stop job.Stop) error {
-	return s.write(frames.RequestStop{Type: frames.TypeRequestStop, Reason: stop.Reason, Error: stop.Error})
+func (c *slotCaller) requestStop(_ context.Context, stop job.Stop) error {
+	return c.write(frames.RequestStop{Type: frames.TypeRequestStop, Reason: stop.Reason, Error: stop.Error, Call: c.call.Load()})
 }
 
 // write sends a frame. A worker that is gone takes this process with it.
@@ -206,12 +207,20 @@ func (s *slotServer) writeLine(line []byte) error {
 	return err
 }
 
+// slotCaller makes one call at a time.
+type slotCaller struct {
+	*slotServer
+	call atomic.Int64 // in hand
+}
+
 // makeCalls makes the calls that come.
 func (s *slotServer) makeCalls(requests <-chan frames.Call) {
-	ctx := timers.NewContext(context.Background(), timers.NewRemote(s.hello.Worker, s))
-	solo := calls.NewSolo(ctx, s.handler, calls.SoloStop{Stopped: s.stopped, Notice: s.stopNotice, Request: s.requestStop})
+	c := &slotCaller{slotServer: s}
+	ctx := timers.NewContext(context.Background(), timers.NewRemote(s.hello.Worker, c))
+	solo := calls.NewSolo(ctx, s.handler, calls.SoloStop{Stopped: s.stopped, Notice: s.stopNotice, Request: c.requestStop})
 	defer solo.Close()
 	for call := range requests {
+		c.call.Store(call.ID)
 		items := call.Items
 		if call.Item != nil {
 			items = []json.RawMessage{call.Item}
@@ -261,7 +270,7 @@ func (s *slotServer) answer(solo *calls.Solo, id int64, items []json.RawMessage)
 		}
 		slow := solo.SlowedDown()
 		if slow > 0 {
-			if err := s.write(frames.SlowDown{Type: frames.TypeSlowDown, After: slow.Seconds()}); err != nil {
+			if err := s.write(frames.SlowDown{Type: frames.TypeSlowDown, After: slow.Seconds(), Call: id}); err != nil {
 				return err
 			}
 		}
@@ -301,7 +310,7 @@ func resultsOf(outcomes []calls.Outcome) []frames.Result {
 }
 
 // Acquire asks the worker for a timer, for package timers.
-func (s *slotServer) Acquire(ctx context.Context, t timers.RemoteTimer) error {
+func (s *slotCaller) Acquire(ctx context.Context, t timers.RemoteTimer) error {
 	answer := make(chan *job.Error, 1)
 	s.mu.Lock()
 	s.lastID++
@@ -313,7 +322,7 @@ func (s *slotServer) Acquire(ctx context.Context, t timers.RemoteTimer) error {
 		delete(s.acquired, id)
 		s.mu.Unlock()
 	}()
-	f := frames.Acquire{Type: frames.TypeAcquire, ID: id, Scope: t.Scope, After: t.After.Seconds()}
+	f := frames.Acquire{Type: frames.TypeAcquire, ID: id, Scope: t.Scope, After: t.After.Seconds(), Call: s.call.Load()}
 	if t.ReportOnly {
 		f.Action = frames.ActionReport
 	}

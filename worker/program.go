@@ -51,6 +51,7 @@ type program struct {
 
 	mu          sync.Mutex
 	calls       map[int64]*pending
+	scopes      map[string]int64 // that are held: which call is in them, 0 if that is not known
 	lastID      int64
 	name        string
 	stackSignal syscall.Signal
@@ -148,7 +149,7 @@ func (h *host) launch(s *slot, incarnation int) (*program, error) {
 		return nil, err
 	}
 	p := &program{
-		host: h, slot: s, incarnation: incarnation, pipes: pipes, calls: map[int64]*pending{},
+		host: h, slot: s, incarnation: incarnation, pipes: pipes, calls: map[int64]*pending{}, scopes: map[string]int64{},
 		stderr: child.NewStderrLog(h.log.With("slot", s.number, "incarnation", incarnation)), oomKills: h.oomKills(),
 		ready: make(chan struct{}), exited: make(chan struct{}), errors: make(chan struct{}), ended: make(chan struct{}),
 	}

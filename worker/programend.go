@@ -196,6 +196,11 @@ func (p *program) Reap(ctx context.Context, e timers.Expiry) error {
 		Type:    "Expired",
 		Message: fmt.Sprintf("scope %s was held longer than %v (%v overdue)", e.Scope, e.After, e.Overdue.Round(time.Millisecond)),
 	}}}
+	p.mu.Lock()
+	if id := p.scopes[e.Scope]; p.calls[id] != nil {
+		why.guilty = id
+	}
+	p.mu.Unlock()
 	if e.Signal != 0 && e.Signal != syscall.SIGKILL {
 		if p.blame(why) {
 			p.child.SignalGroup(e.Signal)

@@ -30,7 +30,7 @@ func (p *program) handle(line []byte) error {
 	case frames.TypeAcquire:
 		return with(line, p.acquire)
 	case frames.TypeRelease:
-		return with(line, func(f *frames.Release) error { p.client.Release(f.Scope); return nil })
+		return with(line, p.release)
 	case frames.TypeLog:
 		return with(line, p.log)
 	case frames.TypeMetric:
@@ -67,11 +67,20 @@ func (p *program) slowDown(f *frames.SlowDown) error {
 	p.slot.rest(after)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range p.calls {
+	for _, c := range p.meant(f.Call) {
 		c.slowed = true
 		c.slow(after)
 	}
 	return nil
+}
+
+// meant are the calls under way that a frame is about which names a call: that one, or all if it names none, or one
+// that has ended. The lock is held.
+func (p *program) meant(id int64) map[int64]*pending {
+	if c := p.calls[id]; c != nil {
+		return map[int64]*pending{id: c}
+	}
+	return p.calls
 }
 
 // with decodes a frame for fn.
@@ -122,11 +131,30 @@ func (p *program) acquire(f *frames.Acquire) error {
 	case known:
 		options = append(options, timers.WithSignal(signal))
 	}
+	p.inScope(f.Scope, f.Call)
 	answer := frames.Acquired{Type: frames.TypeAcquired, ID: f.ID}
 	if err := p.client.Acquire(f.Scope, frames.Seconds(f.After), options...); err != nil {
 		answer.Error = &job.Error{Type: calls.FaultOf(err).Err.Type, Message: err.Error()}
 	}
 	p.send(answer)
+	return nil
+}
+
+// inScope notes which call is in a scope. There are about as many as timers may be held.
+func (p *program) inScope(scope string, call int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.scopes) >= frames.MaxTimers {
+		clear(p.scopes)
+	}
+	p.scopes[scope] = call
+}
+
+func (p *program) release(f *frames.Release) error {
+	p.client.Release(f.Scope)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.scopes, f.Scope)
 	return nil
 }
 
@@ -145,7 +173,11 @@ func (p *program) log(f *frames.Log) error {
 	if !known {
 		return fmt.Errorf("level %.100q: use debug, info, warn or error", f.Level)
 	}
-	p.stderr.Message(level, f.Message, child.Fields(f.Fields)...)
+	fields := child.Fields(f.Fields)
+	if f.Call != 0 {
+		fields = append(fields, "call", f.Call)
+	}
+	p.stderr.Message(level, f.Message, fields...)
 	return nil
 }
 
@@ -163,7 +195,7 @@ func (p *program) requestStop(f *frames.RequestStop) error {
 	p.mu.Lock()
 	ready := p.isReady
 	jobs := map[string]struct{}{}
-	for _, c := range p.calls {
+	for _, c := range p.meant(f.Call) {
 		if !c.asked { // once a call: a program may ask for each of its items
 			jobs[c.job] = struct{}{}
 		}

@@ -344,3 +344,32 @@ func (p *program) requireBehind(t *testing.T) {
 	require.Error(t, short.Err())
 	require.Equal(t, 1, p.client.Held())
 }
+
+// T6, B9: of many calls at once, a scope that is held too long expires its own call alone. The others were in the same
+// process, and are made again side by side, without having been tried.
+func TestPython_ScopeOfOneCallOfMany(t *testing.T) {
+	t.Parallel()
+	text := pythonPrelude + `
+def work(items):
+    note(os.environ["BOX"] + "/all")
+    if items[0] == "bad":
+        wait(os.environ["BOX"] + "/all", 8)
+        with stint.expires(0.2):
+            time.sleep(60)
+    wait(os.environ["BOX"] + "/all", 16)
+    return items
+
+stint.serve(work)
+`
+	f := setup(t)
+	f.options.Slots, f.options.Concurrency, f.options.CallItems = 1, 8, 1
+	f.limits.Attempts = 1
+	o := f.run(f.pythonProgram("work.py", text), "in.txt", lines("a", "b", "c", "bad", "d", "e", "f", "g", "h", "i"))
+	require.Len(t, o.failures, 1)
+	require.EqualValues(t, 3, o.failures[0].Item)
+	require.Equal(t, job.KindExpired, o.failures[0].Kind)
+	require.EqualValues(t, 9, o.totals.OK)
+	require.EqualValues(t, 1, o.totals.Expiries)
+	require.Zero(t, o.totals.Crashes, "what else was in the process has not crashed")
+	require.Zero(t, o.totals.Retries)
+}

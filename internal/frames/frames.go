@@ -117,6 +117,7 @@ type Acquire struct {
 	After  float64 `json:"after"` // seconds
 	Action string  `json:"action,omitempty"`
 	Signal string  `json:"signal,omitempty"`
+	Call   int64   `json:"call,omitempty"` // that is in the scope; 0: it is not said
 }
 
 // What may happen when a timer expires.
@@ -137,6 +138,7 @@ type Log struct {
 	Level   string         `json:"level"`
 	Message string         `json:"message"`
 	Fields  map[string]any `json:"fields,omitempty"`
+	Call    int64          `json:"call,omitempty"` // that it is about; 0: it is not said
 }
 
 // Metric is a measurement: of a counter, which it is added to, or of a gauge, which it replaces.
@@ -152,12 +154,14 @@ type RequestStop struct {
 	Type   string     `json:"type"`
 	Reason string     `json:"reason,omitempty"`
 	Error  *job.Error `json:"error,omitempty"`
+	Call   int64      `json:"call,omitempty"` // that requests it; 0: all that are under way
 }
 
 // SlowDown requests that no further call begins for a while.
 type SlowDown struct {
 	Type  string  `json:"type"`
-	After float64 `json:"after"` // seconds
+	After float64 `json:"after"`          // seconds
+	Call  int64   `json:"call,omitempty"` // that requests it; 0: all that are under way
 }
 
 // shown is how many bytes of an invalid frame an error shows.
