@@ -2,6 +2,7 @@ package worker
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -20,6 +21,8 @@ type kind struct {
 	// cannot names the behaviours that the kind cannot show, and says why.
 	cannot map[string]string
 
+	concurrency int // calls of a slot at once
+
 	slots   bool   // a slot has a process that stays, and is replaced when it dies
 	inside  bool   // calls run in this process, and obey when they are cancelled
 	chunk   int    // items of a call, whatever Options.CallItems says; 0: what it says
@@ -36,6 +39,7 @@ const (
 	noPanic    = "panics are Go's"
 	oneByOne   = "its function gives one result for one item"
 	noOwnError = "a line is all that it has to say of an item, and its exit status of a call"
+	manyAtOnce = "one slot takes all calls"
 	noThreads  = "the program answers one call after the other"
 )
 
@@ -69,6 +73,7 @@ var kinds = []kind{
 	}, {
 		name: "batch in processes", slots: true, size: 1, hanging: "worker.obeyBatch(",
 		handler: func(f *fixture) Handler { return f.inProcesses("obey batch") },
+		cannot:  map[string]string{},
 	},
 }
 
@@ -101,7 +106,7 @@ var rough = map[string]func(t *testing.T, k kind){
 // TestConformance holds all kinds of handlers to the same behaviours.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for _, k := range kinds {
+	for _, k := range atOnce(kinds, 1, 16) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			for _, name := range slices.Sorted(maps.Keys(k.cannot)) {
@@ -132,6 +137,23 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// atOnce are the kinds with slots that make so many calls at once.
+func atOnce(kinds []kind, concurrency ...int) []kind {
+	var all []kind
+	for _, n := range concurrency {
+		for _, k := range kinds {
+			k.concurrency = n
+			if n > 1 {
+				k.name += fmt.Sprintf(", %d at once", n)
+				k.cannot = maps.Clone(k.cannot)
+				k.cannot["slots"] = manyAtOnce
+			}
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
 // can reports whether the kind can show a behaviour.
 func (k kind) can(name string) bool {
 	_, cannot := k.cannot[name]
@@ -149,7 +171,7 @@ type trial struct {
 
 func (k kind) try(t *testing.T) *trial {
 	tr := &trial{fixture: setup(t), kind: k}
-	tr.options.Slots, tr.options.Restarts = 2, 1000
+	tr.options.Slots, tr.options.Concurrency, tr.options.Restarts = 2, k.concurrency, 1000
 	tr.limits.Attempts, tr.batch = 1, 10_000
 	return tr
 }
@@ -217,6 +239,8 @@ func several(n int) []string {
 // callSize is how many items calls have, 0 if the worker may choose.
 func (tr *trial) callSize() int {
 	switch {
+	case tr.kind.chunk > 0 && tr.options.Concurrency > 1:
+		return 0
 	case tr.kind.chunk > 0:
 		return tr.kind.chunk
 	case tr.options.CallItems == OneItem:
