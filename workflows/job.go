@@ -4,6 +4,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
+	"github.com/stint-run/stint/workflows/internal/pool"
 	"github.com/stint-run/stint/workflows/internal/throttle"
 	"go.temporal.io/sdk/workflow"
 )
@@ -24,6 +25,7 @@ type jobState struct {
 	Batches  int64           `json:"batches"`  // found so far
 	Heads    []string        `json:"heads"`    // manifests that no other names
 	Speed    throttle.Speed  `json:"speed"`    // of the handler, as the leg that ended last has shown
+	Pool     pool.View       `json:"pool,omitzero"`
 	Report   job.Report      `json:"report"`
 	Fresh    counts          `json:"fresh,omitzero"` // of what earlier runs have not done
 	Slowed   throttle.Slowed `json:"slowed,omitzero"`

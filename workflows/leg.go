@@ -28,6 +28,12 @@ type LegInput struct {
 	Limits   limits    `json:"limits,omitzero"`
 	// SlowDowns is how many requests to slow down the job has heard of from this leg.
 	SlowDowns int `json:"slow_downs,omitempty"`
+	// Known is how many calls the workers that the job knows of make at once, News how often it has heard of others
+	// from this leg.
+	Known int64 `json:"known,omitempty"`
+	News  int   `json:"news,omitempty"`
+	// SpeedAwaited: the job waits for what the first batches show of the handler's speed.
+	SpeedAwaited bool `json:"speed_awaited,omitempty"`
 }
 
 // LegResult is what a leg has done.
@@ -80,6 +86,7 @@ func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
 	again.Page, again.Tasks, again.Sofar = nil, l.takeLeft(), result
 	again.Previous, again.Window, again.Next = result.Manifests, l.window.places, l.window.next
 	again.Limits, again.SlowDowns = l.rate.limits, l.rate.requests
+	again.Known, again.News, again.SpeedAwaited = l.known, l.news, l.speedAwaited
 	return LegResult{}, workflow.NewContinueAsNewError(ctx, Leg, again)
 }
 
@@ -163,6 +170,7 @@ func (p *parentLink) kept(r keptResult) {
 func (p *parentLink) failed(err *job.Error)      { p.signal(signalFail, *err) }
 func (p *parentLink) slowDown(r slowDownRequest) { p.signal(signalSlow, r) }
 func (p *parentLink) counted(c counts)           { p.signal(signalCounts, c) }
+func (p *parentLink) heard(n poolNews)           { p.signal(signalPool, n) }
 func (p *parentLink) batchEnded()                { p.describe() }
 
 func (p *parentLink) handOver(to string, places int) workflow.Future {

@@ -19,7 +19,9 @@ type childLeg struct {
 
 // startChild gives a portion to a leg in a child workflow.
 func (c *coordinator) startChild(p portion) {
+	first := c.state.Report.Legs == 0
 	in := c.prepare(p)
+	in.SpeedAwaited = first && c.awaitSpeed()
 	child := workflow.ExecuteChildWorkflow(execute.LegOptions(c.ctx, c.spec(), in.Number, legSummary(in, p)), Leg, in)
 	handle := &childLeg{ctx: c.ctx, in: in, child: child, wakeUp: c.wakeUp, sofar: LegResult{Manifests: in.Previous, Left: p.items}}
 	l := c.opened(in.Number, handle)
@@ -171,6 +173,7 @@ type insideLink struct{ c *coordinator }
 func (k *insideLink) failed(err *job.Error)      { k.c.fail(err) }
 func (k *insideLink) slowDown(r slowDownRequest) { k.c.slowDown(r) }
 func (k *insideLink) counted(counts)             {} // they are read directly
+func (k *insideLink) heard(n poolNews)           { k.c.hear(n) }
 
 func (k *insideLink) batchEnded() {
 	if k.c.inside != nil && k.c.inside.sofar.Totals.Batches >= rateBatches {

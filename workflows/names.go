@@ -13,6 +13,7 @@ const (
 	signalLimits = "limits" // job → leg: the rate it may work at, and when to report counts; argument limits
 	signalSlow   = "slow"   // leg → job: a handler has asked to slow down; argument slowDownRequest
 	signalCounts = "counts" // leg → job: how many of its items have failed; argument counts
+	signalPool   = "pool"   // leg → job: what has become known of the pool; argument poolNews
 	signalKept   = "kept"   // leg → job: what a leg that continues as new has committed; argument keptResult
 	signalNext   = "next"   // job → leg: which leg gets the places that this one does not need; argument string, a workflow ID
 )

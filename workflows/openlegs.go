@@ -45,7 +45,7 @@ type legHandle interface {
 	pending() []activities.CommitInput
 }
 
-// startLeg gives the portion that was found to a leg. The first one, which is small, runs inside the job.
+// startLeg gives the portion that was found to a leg. The first one runs inside the job if it is small.
 func (c *coordinator) startLeg() {
 	found := c.planning.found
 	if found == nil || len(c.legs) >= openLegs || c.ending() || !c.hooks.ready {
@@ -55,7 +55,7 @@ func (c *coordinator) startLeg() {
 		return
 	}
 	c.planning.found = nil
-	if c.state.Report.Legs == 0 {
+	if c.state.Report.Legs == 0 && found.batches <= protocol.InsideBatches {
 		c.startInside(*found)
 		return
 	}
@@ -68,7 +68,7 @@ func (c *coordinator) prepare(p portion) LegInput {
 	in := LegInput{
 		Ref: c.state.Ref, Spec: c.spec(), Version: c.in.Version, Number: c.state.Report.Legs, Base: c.state.Batches,
 		Page: p.page, Tasks: p.tasks, Previous: c.state.Heads, Limits: c.limits(),
-		Window: int(max(0, min(int64(c.places), p.batches))),
+		Window: int(max(0, min(int64(c.places), p.batches))), Known: c.state.Pool.Workers.Calls(),
 	}
 	in.Limits.Legs = len(c.legs) + 1
 	c.state.Heads = nil
@@ -111,6 +111,8 @@ func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
 	c.state.Fresh.Failed += result.Totals.Failed
 	c.left += result.Left
 	c.places += result.Window
+	c.state.Pool.Hear(result.Pool...)
+	c.resize()
 	c.grantPlaces(ended.number)
 	if result.Error != nil {
 		c.fail(result.Error)

@@ -3,7 +3,11 @@ package workflows
 import (
 	"errors"
 	"slices"
+	"time"
 
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/workflows/internal/pool"
+	"github.com/stint-run/stint/workflows/internal/throttle"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -93,6 +97,88 @@ func (c *coordinator) takePlaces(from, places int) error {
 	c.places += places
 	c.grantPlaces(from)
 	return nil
+}
+
+// resize sets the window: as the settings say, or as large as what is known of the pool makes it.
+func (c *coordinator) resize() {
+	window := c.spec().Window
+	if window == 0 {
+		window = c.state.Pool.Window()
+	}
+	before := c.window
+	if window == before {
+		return
+	}
+	c.window, c.state.Report.Window, c.state.Pool.Changed = window, window, workflow.Now(c.ctx)
+	c.places += window - before
+	if before != 0 {
+		c.resized = true
+		c.grantPlaces(-1)
+		c.wakeUp()
+	}
+}
+
+// hear takes what a leg reports of the pool.
+func (c *coordinator) hear(n poolNews) {
+	c.state.Pool.Hear(n.Workers...)
+	if !n.Since.IsZero() {
+		c.state.Pool.Waited(n.Since)
+	}
+	if n.Speed.Items > 0 {
+		c.state.Speed, c.planning.rateKnown = n.Speed, true
+	}
+	c.resize()
+}
+
+// poolNews is what a leg reports of its pool.
+type poolNews struct {
+	Workers pool.Workers `json:"workers,omitempty"`
+	// Since is from when on slots have waited for batches; zero: they have not.
+	Since time.Time      `json:"since,omitzero"`
+	Speed throttle.Speed `json:"speed,omitzero"` // of the handler; zero: not asked for
+}
+
+// learning is what a dispatcher finds out of its pool. The job hears of it at once, but of news that come one after the
+// other ever more rarely: the n-th no sooner than 10·n³ milliseconds after the one before. That is ten in
+// half a minute, 77 in a day, 180 in a month.
+type learning struct {
+	sample       pool.Sample
+	known        int64 // calls that the workers make at once that the job has heard of
+	speedAwaited bool
+	news         int       // that the job has heard
+	quietUntil   time.Time // it does not hear of any before
+}
+
+func newLearning(in LegInput) learning {
+	return learning{known: in.Known, news: in.News, speedAwaited: in.SpeedAwaited}
+}
+
+// learn notes what the end of a batch shows of the pool, and reports it to the job if that matters to it.
+func (d *dispatcher) learn(t task, r activities.ProcessResult) {
+	now := workflow.Now(d.ctx)
+	d.sofar.Pool, _ = d.sofar.Pool.With(pool.Worker{Name: r.Worker, Capacity: r.Capacity, Last: now.Unix()})
+	if t.limited && r.Started > 0 && d.spec.Window == 0 {
+		d.sample.Add(t.started, time.UnixMilli(r.Started))
+	}
+	n := poolNews{Since: d.sample.Waiting()}
+	if d.speedAwaited && d.sofar.Totals.Batches >= rateBatches {
+		n.Speed = d.sofar.Speed
+	}
+	calls := d.sofar.Pool.Calls()
+	if calls > d.known {
+		n.Workers = d.sofar.Pool
+	}
+	if n.Workers == nil && n.Since.IsZero() && n.Speed.Items == 0 || now.Before(d.quietUntil) {
+		return
+	}
+	d.news++
+	d.quietUntil = now.Add(10 * time.Millisecond * time.Duration(d.news*d.news*d.news))
+	d.known = max(d.known, calls)
+	d.speedAwaited = d.speedAwaited && n.Speed.Items == 0
+	if !n.Since.IsZero() {
+		d.sample.Reported(now)
+	}
+	d.job.heard(n)
 }
 
 var errNoLaterLeg = errors.New("no later leg is open")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 )
@@ -207,4 +208,172 @@ func TestLeg_ContinuesAsNewWithPlaces(t *testing.T) {
 	require.Equal(t, 9, granted+result.Window, "no place is lost")
 	require.Positive(t, granted, "the next leg's name is known to the second run")
 	require.LessOrEqual(t, w.commands["signal grant"], maxHandOvers)
+}
+
+// simulated are the workers of a pool: a queue that their slots take batches from, in order.
+type simulated struct {
+	w        *world
+	each     time.Duration // that a batch takes
+	latency  time.Duration // until a slot has a batch that it waited for
+	name     string
+	capacity protocol.Capacity
+	slots    []simulatedSlot
+}
+
+type simulatedSlot struct {
+	worker string
+	free   time.Time
+}
+
+// serve has a pool of one worker run the batches of a world.
+func (w *world) serve(slots int, each time.Duration) *simulated {
+	s := &simulated{w: w, each: each, latency: 5 * time.Millisecond}
+	s.add("host-1", slots, time.Time{})
+	w.process = s.process
+	w.planner = func(r *activities.PlanResult) { r.Worker, r.Capacity = s.name, s.capacity }
+	return s
+}
+
+// add adds a worker at a time.
+func (s *simulated) add(name string, slots int, at time.Time) {
+	s.name, s.capacity = name, protocol.Capacity{Slots: slots, Concurrency: 1}
+	for range slots {
+		s.slots = append(s.slots, simulatedSlot{name, at})
+	}
+}
+
+func (s *simulated) process(x *execution) {
+	i := 0
+	for k := range s.slots {
+		if s.slots[k].free.Before(s.slots[i].free) {
+			i = k
+		}
+	}
+	slot := &s.slots[i]
+	taken := x.at.Add(s.latency)
+	if slot.free.After(taken) {
+		taken = slot.free
+	}
+	slot.free = taken.Add(s.each)
+	x.took = slot.free.Sub(x.at)
+	x.result.Worker, x.result.Capacity, x.result.Started = slot.worker, s.capacity, taken.UnixMilli()
+	x.result.Totals.Busy = s.each
+}
+
+// An automatic window is what the pool takes, as its workers say; it keeps every slot busy, and no more are in flight.
+func TestWindow_Automatic(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ slots, want int }{{2, job.LeastAutoWindow}, {32, job.LeastAutoWindow}, {100, 200}} {
+		t.Run(fmt.Sprint(c.slots, " slots"), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 10_000)
+			w.spec.Window = 0
+			w.serve(c.slots, 5*time.Second)
+			report := w.mustRun()
+			require.Equal(t, c.want, report.Window)
+			require.Zero(t, *report.Settings.Window)
+			require.Equal(t, c.want, w.most)
+			require.Less(t, took(report), 1.2*5000/float64(c.slots)+6)
+		})
+	}
+}
+
+// A window that has been set stays, whatever the pool takes.
+func TestWindow_SetIsExact(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 10_000)
+	w.spec.Window = 10
+	w.serve(100, time.Second)
+	report := w.mustRun()
+	require.Equal(t, 10, report.Window)
+	require.Equal(t, 10, w.most)
+}
+
+// A second worker makes the window larger, as soon as one of its batches has ended.
+func TestWindow_SecondWorker(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 40_000)
+	w.spec.Window = 0
+	s := w.serve(60, 5*time.Second)
+	w.at(20*time.Second, func() {
+		require.Equal(t, 120, w.query().Window)
+		s.add("host-2", 60, w.env.Now())
+	})
+	w.at(40*time.Second, func() { require.Equal(t, 240, w.query().Window) })
+	report := w.mustRun()
+	require.Equal(t, 240, report.Window)
+	require.Equal(t, 240, w.most)
+}
+
+// Workers that the job does not know of wait for batches: the window grows until they do not.
+func TestWindow_GrowsWhileSlotsWait(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 60_000)
+	w.spec.Window = 0
+	s := w.serve(300, 5*time.Second)
+	w.planner = func(*activities.PlanResult) {}
+	s.capacity = protocol.Capacity{}
+	report := w.mustRun()
+	require.Equal(t, 512, report.Window, "64, 128, 256, 512: 300 slots are busy then")
+	require.Less(t, took(report), 1.5*5*6000/300)
+}
+
+// While batches queue the window does not grow.
+func TestWindow_StaysWhileBatchesQueue(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 20_000)
+	w.spec.Window = 0
+	s := w.serve(30, 5*time.Second)
+	s.capacity = protocol.Capacity{}
+	w.planner = func(*activities.PlanResult) {}
+	report := w.mustRun()
+	require.Equal(t, job.LeastAutoWindow, report.Window)
+	require.Equal(t, job.LeastAutoWindow, w.most)
+	require.Zero(t, w.commands["signal pool"])
+}
+
+// The window goes with workers that are heard of no more, and what the job knows of them lasts over its runs.
+func TestWindow_OfWorkersThatVanish(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 60_000)
+	w.spec.Window = 0
+	s := w.serve(50, 30*time.Second)
+	s.add("host-2", 50, time.Time{})
+	w.at(10*time.Minute, func() {
+		require.Equal(t, 200, w.query().Window)
+		s.slots = s.slots[:50]
+	})
+	w.process = func(x *execution) {
+		s.process(x)
+		w.env.SetContinueAsNewSuggested(len(w.all) > 1500 && w.runs == 1)
+	}
+	report := w.mustRun()
+	require.Equal(t, 2, w.runs)
+	require.Equal(t, 100, report.Window)
+}
+
+// A setting takes the place of an automatic window, and back.
+func TestSet_AutomaticWindow(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 20_000)
+	w.spec.Window = 0
+	w.serve(100, 5*time.Second)
+	ten, auto, set, back := 10, 0, false, false
+	w.at(12*time.Second, func() {
+		w.env.UpdateWorkflow(protocol.UpdateSet, "one", accept(t, &set), job.Settings{Window: &ten})
+	})
+	w.at(60*time.Second, func() {
+		require.Equal(t, 10, w.query().Window)
+		w.env.UpdateWorkflow(protocol.UpdateSet, "two", accept(t, &back), job.Settings{Window: &auto})
+	})
+	report := w.mustRun()
+	require.True(t, set && back)
+	require.Equal(t, 200, report.Window)
+	between := 0
+	for _, x := range w.all {
+		if s := x.at.Sub(report.Started).Seconds(); s > 40 && s < 60 {
+			between = max(between, x.beside)
+		}
+	}
+	require.Equal(t, 10, between)
 }
