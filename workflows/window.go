@@ -121,7 +121,7 @@ func (c *coordinator) resize() {
 // hear takes what a leg reports of the pool.
 func (c *coordinator) hear(n poolNews) {
 	c.state.Pool.Hear(n.Workers...)
-	if !n.Since.IsZero() {
+	if !n.Since.IsZero() && c.spec().Window == 0 {
 		c.state.Pool.Waited(n.Since)
 	}
 	if n.Speed.Items > 0 {
@@ -158,7 +158,7 @@ func (d *dispatcher) learn(t task, r activities.ProcessResult) {
 	now := workflow.Now(d.ctx)
 	d.sofar.Pool, _ = d.sofar.Pool.With(pool.Worker{Name: r.Worker, Capacity: r.Capacity, Last: now.Unix()})
 	if t.limited && r.Started > 0 && d.spec.Window == 0 {
-		d.sample.Add(t.started, time.UnixMilli(r.Started))
+		d.sample.Add(t.started, time.UnixMilli(r.Started), now)
 	}
 	n := poolNews{Since: d.sample.Waiting()}
 	if d.speedAwaited && d.sofar.Totals.Batches >= rateBatches {

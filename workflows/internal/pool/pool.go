@@ -126,9 +126,9 @@ func (v *View) Waited(since time.Time) {
 const (
 	// settle is how long it takes until the places of a larger window are filled.
 	settle = 2 * time.Second
-	// sampled batches show whether slots wait: if waited of them did.
-	sampled = 8
-	waited  = 6
+	// leastSample batches at least show whether slots wait, dispatched over at least the time that one of them runs: of
+	// batches that are dispatched together, idle slots take the first at once, and these end first.
+	leastSample = 8
 	// atOnce is how long a batch may have been in the queue if a slot waited for it: what the server and the poll take.
 	atOnce = 100 * time.Millisecond
 )
@@ -141,8 +141,9 @@ type Sample struct {
 	waiting      time.Time // since when slots wait, as the last full sample has shown; zero: they do not
 }
 
-// Add counts a batch that was dispatched when the window was full, in the place of another one, and taken from the queue later.
-func (s *Sample) Add(dispatched, taken time.Time) {
+// Add counts a batch that was dispatched when the window was full, in the place of another one, was then taken from the queue, and has
+// ended.
+func (s *Sample) Add(dispatched, taken, ended time.Time) {
 	if dispatched.Before(s.from) {
 		return
 	}
@@ -153,11 +154,11 @@ func (s *Sample) Add(dispatched, taken time.Time) {
 	if taken.Sub(dispatched) <= atOnce {
 		s.waited++
 	}
-	if s.seen < sampled {
+	if s.seen < leastSample || dispatched.Sub(s.since) < ended.Sub(taken) {
 		return
 	}
 	s.waiting = time.Time{}
-	if s.waited >= waited {
+	if 4*s.waited >= 3*s.seen {
 		s.waiting = s.since
 	}
 	s.seen, s.waited = 0, 0

@@ -109,30 +109,48 @@ func TestView_Grows(t *testing.T) {
 
 func TestSample(t *testing.T) {
 	t.Parallel()
+	const runs = 5 * time.Second
 	at := time.Unix(1000, 0)
-	add := func(s *Sample, n int, wait time.Duration) {
+	var s Sample
+	add := func(n int, wait time.Duration) {
 		for range n {
-			s.Add(at, at.Add(wait))
+			s.Add(at, at.Add(wait), at.Add(wait+runs))
 		}
 	}
-	var s Sample
-	add(&s, sampled-1, 0)
-	require.Zero(t, s.Waiting(), "too few")
-	add(&s, 1, 0)
-	require.Equal(t, at, s.Waiting())
-	add(&s, sampled-waited, atOnce+1)
-	add(&s, waited, atOnce)
-	require.Equal(t, at, s.Waiting(), "three of four")
-	add(&s, sampled-waited+1, atOnce+1)
-	add(&s, waited-1, 0)
-	require.Zero(t, s.Waiting(), "they queue")
+	began := at
+	add(100, 0)
+	require.Zero(t, s.Waiting(), "all at once: the others of them may be queueing")
+	at = at.Add(runs)
+	add(1, 0)
+	require.Equal(t, began, s.Waiting())
 
-	add(&s, sampled, 0)
+	began = at
+	add(25, atOnce+1)
+	add(74, atOnce)
+	at = at.Add(runs)
+	add(1, 0)
+	require.Equal(t, began, s.Waiting(), "three of four")
+
+	add(26, atOnce+1)
+	add(73, atOnce)
+	at = at.Add(runs)
+	add(1, 0)
+	require.Zero(t, s.Waiting(), "too many have queued")
+
+	add(leastSample-2, 0)
+	at = at.Add(runs)
+	add(1, 0)
+	require.Zero(t, s.Waiting(), "too few")
+	add(1, 0)
+	require.NotZero(t, s.Waiting())
+
 	s.Reported(at.Add(1))
 	require.Zero(t, s.Waiting())
-	add(&s, 2*sampled, 0)
-	require.Zero(t, s.Waiting(), "dispatched before")
-	at = at.Add(1)
-	add(&s, sampled, 0)
-	require.Equal(t, at, s.Waiting())
+	add(leastSample, 0)
+	at = at.Add(runs)
+	add(leastSample-1, 0)
+	require.Zero(t, s.Waiting(), "some were dispatched before")
+	at = at.Add(runs)
+	add(1, 0)
+	require.NotZero(t, s.Waiting())
 }
