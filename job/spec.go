@@ -28,9 +28,9 @@ const (
 
 	// LeastAutoWindow is the least automatic window.
 	LeastAutoWindow = 64
-	// MaxWindow keeps a job's pending activities (window, Plan, two Commits) well under
-	// Temporal's 2,000 for one workflow run, and its legs' histories near three events a batch.
-	MaxWindow = 1000 // TODO
+	// MaxWindow is what the legs that a job has open at once can have in flight: each has a page of at most 600
+	// batches, far less than the 2,000 activities that may be pending in one workflow run.
+	MaxWindow = 10_000
 	// MaxBatchItems and MaxBatchBytes bound a batch, chosen or automatic.
 	MaxBatchItems = 10_000_000
 	MaxBatchBytes = 1 << 30
@@ -80,7 +80,7 @@ type Spec struct {
 	// 100,000 items and 64 MiB.
 	BatchItems int64 `json:"batch_items,omitempty"`
 	BatchBytes int64 `json:"batch_bytes,omitempty"`
-	// Window is how many batches may be in flight at once: 1 … 1,000. 0: automatic, as many as keep the pool's slots
+	// Window is how many batches may be in flight at once: 1 … 10,000. 0: automatic, as many as keep the pool's slots
 	// busy, from 64 on.
 	Window int `json:"window,omitempty"`
 	// Expiry is a batch's timer: a worker that is silent for so long is presumed dead. 1 s … 24 h,

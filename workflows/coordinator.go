@@ -28,9 +28,8 @@ type coordinator struct {
 	left     int64 // items that ended legs did not get to
 	renew    bool  // continue as new as soon as no leg is open
 
-	window  int  // in force
-	places  int  // of the window that no leg holds
-	resized bool // the window has changed
+	window int // in force
+	places int // of the window that no leg holds; negative: legs hold more than it has
 
 	notice    *protocol.StopNotice // that legs get; nil before a stop
 	finishing bool
@@ -75,7 +74,7 @@ func (c *coordinator) setup() error {
 	if err := workflow.SetQueryHandler(c.ctx, protocol.QueryPending, c.pending); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
-	for _, signal := range []string{job.SignalStop, signalFail, signalSlow, signalCounts, signalPool, signalKept} {
+	for _, signal := range []string{job.SignalStop, signalFail, signalSlow, signalCounts, signalPool, signalPlaces, signalKept} {
 		c.selector.AddReceive(workflow.GetSignalChannel(c.ctx, signal), func(workflow.ReceiveChannel, bool) { c.receiveAll() })
 	}
 	c.selector.AddReceive(c.wake, func(ch workflow.ReceiveChannel, _ bool) { ch.ReceiveAsync(nil) })
@@ -96,7 +95,6 @@ func (c *coordinator) run() {
 		}
 		c.startLeg()
 		c.startPlan()
-		c.grantLast()
 		c.describe()
 		if c.idle() && (c.ending() || c.renew && c.planning.found == nil || c.allPlanned()) {
 			return
@@ -154,6 +152,11 @@ func (c *coordinator) receiveAll() {
 	for workflow.GetSignalChannel(c.ctx, signalPool).ReceiveAsync(&news) {
 		c.hear(news)
 		news = poolNews{}
+	}
+	var back placesBack
+	for workflow.GetSignalChannel(c.ctx, signalPlaces).ReceiveAsync(&back) {
+		c.takeBack(back)
+		back = placesBack{}
 	}
 	var kept keptResult
 	for workflow.GetSignalChannel(c.ctx, signalKept).ReceiveAsync(&kept) {

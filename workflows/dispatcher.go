@@ -73,8 +73,8 @@ type jobLink interface {
 	heard(n poolNews)
 	// batchEnded is called after every end of an execution.
 	batchEnded()
-	// handOver gives places to a later leg, by its workflow ID. The future fails if nobody took them.
-	handOver(to string, places int) workflow.Future
+	// handBack gives places to the job. The future fails if that has ended.
+	handBack(places int) workflow.Future
 }
 
 // legEvents is the length of history at which a leg stops dispatching.
@@ -86,7 +86,7 @@ func newDispatcher(ctx workflow.Context, in LegInput, s supply, r recorder, link
 		ctx: ctx, ref: in.Ref, spec: in.Spec, supply: s, recorder: r, job: link,
 		selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
 		returned: in.Tasks, sofar: in.Sofar.outcomes,
-		window: window{places: in.Window, next: in.Next},
+		window: window{places: in.Window, last: in.Last},
 		rate:   newRateControl(ctx, in),
 		report: newReporting(in), learning: newLearning(in),
 	}
@@ -98,7 +98,7 @@ func newDispatcher(ctx workflow.Context, in LegInput, s supply, r recorder, link
 func (d *dispatcher) run() {
 	for {
 		d.dispatch()
-		d.handOn()
+		d.handBack()
 		if d.ended() {
 			return
 		}

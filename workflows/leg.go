@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/stint-run/stint/activities"
@@ -22,7 +23,7 @@ type LegInput struct {
 	Base     int64     `json:"base"`               // batches planned before these
 	Previous []string  `json:"previous,omitempty"` // manifests that this leg's manifest names
 	Window   int       `json:"window"`             // places in the window to begin with
-	Next     string    `json:"next,omitempty"`     // see signalNext
+	Last     bool      `json:"last,omitempty"`     // no leg comes after it
 	Sofar    LegResult `json:"so_far"`             // of the leg's earlier runs
 	Version  int       `json:"version,omitempty"`  // see protocol.LogicVersion
 	Limits   limits    `json:"limits,omitzero"`
@@ -63,7 +64,7 @@ type keptResult struct {
 // new with the tasks that are left (100 bytes each), and any number of repetitions continues
 // there.
 func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
-	link := &parentLink{ctx: ctx}
+	link := &parentLink{ctx: ctx, leg: in.Number}
 	l, err := newLeg(ctx, in, link)
 	if err != nil {
 		return LegResult{}, err
@@ -84,7 +85,7 @@ func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
 	}
 	again := in
 	again.Page, again.Tasks, again.Sofar = nil, l.takeLeft(), result
-	again.Previous, again.Window, again.Next = result.Manifests, l.window.places, l.window.next
+	again.Previous, again.Window = result.Manifests, l.window.places
 	again.Limits, again.SlowDowns = l.rate.limits, l.rate.requests
 	again.Known, again.News, again.SpeedAwaited = l.known, l.news, l.speedAwaited
 	return LegResult{}, workflow.NewContinueAsNewError(ctx, Leg, again)
@@ -146,9 +147,12 @@ func (l *leg) commit() LegResult {
 	return result
 }
 
+var errNoJob = errors.New("the leg belongs to no job")
+
 // parentLink reaches the job of a leg that has its own workflow.
 type parentLink struct {
 	ctx      workflow.Context
+	leg      int
 	describe func()
 }
 
@@ -173,6 +177,11 @@ func (p *parentLink) counted(c counts)           { p.signal(signalCounts, c) }
 func (p *parentLink) heard(n poolNews)           { p.signal(signalPool, n) }
 func (p *parentLink) batchEnded()                { p.describe() }
 
-func (p *parentLink) handOver(to string, places int) workflow.Future {
-	return workflow.SignalExternalWorkflow(p.ctx, to, "", signalGrant, places)
+func (p *parentLink) handBack(places int) workflow.Future {
+	if sent := p.signal(signalPlaces, placesBack{Leg: p.leg, Places: places}); sent != nil {
+		return sent
+	}
+	future, settable := workflow.NewFuture(p.ctx)
+	settable.SetError(errNoJob)
+	return future
 }

@@ -97,7 +97,7 @@ func TestLimits(t *testing.T) {
 	require.LessOrEqual(t, w.runs, 2+legs/50)
 	for command, n := range w.commands {
 		if strings.HasPrefix(command, "signals to "+w.spec.Name+"/") {
-			require.LessOrEqual(t, n, 8-maxHandOvers+1, "%s: the leg before it sends %d", command, maxHandOvers)
+			require.LessOrEqual(t, n, maxHandBacks, "%s", command)
 		}
 	}
 	t.Logf("%s items in %s batches: %d legs, %d runs of the job", text.Thousands(w.items), text.Thousands(batches), legs, w.runs)

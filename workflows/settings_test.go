@@ -101,7 +101,7 @@ func TestSet_SmallerWindow(t *testing.T) {
 			}
 			kept := 0
 			if c.slow >= 0 {
-				kept = w.spec.Window / (maxHandOvers - 1) // a leg that drains may keep less than a share to its end
+				kept = w.spec.Window / (maxHandBacks - 1) // a leg that drains may keep less than a share to its end
 			}
 			require.GreaterOrEqual(t, most, w.spec.Window-kept, "the places are back")
 		})

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
-	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 )
 
@@ -89,55 +87,50 @@ func TestWindow_PlacesSurviveTwoSlowLegs(t *testing.T) {
 	require.Less(t, last.seconds(), time.Hour.Seconds()+200)
 }
 
+// backs has a leg that runs by itself hand its places back to a job that takes them, and sums them up.
+func (w *world) backs() (places, times *int) {
+	places, times = new(int), new(int)
+	w.sent = func(signal string, arg any) {
+		if signal == signalPlaces {
+			*places += arg.(placesBack).Places
+			*times++
+		}
+	}
+	return places, times
+}
+
 // Places that nobody took stay.
-func TestLeg_HandingFails(t *testing.T) {
+func TestLeg_HandingBackFails(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
 	w.spec.Window, w.took = 4, time.Second
-	w.env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
-		Return(errors.New("it has ended"))
 	w.process = func(x *execution) { x.took *= time.Duration(x.number) }
-	in := w.legInput(8)
-	in.Next = protocol.LegID("nightly", 2)
-	result, err := w.runLeg(in)
+	result, err := w.runLeg(w.legInput(8))
 	require.NoError(t, err)
 	require.Equal(t, 4, result.Window)
-	require.LessOrEqual(t, w.commands["signal grant"], maxHandOvers)
 }
 
-// The next leg may end before this one: the places are then for the one after it, as soon as that
-// is there.
-func TestLeg_HandsOnToTheOneAfterTheNext(t *testing.T) {
+// A leg that has no more batches for its places hands them back, a few times. The last leg keeps them.
+func TestLeg_HandsBack(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 0)
-	w.spec.Window = 4
-	w.env.OnSignalExternalWorkflow(mock.Anything, protocol.LegID("nightly", 2), mock.Anything, mock.Anything, mock.Anything).
-		Return(errors.New("it has ended"))
-	granted := 0
-	w.env.OnSignalExternalWorkflow(mock.Anything, protocol.LegID("nightly", 3), mock.Anything, mock.Anything, mock.Anything).
-		Return(func(_, _, _, _ string, arg any) error {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			granted += arg.(int)
-			return nil
-		}).Maybe()
-	w.process = func(x *execution) {
-		x.took = time.Duration(x.number) * time.Second
-		if x.number == 4 {
-			x.took = time.Hour
+	for _, last := range []bool{false, true} {
+		w := setup(t, 0)
+		w.spec.Window, w.took = 40, time.Second
+		w.process = func(x *execution) { x.took *= time.Duration(x.number) }
+		places, times := w.backs()
+		in := w.legInput(50)
+		in.Last = last
+		result, err := w.runLeg(in)
+		require.NoError(t, err)
+		require.Equal(t, 40, *places+result.Window)
+		if last {
+			require.Zero(t, *times)
+			continue
 		}
+		require.Greater(t, *times, 1)
+		require.LessOrEqual(t, *times, maxHandBacks)
+		require.Less(t, result.Window, 15)
 	}
-	w.at(10*time.Second, func() { w.env.SignalWorkflow(signalNext, protocol.LegID("nightly", 3)) })
-	w.at(time.Minute, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		require.Equal(t, 3, granted)
-	})
-	in := w.legInput(4)
-	in.Next = protocol.LegID("nightly", 2)
-	result, err := w.runLeg(in)
-	require.NoError(t, err)
-	require.Equal(t, 1, result.Window)
 }
 
 // While a repetition waits the leg keeps its places: it will need one.
@@ -145,13 +138,11 @@ func TestLeg_HandsNothingOnWhileARepetitionWaits(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
 	w.spec.Window = 4
-	w.env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
-		Return(func(_, _, _, _ string, arg any) error {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			require.Len(t, w.tries(0), 2, "not before the failed batch runs again")
-			return nil
-		}).Maybe()
+	w.sent = func(signal string, _ any) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		require.True(t, signal != signalPlaces || len(w.tries(0)) == 2, "not before the failed batch runs again")
+	}
 	w.process = func(x *execution) {
 		if x.in.Batch.First == 0 && len(w.tries(0)) == 1 {
 			x.fails(transient("once"))
@@ -160,14 +151,12 @@ func TestLeg_HandsNothingOnWhileARepetitionWaits(t *testing.T) {
 			x.took = time.Minute
 		}
 	}
-	in := w.legInput(4)
-	in.Next = protocol.LegID("nightly", 2)
-	result, err := w.runLeg(in)
+	result, err := w.runLeg(w.legInput(4))
 	require.NoError(t, err)
 	require.EqualValues(t, 40, result.Totals.OK)
 }
 
-// Places that were granted during a run, and the next leg's name, are there in the new run.
+// Places that were granted during a run are there in the new run.
 func TestLeg_ContinuesAsNewWithPlaces(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
@@ -178,19 +167,8 @@ func TestLeg_ContinuesAsNewWithPlaces(t *testing.T) {
 		}
 		return 0
 	}
-	granted := 0
-	w.onEnv = func() {
-		w.env.OnSignalExternalWorkflow(mock.Anything, protocol.LegID("nightly", 2), "", signalGrant, mock.Anything).
-			Return(func(_, _, _, _ string, arg any) error {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				granted += arg.(int)
-				return nil
-			})
-	}
-	w.onEnv()
+	granted, times := w.backs()
 	w.at(1500*time.Millisecond, func() { w.env.SignalWorkflow(signalGrant, 4) })
-	w.at(1600*time.Millisecond, func() { w.env.SignalWorkflow(signalNext, protocol.LegID("nightly", 2)) })
 	// These arrive while the last batches of the first run are under way, or its commit.
 	w.commitTook = 10 * time.Second
 	w.commit = func(activities.CommitInput) error {
@@ -199,16 +177,14 @@ func TestLeg_ContinuesAsNewWithPlaces(t *testing.T) {
 		}
 		return nil
 	}
-	in := w.legInput(60)
-	in.Next = protocol.LegID("nightly", 1)
-	result, err := w.runLeg(in)
+	result, err := w.runLeg(w.legInput(60))
 	require.NoError(t, err)
 	require.Equal(t, 2, w.runs)
 	require.EqualValues(t, 600, result.Totals.OK)
 	require.Equal(t, 9, w.most, "3 at first, 4 granted in time, 2 during the commit")
-	require.Equal(t, 9, granted+result.Window, "no place is lost")
-	require.Positive(t, granted, "the next leg's name is known to the second run")
-	require.LessOrEqual(t, w.commands["signal grant"], maxHandOvers)
+	require.Equal(t, 9, *granted+result.Window, "no place is lost")
+	require.Positive(t, *granted)
+	require.LessOrEqual(t, *times, maxHandBacks)
 }
 
 // simulated are the workers of a pool: a queue that their slots take batches from, in order.
