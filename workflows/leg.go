@@ -75,6 +75,9 @@ func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
 	}
 	l.listen(ctx)
 	l.run()
+	if !l.full {
+		l.reportFinal()
+	}
 	result := l.commit()
 	if l.full && result.Error == nil && l.notice == nil {
 		link.kept(keptResult{Leg: in.Number, Result: result})

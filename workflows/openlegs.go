@@ -18,6 +18,7 @@ type openLeg struct {
 	number   int
 	reported counts // the last that it has sent
 	answered bool   // it has sent them since the job has asked
+	final    bool   // they do not change any more
 	batches  int    // of its portion
 	places   int    // of the window that it holds, as far as the job has heard
 	dry      bool   // it has handed places back, so it needs no more of them
