@@ -1,8 +1,10 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -195,6 +197,7 @@ type simulated struct {
 	name     string
 	capacity protocol.Capacity
 	slots    []simulatedSlot
+	slotsOf  map[string]int // by worker, if they are not as many as capacity says
 }
 
 type simulatedSlot struct {
@@ -235,6 +238,9 @@ func (s *simulated) process(x *execution) {
 	slot.free = taken.Add(s.each/2 + time.Duration(random.Int64N(int64(s.each))))
 	x.took = slot.free.Sub(x.at)
 	x.result.Worker, x.result.Capacity, x.result.Started = slot.worker, s.capacity, taken.UnixMilli()
+	if n := s.slotsOf[slot.worker]; n > 0 {
+		x.result.Capacity.Slots = n
+	}
 	x.result.Totals.Busy = s.each
 }
 
@@ -354,4 +360,170 @@ func TestSet_AutomaticWindow(t *testing.T) {
 		}
 	}
 	require.Equal(t, 10, between)
+}
+
+// wide makes a job whose window takes many legs, each with a small page: of ten batches, nearly all the legs that may be
+// open.
+func wide(t *testing.T, items int64, window, page int) *world {
+	w := setup(t, items)
+	w.pageLimit, w.spec.Window, w.took = page, window, time.Second
+	w.process = uneven
+	return w
+}
+
+// mostOf is how many executions a workflow had in flight at once.
+func (w *world) mostOf() map[string]int {
+	type change struct {
+		at time.Time
+		n  int
+	}
+	changes := map[string][]change{}
+	for _, x := range w.all {
+		changes[x.workflow] = append(changes[x.workflow], change{x.at, 1}, change{x.at.Add(x.took), -1})
+	}
+	most := map[string]int{}
+	for id, list := range changes {
+		slices.SortStableFunc(list, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), a.n-b.n) })
+		flying := 0
+		for _, c := range list {
+			flying += c.n
+			most[id] = max(most[id], flying)
+		}
+	}
+	return most
+}
+
+// A window that is wider than a page is shared by many legs: it is used, it is exact, and no leg has more in flight than
+// its page has batches.
+func TestWindow_OverManyLegs(t *testing.T) {
+	t.Parallel()
+	w := wide(t, 20_000, 180, 10)
+	process, open := w.process, 0
+	w.process = func(x *execution) {
+		process(x)
+		w.later(x.took/2, func() { open = max(open, len(w.query().OpenLegs)) })
+	}
+	report := w.mustRun()
+	require.Equal(t, 180, w.most)
+	require.Greater(t, open, 180/10, "legs that drain, too")
+	require.LessOrEqual(t, open, openLegs)
+	for id, most := range w.mostOf() {
+		require.LessOrEqual(t, most, protocol.FirstPage, id)
+	}
+	require.LessOrEqual(t, w.commands["signal "+signalPlaces], (maxHandBacks+1)*report.Legs)
+	require.LessOrEqual(t, w.commands["signal "+signalGrant], (maxHandBacks+1)*report.Legs)
+	w.requireAccepted(report)
+}
+
+// A job with many open legs stops, and is resumed: every item is done once.
+func TestWindow_StopWithManyLegs(t *testing.T) {
+	t.Parallel()
+	w := wide(t, 20_000, 200, 10)
+	open := 0
+	w.at(3*time.Second, func() {
+		open = len(w.query().OpenLegs)
+		w.stop(job.Stop{})
+	})
+	report := w.stopped()
+	require.Greater(t, open, 18)
+	w.requireAccepted(report)
+	require.Less(t, report.OK, int64(20_000))
+	require.LessOrEqual(t, len(report.Manifests), openLegs+1)
+
+	again := wide(t, 20_000, 200, 10)
+	again.manifests, again.resume = w.manifests, report.Manifests
+	again.commits = w.commits // their keys go on
+	resumed := again.mustRun()
+	require.EqualValues(t, 20_000, resumed.OK)
+	require.Equal(t, report.OK, resumed.Resumed)
+}
+
+// A job with many open legs continues as new: it waits for them, and the next run has the same window.
+func TestWindow_ContinuesAsNewWithManyLegs(t *testing.T) {
+	t.Parallel()
+	w := wide(t, 20_000, 200, 20)
+	process := w.process
+	w.process = func(x *execution) {
+		process(x)
+		w.env.SetContinueAsNewSuggested(w.runs == 1 && x.number > 600)
+	}
+	report := w.mustRun()
+	require.Equal(t, 2, w.runs)
+	require.EqualValues(t, 20_000, report.OK)
+	require.Equal(t, 200, w.most)
+	second := 0
+	for _, x := range w.all[len(w.all)-800:] {
+		second = max(second, x.beside)
+	}
+	require.Greater(t, second, 150, "legs that drain hand places back a few at a time")
+	w.requireAccepted(report)
+}
+
+// However the window is changed, no batch is dispatched beyond it once its legs have heard of it, and all of it is used.
+func TestWindow_ChangedWithManyLegs(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 7))
+			w := wide(t, 40_000, 100, 30)
+			type change struct {
+				at     time.Time
+				window int
+			}
+			var changes []change
+			for i := range 8 {
+				window := 1 + random.IntN(220)
+				if i == 7 {
+					window = 20 // less than a page: all of it is used, unless places are lost
+				}
+				w.at(time.Duration(2+10*i)*time.Second, func() {
+					set := false
+					w.env.UpdateWorkflow(protocol.UpdateSet, fmt.Sprint(i), accept(t, &set), job.Settings{Window: &window})
+					changes = append(changes, change{w.env.Now(), window})
+				})
+			}
+			report := w.runToEnd()
+			require.Len(t, changes, 8)
+			used := make([]int, len(changes))
+			for _, x := range w.all {
+				for i, c := range changes {
+					heard, end := c.at.Add(100*time.Millisecond), report.Ended.Add(time.Hour)
+					if i+1 < len(changes) {
+						end = changes[i+1].at
+					}
+					if x.at.After(heard) && x.at.Before(end) {
+						require.LessOrEqual(t, x.beside, c.window, "change %d, %v later", i, x.at.Sub(c.at))
+						used[i] = max(used[i], x.beside)
+					}
+				}
+			}
+			require.Equal(t, 20, used[7], "%v of %v", used, changes)
+			w.requireAccepted(report)
+		})
+	}
+}
+
+// runToEnd is mustRun for a job whose window has changed: it may have had more in flight than it had at first.
+func (w *world) runToEnd() job.Report {
+	w.t.Helper()
+	report, err := w.run()
+	require.NoError(w.t, err)
+	require.Equal(w.t, job.Completed, report.State)
+	require.Zero(w.t, w.flying)
+	return report
+}
+
+// What the legs of a wide window say of the pool adds up in the job, whichever of them has heard of which worker.
+func TestWindow_AutomaticOverManyLegs(t *testing.T) {
+	t.Parallel()
+	w := wide(t, 40_000, 0, 20)
+	s := w.serve(40, 2*time.Second)
+	s.add("host-2", 30, time.Time{})
+	s.add("host-3", 30, time.Time{})
+	s.slotsOf = map[string]int{"host-1": 40, "host-2": 30, "host-3": 30}
+	report := w.mustRun()
+	require.Equal(t, 200, report.Window)
+	require.Equal(t, 200, w.most)
+	w.requireAccepted(report)
 }
