@@ -37,14 +37,15 @@ type world struct {
 	env  *testsuite.TestWorkflowEnvironment
 	spec job.Spec
 
-	items     int64 // of the input
-	perBatch  int64
-	pageLimit int // most batches of a page; 0: as many as are asked for
-	resume    []string
-	salvage   []activities.CommitInput
-	redrive   *job.Redrive
-	merged    activities.FinishResult // of a redrive
-	version   int                     // of the logic; the present one
+	items      int64 // of the input
+	perBatch   int64
+	pageLimit  int // most batches of a page; 0: as many as are asked for
+	firstLimit int // batches of the first page; 0: as of the others
+	resume     []string
+	salvage    []activities.CommitInput
+	redrive    *job.Redrive
+	merged     activities.FinishResult // of a redrive
+	version    int                     // of the logic; the present one
 
 	// What activities do, if a test needs something else than success. They are called one at
 	// a time. process gets what would happen and changes it.
@@ -383,6 +384,9 @@ func (w *world) doPlan(ctx context.Context, in activities.PlanInput) (activities
 	limit := in.Batches
 	if w.pageLimit > 0 {
 		limit = min(limit, w.pageLimit)
+	}
+	if w.firstLimit > 0 && in.Ref.Sources == "" {
+		limit = w.firstLimit
 	}
 	for len(batches) < limit {
 		for len(skip) > 0 && skip[0].First <= next {

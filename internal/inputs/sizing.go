@@ -120,8 +120,13 @@ func FirstFew(s Sizing) int {
 // FirstPage is the most batches of a job's first page: least, or more if the known slots take more. They are at most
 // [protocol.PageBatches].
 func FirstPage(spec job.Spec, s Sizing, least int) int {
-	occupy := FirstFew(s)
-	if spec.BatchItems > 0 {
+	occupy := s.Slots
+	switch {
+	case s.Slots == 0:
+		return least
+	case automatic(spec):
+		occupy = FirstFew(s)
+	case spec.BatchItems > 0:
 		occupy = int(min(protocol.Capacity{Slots: s.Slots, Concurrency: s.Concurrency}.Batches(spec.BatchItems), protocol.PageBatches))
 	}
 	return clamp(2*occupy, least, max(least, protocol.PageBatches))
