@@ -56,8 +56,8 @@ type keptResult struct {
 //
 // A batch is an activity: 3 events, 270 bytes of input and 330 of result. Its end causes a workflow task,
 // 3 further events, unless several ends share one: they do if they come faster than tasks are answered. So a
-// batch has at most 6 events and, at 150 bytes each, 1.5 KB. With Commit (6 events, 100 bytes a batch), at
-// most 9 signals received and 8 sent (76 events), start and end, that is at most 3,700 events and 1 MB. If
+// batch has at most 6 events and, at 150 bytes each, 1.5 KB. With Commit (6 events, 100 bytes a batch), some
+// 5 signals received and 10 sent (70 events), start and end, that is at most 3,700 events and 1 MB. If
 // batches are repeated or return rests there are more: at 4,000 events the leg stops dispatching. What is
 // in flight then, at most 600 batches, adds at most 6 events each: 7,600, a sixth of what a run may have. The leg
 // commits, reports that to the job (3 events), so that it remains if the leg's workflow is ended later, continues as
