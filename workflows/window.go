@@ -79,6 +79,9 @@ func (c *coordinator) takeBack(b placesBack) {
 // share grants places that no leg holds to the oldest legs that have batches for them; what is left is for the next leg.
 // If the window has shrunk, it takes places from the latest legs.
 func (c *coordinator) share() {
+	if c.ending() {
+		return // nobody dispatches any more
+	}
 	for _, l := range c.legs {
 		if l.places < 0 { // it has handed back places while others were taken from it
 			c.grant(l, -l.places)
