@@ -185,5 +185,6 @@ func (k *insideLink) handBack(places int) workflow.Future {
 	future, settable := workflow.NewFuture(k.c.ctx)
 	settable.Set(nil, nil)
 	k.c.takeBack(placesBack{Places: places})
+	k.c.wakeUp()
 	return future
 }

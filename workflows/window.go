@@ -73,7 +73,6 @@ func (c *coordinator) takeBack(b placesBack) {
 		c.legs[i].dry = true
 	}
 	c.share()
-	c.wakeUp()
 }
 
 // share grants places that no leg holds to the oldest legs that have batches for them; what is left is for the next leg.
