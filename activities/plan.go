@@ -37,5 +37,11 @@ func (a *Activities) plan(ctx context.Context, dir store.Dir, in inputs.PlanInpu
 			return inputs.PlanResult{}, err
 		}
 	}
-	return a.inputs.Plan(ctx, dir, in, from)
+	first := in.Ref.Sources == ""
+	in.Sizing = in.Sizing.Including(a.opts.Capacity)
+	result, err := a.inputs.Plan(ctx, dir, in, from)
+	if first {
+		result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity
+	}
+	return result, err
 }

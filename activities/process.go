@@ -52,6 +52,8 @@ type ProcessResult struct {
 	Started int64 `json:"at,omitempty"`
 	// Worker is who has done it.
 	Worker string `json:"worker,omitempty"`
+	// Capacity is what that worker runs at once.
+	Capacity protocol.Capacity `json:"capacity,omitzero"`
 	// Paced is the time spent waiting for the pace; part of Totals.Busy.
 	Paced time.Duration `json:"paced,omitempty"`
 	// SlowDown is how long the handler asked for no new calls; 0: it did not ask.
@@ -116,7 +118,7 @@ func (e *execution) commit() (result ProcessResult, err error) {
 		result.Started = activity.GetInfo(e.ctx).StartedTime.UnixMilli()
 	}
 	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited, e.watch.SlowedDown()
-	result.Forced = e.watch.Forced()
+	result.Forced, result.Capacity = e.watch.Forced(), e.acts.opts.Capacity
 	c := &e.counts
 	result.Totals = job.Totals{
 		OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped,

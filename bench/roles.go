@@ -290,7 +290,7 @@ func bareWorkflow(ctx workflow.Context, n int) error {
 	selector := workflow.NewSelector(ctx)
 	flying := 0
 	for started := 0; started < n || flying > 0; {
-		for ; started < n && flying < job.DefaultWindow; started++ {
+		for ; started < n && flying < job.LeastAutoWindow; started++ {
 			flying++
 			selector.AddFuture(workflow.ExecuteActivity(ctx, empty), func(workflow.Future) { flying-- })
 		}

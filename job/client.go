@@ -152,7 +152,7 @@ func specDetails(s Spec) string {
 	if output == "" {
 		output = "parts in " + s.Store
 	}
-	return fmt.Sprintf("Input %s\n\nOutput %s\n\nWindow %d · expiry %v · attempts %d", describeInput(s.Input), output, s.Window, s.Expiry, s.Attempts)
+	return fmt.Sprintf("Input %s\n\nOutput %s\n\nWindow %s · expiry %v · attempts %d", describeInput(s.Input), output, DescribeWindow(s.Window, 0), s.Expiry, s.Attempts)
 }
 
 // Get returns the latest run of the job of that name. It does not ask the server, so the job need not

@@ -66,7 +66,7 @@ func TestClient_StartOptions(t *testing.T) {
 			require.True(t, got.WorkflowExecutionErrorWhenAlreadyStarted)
 			require.Equal(t, map[string]any{protocol.MemoPool: "thumbs", protocol.MemoOutput: "out.jsonl", protocol.MemoState: Running}, got.Memo)
 			require.Equal(t, "pool thumbs · in.jsonl", got.StaticSummary)
-			require.Contains(t, got.StaticDetails, "Window 64")
+			require.Contains(t, got.StaticDetails, "Window auto")
 		})
 	}
 }

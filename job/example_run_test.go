@@ -165,12 +165,12 @@ func ExampleRun_Set() {
 	check(err)
 	fmt.Printf("window %d, %s items a second, up to %s may fail\n", *now.Window, *now.Rate, *now.MaxFailed)
 
-	_, err = job.ParseSettings([]string{"window=5000"})
+	_, err = job.ParseSettings([]string{"window=50000"})
 	fmt.Println(err)
 	close(done)
 	fmt.Println(wait(run).State)
 	// Output:
 	// window 8, 1.5 items a second, up to 5% may fail
-	// window 5000: use 1 to 1000
+	// window 50000: use 1 to 10000, or auto
 	// completed
 }

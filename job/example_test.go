@@ -65,13 +65,13 @@ func ExampleClient_StartWith() {
 func ExampleSpec_Validate() {
 	spec := job.Spec{
 		Name: "nightly", Pool: "thumbnails", Input: []string{"new.jsonl"}, Output: "thumbs.jsonl",
-		Window: 5000, Expiry: time.Millisecond,
+		Window: 50_000, Expiry: time.Millisecond,
 	}.WithDefaults()
 	fmt.Println(spec.Errors, spec.Attempts)
 	fmt.Println(spec.Validate())
 	// Output:
 	// thumbs.jsonl.errors.jsonl 3
-	// Window 5000: use 1 to 1000
+	// Window 50000: use 1 to 10000, or 0 for an automatic one
 	// Expiry 1ms: use 1s to 24h0m0s
 }
 

@@ -6,7 +6,7 @@ import "fmt"
 // joins one for each such field; errors.As finds the first.
 type FieldError struct {
 	Field   string // as Go names it: "Window"
-	Problem string // the value, if there is one, and what to use: "5000: use 1 to 1000"
+	Problem string // the value, if there is one, and what to use: "50000: use 1 to 10000, or auto"
 }
 
 func (e *FieldError) Error() string { return e.Field + " " + e.Problem }

@@ -47,7 +47,7 @@ func TestSchedule_Options(t *testing.T) {
 	require.Equal(t, []any{Input{Spec: spec.WithDefaults(), Scheduled: true, Version: protocol.LogicVersion}}, action.Args)
 	require.Equal(t, 2*time.Second, action.WorkflowTaskTimeout)
 	require.Equal(t, "pool thumbs · in.jsonl", action.StaticSummary)
-	require.Contains(t, action.StaticDetails, "Window 64")
+	require.Contains(t, action.StaticDetails, "Window auto")
 	require.Equal(t, map[string]any{protocol.MemoPool: "thumbs", protocol.MemoOutput: "out-{date}.jsonl", protocol.MemoState: Running}, action.Memo)
 }
 

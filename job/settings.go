@@ -17,7 +17,7 @@ import (
 // Settings are the fields of a [Spec] that can be changed while the job runs. In an argument of
 // [Run.Set], nil leaves a setting as it is.
 type Settings struct {
-	Window     *int       `json:"window,omitempty"`
+	Window     *int       `json:"window,omitempty"`      // 0: automatic
 	BatchItems *int64     `json:"batch_items,omitempty"` // 0: automatic; from the next page of batches on
 	MaxFailed  *Tolerance `json:"max_failed,omitempty"`
 	Rate       *Rate      `json:"rate,omitempty"` // 0: no limit
@@ -48,12 +48,9 @@ func (s Spec) With(c Settings) Spec {
 // settingNames reads each setting as people write it.
 var settingNames = map[string]func(*Settings, string) error{
 	"window": func(s *Settings, v string) error {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > MaxWindow {
-			return fmt.Errorf("window %s: use 1 to %d", v, MaxWindow)
-		}
+		n, err := ParseWindow(v)
 		s.Window = &n
-		return nil
+		return err
 	},
 	"batch-items": func(s *Settings, v string) error {
 		n, err := strconv.ParseInt(v, 10, 64)
@@ -76,6 +73,33 @@ var settingNames = map[string]func(*Settings, string) error{
 		s.Rate = &r
 		return err
 	},
+}
+
+// autoWindow is how people write an automatic window.
+const autoWindow = "auto"
+
+// ParseWindow reads a window as people write it: 1 … [MaxWindow], or auto, which is 0.
+func ParseWindow(text string) (int, error) {
+	if text == autoWindow {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > MaxWindow {
+		return 0, fmt.Errorf("window %s: use 1 to %d, or %s", text, MaxWindow, autoWindow)
+	}
+	return n, nil
+}
+
+// DescribeWindow writes a window as people do: "64"; or, if it is set to 0, "auto", with the one in force if that is
+// known (not 0): "auto (400)".
+func DescribeWindow(set, inForce int) string {
+	switch {
+	case set > 0:
+		return strconv.Itoa(set)
+	case inForce > 0:
+		return fmt.Sprintf("%s (%d)", autoWindow, inForce)
+	}
+	return autoWindow
 }
 
 // ParseSettings reads settings written as name=value; the names are window, batch-items, max-failed

@@ -77,11 +77,17 @@ func TestParseSettings(t *testing.T) {
 	require.NoError(t, err)
 	window, items, most, rate := 16, int64(0), Tolerance("5%"), Rate(1500)
 	require.Equal(t, Settings{Window: &window, BatchItems: &items, MaxFailed: &most, Rate: &rate}, s)
+	auto, err := ParseSettings([]string{"window=auto"})
+	require.NoError(t, err)
+	require.Zero(t, *auto.Window)
+	for text, numbers := range map[string][2]int{"64": {64, 64}, "auto": {0, 0}, "auto (400)": {0, 400}} {
+		require.Equal(t, text, DescribeWindow(numbers[0], numbers[1]))
+	}
 	spec := valid().With(s)
 	require.Equal(t, s, spec.Settings())
 	require.Equal(t, valid(), valid().With(Settings{}))
 	_, err = ParseSettings([]string{"window=0", "colour=red", "rate", "max-failed=x", "batch-items=-1", "rate=x"})
-	for _, text := range []string{"window 0: use 1 to 1000", `"colour": unknown setting: use batch-items, max-failed, rate, window`, `"rate": write name=value`, `max-failed "x"`, "batch-items -1", `rate "x"`} {
+	for _, text := range []string{"window 0: use 1 to 10000, or auto", `"colour": unknown setting: use batch-items, max-failed, rate, window`, `"rate": write name=value`, `max-failed "x"`, "batch-items -1", `rate "x"`} {
 		require.ErrorContains(t, err, text)
 	}
 }

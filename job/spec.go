@@ -16,7 +16,6 @@ const None = -1
 
 // Defaults and bounds of a Spec.
 const (
-	DefaultWindow       = 64
 	DefaultExpiry       = 30 * time.Second
 	DefaultCallTimeout  = 10 * time.Minute
 	DefaultAttempts     = 3
@@ -27,9 +26,11 @@ const (
 	DefaultMaxItem      = 16 << 20
 	DefaultMaxInput     = 1 << 40
 
-	// MaxWindow keeps a job's pending activities (window, Plan, two Commits) well under
-	// Temporal's 2,000 for one workflow run, and its legs' histories near three events a batch.
-	MaxWindow = 1000
+	// LeastAutoWindow is the least automatic window.
+	LeastAutoWindow = 64
+	// MaxWindow is what the legs that a job has open at once can have in flight: each has a page of at most 600
+	// batches, far less than the 2,000 activities that may be pending in one workflow run.
+	MaxWindow = 10_000
 	// MaxBatchItems and MaxBatchBytes bound a batch, chosen or automatic.
 	MaxBatchItems = 10_000_000
 	MaxBatchBytes = 1 << 30
@@ -79,7 +80,8 @@ type Spec struct {
 	// 100,000 items and 64 MiB.
 	BatchItems int64 `json:"batch_items,omitempty"`
 	BatchBytes int64 `json:"batch_bytes,omitempty"`
-	// Window is how many batches may be in flight at once: 1 … 1,000, default 64.
+	// Window is how many batches may be in flight at once: 1 … 10,000. 0: automatic, as many as keep the pool's slots
+	// busy, from 64 on.
 	Window int `json:"window,omitempty"`
 	// Expiry is a batch's timer: a worker that is silent for so long is presumed dead. 1 s … 24 h,
 	// default 30 s.
@@ -141,7 +143,6 @@ func (s Spec) WithDefaults() Spec {
 	setDefault(&s.Format, "auto")
 	setDefault(&s.MaxItem, DefaultMaxItem)
 	setDefault(&s.MaxInput, DefaultMaxInput)
-	setDefault(&s.Window, DefaultWindow)
 	setDefault(&s.Expiry, DefaultExpiry)
 	setDefault(&s.CallTimeout, DefaultCallTimeout)
 	setDefault(&s.Attempts, DefaultAttempts)
@@ -252,7 +253,9 @@ func (s Spec) checkSizes() []error {
 	inRange("MaxInput", s.MaxInput, 1, maxMaxInput)
 	inRange("BatchItems", s.BatchItems, 0, MaxBatchItems)
 	inRange("BatchBytes", s.BatchBytes, 0, MaxBatchBytes)
-	inRange("Window", int64(s.Window), 1, MaxWindow)
+	if s.Window < 0 || s.Window > MaxWindow {
+		errs = append(errs, fieldError("Window", "%d: use 1 to %d, or 0 for an automatic one", s.Window, MaxWindow))
+	}
 	inRange("Attempts", int64(s.Attempts), 1, maxAttempts)
 	inRange("ItemAttempts", int64(s.ItemAttempts), 1, maxAttempts)
 	if s.JobRate < 0 || s.JobRate > MaxRate {

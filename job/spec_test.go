@@ -21,7 +21,7 @@ func TestSpec_Defaults(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, Spec{
 		Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl",
-		Format: "auto", MaxItem: 16 << 20, MaxInput: 1 << 40, Window: 64, Expiry: 30 * time.Second, CallTimeout: 10 * time.Minute,
+		Format: "auto", MaxItem: 16 << 20, MaxInput: 1 << 40, Expiry: 30 * time.Second, CallTimeout: 10 * time.Minute,
 		Attempts: 3, ItemAttempts: 1, Backoff: time.Second, Grace: 120 * time.Second,
 		Store: "out.jsonl.stint", Errors: "out.jsonl.errors.jsonl", OnError: OnErrorRecord, CleanStop: []string{CleanStopType},
 	}, valid())
@@ -148,7 +148,7 @@ func TestSpec_Validate(t *testing.T) {
 		{"max-input", at(1, 1<<60, setMaxInput), at(-1, 1<<60+1, setMaxInput), "MaxInput"},
 		{"batch-items", at(0, 10_000_000, setBatchItems), at(-1, 10_000_001, setBatchItems), "BatchItems"},
 		{"batch-bytes", at(0, 1<<30, setBatchBytes), at(-1, 1<<30+1, setBatchBytes), "BatchBytes"},
-		{"window", at(1, 1000, setWindow), at(-1, 1001, setWindow), "Window"},
+		{"window", at(0, 10_000, setWindow), at(-1, 10_001, setWindow), "Window"},
 		{"attempts", at(1, 1000, setAttempts), at(-1, 1001, setAttempts), "Attempts"},
 		{"item-attempts", at(1, 1000, setItemAttempts), at(-1, 1001, setItemAttempts), "ItemAttempts"},
 		{"expiry", span(time.Second, 24*time.Hour, setExpiry), span(time.Second-1, 24*time.Hour+1, setExpiry), "Expiry"},
@@ -236,7 +236,7 @@ func TestSpec_SameLocation(t *testing.T) {
 
 func TestSpec_ValidateNamesEveryFault(t *testing.T) {
 	t.Parallel()
-	err := Spec{}.Validate()
+	err := Spec{Window: -1}.Validate()
 	for _, problem := range []string{
 		"job name", "pool name", "no input", "Format", "no output", "MaxItem", "MaxInput", "Window", "Attempts", "ItemAttempts",
 		"Expiry", "CallTimeout", "Backoff", "Grace",

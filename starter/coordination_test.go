@@ -47,7 +47,7 @@ func TestCluster_StopAndResume(t *testing.T) {
 	again := b.stint("resume", "nightly").exits(starter.ExitFailed)
 	require.Contains(t, again.stderr.String(), "has completed: nothing is left to resume")
 	b.refused(starter.ExitFailed, []string{"resume", "unheard-of"}, `no job named "unheard-of"`)
-	b.refused(starter.ExitUsage, []string{"resume", "nightly", "window=0"}, "window 0: use 1 to 1000")
+	b.refused(starter.ExitUsage, []string{"resume", "nightly", "window=0"}, "window 0: use 1 to 10000, or auto")
 }
 
 // TestCluster_ResumeAfterTerminate (S12): a job that was terminated continues from all that it had
@@ -156,7 +156,10 @@ func TestCluster_Set(t *testing.T) {
 		status := b.stint("status", "nightly").stdout.String()
 		return strings.Contains(status, "items/s on average") && strings.Contains(status, " batches, the last ")
 	})
-	b.refused(starter.ExitUsage, []string{"set", "nightly", "window=0"}, "window 0: use 1 to 1000")
+	auto := b.stint("set", "nightly", "window=auto").exits(starter.ExitOK)
+	require.Contains(t, auto.stdout.String(), "window       auto\n")
+	require.Contains(t, b.stint("status", "nightly").exits(starter.ExitOK).stdout.String(), "auto (")
+	b.refused(starter.ExitUsage, []string{"set", "nightly", "window=0"}, "window 0: use 1 to 10000, or auto")
 	b.refused(starter.ExitUsage, []string{"set", "nightly"}, "requires at least 2 arg")
 	b.refused(starter.ExitUsage, []string{"set", "nightly", "size=3"}, `"size": unknown setting: use`)
 	b.refused(starter.ExitFailed, []string{"set", "unheard-of", "window=3"}, `no job named "unheard-of"`)
@@ -291,5 +294,5 @@ func TestRun_JobFileHasTheNewKeys(t *testing.T) {
 	b.stint("run", "-f", "job.yaml", "--exec", b.oddFails()).exits(starter.ExitSomeFailed)
 	data, err := json.Marshal(b.report("report.json").Settings)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"window":64,"batch_items":10,"max_failed":"90%","rate":100000}`, string(data))
+	require.JSONEq(t, `{"window":0,"batch_items":10,"max_failed":"90%","rate":100000}`, string(data))
 }

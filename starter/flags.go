@@ -47,6 +47,17 @@ func (r *rateFlag) Set(text string) error {
 	return err
 }
 
+// windowFlag is a number of batches, or auto.
+type windowFlag int
+
+func (w *windowFlag) String() string { return job.DescribeWindow(int(*w), 0) }
+func (w *windowFlag) Type() string   { return "N|auto" }
+func (w *windowFlag) Set(text string) error {
+	n, err := job.ParseWindow(text)
+	*w = windowFlag(n)
+	return err
+}
+
 // jobOptions are the flags that describe a job; the keys of a job file are their names.
 type jobOptions struct {
 	file       string
@@ -74,7 +85,7 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.Int64Var(&s.BatchItems, "batch-items", 0, "items of a batch (0: automatic)")
 	fs.Var(&o.batchBytes, "batch-bytes", "most bytes of a batch (0: automatic)")
 	fs.Lookup("batch-bytes").DefValue = zeroDefault
-	fs.IntVar(&s.Window, "window", job.DefaultWindow, "batches in flight at once, 1 to 1000")
+	fs.Var((*windowFlag)(&s.Window), "window", fmt.Sprintf("batches in flight at once, 1 to %d, or auto: as many as keep the pool busy", job.MaxWindow))
 	fs.DurationVar(&s.Expiry, "expiry", job.DefaultExpiry, "a worker silent for so long is presumed dead")
 	fs.DurationVar(&o.timeout, "call-timeout", job.DefaultCallTimeout, "limit of one call of the handler (0: none)")
 	fs.DurationVar(&s.BatchTimeout, "batch-timeout", 0, "limit of one execution of a batch (0: none)")
@@ -121,7 +132,7 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 // refuseZeros refuses a zero that the spec would take for the default.
 func refuseZeros(fs *pflag.FlagSet) error {
 	for _, limit := range []struct{ name, values string }{
-		{"max-item", "1 to 1GiB"}, {"max-input", "1 to 1EiB"}, {"window", "1 to 1000"}, {"attempts", "1 to 1000"}, {"item-attempts", "1 to 1000"},
+		{"max-item", "1 to 1GiB"}, {"max-input", "1 to 1EiB"}, {"attempts", "1 to 1000"}, {"item-attempts", "1 to 1000"},
 		{"expiry", "1s to 24h"}, {"backoff", "1ms to 1m"},
 	} {
 		flag := fs.Lookup(limit.name)

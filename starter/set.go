@@ -22,7 +22,7 @@ func newSet(p *Program) *cobra.Command {
 		Long: `Changes settings of a job while it runs, and prints all that are in force then. They survive restarts
 and 'stint resume'.
 
-  window=N         batches in flight at once, 1 to 1000
+  window=N|auto    batches in flight at once, 1 to 10000; auto: as many as keep the pool busy
   batch-items=N    items of a batch, 0 for automatic; from the next page of batches on
   max-failed=N|P%  failed items that are tolerated, as a number or a share of those done
   rate=R           items a second of the whole job, 250 or 90/m; 0 for no limit. Batches in flight
@@ -71,7 +71,7 @@ func printSettings(p *Program, s job.Settings) error {
 func settingRows(s job.Settings) [][2]string {
 	var rows [][2]string
 	if s.Window != nil {
-		rows = append(rows, [2]string{"window", fmt.Sprint(*s.Window)})
+		rows = append(rows, [2]string{"window", job.DescribeWindow(*s.Window, 0)})
 	}
 	if s.BatchItems != nil {
 		value := fmt.Sprint(*s.BatchItems)

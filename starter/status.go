@@ -78,6 +78,9 @@ func printHow(row rows, r job.Report) {
 	}
 	row("limits", "grace %v, expiry %v, %d attempts", r.Grace, r.Expiry, r.Attempts)
 	for _, s := range settingRows(r.Settings) {
+		if s[0] == "window" {
+			s[1] = job.DescribeWindow(*r.Settings.Window, r.Window)
+		}
 		row(s[0], "%s", s[1])
 	}
 }

@@ -97,7 +97,7 @@ func predictWith(ctx context.Context, w *predicting, o Options, spec job.Spec, p
 			return predict.Prediction{}, err
 		}
 	}
-	setup := predict.Setup{Slots: o.Slots * o.Concurrency, Workers: max(1, p.Workers), Ready: time.Since(began), Seed: p.Seed}
+	setup := predict.Setup{Slots: o.Slots * o.Concurrency, Concurrency: o.Concurrency, Workers: max(1, p.Workers), Ready: time.Since(began), Seed: p.Seed}
 	sample, err := w.Try(ctx, survey, spec, predict.SampleOptions{Items: p.Items, Parallel: setup.Slots, Seed: p.Seed})
 	if errors.Is(err, calls.ErrNoSlot) {
 		err = w.roster.lastOut()

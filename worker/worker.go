@@ -97,7 +97,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 		Places: func(ctx context.Context, id, run string) ([]protocol.ActivityPlace, error) {
 			return protocol.Places(ctx, c, o.DataConverter, id, run)
 		},
-		Hooks: o.hooks(name), Worker: name, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c, o.DataConverter),
+		Hooks: o.hooks(name), Worker: name, Capacity: protocol.Capacity{Slots: o.Slots, Concurrency: o.Concurrency}, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c, o.DataConverter),
 		Notice: func(ctx context.Context, id, run string) (protocol.StopNotice, bool) {
 			return protocol.FindStop(ctx, c, o.DataConverter, id, run)
 		},

@@ -28,8 +28,8 @@ type coordinator struct {
 	left     int64 // items that ended legs did not get to
 	renew    bool  // continue as new as soon as no leg is open
 
-	places  int  // of the window that no leg holds
-	resized bool // the window has been set
+	window int // in force
+	places int // of the window that no leg holds; negative: legs hold more than it has
 
 	notice    *protocol.StopNotice // that legs get; nil before a stop
 	finishing bool
@@ -43,13 +43,14 @@ func newCoordinator(ctx workflow.Context, in JobInput) *coordinator {
 	canceled := ctx
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	c := &coordinator{
-		ctx: ctx, canceled: canceled, in: in, places: in.Spec.Window,
+		ctx: ctx, canceled: canceled, in: in,
 		selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
 	}
 	c.work = newWork(in, &c.state.Work)
 	if in.State != nil {
 		c.state = *in.State
 		c.planning.rateKnown = true
+		c.resize()
 		return c
 	}
 	info := workflow.GetInfo(ctx)
@@ -60,6 +61,7 @@ func newCoordinator(ctx workflow.Context, in JobInput) *coordinator {
 		Started: workflow.Now(ctx), Store: in.Spec.Store, Manifests: in.Resume, Settings: in.Spec.Settings(),
 		Grace: max(0, in.Spec.Grace), Expiry: in.Spec.Expiry, Attempts: in.Spec.Attempts,
 	}
+	c.resize()
 	return c
 }
 
@@ -72,7 +74,7 @@ func (c *coordinator) setup() error {
 	if err := workflow.SetQueryHandler(c.ctx, protocol.QueryPending, c.pending); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
-	for _, signal := range []string{job.SignalStop, signalFail, signalSlow, signalCounts, signalKept} {
+	for _, signal := range []string{job.SignalStop, signalFail, signalSlow, signalCounts, signalPool, signalPlaces, signalKept} {
 		c.selector.AddReceive(workflow.GetSignalChannel(c.ctx, signal), func(workflow.ReceiveChannel, bool) { c.receiveAll() })
 	}
 	c.selector.AddReceive(c.wake, func(ch workflow.ReceiveChannel, _ bool) { ch.ReceiveAsync(nil) })
@@ -93,7 +95,6 @@ func (c *coordinator) run() {
 		}
 		c.startLeg()
 		c.startPlan()
-		c.grantLast()
 		c.describe()
 		if c.idle() && (c.ending() || c.renew && c.planning.found == nil || c.allPlanned()) {
 			return
@@ -118,7 +119,7 @@ func (c *coordinator) spec() job.Spec { return c.in.Spec }
 func (c *coordinator) terms() terms {
 	return terms{
 		ref: c.state.Ref, spec: c.spec(), resume: c.in.Resume, heads: c.state.Heads,
-		planned: c.state.Report.Planned, portions: c.state.Portions, rate: c.rate(),
+		planned: c.state.Report.Planned, portions: c.state.Portions, sizing: c.sizing(),
 	}
 }
 
@@ -146,6 +147,16 @@ func (c *coordinator) receiveAll() {
 	for workflow.GetSignalChannel(c.ctx, signalCounts).ReceiveAsync(&received) {
 		c.receiveCounts(received)
 		received = counts{}
+	}
+	var news poolNews
+	for workflow.GetSignalChannel(c.ctx, signalPool).ReceiveAsync(&news) {
+		c.hear(news)
+		news = poolNews{}
+	}
+	var back placesBack
+	for workflow.GetSignalChannel(c.ctx, signalPlaces).ReceiveAsync(&back) {
+		c.takeBack(back)
+		back = placesBack{}
 	}
 	var kept keptResult
 	for workflow.GetSignalChannel(c.ctx, signalKept).ReceiveAsync(&kept) {

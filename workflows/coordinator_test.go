@@ -38,8 +38,8 @@ func TestJob_ReportInEveryState(t *testing.T) {
 		require.Equal(t, 4, r.InFlight)
 		require.Equal(t, 8, r.Waiting)
 		require.EqualValues(t, 4, r.Batches)
-		require.Equal(t, []string{"nightly/leg-1"}, r.OpenLegs, "it waits for places")
-		require.Equal(t, 2, r.Legs)
+		require.Empty(t, r.OpenLegs, "all places are in use")
+		require.Equal(t, 1, r.Legs)
 	})
 	check(100*time.Second, func(r job.Report) { // the leg runs
 		require.EqualValues(t, 160, r.OK)

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
+	"github.com/stint-run/stint/workflows/internal/pool"
 	"github.com/stint-run/stint/workflows/internal/throttle"
 	"go.temporal.io/sdk/workflow"
 )
@@ -39,6 +40,7 @@ type dispatcher struct {
 	window window
 	rate   rateControl
 	report reporting
+	learning
 
 	notice  *protocol.StopNotice
 	full    bool // the history is long enough
@@ -55,6 +57,7 @@ type outcomes struct {
 	forcedEnds
 	Speed   throttle.Speed    `json:"speed"`
 	Workers []job.WorkerShare `json:"workers,omitempty"`
+	Pool    pool.Workers      `json:"pool,omitempty"`   // what is known of these workers
 	Outage  *job.Outage       `json:"outage,omitempty"` // that batches wait out
 }
 
@@ -66,10 +69,12 @@ type jobLink interface {
 	slowDown(r slowDownRequest)
 	// counted reports how many items have failed.
 	counted(c counts)
+	// heard reports what has become known of the pool.
+	heard(n poolNews)
 	// batchEnded is called after every end of an execution.
 	batchEnded()
-	// handOver gives places to a later leg, by its workflow ID. The future fails if nobody took them.
-	handOver(to string, places int) workflow.Future
+	// handBack gives places to the job. The future fails if that has ended.
+	handBack(places int) workflow.Future
 }
 
 // legEvents is the length of history at which a leg stops dispatching.
@@ -81,9 +86,9 @@ func newDispatcher(ctx workflow.Context, in LegInput, s supply, r recorder, link
 		ctx: ctx, ref: in.Ref, spec: in.Spec, supply: s, recorder: r, job: link,
 		selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
 		returned: in.Tasks, sofar: in.Sofar.outcomes,
-		window: window{places: in.Window, next: in.Next},
+		window: window{places: in.Window, last: in.Last},
 		rate:   newRateControl(ctx, in),
-		report: newReporting(in),
+		report: newReporting(in), learning: newLearning(in),
 	}
 	d.batches, d.cancel = workflow.WithCancel(ctx)
 	return d
@@ -93,7 +98,7 @@ func newDispatcher(ctx workflow.Context, in LegInput, s supply, r recorder, link
 func (d *dispatcher) run() {
 	for {
 		d.dispatch()
-		d.handOn()
+		d.handBack()
 		if d.ended() {
 			return
 		}
@@ -118,6 +123,12 @@ func (d *dispatcher) halted() bool { return d.notice != nil || d.sofar.Error != 
 func (d *dispatcher) waiting() int { return len(d.returned) + d.supply.waiting() }
 
 func (d *dispatcher) dispatch() {
+	before := len(d.flying)
+	defer func() {
+		for _, t := range d.flying[before:] {
+			t.limited = d.waiting() > 0 && len(d.flying) >= d.window.places && d.sofar.Totals.Batches > 0
+		}
+	}()
 	for d.waiting() > 0 && len(d.flying) < d.window.places && !d.halted() {
 		if workflow.GetInfo(d.ctx).GetCurrentHistoryLength() >= legEvents {
 			d.full = true

@@ -14,10 +14,11 @@
 //	supply.go, legcommit.go    where its batches come from (supply) and where results go (recorder)
 //	dispatcher.go, task.go     what keeps batches in flight, and a batch
 //	outcome.go, halve.go       what follows from the end of a batch; a batch whose workers keep dying
-//	window.go, stragglers.go   places, and who gets them; what is still running after a stop
+//	window.go, stragglers.go   places, who gets them and how many there are; what is still running after a stop
 //	names.go                   signals
 //	internal/execute           options of activities and legs, and what their errors mean
-//	internal/throttle, internal/suspicion, internal/details   arithmetic of rates, of halving; texts for people
+//	internal/throttle, internal/pool, internal/suspicion, internal/details
+//	                           arithmetic of rates, of windows, of halving; texts for people
 //
 // # Limits
 //
@@ -29,9 +30,9 @@
 //	limit of Temporal, of one run      a leg            the job
 //	51,200 events (4,096 suggested)    3,700; ≤ 7,600   ≤ 4,096 and a few legs
 //	50 MB of history (4 MB suggested)  1 MB; ≤ 2 MB     4 MB and a few legs
-//	2 MB of a payload                  60 KB            10 KB and the spec
-//	2,000 pending activities           601              118: small portions, Plan, Commit
-//	2,000 pending children, signals    0, some          2, some
+//	2 MB of a payload                  60 KB            20 KB and the spec
+//	2,000 pending activities           601              202: small portions, Plan, Commit
+//	2,000 pending children, signals    0, some          24, some of each leg
 //	10,000 signals                     some             stops, and some of each leg
 //	2 MB of memo                       200 B            200 B and the output's name
 //
@@ -44,7 +45,9 @@
 // events and a signal there. A leg reports its failures some ten times, and eight times more whenever they
 // have doubled, if there is a tolerance. A setting is a signal for each open leg, and the window one more.
 //
-// The window is at most 1,000 over all legs. The spec is a part of what a job carries, and of every
+// The window is at most 10,000 over all legs. It needs 17 legs, each with its page of 600 batches in flight; up to 24 are
+// open, so that some can drain. No more are opened than the places need: with a window of 64 there is one, and another
+// one while it drains. The spec is a part of what a job carries, and of every
 // Plan's and leg's input: the names in Spec.Input take at most 512 KB together. A directory, a prefix
 // or a pattern stands for any number of inputs.
 //

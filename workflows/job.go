@@ -4,6 +4,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
+	"github.com/stint-run/stint/workflows/internal/pool"
 	"github.com/stint-run/stint/workflows/internal/throttle"
 	"go.temporal.io/sdk/workflow"
 )
@@ -24,6 +25,7 @@ type jobState struct {
 	Batches  int64           `json:"batches"`  // found so far
 	Heads    []string        `json:"heads"`    // manifests that no other names
 	Speed    throttle.Speed  `json:"speed"`    // of the handler, as the leg that ended last has shown
+	Pool     pool.View       `json:"pool,omitzero"`
 	Report   job.Report      `json:"report"`
 	Fresh    counts          `json:"fresh,omitzero"` // of what earlier runs have not done
 	Slowed   throttle.Slowed `json:"slowed,omitzero"`
@@ -32,18 +34,19 @@ type jobState struct {
 // Job runs a job to its end. If the job fails, it returns an application error whose details are the
 // job's report, otherwise the report.
 //
-// It has no largest input. A run spends on each leg, so on 600 batches: Plan 3 events, the child 3, three
-// signals for its places 6, and 3 for each of some four workflow tasks: 24. At most it is 43: five signals, and
-// a workflow task for each event that causes one. In bytes: the page in Plan's result and in the leg's
+// It has no largest input. A run spends on each leg, so on 600 batches: Plan 3 events, the child 3, at most four
+// signals with places that come back and as many that grant them, 12, and at most 3 for a workflow task for each of the
+// 11 events that cause one: 51. In bytes: the page in Plan's result and in the leg's
 // input, 6 KB each (24 KB if no batch follows from the one before), twice the spec, 500 bytes, and 150 for
-// each event: 16 KB, at most 56 KB. So Temporal suggests continue-as-new (4,096 events or 4 MB) after some
-// 170 legs, 100,000 batches, and no sooner than after 70. The run then starts nothing, waits for its two
-// open legs, and ends with at most 4,096 + 2·43 events. The leg inside the job adds 700 events at most.
+// each event: 20 KB, at most 57 KB. So Temporal suggests continue-as-new (4,096 events or 4 MB) after some
+// 80 legs, 48,000 batches, and no sooner than after 70. The run then starts nothing, waits for its open
+// legs, at most 24, and ends with at most 4,096 + 24·51 = 5,320 events. The leg inside the job adds 1,300 events at most. News
+// of the pool (see learning) are 4 events each, and 5 more for a window that grows: some ten in the life of a job.
 //
-// The next run gets the spec, the state of the work, counts and the heads of the manifest chain: one for each
-// leg that was open, at most three, however many manifests there are. These are 1 KB and the spec, the
-// same in every run, and a chain of runs has no limit. 10^12 items in batches of 100,000 are 10^7 batches,
-// 17,000 legs and 100 runs; in batches of one item they are 1.7·10^9 legs and 10 million runs.
+// The next run gets the spec, the state of the work, counts, what is known of 64 workers (6 KB) and the heads of the
+// manifest chain: one for each leg that was open, at most 25 (2 KB), however many manifests there are. These are at most
+// 20 KB and the spec, and a chain of runs has no limit. 10^12 items in batches of 100,000 are 10^7 batches,
+// 17,000 legs and 210 runs; in batches of one item they are 1.7·10^9 legs and 20 million runs.
 func Job(ctx workflow.Context, in JobInput) (job.Report, error) {
 	in = scheduled(ctx, in)
 	c := newCoordinator(ctx, in)

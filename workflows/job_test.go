@@ -230,8 +230,8 @@ func TestJob_Commands(t *testing.T) {
 	require.Equal(t, 1, n["Finish"])
 	require.Zero(t, n["timer"])
 	require.Zero(t, n["memo"], "a job that runs as it should writes no memo")
-	require.LessOrEqual(t, n["signal "+signalNext], 2)
-	require.LessOrEqual(t, n["signal "+signalGrant], 3*(maxHandOvers+1))
+	require.LessOrEqual(t, n["signal "+signalPlaces], 2*maxHandBacks)
+	require.LessOrEqual(t, n["signal "+signalGrant], 2*maxHandBacks)
 	require.Zero(t, n["signal "+signalHalt])
 }
 

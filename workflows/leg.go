@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/stint-run/stint/activities"
@@ -22,12 +23,18 @@ type LegInput struct {
 	Base     int64     `json:"base"`               // batches planned before these
 	Previous []string  `json:"previous,omitempty"` // manifests that this leg's manifest names
 	Window   int       `json:"window"`             // places in the window to begin with
-	Next     string    `json:"next,omitempty"`     // see signalNext
+	Last     bool      `json:"last,omitempty"`     // no leg comes after it
 	Sofar    LegResult `json:"so_far"`             // of the leg's earlier runs
 	Version  int       `json:"version,omitempty"`  // see protocol.LogicVersion
 	Limits   limits    `json:"limits,omitzero"`
 	// SlowDowns is how many requests to slow down the job has heard of from this leg.
 	SlowDowns int `json:"slow_downs,omitempty"`
+	// Known is how many calls the workers that the job knows of make at once, News how often it has heard of others
+	// from this leg.
+	Known int64 `json:"known,omitempty"`
+	News  int   `json:"news,omitempty"`
+	// SpeedAwaited: the job waits for what the first batches show of the handler's speed.
+	SpeedAwaited bool `json:"speed_awaited,omitempty"`
 }
 
 // LegResult is what a leg has done.
@@ -49,15 +56,15 @@ type keptResult struct {
 //
 // A batch is an activity: 3 events, 270 bytes of input and 330 of result. Its end causes a workflow task,
 // 3 further events, unless several ends share one: they do if they come faster than tasks are answered. So a
-// batch has at most 6 events and, at 150 bytes each, 1.5 KB. With Commit (6 events, 100 bytes a batch), at
-// most 9 signals received and 8 sent (76 events), start and end, that is at most 3,700 events and 1 MB. If
+// batch has at most 6 events and, at 150 bytes each, 1.5 KB. With Commit (6 events, 100 bytes a batch), some
+// 5 signals received and 10 sent (70 events), start and end, that is at most 3,700 events and 1 MB. If
 // batches are repeated or return rests there are more: at 4,000 events the leg stops dispatching. What is
 // in flight then, at most 600 batches, adds at most 6 events each: 7,600, a sixth of what a run may have. The leg
 // commits, reports that to the job (3 events), so that it remains if the leg's workflow is ended later, continues as
 // new with the tasks that are left (100 bytes each), and any number of repetitions continues
 // there.
 func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
-	link := &parentLink{ctx: ctx}
+	link := &parentLink{ctx: ctx, leg: in.Number}
 	l, err := newLeg(ctx, in, link)
 	if err != nil {
 		return LegResult{}, err
@@ -68,6 +75,9 @@ func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
 	}
 	l.listen(ctx)
 	l.run()
+	if !l.full {
+		l.reportFinal()
+	}
 	result := l.commit()
 	if l.full && result.Error == nil && l.notice == nil {
 		link.kept(keptResult{Leg: in.Number, Result: result})
@@ -78,8 +88,9 @@ func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
 	}
 	again := in
 	again.Page, again.Tasks, again.Sofar = nil, l.takeLeft(), result
-	again.Previous, again.Window, again.Next = result.Manifests, l.window.places, l.window.next
+	again.Previous, again.Window = result.Manifests, l.window.places
 	again.Limits, again.SlowDowns = l.rate.limits, l.rate.requests
+	again.Known, again.News, again.SpeedAwaited = l.known, l.news, l.speedAwaited
 	return LegResult{}, workflow.NewContinueAsNewError(ctx, Leg, again)
 }
 
@@ -139,9 +150,12 @@ func (l *leg) commit() LegResult {
 	return result
 }
 
+var errNoJob = errors.New("the leg belongs to no job")
+
 // parentLink reaches the job of a leg that has its own workflow.
 type parentLink struct {
 	ctx      workflow.Context
+	leg      int
 	describe func()
 }
 
@@ -163,8 +177,14 @@ func (p *parentLink) kept(r keptResult) {
 func (p *parentLink) failed(err *job.Error)      { p.signal(signalFail, *err) }
 func (p *parentLink) slowDown(r slowDownRequest) { p.signal(signalSlow, r) }
 func (p *parentLink) counted(c counts)           { p.signal(signalCounts, c) }
+func (p *parentLink) heard(n poolNews)           { p.signal(signalPool, n) }
 func (p *parentLink) batchEnded()                { p.describe() }
 
-func (p *parentLink) handOver(to string, places int) workflow.Future {
-	return workflow.SignalExternalWorkflow(p.ctx, to, "", signalGrant, places)
+func (p *parentLink) handBack(places int) workflow.Future {
+	if sent := p.signal(signalPlaces, placesBack{Leg: p.leg, Places: places}); sent != nil {
+		return sent
+	}
+	future, settable := workflow.NewFuture(p.ctx)
+	settable.SetError(errNoJob)
+	return future
 }

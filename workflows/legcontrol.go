@@ -18,7 +18,6 @@ func (l *leg) listen(ctx workflow.Context) {
 		}
 	})
 	add(signalGrant, func(workflow.ReceiveChannel) { l.receiveGrants() })
-	add(signalNext, func(c workflow.ReceiveChannel) { c.ReceiveAsync(&d.window.next) })
 	add(signalLimits, func(workflow.ReceiveChannel) { l.receiveLimits() })
 	l.listenInside()
 }
@@ -51,8 +50,6 @@ func (l *leg) drainControls() {
 	l.receiveGrants()
 	l.receiveRestarts()
 	l.receiveLimits()
-	for workflow.GetSignalChannel(l.ctx, signalNext).ReceiveAsync(&l.window.next) {
-	}
 	var notice protocol.StopNotice
 	if workflow.GetSignalChannel(l.ctx, signalHalt).ReceiveAsync(&notice) && l.notice == nil {
 		l.notice = &notice // nothing is in flight that it would have to reach

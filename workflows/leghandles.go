@@ -19,10 +19,12 @@ type childLeg struct {
 
 // startChild gives a portion to a leg in a child workflow.
 func (c *coordinator) startChild(p portion) {
+	first := c.state.Report.Legs == 0
 	in := c.prepare(p)
+	in.SpeedAwaited = first && c.awaitSpeed()
 	child := workflow.ExecuteChildWorkflow(execute.LegOptions(c.ctx, c.spec(), in.Number, legSummary(in, p)), Leg, in)
 	handle := &childLeg{ctx: c.ctx, in: in, child: child, wakeUp: c.wakeUp, sofar: LegResult{Manifests: in.Previous, Left: p.items}}
-	l := c.opened(in.Number, handle)
+	l := c.opened(in, p, handle)
 	c.selector.AddFuture(child, func(f workflow.Future) {
 		var result LegResult
 		if err := f.Get(c.ctx, &result); err != nil {
@@ -50,8 +52,6 @@ func (l *childLeg) id() string { return protocol.LegID(l.in.Spec.Name, l.in.Numb
 func (l *childLeg) halt(notice protocol.StopNotice) { l.signal(signalHalt, notice, func() {}) }
 
 func (l *childLeg) limit(limits limits) { l.signal(signalLimits, limits, func() {}) }
-
-func (l *childLeg) follow(next string) { l.signal(signalNext, next, func() {}) }
 
 func (l *childLeg) grant(places int, returned func()) { l.signal(signalGrant, places, returned) }
 
@@ -93,7 +93,7 @@ func (c *coordinator) startInside(p portion) {
 	l.page.more = c.awaitSpeed()
 	l.listenInside()
 	c.inside = l
-	open := c.opened(in.Number, insideLeg{l})
+	open := c.opened(in, p, insideLeg{l})
 	future, settable := workflow.NewFuture(c.ctx)
 	workflow.Go(c.ctx, func(ctx workflow.Context) {
 		l.ctx = ctx // what blocks must belong to this coroutine
@@ -118,10 +118,12 @@ func (c *coordinator) extendInside(p portion) bool {
 	if c.inside == nil || !c.inside.page.more || c.inside.full || !p.last || err != nil || len(batches) > protocol.InsideBatches {
 		return false
 	}
-	places := min(c.places, len(batches))
-	c.places -= places
 	c.inside.page.extend(batches)
-	c.inside.window.places += places
+	c.inside.window.last = true
+	open := c.legs[0] // no other one has been opened
+	open.batches += len(batches)
+	open.dry = false
+	c.share()
 	c.inside.wakeUp()
 	c.state.Batches += int64(len(batches))
 	return true
@@ -143,8 +145,6 @@ func (l insideLeg) halt(notice protocol.StopNotice) {
 }
 
 func (l insideLeg) limit(limits limits) { l.setLimits(limits) }
-
-func (l insideLeg) follow(next string) { l.window.next = next }
 
 func (l insideLeg) grant(places int, _ func()) {
 	l.window.granted(places)
@@ -171,6 +171,7 @@ type insideLink struct{ c *coordinator }
 func (k *insideLink) failed(err *job.Error)      { k.c.fail(err) }
 func (k *insideLink) slowDown(r slowDownRequest) { k.c.slowDown(r) }
 func (k *insideLink) counted(counts)             {} // they are read directly
+func (k *insideLink) heard(n poolNews)           { k.c.hear(n) }
 
 func (k *insideLink) batchEnded() {
 	if k.c.inside != nil && k.c.inside.sofar.Totals.Batches >= rateBatches {
@@ -180,8 +181,10 @@ func (k *insideLink) batchEnded() {
 	k.c.wakeUp()
 }
 
-func (k *insideLink) handOver(_ string, places int) workflow.Future {
+func (k *insideLink) handBack(places int) workflow.Future {
 	future, settable := workflow.NewFuture(k.c.ctx)
-	settable.Set(nil, k.c.takePlaces(0, places))
+	settable.Set(nil, nil)
+	k.c.takeBack(placesBack{Places: places})
+	k.c.wakeUp()
 	return future
 }

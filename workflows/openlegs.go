@@ -9,14 +9,20 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// openLegs is how many legs are open at once: one that drains, one that takes over its places.
-const openLegs = 2
+// openLegs is how many legs are open at once, at most: as many as it takes to have the widest window in flight, each with
+// a page of batches, and some that drain.
+const openLegs = 24
 
 // openLeg is a leg that runs.
 type openLeg struct {
 	number   int
 	reported counts // the last that it has sent
 	answered bool   // it has sent them since the job has asked
+	final    bool   // they do not change any more
+	batches  int    // of its portion
+	places   int    // of the window that it holds, as far as the job has heard
+	dry      bool   // it has handed places back, so it needs no more of them
+	gone     bool   // it has ended
 	legHandle
 }
 
@@ -28,8 +34,6 @@ type legHandle interface {
 	halt(notice protocol.StopNotice)
 	// limit sets the leg's limits, and asks for its counts if they say so.
 	limit(l limits)
-	// follow names the leg that gets the places which this one does not need.
-	follow(next string)
 	// grant adds places to the leg's window, or takes some away. If the leg has ended before it gets them,
 	// returned is called.
 	grant(places int, returned func())
@@ -45,17 +49,17 @@ type legHandle interface {
 	pending() []activities.CommitInput
 }
 
-// startLeg gives the portion that was found to a leg. The first one, which is small, runs inside the job.
+// startLeg gives the portion that was found to a leg. The first one runs inside the job if it is small.
 func (c *coordinator) startLeg() {
 	found := c.planning.found
 	if found == nil || len(c.legs) >= openLegs || c.ending() || !c.hooks.ready {
 		return // a portion that has been found is run even if the run is to continue as new
 	}
-	if len(c.legs) > 0 && c.limited() {
-		return
+	if len(c.legs) > 0 && (c.limited() || c.places < 1) {
+		return // the open legs have batches for all places
 	}
 	c.planning.found = nil
-	if c.state.Report.Legs == 0 {
+	if c.state.Report.Legs == 0 && found.batches <= protocol.InsideBatches {
 		c.startInside(*found)
 		return
 	}
@@ -68,7 +72,8 @@ func (c *coordinator) prepare(p portion) LegInput {
 	in := LegInput{
 		Ref: c.state.Ref, Spec: c.spec(), Version: c.in.Version, Number: c.state.Report.Legs, Base: c.state.Batches,
 		Page: p.page, Tasks: p.tasks, Previous: c.state.Heads, Limits: c.limits(),
-		Window: int(max(0, min(int64(c.places), p.batches))),
+		Window: int(max(0, min(int64(c.places), p.batches))), Known: c.state.Pool.Workers.Calls(),
+		Last: c.allPlanned(),
 	}
 	in.Limits.Legs = len(c.legs) + 1
 	c.state.Heads = nil
@@ -79,11 +84,8 @@ func (c *coordinator) prepare(p portion) LegInput {
 }
 
 // opened adds a leg to those that are open.
-func (c *coordinator) opened(number int, handle legHandle) *openLeg {
-	l := &openLeg{number: number, answered: true, legHandle: handle}
-	for _, before := range c.legs {
-		before.follow(l.id())
-	}
+func (c *coordinator) opened(in LegInput, p portion, handle legHandle) *openLeg {
+	l := &openLeg{number: in.Number, answered: true, batches: int(p.batches), places: in.Window, legHandle: handle}
 	c.legs = append(c.legs, l)
 	return l
 }
@@ -111,7 +113,9 @@ func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
 	c.state.Fresh.Failed += result.Totals.Failed
 	c.left += result.Left
 	c.places += result.Window
-	c.grantPlaces(ended.number)
+	c.state.Pool.Hear(result.Pool...)
+	c.resize()
+	c.share()
 	if result.Error != nil {
 		c.fail(result.Error)
 	}

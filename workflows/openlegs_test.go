@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -43,4 +45,99 @@ func TestJob_HeadsOfManifests(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, len(report.Manifests), openLegs+1)
+}
+
+// slowLeg is a leg that hears of grants later. It says itself how many places it has.
+type slowLeg struct {
+	legHandle
+	window window
+	grants []int    // under way
+	failed []func() // what is to be called for each if the leg ends before
+}
+
+func (l *slowLeg) grant(places int, returned func()) {
+	l.grants, l.failed = append(l.grants, places), append(l.failed, returned)
+}
+
+// hear delivers the first grant that is under way.
+func (l *slowLeg) hear() {
+	if len(l.grants) > 0 {
+		l.window.granted(l.grants[0])
+		l.grants, l.failed = l.grants[1:], l.failed[1:]
+	}
+}
+
+// Whatever grants and places that come back are under way while the window changes and legs end, no place is lost and
+// none is there twice; and once all has arrived, no leg owes any.
+func TestShare_LosesNoPlace(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		c := &coordinator{}
+		window, legs, backs := 0, map[int]*slowLeg{}, []placesBack(nil)
+		pick := func() *openLeg { return c.legs[random.IntN(len(c.legs))] }
+		require.NotPanics(t, func() {
+			for step := range 200 {
+				switch n := random.IntN(7); {
+				case n == 0: // the window changes
+					next := 1 + random.IntN(40)
+					c.places += next - window
+					window = next
+					c.share()
+				case n == 1 && len(c.legs) < openLegs && c.places > 0:
+					l := &slowLeg{}
+					l.window.places = min(c.places, 10)
+					c.places -= l.window.places
+					legs[step] = l
+					c.legs = append(c.legs, &openLeg{number: step, batches: 10, places: l.window.places, legHandle: l})
+				case len(c.legs) == 0:
+				case n == 2: // a leg has no use for some of its places
+					o := pick()
+					if l := legs[o.number]; l.window.places > 0 {
+						b := placesBack{Leg: o.number, Places: 1 + random.IntN(l.window.places)}
+						l.window.places -= b.Places
+						backs = append(backs, b)
+					}
+				case n == 3: // a leg ends, with what it has handed back delivered
+					o := pick()
+					if l := legs[o.number]; !slices.ContainsFunc(backs, func(b placesBack) bool { return b.Leg == o.number }) {
+						c.legs = slices.DeleteFunc(c.legs, func(other *openLeg) bool { return other == o })
+						c.places += l.window.places
+						c.share()
+						for _, failed := range l.failed {
+							failed()
+						}
+						delete(legs, o.number)
+					}
+				case n == 4 && len(backs) > 0:
+					b := backs[0]
+					backs = backs[1:]
+					c.takeBack(b)
+				default:
+					legs[pick().number].hear()
+				}
+				sum := c.places
+				for _, b := range backs {
+					sum += b.Places
+				}
+				for _, l := range legs {
+					sum += l.window.places
+					for _, n := range l.grants {
+						sum += n
+					}
+				}
+				require.Equal(t, window, sum, "seed %d, step %d", seed, step)
+			}
+		})
+		for _, b := range backs {
+			c.takeBack(b)
+		}
+		for number, l := range legs {
+			for len(l.grants) > 0 {
+				l.hear()
+			}
+			require.GreaterOrEqual(t, l.window.places, 0, fmt.Sprintf("seed %d, leg %d", seed, number))
+		}
+		require.GreaterOrEqual(t, c.places, 0, "seed %d", seed)
+	}
 }

@@ -25,6 +25,7 @@ func (d *dispatcher) succeeded(t task, r activities.ProcessResult) {
 		d.sofar.FirstError = d.sofar.FirstError.First(r.FirstError)
 		d.credit(r)
 	}
+	d.learn(t, r)
 	if r.Rest != nil {
 		t.resize(r.Entry.Count, r.SlowDown)
 		t.Batch = *r.Rest

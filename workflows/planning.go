@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -77,12 +78,14 @@ func (c *coordinator) awaitSpeed() bool {
 	return true
 }
 
-// rate is what is known of the handler's speed. The leg inside the job shows it while it runs.
-func (c *coordinator) rate() int64 {
+// sizing is what is known of the handler's speed and of the pool. The leg inside the job shows it while it runs.
+func (c *coordinator) sizing() activities.Sizing {
+	speed := c.state.Speed
 	if l := c.inside; l != nil && l.sofar.Speed.Items > 0 {
-		return l.sofar.Speed.Rate()
+		speed = l.sofar.Speed
 	}
-	return c.state.Speed.Rate()
+	slots, concurrency := c.state.Pool.Workers.Slots()
+	return activities.Sizing{Rate: speed.Rate(), Slots: slots, Concurrency: concurrency}
 }
 
 // planned takes a portion: for the leg inside the job if it can take it, otherwise for the next leg.
@@ -93,8 +96,12 @@ func (c *coordinator) planned(p portion) {
 		r.TotalBytes, r.LeftOut = p.bytes, p.leftOut
 		r.Resumed = p.resumed.Done()
 		r.Totals.Add(p.resumed)
+		p.worker.Last = workflow.Now(c.ctx).Unix()
+		c.state.Pool.Hear(p.worker)
 	}
 	c.state.Portions++
+	c.state.Pool.Items = p.items / max(1, p.batches)
+	c.resize()
 	r.Planned, r.PlanDone = p.planned, p.last
 	if p.batches > 0 && !c.extendInside(p) {
 		c.planning.found = &p

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -116,4 +117,29 @@ func TestPlan_IsRepeated(t *testing.T) {
 	}
 	w.mustRun()
 	require.Len(t, w.plans, 5)
+}
+
+// A first page with work for many slots is too large for the job itself: its leg says how fast the handler is.
+func TestJob_LargeFirstPage(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 10*(protocol.InsideBatches+1)+2000)
+	w.spec.BatchItems, w.spec.Window, w.took = 0, 0, time.Second
+	w.firstLimit = protocol.InsideBatches + 1
+	w.planner = func(r *activities.PlanResult) {
+		r.Worker, r.Capacity = "host-1", protocol.Capacity{Slots: 60, Concurrency: 2}
+	}
+	var at time.Duration
+	w.plan = func(in activities.PlanInput) error {
+		if len(w.plans) == 2 {
+			at = w.env.Now().Sub(w.all[0].at)
+		}
+		return nil
+	}
+	report := w.mustRun()
+	require.Equal(t, protocol.LegID("nightly", 0), w.all[0].workflow)
+	require.True(t, w.legs[0].SpeedAwaited)
+	require.InDelta(t, 1, at.Seconds(), 0.1, "as soon as a few batches have ended")
+	require.Equal(t, activities.Sizing{Rate: 10_000, Slots: 60, Concurrency: 2}, w.plans[1].Sizing)
+	require.Equal(t, 120, report.Window)
+	require.Equal(t, 2, report.Legs)
 }

@@ -36,13 +36,9 @@ func (c *coordinator) checkSettings(s job.Settings) error {
 
 // set changes settings. They are part of the spec from then on, over all the job's runs.
 func (c *coordinator) set(s job.Settings) {
-	before := c.spec().Window
 	c.in.Spec = c.spec().With(s)
 	c.state.Report.Settings = c.spec().Settings()
-	if more := c.spec().Window - before; more != 0 {
-		c.places, c.resized = c.places+more, true
-		c.grantPlaces(-1)
-	}
+	c.resize()
 	c.checkOutcomes(false)
 	if s.Rate != nil || s.MaxFailed != nil {
 		c.sendLimits()

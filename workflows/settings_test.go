@@ -101,7 +101,7 @@ func TestSet_SmallerWindow(t *testing.T) {
 			}
 			kept := 0
 			if c.slow >= 0 {
-				kept = w.spec.Window / (maxHandOvers - 1) // a leg that drains may keep less than a share to its end
+				kept = w.spec.Window / (maxHandBacks - 1) // a leg that drains may keep less than a share to its end
 			}
 			require.GreaterOrEqual(t, most, w.spec.Window-kept, "the places are back")
 		})
@@ -111,7 +111,7 @@ func TestSet_SmallerWindow(t *testing.T) {
 // What cannot be set is refused, and leaves no trace.
 func TestSet_Refused(t *testing.T) {
 	t.Parallel()
-	none, negative, wrong := 0, int64(-1), job.Tolerance("many")
+	none, negative, wrong := -1, int64(-1), job.Tolerance("many")
 	w := setup(t, 1000)
 	w.took = time.Minute
 	w.spec.Window = 2

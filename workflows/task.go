@@ -25,6 +25,7 @@ type task struct {
 	After               time.Time `json:"w,omitzero"`  // because of that, the next one is not before
 
 	started time.Time // of the execution in flight
+	limited bool      // by the window: when it was dispatched, for one that had ended, others waited for a place
 	excused bool      // however that execution ends, it is not a failure of the batch
 	pace    job.Rate  // of that execution; 0: no limit
 }

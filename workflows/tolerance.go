@@ -28,6 +28,8 @@ const (
 	// reportsPerStep is how often a leg reports failures before its step doubles, and in how many steps
 	// it approaches what is tolerated.
 	reportsPerStep = 8
+	// leastStep is which part of what is tolerated a step is at least, however near to it a job is.
+	leastStep = 64
 )
 
 // counts are what a leg reports of its items.
@@ -35,8 +37,9 @@ type counts struct {
 	Leg    int   `json:"leg"`
 	OK     int64 `json:"ok"`
 	Failed int64 `json:"failed"`
-	// Answer says that the job has asked for them.
+	// Answer says that the job has asked for them, Final that they do not change any more.
 	Answer bool `json:"answer,omitempty"`
+	Final  bool `json:"final,omitempty"`
 }
 
 // reporting is what a dispatcher knows of the reports that it has to send.
@@ -87,12 +90,21 @@ func (d *dispatcher) answerCounts() {
 	d.job.counted(counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed, Answer: true})
 }
 
+// reportFinal reports the counts to a job that tolerates only so many failures, before the leg commits: until that has
+// ended it does not answer.
+func (d *dispatcher) reportFinal() {
+	if t := d.sofar.Totals; d.report.Step > 0 {
+		d.job.counted(counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed, Answer: true, Final: true})
+	}
+}
+
 // receiveCounts takes what a leg reports.
 func (c *coordinator) receiveCounts(received counts) {
 	for _, l := range c.legs {
 		if l.number == received.Leg {
 			l.reported = received
 			l.answered = l.answered || received.Answer
+			l.final = l.final || received.Final
 		}
 	}
 	c.checkOutcomes(false)
@@ -107,7 +119,7 @@ func (c *coordinator) counted() bool {
 		question := c.limits()
 		question.Ask = true
 		for _, l := range c.legs {
-			if l.answered = l.exact(); !l.answered {
+			if l.answered = l.final || l.exact(); !l.answered {
 				l.limit(question)
 			}
 		}
@@ -138,7 +150,7 @@ func (c *coordinator) reportThresholds() reportThresholds {
 	ok, failed, fresh := c.outcomes()
 	var t reportThresholds
 	if allowed, limited := c.spec().MaxFailed.Allowed(max(ok+failed, job.ToleranceItems), false); limited {
-		t.Step = max(1, (allowed-failed)/reportsPerStep)
+		t.Step = max(1, allowed/leastStep, (allowed-failed)/reportsPerStep/int64(max(1, len(c.legs)/2)))
 	}
 	if fresh.OK == 0 && fresh.Failed < hopelessItems {
 		t.Hopeless = hopelessItems - fresh.Failed

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
+	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -38,7 +39,7 @@ type terms struct {
 	heads    []string // heads of the manifests of all that is done
 	planned  int64    // items that are to be accounted for
 	portions int      // found before
-	rate     int64    // items that a slot handles in 1,000 seconds; 0: not known
+	sizing   activities.Sizing
 }
 
 // portion is what one leg gets to do.
@@ -57,6 +58,7 @@ type portion struct {
 	leftOut int         // see [job.Report]
 	bytes   int64       // of all input; 0: not known
 	resumed job.Totals  // of what earlier runs have done
+	worker  pool.Worker // that has found it
 }
 
 // workState is what a work carries from one run of a job to the next.
@@ -89,7 +91,7 @@ func (p *pager) needsSpeed(spec job.Spec) bool { return spec.BatchItems == 0 && 
 func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
 	in := activities.PlanInput{
 		Ref: t.ref, Spec: t.spec, From: p.state.Cursor, Resume: t.resume,
-		Batches: pageSize(t.portions), Sizing: activities.Sizing{Rate: t.rate},
+		Batches: pageSize(t.portions), Sizing: t.sizing,
 	}
 	if t.portions == 1 {
 		in.Hurry = hurry
@@ -101,6 +103,7 @@ func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
 	found := portion{
 		page: page.Page, planned: page.Next.Item, last: page.Done,
 		sources: page.Sources, perm: page.Perm, leftOut: page.LeftOut, bytes: page.Total, resumed: page.Resumed,
+		worker: pool.Worker{Name: page.Worker, Capacity: page.Capacity},
 	}
 	batches, err := activities.DecodePage(page.Page)
 	if err != nil {

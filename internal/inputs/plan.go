@@ -26,7 +26,7 @@ type PlanInput struct {
 	Spec   job.Spec   `json:"spec"`
 	From   Cursor     `json:"from"`
 	Resume []string   `json:"resume,omitempty"` // manifests of earlier runs: what they hold is left out
-	// Batches is the most batches of the page: 1 … 1,000.
+	// Batches is the most batches of the page: 1 … 600. A first page may have more: see [FirstPage].
 	Batches int    `json:"batches"`
 	Sizing  Sizing `json:"sizing"`
 	// Hurry is the time after which the page ends early, because workers wait for it; 0: no limit.
@@ -47,6 +47,9 @@ type PlanResult struct {
 	LeftOut int `json:"left_out,omitempty"`
 	// Perm are the access rights that all inputs grant: see [ledger.Ref].
 	Perm fs.FileMode `json:"perm,omitempty"`
+	// Worker has planned it, and can run so much.
+	Worker   string            `json:"worker,omitempty"`
+	Capacity protocol.Capacity `json:"capacity,omitzero"`
 }
 
 // maxPageTime bounds one execution, so that a page reaches the workers even if finding items
@@ -182,6 +185,9 @@ func (p *planner) page(ctx context.Context, in PlanInput, result *PlanResult) er
 		pageTime = min(pageTime, in.Hurry)
 	}
 	p.due = time.Now().Add(pageTime)
+	if in.Ref.Sources == "" {
+		in.Batches = FirstPage(in.Spec, in.Sizing, in.Batches)
+	}
 	for len(batches) < in.Batches {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -3,43 +3,73 @@ package inputs
 import (
 	"time"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 )
 
-// Automatic batches aim at batchTarget of one slot's time, so that their cost to the server is
-// small and a killed worker loses little. If less than spread such batches are left they
-// become smaller, down to batchFloor, so that there is work for many workers, and all of them end
-// at about the same time.
+// Automatic batches aim at batchTarget of one slot's wall time, in which it makes as many calls at once as it can, so
+// that their cost to the server is small and a killed worker loses little. If less than Spread such batches
+// are left, or two for each slot ([Sizing.Spread]), they become smaller, down to batchFloor, so that there is work for many workers, and
+// all of them end at about the same time. They do not become so small that a slot would have fewer items than it
+// makes calls at once: that would save no time.
 const (
 	batchTarget = 5 * time.Second
 	batchFloor  = 150 * time.Millisecond
-	Spread      = 64
+	Spread      = 64 // at least
 
 	MaxAutoItems = 100_000
 	maxAutoBytes = 64 << 20
 
 	// Before anything is known of the handler's speed: the first batches are small, so that slow
-	// handlers get work for many slots, and the later ones grow, so that quick ones show their speed.
-	firstSpread  = 64
+	// handlers get work for many slots, and the later ones grow, so that quick ones show their speed. With many
+	// calls at once the first ones have enough items for some rounds of them: a slot does not run dry at once.
 	firstItems   = 500
 	firstBytes   = 4 << 20
-	growAfter    = 2 // batches of the first size
+	firstRounds  = 4
+	growAfter    = 2 // steps with batches of the first size
 	growth       = 4
 	maxFirstSize = 16_000
-	// FirstFew of them show the speed.
-	FirstFew = 6
+	// So many of them show the speed: firstFew, or fewPerSlot for each slot, or manyPerSlot if a slot makes many
+	// calls at once. The slots have work then while the next page is planned.
+	firstFew    = 6
+	fewPerSlot  = 2
+	manyPerSlot = 3
 )
 
-// Sizing is what the coordinating workflow knows of the handler's speed.
+// Sizing is what the coordinating workflow knows of the handler's speed and of the pool.
 type Sizing struct {
-	// Rate is the items that one slot handles in 1,000 seconds; 0 while it is unknown.
+	// Rate is the items that one slot handles in 1,000 seconds of wall time; 0 while it is unknown.
 	Rate int64 `json:"rate,omitempty"`
+	// Slots are those of all known workers of the pool, Concurrency the calls that each makes at once; 0: not known.
+	Slots       int `json:"slots,omitempty"`
+	Concurrency int `json:"concurrency,omitempty"`
+}
+
+// Including returns what is known of the pool together with one of its workers.
+func (s Sizing) Including(c protocol.Capacity) Sizing {
+	s.Slots, s.Concurrency = max(s.Slots, c.Slots), max(s.Concurrency, c.Concurrency)
+	return s
+}
+
+// Spread is among how many batches the last items are spread.
+func (s Sizing) Spread() int64 { return max(Spread, 2*s.slots()) }
+
+// slots are those that are known, at least one.
+func (s Sizing) slots() int64 { return int64(max(1, s.Slots)) }
+
+// filling is how many of the items that are left fill a slot with calls for some rounds, if other slots get
+// as many; 1 if a slot makes one call at a time.
+func (s Sizing) filling(rounds, left int64) int64 {
+	if s.Concurrency <= 1 {
+		return 1
+	}
+	return max(1, min(rounds*int64(s.Concurrency), left/s.slots()))
 }
 
 // BatchSize returns the most items and bytes of the next batch, the index-th of its page, if about
 // left items are still to be planned. It uses integers only.
 func BatchSize(spec job.Spec, sizing Sizing, index int, left int64) (items, bytes int64) {
-	if spec.BatchItems > 0 || spec.BatchBytes > 0 {
+	if !automatic(spec) {
 		items, bytes = job.MaxBatchItems, job.MaxBatchBytes
 		if spec.BatchItems > 0 {
 			items = spec.BatchItems
@@ -50,23 +80,64 @@ func BatchSize(spec job.Spec, sizing Sizing, index int, left int64) (items, byte
 		return items, bytes
 	}
 	if sizing.Rate == 0 {
-		grown := int64(firstItems)
-		for i := growAfter; i <= index && grown < maxFirstSize; i++ {
-			grown *= growth
-		}
-		return clamp(left/firstSpread, 1, min(grown, maxFirstSize)), firstBytes
+		return sizing.firstSize(index, left)
 	}
-	most := clamp(perSlot(sizing.Rate, batchTarget), 1, MaxAutoItems)
-	least := clamp(perSlot(sizing.Rate, batchFloor), 1, most)
-	return even(left, clamp(left/Spread, least, most), most), maxAutoBytes
+	spread := sizing.Spread()
+	most := clamp(max(perSlot(sizing.Rate, batchTarget), int64(sizing.Concurrency)), 1, MaxAutoItems)
+	least := clamp(max(perSlot(sizing.Rate, batchFloor), sizing.filling(1, left)), 1, most)
+	return even(left, clamp(left/spread, least, most), most, spread), maxAutoBytes
+}
+
+// firstSize is the size of a batch while the handler's speed is not known. Sizes grow in steps of half as many
+// batches as there are slots.
+func (s Sizing) firstSize(index int, left int64) (items, bytes int64) {
+	first := int64(firstItems)
+	if s.Concurrency > 1 {
+		first = min(max(first, firstRounds*int64(s.Concurrency)), MaxAutoItems)
+	}
+	most, step := max(first, maxFirstSize), max(1, s.Slots/2)
+	grown := first
+	for i := growAfter * step; i <= index && grown < most; i += step {
+		grown *= growth
+	}
+	grown = min(grown, most)
+	items = clamp(left/s.Spread(), min(s.filling(firstRounds, left), grown), grown)
+	return items, firstBytes * clamp(first/firstItems, 1, maxAutoBytes/firstBytes)
+}
+
+// automatic reports whether the size of batches is.
+func automatic(spec job.Spec) bool { return spec.BatchItems == 0 && spec.BatchBytes == 0 }
+
+// FirstFew is how many automatic batches show the handler's speed to begin with: at most [protocol.PageBatches].
+func FirstFew(s Sizing) int {
+	each := fewPerSlot
+	if s.Concurrency > 1 {
+		each = manyPerSlot
+	}
+	return clamp(each*s.Slots, firstFew, protocol.PageBatches)
+}
+
+// FirstPage is the most batches of a job's first page: least, or more if the known slots take more. They are at most
+// [protocol.PageBatches].
+func FirstPage(spec job.Spec, s Sizing, least int) int {
+	occupy := s.Slots
+	switch {
+	case s.Slots == 0:
+		return least
+	case automatic(spec):
+		occupy = FirstFew(s)
+	case spec.BatchItems > 0:
+		occupy = int(min(protocol.Capacity{Slots: s.Slots, Concurrency: s.Concurrency}.Batches(spec.BatchItems), protocol.PageBatches))
+	}
+	return clamp(2*occupy, least, max(least, protocol.PageBatches))
 }
 
 // ShowsSpeed reports whether a first page should end after so many automatic batches, the next one of
 // the given items: the rest of the input, unless it fits into the page, is better cut once they have
 // shown the handler's speed.
 func ShowsSpeed(in PlanInput, batches int, items, left int64) bool {
-	automatic := in.Spec.BatchItems == 0 && in.Spec.BatchBytes == 0
-	return automatic && in.Sizing.Rate == 0 && batches == FirstFew && left > items*int64(in.Batches-FirstFew)
+	few := FirstFew(in.Sizing)
+	return automatic(in.Spec) && in.Sizing.Rate == 0 && batches == few && left > items*int64(in.Batches-few)
 }
 
 // perSlot is the items that a slot handles in d.
@@ -76,9 +147,9 @@ func perSlot(rate int64, d time.Duration) int64 {
 }
 
 // even returns a size of at most most near the given one, so that the last batches are of about one size
-// if few are left: about left items are.
-func even(left, size, most int64) int64 {
-	if left < size/2 || left/size > Spread {
+// if at most spread are left: about left items are.
+func even(left, size, most, spread int64) int64 {
+	if left < size/2 || left/size > spread {
 		return size
 	}
 	if batches := (left + size/2) / size; batches > 1 {
@@ -87,4 +158,4 @@ func even(left, size, most int64) int64 {
 	return min(2*size, most) // all, also if there are somewhat more
 }
 
-func clamp(v, lo, hi int64) int64 { return max(lo, min(v, hi)) }
+func clamp[T int | int64](v, lo, hi T) T { return max(lo, min(v, hi)) }

@@ -2,9 +2,11 @@ package inputs
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -114,7 +116,7 @@ func TestBatchSize_BeforeSpeedIsKnown(t *testing.T) {
 	require.EqualValues(t, firstItems, items)
 	require.EqualValues(t, firstBytes, bytes)
 	items, _ = BatchSize(job.Spec{}, Sizing{}, 0, 640)
-	require.EqualValues(t, 640/firstSpread, items)
+	require.EqualValues(t, 640/Spread, items)
 	last := int64(0)
 	for index := range 100 {
 		items, _ := BatchSize(job.Spec{}, Sizing{}, index, 1<<40)
@@ -136,14 +138,156 @@ func TestShowsSpeed(t *testing.T) {
 		items, left int64
 		want        bool
 	}{
-		{first, FirstFew, 100, 5000, true},
-		{first, FirstFew, 100, 1001, true},
-		{first, FirstFew, 100, 1000, false},
-		{first, FirstFew - 1, 100, 5000, false},
-		{first, FirstFew + 1, 100, 5000, false},
-		{fixed, FirstFew, 100, 5000, false},
-		{known, FirstFew, 100, 5000, false},
+		{first, firstFew, 100, 5000, true},
+		{first, firstFew, 100, 1001, true},
+		{first, firstFew, 100, 1000, false},
+		{first, firstFew - 1, 100, 5000, false},
+		{first, firstFew + 1, 100, 5000, false},
+		{fixed, firstFew, 100, 5000, false},
+		{known, firstFew, 100, 5000, false},
 	} {
 		require.Equal(t, c.want, ShowsSpeed(c.in, c.batches, c.items, c.left), "%+v", c)
+	}
+}
+
+// A slot that makes many calls at once gets some rounds of them with its first batch, if there are so many items for
+// every slot; a slot that makes one call at a time gets what it always got.
+func TestBatchSize_FillsSlots(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name         string
+		slots, calls int
+		left         int64
+		want         int64
+	}{
+		{"one call at a time", 4, 1, 20_000, 20_000 / Spread},
+		{"4 slots, 50 calls", 4, 50, 20_000, 20_000 / Spread}, // more than some rounds
+		{"few items", 4, 50, 4000, firstRounds * 50},
+		{"fewer", 4, 50, 400, 100},
+		{"fewest", 4, 50, 3, 1},
+		{"10,000 calls", 1, 10_000, 200_000, firstRounds * 10_000},
+		{"10,000 calls and plenty", 1, 10_000, 1 << 40, firstRounds * 10_000},
+		{"more calls than a batch has items", 1, 1_000_000, 1 << 40, MaxAutoItems},
+		{"many slots", 200, 1, 80_000, 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			items, bytes := BatchSize(job.Spec{}, Sizing{Slots: c.slots, Concurrency: c.calls}, 0, c.left)
+			require.Equal(t, c.want, items)
+			require.GreaterOrEqual(t, bytes, int64(firstBytes))
+			require.LessOrEqual(t, bytes, int64(maxAutoBytes))
+		})
+	}
+}
+
+// The first page gives every slot work for the time in which the next one is planned, and not much more: its sizes
+// are guesses.
+func TestFirstPage_OccupiesEverySlot(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name         string
+		slots, calls int
+		total        int64
+	}{
+		{"2 slots", 2, 1, 1 << 40}, {"8 slots", 8, 1, 1 << 40}, {"64 slots", 64, 1, 1 << 40},
+		{"1 slot, 10,000 calls", 1, 10_000, 200_000}, {"4 slots, 50 calls", 4, 50, 20_000}, {"4 slots, 50 calls, few items", 4, 50, 2000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			in := PlanInput{Sizing: Sizing{Slots: c.slots, Concurrency: c.calls}}
+			in.Batches = FirstPage(in.Spec, in.Sizing, protocol.FirstPage)
+			sizes := firstPage(in, c.total)
+			least := min(int64(c.slots*c.calls), c.total)
+			sum := int64(0)
+			for _, n := range sizes[:min(c.slots, len(sizes))] {
+				sum += n
+			}
+			require.GreaterOrEqual(t, sum, least, "the first batch of each slot: %v", sizes)
+			if len(sizes) >= c.slots {
+				require.GreaterOrEqual(t, len(sizes), min(c.slots, protocol.PageBatches))
+			}
+			if c.total == 1<<40 {
+				require.Equal(t, FirstFew(in.Sizing), len(sizes))
+				require.GreaterOrEqual(t, len(sizes), 2*c.slots)
+				for _, n := range sizes[:max(growAfter, c.slots)] {
+					require.EqualValues(t, firstItems, n, "no slot begins with a large one")
+				}
+			}
+		})
+	}
+	require.Equal(t, protocol.FirstPage, FirstPage(job.Spec{}, Sizing{}, protocol.FirstPage))
+	require.Equal(t, protocol.FirstPage, FirstPage(job.Spec{BatchItems: 10}, Sizing{Slots: 2, Concurrency: 4}, protocol.FirstPage))
+	require.Equal(t, 400, FirstPage(job.Spec{BatchItems: 1}, Sizing{Slots: 4, Concurrency: 50}, protocol.FirstPage))
+	require.Equal(t, protocol.PageBatches, FirstPage(job.Spec{BatchItems: 1}, Sizing{Slots: 1000, Concurrency: 1000}, protocol.FirstPage))
+	require.Equal(t, protocol.PageBatches, FirstPage(job.Spec{}, Sizing{Slots: 1000}, protocol.FirstPage))
+}
+
+// firstPage lists the sizes of a first page's batches.
+func firstPage(in PlanInput, left int64) []int64 {
+	var sizes []int64
+	for len(sizes) < in.Batches && left > 0 {
+		items, _ := BatchSize(in.Spec, in.Sizing, len(sizes), left)
+		if ShowsSpeed(in, len(sizes), items, left) {
+			break
+		}
+		sizes = append(sizes, min(items, left))
+		left -= min(items, left)
+	}
+	return sizes
+}
+
+// The whole of a job whose items all take the same time, cut as it is cut: when its last slot is done. The second page
+// comes some time after the fourth batch has ended.
+func TestSizing_KeepsSlotsBusy(t *testing.T) {
+	t.Parallel()
+	const planning = 250 * time.Millisecond
+	for _, c := range []struct {
+		name         string
+		slots, calls int
+		items        int64
+		each         time.Duration
+		most         float64 // of the time that a bare pool takes
+	}{
+		{"4 × 50 calls of 50 ms", 4, 50, 20_000, 50 * time.Millisecond, 1.1},
+		{"10,000 calls of 100 ms", 1, 10_000, 200_000, 100 * time.Millisecond, 1.1},
+		{"4 slots, 5 ms", 4, 1, 20_000, 5 * time.Millisecond, 1.02},
+		{"64 slots, 5 ms", 64, 1, 300_000, 5 * time.Millisecond, 1.05},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			took := func(n int64) time.Duration { // of a batch, in whole rounds of calls
+				return time.Duration((n+int64(c.calls)-1)/int64(c.calls)) * c.each
+			}
+			in := PlanInput{Sizing: Sizing{Slots: c.slots, Concurrency: c.calls}}
+			in.Batches = FirstPage(in.Spec, in.Sizing, protocol.FirstPage)
+			slots := make([]time.Duration, c.slots) // when each is free
+			var ends []time.Duration
+			run := func(n int64, from time.Duration) {
+				i := 0
+				for k := range slots {
+					if slots[k] < slots[i] {
+						i = k
+					}
+				}
+				slots[i] = max(slots[i], from) + took(n)
+				ends = append(ends, slots[i])
+			}
+			left := c.items
+			for _, n := range firstPage(in, c.items) {
+				run(n, 0)
+				left -= n
+			}
+			slices.Sort(ends)
+			from := ends[min(3, len(ends)-1)] + planning
+			in.Sizing.Rate = int64(c.calls) * int64(1000*time.Second/c.each)
+			for left > 0 {
+				n, _ := BatchSize(in.Spec, in.Sizing, 0, left)
+				n = min(n, left)
+				run(n, from)
+				left -= n
+			}
+			bare := took(c.items).Seconds() / float64(c.slots)
+			require.Less(t, slices.Max(slots).Seconds(), c.most*bare)
+		})
 	}
 }

@@ -16,8 +16,10 @@ import (
 
 // Setup describes the workers that would run a job.
 type Setup struct {
-	Slots   int // of a worker, times the calls that each runs at once
-	Workers int // like the one that has tried the sample
+	Slots int // of a worker, times the calls that each runs at once
+	// Concurrency is how many calls a slot runs at once; 0: one.
+	Concurrency int
+	Workers     int // like the one that has tried the sample
 	// Ready is how long the handler took until it was ready.
 	Ready time.Duration
 	Seed  uint64 // of the resampling
@@ -77,10 +79,10 @@ const (
 
 // Predict extrapolates from a sample to the whole job.
 func Predict(survey Survey, sample Sample, h calls.Handler, spec job.Spec, setup Setup) Prediction {
-	p := Prediction{Survey: survey, Sample: sample, Slots: setup.Slots, Workers: setup.Workers, Parallel: max(1, min(setup.Slots*setup.Workers, spec.Window))}
+	p := Prediction{Survey: survey, Sample: sample, Slots: setup.Slots, Workers: setup.Workers, Parallel: setup.parallel(spec.Window)}
 	m := newTimeModel(sample, h)
 	speed := m.fit(m.timed)
-	p.Batches, p.Legs = survey.cutBy(spec, int64(math.Min(1000/math.Max(speed.each(), 1e-9), quickRate)))
+	p.Batches, p.Legs = survey.cutBy(spec, setup.sizing(speed.each()))
 	p.BatchItems = survey.Items / max(1, p.Batches)
 	m.most = math.Max(1, math.Min(m.most, float64(p.BatchItems))) // a call is of one batch
 	speed = m.fit(m.timed)
@@ -95,6 +97,24 @@ func Predict(survey Survey, sample Sample, h calls.Handler, spec job.Spec, setup
 	p.Seconds = m.estimate(setup.Seed, seconds)
 	p.ItemSeconds = m.estimate(setup.Seed, speedOf.each)
 	return p
+}
+
+// parallel is how many calls run at once with a window; 0: an automatic one, which takes what there is.
+func (s Setup) parallel(window int) int {
+	all := s.Slots * s.Workers
+	if window > 0 {
+		all = min(all, window*max(1, s.Concurrency))
+	}
+	return max(1, all)
+}
+
+// sizing is what a job knows if a call takes so many seconds for each item.
+func (s Setup) sizing(each float64) inputs.Sizing {
+	calls := max(1, s.Concurrency)
+	return inputs.Sizing{
+		Rate:  int64(math.Min(1000*float64(calls)/math.Max(each, 1e-9), quickRate)),
+		Slots: s.Slots / calls, Concurrency: calls, // as the first page knows them
+	}
 }
 
 // seconds is how long the job takes with this speed, and no more items a second than rate, if it is set.
@@ -142,22 +162,24 @@ func (p *Prediction) memory(setup Setup) int64 {
 	return idleMemory + min(p.ResultBytes, outputs.MaxHeld) + copiesOfACall*call*int64(min(setup.Slots, p.Parallel))
 }
 
-// cutBy counts the batches, and the legs, that a job with automatic batches has if a slot handles
-// so many items in 1,000 s: as Plan cuts them, but with the mean size of each source's items.
-func (s *Survey) cutBy(spec job.Spec, rate int64) (batches, legs int64) {
-	left := s.Items
+// cutBy counts the batches, and the legs, that a job with automatic batches has if that is what it knows of the
+// handler's speed and of the pool: as Plan cuts them, but with the mean size of each source's items.
+func (s *Survey) cutBy(spec job.Spec, known inputs.Sizing) (batches, legs int64) {
+	left, first := s.Items, known
+	first.Rate = 0
+	few, page := int64(inputs.FirstFew(first)), int64(inputs.FirstPage(spec, first, protocol.FirstPage))
 	for _, source := range s.sources {
 		rest := source.items
 		mean := max(1, source.bytes/max(1, source.items))
 		for rest > 0 {
-			sizing := inputs.Sizing{Rate: rate}
-			if batches < inputs.FirstFew || batches < protocol.FirstPage && !speedShown(spec, left, batches) {
-				sizing.Rate = 0
+			sizing := known
+			if batches < few || batches < page && !speedShown(spec, first, left, batches) {
+				sizing = first
 			}
-			items, bytes := inputs.BatchSize(spec, sizing, int(min(batches, protocol.FirstPage)), left)
+			items, bytes := inputs.BatchSize(spec, sizing, int(min(batches, page)), left)
 			size := min(rest, max(1, min(items, bytes/mean)))
 			// Far from the end they stay as they are.
-			n := max(1, (rest-2*inputs.Spread*size)/size)
+			n := max(1, (rest-2*known.Spread()*size)/size)
 			if sizing.Rate == 0 {
 				n = 1
 			}
@@ -166,10 +188,10 @@ func (s *Survey) cutBy(spec job.Spec, rate int64) (batches, legs int64) {
 			left -= n * size
 		}
 	}
-	switch after := batches - protocol.FirstPage; {
+	switch after := batches - page; {
 	case batches == 0:
 		return 0, 0
-	case after <= protocol.InsideBatches:
+	case after <= 0, page <= protocol.InsideBatches && after <= protocol.InsideBatches:
 		return batches, 1
 	default:
 		return batches, 1 + (after+protocol.PageBatches-1)/protocol.PageBatches
@@ -177,9 +199,10 @@ func (s *Survey) cutBy(spec job.Spec, rate int64) (batches, legs int64) {
 }
 
 // speedShown reports whether the first page ends with the few batches that show the handler's speed.
-func speedShown(spec job.Spec, left, batches int64) bool {
-	items, _ := inputs.BatchSize(spec, inputs.Sizing{}, int(batches), left)
-	return inputs.ShowsSpeed(inputs.PlanInput{Spec: spec, Batches: protocol.FirstPage}, inputs.FirstFew, items, left)
+func speedShown(spec job.Spec, first inputs.Sizing, left, batches int64) bool {
+	items, _ := inputs.BatchSize(spec, first, int(batches), left)
+	in := inputs.PlanInput{Spec: spec, Sizing: first, Batches: inputs.FirstPage(spec, first, protocol.FirstPage)}
+	return inputs.ShowsSpeed(in, inputs.FirstFew(first), items, left)
 }
 
 // timeModel estimates how long a job's calls take from the times of a sample's calls.

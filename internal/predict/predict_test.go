@@ -288,7 +288,7 @@ func TestSurvey_CutByTheHandlersSpeed(t *testing.T) {
 		f.spec.BatchItems = test.fixed
 		survey, err := f.predictor().Survey(t.Context(), f.spec)
 		require.NoError(t, err)
-		batches, legs := survey.cutBy(f.spec, test.rate)
+		batches, legs := survey.cutBy(f.spec, inputs.Sizing{Rate: test.rate})
 		planned, pages := int64(0), int64(0)
 		for done := false; !done; pages++ {
 			in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: protocol.FirstPage}
@@ -314,10 +314,10 @@ func TestSurvey_CutByTheHandlersSpeed(t *testing.T) {
 func TestSurvey_CutsHugeInputs(t *testing.T) {
 	t.Parallel()
 	s := Survey{Items: 2e15, sources: []counted{{1e15, 1e17}, {1e15, 1e17}}}
-	batches, legs := s.cutBy(job.Spec{}, math.MaxInt64)
+	batches, legs := s.cutBy(job.Spec{}, inputs.Sizing{Rate: math.MaxInt64})
 	require.InEpsilon(t, 2e15/inputs.MaxAutoItems, float64(batches), 0.01)
 	require.InEpsilon(t, float64(batches)/protocol.PageBatches, float64(legs), 0.01)
-	batches, _ = s.cutBy(job.Spec{BatchItems: 1}, 1)
+	batches, _ = s.cutBy(job.Spec{BatchItems: 1}, inputs.Sizing{Rate: 1})
 	require.EqualValues(t, 2e15, batches)
 }
 

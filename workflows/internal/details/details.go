@@ -28,7 +28,7 @@ func Job(r job.Report, now time.Time) string {
 		planned += " found so far"
 	}
 	fmt.Fprintf(&b, "\n\n- **items** %s of %s ok · %s failed · %s dropped\n", text.Thousands(r.OK), planned, text.Thousands(r.Failed), text.Thousands(r.Dropped))
-	fmt.Fprintf(&b, "- **batches** %s done · %d in flight · %d waiting · %d legs\n", text.Thousands(r.Batches), r.InFlight, r.Waiting, r.Legs)
+	fmt.Fprintf(&b, "- **batches** %s done · %d in flight · %d waiting · %d legs%s\n", text.Thousands(r.Batches), r.InFlight, r.Waiting, r.Legs, window(r))
 	fmt.Fprintf(&b, "- **trouble** %s retries · %s crashes · %s expiries · %s isolations\n",
 		text.Thousands(r.Retries), text.Thousands(r.Crashes), text.Thousands(r.Expiries), text.Thousands(r.Isolations))
 	describeSpeed(&b, r, now)
@@ -59,6 +59,14 @@ func Job(r job.Report, now time.Time) string {
 		}
 	}
 	return execute.CutText(b.String(), maxDetails)
+}
+
+// window describes the window in force.
+func window(r job.Report) string {
+	if r.Settings.Window == nil {
+		return ""
+	}
+	return " · window " + job.DescribeWindow(*r.Settings.Window, r.Window)
 }
 
 // describeEnds lists what has not ended well.

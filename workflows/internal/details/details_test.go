@@ -50,6 +50,8 @@ func TestJobDetails(t *testing.T) {
 		}, []string{"**Output** out.jsonl · 1,234,567 bytes · crc32c:1", "**Errors** errors.jsonl"}, nil},
 		{"speed", func(r *job.Report) { r.PlanDone, r.Resumed = true, 1007 },
 			[]string{"**speed** 100 items a second on average until 04:01:40, with about 13s left"}, nil},
+		{"window", func(r *job.Report) { r.Settings, r.Window = job.Spec{}.Settings(), 400 }, []string{"3 legs · window auto (400)"}, nil},
+		{"window set", func(r *job.Report) { r.Settings, r.Window = job.Spec{Window: 8}.Settings(), 8 }, []string{"3 legs · window 8\n"}, nil},
 		{"slowed down", func(r *job.Report) { r.Throttle, r.SlowDowns = &job.Throttle{Rate: 12_500}, 3 },
 			[]string{"**slowed down** to 12.5 items/s (3 requests of the handler)"}, nil},
 		{"hooks", func(r *job.Report) {
