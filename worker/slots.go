@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +55,7 @@ func (r *roster) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error)
 		return t, nil
 	}
 	r.waiting.Add(1)
-	defer r.waiting.Add(-1)
+	defer r.arrived()
 	var late <-chan time.Time
 	if r.concurrency > 1 {
 		late = time.After(placeWait)
@@ -72,6 +73,18 @@ func (r *roster) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error)
 		if t, changed = r.try(o); t != nil {
 			return t, nil
 		}
+	}
+}
+
+// arrived notes that a batch waits no more. What it has left free is for others.
+func (r *roster) arrived() {
+	if r.waiting.Add(-1) > 0 {
+		return
+	}
+	for _, s := range r.slots {
+		s.mu.Lock()
+		s.lendFree()
+		s.mu.Unlock()
 	}
 }
 
@@ -151,7 +164,8 @@ type slot struct {
 	suspects    int       // calls that must be alone with the program, or wait for that
 	out         error     // why the slot runs no calls any more
 	tenants     map[*tenant]struct{}
-	busy        int // places that they have
+	busy        int       // places that they have
+	waiters     []*waiter // for further places
 
 	held atomic.Int64 // bytes of outcomes that are held back
 }
@@ -334,36 +348,60 @@ func (t *tenant) Timers() []timers.Held {
 	return running.client.Timers()
 }
 
-// Place waits for another place in the slot.
+// Place waits for another place in the slot. A place that is given up goes to those who wait, in their order, before
+// the worker asks for another batch: those in hand end soon, and no slot gets more of them than it can use.
 func (t *tenant) Place(enough <-chan struct{}) calls.Place {
-	for {
-		changed, ok := t.try()
-		if ok {
-			return &place{slot: t.slot, tenant: t}
-		}
-		select {
-		case <-changed:
-		case <-enough:
-			return nil
-		}
-	}
-}
-
-func (t *tenant) try() (changed <-chan struct{}, ok bool) {
 	s := t.slot
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch {
 	case !t.given:
 		t.given = true
-		return nil, true
-	case t.left || s.out != nil || s.busy >= s.roster.concurrency || t.Crowded():
-		return s.changed, false
+		s.mu.Unlock()
+		return &place{slot: s, tenant: t}
+	case s.busy < s.roster.concurrency && !t.left && s.out == nil && !t.Crowded():
+		s.lend(t)
+		s.mu.Unlock()
+		return &place{slot: s, tenant: t}
 	}
+	w := &waiter{tenant: t, lent: make(chan struct{})}
+	s.waiters = append(s.waiters, w)
+	s.mu.Unlock()
+	select {
+	case <-w.lent:
+		return &place{slot: s, tenant: t}
+	case <-enough:
+	}
+	s.change(func() {
+		if i := slices.Index(s.waiters, w); i >= 0 {
+			s.waiters = slices.Delete(s.waiters, i, i+1)
+		} else {
+			t.give(1) // it came too late
+		}
+	})
+	return nil
+}
+
+// waiter is a tenant that can use another place.
+type waiter struct {
+	tenant *tenant
+	lent   chan struct{} // closed when it has it
+}
+
+// lend gives the tenant another place. The lock is held.
+func (s *slot) lend(t *tenant) {
 	s.busy++
 	t.places++
 	s.roster.permits.Further()
-	return nil, true
+}
+
+// lendFree gives free places to those who wait. The lock is held.
+func (s *slot) lendFree() {
+	for len(s.waiters) > 0 && s.busy < s.roster.concurrency && s.out == nil && s.roster.waiting.Load() == 0 {
+		w := s.waiters[0]
+		s.waiters = s.waiters[1:]
+		s.lend(w.tenant)
+		close(w.lent)
+	}
 }
 
 // Crowded reports whether a batch waits for a place.
@@ -391,14 +429,20 @@ func (t *tenant) give(n int) {
 	}
 	s := t.slot
 	s.busy -= n
-	if t.places -= n; t.places > 0 {
-		s.roster.permits.Return(n)
-		return
+	t.places -= n
+	last := t.places == 0
+	if last {
+		t.left = true // its calls are done: it gets no place again
+		delete(s.tenants, t)
+		s.waiters = slices.DeleteFunc(s.waiters, func(w *waiter) bool { return w.tenant == t })
 	}
-	t.left = true // its calls are done: it gets no place again
-	delete(s.tenants, t)
-	s.roster.permits.Return(n - 1)
-	s.roster.permits.Vacate()
+	s.lendFree()
+	if last {
+		s.roster.permits.Return(n - 1)
+		s.roster.permits.Vacate()
+	} else {
+		s.roster.permits.Return(n)
+	}
 }
 
 // place is where one call of an execution is made at a time.
