@@ -130,6 +130,7 @@ func (l *line) failed(err error) {
 func (l *line) close() {
 	if !l.over {
 		l.over = true
+		l.e.slot.Left(0)
 		close(l.closed)
 	}
 	l.changed.Broadcast()
@@ -204,7 +205,17 @@ func (l *line) take() *portion {
 	l.portions = append(l.portions, p)
 	l.hold(p, l.e.acts.fit.Bytes(len(p.items)))
 	l.hint()
+	l.e.slot.Left(l.unbegun())
 	return p
+}
+
+// unbegun is how many items are not handed out.
+func (l *line) unbegun() int64 {
+	left := max(0, l.e.in.items()-l.read)
+	if b := l.block; b != nil {
+		left += int64(len(b.items) - b.handed)
+	}
+	return left
 }
 
 // next reads the next block, of one call or several small ones.

@@ -31,6 +31,14 @@ type ProcessInput struct {
 	Verdict *Verdict `json:"verdict,omitempty"`
 }
 
+// items is how many are to be done.
+func (in *ProcessInput) items() int64 {
+	if in.Take > 0 {
+		return min(in.Take, in.Batch.Count)
+	}
+	return in.Batch.Count
+}
+
 // Verdict is why items are recorded as failed without being tried again: every worker that had them
 // in hand has died.
 type Verdict struct {
@@ -67,7 +75,7 @@ type ProcessResult struct {
 // stops, when its worker drains and when it has run for its slice of time.
 func (a *Activities) Process(ctx context.Context, in ProcessInput) (result ProcessResult, err error) {
 	began := time.Now()
-	slot, err := a.opts.Slots.Take(ctx, calls.Occupant{Job: in.Ref.Job, Batch: in.Batch.String()})
+	slot, err := a.opts.Slots.Take(ctx, calls.Occupant{Job: in.Ref.Job, Batch: in.Batch.String(), Items: in.items()})
 	if errors.Is(err, calls.ErrNoSlot) {
 		return ProcessResult{Rest: &in.Batch}, nil // for another worker: this one ends
 	}

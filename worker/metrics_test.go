@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/endpoint"
-	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -427,7 +426,7 @@ func BenchmarkMetrics_Call(b *testing.B) {
 			require.NoError(b, err)
 			m := newMetrics("worker-1", "pool", slog.New(slog.DiscardHandler))
 			defer m.Close()
-			require.NoError(b, m.open(o, newRoster("worker-1", o, permits.New(o.Slots), func(SlotEvent) {}), watchdog, false))
+			require.NoError(b, m.open(o, newRoster("worker-1", o, func(SlotEvent) {}), watchdog, false))
 			b.ReportAllocs()
 			for b.Loop() {
 				m.CallBegan("nightly")

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/permits"
 	"github.com/stretchr/testify/require"
 	sdkworker "go.temporal.io/sdk/worker"
 )
@@ -44,9 +43,9 @@ func TestPlaces_AllComeBack(t *testing.T) {
 	random := jobtest.Seeded(t, 10)
 	for range 200 {
 		slots, concurrency := 1+random.IntN(3), 1+random.IntN(4)
-		p := permits.New(slots * concurrency)
 		o := Options{Slots: slots, Concurrency: concurrency}.withDefaults()
-		r := newRoster("worker-1", o, p, func(SlotEvent) {})
+		r := newRoster("worker-1", o, func(SlotEvent) {})
+		p := r.permits
 		var over atomic.Int64
 		look := func() {
 			for _, s := range r.slots {
@@ -107,8 +106,8 @@ func TestPlaces_AllComeBack(t *testing.T) {
 // A batch that has no call left gets no further place, though it asks for one in the same moment.
 func TestPlaces_NoneAfterTheLast(t *testing.T) {
 	t.Parallel()
-	p := permits.New(2)
-	r := newRoster("worker-1", Options{Slots: 1, Concurrency: 2}.withDefaults(), p, func(SlotEvent) {})
+
+	r := newRoster("worker-1", Options{Slots: 1, Concurrency: 2}.withDefaults(), func(SlotEvent) {})
 	slot, err := r.Take(t.Context(), calls.Occupant{})
 	require.NoError(t, err)
 	enough := make(chan struct{})
@@ -121,7 +120,7 @@ func TestPlaces_NoneAfterTheLast(t *testing.T) {
 // A batch that finds all places taken by others' further calls gets the next one; those who have several give way.
 func TestPlaces_ABatchGoesFirst(t *testing.T) {
 	t.Parallel()
-	r := newRoster("worker-1", Options{Slots: 1, Concurrency: 3}.withDefaults(), permits.New(3), func(SlotEvent) {})
+	r := newRoster("worker-1", Options{Slots: 1, Concurrency: 3}.withDefaults(), func(SlotEvent) {})
 	first, err := r.Take(t.Context(), calls.Occupant{})
 	require.NoError(t, err)
 	places := []calls.Place{first.Place(nil), first.Place(nil), first.Place(nil)}
@@ -150,7 +149,7 @@ func TestPlaces_ABatchGoesFirst(t *testing.T) {
 // B9: a batch that gets no place in due time is another worker's.
 func TestPlaces_NoneInDueTime(t *testing.T) {
 	t.Parallel()
-	r := newRoster("worker-1", Options{Slots: 1, Concurrency: 2}.withDefaults(), permits.New(2), func(SlotEvent) {})
+	r := newRoster("worker-1", Options{Slots: 1, Concurrency: 2}.withDefaults(), func(SlotEvent) {})
 	first, err := r.Take(t.Context(), calls.Occupant{})
 	require.NoError(t, err)
 	first.Place(nil)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/frames"
-	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/internal/predict"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
@@ -47,7 +46,7 @@ func Predict(ctx context.Context, h Handler, o Options, spec job.Spec, p Predict
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	name := workerName()
-	roster := newRoster(name, o, permits.New(o.Slots*o.Concurrency), logEvents(o.Logger, func(SlotEvent) {}))
+	roster := newRoster(name, o, logEvents(o.Logger, func(SlotEvent) {}))
 	handler, service, err := h.open(dependencies{
 		options: o, worker: name, log: o.Logger, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe,
 		measure:     func(Measurement) {},

@@ -20,7 +20,6 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/frames"
-	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
@@ -87,7 +86,7 @@ func (f *fixture) open(h Handler) (service, error) {
 	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: f.metrics.timerEvent})
 	require.NoError(f.t, err)
 	f.watchdog = watchdog
-	f.roster = newRoster("worker-1", o, permits.New(o.Slots*o.Concurrency), f.note)
+	f.roster = newRoster("worker-1", o, f.note)
 	handler, service, err := h.open(dependencies{
 		options: o, worker: "worker-1", log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), roster: f.roster, info: o.slotInfo("worker-1"), watchdog: watchdog,
 		observe: f.note, measure: f.measure,

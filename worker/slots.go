@@ -2,9 +2,7 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/internal/protocol"
-	"github.com/stint-run/stint/timers"
 )
 
 // roster is a worker's slots. It assigns places in them to the executions of batches: a slot has as
@@ -24,8 +21,6 @@ type roster struct {
 	permits     *permits.Permits
 	observe     func(SlotEvent)
 
-	waiting atomic.Int32 // batches without a place
-
 	mu      sync.Mutex
 	slots   []*slot
 	changed chan struct{} // closed, and replaced, when a place may have become free
@@ -33,93 +28,65 @@ type roster struct {
 	why     error         // why that was; set before gone is closed
 }
 
-func newRoster(worker string, o Options, p *permits.Permits, observe func(SlotEvent)) *roster {
+func newRoster(worker string, o Options, observe func(SlotEvent)) *roster {
 	r := &roster{
-		worker: worker, concurrency: o.Concurrency, permits: p, observe: observe,
+		worker: worker, concurrency: o.Concurrency, observe: observe,
 		changed: make(chan struct{}), gone: make(chan struct{}),
 	}
+	r.permits = permits.New(o.Slots*o.Concurrency, r.wanted)
 	for i := range o.Slots {
 		r.slots = append(r.slots, &slot{roster: r, number: i, restarts: o.Restarts, changed: make(chan struct{}), tenants: map[*tenant]struct{}{}})
 	}
 	return r
 }
 
-// placeWait is how long a batch waits for its first place while others, which make several calls at once, have all of
-// them. After that it is returned to the queue: another worker may have a place.
-const placeWait = 2 * time.Second
-
 // Take waits for a place.
 func (r *roster) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
-	t, changed := r.try(o)
-	if t != nil {
-		return t, nil
-	}
-	r.waiting.Add(1)
-	defer r.arrived()
-	var late <-chan time.Time
-	if r.concurrency > 1 {
-		late = time.After(placeWait)
-	}
 	for {
+		t, changed := r.admit(o)
+		if t != nil {
+			return t.seated(ctx)
+		}
 		select {
 		case <-changed:
-		case <-late:
-			return nil, calls.ErrNoSlot
 		case <-r.gone:
 			return nil, calls.ErrNoSlot
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if t, changed = r.try(o); t != nil {
-			return t, nil
-		}
 	}
 }
 
-// arrived notes that a batch waits no more. What it has left free is for others.
-func (r *roster) arrived() {
-	if r.waiting.Add(-1) > 0 {
-		return
-	}
-	for _, s := range r.slots {
-		s.mu.Lock()
-		s.lendFree()
-		s.mu.Unlock()
-	}
-}
-
-// try takes a place in the first of the emptiest slots, and prefers one that is ready.
-func (r *roster) try(o calls.Occupant) (*tenant, <-chan struct{}) {
+// admit takes the batch into the slot that has least to do, and prefers one that has a place. It returns no tenant if
+// the batch has to wait for any slot to have one.
+func (r *roster) admit(o calls.Occupant) (*tenant, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
 		var best *slot
-		most := 0
+		least := load{}
 		for _, s := range r.slots {
-			if room := s.room(); room > most {
-				best, most = s, room
+			if l, ok := s.load(); ok && (best == nil || l.less(least)) {
+				best, least = s, l
 			}
 		}
 		if best == nil {
 			return nil, r.changed
 		}
 		if t := best.admit(o); t != nil { // nil if another batch has just taken the place
+			r.permits.Admitted()
 			return t, nil
 		}
 	}
 }
 
-// admit gives the batch a place, if there is one still.
-func (s *slot) admit(o calls.Occupant) *tenant {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.out != nil || s.busy >= s.roster.concurrency {
-		return nil
+// wanted is how many more batches the slots can use.
+func (r *roster) wanted() int {
+	n := 0
+	for _, s := range r.slots {
+		n += s.wanted()
 	}
-	t := &tenant{slot: s, occupant: o, since: time.Now(), places: 1}
-	s.tenants[t] = struct{}{}
-	s.busy++
-	return t
+	return n
 }
 
 // wake wakes those who wait for a place.
@@ -130,10 +97,9 @@ func (r *roster) wake() {
 	r.changed = make(chan struct{})
 }
 
-// lost notes that a slot is out. Its permits are withdrawn. Several slots can go out at once: each of
-// them then finds that none is left, and the first one counts.
+// lost notes that a slot is out. Several slots can go out at once: each of them then finds that none is left, and the
+// first one counts.
 func (r *roster) lost(why error) {
-	r.permits.Withdraw(r.concurrency)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.why != nil {
@@ -165,23 +131,63 @@ type slot struct {
 	out         error     // why the slot runs no calls any more
 	tenants     map[*tenant]struct{}
 	busy        int       // places that they have
+	queue       []*tenant // wait for their first place
 	waiters     []*waiter // for further places
 
 	held atomic.Int64 // bytes of outcomes that are held back
 }
 
-// room says how good a choice the slot is for another batch, more is better; 0: it takes none.
-func (s *slot) room() int {
+// load says how much a slot has to do.
+type load struct {
+	full    bool // no place is free
+	items   int64
+	waiting bool // its program is not ready
+}
+
+// less reports whether a slot with the load is a better choice for another batch.
+func (l load) less(o load) bool {
+	switch {
+	case l.full != o.full:
+		return o.full
+	case l.items != o.items:
+		return l.items < o.items
+	}
+	return o.waiting && !l.waiting
+}
+
+// load returns the slot's load. It is not ok if the slot takes no batch: a batch waits for a certain slot only if that
+// makes several calls at once, and soon has a place.
+func (s *slot) load() (l load, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.out != nil || s.busy >= s.roster.concurrency {
+	l = load{full: s.busy+len(s.queue) >= s.roster.concurrency, items: int64(s.busy) + s.left(), waiting: s.program == nil}
+	return l, s.out == nil && (!l.full || s.roster.concurrency > 1)
+}
+
+// left is how many items of the slot's batches no call has been begun for. The lock is held.
+func (s *slot) left() (items int64) {
+	for t := range s.tenants {
+		items += t.left.Load()
+	}
+	return items
+}
+
+// wanted is how many more batches the slot can use. One that makes several calls at once gets its next batch before it
+// has nothing left to begin.
+func (s *slot) wanted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := s.roster.concurrency
+	switch left := s.left(); {
+	case s.out != nil:
 		return 0
+	case most == 1:
+		return max(0, 1-s.busy)
+	case left >= int64(most):
+		return 0
+	default:
+		return max(most-s.busy-len(s.queue)-int(left), 1-len(s.queue), 0)
 	}
-	free := 2 * (s.roster.concurrency - s.busy)
-	if s.program != nil {
-		free++
-	}
-	return free
 }
 
 // describe returns the slot and its incarnation.
@@ -321,161 +327,4 @@ func (s *slot) release(suspect bool) {
 			}
 		})
 	}
-}
-
-// tenant is an execution in a slot. Its fields are guarded by the slot's lock.
-type tenant struct {
-	slot     *slot
-	occupant calls.Occupant
-	since    time.Time
-
-	places int  // that it has
-	given  bool // the first one is in use
-	left   bool
-}
-
-// Describe returns the slot and its incarnation.
-func (t *tenant) Describe() protocol.Place { return t.slot.describe() }
-
-// Timers returns the timers that the slot's process holds.
-func (t *tenant) Timers() []timers.Held {
-	t.slot.mu.Lock()
-	running := t.slot.program
-	t.slot.mu.Unlock()
-	if running == nil {
-		return nil
-	}
-	return running.client.Timers()
-}
-
-// Place waits for another place in the slot. A place that is given up goes to those who wait, in their order, before
-// the worker asks for another batch: those in hand end soon, and no slot gets more of them than it can use.
-func (t *tenant) Place(enough <-chan struct{}) calls.Place {
-	s := t.slot
-	s.mu.Lock()
-	switch {
-	case !t.given:
-		t.given = true
-		s.mu.Unlock()
-		return &place{slot: s, tenant: t}
-	case s.busy < s.roster.concurrency && !t.left && s.out == nil && !t.Crowded():
-		s.lend(t)
-		s.mu.Unlock()
-		return &place{slot: s, tenant: t}
-	}
-	w := &waiter{tenant: t, lent: make(chan struct{})}
-	s.waiters = append(s.waiters, w)
-	s.mu.Unlock()
-	select {
-	case <-w.lent:
-		return &place{slot: s, tenant: t}
-	case <-enough:
-	}
-	s.change(func() {
-		if i := slices.Index(s.waiters, w); i >= 0 {
-			s.waiters = slices.Delete(s.waiters, i, i+1)
-		} else {
-			t.give(1) // it came too late
-		}
-	})
-	return nil
-}
-
-// waiter is a tenant that can use another place.
-type waiter struct {
-	tenant *tenant
-	lent   chan struct{} // closed when it has it
-}
-
-// lend gives the tenant another place. The lock is held.
-func (s *slot) lend(t *tenant) {
-	s.busy++
-	t.places++
-	s.roster.permits.Further()
-}
-
-// lendFree gives free places to those who wait. The lock is held.
-func (s *slot) lendFree() {
-	for len(s.waiters) > 0 && s.busy < s.roster.concurrency && s.out == nil && s.roster.waiting.Load() == 0 {
-		w := s.waiters[0]
-		s.waiters = s.waiters[1:]
-		s.lend(w.tenant)
-		close(w.lent)
-	}
-}
-
-// Crowded reports whether a batch waits for a place.
-func (t *tenant) Crowded() bool { return t.slot.roster.waiting.Load() > 0 }
-
-// Hold adds to the bytes of outcomes that are held back.
-func (t *tenant) Hold(bytes int64) (all int64) { return t.slot.held.Add(bytes) }
-
-// Report returns when the batch should be reported.
-func (t *tenant) Report(ctx context.Context) {
-	if permits := t.slot.roster.permits; permits.Settle() {
-		permits.Gather.Wait(ctx)
-	}
-}
-
-// Leave gives all places up.
-func (t *tenant) Leave() {
-	t.slot.change(func() { t.give(t.places) })
-}
-
-// give gives up so many places. The slot's lock is held.
-func (t *tenant) give(n int) {
-	if t.left || n == 0 {
-		return
-	}
-	s := t.slot
-	s.busy -= n
-	t.places -= n
-	last := t.places == 0
-	if last {
-		t.left = true // its calls are done: it gets no place again
-		delete(s.tenants, t)
-		s.waiters = slices.DeleteFunc(s.waiters, func(w *waiter) bool { return w.tenant == t })
-	}
-	s.lendFree()
-	if last {
-		s.roster.permits.Return(n - 1)
-		s.roster.permits.Vacate()
-	} else {
-		s.roster.permits.Return(n)
-	}
-}
-
-// place is where one call of an execution is made at a time.
-type place struct {
-	slot   *slot
-	tenant *tenant
-	left   sync.Once
-
-	// Memory for the calls of a program, one after the other.
-	call  pending
-	frame []byte
-	// suspect: the last call was one of several in hand when their program ended, and any of them may
-	// have caused that. Only the goroutine that makes the calls uses it.
-	suspect bool
-}
-
-// Describe returns the slot and its incarnation.
-func (p *place) Describe() protocol.Place { return p.slot.describe() }
-
-// Replace counts a Go handler's call that was left behind.
-func (p *place) Replace(free bool) bool {
-	s := p.slot
-	_, ok := s.replaced(errLeftBehind, free)
-	s.roster.observe(SlotEvent{Kind: CallLeft, Slot: s.number, Incarnation: p.Describe().Incarnation, Err: errLeftBehind, Free: free})
-	return ok
-}
-
-var errLeftBehind = errors.New("its calls did not return after they had been cancelled")
-
-// Answered notes that an item has been answered.
-func (p *place) Answered() { p.slot.proven() }
-
-// Leave gives the place up.
-func (p *place) Leave() {
-	p.left.Do(func() { p.slot.change(func() { p.tenant.give(1) }) })
 }

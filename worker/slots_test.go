@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
 )
@@ -21,7 +20,7 @@ func TestRoster_OutOnce(t *testing.T) {
 	f := setup(t)
 	o := Options{Slots: 1, Concurrency: 2, Restarts: NoRestarts}.withDefaults()
 	f.metrics = newMetrics("worker-1", "pool", o.Logger)
-	r := newRoster("worker-1", o, permits.New(2), f.note)
+	r := newRoster("worker-1", o, f.note)
 	var places []calls.Place
 	for range 2 {
 		p, err := r.Take(t.Context(), calls.Occupant{Job: "nightly"})
@@ -75,7 +74,7 @@ func TestRoster_LastSlotsGoOutTogether(t *testing.T) {
 	t.Parallel()
 	var r *roster
 	o := Options{Slots: 2, Restarts: NoRestarts}.withDefaults()
-	r = newRoster("worker-1", o, permits.New(2), func(e SlotEvent) {
+	r = newRoster("worker-1", o, func(e SlotEvent) {
 		if e.Slot == 0 { // between its going out and the look at the others
 			r.slots[1].replaced(errExited, false)
 		}

@@ -81,8 +81,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	permits := permits.New(o.Slots * o.Concurrency)
-	roster := newRoster(name, o, permits, logEvents(log, metrics.slotEvent))
+	roster := newRoster(name, o, logEvents(log, metrics.slotEvent))
 	w := &Worker{pool: pool, options: o, client: c, roster: roster, watch: watchdog, metrics: metrics, fatal: make(chan error, 1), ready: make(chan struct{})}
 	handler, service, err := h.open(dependencies{
 		options: o, worker: name, log: log, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe, measure: metrics.measure,
@@ -103,7 +102,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 		},
 	})
 	_, programs := service.(*host)
-	if err := errors.Join(metrics.open(o, roster, watchdog, programs), w.build(c, permits)); err != nil {
+	if err := errors.Join(metrics.open(o, roster, watchdog, programs), w.build(c, roster.permits)); err != nil {
 		w.Close()
 		return nil, err
 	}

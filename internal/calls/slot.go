@@ -29,6 +29,8 @@ type Slot interface {
 	Place(enough <-chan struct{}) Place
 	// Crowded reports whether another execution waits for its first place in the slot.
 	Crowded() bool
+	// Left says for how many items of the execution no call has been begun.
+	Left(items int64)
 	// Hold adds to the bytes of outcomes that the execution holds back, or takes some away. It returns how many
 	// all executions in the slot hold back.
 	Hold(bytes int64) (all int64)
@@ -57,6 +59,7 @@ type Place interface {
 type Occupant struct {
 	Job   string `json:"job"`
 	Batch string `json:"batch"` // as people read it: "items 12,000–12,999"
+	Items int64  `json:"items"` // for which calls are to be made
 }
 
 // ErrNoSlot says that the worker has lost all its slots. Its batches go to other workers.
@@ -78,6 +81,7 @@ type ownSlot struct {
 
 func (*ownSlot) Describe() protocol.Place       { return protocol.Place{} }
 func (*ownSlot) Timers() []timers.Held          { return nil }
+func (*ownSlot) Left(int64)                     {}
 func (*ownSlot) Crowded() bool                  { return false }
 func (s *ownSlot) Hold(bytes int64) (all int64) { return s.held.Add(bytes) }
 func (*ownSlot) Leave()                         {}

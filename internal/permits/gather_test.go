@@ -54,7 +54,7 @@ func TestGather(t *testing.T) {
 // What waits to be reported holds no slot, and each slot comes back once.
 func TestPermits_Settle(t *testing.T) {
 	t.Parallel()
-	p := New(2)
+	p := newPermits(2)
 	require.False(t, p.Settle(), "nobody has given up a slot")
 	var taken []*sdkworker.SlotPermit
 	for range 50 { // far more than twice the slots
@@ -67,20 +67,20 @@ func TestPermits_Settle(t *testing.T) {
 	for _, permit := range taken {
 		p.ReleaseSlot(released{permit: permit})
 	}
-	require.Zero(t, p.taken)
 	require.Zero(t, p.settled)
 	require.Zero(t, p.vacated)
+	require.Zero(t, p.batches)
 }
 
 // Batches that have come without a permit block nobody.
 func TestPermits_SettleWithoutPermits(t *testing.T) {
 	t.Parallel()
-	p := New(1)
+	p := newPermits(1)
 	for range 2 * gathered {
+		p.Admitted()
 		p.Vacate()
 		p.Settle()
 	}
-	require.Zero(t, p.taken)
 	require.NotNil(t, p.TryReserveSlot(nil))
 	require.Nil(t, p.TryReserveSlot(nil), "there is one")
 }

@@ -8,53 +8,59 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 )
 
-// Permits hands out the calls that a worker makes at once: one to each batch that comes, more to batches that make
-// several calls at once. A batch has its own for as long as it makes calls: while its part goes to the disk and its
-// answer to the server, the next batch already runs. As many batches as there are permits can be that far at a time.
+// Permits says when a worker asks for another batch: when its slots can use one. A batch is in a slot for as long as it
+// makes calls. While its part goes to the disk and its answer to the server the next one already runs; as many batches
+// as the worker makes calls at once can be that far at a time.
 type Permits struct {
 	Gather Gather
-	most   int // there were to begin with
+	most   int        // calls at once
+	wanted func() int // batches that the slots can use more
 
 	mu      sync.Mutex
-	size    int           // there are
-	taken   int           // by batches, and by polls for them
-	further int           // taken by batches beyond their first one
-	wake    chan struct{} // closed when one may have become free; nil: nobody waits
-	vacated int           // given up by batches that have not ended
-	settled int           // of batches that only wait to be reported
+	wake    chan struct{} // closed when more may be wanted; nil: nobody waits
+	polls   int           // permits that no batch has come for
+	batches int           // that have come for permits, and have not ended
+	coming  int           // those of them that are in no slot yet
+	vacated int           // batches that have left their slots, and have not ended
+	settled int           // that only wait to be reported
 }
 
-// New returns so many permits.
-func New(size int) *Permits { return &Permits{most: size, size: size} }
+// New returns the permits of a worker that makes so many calls at once. wanted is how many batches its slots can use,
+// beside those that are in them; it may take the slots' locks.
+func New(most int, wanted func() int) *Permits { return &Permits{most: most, wanted: wanted} }
 
-// Further takes a permit for another call of a batch that has one already. There may be none: a poll has one that it
-// may not need, so a batch that then comes waits until a call has ended.
-func (s *Permits) Further() {
+// Wake looks again whether the slots want batches.
+func (s *Permits) Wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.further++
+	s.look()
 }
 
-// Return gives back so many further permits.
-func (s *Permits) Return(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.further -= n
-	s.freed()
-}
-
-// Vacate gives up the permit of a batch whose calls are done.
-func (s *Permits) Vacate() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.vacated < s.most {
-		s.vacated++
-		s.giveBack()
+// look wakes those who wait for a permit.
+func (s *Permits) look() {
+	if s.wake != nil {
+		close(s.wake)
+		s.wake = nil
 	}
 }
 
-// Settle notes that a batch which has given up its permit has only to be reported: another one may take its place
-// among those that have given up theirs. It returns false if too many wait to be reported.
+// Admitted notes that a batch is in a slot. It may have come without a permit.
+func (s *Permits) Admitted() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.coming = max(0, s.coming-1)
+}
+
+// Vacate notes that a batch has left its slot.
+func (s *Permits) Vacate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.vacated++
+	s.look()
+}
+
+// Settle notes that a batch which has left its slot has only to be reported: another one may take its place
+// among those that have. It returns false if too many wait to be reported.
 func (s *Permits) Settle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,36 +69,16 @@ func (s *Permits) Settle() bool {
 	}
 	s.vacated--
 	s.settled++
+	s.look()
 	return true
 }
 
-// giveBack makes a permit free again. A batch may have come without one.
-func (s *Permits) giveBack() {
-	s.taken = max(0, s.taken-1)
-	s.freed()
-}
-
-// freed wakes those who wait for a permit.
-func (s *Permits) freed() {
-	if s.wake != nil {
-		close(s.wake)
-		s.wake = nil
-	}
-}
-
-// Withdraw takes n permits away for good: free ones, or those that become free next.
-func (s *Permits) Withdraw(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.size -= n
-}
-
-// try takes a permit. If there is none it returns a channel that is closed when one may be free.
+// try takes a permit. If there is none it returns a channel that is closed when there may be one.
 func (s *Permits) try() (ok bool, wake <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken+s.further < s.size {
-		s.taken++
+	if s.polls+s.batches-s.settled < 2*s.most && s.polls+s.coming < s.wanted() {
+		s.polls++
 		return true, nil
 	}
 	if s.wake == nil {
@@ -128,23 +114,35 @@ func (s *Permits) TryReserveSlot(sdkworker.SlotReservationInfo) *sdkworker.SlotP
 type used struct{}
 
 // MarkSlotUsed notes that a batch has come for the permit.
-func (s *Permits) MarkSlotUsed(info sdkworker.SlotMarkUsedInfo) { info.Permit().UserData = used{} }
+func (s *Permits) MarkSlotUsed(info sdkworker.SlotMarkUsedInfo) {
+	info.Permit().UserData = used{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.polls--
+	s.batches++
+	s.coming++
+}
 
-// ReleaseSlot takes back the permit of a batch that has ended, unless it was given up before, or one
-// that no batch came for. Permits are interchangeable: a batch that ends without having given up its
-// own counts as one that did.
+// ReleaseSlot takes back the permit of a batch that has ended, or one that no batch came for. Permits are
+// interchangeable: a batch that ends without having been in a slot counts as one that has left its own, if there is one.
 func (s *Permits) ReleaseSlot(info sdkworker.SlotReleaseInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if info.Permit().UserData == (used{}) && s.settled > 0 {
+	if info.Permit().UserData != (used{}) {
+		s.polls--
+		s.look()
+		return
+	}
+	s.batches--
+	switch {
+	case s.settled > 0:
 		s.settled--
-		return
-	}
-	if info.Permit().UserData == (used{}) && s.vacated > 0 {
+	case s.vacated > 0:
 		s.vacated--
-		return
+	default:
+		s.coming = max(0, s.coming-1)
 	}
-	s.giveBack()
+	s.look()
 }
 
 // MaxSlots is the most batches that the worker has at a time.

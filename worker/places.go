@@ -1,0 +1,232 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/timers"
+)
+
+// placeWait is how long a batch waits for its first place while others, which make several calls at once, have all of
+// them. After that it is returned to the queue: another worker may have a place.
+const placeWait = 2 * time.Second
+
+// tenant is an execution in a slot.
+type tenant struct {
+	slot     *slot
+	occupant calls.Occupant
+	since    time.Time
+	seat     chan struct{} // closed when it has its first place
+	left     atomic.Int64  // items for which no call has been begun
+
+	// Guarded by the slot's lock.
+	places int  // that it has
+	given  bool // the first one is in use
+	gone   bool
+}
+
+// admit takes a batch into the slot: with a place, if there is one, otherwise before all who have one already.
+func (s *slot) admit(o calls.Occupant) *tenant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.out != nil || s.roster.concurrency == 1 && s.busy > 0 {
+		return nil
+	}
+	t := &tenant{slot: s, occupant: o, since: time.Now(), seat: make(chan struct{})}
+	t.left.Store(o.Items)
+	s.tenants[t] = struct{}{}
+	s.queue = append(s.queue, t)
+	s.lendFree()
+	return t
+}
+
+// seated waits for the first place.
+func (t *tenant) seated(ctx context.Context) (calls.Slot, error) {
+	select {
+	case <-t.seat:
+		return t, nil
+	default:
+	}
+	late := time.NewTimer(placeWait)
+	defer late.Stop()
+	select {
+	case <-t.seat:
+		return t, nil
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	t.Leave()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return nil, calls.ErrNoSlot
+}
+
+// Describe returns the slot and its incarnation.
+func (t *tenant) Describe() protocol.Place { return t.slot.describe() }
+
+// Timers returns the timers that the slot's process holds.
+func (t *tenant) Timers() []timers.Held {
+	t.slot.mu.Lock()
+	running := t.slot.program
+	t.slot.mu.Unlock()
+	if running == nil {
+		return nil
+	}
+	return running.client.Timers()
+}
+
+// Place waits for another place in the slot. A place that is given up goes to those who wait, in their order, before
+// the worker asks for another batch: those in hand end soon, and no slot gets more of them than it can use.
+func (t *tenant) Place(enough <-chan struct{}) calls.Place {
+	s := t.slot
+	s.mu.Lock()
+	if !t.given {
+		t.given = true
+		s.mu.Unlock()
+		return &place{slot: s, tenant: t}
+	}
+	w := &waiter{tenant: t, lent: make(chan struct{})}
+	if !t.gone {
+		s.waiters = append(s.waiters, w)
+		s.lendFree()
+	}
+	s.mu.Unlock()
+	select {
+	case <-w.lent:
+		return &place{slot: s, tenant: t}
+	case <-enough:
+	}
+	t.change(func() int {
+		i := slices.Index(s.waiters, w)
+		if i < 0 {
+			return 1 // it came too late, or never, if the tenant is gone
+		}
+		s.waiters = slices.Delete(s.waiters, i, i+1)
+		return 0
+	})
+	return nil
+}
+
+// waiter is a tenant that can use another place.
+type waiter struct {
+	tenant *tenant
+	lent   chan struct{} // closed when it has it
+}
+
+// lendFree gives free places to those who wait. The lock is held.
+func (s *slot) lendFree() {
+	for s.out == nil && s.busy < s.roster.concurrency {
+		var t *tenant
+		switch {
+		case len(s.queue) > 0:
+			t, s.queue = s.queue[0], s.queue[1:]
+			close(t.seat)
+		case len(s.waiters) > 0:
+			w := s.waiters[0]
+			t, s.waiters = w.tenant, s.waiters[1:]
+			close(w.lent)
+		default:
+			return
+		}
+		s.busy++
+		t.places++
+	}
+}
+
+// Crowded reports whether a batch waits for its first place in the slot.
+func (t *tenant) Crowded() bool {
+	t.slot.mu.Lock()
+	defer t.slot.mu.Unlock()
+	return len(t.slot.queue) > 0
+}
+
+// Left notes for how many items no call has been begun.
+func (t *tenant) Left(items int64) {
+	if before := t.left.Swap(items); before > 0 && items == 0 {
+		t.slot.roster.permits.Wake() // the slot may want another batch
+	}
+}
+
+// Hold adds to the bytes of outcomes that are held back.
+func (t *tenant) Hold(bytes int64) (all int64) { return t.slot.held.Add(bytes) }
+
+// Report returns when the batch should be reported.
+func (t *tenant) Report(ctx context.Context) {
+	if permits := t.slot.roster.permits; permits.Settle() {
+		permits.Gather.Wait(ctx)
+	}
+}
+
+// Leave gives all places up.
+func (t *tenant) Leave() { t.change(func() int { return max(1, t.places) }) }
+
+// change gives up as many places as fn returns. The slot's lock is held while fn runs. With the last place the tenant
+// is gone: its calls are done, and it gets none again.
+func (t *tenant) change(fn func() int) {
+	last := false
+	t.slot.change(func() {
+		n := fn()
+		if t.gone || n == 0 {
+			return
+		}
+		s := t.slot
+		if t.places > 0 {
+			s.busy -= n
+			t.places -= n
+		}
+		if last = t.places == 0; last {
+			t.gone = true
+			delete(s.tenants, t)
+			s.queue = slices.DeleteFunc(s.queue, func(other *tenant) bool { return other == t })
+			s.waiters = slices.DeleteFunc(s.waiters, func(w *waiter) bool { return w.tenant == t })
+		}
+		s.lendFree()
+	})
+	if last {
+		t.slot.roster.permits.Vacate()
+	} else {
+		t.slot.roster.permits.Wake()
+	}
+}
+
+// place is where one call of an execution is made at a time.
+type place struct {
+	slot   *slot
+	tenant *tenant
+	left   sync.Once
+
+	// Memory for the calls of a program, one after the other.
+	call  pending
+	frame []byte
+	// suspect: the last call was one of several in hand when their program ended, and any of them may
+	// have caused that. Only the goroutine that makes the calls uses it.
+	suspect bool
+}
+
+// Describe returns the slot and its incarnation.
+func (p *place) Describe() protocol.Place { return p.slot.describe() }
+
+// Replace counts a Go handler's call that was left behind.
+func (p *place) Replace(free bool) bool {
+	s := p.slot
+	_, ok := s.replaced(errLeftBehind, free)
+	s.roster.observe(SlotEvent{Kind: CallLeft, Slot: s.number, Incarnation: p.Describe().Incarnation, Err: errLeftBehind, Free: free})
+	return ok
+}
+
+var errLeftBehind = errors.New("its calls did not return after they had been cancelled")
+
+// Answered notes that an item has been answered.
+func (p *place) Answered() { p.slot.proven() }
+
+// Leave gives the place up.
+func (p *place) Leave() {
+	p.left.Do(func() { p.tenant.change(func() int { return 1 }) })
+}
