@@ -348,7 +348,11 @@ func showsCrashes(t *testing.T, k kind) {
 	require.EqualValues(t, 63, o.totals.CallItems, "B10: what was answered, after an error too")
 	crashes := count(died)
 	require.EqualValues(t, crashes, o.totals.Crashes)
-	require.Equal(t, crashes, failure.Attempts)
+	if k.concurrency == 1 {
+		require.Equal(t, crashes, failure.Attempts)
+	} else { // as long as other calls are in hand, none counts as tried
+		require.Contains(t, []int{crashes, crashes - 1}, failure.Attempts)
+	}
 	if k.slots {
 		require.Len(t, tr.happened(SlotReplaced), crashes)
 	}

@@ -147,6 +147,9 @@ func atOnce(kinds []kind, concurrency ...int) []kind {
 				k.name += fmt.Sprintf(", %d at once", n)
 				k.cannot = maps.Clone(k.cannot)
 				k.cannot["slots"] = manyAtOnce
+				if k.cannot["at once"] == noThreads {
+					k.cannot["hangs"] = "other calls wait for the one that hangs"
+				}
 			}
 			all = append(all, k)
 		}
