@@ -25,6 +25,25 @@ import (
 // several are slots of which each makes so many calls at once.
 func several(n int) Options { return Options{Slots: calls.AnySlot{Concurrency: n}} }
 
+// telling is a slot that is told how much is left.
+type telling struct {
+	calls.Slots
+	left atomic.Int64
+}
+
+func (s *telling) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
+	slot, err := s.Slots.Take(ctx, o)
+	s.left.Store(o.Items)
+	return &tellingSlot{slot, s}, err
+}
+
+type tellingSlot struct {
+	calls.Slot
+	of *telling
+}
+
+func (s *tellingSlot) Left(items int64) { s.of.left.Store(items) }
+
 // B9: calls are made at once, as many as the slot has places for, and results enter the part in order whatever their
 // calls take.
 func TestProcess_CallsAtOnce(t *testing.T) {
@@ -191,13 +210,14 @@ func TestProcess_HoldsBackSoMuch(t *testing.T) {
 	begun := make(chan struct{}, 400)
 	release := make(chan struct{})
 	result := bytes.Repeat([]byte("x"), size)
+	slots := &telling{Slots: calls.AnySlot{Concurrency: atOnce}}
 	f.serve(&callstest.Handler{Size: calls.CallSize{Items: 1}, Each: func(c *calls.Call, item calls.Item) {
 		begun <- struct{}{}
 		if item.Ordinal == 1 {
 			<-release
 		}
 		c.Answer.Line(result)
-	}}, several(atOnce))
+	}}, Options{Slots: slots})
 	batch := f.plan()[0]
 	ended := make(chan ProcessResult)
 	go func() { ended <- f.process(batch) }()
@@ -208,6 +228,7 @@ func TestProcess_HoldsBackSoMuch(t *testing.T) {
 	runtime.ReadMemStats(&memory)
 	require.Less(t, memory.HeapAlloc, uint64(10*heldBack))
 	require.Never(t, func() bool { return len(begun) > 2*atOnce }, 200*time.Millisecond, 10*time.Millisecond)
+	require.Zero(t, slots.left.Load(), "the slot has room for other batches")
 	close(release)
 	for range 400 - (heldBack/size - 1) {
 		<-begun

@@ -130,8 +130,8 @@ func (l *line) failed(err error) {
 func (l *line) close() {
 	if !l.over {
 		l.over = true
-		l.e.slot.Left(0)
 		close(l.closed)
+		l.tell()
 	}
 	l.changed.Broadcast()
 }
@@ -185,6 +185,7 @@ func (l *line) take() *portion {
 	}
 	if !l.available() || l.lanes > 1 && l.e.slot.Crowded() {
 		l.lanes--
+		l.tell()
 		return nil
 	}
 	size := l.callSize()
@@ -205,17 +206,21 @@ func (l *line) take() *portion {
 	l.portions = append(l.portions, p)
 	l.hold(p, l.e.acts.fit.Bytes(len(p.items)))
 	l.hint()
-	l.e.slot.Left(l.unbegun())
+	l.tell()
 	return p
 }
 
-// unbegun is how many items are not handed out.
-func (l *line) unbegun() int64 {
+// tell says to the slot how many items are not handed out. If none of them can be now, the slot has room for others'.
+func (l *line) tell() {
+	if !l.available() {
+		l.e.slot.Left(0)
+		return
+	}
 	left := max(0, l.e.in.items()-l.read)
 	if b := l.block; b != nil {
 		left += int64(len(b.items) - b.handed)
 	}
-	return left
+	l.e.slot.Left(left)
 }
 
 // next reads the next block, of one call or several small ones.
@@ -327,6 +332,7 @@ func (l *line) finish(p *portion, c *calls.Caller, err error) {
 	l.hold(p, p.answer.Memory())
 	l.advance()
 	l.hint()
+	l.tell()
 	l.e.report()
 	l.changed.Broadcast()
 }
