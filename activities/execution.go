@@ -34,7 +34,7 @@ type execution struct {
 	line     *line
 
 	// What has been done. The line's lock guards it, and the source and the sink.
-	counts     calls.Counts
+	totals     job.Totals // of calls
 	entry      ledger.Entry
 	repeated   int64  // items whose outcomes could not be recorded
 	unwritten  []byte // results that the sink does not have yet
@@ -122,7 +122,7 @@ func (e *execution) whereabouts(held []timers.Held) protocol.Hint {
 
 // report reports to the observer what has been recorded since the last time.
 func (e *execution) report() {
-	c := &e.counts
+	c := &e.totals
 	now := calls.RecordStats{
 		OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped,
 		Retries: c.Retries, Expiries: c.Expiries, Isolations: c.Isolations,

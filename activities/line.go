@@ -319,8 +319,8 @@ func (l *line) finish(p *portion, c *calls.Caller, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.done = true
-	l.e.counts.Add(c.Counts)
-	c.Counts = calls.Counts{}
+	l.e.totals.Add(c.Totals)
+	c.Totals = job.Totals{}
 	p.block.tainted = p.block.tainted || c.Tainted
 	c.Tainted = false
 	switch {

@@ -127,12 +127,10 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	}
 	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited, e.watch.SlowedDown()
 	result.Forced, result.Capacity = e.watch.Forced(), e.acts.opts.Capacity
-	c := &e.counts
-	result.Totals = job.Totals{
+	result.Totals = e.totals
+	result.Totals.Add(job.Totals{
 		OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped,
-		Batches: 1, Retries: c.Retries, Crashes: c.Crashes, Expiries: c.Expiries, Isolations: c.Isolations,
-		Calls: c.Calls, CallItems: c.CallItems, CallMin: c.CallMin, CallMax: c.CallMax,
-		Repeated: e.repeated, InputBytes: e.entry.Length, Busy: time.Since(e.began),
-	}
+		Batches: 1, Repeated: e.repeated, InputBytes: e.entry.Length, Busy: time.Since(e.began),
+	})
 	return result, nil
 }

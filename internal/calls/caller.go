@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -40,29 +39,8 @@ type Caller struct {
 	Fit    *Fit // nil: calls are as large as the items that Run gets
 	most   int  // items that a call should have after one that was full
 
-	Counts
-}
-
-// Counts are what callers count.
-type Counts struct {
-	Calls, CallItems, CallMin, CallMax     int64
-	Retries, Crashes, Expiries, Isolations int64
-}
-
-// Add adds what another caller of the batch has counted.
-func (c *Counts) Add(other Counts) {
-	if other.Calls > 0 {
-		if c.Calls == 0 {
-			c.CallMin = other.CallMin
-		}
-		c.CallMin, c.CallMax = min(c.CallMin, other.CallMin), max(c.CallMax, other.CallMax)
-	}
-	c.Calls += other.Calls
-	c.CallItems += other.CallItems
-	c.Retries += other.Retries
-	c.Crashes += other.Crashes
-	c.Expiries += other.Expiries
-	c.Isolations += other.Isolations
+	// Totals count calls and what went wrong with them; outcomes are counted by whoever records them.
+	job.Totals
 }
 
 // ErrEnding means that the batch should end before the items have their outcomes.
@@ -194,7 +172,8 @@ func (c *Caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 		c.countExpired(c.Answer.outcomes[mark.outcomes:])
 	}
 	if kept > 0 {
-		c.count(kept)
+		n := int64(kept)
+		c.Totals.Add(job.Totals{Calls: 1, CallItems: n, CallMin: n, CallMax: n})
 		c.Fit.learn(kept, c.Answer.size()-mark.buf-mark.texts)
 	}
 	stats.Items = kept
@@ -221,16 +200,6 @@ func (c *Caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	}
 	stats.Fault = fault.Kind
 	return rest, fault, nil
-}
-
-func (c *Caller) count(items int) {
-	n := int64(items)
-	if c.Calls == 0 {
-		c.CallMin = math.MaxInt64
-	}
-	c.Calls++
-	c.CallItems += n
-	c.CallMin, c.CallMax = min(c.CallMin, n), max(c.CallMax, n)
 }
 
 // countExpired counts the items that had their own timer and let it expire.
