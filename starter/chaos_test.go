@@ -45,6 +45,10 @@ type chaos struct {
 	*box
 	random     *rand.Rand
 	items      int
+	results    string   // of the items
+	handler    []string // flags of the workers
+	batch      int      // items
+	windows    int      // how many sizes of the window, from one that occupies all slots on, are tried
 	everything string // marks all processes but the workers' children
 	mark       string // of the workers' children
 	server     *process
@@ -159,7 +163,7 @@ func (c *chaos) stopAndResume() {
 }
 
 func (c *chaos) setWindow() {
-	c.spawn("set", "nightly", fmt.Sprintf("window=%d", chaosWorkers*chaosSlots+c.random.IntN(60))).exits(starter.ExitOK)
+	c.spawn("set", "nightly", fmt.Sprintf("window=%d", chaosWorkers*chaosSlots+c.random.IntN(c.windows))).exits(starter.ExitOK)
 }
 
 // TestChaos_Short is a short round of TestChaos.
@@ -188,7 +192,8 @@ func withstand(t *testing.T, n, number int) {
 // newChaos starts a server for a job over n items.
 func newChaos(t *testing.T, n int) *chaos {
 	t.Helper()
-	c := &chaos{box: brutal(t), random: seed(t), items: n}
+	c := &chaos{box: brutal(t), random: seed(t), items: n, results: numbers(n), batch: chaosBatch, windows: 60}
+	c.handler = []string{"--exec", c.witness("sleep 0.8; ")}
 	c.everything = c.box.mark()
 	c.env = append(c.env, c.everything)
 	c.server = c.cluster()
@@ -203,7 +208,7 @@ func newChaos(t *testing.T, n int) *chaos {
 func (c *chaos) begin(input, output string, enter ...string) {
 	c.t.Helper()
 	c.mark = c.box.mark()
-	worker := stintWorker(c.t, "--exec", c.witness("sleep 0.8; "), "--slots", itoa(chaosSlots), "--env", c.mark)
+	worker := stintWorker(c.t, append(c.handler, "--slots", itoa(chaosSlots), "--env", c.mark)...)
 	var started atomic.Int64
 	c.workers = c.supervise(chaosWorkers, func() *exec.Cmd {
 		cmd := worker()
@@ -215,14 +220,14 @@ func (c *chaos) begin(input, output string, enter ...string) {
 		return cmd
 	})
 	c.spawn("start", "--pool", "p", "--name", "nightly", input, "-o", output, "--report", c.path("report.json"),
-		"--batch-items", itoa(chaosBatch), "--expiry", chaosExpiry.String(), "--backoff", "100ms").exits(starter.ExitOK)
+		"--batch-items", itoa(c.batch), "--expiry", chaosExpiry.String(), "--backoff", "100ms").exits(starter.ExitOK)
 }
 
 // end waits for the job's end and requires that the faults do not show in its outcome.
 func (c *chaos) end(output func() string) {
 	c.t.Helper()
 	c.spawn("watch", "nightly").exits(starter.ExitOK)
-	requireSame(c.t, numbers(c.items), output())
+	requireSame(c.t, c.results, output())
 	c.requireUnharmed()
 	c.workers.drain()
 	c.server.signal(syscall.SIGTERM)
@@ -275,6 +280,6 @@ func (c *chaos) requireUnharmed() {
 	require.EqualValues(c.t, c.items, r.OK)
 	require.Zero(c.t, r.Failed)
 	repeats := c.box.repeats(c.items)
-	c.t.Logf("%d items run again, at most %d; %d expiries, %d crashes, %v", repeats, c.repeats*chaosBatch, r.Expiries, r.Crashes, r.Ended.Sub(r.Started))
-	require.LessOrEqual(c.t, repeats, c.repeats*chaosBatch, "what was in hand when a fault came, and nothing else, is run again")
+	c.t.Logf("%d items run again, at most %d; %d expiries, %d crashes, %v", repeats, c.repeats*c.batch, r.Expiries, r.Crashes, r.Ended.Sub(r.Started))
+	require.LessOrEqual(c.t, repeats, c.repeats*c.batch, "what was in hand when a fault came, and nothing else, is run again")
 }
