@@ -49,11 +49,12 @@ type chaos struct {
 	handler    []string // flags of the workers
 	batch      int      // items
 	windows    int      // how many sizes of the window, from one that occupies all slots on, are tried
-	everything string // marks all processes but the workers' children
-	mark       string // of the workers' children
+	everything string   // marks all processes but the workers' children
+	mark       string   // of the workers' children
 	server     *process
 	links      []*link // from the workers to the server
 	workers    *supervisor
+	draining   []*process    // workers that have been asked to end
 	store      *faultyStore  // of its input and output; nil: a directory
 	disk       *smallDisk    // of its output; nil: a large one
 	lasts      time.Duration // an outage of these
@@ -136,7 +137,11 @@ func (c *chaos) killServer() {
 	c.server = c.again(c.server)
 }
 
-func (c *chaos) drainWorker() { c.anyWorker().signal(syscall.SIGTERM) }
+func (c *chaos) drainWorker() {
+	w := c.anyWorker()
+	w.signal(syscall.SIGTERM)
+	c.draining = append(c.draining, w)
+}
 
 func (c *chaos) killGuard() {
 	w := c.anyWorker().cmd.Process.Pid
@@ -229,6 +234,12 @@ func (c *chaos) end(output func() string) {
 	c.spawn("watch", "nightly").exits(starter.ExitOK)
 	requireSame(c.t, c.results, output())
 	c.requireUnharmed()
+	for _, w := range c.draining {
+		w.await() // a second signal would end it at once
+	}
+	for place := range chaosWorkers {
+		c.workers.serving(place)
+	}
 	c.workers.drain()
 	c.server.signal(syscall.SIGTERM)
 	c.server.exits(starter.ExitOK)
