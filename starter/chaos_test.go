@@ -47,6 +47,7 @@ type chaos struct {
 	items      int
 	results    string   // of the items
 	handler    []string // flags of the workers
+	flags      []string // more of the job
 	batch      int      // items
 	windows    int      // how many sizes of the window, from one that occupies all slots on, are tried
 	everything string   // marks all processes but the workers' children
@@ -224,8 +225,9 @@ func (c *chaos) begin(input, output string, enter ...string) {
 		cmd.Env = append(cmd.Env, "TEMPORAL_ADDRESS="+link.address)
 		return cmd
 	})
-	c.spawn("start", "--pool", "p", "--name", "nightly", input, "-o", output, "--report", c.path("report.json"),
-		"--batch-items", itoa(c.batch), "--expiry", chaosExpiry.String(), "--backoff", "100ms").exits(starter.ExitOK)
+	start := []string{"start", "--pool", "p", "--name", "nightly", input, "-o", output, "--report", c.path("report.json"),
+		"--batch-items", itoa(c.batch), "--expiry", chaosExpiry.String(), "--backoff", "100ms"}
+	c.spawn(append(start, c.flags...)...).exits(starter.ExitOK)
 }
 
 // end waits for the job's end and requires that the faults do not show in its outcome.

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,7 +14,7 @@ const (
 	waitingBatch = 200 // items
 	// waitingWindow is the most batches in flight. Any number of them may share a slot, so a fault of
 	// one worker may hit all of them.
-	waitingWindow = 24
+	waitingWindow = 2 * chaosWorkers * chaosSlots
 )
 
 // patient is a program that waits over each item, over some of them so long that what is done behind them
@@ -97,9 +96,9 @@ func withstandWaiting(t *testing.T, n, number int) {
 	t.Helper()
 	c := newChaos(t, n)
 	c.handler = append(c.python("patient.py", "CALLS = "+itoa(waitingCalls)+patient), "--concurrency", itoa(waitingCalls))
+	c.flags = []string{"--window", itoa(waitingWindow)}
 	c.results, c.batch, c.windows = quoted(numbers(n)), waitingBatch, waitingWindow-chaosWorkers*chaosSlots+1
 	c.begin(c.write("in.txt", numbers(n)), "out.txt")
-	c.spawn("set", "nightly", "window="+itoa(waitingWindow)).exits(starter.ExitOK)
 	c.rage(c.choose(waitingFaults(), number))
 	c.end(func() string { return c.read("out.txt") })
 	require.Positive(t, c.lines("full"), "no program had all of its calls at once")
