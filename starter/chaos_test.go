@@ -80,6 +80,8 @@ type fault struct {
 	happens func(c *chaos)
 }
 
+const stopped = "the job is stopped and resumed"
+
 var faults = []fault{
 	{"a worker is killed", inHand, (*chaos).killWorker},
 	{"a worker is frozen", inHand, (*chaos).freezeWorker},
@@ -89,7 +91,7 @@ var faults = []fault{
 	{"a worker is drained", 0, (*chaos).drainWorker},
 	{"a guard is killed", 0, (*chaos).killGuard},
 	{"a child is killed", 1, (*chaos).killChild},
-	{"the job is stopped and resumed", 0, (*chaos).stopAndResume},
+	{stopped, 0, (*chaos).stopAndResume},
 	{"the window is changed", 0, (*chaos).setWindow},
 }
 
@@ -162,8 +164,8 @@ func (c *chaos) killChild() {
 }
 
 func (c *chaos) stopAndResume() {
-	stopped := c.spawn("stop", "nightly", "--wait").exits(starter.ExitOK)
-	if strings.Contains(stopped.stderr.String(), "nightly: stopped") { // and has not just been completed
+	stop := c.spawn("stop", "nightly", "--wait").exits(starter.ExitOK)
+	if strings.Contains(stop.stderr.String(), "nightly: stopped") { // and has not just been completed
 		c.spawn("resume", "nightly").exits(starter.ExitOK)
 	}
 }
