@@ -60,6 +60,7 @@ type chaos struct {
 	disk       *smallDisk    // of its output; nil: a large one
 	lasts      time.Duration // an outage of these
 	repeats    int           // batches that the faults so far may have had run twice
+	behind     int64         // items that were done behind one that a stop cut off
 }
 
 const (
@@ -166,6 +167,9 @@ func (c *chaos) killChild() {
 func (c *chaos) stopAndResume() {
 	stop := c.spawn("stop", "nightly", "--wait").exits(starter.ExitOK)
 	if strings.Contains(stop.stderr.String(), "nightly: stopped") { // and has not just been completed
+		var r job.Report
+		c.reads(&r, "status", "nightly", "--json")
+		c.behind += r.Repeated
 		c.spawn("resume", "nightly").exits(starter.ExitOK)
 	}
 }
