@@ -51,9 +51,9 @@ func sleep(_ context.Context, r record) (record, error) {
 func role(name string, args []string) error {
 	switch name {
 	case "bare-go":
-		return bare(args[0], args[1], runtime.NumCPU(), upper)
+		return bare(args[0], args[1], runtime.NumCPU(), blockBytes, upper)
 	case "bare-sleep":
-		return bare(args[0], args[1], 64, sleep)
+		return bare(args[0], args[1], 64, blockBytes, sleep)
 	case "stint-go":
 		return embedded(args, worker.Each(upper), worker.Options{}, job.Spec{}, true)
 	case "stint-batches":
@@ -62,6 +62,12 @@ func role(name string, args []string) error {
 		return embedded(args, worker.Each(sleep), worker.Options{Slots: 64}, job.Spec{Window: 128}, false)
 	case "stint-empty":
 		return embedded(args, worker.Each(upper), worker.Options{}, job.Spec{BatchItems: 1}, false)
+	case "stint-waiting":
+		return stintWaiting(args)
+	case "serve-waiting":
+		return serveWaiting(args)
+	case "bare-waiting":
+		return bareWaiting(args)
 	case "temporal-empty":
 		return emptyActivities(args)
 	case "stint-serve":
@@ -98,9 +104,12 @@ func role(name string, args []string) error {
 	return fmt.Errorf("no role %q", name)
 }
 
-// bare is the loop that one would write by hand: one goroutine reads blocks of lines, some decode,
-// handle and encode, and the results are written in order.
-func bare(input, output string, goroutines int, fn func(context.Context, record) (record, error)) error {
+// blockBytes is how much of the input a goroutine of a bare loop gets at a time, for handlers that take no time.
+const blockBytes = 256 << 10
+
+// bare is the loop that one would write by hand: one goroutine reads blocks of lines, of so many bytes and
+// the rest of the line, some decode, handle and encode, and the results are written in order.
+func bare(input, output string, goroutines, size int, fn func(context.Context, record) (record, error)) error {
 	in, err := os.Open(input)
 	if err != nil {
 		return err
@@ -128,7 +137,7 @@ func bare(input, output string, goroutines int, fn func(context.Context, record)
 		defer close(todo)
 		r := bufio.NewReaderSize(in, 1<<20)
 		for {
-			lines := make([]byte, 256<<10)
+			lines := make([]byte, size)
 			n, err := io.ReadFull(r, lines)
 			rest, _ := r.ReadBytes('\n') // to the end of the line, if there is more
 			b := block{append(lines[:n], rest...), make(chan []byte, 1)}

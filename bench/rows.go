@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +16,9 @@ import (
 )
 
 // rows lists the comparisons. The limits are those that the design sets for two cores.
-func (b *bench) rows() []row { return append(b.throughputRows(), b.latencyRows()...) }
+func (b *bench) rows() []row {
+	return slices.Concat(b.throughputRows(), b.waitingRows(), b.latencyRows())
+}
 
 func (b *bench) throughputRows() []row {
 	million, tenMillion := b.items(1_000_000), b.items(10_000_000)
@@ -161,18 +164,21 @@ func (b *bench) latencyRow(name, limit, role string, items int) row {
 
 // role runs this program in another part.
 func (b *bench) role(name, input string, more ...string) *exec.Cmd {
-	args := append([]string{"role", name, input, filepath.Join(b.dir, name+".out"), filepath.Join(b.dir, "state")}, more...)
+	args := append([]string{"role", name, input, b.output(name), filepath.Join(b.dir, "state")}, more...)
 	cmd := exec.Command(b.self, args...)
 	cmd.Dir = b.dir
 	return cmd
 }
+
+// output is where a role writes its results.
+func (b *bench) output(role string) string { return filepath.Join(b.dir, role+".out") }
 
 // histories returns what a role has written about its job's histories.
 func (b *bench) histories(role string) string { return b.read(role, ".histories") }
 
 // read is what a role has written beside its output, "" if that is nothing.
 func (b *bench) read(role, suffix string) string {
-	text, err := os.ReadFile(filepath.Join(b.dir, role+".out"+suffix))
+	text, err := os.ReadFile(b.output(role) + suffix)
 	if err != nil {
 		return ""
 	}

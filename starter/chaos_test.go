@@ -45,15 +45,22 @@ type chaos struct {
 	*box
 	random     *rand.Rand
 	items      int
-	everything string // marks all processes but the workers' children
-	mark       string // of the workers' children
+	results    string   // of the items
+	handler    []string // flags of the workers
+	flags      []string // more of the job
+	batch      int      // items
+	windows    int      // how many sizes of the window, from one that occupies all slots on, are tried
+	everything string   // marks all processes but the workers' children
+	mark       string   // of the workers' children
 	server     *process
 	links      []*link // from the workers to the server
 	workers    *supervisor
+	draining   []*process    // workers that have been asked to end
 	store      *faultyStore  // of its input and output; nil: a directory
 	disk       *smallDisk    // of its output; nil: a large one
 	lasts      time.Duration // an outage of these
 	repeats    int           // batches that the faults so far may have had run twice
+	behind     int64         // items that were done behind one that a stop cut off
 }
 
 const (
@@ -74,6 +81,8 @@ type fault struct {
 	happens func(c *chaos)
 }
 
+const stopped = "the job is stopped and resumed"
+
 var faults = []fault{
 	{"a worker is killed", inHand, (*chaos).killWorker},
 	{"a worker is frozen", inHand, (*chaos).freezeWorker},
@@ -83,7 +92,7 @@ var faults = []fault{
 	{"a worker is drained", 0, (*chaos).drainWorker},
 	{"a guard is killed", 0, (*chaos).killGuard},
 	{"a child is killed", 1, (*chaos).killChild},
-	{"the job is stopped and resumed", 0, (*chaos).stopAndResume},
+	{stopped, 0, (*chaos).stopAndResume},
 	{"the window is changed", 0, (*chaos).setWindow},
 }
 
@@ -132,7 +141,11 @@ func (c *chaos) killServer() {
 	c.server = c.again(c.server)
 }
 
-func (c *chaos) drainWorker() { c.anyWorker().signal(syscall.SIGTERM) }
+func (c *chaos) drainWorker() {
+	w := c.anyWorker()
+	w.signal(syscall.SIGTERM)
+	c.draining = append(c.draining, w)
+}
 
 func (c *chaos) killGuard() {
 	w := c.anyWorker().cmd.Process.Pid
@@ -152,14 +165,17 @@ func (c *chaos) killChild() {
 }
 
 func (c *chaos) stopAndResume() {
-	stopped := c.spawn("stop", "nightly", "--wait").exits(starter.ExitOK)
-	if strings.Contains(stopped.stderr.String(), "nightly: stopped") { // and has not just been completed
+	stop := c.spawn("stop", "nightly", "--wait").exits(starter.ExitOK)
+	if strings.Contains(stop.stderr.String(), "nightly: stopped") { // and has not just been completed
+		var r job.Report
+		c.reads(&r, "status", "nightly", "--json")
+		c.behind += r.Repeated
 		c.spawn("resume", "nightly").exits(starter.ExitOK)
 	}
 }
 
 func (c *chaos) setWindow() {
-	c.spawn("set", "nightly", fmt.Sprintf("window=%d", chaosWorkers*chaosSlots+c.random.IntN(60))).exits(starter.ExitOK)
+	c.spawn("set", "nightly", fmt.Sprintf("window=%d", chaosWorkers*chaosSlots+c.random.IntN(c.windows))).exits(starter.ExitOK)
 }
 
 // TestChaos_Short is a short round of TestChaos.
@@ -188,7 +204,8 @@ func withstand(t *testing.T, n, number int) {
 // newChaos starts a server for a job over n items.
 func newChaos(t *testing.T, n int) *chaos {
 	t.Helper()
-	c := &chaos{box: brutal(t), random: seed(t), items: n}
+	c := &chaos{box: brutal(t), random: seed(t), items: n, results: numbers(n), batch: chaosBatch, windows: 60}
+	c.handler = []string{"--exec", c.witness("sleep 0.8; ")}
 	c.everything = c.box.mark()
 	c.env = append(c.env, c.everything)
 	c.server = c.cluster()
@@ -203,7 +220,7 @@ func newChaos(t *testing.T, n int) *chaos {
 func (c *chaos) begin(input, output string, enter ...string) {
 	c.t.Helper()
 	c.mark = c.box.mark()
-	worker := stintWorker(c.t, "--exec", c.witness("sleep 0.8; "), "--slots", itoa(chaosSlots), "--env", c.mark)
+	worker := stintWorker(c.t, append(c.handler, "--slots", itoa(chaosSlots), "--env", c.mark)...)
 	var started atomic.Int64
 	c.workers = c.supervise(chaosWorkers, func() *exec.Cmd {
 		cmd := worker()
@@ -214,16 +231,23 @@ func (c *chaos) begin(input, output string, enter ...string) {
 		cmd.Env = append(cmd.Env, "TEMPORAL_ADDRESS="+link.address)
 		return cmd
 	})
-	c.spawn("start", "--pool", "p", "--name", "nightly", input, "-o", output, "--report", c.path("report.json"),
-		"--batch-items", itoa(chaosBatch), "--expiry", chaosExpiry.String(), "--backoff", "100ms").exits(starter.ExitOK)
+	start := []string{"start", "--pool", "p", "--name", "nightly", input, "-o", output, "--report", c.path("report.json"),
+		"--batch-items", itoa(c.batch), "--expiry", chaosExpiry.String(), "--backoff", "100ms"}
+	c.spawn(append(start, c.flags...)...).exits(starter.ExitOK)
 }
 
 // end waits for the job's end and requires that the faults do not show in its outcome.
 func (c *chaos) end(output func() string) {
 	c.t.Helper()
 	c.spawn("watch", "nightly").exits(starter.ExitOK)
-	requireSame(c.t, numbers(c.items), output())
+	requireSame(c.t, c.results, output())
 	c.requireUnharmed()
+	for _, w := range c.draining {
+		w.await() // a second signal would end it at once
+	}
+	for place := range chaosWorkers {
+		c.workers.serving(place)
+	}
 	c.workers.drain()
 	c.server.signal(syscall.SIGTERM)
 	c.server.exits(starter.ExitOK)
@@ -275,6 +299,6 @@ func (c *chaos) requireUnharmed() {
 	require.EqualValues(c.t, c.items, r.OK)
 	require.Zero(c.t, r.Failed)
 	repeats := c.box.repeats(c.items)
-	c.t.Logf("%d items run again, at most %d; %d expiries, %d crashes, %v", repeats, c.repeats*chaosBatch, r.Expiries, r.Crashes, r.Ended.Sub(r.Started))
-	require.LessOrEqual(c.t, repeats, c.repeats*chaosBatch, "what was in hand when a fault came, and nothing else, is run again")
+	c.t.Logf("%d items run again, at most %d; %d expiries, %d crashes, %v", repeats, c.repeats*c.batch, r.Expiries, r.Crashes, r.Ended.Sub(r.Started))
+	require.LessOrEqual(c.t, repeats, c.repeats*c.batch, "what was in hand when a fault came, and nothing else, is run again")
 }

@@ -29,7 +29,7 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&o.exec, "exec", "", "filter `COMMAND` to run: n lines in, n lines out; split like a shell would, run without one")
 	fs.StringVar(&o.serve, "serve", "", "`COMMAND` of a long-lived program that speaks the serve protocol (docs/protocol.md): one for each slot")
 	fs.IntVar(&w.Slots, "slots", w.Slots, "positions for running batches (default: the number of CPUs)")
-	fs.IntVar(&w.Concurrency, "concurrency", cmp.Or(w.Concurrency, 1), "batches that a slot runs at once, for handlers that wait for something")
+	fs.IntVar(&w.Concurrency, "concurrency", cmp.Or(w.Concurrency, 1), "calls that a slot makes at once, of one batch or several, for handlers that wait for something: up to 1000")
 	fs.IntVar(&w.CallItems, "call-items", max(0, w.CallItems), "most items of a call; 0: items one by one (default: the worker chooses)")
 	fs.Lookup("call-items").DefValue = zeroDefault
 	fs.Int64Var(&w.Seed, "seed", w.Seed, "STINT_SEED of a slot is this plus the slot's number")

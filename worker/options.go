@@ -24,8 +24,10 @@ type Options struct {
 	// Slots is how many batches make calls at once; as many more may be making their parts durable.
 	// Default: the number of CPUs; at most 1,000.
 	Slots int
-	// Concurrency is how many calls a slot runs at once, of a [Serve] handler in the same process: for
-	// handlers that wait for something. Default 1; at most 1,000.
+	// Concurrency is how many calls a slot makes at once, of one batch or several, all in the slot's process if it has one:
+	// for handlers that wait for something. Results enter the output in the items' order; up to 32 MiB of a batch's, and
+	// 128 MiB of a slot's, are held back behind an item that is not done. Above 1, calls of [Each] and [Serve] handlers
+	// aim at 5 ms. Default 1; at most 1,000.
 	Concurrency int
 	// CallItems is the most items of one call of a [Batch], [Exec] or [Serve] handler; [OneItem] hands
 	// items over one by one. Default: the worker chooses.

@@ -1,8 +1,9 @@
 // Command child is the serve program of the benchmarks: small, so that its own start counts little.
 //
-//	child echo        answers every item with itself
-//	child dies DIR    kills itself over every item the first time it sees it, which DIR remembers,
-//	                  and answers with the nanoseconds since then
+//	child echo         answers every item with itself
+//	child sleeps TIME  does the same after that time, and answers any number of calls at once
+//	child dies DIR     kills itself over every item the first time it sees it, which DIR remembers,
+//	                   and answers with the nanoseconds since then
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -29,8 +31,20 @@ func main() {
 
 func serve(args []string) error {
 	answer := func(item json.RawMessage) (json.RawMessage, error) { return item, nil }
-	if args[0] == "dies" {
+	respond := call
+	switch args[0] {
+	case "dies":
 		answer = func(item json.RawMessage) (json.RawMessage, error) { return sinceDeath(args[1], item) }
+	case "sleeps":
+		nap, err := time.ParseDuration(args[1])
+		if err != nil {
+			return err
+		}
+		answer = func(item json.RawMessage) (json.RawMessage, error) {
+			time.Sleep(nap) // the item's work
+			return item, nil
+		}
+		respond = callAtOnce
 	}
 	in := frames.NewReader(os.Stdin, frames.MaxFrame)
 	for {
@@ -49,7 +63,7 @@ func serve(args []string) error {
 		case frames.TypeHello:
 			err = say(frames.Ready{Type: frames.TypeReady, Name: "bench"})
 		case frames.TypeCall:
-			err = call(line, answer)
+			err = respond(line, answer)
 		case frames.TypeBye:
 			return nil
 		}
@@ -57,6 +71,18 @@ func serve(args []string) error {
 			return err
 		}
 	}
+}
+
+// callAtOnce returns before the call is answered.
+func callAtOnce(line []byte, answer func(json.RawMessage) (json.RawMessage, error)) error {
+	line = slices.Clone(line) // it is read over next
+	go func() {
+		if err := call(line, answer); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}()
+	return nil
 }
 
 func call(line []byte, answer func(json.RawMessage) (json.RawMessage, error)) error {
