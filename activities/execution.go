@@ -28,7 +28,7 @@ type execution struct {
 	sink     sink
 	watch    *calls.Watch
 	slot     calls.Slot
-	hint     atomic.Pointer[protocol.Hint]
+	inHand   inHand
 	reported calls.RecordStats // to the observer
 	stride   stride
 	line     *line
@@ -39,6 +39,20 @@ type execution struct {
 	repeated   int64  // items whose outcomes could not be recorded
 	unwritten  []byte // results that the sink does not have yet
 	firstError *job.FirstError
+}
+
+// inHand is which items are in hand: any goroutine may look.
+type inHand struct{ done, handed atomic.Int64 }
+
+// items returns the first of them and how many they are at most, in a batch that begins with the given one. None are
+// in hand before any has been.
+func (i *inHand) items(first int64) (from, count int64) {
+	done := i.done.Load() // before the other one, which is never less
+	handed := i.handed.Load()
+	if handed == 0 {
+		return 0, 0
+	}
+	return first + done, handed - done
 }
 
 // open opens what the batch is read from and written to. If it succeeds the caller must close the execution.
@@ -109,9 +123,7 @@ func (e *execution) close() {
 // whereabouts is what heartbeats report. held are the timers of the call in hand.
 func (e *execution) whereabouts(held []timers.Held) protocol.Hint {
 	hint := protocol.Hint{Batch: e.in.Batch.String()}
-	if h := e.hint.Load(); h != nil {
-		hint.First, hint.Count = h.First, h.Count
-	}
+	hint.First, hint.Count = e.inHand.items(e.in.Batch.First)
 	hint.Place = e.slot.Describe()
 	held = append(e.slot.Timers(), held...)
 	for _, t := range held[:min(len(held), protocol.MaxHinted)] {

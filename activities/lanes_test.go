@@ -17,7 +17,6 @@ import (
 	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -383,7 +382,11 @@ func TestProcess_HintOfCallsAtOnce(t *testing.T) {
 		e.line.enter()
 	}
 	first, second, third := e.line.take(), e.line.take(), e.line.take()
-	require.Equal(t, protocol.Hint{First: 0, Count: 9}, *e.hint.Load())
+	inHand := func() [2]int64 {
+		hint := e.whereabouts(nil)
+		return [2]int64{hint.First, hint.Count}
+	}
+	require.Equal(t, [2]int64{0, 9}, inHand())
 	finish := func(p *portion) {
 		for range p.items {
 			p.answer.Line([]byte("x"))
@@ -391,9 +394,9 @@ func TestProcess_HintOfCallsAtOnce(t *testing.T) {
 		e.line.finish(p, caller, nil)
 	}
 	finish(second)
-	require.Equal(t, protocol.Hint{First: 0, Count: 9}, *e.hint.Load(), "what is done behind a hole counts as in hand")
+	require.Equal(t, [2]int64{0, 9}, inHand(), "what is done behind a hole counts as in hand")
 	finish(first)
-	require.Equal(t, protocol.Hint{First: 6, Count: 3}, *e.hint.Load())
+	require.Equal(t, [2]int64{6, 3}, inHand())
 	finish(third)
-	require.Equal(t, protocol.Hint{First: 9}, *e.hint.Load())
+	require.Equal(t, [2]int64{9, 0}, inHand())
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/job"
@@ -205,7 +204,7 @@ func (l *line) take() *portion {
 	l.gated = p.gated
 	l.portions = append(l.portions, p)
 	l.hold(p, l.e.acts.fit.Bytes(len(p.items)))
-	l.hint()
+	l.note()
 	l.tell()
 	return p
 }
@@ -287,14 +286,15 @@ func (l *line) hold(p *portion, bytes int64) {
 	p.held = bytes
 }
 
-// hint notes the items in hand, for heartbeats.
-func (l *line) hint() {
+// note notes the items in hand, for heartbeats.
+func (l *line) note() {
 	e := l.e
 	handed := l.read
 	if b := l.block; b != nil {
 		handed -= int64(len(b.chunk.Items) - b.indexOf(b.handed))
 	}
-	e.hint.Store(&protocol.Hint{First: e.in.Batch.First + e.entry.Count, Count: handed - e.entry.Count})
+	e.inHand.handed.Store(handed)
+	e.inHand.done.Store(e.entry.Count)
 }
 
 // recordEarly records the outcomes so far of a portion that is not done, once it is the next in order.
@@ -331,7 +331,7 @@ func (l *line) finish(p *portion, c *calls.Caller, err error) {
 	}
 	l.hold(p, p.answer.Memory())
 	l.advance()
-	l.hint()
+	l.note()
 	l.tell()
 	l.e.report()
 	l.changed.Broadcast()
