@@ -21,7 +21,8 @@ import (
 
 // Options configure a worker. The zero value of a field means its default.
 type Options struct {
-	// Slots is how many batches make calls at once; as many more may be making their parts durable.
+	// Slots is how many batches make calls at once, or positions that several batches share if Concurrency is above 1; as
+	// many more may be making their parts durable.
 	// Default: the number of CPUs; at most 1,000.
 	Slots int
 	// Concurrency is how many calls a slot makes at once, of one batch or several, all in the slot's process if it has one:
@@ -160,7 +161,7 @@ func (o Options) validate() error {
 	if o.Slots < 1 || o.Slots > maxSlots {
 		errs = append(errs, fmt.Errorf("slots %d: use 1 to %d", o.Slots, maxSlots))
 	}
-	if o.Concurrency < 1 || o.Concurrency > maxSlots || o.Slots*o.Concurrency > maxSlots*maxSlots {
+	if o.Concurrency < 1 || o.Concurrency > maxSlots {
 		errs = append(errs, fmt.Errorf("concurrency %d: use 1 to %d", o.Concurrency, maxSlots))
 	}
 	if o.CallItems < OneItem || o.CallItems > execItems {
