@@ -244,9 +244,12 @@ func (p *obedient) do(call *frames.Call, do, arg string, item json.RawMessage) *
 		select {}
 	case "hoard":
 		var ack frames.Acquired
-		for i := range int64(frames.MaxTimers + 1) {
-			p.say(frames.Acquire{Type: "acquire", ID: i, Scope: strconv.FormatInt(i, 10), After: 1000})
-			p.read(&ack)
+		for i := int64(1); i <= frames.MaxTimers+1; i++ {
+			for ack = (frames.Acquired{}); ack.ID != i || ack.Error != nil && ack.Error.Type == "AwayError"; { // of a busy machine
+				p.say(frames.Acquire{Type: "acquire", ID: i, Scope: strconv.FormatInt(i, 10), After: 1000})
+				ack = frames.Acquired{}
+				p.read(&ack)
+			}
 		}
 		return value(ack.Error.Type + ": " + ack.Error.Message)
 	case "stop":
