@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
@@ -20,6 +23,43 @@ import (
 // Activities that wait for an input or a disk heartbeat meanwhile.
 func TestBeating(t *testing.T) {
 	t.Parallel()
+	requireBeats(t, func(enough <-chan struct{}) func(context.Context) error {
+		return func(ctx context.Context) error {
+			defer beating(ctx)()
+			<-enough
+			return nil
+		}
+	})
+}
+
+// A batch that waits for a place heartbeats meanwhile.
+func TestProcess_BeatsWhileItWaitsForAPlace(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(10))
+	batch := f.plan()[0]
+	requireBeats(t, func(enough <-chan struct{}) func(context.Context) error {
+		f.serve(&callstest.Handler{}, Options{Slots: &late{calls.AnySlot{}, enough}})
+		return func(ctx context.Context) error {
+			_, err := f.acts.Process(ctx, f.input(batch))
+			return err
+		}
+	})
+}
+
+// late has no place until enough is closed.
+type late struct {
+	calls.Slots
+	enough <-chan struct{}
+}
+
+func (s *late) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
+	<-s.enough
+	return s.Slots.Take(ctx, o)
+}
+
+// requireBeats runs an activity that waits until enough is closed, which it is after three heartbeats.
+func requireBeats(t *testing.T, of func(enough <-chan struct{}) func(context.Context) error) {
+	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
@@ -32,12 +72,7 @@ func TestBeating(t *testing.T) {
 			close(enough)
 		}
 	})
-	waits := func(ctx context.Context) error {
-		defer beating(ctx)()
-		<-enough
-		return nil
-	}
-	env.RegisterActivityWithOptions(waits, activity.RegisterOptions{Name: "Waits"})
+	env.RegisterActivityWithOptions(of(enough), activity.RegisterOptions{Name: "Waits"})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 			StartToCloseTimeout: time.Minute, HeartbeatTimeout: 4 * time.Second,

@@ -75,9 +75,11 @@ type ProcessResult struct {
 // stops, when its worker drains and when it has run for its slice of time.
 func (a *Activities) Process(ctx context.Context, in ProcessInput) (result ProcessResult, err error) {
 	began := time.Now()
+	stop := beating(ctx) // it may have to wait
 	slot, err := a.opts.Slots.Take(ctx, calls.Occupant{Job: in.Ref.Job, Batch: in.Batch.String(), Items: in.items()})
+	stop()
 	if errors.Is(err, calls.ErrNoSlot) {
-		return ProcessResult{Rest: &in.Batch}, nil // for another worker: this one ends
+		return ProcessResult{Rest: &in.Batch}, nil // for another worker: this one ends, or has all its calls in hand
 	}
 	if err != nil {
 		return ProcessResult{}, fmt.Errorf("taking a slot: %w", err)
