@@ -184,9 +184,10 @@ func TestSchedule_RunsAtTheSameTime(t *testing.T) {
 	b.write("in.txt", "a\n")
 	b.worker("p", "--exec", b.gated(), "--slots", "2")
 	b.stint("start", "--cron", "0 3 * * *", "--name", "nightly", "--pool", "p", "in.txt", "-o", "out-{time}.txt", "--overlap", "allow").exits(starter.ExitOK)
-	s.at("nightly", 1)
-	s.at("nightly", 2)
-	eventually(t, "both filters", func() bool { return b.lines("started") == 2 })
+	for day := range 2 { // the server may lose a tick that another one follows at once
+		s.at("nightly", day+1)
+		eventually(t, "the filter", func() bool { return b.lines("started") == day+1 })
+	}
 	b.open()
 	for day := range 2 {
 		b.stint("watch", run("nightly", day+1)).exits(starter.ExitOK)
