@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stint-run/stint/internal/jobtest"
@@ -20,12 +21,18 @@ func TestResume_AfterARunThatNeverRan(t *testing.T) {
 	type item struct {
 		N int `json:"n"`
 	}
+	var done atomic.Int64
+	enough := make(chan struct{})
 	first := c.serve(worker.Each(func(_ context.Context, i item) (item, error) {
 		if i.N == 100 {
+			<-enough // batches come in no certain order
 			return i, errors.New("not yet")
 		}
+		if done.Add(1) == 100 {
+			close(enough)
+		}
 		return i, nil
-	}), worker.Options{Slots: 1})
+	}), worker.Options{Slots: 2})
 	run, _ := c.start("in.jsonl", input, func(s *job.Spec) { s.BatchItems, s.OnError = 10, job.OnErrorStop })
 	_, err := run.Wait(t.Context())
 	var failed *job.FailedError

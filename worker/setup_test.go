@@ -228,7 +228,9 @@ func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 					return fmt.Errorf("%s was given back %d times in a row with nothing done: has the worker a slot left?", next, idle)
 				}
 				mu.Lock()
-				entries = append(entries, done.Entry)
+				if done.Entry.Count > 0 { // as a leg does
+					entries = append(entries, done.Entry)
+				}
 				result.totals.Add(done.Totals)
 				if done.SlowDown > 0 {
 					result.slowDowns = append(result.slowDowns, done.SlowDown)
