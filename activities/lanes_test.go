@@ -24,24 +24,24 @@ import (
 // several are slots of which each makes so many calls at once.
 func several(n int) Options { return Options{Slots: calls.AnySlot{Concurrency: n}} }
 
-// telling is a slot that is told how much is left.
-type telling struct {
+// leftOf gives out slots and keeps what was reported last as left.
+type leftOf struct {
 	calls.Slots
 	left atomic.Int64
 }
 
-func (s *telling) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
+func (s *leftOf) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
 	slot, err := s.Slots.Take(ctx, o)
 	s.left.Store(o.Items)
-	return &tellingSlot{slot, s}, err
+	return &leftSlot{slot, s}, err
 }
 
-type tellingSlot struct {
+type leftSlot struct {
 	calls.Slot
-	of *telling
+	of *leftOf
 }
 
-func (s *tellingSlot) Left(items int64) { s.of.left.Store(items) }
+func (s *leftSlot) Left(items int64) { s.of.left.Store(items) }
 
 // B9: calls are made at once, as many as the slot has places for, and results enter the part in order whatever their
 // calls take.
@@ -98,7 +98,7 @@ func TestProcess_SlowItemHoldsNothingUp(t *testing.T) {
 	})
 }
 
-// ending runs the only batch of the fixture until its handler, which is told the item and how to end it, has it end.
+// ending runs the only batch of the fixture, so many calls at once. The handler can have the batch end.
 func (f *fixture) ending(atOnce int, each func(c *calls.Call, item calls.Item, end func())) ProcessResult {
 	f.t.Helper()
 	ctx, stop := context.WithCancel(f.t.Context())
@@ -206,33 +206,33 @@ func TestProcess_HoldsBackSoMuch(t *testing.T) {
 	const size, atOnce = 1 << 20, 20
 	f := setup(t, "in.jsonl", jobtest.Lines(400))
 	f.spec.BatchItems = 400
-	begun := make(chan struct{}, 400)
-	release := make(chan struct{})
 	result := bytes.Repeat([]byte("x"), size)
-	slots := &telling{Slots: calls.AnySlot{Concurrency: atOnce}}
-	f.serve(&callstest.Handler{Size: calls.CallSize{Items: 1}, Each: func(c *calls.Call, item calls.Item) {
-		begun <- struct{}{}
-		if item.Ordinal == 1 {
-			<-release
-		}
-		c.Answer.Line(result)
-	}}, Options{Slots: slots})
-	batch := f.plan()[0]
-	ended := make(chan ProcessResult)
-	go func() { ended <- f.process(batch) }()
-	for range heldBack/size - 1 {
-		<-begun
-	}
-	var memory runtime.MemStats
-	runtime.ReadMemStats(&memory)
-	require.Less(t, memory.HeapAlloc, uint64(10*heldBack))
-	require.Never(t, func() bool { return len(begun) > 2*atOnce }, 200*time.Millisecond, 10*time.Millisecond)
-	require.Zero(t, slots.left.Load(), "the slot has room for other batches")
-	close(release)
-	for range 400 - (heldBack/size - 1) {
-		<-begun
-	}
-	require.EqualValues(t, 400, (<-ended).Entry.OK)
+	synctest.Test(t, func(t *testing.T) {
+		f.t = t
+		var begun atomic.Int64
+		release := make(chan struct{})
+		slots := &leftOf{Slots: calls.AnySlot{Concurrency: atOnce}}
+		f.serve(&callstest.Handler{Size: calls.CallSize{Items: 1}, Each: func(c *calls.Call, item calls.Item) {
+			begun.Add(1)
+			if item.Ordinal == 1 {
+				<-release
+			}
+			c.Answer.Line(result)
+		}}, Options{Slots: slots})
+		batch := f.plan()[0]
+		ended := make(chan ProcessResult)
+		go func() { ended <- f.process(batch) }()
+		synctest.Wait()
+		require.GreaterOrEqual(t, begun.Load(), int64(heldBack/size-1))
+		require.LessOrEqual(t, begun.Load(), int64(heldBack/size+atOnce), "what had begun before their size was known included")
+		var memory runtime.MemStats
+		runtime.ReadMemStats(&memory)
+		require.Less(t, memory.HeapAlloc, uint64(10*heldBack))
+		require.Zero(t, slots.left.Load(), "the slot has room for other batches")
+		close(release)
+		require.EqualValues(t, 400, (<-ended).Entry.OK)
+		f.acts.Close()
+	})
 }
 
 // B9: the output of any handler with any concurrency equals that with one, with items that fail, have no result, are

@@ -130,7 +130,7 @@ func (l *line) close() {
 	if !l.over {
 		l.over = true
 		close(l.closed)
-		l.tell()
+		l.reportLeft()
 	}
 	l.changed.Broadcast()
 }
@@ -168,11 +168,11 @@ func (l *line) callSize() calls.CallSize {
 // left is how many items are still to be read. At the end of a whole batch it is one more: that the
 // range holds nothing else is seen by reading on.
 func (l *line) left() int64 {
-	in := &l.e.in
-	if in.Take > 0 && in.Take < in.Batch.Count {
-		return in.Take - l.read
+	left := l.e.in.items() - l.read
+	if l.e.in.items() == l.e.in.Batch.Count {
+		left++
 	}
-	return in.Batch.Count - l.read + 1
+	return left
 }
 
 // take returns the next portion for a lane; nil if there is none for it, which must then end.
@@ -184,7 +184,7 @@ func (l *line) take() *portion {
 	}
 	if !l.available() || l.lanes > 1 && l.e.slot.Crowded() {
 		l.lanes--
-		l.tell()
+		l.reportLeft()
 		return nil
 	}
 	size := l.callSize()
@@ -205,12 +205,12 @@ func (l *line) take() *portion {
 	l.portions = append(l.portions, p)
 	l.hold(p, l.e.acts.fit.Bytes(len(p.items)))
 	l.note()
-	l.tell()
+	l.reportLeft()
 	return p
 }
 
-// tell says to the slot how many items are not handed out. If none of them can be now, the slot has room for others'.
-func (l *line) tell() {
+// reportLeft reports to the slot how many items are not handed out. If none of them can be now, the slot has room for others'.
+func (l *line) reportLeft() {
 	if !l.available() {
 		l.e.slot.Left(0)
 		return
@@ -332,7 +332,7 @@ func (l *line) finish(p *portion, c *calls.Caller, err error) {
 	l.hold(p, p.answer.Memory())
 	l.advance()
 	l.note()
-	l.tell()
+	l.reportLeft()
 	l.e.report()
 	l.changed.Broadcast()
 }

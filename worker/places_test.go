@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
@@ -149,11 +150,49 @@ func TestPlaces_ABatchGoesFirst(t *testing.T) {
 // B9: a batch that gets no place in due time is another worker's.
 func TestPlaces_NoneInDueTime(t *testing.T) {
 	t.Parallel()
-	r := newRoster("worker-1", Options{Slots: 1, Concurrency: 2}.withDefaults(), func(SlotEvent) {})
-	first, err := r.Take(t.Context(), calls.Occupant{})
-	require.NoError(t, err)
-	first.Place(nil)
-	first.Place(nil)
-	_, err = r.Take(t.Context(), calls.Occupant{})
-	require.ErrorIs(t, err, calls.ErrNoSlot)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRoster("worker-1", Options{Slots: 1, Concurrency: 2}.withDefaults(), func(SlotEvent) {})
+		first, err := r.Take(t.Context(), calls.Occupant{})
+		require.NoError(t, err)
+		first.Place(nil)
+		first.Place(nil)
+		began := time.Now()
+		_, err = r.Take(t.Context(), calls.Occupant{})
+		require.ErrorIs(t, err, calls.ErrNoSlot)
+		require.Equal(t, placeWait, time.Since(began))
+		require.False(t, first.Crowded())
+	})
+}
+
+// A batch goes to the slot that has least to do, also if it has to wait there, and a slot asks for another one once it
+// has fewer items left than calls at once.
+func TestPlaces_LeastToDo(t *testing.T) {
+	t.Parallel()
+	r := newRoster("worker-1", Options{Slots: 2, Concurrency: 4}.withDefaults(), func(SlotEvent) {})
+	admit := func(items int64) *tenant {
+		batch, changed := r.admit(calls.Occupant{Items: items})
+		require.NotNil(t, batch)
+		require.Nil(t, changed)
+		return batch
+	}
+	require.Equal(t, 8, r.wanted())
+	large, small := admit(100), admit(50)
+	require.NotEqual(t, large.slot, small.slot)
+	require.Zero(t, r.wanted())
+	for _, batch := range []*tenant{large, small} {
+		for range 4 {
+			require.NotNil(t, batch.Place(nil))
+		}
+	}
+	require.Equal(t, small.slot, admit(10).slot, "it has fewer items left, though neither has a place")
+	require.True(t, small.Crowded())
+	require.False(t, large.Crowded())
+
+	large.Left(4)
+	require.Zero(t, r.wanted())
+	large.Left(3)
+	require.Equal(t, 1, r.wanted(), "before it has nothing left")
+	next := admit(2)
+	require.Equal(t, large.slot, next.slot)
+	require.Zero(t, r.wanted(), "another one waits already, with more than its calls at once")
 }

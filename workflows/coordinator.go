@@ -128,44 +128,29 @@ func (c *coordinator) receiveAll() {
 	if c.canceled.Err() != nil {
 		c.stop(job.Stop{Reason: "the workflow was cancelled"})
 	}
-	var stop job.Stop
-	for workflow.GetSignalChannel(c.ctx, job.SignalStop).ReceiveAsync(&stop) {
-		c.stop(stop)
-		stop = job.Stop{}
-	}
-	var failure job.Error
-	for workflow.GetSignalChannel(c.ctx, signalFail).ReceiveAsync(&failure) {
-		c.fail(&failure)
-		failure = job.Error{}
-	}
-	var request slowDownRequest
-	for workflow.GetSignalChannel(c.ctx, signalSlow).ReceiveAsync(&request) {
-		c.slowDown(request)
-		request = slowDownRequest{}
-	}
-	var received counts
-	for workflow.GetSignalChannel(c.ctx, signalCounts).ReceiveAsync(&received) {
-		c.receiveCounts(received)
-		received = counts{}
-	}
-	var news poolNews
-	for workflow.GetSignalChannel(c.ctx, signalPool).ReceiveAsync(&news) {
-		c.hear(news)
-		news = poolNews{}
-	}
-	var back placesBack
-	for workflow.GetSignalChannel(c.ctx, signalPlaces).ReceiveAsync(&back) {
-		c.takeBack(back)
-		back = placesBack{}
-	}
-	var kept keptResult
-	for workflow.GetSignalChannel(c.ctx, signalKept).ReceiveAsync(&kept) {
+	receiveEach(c.ctx, job.SignalStop, c.stop)
+	receiveEach(c.ctx, signalFail, func(failure job.Error) { c.fail(&failure) })
+	receiveEach(c.ctx, signalSlow, c.slowDown)
+	receiveEach(c.ctx, signalCounts, c.receiveCounts)
+	receiveEach(c.ctx, signalPool, c.hear)
+	receiveEach(c.ctx, signalPlaces, c.takeBack)
+	receiveEach(c.ctx, signalKept, func(kept keptResult) {
 		for _, l := range c.legs {
 			if l.number == kept.Leg {
 				l.kept(kept.Result)
 			}
 		}
-		kept = keptResult{}
+	})
+}
+
+// receiveEach calls fn for each signal of the name that has arrived.
+func receiveEach[T any](ctx workflow.Context, name string, fn func(T)) {
+	for {
+		var value T
+		if !workflow.GetSignalChannel(ctx, name).ReceiveAsync(&value) {
+			return
+		}
+		fn(value)
 	}
 }
 

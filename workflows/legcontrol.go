@@ -30,19 +30,12 @@ func (l *leg) listenInside() {
 }
 
 func (l *leg) receiveGrants() {
-	var places int
-	for workflow.GetSignalChannel(l.ctx, signalGrant).ReceiveAsync(&places) {
-		l.window.granted(places)
-	}
+	receiveEach(l.ctx, signalGrant, l.window.granted)
 }
 
 // receiveLimits takes what has arrived: the last signal counts.
 func (l *leg) receiveLimits() {
-	var received limits
-	for workflow.GetSignalChannel(l.ctx, signalLimits).ReceiveAsync(&received) {
-		l.setLimits(received)
-		received = limits{}
-	}
+	receiveEach(l.ctx, signalLimits, l.setLimits)
 }
 
 // drainControls takes what has arrived, so that nothing is lost over continue-as-new.
