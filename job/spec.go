@@ -26,6 +26,16 @@ const (
 	DefaultMaxItem      = 16 << 20
 	DefaultMaxInput     = 1 << 40
 
+	// Of feeds.
+	DefaultCapacity      = 256
+	DefaultCapacityBytes = 4 << 20
+	DefaultKeep          = 10 * time.Minute
+	MaxCapacity          = 100_000
+	MaxCapacityBytes     = 64 << 20
+	minCapacityBytes     = 1 << 10
+	minBatchWait         = 100 * time.Millisecond
+	maxBatchWait         = time.Hour
+
 	// LeastAutoWindow is the least automatic window.
 	LeastAutoWindow = 64
 	// MaxWindow is what the legs that a job has open at once can have in flight: each has a page of at most 600
@@ -50,6 +60,20 @@ type Spec struct {
 	Name string `json:"name"`
 	// Pool names the workers that run the job: [a-z0-9][a-z0-9-]*.
 	Pool string `json:"pool"`
+
+	// Source says where the items come from: [SourceFiles] (default) reads Input, [SourceFeed] takes what clients put
+	// (see [NewFeed]) until the feed is closed.
+	Source string `json:"source,omitempty"`
+	// Capacity and CapacityBytes bound the items of a feed that are accepted and unfinished: 1 … 100,000, default 256,
+	// and 1 KiB … 64 MiB, default 4 MiB.
+	Capacity      int   `json:"capacity,omitempty"`
+	CapacityBytes int64 `json:"capacity_bytes,omitempty"`
+	// BatchWait is how long a feed's batch that is not full waits for more items, counted from its first: 100 ms … 1 h.
+	// Default: not at all. Shorter waits are the client's: see FeedOptions.Linger.
+	BatchWait time.Duration `json:"batch_wait,omitempty"`
+	// Keep is how long a feed keeps a result for the client that has put its item: 1 s … 24 h, default 10 min. Afterwards
+	// it is in the output only.
+	Keep time.Duration `json:"keep,omitempty"`
 
 	// Input lists paths, globs, directories and bucket URLs; "-" is the standard input of the
 	// process that serves the pool (only `stint run` offers it). Paths are the workers' paths.
@@ -127,6 +151,12 @@ type Spec struct {
 	Cleanup  []string `json:"cleanup,omitempty"`
 }
 
+// The values of Spec.Source.
+const (
+	SourceFiles = "files"
+	SourceFeed  = "feed"
+)
+
 // The values of Spec.OnError.
 const (
 	OnErrorRecord = "record"
@@ -140,6 +170,13 @@ const CleanStopType = "OutOfRange"
 
 // WithDefaults returns the spec with every default filled in.
 func (s Spec) WithDefaults() Spec {
+	setDefault(&s.Source, SourceFiles)
+	if s.Source == SourceFeed {
+		setDefault(&s.Format, "jsonl")
+		setDefault(&s.Capacity, DefaultCapacity)
+		setDefault(&s.CapacityBytes, DefaultCapacityBytes)
+		setDefault(&s.Keep, DefaultKeep)
+	}
 	setDefault(&s.Format, "auto")
 	setDefault(&s.MaxItem, DefaultMaxItem)
 	setDefault(&s.MaxInput, DefaultMaxInput)
@@ -175,11 +212,22 @@ func setDefault[T comparable](field *T, value T) {
 // Validate returns an error that names every field with an invalid value, as joined *FieldErrors, or
 // nil. The spec must have its defaults filled in (see [Spec.WithDefaults]).
 func (s Spec) Validate() error {
-	errs := []error{CheckName("job", s.Name), CheckName("pool", s.Pool), s.checkInputs(), s.checkLocations()}
+	errs := []error{CheckName("job", s.Name), CheckName("pool", s.Pool), s.checkSource(), s.checkLocations()}
 	errs = append(errs, s.checkSizes()...)
 	errs = append(errs, s.checkTimes()...)
 	errs = append(errs, s.checkEnds()...)
 	return errors.Join(errs...)
+}
+
+// checkSource refuses an unknown source, and fields of one source in a spec of another.
+func (s Spec) checkSource() error {
+	switch s.Source {
+	case "", SourceFiles:
+		return errors.Join(s.checkInputs(), s.checkNoFeed())
+	case SourceFeed:
+		return s.checkFeed()
+	}
+	return fieldError("Source", "%q: use %s or %s", s.Source, SourceFiles, SourceFeed)
 }
 
 // checkInputs refuses a spec without inputs, or with names that are too long together.

@@ -20,7 +20,7 @@ func valid() Spec {
 func TestSpec_Defaults(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, Spec{
-		Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl",
+		Name: "nightly", Pool: "thumbs", Source: SourceFiles, Input: []string{"in.jsonl"}, Output: "out.jsonl",
 		Format: "auto", MaxItem: 16 << 20, MaxInput: 1 << 40, Expiry: 30 * time.Second, CallTimeout: 10 * time.Minute,
 		Attempts: 3, ItemAttempts: 1, Backoff: time.Second, Grace: 120 * time.Second,
 		Store: "out.jsonl.stint", Errors: "out.jsonl.errors.jsonl", OnError: OnErrorRecord, CleanStop: []string{CleanStopType},
@@ -32,7 +32,8 @@ func TestSpec_Defaults(t *testing.T) {
 func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
 	t.Parallel()
 	set := Spec{
-		Name: "n", Pool: "p", Input: []string{"i"}, Format: "csv", MaxItem: 1, MaxInput: 2, Output: "o", Errors: "e", Report: "r", Store: "s",
+		Name: "n", Pool: "p", Source: SourceFeed, Capacity: 1, CapacityBytes: 2, BatchWait: 3, Keep: 4,
+		Input: []string{"i"}, Format: "csv", MaxItem: 1, MaxInput: 2, Output: "o", Errors: "e", Report: "r", Store: "s",
 		BatchItems: 1, BatchBytes: 2, Window: 3, Expiry: 4 * time.Second, CallTimeout: None, BatchTimeout: 5, Attempts: 6,
 		ItemAttempts: 7, Backoff: 8 * time.Millisecond, Grace: None,
 		OnError: OnErrorStop, MaxFailed: "9%", CleanStop: []string{"Done"}, IgnoreStragglers: true, JobRate: 10,

@@ -20,6 +20,8 @@ type jsonSpec struct {
 	BatchTimeout duration `json:"batch_timeout,omitzero"`
 	Backoff      duration `json:"backoff,omitzero"`
 	Grace        duration `json:"grace,omitzero"`
+	BatchWait    duration `json:"batch_wait,omitzero"`
+	Keep         duration `json:"keep,omitzero"`
 }
 
 // MarshalJSON writes durations as text.
@@ -28,6 +30,7 @@ func (s Spec) MarshalJSON() ([]byte, error) {
 		plainSpec: (*plainSpec)(&s),
 		Expiry:    duration(s.Expiry), CallTimeout: duration(s.CallTimeout), BatchTimeout: duration(s.BatchTimeout),
 		Backoff: duration(s.Backoff), Grace: duration(s.Grace),
+		BatchWait: duration(s.BatchWait), Keep: duration(s.Keep),
 	})
 }
 
@@ -39,6 +42,7 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 	}
 	s.Expiry, s.CallTimeout, s.BatchTimeout = time.Duration(in.Expiry), time.Duration(in.CallTimeout), time.Duration(in.BatchTimeout)
 	s.Backoff, s.Grace = time.Duration(in.Backoff), time.Duration(in.Grace)
+	s.BatchWait, s.Keep = time.Duration(in.BatchWait), time.Duration(in.Keep)
 	return nil
 }
 

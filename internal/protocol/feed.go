@@ -1,0 +1,142 @@
+package protocol
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// A feed is a job whose items are put by clients. Its legs take them: a client sends [UpdateExchange] to the open leg,
+// which accepts the items, or refuses them, and returns results. A leg that has taken many is sealed: it finishes what
+// it has, and its successor takes new items.
+
+// Names of a feed's legs and messages.
+const (
+	// WorkflowFeedLeg is the registered name of the workflow type of a feed's legs. They run on the pool's own queue, so
+	// that their batches start eagerly.
+	WorkflowFeedLeg = "FeedLeg"
+	// UpdateExchange gives items to a leg and takes results from it: [Exchange], answered by [Exchanged].
+	UpdateExchange = "exchange"
+	// UpdateReset begins the next session: [Reset], answered by [ResetDone]. It is sent to the open leg.
+	UpdateReset = "reset"
+	// UpdateClose closes a feed: it takes no more items, and completes when it has done all. It is sent to the job, has
+	// neither argument nor result, and can be repeated.
+	UpdateClose = "close"
+	// QueryFeed returns, from a leg, its [FeedState].
+	QueryFeed = "feed"
+	// MemoLeg lies in the memo of a feed's job: the number of the leg that takes items.
+	MemoLeg = "stint_leg"
+)
+
+// Bounds of an exchange.
+const (
+	// MaxExchangeItems and MaxExchangeBytes bound the items of one exchange, and the results of one answer.
+	MaxExchangeItems = 1000
+	MaxExchangeBytes = 1 << 20
+	// MaxExchangeWait is the longest that an exchange waits for results.
+	MaxExchangeWait = 20 * time.Second
+)
+
+// Exchange is what a client gives to a leg of a feed, and asks of it. Its update ID is made of the client's token and a
+// sequence number, so a client that does not know what has become of one sends it again, to the same leg: the server answers
+// it with the outcome of the first.
+type Exchange struct {
+	// Client is the client's token. Results of items that it has put with Want are given to it alone.
+	Client string `json:"c"`
+	// Session is the session that the items are for; 0: the one that is open.
+	Session int64 `json:"s,omitempty"`
+	// Items are values in JSON, without line breaks. All of them are accepted, or none.
+	Items []json.RawMessage `json:"i,omitempty"`
+	// Want: the client takes the results of these items.
+	Want bool `json:"w,omitempty"`
+	// Wait is how long the leg may wait for results before it answers: up to [MaxExchangeWait]. 0: not at all.
+	Wait time.Duration `json:"t,omitempty"`
+}
+
+// Exchanged is the answer to an [Exchange].
+type Exchanged struct {
+	// First is the ordinal of the first item accepted; the others follow. Session is theirs.
+	First   int64 `json:"f"`
+	Session int64 `json:"s"`
+	// Results are those of the client's items that have not been given to it before, in the order in which they became
+	// known. More says that there are others already.
+	Results []ItemResult `json:"r,omitempty"`
+	More    bool         `json:"m,omitempty"`
+	// Pending is how many items of the client have no result yet. If there are any, the client asks again after Again.
+	Pending int           `json:"p,omitempty"`
+	Again   time.Duration `json:"a,omitempty"`
+	// Ended says why nothing of the leg runs any more: one of the refusals [RefusedStopping] and [RefusedClosed]; empty: it runs.
+	// Items without a result have none then.
+	Ended string `json:"e,omitempty"`
+}
+
+// ItemResult is the outcome of one item.
+type ItemResult struct {
+	Item    int64 `json:"o"` // ordinal
+	Session int64 `json:"s"`
+	// Result is a JSON value; nil if there is none.
+	Result json.RawMessage `json:"r,omitempty"`
+	// Failure is the item's error: a job.Failure without source, offset and input.
+	Failure json.RawMessage `json:"e,omitempty"`
+	Dropped bool            `json:"d,omitempty"` // the handler gave no result
+	// Discarded: a reset has removed the item before it was run.
+	Discarded bool `json:"x,omitempty"`
+	// Stored: the result is too large to be sent. It lies in the feed's store.
+	Stored bool `json:"l,omitempty"`
+	// Queued is how long the item waited for its batch, Took how long the batch ran.
+	Queued time.Duration `json:"q,omitempty"`
+	Took   time.Duration `json:"t,omitempty"`
+}
+
+// Types of the application errors with which an exchange or a reset is refused. A refusal leaves no trace. Its detail is
+// a [Refusal].
+const (
+	RefusedFull     = "Full"         // the capacity is taken
+	RefusedTooLarge = "TooLarge"     // the items would never fit
+	RefusedMoved    = "Moved"        // the leg is sealed: ask the one that Refusal names
+	RefusedEarly    = "Early"        // the leg is not open yet: ask again
+	RefusedClosed   = "Closed"       // the feed is closed
+	RefusedStopping = "Stopping"     // the feed is stopping, or has stopped
+	RefusedSession  = "WrongSession" // the session is not the open one
+	RefusedInvalid  = "Invalid"      // the request makes no sense
+)
+
+// Refusal is the detail of a refused exchange.
+type Refusal struct {
+	Leg           int   `json:"leg,omitempty"` // that takes items now
+	Session       int64 `json:"session,omitempty"`
+	Capacity      int   `json:"capacity,omitempty"`
+	CapacityBytes int64 `json:"capacity_bytes,omitempty"`
+	Backlog       int   `json:"backlog,omitempty"` // items accepted and unfinished
+	BacklogBytes  int64 `json:"backlog_bytes,omitempty"`
+}
+
+// Reset asks for the next session.
+type Reset struct {
+	// Session is the one that ends; 0: the open one, whatever its number.
+	Session int64 `json:"s,omitempty"`
+}
+
+// ResetDone is the answer to a [Reset].
+type ResetDone struct {
+	Session   int64 `json:"s"` // that has begun
+	Discarded int64 `json:"d"` // items of earlier sessions that the open leg had waiting
+}
+
+// FeedState is what a leg of a feed knows of the feed.
+type FeedState struct {
+	Leg           int           `json:"leg"`
+	Open          bool          `json:"open"` // it takes items
+	Session       int64         `json:"session"`
+	Accepted      int64         `json:"accepted"` // items of the feed, in all sessions
+	Capacity      int           `json:"capacity"`
+	CapacityBytes int64         `json:"capacity_bytes"`
+	Backlog       int           `json:"backlog"` // accepted and unfinished
+	BacklogBytes  int64         `json:"backlog_bytes"`
+	Waiting       int           `json:"waiting"`   // of these, items of this leg in no batch yet
+	Unclaimed     int           `json:"unclaimed"` // results that their clients have not taken
+	Oldest        time.Duration `json:"oldest"`    // age of the oldest unfinished item of this leg
+	Discarded     int64         `json:"discarded"` // items of this leg
+	Queued        time.Duration `json:"queued"`    // time in queue, summed over the items of this leg that have left it
+	QueuedMax     time.Duration `json:"queued_max"`
+	Left          int64         `json:"left"` // items that have left the queue
+}
