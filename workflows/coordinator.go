@@ -7,6 +7,7 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/details"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -74,7 +75,7 @@ func (c *coordinator) setup() error {
 	if err := workflow.SetQueryHandler(c.ctx, protocol.QueryPending, c.pending); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
-	for _, signal := range []string{job.SignalStop, signalFail, signalSlow, signalCounts, signalPool, signalPlaces, signalKept} {
+	for _, signal := range []string{job.SignalStop, dispatch.SignalFail, dispatch.SignalSlow, dispatch.SignalCounts, dispatch.SignalPool, dispatch.SignalPlaces, signalKept} {
 		c.selector.AddReceive(workflow.GetSignalChannel(c.ctx, signal), func(workflow.ReceiveChannel, bool) { c.receiveAll() })
 	}
 	c.selector.AddReceive(c.wake, func(ch workflow.ReceiveChannel, _ bool) { ch.ReceiveAsync(nil) })
@@ -128,30 +129,19 @@ func (c *coordinator) receiveAll() {
 	if c.canceled.Err() != nil {
 		c.stop(job.Stop{Reason: "the workflow was cancelled"})
 	}
-	receiveEach(c.ctx, job.SignalStop, c.stop)
-	receiveEach(c.ctx, signalFail, func(failure job.Error) { c.fail(&failure) })
-	receiveEach(c.ctx, signalSlow, c.slowDown)
-	receiveEach(c.ctx, signalCounts, c.receiveCounts)
-	receiveEach(c.ctx, signalPool, c.hear)
-	receiveEach(c.ctx, signalPlaces, c.takeBack)
-	receiveEach(c.ctx, signalKept, func(kept keptResult) {
+	dispatch.ReceiveEach(c.ctx, job.SignalStop, c.stop)
+	dispatch.ReceiveEach(c.ctx, dispatch.SignalFail, func(failure job.Error) { c.fail(&failure) })
+	dispatch.ReceiveEach(c.ctx, dispatch.SignalSlow, c.slowDown)
+	dispatch.ReceiveEach(c.ctx, dispatch.SignalCounts, c.receiveCounts)
+	dispatch.ReceiveEach(c.ctx, dispatch.SignalPool, c.hear)
+	dispatch.ReceiveEach(c.ctx, dispatch.SignalPlaces, c.takeBack)
+	dispatch.ReceiveEach(c.ctx, signalKept, func(kept keptResult) {
 		for _, l := range c.legs {
 			if l.number == kept.Leg {
 				l.kept(kept.Result)
 			}
 		}
 	})
-}
-
-// receiveEach calls fn for each signal of the name that has arrived.
-func receiveEach[T any](ctx workflow.Context, name string, fn func(T)) {
-	for {
-		var value T
-		if !workflow.GetSignalChannel(ctx, name).ReceiveAsync(&value) {
-			return
-		}
-		fn(value)
-	}
 }
 
 // report answers the query: it adds what the legs inside this workflow know.

@@ -7,6 +7,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/workflow"
@@ -44,8 +45,8 @@ type terms struct {
 
 // portion is what one leg gets to do.
 type portion struct {
-	page    []byte // see LegInput.Page
-	tasks   []task // see LegInput.Tasks
+	page    []byte          // see LegInput.Page
+	tasks   []dispatch.Task // see dispatch.State
 	batches int64
 	items   int64
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
@@ -303,7 +304,7 @@ func (w *world) page(first int64, n int) []byte {
 }
 
 func (w *world) legInput(n int) LegInput {
-	return LegInput{Spec: w.spec, Number: 1, Page: w.page(0, n), Window: w.spec.Window, Version: w.version}
+	return LegInput{Spec: w.spec, State: dispatch.State{Number: 1, Window: w.spec.Window}, Page: w.page(0, n), Version: w.version}
 }
 
 // accepted lists the ranges that manifests account for, in order.

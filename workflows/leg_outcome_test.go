@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -79,7 +80,7 @@ func TestLeg_Rests(t *testing.T) {
 		require.Equal(t, slices[i]*time.Minute, x.in.Slice)
 	}
 	require.Equal(t, batch(10, 10), w.all[10].in.Batch)
-	require.Equal(t, firstSlice, w.all[10].in.Slice)
+	require.Equal(t, dispatch.FirstSlice, w.all[10].in.Slice)
 	require.EqualValues(t, 20, tiled(w.accepted(result.Manifests)))
 	w.requireSummaries("batch 1 · items 0–9", "batch 1 · items 1–9 · rest", "batch 1 · item 9 · rest", "batch 2 · items 10–19")
 }

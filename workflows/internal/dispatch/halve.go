@@ -1,4 +1,4 @@
-package workflows
+package dispatch
 
 import (
 	"errors"
@@ -20,14 +20,14 @@ import (
 // look bad. So a leg has one suspected batch in flight at a time, and the last item that is suspected runs
 // alone, with nothing else of the leg in flight.
 
-// orphanTries is how many processes may end with the same items in hand before these are suspected: people
+// OrphanTries is how many processes may end with the same items in hand before these are suspected: people
 // kill processes, too.
-const orphanTries = 3
+const OrphanTries = 3
 
 // orphaned decides what follows the end of the process that had the task in hand, which another one has
 // replaced. It is no failed attempt, but an item that kills its process must not do so for ever.
-func (d *dispatcher) orphaned(t task, err error) {
-	if t.Orphaned++; t.Suspected() || t.Orphaned >= orphanTries {
+func (d *Dispatcher) orphaned(t Task, err error) {
+	if t.Orphaned++; t.Suspected() || t.Orphaned >= OrphanTries {
 		d.lost(t, err)
 		return
 	}
@@ -36,7 +36,7 @@ func (d *dispatcher) orphaned(t task, err error) {
 }
 
 // lost decides what follows the death of the worker that had the task in hand.
-func (d *dispatcher) lost(t task, err error) {
+func (d *Dispatcher) lost(t Task, err error) {
 	t.Deaths++
 	t.Kind, t.Cause = job.KindCrash, execute.JobError(err).Message
 	if execute.IsTimeout(err) && !execute.RanOut(err) {
@@ -75,14 +75,14 @@ func lastHint(err error) *protocol.Hint {
 
 // nextReturned takes out the first returned task that may run beside what is in flight. blocked reports
 // that nothing else may start either.
-func (d *dispatcher) nextReturned() (t task, ok, blocked bool) {
+func (d *Dispatcher) nextReturned() (t Task, ok, blocked bool) {
 	suspect, single := false, false // in flight
 	for _, t := range d.flying {
 		suspect = suspect || t.Suspected()
 		single = single || t.Alone()
 	}
 	if single {
-		return task{}, false, true
+		return Task{}, false, true
 	}
 	now := workflow.Now(d.ctx)
 	var soonest time.Time
@@ -96,7 +96,7 @@ func (d *dispatcher) nextReturned() (t task, ok, blocked bool) {
 		case t.Suspected() && suspect:
 			continue
 		case t.Alone() && len(d.flying) > 0:
-			return task{}, false, true // until it is alone
+			return Task{}, false, true // until it is alone
 		}
 		d.returned = append(d.returned[:i:i], d.returned[i+1:]...)
 		return t, true, false
@@ -104,5 +104,5 @@ func (d *dispatcher) nextReturned() (t task, ok, blocked bool) {
 	if !soonest.IsZero() {
 		d.wakeAt(soonest)
 	}
-	return task{}, false, false
+	return Task{}, false, false
 }

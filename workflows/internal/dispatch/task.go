@@ -1,4 +1,4 @@
-package workflows
+package dispatch
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"github.com/stint-run/stint/workflows/internal/suspicion"
 )
 
-// task is a batch that waits or runs.
-type task struct {
+// Task is a batch that waits or runs.
+type Task struct {
 	protocol.Batch
 	Number              int64 `json:"b"`           // of the batch, from 1, for people
 	Tries               int   `json:"t,omitempty"` // failed executions
@@ -31,16 +31,16 @@ type task struct {
 }
 
 const (
-	// firstSlice is how long a batch runs before it returns its rest; each rest may run twice as long
+	// FirstSlice is how long a batch runs before it returns its rest; each rest may run twice as long
 	// as the one before, up to lastSlice.
-	firstSlice = time.Minute
+	FirstSlice = time.Minute
 	lastSlice  = time.Hour
 )
 
 // activityID names an execution, so that the server can be asked for it. It is unique in its job.
-func (t *task) activityID() string { return fmt.Sprintf("batch-%d.%d", t.Number, t.Runs) }
+func (t *Task) activityID() string { return fmt.Sprintf("batch-%d.%d", t.Number, t.Runs) }
 
-func (t *task) summary() string {
+func (t *Task) summary() string {
 	s := fmt.Sprintf("batch %s · %s", text.Thousands(t.Number), t.Batch)
 	if t.Rests > 0 {
 		s += " · rest"
@@ -56,8 +56,8 @@ func (t *task) summary() string {
 
 // slice is how long the next execution may run. A paced one keeps its pace to its end, so while the rate
 // recovers from a slow-down slices stay short.
-func (t *task) slice(recovering bool) time.Duration {
-	slice := firstSlice
+func (t *Task) slice(recovering bool) time.Duration {
+	slice := FirstSlice
 	if t.pace > 0 && recovering {
 		return slice
 	}
@@ -68,7 +68,7 @@ func (t *task) slice(recovering bool) time.Duration {
 }
 
 // items is how many items the next execution does; 0: all.
-func (t *task) items() int64 {
+func (t *Task) items() int64 {
 	take := t.Take()
 	if t.Portion > 0 && (take == 0 || t.Portion < take) {
 		return t.Portion
@@ -79,7 +79,7 @@ func (t *task) items() int64 {
 // resize sets Portion after an execution that has done so many items. If the handler asked to slow down
 // before it had done one, the next execution gets half of the items: a call that is too large would
 // otherwise return whole, again and again.
-func (t *task) resize(done int64, slowDown time.Duration) {
+func (t *Task) resize(done int64, slowDown time.Duration) {
 	switch {
 	case done > 0 && 2*t.Portion < t.Count:
 		t.Portion *= 2
@@ -95,7 +95,7 @@ func (t *task) resize(done int64, slowDown time.Duration) {
 }
 
 // verdict is what the next execution records without trying; nil: it tries.
-func (t *task) verdict() *activities.Verdict {
+func (t *Task) verdict() *activities.Verdict {
 	if !t.Condemned {
 		return nil
 	}
@@ -105,6 +105,6 @@ func (t *task) verdict() *activities.Verdict {
 }
 
 // blame says, for people, why a batch is retried.
-func (t *task) blame(cause *job.Error) string {
+func (t *Task) blame(cause *job.Error) string {
 	return fmt.Sprintf("batch %s (%s): %s", text.Thousands(t.Number), t.Batch, cause.Message)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stretchr/testify/require"
 )
@@ -22,7 +23,7 @@ func TestLeg_DispatchesInOrder(t *testing.T) {
 	require.Equal(t, 3, result.Window)
 	for i, x := range w.all {
 		require.EqualValues(t, 10*i, x.in.Batch.First)
-		require.Equal(t, firstSlice, x.in.Slice)
+		require.Equal(t, dispatch.FirstSlice, x.in.Slice)
 		require.Equal(t, w.spec.Grace, x.in.Grace)
 		require.Equal(t, calls.CallLimits{Timeout: w.spec.CallTimeout, Attempts: 3, ItemAttempts: 1, Backoff: time.Second}, x.in.Calls)
 	}
@@ -39,7 +40,7 @@ func TestLeg_StopsDispatchingWhenFull(t *testing.T) {
 	w.process = uneven
 	w.historyLength = func() int {
 		if w.runs == 1 && len(w.all) >= 25 {
-			return legEvents
+			return dispatch.MaxEvents
 		}
 		return 0
 	}
@@ -56,14 +57,6 @@ func TestLeg_StopsDispatchingWhenFull(t *testing.T) {
 	require.Equal(t, 25, atTheEnd)
 	require.Len(t, w.commits[0].Entries, 25)
 	require.Equal(t, 2, w.runs)
-}
-
-func TestRetryDelay(t *testing.T) {
-	t.Parallel()
-	for tries, want := range map[int]time.Duration{1: 1, 2: 2, 3: 4, 6: 32, 7: 60, 900: 60} {
-		require.Equal(t, want*time.Second, retryDelay(time.Second, tries))
-	}
-	require.Equal(t, time.Minute, retryDelay(time.Minute, 1))
 }
 
 func TestLeg_OptionsOfBatches(t *testing.T) {
@@ -95,18 +88,4 @@ func TestLeg_SwitchedOffLimits(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, w.all[0].in.Calls.Timeout)
 	require.Zero(t, w.all[0].in.Grace)
-}
-
-func TestLegDetails(t *testing.T) {
-	t.Parallel()
-	at := time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC)
-	l := &dispatcher{supply: &pageSupply{}, returned: make([]task, 5), delayed: 2}
-	for i := range 4 {
-		l.flying = append(l.flying, &task{Batch: batch(int64(i)*10, 10), Number: int64(i + 1), started: at.Add(time.Duration(i*i-2*i) * time.Second)})
-	}
-	l.sofar.Totals = job.Totals{OK: 12_345, Failed: 6, Batches: 1300}
-	require.Equal(t, "12,345 items ok · 6 failed · 1,300 batches done · 4 in flight · 7 waiting\n\n"+
-		"Oldest in flight: batch 2 · items 10–19, dispatched at 01:02:02", l.details())
-	l.lastError = "batch 3 (item 1): network"
-	require.Contains(t, l.details(), "Last retry: batch 3 (item 1): network")
 }

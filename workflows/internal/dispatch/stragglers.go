@@ -1,4 +1,4 @@
-package workflows
+package dispatch
 
 import (
 	"time"
@@ -10,13 +10,17 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-const (
-	// killLimit is what a worker may take, after the grace period, to end a call by TERM and KILL.
-	killLimit = 20 * time.Second
-)
+// KillLimit is what a worker may take, after the grace period, to end a call by TERM and KILL.
+const KillLimit = 20 * time.Second
+
+// Halt stops everything in flight, as the signal of that name does.
+func (d *Dispatcher) Halt(notice protocol.StopNotice) {
+	d.stop(notice)
+	d.Wake()
+}
 
 // stop ends everything in flight, and waits no longer than the notice and the kill limit allow.
-func (d *dispatcher) stop(notice protocol.StopNotice) {
+func (d *Dispatcher) stop(notice protocol.StopNotice) {
 	if d.notice != nil {
 		return
 	}
@@ -26,39 +30,41 @@ func (d *dispatcher) stop(notice protocol.StopNotice) {
 		workflow.GetLogger(d.ctx).Error("writing the stop's deadline", "error", err)
 	}
 	d.cancel()
-	wait := max(0, notice.Deadline.Sub(workflow.Now(d.ctx))) + killLimit
+	wait := max(0, notice.Deadline.Sub(workflow.Now(d.ctx))) + KillLimit
 	d.selector.AddFuture(workflow.NewTimer(d.ctx, wait), func(workflow.Future) { d.overdue = true })
 }
 
-// forcedEnds are the processes that a stop has ended by signals: at most job.MaxForced, and a count of the others.
-type forcedEnds struct {
+// ForcedEnds are the processes that a stop has ended by signals: at most job.MaxForced, and a count of the others.
+type ForcedEnds struct {
 	Forced        []job.ForcedEnd `json:"forced,omitempty"`
 	ForcedOmitted int             `json:"forced_omitted,omitempty"`
 }
 
-func (f *forcedEnds) add(other forcedEnds) {
+// Add adds others, as far as there is room for them.
+func (f *ForcedEnds) Add(other ForcedEnds) {
 	all := append(f.Forced, other.Forced...)
 	f.Forced = all[:min(len(all), job.MaxForced)]
 	f.ForcedOmitted += other.ForcedOmitted + len(all) - len(f.Forced)
 }
 
 // noteForced notes which processes of a batch were ended by signals.
-func (d *dispatcher) noteForced(t task, ends []job.ForcedEnd) {
+func (d *Dispatcher) noteForced(t Task, ends []job.ForcedEnd) {
 	for i := range ends {
 		ends[i].Batch = t.summary()
 	}
-	d.sofar.add(forcedEnds{Forced: ends})
+	d.sofar.ForcedEnds.Add(ForcedEnds{Forced: ends})
 }
 
-// noteStragglers names the batches of a leg that are still running, and counts them as not done.
-func (d *dispatcher) noteStragglers(leg int) {
+// NoteStragglers names the batches that are still running although Run has returned, and counts them as not done. It
+// blocks for some seconds if there are any.
+func (d *Dispatcher) NoteStragglers() {
 	if len(d.flying) == 0 {
 		return
 	}
 	places := d.locate()
 	now := workflow.Now(d.ctx)
 	for _, t := range d.flying {
-		s := job.Straggler{Batch: t.summary(), Leg: leg, Since: t.started, Noted: now}
+		s := job.Straggler{Batch: t.summary(), Leg: d.report.leg, Since: t.started, Noted: now}
 		for _, p := range places {
 			if p.Activity == t.activityID() {
 				s.Worker, s.Slot, s.PID = p.Worker, p.Slot, p.PID
@@ -71,7 +77,7 @@ func (d *dispatcher) noteStragglers(leg int) {
 }
 
 // locate asks where the batches in flight run. If nobody knows, they are named without a place.
-func (d *dispatcher) locate() []protocol.ActivityPlace {
+func (d *Dispatcher) locate() []protocol.ActivityPlace {
 	ctx, _ := workflow.NewDisconnectedContext(d.ctx)
 	info := workflow.GetInfo(ctx)
 	in := activities.LocateInput{Workflow: info.WorkflowExecution.ID, Run: info.WorkflowExecution.RunID}

@@ -1,4 +1,4 @@
-package workflows
+package dispatch
 
 import (
 	"fmt"
@@ -14,12 +14,12 @@ import (
 )
 
 // succeeded takes the result of an execution: accepted items, and perhaps a rest.
-func (d *dispatcher) succeeded(t task, r activities.ProcessResult) {
+func (d *Dispatcher) succeeded(t Task, r activities.ProcessResult) {
 	d.noteForced(t, r.Forced)
 	if r.Entry.Count > 0 {
 		d.sofar.Outage = nil
 		d.rate.effort.Add(r.Entry.Count, r.Totals.Busy-r.Paced)
-		d.recorder.accept(r.Entry)
+		d.recorder.Accept(r)
 		d.sofar.Totals.Add(r.Totals)
 		d.sofar.Speed.Add(r.Entry.Count, r.Totals.Busy)
 		d.sofar.FirstError = d.sofar.FirstError.First(r.FirstError)
@@ -48,7 +48,7 @@ func (d *dispatcher) succeeded(t task, r activities.ProcessResult) {
 }
 
 // credit counts what a worker has done.
-func (d *dispatcher) credit(r activities.ProcessResult) {
+func (d *Dispatcher) credit(r activities.ProcessResult) {
 	if r.Worker == "" {
 		return
 	}
@@ -58,16 +58,16 @@ func (d *dispatcher) credit(r activities.ProcessResult) {
 }
 
 // again puts a task first in the queue: old tasks go before new ones.
-func (d *dispatcher) again(t task) { d.returned = append([]task{t}, d.returned...) }
+func (d *Dispatcher) again(t Task) { d.returned = append([]Task{t}, d.returned...) }
 
 // failed decides what an execution's error means. While stopping, whatever it is, the range is a rest.
-func (d *dispatcher) failed(t task, err error) {
+func (d *Dispatcher) failed(t Task, err error) {
 	timedOut := execute.RanOut(err)
 	if timedOut && !t.excused {
 		d.sofar.Totals.Expiries++
 	}
 	switch {
-	case d.halted():
+	case d.Halted():
 		d.again(t)
 		return
 	case execute.IsType(err, job.ErrorOrphaned), timedOut && t.excused:
@@ -100,7 +100,7 @@ func (d *dispatcher) failed(t task, err error) {
 }
 
 // retryLater has a task tried again after a delay, in which it holds no place.
-func (d *dispatcher) retryLater(t task) {
+func (d *Dispatcher) retryLater(t Task) {
 	d.sofar.Totals.Retries++
 	d.delayed++
 	timer := workflow.NewTimer(d.batches, retryDelay(d.spec.Backoff, t.Tries))
@@ -110,12 +110,15 @@ func (d *dispatcher) retryLater(t task) {
 	})
 }
 
+// maxOutageText bounds what is kept of an outage's message, in bytes.
+const maxOutageText = 500
+
 // outageDelay is the wait of a task that has met an outage. It doubles up to job.MaxBackoff.
 const outageDelay = time.Second
 
 // waitOut has a task wait until the outage that it has met is over: that costs it no attempt. Another batch
 // may depend on another host, so one is tried at once; the waits after that double as well.
-func (d *dispatcher) waitOut(t task, cause *job.Error) {
+func (d *Dispatcher) waitOut(t Task, cause *job.Error) {
 	now, o := workflow.Now(d.ctx), d.sofar.Outage
 	t.Outages++
 	t.After = now.Add(retryDelay(outageDelay, t.Outages))
@@ -132,7 +135,7 @@ func (d *dispatcher) waitOut(t task, cause *job.Error) {
 	if o.Tries++; o.Tries > 1 {
 		o.Next = now.Add(retryDelay(outageDelay, o.Tries-1))
 	}
-	o.Message = execute.CutText(d.lastError, maxLaterText)
+	o.Message = execute.CutText(d.lastError, maxOutageText)
 	if o.Tries >= execute.MaxAttempts {
 		d.fail(&job.Error{Type: job.ErrorOutage, Message: fmt.Sprintf("given up after %d tries since %s; resume when this works again: %s",
 			o.Tries, o.Since.UTC().Format(time.RFC3339), o.Message)})
@@ -141,7 +144,7 @@ func (d *dispatcher) waitOut(t task, cause *job.Error) {
 
 // outOfReach reports whether the next batch has to wait for the end of an outage. One batch at a time finds out
 // whether it has ended, so that an outage of a day is some thousand events, whatever the window.
-func (d *dispatcher) outOfReach() bool {
+func (d *Dispatcher) outOfReach() bool {
 	o := d.sofar.Outage
 	switch {
 	case o == nil:
@@ -150,23 +153,23 @@ func (d *dispatcher) outOfReach() bool {
 		d.wakeAt(o.Next)
 		return true
 	}
-	return slices.ContainsFunc(d.flying, func(t *task) bool { return !t.started.Before(o.Next) })
+	return slices.ContainsFunc(d.flying, func(t *Task) bool { return !t.started.Before(o.Next) })
 }
 
 // fail ends the leg with an error: the first one counts. What is in flight gets the job's grace.
-func (d *dispatcher) fail(err *job.Error) {
+func (d *Dispatcher) fail(err *job.Error) {
 	if d.sofar.Error != nil {
 		return
 	}
 	d.sofar.Error = err
-	d.job.failed(err)
+	d.link.Failed(err)
 	d.stop(protocol.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.spec.Grace)), Reason: err.Message})
 }
 
 // itemFailed stops the job because an item has failed, if its spec says so: as failed, unless the type of
 // the error is one that only stops it.
-func (d *dispatcher) itemFailed(first *job.FirstError) {
-	if d.halted() {
+func (d *Dispatcher) itemFailed(first *job.FirstError) {
+	if d.Halted() {
 		return
 	}
 	err := &job.Error{Type: first.Error.Type, Message: fmt.Sprintf("item %s failed (%s): %s", text.Thousands(first.Item), first.Kind, first.Error.Message)}
@@ -174,11 +177,11 @@ func (d *dispatcher) itemFailed(first *job.FirstError) {
 		d.fail(err)
 		return
 	}
-	d.job.failed(err)
+	d.link.Failed(err)
 	d.stop(protocol.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.spec.Grace)), Reason: err.Message})
 }
 
 // exhausted is the error of a job that has a batch which cannot be done.
-func exhausted(t task, tries int, cause string) *job.Error {
+func exhausted(t Task, tries int, cause string) *job.Error {
 	return &job.Error{Type: job.ErrorExhausted, Message: fmt.Sprintf("%s was tried %d times; the last time: %s", t.Batch, tries, cause)}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,7 +34,7 @@ func TestStop_Stragglers(t *testing.T) {
 				report := w.stopped()
 				d, err := time.ParseDuration(grace)
 				require.NoError(t, err)
-				require.InDelta(t, (time.Hour + d + killLimit).Seconds(), took(report), 0.1)
+				require.InDelta(t, (time.Hour + d + dispatch.KillLimit).Seconds(), took(report), 0.1)
 				require.Len(t, report.Stragglers, 1)
 				s := report.Stragglers[0]
 				number := stuck/10 + 1

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -149,9 +150,9 @@ func TestSuspects_OfADeadProcess(t *testing.T) {
 		require.Nil(t, result.Error)
 		require.Equal(t, []int64{bad}, recorded, "batches of %d", size)
 		require.EqualValues(t, size*int64(batches)-1, result.Totals.OK)
-		most := orphanTries + bits.Len64(uint64(size)) + 2
+		most := dispatch.OrphanTries + bits.Len64(uint64(size)) + 2
 		if hinted {
-			most = orphanTries + 2
+			most = dispatch.OrphanTries + 2
 		}
 		require.LessOrEqual(t, deaths, most)
 		require.Equal(t, job.KindCrash, result.FirstError.Kind)
