@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// PoolNews is what a leg reports of its pool.
+// PoolNews is what a leg reports of its pool: the argument of SignalPool.
 type PoolNews struct {
 	Workers pool.Workers `json:"workers,omitempty"`
 	// Since is from when on slots have waited for batches; zero: they have not.

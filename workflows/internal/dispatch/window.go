@@ -1,8 +1,6 @@
 package dispatch
 
-import (
-	"go.temporal.io/sdk/workflow"
-)
+import "go.temporal.io/sdk/workflow"
 
 // window is a leg's share of the job's window: how many batches it may have in flight.
 type window struct {
@@ -65,7 +63,7 @@ func (d *Dispatcher) handBack() {
 	})
 }
 
-// PlacesBack is what a leg hands back.
+// PlacesBack is what a leg hands back: the argument of SignalPlaces.
 type PlacesBack struct {
 	Leg    int `json:"leg"`
 	Places int `json:"places"`
