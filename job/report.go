@@ -84,6 +84,7 @@ type Progress struct {
 	Oldest  string        `json:"oldest,omitempty"`
 	Outage  *Outage       `json:"outage,omitempty"` // that the leg waits out
 	Workers []WorkerShare `json:"workers,omitempty"`
+	Feed    *FeedReport   `json:"feed,omitempty"` // of a leg of a feed
 }
 
 // Output says where a finished job's results are.
@@ -210,6 +211,9 @@ type Report struct {
 	// Redriven is how many failed items a redrive has run again.
 	Redriven int64 `json:"redriven,omitempty"`
 
+	// Feed is what a feed has beside what every job has; nil for other jobs.
+	Feed *FeedReport `json:"feed,omitempty"`
+
 	Legs        int         `json:"legs"`                   // legs started
 	OpenLegs    []string    `json:"open_legs,omitempty"`    // workflow IDs of running legs
 	Waiting     int         `json:"waiting"`                // batches planned and not dispatched
@@ -257,6 +261,11 @@ func (r *Report) Include(p Progress) {
 	r.FirstError = r.FirstError.First(p.FirstError)
 	r.Workers = AddWorkers(r.Workers, p.Workers)
 	r.Outage = r.Outage.earlier(p.Outage)
+	if p.Feed != nil {
+		r.Feed = p.Feed.with(r.Feed)
+		r.Planned = max(r.Planned, p.Feed.Accepted)
+		r.Discarded += p.Feed.Discarded
+	}
 	if r.Oldest == "" {
 		r.Oldest = p.Oldest // of the leg that was started first
 	}

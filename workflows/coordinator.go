@@ -84,6 +84,9 @@ func (c *coordinator) setup() error {
 		c.receiveAll()
 		c.wakeUp()
 	})
+	if err := c.work.attach(c); err != nil {
+		return err
+	}
 	return c.listenForSettings()
 }
 
@@ -91,8 +94,7 @@ func (c *coordinator) setup() error {
 func (c *coordinator) run() {
 	for {
 		if workflow.GetInfo(c.ctx).GetContinueAsNewSuggested() {
-			c.renew = true
-			c.closeInside()
+			c.renewSoon()
 		}
 		c.startLeg()
 		c.startPlan()
@@ -104,9 +106,27 @@ func (c *coordinator) run() {
 	}
 }
 
-// idle reports that nothing runs.
+// renewSoon has the run continue as new as soon as it can.
+func (c *coordinator) renewSoon() {
+	if c.renew {
+		return
+	}
+	c.renew = true
+	c.closeInside()
+	c.work.renew()
+}
+
+// idle reports that nothing runs, but for legs that the job's next run continues with.
 func (c *coordinator) idle() bool {
-	return len(c.legs) == 0 && !c.planning.running && c.hooks.ready && !c.hooks.unblocking
+	return c.legsSettled() && !c.planning.running && c.hooks.ready && !c.hooks.unblocking
+}
+
+func (c *coordinator) legsSettled() bool {
+	if !c.renew || c.ending() {
+		return len(c.legs) == 0
+	}
+	_, settled := c.work.carry(c.legs)
+	return settled
 }
 
 // wakeUp makes run look again.
@@ -135,6 +155,7 @@ func (c *coordinator) receiveAll() {
 	dispatch.ReceiveEach(c.ctx, dispatch.SignalCounts, c.receiveCounts)
 	dispatch.ReceiveEach(c.ctx, dispatch.SignalPool, c.hear)
 	dispatch.ReceiveEach(c.ctx, dispatch.SignalPlaces, c.takeBack)
+	c.work.receive()
 	dispatch.ReceiveEach(c.ctx, signalKept, func(kept keptResult) {
 		for _, l := range c.legs {
 			if l.number == kept.Leg {

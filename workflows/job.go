@@ -14,8 +14,8 @@ import (
 type JobInput struct {
 	job.Input
 	// Salvage is the Input's, read.
-	Salvage []activities.CommitInput `json:"salvage,omitempty"`
-	State   *jobState                `json:"state,omitempty"` // nil at the start
+	Salvage []activities.CommitFeedInput `json:"salvage,omitempty"`
+	State   *jobState                    `json:"state,omitempty"` // nil at the start
 }
 
 // jobState is all that a job carries from one of its runs to the next.
@@ -30,6 +30,7 @@ type jobState struct {
 	Report   job.Report      `json:"report"`
 	Fresh    dispatch.Counts `json:"fresh,omitzero"` // of what earlier runs have not done
 	Slowed   throttle.Slowed `json:"slowed,omitzero"`
+	Carried  []carriedLeg    `json:"carried,omitempty"` // legs that are open
 }
 
 // Job runs a job to its end. If the job fails, it returns an application error whose details are the
@@ -62,6 +63,7 @@ func Job(ctx workflow.Context, in JobInput) (job.Report, error) {
 	c.receiveAll() // nothing may be lost over continue-as-new
 	if c.renew && !c.ending() && !c.allDone() {
 		next := c.in
+		c.state.Carried, _ = c.work.carry(c.legs)
 		next.State = &c.state
 		return job.Report{}, workflow.NewContinueAsNewError(ctx, Job, next)
 	}

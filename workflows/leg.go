@@ -31,6 +31,9 @@ type LegResult struct {
 	// Left is how many items the leg did not get to, because of a stop or of Error.
 	Left   int64 `json:"left,omitempty"`
 	Window int   `json:"window"` // places that it held at its end
+	// Of a leg of a feed: how many items the feed had accepted at its end, and how many resets have discarded in it.
+	Accepted  int64 `json:"accepted,omitempty"`
+	Discarded int64 `json:"discarded,omitempty"`
 }
 
 // keptResult is what a leg has done in its runs so far, which no later run can lose.

@@ -75,11 +75,11 @@ func (l *childLeg) addTo(r *job.Report) {
 }
 
 // pending keeps the manifests that the leg was given, until it has begun and can say so itself.
-func (l *childLeg) pending() []activities.CommitInput {
+func (l *childLeg) pending() []any {
 	if l.begun() {
 		return nil
 	}
-	return []activities.CommitInput{{Ref: l.in.Ref, Leg: l.in.Number, Previous: l.in.Previous}}
+	return []any{activities.CommitInput{Ref: l.in.Ref, Leg: l.in.Number, Previous: l.in.Previous}}
 }
 
 // insideLeg is the handle of the leg that runs inside the job: small jobs need no other.
@@ -158,8 +158,8 @@ func (l insideLeg) kept(LegResult) {} // it never continues as new by itself
 
 func (l insideLeg) addTo(r *job.Report) { r.Include(l.Progress()) }
 
-func (l insideLeg) pending() []activities.CommitInput {
-	return []activities.CommitInput{l.manifest.pending()}
+func (l insideLeg) pending() []any {
+	return []any{l.manifest.pending()}
 }
 
 // insideLink reaches the job of the leg inside it.

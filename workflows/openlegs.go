@@ -3,7 +3,6 @@ package workflows
 import (
 	"fmt"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
@@ -24,6 +23,7 @@ type openLeg struct {
 	places   int             // of the window that it holds, as far as the job has heard
 	dry      bool            // it has handed places back, so it needs no more of them
 	gone     bool            // it has ended
+	standsBy bool            // it takes no items yet
 	legHandle
 }
 
@@ -47,7 +47,8 @@ type legHandle interface {
 	// addTo adds what is known of the leg to a report.
 	addTo(r *job.Report)
 	// pending is what the leg has accepted and not committed, so far as only the job can say it.
-	pending() []activities.CommitInput
+	// It returns inputs of the activity that commits it.
+	pending() []any
 }
 
 // startLeg gives the portion that was found to a leg. The first one runs inside the job if it is small.
@@ -56,15 +57,20 @@ func (c *coordinator) startLeg() {
 	if found == nil || len(c.legs) >= openLegs || c.ending() || !c.hooks.ready {
 		return // a portion that has been found is run even if the run is to continue as new
 	}
-	if len(c.legs) > 0 && (c.limited() || c.places < 1) {
+	if len(c.legs) > 0 && !found.segment && (c.limited() || c.places < 1) {
 		return // the open legs have batches for all places
 	}
 	c.planning.found = nil
-	if c.state.Report.Legs == 0 && found.batches <= protocol.InsideBatches {
-		c.startInside(*found)
+	c.work.open(*found)
+}
+
+// openPage gives a page of batches to a leg.
+func (c *coordinator) openPage(p portion) {
+	if c.state.Report.Legs == 0 && p.batches <= protocol.InsideBatches {
+		c.startInside(p)
 		return
 	}
-	c.startChild(*found)
+	c.startChild(p)
 }
 
 // prepare makes the input of the next leg, and counts it. A leg takes no more places than it has
@@ -104,6 +110,7 @@ func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
 	c.state.Heads = append(c.state.Heads, result.Manifests...)
 	c.state.Speed = result.Speed
 	c.planning.rateKnown = true
+	r.Planned, r.Discarded = max(r.Planned, result.Accepted), r.Discarded+result.Discarded
 	r.Totals.Add(result.Totals)
 	r.FirstError = r.FirstError.First(result.FirstError)
 	r.Stragglers = append(r.Stragglers, result.Stragglers...)

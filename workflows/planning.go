@@ -93,13 +93,14 @@ func (c *coordinator) planned(p portion) {
 		r.TotalBytes, r.LeftOut = p.bytes, p.leftOut
 		r.Resumed = p.resumed.Done()
 		r.Totals.Add(p.resumed)
+		r.Discarded += p.discarded
 		p.worker.Last = workflow.Now(c.ctx).Unix()
 		c.state.Pool.Hear(p.worker)
 	}
 	c.state.Portions++
 	c.state.Pool.Items = p.items / max(1, p.batches)
 	c.resize()
-	r.Planned, r.PlanDone = p.planned, p.last
+	r.Planned, r.PlanDone = max(r.Planned, p.planned), p.last
 	if p.batches > 0 && !c.extendInside(p) {
 		c.planning.found = &p
 	}

@@ -37,7 +37,7 @@ func TestPending_LegThatHasNotBegun(t *testing.T) {
 	c := &coordinator{legs: []*openLeg{leg(1, true, "m-1"), leg(2, false, "m-2", "m-3")}}
 	pending, err := c.pending()
 	require.NoError(t, err)
-	require.Equal(t, []activities.CommitInput{{Leg: 2, Previous: []string{"m-2", "m-3"}}}, pending, "the first leg is asked itself")
+	require.Equal(t, []any{activities.CommitInput{Leg: 2, Previous: []string{"m-2", "m-3"}}}, pending, "the first leg is asked itself")
 	var report job.Report
 	for _, l := range c.legs {
 		l.addTo(&report)

@@ -12,7 +12,7 @@ import (
 
 // limits are those of the open legs.
 func (c *coordinator) limits() dispatch.Limits {
-	return dispatch.Limits{Rate: c.spec().JobRate, Slowed: c.state.Slowed, Legs: max(1, len(c.legs)), Report: c.reportThresholds()}
+	return dispatch.Limits{Rate: c.spec().JobRate, Slowed: c.state.Slowed, Legs: max(1, c.busyLegs()), Report: c.reportThresholds()}
 }
 
 // limited reports whether the job's rate is limited.
@@ -40,4 +40,15 @@ func (c *coordinator) throttled() *job.Throttle {
 		return nil
 	}
 	return &job.Throttle{Rate: rate, Until: s.From}
+}
+
+// busyLegs is how many legs share the rate.
+func (c *coordinator) busyLegs() int {
+	n := 0
+	for _, l := range c.legs {
+		if !l.standsBy {
+			n++
+		}
+	}
+	return n
 }

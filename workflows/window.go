@@ -61,7 +61,7 @@ func (c *coordinator) grant(l *openLeg, places int) {
 func (c *coordinator) resize() {
 	window := c.spec().Window
 	if window == 0 {
-		window = c.state.Pool.Window()
+		window = c.work.window(c.state.Pool)
 	}
 	before := c.window
 	if window == before {

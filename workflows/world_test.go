@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -178,9 +179,17 @@ func (w *world) later(d time.Duration, fn func()) { w.env.RegisterDelayedCallbac
 func (w *world) stop(s job.Stop) { w.env.SignalWorkflow(job.SignalStop, s) }
 
 // run runs the job over all its runs.
+// salvaged is what is to be salvaged as a job reads it.
+func (w *world) salvaged() (all []activities.CommitFeedInput) {
+	data, err := json.Marshal(w.salvage)
+	require.NoError(w.t, err)
+	require.NoError(w.t, json.Unmarshal(data, &all))
+	return all
+}
+
 func (w *world) run() (job.Report, error) {
 	w.t.Helper()
-	in := JobInput{Input: job.Input{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version}, Salvage: w.salvage}
+	in := JobInput{Input: job.Input{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version}, Salvage: w.salvaged()}
 	for {
 		var report job.Report
 		var next JobInput

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/stint-run/stint/activities"
@@ -15,14 +16,15 @@ import (
 // attempts of each batch, has failed ones tried again, and gives what is accepted to its recorder. It belongs to one run
 // of a leg, and is used by its workflow only.
 type Dispatcher struct {
-	ctx      workflow.Context
-	spec     job.Spec
-	supply   Supply
-	recorder Recorder
-	process  func(workflow.Context, activities.ProcessInput) workflow.Future
-	link     Link
-	selector workflow.Selector
-	wake     workflow.Channel // makes Run look again
+	ctx       workflow.Context
+	spec      job.Spec
+	supply    Supply
+	recorder  Recorder
+	process   func(workflow.Context, activities.ProcessInput) workflow.Future
+	link      Link
+	maxEvents int
+	selector  workflow.Selector
+	wake      workflow.Channel // makes Run look again
 
 	batches workflow.Context // of the executions: a stop cancels it
 	cancel  workflow.CancelFunc
@@ -45,13 +47,13 @@ type Dispatcher struct {
 	overdue bool // the stop's grace and kill limits are over
 }
 
-// MaxEvents is the length of history at which a dispatcher begins nothing more.
+// MaxEvents is the length of history at which a dispatcher begins nothing more, unless its leg sets another one.
 const MaxEvents = 4000
 
 // New makes a dispatcher. Nothing is dispatched before Run, and it hears of no signal before Listen or ListenInside.
 func New(ctx workflow.Context, c Config) *Dispatcher {
 	d := &Dispatcher{
-		ctx: ctx, spec: c.Spec, supply: c.Supply, recorder: c.Recorder, process: c.Process, link: c.Link,
+		ctx: ctx, spec: c.Spec, supply: c.Supply, recorder: c.Recorder, process: c.Process, link: c.Link, maxEvents: cmp.Or(c.MaxEvents, MaxEvents),
 		selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
 		returned: c.State.Tasks, before: c.Sofar.Totals, sofar: c.Sofar,
 		window: window{places: c.State.Window, last: c.State.Last},
@@ -104,7 +106,7 @@ func (d *Dispatcher) dispatch() {
 		}
 	}()
 	for d.waiting() > 0 && len(d.flying) < d.window.places && !d.Halted() {
-		if workflow.GetInfo(d.ctx).GetCurrentHistoryLength() >= MaxEvents {
+		if workflow.GetInfo(d.ctx).GetCurrentHistoryLength() >= d.maxEvents {
 			d.full = true
 			return
 		}
@@ -199,6 +201,15 @@ func (d *Dispatcher) Handover() State {
 		Limits: d.rate.limits, SlowDowns: d.rate.requests,
 		Known: d.known, News: d.news, SpeedAwaited: d.speedAwaited,
 	}
+}
+
+// Free is how many more batches may be in flight now.
+func (d *Dispatcher) Free() int { return max(0, d.window.places-len(d.flying)) }
+
+// Fail ends the leg with an error: the first one counts. What is in flight gets the job's grace.
+func (d *Dispatcher) Fail(err *job.Error) {
+	d.fail(err)
+	d.Wake()
 }
 
 // Returned is how many items are in batches that have been dispatched, and wait to be dispatched again.

@@ -42,7 +42,7 @@ func (d *Dispatcher) Places() int {
 // its end are in its result.
 func (d *Dispatcher) handBack() {
 	w := &d.window
-	if w.last || d.Halted() || d.waiting() > 0 || d.delayed > 0 || len(d.flying) == 0 || w.handed == MaxHandBacks {
+	if w.last || d.Halted() || !d.supply.Ended() || d.waiting() > 0 || d.delayed > 0 || len(d.flying) == 0 || w.handed == MaxHandBacks {
 		return
 	}
 	if w.share == 0 {

@@ -37,6 +37,7 @@ type item struct {
 	client   string // that wants its result; "" if none does
 	accepted time.Time
 	left     time.Time // the queue; zero: it waits
+	done     bool      // it has an outcome
 }
 
 // Intake is described with the package. It is not safe for concurrent use.
@@ -46,6 +47,7 @@ type Intake struct {
 	successor int // that takes items after this leg; 0: not known
 
 	first, next int64 // ordinals of this leg: [first, next)
+	low         int64 // all before it have an outcome
 	session     int64
 	items       map[int64]*item // without an outcome
 	waiting     []*item         // of them, those that are in no batch: the last ones that were accepted, in order
@@ -56,8 +58,10 @@ type Intake struct {
 
 	discarded []Range
 	clients   map[string]*client
-	unclaimed int // results that nobody has taken in time
-	held      int // bytes of results that are kept
+	order     []*client // the same, in the order in which they came
+	kept      int       // results that clients have not taken
+	unclaimed int       // results that nobody has taken in time
+	held      int       // bytes of results that are kept
 	now       time.Time
 
 	queued    time.Duration // of all that have left the queue
@@ -75,11 +79,8 @@ const (
 	ended               // nothing runs any more
 )
 
-// Range is consecutive items.
-type Range struct {
-	First int64 `json:"first"`
-	Count int64 `json:"count"`
-}
+// Range is consecutive items of one session.
+type Range struct{ First, Count, Session int64 }
 
 // Freed is capacity that has become free.
 type Freed struct {
@@ -98,7 +99,7 @@ func (in *Intake) Open(o Opening) {
 		return
 	}
 	in.state = open
-	in.first, in.next, in.session = o.First, o.First, max(1, o.Session)
+	in.first, in.low, in.next, in.session = o.First, o.First, o.First, max(1, o.Session)
 	in.elsewhere, in.elseBytes = o.Unfinished, o.Bytes
 }
 
@@ -117,9 +118,9 @@ func (in *Intake) Seal(successor int) Opening {
 	return o
 }
 
-// Close has the leg take no more items, and no other one after it.
+// Close has the leg take no more items, and no other one after it. A sealed leg is not concerned.
 func (in *Intake) Close() {
-	if in.state < closed {
+	if in.state < sealed {
 		in.state = closed
 	}
 }
@@ -127,11 +128,36 @@ func (in *Intake) Close() {
 // End says that nothing runs any more: items without an outcome get none from this leg.
 func (in *Intake) End() { in.state = ended }
 
-// Finished reports that the leg takes no items and has none left.
-func (in *Intake) Finished() bool { return in.state >= sealed && len(in.items) == 0 }
+// Shut reports that the leg takes no more items.
+func (in *Intake) Shut() bool { return in.state >= sealed }
 
-// Closed reports that no leg takes items any more.
-func (in *Intake) Closed() bool { return in.state >= closed }
+// Left is how many items have no outcome.
+func (in *Intake) Left() int { return len(in.items) }
+
+// SessionOf is the session of an item without an outcome; 0 if there is no such item.
+func (in *Intake) SessionOf(ordinal int64) int64 {
+	if it := in.items[ordinal]; it != nil {
+		return it.session
+	}
+	return 0
+}
+
+// Age is how long ago the oldest of a client's items was accepted that has no outcome.
+func (in *Intake) Age(client string, now time.Time) time.Duration {
+	c := in.clients[client]
+	if c == nil || len(c.wanted) == 0 {
+		return 0
+	}
+	return now.Sub(c.wanted[0].accepted)
+}
+
+// oldest is the first item without an outcome; nil: there is none.
+func (in *Intake) oldest() *item {
+	for in.low < in.next && in.items[in.low] == nil {
+		in.low++
+	}
+	return in.items[in.low]
+}
 
 // Accept takes the items of an exchange that [Intake.Check] allows, and returns the ordinal of the first one.
 func (in *Intake) Accept(x protocol.Exchange, now time.Time) int64 {
@@ -141,7 +167,9 @@ func (in *Intake) Accept(x protocol.Exchange, now time.Time) int64 {
 		it := &item{ordinal: in.next, session: in.session, data: data, accepted: now}
 		if x.Want {
 			it.client = x.Client
-			in.client(x.Client).pending++
+			c := in.client(x.Client)
+			c.pending++
+			c.wanted = append(c.wanted, it)
 		}
 		in.items[in.next] = it
 		in.waiting = append(in.waiting, it)
@@ -208,7 +236,7 @@ func (in *Intake) Reset(session int64, now time.Time) int64 {
 	in.session = session
 	n := int64(len(in.waiting))
 	if n > 0 {
-		in.discarded = append(in.discarded, Range{First: in.waiting[0].ordinal, Count: n})
+		in.discarded = append(in.discarded, Range{First: in.waiting[0].ordinal, Count: n, Session: in.waiting[0].session})
 	}
 	for _, it := range in.waiting {
 		in.finish(it, protocol.ItemResult{Discarded: true})
@@ -242,6 +270,7 @@ func (in *Intake) finish(it *item, r protocol.ItemResult) {
 		left = in.now
 	}
 	r.Queued, r.Took = left.Sub(it.accepted), in.now.Sub(left)
+	it.done = true
 	in.client(it.client).give(r, in)
 }
 
@@ -266,25 +295,27 @@ func (in *Intake) Backlog() (items int, bytes int64) {
 // Next is the ordinal that the next item gets.
 func (in *Intake) Next() int64 { return in.next }
 
-// Unfinished are consecutive items without an outcome.
+// Unfinished are consecutive items of one session without an outcome.
 type Unfinished struct {
-	First int64             `json:"first"`
-	Items []json.RawMessage `json:"items"`
+	First   int64
+	Items   []json.RawMessage
+	Session int64
 }
 
 // Unfinished returns all items without an outcome, in order.
 func (in *Intake) Unfinished() []Unfinished {
 	var all []Unfinished
-	for o := in.first; o < in.next && len(in.items) > 0; o++ {
+	in.oldest()
+	for o := in.low; o < in.next; o++ {
 		it := in.items[o]
 		if it == nil {
 			continue
 		}
-		if n := len(all); n > 0 && all[n-1].First+int64(len(all[n-1].Items)) == o {
+		if n := len(all); n > 0 && all[n-1].First+int64(len(all[n-1].Items)) == o && all[n-1].Session == it.session {
 			all[n-1].Items = append(all[n-1].Items, it.data)
 			continue
 		}
-		all = append(all, Unfinished{First: o, Items: []json.RawMessage{it.data}})
+		all = append(all, Unfinished{First: o, Items: []json.RawMessage{it.data}, Session: it.session})
 	}
 	return all
 }
@@ -297,8 +328,8 @@ func (in *Intake) State(leg int, now time.Time) protocol.FeedState {
 		Waiting: len(in.waiting), Unclaimed: in.unclaimed, Queued: in.queued, QueuedMax: in.queuedMax, Left: in.leftQueue,
 	}
 	s.Backlog, s.BacklogBytes = in.Backlog()
-	for _, it := range in.items { //workflowcheck:ignore the order does not matter to a maximum
-		s.Oldest = max(s.Oldest, now.Sub(it.accepted))
+	if it := in.oldest(); it != nil {
+		s.Oldest = now.Sub(it.accepted)
 	}
 	return s
 }

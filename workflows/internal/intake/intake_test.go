@@ -135,7 +135,7 @@ func TestIntake_F4_Reset(t *testing.T) {
 	require.EqualValues(t, 3, in.Reset(0, t0))
 	require.EqualValues(t, 2, in.Session())
 	require.Zero(t, in.Reset(2, t0), "it has been")
-	require.Equal(t, []Range{{First: 2, Count: 3}}, in.TakeDiscarded())
+	require.Equal(t, []Range{{First: 2, Count: 3, Session: 1}}, in.TakeDiscarded())
 	require.Empty(t, in.TakeDiscarded())
 	require.EqualValues(t, 5, put(t, in, "a", 1))
 
@@ -178,12 +178,15 @@ func TestIntake_Seal(t *testing.T) {
 	require.EqualValues(t, 6, put(t, next, "a", 4))
 	b, _ = before.Take(10, 1000, t0)
 	done(before, b, t0)
-	require.True(t, before.Finished())
+	require.Zero(t, before.Left())
+	require.True(t, before.Shut())
 	freed := before.TakeFreed()
 	require.Equal(t, Freed{Items: 4, Bytes: 4}, freed)
 	require.Zero(t, before.TakeFreed())
 	next.Free(freed)
 	require.EqualValues(t, 10, put(t, next, "a", 4))
+	before.Close()
+	require.Equal(t, protocol.RefusedMoved, before.Check(protocol.Exchange{Client: "a", Items: count(1)}).Type, "it still says who takes items")
 	next.Close()
 	require.Equal(t, protocol.RefusedClosed, next.Check(protocol.Exchange{Client: "a", Items: count(1)}).Type)
 	next.End()
@@ -319,7 +322,7 @@ func TestIntake_Property(t *testing.T) {
 			require.Equal(t, items, unfinished)
 		}
 		in.Close()
-		for !in.Finished() {
+		for in.Left() > 0 {
 			take()
 			finish()
 		}
@@ -330,5 +333,7 @@ func TestIntake_Property(t *testing.T) {
 		}
 		require.Zero(t, in.held)
 		require.Empty(t, in.clients)
+		require.Empty(t, in.order)
+		require.Zero(t, in.kept)
 	}
 }

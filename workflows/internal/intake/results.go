@@ -2,6 +2,7 @@ package intake
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
@@ -14,7 +15,9 @@ const maxHeld = 1 << 20
 
 // client is one that has put items and wants their results.
 type client struct {
-	pending int // items without an outcome
+	token   string
+	pending int     // items without an outcome
+	wanted  []*item // items in the order in which it has put them, from the first without an outcome on
 	results []kept
 }
 
@@ -28,8 +31,9 @@ type kept struct {
 func (in *Intake) client(token string) *client {
 	c := in.clients[token]
 	if c == nil {
-		c = &client{}
+		c = &client{token: token}
 		in.clients[token] = c
+		in.order = append(in.order, c)
 	}
 	return c
 }
@@ -45,23 +49,34 @@ func (c *client) give(r protocol.ItemResult, in *Intake) {
 		k.Result, k.Stored = nil, true // the item has its outcome, and its client must not wait for ever
 	}
 	in.held += k.size
+	in.kept++
 	c.results = append(c.results, k)
 	c.pending-- // last: a client that waits for nothing is forgotten
+	for len(c.wanted) > 0 && c.wanted[0].done {
+		c.wanted = c.wanted[1:]
+	}
 }
 
 // expire drops results that have been kept for long enough.
 func (in *Intake) expire() {
-	for token, c := range in.clients { //workflowcheck:ignore the order does not matter
+	for _, c := range slices.Clone(in.order) {
 		n := 0
 		for n < len(c.results) && in.now.Sub(c.results[n].since) >= in.limits.Keep {
 			in.held -= c.results[n].size
 			in.unclaimed++
 			n++
 		}
-		c.results = c.results[n:]
-		if c.pending == 0 && len(c.results) == 0 {
-			delete(in.clients, token)
-		}
+		in.taken(c, n)
+	}
+}
+
+// taken removes results of a client, and forgets it if it has nothing more to wait for.
+func (in *Intake) taken(c *client, n int) {
+	in.kept -= n
+	c.results = c.results[n:]
+	if c.pending == 0 && len(c.results) == 0 {
+		delete(in.clients, c.token)
+		in.order = slices.DeleteFunc(in.order, func(o *client) bool { return o == c })
 	}
 }
 
@@ -143,10 +158,7 @@ func (in *Intake) Collect(token string, now time.Time) (results []protocol.ItemR
 		in.held -= c.results[n].size
 		n++
 	}
-	c.results = c.results[n:]
-	if c.pending == 0 && len(c.results) == 0 {
-		delete(in.clients, token)
-	}
+	in.taken(c, n)
 	return results, len(c.results) > 0
 }
 
@@ -159,11 +171,4 @@ func (in *Intake) Pending(token string) int {
 }
 
 // Unclaimed reports whether results wait for their clients.
-func (in *Intake) Unclaimed() bool {
-	for _, c := range in.clients { //workflowcheck:ignore the order does not matter
-		if len(c.results) > 0 {
-			return true
-		}
-	}
-	return false
-}
+func (in *Intake) Unclaimed() bool { return in.kept > 0 }
