@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -29,10 +28,7 @@ type ProcessInput struct {
 	// Pace is the most items begun in a time; 0: no limit.
 	Pace job.Rate `json:"pace,omitempty"`
 	// Verdict, if it is set, is what all items fail with: the handler is not called.
-	Verdict *Verdict          `json:"verdict,omitempty"`
-	Items   []json.RawMessage `json:"items,omitempty"`
-	Format  string            `json:"format,omitempty"`
-	MaxItem int64             `json:"max_item,omitempty"`
+	Verdict *Verdict `json:"verdict,omitempty"`
 }
 
 // items is how many are to be done.
@@ -54,8 +50,7 @@ type Verdict struct {
 // ProcessResult is an execution's answer. Only when the workflow has accepted it does its part count.
 type ProcessResult struct {
 	// Entry is what has been done: the first items of the batch, perhaps none.
-	Entry  ledger.Entry   `json:"entry"`
-	Inline *ledger.Inline `json:"inline,omitempty"`
+	Entry ledger.Entry `json:"entry"`
 	// Rest is what has not been done: the other items of the batch; nil if there are none.
 	Rest       *protocol.Batch `json:"rest,omitempty"`
 	Totals     job.Totals      `json:"totals"`
