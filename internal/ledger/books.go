@@ -17,8 +17,8 @@ type Books struct {
 	Dropped int64 `json:"dropped"`
 	// Discarded are items of a feed that were removed before they were run.
 	Discarded int64 `json:"discarded,omitempty"`
-	Parts   int64 `json:"parts"`
-	Bytes   int64 `json:"bytes"` // of all results
+	Parts     int64 `json:"parts"`
+	Bytes     int64 `json:"bytes"` // of all results
 	// ErrBytes are those of all error records, as they lie in the parts.
 	ErrBytes int64 `json:"err_bytes,omitempty"`
 }

@@ -67,6 +67,12 @@ func runAgain(shape *records.Shape, item *records.Item, input json.RawMessage) a
 	return again{}
 }
 
+// Size is about how many bytes the line takes.
+func (l *ErrorLine) Size() int {
+	const names = 200
+	return names + len(l.Failure.Input) + len(l.Failure.Source) + len(l.Failure.Error.Message) + len(l.Failure.Error.Stack) + len(l.Raw)
+}
+
 // Encode returns the line with its end.
 func (l *ErrorLine) Encode() ([]byte, error) {
 	var line bytes.Buffer

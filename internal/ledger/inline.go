@@ -108,8 +108,7 @@ func (i *Inline) Append(next *Inline) {
 func (i *Inline) Size() int {
 	size := len(i.Results)
 	for n := range i.Notes {
-		e := &i.Notes[n]
-		size += 200 + len(e.Failure.Input) + len(e.Failure.Error.Message) + len(e.Failure.Error.Stack) + len(e.Raw)
+		size += i.Notes[n].Size()
 	}
 	return size
 }
