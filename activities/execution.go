@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stall"
+	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 	"go.temporal.io/api/serviceerror"
@@ -24,8 +26,10 @@ type execution struct {
 	ctx   context.Context
 	began time.Time
 
+	dir      store.Dir // the job's store; nil: it is not open
 	source   source
 	sink     sink
+	inline   *feeds.Sink // the sink, if it may return outcomes inline; otherwise nil
 	watch    *calls.Watch
 	slot     calls.Slot
 	inHand   inHand
@@ -57,19 +61,43 @@ func (i *inHand) items(first int64) (from, count int64) {
 
 // open opens what the batch is read from and written to. If it succeeds the caller must close the execution.
 func (e *execution) open() error {
-	a, in := e.acts, e.in
-	dir, err := in.Ref.Open(e.ctx, a.opts.Access)
+	in := &e.in
+	e.entry = ledger.Entry{Batch: in.Batch}
+	e.entry.Count = 0
+	if err := e.openSource(in); err != nil {
+		return err
+	}
+	if err := e.openSink(in); err != nil {
+		e.source.Close()
+		return err
+	}
+	e.stride.pace = in.Pace
+	e.line = newLine(e)
+	return nil
+}
+
+// openStore opens the job's store, once.
+func (e *execution) openStore() (dir store.Dir, err error) {
+	if e.dir == nil {
+		e.dir, err = e.in.Ref.Open(e.ctx, e.acts.opts.Access)
+	}
+	return e.dir, err
+}
+
+// openSink opens what the outcomes are written to. Those of items that came with the batch are returned with the answer,
+// and the store is opened only if they are many.
+func (e *execution) openSink(in *ProcessInput) error {
+	if len(in.Items) > 0 {
+		e.inline = feeds.NewSink(in.Ref.Run, in.Batch.First, e.openStore)
+		e.sink = e.inline
+		return nil
+	}
+	dir, err := e.openStore()
 	if err != nil {
 		return err
 	}
-	if e.source, err = a.openSource(e.ctx, dir, in); err != nil {
-		return err
-	}
-	e.entry = ledger.Entry{Batch: in.Batch, Part: ledger.NewToken()}
-	e.entry.Count = 0
-	e.sink = outputs.NewPart(dir, in.Ref.Run, e.entry, a.opts.Joiner)
-	e.stride.pace = in.Pace
-	e.line = newLine(e)
+	e.entry.Part = ledger.NewToken()
+	e.sink = outputs.NewPart(dir, in.Ref.Run, e.entry, e.acts.opts.Joiner)
 	return nil
 }
 

@@ -132,8 +132,12 @@ func (e *execution) fail(b *block, index int, o calls.Span, at int64) error {
 		e.firstError.Item = original
 	}
 	e.entry.Failed++
-	if e.in.OnError == job.OnErrorDrop {
+	switch {
+	case e.in.OnError != job.OnErrorDrop:
+	case !e.source.NotesDrops():
 		return nil
+	default:
+		return e.sink.Note(e.ctx, ledger.SilentLine(at, failure))
 	}
 	return e.sink.Note(e.ctx, ledger.NewErrorLine(at, failure, b.convert.Shape, item))
 }

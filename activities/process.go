@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -29,6 +30,13 @@ type ProcessInput struct {
 	Pace job.Rate `json:"pace,omitempty"`
 	// Verdict, if it is set, is what all items fail with: the handler is not called.
 	Verdict *Verdict `json:"verdict,omitempty"`
+
+	// Items are those of a feed's batch, values in JSON: as many as Batch.Count. Batch has First and Count only then, and
+	// so has its rest. Empty: the batch is a range of one of the job's sources.
+	Items []json.RawMessage `json:"items,omitempty"`
+	// Format is that of Items, jsonl or text; MaxItem is the job's.
+	Format  string `json:"format,omitempty"`
+	MaxItem int64  `json:"max_item,omitempty"`
 }
 
 // items is how many are to be done.
@@ -51,6 +59,9 @@ type Verdict struct {
 type ProcessResult struct {
 	// Entry is what has been done: the first items of the batch, perhaps none.
 	Entry ledger.Entry `json:"entry"`
+	// Inline holds the outcomes of a feed's batch, if they are few: the entry then names no part, and has the sizes and
+	// checksums that one would have. Nil: they are in the part.
+	Inline *ledger.Inline `json:"inline,omitempty"`
 	// Rest is what has not been done: the other items of the batch; nil if there are none.
 	Rest       *protocol.Batch `json:"rest,omitempty"`
 	Totals     job.Totals      `json:"totals"`
@@ -123,6 +134,9 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	if err := e.sink.Commit(&e.entry); err != nil {
 		return ProcessResult{}, err
 	}
+	if e.inline != nil && e.entry.Count > 0 {
+		result.Inline = e.inline.Inline()
+	}
 	result.Entry, result.FirstError = e.entry, e.firstError
 	if activity.IsActivity(e.ctx) {
 		result.Started = activity.GetInfo(e.ctx).StartedTime.UnixMilli()
@@ -132,7 +146,7 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	result.Totals = e.totals
 	result.Totals.Add(job.Totals{
 		OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped,
-		Batches: 1, Repeated: e.repeated, InputBytes: e.entry.Length, Busy: time.Since(e.began),
+		Batches: 1, Repeated: e.repeated, InputBytes: e.source.Bytes(), Busy: time.Since(e.began),
 	})
 	return result, nil
 }

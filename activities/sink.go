@@ -8,9 +8,8 @@ import (
 
 // sink takes the outcomes of one batch, in the order of its items. One goroutine uses it.
 //
-// A part in the job's store is one implementation ([outputs.Part]). A small batch of a feed may return
-// its results inline, in the answer of Process: such a sink refuses to grow above its limit, and its
-// Commit leaves the entry's sums at 0. Nothing counts before the workflow has accepted the entry, so
+// A part in the job's store is one implementation ([outputs.Part]). A small batch of a feed returns its results inline, in
+// the answer of Process ([feeds.Sink]). Nothing counts before the workflow has accepted the entry, so
 // whatever an execution that failed has written is left to Finish to remove.
 type sink interface {
 	// At is the bytes of results so far: where the next result begins.

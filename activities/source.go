@@ -3,18 +3,18 @@ package activities
 import (
 	"context"
 
+	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/redrive"
-	"github.com/stint-run/stint/internal/store"
 )
 
 // source gives Process the items of one batch, in the order of their ordinals. One goroutine at a time uses it. Items
 // are read before those that were read earlier are done.
 //
 // A range of a job's inputs is one implementation ([inputs.Range]), the failed items of another job
-// are one ([redrive.Range]). Other sources have no bytes: items that come with the batch itself, or
-// the ticks of a clock. Those leave Offset and Length of their batches at 0, here and in the manifest,
+// are one ([redrive.Range]). Other sources have no bytes: the items of a feed ([feeds.Items]), which come with the batch
+// itself, or the ticks of a clock. Those leave Offset and Length of their batches at 0, here and in the manifest,
 // and the books then tile ordinals only. A source over parts of an earlier stage of a pipeline names
 // items by what that stage's source called them.
 type source interface {
@@ -29,6 +29,8 @@ type source interface {
 	Done(items []records.Item)
 	// Split returns the part of the batch that is done, and the rest of it: nil if all is done.
 	Split() (done protocol.Batch, rest *protocol.Batch)
+	// Bytes is how many the items that are done take.
+	Bytes() int64
 	// Locate says where an item comes from, for its error record: the source's URL
 	// or another name that people know it by, and the item's offset there in bytes, 0 if it has none.
 	Locate(item *records.Item) (source string, offset int64)
@@ -45,18 +47,36 @@ type source interface {
 	Close()
 }
 
-// openSource opens the source of a batch.
-func (a *Activities) openSource(ctx context.Context, dir store.Dir, in ProcessInput) (source, error) {
-	table, err := a.inputs.Table(ctx, dir, in.Ref.Sources)
+// openSource opens the source of the batch.
+func (e *execution) openSource(in *ProcessInput) (err error) {
+	if len(in.Items) > 0 {
+		shape := records.Shape{Format: records.Format(in.Format), MaxItem: int(in.MaxItem)}
+		e.source, err = feeds.NewItems(in.Ref.Job, in.Batch, in.Items, shape)
+		return err
+	}
+	dir, err := e.openStore()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r, err := a.inputs.OpenRange(ctx, dir, table, in.Batch)
+	n := e.acts.inputs
+	table, err := n.Table(e.ctx, dir, in.Ref.Sources)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if list := table.Sources[in.Batch.Source].Ordinals; list != "" {
-		return redrive.NewRange(r, dir, list), nil
+	source := &table.Sources[in.Batch.Source]
+	if source.Spilled {
+		e.entry.Session = source.Session
+		e.source, err = feeds.OpenSpilled(e.ctx, dir, source, in.Ref.Job, in.Batch)
+		return err
 	}
-	return r, nil
+	r, err := n.OpenRange(e.ctx, dir, table, in.Batch)
+	switch {
+	case err != nil:
+		return err
+	case source.Ordinals != "":
+		e.source = redrive.NewRange(r, dir, source.Ordinals)
+	default:
+		e.source = r
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
@@ -31,6 +32,23 @@ type (
 	FinishInput = outputs.FinishInput
 	// FinishResult says where the output is.
 	FinishResult = outputs.FinishResult
+
+	// PlanFeedInput asks for one page of batches of what earlier runs of a feed have left.
+	PlanFeedInput = feeds.PlanInput
+	// PlanFeedResult is one page, and where a feed begins.
+	PlanFeedResult = feeds.PlanResult
+	// CommitFeedInput is what a leg of a feed has come to.
+	CommitFeedInput = feeds.CommitInput
+	// FeedEntry is one accepted execution of a batch of a feed.
+	FeedEntry = feeds.Entry
+	// FeedRange is some items of a feed, of one session.
+	FeedRange = feeds.Range
+	// FeedItems is a FeedRange with its items.
+	FeedItems = feeds.ItemRange
+	// Inline is the outcomes of a small batch.
+	Inline = ledger.Inline
+	// Outcome is what has become of one item.
+	Outcome = ledger.Outcome
 
 	// RedrivePlanInput asks for one page of batches of a redrive.
 	RedrivePlanInput = redrive.PlanInput

@@ -151,7 +151,9 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 			"Plan":          entry.Activity(w.acts.Plan),
 			"PlanRedrive":   entry.Activity(w.acts.PlanRedrive),
 			"FinishRedrive": entry.Activity(w.acts.FinishRedrive),
+			"PlanFeed":      entry.Activity(w.acts.PlanFeed),
 			"Commit":        entry.Activity(w.acts.Commit),
+			"CommitFeed":    entry.Activity(w.acts.CommitFeed),
 			"Finish":        entry.Activity(w.acts.Finish),
 			"WriteReport":   entry.Action(w.acts.WriteReport),
 			"Hook":          entry.Action(w.acts.Hook),
@@ -159,9 +161,14 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 		w.workers = append(w.workers, io)
 	}
 	batches := sdkworker.New(c, protocol.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
-		DisableWorkflowWorker: true, Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: w.roster.worker,
+		DisableWorkflowWorker: w.options.NoWorkflows, Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: w.roster.worker,
+		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: eager,
 	}))
 	entry.Activities{protocol.ActivityProcess: entry.Activity(w.acts.Process)}.Register(batches)
+	if !w.options.NoWorkflows { // the legs of feeds run beside their batches
+		entry.Workflows{protocol.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Register(batches)
+		batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: protocol.ActivityLocate})
+	}
 	w.workers = append(w.workers, batches)
 	return nil
 }
@@ -172,6 +179,8 @@ const (
 	// sticky is how long the coordination of a job waits for the worker that ran it last, which may
 	// have died, before another one takes over. By default it would wait for 5 s each time.
 	sticky = 2 * time.Second
+	// eager is how many batches of a feed start at once because their leg's workflow task was answered here.
+	eager = 100
 	// ioDrain is how long they may take once the worker ends; all of them can be repeated.
 	ioDrain = 5 * time.Second
 )

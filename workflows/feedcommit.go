@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/intake"
@@ -128,7 +129,7 @@ func (c *feedCommits) commit(ctx workflow.Context, unfinished []activities.FeedI
 
 func (c *feedCommits) input() activities.CommitFeedInput {
 	in := c.leg.in
-	return activities.CommitFeedInput{Ref: in.Ref, Leg: in.Number, Previous: c.heads, Format: in.Spec.Format}
+	return activities.CommitFeedInput{Ref: in.Ref, Leg: in.Number, Previous: c.heads, Format: records.Format(in.Spec.Format)}
 }
 
 // finish commits the rest, with the items that have no outcome if the feed is stopped. A stop does not hold it up.

@@ -129,7 +129,11 @@ func (p *pager) carry(legs []*openLeg) ([]carriedLeg, bool) { return nil, len(le
 
 func (p *pager) salvage(ctx workflow.Context, in activities.CommitFeedInput) (string, error) {
 	var committed activities.CommitResult
-	err := execute.IO(ctx, acts.Commit, in.Plain(), &committed)
+	plain := activities.CommitInput{Ref: in.Ref, Leg: in.Leg, Previous: in.Previous}
+	for _, e := range in.Entries {
+		plain.Entries = append(plain.Entries, e.Entry)
+	}
+	err := execute.IO(ctx, acts.Commit, plain, &committed)
 	return committed.Manifest, err
 }
 

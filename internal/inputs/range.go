@@ -194,6 +194,12 @@ func (r *Range) Split() (done protocol.Batch, rest *protocol.Batch) {
 	return done, rest
 }
 
+// Bytes is how many the items that are done take, with line ends.
+func (r *Range) Bytes() int64 {
+	done, _ := r.Split()
+	return done.Length
+}
+
 // Locate says where an item comes from: its input, and its offset there in bytes.
 func (r *Range) Locate(item *records.Item) (source string, offset int64) {
 	source, offset, _ = r.from.at(r.batch.Offset + item.Offset)

@@ -25,6 +25,11 @@ type spoolReader struct {
 	chunk io.ReadCloser
 }
 
+// OpenSpool reads a complete copy from an offset on, length bytes of it or (-1) to its end. The caller must close it.
+func OpenSpool(ctx context.Context, dir store.Dir, prefix string, offset, length int64) io.ReadCloser {
+	return &spoolReader{ctx: ctx, dir: dir, prefix: prefix, offset: offset, left: length}
+}
+
 func (r *spoolReader) Read(p []byte) (int, error) {
 	for {
 		if r.left == 0 {

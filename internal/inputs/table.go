@@ -64,6 +64,10 @@ type Source struct {
 	// Ordinals is the key prefix of the list of the ordinals that the items of all sources of the
 	// table have in another job; empty if this job is the first to number them.
 	Ordinals string `json:"ordinals,omitempty"`
+	// Spilled means that the source is items of a feed that an earlier run had accepted: Spool has them as lines, which
+	// are their values in JSON, whatever Shape.Format is. Session is theirs.
+	Spilled bool  `json:"spilled,omitempty"`
+	Session int64 `json:"session,omitempty"`
 	// Bundle is nil if the source is one input. That of others, whose Shape has no columns since each
 	// input has its own, begins at offset 0.
 	Bundle *Bundle `json:"bundle,omitempty"`

@@ -15,8 +15,10 @@ type Books struct {
 	OK      int64 `json:"ok"` // dropped ones included
 	Failed  int64 `json:"failed"`
 	Dropped int64 `json:"dropped"`
-	Parts   int64 `json:"parts"`
-	Bytes   int64 `json:"bytes"` // of all results
+	// Discarded are items of a feed that were removed before they were run.
+	Discarded int64 `json:"discarded,omitempty"`
+	Parts     int64 `json:"parts"`
+	Bytes     int64 `json:"bytes"` // of all results
 	// ErrBytes are those of all error records, as they lie in the parts.
 	ErrBytes int64 `json:"err_bytes,omitempty"`
 }
@@ -38,15 +40,18 @@ func CheckBooks(ctx context.Context, dir store.Dir, links []Link, planned int64)
 			return Unbalanced("the part with items %d to %d lies before the part with the items before it", e.First, e.End()-1)
 		case adjoining(before, e.Batch) && e.Offset > before.Offset+before.Length && b.Items > 0:
 			return Unbalanced("bytes %d to %d of input %d are in no accepted part", before.Offset+before.Length, e.Offset, e.Source)
-		case e.OK+e.Failed != e.Count:
-			return Unbalanced("the part with items %d to %d has %d outcomes", e.First, e.End()-1, e.OK+e.Failed)
+		case e.OK+e.Failed+e.Discarded != e.Count:
+			return Unbalanced("the part with items %d to %d has %d outcomes", e.First, e.End()-1, e.OK+e.Failed+e.Discarded)
 		}
 		before = e.Batch
 		b.Items = e.End()
 		b.OK += e.OK
 		b.Failed += e.Failed
 		b.Dropped += e.Dropped
-		b.Parts++
+		b.Discarded += e.Discarded
+		if e.Part != "" {
+			b.Parts++
+		}
 		b.Bytes += e.Bytes
 		b.ErrBytes += e.ErrBytes
 		return nil

@@ -29,12 +29,24 @@ type again struct {
 	// Dropped means that the line is not an error: an item that was run again had no result. Without
 	// this line Finish could not know which items the results of the part belong to.
 	Dropped bool `json:"dropped,omitempty"`
+	// Silent means that the line is not an error record, although its item has failed: the job drops errors. A feed notes
+	// the item, because its client asks what has become of it.
+	Silent bool `json:"silent,omitempty"`
 }
+
+// IsRecord reports whether the line is an error record: others only say which items have no result.
+func (a *again) IsRecord() bool { return !a.Dropped && !a.Silent }
 
 // NewErrorLine returns the line of an item that has failed. It sets the failure's Input.
 func NewErrorLine(at int64, failure job.Failure, shape *records.Shape, item *records.Item) ErrorLine {
 	failure.Input = failureInput(shape, item)
 	return ErrorLine{At: at, Failure: failure, again: runAgain(shape, item, failure.Input)}
+}
+
+// SilentLine is [NewErrorLine] for an item of a job that drops errors: it is not an error record, and keeps no input.
+func SilentLine(at int64, failure job.Failure) ErrorLine {
+	failure.Input = json.RawMessage("null")
+	return ErrorLine{At: at, Failure: failure, again: again{Silent: true}}
 }
 
 // DroppedLine notes an item without a result.
@@ -53,6 +65,12 @@ func runAgain(shape *records.Shape, item *records.Item, input json.RawMessage) a
 		return again{Raw: string(item.Raw)}
 	}
 	return again{}
+}
+
+// Size is about how many bytes the line takes.
+func (l *ErrorLine) Size() int {
+	const names = 200
+	return names + len(l.Failure.Input) + len(l.Failure.Source) + len(l.Failure.Error.Message) + len(l.Failure.Error.Stack) + len(l.Raw)
 }
 
 // Encode returns the line with its end.

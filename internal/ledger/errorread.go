@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
-	"hash/crc32"
 	"io"
 
 	"github.com/stint-run/stint/internal/store"
@@ -84,26 +82,28 @@ func CopyErrors(ctx context.Context, dir store.Dir, links []Link, w io.Writer) e
 
 // CopyPartErrors writes the error records of one part, whose object is at key, one a line.
 func CopyPartErrors(ctx context.Context, dir store.Dir, key string, e Entry, w io.Writer) error {
-	body, err := dir.Open(ctx, key, 0, -1)
+	body, err := OpenSummed(ctx, dir, key)
 	if err != nil {
-		return Verified(key, 0, e.ErrBytes, 0, e.ErrSum, err)
+		return err
 	}
 	defer body.Close()
-	sum := crc32.New(CRC32C)
-	dec := json.NewDecoder(bufio.NewReader(io.TeeReader(body, sum)))
-	for range e.Failed {
+	dec := json.NewDecoder(bufio.NewReader(body))
+	for {
 		var line struct {
 			Failure json.RawMessage `json:"failure"`
+			again
 		}
-		if err := dec.Decode(&line); err != nil {
-			return Permanent(job.ErrorCorrupt, fmt.Errorf("reading part %s: %w", key, err))
+		err := dec.Decode(&line)
+		switch {
+		case err == io.EOF:
+			return body.Verify(e.ErrBytes, e.ErrSum)
+		case err != nil:
+			return body.Broken(err)
+		case !line.IsRecord():
+			continue
 		}
 		if _, err := w.Write(append(line.Failure, '\n')); err != nil {
 			return StoreError(job.ErrorOutput, err)
 		}
 	}
-	if _, err := io.Copy(io.Discard, io.MultiReader(dec.Buffered(), io.TeeReader(body, sum))); err != nil {
-		return StoreError(job.ErrorCorrupt, err)
-	}
-	return Verified(key, e.ErrBytes, e.ErrBytes, sum.Sum32(), e.ErrSum, nil)
 }

@@ -2,7 +2,10 @@ package ledger
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"hash/crc32"
+	"io"
 
 	"github.com/stint-run/stint/job"
 )
@@ -16,12 +19,96 @@ type Inline struct {
 	Notes []ErrorLine `json:"n,omitempty"`
 }
 
+// wireInline is how an Inline travels: its notes as the lines that a part would have, because JSON within JSON does not keep its bytes.
+type wireInline struct {
+	Results []byte `json:"r,omitempty"`
+	Notes   []byte `json:"n,omitempty"`
+}
+
+// MarshalJSON keeps every byte of the notes.
+func (i Inline) MarshalJSON() ([]byte, error) {
+	notes, err := i.EncodeNotes()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(wireInline{i.Results, notes})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (i *Inline) UnmarshalJSON(data []byte) error {
+	var wire wireInline
+	if err := json.Unmarshal(data, &wire); err != nil {
+		return err
+	}
+	*i = Inline{Results: wire.Results}
+	for dec := json.NewDecoder(bytes.NewReader(wire.Notes)); ; {
+		var line ErrorLine
+		switch err := dec.Decode(&line); err {
+		case nil:
+			i.Notes = append(i.Notes, line)
+		case io.EOF:
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// EncodeNotes returns the lines of the errors that a part would have.
+func (i *Inline) EncodeNotes() ([]byte, error) {
+	var lines []byte
+	for n := range i.Notes {
+		line, err := i.Notes[n].Encode()
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, line...)
+	}
+	return lines, nil
+}
+
+// Sums sets the sizes and checksums in the entry: those that a part of the same outcomes would have.
+func (i *Inline) Sums(e *Entry) error {
+	notes, err := i.EncodeNotes()
+	if err != nil {
+		return err
+	}
+	e.Bytes, e.Sum = int64(len(i.Results)), crc32.Checksum(i.Results, CRC32C)
+	e.ErrBytes, e.ErrSum = int64(len(notes)), crc32.Checksum(notes, CRC32C)
+	return nil
+}
+
+// Check returns a permanent error unless these are the outcomes that the entry was made with.
+func (i *Inline) Check(e Entry) error {
+	got := e
+	if err := i.Sums(&got); err != nil {
+		return err
+	}
+	if got != e {
+		return Permanent(job.ErrorCorrupt, fmt.Errorf("the outcomes of %s are not what was accepted: they have %d and %d bytes, %s and %s, and had %d and %d bytes, %s and %s",
+			e.Batch, got.Bytes, got.ErrBytes, FormatSum(got.Sum), FormatSum(got.ErrSum), e.Bytes, e.ErrBytes, FormatSum(e.Sum), FormatSum(e.ErrSum)))
+	}
+	if _, err := i.Outcomes(e.Count); err != nil {
+		return Permanent(job.ErrorCorrupt, err)
+	}
+	return nil
+}
+
+// Append appends the outcomes of the items that follow.
+func (i *Inline) Append(next *Inline) {
+	at := int64(len(i.Results))
+	i.Results = append(i.Results, next.Results...)
+	for _, line := range next.Notes {
+		line.At += at
+		i.Notes = append(i.Notes, line)
+	}
+}
+
 // Size is about how many bytes it takes.
 func (i *Inline) Size() int {
 	size := len(i.Results)
 	for n := range i.Notes {
-		e := &i.Notes[n]
-		size += 200 + len(e.Failure.Input) + len(e.Failure.Error.Message) + len(e.Failure.Error.Stack) + len(e.Raw)
+		size += i.Notes[n].Size()
 	}
 	return size
 }

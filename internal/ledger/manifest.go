@@ -13,14 +13,15 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 )
 
-// Entry is one accepted execution of a batch: a line of a manifest.
+// Entry is one accepted execution of a batch, several of a feed together, or discarded items: a line of a manifest.
 type Entry struct {
 	protocol.Batch
-	// Part is the random token of the execution; its objects are named by it.
+	// Part is the random token of the execution; its objects are named by it. Empty: there are none.
 	Part string `json:"p"`
 	// Run is the run whose prefix the part lies below, if that is not the manifest's own.
 	Run string `json:"r,omitempty"`
@@ -28,6 +29,11 @@ type Entry struct {
 	OK      int64 `json:"k,omitempty"` // dropped ones included
 	Failed  int64 `json:"e,omitempty"`
 	Dropped int64 `json:"d,omitempty"`
+	// Discarded are items of a feed that were removed before they were run. An entry that has some has no others, and
+	// no part.
+	Discarded int64 `json:"x,omitempty"`
+	// Session is that of a feed's items, which all have the same; 0: they are no feed's.
+	Session int64 `json:"g,omitempty"`
 
 	Bytes    int64  `json:"b,omitempty"` // of the results
 	Sum      uint32 `json:"c,omitempty"` // CRC-32C of the results
@@ -61,19 +67,37 @@ type Head struct {
 	Previous []string `json:"previous,omitempty"`
 	First    int64    `json:"first"` // smallest ordinal of the entries
 	Entries  int      `json:"entries"`
+	// Spills are the items that a feed had accepted when it was stopped, and that had no outcome then.
+	Spills []Spill `json:"spills,omitempty"`
 }
 
+// Spill is a range of a feed's items in the store: its lines are the items' values in JSON, compact, in order.
+type Spill struct {
+	Key    string         `json:"key"` // prefix of its objects
+	First  int64          `json:"first"`
+	Count  int64          `json:"count"`
+	Bytes  int64          `json:"bytes"` // of the lines, with their ends
+	Sum    uint32         `json:"sum"`   // CRC-32C
+	Format records.Format `json:"format"`
+	// Longest is the length in bytes of the longest line, without its end.
+	Longest int   `json:"longest"`
+	Session int64 `json:"session,omitempty"`
+}
+
+// End is the ordinal after the spill's last item.
+func (s *Spill) End() int64 { return s.First + s.Count }
+
 // WriteManifest writes a manifest of the entries, which it sorts, under a new key, which it returns.
-// previous are the manifests that it names.
-func WriteManifest(ctx context.Context, dir store.Dir, ref Ref, leg int, previous []string, entries []Entry) (string, error) {
+// previous are the manifests that it names, spills what it names besides.
+func WriteManifest(ctx context.Context, dir store.Dir, ref Ref, leg int, previous []string, entries []Entry, spills ...Spill) (string, error) {
 	key := ref.newManifestKey()
-	return key, PutManifest(ctx, dir, key, ref, leg, previous, entries)
+	return key, PutManifest(ctx, dir, key, ref, leg, previous, entries, spills...)
 }
 
 // PutManifest is [WriteManifest] with a given key.
-func PutManifest(ctx context.Context, dir store.Dir, key string, ref Ref, leg int, previous []string, entries []Entry) error {
+func PutManifest(ctx context.Context, dir store.Dir, key string, ref Ref, leg int, previous []string, entries []Entry, spills ...Spill) error {
 	slices.SortFunc(entries, byOrdinal)
-	head := Head{Run: ref.Run, Leg: leg, Sources: ref.Sources, Previous: previous, Entries: len(entries)}
+	head := Head{Run: ref.Run, Leg: leg, Sources: ref.Sources, Previous: previous, Entries: len(entries), Spills: spills}
 	if len(entries) > 0 {
 		head.First = entries[0].First
 	}

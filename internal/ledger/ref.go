@@ -57,6 +57,9 @@ func SpoolKey(sources string, index int) string {
 // NewStdinKey is a new key prefix for the copy of the standard input of one process.
 func (r Ref) NewStdinKey() string { return path.Join(r.Run, "stdin-"+NewToken()) }
 
+// NewSpillKey is a new key prefix for items of a feed that have no outcome.
+func (r Ref) NewSpillKey() string { return path.Join(r.Run, "spill-"+NewToken()) }
+
 // newManifestKey is a new key for a manifest of the run.
 func (r Ref) newManifestKey() string { return path.Join(r.Run, "manifests", NewToken()+".jsonl") }
 

@@ -22,8 +22,9 @@ func (p *Publication) WriteErrors(ctx context.Context) (publish func(context.Con
 		return nil, nil, err
 	}
 	p.Errors = ledger.ErrorsFile{}
+	none := func(ctx context.Context) error { return to.Delete(ctx, name) }
 	if p.Books.ErrBytes == 0 {
-		return func(ctx context.Context) error { return to.Delete(ctx, name) }, func() {}, nil
+		return none, func() {}, nil
 	}
 	w, err := to.Create(ctx, name)
 	if err != nil {
@@ -32,6 +33,10 @@ func (p *Publication) WriteErrors(ctx context.Context) (publish func(context.Con
 	if err := ledger.CopyErrors(ctx, p.Dir, p.Links, io.MultiWriter(w, &p.Errors)); err != nil {
 		w.Abort()
 		return nil, nil, err
+	}
+	if p.Errors.Bytes == 0 { // the lines only say which items have no result
+		w.Abort()
+		return none, func() {}, nil
 	}
 	p.Output.Errors = location
 	return func(context.Context) error { return w.Commit() }, w.Abort, nil

@@ -133,10 +133,33 @@ func (c *Chunk) add(raw []byte, s *scanner) {
 		item.Err = invalid("has a quoted field that is not closed, "+
 			"at least not within the limit of %d bytes", s.max)
 	case tooLong:
-		item.Err = invalid("is %d bytes long, over the limit of %d bytes", s.size, s.max)
+		item.Err = invalid(overLimit, s.size, s.max)
 	}
 	c.Items = append(c.Items, item)
 }
+
+// Add appends an item that lies in no range: its bytes, which it copies, or none if it is longer than the shape permits,
+// and why it is none, if err is not nil.
+func (c *Chunk) Add(raw []byte, s *Shape, err error) {
+	item := Item{Size: int64(len(raw)), Err: err}
+	if longest := s.maxItem(); len(raw) > longest {
+		item.Err = invalid(overLimit, len(raw), longest)
+	} else {
+		if len(raw) >= cap(c.buf)-len(c.buf) {
+			c.grow(len(raw)+1, math.MaxInt)
+		}
+		at := len(c.buf)
+		c.buf = append(append(c.buf, raw...), '\n')
+		end := len(c.buf) - 1
+		item.Raw = c.buf[at:end:end]
+	}
+	c.Items = append(c.Items, item)
+}
+
+const overLimit = "is %d bytes long, over the limit of %d bytes"
+
+// IsBlank reports whether a line of text is blank, and so not an item: it has only spaces, tabs and carriage returns.
+func IsBlank(line []byte) bool { return isBlank(line) }
 
 // Lines returns the bytes of all items that have any, each with a '\n' behind it: the lines that a
 // filter is given, without another copy. They are valid as long as the items.

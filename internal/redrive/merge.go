@@ -78,7 +78,7 @@ func (m *merger) entry(ctx context.Context, e ledger.OwnedEntry) error {
 		}
 		return m.add(ctx, to)
 	}
-	to := ledger.Entry{Batch: e.Batch, Part: e.Part, OK: e.OK, Failed: e.Failed, Dropped: e.Dropped}
+	to := ledger.Entry{Batch: e.Batch, Part: e.Part, OK: e.OK, Failed: e.Failed, Dropped: e.Dropped, Session: e.Session}
 	part, err := m.out.open(ctx, e, to)
 	if err != nil {
 		return err
@@ -121,6 +121,10 @@ func (m *merger) entry(ctx context.Context, e ledger.OwnedEntry) error {
 
 // item gives a failed item its new outcome. It reports whether an error remains, which is in line then.
 func (m *merger) item(line *ledger.ErrorLine, to *ledger.Entry, part *mergedPart) (remains bool, err error) {
+	if !line.IsRecord() { // it stays as it is
+		line.At = part.bytes
+		return true, nil
+	}
 	if !line.Never {
 		outcome, err := m.outcomes.next()
 		switch {
@@ -134,7 +138,11 @@ func (m *merger) item(line *ledger.ErrorLine, to *ledger.Entry, part *mergedPart
 			to.OK++
 			to.Failed--
 			to.Dropped++
-			return false, nil
+			if to.Session == 0 {
+				return false, nil
+			}
+			*line = ledger.DroppedLine(part.bytes) // a feed's results are read item by item
+			return true, nil
 		}
 		// The record still names the item as the job did.
 		line.Failure.Kind, line.Failure.Error = outcome.Failure.Kind, outcome.Failure.Error

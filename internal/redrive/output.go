@@ -87,6 +87,9 @@ func (f *finisher) openMerged(ctx context.Context, size int64) (*mergedFile, err
 
 func (o *mergedFile) pass(e ledger.OwnedEntry) (ledger.Entry, error) {
 	e.Run = "" // the part is in the file: only its counts matter
+	if e.ErrBytes > 0 {
+		e.Run = e.Owner // and its notes, which stay where they are
+	}
 	p := &mergedPart{old: o.old, write: o.write}
 	return e.Entry, p.copy(e.Bytes)
 }

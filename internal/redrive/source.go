@@ -93,6 +93,9 @@ type copier struct {
 func (c *copier) entry(e ledger.OwnedEntry) error {
 	source := &c.from.Sources[e.Source]
 	return ledger.EachErrorLine(c.ctx, c.dir, e, func(line ledger.ErrorLine) error {
+		if !line.IsRecord() {
+			return nil
+		}
 		item, ok, err := itemAgain(&line, source.Shape.Format)
 		if err != nil || !ok {
 			return err

@@ -1,0 +1,50 @@
+package activities
+
+import (
+	"context"
+
+	"github.com/stint-run/stint/internal/feeds"
+	"github.com/stint-run/stint/internal/outputs"
+)
+
+// PlanFeed begins a feed: it checks that the output can be written, claims the store for this run and writes the source
+// table. If the feed continues earlier runs it returns, page by page, batches of the items that these had accepted, and
+// that have no outcome. It fails for good, with [job.ErrorBooks], if such an item is in no object of the store.
+func (a *Activities) PlanFeed(ctx context.Context, in feeds.PlanInput) (feeds.PlanResult, error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (feeds.PlanResult, error) {
+		dir, err := in.Ref.Open(ctx, a.opts.Access)
+		if err != nil {
+			return feeds.PlanResult{}, err
+		}
+		first := in.Ref.Sources == ""
+		if first {
+			if err := outputs.Check(ctx, a.opts.Access, in.Spec); err != nil {
+				return feeds.PlanResult{}, err
+			}
+			if err := in.Ref.Claim(ctx, dir); err != nil {
+				return feeds.PlanResult{}, err
+			}
+		}
+		in.Sizing = in.Sizing.Including(a.opts.Capacity)
+		result, err := feeds.Plan(ctx, a.inputs, dir, in)
+		if first {
+			result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity
+		}
+		return result, err
+	})
+}
+
+// CommitFeed writes what a leg of a feed has come to: inline outcomes to parts, unfinished items to spills, and the manifest
+// that names them. It counts only when its result has been accepted, as with [Activities.Commit]. Ranges that overlap, or
+// entries that contradict themselves, are [job.ErrorBooks], inline outcomes that are not their entry's
+// [job.ErrorCorrupt]: neither is retried.
+func (a *Activities) CommitFeed(ctx context.Context, in feeds.CommitInput) (CommitResult, error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (CommitResult, error) {
+		dir, err := in.Ref.Open(ctx, a.opts.Access)
+		if err != nil {
+			return CommitResult{}, err
+		}
+		key, err := feeds.Commit(ctx, dir, in)
+		return CommitResult{Manifest: key}, err
+	})
+}

@@ -1,0 +1,194 @@
+package feeds
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// CommitInput is what a leg of a feed has come to: the executions that count, the items that were discarded, and, of a feed
+// that has stopped, those that have no outcome. Their ranges do not overlap.
+type CommitInput struct {
+	Ref      ledger.Ref `json:"ref"`
+	Leg      int        `json:"leg"`
+	Previous []string   `json:"previous,omitempty"`
+	// Entries come in any order.
+	Entries    []Entry        `json:"entries,omitempty"`
+	Discarded  []Range        `json:"discarded,omitempty"`
+	Unfinished []ItemRange    `json:"unfinished,omitempty"`
+	Format     records.Format `json:"format,omitempty"` // of Unfinished: see [job.Spec]
+}
+
+// Entry is one accepted execution of a batch of a feed. If no part has its outcomes, Inline holds them.
+type Entry struct {
+	ledger.Entry
+	Inline *ledger.Inline `json:"i,omitempty"`
+}
+
+// Range is some items of a feed, of one session.
+type Range struct {
+	First   int64 `json:"f"`
+	Count   int64 `json:"n"`
+	Session int64 `json:"g,omitempty"`
+}
+
+// ItemRange is a Range with its items, values in JSON.
+type ItemRange struct {
+	First   int64             `json:"f"`
+	Items   []json.RawMessage `json:"i"`
+	Session int64             `json:"g,omitempty"`
+}
+
+// end is the ordinal after the last item.
+func (r *ItemRange) end() int64 { return r.First + int64(len(r.Items)) }
+
+// Commit writes inline outcomes to parts, those of neighbours together, unfinished items to spills, and a manifest of
+// all, whose key it returns. The manifest counts only when that has been accepted: a repetition leaves at most objects
+// that nothing names. Previous are named by it.
+func Commit(ctx context.Context, dir store.Dir, in CommitInput) (manifest string, err error) {
+	in.Unfinished = slices.Clone(in.Unfinished)
+	pieces, err := gather(in)
+	if err != nil {
+		return "", err
+	}
+	var entries []ledger.Entry
+	for i := range pieces {
+		if err := pieces[i].write(ctx, dir, in.Ref.Run); err != nil {
+			return "", err
+		}
+		entries = append(entries, pieces[i].Entry)
+	}
+	var spills []ledger.Spill
+	for left := in.Unfinished; len(left) > 0; {
+		n := 1
+		for n < len(left) && left[n].First == left[n-1].end() && left[n].Session == left[n-1].Session {
+			n++
+		}
+		spill, err := writeSpill(ctx, dir, in.Ref.NewSpillKey(), in.Format, left[:n])
+		if err != nil {
+			return "", err
+		}
+		spills, left = append(spills, spill), left[n:]
+	}
+	return ledger.WriteManifest(ctx, dir, in.Ref, in.Leg, in.Previous, entries, spills...)
+}
+
+// gather checks what is to be committed, and joins neighbours: inline outcomes of one session, and discarded items. It sorts all
+// by ordinal.
+func gather(in CommitInput) ([]Entry, error) {
+	all := slices.Clone(in.Entries)
+	for _, r := range in.Discarded {
+		all = append(all, Entry{Entry: ledger.Entry{Batch: protocol.Batch{First: r.First, Count: r.Count}, Discarded: r.Count, Session: r.Session}})
+	}
+	slices.SortFunc(all, func(a, b Entry) int { return cmp.Compare(a.First, b.First) })
+	slices.SortFunc(in.Unfinished, func(a, b ItemRange) int { return cmp.Compare(a.First, b.First) })
+	if err := checkRanges(all, in.Unfinished); err != nil {
+		return nil, err
+	}
+	var joined []Entry
+	for i := range all {
+		e := &all[i]
+		if err := e.check(); err != nil {
+			return nil, err
+		}
+		if n := len(joined); n > 0 && joined[n-1].joins(e) {
+			joined[n-1].join(e)
+			continue
+		}
+		if e.Inline != nil { // the caller's stays as it is
+			own := ledger.Inline{Results: slices.Clip(e.Inline.Results), Notes: slices.Clip(e.Inline.Notes)}
+			e.Inline = &own
+		}
+		joined = append(joined, *e)
+	}
+	return joined, nil
+}
+
+// checkRanges returns a permanent error if ranges overlap, or are empty. Both lists are sorted.
+func checkRanges(entries []Entry, unfinished []ItemRange) error {
+	type span struct{ first, end int64 }
+	var spans []span
+	for i := range entries {
+		spans = append(spans, span{entries[i].First, entries[i].End()})
+	}
+	for i := range unfinished {
+		spans = append(spans, span{unfinished[i].First, unfinished[i].end()})
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.end, b.end)) })
+	for i, s := range spans {
+		if s.first < 0 || s.end <= s.first {
+			return ledger.Unbalanced("the range of items from %d to before %d is not one", s.first, s.end)
+		}
+		if i > 0 && s.first < spans[i-1].end {
+			return ledger.Unbalanced("items %d to %d are committed twice", s.first, min(s.end, spans[i-1].end)-1)
+		}
+	}
+	return nil
+}
+
+// check returns a permanent error if the entry contradicts itself.
+func (e *Entry) check() error {
+	switch {
+	case e.Source != 0 || e.Offset != 0 || e.Length != 0:
+		return ledger.Permanent(job.ErrorInvalid, fmt.Errorf("%s of a feed are a range of bytes", e.Batch))
+	case e.OK+e.Failed+e.Discarded != e.Count:
+		return ledger.Unbalanced("%s have %d outcomes", e.Batch, e.OK+e.Failed+e.Discarded)
+	case e.Discarded > 0 && (e.Discarded != e.Count || e.Part != "" || e.Inline != nil):
+		return ledger.Unbalanced("%d of %s are discarded, and others have outcomes", e.Discarded, e.Batch)
+	case e.Discarded > 0 || e.Part != "" && e.Inline == nil:
+		return nil
+	case e.Part != "" || e.Inline == nil:
+		return ledger.Unbalanced("the outcomes of %s are to be in a part or inline, and are in %s", e.Batch, map[bool]string{true: "both", false: "neither"}[e.Part != ""])
+	}
+	return e.Inline.Check(e.Entry)
+}
+
+// joins reports whether next, the entry after this one, belongs into the same entry of the manifest.
+func (e *Entry) joins(next *Entry) bool {
+	sameKind := e.Inline != nil && next.Inline != nil || e.Discarded > 0 && next.Discarded > 0
+	return sameKind && e.End() == next.First && e.Session == next.Session
+}
+
+// join adds the entry that follows.
+func (e *Entry) join(next *Entry) {
+	e.Count += next.Count
+	e.OK += next.OK
+	e.Failed += next.Failed
+	e.Dropped += next.Dropped
+	e.Discarded += next.Discarded
+	if e.Inline != nil {
+		e.Inline.Append(next.Inline)
+	}
+}
+
+// write writes inline outcomes to a part of the run.
+func (e *Entry) write(ctx context.Context, dir store.Dir, run string) error {
+	if e.Inline == nil {
+		return nil
+	}
+	e.Part = ledger.NewToken()
+	notes, err := e.Inline.EncodeNotes()
+	if err != nil {
+		return err
+	}
+	for _, o := range []struct {
+		key  string
+		data []byte
+	}{{ledger.ResultsKey(run, e.Entry), e.Inline.Results}, {ledger.ErrorsKey(run, e.Entry), notes}} {
+		if len(o.data) == 0 {
+			continue
+		}
+		if err := dir.Put(ctx, o.key, o.data); err != nil {
+			return ledger.StoreError(job.ErrorOutput, err)
+		}
+	}
+	return e.Inline.Sums(&e.Entry)
+}

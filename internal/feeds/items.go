@@ -1,0 +1,134 @@
+package feeds
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/job"
+)
+
+// SourceName is what people know a feed's items by.
+func SourceName(jobName string) string { return "feed " + jobName }
+
+// Items gives Process the items of one batch of a feed, which are in memory. One goroutine may use it.
+//
+// In jsonl a handler gets an item's value, and a filter the value as one compact line. In text an item is a string, and
+// reaches handlers and filters as a line of a text file would. A value that is no such line is a failed item.
+type Items struct {
+	name  string
+	batch protocol.Batch
+	// lines: the batch is a range of bytes, in which each item is a line. Otherwise it has no bytes.
+	lines bool
+	items []json.RawMessage
+	shape records.Shape
+
+	read   int // items
+	count  int // items that are done
+	bytes  int64
+	buffer bytes.Buffer
+}
+
+// NewItems returns the items of a batch of the named job: as many as the batch has. The error is permanent.
+func NewItems(jobName string, batch protocol.Batch, items []json.RawMessage, shape records.Shape) (*Items, error) {
+	switch {
+	case shape.Format != records.JSONL && shape.Format != records.Text:
+		return nil, ledger.Permanent(job.ErrorInvalid, fmt.Errorf("%s of a feed: format %q: use jsonl or text", batch, shape.Format))
+	case int64(len(items)) != batch.Count:
+		return nil, ledger.Permanent(job.ErrorInvalid, fmt.Errorf("%s of a feed came with %d items", batch, len(items)))
+	}
+	return &Items{name: SourceName(jobName), batch: batch, items: items, shape: shape}, nil
+}
+
+// Shape is the form of the items.
+func (s *Items) Shape() *records.Shape { return &s.shape }
+
+// Next gives the next items: see [inputs.Range.Next].
+func (s *Items) Next(chunk *records.Chunk, items, size int) error {
+	chunk.Reset()
+	chunk.Reserve(min(items, len(s.items)-s.read), 0)
+	for s.read < len(s.items) {
+		value := s.items[s.read]
+		if n := len(chunk.Items); n > 0 && (n >= items || size < len(value)) {
+			return nil
+		}
+		raw, err := s.line(value)
+		chunk.Add(raw, &s.shape, err)
+		size -= len(value)
+		s.read++
+	}
+	if len(chunk.Items) == 0 {
+		return io.EOF
+	}
+	return nil
+}
+
+// line is a value as a line of a file in the format; it is valid until the next call. If it is none, it returns the value
+// as it is, and an error that says why.
+func (s *Items) line(value json.RawMessage) ([]byte, error) {
+	if s.shape.Format == records.JSONL {
+		s.buffer.Reset()
+		if err := json.Compact(&s.buffer, value); err != nil {
+			return value, &records.InvalidError{Reason: fmt.Sprintf("is not JSON: %v", err)}
+		}
+		return s.buffer.Bytes(), nil
+	}
+	var text string
+	if !bytes.HasPrefix(bytes.TrimLeft(value, " \t\r\n"), []byte(`"`)) || json.Unmarshal(value, &text) != nil {
+		return value, &records.InvalidError{Reason: "is not a string, as the items of a feed in format text are"}
+	}
+	line := []byte(text)
+	switch {
+	case bytes.IndexByte(line, '\n') >= 0:
+		return line, &records.InvalidError{Reason: "has a line break, and format text has one line an item"}
+	case records.IsBlank(line):
+		return line, &records.InvalidError{Reason: "is a blank line, which is not an item in format text"}
+	}
+	return line, nil
+}
+
+// Done counts the next items as done.
+func (s *Items) Done(items []records.Item) {
+	for range items {
+		s.bytes += int64(len(s.items[s.count]))
+		s.count++
+	}
+}
+
+// Split returns the items that are done, which have no bytes, and the rest of the batch: nil if all are.
+func (s *Items) Split() (done protocol.Batch, rest *protocol.Batch) {
+	count := int64(s.count)
+	done = protocol.Batch{First: s.batch.First, Count: count}
+	if count < s.batch.Count {
+		length := int64(0)
+		if s.lines {
+			length = s.bytes + count // with the ends of the lines
+		}
+		after := s.batch.After(count, length)
+		rest = &after
+	}
+	return done, rest
+}
+
+// Bytes is how many the items that are done have.
+func (s *Items) Bytes() int64 { return s.bytes }
+
+// Locate returns the name of the feed.
+func (s *Items) Locate(*records.Item) (source string, offset int64) { return s.name, 0 }
+
+// Original returns the given ordinal: the feed is the first to number its items.
+func (s *Items) Original(_ context.Context, ordinal int64) (int64, error) { return ordinal, nil }
+
+// NotesDrops returns true: results are matched with their items.
+func (s *Items) NotesDrops() bool { return true }
+
+// Unchanged returns nil: nobody can change them.
+func (s *Items) Unchanged(context.Context) error { return nil }
+
+// Close does nothing.
+func (s *Items) Close() {}

@@ -1,0 +1,261 @@
+package feeds
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// PlanInput asks for a page of batches of what earlier runs of a feed have left.
+type PlanInput struct {
+	Ref  ledger.Ref `json:"ref"` // Sources is empty for the first page
+	Spec job.Spec   `json:"spec"`
+	// Resume are heads of the manifests of earlier runs. Without any the feed is new.
+	Resume []string `json:"resume,omitempty"`
+	// From is where the page begins: Next of the page before.
+	From inputs.Cursor `json:"from"`
+	// Batches is the most batches of the page: 1 … 600.
+	Batches int `json:"batches"`
+	// Accepted is how many ordinals the earlier runs have given, as far as that is known from elsewhere: 0 if it is not.
+	Accepted int64 `json:"accepted,omitempty"`
+	// Sizing is what is known of the pool: what is left is spread over its slots.
+	Sizing inputs.Sizing `json:"sizing,omitzero"`
+}
+
+// PlanResult is one page. A new feed has nothing left: its only page is empty.
+type PlanResult struct {
+	// Total is 0, Resumed without bytes. After the last page Next.Item is Accepted.
+	inputs.PlanResult
+	// Accepted is the first ordinal that has never been given, on each page.
+	Accepted int64 `json:"accepted,omitempty"`
+
+	// Only the first page has these: how many items are left over all pages, how many earlier runs have discarded, and
+	// the last session that they have begun, as far as the store shows it; 0: none.
+	Unfinished int64 `json:"unfinished,omitempty"`
+	Discarded  int64 `json:"discarded,omitempty"`
+	Session    int64 `json:"session,omitempty"`
+}
+
+const (
+	// A batch of what is left has at most maxBatch items, unless the spec says how many, and about batchBytes.
+	maxBatch   = 1000
+	batchBytes = 1 << 20
+)
+
+// Plan returns a page of batches of the items that earlier runs had accepted, and that have no outcome. For the first page it
+// writes the source table. It fails for good if such an item is not in the store.
+func Plan(ctx context.Context, n *inputs.Inputs, dir store.Dir, in PlanInput) (PlanResult, error) {
+	links, err := ledger.Chain(ctx, dir, in.Resume)
+	if err != nil {
+		return PlanResult{}, err
+	}
+	p := &plan{dir: dir, in: in, result: PlanResult{Accepted: in.Accepted}}
+	p.shape = records.Shape{Format: records.Format(in.Spec.Format), MaxItem: int(in.Spec.MaxItem)}
+	if err := p.checkFormat(ctx, n, links); err != nil {
+		return PlanResult{}, err
+	}
+	p.findSpills(links)
+	if err := p.findGaps(ctx, links); err != nil {
+		return PlanResult{}, err
+	}
+	first := in.Ref.Sources == ""
+	if first {
+		if p.result.Sources, err = p.writeTable(ctx); err != nil {
+			return PlanResult{}, err
+		}
+	} else { // those belong to the first page
+		p.result.Resumed, p.result.Unfinished, p.result.Discarded, p.result.Session = job.Totals{}, 0, 0, 0
+	}
+	return p.result, p.page(ctx)
+}
+
+// plan is the planning of one page.
+type plan struct {
+	dir    store.Dir
+	in     PlanInput
+	shape  records.Shape
+	spills []ledger.Spill // by first ordinal; source i+1 of the table is the one at i
+	left   []gap
+	result PlanResult
+}
+
+// gap is a range of items without an outcome, and the spill that has them.
+type gap struct {
+	first, end int64
+	spill      int
+}
+
+// checkFormat returns a permanent error if the items of earlier runs had another format.
+func (p *plan) checkFormat(ctx context.Context, n *inputs.Inputs, links []ledger.Link) error {
+	if len(links) == 0 {
+		return nil
+	}
+	table, err := n.Table(ctx, p.dir, links[0].Sources)
+	if err != nil {
+		return err
+	}
+	if len(table.Sources) == 0 || table.Sources[0].URL != SourceName(p.in.Ref.Job) {
+		return ledger.Permanent(job.ErrorInvalid, fmt.Errorf("the earlier run of %s was no feed: start anew with --fresh", p.in.Ref.Job))
+	}
+	if was := table.Sources[0].Shape.Format; was != p.shape.Format {
+		return ledger.Permanent(job.ErrorInvalid, fmt.Errorf("the feed's items were in format %s: resume it with that, not with %s", was, p.shape.Format))
+	}
+	return nil
+}
+
+// findSpills lists the spills of the chain.
+func (p *plan) findSpills(links []ledger.Link) {
+	for _, l := range links {
+		for _, s := range l.Spills {
+			p.spills = append(p.spills, s)
+			p.result.Accepted = max(p.result.Accepted, s.End())
+			p.result.Session = max(p.result.Session, s.Session)
+		}
+	}
+	slices.SortFunc(p.spills, func(a, b ledger.Spill) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Key, b.Key)) })
+}
+
+// findGaps adds up what the chain accounts for, and finds out which spills have the other items.
+func (p *plan) findGaps(ctx context.Context, links []ledger.Link) error {
+	finder := &finder{spills: p.spills}
+	var at int64
+	err := ledger.Entries(ctx, p.dir, links, func(e ledger.OwnedEntry) error {
+		if e.First < at {
+			return ledger.Unbalanced("items %d to %d are in two accepted parts", e.First, min(e.End(), at)-1)
+		}
+		finder.find(at, e.First)
+		at = e.End()
+		r := &p.result
+		r.Resumed.OK += e.OK
+		r.Resumed.Failed += e.Failed
+		r.Resumed.Dropped += e.Dropped
+		r.Discarded += e.Discarded
+		r.Session = max(r.Session, e.Session)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	p.result.Accepted = max(p.result.Accepted, at)
+	finder.find(at, p.result.Accepted)
+	if finder.lost > 0 {
+		return ledger.Permanent(job.ErrorBooks, fmt.Errorf(
+			"items %d to %d of the feed were accepted, and the store has neither an outcome nor a copy of them (%d items are lost in all): put them again to the feed started anew with --fresh",
+			finder.firstLost.first, finder.firstLost.end-1, finder.lost))
+	}
+	p.left = finder.found
+	for _, g := range p.left {
+		p.result.Unfinished += g.end - g.first
+	}
+	return nil
+}
+
+// finder finds the spills that have given ranges of items. The ranges come in order.
+type finder struct {
+	spills []ledger.Spill // by first ordinal
+	next   int            // the first one that has not been looked at
+	best   int            // of those that have been: the one that ends last
+	found  []gap
+
+	firstLost gap
+	lost      int64
+}
+
+// find finds the items from first to before end.
+func (f *finder) find(first, end int64) {
+	for first < end {
+		for f.next < len(f.spills) && f.spills[f.next].First <= first {
+			if f.spills[f.next].End() > f.spills[f.best].End() {
+				f.best = f.next
+			}
+			f.next++
+		}
+		g := gap{first: first, end: end, spill: f.best}
+		if f.next > 0 && f.spills[f.best].End() > first {
+			g.end = min(end, f.spills[f.best].End())
+			f.found = append(f.found, g)
+		} else {
+			if f.next < len(f.spills) {
+				g.end = min(end, f.spills[f.next].First)
+			}
+			if f.lost == 0 {
+				f.firstLost = g
+			}
+			f.lost += g.end - g.first
+		}
+		first = g.end
+	}
+}
+
+// writeTable writes the source table and returns its key.
+func (p *plan) writeTable(ctx context.Context) (string, error) {
+	name := p.in.Ref.Job
+	table := inputs.Table{Sources: []inputs.Source{{URL: SourceName(name), Shape: p.shape, Own: true}}}
+	for i := range p.spills {
+		table.Sources = append(table.Sources, sourceOf(&p.spills[i], name, p.shape))
+	}
+	key := p.in.Ref.NewSourcesKey()
+	return key, inputs.WriteTable(ctx, p.dir, key, &table)
+}
+
+// page cuts what is left into batches, from the cursor on.
+func (p *plan) page(ctx context.Context) error {
+	var batches []protocol.Batch
+	var left int64
+	for _, g := range p.left {
+		left += max(0, g.end-max(g.first, p.in.From.Item))
+	}
+	var of int          // the spill whose lines are known
+	var offsets []int64 // of its lines, and its end
+	p.result.Next.Item = p.in.From.Item
+	for _, g := range p.left {
+		if g.end <= p.in.From.Item {
+			continue
+		}
+		spill := &p.spills[g.spill]
+		if offsets == nil || of != g.spill {
+			offsets, of = []int64{0}, g.spill
+			err := readSpill(ctx, p.dir, spill, func(length int) {
+				offsets = append(offsets, offsets[len(offsets)-1]+int64(length)+1)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		for at := max(g.first, p.in.From.Item); at < g.end; {
+			if len(batches) >= p.in.Batches {
+				p.result.Page = inputs.EncodePage(batches)
+				return nil
+			}
+			most := p.batchItems(len(batches), left)
+			b := protocol.Batch{Source: g.spill + 1, First: at, Offset: offsets[at-spill.First]}
+			for ; at < g.end && b.Count < most && (b.Count == 0 || b.Length < batchBytes); at++ {
+				b.Count++
+				b.Length = offsets[at+1-spill.First] - b.Offset
+			}
+			batches = append(batches, b)
+			left -= b.Count
+			p.result.Next.Item = at
+		}
+	}
+	p.result.Page, p.result.Done = inputs.EncodePage(batches), true
+	p.result.Next.Item = p.result.Accepted
+	return nil
+}
+
+// batchItems is the most items of the next batch, the index-th of the page.
+func (p *plan) batchItems(index int, left int64) int64 {
+	items, _ := inputs.BatchSize(p.in.Spec, p.in.Sizing, index, left)
+	if p.in.Spec.BatchItems == 0 {
+		items = min(items, maxBatch)
+	}
+	return items
+}
