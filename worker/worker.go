@@ -127,6 +127,7 @@ func workerName() string {
 
 // build makes a worker for each task queue: the batches come last, to be stopped first.
 func (w *Worker) build(c client.Client, p *permits.Permits) error {
+	mostEager := eager
 	tuner, err := permits.NewTuner(p)
 	if err != nil {
 		return fmt.Errorf("making %d slots: %w", w.options.Slots, err)
@@ -162,7 +163,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 	}
 	batches := sdkworker.New(c, protocol.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
 		DisableWorkflowWorker: w.options.NoWorkflows, Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: w.roster.worker,
-		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: eager,
+		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: &mostEager,
 	}))
 	entry.Activities{protocol.ActivityProcess: entry.Activity(w.acts.Process)}.Register(batches)
 	if !w.options.NoWorkflows { // the legs of feeds run beside their batches
