@@ -137,7 +137,11 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 func specSummary(s Spec) string { return fmt.Sprintf("pool %s · %s", s.Pool, s.describeSource()) }
 
 func specMemo(s Spec) map[string]any {
-	return map[string]any{protocol.MemoPool: s.Pool, protocol.MemoOutput: s.Output, protocol.MemoState: Running}
+	memo := map[string]any{protocol.MemoPool: s.Pool, protocol.MemoOutput: s.Output, protocol.MemoState: Running}
+	if s.Source == SourceFeed {
+		memo[protocol.MemoLeg] = 0 // it is a feed, though no leg takes items yet
+	}
+	return memo
 }
 
 // describeSource says where the items come from, for people.
@@ -168,6 +172,7 @@ type Listed struct {
 	Name    string     `json:"name"`
 	Run     string     `json:"run"`
 	Pool    string     `json:"pool"`
+	Source  string     `json:"source"` // [SourceFiles] or [SourceFeed]
 	State   State      `json:"state"`
 	Output  string     `json:"output,omitempty"`
 	Started time.Time  `json:"started"`

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stint-run/stint/activities"
@@ -272,7 +273,21 @@ func (l *feedLeg) details() string {
 	case l.intake.Opened():
 		state = "sealed"
 	}
-	return fmt.Sprintf("**%s** · session %d · %s of %s items and %s of %s bytes unfinished · %s wait for a batch\n\n%s",
-		state, s.Session, text.Thousands(int64(s.Backlog)), text.Thousands(int64(s.Capacity)), text.Thousands(s.BacklogBytes), text.Thousands(s.CapacityBytes),
-		text.Thousands(int64(s.Waiting)), l.Details())
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s** · session %d · %s items accepted, %s of %s items and %s of %s bytes unfinished · %s wait for a batch",
+		state, s.Session, text.Thousands(s.Accepted), text.Thousands(int64(s.Backlog)), text.Thousands(int64(s.Capacity)),
+		text.Thousands(s.BacklogBytes), text.Thousands(s.CapacityBytes), text.Thousands(int64(s.Waiting)))
+	if s.Left > 0 {
+		fmt.Fprintf(&b, " · in queue %v on average, %v at most", shortTime(s.Queued/time.Duration(s.Left)), shortTime(s.QueuedMax))
+	}
+	if since := l.intake.OldestSince(); !since.IsZero() {
+		fmt.Fprintf(&b, " · the oldest unfinished item since %s UTC", since.UTC().Format(time.TimeOnly))
+	}
+	if s.Unclaimed > 0 {
+		fmt.Fprintf(&b, " · %s results unclaimed", text.Thousands(int64(s.Unclaimed)))
+	}
+	return b.String() + "\n\n" + l.Details()
 }
+
+// shortTime rounds a time for people.
+func shortTime(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }

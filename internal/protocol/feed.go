@@ -23,7 +23,7 @@ const (
 	UpdateClose = "close"
 	// QueryFeed returns, from a leg, its [FeedState].
 	QueryFeed = "feed"
-	// MemoLeg lies in the memo of a feed's job: the number of the leg that takes items.
+	// MemoLeg lies in the memo of a feed's job, and of no other: the number of the leg that takes items; 0: none does yet.
 	MemoLeg = "stint_leg"
 )
 
