@@ -32,6 +32,9 @@ type asking struct {
 func (c *Client) ask(ctx context.Context, a asking) error {
 	alone := 0
 	for tries := 1; ; tries++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		limited, cancel := context.WithTimeout(ctx, a.wait+attemptLimit)
 		err := a.try(limited)
 		late := limited.Err() != nil
@@ -90,6 +93,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 // either returns a context that ends with ctx, or when the client is released.
 func (c *Client) either(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	if c.ctx.Err() != nil {
+		cancel(context.Cause(c.ctx))
+	}
 	stop := context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })
 	return ctx, func() { stop(); cancel(errors.New("done")) }
 }

@@ -41,8 +41,11 @@ type Client struct {
 	seeking  bool // a goroutine seeks the open leg
 	carriers int  // exchanges under way that carry items and do not wait
 	lanes    [2]lane
+	lists    int64         // submitted
 	gate     time.Time     // when parked lists are tried again
+	probing  bool          // and then only the first of them
 	closedBy time.Duration // for how long the gate was closed last
+	crowded  bool          // lists have just been parked
 	hold     time.Time     // until then, callers that have just been answered may add to the next exchange
 	expected int           // how many of them
 	timer    *time.Timer   // pumps
@@ -66,6 +69,7 @@ type lane struct {
 // List is a caller's items: accepted as a whole, or refused.
 type List struct {
 	client    *Client
+	number    int64 // in the order of submission
 	kind      kind
 	bytes     int64
 	submitted time.Time
@@ -218,6 +222,8 @@ func (c *Client) submit(l *List) *List {
 		l.fail(c.why)
 		return l
 	}
+	c.lists++
+	l.number = c.lists
 	lane := &c.lanes[l.kind]
 	if l.patient && len(lane.parked) > 0 {
 		l.phase = parked

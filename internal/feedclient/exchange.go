@@ -15,7 +15,7 @@ type exchange struct {
 	id       string
 	lists    []*List
 	waits    bool // it is the one of its leg that waits for results
-	chosen   bool // its lists were chosen to fit
+	chosen   bool // its lists are as many as fit
 	started  time.Time
 }
 
@@ -124,6 +124,10 @@ func (c *Client) answered(ex *exchange, answer protocol.Exchanged, err error) {
 		ex.fail(&UncertainError{err})
 		ex.leg.token = ex.id
 	}
+	if c.crowded {
+		c.crowded = false
+		c.closeGate()
+	}
 	ex.leg.sweep()
 	c.forget(ex.leg)
 	c.pump()
@@ -138,6 +142,9 @@ func (c *Client) settle(ex *exchange, answer protocol.Exchanged) {
 		n := int64(len(l.items))
 		if l.phase == sent {
 			woken += c.accept(l, ex.leg, ordinal, answer.Session)
+			if l.patient && !ex.chosen {
+				c.openGate() // there may be room for more
+			}
 		}
 		ordinal += n
 	}
@@ -161,9 +168,6 @@ func (c *Client) settle(ex *exchange, answer protocol.Exchanged) {
 func (c *Client) accept(l *List, at *leg, ordinal, session int64) int {
 	l.phase, l.leg, l.item, l.session, l.since = taken, at, ordinal, session, time.Now()
 	l.items = nil
-	if l.patient {
-		c.closedBy = 0
-	}
 	close(l.accepted)
 	if l.kind == unasked {
 		close(l.done)
@@ -232,11 +236,11 @@ func (c *Client) split(ex *exchange, r *RefusedError) {
 		c.refuse(ex.lists[0], r)
 		return
 	}
-	if r.Capacity == 0 || ex.chosen {
-		c.tryAlone(ex.lists)
+	free := room{r.Capacity - r.Backlog, r.CapacityBytes - r.BacklogBytes}
+	if r.Capacity == 0 || free.hasAll(ex.lists) {
+		c.tryAlone(ex.lists) // the numbers do not explain it
 		return
 	}
-	free := room{r.Capacity - r.Backlog, r.CapacityBytes - r.BacklogBytes}
 	left := free
 	var chosen, others []*List
 	for _, l := range ex.lists {
@@ -250,6 +254,8 @@ func (c *Client) split(ex *exchange, r *RefusedError) {
 			left.items -= len(l.items)
 			left.bytes -= l.bytes
 			chosen = append(chosen, l)
+		case l.patient:
+			c.refuse(l, &RefusedError{Type: protocol.RefusedFull, Refusal: r.Refusal})
 		default:
 			others = append(others, l)
 		}
@@ -258,7 +264,12 @@ func (c *Client) split(ex *exchange, r *RefusedError) {
 	if len(chosen) == 0 {
 		return
 	}
-	c.requeueChosen(ex, chosen)
+	if c.open != ex.leg || ex.waits && ex.leg.waiting {
+		c.requeue(chosen)
+		return
+	}
+	again := c.start(chosen[0].kind, chosen, ex.waits) // in the place of the one that was refused
+	again.chosen = true
 }
 
 // room is what is free at a leg.
@@ -269,14 +280,15 @@ type room struct {
 
 func (r room) has(l *List) bool { return len(l.items) <= r.items && l.bytes <= r.bytes }
 
-// requeueChosen sends lists that fit at once, in the place of the exchange that was refused.
-func (c *Client) requeueChosen(ex *exchange, chosen []*List) {
-	if c.open != ex.leg || ex.waits && ex.leg.waiting {
-		c.requeue(chosen)
-		return
+func (r room) hasAll(lists []*List) bool {
+	for _, l := range lists {
+		if !r.has(l) {
+			return false
+		}
+		r.items -= len(l.items)
+		r.bytes -= l.bytes
 	}
-	again := c.start(chosen[0].kind, chosen, ex.waits)
-	again.chosen = true
+	return true
 }
 
 // refuse ends a list that does not fit, unless it is patient.
@@ -289,9 +301,7 @@ func (c *Client) refuse(l *List, r *RefusedError) {
 		return
 	}
 	l.full = r
-	if !c.gate.After(time.Now()) {
-		c.closeGate()
-	}
+	c.crowded = true
 	c.park(l)
 }
 

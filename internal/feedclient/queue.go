@@ -1,6 +1,7 @@
 package feedclient
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -70,24 +71,40 @@ func (c *Client) arm(now, next time.Time) {
 	})
 }
 
-// unpark puts patient lists back into their queues when the gate has opened.
+// unpark puts patient lists back into their queues when the gate has opened: all of them if there is room again, the first
+// one if that is to be found out.
 func (c *Client) unpark(now time.Time, later func(time.Time)) {
 	for i := range c.lanes {
 		lane := &c.lanes[i]
 		lane.parked = slices.DeleteFunc(lane.parked, func(l *List) bool { return l.phase != parked })
-		if len(lane.parked) == 0 {
-			continue
-		}
-		if now.Before(c.gate) {
-			later(c.gate)
-			continue
-		}
-		for _, l := range lane.parked {
-			l.phase = queued
-		}
-		lane.queue = append(lane.parked, lane.queue...)
-		lane.parked = nil
 	}
+	if len(c.lanes[unasked].parked)+len(c.lanes[wanted].parked) == 0 {
+		return
+	}
+	if now.Before(c.gate) {
+		later(c.gate)
+		return
+	}
+	for i := range c.lanes {
+		c.lanes[i].unpark(c.probing)
+	}
+	if c.probing { // until that one is answered, or has left
+		c.gate = now.Add(gateMost)
+		later(c.gate)
+	}
+}
+
+func (lane *lane) unpark(one bool) {
+	slices.SortFunc(lane.parked, func(a, b *List) int { return cmp.Compare(a.number, b.number) })
+	n := len(lane.parked)
+	if one {
+		n = min(n, 1)
+	}
+	for _, l := range lane.parked[:n] {
+		l.phase = queued
+	}
+	lane.queue = slices.Concat(lane.parked[:n], lane.queue)
+	lane.parked = slices.Clone(lane.parked[n:])
 }
 
 // send starts exchanges that carry items, as many as may be under way.
@@ -124,7 +141,7 @@ func (c *Client) waitingKinds() []kind {
 		}
 	}
 	slices.SortStableFunc(kinds, func(a, b kind) int {
-		return c.lanes[a].queue[0].submitted.Compare(c.lanes[b].queue[0].submitted)
+		return cmp.Compare(c.lanes[a].queue[0].number, c.lanes[b].queue[0].number)
 	})
 	return kinds
 }
@@ -222,7 +239,8 @@ func patience(lists []*List, now time.Time) time.Duration {
 	wait := time.Duration(protocol.MaxExchangeWait)
 	for _, l := range lists {
 		if !l.deadline.IsZero() {
-			wait = min(wait, l.deadline.Sub(now)-lead)
+			left := l.deadline.Sub(now)
+			wait = min(wait, left-min(2*lead, left/2))
 		}
 	}
 	return max(0, wait)
@@ -253,11 +271,11 @@ func (c *Client) park(l *List) {
 // closeGate keeps parked lists back, for longer each time. The lock is held.
 func (c *Client) closeGate() {
 	c.closedBy = min(max(gateFirst, 2*c.closedBy), gateMost)
-	c.gate = time.Now().Add(c.closedBy)
+	c.gate, c.probing = time.Now().Add(c.closedBy), true
 }
 
 // openGate lets parked lists be tried at once: there may be room. The lock is held.
-func (c *Client) openGate() { c.gate, c.closedBy = time.Time{}, 0 }
+func (c *Client) openGate() { c.gate, c.closedBy, c.probing = time.Time{}, 0, false }
 
 // failQueued ends all lists that have not been sent. The lock is held.
 func (c *Client) failQueued(err error) {

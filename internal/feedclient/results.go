@@ -40,6 +40,9 @@ func (c *Client) deliver(at *leg, r protocol.ItemResult) int {
 	}
 	delete(at.waiters, r.Item)
 	w.finish(r)
+	if r.Discarded {
+		c.see(r.Session + 1) // somebody has begun the next session
+	}
 	return 1
 }
 
@@ -149,8 +152,9 @@ func (c *Client) poll(now time.Time, later func(time.Time)) {
 		if l == c.open && len(c.lanes[wanted].queue) > 0 {
 			continue // the next exchange with items asks as well
 		}
-		ex := c.newExchange(l, nil, true)
-		c.run(ex, protocol.Exchange{Client: l.token, Wait: l.patience(now)})
+		if wait := l.patience(now); wait > 0 {
+			c.run(c.newExchange(l, nil, true), protocol.Exchange{Client: l.token, Wait: wait})
+		}
 	}
 }
 
