@@ -254,23 +254,28 @@ func (l *List) Accepted(ctx context.Context) error {
 	select {
 	case <-l.accepted:
 	case <-ctx.Done():
-		l.leave(ctx.Err())
+		l.client.leave(ctx.Err(), l)
 	}
 	l.client.mu.Lock()
 	defer l.client.mu.Unlock()
 	return l.err
 }
 
-// leave gives a list up: what has not been sent is not sent, what has been accepted is no longer waited for.
-func (l *List) leave(err error) {
-	c := l.client
+// leave gives lists up: what has not been sent is not sent, what has been accepted is no longer waited for.
+func (c *Client) leave(err error, lists ...*List) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l.drop(err)
+	for _, l := range lists {
+		l.drop(err)
+	}
+	for i := range c.lanes {
+		lane := &c.lanes[i]
+		lane.queue = slices.DeleteFunc(lane.queue, func(l *List) bool { return l.phase == settled })
+	}
 	c.pump()
 }
 
-// drop is leave with the lock held.
+// drop gives one list up. The lock is held.
 func (l *List) drop(err error) {
 	switch l.phase {
 	case sent:
@@ -282,17 +287,13 @@ func (l *List) drop(err error) {
 		delete(l.leg.waiters, l.item)
 		l.client.forget(l.leg)
 		l.fail(err)
-	case queued:
-		lane := &l.client.lanes[l.kind]
-		lane.queue = slices.DeleteFunc(lane.queue, func(other *List) bool { return other == l })
-		l.fail(err)
 	default:
 		l.fail(err)
 	}
 }
 
-// Leave is for a caller that does not wait for the outcome any more. It can be repeated.
-func (l *List) Leave() { l.leave(context.Canceled) }
+// Leave is for a caller that does not wait for the outcome of lists any more. It can be repeated.
+func (c *Client) Leave(lists ...*List) { c.leave(context.Canceled, lists...) }
 
 // EndPatience ends the waiting for room: what does not fit now, or when it is tried next, is refused.
 func (l *List) EndPatience() {

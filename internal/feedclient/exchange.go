@@ -296,6 +296,9 @@ func (c *Client) refuse(l *List, r *RefusedError) {
 	if l.phase != sent {
 		return
 	}
+	own := *r
+	own.Items, own.Bytes = len(l.items), l.bytes
+	r = &own
 	if !l.patient || r.Type == protocol.RefusedTooLarge {
 		l.fail(r)
 		return

@@ -26,7 +26,7 @@ type Legs interface {
 	Exchange(ctx context.Context, leg Leg, id string, e protocol.Exchange) (protocol.Exchanged, error)
 	// Reset begins the next session. It can be repeated as Exchange can, and has the same errors.
 	Reset(ctx context.Context, leg Leg, id string) (protocol.ResetDone, error)
-	// Close closes the feed, and can be repeated. Errors: *[EndedError] if it has ended and was not closed, *[FatalError].
+	// Close closes the feed, and can be repeated. Errors: *[EndedError], *[FatalError].
 	Close(ctx context.Context, id string) error
 	// State returns what the leg knows of the feed. Errors: [ErrGone], *[FatalError].
 	State(ctx context.Context, leg Leg) (protocol.FeedState, error)
@@ -58,6 +58,8 @@ type RefusedError struct {
 	Type string // one of the protocol's refusals
 	protocol.Refusal
 	Message string
+	Items   int   // in the list that was refused; 0: not known
+	Bytes   int64 // of the list
 }
 
 func (e *RefusedError) Error() string {
@@ -68,7 +70,10 @@ func (e *RefusedError) Error() string {
 }
 
 // EndedError reports that the feed takes no items: it is unknown, closed, stopped or failed. Err is the error for callers.
-type EndedError struct{ Err error }
+type EndedError struct {
+	Err    error
+	Closed bool // it has been closed, and has done all
+}
 
 func (e *EndedError) Error() string { return e.Err.Error() }
 

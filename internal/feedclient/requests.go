@@ -2,6 +2,7 @@ package feedclient
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -99,10 +100,15 @@ func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	_, id := c.nextID()
 	c.mu.Unlock()
-	return c.ask(ctx, asking{
+	err := c.ask(ctx, asking{
 		try:      func(ctx context.Context) error { return c.legs.Close(ctx, id) },
 		unserved: func() bool { return true },
 	})
+	var ended *EndedError
+	if errors.As(err, &ended) && ended.Closed {
+		return nil
+	}
+	return err
 }
 
 // State returns what the leg that takes items knows of the feed. Errors: those of Close.
@@ -137,59 +143,92 @@ func (e *LateError) Unwrap() error { return context.DeadlineExceeded }
 func (c *Client) Call(ctx context.Context, item []byte) (protocol.ItemResult, error) {
 	deadline, _ := ctx.Deadline()
 	l := c.Ask(item, false, deadline)
-	total := deadline.Sub(l.submitted)
-	doubt := time.NewTimer(total - min(lead, total/4))
+	if err := c.await(ctx, l, l.done); err != nil {
+		return protocol.ItemResult{}, err
+	}
+	return l.Outcome()
+}
+
+// PutWithin submits items, patiently for a limit (0: not at all), and returns once they have been accepted. The context has a
+// deadline. Errors: those of Call.
+func (c *Client) PutWithin(ctx context.Context, limit time.Duration, items []json.RawMessage) error {
+	deadline, _ := ctx.Deadline()
+	l := c.Put(items, limit > 0, deadline)
+	if limit > 0 {
+		defer time.AfterFunc(limit, l.EndPatience).Stop()
+	}
+	if err := c.await(ctx, l, l.accepted); err != nil {
+		return err
+	}
+	return l.Accepted(ctx)
+}
+
+// await returns when a list is as far as its caller waits for, or with the reason why it is not.
+func (c *Client) await(ctx context.Context, l *List, far <-chan struct{}) error {
+	deadline, _ := ctx.Deadline()
+	left := deadline.Sub(l.submitted)
+	doubt := time.NewTimer(left - min(lead, left/4))
 	defer doubt.Stop()
 	var why *inquiry
 	for {
 		select {
-		case <-l.done:
-			return l.Outcome()
+		case <-far:
+			return nil
 		case <-doubt.C:
 			why = c.inquire(l)
 		case <-ctx.Done():
-			return c.late(ctx, l, why)
+			return c.late(ctx, l, far, why)
 		}
 	}
 }
 
-// late returns why there is no outcome yet, unless there is one.
-func (c *Client) late(ctx context.Context, l *List, why *inquiry) (protocol.ItemResult, error) {
+// late returns why a list is not as far as its caller waits for, and gives it up; nil if it is.
+func (c *Client) late(ctx context.Context, l *List, far <-chan struct{}, why *inquiry) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l.phase == settled {
-		if l.err == nil && l.session < c.session {
-			return discarded(l), nil
-		}
-		return l.outcome, l.err
+	select {
+	case <-far:
+		return nil
+	default:
 	}
-	total := time.Since(l.submitted)
-	late := &LateError{Accepted: l.phase == taken, Queued: -1, Total: total}
-	if l.phase == queued || l.phase == parked {
-		late.Queued = total // in the client's own queue
-	}
-	unserved := false
-	if why != nil {
-		unserved = why.unserved
-		if state, ok := why.items[l.item]; ok && l.phase == taken {
-			late.Queued = state.Queued
-			if !state.Left {
-				late.Queued += time.Since(why.asked)
-			}
-		}
-	}
-	wasSent := l.phase == sent
+	phase := l.phase
+	late := &LateError{Accepted: phase == taken, Queued: l.queuedFor(why), Total: time.Since(l.submitted)}
 	l.drop(ctx.Err())
 	c.pump()
+	err := error(late)
 	switch {
 	case !errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return protocol.ItemResult{}, l.err
-	case unserved && wasSent:
-		return protocol.ItemResult{}, &UncertainError{ErrUnserved}
-	case unserved:
-		return protocol.ItemResult{}, ErrUnserved
+		return l.err
+	case why != nil && why.unserved:
+		err = ErrUnserved
+	case l.kind == wanted:
+		return late
 	}
-	return protocol.ItemResult{}, late
+	if phase == sent {
+		return &UncertainError{err}
+	}
+	return err
+}
+
+// queuedFor returns how long a list's item has been in a queue, the client's own or its leg's; below 0 if that is not known.
+func (l *List) queuedFor(why *inquiry) time.Duration {
+	switch l.phase {
+	case queued, parked:
+		return time.Since(l.submitted)
+	case taken:
+		if why == nil {
+			return -1
+		}
+		state, known := why.items[l.item]
+		switch {
+		case !known:
+			return -1
+		case !state.Left:
+			return state.Queued + time.Since(why.asked)
+		}
+		return state.Queued
+	}
+	return -1
 }
 
 // inquiry asks why items of a leg are late: one for all callers that wait for it at that time.

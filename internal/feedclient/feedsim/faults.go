@@ -45,6 +45,7 @@ func (f *Feed) Restart(takes time.Duration) {
 	close(f.restart)
 	f.restart = make(chan struct{})
 	f.down = true
+	f.Witness.Restarts++
 	time.AfterFunc(takes, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -88,6 +88,7 @@ type Witness struct {
 	Resets     int
 	Discarded  int
 	Legs       int
+	Restarts   int
 }
 
 type item struct {

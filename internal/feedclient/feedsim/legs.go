@@ -3,7 +3,6 @@ package feedsim
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/stint-run/stint/internal/feedclient"
@@ -77,15 +76,16 @@ func (f *Feed) update(ctx context.Context, id feedclient.Leg, request, client st
 		return nil, err
 	}
 	f.mu.Lock()
-	f.under[client]++
-	f.Witness.MaxUnder = max(f.Witness.MaxUnder, f.under[client])
+	at := client + " at " + id.Run
+	f.under[at]++
+	f.Witness.MaxUnder = max(f.Witness.MaxUnder, f.under[at])
 	u, err := f.deliver(id, request, client, handle)
 	restart := f.restart
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.under[client]--
+		f.under[at]--
 	}()
 	if err != nil {
 		return nil, f.back(ctx, err)
@@ -217,6 +217,7 @@ func (f *Feed) Close(ctx context.Context, _ string) error {
 			f.settle(l)
 		}
 	case closed:
+		return &feedclient.EndedError{Err: &EndError{State: string(f.state)}, Closed: true}
 	default:
 		return &feedclient.EndedError{Err: &EndError{State: string(f.state)}}
 	}
@@ -332,16 +333,4 @@ func (f *Feed) workers(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// Clients returns the names of the clients that have asked for results, in order.
-func (f *Feed) Clients() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var names []string
-	for name := range f.under {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
