@@ -52,7 +52,9 @@ type InvalidItemError struct {
 	Err   error
 }
 
-func (e *InvalidItemError) Error() string { return fmt.Sprintf("item %d of the list: %v", e.Index, e.Err) }
+func (e *InvalidItemError) Error() string {
+	return fmt.Sprintf("item %d of the list: %v", e.Index, e.Err)
+}
 
 // Unwrap returns the error of encoding/json.
 func (e *InvalidItemError) Unwrap() error { return e.Err }
@@ -140,7 +142,9 @@ func (e *ItemError) Unwrap() error { return &e.Err }
 // DroppedError reports that the handler gave no result for an item.
 type DroppedError struct{ Item int64 }
 
-func (e *DroppedError) Error() string { return fmt.Sprintf("item %d: the handler gave no result", e.Item) }
+func (e *DroppedError) Error() string {
+	return fmt.Sprintf("item %d: the handler gave no result", e.Item)
+}
 
 // DiscardedError reports that an item's session has ended. If the item was running, its result is recorded, and is not shown.
 type DiscardedError struct{ Item, Session int64 }
@@ -163,7 +167,9 @@ type DecodeError struct {
 	Err  error
 }
 
-func (e *DecodeError) Error() string { return fmt.Sprintf("item %d: decoding the result: %v", e.Item, e.Err) }
+func (e *DecodeError) Error() string {
+	return fmt.Sprintf("item %d: decoding the result: %v", e.Item, e.Err)
+}
 
 // Unwrap returns the error of encoding/json.
 func (e *DecodeError) Unwrap() error { return e.Err }

@@ -71,6 +71,7 @@ type List struct {
 	client    *Client
 	number    int64 // in the order of submission
 	kind      kind
+	count     int // of items
 	bytes     int64
 	submitted time.Time
 	deadline  time.Time     // of the caller; zero: none
@@ -213,6 +214,7 @@ func (c *Client) Ask(item json.RawMessage, patient bool, deadline time.Time) *Li
 func (c *Client) submit(l *List) *List {
 	l.client, l.submitted = c, time.Now()
 	l.accepted, l.done = make(chan struct{}), make(chan struct{})
+	l.count = len(l.items)
 	for _, item := range l.items {
 		l.bytes += int64(len(item))
 	}

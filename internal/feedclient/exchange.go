@@ -139,14 +139,13 @@ func (c *Client) settle(ex *exchange, answer protocol.Exchanged) {
 	woken := 0
 	ordinal := answer.First
 	for _, l := range ex.lists {
-		n := int64(len(l.items))
 		if l.phase == sent {
 			woken += c.accept(l, ex.leg, ordinal, answer.Session)
 			if l.patient && !ex.chosen {
 				c.openGate() // there may be room for more
 			}
 		}
-		ordinal += n
+		ordinal += int64(l.count) // of callers that have left, too
 	}
 	if len(ex.lists) > 0 {
 		ex.leg.refusals = 0
@@ -251,7 +250,7 @@ func (c *Client) split(ex *exchange, r *RefusedError) {
 		case !free.has(l):
 			c.refuse(l, &RefusedError{Type: protocol.RefusedFull, Refusal: r.Refusal})
 		case left.has(l):
-			left.items -= len(l.items)
+			left.items -= l.count
 			left.bytes -= l.bytes
 			chosen = append(chosen, l)
 		case l.patient:
@@ -278,14 +277,14 @@ type room struct {
 	bytes int64
 }
 
-func (r room) has(l *List) bool { return len(l.items) <= r.items && l.bytes <= r.bytes }
+func (r room) has(l *List) bool { return l.count <= r.items && l.bytes <= r.bytes }
 
 func (r room) hasAll(lists []*List) bool {
 	for _, l := range lists {
 		if !r.has(l) {
 			return false
 		}
-		r.items -= len(l.items)
+		r.items -= l.count
 		r.bytes -= l.bytes
 	}
 	return true
@@ -297,7 +296,7 @@ func (c *Client) refuse(l *List, r *RefusedError) {
 		return
 	}
 	own := *r
-	own.Items, own.Bytes = len(l.items), l.bytes
+	own.Items, own.Bytes = l.count, l.bytes
 	r = &own
 	if !l.patient || r.Type == protocol.RefusedTooLarge {
 		l.fail(r)

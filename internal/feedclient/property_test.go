@@ -88,7 +88,9 @@ func runRound(t *testing.T, seed uint64) {
 	end := rng.IntN(4)
 	switch end {
 	case 0:
-		require.NoError(t, r.client[0].Close(t.Context()))
+		if err := r.client[0].Close(t.Context()); err != nil {
+			require.ErrorAs(t, err, new(*feedsim.EndError))
+		}
 	case 1:
 		r.feed.Stop()
 	case 2:
@@ -114,12 +116,26 @@ func (r *round) faults(rng *rand.Rand, stop chan struct{}) {
 			return
 		case <-time.After(time.Duration(rng.IntN(3000)) * time.Millisecond):
 		}
-		switch rng.IntN(6) {
-		case 0:
+		switch rng.IntN(40) {
+		case 0, 1, 2, 3, 4, 5, 6, 7:
 			r.feed.Restart(time.Duration(rng.IntN(5000)) * time.Millisecond)
-		case 1:
+		case 8, 9, 10, 11, 12, 13, 14, 15:
 			r.feed.Seal()
-		case 2:
+		case 16, 17:
+			r.feed.KillLeg()
+		case 18, 19:
+			r.feed.Serve(false)
+			time.Sleep(time.Duration(rng.IntN(10_000)) * time.Millisecond)
+			r.feed.Serve(true)
+		case 20:
+			r.feed.Stop()
+		case 21:
+			r.feed.Terminate()
+		case 22:
+			if err := r.client[0].Close(within(r.t, 10*time.Second)); err != nil && !errors.As(err, new(*feedsim.EndError)) && !errors.Is(err, context.DeadlineExceeded) {
+				r.t.Error(err)
+			}
+		case 23, 24, 25, 26, 27, 28:
 			c := r.client[rng.IntN(len(r.client))]
 			done, err := c.Reset(within(r.t, 10*time.Second))
 			if err == nil && done.Session < 2 {
@@ -186,6 +202,11 @@ func (r *round) note(items []json.RawMessage, err error, result *protocol.ItemRe
 		}
 	case errors.As(err, &not) && (not.Type == protocol.RefusedFull || not.Type == protocol.RefusedTooLarge):
 		f = refused
+	case errors.As(err, new(*feedsim.EndError)), errors.Is(err, feedclient.ErrUnserved):
+		f = refused
+		if result != nil { // a call's item may have been accepted before
+			f = doubtful
+		}
 	case errors.Is(err, context.Canceled):
 		f = doubtful // a call that has been accepted has this error, too
 	default:

@@ -176,7 +176,7 @@ func (c *Client) due(k kind) time.Time {
 			continue
 		}
 		lists++
-		items += len(l.items)
+		items += l.count
 		bytes += l.bytes
 		if l.again || items >= protocol.MaxExchangeItems || bytes >= protocol.MaxExchangeBytes {
 			return time.Time{}
@@ -200,12 +200,12 @@ func (c *Client) take(k kind) []*List {
 		if l.phase != queued {
 			continue
 		}
-		joins := len(taken) == 0 || !l.alone && items+len(l.items) <= protocol.MaxExchangeItems && bytes+l.bytes <= protocol.MaxExchangeBytes
+		joins := len(taken) == 0 || !l.alone && items+l.count <= protocol.MaxExchangeItems && bytes+l.bytes <= protocol.MaxExchangeBytes
 		if !joins {
 			break
 		}
 		taken = append(taken, l)
-		items += len(l.items)
+		items += l.count
 		bytes += l.bytes
 		if l.alone {
 			next++
