@@ -29,8 +29,11 @@ func (l *feedLeg) answer() error {
 		protocol.QueryFeed:     func() (protocol.FeedState, error) { return l.intake.State(l.in.Number, workflow.Now(l.ctx)), nil },
 		protocol.QueryProgress: func() (job.Progress, error) { return l.progress(), nil },
 		protocol.QueryPending:  func() ([]activities.CommitFeedInput, error) { return l.commits.pending(), nil },
+		protocol.QueryItems: func(items []int64) ([]protocol.ItemState, error) {
+			return l.intake.Items(items, workflow.Now(l.ctx)), nil
+		},
 	}
-	for _, name := range []string{protocol.QueryFeed, protocol.QueryProgress, protocol.QueryPending} {
+	for _, name := range []string{protocol.QueryFeed, protocol.QueryItems, protocol.QueryProgress, protocol.QueryPending} {
 		if err := workflow.SetQueryHandler(l.ctx, name, queries[name]); err != nil {
 			return fmt.Errorf("answering queries: %w", err)
 		}

@@ -337,3 +337,16 @@ func TestIntake_Property(t *testing.T) {
 		require.Zero(t, in.kept)
 	}
 }
+
+// F3: a client can learn why its items are late.
+func TestIntake_Items(t *testing.T) {
+	t.Parallel()
+	in := opened(100)
+	put(t, in, "a", 3)
+	b, _ := in.Take(1, 1000, t0)
+	done(in, b, t0)
+	_, _ = in.Take(1, 1000, t0.Add(time.Second))
+	require.Equal(t, []protocol.ItemState{
+		{Item: 2, Queued: time.Minute}, {Item: 1, Left: true, Queued: time.Second}, {Item: 0, Left: true},
+	}, in.Items([]int64{2, 1, 0, 3, -1}, t0.Add(time.Minute)))
+}
