@@ -55,7 +55,7 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 		Started: info.GetStartTime().AsTime(),
 	}
 	if info.GetMemo().GetFields()[protocol.MemoLeg] != nil {
-		l.Source = SourceFeed
+		l.Source, l.Format = SourceFeed, c.memoString(info.GetMemo(), protocol.MemoFormat)
 	}
 	if info.GetCloseTime() != nil {
 		ended := info.GetCloseTime().AsTime()
