@@ -17,8 +17,8 @@ type StreamOptions struct {
 	Window int
 	// InPlace: the error of an item stands at its place, and the stream goes on. Otherwise it is the last that the stream yields.
 	InPlace bool
-	// Limit is how long an item may take, from when it is taken from the input: above 0. Then its error is a *[TimeoutError],
-	// or *[UnservedError] if no worker serves the pool. Default: no limit.
+	// Limit is how long an item may take, from when it is taken from the input: above 0. Then its error is a *[TimeoutError];
+	// *[FullError] if there was no room for it; *[UnservedError] if no worker serves the pool. Default: no limit.
 	Limit time.Duration
 	// Items: each result has the item that it is of.
 	Items bool
@@ -174,7 +174,7 @@ func (f *Feed[In, Out]) await(ctx context.Context, fed fedItem[In], limit time.D
 		if err != nil && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return f.typed(err, 0)
+		return f.typed(err, time.Since(fed.at))
 	}
 	select {
 	case <-fed.list.Done():

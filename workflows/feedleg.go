@@ -21,6 +21,7 @@ const (
 	signalSealed    = "sealed"    // leg → job: it takes no more items, its successor does; argument sealedNotice
 	signalFreed     = "freed"     // leg → job → open leg: a sealed leg has freed capacity; argument intake.Freed
 	signalSession   = "session"   // leg → job → other legs: a reset has begun a session; argument its number
+	signalResize    = "resize"    // job → leg: how many items a batch gets from now on; 0: automatic
 	signalClose     = "close"     // job → leg: the feed is closed
 	signalEnded     = "ended"     // leg → job: all that it has accepted is done and committed; argument keptResult
 	signalAlive     = "alive"     // leg → job: nothing; it fails if the job has ended
@@ -177,6 +178,7 @@ func (l *feedLeg) listen(canceled workflow.Context) {
 	receive(l, signalSuccessor, func(number int) { l.successor = number })
 	receive(l, signalFreed, l.freed)
 	receive(l, signalSession, func(session int64) { l.intake.Reset(session, workflow.Now(l.ctx)) })
+	receive(l, signalResize, func(items int64) { l.supply.spec.BatchItems = items })
 	receive(l, signalClose, func(any) { l.intake.Close() })
 	workflow.Go(canceled, func(ctx workflow.Context) {
 		ctx.Done().Receive(ctx, nil)

@@ -205,6 +205,8 @@ func (c *Client) late(ctx context.Context, l *List, far <-chan struct{}, why *in
 		return l.err
 	case why != nil && why.unserved:
 		err = ErrUnserved
+	case phase == parked && l.full != nil:
+		return l.full // it has waited for room
 	case l.kind == wanted:
 		return late
 	}
