@@ -357,6 +357,7 @@ func (c *Client) cut(ex *exchange) {
 			close(l.accepted)
 			close(l.done)
 		default:
+			l.item, l.session = -1, c.session // neither is known
 			asked = append(asked, l)
 		}
 	}
