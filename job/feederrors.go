@@ -165,7 +165,7 @@ func (e *DiscardedError) Error() string {
 
 // StoredError reports that an item's outcome cannot be sent to the client, or not any more: it is large, or its leg has ended.
 // It is in the feed's output.
-type StoredError struct{ Item int64 }
+type StoredError struct{ Item int64 } // below 0: not known
 
 func (e *StoredError) Error() string {
 	return fmt.Sprintf("item %d: its outcome is in the output of the feed only", e.Item)

@@ -117,8 +117,9 @@ type leg struct {
 	notBefore time.Time           // for items
 	refusals  int                 // in a row, of a leg that is not open yet
 	nextPoll  time.Time
-	empty     int // polls in a row without a result
-	gone      bool
+	empty     int    // polls in a row without a result
+	gone      bool   // its run has ended
+	over      string // it has ended its work: why
 	inquiries []*inquiry
 }
 

@@ -451,6 +451,11 @@ func TestUnserved(t *testing.T) {
 		_, err = c.State(t.Context())
 		require.ErrorIs(t, err, feedclient.ErrUnserved)
 
+		start = time.Now()
+		_, err = c.Call(within(t, time.Minute), []byte(`2`))
+		require.ErrorIs(t, err, feedclient.ErrUnserved)
+		require.Less(t, time.Since(start), 10*time.Second, "whatever its limit")
+
 		f.Serve(true)
 		r, err := c.Call(within(t, time.Minute), []byte(`"later"`))
 		require.NoError(t, err)

@@ -88,6 +88,7 @@ func (c *Client) needless(ex *exchange) bool {
 			return false
 		}
 	}
+	ex.leg.token = ex.id // what the leg may yet answer to this exchange is not for those who come later
 	return true
 }
 
@@ -120,15 +121,15 @@ func (c *Client) answered(ex *exchange, answer protocol.Exchanged, err error) {
 	case errors.As(err, &fatal):
 		ex.fail(err)
 		ex.leg.nextPoll = time.Now().Add(emptyMost)
-	default: // nobody cares. What the leg may yet answer to that exchange is not for those who come later.
+	default: // nobody cares
 		ex.fail(&UncertainError{err})
-		ex.leg.token = ex.id
 	}
 	if c.crowded {
 		c.crowded = false
 		c.closeGate()
 	}
 	ex.leg.sweep()
+	c.wake(ex.leg)
 	c.forget(ex.leg)
 	c.pump()
 }
@@ -159,7 +160,7 @@ func (c *Client) settle(ex *exchange, answer protocol.Exchanged) {
 	c.holdFor(woken)
 	c.planPoll(ex, answer)
 	if answer.Ended != "" {
-		c.ended(ex.leg, answer.Ended)
+		c.over(ex.leg, answer.Ended)
 	}
 }
 
@@ -311,7 +312,7 @@ func (c *Client) refuse(l *List, r *RefusedError) {
 func (c *Client) refusedPoll(ex *exchange, r *RefusedError) {
 	switch r.Type {
 	case protocol.RefusedClosed, protocol.RefusedStopping:
-		c.ended(ex.leg, r.Type)
+		c.over(ex.leg, r.Type)
 	default:
 		ex.leg.nextPoll = time.Now().Add(emptyMost)
 	}
@@ -356,6 +357,7 @@ func (c *Client) cut(ex *exchange) {
 			close(l.accepted)
 			close(l.done)
 		default:
+			l.item, l.session = -1, c.session // neither is known
 			asked = append(asked, l)
 		}
 	}

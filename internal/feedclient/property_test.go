@@ -174,7 +174,8 @@ func (r *round) call(ctx context.Context, c *feedclient.Client, item json.RawMes
 		return
 	}
 	switch {
-	case result.Discarded && result.Result == nil, result.Stored:
+	case result.Discarded && result.Result == nil && r.feed.Seen().Resets > 0:
+	case result.Stored && r.feed.Seen().Killed > 0:
 	case string(result.Result) == `{"of":`+string(item)+`}` && result.Session >= session:
 	default:
 		r.t.Errorf("%s: %+v", item, result)

@@ -102,15 +102,43 @@ func (c *Client) hasEnded(l *leg) bool {
 // gone takes note that a leg's run has ended. The lock is held.
 func (c *Client) gone(l *leg) {
 	l.gone = true
-	var orphans []*List
+	c.seekAfter(l, 0)
+}
+
+// over takes note that a leg has ended its work before all its items had been done, for the reason that it gives. The lock
+// is held.
+func (c *Client) over(l *leg, reason string) {
+	l.over = reason
+	if c.open == l {
+		c.open = nil
+	}
+}
+
+// wake wakes those that wait for results of a leg that has ended, once no answer is under way that may bring them. The lock
+// is held.
+func (c *Client) wake(l *leg) {
+	if !l.gone && l.over == "" || len(l.under) > 0 || len(l.waiters) == 0 {
+		return
+	}
+	lists := make([]*List, 0, len(l.waiters))
 	for item, w := range l.waiters {
 		delete(l.waiters, item)
-		orphans = append(orphans, w)
+		lists = append(lists, w)
 	}
-	if len(orphans) > 0 {
-		c.orphan(l.Leg, orphans)
+	if l.gone {
+		c.orphan(l.Leg, lists)
+		return
 	}
-	c.seekAfter(l, 0)
+	reason := l.over
+	l.over = ""
+	c.spawn(func() {
+		err := c.legs.Ended(c.ctx, reason)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, w := range lists {
+			w.fail(err)
+		}
+	})
 }
 
 // orphan ends lists whose leg has ended without giving them a result: with the feed's own end if it has ended; otherwise
@@ -134,30 +162,6 @@ func (c *Client) orphan(l Leg, lists []*List) {
 				close(w.accepted)
 			}
 			w.finish(protocol.ItemResult{Item: w.item, Session: w.session, Stored: true})
-		}
-	})
-}
-
-// ended wakes those that wait for results of a leg that has ended its work before it has had their items done. The lock is
-// held.
-func (c *Client) ended(l *leg, reason string) {
-	lists := make([]*List, 0, len(l.waiters))
-	for item, w := range l.waiters {
-		delete(l.waiters, item)
-		lists = append(lists, w)
-	}
-	if c.open == l {
-		c.open = nil
-	}
-	if len(lists) == 0 {
-		return
-	}
-	c.spawn(func() {
-		err := c.legs.Ended(c.ctx, reason)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for _, w := range lists {
-			w.fail(err)
 		}
 	})
 }

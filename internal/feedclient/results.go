@@ -138,7 +138,7 @@ func (c *Client) lost(ex *exchange) {
 // poll asks legs for results that somebody waits for. The lock is held.
 func (c *Client) poll(now time.Time, later func(time.Time)) {
 	for _, l := range c.known {
-		if len(l.waiters) == 0 || l.waiting {
+		if len(l.waiters) == 0 || l.waiting || l.gone || l.over != "" {
 			continue
 		}
 		at := l.nextPoll

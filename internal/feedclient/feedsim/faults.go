@@ -1,6 +1,7 @@
 package feedsim
 
 import (
+	"maps"
 	"time"
 
 	"github.com/stint-run/stint/internal/feedclient"
@@ -33,6 +34,7 @@ func (f *Feed) KillLeg() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.last()
+	f.Witness.Killed++
 	f.seal()
 	f.drop(l)
 	l.end(feedclient.ErrCut)
@@ -136,5 +138,7 @@ func (f *Feed) Session() int64 {
 func (f *Feed) Seen() Witness {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.Witness
+	seen := f.Witness
+	seen.Accepted, seen.Executed = maps.Clone(seen.Accepted), maps.Clone(seen.Executed)
+	return seen
 }

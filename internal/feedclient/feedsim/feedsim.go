@@ -89,6 +89,7 @@ type Witness struct {
 	Discarded  int
 	Legs       int
 	Restarts   int
+	Killed     int // legs
 }
 
 type item struct {
