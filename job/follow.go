@@ -53,5 +53,6 @@ func (r *Run) reportEvery(ctx context.Context, interval time.Duration, progress 
 // still starting.
 func Unanswered(err error) bool {
 	var late *serviceerror.DeadlineExceeded // the server's patience may end a little before the caller's
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late)
+	var unpolled *serviceerror.FailedPrecondition // no worker has polled lately
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) || errors.As(err, &unpolled)
 }

@@ -85,7 +85,7 @@ func feedInFlags(err error) string {
 	case *job.NotFeedError:
 		return fmt.Sprintf("job %s is not a feed, it takes no items: 'stint start --feed' starts one", e.Name)
 	case *job.UnservedError:
-		return fmt.Sprintf("no worker serves the pool of feed %s", e.Name)
+		return fmt.Sprintf("feed %s takes no items until a worker serves its pool", e.Name)
 	}
 	return ""
 }

@@ -46,8 +46,12 @@ func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, opt
 		defer feed.Release()
 		err = fn(ctx, feed, listed)
 		var unserved *job.UnservedError
-		if errors.As(err, &unserved) {
+		var failed *job.FailedError
+		switch {
+		case errors.As(err, &unserved):
 			fmt.Fprintln(p.Stderr, p.unserved(listed.Pool))
+		case errors.As(err, &failed):
+			err = fmt.Errorf("%w: '%s resume %s' continues it", err, p.name(), name)
 		}
 		return err
 	})
