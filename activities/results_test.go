@@ -161,7 +161,7 @@ func TestResults_OfSession(t *testing.T) {
 		t.Run(output, func(t *testing.T) {
 			t.Parallel()
 			f := setup(t, "in.jsonl", jobtest.Lines(60))
-			f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.dir + "/" + output, BatchItems: 10}.WithDefaults()
+			f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.dir + "/" + output, Store: f.spec.Store, BatchItems: 10}.WithDefaults()
 			entries := f.processAll(f.plan())
 			sessions := []int64{1, 2, 2, 1, 2, 3}
 			var want [4]string
