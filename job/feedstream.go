@@ -43,7 +43,7 @@ type Result[In, Out any] struct {
 // item; items that have not been sent are not fed any more, and those that have been keep their places until they are done.
 //
 // The second value is the error of an item: *[ItemError], *[DiscardedError], *[StoredError], *[DecodeError],
-// *[InvalidItemError], *[TooLargeError], or a *[TimeoutError] after the item was accepted (see StreamOptions.InPlace). Any other error, such as those that a [Feed] lists, ends the stream.
+// *[InvalidItemError], *[TooLargeError] or *[TimeoutError] (see StreamOptions.InPlace). Any other error, such as those that a [Feed] lists, ends the stream.
 func (f *Feed[In, Out]) Stream(ctx context.Context, items iter.Seq[In], o StreamOptions) iter.Seq2[Result[In, Out], error] {
 	return func(yield func(Result[In, Out], error) bool) {
 		window := o.Window
@@ -232,5 +232,5 @@ func ofItem(err error) bool {
 	var large *TooLargeError
 	var late *TimeoutError
 	return errors.As(err, &failed) || errors.As(err, &discarded) || errors.As(err, &stored) || errors.As(err, &decode) ||
-		errors.As(err, &invalid) || errors.As(err, &large) || errors.As(err, &late) && late.Accepted
+		errors.As(err, &invalid) || errors.As(err, &large) || errors.As(err, &late)
 }

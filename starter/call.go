@@ -236,7 +236,7 @@ func failureOf(err error) *callError {
 		return &callError{Kind: job.KindInvalid, Message: fmt.Sprintf("the item cannot be sent: %v", rootCause(invalid.Err))}
 	case errors.As(err, &large):
 		return &callError{Kind: job.KindInvalid, Message: err.Error()}
-	case errors.As(err, &late) && late.Accepted:
+	case errors.As(err, &late):
 		return said("timeout")
 	}
 	return nil
