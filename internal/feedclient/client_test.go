@@ -453,6 +453,11 @@ func TestUnserved(t *testing.T) {
 		_, err = c.State(t.Context())
 		require.ErrorIs(t, err, feedclient.ErrUnserved)
 
+		c.Put(values(1, "b"), false, time.Time{})
+		waiting := c.Put(values(1, "c"), false, time.Time{}) // two are under way
+		err = waiting.Accepted(t.Context())
+		require.ErrorIs(t, err, feedclient.ErrUnserved)
+		require.NotErrorAs(t, err, &uncertain, "it has not been sent")
 		start = time.Now()
 		_, err = c.Call(within(t, time.Minute), []byte(`2`))
 		require.ErrorIs(t, err, feedclient.ErrUnserved)
