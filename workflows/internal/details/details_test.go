@@ -85,3 +85,13 @@ func TestJobDetails(t *testing.T) {
 		})
 	}
 }
+
+func TestJob_Feed(t *testing.T) {
+	t.Parallel()
+	r := job.Report{Job: "risk", Pool: "p", State: job.Running, Planned: 1200, Discarded: 7, Feed: &job.FeedReport{Session: 2, Capacity: 1000, CapacityBytes: 4 << 20, Segments: 3}}
+	text := Job(r, time.Now())
+	require.Contains(t, text, "1,200 accepted so far")
+	require.Contains(t, text, "**feed** session 2 · 7 items discarded · capacity 1,000 items and 4,194,304 bytes · 3 segments")
+	r.Feed, r.PlanDone = nil, true
+	require.NotContains(t, Job(r, time.Now()), "feed")
+}
