@@ -172,7 +172,7 @@ type Listed struct {
 	Name    string     `json:"name"`
 	Run     string     `json:"run"`
 	Pool    string     `json:"pool"`
-	Source  string     `json:"source"` // [SourceFiles] or [SourceFeed]
+	Source  string     `json:"source"` // [SourceFiles] or [SourceFeed]; empty if it is not known
 	State   State      `json:"state"`
 	Output  string     `json:"output,omitempty"`
 	Started time.Time  `json:"started"`

@@ -313,12 +313,12 @@ func TestClient_List(t *testing.T) {
 	require.NoError(t, err)
 	start, end := time.Unix(1, 0).UTC(), time.Unix(2, 0).UTC()
 	require.Equal(t, []Listed{
-		{Name: "running", Run: "first", Pool: "p", State: Running, Output: "out", Started: start},
-		{Name: "stopped", Run: "first", Pool: "p", State: Stopped, Output: "out", Started: start, Ended: &end},
-		{Name: "completed", Run: "first", Pool: "p", State: Completed, Output: "out", Started: start},
-		{Name: "terminated", Run: "first", Pool: "p", State: Failed, Output: "out", Started: start},
+		{Name: "running", Run: "first", Pool: "p", Source: SourceFiles, State: Running, Output: "out", Started: start},
+		{Name: "stopped", Run: "first", Pool: "p", Source: SourceFiles, State: Stopped, Output: "out", Started: start, Ended: &end},
+		{Name: "completed", Run: "first", Pool: "p", Source: SourceFiles, State: Completed, Output: "out", Started: start},
+		{Name: "terminated", Run: "first", Pool: "p", Source: SourceFiles, State: Failed, Output: "out", Started: start},
 		{Name: "no memo", Run: "first", Started: start},
-		{Name: "odd memo", Run: "first", Started: start},
+		{Name: "odd memo", Run: "first", Source: SourceFiles, Started: start},
 	}, jobs)
 }
 

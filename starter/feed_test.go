@@ -69,7 +69,7 @@ func TestFeed_PutCallClose(t *testing.T) {
 	require.Regexp(t, `items +7 accepted so far, 7 ok`, text)
 	require.Regexp(t, `feed +session 1, idle, 1 segments`, text)
 	require.Regexp(t, `backlog +0 of 256 items and 0 of 4,194,304 bytes are unfinished`, text)
-	require.Regexp(t, `risk +p +feed +running`, b.stint("list").exits(starter.ExitOK).stdout.String())
+	require.Regexp(t, `risk +p +running .* feed +/`, b.stint("list").exits(starter.ExitOK).stdout.String())
 
 	closing := b.stint("close", "risk", "--wait").exits(starter.ExitOK)
 	require.Contains(t, closing.stderr.String(), "risk: completed: 7 items ok, 0 failed")
