@@ -58,6 +58,9 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 		start.Resume, start.redrive = in.redriveAgain(report)
 	}
 	if report.Error != nil && report.Error.Type == ErrorGone {
+		if err := c.endLegs(ctx, report.OpenLegs); err != nil {
+			return nil, err
+		}
 		if start.salvage, err = c.pending(ctx, name, report.OpenLegs); err != nil {
 			return nil, err
 		}
@@ -73,6 +76,19 @@ func (c *Client) startNext(ctx context.Context, spec Spec, o StartOptions) (*Run
 		return nil, &RunningError{Name: spec.Name, State: Running}
 	}
 	return run, err
+}
+
+// endLegs ends the legs of a job that Temporal has ended. Those of a feed notice that by themselves, if a worker is there, but what
+// they have to give must not change any more.
+func (c *Client) endLegs(ctx context.Context, legs []string) error {
+	for _, id := range legs {
+		err := c.temporal.TerminateWorkflow(ctx, id, "", "its job has ended")
+		var gone *serviceerror.NotFound
+		if err != nil && !errors.As(err, &gone) {
+			return fmt.Errorf("ending %s: %w", id, err)
+		}
+	}
+	return nil
 }
 
 // pending returns what a job that Temporal has ended, and its legs, had accepted and not committed.

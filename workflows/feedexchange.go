@@ -75,7 +75,7 @@ func (l *feedLeg) exchange(ctx workflow.Context, x protocol.Exchange) (protocol.
 	a.Pending = l.intake.Pending(x.Client)
 	switch {
 	case a.Pending == 0:
-	case l.Halted() || l.concluded:
+	case l.Halted() || l.concluded || l.orphaned:
 		a.Ended = protocol.RefusedStopping
 	default:
 		a.Again = l.again(x)
@@ -149,7 +149,7 @@ func (w *waiters) earliest() time.Time {
 
 // wait waits until the client has results, for as long as it may.
 func (l *feedLeg) wait(ctx workflow.Context, x protocol.Exchange) {
-	over := func() bool { return l.intake.Ready(x.Client) || l.Halted() || l.concluded }
+	over := func() bool { return l.intake.Ready(x.Client) || l.Halted() || l.concluded || l.orphaned }
 	if x.Wait <= 0 || over() {
 		return
 	}
