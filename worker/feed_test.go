@@ -61,7 +61,7 @@ func (f *feed) update(id func() string, name string, argument, answer any) error
 			var detail protocol.Refusal
 			require.NoError(f.t, refused.Details(&detail))
 			f.leg = detail.Leg
-		case errors.As(err, &refused) && refused.Type() == protocol.RefusedEarly, errors.As(err, &missing) && ctx.Err() == nil:
+		case errors.As(err, &refused) && (refused.Type() == protocol.RefusedEarly || refused.Type() == protocol.RefusedNotYet), errors.As(err, &missing) && ctx.Err() == nil:
 		default:
 			return err
 		}

@@ -184,6 +184,7 @@ func (l *feedLeg) listen(canceled workflow.Context) {
 	receive(l, signalFreed, l.freed)
 	receive(l, signalSession, func(session int64) { l.intake.Reset(session, workflow.Now(l.ctx)) })
 	receive(l, signalClose, func(any) { l.intake.Close() })
+	receive(l, signalAlive, func(any) {}) // that it is delivered is the answer
 	workflow.Go(canceled, func(ctx workflow.Context) {
 		ctx.Done().Receive(ctx, nil)
 		ctx, _ = workflow.NewDisconnectedContext(ctx)

@@ -23,7 +23,12 @@ type feedWork struct {
 	pager
 	feed   *feedState
 	cancel bool // next returns
+	legs   int  // started by this run
 }
+
+// legsARun is how many legs a run of the job starts before it continues as new; tests set another number. They are 100·60 events, and 100
+// commits of each.
+var legsARun = 100
 
 // feedState is what a feed carries from one run of its job to the next.
 type feedState struct {
@@ -204,6 +209,9 @@ func (w *feedWork) open(p portion) {
 		return
 	}
 	w.c.startFeedLeg(w.feed)
+	if w.legs++; w.legs >= legsARun {
+		w.c.renewSoon()
+	}
 }
 
 func (w *feedWork) window(v pool.View) int { return v.FeedWindow() }
