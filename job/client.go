@@ -137,7 +137,11 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 func specSummary(s Spec) string { return fmt.Sprintf("pool %s · %s", s.Pool, s.describeSource()) }
 
 func specMemo(s Spec) map[string]any {
-	return map[string]any{protocol.MemoPool: s.Pool, protocol.MemoOutput: s.Output, protocol.MemoState: Running}
+	memo := map[string]any{protocol.MemoPool: s.Pool, protocol.MemoOutput: s.Output, protocol.MemoState: Running}
+	if s.Source == SourceFeed {
+		memo[protocol.MemoLeg] = 0
+	}
+	return memo
 }
 
 // describeSource says where the items come from, for people.

@@ -23,7 +23,10 @@ const (
 	UpdateClose = "close"
 	// QueryFeed returns, from a leg, its [FeedState].
 	QueryFeed = "feed"
-	// MemoLeg lies in the memo of a feed's job: the number of the leg that takes items.
+	// QueryItems returns, from a leg, what it knows of items that a client names by their ordinals: its argument is a list of
+	// at most [MaxExchangeItems] ordinals, its result the [ItemState] of each that the leg has accepted.
+	QueryItems = "items"
+	// MemoLeg lies in the memo of a feed's job: the number of the leg that takes items; 0 until the first one does.
 	MemoLeg = "stint_leg"
 )
 
@@ -86,6 +89,13 @@ type ItemResult struct {
 	// Queued is how long the item waited for its batch, Took how long the batch ran.
 	Queued time.Duration `json:"q,omitempty"`
 	Took   time.Duration `json:"t,omitempty"`
+}
+
+// ItemState is where one item of a leg is.
+type ItemState struct {
+	Item   int64         `json:"o"`           // ordinal
+	Left   bool          `json:"l,omitempty"` // it has left the queue: a batch has it, or it is done
+	Queued time.Duration `json:"q,omitempty"` // how long it was, or has been, in the queue
 }
 
 // Types of the application errors with which an exchange or a reset is refused. A refusal leaves no trace. Its detail is
