@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
@@ -80,7 +82,7 @@ func (f *feed) find() {
 		d, err := f.client.DescribeWorkflowExecution(f.t.Context(), "job", "")
 		require.NoError(f.t, err)
 		payload := d.GetWorkflowExecutionInfo().GetMemo().GetFields()[protocol.MemoLeg]
-		return payload != nil && converter.GetDefaultDataConverter().FromPayload(payload, &f.leg) == nil
+		return payload != nil && converter.GetDefaultDataConverter().FromPayload(payload, &f.leg) == nil && f.leg > 0
 	}, patience, 10*time.Millisecond)
 }
 
@@ -276,4 +278,67 @@ func TestFeed_F9_LargeResults(t *testing.T) {
 	info, err := os.Stat(filepath.Join(c.dir, "out"))
 	require.NoError(t, err)
 	require.EqualValues(t, 300003+6, info.Size())
+}
+
+// F7: hundreds of callers at once, of one client and of several, get their own results.
+func TestFeed_F7_ManyCallers(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.serve(worker.Each(func(_ context.Context, n int) (int, error) { return 2 * n, nil }), worker.Options{Slots: 4})
+	f := c.startFeed(nil)
+	var all sync.WaitGroup
+	for client := range 3 {
+		feed := job.NewFeed[int, int](job.NewClient(c.client), "job", job.FeedOptions{})
+		t.Cleanup(feed.Release)
+		for caller := range 64 {
+			all.Go(func() {
+				for i := range 5 {
+					n := client*1_000_000 + caller*1000 + i
+					got, err := feed.Call(t.Context(), n)
+					if !assert.NoError(t, err) || !assert.Equal(t, 2*n, got) {
+						return
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	feed := job.NewFeed[int, int](job.NewClient(c.client), "job", job.FeedOptions{})
+	t.Cleanup(feed.Release)
+	idle, err := feed.Idle(t.Context())
+	require.NoError(t, err)
+	require.True(t, idle)
+	require.NoError(t, feed.Close(t.Context()))
+	report := c.wait(f.run)
+	require.EqualValues(t, 3*64*5, report.OK)
+	t.Logf("%d batches, calls of %d to %d items", report.Batches, report.CallMin, report.CallMax)
+	require.ErrorAs(t, feed.Put(t.Context(), 1), new(*job.ClosedError))
+}
+
+// F6: a stream gives results in order, however the items run.
+func TestFeed_F6_Stream(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.serve(worker.Each(func(_ context.Context, n int) (int, error) { return 2 * n, nil }), worker.Options{Slots: 4})
+	f := c.startFeed(nil)
+	feed := job.NewFeed[int, int](job.NewClient(c.client), "job", job.FeedOptions{})
+	t.Cleanup(feed.Release)
+	numbers := func(yield func(int) bool) {
+		for n := range 5000 {
+			if !yield(n) {
+				return
+			}
+		}
+	}
+	next := 0
+	for r, err := range feed.Stream(t.Context(), numbers, job.StreamOptions{}) {
+		require.NoError(t, err)
+		require.Equal(t, 2*next, r.Out)
+		next++
+	}
+	require.Equal(t, 5000, next)
+	require.NoError(t, feed.Close(t.Context()))
+	report := c.wait(f.run)
+	require.EqualValues(t, 5000, report.OK)
+	t.Logf("%d batches", report.Batches)
 }

@@ -26,11 +26,14 @@ func (l *feedLeg) answer() error {
 		return fmt.Errorf("answering updates: %w", err)
 	}
 	queries := map[string]any{
-		protocol.QueryFeed:     func() (protocol.FeedState, error) { return l.intake.State(l.in.Number, workflow.Now(l.ctx)), nil },
+		protocol.QueryFeed: func() (protocol.FeedState, error) { return l.intake.State(l.in.Number, workflow.Now(l.ctx)), nil },
+		protocol.QueryItems: func(ordinals []int64) ([]protocol.ItemState, error) {
+			return l.intake.Items(ordinals, workflow.Now(l.ctx)), nil
+		},
 		protocol.QueryProgress: func() (job.Progress, error) { return l.progress(), nil },
 		protocol.QueryPending:  func() ([]activities.CommitFeedInput, error) { return l.commits.pending(), nil },
 	}
-	for _, name := range []string{protocol.QueryFeed, protocol.QueryProgress, protocol.QueryPending} {
+	for _, name := range []string{protocol.QueryFeed, protocol.QueryItems, protocol.QueryProgress, protocol.QueryPending} {
 		if err := workflow.SetQueryHandler(l.ctx, name, queries[name]); err != nil {
 			return fmt.Errorf("answering queries: %w", err)
 		}

@@ -320,6 +320,26 @@ func (in *Intake) Unfinished() []Unfinished {
 	return all
 }
 
+// Items returns where items are that this leg has accepted.
+func (in *Intake) Items(ordinals []int64, now time.Time) []protocol.ItemState {
+	var all []protocol.ItemState
+	for _, o := range ordinals[:min(len(ordinals), protocol.MaxExchangeItems)] {
+		if o < in.first || o >= in.next {
+			continue
+		}
+		state := protocol.ItemState{Item: o, Left: true}
+		if it := in.items[o]; it != nil {
+			until := now
+			if state.Left = !it.left.IsZero(); state.Left {
+				until = it.left
+			}
+			state.Queued = until.Sub(it.accepted)
+		}
+		all = append(all, state)
+	}
+	return all
+}
+
 // State describes the feed as this leg knows it.
 func (in *Intake) State(leg int, now time.Time) protocol.FeedState {
 	s := protocol.FeedState{

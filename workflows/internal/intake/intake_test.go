@@ -337,3 +337,15 @@ func TestIntake_Property(t *testing.T) {
 		require.Zero(t, in.kept)
 	}
 }
+
+func TestIntake_Items(t *testing.T) {
+	t.Parallel()
+	in := opened(10)
+	put(t, in, "a", 3)
+	first, _ := in.Take(1, 1000, t0.Add(time.Second))
+	_, _ = in.Take(1, 1000, t0.Add(2*time.Second))
+	done(in, first, t0.Add(3*time.Second))
+	require.Equal(t, []protocol.ItemState{
+		{Item: 0, Left: true}, {Item: 1, Left: true, Queued: 2 * time.Second}, {Item: 2, Queued: 5 * time.Second},
+	}, in.Items([]int64{-1, 0, 1, 2, 3}, t0.Add(5*time.Second)))
+}
