@@ -413,4 +413,3 @@ func TestFeed_Model(t *testing.T) {
 		})
 	}
 }
-
