@@ -11,7 +11,9 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
+	"golang.org/x/sync/errgroup"
 )
 
 // CommitInput is what a leg of a feed has come to: the executions that count, the items that were discarded, and, of a feed
@@ -59,11 +61,11 @@ func Commit(ctx context.Context, dir store.Dir, in CommitInput) (manifest string
 	if err != nil {
 		return "", err
 	}
+	if err := writeParts(ctx, dir, in.Ref.Run, pieces); err != nil {
+		return "", err
+	}
 	var entries []ledger.Entry
 	for i := range pieces {
-		if err := pieces[i].write(ctx, dir, in.Ref.Run); err != nil {
-			return "", err
-		}
 		entries = append(entries, pieces[i].Entry)
 	}
 	var spills []ledger.Spill
@@ -169,11 +171,25 @@ func (e *Entry) join(next *Entry) {
 	}
 }
 
+// writers is how many parts are written at once: a commit may have some hundred, in a bucket.
+const writers = 8
+
+// writeParts writes the inline outcomes of entries to parts of the run.
+func writeParts(ctx context.Context, dir store.Dir, run string, entries []Entry) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i := range entries {
+		if e := &entries[i]; e.Inline != nil {
+			group.Go(func() error {
+				return trap.Call("writing a part", func() error { return e.write(ctx, dir, run) })
+			})
+		}
+	}
+	return group.Wait()
+}
+
 // write writes inline outcomes to a part of the run.
 func (e *Entry) write(ctx context.Context, dir store.Dir, run string) error {
-	if e.Inline == nil {
-		return nil
-	}
 	e.Part = ledger.NewToken()
 	notes, err := e.Inline.EncodeNotes()
 	if err != nil {
