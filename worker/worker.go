@@ -162,14 +162,13 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 		w.workers = append(w.workers, io)
 	}
 	batches := sdkworker.New(c, protocol.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
-		DisableWorkflowWorker: w.options.NoWorkflows, Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: w.roster.worker,
+		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: w.roster.worker,
 		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: &mostEager,
 	}))
 	entry.Activities{protocol.ActivityProcess: entry.Activity(w.acts.Process)}.Register(batches)
-	if !w.options.NoWorkflows { // the legs of feeds run beside their batches
-		entry.Workflows{protocol.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Register(batches)
-		batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: protocol.ActivityLocate})
-	}
+	// The legs of feeds run beside their batches.
+	entry.Workflows{protocol.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Register(batches)
+	batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: protocol.ActivityLocate})
 	w.workers = append(w.workers, batches)
 	return nil
 }

@@ -228,3 +228,94 @@ func TestFeed_F11_Segments(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, report.Run, desc.GetWorkflowExecutionInfo().GetExecution().GetRunId(), "the job has continued as new")
 }
+
+// newFeed makes a feed of texts, with its own pool and worker.
+func (s *server) newFeed(t *testing.T, name string) (*theJob, *job.Feed[string, string]) {
+	t.Helper()
+	j := s.newJob(t, name, 1, "")
+	j.spec.Source, j.spec.Input, j.spec.BatchItems = job.SourceFeed, nil, 0
+	feed := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{})
+	t.Cleanup(feed.Release)
+	return j, feed
+}
+
+// runFeed is a feed with several legs whose job continues as new, with failed and dropped items, and a reset.
+func runFeed(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j, feed := s.newFeed(t, name)
+	j.on(func(_ context.Context, text string) (string, error) {
+		switch {
+		case strings.HasSuffix(text, "3"):
+			return "", errors.New("no threes")
+		case strings.HasSuffix(text, "4"):
+			return "", worker.Drop
+		}
+		return text, nil
+	})
+	j.start(job.StartOptions{})
+	for i := range 60 {
+		text := fmt.Sprint("item ", i)
+		got, err := feed.Call(t.Context(), text)
+		var failed *job.ItemError
+		var dropped *job.DroppedError
+		switch i % 10 {
+		case 3:
+			require.ErrorAs(t, err, &failed)
+		case 4:
+			require.ErrorAs(t, err, &dropped)
+		default:
+			require.NoError(t, err)
+			require.Equal(t, text, got)
+		}
+		if i == 30 {
+			_, err := feed.Reset(t.Context())
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, feed.Close(t.Context()))
+	report := j.completes()
+	require.EqualValues(t, 60, report.Planned)
+	require.EqualValues(t, 6, report.Failed)
+	require.EqualValues(t, 2, report.Feed.Session)
+	return j, report
+}
+
+// runFeedResumed is a feed that is stopped with items that wait, and continued.
+func runFeedResumed(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j, feed := s.newFeed(t, name)
+	j.spec.BatchItems = 2
+	gate, began := make(chan struct{}), make(chan struct{}, 100)
+	j.on(func(ctx context.Context, text string) (string, error) {
+		began <- struct{}{}
+		select {
+		case <-gate:
+		case <-worker.Stopping(ctx):
+		}
+		return text, nil
+	})
+	j.start(job.StartOptions{})
+	var items []string
+	for i := range 50 {
+		items = append(items, fmt.Sprint("item ", i))
+	}
+	require.NoError(t, feed.PutWait(t.Context(), time.Minute, items...))
+	<-began
+	require.NoError(t, j.run.Stop(t.Context(), job.Stop{}))
+	stopped, err := j.wait()
+	require.NoError(t, err)
+	require.Equal(t, job.Stopped, stopped.State)
+	require.Less(t, stopped.Done(), int64(50))
+	close(gate)
+	run, err := s.client.Resume(t.Context(), j.spec.Name, job.ResumeOptions{})
+	require.NoError(t, err)
+	j.run = run
+	j.ids = append(j.ids, run.ID())
+	again := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{})
+	t.Cleanup(again.Release)
+	got, err := again.Call(t.Context(), "one more")
+	require.NoError(t, err)
+	require.Equal(t, "one more", got)
+	require.NoError(t, again.Close(t.Context()))
+	report := j.completes()
+	require.EqualValues(t, 51, report.OK)
+	return j, report
+}
