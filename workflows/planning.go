@@ -81,10 +81,14 @@ func (c *coordinator) awaitSpeed() bool {
 // sizing is what is known of the handler's speed and of the pool. The leg inside the job shows it while it runs.
 func (c *coordinator) sizing() activities.Sizing {
 	speed := c.state.Speed
-	if l := c.inside; l != nil && l.sofar.Speed.Items > 0 {
-		speed = l.sofar.Speed
+	workers := c.state.Pool.Workers
+	if l := c.inside; l != nil {
+		if l.sofar.Speed.Items > 0 {
+			speed = l.sofar.Speed
+		}
+		workers, _ = workers.With(l.sofar.Pool...)
 	}
-	slots, concurrency := c.state.Pool.Workers.Slots()
+	slots, concurrency := workers.Slots()
 	return activities.Sizing{Rate: speed.Rate(), Slots: slots, Concurrency: concurrency}
 }
 
