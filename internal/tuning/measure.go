@@ -32,7 +32,8 @@ const overUse = 1.02
 
 // window is a time in which one limit is measured, by the calls that begin in it.
 type window struct {
-	begin use // as the window opened; it is zero before
+	from  time.Time // when it began
+	begin use       // as the places were in use; it is zero before
 	calls int // that have ended
 	items float64
 	spans spans
@@ -41,26 +42,20 @@ type window struct {
 	looked                                        int // calls at the last look
 }
 
-// open opens the window once the limit's places are in use, and no more than they.
+// open notes it once the limit's places are in use, and no more than they.
 func (w *window) open(u use, limit int) {
-	if places := float64(u.slots * limit); !w.opened() && u.slots > 0 && float64(u.calls) >= inUse*places && float64(u.calls) <= places*overUse {
+	if places := float64(u.slots * limit); w.begin.at.IsZero() && u.slots > 0 && float64(u.calls) >= inUse*places && float64(u.calls) <= places*overUse {
 		w.begin = u
 	}
 }
 
-func (w *window) opened() bool { return !w.begin.at.IsZero() }
-
 // began counts a call that begins now.
-func (w *window) began(now time.Time) {
-	if w.opened() {
-		w.spans.began(now.Sub(w.begin.at).Seconds())
-	}
-}
+func (w *window) began(now time.Time) { w.spans.began(now.Sub(w.from).Seconds()) }
 
 // ended counts a call that has ended. One that was cut has taken less time than it needs.
 func (w *window) ended(now time.Time, c Call) {
-	from := now.Sub(w.begin.at) - c.Took
-	if !w.opened() || from < 0 {
+	from := now.Sub(w.from) - c.Took
+	if from < 0 {
 		return
 	}
 	took, items := c.Took.Seconds(), float64(c.Items)
@@ -104,16 +99,16 @@ const failedCount = 0.02
 // sample returns what the window shows so far. It is not ok if that is too little, or no more than at the last look. The window begins anew if the places were not in use.
 func (w *window) sample(u use, limit int) (s sample, ok bool) {
 	places := float64(max(1, u.slots) * limit)
-	if w.calls < 3 || float64(w.calls) < places/2 || w.items == 0 || w.calls < w.looked+w.looked/8 {
+	if w.begin.at.IsZero() || w.calls < 3 || float64(w.calls) < places/2 || w.items == 0 || w.calls < w.looked+w.looked/8 {
 		return s, false
 	}
 	w.looked = w.calls
 	inHand, occupied := u.inHand-w.begin.inHand, u.occupied-w.begin.occupied
 	if occupied <= 0 || inHand < inUse*occupied*float64(limit) {
-		*w = window{}
+		*w = window{from: u.at}
 		return s, false
 	}
-	open := u.at.Sub(w.begin.at).Seconds()
+	open := u.at.Sub(w.from).Seconds()
 	call, long := w.spans.mean(open)
 	call = max(call, 1e-9)
 	s = sample{limit: limit, calls: w.calls, failed: w.failed / w.items, long: long, rounds: open / call, call: time.Duration(call * float64(time.Second))}
@@ -133,15 +128,18 @@ const (
 	stays
 )
 
+// certainty is the standard errors that a difference has if it is none by chance. They are more than usual, because it is looked for again and again.
+const certainty = 3
+
 // grew says whether the throughput has changed with this power of the limit, or a higher one, from another sample on.
-// It is sure once the difference is twice the standard error.
+// It is sure once the difference is some times the standard error.
 func (s sample) grew(from sample, power float64) verdict {
 	by := math.Log(float64(s.limit) / float64(from.limit))
 	is, noise := math.Log(s.rate/from.rate)/by, math.Hypot(s.noise, from.noise)/math.Abs(by)
 	switch {
-	case is-2*noise >= power:
+	case is-certainty*noise >= power:
 		return grows
-	case is+2*noise < power:
+	case is+certainty*noise < power:
 		return stays
 	}
 	return unsure
@@ -215,6 +213,10 @@ func (s *spans) mean(now float64) (seconds, long float64) {
 		atLeast[i] = atLeast[i+1] + s.count[i] + s.cut[i] + s.begun[last-i]
 	}
 	for i := range last + 1 {
+		if 10*atLeast[i] < atLeast[0] {
+			now = float64(i) * s.width // too few show what comes later
+			break
+		}
 		if s.count[i] > 0 {
 			share := longer / float64(atLeast[i])
 			seconds += share * s.seconds[i]

@@ -271,9 +271,9 @@ func bimodal(r *rand.Rand, quick, slow, share float64) func(float64) float64 {
 	}
 }
 
-// from changes over to another distribution at some time.
-func from(at float64, before, after func(float64) float64) func(float64) float64 {
-	return func(now float64) float64 {
+// changing changes over from one to another at some time.
+func changing[T any](at float64, before, after func(float64) T) func(float64) T {
+	return func(now float64) T {
 		if now < at {
 			return before(now)
 		}

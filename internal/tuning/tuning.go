@@ -38,10 +38,10 @@ const (
 	hasten   = 1.6  // by which the factor grows if it was kept
 	mostTry  = 3    // the highest factor
 	boldBy   = 2    // the factor once the throughput has changed by itself
-	drift    = 0.35 // in the logarithm of the throughput: it has changed
+	drift    = 0.2  // in the logarithm of the throughput: it has changed
 
 	leastPause = 500 * time.Millisecond // between tries
-	mostPause  = time.Minute
+	mostPause  = 15 * time.Second
 	leastAvoid = 10 * time.Second // before a number that was refused is tried again
 	mostAvoid  = 5 * time.Minute
 
@@ -103,7 +103,7 @@ func New(slots int, now func() time.Time) *Tuner {
 		most: max(1, min(MaxCalls, maxAll/max(1, slots))), now: now,
 		up: true, factor: tryBy, pause: leastPause, avoid: leastAvoid,
 	}
-	t.limit.Store(1)
+	t.set(1)
 	return t
 }
 
@@ -180,7 +180,7 @@ func (t *Tuner) judge(now time.Time, s sample) {
 // set changes the limit, and begins to measure it.
 func (t *Tuner) set(limit int) {
 	t.limit.Store(int64(max(1, min(t.most, limit))))
-	t.window = window{}
+	t.window = window{from: t.now()}
 }
 
 // climb goes on unless it is sure that the throughput does not grow: a climb that has gone too far is noticed later.
@@ -192,6 +192,9 @@ func (t *Tuner) climb(now time.Time, s sample) {
 				return
 			}
 		case stays:
+			if s.long > 0.05 && s.rounds < 2 {
+				return // most have not ended
+			}
 			useful := float64(t.base.limit) * s.rate / t.base.rate * headroom
 			t.holdAt(now, max(t.base.limit, min(s.limit, int(useful))))
 			return
@@ -221,7 +224,7 @@ func (t *Tuner) hold(now time.Time, s sample) {
 		t.up = s.failed <= t.base.failed+0.05
 	}
 	t.base = s
-	t.window = window{}
+	t.window = window{from: now}
 	if !now.Before(t.next) {
 		t.begin(now)
 	}
