@@ -129,7 +129,7 @@ const (
 )
 
 // certainty is the standard errors that a difference has if it is none by chance. They are more than usual, because it is looked for again and again.
-const certainty = 3
+const certainty = 2.5
 
 // grew says whether the throughput has changed with this power of the limit, or a higher one, from another sample on.
 // It is sure once the difference is some times the standard error.

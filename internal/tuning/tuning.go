@@ -34,14 +34,14 @@ const (
 	pays     = 0.4  // a try with more calls is kept, likewise
 	idles    = 0.2  // a try with fewer is kept if the throughput falls with this power, or a lower one
 	headroom = 1.1  // beyond the calls that were of use: a queue never runs dry then
-	tryBy    = 1.25 // the factor of the first try
-	hasten   = 1.6  // by which the factor grows if it was kept
+	tryBy    = 1.5  // the factor of the first try
+	hasten   = 1.4  // by which the factor grows if it was kept
 	mostTry  = 3    // the highest factor
 	boldBy   = 2    // the factor once the throughput has changed by itself
 	drift    = 0.2  // in the logarithm of the throughput: it has changed
 
 	leastPause = 500 * time.Millisecond // between tries
-	mostPause  = 15 * time.Second
+	mostPause  = 8 * time.Second
 	leastAvoid = 10 * time.Second // before a number that was refused is tried again
 	mostAvoid  = 5 * time.Minute
 

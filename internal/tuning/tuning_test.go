@@ -58,7 +58,7 @@ var scenarios = []scenario{
 	{name: "queue loses servers", items: 60_000, slots: 4, most: 1.3, service: func(r *rand.Rand) service {
 		return &queues{servers: changing(20, servers(100), servers(25)), takes: exponential(r, 0.05)}
 	}},
-	{name: "queue gets servers", items: 60_000, slots: 4, most: 1.3, service: func(r *rand.Rand) service {
+	{name: "queue gets servers", items: 150_000, slots: 4, most: 1.3, service: func(r *rand.Rand) service {
 		return &queues{servers: changing(20, servers(25), servers(200)), takes: exponential(r, 0.05)}
 	}},
 	{name: "expires in the queue", items: 60_000, slots: 4, most: 1.3, service: func(r *rand.Rand) service {
