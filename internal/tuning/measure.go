@@ -34,7 +34,7 @@ const overUse = 1.02
 type window struct {
 	from  time.Time // when it began
 	begin use       // as the places were in use; it is zero before
-	calls int // that have ended
+	calls int       // that have ended
 	items float64
 	spans spans
 	// Sums over these calls.

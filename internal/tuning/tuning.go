@@ -28,17 +28,17 @@ const (
 	MaxCalls = 1000
 	maxAll   = 10_000
 
-	climbBy  = 4    // the factor of each step of a climb
-	foreseen = 256  // calls at once that a climb may need: a slot should have items for them
-	scales   = 0.6  // a climb goes on if the throughput grows with this power of the number, or a higher one
-	pays     = 0.4  // a try with more calls is kept, likewise
-	idles    = 0.2  // a try with fewer is kept if the throughput falls with this power, or a lower one
-	headroom = 1.1  // beyond the calls that were of use: a queue never runs dry then
-	tryBy    = 1.5  // the factor of the first try
-	hasten   = 1.4  // by which the factor grows if it was kept
-	mostTry  = 3    // the highest factor
-	boldBy   = 2    // the factor once the throughput has changed by itself
-	drift    = 0.2  // in the logarithm of the throughput: it has changed
+	climbBy  = 4   // the factor of each step of a climb
+	foreseen = 256 // calls at once that a climb may need: a slot should have items for them
+	scales   = 0.6 // a climb goes on if the throughput grows with this power of the number, or a higher one
+	pays     = 0.4 // a try with more calls is kept, likewise
+	idles    = 0.2 // a try with fewer is kept if the throughput falls with this power, or a lower one
+	headroom = 1.1 // beyond the calls that were of use: a queue never runs dry then
+	tryBy    = 1.5 // the factor of the first try
+	hasten   = 1.4 // by which the factor grows if it was kept
+	mostTry  = 3   // the highest factor
+	boldBy   = 2   // the factor once the throughput has changed by itself
+	drift    = 0.2 // in the logarithm of the throughput: it has changed
 
 	leastPause = 500 * time.Millisecond // between tries
 	mostPause  = 8 * time.Second
