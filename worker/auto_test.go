@@ -53,7 +53,14 @@ func TestAuto_B9_PlacesComeAndGo(t *testing.T) {
 	more := make(chan calls.Place)
 	ask := func() { more <- batch.Place(nil) }
 	go ask()
+	waits := func() bool {
+		s := r.slots[0]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.waiters) == 1
+	}
 	for r.concurrency() < 16 {
+		require.Eventually(t, waits, time.Minute, time.Millisecond)
 		r.round(r.concurrency(), calls.CallStats{Items: 1})
 		for len(held) < r.concurrency() {
 			held = append(held, <-more) // of the new number, without anything else

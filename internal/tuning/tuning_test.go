@@ -175,6 +175,17 @@ func TestTuner_B9_GrowsOnlyIfInUse(t *testing.T) {
 	require.Greater(t, limit, 1)
 	m.rounds(1000, limit, 10*time.Millisecond) // half of the places
 	require.Equal(t, limit, m.Limit())
+	for range 2 * limit {
+		m.Began() // all of them, for a moment
+	}
+	for range limit {
+		m.Ended(Call{Took: time.Nanosecond, Items: 1})
+	}
+	m.rounds(1000, 1, 10*time.Millisecond)
+	require.Equal(t, limit, m.Limit())
+	for range limit {
+		m.Ended(Call{Took: 10 * time.Second, Items: 1})
+	}
 	m.Occupied(-1) // now they are all there are
 	m.rounds(3, limit, 10*time.Millisecond)
 	require.Greater(t, m.Limit(), limit)
