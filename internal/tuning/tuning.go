@@ -49,8 +49,12 @@ const (
 	climbRounds = 4
 	holdRounds  = 16
 	tryRounds   = 24
-	// tryCalls is the fewest calls that a try shows anything with, before that.
-	tryCalls = 20
+	// With few calls at once it takes more rounds until so many calls have ended.
+	enoughCalls = 300
+	mostRounds  = 100
+	// The fewest calls that show anything, if they differ.
+	climbCalls = 12
+	tryCalls   = 20
 )
 
 // Tuner is the number of calls that each of a worker's slots makes at once. It is safe for concurrent use.
@@ -195,6 +199,12 @@ func (t *Tuner) climb(now time.Time, s sample) {
 			if s.long > 0.05 && s.rounds < 2 {
 				return // most have not ended
 			}
+			if few := min(s.calls, t.base.calls); few < climbCalls && max(s.noise, t.base.noise) > 0.05 {
+				if s.rounds < climbRounds {
+					return
+				}
+				break // so few that differ show nothing
+			}
 			useful := float64(t.base.limit) * s.rate / t.base.rate * headroom
 			t.holdAt(now, max(t.base.limit, min(s.limit, int(useful))))
 			return
@@ -216,7 +226,7 @@ func (t *Tuner) holdAt(now time.Time, limit int) {
 
 // hold measures the number that is held, time and again, and tries others.
 func (t *Tuner) hold(now time.Time, s sample) {
-	if s.rounds < holdRounds && (s.rounds < holdRounds/4 || s.noise > 0.02) {
+	if s.noise > 0.02 && s.rounds < mostRounds && (s.rounds < holdRounds || s.calls < enoughCalls) || s.rounds < holdRounds/4 {
 		return
 	}
 	if t.base.limit == s.limit && s.differs(t.base) {
@@ -274,7 +284,7 @@ func (t *Tuner) try(now time.Time, s sample) {
 		}
 		t.base, t.pause, t.factor = s, leastPause, min(t.factor*hasten, mostTry)
 		t.begin(now)
-	case is != unsure || s.rounds >= tryRounds:
+	case is != unsure || s.rounds >= tryRounds && s.calls >= enoughCalls || s.rounds >= mostRounds:
 		t.vain(now)
 	}
 }
