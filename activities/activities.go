@@ -56,8 +56,8 @@ type Options struct {
 	Hooks map[string]Hook
 	// Worker names the worker in the results of its batches.
 	Worker string
-	// Capacity is what the worker runs at once. The zero value is one that is not known.
-	Capacity protocol.Capacity
+	// Capacity returns what the worker runs at once, at present. Nil: it is not known.
+	Capacity func() protocol.Capacity
 	// Stop asks for the stop of a job, for handlers that want it.
 	Stop func(ctx context.Context, jobName string, stop job.Stop) error
 	// Observer gets what the executions of Process do. Default: none.
@@ -85,6 +85,9 @@ func New(o Options) *Activities {
 	}
 	if o.Observer == nil {
 		o.Observer = calls.Unobserved{}
+	}
+	if o.Capacity == nil {
+		o.Capacity = func() protocol.Capacity { return protocol.Capacity{} }
 	}
 	if o.Joiner == nil {
 		o.Joiner = outputs.NoJoiner{}

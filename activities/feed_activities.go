@@ -25,10 +25,10 @@ func (a *Activities) PlanFeed(ctx context.Context, in feeds.PlanInput) (feeds.Pl
 				return feeds.PlanResult{}, err
 			}
 		}
-		in.Sizing = in.Sizing.Including(a.opts.Capacity)
+		in.Sizing = in.Sizing.Including(a.opts.Capacity())
 		result, err := feeds.Plan(ctx, a.inputs, dir, in)
 		if first {
-			result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity
+			result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity()
 		}
 		return result, err
 	})

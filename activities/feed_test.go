@@ -324,7 +324,7 @@ func TestPlanFeed_New(t *testing.T) {
 	t.Parallel()
 	f := setupFeed(t, calls.Lines)
 	capacity := protocol.Capacity{Slots: 3, Concurrency: 2}
-	f.serve(&callstest.Handler{}, Options{Worker: "w", Capacity: capacity})
+	f.serve(&callstest.Handler{}, Options{Worker: "w", Capacity: func() protocol.Capacity { return capacity }})
 	result := f.beginFeed()
 	require.Equal(t, PlanFeedResult{PlanResult: inputs.PlanResult{Done: true, Sources: result.Sources, Worker: "w", Capacity: capacity}}, result)
 	table, err := f.acts.inputs.Table(t.Context(), f.store(), result.Sources)

@@ -62,7 +62,7 @@ func role(name string, args []string) error {
 		return embedded(args, worker.Each(sleep), worker.Options{Slots: 64}, job.Spec{Window: 128}, false)
 	case "stint-empty":
 		return embedded(args, worker.Each(upper), worker.Options{}, job.Spec{BatchItems: 1}, false)
-	case "stint-waiting":
+	case "stint-waiting", "auto-waiting":
 		return stintWaiting(args)
 	case "serve-waiting":
 		return serveWaiting(args)

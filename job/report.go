@@ -152,6 +152,8 @@ type WorkerShare struct {
 	Items   int64         `json:"items"`
 	Busy    time.Duration `json:"busy"` // summed over its slots, in nanoseconds
 	Last    time.Time     `json:"last"` // when its last batch was accepted
+	// Concurrency is how many calls each of its slots made at once when it ended its last batch; 0: not known.
+	Concurrency int `json:"concurrency,omitempty"`
 }
 
 // AddWorkers adds the shares of two lists by worker, and keeps the [MaxWorkers] with the most items.
@@ -169,6 +171,9 @@ func AddWorkers(a, b []WorkerShare) []WorkerShare {
 		s.Busy += w.Busy
 		if w.Last.After(s.Last) {
 			s.Last = w.Last
+		}
+		if w.Concurrency > 0 && !w.Last.Before(s.Last) {
+			s.Concurrency = w.Concurrency
 		}
 	}
 	slices.SortFunc(sum, func(a, b WorkerShare) int {

@@ -174,7 +174,7 @@ func (h *host) launch(s *slot, incarnation int) (*program, error) {
 	}()
 	p.send(frames.Hello{
 		Type: frames.TypeHello, Version: frames.Version, Worker: h.worker, Slot: s.number, Incarnation: incarnation,
-		MaxRestarts: h.options.Restarts, Seed: h.options.Seed + int64(s.number), Concurrency: h.options.Concurrency,
+		MaxRestarts: h.options.Restarts, Seed: h.options.Seed + int64(s.number), Concurrency: h.roster.most(),
 		Limits: frames.Limits{Frame: frames.MaxFrame, Scope: frames.MaxScope, Timers: frames.MaxTimers},
 	})
 	return p, nil

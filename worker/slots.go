@@ -11,15 +11,17 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/tuning"
 )
 
 // roster is a worker's slots. It assigns places in them to the executions of batches: a slot has as
 // many places as it may run calls at once. It is safe for concurrent use.
 type roster struct {
-	worker      string
-	concurrency int
-	permits     *permits.Permits
-	observe     func(SlotEvent)
+	worker  string
+	fixed   int           // calls that a slot makes at once, unless there is a tuner
+	tuner   *tuning.Tuner // nil: there is none
+	permits *permits.Permits
+	observe func(SlotEvent)
 
 	mu      sync.Mutex
 	slots   []*slot
@@ -30,14 +32,76 @@ type roster struct {
 
 func newRoster(worker string, o Options, observe func(SlotEvent)) *roster {
 	r := &roster{
-		worker: worker, concurrency: o.Concurrency, observe: observe,
+		worker: worker, fixed: o.Concurrency, observe: observe,
 		changed: make(chan struct{}), gone: make(chan struct{}),
 	}
-	r.permits = permits.New(o.Slots*o.Concurrency, r.wanted)
+	if o.Concurrency == AutoConcurrency {
+		r.tuner = tuning.New(o.Slots, time.Now)
+	}
+	r.permits = permits.New(o.Slots*r.most(), r.wanted)
 	for i := range o.Slots {
 		r.slots = append(r.slots, &slot{roster: r, number: i, restarts: o.Restarts, changed: make(chan struct{}), tenants: map[*tenant]struct{}{}})
 	}
 	return r
+}
+
+// concurrency is how many calls a slot makes at once, at present.
+func (r *roster) concurrency() int {
+	if r.tuner != nil {
+		return r.tuner.Limit()
+	}
+	return r.fixed
+}
+
+// most is the most calls that a slot ever makes at once.
+func (r *roster) most() int {
+	if r.tuner != nil {
+		return r.tuner.Most()
+	}
+	return r.fixed
+}
+
+// capacity is what the worker runs at once, or, if that grows, will soon.
+func (r *roster) capacity() protocol.Capacity {
+	c := protocol.Capacity{Slots: len(r.slots), Concurrency: r.fixed}
+	if r.tuner != nil {
+		c.Concurrency, c.Found = r.tuner.Expected(), r.tuner.Limit()
+	}
+	return c
+}
+
+// observed returns the observer of the slots' calls: o, and the tuner if there is one.
+func (r *roster) observed(o calls.Observer) calls.Observer {
+	if r.tuner == nil {
+		return o
+	}
+	return &tuned{o, r}
+}
+
+// tuned has a tuner take in what calls show.
+type tuned struct {
+	calls.Observer
+	roster *roster
+}
+
+func (o *tuned) CallBegan(job string) {
+	o.roster.tuner.Began()
+	o.Observer.CallBegan(job)
+}
+
+func (o *tuned) CallEnded(s calls.CallStats) {
+	o.Observer.CallEnded(s)
+	if o.roster.tuner.Ended(tuning.Call{Took: s.Took, Items: s.Items, Failed: s.Failed, Cut: s.Cut, SlowDown: s.SlowDown}) {
+		o.roster.retuned()
+	}
+}
+
+// retuned gives out the places of a new limit.
+func (r *roster) retuned() {
+	for _, s := range r.slots {
+		s.change(s.lendFree)
+	}
+	r.permits.Wake()
 }
 
 // Take waits for a place.
@@ -131,6 +195,7 @@ type slot struct {
 	out         error     // why the slot runs no calls any more
 	tenants     map[*tenant]struct{}
 	busy        int       // places that they have
+	leaving     int       // those of them that will be given up because they are too many
 	queue       []*tenant // wait for their first place
 	waiters     []*waiter // for further places
 
@@ -160,8 +225,8 @@ func (l load) less(o load) bool {
 func (s *slot) load() (l load, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l = load{full: s.busy+len(s.queue) >= s.roster.concurrency, items: int64(s.busy) + s.left(), waiting: s.program == nil}
-	return l, s.out == nil && (!l.full || s.roster.concurrency > 1)
+	l = load{full: s.busy+len(s.queue) >= s.roster.concurrency(), items: int64(s.busy) + s.left(), waiting: s.program == nil}
+	return l, s.out == nil && (!l.full || s.roster.concurrency() > 1)
 }
 
 // left is how many items of the slot's batches no call has been begun for. The lock is held.
@@ -177,7 +242,7 @@ func (s *slot) left() (items int64) {
 func (s *slot) wanted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	most := s.roster.concurrency
+	most := s.roster.concurrency()
 	switch left := s.left(); {
 	case s.out != nil:
 		return 0
@@ -194,7 +259,7 @@ func (s *slot) wanted() int {
 func (s *slot) describe() protocol.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := protocol.Place{Worker: s.roster.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID}
+	at := protocol.Place{Worker: s.roster.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID, Concurrency: s.roster.concurrency()}
 	if s.program != nil {
 		at.PID = s.program.pid()
 	}

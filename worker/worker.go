@@ -92,11 +92,11 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	}
 	w.access, w.service = o.access(h), service
 	w.acts = activities.New(activities.Options{
-		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: metrics,
+		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: roster.observed(metrics),
 		Places: func(ctx context.Context, id, run string) ([]protocol.ActivityPlace, error) {
 			return protocol.Places(ctx, c, o.DataConverter, id, run)
 		},
-		Hooks: o.hooks(name), Worker: name, Capacity: protocol.Capacity{Slots: o.Slots, Concurrency: o.Concurrency}, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c, o.DataConverter),
+		Hooks: o.hooks(name), Worker: name, Capacity: roster.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c, o.DataConverter),
 		Notice: func(ctx context.Context, id, run string) (protocol.StopNotice, bool) {
 			return protocol.FindStop(ctx, c, o.DataConverter, id, run)
 		},

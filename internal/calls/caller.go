@@ -151,6 +151,7 @@ func (c *Caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	c.Answer.admit(call)
 	c.Observer.CallBegan(c.Job)
 	stats := CallStats{Job: c.Job}
+	c.Lane.slowed.Store(false)
 	began := time.Now()
 	err := c.make(call)
 	stats.Took = time.Since(began)
@@ -169,14 +170,14 @@ func (c *Caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	}
 	kept := c.Answer.Count - mark.count
 	if c.Answer.Special > mark.special {
-		c.countExpired(c.Answer.outcomes[mark.outcomes:])
+		stats.Failed = c.countFailed(c.Answer.outcomes[mark.outcomes:])
 	}
 	if kept > 0 {
 		n := int64(kept)
 		c.Totals.Add(job.Totals{Calls: 1, CallItems: n, CallMin: n, CallMax: n})
 		c.Fit.learn(kept, c.Answer.size()-mark.buf-mark.texts)
 	}
-	stats.Items = kept
+	stats.Items, stats.SlowDown = kept, c.Lane.slowed.Load()
 	rest := items[kept:]
 	if failure := c.Lane.watch.Failure(); failure != nil {
 		stats.Cut = true
@@ -202,13 +203,18 @@ func (c *Caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	return rest, fault, nil
 }
 
-// countExpired counts the items that had their own timer and let it expire.
-func (c *Caller) countExpired(answered []Span) {
+// countFailed returns how many items have failed, and counts those that had their own timer and let it expire.
+func (c *Caller) countFailed(answered []Span) (failed int) {
 	for _, o := range answered {
-		if o.Fault != nil && o.Fault.Kind == job.KindExpired {
+		if o.Fault == nil {
+			continue
+		}
+		failed++
+		if o.Fault.Kind == job.KindExpired {
 			c.Expiries++
 		}
 	}
+	return failed
 }
 
 // CauseOf returns why a call's context was cancelled, or err if it was not.

@@ -19,6 +19,7 @@ type Lane struct {
 	// overdue gets the holding of scope that has not obeyed its cancellation in time.
 	overdue chan overdue
 	doubted atomic.Uint64 // the holding of scope that is not vouched for
+	slowed  atomic.Bool   // the call in hand has asked to slow down
 	runner  *runner       // nil: none yet
 
 	// The watch's own notes.
