@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +20,10 @@ type Lane struct {
 	// overdue gets the holding of scope that has not obeyed its cancellation in time.
 	overdue chan overdue
 	doubted atomic.Uint64 // the holding of scope that is not vouched for
-	runner  *runner       // nil: none yet
+	name    []byte        // of the goroutine that makes the calls; nil: not known yet
+
+	mu   sync.Mutex
+	lent *attempt // that has the lane's goroutine
 
 	// The watch's own notes.
 	replaced    []*callContext // contexts that a call may still hold
@@ -64,7 +68,6 @@ func (m *Watch) Lane() *Lane {
 
 // Close ends the timers of the lane's calls.
 func (l *Lane) Close() {
-	l.endRunner()
 	m := l.watch
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -166,6 +169,9 @@ func (l *Lane) expire(now time.Time) bool {
 	}
 	if held == 0 || held != l.cancelled || now.Sub(l.cancelledAt) < unvouched {
 		return true
+	}
+	if l.leave(held, l.cause) {
+		return false
 	}
 	select {
 	case l.overdue <- overdue{held, l.cause}:
