@@ -12,6 +12,7 @@ import (
 // the slot has places for, while there is something for them to do.
 func (e *execution) run() error {
 	defer e.line.free()
+	defer e.acts.goroutines.Use()()
 	var open sync.WaitGroup
 	for e.line.wanting() {
 		place := e.slot.Place(e.line.closed)
@@ -20,7 +21,7 @@ func (e *execution) run() error {
 		}
 		e.line.enter()
 		open.Add(1)
-		go e.newLane(place, open.Done).run(nil)
+		e.newLane(place, open.Done).start(nil)
 	}
 	open.Wait()
 	return e.line.end()
@@ -42,12 +43,19 @@ func (e *execution) newLane(place calls.Place, closed func()) *lane {
 	l.caller = &calls.Caller{
 		Handler: e.acts.opts.Handler, Limits: e.in.Calls, Lane: l.calls, Place: place,
 		Observer: e.acts.opts.Observer, Job: e.in.Ref.Job, Fit: &e.acts.fit,
-		Record: func() error { return e.line.recordEarly(l.portion) }, CarryOn: l.run,
+		Record: func() error { return e.line.recordEarly(l.portion) }, CarryOn: l.start,
 	}
 	return l
 }
 
-// run makes the lane's calls in this goroutine. The rest of a call that another one has begun comes first, if there is one.
+// start makes the lane's calls in a goroutine. The rest of a call that another one has begun comes first, if there is one.
+func (l *lane) start(rest func() error) {
+	l.e.acts.goroutines.Go(func(g *calls.Goroutine) {
+		l.calls.In(g)
+		l.run(rest)
+	})
+}
+
 func (l *lane) run(rest func() error) {
 	kept := false
 	err := trap.Run("making a batch's calls", func() { kept = l.work(rest) })

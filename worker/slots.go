@@ -57,8 +57,8 @@ func (r *roster) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error)
 	}
 }
 
-// admit takes the batch into the slot that has least to do, and prefers one that has a place. It returns no tenant if
-// the batch has to wait for any slot to have one.
+// admit takes the batch into the slot that has least to do. It returns no tenant if the batch has to wait for any slot
+// to have a place.
 func (r *roster) admit(o calls.Occupant) (*tenant, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,17 +139,13 @@ type slot struct {
 
 // load says how much a slot has to do.
 type load struct {
-	full    bool // no place is free
-	items   int64
-	waiting bool // its program is not ready
+	items   int64 // in hand and to begin: one whose places are not all in use yet may have many
+	waiting bool  // its program is not ready
 }
 
 // less reports whether a slot with the load is a better choice for another batch.
 func (l load) less(o load) bool {
-	switch {
-	case l.full != o.full:
-		return o.full
-	case l.items != o.items:
+	if l.items != o.items {
 		return l.items < o.items
 	}
 	return o.waiting && !l.waiting
@@ -160,8 +156,8 @@ func (l load) less(o load) bool {
 func (s *slot) load() (l load, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l = load{full: s.busy+len(s.queue) >= s.roster.concurrency, items: int64(s.busy) + s.left(), waiting: s.program == nil}
-	return l, s.out == nil && (!l.full || s.roster.concurrency > 1)
+	most := s.roster.concurrency
+	return load{items: int64(s.busy) + s.left(), waiting: s.program == nil}, s.out == nil && (most > 1 || s.busy+len(s.queue) < most)
 }
 
 // left is how many items of the slot's batches no call has been begun for. The lock is held.

@@ -43,7 +43,7 @@ func (c *Caller) here(a *attempt) (kept bool) {
 		}
 		a.err = err
 		if kept = returned; !returned {
-			go c.CarryOn(func() error { return c.run(a.items, a) })
+			c.CarryOn(func() error { return c.run(a.items, a) })
 		}
 	}()
 	err = c.Handler.Call(&a.Call)
@@ -53,9 +53,6 @@ func (c *Caller) here(a *attempt) (kept bool) {
 
 // lend notes that the handler has the lane's goroutine.
 func (l *Lane) lend(a *attempt) {
-	if l.name == nil {
-		l.name = goroutineName()
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lent = a
@@ -83,9 +80,8 @@ func (l *Lane) leave(held uint64, cause error) bool {
 	}
 	l.lent = nil
 	c := a.of
-	go c.CarryOn(func() error {
-		name := l.name
-		l.name = nil
+	name := l.in.name
+	c.CarryOn(func() error {
 		a.err = c.abandon(&a.Call, cause, stackOf(name))
 		return c.run(a.items, a)
 	})

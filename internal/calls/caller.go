@@ -37,8 +37,9 @@ type Caller struct {
 	Record func() error
 	Fit    *Fit // nil: calls are as large as the items that Run gets
 	most   int  // items that a call should have after one that was full
-	// CarryOn, which may be nil, continues what has called Run in another goroutine: rest returns what Run would
-	// have. It is called if user's code, for which Run uses its own goroutine then, does not give that back.
+	// CarryOn, which may be nil, continues what has called Run in another goroutine, which it starts: rest returns there
+	// what Run would have. It is called if user's code, for which Run uses its own goroutine then (see [Lane.In]), does
+	// not give that back.
 	CarryOn func(rest func() error)
 
 	// Totals count calls and what went wrong with them; outcomes are counted by whoever records them.

@@ -20,10 +20,10 @@ type Lane struct {
 	// overdue gets the holding of scope that has not obeyed its cancellation in time.
 	overdue chan overdue
 	doubted atomic.Uint64 // the holding of scope that is not vouched for
-	name    []byte        // of the goroutine that makes the calls; nil: not known yet
 
 	mu   sync.Mutex
-	lent *attempt // that has the lane's goroutine
+	in   *Goroutine
+	lent *attempt // that has the goroutine
 
 	// The watch's own notes.
 	replaced    []*callContext // contexts that a call may still hold
@@ -64,6 +64,13 @@ func (m *Watch) Lane() *Lane {
 		l.cancel(m.endCause)
 	}
 	return l
+}
+
+// In says which goroutine makes the calls from now on, if a [Caller] with CarryOn makes them.
+func (l *Lane) In(g *Goroutine) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.in = g
 }
 
 // Close ends the timers of the lane's calls.
