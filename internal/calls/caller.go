@@ -35,8 +35,9 @@ type Caller struct {
 	// Record, which may be nil, takes the outcomes so far out of the answer, which is then empty. They are
 	// those of the items next in order.
 	Record func() error
-	Fit    *Fit // nil: calls are as large as the items that Run gets
-	most   int  // items that a call should have after one that was full
+	Fit    *Fit     // nil: calls are as large as the items that Run gets
+	most   int      // items that a call should have after one that was full
+	spare  *attempt // for the next call; nil: none
 	// CarryOn, which may be nil, continues what has called Run in another goroutine, which it starts: rest returns there
 	// what Run would have. It is called if user's code, for which Run uses its own goroutine then (see [Lane.In]), does
 	// not give that back.
@@ -65,6 +66,9 @@ func (c *Caller) Run(items []Item) error {
 	}
 	if !c.here(first) {
 		return ErrKept
+	}
+	if first.err == nil {
+		c.spare = first // nobody has it any more
 	}
 	return c.run(items, first)
 }
@@ -174,7 +178,12 @@ func (c *Caller) begin(items []Item, isolating bool) (*attempt, error) {
 			return nil, err
 		}
 	}
-	a := &attempt{of: c, items: items, mark: c.Answer.mark()}
+	a := c.spare
+	if c.spare = nil; a == nil {
+		a = &attempt{of: c}
+	}
+	a.items, a.mark, a.err = items, c.Answer.mark(), nil
+	a.free.Store(false)
 	a.Call = Call{
 		Items: items, Answer: c.Answer, lane: c.Lane, block: c.Block, Place: c.Place, Isolating: isolating,
 		ItemAttempts: c.Limits.ItemAttempts, Attempts: c.Limits.Attempts, Backoff: c.Limits.Backoff, firm: &a.free, before: a.mark.count,
