@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/trap"
 )
 
 // run has all items called, until the batch's end or until it should end. Calls are made at once in as many lanes as
@@ -50,27 +49,25 @@ func (e *execution) newLane(place calls.Place, closed func()) *lane {
 
 // start makes the lane's calls in a goroutine. The rest of a call that another one has begun comes first, if there is one.
 func (l *lane) start(rest func() error) {
-	l.e.acts.goroutines.Go(func(g *calls.Goroutine) {
+	l.e.acts.goroutines.Go("making a batch's calls", func(g *calls.Goroutine) {
 		l.calls.In(g)
-		l.run(rest)
+		if kept := l.work(rest); !kept {
+			l.close()
+		}
+	}, func(defect error) {
+		l.e.line.fail(defect)
+		l.close()
 	})
 }
 
-func (l *lane) run(rest func() error) {
-	kept := false
-	err := trap.Run("making a batch's calls", func() { kept = l.work(rest) })
-	if kept {
-		return // it is another goroutine's lane now
-	}
-	if err != nil {
-		l.e.line.fail(err)
-	}
+func (l *lane) close() {
 	l.calls.Close()
 	l.place.Leave()
 	l.closed()
 }
 
-// work makes calls until there are no more. It returns true if a handler has kept the goroutine.
+// work makes calls until there are no more. It returns true if a handler has kept the goroutine: the lane has another one
+// then.
 func (l *lane) work(rest func() error) (kept bool) {
 	line := l.e.line
 	for {

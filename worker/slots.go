@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/internal/protocol"
 )
@@ -125,10 +126,9 @@ type slot struct {
 	incarnation int
 	failed      int // incarnations that have ended in a row without an answered call
 	program     *program
-	resting     time.Time // until when no call should be made
-	calls       int       // that its program has in hand
-	suspects    int       // calls that must be alone with the program, or wait for that
-	out         error     // why the slot runs no calls any more
+	resting     time.Time    // until when no call should be made
+	hall        company.Hall // of the calls that its program has in hand
+	out         error        // why the slot runs no calls any more
 	tenants     map[*tenant]struct{}
 	busy        int       // places that they have
 	queue       []*tenant // wait for their first place
@@ -266,30 +266,28 @@ func (s *slot) rest(d time.Duration) {
 	s.resting = time.Now().Add(d)
 }
 
-// ready waits until the slot's program may be called. A suspect is alone with it: no other call is
-// made until release. It returns nil if the batch should end first.
-func (s *slot) ready(soon <-chan struct{}, suspect bool) (p *program, err error) {
-	if suspect {
-		s.mu.Lock()
-		s.suspects++
-		s.mu.Unlock()
-		defer func() {
-			if p == nil {
-				s.change(func() { s.suspects-- })
-			}
-		}()
-	}
+// ready waits until the slot's program may be called. A call of a group is made together with calls of that group
+// only. It returns nil if the batch should end first.
+func (s *slot) ready(soon <-chan struct{}, g *company.Group) (p *program, err error) {
+	s.mu.Lock()
+	s.hall.Wait(g)
+	s.mu.Unlock()
+	defer func() {
+		if p == nil && g != nil {
+			s.change(func() { s.hall.GiveUp(g) })
+		}
+	}()
 	for {
 		s.mu.Lock()
 		p, out, changed, rest := s.program, s.out, s.changed, time.Until(s.resting)
 		if p != nil && p.over() {
 			p = nil // the slot is about to notice it
 		}
-		if suspect && s.calls > 0 || !suspect && s.suspects > 0 {
+		if !s.hall.May(g) {
 			p = nil // release wakes it
 		}
 		if p != nil && out == nil && rest <= 0 {
-			s.calls++
+			s.hall.Begin(g)
 			s.mu.Unlock()
 			return p, nil
 		}
@@ -311,16 +309,28 @@ func (s *slot) ready(soon <-chan struct{}, suspect bool) (p *program, err error)
 }
 
 // release notes the end of a call that ready has allowed.
-func (s *slot) release(suspect bool) {
+func (s *slot) release() {
 	s.mu.Lock()
-	s.calls--
-	awaited := s.suspects > 0
+	awaited := s.hall.End()
 	s.mu.Unlock()
 	if awaited {
-		s.change(func() {
-			if suspect {
-				s.suspects--
-			}
-		})
+		s.change(func() {})
+	}
+}
+
+// accuse puts calls, which were in hand when the program died, into groups for their next tries. The first half of
+// several calls is tried apart from the second; a single call, which has died alone, is tried alone.
+func (s *slot) accuse(all []*pending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(all) == 1 {
+		all[0].group = s.hall.Alone()
+		return
+	}
+	first, second := s.hall.Halves()
+	for i, c := range all {
+		if c.group = first; i >= (len(all)+1)/2 {
+			c.group = second
+		}
 	}
 }

@@ -1,6 +1,10 @@
 package calls
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/stint-run/stint/internal/trap"
+)
 
 // Goroutines run lanes. While somebody uses them, those of lanes that have ended are kept for others: their stacks have
 // grown to what a handler needs, which is most of what a new one costs. The zero value is ready. It is safe for
@@ -14,7 +18,14 @@ type Goroutines struct {
 // Goroutine is one of [Goroutines].
 type Goroutine struct {
 	name []byte
-	work chan func(*Goroutine) // closed at its end
+	work chan task // closed at its end
+}
+
+// task is what a goroutine is to do.
+type task struct {
+	name   string
+	fn     func(*Goroutine)
+	failed func(error)
 }
 
 // Use keeps goroutines until the returned function is called, which is idempotent.
@@ -35,22 +46,26 @@ func (g *Goroutines) Use() (done func()) {
 	})
 }
 
-// Go runs fn in a goroutine, which it may end.
-func (g *Goroutines) Go(fn func(*Goroutine)) {
+// Go runs fn in a goroutine, which it may end. If fn panics, failed is called there with a *trap.DefectError, which
+// names what fn does.
+func (g *Goroutines) Go(name string, fn func(*Goroutine), failed func(error)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	t := task{name, fn, failed}
 	if last := len(g.idle) - 1; last >= 0 {
-		g.idle[last].work <- fn // there is room
+		g.idle[last].work <- t // there is room
 		g.idle[last] = nil
 		g.idle = g.idle[:last]
 		return
 	}
-	one := &Goroutine{work: make(chan func(*Goroutine), 1)}
-	one.work <- fn
+	one := &Goroutine{work: make(chan task, 1)}
+	one.work <- t
 	go func() {
 		one.name = goroutineName()
-		for fn := range one.work {
-			fn(one)
+		for t := range one.work {
+			if err := trap.Run(t.name, func() { t.fn(one) }); err != nil {
+				t.failed(err)
+			}
 			if !g.keep(one) {
 				return
 			}

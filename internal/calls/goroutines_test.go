@@ -15,7 +15,7 @@ func TestGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails if one stays
 		var g Goroutines
 		run := func() (ran *Goroutine) {
-			g.Go(func(one *Goroutine) { ran = one })
+			g.Go("something", func(one *Goroutine) { ran = one }, nil)
 			synctest.Wait()
 			return ran
 		}
@@ -25,15 +25,21 @@ func TestGoroutines(t *testing.T) {
 		require.Regexp(t, `^goroutine \d+$`, string(first.name))
 		require.Same(t, first, run())
 
-		g.Go(func(*Goroutine) { runtime.Goexit() })
+		g.Go("something", func(*Goroutine) { runtime.Goexit() }, nil)
 		synctest.Wait()
-		require.NotSame(t, first, run(), "it was ended")
+		second := run()
+		require.NotSame(t, first, second, "it was ended")
+		var defect error
+		g.Go("something", func(*Goroutine) { panic("no") }, func(err error) { defect = err })
+		synctest.Wait()
+		require.ErrorContains(t, defect, "a defect of stint, please report it: something: panic: no")
+		require.Same(t, second, run())
 
 		release := make(chan struct{})
 		var busy sync.WaitGroup
 		busy.Add(3)
 		for range 3 {
-			g.Go(func(*Goroutine) { busy.Done(); <-release })
+			g.Go("something", func(*Goroutine) { busy.Done(); <-release }, nil)
 		}
 		busy.Wait()
 		done()
