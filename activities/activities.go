@@ -66,10 +66,11 @@ type Options struct {
 
 // Activities is registered with a worker as a whole. It is safe for concurrent use.
 type Activities struct {
-	opts    Options
-	inputs  *inputs.Inputs
-	buffers buffers
-	fit     calls.Fit
+	opts       Options
+	inputs     *inputs.Inputs
+	buffers    buffers
+	goroutines calls.Goroutines
+	fit        calls.Fit
 }
 
 // New returns the activities of a worker. Close frees what they hold between calls.

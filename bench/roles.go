@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/collector"
 	"github.com/stint-run/stint/internal/devserver"
 	private "github.com/stint-run/stint/internal/embedded"
 	"github.com/stint-run/stint/internal/protocol"
@@ -181,8 +182,10 @@ func handle(lines []byte, fn func(context.Context, record) (record, error)) []by
 	return buf.Bytes()
 }
 
-// embedded runs a job with server, worker and starter in this process, as `stint run` does.
+// embedded runs a job with server, worker and starter in this process, as `stint run` does and every program of
+// starter.Main.
 func embedded(args []string, h worker.Handler, options worker.Options, spec job.Spec, histories bool) error {
+	collector.PaceServer()
 	ctx := context.Background()
 	input, output, state := args[0], args[1], args[2]
 	quiet := slog.New(slog.DiscardHandler)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/timers"
 )
@@ -223,9 +224,10 @@ type place struct {
 	// Memory for the calls of a program, one after the other.
 	call  pending
 	frame []byte
-	// suspect: the last call was one of several in hand when their program ended, and any of them may
-	// have caused that. Only the goroutine that makes the calls uses it.
-	suspect bool
+	// The items of the last call that was in hand when its program died, and with which others they are tried again: nil
+	// if they have been. Only the goroutine that makes the calls uses it.
+	group       *company.Group
+	first, last int64
 }
 
 // Describe returns the slot and its incarnation.
