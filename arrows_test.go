@@ -17,7 +17,7 @@ var layers = []string{
 	"internal/protocol", "job", "timers", "internal/jobtest", "internal/orphans", "internal/entry",
 	"internal/frames", "internal/records", "internal/store/object", "internal/store/local", "internal/store/bucket", "internal/store", "internal/meters", "internal/guard", "internal/permits", "internal/endpoint", "internal/child", "internal/devserver",
 	"internal/calls", "internal/calls/callstest", "internal/ledger", "internal/inputs", "internal/outputs", "internal/redrive", "internal/feeds", "internal/predict",
-	"activities", "internal/modeltest", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion", "workflows/internal/throttle", "workflows/internal/pool",
+	"activities", "internal/modeltest", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion", "workflows/internal/throttle", "workflows/internal/pool", "workflows/internal/intake", "workflows/internal/dispatch",
 	"workflows", "worker", "local", "starter",
 	"examples/birdstrikes", "examples/earthquakes", "bench/child", "bench", "",
 }

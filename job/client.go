@@ -115,7 +115,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 		Memo:                                     specMemo(spec),
 	}
 	if o.redrive != nil {
-		opts.StaticSummary = fmt.Sprintf("pool %s · redrive of %s", spec.Pool, describeInput(spec.Input))
+		opts.StaticSummary = fmt.Sprintf("pool %s · redrive of %s", spec.Pool, spec.describeSource())
 	}
 	if o.Fresh || o.Reuse || len(o.Resume) > 0 {
 		opts.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
@@ -134,17 +134,25 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 	return &Run{client: c, name: spec.Name, run: handle.GetRunID(), pool: spec.Pool}, nil
 }
 
-func specSummary(s Spec) string { return fmt.Sprintf("pool %s · %s", s.Pool, describeInput(s.Input)) }
+func specSummary(s Spec) string { return fmt.Sprintf("pool %s · %s", s.Pool, s.describeSource()) }
 
 func specMemo(s Spec) map[string]any {
-	return map[string]any{protocol.MemoPool: s.Pool, protocol.MemoOutput: s.Output, protocol.MemoState: Running}
+	memo := map[string]any{protocol.MemoPool: s.Pool, protocol.MemoOutput: s.Output, protocol.MemoState: Running}
+	if s.Source == SourceFeed {
+		memo[protocol.MemoLeg] = 0
+	}
+	return memo
 }
 
-func describeInput(input []string) string {
-	if len(input) == 1 {
-		return input[0]
+// describeSource says where the items come from, for people.
+func (s Spec) describeSource() string {
+	switch {
+	case s.Source == SourceFeed:
+		return "feed"
+	case len(s.Input) == 1:
+		return s.Input[0]
 	}
-	return fmt.Sprintf("%s and %d more", input[0], len(input)-1)
+	return fmt.Sprintf("%s and %d more", s.Input[0], len(s.Input)-1)
 }
 
 func specDetails(s Spec) string {
@@ -152,7 +160,7 @@ func specDetails(s Spec) string {
 	if output == "" {
 		output = "parts in " + s.Store
 	}
-	return fmt.Sprintf("Input %s\n\nOutput %s\n\nWindow %s · expiry %v · attempts %d", describeInput(s.Input), output, DescribeWindow(s.Window, 0), s.Expiry, s.Attempts)
+	return fmt.Sprintf("Source %s\n\nOutput %s\n\nWindow %s · expiry %v · attempts %d", s.describeSource(), output, DescribeWindow(s.Window, 0), s.Expiry, s.Attempts)
 }
 
 // Get returns the latest run of the job of that name. It does not ask the server, so the job need not

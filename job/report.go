@@ -84,6 +84,7 @@ type Progress struct {
 	Oldest  string        `json:"oldest,omitempty"`
 	Outage  *Outage       `json:"outage,omitempty"` // that the leg waits out
 	Workers []WorkerShare `json:"workers,omitempty"`
+	Feed    *FeedReport   `json:"feed,omitempty"` // of a leg of a feed
 }
 
 // Output says where a finished job's results are.
@@ -210,6 +211,9 @@ type Report struct {
 	// Redriven is how many failed items a redrive has run again.
 	Redriven int64 `json:"redriven,omitempty"`
 
+	// Feed is what a feed has beside what every job has; nil for other jobs.
+	Feed *FeedReport `json:"feed,omitempty"`
+
 	Legs        int         `json:"legs"`                   // legs started
 	OpenLegs    []string    `json:"open_legs,omitempty"`    // workflow IDs of running legs
 	Waiting     int         `json:"waiting"`                // batches planned and not dispatched
@@ -257,10 +261,56 @@ func (r *Report) Include(p Progress) {
 	r.FirstError = r.FirstError.First(p.FirstError)
 	r.Workers = AddWorkers(r.Workers, p.Workers)
 	r.Outage = r.Outage.earlier(p.Outage)
+	if p.Feed != nil {
+		r.Feed = p.Feed.with(r.Feed)
+		r.Planned = max(r.Planned, p.Feed.Accepted)
+		r.Discarded += p.Feed.Discarded
+	}
 	if r.Oldest == "" {
 		r.Oldest = p.Oldest // of the leg that was started first
 	}
 	if p.LastFailure != "" {
 		r.LastFailure = p.LastFailure
 	}
+}
+
+// FeedReport is the state of a feed.
+type FeedReport struct {
+	Session       int64 `json:"session"`  // that is open
+	Accepted      int64 `json:"accepted"` // items, in all sessions
+	Backlog       int   `json:"backlog"`  // items accepted and unfinished
+	BacklogBytes  int64 `json:"backlog_bytes"`
+	Capacity      int   `json:"capacity"` // most items accepted and unfinished
+	CapacityBytes int64 `json:"capacity_bytes"`
+	Waiting       int   `json:"waiting"`   // of the backlog, items that are in no batch yet
+	Unclaimed     int   `json:"unclaimed"` // results that clients have not taken in time
+	Discarded     int64 `json:"discarded"` // items that resets have removed, in legs that run
+	// Oldest is the age of the oldest unfinished item; QueueMean and QueueMax are how long items have waited for their batch. All
+	// in nanoseconds, of legs that run.
+	Oldest    time.Duration `json:"oldest"`
+	QueueMean time.Duration `json:"queue_mean"`
+	QueueMax  time.Duration `json:"queue_max"`
+	Segments  int           `json:"segments"` // legs that have taken items
+}
+
+// Idle reports that everything accepted is finished.
+func (r FeedReport) Idle() bool { return r.Backlog == 0 }
+
+// Full reports that not one more item would be accepted.
+func (r FeedReport) Full() bool { return r.Backlog >= r.Capacity || r.BacklogBytes >= r.CapacityBytes }
+
+// with adds the report of another leg; other may be nil.
+func (r FeedReport) with(other *FeedReport) *FeedReport {
+	if other == nil {
+		return &r
+	}
+	r.Session, r.Accepted = max(r.Session, other.Session), max(r.Accepted, other.Accepted)
+	r.Backlog, r.BacklogBytes = max(r.Backlog, other.Backlog), max(r.BacklogBytes, other.BacklogBytes)
+	r.Capacity, r.CapacityBytes = max(r.Capacity, other.Capacity), max(r.CapacityBytes, other.CapacityBytes)
+	r.Waiting += other.Waiting
+	r.Unclaimed += other.Unclaimed
+	r.Discarded += other.Discarded
+	r.Oldest, r.QueueMean, r.QueueMax = max(r.Oldest, other.Oldest), max(r.QueueMean, other.QueueMean), max(r.QueueMax, other.QueueMax)
+	r.Segments = max(r.Segments, other.Segments)
+	return &r
 }

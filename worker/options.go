@@ -95,7 +95,8 @@ type Options struct {
 	// is missing although the client encrypts, a batch does not find the deadline of a stop.
 	// Default: the SDK's default converter.
 	DataConverter converter.DataConverter
-	// NoWorkflows and NoIO leave the coordination, and Plan, Commit and Finish, to other workers.
+	// NoWorkflows and NoIO leave the coordination of jobs, and Plan, Commit and Finish, to other workers. The legs of feeds run
+	// with the batches of their pool in any case.
 	NoWorkflows bool
 	NoIO        bool
 

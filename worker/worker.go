@@ -127,6 +127,7 @@ func workerName() string {
 
 // build makes a worker for each task queue: the batches come last, to be stopped first.
 func (w *Worker) build(c client.Client, p *permits.Permits) error {
+	mostEager := eager
 	tuner, err := permits.NewTuner(p)
 	if err != nil {
 		return fmt.Errorf("making %d slots: %w", w.options.Slots, err)
@@ -161,9 +162,13 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 		w.workers = append(w.workers, io)
 	}
 	batches := sdkworker.New(c, protocol.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
-		DisableWorkflowWorker: true, Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: w.roster.worker,
+		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: w.roster.worker,
+		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: &mostEager,
 	}))
 	entry.Activities{protocol.ActivityProcess: entry.Activity(w.acts.Process)}.Register(batches)
+	// The legs of feeds run beside their batches.
+	entry.Workflows{protocol.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Register(batches)
+	batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: protocol.ActivityLocate})
 	w.workers = append(w.workers, batches)
 	return nil
 }
@@ -174,6 +179,8 @@ const (
 	// sticky is how long the coordination of a job waits for the worker that ran it last, which may
 	// have died, before another one takes over. By default it would wait for 5 s each time.
 	sticky = 2 * time.Second
+	// eager is how many batches of a feed start at once because their leg's workflow task was answered here.
+	eager = 100
 	// ioDrain is how long they may take once the worker ends; all of them can be repeated.
 	ioDrain = 5 * time.Second
 )

@@ -21,7 +21,7 @@ func (c *coordinator) setState(s job.State) {
 
 // allDone reports that every item has its outcome.
 func (c *coordinator) allDone() bool {
-	return c.allPlanned() && len(c.legs) == 0 && c.left == 0 && c.state.Report.Done() == c.state.Report.Planned
+	return c.allPlanned() && len(c.legs) == 0 && c.left == 0 && c.state.Report.Done()+c.state.Report.Discarded == c.state.Report.Planned
 }
 
 // conclude ends the job: with its output if all is done, otherwise so that it can be resumed.

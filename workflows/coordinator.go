@@ -7,6 +7,7 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/details"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -74,7 +75,7 @@ func (c *coordinator) setup() error {
 	if err := workflow.SetQueryHandler(c.ctx, protocol.QueryPending, c.pending); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
-	for _, signal := range []string{job.SignalStop, signalFail, signalSlow, signalCounts, signalPool, signalPlaces, signalKept} {
+	for _, signal := range []string{job.SignalStop, dispatch.SignalFail, dispatch.SignalSlow, dispatch.SignalCounts, dispatch.SignalPool, dispatch.SignalPlaces, signalKept} {
 		c.selector.AddReceive(workflow.GetSignalChannel(c.ctx, signal), func(workflow.ReceiveChannel, bool) { c.receiveAll() })
 	}
 	c.selector.AddReceive(c.wake, func(ch workflow.ReceiveChannel, _ bool) { ch.ReceiveAsync(nil) })
@@ -83,6 +84,9 @@ func (c *coordinator) setup() error {
 		c.receiveAll()
 		c.wakeUp()
 	})
+	if err := c.work.attach(c); err != nil {
+		return err
+	}
 	return c.listenForSettings()
 }
 
@@ -90,8 +94,7 @@ func (c *coordinator) setup() error {
 func (c *coordinator) run() {
 	for {
 		if workflow.GetInfo(c.ctx).GetContinueAsNewSuggested() {
-			c.renew = true
-			c.closeInside()
+			c.renewSoon()
 		}
 		c.startLeg()
 		c.startPlan()
@@ -103,9 +106,27 @@ func (c *coordinator) run() {
 	}
 }
 
-// idle reports that nothing runs.
+// renewSoon has the run continue as new as soon as it can.
+func (c *coordinator) renewSoon() {
+	if c.renew {
+		return
+	}
+	c.renew = true
+	c.closeInside()
+	c.work.renew()
+}
+
+// idle reports that nothing runs, but for legs that the job's next run continues with.
 func (c *coordinator) idle() bool {
-	return len(c.legs) == 0 && !c.planning.running && c.hooks.ready && !c.hooks.unblocking
+	return c.legsSettled() && !c.planning.running && c.hooks.ready && !c.hooks.unblocking
+}
+
+func (c *coordinator) legsSettled() bool {
+	if !c.renew || c.ending() {
+		return len(c.legs) == 0
+	}
+	_, settled := c.work.carry(c.legs)
+	return settled
 }
 
 // wakeUp makes run look again.
@@ -128,30 +149,20 @@ func (c *coordinator) receiveAll() {
 	if c.canceled.Err() != nil {
 		c.stop(job.Stop{Reason: "the workflow was cancelled"})
 	}
-	receiveEach(c.ctx, job.SignalStop, c.stop)
-	receiveEach(c.ctx, signalFail, func(failure job.Error) { c.fail(&failure) })
-	receiveEach(c.ctx, signalSlow, c.slowDown)
-	receiveEach(c.ctx, signalCounts, c.receiveCounts)
-	receiveEach(c.ctx, signalPool, c.hear)
-	receiveEach(c.ctx, signalPlaces, c.takeBack)
-	receiveEach(c.ctx, signalKept, func(kept keptResult) {
+	dispatch.ReceiveEach(c.ctx, job.SignalStop, c.stop)
+	dispatch.ReceiveEach(c.ctx, dispatch.SignalFail, func(failure job.Error) { c.fail(&failure) })
+	dispatch.ReceiveEach(c.ctx, dispatch.SignalSlow, c.slowDown)
+	dispatch.ReceiveEach(c.ctx, dispatch.SignalCounts, c.receiveCounts)
+	dispatch.ReceiveEach(c.ctx, dispatch.SignalPool, c.hear)
+	dispatch.ReceiveEach(c.ctx, dispatch.SignalPlaces, c.takeBack)
+	c.work.receive()
+	dispatch.ReceiveEach(c.ctx, signalKept, func(kept keptResult) {
 		for _, l := range c.legs {
 			if l.number == kept.Leg {
 				l.kept(kept.Result)
 			}
 		}
 	})
-}
-
-// receiveEach calls fn for each signal of the name that has arrived.
-func receiveEach[T any](ctx workflow.Context, name string, fn func(T)) {
-	for {
-		var value T
-		if !workflow.GetSignalChannel(ctx, name).ReceiveAsync(&value) {
-			return
-		}
-		fn(value)
-	}
 }
 
 // report answers the query: it adds what the legs inside this workflow know.

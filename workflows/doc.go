@@ -9,13 +9,12 @@
 //	planning.go, presence.go   the next portion; a pool that nobody serves
 //	openlegs.go, leghandles.go legs as the coordinator deals with them: legHandle, and its implementations
 //	stop.go, conclude.go       how a job ends
+//	window.go                  the window: how many places there are, and which leg gets them
 //	settings.go, hooks.go, tolerance.go, throttle.go, salvage.go, scheduled.go
-//	leg.go, legcontrol.go      Leg, and the signals that reach it
-//	supply.go, legcommit.go    where its batches come from (supply) and where results go (recorder)
-//	dispatcher.go, task.go     what keeps batches in flight, and a batch
-//	outcome.go, halve.go       what follows from the end of a batch; a batch whose workers keep dying
-//	window.go, stragglers.go   places, who gets them and how many there are; what is still running after a stop
-//	names.go                   signals
+//	leg.go                     Leg, the leg of a page
+//	supply.go, legcommit.go    where its batches come from, and where results go
+//	names.go                   activities, and a signal
+//	internal/dispatch          what keeps a leg's batches in flight, and the signals between legs and job
 //	internal/execute           options of activities and legs, and what their errors mean
 //	internal/throttle, internal/pool, internal/suspicion, internal/details
 //	                           arithmetic of rates, of windows, of halving; texts for people

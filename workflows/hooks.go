@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -68,7 +69,7 @@ func (c *coordinator) startInit() {
 // limitInit waits for an init hook no longer than for batches once the job is ending.
 func (c *coordinator) limitInit(grace time.Duration) {
 	c.hooks.cancelInit()
-	c.selector.AddFuture(workflow.NewTimer(c.ctx, grace+killLimit), func(workflow.Future) {
+	c.selector.AddFuture(workflow.NewTimer(c.ctx, grace+dispatch.KillLimit), func(workflow.Future) {
 		if !c.hooks.ready {
 			c.hooks.ready, c.hooks.initRuns = true, true
 		}
@@ -82,7 +83,7 @@ func (c *coordinator) startShutdown(grace time.Duration) {
 	}
 	c.hooks.unblocking = true
 	workflow.Go(c.ctx, func(ctx workflow.Context) {
-		_ = c.runHooks(ctx, job.StageShutdown, c.spec().Shutdown, grace+killLimit, false) // noted in the report
+		_ = c.runHooks(ctx, job.StageShutdown, c.spec().Shutdown, grace+dispatch.KillLimit, false) // noted in the report
 		c.hooks.unblocking = false
 		c.wakeUp()
 	})

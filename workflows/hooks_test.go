@@ -7,6 +7,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -88,7 +89,7 @@ func TestHooks_ShutdownUnblocks(t *testing.T) {
 				return nil
 			}
 			require.Equal(t, "maintenance", in.Reason)
-			require.Equal(t, time.Hour+killLimit, w.hookLimit, "it holds the stop up no longer than what is to end")
+			require.Equal(t, time.Hour+dispatch.KillLimit, w.hookLimit, "it holds the stop up no longer than what is to end")
 			for _, x := range blocked {
 				x.endAfter(time.Second, x.done(5), nil)
 			}
@@ -188,7 +189,7 @@ func TestHooks_StopWaitsForInit(t *testing.T) {
 			require.InDelta(t, 600, took(report), 2)
 			require.Equal(t, []string{"cleanup tidy"}, w.stages())
 		} else {
-			require.InDelta(t, (time.Minute + time.Hour + killLimit).Seconds(), took(report), 2)
+			require.InDelta(t, (time.Minute + time.Hour + dispatch.KillLimit).Seconds(), took(report), 2)
 			require.Equal(t, []job.HookRun{{Stage: "cleanup", Hook: "tidy", Skipped: "work was still running"}}, report.Hooks)
 		}
 	}

@@ -3,6 +3,7 @@ package workflows
 import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/pool"
 	"github.com/stint-run/stint/workflows/internal/throttle"
@@ -13,8 +14,8 @@ import (
 type JobInput struct {
 	job.Input
 	// Salvage is the Input's, read.
-	Salvage []activities.CommitInput `json:"salvage,omitempty"`
-	State   *jobState                `json:"state,omitempty"` // nil at the start
+	Salvage []activities.CommitFeedInput `json:"salvage,omitempty"`
+	State   *jobState                    `json:"state,omitempty"` // nil at the start
 }
 
 // jobState is all that a job carries from one of its runs to the next.
@@ -27,8 +28,9 @@ type jobState struct {
 	Speed    throttle.Speed  `json:"speed"`    // of the handler, as the leg that ended last has shown
 	Pool     pool.View       `json:"pool,omitzero"`
 	Report   job.Report      `json:"report"`
-	Fresh    counts          `json:"fresh,omitzero"` // of what earlier runs have not done
+	Fresh    dispatch.Counts `json:"fresh,omitzero"` // of what earlier runs have not done
 	Slowed   throttle.Slowed `json:"slowed,omitzero"`
+	Carried  []carriedLeg    `json:"carried,omitempty"` // legs that are open
 }
 
 // Job runs a job to its end. If the job fails, it returns an application error whose details are the
@@ -41,7 +43,7 @@ type jobState struct {
 // each event: 20 KB, at most 57 KB. So Temporal suggests continue-as-new (4,096 events or 4 MB) after some
 // 80 legs, 48,000 batches, and no sooner than after 70. The run then starts nothing, waits for its open
 // legs, at most 24, and ends with at most 4,096 + 24·51 = 5,320 events. The leg inside the job adds 1,300 events at most. News
-// of the pool (see learning) are 4 events each, and 5 more for a window that grows: some ten in the life of a job.
+// of the pool (see dispatch.PoolNews) are 4 events each, and 5 more for a window that grows: some ten in the life of a job.
 //
 // The next run gets the spec, the state of the work, counts, what is known of 64 workers (6 KB) and the heads of the
 // manifest chain: one for each leg that was open, at most 25 (2 KB), however many manifests there are. These are at most
@@ -61,6 +63,7 @@ func Job(ctx workflow.Context, in JobInput) (job.Report, error) {
 	c.receiveAll() // nothing may be lost over continue-as-new
 	if c.renew && !c.ending() && !c.allDone() {
 		next := c.in
+		c.state.Carried, _ = c.work.carry(c.legs)
 		next.State = &c.state
 		return job.Report{}, workflow.NewContinueAsNewError(ctx, Job, next)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -230,9 +231,9 @@ func TestJob_Commands(t *testing.T) {
 	require.Equal(t, 1, n["Finish"])
 	require.Zero(t, n["timer"])
 	require.Zero(t, n["memo"], "a job that runs as it should writes no memo")
-	require.LessOrEqual(t, n["signal "+signalPlaces], 2*maxHandBacks)
-	require.LessOrEqual(t, n["signal "+signalGrant], 2*maxHandBacks)
-	require.Zero(t, n["signal "+signalHalt])
+	require.LessOrEqual(t, n["signal "+dispatch.SignalPlaces], 2*dispatch.MaxHandBacks)
+	require.LessOrEqual(t, n["signal "+dispatch.SignalGrant], 2*dispatch.MaxHandBacks)
+	require.Zero(t, n["signal "+dispatch.SignalHalt])
 }
 
 // A workflow with a gate: a job that was started before the gate keeps to the old way.

@@ -1,49 +1,39 @@
 package workflows
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/workflow"
 )
 
 // LegInput is what one leg has to run.
 type LegInput struct {
-	Ref    activities.Ref `json:"ref"`
-	Spec   job.Spec       `json:"spec"`
-	Number int            `json:"number"` // from 1; 0 is the leg that runs inside the job
-	// Page holds new batches (see [activities.DecodePage]). Tasks are batches that an earlier run of the
-	// leg, or the leg inside the job, has left.
+	Ref  activities.Ref `json:"ref"`
+	Spec job.Spec       `json:"spec"`
+	dispatch.State
+	// Page holds new batches (see [activities.DecodePage]), beside those of State.
 	Page     []byte    `json:"page,omitempty"`
-	Tasks    []task    `json:"tasks,omitempty"`
 	Base     int64     `json:"base"`               // batches planned before these
 	Previous []string  `json:"previous,omitempty"` // manifests that this leg's manifest names
-	Window   int       `json:"window"`             // places in the window to begin with
-	Last     bool      `json:"last,omitempty"`     // no leg comes after it
 	Sofar    LegResult `json:"so_far"`             // of the leg's earlier runs
 	Version  int       `json:"version,omitempty"`  // see protocol.LogicVersion
-	Limits   limits    `json:"limits,omitzero"`
-	// SlowDowns is how many requests to slow down the job has heard of from this leg.
-	SlowDowns int `json:"slow_downs,omitempty"`
-	// Known is how many calls the workers that the job knows of make at once, News how often it has heard of others
-	// from this leg.
-	Known int64 `json:"known,omitempty"`
-	News  int   `json:"news,omitempty"`
-	// SpeedAwaited: the job waits for what the first batches show of the handler's speed.
-	SpeedAwaited bool `json:"speed_awaited,omitempty"`
 }
 
 // LegResult is what a leg has done.
 type LegResult struct {
-	outcomes
+	dispatch.Outcomes
 	Manifests []string `json:"manifests"` // heads of the chain after this leg
 	// Left is how many items the leg did not get to, because of a stop or of Error.
 	Left   int64 `json:"left,omitempty"`
 	Window int   `json:"window"` // places that it held at its end
+	// Of a leg of a feed: how many items the feed had accepted at its end, and how many resets have discarded in it.
+	Accepted  int64 `json:"accepted,omitempty"`
+	Discarded int64 `json:"discarded,omitempty"`
 }
 
 // keptResult is what a leg has done in its runs so far, which no later run can lose.
@@ -64,127 +54,91 @@ type keptResult struct {
 // new with the tasks that are left (100 bytes each), and any number of repetitions continues
 // there.
 func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
-	link := &parentLink{ctx: ctx, leg: in.Number}
+	var l *leg
+	link := dispatch.NewParentLink(ctx, in.Number, func() { workflow.SetCurrentDetails(ctx, l.Details()) })
 	l, err := newLeg(ctx, in, link)
 	if err != nil {
 		return LegResult{}, err
 	}
-	link.describe = func() { workflow.SetCurrentDetails(ctx, l.details()) }
-	if err := l.answerQueries(); err != nil {
+	if err := l.answerQueries(ctx); err != nil {
 		return LegResult{}, err
 	}
-	l.listen(ctx)
-	l.run()
-	if !l.full {
-		l.reportFinal()
+	l.Listen()
+	l.Run(ctx)
+	if !l.Full() {
+		l.ReportFinal()
 	}
-	result := l.commit()
-	if l.full && result.Error == nil && l.notice == nil {
-		link.kept(keptResult{Leg: in.Number, Result: result})
+	result := l.commit(ctx)
+	if l.Full() && !l.Halted() {
+		reportKept(ctx, link, keptResult{Leg: in.Number, Result: result})
 	}
-	l.drainControls()
-	if !l.full || result.Error != nil || l.notice != nil {
+	l.DrainSignals()
+	if !l.Full() || l.Halted() {
 		return result, nil
 	}
 	again := in
-	again.Page, again.Tasks, again.Sofar = nil, l.takeLeft(), result
-	again.Previous, again.Window = result.Manifests, l.window.places
-	again.Limits, again.SlowDowns = l.rate.limits, l.rate.requests
-	again.Known, again.News, again.SpeedAwaited = l.known, l.news, l.speedAwaited
+	again.Page, again.State, again.Sofar, again.Previous = nil, l.Handover(), result, result.Manifests
 	return LegResult{}, workflow.NewContinueAsNewError(ctx, Leg, again)
+}
+
+// reportKept reports to the job what the leg has committed. It returns once the signal was sent: the end of the run would
+// drop it.
+func reportKept(ctx workflow.Context, link *dispatch.ParentLink, r keptResult) {
+	if sent := link.Signal(signalKept, r); sent != nil {
+		_ = sent.Get(ctx, nil) // if there is no job any more nobody needs it
+	}
 }
 
 // leg is one run of a leg, in its own workflow or inside the job.
 type leg struct {
-	*dispatcher
-	in       LegInput
+	*dispatch.Dispatcher
 	page     *pageSupply
 	manifest *manifestRecorder
 }
 
-func newLeg(ctx workflow.Context, in LegInput, link jobLink) (*leg, error) {
+func newLeg(ctx workflow.Context, in LegInput, link dispatch.Link) (*leg, error) {
 	page, err := newPageSupply(in.Page, in.Base)
 	if err != nil {
 		return nil, fmt.Errorf("reading the page of leg %d: %w", in.Number, err)
 	}
 	manifest := newManifestRecorder(in)
-	return &leg{dispatcher: newDispatcher(ctx, in, page, manifest, link), in: in, page: page, manifest: manifest}, nil
+	d := dispatch.New(ctx, dispatch.Config{
+		Spec: in.Spec, State: in.State, Sofar: in.Sofar.Outcomes, Supply: page, Recorder: manifest, Process: processIn(in.Ref), Link: link,
+	})
+	return &leg{Dispatcher: d, page: page, manifest: manifest}, nil
 }
 
-func (l *leg) answerQueries() error {
-	progress := func() (job.Progress, error) { return l.progress(), nil }
+// processIn executes batches whose items and parts are where ref says.
+func processIn(ref activities.Ref) func(workflow.Context, activities.ProcessInput) workflow.Future {
+	return func(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
+		in.Ref = ref
+		return workflow.ExecuteActivity(ctx, acts.Process, in)
+	}
+}
+
+func (l *leg) answerQueries(ctx workflow.Context) error {
+	progress := func() (job.Progress, error) { return l.Progress(), nil }
 	pending := func() ([]activities.CommitInput, error) {
 		return []activities.CommitInput{l.manifest.pending()}, nil
 	}
-	if err := workflow.SetQueryHandler(l.ctx, protocol.QueryProgress, progress); err != nil {
+	if err := workflow.SetQueryHandler(ctx, protocol.QueryProgress, progress); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
-	if err := workflow.SetQueryHandler(l.ctx, protocol.QueryPending, pending); err != nil {
+	if err := workflow.SetQueryHandler(ctx, protocol.QueryPending, pending); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
 	return nil
 }
 
 // commit has what was accepted recorded, and returns what the leg has done.
-func (l *leg) commit() LegResult {
-	l.noteStragglers(l.in.Number)
-	result := LegResult{outcomes: l.sofar}
-	for _, t := range l.returned {
-		result.Left += t.Count
-	}
-	for _, b := range l.page.batches {
-		result.Left += b.Count
-	}
-	heads, err := l.manifest.commit(l.ctx)
-	result.Manifests = heads
+func (l *leg) commit(ctx workflow.Context) LegResult {
+	l.NoteStragglers()
+	left := l.Returned() + l.page.items()
+	heads, err := l.manifest.commit(ctx)
 	if err != nil {
-		if result.Error == nil {
-			result.Error = execute.JobError(err)
-		}
-		result.Totals = l.in.Sofar.Totals
-		result.Left += l.manifest.items()
-		l.sofar = result.outcomes
+		l.Lose(execute.JobError(err))
+		left += l.manifest.items()
 	}
-	l.receiveGrants() // what has arrived until the very end
-	result.Window = l.window.places
-	return result
-}
-
-var errNoJob = errors.New("the leg belongs to no job")
-
-// parentLink reaches the job of a leg that has its own workflow.
-type parentLink struct {
-	ctx      workflow.Context
-	leg      int
-	describe func()
-}
-
-func (p *parentLink) signal(name string, argument any) workflow.Future {
-	parent := workflow.GetInfo(p.ctx).ParentWorkflowExecution
-	if parent == nil {
-		return nil
-	}
-	return workflow.SignalExternalWorkflow(p.ctx, parent.ID, "", name, argument)
-}
-
-// kept returns once the signal was sent: the end of the run would drop it.
-func (p *parentLink) kept(r keptResult) {
-	if sent := p.signal(signalKept, r); sent != nil {
-		_ = sent.Get(p.ctx, nil) // if there is no job any more nobody needs it
-	}
-}
-
-func (p *parentLink) failed(err *job.Error)      { p.signal(signalFail, *err) }
-func (p *parentLink) slowDown(r slowDownRequest) { p.signal(signalSlow, r) }
-func (p *parentLink) counted(c counts)           { p.signal(signalCounts, c) }
-func (p *parentLink) heard(n poolNews)           { p.signal(signalPool, n) }
-func (p *parentLink) batchEnded()                { p.describe() }
-
-func (p *parentLink) handBack(places int) workflow.Future {
-	if sent := p.signal(signalPlaces, placesBack{Leg: p.leg, Places: places}); sent != nil {
-		return sent
-	}
-	future, settable := workflow.NewFuture(p.ctx)
-	settable.SetError(errNoJob)
-	return future
+	window := l.Places() // with the grants that have arrived until the very end
+	return LegResult{Outcomes: l.Sofar(), Manifests: heads, Left: left, Window: window}
 }

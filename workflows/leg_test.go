@@ -10,6 +10,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 )
@@ -71,7 +72,7 @@ func TestLeg_ContinuesAsNew(t *testing.T) {
 func TestLeg_ReportsWhatItHasCommitted(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
-	w.historyLength = func() int { return legEvents * min(1, len(w.all)/10*(2-min(2, w.runs))) }
+	w.historyLength = func() int { return dispatch.MaxEvents * min(1, len(w.all)/10*(2-min(2, w.runs))) }
 	var kept []keptResult
 	w.sent = func(signal string, arg any) {
 		if signal == signalKept {
@@ -97,7 +98,7 @@ func TestLeg_ContinuesAsNewWithAttempts(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
 	w.spec.Attempts = 3
-	w.historyLength = func() int { return legEvents * min(1, len(w.all)-(w.runs-1)) }
+	w.historyLength = func() int { return dispatch.MaxEvents * min(1, len(w.all)-(w.runs-1)) }
 	w.process = func(x *execution) { x.fails(transient("network")) }
 	result, err := w.runLeg(w.legInput(1))
 	require.NoError(t, err)
@@ -112,9 +113,9 @@ func TestLeg_StopWhenFull(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
 	w.spec.Window, w.took = 5, time.Second
-	w.historyLength = func() int { return legEvents * min(1, len(w.all)/10) }
+	w.historyLength = func() int { return dispatch.MaxEvents * min(1, len(w.all)/10) }
 	w.at(1500*time.Millisecond, func() {
-		w.env.SignalWorkflow(signalHalt, protocol.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
+		w.env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
 	})
 	result, err := w.runLeg(w.legInput(40))
 	require.NoError(t, err)
@@ -128,10 +129,10 @@ func TestLeg_StopWhileCommittingWhenFull(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
 	w.spec.Window, w.took, w.commitTook = 5, time.Second, 10*time.Second
-	w.historyLength = func() int { return legEvents * min(1, len(w.all)/10) }
+	w.historyLength = func() int { return dispatch.MaxEvents * min(1, len(w.all)/10) }
 	w.commit = func(activities.CommitInput) error {
 		w.later(5*time.Second, func() {
-			w.env.SignalWorkflow(signalHalt, protocol.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
+			w.env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
 		})
 		return nil
 	}
@@ -156,14 +157,14 @@ func TestLeg_Commands(t *testing.T) {
 func TestLeg_BadPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
-	_, err := w.runLeg(LegInput{Spec: w.spec, Number: 3, Page: []byte{0xff}, Window: 1})
+	_, err := w.runLeg(LegInput{Spec: w.spec, State: dispatch.State{Number: 3, Window: 1}, Page: []byte{0xff}})
 	require.ErrorContains(t, err, "reading the page of leg 3")
 }
 
 func TestLeg_EmptyPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
-	result, err := w.runLeg(LegInput{Spec: w.spec, Number: 3, Previous: []string{"before"}, Window: 5})
+	result, err := w.runLeg(LegInput{Spec: w.spec, State: dispatch.State{Number: 3, Window: 5}, Previous: []string{"before"}})
 	require.NoError(t, err)
 	require.Equal(t, LegResult{Manifests: []string{"before"}, Window: 5}, result)
 	require.Empty(t, w.commits, "nothing is committed if nothing was done")

@@ -9,12 +9,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// recorder takes the results that a dispatcher accepts. It is used by one workflow only.
-type recorder interface {
-	// accept takes what one execution has done: at least one item. It does not block.
-	accept(e activities.Entry)
-}
-
 // manifestRecorder keeps accepted parts until a commit writes them to a manifest.
 type manifestRecorder struct {
 	spec job.Spec
@@ -25,7 +19,10 @@ func newManifestRecorder(in LegInput) *manifestRecorder {
 	return &manifestRecorder{spec: in.Spec, in: activities.CommitInput{Ref: in.Ref, Leg: in.Number, Previous: in.Previous}}
 }
 
-func (r *manifestRecorder) accept(e activities.Entry) { r.in.Entries = append(r.in.Entries, e) }
+// Accept is that of [dispatch.Recorder].
+func (r *manifestRecorder) Accept(result activities.ProcessResult) {
+	r.in.Entries = append(r.in.Entries, result.Entry)
+}
 
 // pending is what has been accepted and not committed.
 func (r *manifestRecorder) pending() activities.CommitInput { return r.in }

@@ -4,6 +4,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/workflow"
 )
@@ -49,13 +50,15 @@ func (l *childLeg) signal(name string, argument any, undelivered func()) {
 
 func (l *childLeg) id() string { return protocol.LegID(l.in.Spec.Name, l.in.Number) }
 
-func (l *childLeg) halt(notice protocol.StopNotice) { l.signal(signalHalt, notice, func() {}) }
+func (l *childLeg) halt(notice protocol.StopNotice) { l.signal(dispatch.SignalHalt, notice, func() {}) }
 
-func (l *childLeg) limit(limits limits) { l.signal(signalLimits, limits, func() {}) }
+func (l *childLeg) limit(limits dispatch.Limits) { l.signal(dispatch.SignalLimits, limits, func() {}) }
 
-func (l *childLeg) grant(places int, returned func()) { l.signal(signalGrant, places, returned) }
+func (l *childLeg) grant(places int, returned func()) {
+	l.signal(dispatch.SignalGrant, places, returned)
+}
 
-func (l *childLeg) counts(reported counts) counts { return reported }
+func (l *childLeg) counts(reported dispatch.Counts) dispatch.Counts { return reported }
 
 func (l *childLeg) exact() bool { return false }
 
@@ -72,11 +75,11 @@ func (l *childLeg) addTo(r *job.Report) {
 }
 
 // pending keeps the manifests that the leg was given, until it has begun and can say so itself.
-func (l *childLeg) pending() []activities.CommitInput {
+func (l *childLeg) pending() []any {
 	if l.begun() {
 		return nil
 	}
-	return []activities.CommitInput{{Ref: l.in.Ref, Leg: l.in.Number, Previous: l.in.Previous}}
+	return []any{activities.CommitInput{Ref: l.in.Ref, Leg: l.in.Number, Previous: l.in.Previous}}
 }
 
 // insideLeg is the handle of the leg that runs inside the job: small jobs need no other.
@@ -91,21 +94,20 @@ func (c *coordinator) startInside(p portion) {
 		return
 	}
 	l.page.more = c.awaitSpeed()
-	l.listenInside()
+	l.ListenInside()
 	c.inside = l
 	open := c.opened(in, p, insideLeg{l})
 	future, settable := workflow.NewFuture(c.ctx)
 	workflow.Go(c.ctx, func(ctx workflow.Context) {
-		l.ctx = ctx // what blocks must belong to this coroutine
-		l.run()
-		settable.Set(l.commit(), nil)
+		l.Run(ctx)
+		settable.Set(l.commit(ctx), nil)
 	})
 	c.selector.AddFuture(future, func(f workflow.Future) {
 		var result LegResult
 		_ = f.Get(c.ctx, &result) // set without an error, above
 		c.inside = nil
 		c.legEnded(open, result)
-		if left := l.takeLeft(); l.full && len(left) > 0 && !c.ending() {
+		if left := l.Handover().Tasks; l.Full() && len(left) > 0 && !c.ending() {
 			c.left -= result.Left // the next leg gets to them
 			c.startChild(portion{tasks: left, batches: int64(len(left)), items: result.Left})
 		}
@@ -115,16 +117,16 @@ func (c *coordinator) startInside(p portion) {
 // extendInside gives a job's second and last portion to the leg inside it, which has waited for it.
 func (c *coordinator) extendInside(p portion) bool {
 	batches, err := activities.DecodePage(p.page)
-	if c.inside == nil || !c.inside.page.more || c.inside.full || !p.last || err != nil || len(batches) > protocol.InsideBatches {
+	if c.inside == nil || !c.inside.page.more || c.inside.Full() || !p.last || err != nil || len(batches) > protocol.InsideBatches {
 		return false
 	}
 	c.inside.page.extend(batches)
-	c.inside.window.last = true
+	c.inside.KeepPlaces()
 	open := c.legs[0] // no other one has been opened
 	open.batches += len(batches)
 	open.dry = false
 	c.share()
-	c.inside.wakeUp()
+	c.inside.Wake()
 	c.state.Batches += int64(len(batches))
 	return true
 }
@@ -133,58 +135,62 @@ func (c *coordinator) extendInside(p portion) bool {
 func (c *coordinator) closeInside() {
 	if c.inside != nil && c.inside.page.more {
 		c.inside.page.more = false
-		c.inside.wakeUp()
+		c.inside.Wake()
 	}
 }
 
 func (l insideLeg) id() string { return "" }
 
-func (l insideLeg) halt(notice protocol.StopNotice) {
-	l.stop(notice)
-	l.wakeUp()
-}
+func (l insideLeg) halt(notice protocol.StopNotice) { l.Halt(notice) }
 
-func (l insideLeg) limit(limits limits) { l.setLimits(limits) }
+func (l insideLeg) limit(limits dispatch.Limits) { l.SetLimits(limits) }
 
-func (l insideLeg) grant(places int, _ func()) {
-	l.window.granted(places)
-	l.wakeUp()
-}
+func (l insideLeg) grant(places int, _ func()) { l.Grant(places) }
 
-func (l insideLeg) counts(counts) counts {
-	return counts{OK: l.sofar.Totals.OK, Failed: l.sofar.Totals.Failed}
+func (l insideLeg) counts(dispatch.Counts) dispatch.Counts {
+	t := l.Sofar().Totals
+	return dispatch.Counts{OK: t.OK, Failed: t.Failed}
 }
 
 func (l insideLeg) exact() bool { return true }
 
 func (l insideLeg) kept(LegResult) {} // it never continues as new by itself
 
-func (l insideLeg) addTo(r *job.Report) { r.Include(l.progress()) }
+func (l insideLeg) addTo(r *job.Report) { r.Include(l.Progress()) }
 
-func (l insideLeg) pending() []activities.CommitInput {
-	return []activities.CommitInput{l.manifest.pending()}
+func (l insideLeg) pending() []any {
+	return []any{l.manifest.pending()}
 }
 
 // insideLink reaches the job of the leg inside it.
 type insideLink struct{ c *coordinator }
 
-func (k *insideLink) failed(err *job.Error)      { k.c.fail(err) }
-func (k *insideLink) slowDown(r slowDownRequest) { k.c.slowDown(r) }
-func (k *insideLink) counted(counts)             {} // they are read directly
-func (k *insideLink) heard(n poolNews)           { k.c.hear(n) }
+// Failed ends the job.
+func (k *insideLink) Failed(err *job.Error) { k.c.fail(err) }
 
-func (k *insideLink) batchEnded() {
-	if k.c.inside != nil && k.c.inside.sofar.Totals.Batches >= rateBatches {
+// SlowDown slows the job down.
+func (k *insideLink) SlowDown(r dispatch.SlowDownRequest) { k.c.slowDown(r) }
+
+// Counted does nothing: the counts are read directly.
+func (k *insideLink) Counted(dispatch.Counts) {}
+
+// Heard has the job know of the pool.
+func (k *insideLink) Heard(n dispatch.PoolNews) { k.c.hear(n) }
+
+// BatchEnded has the job look at the leg.
+func (k *insideLink) BatchEnded() {
+	if k.c.inside != nil && k.c.inside.Sofar().Totals.Batches >= dispatch.RateBatches {
 		k.c.planning.rateKnown = true
 	}
 	k.c.checkOutcomes(false)
 	k.c.wakeUp()
 }
 
-func (k *insideLink) handBack(places int) workflow.Future {
+// HandBack gives the places to the job at once.
+func (k *insideLink) HandBack(places int) workflow.Future {
 	future, settable := workflow.NewFuture(k.c.ctx)
 	settable.Set(nil, nil)
-	k.c.takeBack(placesBack{Places: places})
+	k.c.takeBack(dispatch.PlacesBack{Places: places})
 	k.c.wakeUp()
 	return future
 }

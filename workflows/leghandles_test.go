@@ -9,6 +9,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -34,7 +35,8 @@ func TestFail_LegWorkflowThatHadContinuedAsNew(t *testing.T) {
 	var given LegInput
 	w.env.OnWorkflow(protocol.WorkflowLeg, anything, anything).Return(func(ctx workflow.Context, in LegInput) (LegResult, error) {
 		given = in
-		(&parentLink{ctx: ctx}).kept(keptResult{Leg: in.Number, Result: done})
+		_ = workflow.Sleep(ctx, 10*time.Second) // the leg inside the job ends meanwhile; it is not cancelled
+		reportKept(ctx, dispatch.NewParentLink(ctx, in.Number, nil), keptResult{Leg: in.Number, Result: done})
 		return LegResult{}, temporal.NewApplicationError("terminated", "Somebody")
 	})
 	_, err := w.run()

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/throttle"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/workflow"
@@ -50,12 +51,12 @@ func limitsSize(t *testing.T) (batches int64, part, parts int) {
 // quickLeg says that it has done its page, after a second.
 func (w *world) quickLeg(ctx workflow.Context, in LegInput) LegResult {
 	_ = workflow.Sleep(ctx, time.Second) // it is not cancelled
-	for places := 0; workflow.GetSignalChannel(ctx, signalGrant).ReceiveAsync(&places); {
+	for places := 0; workflow.GetSignalChannel(ctx, dispatch.SignalGrant).ReceiveAsync(&places); {
 		in.Window += places
 	}
 	batches, err := activities.DecodePage(in.Page)
 	if err != nil {
-		return LegResult{outcomes: outcomes{Error: &job.Error{Message: err.Error()}}}
+		return LegResult{Outcomes: dispatch.Outcomes{Error: &job.Error{Message: err.Error()}}}
 	}
 	first, last := batches[0], batches[len(batches)-1]
 	key := fmt.Sprintf("%s/manifests/%016x.jsonl", in.Ref.Run, in.Number) // as long as it is
@@ -64,7 +65,7 @@ func (w *world) quickLeg(ctx workflow.Context, in LegInput) LegResult {
 	w.manifests[key] = activities.CommitInput{Previous: in.Previous, Entries: []activities.Entry{all}}
 	w.mu.Unlock()
 	return LegResult{
-		Manifests: []string{key}, Window: in.Window, outcomes: outcomes{
+		Manifests: []string{key}, Window: in.Window, Outcomes: dispatch.Outcomes{
 			Speed:  throttle.Speed{Items: all.Count, Busy: time.Hour, Largest: w.perBatch},
 			Totals: job.Totals{OK: all.Count, Batches: int64(len(batches)), Calls: all.Count, CallItems: all.Count, InputBytes: all.Length, Busy: time.Hour},
 		},
@@ -97,7 +98,7 @@ func TestLimits(t *testing.T) {
 	require.LessOrEqual(t, w.runs, 2+legs/50)
 	for command, n := range w.commands {
 		if strings.HasPrefix(command, "signals to "+w.spec.Name+"/") {
-			require.LessOrEqual(t, n, maxHandBacks, "%s", command)
+			require.LessOrEqual(t, n, dispatch.MaxHandBacks, "%s", command)
 		}
 	}
 	t.Logf("%s items in %s batches: %d legs, %d runs of the job", text.Thousands(w.items), text.Thousands(batches), legs, w.runs)
@@ -175,9 +176,9 @@ func TestLimits_OfTheBusiestLeg(t *testing.T) {
 	require.Greater(t, w.runs, 1)
 	for id, c := range l.runs {
 		t.Logf("%s: at most %d events", id, c.Most())
-		require.LessOrEqual(t, c.Most(), legEvents+6*w.spec.Window+100, id)
+		require.LessOrEqual(t, c.Most(), dispatch.MaxEvents+6*w.spec.Window+100, id)
 	}
-	require.Less(t, legEvents+6*protocol.PageBatches, limitEvents/5, "no leg has more in flight than its page")
+	require.Less(t, dispatch.MaxEvents+6*protocol.PageBatches, limitEvents/5, "no leg has more in flight than its page")
 	require.GreaterOrEqual(t, openLegs*protocol.PageBatches, job.MaxWindow*14/10, "legs for the widest window, while some drain")
 	for what, size := range l.largest {
 		require.Less(t, size, limitPayload/5, what)

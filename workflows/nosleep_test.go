@@ -51,19 +51,26 @@ func sleeps(t *testing.T, name string, source any) []string {
 	return found
 }
 
-// Workflow code never sleeps: a sleeping task would hold up a stop, queries, and a worker.
+// Workflow code never sleeps, here and in the packages below: a sleeping task would hold up a stop, queries, and a worker.
 func TestNoFileSleeps(t *testing.T) {
 	t.Parallel()
-	count := 0
+	count := map[string]int{} // by package
 	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		count++
+		count[filepath.ToSlash(filepath.Dir(path))]++
 		require.Empty(t, sleeps(t, path, nil), path)
 		return nil
 	}))
-	require.Greater(t, count, 20, "all files of the package are looked at")
+	require.Greater(t, count["."], 20, "all files of the package are looked at")
+	require.Greater(t, count["internal/dispatch"], 10, "and all of the dispatcher's")
+	below, err := filepath.Glob("internal/*")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(below), 6)
+	for _, dir := range below {
+		require.Positive(t, count[filepath.ToSlash(dir)], dir)
+	}
 }
 
 // The test above finds what it looks for.

@@ -3,10 +3,10 @@ package workflows
 import (
 	"fmt"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 )
 
 // openLegs is how many legs are open at once, at most: as many as it takes to have the widest window in flight, each with
@@ -16,13 +16,14 @@ const openLegs = 24
 // openLeg is a leg that runs.
 type openLeg struct {
 	number   int
-	reported counts // the last that it has sent
-	answered bool   // it has sent them since the job has asked
-	final    bool   // they do not change any more
-	batches  int    // of its portion
-	places   int    // of the window that it holds, as far as the job has heard
-	dry      bool   // it has handed places back, so it needs no more of them
-	gone     bool   // it has ended
+	reported dispatch.Counts // the last that it has sent
+	answered bool            // it has sent them since the job has asked
+	final    bool            // they do not change any more
+	batches  int             // of its portion
+	places   int             // of the window that it holds, as far as the job has heard
+	dry      bool            // it has handed places back, so it needs no more of them
+	gone     bool            // it has ended
+	standsBy bool            // it takes no items yet
 	legHandle
 }
 
@@ -33,12 +34,12 @@ type legHandle interface {
 	// halt stops the leg.
 	halt(notice protocol.StopNotice)
 	// limit sets the leg's limits, and asks for its counts if they say so.
-	limit(l limits)
+	limit(l dispatch.Limits)
 	// grant adds places to the leg's window, or takes some away. If the leg has ended before it gets them,
 	// returned is called.
 	grant(places int, returned func())
 	// counts is what is known of the leg's items, given what it has reported last.
-	counts(reported counts) counts
+	counts(reported dispatch.Counts) dispatch.Counts
 	// exact reports whether counts is up to date.
 	exact() bool
 	// kept notes what the leg has committed before it continued as new: that remains if its workflow fails.
@@ -46,7 +47,8 @@ type legHandle interface {
 	// addTo adds what is known of the leg to a report.
 	addTo(r *job.Report)
 	// pending is what the leg has accepted and not committed, so far as only the job can say it.
-	pending() []activities.CommitInput
+	// It returns inputs of the activity that commits it.
+	pending() []any
 }
 
 // startLeg gives the portion that was found to a leg. The first one runs inside the job if it is small.
@@ -55,25 +57,31 @@ func (c *coordinator) startLeg() {
 	if found == nil || len(c.legs) >= openLegs || c.ending() || !c.hooks.ready {
 		return // a portion that has been found is run even if the run is to continue as new
 	}
-	if len(c.legs) > 0 && (c.limited() || c.places < 1) {
+	if len(c.legs) > 0 && !found.segment && (c.limited() || c.places < 1) {
 		return // the open legs have batches for all places
 	}
 	c.planning.found = nil
-	if c.state.Report.Legs == 0 && found.batches <= protocol.InsideBatches {
-		c.startInside(*found)
+	c.work.open(*found)
+}
+
+// openPage gives a page of batches to a leg.
+func (c *coordinator) openPage(p portion) {
+	if c.state.Report.Legs == 0 && p.batches <= protocol.InsideBatches {
+		c.startInside(p)
 		return
 	}
-	c.startChild(*found)
+	c.startChild(p)
 }
 
 // prepare makes the input of the next leg, and counts it. A leg takes no more places than it has
 // batches: the others are for the next.
 func (c *coordinator) prepare(p portion) LegInput {
 	in := LegInput{
-		Ref: c.state.Ref, Spec: c.spec(), Version: c.in.Version, Number: c.state.Report.Legs, Base: c.state.Batches,
-		Page: p.page, Tasks: p.tasks, Previous: c.state.Heads, Limits: c.limits(),
-		Window: int(max(0, min(int64(c.places), p.batches))), Known: c.state.Pool.Workers.Calls(),
-		Last: c.allPlanned(),
+		Ref: c.state.Ref, Spec: c.spec(), Version: c.in.Version, Base: c.state.Batches, Page: p.page, Previous: c.state.Heads,
+		State: dispatch.State{
+			Number: c.state.Report.Legs, Tasks: p.tasks, Limits: c.limits(), Window: int(max(0, min(int64(c.places), p.batches))),
+			Known: c.state.Pool.Workers.Calls(), Last: c.allPlanned(),
+		},
 	}
 	in.Limits.Legs = len(c.legs) + 1
 	c.state.Heads = nil
@@ -102,11 +110,12 @@ func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
 	c.state.Heads = append(c.state.Heads, result.Manifests...)
 	c.state.Speed = result.Speed
 	c.planning.rateKnown = true
+	r.Planned, r.Discarded = max(r.Planned, result.Accepted), r.Discarded+result.Discarded
 	r.Totals.Add(result.Totals)
 	r.FirstError = r.FirstError.First(result.FirstError)
 	r.Stragglers = append(r.Stragglers, result.Stragglers...)
-	forced := forcedEnds{r.Forced, r.ForcedOmitted}
-	forced.add(result.forcedEnds)
+	forced := dispatch.ForcedEnds{Forced: r.Forced, ForcedOmitted: r.ForcedOmitted}
+	forced.Add(result.ForcedEnds)
 	r.Forced, r.ForcedOmitted = forced.Forced, forced.ForcedOmitted
 	r.Workers = job.AddWorkers(r.Workers, result.Workers)
 	c.state.Fresh.OK += result.Totals.OK

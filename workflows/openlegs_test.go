@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -50,7 +51,7 @@ func TestJob_HeadsOfManifests(t *testing.T) {
 // slowLeg is a leg that hears of grants later. It says itself how many places it has.
 type slowLeg struct {
 	legHandle
-	window window
+	places int
 	grants []int    // under way
 	failed []func() // what is to be called for each if the leg ends before
 }
@@ -62,7 +63,7 @@ func (l *slowLeg) grant(places int, returned func()) {
 // hear delivers the first grant that is under way.
 func (l *slowLeg) hear() {
 	if len(l.grants) > 0 {
-		l.window.granted(l.grants[0])
+		l.places += l.grants[0]
 		l.grants, l.failed = l.grants[1:], l.failed[1:]
 	}
 }
@@ -74,7 +75,7 @@ func TestShare_LosesNoPlace(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		c := &coordinator{}
-		window, legs, backs := 0, map[int]*slowLeg{}, []placesBack(nil)
+		window, legs, backs := 0, map[int]*slowLeg{}, []dispatch.PlacesBack(nil)
 		pick := func() *openLeg { return c.legs[random.IntN(len(c.legs))] }
 		require.NotPanics(t, func() {
 			for step := range 200 {
@@ -86,23 +87,23 @@ func TestShare_LosesNoPlace(t *testing.T) {
 					c.share()
 				case n == 1 && len(c.legs) < openLegs && c.places > 0:
 					l := &slowLeg{}
-					l.window.places = min(c.places, 10)
-					c.places -= l.window.places
+					l.places = min(c.places, 10)
+					c.places -= l.places
 					legs[step] = l
-					c.legs = append(c.legs, &openLeg{number: step, batches: 10, places: l.window.places, legHandle: l})
+					c.legs = append(c.legs, &openLeg{number: step, batches: 10, places: l.places, legHandle: l})
 				case len(c.legs) == 0:
 				case n == 2: // a leg has no use for some of its places
 					o := pick()
-					if l := legs[o.number]; l.window.places > 0 {
-						b := placesBack{Leg: o.number, Places: 1 + random.IntN(l.window.places)}
-						l.window.places -= b.Places
+					if l := legs[o.number]; l.places > 0 {
+						b := dispatch.PlacesBack{Leg: o.number, Places: 1 + random.IntN(l.places)}
+						l.places -= b.Places
 						backs = append(backs, b)
 					}
 				case n == 3: // a leg ends, with what it has handed back delivered
 					o := pick()
-					if l := legs[o.number]; !slices.ContainsFunc(backs, func(b placesBack) bool { return b.Leg == o.number }) {
+					if l := legs[o.number]; !slices.ContainsFunc(backs, func(b dispatch.PlacesBack) bool { return b.Leg == o.number }) {
 						c.legs = slices.DeleteFunc(c.legs, func(other *openLeg) bool { return other == o })
-						c.places += l.window.places
+						c.places += l.places
 						c.share()
 						for _, failed := range l.failed {
 							failed()
@@ -121,7 +122,7 @@ func TestShare_LosesNoPlace(t *testing.T) {
 					sum += b.Places
 				}
 				for _, l := range legs {
-					sum += l.window.places
+					sum += l.places
 					for _, n := range l.grants {
 						sum += n
 					}
@@ -136,7 +137,7 @@ func TestShare_LosesNoPlace(t *testing.T) {
 			for len(l.grants) > 0 {
 				l.hear()
 			}
-			require.GreaterOrEqual(t, l.window.places, 0, fmt.Sprintf("seed %d, leg %d", seed, number))
+			require.GreaterOrEqual(t, l.places, 0, fmt.Sprintf("seed %d, leg %d", seed, number))
 		}
 		require.GreaterOrEqual(t, c.places, 0, "seed %d", seed)
 	}

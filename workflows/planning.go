@@ -10,12 +10,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-const (
-	// Before a portion is cut by the handler's speed, rateBatches batches of the portion before should have
-	// ended to show it. The wait for them ends after rateWait.
-	rateBatches = 4
-	rateWait    = 5 * time.Second
-)
+// rateWait is how long a portion that is cut by the handler's speed waits for the batches of the portion before that show
+// it (dispatch.RateBatches).
+const rateWait = 5 * time.Second
 
 // planning is what a coordinator knows of the portion after those that legs have.
 type planning struct {
@@ -81,8 +78,8 @@ func (c *coordinator) awaitSpeed() bool {
 // sizing is what is known of the handler's speed and of the pool. The leg inside the job shows it while it runs.
 func (c *coordinator) sizing() activities.Sizing {
 	speed := c.state.Speed
-	if l := c.inside; l != nil && l.sofar.Speed.Items > 0 {
-		speed = l.sofar.Speed
+	if l := c.inside; l != nil && l.Sofar().Speed.Items > 0 {
+		speed = l.Sofar().Speed
 	}
 	slots, concurrency := c.state.Pool.Workers.Slots()
 	return activities.Sizing{Rate: speed.Rate(), Slots: slots, Concurrency: concurrency}
@@ -96,13 +93,14 @@ func (c *coordinator) planned(p portion) {
 		r.TotalBytes, r.LeftOut = p.bytes, p.leftOut
 		r.Resumed = p.resumed.Done()
 		r.Totals.Add(p.resumed)
+		r.Discarded += p.discarded
 		p.worker.Last = workflow.Now(c.ctx).Unix()
 		c.state.Pool.Hear(p.worker)
 	}
 	c.state.Portions++
 	c.state.Pool.Items = p.items / max(1, p.batches)
 	c.resize()
-	r.Planned, r.PlanDone = p.planned, p.last
+	r.Planned, r.PlanDone = max(r.Planned, p.planned), p.last
 	if p.batches > 0 && !c.extendInside(p) {
 		c.planning.found = &p
 	}

@@ -4,14 +4,12 @@ import (
 	"fmt"
 
 	"github.com/stint-run/stint/workflows/internal/execute"
-
-	"github.com/stint-run/stint/activities"
 )
 
 // pending answers the query for what the legs inside the job have accepted and not committed: if Temporal
 // ends the job, a resumed one begins with it.
-func (c *coordinator) pending() ([]activities.CommitInput, error) {
-	var all []activities.CommitInput
+func (c *coordinator) pending() ([]any, error) {
+	var all []any
 	for _, l := range c.legs {
 		all = append(all, l.pending()...)
 	}
@@ -23,17 +21,17 @@ func (c *coordinator) pending() ([]activities.CommitInput, error) {
 func (c *coordinator) salvage() error {
 	var failed error
 	for i, in := range c.in.Salvage {
-		if len(in.Entries) == 0 || failed != nil {
+		if len(in.Entries)+len(in.Discarded)+len(in.Unfinished) == 0 || failed != nil {
 			c.in.Resume = append(c.in.Resume, in.Previous...)
 			continue
 		}
-		var committed activities.CommitResult
+		var manifest string
 		ctx := execute.IOOptions(c.ctx, c.spec(), fmt.Sprintf("commit %d parts of an earlier run, %d of %d", len(in.Entries), i+1, len(c.in.Salvage)))
-		if failed = execute.IO(ctx, acts.Commit, in, &committed); failed != nil {
+		if manifest, failed = c.work.salvage(ctx, in); failed != nil {
 			c.in.Resume = append(c.in.Resume, in.Previous...)
 			continue
 		}
-		c.in.Resume = append(c.in.Resume, committed.Manifest)
+		c.in.Resume = append(c.in.Resume, manifest)
 	}
 	if len(c.in.Salvage) > 0 {
 		c.in.Salvage = nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/workflow"
 )
@@ -30,13 +31,13 @@ func TestPending_LegThatHasNotBegun(t *testing.T) {
 	t.Parallel()
 	leg := func(number int, ready bool, previous ...string) *openLeg {
 		return &openLeg{number: number, legHandle: &childLeg{
-			in: LegInput{Number: number, Previous: previous, Spec: job.Spec{Name: "nightly"}}, child: child{begun: begun{ready: ready}},
+			in: LegInput{State: dispatch.State{Number: number}, Previous: previous, Spec: job.Spec{Name: "nightly"}}, child: child{begun: begun{ready: ready}},
 		}}
 	}
 	c := &coordinator{legs: []*openLeg{leg(1, true, "m-1"), leg(2, false, "m-2", "m-3")}}
 	pending, err := c.pending()
 	require.NoError(t, err)
-	require.Equal(t, []activities.CommitInput{{Leg: 2, Previous: []string{"m-2", "m-3"}}}, pending, "the first leg is asked itself")
+	require.Equal(t, []any{activities.CommitInput{Leg: 2, Previous: []string{"m-2", "m-3"}}}, pending, "the first leg is asked itself")
 	var report job.Report
 	for _, l := range c.legs {
 		l.addTo(&report)

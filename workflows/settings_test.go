@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -101,7 +102,7 @@ func TestSet_SmallerWindow(t *testing.T) {
 			}
 			kept := 0
 			if c.slow >= 0 {
-				kept = w.spec.Window / (maxHandBacks - 1) // a leg that drains may keep less than a share to its end
+				kept = w.spec.Window / (dispatch.MaxHandBacks - 1) // a leg that drains may keep less than a share to its end
 			}
 			require.GreaterOrEqual(t, most, w.spec.Window-kept, "the places are back")
 		})

@@ -3,18 +3,8 @@ package workflows
 import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 )
-
-// supply is where a dispatcher takes new batches from. It belongs to one dispatcher and is used by its
-// workflow only. Batches that come back (repetitions, rests) stay with the dispatcher.
-type supply interface {
-	// next takes out the next batch. It returns false if there is none now.
-	next() (task, bool)
-	// waiting returns how many batches next would return now.
-	waiting() int
-	// ended reports that next returns no more batches, now or later.
-	ended() bool
-}
 
 // pageSupply supplies the batches of a page, in order.
 type pageSupply struct {
@@ -32,19 +22,22 @@ func newPageSupply(page []byte, before int64) (*pageSupply, error) {
 	return &pageSupply{batches: batches, number: before + 1}, nil
 }
 
-func (s *pageSupply) next() (task, bool) {
+// Next is that of [dispatch.Supply].
+func (s *pageSupply) Next() (dispatch.Task, bool) {
 	if len(s.batches) == 0 {
-		return task{}, false
+		return dispatch.Task{}, false
 	}
-	t := task{Batch: s.batches[0], Number: s.number}
+	t := dispatch.Task{Batch: s.batches[0], Number: s.number}
 	s.batches = s.batches[1:]
 	s.number++
 	return t, true
 }
 
-func (s *pageSupply) waiting() int { return len(s.batches) }
+// Waiting is that of [dispatch.Supply].
+func (s *pageSupply) Waiting() int { return len(s.batches) }
 
-func (s *pageSupply) ended() bool { return len(s.batches) == 0 && !s.more }
+// Ended is that of [dispatch.Supply].
+func (s *pageSupply) Ended() bool { return len(s.batches) == 0 && !s.more }
 
 // extend adds the batches of another page, which is the last one.
 func (s *pageSupply) extend(batches []protocol.Batch) {
@@ -52,14 +45,11 @@ func (s *pageSupply) extend(batches []protocol.Batch) {
 	s.more = false
 }
 
-// drain takes out all batches, as tasks.
-func drain(s supply) []task {
-	var left []task
-	for {
-		t, ok := s.next()
-		if !ok {
-			return left
-		}
-		left = append(left, t)
+// items is how many items are in the batches that have not been taken.
+func (s *pageSupply) items() int64 {
+	var n int64
+	for _, b := range s.batches {
+		n += b.Count
 	}
+	return n
 }

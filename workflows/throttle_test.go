@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
 )
@@ -180,13 +181,13 @@ func TestThrottle_ShortSlices(t *testing.T) {
 			x.result.SlowDown = time.Second
 		}
 		if x.in.Pace > 0 {
-			require.Equal(t, firstSlice, x.in.Slice)
+			require.Equal(t, dispatch.FirstSlice, x.in.Slice)
 		}
 	}
 	w.mustRun()
-	require.Equal(t, 16*firstSlice, w.all[4].in.Slice)
+	require.Equal(t, 16*dispatch.FirstSlice, w.all[4].in.Slice)
 	require.Positive(t, w.all[6].in.Pace)
-	require.Greater(t, w.all[len(w.all)-1].in.Slice, firstSlice, "the rate is back")
+	require.Greater(t, w.all[len(w.all)-1].in.Slice, dispatch.FirstSlice, "the rate is back")
 }
 
 // accept takes an update that must be accepted.

@@ -6,100 +6,24 @@ import (
 
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 )
 
 // A job must notice in time that too many of its items fail, but a signal for every failure would be too
 // many: legs report their counts once so many more have failed that it matters. The counts of the leg
 // inside the job are read directly.
 
-// reportThresholds says when a leg reports to the job how many of its items have failed.
-type reportThresholds struct {
-	Step int64 `json:"step,omitempty"` // after so many further failures; 0: never
-	// Hopeless is how many further outcomes decide that nothing works, as long as not one item of the job
-	// has succeeded; 0: one has.
-	Hopeless int64 `json:"hopeless,omitempty"`
-}
-
 const (
 	// hopelessItems outcomes without a success show that nothing works. If there are fewer items, all of
 	// them show it, from hopelessAll on.
 	hopelessItems = 1000
 	hopelessAll   = 10
-	// reportsPerStep is how often a leg reports failures before its step doubles, and in how many steps
-	// it approaches what is tolerated.
-	reportsPerStep = 8
 	// leastStep is which part of what is tolerated a step is at least, however near to it a job is.
 	leastStep = 64
 )
 
-// counts are what a leg reports of its items.
-type counts struct {
-	Leg    int   `json:"leg"`
-	OK     int64 `json:"ok"`
-	Failed int64 `json:"failed"`
-	// Answer says that the job has asked for them, Final that they do not change any more.
-	Answer bool `json:"answer,omitempty"`
-	Final  bool `json:"final,omitempty"`
-}
-
-// reporting is what a dispatcher knows of the reports that it has to send.
-type reporting struct {
-	reportThresholds
-	leg      int
-	left     int   // reports until the step doubles
-	reported int64 // failed items that the job has heard of
-}
-
-func newReporting(in LegInput) reporting {
-	r := reporting{leg: in.Number, reported: in.Sofar.Totals.Failed}
-	r.set(in.Limits.Report)
-	return r
-}
-
-func (r *reporting) set(t reportThresholds) { r.reportThresholds, r.left = t, reportsPerStep }
-
-// due reports whether the counts matter to the job, and notes that they are reported.
-func (r *reporting) due(t job.Totals) bool {
-	news := t.Failed - r.reported
-	hopeless := r.Hopeless > 0 && t.OK == 0 && t.Failed >= r.Hopeless
-	if news == 0 || !hopeless && (r.Step == 0 || news < r.Step) {
-		return false
-	}
-	r.reported = t.Failed
-	if r.left--; r.left <= 0 {
-		r.left, r.Step = reportsPerStep, 2*r.Step
-	}
-	if hopeless {
-		r.Hopeless = 0
-	}
-	return true
-}
-
-// reportCounts reports the counts to the job if they matter.
-func (d *dispatcher) reportCounts() {
-	t := d.sofar.Totals
-	if d.report.due(t) {
-		d.job.counted(counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed})
-	}
-}
-
-// answerCounts reports the counts because the job has asked.
-func (d *dispatcher) answerCounts() {
-	t := d.sofar.Totals
-	d.report.reported = t.Failed
-	d.job.counted(counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed, Answer: true})
-}
-
-// reportFinal reports the counts to a job that tolerates only so many failures, before the leg commits: until that has
-// ended it does not answer.
-func (d *dispatcher) reportFinal() {
-	if t := d.sofar.Totals; d.report.Step > 0 {
-		d.job.counted(counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed, Answer: true, Final: true})
-	}
-}
-
 // receiveCounts takes what a leg reports.
-func (c *coordinator) receiveCounts(received counts) {
+func (c *coordinator) receiveCounts(received dispatch.Counts) {
 	for _, l := range c.legs {
 		if l.number == received.Leg {
 			l.reported = received
@@ -134,7 +58,7 @@ func (c *coordinator) counted() bool {
 }
 
 // outcomes are the counts of the whole job, and of this run's items alone, as far as they are known.
-func (c *coordinator) outcomes() (ok, failed int64, fresh counts) {
+func (c *coordinator) outcomes() (ok, failed int64, fresh dispatch.Counts) {
 	r := &c.state.Report
 	ok, failed, fresh = r.OK, r.Failed, c.state.Fresh
 	for _, l := range c.legs {
@@ -146,11 +70,11 @@ func (c *coordinator) outcomes() (ok, failed int64, fresh counts) {
 }
 
 // reportThresholds are those of the open legs.
-func (c *coordinator) reportThresholds() reportThresholds {
+func (c *coordinator) reportThresholds() dispatch.ReportThresholds {
 	ok, failed, fresh := c.outcomes()
-	var t reportThresholds
+	var t dispatch.ReportThresholds
 	if allowed, limited := c.spec().MaxFailed.Allowed(max(ok+failed, job.ToleranceItems), false); limited {
-		t.Step = max(1, allowed/leastStep, (allowed-failed)/reportsPerStep/int64(max(1, len(c.legs)/2)))
+		t.Step = max(1, allowed/leastStep, (allowed-failed)/dispatch.ReportsPerStep/int64(max(1, len(c.legs)/2)))
 	}
 	if fresh.OK == 0 && fresh.Failed < hopelessItems {
 		t.Hopeless = hopelessItems - fresh.Failed

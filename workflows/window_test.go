@@ -11,6 +11,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -93,8 +94,8 @@ func TestWindow_PlacesSurviveTwoSlowLegs(t *testing.T) {
 func (w *world) backs() (places, times *int) {
 	places, times = new(int), new(int)
 	w.sent = func(signal string, arg any) {
-		if signal == signalPlaces {
-			*places += arg.(placesBack).Places
+		if signal == dispatch.SignalPlaces {
+			*places += arg.(dispatch.PlacesBack).Places
 			*times++
 		}
 	}
@@ -130,7 +131,7 @@ func TestLeg_HandsBack(t *testing.T) {
 			continue
 		}
 		require.Greater(t, *times, 1)
-		require.LessOrEqual(t, *times, maxHandBacks)
+		require.LessOrEqual(t, *times, dispatch.MaxHandBacks)
 		require.Less(t, result.Window, 15)
 	}
 }
@@ -143,7 +144,7 @@ func TestLeg_HandsNothingOnWhileARepetitionWaits(t *testing.T) {
 	w.sent = func(signal string, _ any) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		require.True(t, signal != signalPlaces || len(w.tries(0)) == 2, "not before the failed batch runs again")
+		require.True(t, signal != dispatch.SignalPlaces || len(w.tries(0)) == 2, "not before the failed batch runs again")
 	}
 	w.process = func(x *execution) {
 		if x.in.Batch.First == 0 && len(w.tries(0)) == 1 {
@@ -165,17 +166,17 @@ func TestLeg_ContinuesAsNewWithPlaces(t *testing.T) {
 	w.spec.Window, w.took = 3, time.Second
 	w.historyLength = func() int {
 		if w.runs == 1 {
-			return legEvents * min(1, len(w.all)/20)
+			return dispatch.MaxEvents * min(1, len(w.all)/20)
 		}
 		return 0
 	}
 	granted, times := w.backs()
-	w.at(1500*time.Millisecond, func() { w.env.SignalWorkflow(signalGrant, 4) })
+	w.at(1500*time.Millisecond, func() { w.env.SignalWorkflow(dispatch.SignalGrant, 4) })
 	// These arrive while the last batches of the first run are under way, or its commit.
 	w.commitTook = 10 * time.Second
 	w.commit = func(activities.CommitInput) error {
 		if len(w.commits) == 1 {
-			w.later(5*time.Second, func() { w.env.SignalWorkflow(signalGrant, 2) })
+			w.later(5*time.Second, func() { w.env.SignalWorkflow(dispatch.SignalGrant, 2) })
 		}
 		return nil
 	}
@@ -186,7 +187,7 @@ func TestLeg_ContinuesAsNewWithPlaces(t *testing.T) {
 	require.Equal(t, 9, w.most, "3 at first, 4 granted in time, 2 during the commit")
 	require.Equal(t, 9, *granted+result.Window, "no place is lost")
 	require.Positive(t, *granted)
-	require.LessOrEqual(t, *times, maxHandBacks)
+	require.LessOrEqual(t, *times, dispatch.MaxHandBacks)
 }
 
 // simulated are the workers of a pool: a queue that their slots take batches from, in order.
@@ -410,8 +411,8 @@ func TestWindow_OverManyLegs(t *testing.T) {
 	for id, most := range w.mostOf() {
 		require.LessOrEqual(t, most, protocol.FirstPage, id)
 	}
-	require.LessOrEqual(t, w.commands["signal "+signalPlaces], (maxHandBacks+1)*report.Legs)
-	require.LessOrEqual(t, w.commands["signal "+signalGrant], (maxHandBacks+1)*report.Legs)
+	require.LessOrEqual(t, w.commands["signal "+dispatch.SignalPlaces], (dispatch.MaxHandBacks+1)*report.Legs)
+	require.LessOrEqual(t, w.commands["signal "+dispatch.SignalGrant], (dispatch.MaxHandBacks+1)*report.Legs)
 	w.requireAccepted(report)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/workflow"
@@ -27,6 +28,20 @@ type work interface {
 	finish(ctx workflow.Context, t terms, r *job.Report) error
 	// amend completes the report of a job that has not completed.
 	amend(r *job.Report)
+	// attach has the work deal with the updates and signals that only its kind of job has. It is called once, before next.
+	attach(c *coordinator) error
+	// receive takes the signals that have arrived which only its kind of job has. It does not block.
+	receive()
+	// renew prepares the job's next run: next must return soon.
+	renew()
+	// open gives a portion to a leg. It does not block.
+	open(p portion)
+	// window is the automatic window, by what is known of the pool.
+	window(v pool.View) int
+	// salvage records what an earlier run of the job had accepted, and returns the manifest that names it. It blocks.
+	salvage(ctx workflow.Context, in activities.CommitFeedInput) (manifest string, err error)
+	// carry returns the open legs that the job's next run continues with; false: they must end first.
+	carry(legs []*openLeg) ([]carriedLeg, bool)
 	// boundsFailures reports whether a job fails if too many of its items do.
 	boundsFailures() bool
 }
@@ -44,8 +59,8 @@ type terms struct {
 
 // portion is what one leg gets to do.
 type portion struct {
-	page    []byte // see LegInput.Page
-	tasks   []task // see LegInput.Tasks
+	page    []byte          // see LegInput.Page
+	tasks   []dispatch.Task // see dispatch.State
 	batches int64
 	items   int64
 
@@ -59,17 +74,25 @@ type portion struct {
 	bytes   int64       // of all input; 0: not known
 	resumed job.Totals  // of what earlier runs have done
 	worker  pool.Worker // that has found it
+
+	// Of a feed.
+	segment   bool  // a leg that takes items, rather than batches
+	discarded int64 // of what earlier runs have done
 }
 
 // workState is what a work carries from one run of a job to the next.
 type workState struct {
 	Cursor activities.Cursor `json:"cursor"` // of jobs that read inputs in order: where the next page begins
+	Feed   *feedState        `json:"feed,omitempty"`
 }
 
 // newWork chooses what a job does.
 func newWork(in JobInput, state *workState) work {
-	if in.Redrive != nil {
+	switch {
+	case in.Redrive != nil:
 		return newRedriveWork(*in.Redrive, state)
+	case in.Spec.Source == job.SourceFeed:
+		return newFeedWork(state)
 	}
 	return newFileWork(state)
 }
@@ -81,12 +104,38 @@ const (
 
 // pager finds the pages of a source that is read in order.
 type pager struct {
+	c     *coordinator
 	state *workState
 	// plan runs the activity that finds one page.
 	plan func(workflow.Context, activities.PlanInput) (activities.PlanResult, error)
 }
 
 func (p *pager) needsSpeed(spec job.Spec) bool { return spec.BatchItems == 0 && spec.BatchBytes == 0 }
+
+func (p *pager) attach(c *coordinator) error {
+	p.c = c
+	return nil
+}
+
+func (p *pager) receive() {}
+
+func (p *pager) renew() {}
+
+func (p *pager) open(found portion) { p.c.openPage(found) }
+
+func (p *pager) window(v pool.View) int { return v.Window() }
+
+func (p *pager) carry(legs []*openLeg) ([]carriedLeg, bool) { return nil, len(legs) == 0 }
+
+func (p *pager) salvage(ctx workflow.Context, in activities.CommitFeedInput) (string, error) {
+	var committed activities.CommitResult
+	plain := activities.CommitInput{Ref: in.Ref, Leg: in.Leg, Previous: in.Previous}
+	for _, e := range in.Entries {
+		plain.Entries = append(plain.Entries, e.Entry)
+	}
+	err := execute.IO(ctx, acts.Commit, plain, &committed)
+	return committed.Manifest, err
+}
 
 func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
 	in := activities.PlanInput{

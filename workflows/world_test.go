@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
@@ -177,9 +179,17 @@ func (w *world) later(d time.Duration, fn func()) { w.env.RegisterDelayedCallbac
 func (w *world) stop(s job.Stop) { w.env.SignalWorkflow(job.SignalStop, s) }
 
 // run runs the job over all its runs.
+// salvaged is what is to be salvaged as a job reads it.
+func (w *world) salvaged() (all []activities.CommitFeedInput) {
+	data, err := json.Marshal(w.salvage)
+	require.NoError(w.t, err)
+	require.NoError(w.t, json.Unmarshal(data, &all))
+	return all
+}
+
 func (w *world) run() (job.Report, error) {
 	w.t.Helper()
-	in := JobInput{Input: job.Input{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version}, Salvage: w.salvage}
+	in := JobInput{Input: job.Input{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version}, Salvage: w.salvaged()}
 	for {
 		var report job.Report
 		var next JobInput
@@ -303,7 +313,7 @@ func (w *world) page(first int64, n int) []byte {
 }
 
 func (w *world) legInput(n int) LegInput {
-	return LegInput{Spec: w.spec, Number: 1, Page: w.page(0, n), Window: w.spec.Window, Version: w.version}
+	return LegInput{Spec: w.spec, State: dispatch.State{Number: 1, Window: w.spec.Window}, Page: w.page(0, n), Version: w.version}
 }
 
 // accepted lists the ranges that manifests account for, in order.

@@ -18,7 +18,8 @@ type Permits struct {
 
 	mu      sync.Mutex
 	wake    chan struct{} // closed when more may be wanted; nil: nobody waits
-	polls   int           // permits that no batch has come for
+	polls   int           // permits that no batch has come for, with polls
+	eager   int           // permits of batches that are about to start eagerly
 	batches int           // that have come for permits, and have not ended
 	coming  int           // those of them that are in no slot yet
 	vacated int           // batches that have left their slots, and have not ended
@@ -77,7 +78,7 @@ func (s *Permits) Settle() bool {
 func (s *Permits) try() (ok bool, wake <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.polls+s.batches-s.settled < 2*s.most && s.polls+s.coming < s.wanted() {
+	if s.polls+s.batches-s.settled < 2*s.most && s.polls+s.eager+s.coming < s.wanted() {
 		s.polls++
 		return true, nil
 	}
@@ -102,25 +103,41 @@ func (s *Permits) ReserveSlot(ctx context.Context, _ sdkworker.SlotReservationIn
 	}
 }
 
-// TryReserveSlot takes a permit if there is one.
+// TryReserveSlot takes a permit, if there is one, for a batch that this worker's own workflow is about to dispatch (it
+// starts eagerly). An idle worker's permits are with its polls: such a batch needs none of them, since it is there at once.
 func (s *Permits) TryReserveSlot(sdkworker.SlotReservationInfo) *sdkworker.SlotPermit {
-	if ok, _ := s.try(); ok {
-		return &sdkworker.SlotPermit{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.eager+s.batches-s.settled >= 2*s.most || s.eager+s.coming >= s.wanted() {
+		return nil
 	}
-	return nil
+	s.eager++
+	return &sdkworker.SlotPermit{UserData: reserved{}}
 }
+
+// reserved marks a permit of a batch that is to start eagerly.
+type reserved struct{}
 
 // used marks a permit that a batch has come for.
 type used struct{}
 
 // MarkSlotUsed notes that a batch has come for the permit.
 func (s *Permits) MarkSlotUsed(info sdkworker.SlotMarkUsedInfo) {
-	info.Permit().UserData = used{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.polls--
+	s.unreserve(info.Permit())
+	info.Permit().UserData = used{}
 	s.batches++
 	s.coming++
+}
+
+// unreserve takes back a permit that no batch has come for, or which one has come for now.
+func (s *Permits) unreserve(p *sdkworker.SlotPermit) {
+	if p.UserData == (reserved{}) {
+		s.eager--
+		return
+	}
+	s.polls--
 }
 
 // ReleaseSlot takes back the permit of a batch that has ended, or one that no batch came for. Permits are
@@ -129,7 +146,7 @@ func (s *Permits) ReleaseSlot(info sdkworker.SlotReleaseInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if info.Permit().UserData != (used{}) {
-		s.polls--
+		s.unreserve(info.Permit())
 		s.look()
 		return
 	}

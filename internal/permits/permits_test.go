@@ -121,3 +121,31 @@ func TestSlots_Wait(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }
+
+// A batch that starts eagerly needs no permit of a poll, but no more of them start than the slots can use.
+func TestPermits_Eager(t *testing.T) {
+	t.Parallel()
+	s := newPermits(2)
+	poll, err := s.ReserveSlot(t.Context(), nil)
+	require.NoError(t, err)
+	other, err := s.ReserveSlot(t.Context(), nil)
+	require.NoError(t, err)
+	first := takeSlot(s)
+	require.NotNil(t, first, "the polls have brought nothing yet")
+	reserved := s.TryReserveSlot(nil)
+	require.NotNil(t, reserved)
+	require.Nil(t, s.TryReserveSlot(nil), "both slots have a batch, or will have")
+	s.ReleaseSlot(released{permit: reserved})
+	second := takeSlot(s)
+	require.NotNil(t, second)
+	require.Nil(t, takeSlot(s))
+	for _, p := range []*sdkworker.SlotPermit{first, second} {
+		s.Vacate()
+		s.ReleaseSlot(released{permit: p})
+	}
+	s.ReleaseSlot(released{permit: poll})
+	s.ReleaseSlot(released{permit: other})
+	require.Zero(t, s.polls)
+	require.Zero(t, s.eager)
+	require.Zero(t, s.batches)
+}

@@ -23,7 +23,10 @@ const (
 	UpdateClose = "close"
 	// QueryFeed returns, from a leg, its [FeedState].
 	QueryFeed = "feed"
-	// MemoLeg lies in the memo of a feed's job: the number of the leg that takes items.
+	// QueryItems returns, from a leg, what it knows of items that a client names by their ordinals: its argument is a list of
+	// at most [MaxExchangeItems] ordinals, its result the [ItemState] of each that the leg has accepted.
+	QueryItems = "items"
+	// MemoLeg lies in the memo of a feed's job: the number of the leg that takes items; 0 until the first one does.
 	MemoLeg = "stint_leg"
 )
 
@@ -61,7 +64,8 @@ type Exchanged struct {
 	// known. More says that there are others already.
 	Results []ItemResult `json:"r,omitempty"`
 	More    bool         `json:"m,omitempty"`
-	// Pending is how many items of the client have no result yet. If there are any, the client asks again after Again.
+	// Pending is how many items of the client have no result yet. If there are any, the client asks again after Again: an
+	// exchange without items, which is refused as [RefusedNotYet] if it would come back empty.
 	Pending int           `json:"p,omitempty"`
 	Again   time.Duration `json:"a,omitempty"`
 	// Ended says why nothing of the leg runs any more: one of the refusals [RefusedStopping] and [RefusedClosed]; empty: it runs.
@@ -87,6 +91,13 @@ type ItemResult struct {
 	Took   time.Duration `json:"t,omitempty"`
 }
 
+// ItemState is where one item of a leg is.
+type ItemState struct {
+	Item   int64         `json:"o"`           // ordinal
+	Left   bool          `json:"l,omitempty"` // it has left the queue: a batch has it, or it is done
+	Queued time.Duration `json:"q,omitempty"` // how long it was, or has been, in the queue
+}
+
 // Types of the application errors with which an exchange or a reset is refused. A refusal leaves no trace. Its detail is
 // a [Refusal].
 const (
@@ -98,6 +109,7 @@ const (
 	RefusedStopping = "Stopping"     // the feed is stopping, or has stopped
 	RefusedSession  = "WrongSession" // the session is not the open one
 	RefusedInvalid  = "Invalid"      // the request makes no sense
+	RefusedNotYet   = "NotYet"       // there is no result to give, and no room to wait for one: ask again
 )
 
 // Refusal is the detail of a refused exchange.
@@ -108,6 +120,8 @@ type Refusal struct {
 	CapacityBytes int64 `json:"capacity_bytes,omitempty"`
 	Backlog       int   `json:"backlog,omitempty"` // items accepted and unfinished
 	BacklogBytes  int64 `json:"backlog_bytes,omitempty"`
+	// Again is when a client that has only asked for results should ask again.
+	Again time.Duration `json:"again,omitempty"`
 }
 
 // Reset asks for the next session.

@@ -83,6 +83,19 @@ func LegOptions(ctx workflow.Context, spec job.Spec, number int, summary string)
 	})
 }
 
+// FeedLegOptions are those of a leg of a feed. It runs on the pool's own queue, so that its batches start eagerly, and outlives a run of the
+// job that continues as new: the job's end requests its cancellation.
+func FeedLegOptions(ctx workflow.Context, spec job.Spec, number int, summary string) workflow.Context {
+	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:            protocol.LegID(spec.Name, number),
+		TaskQueue:             protocol.PoolQueue(spec.Pool),
+		WorkflowTaskTimeout:   workflow.GetInfo(ctx).WorkflowTaskTimeout,
+		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		StaticSummary:         summary,
+	})
+}
+
 // HookOptions are those of one hook. The server repeats it as often as a batch is tried.
 func HookOptions(ctx workflow.Context, spec job.Spec, pool, summary string, limit time.Duration) workflow.Context {
 	each := spec.CallTimeout

@@ -105,6 +105,10 @@ func (v View) Window() int {
 	return min(max(job.LeastAutoWindow, int(known), v.Grown), job.MaxWindow)
 }
 
+// FeedWindow is the automatic window of a feed: as many batches as the known workers make calls at once, so that none is sent to
+// wait in a queue where it cannot grow. Without a known worker it is one batch.
+func (v View) FeedWindow() int { return int(min(max(1, v.Workers.Calls()), job.MaxWindow)) }
+
 // Hear notes what has been heard of workers. If some have dropped out, what the window has grown by goes, too: it
 // grows again if need be.
 func (v *View) Hear(workers ...Worker) {

@@ -28,5 +28,10 @@ func (s Speed) Rate() int64 {
 	return s.Items * 1_000_000 / max(1, s.Busy.Milliseconds())
 }
 
+// Count returns how many items one slot handles in a time; 0 if nothing is known.
+func (s Speed) Count(d time.Duration) int64 {
+	return s.Items * d.Microseconds() / max(1, s.Busy.Microseconds())
+}
+
 // Each returns how long one item takes; 0 if nothing is known.
 func (s Speed) Each() time.Duration { return s.Busy / time.Duration(max(1, s.Items)) }

@@ -1,0 +1,289 @@
+package feedclient
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/trap"
+)
+
+const (
+	// maxCarriers is how many exchanges that carry items and do not wait are under way at once. With the one that waits,
+	// three of the ten that Temporal allows are a client's.
+	maxCarriers = 2
+	// gather is how long an exchange is held back for callers that have just been answered together: those that put
+	// again at once go in the same one.
+	gather = 500 * time.Microsecond
+	// lead is how long before a caller's deadline an exchange that waits for its result ends, so that it is known by then
+	// which item it is; and how long before it the reason for the delay is looked for.
+	lead = 250 * time.Millisecond
+	// A leg that has no room is asked again after gateFirst, then after twice as long each time, up to gateMost.
+	gateFirst = 5 * time.Millisecond
+	gateMost  = 200 * time.Millisecond
+	// A leg that is not open yet is asked again after earlyFirst, then after twice as long each time, up to earlyMost; after
+	// every earlyTries it is looked up which one is.
+	earlyFirst = 5 * time.Millisecond
+	earlyMost  = 250 * time.Millisecond
+	earlyTries = 8
+)
+
+// pump starts what can be started, and sets the timer for the rest. It is called after every change. The lock is held.
+func (c *Client) pump() {
+	if c.released {
+		return
+	}
+	now := time.Now()
+	var next time.Time
+	later := func(at time.Time) {
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	c.unpark(now, later)
+	c.send(now, later)
+	c.poll(now, later)
+	c.arm(now, next)
+}
+
+func (c *Client) arm(now, next time.Time) {
+	if next.IsZero() {
+		if c.timer != nil {
+			c.timer.Stop()
+		}
+		return
+	}
+	if c.timer != nil {
+		c.timer.Reset(next.Sub(now))
+		return
+	}
+	c.timer = time.AfterFunc(next.Sub(now), func() {
+		defect := trap.Run("sending a feed's items", func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.pump()
+		})
+		if defect != nil {
+			c.shut(defect)
+		}
+	})
+}
+
+// unpark puts patient lists back into their queues when the gate has opened: all of them if there is room again, the first
+// one if that is to be found out.
+func (c *Client) unpark(now time.Time, later func(time.Time)) {
+	for i := range c.lanes {
+		lane := &c.lanes[i]
+		lane.parked = slices.DeleteFunc(lane.parked, func(l *List) bool { return l.phase != parked })
+	}
+	if len(c.lanes[unasked].parked)+len(c.lanes[wanted].parked) == 0 {
+		return
+	}
+	if now.Before(c.gate) {
+		later(c.gate)
+		return
+	}
+	for i := range c.lanes {
+		c.lanes[i].unpark(c.probing)
+	}
+	if c.probing { // until that one is answered, or has left
+		c.gate = now.Add(gateMost)
+		later(c.gate)
+	}
+}
+
+func (lane *lane) unpark(one bool) {
+	slices.SortFunc(lane.parked, func(a, b *List) int { return cmp.Compare(a.number, b.number) })
+	n := len(lane.parked)
+	if one {
+		n = min(n, 1)
+	}
+	for _, l := range lane.parked[:n] {
+		l.phase = queued
+	}
+	lane.queue = slices.Concat(lane.parked[:n], lane.queue)
+	lane.parked = slices.Clone(lane.parked[n:])
+}
+
+// send starts exchanges that carry items, as many as may be under way.
+func (c *Client) send(now time.Time, later func(time.Time)) {
+	for {
+		kinds := c.waitingKinds()
+		if len(kinds) == 0 {
+			return
+		}
+		if c.open == nil {
+			c.seek(nil, 0)
+			return
+		}
+		if now.Before(c.open.notBefore) {
+			later(c.open.notBefore)
+			return
+		}
+		if !c.sendOne(kinds, now, later) {
+			return
+		}
+	}
+}
+
+// waitingKinds returns the kinds of which lists are queued, the one that has waited for longer first.
+func (c *Client) waitingKinds() []kind {
+	var kinds []kind
+	for k := range c.lanes {
+		lane := &c.lanes[k]
+		for len(lane.queue) > 0 && lane.queue[0].phase != queued {
+			lane.queue = lane.queue[1:]
+		}
+		if len(lane.queue) > 0 {
+			kinds = append(kinds, kind(k))
+		}
+	}
+	slices.SortStableFunc(kinds, func(a, b kind) int {
+		return cmp.Compare(c.lanes[a].queue[0].number, c.lanes[b].queue[0].number)
+	})
+	return kinds
+}
+
+func (c *Client) sendOne(kinds []kind, now time.Time, later func(time.Time)) bool {
+	for _, k := range kinds {
+		waits := k == wanted && !c.open.waiting
+		if !waits && c.carriers >= maxCarriers {
+			continue
+		}
+		if at := c.due(k); now.Before(at) {
+			later(at)
+			continue
+		}
+		c.start(k, c.take(k), waits)
+		return true
+	}
+	return false
+}
+
+// due returns when the first queued list of a kind is to be sent: at once if it, or another, has been sent before, or if
+// they fill an exchange.
+func (c *Client) due(k kind) time.Time {
+	at := c.lanes[k].queue[0].submitted.Add(c.linger)
+	if c.hold.After(at) {
+		at = c.hold
+	}
+	var lists, items int
+	var bytes int64
+	for _, l := range c.lanes[k].queue {
+		if l.phase != queued {
+			continue
+		}
+		lists++
+		items += l.count
+		bytes += l.bytes
+		if l.again || items >= protocol.MaxExchangeItems || bytes >= protocol.MaxExchangeBytes {
+			return time.Time{}
+		}
+	}
+	if lists >= c.expected && c.linger == 0 {
+		return time.Time{} // nobody is held back for
+	}
+	return at
+}
+
+// take removes the lists that go together in the next exchange from their queue.
+func (c *Client) take(k kind) []*List {
+	var taken []*List
+	var items int
+	var bytes int64
+	queue := c.lanes[k].queue
+	next := 0
+	for ; next < len(queue); next++ {
+		l := queue[next]
+		if l.phase != queued {
+			continue
+		}
+		joins := len(taken) == 0 || !l.alone && items+l.count <= protocol.MaxExchangeItems && bytes+l.bytes <= protocol.MaxExchangeBytes
+		if !joins {
+			break
+		}
+		taken = append(taken, l)
+		items += l.count
+		bytes += l.bytes
+		if l.alone {
+			next++
+			break
+		}
+	}
+	c.lanes[k].queue = queue[next:]
+	return taken
+}
+
+// start starts an exchange with the open leg.
+func (c *Client) start(k kind, lists []*List, waits bool) *exchange {
+	var items []json.RawMessage
+	for _, l := range lists {
+		l.phase = sent
+		items = append(items, l.items...)
+	}
+	ex := c.newExchange(c.open, lists, waits)
+	e := protocol.Exchange{Client: c.open.token, Items: items, Want: k == wanted}
+	if waits {
+		e.Wait = patience(lists, ex.started)
+	} else {
+		c.carriers++
+	}
+	c.run(ex, e)
+	return ex
+}
+
+// patience is how long an exchange that carries lists waits: until shortly before the first of their callers leaves.
+func patience(lists []*List, now time.Time) time.Duration {
+	wait := time.Duration(protocol.MaxExchangeWait)
+	for _, l := range lists {
+		if !l.deadline.IsZero() {
+			left := l.deadline.Sub(now)
+			wait = min(wait, left-min(2*lead, left/2))
+		}
+	}
+	return max(0, wait)
+}
+
+// requeue puts lists back at the front of their queue. The lock is held.
+func (c *Client) requeue(lists []*List) {
+	var back []*List
+	for _, l := range lists {
+		if l.phase == sent {
+			l.phase, l.again = queued, true
+			back = append(back, l)
+		}
+	}
+	if len(back) > 0 {
+		lane := &c.lanes[back[0].kind]
+		lane.queue = append(back, lane.queue...)
+	}
+}
+
+// park keeps a patient list until the gate opens. The lock is held.
+func (c *Client) park(l *List) {
+	l.phase, l.again = parked, true
+	lane := &c.lanes[l.kind]
+	lane.parked = append(lane.parked, l)
+}
+
+// closeGate keeps parked lists back, for longer each time. The lock is held.
+func (c *Client) closeGate() {
+	c.closedBy = min(max(gateFirst, 2*c.closedBy), gateMost)
+	c.gate, c.probing = time.Now().Add(c.closedBy), true
+}
+
+// openGate lets parked lists be tried at once: there may be room. The lock is held.
+func (c *Client) openGate() { c.gate, c.closedBy, c.probing = time.Time{}, 0, false }
+
+// failQueued ends all lists that have not been sent. The lock is held.
+func (c *Client) failQueued(err error) {
+	for i := range c.lanes {
+		lane := &c.lanes[i]
+		for _, l := range slices.Concat(lane.queue, lane.parked) {
+			l.fail(err)
+		}
+		lane.queue, lane.parked = nil, nil
+	}
+}

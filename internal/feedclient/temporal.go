@@ -1,0 +1,229 @@
+package feedclient
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Job is what is known of a feed's job.
+type Job interface {
+	// Open returns the number of the leg that takes items, 0 if there is none yet, and the job's pool. Errors: *[EndedError].
+	Open(ctx context.Context) (number int, pool string, err error)
+	// Ended is that of [Legs].
+	Ended(ctx context.Context, reason string) error
+}
+
+// temporalLegs are the legs of a feed on a Temporal server.
+type temporalLegs struct {
+	Job
+	server client.Client
+	name   string
+
+	mu   sync.Mutex
+	pool string
+}
+
+// Temporal returns the legs of the feed of that name.
+func Temporal(server client.Client, name string, job Job) Legs {
+	return &temporalLegs{Job: job, server: server, name: name}
+}
+
+func (t *temporalLegs) Open(ctx context.Context) (Leg, error) {
+	number, pool, err := t.Job.Open(ctx)
+	if err != nil {
+		return Leg{}, classified(err)
+	}
+	t.mu.Lock()
+	t.pool = pool
+	t.mu.Unlock()
+	if number == 0 {
+		return Leg{}, ErrNotOpen
+	}
+	return t.Find(ctx, number)
+}
+
+func (t *temporalLegs) Find(ctx context.Context, number int) (Leg, error) {
+	desc, err := t.server.DescribeWorkflowExecution(ctx, protocol.LegID(t.name, number), "")
+	if err != nil {
+		return Leg{}, classified(err)
+	}
+	info := desc.GetWorkflowExecutionInfo()
+	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return Leg{}, ErrGone
+	}
+	return Leg{Number: number, Run: info.GetExecution().GetRunId()}, nil
+}
+
+func (t *temporalLegs) Exchange(ctx context.Context, leg Leg, id string, e protocol.Exchange) (protocol.Exchanged, error) {
+	var answer protocol.Exchanged
+	err := t.update(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: protocol.LegID(t.name, leg.Number), RunID: leg.Run, UpdateID: id, UpdateName: protocol.UpdateExchange, Args: []any{e},
+	}, &answer)
+	return answer, err
+}
+
+func (t *temporalLegs) Reset(ctx context.Context, leg Leg, id string) (protocol.ResetDone, error) {
+	var done protocol.ResetDone
+	err := t.update(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: protocol.LegID(t.name, leg.Number), RunID: leg.Run, UpdateID: id, UpdateName: protocol.UpdateReset,
+		Args: []any{protocol.Reset{}},
+	}, &done)
+	return done, err
+}
+
+func (t *temporalLegs) Close(ctx context.Context, id string) error {
+	err := t.update(ctx, client.UpdateWorkflowOptions{WorkflowID: t.name, UpdateID: id, UpdateName: protocol.UpdateClose}, nil)
+	var refused *RefusedError
+	if errors.Is(err, ErrGone) || errors.Is(err, ErrCut) || errors.Is(err, ErrBarred) || errors.As(err, &refused) {
+		_, ended := t.Open(ctx)
+		var e *EndedError
+		if errors.As(ended, &e) {
+			return ended
+		}
+		return errors.New("the feed's job could not be asked") // it runs on, or again
+	}
+	return err
+}
+
+// update makes a request that the server knows by its ID, and waits for its outcome.
+func (t *temporalLegs) update(ctx context.Context, o client.UpdateWorkflowOptions, result any) error {
+	o.WaitForStage = client.WorkflowUpdateStageCompleted
+	handle, err := t.server.UpdateWorkflow(ctx, o)
+	if err != nil {
+		return classified(err)
+	}
+	err = handle.Get(ctx, result)
+	if err == nil {
+		return nil
+	}
+	return outcome(err)
+}
+
+// typeCut is the type with which the server fails an update that a workflow had accepted when it ended.
+const typeCut = "AcceptedUpdateCompletedWorkflow"
+
+var refusals = []string{
+	protocol.RefusedFull, protocol.RefusedTooLarge, protocol.RefusedMoved, protocol.RefusedEarly, protocol.RefusedClosed,
+	protocol.RefusedStopping, protocol.RefusedSession, protocol.RefusedInvalid, protocol.RefusedNotYet,
+}
+
+// outcome returns what an update has failed with. Asking again would bring the same.
+func outcome(err error) error {
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) {
+		return &FatalError{err}
+	}
+	if app.Type() == typeCut {
+		return ErrCut
+	}
+	if !slices.Contains(refusals, app.Type()) {
+		return &FatalError{err}
+	}
+	r := &RefusedError{Type: app.Type(), Message: app.Message()}
+	if app.HasDetails() {
+		_ = app.Details(&r.Refusal) // without them, the refusal still counts
+	}
+	return r
+}
+
+// classified returns an error of the server's as one of this package, if it leaves no doubt about the request.
+func classified(err error) error {
+	var ended *EndedError
+	if errors.As(err, &ended) {
+		return err
+	}
+	var namespace *serviceerror.NamespaceNotFound
+	var gone *serviceerror.NotFound
+	var barred *serviceerror.FailedPrecondition
+	var query *serviceerror.QueryFailed
+	switch {
+	case errors.As(err, &namespace), errors.As(err, &query):
+		return &FatalError{err}
+	case errors.As(err, &gone):
+		return ErrGone
+	case errors.As(err, &barred):
+		return ErrBarred
+	}
+	switch codeOf(err) {
+	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.Unimplemented:
+		return &FatalError{err}
+	}
+	return err
+}
+
+// codeOf returns the code of the first error in a chain that has one.
+func codeOf(err error) codes.Code {
+	var service serviceerror.ServiceError
+	if errors.As(err, &service) {
+		return service.Status().Code()
+	}
+	return status.Code(err)
+}
+
+func (t *temporalLegs) State(ctx context.Context, leg Leg) (protocol.FeedState, error) {
+	var state protocol.FeedState
+	err := t.query(ctx, leg, protocol.QueryFeed, &state)
+	return state, err
+}
+
+func (t *temporalLegs) Items(ctx context.Context, leg Leg, items []int64) ([]protocol.ItemState, error) {
+	var states []protocol.ItemState
+	err := t.query(ctx, leg, protocol.QueryItems, &states, items)
+	return states, err
+}
+
+func (t *temporalLegs) query(ctx context.Context, leg Leg, name string, result any, args ...any) error {
+	answer, err := t.server.QueryWorkflowWithOptions(ctx, &client.QueryWorkflowWithOptionsRequest{
+		WorkflowID: protocol.LegID(t.name, leg.Number), RunID: leg.Run, QueryType: name, Args: args,
+		QueryRejectCondition: enums.QUERY_REJECT_CONDITION_NOT_OPEN,
+	})
+	switch {
+	case err != nil:
+		return classified(err)
+	case answer.QueryRejected != nil:
+		return ErrGone
+	}
+	if err := answer.QueryResult.Get(result); err != nil {
+		return &FatalError{err}
+	}
+	return nil
+}
+
+// Served looks at workflow tasks and at activities: a worker whose slots are all busy polls for no activity.
+func (t *temporalLegs) Served(ctx context.Context) (bool, error) {
+	pool, err := t.poolName(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, kind := range []enums.TaskQueueType{enums.TASK_QUEUE_TYPE_WORKFLOW, enums.TASK_QUEUE_TYPE_ACTIVITY} {
+		desc, err := t.server.DescribeTaskQueue(ctx, protocol.PoolQueue(pool), kind)
+		if err != nil {
+			return false, err
+		}
+		if len(desc.GetPollers()) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (t *temporalLegs) poolName(ctx context.Context) (string, error) {
+	t.mu.Lock()
+	pool := t.pool
+	t.mu.Unlock()
+	if pool != "" {
+		return pool, nil
+	}
+	_, pool, err := t.Job.Open(ctx)
+	return pool, err
+}

@@ -1,0 +1,250 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/stint-run/stint/internal/feedclient"
+	"github.com/stint-run/stint/internal/protocol"
+)
+
+// Limits of what a client of a feed sends.
+const (
+	// MaxPutItems and MaxPutBytes bound one list of items, as JSON; MaxPutBytes bounds a single item, too.
+	MaxPutItems = protocol.MaxExchangeItems
+	MaxPutBytes = protocol.MaxExchangeBytes
+	// MaxLinger bounds FeedOptions.Linger. Longer waits are the feed's: see Spec.BatchWait.
+	MaxLinger = 99 * time.Millisecond
+	// DefaultFeedLimit is how long the methods of a [Feed] that ask the feed take at most, if their context has no deadline.
+	DefaultFeedLimit = 60 * time.Second
+)
+
+// FeedOptions may be left zero.
+type FeedOptions struct {
+	// Linger is how long a list of items waits in the client for others, so that they are sent together: 0 … [MaxLinger];
+	// what is outside is taken as the nearest. Default 0: lists are sent together only if they come while others are under
+	// way.
+	Linger time.Duration
+}
+
+// Feed is a client of a feed: a job whose items are put by clients (see [SourceFeed]). In is what is put, encoded by
+// encoding/json; Out is what a result is decoded into. Use json.RawMessage for either to have the JSON itself, and string
+// for In if the feed's format is text.
+//
+// A Feed is safe for concurrent use, and made to be shared: what hundreds of goroutines put and call goes to the feed in a
+// few exchanges. It keeps no goroutine while nothing is under way. Release it when it is of no more use.
+//
+// Its methods return these errors, in addition to those that each names:
+//   - *[NotFoundError]: there is no job of the name; *[NotFeedError]: its items are not put by clients;
+//   - *[ClosedError]: the feed has been closed; *[StoppedError]: it is stopping, or has stopped; *[FailedError]: it has failed;
+//   - *[UnservedError]: no worker serves its pool;
+//   - the context's error, or [ErrReleased].
+type Feed[In, Out any] struct {
+	name   string
+	client *feedclient.Client
+
+	mu       sync.Mutex
+	capacity int // 0: not known yet
+}
+
+// NewFeed returns a client of the feed of that name. It does not ask the server, so the feed need not exist.
+func NewFeed[In, Out any](c *Client, name string, o FeedOptions) *Feed[In, Out] {
+	legs := feedclient.Temporal(c.temporal, name, &feedJob{run: c.Get(name)})
+	return newFeed[In, Out](legs, name, o)
+}
+
+func newFeed[In, Out any](legs feedclient.Legs, name string, o FeedOptions) *Feed[In, Out] {
+	linger := max(0, min(o.Linger, MaxLinger))
+	return &Feed[In, Out]{name: name, client: feedclient.New(legs, feedclient.Options{Linger: linger})}
+}
+
+// Name returns the feed's name.
+func (f *Feed[In, Out]) Name() string { return f.name }
+
+// Release ends what is under way: whoever waits gets [ErrReleased]. It returns when the Feed's goroutines have ended, and can
+// be repeated. The feed itself goes on, and does what it has accepted.
+func (f *Feed[In, Out]) Release() { f.client.Release() }
+
+// Put gives items to the feed: all of them are accepted, or none. It never waits for room. Accepted items are executed and
+// recorded once, whatever ends meanwhile; refused ones leave no trace. It returns within the context's deadline, or
+// [DefaultFeedLimit].
+//
+// Errors: *[FullError] if they do not fit at present; *[TooLargeError] if they never will; *[InvalidItemError] if one cannot
+// be encoded; *[UncertainError], which wraps one of a Feed's other errors, if it is not known whether they have been
+// accepted; *[TimeoutError] if they have not been sent within the deadline.
+func (f *Feed[In, Out]) Put(ctx context.Context, items ...In) error { return f.put(ctx, 0, items) }
+
+// PutWait is Put, and waits until there is room: for at most the limit, which is above 0 and counts from the call. Then the
+// *[FullError] names the time waited.
+func (f *Feed[In, Out]) PutWait(ctx context.Context, limit time.Duration, items ...In) error {
+	return f.put(ctx, limit, items)
+}
+
+func (f *Feed[In, Out]) put(ctx context.Context, limit time.Duration, items []In) error {
+	if len(items) == 0 {
+		return nil
+	}
+	encoded, err := encodeItems(items)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	patience := DefaultFeedLimit
+	if limit > 0 {
+		patience += limit
+	}
+	ctx, cancel := limited(ctx, patience)
+	defer cancel()
+	err = f.client.PutWithin(ctx, limit, encoded)
+	return f.typed(err, waited(limit, start))
+}
+
+// waited is the time that a refusal names.
+func waited(limit time.Duration, start time.Time) time.Duration {
+	if limit <= 0 {
+		return 0
+	}
+	return time.Since(start)
+}
+
+// Call puts an item and returns its result. It returns within the context's deadline, or [DefaultFeedLimit]; an item that has
+// been accepted keeps its place then, and its outcome is recorded.
+//
+// Errors: those of Put; *[TimeoutError]; *[ItemError] if the item has failed; *[DroppedError] if the handler gave no result;
+// *[DiscardedError] if the session has ended; *[StoredError] if the result is in the feed's store only; *[DecodeError] if it
+// cannot be decoded.
+func (f *Feed[In, Out]) Call(ctx context.Context, item In) (Out, error) {
+	var out Out
+	encoded, err := encodeItem(item, 0)
+	if err != nil {
+		return out, err
+	}
+	ctx, cancel := limited(ctx, DefaultFeedLimit)
+	defer cancel()
+	outcome, err := f.client.Call(ctx, encoded)
+	if err != nil {
+		return out, f.typed(err, 0)
+	}
+	return decodeOutcome[Out](outcome)
+}
+
+// FeedReset is what a reset has done: the session that has begun, and how many waiting items it has discarded.
+type FeedReset = protocol.ResetDone
+
+// Reset begins the next session: items that wait are discarded, those that run are finished and recorded. Those who wait for
+// the result of an item of an earlier session, in this Feed, get a *[DiscardedError]; after Reset has returned, no such
+// result shows. An *[UncertainError] reports that it is not known whether the session has ended.
+func (f *Feed[In, Out]) Reset(ctx context.Context) (FeedReset, error) {
+	ctx, cancel := limited(ctx, DefaultFeedLimit)
+	defer cancel()
+	done, err := f.client.Reset(ctx)
+	return done, f.typed(err, 0)
+}
+
+// Close closes the feed: it takes no more items, does those that it has accepted, and completes. It can be repeated, by any
+// client, and does not wait for the feed's end (see [Run.Wait]).
+func (f *Feed[In, Out]) Close(ctx context.Context) error {
+	ctx, cancel := limited(ctx, DefaultFeedLimit)
+	defer cancel()
+	return f.typed(f.client.Close(ctx), 0)
+}
+
+// FeedState is what the leg of a feed that takes items knows of the feed.
+type FeedState = protocol.FeedState
+
+// State returns the feed's state. A worker must answer.
+func (f *Feed[In, Out]) State(ctx context.Context) (FeedState, error) {
+	ctx, cancel := limited(ctx, DefaultFeedLimit)
+	defer cancel()
+	state, err := f.client.State(ctx)
+	if err != nil {
+		return state, f.typed(err, 0)
+	}
+	f.mu.Lock()
+	f.capacity = state.Capacity
+	f.mu.Unlock()
+	return state, nil
+}
+
+// Idle reports whether the feed has done everything that it has accepted. Results that nobody has taken do not count.
+func (f *Feed[In, Out]) Idle(ctx context.Context) (bool, error) {
+	state, err := f.State(ctx)
+	return err == nil && state.Backlog == 0, err
+}
+
+// Full reports whether the feed's capacity, in items or in bytes, is taken.
+func (f *Feed[In, Out]) Full(ctx context.Context) (bool, error) {
+	state, err := f.State(ctx)
+	return err == nil && (state.Backlog >= state.Capacity || state.BacklogBytes >= state.CapacityBytes), err
+}
+
+// window is the feed's capacity in items, asked for once.
+func (f *Feed[In, Out]) window(ctx context.Context) (int, error) {
+	f.mu.Lock()
+	capacity := f.capacity
+	f.mu.Unlock()
+	if capacity > 0 {
+		return capacity, nil
+	}
+	state, err := f.State(ctx)
+	return state.Capacity, err
+}
+
+// limited returns a context that has a deadline.
+func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit)
+}
+
+func encodeItems[In any](items []In) ([]json.RawMessage, error) {
+	encoded := make([]json.RawMessage, len(items))
+	total := 0
+	for i, item := range items {
+		raw, err := encodeItem(item, i)
+		if err != nil {
+			return nil, err
+		}
+		encoded[i] = raw
+		total += len(raw)
+	}
+	if len(items) > MaxPutItems || total > MaxPutBytes {
+		return nil, &TooLargeError{Items: len(items), Bytes: int64(total), MaxItems: MaxPutItems, MaxBytes: MaxPutBytes}
+	}
+	return encoded, nil
+}
+
+// encodeItem encodes an item as it travels: in one line, and as encoding/json would encode it again.
+func encodeItem[In any](item In, index int) (json.RawMessage, error) {
+	raw, err := json.Marshal(item)
+	if err != nil {
+		return nil, &InvalidItemError{Index: index, Err: err}
+	}
+	if len(raw) > MaxPutBytes {
+		return nil, &TooLargeError{Items: 1, Bytes: int64(len(raw)), MaxItems: MaxPutItems, MaxBytes: MaxPutBytes}
+	}
+	return raw, nil
+}
+
+// decodeOutcome returns an item's result, or the error that is its outcome.
+func decodeOutcome[Out any](o protocol.ItemResult) (Out, error) {
+	var out Out
+	switch {
+	case o.Discarded:
+		return out, &DiscardedError{Item: o.Item, Session: o.Session}
+	case o.Stored:
+		return out, &StoredError{Item: o.Item}
+	case o.Failure != nil:
+		return out, itemError(o)
+	case o.Dropped:
+		return out, &DroppedError{Item: o.Item}
+	}
+	if err := json.Unmarshal(o.Result, &out); err != nil {
+		var none Out
+		return none, &DecodeError{Item: o.Item, Err: err}
+	}
+	return out, nil
+}

@@ -1,0 +1,277 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stint-run/stint/internal/feedclient"
+	"github.com/stint-run/stint/internal/protocol"
+	"go.temporal.io/api/enums/v1"
+)
+
+// ErrReleased reports that a [Feed] has been released.
+var ErrReleased = feedclient.ErrReleased
+
+// FullError reports that a feed has refused items because its capacity is taken.
+type FullError struct {
+	Name          string
+	Capacity      int           // in items
+	CapacityBytes int64         // in bytes
+	Backlog       int           // items that were accepted and unfinished
+	BacklogBytes  int64         // their bytes
+	Waited        time.Duration // how long [Feed.PutWait] has waited for room; 0: not at all
+}
+
+func (e *FullError) Error() string {
+	text := fmt.Sprintf("feed %s is full: %d of %d items and %d of %d bytes are taken", e.Name, e.Backlog, e.Capacity, e.BacklogBytes, e.CapacityBytes)
+	if e.Waited > 0 {
+		text += fmt.Sprintf("; waited %v", e.Waited.Round(time.Millisecond))
+	}
+	return text
+}
+
+// TooLargeError reports items that cannot be put, however empty the feed is: a list is above MaxItems or MaxBytes, or an item
+// above MaxBytes. These are the limits of one list, or the capacity of the feed.
+type TooLargeError struct {
+	Items    int   // in the list
+	Bytes    int64 // of the list, or of the item
+	MaxItems int
+	MaxBytes int64
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("%d items of %d bytes are too large: put at most %d items and %d bytes at once", e.Items, e.Bytes, e.MaxItems, e.MaxBytes)
+}
+
+// InvalidItemError reports an item that cannot be encoded as JSON. Nothing has been sent.
+type InvalidItemError struct {
+	Index int // in the list
+	Err   error
+}
+
+func (e *InvalidItemError) Error() string {
+	return fmt.Sprintf("item %d of the list: %v", e.Index, e.Err)
+}
+
+// Unwrap returns the error of encoding/json.
+func (e *InvalidItemError) Unwrap() error { return e.Err }
+
+// ClosedError reports that a feed has been closed.
+type ClosedError struct{ Name string }
+
+func (e *ClosedError) Error() string { return fmt.Sprintf("feed %s has been closed", e.Name) }
+
+// StoppedError reports that a feed is stopping, or has stopped: it can be resumed (see [Client.Resume]).
+type StoppedError struct {
+	Name  string
+	State State // [Stopping] or [Stopped]
+}
+
+func (e *StoppedError) Error() string {
+	if e.State == Stopping {
+		return fmt.Sprintf("feed %s is stopping", e.Name)
+	}
+	return fmt.Sprintf("feed %s has been stopped: resume it", e.Name)
+}
+
+// NotFeedError reports that a job's items are not put by clients.
+type NotFeedError struct{ Name string }
+
+func (e *NotFeedError) Error() string {
+	return fmt.Sprintf("job %s is not a feed: start it with Source %s", e.Name, SourceFeed)
+}
+
+// UnservedError reports that no worker serves a feed's pool.
+type UnservedError struct{ Name string }
+
+func (e *UnservedError) Error() string {
+	return fmt.Sprintf("no worker serves the pool of feed %s: start one", e.Name)
+}
+
+// UncertainError reports that it is not known what has become of a request that has been sent: of items, whether they have
+// been accepted. Err says why.
+type UncertainError struct{ Err error }
+
+func (e *UncertainError) Error() string {
+	return fmt.Sprintf("%v; it is not known whether the request was accepted", e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *UncertainError) Unwrap() error { return e.Err }
+
+// TimeoutError reports that a deadline has passed. An item that has been accepted keeps its place, and is done.
+type TimeoutError struct {
+	Accepted bool          // for certain
+	Queued   time.Duration // how long the item has waited for its batch; below 0: not known
+	Total    time.Duration // since the call
+}
+
+func (e *TimeoutError) Error() string {
+	total := e.Total.Round(time.Millisecond)
+	switch {
+	case e.Queued < 0:
+		return fmt.Sprintf("no outcome within %v; it is not known how much of that in the queue", total)
+	case e.Queued >= e.Total:
+		return fmt.Sprintf("no outcome within %v, all of that in the queue", total)
+	}
+	return fmt.Sprintf("no outcome within %v, %v of that in the queue", total, e.Queued.Round(time.Millisecond))
+}
+
+// Unwrap returns context.DeadlineExceeded.
+func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
+
+// Timeout returns true.
+func (e *TimeoutError) Timeout() bool { return true }
+
+// ItemError reports that an item of a feed has failed.
+type ItemError struct {
+	Item     int64  // ordinal
+	Kind     string // "error", "crash", "expired", "invalid" or "length"
+	Err      Error  // type, message and, if known, stack
+	Attempts int    // how many calls that contained the item failed
+}
+
+func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %s: %v", e.Item, e.Kind, &e.Err) }
+
+// Unwrap returns the item's error as an *Error.
+func (e *ItemError) Unwrap() error { return &e.Err }
+
+// DroppedError reports that the handler gave no result for an item.
+type DroppedError struct{ Item int64 }
+
+func (e *DroppedError) Error() string {
+	return fmt.Sprintf("item %d: the handler gave no result", e.Item)
+}
+
+// DiscardedError reports that an item's session has ended. If the item was running, its result is recorded, and is not shown.
+type DiscardedError struct{ Item, Session int64 }
+
+func (e *DiscardedError) Error() string {
+	return fmt.Sprintf("item %d: discarded, because session %d has ended", e.Item, e.Session)
+}
+
+// StoredError reports that an item's outcome cannot be sent to the client, or not any more: it is large, or its leg has ended.
+// It is in the feed's output.
+type StoredError struct{ Item int64 } // below 0: not known
+
+func (e *StoredError) Error() string {
+	return fmt.Sprintf("item %d: its outcome is in the output of the feed only", e.Item)
+}
+
+// DecodeError reports a result that cannot be decoded. The item is done, and its result recorded.
+type DecodeError struct {
+	Item int64
+	Err  error
+}
+
+func (e *DecodeError) Error() string {
+	return fmt.Sprintf("item %d: decoding the result: %v", e.Item, e.Err)
+}
+
+// Unwrap returns the error of encoding/json.
+func (e *DecodeError) Unwrap() error { return e.Err }
+
+func itemError(o protocol.ItemResult) error {
+	var failure Failure
+	if err := json.Unmarshal(o.Failure, &failure); err != nil {
+		return &DecodeError{Item: o.Item, Err: err}
+	}
+	return &ItemError{Item: o.Item, Kind: failure.Kind, Err: failure.Error, Attempts: failure.Attempts}
+}
+
+// typed returns an error of the machinery's as one of this package.
+func (f *Feed[In, Out]) typed(err error, waited time.Duration) error {
+	var uncertain *feedclient.UncertainError
+	var ended *feedclient.EndedError
+	var refused *feedclient.RefusedError
+	var late *feedclient.LateError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &uncertain):
+		return &UncertainError{Err: f.typed(uncertain.Err, waited)}
+	case errors.As(err, &ended):
+		return ended.Err
+	case errors.As(err, &refused):
+		return f.refusal(refused, waited)
+	case errors.As(err, &late):
+		return &TimeoutError{Accepted: late.Accepted, Queued: late.Queued, Total: late.Total}
+	case errors.Is(err, feedclient.ErrUnserved):
+		return &UnservedError{Name: f.name}
+	}
+	return err
+}
+
+func (f *Feed[In, Out]) refusal(r *feedclient.RefusedError, waited time.Duration) error {
+	switch r.Type {
+	case protocol.RefusedFull:
+		return &FullError{Name: f.name, Capacity: r.Capacity, CapacityBytes: r.CapacityBytes, Backlog: r.Backlog, BacklogBytes: r.BacklogBytes, Waited: waited}
+	case protocol.RefusedTooLarge:
+		return &TooLargeError{Items: r.Items, Bytes: r.Bytes, MaxItems: r.Capacity, MaxBytes: r.CapacityBytes}
+	case protocol.RefusedClosed:
+		return &ClosedError{Name: f.name}
+	case protocol.RefusedStopping:
+		return &StoppedError{Name: f.name, State: Stopping}
+	}
+	return fmt.Errorf("feed %s: %w", f.name, r)
+}
+
+// feedJob is what the machinery asks of a feed's job.
+type feedJob struct{ run *Run }
+
+// Open is one of feedclient.Job.
+func (j *feedJob) Open(ctx context.Context) (int, string, error) {
+	info, err := j.run.info(ctx)
+	var none *NotFoundError
+	if errors.As(err, &none) {
+		return 0, "", &feedclient.EndedError{Err: err}
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	memo := info.GetMemo()
+	listed := j.run.client.listed(info)
+	switch {
+	case memo.GetFields()[protocol.MemoLeg] == nil:
+		return 0, "", &feedclient.EndedError{Err: &NotFeedError{Name: j.run.name}}
+	case info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING && listed.State != Stopping && listed.State != Stopped:
+		return memoValue[int](j.run.client, memo, protocol.MemoLeg), listed.Pool, nil
+	}
+	return 0, listed.Pool, &feedclient.EndedError{Err: j.endedAs(ctx, listed.State), Closed: listed.State == Completed}
+}
+
+// endedAs returns the error of a feed in that state.
+func (j *feedJob) endedAs(ctx context.Context, state State) error {
+	switch state {
+	case Completed:
+		return &ClosedError{Name: j.run.name}
+	case Failed:
+		var failed *FailedError
+		if _, err := j.run.Wait(ctx); errors.As(err, &failed) {
+			return failed
+		}
+		return &FailedError{Report: Report{Job: j.run.name, State: Failed}}
+	}
+	return &StoppedError{Name: j.run.name, State: state}
+}
+
+// endedLimit is how long it may take to find out why a feed has ended.
+const endedLimit = 5 * time.Second
+
+// Ended is one of feedclient.Job. What the leg has said counts if the job has not ended yet, or cannot be asked.
+func (j *feedJob) Ended(ctx context.Context, reason string) error {
+	ctx, cancel := context.WithTimeout(ctx, endedLimit)
+	defer cancel()
+	_, _, err := j.Open(ctx)
+	var ended *feedclient.EndedError
+	switch {
+	case errors.As(err, &ended):
+		return ended.Err
+	case reason == protocol.RefusedClosed:
+		return &ClosedError{Name: j.run.name}
+	}
+	return &StoppedError{Name: j.run.name, State: Stopping}
+}

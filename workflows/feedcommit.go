@@ -1,0 +1,187 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/execute"
+	"github.com/stint-run/stint/workflows/internal/intake"
+	"go.temporal.io/sdk/workflow"
+)
+
+const (
+	// Results are committed so long after the first of them, or when they have so many bytes.
+	commitEvery = 10 * time.Second
+	commitBytes = 1 << 20
+)
+
+// feedCommits records the results of a feed's leg: it gathers them, and has them committed now and then.
+type feedCommits struct {
+	leg       *feedLeg
+	heads     []string // of the manifest chain
+	entries   []activities.FeedEntry
+	discards  []activities.FeedRange
+	size      int   // of entries, in bytes
+	discarded int64 // items, committed or not
+	running   bool  // a commit
+	err       *job.Error
+	closing   bool
+}
+
+// Accept is that of [dispatch.Recorder].
+func (c *feedCommits) Accept(r activities.ProcessResult) {
+	l, now := c.leg, workflow.Now(c.leg.ctx)
+	entry := activities.FeedEntry{Entry: r.Entry, Inline: r.Inline}
+	entry.Session = l.intake.SessionOf(r.Entry.First)
+	c.entries = append(c.entries, entry)
+	c.size += 300
+	if r.Inline == nil {
+		l.intake.FinishStored(r.Entry.Batch, now)
+		return
+	}
+	c.size += r.Inline.Size()
+	outcomes, err := r.Inline.Outcomes(r.Entry.Count)
+	if err != nil {
+		l.Fail(&job.Error{Type: job.ErrorCorrupt, Message: fmt.Sprintf("reading the results of %s: %v", r.Entry.Batch, err)})
+		l.intake.FinishStored(r.Entry.Batch, now)
+		return
+	}
+	l.intake.Finish(r.Entry.Batch, outcomes, now)
+}
+
+// takeDiscarded takes the ranges that resets have discarded.
+func (c *feedCommits) takeDiscarded() {
+	for _, r := range feedRanges(c.leg.intake.TakeDiscarded()) {
+		c.discarded += r.Count
+		c.discards = append(c.discards, r)
+	}
+}
+
+func feedRanges(ranges []intake.Range) []activities.FeedRange {
+	var all []activities.FeedRange
+	for _, r := range ranges {
+		all = append(all, activities.FeedRange{First: r.First, Count: r.Count, Session: r.Session})
+	}
+	return all
+}
+
+func (c *feedCommits) empty() bool {
+	return len(c.entries) == 0 && len(c.discards) == 0 && len(c.leg.intake.Discarded()) == 0
+}
+
+// run commits until finish is called. It belongs to a coroutine of its own.
+func (c *feedCommits) run(ctx workflow.Context) {
+	for !c.closing {
+		_ = workflow.Await(ctx, func() bool { return c.closing || !c.empty() })
+		if c.closing {
+			return
+		}
+		_, _ = workflow.AwaitWithTimeout(ctx, commitEvery, func() bool { return c.closing || c.size >= commitBytes })
+		if c.closing {
+			return
+		}
+		c.running = true
+		err := c.commit(ctx, nil)
+		c.running = false
+		if err != nil {
+			c.leg.Fail(err)
+			return
+		}
+		c.reportKept(ctx)
+	}
+}
+
+// reportKept reports to the job what is committed. If there is no job any more, the leg stops.
+func (c *feedCommits) reportKept(ctx workflow.Context) {
+	kept := keptResult{Leg: c.leg.in.Number, Result: LegResult{Manifests: c.heads, Accepted: c.leg.intake.Next()}}
+	if sent := c.leg.link.Signal(signalKept, kept); sent != nil && sent.Get(ctx, nil) != nil {
+		c.leg.checkJob(ctx)
+	}
+}
+
+// commit has what has gathered written to a manifest, with items that have no outcome. After an error nothing of it counts, and it
+// can be tried again.
+func (c *feedCommits) commit(ctx workflow.Context, unfinished []activities.FeedItems) *job.Error {
+	c.takeDiscarded()
+	entries, discards := c.entries, c.discards
+	in := c.input()
+	in.Entries, in.Discarded, in.Unfinished = entries, discards, unfinished
+	ctx = execute.IOOptions(ctx, c.leg.in.Spec, fmt.Sprintf("commit %d batches", len(entries)))
+	var committed activities.CommitResult
+	if err := execute.IO(ctx, acts.CommitFeed, in, &committed); err != nil {
+		return execute.JobError(err)
+	}
+	c.heads = []string{committed.Manifest}
+	c.entries, c.discards = c.entries[len(entries):], c.discards[len(discards):]
+	for _, e := range entries {
+		c.size -= 300
+		if e.Inline != nil {
+			c.size -= e.Inline.Size()
+		}
+	}
+	return nil
+}
+
+func (c *feedCommits) input() activities.CommitFeedInput {
+	in := c.leg.in
+	return activities.CommitFeedInput{Ref: in.Ref, Leg: in.Number, Previous: c.heads, Format: records.Format(in.Spec.Format)}
+}
+
+// finish commits the rest, with the items that have no outcome if the feed is stopped. A stop does not hold it up.
+func (c *feedCommits) finish(ctx workflow.Context) *job.Error {
+	c.closing = true
+	_ = workflow.Await(ctx, func() bool { return !c.running })
+	if !c.empty() {
+		if err := c.commit(ctx, nil); err != nil {
+			return err
+		}
+	}
+	for _, some := range c.unfinished() {
+		if err := c.commit(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unfinished are the items without an outcome, in lists that fit into one commit each.
+func (c *feedCommits) unfinished() [][]activities.FeedItems {
+	var lists [][]activities.FeedItems
+	size := commitBytes
+	for _, u := range c.leg.intake.Unfinished() {
+		for i, data := range u.Items {
+			first := u.First + int64(i)
+			if size += len(data) + 1; size > commitBytes {
+				lists, size = append(lists, nil), len(data)
+			}
+			list := &lists[len(lists)-1]
+			if n := len(*list); i > 0 && n > 0 && (*list)[n-1].First+int64(len((*list)[n-1].Items)) == first {
+				(*list)[n-1].Items = append((*list)[n-1].Items, data)
+				continue
+			}
+			*list = append(*list, activities.FeedItems{First: first, Items: []json.RawMessage{data}, Session: u.Session})
+		}
+	}
+	return lists
+}
+
+// pending is what is not committed, for a job that goes on after Temporal has ended this one: first what has an outcome.
+func (c *feedCommits) pending() []activities.CommitFeedInput {
+	first := c.input()
+	first.Entries, first.Discarded = c.entries, append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)
+	all := []activities.CommitFeedInput{first}
+	if c.leg.concluded {
+		return all
+	}
+	for _, some := range c.unfinished() {
+		next := c.input()
+		next.Previous, next.Unfinished = nil, some
+		all = append(all, next)
+	}
+	return all
+}

@@ -1,0 +1,231 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/intake"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// answer has the leg answer updates and queries.
+func (l *feedLeg) answer() error {
+	err := workflow.SetUpdateHandlerWithOptions(l.ctx, protocol.UpdateExchange, l.exchange,
+		workflow.UpdateHandlerOptions{Description: "give items to the feed, and take results from it", Validator: l.checkExchange})
+	if err != nil {
+		return fmt.Errorf("answering updates: %w", err)
+	}
+	err = workflow.SetUpdateHandlerWithOptions(l.ctx, protocol.UpdateReset, l.reset,
+		workflow.UpdateHandlerOptions{Description: "begin the feed's next session", Validator: l.checkReset})
+	if err != nil {
+		return fmt.Errorf("answering updates: %w", err)
+	}
+	queries := map[string]any{
+		protocol.QueryFeed: func() (protocol.FeedState, error) { return l.intake.State(l.in.Number, workflow.Now(l.ctx)), nil },
+		protocol.QueryItems: func(ordinals []int64) ([]protocol.ItemState, error) {
+			return l.intake.Items(ordinals, workflow.Now(l.ctx)), nil
+		},
+		protocol.QueryProgress: func() (job.Progress, error) { return l.progress(), nil },
+		protocol.QueryPending:  func() ([]activities.CommitFeedInput, error) { return l.commits.pending(), nil },
+	}
+	for _, name := range []string{protocol.QueryFeed, protocol.QueryItems, protocol.QueryProgress, protocol.QueryPending} {
+		if err := workflow.SetQueryHandler(l.ctx, name, queries[name]); err != nil {
+			return fmt.Errorf("answering queries: %w", err)
+		}
+	}
+	return nil
+}
+
+// progress is that of the leg until the job has its result.
+func (l *feedLeg) progress() job.Progress {
+	s := l.intake.State(l.in.Number, workflow.Now(l.ctx))
+	if l.concluded {
+		return job.Progress{} // the job has its result
+	}
+	p := l.Progress()
+	p.Feed = &job.FeedReport{
+		Session: s.Session, Accepted: s.Accepted, Capacity: s.Capacity, CapacityBytes: s.CapacityBytes,
+		Backlog: s.Backlog, BacklogBytes: s.BacklogBytes, Waiting: s.Waiting, Unclaimed: s.Unclaimed, Discarded: l.commits.discarded,
+		Oldest: s.Oldest, QueueMean: s.Queued / time.Duration(max(1, s.Left)), QueueMax: s.QueuedMax,
+	}
+	return p
+}
+
+// checkExchange refuses what cannot be accepted. A refusal leaves no trace.
+func (l *feedLeg) checkExchange(x protocol.Exchange) error {
+	if l.updates >= busyUpdates && len(x.Items) > 0 && l.intake.IsOpen() {
+		return refusal(&intake.Refused{Type: protocol.RefusedEarly, Message: "the next leg is not ready yet: ask again"})
+	}
+	if r := l.intake.Check(x); r != nil {
+		return refusal(r)
+	}
+	if len(x.Items) > 0 || l.intake.Ready(x.Client) || l.over() || x.Wait > 0 && l.updates < sparse && l.waiters.room(x.Client, workflow.Now(l.ctx)) != nil {
+		return nil
+	}
+	// It would come back empty: an answer takes three events and one of the run's 2,000 updates, a refusal nothing.
+	r := &intake.Refused{Type: protocol.RefusedNotYet, Message: "there are no results yet: ask again"}
+	r.Detail.Again = l.again(x)
+	return refusal(r)
+}
+
+// over reports that nothing of the leg runs any more.
+func (l *feedLeg) over() bool { return l.Halted() || l.concluded || l.orphaned }
+
+// exchange accepts the items of a client and returns results.
+func (l *feedLeg) exchange(ctx workflow.Context, x protocol.Exchange) (protocol.Exchanged, error) {
+	l.updates++
+	l.touched = workflow.Now(ctx)
+	a := protocol.Exchanged{First: l.intake.Accept(x, l.touched), Session: l.intake.Session()}
+	if len(x.Items) > 0 {
+		l.Wake()
+	}
+	l.sealIfLong()
+	l.wait(ctx, x)
+	a.Results, a.More = l.intake.Collect(x.Client, workflow.Now(ctx))
+	a.Pending = l.intake.Pending(x.Client)
+	switch {
+	case a.Pending == 0:
+	case l.over():
+		a.Ended = protocol.RefusedStopping
+	default:
+		a.Again = l.again(x)
+	}
+	return a, nil
+}
+
+const (
+	// mostWaiting exchanges wait at a time, of the ten updates that Temporal lets be in flight.
+	mostWaiting = 4
+	// fairWait is how long an exchange may wait while others want to.
+	fairWait = time.Second
+	// sparse is how many exchanges a leg answers before it refuses to wait: what is left is for answers with results.
+	sparse = 1800
+	// soon and late bound the time after which a client asks again for results.
+	soon = 20 * time.Millisecond
+	late = 5 * time.Second
+)
+
+// again is when a client should ask for results that it did not get: after a part of the time that they have taken so
+// far.
+func (l *feedLeg) again(x protocol.Exchange) time.Duration {
+	waited := l.intake.Age(x.Client, workflow.Now(l.ctx))
+	return min(max(waited/4, soon), late)
+}
+
+// waiter is an exchange that waits for results.
+type waiter struct {
+	client       string
+	since, until time.Time
+	displaced    bool
+}
+
+// waiters are the exchanges that wait.
+type waiters struct {
+	all   []*waiter
+	armed time.Time // when a timer has them looked at; zero: none runs
+}
+
+// room finds room for another waiter. A client has one, and of others the one that has waited for longest makes room, if it has had
+// its time: displaced is that waiter, or a new one if nobody has to. It returns nil if there is no room.
+func (w *waiters) room(client string, now time.Time) (displaced *waiter) {
+	for _, other := range w.all {
+		if other.client == client {
+			return other
+		}
+	}
+	switch {
+	case len(w.all) < mostWaiting:
+		return &waiter{}
+	case now.Sub(w.all[0].since) >= fairWait:
+		return w.all[0]
+	}
+	return nil
+}
+
+// enter adds a waiter; nil: there is no room.
+func (w *waiters) enter(client string, now, until time.Time) *waiter {
+	displaced := w.room(client, now)
+	if displaced == nil {
+		return nil
+	}
+	displaced.displaced = true
+	w.leave(displaced)
+	one := &waiter{client: client, since: now, until: until}
+	w.all = append(w.all, one)
+	return one
+}
+
+func (w *waiters) leave(one *waiter) {
+	w.all = slices.DeleteFunc(w.all, func(o *waiter) bool { return o == one })
+}
+
+// earliest is when the first wait is over; zero: nobody waits.
+func (w *waiters) earliest() time.Time {
+	var at time.Time
+	for _, o := range w.all {
+		if at.IsZero() || o.until.Before(at) {
+			at = o.until
+		}
+	}
+	return at
+}
+
+// wait waits until the client has results, for as long as it may.
+func (l *feedLeg) wait(ctx workflow.Context, x protocol.Exchange) {
+	over := func() bool { return l.intake.Ready(x.Client) || l.over() }
+	if x.Wait <= 0 || over() {
+		return
+	}
+	now := workflow.Now(ctx)
+	w := l.waiters.enter(x.Client, now, now.Add(min(x.Wait, protocol.MaxExchangeWait)))
+	if w == nil {
+		return
+	}
+	defer l.waiters.leave(w)
+	l.arm(w.until)
+	_ = workflow.Await(ctx, func() bool { return w.displaced || over() || !workflow.Now(ctx).Before(w.until) })
+}
+
+// arm has the waits that are over by then end. One timer serves all: a timer for each would be two events of each exchange.
+func (l *feedLeg) arm(at time.Time) {
+	if !l.waiters.armed.IsZero() && !at.Before(l.waiters.armed) {
+		return // the earlier timer sets the next one
+	}
+	l.waiters.armed = at
+	workflow.Go(l.ctx, func(ctx workflow.Context) {
+		_ = workflow.NewTimer(ctx, at.Sub(workflow.Now(ctx))).Get(ctx, nil)
+		if !l.waiters.armed.Equal(at) {
+			return // another one was set for an earlier time
+		}
+		l.waiters.armed = time.Time{}
+		if next := l.waiters.earliest(); next.After(workflow.Now(ctx)) {
+			l.arm(next)
+		}
+	})
+}
+
+func (l *feedLeg) checkReset(r protocol.Reset) error { return refusal(l.intake.CheckReset(r)) }
+
+// reset begins the next session. The other legs learn of it from the job.
+func (l *feedLeg) reset(ctx workflow.Context, _ protocol.Reset) (protocol.ResetDone, error) {
+	l.updates++
+	discarded := l.intake.Reset(0, workflow.Now(ctx))
+	session := l.intake.Session()
+	l.link.Signal(signalSession, session)
+	l.free()
+	l.Wake()
+	return protocol.ResetDone{Session: session, Discarded: discarded}, nil
+}
+
+// refusal makes an error that a client can read.
+func refusal(r *intake.Refused) error {
+	if r == nil {
+		return nil
+	}
+	return temporal.NewNonRetryableApplicationError(r.Message, r.Type, nil, r.Detail)
+}

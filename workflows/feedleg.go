@@ -1,0 +1,288 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/intake"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Signals of a feed.
+const (
+	signalOpen      = "open"      // leg → its successor: it takes items from now on; argument feedOpening
+	signalSuccessor = "successor" // job → leg: the leg that follows stands by; argument its number
+	signalSealed    = "sealed"    // leg → job: it takes no more items, its successor does; argument sealedNotice
+	signalFreed     = "freed"     // leg → job → open leg: a sealed leg has freed capacity; argument intake.Freed
+	signalSession   = "session"   // leg → job → other legs: a reset has begun a session; argument its number
+	signalClose     = "close"     // job → leg: the feed is closed
+	signalEnded     = "ended"     // leg → job: all that it has accepted is done and committed; argument keptResult
+	signalAlive     = "alive"     // leg → job: nothing; it fails if the job has ended
+)
+
+// sealUpdates is how many exchanges a leg takes before it is sealed; tests set another number.
+var sealUpdates = 1500
+
+const (
+	// A leg is also sealed after so many events or bytes of history. Temporal allows 2,000 exchanges, 51,200 events and 50 MB.
+	sealEvents = 3000
+	sealBytes  = 10 << 20
+	// feedEvents is the length of history at which a sealed leg gives up what it cannot get done.
+	feedEvents = 40_000
+	// busyUpdates is how many exchanges a leg takes that has no successor yet.
+	busyUpdates = 1900
+)
+
+// FeedLegInput is what one leg of a feed begins with.
+type FeedLegInput struct {
+	Ref  activities.Ref `json:"ref"`
+	Spec job.Spec       `json:"spec"`
+	dispatch.State
+	// Opening is set for a leg that takes items at once. The others stand by, until the leg before them opens them.
+	Opening  *feedOpening `json:"opening,omitempty"`
+	Previous []string     `json:"previous,omitempty"` // manifests that the leg's first manifest names
+	Version  int          `json:"version,omitempty"`  // see protocol.LogicVersion
+}
+
+// feedOpening is what a leg of a feed must know to take items.
+type feedOpening struct {
+	intake.Opening
+	Batches int64 `json:"batches,omitempty"` // of the feed so far
+}
+
+// sealedNotice is what a leg reports that has been sealed.
+type sealedNotice struct {
+	Leg  int   `json:"leg"`
+	Next int64 `json:"next"` // items that the feed has accepted
+}
+
+// FeedLeg is one leg of a feed. It accepts items in updates, runs them in batches, and returns their results in the
+// answers of updates; results are committed every ten seconds, or every megabyte. It is sealed when its history is long: then it
+// finishes what it has, while its successor takes new items. It does not continue as new, because the server knows repeated
+// updates only within a run.
+//
+// An exchange is at most 6 events: two of its own, three of a workflow task, and one of a timer now and then. A batch is 6
+// as in [Leg], and a commit 8 with its timer. So a leg is sealed at 1,500 exchanges, or 3,000 events; the items that it has then, at
+// most the feed's capacity, are finished with at most 6 events for each batch: 100,000 of one item would be 600,000, so a batch
+// then has at least a thousandth of them (see feedSupply), 6,000 events. What is repeated after that has 30,000 events left, a month
+// of outages at a probe a minute; then the leg fails, and the job can be resumed. In bytes: an item is in the history twice and so is its
+// result, and once more in a commit: at most 10 MB when it is sealed, and five times the capacity in bytes after that.
+func FeedLeg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
+	// The job's end cancels the leg. If it has only continued as new, nothing follows from that.
+	canceled := ctx
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	l := newFeedLeg(ctx, in)
+	if err := l.answer(); err != nil {
+		return LegResult{}, err
+	}
+	l.listen(canceled)
+	l.Listen()
+	workflow.Go(ctx, l.commits.run)
+	if in.Spec.BatchWait > 0 {
+		workflow.Go(ctx, l.supply.hold)
+	}
+	if in.Opening != nil {
+		l.open(*in.Opening)
+	}
+	l.Run(ctx)
+	if l.orphaned {
+		return LegResult{}, temporal.NewCanceledError("the job has ended")
+	}
+	result := l.conclude()
+	l.linger()
+	return result, nil
+}
+
+// feedLeg is one leg of a feed.
+type feedLeg struct {
+	*dispatch.Dispatcher
+	ctx     workflow.Context
+	in      FeedLegInput
+	link    *dispatch.ParentLink
+	intake  *intake.Intake
+	supply  *feedSupply
+	commits *feedCommits
+	waiters waiters
+
+	successor int // that stands by; 0: none yet
+	updates   int
+	concluded bool
+	orphaned  bool      // the job has ended: what is not committed is asked for by the one that continues it
+	touched   time.Time // when a client was here last
+}
+
+func newFeedLeg(ctx workflow.Context, in FeedLegInput) *feedLeg {
+	l := &feedLeg{ctx: ctx, in: in}
+	l.intake = intake.New(intake.Limits{Capacity: in.Spec.Capacity, Bytes: in.Spec.CapacityBytes, Keep: in.Spec.Keep})
+	l.supply = &feedSupply{ctx: ctx, spec: in.Spec, intake: l.intake}
+	l.link = dispatch.NewParentLink(ctx, in.Number, l.batchEnded)
+	l.commits = &feedCommits{leg: l, heads: in.Previous}
+	l.Dispatcher = dispatch.New(ctx, dispatch.Config{
+		Spec: in.Spec, State: in.State, Supply: l.supply, Recorder: l.commits, Process: l.process, Link: l.link, MaxEvents: feedEvents,
+	})
+	l.supply.dispatcher = l.Dispatcher
+	return l
+}
+
+// open has the leg take items.
+func (l *feedLeg) open(o feedOpening) {
+	l.intake.Open(o.Opening)
+	l.supply.number = o.Batches
+	l.describe()
+}
+
+// process executes a batch with its items.
+func (l *feedLeg) process(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
+	in.Ref, in.Items = l.in.Ref, l.intake.Data(in.Batch)
+	in.Format, in.MaxItem = l.in.Spec.Format, l.in.Spec.MaxItem
+	options := workflow.GetActivityOptions(ctx)
+	options.DisableEagerExecution = l.supply.lookAround()
+	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), acts.Process, in)
+}
+
+// batchEnded is called after every end of an execution.
+func (l *feedLeg) batchEnded() {
+	l.free()
+	l.describe()
+}
+
+// free reports capacity that a sealed leg has freed.
+func (l *feedLeg) free() {
+	if l.intake.IsOpen() {
+		l.intake.TakeFreed()
+		return
+	}
+	if freed := l.intake.TakeFreed(); freed.Items > 0 && l.successor > 0 {
+		l.link.Signal(signalFreed, freed)
+	}
+}
+
+// sealIfLong seals the leg if its history is long, and its successor stands by.
+func (l *feedLeg) sealIfLong() {
+	info := workflow.GetInfo(l.ctx)
+	long := l.updates >= sealUpdates || info.GetCurrentHistoryLength() >= sealEvents || info.GetCurrentHistorySize() >= sealBytes
+	if !long || l.successor == 0 || !l.intake.IsOpen() {
+		return
+	}
+	opening := feedOpening{Opening: l.intake.Seal(l.successor), Batches: l.supply.number}
+	// If the successor has ended, so has the feed.
+	workflow.SignalExternalWorkflow(l.ctx, protocol.LegID(l.in.Spec.Name, l.successor), "", signalOpen, opening)
+	l.link.Signal(signalSealed, sealedNotice{Leg: l.in.Number, Next: l.intake.Next()})
+	l.Wake()
+}
+
+// listen has the leg react to the signals of a feed, and to the end of its job.
+func (l *feedLeg) listen(canceled workflow.Context) {
+	receive(l, signalOpen, l.open)
+	receive(l, signalSuccessor, func(number int) { l.successor = number })
+	receive(l, signalFreed, l.freed)
+	receive(l, signalSession, func(session int64) { l.intake.Reset(session, workflow.Now(l.ctx)) })
+	receive(l, signalClose, func(any) { l.intake.Close() })
+	receive(l, signalAlive, func(any) {}) // that it is delivered is the answer
+	workflow.Go(canceled, func(ctx workflow.Context) {
+		ctx.Done().Receive(ctx, nil)
+		ctx, _ = workflow.NewDisconnectedContext(ctx)
+		l.checkJob(ctx)
+	})
+}
+
+// receive calls fn for each signal of the name, and has the leg look again.
+func receive[T any](l *feedLeg, name string, fn func(T)) {
+	workflow.Go(l.ctx, func(ctx workflow.Context) {
+		for {
+			var value T
+			workflow.GetSignalChannel(ctx, name).Receive(ctx, &value)
+			fn(value)
+			l.free()
+			l.Wake()
+		}
+	})
+}
+
+// freed takes capacity that a leg before has freed. If this one has been sealed meanwhile, its successor has use for it.
+func (l *feedLeg) freed(f intake.Freed) {
+	if l.intake.IsOpen() || !l.intake.Opened() {
+		l.intake.Free(f)
+		return
+	}
+	l.link.Signal(signalFreed, f)
+}
+
+// checkJob ends the leg at once if its job has ended, as Temporal would have ended it.
+func (l *feedLeg) checkJob(ctx workflow.Context) {
+	if sent := l.link.Signal(signalAlive, nil); sent != nil && sent.Get(ctx, nil) == nil {
+		return
+	}
+	l.orphaned = true
+	l.intake.End()
+	l.Abandon()
+}
+
+// conclude commits what the leg has come to, and reports it to the job.
+func (l *feedLeg) conclude() LegResult {
+	if l.Full() {
+		l.Fail(&job.Error{Type: job.ErrorExhausted, Message: fmt.Sprintf(
+			"leg %d could not finish its items within %s events: resume the job when the reason is gone; the last one: %s", l.in.Number, text.Thousands(feedEvents), l.Progress().LastFailure)})
+	}
+	l.intake.Close()
+	if l.Halted() {
+		l.intake.End()
+	}
+	l.NoteStragglers()
+	l.ReportFinal()
+	err := l.commits.finish(l.ctx)
+	if err != nil {
+		l.Lose(err)
+	}
+	result := LegResult{
+		Outcomes: l.Sofar(), Manifests: l.commits.heads, Left: int64(l.intake.Left()), Window: l.Places(),
+		Accepted: l.intake.Next(), Discarded: l.commits.discarded,
+	}
+	l.concluded = true
+	if sent := l.link.Signal(signalEnded, keptResult{Leg: l.in.Number, Result: result}); sent != nil {
+		_ = sent.Get(l.ctx, nil) // if there is no job any more nobody needs it
+	}
+	l.describe()
+	return result
+}
+
+// linger keeps the leg while clients have results to take.
+func (l *feedLeg) linger() {
+	ctx := l.ctx
+	for l.intake.Unclaimed() && !l.Halted() {
+		wait := l.in.Spec.Keep - workflow.Now(ctx).Sub(l.touched)
+		if wait <= 0 {
+			break
+		}
+		_, _ = workflow.AwaitWithTimeout(ctx, wait, func() bool { return !l.intake.Unclaimed() })
+	}
+	l.intake.End()
+	_ = workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+}
+
+// describe keeps the leg's state where people who look at the workflow find it.
+func (l *feedLeg) describe() {
+	workflow.SetCurrentDetails(l.ctx, l.details())
+}
+
+func (l *feedLeg) details() string {
+	s := l.intake.State(l.in.Number, workflow.Now(l.ctx))
+	state := "stands by"
+	switch {
+	case l.concluded:
+		state = "done"
+	case s.Open:
+		state = "takes items"
+	case l.intake.Opened():
+		state = "sealed"
+	}
+	return fmt.Sprintf("**%s** · session %d · %s of %s items and %s of %s bytes unfinished · %s wait for a batch\n\n%s",
+		state, s.Session, text.Thousands(int64(s.Backlog)), text.Thousands(int64(s.Capacity)), text.Thousands(s.BacklogBytes), text.Thousands(s.CapacityBytes),
+		text.Thousands(int64(s.Waiting)), l.Details())
+}

@@ -1,0 +1,259 @@
+package workflows
+
+import (
+	"fmt"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/execute"
+	"github.com/stint-run/stint/workflows/internal/intake"
+	"github.com/stint-run/stint/workflows/internal/pool"
+	"go.temporal.io/sdk/workflow"
+)
+
+// feedWork has legs take items from clients, one leg at a time; the next one stands by. A feed that continues an earlier run
+// begins with the items that it has left: these are pages as those of files.
+//
+// A leg costs the job's history the child's 3 events, 4 signals received (sealed, ended, two of places) and 3 sent (successor, grant,
+// freed), 3 events for each that causes a workflow task, and one signal every 10 s for a commit: some 60 events and 20 more a minute. So a run of
+// a feed that takes 50 exchanges a second lasts half an hour; then it continues as new, and its open legs go on.
+type feedWork struct {
+	pager
+	feed   *feedState
+	cancel bool // next returns
+	legs   int  // started by this run
+}
+
+// legsARun is how many legs a run of the job starts before it continues as new; tests set another number. They are 100·60 events, and 100
+// commits of each.
+var legsARun = 100
+
+// feedState is what a feed carries from one run of its job to the next.
+type feedState struct {
+	Planned  bool  `json:"planned"` // what earlier runs have left
+	Accepted int64 `json:"accepted,omitempty"`
+	Session  int64 `json:"session,omitempty"`
+	Wanted   int   `json:"wanted"`         // legs that should be started
+	Latest   int   `json:"latest"`         // leg that was started last; 0: none
+	Open     int   `json:"open,omitempty"` // leg that takes items
+	Segments int   `json:"segments,omitempty"`
+	Closing  bool  `json:"closing,omitempty"`
+}
+
+// carriedLeg is an open leg of a feed, as the job's next run continues with it.
+type carriedLeg struct {
+	Number   int             `json:"number"`
+	Reported dispatch.Counts `json:"reported,omitzero"`
+	Places   int             `json:"places,omitempty"`
+	Dry      bool            `json:"dry,omitempty"`
+	Sofar    LegResult       `json:"sofar"`
+}
+
+func newFeedWork(state *workState) *feedWork {
+	w := &feedWork{pager: pager{state: state}}
+	return w
+}
+
+// attach has the job close the feed when it is asked to, and continues with the legs that are open.
+func (w *feedWork) attach(c *coordinator) error {
+	w.c = c
+	if w.state.Feed == nil {
+		w.state.Feed = &feedState{Wanted: 2, Session: 1} // one that takes items, and one that stands by
+	}
+	w.feed = w.state.Feed
+	for _, carried := range c.state.Carried {
+		c.resumeFeedLeg(carried)
+	}
+	c.state.Carried = nil
+	for _, signal := range []string{signalSealed, signalEnded, signalFreed, signalSession} {
+		c.selector.AddReceive(workflow.GetSignalChannel(c.ctx, signal), func(workflow.ReceiveChannel, bool) { c.receiveAll() })
+	}
+	err := workflow.SetUpdateHandlerWithOptions(c.ctx, protocol.UpdateClose, func(workflow.Context) error {
+		w.close()
+		return nil
+	}, workflow.UpdateHandlerOptions{Description: "take no more items, and complete when all are done"})
+	if err != nil {
+		return fmt.Errorf("answering updates: %w", err)
+	}
+	return nil
+}
+
+// close has every leg take no more items.
+func (w *feedWork) close() {
+	if w.feed.Closing {
+		return
+	}
+	w.feed.Closing = true
+	for _, l := range w.c.legs {
+		if leg, ok := l.legHandle.(*feedHandle); ok {
+			leg.signal(signalClose, nil, func() {})
+		}
+	}
+	w.c.wakeUp()
+}
+
+func (w *feedWork) receive() {
+	c := w.c
+	dispatch.ReceiveEach(c.ctx, signalSealed, w.sealed)
+	dispatch.ReceiveEach(c.ctx, signalSession, func(session int64) {
+		w.feed.Session = max(w.feed.Session, session)
+		w.eachLeg(func(leg *feedHandle) { leg.signal(signalSession, session, func() {}) })
+	})
+	dispatch.ReceiveEach(c.ctx, signalFreed, func(f intake.Freed) {
+		w.eachLeg(func(leg *feedHandle) {
+			if leg.number == w.feed.Open {
+				leg.signal(signalFreed, f, func() {})
+			}
+		})
+	})
+	dispatch.ReceiveEach(c.ctx, signalEnded, func(ended keptResult) {
+		for _, l := range c.legs {
+			if leg, ok := l.legHandle.(*feedHandle); ok && l.number == ended.Leg {
+				leg.ended(ended.Result)
+				return
+			}
+		}
+	})
+	for workflow.GetSignalChannel(c.ctx, signalAlive).ReceiveAsync(nil) {
+	}
+}
+
+func (w *feedWork) eachLeg(fn func(*feedHandle)) {
+	for _, l := range w.c.legs {
+		if leg, ok := l.legHandle.(*feedHandle); ok {
+			fn(leg)
+		}
+	}
+}
+
+// sealed notes that the next leg takes items, and has another one stand by.
+func (w *feedWork) sealed(n sealedNotice) {
+	w.feed.Accepted = max(w.feed.Accepted, n.Next)
+	w.c.state.Report.Planned = max(w.c.state.Report.Planned, n.Next)
+	w.feed.Wanted++
+	for _, l := range w.c.legs {
+		if l.number > n.Leg {
+			l.standsBy = false
+			w.opened(l.number)
+			break
+		}
+	}
+	if w.c.limited() {
+		w.c.sendLimits()
+	}
+	w.c.wakeUp()
+}
+
+// opened notes which leg takes items, where clients look for it.
+func (w *feedWork) opened(leg int) {
+	w.feed.Open = leg
+	w.feed.Segments++
+	if err := workflow.UpsertMemo(w.c.ctx, map[string]any{protocol.MemoLeg: leg}); err != nil {
+		workflow.GetLogger(w.c.ctx).Error("writing which leg takes items", "error", err)
+	}
+}
+
+// next plans what earlier runs have left, and then asks for a leg whenever one is wanted.
+func (w *feedWork) next(ctx workflow.Context, t terms) (portion, error) {
+	if !w.feed.Planned {
+		return w.plan(ctx, t)
+	}
+	w.cancel = false
+	err := workflow.Await(ctx, func() bool { return w.feed.Closing || w.feed.Wanted > 0 || w.cancel })
+	switch {
+	case err != nil:
+		return portion{}, err
+	case w.feed.Closing:
+		return portion{planned: w.c.state.Report.Planned, last: true}, nil
+	case w.feed.Wanted == 0:
+		return portion{}, errRenew
+	}
+	w.feed.Wanted--
+	return portion{planned: w.c.state.Report.Planned, segment: true, batches: job.MaxWindow}, nil
+}
+
+// plan claims the output, and finds what earlier runs have left.
+func (w *feedWork) plan(ctx workflow.Context, t terms) (portion, error) {
+	in := activities.PlanFeedInput{Ref: t.ref, Spec: t.spec, Resume: t.resume, From: w.state.Cursor, Batches: pageSize(t.portions), Accepted: w.feed.Accepted}
+	var page activities.PlanFeedResult
+	if err := execute.IO(ctx, acts.PlanFeed, in, &page); err != nil {
+		return portion{}, err
+	}
+	batches, err := activities.DecodePage(page.Page)
+	if err != nil {
+		return portion{}, err
+	}
+	w.state.Cursor = page.Next
+	w.feed.Planned, w.feed.Accepted = page.Done, max(w.feed.Accepted, page.Accepted)
+	if page.Session > 0 {
+		w.feed.Session = page.Session + 1
+	}
+	found := portion{
+		page: page.Page, planned: page.Accepted, batches: int64(len(batches)),
+		sources: page.Sources, perm: page.Perm, resumed: page.Resumed, discarded: page.Discarded,
+		worker: pool.Worker{Name: page.Worker, Capacity: page.Capacity},
+	}
+	for _, b := range batches {
+		found.items += b.Count
+	}
+	return found, nil
+}
+
+func (w *feedWork) renew() { w.cancel = true }
+
+func (w *feedWork) open(p portion) {
+	if !p.segment {
+		w.c.openPage(p)
+		return
+	}
+	w.c.startFeedLeg(w.feed)
+	if w.legs++; w.legs >= legsARun {
+		w.c.renewSoon()
+	}
+}
+
+func (w *feedWork) window(v pool.View) int { return v.FeedWindow() }
+
+func (w *feedWork) salvage(ctx workflow.Context, in activities.CommitFeedInput) (string, error) {
+	var committed activities.CommitResult
+	err := execute.IO(ctx, acts.CommitFeed, in, &committed)
+	return committed.Manifest, err
+}
+
+func (w *feedWork) carry(legs []*openLeg) ([]carriedLeg, bool) {
+	var all []carriedLeg
+	for _, l := range legs {
+		leg, ok := l.legHandle.(*feedHandle)
+		if !ok || !leg.settled() {
+			return nil, false
+		}
+		all = append(all, carriedLeg{Number: l.number, Reported: l.reported, Places: l.places, Dry: l.dry, Sofar: leg.sofar})
+	}
+	return all, true
+}
+
+func (w *feedWork) finish(ctx workflow.Context, t terms, r *job.Report) error {
+	var result activities.FinishResult
+	in := activities.FinishInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads, Planned: t.planned}
+	if err := execute.IO(ctx, acts.Finish, in, &result); err != nil {
+		return err
+	}
+	r.Output = &result.Output
+	w.amend(r)
+	return nil
+}
+
+// amend adds what the job itself knows of the feed; the legs that run know more.
+func (w *feedWork) amend(r *job.Report) {
+	spec := w.c.spec()
+	r.Feed = &job.FeedReport{
+		Session: w.feed.Session, Accepted: r.Planned, Capacity: spec.Capacity, CapacityBytes: spec.CapacityBytes, Segments: w.feed.Segments,
+	}
+}
+
+// needsSpeed is false: a feed's batches are cut when they leave.
+func (w *feedWork) needsSpeed(job.Spec) bool { return false }
+
+func (w *feedWork) boundsFailures() bool { return true }

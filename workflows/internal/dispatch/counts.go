@@ -1,0 +1,81 @@
+package dispatch
+
+import "github.com/stint-run/stint/job"
+
+// ReportsPerStep is how often a leg reports failures before its step doubles, and in how many steps it approaches what
+// is tolerated.
+const ReportsPerStep = 8
+
+// ReportThresholds says when a leg reports to the job how many of its items have failed.
+type ReportThresholds struct {
+	Step int64 `json:"step,omitempty"` // after so many further failures; 0: never
+	// Hopeless is how many further outcomes decide that nothing works, as long as not one item of the job
+	// has succeeded; 0: one has.
+	Hopeless int64 `json:"hopeless,omitempty"`
+}
+
+// Counts are what a leg reports of its items: the argument of SignalCounts.
+type Counts struct {
+	Leg    int   `json:"leg"`
+	OK     int64 `json:"ok"`
+	Failed int64 `json:"failed"`
+	// Answer says that the job has asked for them, Final that they do not change any more.
+	Answer bool `json:"answer,omitempty"`
+	Final  bool `json:"final,omitempty"`
+}
+
+// reporting is what a dispatcher knows of the reports that it has to send.
+type reporting struct {
+	ReportThresholds
+	leg      int
+	left     int   // reports until the step doubles
+	reported int64 // failed items that the job has heard of
+}
+
+func newReporting(c Config) reporting {
+	r := reporting{leg: c.State.Number, reported: c.Sofar.Totals.Failed}
+	r.set(c.State.Limits.Report)
+	return r
+}
+
+func (r *reporting) set(t ReportThresholds) { r.ReportThresholds, r.left = t, ReportsPerStep }
+
+// due reports whether the counts matter to the job, and notes that they are reported.
+func (r *reporting) due(t job.Totals) bool {
+	news := t.Failed - r.reported
+	hopeless := r.Hopeless > 0 && t.OK == 0 && t.Failed >= r.Hopeless
+	if news == 0 || !hopeless && (r.Step == 0 || news < r.Step) {
+		return false
+	}
+	r.reported = t.Failed
+	if r.left--; r.left <= 0 {
+		r.left, r.Step = ReportsPerStep, 2*r.Step
+	}
+	if hopeless {
+		r.Hopeless = 0
+	}
+	return true
+}
+
+// reportCounts reports the counts to the job if they matter.
+func (d *Dispatcher) reportCounts() {
+	t := d.sofar.Totals
+	if d.report.due(t) {
+		d.link.Counted(Counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed})
+	}
+}
+
+// answerCounts reports the counts because the job has asked.
+func (d *Dispatcher) answerCounts() {
+	t := d.sofar.Totals
+	d.report.reported = t.Failed
+	d.link.Counted(Counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed, Answer: true})
+}
+
+// ReportFinal reports the counts to a job that tolerates only so many failures, before the leg commits: until that has
+// ended it does not answer.
+func (d *Dispatcher) ReportFinal() {
+	if t := d.sofar.Totals; d.report.Step > 0 {
+		d.link.Counted(Counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed, Answer: true, Final: true})
+	}
+}

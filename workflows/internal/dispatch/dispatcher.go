@@ -1,0 +1,240 @@
+package dispatch
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/execute"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Dispatcher keeps a window of batches in flight, until its supply has ended or a stop comes. It counts the
+// attempts of each batch, has failed ones tried again, and gives what is accepted to its recorder. It belongs to one run
+// of a leg, and is used by its workflow only.
+type Dispatcher struct {
+	ctx       workflow.Context
+	spec      job.Spec
+	supply    Supply
+	recorder  Recorder
+	process   func(workflow.Context, activities.ProcessInput) workflow.Future
+	link      Link
+	maxEvents int
+	selector  workflow.Selector
+	wake      workflow.Channel // makes Run look again
+
+	batches workflow.Context // of the executions: a stop cancels it
+	cancel  workflow.CancelFunc
+
+	// returned are tasks that have run before and run again. They go first.
+	returned  []Task
+	flying    []*Task
+	delayed   int // tasks that wait for a repetition
+	before    job.Totals
+	sofar     Outcomes
+	lastError string // for people
+
+	window window
+	rate   rateControl
+	report reporting
+	learning
+
+	notice  *protocol.StopNotice
+	full    bool // the history is long enough
+	overdue bool // the stop's grace and kill limits are over
+}
+
+// MaxEvents is the length of history at which a dispatcher begins nothing more, unless its leg sets another one.
+const MaxEvents = 4000
+
+// New makes a dispatcher. Nothing is dispatched before Run, and it hears of no signal before Listen or ListenInside.
+func New(ctx workflow.Context, c Config) *Dispatcher {
+	d := &Dispatcher{
+		ctx: ctx, spec: c.Spec, supply: c.Supply, recorder: c.Recorder, process: c.Process, link: c.Link, maxEvents: cmp.Or(c.MaxEvents, MaxEvents),
+		selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
+		returned: c.State.Tasks, before: c.Sofar.Totals, sofar: c.Sofar,
+		window: window{places: c.State.Window, last: c.State.Last},
+		rate:   newRateControl(ctx, c),
+		report: newReporting(c), learning: newLearning(c.State),
+	}
+	d.batches, d.cancel = workflow.WithCancel(ctx)
+	return d
+}
+
+// Run returns once every task has ended, or once nothing runs any more and nothing new may start. It blocks; ctx is
+// that of the coroutine that calls it.
+func (d *Dispatcher) Run(ctx workflow.Context) {
+	d.ctx = ctx
+	for {
+		d.dispatch()
+		d.handBack()
+		if d.ended() {
+			return
+		}
+		d.selector.Select(d.ctx)
+	}
+}
+
+func (d *Dispatcher) ended() bool {
+	if d.overdue {
+		return true
+	}
+	if len(d.flying) > 0 || d.window.underWay > 0 || d.delayed > 0 {
+		return false
+	}
+	return d.Halted() || d.full || len(d.returned) == 0 && d.supply.Ended()
+}
+
+// Full reports that nothing new is dispatched any more because the history is long enough: what is left is for
+// the leg's next run (see Handover).
+func (d *Dispatcher) Full() bool { return d.full }
+
+// Halted reports that nothing new is dispatched any more because of a stop or an error.
+func (d *Dispatcher) Halted() bool { return d.notice != nil || d.sofar.Error != nil }
+
+// waiting is how many batches wait for a place.
+func (d *Dispatcher) waiting() int { return len(d.returned) + d.supply.Waiting() }
+
+func (d *Dispatcher) dispatch() {
+	before := len(d.flying)
+	defer func() {
+		for _, t := range d.flying[before:] {
+			t.limited = d.waiting() > 0 && len(d.flying) >= d.window.places && d.sofar.Totals.Batches > 0
+		}
+	}()
+	for d.waiting() > 0 && len(d.flying) < d.window.places && !d.Halted() {
+		if workflow.GetInfo(d.ctx).GetCurrentHistoryLength() >= d.maxEvents {
+			d.full = true
+			return
+		}
+		if d.outOfReach() {
+			return
+		}
+		pace, ok := d.pacing()
+		if !ok {
+			return
+		}
+		t, ok := d.next()
+		if !ok {
+			return
+		}
+		t.pace = pace
+		d.execute(t)
+	}
+}
+
+// next takes the first task that may run now. It returns false if there is none.
+func (d *Dispatcher) next() (Task, bool) {
+	if d.sofar.Outage != nil && len(d.flying) == 0 {
+		// What failed may wait for the host of one input only: another one's batches are not held up by it.
+		if t, ok := d.supply.Next(); ok {
+			return t, ok
+		}
+	}
+	t, ok, blocked := d.nextReturned()
+	if ok || blocked {
+		return t, ok
+	}
+	return d.supply.Next()
+}
+
+func (d *Dispatcher) execute(t Task) {
+	t.started, t.excused = workflow.Now(d.ctx), false
+	t.Runs++
+	flying := &t
+	d.flying = append(d.flying, flying)
+	recovering := d.rate.limits.Slowed.Rate(t.started) > 0
+	ctx := execute.BatchOptions(d.batches, d.spec, t.activityID(), t.summary())
+	future := d.process(ctx, activities.ProcessInput{
+		Batch: t.Batch, Calls: callLimits(d.spec), Grace: max(0, d.spec.Grace), Slice: t.slice(recovering),
+		Take: t.items(), Verdict: t.verdict(), OnError: d.spec.OnError, Pace: t.pace,
+	})
+	d.selector.AddFuture(future, func(f workflow.Future) {
+		d.receiveRestarts() // one may have come before the end that it excuses
+		d.land(flying)
+		var result activities.ProcessResult
+		if err := f.Get(d.ctx, &result); err != nil {
+			d.failed(*flying, err)
+		} else {
+			d.succeeded(*flying, result)
+		}
+		d.link.BatchEnded()
+	})
+}
+
+func callLimits(spec job.Spec) calls.CallLimits {
+	return calls.CallLimits{
+		Timeout: max(0, spec.CallTimeout), Attempts: spec.Attempts, ItemAttempts: spec.ItemAttempts, Backoff: spec.Backoff,
+	}
+}
+
+func (d *Dispatcher) land(t *Task) {
+	for i := range d.flying {
+		if d.flying[i] == t {
+			d.flying = append(d.flying[:i], d.flying[i+1:]...)
+			return
+		}
+	}
+}
+
+// receiveRestarts excuses what was in flight when the process that held it was replaced.
+func (d *Dispatcher) receiveRestarts() {
+	for workflow.GetSignalChannel(d.ctx, protocol.SignalRestarted).ReceiveAsync(nil) {
+		for _, t := range d.flying {
+			t.excused = true
+		}
+	}
+}
+
+// Wake makes Run look again: at the supply, which may have new batches or have ended, and at the window. It does not
+// block, and any coroutine of the workflow may call it.
+func (d *Dispatcher) Wake() { d.wake.SendAsync(nil) }
+
+// Handover takes out what the dispatcher of the leg's next run begins with, the batches of the supply included. It is
+// for a dispatcher whose Run has returned.
+func (d *Dispatcher) Handover() State {
+	return State{
+		Number: d.report.leg, Tasks: append(d.returned, drain(d.supply)...), Window: d.window.places, Last: d.window.last,
+		Limits: d.rate.limits, SlowDowns: d.rate.requests,
+		Known: d.known, News: d.news, SpeedAwaited: d.speedAwaited,
+	}
+}
+
+// Free is how many more batches may be in flight now.
+func (d *Dispatcher) Free() int { return max(0, d.window.places-len(d.flying)) }
+
+// Fail ends the leg with an error: the first one counts. What is in flight gets the job's grace.
+func (d *Dispatcher) Fail(err *job.Error) {
+	d.fail(err)
+	d.Wake()
+}
+
+// Returned is how many items are in batches that have been dispatched, and wait to be dispatched again.
+func (d *Dispatcher) Returned() int64 {
+	var n int64
+	for _, t := range d.returned {
+		n += t.Count
+	}
+	return n
+}
+
+// Lose takes back what has been accepted since New, because it could not be recorded: err is the leg's error
+// then, unless it has one.
+func (d *Dispatcher) Lose(err *job.Error) {
+	d.sofar.Totals = d.before
+	if d.sofar.Error == nil {
+		d.sofar.Error = err
+	}
+}
+
+// retryDelay doubles the first delay with every try, up to job.MaxBackoff.
+func retryDelay(first time.Duration, tries int) time.Duration {
+	delay := first
+	for i := 1; i < tries && delay < job.MaxBackoff; i++ {
+		delay *= 2
+	}
+	return min(delay, job.MaxBackoff)
+}

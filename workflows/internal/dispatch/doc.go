@@ -1,0 +1,23 @@
+// Package dispatch is the leg's side of running batches, whatever kind of leg it is. A [Dispatcher] keeps a window of
+// batches in flight. It knows neither pages nor commits nor the kind of job: a leg gives it a [Supply] of batches, a
+// [Recorder] of results, a function that executes a batch, and a [Link] to its job. It is deterministic, and never
+// sleeps.
+//
+// # What lies where
+//
+//	config.go                  what a leg gives a dispatcher, and gets: Config, State, Outcomes
+//	dispatcher.go, task.go     what keeps batches in flight, and a batch
+//	outcome.go, halve.go       what follows from the end of a batch; a batch whose workers keep dying
+//	window.go, rate.go         a leg's share of the window, and of the rate
+//	learning.go, counts.go     what it reports of the pool, and of failed items
+//	stragglers.go              a stop, and what is still running after it
+//	signals.go, link.go        the signals between a job and its legs, those that reach a leg, those that it sends
+//	progress.go                what queries and people see
+//
+// # Another kind of leg
+//
+// A leg that gets its batches while it runs has its own Supply, and calls [Dispatcher.Wake] after every change of it
+// (from the handler of an update, say). Its Config.Process completes the input of the activity and may change its
+// options; its Recorder gets the whole result. A leg in its own workflow uses [NewParentLink], calls
+// Listen before Run, and then NoteStragglers; after Run it records, and ends or continues as new with Handover.
+package dispatch

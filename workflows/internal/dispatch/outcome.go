@@ -1,0 +1,187 @@
+package dispatch
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/execute"
+	"go.temporal.io/sdk/workflow"
+)
+
+// succeeded takes the result of an execution: accepted items, and perhaps a rest.
+func (d *Dispatcher) succeeded(t Task, r activities.ProcessResult) {
+	d.noteForced(t, r.Forced)
+	if r.Entry.Count > 0 {
+		d.sofar.Outage = nil
+		d.rate.effort.Add(r.Entry.Count, r.Totals.Busy-r.Paced)
+		d.recorder.Accept(r)
+		d.sofar.Totals.Add(r.Totals)
+		d.sofar.Speed.Add(r.Entry.Count, r.Totals.Busy)
+		d.sofar.FirstError = d.sofar.FirstError.First(r.FirstError)
+		d.credit(r)
+	}
+	d.learn(t, r)
+	if r.Rest != nil {
+		t.resize(r.Entry.Count, r.SlowDown)
+		t.Batch = *r.Rest
+		if t.Suspected() {
+			t.Survived(r.Entry.Count, t.Count)
+		}
+		if r.Entry.Count > 0 {
+			t.Tries, t.Orphaned, t.Outages = 0, 0, 0 // it has made progress
+		}
+		t.Rests++
+		d.again(t)
+	}
+	if r.SlowDown > 0 {
+		d.slowDown(r.SlowDown)
+	}
+	if r.FirstError != nil && d.spec.OnError == job.OnErrorStop {
+		d.itemFailed(r.FirstError)
+	}
+	d.reportCounts()
+}
+
+// credit counts what a worker has done.
+func (d *Dispatcher) credit(r activities.ProcessResult) {
+	if r.Worker == "" {
+		return
+	}
+	d.sofar.Workers = job.AddWorkers(d.sofar.Workers, []job.WorkerShare{{
+		Worker: r.Worker, Batches: 1, Items: r.Entry.Count, Busy: r.Totals.Busy, Last: workflow.Now(d.ctx),
+	}})
+}
+
+// again puts a task first in the queue: old tasks go before new ones.
+func (d *Dispatcher) again(t Task) { d.returned = append([]Task{t}, d.returned...) }
+
+// failed decides what an execution's error means. While stopping, whatever it is, the range is a rest.
+func (d *Dispatcher) failed(t Task, err error) {
+	timedOut := execute.RanOut(err)
+	if timedOut && !t.excused {
+		d.sofar.Totals.Expiries++
+	}
+	switch {
+	case d.Halted():
+		d.again(t)
+		return
+	case execute.IsType(err, job.ErrorOrphaned), timedOut && t.excused:
+		d.orphaned(t, err)
+		return
+	case execute.IsPermanent(err):
+		d.again(t)
+		d.fail(execute.JobError(err))
+		return
+	case execute.IsType(err, job.ErrorOutage):
+		d.waitOut(t, execute.JobError(err))
+		return
+	}
+	t.Tries++
+	cause := execute.JobError(err)
+	d.lastError = t.blame(cause)
+	if execute.IsTimeout(err) && (t.Suspected() || t.Tries >= d.spec.Attempts) {
+		d.lost(t, err)
+		return
+	}
+	if execute.IsTimeout(err) {
+		t.Deaths++
+	}
+	if t.Tries >= d.spec.Attempts {
+		d.again(t)
+		d.fail(exhausted(t, t.Tries, cause.Message))
+		return
+	}
+	d.retryLater(t)
+}
+
+// retryLater has a task tried again after a delay, in which it holds no place.
+func (d *Dispatcher) retryLater(t Task) {
+	d.sofar.Totals.Retries++
+	d.delayed++
+	timer := workflow.NewTimer(d.batches, retryDelay(d.spec.Backoff, t.Tries))
+	d.selector.AddFuture(timer, func(workflow.Future) { // a stop cancels it: it ends at once
+		d.delayed--
+		d.again(t)
+	})
+}
+
+// maxOutageText bounds what is kept of an outage's message, in bytes.
+const maxOutageText = 500
+
+// outageDelay is the wait of a task that has met an outage. It doubles up to job.MaxBackoff.
+const outageDelay = time.Second
+
+// waitOut has a task wait until the outage that it has met is over: that costs it no attempt. Another batch
+// may depend on another host, so one is tried at once; the waits after that double as well.
+func (d *Dispatcher) waitOut(t Task, cause *job.Error) {
+	now, o := workflow.Now(d.ctx), d.sofar.Outage
+	t.Outages++
+	t.After = now.Add(retryDelay(outageDelay, t.Outages))
+	d.lastError = t.blame(cause)
+	d.returned = append(d.returned, t)
+	d.sofar.Totals.Retries++
+	if o != nil && t.started.Before(o.Next) {
+		return // it was in flight when the outage began
+	}
+	if o == nil {
+		o = &job.Outage{Since: now, Next: now}
+		d.sofar.Outage = o
+	}
+	if o.Tries++; o.Tries > 1 {
+		o.Next = now.Add(retryDelay(outageDelay, o.Tries-1))
+	}
+	o.Message = execute.CutText(d.lastError, maxOutageText)
+	if o.Tries >= execute.MaxAttempts {
+		d.fail(&job.Error{Type: job.ErrorOutage, Message: fmt.Sprintf("given up after %d tries since %s; resume when this works again: %s",
+			o.Tries, o.Since.UTC().Format(time.RFC3339), o.Message)})
+	}
+}
+
+// outOfReach reports whether the next batch has to wait for the end of an outage. One batch at a time finds out
+// whether it has ended, so that an outage of a day is some thousand events, whatever the window.
+func (d *Dispatcher) outOfReach() bool {
+	o := d.sofar.Outage
+	switch {
+	case o == nil:
+		return false
+	case workflow.Now(d.ctx).Before(o.Next):
+		d.wakeAt(o.Next)
+		return true
+	}
+	return slices.ContainsFunc(d.flying, func(t *Task) bool { return !t.started.Before(o.Next) })
+}
+
+// fail ends the leg with an error: the first one counts. What is in flight gets the job's grace.
+func (d *Dispatcher) fail(err *job.Error) {
+	if d.sofar.Error != nil {
+		return
+	}
+	d.sofar.Error = err
+	d.link.Failed(err)
+	d.stop(protocol.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.spec.Grace)), Reason: err.Message})
+}
+
+// itemFailed stops the job because an item has failed, if its spec says so: as failed, unless the type of
+// the error is one that only stops it.
+func (d *Dispatcher) itemFailed(first *job.FirstError) {
+	if d.Halted() {
+		return
+	}
+	err := &job.Error{Type: first.Error.Type, Message: fmt.Sprintf("item %s failed (%s): %s", text.Thousands(first.Item), first.Kind, first.Error.Message)}
+	if !slices.Contains(d.spec.CleanStop, err.Type) {
+		d.fail(err)
+		return
+	}
+	d.link.Failed(err)
+	d.stop(protocol.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.spec.Grace)), Reason: err.Message})
+}
+
+// exhausted is the error of a job that has a batch which cannot be done.
+func exhausted(t Task, tries int, cause string) *job.Error {
+	return &job.Error{Type: job.ErrorExhausted, Message: fmt.Sprintf("%s was tried %d times; the last time: %s", t.Batch, tries, cause)}
+}

@@ -1,0 +1,31 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// none supplies nothing.
+type none struct{}
+
+func (none) Next() (Task, bool) { return Task{}, false }
+func (none) Waiting() int       { return 0 }
+func (none) Ended() bool        { return true }
+
+func TestLegDetails(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC)
+	l := &Dispatcher{supply: none{}, returned: make([]Task, 5), delayed: 2}
+	for i := range 4 {
+		l.flying = append(l.flying, &Task{Batch: protocol.Batch{First: int64(i) * 10, Count: 10}, Number: int64(i + 1), started: at.Add(time.Duration(i*i-2*i) * time.Second)})
+	}
+	l.sofar.Totals = job.Totals{OK: 12_345, Failed: 6, Batches: 1300}
+	require.Equal(t, "12,345 items ok · 6 failed · 1,300 batches done · 4 in flight · 7 waiting\n\n"+
+		"Oldest in flight: batch 2 · items 10–19, dispatched at 01:02:02", l.Details())
+	l.lastError = "batch 3 (item 1): network"
+	require.Contains(t, l.Details(), "Last retry: batch 3 (item 1): network")
+}

@@ -1,0 +1,134 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/throttle"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Every batch gets a pace, at which its worker starts items. The paces of all batches in flight add up to
+// the limit at most, so it holds whatever the workers do. To make use of it, no more batches are in
+// flight than that rate needs, by what one item has taken so far (Little's law): each of them then runs
+// nearly as fast as its worker can.
+
+// Limits are those of a leg: the argument of SignalLimits.
+type Limits struct {
+	Rate   job.Rate         `json:"rate,omitempty"` // of the settings; 0: none
+	Slowed throttle.Slowed  `json:"slowed,omitzero"`
+	Legs   int              `json:"legs,omitempty"` // that share them
+	Report ReportThresholds `json:"report,omitzero"`
+	// Ask has the leg report its counts at once.
+	Ask bool `json:"ask,omitempty"`
+}
+
+// At is the limit of one of the legs at a time; 0: none.
+func (l Limits) At(now time.Time) job.Rate {
+	rate := l.Rate
+	if s := l.Slowed.Rate(now); s > 0 && (rate == 0 || s < rate) {
+		rate = s
+	}
+	if rate == 0 {
+		return 0
+	}
+	return max(1, rate/job.Rate(max(1, l.Legs)))
+}
+
+// SlowDownRequest is what a leg reports of a handler's request to slow down: the argument of SignalSlow.
+type SlowDownRequest struct {
+	Delay    time.Duration `json:"delay"`
+	Observed job.Rate      `json:"observed"` // of the leg
+}
+
+// OfAll estimates the rate of a job of so many legs from that of the one leg.
+func (r SlowDownRequest) OfAll(legs int) job.Rate {
+	return min(r.Observed, job.MaxRate) * job.Rate(max(1, legs))
+}
+
+// rateControl is what a dispatcher knows of the rate that it may work at.
+type rateControl struct {
+	limits   Limits
+	effort   throttle.Speed // of the handler, without waits for its pace
+	began    time.Time
+	done     int64     // items done before began
+	wakes    time.Time // when the pause ends for which a timer runs
+	requests int       // to slow down, that the job has heard of
+	quiet    time.Time // the job does not hear of requests before
+}
+
+func newRateControl(ctx workflow.Context, c Config) rateControl {
+	return rateControl{limits: c.State.Limits, requests: c.State.SlowDowns, began: workflow.Now(ctx), done: c.Sofar.Totals.Done()}
+}
+
+// pacing is the share of the limit that the next batch gets; 0: no limit. ok is false if the batch has to
+// wait: for the end of another batch, or of a pause.
+func (d *Dispatcher) pacing() (pace job.Rate, ok bool) {
+	now, r := workflow.Now(d.ctx), &d.rate
+	if now.Before(r.limits.Slowed.From) {
+		d.wakeAt(r.limits.Slowed.From)
+		return 0, false
+	}
+	limit := r.limits.At(now)
+	if limit == 0 {
+		return 0, true
+	}
+	pace = max(1, limit/job.Rate(throttle.Needed(limit, r.effort.Each(), d.window.places)))
+	if len(d.flying) == 0 {
+		return pace, true
+	}
+	used := job.Rate(0)
+	for _, t := range d.flying {
+		if t.pace == 0 {
+			return 0, false // it started before there was a limit
+		}
+		used += t.pace
+	}
+	return pace, used+pace <= limit
+}
+
+// wakeAt has run look again at a time.
+func (d *Dispatcher) wakeAt(at time.Time) {
+	if at.Equal(d.rate.wakes) {
+		return
+	}
+	d.rate.wakes = at
+	timer := workflow.NewTimer(d.batches, at.Sub(workflow.Now(d.ctx)))
+	d.selector.AddFuture(timer, func(workflow.Future) {})
+}
+
+// slowDown applies the request of a batch's handler to slow down. The leg pauses at once; the job sets
+// the rate. Of batches that ask at about the same time, one is reported. Each report costs the job some
+// ten events, and it cannot continue as new before its legs have ended. So the n-th is sent no sooner
+// than n² milliseconds after the one before: 640 of them in a day, 2,000 in a month. Meanwhile the leg
+// sets the rate itself.
+func (d *Dispatcher) slowDown(asked time.Duration) {
+	d.sofar.Totals.SlowDowns++
+	now, r := workflow.Now(d.ctx), &d.rate
+	delay := throttle.Delay(asked)
+	until := now.Add(delay)
+	if until.Sub(r.limits.Slowed.From) < delay/2 {
+		return
+	}
+	observed := job.Per(d.sofar.Totals.Done()-r.done, now.Sub(r.began))
+	request := SlowDownRequest{Delay: delay, Observed: observed}
+	if now.Before(r.quiet) {
+		r.limits.Slowed.SlowDown(now, delay, request.OfAll(r.limits.Legs))
+		return
+	}
+	r.requests++
+	r.quiet = now.Add(time.Duration(r.requests*r.requests) * time.Millisecond)
+	r.limits.Slowed.From = until
+	d.link.SlowDown(request)
+}
+
+// SetLimits applies new limits.
+func (d *Dispatcher) SetLimits(l Limits) {
+	if l.Ask {
+		l.Ask = false
+		d.answerCounts()
+	}
+	d.rate.limits = l
+	d.report.set(l.Report)
+	d.Wake()
+}

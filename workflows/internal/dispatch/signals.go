@@ -1,0 +1,72 @@
+package dispatch
+
+import (
+	"github.com/stint-run/stint/internal/protocol"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Signals between a job and its legs.
+const (
+	SignalHalt   = "halt"   // job → leg: a stop; argument protocol.StopNotice
+	SignalGrant  = "grant"  // job → leg: more places in the window, or fewer; argument int
+	SignalPlaces = "places" // leg → job: places that it has no batches for; argument PlacesBack
+	SignalFail   = "fail"   // leg → job: an error has ended the leg; argument job.Error
+	SignalLimits = "limits" // job → leg: the rate it may work at, and when to report counts; argument Limits
+	SignalSlow   = "slow"   // leg → job: a handler has asked to slow down; argument SlowDownRequest
+	SignalCounts = "counts" // leg → job: how many of its items have failed; argument Counts
+	SignalPool   = "pool"   // leg → job: what has become known of the pool; argument PoolNews
+)
+
+// ReceiveEach calls fn for each signal of the name that has arrived. It does not block unless fn does.
+func ReceiveEach[T any](ctx workflow.Context, name string, fn func(T)) {
+	for {
+		var value T
+		if !workflow.GetSignalChannel(ctx, name).ReceiveAsync(&value) {
+			return
+		}
+		fn(value)
+	}
+}
+
+// Listen has Run react to the signals that control a leg in its own workflow.
+func (d *Dispatcher) Listen() {
+	add := func(name string, receive func(workflow.ReceiveChannel)) {
+		d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, name), func(c workflow.ReceiveChannel, _ bool) { receive(c) })
+	}
+	add(SignalHalt, func(c workflow.ReceiveChannel) {
+		var notice protocol.StopNotice
+		if c.ReceiveAsync(&notice) {
+			d.stop(notice)
+		}
+	})
+	add(SignalGrant, func(workflow.ReceiveChannel) { d.receiveGrants() })
+	add(SignalLimits, func(workflow.ReceiveChannel) { d.receiveLimits() })
+	d.ListenInside()
+}
+
+// ListenInside has Run react to what reaches a leg in any workflow. It is for a leg inside the job, which does
+// without signals: it calls Halt, Grant and SetLimits.
+func (d *Dispatcher) ListenInside() {
+	d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, protocol.SignalRestarted), func(workflow.ReceiveChannel, bool) { d.receiveRestarts() })
+	d.selector.AddReceive(d.wake, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
+}
+
+func (d *Dispatcher) receiveGrants() {
+	ReceiveEach(d.ctx, SignalGrant, d.window.granted)
+}
+
+// receiveLimits takes what has arrived: the last signal counts.
+func (d *Dispatcher) receiveLimits() {
+	ReceiveEach(d.ctx, SignalLimits, d.SetLimits)
+}
+
+// DrainSignals takes the signals that have arrived after Run, so that nothing is lost over continue-as-new.
+func (d *Dispatcher) DrainSignals() {
+	d.receiveGrants()
+	d.receiveRestarts()
+	d.receiveLimits()
+	var notice protocol.StopNotice
+	if workflow.GetSignalChannel(d.ctx, SignalHalt).ReceiveAsync(&notice) && d.notice == nil {
+		d.notice = &notice // nothing is in flight that it would have to reach
+	}
+}

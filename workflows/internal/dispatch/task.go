@@ -1,0 +1,110 @@
+package dispatch
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/suspicion"
+)
+
+// Task is a batch that waits or runs.
+type Task struct {
+	protocol.Batch
+	Number              int64 `json:"b"`           // of the batch, from 1, for people
+	Tries               int   `json:"t,omitempty"` // failed executions
+	Rests               int   `json:"r,omitempty"` // executions that ended early
+	Runs                int   `json:"x,omitempty"` // executions, the one in flight included
+	Orphaned            int   `json:"o,omitempty"` // executions that ended with their process, since the last item with an outcome
+	Portion             int64 `json:"p,omitempty"` // most items of an execution, because the handler could not do more; 0: all
+	suspicion.Suspicion `json:"q,omitzero"`
+	Outages             int       `json:"u,omitempty"` // executions in a row that have met an outage
+	After               time.Time `json:"w,omitzero"`  // because of that, the next one is not before
+
+	started time.Time // of the execution in flight
+	limited bool      // by the window: when it was dispatched, for one that had ended, others waited for a place
+	excused bool      // however that execution ends, it is not a failure of the batch
+	pace    job.Rate  // of that execution; 0: no limit
+}
+
+const (
+	// FirstSlice is how long a batch runs before it returns its rest; each rest may run twice as long
+	// as the one before, up to lastSlice.
+	FirstSlice = time.Minute
+	lastSlice  = time.Hour
+)
+
+// activityID names an execution, so that the server can be asked for it. It is unique in its job.
+func (t *Task) activityID() string { return fmt.Sprintf("batch-%d.%d", t.Number, t.Runs) }
+
+func (t *Task) summary() string {
+	s := fmt.Sprintf("batch %s · %s", text.Thousands(t.Number), t.Batch)
+	if t.Rests > 0 {
+		s += " · rest"
+	}
+	if t.Suspected() {
+		return s + " · " + t.Describe()
+	}
+	if t.Tries > 0 {
+		s += fmt.Sprintf(" · attempt %d", t.Tries+1)
+	}
+	return s
+}
+
+// slice is how long the next execution may run. A paced one keeps its pace to its end, so while the rate
+// recovers from a slow-down slices stay short.
+func (t *Task) slice(recovering bool) time.Duration {
+	slice := FirstSlice
+	if t.pace > 0 && recovering {
+		return slice
+	}
+	for i := 0; i < t.Rests && slice < lastSlice; i++ {
+		slice *= 2
+	}
+	return min(slice, lastSlice)
+}
+
+// items is how many items the next execution does; 0: all.
+func (t *Task) items() int64 {
+	take := t.Take()
+	if t.Portion > 0 && (take == 0 || t.Portion < take) {
+		return t.Portion
+	}
+	return take
+}
+
+// resize sets Portion after an execution that has done so many items. If the handler asked to slow down
+// before it had done one, the next execution gets half of the items: a call that is too large would
+// otherwise return whole, again and again.
+func (t *Task) resize(done int64, slowDown time.Duration) {
+	switch {
+	case done > 0 && 2*t.Portion < t.Count:
+		t.Portion *= 2
+	case done > 0:
+		t.Portion = 0
+	case slowDown > 0:
+		had := t.items()
+		if had == 0 {
+			had = t.Count
+		}
+		t.Portion = max(1, had/2)
+	}
+}
+
+// verdict is what the next execution records without trying; nil: it tries.
+func (t *Task) verdict() *activities.Verdict {
+	if !t.Condemned {
+		return nil
+	}
+	return &activities.Verdict{Kind: t.Kind, Attempts: t.Deaths, Error: job.Error{
+		Type: "WorkerDied", Message: fmt.Sprintf("every worker that had it in hand was lost, %d in all; the last time: %s", t.Deaths, t.Cause),
+	}}
+}
+
+// blame says, for people, why a batch is retried.
+func (t *Task) blame(cause *job.Error) string {
+	return fmt.Sprintf("batch %s (%s): %s", text.Thousands(t.Number), t.Batch, cause.Message)
+}

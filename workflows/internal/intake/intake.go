@@ -1,0 +1,355 @@
+// Package intake keeps the books of one leg of a feed: which items it has accepted, which of them wait, run or are
+// done, how much of the feed's capacity is taken, and which results their clients have not taken yet. It does nothing
+// by itself and asks no clock, so that workflows can use it.
+//
+//   - intake.go: the items; refusal.go: what is not accepted
+//   - results.go: results, and the clients that want them
+package intake
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+)
+
+// Limits are a feed's.
+type Limits struct {
+	Capacity int   // items accepted and unfinished, over all legs
+	Bytes    int64 // of these items
+	Keep     time.Duration
+}
+
+// Opening is what a leg must know to take items: it follows the last one that did.
+type Opening struct {
+	First   int64 `json:"first"` // ordinal of the next item
+	Session int64 `json:"session"`
+	// Unfinished items of the legs before, and their bytes: they take a part of the capacity.
+	Unfinished int   `json:"unfinished,omitempty"`
+	Bytes      int64 `json:"bytes,omitempty"`
+}
+
+// item is one that has no outcome yet.
+type item struct {
+	ordinal  int64
+	session  int64
+	data     json.RawMessage
+	client   string // that wants its result; "" if none does
+	accepted time.Time
+	left     time.Time // the queue; zero: it waits
+	done     bool      // it has an outcome
+}
+
+// Intake is described with the package. It is not safe for concurrent use.
+type Intake struct {
+	limits    Limits
+	state     state
+	successor int // that takes items after this leg; 0: not known
+
+	first, next int64 // ordinals of this leg: [first, next)
+	low         int64 // all before it have an outcome
+	session     int64
+	items       map[int64]*item // without an outcome
+	waiting     []*item         // of them, those that are in no batch: the last ones that were accepted, in order
+	bytes       int64           // of items
+	elsewhere   int             // unfinished items of legs before
+	elseBytes   int64
+	freed       Freed // since the last TakeFreed
+
+	discarded []Range
+	clients   map[string]*client
+	order     []*client // the same, in the order in which they came
+	kept      int       // results that clients have not taken
+	unclaimed int       // results that nobody has taken in time
+	held      int       // bytes of results that are kept
+	now       time.Time
+
+	queued    time.Duration // of all that have left the queue
+	queuedMax time.Duration
+	leftQueue int64
+}
+
+type state int
+
+const (
+	early  state = iota // stands by: the leg before it still takes items
+	open                // takes items
+	sealed              // finishes what it has
+	closed              // like sealed, and no other leg takes items
+	ended               // nothing runs any more
+)
+
+// Range is consecutive items of one session.
+type Range struct{ First, Count, Session int64 }
+
+// Freed is capacity that has become free.
+type Freed struct {
+	Items int   `json:"items"`
+	Bytes int64 `json:"bytes"`
+}
+
+// New returns the books of a leg that stands by.
+func New(l Limits) *Intake {
+	return &Intake{limits: l, items: map[int64]*item{}, clients: map[string]*client{}}
+}
+
+// Open has the leg take items. Only the first call counts.
+func (in *Intake) Open(o Opening) {
+	if in.state != early {
+		return
+	}
+	in.state = open
+	in.first, in.low, in.next, in.session = o.First, o.First, o.First, max(1, o.Session)
+	in.elsewhere, in.elseBytes = o.Unfinished, o.Bytes
+}
+
+// IsOpen reports whether the leg takes items; Opened whether it ever has.
+func (in *Intake) IsOpen() bool { return in.state == open }
+
+// Opened is described with [Intake.IsOpen].
+func (in *Intake) Opened() bool { return in.state > early && in.session > 0 }
+
+// Seal has the leg take no more items: the successor does. It returns how that one begins.
+func (in *Intake) Seal(successor int) Opening {
+	in.state, in.successor = sealed, successor
+	o := Opening{First: in.next, Session: in.session, Unfinished: in.elsewhere + len(in.items), Bytes: in.elseBytes + in.bytes}
+	in.freed = Freed{} // the successor counts from here
+	in.elsewhere, in.elseBytes = 0, 0
+	return o
+}
+
+// Close has the leg take no more items, and no other one after it. A sealed leg is not concerned.
+func (in *Intake) Close() {
+	if in.state < sealed {
+		in.state = closed
+	}
+}
+
+// End says that nothing runs any more: items without an outcome get none from this leg.
+func (in *Intake) End() { in.state = ended }
+
+// Shut reports that the leg takes no more items.
+func (in *Intake) Shut() bool { return in.state >= sealed }
+
+// Left is how many items have no outcome.
+func (in *Intake) Left() int { return len(in.items) }
+
+// SessionOf is the session of an item without an outcome; 0 if there is no such item.
+func (in *Intake) SessionOf(ordinal int64) int64 {
+	if it := in.items[ordinal]; it != nil {
+		return it.session
+	}
+	return 0
+}
+
+// Age is how long ago the oldest of a client's items was accepted that has no outcome.
+func (in *Intake) Age(client string, now time.Time) time.Duration {
+	c := in.clients[client]
+	if c == nil || len(c.wanted) == 0 {
+		return 0
+	}
+	return now.Sub(c.wanted[0].accepted)
+}
+
+// oldest is the first item without an outcome; nil: there is none.
+func (in *Intake) oldest() *item {
+	for in.low < in.next && in.items[in.low] == nil {
+		in.low++
+	}
+	return in.items[in.low]
+}
+
+// Accept takes the items of an exchange that [Intake.Check] allows, and returns the ordinal of the first one.
+func (in *Intake) Accept(x protocol.Exchange, now time.Time) int64 {
+	in.now = now
+	first := in.next
+	for _, data := range x.Items {
+		it := &item{ordinal: in.next, session: in.session, data: data, accepted: now}
+		if x.Want {
+			it.client = x.Client
+			c := in.client(x.Client)
+			c.pending++
+			c.wanted = append(c.wanted, it)
+		}
+		in.items[in.next] = it
+		in.waiting = append(in.waiting, it)
+		in.bytes += int64(len(data))
+		in.next++
+	}
+	return first
+}
+
+// Waiting is how many items are in no batch, and since when the first of them has waited.
+func (in *Intake) Waiting() (items int, since time.Time) {
+	if len(in.waiting) == 0 {
+		return 0, time.Time{}
+	}
+	return len(in.waiting), in.waiting[0].accepted
+}
+
+// Take takes a batch out of the queue: at most so many items and, unless it is a single one, bytes.
+func (in *Intake) Take(items int, bytes int64, now time.Time) (protocol.Batch, bool) {
+	in.now = now
+	if len(in.waiting) == 0 {
+		return protocol.Batch{}, false
+	}
+	b := protocol.Batch{First: in.waiting[0].ordinal}
+	size := int64(0)
+	for _, it := range in.waiting[:min(items, len(in.waiting))] {
+		if size += int64(len(it.data)); b.Count > 0 && size > bytes {
+			break
+		}
+		b.Count++
+		it.left = now
+		queued := now.Sub(it.accepted)
+		in.queued += queued
+		in.queuedMax = max(in.queuedMax, queued)
+	}
+	in.leftQueue += b.Count
+	in.waiting = in.waiting[b.Count:]
+	return b, true
+}
+
+// Data returns the items of a batch. All of them must be without an outcome.
+func (in *Intake) Data(b protocol.Batch) []json.RawMessage {
+	data := make([]json.RawMessage, 0, b.Count)
+	for o := b.First; o < b.End(); o++ {
+		if it := in.items[o]; it != nil {
+			data = append(data, it.data)
+		}
+	}
+	return data
+}
+
+// Session is the open one.
+func (in *Intake) Session() int64 { return in.session }
+
+// Reset begins the next session, or the given one if that is later: what waits is discarded. It returns how many items.
+func (in *Intake) Reset(session int64, now time.Time) int64 {
+	in.now = now
+	if session == 0 {
+		session = in.session + 1
+	}
+	if session <= in.session {
+		return 0
+	}
+	in.session = session
+	n := int64(len(in.waiting))
+	if n > 0 {
+		in.discarded = append(in.discarded, Range{First: in.waiting[0].ordinal, Count: n, Session: in.waiting[0].session})
+	}
+	for _, it := range in.waiting {
+		in.finish(it, protocol.ItemResult{Discarded: true})
+	}
+	in.waiting = nil
+	return n
+}
+
+// Discarded returns the ranges that resets have removed, in order.
+func (in *Intake) Discarded() []Range { return in.discarded }
+
+// TakeDiscarded is [Intake.Discarded], without those that it has returned before.
+func (in *Intake) TakeDiscarded() []Range {
+	d := in.discarded
+	in.discarded = nil
+	return d
+}
+
+// finish removes an item that has an outcome.
+func (in *Intake) finish(it *item, r protocol.ItemResult) {
+	delete(in.items, it.ordinal)
+	in.bytes -= int64(len(it.data))
+	in.freed.Items++
+	in.freed.Bytes += int64(len(it.data))
+	if it.client == "" {
+		return
+	}
+	r.Item, r.Session = it.ordinal, it.session
+	left := it.left
+	if left.IsZero() {
+		left = in.now
+	}
+	r.Queued, r.Took = left.Sub(it.accepted), in.now.Sub(left)
+	it.done = true
+	in.client(it.client).give(r, in)
+}
+
+// TakeFreed returns the capacity that a sealed leg has freed since the last call.
+func (in *Intake) TakeFreed() Freed {
+	f := in.freed
+	in.freed = Freed{}
+	return f
+}
+
+// Free notes that a leg before has freed capacity.
+func (in *Intake) Free(f Freed) {
+	in.elsewhere = max(0, in.elsewhere-f.Items)
+	in.elseBytes = max(0, in.elseBytes-f.Bytes)
+}
+
+// Backlog is what of the capacity is taken.
+func (in *Intake) Backlog() (items int, bytes int64) {
+	return in.elsewhere + len(in.items), in.elseBytes + in.bytes
+}
+
+// Next is the ordinal that the next item gets.
+func (in *Intake) Next() int64 { return in.next }
+
+// Unfinished are consecutive items of one session without an outcome.
+type Unfinished struct {
+	First   int64
+	Items   []json.RawMessage
+	Session int64
+}
+
+// Unfinished returns all items without an outcome, in order.
+func (in *Intake) Unfinished() []Unfinished {
+	var all []Unfinished
+	in.oldest()
+	for o := in.low; o < in.next; o++ {
+		it := in.items[o]
+		if it == nil {
+			continue
+		}
+		if n := len(all); n > 0 && all[n-1].First+int64(len(all[n-1].Items)) == o && all[n-1].Session == it.session {
+			all[n-1].Items = append(all[n-1].Items, it.data)
+			continue
+		}
+		all = append(all, Unfinished{First: o, Items: []json.RawMessage{it.data}, Session: it.session})
+	}
+	return all
+}
+
+// Items returns where items are that this leg has accepted.
+func (in *Intake) Items(ordinals []int64, now time.Time) []protocol.ItemState {
+	var all []protocol.ItemState
+	for _, o := range ordinals[:min(len(ordinals), protocol.MaxExchangeItems)] {
+		if o < in.first || o >= in.next {
+			continue
+		}
+		state := protocol.ItemState{Item: o, Left: true}
+		if it := in.items[o]; it != nil {
+			until := now
+			if state.Left = !it.left.IsZero(); state.Left {
+				until = it.left
+			}
+			state.Queued = until.Sub(it.accepted)
+		}
+		all = append(all, state)
+	}
+	return all
+}
+
+// State describes the feed as this leg knows it.
+func (in *Intake) State(leg int, now time.Time) protocol.FeedState {
+	s := protocol.FeedState{
+		Leg: leg, Open: in.state == open, Session: in.session, Accepted: in.next,
+		Capacity: in.limits.Capacity, CapacityBytes: in.limits.Bytes,
+		Waiting: len(in.waiting), Unclaimed: in.unclaimed, Queued: in.queued, QueuedMax: in.queuedMax, Left: in.leftQueue,
+	}
+	s.Backlog, s.BacklogBytes = in.Backlog()
+	if it := in.oldest(); it != nil {
+		s.Oldest = now.Sub(it.accepted)
+	}
+	return s
+}

@@ -1,0 +1,351 @@
+package intake
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+var t0 = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+
+func items(values ...int) []json.RawMessage {
+	var data []json.RawMessage
+	for _, v := range values {
+		data = append(data, fmt.Appendf(nil, "%d", v))
+	}
+	return data
+}
+
+func count(n int) []json.RawMessage {
+	var data []json.RawMessage
+	for i := range n {
+		data = append(data, items(i)...)
+	}
+	return data
+}
+
+func opened(capacity int) *Intake {
+	in := New(Limits{Capacity: capacity, Bytes: 1 << 20, Keep: time.Minute})
+	in.Open(Opening{Session: 1})
+	return in
+}
+
+func put(t *testing.T, in *Intake, client string, n int) int64 {
+	t.Helper()
+	x := protocol.Exchange{Client: client, Items: count(n), Want: true}
+	require.Nil(t, in.Check(x))
+	return in.Accept(x, t0)
+}
+
+// done answers every item of a batch with its ordinal.
+func done(in *Intake, b protocol.Batch, now time.Time) {
+	var outcomes []ledger.Outcome
+	for o := b.First; o < b.End(); o++ {
+		outcomes = append(outcomes, ledger.Outcome{Result: fmt.Appendf(nil, "%d", o)})
+	}
+	in.Finish(b, outcomes, now)
+}
+
+// F1: refused only if the whole capacity is taken, as a whole, and without a trace.
+func TestIntake_F1_Capacity(t *testing.T) {
+	t.Parallel()
+	in := opened(8)
+	put(t, in, "a", 5)
+	refused := in.Check(protocol.Exchange{Client: "b", Items: count(4)})
+	require.Equal(t, protocol.RefusedFull, refused.Type)
+	require.Equal(t, protocol.Refusal{Session: 1, Capacity: 8, CapacityBytes: 1 << 20, Backlog: 5, BacklogBytes: 5}, refused.Detail)
+	require.Equal(t, protocol.RefusedTooLarge, in.Check(protocol.Exchange{Client: "b", Items: count(9)}).Type)
+	require.EqualValues(t, 5, in.Next())
+	require.EqualValues(t, 5, put(t, in, "b", 3))
+	require.Equal(t, protocol.RefusedFull, in.Check(protocol.Exchange{Client: "b", Items: count(1)}).Type)
+
+	b, ok := in.Take(2, 1000, t0)
+	require.True(t, ok)
+	require.Equal(t, protocol.RefusedFull, in.Check(protocol.Exchange{Client: "b", Items: count(1)}).Type, "what runs takes its place")
+	done(in, b, t0)
+	require.EqualValues(t, 8, put(t, in, "b", 2))
+}
+
+// F9: capacity is bounded in bytes as well.
+func TestIntake_F9_Bytes(t *testing.T) {
+	t.Parallel()
+	in := New(Limits{Capacity: 100, Bytes: 10, Keep: time.Minute})
+	in.Open(Opening{Session: 1})
+	big := protocol.Exchange{Client: "a", Items: []json.RawMessage{json.RawMessage(`"123456"`)}}
+	require.Nil(t, in.Check(big))
+	in.Accept(big, t0)
+	require.Equal(t, protocol.RefusedFull, in.Check(big).Type)
+	big.Items = []json.RawMessage{json.RawMessage(`"1234567890"`)}
+	require.Equal(t, protocol.RefusedTooLarge, in.Check(big).Type)
+}
+
+func TestIntake_Invalid(t *testing.T) {
+	t.Parallel()
+	in := opened(10_000)
+	for _, x := range []protocol.Exchange{
+		{Items: count(1)},
+		{Client: "a", Items: count(protocol.MaxExchangeItems + 1)},
+		{Client: "a", Items: []json.RawMessage{nil}},
+		{Client: "a", Wait: -1},
+	} {
+		require.Equal(t, protocol.RefusedInvalid, in.Check(x).Type)
+	}
+	require.Equal(t, protocol.RefusedSession, in.Check(protocol.Exchange{Client: "a", Session: 2, Items: count(1)}).Type)
+	require.Equal(t, protocol.RefusedSession, in.CheckReset(protocol.Reset{Session: 2}).Type)
+	require.Nil(t, in.CheckReset(protocol.Reset{Session: 1}))
+	require.Nil(t, in.CheckReset(protocol.Reset{}))
+}
+
+// B3: 25 items waiting, size 10: batches of 10, 10 and 5.
+func TestIntake_B3_Batches(t *testing.T) {
+	t.Parallel()
+	in := opened(100)
+	put(t, in, "a", 25)
+	n, since := in.Waiting()
+	require.Equal(t, 25, n)
+	require.Equal(t, t0, since)
+	for _, want := range []protocol.Batch{{First: 0, Count: 10}, {First: 10, Count: 10}, {First: 20, Count: 5}} {
+		b, ok := in.Take(10, 1<<20, t0)
+		require.True(t, ok)
+		require.Equal(t, want, b)
+	}
+	_, ok := in.Take(10, 1<<20, t0)
+	require.False(t, ok)
+
+	put(t, in, "a", 3)
+	b, _ := in.Take(10, 2, t0)
+	require.EqualValues(t, 2, b.Count, "as many as fit into two bytes")
+	require.Equal(t, items(0, 1), in.Data(b))
+}
+
+// F4: what waits is discarded and counted; what runs is recorded under its own session.
+func TestIntake_F4_Reset(t *testing.T) {
+	t.Parallel()
+	in := opened(100)
+	put(t, in, "a", 5)
+	b, _ := in.Take(2, 1000, t0)
+	require.EqualValues(t, 3, in.Reset(0, t0))
+	require.EqualValues(t, 2, in.Session())
+	require.Zero(t, in.Reset(2, t0), "it has been")
+	require.Equal(t, []Range{{First: 2, Count: 3, Session: 1}}, in.TakeDiscarded())
+	require.Empty(t, in.TakeDiscarded())
+	require.EqualValues(t, 5, put(t, in, "a", 1))
+
+	results, _ := in.Collect("a", t0)
+	require.Len(t, results, 3)
+	for i, r := range results {
+		require.True(t, r.Discarded)
+		require.EqualValues(t, 2+i, r.Item)
+		require.EqualValues(t, 1, r.Session)
+	}
+	done(in, b, t0)
+	results, _ = in.Collect("a", t0)
+	require.Len(t, results, 2)
+	require.EqualValues(t, 1, results[0].Session)
+	b, _ = in.Take(10, 1000, t0)
+	done(in, b, t0)
+	results, _ = in.Collect("a", t0)
+	require.EqualValues(t, 2, results[0].Session)
+	items, bytes := in.Backlog()
+	require.Zero(t, items)
+	require.Zero(t, bytes, "idle")
+}
+
+// A sealed leg gives its successor what is left of the capacity, and what it frees afterwards.
+func TestIntake_Seal(t *testing.T) {
+	t.Parallel()
+	before := opened(8)
+	put(t, before, "a", 6)
+	b, _ := before.Take(2, 1000, t0)
+	done(before, b, t0)
+	next := New(Limits{Capacity: 8, Bytes: 1 << 20, Keep: time.Minute})
+	require.Equal(t, protocol.RefusedEarly, next.Check(protocol.Exchange{Client: "a", Items: count(1)}).Type)
+	next.Open(before.Seal(2))
+	moved := before.Check(protocol.Exchange{Client: "a", Items: count(1)})
+	require.Equal(t, protocol.RefusedMoved, moved.Type)
+	require.Equal(t, 2, moved.Detail.Leg)
+	require.Nil(t, before.Check(protocol.Exchange{Client: "a"}), "its results can be taken")
+
+	require.Equal(t, protocol.RefusedFull, next.Check(protocol.Exchange{Client: "a", Items: count(5)}).Type)
+	require.EqualValues(t, 6, put(t, next, "a", 4))
+	b, _ = before.Take(10, 1000, t0)
+	done(before, b, t0)
+	require.Zero(t, before.Left())
+	require.True(t, before.Shut())
+	freed := before.TakeFreed()
+	require.Equal(t, Freed{Items: 4, Bytes: 4}, freed)
+	require.Zero(t, before.TakeFreed())
+	next.Free(freed)
+	require.EqualValues(t, 10, put(t, next, "a", 4))
+	before.Close()
+	require.Equal(t, protocol.RefusedMoved, before.Check(protocol.Exchange{Client: "a", Items: count(1)}).Type, "it still says who takes items")
+	next.Close()
+	require.Equal(t, protocol.RefusedClosed, next.Check(protocol.Exchange{Client: "a", Items: count(1)}).Type)
+	next.End()
+	require.Equal(t, protocol.RefusedStopping, next.Check(protocol.Exchange{Client: "a", Items: count(1)}).Type)
+}
+
+// Failed, dropped and stored results reach the client as such; a line that is no JSON is a string.
+func TestIntake_Outcomes(t *testing.T) {
+	t.Parallel()
+	in := opened(100)
+	put(t, in, "a", 5)
+	b, _ := in.Take(4, 1000, t0)
+	in.Finish(b, []ledger.Outcome{
+		{Result: []byte(`{"x":1}`)}, {Result: []byte("no json")}, {},
+		{Failure: &job.Failure{Item: 3, Source: "feed", Input: json.RawMessage("3"), Kind: job.KindCrash, Error: job.Error{Type: "T", Message: "m"}, Attempts: 2}},
+	}, t0.Add(time.Second))
+	last, _ := in.Take(4, 1000, t0)
+	in.FinishStored(last, t0)
+	results, more := in.Collect("a", t0)
+	require.False(t, more)
+	require.JSONEq(t, `{"x":1}`, string(results[0].Result))
+	require.Equal(t, time.Second, results[0].Took)
+	require.Equal(t, `"no json"`, string(results[1].Result))
+	require.True(t, results[2].Dropped)
+	var f job.Failure
+	require.NoError(t, json.Unmarshal(results[3].Failure, &f))
+	require.Equal(t, job.KindCrash, f.Kind)
+	require.Equal(t, "null", string(f.Input), "the client has it")
+	require.True(t, results[4].Stored)
+}
+
+// Results are kept for as long, and as many bytes, as is said; a client that comes later learns that they exist.
+func TestIntake_Keep(t *testing.T) {
+	t.Parallel()
+	in := opened(100)
+	put(t, in, "gone", 1)
+	put(t, in, "a", 3)
+	b, _ := in.Take(1, 1000, t0)
+	done(in, b, t0)
+	large := []byte(`"` + string(slices.Repeat([]byte("x"), 700<<10)) + `"`)
+	later := t0.Add(30 * time.Second)
+	b, _ = in.Take(2, 1000, later)
+	in.Finish(b, []ledger.Outcome{{Result: large}, {Result: large}}, later)
+	results, _ := in.Collect("a", later)
+	require.Len(t, results, 2)
+	require.NotNil(t, results[0].Result)
+	require.True(t, results[1].Stored)
+	require.True(t, in.Unclaimed())
+	_, _ = in.Collect("a", t0.Add(time.Minute))
+	require.False(t, in.Unclaimed())
+	require.Equal(t, 1, in.State(1, t0).Unclaimed)
+	require.Zero(t, in.held)
+	require.True(t, in.Ready("gone"))
+}
+
+// Whatever happens in whatever order: each item has one outcome, its client gets it once, and the capacity is what is
+// unfinished.
+func TestIntake_Property(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 300 {
+		capacity := 1 + rng.IntN(20)
+		in := opened(capacity)
+		now := t0
+		want := map[int64]string{} // by ordinal
+		got := map[int64]int{}
+		running := []protocol.Batch{}
+		collect := func() {
+			for _, c := range []string{"a", "b"} {
+				for more := true; more; {
+					var results []protocol.ItemResult
+					results, more = in.Collect(c, now)
+					for _, r := range results {
+						require.Equal(t, c, want[r.Item])
+						got[r.Item]++
+					}
+				}
+			}
+		}
+		finish := func() {
+			if len(running) == 0 {
+				return
+			}
+			n := rng.IntN(len(running))
+			b := running[n]
+			running = slices.Delete(running, n, n+1)
+			k := 1 + rng.Int64N(b.Count)
+			done(in, protocol.Batch{First: b.First, Count: k}, now)
+			if k < b.Count {
+				running = append(running, b.After(k, 0))
+			}
+		}
+		take := func() {
+			if b, ok := in.Take(1+rng.IntN(5), 1000, now); ok {
+				running = append(running, b)
+			}
+		}
+		for range 100 {
+			now = now.Add(time.Duration(rng.IntN(100)) * time.Millisecond)
+			switch rng.IntN(5) {
+			case 0, 1:
+				x := protocol.Exchange{Client: string("ab"[rng.IntN(2)]), Items: count(1 + rng.IntN(6)), Want: rng.IntN(4) > 0}
+				items, _ := in.Backlog()
+				if refused := in.Check(x); refused != nil {
+					require.Greater(t, items+len(x.Items), capacity)
+					continue
+				}
+				first := in.Accept(x, now)
+				for i := range x.Items {
+					if x.Want {
+						want[first+int64(i)] = x.Client
+					}
+				}
+			case 2:
+				take()
+			case 3:
+				finish()
+			case 4:
+				if rng.IntN(4) == 0 {
+					in.Reset(0, now)
+				} else {
+					collect()
+				}
+			}
+			items, _ := in.Backlog()
+			require.LessOrEqual(t, items, capacity)
+			unfinished := 0
+			for _, u := range in.Unfinished() {
+				unfinished += len(u.Items)
+			}
+			require.Equal(t, items, unfinished)
+		}
+		in.Close()
+		for in.Left() > 0 {
+			take()
+			finish()
+		}
+		collect()
+		require.Len(t, got, len(want))
+		for o := range want {
+			require.Equal(t, 1, got[o])
+		}
+		require.Zero(t, in.held)
+		require.Empty(t, in.clients)
+		require.Empty(t, in.order)
+		require.Zero(t, in.kept)
+	}
+}
+
+func TestIntake_Items(t *testing.T) {
+	t.Parallel()
+	in := opened(10)
+	put(t, in, "a", 3)
+	first, _ := in.Take(1, 1000, t0.Add(time.Second))
+	_, _ = in.Take(1, 1000, t0.Add(2*time.Second))
+	done(in, first, t0.Add(3*time.Second))
+	require.Equal(t, []protocol.ItemState{
+		{Item: 0, Left: true}, {Item: 1, Left: true, Queued: 2 * time.Second}, {Item: 2, Queued: 5 * time.Second},
+	}, in.Items([]int64{-1, 0, 1, 2, 3}, t0.Add(5*time.Second)))
+}

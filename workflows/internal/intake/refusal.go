@@ -1,0 +1,96 @@
+package intake
+
+import (
+	"fmt"
+
+	"github.com/stint-run/stint/internal/protocol"
+)
+
+// Refused is why an exchange or a reset is refused.
+type Refused struct {
+	Type    string // one of protocol.Refused…
+	Message string
+	Detail  protocol.Refusal
+}
+
+func (r *Refused) Error() string { return r.Message }
+
+// Check returns why an exchange cannot be accepted; nil: it can. What it answers is true until something else is accepted.
+func (in *Intake) Check(x protocol.Exchange) *Refused {
+	if r := in.invalid(x); r != nil {
+		return r
+	}
+	if len(x.Items) == 0 {
+		return nil // it takes results only, whatever the state
+	}
+	if r := in.shut(); r != nil {
+		return r
+	}
+	if x.Session != 0 && x.Session != in.session {
+		return in.refused(protocol.RefusedSession, "session %d is not open: the present one is %d", x.Session, in.session)
+	}
+	size := int64(0)
+	for _, data := range x.Items {
+		size += int64(len(data))
+	}
+	if len(x.Items) > in.limits.Capacity || size > in.limits.Bytes {
+		return in.refused(protocol.RefusedTooLarge, "%d items of %d bytes are more than the feed's whole capacity of %d items and %d bytes: send fewer at a time",
+			len(x.Items), size, in.limits.Capacity, in.limits.Bytes)
+	}
+	items, bytes := in.Backlog()
+	if items+len(x.Items) > in.limits.Capacity || bytes+size > in.limits.Bytes {
+		return in.refused(protocol.RefusedFull, "the feed is full: %d of %d items and %d of %d bytes are unfinished", items, in.limits.Capacity, bytes, in.limits.Bytes)
+	}
+	return nil
+}
+
+// CheckReset is [Intake.Check] of a reset.
+func (in *Intake) CheckReset(r protocol.Reset) *Refused {
+	if refused := in.shut(); refused != nil {
+		return refused
+	}
+	if r.Session != 0 && r.Session != in.session {
+		return in.refused(protocol.RefusedSession, "session %d has ended already: the present one is %d", r.Session, in.session)
+	}
+	return nil
+}
+
+// shut returns why the leg takes no items; nil: it does.
+func (in *Intake) shut() *Refused {
+	switch in.state {
+	case early:
+		return in.refused(protocol.RefusedEarly, "the leg is not open yet: ask again")
+	case sealed:
+		return in.refused(protocol.RefusedMoved, "the leg takes no more items: leg %d does", in.successor)
+	case closed:
+		return in.refused(protocol.RefusedClosed, "the feed is closed")
+	case ended:
+		return in.refused(protocol.RefusedStopping, "the feed is stopping")
+	}
+	return nil
+}
+
+func (in *Intake) invalid(x protocol.Exchange) *Refused {
+	switch {
+	case x.Client == "":
+		return in.refused(protocol.RefusedInvalid, "the exchange names no client")
+	case len(x.Items) > protocol.MaxExchangeItems:
+		return in.refused(protocol.RefusedInvalid, "%d items in one exchange: send at most %d", len(x.Items), protocol.MaxExchangeItems)
+	case x.Wait < 0:
+		return in.refused(protocol.RefusedInvalid, "negative wait %v", x.Wait)
+	}
+	for i, data := range x.Items {
+		if len(data) == 0 {
+			return in.refused(protocol.RefusedInvalid, "item %d of %d is empty: send a JSON value", i+1, len(x.Items))
+		}
+	}
+	return nil
+}
+
+func (in *Intake) refused(kind, format string, args ...any) *Refused {
+	r := &Refused{Type: kind, Message: fmt.Sprintf(format, args...), Detail: protocol.Refusal{
+		Leg: in.successor, Session: in.session, Capacity: in.limits.Capacity, CapacityBytes: in.limits.Bytes,
+	}}
+	r.Detail.Backlog, r.Detail.BacklogBytes = in.Backlog()
+	return r
+}

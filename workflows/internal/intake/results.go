@@ -1,0 +1,174 @@
+package intake
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+)
+
+// maxHeld bounds the results that a leg keeps for its clients, in bytes. Beyond it, results are in the store only.
+const maxHeld = 1 << 20
+
+// client is one that has put items and wants their results.
+type client struct {
+	token   string
+	pending int     // items without an outcome
+	wanted  []*item // items in the order in which it has put them, from the first without an outcome on
+	results []kept
+}
+
+// kept is a result that the client has not taken.
+type kept struct {
+	protocol.ItemResult
+	size  int
+	since time.Time
+}
+
+func (in *Intake) client(token string) *client {
+	c := in.clients[token]
+	if c == nil {
+		c = &client{token: token}
+		in.clients[token] = c
+		in.order = append(in.order, c)
+	}
+	return c
+}
+
+// give keeps a result for the client.
+func (c *client) give(r protocol.ItemResult, in *Intake) {
+	k := kept{ItemResult: r, size: len(r.Result) + len(r.Failure), since: in.now}
+	if in.held+k.size > maxHeld && k.size > 0 {
+		in.expire()
+	}
+	if in.held+k.size > maxHeld && len(r.Result) > 0 {
+		k.size -= len(r.Result)
+		k.Result, k.Stored = nil, true // the item has its outcome, and its client must not wait for ever
+	}
+	in.held += k.size
+	in.kept++
+	c.results = append(c.results, k)
+	c.pending-- // last: a client that waits for nothing is forgotten
+	for len(c.wanted) > 0 && c.wanted[0].done {
+		c.wanted = c.wanted[1:]
+	}
+}
+
+// expire drops results that have been kept for long enough.
+func (in *Intake) expire() {
+	for _, c := range slices.Clone(in.order) {
+		n := 0
+		for n < len(c.results) && in.now.Sub(c.results[n].since) >= in.limits.Keep {
+			in.held -= c.results[n].size
+			in.unclaimed++
+			n++
+		}
+		in.taken(c, n)
+	}
+}
+
+// taken removes results of a client, and forgets it if it has nothing more to wait for.
+func (in *Intake) taken(c *client, n int) {
+	in.kept -= n
+	c.results = c.results[n:]
+	if c.pending == 0 && len(c.results) == 0 {
+		delete(in.clients, c.token)
+		in.order = slices.DeleteFunc(in.order, func(o *client) bool { return o == c })
+	}
+}
+
+// Finish gives the items of a batch their outcomes: in order, one for each.
+func (in *Intake) Finish(b protocol.Batch, outcomes []ledger.Outcome, now time.Time) {
+	in.now = now
+	for i, o := range outcomes {
+		it := in.items[b.First+int64(i)]
+		if it == nil {
+			continue
+		}
+		r := protocol.ItemResult{}
+		switch {
+		case o.Failure != nil:
+			if it.client != "" {
+				r.Failure = failure(*o.Failure)
+			}
+		case o.Result == nil:
+			r.Dropped = true
+		case it.client != "":
+			r.Result = value(o.Result)
+		}
+		in.finish(it, r)
+	}
+}
+
+// FinishStored gives the items of a batch their outcomes, which lie in the store.
+func (in *Intake) FinishStored(b protocol.Batch, now time.Time) {
+	in.now = now
+	for o := b.First; o < b.End(); o++ {
+		if it := in.items[o]; it != nil {
+			in.finish(it, protocol.ItemResult{Stored: true})
+		}
+	}
+}
+
+// failure is an item's error as its client gets it.
+func failure(f job.Failure) json.RawMessage {
+	f.Source, f.Offset, f.Input = "", 0, nil
+	data, err := json.Marshal(f)
+	if err != nil {
+		return json.RawMessage(`{"kind":"error"}`)
+	}
+	return data
+}
+
+// value is a line of results as a JSON value: a line that is none is sent as a string.
+func value(line []byte) json.RawMessage {
+	if json.Valid(line) {
+		return line
+	}
+	data, err := json.Marshal(string(line))
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return data
+}
+
+// Ready reports whether a client has results to take, or waits for none.
+func (in *Intake) Ready(token string) bool {
+	c := in.clients[token]
+	return c == nil || len(c.results) > 0 || c.pending == 0
+}
+
+// Collect takes results of a client out: as many as fit into one answer. more says that there are others.
+func (in *Intake) Collect(token string, now time.Time) (results []protocol.ItemResult, more bool) {
+	in.now = now
+	in.expire()
+	c := in.clients[token]
+	if c == nil {
+		return nil, false
+	}
+	size, n := 0, 0
+	for n < len(c.results) && n < protocol.MaxExchangeItems {
+		if size += c.results[n].size; n > 0 && size > protocol.MaxExchangeBytes {
+			break
+		}
+		results = append(results, c.results[n].ItemResult)
+		in.held -= c.results[n].size
+		n++
+	}
+	in.taken(c, n)
+	return results, len(c.results) > 0
+}
+
+// Pending is how many items of a client have no outcome.
+func (in *Intake) Pending(token string) int {
+	if c := in.clients[token]; c != nil {
+		return c.pending
+	}
+	return 0
+}
+
+// Unclaimed reports whether results wait for their clients.
+func (in *Intake) Unclaimed() bool { return in.kept > 0 }

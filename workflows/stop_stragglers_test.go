@@ -1,0 +1,145 @@
+package workflows
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stretchr/testify/require"
+)
+
+// S7: what is still running after grace, TERM and KILL is named.
+func TestStop_Stragglers(t *testing.T) {
+	t.Parallel()
+	for _, grace := range []string{"0", "10s"} {
+		for _, leg := range []int{0, 1} {
+			t.Run(fmt.Sprintf("grace %s, leg %d", grace, leg), func(t *testing.T) {
+				t.Parallel()
+				w := setup(t, 300)
+				w.spec.Window = 3
+				stuck := int64(10 + leg*200)
+				w.process = func(x *execution) {
+					x.onCancel = func() {} // ignores it
+					switch x.in.Batch.First {
+					case stuck:
+						x.took = 0
+					case stuck + 10:
+						x.took = time.Hour + 15*time.Second // ends late, but in time
+					}
+				}
+				w.at(time.Hour, func() { w.stop(job.Stop{Grace: grace}) })
+				report := w.stopped()
+				d, err := time.ParseDuration(grace)
+				require.NoError(t, err)
+				require.InDelta(t, (time.Hour + d + dispatch.KillLimit).Seconds(), took(report), 0.1)
+				require.Len(t, report.Stragglers, 1)
+				s := report.Stragglers[0]
+				number := stuck/10 + 1
+				require.Equal(t, fmt.Sprintf("batch %d · items %d–%d", number, stuck, stuck+9), s.Batch)
+				require.Equal(t, leg, s.Leg)
+				x := w.tries(stuck)[0]
+				require.WithinDuration(t, x.at, s.Since, 0)
+				require.Equal(t, fmt.Sprintf("host-%d", x.number), s.Worker)
+				require.Equal(t, 1000+x.number, s.PID)
+				require.Equal(t, job.ErrorLeftovers, report.Error.Type)
+				require.Equal(t, fmt.Sprintf("Coordinator stopped with work still running: %s on worker %s, slot 1, pid %d, for %v",
+					s.Batch, s.Worker, s.PID, s.Noted.Sub(s.Since).Round(time.Second)), report.Error.Message)
+				require.EqualValues(t, 290, report.OK, "all others are kept")
+			})
+		}
+	}
+}
+
+// Both legs' stragglers are in the report.
+func TestStop_StragglersOfSeveralLegs(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 2000)
+	w.pageLimit, w.spec.Window = 50, 10
+	w.process = func(x *execution) {
+		x.onCancel = func() {}
+		if first := x.in.Batch.First; first == 300 || first == 700 {
+			x.took = 0
+		}
+	}
+	w.at(time.Hour, func() { w.stop(job.Stop{Grace: "1s"}) })
+	report := w.stopped()
+	require.Len(t, report.Stragglers, 2)
+	require.ElementsMatch(t, []int{1, 2}, []int{report.Stragglers[0].Leg, report.Stragglers[1].Leg})
+}
+
+// S7: a recorded error takes precedence over stragglers, which are listed all the same.
+func TestStop_ErrorAndStragglers(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 1000)
+	w.process = func(x *execution) {
+		x.took, x.onCancel = 0, func() {}
+	}
+	w.at(time.Second, func() { w.stop(job.Stop{Error: &job.Error{Type: "DiskFull", Message: "no space left"}, Grace: "1s"}) })
+	_, err := w.run()
+	report := w.failedReport(err, "DiskFull")
+	require.Len(t, report.Stragglers, w.spec.Window, "all places of both legs")
+}
+
+// S7: stragglers can be ignored, by the spec or the stop: then they are listed and nothing else.
+func TestStop_IgnoresStragglers(t *testing.T) {
+	t.Parallel()
+	for _, by := range []string{"spec", "stop", "later stop"} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 100)
+			w.spec.IgnoreStragglers = by == "spec"
+			w.process = func(x *execution) { x.took, x.onCancel = 0, func() {} }
+			w.at(time.Minute, func() { w.stop(job.Stop{Grace: "1s", IgnoreStragglers: by == "stop"}) })
+			if by == "later stop" {
+				w.at(time.Minute+time.Second, func() { w.stop(job.Stop{IgnoreStragglers: true}) })
+			}
+			report := w.stopped()
+			require.Len(t, report.Stragglers, 10)
+			require.Nil(t, report.Error)
+		})
+	}
+}
+
+// S7: a recorded error takes precedence over stragglers.
+func TestStop_ErrorBeforeStragglers(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.process = func(x *execution) { x.took, x.onCancel = 0, func() {} }
+	w.at(time.Minute, func() { w.stop(job.Stop{Grace: "1s", Error: &job.Error{Type: "Full", Message: "the disk is full"}}) })
+	_, err := w.run()
+	report := w.failedReport(err, "Full")
+	require.Len(t, report.Stragglers, 10)
+}
+
+// S7: if nobody knows where they run, they are named without a place.
+func TestStop_StragglersNobodyFinds(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 10)
+	w.process = func(x *execution) { x.took, x.onCancel = 0, func() {} }
+	w.locate = func(activities.LocateInput) error { return transient("no server answers") }
+	w.at(time.Minute, func() { w.stop(job.Stop{Grace: "1s"}) })
+	report := w.stopped()
+	require.Len(t, report.Stragglers, 1)
+	require.Empty(t, report.Stragglers[0].Worker)
+	require.Contains(t, report.Error.Message, "batch 1 · items 0–9, for 1m")
+}
+
+// What a stop has ended by force is named in the report, a bounded number of it.
+func TestStop_NamesWhatItEndsByForce(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 400)
+	w.spec.Window = 30
+	w.process = func(x *execution) {
+		cutOff := x.done(0)
+		cutOff.Forced = []job.ForcedEnd{{Worker: "host-1", PID: 4711, Signal: "KILL"}}
+		x.took, x.onCancel = 0, func() { x.endAfter(time.Second, cutOff, nil) }
+	}
+	w.at(time.Minute, func() { w.stop(job.Stop{Reason: "enough"}) })
+	report := w.stopped()
+	require.Len(t, report.Forced, job.MaxForced)
+	require.Equal(t, w.most-job.MaxForced, report.ForcedOmitted)
+	require.Regexp(t, `^batch \d+ · items \d+–\d+ on worker host-1, slot 0, pid 4711, by KILL$`, report.Forced[0].String())
+}
