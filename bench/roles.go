@@ -70,6 +70,8 @@ func role(name string, args []string) error {
 		return bareWaiting(args)
 	case "temporal-empty":
 		return emptyActivities(args)
+	case "feed-calls", "feed-callers", "feed-stream", "feed-batching":
+		return feedRole(name, args)
 	case "stint-serve":
 		return stintServe(args)
 	case "bare-serve":
