@@ -362,7 +362,11 @@ func (m *feedModel) check(report job.Report, books Books) {
 func TestFeed_Model(t *testing.T) {
 	t.Parallel()
 	base := rand.Uint64()
-	for i := range 60 {
+	schedules := 60
+	if testing.Short() {
+		schedules = 15
+	}
+	for i := range schedules {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			random := jobtest.Seeded(t, base+uint64(i))

@@ -400,6 +400,24 @@ func TestPlanFeed_Resumed(t *testing.T) {
 	require.Empty(t, f.keys("run-1/spill-"), "nothing needs it any more")
 }
 
+// A feed that has come as far as Finish stays closed, whichever run had published it: its parts are gone.
+func TestPlanFeed_Closed(t *testing.T) {
+	t.Parallel()
+	f := setupFeed(t, calls.Lines)
+	f.spec = job.Spec{Name: "risk", Pool: "pool", Source: job.SourceFeed, Output: f.path("out.jsonl")}
+	f.newRun("run-1")
+	require.False(t, f.beginFeed().Closed)
+	head := f.commitFeed(CommitFeedInput{Entries: []FeedEntry{f.feedEntry(0, `0`, `1`)}})
+	f.next.Item = 2
+	for _, run := range []string{"run-2", "run-3", "run-4"} {
+		f.newRun(run)
+		require.Equal(t, run != "run-2", f.beginFeed(head).Closed)
+		f.next.Item = 2
+		require.EqualValues(t, 2, f.finish(head).Books.OK)
+		require.Equal(t, "0\n1\n", f.read("out.jsonl"))
+	}
+}
+
 // An item that was accepted and is nowhere is not passed over.
 func TestPlanFeed_Lost(t *testing.T) {
 	t.Parallel()

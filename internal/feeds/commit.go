@@ -17,7 +17,8 @@ import (
 )
 
 // CommitInput is what a leg of a feed has come to: the executions that count, the items that were discarded, and, of a feed
-// that has stopped, those that have no outcome. Their ranges do not overlap.
+// that has stopped, those that have no outcome. Their ranges do not overlap. As a payload it has at most 2 MB: a leg splits what
+// is more over several commits, each of which names the one before.
 type CommitInput struct {
 	Ref      ledger.Ref `json:"ref"`
 	Leg      int        `json:"leg"`
@@ -29,7 +30,7 @@ type CommitInput struct {
 	Format     records.Format `json:"format,omitempty"` // of Unfinished: see [job.Spec]
 }
 
-// Entry is one accepted execution of a batch of a feed. If no part has its outcomes, Inline holds them.
+// Entry is one accepted execution of a batch of a feed. If no part has its outcomes, Inline has them.
 type Entry struct {
 	ledger.Entry
 	Inline *ledger.Inline `json:"i,omitempty"`
