@@ -61,7 +61,7 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 		if err := c.endLegs(ctx, report.OpenLegs); err != nil {
 			return nil, err
 		}
-		if start.salvage, err = c.pending(ctx, name, report.OpenLegs); err != nil {
+		if start.salvage, err = c.pending(ctx, name, in.Spec.Source == SourceFeed, report.OpenLegs); err != nil {
 			return nil, err
 		}
 	}
@@ -92,10 +92,10 @@ func (c *Client) endLegs(ctx context.Context, legs []string) error {
 }
 
 // pending returns what a job that Temporal has ended, and its legs, had accepted and not committed.
-func (c *Client) pending(ctx context.Context, name string, legs []string) ([]json.RawMessage, error) {
+func (c *Client) pending(ctx context.Context, name string, feed bool, legs []string) ([]json.RawMessage, error) {
 	var all []json.RawMessage
 	for _, id := range append([]string{name}, legs...) {
-		value, err := c.temporal.QueryWorkflow(ctx, id, "", protocol.QueryPending)
+		value, err := c.temporal.QueryWorkflow(ctx, id, "", protocol.QueryPending, pageOfNone)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
 			continue // the leg was never started
@@ -111,6 +111,14 @@ func (c *Client) pending(ctx context.Context, name string, legs []string) ([]jso
 		if err != nil {
 			return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
 		}
+		if feed && id != name {
+			leg, err := c.legOf(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, leg)
+			continue
+		}
 		var some []json.RawMessage
 		if err := value.Get(&some); err != nil {
 			return nil, fmt.Errorf("reading what %s had not committed: %w", id, err)
@@ -118,6 +126,19 @@ func (c *Client) pending(ctx context.Context, name string, legs []string) ([]jso
 		all = append(all, some...)
 	}
 	return all, nil
+}
+
+// pageOfNone asks a leg of a feed for nothing: what it has is too large for a client, and is asked for in pages by the job. Other legs
+// and jobs answer as a whole.
+const pageOfNone = -1
+
+// legOf names a leg of a feed that has ended, for the job to ask it.
+func (c *Client) legOf(ctx context.Context, id string) (json.RawMessage, error) {
+	desc, err := c.temporal.DescribeWorkflowExecution(ctx, id, "")
+	if err != nil {
+		return nil, fmt.Errorf("asking for %s: %w", id, err)
+	}
+	return json.Marshal(map[string]string{"workflow": id, "run": desc.GetWorkflowExecutionInfo().GetExecution().GetRunId()})
 }
 
 // endedReport returns the last report of a job that must have ended.

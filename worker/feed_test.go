@@ -342,3 +342,34 @@ func TestFeed_F6_Stream(t *testing.T) {
 	require.EqualValues(t, 5000, report.OK)
 	t.Logf("%d batches", report.Batches)
 }
+
+// G1: what waits in a feed that is terminated may be more than fits into any message.
+func TestFeed_G1_LargeBacklog(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	gate := make(chan struct{})
+	c.serve(worker.Each(func(ctx context.Context, s string) (int, error) {
+		select {
+		case <-gate:
+			return len(s), nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}), worker.Options{Slots: 1})
+	f := c.startFeed(func(s *job.Spec) { s.CapacityBytes, s.Expiry, s.BatchItems = 16<<20, 2*time.Second, 1 })
+	large, _ := json.Marshal(strings.Repeat("x", 100_000))
+	for range 8 {
+		f.put(large, large, large, large, large, large, large, large, large)
+	}
+	require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
+	run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+	require.NoError(t, err)
+	close(gate)
+	f.run = run
+	f.find()
+	f.close()
+	report := c.wait(run)
+	require.Equal(t, job.Completed, report.State)
+	require.EqualValues(t, 72, report.OK)
+	require.Equal(t, strings.Repeat("100000\n", 72), c.read("out"))
+}

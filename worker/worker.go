@@ -97,6 +97,13 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 			return protocol.Places(ctx, c, o.DataConverter, id, run)
 		},
 		Hooks: o.hooks(name), Worker: name, Capacity: roster.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c, o.DataConverter),
+		Pending: func(ctx context.Context, id, run string, page int) (some []activities.CommitFeedInput, err error) {
+			value, err := c.QueryWorkflow(ctx, id, run, protocol.QueryPending, page)
+			if err != nil {
+				return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
+			}
+			return some, value.Get(&some)
+		},
 		Notice: func(ctx context.Context, id, run string) (protocol.StopNotice, bool) {
 			return protocol.FindStop(ctx, c, o.DataConverter, id, run)
 		},
@@ -155,6 +162,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 			"PlanFeed":      entry.Activity(w.acts.PlanFeed),
 			"Commit":        entry.Activity(w.acts.Commit),
 			"CommitFeed":    entry.Activity(w.acts.CommitFeed),
+			"SalvageFeed":   entry.Activity(w.acts.SalvageFeed),
 			"Finish":        entry.Activity(w.acts.Finish),
 			"WriteReport":   entry.Action(w.acts.WriteReport),
 			"Hook":          entry.Action(w.acts.Hook),

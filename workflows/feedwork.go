@@ -187,6 +187,7 @@ func (w *feedWork) plan(ctx workflow.Context, t terms) (portion, error) {
 	}
 	w.state.Cursor = page.Next
 	w.feed.Planned, w.feed.Accepted = page.Done, max(w.feed.Accepted, page.Accepted)
+	w.feed.Closing = w.feed.Closing || page.Closed
 	if page.Session > 0 {
 		w.feed.Session = page.Session + 1
 	}
@@ -216,10 +217,15 @@ func (w *feedWork) open(p portion) {
 
 func (w *feedWork) window(v pool.View) int { return v.FeedWindow() }
 
-func (w *feedWork) salvage(ctx workflow.Context, in activities.CommitFeedInput) (string, error) {
-	var committed activities.CommitResult
-	err := execute.IO(ctx, acts.CommitFeed, in, &committed)
-	return committed.Manifest, err
+func (w *feedWork) salvage(ctx workflow.Context, in salvaged) ([]string, error) {
+	if in.Workflow == "" {
+		var committed activities.CommitResult
+		err := execute.IO(ctx, acts.CommitFeed, in.CommitFeedInput, &committed)
+		return []string{committed.Manifest}, err
+	}
+	var done activities.SalvageFeedResult
+	err := execute.IO(ctx, acts.SalvageFeed, in.SalvageFeedInput, &done)
+	return done.Manifests, err
 }
 
 func (w *feedWork) carry(legs []*openLeg) ([]carriedLeg, bool) {

@@ -30,6 +30,9 @@ type CommitInput struct {
 	Format     records.Format `json:"format,omitempty"` // of Unfinished: see [job.Spec]
 }
 
+// Empty reports that there is nothing to commit.
+func (in *CommitInput) Empty() bool { return len(in.Entries)+len(in.Discarded)+len(in.Unfinished) == 0 }
+
 // Entry is one accepted execution of a batch of a feed. If no part has its outcomes, Inline has them.
 type Entry struct {
 	ledger.Entry
