@@ -290,24 +290,27 @@ func valuesOf(counts map[string]int) func(func(int) bool) {
 	}
 }
 
-// F6: leaving early ends the feeding; the backlog is gone when what was with the feed is done.
+// F6: leaving early ends the feeding, of what has not been sent, too; the backlog is gone when what was with the feed is done.
 func TestFeed_StreamLeft(t *testing.T) {
 	t.Parallel()
-	withFeed(t, feedsim.Options{Slots: 3, Capacity: 20, Work: takes(50 * time.Millisecond)}, func(t *testing.T, sim *feedsim.Feed, f *Feed[string, echo]) {
-		n := 0
-		for _, err := range f.Stream(t.Context(), slices.Values(numbered(100)), StreamOptions{}) {
-			require.NoError(t, err)
-			if n++; n == 34 {
-				break
+	for _, window := range []int{0, 60} {
+		withFeed(t, feedsim.Options{Slots: 3, Capacity: 20, Work: takes(50 * time.Millisecond)}, func(t *testing.T, sim *feedsim.Feed, f *Feed[string, echo]) {
+			n := 0
+			ctx := context.WithoutCancel(t.Context()) // nothing but leaving ends the stream's goroutine
+			for _, err := range f.Stream(ctx, slices.Values(numbered(100)), StreamOptions{Window: window}) {
+				require.NoError(t, err)
+				if n++; n == 34 {
+					break
+				}
 			}
-		}
-		synctest.Wait()
-		accepted := len(sim.Seen().Accepted)
-		require.LessOrEqual(t, accepted, 34+20)
-		time.Sleep(2 * time.Second)
-		require.Zero(t, sim.Backlog())
-		require.Len(t, sim.Seen().Accepted, accepted, "nothing is fed any more")
-	})
+			synctest.Wait()
+			accepted := len(sim.Seen().Accepted)
+			require.LessOrEqual(t, accepted, 34+max(20, window))
+			time.Sleep(2 * time.Second)
+			require.Zero(t, sim.Backlog())
+			require.Len(t, sim.Seen().Accepted, accepted, "nothing is fed any more")
+		})
+	}
 }
 
 // F6: an error is raised at its place, and ends the stream, or stands in place.

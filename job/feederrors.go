@@ -158,6 +158,9 @@ func (e *DiscardedError) Error() string {
 type StoredError struct{ Item int64 } // below 0: not known
 
 func (e *StoredError) Error() string {
+	if e.Item < 0 {
+		return "the outcome of the item is in the output of the feed only"
+	}
 	return fmt.Sprintf("item %d: its outcome is in the output of the feed only", e.Item)
 }
 

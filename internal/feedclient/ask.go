@@ -9,9 +9,9 @@ import (
 
 const (
 	// attemptLimit is how long an attempt lasts, beyond what the feed may wait. An attempt that has had no answer by then
-	// is repeated; the server knows it by its ID.
+	// is repeated; the server knows it by its ID. It is also the time between two looks for a worker.
 	attemptLimit = 3 * time.Second
-	// unservedAfter is how many attempts in a row must find no worker before callers are told.
+	// unservedAfter is how many looks in a row must find no worker before callers are told.
 	unservedAfter = 2
 	backoffFirst  = 50 * time.Millisecond
 	backoffMost   = 2 * time.Second
@@ -30,7 +30,9 @@ type asking struct {
 // ask repeats a request, with its ID and at its leg, until its outcome is known, or the context ends. The error is then the
 // context's cause, [ErrUnserved], or what the last attempt has ended with.
 func (c *Client) ask(ctx context.Context, a asking) error {
-	alone := 0
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer c.watch(ctx, a, cancel)()
 	for tries := 1; ; tries++ {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -42,26 +44,33 @@ func (c *Client) ask(ctx context.Context, a asking) error {
 		if known(err) {
 			return err
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if a.needless != nil && a.needless() {
+		if ctx.Err() == nil && a.needless != nil && a.needless() {
 			return err
 		}
 		if !late {
-			alone = 0
-			if pause(ctx, tries) != nil {
-				return context.Cause(ctx)
-			}
-			continue
-		}
-		if alone++; !c.unservedNow(ctx) {
-			alone = 0
-		}
-		if alone >= unservedAfter && a.unserved() {
-			return ErrUnserved
+			_ = pause(ctx, tries)
 		}
 	}
+}
+
+// watch looks, while a request has no answer, whether a worker is there to give one. It returns how to end that.
+func (c *Client) watch(ctx context.Context, a asking, cancel context.CancelCauseFunc) func() {
+	look := func() {
+		for alone := 0; ctx.Err() == nil; _ = sleep(ctx, attemptLimit) {
+			if alone++; !c.unservedNow(ctx) {
+				alone = 0
+			}
+			if alone >= unservedAfter && a.unserved() {
+				cancel(ErrUnserved)
+			}
+		}
+	}
+	timer := time.AfterFunc(attemptLimit, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.spawn(look)
+	})
+	return func() { timer.Stop() }
 }
 
 // unservedNow reports whether it is certain that no worker serves the feed's pool.

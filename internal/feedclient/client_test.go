@@ -299,6 +299,7 @@ func TestReset(t *testing.T) {
 		for _, l := range lists {
 			require.NoError(t, l.Accepted(t.Context()))
 		}
+		start := time.Now()
 		done, err := c.Reset(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, 2, done.Session)
@@ -310,6 +311,7 @@ func TestReset(t *testing.T) {
 			require.True(t, r.Discarded)
 			require.Nil(t, r.Result)
 		}
+		require.Zero(t, time.Since(start), "nobody waits for what still runs")
 		r, err := c.Call(within(t, time.Minute), []byte(`"new"`))
 		require.NoError(t, err)
 		require.JSONEq(t, `{"of":"new"}`, string(r.Result))
@@ -451,6 +453,16 @@ func TestUnserved(t *testing.T) {
 		_, err = c.State(t.Context())
 		require.ErrorIs(t, err, feedclient.ErrUnserved)
 
+		c.Put(values(1, "b"), false, time.Time{})
+		waiting := c.Put(values(1, "c"), false, time.Time{}) // two are under way
+		err = waiting.Accepted(t.Context())
+		require.ErrorIs(t, err, feedclient.ErrUnserved)
+		require.NotErrorAs(t, err, &uncertain, "it has not been sent")
+		start = time.Now()
+		_, err = c.Call(within(t, time.Minute), []byte(`2`))
+		require.ErrorIs(t, err, feedclient.ErrUnserved)
+		require.Less(t, time.Since(start), 10*time.Second, "whatever its limit")
+
 		f.Serve(true)
 		r, err := c.Call(within(t, time.Minute), []byte(`"later"`))
 		require.NoError(t, err)
@@ -478,6 +490,29 @@ func TestLeave(t *testing.T) {
 			require.NoError(t, l.Accepted(t.Context()))
 		}
 		require.NotContains(t, f.Seen().Accepted, `"9-0"`)
+	})
+}
+
+// What the feed answers to an exchange that has been given up is not for those who come later.
+func TestGivenUp_TakesNothing(t *testing.T) {
+	t.Parallel()
+	long := true
+	work := func(*rand.Rand) time.Duration {
+		if long {
+			long = false
+			return time.Hour
+		}
+		return 10 * time.Millisecond
+	}
+	with(t, feedsim.Options{Work: work, Wait: 20 * time.Second}, func(t *testing.T, f *feedsim.Feed, c *feedclient.Client) {
+		given := c.Ask([]byte(`"long"`), false, time.Time{})
+		synctest.Wait()
+		c.Leave(given)
+		f.Restart(time.Second) // the exchange still waits at the leg, and nobody asks for its answer
+		time.Sleep(5 * time.Second)
+		r, err := c.Call(within(t, time.Minute), []byte(`"next"`))
+		require.NoError(t, err)
+		require.JSONEq(t, `{"of":"next"}`, string(r.Result))
 	})
 }
 

@@ -42,7 +42,6 @@ type round struct {
 	fates  map[string]fate
 	lists  [][]string // accepted as a whole, or not at all
 	served int        // calls with a result
-	ends   int        // the feed's own end
 }
 
 // Whatever is lost, late, sealed, restarted or reset, with hundreds of callers of all kinds: what a caller is told is true.

@@ -1,0 +1,374 @@
+package job_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	sdkclient "go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+)
+
+// The client of a feed against a real server. The feed's workflows are small ones of this test: they show how updates,
+// refusals, ends and queries come back.
+
+// plainLeg is the input of the test's leg.
+type plainLeg struct {
+	Number, Capacity int
+}
+
+// legFlow takes items until it is sealed, and runs an activity for each.
+func legFlow(ctx workflow.Context, in plainLeg) error {
+	var backlog, ordinal int
+	var sealed, done bool
+	session := int64(1)
+	pending := map[string]int{}
+	results := map[string][]protocol.ItemResult{}
+	refuse := func(kind string) error {
+		return temporal.NewNonRetryableApplicationError("refused: "+kind, kind, nil, protocol.Refusal{Leg: in.Number + 1, Session: session, Capacity: in.Capacity, CapacityBytes: 1 << 20, Backlog: backlog})
+	}
+	exchange := func(ctx workflow.Context, e protocol.Exchange) (protocol.Exchanged, error) {
+		answer := protocol.Exchanged{First: int64(ordinal), Session: session}
+		for _, value := range e.Items {
+			it := protocol.ItemResult{Item: int64(ordinal), Session: session}
+			ordinal++
+			backlog++
+			pending[e.Client]++
+			workflow.Go(ctx, func(ctx workflow.Context) {
+				ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1}})
+				if err := workflow.ExecuteActivity(ctx, "echo", value).Get(ctx, &it.Result); err != nil {
+					it.Failure, _ = json.Marshal(job.Failure{Item: it.Item, Kind: job.KindError, Error: job.Error{Type: "Bad", Message: err.Error()}, Attempts: 1})
+				}
+				backlog--
+				pending[e.Client]--
+				results[e.Client] = append(results[e.Client], it)
+			})
+		}
+		if e.Wait > 0 {
+			_, _ = workflow.AwaitWithTimeout(ctx, e.Wait, func() bool { return len(results[e.Client]) > 0 || done })
+		}
+		answer.Results, answer.Pending = results[e.Client], pending[e.Client]
+		delete(results, e.Client)
+		return answer, nil
+	}
+	validate := func(_ workflow.Context, e protocol.Exchange) error {
+		switch {
+		case len(e.Items) == 0:
+			return nil
+		case sealed:
+			return refuse(protocol.RefusedMoved)
+		case len(e.Items) > in.Capacity:
+			return refuse(protocol.RefusedTooLarge)
+		case backlog+len(e.Items) > in.Capacity:
+			return refuse(protocol.RefusedFull)
+		}
+		return nil
+	}
+	reset := func(workflow.Context, protocol.Reset) (protocol.ResetDone, error) {
+		session++
+		return protocol.ResetDone{Session: session}, nil
+	}
+	if err := cmp.Or(
+		workflow.SetUpdateHandlerWithOptions(ctx, protocol.UpdateExchange, exchange, workflow.UpdateHandlerOptions{Validator: validate}),
+		workflow.SetUpdateHandler(ctx, protocol.UpdateReset, reset),
+		workflow.SetQueryHandler(ctx, protocol.QueryFeed, func() (protocol.FeedState, error) {
+			return protocol.FeedState{Leg: in.Number, Open: !sealed, Session: session, Capacity: in.Capacity, CapacityBytes: 1 << 20, Backlog: backlog}, nil
+		}),
+		workflow.SetQueryHandler(ctx, protocol.QueryItems, func(items []int64) ([]protocol.ItemState, error) {
+			var states []protocol.ItemState
+			for _, item := range items {
+				states = append(states, protocol.ItemState{Item: item, Left: true, Queued: 7 * time.Millisecond})
+			}
+			return states, nil
+		}),
+	); err != nil {
+		return err
+	}
+	workflow.GetSignalChannel(ctx, "seal").Receive(ctx, nil)
+	sealed = true
+	workflow.GetSignalChannel(ctx, "end").Receive(ctx, nil)
+	done = true
+	return workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+}
+
+// jobFlow is a feed's job: its memo names the open leg.
+func jobFlow(ctx workflow.Context) (job.Report, error) {
+	closed := false
+	if err := workflow.SetUpdateHandler(ctx, protocol.UpdateClose, func(workflow.Context) error { closed = true; return nil }); err != nil {
+		return job.Report{}, err
+	}
+	next := workflow.GetSignalChannel(ctx, "next")
+	stop := workflow.GetSignalChannel(ctx, job.SignalStop)
+	state := job.Completed
+	for !closed && state == job.Completed {
+		var leg int
+		_ = workflow.Await(ctx, func() bool { return closed || next.Len() > 0 || stop.Len() > 0 })
+		if next.ReceiveAsync(&leg) {
+			_ = workflow.UpsertMemo(ctx, map[string]any{protocol.MemoLeg: leg})
+		}
+		if stop.ReceiveAsync(nil) {
+			state = job.Stopped
+		}
+	}
+	_ = workflow.UpsertMemo(ctx, map[string]any{protocol.MemoState: state})
+	return job.Report{Job: workflow.GetInfo(ctx).WorkflowExecution.ID, State: state}, nil
+}
+
+// plainFeed is a feed on a real server.
+type plainFeed struct {
+	t      *testing.T
+	server sdkclient.Client
+	name   string
+	hold   chan struct{} // closed when items may end
+}
+
+func plainServer(t *testing.T) sdkclient.Client {
+	t.Helper()
+	server, err := devserver.Start(t.Context(), devserver.Options{Logger: silent})
+	require.NoError(t, err)
+	t.Cleanup(server.Stop)
+	c, err := sdkclient.Dial(sdkclient.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(silent)})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// start starts the feed's job, with one leg, and without a worker for it.
+func startPlain(t *testing.T, server sdkclient.Client, name string, memo map[string]any) *plainFeed {
+	t.Helper()
+	f := &plainFeed{t: t, server: server, name: name, hold: make(chan struct{})}
+	memo[protocol.MemoPool], memo[protocol.MemoState] = name, job.Running
+	_, err := server.ExecuteWorkflow(t.Context(), sdkclient.StartWorkflowOptions{ID: name, TaskQueue: protocol.WorkflowQueue, Memo: memo}, protocol.WorkflowJob)
+	require.NoError(t, err)
+	return f
+}
+
+func (f *plainFeed) leg(number, capacity int) {
+	f.t.Helper()
+	_, err := f.server.ExecuteWorkflow(f.t.Context(), sdkclient.StartWorkflowOptions{
+		ID: protocol.LegID(f.name, number), TaskQueue: protocol.PoolQueue(f.name),
+	}, protocol.WorkflowFeedLeg, plainLeg{Number: number, Capacity: capacity})
+	require.NoError(f.t, err)
+}
+
+func (f *plainFeed) serve() {
+	f.t.Helper()
+	queues := []string{protocol.WorkflowQueue, protocol.PoolQueue(f.name)}
+	for _, queue := range queues {
+		w := sdkworker.New(f.server, queue, sdkworker.Options{WorkerStopTimeout: time.Second})
+		w.RegisterWorkflowWithOptions(jobFlow, workflow.RegisterOptions{Name: protocol.WorkflowJob})
+		w.RegisterWorkflowWithOptions(legFlow, workflow.RegisterOptions{Name: protocol.WorkflowFeedLeg})
+		w.RegisterActivityWithOptions(f.echo, activity.RegisterOptions{Name: "echo"})
+		w.RegisterWorkflowWithOptions(bareFlow, workflow.RegisterOptions{Name: "bare"})
+		require.NoError(f.t, w.Start())
+		f.t.Cleanup(w.Stop)
+	}
+}
+
+// echo returns an item; "held" when it may, and "bad" an error.
+func (f *plainFeed) echo(ctx context.Context, item json.RawMessage) (json.RawMessage, error) {
+	switch string(item) {
+	case `"bad"`:
+		return nil, errors.New("no good")
+	case `"held"`:
+		select {
+		case <-f.hold:
+		case <-ctx.Done():
+		}
+	}
+	return item, nil
+}
+
+func (f *plainFeed) signal(workflowID, name string, arg any) {
+	f.t.Helper()
+	require.NoError(f.t, f.server.SignalWorkflow(f.t.Context(), workflowID, "", name, arg))
+}
+
+// bareFlow is what a call is measured against: an update that runs an activity.
+func bareFlow(ctx workflow.Context) error {
+	err := workflow.SetUpdateHandler(ctx, "run", func(ctx workflow.Context, value json.RawMessage) (result json.RawMessage, err error) {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+		err = workflow.ExecuteActivity(ctx, "echo", value).Get(ctx, &result)
+		return result, err
+	})
+	if err != nil {
+		return err
+	}
+	workflow.GetSignalChannel(ctx, "end").Receive(ctx, nil)
+	return nil
+}
+
+// What a feed answers and refuses comes back as results and typed errors; a leg that is sealed is followed by the next.
+func TestFeed_OnAServer(t *testing.T) {
+	t.Parallel()
+	server := plainServer(t)
+	f := startPlain(t, server, "risk", map[string]any{protocol.MemoLeg: 1})
+	f.leg(1, 3)
+	f.serve()
+	jobs := job.NewClient(server)
+	feed := job.NewFeed[string, string](jobs, "risk", job.FeedOptions{})
+	defer feed.Release()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+
+	out, err := feed.Call(ctx, "a")
+	require.NoError(t, err)
+	require.Equal(t, "a", out)
+	_, err = feed.Call(ctx, "bad")
+	var failed *job.ItemError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, "Bad", failed.Err.Type)
+
+	require.NoError(t, feed.Put(ctx, "held", "held"))
+	var full *job.FullError
+	require.ErrorAs(t, feed.Put(ctx, "x", "y"), &full)
+	require.Equal(t, &job.FullError{Name: "risk", Capacity: 3, CapacityBytes: 1 << 20, Backlog: 2}, full)
+	var large *job.TooLargeError
+	require.ErrorAs(t, feed.Put(ctx, "1", "2", "3", "4"), &large)
+	require.Equal(t, &job.TooLargeError{Items: 4, Bytes: 12, MaxItems: 3, MaxBytes: 1 << 20}, large)
+
+	short, done := context.WithTimeout(ctx, 1500*time.Millisecond)
+	defer done()
+	_, err = feed.Call(short, "held")
+	var late *job.TimeoutError
+	require.ErrorAs(t, err, &late)
+	require.True(t, late.Accepted)
+	require.Equal(t, 7*time.Millisecond, late.Queued)
+	state, err := feed.State(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 3, state.Backlog)
+	is, err := feed.Full(ctx)
+	require.NoError(t, err)
+	require.True(t, is)
+
+	f.leg(2, 100)
+	f.signal(protocol.LegID("risk", 1), "seal", nil)
+	require.Eventually(t, func() bool {
+		value, err := server.QueryWorkflow(ctx, protocol.LegID("risk", 1), "", protocol.QueryFeed)
+		return err == nil && value.Get(&state) == nil && !state.Open
+	}, 10*time.Second, 10*time.Millisecond)
+	out, err = feed.Call(ctx, "b")
+	require.NoError(t, err)
+	require.Equal(t, "b", out)
+	f.signal("risk", "next", 2)
+	close(f.hold)
+
+	other := job.NewFeed[string, string](jobs, "risk", job.FeedOptions{})
+	defer other.Release()
+	require.Eventually(t, func() bool { is, err := other.Idle(ctx); return err == nil && is }, 10*time.Second, 10*time.Millisecond)
+	index := 0
+	for r, err := range feed.Stream(ctx, slices.Values(numberedItems(200)), job.StreamOptions{}) {
+		require.NoError(t, err)
+		require.Equal(t, strconv.Itoa(index), r.Out)
+		index++
+	}
+	require.Equal(t, 200, index)
+
+	reset, err := feed.Reset(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, reset.Session)
+	require.NoError(t, feed.Close(ctx))
+	f.signal(protocol.LegID("risk", 2), "seal", nil)
+	f.signal(protocol.LegID("risk", 2), "end", nil)
+	require.NoError(t, server.GetWorkflow(ctx, "risk", "").Get(ctx, nil))
+	require.NoError(t, server.GetWorkflow(ctx, protocol.LegID("risk", 2), "").Get(ctx, nil))
+	var closed *job.ClosedError
+	require.ErrorAs(t, feed.Put(ctx, "late"), &closed)
+	_, err = feed.State(ctx)
+	require.ErrorAs(t, err, &closed)
+	require.NoError(t, feed.Close(ctx), "it has been closed")
+}
+
+func numberedItems(n int) []string {
+	items := make([]string, n)
+	for i := range items {
+		items[i] = strconv.Itoa(i)
+	}
+	return items
+}
+
+// F8: whatever ends a feed, whoever waits gets a typed error, and so does who comes later.
+func TestFeed_EndsOnAServer(t *testing.T) {
+	t.Parallel()
+	server := plainServer(t)
+	jobs := job.NewClient(server)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for name, c := range map[string]struct {
+		end  func(f *plainFeed)
+		want error
+	}{
+		"stopped": {func(f *plainFeed) {
+			f.signal(f.name, job.SignalStop, nil)
+			require.NoError(t, server.GetWorkflow(ctx, f.name, "").Get(ctx, nil))
+			require.NoError(t, server.TerminateWorkflow(ctx, protocol.LegID(f.name, 1), "", "test"))
+		}, &job.StoppedError{Name: "stopped", State: job.Stopped}},
+		"terminated": {func(f *plainFeed) {
+			require.NoError(t, server.TerminateWorkflow(ctx, f.name, "", "test"))
+			require.NoError(t, server.TerminateWorkflow(ctx, protocol.LegID(f.name, 1), "", "test"))
+		}, &job.FailedError{}},
+	} {
+		f := startPlain(t, server, name, map[string]any{protocol.MemoLeg: 1})
+		f.leg(1, 10)
+		f.serve()
+		feed := job.NewFeed[string, string](jobs, name, job.FeedOptions{})
+		defer feed.Release()
+		require.NoError(t, feed.Put(ctx, "a"))
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := feed.Call(ctx, "held")
+			waiting <- err
+		}()
+		require.Eventually(t, func() bool {
+			state, err := feed.State(ctx)
+			return err == nil && state.Backlog == 1
+		}, 10*time.Second, 10*time.Millisecond)
+		c.end(f)
+		woken := <-waiting
+		require.IsType(t, c.want, woken, "%s: %v", name, woken)
+		require.IsType(t, c.want, feed.Put(ctx, "late"), name)
+		require.IsType(t, c.want, feed.Close(ctx), name)
+		close(f.hold)
+	}
+}
+
+// A name that is not that of a feed, and a feed that nobody serves.
+func TestFeed_NotServedOnAServer(t *testing.T) {
+	t.Parallel()
+	server := plainServer(t)
+	jobs := job.NewClient(server)
+	call := func(name string, limit time.Duration) error {
+		feed := job.NewFeed[string, string](jobs, name, job.FeedOptions{})
+		defer feed.Release()
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		_, err := feed.Call(ctx, "a")
+		return err
+	}
+	var none *job.NotFoundError
+	require.ErrorAs(t, call("unknown", time.Minute), &none)
+	startPlain(t, server, "files", map[string]any{})
+	var not *job.NotFeedError
+	require.ErrorAs(t, call("files", time.Minute), &not)
+
+	f := startPlain(t, server, "lonely", map[string]any{protocol.MemoLeg: 1})
+	f.leg(1, 10)
+	var unserved *job.UnservedError
+	require.ErrorAs(t, call("lonely", 2*time.Second), &unserved, "within the call's limit")
+	require.ErrorAs(t, call("lonely", time.Minute), &unserved, "soon")
+	startPlain(t, server, "new", map[string]any{protocol.MemoLeg: 0})
+	require.ErrorAs(t, call("new", time.Minute), &unserved, "no leg is open yet")
+}
