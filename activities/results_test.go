@@ -20,7 +20,7 @@ import (
 func (f *fixture) results(report job.Report, errorRecords bool, from int64) (string, int64) {
 	f.t.Helper()
 	var out bytes.Buffer
-	next, err := outputs.Results(f.t.Context(), &store.Access{}, report, errorRecords, from, &out)
+	next, err := outputs.Results(f.t.Context(), &store.Access{}, report, outputs.Selection{Errors: errorRecords, From: from}, &out)
 	require.NoError(f.t, err)
 	return out.String(), next
 }
@@ -130,7 +130,7 @@ func TestResults_WhileFinishing(t *testing.T) {
 
 	stopped := f.report(head)
 	stopped.State = job.Stopped
-	_, err := outputs.Results(t.Context(), &store.Access{}, stopped, false, 0, io.Discard)
+	_, err := outputs.Results(t.Context(), &store.Access{}, stopped, outputs.Selection{}, io.Discard)
 	require.ErrorIs(t, err, fs.ErrNotExist, "nobody has put them anywhere")
 }
 
@@ -150,6 +150,41 @@ func TestResults_OfCorruptPart(t *testing.T) {
 	entries := f.processAll(f.plan())
 	head := f.commit(nil, entries...)
 	f.rewrite(ledger.ResultsKey(f.ref.Run, entries[1]), func(s string) string { return strings.ToUpper(s) })
-	_, err := outputs.Results(t.Context(), &store.Access{}, f.report(head), false, 0, &bytes.Buffer{})
+	_, err := outputs.Results(t.Context(), &store.Access{}, f.report(head), outputs.Selection{}, &bytes.Buffer{})
 	jobtest.RequireType(t, err, job.ErrorCorrupt)
+}
+
+// The results of one session of a feed can be picked out, from parts and from a whole file.
+func TestResults_OfSession(t *testing.T) {
+	t.Parallel()
+	for _, output := range []string{"out.jsonl", "out/"} {
+		t.Run(output, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, "in.jsonl", jobtest.Lines(60))
+			f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.dir + "/" + output, Store: f.spec.Store, BatchItems: 10}.WithDefaults()
+			entries := f.processAll(f.plan())
+			sessions := []int64{1, 2, 2, 1, 2, 3}
+			var want [4]string
+			for i := range entries {
+				entries[i].Session = sessions[i]
+				want[sessions[i]] += f.output(entries[i])
+			}
+			head := f.commit(nil, entries...)
+			running := f.report(head)
+			check := func(report job.Report) {
+				for session, all := range want[:4] {
+					if session == 0 {
+						continue
+					}
+					var out bytes.Buffer
+					next, err := outputs.Results(t.Context(), &store.Access{}, report, outputs.Selection{Session: int64(session)}, &out)
+					require.NoError(t, err)
+					require.EqualValues(t, 60, next)
+					require.Equal(t, all, out.String(), "session %d", session)
+				}
+			}
+			check(running)
+			check(f.finished(head))
+		})
+	}
 }

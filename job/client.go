@@ -139,7 +139,7 @@ func specSummary(s Spec) string { return fmt.Sprintf("pool %s · %s", s.Pool, s.
 func specMemo(s Spec) map[string]any {
 	memo := map[string]any{protocol.MemoPool: s.Pool, protocol.MemoOutput: s.Output, protocol.MemoState: Running}
 	if s.Source == SourceFeed {
-		memo[protocol.MemoLeg] = 0
+		memo[protocol.MemoLeg], memo[protocol.MemoFormat] = 0, s.Format
 	}
 	return memo
 }
@@ -172,10 +172,13 @@ type Listed struct {
 	Name    string     `json:"name"`
 	Run     string     `json:"run"`
 	Pool    string     `json:"pool"`
+	Source  string     `json:"source"` // [SourceFiles] or [SourceFeed]
 	State   State      `json:"state"`
 	Output  string     `json:"output,omitempty"`
 	Started time.Time  `json:"started"`
 	Ended   *time.Time `json:"ended,omitempty"`
+	// Format is that of a feed's items: "jsonl" or "text".
+	Format string `json:"format,omitempty"`
 }
 
 // Run is a job that has been started.
@@ -316,6 +319,15 @@ func (r *Run) info(ctx context.Context) (*workflow.WorkflowExecutionInfo, error)
 		return nil, &NotFoundError{Name: r.name}
 	}
 	return info, nil
+}
+
+// Listed returns what the server knows of the job's latest run. It needs no worker. An unknown name is a *NotFoundError.
+func (r *Run) Listed(ctx context.Context) (Listed, error) {
+	info, err := r.info(ctx)
+	if err != nil {
+		return Listed{}, err
+	}
+	return r.client.listed(info), nil
 }
 
 // Report returns the job's present state. For a running job, and for one that Temporal itself has

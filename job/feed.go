@@ -27,6 +27,9 @@ type FeedOptions struct {
 	// what is outside is taken as the nearest. Default 0: lists are sent together only if they come while others are under
 	// way.
 	Linger time.Duration
+	// Session is the one that items are for: once another is open they are refused with a *[SessionError]. Default 0: items are for
+	// whichever session is open.
+	Session int64
 }
 
 // Feed is a client of a feed: a job whose items are put by clients (see [SourceFeed]). In is what is put, encoded by
@@ -57,7 +60,7 @@ func NewFeed[In, Out any](c *Client, name string, o FeedOptions) *Feed[In, Out] 
 
 func newFeed[In, Out any](legs feedclient.Legs, name string, o FeedOptions) *Feed[In, Out] {
 	linger := max(0, min(o.Linger, MaxLinger))
-	return &Feed[In, Out]{name: name, client: feedclient.New(legs, feedclient.Options{Linger: linger})}
+	return &Feed[In, Out]{name: name, client: feedclient.New(legs, feedclient.Options{Linger: linger, Session: o.Session})}
 }
 
 // Name returns the feed's name.

@@ -77,6 +77,16 @@ func (e *StoppedError) Error() string {
 	return fmt.Sprintf("feed %s has been stopped: resume it", e.Name)
 }
 
+// SessionError reports that items were for a session that is not open (see FeedOptions.Session).
+type SessionError struct {
+	Name string
+	Open int64 // the present session
+}
+
+func (e *SessionError) Error() string {
+	return fmt.Sprintf("the items are not for the session of feed %s that is open, which is %d", e.Name, e.Open)
+}
+
 // NotFeedError reports that a job's items are not put by clients.
 type NotFeedError struct{ Name string }
 
@@ -216,6 +226,8 @@ func (f *Feed[In, Out]) refusal(r *feedclient.RefusedError, waited time.Duration
 		return &TooLargeError{Items: r.Items, Bytes: r.Bytes, MaxItems: r.Capacity, MaxBytes: r.CapacityBytes}
 	case protocol.RefusedClosed:
 		return &ClosedError{Name: f.name}
+	case protocol.RefusedSession:
+		return &SessionError{Name: f.name, Open: r.Session}
 	case protocol.RefusedStopping:
 		return &StoppedError{Name: f.name, State: Stopping}
 	}

@@ -9,7 +9,7 @@ import (
 func (s Spec) checkFeed() error {
 	var errs []error
 	if len(s.Input) > 0 {
-		errs = append(errs, fieldError("Input", "a feed has no inputs: its items are put by clients"))
+		errs = append(errs, fieldError("Input", "must be empty: a feed has no inputs, its items are put by clients"))
 	}
 	switch s.Format {
 	case "jsonl", "text":
@@ -41,7 +41,7 @@ func (s Spec) checkNoFeed() error {
 		{"Capacity", s.Capacity != 0}, {"CapacityBytes", s.CapacityBytes != 0}, {"BatchWait", s.BatchWait != 0}, {"Keep", s.Keep != 0},
 	} {
 		if f.set {
-			errs = append(errs, fieldError(f.field, "is for feeds only: leave it out, or set Source to %s", SourceFeed))
+			errs = append(errs, fieldError(f.field, "is for feeds only: leave it out, or make the job a feed"))
 		}
 	}
 	return errors.Join(errs...)

@@ -17,6 +17,9 @@ type StreamOptions struct {
 	Window int
 	// InPlace: the error of an item stands at its place, and the stream goes on. Otherwise it is the last that the stream yields.
 	InPlace bool
+	// Limit is how long an item may take, from when it is taken from the input: above 0. Then its error is a *[TimeoutError];
+	// *[FullError] if there was no room for it; *[UnservedError] if no worker serves the pool. Default: no limit.
+	Limit time.Duration
 	// Items: each result has the item that it is of.
 	Items bool
 }
@@ -40,7 +43,7 @@ type Result[In, Out any] struct {
 // item; items that have not been sent are not fed any more, and those that have been keep their places until they are done.
 //
 // The second value is the error of an item: *[ItemError], *[DiscardedError], *[StoredError], *[DecodeError],
-// *[InvalidItemError] or *[TooLargeError] (see StreamOptions.InPlace). Any other error, such as those that a [Feed] lists, ends the stream.
+// *[InvalidItemError], *[TooLargeError] or *[TimeoutError] (see StreamOptions.InPlace). Any other error, such as those that a [Feed] lists, ends the stream.
 func (f *Feed[In, Out]) Stream(ctx context.Context, items iter.Seq[In], o StreamOptions) iter.Seq2[Result[In, Out], error] {
 	return func(yield func(Result[In, Out], error) bool) {
 		window := o.Window
@@ -69,6 +72,7 @@ type stream[In any] struct {
 // fedItem is an item that has been taken from the input.
 type fedItem[In any] struct {
 	item In
+	at   time.Time        // when
 	list *feedclient.List // nil if it could not be put, because of err
 	err  error
 }
@@ -101,7 +105,7 @@ func (s *stream[In]) feed(client *feedclient.Client, item In) bool {
 	if s.ctx.Err() != nil {
 		return false
 	}
-	fed := fedItem[In]{item: item}
+	fed := fedItem[In]{item: item, at: time.Now()}
 	encoded, err := encodeItem(item, 0)
 	if err != nil {
 		fed.err = err
@@ -140,16 +144,13 @@ func (s *stream[In]) leave(client *feedclient.Client) {
 	client.Leave(lists...)
 }
 
-func (f *Feed[In, Out]) outcomeOf(ctx context.Context, fed fedItem[In]) (Result[In, Out], error) {
+func (f *Feed[In, Out]) outcomeOf(ctx context.Context, fed fedItem[In], limit time.Duration) (Result[In, Out], error) {
 	r := Result[In, Out]{Ordinal: -1}
 	if fed.list == nil {
 		return r, fed.err
 	}
-	select {
-	case <-fed.list.Done():
-	case <-ctx.Done():
-		fed.leave(f.client)
-		return r, ctx.Err()
+	if err := f.await(ctx, fed, limit); err != nil {
+		return r, err
 	}
 	outcome, err := fed.list.Outcome()
 	if err != nil {
@@ -162,6 +163,26 @@ func (f *Feed[In, Out]) outcomeOf(ctx context.Context, fed fedItem[In]) (Result[
 		r.Dropped, err = true, nil
 	}
 	return r, err
+}
+
+// await returns once an item has an outcome, or with the reason why it has none.
+func (f *Feed[In, Out]) await(ctx context.Context, fed fedItem[In], limit time.Duration) error {
+	if limit > 0 {
+		limited, cancel := context.WithDeadline(ctx, fed.at.Add(limit))
+		defer cancel()
+		err := f.client.Await(limited, fed.list)
+		if err != nil && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return f.typed(err, time.Since(fed.at))
+	}
+	select {
+	case <-fed.list.Done():
+		return nil
+	case <-ctx.Done():
+		fed.leave(f.client)
+		return ctx.Err()
+	}
 }
 
 // yieldAll yields results until the input, the caller or an error ends the stream. A panic of the input goes on here.
@@ -177,7 +198,7 @@ func (f *Feed[In, Out]) yieldAll(s *stream[In], o StreamOptions, yield func(Resu
 			f.endStream(s, index, yield)
 			return
 		}
-		r, err := f.outcomeOf(s.ctx, fed)
+		r, err := f.outcomeOf(s.ctx, fed, o.Limit)
 		r.Index = index
 		if o.Items {
 			r.Item = fed.item
@@ -209,6 +230,7 @@ func ofItem(err error) bool {
 	var decode *DecodeError
 	var invalid *InvalidItemError
 	var large *TooLargeError
+	var late *TimeoutError
 	return errors.As(err, &failed) || errors.As(err, &discarded) || errors.As(err, &stored) || errors.As(err, &decode) ||
-		errors.As(err, &invalid) || errors.As(err, &large)
+		errors.As(err, &invalid) || errors.As(err, &large) || errors.As(err, &late)
 }

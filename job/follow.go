@@ -52,6 +52,7 @@ func (r *Run) reportEvery(ctx context.Context, interval time.Duration, progress 
 // Unanswered reports whether an error says that nobody answered in time: no worker is there, or it is
 // still starting.
 func Unanswered(err error) bool {
-	var late *serviceerror.DeadlineExceeded // the server's patience may end a little before the caller's
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late)
+	var late *serviceerror.DeadlineExceeded       // the server's patience may end a little before the caller's
+	var unpolled *serviceerror.FailedPrecondition // no worker has polled lately
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) || errors.As(err, &unpolled)
 }

@@ -49,9 +49,13 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 		Name:    info.GetExecution().GetWorkflowId(),
 		Run:     cmp.Or(info.GetFirstRunId(), info.GetExecution().GetRunId()),
 		Pool:    c.memoString(info.GetMemo(), protocol.MemoPool),
+		Source:  SourceFiles,
 		Output:  c.memoString(info.GetMemo(), protocol.MemoOutput),
 		State:   State(c.memoString(info.GetMemo(), protocol.MemoState)),
 		Started: info.GetStartTime().AsTime(),
+	}
+	if info.GetMemo().GetFields()[protocol.MemoLeg] != nil {
+		l.Source, l.Format = SourceFeed, c.memoString(info.GetMemo(), protocol.MemoFormat)
 	}
 	if info.GetCloseTime() != nil {
 		ended := info.GetCloseTime().AsTime()

@@ -290,9 +290,9 @@ type FeedReport struct {
 	Waiting       int   `json:"waiting"`   // of the backlog, items that are in no batch yet
 	Unclaimed     int   `json:"unclaimed"` // results that clients have not taken in time
 	Discarded     int64 `json:"discarded"` // items that resets have removed, in legs that run
-	// Oldest is the age of the oldest unfinished item; QueueMean and QueueMax are how long items have waited for their batch. All
-	// in nanoseconds, of legs that run.
-	Oldest    time.Duration `json:"oldest"`
+	// OldestSince is when the oldest unfinished item of the legs that run was accepted; zero: there is none.
+	OldestSince time.Time `json:"oldest_since,omitzero"`
+	// QueueMean and QueueMax are how long items of the legs that run have waited for their batch, in nanoseconds.
 	QueueMean time.Duration `json:"queue_mean"`
 	QueueMax  time.Duration `json:"queue_max"`
 	Segments  int           `json:"segments"` // legs that have taken items
@@ -315,7 +315,10 @@ func (r FeedReport) with(other *FeedReport) *FeedReport {
 	r.Waiting += other.Waiting
 	r.Unclaimed += other.Unclaimed
 	r.Discarded += other.Discarded
-	r.Oldest, r.QueueMean, r.QueueMax = max(r.Oldest, other.Oldest), max(r.QueueMean, other.QueueMean), max(r.QueueMax, other.QueueMax)
+	r.QueueMean, r.QueueMax = max(r.QueueMean, other.QueueMean), max(r.QueueMax, other.QueueMax)
+	if o := other.OldestSince; !o.IsZero() && (r.OldestSince.IsZero() || o.Before(r.OldestSince)) {
+		r.OldestSince = o
+	}
 	r.Segments = max(r.Segments, other.Segments)
 	return &r
 }

@@ -95,7 +95,11 @@ func (c *Client) endLegs(ctx context.Context, legs []string) error {
 func (c *Client) pending(ctx context.Context, name string, feed bool, legs []string) ([]json.RawMessage, error) {
 	var all []json.RawMessage
 	for _, id := range append([]string{name}, legs...) {
-		value, err := c.temporal.QueryWorkflow(ctx, id, "", protocol.QueryPending, pageOfNone)
+		var page []any
+		if feed {
+			page = []any{pageOfNone}
+		}
+		value, err := c.temporal.QueryWorkflow(ctx, id, "", protocol.QueryPending, page...)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
 			continue // the leg was never started

@@ -75,6 +75,9 @@ func (o ScheduleOptions) Validate(spec Spec) error {
 	if o.overlap() == OverlapAllow {
 		errs = append(errs, spec.checkApart())
 	}
+	if spec.Source == SourceFeed {
+		errs = append(errs, errors.New("a feed is not started by a schedule: it runs until it is closed"))
+	}
 	if slices.Contains(spec.Input, "-") {
 		errs = append(errs, errors.New("a scheduled job cannot read the standard input: name a file that the workers can read"))
 	}

@@ -154,7 +154,7 @@ func (r *run) follow(ctx context.Context, running *job.Run) (job.Report, error) 
 func (r *run) printResults(ctx context.Context, report job.Report) error {
 	var access store.Access
 	defer access.Close()
-	if _, err := outputs.Results(ctx, &access, report, false, 0, r.o.Results); err != nil {
+	if _, err := outputs.Results(ctx, &access, report, outputs.Selection{}, r.o.Results); err != nil {
 		return fmt.Errorf("printing the results: %w", err)
 	}
 	return nil

@@ -67,6 +67,26 @@ func inFlags(err error) string {
 	case *job.StillRunningError:
 		return fmt.Sprintf("schedule %s starts nothing while %s runs: wait for that run, or stop it with 'stint stop %s'", e.Name, e.Run, e.Run)
 	}
+	return feedInFlags(err)
+}
+
+// feedInFlags is inFlags for the errors of feeds.
+func feedInFlags(err error) string {
+	switch e := err.(type) {
+	case *job.FullError:
+		return e.Error() + ": put the items again later, or wait for room with --wait"
+	case *job.ClosedError:
+		return fmt.Sprintf("feed %s has been closed: it takes no more items; 'stint start --feed' starts another one", e.Name)
+	case *job.StoppedError:
+		if e.State == job.Stopping {
+			return fmt.Sprintf("feed %s is stopping: 'stint resume %s' continues it once it has stopped", e.Name, e.Name)
+		}
+		return fmt.Sprintf("feed %s has been stopped: 'stint resume %s' continues it", e.Name, e.Name)
+	case *job.NotFeedError:
+		return fmt.Sprintf("job %s is not a feed, it takes no items: 'stint start --feed' starts one", e.Name)
+	case *job.UnservedError:
+		return fmt.Sprintf("feed %s takes no items until a worker serves its pool", e.Name)
+	}
 	return ""
 }
 

@@ -24,6 +24,12 @@ func TestDescribeError(t *testing.T) {
 		"--on-error drop":                  &job.NothingFailedError{Name: "nightly", Dropped: true},
 		"'stint schedules delete nightly'": &job.ScheduleExistsError{Name: "nightly"},
 		"'stint schedules' shows":          &job.ScheduleNotFoundError{Name: "nightly"},
+		"wait for room with --wait":        &job.FullError{Name: "risk"},
+		"'stint start --feed' starts an":   &job.ClosedError{Name: "risk"},
+		"'stint resume risk' continues it": &job.StoppedError{Name: "risk", State: job.Stopped},
+		"continues it once it has stopped": &job.StoppedError{Name: "risk", State: job.Stopping},
+		"takes no items: 'stint start":     &job.NotFeedError{Name: "risk"},
+		"until a worker serves its pool":   &job.UnservedError{Name: "risk"},
 		"'stint stop nightly-1'":           &job.StillRunningError{Name: "nightly", Run: "nightly-1"},
 	} {
 		require.NotContains(t, err.Error(), "stint ", "package job speaks to Go programs")

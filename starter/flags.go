@@ -94,6 +94,7 @@ type jobOptions struct {
 	maxItem    sizeFlag
 	maxInput   sizeFlag
 	batchBytes sizeFlag
+	feed       feedFlags
 	fresh      bool
 	timeout    time.Duration // --call-timeout as written
 	grace      time.Duration // --grace as written
@@ -132,6 +133,7 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringSliceVar(&s.Shutdown, "shutdown", p.Options.Shutdown, "`HOOKS` to run when a stop is requested")
 	fs.StringSliceVar(&s.Cleanup, "cleanup", p.Options.Cleanup, "`HOOKS` to run when everything has ended")
 	fs.BoolVar(&o.fresh, "fresh", false, "start anew if a job of the name exists")
+	o.feed.addFlags(fs, s)
 }
 
 // zeroDefault, as the default of a flag, keeps help from showing one: the text says it better.
@@ -155,6 +157,7 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 	s.Input = inputs
 	s.MaxItem, s.MaxInput, s.BatchBytes = int64(o.maxItem), int64(o.maxInput), int64(o.batchBytes)
 	s.CallTimeout, s.Grace = noneIfZero(o.timeout), noneIfZero(o.grace)
+	o.feed.complete(cmd.Flags(), &s)
 	return o.absolute(s, dir)
 }
 
@@ -163,6 +166,7 @@ func refuseZeros(fs *pflag.FlagSet) error {
 	for _, limit := range []struct{ name, values string }{
 		{"max-item", "1 to 1GiB"}, {"max-input", "1 to 1EiB"}, {"attempts", "1 to 1000"}, {"item-attempts", "1 to 1000"},
 		{"expiry", "1s to 24h"}, {"backoff", "1ms to 1m"},
+		{"capacity", "1 to 100000"}, {"capacity-bytes", "1KiB to 64MiB"}, {"keep", "1s to 24h"},
 	} {
 		flag := fs.Lookup(limit.name)
 		if text := flag.Value.String(); flag.Changed && (text == "0" || text == "0s" || text == "0B") {
@@ -222,9 +226,12 @@ func (o *jobOptions) readFile(fs *pflag.FlagSet, dir string) ([]string, error) {
 	var errs []error
 	for _, key := range sortedKeys(keys) {
 		node := keys[key]
-		if key == "input" {
+		switch key {
+		case "input":
 			inputs, err = nodeStrings(&node)
-		} else {
+		case "source":
+			err = setSource(fs, &node)
+		default:
 			err = setFlag(fs, key, &node)
 		}
 		if err != nil {
@@ -249,7 +256,7 @@ func sortedKeys(m map[string]yaml.Node) []string {
 func setFlag(fs *pflag.FlagSet, key string, node *yaml.Node) error {
 	flag := fs.Lookup(key)
 	if flag == nil || key == "file" || key == "help" {
-		return fmt.Errorf("unknown key %q: the keys are 'input' and the command's flags, such as 'output' or 'batch-items'", key)
+		return fmt.Errorf("unknown key %q: the keys are 'input', 'source' and the command's flags, such as 'output' or 'batch-items'", key)
 	}
 	values, err := nodeStrings(node)
 	if err != nil {

@@ -39,13 +39,13 @@ func newList(p *Program) *cobra.Command {
 
 func printJobs(p *Program, jobs []job.Listed) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "JOB\tPOOL\tSTATE\tSTARTED\tTOOK\tOUTPUT")
+	fmt.Fprintln(w, "JOB\tPOOL\tSOURCE\tSTATE\tSTARTED\tTOOK\tOUTPUT")
 	for _, j := range jobs {
 		took := since(j.Started)
 		if j.Ended != nil {
 			took = roundTime(j.Ended.Sub(j.Started)).String()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", j.Name, j.Pool, j.State, j.Started.Local().Format(time.DateTime), took, j.Output)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Name, j.Pool, j.Source, j.State, j.Started.Local().Format(time.DateTime), took, j.Output)
 	}
 	return w.Flush()
 }

@@ -45,6 +45,7 @@ The assumptions that are not measured are printed.`,
 	}
 	fs := cmd.Flags()
 	o.job.addFlags(fs, p)
+	o.job.feed.hide(fs)
 	o.worker.addFlags(fs, p)
 	fs.IntVar(&o.sample, "sample", 0, "try the handler on `N` items, and predict the job from them (default: none)")
 	fs.Lookup("sample").DefValue = zeroDefault
@@ -57,6 +58,9 @@ The assumptions that are not measured are printed.`,
 func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	spec, err := o.job.complete(cmd, args, p.Dir)
 	if err != nil {
+		return err
+	}
+	if err := o.job.feed.refuse(p, "there is nothing to plan: the items of a feed are not known before clients put them"); err != nil {
 		return err
 	}
 	spec.Name, spec.Pool, spec.Store = "plan", "plan", "plan" // neither is used

@@ -118,7 +118,7 @@ func (p *progress) speed() job.Speed {
 func (p *progress) line(r job.Report) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", text.Thousands(r.Done()))
-	if r.PlanDone {
+	if r.PlanDone || r.Feed != nil {
 		fmt.Fprintf(&b, " of %s", text.Thousands(r.Planned))
 	}
 	b.WriteString(" items")
@@ -131,6 +131,9 @@ func (p *progress) line(r job.Report) string {
 	}
 	if left, ok := r.TimeLeft(speed); ok {
 		fmt.Fprintf(&b, ", %v left", left.Round(time.Second))
+	}
+	if f := r.Feed; f != nil && !r.State.Final() {
+		fmt.Fprintf(&b, ", %s of %s places taken", text.Thousands(int64(f.Backlog)), text.Thousands(int64(f.Capacity)))
 	}
 	fmt.Fprintf(&b, ", %s", counts(r))
 	if t := r.Throttle; t != nil {
@@ -218,13 +221,21 @@ func percent(r job.Report) (int64, bool) {
 
 func (p *progress) showBar(r job.Report) {
 	if p.bar == nil {
-		p.bar = progressbar.NewOptions64(100,
+		whole := int64(100)
+		if r.Feed != nil {
+			whole = -1 // a feed has no end that could be foreseen: a sign of life
+		}
+		p.bar = progressbar.NewOptions64(whole,
 			progressbar.OptionSetWriter(p.w), progressbar.OptionSetWidth(barWidth),
 			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
 			progressbar.OptionShowDescriptionAtLineEnd(), progressbar.OptionClearOnFinish(),
 			progressbar.OptionSetTheme(progressbar.Theme{Saucer: "█", SaucerHead: "█", SaucerPadding: "░"}))
 	}
 	p.bar.Describe(p.line(r))
+	if r.Feed != nil {
+		_ = p.bar.RenderBlank() // only looks
+		return
+	}
 	pct, _ := percent(r)
 	_ = p.bar.Set64(min(99, pct)) // only looks; the bar goes when the job ends
 }

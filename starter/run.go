@@ -53,6 +53,7 @@ resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`,
 	fs := cmd.Flags()
 	o.job.addFlags(fs, p)
 	fs.Lookup("expiry").DefValue = local.DefaultExpiry.String()
+	o.job.feed.hide(fs)
 	o.worker.addFlags(fs, p)
 	fs.StringVar(&o.state, "state", defaultState, "`DIR` for Temporal's state and the job's parts")
 	fs.IntVar(&o.uiPort, "ui-port", local.AnyPort, "port of the web UI (0: no web UI; default: a free one)")
@@ -66,6 +67,9 @@ resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`,
 func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	spec, err := o.job.complete(cmd, args, p.Dir)
 	if err != nil {
+		return err
+	}
+	if err := o.job.feed.refuse(p, "'run' takes no feed: nobody could put items"); err != nil {
 		return err
 	}
 	handler, err := o.worker.handler(p)

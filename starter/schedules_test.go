@@ -67,7 +67,7 @@ func TestSchedule_EveryTickStartsAJobOfItsOwn(t *testing.T) {
 		"--report", "report-{date}.json", "--batch-items", "1").exits(starter.ExitOK)
 	require.Equal(t, "nightly\n", made.stdout.String())
 	require.Contains(t, made.stderr.String(), "nightly starts first at ")
-	require.Empty(t, b.stint("list").exits(starter.ExitOK).stdout.String()[len("JOB  POOL  STATE  STARTED  TOOK  OUTPUT\n"):], "nothing starts now")
+	require.Empty(t, b.stint("list").exits(starter.ExitOK).stdout.String()[len("JOB  POOL  SOURCE  STATE  STARTED  TOOK  OUTPUT\n"):], "nothing starts now")
 	for day := range 2 {
 		day++
 		input := records(150 + day) // more than the job runs without a leg

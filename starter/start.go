@@ -23,7 +23,7 @@ type startOptions struct {
 func newStart(p *Program) *cobra.Command {
 	o := &startOptions{}
 	cmd := &cobra.Command{
-		Use:   "start [INPUT…]",
+		Use:   "start [INPUT…] | --feed",
 		Short: "Start a job on a cluster",
 		Long: `Starts a job that the workers of --pool run. Inputs and outputs are paths or bucket URLs as the
 workers see them; relative paths are taken from this directory. Prints the job's name: --name, or
@@ -32,6 +32,12 @@ s3://bucket/in/?region=eu-west-1, and for other S3-compatible stores
 s3://bucket/in/?endpoint=http://host:9000&use_path_style=true.
 
 With --wait it follows the job and exits as 'stint run' does.
+
+With --feed the job has no inputs: it takes the items that 'stint put' and 'stint call' give it, in
+any number and from anywhere, and runs until 'stint close'. --capacity and --capacity-bytes bound
+what is accepted and unfinished; more is refused, and can be put again when there is room. Items
+leave in batches: of --batch-items, or fewer, whenever a worker is free; --batch-wait has batches
+that are not full wait for more.
 
 With --cron nothing starts now: the Temporal server starts the job at each tick ('stint schedules'
 shows, pauses and deletes). Each run is a separate job, named after its tick in UTC:
@@ -46,7 +52,8 @@ it completes. --overlap says what happens at a tick during the previous run:
   terminate  the run is ended at once and nothing of it is kept, then the new one starts
   allow      both run; --output must have a {time} then`,
 		Example: `  stint start --name nightly --pool upper 's3://bucket/in/*.jsonl' -o s3://bucket/out/ --wait
-  stint start --name nightly --pool upper in.jsonl -o 'out-{date}.jsonl' --cron '0 3 * * *' --time-zone Europe/Berlin`,
+  stint start --name nightly --pool upper in.jsonl -o 'out-{date}.jsonl' --cron '0 3 * * *' --time-zone Europe/Berlin
+  stint start --feed --name risk --pool risk -o s3://bucket/risk/ --capacity 1000 --batch-items 32`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
 	}
 	o.job.addFlags(cmd.Flags(), p)

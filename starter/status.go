@@ -131,17 +131,22 @@ func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
 }
 
 func printCounts(row rows, r job.Report) {
-	planned := text.Thousands(r.Planned)
-	if !r.PlanDone {
-		planned += " so far"
+	found := "planned"
+	if r.Feed != nil {
+		found = "accepted"
 	}
-	row("items", "%s planned, %s ok, %s failed, %s dropped", planned, text.Thousands(r.OK), text.Thousands(r.Failed), text.Thousands(r.Dropped))
+	planned := text.Thousands(r.Planned) + " " + found
+	if !r.PlanDone {
+		planned = text.Thousands(r.Planned) + " " + found + " so far"
+	}
+	row("items", "%s, %s ok, %s failed, %s dropped", planned, text.Thousands(r.OK), text.Thousands(r.Failed), text.Thousands(r.Dropped))
 	if r.LeftOut > 0 {
 		row("left out", "%s among the inputs, because the job writes them itself", files(r.LeftOut))
 	}
 	if pct, ok := percent(r); ok {
 		row("done", "%d%%", pct)
 	}
+	printFeed(row, r)
 	row("batches", "%s done, %d running, %d waiting, %d legs", text.Thousands(r.Batches), r.InFlight, r.Waiting, r.Legs)
 	if r.Calls > 0 {
 		row("calls", "%s, of %s to %s items, %s on average", text.Thousands(r.Calls), text.Thousands(r.CallMin), text.Thousands(r.CallMax), text.Thousands(r.CallItems/r.Calls))

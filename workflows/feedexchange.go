@@ -51,7 +51,7 @@ func (l *feedLeg) progress() job.Progress {
 	p.Feed = &job.FeedReport{
 		Session: s.Session, Accepted: s.Accepted, Capacity: s.Capacity, CapacityBytes: s.CapacityBytes,
 		Backlog: s.Backlog, BacklogBytes: s.BacklogBytes, Waiting: s.Waiting, Unclaimed: s.Unclaimed, Discarded: l.commits.discarded,
-		Oldest: s.Oldest, QueueMean: s.Queued / time.Duration(max(1, s.Left)), QueueMax: s.QueuedMax,
+		OldestSince: l.intake.OldestSince(), QueueMean: s.Queued / time.Duration(max(1, s.Left)), QueueMax: s.QueuedMax,
 	}
 	return p
 }

@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stint-run/stint/activities"
@@ -206,6 +207,8 @@ func (h *feedHandle) addTo(r *job.Report) {
 	if h.started == nil {
 		r.OpenLegs = append(r.OpenLegs, h.id())
 	}
+	r.Manifests = slices.Concat(r.Manifests, h.sofar.Manifests) // so that what is committed can be read while the feed runs
+	r.Planned = max(r.Planned, h.sofar.Accepted)
 }
 
 // pending keeps the manifests that the leg was given, until it has begun and can say so itself.

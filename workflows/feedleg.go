@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stint-run/stint/activities"
@@ -21,6 +22,7 @@ const (
 	signalSealed    = "sealed"    // leg → job: it takes no more items, its successor does; argument sealedNotice
 	signalFreed     = "freed"     // leg → job → open leg: a sealed leg has freed capacity; argument intake.Freed
 	signalSession   = "session"   // leg → job → other legs: a reset has begun a session; argument its number
+	signalResize    = "resize"    // job → leg: how many items a batch gets from now on; 0: automatic
 	signalClose     = "close"     // job → leg: the feed is closed
 	signalEnded     = "ended"     // leg → job: all that it has accepted is done and committed; argument keptResult
 	signalAlive     = "alive"     // leg → job: nothing; it fails if the job has ended
@@ -183,6 +185,7 @@ func (l *feedLeg) listen(canceled workflow.Context) {
 	receive(l, signalSuccessor, func(number int) { l.successor = number })
 	receive(l, signalFreed, l.freed)
 	receive(l, signalSession, func(session int64) { l.intake.Reset(session, workflow.Now(l.ctx)) })
+	receive(l, signalResize, func(items int64) { l.supply.spec.BatchItems = items })
 	receive(l, signalClose, func(any) { l.intake.Close() })
 	receive(l, signalAlive, func(any) {}) // that it is delivered is the answer
 	workflow.Go(canceled, func(ctx workflow.Context) {
@@ -282,7 +285,21 @@ func (l *feedLeg) details() string {
 	case l.intake.Opened():
 		state = "sealed"
 	}
-	return fmt.Sprintf("**%s** · session %d · %s of %s items and %s of %s bytes unfinished · %s wait for a batch\n\n%s",
-		state, s.Session, text.Thousands(int64(s.Backlog)), text.Thousands(int64(s.Capacity)), text.Thousands(s.BacklogBytes), text.Thousands(s.CapacityBytes),
-		text.Thousands(int64(s.Waiting)), l.Details())
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s** · session %d · %s items accepted, %s of %s items and %s of %s bytes unfinished · %s wait for a batch",
+		state, s.Session, text.Thousands(s.Accepted), text.Thousands(int64(s.Backlog)), text.Thousands(int64(s.Capacity)),
+		text.Thousands(s.BacklogBytes), text.Thousands(s.CapacityBytes), text.Thousands(int64(s.Waiting)))
+	if s.Left > 0 {
+		fmt.Fprintf(&b, " · in queue %v on average, %v at most", shortTime(s.Queued/time.Duration(s.Left)), shortTime(s.QueuedMax))
+	}
+	if since := l.intake.OldestSince(); !since.IsZero() {
+		fmt.Fprintf(&b, " · the oldest unfinished item since %s UTC", since.UTC().Format(time.TimeOnly))
+	}
+	if s.Unclaimed > 0 {
+		fmt.Fprintf(&b, " · %s results unclaimed", text.Thousands(int64(s.Unclaimed)))
+	}
+	return b.String() + "\n\n" + l.Details()
 }
+
+// shortTime rounds a time for people.
+func shortTime(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }

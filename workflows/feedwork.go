@@ -202,6 +202,11 @@ func (w *feedWork) plan(ctx workflow.Context, t terms) (portion, error) {
 	return found, nil
 }
 
+// resized is that of [work]: the legs make their batches themselves.
+func (w *feedWork) resized(items int64) {
+	w.eachLeg(func(leg *feedHandle) { leg.signal(signalResize, items, func() {}) })
+}
+
 func (w *feedWork) renew() { w.cancel = true }
 
 func (w *feedWork) open(p portion) {

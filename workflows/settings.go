@@ -43,5 +43,8 @@ func (c *coordinator) set(s job.Settings) {
 	if s.Rate != nil || s.MaxFailed != nil {
 		c.sendLimits()
 	}
+	if s.BatchItems != nil {
+		c.work.resized(*s.BatchItems)
+	}
 	c.wakeUp()
 }

@@ -32,6 +32,8 @@ type work interface {
 	attach(c *coordinator) error
 	// receive takes the signals that have arrived which only its kind of job has. It does not block.
 	receive()
+	// resized has batches that are made from now on have so many items; 0: automatic. Open legs keep those that they have.
+	resized(items int64)
 	// renew prepares the job's next run: next must return soon.
 	renew()
 	// open gives a portion to a leg. It does not block.
@@ -118,6 +120,8 @@ func (p *pager) attach(c *coordinator) error {
 }
 
 func (p *pager) receive() {}
+
+func (p *pager) resized(int64) {}
 
 func (p *pager) renew() {}
 

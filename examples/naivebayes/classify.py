@@ -57,7 +57,7 @@ def learn():
 
 def check(record, model):
     """Refuses a record without a value that the model uses; only that record fails."""
-    missing = [field for field in (*FEATURES, DAMAGE) if not record.get(field)]
+    missing = [field for field in FEATURES if not record.get(field)]
     if missing:
         raise ValueError(f"the record has no {', no '.join(missing)}")
     return record
@@ -69,11 +69,12 @@ def classify(records, model):
 
 
 def result(record, predicted, p):
+    known = {"actual": actual(record)} if DAMAGE in record else {}  # of a strike just reported it is not
     return {
         "date": record.get("Flight Date"),
         "species": record["Wildlife Species"],
         "predicted": predicted,
-        "actual": actual(record),
+        **known,
         "p": round(p, 3),
     }
 

@@ -18,6 +18,8 @@ import (
 type Options struct {
 	// Linger is how long the first list of an exchange waits for others. Default: not at all.
 	Linger time.Duration
+	// Session is the one that items are for: in another they are refused. Default 0: whichever is open.
+	Session int64
 	// Token names the client to the feed. Default: a random one, which is what real feeds need.
 	Token string
 }
@@ -27,6 +29,7 @@ type Client struct {
 	legs   Legs
 	linger time.Duration
 	token  string
+	only   int64           // session that items are for; 0: whichever is open
 	ctx    context.Context // ends when the client is released
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup // goroutines of the client
@@ -134,7 +137,7 @@ func New(legs Legs, o Options) *Client {
 		o.Token = hex.EncodeToString(random)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &Client{legs: legs, linger: o.Linger, token: o.Token, ctx: ctx, cancel: cancel, known: map[Leg]*leg{}}
+	return &Client{legs: legs, linger: o.Linger, only: o.Session, token: o.Token, ctx: ctx, cancel: cancel, known: map[Leg]*leg{}}
 }
 
 // Release wakes everyone who waits, with [ErrReleased], and returns when the client's goroutines have ended. It can be

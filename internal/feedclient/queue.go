@@ -224,7 +224,7 @@ func (c *Client) start(k kind, lists []*List, waits bool) *exchange {
 		items = append(items, l.items...)
 	}
 	ex := c.newExchange(c.open, lists, waits)
-	e := protocol.Exchange{Client: c.open.token, Items: items, Want: k == wanted}
+	e := protocol.Exchange{Client: c.open.token, Session: c.only, Items: items, Want: k == wanted}
 	if waits {
 		e.Wait = patience(lists, ex.started)
 	} else {

@@ -149,6 +149,10 @@ func (c *Client) Call(ctx context.Context, item []byte) (protocol.ItemResult, er
 	return l.Outcome()
 }
 
+// Await returns once a list's item has an outcome, which may be the list's error. The context has a deadline. Errors: those of
+// Call.
+func (c *Client) Await(ctx context.Context, l *List) error { return c.await(ctx, l, l.done) }
+
 // PutWithin submits items, patiently for a limit (0: not at all), and returns once they have been accepted. The context has a
 // deadline. Errors: those of Call.
 func (c *Client) PutWithin(ctx context.Context, limit time.Duration, items []json.RawMessage) error {
@@ -166,7 +170,7 @@ func (c *Client) PutWithin(ctx context.Context, limit time.Duration, items []jso
 // await returns when a list is as far as its caller waits for, or with the reason why it is not.
 func (c *Client) await(ctx context.Context, l *List, far <-chan struct{}) error {
 	deadline, _ := ctx.Deadline()
-	left := deadline.Sub(l.submitted)
+	left := time.Until(deadline)
 	doubt := time.NewTimer(left - min(lead, left/4))
 	defer doubt.Stop()
 	var why *inquiry
@@ -201,6 +205,8 @@ func (c *Client) late(ctx context.Context, l *List, far <-chan struct{}, why *in
 		return l.err
 	case why != nil && why.unserved:
 		err = ErrUnserved
+	case phase == parked && l.full != nil:
+		return l.full // it has waited for room
 	case l.kind == wanted:
 		return late
 	}
@@ -224,7 +230,7 @@ func (l *List) queuedFor(why *inquiry) time.Duration {
 		case !known:
 			return -1
 		case !state.Left:
-			return state.Queued + time.Since(why.asked)
+			return time.Since(l.submitted) // the leg's own clock stands still while nothing happens there
 		}
 		return state.Queued
 	}
@@ -233,7 +239,6 @@ func (l *List) queuedFor(why *inquiry) time.Duration {
 
 // inquiry asks why items of a leg are late: one for all callers that wait for it at that time.
 type inquiry struct {
-	asked    time.Time
 	about    map[int64]bool
 	unserved bool
 	items    map[int64]protocol.ItemState
@@ -252,7 +257,7 @@ func (c *Client) inquire(l *List) *inquiry {
 			return q
 		}
 	}
-	q := &inquiry{asked: time.Now(), about: map[int64]bool{}}
+	q := &inquiry{about: map[int64]bool{}}
 	var items []int64
 	for item := range at.waiters {
 		if len(items) < protocol.MaxExchangeItems && (item == l.item || len(items) < protocol.MaxExchangeItems-1 || q.about[l.item]) {

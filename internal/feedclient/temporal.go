@@ -187,7 +187,10 @@ func (t *temporalLegs) query(ctx context.Context, leg Leg, name string, result a
 		WorkflowID: protocol.LegID(t.name, leg.Number), RunID: leg.Run, QueryType: name, Args: args,
 		QueryRejectCondition: enums.QUERY_REJECT_CONDITION_NOT_OPEN,
 	})
+	var unpolled *serviceerror.FailedPrecondition
 	switch {
+	case errors.As(err, &unpolled):
+		return err // no worker has been there lately; one may come
 	case err != nil:
 		return classified(err)
 	case answer.QueryRejected != nil:

@@ -14,42 +14,51 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
+// Selection says which of a job's results are wanted.
+type Selection struct {
+	Errors  bool  // the error records, not the results
+	Session int64 // of a feed; 0: all
+	// From is the ordinal to begin at: 0, or one that an earlier call of [Results] has returned.
+	From int64
+}
+
 // Results copies a job's results, or its error records, to w in the order of its items. Of a job that
 // has not finished it copies those that have been committed, up to the first item that has not. It
-// returns the ordinal at which it ended; with a later report there may be more. It begins at the ordinal
-// from, which must be one that an earlier call has returned, or 0.
-func Results(ctx context.Context, access ledger.Access, report job.Report, errorRecords bool, from int64, w io.Writer) (int64, error) {
-	location, whole := wholeFile(report.Output, errorRecords)
-	if whole && from == 0 {
+// returns the ordinal at which it ended; with a later report there may be more.
+func Results(ctx context.Context, access ledger.Access, report job.Report, want Selection, w io.Writer) (int64, error) {
+	location, whole := wholeFile(report.Output, want.Errors)
+	if whole && want.From == 0 && want.Session == 0 {
 		return report.Planned, copyFile(ctx, access, location, 0, w)
 	}
 	dir, err := access.Open(ctx, report.Store)
 	if err != nil {
-		return from, err
+		return want.From, err
 	}
 	links, err := ledger.Chain(ctx, dir, report.Manifests)
 	if err != nil {
-		return from, err
+		return want.From, err
 	}
-	var next, before int64 // ordinal; bytes of results, or records, before from
+	var next int64     // ordinal
+	found := pieces{0} // in the whole file
 	errGap := errors.New("the next items are not there yet")
 	err = ledger.Entries(ctx, dir, links, func(e ledger.OwnedEntry) error {
 		if e.First != next {
 			return errGap
 		}
 		next = e.End()
+		wanted := e.First >= want.From && (want.Session == 0 || e.Session == want.Session)
 		switch {
-		case e.First >= from && !whole:
-			err := copyPart(ctx, dir, e, errorRecords, w)
+		case whole && want.Errors:
+			found.add(e.Failed, wanted)
+		case whole:
+			found.add(e.Bytes, wanted)
+		case wanted:
+			err := copyPart(ctx, dir, e, want.Errors, w)
 			if errors.Is(err, fs.ErrNotExist) && !report.State.Final() && report.Redrive == nil {
 				next = e.First // Finish has just put it into the output, which a later report names
 				return errGap
 			}
 			return err
-		case e.First < from && errorRecords:
-			before += e.Failed
-		case e.First < from:
-			before += e.Bytes
 		}
 		return nil
 	})
@@ -57,32 +66,67 @@ func Results(ctx context.Context, access ledger.Access, report job.Report, error
 		err = nil
 	}
 	if err == nil && whole {
-		err = copyRest(ctx, access, location, errorRecords, before, w)
+		err = copyPieces(ctx, access, location, want.Errors, found, w)
 	}
-	return max(next, from), err
+	return max(next, want.From), err
 }
 
-// copyRest copies the rest of a whole file, after the results, or the error records, before.
-func copyRest(ctx context.Context, access ledger.Access, location string, errorRecords bool, before int64, w io.Writer) error {
-	if !errorRecords {
-		return copyFile(ctx, access, location, before, w)
+// pieces are lengths in a file, in bytes or in lines: in turns of what is left out and what is wanted. The first is left out.
+type pieces []int64
+
+// add adds what follows.
+func (p *pieces) add(n int64, wanted bool) {
+	last := len(*p) - 1
+	if (last%2 == 1) == wanted {
+		(*p)[last] += n
+		return
 	}
-	r, err := access.OpenInput(ctx, location, 0, -1)
+	*p = append(*p, n)
+}
+
+// copyPieces copies the wanted pieces of a whole file: bytes of results, or lines of error records.
+func copyPieces(ctx context.Context, access ledger.Access, location string, errorRecords bool, p pieces, w io.Writer) error {
+	offset := int64(0)
+	if !errorRecords {
+		offset, p[0] = p[0], 0
+	}
+	r, err := access.OpenInput(ctx, location, offset, -1)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	lines := bufio.NewReader(r)
-	for range before {
+	for i, n := range p {
+		to := w
+		if i%2 == 0 {
+			to = io.Discard
+		}
+		if errorRecords {
+			err = copyLines(to, lines, n)
+		} else {
+			_, err = io.CopyN(to, lines, n)
+		}
+		if err != nil {
+			return inputs.IgnoreEOF(err)
+		}
+	}
+	return nil
+}
+
+func copyLines(w io.Writer, lines *bufio.Reader, n int64) error {
+	for range n {
 		for more := true; more; {
-			_, more, err = lines.ReadLine()
-			if err != nil {
-				return inputs.IgnoreEOF(err)
+			piece, err := lines.ReadSlice('\n')
+			more = errors.Is(err, bufio.ErrBufferFull)
+			if err != nil && !more {
+				return err
+			}
+			if _, err := w.Write(piece); err != nil {
+				return err
 			}
 		}
 	}
-	_, err = io.Copy(w, lines)
-	return err
+	return nil
 }
 
 func copyPart(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, errorRecords bool, w io.Writer) error {

@@ -28,6 +28,8 @@ const (
 	QueryItems = "items"
 	// MemoLeg lies in the memo of a feed's job: the number of the leg that takes items; 0 until the first one does.
 	MemoLeg = "stint_leg"
+	// MemoFormat lies in the same memo: the format of the items.
+	MemoFormat = "stint_format"
 )
 
 // Bounds of an exchange.

@@ -177,6 +177,8 @@ func (f *Feed) check(l *leg, e protocol.Exchange) error {
 		return refuse(protocol.RefusedStopping)
 	case l.sealed:
 		return refuse(protocol.RefusedMoved)
+	case e.Session != 0 && e.Session != f.session:
+		return refuse(protocol.RefusedSession)
 	case time.Now().Before(l.opens):
 		return refuse(protocol.RefusedEarly)
 	case len(e.Items) > f.o.Capacity || bytes > f.o.CapacityBytes:

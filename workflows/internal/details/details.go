@@ -23,12 +23,9 @@ func Job(r job.Report, now time.Time) string {
 	if r.Unserved {
 		fmt.Fprintf(&b, "\n\n**no worker serves pool %s**: start one with `stint worker --pool %s --allow ROOT --exec COMMAND`; the job continues then", r.Pool, r.Pool)
 	}
-	planned := text.Thousands(r.Planned)
-	if !r.PlanDone {
-		planned += " found so far"
-	}
-	fmt.Fprintf(&b, "\n\n- **items** %s of %s ok · %s failed · %s dropped\n", text.Thousands(r.OK), planned, text.Thousands(r.Failed), text.Thousands(r.Dropped))
+	fmt.Fprintf(&b, "\n\n- **items** %s of %s ok · %s failed · %s dropped\n", text.Thousands(r.OK), planned(r), text.Thousands(r.Failed), text.Thousands(r.Dropped))
 	fmt.Fprintf(&b, "- **batches** %s done · %d in flight · %d waiting · %d legs%s\n", text.Thousands(r.Batches), r.InFlight, r.Waiting, r.Legs, window(r))
+	describeFeed(&b, r)
 	fmt.Fprintf(&b, "- **trouble** %s retries · %s crashes · %s expiries · %s isolations\n",
 		text.Thousands(r.Retries), text.Thousands(r.Crashes), text.Thousands(r.Expiries), text.Thousands(r.Isolations))
 	describeSpeed(&b, r, now)
@@ -59,6 +56,28 @@ func Job(r job.Report, now time.Time) string {
 		}
 	}
 	return execute.CutText(b.String(), maxDetails)
+}
+
+// planned says how many items there are.
+func planned(r job.Report) string {
+	n := text.Thousands(r.Planned)
+	switch {
+	case r.PlanDone:
+		return n
+	case r.Feed != nil:
+		return n + " accepted so far"
+	}
+	return n + " found so far"
+}
+
+// describeFeed adds what the job itself knows of a feed. What waits and what runs is in the details of its legs.
+func describeFeed(b *strings.Builder, r job.Report) {
+	f := r.Feed
+	if f == nil {
+		return
+	}
+	fmt.Fprintf(b, "- **feed** session %d · %s items discarded · capacity %s items and %s bytes · %d segments; what waits and runs is in the details of the running legs\n",
+		f.Session, text.Thousands(r.Discarded), text.Thousands(int64(f.Capacity)), text.Thousands(f.CapacityBytes), f.Segments)
 }
 
 // window describes the window in force.

@@ -159,6 +159,14 @@ func (in *Intake) oldest() *item {
 	return in.items[in.low]
 }
 
+// OldestSince is when the first item without an outcome was accepted; zero: there is none.
+func (in *Intake) OldestSince() time.Time {
+	if it := in.oldest(); it != nil {
+		return it.accepted
+	}
+	return time.Time{}
+}
+
 // Accept takes the items of an exchange that [Intake.Check] allows, and returns the ordinal of the first one.
 func (in *Intake) Accept(x protocol.Exchange, now time.Time) int64 {
 	in.now = now

@@ -1,0 +1,243 @@
+package starter
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/job"
+)
+
+type callOptions struct {
+	feedCommand
+	items   givenItems
+	timeout time.Duration
+	session int64
+}
+
+func newCall(p *Program) *cobra.Command {
+	o := &callOptions{}
+	cmd := &cobra.Command{
+		Use:   "call JOB ITEM… | -f FILE | -",
+		Short: "Put items into a feed and print their results",
+		Long: `Puts items into a feed ('stint start --feed'), waits for room where there is none, and prints their
+results in the order of the items, each in a line. Items are given as for 'stint put'. With --format
+text of the feed, a result that is a string is printed as it stands.
+
+An item that has failed has a line on standard error instead: its number in this call, from 1, its
+ordinal in the feed, kind, type and message. An item without a result (dropped) has no line.
+
+An item whose result is not there within --timeout is given up by this command, not by the feed: it
+keeps its place, and its outcome is recorded. The kinds timeout, discarded (by a reset) and stored
+(the result is too large to be sent: 'stint results' has it) are such outcomes.
+
+Exit status: 0 every item has its result, 1 the feed takes no items, 3 some items failed.`,
+		Example: `  stint call risk '{"species":"Osprey","size":"Large"}'
+  stint call risk -f strikes.jsonl > risks.jsonl`,
+		Args: feedItemsArgs(),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args) },
+	}
+	fs := cmd.Flags()
+	o.addFlags(fs)
+	fs.Lookup("json").Usage = "print the outcome of each item, failed ones too, as an object in a line"
+	o.items.addFlags(fs)
+	fs.DurationVar(&o.timeout, "timeout", job.DefaultFeedLimit, "how long an item may take, from when it is read")
+	fs.Int64Var(&o.session, "session", 0, "refuse items unless session `N` is open (default: whichever is open)")
+	fs.Lookup("session").DefValue = zeroDefault
+	return cmd
+}
+
+func (o *callOptions) run(ctx context.Context, p *Program, args []string) error {
+	if o.timeout <= 0 {
+		return usageError("--timeout %v: use a duration above 0", o.timeout)
+	}
+	if o.session < 0 {
+		return usageError("--session %d: use 1 or more", o.session)
+	}
+	if err := o.items.take(args[1:]); err != nil {
+		return err
+	}
+	return o.withFeed(ctx, p, args[0], job.FeedOptions{Session: o.session}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
+		source, err := o.source(p, listed.Format)
+		if err != nil {
+			return err
+		}
+		defer source.close()
+		show := &outcomes{p: p, json: o.json, text: listed.Format == "text"}
+		for result, err := range feed.Stream(ctx, source.all(), job.StreamOptions{InPlace: true, Limit: o.timeout}) {
+			if err := show.one(result, err); err != nil {
+				return err
+			}
+		}
+		if source.err != nil {
+			return source.err
+		}
+		if show.failed > 0 {
+			return &codeError{code: ExitSomeFailed}
+		}
+		return nil
+	})
+}
+
+// callSource are the items of a call.
+type callSource struct {
+	items []json.RawMessage
+	lines *itemLines
+	err   error // why reading ended early
+}
+
+func (o *callOptions) source(p *Program, format string) (*callSource, error) {
+	if o.items.file == "" {
+		items, err := o.items.encoded(format)
+		return &callSource{items: items}, err
+	}
+	lines, err := o.items.open(p, format)
+	return &callSource{lines: lines}, err
+}
+
+func (s *callSource) close() {
+	if s.lines != nil {
+		_ = s.lines.close() // it was only read
+	}
+}
+
+// all yields the items. A line that is no item is yielded as it is, for its own error to stand at its place.
+func (s *callSource) all() iter.Seq[json.RawMessage] {
+	return func(yield func(json.RawMessage) bool) {
+		for _, item := range s.items {
+			if !yield(item) {
+				return
+			}
+		}
+		for s.lines != nil {
+			line, err := s.lines.next()
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					s.err = err
+				}
+				return
+			}
+			item, err := encodeItem(line, s.lines.format)
+			if err != nil {
+				item = append(json.RawMessage(nil), line...)
+			}
+			if !yield(item) {
+				return
+			}
+		}
+	}
+}
+
+// outcomes prints the outcomes of a call.
+type outcomes struct {
+	p      *Program
+	json   bool
+	text   bool // the feed's format
+	failed int
+}
+
+// callOutcome is the outcome of one item, as `call --json` prints it.
+type callOutcome struct {
+	Index   int64           `json:"index"`          // in this call, from 0
+	Item    *int64          `json:"item,omitempty"` // ordinal in the feed, if it is known
+	Result  json.RawMessage `json:"result,omitempty"`
+	Dropped bool            `json:"dropped,omitempty"`
+	Error   *callError      `json:"error,omitempty"`
+}
+
+type callError struct {
+	Kind    string `json:"kind"` // of job.Failure, or timeout, discarded, stored
+	Type    string `json:"type,omitempty"`
+	Message string `json:"message"`
+	Stack   string `json:"stack,omitempty"`
+}
+
+// one prints one outcome. It returns an error that ends the call.
+func (o *outcomes) one(r job.Result[json.RawMessage, json.RawMessage], err error) error {
+	outcome := callOutcome{Index: r.Index, Result: r.Out, Dropped: r.Dropped}
+	if r.Ordinal >= 0 {
+		outcome.Item = &r.Ordinal
+	}
+	if err != nil {
+		failure := failureOf(err)
+		if failure == nil {
+			return err
+		}
+		outcome.Result, outcome.Error = nil, failure
+		o.failed++
+	}
+	if o.json {
+		if err := json.NewEncoder(o.p.Stdout).Encode(outcome); err != nil {
+			return fmt.Errorf("printing: %w", err)
+		}
+		return nil
+	}
+	return o.print(outcome)
+}
+
+func (o *outcomes) print(outcome callOutcome) error {
+	switch {
+	case outcome.Error != nil:
+		fmt.Fprintln(o.p.Stderr, outcome.describe())
+		return nil
+	case outcome.Dropped:
+		return nil
+	}
+	line := []byte(outcome.Result)
+	var text string
+	if o.text && json.Unmarshal(line, &text) == nil {
+		line = []byte(text)
+	}
+	if _, err := o.p.Stdout.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	return nil
+}
+
+// describe is a failed item in a line.
+func (c callOutcome) describe() string {
+	where := fmt.Sprint(c.Index + 1)
+	if c.Item != nil {
+		where += fmt.Sprintf(" (item %d)", *c.Item)
+	}
+	e := c.Error
+	if e.Type == "" {
+		return fmt.Sprintf("%s: %s: %s", where, e.Kind, firstLine(e.Message))
+	}
+	return fmt.Sprintf("%s: %s: %s: %s", where, e.Kind, e.Type, firstLine(e.Message))
+}
+
+// failureOf returns the error of an item; nil: it is not one item's.
+func failureOf(err error) *callError {
+	var failed *job.ItemError
+	var discarded *job.DiscardedError
+	var stored *job.StoredError
+	var decode *job.DecodeError
+	var invalid *job.InvalidItemError
+	var large *job.TooLargeError
+	var late *job.TimeoutError
+	said := func(kind string) *callError { return &callError{Kind: kind, Message: err.Error()} }
+	switch {
+	case errors.As(err, &failed):
+		return &callError{Kind: failed.Kind, Type: cmp.Or(failed.Err.Type, "Error"), Message: failed.Err.Message, Stack: failed.Err.Stack}
+	case errors.As(err, &discarded):
+		return said("discarded")
+	case errors.As(err, &stored):
+		return said("stored")
+	case errors.As(err, &decode):
+		return said("error")
+	case errors.As(err, &invalid):
+		return &callError{Kind: job.KindInvalid, Message: fmt.Sprintf("the item cannot be sent: %v", rootCause(invalid.Err))}
+	case errors.As(err, &large):
+		return &callError{Kind: job.KindInvalid, Message: err.Error()}
+	case errors.As(err, &late):
+		return said("timeout")
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package starter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/job"
+)
+
+type putOptions struct {
+	feedCommand
+	items   givenItems
+	wait    time.Duration
+	session int64
+}
+
+func newPut(p *Program) *cobra.Command {
+	o := &putOptions{}
+	cmd := &cobra.Command{
+		Use:   "put JOB ITEM… | -f FILE | -",
+		Short: "Put items into a feed",
+		Long: `Puts items into a feed ('stint start --feed') and prints how many it has accepted. An accepted item is
+run and recorded once, whatever ends meanwhile; its result is in the feed's output ('stint results').
+
+An item is a JSON value; with --format text of the feed it is a string, as it stands. Those of a file,
+or of the standard input (-), stand in lines of their own. Items that begin with - follow a --.
+
+Items given as arguments are accepted together or not at all, up to 1000 or the feed's capacity; those
+of a file in lists as they come. The feed refuses a list if it has no room for it. With --wait each
+list waits for room; without, the first refusal ends the command. A refused item leaves no trace.
+
+Exit status: 0 all accepted, 1 not all (the number on standard output says how many were).`,
+		Example: `  stint put risk '{"species":"Osprey"}' '{"species":"Mallard"}'
+  stint put risk -f strikes.jsonl --wait 1m`,
+		Args: feedItemsArgs(),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args) },
+	}
+	fs := cmd.Flags()
+	o.addFlags(fs)
+	o.items.addFlags(fs)
+	fs.DurationVar(&o.wait, "wait", 0, "how long a list waits for room (0: not at all)")
+	fs.Int64Var(&o.session, "session", 0, "refuse items unless session `N` is open (default: whichever is open)")
+	fs.Lookup("session").DefValue = zeroDefault
+	return cmd
+}
+
+func (o *putOptions) run(ctx context.Context, p *Program, args []string) error {
+	if o.wait < 0 {
+		return usageError("--wait %v: use 0 or more", o.wait)
+	}
+	if o.session < 0 {
+		return usageError("--session %d: use 1 or more", o.session)
+	}
+	if err := o.items.take(args[1:]); err != nil {
+		return err
+	}
+	return o.withFeed(ctx, p, args[0], job.FeedOptions{Session: o.session}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
+		putting := &putting{feed: feed, wait: o.wait}
+		err := o.put(ctx, p, putting, listed.Format)
+		if isUsage(err) {
+			return err // nothing has been put
+		}
+		if o.json {
+			err = errors.Join(err, printJSON(p.Stdout, map[string]any{"job": args[0], "accepted": putting.accepted}))
+		} else if _, failed := fmt.Fprintln(p.Stdout, putting.accepted); failed != nil {
+			err = errors.Join(err, fmt.Errorf("printing: %w", failed))
+		}
+		return err
+	})
+}
+
+func isUsage(err error) bool {
+	var coded *codeError
+	return errors.As(err, &coded) && coded.code == ExitUsage
+}
+
+func (o *putOptions) put(ctx context.Context, p *Program, to *putting, format string) error {
+	if o.items.file == "" {
+		items, err := o.items.encoded(format)
+		if err != nil {
+			return err
+		}
+		if err := to.size(ctx, 1); err != nil {
+			return err
+		}
+		return to.lists(ctx, items)
+	}
+	lines, err := o.items.open(p, format)
+	if err != nil {
+		return err
+	}
+	defer lines.close()
+	if err := to.size(ctx, listShare); err != nil {
+		return err
+	}
+	return to.stream(ctx, lines)
+}
+
+// listShare: lists of a file have a part of the feed's capacity, so that there is room for one before the feed is idle.
+const listShare = 4
+
+// putting puts items in lists.
+type putting struct {
+	feed     *feedClient
+	wait     time.Duration
+	items    int   // of a list, at most
+	bytes    int64 // of a list, at most
+	accepted int
+}
+
+// size finds out how large lists may be: a part of the capacity.
+func (u *putting) size(ctx context.Context, share int) error {
+	state, err := u.feed.State(ctx)
+	if err != nil {
+		return err
+	}
+	u.items = max(1, min(job.MaxPutItems, state.Capacity/share))
+	u.bytes = max(1, min(job.MaxPutBytes, state.CapacityBytes/int64(share)))
+	return nil
+}
+
+// fits reports whether a list has room for another item. Any item fits into an empty one.
+func (u *putting) fits(items int, bytes int64, item json.RawMessage) bool {
+	return items == 0 || items < u.items && bytes+int64(len(item)) <= u.bytes
+}
+
+// list puts one list.
+func (u *putting) list(ctx context.Context, items []json.RawMessage) error {
+	var err error
+	if u.wait > 0 {
+		err = u.feed.PutWait(ctx, u.wait, items...)
+	} else {
+		err = u.feed.Put(ctx, items...)
+	}
+	if err == nil {
+		u.accepted += len(items)
+	}
+	return err
+}
+
+// lists puts items in as few lists as possible.
+func (u *putting) lists(ctx context.Context, items []json.RawMessage) error {
+	for len(items) > 0 {
+		n, bytes := 0, int64(0)
+		for n < len(items) && u.fits(n, bytes, items[n]) {
+			bytes += int64(len(items[n]))
+			n++
+		}
+		if err := u.list(ctx, items[:n]); err != nil {
+			return err
+		}
+		items = items[n:]
+	}
+	return nil
+}
+
+// stream puts lines as they come: each list has those that have been read while the one before was put.
+func (u *putting) stream(ctx context.Context, lines *itemLines) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	items := make(chan json.RawMessage, u.items)
+	read := trap.Go("reading items", func() error {
+		defer close(items)
+		for {
+			item, err := lines.nextItem()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			select {
+			case items <- item:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	var held json.RawMessage // that did not fit into the last list
+	for {
+		list, ended := u.gather(ctx, items, held)
+		held = nil
+		if n := len(list); n > 1 && !u.fits(n-1, sizeOf(list[:n-1]), list[n-1]) {
+			list, held = list[:n-1], list[n-1]
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if len(list) > 0 {
+			if err := u.list(ctx, list); err != nil {
+				return err
+			}
+		}
+		if ended && held == nil {
+			return <-read
+		}
+	}
+}
+
+// gather takes the items that are there, at least one, and stops at the first one that does not fit.
+func (u *putting) gather(ctx context.Context, items <-chan json.RawMessage, held json.RawMessage) (list []json.RawMessage, ended bool) {
+	bytes := int64(0)
+	add := func(item json.RawMessage) (more bool) {
+		more = u.fits(len(list), bytes, item)
+		list = append(list, item)
+		bytes += int64(len(item))
+		return more
+	}
+	if held != nil {
+		add(held)
+	} else {
+		select {
+		case item, more := <-items:
+			if !more {
+				return nil, true
+			}
+			add(item)
+		case <-ctx.Done():
+			return nil, true
+		}
+	}
+	for {
+		select {
+		case item, more := <-items:
+			if !more {
+				return list, true
+			}
+			if !add(item) {
+				return list, false
+			}
+		default:
+			return list, false
+		}
+	}
+}
+
+func sizeOf(items []json.RawMessage) (bytes int64) {
+	for _, item := range items {
+		bytes += int64(len(item))
+	}
+	return bytes
+}
