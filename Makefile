@@ -66,10 +66,10 @@ limits:
 	done
 	$(GO) test -count=1 -v -run '^TestLimits_' ./workflows
 
-# A million schedules of faults over plan, process, commit, finish and redrive; `make test` does 10,000, the same ones each time.
+# A million schedules of faults over plan, process, commit, finish and redrive, and as many of feeds; `make test` does 10,000 and 3,000, the same ones each time.
 SCHEDULES ?= 1000000
 model:
-	STINT_MODEL=$(SCHEDULES) $(GO) test -count=1 -v -timeout 6h -run '^TestModel$$' ./internal/modeltest
+	STINT_MODEL=$(SCHEDULES) $(GO) test -count=1 -v -timeout 6h -run '^TestModel(_Feed)?$$' ./internal/modeltest
 
 fuzz:
 	$(GO) test -run XXX -fuzz 'FuzzCut$$' -fuzztime $(FUZZ_TIME) ./internal/records

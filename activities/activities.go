@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
@@ -56,8 +57,10 @@ type Options struct {
 	Hooks map[string]Hook
 	// Worker names the worker in the results of its batches.
 	Worker string
-	// Capacity is what the worker runs at once. The zero value is one that is not known.
-	Capacity protocol.Capacity
+	// Capacity returns what the worker runs at once, at present. Nil: it is not known.
+	Capacity func() protocol.Capacity
+	// Pending asks a leg of a feed for a page of what it has not committed; after the last page there is none.
+	Pending func(ctx context.Context, workflowID, runID string, page int) ([]feeds.CommitInput, error)
 	// Stop asks for the stop of a job, for handlers that want it.
 	Stop func(ctx context.Context, jobName string, stop job.Stop) error
 	// Observer gets what the executions of Process do. Default: none.
@@ -66,10 +69,11 @@ type Options struct {
 
 // Activities is registered with a worker as a whole. It is safe for concurrent use.
 type Activities struct {
-	opts    Options
-	inputs  *inputs.Inputs
-	buffers buffers
-	fit     calls.Fit
+	opts       Options
+	inputs     *inputs.Inputs
+	buffers    buffers
+	goroutines calls.Goroutines
+	fit        calls.Fit
 }
 
 // New returns the activities of a worker. Close frees what they hold between calls.
@@ -85,6 +89,9 @@ func New(o Options) *Activities {
 	}
 	if o.Observer == nil {
 		o.Observer = calls.Unobserved{}
+	}
+	if o.Capacity == nil {
+		o.Capacity = func() protocol.Capacity { return protocol.Capacity{} }
 	}
 	if o.Joiner == nil {
 		o.Joiner = outputs.NoJoiner{}

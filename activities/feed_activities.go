@@ -25,12 +25,52 @@ func (a *Activities) PlanFeed(ctx context.Context, in feeds.PlanInput) (feeds.Pl
 				return feeds.PlanResult{}, err
 			}
 		}
-		in.Sizing = in.Sizing.Including(a.opts.Capacity)
+		in.Sizing = in.Sizing.Including(a.opts.Capacity())
 		result, err := feeds.Plan(ctx, a.inputs, dir, in)
 		if first {
-			result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity
+			result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity()
 		}
 		return result, err
+	})
+}
+
+// SalvageFeedInput names a leg of a feed whose job Temporal has ended.
+type SalvageFeedInput struct {
+	Workflow string `json:"workflow"`
+	Run      string `json:"run"`
+}
+
+// SalvageFeedResult names the manifests that account for what the leg had accepted.
+type SalvageFeedResult struct {
+	Manifests []string `json:"manifests"`
+}
+
+// SalvageFeed commits what a leg that has ended had not committed: results, and items without an outcome. The leg is asked for it
+// in pages, since it may be more than fits into a message. It can be repeated.
+func (a *Activities) SalvageFeed(ctx context.Context, in SalvageFeedInput) (SalvageFeedResult, error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (SalvageFeedResult, error) {
+		var result SalvageFeedResult
+		for page := 0; ; page++ {
+			some, err := a.opts.Pending(ctx, in.Workflow, in.Run, page)
+			if err != nil || len(some) == 0 {
+				return result, err
+			}
+			for _, c := range some {
+				if c.Empty() {
+					result.Manifests = append(result.Manifests, c.Previous...)
+					continue
+				}
+				dir, err := c.Ref.Open(ctx, a.opts.Access)
+				if err != nil {
+					return result, err
+				}
+				key, err := feeds.Commit(ctx, dir, c)
+				if err != nil {
+					return result, err
+				}
+				result.Manifests = append(result.Manifests, key)
+			}
+		}
 	})
 }
 

@@ -198,3 +198,23 @@ func TestOnce(t *testing.T) {
 	require.NoError(t, outputs.Once(t.Context(), adopt, func(context.Context) error { return fmt.Errorf("joining: %w", gone) }))
 	require.Equal(t, 2, looks)
 }
+
+// A run that had nothing left to do publishes, and its result is lost: the run after it, which knows the manifests of the
+// first only, finds what is published, and needs no parts.
+func TestFinish_AfterARunWithoutManifests(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(20))
+	head := f.commit(nil, f.processAll(f.plan())...)
+	var before outputs.FinishResult
+	for _, run := range []string{"run-2", "run-3", "run-4"} {
+		f.newRun(run)
+		require.Empty(t, f.plan(head))
+		result := f.finish(head)
+		require.Equal(t, jobtest.Lines(20), f.read("out.jsonl"))
+		require.Empty(t, f.keys("run-1/parts/"), "swept")
+		if run != "run-2" {
+			require.Equal(t, before, result)
+		}
+		before = result
+	}
+}

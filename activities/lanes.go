@@ -1,54 +1,88 @@
 package activities
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/trap"
 )
 
 // run has all items called, until the batch's end or until it should end. Calls are made at once in as many lanes as
 // the slot has places for, while there is something for them to do.
 func (e *execution) run() error {
 	defer e.line.free()
-	var lanes sync.WaitGroup
+	defer e.acts.goroutines.Use()()
+	var open sync.WaitGroup
 	for e.line.wanting() {
 		place := e.slot.Place(e.line.closed)
 		if place == nil {
 			break
 		}
 		e.line.enter()
-		lanes.Go(func() {
-			defer place.Leave()
-			if err := trap.Run("making a batch's calls", func() { e.lane(place) }); err != nil {
-				e.line.fail(err)
-			}
-		})
+		open.Add(1)
+		e.newLane(place, open.Done).start(nil)
 	}
-	lanes.Wait()
+	open.Wait()
 	return e.line.end()
 }
 
-// lane makes calls one after the other, until there is nothing to call, or others have to.
-func (e *execution) lane(place calls.Place) {
-	lane := e.watch.Lane()
-	defer lane.Close()
-	var p *portion
-	c := &calls.Caller{
-		Handler: e.acts.opts.Handler, Limits: e.in.Calls, Lane: lane, Place: place,
+// lane makes calls one after the other, until there is nothing to call, or others have to. It has one goroutine, and
+// another one if a handler keeps that.
+type lane struct {
+	e       *execution
+	place   calls.Place
+	calls   *calls.Lane
+	caller  *calls.Caller
+	portion *portion // in hand
+	closed  func()
+}
+
+func (e *execution) newLane(place calls.Place, closed func()) *lane {
+	l := &lane{e: e, place: place, calls: e.watch.Lane(), closed: closed}
+	l.caller = &calls.Caller{
+		Handler: e.acts.opts.Handler, Limits: e.in.Calls, Lane: l.calls, Place: place,
 		Observer: e.acts.opts.Observer, Job: e.in.Ref.Job, Fit: &e.acts.fit,
-		Record: func() error { return e.line.recordEarly(p) },
+		Record: func() error { return e.line.recordEarly(l.portion) }, CarryOn: l.start,
 	}
+	return l
+}
+
+// start makes the lane's calls in a goroutine. The rest of a call that another one has begun comes first, if there is one.
+func (l *lane) start(rest func() error) {
+	l.e.acts.goroutines.Go("making a batch's calls", func(g *calls.Goroutine) {
+		l.calls.In(g)
+		if kept := l.work(rest); !kept {
+			l.close()
+		}
+	}, func(defect error) {
+		l.e.line.fail(defect)
+		l.close()
+	})
+}
+
+func (l *lane) close() {
+	l.calls.Close()
+	l.place.Leave()
+	l.closed()
+}
+
+// work makes calls until there are no more. It returns true if a handler has kept the goroutine: the lane has another one
+// then.
+func (l *lane) work(rest func() error) (kept bool) {
+	line := l.e.line
 	for {
-		if p = e.line.take(); p == nil {
-			return
+		var err error
+		if rest != nil {
+			err, rest = rest(), nil
+		} else if l.portion = line.take(); l.portion == nil {
+			return false
+		} else if err = l.e.pass(l.portion); err == nil {
+			err = l.settle()
 		}
-		err := e.pass(p)
-		if err == nil {
-			c.Answer, c.Block = &p.answer, p.block.lines
-			err = e.settle(c, p)
+		if errors.Is(err, calls.ErrKept) {
+			return true
 		}
-		e.line.finish(p, c, err)
+		line.finish(l.portion, l.caller, err)
 	}
 }
 
@@ -67,8 +101,10 @@ func (e *execution) pass(p *portion) error {
 }
 
 // settle gives each of the portion's items its outcome, up to the first without one if the batch ends early.
-func (e *execution) settle(c *calls.Caller, p *portion) error {
-	v := e.in.Verdict
+func (l *lane) settle() error {
+	p, c := l.portion, l.caller
+	c.Answer, c.Block = &p.answer, p.block.lines
+	v := l.e.in.Verdict
 	if v == nil {
 		return c.Run(p.items)
 	}

@@ -38,10 +38,10 @@ func (a *Activities) plan(ctx context.Context, dir store.Dir, in inputs.PlanInpu
 		}
 	}
 	first := in.Ref.Sources == ""
-	in.Sizing = in.Sizing.Including(a.opts.Capacity)
+	in.Sizing = in.Sizing.Including(a.opts.Capacity())
 	result, err := a.inputs.Plan(ctx, dir, in, from)
 	if first {
-		result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity
+		result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity()
 	}
 	return result, err
 }

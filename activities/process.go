@@ -142,7 +142,7 @@ func (e *execution) commit() (result ProcessResult, err error) {
 		result.Started = activity.GetInfo(e.ctx).StartedTime.UnixMilli()
 	}
 	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited, e.watch.SlowedDown()
-	result.Forced, result.Capacity = e.watch.Forced(), e.acts.opts.Capacity
+	result.Forced, result.Capacity = e.watch.Forced(), e.acts.opts.Capacity()
 	result.Totals = e.totals
 	result.Totals.Add(job.Totals{
 		OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped,

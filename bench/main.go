@@ -106,10 +106,13 @@ func (b *bench) prepare() error {
 
 // row is one comparison. peer may be nil: then there is only stint's figure.
 type row struct {
-	name   string
-	limit  string
-	stint  func() *exec.Cmd
-	peer   func() *exec.Cmd
+	name  string
+	limit string
+	stint func() *exec.Cmd
+	peer  func() *exec.Cmd
+	// peers, instead of peer, are several of stint itself, of which the quickest counts. Each is ended once it has taken
+	// longer than the quickest before.
+	peers  []func() *exec.Cmd
 	before func() error // before each run of stint
 	// figure is what stint's process has found out itself. Nil: the time that it has taken counts.
 	figure func() (time.Duration, error)
@@ -148,16 +151,12 @@ func (b *bench) row(r row) error {
 			}
 		}
 		stint = append(stint, m)
-		if r.peer == nil {
-			continue
-		}
-		cmd := r.peer()
-		if cmd == nil {
-			continue
-		}
-		p, err := measure(cmd)
+		p, err := b.measurePeer(r)
 		if err != nil {
 			return err
+		}
+		if p.took == 0 {
+			continue
 		}
 		peer = append(peer, p)
 		ratios = append(ratios, m.took.Seconds()/p.took.Seconds())
@@ -167,6 +166,29 @@ func (b *bench) row(r row) error {
 	return b.table.Flush()
 }
 
+// measurePeer measures the row's peer, or the quickest of several. It returns the zero value if there is none.
+func (b *bench) measurePeer(r row) (best measured, err error) {
+	if r.peer != nil {
+		if cmd := r.peer(); cmd != nil {
+			return measure(cmd)
+		}
+	}
+	for _, peer := range r.peers {
+		if err := r.before(); err != nil {
+			return best, err
+		}
+		m, err := measureWithin(peer(), best.took)
+		switch {
+		case errors.Is(err, errLate):
+		case err != nil:
+			return best, err
+		default:
+			best = m
+		}
+	}
+	return best, nil
+}
+
 func note(r row) string {
 	if r.note == nil {
 		return ""
@@ -174,13 +196,39 @@ func note(r row) string {
 	return r.note()
 }
 
-func measure(cmd *exec.Cmd) (measured, error) {
+func measure(cmd *exec.Cmd) (measured, error) { return measureWithin(cmd, 0) }
+
+// errLate is the end of a process that has taken too long.
+var errLate = errors.New("it took too long")
+
+// measureWithin measures a process. It ends it after limit, if that is not 0.
+func measureWithin(cmd *exec.Cmd, limit time.Duration) (measured, error) {
 	var stderr strings.Builder
 	if cmd.Stderr == nil {
 		cmd.Stderr = &stderr
 	}
 	began := time.Now()
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		late := false
+		if limit > 0 {
+			ending := make(chan struct{})
+			timer := time.AfterFunc(limit, func() {
+				late = true
+				_ = cmd.Process.Kill()
+				close(ending)
+			})
+			err = cmd.Wait()
+			if !timer.Stop() {
+				<-ending
+			}
+		} else {
+			err = cmd.Wait()
+		}
+		if late {
+			return measured{}, errLate
+		}
+	}
 	m := measured{took: time.Since(began)}
 	if err != nil {
 		return m, fmt.Errorf("%s: %w\n%s", cmd, err, stderr.String())

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/collector"
 	"github.com/stint-run/stint/internal/devserver"
 	private "github.com/stint-run/stint/internal/embedded"
 	"github.com/stint-run/stint/internal/protocol"
@@ -62,7 +63,7 @@ func role(name string, args []string) error {
 		return embedded(args, worker.Each(sleep), worker.Options{Slots: 64}, job.Spec{Window: 128}, false)
 	case "stint-empty":
 		return embedded(args, worker.Each(upper), worker.Options{}, job.Spec{BatchItems: 1}, false)
-	case "stint-waiting":
+	case "stint-waiting", "auto-waiting":
 		return stintWaiting(args)
 	case "serve-waiting":
 		return serveWaiting(args)
@@ -70,6 +71,8 @@ func role(name string, args []string) error {
 		return bareWaiting(args)
 	case "temporal-empty":
 		return emptyActivities(args)
+	case "feed-calls", "feed-callers", "feed-stream", "feed-batching":
+		return feedRole(name, args)
 	case "stint-serve":
 		return stintServe(args)
 	case "bare-serve":
@@ -179,8 +182,10 @@ func handle(lines []byte, fn func(context.Context, record) (record, error)) []by
 	return buf.Bytes()
 }
 
-// embedded runs a job with server, worker and starter in this process, as `stint run` does.
+// embedded runs a job with server, worker and starter in this process, as `stint run` does and every program of
+// starter.Main.
 func embedded(args []string, h worker.Handler, options worker.Options, spec job.Spec, histories bool) error {
+	collector.PaceServer()
 	ctx := context.Background()
 	input, output, state := args[0], args[1], args[2]
 	quiet := slog.New(slog.DiscardHandler)

@@ -79,7 +79,36 @@ func (b *bench) waitingRows() []row {
 		b.waitingRow("go handler", "stint-waiting", "≤ 1.15", many),
 		b.waitingRow("serve", "serve-waiting", "≤ 1.15", many),
 		b.waitingRow("go handler", "stint-waiting", "≤ 1.2, 1 GB", most),
+		b.autoRow(many, 500, 200, 50, 10, 1),
 	}
+}
+
+// autoRow compares the concurrency that a worker finds out itself with the best of some fixed ones.
+func (b *bench) autoRow(w waiting, fixed ...int) row {
+	input := func() string { return b.lines(w.items) }
+	with := func(role string, concurrency int) func() *exec.Cmd {
+		w.concurrency = concurrency
+		args := w.args()
+		return func() *exec.Cmd { return b.role(role, input(), args...) }
+	}
+	r := row{
+		name: "waiting, auto, go handler", limit: "≤ 1.5", before: b.fresh,
+		stint: with("auto-waiting", worker.AutoConcurrency),
+		note: func() string {
+			return fmt.Sprintf("%s items of %v, %d slots; against the best of %v calls at once in a slot; %s",
+				text.Thousands(int64(w.items)), w.nap, w.slots, fixed, b.histories("auto-waiting"))
+		},
+		failure: func() string {
+			if err := sameFiles(b.output("auto-waiting"), b.output("stint-waiting")); err != nil {
+				return err.Error()
+			}
+			return ""
+		},
+	}
+	for _, n := range fixed {
+		r.peers = append(r.peers, with("stint-waiting", n))
+	}
+	return r
 }
 
 // waitingRow compares calls at once with a bare pool of goroutines. It fails if their outputs differ.

@@ -58,7 +58,10 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 		start.Resume, start.redrive = in.redriveAgain(report)
 	}
 	if report.Error != nil && report.Error.Type == ErrorGone {
-		if start.salvage, err = c.pending(ctx, name, report.OpenLegs); err != nil {
+		if err := c.endLegs(ctx, report.OpenLegs); err != nil {
+			return nil, err
+		}
+		if start.salvage, err = c.pending(ctx, name, in.Spec.Source == SourceFeed, report.OpenLegs); err != nil {
 			return nil, err
 		}
 	}
@@ -75,11 +78,28 @@ func (c *Client) startNext(ctx context.Context, spec Spec, o StartOptions) (*Run
 	return run, err
 }
 
+// endLegs ends the legs of a job that Temporal has ended. Those of a feed notice that by themselves, if a worker is there, but what
+// they have to give must not change any more.
+func (c *Client) endLegs(ctx context.Context, legs []string) error {
+	for _, id := range legs {
+		err := c.temporal.TerminateWorkflow(ctx, id, "", "its job has ended")
+		var gone *serviceerror.NotFound
+		if err != nil && !errors.As(err, &gone) {
+			return fmt.Errorf("ending %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
 // pending returns what a job that Temporal has ended, and its legs, had accepted and not committed.
-func (c *Client) pending(ctx context.Context, name string, legs []string) ([]json.RawMessage, error) {
+func (c *Client) pending(ctx context.Context, name string, feed bool, legs []string) ([]json.RawMessage, error) {
 	var all []json.RawMessage
 	for _, id := range append([]string{name}, legs...) {
-		value, err := c.temporal.QueryWorkflow(ctx, id, "", protocol.QueryPending)
+		var page []any
+		if feed {
+			page = []any{pageOfNone}
+		}
+		value, err := c.temporal.QueryWorkflow(ctx, id, "", protocol.QueryPending, page...)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
 			continue // the leg was never started
@@ -95,6 +115,14 @@ func (c *Client) pending(ctx context.Context, name string, legs []string) ([]jso
 		if err != nil {
 			return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
 		}
+		if feed && id != name {
+			leg, err := c.legOf(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, leg)
+			continue
+		}
 		var some []json.RawMessage
 		if err := value.Get(&some); err != nil {
 			return nil, fmt.Errorf("reading what %s had not committed: %w", id, err)
@@ -102,6 +130,19 @@ func (c *Client) pending(ctx context.Context, name string, legs []string) ([]jso
 		all = append(all, some...)
 	}
 	return all, nil
+}
+
+// pageOfNone asks a leg of a feed for nothing: what it has is too large for a client, and is asked for in pages by the job. Other legs
+// and jobs answer as a whole.
+const pageOfNone = -1
+
+// legOf names a leg of a feed that has ended, for the job to ask it.
+func (c *Client) legOf(ctx context.Context, id string) (json.RawMessage, error) {
+	desc, err := c.temporal.DescribeWorkflowExecution(ctx, id, "")
+	if err != nil {
+		return nil, fmt.Errorf("asking for %s: %w", id, err)
+	}
+	return json.Marshal(map[string]string{"workflow": id, "run": desc.GetWorkflowExecutionInfo().GetExecution().GetRunId()})
 }
 
 // endedReport returns the last report of a job that must have ended.

@@ -32,6 +32,7 @@ type RunningBatch struct {
 	Slot        int    `json:"slot"`
 	PID         int    `json:"pid,omitempty"`         // of the slot's process, or of the worker
 	Incarnation int    `json:"incarnation,omitempty"` // of the slot's process
+	Concurrency int    `json:"concurrency,omitempty"` // calls that the slot made at once at the last heartbeat
 
 	// Timers are those that the slot's process, or the batch's handler, held at the last heartbeat: the
 	// four with the earliest deadlines.
@@ -93,7 +94,7 @@ func (r *Run) runningBatch(a *workflow.PendingActivityInfo) RunningBatch {
 	return RunningBatch{
 		Job: r.name, Since: a.GetLastStartedTime().AsTime(), Beat: beat,
 		First: hint.First, Count: hint.Count, Batch: hint.Batch,
-		Worker: hint.Worker, Slot: hint.Slot, PID: hint.PID, Incarnation: hint.Incarnation, Timers: hint.Timers,
+		Worker: hint.Worker, Slot: hint.Slot, PID: hint.PID, Incarnation: hint.Incarnation, Concurrency: hint.Concurrency, Timers: hint.Timers,
 	}
 }
 

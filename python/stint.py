@@ -107,7 +107,7 @@ def serve(
     then retried and halved. If it returns a generator, every result is sent as it comes, and
     kept if the process dies at the next one. If the worker hands over single items
     (`--call-items 0`) it is `call(item)`, returns the one result, and may raise that item's error.
-    With `--concurrency` n it runs in n threads at once.
+    With `--concurrency` n it runs in up to n threads at once.
 
     `init()` runs before the first call. What it returns is a last argument of the other functions:
     `call(items, state)`, `preprocess(item, state)`, `close(cause, state)`. Without it they have none.
@@ -492,6 +492,9 @@ class _Program:
         self.pipes.limit = limits.get("frame", self.pipes.limit)
         self.timers = _Timers(self.pipes, limits.get("scope", 200))
         self._concurrency = hello.get("concurrency", 1)
+        self._lock = threading.Lock()
+        self._open = 0  # calls that have come and are not answered
+        self._threads: List[threading.Thread] = []  # beside the main one: as many as calls are under way at once
         self._calls: "queue.SimpleQueue[Optional[_Frame]]" = queue.SimpleQueue()  # None: no more
         self._causes: List[BaseException] = []  # of an end that is not clean
         self._stop: Optional[Stopping] = None  # with a monotonic deadline for its grace
@@ -507,12 +510,9 @@ class _Program:
 
     def run(self) -> Optional[BaseException]:
         """Answers calls until the end. Returns what caused it, None for a clean one."""
-        threads = [threading.Thread(target=self._work) for _ in range(self._concurrency - 1)]
-        for thread in threads:
-            thread.start()
         self._work()
-        for thread in threads:
-            thread.join()
+        while self._threads:
+            self._threads.pop().join()
         return self._causes[0] if self._causes else None
 
     def stopping(self) -> Optional[Stopping]:
@@ -532,11 +532,21 @@ class _Program:
     def _receive(self, frame: _Frame) -> None:
         if frame["type"] == "call":
             self._stop = None  # it was about the calls before
-            self._calls.put(frame)
+            self._take(frame)
         elif frame["type"] == "acquired":
             self.timers.answer(frame["id"], frame.get("error"))
         elif frame["type"] == "stopping":
             self._stop = Stopping(frame.get("reason", ""), time.monotonic() + frame.get("grace", 0))
+
+    def _take(self, frame: _Frame) -> None:
+        """Passes a call on, to another thread if none is free."""
+        with self._lock:
+            self._open += 1
+            if self._open > len(self._threads) + 1 and len(self._threads) + 1 < self._concurrency:
+                thread = threading.Thread(target=self._work)
+                thread.start()
+                self._threads.append(thread)
+        self._calls.put(frame)
 
     def _end(self, cause: Optional[BaseException] = None) -> None:
         if cause is not None:
@@ -546,7 +556,11 @@ class _Program:
     def _work(self) -> None:
         try:
             for frame in iter(self._calls.get, None):
-                self._answer(frame)
+                try:
+                    self._answer(frame)
+                finally:
+                    with self._lock:
+                        self._open -= 1
             self._end()  # for the next thread
         except BaseException as cause:
             self._end(cause)

@@ -103,6 +103,8 @@ func TestBadInput_RefusedBeforeAnythingStarts(t *testing.T) {
 		{"an empty root for a run", 2, []string{"run", "in.txt", "--exec", "cat", "--allow", ""}, []string{`--allow ""`, "it is empty"}},
 		{"no slots", 2, []string{"run", "in.txt", "--exec", "cat", "--slots", "0"}, []string{"--slots 0: use 1 to 1000"}},
 		{"no calls at once", 2, []string{"run", "in.txt", "--exec", "cat", "--concurrency", "0"}, []string{"--concurrency 0: use 1 to 1000"}},
+		{"less than no calls at once", 2, []string{"run", "in.txt", "--exec", "cat", "--concurrency", "-1"}, []string{"--concurrency", "use 1 to 1000, or auto"}},
+		{"some calls at once", 2, []string{"run", "in.txt", "--exec", "cat", "--concurrency", "some"}, []string{"--concurrency", "use 1 to 1000, or auto"}},
 		{"no time to get ready", 2, []string{"run", "in.txt", "--serve", "cat", "--ready", "0s"}, []string{"--ready 0s: use a duration above 0"}},
 		{"no time to drain", 2, []string{"run", "in.txt", "--exec", "cat", "--drain", "0"}, []string{"--drain 0s: use a duration above 0"}},
 		{"a port that is none", 2, []string{"run", "in.txt", "--exec", "cat", "--ui-port", "-1"}, []string{"--ui-port -1: a port is 1 to 65535"}},

@@ -219,6 +219,21 @@ func newChaos(t *testing.T, n int) *chaos {
 // begin starts the workers, with the words of enter before their command lines, and the job.
 func (c *chaos) begin(input, output string, enter ...string) {
 	c.t.Helper()
+	c.beginWorkers(enter...)
+	c.start(output, input)
+}
+
+// start starts the job, whose source the words say.
+func (c *chaos) start(output string, source ...string) {
+	c.t.Helper()
+	start := append([]string{"start", "--pool", "p", "--name", "nightly", "-o", output, "--report", c.path("report.json"),
+		"--batch-items", itoa(c.batch), "--expiry", chaosExpiry.String(), "--backoff", "100ms"}, source...)
+	c.spawn(append(start, c.flags...)...).exits(starter.ExitOK)
+}
+
+// beginWorkers starts the workers.
+func (c *chaos) beginWorkers(enter ...string) {
+	c.t.Helper()
 	c.mark = c.box.mark()
 	worker := stintWorker(c.t, append(c.handler, "--slots", itoa(chaosSlots), "--env", c.mark)...)
 	var started atomic.Int64
@@ -231,9 +246,6 @@ func (c *chaos) begin(input, output string, enter ...string) {
 		cmd.Env = append(cmd.Env, "TEMPORAL_ADDRESS="+link.address)
 		return cmd
 	})
-	start := []string{"start", "--pool", "p", "--name", "nightly", input, "-o", output, "--report", c.path("report.json"),
-		"--batch-items", itoa(c.batch), "--expiry", chaosExpiry.String(), "--backoff", "100ms"}
-	c.spawn(append(start, c.flags...)...).exits(starter.ExitOK)
 }
 
 // end waits for the job's end and requires that the faults do not show in its outcome.

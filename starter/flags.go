@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -56,6 +58,33 @@ func (w *windowFlag) Set(text string) error {
 	n, err := job.ParseWindow(text)
 	*w = windowFlag(n)
 	return err
+}
+
+// concurrencyFlag is a number of calls at once, or auto. The worker checks its range.
+type concurrencyFlag int
+
+const autoConcurrency = "auto"
+
+func (c *concurrencyFlag) String() string {
+	if *c == worker.AutoConcurrency {
+		return autoConcurrency
+	}
+	return strconv.Itoa(int(*c))
+}
+
+func (c *concurrencyFlag) Type() string { return "N|auto" }
+
+func (c *concurrencyFlag) Set(text string) error {
+	if text == autoConcurrency {
+		*c = worker.AutoConcurrency
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return errors.New("use 1 to 1000, or auto")
+	}
+	*c = concurrencyFlag(n)
+	return nil
 }
 
 // jobOptions are the flags that describe a job; the keys of a job file are their names.

@@ -13,12 +13,6 @@ import (
 	"golang.org/x/term"
 )
 
-// A server in the process keeps some 60 MB alive, and a busy worker as much again.
-const (
-	heapFloor  = 180 << 20
-	heapGrowth = 100 // percent
-)
-
 // Main is the main function of a program with all of stint's commands around a handler:
 //
 //	func main() { starter.Main(worker.Each(Assess)) }
@@ -33,9 +27,7 @@ const (
 // codes.
 func Main(h worker.Handler, options ...Options) {
 	worker.ChildMain(h)
-	if os.Getenv("GOGC") == "" {
-		collector.Pace(heapFloor, heapGrowth)
-	}
+	collector.PaceServer()
 	var o Options
 	if len(options) > 0 {
 		o = options[0]

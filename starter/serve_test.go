@@ -1,8 +1,10 @@
 package starter_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -173,7 +175,7 @@ func TestWorkers_ServeInHand(t *testing.T) {
 
 	text := b.stint("workers", "--pool", "p").exits(starter.ExitOK).stdout.String()
 	require.Regexp(t, `POOL +WORKER +SEEN\np +`+running.Worker+` +\S+ ago\n`, text)
-	require.Regexp(t, fmt.Sprintf(`JOB +WORKER +SLOT +PID +INCARNATION +BATCH +AGE +TIMERS\ngoing +%s +0 +%d +0 +items 0–2 +\d\S* +gate in 59m\d+s\n`, running.Worker, pid), text)
+	require.Regexp(t, fmt.Sprintf(`JOB +WORKER +SLOT +PID +INCARNATION +CALLS +BATCH +AGE +TIMERS\ngoing +%s +0 +%d +0 +1 +items 0–2 +\d\S* +gate in 59m\d+s\n`, running.Worker, pid), text)
 	text = b.stint("status", "going").exits(starter.ExitOK).stdout.String()
 	require.Regexp(t, fmt.Sprintf(`running +items 0–2 on %s, for \d\S*, slot 0, pid %d, incarnation 0, at item 0, heard of \S+ ago\n`, running.Worker, pid), text)
 
@@ -229,4 +231,30 @@ func (b *box) pids() []int {
 		pids = append(pids, pid)
 	}
 	return pids
+}
+
+// B9: with --concurrency auto, status and workers show the number that the worker has found out.
+func TestStatus_B9_Auto(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	b.write("in.txt", numbers(8000))
+	program := b.python("waits.py", `
+import time
+def call(items):
+    time.sleep(0.05 * len(items))
+    return items
+stint.serve(call)
+`)
+	b.worker("p", append(program, "--slots", "1", "--concurrency", "auto")...)
+	b.stint("start", "--pool", "p", "--name", "going", "in.txt", "-o", "out.txt", "--expiry", "4s").exits(starter.ExitOK)
+	several := regexp.MustCompile(`worker +\S+: \S+ items in \S+ batches, the last \S+ ago, ([0-9,]+) calls at once in a slot\n`)
+	eventually(t, "a number", func() bool {
+		return several.MatchString(b.stint("status", "going").exits(starter.ExitOK).stdout.String())
+	})
+	eventually(t, "the end", func() bool {
+		var r job.Report
+		require.NoError(t, json.Unmarshal([]byte(b.stint("status", "going", "--json").exits(starter.ExitOK).stdout.String()), &r))
+		return r.State == job.Completed && r.OK == 8000 && r.Workers[0].Concurrency > 1
+	})
 }

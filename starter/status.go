@@ -175,10 +175,18 @@ func printErrors(row rows, r job.Report) {
 	}
 }
 
+// slotCalls describes how many calls a slot makes at once, if that is known and more than one.
+func slotCalls(n int) string {
+	if n <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(", %s calls at once in a slot", text.Thousands(int64(n)))
+}
+
 // printWhere prints what each worker has done, what runs where, and what was still running.
 func printWhere(row rows, r job.Report, running []job.RunningBatch) {
 	for _, s := range r.Workers[:min(len(r.Workers), shownWorkers)] {
-		row("worker", "%s: %s items in %s batches, the last %s ago", s.Worker, text.Thousands(s.Items), text.Thousands(s.Batches), since(s.Last))
+		row("worker", "%s: %s items in %s batches, the last %s ago%s", s.Worker, text.Thousands(s.Items), text.Thousands(s.Batches), since(s.Last), slotCalls(s.Concurrency))
 	}
 	for i, b := range running[:min(len(running), shownRunning)] {
 		name := "running"

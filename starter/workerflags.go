@@ -29,7 +29,8 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&o.exec, "exec", "", "filter `COMMAND` to run: n lines in, n lines out; split like a shell would, run without one")
 	fs.StringVar(&o.serve, "serve", "", "`COMMAND` of a long-lived program that speaks the serve protocol (docs/protocol.md): one for each slot")
 	fs.IntVar(&w.Slots, "slots", w.Slots, "positions for running batches (default: the number of CPUs)")
-	fs.IntVar(&w.Concurrency, "concurrency", cmp.Or(w.Concurrency, 1), "calls that a slot makes at once, of one batch or several, for handlers that wait for something: up to 1000")
+	w.Concurrency = cmp.Or(w.Concurrency, 1)
+	fs.Var((*concurrencyFlag)(&w.Concurrency), "concurrency", "calls that a slot makes at once, of one batch or several, for handlers that wait for something: 1 to 1000, or auto: the worker finds out how many are of use")
 	fs.IntVar(&w.CallItems, "call-items", max(0, w.CallItems), "most items of a call; 0: items one by one (default: the worker chooses)")
 	fs.Lookup("call-items").DefValue = zeroDefault
 	fs.Int64Var(&w.Seed, "seed", w.Seed, "STINT_SEED of a slot is this plus the slot's number")
@@ -59,7 +60,7 @@ func givenRestarts(restarts int) int {
 func (o *workerOptions) zeros() error {
 	w := &o.options
 	for _, limit := range []struct{ name, values string }{
-		{"slots", "1 to 1000"}, {"concurrency", "1 to 1000"}, {"ready", "a duration above 0"}, {"drain", "a duration above 0"},
+		{"slots", "1 to 1000"}, {"concurrency", "1 to 1000, or auto"}, {"ready", "a duration above 0"}, {"drain", "a duration above 0"},
 	} {
 		flag := o.flags.Lookup(limit.name)
 		if text := flag.Value.String(); flag.Changed && (text == "0" || text == "0s") {

@@ -32,8 +32,8 @@ func newWorkers(p *Program) *cobra.Command {
 		Use:   "workers",
 		Short: "List the workers of each pool",
 		Long: `Lists the workers that have polled for batches of a pool within the last minutes, and the batches
-that they have in hand: slot, process, start, and the timers that handlers hold, by scope, with the
-time that is left. They are known from a batch's first heartbeat on, which comes after a quarter of
+that they have in hand: slot, process, how many calls the slot makes at once, start, and the timers that
+handlers hold, by scope, with the time that is left. They are known from a batch's first heartbeat on, which comes after a quarter of
 the job's expiry.
 
 Without --pool, the pools are those of the jobs that run.`,
@@ -111,11 +111,11 @@ func printWorkers(p *Program, r workersReport) error {
 		fmt.Fprintf(w, "%s\t%s\t%s ago\n", one.Pool, one.Worker, since(one.Seen))
 	}
 	if len(r.Running) > 0 {
-		fmt.Fprintln(w, "\nJOB\tWORKER\tSLOT\tPID\tINCARNATION\tBATCH\tAGE\tTIMERS")
+		fmt.Fprintln(w, "\nJOB\tWORKER\tSLOT\tPID\tINCARNATION\tCALLS\tBATCH\tAGE\tTIMERS")
 	}
 	for _, b := range r.Running {
-		slot, pid, incarnation := placeOf(b)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", b.Job, b.Worker, slot, pid, incarnation, cmp.Or(b.Batch, unknown), since(b.Since), describeTimers(b.Timers, time.Now()))
+		slot, pid, incarnation, calls := placeOf(b)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", b.Job, b.Worker, slot, pid, incarnation, calls, cmp.Or(b.Batch, unknown), since(b.Since), describeTimers(b.Timers, time.Now()))
 	}
 	return w.Flush()
 }
@@ -136,12 +136,12 @@ func describeTimers(held []job.HeldTimer, now time.Time) string {
 	return cmp.Or(strings.Join(all, ", "), unknown)
 }
 
-// placeOf is where a batch runs, once it has heartbeat.
-func placeOf(b job.RunningBatch) (slot, pid, incarnation string) {
+// placeOf is where a batch runs, once it has heartbeat, and how many calls its slot makes at once.
+func placeOf(b job.RunningBatch) (slot, pid, incarnation, calls string) {
 	if b.Beat.IsZero() {
-		return unknown, unknown, unknown
+		return unknown, unknown, unknown, unknown
 	}
-	return fmt.Sprint(b.Slot), fmt.Sprint(b.PID), fmt.Sprint(b.Incarnation)
+	return fmt.Sprint(b.Slot), fmt.Sprint(b.PID), fmt.Sprint(b.Incarnation), fmt.Sprint(max(1, b.Concurrency))
 }
 
 // describeRunning describes a running batch in a line.
@@ -150,6 +150,6 @@ func describeRunning(b job.RunningBatch) string {
 	if b.Beat.IsZero() {
 		return line
 	}
-	return line + fmt.Sprintf(", slot %d, pid %d, incarnation %d, at item %s, heard of %v ago",
-		b.Slot, b.PID, b.Incarnation, text.Thousands(b.First), roundTime(time.Since(b.Beat)))
+	return line + fmt.Sprintf(", slot %d, pid %d, incarnation %d, at item %s, heard of %v ago%s",
+		b.Slot, b.PID, b.Incarnation, text.Thousands(b.First), roundTime(time.Since(b.Beat)), slotCalls(b.Concurrency))
 }

@@ -106,7 +106,7 @@ var rough = map[string]func(t *testing.T, k kind){
 // TestConformance holds all kinds of handlers to the same behaviours.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for _, k := range atOnce(kinds, 1, 16) {
+	for _, k := range atOnce(kinds, 1, 16, AutoConcurrency) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			for _, name := range slices.Sorted(maps.Keys(k.cannot)) {
@@ -143,8 +143,11 @@ func atOnce(kinds []kind, concurrency ...int) []kind {
 	for _, n := range concurrency {
 		for _, k := range kinds {
 			k.concurrency = n
-			if n > 1 {
+			if n != 1 {
 				k.name += fmt.Sprintf(", %d at once", n)
+				if n == AutoConcurrency {
+					k.name = strings.Replace(k.name, "-1 at once", "auto", 1)
+				}
 				k.cannot = maps.Clone(k.cannot)
 				k.cannot["slots"] = manyAtOnce
 				if k.cannot["at once"] == noThreads {
@@ -242,7 +245,7 @@ func several(n int) []string {
 // callSize is how many items calls have, 0 if the worker may choose.
 func (tr *trial) callSize() int {
 	switch {
-	case tr.kind.chunk > 0 && tr.options.Concurrency > 1:
+	case tr.kind.chunk > 0 && tr.options.Concurrency != 1:
 		return 0
 	case tr.kind.chunk > 0:
 		return tr.kind.chunk

@@ -148,6 +148,10 @@ const (
 	execBytes = 4 << 20
 	// firstCall is the size of a call before the filter's speed is known.
 	firstCall = 1000
+	// autoTarget and autoFirst are the same if the worker finds out how many calls a slot should make at once: it learns
+	// only from calls that have ended.
+	autoTarget = time.Second
+	autoFirst  = 16
 )
 
 type execHandler struct {
@@ -175,12 +179,17 @@ func newExec(argv []string, s dependencies) (*execHandler, error) {
 	}
 	return &execHandler{
 		dependencies: s, path: path, argv: argv, env: o.childEnv(), dir: o.Dir, size: o.callSize(0, execBytes), children: children,
-		pace:    execPace(),
+		pace:    execPace(o),
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}, nil
 }
 
-func execPace() calls.Pace { return calls.Pace{Target: callTarget, First: firstCall, Most: execItems} }
+func execPace(o Options) calls.Pace {
+	if o.Concurrency == AutoConcurrency {
+		return calls.Pace{Target: autoTarget, First: autoFirst, Most: execItems}
+	}
+	return calls.Pace{Target: callTarget, First: firstCall, Most: execItems}
+}
 
 // findProgram returns the absolute path of a command's program, which is a path relative to dir if it has a
 // slash and no leading one.

@@ -2,7 +2,6 @@ package worker_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -25,19 +24,16 @@ func TestFeed_SetBatchItems(t *testing.T) {
 		}
 		return all, nil
 	}), worker.Options{Slots: 1})
-	run := c.startFeed(func(s *job.Spec) { s.Window = 1 })
-	put := func(id string, x protocol.Exchange) {
-		require.Eventually(t, func() bool {
-			x.Client = "a"
-			_, err := c.exchange(1, id, x)
-			return err == nil
-		}, patience, 20*time.Millisecond)
+	f := c.startFeed(func(s *job.Spec) { s.Window = 1 })
+	put := func(x protocol.Exchange) {
+		_, err := f.exchange(x)
+		require.NoError(t, err)
 	}
-	round := func(n int) (counts []int) {
-		put(fmt.Sprint("first", n), protocol.Exchange{Items: values(0, 1)})
-		put(fmt.Sprint("others", n), protocol.Exchange{Items: values(1, 9), Want: true})
+	round := func() (counts []int) {
+		put(protocol.Exchange{Items: values(0, 1)})
+		put(protocol.Exchange{Items: values(1, 9), Want: true})
 		gate <- struct{}{}
-		put(fmt.Sprint("results", n), protocol.Exchange{Wait: 10 * time.Second})
+		put(protocol.Exchange{Wait: 10 * time.Second})
 		for sum := 0; sum < 9; {
 			size := <-sizes
 			sum += size
@@ -45,16 +41,14 @@ func TestFeed_SetBatchItems(t *testing.T) {
 		}
 		return counts
 	}
-	require.Equal(t, []int{9}, round(0), "automatic")
+	require.Equal(t, []int{9}, round(), "automatic")
 	three := int64(3)
-	_, err := run.Set(t.Context(), job.Settings{BatchItems: &three})
+	_, err := f.run.Set(t.Context(), job.Settings{BatchItems: &three})
 	require.NoError(t, err)
-	n := 0
 	require.Eventually(t, func() bool {
-		n++
-		counts := round(n)
+		counts := round()
 		return len(counts) == 3 && counts[0] == 3 && counts[1] == 3
 	}, patience, 20*time.Millisecond, "the leg learns of it in a moment")
-	c.closeFeed()
-	require.Equal(t, job.Completed, c.wait(run).State)
+	f.close()
+	require.Equal(t, job.Completed, c.wait(f.run).State)
 }

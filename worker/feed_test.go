@@ -3,20 +3,36 @@ package worker_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 )
 
+// feed is a feed that a test talks to as clients do.
+type feed struct {
+	*cluster
+	run  *job.Run
+	leg  int // asked last
+	sent int
+}
+
 // startFeed starts a feed.
-func (c *cluster) startFeed(change func(*job.Spec)) *job.Run {
+func (c *cluster) startFeed(change func(*job.Spec)) *feed {
 	c.t.Helper()
 	spec := job.Spec{Name: "job", Pool: "pool", Source: job.SourceFeed, Output: filepath.Join(c.dir, "out"), Backoff: time.Millisecond}
 	if change != nil {
@@ -24,29 +40,89 @@ func (c *cluster) startFeed(change func(*job.Spec)) *job.Run {
 	}
 	run, err := job.NewClient(c.client).Start(c.t.Context(), spec)
 	require.NoError(c.t, err)
-	return run
+	return &feed{cluster: c, run: run, leg: 1}
 }
 
-func (c *cluster) exchange(leg int, id string, x protocol.Exchange) (protocol.Exchanged, error) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+// update sends an update to a workflow, until there is one.
+func (f *feed) update(id func() string, name string, argument, answer any) error {
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
-	var a protocol.Exchanged
-	h, err := c.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: protocol.LegID("job", leg), UpdateID: id, UpdateName: protocol.UpdateExchange, Args: []any{x}, WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	if err != nil {
-		return a, err
+	f.sent++
+	key := fmt.Sprintf("test-%d", f.sent)
+	for {
+		h, err := f.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+			WorkflowID: id(), UpdateID: key, UpdateName: name, Args: []any{argument}, WaitForStage: client.WorkflowUpdateStageCompleted,
+		})
+		if err == nil {
+			err = h.Get(ctx, answer)
+		}
+		var refused *temporal.ApplicationError
+		var missing *serviceerror.NotFound
+		switch {
+		case errors.As(err, &refused) && refused.Type() == protocol.RefusedMoved:
+			var detail protocol.Refusal
+			require.NoError(f.t, refused.Details(&detail))
+			f.leg = detail.Leg
+		case errors.As(err, &refused) && (refused.Type() == protocol.RefusedEarly || refused.Type() == protocol.RefusedNotYet), errors.As(err, &missing) && ctx.Err() == nil:
+		default:
+			return err
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
-	return a, h.Get(ctx, &a)
 }
 
-func (c *cluster) closeFeed() {
-	c.t.Helper()
-	h, err := c.client.UpdateWorkflow(c.t.Context(), client.UpdateWorkflowOptions{
-		WorkflowID: "job", UpdateName: protocol.UpdateClose, WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	require.NoError(c.t, err)
-	require.NoError(c.t, h.Get(c.t.Context(), nil))
+// find finds the leg that takes items.
+func (f *feed) find() {
+	f.t.Helper()
+	f.leg = 0
+	require.Eventually(f.t, func() bool {
+		d, err := f.client.DescribeWorkflowExecution(f.t.Context(), "job", "")
+		require.NoError(f.t, err)
+		payload := d.GetWorkflowExecutionInfo().GetMemo().GetFields()[protocol.MemoLeg]
+		return payload != nil && converter.GetDefaultDataConverter().FromPayload(payload, &f.leg) == nil && f.leg > 0
+	}, patience, 10*time.Millisecond)
+}
+
+func (f *feed) exchange(x protocol.Exchange) (a protocol.Exchanged, err error) {
+	x.Client = "test"
+	return a, f.update(func() string { return protocol.LegID("job", f.leg) }, protocol.UpdateExchange, x, &a)
+}
+
+// put puts items whose results nobody wants.
+func (f *feed) put(items ...json.RawMessage) protocol.Exchanged {
+	f.t.Helper()
+	a, err := f.exchange(protocol.Exchange{Items: items})
+	require.NoError(f.t, err)
+	return a
+}
+
+// call puts items and waits for their results, by ordinal.
+func (f *feed) call(items ...json.RawMessage) map[int64]protocol.ItemResult {
+	f.t.Helper()
+	a, err := f.exchange(protocol.Exchange{Items: items, Want: true, Wait: protocol.MaxExchangeWait})
+	require.NoError(f.t, err)
+	found := map[int64]protocol.ItemResult{}
+	for {
+		for _, r := range a.Results {
+			require.NotContains(f.t, found, r.Item, "each result comes once")
+			found[r.Item] = r
+		}
+		if len(found) == len(items) {
+			require.Zero(f.t, a.Pending)
+			return found
+		}
+		require.Positive(f.t, a.Pending)
+		a, err = f.exchange(protocol.Exchange{Wait: protocol.MaxExchangeWait})
+		require.NoError(f.t, err)
+	}
+}
+
+func (f *feed) close() {
+	f.t.Helper()
+	require.NoError(f.t, f.update(func() string { return "job" }, protocol.UpdateClose, nil, nil))
 }
 
 func values(from, n int) []json.RawMessage {
@@ -57,7 +133,19 @@ func values(from, n int) []json.RawMessage {
 	return all
 }
 
-func TestFeed_Smoke(t *testing.T) {
+// lines is a file of numbers, each of them a line.
+func lines(from, n int, of func(int) int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintln(&text, of(from+i))
+	}
+	return text.String()
+}
+
+func double(n int) int { return 2 * n }
+
+// F3, F5: items are answered, recorded, and the feed completes when it is closed.
+func TestFeed_F5_Close(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	c.serve(worker.Each(func(_ context.Context, n int) (int, error) {
@@ -66,34 +154,222 @@ func TestFeed_Smoke(t *testing.T) {
 		}
 		return 2 * n, nil
 	}), worker.Options{Slots: 2})
-	run := c.startFeed(nil)
-	var a protocol.Exchanged
-	require.Eventually(t, func() bool {
-		var err error
-		a, err = c.exchange(1, "first", protocol.Exchange{Client: "a", Items: values(1, 10), Want: true, Wait: 10 * time.Second})
-		return err == nil
-	}, patience, 20*time.Millisecond)
-	results := a.Results
-	for n := 0; a.Pending > 0; n++ {
-		var err error
-		a, err = c.exchange(1, fmt.Sprint("more", n), protocol.Exchange{Client: "a", Wait: 10 * time.Second})
-		require.NoError(t, err)
-		results = append(results, a.Results...)
+	f := c.startFeed(nil)
+	results := f.call(values(1, 10)...)
+	for o, r := range results {
+		if n := o + 1; n == 7 {
+			var failure job.Failure
+			require.NoError(t, json.Unmarshal(r.Failure, &failure))
+			require.Equal(t, "7 is bad", failure.Error.Message)
+			require.Equal(t, job.KindError, failure.Kind)
+		} else {
+			require.Equal(t, fmt.Sprint(2*n), string(r.Result))
+		}
 	}
-	require.Len(t, results, 10)
-	began := time.Now()
-	for i := range 20 {
-		a, err := c.exchange(1, fmt.Sprint("one", i), protocol.Exchange{Client: "a", Items: values(100+i, 1), Want: true, Wait: 10 * time.Second})
-		require.NoError(t, err)
-		require.Len(t, a.Results, 1)
-	}
-	t.Logf("a call: %v", time.Since(began)/20)
-	c.closeFeed()
-	report := c.wait(run)
-	data, _ := json.MarshalIndent(report, "", " ")
-	t.Logf("%s", data)
+	f.put(values(11, 3)...)
+	f.close()
+	f.close() // F5: idempotent
+	_, err := f.exchange(protocol.Exchange{Items: values(1, 1)})
+	require.Error(t, err)
+	report := c.wait(f.run)
 	require.Equal(t, job.Completed, report.State)
-	require.EqualValues(t, 30, report.Planned)
-	t.Log(c.read("out"))
-	t.Log(c.read("out.errors.jsonl"))
+	require.EqualValues(t, 13, report.Planned)
+	require.EqualValues(t, 12, report.OK)
+	require.EqualValues(t, 1, report.Failed)
+	require.EqualValues(t, 13, report.Feed.Accepted)
+	require.Equal(t, "2\n4\n6\n8\n10\n12\n16\n18\n20\n22\n24\n26\n", c.read("out"))
+	require.Contains(t, c.read("out.errors.jsonl"), `"source":"feed job"`)
+}
+
+// S12 for feeds: what a stop leaves is run by the job that continues, once.
+func TestFeed_S12_StopAndResume(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{"stop", "terminate"} {
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			c := setup(t)
+			gate := make(chan struct{})
+			started := make(chan int, 1000)
+			c.serve(worker.Each(func(ctx context.Context, n int) (int, error) {
+				started <- n
+				select {
+				case <-gate:
+				case <-worker.Stopping(ctx):
+					if end == "terminate" {
+						<-ctx.Done()
+						return 0, ctx.Err()
+					}
+				}
+				return 2 * n, nil
+			}), worker.Options{Slots: 2})
+			f := c.startFeed(func(s *job.Spec) { s.BatchItems = 3; s.Expiry = 2 * time.Second })
+			f.put(values(1, 200)...)
+			<-started
+			<-started
+			if end == "stop" {
+				require.NoError(t, f.run.Stop(t.Context(), job.Stop{}))
+				report := c.wait(f.run)
+				require.Equal(t, job.Stopped, report.State)
+				require.EqualValues(t, 200, report.Planned)
+				require.Less(t, report.Done(), int64(200))
+			} else {
+				require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
+			}
+			close(gate)
+			run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+			require.NoError(t, err)
+			f.run = run
+			f.find()
+			results := f.call(values(201, 20)...)
+			require.Contains(t, results, int64(219), "ordinals continue")
+			f.close()
+			report := c.wait(run)
+			require.Equal(t, job.Completed, report.State)
+			require.EqualValues(t, 220, report.Planned)
+			require.EqualValues(t, 220, report.OK)
+			require.Equal(t, lines(1, 220, double), c.read("out"))
+		})
+	}
+}
+
+// F4: what waits is discarded and counted, what runs is recorded, and its results never show.
+func TestFeed_F4_Reset(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	gate := make(chan struct{})
+	started := make(chan int, 100)
+	c.serve(worker.Each(func(_ context.Context, n int) (int, error) {
+		started <- n
+		<-gate
+		return 2 * n, nil
+	}), worker.Options{Slots: 1})
+	f := c.startFeed(func(s *job.Spec) { s.BatchItems = 2 })
+	f.put(values(1, 10)...)
+	<-started
+	var done protocol.ResetDone
+	require.NoError(t, f.update(func() string { return protocol.LegID("job", f.leg) }, protocol.UpdateReset, protocol.Reset{}, &done))
+	require.EqualValues(t, 2, done.Session)
+	require.EqualValues(t, 8, done.Discarded)
+	close(gate)
+	results := f.call(values(100, 3)...)
+	for _, r := range results {
+		require.EqualValues(t, 2, r.Session)
+	}
+	f.close()
+	report := c.wait(f.run)
+	require.EqualValues(t, 13, report.Planned)
+	require.EqualValues(t, 5, report.OK)
+	require.EqualValues(t, 8, report.Discarded)
+	require.Equal(t, "2\n4\n200\n202\n204\n", c.read("out"))
+}
+
+// F9: results that are too large to be sent are in the output, and their clients know.
+func TestFeed_F9_LargeResults(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.serve(worker.Each(func(_ context.Context, n int) (string, error) { return strings.Repeat("x", n), nil }), worker.Options{Slots: 1})
+	f := c.startFeed(nil)
+	results := f.call(json.RawMessage("300000"))
+	require.True(t, results[0].Stored)
+	results = f.call(json.RawMessage("3"))
+	require.Equal(t, `"xxx"`, string(results[1].Result))
+	f.close()
+	require.Equal(t, job.Completed, c.wait(f.run).State)
+	info, err := os.Stat(filepath.Join(c.dir, "out"))
+	require.NoError(t, err)
+	require.EqualValues(t, 300003+6, info.Size())
+}
+
+// F7: hundreds of callers at once, of one client and of several, get their own results.
+func TestFeed_F7_ManyCallers(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.serve(worker.Each(func(_ context.Context, n int) (int, error) { return 2 * n, nil }), worker.Options{Slots: 4})
+	f := c.startFeed(nil)
+	var all sync.WaitGroup
+	for client := range 3 {
+		feed := job.NewFeed[int, int](job.NewClient(c.client), "job", job.FeedOptions{})
+		t.Cleanup(feed.Release)
+		for caller := range 64 {
+			all.Go(func() {
+				for i := range 5 {
+					n := client*1_000_000 + caller*1000 + i
+					got, err := feed.Call(t.Context(), n)
+					if !assert.NoError(t, err) || !assert.Equal(t, 2*n, got) {
+						return
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	feed := job.NewFeed[int, int](job.NewClient(c.client), "job", job.FeedOptions{})
+	t.Cleanup(feed.Release)
+	idle, err := feed.Idle(t.Context())
+	require.NoError(t, err)
+	require.True(t, idle)
+	require.NoError(t, feed.Close(t.Context()))
+	report := c.wait(f.run)
+	require.EqualValues(t, 3*64*5, report.OK)
+	t.Logf("%d batches, calls of %d to %d items", report.Batches, report.CallMin, report.CallMax)
+	require.ErrorAs(t, feed.Put(t.Context(), 1), new(*job.ClosedError))
+}
+
+// F6: a stream gives results in order, however the items run.
+func TestFeed_F6_Stream(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.serve(worker.Each(func(_ context.Context, n int) (int, error) { return 2 * n, nil }), worker.Options{Slots: 4})
+	f := c.startFeed(nil)
+	feed := job.NewFeed[int, int](job.NewClient(c.client), "job", job.FeedOptions{})
+	t.Cleanup(feed.Release)
+	numbers := func(yield func(int) bool) {
+		for n := range 5000 {
+			if !yield(n) {
+				return
+			}
+		}
+	}
+	next := 0
+	for r, err := range feed.Stream(t.Context(), numbers, job.StreamOptions{}) {
+		require.NoError(t, err)
+		require.Equal(t, 2*next, r.Out)
+		next++
+	}
+	require.Equal(t, 5000, next)
+	require.NoError(t, feed.Close(t.Context()))
+	report := c.wait(f.run)
+	require.EqualValues(t, 5000, report.OK)
+	t.Logf("%d batches", report.Batches)
+}
+
+// G1: what waits in a feed that is terminated may be more than fits into any message.
+func TestFeed_G1_LargeBacklog(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	gate := make(chan struct{})
+	c.serve(worker.Each(func(ctx context.Context, s string) (int, error) {
+		select {
+		case <-gate:
+			return len(s), nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}), worker.Options{Slots: 1})
+	f := c.startFeed(func(s *job.Spec) { s.CapacityBytes, s.Expiry, s.BatchItems = 16<<20, 2*time.Second, 1 })
+	large, _ := json.Marshal(strings.Repeat("x", 100_000))
+	for range 8 {
+		f.put(large, large, large, large, large, large, large, large, large)
+	}
+	require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
+	run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+	require.NoError(t, err)
+	close(gate)
+	f.run = run
+	f.find()
+	f.close()
+	report := c.wait(run)
+	require.Equal(t, job.Completed, report.State)
+	require.EqualValues(t, 72, report.OK)
+	require.Equal(t, strings.Repeat("100000\n", 72), c.read("out"))
 }

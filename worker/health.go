@@ -43,6 +43,7 @@ type SlotHealth struct {
 	State       string        `json:"state"`
 	PID         int           `json:"pid,omitempty"` // of the slot's process, or of the worker
 	Incarnation int           `json:"incarnation"`
+	Concurrency int           `json:"concurrency"` // calls that it makes at once, at present
 	Batches     []BatchHealth `json:"batches"`
 	Error       string        `json:"error,omitempty"` // why the slot is out
 }
@@ -101,7 +102,7 @@ func (m *metrics) health(now time.Time) Health {
 func (s *slot) health(now time.Time, programs bool) SlotHealth {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := SlotHealth{Slot: s.number, State: stateReady, Incarnation: s.incarnation, Batches: []BatchHealth{}}
+	h := SlotHealth{Slot: s.number, State: stateReady, Incarnation: s.incarnation, Concurrency: s.roster.concurrency(), Batches: []BatchHealth{}}
 	for t := range s.tenants {
 		h.Batches = append(h.Batches, BatchHealth{Job: t.occupant.Job, Batch: t.occupant.Batch, Since: t.since, Age: now.Sub(t.since).Seconds()})
 	}

@@ -34,6 +34,7 @@ import (
 //	exit N      the process ends, with its last words
 //	die FILE    the same, once a line has been added to the file
 //	hang        until it is ended
+//	nap MS      its own result, after so many milliseconds
 //	tally FILE  adds a line to the file, and is an error
 //	slower FILE adds a line to the file, and slows down if that is the first
 //	third FILE  the same as tally, but no error once the file has three lines
@@ -84,6 +85,10 @@ func obey(item string, size int) (any, error) {
 		leave("3")
 	case "hang":
 		return nil, errHanging
+	case "nap":
+		ms, err := strconv.Atoi(arg)
+		must(err)
+		time.Sleep(time.Duration(ms) * time.Millisecond)
 	case "tally":
 		note(arg)
 		return nil, &Bad{"tallied"}

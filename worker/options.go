@@ -28,7 +28,7 @@ type Options struct {
 	// Concurrency is how many calls a slot makes at once, of one batch or several, all in the slot's process if it has one:
 	// for handlers that wait for something. Results enter the output in the items' order; up to 32 MiB of a batch's, and
 	// 128 MiB of a slot's, are held back behind an item that is not done. Above 1, calls of [Each] and [Serve] handlers
-	// aim at 5 ms. Default 1; at most 1,000.
+	// aim at 5 ms. Default 1; at most 1,000, or [AutoConcurrency].
 	Concurrency int
 	// CallItems is the most items of one call of a [Batch], [Exec] or [Serve] handler; [OneItem] hands
 	// items over one by one. Default: the worker chooses.
@@ -95,7 +95,8 @@ type Options struct {
 	// is missing although the client encrypts, a batch does not find the deadline of a stop.
 	// Default: the SDK's default converter.
 	DataConverter converter.DataConverter
-	// NoWorkflows and NoIO leave the coordination, and Plan, Commit and Finish, to other workers.
+	// NoWorkflows and NoIO leave the coordination of jobs, and Plan, Commit and Finish, to other workers. The legs of feeds run
+	// with the batches of their pool in any case.
 	NoWorkflows bool
 	NoIO        bool
 
@@ -108,6 +109,10 @@ const (
 	OneItem = -1
 	// NoRestarts, as Options.Restarts, ends a slot at the first death of its process.
 	NoRestarts = -1
+	// AutoConcurrency, as Options.Concurrency, lets the worker find out how many calls its slots should make at
+	// once: from 1 on, more for as long as more items are done in the same time, and half as many when the handler asks to
+	// slow down. At most 1,000 in a slot, and 10,000 in all slots together.
+	AutoConcurrency = -1
 )
 
 const (
@@ -161,7 +166,7 @@ func (o Options) validate() error {
 	if o.Slots < 1 || o.Slots > maxSlots {
 		errs = append(errs, fmt.Errorf("slots %d: use 1 to %d", o.Slots, maxSlots))
 	}
-	if o.Concurrency < 1 || o.Concurrency > maxSlots {
+	if o.Concurrency != AutoConcurrency && (o.Concurrency < 1 || o.Concurrency > maxSlots) {
 		errs = append(errs, fmt.Errorf("concurrency %d: use 1 to %d", o.Concurrency, maxSlots))
 	}
 	if o.CallItems < OneItem || o.CallItems > execItems {
@@ -236,7 +241,7 @@ const waitingTarget = 5 * time.Millisecond
 // callPace is how calls are cut: with this target, which 0 means there is none, and so many items in the first call and in
 // any, if they are made one at a time in a slot.
 func (o Options) callPace(target time.Duration, first, most int) calls.Pace {
-	if o.Concurrency > 1 {
+	if o.Concurrency != 1 {
 		target, first = waitingTarget, 1
 	}
 	return calls.Pace{Target: target, First: first, Most: most}

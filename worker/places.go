@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/timers"
 )
@@ -35,15 +36,23 @@ type tenant struct {
 func (s *slot) admit(o calls.Occupant) *tenant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.out != nil || s.roster.concurrency == 1 && s.busy > 0 {
+	if s.out != nil || s.roster.concurrency() == 1 && s.busy > 0 {
 		return nil
 	}
 	t := &tenant{slot: s, occupant: o, since: time.Now(), seat: make(chan struct{})}
 	t.left.Store(o.Items)
 	s.tenants[t] = struct{}{}
+	s.occupied(len(s.tenants) == 1, 1)
 	s.queue = append(s.queue, t)
 	s.lendFree()
 	return t
+}
+
+// occupied has the tuner, if there is one and it is so, count the slot, or count it no more. The lock is held.
+func (s *slot) occupied(so bool, slots int) {
+	if so && s.roster.tuner != nil {
+		s.roster.tuner.Occupied(slots)
+	}
 }
 
 // seated waits for the first place.
@@ -122,7 +131,7 @@ type waiter struct {
 
 // lendFree gives free places to those who wait. The lock is held.
 func (s *slot) lendFree() {
-	for s.out == nil && s.busy < s.roster.concurrency {
+	for s.out == nil && s.busy < s.roster.concurrency() {
 		var t *tenant
 		switch {
 		case len(s.queue) > 0:
@@ -140,11 +149,19 @@ func (s *slot) lendFree() {
 	}
 }
 
-// Crowded reports whether a batch waits for its first place in the slot.
+// Crowded reports whether a batch waits for its first place in the slot, or the slot has more places in use than it should.
 func (t *tenant) Crowded() bool {
-	t.slot.mu.Lock()
-	defer t.slot.mu.Unlock()
-	return len(t.slot.queue) > 0
+	s := t.slot
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) > 0 {
+		return true
+	}
+	if s.busy-s.leaving <= s.roster.concurrency() {
+		return false
+	}
+	s.leaving++ // others need not leave for the same reason
+	return true
 }
 
 // Left notes for how many items no call has been begun.
@@ -179,11 +196,13 @@ func (t *tenant) change(fn func() int) {
 		s := t.slot
 		if t.places > 0 {
 			s.busy -= n
+			s.leaving = max(0, s.leaving-n)
 			t.places -= n
 		}
 		if last = t.places == 0; last {
 			t.gone = true
 			delete(s.tenants, t)
+			s.occupied(len(s.tenants) == 0, -1)
 			s.queue = slices.DeleteFunc(s.queue, func(other *tenant) bool { return other == t })
 			s.waiters = slices.DeleteFunc(s.waiters, func(w *waiter) bool { return w.tenant == t })
 		}
@@ -205,9 +224,10 @@ type place struct {
 	// Memory for the calls of a program, one after the other.
 	call  pending
 	frame []byte
-	// suspect: the last call was one of several in hand when their program ended, and any of them may
-	// have caused that. Only the goroutine that makes the calls uses it.
-	suspect bool
+	// The items of the last call that was in hand when its program died, and with which others they are tried again: nil
+	// if they have been. Only the goroutine that makes the calls uses it.
+	group       *company.Group
+	first, last int64
 }
 
 // Describe returns the slot and its incarnation.

@@ -195,4 +195,13 @@ func TestPlaces_LeastToDo(t *testing.T) {
 	next := admit(2)
 	require.Equal(t, large.slot, next.slot)
 	require.Zero(t, r.wanted(), "another one waits already, with more than its calls at once")
+
+	r = newRoster("worker-1", Options{Slots: 2, Concurrency: 4}.withDefaults(), func(SlotEvent) {})
+	large, small = admit(100), admit(50)
+	for range 4 {
+		require.NotNil(t, small.Place(nil))
+	}
+	small.Left(1)
+	require.NotNil(t, large.Place(nil))
+	require.Equal(t, small.slot, admit(10).slot, "the other one has free places, but more items than those are for")
 }

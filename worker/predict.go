@@ -38,6 +38,9 @@ func Predict(ctx context.Context, h Handler, o Options, spec job.Spec, p Predict
 	if err := h.Check(o); err != nil {
 		return none, err
 	}
+	if o.Concurrency == AutoConcurrency {
+		return none, errors.New("trying a sample with an automatic concurrency: a sample is too small to find one, so use a number")
+	}
 	o = o.withDefaults()
 	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers})
 	if err != nil {

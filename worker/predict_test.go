@@ -84,7 +84,7 @@ func TestPredict_SlotsThatAreOut(t *testing.T) {
 
 func TestPace_Settles(t *testing.T) {
 	t.Parallel()
-	p := execPace()
+	p := execPace(Options{})
 	require.Equal(t, execItems, p.Settled(0.001, 0))
 	require.Equal(t, 4999, p.Settled(0.001, 0.001))
 	require.Equal(t, execItems, p.Settled(0.001, 1e-7))

@@ -100,15 +100,25 @@ func (s *slotServer) serve(h Handler, o Options, r *frames.Reader) error {
 	}
 	requests := make(chan frames.Call)
 	var serving sync.WaitGroup
-	for range max(1, s.hello.Concurrency) {
-		serving.Go(func() {
-			if err := trap.Run("making calls", func() { s.makeCalls(requests) }); err != nil {
-				defective(err)
-			}
-		})
-	}
 	defer serving.Wait()
 	defer close(requests)
+	callers := 0
+	pass := func(call frames.Call) {
+		if callers < max(1, s.hello.Concurrency) {
+			select {
+			case requests <- call:
+				return
+			default: // all have calls in hand
+			}
+			callers++
+			serving.Go(func() {
+				if err := trap.Run("making calls", func() { s.makeCalls(requests) }); err != nil {
+					defective(err)
+				}
+			})
+		}
+		requests <- call
+	}
 	stacks := make(chan os.Signal, 1)
 	signal.Notify(stacks, syscall.SIGQUIT)
 	trap.Watched("writing stacks", defective, func() { writeStacks(stacks) })
@@ -123,7 +133,7 @@ func (s *slotServer) serve(h Handler, o Options, r *frames.Reader) error {
 		if err != nil {
 			return err
 		}
-		bye, err := s.handle(line, requests)
+		bye, err := s.handle(line, pass)
 		if bye || err != nil {
 			return err
 		}
@@ -152,14 +162,14 @@ func (s *slotServer) open(h Handler, o Options) (service, error) {
 	return service, err
 }
 
-func (s *slotServer) handle(line []byte, to chan<- frames.Call) (bye bool, err error) {
+func (s *slotServer) handle(line []byte, pass func(frames.Call)) (bye bool, err error) {
 	name, err := frames.Type(line)
 	if err != nil {
 		return false, err
 	}
 	switch name {
 	case frames.TypeCall:
-		return false, with(bytes.Clone(line), func(f *frames.Call) error { to <- *f; return nil }) // the next line overwrites it
+		return false, with(bytes.Clone(line), func(f *frames.Call) error { pass(*f); return nil }) // the next line overwrites it
 	case frames.TypeAcquired:
 		return false, with(line, s.acquiredTimer)
 	case frames.TypeStopping:

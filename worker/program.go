@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/child"
+	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
@@ -83,10 +84,10 @@ type pending struct {
 	room      int    // bytes of results that may still be kept; the first one is, in any case
 	full      bool   // no more results are kept
 	ended     bool
-	done      chan struct{} // closed when the call has ended; nil until somebody waits for that
-	fault     error         // nil: it was answered
-	asked     bool          // a stop of its job has been requested meanwhile
-	suspect   bool          // it, or another call in hand, may have caused the program's end
+	done      chan struct{}  // closed when the call has ended; nil until somebody waits for that
+	fault     error          // nil: it was answered
+	asked     bool           // a stop of its job has been requested meanwhile
+	group     *company.Group // for its next try, because it may have caused the program's end; nil: it has not
 }
 
 // begin reuses its memory for another call.
@@ -174,7 +175,7 @@ func (h *host) launch(s *slot, incarnation int) (*program, error) {
 	}()
 	p.send(frames.Hello{
 		Type: frames.TypeHello, Version: frames.Version, Worker: h.worker, Slot: s.number, Incarnation: incarnation,
-		MaxRestarts: h.options.Restarts, Seed: h.options.Seed + int64(s.number), Concurrency: h.options.Concurrency,
+		MaxRestarts: h.options.Restarts, Seed: h.options.Seed + int64(s.number), Concurrency: h.roster.most(),
 		Limits: frames.Limits{Frame: frames.MaxFrame, Scope: frames.MaxScope, Timers: frames.MaxTimers},
 	})
 	return p, nil
@@ -296,7 +297,6 @@ func (p *program) results(f *frames.Results) error {
 	case c.full:
 		fault = calls.FullFault()
 	}
-	c.suspect = false
 	delete(p.calls, f.ID)
 	p.answered = true
 	c.end(fault)

@@ -69,14 +69,20 @@ func (p *program) conclude(exit error) error {
 	if p.why != nil && why.guilty != 0 && why.fault.Kind == job.KindExpired && len(p.calls) > 1 {
 		p.free = true
 	}
-	unknown := why.guilty == 0 && len(p.calls) > 1 // each will be retried alone
-	counts := why.guilty                           // the call that counts it
+	unknown := why.guilty == 0 && len(p.calls) > 1
+	if ids := slices.Sorted(maps.Keys(p.calls)); why.guilty == 0 && !why.free && len(ids) > 0 {
+		suspects := make([]*pending, len(ids))
+		for i, id := range ids {
+			suspects[i] = p.calls[id]
+		}
+		p.slot.accuse(suspects)
+	}
+	counts := why.guilty // the call that counts it
 	if counts == 0 {
 		counts = slices.Min(append(slices.Collect(maps.Keys(p.calls)), p.lastID))
 	}
 	for id, c := range p.calls {
 		p.free = p.free || c.isolating
-		c.suspect = unknown
 		fault := *why.fault
 		fault.Collateral = unknown || why.guilty != 0 && why.guilty != id
 		if fault.Collateral {

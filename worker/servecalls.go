@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
@@ -110,26 +111,45 @@ func report(c *calls.Call, r *frames.Result, tries int) {
 // round makes one call of the items, with room for so many bytes of results. The results are call's. The call's timer runs from before the first
 // byte is written until the call has ended (T17).
 func (h *host) round(c *calls.Call, at *place, call *pending, items []calls.Item, room int) ([]frames.Result, error) {
-	suspect := at.suspect
-	p, err := at.slot.ready(c.Soon(), suspect)
+	group := at.suspicion(items)
+	p, err := at.slot.ready(c.Soon(), group)
 	if p == nil {
 		return nil, err
 	}
-	defer at.slot.release(suspect)
+	defer at.slot.release()
 	began := time.Now()
 	ctx := c.Begin()
 	defer c.End()
-	call.begin(len(items), room, c.Isolating || suspect, c, at.tenant.occupant.Job)
-	call.suspect = suspect
+	call.begin(len(items), room, c.Isolating || group.Narrows(), c, at.tenant.occupant.Job)
 	id := p.begin(ctx, call, at, func(i int) []byte { return items[i].Data }, func(id int64) { h.cut(c, p, id, context.Cause(ctx)) })
 	if !p.readAnswer(call) {
 		h.await(ctx, c, p, call, id)
 	}
-	at.suspect = call.suspect
+	at.learn(call, items)
 	if call.fault == nil {
 		h.pace.Learn(call.items, time.Since(began))
 	}
 	return call.results, call.fault
+}
+
+// suspicion returns the group of the items that are about to be called. They are under suspicion if the first one is.
+func (p *place) suspicion(items []calls.Item) *company.Group {
+	if first := items[0].Ordinal; p.group != nil && (first < p.first || first > p.last) {
+		p.group = nil
+	}
+	return p.group
+}
+
+// learn takes in what a call of the items came to: the others that were called with them before stay under suspicion.
+func (p *place) learn(c *pending, items []calls.Item) {
+	last := items[len(items)-1].Ordinal
+	switch {
+	case c.group != nil:
+		p.group, p.first = c.group, items[0].Ordinal
+		p.last = max(last, p.last)
+	case p.group != nil && c.fault == nil:
+		p.first = last + 1
+	}
 }
 
 // await waits until the call has ended. Meanwhile it passes on that the call should, or must, end.

@@ -107,7 +107,7 @@ func (f *fixture) open(h Handler) (service, error) {
 	f.metrics.start()
 	watchdog.Start()
 	f.t.Cleanup(watchdog.Stop)
-	f.acts = activities.New(activities.Options{Access: &store.Access{}, Handler: handler, Slots: f.roster, Watchdog: watchdog, Observer: f.metrics})
+	f.acts = activities.New(activities.Options{Access: &store.Access{}, Handler: handler, Slots: f.roster, Watchdog: watchdog, Observer: f.roster.observed(f.metrics)})
 	f.t.Cleanup(f.acts.Close)
 	if service != nil {
 		f.t.Cleanup(service.Close)
@@ -212,7 +212,7 @@ func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 	var mu sync.Mutex
 	var entries []activities.Entry
 	var running errgroup.Group
-	running.SetLimit(len(f.roster.slots) * f.roster.concurrency)
+	running.SetLimit(len(f.roster.slots) * min(f.roster.most(), 64))
 	for _, batch := range batches {
 		running.Go(func() error {
 			idle := 0 // rests in a row without progress

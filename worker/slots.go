@@ -9,17 +9,20 @@ import (
 
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/tuning"
 )
 
 // roster is a worker's slots. It assigns places in them to the executions of batches: a slot has as
 // many places as it may run calls at once. It is safe for concurrent use.
 type roster struct {
-	worker      string
-	concurrency int
-	permits     *permits.Permits
-	observe     func(SlotEvent)
+	worker  string
+	fixed   int           // calls that a slot makes at once, unless there is a tuner
+	tuner   *tuning.Tuner // nil: there is none
+	permits *permits.Permits
+	observe func(SlotEvent)
 
 	mu      sync.Mutex
 	slots   []*slot
@@ -30,14 +33,76 @@ type roster struct {
 
 func newRoster(worker string, o Options, observe func(SlotEvent)) *roster {
 	r := &roster{
-		worker: worker, concurrency: o.Concurrency, observe: observe,
+		worker: worker, fixed: o.Concurrency, observe: observe,
 		changed: make(chan struct{}), gone: make(chan struct{}),
 	}
-	r.permits = permits.New(o.Slots*o.Concurrency, r.wanted)
+	if o.Concurrency == AutoConcurrency {
+		r.tuner = tuning.New(o.Slots, time.Now)
+	}
+	r.permits = permits.New(o.Slots*r.most(), r.wanted)
 	for i := range o.Slots {
 		r.slots = append(r.slots, &slot{roster: r, number: i, restarts: o.Restarts, changed: make(chan struct{}), tenants: map[*tenant]struct{}{}})
 	}
 	return r
+}
+
+// concurrency is how many calls a slot makes at once, at present.
+func (r *roster) concurrency() int {
+	if r.tuner != nil {
+		return r.tuner.Limit()
+	}
+	return r.fixed
+}
+
+// most is the most calls that a slot ever makes at once.
+func (r *roster) most() int {
+	if r.tuner != nil {
+		return r.tuner.Most()
+	}
+	return r.fixed
+}
+
+// capacity is what the worker runs at once, or, if that grows, will soon.
+func (r *roster) capacity() protocol.Capacity {
+	c := protocol.Capacity{Slots: len(r.slots), Concurrency: r.fixed}
+	if r.tuner != nil {
+		c.Concurrency, c.Found = r.tuner.Expected(), r.tuner.Limit()
+	}
+	return c
+}
+
+// observed returns the observer of the slots' calls: o, and the tuner if there is one.
+func (r *roster) observed(o calls.Observer) calls.Observer {
+	if r.tuner == nil {
+		return o
+	}
+	return &tuned{o, r}
+}
+
+// tuned has a tuner take in what calls show.
+type tuned struct {
+	calls.Observer
+	roster *roster
+}
+
+func (o *tuned) CallBegan(job string) {
+	o.roster.tuner.Began()
+	o.Observer.CallBegan(job)
+}
+
+func (o *tuned) CallEnded(s calls.CallStats) {
+	o.Observer.CallEnded(s)
+	if o.roster.tuner.Ended(tuning.Call{Took: s.Took, Items: s.Items, Failed: s.Failed, Cut: s.Cut, SlowDown: s.SlowDown}) {
+		o.roster.retuned()
+	}
+}
+
+// retuned gives out the places of a new limit.
+func (r *roster) retuned() {
+	for _, s := range r.slots {
+		s.change(s.lendFree)
+	}
+	r.permits.Wake()
 }
 
 // Take waits for a place.
@@ -57,8 +122,8 @@ func (r *roster) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error)
 	}
 }
 
-// admit takes the batch into the slot that has least to do, and prefers one that has a place. It returns no tenant if
-// the batch has to wait for any slot to have one.
+// admit takes the batch into the slot that has least to do. It returns no tenant if the batch has to wait for any slot
+// to have a place.
 func (r *roster) admit(o calls.Occupant) (*tenant, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,12 +190,12 @@ type slot struct {
 	incarnation int
 	failed      int // incarnations that have ended in a row without an answered call
 	program     *program
-	resting     time.Time // until when no call should be made
-	calls       int       // that its program has in hand
-	suspects    int       // calls that must be alone with the program, or wait for that
-	out         error     // why the slot runs no calls any more
+	resting     time.Time    // until when no call should be made
+	hall        company.Hall // of the calls that its program has in hand
+	out         error        // why the slot runs no calls any more
 	tenants     map[*tenant]struct{}
 	busy        int       // places that they have
+	leaving     int       // those of them that will be given up because they are too many
 	queue       []*tenant // wait for their first place
 	waiters     []*waiter // for further places
 
@@ -139,17 +204,13 @@ type slot struct {
 
 // load says how much a slot has to do.
 type load struct {
-	full    bool // no place is free
-	items   int64
-	waiting bool // its program is not ready
+	items   int64 // in hand and to begin: one whose places are not all in use yet may have many
+	waiting bool  // its program is not ready
 }
 
 // less reports whether a slot with the load is a better choice for another batch.
 func (l load) less(o load) bool {
-	switch {
-	case l.full != o.full:
-		return o.full
-	case l.items != o.items:
+	if l.items != o.items {
 		return l.items < o.items
 	}
 	return o.waiting && !l.waiting
@@ -160,8 +221,8 @@ func (l load) less(o load) bool {
 func (s *slot) load() (l load, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l = load{full: s.busy+len(s.queue) >= s.roster.concurrency, items: int64(s.busy) + s.left(), waiting: s.program == nil}
-	return l, s.out == nil && (!l.full || s.roster.concurrency > 1)
+	most := s.roster.concurrency()
+	return load{items: int64(s.busy) + s.left(), waiting: s.program == nil}, s.out == nil && (most > 1 || s.busy+len(s.queue) < most)
 }
 
 // left is how many items of the slot's batches no call has been begun for. The lock is held.
@@ -177,7 +238,7 @@ func (s *slot) left() (items int64) {
 func (s *slot) wanted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	most := s.roster.concurrency
+	most := s.roster.concurrency()
 	switch left := s.left(); {
 	case s.out != nil:
 		return 0
@@ -194,7 +255,7 @@ func (s *slot) wanted() int {
 func (s *slot) describe() protocol.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := protocol.Place{Worker: s.roster.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID}
+	at := protocol.Place{Worker: s.roster.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID, Concurrency: s.roster.concurrency()}
 	if s.program != nil {
 		at.PID = s.program.pid()
 	}
@@ -270,30 +331,28 @@ func (s *slot) rest(d time.Duration) {
 	s.resting = time.Now().Add(d)
 }
 
-// ready waits until the slot's program may be called. A suspect is alone with it: no other call is
-// made until release. It returns nil if the batch should end first.
-func (s *slot) ready(soon <-chan struct{}, suspect bool) (p *program, err error) {
-	if suspect {
-		s.mu.Lock()
-		s.suspects++
-		s.mu.Unlock()
-		defer func() {
-			if p == nil {
-				s.change(func() { s.suspects-- })
-			}
-		}()
-	}
+// ready waits until the slot's program may be called. A call of a group is made together with calls of that group
+// only. It returns nil if the batch should end first.
+func (s *slot) ready(soon <-chan struct{}, g *company.Group) (p *program, err error) {
+	s.mu.Lock()
+	s.hall.Wait(g)
+	s.mu.Unlock()
+	defer func() {
+		if p == nil && g != nil {
+			s.change(func() { s.hall.GiveUp(g) })
+		}
+	}()
 	for {
 		s.mu.Lock()
 		p, out, changed, rest := s.program, s.out, s.changed, time.Until(s.resting)
 		if p != nil && p.over() {
 			p = nil // the slot is about to notice it
 		}
-		if suspect && s.calls > 0 || !suspect && s.suspects > 0 {
+		if !s.hall.May(g) {
 			p = nil // release wakes it
 		}
 		if p != nil && out == nil && rest <= 0 {
-			s.calls++
+			s.hall.Begin(g)
 			s.mu.Unlock()
 			return p, nil
 		}
@@ -315,16 +374,28 @@ func (s *slot) ready(soon <-chan struct{}, suspect bool) (p *program, err error)
 }
 
 // release notes the end of a call that ready has allowed.
-func (s *slot) release(suspect bool) {
+func (s *slot) release() {
 	s.mu.Lock()
-	s.calls--
-	awaited := s.suspects > 0
+	awaited := s.hall.End()
 	s.mu.Unlock()
 	if awaited {
-		s.change(func() {
-			if suspect {
-				s.suspects--
-			}
-		})
+		s.change(func() {})
+	}
+}
+
+// accuse puts calls, which were in hand when the program died, into groups for their next tries. The first half of
+// several calls is tried apart from the second; a single call, which has died alone, is tried alone.
+func (s *slot) accuse(all []*pending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(all) == 1 {
+		all[0].group = s.hall.Alone()
+		return
+	}
+	first, second := s.hall.Halves()
+	for i, c := range all {
+		if c.group = first; i >= (len(all)+1)/2 {
+			c.group = second
+		}
 	}
 }

@@ -326,3 +326,61 @@ func TestStop_WhileNoWorkerIsAlive(t *testing.T) {
 		})
 	}
 }
+
+// waiter is a handler that waits, and knows how many of its calls are in hand.
+type waiter struct{ atOnce, done atomic.Int64 }
+
+func (w *waiter) handler() worker.Handler {
+	return worker.Each(func(_ context.Context, text string) (string, error) {
+		w.atOnce.Add(1)
+		defer w.atOnce.Add(-1)
+		defer w.done.Add(1)
+		time.Sleep(20 * time.Millisecond) // what it waits for
+		return text, nil
+	})
+}
+
+// manyItems is so many strings as JSON.
+func manyItems(n int) string {
+	var all strings.Builder
+	for i := range n {
+		all.WriteString(strconv.Quote(strconv.Itoa(i)) + "\n")
+	}
+	return all.String()
+}
+
+// B9, S11, S12: a stop with many calls in hand, of a number that the worker has found out itself, ends in order; so does a drain,
+// after which another worker does the rest. The report says how many calls a slot makes at once.
+func TestStop_B9_Auto(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	content := manyItems(40_000)
+	auto := worker.Options{Slots: 2, Concurrency: worker.AutoConcurrency}
+	var first, second waiter
+	drained := c.serve(first.handler(), auto)
+	run, spec := c.start("in.jsonl", content, nil)
+	require.Eventually(t, func() bool { return first.atOnce.Load() >= 100 }, patience, time.Millisecond)
+	drained.drain()
+	drained.await()
+	done := first.done.Load()
+	require.Less(t, done, int64(40_000))
+
+	c.serve(second.handler(), auto)
+	require.Eventually(t, func() bool { return second.atOnce.Load() >= 100 }, patience, time.Millisecond)
+	require.NoError(t, run.Stop(t.Context(), job.Stop{Reason: "that will do"}))
+	stopped := c.wait(run)
+	require.Equal(t, job.Stopped, stopped.State)
+	require.Empty(t, stopped.Stragglers)
+	require.Zero(t, stopped.Failed)
+	require.Zero(t, stopped.Expiries)
+	require.GreaterOrEqual(t, stopped.OK, done, "what the drained worker has done counts")
+	require.Greater(t, stopped.Workers[0].Concurrency, 1)
+
+	resumed, err := job.NewClient(c.client).Resume(t.Context(), spec.Name, job.ResumeOptions{})
+	require.NoError(t, err)
+	report := c.wait(resumed)
+	require.Equal(t, job.Completed, report.State)
+	require.EqualValues(t, 40_000, report.OK)
+	require.True(t, content == c.read("out"), "the results, in order")
+	require.LessOrEqual(t, first.done.Load()+second.done.Load(), int64(40_000)+report.Repeated+2000, "hardly anything twice")
+}

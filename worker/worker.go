@@ -92,11 +92,18 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	}
 	w.access, w.service = o.access(h), service
 	w.acts = activities.New(activities.Options{
-		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: metrics,
+		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: roster.observed(metrics),
 		Places: func(ctx context.Context, id, run string) ([]protocol.ActivityPlace, error) {
 			return protocol.Places(ctx, c, o.DataConverter, id, run)
 		},
-		Hooks: o.hooks(name), Worker: name, Capacity: protocol.Capacity{Slots: o.Slots, Concurrency: o.Concurrency}, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c, o.DataConverter),
+		Hooks: o.hooks(name), Worker: name, Capacity: roster.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c, o.DataConverter),
+		Pending: func(ctx context.Context, id, run string, page int) (some []activities.CommitFeedInput, err error) {
+			value, err := c.QueryWorkflow(ctx, id, run, protocol.QueryPending, page)
+			if err != nil {
+				return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
+			}
+			return some, value.Get(&some)
+		},
 		Notice: func(ctx context.Context, id, run string) (protocol.StopNotice, bool) {
 			return protocol.FindStop(ctx, c, o.DataConverter, id, run)
 		},
@@ -155,6 +162,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 			"PlanFeed":      entry.Activity(w.acts.PlanFeed),
 			"Commit":        entry.Activity(w.acts.Commit),
 			"CommitFeed":    entry.Activity(w.acts.CommitFeed),
+			"SalvageFeed":   entry.Activity(w.acts.SalvageFeed),
 			"Finish":        entry.Activity(w.acts.Finish),
 			"WriteReport":   entry.Action(w.acts.WriteReport),
 			"Hook":          entry.Action(w.acts.Hook),
@@ -162,14 +170,13 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 		w.workers = append(w.workers, io)
 	}
 	batches := sdkworker.New(c, protocol.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
-		DisableWorkflowWorker: w.options.NoWorkflows, Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: w.roster.worker,
+		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: w.roster.worker,
 		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: &mostEager,
 	}))
 	entry.Activities{protocol.ActivityProcess: entry.Activity(w.acts.Process)}.Register(batches)
-	if !w.options.NoWorkflows { // the legs of feeds run beside their batches
-		entry.Workflows{protocol.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Register(batches)
-		batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: protocol.ActivityLocate})
-	}
+	// The legs of feeds run beside their batches.
+	entry.Workflows{protocol.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Register(batches)
+	batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: protocol.ActivityLocate})
 	w.workers = append(w.workers, batches)
 	return nil
 }

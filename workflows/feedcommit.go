@@ -108,7 +108,7 @@ func (c *feedCommits) reportKept(ctx workflow.Context) {
 // can be tried again.
 func (c *feedCommits) commit(ctx workflow.Context, unfinished []activities.FeedItems) *job.Error {
 	c.takeDiscarded()
-	entries, discards := c.entries, c.discards
+	entries, discards := c.entries[:c.fitting(0)], c.discards
 	in := c.input()
 	in.Entries, in.Discarded, in.Unfinished = entries, discards, unfinished
 	ctx = execute.IOOptions(ctx, c.leg.in.Spec, fmt.Sprintf("commit %d batches", len(entries)))
@@ -127,6 +127,20 @@ func (c *feedCommits) commit(ctx workflow.Context, unfinished []activities.FeedI
 	return nil
 }
 
+// fitting is the end of the entries, from one on, that one commit takes: about commitBytes, less than half of what a message may have.
+func (c *feedCommits) fitting(from int) int {
+	size := 0
+	for i, e := range c.entries[from:] {
+		if e.Inline != nil {
+			size += e.Inline.Size()
+		}
+		if size += 300; size > commitBytes && i > 0 {
+			return from + i
+		}
+	}
+	return len(c.entries)
+}
+
 func (c *feedCommits) input() activities.CommitFeedInput {
 	in := c.leg.in
 	return activities.CommitFeedInput{Ref: in.Ref, Leg: in.Number, Previous: c.heads, Format: records.Format(in.Spec.Format)}
@@ -136,7 +150,7 @@ func (c *feedCommits) input() activities.CommitFeedInput {
 func (c *feedCommits) finish(ctx workflow.Context) *job.Error {
 	c.closing = true
 	_ = workflow.Await(ctx, func() bool { return !c.running })
-	if !c.empty() {
+	for !c.empty() {
 		if err := c.commit(ctx, nil); err != nil {
 			return err
 		}
@@ -170,18 +184,27 @@ func (c *feedCommits) unfinished() [][]activities.FeedItems {
 	return lists
 }
 
-// pending is what is not committed, for a job that goes on after Temporal has ended this one: first what has an outcome.
-func (c *feedCommits) pending() []activities.CommitFeedInput {
-	first := c.input()
-	first.Entries, first.Discarded = c.entries, append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)
-	all := []activities.CommitFeedInput{first}
-	if c.leg.concluded {
-		return all
-	}
-	for _, some := range c.unfinished() {
+// pending is a page of what is not committed, for a job that goes on after Temporal has ended this one: first what has an outcome. After
+// the last page it is empty.
+func (c *feedCommits) pending(page int) []activities.CommitFeedInput {
+	all := []activities.CommitFeedInput{c.input()}
+	all[0].Discarded = append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)
+	for from := 0; from < len(c.entries); {
+		to := c.fitting(from)
 		next := c.input()
-		next.Previous, next.Unfinished = nil, some
+		next.Previous, next.Entries = nil, c.entries[from:to]
 		all = append(all, next)
+		from = to
 	}
-	return all
+	if !c.leg.concluded {
+		for _, some := range c.unfinished() {
+			next := c.input()
+			next.Previous, next.Unfinished = nil, some
+			all = append(all, next)
+		}
+	}
+	if page < 0 || page >= len(all) {
+		return nil
+	}
+	return all[page : page+1]
 }

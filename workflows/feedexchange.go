@@ -26,12 +26,12 @@ func (l *feedLeg) answer() error {
 		return fmt.Errorf("answering updates: %w", err)
 	}
 	queries := map[string]any{
-		protocol.QueryFeed:     func() (protocol.FeedState, error) { return l.intake.State(l.in.Number, workflow.Now(l.ctx)), nil },
-		protocol.QueryProgress: func() (job.Progress, error) { return l.progress(), nil },
-		protocol.QueryPending:  func() ([]activities.CommitFeedInput, error) { return l.commits.pending(), nil },
-		protocol.QueryItems: func(items []int64) ([]protocol.ItemState, error) {
-			return l.intake.Items(items, workflow.Now(l.ctx)), nil
+		protocol.QueryFeed: func() (protocol.FeedState, error) { return l.intake.State(l.in.Number, workflow.Now(l.ctx)), nil },
+		protocol.QueryItems: func(ordinals []int64) ([]protocol.ItemState, error) {
+			return l.intake.Items(ordinals, workflow.Now(l.ctx)), nil
 		},
+		protocol.QueryProgress: func() (job.Progress, error) { return l.progress(), nil },
+		protocol.QueryPending:  func(page int) ([]activities.CommitFeedInput, error) { return l.commits.pending(page), nil },
 	}
 	for _, name := range []string{protocol.QueryFeed, protocol.QueryItems, protocol.QueryProgress, protocol.QueryPending} {
 		if err := workflow.SetQueryHandler(l.ctx, name, queries[name]); err != nil {
@@ -61,8 +61,20 @@ func (l *feedLeg) checkExchange(x protocol.Exchange) error {
 	if l.updates >= busyUpdates && len(x.Items) > 0 && l.intake.IsOpen() {
 		return refusal(&intake.Refused{Type: protocol.RefusedEarly, Message: "the next leg is not ready yet: ask again"})
 	}
-	return refusal(l.intake.Check(x))
+	if r := l.intake.Check(x); r != nil {
+		return refusal(r)
+	}
+	if len(x.Items) > 0 || l.intake.Ready(x.Client) || l.over() || x.Wait > 0 && l.updates < sparse && l.waiters.room(x.Client, workflow.Now(l.ctx)) != nil {
+		return nil
+	}
+	// It would come back empty: an answer takes three events and one of the run's 2,000 updates, a refusal nothing.
+	r := &intake.Refused{Type: protocol.RefusedNotYet, Message: "there are no results yet: ask again"}
+	r.Detail.Again = l.again(x)
+	return refusal(r)
 }
+
+// over reports that nothing of the leg runs any more.
+func (l *feedLeg) over() bool { return l.Halted() || l.concluded || l.orphaned }
 
 // exchange accepts the items of a client and returns results.
 func (l *feedLeg) exchange(ctx workflow.Context, x protocol.Exchange) (protocol.Exchanged, error) {
@@ -78,7 +90,7 @@ func (l *feedLeg) exchange(ctx workflow.Context, x protocol.Exchange) (protocol.
 	a.Pending = l.intake.Pending(x.Client)
 	switch {
 	case a.Pending == 0:
-	case l.Halted() || l.concluded:
+	case l.over():
 		a.Ended = protocol.RefusedStopping
 	default:
 		a.Again = l.again(x)
@@ -91,6 +103,8 @@ const (
 	mostWaiting = 4
 	// fairWait is how long an exchange may wait while others want to.
 	fairWait = time.Second
+	// sparse is how many exchanges a leg answers before it refuses to wait: what is left is for answers with results.
+	sparse = 1800
 	// soon and late bound the time after which a client asks again for results.
 	soon = 20 * time.Millisecond
 	late = 5 * time.Second
@@ -116,20 +130,31 @@ type waiters struct {
 	armed time.Time // when a timer has them looked at; zero: none runs
 }
 
-// enter adds a waiter. A client has one, and of others the one that has waited for longest makes room, if it has had its
-// time. It returns nil if there is no room.
-func (w *waiters) enter(client string, now, until time.Time) *waiter {
+// room finds room for another waiter. A client has one, and of others the one that has waited for longest makes room, if it has had
+// its time: displaced is that waiter, or a new one if nobody has to. It returns nil if there is no room.
+func (w *waiters) room(client string, now time.Time) (displaced *waiter) {
 	for _, other := range w.all {
 		if other.client == client {
-			other.displaced = true
+			return other
 		}
 	}
-	if len(w.all) >= mostWaiting && !slices.ContainsFunc(w.all, func(o *waiter) bool { return o.displaced }) {
-		if now.Sub(w.all[0].since) < fairWait {
-			return nil
-		}
-		w.all[0].displaced = true
+	switch {
+	case len(w.all) < mostWaiting:
+		return &waiter{}
+	case now.Sub(w.all[0].since) >= fairWait:
+		return w.all[0]
 	}
+	return nil
+}
+
+// enter adds a waiter; nil: there is no room.
+func (w *waiters) enter(client string, now, until time.Time) *waiter {
+	displaced := w.room(client, now)
+	if displaced == nil {
+		return nil
+	}
+	displaced.displaced = true
+	w.leave(displaced)
 	one := &waiter{client: client, since: now, until: until}
 	w.all = append(w.all, one)
 	return one
@@ -152,7 +177,7 @@ func (w *waiters) earliest() time.Time {
 
 // wait waits until the client has results, for as long as it may.
 func (l *feedLeg) wait(ctx workflow.Context, x protocol.Exchange) {
-	over := func() bool { return l.intake.Ready(x.Client) || l.Halted() || l.concluded }
+	over := func() bool { return l.intake.Ready(x.Client) || l.over() }
 	if x.Wait <= 0 || over() {
 		return
 	}

@@ -44,21 +44,47 @@ func (c *coordinator) startFeedLeg(feed *feedState) {
 	if feed.Latest == 0 {
 		in.Opening = &feedOpening{Opening: intake.Opening{First: feed.Accepted, Session: feed.Session}, Batches: c.state.Batches}
 	}
-	summary := fmt.Sprintf("leg %d of a feed", in.Number)
-	child := workflow.ExecuteChildWorkflow(execute.FeedLegOptions(c.ctx, c.spec(), in.Number, summary), FeedLeg, in)
-	h := &feedHandle{c: c, number: in.Number, started: child.GetChildWorkflowExecution(), sofar: LegResult{Manifests: in.Previous, Accepted: feed.Accepted}}
+	h := &feedHandle{c: c, number: in.Number, sofar: LegResult{Manifests: in.Previous, Accepted: feed.Accepted}}
 	h.open = &openLeg{number: in.Number, answered: true, batches: job.MaxWindow, places: in.Window, standsBy: in.Opening == nil, legHandle: h}
 	c.legs = append(c.legs, h.open)
-	c.selector.AddFuture(h.started, func(f workflow.Future) { h.begun(f, feed, in.Opening != nil) })
-	c.selector.AddFuture(child, func(f workflow.Future) { h.closed(f) })
 	feed.Latest = in.Number
+	// In its own coroutine, because a leg of an ended job may still have the workflow ID.
+	started, settable := workflow.NewFuture(c.ctx)
+	h.started = started
+	workflow.Go(c.ctx, func(ctx workflow.Context) {
+		child := h.start(ctx, in)
+		err := child.GetChildWorkflowExecution().Get(ctx, nil)
+		settable.Set(nil, err)
+		if err == nil {
+			h.begun(feed, in.Opening != nil)
+		}
+		h.closed(ctx, child)
+	})
+}
+
+const (
+	// startTries and startWait bound how long a leg waits for the end of another one that has its workflow ID: legs notice the
+	// end of their job at once, if a worker is there.
+	startTries = 60
+	startWait  = time.Second
+)
+
+// start starts the leg's workflow, and returns when that is known to run, or not to.
+func (h *feedHandle) start(ctx workflow.Context, in FeedLegInput) workflow.ChildWorkflowFuture {
+	options := execute.FeedLegOptions(ctx, h.c.spec(), in.Number, fmt.Sprintf("leg %d of a feed", in.Number))
+	for try := 1; ; try++ {
+		child := workflow.ExecuteChildWorkflow(options, FeedLeg, in)
+		err := child.GetChildWorkflowExecution().Get(ctx, nil)
+		var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
+		if !errors.As(err, &taken) || try == startTries || h.c.ending() {
+			return child
+		}
+		_ = workflow.NewTimer(ctx, startWait).Get(ctx, nil)
+	}
 }
 
 // begun makes a leg that has started known to the one before it, or, if it takes items at once, to clients.
-func (h *feedHandle) begun(f workflow.Future, feed *feedState, opened bool) {
-	if f.Get(h.c.ctx, nil) != nil {
-		return // the child's future has failed, too
-	}
+func (h *feedHandle) begun(feed *feedState, opened bool) {
 	h.started = nil
 	work := h.c.work.(*feedWork)
 	if opened {
@@ -100,10 +126,10 @@ func (c *coordinator) resumeFeedLeg(carried carriedLeg) {
 const checkLegs = 10 * time.Minute
 
 // closed notes that the leg's workflow has ended. If it has reported its result, that is all.
-func (h *feedHandle) closed(f workflow.Future) {
-	h.c.receiveAll() // its report may have come together with its end
+func (h *feedHandle) closed(ctx workflow.Context, child workflow.Future) {
 	var result LegResult
-	err := f.Get(h.c.ctx, &result)
+	err := child.Get(ctx, &result)
+	h.c.receiveAll() // its report may have come together with its end
 	if h.over {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/intake"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -27,11 +28,13 @@ const (
 	signalAlive     = "alive"     // leg → job: nothing; it fails if the job has ended
 )
 
+// sealUpdates is how many exchanges a leg takes before it is sealed; tests set another number.
+var sealUpdates = 1500
+
 const (
-	// A leg is sealed after so many exchanges, events or bytes of history. Temporal allows 2,000, 51,200 and 50 MB.
-	sealUpdates = 1500
-	sealEvents  = 3000
-	sealBytes   = 10 << 20
+	// A leg is also sealed after so many events or bytes of history. Temporal allows 2,000 exchanges, 51,200 events and 50 MB.
+	sealEvents = 3000
+	sealBytes  = 10 << 20
 	// feedEvents is the length of history at which a sealed leg gives up what it cannot get done.
 	feedEvents = 40_000
 	// busyUpdates is how many exchanges a leg takes that has no successor yet.
@@ -90,6 +93,9 @@ func FeedLeg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
 		l.open(*in.Opening)
 	}
 	l.Run(ctx)
+	if l.orphaned {
+		return LegResult{}, temporal.NewCanceledError("the job has ended")
+	}
 	result := l.conclude()
 	l.linger()
 	return result, nil
@@ -109,6 +115,7 @@ type feedLeg struct {
 	successor int // that stands by; 0: none yet
 	updates   int
 	concluded bool
+	orphaned  bool      // the job has ended: what is not committed is asked for by the one that continues it
 	touched   time.Time // when a client was here last
 }
 
@@ -180,6 +187,7 @@ func (l *feedLeg) listen(canceled workflow.Context) {
 	receive(l, signalSession, func(session int64) { l.intake.Reset(session, workflow.Now(l.ctx)) })
 	receive(l, signalResize, func(items int64) { l.supply.spec.BatchItems = items })
 	receive(l, signalClose, func(any) { l.intake.Close() })
+	receive(l, signalAlive, func(any) {}) // that it is delivered is the answer
 	workflow.Go(canceled, func(ctx workflow.Context) {
 		ctx.Done().Receive(ctx, nil)
 		ctx, _ = workflow.NewDisconnectedContext(ctx)
@@ -209,12 +217,14 @@ func (l *feedLeg) freed(f intake.Freed) {
 	l.link.Signal(signalFreed, f)
 }
 
-// checkJob stops the leg if its job has ended.
+// checkJob ends the leg at once if its job has ended, as Temporal would have ended it.
 func (l *feedLeg) checkJob(ctx workflow.Context) {
 	if sent := l.link.Signal(signalAlive, nil); sent != nil && sent.Get(ctx, nil) == nil {
 		return
 	}
-	l.Halt(protocol.StopNotice{Deadline: workflow.Now(ctx).Add(max(0, l.in.Spec.Grace)), Reason: "the job has ended"})
+	l.orphaned = true
+	l.intake.End()
+	l.Abandon()
 }
 
 // conclude commits what the leg has come to, and reports it to the job.

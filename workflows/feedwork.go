@@ -23,7 +23,12 @@ type feedWork struct {
 	pager
 	feed   *feedState
 	cancel bool // next returns
+	legs   int  // started by this run
 }
+
+// legsARun is how many legs a run of the job starts before it continues as new; tests set another number. They are 100·60 events, and 100
+// commits of each.
+var legsARun = 100
 
 // feedState is what a feed carries from one run of its job to the next.
 type feedState struct {
@@ -182,6 +187,7 @@ func (w *feedWork) plan(ctx workflow.Context, t terms) (portion, error) {
 	}
 	w.state.Cursor = page.Next
 	w.feed.Planned, w.feed.Accepted = page.Done, max(w.feed.Accepted, page.Accepted)
+	w.feed.Closing = w.feed.Closing || page.Closed
 	if page.Session > 0 {
 		w.feed.Session = page.Session + 1
 	}
@@ -209,14 +215,22 @@ func (w *feedWork) open(p portion) {
 		return
 	}
 	w.c.startFeedLeg(w.feed)
+	if w.legs++; w.legs >= legsARun {
+		w.c.renewSoon()
+	}
 }
 
 func (w *feedWork) window(v pool.View) int { return v.FeedWindow() }
 
-func (w *feedWork) salvage(ctx workflow.Context, in activities.CommitFeedInput) (string, error) {
-	var committed activities.CommitResult
-	err := execute.IO(ctx, acts.CommitFeed, in, &committed)
-	return committed.Manifest, err
+func (w *feedWork) salvage(ctx workflow.Context, in salvaged) ([]string, error) {
+	if in.Workflow == "" {
+		var committed activities.CommitResult
+		err := execute.IO(ctx, acts.CommitFeed, in.CommitFeedInput, &committed)
+		return []string{committed.Manifest}, err
+	}
+	var done activities.SalvageFeedResult
+	err := execute.IO(ctx, acts.SalvageFeed, in.SalvageFeedInput, &done)
+	return done.Manifests, err
 }
 
 func (w *feedWork) carry(legs []*openLeg) ([]carriedLeg, bool) {

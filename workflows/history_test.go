@@ -276,6 +276,8 @@ func TestHistory_Jobs(t *testing.T) {
 		{"hooked", false, runHooked},
 		{"leftovers", true, runLeftovers},
 		{"salvaged", false, runSalvaged},
+		{"feed", false, runFeed},
+		{"feed-resumed", false, runFeedResumed},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -495,6 +497,7 @@ func replay(h *history.History) error {
 	r := sdkworker.NewWorkflowReplayer()
 	r.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: protocol.WorkflowJob})
 	r.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: protocol.WorkflowLeg})
+	r.RegisterWorkflowWithOptions(workflows.FeedLeg, workflow.RegisterOptions{Name: protocol.WorkflowFeedLeg})
 	return r.ReplayWorkflowHistory(log.NewStructuredLogger(quiet), h)
 }
 

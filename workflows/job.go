@@ -14,8 +14,8 @@ import (
 type JobInput struct {
 	job.Input
 	// Salvage is the Input's, read.
-	Salvage []activities.CommitFeedInput `json:"salvage,omitempty"`
-	State   *jobState                    `json:"state,omitempty"` // nil at the start
+	Salvage []salvaged `json:"salvage,omitempty"`
+	State   *jobState  `json:"state,omitempty"` // nil at the start
 }
 
 // jobState is all that a job carries from one of its runs to the next.

@@ -118,7 +118,10 @@ func processIn(ref activities.Ref) func(workflow.Context, activities.ProcessInpu
 
 func (l *leg) answerQueries(ctx workflow.Context) error {
 	progress := func() (job.Progress, error) { return l.Progress(), nil }
-	pending := func() ([]activities.CommitInput, error) {
+	pending := func(page int) ([]activities.CommitInput, error) {
+		if page > 0 {
+			return nil, nil // it fits into one
+		}
 		return []activities.CommitInput{l.manifest.pending()}, nil
 	}
 	if err := workflow.SetQueryHandler(ctx, protocol.QueryProgress, progress); err != nil {

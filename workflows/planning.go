@@ -78,10 +78,15 @@ func (c *coordinator) awaitSpeed() bool {
 // sizing is what is known of the handler's speed and of the pool. The leg inside the job shows it while it runs.
 func (c *coordinator) sizing() activities.Sizing {
 	speed := c.state.Speed
-	if l := c.inside; l != nil && l.Sofar().Speed.Items > 0 {
-		speed = l.Sofar().Speed
+	workers := c.state.Pool.Workers
+	if l := c.inside; l != nil {
+		sofar := l.Sofar()
+		if sofar.Speed.Items > 0 {
+			speed = sofar.Speed
+		}
+		workers, _ = workers.With(sofar.Pool...)
 	}
-	slots, concurrency := c.state.Pool.Workers.Slots()
+	slots, concurrency := workers.Slots()
 	return activities.Sizing{Rate: speed.Rate(), Slots: slots, Concurrency: concurrency}
 }
 

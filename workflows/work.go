@@ -40,8 +40,8 @@ type work interface {
 	open(p portion)
 	// window is the automatic window, by what is known of the pool.
 	window(v pool.View) int
-	// salvage records what an earlier run of the job had accepted, and returns the manifest that names it. It blocks.
-	salvage(ctx workflow.Context, in activities.CommitFeedInput) (manifest string, err error)
+	// salvage records what an earlier run of the job had accepted, and returns the manifests that name it. It blocks.
+	salvage(ctx workflow.Context, in salvaged) (manifests []string, err error)
 	// carry returns the open legs that the job's next run continues with; false: they must end first.
 	carry(legs []*openLeg) ([]carriedLeg, bool)
 	// boundsFailures reports whether a job fails if too many of its items do.
@@ -131,14 +131,14 @@ func (p *pager) window(v pool.View) int { return v.Window() }
 
 func (p *pager) carry(legs []*openLeg) ([]carriedLeg, bool) { return nil, len(legs) == 0 }
 
-func (p *pager) salvage(ctx workflow.Context, in activities.CommitFeedInput) (string, error) {
+func (p *pager) salvage(ctx workflow.Context, in salvaged) ([]string, error) {
 	var committed activities.CommitResult
 	plain := activities.CommitInput{Ref: in.Ref, Leg: in.Leg, Previous: in.Previous}
 	for _, e := range in.Entries {
 		plain.Entries = append(plain.Entries, e.Entry)
 	}
 	err := execute.IO(ctx, acts.Commit, plain, &committed)
-	return committed.Manifest, err
+	return []string{committed.Manifest}, err
 }
 
 func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {

@@ -180,7 +180,7 @@ func (w *world) stop(s job.Stop) { w.env.SignalWorkflow(job.SignalStop, s) }
 
 // run runs the job over all its runs.
 // salvaged is what is to be salvaged as a job reads it.
-func (w *world) salvaged() (all []activities.CommitFeedInput) {
+func (w *world) salvaged() (all []salvaged) {
 	data, err := json.Marshal(w.salvage)
 	require.NoError(w.t, err)
 	require.NoError(w.t, json.Unmarshal(data, &all))

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
+	"time"
 
 	"github.com/stint-run/stint/job"
 )
@@ -16,75 +18,103 @@ var errAbandoned = errors.New("the call was abandoned")
 // errGone says that the user's code ended its goroutine instead of returning.
 var errGone = errors.New("the handler ended its goroutine (runtime.Goexit) instead of returning")
 
-// make has the handler make the call. User's code in this process cannot be ended: it runs in a
-// goroutine of its own, which is left behind if it does not obey its cancellation in time (T18).
-func (c *Caller) make(call *Call) error {
+// attempt is one call of a [Caller], with what is needed to conclude it in another goroutine.
+type attempt struct {
+	Call
+	of    *Caller
+	items []Item
+	mark  mark // of the answer before
+	began time.Time
+	free  atomic.Bool // Call.firm
+	err   error       // what it came to
+}
+
+// here makes the attempt in the lane's own goroutine. It returns false if the lane has another one now: the
+// handler did not return in time, or has ended the goroutine. The caller must then return and touch nothing.
+func (c *Caller) here(a *attempt) (kept bool) {
+	c.Lane.lend(a)
+	err, returned := errGone, false
+	defer func() {
+		if p := recover(); p != nil {
+			err, returned = PanicFault(p), true
+		}
+		if !c.Lane.back(a) {
+			return
+		}
+		a.err = err
+		if kept = returned; !returned {
+			c.CarryOn(func() error { return c.run(a.items, a) })
+		}
+	}()
+	err = c.Handler.Call(&a.Call)
+	returned = true
+	return
+}
+
+// lend notes that the handler has the lane's goroutine.
+func (l *Lane) lend(a *attempt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lent = a
+}
+
+// back notes that it has returned it. It returns false if that was too late.
+func (l *Lane) back(a *attempt) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lent != a {
+		return false
+	}
+	l.lent = nil
+	return true
+}
+
+// leave leaves the call of that holding behind, in the goroutine that it keeps. It returns false if there is no
+// such call, or it has just returned.
+func (l *Lane) leave(held uint64, cause error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.lent
+	if a == nil || a.firm.Load() || !l.scope.End(held) {
+		return false
+	}
+	l.lent = nil
+	c := a.of
+	name := l.in.name
+	c.CarryOn(func() error {
+		a.err = c.abandon(&a.Call, cause, stackOf(name))
+		return c.run(a.items, a)
+	})
+	return true
+}
+
+// apart has the handler make the call, in a goroutine of its own if it is user's code in this process: that cannot be
+// ended, and is left behind if it does not obey its cancellation in time (T18).
+func (c *Caller) apart(call *Call) error {
 	if !c.Handler.Traits().Inside {
 		return c.Handler.Call(call)
 	}
-	r := c.Lane.runner
-	if r == nil {
-		r = startRunner()
-		c.Lane.runner = r
-	}
-	r.calls <- handed{c.Handler, call}
+	returned, named := make(chan error, 1), make(chan []byte, 1)
+	go func() {
+		named <- goroutineName()
+		err := errGone
+		defer func() {
+			if p := recover(); p != nil {
+				err = PanicFault(p)
+			}
+			returned <- err
+		}()
+		err = c.Handler.Call(call)
+	}()
 	for {
 		select {
-		case err := <-r.returned:
-			if errors.Is(err, errGone) {
-				c.Lane.runner = nil
-			}
+		case err := <-returned:
 			return err
 		case late := <-c.Lane.overdue:
 			if !call.firm.Load() && c.Lane.scope.End(late.held) {
-				c.Lane.endRunner()
-				return c.abandon(call, late.cause, stackOf(<-r.named))
+				return c.abandon(call, late.cause, stackOf(<-named))
 			}
 		}
-	}
-}
-
-// runner is the goroutine in which a lane runs user's code.
-type runner struct {
-	calls    chan handed
-	returned chan error
-	named    chan []byte // has its name
-}
-
-// handed is a call for a handler.
-type handed struct {
-	to   Handler
-	call *Call
-}
-
-func startRunner() *runner {
-	r := &runner{calls: make(chan handed), returned: make(chan error, 1), named: make(chan []byte, 1)}
-	go func() {
-		r.named <- goroutineName()
-		for c := range r.calls {
-			r.run(c)
-		}
-	}()
-	return r
-}
-
-// run makes one call. The code may end the goroutine.
-func (r *runner) run(c handed) {
-	err := errGone
-	defer func() {
-		if p := recover(); p != nil {
-			err = PanicFault(p)
-		}
-		r.returned <- err
-	}()
-	err = c.to.Call(c.call)
-}
-
-// endRunner ends the lane's goroutine once it has returned from its call. Another one takes the next call.
-func (l *Lane) endRunner() {
-	if l.runner != nil {
-		close(l.runner.calls)
-		l.runner = nil
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/stint-run/stint/job"
@@ -36,8 +35,13 @@ type Caller struct {
 	// Record, which may be nil, takes the outcomes so far out of the answer, which is then empty. They are
 	// those of the items next in order.
 	Record func() error
-	Fit    *Fit // nil: calls are as large as the items that Run gets
-	most   int  // items that a call should have after one that was full
+	Fit    *Fit     // nil: calls are as large as the items that Run gets
+	most   int      // items that a call should have after one that was full
+	spare  *attempt // for the next call; nil: none
+	// CarryOn, which may be nil, continues what has called Run in another goroutine, which it starts: rest returns there
+	// what Run would have. It is called if user's code, for which Run uses its own goroutine then (see [Lane.In]), does
+	// not give that back.
+	CarryOn func(rest func() error)
 
 	// Totals count calls and what went wrong with them; outcomes are counted by whoever records them.
 	job.Totals
@@ -46,9 +50,31 @@ type Caller struct {
 // ErrEnding means that the batch should end before the items have their outcomes.
 var ErrEnding = errors.New("the batch is ending")
 
+// ErrKept says that the goroutine is not the caller's any more: it must return and touch nothing. See Caller.CarryOn.
+var ErrKept = errors.New("the handler has kept the goroutine")
+
 // Run adds an outcome for each of the items to the answer. It returns ErrEnding if the batch
-// has to end first: the outcomes are then those of the first items.
+// has to end first: the outcomes are then those of the first items. It may return ErrKept, or end its goroutine, if
+// there is a CarryOn.
 func (c *Caller) Run(items []Item) error {
+	if c.CarryOn == nil || !c.Handler.Traits().Inside || len(items) == 0 {
+		return c.run(items, nil)
+	}
+	first, err := c.begin(items, false)
+	if err != nil {
+		return err
+	}
+	if !c.here(first) {
+		return ErrKept
+	}
+	if first.err == nil {
+		c.spare = first // nobody has it any more
+	}
+	return c.run(items, first)
+}
+
+// run is Run after the first attempt, if there has been one.
+func (c *Caller) run(items []Item, first *attempt) error {
 	var fault *Fault
 	for try := 1; try <= c.Limits.Attempts; try++ {
 		if len(items) == 0 {
@@ -62,9 +88,10 @@ func (c *Caller) Run(items []Item) error {
 			return ErrEnding
 		}
 		var err error
-		if items, fault, err = c.call(items, false); fault == nil {
+		if items, fault, err = c.call(items, false, first); fault == nil {
 			return err
 		}
+		first = nil
 		if fault.Full {
 			return c.inPieces(items)
 		}
@@ -86,7 +113,7 @@ func (c *Caller) inPieces(items []Item) error {
 			return ErrEnding
 		}
 		piece := items[:min(c.most, len(items))]
-		if err := c.Run(piece); err != nil {
+		if err := c.run(piece, nil); err != nil {
 			return err
 		}
 		items = items[len(piece):]
@@ -97,13 +124,20 @@ func (c *Caller) inPieces(items []Item) error {
 // maxCollateralRetries is how often in a row a call may be the victim of another one's fault.
 const maxCollateralRetries = 100
 
-// call makes one call, and again if it was only the victim of another. It returns a fault if
-// the call failed as a whole, with the items that have no outcome, and ErrEnding if it ended
+// call makes one call, unless made has been made already, and again if it was only the victim of another. It returns
+// a fault if the call failed as a whole, with the items that have no outcome, and ErrEnding if it ended
 // early.
-func (c *Caller) call(items []Item, isolating bool) (rest []Item, fault *Fault, err error) {
+func (c *Caller) call(items []Item, isolating bool, made *attempt) (rest []Item, fault *Fault, err error) {
 	tries, victim := 1, 0
 	for {
-		rest, fault, err = c.once(items, isolating)
+		if made == nil {
+			if made, err = c.begin(items, isolating); err != nil {
+				return items, nil, err
+			}
+			made.err = c.apart(&made.Call)
+		}
+		rest, fault, err = c.conclude(made)
+		made = nil
 		c.countFault(fault)
 		switch {
 		case fault == nil:
@@ -137,23 +171,34 @@ func (c *Caller) countFault(fault *Fault) {
 	}
 }
 
-func (c *Caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
+// begin begins a call.
+func (c *Caller) begin(items []Item, isolating bool) (*attempt, error) {
 	if c.Record != nil && c.Answer.size() >= recordedAt {
 		if err := c.Record(); err != nil {
-			return items, nil, err
+			return nil, err
 		}
 	}
-	mark := c.Answer.mark()
-	call := &Call{
-		Items: items, Answer: c.Answer, lane: c.Lane, block: c.Block, Place: c.Place, Isolating: isolating,
-		ItemAttempts: c.Limits.ItemAttempts, Attempts: c.Limits.Attempts, Backoff: c.Limits.Backoff, firm: &atomic.Bool{}, before: mark.count,
+	a := c.spare
+	if c.spare = nil; a == nil {
+		a = &attempt{of: c}
 	}
-	c.Answer.admit(call)
+	a.items, a.mark, a.err = items, c.Answer.mark(), nil
+	a.free.Store(false)
+	a.Call = Call{
+		Items: items, Answer: c.Answer, lane: c.Lane, block: c.Block, Place: c.Place, Isolating: isolating,
+		ItemAttempts: c.Limits.ItemAttempts, Attempts: c.Limits.Attempts, Backoff: c.Limits.Backoff, firm: &a.free, before: a.mark.count,
+	}
+	c.Answer.admit(&a.Call)
 	c.Observer.CallBegan(c.Job)
-	stats := CallStats{Job: c.Job}
-	began := time.Now()
-	err := c.make(call)
-	stats.Took = time.Since(began)
+	c.Lane.slowed.Store(false)
+	a.began = time.Now()
+	return a, nil
+}
+
+// conclude takes what the call came to. It returns the items that have no outcome, and why.
+func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
+	items, call, mark, err := a.items, &a.Call, a.mark, a.err
+	stats := CallStats{Job: c.Job, Took: time.Since(a.began)}
 	defer func() { c.Observer.CallEnded(stats) }()
 	c.Lane.afterCall()
 	c.Expiries += call.expiries
@@ -169,14 +214,14 @@ func (c *Caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	}
 	kept := c.Answer.Count - mark.count
 	if c.Answer.Special > mark.special {
-		c.countExpired(c.Answer.outcomes[mark.outcomes:])
+		stats.Failed = c.countFailed(c.Answer.outcomes[mark.outcomes:])
 	}
 	if kept > 0 {
 		n := int64(kept)
 		c.Totals.Add(job.Totals{Calls: 1, CallItems: n, CallMin: n, CallMax: n})
 		c.Fit.learn(kept, c.Answer.size()-mark.buf-mark.texts)
 	}
-	stats.Items = kept
+	stats.Items, stats.SlowDown = kept, c.Lane.slowed.Load()
 	rest := items[kept:]
 	if failure := c.Lane.watch.Failure(); failure != nil {
 		stats.Cut = true
@@ -202,13 +247,18 @@ func (c *Caller) once(items []Item, isolating bool) ([]Item, *Fault, error) {
 	return rest, fault, nil
 }
 
-// countExpired counts the items that had their own timer and let it expire.
-func (c *Caller) countExpired(answered []Span) {
+// countFailed returns how many items have failed, and counts those that had their own timer and let it expire.
+func (c *Caller) countFailed(answered []Span) (failed int) {
 	for _, o := range answered {
-		if o.Fault != nil && o.Fault.Kind == job.KindExpired {
+		if o.Fault == nil {
+			continue
+		}
+		failed++
+		if o.Fault.Kind == job.KindExpired {
 			c.Expiries++
 		}
 	}
+	return failed
 }
 
 // CauseOf returns why a call's context was cancelled, or err if it was not.

@@ -8,10 +8,10 @@ func (c *Caller) halve(items []Item, tries int) error {
 		if c.Lane.watch.Ending.Load() {
 			return ErrEnding
 		}
-		rest, fault, err := c.call(half, true)
+		rest, fault, err := c.call(half, true, nil)
 		if fault != nil && !fault.Full && len(rest) == 1 {
 			c.Retries++
-			if rest, fault, err = c.call(rest, true); fault != nil && len(rest) == 1 {
+			if rest, fault, err = c.call(rest, true, nil); fault != nil && len(rest) == 1 {
 				c.Answer.Fail(fault, tries+2)
 				continue
 			}

@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +20,11 @@ type Lane struct {
 	// overdue gets the holding of scope that has not obeyed its cancellation in time.
 	overdue chan overdue
 	doubted atomic.Uint64 // the holding of scope that is not vouched for
-	runner  *runner       // nil: none yet
+	slowed  atomic.Bool   // the call in hand has asked to slow down
+
+	mu   sync.Mutex
+	in   *Goroutine
+	lent *attempt // that has the goroutine
 
 	// The watch's own notes.
 	replaced    []*callContext // contexts that a call may still hold
@@ -62,9 +67,15 @@ func (m *Watch) Lane() *Lane {
 	return l
 }
 
+// In says which goroutine makes the calls from now on, if a [Caller] with CarryOn makes them.
+func (l *Lane) In(g *Goroutine) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.in = g
+}
+
 // Close ends the timers of the lane's calls.
 func (l *Lane) Close() {
-	l.endRunner()
 	m := l.watch
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -166,6 +177,9 @@ func (l *Lane) expire(now time.Time) bool {
 	}
 	if held == 0 || held != l.cancelled || now.Sub(l.cancelledAt) < unvouched {
 		return true
+	}
+	if l.leave(held, l.cause) {
+		return false
 	}
 	select {
 	case l.overdue <- overdue{held, l.cause}:

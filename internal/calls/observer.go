@@ -23,6 +23,9 @@ type CallStats struct {
 	Took  time.Duration
 	Fault string // one of job.Kind…, if the call failed as a whole
 	Cut   bool   // it came to its end before its last item because the batch had to end
+	// Failed are those of the items that have failed; SlowDown says that the handler has asked to slow down.
+	Failed   int
+	SlowDown bool
 }
 
 // RecordStats are about outcomes; all numbers are as in job.Totals.

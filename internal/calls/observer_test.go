@@ -2,6 +2,7 @@ package calls
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -32,7 +33,12 @@ func TestObserver_Calls(t *testing.T) {
 			call.Answer.Line([]byte("0"))
 			call.Answer.Fail(bad, 1)
 			return nil
-		}, []CallStats{{Job: "nightly", Items: 2}}},
+		}, []CallStats{{Job: "nightly", Items: 2, Failed: 1}}},
+		{"it asks to slow down", func(_ *Caller, call *Call) error {
+			call.Answer.Line([]byte("0"))
+			call.SlowDown(time.Second)
+			return nil
+		}, []CallStats{{Job: "nightly", Items: 1, Cut: true, SlowDown: true}}},
 		{"as a whole", func(_ *Caller, call *Call) error {
 			if len(call.Items) == 2 {
 				return bad

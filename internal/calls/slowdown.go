@@ -15,7 +15,10 @@ func (e *SlowDownError) Error() string { return fmt.Sprintf("slow down: nothing 
 
 // SlowDown takes in such a request: the batch ends with the item, or the call, in hand, and the
 // job slows down. It can be called at any time, also while the handler continues.
-func (c *Call) SlowDown(after time.Duration) { c.lane.watch.SlowDown(after) }
+func (c *Call) SlowDown(after time.Duration) {
+	c.lane.slowed.Store(true)
+	c.lane.watch.SlowDown(after)
+}
 
 func (m *Watch) SlowDown(after time.Duration) {
 	after = max(after, 1) // asked for, however short

@@ -6,10 +6,24 @@
 package collector
 
 import (
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 )
+
+// A server in the process keeps some 60 MB alive, and a busy worker as much again.
+const (
+	serverFloor  = 180 << 20
+	serverGrowth = 100 // percent
+)
+
+// PaceServer is [Pace] for a program that holds a server and a worker. It does nothing if the user has set GOGC.
+func PaceServer() {
+	if os.Getenv("GOGC") == "" {
+		Pace(serverFloor, serverGrowth)
+	}
+}
 
 // Pace lets the heap grow to floor bytes before it is collected, and from then on by growth percent
 // of the live bytes if that is more. It lasts until the process ends. Call it once.

@@ -313,6 +313,8 @@ func (c *Client) refusedPoll(ex *exchange, r *RefusedError) {
 	switch r.Type {
 	case protocol.RefusedClosed, protocol.RefusedStopping:
 		c.over(ex.leg, r.Type)
+	case protocol.RefusedNotYet:
+		ex.leg.nextPoll = time.Now().Add(max(r.Again, emptyFirst))
 	default:
 		ex.leg.nextPoll = time.Now().Add(emptyMost)
 	}

@@ -114,7 +114,7 @@ const typeCut = "AcceptedUpdateCompletedWorkflow"
 
 var refusals = []string{
 	protocol.RefusedFull, protocol.RefusedTooLarge, protocol.RefusedMoved, protocol.RefusedEarly, protocol.RefusedClosed,
-	protocol.RefusedStopping, protocol.RefusedSession, protocol.RefusedInvalid,
+	protocol.RefusedStopping, protocol.RefusedSession, protocol.RefusedInvalid, protocol.RefusedNotYet,
 }
 
 // outcome returns what an update has failed with. Asking again would bring the same.

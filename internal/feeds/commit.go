@@ -11,11 +11,14 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
+	"golang.org/x/sync/errgroup"
 )
 
 // CommitInput is what a leg of a feed has come to: the executions that count, the items that were discarded, and, of a feed
-// that has stopped, those that have no outcome. Their ranges do not overlap.
+// that has stopped, those that have no outcome. Their ranges do not overlap. As a payload it has at most 2 MB: a leg splits what
+// is more over several commits, each of which names the one before.
 type CommitInput struct {
 	Ref      ledger.Ref `json:"ref"`
 	Leg      int        `json:"leg"`
@@ -27,7 +30,10 @@ type CommitInput struct {
 	Format     records.Format `json:"format,omitempty"` // of Unfinished: see [job.Spec]
 }
 
-// Entry is one accepted execution of a batch of a feed. If no part has its outcomes, Inline holds them.
+// Empty reports that there is nothing to commit.
+func (in *CommitInput) Empty() bool { return len(in.Entries)+len(in.Discarded)+len(in.Unfinished) == 0 }
+
+// Entry is one accepted execution of a batch of a feed. If no part has its outcomes, Inline has them.
 type Entry struct {
 	ledger.Entry
 	Inline *ledger.Inline `json:"i,omitempty"`
@@ -59,11 +65,11 @@ func Commit(ctx context.Context, dir store.Dir, in CommitInput) (manifest string
 	if err != nil {
 		return "", err
 	}
+	if err := writeParts(ctx, dir, in.Ref.Run, pieces); err != nil {
+		return "", err
+	}
 	var entries []ledger.Entry
 	for i := range pieces {
-		if err := pieces[i].write(ctx, dir, in.Ref.Run); err != nil {
-			return "", err
-		}
 		entries = append(entries, pieces[i].Entry)
 	}
 	var spills []ledger.Spill
@@ -169,11 +175,25 @@ func (e *Entry) join(next *Entry) {
 	}
 }
 
+// writers is how many parts are written at once: a commit may have some hundred, in a bucket.
+const writers = 8
+
+// writeParts writes the inline outcomes of entries to parts of the run.
+func writeParts(ctx context.Context, dir store.Dir, run string, entries []Entry) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i := range entries {
+		if e := &entries[i]; e.Inline != nil {
+			group.Go(func() error {
+				return trap.Call("writing a part", func() error { return e.write(ctx, dir, run) })
+			})
+		}
+	}
+	return group.Wait()
+}
+
 // write writes inline outcomes to a part of the run.
 func (e *Entry) write(ctx context.Context, dir store.Dir, run string) error {
-	if e.Inline == nil {
-		return nil
-	}
 	e.Part = ledger.NewToken()
 	notes, err := e.Inline.EncodeNotes()
 	if err != nil {

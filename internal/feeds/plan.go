@@ -42,6 +42,9 @@ type PlanResult struct {
 	Unfinished int64 `json:"unfinished,omitempty"`
 	Discarded  int64 `json:"discarded,omitempty"`
 	Session    int64 `json:"session,omitempty"`
+	// Closed means that an earlier run had closed the feed, and may have published its output: it takes no more items, and
+	// Finish is left to do. First page only.
+	Closed bool `json:"closed,omitempty"`
 }
 
 const (
@@ -68,6 +71,9 @@ func Plan(ctx context.Context, n *inputs.Inputs, dir store.Dir, in PlanInput) (P
 	}
 	first := in.Ref.Sources == ""
 	if first {
+		if p.result.Closed, err = wasFinished(ctx, dir, links); err != nil {
+			return PlanResult{}, err
+		}
 		if p.result.Sources, err = p.writeTable(ctx); err != nil {
 			return PlanResult{}, err
 		}
@@ -75,6 +81,21 @@ func Plan(ctx context.Context, n *inputs.Inputs, dir store.Dir, in PlanInput) (P
 		p.result.Resumed, p.result.Unfinished, p.result.Discarded, p.result.Session = job.Totals{}, 0, 0, 0
 	}
 	return p.result, p.page(ctx)
+}
+
+// wasFinished reports whether one of the runs has come as far as to publish the output: its parts may be gone.
+func wasFinished(ctx context.Context, dir store.Dir, links []ledger.Link) (bool, error) {
+	seen := map[string]bool{}
+	for _, l := range links {
+		if seen[l.Run] {
+			continue
+		}
+		seen[l.Run] = true
+		if done, err := ledger.ReadDone(ctx, dir, l.Run); err != nil || done != nil {
+			return done != nil, err
+		}
+	}
+	return false, nil
 }
 
 // plan is the planning of one page.

@@ -38,7 +38,7 @@ func Results(ctx context.Context, access ledger.Access, report job.Report, want 
 	if err != nil {
 		return want.From, err
 	}
-	var next int64 // ordinal
+	var next int64     // ordinal
 	found := pieces{0} // in the whole file
 	errGap := errors.New("the next items are not there yet")
 	err = ledger.Entries(ctx, dir, links, func(e ledger.OwnedEntry) error {

@@ -66,7 +66,8 @@ type Exchanged struct {
 	// known. More says that there are others already.
 	Results []ItemResult `json:"r,omitempty"`
 	More    bool         `json:"m,omitempty"`
-	// Pending is how many items of the client have no result yet. If there are any, the client asks again after Again.
+	// Pending is how many items of the client have no result yet. If there are any, the client asks again after Again: an
+	// exchange without items, which is refused as [RefusedNotYet] if it would come back empty.
 	Pending int           `json:"p,omitempty"`
 	Again   time.Duration `json:"a,omitempty"`
 	// Ended says why nothing of the leg runs any more: one of the refusals [RefusedStopping] and [RefusedClosed]; empty: it runs.
@@ -110,6 +111,7 @@ const (
 	RefusedStopping = "Stopping"     // the feed is stopping, or has stopped
 	RefusedSession  = "WrongSession" // the session is not the open one
 	RefusedInvalid  = "Invalid"      // the request makes no sense
+	RefusedNotYet   = "NotYet"       // there is no result to give, and no room to wait for one: ask again
 )
 
 // Refusal is the detail of a refused exchange.
@@ -120,6 +122,8 @@ type Refusal struct {
 	CapacityBytes int64 `json:"capacity_bytes,omitempty"`
 	Backlog       int   `json:"backlog,omitempty"` // items accepted and unfinished
 	BacklogBytes  int64 `json:"backlog_bytes,omitempty"`
+	// Again is when a client that has only asked for results should ask again.
+	Again time.Duration `json:"again,omitempty"`
 }
 
 // Reset asks for the next session.

@@ -1,5 +1,7 @@
 package protocol
 
+import "cmp"
+
 // How many batches a job gives to a leg.
 const (
 	// PageBatches is the most batches of a page. A leg with so many, each of which takes six events of
@@ -17,7 +19,12 @@ const (
 type Capacity struct {
 	Slots       int `json:"s,omitempty"`
 	Concurrency int `json:"c,omitempty"` // calls that a slot makes at once; 0: not known, taken for 1
+	// Found is the number that the worker has found out, if it does: Concurrency is then what it is growing to.
+	Found int `json:"f,omitempty"`
 }
+
+// Present is how many calls a slot makes at once now; 0: not known.
+func (c Capacity) Present() int { return cmp.Or(c.Found, c.Concurrency) }
 
 // Batches is how many batches of so many items (at least 1) keep all slots busy: one for each slot, or more if a batch
 // has fewer items than a slot makes calls at once.

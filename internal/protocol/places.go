@@ -8,6 +8,7 @@ type Place struct {
 	Slot        int    `json:"slot"`
 	PID         int    `json:"pid,omitempty"`         // of the slot's process, or of the worker
 	Incarnation int    `json:"incarnation,omitempty"` // of the slot's process
+	Concurrency int    `json:"concurrency,omitempty"` // calls that the slot makes at once, at present
 }
 
 // Hint is what an execution of a batch reports with its heartbeats.

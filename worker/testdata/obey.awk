@@ -37,6 +37,7 @@ END {
 		if (verb == "exit") leave(arg)
 		if (verb == "die") { note(arg); leave(3) }
 		if (verb == "hang") system("exec sleep 1000")
+		if (verb == "nap") system("exec sleep " arg / 1000)
 		if (verb == "join" || verb == "quit") { note(arg); await(arg, 4) }
 		if (verb == "quit") leave(3)
 		if (verb == "slower") {

@@ -59,6 +59,8 @@ def obey(item, size):
     if do == "die":
         note(arg)
         leave(3)
+    if do == "nap":
+        time.sleep(int(arg) / 1000)
     if do == "hang":
         time.sleep(1000)
     if do in ("join", "quit"):

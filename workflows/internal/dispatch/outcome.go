@@ -53,7 +53,7 @@ func (d *Dispatcher) credit(r activities.ProcessResult) {
 		return
 	}
 	d.sofar.Workers = job.AddWorkers(d.sofar.Workers, []job.WorkerShare{{
-		Worker: r.Worker, Batches: 1, Items: r.Entry.Count, Busy: r.Totals.Busy, Last: workflow.Now(d.ctx),
+		Worker: r.Worker, Batches: 1, Items: r.Entry.Count, Busy: r.Totals.Busy, Last: workflow.Now(d.ctx), Concurrency: r.Capacity.Present(),
 	}})
 }
 

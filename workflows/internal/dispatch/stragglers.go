@@ -19,6 +19,12 @@ func (d *Dispatcher) Halt(notice protocol.StopNotice) {
 	d.Wake()
 }
 
+// Abandon has Run return at once, whatever is in flight: nobody waits for it any more.
+func (d *Dispatcher) Abandon() {
+	d.overdue = true
+	d.Wake()
+}
+
 // stop ends everything in flight, and waits no longer than the notice and the kill limit allow.
 func (d *Dispatcher) stop(notice protocol.StopNotice) {
 	if d.notice != nil {

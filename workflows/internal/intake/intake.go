@@ -167,26 +167,6 @@ func (in *Intake) OldestSince() time.Time {
 	return time.Time{}
 }
 
-// Items returns where items are: of those that this leg has accepted.
-func (in *Intake) Items(ordinals []int64, now time.Time) []protocol.ItemState {
-	var states []protocol.ItemState
-	for _, o := range ordinals {
-		if o < in.first || o >= in.next {
-			continue
-		}
-		state := protocol.ItemState{Item: o, Left: true}
-		switch it := in.items[o]; {
-		case it == nil: // done
-		case it.left.IsZero():
-			state.Left, state.Queued = false, now.Sub(it.accepted)
-		default:
-			state.Queued = it.left.Sub(it.accepted)
-		}
-		states = append(states, state)
-	}
-	return states
-}
-
 // Accept takes the items of an exchange that [Intake.Check] allows, and returns the ordinal of the first one.
 func (in *Intake) Accept(x protocol.Exchange, now time.Time) int64 {
 	in.now = now
@@ -344,6 +324,26 @@ func (in *Intake) Unfinished() []Unfinished {
 			continue
 		}
 		all = append(all, Unfinished{First: o, Items: []json.RawMessage{it.data}, Session: it.session})
+	}
+	return all
+}
+
+// Items returns where items are that this leg has accepted.
+func (in *Intake) Items(ordinals []int64, now time.Time) []protocol.ItemState {
+	var all []protocol.ItemState
+	for _, o := range ordinals[:min(len(ordinals), protocol.MaxExchangeItems)] {
+		if o < in.first || o >= in.next {
+			continue
+		}
+		state := protocol.ItemState{Item: o, Left: true}
+		if it := in.items[o]; it != nil {
+			until := now
+			if state.Left = !it.left.IsZero(); state.Left {
+				until = it.left
+			}
+			state.Queued = until.Sub(it.accepted)
+		}
+		all = append(all, state)
 	}
 	return all
 }

@@ -338,15 +338,14 @@ func TestIntake_Property(t *testing.T) {
 	}
 }
 
-// F3: a client can learn why its items are late.
 func TestIntake_Items(t *testing.T) {
 	t.Parallel()
-	in := opened(100)
+	in := opened(10)
 	put(t, in, "a", 3)
-	b, _ := in.Take(1, 1000, t0)
-	done(in, b, t0)
-	_, _ = in.Take(1, 1000, t0.Add(time.Second))
+	first, _ := in.Take(1, 1000, t0.Add(time.Second))
+	_, _ = in.Take(1, 1000, t0.Add(2*time.Second))
+	done(in, first, t0.Add(3*time.Second))
 	require.Equal(t, []protocol.ItemState{
-		{Item: 2, Queued: time.Minute}, {Item: 1, Left: true, Queued: time.Second}, {Item: 0, Left: true},
-	}, in.Items([]int64{2, 1, 0, 3, -1}, t0.Add(time.Minute)))
+		{Item: 0, Left: true}, {Item: 1, Left: true, Queued: 2 * time.Second}, {Item: 2, Queued: 5 * time.Second},
+	}, in.Items([]int64{-1, 0, 1, 2, 3}, t0.Add(5*time.Second)))
 }

@@ -1,0 +1,375 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+	sdkclient "go.temporal.io/sdk/client"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+)
+
+// feeding is a feed with everything embedded.
+type feeding struct {
+	temporal sdkclient.Client
+	client   *job.Client
+	run      *job.Run
+	output   string
+	stop     func() error
+}
+
+// startFeeding starts a server, a worker and a feed.
+func startFeeding(args []string, h worker.Handler, options worker.Options, spec job.Spec) (*feeding, error) {
+	ctx := context.Background()
+	output, state := args[1], args[2]
+	quiet := slog.New(slog.DiscardHandler)
+	server, c, err := serve(ctx, state, quiet)
+	if err != nil {
+		return nil, err
+	}
+	options.Logger = quiet
+	w, err := worker.New(c, "bench", h, options)
+	if err != nil {
+		return nil, err
+	}
+	workCtx, stop := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { worked <- w.Run(workCtx) }()
+	spec.Name, spec.Pool, spec.Source, spec.Output, spec.Store = "bench", "bench", job.SourceFeed, output, state+"/store"
+	f := &feeding{temporal: c, client: job.NewClient(c), output: output}
+	if f.run, err = f.client.Start(ctx, spec); err != nil {
+		stop()
+		return nil, err
+	}
+	f.stop = func() error {
+		defer server.Stop()
+		defer c.Close()
+		stop()
+		return <-worked
+	}
+	return f, nil
+}
+
+// feed returns a client of the feed's own.
+func feed[T any](f *feeding) *job.Feed[T, T] {
+	return job.NewFeed[T, T](f.client, "bench", job.FeedOptions{})
+}
+
+// end closes the feed, and notes how many events it has taken.
+func (f *feeding) end(figure time.Duration, note string) error {
+	ctx := context.Background()
+	closing := feed[int](f)
+	defer closing.Release()
+	if err := closing.Close(ctx); err != nil {
+		return err
+	}
+	done, err := f.run.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	events, err := countEvents(ctx, f.temporal, "bench")
+	if err != nil {
+		return err
+	}
+	for leg := 1; leg <= done.Legs; leg++ {
+		n, err := countEvents(ctx, f.temporal, protocol.LegID("bench", leg))
+		if err != nil {
+			return err
+		}
+		events += n
+	}
+	note += fmt.Sprintf("; %d items in %d batches and %d legs, %.2f events an item", done.OK, done.Batches, done.Legs, float64(events)/float64(max(1, done.OK)))
+	if err := f.stop(); err != nil {
+		return err
+	}
+	return report(f.output, figure, note)
+}
+
+// quantiles are the median and the 99th percentile of times.
+func quantiles(times []time.Duration) (p50, p99 time.Duration) {
+	slices.Sort(times)
+	return times[len(times)/2], times[len(times)*99/100]
+}
+
+// timed calls fn so many times.
+func timed(n int, fn func(i int) error) ([]time.Duration, error) {
+	var all []time.Duration
+	for i := range n {
+		began := time.Now()
+		if err := fn(i); err != nil {
+			return nil, err
+		}
+		all = append(all, time.Since(began))
+	}
+	return all, nil
+}
+
+func echo(_ context.Context, n int) (int, error) { return n, nil }
+
+// feedCalls compares calls of one item, one after the other, with a bare update of a workflow that runs one empty activity, in turn
+// on the same server.
+func feedCalls(args []string, calls int) error {
+	f, err := startFeeding(args, worker.Each(echo), worker.Options{}, job.Spec{})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	w := sdkworker.New(f.temporal, "bare", sdkworker.Options{})
+	w.RegisterWorkflow(bareUpdates)
+	w.RegisterActivity(empty)
+	if err := w.Start(); err != nil {
+		return err
+	}
+	defer w.Stop()
+	bare, err := f.temporal.ExecuteWorkflow(ctx, sdkclient.StartWorkflowOptions{ID: "bare", TaskQueue: "bare"}, bareUpdates)
+	if err != nil {
+		return err
+	}
+	caller := feed[int](f)
+	defer caller.Release()
+	call := func(i int) error {
+		_, err := caller.Call(ctx, i)
+		return err
+	}
+	update := func(int) error {
+		h, err := f.temporal.UpdateWorkflow(ctx, sdkclient.UpdateWorkflowOptions{WorkflowID: bare.GetID(), UpdateName: "do", WaitForStage: sdkclient.WorkflowUpdateStageCompleted})
+		if err != nil {
+			return err
+		}
+		return h.Get(ctx, nil)
+	}
+	var ours, theirs []time.Duration
+	for round := range 10 { // the first one is for nothing
+		a, err := timed(calls/10, call)
+		if err != nil {
+			return err
+		}
+		b, err := timed(calls/10, update)
+		if err != nil {
+			return err
+		}
+		if round > 0 {
+			ours, theirs = append(ours, a...), append(theirs, b...)
+		}
+	}
+	p50, p99 := quantiles(ours)
+	bare50, bare99 := quantiles(theirs)
+	note := fmt.Sprintf("p99 %v; bare update with an activity: p50 %v, p99 %v; ratios %.2f and %.2f", brief(p99), brief(bare50), brief(bare99),
+		float64(p50)/float64(bare50), float64(p99)/float64(bare99))
+	return f.end(p50, note)
+}
+
+// bareUpdates is a workflow whose updates run an empty activity each.
+func bareUpdates(ctx workflow.Context) error {
+	err := workflow.SetUpdateHandler(ctx, "do", func(ctx workflow.Context) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+		return workflow.ExecuteActivity(ctx, empty).Get(ctx, nil)
+	})
+	if err != nil {
+		return err
+	}
+	return workflow.Await(ctx, func() bool { return false })
+}
+
+// feedCallers compares 64 callers of one item each with one caller of lists of 64.
+func feedCallers(args []string, items int) error {
+	f, err := startFeeding(args, worker.Each(echo), worker.Options{}, job.Spec{})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	client := feed[int](f)
+	defer client.Release()
+	if _, err := client.Call(ctx, 0); err != nil {
+		return err
+	}
+	const callers = 64
+	began := time.Now()
+	var all sync.WaitGroup
+	errs := make(chan error, callers)
+	for range callers {
+		all.Go(func() {
+			for i := range items / callers {
+				if _, err := client.Call(ctx, i); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	one := time.Since(began)
+	select {
+	case err := <-errs:
+		return err
+	default:
+	}
+	began = time.Now()
+	list := make([]json.RawMessage, callers)
+	for i := range list {
+		list[i] = json.RawMessage("1")
+	}
+	asked := bareAsker{f: f}
+	for range items / callers {
+		if err := asked.call(ctx, list); err != nil {
+			return err
+		}
+	}
+	lists := time.Since(began)
+	note := fmt.Sprintf("%.0f items a second; one caller of lists of 64: %.0f; ratio %.2f", float64(items)/one.Seconds(), float64(items)/lists.Seconds(), lists.Seconds()/one.Seconds())
+	return f.end(one, note)
+}
+
+// bareAsker exchanges with a feed's legs without the client's machinery.
+type bareAsker struct {
+	f    *feeding
+	leg  int
+	sent int
+}
+
+// call puts a list and waits for its results.
+func (a *bareAsker) call(ctx context.Context, items []json.RawMessage) error {
+	x := protocol.Exchange{Client: "lists", Items: items, Want: true, Wait: protocol.MaxExchangeWait}
+	for left := len(items); left > 0; {
+		a.sent++
+		var got protocol.Exchanged
+		h, err := a.f.temporal.UpdateWorkflow(ctx, sdkclient.UpdateWorkflowOptions{
+			WorkflowID: protocol.LegID("bench", max(1, a.leg)), UpdateID: fmt.Sprint("lists-", a.sent), UpdateName: protocol.UpdateExchange, Args: []any{x},
+			WaitForStage: sdkclient.WorkflowUpdateStageCompleted,
+		})
+		if err == nil {
+			err = h.Get(ctx, &got)
+		}
+		switch {
+		case err == nil:
+		case strings.Contains(err.Error(), "takes no more items") && len(x.Items) > 0:
+			a.leg = max(1, a.leg) + 1
+			continue
+		case strings.Contains(err.Error(), "ask again"):
+			continue
+		default:
+			return err
+		}
+		left -= len(got.Results)
+		x.Items = nil
+	}
+	return nil
+}
+
+// feedStream streams items of 100 bytes through a feed.
+func feedStream(args []string, items int) error {
+	handle := func(_ context.Context, s string) (string, error) { return s, nil }
+	f, err := startFeeding(args, worker.Each(handle), worker.Options{}, job.Spec{Capacity: 20_000})
+	if err != nil {
+		return err
+	}
+	client := feed[string](f)
+	defer client.Release()
+	text := strings.Repeat("x", 98)
+	sequence := func(yield func(string) bool) {
+		for range items {
+			if !yield(text) {
+				return
+			}
+		}
+	}
+	began := time.Now()
+	n := 0
+	for _, err := range client.Stream(context.Background(), sequence, job.StreamOptions{}) {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	took := time.Since(began)
+	return f.end(took, fmt.Sprintf("%.0f items a second", float64(n)/took.Seconds()))
+}
+
+// feedBatching has 64 callers at a slot whose handler takes 20 ms a call, whatever its size.
+func feedBatching(args []string, items int) error {
+	var mu sync.Mutex
+	calls, sum := 0, 0
+	handle := func(_ context.Context, all []int) ([]int, error) {
+		time.Sleep(20 * time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		calls++
+		sum += len(all)
+		return all, nil
+	}
+	f, err := startFeeding(args, worker.Batch(handle), worker.Options{Slots: 1, CallItems: 1000}, job.Spec{})
+	if err != nil {
+		return err
+	}
+	client := feed[int](f)
+	defer client.Release()
+	const callers = 64
+	var all sync.WaitGroup
+	errs := make(chan error, callers)
+	began := time.Now()
+	for range callers {
+		all.Go(func() {
+			for i := range items / callers {
+				if _, err := client.Call(context.Background(), i); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(began)
+	select {
+	case err := <-errs:
+		return err
+	default:
+	}
+	ideal := 21 * time.Millisecond * time.Duration(items/callers)
+	note := fmt.Sprintf("calls of %.1f items on average; %.2f of 64 items in 21 ms", float64(sum)/float64(max(1, calls)), ideal.Seconds()/took.Seconds())
+	return f.end(took, note)
+}
+
+func (b *bench) feedRows() []row {
+	r := func(name, limit, role string, items int) row {
+		return row{
+			name: name, limit: limit, before: b.fresh, once: true,
+			stint:  func() *exec.Cmd { return b.role(role, b.data("ten", 10, 100), fmt.Sprint(items)) },
+			figure: func() (time.Duration, error) { return b.figure(role) },
+			note:   func() string { return b.read(role, ".note") },
+		}
+	}
+	return []row{
+		r("feed, call of one item", "≤ 1.2 and 1.5 × an update", "feed-calls", b.items(1000)),
+		r("feed, 64 callers of one item", "≥ 3,000/s, 0.7", "feed-callers", b.items(64_000)),
+		r("feed, stream of 100-byte items", "≥ 20,000/s, 0.12 events", "feed-stream", b.items(1_000_000)),
+		r("feed, 20 ms a call, 64 callers", "≥ 30 items, 0.8", "feed-batching", b.items(12_800)),
+	}
+}
+
+// feedRole runs a role of a feed. args are the input, which it does not use, the output, the state and the number of items.
+func feedRole(name string, args []string) error {
+	items, err := strconv.Atoi(args[3])
+	if err != nil {
+		return err
+	}
+	switch name {
+	case "feed-calls":
+		return feedCalls(args, items)
+	case "feed-callers":
+		return feedCallers(args, items)
+	case "feed-stream":
+		return feedStream(args, items)
+	}
+	return feedBatching(args, items)
+}

@@ -1,0 +1,317 @@
+package modeltest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/redrive"
+	"github.com/stint-run/stint/job"
+)
+
+// feedSimulation is one schedule of a feed. Whoever is killed, the feed goes on: what its legs had accepted is in the
+// workflow's history, and is committed later, or by the run that resumes it.
+type feedSimulation struct {
+	*simulation
+	items     []string
+	discarded map[int]bool
+	heads     []string
+	pending   activities.CommitFeedInput // what is accepted and not committed
+	waiting   []int                      // accepted items that have no outcome
+	closed    bool
+}
+
+// TestModel_Feed runs 3,000 schedules of feeds (300 with -short), the same ones each time: see [TestModel].
+func TestModel_Feed(t *testing.T) {
+	t.Parallel()
+	schedules, seed := 3_000, uint64(2)
+	if testing.Short() {
+		schedules = 300
+	}
+	if n, err := strconv.Atoi(os.Getenv("STINT_MODEL")); err == nil {
+		schedules, seed = n, uint64(time.Now().UnixNano())
+	}
+	if n, err := strconv.ParseUint(os.Getenv("STINT_TEST_SEED"), 10, 64); err == nil {
+		seed = n
+	}
+	t.Logf("seed %d, %d schedules: repeat with STINT_TEST_SEED=%d", seed, schedules, seed)
+	var group sync.WaitGroup
+	const lanes = 2
+	for lane := range lanes {
+		group.Go(func() {
+			for i := lane; i < schedules && !t.Failed(); i += lanes {
+				c := &choices{random: rand.New(rand.NewPCG(seed, uint64(i)))}
+				if log, err := simulateFeed(c); err != nil {
+					t.Errorf("schedule %d fails: %v\n  %s", i, err, strings.Join(log, "\n  "))
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// asked has an activity done, and returns the result that the server has taken.
+func asked[T any](s *simulation, name string, do func(ctx context.Context, a *activities.Activities) (T, error)) (taken T, err error) {
+	err = s.activity(name, nil, func(ctx context.Context, a *activities.Activities) error {
+		got, err := do(ctx, a)
+		if e := ctx.Value(executionKey{}).(*execution); err == nil && !slices.Contains(s.gone, e) {
+			taken = got
+		}
+		return err
+	})
+	return taken, err
+}
+
+func (f *feedSimulation) value(item int) json.RawMessage {
+	data, _ := json.Marshal(f.items[item]) // a string
+	return data
+}
+
+// resume begins a run with what the runs before have left.
+func (f *feedSimulation) resume() error {
+	if err := f.commit(true); err != nil { // of the run before
+		return err
+	}
+	f.newRun()
+	var batches []protocol.Batch
+	in := activities.PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: f.heads, Batches: 2, Accepted: int64(len(f.items))}
+	for {
+		page, err := asked(f.simulation, "PlanFeed of "+f.ref.Run, func(ctx context.Context, a *activities.Activities) (activities.PlanFeedResult, error) {
+			return a.PlanFeed(ctx, in)
+		})
+		if err != nil {
+			return err
+		}
+		if page.Sources != "" {
+			f.ref.Sources, in.Ref.Sources, f.closed = page.Sources, page.Sources, page.Closed
+		}
+		found, err := activities.DecodePage(page.Page)
+		if err != nil {
+			return err
+		}
+		batches, in.From = append(batches, found...), page.Next
+		if page.Done {
+			break
+		}
+	}
+	heads, err := f.do(batches, f.heads)
+	if err == nil || errors.Is(err, errTerminated) {
+		f.heads = heads
+	}
+	return err
+}
+
+// round takes items, and runs, discards or leaves them.
+func (f *feedSimulation) round() error {
+	first, n := len(f.items), 1+f.pick(4, 70)
+	for i := range n {
+		f.items = append(f.items, fmt.Sprintf("f-%d", first+i))
+	}
+	switch f.pick(4, 40) {
+	case 1:
+		f.note("a reset discards items %d to %d", first, first+n-1)
+		f.pending.Discarded = append(f.pending.Discarded, activities.FeedRange{First: int64(first), Count: int64(n), Session: 1})
+		for i := range n {
+			f.discarded[first+i] = true
+		}
+	case 2:
+		for i := range n {
+			f.waiting = append(f.waiting, first+i)
+		}
+	default:
+		return f.process(first, n)
+	}
+	return nil
+}
+
+func (f *feedSimulation) process(first, n int) error {
+	b := protocol.Batch{First: int64(first), Count: int64(n)}
+	in := activities.ProcessInput{Ref: f.ref, Batch: b, Format: "text", Calls: calls.CallLimits{Attempts: 1, ItemAttempts: 1, Backoff: time.Nanosecond}}
+	for i := range n {
+		in.Items = append(in.Items, f.value(first+i))
+	}
+	result, err := asked(f.simulation, "Process "+b.String(), func(ctx context.Context, a *activities.Activities) (activities.ProcessResult, error) {
+		return a.Process(ctx, in)
+	})
+	if err != nil {
+		return err
+	}
+	result.Entry.Session = 1
+	f.pending.Entries = append(f.pending.Entries, activities.FeedEntry{Entry: result.Entry, Inline: result.Inline})
+	return nil
+}
+
+// commit commits what is accepted; with stopped what is not done, too.
+func (f *feedSimulation) commit(stopped bool) error {
+	in := f.pending
+	if stopped {
+		for _, item := range f.waiting {
+			in.Unfinished = append(in.Unfinished, activities.FeedItems{First: int64(item), Items: []json.RawMessage{f.value(item)}, Session: 1})
+		}
+	}
+	if len(in.Entries)+len(in.Discarded)+len(in.Unfinished) == 0 {
+		return nil
+	}
+	in.Ref, in.Previous, in.Format = f.ref, f.heads, "text"
+	result, err := asked(f.simulation, "CommitFeed", func(ctx context.Context, a *activities.Activities) (activities.CommitResult, error) {
+		return a.CommitFeed(ctx, in)
+	})
+	if err != nil {
+		return err
+	}
+	f.heads, f.pending = []string{result.Manifest}, activities.CommitFeedInput{}
+	if stopped {
+		f.waiting = nil
+	}
+	return nil
+}
+
+// feed runs the feed until it is closed and has finished.
+func (f *feedSimulation) feed() (outputs.FinishResult, error) {
+	for runs := 0; ; runs++ {
+		if err := f.resume(); errors.Is(err, errTerminated) {
+			f.note("terminated")
+			continue
+		} else if err != nil {
+			return outputs.FinishResult{}, err
+		}
+		for rounds := f.pick(4, 70); rounds > 0 && !f.closed; rounds-- {
+			if err := f.round(); err != nil {
+				return outputs.FinishResult{}, err
+			}
+			if f.pick(2, 50) == 1 {
+				if err := f.commit(false); err != nil {
+					return outputs.FinishResult{}, err
+				}
+			}
+		}
+		if runs < 3 && f.bad(2, 40) == 1 {
+			f.note("stopped with %d items", len(f.waiting))
+			continue
+		}
+		for ; len(f.waiting) > 0; f.waiting = f.waiting[1:] {
+			if err := f.process(f.waiting[0], 1); err != nil {
+				return outputs.FinishResult{}, err
+			}
+		}
+		if err := f.commit(false); err != nil {
+			return outputs.FinishResult{}, err
+		}
+		in := outputs.FinishInput{Ref: f.ref, Spec: f.spec, Manifests: f.heads, Planned: int64(len(f.items))}
+		result, err := asked(f.simulation, "Finish of "+f.ref.Run, func(ctx context.Context, a *activities.Activities) (outputs.FinishResult, error) {
+			return a.Finish(ctx, in)
+		})
+		if err == nil && f.bad(2, 10) == 1 {
+			f.note("the result of Finish is lost")
+			continue
+		}
+		return result, err
+	}
+}
+
+// redriveOnce runs the failed items again.
+func (f *feedSimulation) redriveOnce() (outputs.FinishResult, error) {
+	f.newRun()
+	f.redrive.Runs = append(f.redrive.Runs, f.ref.Run)
+	batches, planned, err := f.plan(nil)
+	var heads []string
+	for err == nil && len(batches) > 0 {
+		heads, err = f.do(batches[:min(2, len(batches))], heads)
+		batches = batches[min(2, len(batches)):]
+	}
+	if err != nil {
+		return outputs.FinishResult{}, err
+	}
+	in := redrive.FinishInput{FinishInput: outputs.FinishInput{Ref: f.ref, Spec: f.spec, Manifests: heads, Planned: planned}, Redrive: *f.redrive}
+	return asked(f.simulation, "FinishRedrive", func(ctx context.Context, a *activities.Activities) (outputs.FinishResult, error) {
+		return a.FinishRedrive(ctx, in)
+	})
+}
+
+// checkFeed compares what is published with the model: each item, in order.
+func (f *feedSimulation) checkFeed(result outputs.FinishResult) error {
+	var output, failed strings.Builder
+	want := ledger.Books{Items: int64(len(f.items)), Discarded: int64(len(f.discarded))}
+	for i, item := range f.items {
+		switch {
+		case f.discarded[i]:
+		case failing(item, f.generation):
+			want.Failed++
+			fmt.Fprintln(&failed, item)
+		default:
+			want.OK++
+			fmt.Fprintln(&output, item)
+		}
+	}
+	if got, _ := f.get("/out.txt"); string(got.data) != output.String() {
+		return fmt.Errorf("the output is %q, and should be %q", got.data, output.String())
+	}
+	var found strings.Builder
+	records, _ := f.get("/out.txt.errors.jsonl")
+	for line := range strings.Lines(string(records.data)) {
+		var record job.Failure
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			return err
+		}
+		fmt.Fprintln(&found, record.Error.Message)
+	}
+	if found.String() != failed.String() {
+		return fmt.Errorf("the errors are of %q, and should be of %q", found.String(), failed.String())
+	}
+	got := result.Books
+	got.Parts, got.Bytes, got.ErrBytes = 0, 0, 0
+	if got != want {
+		return fmt.Errorf("the books are %+v, and should be %+v", got, want)
+	}
+	return nil
+}
+
+// simulateFeed runs one schedule of a feed.
+func simulateFeed(c *choices) (log []string, err error) {
+	s := &simulation{choices: c, contents: map[string]string{}}
+	s.world = &world{objects: map[string]object{}, locked: map[string]bool{}}
+	s.spec = job.Spec{Name: "job", Pool: "pool", Source: job.SourceFeed, Output: bucket + "out.txt", Format: "text", BatchItems: 3}.WithDefaults()
+	s.processes = []*process{s.newProcess(), s.newProcess()}
+	f := &feedSimulation{simulation: s, discarded: map[int]bool{}}
+	defer func() {
+		s.settle()
+		for _, p := range s.processes {
+			acts(p).Close()
+		}
+		log = s.log
+	}()
+	result, err := f.feed()
+	if err == nil {
+		err = f.checkFeed(result)
+	}
+	if err != nil || s.pick(2, 50) == 0 {
+		return nil, err
+	}
+	s.redrive = &job.Redrive{Manifests: f.heads, Output: result.Output, Planned: result.Books.Items, Runs: []string{s.ref.Run}}
+	s.generation++
+	for {
+		result, err = f.redriveOnce()
+		if !errors.Is(err, errTerminated) {
+			break
+		}
+		s.note("the redrive begins anew")
+	}
+	if err == nil {
+		err = f.checkFeed(result)
+	}
+	return nil, err
+}

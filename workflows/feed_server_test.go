@@ -1,0 +1,321 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+	"github.com/stint-run/stint/workflows"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+)
+
+func init() { workflows.ShortLegs(8, 4) }
+
+// caller calls a feed, one exchange after the other, as clients do.
+type caller struct {
+	t    *testing.T
+	s    *server
+	name string
+	job  string
+	leg  int
+	sent int
+}
+
+const callLimit = time.Minute
+
+// ask sends an exchange to a leg, again until its outcome is known.
+func (c *caller) ask(ctx context.Context, leg int, x protocol.Exchange) (a protocol.Exchanged, err error) {
+	x.Client = c.name
+	c.sent++
+	id := fmt.Sprintf("%s-%d", c.name, c.sent)
+	for {
+		var h client.WorkflowUpdateHandle
+		h, err = c.s.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+			WorkflowID: protocol.LegID(c.job, leg), UpdateID: id, UpdateName: protocol.UpdateExchange, Args: []any{x}, WaitForStage: client.WorkflowUpdateStageCompleted,
+		})
+		if err == nil {
+			err = h.Get(ctx, &a)
+		}
+		var exhausted *serviceerror.ResourceExhausted
+		var failed *serviceerror.WorkflowNotReady // a workflow task was overtaken by another event, and runs again
+		if !errors.As(err, &exhausted) && !errors.As(err, &failed) || ctx.Err() != nil {
+			return a, err
+		}
+	}
+}
+
+// open is the leg that takes items.
+func (c *caller) open() (leg int) {
+	d, err := c.s.temporal.DescribeWorkflowExecution(c.t.Context(), c.job, "")
+	if payload := d.GetWorkflowExecutionInfo().GetMemo().GetFields()[protocol.MemoLeg]; err == nil && payload != nil {
+		_ = converter.GetDefaultDataConverter().FromPayload(payload, &leg)
+	}
+	return leg
+}
+
+// call puts items, and returns their results in order.
+func (c *caller) call(items []json.RawMessage) ([]string, error) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), callLimit)
+	defer cancel()
+	for ctx.Err() == nil {
+		a, err := c.ask(ctx, c.leg, protocol.Exchange{Items: items, Want: true, Wait: 5 * time.Second})
+		var refused *temporal.ApplicationError
+		var missing *serviceerror.NotFound
+		switch {
+		case errors.As(err, &refused) && refused.Type() == protocol.RefusedMoved:
+			var detail protocol.Refusal
+			if err := refused.Details(&detail); err != nil {
+				return nil, err
+			}
+			c.leg = detail.Leg
+			continue
+		case errors.As(err, &refused) && (refused.Type() == protocol.RefusedEarly || refused.Type() == protocol.RefusedFull), errors.As(err, &missing):
+			if leg := c.open(); errors.As(err, &missing) {
+				c.leg = leg
+			}
+			time.Sleep(5 * time.Millisecond)
+			continue
+		case err != nil:
+			return nil, err
+		}
+		return c.collect(ctx, a, len(items))
+	}
+	return nil, ctx.Err()
+}
+
+func (c *caller) collect(ctx context.Context, a protocol.Exchanged, n int) ([]string, error) {
+	found := make([]string, n)
+	leg, first, left := c.leg, a.First, n
+	for {
+		for _, r := range a.Results {
+			i := r.Item - first
+			if i < 0 || i >= int64(n) || found[i] != "" {
+				return nil, fmt.Errorf("item %d has come, which is not wanted, or again", r.Item)
+			}
+			found[i] = string(r.Result) + string(r.Failure)
+			left--
+		}
+		if left == 0 {
+			return found, nil
+		}
+		time.Sleep(a.Again)
+		var err error
+		a, err = c.ask(ctx, leg, protocol.Exchange{Wait: 5 * time.Second})
+		var refused *temporal.ApplicationError
+		if errors.As(err, &refused) && refused.Type() == protocol.RefusedNotYet {
+			var detail protocol.Refusal
+			err = refused.Details(&detail)
+			a = protocol.Exchanged{Again: detail.Again}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// F11: legs are sealed, and the job continues as new, under callers at once and with a slow item in hand: each item has one outcome,
+// its caller gets it, and the capacity is never exceeded.
+func TestFeed_F11_Segments(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	const callers, rounds, capacity = 8, 12, 20
+	slow := make(chan struct{})
+	var mu sync.Mutex
+	running, most := 0, 0
+	handle := func(_ context.Context, n int) (int, error) {
+		mu.Lock()
+		running++
+		most = max(most, running)
+		mu.Unlock()
+		defer func() {
+			mu.Lock()
+			running--
+			mu.Unlock()
+		}()
+		if n == 0 {
+			<-slow
+		}
+		return 2 * n, nil
+	}
+	w, err := worker.New(s.temporal, "feeding", worker.Each(handle), worker.Options{Slots: 3, Logger: quiet})
+	require.NoError(t, err)
+	stop := serve(w)
+	t.Cleanup(stop)
+	dir := t.TempDir()
+	run, err := s.client.Start(t.Context(), job.Spec{
+		Name: "feed-segments", Pool: "feeding", Source: job.SourceFeed, Output: filepath.Join(dir, "out"), Capacity: capacity, Backoff: time.Millisecond,
+	})
+	require.NoError(t, err)
+	newCaller := func(name string) *caller {
+		c := &caller{t: t, s: s, name: name, job: "feed-segments"}
+		for c.leg = c.open(); c.leg == 0; c.leg = c.open() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		return c
+	}
+	var all sync.WaitGroup
+	first := newCaller("slow")
+	all.Go(func() {
+		got, err := first.call([]json.RawMessage{json.RawMessage("0")})
+		assert.NoError(t, err)
+		assert.Equal(t, []string{"0"}, got)
+	})
+	var put sync.Mutex
+	total := int64(1)
+	var callersDone sync.WaitGroup
+	for n := range callers {
+		c := newCaller(fmt.Sprint("caller", n))
+		rng := rand.New(rand.NewPCG(seed, uint64(n)))
+		callersDone.Go(func() {
+			for round := range rounds {
+				var items []json.RawMessage
+				var want []string
+				for i := range 1 + rng.IntN(4) {
+					v := 1 + n*100_000 + round*100 + i
+					items, want = append(items, fmt.Appendf(nil, "%d", v)), append(want, fmt.Sprint(2*v))
+				}
+				got, err := c.call(items)
+				if !assert.NoError(t, err) || !assert.Equal(t, want, got) {
+					return
+				}
+				put.Lock()
+				total += int64(len(items))
+				put.Unlock()
+			}
+		})
+	}
+	callersDone.Wait()
+	close(slow)
+	all.Wait()
+	h, err := s.temporal.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{WorkflowID: "feed-segments", UpdateName: protocol.UpdateClose, WaitForStage: client.WorkflowUpdateStageCompleted})
+	require.NoError(t, err)
+	require.NoError(t, h.Get(t.Context(), nil))
+	report, err := run.Wait(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, job.Completed, report.State)
+	require.Equal(t, total, report.Planned)
+	require.Equal(t, total, report.OK)
+	require.Greater(t, report.Feed.Segments, 10)
+	require.LessOrEqual(t, most, 3)
+	data, err := os.ReadFile(filepath.Join(dir, "out"))
+	require.NoError(t, err)
+	lines := strings.Fields(string(data))
+	require.Len(t, lines, int(total))
+	seen := map[string]bool{}
+	for _, l := range lines {
+		require.False(t, seen[l], l)
+		seen[l] = true
+	}
+	desc, err := s.temporal.DescribeWorkflowExecution(t.Context(), "feed-segments", "")
+	require.NoError(t, err)
+	require.NotEqual(t, report.Run, desc.GetWorkflowExecutionInfo().GetExecution().GetRunId(), "the job has continued as new")
+}
+
+// newFeed makes a feed of texts, with its own pool and worker.
+func (s *server) newFeed(t *testing.T, name string) (*theJob, *job.Feed[string, string]) {
+	t.Helper()
+	j := s.newJob(t, name, 1, "")
+	j.spec.Source, j.spec.Input, j.spec.BatchItems = job.SourceFeed, nil, 0
+	feed := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{})
+	t.Cleanup(feed.Release)
+	return j, feed
+}
+
+// runFeed is a feed with several legs whose job continues as new, with failed and dropped items, and a reset.
+func runFeed(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j, feed := s.newFeed(t, name)
+	j.on(func(_ context.Context, text string) (string, error) {
+		switch {
+		case strings.HasSuffix(text, "3"):
+			return "", errors.New("no threes")
+		case strings.HasSuffix(text, "4"):
+			return "", worker.Drop
+		}
+		return text, nil
+	})
+	j.start(job.StartOptions{})
+	for i := range 60 {
+		text := fmt.Sprint("item ", i)
+		got, err := feed.Call(t.Context(), text)
+		var failed *job.ItemError
+		var dropped *job.DroppedError
+		switch i % 10 {
+		case 3:
+			require.ErrorAs(t, err, &failed)
+		case 4:
+			require.ErrorAs(t, err, &dropped)
+		default:
+			require.NoError(t, err)
+			require.Equal(t, text, got)
+		}
+		if i == 30 {
+			_, err := feed.Reset(t.Context())
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, feed.Close(t.Context()))
+	report := j.completes()
+	require.EqualValues(t, 60, report.Planned)
+	require.EqualValues(t, 6, report.Failed)
+	require.EqualValues(t, 2, report.Feed.Session)
+	return j, report
+}
+
+// runFeedResumed is a feed that is stopped with items that wait, and continued.
+func runFeedResumed(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j, feed := s.newFeed(t, name)
+	j.spec.BatchItems = 2
+	gate, began := make(chan struct{}), make(chan struct{}, 100)
+	j.on(func(ctx context.Context, text string) (string, error) {
+		began <- struct{}{}
+		select {
+		case <-gate:
+		case <-worker.Stopping(ctx):
+		}
+		return text, nil
+	})
+	j.start(job.StartOptions{})
+	var items []string
+	for i := range 50 {
+		items = append(items, fmt.Sprint("item ", i))
+	}
+	require.NoError(t, feed.PutWait(t.Context(), time.Minute, items...))
+	<-began
+	require.NoError(t, j.run.Stop(t.Context(), job.Stop{}))
+	stopped, err := j.wait()
+	require.NoError(t, err)
+	require.Equal(t, job.Stopped, stopped.State)
+	require.Less(t, stopped.Done(), int64(50))
+	close(gate)
+	run, err := s.client.Resume(t.Context(), j.spec.Name, job.ResumeOptions{})
+	require.NoError(t, err)
+	j.run = run
+	j.ids = append(j.ids, run.ID())
+	again := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{})
+	t.Cleanup(again.Release)
+	got, err := again.Call(t.Context(), "one more")
+	require.NoError(t, err)
+	require.Equal(t, "one more", got)
+	require.NoError(t, again.Close(t.Context()))
+	report := j.completes()
+	require.EqualValues(t, 51, report.OK)
+	return j, report
+}

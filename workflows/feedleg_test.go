@@ -1,0 +1,300 @@
+package workflows
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/intake"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+)
+
+// feedWorld is a leg of a feed in the time of the SDK's test environment, with the world around it simulated: batches take time,
+// and give each item itself as its result.
+type feedWorld struct {
+	t    *testing.T
+	env  *testsuite.TestWorkflowEnvironment
+	spec job.Spec
+	in   FeedLegInput
+
+	takes   time.Duration // a batch
+	batches []activities.ProcessInput
+	at      []time.Duration // since the beginning, when they were dispatched
+	commits []activities.CommitFeedInput
+	signals []string // to the job and other legs
+	answers map[string]protocol.Exchanged
+	refused map[string]string // types
+	ended   map[string]time.Duration
+	began   time.Time
+	legs    map[int]LegResult
+}
+
+func setupFeed(t *testing.T, change func(*job.Spec)) *feedWorld {
+	t.Helper()
+	w := &feedWorld{t: t, takes: 20 * time.Millisecond, answers: map[string]protocol.Exchanged{}, refused: map[string]string{}, ended: map[string]time.Duration{}}
+	w.spec = job.Spec{Name: "risk", Pool: "risk", Source: job.SourceFeed, Output: "out/"}.WithDefaults()
+	if change != nil {
+		change(&w.spec)
+	}
+	w.in = FeedLegInput{Spec: w.spec, State: dispatch.State{Number: 1, Window: 1}, Opening: &feedOpening{Opening: intake.Opening{Session: 1}}}
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	w.env = suite.NewTestWorkflowEnvironment()
+	w.env.SetTestTimeout(20 * time.Second)
+	w.env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute})
+	w.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.LegID("risk", 1), TaskQueue: protocol.PoolQueue("risk")})
+	w.env.RegisterWorkflowWithOptions(FeedLeg, workflow.RegisterOptions{Name: protocol.WorkflowFeedLeg})
+	w.env.RegisterActivityWithOptions(w.process, activity.RegisterOptions{Name: "Process"})
+	w.env.RegisterActivityWithOptions(w.commit, activity.RegisterOptions{Name: "CommitFeed"})
+	w.began = w.env.Now()
+	return w
+}
+
+// process answers after some time of the workflow.
+func (w *feedWorld) process(ctx context.Context, in activities.ProcessInput) (activities.ProcessResult, error) {
+	w.batches = append(w.batches, in)
+	w.at = append(w.at, w.env.Now().Sub(w.began))
+	token := activity.GetInfo(ctx).TaskToken
+	result := activities.ProcessResult{Entry: activities.Entry{Batch: in.Batch, OK: in.Batch.Count}, Totals: job.Totals{OK: in.Batch.Count, Batches: 1, Calls: 1, Busy: w.takes}}
+	inline := activities.Inline{}
+	for _, data := range in.Items {
+		inline.Results = append(append(inline.Results, data...), '\n')
+	}
+	result.Inline = &inline
+	w.env.RegisterDelayedCallback(func() { require.NoError(w.t, w.env.CompleteActivity(token, result, nil)) }, w.takes)
+	return activities.ProcessResult{}, activity.ErrResultPending
+}
+
+func (w *feedWorld) commit(_ context.Context, in activities.CommitFeedInput) (activities.CommitResult, error) {
+	w.commits = append(w.commits, in)
+	return activities.CommitResult{Manifest: fmt.Sprintf("m-%d", len(w.commits))}, nil
+}
+
+// update is what a client learns of its exchange.
+type update struct {
+	w  *feedWorld
+	id string
+}
+
+func (u update) Accept() {}
+
+func (u update) Reject(err error) {
+	var app *temporal.ApplicationError
+	require.ErrorAs(u.w.t, err, &app)
+	u.w.refused[u.id] = app.Type()
+}
+
+func (u update) Complete(answer any, err error) {
+	require.NoError(u.w.t, err)
+	u.w.ended[u.id] = u.w.env.Now().Sub(u.w.began)
+	if a, ok := answer.(protocol.Exchanged); ok {
+		u.w.answers[u.id] = a
+	}
+}
+
+// exchange sends an exchange at a time.
+func (w *feedWorld) exchange(at time.Duration, id string, x protocol.Exchange) {
+	if x.Client == "" {
+		x.Client = "test"
+	}
+	w.env.RegisterDelayedCallback(func() { w.env.UpdateWorkflow(protocol.UpdateExchange, id, update{w, id}, x) }, at)
+}
+
+func (w *feedWorld) put(at time.Duration, id string, from, n int) {
+	var items []json.RawMessage
+	for i := range n {
+		items = append(items, fmt.Appendf(nil, "%d", from+i))
+	}
+	w.exchange(at, id, protocol.Exchange{Items: items})
+}
+
+func (w *feedWorld) close(at time.Duration) {
+	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalClose, nil) }, at)
+}
+
+func (w *feedWorld) run() LegResult {
+	w.t.Helper()
+	w.env.ExecuteWorkflow(FeedLeg, w.in)
+	require.True(w.t, w.env.IsWorkflowCompleted())
+	require.NoError(w.t, w.env.GetWorkflowError())
+	var r LegResult
+	require.NoError(w.t, w.env.GetWorkflowResult(&r))
+	return r
+}
+
+func (w *feedWorld) sizes() (sizes []int) {
+	for _, b := range w.batches {
+		require.Len(w.t, b.Items, int(b.Batch.Count))
+		sizes = append(sizes, len(b.Items))
+	}
+	return sizes
+}
+
+// committed is how many items the commits account for, which they do once each.
+func (w *feedWorld) committed() (done, discarded, unfinished int64) {
+	seen := map[int64]bool{}
+	once := func(first, n int64) {
+		for o := first; o < first+n; o++ {
+			require.False(w.t, seen[o], "item %d", o)
+			seen[o] = true
+		}
+	}
+	for _, c := range w.commits {
+		for _, e := range c.Entries {
+			once(e.First, e.Count)
+			done += e.Count
+		}
+		for _, r := range c.Discarded {
+			once(r.First, r.Count)
+			discarded += r.Count
+		}
+		for _, u := range c.Unfinished {
+			once(u.First, int64(len(u.Items)))
+			unfinished += int64(len(u.Items))
+		}
+	}
+	return done, discarded, unfinished
+}
+
+// B3: 25 items waiting, size 10: batches of 10, 10 and 5, without a wait and with one.
+func TestFeedLeg_B3_Sizes(t *testing.T) {
+	t.Parallel()
+	for _, wait := range []time.Duration{0, 200 * time.Millisecond} {
+		t.Run(wait.String(), func(t *testing.T) {
+			t.Parallel()
+			w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.BatchWait = 10, wait })
+			w.put(time.Millisecond, "put", 0, 25)
+			w.close(10 * time.Second)
+			r := w.run()
+			require.Equal(t, []int{10, 10, 5}, w.sizes())
+			require.EqualValues(t, 25, r.Accepted)
+			require.EqualValues(t, 25, r.Totals.OK)
+			done, _, _ := w.committed()
+			require.EqualValues(t, 25, done)
+			require.GreaterOrEqual(t, w.at[2], wait, "the last one waits for more")
+		})
+	}
+}
+
+// B2: a batch waits from its first item on, and no longer.
+func TestFeedLeg_B2_Wait(t *testing.T) {
+	t.Parallel()
+	w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.BatchWait = 100, time.Second })
+	for n := range 20 {
+		w.put(time.Duration(1+300*n)*time.Millisecond, fmt.Sprint("put", n), n, 1)
+	}
+	w.close(time.Minute)
+	w.run()
+	for _, size := range w.sizes() {
+		require.GreaterOrEqual(t, size, 2)
+		require.LessOrEqual(t, size, 5)
+	}
+	require.Len(t, w.batches, 5)
+	require.InDelta(t, time.Second, w.at[0], float64(10*time.Millisecond))
+}
+
+// B2: a lone item leaves after the wait; a full batch at once; without a wait, what has gathered.
+func TestFeedLeg_B2_LoneFullAndNone(t *testing.T) {
+	t.Parallel()
+	w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.BatchWait = 4, 500*time.Millisecond })
+	w.put(time.Second, "lone", 0, 1)
+	w.put(3*time.Second, "full", 1, 4)
+	w.put(5*time.Second, "part", 5, 2)
+	w.put(5*time.Second+100*time.Millisecond, "rest", 7, 2)
+	w.close(time.Minute)
+	w.run()
+	require.Equal(t, []int{1, 4, 4}, w.sizes())
+	require.InDelta(t, 1500*time.Millisecond, w.at[0], float64(10*time.Millisecond))
+	require.InDelta(t, 3*time.Second, w.at[1], float64(10*time.Millisecond))
+	require.InDelta(t, 5100*time.Millisecond, w.at[2], float64(10*time.Millisecond))
+
+	w = setupFeed(t, nil)
+	w.put(time.Second, "one", 0, 1)
+	w.put(time.Second+5*time.Millisecond, "two", 1, 3)
+	w.put(time.Second+10*time.Millisecond, "three", 4, 2)
+	w.close(time.Minute)
+	w.run()
+	require.Equal(t, []int{1, 5}, w.sizes(), "what has gathered when the place is free")
+	require.InDelta(t, time.Second, w.at[0], float64(10*time.Millisecond))
+}
+
+// B3, S11: a partial batch is executed when the feed is closed; a stop leaves it to whoever continues.
+func TestFeedLeg_PartialBatch(t *testing.T) {
+	t.Parallel()
+	w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.BatchWait = 100, time.Hour })
+	w.put(time.Second, "put", 0, 3)
+	w.close(2 * time.Second)
+	r := w.run()
+	require.Equal(t, []int{3}, w.sizes())
+	require.Zero(t, r.Left)
+
+	w = setupFeed(t, func(s *job.Spec) { s.BatchItems, s.BatchWait = 100, time.Hour })
+	w.put(time.Second, "put", 0, 3)
+	w.env.RegisterDelayedCallback(func() {
+		w.env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
+	}, 2*time.Second)
+	r = w.run()
+	require.Empty(t, w.batches)
+	require.EqualValues(t, 3, r.Left)
+	_, _, unfinished := w.committed()
+	require.EqualValues(t, 3, unfinished)
+}
+
+// F3, F8: an exchange waits for its results, no longer than it wants, and ends when the feed does.
+func TestFeedLeg_Waits(t *testing.T) {
+	t.Parallel()
+	w := setupFeed(t, nil)
+	w.takes = 3 * time.Second
+	w.exchange(time.Second, "short", protocol.Exchange{Items: []json.RawMessage{json.RawMessage("1")}, Want: true, Wait: time.Second})
+	w.exchange(2500*time.Millisecond, "poll", protocol.Exchange{Wait: 20 * time.Second})
+	w.exchange(10*time.Second, "stopped", protocol.Exchange{Items: []json.RawMessage{json.RawMessage("2")}, Want: true, Wait: 20 * time.Second})
+	w.exchange(11*time.Second, "other", protocol.Exchange{Client: "other"})
+	w.exchange(12*time.Second, "none", protocol.Exchange{Client: "test"})
+	w.env.RegisterDelayedCallback(func() {
+		w.env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: w.env.Now()})
+	}, 12100*time.Millisecond)
+	w.run()
+	require.Empty(t, w.answers["short"].Results)
+	require.Equal(t, 1, w.answers["short"].Pending)
+	require.InDelta(t, 2*time.Second, w.ended["short"], float64(50*time.Millisecond))
+	require.Len(t, w.answers["poll"].Results, 1)
+	require.InDelta(t, 4*time.Second, w.ended["poll"], float64(50*time.Millisecond))
+	require.Equal(t, protocol.RefusedStopping, w.answers["stopped"].Ended)
+	require.Empty(t, w.answers["other"].Results, "it has nothing to wait for")
+	require.Equal(t, protocol.RefusedNotYet, w.refused["none"], "an answer without results is not worth its events")
+}
+
+// F7: four exchanges wait at a time, one of each client; a fifth one does when the first has had its second.
+func TestFeedLeg_F7_Waiters(t *testing.T) {
+	t.Parallel()
+	w := setupFeed(t, nil)
+	w.takes = time.Minute
+	for n := range 6 {
+		c := fmt.Sprint("c", n)
+		w.exchange(time.Duration(1000+n)*time.Millisecond, c, protocol.Exchange{Client: c, Items: []json.RawMessage{json.RawMessage("1")}, Want: true, Wait: 20 * time.Second})
+	}
+	w.exchange(3*time.Second, "c5 again", protocol.Exchange{Client: "c5", Wait: 10 * time.Second})
+	w.exchange(4*time.Second, "c1 again", protocol.Exchange{Client: "c1", Wait: 20 * time.Second})
+	w.close(10 * time.Second)
+	w.run()
+	require.Equal(t, 1, w.answers["c4"].Pending, "nobody makes room yet")
+	require.InDelta(t, time.Second, w.ended["c4"], float64(50*time.Millisecond))
+	require.InDelta(t, 3*time.Second, w.ended["c0"], float64(50*time.Millisecond), "it makes room")
+	require.InDelta(t, 13*time.Second, w.ended["c5 again"], float64(50*time.Millisecond))
+	require.InDelta(t, 4*time.Second, w.ended["c1"], float64(50*time.Millisecond), "a client waits once")
+	require.InDelta(t, 21*time.Second, w.ended["c2"], float64(50*time.Millisecond))
+}
