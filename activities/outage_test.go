@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -235,6 +237,9 @@ func TestOutage_StalledOperationIsGivenUp(t *testing.T) {
 	head := f.commit(nil, entries...)
 	gone(func() error { _, err := f.acts.Finish(t.Context(), f.finishInput(head)); return err })
 	made := handler.Calls()
+	t.Cleanup(func() { // what was given up goes on, and may still write
+		require.Eventually(t, func() bool { return os.RemoveAll(filepath.Dir(f.spec.Output)) == nil }, time.Minute, 10*time.Millisecond)
+	})
 	close(access.released)
 	f.finish(head)
 	require.Equal(t, strings.Repeat("line\n", 50), f.read("out.jsonl"))

@@ -197,7 +197,7 @@ func TestM1_InFlight(t *testing.T) {
 	_, h := f.ask()
 	require.Len(t, h.Slots, 2)
 	for i, slot := range h.Slots {
-		require.Equal(t, SlotHealth{Slot: i, State: "busy", PID: ownPID, Batches: slot.Batches}, slot)
+		require.Equal(t, SlotHealth{Slot: i, State: "busy", PID: ownPID, Concurrency: 1, Batches: slot.Batches}, slot)
 		require.Len(t, slot.Batches, 1)
 		require.Equal(t, "job", slot.Batches[0].Job)
 		require.Contains(t, slot.Batches[0].Batch, "item")
@@ -333,7 +333,7 @@ func TestT14_Health(t *testing.T) {
 	status, h := f.ask()
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Equal(t, []string{"it is starting"}, h.Why)
-	require.Equal(t, []SlotHealth{{State: "starting", Batches: []BatchHealth{}}, {Slot: 1, State: "starting", Batches: []BatchHealth{}}}, h.Slots)
+	require.Equal(t, []SlotHealth{{State: "starting", Concurrency: 1, Batches: []BatchHealth{}}, {Slot: 1, State: "starting", Concurrency: 1, Batches: []BatchHealth{}}}, h.Slots)
 
 	require.NoError(t, service.start(t.Context()))
 	f.metrics.state.Store(stateServing)
