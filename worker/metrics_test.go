@@ -372,7 +372,7 @@ func TestEndpoint_Address(t *testing.T) {
 		"9090": "127.0.0.1:9090", ":9090": "127.0.0.1:9090", "0": "127.0.0.1:0", ":0": "127.0.0.1:0",
 		"0.0.0.0:9090": "0.0.0.0:9090", "[::1]:80": "[::1]:80", "metrics.example:80": "metrics.example:80",
 	} {
-		got, err := endpoint.Address(address)
+		got, err := endpoint.Address("metrics", address)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
