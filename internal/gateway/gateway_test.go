@@ -568,7 +568,7 @@ func (s *served) converse(path, first string) *conversation {
 	require.NoError(s.t, err)
 	response, err := s.client.Do(request)
 	require.NoError(s.t, err)
-	s.t.Cleanup(func() { _ = response.Body.Close() })
+	s.t.Cleanup(func() { _, _ = response.Body.Close(), out.Close() })
 	return &conversation{s.t, out, response, bufio.NewScanner(response.Body), cancel}
 }
 
