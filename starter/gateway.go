@@ -2,7 +2,6 @@ package starter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -80,6 +79,9 @@ func (o *gatewayOptions) run(ctx context.Context, p *Program) error {
 			return usageError("--token-file: %w", err)
 		}
 	}
+	if err := gateway.Check(address, options); err != nil {
+		return usageError("--listen %s: %w (--token-file FILE)", o.listen, err)
+	}
 	c, err := o.connection.dial(ctx, p, o.verbose)
 	if err != nil {
 		return err
@@ -90,9 +92,6 @@ func (o *gatewayOptions) run(ctx context.Context, p *Program) error {
 		return job.NewFeed[gateway.Value, gateway.Value](client, name, job.FeedOptions{})
 	}
 	server, err := gateway.Listen(address, options)
-	if open := (*gateway.OpenError)(nil); errors.As(err, &open) {
-		return usageError("--listen %s: %w (--token-file FILE)", o.listen, err)
-	}
 	if err != nil {
 		return err
 	}

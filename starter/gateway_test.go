@@ -113,7 +113,7 @@ func TestGateway(t *testing.T) {
 	b := setup(t)
 	d := b.gateway()
 	run := d.feed("risk", "double", nil)
-	b.worker("double", "--exec", `sed -u s/.*/[&,&]/`)
+	b.worker("double", "--exec", b.script("double", `exec sed "s/.*/[&,&]/"`))
 	status, text, _ := d.ask("/v1/feeds/risk/call", oneValue, `{"a": 1}`)
 	require.Equal(t, http.StatusOK, status, text)
 	require.JSONEq(t, `[{"a":1},{"a":1}]`, text)
@@ -167,9 +167,7 @@ func TestGateway_FullAndLeft(t *testing.T) {
 	d.feed("slow", "gated", func(s *job.Spec) { s.Capacity = 4 })
 	d.refuses(http.StatusServiceUnavailable, "UnservedError", "/v1/feeds/slow/call?timeout=10s", oneValue, "1")
 	b.worker("gated", "--exec", b.gated(), "--slots", "1")
-	eventually(t, "the item of the call", func() bool { return d.state("slow").Accepted > 0 })
-	left := 4 - d.state("slow").Backlog
-	status, text, _ := d.ask("/v1/feeds/slow/put", inLines, ints(left))
+	status, text, _ := d.ask("/v1/feeds/slow/put", inLines, ints(4-d.state("slow").Backlog))
 	require.Equal(t, http.StatusOK, status, text)
 	accepted := d.state("slow").Accepted
 

@@ -36,11 +36,19 @@ func (e *OpenError) Error() string {
 	return fmt.Sprintf("without a token, whoever reaches %s could use all feeds: name a file of tokens, or listen on 127.0.0.1", e.Address)
 }
 
+// Check returns an *[OpenError] if a gateway may not listen at an address, HOST:PORT, without tokens.
+func Check(address string, o Options) error {
+	if o.Tokens == nil && !loopback.Is(address) {
+		return &OpenError{Address: address}
+	}
+	return nil
+}
+
 // Listen takes an address, HOST:PORT, and sets what of the options depends on it. Requests wait until Serve is called. Its
 // error is an *[OpenError] if the address is not this machine's alone, and there are no tokens.
 func Listen(address string, o Options) (*Server, error) {
-	if !loopback.Is(address) && o.Tokens == nil {
-		return nil, &OpenError{Address: address}
+	if err := Check(address, o); err != nil {
+		return nil, err
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -48,8 +56,8 @@ func Listen(address string, o Options) (*Server, error) {
 	}
 	local := listener.Addr().String()
 	o.Loopback = loopback.Is(local)
-	if !o.Loopback && o.Tokens == nil { // the name was this machine's only by its look
-		return nil, errors.Join(&OpenError{Address: local}, listener.Close())
+	if err := Check(local, o); err != nil { // the name was this machine's only by its look
+		return nil, errors.Join(err, listener.Close())
 	}
 	g, err := New(o)
 	if err != nil {
