@@ -615,11 +615,11 @@ func TestCall_ClientLeaves(t *testing.T) {
 	eventually(t, func() bool { return f.left.Load() && len(s.gateway.places) == 0 })
 
 	one := make(chan struct{})
-	f.call = func(ctx context.Context, _ Value) (Value, error) {
+	s = serve(t, &fake{call: func(ctx context.Context, _ Value) (Value, error) {
 		close(one)
 		<-ctx.Done()
 		return nil, ctx.Err()
-	}
+	}}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/feeds/f/call", strings.NewReader("1"))
 	require.NoError(t, err)
@@ -732,6 +732,12 @@ func TestX2_Tokens(t *testing.T) {
 	write(second + "\n") // as long as the first file was
 	require.Equal(t, 401, status("Bearer "+first))
 	require.Equal(t, 200, status("Bearer "+second))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	write(first + "\n")
+	require.NoError(t, os.Chtimes(path, info.ModTime(), info.ModTime())) // as if within one tick of the file system's clock
+	require.Equal(t, 401, status("Bearer "+second))
+	require.Equal(t, 200, status("Bearer "+first))
 	for _, bad := range []string{"", "short\n", "two tokens on one line\n", strings.Repeat("x", maxTokenFile+1)} {
 		write(bad)
 		require.Equal(t, 401, status("Bearer "+second), "%.20q", bad)
