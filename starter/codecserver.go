@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/loopback"
 	"github.com/stint-run/stint/internal/trap"
 	"go.temporal.io/sdk/converter"
 )
@@ -88,7 +88,7 @@ func (o *codecServer) run(cmd *cobra.Command, p *Program) error {
 // request must name this machine: a web page may point a name of its own here.
 func (o *codecServer) guard(address string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if devserver.IsLoopback(address) && !devserver.IsLoopback(r.Host) {
+		if loopback.Is(address) && !loopback.Is(r.Host) {
 			http.Error(w, "invalid host "+r.Host+": use localhost", http.StatusForbidden)
 			return
 		}

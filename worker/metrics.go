@@ -81,7 +81,7 @@ func (m *metrics) routes(handler http.Handler) http.Handler {
 func (o Options) checkMetrics() error {
 	var errs []error
 	if o.Metrics != "" {
-		_, err := endpoint.Address(o.Metrics)
+		_, err := endpoint.Address("metrics", o.Metrics)
 		errs = append(errs, err)
 	}
 	if o.SinkInterval < 0 {

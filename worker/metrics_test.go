@@ -343,7 +343,7 @@ func TestT14_Health(t *testing.T) {
 	require.Empty(t, h.Why)
 	require.Equal(t, "worker-1", h.Worker)
 	require.Equal(t, "pool", h.Pool)
-	require.Equal(t, SlotHealth{Slot: 1, State: "ready", PID: f.running(1).pid(), Batches: []BatchHealth{}}, h.Slots[1])
+	require.Equal(t, SlotHealth{Slot: 1, State: "ready", PID: f.running(1).pid(), Concurrency: 1, Batches: []BatchHealth{}}, h.Slots[1])
 
 	f.running(0).child.Kill()
 	require.Eventually(t, func() bool { return len(f.happened(SlotOut)) == 1 }, time.Minute, time.Millisecond)
@@ -372,7 +372,7 @@ func TestEndpoint_Address(t *testing.T) {
 		"9090": "127.0.0.1:9090", ":9090": "127.0.0.1:9090", "0": "127.0.0.1:0", ":0": "127.0.0.1:0",
 		"0.0.0.0:9090": "0.0.0.0:9090", "[::1]:80": "[::1]:80", "metrics.example:80": "metrics.example:80",
 	} {
-		got, err := endpoint.Address(address)
+		got, err := endpoint.Address("metrics", address)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}

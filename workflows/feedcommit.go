@@ -29,7 +29,6 @@ type feedCommits struct {
 	size      int   // of entries, in bytes
 	discarded int64 // items, committed or not
 	running   bool  // a commit
-	err       *job.Error
 	closing   bool
 }
 

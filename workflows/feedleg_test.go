@@ -35,12 +35,10 @@ type feedWorld struct {
 	batches []activities.ProcessInput
 	at      []time.Duration // since the beginning, when they were dispatched
 	commits []activities.CommitFeedInput
-	signals []string // to the job and other legs
 	answers map[string]protocol.Exchanged
 	refused map[string]string // types
 	ended   map[string]time.Duration
 	began   time.Time
-	legs    map[int]LegResult
 }
 
 func setupFeed(t *testing.T, change func(*job.Spec)) *feedWorld {

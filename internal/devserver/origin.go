@@ -1,46 +1,30 @@
 package devserver
 
 import (
+	"errors"
 	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"strings"
+
+	"github.com/stint-run/stint/internal/loopback"
 )
 
 // guardLoopback refuses requests that name another host, or come from a page of another origin, if
-// the listener accepts connections from this machine only. Otherwise a web page could point a name
-// of its site at the loopback address and act through the browser of whoever runs the server (DNS
-// rebinding). A listener on other addresses has names that nobody knows here, and is not guarded.
+// the listener accepts connections from this machine only (see package loopback). A listener on other
+// addresses has names that nobody knows here, and is not guarded.
 func guardLoopback(l net.Listener, next http.Handler) http.Handler {
-	if !IsLoopback(l.Addr().String()) {
+	if !loopback.Is(l.Addr().String()) {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !IsLoopback(r.Host) {
-			http.Error(w, "invalid host "+r.Host+": open the web UI as localhost", http.StatusForbidden)
+		err := loopback.Check(r)
+		if err == nil {
+			next.ServeHTTP(w, r)
 			return
 		}
-		for _, origin := range r.Header.Values("Origin") {
-			if u, err := url.Parse(origin); err != nil || !strings.EqualFold(u.Host, r.Host) {
-				http.Error(w, "invalid origin "+origin+": only the web UI's own pages may send requests", http.StatusForbidden)
-				return
-			}
+		hint := ": open the web UI as localhost"
+		if origin := (*loopback.OriginError)(nil); errors.As(err, &origin) {
+			hint = ": only the web UI's own pages may send requests"
 		}
-		next.ServeHTTP(w, r)
+		http.Error(w, err.Error()+hint, http.StatusForbidden)
 	})
-}
-
-// IsLoopback reports whether a host, with or without a port, is this machine alone. Any port is
-// accepted, because one may be forwarded to this one.
-func IsLoopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }

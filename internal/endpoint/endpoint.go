@@ -29,8 +29,8 @@ const (
 	lastAnswers = time.Second
 )
 
-// Address completes an address in the form of Options.Metrics.
-func Address(address string) (string, error) {
+// Address completes an address in the form of Options.Metrics. Its error says what the address is for.
+func Address(what, address string) (string, error) {
 	full := address
 	if !strings.Contains(address, ":") {
 		full = ":" + address
@@ -40,7 +40,7 @@ func Address(address string) (string, error) {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return "", fmt.Errorf("metrics %q: use HOST:PORT, or PORT for this machine only; port 0 takes a free one", address)
+		return "", fmt.Errorf("%s %q: use HOST:PORT, or PORT for this machine only; port 0 takes a free one", what, address)
 	}
 	if host == "" {
 		host = loopback
@@ -58,7 +58,7 @@ type Endpoint struct {
 
 // Listen takes the address. Requests wait until serve is called.
 func Listen(address string, handler http.Handler, log *slog.Logger) (*Endpoint, error) {
-	address, err := Address(address)
+	address, err := Address("metrics", address)
 	if err != nil {
 		return nil, err
 	}

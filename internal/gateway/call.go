@@ -1,0 +1,191 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/stint-run/stint/job"
+)
+
+// call gives a request's items to a feed, and answers with their results.
+func (g *Gateway) call(a *answer, r *http.Request) {
+	limit := job.DefaultFeedLimit
+	values, err := parameters(r, "timeout")
+	if err == nil {
+		if text := values.Get("timeout"); text != "" {
+			if limit, err = time.ParseDuration(text); err != nil || limit <= 0 || limit > maxTimeout {
+				err = badRequest("invalid timeout %q: use a duration above 0 and up to %v, such as 60s", text, maxTimeout)
+			}
+		}
+	}
+	single := false
+	if err == nil {
+		single, err = singleValue(r)
+	}
+	if err == nil {
+		err = g.withFeed(r, func(f Feed) error {
+			if single {
+				return g.callOne(a, r, f, limit)
+			}
+			return g.callLines(a, r, f, limit)
+		})
+	}
+	if err != nil {
+		a.Header().Set("Connection", "close") // there may be more of the body
+		a.fail(err)
+	}
+}
+
+// callOne answers a request with one item.
+func (g *Gateway) callOne(a *answer, r *http.Request, f Feed, limit time.Duration) error {
+	item, err := bodyOf(a, r).value()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	defer cancel()
+	g.meters.put(1)
+	result, err := f.Call(ctx, item)
+	if err != nil {
+		return ended(r.Context(), err)
+	}
+	g.meters.given(1)
+	a.send(http.StatusOK, append(result[:len(result):len(result)], '\n'))
+	return nil
+}
+
+// outcome is a line of an answer: the outcome of one item. One of Result, Dropped and Error is set.
+type outcome struct {
+	Index   int64      `json:"index"`          // of the item in the request, from 0
+	Item    *int64     `json:"item,omitempty"` // its ordinal in the feed, if it is known
+	Result  Value      `json:"result,omitempty"`
+	Dropped bool       `json:"dropped,omitempty"`
+	Error   *itemError `json:"error,omitempty"`
+}
+
+// itemError is the error of one item. Kind is that of a record of errors, and then the type is the handler's; or it is
+// discarded, stored, refused or decode, and the type is that of the client's error.
+type itemError struct {
+	Kind    string `json:"kind"`
+	Type    string `json:"type,omitempty"`
+	Message string `json:"message"`
+}
+
+// callLines answers a request with any number of items. Its error is one before the first outcome; afterwards, an error is
+// the last line.
+func (g *Gateway) callLines(a *answer, r *http.Request, f Feed, limit time.Duration) (err error) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	if err := http.NewResponseController(a.ResponseWriter).EnableFullDuplex(); err != nil {
+		cancel(nil)
+		return err
+	}
+	s := &streaming{g: g, answer: a, out: newLineAnswer(a), body: newLines(ctx, bodyOf(a, r))}
+	s.hand = newHand(limit, func(waited time.Duration) { cancel(&job.TimeoutError{Queued: -1, Total: waited}) })
+	s.hand.count = func() { g.meters.put(1) }
+	defer func() {
+		s.hand.stop()
+		cancel(nil)
+		if defect := s.body.end(); err == nil {
+			err = defect
+		}
+	}()
+	err = s.run(ctx, f)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if s.begun || err == nil {
+		s.finish(err)
+		return nil
+	}
+	return err
+}
+
+// streaming is a request with any number of items.
+type streaming struct {
+	g      *Gateway
+	answer *answer
+	out    *lineAnswer
+	body   *lines
+	hand   *hand
+	begun  bool // the answer
+}
+
+// run answers with the outcomes of all items, up to the first error that is not an item's.
+func (s *streaming) run(ctx context.Context, f Feed) error {
+	for result, err := range f.Stream(ctx, s.hand.items(ctx, s.body.chunks), job.StreamOptions{InPlace: true}) {
+		if err != nil && !ofItem(err) {
+			return err
+		}
+		s.hand.outcome()
+		if err := s.send(result, err); err != nil {
+			return err
+		}
+		s.hand.sent()
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.body.whole:
+		return s.body.err
+	}
+}
+
+// ofItem reports whether an error concerns one item, so that the others go on.
+func ofItem(err error) bool {
+	var p problem
+	_, is := p.ofItem(err)
+	return is
+}
+
+// begin begins the answer.
+func (s *streaming) begin() {
+	if s.begun {
+		return
+	}
+	s.begun = true
+	if !s.body.complete() {
+		s.answer.Header().Set("Connection", "close") // what is left of the body is not read
+	}
+	s.answer.begin(http.StatusOK, "application/x-ndjson")
+}
+
+// send writes the outcome of one item.
+func (s *streaming) send(result job.Result[Value, Value], err error) error {
+	s.begin()
+	line := outcome{Index: result.Index, Dropped: result.Dropped}
+	if result.Ordinal >= 0 {
+		line.Item = &result.Ordinal
+	}
+	switch {
+	case err != nil:
+		line.Error = inPlace(err)
+	case !result.Dropped:
+		line.Result = result.Out
+	}
+	s.g.meters.given(1)
+	return s.out.write(encode(line))
+}
+
+// inPlace is an item's error as a line has it.
+func inPlace(err error) *itemError {
+	var p problem
+	_, _ = p.ofItem(err)
+	e := &itemError{Kind: p.Kind, Type: p.Type, Message: err.Error()}
+	var item *job.ItemError
+	if errors.As(err, &item) {
+		e.Type, e.Message = item.Err.Type, item.Err.Message
+	}
+	return e
+}
+
+// finish ends the answer, with an error if there is one.
+func (s *streaming) finish(err error) {
+	s.begin()
+	if err != nil {
+		_, p := explain(err)
+		_ = s.out.write(encode(failed{Error: p})) // the client has gone
+	}
+	s.out.close()
+}

@@ -1,0 +1,264 @@
+// Package gateway lets programs in any language use feeds, over HTTP.
+//
+//	gateway.go  what it is made of; routes
+//	server.go   listening, the graceful end
+//	admit.go    who may: Host and Origin, tokens
+//	feeds.go    the feeds in use
+//	body.go     reading requests, piece by piece
+//	put.go      requests to put items
+//	call.go     requests with results
+//	hand.go     what a request for results has in hand
+//	answer.go   writing answers
+//	problem.go  errors, as clients see them
+//	meters.go   counts
+//	openapi.go  the description of all this
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-run/stint/internal/endpoint"
+	"github.com/stint-run/stint/job"
+)
+
+// Value is an item or a result: a JSON value.
+type Value = json.RawMessage
+
+// Feed is what the gateway needs of a client of a feed: a *job.Feed[Value, Value], whose methods say what holds for these.
+// It is used by many goroutines at once.
+type Feed interface {
+	Put(ctx context.Context, items ...Value) error
+	PutWait(ctx context.Context, limit time.Duration, items ...Value) error
+	Call(ctx context.Context, item Value) (Value, error)
+	Stream(ctx context.Context, items iter.Seq[Value], o job.StreamOptions) iter.Seq2[job.Result[Value, Value], error]
+	State(ctx context.Context) (job.FeedState, error)
+	Reset(ctx context.Context) (job.FeedReset, error)
+	Close(ctx context.Context) error
+	Release()
+}
+
+var _ Feed = (*job.Feed[Value, Value])(nil)
+
+// Options configure a gateway.
+type Options struct {
+	// Open returns a client of the feed of that name. It does not ask the server. The gateway releases it.
+	Open func(name string) Feed
+	// Tokens are those of which a request needs one. Default: none is needed.
+	Tokens *Tokens
+	// Loopback: the gateway listens on this machine only, so Host and Origin of requests are checked.
+	Loopback bool
+	// Requests is how many requests for feeds may be under way at once; more are refused. Default: [DefaultRequests].
+	Requests int
+	// Log gets what goes wrong on the gateway's side.
+	Log *slog.Logger
+}
+
+const (
+	// DefaultRequests is how many requests for feeds may be under way at once. Each takes up to some 6 MB.
+	DefaultRequests = 256
+
+	// maxWait and maxTimeout bound what requests may ask for.
+	maxWait    = time.Hour
+	maxTimeout = 24 * time.Hour
+)
+
+// Gateway answers requests. It must be closed.
+type Gateway struct {
+	options Options
+	feeds   *feeds
+	meters  *requestMeters
+	places  chan struct{} // one for each request under way
+	own     http.Handler  // metrics and health
+	routes  []route
+	mux     *http.ServeMux
+	ending  atomic.Bool
+}
+
+// route is one method of one path.
+type route struct {
+	name   string // in metrics
+	method string
+	path   string // as http.ServeMux takes it
+	open   bool   // needs no token, and no place
+	handle func(*answer, *http.Request)
+}
+
+// New returns a gateway.
+func New(o Options) (*Gateway, error) {
+	o.Requests = cmp.Or(max(o.Requests, 0), DefaultRequests)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	m, metrics, err := newMeters(o.Log)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{options: o, feeds: newFeeds(o.Open), meters: m, places: make(chan struct{}, o.Requests), mux: http.NewServeMux()}
+	g.own = endpoint.Routes(metrics, func() (any, bool) { h := g.health(); return h, h.Healthy })
+	g.routes = []route{
+		{name: "put", method: http.MethodPost, path: "/v1/feeds/{name}/put", handle: g.put},
+		{name: "call", method: http.MethodPost, path: "/v1/feeds/{name}/call", handle: g.call},
+		{name: "state", method: http.MethodGet, path: "/v1/feeds/{name}", handle: g.state},
+		{name: "reset", method: http.MethodPost, path: "/v1/feeds/{name}/reset", handle: g.reset},
+		{name: "close", method: http.MethodPost, path: "/v1/feeds/{name}/close", handle: g.close},
+		{name: "openapi", method: http.MethodGet, path: "/openapi.json", open: true, handle: describe},
+		{name: "health", method: http.MethodGet, path: "/health", open: true, handle: g.ours},
+		{name: "metrics", method: http.MethodGet, path: "/metrics", open: true, handle: g.ours},
+	}
+	for _, r := range g.routes {
+		g.mux.Handle(r.method+" "+r.path, g.serve(r))
+		g.mux.Handle(r.path, g.serve(route{name: "other", open: true, handle: wrongMethod(r.method)}))
+	}
+	g.mux.Handle("/", g.serve(route{name: "other", open: true, handle: unknownPath}))
+	return g, nil
+}
+
+// ServeHTTP is one of http.Handler.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.mux.ServeHTTP(w, r) }
+
+// Close releases the feeds: whoever waits for one gets an error. It can be repeated.
+func (g *Gateway) Close() { g.feeds.close() }
+
+// serve admits, answers and counts the requests of a route.
+func (g *Gateway) serve(rt route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := &answer{ResponseWriter: w}
+		g.meters.begin(rt.name)
+		defer func() { g.meters.end(rt.name, a.status) }()
+		if err := g.admit(rt, r); err != nil {
+			a.fail(err)
+			return
+		}
+		if !rt.open {
+			select {
+			case g.places <- struct{}{}:
+				defer func() { <-g.places }()
+			default:
+				a.fail(&requestError{status: http.StatusServiceUnavailable, kind: "BusyError", message: "too many requests are under way: try again, or start the gateway with larger --requests"})
+				return
+			}
+		}
+		rt.handle(a, r)
+	})
+}
+
+// withFeed runs fn with the feed that a request names.
+func (g *Gateway) withFeed(r *http.Request, fn func(Feed) error) error {
+	name := r.PathValue("name")
+	if job.CheckName("job", name) != nil {
+		return &job.NotFoundError{Name: name}
+	}
+	feed, done, err := g.feeds.take(name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return fn(feed)
+}
+
+// stateAnswer is the answer to a request for a feed's state.
+type stateAnswer struct {
+	Name string `json:"name"`
+	job.FeedState
+	Idle bool `json:"idle"` // everything accepted is done
+	Full bool `json:"full"` // the capacity, in items or in bytes, is taken
+}
+
+func (g *Gateway) state(a *answer, r *http.Request) {
+	var state job.FeedState
+	if err := g.plain(r, func(f Feed) (err error) { state, err = f.State(r.Context()); return err }); err != nil {
+		a.fail(err)
+		return
+	}
+	a.json(http.StatusOK, stateAnswer{
+		Name: r.PathValue("name"), FeedState: state, Idle: state.Backlog == 0,
+		Full: state.Backlog >= state.Capacity || state.BacklogBytes >= state.CapacityBytes,
+	})
+}
+
+// resetAnswer is the answer to a reset.
+type resetAnswer struct {
+	Session   int64 `json:"session"`   // that has begun
+	Discarded int64 `json:"discarded"` // items that were waiting
+}
+
+func (g *Gateway) reset(a *answer, r *http.Request) {
+	var done job.FeedReset
+	if err := g.plain(r, func(f Feed) (err error) { done, err = f.Reset(r.Context()); return err }); err != nil {
+		a.fail(err)
+		return
+	}
+	a.json(http.StatusOK, resetAnswer{Session: done.Session, Discarded: done.Discarded})
+}
+
+func (g *Gateway) close(a *answer, r *http.Request) {
+	if err := g.plain(r, func(f Feed) error { return f.Close(r.Context()) }); err != nil {
+		a.fail(err)
+		return
+	}
+	a.json(http.StatusOK, struct{}{})
+}
+
+// plain answers a request that has no parameters.
+func (g *Gateway) plain(r *http.Request, fn func(Feed) error) error {
+	if _, err := parameters(r); err != nil {
+		return err
+	}
+	return g.withFeed(r, fn)
+}
+
+// parameters returns those of a request, after checking that it has none but the allowed ones, and each at most once.
+func parameters(r *http.Request, allowed ...string) (url.Values, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, badRequest("invalid parameters: %v", err)
+	}
+	for name, given := range values {
+		switch {
+		case len(allowed) == 0:
+			return nil, badRequest("unknown parameter %q: there are none here", name)
+		case !slices.Contains(allowed, name):
+			return nil, badRequest("unknown parameter %q: there is %s", name, strings.Join(allowed, ", "))
+		case len(given) > 1:
+			return nil, badRequest("parameter %s is given %d times", name, len(given))
+		}
+	}
+	return values, nil
+}
+
+// health is the gateway's own.
+type health struct {
+	Healthy  bool   `json:"healthy"`
+	State    string `json:"state"`    // serving or draining
+	Requests int    `json:"requests"` // for feeds, under way
+}
+
+func (g *Gateway) health() health {
+	h := health{Healthy: true, State: "serving", Requests: len(g.places)}
+	if g.ending.Load() {
+		h.Healthy, h.State = false, "draining"
+	}
+	return h
+}
+
+// ours answers requests for metrics and health.
+func (g *Gateway) ours(a *answer, r *http.Request) { g.own.ServeHTTP(a, r) }
+
+func wrongMethod(method string) func(*answer, *http.Request) {
+	return func(a *answer, r *http.Request) {
+		a.Header().Set("Allow", method)
+		a.fail(&requestError{status: http.StatusMethodNotAllowed, kind: typeInvalidRequest, message: "use " + method + " for " + r.URL.Path})
+	}
+}
+
+func unknownPath(a *answer, r *http.Request) {
+	a.fail(&requestError{status: http.StatusNotFound, kind: typeInvalidRequest, message: "there is nothing at " + r.URL.Path + ": see /openapi.json"})
+}

@@ -1,0 +1,122 @@
+package starter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/endpoint"
+	"github.com/stint-run/stint/internal/gateway"
+	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/job"
+)
+
+type gatewayOptions struct {
+	connection connection
+	listen     string
+	tokens     string
+	drain      time.Duration
+	requests   int
+	verbose    bool
+}
+
+func newGateway(p *Program) *cobra.Command {
+	o := &gatewayOptions{}
+	cmd := &cobra.Command{
+		Use:   "gateway",
+		Short: "Serve feeds over HTTP, for programs in any language",
+		Long: `Lets programs in any language use feeds ('stint start --feed'): they put items and get results over HTTP,
+as JSON values. /openapi.json describes all requests.
+
+  POST /v1/feeds/NAME/put?wait=5s        items in; all of a list, or none, is accepted
+  POST /v1/feeds/NAME/call?timeout=60s   items in, results out as they come, in order
+  GET  /v1/feeds/NAME                    the feed's state
+  POST /v1/feeds/NAME/reset, /close      the next session; no more items
+
+A body with 'Content-Type: application/json' is one item; otherwise each line is one. Requests are
+read piece by piece, so a body may be of any length.
+
+With --token-file, requests need the header 'Authorization: Bearer TOKEN'. The file has a token on each
+line and is read again when it changes. Without it, the gateway listens on this machine only.
+
+SIGTERM or Ctrl-C ends it: it takes no more requests, and those under way have --drain to finish.
+A second signal ends it at once. /health and /metrics need no token.`,
+		Example: `  stint gateway --listen 127.0.0.1:8080
+  curl -H 'Content-Type: application/json' -d '{"text":"a bird"}' http://127.0.0.1:8080/v1/feeds/risk/call
+  curl --data-binary @items.jsonl http://127.0.0.1:8080/v1/feeds/risk/put?wait=5s`,
+		Args: wrongArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), p) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.listen, "listen", "127.0.0.1:8080", "`ADDR` to listen on, HOST:PORT, or PORT for this machine only (port 0: a free one)")
+	fs.StringVar(&o.tokens, "token-file", "", "`FILE` of tokens, one on each line, of which a request needs one (default: none is needed)")
+	fs.DurationVar(&o.drain, "drain", 30*time.Second, "how long requests under way may take once the gateway is to end")
+	fs.IntVar(&o.requests, "requests", gateway.DefaultRequests, "how many requests for feeds may be under way at once; each takes up to some 6 MB")
+	o.connection.addFlags(fs)
+	fs.BoolVarP(&o.verbose, "verbose", "v", false, "log what happens, too")
+	return cmd
+}
+
+// maxGatewayRequests bounds --requests.
+const maxGatewayRequests = 100_000
+
+func (o *gatewayOptions) run(ctx context.Context, p *Program) error {
+	address, err := endpoint.Address("--listen", o.listen)
+	if err != nil {
+		return usageError("%w", err)
+	}
+	if o.drain < 0 {
+		return usageError("--drain %v: use 0 or more", o.drain)
+	}
+	if o.requests < 1 || o.requests > maxGatewayRequests {
+		return usageError("--requests %d: use 1 to %d", o.requests, maxGatewayRequests)
+	}
+	log := newWorkerLogger(p.Stderr)
+	options := gateway.Options{Requests: o.requests, Log: log}
+	if o.tokens != "" {
+		if options.Tokens, err = gateway.ReadTokens(p.path(o.tokens), log); err != nil {
+			return usageError("--token-file: %w", err)
+		}
+	}
+	if err := gateway.Check(address, options); err != nil {
+		return usageError("--listen %s: %w (--token-file FILE)", o.listen, err)
+	}
+	c, err := o.connection.dial(ctx, p, o.verbose)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	client := job.NewClientWith(c, job.ClientOptions{DataConverter: o.connection.converter()})
+	options.Open = func(name string) gateway.Feed {
+		return job.NewFeed[gateway.Value, gateway.Value](client, name, job.FeedOptions{})
+	}
+	server, err := gateway.Listen(address, options)
+	if err != nil {
+		return err
+	}
+	return o.serve(ctx, p, server)
+}
+
+func (o *gatewayOptions) serve(ctx context.Context, p *Program, server *gateway.Server) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	ended := make(chan struct{})
+	defer close(ended)
+	trap.Watched("waiting for signals", p.defect, func() {
+		select {
+		case <-ended:
+			return
+		case s := <-p.Signals:
+			fmt.Fprintf(p.Stderr, "ending (%v): requests under way get %v; once more to end at once\n", s, o.drain)
+			end()
+		}
+		select {
+		case <-ended:
+		case <-p.Signals:
+			p.Exit(ExitInterrupted)
+		}
+	})
+	fmt.Fprintf(p.Stderr, "gateway: http://%s\n", server.Address())
+	return server.Serve(ctx, o.drain)
+}
