@@ -6,6 +6,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/redrive"
 )
 
@@ -47,6 +48,10 @@ type (
 	FeedItems = feeds.ItemRange
 	// Inline is the outcomes of a small batch.
 	Inline = ledger.Inline
+	// Outcome is what has become of one item.
+	Outcome = ledger.Outcome
+	// Format is that of a feed's items.
+	Format = records.Format
 	// Outcome is what has become of one item.
 	Outcome = ledger.Outcome
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/intake"
@@ -142,7 +141,7 @@ func (c *feedCommits) fitting(from int) int {
 
 func (c *feedCommits) input() activities.CommitFeedInput {
 	in := c.leg.in
-	return activities.CommitFeedInput{Ref: in.Ref, Leg: in.Number, Previous: c.heads, Format: records.Format(in.Spec.Format)}
+	return activities.CommitFeedInput{Ref: in.Ref, Leg: in.Number, Previous: c.heads, Format: activities.Format(in.Spec.Format)}
 }
 
 // finish commits the rest, with the items that have no outcome if the feed is stopped. A stop does not hold it up.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 )
@@ -81,7 +81,7 @@ func (in *Intake) taken(c *client, n int) {
 }
 
 // Finish gives the items of a batch their outcomes: in order, one for each.
-func (in *Intake) Finish(b protocol.Batch, outcomes []ledger.Outcome, now time.Time) {
+func (in *Intake) Finish(b protocol.Batch, outcomes []activities.Outcome, now time.Time) {
 	in.now = now
 	for i, o := range outcomes {
 		it := in.items[b.First+int64(i)]
