@@ -48,8 +48,6 @@ type (
 	FeedItems = feeds.ItemRange
 	// Inline is the outcomes of a small batch.
 	Inline = ledger.Inline
-	// Outcome is what has become of one item.
-	Outcome = ledger.Outcome
 	// Format is that of a feed's items.
 	Format = records.Format
 	// Outcome is what has become of one item.
