@@ -373,3 +373,38 @@ func TestFeed_G1_LargeBacklog(t *testing.T) {
 	require.EqualValues(t, 72, report.OK)
 	require.Equal(t, strings.Repeat("100000\n", 72), c.read("out"))
 }
+
+// G1: if Temporal ends a leg, the job fails, and goes on from all that the leg had accepted.
+func TestFeed_G1_LegTerminated(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	gate, began := make(chan struct{}), make(chan struct{}, 1000)
+	c.serve(worker.Each(func(ctx context.Context, n int) (int, error) {
+		began <- struct{}{}
+		select {
+		case <-gate:
+			return 2 * n, nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}), worker.Options{Slots: 2})
+	f := c.startFeed(func(s *job.Spec) { s.BatchItems, s.Expiry, s.Grace = 3, 2*time.Second, time.Second })
+	f.put(values(1, 100)...)
+	<-began
+	require.NoError(t, c.client.TerminateWorkflow(t.Context(), protocol.LegID("job", f.leg), "", "test"))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err := f.run.Wait(ctx)
+	var failed *job.FailedError
+	require.ErrorAs(t, err, &failed)
+	close(gate)
+	f.run, err = job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+	require.NoError(t, err)
+	f.find()
+	f.call(values(101, 5)...)
+	f.close()
+	report := c.wait(f.run)
+	require.Equal(t, job.Completed, report.State)
+	require.EqualValues(t, 105, report.OK)
+	require.Equal(t, lines(1, 105, double), c.read("out"))
+}

@@ -28,7 +28,10 @@ type feedHandle struct {
 	started workflow.Future // nil: it runs
 	sending int             // signals that have not been delivered
 	sofar   LegResult
+	run     string // of its workflow; "" if an earlier run of the job has started it
 	over    bool
+	// salvaging: its workflow has ended without a report.
+	salvaging bool
 }
 
 // startFeedLeg starts a leg of the feed. The first one takes items at once, the others stand by.
@@ -53,7 +56,9 @@ func (c *coordinator) startFeedLeg(feed *feedState) {
 	h.started = started
 	workflow.Go(c.ctx, func(ctx workflow.Context) {
 		child := h.start(ctx, in)
-		err := child.GetChildWorkflowExecution().Get(ctx, nil)
+		var execution workflow.Execution
+		err := child.GetChildWorkflowExecution().Get(ctx, &execution)
+		h.run = execution.RunID
 		settable.Set(nil, err)
 		if err == nil {
 			h.begun(feed, in.Opening != nil)
@@ -115,7 +120,7 @@ func (c *coordinator) resumeFeedLeg(carried carriedLeg) {
 	c.legs = append(c.legs, h.open)
 	workflow.Go(c.ctx, func(ctx workflow.Context) {
 		for !h.over {
-			h.signal(signalAlive, nil, h.vanished)
+			h.signal(signalAlive, nil, func() { workflow.Go(c.ctx, h.vanished) })
 			_, _ = workflow.AwaitWithTimeout(ctx, checkLegs, func() bool { return h.over })
 		}
 	})
@@ -134,23 +139,36 @@ func (h *feedHandle) closed(ctx workflow.Context, child workflow.Future) {
 		return
 	}
 	if err != nil {
-		h.failed(execute.JobError(err))
+		h.failed(ctx, execute.JobError(err))
 		return
 	}
 	h.ended(result)
 }
 
 // vanished ends a leg whose workflow is no more although it has not reported its end.
-func (h *feedHandle) vanished() {
+func (h *feedHandle) vanished(ctx workflow.Context) {
 	if !h.over {
-		h.failed(&job.Error{Type: job.ErrorFailed, Message: fmt.Sprintf("the workflow %s has ended without a report", h.id())})
+		h.failed(ctx, &job.Error{Type: job.ErrorFailed, Message: fmt.Sprintf("the workflow %s has ended without a report", h.id())})
 	}
 }
 
-func (h *feedHandle) failed(err *job.Error) {
+// failed takes what the leg had accepted from its closed workflow, so that the job can be resumed.
+func (h *feedHandle) failed(ctx workflow.Context, err *job.Error) {
+	if h.salvaging {
+		return
+	}
+	h.salvaging = true
+	h.c.fail(err)
 	result := h.sofar
-	result.Error = err
 	result.Left = max(1, result.Left) // what it had accepted is not known
+	var saved activities.SalvageFeedResult
+	in := activities.SalvageFeedInput{Workflow: h.id(), Run: h.run}
+	options := execute.IOOptions(ctx, h.c.spec(), fmt.Sprintf("commit what leg %d has left", h.number))
+	if lost := execute.IO(options, acts.SalvageFeed, in, &saved); lost == nil {
+		result.Manifests = saved.Manifests
+	} else {
+		h.c.noteError(*execute.JobError(lost))
+	}
 	h.ended(result)
 }
 

@@ -156,7 +156,10 @@ func (l *feedLeg) batchEnded() {
 
 // free reports capacity that a sealed leg has freed.
 func (l *feedLeg) free() {
-	if l.intake.IsOpen() {
+	switch {
+	case !l.intake.Opened():
+		return
+	case l.intake.IsOpen():
 		l.intake.TakeFreed()
 		return
 	}

@@ -54,7 +54,7 @@ type Intake struct {
 	bytes       int64           // of items
 	elsewhere   int             // unfinished items of legs before
 	elseBytes   int64
-	freed       Freed // since the last TakeFreed
+	freed       Freed // since the last TakeFreed; of a leg that stands by, by legs before it
 
 	discarded []Range
 	clients   map[string]*client
@@ -100,7 +100,10 @@ func (in *Intake) Open(o Opening) {
 	}
 	in.state = open
 	in.first, in.low, in.next, in.session = o.First, o.First, o.First, max(1, o.Session)
+	early := in.freed // what was freed since may be known sooner than the opening
+	in.freed = Freed{}
 	in.elsewhere, in.elseBytes = o.Unfinished, o.Bytes
+	in.Free(early)
 }
 
 // IsOpen reports whether the leg takes items; Opened whether it ever has.
@@ -291,6 +294,11 @@ func (in *Intake) TakeFreed() Freed {
 
 // Free notes that a leg before has freed capacity.
 func (in *Intake) Free(f Freed) {
+	if in.state == early {
+		in.freed.Items += f.Items
+		in.freed.Bytes += f.Bytes
+		return
+	}
 	in.elsewhere = max(0, in.elsewhere-f.Items)
 	in.elseBytes = max(0, in.elseBytes-f.Bytes)
 }

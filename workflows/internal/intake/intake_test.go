@@ -349,3 +349,20 @@ func TestIntake_Items(t *testing.T) {
 		{Item: 0, Left: true}, {Item: 1, Left: true, Queued: 2 * time.Second}, {Item: 2, Queued: 5 * time.Second},
 	}, in.Items([]int64{-1, 0, 1, 2, 3}, t0.Add(5*time.Second)))
 }
+
+// Signals may overtake each other: what a leg frees may be known to its successor before the opening.
+func TestIntake_FreedBeforeItIsOpen(t *testing.T) {
+	t.Parallel()
+	before := opened(8)
+	put(t, before, "a", 6)
+	next := New(Limits{Capacity: 8, Bytes: 1 << 20, Keep: time.Minute})
+	opening := before.Seal(2)
+	b, _ := before.Take(4, 1000, t0)
+	done(before, b, t0)
+	next.Free(before.TakeFreed())
+	next.Open(opening)
+	n, bytes := next.Backlog()
+	require.Equal(t, 2, n)
+	require.EqualValues(t, 2, bytes)
+	require.Zero(t, next.TakeFreed())
+}
