@@ -164,11 +164,11 @@ func (w *waiters) leave(one *waiter) {
 	w.all = slices.DeleteFunc(w.all, func(o *waiter) bool { return o == one })
 }
 
-// earliest is when the first wait is over; zero: nobody waits.
-func (w *waiters) earliest() time.Time {
+// after is when the first wait is over that is not over now; zero: nobody waits for longer.
+func (w *waiters) after(now time.Time) time.Time {
 	var at time.Time
 	for _, o := range w.all {
-		if at.IsZero() || o.until.Before(at) {
+		if o.until.After(now) && (at.IsZero() || o.until.Before(at)) {
 			at = o.until
 		}
 	}
@@ -203,7 +203,7 @@ func (l *feedLeg) arm(at time.Time) {
 			return // another one was set for an earlier time
 		}
 		l.waiters.armed = time.Time{}
-		if next := l.waiters.earliest(); next.After(workflow.Now(ctx)) {
+		if next := l.waiters.after(workflow.Now(ctx)); !next.IsZero() {
 			l.arm(next)
 		}
 	})

@@ -295,4 +295,22 @@ func TestFeedLeg_F7_Waiters(t *testing.T) {
 	require.InDelta(t, 13*time.Second, w.ended["c5 again"], float64(50*time.Millisecond))
 	require.InDelta(t, 4*time.Second, w.ended["c1"], float64(50*time.Millisecond), "a client waits once")
 	require.InDelta(t, 21*time.Second, w.ended["c2"], float64(50*time.Millisecond))
+	require.InDelta(t, 21*time.Second, w.ended["c3"], float64(50*time.Millisecond), "nobody is forgotten when others have had their time")
+	require.InDelta(t, 24*time.Second, w.ended["c1 again"], float64(50*time.Millisecond))
+}
+
+// The end of one wait does not forget those that end later, although nothing else happens.
+func TestFeedLeg_F7_LaterWaits(t *testing.T) {
+	t.Parallel()
+	w := setupFeed(t, nil)
+	w.takes = time.Minute
+	for n, wait := range []time.Duration{5 * time.Second, 5 * time.Second, 8 * time.Second, 8500 * time.Millisecond} {
+		c := fmt.Sprint("c", n)
+		w.exchange(time.Second, c, protocol.Exchange{Client: c, Items: []json.RawMessage{json.RawMessage("1")}, Want: true, Wait: wait})
+	}
+	w.close(2 * time.Minute)
+	w.run()
+	for c, end := range map[string]time.Duration{"c0": 6 * time.Second, "c1": 6 * time.Second, "c2": 9 * time.Second, "c3": 9500 * time.Millisecond} {
+		require.InDelta(t, end, w.ended[c], float64(50*time.Millisecond), c)
+	}
 }
