@@ -70,9 +70,9 @@ func (w *feedWork) attach(c *coordinator) error {
 	for _, signal := range []string{signalSealed, signalEnded, signalFreed, signalSession} {
 		c.selector.AddReceive(workflow.GetSignalChannel(c.ctx, signal), func(workflow.ReceiveChannel, bool) { c.receiveAll() })
 	}
-	err := workflow.SetUpdateHandlerWithOptions(c.ctx, protocol.UpdateClose, func(workflow.Context) error {
+	err := workflow.SetUpdateHandlerWithOptions(c.ctx, protocol.UpdateClose, func(ctx workflow.Context) error {
 		w.close()
-		return nil
+		return workflow.Await(ctx, w.told) // then no leg takes items any more
 	}, workflow.UpdateHandlerOptions{Description: "take no more items, and complete when all are done"})
 	if err != nil {
 		return fmt.Errorf("answering updates: %w", err)
@@ -86,12 +86,15 @@ func (w *feedWork) close() {
 		return
 	}
 	w.feed.Closing = true
-	for _, l := range w.c.legs {
-		if leg, ok := l.legHandle.(*feedHandle); ok {
-			leg.signal(signalClose, nil, func() {})
-		}
-	}
+	w.eachLeg(func(leg *feedHandle) { leg.signal(signalClose, nil, func() {}) })
 	w.c.wakeUp()
+}
+
+// told reports that no signal is on its way to a leg.
+func (w *feedWork) told() bool {
+	told := true
+	w.eachLeg(func(leg *feedHandle) { told = told && leg.sending == 0 })
+	return told
 }
 
 func (w *feedWork) receive() {
