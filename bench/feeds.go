@@ -253,7 +253,7 @@ func (a *bareAsker) call(ctx context.Context, items []json.RawMessage) error {
 		}
 		switch {
 		case err == nil:
-		case strings.Contains(err.Error(), "takes no more items") && len(x.Items) > 0:
+		case len(x.Items) > 0 && (strings.Contains(err.Error(), "takes no more items") || strings.Contains(err.Error(), "already completed")):
 			a.leg = max(1, a.leg) + 1
 			continue
 		case strings.Contains(err.Error(), "ask again"):

@@ -54,7 +54,7 @@ func (f *Feed[In, Out]) Stream(ctx context.Context, items iter.Seq[In], o Stream
 				return
 			}
 		}
-		s := f.startStream(ctx, items, window)
+		s := f.startStream(ctx, items, window, o.Limit)
 		defer s.leave(f.client)
 		f.yieldAll(s, o, yield)
 	}
@@ -67,6 +67,7 @@ type stream[In any] struct {
 	fed    chan fedItem[In] // in order; has room for the window
 	places chan struct{}    // one for each item that is taken and not yielded
 	ended  <-chan error     // of the goroutine that feeds
+	limit  time.Duration    // of each item; 0: none
 }
 
 // fedItem is an item that has been taken from the input.
@@ -77,8 +78,8 @@ type fedItem[In any] struct {
 	err  error
 }
 
-func (f *Feed[In, Out]) startStream(ctx context.Context, items iter.Seq[In], window int) *stream[In] {
-	s := &stream[In]{fed: make(chan fedItem[In], window), places: make(chan struct{}, window)}
+func (f *Feed[In, Out]) startStream(ctx context.Context, items iter.Seq[In], window int, limit time.Duration) *stream[In] {
+	s := &stream[In]{fed: make(chan fedItem[In], window), places: make(chan struct{}, window), limit: limit}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	s.ended = trap.Go("reading the items of a stream", func() error {
 		defer close(s.fed)
@@ -110,7 +111,7 @@ func (s *stream[In]) feed(client *feedclient.Client, item In) bool {
 	if err != nil {
 		fed.err = err
 	} else {
-		fed.list = client.Ask(encoded, true, time.Time{})
+		fed.list = client.Ask(encoded, true, fed.deadline(s.limit))
 	}
 	s.fed <- fed
 	if s.ctx.Err() != nil { // it has been left meanwhile, maybe without this item
@@ -118,6 +119,14 @@ func (s *stream[In]) feed(client *feedclient.Client, item In) bool {
 		return false
 	}
 	return true
+}
+
+// deadline is when an item's time is over; zero: never.
+func (i fedItem[In]) deadline(limit time.Duration) time.Time {
+	if limit <= 0 {
+		return time.Time{}
+	}
+	return i.at.Add(limit)
 }
 
 func (i fedItem[In]) leave(client *feedclient.Client) {
@@ -168,7 +177,7 @@ func (f *Feed[In, Out]) outcomeOf(ctx context.Context, fed fedItem[In], limit ti
 // await returns once an item has an outcome, or with the reason why it has none.
 func (f *Feed[In, Out]) await(ctx context.Context, fed fedItem[In], limit time.Duration) error {
 	if limit > 0 {
-		limited, cancel := context.WithDeadline(ctx, fed.at.Add(limit))
+		limited, cancel := context.WithDeadline(ctx, fed.deadline(limit))
 		defer cancel()
 		err := f.client.Await(limited, fed.list)
 		if err != nil && ctx.Err() != nil {

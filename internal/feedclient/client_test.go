@@ -241,6 +241,24 @@ func TestPatience(t *testing.T) {
 	})
 }
 
+// A list that waits for room until its caller's deadline is refused for certain: none is asked about so late that the answer
+// comes too late.
+func TestPatience_DeadlineLeavesNoDoubt(t *testing.T) {
+	t.Parallel()
+	slow := feedsim.Options{Capacity: 1, Slots: 1, Work: fixed(time.Hour), Delay: 900 * time.Millisecond}
+	with(t, slow, func(t *testing.T, f *feedsim.Feed, c *feedclient.Client) {
+		require.NoError(t, put(t.Context(), c, values(1, "first")))
+		for i := range 40 {
+			ctx := within(t, 10*time.Second+time.Duration(i)*50*time.Millisecond)
+			deadline, _ := ctx.Deadline()
+			var refused *feedclient.RefusedError
+			require.ErrorAs(t, c.Await(ctx, c.Ask([]byte(fmt.Sprint(i)), true, deadline)), &refused)
+			require.Equal(t, protocol.RefusedFull, refused.Type)
+		}
+		require.Len(t, f.Seen().Accepted, 1)
+	})
+}
+
 // A put is accepted once, whatever is lost on the way: requests, answers, connections.
 func TestPut_OnceOverFaults(t *testing.T) {
 	t.Parallel()

@@ -23,6 +23,9 @@ const (
 	// A leg that has no room is asked again after gateFirst, then after twice as long each time, up to gateMost.
 	gateFirst = 5 * time.Millisecond
 	gateMost  = 200 * time.Millisecond
+	// lastProbe is how long before a caller's deadline its list is no longer sent to find out whether there is room, or a
+	// quarter of its time if that is less: the answer would come too late to say whether the list was accepted.
+	lastProbe = 2 * time.Second
 	// A leg that is not open yet is asked again after earlyFirst, then after twice as long each time, up to earlyMost; after
 	// every earlyTries it is looked up which one is.
 	earlyFirst = 5 * time.Millisecond
@@ -86,7 +89,7 @@ func (c *Client) unpark(now time.Time, later func(time.Time)) {
 		return
 	}
 	for i := range c.lanes {
-		c.lanes[i].unpark(c.probing)
+		c.lanes[i].unpark(c.probing, now)
 	}
 	if c.probing { // until that one is answered, or has left
 		c.gate = now.Add(gateMost)
@@ -94,17 +97,31 @@ func (c *Client) unpark(now time.Time, later func(time.Time)) {
 	}
 }
 
-func (lane *lane) unpark(one bool) {
+// unpark moves parked lists to the front of the queue: all of them, or to probe the first one that has time for it.
+func (lane *lane) unpark(probe bool, now time.Time) {
 	slices.SortFunc(lane.parked, func(a, b *List) int { return cmp.Compare(a.number, b.number) })
-	n := len(lane.parked)
-	if one {
-		n = min(n, 1)
+	from, n := 0, len(lane.parked)
+	if probe {
+		from = slices.IndexFunc(lane.parked, func(l *List) bool { return l.canProbe(now) })
+		n = 1
 	}
-	for _, l := range lane.parked[:n] {
+	if from < 0 || n == 0 {
+		return
+	}
+	moved := slices.Clone(lane.parked[from : from+n])
+	for _, l := range moved {
 		l.phase = queued
 	}
-	lane.queue = slices.Concat(lane.parked[:n], lane.queue)
-	lane.parked = slices.Clone(lane.parked[n:])
+	lane.queue = slices.Concat(moved, lane.queue)
+	lane.parked = slices.Delete(slices.Clone(lane.parked), from, from+n)
+}
+
+// canProbe reports whether a list's caller can expect to learn whether its items were accepted, if they are sent now.
+func (l *List) canProbe(now time.Time) bool {
+	if l.deadline.IsZero() {
+		return true
+	}
+	return l.deadline.Sub(now) > min(lastProbe, l.deadline.Sub(l.submitted)/4)
 }
 
 // send starts exchanges that carry items, as many as may be under way.
