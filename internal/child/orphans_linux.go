@@ -3,6 +3,7 @@ package child
 import (
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/procs"
+	"github.com/stint-run/stint/internal/trap"
 	"golang.org/x/sys/unix"
 )
 
@@ -81,17 +83,23 @@ func (o *orphans) enter() {
 	quit := make(chan struct{})
 	o.quit = quit
 	o.tending.Go(func() {
-		ticks := time.NewTicker(tendEvery)
-		defer ticks.Stop()
-		for {
-			select {
-			case <-ticks.C:
-				o.tend()
-			case <-quit:
-				return
-			}
+		if defect := trap.Run("tending orphans", func() { o.tendUntil(quit) }); defect != nil {
+			slog.Error(defect.Error()) // they are ended with the worker
 		}
 	})
+}
+
+func (o *orphans) tendUntil(quit <-chan struct{}) {
+	ticks := time.NewTicker(tendEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+			o.tend()
+		case <-quit:
+			return
+		}
+	}
 }
 
 func (o *orphans) leave() {

@@ -12,6 +12,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -20,6 +21,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stint-run/stint/internal/trap"
 )
 
 // marker in the environment makes a process a guard.
@@ -115,7 +118,11 @@ func (g *Guard) launch() error {
 		return fmt.Errorf("starting the guard process: %w", err)
 	}
 	g.cmd, g.pipe = cmd, pipe
-	g.minding.Go(func() { g.mind(cmd) })
+	g.minding.Go(func() {
+		if defect := trap.Run("minding the guard", func() { g.mind(cmd) }); defect != nil {
+			slog.Error(defect.Error()) // the next change of a group starts another one
+		}
+	})
 	return nil
 }
 

@@ -61,7 +61,13 @@ func startReading(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error])
 	for range cap(r.free) {
 		r.free <- nil // allocated when first needed, as large as needed
 	}
-	r.group.Go(func() { r.plan(ctx, pieces) })
+	r.group.Go(func() {
+		defer close(r.chunks)
+		defer close(r.work)
+		if defect := trap.Run("planning to read parts", func() { r.plan(ctx, pieces) }); defect != nil {
+			r.fail(ctx, defect)
+		}
+	})
 	for range readers {
 		r.group.Go(func() {
 			for c := range r.work {
@@ -77,6 +83,16 @@ func startReading(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error])
 	return r
 }
 
+// fail has the caller get an error in place of the next chunk.
+func (r *reading) fail(ctx context.Context, err error) {
+	c := &chunk{err: err, read: make(chan struct{})}
+	close(c.read)
+	select {
+	case r.chunks <- c:
+	case <-ctx.Done():
+	}
+}
+
 func (r *reading) wait() { r.group.Wait() }
 
 func (r *reading) recycle(c *chunk) { r.free <- c.buf }
@@ -84,8 +100,6 @@ func (r *reading) recycle(c *chunk) { r.free <- c.buf }
 // plan cuts the pieces into chunks. Neither channel can be full: there are no more chunks than
 // buffers.
 func (r *reading) plan(ctx context.Context, pieces iter.Seq2[Piece, error]) {
-	defer close(r.chunks)
-	defer close(r.work)
 	for piece, err := range pieces {
 		if err == nil && piece.Length < 0 {
 			err = fmt.Errorf("the piece %s has the length %d: %w", piece.Key, piece.Length, fs.ErrInvalid)

@@ -226,6 +226,13 @@ func TestJoinEndsEarly(t *testing.T) {
 		require.ErrorIs(t, err, failure)
 		requireOld(t, to)
 
+		_, err = store.Join(t.Context(), from, func(yield func(store.Piece, error) bool) {
+			_ = yield(pieces[0], nil)
+			panic("broken")
+		}, to, "out", store.JoinOptions{})
+		require.ErrorContains(t, err, "this is a defect of stint, please report it: planning to read parts: panic: broken")
+		requireOld(t, to)
+
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err = store.Join(ctx, from, func(yield func(store.Piece, error) bool) {
 			for i, piece := range pieces {

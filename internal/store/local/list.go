@@ -17,6 +17,7 @@ import (
 
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/store/object"
+	"github.com/stint-run/stint/internal/trap"
 )
 
 // Walk visits every file below the directory root, without hidden ones, in the byte order of their
@@ -204,15 +205,17 @@ func (s *sweep) file(key, file string, entry fs.DirEntry) error {
 	if _, ok := object.TempOf(entry.Name()); !ok && (s.keep == nil || s.keep(key)) {
 		return nil
 	}
-	s.removing.Go(func() error {
-		err := os.Remove(file)
-		if err == nil {
-			s.removed.Add(1)
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return Error("deleting", s.dir.where(key), err)
-	})
+	s.removing.Go(func() error { return trap.Call("deleting a file", func() error { return s.remove(key, file) }) })
 	return nil
+}
+
+func (s *sweep) remove(key, file string) error {
+	err := os.Remove(file)
+	if err == nil {
+		s.removed.Add(1)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return Error("deleting", s.dir.where(key), err)
 }
