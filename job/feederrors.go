@@ -43,6 +43,9 @@ type TooLargeError struct {
 }
 
 func (e *TooLargeError) Error() string {
+	if e.Items == 1 && e.Bytes > e.MaxBytes {
+		return fmt.Sprintf("an item of %d bytes is too large, it may have %d: put where it is, a path or a URL, and have the handler read it", e.Bytes, e.MaxBytes)
+	}
 	return fmt.Sprintf("%d items of %d bytes are too large: put at most %d items and %d bytes at once", e.Items, e.Bytes, e.MaxItems, e.MaxBytes)
 }
 

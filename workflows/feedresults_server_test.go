@@ -203,8 +203,15 @@ func TestFeed_F4_ResetAndEndOvertakeStoredResults(t *testing.T) {
 			answers <- answer{out, err}
 		}()
 	}
+	await := func() {
+		select {
+		case <-slow.reading:
+		case <-ctx.Done():
+			require.FailNow(t, "the answer has not named the part")
+		}
+	}
 	call("a 100000")
-	<-slow.reading
+	await()
 	_, err := feed.Reset(ctx)
 	require.NoError(t, err)
 	slow.release <- struct{}{}
@@ -214,7 +221,7 @@ func TestFeed_F4_ResetAndEndOvertakeStoredResults(t *testing.T) {
 
 	for _, item := range []string{"b 100000", "c 200000"} {
 		call(item)
-		<-slow.reading
+		await()
 	}
 	require.NoError(t, feed.Close(ctx))
 	j.completes()
