@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -324,4 +325,73 @@ func TestFeed_F11_Results(t *testing.T) {
 		require.ErrorAs(t, err, &stored)
 	}
 	require.NotEmpty(t, filepath.Dir(report.Store))
+}
+
+// F4: resets that race with puts and results, small and large: a reader of a session sees what was put for it, and nothing else; each result is
+// read once.
+func TestFeed_F4_ResetsRaceResults(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	j, feed := s.newFeed(t, "feed-resets")
+	j.on(func(ctx context.Context, text string) (string, error) {
+		if strings.HasSuffix(text, "0") {
+			return inflated(text, 70_000), nil
+		}
+		return text, nil
+	})
+	j.start(job.StartOptions{})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	const rounds = 15
+	accepted := map[int64]map[string]bool{}
+	for session := int64(1); session <= rounds; session++ {
+		one := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{Session: session})
+		mine := map[string]bool{}
+		accepted[session] = mine
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			defer one.Release()
+			for i := range 40 {
+				text := fmt.Sprintf("session %d item %d", session, i)
+				err := one.PutWait(ctx, time.Minute, text)
+				var other *job.SessionError
+				if errors.As(err, &other) {
+					return
+				}
+				if !assert.NoError(t, err) {
+					return
+				}
+				mine[text] = true
+			}
+		}()
+		time.Sleep(time.Duration(rng.IntN(60)) * time.Millisecond) // the reset comes at any moment
+		_, err := feed.Reset(ctx)
+		require.NoError(t, err)
+		<-ended
+	}
+	require.Eventually(t, func() bool { is, err := feed.Idle(ctx); return err == nil && is }, time.Minute, 10*time.Millisecond)
+	require.NoError(t, feed.Close(ctx))
+	report, err := j.wait()
+	require.NoError(t, err)
+	require.Equal(t, job.Completed, report.State)
+	reader := s.reader(t, j.spec.Name, feedstore.Options{})
+	total := int64(0)
+	for session, mine := range accepted {
+		seen := map[string]bool{}
+		for r, err := range reader.Results(ctx, job.FeedCursor{Session: session}, job.ResultsOptions{}) {
+			require.NoError(t, err)
+			text := strings.TrimRight(r.Out, ".")
+			require.True(t, mine[text], "%q in session %d", text, session)
+			require.False(t, seen[text], "%q twice", text)
+			seen[text] = true
+			total++
+		}
+	}
+	require.Equal(t, report.OK, total)
+	require.Equal(t, report.Planned, report.OK+report.Discarded)
+	t.Logf("%d results, %d discarded", report.OK, report.Discarded)
 }
