@@ -88,7 +88,7 @@ func (s *Store) Outcome(ctx context.Context, at job.FeedPart, item int64) (job.F
 		outcome.Failure = o.failure
 		return outcome, nil
 	}
-	line := []byte{}
+	var line []byte
 	if loaded.results != nil {
 		line = loaded.results[o.from:o.to:o.to]
 	} else if line, err = s.cache.slow(ctx, func() ([]byte, error) {

@@ -338,7 +338,7 @@ func TestFeed_RefusedRequests(t *testing.T) {
 	b.declined(starter.ExitUsage, []string{"put", "risk", "-f", "nowhere"}, "no such file")
 	b.declined(starter.ExitFailed, []string{"start", "--feed", "--name", "risk", "--pool", "p", "-o", "other"}, `"risk" exists already`)
 	c := b.stint("call", "risk", `"`+strings.Repeat("x", job.MaxPutBytes)+`"`, "2").exits(starter.ExitSomeFailed)
-	require.Contains(t, c.stderr.String(), "1: invalid: 1 items of")
+	require.Contains(t, c.stderr.String(), "1: invalid: an item of 1048578 bytes is too large")
 	require.Equal(t, "2\n", c.stdout.String())
 	require.EqualValues(t, 1, b.status("risk").Planned, "nothing else was accepted")
 }
