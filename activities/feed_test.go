@@ -79,6 +79,38 @@ func TestFeed_AnswersInline(t *testing.T) {
 	}
 }
 
+// Callers wait for the results of a feed's batch: it is reported at once, and not together with others.
+func TestFeed_ReportsAtOnce(t *testing.T) {
+	t.Parallel()
+	f := setupFeed(t, calls.Lines)
+	slots := &reporting{}
+	f.serve(&callstest.Handler{}, Options{Slots: slots})
+	f.processInput(f.feedInput(0, `1`))
+	require.Zero(t, slots.reports)
+	file := setup(t, "in.jsonl", jobtest.Lines(1))
+	file.serve(&callstest.Handler{}, Options{Slots: slots})
+	file.process(file.plan()[0])
+	require.Equal(t, 1, slots.reports)
+}
+
+// reporting counts the batches that wait to be reported.
+type reporting struct {
+	calls.AnySlot
+	reports int
+}
+
+func (r *reporting) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
+	slot, err := r.AnySlot.Take(ctx, o)
+	return reportingSlot{slot, r}, err
+}
+
+type reportingSlot struct {
+	calls.Slot
+	of *reporting
+}
+
+func (s reportingSlot) Report(context.Context) { s.of.reports++ }
+
 // A text item is a line of a text file: what is none is its own failure, not the batch's.
 func TestFeed_TextItems(t *testing.T) {
 	t.Parallel()

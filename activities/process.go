@@ -102,7 +102,7 @@ func (a *Activities) Process(ctx context.Context, in ProcessInput) (result Proce
 		e := &execution{acts: a, in: in, ctx: ctx, slot: slot, began: began}
 		return e.process()
 	})
-	if err == nil {
+	if err == nil && in.Items == nil { // callers wait for the results of a feed's batch
 		slot.Report(ctx)
 	}
 	return result, err

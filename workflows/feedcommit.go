@@ -38,6 +38,7 @@ func (c *feedCommits) Accept(r activities.ProcessResult) {
 	l, now := c.leg, workflow.Now(c.leg.ctx)
 	entry := activities.FeedEntry{Entry: r.Entry, Inline: r.Inline}
 	entry.Session = l.intake.SessionOf(r.Entry.First)
+	l.supply.growth.add(l.intake.Size(r.Entry.Batch), r.Entry.Bytes+r.Entry.ErrBytes)
 	c.entries = append(c.entries, entry)
 	c.size += 300
 	if r.Inline == nil {

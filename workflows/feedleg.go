@@ -144,7 +144,7 @@ func (l *feedLeg) process(ctx workflow.Context, in activities.ProcessInput) work
 	in.Ref, in.Items = l.in.Ref, l.intake.Data(in.Batch)
 	in.Format, in.MaxItem = l.in.Spec.Format, l.in.Spec.MaxItem
 	options := workflow.GetActivityOptions(ctx)
-	options.DisableEagerExecution = l.supply.lookAround()
+	options.DisableEagerExecution = l.supply.lookAround(workflow.Now(ctx))
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), acts.Process, in)
 }
 

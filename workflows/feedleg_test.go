@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,6 +33,7 @@ type feedWorld struct {
 	in   FeedLegInput
 
 	takes   time.Duration // a batch
+	grows   int           // bytes of results for each byte of items; 0: one
 	batches []activities.ProcessInput
 	at      []time.Duration // since the beginning, when they were dispatched
 	commits []activities.CommitFeedInput
@@ -70,8 +72,9 @@ func (w *feedWorld) process(ctx context.Context, in activities.ProcessInput) (ac
 	result := activities.ProcessResult{Entry: activities.Entry{Batch: in.Batch, OK: in.Batch.Count}, Totals: job.Totals{OK: in.Batch.Count, Batches: 1, Calls: 1, Busy: w.takes}}
 	inline := activities.Inline{}
 	for _, data := range in.Items {
-		inline.Results = append(append(inline.Results, data...), '\n')
+		inline.Results = append(append(inline.Results, bytes.Repeat(data, max(1, w.grows))...), '\n')
 	}
+	result.Entry.Bytes = int64(len(inline.Results))
 	result.Inline = &inline
 	w.env.RegisterDelayedCallback(func() { require.NoError(w.t, w.env.CompleteActivity(token, result, nil)) }, w.takes)
 	return activities.ProcessResult{}, activity.ErrResultPending
@@ -186,6 +189,43 @@ func TestFeedLeg_B3_Sizes(t *testing.T) {
 			require.GreaterOrEqual(t, w.at[2], wait, "the last one waits for more")
 		})
 	}
+}
+
+// Batches whose results clients want are as large as those allow that came before.
+func TestFeedLeg_WantedResultsStaySmall(t *testing.T) {
+	t.Parallel()
+	for _, wanted := range []bool{true, false} {
+		w := setupFeed(t, func(s *job.Spec) { s.Capacity, s.BatchItems = 1000, 1000 })
+		w.grows = 4
+		items := make([]json.RawMessage, 250)
+		for i := range items {
+			items[i] = bytes.Repeat([]byte("7"), 1<<10)
+		}
+		w.exchange(time.Millisecond, "x", protocol.Exchange{Items: items, Want: wanted})
+		w.close(10 * time.Second)
+		w.run()
+		if !wanted {
+			require.Equal(t, []int{250}, w.sizes())
+			continue
+		}
+		require.Equal(t, 48, w.sizes()[0], "as if results were as large as items")
+		for _, size := range w.sizes()[1:] {
+			require.LessOrEqual(t, size, 12, "48 KiB of results")
+		}
+		require.Equal(t, 11, w.sizes()[1])
+	}
+}
+
+// A batch is put in the pool's queue, for workers that are not known yet, if its items have waited.
+func TestFeedSupply_LooksAroundWhenItemsWait(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	s := &feedSupply{}
+	require.False(t, s.lookAround(now), "it did not wait")
+	s.waited = true
+	require.True(t, s.lookAround(now))
+	require.False(t, s.lookAround(now.Add(lookAroundEvery-1)), "rarely")
+	require.True(t, s.lookAround(now.Add(lookAroundEvery)))
 }
 
 // B2: a batch waits from its first item on, and no longer.

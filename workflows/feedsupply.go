@@ -13,10 +13,13 @@ const (
 	// mostBatchItems and mostBatchBytes bound a feed's batch: its items travel in the input of an activity.
 	mostBatchItems = 1000
 	mostBatchBytes = 256 << 10
+	// mostWantedBytes is how many bytes of results a batch should have at most if clients want them: they are returned by the
+	// activity itself then (see feeds.MaxInline). Its items are bounded by what results of other batches had, per byte of items.
+	mostWantedBytes = 48 << 10
 	// worthwhile is how long a batch should run at least if it can: a batch costs server and worker some milliseconds.
 	worthwhile = 20 * time.Millisecond
-	// lookAroundEvery is how often a batch is put in the pool's queue rather than handed to this worker: others take it from
-	// there, and are known then.
+	// lookAroundEvery is how often at most a batch is put in the pool's queue rather than handed to this worker: others take it
+	// from there, and are known then.
 	lookAroundEvery = time.Second
 )
 
@@ -27,7 +30,9 @@ type feedSupply struct {
 	intake     *intake.Intake
 	dispatcher *dispatch.Dispatcher
 	number     int64     // of the last batch
+	waited     bool      // its first item has waited for a place
 	looked     time.Time // around, the last time
+	growth     growth
 }
 
 // Next is that of [dispatch.Supply].
@@ -35,10 +40,13 @@ func (s *feedSupply) Next() (dispatch.Task, bool) {
 	if !s.ready() {
 		return dispatch.Task{}, false
 	}
-	b, ok := s.intake.Take(s.size(), mostBatchBytes, workflow.Now(s.ctx))
+	now := workflow.Now(s.ctx)
+	_, since := s.intake.Waiting()
+	b, ok := s.intake.Take(intake.Limit{Items: s.size(), Bytes: mostBatchBytes, Wanted: s.growth.before(mostWantedBytes)}, now)
 	if !ok {
 		return dispatch.Task{}, false
 	}
+	s.waited = since.Before(now)
 	s.number++
 	return dispatch.Task{Batch: b, Number: s.number}, true
 }
@@ -114,12 +122,35 @@ func (s *feedSupply) size() int {
 	return min(max(share, int(min(worth, mostBatchItems)), items/1000, 1), mostBatchItems)
 }
 
-// lookAround reports whether the next batch should be open to other workers.
-func (s *feedSupply) lookAround() bool {
-	now := workflow.Now(s.ctx)
-	if now.Sub(s.looked) < lookAroundEvery {
+// lookAround reports whether the batch that is dispatched should be open to other workers: its items have waited for a place, so
+// there is work for more.
+func (s *feedSupply) lookAround(now time.Time) bool {
+	if !s.waited || now.Sub(s.looked) < lookAroundEvery {
 		return false
 	}
 	s.looked = now
 	return true
+}
+
+// growth is how many bytes of results come of the bytes of items, lately.
+type growth struct{ items, results int64 }
+
+// recentBytes is over how many bytes growth looks back.
+const recentBytes = 1 << 20
+
+func (g *growth) add(items, results int64) {
+	g.items += items
+	g.results += results
+	if g.items+g.results > recentBytes {
+		g.items /= 2
+		g.results /= 2
+	}
+}
+
+// before is how many bytes of items become so many bytes of results. As long as nothing is known, it is as many.
+func (g *growth) before(results int64) int64 {
+	if g.items == 0 {
+		return results
+	}
+	return results * g.items / max(1, g.results)
 }

@@ -198,15 +198,25 @@ func (in *Intake) Waiting() (items int, since time.Time) {
 	return len(in.waiting), in.waiting[0].accepted
 }
 
-// Take takes a batch out of the queue: at most so many items and, unless it is a single one, bytes.
-func (in *Intake) Take(items int, bytes int64, now time.Time) (protocol.Batch, bool) {
+// Limit bounds a batch, unless it is a single item.
+type Limit struct {
+	Items  int
+	Bytes  int64 // of its items
+	Wanted int64 // bytes of its items, if a client wants the result of one
+}
+
+// Take takes a batch out of the queue.
+func (in *Intake) Take(most Limit, now time.Time) (protocol.Batch, bool) {
 	in.now = now
 	if len(in.waiting) == 0 {
 		return protocol.Batch{}, false
 	}
 	b := protocol.Batch{First: in.waiting[0].ordinal}
-	size := int64(0)
-	for _, it := range in.waiting[:min(items, len(in.waiting))] {
+	size, bytes := int64(0), most.Bytes
+	for _, it := range in.waiting[:min(most.Items, len(in.waiting))] {
+		if it.client != "" {
+			bytes = min(bytes, most.Wanted)
+		}
 		if size += int64(len(it.data)); b.Count > 0 && size > bytes {
 			break
 		}
@@ -230,6 +240,17 @@ func (in *Intake) Data(b protocol.Batch) []json.RawMessage {
 		}
 	}
 	return data
+}
+
+// Size is how many bytes the items of a batch have that are without an outcome.
+func (in *Intake) Size(b protocol.Batch) int64 {
+	n := int64(0)
+	for o := b.First; o < b.End(); o++ {
+		if it := in.items[o]; it != nil {
+			n += int64(len(it.data))
+		}
+	}
+	return n
 }
 
 // Session is the open one.

@@ -67,7 +67,7 @@ func TestIntake_F1_Capacity(t *testing.T) {
 	require.EqualValues(t, 5, put(t, in, "b", 3))
 	require.Equal(t, protocol.RefusedFull, in.Check(protocol.Exchange{Client: "b", Items: count(1)}).Type)
 
-	b, ok := in.Take(2, 1000, t0)
+	b, ok := in.Take(most(2, 1000), t0)
 	require.True(t, ok)
 	require.Equal(t, protocol.RefusedFull, in.Check(protocol.Exchange{Client: "b", Items: count(1)}).Type, "what runs takes its place")
 	done(in, b, t0)
@@ -104,6 +104,27 @@ func TestIntake_Invalid(t *testing.T) {
 	require.Nil(t, in.CheckReset(protocol.Reset{}))
 }
 
+func most(items int, bytes int64) Limit { return Limit{Items: items, Bytes: bytes, Wanted: bytes} }
+
+// A batch has fewer bytes if clients want its results.
+func TestIntake_WantedBytes(t *testing.T) {
+	t.Parallel()
+	in := opened(100)
+	accept := func(want bool) {
+		in.Accept(protocol.Exchange{Client: "a", Want: want, Items: []json.RawMessage{[]byte("1111"), []byte("2222"), []byte("3333")}}, t0)
+	}
+	accept(false)
+	accept(true)
+	for _, want := range []protocol.Batch{{First: 0, Count: 3}, {First: 3, Count: 2}, {First: 5, Count: 1}} {
+		b, ok := in.Take(Limit{Items: 10, Bytes: 15, Wanted: 9}, t0)
+		require.True(t, ok)
+		require.Equal(t, want, b)
+	}
+	accept(true)
+	b, _ := in.Take(Limit{Items: 10, Bytes: 15, Wanted: 1}, t0)
+	require.EqualValues(t, 1, b.Count, "one item always fits")
+}
+
 // B3: 25 items waiting, size 10: batches of 10, 10 and 5.
 func TestIntake_B3_Batches(t *testing.T) {
 	t.Parallel()
@@ -113,15 +134,15 @@ func TestIntake_B3_Batches(t *testing.T) {
 	require.Equal(t, 25, n)
 	require.Equal(t, t0, since)
 	for _, want := range []protocol.Batch{{First: 0, Count: 10}, {First: 10, Count: 10}, {First: 20, Count: 5}} {
-		b, ok := in.Take(10, 1<<20, t0)
+		b, ok := in.Take(most(10, 1<<20), t0)
 		require.True(t, ok)
 		require.Equal(t, want, b)
 	}
-	_, ok := in.Take(10, 1<<20, t0)
+	_, ok := in.Take(most(10, 1<<20), t0)
 	require.False(t, ok)
 
 	put(t, in, "a", 3)
-	b, _ := in.Take(10, 2, t0)
+	b, _ := in.Take(most(10, 2), t0)
 	require.EqualValues(t, 2, b.Count, "as many as fit into two bytes")
 	require.Equal(t, items(0, 1), in.Data(b))
 }
@@ -131,7 +152,7 @@ func TestIntake_F4_Reset(t *testing.T) {
 	t.Parallel()
 	in := opened(100)
 	put(t, in, "a", 5)
-	b, _ := in.Take(2, 1000, t0)
+	b, _ := in.Take(most(2, 1000), t0)
 	require.EqualValues(t, 3, in.Reset(0, t0))
 	require.EqualValues(t, 2, in.Session())
 	require.Zero(t, in.Reset(2, t0), "it has been")
@@ -150,7 +171,7 @@ func TestIntake_F4_Reset(t *testing.T) {
 	results, _, _ = in.Collect("a", t0)
 	require.Len(t, results, 2)
 	require.EqualValues(t, 1, results[0].Session)
-	b, _ = in.Take(10, 1000, t0)
+	b, _ = in.Take(most(10, 1000), t0)
 	done(in, b, t0)
 	results, _, _ = in.Collect("a", t0)
 	require.EqualValues(t, 2, results[0].Session)
@@ -164,7 +185,7 @@ func TestIntake_Seal(t *testing.T) {
 	t.Parallel()
 	before := opened(8)
 	put(t, before, "a", 6)
-	b, _ := before.Take(2, 1000, t0)
+	b, _ := before.Take(most(2, 1000), t0)
 	done(before, b, t0)
 	next := New(Limits{Capacity: 8, Bytes: 1 << 20, Keep: time.Minute})
 	require.Equal(t, protocol.RefusedEarly, next.Check(protocol.Exchange{Client: "a", Items: count(1)}).Type)
@@ -176,7 +197,7 @@ func TestIntake_Seal(t *testing.T) {
 
 	require.Equal(t, protocol.RefusedFull, next.Check(protocol.Exchange{Client: "a", Items: count(5)}).Type)
 	require.EqualValues(t, 6, put(t, next, "a", 4))
-	b, _ = before.Take(10, 1000, t0)
+	b, _ = before.Take(most(10, 1000), t0)
 	done(before, b, t0)
 	require.Zero(t, before.Left())
 	require.True(t, before.Shut())
@@ -198,12 +219,12 @@ func TestIntake_Outcomes(t *testing.T) {
 	t.Parallel()
 	in := opened(100)
 	put(t, in, "a", 5)
-	b, _ := in.Take(4, 1000, t0)
+	b, _ := in.Take(most(4, 1000), t0)
 	in.Finish(b, []ledger.Outcome{
 		{Result: []byte(`{"x":1}`)}, {Result: []byte("no json")}, {},
 		{Failure: &job.Failure{Item: 3, Source: "feed", Input: json.RawMessage("3"), Kind: job.KindCrash, Error: job.Error{Type: "T", Message: "m"}, Attempts: 2}},
 	}, t0.Add(time.Second))
-	last, _ := in.Take(4, 1000, t0)
+	last, _ := in.Take(most(4, 1000), t0)
 	in.FinishStored(last, &protocol.StoredPart{Part: "abc", First: last.First}, t0)
 	results, parts, more := in.Collect("a", t0)
 	require.False(t, more)
@@ -226,11 +247,11 @@ func TestIntake_Keep(t *testing.T) {
 	in := opened(100)
 	put(t, in, "gone", 1)
 	put(t, in, "a", 3)
-	b, _ := in.Take(1, 1000, t0)
+	b, _ := in.Take(most(1, 1000), t0)
 	done(in, b, t0)
 	large := []byte(`"` + string(slices.Repeat([]byte("x"), 700<<10)) + `"`)
 	later := t0.Add(30 * time.Second)
-	b, _ = in.Take(2, 1000, later)
+	b, _ = in.Take(most(2, 1000), later)
 	in.Finish(b, []ledger.Outcome{{Result: large}, {Result: large}}, later)
 	results, _, _ := in.Collect("a", later)
 	require.Len(t, results, 2)
@@ -284,7 +305,7 @@ func TestIntake_Property(t *testing.T) {
 			}
 		}
 		take := func() {
-			if b, ok := in.Take(1+rng.IntN(5), 1000, now); ok {
+			if b, ok := in.Take(most(1+rng.IntN(5), 1000), now); ok {
 				running = append(running, b)
 			}
 		}
@@ -344,8 +365,8 @@ func TestIntake_Items(t *testing.T) {
 	t.Parallel()
 	in := opened(10)
 	put(t, in, "a", 3)
-	first, _ := in.Take(1, 1000, t0.Add(time.Second))
-	_, _ = in.Take(1, 1000, t0.Add(2*time.Second))
+	first, _ := in.Take(most(1, 1000), t0.Add(time.Second))
+	_, _ = in.Take(most(1, 1000), t0.Add(2*time.Second))
 	done(in, first, t0.Add(3*time.Second))
 	require.Equal(t, []protocol.ItemState{
 		{Item: 0, Left: true}, {Item: 1, Left: true, Queued: 2 * time.Second}, {Item: 2, Queued: 5 * time.Second},
@@ -359,7 +380,7 @@ func TestIntake_FreedBeforeItIsOpen(t *testing.T) {
 	put(t, before, "a", 6)
 	next := New(Limits{Capacity: 8, Bytes: 1 << 20, Keep: time.Minute})
 	opening := before.Seal(2)
-	b, _ := before.Take(4, 1000, t0)
+	b, _ := before.Take(most(4, 1000), t0)
 	done(before, b, t0)
 	next.Free(before.TakeFreed())
 	next.Open(opening)
