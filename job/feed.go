@@ -30,6 +30,10 @@ type FeedOptions struct {
 	// Session is the one that items are for: once another is open they are refused with a *[SessionError]. Default 0: items are for
 	// whichever session is open.
 	Session int64
+	// Store reads results that do not come with an answer, because a batch has more than 64 KiB of them, or because they were not
+	// asked for in time: package feedstore has one. It may be shared; the Feed does not close it. Default: none, and the error of such
+	// an item is a *[StoredError].
+	Store FeedStore
 }
 
 // Feed is a client of a feed: a job whose items are put by clients (see [SourceFeed]). In is what is put, encoded by
@@ -47,6 +51,9 @@ type FeedOptions struct {
 type Feed[In, Out any] struct {
 	name   string
 	client *feedclient.Client
+	store  FeedStore
+	report func(context.Context) (Report, error) // the job's
+	shared shared
 
 	mu       sync.Mutex
 	capacity int // 0: not known yet
@@ -54,13 +61,15 @@ type Feed[In, Out any] struct {
 
 // NewFeed returns a client of the feed of that name. It does not ask the server, so the feed need not exist.
 func NewFeed[In, Out any](c *Client, name string, o FeedOptions) *Feed[In, Out] {
-	legs := feedclient.Temporal(c.temporal, name, &feedJob{run: c.Get(name)})
-	return newFeed[In, Out](legs, name, o)
+	run := c.Get(name)
+	f := newFeed[In, Out](feedclient.Temporal(c.temporal, name, &feedJob{run: run}), name, o)
+	f.report = run.Report
+	return f
 }
 
 func newFeed[In, Out any](legs feedclient.Legs, name string, o FeedOptions) *Feed[In, Out] {
 	linger := max(0, min(o.Linger, MaxLinger))
-	return &Feed[In, Out]{name: name, client: feedclient.New(legs, feedclient.Options{Linger: linger, Session: o.Session})}
+	return &Feed[In, Out]{name: name, store: o.Store, shared: shared{lock: make(chan struct{}, 1)}, client: feedclient.New(legs, feedclient.Options{Linger: linger, Session: o.Session})}
 }
 
 // Name returns the feed's name.
@@ -116,8 +125,8 @@ func waited(limit time.Duration, start time.Time) time.Duration {
 // been accepted keeps its place then, and its outcome is recorded.
 //
 // Errors: those of Put; *[TimeoutError]; *[ItemError] if the item has failed; *[DroppedError] if the handler gave no result;
-// *[DiscardedError] if the session has ended; *[StoredError] if the result is in the feed's store only; *[DecodeError] if it
-// cannot be decoded.
+// *[DiscardedError] if the session has ended; *[StoredError] if the result is in the feed's store, and cannot be read from
+// there (see FeedOptions.Store); *[DecodeError] if it cannot be decoded.
 func (f *Feed[In, Out]) Call(ctx context.Context, item In) (Out, error) {
 	var out Out
 	encoded, err := encodeItem(item, 0)
@@ -126,9 +135,13 @@ func (f *Feed[In, Out]) Call(ctx context.Context, item In) (Out, error) {
 	}
 	ctx, cancel := limited(ctx, DefaultFeedLimit)
 	defer cancel()
+	start := time.Now()
 	outcome, err := f.client.Call(ctx, encoded)
 	if err != nil {
 		return out, f.typed(err, 0)
+	}
+	if outcome, err = f.fetch(ctx, outcome, start); err != nil {
+		return out, err
 	}
 	return decodeOutcome[Out](outcome)
 }
@@ -238,8 +251,6 @@ func decodeOutcome[Out any](o protocol.ItemResult) (Out, error) {
 	switch {
 	case o.Discarded:
 		return out, &DiscardedError{Item: o.Item, Session: o.Session}
-	case o.Stored:
-		return out, &StoredError{Item: o.Item}
 	case o.Failure != nil:
 		return out, itemError(o)
 	case o.Dropped:

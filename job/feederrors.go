@@ -43,6 +43,9 @@ type TooLargeError struct {
 }
 
 func (e *TooLargeError) Error() string {
+	if e.Items == 1 && e.Bytes > e.MaxBytes {
+		return fmt.Sprintf("an item of %d bytes is too large, it may have %d: put where it is, a path or a URL, and have the handler read it", e.Bytes, e.MaxBytes)
+	}
 	return fmt.Sprintf("%d items of %d bytes are too large: put at most %d items and %d bytes at once", e.Items, e.Bytes, e.MaxItems, e.MaxBytes)
 }
 
@@ -163,16 +166,26 @@ func (e *DiscardedError) Error() string {
 	return fmt.Sprintf("item %d: discarded, because session %d has ended", e.Item, e.Session)
 }
 
-// StoredError reports that an item's outcome cannot be sent to the client, or not any more: it is large, or its leg has ended.
-// It is in the feed's output.
-type StoredError struct{ Item int64 } // below 0: not known
+// StoredError reports that an item is done, and that its outcome is in the feed's store, which the client does not read: it has
+// none (see FeedOptions.Store), or reading has failed. 'stint results' prints what is in the store.
+type StoredError struct {
+	Item int64 // below 0: not known
+	Err  error // of reading the store; nil: the client has none
+}
 
 func (e *StoredError) Error() string {
-	if e.Item < 0 {
-		return "the outcome of the item is in the output of the feed only"
+	text := "the outcome of the item is in the feed's store"
+	if e.Item >= 0 {
+		text = fmt.Sprintf("item %d: its outcome is in the feed's store", e.Item)
 	}
-	return fmt.Sprintf("item %d: its outcome is in the output of the feed only", e.Item)
+	if e.Err == nil {
+		return text + ", and this client reads none"
+	}
+	return fmt.Sprintf("%s, and could not be read: %v", text, e.Err)
 }
+
+// Unwrap returns the error of reading the store.
+func (e *StoredError) Unwrap() error { return e.Err }
 
 // DecodeError reports a result that cannot be decoded. The item is done, and its result recorded.
 type DecodeError struct {

@@ -166,6 +166,16 @@ func (f *Feed[In, Out]) outcomeOf(ctx context.Context, fed fedItem[In], limit ti
 		return r, f.typed(err, 0)
 	}
 	r.Ordinal, r.Queued, r.Took = outcome.Item, outcome.Queued, outcome.Took
+	if limit > 0 && outcome.Stored {
+		limited, cancel := context.WithDeadline(ctx, fed.deadline(limit))
+		defer cancel()
+		outcome, err = f.fetch(limited, outcome, fed.at)
+	} else {
+		outcome, err = f.fetch(ctx, outcome, fed.at)
+	}
+	if err != nil {
+		return r, err
+	}
 	r.Out, err = decodeOutcome[Out](outcome)
 	var dropped *DroppedError
 	if errors.As(err, &dropped) {

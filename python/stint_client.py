@@ -8,6 +8,8 @@
         for result in feed.stream(items):
             ...
         print(feed.state()["backlog"])
+        for result, cursor in feed.results():
+            ...
 
 Items and results are JSON values. Errors are subclasses of `FeedError`, named as those of stint's client for Go. A Feed
 may be used by any number of threads.
@@ -60,7 +62,7 @@ BusyError = _error("BusyError", "The gateway has too many requests under way.")
 ItemError = _error("ItemError", "The handler failed for the item: `detail` has kind, type and message.")
 DroppedError = _error("DroppedError", "The handler gave no result for the item.")
 DiscardedError = _error("DiscardedError", "A reset has removed the item.")
-StoredError = _error("StoredError", "The result is too large to be sent: it is in the feed's output.")
+StoredError = _error("StoredError", "The outcome is in the feed's store, which the gateway cannot read.")
 DecodeError = _error("DecodeError", "The result could not be read.")
 
 _KINDS = {name: globals()[name] for name in __all__ if name not in ("Feed", "FeedError")}
@@ -185,6 +187,38 @@ class Feed:
         if raises:
             raise failure
         return failure
+
+    def results(self, session=0, cursor=None, follow=True):
+        """Yields what the feed has recorded, in the order of its items, as pairs (result, cursor): a later call with that cursor
+        goes on after the result. Failed and dropped items have none. `session` picks the results of one session. It ends when the
+        feed has ended; without `follow`, at what is committed so far, which a feed does every ten seconds or so. The gateway must
+        have access to the feed's store, or the error is a StoredError."""
+        query = {"follow": "true" if follow else "false"}
+        if session:
+            query["session"] = session
+        if cursor:
+            query["cursor"] = cursor
+        connection = self._connection(0)
+        try:
+            try:
+                connection.request("GET", self._path + "/results?" + urllib.parse.urlencode(query), headers=self._headers)
+                answer = connection.getresponse()
+                if answer.status != 200:
+                    raise _failure(answer.status, answer.read())
+                for line in answer:
+                    if not line.strip():
+                        continue  # it says only that the answer goes on
+                    value = json.loads(line)
+                    if "error" in value:
+                        error = value["error"]
+                        raise _KINDS.get(error.get("type"), FeedError)(error["message"], error)
+                    yield value["result"], value["cursor"]
+            except (OSError, http.client.HTTPException) as err:
+                if isinstance(err, FeedError):
+                    raise
+                raise UnavailableError("the gateway does not answer: %s" % err) from err
+        finally:
+            connection.close()
 
     def state(self):
         """Returns what is known of the feed: accepted, backlog, capacity, session, idle, full and more."""

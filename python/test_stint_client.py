@@ -46,6 +46,18 @@ class Gateway(http.server.BaseHTTPRequestHandler):
         self.answer(status, {"error": {"type": kind, "message": "it is " + kind, **more}})
 
     def do_GET(self):
+        path, _, query = self.path.partition("?")
+        if path.endswith("/results"):
+            self.seen.append(("results", query))
+            if "cursor=gone" in query:
+                return self.fail("StoredError", 410)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"result":null,"cursor":"0.0.1"}\n\n{"result":{"a":1},"cursor":"0.0.2"}\n')
+            if "follow=true" in query:
+                self.wfile.write(b'{"error":{"type":"StoppedError","message":"it has been stopped"}}\n')
+            self.close_connection = True
+            return None
         self.answer(200, {"backlog": 3, "idle": False})
 
     def do_POST(self):
@@ -181,6 +193,19 @@ class FeedTest(unittest.TestCase):
         feed.close()
         with self.assertRaises(stint_client.ClosedError):
             Feed(self.url, "shut").close()
+
+    def test_results(self):
+        feed = Feed(self.url, "risk")
+        self.assertEqual(list(feed.results(session=2, cursor="2.0.0", follow=False)), [(None, "0.0.1"), ({"a": 1}, "0.0.2")])
+        self.assertIn(("results", "follow=false&session=2&cursor=2.0.0"), Gateway.seen)
+        following = feed.results()
+        self.assertEqual([next(following), next(following)], [(None, "0.0.1"), ({"a": 1}, "0.0.2")])
+        with self.assertRaises(stint_client.StoppedError):
+            next(following)
+        with self.assertRaises(stint_client.StoredError):
+            list(feed.results(cursor="gone"))
+        with self.assertRaises(stint_client.UnavailableError):
+            list(Feed("http://127.0.0.1:1", "risk").results())
 
     def test_invalid(self):
         feed = Feed(self.url, "risk")

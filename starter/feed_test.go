@@ -187,6 +187,40 @@ func TestFeed_ResultsFollow(t *testing.T) {
 	require.Equal(t, "1\n2\n3\n", following.stdout.String())
 }
 
+// Following is interrupted, and goes on at its cursor: nothing is printed twice, and nothing is missing.
+func TestFeed_ResultsFollowFromCursor(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.feed("cat")
+	line := []string{"results", "risk", "--follow", "--cursor", "place"}
+	first := b.start(line...)
+	b.stint("put", "risk", "1", "2").exits(starter.ExitOK)
+	eventually(t, "the commit", func() bool { return first.stdout.String() == "1\n2\n" })
+	first.signals <- syscall.SIGTERM
+	first.exits(starter.ExitInterrupted)
+	require.Equal(t, "0.0.2\n", b.read("place"))
+	b.stint("put", "risk", "3").exits(starter.ExitOK)
+	b.stint("reset", "risk").exits(starter.ExitOK)
+	second := b.start("results", "risk", "--follow", "--cursor", "second", "--session", "2")
+	b.stint("put", "risk", "4").exits(starter.ExitOK)
+	b.stint("close", "risk", "--wait")
+	require.Equal(t, "4\n", second.exits(starter.ExitOK).stdout.String())
+	require.Equal(t, "3\n4\n", b.stint(line...).exits(starter.ExitOK).stdout.String())
+	require.Empty(t, b.stint(line...).exits(starter.ExitOK).stdout.String())
+	b.declined(starter.ExitUsage, []string{"results", "risk", "--cursor", "second"}, "it is of session 2")
+	b.declined(starter.ExitUsage, []string{"results", "risk", "--cursor", "second", "--errors"}, "without --errors")
+	b.write("second", "nonsense")
+	b.declined(starter.ExitUsage, []string{"results", "risk", "--cursor", "second"}, "invalid cursor")
+}
+
+// A result above 64 KiB is printed like any other.
+func TestFeed_CallWithLargeResult(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.feed("sed s/x/" + strings.Repeat("y", 100_000) + "/")
+	require.Equal(t, `"`+strings.Repeat("y", 100_000)+"\"\n", b.stint("call", "risk", `"x"`).exits(starter.ExitOK).stdout.String())
+}
+
 // S11, S12: a feed that is stopped says so, and a resumed one begins with what it had left.
 func TestFeed_StopAndResume(t *testing.T) {
 	t.Parallel()
@@ -304,7 +338,7 @@ func TestFeed_RefusedRequests(t *testing.T) {
 	b.declined(starter.ExitUsage, []string{"put", "risk", "-f", "nowhere"}, "no such file")
 	b.declined(starter.ExitFailed, []string{"start", "--feed", "--name", "risk", "--pool", "p", "-o", "other"}, `"risk" exists already`)
 	c := b.stint("call", "risk", `"`+strings.Repeat("x", job.MaxPutBytes)+`"`, "2").exits(starter.ExitSomeFailed)
-	require.Contains(t, c.stderr.String(), "1: invalid: 1 items of")
+	require.Contains(t, c.stderr.String(), "1: invalid: an item of 1048578 bytes is too large")
 	require.Equal(t, "2\n", c.stdout.String())
 	require.EqualValues(t, 1, b.status("risk").Planned, "nothing else was accepted")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/feedstore"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/job"
 )
@@ -42,6 +43,9 @@ func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, opt
 		if listed.Source != job.SourceFeed {
 			return &job.NotFeedError{Name: name}
 		}
+		results := feedstore.New(feedstore.Options{})
+		defer results.Close()
+		options.Store = results
 		feed := job.NewFeed[json.RawMessage, json.RawMessage](client, name, options)
 		defer feed.Release()
 		err = fn(ctx, feed, listed)

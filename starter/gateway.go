@@ -3,13 +3,16 @@ package starter
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/feedstore"
 	"github.com/stint-run/stint/internal/endpoint"
 	"github.com/stint-run/stint/internal/gateway"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
 )
 
 type gatewayOptions struct {
@@ -18,6 +21,7 @@ type gatewayOptions struct {
 	tokens     string
 	drain      time.Duration
 	requests   int
+	allow      []string
 	verbose    bool
 }
 
@@ -32,6 +36,7 @@ as JSON values. /openapi.json describes all requests.
   POST /v1/feeds/NAME/put?wait=5s        items in; all of a list, or none, is accepted
   POST /v1/feeds/NAME/call?timeout=60s   items in, results out as they come, in order
   GET  /v1/feeds/NAME                    the feed's state
+  GET  /v1/feeds/NAME/results?follow=true&cursor=C   what it has recorded, in order
   POST /v1/feeds/NAME/reset, /close      the next session; no more items
 
 A body with 'Content-Type: application/json' is one item; otherwise each line is one. Requests are
@@ -39,6 +44,9 @@ read piece by piece, so a body may be of any length.
 
 With --token-file, requests need the header 'Authorization: Bearer TOKEN'. The file has a token on each
 line and is read again when it changes. Without it, the gateway listens on this machine only.
+
+Results above 64 KiB, and those of /results, are in the feeds' stores: the gateway reads stores below the
+roots that --allow names. Without it such a result is a StoredError.
 
 SIGTERM or Ctrl-C ends it: it takes no more requests, and those under way have --drain to finish.
 A second signal ends it at once. /health and /metrics need no token.`,
@@ -53,6 +61,7 @@ A second signal ends it at once. /health and /metrics need no token.`,
 	fs.StringVar(&o.tokens, "token-file", "", "`FILE` of tokens, one on each line, of which a request needs one (default: none is needed)")
 	fs.DurationVar(&o.drain, "drain", 30*time.Second, "how long requests under way may take once the gateway is to end")
 	fs.IntVar(&o.requests, "requests", gateway.DefaultRequests, "how many requests for feeds may be under way at once; each takes up to some 6 MB")
+	fs.StringArrayVar(&o.allow, "allow", nil, "`ROOT` below which stores of feeds are read: a directory or a bucket URL; repeatable; all: whatever the credentials reach (default: none is read)")
 	o.connection.addFlags(fs)
 	fs.BoolVarP(&o.verbose, "verbose", "v", false, "log what happens, too")
 	return cmd
@@ -72,6 +81,13 @@ func (o *gatewayOptions) run(ctx context.Context, p *Program) error {
 	if o.requests < 1 || o.requests > maxGatewayRequests {
 		return usageError("--requests %d: use 1 to %d", o.requests, maxGatewayRequests)
 	}
+	roots, err := absoluteRoots(o.allow, p.Dir)
+	if err != nil {
+		return err
+	}
+	if len(roots) > 1 && slices.Contains(roots, worker.AllowAll) {
+		return usageError("--allow %s makes the other roots useless: use it alone", worker.AllowAll)
+	}
 	log := newWorkerLogger(p.Stderr)
 	options := gateway.Options{Requests: o.requests, Log: log}
 	if o.tokens != "" {
@@ -88,8 +104,14 @@ func (o *gatewayOptions) run(ctx context.Context, p *Program) error {
 	}
 	defer c.Close()
 	client := job.NewClientWith(c, job.ClientOptions{DataConverter: o.connection.converter()})
+	var feed job.FeedOptions
+	if len(roots) > 0 {
+		results := feedstore.New(feedstore.Options{Allow: slices.DeleteFunc(roots, func(root string) bool { return root == worker.AllowAll })})
+		defer results.Close()
+		feed.Store = results
+	}
 	options.Open = func(name string) gateway.Feed {
-		return job.NewFeed[gateway.Value, gateway.Value](client, name, job.FeedOptions{})
+		return job.NewFeed[gateway.Value, gateway.Value](client, name, feed)
 	}
 	server, err := gateway.Listen(address, options)
 	if err != nil {

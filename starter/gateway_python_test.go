@@ -21,6 +21,13 @@ import stint_client
 from stint_client import Feed
 
 feed = Feed(sys.argv[1], "risk")
+
+
+def feed_left(every):
+    """How many items the stream that was left had put."""
+    return sum(1 for (result, _) in every if isinstance(result[0], int) and result[0] >= 10_000)
+
+
 assert feed.call(21) == [21, 21], "call"
 assert feed.put(1, 2, 3, wait=10) == 3, "put"
 n = 0
@@ -39,6 +46,8 @@ try:
     raise AssertionError("too large")
 except stint_client.TooLargeError:
     pass
+assert feed.call("x" * 100_000) == ["x" * 100_000] * 2, "a large result"
+assert list(feed.stream(["y" * 50_000] * 10)) == [["y" * 50_000] * 2] * 10, "large results"
 assert feed.reset()["session"] == 2, "reset"
 assert feed.state()["session"] == 2, "state"
 try:
@@ -46,8 +55,25 @@ try:
     raise AssertionError("unknown")
 except stint_client.NotFoundError:
     pass
+assert feed.call(77) == [77, 77], "the second session"
 feed.close()
 feed.close()
+second = list(feed.results(session=2))
+assert [result for result, _ in second] == [[77, 77]], second
+every = list(feed.results())
+assert len(every) == 1 + 3 + 1000 + 2 + feed_left(every) + 11 + 1, len(every)
+assert list(feed.results(cursor=every[-2][1])) == every[-1:], "from a cursor"
+assert list(feed.results(cursor=every[9][1], follow=False)) == every[10:], "from a cursor"
+try:
+    list(feed.results(session=1, cursor=every[0][1]))
+    raise AssertionError("another session's cursor")
+except stint_client.InvalidRequestError:
+    pass
+try:
+    list(Feed(sys.argv[1], "other").results())
+    raise AssertionError("unknown")
+except stint_client.NotFoundError:
+    pass
 try:
     feed.put(1)
     raise AssertionError("closed")
@@ -60,7 +86,7 @@ func TestGateway_Python(t *testing.T) {
 	t.Parallel()
 	python := pytest.Find(t)
 	b := setup(t)
-	d := b.gateway()
+	d := b.gateway("--allow", b.path("."))
 	run := d.feed("risk", "pairs", nil)
 	b.worker("pairs", "--call-items", "1", "--exec", b.script("pairs", `read -r x; case "$x" in *bad*) exit 3;; esac; echo "[$x,$x]"`))
 	script := b.write("use.py", useFeed)

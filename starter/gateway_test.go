@@ -227,3 +227,20 @@ func TestX2_GatewayToken(t *testing.T) {
 	d.refuses(http.StatusUnauthorized, "UnauthorizedError", "/v1/feeds/risk", "", "")
 	require.NotContains(t, d.command.stderr.String(), "0123456789abcdef")
 }
+
+// A result above 64 KiB needs the store, which the gateway reads below --allow only.
+func TestGateway_LargeResultWithoutStore(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.gateway("--allow", t.TempDir())
+	d.feed("risk", "large", nil)
+	b.worker("large", "--exec", "sed s/x/"+strings.Repeat("y", 100_000)+"/")
+	status, answer, _ := d.ask("/v1/feeds/risk/call", "application/json", `"x"`)
+	require.Equal(t, http.StatusGone, status, answer)
+	require.Contains(t, answer, `"type":"StoredError"`)
+	require.Contains(t, answer, "outside what may be reached here")
+	status, answer, _ = d.ask("/v1/feeds/risk/call", "application/json", `"z"`)
+	require.Equal(t, http.StatusOK, status, answer)
+	require.Equal(t, "\"z\"\n", answer)
+	b.refused(starter.ExitUsage, []string{"gateway", "--allow", "all", "--allow", "/data"}, "use it alone")
+}

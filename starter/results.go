@@ -1,12 +1,17 @@
 package starter
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/feedstore"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
@@ -16,6 +21,7 @@ type resultsOptions struct {
 	connection connection
 	want       outputs.Selection
 	follow     bool
+	cursor     string // file
 }
 
 func newResults(p *Program) *cobra.Command {
@@ -26,11 +32,18 @@ func newResults(p *Program) *cobra.Command {
 		Long: `Prints the results of a job in the order of its items. Of a job that has not finished it prints
 those that have been committed, up to the first item that has not; --follow continues as more come.
 The files must be reachable from here. The results of a feed are committed every ten seconds or so;
---session prints those of one session only.`,
+--session prints those of one session only.
+
+--cursor FILE begins where the cursor in FILE says, at the beginning if there is no such file, and keeps it up
+to date: with --follow, the same command goes on where it was interrupted, and what it printed last may be repeated
+if it was killed.`,
 		Args: jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.want.Session < 0 {
 				return usageError("--session %d: use 1 or more", o.want.Session)
+			}
+			if o.cursor != "" && o.want.Errors {
+				return usageError("--cursor is for results: use it without --errors")
 			}
 			return o.connection.withClient(cmd.Context(), p, func(client *job.Client) error {
 				return o.print(cmd.Context(), p, client, args[0])
@@ -41,6 +54,7 @@ The files must be reachable from here. The results of a feed are committed every
 	cmd.Flags().Int64Var(&o.want.Session, "session", 0, "of a feed: only items of session `N` (default: all)")
 	cmd.Flags().Lookup("session").DefValue = zeroDefault
 	cmd.Flags().BoolVar(&o.want.Errors, "errors", false, "print the error records instead")
+	cmd.Flags().StringVar(&o.cursor, "cursor", "", "of a feed: `FILE` with the place to begin at, which is kept up to date (default: none)")
 	cmd.Flags().BoolVar(&o.follow, "follow", false, "continue until the job has ended")
 	return cmd
 }
@@ -48,6 +62,8 @@ The files must be reachable from here. The results of a feed are committed every
 func (o *resultsOptions) print(ctx context.Context, p *Program, client *job.Client, name string) error {
 	var access store.Access
 	defer access.Close()
+	feed := &feedResults{options: o, p: p}
+	defer feed.close()
 	shown := ""
 	for {
 		report, err := reportOf(ctx, p, client, name)
@@ -55,7 +71,15 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *job.Clie
 		switch {
 		case err == nil:
 			shown = ""
-			if o.want.From, err = outputs.Results(ctx, &access, report, o.want, p.Stdout); err != nil {
+			switch {
+			case report.Feed != nil && !o.want.Errors:
+				err = feed.print(ctx, report)
+			case o.cursor != "":
+				err = usageError("--cursor is for feeds: %s is not one", name)
+			default:
+				o.want.From, err = outputs.Results(ctx, &access, report, o.want, p.Stdout)
+			}
+			if err != nil {
 				return err
 			}
 			if !o.follow || report.State.Final() {
@@ -74,5 +98,87 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *job.Clie
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// feedResults prints what a feed adds to its results.
+type feedResults struct {
+	options  *resultsOptions
+	p        *Program
+	store    *feedstore.Store
+	follower job.FeedFollower // nil: nothing has been printed
+	at       job.FeedCursor
+}
+
+func (f *feedResults) print(ctx context.Context, report job.Report) error {
+	if f.follower == nil {
+		if err := f.begin(); err != nil {
+			return err
+		}
+	}
+	before := f.at
+	out := bufio.NewWriterSize(f.p.Stdout, 64<<10)
+	err := f.follower.Next(ctx, report, func(line []byte, next job.FeedCursor) error {
+		_, _ = out.Write(line) // its errors come with the last one
+		if err := out.WriteByte('\n'); err != nil {
+			return fmt.Errorf("printing: %w", err)
+		}
+		f.at = next
+		return nil
+	})
+	if flushed := out.Flush(); err == nil && flushed != nil {
+		err = fmt.Errorf("printing: %w", flushed)
+	} else if flushed != nil {
+		return err // what was printed is not known
+	}
+	if f.at == before || f.options.cursor == "" {
+		return err
+	}
+	if saved := f.save(); err == nil {
+		err = saved
+	}
+	return err
+}
+
+// begin reads the cursor.
+func (f *feedResults) begin() error {
+	session := f.options.want.Session
+	f.at.Session = session
+	if f.options.cursor != "" {
+		text, err := os.ReadFile(f.p.path(f.options.cursor))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return usageError("--cursor: %w", err)
+		}
+		if err == nil {
+			if f.at, err = job.ParseFeedCursor(strings.TrimSpace(string(text))); err != nil {
+				return usageError("--cursor %s: %w", f.options.cursor, err)
+			}
+			if f.at.Session != session {
+				return usageError("--cursor %s: it is of session %d (0: all): use that --session, or another file", f.options.cursor, f.at.Session)
+			}
+		}
+	}
+	f.store = feedstore.New(feedstore.Options{})
+	f.follower = f.store.Follow(f.at)
+	return nil
+}
+
+// save replaces the cursor's file.
+func (f *feedResults) save() error {
+	name := f.p.path(f.options.cursor)
+	next := name + ".new"
+	err := os.WriteFile(next, []byte(f.at.String()+"\n"), 0o600)
+	if err == nil {
+		err = os.Rename(next, name)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the cursor: %w", err)
+	}
+	return nil
+}
+
+func (f *feedResults) close() {
+	if f.store != nil {
+		_ = f.store.Close() // only read from
 	}
 }

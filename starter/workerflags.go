@@ -139,19 +139,28 @@ func (o *workerOptions) choose(p *Program) (worker.Handler, error) {
 
 // locateRoots makes the roots of --allow absolute.
 func (o *workerOptions) locateRoots(dir string) error {
-	roots := slices.Clone(o.options.Allow)
+	roots, err := absoluteRoots(o.options.Allow, dir)
+	if err != nil {
+		return err
+	}
+	o.options.Allow = roots
+	return nil
+}
+
+// absoluteRoots makes the roots of --allow absolute.
+func absoluteRoots(given []string, dir string) ([]string, error) {
+	roots := slices.Clone(given)
 	for i, root := range roots {
 		if root == worker.AllowAll {
 			continue
 		}
 		absolute, err := store.Absolute(root, dir)
 		if err != nil {
-			return usageError("--allow %q: %w", root, err)
+			return nil, usageError("--allow %q: %w", root, err)
 		}
 		roots[i] = absolute
 	}
-	o.options.Allow = roots
-	return nil
+	return roots, nil
 }
 
 // nameHooks adds the hooks that the flags name to those of the program.

@@ -1,12 +1,14 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/intake"
@@ -40,17 +42,25 @@ func (c *feedCommits) Accept(r activities.ProcessResult) {
 	c.entries = append(c.entries, entry)
 	c.size += 300
 	if r.Inline == nil {
-		l.intake.FinishStored(r.Entry.Batch, now)
+		l.intake.FinishStored(r.Entry.Batch, l.partOf(r.Entry), now)
 		return
 	}
 	c.size += r.Inline.Size()
 	outcomes, err := r.Inline.Outcomes(r.Entry.Count)
 	if err != nil {
 		l.Fail(&job.Error{Type: job.ErrorCorrupt, Message: fmt.Sprintf("reading the results of %s: %v", r.Entry.Batch, err)})
-		l.intake.FinishStored(r.Entry.Batch, now)
+		l.intake.FinishStored(r.Entry.Batch, nil, now)
 		return
 	}
 	l.intake.Finish(r.Entry.Batch, outcomes, now)
+}
+
+// partOf is the part of an entry, as clients find it.
+func (l *feedLeg) partOf(e activities.Entry) *protocol.StoredPart {
+	return &protocol.StoredPart{
+		Store: l.in.Ref.Store, Run: cmp.Or(e.Run, l.in.Ref.Run), Part: e.Part, First: e.First, Count: e.Count,
+		Bytes: e.Bytes, Sum: e.Sum, ErrBytes: e.ErrBytes, ErrSum: e.ErrSum,
+	}
 }
 
 // takeDiscarded takes the ranges that resets have discarded.

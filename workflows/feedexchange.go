@@ -86,7 +86,7 @@ func (l *feedLeg) exchange(ctx workflow.Context, x protocol.Exchange) (protocol.
 	}
 	l.sealIfLong()
 	l.wait(ctx, x)
-	a.Results, a.More = l.intake.Collect(x.Client, workflow.Now(ctx))
+	a.Results, a.Parts, a.More = l.intake.Collect(x.Client, workflow.Now(ctx))
 	a.Pending = l.intake.Pending(x.Client)
 	switch {
 	case a.Pending == 0:

@@ -151,6 +151,7 @@ func (c *Client) settle(ex *exchange, answer protocol.Exchanged) {
 	if len(ex.lists) > 0 {
 		ex.leg.refusals = 0
 	}
+	answer.Place()
 	for _, r := range answer.Results {
 		woken += c.deliver(ex.leg, r)
 	}

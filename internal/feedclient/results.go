@@ -13,6 +13,13 @@ const (
 	emptyMost  = time.Second
 )
 
+// Session returns the highest session that is known: results of earlier ones are not shown any more.
+func (c *Client) Session() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session
+}
+
 // see takes note of a session. Results of earlier ones are not shown any more. The lock is held.
 func (c *Client) see(session int64) {
 	if session <= c.session {

@@ -7,6 +7,7 @@
 //	body.go     reading requests, piece by piece
 //	put.go      requests to put items
 //	call.go     requests with results
+//	results.go  requests for what has been recorded
 //	hand.go     what a request for results has in hand
 //	answer.go   writing answers
 //	problem.go  errors, as clients see them
@@ -41,6 +42,7 @@ type Feed interface {
 	PutWait(ctx context.Context, limit time.Duration, items ...Value) error
 	Call(ctx context.Context, item Value) (Value, error)
 	Stream(ctx context.Context, items iter.Seq[Value], o job.StreamOptions) iter.Seq2[job.Result[Value, Value], error]
+	Results(ctx context.Context, from job.FeedCursor, o job.ResultsOptions) iter.Seq2[job.RecordedResult[Value], error]
 	State(ctx context.Context) (job.FeedState, error)
 	Reset(ctx context.Context) (job.FeedReset, error)
 	Close(ctx context.Context) error
@@ -107,6 +109,7 @@ func New(o Options) (*Gateway, error) {
 		{name: "put", method: http.MethodPost, path: "/v1/feeds/{name}/put", handle: g.put},
 		{name: "call", method: http.MethodPost, path: "/v1/feeds/{name}/call", handle: g.call},
 		{name: "state", method: http.MethodGet, path: "/v1/feeds/{name}", handle: g.state},
+		{name: "results", method: http.MethodGet, path: "/v1/feeds/{name}/results", handle: g.results},
 		{name: "reset", method: http.MethodPost, path: "/v1/feeds/{name}/reset", handle: g.reset},
 		{name: "close", method: http.MethodPost, path: "/v1/feeds/{name}/close", handle: g.close},
 		{name: "openapi", method: http.MethodGet, path: "/openapi.json", open: true, handle: describe},

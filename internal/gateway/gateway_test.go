@@ -42,6 +42,7 @@ type fake struct {
 	taken    atomic.Int64 // by streams
 	left     atomic.Bool  // a stream has been left before its end
 	released atomic.Bool
+	broken   error // of results
 }
 
 func (f *fake) Put(ctx context.Context, items ...Value) error { return f.PutWait(ctx, 0, items...) }
@@ -121,6 +122,33 @@ func (f *fake) Stream(ctx context.Context, items iter.Seq[Value], o job.StreamOp
 				f.left.Store(true)
 				return
 			}
+		}
+	}
+}
+
+// Results has as many results as the cursor's item leaves of three; then, if it follows, it waits for the end.
+func (f *fake) Results(ctx context.Context, from job.FeedCursor, o job.ResultsOptions) iter.Seq2[job.RecordedResult[Value], error] {
+	return func(yield func(job.RecordedResult[Value], error) bool) {
+		if f.broken != nil && from.Item == 0 {
+			yield(job.RecordedResult[Value]{Next: from}, f.broken)
+			return
+		}
+		for from.Item < 3 {
+			value := Value(fmt.Sprint(from.Item))
+			from.Item++
+			if !yield(job.RecordedResult[Value]{Out: value, Next: from}, nil) {
+				f.left.Store(true)
+				return
+			}
+		}
+		if !o.Committed {
+			<-ctx.Done()
+			f.left.Store(true)
+			yield(job.RecordedResult[Value]{Next: from}, ctx.Err())
+			return
+		}
+		if f.broken != nil {
+			yield(job.RecordedResult[Value]{Next: from}, f.broken)
 		}
 	}
 }

@@ -66,6 +66,8 @@ type Exchanged struct {
 	// known. More says that there are others already.
 	Results []ItemResult `json:"r,omitempty"`
 	More    bool         `json:"m,omitempty"`
+	// Parts are those that have the outcomes that are stored.
+	Parts []StoredPart `json:"l,omitempty"`
 	// Pending is how many items of the client have no result yet. If there are any, the client asks again after Again: an
 	// exchange without items, which is refused as [RefusedNotYet] if it would come back empty.
 	Pending int           `json:"p,omitempty"`
@@ -73,6 +75,15 @@ type Exchanged struct {
 	// Ended says why nothing of the leg runs any more: one of the refusals [RefusedStopping] and [RefusedClosed]; empty: it runs.
 	// Items without a result have none then.
 	Ended string `json:"e,omitempty"`
+}
+
+// Place sets the part of each stored result. It is called once, on an answer that has been received.
+func (a *Exchanged) Place() {
+	for i := range a.Results {
+		if r := &a.Results[i]; r.At > 0 && r.At <= len(a.Parts) {
+			r.Part = &a.Parts[r.At-1]
+		}
+	}
 }
 
 // ItemResult is the outcome of one item.
@@ -86,11 +97,28 @@ type ItemResult struct {
 	Dropped bool            `json:"d,omitempty"` // the handler gave no result
 	// Discarded: a reset has removed the item before it was run.
 	Discarded bool `json:"x,omitempty"`
-	// Stored: the result is too large to be sent. It lies in the feed's store.
+	// Stored: the outcome is too large to be sent, or has been kept for long enough. It lies in the feed's store.
 	Stored bool `json:"l,omitempty"`
+	// At says in which part, of the answer's Parts, from 1. 0: what the leg has not committed yet is in none.
+	At int `json:"b,omitempty"`
+	// Part is that part, for those who have read an answer.
+	Part *StoredPart `json:"-"`
 	// Queued is how long the item waited for its batch, Took how long the batch ran.
 	Queued time.Duration `json:"q,omitempty"`
 	Took   time.Duration `json:"t,omitempty"`
+}
+
+// StoredPart is a part in a feed's store: it has the outcomes of a batch.
+type StoredPart struct {
+	Store    string `json:"u"` // location, as in the job's spec
+	Run      string `json:"r"` // below whose prefix the part lies
+	Part     string `json:"p"` // token in its name
+	First    int64  `json:"f"` // ordinal of the batch's first item
+	Count    int64  `json:"n"` // items of the batch
+	Bytes    int64  `json:"b,omitempty"`
+	Sum      uint32 `json:"c,omitempty"` // CRC-32C
+	ErrBytes int64  `json:"eb,omitempty"`
+	ErrSum   uint32 `json:"ec,omitempty"`
 }
 
 // ItemState is where one item of a leg is.

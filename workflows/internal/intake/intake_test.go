@@ -160,7 +160,7 @@ func TestIntake_F4_Reset(t *testing.T) {
 	require.Empty(t, in.TakeDiscarded())
 	require.EqualValues(t, 5, put(t, in, "a", 1))
 
-	results, _ := in.Collect("a", t0)
+	results, _, _ := in.Collect("a", t0)
 	require.Len(t, results, 3)
 	for i, r := range results {
 		require.True(t, r.Discarded)
@@ -168,12 +168,12 @@ func TestIntake_F4_Reset(t *testing.T) {
 		require.EqualValues(t, 1, r.Session)
 	}
 	done(in, b, t0)
-	results, _ = in.Collect("a", t0)
+	results, _, _ = in.Collect("a", t0)
 	require.Len(t, results, 2)
 	require.EqualValues(t, 1, results[0].Session)
 	b, _ = in.Take(most(10, 1000), t0)
 	done(in, b, t0)
-	results, _ = in.Collect("a", t0)
+	results, _, _ = in.Collect("a", t0)
 	require.EqualValues(t, 2, results[0].Session)
 	items, bytes := in.Backlog()
 	require.Zero(t, items)
@@ -225,8 +225,8 @@ func TestIntake_Outcomes(t *testing.T) {
 		{Failure: &job.Failure{Item: 3, Source: "feed", Input: json.RawMessage("3"), Kind: job.KindCrash, Error: job.Error{Type: "T", Message: "m"}, Attempts: 2}},
 	}, t0.Add(time.Second))
 	last, _ := in.Take(most(4, 1000), t0)
-	in.FinishStored(last, t0)
-	results, more := in.Collect("a", t0)
+	in.FinishStored(last, &protocol.StoredPart{Part: "abc", First: last.First}, t0)
+	results, parts, more := in.Collect("a", t0)
 	require.False(t, more)
 	require.JSONEq(t, `{"x":1}`, string(results[0].Result))
 	require.Equal(t, time.Second, results[0].Took)
@@ -237,6 +237,8 @@ func TestIntake_Outcomes(t *testing.T) {
 	require.Equal(t, job.KindCrash, f.Kind)
 	require.Equal(t, "null", string(f.Input), "the client has it")
 	require.True(t, results[4].Stored)
+	require.Equal(t, 1, results[4].At)
+	require.Equal(t, []protocol.StoredPart{{Part: "abc", First: last.First}}, parts)
 }
 
 // Results are kept for as long, and as many bytes, as is said; a client that comes later learns that they exist.
@@ -251,12 +253,12 @@ func TestIntake_Keep(t *testing.T) {
 	later := t0.Add(30 * time.Second)
 	b, _ = in.Take(most(2, 1000), later)
 	in.Finish(b, []ledger.Outcome{{Result: large}, {Result: large}}, later)
-	results, _ := in.Collect("a", later)
+	results, _, _ := in.Collect("a", later)
 	require.Len(t, results, 2)
 	require.NotNil(t, results[0].Result)
 	require.True(t, results[1].Stored)
 	require.True(t, in.Unclaimed())
-	_, _ = in.Collect("a", t0.Add(time.Minute))
+	_, _, _ = in.Collect("a", t0.Add(time.Minute))
 	require.False(t, in.Unclaimed())
 	require.Equal(t, 1, in.State(1, t0).Unclaimed)
 	require.Zero(t, in.held)
@@ -281,7 +283,7 @@ func TestIntake_Property(t *testing.T) {
 			for _, c := range []string{"a", "b"} {
 				for more := true; more; {
 					var results []protocol.ItemResult
-					results, more = in.Collect(c, now)
+					results, _, more = in.Collect(c, now)
 					for _, r := range results {
 						require.Equal(t, c, want[r.Item])
 						got[r.Item]++

@@ -103,12 +103,12 @@ func (in *Intake) Finish(b protocol.Batch, outcomes []activities.Outcome, now ti
 	}
 }
 
-// FinishStored gives the items of a batch their outcomes, which lie in the store.
-func (in *Intake) FinishStored(b protocol.Batch, now time.Time) {
+// FinishStored gives the items of a batch their outcomes, which lie in that part of the store; nil: it is not known in which.
+func (in *Intake) FinishStored(b protocol.Batch, part *protocol.StoredPart, now time.Time) {
 	in.now = now
 	for o := b.First; o < b.End(); o++ {
 		if it := in.items[o]; it != nil {
-			in.finish(it, protocol.ItemResult{Stored: true})
+			in.finish(it, protocol.ItemResult{Stored: true, Part: part})
 		}
 	}
 }
@@ -141,25 +141,34 @@ func (in *Intake) Ready(token string) bool {
 	return c == nil || len(c.results) > 0 || c.pending == 0
 }
 
-// Collect takes results of a client out: as many as fit into one answer. more says that there are others.
-func (in *Intake) Collect(token string, now time.Time) (results []protocol.ItemResult, more bool) {
+// Collect takes results of a client out: as many as fit into one answer. parts are those that have the
+// stored ones. more says that there are others.
+func (in *Intake) Collect(token string, now time.Time) (results []protocol.ItemResult, parts []protocol.StoredPart, more bool) {
 	in.now = now
 	in.expire()
 	c := in.clients[token]
 	if c == nil {
-		return nil, false
+		return nil, nil, false
 	}
 	size, n := 0, 0
+	var last *protocol.StoredPart // items of one batch come together
 	for n < len(c.results) && n < protocol.MaxExchangeItems {
 		if size += c.results[n].size; n > 0 && size > protocol.MaxExchangeBytes {
 			break
 		}
-		results = append(results, c.results[n].ItemResult)
+		r := c.results[n].ItemResult
+		if r.Part != nil {
+			if r.Part != last {
+				last, parts = r.Part, append(parts, *r.Part)
+			}
+			r.At, r.Part = len(parts), nil
+		}
+		results = append(results, r)
 		in.held -= c.results[n].size
 		n++
 	}
 	in.taken(c, n)
-	return results, len(c.results) > 0
+	return results, parts, len(c.results) > 0
 }
 
 // Pending is how many items of a client have no outcome.

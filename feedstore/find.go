@@ -1,0 +1,240 @@
+package feedstore
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// Find returns the outcome of an item by the manifests that a report names; found: it has been committed. Errors: fs.ErrNotExist if its
+// part has gone while it was read, so that a later report names the output.
+func (s *Store) Find(ctx context.Context, report job.Report, item int64) (outcome job.FeedOutcome, found bool, err error) {
+	outcome.Item = item
+	dir, err := s.access.Open(ctx, report.Store)
+	if err != nil {
+		return outcome, false, fmt.Errorf("opening the feed's store: %w", err)
+	}
+	e, found, err := s.findEntry(ctx, dir, report.Store, report.Manifests, item)
+	if err != nil || !found {
+		return outcome, false, err
+	}
+	outcome.Session, outcome.Discarded = e.Session, e.Discarded > 0
+	if outcome.Discarded {
+		return outcome, true, nil
+	}
+	if location, whole := wholeOutput(report); whole {
+		outcome, err = s.fromOutput(ctx, dir, report, location, e, outcome)
+		return outcome, err == nil, err
+	}
+	session := outcome.Session
+	outcome, err = s.Outcome(ctx, partOf(report.Store, e), item)
+	outcome.Session = session
+	return outcome, err == nil, err
+}
+
+func partOf(location string, e ledger.OwnedEntry) job.FeedPart {
+	return job.FeedPart{
+		Store: location, Run: e.Owner, Part: e.Part, First: e.First, Count: e.Count,
+		Bytes: e.Bytes, Sum: e.Sum, ErrBytes: e.ErrBytes, ErrSum: e.ErrSum,
+	}
+}
+
+// findEntry finds the entry of an item. What is young is found first: the heads are those of the last commits.
+func (s *Store) findEntry(ctx context.Context, dir store.Dir, location string, heads []string, item int64) (ledger.OwnedEntry, bool, error) {
+	seen := map[string]bool{}
+	for todo := slices.Clone(heads); len(todo) > 0; todo = todo[1:] {
+		key := todo[0]
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		m, err := s.manifests.get(ctx, dir, location, key)
+		if err != nil {
+			return ledger.OwnedEntry{}, false, err
+		}
+		todo = append(todo, m.previous...)
+		i, exact := slices.BinarySearchFunc(m.entries, item, func(e ledger.OwnedEntry, item int64) int { return cmp.Compare(e.First, item) })
+		if !exact {
+			i--
+		}
+		if i >= 0 && item < m.entries[i].End() {
+			return m.entries[i], true, nil
+		}
+	}
+	return ledger.OwnedEntry{}, false, nil
+}
+
+// maxManifests bounds how many manifests are kept.
+const maxManifests = 64
+
+// manifests are those that were read last. Each is read once, however many look for their items in it.
+type manifests struct {
+	mu    sync.Mutex
+	known []*manifest // the one used last is the last
+}
+
+type manifest struct {
+	location, key string
+	previous      []string
+	entries       []ledger.OwnedEntry // by ordinal
+}
+
+func (all *manifests) get(ctx context.Context, dir store.Dir, location, key string) (*manifest, error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for i, m := range all.known {
+		if m.key == key && m.location == location {
+			all.known = append(slices.Delete(all.known, i, i+1), m)
+			return m, nil
+		}
+	}
+	m, err := readManifest(ctx, dir, key)
+	if err != nil {
+		return nil, err
+	}
+	m.location = location
+	if len(all.known) == maxManifests {
+		all.known = slices.Delete(all.known, 0, 1)
+	}
+	all.known = append(all.known, m)
+	return m, nil
+}
+
+func readManifest(ctx context.Context, dir store.Dir, key string) (*manifest, error) {
+	head, err := ledger.ReadHead(ctx, dir, key)
+	if err != nil {
+		return nil, err
+	}
+	m := &manifest{key: key, previous: head.Previous}
+	err = ledger.Entries(ctx, dir, []ledger.Link{{Key: key, Head: head}}, func(e ledger.OwnedEntry) error {
+		m.entries = append(m.entries, e)
+		return nil
+	})
+	return m, err
+}
+
+// wholeOutput is the file with all results of a feed that has finished. Results that are published one by one stay parts.
+func wholeOutput(report job.Report) (location string, whole bool) {
+	if report.Output == nil || report.Output.Location == "" || store.IsPrefix(report.Output.Location) {
+		return "", false
+	}
+	return report.Output.Location, true
+}
+
+// errAmbiguous reports an item of a finished feed of which the output does not say what its outcome is.
+var errAmbiguous = errors.New("the feed has finished, and its output does not say which results are of items beside one that was dropped")
+
+// fromOutput reads the outcome of an item of a finished feed.
+func (s *Store) fromOutput(ctx context.Context, dir store.Dir, report job.Report, location string, e ledger.OwnedEntry, outcome job.FeedOutcome) (job.FeedOutcome, error) {
+	if e.Dropped > 0 && e.Dropped < e.Count {
+		return outcome, errAmbiguous
+	}
+	if outcome.Dropped = e.Dropped > 0; outcome.Dropped {
+		return outcome, nil
+	}
+	offset, err := outputOffset(ctx, dir, report.Manifests, e.First)
+	if err != nil {
+		return outcome, err
+	}
+	index := outcome.Item - e.First // of its line, among those of the entry
+	if e.Failed > 0 {
+		before, failure, err := s.failuresOf(ctx, report.Output.Errors, e, outcome.Item)
+		if err != nil || failure != nil {
+			outcome.Failure = failure
+			return outcome, err
+		}
+		index -= before
+	}
+	r, err := s.access.OpenInput(ctx, location, offset, e.Bytes)
+	if err != nil {
+		return outcome, err
+	}
+	defer r.Close()
+	lines := &partLines{SummedReader: ledger.NewSummedReader(location, r)}
+	lines.in = bufio.NewReaderSize(lines.SummedReader, 64<<10)
+	for {
+		var line []byte
+		_, err := lines.line(&line, index == 0)
+		if err == io.EOF {
+			err = lines.Broken(io.ErrUnexpectedEOF)
+		}
+		if err != nil {
+			return outcome, err
+		}
+		if index == 0 {
+			outcome.Result = value(line[:len(line)-1])
+			return outcome, nil
+		}
+		index--
+	}
+}
+
+// outputOffset is where the results of an entry begin in the output.
+func outputOffset(ctx context.Context, dir store.Dir, heads []string, first int64) (int64, error) {
+	links, err := ledger.Chain(ctx, dir, heads)
+	if err != nil {
+		return 0, err
+	}
+	var offset int64
+	err = ledger.EntriesUntil(ctx, dir, links, func(e ledger.OwnedEntry) bool {
+		if e.First >= first {
+			return false
+		}
+		offset += e.Bytes
+		return true
+	})
+	return offset, err
+}
+
+// failuresOf reads the file of error records: the item's own, or how many items of the entry before it have failed.
+func (s *Store) failuresOf(ctx context.Context, location string, e ledger.OwnedEntry, item int64) (before int64, own json.RawMessage, err error) {
+	if location == "" {
+		return 0, nil, errAmbiguous // failures were dropped
+	}
+	r, err := s.access.OpenInput(ctx, location, 0, -1)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer r.Close()
+	count := int64(0)
+	for dec := json.NewDecoder(bufio.NewReader(r)); ; {
+		var f job.Failure
+		err := dec.Decode(&f)
+		switch {
+		case errors.Is(err, io.EOF):
+			if count != e.Failed {
+				err = errAmbiguous
+			} else {
+				err = nil
+			}
+			return before, nil, err
+		case err != nil:
+			return 0, nil, fmt.Errorf("reading %s: %w", location, err)
+		case f.Item < e.First || f.Item >= e.End():
+			continue
+		}
+		count++
+		if f.Item < item {
+			before++
+		}
+		if f.Item == item {
+			f.Source, f.Offset, f.Input = "", 0, nil
+			own, err = json.Marshal(f)
+			return before, own, err
+		}
+	}
+}
+
+// isGone reports that an object is no more.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,138 @@
+// Package feedstore reads the results of feeds from where they are stored. A client of a feed ([job.NewFeed]) reaches a Temporal
+// server only; results that do not fit into an answer, or that were not asked for in time, are in the feed's store. Give
+// such a client a Store, and it reads them:
+//
+//	store := feedstore.New(feedstore.Options{})
+//	defer store.Close()
+//	feed := job.NewFeed[In, Out](client, "risk", job.FeedOptions{Store: store})
+//
+// Where the store is, the job says; credentials are those of the environment, as for workers.
+//
+//   - store.go: the outcomes of single items
+//   - part.go: one part, as it is kept in memory
+//   - cache.go: parts that have been read
+//   - find.go: the part of an item, by the manifests
+//   - follow.go: all results, in order
+package feedstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// Options may be left zero.
+type Options struct {
+	// Allow lists the roots below which stores must lie: absolute paths and bucket URLs, as for a worker. Default: whatever the
+	// process's credentials reach.
+	Allow []string
+	// CacheBytes bounds what is kept of parts that have been read. A part of up to a quarter of it is read once for
+	// all its items; of a larger one, each item is read by itself. Default: [DefaultCacheBytes]; below 0: nothing is kept.
+	CacheBytes int64
+}
+
+// DefaultCacheBytes is what is kept of parts that have been read, at most.
+const DefaultCacheBytes = 32 << 20
+
+// Store reads what feeds have written to their stores. It is safe for concurrent use, and made to be shared by all feeds of
+// a process: many callers with a result in one part read it once, and four parts are read at a time. It has to be closed.
+type Store struct {
+	access    store.Access
+	cache     cache
+	manifests manifests
+}
+
+var _ job.FeedStore = (*Store)(nil)
+
+// New returns a Store. It opens nothing yet.
+func New(o Options) *Store {
+	if o.CacheBytes == 0 {
+		o.CacheBytes = DefaultCacheBytes
+	}
+	s := &Store{access: store.Access{Allow: o.Allow}}
+	s.cache.init(max(0, o.CacheBytes))
+	return s
+}
+
+// Close closes what was opened. Feeds must not use the Store any more. It can be repeated.
+func (s *Store) Close() error { return s.access.Close() }
+
+// Outcome returns the outcome of an item from its part. Errors: fs.ErrNotExist if there is no such part any more, because the
+// feed has finished; others if it cannot be read, or is not what was accepted.
+func (s *Store) Outcome(ctx context.Context, at job.FeedPart, item int64) (job.FeedOutcome, error) {
+	outcome := job.FeedOutcome{Item: item}
+	dir, err := s.access.Open(ctx, at.Store)
+	if err != nil {
+		return outcome, fmt.Errorf("opening the feed's store: %w", err)
+	}
+	loaded, err := s.cache.get(ctx, at, func() (*part, error) { return readPart(ctx, dir, at, s.cache.whole()) })
+	if err != nil {
+		return outcome, fmt.Errorf("reading the results of the feed: %w", err)
+	}
+	if item < at.First || item >= at.First+int64(len(loaded.items)) {
+		return outcome, fmt.Errorf("item %d is not in its part", item)
+	}
+	o := loaded.items[item-at.First]
+	switch {
+	case o.dropped:
+		outcome.Dropped = true
+		return outcome, nil
+	case o.failure != nil:
+		outcome.Failure = o.failure
+		return outcome, nil
+	}
+	var line []byte
+	if loaded.results != nil {
+		line = loaded.results[o.from:o.to:o.to]
+	} else if line, err = s.cache.slow(ctx, func() ([]byte, error) {
+		return readRange(ctx, dir, ledger.ResultsKey(at.Run, entryOf(at)), o.from, o.to-o.from)
+	}); err != nil {
+		return outcome, fmt.Errorf("reading the result of item %d: %w", item, err)
+	}
+	outcome.Result = value(line)
+	return outcome, nil
+}
+
+// entryOf is a part as the ledger names it.
+func entryOf(at job.FeedPart) ledger.Entry {
+	return ledger.Entry{
+		Batch: protocol.Batch{First: at.First, Count: at.Count}, Part: at.Part,
+		Bytes: at.Bytes, Sum: at.Sum, ErrBytes: at.ErrBytes, ErrSum: at.ErrSum,
+	}
+}
+
+// readRange reads a piece of an object.
+func readRange(ctx context.Context, dir store.Dir, key string, offset, length int64) ([]byte, error) {
+	r, err := dir.Open(ctx, key, offset, length)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	data := make([]byte, length)
+	if _, err := io.ReadFull(r, data); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+// value is a line of results as a JSON value: a line that is none is a string, as in the answer of a leg.
+func value(line []byte) json.RawMessage {
+	if json.Valid(line) {
+		return line
+	}
+	data, err := json.Marshal(string(line))
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return data
+}
+
+// gone is the error of a part that is no more.
+func gone(key string) error { return fmt.Errorf("part %s: %w", key, fs.ErrNotExist) }

@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// What a feed has recorded comes as lines with cursors, from a cursor on; an error stands at the end, or is the answer.
+func TestResults(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	s := serve(t, f, nil)
+	get := func(query string) reply {
+		return s.send(http.MethodGet, "/v1/feeds/f/results"+query, "", nil)
+	}
+	r := get("")
+	require.Equal(t, http.StatusOK, r.status)
+	require.Equal(t, "{\"result\":0,\"cursor\":\"0.1.0\"}\n{\"result\":1,\"cursor\":\"0.2.0\"}\n{\"result\":2,\"cursor\":\"0.3.0\"}\n", r.body)
+	require.Equal(t, "{\"result\":2,\"cursor\":\"4.3.0\"}\n", get("?cursor=4.2.0&session=4").body)
+	r = get("?cursor=0.3.0")
+	require.Equal(t, http.StatusOK, r.status)
+	require.Empty(t, r.body)
+
+	for query, says := range map[string]string{
+		"?cursor=x": "invalid cursor", "?cursor=-1.0.0": "invalid cursor", "?session=0": "invalid session", "?session=2&cursor=1.0.0": "of session 1, and not of 2",
+		"?follow=maybe": "invalid follow", "?from=1": "unknown parameter",
+	} {
+		r := get(query)
+		require.Equal(t, http.StatusBadRequest, r.status, query)
+		require.Equal(t, typeInvalidRequest, r.problem(t).Type)
+		require.Contains(t, r.problem(t).Message, says)
+	}
+}
+
+func TestResults_Errors(t *testing.T) {
+	t.Parallel()
+	f := &fake{broken: &job.StoredError{Item: -1, Err: errors.New("denied")}}
+	s := serve(t, f, nil)
+	r := s.send(http.MethodGet, "/v1/feeds/f/results", "", nil)
+	require.Equal(t, http.StatusGone, r.status)
+	require.Equal(t, "StoredError", r.problem(t).Type)
+	r = s.send(http.MethodGet, "/v1/feeds/f/results?cursor=0.2.0", "", nil)
+	require.Equal(t, http.StatusOK, r.status)
+	require.Regexp(t, `^{"result":2,"cursor":"0.3.0"}\n{"error":{"type":"StoredError",.*}\n$`, r.body)
+}
+
+// A client that goes away ends the reading.
+func TestResults_ClientLeaves(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	s := serve(t, f, nil)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v1/feeds/f/results?follow=true", nil)
+	require.NoError(t, err)
+	answer, err := s.client.Do(request)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	line, err := bufio.NewReader(answer.Body).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "{\"result\":0,\"cursor\":\"0.1.0\"}\n", line)
+	leave()
+	eventually(t, f.left.Load)
+}

@@ -1,0 +1,397 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/feedstore"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// large answers an item "WORD BYTES" with so many bytes that begin with the word; "bad …" fails and "drop …" is dropped.
+func large(_ context.Context, text string) (string, error) {
+	var word string
+	var size int
+	if _, err := fmt.Sscan(text, &word, &size); err != nil {
+		return "", err
+	}
+	switch word {
+	case "bad":
+		return "", errors.New("it is bad")
+	case "drop":
+		return "", worker.Drop
+	}
+	return inflated(word, size), nil
+}
+
+func inflated(word string, size int) string { return word + strings.Repeat(".", size-len(word)) }
+
+// reader makes a client that reads the feed's store.
+func (s *server) reader(t *testing.T, name string, o feedstore.Options) *job.Feed[string, string] {
+	t.Helper()
+	results := feedstore.New(o)
+	feed := job.NewFeed[string, string](s.client, name, job.FeedOptions{Store: results})
+	t.Cleanup(func() {
+		feed.Release()
+		require.NoError(t, results.Close())
+	})
+	return feed
+}
+
+// F3, F9: results of any size reach their callers, alone and in batches with others, failed and dropped ones among them; a client that
+// cannot read the store is told so.
+func TestFeed_F9_LargeResults(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	j, without := s.newFeed(t, "feed-large")
+	j.on(large)
+	j.start(job.StartOptions{})
+	feed := s.reader(t, j.spec.Name, feedstore.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	for _, size := range []int{100, 64 << 10, 1 << 20, 20 << 20} {
+		start := time.Now()
+		got, err := feed.Call(ctx, fmt.Sprint("one ", size))
+		require.NoError(t, err, size)
+		require.Equal(t, inflated("one", size), got, size)
+		t.Logf("a result of %d bytes in %v", size, time.Since(start).Round(time.Millisecond))
+	}
+	_, err := without.Call(ctx, "one 100000")
+	var stored *job.StoredError
+	require.ErrorAs(t, err, &stored)
+	require.NoError(t, stored.Err)
+	require.ErrorContains(t, err, "this client reads none")
+	denied := s.reader(t, j.spec.Name, feedstore.Options{Allow: []string{t.TempDir()}})
+	_, err = denied.Call(ctx, "one 100000")
+	var refused *store.DeniedError
+	require.ErrorAs(t, err, &stored)
+	require.ErrorAs(t, err, &refused)
+
+	const n = 60
+	word := func(i int) string {
+		switch {
+		case i%10 == 3:
+			return "bad"
+		case i%10 == 7:
+			return "drop"
+		}
+		return fmt.Sprint("item-", i)
+	}
+	var items []string
+	for i := range n {
+		items = append(items, fmt.Sprint(word(i), " ", 20_000+i))
+	}
+	index := 0
+	for r, err := range feed.Stream(ctx, slices.Values(items), job.StreamOptions{InPlace: true}) {
+		var failed *job.ItemError
+		switch word(index) {
+		case "bad":
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, "it is bad", failed.Err.Message)
+		case "drop":
+			require.NoError(t, err)
+			require.True(t, r.Dropped)
+		default:
+			require.NoError(t, err)
+			require.Equal(t, inflated(word(index), 20_000+index), r.Out)
+		}
+		index++
+	}
+	require.Equal(t, n, index)
+
+	index = 0
+	for r, err := range feed.Stream(ctx, slices.Values(slices.Repeat([]string{"x 100000"}, 100)), job.StreamOptions{}) { // left early
+		require.NoError(t, err)
+		require.Len(t, r.Out, 100_000)
+		if index++; index == 3 {
+			break
+		}
+	}
+	require.Eventually(t, func() bool { is, err := feed.Idle(ctx); return err == nil && is }, time.Minute, 20*time.Millisecond)
+	require.NoError(t, feed.Close(ctx))
+	j.completes()
+}
+
+// Results of which a leg does not keep all, because those of a client that is gone take the room, are found when they are committed.
+func TestFeed_F9_ResultsThatAreNotKept(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	j, without := s.newFeed(t, "feed-notkept")
+	j.on(large)
+	j.spec.BatchItems = 1
+	j.start(job.StartOptions{})
+	feed := s.reader(t, j.spec.Name, feedstore.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	ghost := &caller{t: t, s: s, name: "ghost", job: j.spec.Name}
+	require.Eventually(t, func() bool { return ghost.open() == 1 }, time.Minute, 10*time.Millisecond)
+	items := slices.Repeat([]json.RawMessage{json.RawMessage(`"ghost 60000"`)}, 18)
+	_, err := ghost.ask(ctx, 1, protocol.Exchange{Items: items, Want: true})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { is, err := feed.Idle(ctx); return err == nil && is }, time.Minute, 10*time.Millisecond)
+	_, err = without.Call(ctx, "without 50000")
+	var stored *job.StoredError
+	require.ErrorAs(t, err, &stored)
+	start := time.Now()
+	var all sync.WaitGroup
+	for i := range 3 {
+		all.Go(func() {
+			word := fmt.Sprint("caller", i)
+			got, err := feed.Call(ctx, word+" 50000")
+			assert.NoError(t, err)
+			assert.Equal(t, inflated(word, 50_000), got)
+		})
+	}
+	all.Wait()
+	t.Logf("after the commit: %v", time.Since(start).Round(time.Millisecond))
+	require.NoError(t, feed.Close(ctx))
+	j.completes()
+}
+
+// slowStore waits before each outcome.
+type slowStore struct {
+	job.FeedStore
+	reading chan struct{} // gets one when a reading begins
+	release chan struct{}
+}
+
+func (s *slowStore) Outcome(ctx context.Context, at job.FeedPart, item int64) (job.FeedOutcome, error) {
+	s.reading <- struct{}{}
+	<-s.release
+	return s.FeedStore.Outcome(ctx, at, item)
+}
+
+// F4: a reset that comes while a result is read from the store overtakes it. A feed that finishes meanwhile does not: its parts are gone
+// then, and the result is read from the output.
+func TestFeed_F4_ResetAndEndOvertakeStoredResults(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	j, _ := s.newFeed(t, "feed-overtaken")
+	j.on(large)
+	j.start(job.StartOptions{})
+	results := feedstore.New(feedstore.Options{})
+	slow := &slowStore{FeedStore: results, reading: make(chan struct{}, 100), release: make(chan struct{})}
+	feed := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{Store: slow})
+	t.Cleanup(func() {
+		feed.Release()
+		require.NoError(t, results.Close())
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	type answer struct {
+		out string
+		err error
+	}
+	answers := make(chan answer, 3)
+	call := func(item string) {
+		go func() {
+			out, err := feed.Call(ctx, item)
+			answers <- answer{out, err}
+		}()
+	}
+	await := func() {
+		select {
+		case <-slow.reading:
+		case <-ctx.Done():
+			require.FailNow(t, "the answer has not named the part")
+		}
+	}
+	call("a 100000")
+	await()
+	_, err := feed.Reset(ctx)
+	require.NoError(t, err)
+	slow.release <- struct{}{}
+	got := <-answers
+	var discarded *job.DiscardedError
+	require.ErrorAs(t, got.err, &discarded)
+
+	for _, item := range []string{"b 100000", "c 200000"} {
+		call(item)
+		await()
+	}
+	require.NoError(t, feed.Close(ctx))
+	j.completes()
+	close(slow.release)
+	var found []string
+	for range 2 {
+		got := <-answers
+		require.NoError(t, got.err)
+		found = append(found, got.out)
+	}
+	require.ElementsMatch(t, []string{inflated("b", 100_000), inflated("c", 200_000)}, found)
+}
+
+// F4, F11: what a feed records is read once and in order by a reader that stops and goes on at its cursor, over legs and runs of
+// the job, while it runs and afterwards. A reader of one session gets its results only.
+func TestFeed_F11_Results(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	j, feed := s.newFeed(t, "feed-results")
+	j.on(func(ctx context.Context, text string) (string, error) {
+		if strings.HasSuffix(text, "5") {
+			return inflated(text, 70_000), nil
+		}
+		return large(ctx, text+" 20")
+	})
+	j.start(job.StartOptions{})
+	reader := s.reader(t, j.spec.Name, feedstore.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	follow := func(session int64) <-chan []string {
+		ended := make(chan []string, 1)
+		go func() {
+			var got []string
+			at := job.FeedCursor{Session: session}
+			for done := false; !done; {
+				done = true
+				for r, err := range reader.Results(ctx, at, job.ResultsOptions{Every: 20 * time.Millisecond}) {
+					if !assert.NoError(t, err) {
+						break
+					}
+					got = append(got, strings.TrimRight(r.Out, "."))
+					at = r.Next
+					if done = len(got)%4 != 0; !done {
+						var err error
+						at, err = job.ParseFeedCursor(at.String()) // another reader goes on
+						assert.NoError(t, err)
+						break
+					}
+				}
+			}
+			ended <- got
+		}()
+		return ended
+	}
+	all, second := follow(0), follow(2)
+	const n = 60
+	var want, wantSecond []string
+	for i := range n {
+		text := fmt.Sprint("item-", i)
+		if i%10 == 3 {
+			text = "bad"
+		}
+		require.NoError(t, feed.PutWait(ctx, time.Minute, text))
+		if text != "bad" {
+			want = append(want, text)
+		}
+		if i == 30 {
+			require.Eventually(t, func() bool { is, err := feed.Idle(ctx); return err == nil && is }, time.Minute, 10*time.Millisecond)
+			_, err := feed.Reset(ctx)
+			require.NoError(t, err)
+		}
+		if i > 30 && text != "bad" {
+			wantSecond = append(wantSecond, text)
+		}
+	}
+	require.NoError(t, feed.Close(ctx))
+	report := j.completes()
+	require.Greater(t, report.Feed.Segments, 4)
+	require.Equal(t, want, <-all)
+	require.Equal(t, wantSecond, <-second)
+
+	// The parts are in the output now: each cursor is still good.
+	read := func(results iter.Seq2[job.RecordedResult[string], error]) (texts []string, cursors []job.FeedCursor) {
+		for r, err := range results {
+			require.NoError(t, err)
+			texts, cursors = append(texts, strings.TrimRight(r.Out, ".")), append(cursors, r.Next)
+		}
+		return texts, cursors
+	}
+	texts, cursors := read(reader.Results(ctx, job.FeedCursor{}, job.ResultsOptions{Committed: true}))
+	require.Equal(t, want, texts)
+	for i, at := range cursors {
+		texts, _ := read(reader.Results(ctx, at, job.ResultsOptions{}))
+		require.Equal(t, want[i+1:], append([]string{}, texts...))
+	}
+	texts, _ = read(reader.Results(ctx, job.FeedCursor{Session: 2}, job.ResultsOptions{}))
+	require.Equal(t, wantSecond, texts)
+	for _, err := range feed.Results(ctx, job.FeedCursor{}, job.ResultsOptions{}) {
+		var stored *job.StoredError
+		require.ErrorAs(t, err, &stored)
+	}
+	require.NotEmpty(t, filepath.Dir(report.Store))
+}
+
+// F4: resets that race with puts and results, small and large: a reader of a session sees what was put for it, and nothing else; each result is
+// read once.
+func TestFeed_F4_ResetsRaceResults(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	j, feed := s.newFeed(t, "feed-resets")
+	j.on(func(ctx context.Context, text string) (string, error) {
+		if strings.HasSuffix(text, "0") {
+			return inflated(text, 70_000), nil
+		}
+		return text, nil
+	})
+	j.start(job.StartOptions{})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	const rounds = 15
+	accepted := map[int64]map[string]bool{}
+	for session := int64(1); session <= rounds; session++ {
+		one := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{Session: session})
+		mine := map[string]bool{}
+		accepted[session] = mine
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			defer one.Release()
+			for i := range 40 {
+				text := fmt.Sprintf("session %d item %d", session, i)
+				err := one.PutWait(ctx, time.Minute, text)
+				var other *job.SessionError
+				if errors.As(err, &other) {
+					return
+				}
+				if !assert.NoError(t, err) {
+					return
+				}
+				mine[text] = true
+			}
+		}()
+		time.Sleep(time.Duration(rng.IntN(60)) * time.Millisecond) // the reset comes at any moment
+		_, err := feed.Reset(ctx)
+		require.NoError(t, err)
+		<-ended
+	}
+	require.Eventually(t, func() bool { is, err := feed.Idle(ctx); return err == nil && is }, time.Minute, 10*time.Millisecond)
+	require.NoError(t, feed.Close(ctx))
+	report, err := j.wait()
+	require.NoError(t, err)
+	require.Equal(t, job.Completed, report.State)
+	reader := s.reader(t, j.spec.Name, feedstore.Options{})
+	total := int64(0)
+	for session, mine := range accepted {
+		seen := map[string]bool{}
+		for r, err := range reader.Results(ctx, job.FeedCursor{Session: session}, job.ResultsOptions{}) {
+			require.NoError(t, err)
+			text := strings.TrimRight(r.Out, ".")
+			require.True(t, mine[text], "%q in session %d", text, session)
+			require.False(t, seen[text], "%q twice", text)
+			seen[text] = true
+			total++
+		}
+	}
+	require.Equal(t, report.OK, total)
+	require.Equal(t, report.Planned, report.OK+report.Discarded)
+	t.Logf("%d results, %d discarded", report.OK, report.Discarded)
+}
