@@ -497,6 +497,7 @@ func replay(h *history.History) error {
 	r := sdkworker.NewWorkflowReplayer()
 	r.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: protocol.WorkflowJob})
 	r.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: protocol.WorkflowLeg})
+	r.RegisterWorkflowWithOptions(workflows.LoopLeg, workflow.RegisterOptions{Name: protocol.WorkflowLoopLeg})
 	r.RegisterWorkflowWithOptions(workflows.FeedLeg, workflow.RegisterOptions{Name: protocol.WorkflowFeedLeg})
 	return r.ReplayWorkflowHistory(log.NewStructuredLogger(quiet), h)
 }
