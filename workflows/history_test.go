@@ -278,6 +278,8 @@ func TestHistory_Jobs(t *testing.T) {
 		{"salvaged", false, runSalvaged},
 		{"feed", false, runFeed},
 		{"feed-resumed", false, runFeedResumed},
+		{"loop", false, runLoop},
+		{"loop-renewed", false, runLoopRenewed},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

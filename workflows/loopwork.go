@@ -9,6 +9,7 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/workflow"
@@ -97,15 +98,19 @@ func (w *loopWork) next(ctx workflow.Context, t terms) (portion, error) {
 // open starts the leg of a slot.
 func (w *loopWork) open(p portion) {
 	c := w.c
-	prepared := c.prepare(p)
-	prepared.State.Last = true // its places are its own
+	c.state.Report.Legs++
 	in := LoopLegInput{
-		Ref: prepared.Ref, Spec: prepared.Spec, Version: prepared.Version, State: prepared.State, Slot: *p.slot,
+		Ref: c.state.Ref, Spec: c.spec(), Version: c.in.Version, Slot: *p.slot,
+		State: dispatch.State{Number: c.state.Report.Legs, Limits: c.limits(), Window: 1, Known: c.state.Pool.Workers.Calls(), Last: true},
 	}
+	in.Limits.Legs = len(c.legs) + 1
+	c.state.Heads = nil // those of the slots
+	c.places -= in.Window
 	summary := fmt.Sprintf("slot %d · ticks from %s on", p.slot.Slot, text.Thousands(p.slot.Next+p.slot.Skipped))
 	child := workflow.ExecuteChildWorkflow(execute.LegOptions(c.ctx, c.spec(), in.Number, summary), LoopLeg, in)
-	handle := &childLeg{ctx: c.ctx, in: prepared, child: child, wakeUp: c.wakeUp, sofar: LegResult{Loop: []protocol.ClockSlot{*p.slot}}}
-	l := c.opened(prepared, p, handle)
+	known := LegInput{Ref: in.Ref, Spec: in.Spec, State: in.State}
+	handle := &childLeg{ctx: c.ctx, in: known, child: child, wakeUp: c.wakeUp, sofar: LegResult{Loop: []protocol.ClockSlot{*p.slot}}}
+	l := c.opened(known, p, handle)
 	c.selector.AddFuture(child, func(f workflow.Future) {
 		var result LegResult
 		if err := f.Get(c.ctx, &result); err != nil {

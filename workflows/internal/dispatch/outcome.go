@@ -202,6 +202,7 @@ func (d *Dispatcher) itemFailed(first *job.FirstError) {
 		d.fail(err)
 		return
 	}
+	d.sofar.Error = err // the leg may end before the signal has been sent: the job finds it in the result
 	d.link.Failed(err)
 	d.stop(protocol.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.spec.Grace)), Reason: err.Message})
 }
