@@ -73,7 +73,7 @@ func setSource(fs *pflag.FlagSet, node *yaml.Node) error {
 	case len(values) != 1 || !slices.Contains([]string{job.SourceFiles, job.SourceFeed, job.SourceClock}, values[0]):
 		return fmt.Errorf("source: %q: use %s, %s or %s", values, job.SourceFiles, job.SourceFeed, job.SourceClock)
 	case values[0] == job.SourceClock && fs.Lookup(loopFlag) == nil:
-		return fmt.Errorf("source: %s: a loop is started on a cluster, by 'loop' or 'start'", job.SourceClock)
+		return fmt.Errorf("source: %s: a loop is started by 'loop -f FILE', on a cluster or beside a server", job.SourceClock)
 	case values[0] == job.SourceClock:
 		return fs.Set(loopFlag, "true")
 	case fs.Changed("feed"):

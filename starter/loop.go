@@ -16,17 +16,14 @@ type loopFlags struct {
 	slots int
 }
 
-// loopFlag makes a job a loop; the command that is named so sets it.
+// loopFlag makes a job a loop. Only the command that is named so has it, and sets it.
 const loopFlag = "loop"
 
-var (
-	loopFlagNames = []string{loopFlag, "every", "slots", "catch-up"}
-	// notForLoops are flags that say something about inputs and batches, or about feeds.
-	notForLoops = []string{
-		loopFlag, "format", "max-item", "max-input", "batch-items", "batch-bytes", "window", "batch-timeout", "max-failed", "job-rate", "errors",
-		"feed", "capacity", "capacity-bytes", "batch-wait", "keep",
-	}
-)
+// notForLoops are flags that say something about inputs and batches, or about feeds.
+var notForLoops = []string{
+	loopFlag, "format", "max-item", "max-input", "batch-items", "batch-bytes", "window", "batch-timeout", "max-failed", "job-rate", "errors",
+	"feed", "capacity", "capacity-bytes", "batch-wait", "keep",
+}
 
 func (o *loopFlags) addFlags(fs *pflag.FlagSet, s *job.Spec) {
 	fs.BoolVar(&o.loop, loopFlag, false, "run ticks of a clock")
@@ -35,30 +32,18 @@ func (o *loopFlags) addFlags(fs *pflag.FlagSet, s *job.Spec) {
 	fs.StringVar(&s.CatchUp, "catch-up", "", "what becomes of ticks that are due while an earlier one runs: `all|skip`, made up afterwards or left out (default: all)")
 }
 
-func (o *loopFlags) hide(fs *pflag.FlagSet) {
-	for _, name := range loopFlagNames {
-		fs.Lookup(name).Hidden = true
-	}
-}
-
-// complete sets what a loop has. Of another job only what was given stays, for Validate to refuse.
+// complete sets what a loop has.
 func (o *loopFlags) complete(fs *pflag.FlagSet, s *job.Spec) error {
-	if given := fs.Lookup("every"); given != nil && given.Changed {
-		if o.every <= 0 {
-			return usageError("--every %v: use 1ms or more, or leave it out to run back to back", o.every)
-		}
-		s.Every = o.every
-	}
 	if !o.loop {
-		if given := fs.Lookup("catch-up"); given != nil && fs.Changed("slots") { // in a command that starts loops
-			s.Slots = o.slots
-		}
 		return nil
+	}
+	if fs.Changed("every") && o.every <= 0 {
+		return usageError("--every %v: use 1ms or more, or leave it out to run back to back", o.every)
 	}
 	if o.slots < 1 {
 		return usageError("--slots %d: use 1 to %d", o.slots, job.MaxSlots)
 	}
-	s.Source, s.Slots = job.SourceClock, o.slots
+	s.Source, s.Every, s.Slots = job.SourceClock, o.every, o.slots
 	if !fs.Changed("format") {
 		s.Format = ""
 	}

@@ -57,8 +57,6 @@ it completes. --overlap says what happens at a tick during the previous run:
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
 	}
 	o.job.addFlags(cmd.Flags(), p)
-	o.job.loop.addFlags(cmd.Flags(), &o.job.spec)
-	o.job.loop.hide(cmd.Flags())
 	o.connection.addFlags(cmd.Flags())
 	o.schedule.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the job to its end")
