@@ -19,7 +19,7 @@ var layers = []string{
 	"internal/calls", "internal/calls/callstest", "internal/ledger", "internal/inputs", "internal/outputs", "internal/redrive", "internal/feeds", "internal/loops", "internal/predict",
 	"activities", "internal/modeltest", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion", "workflows/internal/throttle", "workflows/internal/pool", "workflows/internal/intake", "workflows/internal/dispatch",
 	"workflows", "worker", "local", "starter",
-	"examples/birdstrikes", "examples/earthquakes", "bench/child", "bench", "",
+	"examples/birdstrikes", "examples/earthquakes", "examples/probe", "bench/child", "bench", "",
 }
 
 // packagesOf lists the module's packages with what follows each, as go list prints it.

@@ -107,5 +107,8 @@ func (e *execution) openClock(in *ProcessInput) error {
 	e.slotOfLoop = loops.New(e.ctx, *in.Clock, in.Batch, o)
 	e.source = e.slotOfLoop
 	e.running.Store(e.slotOfLoop)
+	if activity.IsActivity(e.ctx) { // what is lost within its first second has ticks in doubt, too
+		activity.RecordHeartbeat(context.WithoutCancel(e.ctx), e.whereabouts(nil))
+	}
 	return nil
 }

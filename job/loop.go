@@ -167,10 +167,10 @@ func (s Spec) checkLoop() error {
 	refuse("Input", len(s.Input) > 0, "its items are ticks; leave it out")
 	refuse("BatchItems", s.BatchItems != 0, "a tick is a call; leave it out")
 	refuse("BatchBytes", s.BatchBytes != 0, "a tick is a call; leave it out")
-	refuse("BatchTimeout", s.BatchTimeout != 0, "limit a tick with CallTimeout")
-	refuse("Window", s.Window != 0, "use Slots")
-	refuse("JobRate", s.JobRate != 0, "use Every")
-	refuse("MaxFailed", s.MaxFailed != "", "use OnError: stop ends it at the first failed tick, record and drop go on")
+	refuse("BatchTimeout", s.BatchTimeout != 0, "the call timeout limits a tick")
+	refuse("Window", s.Window != 0, "its slots say how much runs at once")
+	refuse("JobRate", s.JobRate != 0, "its interval says how often it runs")
+	refuse("MaxFailed", s.MaxFailed != "", "its on-error says whether it goes on after a failed tick")
 	return errors.Join(errs...)
 }
 

@@ -119,6 +119,10 @@ func (l *loopLeg) recover(hint protocol.Hint) (activities.ProcessResult, bool) {
 	if at == nil || at.Slot != l.slot.Slot || at.Next < l.slot.Next {
 		return activities.ProcessResult{}, false
 	}
+	taken := *at
+	taken.Stats.Repeated += taken.Unsure
+	taken.Unsure = 0
+	at = &taken
 	before := l.slot.Stats
 	e := activities.Entry{
 		Batch: protocol.Batch{Source: at.Slot, First: l.slot.Next, Count: at.Next - l.slot.Next},
@@ -126,7 +130,7 @@ func (l *loopLeg) recover(hint protocol.Hint) (activities.ProcessResult, bool) {
 	}
 	l.slot.Doubt = max(l.slot.Doubt, at.Doubt)
 	if e.Count == 0 {
-		l.slot.Base, l.slot.Skipped = at.Base, at.Skipped // its first tick may have begun
+		l.slot.Base, l.slot.Stats.Repeated = at.Base, at.Stats.Repeated // its first ticks may have begun
 	}
 	return activities.ProcessResult{
 		Entry: e, Rest: &protocol.Batch{Source: at.Slot, First: at.Next, Count: protocol.Endless - at.Next}, Clock: at,

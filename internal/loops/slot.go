@@ -50,9 +50,10 @@ type Slot struct {
 
 	mu       sync.Mutex
 	recorded protocol.ClockSlot // what cannot be lost, once a heartbeat has said so
-	handed   int64              // ordinal after the last tick that has begun; 0: none has
+	handed   int64              // ordinal after the last tick that has begun
 	next     time.Time          // when the one after it is due
-	pace     int64              // how many begin within a period of heartbeats
+	rate     int64              // how many begin within a period of heartbeats
+	repeated int64              // how many that have begun may have been run before
 }
 
 // New begins an execution of a slot, which is to run batch. It removes what the one before has left to remove.
@@ -67,6 +68,13 @@ func New(ctx context.Context, clock protocol.Clock, batch protocol.Batch, o Opti
 	s.recorded = s.from
 	s.recorded.Stale = nil
 	s.parts.remove(s.from.Stale...)
+	next := time.Now()
+	if clock.Every > 0 {
+		s.setBase()
+		next = s.ticks.due()
+	}
+	s.recorded.Base = s.now.Base
+	s.begun(batch.First, next, 0)
 	return s
 }
 
@@ -78,7 +86,10 @@ func (s *Slot) State() protocol.ClockSlot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.recorded
-	state.Doubt = max(state.Doubt, s.doubt(time.Now()))
+	doubt := s.doubt(time.Now())
+	state.Doubt = max(state.Doubt, doubt)
+	state.Stats.Repeated = s.repeated
+	state.Unsure = max(0, min(doubt, s.from.Doubt)-s.handed)
 	return state
 }
 
@@ -113,15 +124,12 @@ func (s *Slot) settled(entry ledger.Entry) {
 func (s *Slot) begun(ticks int64, next time.Time, pace int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.handed, s.next, s.pace = ticks, next, pace
+	s.handed, s.next, s.rate, s.repeated = ticks, next, pace, s.now.Stats.Repeated
 }
 
 // doubt is the ordinal up to which ticks may have begun before another heartbeat says more: two periods from now.
 func (s *Slot) doubt(now time.Time) int64 {
-	if s.handed == 0 {
-		return 0
-	}
-	ahead := 2*s.pace + 1 // as fast as they have begun
+	ahead := 2*s.rate + 1 // as fast as they have begun
 	if every := s.clock.Every; every > 0 {
 		due := int64(0)
 		if late := now.Add(2 * BeatTime).Sub(s.next); late >= 0 {

@@ -285,6 +285,7 @@ func TestSlot_LostExecutionsAreCountedAsRepeated(t *testing.T) {
 					for loss := range 6 {
 						s := w.begin(nil)
 						var last protocol.ClockSlot
+						last = s.State() // at the beginning
 						began := time.Now()
 						beat := began
 						w.after = func() {
@@ -301,7 +302,11 @@ func TestSlot_LostExecutionsAreCountedAsRepeated(t *testing.T) {
 						begun := w.clock.Next + w.entry.Count
 						require.GreaterOrEqual(t, last.Doubt, begun, "what it has begun may be repeated")
 						require.LessOrEqual(t, last.Doubt-begun, 2+3*(begun-w.clock.Next), "and not much more")
+						last.Stats.Repeated, last.Unsure = last.Stats.Repeated+last.Unsure, 0
 						w.clock.ClockSlot, w.lines = last, nil
+						if loss%2 == 0 {
+							continue // lost again
+						}
 						time.Sleep(5 * time.Second)
 						final := w.execute(int(last.Doubt-last.Next)+10, nil)
 						require.GreaterOrEqual(t, final.Stats.Repeated, w.repeats())
