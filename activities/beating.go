@@ -51,9 +51,9 @@ type thrift struct {
 	last  time.Time
 }
 
-// newThrift sends one heartbeat, and further ones when four tenths of the timeout are over: offered every quarter, that is each
-// second one.
-func newThrift(timeout time.Duration) *thrift { return &thrift{least: timeout * 4 / 10} }
+// newThrift sends one heartbeat, and further ones when four tenths of the timeout, or a minute, are over: offered every quarter, that
+// is each second one.
+func newThrift(timeout time.Duration) *thrift { return &thrift{least: min(timeout*4/10, time.Minute)} }
 
 // send reports whether a heartbeat is sent now.
 func (t *thrift) send(now time.Time) bool {

@@ -29,6 +29,7 @@ type theLoop struct {
 	ran  []loops.Tick
 	body func(ctx context.Context, tick loops.Tick) error // nil: nothing
 	came chan struct{}                                    // for each tick
+	last worker.Snapshot                                  // of the metrics of the worker that ended last
 }
 
 // newLoop makes a loop with a worker that has so many slots.
@@ -46,7 +47,14 @@ func (s *server) newLoop(t *testing.T, name string, places int) *theLoop {
 
 func (l *theLoop) worker(places int) (stop func()) {
 	l.t.Helper()
+	sink := worker.SinkFunc(func(_ context.Context, s worker.Snapshot) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.last = s
+		return nil
+	})
 	w, err := worker.New(l.s.temporal, l.spec.Pool, worker.Each(l.tick), worker.Options{
+		Sinks: []worker.Sink{sink},
 		Slots: places, Logger: quiet, NoWorkflows: true, Drain: 10 * time.Second, Hooks: map[string]worker.Hook{"note": l.noting},
 	})
 	require.NoError(l.t, err)
@@ -371,6 +379,33 @@ func renewedLoop(t *testing.T, s *server, name string) (*theLoop, job.Report) {
 	require.NoError(t, err)
 	require.Equal(t, enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW, d.GetWorkflowExecutionInfo().GetStatus())
 	return l, report
+}
+
+// L6: time and count of iterations are in the metrics, failed ones included.
+func TestLoop_Metrics(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	l := s.newLoop(t, "loop-metrics", 0)
+	stop := l.worker(1)
+	l.spec.OnError = job.OnErrorDrop
+	l.body = func(_ context.Context, tick loops.Tick) error {
+		time.Sleep(time.Millisecond) // what a call takes
+		if tick.Tick%2 == 1 {
+			return errors.New("odd")
+		}
+		return nil
+	}
+	l.start(job.StartOptions{})
+	l.await(20)
+	report := l.stops()
+	stop()
+	require.True(t, l.last.Last)
+	counts := l.last.Jobs["loop-metrics"].Total
+	require.Equal(t, report.Loop.Ticks, counts.Calls)
+	require.Equal(t, report.OK, counts.OK)
+	require.Equal(t, report.Failed, counts.Failed)
+	require.Positive(t, counts.Failed)
+	require.GreaterOrEqual(t, counts.CallTime, time.Duration(counts.Calls)*time.Millisecond)
 }
 
 // L5: a tick whose worker's handler panics or crashes is that tick's error, and the next tick follows exactly.
