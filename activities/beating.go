@@ -44,6 +44,26 @@ func patiently[T any](ctx context.Context, patience time.Duration, work func(con
 	}
 }
 
+// thrift leaves out heartbeats that would say little. The SDK does so too, but its measure is the worker's, and the slots of
+// loops need theirs every second.
+type thrift struct {
+	least time.Duration // between two heartbeats
+	last  time.Time
+}
+
+// newThrift sends one heartbeat, and further ones when four tenths of the timeout, or a minute, are over: offered every quarter, that
+// is each second one.
+func newThrift(timeout time.Duration) *thrift { return &thrift{least: min(timeout*4/10, time.Minute)} }
+
+// send reports whether a heartbeat is sent now.
+func (t *thrift) send(now time.Time) bool {
+	if !t.last.IsZero() && now.Sub(t.last) < t.least {
+		return false
+	}
+	t.last = now
+	return true
+}
+
 // beating heartbeats in the background until the returned function is called: for activities
 // that vouch for their process only, since what they wait for (an input, the disk) may take long.
 func beating(ctx context.Context) (stop func()) {

@@ -95,3 +95,25 @@ func TestBeating_NotAsked(t *testing.T) {
 	_, err := env.ExecuteActivity(quiet)
 	require.NoError(t, err)
 }
+
+// Heartbeats that are offered every quarter of the timeout are sent every half of it, whatever jitter there is; a long timeout has one for each
+// quarter. So two of them are never as far apart as the timeout.
+func TestThrift(t *testing.T) {
+	t.Parallel()
+	for timeout, want := range map[time.Duration]time.Duration{
+		time.Second: time.Second / 2, 30 * time.Second: 15 * time.Second, 24 * time.Hour: 6 * time.Hour,
+	} {
+		thrift, now := newThrift(timeout), time.Now()
+		var sent []time.Time
+		for range 40 {
+			if thrift.send(now) {
+				sent = append(sent, now)
+			}
+			now = now.Add(timeout/4 + timeout/100)
+		}
+		require.Greater(t, len(sent), 10)
+		for i := range sent[1:] {
+			require.InDelta(t, want.Seconds(), sent[i+1].Sub(sent[i]).Seconds(), timeout.Seconds()/20, "%v", timeout)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stall"
@@ -26,16 +27,18 @@ type execution struct {
 	ctx   context.Context
 	began time.Time
 
-	dir      store.Dir // the job's store; nil: it is not open
-	source   source
-	sink     sink
-	inline   *feeds.Sink // the sink, if it may return outcomes inline; otherwise nil
-	watch    *calls.Watch
-	slot     calls.Slot
-	inHand   inHand
-	reported calls.RecordStats // to the observer
-	stride   stride
-	line     *line
+	dir        store.Dir // the job's store; nil: it is not open
+	source     source
+	sink       sink
+	inline     *feeds.Sink                // the sink, if it may return outcomes inline; otherwise nil
+	slotOfLoop *loops.Slot                // source and sink of a slot of a loop; nil: the batch is none
+	running    atomic.Pointer[loops.Slot] // the same, for heartbeats
+	watch      *calls.Watch
+	slot       calls.Slot
+	inHand     inHand
+	reported   calls.RecordStats // to the observer
+	stride     stride
+	line       *line
 
 	// What has been done. The line's lock guards it, and the source and the sink.
 	totals     job.Totals // of calls
@@ -87,6 +90,10 @@ func (e *execution) openStore() (dir store.Dir, err error) {
 // openSink opens what the outcomes are written to. Those of items that came with the batch are returned with the answer,
 // and the store is opened only if they are many.
 func (e *execution) openSink(in *ProcessInput) error {
+	if in.Clock != nil {
+		e.sink = e.slotOfLoop
+		return nil
+	}
 	if len(in.Items) > 0 {
 		e.inline = feeds.NewSink(in.Ref.Run, in.Batch.First, e.openStore)
 		e.sink = e.inline
@@ -114,13 +121,18 @@ func (e *execution) limits() calls.WatchLimits {
 	info := activity.GetInfo(e.ctx)
 	limits.Draining = activity.GetWorkerStopChannel(e.ctx)
 	limits.Beat = info.HeartbeatTimeout / 4
+	thrift := newThrift(info.HeartbeatTimeout)
+	if e.in.Clock != nil {
+		limits.Beat = min(limits.Beat, loops.BeatTime)
+		thrift.least = 0 // each says how far the slot has come
+	}
 	if e.acts.opts.Stop != nil {
 		limits.Request = func(ctx context.Context, stop job.Stop) error { return e.acts.opts.Stop(ctx, e.in.Ref.Job, stop) }
 	}
 	// A heartbeat with a cancelled context would not be sent: after a stop the calls in hand continue.
 	beats := context.WithoutCancel(e.ctx)
 	limits.Vouch = func(held []timers.Held) {
-		if stall.GivenUp(e.ctx) == nil {
+		if stall.GivenUp(e.ctx) == nil && thrift.send(time.Now()) {
 			activity.RecordHeartbeat(beats, e.whereabouts(held))
 		}
 	}
@@ -156,6 +168,10 @@ func (e *execution) whereabouts(held []timers.Held) protocol.Hint {
 	held = append(e.slot.Timers(), held...)
 	for _, t := range held[:min(len(held), protocol.MaxHinted)] {
 		hint.Timers = append(hint.Timers, protocol.HeldTimer{Scope: t.Scope, Deadline: t.Deadline})
+	}
+	if slot := e.running.Load(); slot != nil {
+		state := slot.State()
+		hint.Clock = &state
 	}
 	return hint
 }

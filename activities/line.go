@@ -88,10 +88,11 @@ type line struct {
 	failure  error
 	over     bool
 	closed   chan struct{} // closed when nothing more is handed out
+	serial   bool          // each item waits for the outcome of the one before
 }
 
 func newLine(e *execution) *line {
-	l := &line{e: e, closed: make(chan struct{})}
+	l := &line{e: e, closed: make(chan struct{}), serial: e.slotOfLoop != nil}
 	l.changed.L = &l.mu
 	return l
 }
@@ -153,6 +154,9 @@ func (l *line) available() bool {
 	if len(l.portions) == 0 {
 		return true
 	}
+	if l.serial {
+		return false
+	}
 	more := l.e.acts.fit.Bytes(l.callSize().Items)
 	return l.held+more <= heldBack && l.e.slot.Hold(0)+more <= heldBackBySlot
 }
@@ -211,7 +215,7 @@ func (l *line) take() *portion {
 
 // reportLeft reports to the slot how many items are not handed out. If none of them can be now, the slot has room for others'.
 func (l *line) reportLeft() {
-	if !l.available() {
+	if l.serial || !l.available() {
 		l.e.slot.Left(0)
 		return
 	}

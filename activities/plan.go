@@ -4,8 +4,11 @@ import (
 	"context"
 
 	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
 )
 
 // Plan reads on through the input, from where the last page ended, and returns the batches that it
@@ -44,4 +47,34 @@ func (a *Activities) plan(ctx context.Context, dir store.Dir, in inputs.PlanInpu
 		result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity()
 	}
 	return result, err
+}
+
+// PlanLoopInput asks for the beginning of a loop.
+type PlanLoopInput struct {
+	Ref  ledger.Ref `json:"ref"`
+	Spec job.Spec   `json:"spec"`
+}
+
+// PlanLoopResult says who has begun it, and what that worker runs at once.
+type PlanLoopResult struct {
+	Worker   string            `json:"worker,omitempty"`
+	Capacity protocol.Capacity `json:"capacity,omitzero"`
+}
+
+// PlanLoop begins a loop. If its results are kept, it checks that they can be written, and claims the store for this run.
+func (a *Activities) PlanLoop(ctx context.Context, in PlanLoopInput) (PlanLoopResult, error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (PlanLoopResult, error) {
+		result := PlanLoopResult{Worker: a.opts.Worker, Capacity: a.opts.Capacity()}
+		if in.Ref.Store == "" {
+			return result, nil
+		}
+		if err := outputs.Check(ctx, a.opts.Access, in.Spec); err != nil {
+			return PlanLoopResult{}, err
+		}
+		dir, err := in.Ref.Open(ctx, a.opts.Access)
+		if err != nil {
+			return PlanLoopResult{}, err
+		}
+		return result, in.Ref.Claim(ctx, dir)
+	})
 }

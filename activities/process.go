@@ -37,6 +37,10 @@ type ProcessInput struct {
 	// Format is that of Items, jsonl or text; MaxItem is the job's.
 	Format  string `json:"format,omitempty"`
 	MaxItem int64  `json:"max_item,omitempty"`
+
+	// Clock makes the batch a slot of a loop: its items are ticks, its source is the slot's number, and it has no end. Nil: it
+	// is none.
+	Clock *protocol.Clock `json:"clock,omitempty"`
 }
 
 // items is how many are to be done.
@@ -79,6 +83,8 @@ type ProcessResult struct {
 	SlowDown time.Duration `json:"slow_down,omitempty"`
 	// Forced are the processes that a stop had to end by signals.
 	Forced []job.ForcedEnd `json:"forced,omitempty"`
+	// Clock is where the slot of a loop stands after this execution. The entry then names no part: the slot's manifests do.
+	Clock *protocol.ClockSlot `json:"clock,omitempty"`
 }
 
 // Process runs the handler over one batch: it reads the range, calls the handler, and writes the
@@ -136,6 +142,10 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	}
 	if e.inline != nil && e.entry.Count > 0 {
 		result.Inline = e.inline.Inline()
+	}
+	if e.slotOfLoop != nil {
+		final := e.slotOfLoop.Final()
+		result.Clock = &final
 	}
 	result.Entry, result.FirstError = e.entry, e.firstError
 	if activity.IsActivity(e.ctx) {

@@ -4,9 +4,13 @@ import (
 	"context"
 
 	"github.com/stint-run/stint/internal/feeds"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/redrive"
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/sdk/activity"
 )
 
 // source gives Process the items of one batch, in the order of their ordinals. One goroutine at a time uses it. Items
@@ -14,7 +18,7 @@ import (
 //
 // A range of a job's inputs is one implementation ([inputs.Range]), the failed items of another job
 // are one ([redrive.Range]). Other sources have no bytes: the items of a feed ([feeds.Items]), which come with the batch
-// itself, or the ticks of a clock. Those leave Offset and Length of their batches at 0, here and in the manifest,
+// itself, and the ticks of a clock ([loops.Slot]). Those leave Offset and Length of their batches at 0, here and in the manifest,
 // and the books then tile ordinals only. A source over parts of an earlier stage of a pipeline names
 // items by what that stage's source called them.
 type source interface {
@@ -49,6 +53,9 @@ type source interface {
 
 // openSource opens the source of the batch.
 func (e *execution) openSource(in *ProcessInput) (err error) {
+	if in.Clock != nil {
+		return e.openClock(in)
+	}
 	if len(in.Items) > 0 {
 		shape := records.Shape{Format: records.Format(in.Format), MaxItem: int(in.MaxItem)}
 		e.source, err = feeds.NewItems(in.Ref.Job, in.Batch, in.Items, shape)
@@ -77,6 +84,31 @@ func (e *execution) openSource(in *ProcessInput) (err error) {
 		e.source = redrive.NewRange(r, dir, source.Ordinals)
 	default:
 		e.source = r
+	}
+	return nil
+}
+
+// openClock begins an execution of a loop's slot.
+func (e *execution) openClock(in *ProcessInput) error {
+	o := loops.Options{
+		Ref: in.Ref, Soon: e.watch.Soon, Expiry: job.DefaultExpiry,
+		Entry: func() ledger.Entry { return e.entry }, Write: e.write,
+	}
+	if activity.IsActivity(e.ctx) {
+		o.Expiry = activity.GetInfo(e.ctx).HeartbeatTimeout
+	}
+	if in.Clock.Keep {
+		dir, err := e.openStore()
+		if err != nil {
+			return err
+		}
+		o.Dir = dir
+	}
+	e.slotOfLoop = loops.New(e.ctx, *in.Clock, in.Batch, o)
+	e.source = e.slotOfLoop
+	e.running.Store(e.slotOfLoop)
+	if activity.IsActivity(e.ctx) { // what is lost within its first second has ticks in doubt, too
+		activity.RecordHeartbeat(context.WithoutCancel(e.ctx), e.whereabouts(nil))
 	}
 	return nil
 }

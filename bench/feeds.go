@@ -31,6 +31,12 @@ type feeding struct {
 
 // startFeeding starts a server, a worker and a feed.
 func startFeeding(args []string, h worker.Handler, options worker.Options, spec job.Spec) (*feeding, error) {
+	spec.Source, spec.Output, spec.Store = job.SourceFeed, args[1], args[2]+"/store"
+	return startBench(args, h, options, spec)
+}
+
+// startBench starts a server, a worker and a job.
+func startBench(args []string, h worker.Handler, options worker.Options, spec job.Spec) (*feeding, error) {
 	ctx := context.Background()
 	output, state := args[1], args[2]
 	quiet := slog.New(slog.DiscardHandler)
@@ -46,7 +52,7 @@ func startFeeding(args []string, h worker.Handler, options worker.Options, spec 
 	workCtx, stop := context.WithCancel(ctx)
 	worked := make(chan error, 1)
 	go func() { worked <- w.Run(workCtx) }()
-	spec.Name, spec.Pool, spec.Source, spec.Output, spec.Store = "bench", "bench", job.SourceFeed, output, state+"/store"
+	spec.Name, spec.Pool = "bench", "bench"
 	f := &feeding{temporal: c, client: job.NewClient(c), output: output}
 	if f.run, err = f.client.Start(ctx, spec); err != nil {
 		stop()

@@ -73,6 +73,8 @@ func role(name string, args []string) error {
 		return emptyActivities(args)
 	case "feed-calls", "feed-callers", "feed-stream", "feed-batching":
 		return feedRole(name, args)
+	case "loop":
+		return loopTicks(args)
 	case "stint-serve":
 		return stintServe(args)
 	case "bare-serve":

@@ -31,6 +31,8 @@ type Input struct {
 	// Redrive, if it is set, makes only the failed items of a completed job run again. Resume then
 	// lists what earlier attempts at that have done.
 	Redrive *Redrive `json:"redrive,omitempty"`
+	// Loop is where the slots of a loop stood that an earlier run has left; the others begin with tick 0.
+	Loop []LoopSlot `json:"loop,omitempty"`
 	// Version is the protocol.LogicVersion of the program that starts the job.
 	Version int `json:"version,omitempty"`
 }
@@ -76,6 +78,7 @@ type StartOptions struct {
 
 	redrive *Redrive          // see [Client.Redrive]
 	salvage []json.RawMessage // see [Client.Resume]
+	loop    []LoopSlot        // see [Client.Resume]
 }
 
 // ExistsError reports that a job of the name exists already.
@@ -123,7 +126,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	handle, err := c.temporal.ExecuteWorkflow(ctx, opts, protocol.WorkflowJob, Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Version: protocol.LogicVersion})
+	handle, err := c.temporal.ExecuteWorkflow(ctx, opts, protocol.WorkflowJob, Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Version: protocol.LogicVersion})
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {
 		return nil, &ExistsError{Name: spec.Name}
@@ -141,6 +144,9 @@ func specMemo(s Spec) map[string]any {
 	if s.Source == SourceFeed {
 		memo[protocol.MemoLeg], memo[protocol.MemoFormat] = 0, s.Format
 	}
+	if s.Source == SourceClock {
+		memo[protocol.MemoSource] = s.Source
+	}
 	return memo
 }
 
@@ -149,6 +155,8 @@ func (s Spec) describeSource() string {
 	switch {
 	case s.Source == SourceFeed:
 		return "feed"
+	case s.Source == SourceClock:
+		return s.describeClock()
 	case len(s.Input) == 1:
 		return s.Input[0]
 	}
@@ -157,7 +165,10 @@ func (s Spec) describeSource() string {
 
 func specDetails(s Spec) string {
 	output := s.Output
-	if output == "" {
+	switch {
+	case s.Store == "":
+		output = "none"
+	case output == "":
 		output = "parts in " + s.Store
 	}
 	return fmt.Sprintf("Source %s\n\nOutput %s\n\nWindow %s · expiry %v · attempts %d", s.describeSource(), output, DescribeWindow(s.Window, 0), s.Expiry, s.Attempts)
@@ -172,7 +183,7 @@ type Listed struct {
 	Name    string     `json:"name"`
 	Run     string     `json:"run"`
 	Pool    string     `json:"pool"`
-	Source  string     `json:"source"` // [SourceFiles] or [SourceFeed]; empty if it is not known
+	Source  string     `json:"source"` // [SourceFiles], [SourceFeed] or [SourceClock]; empty if it is not known
 	State   State      `json:"state"`
 	Output  string     `json:"output,omitempty"`
 	Started time.Time  `json:"started"`
@@ -381,6 +392,9 @@ func (r *Run) query(ctx context.Context) (Report, error) {
 			return report, fmt.Errorf("reading the progress of %s: %w", leg, err)
 		}
 		report.Include(p)
+	}
+	if report.Loop != nil && !report.State.Final() {
+		r.addTicks(ctx, &report)
 	}
 	if report.Outage == nil && report.InFlight == 0 && !report.State.Final() {
 		report.Outage = r.heldUp(ctx, report.OpenLegs)

@@ -46,7 +46,7 @@ func TestSpec_FeedRefused(t *testing.T) {
 		{"short wait", func(s *Spec) { s.BatchWait = 50 * time.Millisecond }, "FeedOptions.Linger"},
 		{"negative wait", func(s *Spec) { s.BatchWait = -time.Second }, "BatchWait"},
 		{"keep", func(s *Spec) { s.Keep = time.Millisecond }, "Keep"},
-		{"source", func(s *Spec) { s.Source = "queue" }, `"queue": use files or feed`},
+		{"source", func(s *Spec) { s.Source = "queue" }, `"queue": use files, feed or clock`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

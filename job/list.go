@@ -56,6 +56,8 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 	switch memo := info.GetMemo().GetFields(); {
 	case memo[protocol.MemoLeg] != nil:
 		l.Source, l.Format = SourceFeed, c.memoString(info.GetMemo(), protocol.MemoFormat)
+	case memo[protocol.MemoSource] != nil:
+		l.Source = c.memoString(info.GetMemo(), protocol.MemoSource)
 	case memo[protocol.MemoPool] != nil:
 		l.Source = SourceFiles
 	}

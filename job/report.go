@@ -85,6 +85,7 @@ type Progress struct {
 	Outage  *Outage       `json:"outage,omitempty"` // that the leg waits out
 	Workers []WorkerShare `json:"workers,omitempty"`
 	Feed    *FeedReport   `json:"feed,omitempty"` // of a leg of a feed
+	Loop    []LoopSlot    `json:"loop,omitempty"` // of a leg of a loop: where its slots stand
 }
 
 // Output says where a finished job's results are.
@@ -218,6 +219,8 @@ type Report struct {
 
 	// Feed is what a feed has beside what every job has; nil for other jobs.
 	Feed *FeedReport `json:"feed,omitempty"`
+	// Loop is what a loop has beside what every job has; nil for other jobs.
+	Loop *LoopReport `json:"loop,omitempty"`
 
 	Legs        int         `json:"legs"`                   // legs started
 	OpenLegs    []string    `json:"open_legs,omitempty"`    // workflow IDs of running legs
@@ -270,6 +273,9 @@ func (r *Report) Include(p Progress) {
 		r.Feed = p.Feed.with(r.Feed)
 		r.Planned = max(r.Planned, p.Feed.Accepted)
 		r.Discarded += p.Feed.Discarded
+	}
+	if r.Loop != nil {
+		r.Loop.include(p.Loop...)
 	}
 	if r.Oldest == "" {
 		r.Oldest = p.Oldest // of the leg that was started first

@@ -54,6 +54,9 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 		return nil, err
 	}
 	start := StartOptions{Resume: report.Manifests, Reuse: true, TaskTimeout: o.TaskTimeout}
+	if report.Loop != nil {
+		start.loop = report.Loop.At
+	}
 	if in.Redrive != nil {
 		start.Resume, start.redrive = in.redriveAgain(report)
 	}
@@ -229,6 +232,7 @@ type givenInput struct {
 	Spec    Spec              `json:"spec"`
 	Resume  []string          `json:"resume"`
 	Salvage []json.RawMessage `json:"salvage"`
+	Loop    []LoopSlot        `json:"loop"`
 	State   *struct {         // of the runs before, if the job has continued as new
 		Heads  []string `json:"heads"`
 		Report Report   `json:"report"`
@@ -277,5 +281,9 @@ func (r *Run) given(ctx context.Context) (Report, error) {
 		report.Manifests = in.State.Heads
 		return report, nil
 	}
-	return Report{Job: r.name, Pool: in.Spec.Pool, Store: in.Spec.Store, Manifests: in.Resume, Settings: in.Spec.Settings()}, nil
+	report := Report{Job: r.name, Pool: in.Spec.Pool, Store: in.Spec.Store, Manifests: in.Resume, Settings: in.Spec.Settings()}
+	if in.Spec.Source == SourceClock {
+		report.Loop = NewLoopReport(in.Spec, in.Loop)
+	}
+	return report, nil
 }

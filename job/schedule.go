@@ -75,8 +75,11 @@ func (o ScheduleOptions) Validate(spec Spec) error {
 	if o.overlap() == OverlapAllow {
 		errs = append(errs, spec.checkApart())
 	}
-	if spec.Source == SourceFeed {
+	switch spec.Source {
+	case SourceFeed:
 		errs = append(errs, errors.New("a feed is not started by a schedule: it runs until it is closed"))
+	case SourceClock:
+		errs = append(errs, errors.New("a loop is not started by a schedule: it runs until it is stopped, and Every is its interval"))
 	}
 	if slices.Contains(spec.Input, "-") {
 		errs = append(errs, errors.New("a scheduled job cannot read the standard input: name a file that the workers can read"))

@@ -36,6 +36,10 @@ const (
 	minBatchWait         = 100 * time.Millisecond
 	maxBatchWait         = time.Hour
 
+	// Of loops.
+	MaxSlots = 200
+	minEvery = time.Millisecond
+
 	// LeastAutoWindow is the least automatic window.
 	LeastAutoWindow = 64
 	// MaxWindow is what the legs that a job has open at once can have in flight: each has a page of at most 600
@@ -62,7 +66,7 @@ type Spec struct {
 	Pool string `json:"pool"`
 
 	// Source says where the items come from: [SourceFiles] (default) reads Input, [SourceFeed] takes what clients put
-	// (see [NewFeed]) until the feed is closed.
+	// (see [NewFeed]) until the feed is closed, [SourceClock] makes a loop: its items are ticks, until it is stopped.
 	Source string `json:"source,omitempty"`
 	// Capacity and CapacityBytes bound the items of a feed that are accepted and unfinished: 1 … 100,000, default 256,
 	// and 1 KiB … 64 MiB, default 4 MiB.
@@ -74,6 +78,14 @@ type Spec struct {
 	// Keep is how long a feed keeps a result for the client that has put its item: 1 s … 24 h, default 10 min. Afterwards
 	// it is in the output only.
 	Keep time.Duration `json:"keep,omitempty"`
+	// Slots is how many slots of the pool a loop runs in, each with ticks of its own: 1 … 200, default 1.
+	Slots int `json:"slots,omitempty"`
+	// Every is the interval of a loop, 1 ms … 10 years: tick k of a slot is due k intervals after its first tick. 0: back to
+	// back, each tick as soon as the one before has ended.
+	Every time.Duration `json:"every,omitempty"`
+	// CatchUp says what becomes of a loop's ticks that are due while an earlier one still runs: [CatchUpAll] (default) runs
+	// them back to back afterwards, [CatchUpSkip] leaves them out. It needs Every.
+	CatchUp string `json:"catch_up,omitempty"`
 
 	// Input lists paths, globs, directories and bucket URLs; "-" is the standard input of the
 	// process that serves the pool (only `stint run` offers it). Paths are the workers' paths.
@@ -129,7 +141,7 @@ type Spec struct {
 	Grace time.Duration `json:"grace,omitempty"`
 
 	// OnError says what happens to a failed item: [OnErrorRecord] (default) writes an error record,
-	// [OnErrorDrop] only counts it, [OnErrorStop] ends the job with the item's error.
+	// [OnErrorDrop] only counts it, [OnErrorStop] (default of a loop) ends the job with the item's error.
 	OnError string `json:"on_error,omitempty"`
 	// MaxFailed is how many failed items the job tolerates before it fails; default: any number.
 	MaxFailed Tolerance `json:"max_failed,omitempty"`
@@ -155,6 +167,13 @@ type Spec struct {
 const (
 	SourceFiles = "files"
 	SourceFeed  = "feed"
+	SourceClock = "clock"
+)
+
+// The values of Spec.CatchUp.
+const (
+	CatchUpAll  = "all"
+	CatchUpSkip = "skip"
 )
 
 // The values of Spec.OnError.
@@ -176,6 +195,14 @@ func (s Spec) WithDefaults() Spec {
 		setDefault(&s.Capacity, DefaultCapacity)
 		setDefault(&s.CapacityBytes, DefaultCapacityBytes)
 		setDefault(&s.Keep, DefaultKeep)
+	}
+	if s.Source == SourceClock {
+		setDefault(&s.Format, "jsonl")
+		setDefault(&s.Slots, 1)
+		setDefault(&s.OnError, OnErrorStop)
+		if s.Every > 0 {
+			setDefault(&s.CatchUp, CatchUpAll)
+		}
 	}
 	setDefault(&s.Format, "auto")
 	setDefault(&s.MaxItem, DefaultMaxItem)
@@ -223,11 +250,13 @@ func (s Spec) Validate() error {
 func (s Spec) checkSource() error {
 	switch s.Source {
 	case "", SourceFiles:
-		return errors.Join(s.checkInputs(), s.checkNoFeed())
+		return errors.Join(s.checkInputs(), s.checkNoFeed(), s.checkNoLoop())
 	case SourceFeed:
-		return s.checkFeed()
+		return errors.Join(s.checkFeed(), s.checkNoLoop())
+	case SourceClock:
+		return errors.Join(s.checkLoop(), s.checkNoFeed())
 	}
-	return fieldError("Source", "%q: use %s or %s", s.Source, SourceFiles, SourceFeed)
+	return fieldError("Source", "%q: use %s, %s or %s", s.Source, SourceFiles, SourceFeed, SourceClock)
 }
 
 // checkInputs refuses a spec without inputs, or with names that are too long together.
@@ -251,7 +280,7 @@ func (s Spec) checkInputs() error {
 
 // checkLocations refuses outputs that would replace an input or each other.
 func (s Spec) checkLocations() error {
-	if s.Store == "" {
+	if s.Store == "" && s.Source != SourceClock {
 		return errors.New("no output given: name a file, or a directory or bucket prefix ending in '/'")
 	}
 	taken := map[string]string{}

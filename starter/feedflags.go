@@ -2,6 +2,7 @@ package starter
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/job"
@@ -63,14 +64,18 @@ func (o *feedFlags) refuse(p *Program, why string) error {
 	return usageError("%s: start one with '%[2]s start --feed', and its workers with '%[2]s worker', on a cluster or beside a '%[2]s server'", why, p.name())
 }
 
-// setSource reads the key of a job file that makes it a feed.
+// setSource reads the key of a job file that makes it a feed or a loop.
 func setSource(fs *pflag.FlagSet, node *yaml.Node) error {
 	values, err := nodeStrings(node)
 	switch {
 	case err != nil:
 		return fmt.Errorf("source: %w", err)
-	case len(values) != 1 || values[0] != job.SourceFiles && values[0] != job.SourceFeed:
-		return fmt.Errorf("source: %q: use %s or %s", values, job.SourceFiles, job.SourceFeed)
+	case len(values) != 1 || !slices.Contains([]string{job.SourceFiles, job.SourceFeed, job.SourceClock}, values[0]):
+		return fmt.Errorf("source: %q: use %s, %s or %s", values, job.SourceFiles, job.SourceFeed, job.SourceClock)
+	case values[0] == job.SourceClock && fs.Lookup(loopFlag) == nil:
+		return fmt.Errorf("source: %s: a loop is started by 'loop -f FILE', on a cluster or beside a server", job.SourceClock)
+	case values[0] == job.SourceClock:
+		return fs.Set(loopFlag, "true")
 	case fs.Changed("feed"):
 		return nil // the command line outranks the file
 	}

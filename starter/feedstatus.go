@@ -49,6 +49,51 @@ func printFeed(row rows, r job.Report) {
 	}
 }
 
+// printLoop prints what a loop has beside what every job has.
+func printLoop(row rows, r job.Report) {
+	l := r.Loop
+	if l == nil {
+		return
+	}
+	pace := "back to back"
+	if l.Every > 0 {
+		pace = fmt.Sprintf("every %v, missed ticks are made up", l.Every)
+		if l.CatchUp == job.CatchUpSkip {
+			pace = fmt.Sprintf("every %v, missed ticks are skipped", l.Every)
+		}
+	}
+	row("loop", "%d slots, %s", l.Slots, pace)
+	if !r.State.Final() {
+		row("running", "%d of %d slots", l.Running, l.Slots)
+	}
+	if l.Every > 0 && l.Ticks > 0 {
+		row("late", "%v at the median, %v on average, %v at most", l.LateMedian, l.LateMean.Round(queueUnit), l.LateMax.Round(queueUnit))
+		row("missed", "%s made up, %s skipped", text.Thousands(l.Missed), text.Thousands(l.Skipped))
+	}
+	if l.Repeated > 0 {
+		row("repeated", "%s ticks, which workers that were lost may have run before", text.Thousands(l.Repeated))
+	}
+	if warning := l.Warning(r.Pool); warning != "" {
+		row("waiting", "%s", warning)
+	}
+}
+
+// loopLine is the state of a loop in a line.
+func loopLine(r job.Report) string {
+	l := r.Loop
+	s := fmt.Sprintf("%s ticks", text.Thousands(l.Ticks))
+	if l.Every > 0 {
+		s += fmt.Sprintf(", late %v at the median, %v at most, %s missed", l.LateMedian, l.LateMax.Round(queueUnit), text.Thousands(l.Missed))
+		if l.CatchUp == job.CatchUpSkip {
+			s += fmt.Sprintf(", %s skipped", text.Thousands(l.Skipped))
+		}
+	}
+	if l.Repeated > 0 {
+		s += fmt.Sprintf(", %s repeated", text.Thousands(l.Repeated))
+	}
+	return s
+}
+
 // queueUnit is what times in queue are rounded to.
 const queueUnit = 100 * time.Microsecond
 

@@ -95,6 +95,7 @@ type jobOptions struct {
 	maxInput   sizeFlag
 	batchBytes sizeFlag
 	feed       feedFlags
+	loop       loopFlags
 	fresh      bool
 	timeout    time.Duration // --call-timeout as written
 	grace      time.Duration // --grace as written
@@ -158,6 +159,9 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 	s.MaxItem, s.MaxInput, s.BatchBytes = int64(o.maxItem), int64(o.maxInput), int64(o.batchBytes)
 	s.CallTimeout, s.Grace = noneIfZero(o.timeout), noneIfZero(o.grace)
 	o.feed.complete(cmd.Flags(), &s)
+	if err := o.loop.complete(cmd.Flags(), &s); err != nil {
+		return job.Spec{}, err
+	}
 	return o.absolute(s, dir)
 }
 

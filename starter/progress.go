@@ -117,11 +117,7 @@ func (p *progress) speed() job.Speed {
 // line is the state of a job in one line.
 func (p *progress) line(r job.Report) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s", text.Thousands(r.Done()))
-	if r.PlanDone || r.Feed != nil {
-		fmt.Fprintf(&b, " of %s", text.Thousands(r.Planned))
-	}
-	b.WriteString(" items")
+	b.WriteString(itemsOf(r))
 	if pct, ok := percent(r); ok {
 		fmt.Fprintf(&b, " (%d%%)", pct)
 	}
@@ -151,6 +147,17 @@ func (p *progress) line(r job.Report) string {
 	return b.String()
 }
 
+// itemsOf says how many items are done, of how many if that is known.
+func itemsOf(r job.Report) string {
+	switch {
+	case r.Loop != nil:
+		return loopLine(r)
+	case r.PlanDone || r.Feed != nil:
+		return fmt.Sprintf("%s of %s items", text.Thousands(r.Done()), text.Thousands(r.Planned))
+	}
+	return text.Thousands(r.Done()) + " items"
+}
+
 func counts(r job.Report) string {
 	s := fmt.Sprintf("%s failed", text.Thousands(r.Failed))
 	if r.Retries > 0 {
@@ -175,6 +182,9 @@ func (p *progress) detail(r job.Report) {
 	}
 	if e := r.FirstError; e != nil {
 		p.say(fmt.Sprintf("first failed item: %s (%s): %s", text.Thousands(e.Item), e.Kind, firstLine(e.Error.Message)))
+	}
+	if l := r.Loop; l != nil && l.Warning(r.Pool) != "" {
+		p.say(l.Warning(r.Pool))
 	}
 	if time.Since(p.lastDetail) >= detailEvery && len(r.Workers) > 0 {
 		p.lastDetail = time.Now()
@@ -222,8 +232,8 @@ func percent(r job.Report) (int64, bool) {
 func (p *progress) showBar(r job.Report) {
 	if p.bar == nil {
 		whole := int64(100)
-		if r.Feed != nil {
-			whole = -1 // a feed has no end that could be foreseen: a sign of life
+		if r.Feed != nil || r.Loop != nil {
+			whole = -1 // neither has an end that could be foreseen: a sign of life
 		}
 		p.bar = progressbar.NewOptions64(whole,
 			progressbar.OptionSetWriter(p.w), progressbar.OptionSetWidth(barWidth),
@@ -232,7 +242,7 @@ func (p *progress) showBar(r job.Report) {
 			progressbar.OptionSetTheme(progressbar.Theme{Saucer: "█", SaucerHead: "█", SaucerPadding: "░"}))
 	}
 	p.bar.Describe(p.line(r))
-	if r.Feed != nil {
+	if r.Feed != nil || r.Loop != nil {
 		_ = p.bar.RenderBlank() // only looks
 		return
 	}

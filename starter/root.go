@@ -37,7 +37,7 @@ runs everything in one process. Interrupted or killed, the same command continue
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError("%w", err) })
 	root.AddCommand(
-		newRun(p), newStart(p), newWorker(p), newServer(p), newList(p), newWorkers(p), newStatus(p), newWatch(p),
+		newRun(p), newStart(p), newLoop(p), newWorker(p), newServer(p), newList(p), newWorkers(p), newStatus(p), newWatch(p),
 		newPut(p), newCall(p), newReset(p), newClose(p), newResults(p), newStop(p), newResume(p), newRedrive(p), newSet(p), newSchedules(p), newPlan(p), newGateway(p), newCodecServer(p),
 	)
 	if p.builtIn() {
@@ -49,7 +49,7 @@ runs everything in one process. Interrupted or killed, the same command continue
 
 var (
 	// commandLines are the places in help texts that name a command of stint.
-	commandLines = regexp.MustCompile(`\bstint (run|start|worker|server|list|workers|status|watch|put|call|reset|close|results|stop|resume|redrive|set|schedules|plan|gateway|codec-server)\b`)
+	commandLines = regexp.MustCompile(`\bstint (run|start|loop|worker|server|list|workers|status|watch|put|call|reset|close|results|stop|resume|redrive|set|schedules|plan|gateway|codec-server)\b`)
 	// commandFlags are the flags that give the handler, in examples and in brackets.
 	commandFlags = regexp.MustCompile(` --(exec|serve) '[^']*'| \(--exec [^)]*\)`)
 )

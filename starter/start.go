@@ -81,18 +81,27 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 	if err := o.schedule.refuseWithoutCron(cmd.Flags()); err != nil {
 		return err
 	}
+	return o.start(cmd.Context(), p, spec)
+}
+
+// start starts the job, under a name that it makes up if there is none.
+func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) error {
 	if spec.Name == "" {
 		spec.Name = fmt.Sprintf("job-%s-%s", time.Now().UTC().Format("20060102-150405"), strings.ToLower(rand.Text()[:6]))
 	}
 	if err := spec.WithDefaults().Validate(); err != nil {
 		return usageError("%w", err)
 	}
-	return o.connection.withClient(cmd.Context(), p, func(client *job.Client) error {
-		run, err := client.StartWith(cmd.Context(), spec, job.StartOptions{Fresh: o.job.fresh})
+	return o.connection.withClient(ctx, p, func(client *job.Client) error {
+		run, err := client.StartWith(ctx, spec, job.StartOptions{Fresh: o.job.fresh})
 		if err != nil {
 			return err
 		}
-		return announce(cmd.Context(), p, client, run, o.wait, o.json, hookPools(spec)...)
+		if err := announce(ctx, p, client, run, o.wait, o.json, hookPools(spec)...); err != nil || o.wait || spec.Source != job.SourceClock {
+			return err
+		}
+		noteIdle(ctx, p, client, run)
+		return nil
 	})
 }
 

@@ -139,6 +139,9 @@ func printCounts(row rows, r job.Report) {
 	if !r.PlanDone {
 		planned = text.Thousands(r.Planned) + " " + found + " so far"
 	}
+	if r.Loop != nil {
+		planned = text.Thousands(r.Loop.Ticks) + " ticks run"
+	}
 	row("items", "%s, %s ok, %s failed, %s dropped", planned, text.Thousands(r.OK), text.Thousands(r.Failed), text.Thousands(r.Dropped))
 	if r.LeftOut > 0 {
 		row("left out", "%s among the inputs, because the job writes them itself", files(r.LeftOut))
@@ -147,6 +150,7 @@ func printCounts(row rows, r job.Report) {
 		row("done", "%d%%", pct)
 	}
 	printFeed(row, r)
+	printLoop(row, r)
 	row("batches", "%s done, %d running, %d waiting, %d legs", text.Thousands(r.Batches), r.InFlight, r.Waiting, r.Legs)
 	if r.Calls > 0 {
 		row("calls", "%s, of %s to %s items, %s on average", text.Thousands(r.Calls), text.Thousands(r.CallMin), text.Thousands(r.CallMax), text.Thousands(r.CallItems/r.Calls))

@@ -19,6 +19,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/entry"
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
@@ -145,8 +146,9 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 			StickyScheduleToStartTimeout: sticky,
 		}))
 		entry.Workflows{
-			protocol.WorkflowJob: entry.Workflow(workflows.Job),
-			protocol.WorkflowLeg: entry.Workflow(workflows.Leg),
+			protocol.WorkflowJob:     entry.Workflow(workflows.Job),
+			protocol.WorkflowLeg:     entry.Workflow(workflows.Leg),
+			protocol.WorkflowLoopLeg: entry.Workflow(workflows.LoopLeg),
 		}.Register(coordinator)
 		coordinator.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: protocol.ActivityLocate})
 		w.workers = append(w.workers, coordinator)
@@ -160,6 +162,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 			"PlanRedrive":   entry.Activity(w.acts.PlanRedrive),
 			"FinishRedrive": entry.Activity(w.acts.FinishRedrive),
 			"PlanFeed":      entry.Activity(w.acts.PlanFeed),
+			"PlanLoop":      entry.Activity(w.acts.PlanLoop),
 			"Commit":        entry.Activity(w.acts.Commit),
 			"CommitFeed":    entry.Activity(w.acts.CommitFeed),
 			"SalvageFeed":   entry.Activity(w.acts.SalvageFeed),
@@ -172,6 +175,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 	batches := sdkworker.New(c, protocol.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
 		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: w.roster.worker,
 		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: &mostEager,
+		MaxHeartbeatThrottleInterval: loops.BeatTime, // what sends fewer does so by itself
 	}))
 	entry.Activities{protocol.ActivityProcess: entry.Activity(w.acts.Process)}.Register(batches)
 	// The legs of feeds run beside their batches.

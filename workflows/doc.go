@@ -1,6 +1,6 @@
 // Package workflows coordinates jobs. Job has portions of the work found, has each of them run by a leg, and
 // finishes the output; Leg keeps a window of batches in flight until its portion is done. Both
-// hold references only: ranges of the input and names of parts. FeedLeg takes the items of a feed, which do pass through it. All
+// hold references only: ranges of the input and names of parts. FeedLeg takes the items of a feed, which do pass through it. LoopLeg runs a slot of a loop, whose items are ticks. All
 // are deterministic and never sleep.
 //
 // # What lies where
@@ -11,14 +11,14 @@
 //	openlegs.go, leghandles.go legs as the coordinator deals with them: legHandle, and its implementations
 //	stop.go, conclude.go       how a job ends
 //	window.go                  the window: how many places there are, and which leg gets them
-//	settings.go, hooks.go, tolerance.go, throttle.go, salvage.go, scheduled.go
-//	leg.go                     Leg, the leg of a page
+//	settings.go, hooks.go, tolerance.go, throttle.go, salvage.go
+//	leg.go                     Leg, the leg of a page; activities by their names
 //	supply.go, legcommit.go    where its batches come from, and where results go
 //	feedwork.go, feedhandle.go a feed: its legs as the coordinator deals with them
 //	feedleg.go, feedexchange.go FeedLeg, the leg of a feed, and what it exchanges with clients
 //	feedsupply.go, feedcommit.go
 //	                           where its batches come from, and where results go
-//	names.go                   activities, and a signal
+//	loopwork.go, loopleg.go    a loop: its slots as the coordinator deals with them; LoopLeg, which runs one slot
 //	internal/dispatch          what keeps a leg's batches in flight, and the signals between legs and job
 //	internal/intake            the books of a feed's leg: items, capacity, sessions, results for clients
 //	internal/execute           options of activities and legs, and what their errors mean

@@ -3,3 +3,6 @@ package workflows
 // ShortLegs has legs of feeds be sealed after so many exchanges, and jobs continue as new after so many legs. It is for the tests'
 // beginning.
 func ShortLegs(exchanges, legs int) { sealUpdates, legsARun = exchanges, legs }
+
+// ShortLoops has legs of loops continue as new after so many events. It is for the tests' beginning.
+func ShortLoops(events int) { loopEvents = events }

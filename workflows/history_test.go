@@ -278,6 +278,8 @@ func TestHistory_Jobs(t *testing.T) {
 		{"salvaged", false, runSalvaged},
 		{"feed", false, runFeed},
 		{"feed-resumed", false, runFeedResumed},
+		{"loop", false, runLoop},
+		{"loop-renewed", false, runLoopRenewed},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -497,6 +499,7 @@ func replay(h *history.History) error {
 	r := sdkworker.NewWorkflowReplayer()
 	r.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: protocol.WorkflowJob})
 	r.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: protocol.WorkflowLeg})
+	r.RegisterWorkflowWithOptions(workflows.LoopLeg, workflow.RegisterOptions{Name: protocol.WorkflowLoopLeg})
 	r.RegisterWorkflowWithOptions(workflows.FeedLeg, workflow.RegisterOptions{Name: protocol.WorkflowFeedLeg})
 	return r.ReplayWorkflowHistory(log.NewStructuredLogger(quiet), h)
 }

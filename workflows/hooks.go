@@ -68,7 +68,9 @@ func (c *coordinator) startInit() {
 
 // limitInit waits for an init hook no longer than for batches once the job is ending.
 func (c *coordinator) limitInit(grace time.Duration) {
-	c.hooks.cancelInit()
+	if !c.work.insistsOnInit() {
+		c.hooks.cancelInit()
+	}
 	c.selector.AddFuture(workflow.NewTimer(c.ctx, grace+dispatch.KillLimit), func(workflow.Future) {
 		if !c.hooks.ready {
 			c.hooks.ready, c.hooks.initRuns = true, true

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -68,6 +69,24 @@ func Job(ctx workflow.Context, in JobInput) (job.Report, error) {
 		return job.Report{}, workflow.NewContinueAsNewError(ctx, Job, next)
 	}
 	return c.conclude()
+}
+
+// scheduled makes the input of a job that a schedule has started, which is the same at every tick,
+// that of this one: named as the server has named it, with the tick's time in its locations. Other
+// inputs stay as they are.
+func scheduled(ctx workflow.Context, in JobInput) JobInput {
+	if !in.Scheduled {
+		return in
+	}
+	output := in.Spec.Output
+	in.Scheduled = false // the runs after this one have it in their input
+	in.Spec = in.Spec.Ticked(workflow.GetInfo(ctx).WorkflowExecution.ID)
+	if in.Spec.Output != output {
+		if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoOutput: in.Spec.Output}); err != nil {
+			workflow.GetLogger(ctx).Error("writing where the output goes", "error", err)
+		}
+	}
+	return in
 }
 
 // A running job must follow the logic that it has started with, or its history would not replay. Its input

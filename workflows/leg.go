@@ -11,6 +11,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
+// acts names activities by their methods; it is never called.
+var acts *activities.Activities
+
+// signalKept goes from a leg to its job, with what a leg that continues as new has committed; argument keptResult. The
+// others between a job and its legs are in package dispatch.
+const signalKept = "kept"
+
 // LegInput is what one leg has to run.
 type LegInput struct {
 	Ref  activities.Ref `json:"ref"`
@@ -34,6 +41,8 @@ type LegResult struct {
 	// Of a leg of a feed: how many items the feed had accepted at its end, and how many resets have discarded in it.
 	Accepted  int64 `json:"accepted,omitempty"`
 	Discarded int64 `json:"discarded,omitempty"`
+	// Of a leg of a loop: where its slots stand.
+	Loop []protocol.ClockSlot `json:"loop,omitempty"`
 }
 
 // keptResult is what a leg has done in its runs so far, which no later run can lose.

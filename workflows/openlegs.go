@@ -54,10 +54,10 @@ type legHandle interface {
 // startLeg gives the portion that was found to a leg. The first one runs inside the job if it is small.
 func (c *coordinator) startLeg() {
 	found := c.planning.found
-	if found == nil || len(c.legs) >= openLegs || c.ending() || !c.hooks.ready {
+	if found == nil || len(c.legs) >= found.mostLegs() || c.ending() || !c.hooks.ready {
 		return // a portion that has been found is run even if the run is to continue as new
 	}
-	if len(c.legs) > 0 && !found.segment && (c.limited() || c.places < 1) {
+	if len(c.legs) > 0 && !found.standing() && (c.limited() || c.places < 1) {
 		return // the open legs have batches for all places
 	}
 	c.planning.found = nil

@@ -44,6 +44,8 @@ type work interface {
 	salvage(ctx workflow.Context, in salvaged) (manifests []string, err error)
 	// carry returns the open legs that the job's next run continues with; false: they must end first.
 	carry(legs []*openLeg) ([]carriedLeg, bool)
+	// insistsOnInit reports whether the init hooks run to their end even if a stop comes before it.
+	insistsOnInit() bool
 	// boundsFailures reports whether a job fails if too many of its items do.
 	boundsFailures() bool
 }
@@ -80,12 +82,28 @@ type portion struct {
 	// Of a feed.
 	segment   bool  // a leg that takes items, rather than batches
 	discarded int64 // of what earlier runs have done
+
+	// Of a loop.
+	slot *protocol.ClockSlot // that the leg runs; nil: none
+}
+
+// standing reports that the leg which gets the portion has no end of its own: it waits for no place, and no other leg's end
+// makes room for it.
+func (p *portion) standing() bool { return p.segment || p.slot != nil }
+
+// mostLegs is how many legs are open at once at most, with the one that gets the portion.
+func (p *portion) mostLegs() int {
+	if p.slot != nil {
+		return job.MaxSlots
+	}
+	return openLegs
 }
 
 // workState is what a work carries from one run of a job to the next.
 type workState struct {
 	Cursor activities.Cursor `json:"cursor"` // of jobs that read inputs in order: where the next page begins
 	Feed   *feedState        `json:"feed,omitempty"`
+	Loop   *loopState        `json:"loop,omitempty"`
 }
 
 // newWork chooses what a job does.
@@ -95,6 +113,8 @@ func newWork(in JobInput, state *workState) work {
 		return newRedriveWork(*in.Redrive, state)
 	case in.Spec.Source == job.SourceFeed:
 		return newFeedWork(state)
+	case in.Spec.Source == job.SourceClock:
+		return newLoopWork(in, state)
 	}
 	return newFileWork(state)
 }
@@ -124,6 +144,8 @@ func (p *pager) receive() {}
 func (p *pager) resized(int64) {}
 
 func (p *pager) renew() {}
+
+func (p *pager) insistsOnInit() bool { return false }
 
 func (p *pager) open(found portion) { p.c.openPage(found) }
 

@@ -2,11 +2,14 @@ package outputs
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
+	"slices"
 
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
@@ -26,6 +29,9 @@ type Selection struct {
 // has not finished it copies those that have been committed, up to the first item that has not. It
 // returns the ordinal at which it ended; with a later report there may be more.
 func Results(ctx context.Context, access ledger.Access, report job.Report, want Selection, w io.Writer) (int64, error) {
+	if report.Loop != nil {
+		return loopResults(ctx, access, report, want, w)
+	}
 	location, whole := wholeFile(report.Output, want.Errors)
 	if whole && want.From == 0 && want.Session == 0 {
 		return report.Planned, copyFile(ctx, access, location, 0, w)
@@ -127,6 +133,59 @@ func copyLines(w io.Writer, lines *bufio.Reader, n int64) error {
 		}
 	}
 	return nil
+}
+
+// loopResults is [Results] of a loop: part by part, in the order of their first ticks. Of a loop that runs it copies only parts
+// that begin before the first tick that some slot has not recorded: no part can come in between any more. From, and what it
+// returns, count ticks of a slot.
+func loopResults(ctx context.Context, access ledger.Access, report job.Report, want Selection, w io.Writer) (int64, error) {
+	if report.Store == "" {
+		return want.From, errors.New("the loop keeps no results: start it with --output")
+	}
+	dir, err := access.Open(ctx, report.Store)
+	if err != nil {
+		return want.From, err
+	}
+	links, err := ledger.Chain(ctx, dir, report.Manifests)
+	if err != nil {
+		return want.From, err
+	}
+	until := int64(math.MaxInt64)
+	if !report.State.Final() {
+		until = report.Loop.Recorded()
+	}
+	var together []ledger.OwnedEntry // parts of different slots that begin with the same tick
+	copyThem := func() error {
+		slices.SortFunc(together, func(a, b ledger.OwnedEntry) int { return cmp.Compare(a.Source, b.Source) })
+		for _, e := range together {
+			if err := copyPart(ctx, dir, e, want.Errors, w); err != nil {
+				return err
+			}
+		}
+		together = together[:0]
+		return nil
+	}
+	next := make([]int64, report.Loop.Slots) // of each slot
+	err = ledger.Entries(ctx, dir, links, func(e ledger.OwnedEntry) error {
+		if e.Source < 0 || e.Source >= len(next) || e.First != next[e.Source] {
+			return ledger.Unbalanced("slot %d has a part that begins with tick %d, and none before it", e.Source, e.First)
+		}
+		next[e.Source] = e.End()
+		if e.First < want.From || e.First >= until {
+			return nil
+		}
+		if len(together) > 0 && together[0].First != e.First {
+			if err := copyThem(); err != nil {
+				return err
+			}
+		}
+		together = append(together, e)
+		return nil
+	})
+	if err == nil {
+		err = copyThem()
+	}
+	return max(want.From, until), err
 }
 
 func copyPart(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, errorRecords bool, w io.Writer) error {

@@ -31,6 +31,9 @@ func (b Batch) After(done, length int64) Batch {
 
 // String names the batch to a person by its items.
 func (b Batch) String() string {
+	if b.End() == Endless {
+		return fmt.Sprintf("items from %s on", text.Thousands(b.First))
+	}
 	if b.Count == 1 {
 		return fmt.Sprintf("item %s", text.Thousands(b.First))
 	}

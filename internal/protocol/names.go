@@ -32,6 +32,8 @@ const (
 	MemoPool   = "stint_pool"
 	MemoState  = "stint_state"
 	MemoOutput = "stint_output"
+	// MemoSource lies in the memo of a loop's job: where its items come from.
+	MemoSource = "stint_source"
 	// MemoStop lies in the memo of a leg (or of a job that runs its only leg itself) once a stop
 	// has reached it; its value is a [StopNotice].
 	MemoStop = "stint_stop"

@@ -19,6 +19,8 @@ type Hint struct {
 	Place
 	// Timers are those that the slot's process, or the batch's handler, holds: the MaxHinted earliest ones.
 	Timers []HeldTimer `json:"timers,omitempty"`
+	// Clock is where the slot of a loop stands; nil: the batch is no loop's.
+	Clock *ClockSlot `json:"clock,omitempty"`
 }
 
 // MaxHinted is the most timers in a Hint.

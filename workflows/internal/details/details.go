@@ -26,6 +26,7 @@ func Job(r job.Report, now time.Time) string {
 	fmt.Fprintf(&b, "\n\n- **items** %s of %s ok · %s failed · %s dropped\n", text.Thousands(r.OK), planned(r), text.Thousands(r.Failed), text.Thousands(r.Dropped))
 	fmt.Fprintf(&b, "- **batches** %s done · %d in flight · %d waiting · %d legs%s\n", text.Thousands(r.Batches), r.InFlight, r.Waiting, r.Legs, window(r))
 	describeFeed(&b, r)
+	describeLoop(&b, r)
 	fmt.Fprintf(&b, "- **trouble** %s retries · %s crashes · %s expiries · %s isolations\n",
 		text.Thousands(r.Retries), text.Thousands(r.Crashes), text.Thousands(r.Expiries), text.Thousands(r.Isolations))
 	describeSpeed(&b, r, now)
@@ -66,6 +67,8 @@ func planned(r job.Report) string {
 		return n
 	case r.Feed != nil:
 		return n + " accepted so far"
+	case r.Loop != nil:
+		return text.Thousands(r.Loop.Ticks) + " ticks"
 	}
 	return n + " found so far"
 }
@@ -78,6 +81,20 @@ func describeFeed(b *strings.Builder, r job.Report) {
 	}
 	fmt.Fprintf(b, "- **feed** session %d · %s items discarded · capacity %s items and %s bytes · %d segments; what waits and runs is in the details of the running legs\n",
 		f.Session, text.Thousands(r.Discarded), text.Thousands(int64(f.Capacity)), text.Thousands(f.CapacityBytes), f.Segments)
+}
+
+// describeLoop adds what the job itself knows of a loop: where its slots stood when their last executions ended, up to an hour ago.
+func describeLoop(b *strings.Builder, r job.Report) {
+	l := r.Loop
+	if l == nil {
+		return
+	}
+	pace := "back to back"
+	if l.Every > 0 {
+		pace = "every " + l.Every.String()
+	}
+	fmt.Fprintf(b, "- **loop** %d slots %s · %s ticks · %s missed · %s skipped · %s repeated · late %v at the median, %v at most; what runs now is in the heartbeats of the running legs\n",
+		l.Slots, pace, text.Thousands(l.Ticks), text.Thousands(l.Missed), text.Thousands(l.Skipped), text.Thousands(l.Repeated), l.LateMedian, l.LateMax.Round(time.Microsecond))
 }
 
 // window describes the window in force.

@@ -29,6 +29,9 @@ func TestJobDetails(t *testing.T) {
 		{"failed", func(r *job.Report) {
 			r.State, r.Error = job.Failed, &job.Error{Type: "DiskFull", Message: "no space left"}
 		}, []string{"failed", "**Error** no space left"}, nil},
+		{"loop", func(r *job.Report) {
+			r.Loop = &job.LoopReport{Slots: 2, Every: 10 * time.Second, Ticks: 4321, Missed: 17, Skipped: 3, Repeated: 5, LateMedian: time.Millisecond, LateMax: 2 * time.Second}
+		}, []string{"11,000 of 4,321 ticks", "**loop** 2 slots every 10s · 4,321 ticks · 17 missed · 3 skipped · 5 repeated · late 1ms at the median, 2s at most"}, []string{"so far"}},
 		{"failed item", func(r *job.Report) {
 			r.FirstError = &job.FirstError{Item: 4711, Kind: job.KindCrash, Error: job.Error{Message: "killed"}}
 		}, []string{"**First failed item** 4,711 (crash): killed"}, nil},

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/pool"
 	"github.com/stint-run/stint/workflows/internal/throttle"
@@ -21,6 +22,9 @@ type Config struct {
 	// kind of leg adds: where the items come from, and where their outcomes go. It does not block.
 	Process func(ctx workflow.Context, in activities.ProcessInput) workflow.Future
 	Link    Link
+	// Recover returns what an execution that was lost had done, by its last heartbeat, as if the execution had returned it:
+	// a result with a rest. It returns false if the heartbeat does not say. Nil: an execution has done all or nothing.
+	Recover func(hint protocol.Hint) (activities.ProcessResult, bool)
 	// MaxEvents is the length of history at which the dispatcher begins nothing more; 0: [MaxEvents].
 	MaxEvents int
 }

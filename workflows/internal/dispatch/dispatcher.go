@@ -21,6 +21,7 @@ type Dispatcher struct {
 	supply    Supply
 	recorder  Recorder
 	process   func(workflow.Context, activities.ProcessInput) workflow.Future
+	recover   func(protocol.Hint) (activities.ProcessResult, bool)
 	link      Link
 	maxEvents int
 	selector  workflow.Selector
@@ -53,7 +54,7 @@ const MaxEvents = 4000
 // New makes a dispatcher. Nothing is dispatched before Run, and it hears of no signal before Listen or ListenInside.
 func New(ctx workflow.Context, c Config) *Dispatcher {
 	d := &Dispatcher{
-		ctx: ctx, spec: c.Spec, supply: c.Supply, recorder: c.Recorder, process: c.Process, link: c.Link, maxEvents: cmp.Or(c.MaxEvents, MaxEvents),
+		ctx: ctx, spec: c.Spec, supply: c.Supply, recorder: c.Recorder, process: c.Process, recover: c.Recover, link: c.Link, maxEvents: cmp.Or(c.MaxEvents, MaxEvents),
 		selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
 		returned: c.State.Tasks, before: c.Sofar.Totals, sofar: c.Sofar,
 		window: window{places: c.State.Window, last: c.State.Last},
@@ -88,6 +89,12 @@ func (d *Dispatcher) ended() bool {
 	return d.Halted() || d.full || len(d.returned) == 0 && d.supply.Ended()
 }
 
+// Retire has nothing new dispatched, as if the history were long enough: Run returns once what is in flight has ended.
+func (d *Dispatcher) Retire() {
+	d.full = true
+	d.Wake()
+}
+
 // Full reports that nothing new is dispatched any more because the history is long enough: what is left is for
 // the leg's next run (see Handover).
 func (d *Dispatcher) Full() bool { return d.full }
@@ -105,7 +112,7 @@ func (d *Dispatcher) dispatch() {
 			t.limited = d.waiting() > 0 && len(d.flying) >= d.window.places && d.sofar.Totals.Batches > 0
 		}
 	}()
-	for d.waiting() > 0 && len(d.flying) < d.window.places && !d.Halted() {
+	for d.waiting() > 0 && len(d.flying) < d.window.places && !d.Halted() && !d.full {
 		if workflow.GetInfo(d.ctx).GetCurrentHistoryLength() >= d.maxEvents {
 			d.full = true
 			return

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
+	"github.com/stint-run/stint/workflows/internal/suspicion"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -66,8 +67,9 @@ func (d *Dispatcher) failed(t Task, err error) {
 	if timedOut && !t.excused {
 		d.sofar.Totals.Expiries++
 	}
+	t, idle := d.recovered(t, err)
 	switch {
-	case d.Halted():
+	case d.Halted(), idle:
 		d.again(t)
 		return
 	case execute.IsType(err, job.ErrorOrphaned), timedOut && t.excused:
@@ -97,6 +99,29 @@ func (d *Dispatcher) failed(t Task, err error) {
 		return
 	}
 	d.retryLater(t)
+}
+
+// recovered returns what an execution that was lost has left of its task, by its last heartbeat. idle says that it had nothing in
+// hand then, so that its loss says nothing of the items.
+func (d *Dispatcher) recovered(t Task, err error) (left Task, idle bool) {
+	hint := lastHint(err)
+	if d.recover == nil || hint == nil {
+		return t, false
+	}
+	r, ok := d.recover(*hint)
+	if !ok || r.Rest == nil {
+		return t, false
+	}
+	if n := r.Entry.Count; n > 0 {
+		d.sofar.Outage = nil
+		d.recorder.Accept(r)
+		d.sofar.Totals.Add(r.Totals)
+		d.credit(r)
+		t.Batch = *r.Rest
+		t.Suspicion, t.Tries, t.Orphaned, t.Outages = suspicion.Suspicion{}, 0, 0, 0 // it has made progress
+		d.reportCounts()
+	}
+	return t, hint.Count == 0
 }
 
 // retryLater has a task tried again after a delay, in which it holds no place.
@@ -177,6 +202,7 @@ func (d *Dispatcher) itemFailed(first *job.FirstError) {
 		d.fail(err)
 		return
 	}
+	d.sofar.Error = err // the leg may end before the signal has been sent: the job finds it in the result
 	d.link.Failed(err)
 	d.stop(protocol.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.spec.Grace)), Reason: err.Message})
 }

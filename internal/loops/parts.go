@@ -1,0 +1,164 @@
+package loops
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+)
+
+// parts is the sink of a slot's outcomes: a part about every ten seconds. After each part it writes a manifest of all those of
+// this execution, which names the manifest of the execution before. So a chain has one manifest for each
+// execution, and one that replaces another accounts for the same ticks and more.
+type parts struct {
+	slot  *Slot
+	ctx   context.Context
+	first int64 // ordinal of the first tick of the execution
+
+	part    *outputs.Part
+	token   string
+	last    time.Time    // when the last part ended; zero before the first tick
+	written ledger.Entry // what the parts so far count
+	entries []ledger.Entry
+	head    string // the manifest of all of them
+	// replaced are manifests that another one has replaced. The server may still know one of them as the last.
+	replaced []replaced
+}
+
+type replaced struct {
+	key string
+	at  time.Time
+}
+
+// At is the bytes of results of the part that is open.
+func (p *parts) At() int64 {
+	if p.part == nil {
+		return 0
+	}
+	return p.part.At()
+}
+
+// Results takes results; they are dropped if the loop keeps none.
+func (p *parts) Results(ctx context.Context, lines []byte) (next []byte, err error) {
+	if !p.slot.clock.Keep {
+		return lines[:0], nil
+	}
+	return p.open().Results(ctx, lines)
+}
+
+// Note takes a line about a tick without a result.
+func (p *parts) Note(ctx context.Context, line ledger.ErrorLine) error {
+	if !p.slot.clock.Keep {
+		return nil
+	}
+	return p.open().Note(ctx, line)
+}
+
+// open returns the part that is open, a new one if none is.
+func (p *parts) open() *outputs.Part {
+	if p.part == nil {
+		p.token = ledger.NewToken()
+		p.part = outputs.NewPart(p.slot.o.Dir, p.slot.o.Ref.Run, ledger.Entry{Batch: p.span(ledger.Entry{}), Part: p.token}, outputs.NoJoiner{})
+	}
+	return p.part
+}
+
+// span is the ticks that entry counts beyond those in parts.
+func (p *parts) span(entry ledger.Entry) protocol.Batch {
+	return protocol.Batch{Source: p.slot.clock.Slot, First: p.first + p.written.Count, Count: max(0, entry.Count-p.written.Count)}
+}
+
+// next is when the part that is open should end, if there is anything to write.
+func (p *parts) next() (at time.Time, ok bool) {
+	if !p.slot.clock.Keep || p.slot.o.Entry().Count == p.written.Count {
+		return time.Time{}, false
+	}
+	return p.last.Add(PartTime), true
+}
+
+// due reports that the part that is open should end. Its time begins with its first outcome.
+func (p *parts) due(entry ledger.Entry) bool {
+	if entry.Count == p.written.Count {
+		p.last = time.Now()
+		return false
+	}
+	return time.Since(p.last) >= PartTime
+}
+
+// cut ends the part that is open: with it all that entry counts is in the store, under a new head.
+func (p *parts) cut(entry ledger.Entry) error {
+	if entry.Count == p.written.Count {
+		return nil
+	}
+	e := ledger.Entry{
+		Batch: p.span(entry), OK: entry.OK - p.written.OK, Failed: entry.Failed - p.written.Failed, Dropped: entry.Dropped - p.written.Dropped,
+	}
+	if p.part != nil {
+		e.Part = p.token
+		if err := p.part.Commit(&e); err != nil {
+			return ledger.StoreError(job.ErrorOutput, err)
+		}
+	}
+	entries := append(slices.Clone(p.entries), e)
+	var previous []string
+	if before := p.slot.from.Head; before != "" {
+		previous = []string{before}
+	}
+	key, err := ledger.WriteManifest(context.WithoutCancel(p.ctx), p.slot.o.Dir, p.slot.o.Ref, p.slot.clock.Slot, previous, entries)
+	if err != nil {
+		return err
+	}
+	if len(p.entries) > 0 {
+		p.replaced = append(p.replaced, replaced{p.head, time.Now()})
+	}
+	p.entries, p.head, p.written, p.last, p.part = entries, key, entry, time.Now(), nil
+	p.forget()
+	return nil
+}
+
+// forget removes manifests that were replaced so long ago that the server has heard of later ones, or the execution would
+// be lost.
+func (p *parts) forget() {
+	for len(p.replaced) > 0 && time.Since(p.replaced[0].at) > 2*p.slot.o.Expiry {
+		p.remove(p.replaced[0].key)
+		p.replaced = p.replaced[1:]
+	}
+}
+
+// remove removes manifests. One that stays does no harm: nothing names it.
+func (p *parts) remove(keys ...string) {
+	if p.slot.o.Dir == nil {
+		return
+	}
+	for _, key := range keys {
+		_ = p.slot.o.Dir.Delete(context.WithoutCancel(p.ctx), key)
+	}
+}
+
+// stale are the manifests that are left to remove once this execution has been accepted.
+func (p *parts) stale() []string {
+	var keys []string
+	for _, r := range p.replaced {
+		keys = append(keys, r.key)
+	}
+	return keys
+}
+
+// Commit ends the last part.
+func (p *parts) Commit(entry *ledger.Entry) error {
+	if !p.slot.clock.Keep {
+		return nil
+	}
+	return p.cut(*entry)
+}
+
+// Close discards the part that is open.
+func (p *parts) Close() {
+	if p.part != nil {
+		p.part.Close()
+	}
+}

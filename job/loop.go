@@ -1,0 +1,189 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/internal/location"
+	"github.com/stint-run/stint/internal/protocol"
+	"go.temporal.io/api/enums/v1"
+)
+
+// LoopSlot is where one slot of a loop stands: what has been recorded.
+type LoopSlot = protocol.ClockSlot
+
+// LoopReport is the state of a loop. Counts are of recorded ticks: those of a slot that runs are recorded about every
+// second, with an output about every ten seconds.
+type LoopReport struct {
+	Slots   int           `json:"slots"`
+	Every   time.Duration `json:"every"` // interval in nanoseconds; 0: back to back
+	CatchUp string        `json:"catch_up,omitempty"`
+	// Running is how many slots a worker runs; Idle how many wait for a place in the pool, for two seconds or more. Both are
+	// known while the loop runs only.
+	Running int `json:"running"`
+	Idle    int `json:"idle,omitempty"`
+
+	Ticks   int64 `json:"ticks"`             // run
+	Missed  int64 `json:"missed,omitempty"`  // of these, made up: due before the slot was free for them
+	Skipped int64 `json:"skipped,omitempty"` // left out, and not among Ticks
+	// Repeated are ticks that were run although a worker that was lost may have run them before.
+	Repeated int64 `json:"repeated,omitempty"`
+	// LateMean, LateMedian and LateMax are how late ticks began, in nanoseconds. The median is the least bound of a few that
+	// half of the ticks kept.
+	LateMean   time.Duration `json:"late_mean"`
+	LateMedian time.Duration `json:"late_median"`
+	LateMax    time.Duration `json:"late_max"`
+
+	// At is where each slot stands, by number.
+	At []LoopSlot `json:"at"`
+}
+
+// NewLoopReport returns the report of a loop that has left these slots; those that are missing are at their beginning.
+func NewLoopReport(s Spec, left []LoopSlot) *LoopReport {
+	r := &LoopReport{Slots: s.Slots, Every: s.Every, CatchUp: s.CatchUp}
+	for i := range s.Slots {
+		r.At = append(r.At, LoopSlot{Slot: i})
+	}
+	r.include(left...)
+	return r
+}
+
+// include takes slots that have come further, and adds up all.
+func (r *LoopReport) include(slots ...LoopSlot) {
+	for _, s := range slots {
+		if s.Slot >= 0 && s.Slot < len(r.At) && s.Next >= r.At[s.Slot].Next {
+			r.At[s.Slot] = s
+		}
+	}
+	var sum protocol.ClockStats
+	r.Ticks, r.Skipped = 0, 0
+	for _, s := range r.At {
+		r.Ticks += s.Next
+		r.Skipped += s.Skipped
+		sum.Add(s.Stats)
+	}
+	r.Missed, r.Repeated = sum.Missed, sum.Repeated
+	r.LateMean, r.LateMedian, r.LateMax = 0, sum.Median(), sum.LateMax
+	if r.Ticks > 0 {
+		r.LateMean = sum.Late / time.Duration(r.Ticks)
+	}
+}
+
+// Recorded is the first tick number, in order of their runs, that not every slot has recorded.
+func (r *LoopReport) Recorded() int64 {
+	if len(r.At) == 0 {
+		return 0
+	}
+	return slices.MinFunc(r.At, func(a, b LoopSlot) int { return cmp.Compare(a.Next, b.Next) }).Next
+}
+
+// Warning says that the pool has too few free slots for the loop; "" if it has not.
+func (r *LoopReport) Warning(pool string) string {
+	if r.Idle == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of the loop's %d slots wait for a free slot of pool %s: start more workers there, or ask for fewer slots", r.Idle, r.Slots, pool)
+}
+
+// addTicks adds what the slots that run have done, as their heartbeats say.
+func (r *Run) addTicks(ctx context.Context, report *Report) {
+	known := slices.Clone(report.Loop.At)
+	now := time.Now()
+	for _, leg := range report.OpenLegs {
+		desc, err := r.describe(ctx, leg)
+		if err != nil || desc == nil {
+			continue // the report is worth having without it
+		}
+		for _, a := range desc.GetPendingActivities() {
+			if a.GetActivityType().GetName() != protocol.ActivityProcess {
+				continue
+			}
+			switch {
+			case a.GetState() != enums.PENDING_ACTIVITY_STATE_SCHEDULED:
+				report.Loop.Running++
+			case now.Sub(a.GetScheduledTime().AsTime()) > idleAfter:
+				report.Loop.Idle++
+			}
+			hint, _ := protocol.LastHint(a, r.client.converter)
+			if c := hint.Clock; c != nil && c.Slot >= 0 && c.Slot < len(known) && c.Next >= known[c.Slot].Next {
+				before := known[c.Slot].Stats
+				report.Totals.Add(Totals{OK: c.Stats.OK - before.OK, Failed: c.Stats.Failed - before.Failed, Dropped: c.Stats.Dropped - before.Dropped})
+				report.Loop.include(*c)
+			}
+		}
+	}
+	for _, at := range report.Loop.At {
+		if at.Head != "" && !slices.Contains(report.Manifests, at.Head) {
+			report.Manifests = append(report.Manifests, at.Head)
+		}
+	}
+}
+
+// idleAfter is how long a slot that is to start waits before it counts as one that finds no place.
+const idleAfter = 2 * time.Second
+
+// describeClock says how often a loop ticks, for people.
+func (s Spec) describeClock() string {
+	slots := "1 slot"
+	if s.Slots > 1 {
+		slots = fmt.Sprintf("%d slots", s.Slots)
+	}
+	if s.Every == 0 {
+		return "loop back to back, " + slots
+	}
+	return fmt.Sprintf("loop every %v, %s", s.Every, slots)
+}
+
+// checkLoop checks the fields of a loop, and refuses those of files.
+func (s Spec) checkLoop() error {
+	var errs []error
+	refuse := func(field string, set bool, why string) {
+		if set {
+			errs = append(errs, fieldError(field, "is not for loops: %s", why))
+		}
+	}
+	if s.Every != 0 && (s.Every < minEvery || s.Every > maxDuration) {
+		errs = append(errs, fieldError("Every", "%v: use %v to %v, or leave it out to run back to back", s.Every, minEvery, maxDuration))
+	}
+	if s.Slots < 1 || s.Slots > MaxSlots {
+		errs = append(errs, fieldError("Slots", "%d: use 1 to %d", s.Slots, MaxSlots))
+	}
+	switch {
+	case s.CatchUp != "" && s.CatchUp != CatchUpAll && s.CatchUp != CatchUpSkip:
+		errs = append(errs, fieldError("CatchUp", "%q: use %s or %s", s.CatchUp, CatchUpAll, CatchUpSkip))
+	case s.CatchUp != "" && s.Every == 0:
+		errs = append(errs, fieldError("CatchUp", "%q: a loop without an interval misses no tick; leave it out, or set Every", s.CatchUp))
+	}
+	if s.Output != "" && !location.IsPrefix(s.Output) {
+		errs = append(errs, fieldError("Output", "%s: a loop has no end at which its results would become one file: end it with '/'", s.Output))
+	}
+	if s.Format != "jsonl" {
+		errs = append(errs, fieldError("Format", "%q: the ticks of a loop are jsonl; leave it out", s.Format))
+	}
+	refuse("Input", len(s.Input) > 0, "its items are ticks; leave it out")
+	refuse("BatchItems", s.BatchItems != 0, "a tick is a call; leave it out")
+	refuse("BatchBytes", s.BatchBytes != 0, "a tick is a call; leave it out")
+	refuse("BatchTimeout", s.BatchTimeout != 0, "the call timeout limits a tick")
+	refuse("Window", s.Window != 0, "its slots say how much runs at once")
+	refuse("JobRate", s.JobRate != 0, "its interval says how often it runs")
+	refuse("MaxFailed", s.MaxFailed != "", "its on-error says whether it goes on after a failed tick")
+	return errors.Join(errs...)
+}
+
+// checkNoLoop refuses what only a loop has.
+func (s Spec) checkNoLoop() error {
+	var errs []error
+	for _, f := range []struct {
+		field string
+		set   bool
+	}{{"Slots", s.Slots != 0}, {"Every", s.Every != 0}, {"CatchUp", s.CatchUp != ""}} {
+		if f.set {
+			errs = append(errs, fieldError(f.field, "is for loops only: leave it out, or make the job a loop"))
+		}
+	}
+	return errors.Join(errs...)
+}

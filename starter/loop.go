@@ -1,0 +1,139 @@
+package starter
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/job"
+)
+
+// loopFlags are the flags that make a job a loop.
+type loopFlags struct {
+	loop  bool
+	every time.Duration
+	slots int
+}
+
+// loopFlag makes a job a loop. Only the command that is named so has it, and sets it.
+const loopFlag = "loop"
+
+// notForLoops are flags that say something about inputs and batches, or about feeds.
+var notForLoops = []string{
+	loopFlag, "format", "max-item", "max-input", "batch-items", "batch-bytes", "window", "batch-timeout", "max-failed", "job-rate", "errors",
+	"feed", "capacity", "capacity-bytes", "batch-wait", "keep",
+}
+
+func (o *loopFlags) addFlags(fs *pflag.FlagSet, s *job.Spec) {
+	fs.BoolVar(&o.loop, loopFlag, false, "run ticks of a clock")
+	fs.DurationVar(&o.every, "every", 0, "the interval, 1ms or more (default: back to back)")
+	fs.IntVar(&o.slots, "slots", 1, "how many slots of the pool it runs in, 1 to 200, each with ticks of its own")
+	fs.StringVar(&s.CatchUp, "catch-up", "", "what becomes of ticks that are due while an earlier one runs: `all|skip`, made up afterwards or left out (default: all)")
+}
+
+// complete sets what a loop has.
+func (o *loopFlags) complete(fs *pflag.FlagSet, s *job.Spec) error {
+	if !o.loop {
+		return nil
+	}
+	if fs.Changed("every") && o.every <= 0 {
+		return usageError("--every %v: use 1ms or more, or leave it out to run back to back", o.every)
+	}
+	if o.slots < 1 {
+		return usageError("--slots %d: use 1 to %d", o.slots, job.MaxSlots)
+	}
+	s.Source, s.Every, s.Slots = job.SourceClock, o.every, o.slots
+	if !fs.Changed("format") {
+		s.Format = ""
+	}
+	if !fs.Changed("on-error") {
+		s.OnError = "" // a loop's own default
+	}
+	return nil
+}
+
+func newLoop(p *Program) *cobra.Command {
+	o := &startOptions{}
+	cmd := &cobra.Command{
+		Use:   "loop",
+		Short: "Run the handler at an interval, or back to back, until it is stopped",
+		Long: `Starts a loop: a job whose items are ticks of a clock. Each of its --slots runs the handler of --pool
+over ticks of its own, one at a time, until 'stint stop'. A tick is the item
+
+  {"slot":0,"tick":12,"due":"2026-11-23T09:30:00Z"}
+
+With --every the first tick is due at once, and tick k is due k intervals later, whatever is restarted
+meanwhile. Ticks that are due while an earlier one runs are run back to back afterwards, or left out
+with --catch-up skip. Without --every each tick begins when the one before has ended.
+
+The first failed tick stops the loop with its error; --on-error record or drop goes on. A tick's
+--call-timeout and --item-attempts are those of an item in any job.
+
+Results are kept if --output names a directory or bucket prefix: in parts of ten seconds, which
+'stint results' prints. When a worker drains, or a program crashes, the next tick follows exactly. When a
+worker is lost, its slot goes on from its last heartbeat, about a second before, or from its last part;
+ticks that may run twice are counted ('stint status'). A resumed loop goes on with the next ticks: those of the
+time in which it was stopped are not made up.`,
+		Example: `  stint loop --name probe --pool probe --every 10s -o s3://bucket/probe/
+  stint loop --name poll --pool poll --slots 4 --on-error record`,
+		Args: wrongArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := o.job.complete(cmd, nil, p.Dir)
+			if err != nil {
+				return err
+			}
+			if spec.Pool == "" {
+				return usageError("no pool given: use --pool NAME, and start workers with '%s worker --pool NAME --allow ROOT'", p.name())
+			}
+			return o.start(cmd.Context(), p, spec)
+		},
+	}
+	fs := cmd.Flags()
+	o.job.addFlags(fs, p)
+	o.job.loop.addFlags(fs, &o.job.spec)
+	o.job.loop.loop = true
+	for _, name := range notForLoops {
+		fs.Lookup(name).Hidden = true
+	}
+	fs.Lookup("on-error").DefValue = job.OnErrorStop
+	fs.Lookup("output").Usage = "directory or bucket `PREFIX` (ending in /) that keeps the results (default: they are not kept)"
+	o.connection.addFlags(fs)
+	fs.BoolVar(&o.wait, "wait", false, "follow the loop to its end")
+	fs.BoolVar(&o.json, "json", false, "print reports as JSON")
+	return cmd
+}
+
+const (
+	// idleLimit is how long a loop that has been started is looked at for slots that find no place.
+	idleLimit = 5 * time.Second
+	idleEvery = 200 * time.Millisecond
+)
+
+// noteIdle prints a note if the pool has fewer free slots than the loop asks for.
+func noteIdle(ctx context.Context, p *Program, client *job.Client, run *job.Run) {
+	ctx, cancel := context.WithTimeout(ctx, idleLimit)
+	defer cancel()
+	if n, err := client.Pollers(ctx, run.Pool()); err != nil || n == 0 {
+		return // that has been said
+	}
+	looks := time.NewTicker(idleEvery)
+	defer looks.Stop()
+	for {
+		report, err := run.Report(ctx)
+		if err == nil && report.Loop != nil {
+			if warning := report.Loop.Warning(report.Pool); warning != "" {
+				newProgress(p.Stderr, false, false).note("%s", warning)
+				return
+			}
+			if report.State.Final() || report.Loop.Running == report.Loop.Slots {
+				return
+			}
+		}
+		select {
+		case <-looks.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

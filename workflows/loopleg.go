@@ -1,0 +1,176 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"go.temporal.io/sdk/workflow"
+)
+
+// LoopLegInput is the slot of a loop that one leg has to run.
+type LoopLegInput struct {
+	Ref  activities.Ref `json:"ref"`
+	Spec job.Spec       `json:"spec"`
+	dispatch.State
+	Slot    protocol.ClockSlot `json:"slot"`              // where it stands
+	Sofar   dispatch.Outcomes  `json:"so_far,omitzero"`   // of the leg's earlier runs
+	Version int                `json:"version,omitempty"` // see protocol.LogicVersion
+}
+
+// LoopLeg runs one slot of a loop until it is stopped.
+//
+// Its only batch has no end. An execution runs for up to an hour and returns where it has come, and the next one begins there: 6 events
+// an hour, so a run of the leg lasts for four weeks before it continues as new. Nothing is in flight then.
+func LoopLeg(ctx workflow.Context, in LoopLegInput) (LegResult, error) {
+	var l *loopLeg
+	link := dispatch.NewParentLink(ctx, in.Number, func() { workflow.SetCurrentDetails(ctx, l.details()) })
+	l = newLoopLeg(ctx, in, link)
+	if err := l.answerQueries(ctx); err != nil {
+		return LegResult{}, err
+	}
+	l.Listen()
+	l.listenForRetirement(ctx)
+	l.Run(ctx)
+	l.NoteStragglers()
+	if l.Full() && !l.retired && !l.Halted() {
+		reportKept(ctx, link, keptResult{Leg: in.Number, Result: l.result()})
+	}
+	l.DrainSignals()
+	for workflow.GetSignalChannel(ctx, signalRetire).ReceiveAsync(nil) {
+		l.retired = true
+	}
+	if !l.Full() || l.retired || l.Halted() {
+		return l.result(), nil
+	}
+	again := in
+	again.State, again.Slot, again.Sofar = l.Handover(), l.slot, l.Sofar()
+	return LegResult{}, workflow.NewContinueAsNewError(ctx, LoopLeg, again)
+}
+
+// loopLeg is one run of a leg of a loop.
+type loopLeg struct {
+	*dispatch.Dispatcher
+	ref     activities.Ref
+	spec    job.Spec
+	slot    protocol.ClockSlot
+	retired bool
+}
+
+func newLoopLeg(ctx workflow.Context, in LoopLegInput, link dispatch.Link) *loopLeg {
+	l := &loopLeg{ref: in.Ref, spec: in.Spec, slot: in.Slot}
+	state := in.State
+	if len(state.Tasks) == 0 {
+		batch := protocol.Batch{Source: l.slot.Slot, First: l.slot.Next, Count: protocol.Endless - l.slot.Next}
+		state.Tasks = []dispatch.Task{{Batch: batch, Number: int64(l.slot.Slot) + 1}}
+	}
+	l.Dispatcher = dispatch.New(ctx, dispatch.Config{
+		Spec: in.Spec, State: state, Sofar: in.Sofar, Supply: &pageSupply{}, Recorder: l, Process: l.process, Recover: l.recover, Link: link,
+		MaxEvents: loopEvents,
+	})
+	return l
+}
+
+// loopEvents is the length of history at which a leg of a loop continues as new; tests set another one.
+var loopEvents = dispatch.MaxEvents
+
+const (
+	// longestSlice is how long an execution runs, and leastSlice how long at least: so executions of all slots end at the same
+	// time, and the job waits for none of them for long if it continues as new.
+	longestSlice = time.Hour
+	leastSlice   = time.Minute
+)
+
+// process executes the slot's ticks from where it stands.
+func (l *loopLeg) process(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
+	in.Ref = l.ref
+	in.Slice = sliceAt(workflow.Now(ctx))
+	in.Clock = &protocol.Clock{
+		ClockSlot: l.slot, Every: l.spec.Every, Skip: l.spec.CatchUp == job.CatchUpSkip, Keep: l.ref.Store != "",
+	}
+	options := workflow.GetActivityOptions(ctx)
+	options.Summary = fmt.Sprintf("slot %d · ticks from %s on", l.slot.Slot, text.Thousands(in.Batch.First+l.slot.Skipped))
+	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), acts.Process, in)
+}
+
+// sliceAt is how long an execution that begins now may run: to the next full hour, or the one after that.
+func sliceAt(now time.Time) time.Duration {
+	left := now.Truncate(longestSlice).Add(longestSlice).Sub(now)
+	if left < leastSlice {
+		left += longestSlice
+	}
+	return left
+}
+
+// Accept is that of [dispatch.Recorder].
+func (l *loopLeg) Accept(r activities.ProcessResult) {
+	if r.Clock != nil {
+		l.slot = *r.Clock
+	}
+}
+
+// recover makes a result of the last heartbeat of an execution that was lost.
+func (l *loopLeg) recover(hint protocol.Hint) (activities.ProcessResult, bool) {
+	at := hint.Clock
+	if at == nil || at.Slot != l.slot.Slot || at.Next < l.slot.Next {
+		return activities.ProcessResult{}, false
+	}
+	taken := *at
+	taken.Stats.Repeated += taken.Unsure
+	taken.Unsure = 0
+	at = &taken
+	before := l.slot.Stats
+	e := activities.Entry{
+		Batch: protocol.Batch{Source: at.Slot, First: l.slot.Next, Count: at.Next - l.slot.Next},
+		OK:    at.Stats.OK - before.OK, Failed: at.Stats.Failed - before.Failed, Dropped: at.Stats.Dropped - before.Dropped,
+	}
+	l.slot.Doubt = max(l.slot.Doubt, at.Doubt)
+	if e.Count == 0 {
+		l.slot.Base, l.slot.Stats.Repeated = at.Base, at.Stats.Repeated // its first ticks may have begun
+	}
+	return activities.ProcessResult{
+		Entry: e, Rest: &protocol.Batch{Source: at.Slot, First: at.Next, Count: protocol.Endless - at.Next}, Clock: at,
+		Totals: job.Totals{OK: e.OK, Failed: e.Failed, Dropped: e.Dropped, Batches: 1}, Worker: hint.Worker,
+	}, true
+}
+
+// listenForRetirement has the leg end before its job continues as new.
+func (l *loopLeg) listenForRetirement(ctx workflow.Context) {
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		workflow.GetSignalChannel(ctx, signalRetire).Receive(ctx, nil)
+		l.retired = true
+		l.Retire()
+	})
+}
+
+func (l *loopLeg) answerQueries(ctx workflow.Context) error {
+	if err := workflow.SetQueryHandler(ctx, protocol.QueryProgress, func() (job.Progress, error) { return l.progress(), nil }); err != nil {
+		return fmt.Errorf("answering queries: %w", err)
+	}
+	// Where the slot stands is in the progress: nothing is left to commit.
+	pending := func(int) ([]activities.CommitInput, error) { return nil, nil }
+	if err := workflow.SetQueryHandler(ctx, protocol.QueryPending, pending); err != nil {
+		return fmt.Errorf("answering queries: %w", err)
+	}
+	return nil
+}
+
+func (l *loopLeg) progress() job.Progress {
+	p := l.Progress()
+	p.Loop = []job.LoopSlot{l.slot}
+	return p
+}
+
+func (l *loopLeg) result() LegResult {
+	return LegResult{Outcomes: l.Sofar(), Window: l.Places(), Loop: []protocol.ClockSlot{l.slot}}
+}
+
+func (l *loopLeg) details() string {
+	s := l.slot.Stats
+	return fmt.Sprintf("%s · at tick %s · %s missed · %s skipped · %s repeated", l.Details(),
+		text.Thousands(l.slot.Next+l.slot.Skipped), text.Thousands(s.Missed), text.Thousands(l.slot.Skipped), text.Thousands(s.Repeated))
+}
