@@ -408,3 +408,35 @@ func TestFeed_G1_LegTerminated(t *testing.T) {
 	require.EqualValues(t, 105, report.OK)
 	require.Equal(t, lines(1, 105, double), c.read("out"))
 }
+
+// Items reach a filter byte for byte as they were put, in compact form: nothing is escaped on the way, also over a stop.
+func TestFeed_ItemsByteForByte(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	seen := filepath.Join(c.dir, "seen")
+	hold := filepath.Join(c.dir, "hold")
+	require.NoError(t, os.WriteFile(hold, nil, 0o600))
+	c.serve(worker.Exec("sh", "-c", "while test -e "+hold+"; do sleep 0.02; done; tee -a "+seen), worker.Options{Slots: 1})
+	f := c.startFeed(func(s *job.Spec) { s.BatchItems = 1 })
+	feed := job.NewFeed[any, json.RawMessage](job.NewClient(c.client), "job", job.FeedOptions{})
+	t.Cleanup(feed.Release)
+	type page struct{ HTML string }
+	raw := json.RawMessage("{ \"k\": \"<i>\", \"esc\": \"\\u003c\", \"n\": 1.50, \"sep\": \"\u2028\" }")
+	require.NoError(t, feed.Put(t.Context(), page{"<b>&</b>"}, raw, "plain"))
+	require.NoError(t, f.run.Stop(t.Context(), job.Stop{Grace: "0s"})) // the items are spilled, and read again
+	require.Equal(t, job.Stopped, c.wait(f.run).State)
+	require.NoError(t, os.Remove(hold))
+	run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+	require.NoError(t, err)
+	f.find()
+	again := job.NewFeed[any, json.RawMessage](job.NewClient(c.client), "job", job.FeedOptions{})
+	t.Cleanup(again.Release)
+	got, err := again.Call(t.Context(), []string{"a<b", "c>d"})
+	require.NoError(t, err)
+	require.JSONEq(t, `["a<b","c>d"]`, string(got))
+	f.close()
+	require.Equal(t, job.Completed, c.wait(run).State)
+	compact := "{\"k\":\"<i>\",\"esc\":\"\\u003c\",\"n\":1.50,\"sep\":\"\u2028\"}"
+	require.ElementsMatch(t, []string{`{"HTML":"<b>&</b>"}`, compact, `"plain"`, `["a<b","c>d"]`}, strings.Split(strings.TrimSpace(c.read("seen")), "\n"))
+	require.Equal(t, []string{`{"HTML":"<b>&</b>"}`, compact, `"plain"`, `["a<b","c>d"]`}, strings.Split(strings.TrimSpace(c.read("out")), "\n"))
+}
