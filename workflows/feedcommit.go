@@ -36,6 +36,7 @@ func (c *feedCommits) Accept(r activities.ProcessResult) {
 	l, now := c.leg, workflow.Now(c.leg.ctx)
 	entry := activities.FeedEntry{Entry: r.Entry, Inline: r.Inline}
 	entry.Session = l.intake.SessionOf(r.Entry.First)
+	l.count(entry.Session, entry.OK, entry.Failed)
 	c.entries = append(c.entries, entry)
 	c.size += 300
 	if r.Inline == nil {

@@ -34,6 +34,8 @@ type LegResult struct {
 	// Of a leg of a feed: how many items the feed had accepted at its end, and how many resets have discarded in it.
 	Accepted  int64 `json:"accepted,omitempty"`
 	Discarded int64 `json:"discarded,omitempty"`
+	// Counted are the outcomes of a feed's last session in it.
+	Counted dispatch.Counts `json:"counted,omitzero"`
 }
 
 // keptResult is what a leg has done in its runs so far, which no later run can lose.

@@ -44,6 +44,13 @@ type work interface {
 	salvage(ctx workflow.Context, in salvaged) (manifests []string, err error)
 	// carry returns the open legs that the job's next run continues with; false: they must end first.
 	carry(legs []*openLeg) ([]carriedLeg, bool)
+	// progressed is called whenever something may have happened. It does not block.
+	progressed()
+	// ended takes what a leg has done that has ended.
+	ended(l *openLeg, r LegResult)
+	// outcomes are the counts that decide whether too many items fail, and those of this run's items alone, as far as they are
+	// known.
+	outcomes() (ok, failed int64, fresh dispatch.Counts)
 	// boundsFailures reports whether a job fails if too many of its items do.
 	boundsFailures() bool
 }
@@ -125,6 +132,12 @@ func (p *pager) resized(int64) {}
 
 func (p *pager) renew() {}
 
+func (p *pager) progressed() {}
+
+func (p *pager) ended(*openLeg, LegResult) {}
+
+func (p *pager) outcomes() (ok, failed int64, fresh dispatch.Counts) { return p.c.outcomes() }
+
 func (p *pager) open(found portion) { p.c.openPage(found) }
 
 func (p *pager) window(v pool.View) int { return v.Window() }
@@ -186,7 +199,8 @@ func newFileWork(state *workState) *fileWork {
 	}}}
 }
 
-func (w *fileWork) finish(ctx workflow.Context, t terms, r *job.Report) error {
+// finish has the output published from the manifests of all that is done.
+func (p *pager) finish(ctx workflow.Context, t terms, r *job.Report) error {
 	var result activities.FinishResult
 	in := activities.FinishInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads, Planned: t.planned}
 	if err := execute.IO(ctx, acts.Finish, in, &result); err != nil {

@@ -21,6 +21,8 @@ type Config struct {
 	// kind of leg adds: where the items come from, and where their outcomes go. It does not block.
 	Process func(ctx workflow.Context, in activities.ProcessInput) workflow.Future
 	Link    Link
+	// Tally are the outcomes that the job's rules count; nil: all of the leg.
+	Tally func() Counts
 	// MaxEvents is the length of history at which the dispatcher begins nothing more; 0: [MaxEvents].
 	MaxEvents int
 }
