@@ -440,3 +440,40 @@ func TestFeed_ItemsByteForByte(t *testing.T) {
 	require.ElementsMatch(t, []string{`{"HTML":"<b>&</b>"}`, compact, `"plain"`, `["a<b","c>d"]`}, strings.Split(strings.TrimSpace(c.read("seen")), "\n"))
 	require.Equal(t, []string{`{"HTML":"<b>&</b>"}`, compact, `"plain"`, `["a<b","c>d"]`}, strings.Split(strings.TrimSpace(c.read("out")), "\n"))
 }
+
+// G1: a feed that is terminated again while it does what an earlier run has left goes on from there, too.
+func TestFeed_G1_TerminatedAgain(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	const items = 150
+	began := make(chan int, 10*items)
+	gate := make(chan struct{})
+	c.serve(worker.Each(func(ctx context.Context, n int) (int, error) {
+		began <- n
+		if n%50 > 20 {
+			return 2 * n, nil
+		}
+		select {
+		case <-gate:
+			return 2 * n, nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}), worker.Options{Slots: 2})
+	f := c.startFeed(func(s *job.Spec) { s.BatchItems, s.Expiry = 1, 2*time.Second })
+	f.put(values(0, items)...) // some of them do not end
+	for range 2 {
+		<-began
+		require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
+		run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+		require.NoError(t, err)
+		f.run = run
+	}
+	close(gate)
+	f.find()
+	f.close()
+	report := c.wait(f.run)
+	require.Equal(t, job.Completed, report.State)
+	require.EqualValues(t, items, report.OK)
+	require.Equal(t, lines(0, items, double), c.read("out"))
+}

@@ -183,9 +183,8 @@ func (c *feedCommits) unfinished() [][]activities.FeedItems {
 	return lists
 }
 
-// pending is a page of what is not committed, for a job that goes on after Temporal has ended this one: first what has an outcome. After
-// the last page it is empty.
-func (c *feedCommits) pending(page int) []activities.CommitFeedInput {
+// pending is what is not committed, for a job that goes on after Temporal has ended this one.
+func (c *feedCommits) pending() []activities.CommitFeedInput {
 	all := []activities.CommitFeedInput{c.input()}
 	all[0].Discarded = append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)
 	for from := 0; from < len(c.entries); {
@@ -202,8 +201,5 @@ func (c *feedCommits) pending(page int) []activities.CommitFeedInput {
 			all = append(all, next)
 		}
 	}
-	if page < 0 || page >= len(all) {
-		return nil
-	}
-	return all[page : page+1]
+	return all
 }

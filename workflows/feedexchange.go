@@ -31,7 +31,7 @@ func (l *feedLeg) answer() error {
 			return l.intake.Items(ordinals, workflow.Now(l.ctx)), nil
 		},
 		protocol.QueryProgress: func() (job.Progress, error) { return l.progress(), nil },
-		protocol.QueryPending:  func(page int) ([]activities.CommitFeedInput, error) { return l.commits.pending(page), nil },
+		protocol.QueryPending:  func(offset int) ([]byte, error) { return activities.PendingPiece(l.commits.pending(), offset) },
 	}
 	for _, name := range []string{protocol.QueryFeed, protocol.QueryItems, protocol.QueryProgress, protocol.QueryPending} {
 		if err := workflow.SetQueryHandler(l.ctx, name, queries[name]); err != nil {

@@ -62,7 +62,7 @@ func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
 	if err != nil {
 		return LegResult{}, err
 	}
-	if err := l.answerQueries(ctx); err != nil {
+	if err := l.answerQueries(ctx, in.Spec); err != nil {
 		return LegResult{}, err
 	}
 	l.Listen()
@@ -118,13 +118,15 @@ func processIn(ref activities.Ref) func(workflow.Context, activities.ProcessInpu
 	}
 }
 
-func (l *leg) answerQueries(ctx workflow.Context) error {
+func (l *leg) answerQueries(ctx workflow.Context, spec job.Spec) error {
 	progress := func() (job.Progress, error) { return l.Progress(), nil }
-	pending := func(page int) ([]activities.CommitInput, error) {
-		if page > 0 {
-			return nil, nil // it fits into one
-		}
+	var pending any = func() ([]activities.CommitInput, error) {
 		return []activities.CommitInput{l.manifest.pending()}, nil
+	}
+	if spec.Source == job.SourceFeed { // it runs what an earlier run has left
+		pending = func(offset int) ([]byte, error) {
+			return activities.PendingPiece([]activities.CommitFeedInput{activities.OfFeed(l.manifest.pending())}, offset)
+		}
 	}
 	if err := workflow.SetQueryHandler(ctx, protocol.QueryProgress, progress); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
