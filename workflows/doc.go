@@ -12,13 +12,13 @@
 //	stop.go, conclude.go       how a job ends
 //	window.go                  the window: how many places there are, and which leg gets them
 //	settings.go, hooks.go, tolerance.go, throttle.go, salvage.go, scheduled.go
-//	leg.go                     Leg, the leg of a page
-//	supply.go, legcommit.go    where its batches come from, and where results go
+//	leg.go, legcommit.go       Leg, the leg of a page: where its batches come from, and where results go
 //	feedwork.go, feedhandle.go a feed: its legs as the coordinator deals with them
+//	feedrules.go               what its job counts: outcomes by session, items of earlier runs, stalls
 //	feedleg.go, feedexchange.go FeedLeg, the leg of a feed, and what it exchanges with clients
 //	feedsupply.go, feedcommit.go
 //	                           where its batches come from, and where results go
-//	names.go                   activities, and a signal
+//	feedstall.go               whether anything finishes, and the outcomes of the present session
 //	internal/dispatch          what keeps a leg's batches in flight, and the signals between legs and job
 //	internal/intake            the books of a feed's leg: items, capacity, sessions, results for clients
 //	internal/execute           options of activities and legs, and what their errors mean

@@ -38,6 +38,10 @@ type LegResult struct {
 	Counted dispatch.Counts `json:"counted,omitzero"`
 }
 
+// signalKept goes from a leg to its job, with what a leg that continues as new has committed; argument keptResult. The
+// others between a job and its legs are in package dispatch.
+const signalKept = "kept"
+
 // keptResult is what a leg has done in its runs so far, which no later run can lose.
 type keptResult struct {
 	Leg    int       `json:"leg"`
@@ -148,4 +152,52 @@ func (l *leg) commit(ctx workflow.Context) LegResult {
 	}
 	window := l.Places() // with the grants that have arrived until the very end
 	return LegResult{Outcomes: l.Sofar(), Manifests: heads, Left: left, Window: window}
+}
+
+// pageSupply supplies the batches of a page, in order.
+type pageSupply struct {
+	batches []protocol.Batch
+	number  int64 // of the next batch, from 1
+	more    bool  // another page may follow: see extend
+}
+
+// newPageSupply reads a page whose first batch comes after so many others of the job.
+func newPageSupply(page []byte, before int64) (*pageSupply, error) {
+	batches, err := activities.DecodePage(page)
+	if err != nil {
+		return nil, err
+	}
+	return &pageSupply{batches: batches, number: before + 1}, nil
+}
+
+// Next is that of [dispatch.Supply].
+func (s *pageSupply) Next() (dispatch.Task, bool) {
+	if len(s.batches) == 0 {
+		return dispatch.Task{}, false
+	}
+	t := dispatch.Task{Batch: s.batches[0], Number: s.number}
+	s.batches = s.batches[1:]
+	s.number++
+	return t, true
+}
+
+// Waiting is that of [dispatch.Supply].
+func (s *pageSupply) Waiting() int { return len(s.batches) }
+
+// Ended is that of [dispatch.Supply].
+func (s *pageSupply) Ended() bool { return len(s.batches) == 0 && !s.more }
+
+// extend adds the batches of another page, which is the last one.
+func (s *pageSupply) extend(batches []protocol.Batch) {
+	s.batches = append(s.batches, batches...)
+	s.more = false
+}
+
+// items is how many items are in the batches that have not been taken.
+func (s *pageSupply) items() int64 {
+	var n int64
+	for _, b := range s.batches {
+		n += b.Count
+	}
+	return n
 }

@@ -13,6 +13,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
+// acts names activities by their methods; it is never called.
+var acts *activities.Activities
+
 // work is the part that differs between jobs: where their batches come from, and what happens to their
 // results. Everything else is the coordinator's. A work belongs to one run of a job, and is used by its
 // workflow only.
