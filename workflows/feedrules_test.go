@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ type scriptedFeed struct {
 	freed    int             // that it has been told
 	sessions []int64
 	limits   int
+	quick    bool // legs take items for half a minute, and are sealed then
 }
 
 func setupScripted(t *testing.T, change func(*job.Spec)) *scriptedFeed {
@@ -55,6 +57,9 @@ func (f *scriptedFeed) plan(_ context.Context, in activities.PlanFeedInput) (act
 // leg stays until the job stops.
 func (f *scriptedFeed) leg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
 	open := in.Opening != nil
+	if f.quick {
+		return f.quickly(ctx, in)
+	}
 	if open {
 		f.openings = append(f.openings, *in.Opening)
 	}
@@ -96,6 +101,38 @@ func (f *scriptedFeed) leg(ctx workflow.Context, in FeedLegInput) (LegResult, er
 	result := LegResult{Counted: f.counts, Manifests: in.Previous}
 	_ = workflow.SignalExternalWorkflow(ctx, job, "", signalEnded, keptResult{Leg: in.Number, Result: result}).Get(ctx, nil)
 	return result, nil
+}
+
+// quickly is a leg that takes 1,500 items in half a minute, commits them every ten seconds, and is sealed.
+func (f *scriptedFeed) quickly(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
+	var opening feedOpening
+	await := func(name string, value any) error { // it is cancelled with the job
+		return workflow.Await(ctx, func() bool { return workflow.GetSignalChannel(ctx, name).ReceiveAsync(value) })
+	}
+	if in.Opening != nil {
+		opening = *in.Opening
+	} else if err := await(signalOpen, &opening); err != nil {
+		return LegResult{}, err
+	}
+	tell := func(name string, arg any) {
+		_ = workflow.SignalExternalWorkflow(ctx, workflow.GetInfo(ctx).ParentWorkflowExecution.ID, "", name, arg).Get(ctx, nil)
+	}
+	opening.First += 1500
+	r := LegResult{Accepted: opening.First, Manifests: []string{fmt.Sprintf("run/manifests/%016x.jsonl", in.Number)}, Window: in.Window}
+	r.Totals = job.Totals{OK: 1500, Batches: 1500, Calls: 1500}
+	for range 3 {
+		_ = workflow.Sleep(ctx, 10*time.Second)
+		tell(signalKept, keptResult{Leg: in.Number, Result: r})
+	}
+	var successor int
+	if err := await(signalSuccessor, &successor); err != nil {
+		return LegResult{}, err
+	}
+	_ = workflow.SignalExternalWorkflow(ctx, protocol.LegID(f.spec.Name, successor), "", signalOpen, opening).Get(ctx, nil)
+	tell(signalSealed, sealedNotice{Leg: in.Number, Next: opening.First})
+	tell(signalFreed, intake.Freed{Items: 2})
+	tell(signalEnded, keptResult{Leg: in.Number, Result: r})
+	return r, nil
 }
 
 // report has the open leg report its counts, at a time.
