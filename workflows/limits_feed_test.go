@@ -192,10 +192,18 @@ func runFeedLeg(t *testing.T, first int64, exchanges int) (*accountant, LegResul
 	w.in.State = dispatch.State{Number: 1, Window: 4}
 	w.env.OnSignalExternalWorkflow(anything, protocol.LegID("risk", 2), "", signalOpen, anything).Return(nil).Maybe()
 	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalSuccessor, 2) }, time.Millisecond)
-	for i := range exchanges {
-		w.put(time.Duration(2+10*i)*time.Millisecond, fmt.Sprint(i), i, 1)
+	sent := 0
+	var next func()
+	next = func() { // one after the other: the environment takes no more than a thousand beforehand
+		if sent == exchanges {
+			w.close(100 * time.Millisecond)
+			return
+		}
+		w.put(0, fmt.Sprint(sent), sent, 1)
+		sent++
+		w.env.RegisterDelayedCallback(next, 10*time.Millisecond)
 	}
-	w.close(time.Duration(100+10*exchanges) * time.Millisecond)
+	w.env.RegisterDelayedCallback(next, 2*time.Millisecond)
 	r := w.run()
 	require.Empty(t, w.refused)
 	return a, r
