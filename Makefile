@@ -56,8 +56,10 @@ replay:
 	$(GO) test -run Replay ./workflows
 
 # No run of a workflow comes near a limit of Temporal, however many batches a job has: some ten
-# minutes for a million. `make test` does the same with 20,000.
+# minutes for a million. `make test` does the same with 20,000. Nor does one of a feed, after
+# ten million exchanges: some two hours.
 LIMITS_BATCHES ?= 1000000
+LIMITS_EXCHANGES ?= 10000000
 LIMITS_PARTS ?= 0 1 2 3 4 5 6 7
 limits:
 	for part in $(LIMITS_PARTS); do \
@@ -65,6 +67,10 @@ limits:
 		$(GO) test -count=1 -timeout 60m -v -run '^TestLimits$$' ./workflows || exit 1; \
 	done
 	$(GO) test -count=1 -v -run '^TestLimits_' ./workflows
+	for part in $$(seq 40); do \
+		STINT_LIMITS_EXCHANGES=$$(($(LIMITS_EXCHANGES) / 40)) \
+		$(GO) test -count=1 -timeout 120m -v -run '^TestLimits_Feed$$' ./workflows || exit 1; \
+	done
 
 # A million schedules of faults over plan, process, commit, finish and redrive, and as many of feeds; `make test` does 10,000 and 3,000, the same ones each time.
 SCHEDULES ?= 1000000

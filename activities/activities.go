@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
@@ -59,8 +58,8 @@ type Options struct {
 	Worker string
 	// Capacity returns what the worker runs at once, at present. Nil: it is not known.
 	Capacity func() protocol.Capacity
-	// Pending asks a leg of a feed for a page of what it has not committed; after the last page there is none.
-	Pending func(ctx context.Context, workflowID, runID string, page int) ([]feeds.CommitInput, error)
+	// Pending asks a leg of a feed for a piece of what it has not committed: see [feeds.DecodePending].
+	Pending func(ctx context.Context, workflowID, runID string, offset int) ([]byte, error)
 	// Stop asks for the stop of a job, for handlers that want it.
 	Stop func(ctx context.Context, jobName string, stop job.Stop) error
 	// Observer gets what the executions of Process do. Default: none.

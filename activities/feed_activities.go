@@ -45,32 +45,32 @@ type SalvageFeedResult struct {
 	Manifests []string `json:"manifests"`
 }
 
-// SalvageFeed commits what a leg that has ended had not committed: results, and items without an outcome. The leg is asked for it
-// in pages, since it may be more than fits into a message. It can be repeated.
+// SalvageFeed commits what a leg that has ended had not committed: results, and items without an outcome. It can be repeated.
 func (a *Activities) SalvageFeed(ctx context.Context, in SalvageFeedInput) (SalvageFeedResult, error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (SalvageFeedResult, error) {
 		var result SalvageFeedResult
-		for page := 0; ; page++ {
-			some, err := a.opts.Pending(ctx, in.Workflow, in.Run, page)
-			if err != nil || len(some) == 0 {
+		all, err := feeds.DecodePending(func(offset int) ([]byte, error) {
+			return a.opts.Pending(ctx, in.Workflow, in.Run, offset)
+		})
+		if err != nil {
+			return result, err
+		}
+		for _, c := range all {
+			if c.Empty() {
+				result.Manifests = append(result.Manifests, c.Previous...)
+				continue
+			}
+			dir, err := c.Ref.Open(ctx, a.opts.Access)
+			if err != nil {
 				return result, err
 			}
-			for _, c := range some {
-				if c.Empty() {
-					result.Manifests = append(result.Manifests, c.Previous...)
-					continue
-				}
-				dir, err := c.Ref.Open(ctx, a.opts.Access)
-				if err != nil {
-					return result, err
-				}
-				key, err := feeds.Commit(ctx, dir, c)
-				if err != nil {
-					return result, err
-				}
-				result.Manifests = append(result.Manifests, key)
+			key, err := feeds.Commit(ctx, dir, c)
+			if err != nil {
+				return result, err
 			}
+			result.Manifests = append(result.Manifests, key)
 		}
+		return result, nil
 	})
 }
 

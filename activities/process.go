@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -33,7 +32,7 @@ type ProcessInput struct {
 
 	// Items are those of a feed's batch, values in JSON: as many as Batch.Count. Batch has First and Count only then, and
 	// so has its rest. Empty: the batch is a range of one of the job's sources.
-	Items []json.RawMessage `json:"items,omitempty"`
+	Items protocol.Items `json:"items,omitempty"`
 	// Format is that of Items, jsonl or text; MaxItem is the job's.
 	Format  string `json:"format,omitempty"`
 	MaxItem int64  `json:"max_item,omitempty"`

@@ -61,3 +61,21 @@ type (
 
 // DecodePage returns the batches of a page: see [inputs.DecodePage].
 func DecodePage(page []byte) ([]protocol.Batch, error) { return inputs.DecodePage(page) }
+
+// PendingPiece returns a piece of what a leg of a feed has not committed: see [feeds.EncodePending].
+func PendingPiece(all []CommitFeedInput, offset int) ([]byte, error) {
+	if offset < 0 {
+		return nil, nil
+	}
+	packed, err := feeds.EncodePending(all)
+	return feeds.Piece(packed, offset), err
+}
+
+// OfFeed is what a leg with batches of a feed has not committed, as that of a leg which takes items.
+func OfFeed(in CommitInput) CommitFeedInput {
+	out := CommitFeedInput{Ref: in.Ref, Leg: in.Leg, Previous: in.Previous}
+	for _, e := range in.Entries {
+		out.Entries = append(out.Entries, FeedEntry{Entry: e})
+	}
+	return out
+}

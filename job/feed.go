@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"sync"
@@ -233,12 +234,15 @@ func encodeItems[In any](items []In) ([]json.RawMessage, error) {
 	return encoded, nil
 }
 
-// encodeItem encodes an item as it travels: in one line, and as encoding/json would encode it again.
+// encodeItem encodes an item as it travels: compact, and without escapes that JSON does not need.
 func encodeItem[In any](item In, index int) (json.RawMessage, error) {
-	raw, err := json.Marshal(item)
-	if err != nil {
+	var encoded bytes.Buffer
+	encoder := json.NewEncoder(&encoded)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(item); err != nil {
 		return nil, &InvalidItemError{Index: index, Err: err}
 	}
+	raw := bytes.TrimSuffix(encoded.Bytes(), []byte("\n"))
 	if len(raw) > MaxPutBytes {
 		return nil, &TooLargeError{Items: 1, Bytes: int64(len(raw)), MaxItems: MaxPutItems, MaxBytes: MaxPutBytes}
 	}

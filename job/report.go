@@ -302,6 +302,11 @@ type FeedReport struct {
 	QueueMean time.Duration `json:"queue_mean"`
 	QueueMax  time.Duration `json:"queue_max"`
 	Segments  int           `json:"segments"` // legs that have taken items
+	// StalledSince is when an item has finished last, of a feed that has unfinished items of which none has finished for 30 s; zero: it is
+	// not stalled.
+	StalledSince time.Time `json:"stalled_since,omitzero"`
+	// Earlier is how many items of the backlog were accepted before the feed was resumed.
+	Earlier int `json:"earlier,omitempty"`
 }
 
 // Idle reports that everything accepted is finished.
@@ -326,5 +331,9 @@ func (r FeedReport) with(other *FeedReport) *FeedReport {
 		r.OldestSince = o
 	}
 	r.Segments = max(r.Segments, other.Segments)
+	r.Earlier = max(r.Earlier, other.Earlier)
+	if r.StalledSince.IsZero() {
+		r.StalledSince = other.StalledSince
+	}
 	return &r
 }

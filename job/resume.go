@@ -98,11 +98,11 @@ func (c *Client) endLegs(ctx context.Context, legs []string) error {
 func (c *Client) pending(ctx context.Context, name string, feed bool, legs []string) ([]json.RawMessage, error) {
 	var all []json.RawMessage
 	for _, id := range append([]string{name}, legs...) {
-		var page []any
+		var from []any
 		if feed {
-			page = []any{pageOfNone}
+			from = []any{fromNowhere}
 		}
-		value, err := c.temporal.QueryWorkflow(ctx, id, "", protocol.QueryPending, page...)
+		value, err := c.temporal.QueryWorkflow(ctx, id, "", protocol.QueryPending, from...)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
 			continue // the leg was never started
@@ -135,9 +135,9 @@ func (c *Client) pending(ctx context.Context, name string, feed bool, legs []str
 	return all, nil
 }
 
-// pageOfNone asks a leg of a feed for nothing: what it has is too large for a client, and is asked for in pages by the job. Other legs
+// fromNowhere asks a leg of a feed for nothing: what it has is too large for a client, and is asked for by the job. Other legs
 // and jobs answer as a whole.
-const pageOfNone = -1
+const fromNowhere = -1
 
 // legOf names a leg of a feed that has ended, for the job to ask it.
 func (c *Client) legOf(ctx context.Context, id string) (json.RawMessage, error) {

@@ -259,6 +259,16 @@ func TestFeed_PoolNobodyServes(t *testing.T) {
 	w.exits(starter.ExitOK)
 	b.declined(starter.ExitFailed, []string{"status", "risk"}, says)
 	b.declined(starter.ExitFailed, []string{"call", "risk", "1", "--timeout", "5s"}, says)
+
+	// A stop waits for a worker, and says so.
+	c := b.stint("stop", "risk").exits(starter.ExitOK)
+	require.Contains(t, c.stderr.String(), says)
+	require.Contains(t, c.stderr.String(), "risk ends then")
+	waits := b.start("stop", "risk", "--wait")
+	eventually(t, "a note", func() bool { return strings.Count(waits.stderr.String(), says) == 2 }) // at once, and as it follows
+	b.worker("p", "--exec", "cat")
+	waits.exits(starter.ExitOK)
+	require.NotContains(t, b.stint("stop", "risk").exits(starter.ExitOK).stderr.String(), says)
 }
 
 // Ctrl-C ends the waiting, not the feed.

@@ -21,18 +21,17 @@ func printFeed(row rows, r job.Report) {
 		row("feed", "%d sessions, %d segments", f.Session, f.Segments)
 		return
 	}
-	earlier := r.Planned - r.Done() - r.Discarded - int64(f.Backlog) // what a resumed feed begins with
-	if r.Resumed == 0 {
-		earlier = 0
-	}
-	row("feed", "session %d, %s, %d segments", f.Session, fill(f, earlier > 0), f.Segments)
-	if earlier > 0 {
-		row("from before", "%s items that were accepted before the stop are unfinished; they do not count towards the capacity", text.Thousands(earlier))
+	row("feed", "session %d, %s, %d segments", f.Session, fill(f), f.Segments)
+	if !f.StalledSince.IsZero() {
+		row("stalled", "no item has finished for %s", since(f.StalledSince))
 	}
 	backlog := fmt.Sprintf("%s of %s items and %s of %s bytes are unfinished", text.Thousands(int64(f.Backlog)), text.Thousands(int64(f.Capacity)),
 		text.Thousands(f.BacklogBytes), text.Thousands(f.CapacityBytes))
 	if f.Backlog > 0 {
 		backlog += fmt.Sprintf(", %s of them wait for a batch", text.Thousands(int64(f.Waiting)))
+	}
+	if f.Earlier > 0 {
+		backlog += fmt.Sprintf(", %s of them were accepted before the feed was resumed", text.Thousands(int64(f.Earlier)))
 	}
 	if !f.OldestSince.IsZero() {
 		backlog += fmt.Sprintf(", the oldest one was accepted %s ago", since(f.OldestSince))
@@ -97,12 +96,12 @@ func loopLine(r job.Report) string {
 // queueUnit is what times in queue are rounded to.
 const queueUnit = 100 * time.Microsecond
 
-// fill says in a word how much of its capacity a feed has taken, and whether there is more to do.
-func fill(f *job.FeedReport, more bool) string {
+// fill says in a word how much of its capacity a feed has taken.
+func fill(f *job.FeedReport) string {
 	switch {
 	case f.Full():
 		return "full"
-	case f.Idle() && !more:
+	case f.Idle():
 		return "idle"
 	}
 	return "busy"

@@ -23,7 +23,8 @@ func TestPrintFeed(t *testing.T) {
 		}},
 		{"full", func(r *job.Report) { r.Feed.BacklogBytes = 4000 }, []string{"session 2, full"}},
 		{"idle", func(r *job.Report) { r.Feed.Backlog = 0 }, []string{"session 2, idle"}},
-		{"resumed", func(r *job.Report) { r.Feed.Backlog, r.Resumed, r.Planned = 0, 20, 1234 }, []string{"session 2, busy", "from before: 29 items", "batch size: 19.7"}},
+		{"resumed", func(r *job.Report) { r.Feed.Earlier, r.Resumed = 7, 20 }, []string{"session 2, busy", "7 of them were accepted before the feed was resumed", "batch size: 19.7"}},
+		{"stalled", func(r *job.Report) { r.Feed.StalledSince = time.Now().Add(-time.Minute) }, []string{"stalled: no item has finished for 1m"}},
 		{"ended", func(r *job.Report) { r.State = job.Completed }, []string{"feed: 2 sessions, 3 segments"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -48,4 +49,6 @@ func TestProgress_Feed(t *testing.T) {
 	p := newProgress(&bytes.Buffer{}, false, false)
 	r := job.Report{State: job.Running, Planned: 1210, Totals: job.Totals{OK: 1200}, Feed: &job.FeedReport{Backlog: 10, Capacity: 1000}}
 	require.Equal(t, "1,200 of 1,210 items, 10 of 1,000 places taken, 0 failed", p.line(r))
+	r.Feed.StalledSince = time.Now().Add(-time.Minute)
+	require.Equal(t, "1,200 of 1,210 items, 10 of 1,000 places taken, stalled: none has finished for 1m0s, 0 failed", p.line(r))
 }

@@ -74,12 +74,15 @@ func noteUnserved(ctx context.Context, p *Program, client *job.Client, pool stri
 }
 
 // unserved says what to do if no worker serves a pool.
-func (p *Program) unserved(pool string) string {
+func (p *Program) unserved(pool string) string { return p.noWorker(pool) + "; the job continues then" }
+
+// noWorker says that no worker serves a pool, and how to start one.
+func (p *Program) noWorker(pool string) string {
 	command := " --exec COMMAND"
 	if p.builtIn() {
 		command = ""
 	}
-	return fmt.Sprintf("no worker serves pool %[1]s: start one with '%[2]s worker --pool %[1]s --allow ROOT%[3]s'; the job continues then", pool, p.name(), command)
+	return fmt.Sprintf("no worker serves pool %[1]s: start one with '%[2]s worker --pool %[1]s --allow ROOT%[3]s'", pool, p.name(), command)
 }
 
 // outcome returns the exit code of a final report.

@@ -29,6 +29,7 @@ def feed_left(every):
 
 
 assert feed.call(21) == [21, 21], "call"
+assert feed.call("<b>&</b>") == ["<b>&</b>"] * 2, "items arrive as they are put"
 assert feed.put(1, 2, 3, wait=10) == 3, "put"
 n = 0
 for item, result in feed.stream(range(100, 1100), with_items=True):
@@ -88,7 +89,7 @@ func TestGateway_Python(t *testing.T) {
 	b := setup(t)
 	d := b.gateway("--allow", b.path("."))
 	run := d.feed("risk", "pairs", nil)
-	b.worker("pairs", "--call-items", "1", "--exec", b.script("pairs", `read -r x; case "$x" in *bad*) exit 3;; esac; echo "[$x,$x]"`))
+	b.worker("pairs", "--call-items", "1", "--exec", b.script("pairs", `read -r x; case "$x" in *bad*|*u003c*) exit 3;; esac; echo "[$x,$x]"`))
 	script := b.write("use.py", useFeed)
 	module, err := filepath.Abs("../python")
 	require.NoError(t, err)

@@ -130,6 +130,9 @@ func (p *progress) line(r job.Report) string {
 	}
 	if f := r.Feed; f != nil && !r.State.Final() {
 		fmt.Fprintf(&b, ", %s of %s places taken", text.Thousands(int64(f.Backlog)), text.Thousands(int64(f.Capacity)))
+		if !f.StalledSince.IsZero() {
+			fmt.Fprintf(&b, ", stalled: none has finished for %s", since(f.StalledSince))
+		}
 	}
 	fmt.Fprintf(&b, ", %s", counts(r))
 	if t := r.Throttle; t != nil {

@@ -34,6 +34,9 @@ With --error the job ends as failed with that error, unless its type is one of t
 --clean-stop types. Stopping a job twice is not an error: the first stop counts, errors of later
 ones are listed in the report.
 
+What a job has done, and what a feed has not, is written by a worker of its pool: if none serves it, the
+command says so, and the job ends when there is one.
+
 With --wait it returns when the jobs have ended. Exit status: 0, or 5 if work was still running.`,
 		Example: `  stint stop nightly --reason 'disk almost full' --grace 30s --wait
   stint stop nightly --error 'BadInput: the export is of last week'
@@ -104,15 +107,30 @@ func (o *stopOptions) one(ctx context.Context, p *Program, client *job.Client, r
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.Stderr, "stop of %s requested\n", run.Name())
+	requested(ctx, p, client, run)
 	return o.waitFor(ctx, p, client, []*job.Run{run})
+}
+
+// requested says that a stop has been requested, and if it will have to wait: what is done is committed by a worker, and so is what a
+// feed has left.
+func requested(ctx context.Context, p *Program, client *job.Client, run *job.Run) {
+	fmt.Fprintf(p.Stderr, "stop of %s requested\n", run.Name())
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	listed, err := run.Listed(ctx)
+	if err != nil || listed.State.Final() {
+		return // it is a hint only
+	}
+	if n, err := client.Pollers(ctx, listed.Pool); err == nil && n == 0 {
+		fmt.Fprintf(p.Stderr, "%s; %s ends then, because a worker writes what it has done and left\n", p.noWorker(listed.Pool), run.Name())
+	}
 }
 
 // many stops several jobs: it requests all stops before it waits for any.
 func (o *stopOptions) many(ctx context.Context, p *Program, client *job.Client) error {
 	stopping, err := client.StopAll(ctx, o.pool, o.stop)
 	for _, run := range stopping {
-		fmt.Fprintf(p.Stderr, "stop of %s requested\n", run.Name())
+		requested(ctx, p, client, run)
 	}
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -407,4 +408,176 @@ func TestFeed_G1_LegTerminated(t *testing.T) {
 	require.Equal(t, job.Completed, report.State)
 	require.EqualValues(t, 105, report.OK)
 	require.Equal(t, lines(1, 105, double), c.read("out"))
+}
+
+// Items reach a filter byte for byte as they were put, in compact form: nothing is escaped on the way, also over a stop.
+func TestFeed_ItemsByteForByte(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	seen := filepath.Join(c.dir, "seen")
+	hold := filepath.Join(c.dir, "hold")
+	require.NoError(t, os.WriteFile(hold, nil, 0o600))
+	c.serve(worker.Exec("sh", "-c", "while test -e "+hold+"; do sleep 0.02; done; tee -a "+seen), worker.Options{Slots: 1})
+	f := c.startFeed(func(s *job.Spec) { s.BatchItems = 1 })
+	feed := job.NewFeed[any, json.RawMessage](job.NewClient(c.client), "job", job.FeedOptions{})
+	t.Cleanup(feed.Release)
+	type page struct{ HTML string }
+	raw := json.RawMessage("{ \"k\": \"<i>\", \"esc\": \"\\u003c\", \"n\": 1.50, \"sep\": \"\u2028\" }")
+	require.NoError(t, feed.Put(t.Context(), page{"<b>&</b>"}, raw, "plain"))
+	require.NoError(t, f.run.Stop(t.Context(), job.Stop{Grace: "0s"})) // the items are spilled, and read again
+	require.Equal(t, job.Stopped, c.wait(f.run).State)
+	require.NoError(t, os.Remove(hold))
+	run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+	require.NoError(t, err)
+	f.find()
+	again := job.NewFeed[any, json.RawMessage](job.NewClient(c.client), "job", job.FeedOptions{})
+	t.Cleanup(again.Release)
+	got, err := again.Call(t.Context(), []string{"a<b", "c>d"})
+	require.NoError(t, err)
+	require.JSONEq(t, `["a<b","c>d"]`, string(got))
+	f.close()
+	require.Equal(t, job.Completed, c.wait(run).State)
+	compact := "{\"k\":\"<i>\",\"esc\":\"\\u003c\",\"n\":1.50,\"sep\":\"\u2028\"}"
+	require.ElementsMatch(t, []string{`{"HTML":"<b>&</b>"}`, compact, `"plain"`, `["a<b","c>d"]`}, strings.Split(strings.TrimSpace(c.read("seen")), "\n"))
+	require.Equal(t, []string{`{"HTML":"<b>&</b>"}`, compact, `"plain"`, `["a<b","c>d"]`}, strings.Split(strings.TrimSpace(c.read("out")), "\n"))
+}
+
+// G1: a feed that is terminated again while it does what an earlier run has left goes on from there, too.
+func TestFeed_G1_TerminatedAgain(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	const items = 150
+	began := make(chan int, 10*items)
+	gate := make(chan struct{})
+	c.serve(worker.Each(func(ctx context.Context, n int) (int, error) {
+		began <- n
+		if n%50 > 20 {
+			return 2 * n, nil
+		}
+		select {
+		case <-gate:
+			return 2 * n, nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}), worker.Options{Slots: 2})
+	f := c.startFeed(func(s *job.Spec) { s.BatchItems, s.Expiry = 1, 2*time.Second })
+	f.put(values(0, items)...) // some of them do not end
+	for range 2 {
+		<-began
+		require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
+		run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+		require.NoError(t, err)
+		f.run = run
+	}
+	close(gate)
+	f.find()
+	f.close()
+	report := c.wait(f.run)
+	require.Equal(t, job.Completed, report.State)
+	require.EqualValues(t, items, report.OK)
+	require.Equal(t, lines(0, items, double), c.read("out"))
+}
+
+// Each bad input is a typed error that says what is wrong, and costs nothing else.
+func TestFeed_BadInput(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.serve(worker.Each(func(_ context.Context, v any) (any, error) {
+		if v == "bad" {
+			return nil, errors.New("no good")
+		}
+		return v, nil
+	}), worker.Options{Slots: 2})
+	client := job.NewClient(c.client)
+	open := func(name string) *job.Feed[any, json.RawMessage] {
+		feed := job.NewFeed[any, json.RawMessage](client, name, job.FeedOptions{})
+		t.Cleanup(feed.Release)
+		return feed
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	f := c.startFeed(func(s *job.Spec) { s.Capacity, s.CapacityBytes = 4, 1<<20 })
+	feed := open("job")
+	require.NoError(t, feed.PutWait(ctx, patience, 1, 2))
+
+	t.Run("items and lists", func(t *testing.T) { //nolint:paralleltest // one after the other
+		for name, err := range map[string]error{
+			"an item over the limit":        feed.Put(ctx, strings.Repeat("x", job.MaxPutBytes)),
+			"a list over the limit":         feed.Put(ctx, make([]any, job.MaxPutItems+1)...),
+			"a list above the capacity":     feed.PutWait(ctx, time.Minute, 1, 2, 3, 4, 5),
+			"an item above the capacity":    feed.PutWait(ctx, time.Minute, strings.Repeat("x", job.MaxPutBytes-2), 1),
+			"a call with an item like that": func() error { _, err := feed.Call(ctx, strings.Repeat("x", job.MaxPutBytes)); return err }(),
+		} {
+			require.ErrorAs(t, err, new(*job.TooLargeError), name)
+			require.Contains(t, err.Error(), "put at most", name)
+		}
+		for name, bad := range map[string]any{"not JSON": json.RawMessage("{a}"), "NaN": math.NaN(), "infinity": math.Inf(1), "a channel": make(chan int)} {
+			require.ErrorAs(t, feed.Put(ctx, 1, bad), new(*job.InvalidItemError), name)
+			_, err := feed.Call(ctx, bad)
+			require.ErrorAs(t, err, new(*job.InvalidItemError), name)
+		}
+	})
+	t.Run("two feeds of one name", func(t *testing.T) { //nolint:paralleltest // one after the other
+		_, err := client.Start(ctx, job.Spec{Name: "job", Pool: "pool", Source: job.SourceFeed, Output: filepath.Join(c.dir, "other")})
+		require.ErrorAs(t, err, new(*job.ExistsError))
+	})
+	t.Run("a reset during a reset", func(t *testing.T) { //nolint:paralleltest // one after the other
+		const resets = 8
+		sessions := make(chan int64, resets)
+		var all sync.WaitGroup
+		for range resets {
+			all.Go(func() {
+				done, err := feed.Reset(ctx)
+				assert.NoError(t, err)
+				sessions <- done.Session
+			})
+		}
+		all.Wait()
+		close(sessions)
+		seen := map[int64]bool{}
+		for s := range sessions {
+			require.False(t, seen[s], "each begins a session of its own")
+			seen[s] = true
+		}
+	})
+	t.Run("feeds that take nothing", func(t *testing.T) { //nolint:paralleltest // one after the other
+		end := func(name string, end func(*job.Run)) *job.Feed[any, json.RawMessage] {
+			run := c.startFeed(func(s *job.Spec) { s.Name, s.Output, s.MaxFailed = name, filepath.Join(c.dir, name), "0" }).run
+			other := open(name)
+			require.NoError(t, other.PutWait(ctx, patience, 1))
+			end(run)
+			_, _ = run.Wait(ctx)
+			return other
+		}
+		stopped := end("stopped", func(r *job.Run) { require.NoError(t, r.Stop(ctx, job.Stop{})) })
+		failed := end("failed", func(*job.Run) { require.NoError(t, open("failed").Put(ctx, "bad")) })
+		terminated := end("cut", func(*job.Run) { require.NoError(t, c.client.TerminateWorkflow(ctx, "cut", "", "test")) })
+		closed := end("closed", func(*job.Run) { require.NoError(t, open("closed").Close(ctx)) })
+		for _, x := range []struct {
+			feed *job.Feed[any, json.RawMessage]
+			is   any
+			says string
+		}{
+			{stopped, new(*job.StoppedError), "resume it"},
+			{failed, new(*job.FailedError), "max-failed"},
+			{terminated, new(*job.FailedError), "terminated"},
+			{closed, new(*job.ClosedError), "has been closed"},
+			{open("unknown"), new(*job.NotFoundError), "unknown"},
+		} {
+			_, err := x.feed.Call(ctx, 1)
+			_, reset := x.feed.Reset(ctx)
+			for _, err := range []error{x.feed.Put(ctx, 1), x.feed.PutWait(ctx, time.Minute, 1), err, reset} {
+				require.ErrorAs(t, err, x.is)
+				require.ErrorContains(t, err, x.says)
+			}
+		}
+	})
+	got, err := feed.Call(ctx, 3)
+	require.NoError(t, err, "the others are unharmed")
+	require.Equal(t, "3", string(got))
+	require.NoError(t, feed.Close(ctx))
+	report := c.wait(f.run)
+	require.Equal(t, job.Completed, report.State)
+	require.EqualValues(t, 3, report.Planned, "what is refused leaves no trace")
 }

@@ -98,12 +98,12 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 			return protocol.Places(ctx, c, o.DataConverter, id, run)
 		},
 		Hooks: o.hooks(name), Worker: name, Capacity: roster.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c, o.DataConverter),
-		Pending: func(ctx context.Context, id, run string, page int) (some []activities.CommitFeedInput, err error) {
-			value, err := c.QueryWorkflow(ctx, id, run, protocol.QueryPending, page)
+		Pending: func(ctx context.Context, id, run string, offset int) (piece []byte, err error) {
+			value, err := c.QueryWorkflow(ctx, id, run, protocol.QueryPending, offset)
 			if err != nil {
 				return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
 			}
-			return some, value.Get(&some)
+			return piece, value.Get(&piece)
 		},
 		Notice: func(ctx context.Context, id, run string) (protocol.StopNotice, bool) {
 			return protocol.FindStop(ctx, c, o.DataConverter, id, run)

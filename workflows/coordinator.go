@@ -98,6 +98,7 @@ func (c *coordinator) run() {
 		}
 		c.startLeg()
 		c.startPlan()
+		c.work.progressed()
 		c.describe()
 		if c.idle() && (c.ending() || c.renew && c.planning.found == nil || c.allPlanned()) {
 			return

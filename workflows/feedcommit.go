@@ -39,6 +39,7 @@ func (c *feedCommits) Accept(r activities.ProcessResult) {
 	entry := activities.FeedEntry{Entry: r.Entry, Inline: r.Inline}
 	entry.Session = l.intake.SessionOf(r.Entry.First)
 	l.supply.growth.add(l.intake.Size(r.Entry.Batch), r.Entry.Bytes+r.Entry.ErrBytes)
+	l.count(entry.Session, entry.OK, entry.Failed)
 	c.entries = append(c.entries, entry)
 	c.size += 300
 	if r.Inline == nil {
@@ -193,9 +194,8 @@ func (c *feedCommits) unfinished() [][]activities.FeedItems {
 	return lists
 }
 
-// pending is a page of what is not committed, for a job that goes on after Temporal has ended this one: first what has an outcome. After
-// the last page it is empty.
-func (c *feedCommits) pending(page int) []activities.CommitFeedInput {
+// pending is what is not committed, for a job that goes on after Temporal has ended this one.
+func (c *feedCommits) pending() []activities.CommitFeedInput {
 	all := []activities.CommitFeedInput{c.input()}
 	all[0].Discarded = append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)
 	for from := 0; from < len(c.entries); {
@@ -212,8 +212,5 @@ func (c *feedCommits) pending(page int) []activities.CommitFeedInput {
 			all = append(all, next)
 		}
 	}
-	if page < 0 || page >= len(all) {
-		return nil
-	}
-	return all[page : page+1]
+	return all
 }

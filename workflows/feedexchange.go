@@ -31,7 +31,7 @@ func (l *feedLeg) answer() error {
 			return l.intake.Items(ordinals, workflow.Now(l.ctx)), nil
 		},
 		protocol.QueryProgress: func() (job.Progress, error) { return l.progress(), nil },
-		protocol.QueryPending:  func(page int) ([]activities.CommitFeedInput, error) { return l.commits.pending(page), nil },
+		protocol.QueryPending:  func(offset int) ([]byte, error) { return activities.PendingPiece(l.commits.pending(), offset) },
 	}
 	for _, name := range []string{protocol.QueryFeed, protocol.QueryItems, protocol.QueryProgress, protocol.QueryPending} {
 		if err := workflow.SetQueryHandler(l.ctx, name, queries[name]); err != nil {
@@ -51,7 +51,7 @@ func (l *feedLeg) progress() job.Progress {
 	p.Feed = &job.FeedReport{
 		Session: s.Session, Accepted: s.Accepted, Capacity: s.Capacity, CapacityBytes: s.CapacityBytes,
 		Backlog: s.Backlog, BacklogBytes: s.BacklogBytes, Waiting: s.Waiting, Unclaimed: s.Unclaimed, Discarded: l.commits.discarded,
-		OldestSince: l.intake.OldestSince(), QueueMean: s.Queued / time.Duration(max(1, s.Left)), QueueMax: s.QueuedMax,
+		OldestSince: l.intake.OldestSince(), StalledSince: l.stalled, QueueMean: s.Queued / time.Duration(max(1, s.Left)), QueueMax: s.QueuedMax,
 	}
 	return p
 }
@@ -212,9 +212,9 @@ func (l *feedLeg) arm(at time.Time) {
 func (l *feedLeg) checkReset(r protocol.Reset) error { return refusal(l.intake.CheckReset(r)) }
 
 // reset begins the next session. The other legs learn of it from the job.
-func (l *feedLeg) reset(ctx workflow.Context, _ protocol.Reset) (protocol.ResetDone, error) {
+func (l *feedLeg) reset(_ workflow.Context, _ protocol.Reset) (protocol.ResetDone, error) {
 	l.updates++
-	discarded := l.intake.Reset(0, workflow.Now(ctx))
+	discarded := l.beginSession(0)
 	session := l.intake.Session()
 	l.link.Signal(signalSession, session)
 	l.free()

@@ -45,7 +45,7 @@ func (c *coordinator) startFeedLeg(feed *feedState) {
 	c.state.Heads = nil
 	c.places -= in.Window
 	if feed.Latest == 0 {
-		in.Opening = &feedOpening{Opening: intake.Opening{First: feed.Accepted, Session: feed.Session}, Batches: c.state.Batches}
+		in.Opening = &feedOpening{Opening: intake.Opening{First: feed.Accepted, Session: feed.Session, Unfinished: c.work.(*feedWork).leaveEarlier()}, Batches: c.state.Batches}
 	}
 	h := &feedHandle{c: c, number: in.Number, sofar: LegResult{Manifests: in.Previous, Accepted: feed.Accepted}}
 	h.open = &openLeg{number: in.Number, answered: true, batches: job.MaxWindow, places: in.Window, standsBy: in.Opening == nil, legHandle: h}
@@ -102,10 +102,10 @@ func (h *feedHandle) begun(feed *feedState, opened bool) {
 		}
 	})
 	if before != nil {
-		before.signal(signalSuccessor, h.number, func() {})
+		before.signal(signalSuccessor, h.number)
 	}
 	if feed.Closing {
-		h.signal(signalClose, nil, func() {})
+		h.signal(signalClose, nil)
 	}
 }
 
@@ -120,7 +120,7 @@ func (c *coordinator) resumeFeedLeg(carried carriedLeg) {
 	c.legs = append(c.legs, h.open)
 	workflow.Go(c.ctx, func(ctx workflow.Context) {
 		for !h.over {
-			h.signal(signalAlive, nil, func() { workflow.Go(c.ctx, h.vanished) })
+			h.send(signalAlive, nil, func() { workflow.Go(c.ctx, h.vanished) })
 			_, _ = workflow.AwaitWithTimeout(ctx, checkLegs, func() bool { return h.over })
 		}
 	})
@@ -185,8 +185,11 @@ func (h *feedHandle) ended(result LegResult) {
 // settled reports that the leg runs, and that no signal is on its way to it.
 func (h *feedHandle) settled() bool { return h.started == nil && h.sending == 0 }
 
-// signal sends a signal without waiting; undelivered is called if the leg has ended before.
-func (h *feedHandle) signal(name string, argument any, undelivered func()) {
+// signal sends a signal without waiting. A leg that has ended does not need it.
+func (h *feedHandle) signal(name string, argument any) { h.send(name, argument, func() {}) }
+
+// send sends a signal without waiting; undelivered is called if the leg has ended before.
+func (h *feedHandle) send(name string, argument any, undelivered func()) {
 	h.sending++
 	workflow.Go(h.c.ctx, func(ctx workflow.Context) {
 		err := errors.New("not started")
@@ -204,15 +207,15 @@ func (h *feedHandle) signal(name string, argument any, undelivered func()) {
 func (h *feedHandle) id() string { return protocol.LegID(h.c.spec().Name, h.number) }
 
 func (h *feedHandle) halt(notice protocol.StopNotice) {
-	h.signal(dispatch.SignalHalt, notice, func() {})
+	h.signal(dispatch.SignalHalt, notice)
 }
 
 func (h *feedHandle) limit(limits dispatch.Limits) {
-	h.signal(dispatch.SignalLimits, limits, func() {})
+	h.signal(dispatch.SignalLimits, limits)
 }
 
 func (h *feedHandle) grant(places int, returned func()) {
-	h.signal(dispatch.SignalGrant, places, returned)
+	h.send(dispatch.SignalGrant, places, returned)
 }
 
 func (h *feedHandle) counts(reported dispatch.Counts) dispatch.Counts { return reported }

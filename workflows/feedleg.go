@@ -25,6 +25,7 @@ const (
 	signalResize    = "resize"    // job → leg: how many items a batch gets from now on; 0: automatic
 	signalClose     = "close"     // job → leg: the feed is closed
 	signalEnded     = "ended"     // leg → job: all that it has accepted is done and committed; argument keptResult
+	signalStalled   = "stalled"   // leg → job: nothing has finished for stallAfter, or something has again; argument stalledNotice
 	signalAlive     = "alive"     // leg → job: nothing; it fails if the job has ended
 )
 
@@ -86,6 +87,7 @@ func FeedLeg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
 	l.listen(canceled)
 	l.Listen()
 	workflow.Go(ctx, l.commits.run)
+	workflow.Go(ctx, l.watchStalls)
 	if in.Spec.BatchWait > 0 {
 		workflow.Go(ctx, l.supply.hold)
 	}
@@ -115,8 +117,10 @@ type feedLeg struct {
 	successor int // that stands by; 0: none yet
 	updates   int
 	concluded bool
-	orphaned  bool      // the job has ended: what is not committed is asked for by the one that continues it
-	touched   time.Time // when a client was here last
+	orphaned  bool            // the job has ended: what is not committed is asked for by the one that continues it
+	touched   time.Time       // when a client was here last
+	stalled   time.Time       // nothing has finished since then, for long; zero: it is not so
+	counted   dispatch.Counts // outcomes of the present session's items
 }
 
 func newFeedLeg(ctx workflow.Context, in FeedLegInput) *feedLeg {
@@ -126,7 +130,7 @@ func newFeedLeg(ctx workflow.Context, in FeedLegInput) *feedLeg {
 	l.link = dispatch.NewParentLink(ctx, in.Number, l.batchEnded)
 	l.commits = &feedCommits{leg: l, heads: in.Previous}
 	l.Dispatcher = dispatch.New(ctx, dispatch.Config{
-		Spec: in.Spec, State: in.State, Supply: l.supply, Recorder: l.commits, Process: l.process, Link: l.link, MaxEvents: feedEvents,
+		Spec: in.Spec, State: in.State, Supply: l.supply, Recorder: l.commits, Process: l.process, Link: l.link, MaxEvents: feedEvents, Tally: l.tally,
 	})
 	l.supply.dispatcher = l.Dispatcher
 	return l
@@ -135,6 +139,7 @@ func newFeedLeg(ctx workflow.Context, in FeedLegInput) *feedLeg {
 // open has the leg take items.
 func (l *feedLeg) open(o feedOpening) {
 	l.intake.Open(o.Opening)
+	l.intake.Moved(workflow.Now(l.ctx))
 	l.supply.number = o.Batches
 	l.describe()
 }
@@ -187,7 +192,7 @@ func (l *feedLeg) listen(canceled workflow.Context) {
 	receive(l, signalOpen, l.open)
 	receive(l, signalSuccessor, func(number int) { l.successor = number })
 	receive(l, signalFreed, l.freed)
-	receive(l, signalSession, func(session int64) { l.intake.Reset(session, workflow.Now(l.ctx)) })
+	receive(l, signalSession, func(session int64) { l.beginSession(session) })
 	receive(l, signalResize, func(items int64) { l.supply.spec.BatchItems = items })
 	receive(l, signalClose, func(any) { l.intake.Close() })
 	receive(l, signalAlive, func(any) {}) // that it is delivered is the answer
@@ -213,11 +218,12 @@ func receive[T any](l *feedLeg, name string, fn func(T)) {
 
 // freed takes capacity that a leg before has freed. If this one has been sealed meanwhile, its successor has use for it.
 func (l *feedLeg) freed(f intake.Freed) {
-	if l.intake.IsOpen() || !l.intake.Opened() {
-		l.intake.Free(f)
+	if l.intake.Opened() && !l.intake.Latest() {
+		l.link.Signal(signalFreed, f)
 		return
 	}
-	l.link.Signal(signalFreed, f)
+	l.intake.Free(f)
+	l.intake.Moved(workflow.Now(l.ctx))
 }
 
 // checkJob ends the leg at once if its job has ended, as Temporal would have ended it.
@@ -248,7 +254,7 @@ func (l *feedLeg) conclude() LegResult {
 	}
 	result := LegResult{
 		Outcomes: l.Sofar(), Manifests: l.commits.heads, Left: int64(l.intake.Left()), Window: l.Places(),
-		Accepted: l.intake.Next(), Discarded: l.commits.discarded,
+		Accepted: l.intake.Next(), Discarded: l.commits.discarded, Counted: l.tally(),
 	}
 	l.concluded = true
 	if sent := l.link.Signal(signalEnded, keptResult{Leg: l.in.Number, Result: result}); sent != nil {
@@ -297,6 +303,9 @@ func (l *feedLeg) details() string {
 	}
 	if since := l.intake.OldestSince(); !since.IsZero() {
 		fmt.Fprintf(&b, " · the oldest unfinished item since %s UTC", since.UTC().Format(time.TimeOnly))
+	}
+	if !l.stalled.IsZero() {
+		fmt.Fprintf(&b, " · **stalled**: nothing has finished since %s UTC", l.stalled.UTC().Format(time.TimeOnly))
 	}
 	if s.Unclaimed > 0 {
 		fmt.Fprintf(&b, " · %s results unclaimed", text.Thousands(int64(s.Unclaimed)))

@@ -2,13 +2,13 @@ package workflows
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
-	"github.com/stint-run/stint/workflows/internal/intake"
 	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/workflow"
 )
@@ -40,6 +40,12 @@ type feedState struct {
 	Open     int   `json:"open,omitempty"` // leg that takes items
 	Segments int   `json:"segments,omitempty"`
 	Closing  bool  `json:"closing,omitempty"`
+	// Stalled is since when nothing has finished, although items are unfinished; zero: it is not so.
+	Stalled time.Time `json:"stalled,omitzero"`
+	Earlier earlier   `json:"earlier,omitzero"`
+	// Began is the session that this run of the feed has begun with, Counted the outcomes of the present one in legs that have ended.
+	Began   int64           `json:"began,omitempty"`
+	Counted dispatch.Counts `json:"counted,omitzero"`
 }
 
 // carriedLeg is an open leg of a feed, as the job's next run continues with it.
@@ -51,23 +57,20 @@ type carriedLeg struct {
 	Sofar    LegResult       `json:"sofar"`
 }
 
-func newFeedWork(state *workState) *feedWork {
-	w := &feedWork{pager: pager{state: state}}
-	return w
-}
+func newFeedWork(state *workState) *feedWork { return &feedWork{pager: pager{state: state}} }
 
 // attach has the job close the feed when it is asked to, and continues with the legs that are open.
 func (w *feedWork) attach(c *coordinator) error {
 	w.c = c
 	if w.state.Feed == nil {
-		w.state.Feed = &feedState{Wanted: 2, Session: 1} // one that takes items, and one that stands by
+		w.state.Feed = &feedState{Wanted: 2, Session: 1, Began: 1} // one that takes items, and one that stands by
 	}
 	w.feed = w.state.Feed
 	for _, carried := range c.state.Carried {
 		c.resumeFeedLeg(carried)
 	}
 	c.state.Carried = nil
-	for _, signal := range []string{signalSealed, signalEnded, signalFreed, signalSession} {
+	for _, signal := range []string{signalSealed, signalEnded, signalFreed, signalSession, signalStalled} {
 		c.selector.AddReceive(workflow.GetSignalChannel(c.ctx, signal), func(workflow.ReceiveChannel, bool) { c.receiveAll() })
 	}
 	err := workflow.SetUpdateHandlerWithOptions(c.ctx, protocol.UpdateClose, func(ctx workflow.Context) error {
@@ -86,7 +89,7 @@ func (w *feedWork) close() {
 		return
 	}
 	w.feed.Closing = true
-	w.eachLeg(func(leg *feedHandle) { leg.signal(signalClose, nil, func() {}) })
+	w.eachLeg(func(leg *feedHandle) { leg.signal(signalClose, nil) })
 	w.c.wakeUp()
 }
 
@@ -100,17 +103,9 @@ func (w *feedWork) told() bool {
 func (w *feedWork) receive() {
 	c := w.c
 	dispatch.ReceiveEach(c.ctx, signalSealed, w.sealed)
-	dispatch.ReceiveEach(c.ctx, signalSession, func(session int64) {
-		w.feed.Session = max(w.feed.Session, session)
-		w.eachLeg(func(leg *feedHandle) { leg.signal(signalSession, session, func() {}) })
-	})
-	dispatch.ReceiveEach(c.ctx, signalFreed, func(f intake.Freed) {
-		w.eachLeg(func(leg *feedHandle) {
-			if leg.number == w.feed.Open {
-				leg.signal(signalFreed, f, func() {})
-			}
-		})
-	})
+	dispatch.ReceiveEach(c.ctx, signalSession, w.sessionBegun)
+	dispatch.ReceiveEach(c.ctx, signalFreed, w.freed)
+	dispatch.ReceiveEach(c.ctx, signalStalled, w.stalled)
 	dispatch.ReceiveEach(c.ctx, signalEnded, func(ended keptResult) {
 		for _, l := range c.legs {
 			if leg, ok := l.legHandle.(*feedHandle); ok && l.number == ended.Leg {
@@ -153,6 +148,7 @@ func (w *feedWork) sealed(n sealedNotice) {
 func (w *feedWork) opened(leg int) {
 	w.feed.Open = leg
 	w.feed.Segments++
+	w.feed.Stalled = time.Time{} // the leg that takes items now finds out anew
 	if err := workflow.UpsertMemo(w.c.ctx, map[string]any{protocol.MemoLeg: leg}); err != nil {
 		workflow.GetLogger(w.c.ctx).Error("writing which leg takes items", "error", err)
 	}
@@ -189,10 +185,14 @@ func (w *feedWork) plan(ctx workflow.Context, t terms) (portion, error) {
 		return portion{}, err
 	}
 	w.state.Cursor = page.Next
+	if page.Sources != "" {
+		w.feed.Earlier.Items = page.Unfinished
+	}
 	w.feed.Planned, w.feed.Accepted = page.Done, max(w.feed.Accepted, page.Accepted)
 	w.feed.Closing = w.feed.Closing || page.Closed
 	if page.Session > 0 {
 		w.feed.Session = page.Session + 1
+		w.feed.Began = w.feed.Session
 	}
 	found := portion{
 		page: page.Page, planned: page.Accepted, batches: int64(len(batches)),
@@ -207,7 +207,7 @@ func (w *feedWork) plan(ctx workflow.Context, t terms) (portion, error) {
 
 // resized is that of [work]: the legs make their batches themselves.
 func (w *feedWork) resized(items int64) {
-	w.eachLeg(func(leg *feedHandle) { leg.signal(signalResize, items, func() {}) })
+	w.eachLeg(func(leg *feedHandle) { leg.signal(signalResize, items) })
 }
 
 func (w *feedWork) renew() { w.cancel = true }
@@ -249,12 +249,9 @@ func (w *feedWork) carry(legs []*openLeg) ([]carriedLeg, bool) {
 }
 
 func (w *feedWork) finish(ctx workflow.Context, t terms, r *job.Report) error {
-	var result activities.FinishResult
-	in := activities.FinishInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads, Planned: t.planned}
-	if err := execute.IO(ctx, acts.Finish, in, &result); err != nil {
+	if err := w.pager.finish(ctx, t, r); err != nil {
 		return err
 	}
-	r.Output = &result.Output
 	w.amend(r)
 	return nil
 }
@@ -264,6 +261,7 @@ func (w *feedWork) amend(r *job.Report) {
 	spec := w.c.spec()
 	r.Feed = &job.FeedReport{
 		Session: w.feed.Session, Accepted: r.Planned, Capacity: spec.Capacity, CapacityBytes: spec.CapacityBytes, Segments: w.feed.Segments,
+		StalledSince: w.feed.Stalled, Earlier: w.earlierLeft(),
 	}
 }
 

@@ -43,6 +43,8 @@ type LegResult struct {
 	Discarded int64 `json:"discarded,omitempty"`
 	// Of a leg of a loop: where its slots stand.
 	Loop []protocol.ClockSlot `json:"loop,omitempty"`
+	// Counted are the outcomes of a feed's last session in it.
+	Counted dispatch.Counts `json:"counted,omitzero"`
 }
 
 // keptResult is what a leg has done in its runs so far, which no later run can lose.
@@ -69,7 +71,7 @@ func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
 	if err != nil {
 		return LegResult{}, err
 	}
-	if err := l.answerQueries(ctx); err != nil {
+	if err := l.answerQueries(ctx, in.Spec); err != nil {
 		return LegResult{}, err
 	}
 	l.Listen()
@@ -125,13 +127,15 @@ func processIn(ref activities.Ref) func(workflow.Context, activities.ProcessInpu
 	}
 }
 
-func (l *leg) answerQueries(ctx workflow.Context) error {
+func (l *leg) answerQueries(ctx workflow.Context, spec job.Spec) error {
 	progress := func() (job.Progress, error) { return l.Progress(), nil }
-	pending := func(page int) ([]activities.CommitInput, error) {
-		if page > 0 {
-			return nil, nil // it fits into one
-		}
+	var pending any = func() ([]activities.CommitInput, error) {
 		return []activities.CommitInput{l.manifest.pending()}, nil
+	}
+	if spec.Source == job.SourceFeed { // it runs what an earlier run has left
+		pending = func(offset int) ([]byte, error) {
+			return activities.PendingPiece([]activities.CommitFeedInput{activities.OfFeed(l.manifest.pending())}, offset)
+		}
 	}
 	if err := workflow.SetQueryHandler(ctx, protocol.QueryProgress, progress); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
@@ -153,4 +157,52 @@ func (l *leg) commit(ctx workflow.Context) LegResult {
 	}
 	window := l.Places() // with the grants that have arrived until the very end
 	return LegResult{Outcomes: l.Sofar(), Manifests: heads, Left: left, Window: window}
+}
+
+// pageSupply supplies the batches of a page, in order.
+type pageSupply struct {
+	batches []protocol.Batch
+	number  int64 // of the next batch, from 1
+	more    bool  // another page may follow: see extend
+}
+
+// newPageSupply reads a page whose first batch comes after so many others of the job.
+func newPageSupply(page []byte, before int64) (*pageSupply, error) {
+	batches, err := activities.DecodePage(page)
+	if err != nil {
+		return nil, err
+	}
+	return &pageSupply{batches: batches, number: before + 1}, nil
+}
+
+// Next is that of [dispatch.Supply].
+func (s *pageSupply) Next() (dispatch.Task, bool) {
+	if len(s.batches) == 0 {
+		return dispatch.Task{}, false
+	}
+	t := dispatch.Task{Batch: s.batches[0], Number: s.number}
+	s.batches = s.batches[1:]
+	s.number++
+	return t, true
+}
+
+// Waiting is that of [dispatch.Supply].
+func (s *pageSupply) Waiting() int { return len(s.batches) }
+
+// Ended is that of [dispatch.Supply].
+func (s *pageSupply) Ended() bool { return len(s.batches) == 0 && !s.more }
+
+// extend adds the batches of another page, which is the last one.
+func (s *pageSupply) extend(batches []protocol.Batch) {
+	s.batches = append(s.batches, batches...)
+	s.more = false
+}
+
+// items is how many items are in the batches that have not been taken.
+func (s *pageSupply) items() int64 {
+	var n int64
+	for _, b := range s.batches {
+		n += b.Count
+	}
+	return n
 }

@@ -71,7 +71,7 @@ func (c *coordinator) outcomes() (ok, failed int64, fresh dispatch.Counts) {
 
 // reportThresholds are those of the open legs.
 func (c *coordinator) reportThresholds() dispatch.ReportThresholds {
-	ok, failed, fresh := c.outcomes()
+	ok, failed, fresh := c.work.outcomes()
 	var t dispatch.ReportThresholds
 	if allowed, limited := c.spec().MaxFailed.Allowed(max(ok+failed, job.ToleranceItems), false); limited {
 		t.Step = max(1, allowed/leastStep, (allowed-failed)/dispatch.ReportsPerStep/int64(max(1, len(c.legs)/2)))
@@ -87,7 +87,7 @@ func (c *coordinator) checkOutcomes(final bool) {
 	if c.ending() || !c.work.boundsFailures() {
 		return
 	}
-	ok, failed, fresh := c.outcomes()
+	ok, failed, fresh := c.work.outcomes()
 	none := fresh.OK == 0 && fresh.Failed >= hopelessItems || final && ok == 0 && fresh.Failed > 0 && failed >= hopelessAll
 	many := c.spec().MaxFailed.Exceeded(ok+failed, failed, final)
 	certain := !none && c.spec().MaxFailed.Exceeded(math.MaxInt64, failed, final) // however many have succeeded
@@ -99,15 +99,23 @@ func (c *coordinator) checkOutcomes(final bool) {
 		c.fail(c.hopeless(failed))
 	default:
 		c.fail(&job.Error{Type: job.ErrorTooMany, Message: fmt.Sprintf(
-			"%s of %s items done have failed, more than max-failed %s allows; resume the job with a higher max-failed%s",
-			text.Thousands(failed), text.Thousands(ok+failed), c.spec().MaxFailed, c.firstFailure())})
+			"%s of %s items done%s have failed, more than max-failed %s allows; resume the job with a higher max-failed%s",
+			text.Thousands(failed), text.Thousands(ok+failed), c.ofSession(), c.spec().MaxFailed, c.firstFailure())})
 	}
 }
 
 func (c *coordinator) hopeless(failed int64) *job.Error {
 	return &job.Error{Type: job.ErrorHopeless, Message: fmt.Sprintf(
-		"nothing works: all of the first %s items have failed; fix the handler and resume the job%s",
-		text.Thousands(failed), c.firstFailure())}
+		"nothing works: all of the first %s items%s have failed; fix the handler and resume the job%s",
+		text.Thousands(failed), c.ofSession(), c.firstFailure())}
+}
+
+// ofSession names the session whose items the rules count, of a feed that has had several.
+func (c *coordinator) ofSession() string {
+	if feed := c.state.Work.Feed; feed != nil && feed.Session > 1 {
+		return fmt.Sprintf(" of session %d", feed.Session)
+	}
+	return ""
 }
 
 // firstFailure describes the failure with the lowest ordinal that is known.

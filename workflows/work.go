@@ -46,6 +46,13 @@ type work interface {
 	carry(legs []*openLeg) ([]carriedLeg, bool)
 	// insistsOnInit reports whether the init hooks run to their end even if a stop comes before it.
 	insistsOnInit() bool
+	// progressed is called whenever something may have happened. It does not block.
+	progressed()
+	// ended takes what a leg has done that has ended.
+	ended(l *openLeg, r LegResult)
+	// outcomes are the counts that decide whether too many items fail, and those of this run's items alone, as far as they are
+	// known.
+	outcomes() (ok, failed int64, fresh dispatch.Counts)
 	// boundsFailures reports whether a job fails if too many of its items do.
 	boundsFailures() bool
 }
@@ -146,6 +153,11 @@ func (p *pager) resized(int64) {}
 func (p *pager) renew() {}
 
 func (p *pager) insistsOnInit() bool { return false }
+func (p *pager) progressed()         {}
+
+func (p *pager) ended(*openLeg, LegResult) {}
+
+func (p *pager) outcomes() (ok, failed int64, fresh dispatch.Counts) { return p.c.outcomes() }
 
 func (p *pager) open(found portion) { p.c.openPage(found) }
 
@@ -208,7 +220,8 @@ func newFileWork(state *workState) *fileWork {
 	}}}
 }
 
-func (w *fileWork) finish(ctx workflow.Context, t terms, r *job.Report) error {
+// finish has the output published from the manifests of all that is done.
+func (p *pager) finish(ctx workflow.Context, t terms, r *job.Report) error {
 	var result activities.FinishResult
 	in := activities.FinishInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads, Planned: t.planned}
 	if err := execute.IO(ctx, acts.Finish, in, &result); err != nil {

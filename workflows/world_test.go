@@ -752,7 +752,9 @@ func (w *world) watch(ctx workflow.Context, x *execution) {
 func (s *spyOutbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
 	s.count("child")
 	s.w.mu.Lock()
-	s.w.legs = append(s.w.legs, args[0].(LegInput))
+	if in, ok := args[0].(LegInput); ok {
+		s.w.legs = append(s.w.legs, in)
+	}
 	s.w.summaries = append(s.w.summaries, workflow.GetChildWorkflowOptions(ctx).StaticSummary)
 	s.w.mu.Unlock()
 	return s.Next.ExecuteChildWorkflow(ctx, name, args...)

@@ -3,7 +3,6 @@ package feeds
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -48,9 +47,9 @@ type Range struct {
 
 // ItemRange is a Range with its items, values in JSON.
 type ItemRange struct {
-	First   int64             `json:"f"`
-	Items   []json.RawMessage `json:"i"`
-	Session int64             `json:"g,omitempty"`
+	First   int64          `json:"f"`
+	Items   protocol.Items `json:"i"`
+	Session int64          `json:"g,omitempty"`
 }
 
 // end is the ordinal after the last item.

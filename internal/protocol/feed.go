@@ -49,8 +49,8 @@ type Exchange struct {
 	Client string `json:"c"`
 	// Session is the session that the items are for; 0: the one that is open.
 	Session int64 `json:"s,omitempty"`
-	// Items are values in JSON, without line breaks. All of them are accepted, or none.
-	Items []json.RawMessage `json:"i,omitempty"`
+	// Items are compact values in JSON. All of them are accepted, or none.
+	Items Items `json:"i,omitempty"`
 	// Want: the client takes the results of these items.
 	Want bool `json:"w,omitempty"`
 	// Wait is how long the leg may wait for results before it answers: up to [MaxExchangeWait]. 0: not at all.

@@ -21,7 +21,8 @@ const (
 	// QueryReport returns a job's [Report] as far as the job workflow itself knows it.
 	QueryReport = "report"
 	// QueryPending returns, from a job or a leg, what it has accepted and not committed: a list of
-	// inputs of Commit. See [Client.Resume]. A leg answers a page at a time, counted from 0, its argument.
+	// inputs of Commit. See [Client.Resume]. A leg of a feed answers with a piece of the compressed list, from an offset on, its
+	// argument.
 	QueryPending = "pending"
 	// QueryProgress returns a leg's [Progress].
 	QueryProgress = "progress"

@@ -81,6 +81,12 @@ func describeFeed(b *strings.Builder, r job.Report) {
 	}
 	fmt.Fprintf(b, "- **feed** session %d · %s items discarded · capacity %s items and %s bytes · %d segments; what waits and runs is in the details of the running legs\n",
 		f.Session, text.Thousands(r.Discarded), text.Thousands(int64(f.Capacity)), text.Thousands(f.CapacityBytes), f.Segments)
+	if !f.StalledSince.IsZero() {
+		fmt.Fprintf(b, "- **stalled** items are unfinished, and none has finished since %s UTC\n", f.StalledSince.UTC().Format(time.TimeOnly))
+	}
+	if f.Earlier > 0 {
+		fmt.Fprintf(b, "- **from before** %s items that were accepted before the feed was resumed are unfinished\n", text.Thousands(int64(f.Earlier)))
+	}
 }
 
 // describeLoop adds what the job itself knows of a loop: where its slots stood when their last executions ended, up to an hour ago.

@@ -25,6 +25,8 @@ type Config struct {
 	// Recover returns what an execution that was lost had done, by its last heartbeat, as if the execution had returned it:
 	// a result with a rest. It returns false if the heartbeat does not say. Nil: an execution has done all or nothing.
 	Recover func(hint protocol.Hint) (activities.ProcessResult, bool)
+	// Tally are the outcomes that the job's rules count; nil: all of the leg.
+	Tally func() Counts
 	// MaxEvents is the length of history at which the dispatcher begins nothing more; 0: [MaxEvents].
 	MaxEvents int
 }

@@ -1,7 +1,5 @@
 package dispatch
 
-import "github.com/stint-run/stint/job"
-
 // ReportsPerStep is how often a leg reports failures before its step doubles, and in how many steps it approaches what
 // is tolerated.
 const ReportsPerStep = 8
@@ -19,6 +17,8 @@ type Counts struct {
 	Leg    int   `json:"leg"`
 	OK     int64 `json:"ok"`
 	Failed int64 `json:"failed"`
+	// Session is that of a feed whose items they are; 0: all items.
+	Session int64 `json:"session,omitempty"`
 	// Answer says that the job has asked for them, Final that they do not change any more.
 	Answer bool `json:"answer,omitempty"`
 	Final  bool `json:"final,omitempty"`
@@ -41,13 +41,13 @@ func newReporting(c Config) reporting {
 func (r *reporting) set(t ReportThresholds) { r.ReportThresholds, r.left = t, ReportsPerStep }
 
 // due reports whether the counts matter to the job, and notes that they are reported.
-func (r *reporting) due(t job.Totals) bool {
-	news := t.Failed - r.reported
-	hopeless := r.Hopeless > 0 && t.OK == 0 && t.Failed >= r.Hopeless
-	if news == 0 || !hopeless && (r.Step == 0 || news < r.Step) {
+func (r *reporting) due(c Counts) bool {
+	news := c.Failed - r.reported
+	hopeless := r.Hopeless > 0 && c.OK == 0 && c.Failed >= r.Hopeless
+	if news <= 0 || !hopeless && (r.Step == 0 || news < r.Step) {
 		return false
 	}
-	r.reported = t.Failed
+	r.reported = c.Failed
 	if r.left--; r.left <= 0 {
 		r.left, r.Step = ReportsPerStep, 2*r.Step
 	}
@@ -57,25 +57,43 @@ func (r *reporting) due(t job.Totals) bool {
 	return true
 }
 
+// counts are those that the job hears of.
+func (d *Dispatcher) counts() Counts {
+	c := Counts{OK: d.sofar.Totals.OK, Failed: d.sofar.Totals.Failed}
+	if d.tally != nil {
+		c = d.tally()
+	}
+	c.Leg = d.report.leg
+	return c
+}
+
+// Recount has the counts begin anew, as Config.Tally does: so many failures without a success show that nothing works.
+func (d *Dispatcher) Recount(hopeless int64) {
+	d.report.reported = 0
+	d.report.set(ReportThresholds{Step: d.report.Step, Hopeless: hopeless})
+}
+
 // reportCounts reports the counts to the job if they matter.
 func (d *Dispatcher) reportCounts() {
-	t := d.sofar.Totals
-	if d.report.due(t) {
-		d.link.Counted(Counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed})
+	if c := d.counts(); d.report.due(c) {
+		d.link.Counted(c)
 	}
 }
 
 // answerCounts reports the counts because the job has asked.
 func (d *Dispatcher) answerCounts() {
-	t := d.sofar.Totals
-	d.report.reported = t.Failed
-	d.link.Counted(Counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed, Answer: true})
+	c := d.counts()
+	c.Answer = true
+	d.report.reported = c.Failed
+	d.link.Counted(c)
 }
 
 // ReportFinal reports the counts to a job that tolerates only so many failures, before the leg commits: until that has
 // ended it does not answer.
 func (d *Dispatcher) ReportFinal() {
-	if t := d.sofar.Totals; d.report.Step > 0 {
-		d.link.Counted(Counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed, Answer: true, Final: true})
+	if d.report.Step > 0 {
+		c := d.counts()
+		c.Answer, c.Final = true, true
+		d.link.Counted(c)
 	}
 }

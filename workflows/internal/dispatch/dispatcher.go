@@ -23,6 +23,7 @@ type Dispatcher struct {
 	process   func(workflow.Context, activities.ProcessInput) workflow.Future
 	recover   func(protocol.Hint) (activities.ProcessResult, bool)
 	link      Link
+	tally     func() Counts
 	maxEvents int
 	selector  workflow.Selector
 	wake      workflow.Channel // makes Run look again
@@ -54,7 +55,7 @@ const MaxEvents = 4000
 // New makes a dispatcher. Nothing is dispatched before Run, and it hears of no signal before Listen or ListenInside.
 func New(ctx workflow.Context, c Config) *Dispatcher {
 	d := &Dispatcher{
-		ctx: ctx, spec: c.Spec, supply: c.Supply, recorder: c.Recorder, process: c.Process, recover: c.Recover, link: c.Link, maxEvents: cmp.Or(c.MaxEvents, MaxEvents),
+		ctx: ctx, spec: c.Spec, supply: c.Supply, recorder: c.Recorder, process: c.Process, recover: c.Recover, link: c.Link, tally: c.Tally, maxEvents: cmp.Or(c.MaxEvents, MaxEvents),
 		selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
 		returned: c.State.Tasks, before: c.Sofar.Totals, sofar: c.Sofar,
 		window: window{places: c.State.Window, last: c.State.Last},

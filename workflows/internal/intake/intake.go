@@ -24,7 +24,7 @@ type Limits struct {
 type Opening struct {
 	First   int64 `json:"first"` // ordinal of the next item
 	Session int64 `json:"session"`
-	// Unfinished items of the legs before, and their bytes: they take a part of the capacity.
+	// Unfinished items of the legs before and of earlier runs, and the bytes of the former: they take a part of the capacity.
 	Unfinished int   `json:"unfinished,omitempty"`
 	Bytes      int64 `json:"bytes,omitempty"`
 }
@@ -56,6 +56,7 @@ type Intake struct {
 	elseBytes   int64
 	freed       Freed // since the last TakeFreed; of a leg that stands by, by legs before it
 
+	moved     time.Time // when something has finished last, here or in another leg, or when the backlog has begun
 	discarded []Range
 	clients   map[string]*client
 	order     []*client // the same, in the order in which they came
@@ -108,6 +109,9 @@ func (in *Intake) Open(o Opening) {
 
 // IsOpen reports whether the leg takes items; Opened whether it ever has.
 func (in *Intake) IsOpen() bool { return in.state == open }
+
+// Latest reports that the leg has taken items, and none after it has.
+func (in *Intake) Latest() bool { return in.state == open || in.state == closed && in.Opened() }
 
 // Opened is described with [Intake.IsOpen].
 func (in *Intake) Opened() bool { return in.state > early && in.session > 0 }
@@ -173,6 +177,9 @@ func (in *Intake) OldestSince() time.Time {
 // Accept takes the items of an exchange that [Intake.Check] allows, and returns the ordinal of the first one.
 func (in *Intake) Accept(x protocol.Exchange, now time.Time) int64 {
 	in.now = now
+	if items, _ := in.Backlog(); items == 0 {
+		in.moved = now
+	}
 	first := in.next
 	for _, data := range x.Items {
 		it := &item{ordinal: in.next, session: in.session, data: data, accepted: now}
@@ -290,6 +297,7 @@ func (in *Intake) TakeDiscarded() []Range {
 // finish removes an item that has an outcome.
 func (in *Intake) finish(it *item, r protocol.ItemResult) {
 	delete(in.items, it.ordinal)
+	in.moved = in.now
 	in.bytes -= int64(len(it.data))
 	in.freed.Items++
 	in.freed.Bytes += int64(len(it.data))
@@ -322,6 +330,17 @@ func (in *Intake) Free(f Freed) {
 	}
 	in.elsewhere = max(0, in.elsewhere-f.Items)
 	in.elseBytes = max(0, in.elseBytes-f.Bytes)
+}
+
+// Moved notes that something of the backlog has finished elsewhere, or that the leg learns of it only now.
+func (in *Intake) Moved(now time.Time) { in.moved = now }
+
+// Since is when something of the backlog has finished last, or when it has begun; zero: there is no backlog.
+func (in *Intake) Since() time.Time {
+	if items, _ := in.Backlog(); items == 0 {
+		return time.Time{}
+	}
+	return in.moved
 }
 
 // Backlog is what of the capacity is taken.

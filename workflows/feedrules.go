@@ -1,0 +1,196 @@
+package workflows
+
+import (
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/intake"
+	"go.temporal.io/sdk/workflow"
+)
+
+// stallAfter is how long nothing may finish of a feed that has unfinished items, before it is reported as stalled.
+const stallAfter = 30 * time.Second
+
+// stalledNotice is what the leg that takes items reports of a feed in which nothing finishes, and when something has again.
+type stalledNotice struct {
+	Leg   int       `json:"leg"`
+	Since time.Time `json:"since,omitzero"` // zero: the feed moves again
+	// Feed is how the feed stands.
+	Feed *job.FeedReport `json:"feed,omitempty"`
+}
+
+// What a feed's job knows beside its legs: which session's outcomes count, what of the capacity items of earlier runs
+// take, and whether anything finishes.
+
+// sessionBegun begins a session that a leg has been asked for, in all others. The rules that count failures begin anew.
+func (w *feedWork) sessionBegun(session int64) {
+	w.eachLeg(func(leg *feedHandle) { leg.signal(signalSession, session) })
+	if session <= w.feed.Session {
+		return
+	}
+	w.feed.Session, w.feed.Counted = session, dispatch.Counts{}
+	w.c.asking = false
+	w.c.sendLimits()
+}
+
+// outcomes are those of the present session. Items that an earlier run has left count for the session that this one has begun
+// with.
+func (w *feedWork) outcomes() (ok, failed int64, fresh dispatch.Counts) {
+	fresh = dispatch.Counts{OK: w.feed.Counted.OK, Failed: w.feed.Counted.Failed}
+	for _, l := range w.c.legs {
+		if n := l.counts(l.reported); w.counts(l, n) {
+			fresh.OK, fresh.Failed = fresh.OK+n.OK, fresh.Failed+n.Failed
+		}
+	}
+	return fresh.OK, fresh.Failed, fresh
+}
+
+// counts reports whether a leg's outcomes are of the present session.
+func (w *feedWork) counts(l *openLeg, n dispatch.Counts) bool {
+	if _, ok := l.legHandle.(*feedHandle); ok {
+		return n.Session == w.feed.Session
+	}
+	return w.feed.Session == w.feed.Began
+}
+
+// ended takes the outcomes of a leg that has ended.
+func (w *feedWork) ended(l *openLeg, r LegResult) {
+	n := r.Counted
+	if _, ok := l.legHandle.(*feedHandle); !ok {
+		n = dispatch.Counts{OK: r.Totals.OK, Failed: r.Totals.Failed}
+		w.feed.Earlier.Done += n.OK + n.Failed
+	}
+	if w.counts(l, n) {
+		w.feed.Counted.OK += n.OK
+		w.feed.Counted.Failed += n.Failed
+	}
+}
+
+// earlier counts the items that earlier runs have left. They take a part of the capacity until they are done, of which the leg that
+// takes items hears from the job.
+type earlier struct {
+	Items int64 `json:"items"`
+	Done  int64 `json:"done"`  // by legs that have ended
+	Freed int64 `json:"freed"` // that the legs which take items know of
+}
+
+// earlierDone is how many items of earlier runs are done, as far as is known: batch by batch of the leg inside the job, and of the
+// others when they end.
+func (w *feedWork) earlierDone() int64 {
+	done := w.feed.Earlier.Done
+	if w.c.inside != nil {
+		done += w.c.inside.Sofar().Totals.Done()
+	}
+	return min(done, w.feed.Earlier.Items)
+}
+
+func (w *feedWork) earlierLeft() int { return int(w.feed.Earlier.Items - w.earlierDone()) }
+
+// leaveEarlier returns how many items of earlier runs the first leg has to count.
+func (w *feedWork) leaveEarlier() int {
+	w.feed.Earlier.Freed = w.earlierDone()
+	return w.earlierLeft()
+}
+
+// progressed has the leg that takes items know of those of earlier runs that are done.
+func (w *feedWork) progressed() {
+	n := w.earlierDone() - w.feed.Earlier.Freed
+	if n <= 0 || w.feed.Open == 0 || w.c.ending() {
+		return
+	}
+	w.feed.Earlier.Freed += n
+	w.freed(intake.Freed{Items: int(n)})
+}
+
+// freed passes capacity that has become free on to the leg that takes items.
+func (w *feedWork) freed(f intake.Freed) {
+	w.eachLeg(func(leg *feedHandle) {
+		if leg.number == w.feed.Open {
+			leg.signal(signalFreed, f)
+		}
+	})
+}
+
+// stalled notes that nothing finishes, or that something does again.
+func (w *feedWork) stalled(n stalledNotice) {
+	if n.Leg != w.feed.Open {
+		return // another leg watches by now
+	}
+	w.feed.Stalled = n.Since
+	if n.Feed != nil {
+		w.warn(*n.Feed)
+	}
+	w.c.wakeUp()
+}
+
+// warn writes to the log of the worker that coordinates how a stalled feed stands.
+func (w *feedWork) warn(f job.FeedReport) {
+	workflow.GetLogger(w.c.ctx).Warn("the feed is stalled: none of its unfinished items has finished for a while",
+		"job", w.c.spec().Name, "since", f.StalledSince, "report", f)
+}
+
+// watchStalls reports to the job when nothing finishes for stallAfter although items are unfinished (F10), and when something does
+// again. The leg that has taken items last watches over all legs, because it knows what the others free. It has one timer at a time, which
+// is as long as the feed may be without an outcome: five events in 30 s at most.
+func (l *feedLeg) watchStalls(ctx workflow.Context) {
+	for {
+		_ = workflow.Await(ctx, func() bool { return !l.unfinishedSince().IsZero() })
+		since := l.unfinishedSince()
+		if left := since.Add(stallAfter).Sub(workflow.Now(ctx)); left > 0 {
+			_ = workflow.NewTimer(ctx, left).Get(ctx, nil)
+			continue
+		}
+		l.noteStall(since)
+		_ = workflow.Await(ctx, func() bool { return !l.unfinishedSince().Equal(since) })
+		l.noteStall(time.Time{})
+	}
+}
+
+// unfinishedSince is since when unfinished items have waited in vain for an outcome of any of them; zero: there are none, or another
+// leg watches over them.
+func (l *feedLeg) unfinishedSince() time.Time {
+	if !l.intake.Latest() || l.over() {
+		return time.Time{}
+	}
+	return l.intake.Since()
+}
+
+// noteStall reports that nothing has finished since then; zero: something has, or nothing is left.
+func (l *feedLeg) noteStall(since time.Time) {
+	l.stalled = since
+	notice := stalledNotice{Leg: l.in.Number, Since: since}
+	if !since.IsZero() {
+		notice.Feed = l.progress().Feed
+	}
+	l.link.Signal(signalStalled, notice)
+	l.describe()
+}
+
+// beginSession begins a session that a reset has begun, the next one if it is 0. It returns how many items it has discarded. The
+// rules that count failures begin anew.
+func (l *feedLeg) beginSession(session int64) int64 {
+	before := l.intake.Session()
+	discarded := l.intake.Reset(session, workflow.Now(l.ctx))
+	if l.intake.Session() != before {
+		l.Recount(hopelessItems)
+	}
+	return discarded
+}
+
+// count counts the outcomes of items, for the rules that count them by session.
+func (l *feedLeg) count(session, ok, failed int64) {
+	l.counted = l.tally()
+	if session == l.counted.Session {
+		l.counted.OK += ok
+		l.counted.Failed += failed
+	}
+}
+
+// tally is how many items of the present session have succeeded and failed in this leg.
+func (l *feedLeg) tally() dispatch.Counts {
+	if session := l.intake.Session(); l.counted.Session != session {
+		return dispatch.Counts{Leg: l.in.Number, Session: session}
+	}
+	return l.counted
+}

@@ -1,0 +1,230 @@
+package workflows
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/intake"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/workflow"
+)
+
+// scriptedFeed is the job of a feed, in the time of the workflow, whose legs say what the test has them say.
+type scriptedFeed struct {
+	*world
+	// left is what an earlier run has left, in batches of ten items; session its last one.
+	left    int
+	session int64
+
+	openings []feedOpening
+	counts   dispatch.Counts // of the leg that takes items
+	freed    int             // that it has been told
+	sessions []int64
+	limits   int
+	quick    bool // legs take items for half a minute, and are sealed then
+}
+
+func setupScripted(t *testing.T, change func(*job.Spec)) *scriptedFeed {
+	t.Helper()
+	f := &scriptedFeed{world: setup(t, 0)}
+	f.spec = job.Spec{Name: "risk", Pool: "risk", Source: job.SourceFeed, Output: "out/", Window: 1}
+	if change != nil {
+		change(&f.spec)
+	}
+	f.spec = f.spec.WithDefaults()
+	f.newEnv()
+	f.env.RegisterActivityWithOptions(f.plan, activity.RegisterOptions{Name: "PlanFeed"})
+	f.env.RegisterWorkflowWithOptions(f.leg, workflow.RegisterOptions{Name: protocol.WorkflowFeedLeg})
+	return f
+}
+
+func (f *scriptedFeed) plan(_ context.Context, in activities.PlanFeedInput) (activities.PlanFeedResult, error) {
+	items := int64(f.left) * f.perBatch
+	return activities.PlanFeedResult{
+		PlanResult: inputs.PlanResult{Page: f.page(0, f.left), Done: true, Sources: "sources", Next: inputs.Cursor{Item: items}},
+		Accepted:   items, Unfinished: items, Session: f.session,
+	}, nil
+}
+
+// leg stays until the job stops.
+func (f *scriptedFeed) leg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
+	open := in.Opening != nil
+	if f.quick {
+		return f.quickly(ctx, in)
+	}
+	if open {
+		f.openings = append(f.openings, *in.Opening)
+	}
+	job := workflow.GetInfo(ctx).ParentWorkflowExecution.ID
+	take := func(name string, receive func(workflow.Context, workflow.ReceiveChannel)) {
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			for {
+				receive(ctx, workflow.GetSignalChannel(ctx, name))
+			}
+		})
+	}
+	take(signalFreed, func(ctx workflow.Context, c workflow.ReceiveChannel) {
+		var freed intake.Freed
+		c.Receive(ctx, &freed)
+		f.freed += freed.Items
+	})
+	take(signalSession, func(ctx workflow.Context, c workflow.ReceiveChannel) {
+		var session int64
+		c.Receive(ctx, &session)
+		if open {
+			f.sessions = append(f.sessions, session)
+		}
+	})
+	take(dispatch.SignalLimits, func(ctx workflow.Context, c workflow.ReceiveChannel) {
+		var limits dispatch.Limits
+		c.Receive(ctx, &limits)
+		f.limits++
+		if limits.Ask {
+			counts := dispatch.Counts{Leg: in.Number}
+			if open {
+				counts = f.counts
+			}
+			counts.Answer = true
+			workflow.SignalExternalWorkflow(ctx, job, "", dispatch.SignalCounts, counts)
+		}
+	})
+	var notice protocol.StopNotice
+	workflow.GetSignalChannel(ctx, dispatch.SignalHalt).Receive(ctx, &notice)
+	result := LegResult{Counted: f.counts, Manifests: in.Previous}
+	_ = workflow.SignalExternalWorkflow(ctx, job, "", signalEnded, keptResult{Leg: in.Number, Result: result}).Get(ctx, nil)
+	return result, nil
+}
+
+// quickly is a leg that takes 1,500 items in half a minute, commits them every ten seconds, and is sealed.
+func (f *scriptedFeed) quickly(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
+	var opening feedOpening
+	await := func(name string, value any) error { // it is cancelled with the job
+		return workflow.Await(ctx, func() bool { return workflow.GetSignalChannel(ctx, name).ReceiveAsync(value) })
+	}
+	if in.Opening != nil {
+		opening = *in.Opening
+	} else if err := await(signalOpen, &opening); err != nil {
+		return LegResult{}, err
+	}
+	tell := func(name string, arg any) {
+		_ = workflow.SignalExternalWorkflow(ctx, workflow.GetInfo(ctx).ParentWorkflowExecution.ID, "", name, arg).Get(ctx, nil)
+	}
+	opening.First += 1500
+	r := LegResult{Accepted: opening.First, Manifests: []string{fmt.Sprintf("run/manifests/%016x.jsonl", in.Number)}, Window: in.Window}
+	r.Totals = job.Totals{OK: 1500, Batches: 1500, Calls: 1500}
+	for range 3 {
+		_ = workflow.Sleep(ctx, 10*time.Second)
+		tell(signalKept, keptResult{Leg: in.Number, Result: r})
+	}
+	var successor int
+	if err := await(signalSuccessor, &successor); err != nil {
+		return LegResult{}, err
+	}
+	_ = workflow.SignalExternalWorkflow(ctx, protocol.LegID(f.spec.Name, successor), "", signalOpen, opening).Get(ctx, nil)
+	tell(signalSealed, sealedNotice{Leg: in.Number, Next: opening.First})
+	tell(signalFreed, intake.Freed{Items: 2})
+	tell(signalEnded, keptResult{Leg: in.Number, Result: r})
+	return r, nil
+}
+
+// report has the open leg report its counts, at a time.
+func (f *scriptedFeed) report(at time.Duration, session, ok, failed int64) {
+	f.at(at, func() {
+		f.counts = dispatch.Counts{Leg: 1, Session: session, OK: ok, Failed: failed}
+		f.env.SignalWorkflow(dispatch.SignalCounts, f.counts)
+	})
+}
+
+func (f *scriptedFeed) stopAt(at time.Duration) { f.at(at, func() { f.stop(job.Stop{}) }) }
+
+// F10: a feed in which nothing finishes is reported as stalled, by the leg that takes items, until something finishes.
+func TestFeed_F10_StalledInTheReport(t *testing.T) {
+	t.Parallel()
+	f := setupScripted(t, nil)
+	since := f.env.Now().UTC().Truncate(time.Second)
+	f.at(time.Minute, func() { f.env.SignalWorkflow(signalStalled, stalledNotice{Leg: 2, Since: since}) })
+	var other, stalled, moves job.Report
+	f.at(61*time.Second, func() { other = f.query() })
+	f.at(62*time.Second, func() {
+		f.env.SignalWorkflow(signalStalled, stalledNotice{Leg: 1, Since: since, Feed: &job.FeedReport{Backlog: 3}})
+	})
+	f.at(63*time.Second, func() { stalled = f.query() })
+	f.at(64*time.Second, func() { f.env.SignalWorkflow(signalStalled, stalledNotice{Leg: 1}) })
+	f.at(65*time.Second, func() { moves = f.query() })
+	f.stopAt(66 * time.Second)
+	report, err := f.run()
+	require.NoError(t, err)
+	require.Equal(t, job.Stopped, report.State)
+	require.Zero(t, other.Feed.StalledSince, "another leg watches")
+	require.Equal(t, since, stalled.Feed.StalledSince.UTC())
+	require.Zero(t, moves.Feed.StalledSince)
+}
+
+// Rules count by session: what has failed or succeeded before a reset counts no more.
+func TestFeed_RulesPerSession(t *testing.T) {
+	t.Parallel()
+	f := setupScripted(t, func(s *job.Spec) { s.MaxFailed = "10" })
+	f.report(time.Second, 1, 50, 8)
+	f.at(2*time.Second, func() { f.env.SignalWorkflow(signalSession, int64(2)) })
+	f.report(3*time.Second, 1, 50, 11) // it has come late
+	f.report(4*time.Second, 2, 0, 8)
+	var before job.Report
+	f.at(5*time.Second, func() { before = f.query() })
+	f.report(6*time.Second, 2, 0, 11)
+	_, err := f.run()
+	require.Equal(t, job.Running, before.State, "16 items have failed, 8 of them in this session")
+	report := f.failedReport(err, job.ErrorTooMany)
+	require.Contains(t, report.Error.Message, "11 of 11 items done of session 2 have failed")
+	require.Equal(t, []int64{2}, f.sessions)
+	require.Positive(t, f.limits, "legs get the thresholds of the new session")
+
+	f = setupScripted(t, nil)
+	f.report(time.Second, 1, 5000, 1)
+	f.at(2*time.Second, func() { f.env.SignalWorkflow(signalSession, int64(2)) })
+	f.report(3*time.Second, 2, 0, 999)
+	f.at(4*time.Second, func() { before = f.query() })
+	f.report(5*time.Second, 2, 0, 1000)
+	_, err = f.run()
+	require.Equal(t, job.Running, before.State)
+	report = f.failedReport(err, job.ErrorHopeless)
+	require.Contains(t, report.Error.Message, "all of the first 1,000 items of session 2 have failed")
+}
+
+// S12: items that an earlier run has left take their part of the capacity until they are done, and are in the backlog. Their outcomes
+// count for the session that the resume begins with.
+func TestFeed_S12_EarlierItems(t *testing.T) {
+	t.Parallel()
+	f := setupScripted(t, nil)
+	f.left, f.session, f.took = 3, 4, time.Minute
+	var during job.Report
+	f.at(90*time.Second, func() { during = f.query() })
+	f.stopAt(time.Hour)
+	report, err := f.run()
+	require.NoError(t, err)
+	require.Equal(t, job.Stopped, report.State)
+	require.EqualValues(t, 30, report.OK)
+	require.Len(t, f.openings, 1)
+	require.Equal(t, intake.Opening{First: 30, Session: 5, Unfinished: 30}, f.openings[0].Opening)
+	require.Equal(t, 20, during.Feed.Earlier)
+	require.Equal(t, 30, f.freed)
+	require.Zero(t, report.Feed.Earlier)
+
+	f = setupScripted(t, func(s *job.Spec) { s.MaxFailed = "5" })
+	f.left, f.session = 3, 4
+	f.process = func(x *execution) {
+		if x.in.Batch.First == 0 {
+			x.result.Totals.OK, x.result.Totals.Failed = 4, 6
+			x.result.Entry.OK, x.result.Entry.Failed = 4, 6
+		}
+	}
+	_, err = f.run()
+	require.Contains(t, f.failedReport(err, job.ErrorTooMany).Error.Message, "of session 5")
+}
