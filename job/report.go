@@ -87,13 +87,16 @@ type Progress struct {
 	Feed    *FeedReport   `json:"feed,omitempty"` // of a leg of a feed
 }
 
-// Output says where a finished job's results are.
+// Output says where a finished job's results are. That of a failed job has no results, only errors.
 type Output struct {
 	Location string `json:"location"`           // file, or directory or bucket prefix with parts
 	Bytes    int64  `json:"bytes"`              // of all results
 	Checksum string `json:"checksum,omitempty"` // "crc32c:…" of all results
 	Errors   string `json:"errors,omitempty"`   // file of error records; empty: there are none
 }
+
+// HasResults reports whether there are results, and not only errors of a job that has failed.
+func (o Output) HasResults() bool { return o.Location != "" || o.Checksum != "" }
 
 // Limits of the lists in a Report.
 const (

@@ -27,6 +27,10 @@ type run struct {
 	// ctx is the caller's: its end stops the job. Everything else goes by a context that only Abort
 	// ends.
 	ctx context.Context
+	// begin starts the job, or continues it.
+	begin func(context.Context, *job.Client) (*job.Run, error)
+	// named is the job of the state that is continued, with the spec that it has there; empty: the spec is the caller's.
+	named string
 	// stdin is the standard input, which the run that is decided on gets; nil if there is none.
 	stdin *inputs.Reserved
 }
@@ -51,6 +55,10 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 		return job.Report{}, fmt.Errorf("connecting to the embedded server: %w", err)
 	}
 	defer c.Close()
+	client := job.NewClient(c)
+	if err := r.lookUp(ctx, client); err != nil {
+		return job.Report{}, err
+	}
 	w, err := worker.New(c, r.spec.Pool, h, r.workerOptions())
 	if err != nil {
 		return job.Report{}, err
@@ -59,7 +67,6 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 	if r.o.Ready != nil {
 		r.o.Ready(Addresses{Temporal: server.Address(), UI: server.UIURL(), Metrics: w.MetricsAddress()})
 	}
-	client := job.NewClient(c)
 	if err := r.takeOver(ctx, c, client, server.Namespace()); err != nil {
 		return job.Report{}, err
 	}
@@ -105,7 +112,7 @@ func (r *run) beside(ctx context.Context, w *worker.Worker, client *job.Client) 
 
 // job starts the job, or continues it, and follows it to its end.
 func (r *run) job(ctx context.Context, client *job.Client) (job.Report, error) {
-	running, err := r.startOrContinue(ctx, client)
+	running, err := r.begin(ctx, client)
 	if err != nil {
 		return job.Report{}, err
 	}

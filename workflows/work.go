@@ -44,6 +44,9 @@ type work interface {
 	salvage(ctx workflow.Context, in salvaged) (manifests []string, err error)
 	// carry returns the open legs that the job's next run continues with; false: they must end first.
 	carry(legs []*openLeg) ([]carriedLeg, bool)
+	// listFailures writes the errors file of a job that has failed, and returns where that is; empty: there is none. It
+	// blocks. ctx has the options of an activity.
+	listFailures(ctx workflow.Context, t terms) (location string, err error)
 	// boundsFailures reports whether a job fails if too many of its items do.
 	boundsFailures() bool
 }
@@ -199,3 +202,8 @@ func (w *fileWork) finish(ctx workflow.Context, t terms, r *job.Report) error {
 func (w *fileWork) amend(*job.Report) {}
 
 func (w *fileWork) boundsFailures() bool { return true }
+
+func (w *fileWork) listFailures(ctx workflow.Context, t terms) (location string, err error) {
+	in := activities.FailuresInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads}
+	return location, execute.IO(ctx, acts.WriteFailures, in, &location)
+}
