@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/starter"
@@ -76,8 +77,13 @@ func TestRun_AgainAfterNothingWorkedAnyMore(t *testing.T) {
 		"--backoff", "1ms", "--slots", "1", "--batch-items", "10"}
 	b.stint(append(line, "--on-error", "stop")...).exits(starter.ExitFailed)
 	b.mend("exit 1")
-	c := b.stint(line...).exits(starter.ExitSomeFailed) // some were done: it is not certain that nothing works
-	require.Contains(t, c.stderr.String(), "50 items ok, 250 failed")
+	c := b.stint(line...).exits(starter.ExitFailed)
+	require.Contains(t, c.stderr.String(), "nothing works")
+	require.Contains(t, c.stderr.String(), "60 items were done by earlier runs")
+	b.mend("exec cat")
+	c = b.stint(line...).exits(starter.ExitSomeFailed)
+	require.Contains(t, c.stderr.String(), "from before the run in which nothing worked")
+	require.Contains(t, c.stderr.String(), "290 items ok, 10 failed", "those of the batch that stopped the first run")
 }
 
 // The end of a run names the command that fits, and it works as it is printed, without a server.
@@ -158,4 +164,43 @@ func TestResume_AfterNothingWorked(t *testing.T) {
 	var r job.Report
 	b.reads(&r, "status", "broken", "--json")
 	require.EqualValues(t, 100, r.OK, fmt.Sprint(r.Resumed))
+}
+
+// A filter that cannot work is found out after some calls, not after the whole input, with the first error and a hint.
+func TestRun_HandlerThatCannotWork(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, command, says string }{
+		{"an argument that is not replaced", "sha1sum {}", "sha1sum: {}: No such file"},
+		{"no lines", "grep no-such-line", "exit status 1"},
+		{"too many lines", "sed p", "given 1 item and answered with 2 results"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.write("in.txt", numbers(5000))
+			command := c.command
+			if name, args, _ := strings.Cut(command, " "); name != "" {
+				command = b.script("counted", `echo >> $BOX/calls; exec `+name+` "$@"`) + " " + args
+			}
+			run := b.stint("run", "--exec", command, "in.txt", "-o", "out.txt", "--slots", "2", "--report", "report.json").exits(starter.ExitFailed)
+			require.Contains(t, run.stderr.String(), "nothing works: all of the first ")
+			require.Contains(t, run.stderr.String(), c.says)
+			require.Contains(t, run.stderr.String(), "a filter answers n lines with n lines and ends with status 0, and {} in its command is not replaced")
+			require.LessOrEqual(t, b.report("report.json").Failed, int64(4*20))
+			require.Less(t, b.lines("calls"), 400)
+			require.Less(t, run.took, time.Minute)
+		})
+	}
+}
+
+// A filter that sums its lines up succeeds with single ones, and is warned about.
+func TestRun_WarnsOfSums(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", numbers(40))
+	c := b.stint("run", "--exec", "wc -l", "in.txt", "-o", "out.txt", "--backoff", "1ms", "--attempts", "1").exits(starter.ExitOK)
+	require.Contains(t, c.stderr.String(), "warning: calls of several items get one result")
+	require.Contains(t, c.stderr.String(), "as 'wc -l' does")
+	c = b.stint("run", "--exec", "cat", "in.txt", "-o", "out.txt").exits(starter.ExitOK)
+	require.NotContains(t, c.stderr.String(), "warning")
 }

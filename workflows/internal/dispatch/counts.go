@@ -12,6 +12,8 @@ type ReportThresholds struct {
 	// Hopeless is how many further outcomes decide that nothing works, as long as not one item of the job
 	// has succeeded; 0: one has.
 	Hopeless int64 `json:"hopeless,omitempty"`
+	// Alone is how many further items that fail alone in their calls decide the same; 0: none do.
+	Alone int64 `json:"alone,omitempty"`
 }
 
 // Counts are what a leg reports of its items: the argument of SignalCounts.
@@ -19,6 +21,7 @@ type Counts struct {
 	Leg    int   `json:"leg"`
 	OK     int64 `json:"ok"`
 	Failed int64 `json:"failed"`
+	Alone  int64 `json:"alone,omitempty"` // of those that failed, in calls of themselves alone
 	// Answer says that the job has asked for them, Final that they do not change any more.
 	Answer bool `json:"answer,omitempty"`
 	Final  bool `json:"final,omitempty"`
@@ -43,8 +46,8 @@ func (r *reporting) set(t ReportThresholds) { r.ReportThresholds, r.left = t, Re
 // due reports whether the counts matter to the job, and notes that they are reported.
 func (r *reporting) due(t job.Totals) bool {
 	news := t.Failed - r.reported
-	hopeless := r.Hopeless > 0 && t.OK == 0 && t.Failed >= r.Hopeless
-	if news == 0 || !hopeless && (r.Step == 0 || news < r.Step) {
+	hopeless := t.OK == 0 && (r.Hopeless > 0 && t.Failed >= r.Hopeless || r.Alone > 0 && t.Alone >= r.Alone)
+	if !hopeless && (news == 0 || r.Step == 0 || news < r.Step) {
 		return false
 	}
 	r.reported = t.Failed
@@ -52,16 +55,25 @@ func (r *reporting) due(t job.Totals) bool {
 		r.left, r.Step = ReportsPerStep, 2*r.Step
 	}
 	if hopeless {
-		r.Hopeless = 0
+		r.Hopeless, r.Alone = 0, 0
 	}
 	return true
+}
+
+// hopeless is how many items of one execution may fail alone until it returns its rest; 0: any number.
+func (d *Dispatcher) hopeless() int64 {
+	t := d.sofar.Totals
+	if d.report.Alone == 0 || t.OK > 0 {
+		return 0
+	}
+	return max(1, d.report.Alone-t.Alone)
 }
 
 // reportCounts reports the counts to the job if they matter.
 func (d *Dispatcher) reportCounts() {
 	t := d.sofar.Totals
 	if d.report.due(t) {
-		d.link.Counted(Counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed})
+		d.link.Counted(Counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed, Alone: t.Alone})
 	}
 }
 
@@ -69,13 +81,13 @@ func (d *Dispatcher) reportCounts() {
 func (d *Dispatcher) answerCounts() {
 	t := d.sofar.Totals
 	d.report.reported = t.Failed
-	d.link.Counted(Counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed, Answer: true})
+	d.link.Counted(Counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed, Alone: t.Alone, Answer: true})
 }
 
 // ReportFinal reports the counts to a job that tolerates only so many failures, before the leg commits: until that has
 // ended it does not answer.
 func (d *Dispatcher) ReportFinal() {
 	if t := d.sofar.Totals; d.report.Step > 0 {
-		d.link.Counted(Counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed, Answer: true, Final: true})
+		d.link.Counted(Counts{Leg: d.report.leg, OK: t.OK, Failed: t.Failed, Alone: t.Alone, Answer: true, Final: true})
 	}
 }
