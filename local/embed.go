@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,7 +38,7 @@ type run struct {
 
 // embed runs the job with a server and a worker that it starts and ends.
 func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
-	options := devserver.Options{UIPort: r.o.UIPort, Logger: r.o.Logger, Note: r.o.Note}
+	options := devserver.Options{UIPort: r.o.UIPort, Logger: r.o.Logger, Note: r.o.Note, For: cmp.Or(r.named, r.spec.Name)}
 	if r.o.State != "" {
 		options.Dir = devserver.StateDir(r.state)
 	}

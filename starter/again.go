@@ -44,7 +44,7 @@ func (e *embedding) wanted(cmd *cobra.Command, p *Program, c *connection, name s
 	if fs.Changed("address") || fs.Changed("namespace") || fs.Changed("profile") || job.CheckName("job", name) != nil {
 		return false
 	}
-	state := p.path(e.state)
+	state := stateOf(p.path(e.state), name)
 	if _, err := os.Stat(local.StoreDir(state, name)); err != nil {
 		return false
 	}
@@ -60,7 +60,7 @@ func (e *embedding) run(cmd *cobra.Command, p *Program, name string, asJSON bool
 	}
 	o := &runOptions{worker: e.worker, state: e.state, json: asJSON, uiPort: local.AnyPort}
 	r := &running{
-		o: o, p: p, spec: job.Spec{Name: name}, state: p.path(e.state), flags: cmd.Flags(), show: newProgress(p.Stderr, p.Terminal, asJSON),
+		o: o, p: p, spec: job.Spec{Name: name}, state: stateOf(p.path(e.state), name), flags: cmd.Flags(), show: newProgress(p.Stderr, p.Terminal, asJSON),
 		do: func(ctx context.Context, options local.Options) (job.Report, error) {
 			return do(ctx, name, handler, options)
 		},

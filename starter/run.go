@@ -43,7 +43,8 @@ func newRun(p *Program) *cobra.Command {
 bucket URLs, - for stdin) and writes the results, in input order, to --output or to stdout.
 
 Temporal, a worker and the job run in this process; their state lies in --state. Interrupted or
-killed, the same command continues where it was; finished, it starts afresh.
+killed, the same command continues where it was; finished, it starts afresh. If another job or a
+server uses the state, this job has one of its own below it.
 
 Exit status: 0 every item ok, 1 failed, 2 wrong usage, 3 some items failed, 4 stopped and
 resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`,
@@ -91,7 +92,7 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 		return usageError("%w", err)
 	}
 	r := &running{
-		o: o, p: p, spec: spec, state: state, flags: cmd.Flags(), show: newProgress(p.Stderr, p.Terminal, o.json),
+		o: o, p: p, spec: spec, state: stateOf(state, spec.Name), flags: cmd.Flags(), show: newProgress(p.Stderr, p.Terminal, o.json),
 		do: func(ctx context.Context, options local.Options) (job.Report, error) {
 			return local.Run(ctx, spec, handler, options)
 		},
@@ -134,6 +135,7 @@ type running struct {
 	// do runs the job to its end.
 	do func(context.Context, local.Options) (job.Report, error)
 
+	log          *runLog      // nil: the log goes to standard error
 	logger       *slog.Logger // of the server and of Temporal's SDK
 	workerLogger *slog.Logger
 }
@@ -146,6 +148,7 @@ func (r *running) openLog() (closeLog func()) {
 		return func() {}
 	}
 	log := &runLog{state: r.state}
+	r.log = log
 	r.logger, r.workerLogger = newLogger(log, false), newWorkerLogger(log)
 	return func() {
 		if err := log.close(); err != nil {
@@ -164,7 +167,7 @@ func (r *running) all(ctx context.Context) error {
 		defer close(watched)
 		r.handleSignals(ended, stop)
 	})
-	report, err := r.do(stopCtx, r.options(ctx))
+	report, err := r.inAState(ctx, stopCtx)
 	close(ended)
 	<-watched
 	r.show.end()

@@ -144,7 +144,7 @@ func (s *Server) openState(o Options) (*config.SQL, error) {
 	if err := checkRoom(dir, disk.Of); err != nil {
 		return nil, err
 	}
-	if s.hold, err = lockDir(dir, o.Namespace); err != nil {
+	if s.hold, err = lockDir(dir, o.Namespace, o.For); err != nil {
 		return nil, err
 	}
 	if err := prepare(dir); err != nil {
