@@ -25,8 +25,8 @@ type embedding struct {
 
 const aboutEmbedding = `
 
-A job of 'stint run' needs no server: with --exec or --serve, as given to 'stint run', everything
-runs in this process again, in the state of --state.`
+A job of 'stint run' needs no server: with the same handler (--exec or --serve, as given there)
+everything runs in this process again, in the state of --state.`
 
 func (e *embedding) addFlags(fs *pflag.FlagSet, p *Program) {
 	e.worker.addFlags(fs, p)

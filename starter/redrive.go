@@ -35,7 +35,7 @@ must be resumed first. A job without failed items is left alone.
 With --wait it follows the redrive and exits as 'stint run' does.` + aboutEmbedding,
 		Example: `  stint redrive nightly --wait
   stint redrive nightly --batch-items 1
-  stint redrive run-3fe4c1a09b --exec ./clean.sh`,
+  stint redrive run-3fe4c1a09b --exec './clean.sh'`,
 		Args: jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args[0]) },
 	}

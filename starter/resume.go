@@ -32,7 +32,7 @@ reads how far the job was.
 With --wait it follows the job to its end and exits as 'stint run' does.` + aboutEmbedding,
 		Example: `  stint resume nightly --wait
   stint resume nightly max-failed=5%
-  stint resume run-3fe4c1a09b --exec ./clean.sh`,
+  stint resume run-3fe4c1a09b --exec './clean.sh'`,
 		Args: wrongArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args[0], args[1:]) },
 	}
