@@ -295,3 +295,19 @@ func TestRun_LaterRunsEndAtOnce(t *testing.T) {
 		require.Less(t, time.Since(*b.report("report.json").Ended), 5*time.Second, "from the job's end to the process's")
 	}
 }
+
+// Many small files are as few batches as one file of their size.
+func TestRun_SmallFilesShareBatches(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for i := range 500 {
+		b.write(fmt.Sprintf("dir/%03d.txt", i), numbers(20))
+	}
+	b.write("one.txt", strings.Repeat(numbers(20), 500))
+	batches := func(input string) int64 {
+		b.stint("run", "--exec", "cat", input, "-o", "out.txt", "--report", "report.json", "-j", "2").exits(starter.ExitOK)
+		requireSame(t, b.read("one.txt"), b.read("out.txt"))
+		return b.report("report.json").Batches
+	}
+	require.LessOrEqual(t, batches("dir"), 2*batches("one.txt"))
+}
