@@ -39,6 +39,7 @@ type execution struct {
 	reported   calls.RecordStats // to the observer
 	stride     stride
 	line       *line
+	hope       *calls.Hope
 
 	// What has been done. The line's lock guards it, and the source and the sink.
 	totals     job.Totals // of calls
@@ -75,7 +76,7 @@ func (e *execution) open() error {
 		return err
 	}
 	e.stride.pace = in.Pace
-	e.line = newLine(e)
+	e.line, e.hope = newLine(e), calls.NewHope(in.Hopeless)
 	return nil
 }
 

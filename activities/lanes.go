@@ -42,6 +42,7 @@ func (e *execution) newLane(place calls.Place, closed func()) *lane {
 	l.caller = &calls.Caller{
 		Handler: e.acts.opts.Handler, Limits: e.in.Calls, Lane: l.calls, Place: place,
 		Observer: e.acts.opts.Observer, Job: e.in.Ref.Job, Fit: &e.acts.fit,
+		Hope:   e.hope,
 		Record: func() error { return e.line.recordEarly(l.portion) }, CarryOn: l.start,
 	}
 	return l

@@ -23,6 +23,9 @@ type ProcessInput struct {
 	Slice time.Duration    `json:"slice,omitempty"` // after which the batch returns its rest; 0: never
 	// Take is how many of the batch's items are done; the others are its rest. 0: all.
 	Take int64 `json:"take,omitempty"`
+	// Hopeless is how many items may fail alone in their calls, before one has succeeded, until the batch returns its rest,
+	// for the job to decide whether anything works; 0: any number.
+	Hopeless int64 `json:"hopeless,omitempty"`
 	// OnError is the job's: see [job.Spec].
 	OnError string `json:"on_error,omitempty"`
 	// Pace is the most items begun in a time; 0: no limit.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/job"
 )
@@ -32,4 +33,27 @@ func (a *Activities) WriteReport(ctx context.Context, in ReportInput) error {
 		return none, err
 	})
 	return err
+}
+
+// FailuresInput asks for the errors file of a job that has failed.
+type FailuresInput struct {
+	Ref       ledger.Ref `json:"ref"`
+	Spec      job.Spec   `json:"spec"`
+	Manifests []string   `json:"manifests"` // heads of the chain
+}
+
+// WriteFailures writes the error records of all items that have failed so far to the job's errors file, replacing what
+// is there, and returns where that is. It is empty if there are no records. Finish replaces the file once the job has
+// been resumed and completes.
+func (a *Activities) WriteFailures(ctx context.Context, in FailuresInput) (location string, err error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (string, error) {
+		p, err := outputs.NewPublication(ctx, a.opts.Access, in.Ref, in.Spec)
+		if err != nil {
+			return "", err
+		}
+		if p.Links, err = ledger.Chain(ctx, p.Dir, in.Manifests); err != nil {
+			return "", err
+		}
+		return p.PublishErrors(ctx)
+	})
 }

@@ -34,6 +34,11 @@ type Totals struct {
 	Expiries   int64 `json:"expiries"`   // timers that expired
 	Isolations int64 `json:"isolations"` // calls and batches halved to find a failing item
 	SlowDowns  int64 `json:"slow_downs"` // slow-down requests of the handler
+	// Alone are items that made a call of themselves alone fail: the handler has not answered for them. One that is run again
+	// may count twice.
+	Alone int64 `json:"alone,omitempty"`
+	// Summed are calls of several items that were answered with a single result.
+	Summed int64 `json:"summed,omitempty"`
 	// Repeated are items that were done and run again: one before them in their batch had no outcome yet when
 	// the batch had to end.
 	Repeated int64 `json:"repeated,omitempty"`
@@ -58,6 +63,8 @@ func (t *Totals) Add(o Totals) {
 	t.Expiries += o.Expiries
 	t.Isolations += o.Isolations
 	t.SlowDowns += o.SlowDowns
+	t.Alone += o.Alone
+	t.Summed += o.Summed
 	t.Repeated += o.Repeated
 	if o.Calls > 0 && (t.Calls == 0 || o.CallMin < t.CallMin) {
 		t.CallMin = o.CallMin
@@ -68,6 +75,10 @@ func (t *Totals) Add(o Totals) {
 	t.InputBytes += o.InputBytes
 	t.Busy += o.Busy
 }
+
+// OnlySums reports whether the handler seems to sum its items up, as the filter 'wc -l' does: calls of several items were
+// answered with one result, and no call of several items was answered as it should be.
+func (t Totals) OnlySums() bool { return t.Summed > 0 && t.CallMax <= 1 }
 
 // Done is the number of items with an outcome.
 func (t Totals) Done() int64 { return t.OK + t.Failed }
@@ -88,13 +99,16 @@ type Progress struct {
 	Loop    []LoopSlot    `json:"loop,omitempty"` // of a leg of a loop: where its slots stand
 }
 
-// Output says where a finished job's results are.
+// Output says where a finished job's results are. That of a failed job has no results, only errors.
 type Output struct {
 	Location string `json:"location"`           // file, or directory or bucket prefix with parts
 	Bytes    int64  `json:"bytes"`              // of all results
 	Checksum string `json:"checksum,omitempty"` // "crc32c:…" of all results
 	Errors   string `json:"errors,omitempty"`   // file of error records; empty: there are none
 }
+
+// HasResults reports whether there are results, and not only errors of a job that has failed.
+func (o Output) HasResults() bool { return o.Location != "" || o.Checksum != "" }
 
 // Limits of the lists in a Report.
 const (

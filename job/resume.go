@@ -35,7 +35,8 @@ func (e *RunningError) Error() string {
 }
 
 // Resume continues a job that was stopped, has failed, or was ended by Temporal itself (terminated,
-// cancelled, timed out). Items with an outcome in its manifests are not run again, all others are. The
+// cancelled, timed out). Items with an outcome in its manifests are not run again, all others are; after a failure
+// because nothing worked that is so for earlier runs only (see [Client.ResumePoint]). The
 // new run begins without the stop, the first error and the failures counted so far; its spec is the
 // job's own, with the settings that were in force. Errors: *RunningError if the job still runs,
 // *EndedError if it has completed, *NotFoundError.
@@ -53,7 +54,7 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 	if err != nil {
 		return nil, err
 	}
-	start := StartOptions{Resume: report.Manifests, Reuse: true, TaskTimeout: o.TaskTimeout}
+	start := StartOptions{Resume: in.resumePoint(report), Reuse: true, TaskTimeout: o.TaskTimeout}
 	if report.Loop != nil {
 		start.loop = report.Loop.At
 	}
@@ -70,6 +71,35 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 	}
 	return c.startNext(ctx, in.Spec.With(report.Settings).With(o.Settings), start)
 }
+
+// ResumePoint returns the heads of the manifests that the next run of a stopped or failed job continues from, the job
+// that report is of: what they account for is not run again. They are the report's Manifests, unless the job has failed
+// because nothing worked ([ErrorHopeless]). What failed then was the handler, not the items, so all items of that run are
+// run again. Nil: the job starts from its first item.
+func (c *Client) ResumePoint(ctx context.Context, report Report) ([]string, error) {
+	if !report.hopeless() {
+		return report.Manifests, nil
+	}
+	in, err := c.inputOf(ctx, report.Job)
+	if err != nil {
+		return nil, err
+	}
+	return in.resumePoint(report), nil
+}
+
+// resumePoint is the ResumePoint of a job that was started with this input.
+func (in *Input) resumePoint(report Report) []string {
+	switch {
+	case !report.hopeless() || in.Spec.Source == SourceFeed: // a feed's clients have the outcomes already
+		return report.Manifests
+	case report.OK == 0:
+		return nil
+	}
+	return in.Resume
+}
+
+// hopeless reports whether the job has failed because nothing worked.
+func (r *Report) hopeless() bool { return r.Error != nil && r.Error.Type == ErrorHopeless }
 
 // startNext starts the next run of an ended job.
 func (c *Client) startNext(ctx context.Context, spec Spec, o StartOptions) (*Run, error) {
@@ -160,6 +190,12 @@ func (c *Client) endedReport(ctx context.Context, name string) (Report, error) {
 		return Report{}, &RunningError{Name: name, State: state}
 	}
 	return run.Report(ctx)
+}
+
+// Spec returns the spec that a job's latest run was started with. Errors: *NotFoundError.
+func (c *Client) Spec(ctx context.Context, name string) (Spec, error) {
+	in, err := c.inputOf(ctx, name)
+	return in.Spec, err
 }
 
 // inputOf reads the input of a job's latest run from the first event of its history.

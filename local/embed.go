@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -27,13 +28,17 @@ type run struct {
 	// ctx is the caller's: its end stops the job. Everything else goes by a context that only Abort
 	// ends.
 	ctx context.Context
+	// begin starts the job, or continues it.
+	begin func(context.Context, *job.Client) (*job.Run, error)
+	// named is the job of the state that is continued, with the spec that it has there; empty: the spec is the caller's.
+	named string
 	// stdin is the standard input, which the run that is decided on gets; nil if there is none.
 	stdin *inputs.Reserved
 }
 
 // embed runs the job with a server and a worker that it starts and ends.
 func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
-	options := devserver.Options{UIPort: r.o.UIPort, Logger: r.o.Logger, Note: r.o.Note}
+	options := devserver.Options{UIPort: r.o.UIPort, Logger: r.o.Logger, Note: r.o.Note, For: cmp.Or(r.named, r.spec.Name)}
 	if r.o.State != "" {
 		options.Dir = devserver.StateDir(r.state)
 	}
@@ -51,6 +56,10 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 		return job.Report{}, fmt.Errorf("connecting to the embedded server: %w", err)
 	}
 	defer c.Close()
+	client := job.NewClient(c)
+	if err := r.lookUp(ctx, client); err != nil {
+		return job.Report{}, err
+	}
 	w, err := worker.New(c, r.spec.Pool, h, r.workerOptions())
 	if err != nil {
 		return job.Report{}, err
@@ -59,7 +68,6 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 	if r.o.Ready != nil {
 		r.o.Ready(Addresses{Temporal: server.Address(), UI: server.UIURL(), Metrics: w.MetricsAddress()})
 	}
-	client := job.NewClient(c)
 	if err := r.takeOver(ctx, c, client, server.Namespace()); err != nil {
 		return job.Report{}, err
 	}
@@ -105,7 +113,7 @@ func (r *run) beside(ctx context.Context, w *worker.Worker, client *job.Client) 
 
 // job starts the job, or continues it, and follows it to its end.
 func (r *run) job(ctx context.Context, client *job.Client) (job.Report, error) {
-	running, err := r.startOrContinue(ctx, client)
+	running, err := r.begin(ctx, client)
 	if err != nil {
 		return job.Report{}, err
 	}

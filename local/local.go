@@ -114,6 +114,7 @@ func Run(ctx context.Context, spec job.Spec, h worker.Handler, o Options) (_ job
 		return job.Report{}, fmt.Errorf("local options: %w", err)
 	}
 	r := &run{o: o, ctx: ctx, state: o.State}
+	r.begin = r.startOrContinue
 	if o.State == "" {
 		if r.state, err = os.MkdirTemp("", "stint-*"); err != nil {
 			return job.Report{}, fmt.Errorf("making a directory for the job's parts: %w", err)
@@ -123,12 +124,17 @@ func Run(ctx context.Context, spec job.Spec, h worker.Handler, o Options) (_ job
 	if err := r.complete(spec); err != nil {
 		return job.Report{}, err
 	}
-	hard, abort := context.WithCancel(context.WithoutCancel(ctx))
+	return r.all(h)
+}
+
+// all runs the job until it has ended, or is aborted.
+func (r *run) all(h worker.Handler) (_ job.Report, err error) {
+	hard, abort := context.WithCancel(context.WithoutCancel(r.ctx))
 	defer abort()
 	ended := make(chan struct{})
 	aborted := trap.Go("waiting for an abort", func() error {
 		select {
-		case <-o.Abort:
+		case <-r.o.Abort:
 			abort()
 		case <-ended:
 		}

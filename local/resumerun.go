@@ -62,9 +62,22 @@ func (r *run) startOrContinue(ctx context.Context, client *job.Client) (*job.Run
 		case earlier.Redrive != nil:
 			r.note("continuing the redrive of %s", r.spec.Name)
 			return client.Redrive(ctx, r.spec.Name, job.RedriveOptions{TaskTimeout: taskTimeout})
-		case earlier.State != job.Completed && len(earlier.Manifests) > 0:
-			r.note("continuing %s: %s items are done", r.spec.Name, text.Thousands(earlier.Done()))
-			options = job.StartOptions{Resume: earlier.Manifests, TaskTimeout: taskTimeout}
+		case earlier.State != job.Completed:
+			heads, err := client.ResumePoint(ctx, *earlier)
+			if err != nil {
+				return nil, err
+			}
+			switch {
+			case len(heads) == 0 && earlier.Failed > 0:
+				r.note("starting %s again: all of its items had failed", r.spec.Name)
+			case len(heads) > 0 && !slices.Equal(heads, earlier.Manifests):
+				r.note("continuing %s from before the run in which nothing worked", r.spec.Name)
+			case len(heads) > 0:
+				r.note("continuing %s: %s items are done", r.spec.Name, text.Thousands(earlier.Done()))
+			}
+			if len(heads) > 0 {
+				options = job.StartOptions{Resume: heads, TaskTimeout: taskTimeout}
+			}
 		}
 	}
 	run, err := client.StartWith(ctx, r.spec, options)
@@ -104,6 +117,15 @@ func (r *run) removeEarlier(current string) error {
 // earlier returns the report of the job of this name, nil if there is none. It waits for one that is
 // stopping, until the caller's context ends.
 func (r *run) earlier(ctx context.Context, client *job.Client) (*job.Report, error) {
+	report, err := r.latest(ctx, client)
+	if err != nil || report == nil {
+		return nil, err
+	}
+	return report, r.checkSpool(ctx, report)
+}
+
+// latest is earlier, without a look at the standard input.
+func (r *run) latest(ctx context.Context, client *job.Client) (*job.Report, error) {
 	run := client.Get(r.spec.Name)
 	for {
 		pollCtx, cancel := context.WithTimeout(ctx, reportLimit)
@@ -118,7 +140,7 @@ func (r *run) earlier(ctx context.Context, client *job.Client) (*job.Report, err
 		case err != nil:
 			return nil, err
 		case report.State != job.Stopping:
-			return &report, r.checkSpool(ctx, &report)
+			return &report, nil
 		}
 		r.note("waiting for %s, which is stopping", r.spec.Name)
 		if err := r.waitFor(ctx, run); err != nil {
@@ -148,12 +170,7 @@ func (r *run) note(format string, args ...any) { r.o.Note(fmt.Sprintf(format, ar
 // checkSpool treats a job whose standard input was not read to its end as completed: it cannot
 // continue, and starts afresh.
 func (r *run) checkSpool(ctx context.Context, report *job.Report) error {
-	if !slices.Contains(r.spec.Input, "-") || report.State == job.Completed {
-		return nil
-	}
-	var access store.Access
-	defer access.Close()
-	complete, err := inputs.StdinComplete(ctx, &access, *report)
+	complete, err := r.spoolComplete(ctx, *report)
 	if err != nil {
 		return err
 	}
@@ -162,4 +179,14 @@ func (r *run) checkSpool(ctx context.Context, report *job.Report) error {
 		report.State = job.Completed
 	}
 	return nil
+}
+
+// spoolComplete reports whether the job can do without its standard input: it has none, or has read it to its end.
+func (r *run) spoolComplete(ctx context.Context, report job.Report) (bool, error) {
+	if !slices.Contains(r.spec.Input, "-") || report.State == job.Completed || report.Redrive != nil {
+		return true, nil
+	}
+	var access store.Access
+	defer access.Close()
+	return inputs.StdinComplete(ctx, &access, report)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -34,7 +33,7 @@ func (r *run) complete(spec job.Spec) error {
 		return errors.New("no output: set Spec.Output, or Options.Results")
 	}
 	if spec.Store == "" && (spec.Output == "" || !store.IsPrefix(spec.Output)) {
-		spec.Store, r.ownStore = filepath.Join(r.state, "jobs", spec.Name), true
+		spec.Store, r.ownStore = StoreDir(r.state, spec.Name), true
 	}
 	if err := spec.WithDefaults().Validate(); err != nil {
 		return fmt.Errorf("invalid job: %w", err)

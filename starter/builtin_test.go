@@ -20,7 +20,7 @@ func (b *box) risk() {
 
 var commands = []string{
 	"run", "start", "worker", "server", "list", "workers", "status", "watch", "results", "stop", "resume", "redrive", "set", "schedules", "plan",
-	"gateway", "codec-server",
+	"gateway", "codec-server", "version",
 }
 
 // A program with its own handler speaks of itself, not of flags that it refuses.

@@ -38,6 +38,12 @@ func (c *connection) addFlags(fs *pflag.FlagSet) {
 	c.keys.addFlags(fs)
 }
 
+// configured reports whether flags, environment or configuration name a server.
+func (c *connection) configured(p *Program) bool {
+	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{ConfigFileProfile: c.profile, EnvLookup: p})
+	return err != nil || c.address != "" || options.HostPort != ""
+}
+
 // dialLimit is how long a server may take to answer at first.
 const dialLimit = 5 * time.Second
 

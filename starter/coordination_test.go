@@ -224,7 +224,8 @@ func TestRun_OnError(t *testing.T) {
 				require.Equal(t, 20, b.lines("out.txt"))
 			case "stop":
 				require.Contains(t, c.stderr.String(), " failed (crash): exit status 3: odd: ")
-				b.requireNoOutput()
+				require.NoFileExists(t, b.path("out.txt"))
+				require.EqualValues(t, r.Failed, b.lines("out.txt.errors.jsonl"))
 			}
 		})
 	}
@@ -242,7 +243,9 @@ func TestRun_MaxFailed(t *testing.T) {
 	b.refused(starter.ExitUsage, append(line, "--max-failed", "some"), `max-failed "some"`)
 	c := b.stint(append(line, "--max-failed", "12")...).exits(starter.ExitFailed)
 	require.Contains(t, c.stderr.String(), "more than max-failed 12 allows")
-	b.requireNoOutput()
+	require.NoFileExists(t, b.path("out.txt"))
+	require.Greater(t, b.lines("out.txt.errors.jsonl"), 12, "those that have failed so far are listed")
+	require.Less(t, b.lines("out.txt.errors.jsonl"), 50)
 	b.stint(append(line, "--max-failed", "60%")...).exits(starter.ExitSomeFailed)
 	require.Equal(t, 50, b.lines("out.txt"))
 	require.Equal(t, 50, b.lines("out.txt.errors.jsonl"))

@@ -95,13 +95,13 @@ func TestFilter_Misbehaves(t *testing.T) {
 		kind, message           string
 	}{
 		{name: "it leaves a line out", body: `exec sed /bad/d`, input: "a\nbad\nb\nc\n", want: "a\nb\nc\n",
-			code: 3, kind: job.KindLength, message: "the call was given 1 items and answered with 0 results"},
+			code: 3, kind: job.KindLength, message: "the call was given 1 item and answered with 0 results"},
 		{name: "it answers for ever", body: `exec yes`, input: "a\n", want: "",
 			code: 3, kind: job.KindLength, message: "the call answered with more than 256 MiB"},
 		{name: "it makes two lines of one", body: `exec awk '{ print } /bad/ { print "more" }'`, input: "a\nb\nbad\nc\n", want: "a\nb\nc\n",
-			code: 3, kind: job.KindLength, message: "the call was given 1 items and answered with 2 results"},
+			code: 3, kind: job.KindLength, message: "the call was given 1 item and answered with 2 results"},
 		{name: "it answers nothing at all", body: `cat > /dev/null`, input: "a\n", want: "",
-			code: 3, kind: job.KindLength, message: "the call was given 1 items and answered with 0 results"},
+			code: 3, kind: job.KindLength, message: "the call was given 1 item and answered with 0 results"},
 		{name: "it ignores its input", body: `exec seq 300`, input: tenK, want: seq(300)},
 		{name: "it closes its input", body: `exec < /dev/null; exec seq 300`, input: tenK, want: seq(300)},
 		{name: "it answers before it reads", body: `seq 300; exec cat > /dev/null`, input: tenK, want: seq(300)},

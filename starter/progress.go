@@ -85,6 +85,9 @@ func (p *progress) show(r job.Report) {
 	defer p.mu.Unlock()
 	p.sample(r)
 	p.detail(r)
+	if r.OnlySums() && !p.json {
+		p.say(onlySums)
+	}
 	switch {
 	case p.silent:
 	case p.json:
@@ -177,6 +180,10 @@ func counts(r job.Report) string {
 	}
 	return s
 }
+
+// onlySums warns of a handler such as 'wc -l': single items go through it, and their results are not what is meant.
+const onlySums = "warning: calls of several items get one result, so that only single items go through: the handler seems to sum its " +
+	"items up, as 'wc -l' does; a filter answers n lines with n lines"
 
 // detail shows what has failed first, once, and from time to time who does what.
 func (p *progress) detail(r job.Report) {
@@ -274,6 +281,9 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 		speed = fmt.Sprintf(", %s/s", rate(float64(fresh)/took.Seconds()))
 	}
 	fmt.Fprintf(w, "%s: %s: %s items ok, %s in %s%s\n", r.Job, r.State, text.Thousands(r.OK), counts(r), roundTime(took), speed)
+	if r.OnlySums() {
+		fmt.Fprintf(w, "  %s\n", onlySums)
+	}
 	if r.Dropped > 0 {
 		fmt.Fprintf(w, "  %s items gave no result\n", text.Thousands(r.Dropped))
 	}

@@ -7,10 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/local"
+	"github.com/stint-run/stint/worker"
 )
 
 type redriveOptions struct {
 	connection connection
+	embedding  embedding
 	redrive    job.RedriveOptions
 	wait, json bool
 }
@@ -29,13 +32,15 @@ The output stays as it is until the merged one replaces it, even if the redrive 
 the same command then continues it, as does 'stint resume'. A job that was itself stopped or has failed
 must be resumed first. A job without failed items is left alone.
 
-With --wait it follows the redrive and exits as 'stint run' does.`,
+With --wait it follows the redrive and exits as 'stint run' does.` + aboutEmbedding,
 		Example: `  stint redrive nightly --wait
-  stint redrive nightly --batch-items 1`,
+  stint redrive nightly --batch-items 1
+  stint redrive run-3fe4c1a09b --exec './clean.sh'`,
 		Args: jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args[0]) },
 	}
 	o.connection.addFlags(cmd.Flags())
+	o.embedding.addFlags(cmd.Flags(), p)
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the redrive to its end")
 	cmd.Flags().Int64Var(&o.redrive.BatchItems, "batch-items", 0, "items of a batch (0: as in the job)")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON")
@@ -47,6 +52,17 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 		return usageError("--batch-items %d: use 0 to %d", n, job.MaxBatchItems)
 	}
 	ctx := cmd.Context()
+	if o.embedding.wanted(cmd, p, &o.connection, name) {
+		err := o.embedding.run(cmd, p, name, o.json, func(ctx context.Context, name string, h worker.Handler, options local.Options) (job.Report, error) {
+			return local.Redrive(ctx, name, h, o.redrive, options)
+		})
+		var none *job.NothingFailedError
+		if errors.As(err, &none) && !none.Dropped {
+			fmt.Fprintln(p.Stderr, describeError(none))
+			return nil
+		}
+		return err
+	}
 	return o.connection.withClient(ctx, p, func(client *job.Client) error {
 		run, err := client.Redrive(ctx, name, o.redrive)
 		var none *job.NothingFailedError

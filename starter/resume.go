@@ -7,10 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/local"
+	"github.com/stint-run/stint/worker"
 )
 
 type resumeOptions struct {
 	connection connection
+	embedding  embedding
 	wait, json bool
 }
 
@@ -26,28 +29,36 @@ ended; NAME=VALUE changes one of them, as 'stint set' does.
 For a job that Temporal itself has ended (terminated in the web UI, say) a worker must be running: it
 reads how far the job was.
 
-With --wait it follows the job to its end and exits as 'stint run' does.`,
+With --wait it follows the job to its end and exits as 'stint run' does.` + aboutEmbedding,
 		Example: `  stint resume nightly --wait
-  stint resume nightly max-failed=5%`,
+  stint resume nightly max-failed=5%
+  stint resume run-3fe4c1a09b --exec './clean.sh'`,
 		Args: wrongArgs(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args[0], args[1:]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args[0], args[1:]) },
 	}
 	o.connection.addFlags(cmd.Flags())
+	o.embedding.addFlags(cmd.Flags(), p)
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the job to its end")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON")
 	return cmd
 }
 
-func (o *resumeOptions) run(ctx context.Context, p *Program, name string, texts []string) error {
+func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts []string) error {
 	settings, err := job.ParseSettings(texts)
 	if err != nil {
 		return usageError("%w", err)
+	}
+	ctx := cmd.Context()
+	if o.embedding.wanted(cmd, p, &o.connection, name) {
+		return o.embedding.run(cmd, p, name, o.json, func(ctx context.Context, name string, h worker.Handler, options local.Options) (job.Report, error) {
+			return local.Resume(ctx, name, h, settings, options)
+		})
 	}
 	return o.connection.withClient(ctx, p, func(client *job.Client) error {
 		run, err := client.Resume(ctx, name, job.ResumeOptions{Settings: settings})
 		var completed *job.EndedError
 		if errors.As(err, &completed) {
-			return fmt.Errorf("job %[1]s has completed: nothing is left to resume; '%[2]s redrive %[1]s' runs its failed items again", name, p.name())
+			return p.nothingToResume(name)
 		}
 		if err != nil {
 			return err

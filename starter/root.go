@@ -26,30 +26,33 @@ func newRoot(p *Program) *cobra.Command {
 
 runs everything in one process. Interrupted or killed, the same command continues.`,
 		SilenceErrors: true, SilenceUsage: true,
-		Args: func(_ *cobra.Command, args []string) error {
+		Version: p.version().String(), SuggestionsMinimumDistance: suggestedDistance,
+		Args: func(root *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError("unknown command %q", args[0])
+				return unknownCommand(root, args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError("%w", err) })
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetUsageFunc(usage)
+	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
 		newRun(p), newStart(p), newLoop(p), newWorker(p), newServer(p), newList(p), newWorkers(p), newStatus(p), newWatch(p),
-		newPut(p), newCall(p), newReset(p), newClose(p), newResults(p), newStop(p), newResume(p), newRedrive(p), newSet(p), newSchedules(p), newPlan(p), newGateway(p), newCodecServer(p),
+		newPut(p), newCall(p), newReset(p), newClose(p), newResults(p), newStop(p), newResume(p), newRedrive(p), newSet(p), newSchedules(p), newPlan(p), newGateway(p), newCodecServer(p), newVersion(p),
 	)
 	if p.builtIn() {
 		root.Long = cmp.Or(p.Options.About, aboutBuiltIn) + root.Long[len(aboutStint):]
 	}
 	p.adapt(root)
+	p.complete(root)
 	return root
 }
 
 var (
 	// commandLines are the places in help texts that name a command of stint.
-	commandLines = regexp.MustCompile(`\bstint (run|start|loop|worker|server|list|workers|status|watch|put|call|reset|close|results|stop|resume|redrive|set|schedules|plan|gateway|codec-server)\b`)
+	commandLines = regexp.MustCompile(`\bstint (run|start|loop|worker|server|list|workers|status|watch|put|call|reset|close|results|stop|resume|redrive|set|schedules|plan|gateway|codec-server|version|completion)\b`)
 	// commandFlags are the flags that give the handler, in examples and in brackets.
 	commandFlags = regexp.MustCompile(` --(exec|serve) '[^']*'| \(--exec [^)]*\)`)
 )

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/local"
@@ -42,7 +43,8 @@ func newRun(p *Program) *cobra.Command {
 bucket URLs, - for stdin) and writes the results, in input order, to --output or to stdout.
 
 Temporal, a worker and the job run in this process; their state lies in --state. Interrupted or
-killed, the same command continues where it was; finished, it starts afresh.
+killed, the same command continues where it was; finished, it starts afresh. If another job or a
+server uses the state, this job has one of its own below it.
 
 Exit status: 0 every item ok, 1 failed, 2 wrong usage, 3 some items failed, 4 stopped and
 resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`,
@@ -89,9 +91,14 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err := check.Validate(); err != nil {
 		return usageError("%w", err)
 	}
-	r := &running{o: o, p: p, spec: spec, state: state, show: newProgress(p.Stderr, p.Terminal, o.json)}
+	r := &running{
+		o: o, p: p, spec: spec, state: stateOf(state, spec.Name), flags: cmd.Flags(), show: newProgress(p.Stderr, p.Terminal, o.json),
+		do: func(ctx context.Context, options local.Options) (job.Report, error) {
+			return local.Run(ctx, spec, handler, options)
+		},
+	}
 	r.show.silent = o.quiet
-	return r.all(cmd.Context(), handler)
+	return r.all(cmd.Context())
 }
 
 // named gives the job its name and its pool. The name is a hash of what distinguishes the job from
@@ -116,15 +123,19 @@ func (o *runOptions) named(spec job.Spec, handler worker.Handler, p *Program) jo
 	return spec
 }
 
-// running is one execution of `run`.
+// running is one execution of `run`, or of a command that continues its job.
 type running struct {
 	o     *runOptions
 	p     *Program
-	spec  job.Spec
+	spec  job.Spec // of a command that continues a job, its name only
 	state string
+	flags *pflag.FlagSet // of the command
 	show  *progress
 	began time.Time
+	// do runs the job to its end.
+	do func(context.Context, local.Options) (job.Report, error)
 
+	log          *runLog      // nil: the log goes to standard error
 	logger       *slog.Logger // of the server and of Temporal's SDK
 	workerLogger *slog.Logger
 }
@@ -137,6 +148,7 @@ func (r *running) openLog() (closeLog func()) {
 		return func() {}
 	}
 	log := &runLog{state: r.state}
+	r.log = log
 	r.logger, r.workerLogger = newLogger(log, false), newWorkerLogger(log)
 	return func() {
 		if err := log.close(); err != nil {
@@ -146,7 +158,7 @@ func (r *running) openLog() (closeLog func()) {
 }
 
 // all runs the job, and prints what it has to print. The end of ctx ends it without a stop.
-func (r *running) all(ctx context.Context, handler worker.Handler) error {
+func (r *running) all(ctx context.Context) error {
 	r.began = time.Now()
 	defer r.openLog()()
 	stopCtx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -155,7 +167,7 @@ func (r *running) all(ctx context.Context, handler worker.Handler) error {
 		defer close(watched)
 		r.handleSignals(ended, stop)
 	})
-	report, err := local.Run(stopCtx, r.spec, handler, r.options(ctx))
+	report, err := r.inAState(ctx, stopCtx)
 	close(ended)
 	<-watched
 	r.show.end()
@@ -202,7 +214,11 @@ func (r *running) handleSignals(ended <-chan struct{}, stop context.CancelCauseF
 	case <-ended:
 		return
 	case s := <-r.p.Signals:
-		r.show.note("stopping (%v): running calls get %v; once more to end at once. The same command continues later.", s, max(0, r.spec.WithDefaults().Grace))
+		grace := "their grace period"
+		if len(r.spec.Input) > 0 {
+			grace = max(0, r.spec.WithDefaults().Grace).String()
+		}
+		r.show.note("stopping (%v): running calls get %v; once more to end at once. The same command continues later.", s, grace)
 		stop(fmt.Errorf("interrupted (%v)", s))
 	}
 	select {
@@ -225,9 +241,20 @@ func (r *running) conclude(report job.Report) error {
 			took = report.Ended.Sub(report.Started) // an earlier command has started it
 		}
 		summary(r.p.Stderr, r.p.Dir, report, took)
-		if report.State == job.Stopped || report.State == job.Failed {
-			fmt.Fprintln(r.p.Stderr, "  the same command continues from here")
-		}
+		r.whatNext(report)
 	}
 	return err
+}
+
+// whatNext names the command that fits the end of the job, to be pasted as it stands.
+func (r *running) whatNext(report job.Report) {
+	switch {
+	case report.State == job.Completed && report.Failed > 0 && r.spec.OnError != job.OnErrorDrop:
+		fmt.Fprintf(r.p.Stderr, "  to run the failed items again: %s\n", r.again("redrive"))
+	case report.State == job.Stopped || report.State == job.Failed:
+		fmt.Fprintln(r.p.Stderr, "  the same command continues from here")
+		if r.spec.Input == nil || !slices.Contains(r.spec.Input, "-") {
+			fmt.Fprintf(r.p.Stderr, "  and so does: %s\n", r.again("resume"))
+		}
+	}
 }

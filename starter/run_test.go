@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/starter"
@@ -276,4 +277,37 @@ func TestRun_SecondProcessOnTheStateIsTold(t *testing.T) {
 	b.open()
 	first.exits(starter.ExitOK)
 	require.Equal(t, "a\n", b.read("out.txt"))
+}
+
+// A job that failed while calls were in hand leaves a cancellation behind that the server would deliver to a
+// worker that is gone: it does not hold up the end of later runs of the state. Nor does a process that was killed.
+func TestRun_LaterRunsEndAtOnce(t *testing.T) {
+	t.Parallel()
+	b := brutal(t)
+	b.write("in.txt", numbers(500))
+	b.spawn("run", "--exec", b.script("fails", `read line; [ $line = 0000000 ] || sleep 1; exit 1`), "in.txt", "-o", "one.txt",
+		"--on-error", "stop", "--backoff", "1ms", "--slots", "4", "--batch-items", "1").exits(starter.ExitFailed)
+	killed := b.spawn("run", "--exec", b.script("gated", `echo >> $BOX/started; sleep 60; exec cat`), "in.txt", "-o", "two.txt", "--batch-items", "1")
+	eventually(t, "a call", func() bool { return b.lines("started") > 0 })
+	killed.kill()
+	for range 2 {
+		b.spawn("run", "--exec", "cat", "in.txt", "-o", "three.txt", "--report", "report.json").exits(starter.ExitOK)
+		require.Less(t, time.Since(*b.report("report.json").Ended), 5*time.Second, "from the job's end to the process's")
+	}
+}
+
+// Many small files are as few batches as one file of their size.
+func TestRun_SmallFilesShareBatches(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for i := range 500 {
+		b.write(fmt.Sprintf("dir/%03d.txt", i), numbers(20))
+	}
+	b.write("one.txt", strings.Repeat(numbers(20), 500))
+	batches := func(input string) int64 {
+		b.stint("run", "--exec", "cat", input, "-o", "out.txt", "--report", "report.json", "-j", "2").exits(starter.ExitOK)
+		requireSame(t, b.read("one.txt"), b.read("out.txt"))
+		return b.report("report.json").Batches
+	}
+	require.LessOrEqual(t, batches("dir"), 2*batches("one.txt"))
 }

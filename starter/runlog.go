@@ -48,6 +48,15 @@ func (l *runLog) Write(text []byte) (int, error) {
 
 func (l *runLog) path() string { return filepath.Join(l.state, logName) }
 
+// moveTo has the log lie in another state, unless something has been logged already.
+func (l *runLog) moveTo(state string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil && l.err == nil {
+		l.state = state
+	}
+}
+
 func (l *runLog) open() {
 	if l.err = os.MkdirAll(l.state, 0o700); l.err != nil {
 		return

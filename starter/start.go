@@ -52,7 +52,8 @@ it completes. --overlap says what happens at a tick during the previous run:
   terminate  the run is ended at once and nothing of it is kept, then the new one starts
   allow      both run; --output must have a {time} then`,
 		Example: `  stint start --name nightly --pool upper 's3://bucket/in/*.jsonl' -o s3://bucket/out/ --wait
-  stint start --name nightly --pool upper in.jsonl -o 'out-{date}.jsonl' --cron '0 3 * * *' --time-zone Europe/Berlin
+  stint start --name nightly --pool upper in.jsonl -o 'out-{date}.jsonl' --cron '0 3 * * *' \
+      --time-zone Europe/Berlin
   stint start --feed --name risk --pool risk -o s3://bucket/risk/ --capacity 1000 --batch-items 32`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
 	}

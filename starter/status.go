@@ -122,7 +122,9 @@ func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
 		row("ended", "%s, after %v", r.Ended.Local().Format(time.DateTime), roundTime(r.Ended.Sub(r.Started)))
 	}
 	if o := r.Output; o != nil {
-		row("output", "%s, %s bytes, %s", cmp.Or(o.Location, "parts in "+r.Store), text.Thousands(o.Bytes), o.Checksum)
+		if o.HasResults() {
+			row("output", "%s, %s bytes, %s", cmp.Or(o.Location, "parts in "+r.Store), text.Thousands(o.Bytes), o.Checksum)
+		}
 		if o.Errors != "" {
 			row("errors", "%s", o.Errors)
 		}

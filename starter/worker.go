@@ -32,7 +32,8 @@ second signal ends it at once.
 Whoever can start a job reads and writes with the worker's account below each --allow ROOT, and
 nowhere else (docs/security.md). --allow all lends them everything that the account reaches.`,
 		Example: `  stint worker --pool upper --allow /data --exec 'tr a-z A-Z' --slots 8
-  stint worker --pool score --allow s3://models/ --serve 'python3 model.py' --slots 4 --cpus '0;1;2;3'`,
+  stint worker --pool score --allow s3://models/ --serve 'python3 model.py' \
+      --slots 4 --cpus '0;1;2;3'`,
 		Args: wrongArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), p) },
 	}

@@ -28,7 +28,7 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	w := &o.options
 	fs.StringVar(&o.exec, "exec", "", "filter `COMMAND` to run: n lines in, n lines out; split like a shell would, run without one")
 	fs.StringVar(&o.serve, "serve", "", "`COMMAND` of a long-lived program that speaks the serve protocol (docs/protocol.md): one for each slot")
-	fs.IntVar(&w.Slots, "slots", w.Slots, "positions for running batches (default: the number of CPUs)")
+	fs.IntVarP(&w.Slots, "slots", "j", w.Slots, "positions for running batches (default: the number of CPUs)")
 	w.Concurrency = cmp.Or(w.Concurrency, 1)
 	fs.Var((*concurrencyFlag)(&w.Concurrency), "concurrency", "calls that a slot makes at once, of one batch or several, for handlers that wait for something: 1 to 1000, or auto: the worker finds out how many are of use")
 	fs.IntVar(&w.CallItems, "call-items", max(0, w.CallItems), "most items of a call; 0: items one by one (default: the worker chooses)")

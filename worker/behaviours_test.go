@@ -155,7 +155,7 @@ func showsLengths(tr *trial) {
 		failure := o.only(t)
 		require.EqualValues(t, 4, failure.Item)
 		require.Equal(t, job.KindLength, failure.Kind, "%+v", failure)
-		require.Contains(t, failure.Error.Message, fmt.Sprintf("given 1 items and answered with %d results", results))
+		require.Contains(t, failure.Error.Message, fmt.Sprintf("given 1 item and answered with %d results", results))
 		tr.requireNarrowed(7, failure)
 		require.Zero(t, o.totals.Crashes)
 	}

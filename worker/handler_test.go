@@ -306,9 +306,9 @@ func TestBatch_FaultsAreNarrowedDown(t *testing.T) {
 	}{
 		{"an error", func(ss []string) ([]string, error) { return nil, &tooLargeError{1} }, job.KindError, "tooLargeError", "1 is too large"},
 		{"a panic", func([]string) ([]string, error) { explode(); return nil, nil }, job.KindError, "panic", "boom"},
-		{"a result too few", func(ss []string) ([]string, error) { return ss[1:], nil }, job.KindLength, "Length", "given 1 items and answered with 0 results"},
-		{"a result too many", func(ss []string) ([]string, error) { return append(ss, "x"), nil }, job.KindLength, "Length", "given 1 items and answered with 2 results"},
-		{"errors without results", func([]string) ([]string, error) { return nil, ItemErrors{0: errors.New("no")} }, job.KindLength, "Length", "given 1 items and answered with 0 results"},
+		{"a result too few", func(ss []string) ([]string, error) { return ss[1:], nil }, job.KindLength, "Length", "given 1 item and answered with 0 results"},
+		{"a result too many", func(ss []string) ([]string, error) { return append(ss, "x"), nil }, job.KindLength, "Length", "given 1 item and answered with 2 results"},
+		{"errors without results", func([]string) ([]string, error) { return nil, ItemErrors{0: errors.New("no")} }, job.KindLength, "Length", "given 1 item and answered with 0 results"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

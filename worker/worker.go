@@ -168,6 +168,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 			"SalvageFeed":   entry.Activity(w.acts.SalvageFeed),
 			"Finish":        entry.Activity(w.acts.Finish),
 			"WriteReport":   entry.Action(w.acts.WriteReport),
+			"WriteFailures": entry.Activity(w.acts.WriteFailures),
 			"Hook":          entry.Action(w.acts.Hook),
 		}.Register(io)
 		w.workers = append(w.workers, io)

@@ -37,6 +37,7 @@ func (c *coordinator) conclude() (job.Report, error) {
 	_ = workflow.Await(c.ctx, func() bool { return !c.hooks.unblocking }) // its context is never cancelled
 	c.nameLeftovers()
 	c.decide()
+	c.listFailures()
 	c.cleanUp()
 	if r.State != job.Completed {
 		c.work.amend(r)
@@ -65,6 +66,23 @@ func (c *coordinator) decide() {
 		c.setState(job.Stopped)
 	default:
 		r.State = job.Completed
+	}
+}
+
+// listFailures has the errors file written if the job has failed and items have, too. That it cannot be written is only
+// logged: the records are in the store as well.
+func (c *coordinator) listFailures() {
+	r := &c.state.Report
+	if r.State != job.Failed || r.Failed == 0 || len(c.state.Heads) == 0 || c.spec().OnError == job.OnErrorDrop {
+		return
+	}
+	ctx := execute.FailuresOptions(c.ctx, c.spec())
+	location, err := c.work.listFailures(ctx, c.terms())
+	switch {
+	case err != nil:
+		workflow.GetLogger(c.ctx).Error("writing the errors file", "error", err)
+	case location != "":
+		r.Output = &job.Output{Errors: location}
 	}
 }
 

@@ -154,3 +154,49 @@ func TestConclude_NothingChangesTheOutcome(t *testing.T) {
 		})
 	}
 }
+
+// A job that has failed writes its errors file if items have failed; a redrive, a feed and a job without failed items
+// do not. That the file cannot be written changes nothing else.
+func TestFail_ListsFailures(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(w *world)
+		lists  bool
+	}{
+		{"failed items", func(*world) {}, true},
+		{"unwritable", func(w *world) {
+			w.failures = func(activities.FailuresInput) error { return permanentError(job.ErrorOutput) }
+		}, true},
+		{"dropped errors", func(w *world) { w.spec.OnError = job.OnErrorDrop }, false},
+		{"no failed items", func(w *world) {
+			w.process, w.finish = nil, func(activities.FinishInput) error { return permanentError(job.ErrorBooks) }
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 100)
+			w.spec.MaxFailed, w.spec.Errors = "5%", "errors.jsonl"
+			w.process = func(x *execution) { x.failing(1) }
+			c.change(w)
+			kind := job.ErrorTooMany
+			if c.name == "no failed items" {
+				kind = job.ErrorBooks
+			}
+			_, err := w.run()
+			report := w.failedReport(err, kind)
+			if !c.lists {
+				require.Empty(t, w.listed)
+				require.Nil(t, report.Output)
+				return
+			}
+			require.Len(t, w.listed, 1)
+			require.Equal(t, report.Manifests, w.listed[0].Manifests)
+			if c.name == "failed items" {
+				require.Equal(t, &job.Output{Errors: "errors.jsonl"}, report.Output)
+			} else {
+				require.Nil(t, report.Output)
+			}
+		})
+	}
+}

@@ -269,3 +269,6 @@ func (w *feedWork) amend(r *job.Report) {
 func (w *feedWork) needsSpeed(job.Spec) bool { return false }
 
 func (w *feedWork) boundsFailures() bool { return true }
+
+// listFailures does nothing: a feed's clients have been given the errors.
+func (w *feedWork) listFailures(workflow.Context, terms) (string, error) { return "", nil }

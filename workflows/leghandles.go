@@ -149,7 +149,7 @@ func (l insideLeg) grant(places int, _ func()) { l.Grant(places) }
 
 func (l insideLeg) counts(dispatch.Counts) dispatch.Counts {
 	t := l.Sofar().Totals
-	return dispatch.Counts{OK: t.OK, Failed: t.Failed}
+	return dispatch.Counts{OK: t.OK, Failed: t.Failed, Alone: t.Alone}
 }
 
 func (l insideLeg) exact() bool { return true }

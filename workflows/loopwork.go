@@ -161,3 +161,6 @@ func (w *loopWork) insistsOnInit() bool { return true }
 
 // boundsFailures is false: the first failed tick ends the loop, or none does.
 func (w *loopWork) boundsFailures() bool { return false }
+
+// listFailures does nothing: what a slot has recorded has the errors of its ticks, too.
+func (w *loopWork) listFailures(workflow.Context, terms) (string, error) { return "", nil }

@@ -120,6 +120,7 @@ func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
 	r.Workers = job.AddWorkers(r.Workers, result.Workers)
 	c.state.Fresh.OK += result.Totals.OK
 	c.state.Fresh.Failed += result.Totals.Failed
+	c.state.Fresh.Alone += result.Totals.Alone
 	c.work.ended(ended, result)
 	c.left += result.Left
 	c.places += result.Window

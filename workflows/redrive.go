@@ -46,3 +46,6 @@ func (w *redriveWork) amend(r *job.Report) {
 
 // boundsFailures is false: a redrive cannot make more items fail than have failed already.
 func (w *redriveWork) boundsFailures() bool { return false }
+
+// listFailures does nothing: the errors file is still that of the completed job.
+func (w *redriveWork) listFailures(workflow.Context, terms) (string, error) { return "", nil }

@@ -18,6 +18,9 @@ const (
 	// them show it, from hopelessAll on.
 	hopelessItems = 1000
 	hopelessAll   = 10
+	// hopelessAlone items without a success, each of which made a call of itself alone fail, show it as well: the handler has
+	// answered for none of them. A feed's items are whatever its clients put, so for feeds that does not count.
+	hopelessAlone = 20
 	// leastStep is which part of what is tolerated a step is at least, however near to it a job is.
 	leastStep = 64
 )
@@ -64,7 +67,7 @@ func (c *coordinator) outcomes() (ok, failed int64, fresh dispatch.Counts) {
 	for _, l := range c.legs {
 		n := l.counts(l.reported)
 		ok, failed = ok+n.OK, failed+n.Failed
-		fresh.OK, fresh.Failed = fresh.OK+n.OK, fresh.Failed+n.Failed
+		fresh.OK, fresh.Failed, fresh.Alone = fresh.OK+n.OK, fresh.Failed+n.Failed, fresh.Alone+n.Alone
 	}
 	return ok, failed, fresh
 }
@@ -79,7 +82,15 @@ func (c *coordinator) reportThresholds() dispatch.ReportThresholds {
 	if fresh.OK == 0 && fresh.Failed < hopelessItems {
 		t.Hopeless = hopelessItems - fresh.Failed
 	}
+	if fresh.OK == 0 && fresh.Alone < hopelessAlone && c.countsAlone() {
+		t.Alone = hopelessAlone - fresh.Alone
+	}
 	return t
+}
+
+// countsAlone reports whether items that fail alone can show that nothing works.
+func (c *coordinator) countsAlone() bool {
+	return c.work.boundsFailures() && c.spec().Source != job.SourceFeed
 }
 
 // checkOutcomes ends the job if too many items have failed. final says that there are no others.
@@ -88,7 +99,7 @@ func (c *coordinator) checkOutcomes(final bool) {
 		return
 	}
 	ok, failed, fresh := c.work.outcomes()
-	none := fresh.OK == 0 && fresh.Failed >= hopelessItems || final && ok == 0 && fresh.Failed > 0 && failed >= hopelessAll
+	none := fresh.OK == 0 && (fresh.Failed >= hopelessItems || fresh.Alone >= hopelessAlone && c.countsAlone()) || final && ok == 0 && fresh.Failed > 0 && failed >= hopelessAll
 	many := c.spec().MaxFailed.Exceeded(ok+failed, failed, final)
 	certain := !none && c.spec().MaxFailed.Exceeded(math.MaxInt64, failed, final) // however many have succeeded
 	switch {
@@ -106,8 +117,8 @@ func (c *coordinator) checkOutcomes(final bool) {
 
 func (c *coordinator) hopeless(failed int64) *job.Error {
 	return &job.Error{Type: job.ErrorHopeless, Message: fmt.Sprintf(
-		"nothing works: all of the first %s items%s have failed; fix the handler and resume the job%s",
-		text.Thousands(failed), c.ofSession(), c.firstFailure())}
+		"nothing works: all of the first %s items%s have failed; fix the handler and resume the job%s%s",
+		text.Thousands(failed), c.ofSession(), c.firstFailure(), c.hint())}
 }
 
 // ofSession names the session whose items the rules count, of a feed that has had several.
@@ -116,6 +127,15 @@ func (c *coordinator) ofSession() string {
 		return fmt.Sprintf(" of session %d", feed.Session)
 	}
 	return ""
+}
+
+// hint says what handlers that cannot work often have in common, by how the first item has failed.
+func (c *coordinator) hint() string {
+	first := c.report().FirstError
+	if first == nil || first.Kind != job.KindCrash && first.Kind != job.KindLength {
+		return ""
+	}
+	return "; a filter answers n lines with n lines and ends with status 0, and {} in its command is not replaced"
 }
 
 // firstFailure describes the failure with the lowest ordinal that is known.

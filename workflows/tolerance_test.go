@@ -188,3 +188,77 @@ func TestTolerance_ResumedCountsAnew(t *testing.T) {
 	resumed := w.mustRun()
 	require.EqualValues(t, report.Failed, resumed.Resumed)
 }
+
+// failsAlone has the execution's items fail, each alone in its call, until it has to return its rest; the first ok of them succeed.
+func (x *execution) failsAlone(ok int64) {
+	n := x.in.Batch.Count
+	if limit := x.in.Hopeless; ok == 0 && limit > 0 && limit < n {
+		n = limit
+	}
+	x.rests(n)
+	x.failing(n - ok)
+	x.result.Totals.Alone = n - ok
+}
+
+// Twenty items without a success that made calls of themselves alone fail show that nothing works, long before a thousand
+// outcomes do, also over many legs. One success is enough for all of them to be tried.
+func TestTolerance_FailsAlone(t *testing.T) {
+	t.Parallel()
+	for _, pages := range []int{0, 1} {
+		t.Run(fmt.Sprint("pages of ", pages), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 100_000)
+			w.perBatch, w.pageLimit, w.spec.Window, w.took = 500, pages, 3, time.Second
+			w.process = func(x *execution) { x.failsAlone(0) }
+			_, err := w.run()
+			report := w.failedReport(err, job.ErrorHopeless)
+			require.GreaterOrEqual(t, report.Failed, int64(hopelessAlone))
+			require.LessOrEqual(t, report.Failed, int64(2*3*hopelessAlone))
+			w.requireAccepted(report)
+		})
+	}
+	t.Run("one success", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t, 5000)
+		w.perBatch, w.spec.Window = 500, 1
+		w.process = func(x *execution) { x.failsAlone(1) }
+		report := w.mustRun()
+		require.EqualValues(t, 10, report.OK)
+		require.EqualValues(t, 10, report.Batches, "none has to return a rest")
+	})
+	t.Run("small batches", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t, 5000)
+		w.spec.Window = 1
+		w.process = func(x *execution) { x.failsAlone(0) }
+		_, err := w.run()
+		require.EqualValues(t, hopelessAlone, w.failedReport(err, job.ErrorHopeless).Failed)
+	})
+	t.Run("items that the handler answers for", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t, 900)
+		w.process = func(x *execution) {
+			if x.in.Batch.First < 890 {
+				x.failing(10)
+			}
+		}
+		require.EqualValues(t, 890, w.mustRun().Failed)
+	})
+}
+
+// Outcomes that could not be recorded, because an item before them had none yet, count as well: such an execution would
+// otherwise return the same rest again and again.
+func TestTolerance_FailsAloneUnrecorded(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 5000)
+	w.perBatch, w.spec.Window = 500, 1
+	w.process = func(x *execution) {
+		if limit := x.in.Hopeless; limit > 0 {
+			x.rests(0)
+			x.result.Totals.Alone = limit
+		}
+	}
+	_, err := w.run()
+	w.failedReport(err, job.ErrorHopeless)
+	require.Len(t, w.all, 1)
+}

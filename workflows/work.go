@@ -53,6 +53,9 @@ type work interface {
 	// outcomes are the counts that decide whether too many items fail, and those of this run's items alone, as far as they are
 	// known.
 	outcomes() (ok, failed int64, fresh dispatch.Counts)
+	// listFailures writes the errors file of a job that has failed, and returns where that is; empty: there is none. It
+	// blocks. ctx has the options of an activity.
+	listFailures(ctx workflow.Context, t terms) (location string, err error)
 	// boundsFailures reports whether a job fails if too many of its items do.
 	boundsFailures() bool
 }
@@ -234,3 +237,9 @@ func (p *pager) finish(ctx workflow.Context, t terms, r *job.Report) error {
 func (w *fileWork) amend(*job.Report) {}
 
 func (w *fileWork) boundsFailures() bool { return true }
+
+func (w *fileWork) listFailures(ctx workflow.Context, t terms) (location string, err error) {
+	in := activities.FailuresInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads}
+	err = execute.IO(ctx, acts.WriteFailures, in, &location)
+	return location, err
+}

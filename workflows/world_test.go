@@ -57,7 +57,9 @@ type world struct {
 	finish  func(in activities.FinishInput) error
 	report  func(in activities.ReportInput) error
 	hook    func(in activities.HookInput) error
-	locate  func(in activities.LocateInput) error
+	// failures is what WriteFailures fails with.
+	failures func(in activities.FailuresInput) error
+	locate   func(in activities.LocateInput) error
 	// planner, if it is set, completes the result of the first page.
 	planner func(r *activities.PlanResult)
 	// inPlaceOfHook, if it gives a future, is the result of a hook.
@@ -85,6 +87,7 @@ type world struct {
 	finishes  []activities.FinishInput
 	redriven  []job.Redrive // of each PlanRedrive and FinishRedrive
 	reports   []activities.ReportInput
+	listed    []activities.FailuresInput
 	hooks     []activities.HookInput
 	legs      []LegInput
 	started   map[string]bool // legs, by ID
@@ -164,6 +167,7 @@ func (w *world) newEnv() {
 	w.env.RegisterActivityWithOptions(w.doCommit, activity.RegisterOptions{Name: "Commit"})
 	w.env.RegisterActivityWithOptions(w.doFinish, activity.RegisterOptions{Name: "Finish"})
 	w.env.RegisterActivityWithOptions(w.doReport, activity.RegisterOptions{Name: "WriteReport"})
+	w.env.RegisterActivityWithOptions(w.doFailures, activity.RegisterOptions{Name: "WriteFailures"})
 	w.env.RegisterActivityWithOptions(w.doHook, activity.RegisterOptions{Name: "Hook"})
 	w.env.RegisterActivityWithOptions(w.doLocate, activity.RegisterOptions{Name: "Locate"})
 }
@@ -496,6 +500,16 @@ func (w *world) doReport(_ context.Context, in activities.ReportInput) error {
 		return w.report(in)
 	}
 	return nil
+}
+
+func (w *world) doFailures(_ context.Context, in activities.FailuresInput) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.listed = append(w.listed, in)
+	if w.failures != nil {
+		return "", w.failures(in)
+	}
+	return in.Spec.Errors, nil
 }
 
 func (w *world) doHook(ctx context.Context, in activities.HookInput) error {

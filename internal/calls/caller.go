@@ -38,6 +38,8 @@ type Caller struct {
 	Fit    *Fit     // nil: calls are as large as the items that Run gets
 	most   int      // items that a call should have after one that was full
 	spare  *attempt // for the next call; nil: none
+	// Hope, which may be nil, has the batch end early once it is lost.
+	Hope *Hope
 	// CarryOn, which may be nil, continues what has called Run in another goroutine, which it starts: rest returns there
 	// what Run would have. It is called if user's code, for which Run uses its own goroutine then (see [Lane.In]), does
 	// not give that back.
@@ -100,7 +102,7 @@ func (c *Caller) run(items []Item, first *attempt) error {
 	case 0:
 		return nil
 	case 1:
-		c.Answer.Fail(fault, c.Limits.Attempts)
+		c.failAlone(fault, c.Limits.Attempts)
 		return nil
 	}
 	return c.halve(items, c.Limits.Attempts)
@@ -151,7 +153,7 @@ func (c *Caller) call(items []Item, isolating bool, made *attempt) (rest []Item,
 		case len(rest) < len(items) && c.Limits.ItemAttempts > 1:
 			tries = 2 // the next call begins with it
 		default:
-			c.Answer.Fail(fault, tries)
+			c.failAlone(fault, tries)
 			if rest = rest[1:]; len(rest) == 0 {
 				return nil, nil, nil
 			}
@@ -161,7 +163,19 @@ func (c *Caller) call(items []Item, isolating bool, made *attempt) (rest []Item,
 	}
 }
 
+// failAlone gives an item its outcome that made its call fail, and it alone.
+func (c *Caller) failAlone(fault *Fault, tries int) {
+	c.Answer.Fail(fault, tries)
+	c.Alone++
+	if c.Hope.failed() {
+		c.Lane.watch.EndSoon()
+	}
+}
+
 func (c *Caller) countFault(fault *Fault) {
+	if fault != nil && fault.Summed {
+		c.Summed++
+	}
 	switch {
 	case fault == nil || fault.Counted:
 	case fault.Kind == job.KindCrash:
@@ -215,6 +229,9 @@ func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 	kept := c.Answer.Count - mark.count
 	if c.Answer.Special > mark.special {
 		stats.Failed = c.countFailed(c.Answer.outcomes[mark.outcomes:])
+	}
+	if kept > stats.Failed {
+		c.Hope.succeeded()
 	}
 	if kept > 0 {
 		n := int64(kept)

@@ -167,7 +167,7 @@ func TestCaller_WrongLength(t *testing.T) {
 		requireOutcomes(t, c, 20, map[int64]bool{7: true})
 		fault := outcomes(c.Answer)[7].Fault
 		require.Equal(t, job.KindLength, fault.Kind)
-		require.Contains(t, fault.Err.Message, "given 1 items")
+		require.Contains(t, fault.Err.Message, "given 1 item and answered")
 	}
 }
 
@@ -368,4 +368,38 @@ func TestBackoff(t *testing.T) {
 		require.Equal(t, want, backoff(time.Second, tries), "tries %d", tries)
 	}
 	require.Equal(t, job.MaxBackoff, backoff(time.Hour, 1))
+}
+
+// Items that fail alone are counted, and once hope is lost the batch ends with what has its outcome. One success keeps it.
+func TestCaller_Hope(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		limit    int64
+		works    int64 // the item that succeeds; -1: none
+		outcomes int
+	}{{"lost", 5, -1, 5}, {"a success", 5, 2, 40}, {"a success too late", 5, 30, 5}, {"no limit", 0, -1, 40}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := &fake{call: func(call *Call) error {
+				for _, item := range call.Items {
+					if item.Ordinal != c.works {
+						return errors.New("it never works")
+					}
+					call.Answer.Line(item.Data)
+				}
+				return nil
+			}}
+			caller := newCaller(t, h, 1)
+			caller.Hope = NewHope(c.limit)
+			err := caller.Run(items(40))
+			require.Equal(t, c.outcomes, caller.Answer.Count)
+			if c.outcomes < 40 {
+				require.ErrorIs(t, err, ErrEnding)
+				require.EqualValues(t, c.limit, caller.Alone)
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
 }

@@ -12,7 +12,7 @@ func (c *Caller) halve(items []Item, tries int) error {
 		if fault != nil && !fault.Full && len(rest) == 1 {
 			c.Retries++
 			if rest, fault, err = c.call(rest, true, nil); fault != nil && len(rest) == 1 {
-				c.Answer.Fail(fault, tries+2)
+				c.failAlone(fault, tries+2)
 				continue
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	doubling "github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/codec"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 	"go.temporal.io/sdk/temporal"
@@ -214,6 +215,8 @@ type Fault struct {
 	Counted bool
 	// FirstOnly says that the first item without an outcome is to blame, and it alone.
 	FirstOnly bool
+	// Summed says that the call had several items and was answered with one result.
+	Summed bool
 	// Full says that the items without an outcome have not failed: there was no room for theirs. They
 	// are called again, fewer at once. A call of one item is never full.
 	Full bool
@@ -263,7 +266,7 @@ func typeName(err error) string {
 
 // LengthFault says that a call had the wrong number of results.
 func LengthFault(want, got int) *Fault {
-	return &Fault{Kind: job.KindLength, Err: job.Error{
-		Type: "Length", Message: fmt.Sprintf("the call was given %d items and answered with %d results", want, got),
+	return &Fault{Kind: job.KindLength, Summed: want > 1 && got == 1, Err: job.Error{
+		Type: "Length", Message: fmt.Sprintf("the call was given %s and answered with %s", text.Count(want, "item"), text.Count(got, "result")),
 	}}
 }

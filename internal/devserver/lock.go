@@ -31,6 +31,8 @@ type HeldError struct {
 	Address string
 	// Since is when it took the directory.
 	Since time.Time
+	// For is what it was started for (see Options.For); "" if that is not known.
+	For string
 }
 
 // Error says who holds the directory and what to do.
@@ -60,6 +62,8 @@ type HolderInfo struct {
 	UI string `json:"ui,omitempty"`
 	// Namespace is the namespace that the server was started with.
 	Namespace string `json:"namespace,omitempty"`
+	// For is what it was started for: see Options.For.
+	For string `json:"for,omitempty"`
 	// Command is the command line of the process.
 	Command string `json:"command,omitempty"`
 }
@@ -112,7 +116,7 @@ type lock struct {
 }
 
 // lockDir takes the directory, or returns a *HeldError.
-func lockDir(dir, namespace string) (*lock, error) {
+func lockDir(dir, namespace, purpose string) (*lock, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock: %w", err)
@@ -125,12 +129,13 @@ func lockDir(dir, namespace string) (*lock, error) {
 	if !taken {
 		f.Close()
 		info := readHolder(dir)
-		return nil, &HeldError{Dir: dir, PID: info.PID, Address: info.Address, Since: info.Started}
+		return nil, &HeldError{Dir: dir, PID: info.PID, Address: info.Address, Since: info.Started, For: info.For}
 	}
 	l := &lock{dir: dir, file: f, info: HolderInfo{
 		PID:       os.Getpid(),
 		Started:   time.Now().Round(0),
 		Namespace: namespace,
+		For:       purpose,
 		Command:   strings.Join(os.Args, " "),
 	}}
 	if err := l.write(); err != nil {

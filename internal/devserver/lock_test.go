@@ -69,7 +69,7 @@ func TestHolderOfNothing(t *testing.T) {
 func TestHolderIgnoresRecordsOfTheDead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	l, err := lockDir(dir, "default")
+	l, err := lockDir(dir, "default", "")
 	require.NoError(t, err)
 	require.NoError(t, l.announce("127.0.0.1:1", ""))
 	require.NoError(t, l.file.Close())
@@ -84,12 +84,12 @@ func TestHolderIgnoresRecordsOfTheDead(t *testing.T) {
 func TestHeldWithoutRecord(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	l, err := lockDir(dir, "default")
+	l, err := lockDir(dir, "default", "")
 	require.NoError(t, err)
 	defer l.release()
 	require.NoError(t, os.Remove(filepath.Join(dir, holderFile)))
 
-	_, err = lockDir(dir, "default")
+	_, err = lockDir(dir, "default", "")
 	require.ErrorAs(t, err, new(*HeldError))
 	require.ErrorContains(t, err, "still starting")
 }
@@ -110,7 +110,7 @@ func TestLockIsTakenAmongLookers(t *testing.T) {
 	defer lookers.Wait()
 	defer done.Store(true)
 	for range 500 {
-		l, err := lockDir(dir, "default")
+		l, err := lockDir(dir, "default", "")
 		require.NoError(t, err)
 		requireHeld(t, dir)
 		l.release()

@@ -58,6 +58,8 @@ type Options struct {
 	// Default DefaultRetention. It counts when the namespace is made; a
 	// namespace that exists keeps its own.
 	Retention time.Duration
+	// For names what the server is started for, a job say, for those who find the directory held (see HolderInfo). Default: "".
+	For string
 	// Note gets messages for people that cannot wait: that the disk of Dir is full, and that it has room again.
 	// Another goroutine calls it, and not after Stop. Default: they are logged as errors.
 	Note func(text string)

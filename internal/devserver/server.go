@@ -31,7 +31,7 @@ const (
 	readyTimeout = 30 * time.Second
 	// callsTimeout is how long Stop waits for calls between the server's services before it cuts them off: one that
 	// tells a worker which is gone that an activity is cancelled would take ten seconds.
-	callsTimeout = 500 * time.Millisecond
+	callsTimeout = 100 * time.Millisecond
 	// stopTimeout bounds how long Stop waits for the server's services to end.
 	stopTimeout = 10 * time.Second
 )
@@ -144,7 +144,7 @@ func (s *Server) openState(o Options) (*config.SQL, error) {
 	if err := checkRoom(dir, disk.Of); err != nil {
 		return nil, err
 	}
-	if s.hold, err = lockDir(dir, o.Namespace); err != nil {
+	if s.hold, err = lockDir(dir, o.Namespace, o.For); err != nil {
 		return nil, err
 	}
 	if err := prepare(dir); err != nil {

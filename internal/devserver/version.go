@@ -17,6 +17,9 @@ const (
 	unknownVersion = "of unknown version (" + versionFile + " is missing)"
 )
 
+// TemporalVersion is the version of the Temporal server in this program.
+const TemporalVersion = headers.ServerVersion
+
 // VersionError reports that a state directory was written by another version of the
 // Temporal server. The server does not migrate SQLite databases.
 type VersionError struct {

@@ -76,3 +76,22 @@ func (p *Publication) RestoreErrors(ctx context.Context, d *ledger.Done) error {
 	defer giveUp()
 	return p.Ref.WhileCurrent(ctx, p.Dir, publish)
 }
+
+// PublishErrors publishes the error records of a job that is not complete, while the store names its run as the current
+// one. It returns where they are; empty: there are none.
+func (p *Publication) PublishErrors(ctx context.Context) (location string, err error) {
+	p.Books = ledger.Books{}
+	err = ledger.Entries(ctx, p.Dir, p.Links, func(e ledger.OwnedEntry) error {
+		p.Books.ErrBytes += e.ErrBytes
+		return nil
+	})
+	if err != nil {
+		return "", ledger.StoreError(job.ErrorOutput, err)
+	}
+	publish, giveUp, err := p.WriteErrors(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer giveUp()
+	return p.Output.Errors, p.Ref.WhileCurrent(ctx, p.Dir, publish)
+}

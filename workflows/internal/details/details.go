@@ -51,7 +51,9 @@ func Job(r job.Report, now time.Time) string {
 	describeEnds(&b, r)
 	listWorkers(&b, r.Workers)
 	if o := r.Output; o != nil {
-		fmt.Fprintf(&b, "\n**Output** %s · %s bytes · %s\n", cmp.Or(o.Location, "parts in "+r.Store), text.Thousands(o.Bytes), o.Checksum)
+		if o.HasResults() {
+			fmt.Fprintf(&b, "\n**Output** %s · %s bytes · %s\n", cmp.Or(o.Location, "parts in "+r.Store), text.Thousands(o.Bytes), o.Checksum)
+		}
 		if o.Errors != "" {
 			fmt.Fprintf(&b, "\n**Errors** %s\n", o.Errors)
 		}

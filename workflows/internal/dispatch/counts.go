@@ -10,6 +10,8 @@ type ReportThresholds struct {
 	// Hopeless is how many further outcomes decide that nothing works, as long as not one item of the job
 	// has succeeded; 0: one has.
 	Hopeless int64 `json:"hopeless,omitempty"`
+	// Alone is how many further items that fail alone in their calls decide the same; 0: none do.
+	Alone int64 `json:"alone,omitempty"`
 }
 
 // Counts are what a leg reports of its items: the argument of SignalCounts.
@@ -19,6 +21,7 @@ type Counts struct {
 	Failed int64 `json:"failed"`
 	// Session is that of a feed whose items they are; 0: all items.
 	Session int64 `json:"session,omitempty"`
+	Alone   int64 `json:"alone,omitempty"` // of those that failed, in calls of themselves alone
 	// Answer says that the job has asked for them, Final that they do not change any more.
 	Answer bool `json:"answer,omitempty"`
 	Final  bool `json:"final,omitempty"`
@@ -43,8 +46,8 @@ func (r *reporting) set(t ReportThresholds) { r.ReportThresholds, r.left = t, Re
 // due reports whether the counts matter to the job, and notes that they are reported.
 func (r *reporting) due(c Counts) bool {
 	news := c.Failed - r.reported
-	hopeless := r.Hopeless > 0 && c.OK == 0 && c.Failed >= r.Hopeless
-	if news <= 0 || !hopeless && (r.Step == 0 || news < r.Step) {
+	hopeless := c.OK == 0 && (r.Hopeless > 0 && c.Failed >= r.Hopeless || r.Alone > 0 && c.Alone >= r.Alone)
+	if !hopeless && (news <= 0 || r.Step == 0 || news < r.Step) {
 		return false
 	}
 	r.reported = c.Failed
@@ -52,14 +55,14 @@ func (r *reporting) due(c Counts) bool {
 		r.left, r.Step = ReportsPerStep, 2*r.Step
 	}
 	if hopeless {
-		r.Hopeless = 0
+		r.Hopeless, r.Alone = 0, 0
 	}
 	return true
 }
 
 // counts are those that the job hears of.
 func (d *Dispatcher) counts() Counts {
-	c := Counts{OK: d.sofar.Totals.OK, Failed: d.sofar.Totals.Failed}
+	c := Counts{OK: d.sofar.Totals.OK, Failed: d.sofar.Totals.Failed, Alone: d.sofar.Totals.Alone}
 	if d.tally != nil {
 		c = d.tally()
 	}
@@ -71,6 +74,15 @@ func (d *Dispatcher) counts() Counts {
 func (d *Dispatcher) Recount(hopeless int64) {
 	d.report.reported = 0
 	d.report.set(ReportThresholds{Step: d.report.Step, Hopeless: hopeless})
+}
+
+// hopeless is how many items of one execution may fail alone until it returns its rest; 0: any number.
+func (d *Dispatcher) hopeless() int64 {
+	t := d.sofar.Totals
+	if d.report.Alone == 0 || t.OK > 0 {
+		return 0
+	}
+	return max(1, d.report.Alone-t.Alone)
 }
 
 // reportCounts reports the counts to the job if they matter.

@@ -25,6 +25,8 @@ func (d *Dispatcher) succeeded(t Task, r activities.ProcessResult) {
 		d.sofar.Speed.Add(r.Entry.Count, r.Totals.Busy)
 		d.sofar.FirstError = d.sofar.FirstError.First(r.FirstError)
 		d.credit(r)
+	} else {
+		d.sofar.Totals.Alone += r.Totals.Alone
 	}
 	d.learn(t, r)
 	if r.Rest != nil {

@@ -56,6 +56,16 @@ func IOOptions(ctx workflow.Context, spec job.Spec, summary string) workflow.Con
 	})
 }
 
+// failuresLimit is how long the errors file of a failed job may take, the wait for a worker included: a job does not
+// stay open for it.
+const failuresLimit = 5 * time.Minute
+
+// FailuresOptions are those of the errors file of a failed job.
+func FailuresOptions(ctx workflow.Context, spec job.Spec) workflow.Context {
+	ctx = IOOptions(ctx, spec, "write the errors file")
+	return workflow.WithScheduleToCloseTimeout(ctx, failuresLimit)
+}
+
 // FinishOptions are those of Finish. A stop that comes too late to keep it from publishing the output
 // is too late for the job.
 func FinishOptions(ctx workflow.Context, spec job.Spec) workflow.Context {

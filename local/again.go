@@ -1,0 +1,145 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+)
+
+// Resume continues a job of Options.State that was interrupted, stopped or has failed, by its name: with the spec that it
+// has, and with h as its handler. It is [Run] without a spec, but never starts a job afresh: one that has completed is a
+// *job.EndedError, one that does not exist a *job.NotFoundError. Options.State is required, and Options.Results if the
+// job has no output of its own. settings replace those that were in force, if they are set.
+func Resume(ctx context.Context, name string, h worker.Handler, settings job.Settings, o Options) (job.Report, error) {
+	return again(ctx, name, h, o, func(r *run, ctx context.Context, client *job.Client) (*job.Run, error) {
+		return r.resume(ctx, client, settings)
+	})
+}
+
+// Redrive runs the failed items of a completed job of Options.State again, with h as their handler, and merges their
+// results into the job's output. It also continues a redrive that was interrupted. See [job.Client.Redrive] for its errors,
+// and [Resume] for the options.
+func Redrive(ctx context.Context, name string, h worker.Handler, redrive job.RedriveOptions, o Options) (job.Report, error) {
+	return again(ctx, name, h, o, func(r *run, ctx context.Context, client *job.Client) (*job.Run, error) {
+		return r.redrive(ctx, client, redrive)
+	})
+}
+
+// StoreDir is the directory below a state in which the parts of a job lie whose spec names no store.
+func StoreDir(state, name string) string { return filepath.Join(state, "jobs", name) }
+
+func again(ctx context.Context, name string, h worker.Handler, o Options, begin func(*run, context.Context, *job.Client) (*job.Run, error)) (job.Report, error) {
+	if ctx.Err() != nil {
+		return job.Report{}, context.Cause(ctx)
+	}
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return job.Report{}, fmt.Errorf("local options: %w", err)
+	}
+	if o.State == "" {
+		return job.Report{}, errors.New("no state: set Options.State to that of the job's run")
+	}
+	r := &run{o: o, ctx: ctx, state: o.State, named: name}
+	r.begin = func(ctx context.Context, client *job.Client) (*job.Run, error) { return begin(r, ctx, client) }
+	if err := r.locateState(); err != nil {
+		return job.Report{}, err
+	}
+	if _, err := os.Stat(devserver.StateDir(r.state)); err != nil {
+		return job.Report{}, &job.NotFoundError{Name: name}
+	}
+	return r.all(h)
+}
+
+func (r *run) locateState() error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("finding the working directory: %w", err)
+	}
+	return store.MakeAbsolute(dir, &r.state)
+}
+
+// lookUp takes the spec of a job that is continued by its name.
+func (r *run) lookUp(ctx context.Context, client *job.Client) error {
+	if r.named == "" {
+		return nil
+	}
+	spec, err := client.Spec(ctx, r.named)
+	if err != nil {
+		return err
+	}
+	if spec.Output == "" && r.o.Results == nil {
+		return fmt.Errorf("job %s has no output of its own: set Options.Results", r.named)
+	}
+	r.spec, r.ownStore = spec, spec.Store == StoreDir(r.state, r.named)
+	return nil
+}
+
+func (r *run) resume(ctx context.Context, client *job.Client, settings job.Settings) (*job.Run, error) {
+	earlier, err := r.known(ctx, client)
+	switch {
+	case err != nil:
+		return nil, err
+	case !earlier.State.Final():
+		r.note("continuing %s", r.named)
+		running := client.Get(r.named)
+		if settings != (job.Settings{}) {
+			if _, err := running.Set(ctx, settings); err != nil {
+				return nil, err
+			}
+		}
+		return running, nil
+	case earlier.State == job.Completed:
+		return nil, &job.EndedError{Name: r.named, State: job.Completed}
+	case earlier.Redrive != nil:
+		return client.Redrive(ctx, r.named, job.RedriveOptions{TaskTimeout: taskTimeout})
+	}
+	heads, err := client.ResumePoint(ctx, *earlier)
+	if err != nil {
+		return nil, err
+	}
+	if len(heads) == 0 && slices.Contains(r.spec.Input, "-") {
+		return nil, fmt.Errorf("job %s has to read its standard input again: give its own command again", r.named)
+	}
+	running, err := client.Resume(ctx, r.named, job.ResumeOptions{Settings: settings, TaskTimeout: taskTimeout})
+	if err != nil || len(heads) > 0 || !r.ownStore {
+		return running, err
+	}
+	return running, r.removeEarlier(running.ID())
+}
+
+func (r *run) redrive(ctx context.Context, client *job.Client, o job.RedriveOptions) (*job.Run, error) {
+	earlier, err := r.known(ctx, client)
+	switch {
+	case err != nil:
+		return nil, err
+	case !earlier.State.Final() && earlier.Redrive != nil:
+		r.note("continuing the redrive of %s", r.named)
+		return client.Get(r.named), nil
+	}
+	o.TaskTimeout = taskTimeout
+	return client.Redrive(ctx, r.named, o)
+}
+
+// known returns the report of the job that is continued.
+func (r *run) known(ctx context.Context, client *job.Client) (*job.Report, error) {
+	report, err := r.latest(ctx, client)
+	if err == nil && report == nil {
+		err = &job.NotFoundError{Name: r.named}
+	}
+	if err != nil {
+		return nil, err
+	}
+	complete, err := r.spoolComplete(ctx, *report)
+	if err == nil && !complete {
+		err = fmt.Errorf("job %s had not read its standard input to the end: give its own command again", r.named)
+	}
+	return report, err
+}

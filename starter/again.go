@@ -1,0 +1,114 @@
+package starter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/local"
+	"github.com/stint-run/stint/worker"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// embedding are the flags with which `resume` and `redrive` continue a job of `stint run`, in this process: those of a
+// worker, and where the state is.
+type embedding struct {
+	worker workerOptions
+	state  string
+}
+
+const aboutEmbedding = `
+
+A job of 'stint run' needs no server: with the same handler (--exec or --serve, as given there)
+everything runs in this process again, in the state of --state.`
+
+func (e *embedding) addFlags(fs *pflag.FlagSet, p *Program) {
+	e.worker.addFlags(fs, p)
+	fs.StringVar(&e.state, "state", defaultState, "`DIR` of the state of 'stint run', for one of its jobs")
+}
+
+// wanted reports whether the job is one of `stint run` that no server has, and not a cluster's.
+func (e *embedding) wanted(cmd *cobra.Command, p *Program, c *connection, name string) bool {
+	fs := cmd.Flags()
+	for _, flag := range []string{"exec", "serve", "state"} {
+		if fs.Changed(flag) {
+			return true
+		}
+	}
+	if fs.Changed("address") || fs.Changed("namespace") || fs.Changed("profile") || job.CheckName("job", name) != nil {
+		return false
+	}
+	state := stateOf(p.path(e.state), name)
+	if _, err := os.Stat(local.StoreDir(state, name)); err != nil {
+		return false
+	}
+	holder, err := devserver.Holder(devserver.StateDir(state))
+	return err == nil && holder == nil && !c.configured(p)
+}
+
+// run continues the job.
+func (e *embedding) run(cmd *cobra.Command, p *Program, name string, asJSON bool, do func(context.Context, string, worker.Handler, local.Options) (job.Report, error)) error {
+	handler, err := e.worker.handler(p)
+	if err != nil {
+		return err
+	}
+	o := &runOptions{worker: e.worker, state: e.state, json: asJSON, uiPort: local.AnyPort}
+	r := &running{
+		o: o, p: p, spec: job.Spec{Name: name}, state: stateOf(p.path(e.state), name), flags: cmd.Flags(), show: newProgress(p.Stderr, p.Terminal, asJSON),
+		do: func(ctx context.Context, options local.Options) (job.Report, error) {
+			return do(ctx, name, handler, options)
+		},
+	}
+	err = r.all(cmd.Context())
+	var none *job.NotFoundError
+	var completed *job.EndedError
+	switch {
+	case errors.As(err, &none):
+		return fmt.Errorf("there is no job %s in the state of %s: the state of a job of '%s run' is where it was run, or where its --state says", name, r.state, p.name())
+	case errors.As(err, &completed):
+		return p.nothingToResume(name)
+	}
+	return err
+}
+
+// nothingToResume is the error of `resume` for a job that has completed.
+func (p *Program) nothingToResume(name string) error {
+	return fmt.Errorf("job %[1]s has completed: nothing is left to resume; '%[2]s redrive %[1]s' runs its failed items again", name, p.name())
+}
+
+// again is the command line with which another command continues this run's job, for a POSIX shell.
+func (r *running) again(command string) string {
+	words := []string{r.p.name(), command, r.spec.Name}
+	known := pflag.NewFlagSet("", pflag.ContinueOnError)
+	(&embedding{}).addFlags(known, r.p)
+	r.flags.Visit(func(f *pflag.Flag) {
+		if known.Lookup(f.Name) == nil {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			words = append(words, "--"+f.Name, shellWord(value))
+		}
+	})
+	return strings.Join(words, " ")
+}
+
+// shellWord quotes a word where a POSIX shell needs it.
+func shellWord(word string) string {
+	quoted, err := syntax.Quote(word, syntax.LangPOSIX)
+	if err != nil { // it cannot be written in POSIX: a shell with $'…' reads this
+		if quoted, err = syntax.Quote(word, syntax.LangBash); err != nil {
+			return word // with a null byte, which no command line has
+		}
+	}
+	return quoted
+}

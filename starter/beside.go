@@ -1,0 +1,116 @@
+package starter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/job"
+	sdkclient "go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+)
+
+// One process at a time can use a state. A job that finds it in use by another job, or by a `stint server`, has a state of its
+// own below it, and keeps that from then on: there is what it continues from.
+
+// besideName is the directory of the states that jobs have of their own.
+const besideName = "beside"
+
+// ownState is where a job's own state lies.
+func ownState(state, name string) string { return filepath.Join(state, besideName, name) }
+
+// stateOf is the state that a job uses: its own, if it has one.
+func stateOf(state, name string) string {
+	own := ownState(state, name)
+	if _, err := os.Stat(devserver.StateDir(own)); err == nil {
+		return own
+	}
+	return state
+}
+
+const (
+	// holderPatience is how long the process that holds a state may take until its server answers.
+	holderPatience = 10 * time.Second
+	holderPoll     = 20 * time.Millisecond
+)
+
+// inAState runs the job, in the state that it can have. The end of ctx ends it without a stop, that of stopCtx stops it.
+func (r *running) inAState(ctx, stopCtx context.Context) (job.Report, error) {
+	for {
+		report, err := r.do(stopCtx, r.options(ctx))
+		var held *devserver.HeldError
+		if !errors.As(err, &held) || stopCtx.Err() != nil {
+			return report, err
+		}
+		state, err := r.beside(stopCtx, held)
+		if err != nil {
+			return report, err
+		}
+		r.state = state
+		if r.log != nil {
+			r.log.moveTo(state)
+		}
+	}
+}
+
+// beside decides what a job does that has found its state in use: it returns the state to use now, or why it can use none.
+func (r *running) beside(ctx context.Context, held *devserver.HeldError) (state string, err error) {
+	if r.state != r.p.path(r.o.state) || held.For == r.spec.Name {
+		return "", held // another process runs this very job
+	}
+	holder, err := answering(ctx, held.Dir)
+	if err != nil {
+		return "", err
+	}
+	if holder == nil {
+		return r.state, nil // it has ended meanwhile
+	}
+	unfinished, err := r.unfinishedIn(ctx, holder)
+	if err != nil || unfinished || holder.For == r.spec.Name {
+		return "", errors.Join(held, err)
+	}
+	r.show.note("%s is in use by process %d: this job has a state of its own, %s", below(r.p.Dir, r.state), holder.PID, below(r.p.Dir, ownState(r.state, r.spec.Name)))
+	return ownState(r.state, r.spec.Name), nil
+}
+
+// answering waits until the server that holds a state directory answers, and returns nil if there is none any more.
+func answering(ctx context.Context, dir string) (*devserver.HolderInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, holderPatience)
+	defer cancel()
+	poll := time.NewTicker(holderPoll)
+	defer poll.Stop()
+	for {
+		holder, err := devserver.Holder(dir)
+		if err != nil || holder == nil || holder.Address != "" {
+			return holder, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, &devserver.HeldError{Dir: dir, PID: holder.PID, Since: holder.Started}
+		case <-poll.C:
+		}
+	}
+}
+
+// unfinishedIn reports whether the server that holds the state has the job, and it has not completed: it continues there.
+func (r *running) unfinishedIn(ctx context.Context, holder *devserver.HolderInfo) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, holderPatience)
+	defer cancel()
+	c, err := sdkclient.DialContext(ctx, sdkclient.Options{
+		HostPort: holder.Address, Namespace: holder.Namespace, Logger: sdklog.NewStructuredLogger(r.logger),
+	})
+	if err != nil {
+		return false, fmt.Errorf("asking the server at %s for the job: %w", holder.Address, err)
+	}
+	defer c.Close()
+	listed, err := job.NewClient(c).Get(r.spec.Name).Listed(ctx)
+	var none *job.NotFoundError
+	if errors.As(err, &none) {
+		return false, nil
+	}
+	return err == nil && listed.State != job.Completed, err
+}

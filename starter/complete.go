@@ -1,0 +1,110 @@
+package starter
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/job"
+)
+
+// completionLimit bounds how long a shell waits for names from a server.
+const completionLimit = 2 * time.Second
+
+// flagValues are the values that a shell offers for a flag.
+var flagValues = map[string][]string{
+	"format":      {"auto", "jsonl", "csv", "text"},
+	"on-error":    {job.OnErrorRecord, job.OnErrorDrop, job.OnErrorStop},
+	"window":      {"auto"},
+	"concurrency": {autoConcurrency},
+	"overlap":     {"skip", "queue-one", "queue", "stop", "terminate", "allow"},
+	"allow":       {"all"},
+}
+
+// settingNames are those that `set` and `resume` change.
+var settingNames = []string{"batch-items=", "batch-wait=", "max-failed=", "rate=", "window="}
+
+// complete has shells complete what the commands below root take: jobs, pools, settings and values of flags.
+func (p *Program) complete(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		for name, values := range flagValues {
+			if cmd.Flags().Lookup(name) != nil {
+				_ = cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+					return beginning(values, typed), cobra.ShellCompDirectiveDefault
+				}) // it exists, and has none
+			}
+		}
+		if cmd.Flags().Lookup("pool") != nil {
+			_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+				return beginning(p.known(cmd, func(j job.Listed) string { return j.Pool }), typed), cobra.ShellCompDirectiveNoFileComp
+			})
+		}
+		words := strings.Fields(cmd.Use)
+		if len(words) < 2 || words[1] != "JOB" {
+			continue
+		}
+		settings := strings.Contains(cmd.Use, "NAME=VALUE")
+		items := strings.Contains(cmd.Use, "ITEM")
+		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			switch {
+			case len(args) == 0:
+				names := append(p.known(cmd, func(j job.Listed) string { return j.Name }), p.localJobs(cmd)...)
+				return beginning(names, typed), cobra.ShellCompDirectiveNoFileComp
+			case settings:
+				return beginning(settingNames, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+			case items:
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+}
+
+// known lists something of each job on the server that the command's flags name; nothing if none answers.
+func (p *Program) known(cmd *cobra.Command, of func(job.Listed) string) (names []string) {
+	var c connection
+	for name, value := range map[string]*string{"address": &c.address, "namespace": &c.namespace, "profile": &c.profile, "codec-key-file": &c.keys.file} {
+		if f := cmd.Flags().Lookup(name); f != nil {
+			*value = f.Value.String()
+		}
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionLimit)
+	defer cancel()
+	_ = c.withClient(ctx, p, func(client *job.Client) error { // a shell has no use for an error
+		jobs, err := client.List(ctx, maxListed)
+		for _, j := range jobs {
+			names = append(names, of(j))
+		}
+		return err
+	})
+	return names
+}
+
+// localJobs are the jobs of `stint run` in this directory, for commands that can continue them.
+func (p *Program) localJobs(cmd *cobra.Command) (names []string) {
+	state := cmd.Flags().Lookup("state")
+	if state == nil {
+		return nil
+	}
+	for _, below := range []string{"jobs", besideName} {
+		entries, err := os.ReadDir(filepath.Join(p.path(state.Value.String()), below))
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// beginning returns the names that begin with what has been typed, each once, in order.
+func beginning(names []string, typed string) []string {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" || !strings.HasPrefix(name, typed) })
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,133 @@
+package starter
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// helpColumns is where lines of the flags' descriptions are wrapped; words may go a little beyond.
+const helpColumns = 95
+
+// flagGroups are the groups of flags in the help of commands that have many, in their order.
+var flagGroups = []struct {
+	title string
+	flags []string
+}{
+	{"Usual flags", []string{"exec", "serve", "output", "format", "slots", "concurrency", "on-error", "max-failed", "fresh", "quiet"}},
+	{"Input", []string{"file", "max-item", "max-input"}},
+	{"Output", []string{"errors", "report", "json", "verbose"}},
+	{"Speed", []string{"batch-items", "batch-bytes", "window", "call-items", "job-rate", "rate", "cpus"}},
+	{"Failure", []string{"attempts", "item-attempts", "backoff", "call-timeout", "batch-timeout", "expiry", "restarts", "ready"}},
+	{"Stop", []string{"grace", "clean-stop", "ignore-stragglers", "drain", "kill-after"}},
+	{"Hooks", []string{"init", "shutdown", "cleanup", "hook"}},
+	{"The handler's processes", []string{"env", "dir", "seed"}},
+	{"Feeds", []string{"feed", "capacity", "capacity-bytes", "batch-wait", "keep"}},
+	{"Schedules", []string{"cron", "time-zone", "overlap", "catch-up"}},
+	{"Names, access and connection", []string{"name", "pool", "allow", "state", "ui-port", "metrics", "address", "namespace", "profile", "codec-key-file"}},
+}
+
+// manyFlags is the number of flags from which they are shown in groups.
+const manyFlags = 16
+
+// usage prints how a command is used: cobra's text, with the flags of commands that have many in groups.
+func usage(cmd *cobra.Command) error {
+	var b strings.Builder
+	b.WriteString("Usage:\n")
+	if cmd.Runnable() {
+		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "  %s [command]\n", cmd.CommandPath())
+	}
+	if cmd.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
+	if cmd.HasAvailableSubCommands() {
+		b.WriteString("\nAvailable Commands:\n")
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() || sub.Name() == "help" {
+				fmt.Fprintf(&b, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
+			}
+		}
+	}
+	writeFlags(&b, cmd.LocalFlags())
+	if cmd.HasAvailableInheritedFlags() {
+		fmt.Fprintf(&b, "\nGlobal Flags:\n%s", cmd.InheritedFlags().FlagUsagesWrapped(helpColumns))
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\nUse \"%s [command] --help\" for more information about a command.\n", cmd.CommandPath())
+	}
+	_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
+	return err
+}
+
+func writeFlags(b *strings.Builder, all *pflag.FlagSet) {
+	var left []*pflag.Flag
+	all.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			left = append(left, f)
+		}
+	})
+	write := func(title string, flags []*pflag.Flag) {
+		if len(flags) == 0 {
+			return
+		}
+		group := pflag.NewFlagSet(title, pflag.ContinueOnError)
+		group.SortFlags = false
+		for _, f := range flags {
+			group.AddFlag(f)
+		}
+		fmt.Fprintf(b, "\n%s:\n%s", title, group.FlagUsagesWrapped(helpColumns))
+	}
+	if len(left) < manyFlags {
+		write("Flags", left)
+		return
+	}
+	for _, g := range flagGroups {
+		var some []*pflag.Flag
+		for _, name := range g.flags {
+			if i := slices.IndexFunc(left, func(f *pflag.Flag) bool { return f.Name == name }); i >= 0 {
+				some = append(some, left[i])
+				left = slices.Delete(left, i, i+1)
+			}
+		}
+		write(g.title, some)
+	}
+	write("Other flags", left)
+}
+
+// unknownCommand is the error for a command that does not exist. It names those that may be meant.
+func unknownCommand(root *cobra.Command, name string) error {
+	return usageError("unknown command %q%s", name, didYouMean("", root.SuggestionsFor(name)))
+}
+
+// wrongFlag makes a complaint about a flag a usage error. Of a flag that does not exist it names those that may be meant.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return usageError("%w", err)
+	}
+	// The library compares commands only: these have the names of the flags.
+	names := &cobra.Command{Use: cmd.Name(), SuggestionsMinimumDistance: suggestedDistance}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	return usageError("%w%s", err, didYouMean("--", names.SuggestionsFor(unknown.GetSpecifiedName())))
+}
+
+// suggestedDistance is how many letters a name may be away from one that is suggested.
+const suggestedDistance = 2
+
+func didYouMean(prefix string, names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return ": did you mean " + prefix + strings.Join(names, " or "+prefix) + "?"
+}
