@@ -366,7 +366,7 @@ func TestFeed_JobFile(t *testing.T) {
 	require.EqualValues(t, 64<<10, feed.CapacityBytes)
 
 	for file, says := range map[string]string{
-		"source: queue\n":                        `line 1: source: ["queue"]: use files or feed`,
+		"source: queue\n":                        `line 1: source: ["queue"]: use files, feed or clock`,
 		"source: feed\nlinger: 5ms\n":            `line 2: unknown key "linger"`,
 		"source: files\ncapacity: 5\ninput: a\n": "capacity is for feeds only",
 		"source: feed\ninput: in.txt\n":          "a feed has no inputs",

@@ -62,7 +62,7 @@ feed.close()
 second = list(feed.results(session=2))
 assert [result for result, _ in second] == [[77, 77]], second
 every = list(feed.results())
-assert len(every) == 1 + 3 + 1000 + 2 + feed_left(every) + 11 + 1, len(every)
+assert len(every) == 2 + 3 + 1000 + 2 + feed_left(every) + 11 + 1, len(every)
 assert list(feed.results(cursor=every[-2][1])) == every[-1:], "from a cursor"
 assert list(feed.results(cursor=every[9][1], follow=False)) == every[10:], "from a cursor"
 try:

@@ -106,11 +106,11 @@ time in which it was stopped are not made up.`,
 
 const (
 	// idleLimit is how long a loop that has been started is looked at for slots that find no place.
-	idleLimit = 5 * time.Second
+	idleLimit = 10 * time.Second
 	idleEvery = 200 * time.Millisecond
 )
 
-// noteIdle prints a note if the pool has fewer free slots than the loop asks for.
+// noteIdle prints a note if the pool has fewer free slots than the loop asks for, once every slot runs or has waited in vain.
 func noteIdle(ctx context.Context, p *Program, client *job.Client, run *job.Run) {
 	ctx, cancel := context.WithTimeout(ctx, idleLimit)
 	defer cancel()
@@ -119,21 +119,20 @@ func noteIdle(ctx context.Context, p *Program, client *job.Client, run *job.Run)
 	}
 	looks := time.NewTicker(idleEvery)
 	defer looks.Stop()
-	for {
-		report, err := run.Report(ctx)
-		if err == nil && report.Loop != nil {
-			if warning := report.Loop.Warning(report.Pool); warning != "" {
-				newProgress(p.Stderr, false, false).note("%s", warning)
-				return
-			}
-			if report.State.Final() || report.Loop.Running == report.Loop.Slots {
-				return
-			}
-		}
+	warning := ""
+	for settled := false; !settled; {
 		select {
 		case <-looks.C:
 		case <-ctx.Done():
-			return
 		}
+		report, err := run.Report(ctx)
+		if err == nil && report.Loop != nil {
+			warning = report.Loop.Warning(report.Pool)
+			settled = report.State.Final() || report.Loop.Running+report.Loop.Idle >= report.Loop.Slots
+		}
+		settled = settled || ctx.Err() != nil
+	}
+	if warning != "" {
+		newProgress(p.Stderr, false, false).note("%s", warning)
 	}
 }

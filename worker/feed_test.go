@@ -502,15 +502,20 @@ func TestFeed_BadInput(t *testing.T) {
 	require.NoError(t, feed.PutWait(ctx, patience, 1, 2))
 
 	t.Run("items and lists", func(t *testing.T) { //nolint:paralleltest // one after the other
-		for name, err := range map[string]error{
-			"an item over the limit":        feed.Put(ctx, strings.Repeat("x", job.MaxPutBytes)),
-			"a list over the limit":         feed.Put(ctx, make([]any, job.MaxPutItems+1)...),
-			"a list above the capacity":     feed.PutWait(ctx, time.Minute, 1, 2, 3, 4, 5),
-			"an item above the capacity":    feed.PutWait(ctx, time.Minute, strings.Repeat("x", job.MaxPutBytes-2), 1),
-			"a call with an item like that": func() error { _, err := feed.Call(ctx, strings.Repeat("x", job.MaxPutBytes)); return err }(),
+		call := func(item any) error { _, err := feed.Call(ctx, item); return err }
+		huge := strings.Repeat("x", job.MaxPutBytes)
+		for _, test := range []struct {
+			name, says string
+			err        error
+		}{
+			{"an item over the limit", "put where it is, a path or a URL, and have the handler read it", feed.Put(ctx, huge)},
+			{"a call with an item like that", "put where it is, a path or a URL, and have the handler read it", call(huge)},
+			{"a list over the limit", "put at most", feed.Put(ctx, make([]any, job.MaxPutItems+1)...)},
+			{"a list above the capacity", "put at most", feed.PutWait(ctx, time.Minute, 1, 2, 3, 4, 5)},
+			{"a list above the capacity in bytes", "put at most", feed.PutWait(ctx, time.Minute, huge[2:], 1)},
 		} {
-			require.ErrorAs(t, err, new(*job.TooLargeError), name)
-			require.Contains(t, err.Error(), "put at most", name)
+			require.ErrorAs(t, test.err, new(*job.TooLargeError), test.name)
+			require.Contains(t, test.err.Error(), test.says, test.name)
 		}
 		for name, bad := range map[string]any{"not JSON": json.RawMessage("{a}"), "NaN": math.NaN(), "infinity": math.Inf(1), "a channel": make(chan int)} {
 			require.ErrorAs(t, feed.Put(ctx, 1, bad), new(*job.InvalidItemError), name)
