@@ -71,6 +71,9 @@ func TestCodec_EveryCommand(t *testing.T) {
 	stopped := b.stint("stop", "--all").exits(starter.ExitOK)
 	require.Equal(t, "0\n", stopped.stdout.String())
 	b.stint("resume", "going").exits(starter.ExitOK)
+	eventually(t, "the list has it", func() bool {
+		return regexp.MustCompile(`going +gated +running`).MatchString(b.stint("list").exits(starter.ExitOK).stdout.String())
+	})
 	stopped = b.stint("stop", "--pool", "gated", "--wait").exits(starter.ExitOK)
 	require.Equal(t, "1\n", stopped.stdout.String())
 	resumed := b.start("resume", "going", "--wait")

@@ -305,7 +305,7 @@ func TestRun_SmallFilesShareBatches(t *testing.T) {
 	}
 	b.write("one.txt", strings.Repeat(numbers(20), 500))
 	batches := func(input string) int64 {
-		b.stint("run", "--exec", "cat", input, "-o", "out.txt", "--report", "report.json", "-j", "2").exits(starter.ExitOK)
+		b.stint("run", "--exec", "cat", input, "-o", "out.txt", "--report", "report.json", "-j", "2", "--batch-items", "500").exits(starter.ExitOK)
 		requireSame(t, b.read("one.txt"), b.read("out.txt"))
 		return b.report("report.json").Batches
 	}

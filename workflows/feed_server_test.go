@@ -142,8 +142,8 @@ func TestFeed_F11_Segments(t *testing.T) {
 	s := setup(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	const callers, rounds, capacity = 8, 20, 20
-	slow := make(chan struct{})
+	const callers, rounds, capacity = 8, 60, 20
+	slow, begun := make(chan struct{}), make(chan struct{})
 	var mu sync.Mutex
 	running, most := 0, 0
 	handle := func(_ context.Context, n int) (int, error) {
@@ -157,6 +157,7 @@ func TestFeed_F11_Segments(t *testing.T) {
 			mu.Unlock()
 		}()
 		if n == 0 {
+			close(begun)
 			<-slow
 		}
 		return 2 * n, nil
@@ -184,6 +185,7 @@ func TestFeed_F11_Segments(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, []string{"0"}, got)
 	})
+	<-begun // in a batch of its own: others of that batch would wait for it
 	var put sync.Mutex
 	total := int64(1)
 	var callersDone sync.WaitGroup

@@ -17,6 +17,8 @@ const (
 	PartTime = 10 * time.Second
 	// BeatTime is about how often an execution says how far it has come.
 	BeatTime = time.Second
+	// doubted is how many periods may pass before the server knows more than a heartbeat says.
+	doubted = 3
 )
 
 // Options are what a slot needs of the execution that runs it.
@@ -127,18 +129,19 @@ func (s *Slot) begun(ticks int64, next time.Time, pace int64) {
 	s.handed, s.next, s.rate, s.repeated = ticks, next, pace, s.now.Stats.Repeated
 }
 
-// doubt is the ordinal up to which ticks may have begun before another heartbeat says more: two periods from now.
+// doubt is the ordinal up to which ticks may have begun before another heartbeat says more. The next one may leave a period
+// later, and reach the server a period after that; the third is for a machine that is busy.
 func (s *Slot) doubt(now time.Time) int64 {
-	ahead := 2*s.rate + 1 // as fast as they have begun
+	ahead := doubted*s.rate + 1 // as fast as they have begun
 	if every := s.clock.Every; every > 0 {
 		due := int64(0)
-		if late := now.Add(2 * BeatTime).Sub(s.next); late >= 0 {
+		if late := now.Add(doubted * BeatTime).Sub(s.next); late >= 0 {
 			due = int64(late/every) + 1
 		}
 		if s.next.After(now) { // on time, so none begins before it is due
 			ahead = due
 		}
-		ahead = min(max(ahead, int64(2*BeatTime/every)+1), due)
+		ahead = min(max(ahead, int64(doubted*BeatTime/every)+1), due)
 	}
 	return s.handed + ahead
 }
