@@ -290,7 +290,7 @@ func TestFeed_F11_Results(t *testing.T) {
 			want = append(want, text)
 		}
 		if i == 30 {
-			require.Eventually(t, func() bool { is, err := feed.Idle(ctx); return err == nil && is }, 2*time.Minute, 10*time.Millisecond)
+			require.Eventually(t, func() bool { is, err := feed.Idle(ctx); return err == nil && is }, time.Minute, 10*time.Millisecond)
 			_, err := feed.Reset(ctx)
 			require.NoError(t, err)
 		}
