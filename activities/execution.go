@@ -31,8 +31,7 @@ type execution struct {
 	source     source
 	sink       sink
 	inline     *feeds.Sink                // the sink, if it may return outcomes inline; otherwise nil
-	slotOfLoop *loops.Slot                // source and sink of a slot of a loop; nil: the batch is none
-	running    atomic.Pointer[loops.Slot] // the same, for heartbeats
+	slotOfLoop atomic.Pointer[loops.Slot] // source and sink of a slot of a loop; nil: the batch is not a slot. Heartbeats read it, too.
 	watch      *calls.Watch
 	slot       calls.Slot
 	inHand     inHand
@@ -92,7 +91,7 @@ func (e *execution) openStore() (dir store.Dir, err error) {
 // and the store is opened only if they are many.
 func (e *execution) openSink(in *ProcessInput) error {
 	if in.Clock != nil {
-		e.sink = e.slotOfLoop
+		e.sink = e.slotOfLoop.Load()
 		return nil
 	}
 	if len(in.Items) > 0 {
@@ -170,7 +169,7 @@ func (e *execution) whereabouts(held []timers.Held) protocol.Hint {
 	for _, t := range held[:min(len(held), protocol.MaxHinted)] {
 		hint.Timers = append(hint.Timers, protocol.HeldTimer{Scope: t.Scope, Deadline: t.Deadline})
 	}
-	if slot := e.running.Load(); slot != nil {
+	if slot := e.slotOfLoop.Load(); slot != nil {
 		state := slot.State()
 		hint.Clock = &state
 	}

@@ -92,7 +92,7 @@ type line struct {
 }
 
 func newLine(e *execution) *line {
-	l := &line{e: e, closed: make(chan struct{}), serial: e.slotOfLoop != nil}
+	l := &line{e: e, closed: make(chan struct{}), serial: e.slotOfLoop.Load() != nil}
 	l.changed.L = &l.mu
 	return l
 }

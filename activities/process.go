@@ -145,8 +145,8 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	if e.inline != nil && e.entry.Count > 0 {
 		result.Inline = e.inline.Inline()
 	}
-	if e.slotOfLoop != nil {
-		final := e.slotOfLoop.Final()
+	if slot := e.slotOfLoop.Load(); slot != nil {
+		final := slot.Final()
 		result.Clock = &final
 	}
 	result.Entry, result.FirstError = e.entry, e.firstError

@@ -104,9 +104,9 @@ func (e *execution) openClock(in *ProcessInput) error {
 		}
 		o.Dir = dir
 	}
-	e.slotOfLoop = loops.New(e.ctx, *in.Clock, in.Batch, o)
-	e.source = e.slotOfLoop
-	e.running.Store(e.slotOfLoop)
+	slot := loops.New(e.ctx, *in.Clock, in.Batch, o)
+	e.source = slot
+	e.slotOfLoop.Store(slot)
 	if activity.IsActivity(e.ctx) { // what is lost within its first second has ticks in doubt, too
 		activity.RecordHeartbeat(context.WithoutCancel(e.ctx), e.whereabouts(nil))
 	}

@@ -72,6 +72,17 @@ func feed[T any](f *feeding) *job.Feed[T, T] {
 	return job.NewFeed[T, T](f.client, "bench", job.FeedOptions{})
 }
 
+// events counts those of the job and of its legs.
+func (f *feeding) events(ctx context.Context, legs int) (int, error) {
+	events, err := countEvents(ctx, f.temporal, "bench")
+	for leg := 1; leg <= legs && err == nil; leg++ {
+		var n int
+		n, err = countEvents(ctx, f.temporal, protocol.LegID("bench", leg))
+		events += n
+	}
+	return events, err
+}
+
 // end closes the feed, and notes how many events it has taken.
 func (f *feeding) end(figure time.Duration, note string) error {
 	ctx := context.Background()
@@ -84,16 +95,9 @@ func (f *feeding) end(figure time.Duration, note string) error {
 	if err != nil {
 		return err
 	}
-	events, err := countEvents(ctx, f.temporal, "bench")
+	events, err := f.events(ctx, done.Legs)
 	if err != nil {
 		return err
-	}
-	for leg := 1; leg <= done.Legs; leg++ {
-		n, err := countEvents(ctx, f.temporal, protocol.LegID("bench", leg))
-		if err != nil {
-			return err
-		}
-		events += n
 	}
 	note += fmt.Sprintf("; %d items in %d batches and %d legs, %.2f events an item", done.OK, done.Batches, done.Legs, float64(events)/float64(max(1, done.OK)))
 	if err := f.stop(); err != nil {

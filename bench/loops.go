@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/loops"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 )
@@ -57,16 +56,9 @@ func loopTicks(args []string) error {
 	if err != nil {
 		return err
 	}
-	events, err := countEvents(ctx, f.temporal, "bench")
+	events, err := f.events(ctx, done.Legs)
 	if err != nil {
 		return err
-	}
-	for leg := 1; leg <= done.Legs; leg++ {
-		n, err := countEvents(ctx, f.temporal, protocol.LegID("bench", leg))
-		if err != nil {
-			return err
-		}
-		events += n
 	}
 	if err := f.stop(); err != nil {
 		return err

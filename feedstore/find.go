@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 )
@@ -173,7 +174,7 @@ func (s *Store) fromOutput(ctx context.Context, dir store.Dir, report job.Report
 			return outcome, err
 		}
 		if index == 0 {
-			outcome.Result = value(line[:len(line)-1])
+			outcome.Result = protocol.ResultValue(line[:len(line)-1])
 			return outcome, nil
 		}
 		index--

@@ -17,7 +17,6 @@ package feedstore
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -96,7 +95,7 @@ func (s *Store) Outcome(ctx context.Context, at job.FeedPart, item int64) (job.F
 	}); err != nil {
 		return outcome, fmt.Errorf("reading the result of item %d: %w", item, err)
 	}
-	outcome.Result = value(line)
+	outcome.Result = protocol.ResultValue(line)
 	return outcome, nil
 }
 
@@ -122,17 +121,5 @@ func readRange(ctx context.Context, dir store.Dir, key string, offset, length in
 	return data, nil
 }
 
-// value is a line of results as a JSON value: a line that is none is a string, as in the answer of a leg.
-func value(line []byte) json.RawMessage {
-	if json.Valid(line) {
-		return line
-	}
-	data, err := json.Marshal(string(line))
-	if err != nil {
-		return json.RawMessage("null")
-	}
-	return data
-}
-
-// gone is the error of a part that is no more.
+// gone is the error of a part that does not exist any more.
 func gone(key string) error { return fmt.Errorf("part %s: %w", key, fs.ErrNotExist) }

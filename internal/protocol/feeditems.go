@@ -54,3 +54,15 @@ func (items *Items) UnmarshalJSON(data []byte) error {
 func escapable(value []byte) bool {
 	return bytes.ContainsAny(value, "<>&") || bytes.Contains(value, []byte("\u2028")) || bytes.Contains(value, []byte("\u2029"))
 }
+
+// ResultValue returns a line of a feed's results as a JSON value: the line itself if it is one, or else a string of it.
+func ResultValue(line []byte) json.RawMessage {
+	if json.Valid(line) {
+		return line
+	}
+	data, err := json.Marshal(string(line))
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return data
+}

@@ -97,7 +97,7 @@ func (in *Intake) Finish(b protocol.Batch, outcomes []activities.Outcome, now ti
 		case o.Result == nil:
 			r.Dropped = true
 		case it.client != "":
-			r.Result = value(o.Result)
+			r.Result = protocol.ResultValue(o.Result)
 		}
 		in.finish(it, r)
 	}
@@ -119,18 +119,6 @@ func failure(f job.Failure) json.RawMessage {
 	data, err := json.Marshal(f)
 	if err != nil {
 		return json.RawMessage(`{"kind":"error"}`)
-	}
-	return data
-}
-
-// value is a line of results as a JSON value: a line that is none is sent as a string.
-func value(line []byte) json.RawMessage {
-	if json.Valid(line) {
-		return line
-	}
-	data, err := json.Marshal(string(line))
-	if err != nil {
-		return json.RawMessage("null")
 	}
 	return data
 }
