@@ -70,7 +70,7 @@ func (c *Client) Redrive(ctx context.Context, name string, o RedriveOptions) (*R
 	if o.BatchItems != 0 {
 		spec.BatchItems = o.BatchItems
 	}
-	start := StartOptions{Reuse: true, TaskTimeout: o.TaskTimeout}
+	start := StartOptions{Reuse: true}
 	switch {
 	case report.State == Completed && report.Failed == 0:
 		return nil, &NothingFailedError{Name: name}
@@ -84,8 +84,11 @@ func (c *Client) Redrive(ctx context.Context, name string, o RedriveOptions) (*R
 	case in.Redrive == nil:
 		return nil, &NotCompletedError{Name: name, State: report.State}
 	default:
-		start.Resume, start.redrive = in.redriveAgain(report)
+		if start, err = c.nextRun(ctx, in, report); err != nil {
+			return nil, err
+		}
 	}
+	start.TaskTimeout = o.TaskTimeout
 	return c.startNext(ctx, spec, start)
 }
 

@@ -199,6 +199,21 @@ func TestClient_ResumeTwiceAtOnce(t *testing.T) {
 	require.ErrorAs(t, err, &running)
 }
 
+// What a job was to commit of an earlier run, and has not, is left to the next run.
+func TestClient_ResumeBeforeAllIsSalvaged(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	first, second := json.RawMessage(`{"leg":1}`), json.RawMessage(`{"leg":2}`)
+	latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: valid(), Salvage: []json.RawMessage{first, second}}, Failed)
+	endedWith(tc, Report{Job: "nightly", Run: "run-2", State: Failed, Error: &Error{Type: ErrorOutput}, Manifests: []string{"m1"}, Salvage: 1})
+	next := &mocks.WorkflowRun{}
+	next.On("GetRunID").Return("run-3")
+	want := Input{Spec: valid(), Resume: []string{"m1"}, Salvage: []json.RawMessage{second}, Version: protocol.LogicVersion}
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, want).Return(next, nil)
+	_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
+	require.NoError(t, err)
+}
+
 // A job whose workflow has failed by a defect, without a report, is resumed from all that it had recorded.
 func TestClient_ResumeOfAFailureWithoutAReport(t *testing.T) {
 	t.Parallel()

@@ -270,6 +270,9 @@ type Report struct {
 
 	Store     string   `json:"store"`               // where parts and manifests are
 	Manifests []string `json:"manifests,omitempty"` // heads of the manifest chain
+	// Salvage is how much of what an earlier run had accepted, before Temporal ended it, this one has still to commit: at most one for
+	// each leg that was open then. Nothing else is begun before.
+	Salvage int `json:"salvage,omitempty"`
 	// Redrive is set while failed items are run again, and if that was stopped or has failed. The counts
 	// are then those of these items; Output and Manifests are still the completed job's.
 	Redrive *Redrive `json:"redrive,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
@@ -54,7 +55,17 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 	if err != nil {
 		return nil, err
 	}
-	start := StartOptions{Resume: in.resumePoint(report), Reuse: true, TaskTimeout: o.TaskTimeout}
+	start, err := c.nextRun(ctx, in, report)
+	if err != nil {
+		return nil, err
+	}
+	start.TaskTimeout = o.TaskTimeout
+	return c.startNext(ctx, in.Spec.With(report.Settings).With(o.Settings), start)
+}
+
+// nextRun returns how a job is continued that was started with this input and has ended with this report.
+func (c *Client) nextRun(ctx context.Context, in Input, report Report) (StartOptions, error) {
+	start := StartOptions{Resume: in.resumePoint(report), Reuse: true, salvage: in.unsalvaged(report)}
 	if report.Loop != nil {
 		start.loop = report.Loop.At
 	}
@@ -63,13 +74,15 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 	}
 	if report.Error != nil && report.Error.Type == ErrorGone {
 		if err := c.endLegs(ctx, report.OpenLegs); err != nil {
-			return nil, err
+			return start, err
 		}
-		if start.salvage, err = c.pending(ctx, name, in.Spec.Source == SourceFeed, report.OpenLegs); err != nil {
-			return nil, err
+		pending, err := c.pending(ctx, report.Job, in.Spec.Source == SourceFeed, report.OpenLegs)
+		if err != nil {
+			return start, err
 		}
+		start.salvage = append(start.salvage, pending...)
 	}
-	return c.startNext(ctx, in.Spec.With(report.Settings).With(o.Settings), start)
+	return start, nil
 }
 
 // ResumePoint returns the heads of the manifests that the next run of a stopped or failed job continues from, the job
@@ -96,6 +109,11 @@ func (in *Input) resumePoint(report Report) []string {
 		return nil
 	}
 	return in.Resume
+}
+
+// unsalvaged is the part of Salvage that the job has not committed.
+func (in *Input) unsalvaged(report Report) []json.RawMessage {
+	return slices.Clone(in.Salvage[max(0, len(in.Salvage)-report.Salvage):])
 }
 
 // hopeless reports whether the job has failed because nothing worked.
@@ -280,10 +298,10 @@ type givenInput struct {
 }
 
 // pending is what the workflow would answer to the query for what is not committed: the manifests that a leg
-// was to name, and what the job was to commit first.
+// was to name.
 func (in givenInput) pending() []json.RawMessage {
 	if len(in.Previous) == 0 {
-		return in.Salvage
+		return nil
 	}
 	kept, err := json.Marshal(map[string]any{"ref": in.Ref, "leg": in.Number, "previous": in.Previous})
 	if err != nil {
@@ -317,7 +335,7 @@ func (r *Run) given(ctx context.Context) (Report, error) {
 		report.Manifests = in.State.Heads
 		return report, nil
 	}
-	report := Report{Job: r.name, Pool: in.Spec.Pool, Store: in.Spec.Store, Manifests: in.Resume, Settings: in.Spec.Settings()}
+	report := Report{Job: r.name, Pool: in.Spec.Pool, Store: in.Spec.Store, Manifests: in.Resume, Salvage: len(in.Salvage), Settings: in.Spec.Settings()}
 	if in.Spec.Source == SourceClock {
 		report.Loop = NewLoopReport(in.Spec, in.Loop)
 	}

@@ -479,6 +479,41 @@ func TestFeed_G1_TerminatedAgain(t *testing.T) {
 	require.Equal(t, lines(0, items, double), c.read("out"))
 }
 
+// G1: wherever Temporal ends the runs that are to go on from a feed's items, no item is lost. Some of these runs have begun to commit
+// what the first one had accepted, and have not done it.
+func TestFeed_G1_TerminatedAtEachEvent(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	const items = 40
+	gate := make(chan struct{})
+	c.serve(worker.Each(func(ctx context.Context, n int) (int, error) {
+		select {
+		case <-gate:
+			return 2 * n, nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}), worker.Options{Slots: 2})
+	f := c.startFeed(func(s *job.Spec) { s.BatchItems, s.Expiry = 1, 2*time.Second })
+	f.put(values(0, items)...)
+	require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
+	for events := range 17 {
+		run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+		require.NoError(t, err)
+		c.terminateAfter(run, events)
+	}
+	close(gate)
+	run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+	require.NoError(t, err)
+	f.run = run
+	f.find()
+	f.close()
+	report := c.wait(f.run)
+	require.Equal(t, job.Completed, report.State)
+	require.EqualValues(t, items, report.OK)
+	require.Equal(t, lines(0, items, double), c.read("out"))
+}
+
 // Each bad input is a typed error that says what is wrong, and costs nothing else.
 func TestFeed_BadInput(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/job"
@@ -54,6 +55,46 @@ func TestResume_AfterARunThatNeverRan(t *testing.T) {
 	require.GreaterOrEqual(t, report.Resumed, int64(50), "what the first run had done")
 	require.EqualValues(t, 399, report.OK)
 	require.EqualValues(t, 1, report.Failed, "the item that had failed is recorded")
+}
+
+// S12: wherever Temporal ends the runs that continue a job, what any run has done stays done.
+func TestResume_TerminatedAtEachEvent(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	type item struct {
+		N int `json:"n"`
+	}
+	var done atomic.Int64 // calls that have returned a result
+	gate := make(chan struct{})
+	c.serve(worker.Each(func(ctx context.Context, i item) (item, error) {
+		if done.Load() >= 200 {
+			select {
+			case <-gate:
+			case <-ctx.Done():
+				return i, ctx.Err()
+			}
+		}
+		done.Add(1)
+		return i, nil
+	}), worker.Options{Slots: 1})
+	run, _ := c.start("in.jsonl", jobtest.Lines(400), func(s *job.Spec) { s.BatchItems, s.Expiry = 10, 2*time.Second })
+	require.Eventually(t, func() bool { // the outcomes of 20 batches have been accepted, and no leg has committed them
+		report, err := run.Report(t.Context())
+		return err == nil && report.OK == 200
+	}, patience, 10*time.Millisecond)
+	require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
+	for events := range 25 {
+		run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+		require.NoError(t, err)
+		c.terminateAfter(run, events)
+	}
+	close(gate)
+	run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+	require.NoError(t, err)
+	report := c.wait(run)
+	require.Equal(t, job.Completed, report.State)
+	require.EqualValues(t, 400, report.OK)
+	require.EqualValues(t, 200, report.Resumed, "nothing that was done is run again")
 }
 
 // A job that was ended before it began has done nothing, and can be resumed.

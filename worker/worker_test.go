@@ -17,6 +17,7 @@ import (
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 )
@@ -92,6 +93,20 @@ func (c *cluster) start(name, content string, change func(*job.Spec)) (*job.Run,
 	run, err := job.NewClient(c.client).Start(c.t.Context(), spec)
 	require.NoError(c.t, err)
 	return run, spec
+}
+
+// terminateAfter terminates a run once its history has a number of events.
+func (c *cluster) terminateAfter(run *job.Run, events int) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	history := c.client.GetWorkflowHistory(ctx, "job", run.ID(), true, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for n := range events {
+		require.True(c.t, history.HasNext())
+		_, err := history.Next()
+		require.NoErrorf(c.t, err, "after %d of %d events", n, events)
+	}
+	require.NoError(c.t, c.client.TerminateWorkflow(ctx, "job", run.ID(), fmt.Sprintf("test, after %d events", events)))
 }
 
 func (c *cluster) wait(run *job.Run) job.Report {

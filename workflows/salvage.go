@@ -23,26 +23,24 @@ type salvaged struct {
 	activities.SalvageFeedInput
 }
 
-// salvage commits what an earlier run had accepted. Its parts stay below that run's prefix. If that
-// cannot be done, what that run had committed itself is kept.
-func (c *coordinator) salvage() error {
-	var failed error
+// salvage commits what an earlier run had accepted. Its parts stay below that run's prefix. The report counts what is still to be
+// committed, for the next run, in case this one ends before; what the earlier run had committed itself is kept then, too.
+func (c *coordinator) salvage() (failed error) {
 	for i, in := range c.in.Salvage {
-		if in.Workflow == "" && in.Empty() || failed != nil {
-			c.in.Resume = append(c.in.Resume, in.Previous...)
-			continue
-		}
-		var manifests []string
-		ctx := execute.IOOptions(c.ctx, c.spec(), fmt.Sprintf("commit %d parts of an earlier run, %d of %d", len(in.Entries), i+1, len(c.in.Salvage)))
-		if manifests, failed = c.work.salvage(ctx, in); failed != nil {
-			c.in.Resume = append(c.in.Resume, in.Previous...)
-			continue
+		manifests := in.Previous
+		if failed == nil && !(in.Workflow == "" && in.Empty()) {
+			ctx := execute.IOOptions(c.ctx, c.spec(), fmt.Sprintf("commit %d parts of an earlier run, %d of %d", len(in.Entries), i+1, len(c.in.Salvage)))
+			manifests, failed = c.work.salvage(ctx, in)
+			if failed != nil {
+				manifests = in.Previous
+			}
 		}
 		c.in.Resume = append(c.in.Resume, manifests...)
-	}
-	if len(c.in.Salvage) > 0 {
-		c.in.Salvage = nil
 		c.state.Heads, c.state.Report.Manifests = c.in.Resume, c.in.Resume
+		if failed == nil {
+			c.state.Report.Salvage--
+		}
 	}
+	c.in.Salvage = nil
 	return failed
 }

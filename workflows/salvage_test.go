@@ -60,6 +60,7 @@ func TestJob_Salvages(t *testing.T) {
 	report := w.mustRun()
 	require.EqualValues(t, 1000, report.OK)
 	require.EqualValues(t, 250, report.Resumed)
+	require.Zero(t, report.Salvage)
 	require.Equal(t, "earlier", w.commits[0].Ref.Run)
 	require.Len(t, w.all, 75)
 }
@@ -82,4 +83,5 @@ func TestJob_SalvageFails(t *testing.T) {
 	require.Empty(t, w.hooks)
 	require.Empty(t, w.all)
 	require.Equal(t, []string{"old", "older"}, report.Manifests)
+	require.Equal(t, 2, report.Salvage, "the next run commits both")
 }
