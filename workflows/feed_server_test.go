@@ -19,6 +19,7 @@ import (
 	"github.com/stint-run/stint/workflows"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -133,6 +134,33 @@ func (c *caller) collect(ctx context.Context, a protocol.Exchanged, n int) ([]st
 			return nil, err
 		}
 	}
+}
+
+// awaitIdle waits until a feed has nothing unfinished; if that takes too long, the test's log says what the feed waits for.
+func (s *server) awaitIdle(t *testing.T, name string) {
+	t.Helper()
+	feed := job.NewFeed[any, any](s.client, name, job.FeedOptions{})
+	defer feed.Release()
+	idle := func() bool { is, err := feed.Idle(t.Context()); return err == nil && is }
+	if assert.Eventually(t, idle, time.Minute, 10*time.Millisecond) {
+		return
+	}
+	run := s.client.Get(name)
+	report, err := run.Report(t.Context())
+	text, _ := json.MarshalIndent(report, "", "  ")
+	t.Logf("report: %s, error: %v", text, err)
+	running, err := run.Running(t.Context())
+	t.Logf("running: %+v, error: %v", running, err)
+	for _, id := range append([]string{name}, report.OpenLegs...) {
+		history := s.temporal.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for history.HasNext() {
+			event, err := history.Next()
+			require.NoError(t, err)
+			text := event.String()
+			t.Logf("%s: %s", id, text[:min(len(text), 600)])
+		}
+	}
+	t.FailNow()
 }
 
 // F11: legs are sealed, and the job continues as new, under callers at once and with a slow item in hand: each item has one outcome,

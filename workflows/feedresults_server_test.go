@@ -122,7 +122,7 @@ func TestFeed_F9_LargeResults(t *testing.T) {
 			break
 		}
 	}
-	require.Eventually(t, func() bool { is, err := feed.Idle(ctx); return err == nil && is }, time.Minute, 20*time.Millisecond)
+	s.awaitIdle(t, j.spec.Name)
 	require.NoError(t, feed.Close(ctx))
 	j.completes()
 }
@@ -143,7 +143,7 @@ func TestFeed_F9_ResultsThatAreNotKept(t *testing.T) {
 	items := slices.Repeat([]json.RawMessage{json.RawMessage(`"ghost 60000"`)}, 18)
 	_, err := ghost.ask(ctx, 1, protocol.Exchange{Items: items, Want: true})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { is, err := feed.Idle(ctx); return err == nil && is }, time.Minute, 10*time.Millisecond)
+	s.awaitIdle(t, j.spec.Name)
 	_, err = without.Call(ctx, "without 50000")
 	var stored *job.StoredError
 	require.ErrorAs(t, err, &stored)
@@ -290,7 +290,7 @@ func TestFeed_F11_Results(t *testing.T) {
 			want = append(want, text)
 		}
 		if i == 30 {
-			require.Eventually(t, func() bool { is, err := feed.Idle(ctx); return err == nil && is }, time.Minute, 10*time.Millisecond)
+			s.awaitIdle(t, j.spec.Name)
 			_, err := feed.Reset(ctx)
 			require.NoError(t, err)
 		}
@@ -373,7 +373,7 @@ func TestFeed_F4_ResetsRaceResults(t *testing.T) {
 		require.NoError(t, err)
 		<-ended
 	}
-	require.Eventually(t, func() bool { is, err := feed.Idle(ctx); return err == nil && is }, time.Minute, 10*time.Millisecond)
+	s.awaitIdle(t, j.spec.Name)
 	require.NoError(t, feed.Close(ctx))
 	report, err := j.wait()
 	require.NoError(t, err)
