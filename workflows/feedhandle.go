@@ -28,7 +28,8 @@ type feedHandle struct {
 	started workflow.Future // nil: it runs
 	sending int             // signals that have not been delivered
 	sofar   LegResult
-	run     string // of its workflow; "" if an earlier run of the job has started it
+	freed   intake.Freed // that it has reported
+	run     string       // of its workflow; "" if an earlier run of the job has started it
 	over    bool
 	// salvaging: its workflow has ended without a report.
 	salvaging bool
@@ -111,7 +112,7 @@ func (h *feedHandle) begun(feed *feedState, opened bool) {
 
 // resumeFeedLeg continues with a leg that an earlier run of the job has started.
 func (c *coordinator) resumeFeedLeg(carried carriedLeg) {
-	h := &feedHandle{c: c, number: carried.Number, sofar: carried.Sofar}
+	h := &feedHandle{c: c, number: carried.Number, sofar: carried.Sofar, freed: carried.Freed}
 	h.open = &openLeg{
 		number: carried.Number, reported: carried.Reported, answered: true, batches: job.MaxWindow, places: carried.Places, dry: carried.Dry,
 		standsBy: carried.Number > c.state.Work.Feed.Open, legHandle: h,

@@ -20,7 +20,8 @@ const (
 	signalOpen      = "open"      // leg → its successor: it takes items from now on; argument feedOpening
 	signalSuccessor = "successor" // job → leg: the leg that follows stands by; argument its number
 	signalSealed    = "sealed"    // leg → job: it takes no more items, its successor does; argument sealedNotice
-	signalFreed     = "freed"     // leg → job → open leg: a sealed leg has freed capacity; argument intake.Freed
+	signalFreed     = "freed"     // leg → job: what a sealed leg has freed since then; argument freedNotice
+	signalAllFreed  = "all-freed" // job → open leg: what all sealed legs have freed, and items of earlier runs; argument intake.Freed
 	signalSession   = "session"   // leg → job → other legs: a reset has begun a session; argument its number
 	signalResize    = "resize"    // job → leg: how many items a batch gets from now on; 0: automatic
 	signalClose     = "close"     // job → leg: the feed is closed
@@ -63,6 +64,12 @@ type feedOpening struct {
 type sealedNotice struct {
 	Leg  int   `json:"leg"`
 	Next int64 `json:"next"` // items that the feed has accepted
+}
+
+// freedNotice is how much capacity a leg has freed since it was sealed.
+type freedNotice struct {
+	Leg   int          `json:"leg"`
+	Total intake.Freed `json:"total"`
 }
 
 // FeedLeg is one leg of a feed. It accepts items in updates, runs them in batches, and returns their results in the
@@ -114,7 +121,8 @@ type feedLeg struct {
 	commits *feedCommits
 	waiters waiters
 
-	successor int // that stands by; 0: none yet
+	successor int          // that stands by; 0: none yet
+	freed     intake.Freed // that the job has been told
 	updates   int
 	concluded bool
 	orphaned  bool            // the job has ended: what is not committed is asked for by the one that continues it
@@ -159,17 +167,11 @@ func (l *feedLeg) batchEnded() {
 	l.describe()
 }
 
-// free reports capacity that a sealed leg has freed.
+// free reports capacity that the leg has freed since it was sealed.
 func (l *feedLeg) free() {
-	switch {
-	case !l.intake.Opened():
-		return
-	case l.intake.IsOpen():
-		l.intake.TakeFreed()
-		return
-	}
-	if freed := l.intake.TakeFreed(); freed.Items > 0 && l.successor > 0 {
-		l.link.Signal(signalFreed, freed)
+	if total := l.intake.Freed(); total != l.freed {
+		l.freed = total
+		l.link.Signal(signalFreed, freedNotice{Leg: l.in.Number, Total: total})
 	}
 }
 
@@ -191,7 +193,7 @@ func (l *feedLeg) sealIfLong() {
 func (l *feedLeg) listen(canceled workflow.Context) {
 	receive(l, signalOpen, l.open)
 	receive(l, signalSuccessor, func(number int) { l.successor = number })
-	receive(l, signalFreed, l.freed)
+	receive(l, signalAllFreed, l.freedBefore)
 	receive(l, signalSession, func(session int64) { l.beginSession(session) })
 	receive(l, signalResize, func(items int64) { l.supply.spec.BatchItems = items })
 	receive(l, signalClose, func(any) { l.intake.Close() })
@@ -216,14 +218,11 @@ func receive[T any](l *feedLeg, name string, fn func(T)) {
 	})
 }
 
-// freed takes capacity that a leg before has freed. If this one has been sealed meanwhile, its successor has use for it.
-func (l *feedLeg) freed(f intake.Freed) {
-	if l.intake.Opened() && !l.intake.Latest() {
-		l.link.Signal(signalFreed, f)
-		return
+// freedBefore takes note of what all sealed legs have freed. One that has been sealed itself has no use for that.
+func (l *feedLeg) freedBefore(total intake.Freed) {
+	if l.intake.Free(total) {
+		l.intake.Moved(workflow.Now(l.ctx))
 	}
-	l.intake.Free(f)
-	l.intake.Moved(workflow.Now(l.ctx))
 }
 
 // checkJob ends the leg at once if its job has ended, as Temporal would have ended it.
@@ -254,7 +253,7 @@ func (l *feedLeg) conclude() LegResult {
 	}
 	result := LegResult{
 		Outcomes: l.Sofar(), Manifests: l.commits.heads, Left: int64(l.intake.Left()), Window: l.Places(),
-		Accepted: l.intake.Next(), Discarded: l.commits.discarded, Counted: l.tally(),
+		Accepted: l.intake.Next(), Discarded: l.commits.discarded, Counted: l.tally(), Freed: l.intake.Freed(),
 	}
 	l.concluded = true
 	if sent := l.link.Signal(signalEnded, keptResult{Leg: l.in.Number, Result: result}); sent != nil {

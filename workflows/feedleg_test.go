@@ -377,7 +377,7 @@ func TestFeedLeg_F10_Stalled(t *testing.T) {
 	w.progressAt(91*time.Second, &stalled)
 	w.put(100*time.Second, "b", 1, 1)
 	w.progressAt(101*time.Second, &more)
-	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalFreed, intake.Freed{}) }, 102*time.Second)
+	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalAllFreed, intake.Freed{Items: 1}) }, 102*time.Second)
 	w.progressAt(125*time.Second, &elsewhere)
 	w.progressAt(129*time.Second, &again) // a is done at 130 s
 	w.progressAt(131*time.Second, &moves)
@@ -413,7 +413,7 @@ func TestFeedLeg_FreedAfterTheClose(t *testing.T) {
 	w.takes = 10 * time.Second
 	w.put(time.Second, "a", 0, 1)
 	w.close(2 * time.Second)
-	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalFreed, intake.Freed{Items: 3}) }, 3*time.Second)
+	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalAllFreed, intake.Freed{Items: 3}) }, 3*time.Second)
 	var p job.Progress
 	w.progressAt(4*time.Second, &p)
 	w.run()

@@ -57,7 +57,9 @@ func (w *feedWork) counts(l *openLeg, n dispatch.Counts) bool {
 // ended takes the outcomes of a leg that has ended.
 func (w *feedWork) ended(l *openLeg, r LegResult) {
 	n := r.Counted
-	if _, ok := l.legHandle.(*feedHandle); !ok {
+	if leg, ok := l.legHandle.(*feedHandle); ok {
+		w.free(leg, r.Freed)
+	} else {
 		n = dispatch.Counts{OK: r.Totals.OK, Failed: r.Totals.Failed}
 		w.feed.Earlier.Done += n.OK + n.Failed
 	}
@@ -100,14 +102,35 @@ func (w *feedWork) progressed() {
 		return
 	}
 	w.feed.Earlier.Freed += n
-	w.freed(intake.Freed{Items: int(n)})
+	w.feed.Freed.Items += int(n)
+	w.tellFreed()
 }
 
-// freed passes capacity that has become free on to the leg that takes items.
-func (w *feedWork) freed(f intake.Freed) {
+// legFreed takes note of what a sealed leg has freed.
+func (w *feedWork) legFreed(n freedNotice) {
+	w.eachLeg(func(leg *feedHandle) {
+		if leg.number == n.Leg {
+			w.free(leg, n.Total)
+		}
+	})
+}
+
+// free counts what a sealed leg has freed. Its reports may come late, or in any order: the last one comes with its end.
+func (w *feedWork) free(leg *feedHandle, total intake.Freed) {
+	if more := leg.freed.Grow(total); more != (intake.Freed{}) {
+		w.feed.Freed.Add(more)
+		w.tellFreed()
+	}
+}
+
+// tellFreed tells the leg that takes items, as far as the job knows, what has been freed. The next one is told when it is known to be the one.
+func (w *feedWork) tellFreed() {
+	if w.feed.Freed == (intake.Freed{}) {
+		return
+	}
 	w.eachLeg(func(leg *feedHandle) {
 		if leg.number == w.feed.Open {
-			leg.signal(signalFreed, f)
+			leg.signal(signalAllFreed, w.feed.Freed)
 		}
 	})
 }

@@ -27,6 +27,7 @@ type scriptedFeed struct {
 	openings []feedOpening
 	counts   dispatch.Counts // of the leg that takes items
 	freed    int             // that it has been told
+	heard    map[int][]int   // the same, of each leg
 	sessions []int64
 	limits   int
 	quick    bool // legs take items for half a minute, and are sealed then
@@ -34,7 +35,7 @@ type scriptedFeed struct {
 
 func setupScripted(t *testing.T, change func(*job.Spec)) *scriptedFeed {
 	t.Helper()
-	f := &scriptedFeed{world: setup(t, 0)}
+	f := &scriptedFeed{world: setup(t, 0), heard: map[int][]int{}}
 	f.spec = job.Spec{Name: "risk", Pool: "risk", Source: job.SourceFeed, Output: "out/", Window: 1}
 	if change != nil {
 		change(&f.spec)
@@ -71,10 +72,11 @@ func (f *scriptedFeed) leg(ctx workflow.Context, in FeedLegInput) (LegResult, er
 			}
 		})
 	}
-	take(signalFreed, func(ctx workflow.Context, c workflow.ReceiveChannel) {
+	take(signalAllFreed, func(ctx workflow.Context, c workflow.ReceiveChannel) {
 		var freed intake.Freed
 		c.Receive(ctx, &freed)
-		f.freed += freed.Items
+		f.freed = max(f.freed, freed.Items)
+		f.heard[in.Number] = append(f.heard[in.Number], freed.Items)
 	})
 	take(signalSession, func(ctx workflow.Context, c workflow.ReceiveChannel) {
 		var session int64
@@ -130,7 +132,7 @@ func (f *scriptedFeed) quickly(ctx workflow.Context, in FeedLegInput) (LegResult
 	}
 	_ = workflow.SignalExternalWorkflow(ctx, protocol.LegID(f.spec.Name, successor), "", signalOpen, opening).Get(ctx, nil)
 	tell(signalSealed, sealedNotice{Leg: in.Number, Next: opening.First})
-	tell(signalFreed, intake.Freed{Items: 2})
+	tell(signalFreed, freedNotice{Leg: in.Number, Total: intake.Freed{Items: 2}})
 	tell(signalEnded, keptResult{Leg: in.Number, Result: r})
 	return r, nil
 }
@@ -227,4 +229,22 @@ func TestFeed_S12_EarlierItems(t *testing.T) {
 	}
 	_, err = f.run()
 	require.Contains(t, f.failedReport(err, job.ErrorTooMany).Error.Message, "of session 5")
+}
+
+// F11: what a sealed leg frees may be known to the job before the seal, late, or again: the next leg hears of all of it, once it takes items.
+func TestFeed_F11_FreedInAnyOrder(t *testing.T) {
+	t.Parallel()
+	f := setupScripted(t, nil)
+	freed := func(at time.Duration, items int) {
+		f.at(at, func() { f.env.SignalWorkflow(signalFreed, freedNotice{Leg: 1, Total: intake.Freed{Items: items}}) })
+	}
+	freed(time.Second, 4)
+	f.at(2*time.Second, func() { f.env.SignalWorkflow(signalSealed, sealedNotice{Leg: 1, Next: 10}) })
+	freed(3*time.Second, 2) // late
+	freed(4*time.Second, 5)
+	freed(5*time.Second, 5) // again
+	f.stopAt(time.Minute)
+	_, err := f.run()
+	require.NoError(t, err)
+	require.Equal(t, map[int][]int{1: {4}, 2: {4, 5}}, f.heard)
 }

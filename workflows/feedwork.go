@@ -9,6 +9,7 @@ import (
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
+	"github.com/stint-run/stint/workflows/internal/intake"
 	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/workflow"
 )
@@ -43,6 +44,8 @@ type feedState struct {
 	// Stalled is since when nothing has finished, although items are unfinished; zero: it is not so.
 	Stalled time.Time `json:"stalled,omitzero"`
 	Earlier earlier   `json:"earlier,omitzero"`
+	// Freed is the capacity that sealed legs have freed, and items of earlier runs: all together.
+	Freed intake.Freed `json:"freed,omitzero"`
 	// Began is the session that this run of the feed has begun with, Counted the outcomes of the present one in legs that have ended.
 	Began   int64           `json:"began,omitempty"`
 	Counted dispatch.Counts `json:"counted,omitzero"`
@@ -54,6 +57,7 @@ type carriedLeg struct {
 	Reported dispatch.Counts `json:"reported,omitzero"`
 	Places   int             `json:"places,omitempty"`
 	Dry      bool            `json:"dry,omitempty"`
+	Freed    intake.Freed    `json:"freed,omitzero"`
 	Sofar    LegResult       `json:"sofar"`
 }
 
@@ -104,7 +108,7 @@ func (w *feedWork) receive() {
 	c := w.c
 	dispatch.ReceiveEach(c.ctx, signalSealed, w.sealed)
 	dispatch.ReceiveEach(c.ctx, signalSession, w.sessionBegun)
-	dispatch.ReceiveEach(c.ctx, signalFreed, w.freed)
+	dispatch.ReceiveEach(c.ctx, signalFreed, w.legFreed)
 	dispatch.ReceiveEach(c.ctx, signalStalled, w.stalled)
 	dispatch.ReceiveEach(c.ctx, signalEnded, func(ended keptResult) {
 		for _, l := range c.legs {
@@ -148,6 +152,7 @@ func (w *feedWork) sealed(n sealedNotice) {
 func (w *feedWork) opened(leg int) {
 	w.feed.Open = leg
 	w.feed.Segments++
+	w.tellFreed()
 	w.feed.Stalled = time.Time{} // the leg that takes items now finds out anew
 	if err := workflow.UpsertMemo(w.c.ctx, map[string]any{protocol.MemoLeg: leg}); err != nil {
 		workflow.GetLogger(w.c.ctx).Error("writing which leg takes items", "error", err)
@@ -243,7 +248,7 @@ func (w *feedWork) carry(legs []*openLeg) ([]carriedLeg, bool) {
 		if !ok || !leg.settled() {
 			return nil, false
 		}
-		all = append(all, carriedLeg{Number: l.number, Reported: l.reported, Places: l.places, Dry: l.dry, Sofar: leg.sofar})
+		all = append(all, carriedLeg{Number: l.number, Reported: l.reported, Places: l.places, Dry: l.dry, Freed: leg.freed, Sofar: leg.sofar})
 	}
 	return all, true
 }

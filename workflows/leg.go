@@ -8,6 +8,7 @@ import (
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
+	"github.com/stint-run/stint/workflows/internal/intake"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -45,6 +46,8 @@ type LegResult struct {
 	Loop []protocol.ClockSlot `json:"loop,omitempty"`
 	// Counted are the outcomes of a feed's last session in it.
 	Counted dispatch.Counts `json:"counted,omitzero"`
+	// Freed is the capacity of a feed that it has freed since it was sealed.
+	Freed intake.Freed `json:"freed,omitzero"`
 }
 
 // keptResult is what a leg has done in its runs so far, which no later run can lose.

@@ -27,6 +27,8 @@ type Opening struct {
 	// Unfinished items of the legs before and of earlier runs, and the bytes of the former: they take a part of the capacity.
 	Unfinished int   `json:"unfinished,omitempty"`
 	Bytes      int64 `json:"bytes,omitempty"`
+	// Freed is what legs that were sealed had freed when the unfinished items were counted, as far as was known.
+	Freed Freed `json:"freed,omitzero"`
 }
 
 // item is one that has no outcome yet.
@@ -54,7 +56,8 @@ type Intake struct {
 	bytes       int64           // of items
 	elsewhere   int             // unfinished items of legs before
 	elseBytes   int64
-	freed       Freed // since the last TakeFreed; of a leg that stands by, by legs before it
+	freed       Freed // by this leg, since it was sealed
+	known       Freed // by all legs since they were sealed, as far as this one has heard
 
 	moved     time.Time // when something has finished last, here or in another leg, or when the backlog has begun
 	discarded []Range
@@ -83,10 +86,23 @@ const (
 // Range is consecutive items of one session.
 type Range struct{ First, Count, Session int64 }
 
-// Freed is capacity that has become free.
+// Freed is capacity that has become free, in total since something. Totals only grow, so they may come late, again, or in any order.
 type Freed struct {
 	Items int   `json:"items"`
 	Bytes int64 `json:"bytes"`
+}
+
+// Grow raises f to a later total, and returns by how much.
+func (f *Freed) Grow(total Freed) (more Freed) {
+	more = Freed{Items: max(0, total.Items-f.Items), Bytes: max(0, total.Bytes-f.Bytes)}
+	f.Add(more)
+	return more
+}
+
+// Add adds more to f.
+func (f *Freed) Add(more Freed) {
+	f.Items += more.Items
+	f.Bytes += more.Bytes
 }
 
 // New returns the books of a leg that stands by.
@@ -101,10 +117,10 @@ func (in *Intake) Open(o Opening) {
 	}
 	in.state = open
 	in.first, in.low, in.next, in.session = o.First, o.First, o.First, max(1, o.Session)
-	early := in.freed // what was freed since may be known sooner than the opening
-	in.freed = Freed{}
 	in.elsewhere, in.elseBytes = o.Unfinished, o.Bytes
-	in.Free(early)
+	heard := in.known // may be later than the opening
+	in.known = o.Freed
+	in.Free(heard)
 }
 
 // IsOpen reports whether the leg takes items; Opened whether it ever has.
@@ -119,8 +135,7 @@ func (in *Intake) Opened() bool { return in.state > early && in.session > 0 }
 // Seal has the leg take no more items: the successor does. It returns how that one begins.
 func (in *Intake) Seal(successor int) Opening {
 	in.state, in.successor = sealed, successor
-	o := Opening{First: in.next, Session: in.session, Unfinished: in.elsewhere + len(in.items), Bytes: in.elseBytes + in.bytes}
-	in.freed = Freed{} // the successor counts from here
+	o := Opening{First: in.next, Session: in.session, Unfinished: in.elsewhere + len(in.items), Bytes: in.elseBytes + in.bytes, Freed: in.known}
 	in.elsewhere, in.elseBytes = 0, 0
 	return o
 }
@@ -299,8 +314,9 @@ func (in *Intake) finish(it *item, r protocol.ItemResult) {
 	delete(in.items, it.ordinal)
 	in.moved = in.now
 	in.bytes -= int64(len(it.data))
-	in.freed.Items++
-	in.freed.Bytes += int64(len(it.data))
+	if in.state == sealed { // the successor has counted it as unfinished
+		in.freed.Add(Freed{Items: 1, Bytes: int64(len(it.data))})
+	}
 	if it.client == "" {
 		return
 	}
@@ -314,22 +330,15 @@ func (in *Intake) finish(it *item, r protocol.ItemResult) {
 	in.client(it.client).give(r, in)
 }
 
-// TakeFreed returns the capacity that a sealed leg has freed since the last call.
-func (in *Intake) TakeFreed() Freed {
-	f := in.freed
-	in.freed = Freed{}
-	return f
-}
+// Freed returns the capacity that the leg has freed since it was sealed.
+func (in *Intake) Freed() Freed { return in.freed }
 
-// Free notes that a leg before has freed capacity.
-func (in *Intake) Free(f Freed) {
-	if in.state == early {
-		in.freed.Items += f.Items
-		in.freed.Bytes += f.Bytes
-		return
-	}
-	in.elsewhere = max(0, in.elsewhere-f.Items)
-	in.elseBytes = max(0, in.elseBytes-f.Bytes)
+// Free notes the capacity that sealed legs have freed, all together. It reports whether that is news.
+func (in *Intake) Free(total Freed) bool {
+	more := in.known.Grow(total)
+	in.elsewhere = max(0, in.elsewhere-more.Items)
+	in.elseBytes = max(0, in.elseBytes-more.Bytes)
+	return more != Freed{}
 }
 
 // Moved notes that something of the backlog has finished elsewhere, or that the leg learns of it only now.

@@ -201,10 +201,10 @@ func TestIntake_Seal(t *testing.T) {
 	done(before, b, t0)
 	require.Zero(t, before.Left())
 	require.True(t, before.Shut())
-	freed := before.TakeFreed()
+	freed := before.Freed()
 	require.Equal(t, Freed{Items: 4, Bytes: 4}, freed)
-	require.Zero(t, before.TakeFreed())
-	next.Free(freed)
+	require.True(t, next.Free(freed))
+	require.False(t, next.Free(freed), "it is known")
 	require.EqualValues(t, 10, put(t, next, "a", 4))
 	before.Close()
 	require.Equal(t, protocol.RefusedMoved, before.Check(protocol.Exchange{Client: "a", Items: count(1)}).Type, "it still says who takes items")
@@ -382,10 +382,107 @@ func TestIntake_FreedBeforeItIsOpen(t *testing.T) {
 	opening := before.Seal(2)
 	b, _ := before.Take(most(4, 1000), t0)
 	done(before, b, t0)
-	next.Free(before.TakeFreed())
+	next.Free(before.Freed())
 	next.Open(opening)
 	n, bytes := next.Backlog()
 	require.Equal(t, 2, n)
 	require.EqualValues(t, 2, bytes)
-	require.Zero(t, next.TakeFreed())
+	require.Zero(t, next.Freed())
+}
+
+// F11: whatever messages between legs and their job are late, repeated or in another order, a leg never takes more than the capacity
+// that is left, and knows in the end that all is done.
+func TestIntake_FreedInAnyOrder(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for range 300 {
+		const capacity = 8
+		legs := []*Intake{opened(capacity)}
+		var all Freed                                 // that the job has heard of
+		heard := []Freed{{}}                          // of each leg
+		var toJob, toLeg, openings []func()           // messages on their way
+		deliver := func(list *[]func(), again bool) { // one of them
+			if len(*list) == 0 {
+				return
+			}
+			i := rng.IntN(len(*list))
+			(*list)[i]()
+			if !again {
+				*list = slices.Delete(*list, i, i+1)
+			}
+		}
+		unfinished := func() (n int) {
+			for _, leg := range legs {
+				n += len(leg.items)
+			}
+			return n
+		}
+		newest := func() *Intake { return legs[len(legs)-1] }
+		tell := func() {
+			leg, total := newest(), all
+			toLeg = append(toLeg, func() { leg.Free(total) })
+		}
+		step := func() {
+			switch at := rng.IntN(len(legs)); rng.IntN(6) {
+			case 0:
+				if n := 1 + rng.IntN(3); newest().IsOpen() && newest().Check(protocol.Exchange{Client: "a", Items: count(n)}) == nil {
+					put(t, newest(), "a", n)
+				}
+			case 1:
+				leg := legs[at]
+				if b, ok := leg.Take(most(1+rng.IntN(3), 1000), t0); ok {
+					done(leg, b, t0)
+				}
+				total := leg.Freed()
+				toJob = append(toJob, func() {
+					all.Add(heard[at].Grow(total))
+					tell()
+				})
+			case 2:
+				if newest().IsOpen() && len(legs) < 6 {
+					opening := newest().Seal(len(legs) + 1)
+					next := New(Limits{Capacity: capacity, Bytes: 1 << 20, Keep: time.Minute})
+					legs, heard = append(legs, next), append(heard, Freed{})
+					openings = append(openings, func() { next.Open(opening) })
+					tell()
+				}
+			case 3:
+				deliver(&toJob, rng.IntN(4) == 0)
+			case 4:
+				deliver(&toLeg, rng.IntN(4) == 0)
+			case 5:
+				deliver(&openings, false)
+			}
+			require.LessOrEqual(t, unfinished(), capacity)
+			if n, _ := newest().Backlog(); newest().IsOpen() {
+				require.GreaterOrEqual(t, n, unfinished())
+			}
+		}
+		for range 200 {
+			step()
+		}
+		for at, leg := range legs { // the rest is done, and every message arrives
+			for len(openings) > 0 {
+				deliver(&openings, false)
+			}
+			for leg.Left() > 0 {
+				b, _ := leg.Take(most(3, 1000), t0)
+				done(leg, b, t0)
+			}
+			total := leg.Freed()
+			toJob = append(toJob, func() {
+				all.Add(heard[at].Grow(total))
+				tell()
+			})
+		}
+		for len(toJob)+len(toLeg) > 0 {
+			deliver(&toJob, false)
+			deliver(&toLeg, false)
+		}
+		n, bytes := newest().Backlog()
+		require.Zero(t, n)
+		require.Zero(t, bytes)
+	}
 }
