@@ -5,13 +5,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// helpColumns is where lines of the flags' descriptions are wrapped; words may go a little beyond.
-const helpColumns = 95
+const (
+	// helpColumns is where lines of the flags' descriptions are wrapped; words may go a little beyond.
+	helpColumns = 95
+	// textColumns is the most that a line of other text has.
+	textColumns = 100
+)
 
 // flagGroups are the groups of flags in the help of commands that have many, in their order.
 var flagGroups = []struct {
@@ -33,6 +38,49 @@ var flagGroups = []struct {
 
 // manyFlags is the number of flags from which they are shown in groups.
 const manyFlags = 16
+
+// help prints what a command does and how it is used.
+func help(cmd *cobra.Command, _ []string) {
+	text := cmd.Long
+	if text == "" {
+		text = cmd.Short
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n", wrapped(text))
+	_ = cmd.Usage() // to a terminal that is gone
+}
+
+// wrapped returns a text with its paragraphs wrapped at textColumns. Indented lines stay as they are.
+func wrapped(text string) string {
+	var b strings.Builder
+	column := 0
+	newline := func() {
+		if column > 0 {
+			b.WriteByte('\n')
+		}
+		column = 0
+	}
+	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
+		words := strings.Fields(line)
+		if len(words) == 0 || strings.HasPrefix(line, " ") {
+			newline()
+			b.WriteString(line)
+			continue
+		}
+		for _, word := range words {
+			n := utf8.RuneCountInString(word)
+			if column > 0 && column+1+n > textColumns {
+				newline()
+			}
+			if column > 0 {
+				b.WriteByte(' ')
+				column++
+			}
+			b.WriteString(word)
+			column += n
+		}
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
 
 // usage prints how a command is used: cobra's text, with the flags of commands that have many in groups.
 func usage(cmd *cobra.Command) error {

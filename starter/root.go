@@ -37,6 +37,7 @@ runs everything in one process. Interrupted or killed, the same command continue
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetUsageFunc(usage)
+	root.SetHelpFunc(help)
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
 		newRun(p), newStart(p), newLoop(p), newWorker(p), newServer(p), newList(p), newWorkers(p), newStatus(p), newWatch(p),
