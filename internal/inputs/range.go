@@ -17,6 +17,7 @@ import (
 // Range reads the items of one batch of a job's inputs: a range of bytes of one source, or of its
 // spool. One goroutine may use it; items may be read before those that were read earlier are done.
 type Range struct {
+	ctx    context.Context
 	source *Source
 	batch  protocol.Batch
 	from   stretches
@@ -69,14 +70,14 @@ func (n *Inputs) OpenRange(ctx context.Context, dir store.Dir, table *Table, bat
 			return nil, ledger.StoreError(job.ErrorInput, err)
 		}
 	}
-	return n.plainRange(source, batch, body), nil
+	return n.plainRange(ctx, source, batch, body), nil
 }
 
 // plainRange is a batch of a source that is one input.
-func (n *Inputs) plainRange(source *Source, batch protocol.Batch, body io.ReadCloser) *Range {
+func (n *Inputs) plainRange(ctx context.Context, source *Source, batch protocol.Batch, body io.ReadCloser) *Range {
 	from := &wholeStretch{inputs: n, source: source, body: body}
 	from.stretch = &stretch{records.NewReader(body, source.Shape), &source.Shape, batch.Offset}
-	return &Range{source: source, batch: batch, from: from, shape: &source.Shape}
+	return &Range{ctx: ctx, source: source, batch: batch, from: from, shape: &source.Shape}
 }
 
 // bundleRange is a batch of a bundle.
@@ -90,7 +91,7 @@ func (n *Inputs) bundleRange(ctx context.Context, table *Table, batch protocol.B
 		ctx: ctx, inputs: n, source: source, members: members,
 		index: find(members, batch.Offset), offset: batch.Offset, end: batch.Offset + batch.Length,
 	}
-	return &Range{source: source, batch: batch, from: from, shape: &source.Shape}, nil
+	return &Range{ctx: ctx, source: source, batch: batch, from: from, shape: &source.Shape}, nil
 }
 
 // DryRange opens all items of a source, of which there are so many, as [Inputs.Dry] reads it. The caller must close it.
@@ -100,7 +101,7 @@ func (n *Inputs) DryRange(ctx context.Context, table *Table, index int, items in
 	if source.Bundle != nil {
 		return n.bundleRange(ctx, table, batch)
 	}
-	return n.plainRange(source, batch, n.Dry(table).Open(ctx, index, source.Start, -1)), nil
+	return n.plainRange(ctx, source, batch, n.Dry(table).Open(ctx, index, source.Start, -1)), nil
 }
 
 // Shape is the form of the items of the last chunk. Its format stays the same.
@@ -161,6 +162,9 @@ func (r *Range) end(chunk *records.Chunk) error {
 		return nil
 	case r.read == r.batch.Count:
 		return io.EOF
+	}
+	if err := r.Unchanged(r.ctx); err != nil { // says what has changed
+		return err
 	}
 	url, offset, _ := r.from.at(r.batch.Offset)
 	return ledger.Permanent(job.ErrorChanged, fmt.Errorf(
@@ -242,7 +246,7 @@ func (w *wholeStretch) at(offset int64) (url string, in, end int64) {
 }
 
 func (w *wholeStretch) unchanged(ctx context.Context) error {
-	if w.source.Spool != "" {
+	if w.source.Spool != "" || w.source.fixed() {
 		return nil
 	}
 	return w.inputs.unchanged(ctx, w.source.input())

@@ -75,4 +75,11 @@ func TestRange_Changed(t *testing.T) {
 	require.ErrorContains(t, err, "4 bytes from offset 0 held 3 items when they were planned, and now hold 2")
 	require.NoError(t, os.WriteFile(file, []byte("other\n"), 0o666))
 	jobtest.RequireType(t, r.Unchanged(t.Context()), job.ErrorChanged)
+
+	r, file = rangeOf(t, "a\nb\nc\n", protocol.Batch{Length: 6, Count: 3})
+	require.NoError(t, os.Truncate(file, 2)) // it is open already
+	require.NoError(t, r.Next(&chunk, 5, 100))
+	err = r.Next(&chunk, 5, 100)
+	jobtest.RequireType(t, err, job.ErrorChanged)
+	require.ErrorContains(t, err, "now has 2 bytes", "it says what has changed")
 }
