@@ -349,14 +349,7 @@ func TestFeed_G1_LargeBacklog(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	gate := make(chan struct{})
-	c.serve(worker.Each(func(ctx context.Context, s string) (int, error) {
-		select {
-		case <-gate:
-			return len(s), nil
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-	}), worker.Options{Slots: 1})
+	c.serve(worker.Each(func(ctx context.Context, s string) (int, error) { return len(s), pass(ctx, gate) }), worker.Options{Slots: 1})
 	f := c.startFeed(func(s *job.Spec) { s.CapacityBytes, s.Expiry, s.BatchItems = 16<<20, 2*time.Second, 1 })
 	large, _ := json.Marshal(strings.Repeat("x", 100_000))
 	for range 4 {
@@ -382,12 +375,7 @@ func TestFeed_G1_LegTerminated(t *testing.T) {
 	gate, began := make(chan struct{}), make(chan struct{}, 1000)
 	c.serve(worker.Each(func(ctx context.Context, n int) (int, error) {
 		began <- struct{}{}
-		select {
-		case <-gate:
-			return 2 * n, nil
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
+		return 2 * n, pass(ctx, gate)
 	}), worker.Options{Slots: 2})
 	f := c.startFeed(func(s *job.Spec) { s.BatchItems, s.Expiry, s.Grace = 3, 2*time.Second, time.Second })
 	f.put(values(1, 100)...)
@@ -454,21 +442,14 @@ func TestFeed_G1_TerminatedAgain(t *testing.T) {
 		if n%50 > 20 {
 			return 2 * n, nil
 		}
-		select {
-		case <-gate:
-			return 2 * n, nil
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
+		return 2 * n, pass(ctx, gate)
 	}), worker.Options{Slots: 2})
 	f := c.startFeed(func(s *job.Spec) { s.BatchItems, s.Expiry = 1, 2*time.Second })
 	f.put(values(0, items)...) // some of them do not end
 	for range 2 {
 		<-began
 		require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
-		run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
-		require.NoError(t, err)
-		f.run = run
+		f.run = c.resume()
 	}
 	close(gate)
 	f.find()
@@ -486,26 +467,13 @@ func TestFeed_G1_TerminatedAtEachEvent(t *testing.T) {
 	c := setup(t)
 	const items = 40
 	gate := make(chan struct{})
-	c.serve(worker.Each(func(ctx context.Context, n int) (int, error) {
-		select {
-		case <-gate:
-			return 2 * n, nil
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-	}), worker.Options{Slots: 2})
+	c.serve(worker.Each(func(ctx context.Context, n int) (int, error) { return 2 * n, pass(ctx, gate) }), worker.Options{Slots: 2})
 	f := c.startFeed(func(s *job.Spec) { s.BatchItems, s.Expiry = 1, 2*time.Second })
 	f.put(values(0, items)...)
 	require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
-	for events := range 17 {
-		run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
-		require.NoError(t, err)
-		c.terminateAfter(run, events)
-	}
+	c.terminateAtEachEvent(17)
 	close(gate)
-	run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
-	require.NoError(t, err)
-	f.run = run
+	f.run = c.resume()
 	f.find()
 	f.close()
 	report := c.wait(f.run)

@@ -68,10 +68,8 @@ func TestResume_TerminatedAtEachEvent(t *testing.T) {
 	gate := make(chan struct{})
 	c.serve(worker.Each(func(ctx context.Context, i item) (item, error) {
 		if done.Load() >= 200 {
-			select {
-			case <-gate:
-			case <-ctx.Done():
-				return i, ctx.Err()
+			if err := pass(ctx, gate); err != nil {
+				return i, err
 			}
 		}
 		done.Add(1)
@@ -83,15 +81,9 @@ func TestResume_TerminatedAtEachEvent(t *testing.T) {
 		return err == nil && report.OK == 200
 	}, patience, 10*time.Millisecond)
 	require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
-	for events := range 25 {
-		run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
-		require.NoError(t, err)
-		c.terminateAfter(run, events)
-	}
+	c.terminateAtEachEvent(25)
 	close(gate)
-	run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
-	require.NoError(t, err)
-	report := c.wait(run)
+	report := c.wait(c.resume())
 	require.Equal(t, job.Completed, report.State)
 	require.EqualValues(t, 400, report.OK)
 	require.EqualValues(t, 200, report.Resumed, "nothing that was done is run again")

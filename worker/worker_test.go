@@ -95,6 +95,32 @@ func (c *cluster) start(name, content string, change func(*job.Spec)) (*job.Run,
 	return run, spec
 }
 
+// pass waits until a gate is closed.
+func pass(ctx context.Context, gate <-chan struct{}) error {
+	select {
+	case <-gate:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// resume resumes the job.
+func (c *cluster) resume() *job.Run {
+	c.t.Helper()
+	run, err := job.NewClient(c.client).Resume(c.t.Context(), "job", job.ResumeOptions{})
+	require.NoError(c.t, err)
+	return run
+}
+
+// terminateAtEachEvent resumes the job so many times, and terminates each run one event of its history later than the one before.
+func (c *cluster) terminateAtEachEvent(runs int) {
+	c.t.Helper()
+	for events := range runs {
+		c.terminateAfter(c.resume(), events)
+	}
+}
+
 // terminateAfter terminates a run once its history has a number of events.
 func (c *cluster) terminateAfter(run *job.Run, events int) {
 	c.t.Helper()

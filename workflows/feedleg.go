@@ -122,7 +122,7 @@ type feedLeg struct {
 	waiters waiters
 
 	successor int          // that stands by; 0: none yet
-	freed     intake.Freed // that the job has been told
+	freed     intake.Freed // as last reported to the job
 	updates   int
 	concluded bool
 	orphaned  bool            // the job has ended: what is not committed is asked for by the one that continues it

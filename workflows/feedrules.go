@@ -74,7 +74,7 @@ func (w *feedWork) ended(l *openLeg, r LegResult) {
 type earlier struct {
 	Items int64 `json:"items"`
 	Done  int64 `json:"done"`  // by legs that have ended
-	Freed int64 `json:"freed"` // that the legs which take items know of
+	Freed int64 `json:"freed"` // of Done, those that feedState.Freed has
 }
 
 // earlierDone is how many items of earlier runs are done, as far as is known: batch by batch of the leg inside the job, and of the
@@ -103,7 +103,7 @@ func (w *feedWork) progressed() {
 	}
 	w.feed.Earlier.Freed += n
 	w.feed.Freed.Items += int(n)
-	w.tellFreed()
+	w.sendFreed()
 }
 
 // legFreed takes note of what a sealed leg has freed.
@@ -119,12 +119,12 @@ func (w *feedWork) legFreed(n freedNotice) {
 func (w *feedWork) free(leg *feedHandle, total intake.Freed) {
 	if more := leg.freed.Grow(total); more != (intake.Freed{}) {
 		w.feed.Freed.Add(more)
-		w.tellFreed()
+		w.sendFreed()
 	}
 }
 
-// tellFreed tells the leg that takes items, as far as the job knows, what has been freed. The next one is told when it is known to be the one.
-func (w *feedWork) tellFreed() {
+// sendFreed sends the leg that takes items what has been freed. When the next leg takes items, opened sends it there.
+func (w *feedWork) sendFreed() {
 	if w.feed.Freed == (intake.Freed{}) {
 		return
 	}

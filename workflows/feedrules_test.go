@@ -26,8 +26,7 @@ type scriptedFeed struct {
 
 	openings []feedOpening
 	counts   dispatch.Counts // of the leg that takes items
-	freed    int             // that it has been told
-	heard    map[int][]int   // the same, of each leg
+	heard    map[int][]int   // by leg, the totals of freed items that it has been sent
 	sessions []int64
 	limits   int
 	quick    bool // legs take items for half a minute, and are sealed then
@@ -75,7 +74,6 @@ func (f *scriptedFeed) leg(ctx workflow.Context, in FeedLegInput) (LegResult, er
 	take(signalAllFreed, func(ctx workflow.Context, c workflow.ReceiveChannel) {
 		var freed intake.Freed
 		c.Receive(ctx, &freed)
-		f.freed = max(f.freed, freed.Items)
 		f.heard[in.Number] = append(f.heard[in.Number], freed.Items)
 	})
 	take(signalSession, func(ctx workflow.Context, c workflow.ReceiveChannel) {
@@ -216,7 +214,7 @@ func TestFeed_S12_EarlierItems(t *testing.T) {
 	require.Len(t, f.openings, 1)
 	require.Equal(t, intake.Opening{First: 30, Session: 5, Unfinished: 30}, f.openings[0].Opening)
 	require.Equal(t, 20, during.Feed.Earlier)
-	require.Equal(t, 30, f.freed)
+	require.Equal(t, map[int][]int{2: {10, 20, 30}}, f.heard)
 	require.Zero(t, report.Feed.Earlier)
 
 	f = setupScripted(t, func(s *job.Spec) { s.MaxFailed = "5" })

@@ -152,7 +152,7 @@ func (w *feedWork) sealed(n sealedNotice) {
 func (w *feedWork) opened(leg int) {
 	w.feed.Open = leg
 	w.feed.Segments++
-	w.tellFreed()
+	w.sendFreed()
 	w.feed.Stalled = time.Time{} // the leg that takes items now finds out anew
 	if err := workflow.UpsertMemo(w.c.ctx, map[string]any{protocol.MemoLeg: leg}); err != nil {
 		workflow.GetLogger(w.c.ctx).Error("writing which leg takes items", "error", err)
