@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -263,6 +264,31 @@ func TestIntake_Keep(t *testing.T) {
 	require.Equal(t, 1, in.State(1, t0).Unclaimed)
 	require.Zero(t, in.held)
 	require.True(t, in.Ready("gone"))
+}
+
+// A client that has put all that the feed takes, and is slower than the workers for a while, needs no store.
+func TestIntake_KeepsWhatFitsTheCapacity(t *testing.T) {
+	t.Parallel()
+	const capacity = 20_000
+	in := New(Limits{Capacity: capacity, Bytes: 4 << 20, Keep: time.Minute})
+	in.Open(Opening{Session: 1})
+	result := []byte(`"` + strings.Repeat("x", 98) + `"`)
+	for range capacity / 1000 {
+		put(t, in, "a", 1000)
+		b, _ := in.Take(most(1000, 1<<20), t0)
+		outcomes := slices.Repeat([]ledger.Outcome{{Result: result}}, 1000)
+		in.Finish(b, outcomes, t0)
+	}
+	taken := 0
+	for more := true; more; {
+		var results []protocol.ItemResult
+		results, _, more = in.Collect("a", t0)
+		for _, r := range results {
+			require.False(t, r.Stored, "item %d", r.Item)
+			taken++
+		}
+	}
+	require.Equal(t, capacity, taken)
 }
 
 // Whatever happens in whatever order: each item has one outcome, its client gets it once, and the capacity is what is

@@ -10,8 +10,12 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// maxHeld bounds the results that a leg keeps for its clients, in bytes. Beyond it, results are in the store only.
-const maxHeld = 1 << 20
+// leastHeld is the least bound of the results that a leg keeps for its clients: see [Intake.mostHeld].
+const leastHeld = 1 << 20
+
+// mostHeld bounds the results that a leg keeps for its clients, in bytes. Beyond it, results are in the store only. A client that has
+// put all that the feed takes, and is slower than the workers for a while, finds results of that size here, and needs no store.
+func (in *Intake) mostHeld() int { return int(max(leastHeld, in.limits.Bytes)) }
 
 // client is one that has put items and wants their results.
 type client struct {
@@ -41,10 +45,10 @@ func (in *Intake) client(token string) *client {
 // give keeps a result for the client.
 func (c *client) give(r protocol.ItemResult, in *Intake) {
 	k := kept{ItemResult: r, size: len(r.Result) + len(r.Failure), since: in.now}
-	if in.held+k.size > maxHeld && k.size > 0 {
+	if in.held+k.size > in.mostHeld() && k.size > 0 {
 		in.expire()
 	}
-	if in.held+k.size > maxHeld && len(r.Result) > 0 {
+	if in.held+k.size > in.mostHeld() && len(r.Result) > 0 {
 		k.size -= len(r.Result)
 		k.Result, k.Stored = nil, true // the item has its outcome, and its client must not wait for ever
 	}
