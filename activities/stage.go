@@ -35,7 +35,11 @@ func (e *execution) decided() job.Totals {
 		Failed:  e.entry.Failed - e.settled.Failed,
 		Dropped: e.entry.Dropped - e.settled.Dropped,
 	}
+	if e.in.Batch.From != nil { // they have come from the stage before
+		t.Between -= e.entry.Count - e.settled.OK - e.settled.Failed
+	}
 	if e.passesOn() {
+		t.Between += t.OK - t.Dropped
 		t.OK = t.Dropped
 	}
 	return t
