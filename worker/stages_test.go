@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stint-run/stint/job"
@@ -80,4 +81,73 @@ func TestStages_P1_Sequence(t *testing.T) {
 		require.Equal(t, f.Stage+" cannot", f.Error.Message)
 	}
 	require.Equal(t, failures, got)
+}
+
+// threeStages are the pools of a pipeline whose last stage fails some items until it is mended.
+func threeStages() []job.Stage {
+	return []job.Stage{{Name: "clean", Pool: "first"}, {Name: "score", Pool: "second"}, {Name: "format", Pool: "third"}}
+}
+
+// P4: a pipeline that is stopped in any stage, and resumed, has the output that it would have had.
+func TestStages_P4_StopAndResume(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	const items = 1200
+	var input, want strings.Builder
+	for i := range items {
+		fmt.Fprintf(&input, "{\"n\":%d}\n", i)
+		fmt.Fprintf(&want, "{\"n\":%d,\"seen\":[\"clean\",\"score\",\"format\"]}\n", i)
+	}
+	var done atomic.Int64
+	reached := make(chan struct{})
+	c.servePool("first", stageNamed("clean", nil, nil), worker.Options{})
+	c.servePool("second", stageNamed("score", nil, nil), worker.Options{})
+	c.servePool("third", stageNamed("format", func(int) bool {
+		if done.Add(1) == 100 {
+			close(reached)
+		}
+		return false
+	}, nil), worker.Options{})
+	run, _ := c.start("in.jsonl", input.String(), func(s *job.Spec) { s.Pool, s.Stages, s.BatchItems, s.Window = "", threeStages(), 20, 4 })
+	<-reached
+	err := run.Stop(t.Context(), job.Stop{Reason: "test"})
+	require.NoError(t, err)
+	report := c.wait(run)
+	require.Equal(t, job.Stopped, report.State)
+	require.Zero(t, report.Between)
+	require.Positive(t, report.OK)
+
+	report = c.wait(c.resume())
+	require.Equal(t, job.Completed, report.State)
+	require.EqualValues(t, items, report.OK)
+	require.Equal(t, want.String(), c.read("out"))
+}
+
+// A redrive takes failed items through the whole pipeline, wherever they have failed.
+func TestStages_Redrive(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	const items = 300
+	var input, want strings.Builder
+	for i := range items {
+		fmt.Fprintf(&input, "{\"n\":%d}\n", i)
+		fmt.Fprintf(&want, "{\"n\":%d,\"seen\":[\"clean\",\"score\",\"format\"]}\n", i)
+	}
+	var mended atomic.Bool
+	broken := func(rest int) func(int) bool {
+		return func(n int) bool { return n%30 == rest && !mended.Load() }
+	}
+	c.servePool("first", stageNamed("clean", broken(1), nil), worker.Options{})
+	c.servePool("second", stageNamed("score", broken(2), nil), worker.Options{})
+	c.servePool("third", stageNamed("format", broken(3), nil), worker.Options{})
+	run, _ := c.start("in.jsonl", input.String(), func(s *job.Spec) { s.Pool, s.Stages, s.BatchItems = "", threeStages(), 25 })
+	report := c.wait(run)
+	require.EqualValues(t, 30, report.Failed)
+
+	mended.Store(true)
+	again, err := job.NewClient(c.client).Redrive(t.Context(), "job", job.RedriveOptions{})
+	require.NoError(t, err)
+	report = c.wait(again)
+	require.Zero(t, report.Failed)
+	require.Equal(t, want.String(), c.read("out"))
 }
