@@ -12,6 +12,7 @@ import (
 	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
@@ -43,8 +44,9 @@ type execution struct {
 	// What has been done. The line's lock guards it, and the source and the sink.
 	totals     job.Totals // of calls
 	entry      ledger.Entry
-	repeated   int64  // items whose outcomes could not be recorded
-	unwritten  []byte // results that the sink does not have yet
+	settled    job.Totals // items whose outcome is of an earlier stage
+	repeated   int64      // items whose outcomes could not be recorded
+	unwritten  []byte     // results that the sink does not have yet
 	firstError *job.FirstError
 }
 
@@ -104,6 +106,10 @@ func (e *execution) openSink(in *ProcessInput) error {
 		return err
 	}
 	e.entry.Part = ledger.NewToken()
+	if e.passesOn() {
+		e.sink = stages.NewPart(dir, in.Ref.Run, e.entry)
+		return nil
+	}
 	e.sink = outputs.NewPart(dir, in.Ref.Run, e.entry, e.acts.opts.Joiner)
 	return nil
 }
@@ -179,8 +185,9 @@ func (e *execution) whereabouts(held []timers.Held) protocol.Hint {
 // report reports to the observer what has been recorded since the last time.
 func (e *execution) report() {
 	c := &e.totals
+	decided := e.decided()
 	now := calls.RecordStats{
-		OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped,
+		OK: decided.OK, Failed: decided.Failed, Dropped: decided.Dropped,
 		Retries: c.Retries, Expiries: c.Expiries, Isolations: c.Isolations,
 	}
 	before := e.reported

@@ -1,14 +1,27 @@
 package activities
 
 import (
+	"errors"
+
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/job"
 )
 
+// invalidItem is an item that no handler gets.
 type invalidItem struct {
-	index int // in the chunk
-	fault *calls.Fault
+	index   int // in the chunk
+	fault   *calls.Fault
+	settled *stages.Settled // by an earlier stage; nil: fault is the item's error
+}
+
+// invalid is the item at index, because of err.
+func invalid(index int, err error) invalidItem {
+	if settled, ok := errors.AsType[*stages.Settled](err); ok {
+		return invalidItem{index: index, settled: settled}
+	}
+	return invalidItem{index: index, fault: calls.InvalidFault(err)}
 }
 
 // prepare turns the chunk, whose first item has that ordinal, into items of calls, and sets the invalid ones aside.
@@ -21,7 +34,7 @@ func (b *block) prepare(first int64) {
 		item := &b.chunk.Items[i]
 		data, err := b.convert.Convert(item)
 		if err != nil {
-			b.invalid = append(b.invalid, invalidItem{i, calls.InvalidFault(err)})
+			b.invalid = append(b.invalid, invalid(i, err))
 			continue
 		}
 		b.items = append(b.items, calls.Item{Ordinal: first + int64(i), Data: data, At: at})
@@ -93,9 +106,16 @@ func (e *execution) recordEach(p *portion) (done int, err error) {
 	}
 	takeInvalid := func() {
 		for len(b.invalid) > 0 && b.invalid[0].index == b.recorded+done {
-			fault := b.invalid[0].fault
+			item := b.invalid[0]
 			b.invalid = b.invalid[1:]
-			note(calls.Span{Fault: fault, Tries: 1})
+			if item.settled == nil {
+				note(calls.Span{Fault: item.fault, Tries: 1})
+				continue
+			}
+			if err == nil {
+				err = e.carry(item.settled, at)
+			}
+			done++
 		}
 	}
 	p.answer.Each(func(o calls.Span) {
@@ -110,19 +130,25 @@ func (e *execution) recordEach(p *portion) (done int, err error) {
 func (e *execution) drop(at int64) error {
 	e.entry.Dropped++
 	e.entry.OK++
-	if !e.source.NotesDrops() {
+	if !e.notesDrops() {
 		return nil
 	}
 	return e.sink.Note(e.ctx, ledger.DroppedLine(at))
 }
 
 func (e *execution) fail(b *block, index int, o calls.Span, at int64) error {
-	item := &b.chunk.Items[b.recorded+index]
 	failure := job.Failure{
 		Item: e.in.Batch.First + e.entry.Count + int64(index),
 		Kind: o.Fault.Kind, Error: o.Fault.Err, Attempts: int(o.Tries),
 	}
-	failure.Source, failure.Offset = e.source.Locate(item)
+	if e.in.Stage != nil {
+		failure.Stage = e.in.Stage.Name
+	}
+	origin, err := e.source.Origin(e.ctx, failure.Item, b.convert.Shape, &b.chunk.Items[b.recorded+index])
+	if err != nil {
+		return err
+	}
+	failure.Source, failure.Offset = origin.Source, origin.Offset
 	if e.firstError == nil {
 		original, err := e.source.Original(e.ctx, failure.Item)
 		if err != nil {
@@ -134,10 +160,13 @@ func (e *execution) fail(b *block, index int, o calls.Span, at int64) error {
 	e.entry.Failed++
 	switch {
 	case e.in.OnError != job.OnErrorDrop:
-	case !e.source.NotesDrops():
+	case !e.notesDrops():
 		return nil
 	default:
 		return e.sink.Note(e.ctx, ledger.SilentLine(at, failure))
 	}
-	return e.sink.Note(e.ctx, ledger.NewErrorLine(at, failure, b.convert.Shape, item))
+	return e.sink.Note(e.ctx, ledger.NewErrorLine(at, failure, origin.Shape, origin.Item))
 }
+
+// notesDrops reports whether the part must note items without a result.
+func (e *execution) notesDrops() bool { return e.passesOn() || e.source.NotesDrops() }

@@ -40,6 +40,9 @@ type ProcessInput struct {
 	Format  string `json:"format,omitempty"`
 	MaxItem int64  `json:"max_item,omitempty"`
 
+	// Stage is the stage of a pipeline that the execution belongs to. Nil: the job has no stages.
+	Stage *protocol.Stage `json:"stage,omitempty"`
+
 	// Clock makes the batch a slot of a loop: its items are ticks, its source is the slot's number, and it has no end. Nil: it
 	// is none.
 	Clock *protocol.Clock `json:"clock,omitempty"`
@@ -83,6 +86,8 @@ type ProcessResult struct {
 	Paced time.Duration `json:"paced,omitempty"`
 	// SlowDown is how long the handler asked for no new calls; 0: it did not ask.
 	SlowDown time.Duration `json:"slow_down,omitempty"`
+	// Parcel is the part, for the next stage of a pipeline; nil: the stage is the last.
+	Parcel *protocol.Parcel `json:"parcel,omitempty"`
 	// Forced are the processes that a stop had to end by signals.
 	Forced []job.ForcedEnd `json:"forced,omitempty"`
 	// Clock is where the slot of a loop stands after this execution. The entry then names no part: the slot's manifests do.
@@ -156,8 +161,11 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited, e.watch.SlowedDown()
 	result.Forced, result.Capacity = e.watch.Forced(), e.acts.opts.Capacity()
 	result.Totals = e.totals
+	if e.passesOn() {
+		result.Parcel = e.parcel()
+	}
+	result.Totals.Add(e.decided())
 	result.Totals.Add(job.Totals{
-		OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped,
 		Batches: 1, Repeated: e.repeated, InputBytes: e.source.Bytes(), Busy: time.Since(e.began),
 	})
 	return result, nil

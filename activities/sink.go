@@ -8,7 +8,7 @@ import (
 
 // sink takes the outcomes of one batch, in the order of its items. One goroutine uses it.
 //
-// A part in the job's store is one implementation ([outputs.Part]). A small batch of a feed returns its results inline, in
+// A part in the job's store is one implementation ([outputs.Part]), one for the next stage of a pipeline another ([stages.Part]). A small batch of a feed returns its results inline, in
 // the answer of Process ([feeds.Sink]), and a slot of a loop writes a part about every ten seconds ([loops.Slot]). Nothing counts before the workflow has accepted the entry, so
 // whatever an execution that failed has written is left to Finish to remove.
 type sink interface {

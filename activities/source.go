@@ -4,11 +4,14 @@ import (
 	"context"
 
 	"github.com/stint-run/stint/internal/feeds"
+	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/redrive"
+	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
 )
@@ -19,8 +22,8 @@ import (
 // A range of a job's inputs is one implementation ([inputs.Range]), the failed items of another job
 // are one ([redrive.Range]). Other sources have no bytes: the items of a feed ([feeds.Items]), which come with the batch
 // itself, and the ticks of a clock ([loops.Slot]). Those leave Offset and Length of their batches at 0, here and in the manifest,
-// and the books then tile ordinals only. A source over parts of an earlier stage of a pipeline names
-// items by what that stage's source called them.
+// and the books then tile ordinals only. What an earlier stage of a pipeline has made of items is another one ([stages.Source]),
+// which knows them by the source that the job got them from.
 type source interface {
 	// Shape is the form of the items of the last chunk, and stays that. Their format is the same in all chunks.
 	Shape() *records.Shape
@@ -35,9 +38,9 @@ type source interface {
 	Split() (done protocol.Batch, rest *protocol.Batch)
 	// Bytes is how many the items that are done take.
 	Bytes() int64
-	// Locate says where an item comes from, for its error record: the source's URL
-	// or another name that people know it by, and the item's offset there in bytes, 0 if it has none.
-	Locate(item *records.Item) (source string, offset int64)
+	// Origin returns an item as the job got it, and where it comes from, for its error record. shape is that of the item's
+	// chunk. Items are asked for in the order of their ordinals. It may read from the source.
+	Origin(ctx context.Context, ordinal int64, shape *records.Shape, item *records.Item) (records.Origin, error)
 	// Original returns the ordinal by which people know an item: the one given, or that in the job in
 	// which the item was first numbered. It may read from the store.
 	Original(ctx context.Context, ordinal int64) (int64, error)
@@ -45,7 +48,7 @@ type source interface {
 	// its results has to know which items they belong to.
 	NotesDrops() bool
 	// Unchanged returns a permanent error if what was read is not what was planned. It is called once
-	// all items are done.
+	// all items are done, before Split.
 	Unchanged(ctx context.Context) error
 	// Close frees what was opened to read. It is called once.
 	Close()
@@ -65,27 +68,38 @@ func (e *execution) openSource(in *ProcessInput) (err error) {
 	if err != nil {
 		return err
 	}
-	n := e.acts.inputs
-	table, err := n.Table(e.ctx, dir, in.Ref.Sources)
+	table, err := e.acts.inputs.Table(e.ctx, dir, in.Ref.Sources)
 	if err != nil {
 		return err
 	}
-	source := &table.Sources[in.Batch.Source]
-	if source.Spilled {
-		e.entry.Session = source.Session
-		e.source, err = feeds.OpenSpilled(e.ctx, dir, source, in.Ref.Job, in.Batch)
+	if in.Batch.From == nil {
+		e.source, err = e.openOrigin(dir, table)
 		return err
 	}
-	r, err := n.OpenRange(e.ctx, dir, table, in.Batch)
-	switch {
-	case err != nil:
-		return err
-	case source.Ordinals != "":
-		e.source = redrive.NewRange(r, dir, source.Ordinals)
-	default:
-		e.source = r
+	origin := &table.Sources[in.Batch.Source]
+	e.source, err = stages.Open(e.ctx, in.Batch, stages.Options{
+		Dir: dir, MaxItem: origin.Shape.MaxItem, NotesDrops: origin.Ordinals != "",
+		Origin: func() (stages.Origin, error) { return e.openOrigin(dir, table) },
+	})
+	return err
+}
+
+// openOrigin opens the source that the job got the batch's items from.
+func (e *execution) openOrigin(dir store.Dir, table *inputs.Table) (source, error) {
+	batch := e.in.Batch
+	from := &table.Sources[batch.Source]
+	if from.Spilled {
+		e.entry.Session = from.Session
+		return feeds.OpenSpilled(e.ctx, dir, from, e.in.Ref.Job, batch)
 	}
-	return nil
+	r, err := e.acts.inputs.OpenRange(e.ctx, dir, table, batch)
+	if err != nil {
+		return nil, err
+	}
+	if from.Ordinals != "" {
+		return redrive.NewRange(r, dir, from.Ordinals), nil
+	}
+	return r, nil
 }
 
 // openClock begins an execution of a loop's slot.

@@ -27,10 +27,11 @@ func (e *Error) Error() string {
 
 // Failure is the error record of one failed item: a line of the errors file.
 type Failure struct {
-	Item     int64           `json:"item"`   // ordinal
-	Source   string          `json:"source"` // the input it came from
-	Offset   int64           `json:"offset"` // of its first byte in that input, uncompressed
-	Input    json.RawMessage `json:"input"`  // as a handler gets it, or {"base64":…}, or null if it is too long to keep
+	Item     int64           `json:"item"`            // ordinal
+	Stage    string          `json:"stage,omitempty"` // of a pipeline, in which it has failed; Input is the item as the job got it
+	Source   string          `json:"source"`          // the input it came from
+	Offset   int64           `json:"offset"`          // of its first byte in that input, uncompressed
+	Input    json.RawMessage `json:"input"`           // as a handler gets it, or {"base64":…}, or null if it is too long to keep
 	Kind     string          `json:"kind"`
 	Error    Error           `json:"error"`
 	Attempts int             `json:"attempts"` // how many calls that contained the item failed

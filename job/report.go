@@ -27,6 +27,8 @@ type Totals struct {
 	OK      int64 `json:"ok"`      // items with a result, dropped ones included
 	Failed  int64 `json:"failed"`  // items with an error
 	Dropped int64 `json:"dropped"` // items for which the handler returned no result
+	// Between are the items that have passed a stage of a pipeline, and have not come through the next one.
+	Between int64 `json:"between,omitempty"`
 
 	Batches    int64 `json:"batches"`    // accepted executions of batches
 	Retries    int64 `json:"retries"`    // calls and batches that were retried
@@ -57,6 +59,7 @@ func (t *Totals) Add(o Totals) {
 	t.OK += o.OK
 	t.Failed += o.Failed
 	t.Dropped += o.Dropped
+	t.Between += o.Between
 	t.Batches += o.Batches
 	t.Retries += o.Retries
 	t.Crashes += o.Crashes

@@ -65,6 +65,10 @@ type Spec struct {
 	// Pool names the workers that run the job: [a-z0-9][a-z0-9-]*.
 	Pool string `json:"pool"`
 
+	// Stages make the job a pipeline: each item goes through all of them, in their order. At most 20. Pool is then that of the
+	// first one, which also plans and finishes the job. Default: one handler, that of Pool.
+	Stages []Stage `json:"stages,omitempty"`
+
 	// Source says where the items come from: [SourceFiles] (default) reads Input, [SourceFeed] takes what clients put
 	// (see [NewFeed]) until the feed is closed, [SourceClock] makes a loop: its items are ticks, until it is stopped.
 	Source string `json:"source,omitempty"`
@@ -190,6 +194,9 @@ const CleanStopType = "OutOfRange"
 // WithDefaults returns the spec with every default filled in.
 func (s Spec) WithDefaults() Spec {
 	setDefault(&s.Source, SourceFiles)
+	if len(s.Stages) > 0 {
+		setDefault(&s.Pool, s.Stages[0].Pool)
+	}
 	if s.Source == SourceFeed {
 		setDefault(&s.Format, "jsonl")
 		setDefault(&s.Capacity, DefaultCapacity)
@@ -240,6 +247,7 @@ func setDefault[T comparable](field *T, value T) {
 // nil. The spec must have its defaults filled in (see [Spec.WithDefaults]).
 func (s Spec) Validate() error {
 	errs := []error{CheckName("job", s.Name), CheckName("pool", s.Pool), s.checkSource(), s.checkLocations()}
+	errs = append(errs, s.checkStages()...)
 	errs = append(errs, s.checkSizes()...)
 	errs = append(errs, s.checkTimes()...)
 	errs = append(errs, s.checkEnds()...)

@@ -235,6 +235,8 @@ func (o *jobOptions) readFile(fs *pflag.FlagSet, dir string) ([]string, error) {
 			inputs, err = nodeStrings(&node)
 		case "source":
 			err = setSource(fs, &node)
+		case "stages":
+			o.spec.Stages, err = nodeStages(&node)
 		default:
 			err = setFlag(fs, key, &node)
 		}
@@ -260,7 +262,7 @@ func sortedKeys(m map[string]yaml.Node) []string {
 func setFlag(fs *pflag.FlagSet, key string, node *yaml.Node) error {
 	flag := fs.Lookup(key)
 	if flag == nil || key == "file" || key == "help" {
-		return fmt.Errorf("unknown key %q: the keys are 'input', 'source' and the command's flags, such as 'output' or 'batch-items'", key)
+		return fmt.Errorf("unknown key %q: the keys are 'input', 'source', 'stages' and the command's flags, such as 'output' or 'batch-items'", key)
 	}
 	values, err := nodeStrings(node)
 	if err != nil {

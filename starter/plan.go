@@ -63,6 +63,9 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err := o.job.feed.refuse(p, "there is nothing to plan: the items of a feed are not known before clients put them"); err != nil {
 		return err
 	}
+	if err := refuseStages(p, spec, "'plan' does not plan jobs with stages"); err != nil {
+		return err
+	}
 	spec.Name, spec.Pool, spec.Store = "plan", "plan", "plan" // neither is used
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {

@@ -74,6 +74,9 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err := o.job.feed.refuse(p, "'run' takes no feed: nobody could put items"); err != nil {
 		return err
 	}
+	if err := refuseStages(p, spec, "'run' has one handler, and the job file has stages"); err != nil {
+		return err
+	}
 	handler, err := o.worker.handler(p)
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 	if slices.Contains(spec.Input, "-") {
 		return usageError("a job on a cluster cannot read this process's standard input: name a file that the workers can read, or use '%s run'", p.name())
 	}
-	if spec.Pool == "" {
+	if spec.Pool == "" && len(spec.Stages) == 0 {
 		return usageError("no pool given: use --pool NAME, and start workers with '%s worker --pool NAME --allow ROOT'", p.name())
 	}
 	if len(o.schedule.options.Cron) > 0 {
@@ -98,7 +98,7 @@ func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) err
 		if err != nil {
 			return err
 		}
-		if err := announce(ctx, p, client, run, o.wait, o.json, hookPools(spec)...); err != nil || o.wait || spec.Source != job.SourceClock {
+		if err := announce(ctx, p, client, run, o.wait, o.json, otherPools(spec)...); err != nil || o.wait || spec.Source != job.SourceClock {
 			return err
 		}
 		noteIdle(ctx, p, client, run)
@@ -106,12 +106,20 @@ func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) err
 	})
 }
 
-// hookPools are the pools besides its own that a job waits for before its first batch.
-func hookPools(spec job.Spec) (pools []string) {
-	for _, hook := range spec.Init {
-		if pool, _ := spec.HookOf(hook); pool != spec.Pool && !slices.Contains(pools, pool) {
+// otherPools are the pools besides its own that a job waits for: those of init hooks before its first batch, and those of later
+// stages.
+func otherPools(spec job.Spec) (pools []string) {
+	add := func(pool string) {
+		if pool != spec.WithDefaults().Pool && !slices.Contains(pools, pool) {
 			pools = append(pools, pool)
 		}
+	}
+	for _, hook := range spec.Init {
+		pool, _ := spec.HookOf(hook)
+		add(pool)
+	}
+	for _, stage := range spec.Stages {
+		add(stage.Pool)
 	}
 	return pools
 }

@@ -57,8 +57,14 @@ type serving struct {
 // serve runs a worker, which has ended when the test ends.
 func (c *cluster) serve(h worker.Handler, o worker.Options) *serving {
 	c.t.Helper()
+	return c.servePool("pool", h, o)
+}
+
+// servePool is serve for a pool of another name.
+func (c *cluster) servePool(pool string, h worker.Handler, o worker.Options) *serving {
+	c.t.Helper()
 	o.Logger = silent
-	w, err := worker.New(c.client, "pool", h, o)
+	w, err := worker.New(c.client, pool, h, o)
 	require.NoError(c.t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
 	s := &serving{t: c.t, ready: w.Ready(), drain: cancel, ended: make(chan error, 1)}

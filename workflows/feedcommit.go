@@ -10,6 +10,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/intake"
 	"go.temporal.io/sdk/workflow"
@@ -34,7 +35,7 @@ type feedCommits struct {
 }
 
 // Accept is that of [dispatch.Recorder].
-func (c *feedCommits) Accept(r activities.ProcessResult) {
+func (c *feedCommits) Accept(_ dispatch.Task, r activities.ProcessResult) {
 	l, now := c.leg, workflow.Now(c.leg.ctx)
 	entry := activities.FeedEntry{Entry: r.Entry, Inline: r.Inline}
 	entry.Session = l.intake.SessionOf(r.Entry.First)

@@ -276,6 +276,7 @@ func TestHistory_Jobs(t *testing.T) {
 		{"hooked", false, runHooked},
 		{"leftovers", true, runLeftovers},
 		{"salvaged", false, runSalvaged},
+		{"staged", false, runStaged},
 		{"feed", false, runFeed},
 		{"feed-resumed", false, runFeedResumed},
 		{"loop", false, runLoop},
@@ -407,6 +408,22 @@ func (j *theJob) awaitNotice(leg string) {
 }
 
 // runResumed continues a job that was stopped.
+// runStaged has two stages, of one pool.
+func runStaged(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j := s.newJob(t, name, 400, "")
+	j.spec.Stages = []job.Stage{{Name: "clean", Pool: j.spec.Pool}, {Name: "score", Pool: j.spec.Pool}}
+	j.on(func(_ context.Context, text string) (string, error) {
+		if strings.Contains(text, "33") {
+			return "", errors.New("no thirty-threes")
+		}
+		return text, nil
+	})
+	report := j.start(job.StartOptions{}).completes()
+	require.EqualValues(t, 400, report.OK+report.Failed)
+	require.Positive(t, report.Failed)
+	return j, report
+}
+
 func runResumed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j, stopped := runStopped(t, s, name)
 	j.on(nil)

@@ -108,6 +108,7 @@ type leg struct {
 	*dispatch.Dispatcher
 	page     *pageSupply
 	manifest *manifestRecorder
+	flow     *flow // between the stages of a pipeline; nil: the job has none
 }
 
 func newLeg(ctx workflow.Context, in LegInput, link dispatch.Link) (*leg, error) {
@@ -115,11 +116,16 @@ func newLeg(ctx workflow.Context, in LegInput, link dispatch.Link) (*leg, error)
 	if err != nil {
 		return nil, fmt.Errorf("reading the page of leg %d: %w", in.Number, err)
 	}
-	manifest := newManifestRecorder(in)
-	d := dispatch.New(ctx, dispatch.Config{
-		Spec: in.Spec, State: in.State, Sofar: in.Sofar.Outcomes, Supply: page, Recorder: manifest, Process: processIn(in.Ref), Link: link,
-	})
-	return &leg{Dispatcher: d, page: page, manifest: manifest}, nil
+	l := &leg{page: page, manifest: newManifestRecorder(in)}
+	c := dispatch.Config{
+		Spec: in.Spec, State: in.State, Sofar: in.Sofar.Outcomes, Supply: page, Recorder: l.manifest, Process: processIn(in.Ref), Link: link,
+	}
+	if len(in.Spec.Stages) > 0 {
+		l.flow = newFlow(in, page, l.manifest)
+		c.Supply, c.Recorder, c.Process = l.flow, l.flow, l.flow.process
+	}
+	l.Dispatcher = dispatch.New(ctx, c)
+	return l, nil
 }
 
 // processIn executes batches whose items and parts are where ref says.
@@ -152,14 +158,18 @@ func (l *leg) answerQueries(ctx workflow.Context, spec job.Spec) error {
 // commit has what was accepted recorded, and returns what the leg has done.
 func (l *leg) commit(ctx workflow.Context) LegResult {
 	l.NoteStragglers()
-	left := l.Returned() + l.page.items()
+	left := l.Returned() + l.page.items() + l.flow.items()
 	heads, err := l.manifest.commit(ctx)
 	if err != nil {
 		l.Lose(execute.JobError(err))
 		left += l.manifest.items()
 	}
 	window := l.Places() // with the grants that have arrived until the very end
-	return LegResult{Outcomes: l.Sofar(), Manifests: heads, Left: left, Window: window}
+	sofar := l.Sofar()
+	if l.Halted() {
+		sofar.Totals.Between = 0 // they are left
+	}
+	return LegResult{Outcomes: sofar, Manifests: heads, Left: left, Window: window}
 }
 
 // pageSupply supplies the batches of a page, in order.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/workflow"
 )
@@ -20,7 +21,7 @@ func newManifestRecorder(in LegInput) *manifestRecorder {
 }
 
 // Accept is that of [dispatch.Recorder].
-func (r *manifestRecorder) Accept(result activities.ProcessResult) {
+func (r *manifestRecorder) Accept(_ dispatch.Task, result activities.ProcessResult) {
 	r.in.Entries = append(r.in.Entries, result.Entry)
 }
 

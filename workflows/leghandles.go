@@ -148,8 +148,7 @@ func (l insideLeg) limit(limits dispatch.Limits) { l.SetLimits(limits) }
 func (l insideLeg) grant(places int, _ func()) { l.Grant(places) }
 
 func (l insideLeg) counts(dispatch.Counts) dispatch.Counts {
-	t := l.Sofar().Totals
-	return dispatch.Counts{OK: t.OK, Failed: t.Failed, Alone: t.Alone}
+	return dispatch.CountsOf(l.Sofar().Totals)
 }
 
 func (l insideLeg) exact() bool { return true }

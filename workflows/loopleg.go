@@ -107,7 +107,7 @@ func sliceAt(now time.Time) time.Duration {
 }
 
 // Accept is that of [dispatch.Recorder].
-func (l *loopLeg) Accept(r activities.ProcessResult) {
+func (l *loopLeg) Accept(_ dispatch.Task, r activities.ProcessResult) {
 	if r.Clock != nil {
 		l.slot = *r.Clock
 	}

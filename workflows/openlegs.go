@@ -118,9 +118,10 @@ func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
 	forced.Add(result.ForcedEnds)
 	r.Forced, r.ForcedOmitted = forced.Forced, forced.ForcedOmitted
 	r.Workers = job.AddWorkers(r.Workers, result.Workers)
-	c.state.Fresh.OK += result.Totals.OK
-	c.state.Fresh.Failed += result.Totals.Failed
-	c.state.Fresh.Alone += result.Totals.Alone
+	fresh := dispatch.CountsOf(result.Totals)
+	c.state.Fresh.OK += fresh.OK
+	c.state.Fresh.Failed += fresh.Failed
+	c.state.Fresh.Alone += fresh.Alone
 	c.work.ended(ended, result)
 	c.left += result.Left
 	c.places += result.Window

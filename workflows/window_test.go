@@ -367,7 +367,8 @@ func TestSet_AutomaticWindow(t *testing.T) {
 // open.
 func wide(t *testing.T, items int64, window, page int) *world {
 	w := setup(t, items)
-	w.pageLimit, w.spec.Window, w.took = page, window, time.Second
+	// The time of the workflow goes on while legs are opened, and few batches may have ended by then.
+	w.pageLimit, w.spec.Window, w.took = page, window, time.Minute
 	w.process = uneven
 	return w
 }
@@ -422,7 +423,7 @@ func TestWindow_StopWithManyLegs(t *testing.T) {
 	t.Parallel()
 	w := wide(t, 20_000, 200, 10)
 	open := 0
-	w.at(3*time.Second, func() {
+	w.at(3*time.Minute, func() {
 		open = len(w.query().OpenLegs)
 		w.stop(job.Stop{})
 	})
@@ -479,7 +480,7 @@ func TestWindow_ChangedWithManyLegs(t *testing.T) {
 				if i == 7 {
 					window = 20 // less than a page: all of it is used, unless places are lost
 				}
-				w.at(time.Duration(2+10*i)*time.Second, func() {
+				w.at(time.Duration(2+10*i)*time.Minute, func() {
 					set := false
 					w.env.UpdateWorkflow(protocol.UpdateSet, fmt.Sprint(i), accept(t, &set), job.Settings{Window: &window})
 					changes = append(changes, change{w.env.Now(), window})
@@ -490,7 +491,7 @@ func TestWindow_ChangedWithManyLegs(t *testing.T) {
 			used := make([]int, len(changes))
 			for _, x := range w.all {
 				for i, c := range changes {
-					heard, end := c.at.Add(100*time.Millisecond), report.Ended.Add(time.Hour)
+					heard, end := c.at.Add(5*time.Second), report.Ended.Add(time.Hour)
 					if i+1 < len(changes) {
 						end = changes[i+1].at
 					}
@@ -520,7 +521,7 @@ func (w *world) runToEnd() job.Report {
 func TestWindow_AutomaticOverManyLegs(t *testing.T) {
 	t.Parallel()
 	w := wide(t, 40_000, 0, 20)
-	s := w.serve(40, 2*time.Second)
+	s := w.serve(40, 2*time.Minute)
 	s.add("host-2", 30, time.Time{})
 	s.add("host-3", 30, time.Time{})
 	s.slotsOf = map[string]int{"host-1": 40, "host-2": 30, "host-3": 30}

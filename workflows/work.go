@@ -181,7 +181,7 @@ func (p *pager) salvage(ctx workflow.Context, in salvaged) ([]string, error) {
 func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
 	in := activities.PlanInput{
 		Ref: t.ref, Spec: t.spec, From: p.state.Cursor, Resume: t.resume,
-		Batches: pageSize(t.portions), Sizing: t.sizing,
+		Batches: pageSize(t.portions, t.spec), Sizing: t.sizing,
 	}
 	if t.portions == 1 {
 		in.Hurry = hurry
@@ -207,11 +207,12 @@ func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
 	return found, nil
 }
 
-func pageSize(before int) int {
+// pageSize is how many batches the next page has at most. Each goes through all stages of a pipeline in one leg.
+func pageSize(before int, spec job.Spec) int {
 	if before == 0 {
 		return protocol.FirstPage
 	}
-	return protocol.PageBatches
+	return protocol.PageBatches / max(1, len(spec.Stages))
 }
 
 // fileWork runs a handler over the items of the spec's inputs.

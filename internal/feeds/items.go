@@ -118,8 +118,10 @@ func (s *Items) Split() (done protocol.Batch, rest *protocol.Batch) {
 // Bytes is how many the items that are done have.
 func (s *Items) Bytes() int64 { return s.bytes }
 
-// Locate returns the name of the feed.
-func (s *Items) Locate(*records.Item) (source string, offset int64) { return s.name, 0 }
+// Origin returns the item, and the name of the feed.
+func (s *Items) Origin(_ context.Context, _ int64, shape *records.Shape, item *records.Item) (records.Origin, error) {
+	return records.Origin{Source: s.name, Shape: shape, Item: item}, nil
+}
 
 // Original returns the given ordinal: the feed is the first to number its items.
 func (s *Items) Original(_ context.Context, ordinal int64) (int64, error) { return ordinal, nil }

@@ -204,10 +204,10 @@ func (r *Range) Bytes() int64 {
 	return done.Length
 }
 
-// Locate says where an item comes from: its input, and its offset there in bytes.
-func (r *Range) Locate(item *records.Item) (source string, offset int64) {
-	source, offset, _ = r.from.at(r.batch.Offset + item.Offset)
-	return source, offset
+// Origin returns the item, and where it comes from: its input, and its offset there.
+func (r *Range) Origin(_ context.Context, _ int64, shape *records.Shape, item *records.Item) (records.Origin, error) {
+	url, offset, _ := r.from.at(r.batch.Offset + item.Offset)
+	return records.Origin{Source: url, Offset: offset, Shape: shape, Item: item}, nil
 }
 
 // Original returns the given ordinal: the job is the first to number its items.

@@ -40,9 +40,9 @@ func TestRange_Split(t *testing.T) {
 	var chunk records.Chunk
 	require.NoError(t, r.Next(&chunk, 2, 100))
 	require.Len(t, chunk.Items, 2)
-	source, offset := r.Locate(&chunk.Items[1])
-	require.Equal(t, file, source)
-	require.EqualValues(t, 5, offset)
+	origin, err := r.Origin(t.Context(), 11, r.Shape(), &chunk.Items[1])
+	require.NoError(t, err)
+	require.Equal(t, records.Origin{Source: file, Offset: 5, Shape: r.Shape(), Item: &chunk.Items[1]}, origin)
 	r.Done(chunk.Items[:0])
 	r.Done(chunk.Items[:1])
 	done, rest = r.Split()

@@ -190,8 +190,10 @@ func (t *ticks) Split() (done protocol.Batch, rest *protocol.Batch) {
 // Bytes is 0: ticks are made, not read.
 func (t *ticks) Bytes() int64 { return 0 }
 
-// Locate names the loop and its slot.
-func (t *ticks) Locate(*records.Item) (source string, offset int64) { return t.slot.Name(), 0 }
+// Origin returns the tick, and names the loop and its slot.
+func (t *ticks) Origin(_ context.Context, _ int64, shape *records.Shape, item *records.Item) (records.Origin, error) {
+	return records.Origin{Source: t.slot.Name(), Shape: shape, Item: item}, nil
+}
 
 // Original returns the given ordinal: the slot is the first to number its ticks.
 func (t *ticks) Original(_ context.Context, ordinal int64) (int64, error) { return ordinal, nil }

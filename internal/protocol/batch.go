@@ -15,6 +15,9 @@ type Batch struct {
 	// First is the ordinal of the first item, Count the number of items.
 	First int64 `json:"f,omitempty"`
 	Count int64 `json:"n"`
+	// From is what earlier stages of a pipeline have made of these items, and perhaps of others before and after them. Nil: the
+	// items are as the job got them.
+	From *Parcel `json:"a,omitempty"`
 }
 
 // End is the ordinal after the batch's last item.

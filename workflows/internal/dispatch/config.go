@@ -58,8 +58,8 @@ func drain(s Supply) []Task {
 
 // Recorder takes the results that a dispatcher accepts. It is used by one workflow only.
 type Recorder interface {
-	// Accept takes what one execution has done: its Entry has at least one item. It does not block.
-	Accept(r activities.ProcessResult)
+	// Accept takes what one execution of a task has done: its Entry has at least one item. It does not block.
+	Accept(t Task, r activities.ProcessResult)
 }
 
 // Link is how a leg reaches its job. No method blocks.

@@ -1,5 +1,7 @@
 package dispatch
 
+import "github.com/stint-run/stint/job"
+
 // ReportsPerStep is how often a leg reports failures before its step doubles, and in how many steps it approaches what
 // is tolerated.
 const ReportsPerStep = 8
@@ -60,9 +62,14 @@ func (r *reporting) due(c Counts) bool {
 	return true
 }
 
+// CountsOf are the counts of totals. An item that has passed a stage of a pipeline shows that something works.
+func CountsOf(t job.Totals) Counts {
+	return Counts{OK: t.OK + t.Between, Failed: t.Failed, Alone: t.Alone}
+}
+
 // counts are those that the job hears of.
 func (d *Dispatcher) counts() Counts {
-	c := Counts{OK: d.sofar.Totals.OK, Failed: d.sofar.Totals.Failed, Alone: d.sofar.Totals.Alone}
+	c := CountsOf(d.sofar.Totals)
 	if d.tally != nil {
 		c = d.tally()
 	}
@@ -78,7 +85,7 @@ func (d *Dispatcher) Recount(hopeless int64) {
 
 // hopeless is how many items of one execution may fail alone until it returns its rest; 0: any number.
 func (d *Dispatcher) hopeless() int64 {
-	t := d.sofar.Totals
+	t := CountsOf(d.sofar.Totals)
 	if d.report.Alone == 0 || t.OK > 0 {
 		return 0
 	}

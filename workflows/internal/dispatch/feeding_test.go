@@ -53,7 +53,7 @@ func (s *putSupply) add(items int64) protocol.Batch {
 // answers keeps what was accepted, by ordinal.
 type answers map[int64]activities.ProcessResult
 
-func (a answers) Accept(r activities.ProcessResult) {
+func (a answers) Accept(_ dispatch.Task, r activities.ProcessResult) {
 	for i := range r.Entry.Count {
 		a[r.Entry.First+i] = r
 	}

@@ -20,7 +20,7 @@ func (d *Dispatcher) succeeded(t Task, r activities.ProcessResult) {
 	if r.Entry.Count > 0 {
 		d.sofar.Outage = nil
 		d.rate.effort.Add(r.Entry.Count, r.Totals.Busy-r.Paced)
-		d.recorder.Accept(r)
+		d.recorder.Accept(t, r)
 		d.sofar.Totals.Add(r.Totals)
 		d.sofar.Speed.Add(r.Entry.Count, r.Totals.Busy)
 		d.sofar.FirstError = d.sofar.FirstError.First(r.FirstError)
@@ -116,7 +116,7 @@ func (d *Dispatcher) recovered(t Task, err error) (left Task, idle bool) {
 	}
 	if n := r.Entry.Count; n > 0 {
 		d.sofar.Outage = nil
-		d.recorder.Accept(r)
+		d.recorder.Accept(t, r)
 		d.sofar.Totals.Add(r.Totals)
 		d.credit(r)
 		t.Batch = *r.Rest

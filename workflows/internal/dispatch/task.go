@@ -14,12 +14,13 @@ import (
 // Task is a batch that waits or runs.
 type Task struct {
 	protocol.Batch
-	Number              int64 `json:"b"`           // of the batch, from 1, for people
-	Tries               int   `json:"t,omitempty"` // failed executions
-	Rests               int   `json:"r,omitempty"` // executions that ended early
-	Runs                int   `json:"x,omitempty"` // executions, the one in flight included
-	Orphaned            int   `json:"o,omitempty"` // executions that ended with their process, since the last item with an outcome
-	Portion             int64 `json:"p,omitempty"` // most items of an execution, because the handler could not do more; 0: all
+	Number              int64  `json:"b"`           // of the batch, from 1, for people
+	Stage               string `json:"g,omitempty"` // of a pipeline, in which it runs
+	Tries               int    `json:"t,omitempty"` // failed executions
+	Rests               int    `json:"r,omitempty"` // executions that ended early
+	Runs                int    `json:"x,omitempty"` // executions, the one in flight included
+	Orphaned            int    `json:"o,omitempty"` // executions that ended with their process, since the last item with an outcome
+	Portion             int64  `json:"p,omitempty"` // most items of an execution, because the handler could not do more; 0: all
 	suspicion.Suspicion `json:"q,omitzero"`
 	Outages             int       `json:"u,omitempty"` // executions in a row that have met an outage
 	After               time.Time `json:"w,omitzero"`  // because of that, the next one is not before
@@ -38,10 +39,18 @@ const (
 )
 
 // activityID names an execution, so that the server can be asked for it. It is unique in its job.
-func (t *Task) activityID() string { return fmt.Sprintf("batch-%d.%d", t.Number, t.Runs) }
+func (t *Task) activityID() string {
+	if t.From != nil { // there may be several with the number
+		return fmt.Sprintf("batch-%d.%s.%d", t.Number, t.From.Part, t.Runs)
+	}
+	return fmt.Sprintf("batch-%d.%d", t.Number, t.Runs)
+}
 
 func (t *Task) summary() string {
 	s := fmt.Sprintf("batch %s · %s", text.Thousands(t.Number), t.Batch)
+	if t.Stage != "" {
+		s += " · " + t.Stage
+	}
 	if t.Rests > 0 {
 		s += " · rest"
 	}

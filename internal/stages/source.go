@@ -1,0 +1,218 @@
+package stages
+
+import (
+	"context"
+	"io"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/store"
+)
+
+// Origin is the source of a batch's items as the job got them: see the interface source in package activities.
+type Origin interface {
+	Shape() *records.Shape
+	Next(chunk *records.Chunk, items, bytes int) error
+	Done(items []records.Item)
+	Split() (done protocol.Batch, rest *protocol.Batch)
+	Origin(ctx context.Context, ordinal int64, shape *records.Shape, item *records.Item) (records.Origin, error)
+	Original(ctx context.Context, ordinal int64) (int64, error)
+	Unchanged(ctx context.Context) error
+	Close()
+}
+
+// Source reads the items of one batch from a parcel. Items that have no result there are read as well: their error is a
+// [Settled]. One goroutine may use it.
+type Source struct {
+	ctx   context.Context
+	batch protocol.Batch
+	shape records.Shape
+	notes bool
+	lines *reader
+
+	open   func() (Origin, error)
+	origin *rereader // nil: it was not needed yet
+
+	read  int64 // items
+	count int64 // items that are done
+}
+
+// Options are what a Source needs beside its batch.
+type Options struct {
+	Dir     store.Dir
+	MaxItem int // see [records.Shape]
+	// NotesDrops is that of the source of the items as the job got them.
+	NotesDrops bool
+	// Origin opens that source, with the same batch. It is called if an item has failed, or if not all are done: usually
+	// never.
+	Origin func() (Origin, error)
+}
+
+// Open opens a batch that has a parcel. The caller must close the Source.
+func Open(ctx context.Context, batch protocol.Batch, o Options) (*Source, error) {
+	ctx = context.WithoutCancel(ctx) // a stop lets the items in hand be read
+	lines, err := openReader(ctx, o.Dir, batch)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{
+		ctx: ctx, batch: batch, lines: lines, notes: o.NotesDrops, open: o.Origin,
+		shape: records.Shape{Format: records.Format(batch.From.Format), MaxItem: o.MaxItem},
+	}, nil
+}
+
+// Shape is the form of the parcel's lines.
+func (s *Source) Shape() *records.Shape { return &s.shape }
+
+// Next reads the next items into chunk: at most items of them, and as many as fit into bytes, but at least one. After the
+// last one it returns io.EOF.
+func (s *Source) Next(chunk *records.Chunk, items, bytes int) error {
+	chunk.Reset()
+	left := int(min(int64(items), s.batch.Count-s.read))
+	for ; left > 0 && (bytes > 0 || len(chunk.Items) == 0); left-- {
+		line, settled, err := s.lines.next()
+		if err != nil {
+			return err
+		}
+		if settled != nil {
+			chunk.Add(nil, &s.shape, settled)
+		} else {
+			chunk.Add(line, &s.shape, nil)
+		}
+		s.read++
+		bytes -= len(line) + 1
+	}
+	if len(chunk.Items) > 0 {
+		return nil
+	}
+	if err := s.lines.end(); err != nil {
+		return err
+	}
+	return io.EOF
+}
+
+// Done counts the next items as done, in the order in which they were read.
+func (s *Source) Done(items []records.Item) { s.count += int64(len(items)) }
+
+// Split returns the part of the batch that is done, and the rest of it: nil if all is done. Unchanged must have been called.
+func (s *Source) Split() (done protocol.Batch, rest *protocol.Batch) {
+	switch s.count {
+	case 0:
+		whole := s.batch
+		done, rest = protocol.Batch{Source: whole.Source, Offset: whole.Offset, First: whole.First}, &whole
+	case s.batch.Count:
+		done = s.batch
+	default:
+		done, rest = s.origin.from.Split()
+		rest.From = s.batch.From
+	}
+	done.From = nil
+	return done, rest
+}
+
+// Bytes is 0: the first stage has counted them.
+func (s *Source) Bytes() int64 { return 0 }
+
+// Origin returns an item as the job got it.
+func (s *Source) Origin(ctx context.Context, ordinal int64, _ *records.Shape, _ *records.Item) (records.Origin, error) {
+	origin, err := s.reread()
+	if err != nil {
+		return records.Origin{}, err
+	}
+	return origin.item(ctx, ordinal)
+}
+
+// Original returns the ordinal by which people know an item.
+func (s *Source) Original(ctx context.Context, ordinal int64) (int64, error) {
+	origin, err := s.reread()
+	if err != nil {
+		return 0, err
+	}
+	return origin.from.Original(ctx, ordinal)
+}
+
+// NotesDrops reports whether the job's own part must note items without a result.
+func (s *Source) NotesDrops() bool { return s.notes }
+
+// Unchanged returns a permanent error if what was read of the input is not what was planned. If only some of the items are done
+// it reads the input again, because where in it they end shows in no other way.
+func (s *Source) Unchanged(ctx context.Context) error {
+	if s.count > 0 && s.count < s.batch.Count {
+		origin, err := s.reread()
+		if err != nil {
+			return err
+		}
+		if err := origin.done(s.batch.First + s.count); err != nil {
+			return err
+		}
+	}
+	if s.origin == nil {
+		return nil
+	}
+	return s.origin.from.Unchanged(ctx)
+}
+
+// Close frees what was opened to read.
+func (s *Source) Close() {
+	s.lines.close()
+	if s.origin != nil {
+		s.origin.from.Close()
+	}
+}
+
+func (s *Source) reread() (*rereader, error) {
+	if s.origin == nil {
+		from, err := s.open()
+		if err != nil {
+			return nil, err
+		}
+		s.origin = &rereader{from: from, first: s.batch.First}
+	}
+	return s.origin, nil
+}
+
+// rereader finds items of a batch as the job got them. It is asked for them in the order of their ordinals.
+type rereader struct {
+	from  Origin
+	chunk records.Chunk
+	shape *records.Shape
+	first int64 // ordinal of the chunk's first item
+}
+
+// rereadItems and rereadBytes are how much is read at once.
+const (
+	rereadItems = 1024
+	rereadBytes = 256 << 10
+)
+
+// find reads on up to an item.
+func (r *rereader) find(ordinal int64) error {
+	for ordinal >= r.first+int64(len(r.chunk.Items)) {
+		r.from.Done(r.chunk.Items)
+		r.first += int64(len(r.chunk.Items))
+		if err := r.from.Next(&r.chunk, rereadItems, rereadBytes); err == io.EOF {
+			return ledger.Unbalanced("item %d is in none of the batch's ranges", ordinal)
+		} else if err != nil {
+			return err
+		}
+		r.shape = r.from.Shape()
+	}
+	return nil
+}
+
+func (r *rereader) item(ctx context.Context, ordinal int64) (records.Origin, error) {
+	if err := r.find(ordinal); err != nil {
+		return records.Origin{}, err
+	}
+	return r.from.Origin(ctx, ordinal, r.shape, &r.chunk.Items[ordinal-r.first])
+}
+
+// done counts all items before one as done. It is called once, after all others.
+func (r *rereader) done(ordinal int64) error {
+	if err := r.find(ordinal); err != nil {
+		return err
+	}
+	r.from.Done(r.chunk.Items[:ordinal-r.first])
+	return nil
+}
