@@ -161,12 +161,14 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited, e.watch.SlowedDown()
 	result.Forced, result.Capacity = e.watch.Forced(), e.acts.opts.Capacity()
 	result.Totals = e.totals
+	result.Totals.Add(e.decided())
 	if e.passesOn() {
 		result.Parcel = e.parcel()
+	} else {
+		result.Totals.InputBytes = e.source.Bytes() // what is between two stages is not done
 	}
-	result.Totals.Add(e.decided())
 	result.Totals.Add(job.Totals{
-		Batches: 1, Repeated: e.repeated, InputBytes: e.source.Bytes(), Busy: time.Since(e.began),
+		Batches: 1, Repeated: e.repeated, Busy: time.Since(e.began),
 	})
 	return result, nil
 }

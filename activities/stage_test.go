@@ -136,6 +136,8 @@ func TestPipeline_P1_AnyOrder(t *testing.T) {
 			require.EqualValues(t, len(wantErrors), totals.Failed)
 			require.EqualValues(t, items, totals.OK+totals.Failed, "each item is decided once")
 			require.EqualValues(t, wantDropped, totals.Dropped)
+			require.Zero(t, totals.Between)
+			require.EqualValues(t, input.Len(), totals.InputBytes)
 			require.Equal(t, [2]int64{totals.Failed, totals.Dropped}, [2]int64{report.Books.Failed, report.Books.Dropped})
 			require.Equal(t, wantErrors, p.records(entries))
 		})

@@ -12,7 +12,7 @@
 //	stop.go, conclude.go       how a job ends
 //	window.go                  the window: how many places there are, and which leg gets them
 //	settings.go, hooks.go, tolerance.go, throttle.go, salvage.go
-//	leg.go, legcommit.go       Leg, the leg of a page: where its batches come from, and where results go
+//	leg.go                     Leg, the leg of a page: where its batches come from, and where results go
 //	flow.go                    the stages of a pipeline, which batches go through inside a leg
 //	feedwork.go, feedhandle.go a feed: its legs as the coordinator deals with them
 //	feedrules.go               what rules count: outcomes by session, items of earlier runs, stalls

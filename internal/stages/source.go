@@ -111,8 +111,11 @@ func (s *Source) Split() (done protocol.Batch, rest *protocol.Batch) {
 	return done, rest
 }
 
-// Bytes is 0: the first stage has counted them.
-func (s *Source) Bytes() int64 { return 0 }
+// Bytes is how many the items that are done take in the input.
+func (s *Source) Bytes() int64 {
+	done, _ := s.Split()
+	return done.Length
+}
 
 // Origin returns an item as the job got it.
 func (s *Source) Origin(ctx context.Context, ordinal int64, _ *records.Shape, _ *records.Item) (records.Origin, error) {
