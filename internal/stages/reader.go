@@ -103,16 +103,22 @@ func (r *reader) line() ([]byte, error) {
 	return line[:len(line)-1], nil
 }
 
-// end returns an error unless the parcel, if all of it has been read, is what was accepted.
-func (r *reader) end() error {
-	if r.ordinal < r.batch.From.First+r.batch.From.Count {
-		return nil // a part of the batch was taken, or it is one of several
+// verify reads the parcel to its end. It returns an error unless that is what was accepted.
+func (r *reader) verify() error {
+	for r.ordinal < r.batch.From.First+r.batch.From.Count {
+		if _, _, err := r.next(); err != nil {
+			return err
+		}
 	}
-	if _, err := r.lines.ReadByte(); err != io.EOF {
-		return r.broken(errors.New("it has more lines than items"))
+	more, err := io.Copy(io.Discard, r.lines)
+	if err != nil {
+		return r.broken(err)
 	}
 	if err := r.body.Verify(r.batch.From.Bytes, r.batch.From.Sum); err != nil {
 		return err
+	}
+	if more > 0 {
+		return r.broken(errors.New("it has more lines than items"))
 	}
 	if r.failure != nil {
 		return r.broken(fmt.Errorf("it has an error of item %d, which has a result or is none of its items", r.failure.Failure.Item))

@@ -83,13 +83,10 @@ func (s *Source) Next(chunk *records.Chunk, items, bytes int) error {
 		s.read++
 		bytes -= len(line) + 1
 	}
-	if len(chunk.Items) > 0 {
-		return nil
+	if len(chunk.Items) == 0 {
+		return io.EOF
 	}
-	if err := s.lines.end(); err != nil {
-		return err
-	}
-	return io.EOF
+	return nil
 }
 
 // Done counts the next items as done, in the order in which they were read.
@@ -138,9 +135,12 @@ func (s *Source) Original(ctx context.Context, ordinal int64) (int64, error) {
 // NotesDrops reports whether the job's own part must note items without a result.
 func (s *Source) NotesDrops() bool { return s.notes }
 
-// Unchanged returns a permanent error if what was read of the input is not what was planned. If only some of the items are done
-// it reads the input again, because where in it they end shows in no other way.
+// Unchanged returns a permanent error if the parcel is not what was accepted, or what was read of the input not what was planned. If
+// only some of the items are done it reads the input again, because where in it they end shows in no other way.
 func (s *Source) Unchanged(ctx context.Context) error {
+	if err := s.lines.verify(); err != nil {
+		return err
+	}
 	if s.count > 0 && s.count < s.batch.Count {
 		origin, err := s.reread()
 		if err != nil {

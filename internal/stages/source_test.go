@@ -1,0 +1,163 @@
+package stages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// parcelOf writes a part: each item is its result, "" if it is dropped, "!" if it has failed. Results come in pieces of random sizes, and
+// notes before the results that they lie among.
+func parcelOf(t *testing.T, dir store.Dir, seed uint64, items []string) protocol.Batch {
+	t.Helper()
+	random := jobtest.Seeded(t, seed)
+	e := ledger.Entry{Batch: protocol.Batch{First: 100, Count: int64(len(items))}, Part: ledger.NewToken()}
+	p := NewPart(dir, "run-1", e)
+	defer p.Close()
+	var unwritten []byte
+	at := int64(0)
+	for i, item := range items {
+		switch item {
+		case "":
+			require.NoError(t, p.Note(t.Context(), ledger.DroppedLine(at)))
+		case "!":
+			require.NoError(t, p.Note(t.Context(), ledger.ErrorLine{At: at, Failure: job.Failure{Item: 100 + int64(i), Kind: job.KindError}}))
+		default:
+			unwritten = append(append(unwritten, item...), '\n')
+			at += int64(len(item)) + 1
+		}
+		if random.IntN(3) == 0 {
+			var err error
+			unwritten, err = p.Results(t.Context(), unwritten)
+			require.NoError(t, err)
+			require.Equal(t, at, p.At())
+		}
+	}
+	_, err := p.Results(t.Context(), unwritten)
+	require.NoError(t, err)
+	require.NoError(t, p.Commit(&e))
+	b := e.Batch
+	b.From = &protocol.Parcel{
+		Stage: 1, Run: "run-1", Part: e.Part, First: b.First, Count: b.Count, Format: "text",
+		Bytes: e.Bytes, Sum: e.Sum, ErrBytes: e.ErrBytes, ErrSum: e.ErrSum,
+	}
+	return b
+}
+
+func openDir(t *testing.T) store.Dir {
+	t.Helper()
+	dir, err := (&store.Access{}).Open(t.Context(), t.TempDir()+"/")
+	require.NoError(t, err)
+	return dir
+}
+
+// readAll returns what a source gives, in the form of parcelOf.
+func readAll(t *testing.T, s *Source, items, bytes int) (all []string, err error) {
+	t.Helper()
+	var chunk records.Chunk
+	for {
+		err := s.Next(&chunk, items, bytes)
+		if errors.Is(err, io.EOF) {
+			return all, s.Unchanged(t.Context())
+		}
+		if err != nil {
+			return all, err
+		}
+		require.LessOrEqual(t, len(chunk.Items), items)
+		for i := range chunk.Items {
+			settled, ok := errors.AsType[*Settled](chunk.Items[i].Err)
+			switch {
+			case !ok:
+				all = append(all, string(chunk.Items[i].Raw))
+			case settled.Line == nil:
+				all = append(all, "")
+			default:
+				all = append(all, "!")
+			}
+		}
+		s.Done(chunk.Items)
+	}
+}
+
+func noOrigin() (Origin, error) { return nil, errors.New("not needed") }
+
+// What a stage writes is what the next one reads, from any item on, whatever has been dropped or has failed, and wherever.
+func TestSource_ReadsWhatPartHasWritten(t *testing.T) {
+	t.Parallel()
+	dir := openDir(t)
+	for seed := range uint64(200) {
+		random := jobtest.Seeded(t, seed)
+		items := make([]string, 1+random.IntN(30))
+		for i := range items {
+			items[i] = []string{"", "!", fmt.Sprint("item ", i), strings.Repeat("long ", 20_000*random.IntN(2)+i+1)}[random.IntN(4)]
+		}
+		b := parcelOf(t, dir, seed, items)
+		skip := random.Int64N(b.Count)
+		rest := b.After(skip, 0)
+		s, err := Open(t.Context(), rest, Options{Dir: dir, Origin: noOrigin})
+		require.NoError(t, err)
+		got, err := readAll(t, s, 1+random.IntN(10), 1+random.IntN(1000))
+		require.NoError(t, err, "seed %d", seed)
+		require.Equal(t, items[skip:], got, "seed %d", seed)
+		s.Close()
+	}
+}
+
+// A parcel that is not what was accepted is never passed on.
+func TestSource_Corrupt(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		change  func(data string) string // of the part; "": it is removed
+		accepts func(p *protocol.Parcel)
+		want    string
+	}{
+		{"gone", func(string) string { return "" }, nil, "is gone from the store"},
+		{"a line less", func(s string) string { return s[:len(s)-2] }, nil, "is not what was accepted"},
+		{"a line more", func(s string) string { return s + "x\n" }, nil, "is not what was accepted"},
+		{"another byte", func(s string) string { return "A" + s[1:] }, nil, "is not what was accepted"},
+		{"fewer lines than items", nil, func(p *protocol.Parcel) { p.Count++ }, "fewer lines than items"},
+		{"more lines than items", nil, func(p *protocol.Parcel) { p.Count-- }, "more lines than items"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := openDir(t)
+			b := parcelOf(t, dir, 1, []string{"a", "!", "c", "d"})
+			key := ledger.ResultsKey("run-1", ledger.Entry{Batch: b, Part: b.From.Part})
+			if c.change != nil {
+				data, err := dir.Get(t.Context(), key)
+				require.NoError(t, err)
+				require.NoError(t, dir.Delete(t.Context(), key))
+				if changed := c.change(string(data)); changed != "" {
+					w, err := dir.Create(context.Background(), key)
+					require.NoError(t, err)
+					_, err = w.Write([]byte(changed))
+					require.NoError(t, err)
+					require.NoError(t, w.Commit())
+				}
+			}
+			if c.accepts != nil {
+				c.accepts(b.From)
+				b.First, b.Count = b.From.First, b.From.Count
+			}
+			s, err := Open(t.Context(), b, Options{Dir: dir, Origin: noOrigin})
+			if err == nil {
+				defer s.Close()
+				_, err = readAll(t, s, 2, 100)
+			}
+			require.ErrorContains(t, err, c.want)
+			jobtest.RequireType(t, err, job.ErrorCorrupt)
+		})
+	}
+}
