@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
 )
 
 // CommitInput names the executions that count.
@@ -12,6 +13,8 @@ type CommitInput struct {
 	Leg      int            `json:"leg"`
 	Previous []string       `json:"previous,omitempty"`
 	Entries  []ledger.Entry `json:"entries"`
+	// Between are the batches that a stop has left between two stages of a pipeline.
+	Between []protocol.Batch `json:"between,omitempty"`
 }
 
 // CommitResult names the manifest that has been written.
@@ -27,7 +30,7 @@ func (a *Activities) Commit(ctx context.Context, in CommitInput) (CommitResult, 
 		if err != nil {
 			return CommitResult{}, err
 		}
-		key, err := ledger.WriteManifest(ctx, dir, in.Ref, in.Leg, in.Previous, in.Entries)
+		key, err := ledger.WriteManifest(ctx, dir, in.Ref, in.Leg, in.Previous, in.Entries, ledger.Besides{Between: in.Between})
 		return CommitResult{Manifest: key}, err
 	})
 }

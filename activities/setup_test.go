@@ -224,7 +224,7 @@ func (f *fixture) object(key string, bytes int64) string {
 func (f *fixture) failures(e ledger.Entry) []ledger.ErrorLine {
 	f.t.Helper()
 	var lines []ledger.ErrorLine
-	dec := json.NewDecoder(strings.NewReader(f.object(ledger.ErrorsKey(f.ref.Run, e), e.ErrBytes)))
+	dec := json.NewDecoder(strings.NewReader(f.object(ledger.ErrorsKey(cmp.Or(e.Run, f.ref.Run), e), e.ErrBytes)))
 	for {
 		var line ledger.ErrorLine
 		err := dec.Decode(&line)

@@ -28,14 +28,14 @@ func (e *execution) carry(s *stages.Settled, at int64) error {
 	return e.sink.Note(e.ctx, line)
 }
 
-// decided counts the items whose outcome has been decided here: not in an earlier stage, and not in a later one.
+// decided counts the items whose outcome has been decided here: not in an earlier stage of this run, and not in a later one. What
+// an earlier run has left between two stages this run's report does not know yet.
 func (e *execution) decided() job.Totals {
-	t := job.Totals{
-		OK:      e.entry.OK - e.settled.OK,
-		Failed:  e.entry.Failed - e.settled.Failed,
-		Dropped: e.entry.Dropped - e.settled.Dropped,
-	}
-	if e.in.Batch.From != nil { // they have come from the stage before
+	t := job.Totals{OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped}
+	if from := e.in.Batch.From; from != nil && from.Run == e.in.Ref.Run {
+		t.OK -= e.settled.OK
+		t.Failed -= e.settled.Failed
+		t.Dropped -= e.settled.Dropped
 		t.Between -= e.entry.Count - e.settled.OK - e.settled.Failed
 	}
 	if e.passesOn() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -52,6 +53,9 @@ type pipeline struct {
 
 func setupPipeline(t *testing.T, stages int, failing, dropping uint32, inputs ...string) *pipeline {
 	p := &pipeline{fixture: setup(t, inputs...), stages: stages, failing: failing, dropping: dropping, seen: make([][]int64, stages)}
+	for stage := range stages {
+		p.spec.Stages = append(p.spec.Stages, job.Stage{Name: stageName(stage), Pool: p.spec.Pool})
+	}
 	p.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}, Size: calls.CallSize{Items: 3}, Each: p.each}, Options{})
 	return p
 }
@@ -85,9 +89,10 @@ func (p *pipeline) step(b protocol.Batch, take int64) ProcessResult {
 	return result
 }
 
-// run takes batches through all stages in any order, and returns the entries of the last one and all counts.
-func (p *pipeline) run(random *rand.Rand, waiting []protocol.Batch) (entries []ledger.Entry, totals job.Totals) {
-	for len(waiting) > 0 {
+// run takes batches through all stages in any order, and returns the entries of the last one and all counts. After so many
+// executions it stops: left are the batches between two stages then.
+func (p *pipeline) run(random *rand.Rand, waiting []protocol.Batch, most int) (entries []ledger.Entry, totals job.Totals, left []protocol.Batch) {
+	for ; len(waiting) > 0 && most > 0; most-- {
 		i := random.IntN(len(waiting))
 		b := waiting[i]
 		waiting = slices.Delete(waiting, i, i+1)
@@ -108,11 +113,48 @@ func (p *pipeline) run(random *rand.Rand, waiting []protocol.Batch) (entries []l
 		next.From = r.Parcel
 		waiting = append(waiting, next)
 	}
-	return entries, totals
+	for _, b := range waiting {
+		if b.From != nil {
+			left = append(left, b)
+		}
+	}
+	return entries, totals, left
 }
 
-// TestPipeline_P1_AnyOrder: P1, P4: whatever the order, the cuts and the rests, the output is that of the stages one after the
-// other, each error is recorded with its stage and the item as the job got it, and each item is counted once.
+// runs runs the job, stopping it so many times, each after a random number of executions, and resuming it. It returns the head of the
+// manifests, all entries, and the counts of the last run's report.
+func (p *pipeline) runs(random *rand.Rand, stops int) (head string, all []ledger.Entry, totals job.Totals) {
+	var heads []string
+	for run := 0; ; run++ {
+		if run > 0 {
+			p.newRun(fmt.Sprint("run-", run+1))
+		}
+		most := math.MaxInt
+		if run < stops {
+			most = random.IntN(40)
+		}
+		batches, planned := p.page(1000, heads...)
+		require.True(p.t, planned.Done)
+		entries, counts, left := p.run(random, batches, most)
+		counts.Add(planned.Resumed)
+		if run == stops {
+			require.Empty(p.t, left)
+		}
+		for i := range entries {
+			entries[i].Run = p.ref.Run
+		}
+		all = append(all, entries...)
+		result, err := p.acts.Commit(context.Background(), CommitInput{Ref: p.ref, Previous: heads, Entries: entries, Between: left})
+		require.NoError(p.t, err)
+		if run == stops {
+			return result.Manifest, all, counts
+		}
+		heads = []string{result.Manifest}
+	}
+}
+
+// TestPipeline_P1_AnyOrder: P1, P4: whatever the order, the cuts, the rests and the stops, the output is that of the stages one after the
+// other, each error is recorded with its stage and the item as the job got it, each item is counted once, and no stage sees one twice.
 func TestPipeline_P1_AnyOrder(t *testing.T) {
 	t.Parallel()
 	const seed = 20
@@ -127,8 +169,8 @@ func TestPipeline_P1_AnyOrder(t *testing.T) {
 			}
 			p := setupPipeline(t, 1+random.IntN(4), uint32(random.IntN(4)), uint32(random.IntN(4)), "in.txt", input.String())
 			p.spec.BatchItems = 1 + random.Int64N(100)
-			entries, totals := p.run(random, p.plan())
-			report := p.finish(p.commit(nil, entries...))
+			head, entries, totals := p.runs(random, random.IntN(4))
+			report := p.finish(head)
 
 			wantOut, wantErrors, wantDropped := p.model(strings.Split(input.String(), "\n")[:items])
 			require.Equal(t, wantOut, p.read("out.jsonl"))
@@ -137,6 +179,10 @@ func TestPipeline_P1_AnyOrder(t *testing.T) {
 			require.EqualValues(t, items, totals.OK+totals.Failed, "each item is decided once")
 			require.EqualValues(t, wantDropped, totals.Dropped)
 			require.Zero(t, totals.Between)
+			for stage, seen := range p.seen {
+				slices.Sort(seen)
+				require.Equal(t, len(seen), len(slices.Compact(slices.Clone(seen))), "stage %d: nothing that was recorded runs again", stage)
+			}
 			require.EqualValues(t, input.Len(), totals.InputBytes)
 			require.Equal(t, [2]int64{totals.Failed, totals.Dropped}, [2]int64{report.Books.Failed, report.Books.Dropped})
 			require.Equal(t, wantErrors, p.records(entries))

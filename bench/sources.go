@@ -43,7 +43,7 @@ func manySources(dir, output, state string, resumed bool) error {
 				entries = append(entries, ledger.Entry{Batch: b, Part: ledger.NewToken(), OK: b.Count})
 			}
 		}
-		manifest, err := ledger.WriteManifest(ctx, to, ref, 0, nil, entries)
+		manifest, err := ledger.WriteManifest(ctx, to, ref, 0, nil, entries, ledger.Besides{})
 		if err != nil {
 			return err
 		}

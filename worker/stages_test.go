@@ -98,16 +98,19 @@ func TestStages_P4_StopAndResume(t *testing.T) {
 		fmt.Fprintf(&input, "{\"n\":%d}\n", i)
 		fmt.Fprintf(&want, "{\"n\":%d,\"seen\":[\"clean\",\"score\",\"format\"]}\n", i)
 	}
-	var done atomic.Int64
+	var calls [3]atomic.Int64
 	reached := make(chan struct{})
-	c.servePool("first", stageNamed("clean", nil, nil), worker.Options{})
-	c.servePool("second", stageNamed("score", nil, nil), worker.Options{})
-	c.servePool("third", stageNamed("format", func(int) bool {
-		if done.Add(1) == 100 {
-			close(reached)
+	counted := func(stage int) func(int) bool {
+		return func(int) bool {
+			if calls[stage].Add(1) == 100 && stage == 2 {
+				close(reached)
+			}
+			return false
 		}
-		return false
-	}, nil), worker.Options{})
+	}
+	c.servePool("first", stageNamed("clean", counted(0), nil), worker.Options{})
+	c.servePool("second", stageNamed("score", counted(1), nil), worker.Options{})
+	c.servePool("third", stageNamed("format", counted(2), nil), worker.Options{})
 	run, _ := c.start("in.jsonl", input.String(), func(s *job.Spec) { s.Pool, s.Stages, s.BatchItems, s.Window = "", threeStages(), 20, 4 })
 	<-reached
 	err := run.Stop(t.Context(), job.Stop{Reason: "test"})
@@ -117,9 +120,14 @@ func TestStages_P4_StopAndResume(t *testing.T) {
 	require.Zero(t, report.Between)
 	require.Positive(t, report.OK)
 
+	repeated := report.Repeated
 	report = c.wait(c.resume())
 	require.Equal(t, job.Completed, report.State)
 	require.EqualValues(t, items, report.OK)
+	require.Zero(t, report.Between)
+	for stage := range calls {
+		require.LessOrEqual(t, calls[stage].Load(), items+repeated+report.Repeated, "stage %d: nothing that was recorded runs again", stage)
+	}
 	require.Equal(t, want.String(), c.read("out"))
 }
 

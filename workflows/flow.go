@@ -24,6 +24,14 @@ func newFlow(in LegInput, page *pageSupply, manifest *manifestRecorder) *flow {
 	return &flow{ref: in.Ref, stages: in.Spec.Stages, page: page, manifest: manifest, between: make([][]dispatch.Task, len(in.Spec.Stages))}
 }
 
+// stageOf is the index of the stage that a batch is for.
+func stageOf(b protocol.Batch) int {
+	if b.From == nil {
+		return 0
+	}
+	return b.From.Stage
+}
+
 // Accept is that of [dispatch.Recorder].
 func (f *flow) Accept(t dispatch.Task, r activities.ProcessResult) {
 	if r.Parcel == nil {
@@ -44,7 +52,7 @@ func (f *flow) Next() (dispatch.Task, bool) {
 		}
 	}
 	t, ok := f.page.Next()
-	t.Stage = f.stages[0].Name
+	t.Stage = f.stages[stageOf(t.Batch)].Name
 	return t, ok
 }
 
@@ -74,12 +82,20 @@ func (f *flow) items() int64 {
 	return n
 }
 
+// between are the batches among tasks that have been through a stage.
+func between(tasks []dispatch.Task) []protocol.Batch {
+	var all []protocol.Batch
+	for _, t := range tasks {
+		if t.From != nil {
+			all = append(all, t.Batch)
+		}
+	}
+	return all
+}
+
 // process starts one execution in the pool of its stage.
 func (f *flow) process(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
-	stage := 0
-	if in.Batch.From != nil {
-		stage = in.Batch.From.Stage
-	}
+	stage := stageOf(in.Batch)
 	in.Ref = f.ref
 	in.Stage = &protocol.Stage{Name: f.stages[stage].Name, Last: stage == len(f.stages)-1}
 	return workflow.ExecuteActivity(workflow.WithTaskQueue(ctx, protocol.PoolQueue(f.stages[stage].Pool)), acts.Process, in)

@@ -159,6 +159,9 @@ func (l *leg) answerQueries(ctx workflow.Context, spec job.Spec) error {
 func (l *leg) commit(ctx workflow.Context) LegResult {
 	l.NoteStragglers()
 	left := l.Returned() + l.page.items() + l.flow.items()
+	if l.flow != nil && l.Halted() {
+		l.manifest.in.Between = between(l.Handover().Tasks)
+	}
 	heads, err := l.manifest.commit(ctx)
 	if err != nil {
 		l.Lose(execute.JobError(err))
@@ -250,7 +253,7 @@ func (r *manifestRecorder) items() int64 {
 // commit writes the manifest, and returns the heads of the manifest chain: those before if nothing has been
 // accepted, or after an error. It continues after a stop and after a cancellation.
 func (r *manifestRecorder) commit(ctx workflow.Context) (heads []string, err error) {
-	if len(r.in.Entries) == 0 {
+	if len(r.in.Entries) == 0 && len(r.in.Between) == 0 {
 		return r.in.Previous, nil
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)

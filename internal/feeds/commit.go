@@ -83,7 +83,7 @@ func Commit(ctx context.Context, dir store.Dir, in CommitInput) (manifest string
 		}
 		spills, left = append(spills, spill), left[n:]
 	}
-	return ledger.WriteManifest(ctx, dir, in.Ref, in.Leg, in.Previous, entries, spills...)
+	return ledger.WriteManifest(ctx, dir, in.Ref, in.Leg, in.Previous, entries, ledger.Besides{Spills: spills})
 }
 
 // gather checks what is to be committed, and joins neighbours: inline outcomes of one session, and discarded items. It sorts all

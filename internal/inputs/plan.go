@@ -126,7 +126,7 @@ func (p *planner) begin(ctx context.Context, in PlanInput, from Lister, result *
 		return err
 	}
 	p.sources, p.dir = sources, store.Narrow(p.dir, p.table.Perm)
-	resumed, err := p.skipAccepted(ctx, links)
+	resumed, err := p.skipAccepted(ctx, links, len(in.Spec.Stages))
 	if err == nil && first {
 		result.Sources, result.Total, result.Resumed, result.Perm = sources, p.table.totalBytes(), resumed, p.table.Perm
 		result.LeftOut = p.table.LeftOut

@@ -25,7 +25,7 @@ type planner struct {
 	ctx     context.Context // of the current page
 	meter   *stall.Meter    // of the readers that stay open between pages
 
-	// skip lists the ranges that earlier runs account for, from the cursor on, in order.
+	// skip lists the ranges that earlier runs account for, from the cursor on, in order, and those with a parcel.
 	skip []protocol.Batch
 
 	// What is open at the cursor; cutter is nil when nothing is.
@@ -86,8 +86,12 @@ func (p *planner) Next(ctx context.Context, items, bytes int64) (protocol.Batch,
 			batch = protocol.Batch{Source: p.at.Source, Offset: p.at.Offset, First: p.at.Item}
 		}
 		if p.atSkipped() {
+			passed := p.skip[0]
 			if err := p.pass(); err != nil {
 				return protocol.Batch{}, err
+			}
+			if passed.From != nil {
+				return passed, nil // it goes on where it was
 			}
 			batch.Source = -1
 			continue

@@ -1,8 +1,10 @@
 package inputs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/protocol"
@@ -10,8 +12,9 @@ import (
 )
 
 // skipAccepted loads the ranges that the chain accounts for, joining neighbours, and leaves out
-// those before the cursor. It returns what they amount to.
-func (p *planner) skipAccepted(ctx context.Context, links []ledger.Link) (job.Totals, error) {
+// those before the cursor. Batches that it has left between two of the stages are among them: see withBetween. It returns what the
+// others amount to.
+func (p *planner) skipAccepted(ctx context.Context, links []ledger.Link, stages int) (job.Totals, error) {
 	var totals job.Totals
 	if len(links) == 0 {
 		return totals, nil
@@ -34,11 +37,38 @@ func (p *planner) skipAccepted(ctx context.Context, links []ledger.Link) (job.To
 	if err != nil {
 		return totals, err
 	}
-	for len(merged) > 0 && merged[0].End() <= p.at.Item {
-		merged = merged[1:]
+	p.skip = withBetween(merged, links, stages)
+	for len(p.skip) > 0 && p.skip[0].End() <= p.at.Item {
+		p.skip = p.skip[1:]
 	}
-	p.skip = merged
 	return totals, nil
+}
+
+// withBetween adds to the ranges that are accounted for, which are in order, the batches that earlier runs have left between two
+// of so many stages: the last parcel of each item, unless the item is accounted for.
+func withBetween(done []protocol.Batch, links []ledger.Link, stages int) []protocol.Batch {
+	var left []protocol.Batch
+	for _, l := range links {
+		for _, b := range l.Between {
+			if b.From != nil && b.From.Stage < stages {
+				left = append(left, b)
+			}
+		}
+	}
+	if len(left) == 0 {
+		return done
+	}
+	slices.SortStableFunc(left, func(a, b protocol.Batch) int { return cmp.Compare(b.From.Stage, a.From.Stage) })
+	all := slices.Clone(done)
+	for _, b := range left {
+		// A batch that only partly overlaps what has become of it has no known place in the input: its rest begins anew.
+		i, found := slices.BinarySearchFunc(all, b.First, func(o protocol.Batch, first int64) int { return cmp.Compare(o.First, first) })
+		if found || i > 0 && all[i-1].End() > b.First || i < len(all) && all[i].First < b.End() {
+			continue
+		}
+		all = slices.Insert(all, i, b)
+	}
+	return all
 }
 
 // segment is the number of bytes from the cursor to the next skipped range, or -1: to the end.

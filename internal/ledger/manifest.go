@@ -67,8 +67,15 @@ type Head struct {
 	Previous []string `json:"previous,omitempty"`
 	First    int64    `json:"first"` // smallest ordinal of the entries
 	Entries  int      `json:"entries"`
+	Besides
+}
+
+// Besides is what a manifest names besides parts that count.
+type Besides struct {
 	// Spills are the items that a feed had accepted when it was stopped, and that had no outcome then.
 	Spills []Spill `json:"spills,omitempty"`
+	// Between are the batches that were between two stages of a pipeline when the job was stopped: each has a parcel.
+	Between []protocol.Batch `json:"between,omitempty"`
 }
 
 // Spill is a range of a feed's items in the store: its lines are the items' values in JSON, compact, in order.
@@ -88,16 +95,16 @@ type Spill struct {
 func (s *Spill) End() int64 { return s.First + s.Count }
 
 // WriteManifest writes a manifest of the entries, which it sorts, under a new key, which it returns.
-// previous are the manifests that it names, spills what it names besides.
-func WriteManifest(ctx context.Context, dir store.Dir, ref Ref, leg int, previous []string, entries []Entry, spills ...Spill) (string, error) {
+// previous are the manifests that it names.
+func WriteManifest(ctx context.Context, dir store.Dir, ref Ref, leg int, previous []string, entries []Entry, besides Besides) (string, error) {
 	key := ref.newManifestKey()
-	return key, PutManifest(ctx, dir, key, ref, leg, previous, entries, spills...)
+	return key, PutManifest(ctx, dir, key, ref, leg, previous, entries, besides)
 }
 
 // PutManifest is [WriteManifest] with a given key.
-func PutManifest(ctx context.Context, dir store.Dir, key string, ref Ref, leg int, previous []string, entries []Entry, spills ...Spill) error {
+func PutManifest(ctx context.Context, dir store.Dir, key string, ref Ref, leg int, previous []string, entries []Entry, besides Besides) error {
 	slices.SortFunc(entries, byOrdinal)
-	head := Head{Run: ref.Run, Leg: leg, Sources: ref.Sources, Previous: previous, Entries: len(entries), Spills: spills}
+	head := Head{Run: ref.Run, Leg: leg, Sources: ref.Sources, Previous: previous, Entries: len(entries), Besides: besides}
 	if len(entries) > 0 {
 		head.First = entries[0].First
 	}

@@ -24,7 +24,7 @@ func newShelf(t *testing.T) *shelf {
 
 func (f *shelf) commit(previous []string, entries ...Entry) string {
 	f.t.Helper()
-	key, err := WriteManifest(f.t.Context(), f.dir, f.ref, 0, previous, entries)
+	key, err := WriteManifest(f.t.Context(), f.dir, f.ref, 0, previous, entries, Besides{})
 	require.NoError(f.t, err)
 	return key
 }

@@ -108,7 +108,7 @@ func (p *parts) cut(entry ledger.Entry) error {
 	if before := p.slot.from.Head; before != "" {
 		previous = []string{before}
 	}
-	key, err := ledger.WriteManifest(context.WithoutCancel(p.ctx), p.slot.o.Dir, p.slot.o.Ref, p.slot.clock.Slot, previous, entries)
+	key, err := ledger.WriteManifest(context.WithoutCancel(p.ctx), p.slot.o.Dir, p.slot.o.Ref, p.slot.clock.Slot, previous, entries, ledger.Besides{})
 	if err != nil {
 		return err
 	}

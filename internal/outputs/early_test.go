@@ -110,7 +110,7 @@ func (f *joinFixture) processAll(batches []protocol.Batch) []ledger.Entry {
 
 func (f *joinFixture) commit(entries ...ledger.Entry) string {
 	f.t.Helper()
-	key, err := ledger.WriteManifest(context.Background(), f.store, f.ref, 0, nil, entries)
+	key, err := ledger.WriteManifest(context.Background(), f.store, f.ref, 0, nil, entries, ledger.Besides{})
 	require.NoError(f.t, err)
 	return key
 }

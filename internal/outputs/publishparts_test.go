@@ -68,7 +68,7 @@ func TestPublishParts_WritesTheListAsItGoes(t *testing.T) {
 		want = append(want, "part", "line")
 	}
 	require.NoError(t, ref.Claim(t.Context(), p.Dir))
-	key, err := ledger.WriteManifest(t.Context(), p.Dir, ref, 0, nil, entries)
+	key, err := ledger.WriteManifest(t.Context(), p.Dir, ref, 0, nil, entries, ledger.Besides{})
 	require.NoError(t, err)
 	p.Links, err = ledger.Chain(t.Context(), p.Dir, []string{key})
 	require.NoError(t, err)

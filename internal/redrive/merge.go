@@ -170,7 +170,7 @@ func (m *merger) flush(ctx context.Context) error {
 		return nil
 	}
 	key := m.ref.MergedManifestKey(m.manifests)
-	if err := ledger.PutManifest(ctx, m.dir, key, m.ref, 0, m.heads, m.entries); err != nil {
+	if err := ledger.PutManifest(ctx, m.dir, key, m.ref, 0, m.heads, m.entries, ledger.Besides{}); err != nil {
 		return err
 	}
 	m.manifests++
