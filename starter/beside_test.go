@@ -39,7 +39,7 @@ func TestRun_BesideAnother(t *testing.T) {
 	other := b.start("run", "--exec", b.gated(), "in.txt", "-o", "other.txt")
 	eventually(t, "the other's call", func() bool { return b.lines("started") > 0 })
 	line := []string{"run", "--exec", b.breakable(`sed /0000050/q1`), "in.txt", "-o", "out.txt", "--backoff", "1ms", "--on-error", "stop",
-		"--slots", "1", "--batch-items", "10", "--name", "mine"}
+		"--slots", "1", "--batch-items", "10", "--name", "mine", "--expiry", "1m"} // a batch that expires is seen twice
 	c := b.stint(line...).exits(starter.ExitFailed)
 	require.Contains(t, c.stderr.String(), ".stint is in use by process "+itoa(os.Getpid())+": this job has a state of its own, .stint/beside/mine")
 	b.mend(`tee -a $BOX/seen`)
