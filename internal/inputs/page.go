@@ -16,33 +16,24 @@ func EncodePage(batches []protocol.Batch) []byte {
 	var page []byte
 	var next protocol.Batch
 	for _, b := range batches {
-		head := uint64(b.Length) << 2
-		if b.From != nil {
-			head |= hasParcel
-		}
 		if b.Source == next.Source && b.Offset == next.Offset && b.First == next.First {
-			page = binary.AppendUvarint(page, head)
+			page = binary.AppendUvarint(page, uint64(b.Length)<<1)
 		} else {
-			page = binary.AppendUvarint(page, head|hasStart)
+			page = binary.AppendUvarint(page, uint64(b.Length)<<1|1)
 			page = binary.AppendUvarint(page, uint64(b.Source))
 			page = binary.AppendUvarint(page, uint64(b.Offset))
 			page = binary.AppendUvarint(page, uint64(b.First))
 		}
-		page = binary.AppendUvarint(page, uint64(b.Count))
 		if b.From != nil {
-			parcel, _ := json.Marshal(b.From) // of texts and numbers
+			parcel, _ := json.Marshal(b.From)    // of texts and numbers
+			page = binary.AppendUvarint(page, 0) // no batch has that count
 			page = append(binary.AppendUvarint(page, uint64(len(parcel))), parcel...)
 		}
+		page = binary.AppendUvarint(page, uint64(b.Count))
 		next = b.After(b.Count, b.Length)
 	}
 	return page
 }
-
-// What the lowest bits of a batch's length say.
-const (
-	hasStart  = 1 << iota // it does not begin at the end of the one before
-	hasParcel             // it has been through a stage
-)
 
 var errCutShort = errors.New("cut short")
 
@@ -64,20 +55,20 @@ func DecodePage(page []byte) ([]protocol.Batch, error) {
 		b := next
 		b.From = nil
 		head := number()
-		b.Length = int64(uint64(head) >> 2)
-		if head&hasStart != 0 {
+		b.Length = int64(uint64(head) >> 1)
+		if head&1 == 1 {
 			b.Source, b.Offset, b.First = int(number()), number(), number()
 		}
-		b.Count = number()
-		if head&hasParcel != 0 {
+		if b.Count = number(); b.Count == 0 {
 			size := number()
-			if failed || size > int64(len(page)) {
+			if failed || size < 0 || size > int64(len(page)) {
 				return nil, fmt.Errorf("page of batches: %w", errCutShort)
 			}
 			if err := json.Unmarshal(page[:size], &b.From); err != nil {
 				return nil, fmt.Errorf("page of batches: %w", err)
 			}
 			page = page[size:]
+			b.Count = number()
 		}
 		if failed {
 			return nil, fmt.Errorf("page of batches: %w", errCutShort)

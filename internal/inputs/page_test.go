@@ -25,6 +25,10 @@ func TestPage_RoundTrip(t *testing.T) {
 		{"over sources", []protocol.Batch{{Length: 10, Count: 2}, {Source: 1, Length: 20, First: 2, Count: 3}}},
 		{"blank bytes between", []protocol.Batch{{Length: 10, Count: 2}, {Offset: 11, Length: 20, First: 2, Count: 3}}},
 		{"largest", []protocol.Batch{{Source: 1 << 30, Offset: 1 << 50, Length: job.MaxBatchBytes, First: 1 << 50, Count: job.MaxBatchItems}}},
+		{"with a parcel among others", []protocol.Batch{
+			{Length: 10, Count: 2}, {Offset: 10, Length: 20, First: 2, Count: 3, From: &protocol.Parcel{Stage: 1, Run: "r", Part: "p", Count: 9, Format: "jsonl", Bytes: 7, Sum: 8}},
+			{Offset: 30, Length: 5, First: 5, Count: 1},
+		}},
 		{"backwards", []protocol.Batch{{Offset: 30, Length: 20, First: 7, Count: 3}, {Length: 10, Count: 2}}},
 	}
 	for _, test := range tests {
@@ -48,7 +52,7 @@ func TestPage_RoundTripOfAnything(t *testing.T) {
 			if f[0]%3 == 0 {
 				b.Source, b.Offset, b.First = int(f[1]), int64(f[2]), int64(f[3])
 			}
-			b.Length, b.Count = int64(f[1]), int64(f[2])
+			b.Length, b.Count = int64(f[1]), max(1, int64(f[2]))
 			if len(big) > 0 {
 				b.Length = int64(big[i%len(big)] % limit)
 			}
