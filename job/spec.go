@@ -65,8 +65,8 @@ type Spec struct {
 	// Pool names the workers that run the job: [a-z0-9][a-z0-9-]*.
 	Pool string `json:"pool"`
 
-	// Stages make the job a pipeline: each item goes through all of them, in their order. At most 20. Pool is then that of the
-	// first one, which also plans and finishes the job. Default: one handler, that of Pool.
+	// Stages make the job a pipeline: each item goes through all of them, in their order. At most 20. Pool is then the
+	// first pool that they reach, which also plans and finishes the job. Default: one handler, that of Pool.
 	Stages []Stage `json:"stages,omitempty"`
 
 	// Source says where the items come from: [SourceFiles] (default) reads Input, [SourceFeed] takes what clients put
@@ -194,8 +194,9 @@ const CleanStopType = "OutOfRange"
 // WithDefaults returns the spec with every default filled in.
 func (s Spec) WithDefaults() Spec {
 	setDefault(&s.Source, SourceFiles)
-	if len(s.Stages) > 0 {
-		setDefault(&s.Pool, s.Stages[0].Pool)
+	s.Stages = withStageDefaults(s.Stages, 1)
+	if pools := s.StagePools(); len(pools) > 0 {
+		setDefault(&s.Pool, pools[0].Pool)
 	}
 	if s.Source == SourceFeed {
 		setDefault(&s.Format, "jsonl")

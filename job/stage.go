@@ -1,18 +1,155 @@
 package job
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
-// Stage is one step of a pipeline: its pool's handler gets the results of the stage before. An item that fails or is dropped in
-// a stage does not reach the later ones; its error record has the stage's name, and the item as the job got it.
+// Stage is one step of a pipeline: it gets the results of the stage before. An item that fails or is dropped in a stage does not
+// reach the later ones; its error record has the stage's name, and the item as the job got it.
+//
+// A stage is one of four: a Pool, an Ensemble, a Switch, or Stages in their order. They may be in each other, up to five deep.
 type Stage struct {
-	// Name names the stage in error records, settings and reports: [a-z0-9][a-z0-9-]*, different from those of the others.
+	// Name names the stage in error records, settings and reports: [a-z0-9][a-z0-9-]*. A stage within another one is called
+	// "OUTER.INNER" there; its name is by default that of its pool. Stages beside each other have different names.
 	Name string `json:"name"`
+
 	// Pool names the workers that run it.
-	Pool string `json:"pool"`
+	Pool string `json:"pool,omitempty"`
+
+	// Ensemble are the members, at least two, that each get every item. The result is the list of theirs, in member order, with
+	// null for a member that has dropped the item; an item that all have dropped is dropped. An item that a member fails has
+	// failed, with the error of the first such member, unless KeepErrors is set.
+	Ensemble []Stage `json:"ensemble,omitempty"`
+	// KeepErrors puts the errors of an ensemble's members in its list, as {"error":{"type":…,"message":…}}. An item that all
+	// members fail has failed with the type [ErrorEnsemble].
+	KeepErrors bool `json:"keep_errors,omitempty"`
+
+	// Switch sends each item to one of Cases, by a field of it (".kind", ".place.country"; a text, number, true or false) or by the
+	// answer of a pool ("router"), which is a text. An item that is not of any case goes to Default, or fails with the type
+	// [ErrorRoute] if there is none.
+	Switch  string `json:"switch,omitempty"`
+	Cases   []Case `json:"cases,omitempty"`
+	Default *Stage `json:"default,omitempty"`
+
+	// Stages follow each other, as those of a pipeline do: a way to have several where one is expected.
+	Stages []Stage `json:"stages,omitempty"`
 }
 
-// MaxStages is how many stages a job has at most.
-const MaxStages = 20
+// Case is one way that the items of a switch can take.
+type Case struct {
+	// Value is what the field, or the router's answer, is for its items.
+	Value string `json:"value"`
+	Stage
+}
+
+// Types of the errors of items that a pipeline itself decides about.
+const (
+	ErrorRoute    = "Route"    // no case of a switch is the item's
+	ErrorEnsemble = "Ensemble" // all members of an ensemble have failed it
+)
+
+// Limits of pipelines.
+const (
+	// MaxStages is how many stages a job has at most, those within others counted, too.
+	MaxStages = 20
+	maxNested = 5
+)
+
+// ByField reports whether a switch looks at a field of the item, and not at the answer of a pool.
+func (s *Stage) ByField() bool { return strings.HasPrefix(s.Switch, ".") }
+
+// inner are the stages within this one, in their order.
+func (s *Stage) inner() []*Stage {
+	var all []*Stage
+	for i := range s.Ensemble {
+		all = append(all, &s.Ensemble[i])
+	}
+	for i := range s.Cases {
+		all = append(all, &s.Cases[i].Stage)
+	}
+	if s.Default != nil {
+		all = append(all, s.Default)
+	}
+	for i := range s.Stages {
+		all = append(all, &s.Stages[i])
+	}
+	return all
+}
+
+// StagePool is a stage that a pool runs.
+type StagePool struct {
+	Stage string // as error records, settings and reports name it
+	Pool  string
+}
+
+// StagePools are the stages of a pipeline that pools run, in the order in which items reach them; none: the job has one handler.
+// A switch that a pool decides is one, too. The spec must have its defaults filled in.
+func (s Spec) StagePools() []StagePool {
+	var all []StagePool
+	for i := range s.Stages {
+		all = append(all, s.Stages[i].pools("")...)
+	}
+	return all
+}
+
+func (s *Stage) pools(outer string) (all []StagePool) {
+	name := outer + s.Name
+	switch {
+	case s.Pool != "":
+		return []StagePool{{name, s.Pool}}
+	case s.Switch != "" && !s.ByField():
+		all = append(all, StagePool{name, s.Switch})
+	}
+	for _, inner := range s.inner() {
+		all = append(all, inner.pools(name+".")...)
+	}
+	return all
+}
+
+// Pools are the pools whose handlers the job's items reach, each once.
+func (s Spec) Pools() []string {
+	if len(s.Stages) == 0 {
+		return []string{s.Pool}
+	}
+	var pools []string
+	for _, stage := range s.StagePools() {
+		if !slices.Contains(pools, stage.Pool) {
+			pools = append(pools, stage.Pool)
+		}
+	}
+	return pools
+}
+
+// withStageDefaults names the stages that need no name of their own.
+func withStageDefaults(stages []Stage, depth int) []Stage {
+	stages = slices.Clone(stages)
+	for i := range stages {
+		stages[i] = stages[i].withDefaults(depth)
+	}
+	return stages
+}
+
+func (s Stage) withDefaults(depth int) Stage {
+	if depth > maxNested { // refused by checkStages
+		return s
+	}
+	if depth > 1 {
+		setDefault(&s.Name, s.Pool)
+	}
+	s.Ensemble = withStageDefaults(s.Ensemble, depth+1)
+	s.Stages = withStageDefaults(s.Stages, depth+1)
+	s.Cases = slices.Clone(s.Cases)
+	for i := range s.Cases {
+		s.Cases[i].Stage = s.Cases[i].Stage.withDefaults(depth + 1)
+	}
+	if s.Default != nil {
+		other := s.Default.withDefaults(depth + 1)
+		s.Default = &other
+	}
+	return s
+}
 
 // checkStages refuses stages that cannot be run.
 func (s Spec) checkStages() []error {
@@ -23,23 +160,91 @@ func (s Spec) checkStages() []error {
 	if s.Source != "" && s.Source != SourceFiles {
 		errs = append(errs, fieldError("Stages", "a job with the source %s has one handler: use the source files", s.Source))
 	}
-	if len(s.Stages) > MaxStages {
-		errs = append(errs, fieldError("Stages", "%d stages: use at most %d", len(s.Stages), MaxStages))
+	all := make([]*Stage, len(s.Stages))
+	for i := range s.Stages {
+		all[i] = &s.Stages[i]
 	}
-	if s.Pool != s.Stages[0].Pool {
-		errs = append(errs, fieldError("Pool", "%q: leave it out, or name that of the first stage, %q", s.Pool, s.Stages[0].Pool))
+	errs = append(errs, checkBeside("", all, 1)...)
+	pools := s.StagePools()
+	if len(pools) > MaxStages {
+		errs = append(errs, fieldError("Stages", "%d stages, those within others counted: use at most %d", len(pools), MaxStages))
 	}
-	taken := map[string]int{}
-	for i, stage := range s.Stages {
-		if err := CheckName("stage", stage.Name); err != nil {
-			errs = append(errs, fmt.Errorf("stage %d: %w", i+1, err))
-		} else if first, ok := taken[stage.Name]; ok {
-			errs = append(errs, fieldError("Stages", "%q is the name of stages %d and %d: give each its own", stage.Name, first, i+1))
-		}
-		taken[stage.Name] = i + 1
-		if err := CheckName("pool", stage.Pool); err != nil {
-			errs = append(errs, fmt.Errorf("stage %d: %w", i+1, err))
-		}
+	if len(pools) > 0 && s.Pool != pools[0].Pool {
+		errs = append(errs, fieldError("Pool", "%q: leave it out, or name that of the first stage, %q", s.Pool, pools[0].Pool))
 	}
 	return errs
+}
+
+// checkBeside checks stages that are beside each other.
+func checkBeside(outer string, stages []*Stage, depth int) (errs []error) {
+	if depth > maxNested {
+		return []error{fieldError("Stages", "%s: stages are within each other up to %d deep", strings.TrimSuffix(outer, "."), maxNested)}
+	}
+	taken := map[string]int{}
+	for i, stage := range stages {
+		where := fmt.Sprintf("stage %d", i+1)
+		if outer != "" {
+			where = fmt.Sprintf("stage %d within %s", i+1, strings.TrimSuffix(outer, "."))
+		}
+		if err := CheckName("stage", stage.Name); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", where, err))
+		} else if first, ok := taken[stage.Name]; ok {
+			errs = append(errs, fieldError("Stages", "%q is the name of stages %d and %d: give each its own", outer+stage.Name, first, i+1))
+		}
+		taken[stage.Name] = i + 1
+		if err := stage.check(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", where, err))
+			continue
+		}
+		errs = append(errs, checkBeside(outer+stage.Name+".", stage.inner(), depth+1)...)
+	}
+	return errs
+}
+
+// check refuses a stage that is not one of the four kinds; it does not look at those within it.
+func (s *Stage) check() error {
+	kinds := 0
+	for _, is := range []bool{s.Pool != "", len(s.Ensemble) > 0, s.Switch != "", len(s.Stages) > 0} {
+		if is {
+			kinds++
+		}
+	}
+	switch {
+	case kinds == 0:
+		return fmt.Errorf("%w, or make it an ensemble, a switch, or stages", CheckName("pool", s.Pool))
+	case kinds > 1:
+		return fieldError("Stages", "it has several of pool, ensemble, switch and stages: use one of them")
+	case s.KeepErrors && len(s.Ensemble) == 0:
+		return fieldError("Stages", "fail-fast is for ensembles: leave it out")
+	case s.Switch == "" && (len(s.Cases) > 0 || s.Default != nil):
+		return fieldError("Stages", "cases are for a switch: name a field such as .kind, or a pool, as its switch")
+	case s.Pool != "":
+		return CheckName("pool", s.Pool)
+	case len(s.Ensemble) == 1:
+		return fieldError("Stages", "an ensemble of one: give it at least two members, or make it a stage with a pool")
+	case s.Switch != "":
+		return s.checkSwitch()
+	}
+	return nil
+}
+
+func (s *Stage) checkSwitch() error {
+	if !s.ByField() {
+		if err := CheckName("pool", s.Switch); err != nil {
+			return fmt.Errorf("switch: use a field such as .kind, or a pool: %w", err)
+		}
+	} else if slices.Contains(strings.Split(s.Switch[1:], "."), "") {
+		return fieldError("Stages", "switch %q: expected a field such as .kind or .place.country", s.Switch)
+	}
+	if len(s.Cases) == 0 {
+		return fieldError("Stages", "a switch without cases: give it at least one, such as {bird: {pool: birds}}")
+	}
+	taken := map[string]bool{}
+	for _, c := range s.Cases {
+		if taken[c.Value] {
+			return fieldError("Stages", "%q is the value of two cases: use each once", c.Value)
+		}
+		taken[c.Value] = true
+	}
+	return nil
 }

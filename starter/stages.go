@@ -3,42 +3,110 @@ package starter
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/stint-run/stint/job"
 	"go.yaml.in/yaml/v3"
 )
 
-// nodeStages reads the stages of a job file: a list of maps with a name and a pool.
+// nodeStages reads stages of a job file: a list of maps.
 func nodeStages(node *yaml.Node) ([]job.Stage, error) {
 	if node.Kind != yaml.SequenceNode {
-		return nil, errNoStages
+		return nil, fmt.Errorf("line %d: %w", node.Line, errNoStages)
 	}
 	var stages []job.Stage
 	for _, item := range node.Content {
-		if item.Kind != yaml.MappingNode {
-			return nil, fmt.Errorf("line %d: %w", item.Line, errNoStages)
-		}
-		var stage job.Stage
-		for i := 0; i+1 < len(item.Content); i += 2 {
-			key, value := item.Content[i], item.Content[i+1]
-			if !isValue(value) {
-				return nil, fmt.Errorf("line %d: stages: %s: %w", value.Line, key.Value, errNoValue)
-			}
-			switch key.Value {
-			case "name":
-				stage.Name = value.Value
-			case "pool":
-				stage.Pool = value.Value
-			default:
-				return nil, fmt.Errorf("line %d: unknown key %q of a stage: the keys are name and pool", key.Line, key.Value)
-			}
+		stage, err := nodeStage(item)
+		if err != nil {
+			return nil, err
 		}
 		stages = append(stages, stage)
 	}
 	return stages, nil
 }
 
-var errNoStages = errors.New("stages: expected a list such as [{name: clean, pool: filters}, {name: score, pool: models}]")
+var errNoStages = errors.New("stages: expected a list such as [{name: clean, pool: filters}, {name: score, ensemble: [{pool: a}, {pool: b}]}]")
+
+// nodeStage reads one stage.
+func nodeStage(node *yaml.Node) (stage job.Stage, err error) {
+	err = eachKey(node, func(key, value *yaml.Node) (err error) {
+		switch key.Value {
+		case "name":
+			err = nodeText(value, &stage.Name)
+		case "pool":
+			err = nodeText(value, &stage.Pool)
+		case "ensemble":
+			stage.Ensemble, err = nodeStages(value)
+		case "fail-fast":
+			stage.KeepErrors, err = nodeNot(value)
+		case "switch":
+			err = nodeText(value, &stage.Switch)
+		case "cases":
+			stage.Cases, err = nodeCases(value)
+		case "default":
+			var other job.Stage
+			other, err = nodeStage(value)
+			stage.Default = &other
+		case "stages":
+			stage.Stages, err = nodeStages(value)
+		default:
+			return fmt.Errorf("line %d: unknown key %q of a stage: the keys are name, and pool, ensemble with fail-fast, switch with cases and default, or stages",
+				key.Line, key.Value)
+		}
+		return err
+	})
+	return stage, err
+}
+
+// nodeCases reads the cases of a switch: a map of values to stages.
+func nodeCases(node *yaml.Node) (cases []job.Case, err error) {
+	err = eachKey(node, func(key, value *yaml.Node) error {
+		stage, err := nodeStage(value)
+		cases = append(cases, job.Case{Value: key.Value, Stage: stage})
+		return err
+	})
+	return cases, err
+}
+
+// eachKey calls yield with the keys of a map and their values, in their order.
+func eachKey(node *yaml.Node, yield func(key, value *yaml.Node) error) error {
+	if node.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: %w", node.Line, errNoStages)
+	}
+	taken := map[string]bool{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		if taken[key.Value] {
+			return fmt.Errorf("line %d: stages: the key %q is there twice", key.Line, key.Value)
+		}
+		taken[key.Value] = true
+		if err := yield(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func nodeText(node *yaml.Node, text *string) error {
+	if !isValue(node) {
+		return fmt.Errorf("line %d: stages: %w", node.Line, errNoValue)
+	}
+	*text = node.Value
+	return nil
+}
+
+// nodeNot reads true or false, and returns the other.
+func nodeNot(node *yaml.Node) (bool, error) {
+	var text string
+	if err := nodeText(node, &text); err != nil {
+		return false, err
+	}
+	is, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, fmt.Errorf("line %d: stages: invalid value %q: use true or false", node.Line, text)
+	}
+	return !is, nil
+}
 
 // refuseStages is the error of a command that runs no pipelines, if the job is one.
 func refuseStages(p *Program, spec job.Spec, why string) error {

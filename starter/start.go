@@ -110,15 +110,16 @@ func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) err
 // stages.
 func otherPools(spec job.Spec) (pools []string) {
 	add := func(pool string) {
-		if pool != spec.WithDefaults().Pool && !slices.Contains(pools, pool) {
+		if pool != spec.Pool && !slices.Contains(pools, pool) {
 			pools = append(pools, pool)
 		}
 	}
+	spec = spec.WithDefaults()
 	for _, hook := range spec.Init {
 		pool, _ := spec.HookOf(hook)
 		add(pool)
 	}
-	for _, stage := range spec.Stages {
+	for _, stage := range spec.StagePools() {
 		add(stage.Pool)
 	}
 	return pools
