@@ -65,6 +65,32 @@ func (e *execution) decided() job.Totals {
 	return t
 }
 
+// cuts are places at which a batch can be split.
+type cuts struct {
+	found []protocol.Cut
+	next  int64 // items that are done at the next one
+}
+
+// noteCut notes that the batch can be split here, if it has been long enough since the last cut.
+func (e *execution) noteCut() {
+	if e.in.Stage == nil || e.in.Stage.Cut == 0 {
+		return
+	}
+	c, apart := &e.cuts, max(e.in.Stage.Cut, e.in.Batch.Count/protocol.MaxCuts+1)
+	if c.next == 0 {
+		c.next = apart
+	}
+	if e.entry.Count < c.next {
+		return
+	}
+	done, rest := e.source.Split()
+	if rest == nil || done.Length == 0 {
+		return
+	}
+	c.found = append(c.found, protocol.Cut{Item: done.End(), Offset: done.Offset + done.Length})
+	c.next = e.entry.Count + apart
+}
+
 // written is the part for later steps: nil if nothing is done.
 func (e *execution) written() *protocol.Part {
 	if e.entry.Count == 0 {

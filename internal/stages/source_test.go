@@ -155,7 +155,7 @@ func TestSource_Corrupt(t *testing.T) {
 			t.Parallel()
 			dir := openDir(t)
 			b := parcelOf(t, dir, 2, []string{"a", "!", "c", "d"})
-			key := ledger.ResultsKey("run-1", ledger.Entry{Batch: b, Part: b.From.Newest().Token})
+			key := ledger.ResultsKey("run-1", ledger.Entry{Batch: b, Part: b.From.Parts[0].Token})
 			if c.change != nil {
 				data, err := dir.Get(t.Context(), key)
 				require.NoError(t, err)
