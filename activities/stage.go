@@ -22,6 +22,15 @@ func (e *execution) form() calls.Form {
 	return e.acts.opts.Handler.Traits().Form
 }
 
+// shape is the shape by which items are checked. What a filter has written for another one, or for the output, is not.
+func (e *execution) shape() *records.Shape {
+	shape := e.source.Shape()
+	if e.in.Batch.From == nil || e.form() != calls.Lines {
+		return shape
+	}
+	return &records.Shape{Format: records.Text, MaxItem: shape.MaxItem}
+}
+
 // carry records what an earlier step has made of the next item. at is where its result would be.
 func (e *execution) carry(s *stages.Settled, at int64) error {
 	if s.Line == nil {
