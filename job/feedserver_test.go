@@ -240,7 +240,7 @@ func TestFeed_OnAServer(t *testing.T) {
 	require.ErrorAs(t, feed.Put(ctx, "1", "2", "3", "4"), &large)
 	require.Equal(t, &job.TooLargeError{Items: 4, Bytes: 12, MaxItems: 3, MaxBytes: 1 << 20}, large)
 
-	short, done := context.WithTimeout(ctx, 1500*time.Millisecond)
+	short, done := context.WithTimeout(ctx, 5*time.Second)
 	defer done()
 	_, err = feed.Call(short, "held")
 	var late *job.TimeoutError
@@ -367,7 +367,7 @@ func TestFeed_NotServedOnAServer(t *testing.T) {
 	f := startPlain(t, server, "lonely", map[string]any{protocol.MemoLeg: 1})
 	f.leg(1, 10)
 	var unserved *job.UnservedError
-	require.ErrorAs(t, call("lonely", 2*time.Second), &unserved, "within the call's limit")
+	require.ErrorAs(t, call("lonely", 6*time.Second), &unserved, "within the call's limit")
 	require.ErrorAs(t, call("lonely", time.Minute), &unserved, "soon")
 	startPlain(t, server, "new", map[string]any{protocol.MemoLeg: 0})
 	require.ErrorAs(t, call("new", time.Minute), &unserved, "no leg is open yet")
