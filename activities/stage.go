@@ -11,12 +11,12 @@ import (
 // passesOn reports whether the results are for another stage.
 func (e *execution) passesOn() bool { return e.in.Stage != nil && !e.in.Stage.Last }
 
-// carry records what an earlier stage has made of the next item. at is where its result would be.
-func (e *execution) carry(s *stages.Settled, at int64) error {
+// carry records what an earlier stage has made of the item at index, which is the next. at is where its result would be.
+func (e *execution) carry(b *block, index int, s *stages.Settled, at int64) error {
 	if s.Line == nil {
 		e.settled.OK++
 		e.settled.Dropped++
-		return e.drop(at)
+		return e.drop(b, index, at)
 	}
 	e.settled.Failed++
 	e.entry.Failed++
@@ -31,7 +31,7 @@ func (e *execution) carry(s *stages.Settled, at int64) error {
 // decided counts the items whose outcome has been decided here: not in an earlier stage of this run, and not in a later one. What
 // an earlier run has left between two stages this run's report does not know yet.
 func (e *execution) decided() job.Totals {
-	t := job.Totals{OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped}
+	t := job.Totals{OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped, Lines: e.entry.Lines}
 	if from := e.in.Batch.From; from != nil && from.Run == e.in.Ref.Run {
 		t.OK -= e.settled.OK
 		t.Failed -= e.settled.Failed

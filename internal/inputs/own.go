@@ -12,11 +12,15 @@ import (
 type ownFiles struct {
 	files    map[string]bool
 	prefixes []string
+	split    string // pattern of files that results are split into; empty: they are not
 }
 
 func ownFilesOf(s job.Spec) ownFiles {
 	own := ownFiles{files: map[string]bool{}}
-	for _, file := range []string{s.Output, s.Errors, s.Report} {
+	if s.Split != "" {
+		own.split = plainName(s.Output)
+	}
+	for _, file := range []string{s.Output, s.Errors, s.Dropped, s.Report} {
 		if file != "" && !location.IsPrefix(file) {
 			own.files[plainName(file)] = true
 		}
@@ -36,7 +40,7 @@ func (o ownFiles) has(url, arg string) bool {
 	if name == plainName(arg) {
 		return false
 	}
-	if o.files[name] {
+	if o.files[name] || o.split != "" && location.Covers(o.split, name) {
 		return true
 	}
 	for _, prefix := range o.prefixes {
