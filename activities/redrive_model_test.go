@@ -245,7 +245,7 @@ func failingAt(ordinals ...int64) func(int64) outcomeOf {
 		if slices.Contains(ordinals, ordinal) {
 			return outcomeOf{fault: &calls.Fault{Kind: job.KindError, Err: job.Error{Type: "T", Message: fmt.Sprint("item ", ordinal)}}, tries: 1}
 		}
-		return outcomeOf{result: fmt.Sprint("result ", ordinal)}
+		return outcomeOf{result: fmt.Sprintf(`{"result":%d,"k":%d}`, ordinal, ordinal%4)}
 	}
 }
 

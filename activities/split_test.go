@@ -12,8 +12,10 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -209,6 +211,43 @@ func (f *fixture) temporariesIn(dir string) []string {
 	found, err := filepath.Glob(f.path(dir) + "/.*")
 	require.NoError(f.t, err)
 	return found
+}
+
+// Two executions of Finish at once both succeed, at whatever step of the second the first one begins.
+func TestSplit_TwoFinishesAtOnce(t *testing.T) {
+	t.Parallel()
+	for step := 0; ; step++ {
+		f, text := setupSplit(t, 24, 6)
+		f.finishEarlier(t, text)
+		head := f.commit(nil, f.processAll(f.plan())...)
+		ctx := &interrupted{Context: t.Context(), left: step}
+		var first outputs.FinishResult
+		ctx.do = func() { first = f.finishThrough(t.Context(), []string{head}) }
+		second := f.finishThrough(ctx, []string{head})
+		begun := ctx.begun()
+		require.Equal(t, splitByHand(text, "k"), f.splitFiles(), "step %d", step)
+		if !begun {
+			require.Greater(t, step, 20)
+			return
+		}
+		require.Equal(t, first, second, "step %d", step)
+	}
+}
+
+// An input that a file of the split could replace is refused, however it was found, and is as it was.
+func TestSplit_OverItsInputs(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("data/a.jsonl", `{"k":"a"}`)
+	for _, input := range []string{"data", "data/a*"} {
+		f.spec.Input, f.spec.Split, f.spec.Output, f.spec.Errors, f.spec.Store = []string{f.path(input)}, "k", f.path("data/{}.jsonl"), "", ""
+		f.newRun("run-1")
+		require.NoError(t, f.spec.Validate(), "that does not show yet")
+		_, err := f.planOnce(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
+		jobtest.RequireType(t, err, job.ErrorInput)
+		require.ErrorContains(t, err, "data/a.jsonl could also be a file of the output")
+		require.Equal(t, `{"k":"a"}`, f.read("data/a.jsonl"))
+	}
 }
 
 // A run that was overtaken publishes no file of its split.

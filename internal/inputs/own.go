@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -40,7 +41,7 @@ func (o ownFiles) has(url, arg string) bool {
 	if name == plainName(arg) {
 		return false
 	}
-	if o.files[name] || o.split != "" && location.Covers(o.split, name) {
+	if o.files[name] {
 		return true
 	}
 	for _, prefix := range o.prefixes {
@@ -49,6 +50,15 @@ func (o ownFiles) has(url, arg string) bool {
 		}
 	}
 	return false
+}
+
+// check returns an error if a file that results are split into could replace an input: which of them are of an earlier run shows
+// only by their names, and those are anybody's.
+func (o ownFiles) check(url string) error {
+	if o.split == "" || !location.Covers(o.split, plainName(url)) {
+		return nil
+	}
+	return fmt.Errorf("input %s could also be a file of the output %s, which would replace it: name another output, or other inputs", url, o.split)
 }
 
 // plainName is a location without its query, clean if it is a path.
