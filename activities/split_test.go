@@ -206,6 +206,29 @@ func (f *fixture) finishEarlier(t *testing.T, text string) {
 	f.newRun("run-1")
 }
 
+// What a run has published that was ended between two files is not among the files of the next one, which has other values.
+func TestSplit_AfterOneThatWasEndedHalfWay(t *testing.T) {
+	t.Parallel()
+	half := 0
+	for step := 0; ; step++ {
+		f, _ := setupSplit(t, 12, 6)
+		head := f.commit(nil, f.processAll(f.plan())...)
+		ctx := jobtest.NewFuse(step)
+		_, _ = f.acts.Finish(ctx, f.finishInput(head))
+		if !ctx.Burnt() {
+			require.Greater(t, half, 3)
+			return
+		}
+		if n := len(f.splitFiles()); n > 0 && n < 6 {
+			half++
+		}
+		f.write("in.jsonl", "{\"k\":\"v1\"}\n{\"k\":\"w\"}\n")
+		f.newRun("run-2")
+		f.finish(f.commit(nil, f.processAll(f.plan())...))
+		require.Equal(t, map[string]string{"v1": "{\"k\":\"v1\"}\n", "w": "{\"k\":\"w\"}\n"}, f.splitFiles(), "step %d", step)
+	}
+}
+
 func (f *fixture) temporariesIn(dir string) []string {
 	f.t.Helper()
 	found, err := filepath.Glob(f.path(dir) + "/.*")
