@@ -298,13 +298,17 @@ func TestSplit_InABucket(t *testing.T) {
 	f.newRun("run-1")
 	require.NoError(t, f.spec.Validate())
 	head := f.commit(nil, f.processAll(f.plan())...)
+	require.NoError(t, f.store().Claim(t.Context(), ledger.CurrentKey, "run-9 born 9", nil))
+	_, err := f.acts.Finish(t.Context(), f.finishInput(head))
+	jobtest.RequireType(t, err, job.ErrorFenced)
+	require.Empty(t, f.fetch(strings.Replace(f.spec.Output, "{}", "0", 1)), "another run has claimed the store")
+	require.NoError(t, f.store().Claim(t.Context(), ledger.CurrentKey, fmt.Sprint("run-1 born ", f.ref.Born), nil))
 	for range 2 {
 		require.Equal(t, 3, f.finish(head).Output.Files)
 		for name, content := range splitByHand(text, "k") {
 			require.Equal(t, content, f.fetch(strings.Replace(f.spec.Output, "{}", name, 1)))
 		}
 	}
-	require.NoError(t, f.store().Claim(t.Context(), ledger.CurrentKey, "run-9 born 9", nil))
 }
 
 // Dropped items go to their file as a filter would be given them, byte for byte, in their order: CSV as objects.
