@@ -194,7 +194,7 @@ func (w *writer) Sync() error {
 
 // Settle brings everything that was written to the disk, and keeps no more than the unfinished file's name: Commit renames it.
 func (w *writer) Settle() error {
-	if err := w.Sync(); err != nil {
+	if err := w.Sync(); err != nil || w.settled {
 		return err
 	}
 	w.out.end()
