@@ -2,12 +2,15 @@ package activities
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stint-run/stint/internal/calls"
@@ -16,6 +19,7 @@ import (
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -80,14 +84,20 @@ func (f *fixture) splitFiles() map[string]string {
 // setupSplit returns a job whose n results have so many values, in turns.
 func setupSplit(t *testing.T, n, values int) (f *fixture, text string) {
 	t.Helper()
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, "{\"n\": %d, \"k\": \"v%d\"}\n", i, i%max(1, values))
-	}
-	f = setup(t, "in.jsonl", b.String())
+	text = splitInput(n, values, "")
+	f = setup(t, "in.jsonl", text)
 	f.spec.Split, f.spec.Output, f.spec.Errors, f.spec.Store, f.spec.BatchItems = "k", f.path("out")+"/{}.jsonl", "", "", int64(n/4+1)
 	f.newRun("run-1")
-	return f, b.String()
+	return f, text
+}
+
+// splitInput is n items with so many values, in turns, and a note.
+func splitInput(n, values int, note string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "{\"n\": %d, \"k\": \"v%d\", \"note\":%q}\n", i, i%max(1, values), note)
+	}
+	return b.String()
 }
 
 // The files of a split are the single output split by hand, whatever the number of values. The parts stay, for redrives and readers.
@@ -309,6 +319,100 @@ func TestSplit_InABucket(t *testing.T) {
 			require.Equal(t, content, f.fetch(strings.Replace(f.spec.Output, "{}", name, 1)))
 		}
 	}
+}
+
+// G2 in a bucket: each file is whole, of before or of now, whatever step fails.
+func TestSplit_RepeatableInABucket(t *testing.T) {
+	t.Parallel()
+	for step := 0; ; step++ {
+		f := setup(t)
+		f.inBucket("in.jsonl", splitInput(24, 6, "old"))
+		bucket := strings.TrimSuffix(f.spec.Output, "out.jsonl")
+		in, err := f.acts.opts.Access.Open(t.Context(), strings.TrimSuffix(f.spec.Input[0], "/in.jsonl"))
+		require.NoError(t, err)
+		f.spec.Split, f.spec.Output, f.spec.Store, f.spec.Errors = "k", fmt.Sprint(bucket, step, "/"), "", ""
+		f.newRun("run-0")
+		f.finish(f.commit(nil, f.processAll(f.plan())...))
+		text := splitInput(24, 5, "new")
+		require.NoError(t, in.Put(t.Context(), "in.jsonl", []byte(text)))
+		f.newRun("run-1")
+		head := f.commit(nil, f.processAll(f.plan())...)
+		faulty := &faultyAccess{Access: f.acts.opts.Access}
+		faulty.left.Store(int64(step))
+		f.acts.opts.Access = faulty
+		_, err = f.acts.Finish(t.Context(), f.finishInput(head))
+		f.acts.opts.Access = faulty.Access
+		want, before := splitByHand(text, "k"), splitByHand(splitInput(24, 6, "old"), "k")
+		fetch := func(name string) string { return f.fetch(strings.Replace(f.spec.Output, "{}", name, 1)) }
+		for name := range before {
+			require.Contains(t, []string{want[name], before[name]}, fetch(name), "step %d, %s", step, name)
+		}
+		if err != nil {
+			f.finish(head)
+		}
+		for name := range before { // which has one more
+			require.Equal(t, want[name], fetch(name), "step %d, %s", step, name)
+		}
+		if err == nil {
+			require.Greater(t, step, 10, "there were steps to fail at")
+			return
+		}
+	}
+}
+
+// faultyAccess opens stores that fail for good, in everything that writes, once so much has been written.
+type faultyAccess struct {
+	ledger.Access
+	left atomic.Int64
+}
+
+func (a *faultyAccess) Open(ctx context.Context, location string) (store.Dir, error) {
+	dir, err := a.Access.Open(ctx, location)
+	return &faultyDir{dir, a}, err
+}
+
+func (a *faultyAccess) fault() error {
+	if a.left.Add(-1) < 0 {
+		return fs.ErrPermission
+	}
+	return nil
+}
+
+type faultyDir struct {
+	store.Dir
+	access *faultyAccess
+}
+
+func (d *faultyDir) Put(ctx context.Context, key string, data []byte) error {
+	if err := d.access.fault(); err != nil {
+		return err
+	}
+	return d.Dir.Put(ctx, key, data)
+}
+
+func (d *faultyDir) Delete(ctx context.Context, key string) error {
+	if err := d.access.fault(); err != nil {
+		return err
+	}
+	return d.Dir.Delete(ctx, key)
+}
+
+func (d *faultyDir) Create(ctx context.Context, key string) (store.Writer, error) {
+	w, err := d.Dir.Create(ctx, key)
+	return &faultyWriter{w, d.access}, err
+}
+
+type faultyWriter struct {
+	store.Writer
+	access *faultyAccess
+}
+
+func (w *faultyWriter) Commit() error {
+	if err := w.access.fault(); err != nil {
+		w.Abort()
+		return err
+	}
+	return w.Writer.Commit()
 }
 
 // Dropped items go to their file as a filter would be given them, byte for byte, in their order: CSV as objects.
