@@ -77,12 +77,15 @@ func TestFinish_TwoExecutionsAtOnce(t *testing.T) {
 // The same of a redrive: what either of the two reports is there, and can be redriven again.
 func TestRedrive_TwoFinishesAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, output := range []string{"out.jsonl", "out/"} {
+	for _, output := range []string{"out.jsonl", "out/", "split/"} {
 		t.Run(output, func(t *testing.T) {
 			t.Parallel()
 			for step := 0; ; step++ {
 				f := setup(t, "in.jsonl", jobtest.Lines(40))
 				f.spec.Output, f.spec.Store, f.spec.Errors, f.spec.BatchItems = f.path("")+"/"+output, "", "", 8
+				if output == "split/" {
+					f.spec.Split = "k"
+				}
 				f.newRun("")
 				m := newModel(f, calls.Lines, 3)
 				m.decide = failingAt(3, 9, 10, 39)

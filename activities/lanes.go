@@ -43,7 +43,7 @@ func (e *execution) newLane(place calls.Place, closed func()) *lane {
 		Handler: e.acts.opts.Handler, Limits: e.in.Calls, Lane: l.calls, Place: place,
 		Observer: e.acts.opts.Observer, Job: e.in.Ref.Job, Fit: &e.acts.fit,
 		Hope:   e.hope,
-		Record: func() error { return e.line.recordEarly(l.portion) }, CarryOn: l.start,
+		Record: func() error { e.flatten(l.portion); return e.line.recordEarly(l.portion) }, CarryOn: l.start,
 	}
 	return l
 }
@@ -83,6 +83,7 @@ func (l *lane) work(rest func() error) (kept bool) {
 		if errors.Is(err, calls.ErrKept) {
 			return true
 		}
+		l.e.flatten(l.portion)
 		line.finish(l.portion, l.caller, err)
 	}
 }

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 
@@ -56,7 +57,10 @@ func (e *execution) record(p *portion) error {
 	b := p.block
 	done := p.answer.Count
 	p.recorded += done
-	if len(b.invalid) > 0 || p.answer.Special > 0 {
+	if e.flattens() {
+		e.entry.Lines += int64(bytes.Count(p.answer.Buf, []byte{'\n'}))
+	}
+	if len(b.invalid) > 0 || p.answer.Special > 0 || e.notesLines() {
 		var err error
 		if done, err = e.recordEach(p); err != nil {
 			return err
@@ -104,9 +108,10 @@ func (e *execution) recordEach(p *portion) (done int, err error) {
 		case o.Fault != nil:
 			err = e.fail(b, done, o, undone, at)
 		case o.Drop:
-			err = e.drop(at)
+			err = e.drop(b, done, at)
 		default:
 			e.entry.OK++
+			err = e.noteLines(at, p.answer.Bytes(o))
 		}
 		done++
 	}
@@ -119,7 +124,7 @@ func (e *execution) recordEach(p *portion) (done int, err error) {
 				continue
 			}
 			if err == nil {
-				err = e.carry(item.settled, at)
+				err = e.carry(b, done, item.settled, at)
 			}
 			done++
 		}
@@ -133,13 +138,50 @@ func (e *execution) recordEach(p *portion) (done int, err error) {
 	return done, err
 }
 
-func (e *execution) drop(at int64) error {
+// drop counts the item at index as dropped.
+func (e *execution) drop(b *block, index int, at int64) error {
 	e.entry.Dropped++
 	e.entry.OK++
-	if !e.notesDrops() {
+	switch {
+	case e.in.KeepDrops && !e.passesOn():
+		ordinal := e.in.Batch.First + e.entry.Count + int64(index)
+		origin, err := e.source.Origin(e.ctx, ordinal, b.convert.Shape, &b.chunk.Items[b.recorded+index])
+		if err != nil {
+			return err
+		}
+		line, err := origin.Shape.AppendLine(nil, origin.Item)
+		if err != nil { // the handler has not minded
+			line = bytes.Clone(origin.Item.Raw)
+		}
+		return e.sink.Note(e.ctx, ledger.DroppedItem(at, line))
+	case e.notesDrops():
+		return e.sink.Note(e.ctx, ledger.DroppedLine(at))
+	}
+	return nil
+}
+
+// flattens reports whether each result is a list of results.
+func (e *execution) flattens() bool { return e.in.Flatten && !e.passesOn() }
+
+// flatten makes lines of the lists that are the portion's results.
+func (e *execution) flatten(p *portion) {
+	if e.flattens() {
+		p.answer.Flatten(e.gathers() || e.acts.opts.Handler.Traits().Lists)
+	}
+}
+
+// notesLines reports whether the part must note items whose results are not one line each.
+func (e *execution) notesLines() bool { return e.flattens() && e.notesDrops() }
+
+func (e *execution) noteLines(at int64, results []byte) error {
+	if !e.notesLines() {
 		return nil
 	}
-	return e.sink.Note(e.ctx, ledger.DroppedLine(at))
+	n := int64(bytes.Count(results, []byte{'\n'}))
+	if n == 1 {
+		return nil
+	}
+	return e.sink.Note(e.ctx, ledger.LinesNote(at, n))
 }
 
 // fail records that an item has failed; undone says more if a pipeline has decided that.

@@ -22,7 +22,7 @@ func (a *Activities) Plan(ctx context.Context, in inputs.PlanInput) (inputs.Plan
 			return inputs.PlanResult{}, err
 		}
 		result, err := a.plan(ctx, dir, in, a.inputs)
-		if err == nil && !result.Done && in.Ref.Sources == "" && len(in.Resume) == 0 {
+		if err == nil && !result.Done && in.Ref.Sources == "" && len(in.Resume) == 0 && in.Spec.Split == "" {
 			in.Ref.Perm = result.Perm
 			a.opts.Joiner.Begin(in.Ref, in.Spec.Output)
 		}

@@ -31,6 +31,9 @@ type ProcessInput struct {
 	OnError string `json:"on_error,omitempty"`
 	// Pace is the most items begun in a time; 0: no limit.
 	Pace job.Rate `json:"pace,omitempty"`
+	// Flatten and KeepDrops are about the job's results: see [job.Spec].Flatten, and Dropped.
+	Flatten   bool `json:"flatten,omitempty"`
+	KeepDrops bool `json:"keep_drops,omitempty"`
 	// Verdict, if it is set, is what all items fail with: the handler is not called.
 	Verdict *Verdict `json:"verdict,omitempty"`
 

@@ -21,6 +21,7 @@ import (
 // outcomeOf is what a modelled item has come to.
 type outcomeOf struct {
 	result string
+	lines  []string // of a list, if the job flattens them; nil: result is the answer
 	drop   bool
 	fault  *calls.Fault
 	tries  int
@@ -34,7 +35,8 @@ type model struct {
 
 	runs     int
 	ordinals map[string]int64 // by the data that the handler got in the first run
-	results  map[int64]string // of the items that have one
+	results  map[int64]string // of the items that have one, or several: their lines
+	drops    map[int64]string // of the items that have none: themselves
 	failed   map[int64]job.Failure
 	never    map[int64]bool // failed items that are not run again
 	again    []int64        // what the last run has run, in order
@@ -43,7 +45,7 @@ type model struct {
 
 func newModel(f *fixture, form calls.Form, callItems int) *model {
 	m := &model{
-		fixture: f, form: form, ordinals: map[string]int64{}, results: map[int64]string{}, failed: map[int64]job.Failure{}, never: map[int64]bool{},
+		fixture: f, form: form, ordinals: map[string]int64{}, results: map[int64]string{}, drops: map[int64]string{}, failed: map[int64]job.Failure{}, never: map[int64]bool{},
 		decide: func(ordinal int64) outcomeOf { return outcomeOf{result: fmt.Sprint("result ", ordinal)} },
 	}
 	f.serve(&callstest.Handler{As: calls.Traits{Form: form}, Size: calls.CallSize{Items: callItems}, Each: m.each}, Options{})
@@ -75,9 +77,19 @@ func (m *model) each(c *calls.Call, item calls.Item) {
 		return
 	case o.drop:
 		c.Answer.Drop()
+		m.drops[ordinal] = data + "\n"
+	case o.lines != nil:
+		c.Answer.Line([]byte("[ " + strings.Join(o.lines, ",\t") + "]"))
+		m.results[ordinal] = jobLines(o.lines)
+	case m.spec.Flatten:
+		c.Answer.Line([]byte(o.result))
+		before.Kind, before.Attempts = job.KindInvalid, before.Attempts+1
+		before.Error = job.Error{Type: "Invalid", Message: "the handler's answer is not JSON, and the job flattens lists: answer with a JSON list, [] for no result"}
+		m.failed[ordinal] = before
+		return
 	default:
 		c.Answer.Line([]byte(o.result))
-		m.results[ordinal] = o.result
+		m.results[ordinal] = o.result + "\n"
 	}
 	delete(m.failed, ordinal)
 }
@@ -145,18 +157,42 @@ func (m *model) check(result outputs.FinishResult) {
 	require.Equal(m.t, want, failures, "errors that remain, as the job had named them")
 	text := ""
 	for _, ordinal := range slices.Sorted(maps.Keys(m.results)) {
-		text += m.results[ordinal] + "\n"
+		text += m.results[ordinal]
 	}
 	got, next := m.printed(false)
 	require.Equal(m.t, text, got, "in input order")
 	require.EqualValues(m.t, result.Books.Items, next)
 	require.Equal(m.t, sumOf(text), result.Output.Checksum)
 	require.EqualValues(m.t, len(text), result.Output.Bytes)
+	m.checkFiles(result, text)
 	require.EqualValues(m.t, len(m.failed), result.Books.Failed)
+	require.EqualValues(m.t, len(m.drops), result.Books.Dropped)
 	require.EqualValues(m.t, len(m.results), result.Books.OK-result.Books.Dropped)
 	require.EqualValues(m.t, result.Books.Items, result.Books.OK+result.Books.Failed)
 	if m.redrive != nil && len(want) > 0 {
 		require.Equal(m.t, want[0].Item, result.FirstError.Item)
+	}
+}
+
+// checkFiles checks the file of dropped items, and those that the results, which are text, are split into.
+func (m *model) checkFiles(result outputs.FinishResult, text string) {
+	m.t.Helper()
+	lines := int64(0)
+	if m.spec.Flatten {
+		lines = int64(strings.Count(text, "\n"))
+	}
+	require.Equal(m.t, lines, result.Books.Lines)
+	if m.spec.Dropped != "" {
+		drops := ""
+		for _, ordinal := range slices.Sorted(maps.Keys(m.drops)) {
+			drops += m.drops[ordinal]
+		}
+		require.Equal(m.t, drops, m.fetch(m.spec.Dropped))
+		require.Equal(m.t, drops != "", result.Output.Dropped != "")
+	}
+	if m.spec.Split != "" {
+		require.Equal(m.t, splitByHand(text, m.spec.SplitField()), m.splitFiles())
+		require.Equal(m.t, len(m.splitFiles()), result.Output.Files)
 	}
 }
 
@@ -187,7 +223,7 @@ func (m *model) requireSwept() {
 	m.t.Helper()
 	links, err := ledger.Chain(m.t.Context(), m.store(), m.done.Manifests)
 	require.NoError(m.t, err)
-	needed := map[string]bool{ledger.CurrentKey: true, m.ref.DoneKey(): true}
+	needed := map[string]bool{ledger.CurrentKey: true, m.ref.DoneKey(): true, "SPLIT": true}
 	for _, l := range links {
 		needed[l.Key], needed[l.Sources] = true, true
 		require.Equal(m.t, m.ref.Run, l.Run)
@@ -209,7 +245,7 @@ func failingAt(ordinals ...int64) func(int64) outcomeOf {
 		if slices.Contains(ordinals, ordinal) {
 			return outcomeOf{fault: &calls.Fault{Kind: job.KindError, Err: job.Error{Type: "T", Message: fmt.Sprint("item ", ordinal)}}, tries: 1}
 		}
-		return outcomeOf{result: fmt.Sprint("result ", ordinal)}
+		return outcomeOf{result: fmt.Sprintf(`{"result":%d,"k":%d}`, ordinal, ordinal%4)}
 	}
 }
 
@@ -260,6 +296,16 @@ func (m *model) randomly(random *rand.Rand) {
 			return outcomeOf{fault: &calls.Fault{Kind: job.KindCrash, Err: job.Error{Message: fmt.Sprint(random.IntN(1000))}}, tries: 1 + random.IntN(3)}
 		case n%5 == 0:
 			return outcomeOf{drop: true}
+		case m.spec.Flatten && n%7 > 0:
+			lines := []string{}
+			for range random.IntN(4) {
+				lines = append(lines, splittable(random, ordinal))
+			}
+			return outcomeOf{lines: lines}
+		case m.spec.Flatten:
+			return outcomeOf{} // not a list
+		case m.spec.Split != "":
+			return outcomeOf{result: splittable(random, ordinal)}
 		case n%7 == 0:
 			return outcomeOf{} // an empty line
 		}

@@ -155,6 +155,13 @@ func TestRedrive_RandomJobs(t *testing.T) {
 			if random.IntN(2) == 0 {
 				f.spec.Output, f.spec.Errors = f.path("out")+"/", ""
 			}
+			f.spec.Flatten = random.IntN(2) == 0
+			if random.IntN(2) == 0 {
+				f.spec.Split, f.spec.Output, f.spec.Errors, f.spec.Store = ".k", f.path("out")+"/", "", ""
+			}
+			if random.IntN(2) == 0 {
+				f.spec.Dropped = f.path("dropped")
+			}
 			m := newModel(f, calls.Lines, 1+random.IntN(7))
 			m.randomly(random)
 		})
@@ -214,6 +221,7 @@ func TestRedrive_FinishRepeatableAtEveryStep(t *testing.T) {
 		{"a file", "out.jsonl", nil},
 		{"a file that stays the same", "out.jsonl", []int64{3, 9, 10, 39}},
 		{"parts", "out/", []int64{9}},
+		{"split", "split/", []int64{9}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -229,6 +237,9 @@ func failAtStep(t *testing.T, output string, remain []int64, step int) (burnt bo
 	f.spec.BatchItems = 8
 	if output == "out/" {
 		f.spec.Output, f.spec.Errors, f.spec.Store = f.path("out")+"/", "", ""
+	}
+	if output == "split/" {
+		f.spec.Split, f.spec.Output, f.spec.Errors, f.spec.Store = "k", f.path("split")+"/", "", ""
 	}
 	m := newModel(f, calls.Lines, 3)
 	m.decide = failingAt(3, 9, 10, 39)

@@ -158,7 +158,7 @@ func (f *fixture) plan(resume ...string) []protocol.Batch {
 
 func (f *fixture) input(b protocol.Batch) ProcessInput {
 	return ProcessInput{
-		Ref: f.ref, Batch: b, Grace: f.spec.Grace,
+		Ref: f.ref, Batch: b, Grace: f.spec.Grace, Flatten: f.spec.Flatten, KeepDrops: f.spec.Dropped != "",
 		Calls: calls.CallLimits{Attempts: f.spec.Attempts, ItemAttempts: f.spec.ItemAttempts, Backoff: f.spec.Backoff},
 	}
 }

@@ -31,14 +31,14 @@ func (e *execution) shape() *records.Shape {
 	return &records.Shape{Format: records.Text, MaxItem: shape.MaxItem}
 }
 
-// carry records what an earlier step has made of the next item. at is where its result would be.
-func (e *execution) carry(s *stages.Settled, at int64) error {
+// carry records what an earlier step has made of the item at index, which is the next. at is where its result would be.
+func (e *execution) carry(b *block, index int, s *stages.Settled, at int64) error {
 	if s.Line == nil {
 		if s.Decided {
 			e.settled.OK++
 			e.settled.Dropped++
 		}
-		return e.drop(at)
+		return e.drop(b, index, at)
 	}
 	if s.Decided {
 		e.settled.Failed++
@@ -60,7 +60,7 @@ func (e *execution) decided() job.Totals {
 	if e.in.Stage != nil && e.in.Stage.Inner {
 		return job.Totals{}
 	}
-	t := job.Totals{OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped}
+	t := job.Totals{OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped, Lines: e.entry.Lines}
 	if e.passesOn() {
 		t.Between = t.OK - t.Dropped
 		t.OK = t.Dropped

@@ -1,9 +1,12 @@
 package job
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/stint-run/stint/internal/location"
 )
 
 // Placeholders in the locations of a scheduled job: each run replaces them with the time of its tick,
@@ -43,15 +46,17 @@ func (s Spec) Ticked(name string) Spec {
 		inputs[i] = fill(input)
 	}
 	s.Input = inputs
-	s.Output, s.Errors, s.Report, s.Store = fill(s.Output), fill(s.Errors), fill(s.Report), fill(s.Store)
+	for _, o := range []*string{&s.Output, &s.Errors, &s.Dropped, &s.Report, &s.Store} {
+		*o = fill(*o)
+	}
 	return s
 }
 
 // output is a location that a run writes.
 type output struct{ field, location string }
 
-func (s Spec) outputs() [4]output {
-	return [4]output{{"Output", s.Output}, {"Errors", s.Errors}, {"Report", s.Report}, {"Store", s.Store}}
+func (s Spec) outputs() [5]output {
+	return [5]output{{"Output", s.Output}, {"Errors", s.Errors}, {"Dropped", s.Dropped}, {"Report", s.Report}, {"Store", s.Store}}
 }
 
 // checkPlaceholders refuses unknown placeholders, which would become a part of a file's name. Inputs
@@ -59,7 +64,8 @@ func (s Spec) outputs() [4]output {
 func (s Spec) checkPlaceholders() error {
 	for _, o := range s.outputs() {
 		for _, p := range anyPlaceholder.FindAllString(o.location, -1) {
-			if p != placeholderTime && p != placeholderDate {
+			ofSplit := p == location.Placeholder && s.Split != "" && o.field == "Output"
+			if p != placeholderTime && p != placeholderDate && !ofSplit {
 				return fieldError(o.field, "%s: unknown placeholder %s: use %s (such as 20261121T030000Z) or %s (2026-11-21), the time of the tick in UTC",
 					o.location, p, placeholderTime, placeholderDate)
 			}
@@ -77,4 +83,66 @@ func (s Spec) checkApart() error {
 		}
 	}
 	return nil
+}
+
+// SplitField is the name of the field by which results are split; empty if they are not.
+func (s Spec) SplitField() string { return strings.TrimPrefix(s.Split, ".") }
+
+// splitDefaults sets the locations that an output has besides its files. No value gives a file with such a name.
+func (s *Spec) splitDefaults() {
+	if location.IsPrefix(s.Output) {
+		s.Output = location.Append(s.Output, location.Placeholder+".jsonl")
+	}
+	if location.IsPattern(s.Output) {
+		setDefault(&s.Store, location.Append(location.Fill(s.Output, "_split"), ".stint"))
+		setDefault(&s.Errors, location.Fill(s.Output, "_errors"))
+	}
+}
+
+// checkSplit checks how results are split, and that no file of theirs would replace another one.
+func (s Spec) checkSplit() error {
+	switch {
+	case s.Split == "":
+		return nil
+	case s.SplitField() == "":
+		return fieldError("Split", "%q: name a field of the results, such as kind or .kind", s.Split)
+	case s.Output == "":
+		return fieldError("Split", "%s: results are split into files: name an output with {} where the value goes, such as out/{}.jsonl", s.Split)
+	case !location.IsPattern(s.Output):
+		return fieldError("Output", "%s: results that are split by %s need one {} in the file's name, where the value goes, such as out/{}.jsonl, or end it with '/'", s.Output, s.Split)
+	case len(location.PatternName(s.Output)) > location.MaxPatternName:
+		return fieldError("Output", "%s: the file's name is too long for one that gets values: use at most %d bytes", s.Output, location.MaxPatternName)
+	}
+	var errs []error
+	pattern := withoutQuery(s.Output)
+	for i, input := range s.Input {
+		if location.Covers(pattern, withoutQuery(input)) {
+			errs = append(errs, fieldError("Input", "%d of %d, %s, could also be a file of the output %s, which would replace it: name another output", i+1, len(s.Input), input, s.Output))
+		}
+	}
+	for _, o := range s.outputs() {
+		if o.location != "" && o.field != "Output" && location.Covers(pattern, withoutQuery(o.location)) {
+			errs = append(errs, fieldError(o.field, "%s could also be a file of the output %s: name another place, or put '_' where the value goes", o.location, s.Output))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func withoutQuery(where string) string {
+	where, _ = location.SplitQuery(where)
+	return strings.TrimRight(sameLocation(where), "/")
+}
+
+// checkPlainResults refuses what only results of files have.
+func (s Spec) checkPlainResults() error {
+	var errs []error
+	for _, f := range []struct {
+		field string
+		set   bool
+	}{{"Flatten", s.Flatten}, {"Split", s.Split != ""}, {"Dropped", s.Dropped != ""}} {
+		if f.set {
+			errs = append(errs, fieldError(f.field, "is for jobs of files only: leave it out"))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -27,6 +27,8 @@ type Totals struct {
 	OK      int64 `json:"ok"`      // items with a result, dropped ones included
 	Failed  int64 `json:"failed"`  // items with an error
 	Dropped int64 `json:"dropped"` // items for which the handler returned no result
+	// Lines are those of the results of a job that flattens them (see [Spec].Flatten); in any other job each result is one.
+	Lines int64 `json:"lines,omitempty"`
 	// Between are the items that have passed a stage of a pipeline, and have not come through the next one.
 	Between int64 `json:"between,omitempty"`
 
@@ -59,6 +61,7 @@ func (t *Totals) Add(o Totals) {
 	t.OK += o.OK
 	t.Failed += o.Failed
 	t.Dropped += o.Dropped
+	t.Lines += o.Lines
 	t.Between += o.Between
 	t.Batches += o.Batches
 	t.Retries += o.Retries
@@ -104,10 +107,14 @@ type Progress struct {
 
 // Output says where a finished job's results are. That of a failed job has no results, only errors.
 type Output struct {
-	Location string `json:"location"`           // file, or directory or bucket prefix with parts
+	Location string `json:"location"`           // file, or directory or bucket prefix with parts; with {} for a value if the results are split
 	Bytes    int64  `json:"bytes"`              // of all results
 	Checksum string `json:"checksum,omitempty"` // "crc32c:…" of all results
 	Errors   string `json:"errors,omitempty"`   // file of error records; empty: there are none
+	Dropped  string `json:"dropped,omitempty"`  // file of dropped items; empty: there are none, or none was wanted
+	// Split is the field by which the results are split into Files files; the parts are in the store, too. Empty: they are not.
+	Split string `json:"split,omitempty"`
+	Files int    `json:"files,omitempty"`
 }
 
 // HasResults reports whether there are results, and not only errors of a job that has failed.

@@ -48,6 +48,8 @@ const (
 	// MaxBatchItems and MaxBatchBytes bound a batch, chosen or automatic.
 	MaxBatchItems = 10_000_000
 	MaxBatchBytes = 1 << 30
+	// MaxSplitFiles is how many files the results of a job may be split into.
+	MaxSplitFiles = 1000
 	maxAttempts   = 1000
 	minExpiry     = time.Second
 	maxDuration   = 10 * 365 * 24 * time.Hour
@@ -106,13 +108,24 @@ type Spec struct {
 	// Output is the file that gets the results. If it ends in '/', it is the directory or bucket
 	// prefix that keeps them as parts. Empty: the parts stay in the store. No output may be an input.
 	Output string `json:"output,omitempty"`
+	// Split names a field, written "kind" or ".kind", by whose value results, which are JSON objects, go to several files: at most
+	// [MaxSplitFiles]. Output names them with {} in the place of the value ("out/{}.jsonl", which is also what "out/" means). The
+	// parts are kept in the store, too. Only for jobs of files.
+	Split string `json:"split,omitempty"`
+	// Flatten makes each result a list of results: every element of the JSON list that a handler answers an item with is a line of
+	// its own in the output, and an empty list gives none. Another answer than a list is the item's error. In a pipeline it is the
+	// last stage whose results are lists. Only for jobs of files.
+	Flatten bool `json:"flatten,omitempty"`
+	// Dropped is the file that gets the items for which the handler gave no result, each as the line that a filter is given;
+	// by default none. Only for jobs of files.
+	Dropped string `json:"dropped,omitempty"`
 	// Errors is the file that gets the error records; by default the output's name with
-	// ".errors.jsonl" added ("errors.jsonl" inside an output that ends in '/').
+	// ".errors.jsonl" added ("errors.jsonl" inside an output that ends in '/', and an output that is split has "_errors" for {}).
 	Errors string `json:"errors,omitempty"`
 	// Report is the file that gets the final report as JSON; by default none.
 	Report string `json:"report,omitempty"`
 	// Store is the directory or bucket prefix for parts and manifests; by default the output
-	// itself if that ends in '/', otherwise the output's name with ".stint" added.
+	// itself if that ends in '/', otherwise the output's name with ".stint" added ("_split" for {}, if it is split).
 	Store string `json:"store,omitempty"`
 
 	// BatchItems and BatchBytes fix the size of a batch (items 1 … 10,000,000, bytes 1 … 1 GiB;
@@ -225,6 +238,9 @@ func (s Spec) WithDefaults() Spec {
 	if len(s.CleanStop) == 0 {
 		s.CleanStop = []string{CleanStopType}
 	}
+	if s.Split != "" && s.Output != "" {
+		s.splitDefaults()
+	}
 	if s.Output != "" {
 		if location.IsPrefix(s.Output) {
 			setDefault(&s.Store, s.Output)
@@ -247,7 +263,7 @@ func setDefault[T comparable](field *T, value T) {
 // Validate returns an error that names every field with an invalid value, as joined *FieldErrors, or
 // nil. The spec must have its defaults filled in (see [Spec.WithDefaults]).
 func (s Spec) Validate() error {
-	errs := []error{CheckName("job", s.Name), CheckName("pool", s.Pool), s.checkSource(), s.checkLocations()}
+	errs := []error{CheckName("job", s.Name), CheckName("pool", s.Pool), s.checkSource(), s.checkLocations(), s.checkSplit()}
 	errs = append(errs, s.checkStages()...)
 	errs = append(errs, s.checkSizes()...)
 	errs = append(errs, s.checkTimes()...)
@@ -261,9 +277,9 @@ func (s Spec) checkSource() error {
 	case "", SourceFiles:
 		return errors.Join(s.checkInputs(), s.checkNoFeed(), s.checkNoLoop())
 	case SourceFeed:
-		return errors.Join(s.checkFeed(), s.checkNoLoop())
+		return errors.Join(s.checkFeed(), s.checkNoLoop(), s.checkPlainResults())
 	case SourceClock:
-		return errors.Join(s.checkLoop(), s.checkNoFeed())
+		return errors.Join(s.checkLoop(), s.checkNoFeed(), s.checkPlainResults())
 	}
 	return fieldError("Source", "%q: use %s, %s or %s", s.Source, SourceFiles, SourceFeed, SourceClock)
 }

@@ -37,3 +37,44 @@ func ExampleRun() {
 	// "Hello, Grace"
 	// completed 2
 }
+
+// A handler that answers each item with a list, whose elements become lines, and results that go to a file for each value of a field.
+func ExampleRun_severalResults() {
+	dir, err := os.MkdirTemp("", "example-*")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	input := filepath.Join(dir, "texts.txt")
+	if err := os.WriteFile(input, []byte("one two\n42 is three\n"), 0o600); err != nil {
+		panic(err)
+	}
+
+	type word struct {
+		Kind string `json:"kind"`
+		Text string `json:"text"`
+	}
+	words := worker.Each(func(_ context.Context, text string) (words []word, err error) {
+		for _, w := range strings.Fields(text) {
+			kind := "word"
+			if strings.Trim(w, "0123456789") == "" {
+				kind = "number"
+			}
+			words = append(words, word{kind, w})
+		}
+		return words, nil
+	})
+	spec := job.Spec{Input: []string{input}, Flatten: true, Split: "kind", Output: filepath.Join(dir, "out/{}.jsonl")}
+	report, err := local.Run(context.Background(), spec, words, local.Options{})
+	if err != nil {
+		panic(err)
+	}
+	numbers, err := os.ReadFile(filepath.Join(dir, "out/number.jsonl"))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%d items, %d results in %d files\n%s", report.OK, report.Lines, report.Output.Files, numbers)
+	// Output:
+	// 2 items, 5 results in 2 files
+	// {"kind":"number","text":"42"}
+}

@@ -32,7 +32,7 @@ func (r *run) complete(spec job.Spec) error {
 	if spec.Output == "" && r.o.Results == nil {
 		return errors.New("no output: set Spec.Output, or Options.Results")
 	}
-	if spec.Store == "" && (spec.Output == "" || !store.IsPrefix(spec.Output)) {
+	if spec.Store == "" && (spec.Output == "" || !store.IsPrefix(spec.Output) || spec.Split != "") {
 		spec.Store, r.ownStore = StoreDir(r.state, spec.Name), true
 	}
 	if err := spec.WithDefaults().Validate(); err != nil {
@@ -48,7 +48,7 @@ func (r *run) makeAbsolute(spec *job.Spec) error {
 		return fmt.Errorf("finding the working directory: %w", err)
 	}
 	spec.Input = slices.Clone(spec.Input)
-	locations := []*string{&spec.Output, &spec.Errors, &spec.Report, &spec.Store, &r.state}
+	locations := []*string{&spec.Output, &spec.Errors, &spec.Dropped, &spec.Report, &spec.Store, &r.state}
 	for i := range spec.Input {
 		locations = append(locations, &spec.Input[i])
 	}
@@ -78,7 +78,7 @@ func checkInputs(ctx context.Context, inputs []string) error {
 func (r *run) ownRoots() (write, read []string) {
 	spec := r.spec.WithDefaults()
 	write = []string{r.state, spec.Store}
-	for _, location := range []string{spec.Output, spec.Errors, spec.Report} {
+	for _, location := range []string{spec.Output, spec.Errors, spec.Dropped, spec.Report} {
 		switch {
 		case location == "":
 		case store.IsPrefix(location):

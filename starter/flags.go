@@ -109,6 +109,9 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&s.Pool, "pool", "", "the `POOL` that runs the job, [a-z0-9][a-z0-9-]*")
 	fs.StringVar(&s.Format, "format", "auto", "format of the input: auto, jsonl, csv or text")
 	fs.StringVarP(&s.Output, "output", "o", "", "`FILE` for the results, or directory or bucket prefix (ending in /) for parts")
+	fs.StringVar(&s.Split, "split", "", fmt.Sprintf("split results, JSON objects, into at most %d files by the value of a `FIELD`: --output names them with {} for the value", job.MaxSplitFiles))
+	fs.BoolVar(&s.Flatten, "flatten", false, "answers are JSON lists: each element is a line of its own in the output")
+	fs.StringVar(&s.Dropped, "dropped", "", "`FILE` for the items for which the handler gives no result (default: none)")
 	fs.StringVar(&s.Errors, "errors", "", "`FILE` for the error records (default: the output's name and .errors.jsonl)")
 	fs.StringVar(&s.Report, "report", "", "`FILE` for the final report, JSON")
 	fs.Var(&o.maxItem, "max-item", "longest item; a longer one is a failed item")
@@ -193,7 +196,7 @@ func (o *jobOptions) absolute(s job.Spec, dir string) (job.Spec, error) {
 	if s.Output == "-" {
 		s.Output = ""
 	}
-	locations := []*string{&s.Output, &s.Errors, &s.Report}
+	locations := []*string{&s.Output, &s.Errors, &s.Dropped, &s.Report}
 	for i := range s.Input {
 		locations = append(locations, &s.Input[i])
 	}
@@ -235,6 +238,8 @@ func (o *jobOptions) readFile(fs *pflag.FlagSet, dir string) ([]string, error) {
 			inputs, err = nodeStrings(&node)
 		case "source":
 			err = setSource(fs, &node)
+		case "outputs":
+			err = setOutputs(fs, keys, &node)
 		case "stages":
 			o.spec.Stages, err = nodeStages(&node)
 		default:
@@ -262,7 +267,7 @@ func sortedKeys(m map[string]yaml.Node) []string {
 func setFlag(fs *pflag.FlagSet, key string, node *yaml.Node) error {
 	flag := fs.Lookup(key)
 	if flag == nil || key == "file" || key == "help" {
-		return fmt.Errorf("unknown key %q: the keys are 'input', 'source', 'stages' and the command's flags, such as 'output' or 'batch-items'", key)
+		return fmt.Errorf("unknown key %q: the keys are 'input', 'source', 'stages', 'outputs' and the command's flags, such as 'output' or 'batch-items'", key)
 	}
 	values, err := nodeStrings(node)
 	if err != nil {

@@ -69,7 +69,7 @@ func TestJobFile_Refused(t *testing.T) {
 		name, file string
 		says       []string
 	}{
-		{"unknown key", "exec: cat\ninput: in.txt\noutputs: x\n", []string{"job.yaml", "line 3", `unknown key "outputs"`, "the keys are"}},
+		{"unknown key", "exec: cat\ninput: in.txt\noutputz: x\n", []string{"job.yaml", "line 3", `unknown key "outputz"`, "the keys are"}},
 		{"two unknown keys", "wat: 1\nno: 2\n", []string{"line 1", `"wat"`, "line 2", `"no"`}},
 		{"wrong value", "exec: cat\ninput: in.txt\nwindow: many\n", []string{"job.yaml", "line 3", "window", "many"}},
 		{"stages that are no list", "exec: cat\ninput: in.txt\nstages: clean\n", []string{"line 3", "stages: expected a list such as [{name: clean, pool: filters}"}},

@@ -287,6 +287,9 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 	if r.Dropped > 0 {
 		fmt.Fprintf(w, "  %s items gave no result\n", text.Thousands(r.Dropped))
 	}
+	if r.Lines > 0 {
+		fmt.Fprintf(w, "  %s results in their lists\n", text.Thousands(r.Lines))
+	}
 	if r.LeftOut > 0 {
 		fmt.Fprintf(w, "  %s among the inputs left out, because the job writes them itself\n", files(r.LeftOut))
 	}
@@ -321,12 +324,23 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 	}
 	if o := r.Output; o != nil {
 		if o.Location != "" {
-			fmt.Fprintf(w, "  output: %s\n", below(dir, o.Location))
+			fmt.Fprintf(w, "  output: %s%s\n", below(dir, o.Location), splitFiles(*o))
 		}
 		if o.Errors != "" {
 			fmt.Fprintf(w, "  errors: %s\n", below(dir, o.Errors))
 		}
+		if o.Dropped != "" {
+			fmt.Fprintf(w, "  dropped: %s\n", below(dir, o.Dropped))
+		}
 	}
+}
+
+// splitFiles says into how many files the results are split; "" if they are not.
+func splitFiles(o job.Output) string {
+	if o.Split == "" {
+		return ""
+	}
+	return fmt.Sprintf(", %s by %s", files(o.Files), o.Split)
 }
 
 func files(n int) string {

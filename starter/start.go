@@ -42,7 +42,7 @@ that are not full wait for more.
 With --cron nothing starts now: the Temporal server starts the job at each tick ('stint schedules'
 shows, pauses and deletes). Each run is a separate job, named after its tick in UTC:
 nightly-2026-11-21T03:00:00Z. {time} (20261121T030000Z) and {date} (2026-11-21) in an input, in
---output, --errors or --report stand for the tick; without them each run replaces the output when
+--output, --errors, --dropped or --report stand for the tick; without them each run replaces the output when
 it completes. --overlap says what happens at a tick during the previous run:
 
   skip       it is left out; so are ticks missed while the server was down, but for one (default)

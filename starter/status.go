@@ -123,10 +123,13 @@ func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
 	}
 	if o := r.Output; o != nil {
 		if o.HasResults() {
-			row("output", "%s, %s bytes, %s", cmp.Or(o.Location, "parts in "+r.Store), text.Thousands(o.Bytes), o.Checksum)
+			row("output", "%s%s, %s bytes, %s", cmp.Or(o.Location, "parts in "+r.Store), splitFiles(*o), text.Thousands(o.Bytes), o.Checksum)
 		}
 		if o.Errors != "" {
 			row("errors", "%s", o.Errors)
+		}
+		if o.Dropped != "" {
+			row("dropped", "%s", o.Dropped)
 		}
 	}
 	return w.Flush()
@@ -145,6 +148,9 @@ func printCounts(row rows, r job.Report) {
 		planned = text.Thousands(r.Loop.Ticks) + " ticks run"
 	}
 	row("items", "%s, %s ok, %s failed, %s dropped", planned, text.Thousands(r.OK), text.Thousands(r.Failed), text.Thousands(r.Dropped))
+	if r.Lines > 0 {
+		row("results", "%s, in the lists of the items", text.Thousands(r.Lines))
+	}
 	if r.LeftOut > 0 {
 		row("left out", "%s among the inputs, because the job writes them itself", files(r.LeftOut))
 	}

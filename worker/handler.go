@@ -112,7 +112,7 @@ type each[In, Out any] struct {
 }
 
 func (*each[In, Out]) Traits() calls.Traits {
-	return calls.Traits{Inside: true, OneByOne: true}
+	return calls.Traits{Inside: true, OneByOne: true, Lists: isList[Out]()}
 }
 
 func (h *each[In, Out]) CallSize() calls.CallSize {
@@ -225,8 +225,17 @@ type batch[In, Out any] struct {
 	in, out codec.Codec
 }
 
-func (*batch[In, Out]) Traits() calls.Traits       { return calls.Traits{Inside: true} }
+func (*batch[In, Out]) Traits() calls.Traits {
+	return calls.Traits{Inside: true, Lists: isList[Out]()}
+}
+
 func (h *batch[In, Out]) CallSize() calls.CallSize { return h.size }
+
+// isList reports whether a type is encoded as a list, or as null if it is nil. Bytes are a text.
+func isList[Out any]() bool {
+	t := reflect.TypeFor[Out]()
+	return t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8
+}
 
 // batchItem is one item of a call on its way to its outcome.
 type batchItem struct {

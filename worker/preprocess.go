@@ -40,7 +40,9 @@ type preprocessed[In, Out any] struct {
 	in, out codec.Codec
 }
 
-func (h *preprocessed[In, Out]) Traits() calls.Traits { return calls.Traits{Inside: true} }
+func (h *preprocessed[In, Out]) Traits() calls.Traits {
+	return calls.Traits{Inside: true, Lists: h.inner.Traits().Lists}
+}
 
 func (h *preprocessed[In, Out]) CallSize() calls.CallSize { return h.inner.CallSize() }
 

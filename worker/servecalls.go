@@ -12,7 +12,9 @@ import (
 	"github.com/stint-run/stint/timers"
 )
 
-func (*host) Traits() calls.Traits { return calls.Traits{Form: calls.CheckedJSON} }
+func (h *host) Traits() calls.Traits {
+	return calls.Traits{Form: calls.CheckedJSON, Lists: h.inner != nil && h.inner.Traits().Lists}
+}
 
 func (h *host) CallSize() calls.CallSize {
 	if h.size.Items > 0 {

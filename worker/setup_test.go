@@ -35,6 +35,7 @@ type fixture struct {
 	limits  calls.CallLimits
 	batch   int64
 	grace   time.Duration // of a stop
+	flatten bool
 	runs    int
 
 	roster   *roster // of the last run
@@ -189,7 +190,7 @@ func (f *fixture) flowOf(name, content string) outcome {
 	require.NoError(f.t, os.WriteFile(path, []byte(content), 0o600))
 	f.runs++
 	output := filepath.Join(f.dir, "out"+strconv.Itoa(f.runs))
-	spec := job.Spec{Name: "job", Pool: "pool", Input: []string{path}, Output: output, BatchItems: f.batch}.WithDefaults()
+	spec := job.Spec{Name: "job", Pool: "pool", Input: []string{path}, Output: output, BatchItems: f.batch, Flatten: f.flatten}.WithDefaults()
 	return f.flow(f.acts, spec)
 }
 
@@ -217,7 +218,7 @@ func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 		running.Go(func() error {
 			idle := 0 // rests in a row without progress
 			for next := &batch; next != nil; {
-				done, err := acts.Process(ctx, activities.ProcessInput{Ref: ref, Batch: *next, Calls: f.limits})
+				done, err := acts.Process(ctx, activities.ProcessInput{Ref: ref, Batch: *next, Calls: f.limits, Flatten: spec.Flatten})
 				if err != nil {
 					return err
 				}

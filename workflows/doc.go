@@ -68,7 +68,8 @@
 //     minutes from a bucket.
 //   - An output that ends in '/' has a list of its parts, which is put together in memory, and so are
 //     the names of what must not be swept: some 350 bytes a batch, 3.5 GB at 10^7 batches. Larger
-//     batches have fewer. An output in one file needs none of that.
+//     batches have fewer. An output in one file needs none of that. One that is split has a list, too; of
+//     the results themselves 64 MB are in memory.
 //   - All results are read once to be verified, and joined if the output is one file: at 500 MB/s 24
 //     hours, after which Finish is given up, are 43 TB. Files and objects have their own limits (5 TB
 //     on S3).

@@ -32,6 +32,7 @@ func (w *redriveWork) finish(ctx workflow.Context, t terms, r *job.Report) error
 	r.Output = &result.Output
 	r.Redriven = result.Redriven
 	r.Planned, r.OK, r.Failed, r.Dropped = result.Books.Items, result.Books.OK, result.Books.Failed, result.Books.Dropped
+	r.Lines = result.Books.Lines
 	r.FirstError = result.FirstError
 	r.Manifests = result.Manifests
 	return nil

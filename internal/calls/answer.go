@@ -23,12 +23,13 @@ type Answer struct {
 }
 
 // Span is a span of the buffer: one line, or none if there is no result, or many lines that
-// are the results of as many items.
+// are the results of as many items. Once it is flattened it is any number of lines that are the result of one item.
 type Span struct {
 	start, End int
 	items      int32
 	Tries      int32 // failed tries, if Fault is set
 	Drop       bool
+	flat       bool // see Flatten
 	Fault      *Fault
 }
 

@@ -54,6 +54,8 @@ type Traits struct {
 	// Inside says that the user's code runs in this process, where nothing can end it. A call that
 	// outlasts its cancellation is then abandoned: what it does later counts for nothing.
 	Inside bool
+	// Lists says that results are slices of Go: one that is nil is encoded as null, and means an empty list.
+	Lists bool
 	// OneByOne says that the handler takes one item after the other, each with c.Begin and c.Claim:
 	// the first one without an outcome is the one in hand.
 	OneByOne bool

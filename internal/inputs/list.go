@@ -68,6 +68,9 @@ func (n *Inputs) List(ctx context.Context, dir store.Dir, in PlanInput) (*Table,
 				table.LeftOut++
 				continue
 			}
+			if err := own.check(input.URL); err != nil {
+				return nil, ledger.Permanent(job.ErrorInput, err)
+			}
 			found = true
 			table.narrow(input.Perm)
 			if err := add(input); err != nil {

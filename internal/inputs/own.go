@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -12,11 +13,15 @@ import (
 type ownFiles struct {
 	files    map[string]bool
 	prefixes []string
+	split    string // pattern of files that results are split into; empty: they are not
 }
 
 func ownFilesOf(s job.Spec) ownFiles {
 	own := ownFiles{files: map[string]bool{}}
-	for _, file := range []string{s.Output, s.Errors, s.Report} {
+	if s.Split != "" {
+		own.split = plainName(s.Output)
+	}
+	for _, file := range []string{s.Output, s.Errors, s.Dropped, s.Report} {
 		if file != "" && !location.IsPrefix(file) {
 			own.files[plainName(file)] = true
 		}
@@ -45,6 +50,15 @@ func (o ownFiles) has(url, arg string) bool {
 		}
 	}
 	return false
+}
+
+// check returns an error if a file that results are split into could replace an input: which of them are of an earlier run shows
+// only by their names, and those are anybody's.
+func (o ownFiles) check(url string) error {
+	if o.split == "" || !location.Covers(o.split, plainName(url)) {
+		return nil
+	}
+	return fmt.Errorf("input %s could also be a file of the output %s, which would replace it: name another output, or other inputs", url, o.split)
 }
 
 // plainName is a location without its query, clean if it is a path.

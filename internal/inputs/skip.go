@@ -24,6 +24,7 @@ func (p *planner) skipAccepted(ctx context.Context, links []ledger.Link, steps i
 		totals.OK += e.OK
 		totals.Failed += e.Failed
 		totals.Dropped += e.Dropped
+		totals.Lines += e.Lines
 		totals.InputBytes += e.Length
 		if n := len(merged); n > 0 && merged[n-1].Source == e.Source &&
 			merged[n-1].Offset+merged[n-1].Length == e.Offset && merged[n-1].End() == e.First {

@@ -15,6 +15,8 @@ type Books struct {
 	OK      int64 `json:"ok"` // dropped ones included
 	Failed  int64 `json:"failed"`
 	Dropped int64 `json:"dropped"`
+	// Lines are those of the results of a job that flattens them.
+	Lines int64 `json:"lines,omitempty"`
 	// Discarded are items of a feed that were removed before they were run.
 	Discarded int64 `json:"discarded,omitempty"`
 	Parts     int64 `json:"parts"`
@@ -48,6 +50,7 @@ func CheckBooks(ctx context.Context, dir store.Dir, links []Link, planned int64)
 		b.OK += e.OK
 		b.Failed += e.Failed
 		b.Dropped += e.Dropped
+		b.Lines += e.Lines
 		b.Discarded += e.Discarded
 		if e.Part != "" {
 			b.Parts++

@@ -14,20 +14,21 @@ import (
 
 // Done is the object DONE of a run: what it has published.
 type Done struct {
-	Output job.Output `json:"output"`
-	Errors ErrorsFile `json:"errors"`
-	Books  Books      `json:"books"`
+	Output  job.Output `json:"output"`
+	Errors  SideFile   `json:"errors"`           // of error records
+	Dropped SideFile   `json:"dropped,omitzero"` // of dropped items
+	Books   Books      `json:"books"`
 	Merged
 }
 
-// ErrorsFile is the content of the file of error records; without any there is no file.
-type ErrorsFile struct {
+// SideFile is the content of the file of error records, or of dropped items; without any there is no file.
+type SideFile struct {
 	Bytes int64  `json:"bytes"`
 	Sum   uint32 `json:"sum"` // CRC-32C
 }
 
 // Write counts data: the file is what is written.
-func (f *ErrorsFile) Write(data []byte) (int, error) {
+func (f *SideFile) Write(data []byte) (int, error) {
 	f.Bytes += int64(len(data))
 	f.Sum = crc32.Update(f.Sum, CRC32C, data)
 	return len(data), nil

@@ -22,20 +22,25 @@ type ErrorLine struct {
 
 // again extends an error record: how a redrive runs the item again.
 type again struct {
-	// Raw is the item's line, byte for byte, if the record's input is not: jsonl with white space.
-	Raw string `json:"raw,omitempty"`
+	// Raw is the item's line, byte for byte, if the record's input is not: jsonl with white space. With Dropped it is the line
+	// that a filter would be given, in Bytes if it is not UTF-8; without either nobody wants it.
+	Raw   string `json:"raw,omitempty"`
+	Bytes []byte `json:"bytes,omitempty"`
 	// Never means that the item cannot be run again: it is not in its format, or too long to keep.
 	Never bool `json:"never,omitempty"`
-	// Dropped means that the line is not an error: an item that was run again had no result. Without
-	// this line Finish could not know which items the results of the part belong to.
+	// Dropped means that the line is not an error: the item had no result. If it was run again, Finish could not know without
+	// this line which items the results of the part belong to.
 	Dropped bool `json:"dropped,omitempty"`
+	// Lines, if it is set, means that the line is not an error, either: the results of an item that was run again are so many
+	// lines, which are not one.
+	Lines *int64 `json:"lines,omitempty"`
 	// Silent means that the line is not an error record, although its item has failed: the job drops errors. A feed notes
 	// the item, because its client asks what has become of it.
 	Silent bool `json:"silent,omitempty"`
 }
 
-// IsRecord reports whether the line is an error record: others only say which items have no result.
-func (a *again) IsRecord() bool { return !a.Dropped && !a.Silent }
+// IsRecord reports whether the line is an error record: others only say which items have no result, or several.
+func (a *again) IsRecord() bool { return !a.Dropped && !a.Silent && a.Lines == nil }
 
 // NewErrorLine returns the line of an item that has failed. It sets the failure's Input.
 func NewErrorLine(at int64, failure job.Failure, shape *records.Shape, item *records.Item) ErrorLine {
@@ -51,6 +56,28 @@ func SilentLine(at int64, failure job.Failure) ErrorLine {
 
 // DroppedLine notes an item without a result.
 func DroppedLine(at int64) ErrorLine { return ErrorLine{At: at, again: again{Dropped: true}} }
+
+// DroppedItem notes an item without a result, and its line, for a file of dropped items.
+func DroppedItem(at int64, line []byte) ErrorLine {
+	note := DroppedLine(at)
+	if utf8.Valid(line) {
+		note.Raw = string(line)
+	} else {
+		note.Bytes = line
+	}
+	return note
+}
+
+// ItemLine is the line of a dropped item; nil if it was not kept.
+func (a *again) ItemLine() []byte {
+	if a.Raw != "" {
+		return []byte(a.Raw)
+	}
+	return a.Bytes
+}
+
+// LinesNote notes an item with so many lines of results.
+func LinesNote(at, lines int64) ErrorLine { return ErrorLine{At: at, again: again{Lines: &lines}} }
 
 // runAgain returns how an item is run again if its error record keeps input.
 func runAgain(shape *records.Shape, item *records.Item, input json.RawMessage) again {
@@ -70,7 +97,7 @@ func runAgain(shape *records.Shape, item *records.Item, input json.RawMessage) a
 // Size is about how many bytes the line takes.
 func (l *ErrorLine) Size() int {
 	const names = 200
-	return names + len(l.Failure.Input) + len(l.Failure.Source) + len(l.Failure.Error.Message) + len(l.Failure.Error.Stack) + len(l.Raw)
+	return names + len(l.Bytes) + len(l.Failure.Input) + len(l.Failure.Source) + len(l.Failure.Error.Message) + len(l.Failure.Error.Stack) + len(l.Raw)
 }
 
 // Encode returns the line with its end.

@@ -85,6 +85,23 @@ func CopyErrors(ctx context.Context, dir store.Dir, links []Link, w io.Writer) e
 	})
 }
 
+// CopyDropped writes the lines of the items of the chain that were dropped, in order, as far as they were kept.
+func CopyDropped(ctx context.Context, dir store.Dir, links []Link, w io.Writer) error {
+	return Entries(ctx, dir, links, func(e OwnedEntry) error {
+		if e.Dropped == 0 {
+			return nil
+		}
+		return EachErrorLine(ctx, dir, e, func(line ErrorLine) error {
+			item := line.ItemLine()
+			if !line.Dropped || item == nil {
+				return nil
+			}
+			_, err := w.Write(append(item, '\n'))
+			return StoreError(job.ErrorOutput, err)
+		})
+	})
+}
+
 // CopyPartErrors writes the error records of one part, whose object is at key, one a line.
 func CopyPartErrors(ctx context.Context, dir store.Dir, key string, e Entry, w io.Writer) error {
 	body, err := OpenSummed(ctx, dir, key)

@@ -29,6 +29,8 @@ type Entry struct {
 	OK      int64 `json:"k,omitempty"` // dropped ones included
 	Failed  int64 `json:"e,omitempty"`
 	Dropped int64 `json:"d,omitempty"`
+	// Lines are those of the results of a job that flattens them; in any other job each result is one.
+	Lines int64 `json:"ln,omitempty"`
 	// Discarded are items of a feed that were removed before they were run. An entry that has some has no others, and
 	// no part.
 	Discarded int64 `json:"x,omitempty"`

@@ -17,19 +17,27 @@ import (
 // Check returns an error if the job's output, errors or report could not be written, before any
 // work is done for them.
 func Check(ctx context.Context, access ledger.Access, spec job.Spec) error {
-	for _, location := range []string{spec.Output, spec.Errors, spec.Report} {
+	for _, location := range []string{spec.Output, spec.Errors, spec.Dropped, spec.Report} {
 		inOutput := location != spec.Output && store.IsPrefix(spec.Output) && strings.HasPrefix(location, spec.Output)
 		if location == "" || inOutput {
 			continue
 		}
-		if err := checkOutput(ctx, access, location); err != nil {
+		if err := checkOutput(ctx, access, location, spec.Split != "" && beside(spec.Output, location)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func checkOutput(ctx context.Context, access ledger.Access, location string) error {
+// beside reports whether two files lie in one directory.
+func beside(a, b string) bool {
+	dirA, _, errA := store.Split(a)
+	dirB, _, errB := store.Split(b)
+	return errA == nil && errB == nil && dirA == dirB
+}
+
+// checkOutput returns an error if a location could not be written. makes says that a missing directory is made.
+func checkOutput(ctx context.Context, access ledger.Access, location string, makes bool) error {
 	name := "stint-check"
 	dirLocation := location
 	if !store.IsPrefix(location) {
@@ -43,7 +51,7 @@ func checkOutput(ctx context.Context, access ledger.Access, location string) err
 		return ledger.StoreError(job.ErrorOutput, err)
 	}
 	if local, ok := dir.Local(); ok {
-		if err := checkLocal(location, local, name); err != nil {
+		if err := checkLocal(location, local, name, makes); err != nil {
 			return ledger.Permanent(job.ErrorOutput, err)
 		}
 	}
@@ -55,12 +63,17 @@ func checkOutput(ctx context.Context, access ledger.Access, location string) err
 	return ledger.StoreError(job.ErrorOutput, dir.Delete(ctx, probe))
 }
 
-// checkLocal returns an error if a local output has no directory to lie in, or a directory in its place.
-func checkLocal(location, dir, name string) error {
-	if store.IsPrefix(location) {
+// checkLocal returns an error if a local output has no directory to lie in, or a directory in its place. The last directory of the
+// path may be missing if it is made.
+func checkLocal(location, dir, name string, makes bool) error {
+	there, err := os.Stat(filepath.Join(dir, name))
+	switch {
+	case store.IsPrefix(location):
 		dir = filepath.Dir(filepath.Clean(dir)) // the output directory itself is made
-	} else if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.IsDir() {
+	case err == nil && there.IsDir():
 		return fmt.Errorf("output %s is a directory: write %s/ to keep the parts in it, or name a file", location, location)
+	case makes:
+		dir = filepath.Dir(dir)
 	}
 	info, err := os.Stat(dir)
 	switch {

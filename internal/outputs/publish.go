@@ -24,9 +24,10 @@ type Publication struct {
 	Links  []ledger.Link // of what is published
 	Books  ledger.Books  // of links
 
-	Output job.Output        // what is published: set by publish
-	Errors ledger.ErrorsFile // the same
-	Merged ledger.Merged     // of a redrive
+	Output  job.Output      // what is published: set by publish
+	Errors  ledger.SideFile // the same
+	Dropped ledger.SideFile // the same
+	Merged  ledger.Merged   // of a redrive
 }
 
 // NewPublication opens the store of a run.
@@ -38,12 +39,15 @@ func NewPublication(ctx context.Context, access ledger.Access, ref ledger.Ref, s
 	return &Publication{Access: access, Dir: dir, Ref: ref, Spec: spec}, nil
 }
 
-// KeepsParts reports whether the output keeps the parts, instead of joining them into one file.
-func (p *Publication) KeepsParts() bool { return p.Spec.Output == "" || store.IsPrefix(p.Spec.Output) }
+// KeepsParts reports whether the parts are kept, instead of being joined into one file. If results are split, a redrive needs
+// them: what it merges goes by the order of the items.
+func (p *Publication) KeepsParts() bool {
+	return p.Spec.Output == "" || store.IsPrefix(p.Spec.Output) || p.Spec.Split != ""
+}
 
 // WriteDone records in the store what is published.
 func (p *Publication) WriteDone(ctx context.Context) error {
-	return (&ledger.Done{Output: p.Output, Errors: p.Errors, Books: p.Books, Merged: p.Merged}).Write(ctx, p.Dir, p.Ref)
+	return (&ledger.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Merged: p.Merged}).Write(ctx, p.Dir, p.Ref)
 }
 
 // OpenTarget opens the directory of a file, and returns the file's name there. A file written there gets
@@ -60,7 +64,7 @@ func OpenTarget(ctx context.Context, access ledger.Access, location string, perm
 	return store.Narrow(to, perm), name, nil
 }
 
-// Publish publishes the output and the errors, unless they are there already. joiner may have joined a
+// Publish publishes the output and the files beside it, unless they are there already. joiner may have joined a
 // part of the output.
 func (p *Publication) Publish(ctx context.Context, joiner Joiner) error {
 	return Once(ctx, p.adopt, func(ctx context.Context) error {
@@ -101,25 +105,25 @@ func (p *Publication) adopt(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		if same {
-			return true, p.RestoreErrors(ctx, published)
+			return true, p.RestoreSides(ctx, published)
 		}
 	}
 	return false, nil
 }
 
-// PublishNew publishes the output and the errors. If the output is a file, begin returns what is joined
+// PublishNew publishes the output and the files beside it. If the output is a file, begin returns what is joined
 // of it already.
 func (p *Publication) PublishNew(ctx context.Context, begin func(context.Context) (Begun, error)) error {
 	p.Output = job.Output{Location: p.Spec.Output}
-	publishErrors, giveUp, err := p.WriteErrors(ctx)
+	publishSides, giveUp, err := p.writeSides(ctx)
 	if err != nil {
 		return err
 	}
 	defer giveUp()
 	if p.KeepsParts() {
-		return p.publishParts(ctx, publishErrors)
+		return p.publishParts(ctx, publishSides)
 	}
-	return p.publishFile(ctx, publishErrors, begin)
+	return p.publishFile(ctx, publishSides, begin)
 }
 
 // runs are those that may have published the output: this one, and those that it continues, because a
@@ -151,8 +155,8 @@ func (p *Publication) Matches(ctx context.Context, d *ledger.Done) (bool, error)
 	return bytes == d.Output.Bytes && ledger.FormatSum(sum) == d.Output.Checksum, ledger.StoreError(job.ErrorOutput, err)
 }
 
-// publishFile joins the parts into one file, and publishes it after the errors.
-func (p *Publication) publishFile(ctx context.Context, publishErrors func(context.Context) error, begin func(context.Context) (Begun, error)) error {
+// publishFile joins the parts into one file, and publishes it after the files beside it.
+func (p *Publication) publishFile(ctx context.Context, publishSides func(context.Context) error, begin func(context.Context) (Begun, error)) error {
 	to, name, err := OpenTarget(ctx, p.Access, p.Spec.Output, p.Ref.Perm)
 	if err != nil {
 		return err
@@ -163,7 +167,7 @@ func (p *Publication) publishFile(ctx context.Context, publishErrors func(contex
 			return err
 		}
 		return p.Ref.WhileCurrent(ctx, p.Dir, func(ctx context.Context) error {
-			if err := publishErrors(ctx); err != nil {
+			if err := publishSides(ctx); err != nil {
 				return err
 			}
 			return commit()

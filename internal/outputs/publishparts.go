@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"hash/crc32"
+	"io"
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/job"
@@ -12,8 +13,14 @@ import (
 // PartsList is the name of the list of parts in an output that keeps them.
 const PartsList = "manifest.jsonl"
 
-// publishParts verifies the parts in place, and publishes the list of them after the errors.
-func (p *Publication) publishParts(ctx context.Context, publishErrors func(context.Context) error) error {
+// publishParts verifies the parts in place, and publishes the list of them after the files beside them and those that the results
+// are split into.
+func (p *Publication) publishParts(ctx context.Context, publishSides func(context.Context) error) error {
+	split, err := p.newSplitter(ctx)
+	if err != nil {
+		return err
+	}
+	defer split.close(context.WithoutCancel(ctx))
 	list, err := p.Dir.Create(ctx, PartsList)
 	if err != nil {
 		return ledger.StoreError(job.ErrorOutput, err)
@@ -25,20 +32,31 @@ func (p *Publication) publishParts(ctx context.Context, publishErrors func(conte
 		if e.Bytes == 0 {
 			return nil
 		}
-		key := ledger.ResultsKey(e.Owner, e.Entry)
-		gotSum, gotBytes, err := ledger.Checksum(ctx, p.Dir, key, total)
-		if err := ledger.Verified(key, gotBytes, e.Bytes, gotSum, e.Sum, err); err != nil {
+		if err := p.verifyPart(ctx, split, e, total); err != nil {
 			return err
 		}
 		p.Output.Bytes += e.Bytes
-		return lines.Encode(ListedPart{Part: key, First: e.First, Items: e.Count, Results: e.OK - e.Dropped, Bytes: e.Bytes, Checksum: ledger.FormatSum(e.Sum)})
+		results := e.OK - e.Dropped
+		if p.Spec.Flatten {
+			results = e.Lines
+		}
+		return lines.Encode(ListedPart{
+			Part: ledger.ResultsKey(e.Owner, e.Entry), First: e.First, Items: e.Count, Results: results, Bytes: e.Bytes, Checksum: ledger.FormatSum(e.Sum),
+		})
 	})
 	if err != nil {
 		return ledger.StoreError(job.ErrorOutput, err)
 	}
 	p.Output.Checksum = ledger.FormatSum(total.Sum32())
+	p.Output.Split, p.Output.Files = p.Spec.SplitField(), split.count()
+	if err := split.write(ctx); err != nil {
+		return err
+	}
 	return p.Ref.WhileCurrent(ctx, p.Dir, func(ctx context.Context) error {
-		if err := publishErrors(ctx); err != nil {
+		if err := publishSides(ctx); err != nil {
+			return err
+		}
+		if err := split.publish(ctx); err != nil {
 			return err
 		}
 		if err := list.Commit(); err != nil {
@@ -46,6 +64,16 @@ func (p *Publication) publishParts(ctx context.Context, publishErrors func(conte
 		}
 		return p.WriteDone(ctx)
 	})
+}
+
+// verifyPart verifies the results of a part, adds them to also, and splits them if that is wanted.
+func (p *Publication) verifyPart(ctx context.Context, split *splitter, e ledger.OwnedEntry, also io.Writer) error {
+	if split != nil {
+		return split.part(ctx, e, also)
+	}
+	key := ledger.ResultsKey(e.Owner, e.Entry)
+	gotSum, gotBytes, err := ledger.Checksum(ctx, p.Dir, key, also)
+	return ledger.Verified(key, gotBytes, e.Bytes, gotSum, e.Sum, err)
 }
 
 // ListedPart is a line of the list of parts: the parts in this order are the output.

@@ -217,7 +217,7 @@ func wholeFile(o *job.Output, errorRecords bool) (location string, whole bool) {
 	case errorRecords:
 		return o.Errors, o.Errors != ""
 	}
-	return o.Location, o.Location != "" && !store.IsPrefix(o.Location)
+	return o.Location, o.Location != "" && !store.IsPrefix(o.Location) && o.Split == ""
 }
 
 func copyFile(ctx context.Context, access ledger.Access, location string, offset int64, w io.Writer) error {

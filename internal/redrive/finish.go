@@ -100,7 +100,7 @@ func (f *finisher) adopt(ctx context.Context) (bool, error) {
 	}
 	f.Books, f.Merged = before.Books, before.Merged
 	// If the redrive has given no new result the file was the same before: the errors may be the old ones.
-	if err := f.RestoreErrors(ctx, before); err != nil || run == f.Ref.Run {
+	if err := f.RestoreSides(ctx, before); err != nil || run == f.Ref.Run {
 		return true, err
 	}
 	f.Merged.Before = append(f.Merged.Before, run)
@@ -120,7 +120,7 @@ func (f *finisher) mergeAndPublish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := &merger{dir: f.Dir, ref: f.Ref, outcomes: newOutcomes(ctx, f.Dir, links)}
+	m := &merger{dir: f.Dir, ref: f.Ref, outcomes: newOutcomes(ctx, f.Dir, links), flatten: f.Spec.Flatten}
 	defer m.outcomes.close()
 	joined, err := f.openOutput(ctx, m, again.Bytes)
 	if err != nil {

@@ -24,6 +24,7 @@ type merger struct {
 	ref      ledger.Ref // of the redrive; its sources are those of the merged state
 	outcomes *outcomeReader
 	out      mergedOutput
+	flatten  bool // the results of an item are any number of lines
 
 	entries []ledger.Entry // of the next manifest
 	heads   []string
@@ -78,7 +79,7 @@ func (m *merger) entry(ctx context.Context, e ledger.OwnedEntry) error {
 		}
 		return m.add(ctx, to)
 	}
-	to := ledger.Entry{Batch: e.Batch, Part: e.Part, OK: e.OK, Failed: e.Failed, Dropped: e.Dropped, Session: e.Session}
+	to := ledger.Entry{Batch: e.Batch, Part: e.Part, OK: e.OK, Failed: e.Failed, Dropped: e.Dropped, Lines: e.Lines, Session: e.Session}
 	part, err := m.out.open(ctx, e, to)
 	if err != nil {
 		return err
@@ -131,17 +132,18 @@ func (m *merger) item(line *ledger.ErrorLine, to *ledger.Entry, part *mergedPart
 		case err != nil:
 			return false, err
 		case outcome == nil:
-			to.OK++
-			to.Failed--
-			return false, m.outcomes.copyResult(part)
+			return false, m.result(1, to, part)
+		case outcome.Lines != nil:
+			return false, m.result(*outcome.Lines, to, part)
 		case outcome.Dropped:
 			to.OK++
 			to.Failed--
 			to.Dropped++
-			if to.Session == 0 {
+			if to.Session == 0 && outcome.ItemLine() == nil {
 				return false, nil
 			}
-			*line = ledger.DroppedLine(part.bytes) // a feed's results are read item by item
+			*line = *outcome // a feed's results are read item by item, and there may be a file of dropped items
+			line.At = part.bytes
 			return true, nil
 		}
 		// The record still names the item as the job did.
@@ -153,6 +155,21 @@ func (m *merger) item(line *ledger.ErrorLine, to *ledger.Entry, part *mergedPart
 		m.first = ledger.FirstError(line.Failure)
 	}
 	return true, nil
+}
+
+// result copies the results of an item, which are so many lines, and counts the item as ok.
+func (m *merger) result(lines int64, to *ledger.Entry, part *mergedPart) error {
+	to.OK++
+	to.Failed--
+	if m.flatten {
+		to.Lines += lines
+	}
+	for range lines {
+		if err := m.outcomes.copyResult(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // add lists an entry of the merged state.

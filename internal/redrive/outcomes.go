@@ -13,7 +13,8 @@ import (
 
 // outcomeReader reads the outcomes of the items of a redrive, one after the other. A part's results and
 // the lines of its errors are in the order of its items; a line comes before the result that begins
-// where the line's would have begun, since no result is empty.
+// where the line's would have begun, since no result is empty. In a job that flattens results, an item whose results are not one
+// line has a line of its own that says so.
 type outcomeReader struct {
 	ctx  context.Context
 	dir  store.Dir
@@ -60,7 +61,7 @@ func (o *outcomeReader) closePart() {
 }
 
 // next returns the line of an item that has failed or was dropped. It returns nil for one that has a
-// result: copyResult must follow.
+// result: copyResult must follow. So it must, as often as the line says, for one that has several or none.
 func (o *outcomeReader) next() (*ledger.ErrorLine, error) {
 	for o.left == 0 {
 		if err := o.endPart(); err != nil {
@@ -84,7 +85,7 @@ func (o *outcomeReader) next() (*ledger.ErrorLine, error) {
 	return line, err
 }
 
-// copyResult copies the result of the current item.
+// copyResult copies the next line of the results of the current item.
 func (o *outcomeReader) copyResult(w io.Writer) error {
 	if o.results == nil {
 		return ledger.Unbalanced("the part with items %d to %d of those run again has too few results", o.entry.First, o.entry.End()-1)

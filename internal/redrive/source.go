@@ -58,8 +58,8 @@ func (l *Source) List(ctx context.Context, dir store.Dir, in inputs.PlanInput) (
 
 // checkOutput returns an error if the output of the job has changed, as far as a quick look shows.
 func (l *Source) checkOutput(ctx context.Context, spec job.Spec) error {
-	if spec.Output == "" || store.IsPrefix(spec.Output) {
-		return nil
+	if spec.Output == "" || store.IsPrefix(spec.Output) || spec.Split != "" {
+		return nil // the parts are what counts
 	}
 	info, err := l.access.StatInput(ctx, spec.Output)
 	switch {

@@ -18,6 +18,8 @@ const (
 	// bucket may take its time, but for no longer than publishPatience, so that a hang is noticed.
 	publishTick     = time.Second
 	publishPatience = 5 * time.Minute
+	// bulkFrom is the size in bytes from which an object of known size is not worth a place in memory.
+	bulkFrom = 64 << 20
 )
 
 // Piece is an object to be joined.
@@ -221,6 +223,23 @@ func (j *Joining) commit(hook func(joined JoinResult, commit func() error) error
 		return err
 	}
 	return committed
+}
+
+// Settle brings an object that is written to the disk, and keeps nothing of its Writer but the name of the unfinished file, so that a
+// thousand of them can wait for their Commit, which only renames them. It returns false, and has done nothing, for the
+// Writer of a bucket: there Commit sends the object.
+func Settle(w Writer) (bool, error) {
+	s, ok := w.(interface{ Settle() error })
+	if !ok {
+		return false, nil
+	}
+	return true, s.Settle()
+}
+
+// CreateSized is d.Create for an object of so many bytes. While it is unfinished it lies in the scratch directory, if that is not
+// empty: see [JoinOptions].
+func CreateSized(ctx context.Context, d Dir, key string, size int64, scratch string) (Writer, error) {
+	return object.CreateWith(ctx, d, key, object.WriteOptions{Bulk: size > bulkFrom, Size: size, Scratch: scratch})
 }
 
 // CreateBulk is d.Create for an object that will not be read soon: it does not displace other files

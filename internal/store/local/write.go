@@ -145,6 +145,7 @@ type writer struct {
 
 	op        *stall.Op
 	scratched bool // whether it lies in the scratch directory
+	settled   bool // whether the file is closed, and only to be renamed
 }
 
 func newWriter(ctx context.Context, f *os.File, path, where string, o object.WriteOptions) *writer {
@@ -169,7 +170,7 @@ func (w *writer) moveTo(scratch string) {
 func (w *writer) InScratch() bool { return w.scratched }
 
 func (w *writer) Write(p []byte) (int, error) {
-	if w.out == nil {
+	if w.out == nil || w.settled {
 		return 0, Error("writing", w.where, fs.ErrClosed)
 	}
 	w.op.Begin()
@@ -183,9 +184,22 @@ func (w *writer) Sync() error {
 	if w.out == nil {
 		return Error("writing", w.where, fs.ErrClosed)
 	}
+	if w.settled {
+		return nil
+	}
 	w.op.Begin()
 	defer w.op.End()
 	return Error("writing", w.where, w.out.sync())
+}
+
+// Settle brings everything that was written to the disk, and keeps no more than the unfinished file's name: Commit renames it.
+func (w *writer) Settle() error {
+	if err := w.Sync(); err != nil || w.settled {
+		return err
+	}
+	w.out.end()
+	w.settled = true
+	return Error("writing", w.where, w.f.Close())
 }
 
 func (w *writer) Commit() error {
@@ -199,7 +213,10 @@ func (w *writer) Commit() error {
 	}
 	w.op.Begin()
 	defer w.op.Close()
-	err := w.f.Close()
+	var err error
+	if !w.settled {
+		err = w.f.Close()
+	}
 	if err == nil {
 		err = rename(w.temp, w.path)
 	}

@@ -31,6 +31,36 @@ func TestSweptWhileWriting(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(root, "run"))
 }
 
+// TestSettle: a settled object is on the disk, under its temporary name, with no file open; Commit renames it, Abort removes it.
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	dir, root := setupLocal(t)
+	settle := func(key string) *writer {
+		created, err := dir.Create(t.Context(), key)
+		require.NoError(t, err)
+		w := created.(*writer)
+		_, err = w.Write([]byte("content"))
+		require.NoError(t, err)
+		require.NoError(t, w.Settle())
+		require.ErrorIs(t, w.f.Close(), os.ErrClosed)
+		require.NoFileExists(t, filepath.Join(root, key))
+		_, err = w.Write([]byte("more"))
+		require.ErrorIs(t, err, fs.ErrClosed)
+		return w
+	}
+	kept := settle("kept")
+	require.NoError(t, kept.Settle(), "it can be repeated")
+	require.NoError(t, kept.Commit())
+	kept.Abort()
+	settle("gone").Abort()
+	data, err := dir.Get(t.Context(), "kept")
+	require.NoError(t, err)
+	require.Equal(t, "content", string(data))
+	entries, err := os.ReadDir(root)
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "nothing else is left")
+}
+
 // TestCreateWhileSwept makes directories that sweeps keep removing as empty.
 func TestCreateWhileSwept(t *testing.T) {
 	t.Parallel()

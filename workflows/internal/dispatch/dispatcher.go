@@ -159,7 +159,7 @@ func (d *Dispatcher) execute(t Task) {
 	future := d.process(ctx, activities.ProcessInput{
 		Batch: t.Batch, Calls: callLimits(d.spec), Grace: max(0, d.spec.Grace), Slice: t.slice(recovering),
 		Take: t.items(), Verdict: t.verdict(), OnError: d.spec.OnError, Pace: t.pace,
-		Hopeless: d.hopeless(),
+		Hopeless: d.hopeless(), Flatten: d.spec.Flatten, KeepDrops: d.spec.Dropped != "",
 	})
 	d.selector.AddFuture(future, func(f workflow.Future) {
 		d.receiveRestarts() // one may have come before the end that it excuses

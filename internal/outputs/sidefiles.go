@@ -1,0 +1,140 @@
+package outputs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/job"
+)
+
+// side is a file beside the output: of error records, or of dropped items. It does not exist if it would be empty.
+type side struct {
+	location string // empty: it is not wanted
+	copy     func(ctx context.Context, w io.Writer) error
+	content  *ledger.SideFile // what is published
+	shown    *string          // where, for people
+}
+
+func (p *Publication) errorsSide() side {
+	return side{p.Spec.Errors, func(ctx context.Context, w io.Writer) error {
+		return ledger.CopyErrors(ctx, p.Dir, p.Links, w)
+	}, &p.Errors, &p.Output.Errors}
+}
+
+func (p *Publication) droppedSide() side {
+	return side{p.Spec.Dropped, func(ctx context.Context, w io.Writer) error {
+		return ledger.CopyDropped(ctx, p.Dir, p.Links, w)
+	}, &p.Dropped, &p.Output.Dropped}
+}
+
+// writeSides writes the files beside the output: see writeSide.
+func (p *Publication) writeSides(ctx context.Context) (publish func(context.Context) error, giveUp func(), err error) {
+	publishErrors, giveUpErrors, err := p.writeSide(ctx, p.errorsSide())
+	if err != nil {
+		return nil, nil, err
+	}
+	publishDropped, giveUpDropped, err := p.writeSide(ctx, p.droppedSide())
+	if err != nil {
+		giveUpErrors()
+		return nil, nil, err
+	}
+	publish = func(ctx context.Context) error {
+		if err := publishErrors(ctx); err != nil {
+			return err
+		}
+		return publishDropped(ctx)
+	}
+	return publish, func() { giveUpErrors(); giveUpDropped() }, nil
+}
+
+// writeSide writes a file beside the output. It returns publish, which makes the file visible, or
+// removes one of an earlier run if there is nothing for it; and giveUp, which does nothing after publish.
+func (p *Publication) writeSide(ctx context.Context, s side) (publish func(context.Context) error, giveUp func(), err error) {
+	if s.location == "" {
+		return func(context.Context) error { return nil }, func() {}, nil
+	}
+	to, name, err := OpenTarget(ctx, p.Access, s.location, p.Ref.Perm)
+	if err != nil {
+		return nil, nil, err
+	}
+	*s.content, *s.shown = ledger.SideFile{}, ""
+	none := func(ctx context.Context) error { return to.Delete(ctx, name) }
+	if p.Books.ErrBytes == 0 {
+		return none, func() {}, nil
+	}
+	w, err := to.Create(ctx, name)
+	if err != nil {
+		return nil, nil, ledger.StoreError(job.ErrorOutput, err)
+	}
+	if err := s.copy(ctx, io.MultiWriter(w, s.content)); err != nil {
+		w.Abort()
+		return nil, nil, err
+	}
+	if s.content.Bytes == 0 { // the lines that there are say something else
+		w.Abort()
+		return none, func() {}, nil
+	}
+	*s.shown = s.location
+	return func(context.Context) error { return w.Commit() }, w.Abort, nil
+}
+
+// sideMatches reports whether a file beside the output is the one with that content, at the place that is shown, byte for byte. See
+// [Publication.Matches] for the error.
+func (p *Publication) sideMatches(ctx context.Context, s side, content ledger.SideFile, shown string) (bool, error) {
+	if s.location == "" {
+		return true, nil
+	}
+	to, name, err := OpenTarget(ctx, p.Access, s.location, p.Ref.Perm)
+	if err != nil {
+		return false, err
+	}
+	sum, bytes, err := ledger.Checksum(ctx, to, name, io.Discard)
+	if errors.Is(err, fs.ErrNotExist) {
+		return shown == "", nil
+	}
+	same := shown == s.location && ledger.SideFile{Bytes: bytes, Sum: sum} == content
+	return same, ledger.StoreError(job.ErrorOutput, err)
+}
+
+// RestoreSides publishes the files beside the output again, unless they are those that DONE describes: DONE
+// is written before them, and an output that matches DONE may be that of an earlier run. What they hold is in
+// the parts.
+func (p *Publication) RestoreSides(ctx context.Context, d *ledger.Done) error {
+	p.Output, p.Errors, p.Dropped = d.Output, d.Errors, d.Dropped
+	sameErrors, err := p.sideMatches(ctx, p.errorsSide(), d.Errors, d.Output.Errors)
+	if err != nil {
+		return err
+	}
+	sameDropped, err := p.sideMatches(ctx, p.droppedSide(), d.Dropped, d.Output.Dropped)
+	if err != nil || sameErrors && sameDropped {
+		return err
+	}
+	publish, giveUp, err := p.writeSides(ctx)
+	if err != nil {
+		return err
+	}
+	defer giveUp()
+	return p.Ref.WhileCurrent(ctx, p.Dir, publish)
+}
+
+// PublishErrors publishes the error records of a job that is not complete, while the store names its run as the current
+// one. It returns where they are; empty: there are none.
+func (p *Publication) PublishErrors(ctx context.Context) (location string, err error) {
+	p.Books = ledger.Books{}
+	err = ledger.Entries(ctx, p.Dir, p.Links, func(e ledger.OwnedEntry) error {
+		p.Books.ErrBytes += e.ErrBytes
+		return nil
+	})
+	if err != nil {
+		return "", ledger.StoreError(job.ErrorOutput, err)
+	}
+	publish, giveUp, err := p.writeSide(ctx, p.errorsSide())
+	if err != nil {
+		return "", err
+	}
+	defer giveUp()
+	return p.Output.Errors, p.Ref.WhileCurrent(ctx, p.Dir, publish)
+}

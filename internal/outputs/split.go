@@ -1,0 +1,269 @@
+package outputs
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/location"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// maxUnspilled is how many bytes of results a split holds in memory. With more, all of them go to one object of the store, file by
+// file, from where they are copied in the end: memory and open files are bounded, whatever the values are.
+const maxUnspilled = 64 << 20
+
+// splitter splits the results of a run by the value of a field. It reads them in their order, then writes each file under a
+// temporary name, and publishes all at the end.
+type splitter struct {
+	p      *Publication
+	to     store.Dir // of the files
+	name   string    // of a file, with the placeholder
+	files  map[string]*splitFile
+	limit  int64 // of held
+	held   int64 // bytes
+	prefix string
+	spills []string // keys
+	long   []byte   // a line that is longer than the reader's buffer
+}
+
+// splitFile is a file that gets the results with one value.
+type splitFile struct {
+	name   string
+	held   []byte
+	pieces []spilled // those before
+	bytes  int64
+	sum    uint32
+	w      store.Writer // written, perhaps published; nil: not written
+}
+
+// spilled are some bytes of a spill.
+type spilled struct {
+	key            string
+	offset, length int64
+}
+
+// newSplitter returns the splitter of the output: nil, whose methods do nothing, if its results are not split.
+func (p *Publication) newSplitter(ctx context.Context) (*splitter, error) {
+	if p.Spec.Split == "" {
+		return nil, nil
+	}
+	to, name, err := OpenTarget(ctx, p.Access, p.Spec.Output, p.Ref.Perm)
+	if err != nil {
+		return nil, err
+	}
+	return &splitter{
+		p: p, to: to, name: name, files: map[string]*splitFile{}, limit: maxUnspilled,
+		prefix: path.Join(p.Ref.Run, "split-"+ledger.NewToken()),
+	}, nil
+}
+
+// part splits the results of a part, verifies them, and adds them to also.
+func (s *splitter) part(ctx context.Context, e ledger.OwnedEntry, also io.Writer) error {
+	body, err := ledger.OpenSummed(ctx, s.p.Dir, ledger.ResultsKey(e.Owner, e.Entry))
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	lines := bufio.NewReaderSize(io.TeeReader(body, also), 256<<10)
+	for {
+		line, err := s.line(lines)
+		if err == io.EOF {
+			return body.Verify(e.Bytes, e.Sum)
+		}
+		if err != nil {
+			return body.Broken(err)
+		}
+		if err := s.add(ctx, line); err != nil {
+			return err
+		}
+	}
+}
+
+// line reads a line with its end. It is valid until the next call.
+func (s *splitter) line(r *bufio.Reader) ([]byte, error) {
+	s.long = s.long[:0]
+	for {
+		piece, err := r.ReadSlice('\n')
+		if err == nil && len(s.long) == 0 {
+			return piece, nil
+		}
+		s.long = append(s.long, piece...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err == io.EOF && len(s.long) > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		return s.long, err
+	}
+}
+
+// add puts a result into its file.
+func (s *splitter) add(ctx context.Context, line []byte) error {
+	name := fileOf(line[:len(line)-1], s.p.Spec.SplitField())
+	f := s.files[name]
+	if f == nil {
+		if len(s.files) == job.MaxSplitFiles {
+			return ledger.Permanent(job.ErrorOutput, fmt.Errorf(
+				"output %s: the results have more than %d values of %s, and may be split into %d files: 'stint results' prints them all; start the job anew, to split them by another field or not at all",
+				s.p.Spec.Output, job.MaxSplitFiles, s.p.Spec.Split, job.MaxSplitFiles))
+		}
+		f = &splitFile{name: location.Fill(s.name, name)}
+		s.files[name] = f
+	}
+	f.held = append(f.held, line...)
+	f.bytes += int64(len(line))
+	f.sum = crc32.Update(f.sum, ledger.CRC32C, line)
+	if s.held += int64(len(line)); s.held < s.limit {
+		return nil
+	}
+	return s.spill(ctx)
+}
+
+// sorted returns the files in the order of their names.
+func (s *splitter) sorted() []*splitFile {
+	var files []*splitFile
+	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+		files = append(files, s.files[name])
+	}
+	return files
+}
+
+// spill puts what is in memory into the store.
+func (s *splitter) spill(ctx context.Context) error {
+	key := path.Join(s.prefix, fmt.Sprint(len(s.spills)))
+	w, err := store.CreateBulk(ctx, s.p.Dir, key)
+	if err != nil {
+		return ledger.StoreError(job.ErrorOutput, err)
+	}
+	defer w.Abort() // does nothing after a commit
+	s.spills = append(s.spills, key)
+	offset := int64(0)
+	for _, f := range s.sorted() {
+		if len(f.held) == 0 {
+			continue
+		}
+		if _, err := w.Write(f.held); err != nil {
+			return ledger.StoreError(job.ErrorOutput, err)
+		}
+		f.pieces = append(f.pieces, spilled{key, offset, int64(len(f.held))})
+		offset += int64(len(f.held))
+		f.held = nil
+	}
+	s.held = 0
+	return ledger.StoreError(job.ErrorOutput, w.Commit())
+}
+
+// count is how many files there are.
+func (s *splitter) count() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.files)
+}
+
+// write writes all files under temporary names, for publish. A bucket has none: there each file is published as soon as it is
+// written, while the store names the run as the current one.
+func (s *splitter) write(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	_, local := s.to.Local()
+	if !local {
+		if err := s.p.Ref.WhileCurrent(ctx, s.p.Dir, s.announce); err != nil {
+			return err
+		}
+	}
+	for _, f := range s.sorted() {
+		w, err := s.writeFile(ctx, f)
+		if err != nil {
+			return err
+		}
+		f.w = w
+		if local {
+			_, err = store.Settle(w)
+		} else {
+			err = s.p.Ref.WhileCurrent(ctx, s.p.Dir, func(context.Context) error { return w.Commit() })
+		}
+		if err != nil {
+			return ledger.StoreError(job.ErrorOutput, err)
+		}
+	}
+	return nil
+}
+
+// writeFile writes a file, which is then to be committed.
+func (s *splitter) writeFile(ctx context.Context, f *splitFile) (w store.Writer, err error) {
+	if w, err = store.CreateSized(ctx, s.to, f.name, f.bytes, Scratch(s.p.Dir, s.p.Ref)); err != nil {
+		return nil, ledger.StoreError(job.ErrorOutput, err)
+	}
+	defer func() {
+		if err != nil {
+			w.Abort()
+			w = nil
+		}
+	}()
+	var written ledger.SideFile
+	to := io.MultiWriter(w, &written)
+	for _, piece := range f.pieces {
+		if err := s.copyPiece(ctx, to, piece); err != nil {
+			return w, err
+		}
+	}
+	if _, err := to.Write(f.held); err != nil {
+		return w, ledger.StoreError(job.ErrorOutput, err)
+	}
+	return w, ledger.Verified(f.name, written.Bytes, f.bytes, written.Sum, f.sum, nil)
+}
+
+func (s *splitter) copyPiece(ctx context.Context, w io.Writer, piece spilled) error {
+	r, err := s.p.Dir.Open(ctx, piece.key, piece.offset, piece.length)
+	if err == nil {
+		_, err = io.Copy(w, r)
+		r.Close()
+	}
+	return ledger.StoreError(job.ErrorCorrupt, err)
+}
+
+// publish makes visible what write has written under temporary names, and removes the files that an earlier run has left there and
+// this one does not have. It can be repeated.
+func (s *splitter) publish(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	if err := s.announce(ctx); err != nil {
+		return err
+	}
+	if _, local := s.to.Local(); local {
+		for _, f := range s.sorted() {
+			if err := f.w.Commit(); err != nil {
+				return ledger.StoreError(job.ErrorOutput, err)
+			}
+		}
+	}
+	return s.removeOthers(ctx)
+}
+
+// close gives up what is not published, and removes the spills.
+func (s *splitter) close(ctx context.Context) {
+	if s == nil {
+		return
+	}
+	for _, f := range s.files {
+		if f.w != nil {
+			f.w.Abort()
+		}
+	}
+	for _, key := range s.spills {
+		_ = s.p.Dir.Delete(ctx, key) // otherwise the run's sweep removes it
+	}
+}

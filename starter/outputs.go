@@ -1,0 +1,35 @@
+package starter
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// outputKeys are the keys of 'outputs' in a job file, each with the flag that it stands for.
+var outputKeys = map[string]string{"results": "output", "errors": "errors", "dropped": "dropped"}
+
+var errNoOutputs = errors.New("outputs: expected a map such as {results: out.jsonl, errors: errors.jsonl, dropped: dropped.jsonl}")
+
+// setOutputs reads the places of a job file for what becomes of items. keys are all of the file.
+func setOutputs(fs *pflag.FlagSet, keys map[string]yaml.Node, node *yaml.Node) error {
+	if node.Kind != yaml.MappingNode {
+		return errNoOutputs
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		flag, ok := outputKeys[key.Value]
+		if !ok {
+			return fmt.Errorf("line %d: unknown key %q of outputs: the keys are results, errors and dropped", key.Line, key.Value)
+		}
+		if other, twice := keys[flag]; twice {
+			return fmt.Errorf("line %d: outputs: %s is given on line %d, too, as %s: leave one of them out", key.Line, key.Value, other.Line, flag)
+		}
+		if err := setFlag(fs, flag, value); err != nil {
+			return fmt.Errorf("line %d: outputs: %w", value.Line, err)
+		}
+	}
+	return nil
+}

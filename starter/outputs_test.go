@@ -1,0 +1,147 @@
+package starter_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/starter"
+	"github.com/stretchr/testify/require"
+)
+
+// TestFlatten_B11_Run: a filter answers items with lists, and the output has a line for each element; what fails is run again, and the
+// lists go to its place.
+func TestFlatten_B11_Run(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", "1 2\n\nnone\n[x\n3\n")
+	b.write("rules", `s/^none$/[]/;t;s/ /, /g;s/.*/[&]/`)
+	filter := b.script("lists", `sed -f $BOX/rules`)
+	b.write("in.txt", "1 2\nnone\nx\n3\n")
+	c := b.stint("run", "--exec", filter, "in.txt", "-o", "out.jsonl", "--flatten", "--name", "lists", "--report", "report.json").exits(starter.ExitSomeFailed)
+	require.Contains(t, c.stderr.String(), "3 results in their lists")
+	require.Equal(t, "1\n2\n3\n", b.read("out.jsonl"))
+	report := b.report("report.json")
+	require.Equal(t, []int64{3, 3, 1, 0}, []int64{report.Lines, report.OK, report.Failed, report.Dropped})
+	failures := b.failures("out.jsonl.errors.jsonl")
+	require.Len(t, failures, 1)
+	require.Equal(t, job.KindInvalid, failures[0].Kind)
+	require.Contains(t, failures[0].Error.Message, "answer with a JSON list")
+
+	b.write("rules", `s/.*/["again", {"was":"&"}]/`)
+	b.stint("redrive", "lists", "--exec", filter).exits(starter.ExitOK)
+	require.Equal(t, "1\n2\n\"again\"\n{\"was\":\"x\"}\n3\n", b.read("out.jsonl"))
+}
+
+// TestFlatten_Refused: only jobs of files have lists, splits and files of dropped items.
+func TestFlatten_Refused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.jsonl", "{}\n")
+	b.refused(starter.ExitUsage, []string{"start", "--feed", "--pool", "p", "-o", "out/", "--flatten"}, "flatten is for jobs of files only")
+	b.refused(starter.ExitUsage, []string{"run", "--exec", "cat", "in.jsonl", "--split", "kind"}, "split kind: results are split into files: name an output with {}")
+	b.refused(starter.ExitUsage, []string{"run", "--exec", "cat", "in.jsonl", "-o", "out.jsonl", "--split", "kind"}, "need one {} in the file's name")
+	b.refused(starter.ExitUsage, []string{"run", "--exec", "cat", "in.jsonl", "-o", "{}.jsonl", "--split", "kind"}, "in.jsonl, could also be a file of the output")
+	b.write("job.yaml", "exec: cat\ninput: in.jsonl\noutput: a\noutputs: {results: b}\n")
+	b.refused(starter.ExitUsage, []string{"run", "-f", "job.yaml"}, "line 4", "results is given on line 3, too, as output")
+	b.write("job.yaml", "exec: cat\ninput: in.jsonl\noutputs:\n  results: b\n  failed: c\n")
+	b.refused(starter.ExitUsage, []string{"run", "-f", "job.yaml"}, "line 5", `unknown key "failed" of outputs: the keys are results, errors and dropped`)
+	b.write("job.yaml", "exec: cat\ninput: in.jsonl\noutputs: [b]\n")
+	b.refused(starter.ExitUsage, []string{"run", "-f", "job.yaml"}, "line 3", "outputs: expected a map")
+	b.write("job.yaml", "exec: cat\ninput: in.jsonl\noutputs: {results: b, errors: b}\n")
+	b.refused(starter.ExitUsage, []string{"run", "-f", "job.yaml"}, "errors", "is also the spec's Output")
+}
+
+const splitInput = `{"kind":"a","n":1}
+{"kind":"b/c","n":2}
+{"n":3}
+{"kind":"a","n":4}
+{"kind":"fails","n":5}
+`
+
+// TestSplit_Run: results go to a file for each value, failed items to their own; the same command starts afresh and leaves no file of
+// before; a redrive adds to the files, and 'results' prints everything in order.
+func TestSplit_Run(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.jsonl", splitInput)
+	b.write("rules", "/fails/d\n")
+	filter := b.script("filter", `sed -f $BOX/rules`)
+	args := []string{"run", "--exec", filter, "in.jsonl", "-o", "out/", "--split", ".kind", "--name", "split", "--call-items", "1", "--backoff", "1ms"}
+	c := b.stint(args...).exits(starter.ExitSomeFailed)
+	require.Contains(t, c.stderr.String(), "out/{}.jsonl, 3 files by kind")
+	require.Equal(t, "{\"kind\":\"a\",\"n\":1}\n{\"kind\":\"a\",\"n\":4}\n", b.read("out/a.jsonl"))
+	require.Equal(t, "{\"kind\":\"b/c\",\"n\":2}\n", b.read("out/b%2Fc.jsonl"))
+	require.Equal(t, "{\"n\":3}\n", b.read("out/_none.jsonl"))
+	require.Equal(t, []int64{4}, b.failedItems("out/_errors.jsonl"))
+
+	b.write("rules", "")
+	b.stint("redrive", "split", "--exec", filter).exits(starter.ExitOK)
+	require.Equal(t, "{\"kind\":\"fails\",\"n\":5}\n", b.read("out/fails.jsonl"))
+	require.Equal(t, "{\"kind\":\"b/c\",\"n\":2}\n", b.read("out/b%2Fc.jsonl"))
+	b.requireFiles("out", "_none.jsonl", "a.jsonl", "b%2Fc.jsonl", "fails.jsonl")
+
+	b.write("in.jsonl", "{\"kind\":\"a\"}\n{\"kind\":\"new\"}\n")
+	b.stint(args...).exits(starter.ExitOK)
+	b.requireFiles("out", "a.jsonl", "new.jsonl")
+}
+
+func (b *box) requireFiles(dir string, want ...string) {
+	b.t.Helper()
+	entries, err := os.ReadDir(b.path(dir))
+	require.NoError(b.t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	require.Equal(b.t, want, names)
+}
+
+// TestOutputs_OnACluster: a job file says where results, failed and dropped items go; the results are split, a program drops items, and
+// 'results' prints all in the order of the items.
+func TestOutputs_OnACluster(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	b.write("in.jsonl", splitInput)
+	b.write("job.yaml", `
+name: sorted
+pool: p
+input: in.jsonl
+split: kind
+flatten: true
+outputs:
+  results: out/all-{}.jsonl
+  errors: failed.jsonl
+  dropped: dropped.jsonl
+`)
+	program := b.python("sorting", `
+import stint
+def call(items):
+    results = []
+    for item in items:
+        if item["n"] == 3:
+            results.append(stint.DROP)
+        elif item["n"] == 5:
+            results.append(ValueError("five"))
+        else:
+            results.append([item] * item["n"])
+    return results
+stint.serve(call)
+`)
+	b.worker("p", program...)
+	b.stint("start", "-f", "job.yaml", "--wait").exits(starter.ExitSomeFailed)
+	lines := strings.SplitAfter(splitInput, "\n")
+	require.Equal(t, lines[0]+strings.Repeat(lines[3], 4), b.read("out/all-a.jsonl"))
+	require.Equal(t, strings.Repeat(lines[1], 2), b.read("out/all-b%2Fc.jsonl"))
+	require.Equal(t, lines[2], b.read("dropped.jsonl"))
+	require.Equal(t, []int64{4}, b.failedItems("failed.jsonl"))
+	require.Equal(t, lines[0]+strings.Repeat(lines[1], 2)+strings.Repeat(lines[3], 4), b.stint("results", "sorted").exits(starter.ExitOK).stdout.String())
+	report := b.status("sorted")
+	require.Equal(t, []int64{7, 4, 1, 1}, []int64{report.Lines, report.OK, report.Dropped, report.Failed})
+	require.Equal(t, 2, report.Output.Files)
+	require.Equal(t, b.path("dropped.jsonl"), report.Output.Dropped)
+	c := b.stint("status", "sorted").exits(starter.ExitOK)
+	require.Contains(t, c.stdout.String(), "out/all-{}.jsonl, 2 files by kind")
+}
