@@ -49,6 +49,8 @@ type Totals struct {
 	CallItems int64 `json:"call_items"` // items in them
 	CallMin   int64 `json:"call_min"`   // smallest call, in items
 	CallMax   int64 `json:"call_max"`   // largest call, in items
+	// CallTimes is how long these calls took.
+	CallTimes CallTimes `json:"call_times,omitempty"`
 
 	InputBytes int64         `json:"input_bytes"` // bytes of input done
 	Busy       time.Duration `json:"busy"`        // time spent in Process, summed over slots, in nanoseconds
@@ -75,6 +77,7 @@ func (t *Totals) Add(o Totals) {
 	t.CallMax = max(t.CallMax, o.CallMax)
 	t.Calls += o.Calls
 	t.CallItems += o.CallItems
+	t.CallTimes = t.CallTimes.Plus(o.CallTimes)
 	t.InputBytes += o.InputBytes
 	t.Busy += o.Busy
 }

@@ -89,7 +89,7 @@ func TestPlan_SampleOfWhatFails(t *testing.T) {
 	text = b.stint("plan", "in.txt", "--sample", "3", "--exec", "false", "--backoff", "1ms").exits(starter.ExitOK).stdout.String()
 	require.Contains(t, text, "no item of the sample was ok")
 	require.Contains(t, text, "0 ok, 3 failed")
-	require.Contains(t, text, "first error: item 0 (crash): exit status 1")
+	require.Contains(t, text, "first error: item 0: exit 1")
 	b.write("empty.txt", "")
 	require.Contains(t, b.stint("plan", "empty.txt", "--sample", "3", "--exec", "cat").exits(starter.ExitOK).stdout.String(), "nothing to do")
 }

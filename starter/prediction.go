@@ -32,7 +32,7 @@ func printPrediction(w io.Writer, p predict.Prediction) error {
 	line("sample    %s from all over the inputs: %s ok, %s failed, in %s, %v",
 		plural(int64(s.Items), "item"), text.Thousands(s.OK), text.Thousands(s.Failed), plural(int64(s.Calls+s.FailedCalls), "call"), roundTime(s.Took))
 	if e := s.FirstError; e != nil {
-		line("          first error: item %s (%s): %s", text.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
+		line("          first error: item %s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
 	}
 	line("measured  an item takes %s%s of a slot, with its share of %s to start a call of %s",
 		span(p.ItemSeconds.Value), bounds(p.ItemSeconds), span(p.StartSeconds), plural(p.CallItems, "item"))

@@ -40,7 +40,7 @@ func Job(r job.Report, now time.Time) string {
 		fmt.Fprintf(&b, "\n**Error** %s\n", r.Error.Message)
 	}
 	if e := r.FirstError; e != nil {
-		fmt.Fprintf(&b, "\n**First failed item** %s (%s): %s\n", text.Thousands(e.Item), e.Kind, e.Error.Message)
+		fmt.Fprintf(&b, "\n**First failed item** %s%s: %s\n", text.Thousands(e.Item), e.Label(), e.Error.Message)
 	}
 	if r.Oldest != "" {
 		fmt.Fprintf(&b, "\nOldest in flight: %s\n", r.Oldest)
