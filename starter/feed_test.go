@@ -103,7 +103,7 @@ func TestFeed_CallReportsFailedItems(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(lines[0]), &failed))
 	require.JSONEq(t, fmt.Sprintf(`{"index":1,"item":%d,"result":"<x>"}`, 7-failed.Item), lines[1])
-	require.Equal(t, "crash", failed.Error.Kind)
+	require.Equal(t, "exit", failed.Error.Kind)
 	require.Equal(t, "exit 3: no good", failed.Error.Message)
 }
 
