@@ -112,4 +112,5 @@ func TestStint_Completion(t *testing.T) {
 	require.Equal(t, []string{"p"}, offers("stop", "--pool", ""))
 	require.Equal(t, []string{"record"}, offers("run", "--on-error", "rec"))
 	require.Contains(t, offers("set", "nightly", "wi"), "window=")
+	require.Equal(t, []string{"window=auto"}, offers("set", "nightly", "window="))
 }
