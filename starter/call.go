@@ -210,7 +210,7 @@ func (c callOutcome) describe() string {
 	switch {
 	case e.Kind == job.KindExit:
 		return fmt.Sprintf("%s: %s", where, firstLine(e.Message)) // which begins with the status
-	case e.Type == "":
+	case shownType(e.Type) == "" || e.Kind != job.KindError:
 		return fmt.Sprintf("%s: %s: %s", where, e.Kind, firstLine(e.Message))
 	}
 	return fmt.Sprintf("%s: %s: %s: %s", where, e.Kind, e.Type, firstLine(e.Message))

@@ -75,10 +75,24 @@ func failureLabel(f job.Failure) string {
 	switch {
 	case f.Kind == job.KindExit:
 		return ""
-	case f.Kind == job.KindError && !slices.Contains([]string{"", "error", "Error"}, f.Error.Type):
+	case f.Kind == job.KindError && shownType(f.Error.Type) != "":
 		return f.Kind + " " + f.Error.Type + ": "
 	}
 	return f.Kind + ": "
+}
+
+// goTypes are error types of Go's standard library. Their messages have all that they say; the records keep them.
+var goTypes = []string{
+	"error", "Error", "PathError", "LinkError", "SyscallError", "Errno", "NumError", "SyntaxError", "UnmarshalTypeError", "OpError", "DNSError",
+	"AddrError", "ParseError", "deadlineExceededError",
+}
+
+// shownType is an error's type if a message should show it, as that of a Python exception; otherwise it is empty.
+func shownType(name string) string {
+	if slices.Contains(goTypes, name) {
+		return ""
+	}
+	return name
 }
 
 // largest returns the groups with the most failures, and how many failures are in none of these.

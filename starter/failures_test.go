@@ -25,6 +25,7 @@ func TestFailureGroups(t *testing.T) {
 		add(100+i%7, job.KindExit, "Exit", fmt.Sprintf("exit %d: line %d", 3+i%2, i))
 	}
 	add(200, job.KindError, "error", "odd")
+	require.Equal(t, "error: ", failureLabel(job.Failure{Kind: job.KindError, Error: job.Error{Type: "PathError"}}), "14.15: no types of Go")
 	groups, others := g.largest(3)
 	require.EqualValues(t, 1, others)
 	require.Len(t, groups, 3)

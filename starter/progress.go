@@ -315,7 +315,7 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 		}
 	}
 	if n := len(r.LaterErrors) + r.LaterErrorsOmitted; n > 0 {
-		fmt.Fprintf(w, "  later errors: %d, the first: %s\n", n, firstLine(r.LaterErrors[0].Error()))
+		fmt.Fprintf(w, "  later errors: %d, the first: %s\n", n, firstLine(r.LaterErrors[0].Message))
 	}
 	for _, s := range r.Stragglers {
 		fmt.Fprintf(w, "  still running: %s\n", s)

@@ -90,7 +90,7 @@ func describeHook(h job.HookRun) string {
 	case h.Skipped != "":
 		return fmt.Sprintf("%s %s: not run, because %s", h.Stage, h.Hook, h.Skipped)
 	case h.Error != nil:
-		return fmt.Sprintf("%s %s: %s", h.Stage, h.Hook, firstLine(h.Error.Error()))
+		return fmt.Sprintf("%s %s: %s", h.Stage, h.Hook, firstLine(h.Error.Message))
 	}
 	return fmt.Sprintf("%s %s: ok", h.Stage, h.Hook)
 }
@@ -175,10 +175,10 @@ func printErrors(row rows, r job.Report) {
 		row("first failed item", "%s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
 	}
 	if r.Error != nil {
-		row("error", "%s: %s", r.Error.Type, r.Error.Message)
+		row("error", "%s", r.Error.Message)
 	}
 	for _, e := range r.LaterErrors {
-		row("later error", "%s: %s", e.Type, firstLine(e.Message))
+		row("later error", "%s", firstLine(e.Message))
 	}
 	if n := r.LaterErrorsOmitted; n > 0 {
 		row("later errors", "and %d more", n)
