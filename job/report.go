@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/stint-run/stint/internal/text"
 )
 
 // State is the state of a job.
@@ -148,7 +150,7 @@ type Outage struct {
 
 // String describes the outage: "since 14:02:31 UTC, 5 tries, the next at 14:03:02 UTC: reading …".
 func (o Outage) String() string {
-	s := fmt.Sprintf("%d tries", o.Tries)
+	s := text.Count(o.Tries, "try")
 	if !o.Since.IsZero() {
 		s = "since " + o.Since.UTC().Format(time.TimeOnly) + " UTC, " + s
 	}
