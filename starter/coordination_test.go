@@ -160,7 +160,7 @@ func TestCluster_Set(t *testing.T) {
 	require.Contains(t, auto.stdout.String(), "window       auto\n")
 	require.Contains(t, b.stint("status", "nightly").exits(starter.ExitOK).stdout.String(), "auto (")
 	b.refused(starter.ExitUsage, []string{"set", "nightly", "window=0"}, "window 0: use 1 to 10000, or auto")
-	b.refused(starter.ExitUsage, []string{"set", "nightly"}, "requires at least 2 arg")
+	b.refused(starter.ExitUsage, []string{"set", "nightly"}, "needs more arguments: 'stint set JOB NAME=VALUE…'")
 	b.refused(starter.ExitUsage, []string{"set", "nightly", "size=3"}, `"size": unknown setting: use`)
 	b.refused(starter.ExitFailed, []string{"set", "unheard-of", "window=3"}, `no job named "unheard-of"`)
 	job.exits(starter.ExitOK)

@@ -316,7 +316,7 @@ func TestFeed_RefusedBeforeAnythingIsDialled(t *testing.T) {
 		{"plan", []string{"plan", "--feed"}, []string{"nothing to plan"}},
 		{"nothing to put", []string{"put", "risk"}, []string{"no items given"}},
 		{"items twice", []string{"put", "risk", "1", "-f", "x"}, []string{"items are given twice"}},
-		{"no job", []string{"call"}, []string{"requires at least 1 arg"}},
+		{"no job", []string{"call"}, []string{"needs more arguments"}},
 		{"timeout", []string{"call", "risk", "1", "--timeout", "0s"}, []string{"--timeout 0s", "above 0"}},
 		{"wait", []string{"put", "risk", "1", "--wait", "-1s"}, []string{"--wait -1s"}},
 		{"session", []string{"put", "risk", "1", "--session", "-1"}, []string{"--session -1"}},
