@@ -19,7 +19,10 @@ func TestReadme_TryIt(t *testing.T) {
 	tool(t, "timeout", "awk")
 	b := setup(t)
 	b.clone()
-	p := b.paste(fenced(section(t, document(t, "README.md"), "## Try it"), "sh")[:1]).exits(starter.ExitOK)
+	blocks := fenced(section(t, document(t, "README.md"), "## Try it"), "sh")
+	require.NotContains(t, strings.Join(blocks, ""), "#", "not every interactive shell knows comments")
+	const kill, fail = "timeout -s KILL 3 stint run --exec cat --job-rate 1500 examples/data/birdstrikes.csv -o again.jsonl", " -o birds.jsonl"
+	p := b.paste(blocks, kill, kill+" # exit status 137", fail, fail+" # exit status 3").exits(starter.ExitOK)
 	for _, name := range []string{"risk.jsonl", "again.jsonl", "birds.jsonl"} {
 		require.Equal(t, 10_000, b.lines(name), name)
 	}

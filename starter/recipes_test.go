@@ -57,7 +57,8 @@ func TestRecipe_SmallFiles(t *testing.T) {
 
 func TestRecipe_Redrive(t *testing.T) {
 	t.Parallel()
-	b := recipe(t, "Retry what failed")
+	const fails = "examples/data/birdstrikes.csv -o risk.jsonl"
+	b := recipe(t, "Retry what failed", fails, fails+" # exit status 3")
 	require.Equal(t, 10_000, b.lines("risk.jsonl"))
 	require.NoFileExists(t, b.path("risk.jsonl.errors.jsonl"), "none has failed for good")
 }
