@@ -44,6 +44,7 @@ type execution struct {
 
 	// What has been done. The line's lock guards it, and the source and the sink.
 	totals     job.Totals // of calls
+	times      job.CallTimer
 	entry      ledger.Entry
 	cuts       cuts
 	settled    job.Totals // items whose outcome is of an earlier stage

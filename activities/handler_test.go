@@ -49,7 +49,7 @@ func TestFaultOf(t *testing.T) {
 
 func TestFault_Error(t *testing.T) {
 	t.Parallel()
-	require.EqualError(t, calls.LengthFault(3, 1), "length: Length: the call was given 3 items and answered with 1 result")
+	require.EqualError(t, calls.LengthFault(3, 1), "length: the call was given 3 items and answered with 1 result")
 }
 
 func TestCauseOf(t *testing.T) {

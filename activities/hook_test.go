@@ -14,9 +14,9 @@ import (
 func TestHook_ErrorSaysThingsOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ message, stack, want string }{
-		{"exit status 1: no room", "begin\nno room\n", "exit status 1: no room\nbegin (type: Exit, retryable: true)"},
-		{"exit status 1: no room", "no room", "exit status 1: no room (type: Exit, retryable: true)"},
-		{"exit status 1", "", "exit status 1 (type: Exit, retryable: true)"},
+		{"exit 1: no room", "begin\nno room\n", "exit 1: no room\nbegin (type: Exit, retryable: true)"},
+		{"exit 1: no room", "no room", "exit 1: no room (type: Exit, retryable: true)"},
+		{"exit 1", "", "exit 1 (type: Exit, retryable: true)"},
 		{"panic", "a\nb", "panic\na\nb (type: Exit, retryable: true)"},
 	} {
 		f := setup(t)

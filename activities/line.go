@@ -327,7 +327,8 @@ func (l *line) finish(p *portion, c *calls.Caller, err error) {
 	defer l.mu.Unlock()
 	p.done = true
 	l.e.totals.Add(c.Totals)
-	c.Totals = job.Totals{}
+	l.e.times.Include(&c.Times)
+	c.Totals, c.Times = job.Totals{}, job.CallTimer{}
 	p.block.tainted = p.block.tainted || c.Tainted
 	c.Tainted = false
 	switch {

@@ -179,7 +179,7 @@ func (e *execution) commit() (result ProcessResult, err error) {
 		result.Totals.InputBytes = e.source.Bytes() // what is between two stages is not done
 	}
 	result.Totals.Add(job.Totals{
-		Batches: 1, Repeated: e.repeated, Busy: time.Since(e.began),
+		Batches: 1, Repeated: e.repeated, Busy: time.Since(e.began), CallTimes: e.times.Times(),
 	})
 	return result, nil
 }

@@ -48,7 +48,8 @@ func TestProcess_WholeBatch(t *testing.T) {
 
 	totals := result.Totals
 	require.Positive(t, totals.Busy)
-	totals.Busy = 0
+	require.Positive(t, totals.CallTimes.Longest())
+	totals.Busy, totals.CallTimes = 0, ""
 	require.Equal(t, job.Totals{
 		OK: 1000, Batches: 1, Calls: 16, CallItems: 1000, CallMin: 1000 % 64, CallMax: 64, InputBytes: int64(len(text)),
 	}, totals)

@@ -10,7 +10,8 @@ import (
 // Kinds of a Failure.
 const (
 	KindError   = "error"   // the handler returned an error for the item
-	KindCrash   = "crash"   // the item's process ended during the call
+	KindExit    = "exit"    // the filter ended with a status other than 0, which its message begins with: "exit 3"
+	KindCrash   = "crash"   // the item's process was killed, or, if it should have stayed, ended during the call
 	KindExpired = "expired" // a timer around the item's call expired
 	KindInvalid = "invalid" // the bytes are not an item in their format
 	KindLength  = "length"  // the call did not answer with one result per item
@@ -49,6 +50,15 @@ type FirstError struct {
 	Item  int64  `json:"item"`
 	Kind  string `json:"kind"`
 	Error Error  `json:"error"`
+}
+
+// Label is the kind in brackets, to stand before the message: " (crash)". It is empty for [KindExit], whose messages begin with the
+// status.
+func (e *FirstError) Label() string {
+	if e.Kind == KindExit {
+		return ""
+	}
+	return " (" + e.Kind + ")"
 }
 
 // First returns the one with the lower ordinal; either may be nil.

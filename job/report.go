@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/stint-run/stint/internal/text"
 )
 
 // State is the state of a job.
@@ -51,6 +53,8 @@ type Totals struct {
 	CallItems int64 `json:"call_items"` // items in them
 	CallMin   int64 `json:"call_min"`   // smallest call, in items
 	CallMax   int64 `json:"call_max"`   // largest call, in items
+	// CallTimes is how long these calls took.
+	CallTimes CallTimes `json:"call_times,omitempty"`
 
 	InputBytes int64         `json:"input_bytes"` // bytes of input done
 	Busy       time.Duration `json:"busy"`        // time spent in Process, summed over slots, in nanoseconds
@@ -78,6 +82,7 @@ func (t *Totals) Add(o Totals) {
 	t.CallMax = max(t.CallMax, o.CallMax)
 	t.Calls += o.Calls
 	t.CallItems += o.CallItems
+	t.CallTimes = t.CallTimes.Plus(o.CallTimes)
 	t.InputBytes += o.InputBytes
 	t.Busy += o.Busy
 }
@@ -152,7 +157,7 @@ type Outage struct {
 
 // String describes the outage: "since 14:02:31 UTC, 5 tries, the next at 14:03:02 UTC: reading …".
 func (o Outage) String() string {
-	s := fmt.Sprintf("%d tries", o.Tries)
+	s := text.Count(o.Tries, "try")
 	if !o.Since.IsZero() {
 		s = "since " + o.Since.UTC().Format(time.TimeOnly) + " UTC, " + s
 	}

@@ -1,6 +1,11 @@
 package job
 
-import "time"
+import (
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Speed is the speed of a job, in items and in bytes of input a second. 0: not known.
 type Speed struct{ Items, Bytes float64 }
@@ -48,4 +53,106 @@ func (r Report) TimeLeft(s Speed) (left time.Duration, ok bool) {
 		return 0, false
 	}
 	return time.Duration(max(0, seconds) * float64(time.Second)), true
+}
+
+// CallTimes is how long calls of the handler took: the longest one, and how many took how long, in classes that double: "5203 10:3 12:9",
+// of which the longest took 5,203 µs, 3 from 2¹⁰ µs to below 2¹¹, and 9 from 2¹² to below 2¹³. Empty: there were none. It is a text, so that
+// it takes a few bytes in a history and can be compared.
+type CallTimes string
+
+// maxTimeClass is the last class: it begins at 12 days.
+const maxTimeClass = 40
+
+// CallTimer adds up how long calls took. Its zero value has none. It is not safe for concurrent use.
+type CallTimer struct {
+	counts  [maxTimeClass + 1]int64
+	longest int64 // µs
+}
+
+// Add adds a call.
+func (t *CallTimer) Add(took time.Duration) {
+	us := max(0, took.Microseconds())
+	t.counts[min(max(0, bits.Len64(uint64(us))-1), maxTimeClass)]++
+	t.longest = max(t.longest, us)
+}
+
+// Include adds the calls of another one.
+func (t *CallTimer) Include(o *CallTimer) {
+	for class, n := range o.counts {
+		t.counts[class] += n
+	}
+	t.longest = max(t.longest, o.longest)
+}
+
+// Times returns what has been added so far.
+func (t *CallTimer) Times() CallTimes {
+	b := strconv.AppendInt(nil, t.longest, 10)
+	some := false
+	for class, n := range t.counts {
+		if n == 0 {
+			continue
+		}
+		some = true
+		b = strconv.AppendInt(append(b, ' '), int64(class), 10)
+		b = strconv.AppendInt(append(b, ':'), n, 10)
+	}
+	if !some {
+		return ""
+	}
+	return CallTimes(b)
+}
+
+// timer reads the text. What is not in its form counts as nothing.
+func (c CallTimes) timer() (t CallTimer) {
+	longest, classes, _ := strings.Cut(string(c), " ")
+	t.longest, _ = strconv.ParseInt(longest, 10, 64)
+	for word := range strings.FieldsSeq(classes) {
+		name, number, _ := strings.Cut(word, ":")
+		class, err := strconv.Atoi(name)
+		n, err2 := strconv.ParseInt(number, 10, 64)
+		if err == nil && err2 == nil && class >= 0 && class <= maxTimeClass {
+			t.counts[class] += n
+		}
+	}
+	return t
+}
+
+// Plus returns the times of the calls of both.
+func (c CallTimes) Plus(o CallTimes) CallTimes {
+	if c == "" || o == "" {
+		return c + o
+	}
+	sum, other := c.timer(), o.timer()
+	sum.Include(&other)
+	return sum.Times()
+}
+
+// Longest returns how long the longest call took; 0 if there was none.
+func (c CallTimes) Longest() time.Duration {
+	return time.Duration(c.timer().longest) * time.Microsecond
+}
+
+// Percentile returns about how long p percent of the calls took at most, 1 to 100: within its class it goes by how many are below. It is
+// never more than [CallTimes.Longest], and 0 if there was no call.
+func (c CallTimes) Percentile(p int) time.Duration {
+	t := c.timer()
+	if p >= 100 {
+		return c.Longest()
+	}
+	total := int64(0)
+	for _, n := range t.counts {
+		total += n
+	}
+	rank := (total/100)*int64(p) + (total%100*int64(p)+99)/100
+	for class, n := range t.counts {
+		if rank > n || n == 0 {
+			rank -= n
+			continue
+		}
+		low, high := int64(1)<<class, min(int64(1)<<(class+1), max(t.longest, int64(1)<<class))
+		over, product := bits.Mul64(uint64(high-low), uint64(2*rank-1))
+		share, _ := bits.Div64(over, product, uint64(2*n)) // rank is n at most
+		return time.Duration(min(t.longest, low+int64(share))) * time.Microsecond
+	}
+	return 0
 }

@@ -218,7 +218,7 @@ func TestRun_TheContextStopsTheJob(t *testing.T) {
 	require.Equal(t, job.Completed, report.State)
 	require.EqualValues(t, 6, report.Resumed)
 	require.EqualValues(t, 7, calls.Load(), "nothing that is recorded is run again")
-	require.Equal(t, []string{"continuing job: 6 items are done"}, notes)
+	require.Equal(t, []string{"continuing job: 6 items already done"}, notes)
 }
 
 // Abort ends Run and leaves the job as it is; the next Run of the same state continues.

@@ -73,7 +73,7 @@ func (r *run) startOrContinue(ctx context.Context, client *job.Client) (*job.Run
 			case len(heads) > 0 && !slices.Equal(heads, earlier.Manifests):
 				r.note("continuing %s from before the run in which nothing worked", r.spec.Name)
 			case len(heads) > 0:
-				r.note("continuing %s: %s items are done", r.spec.Name, text.Thousands(earlier.Done()))
+				r.note("continuing %s: %s already done", r.spec.Name, text.Count(earlier.Done(), "item"))
 			}
 			if len(heads) > 0 {
 				options = job.StartOptions{Resume: heads, TaskTimeout: taskTimeout}

@@ -92,7 +92,7 @@ func TestBadInput_RefusedBeforeAnythingStarts(t *testing.T) {
 		{"a name that is none", 2, run("in.txt", "--name", "No Name"), []string{`"No Name"`, "lower-case letters, digits and dashes"}},
 		{"a port that is none", 2, run("in.txt", "--ui-port", "99999"), []string{"--ui-port 99999", "65535"}},
 		{"an environment without a name", 2, run("in.txt", "--env", "=x"), []string{`env "=x"`, "NAME=value"}},
-		{"too many arguments", 2, []string{"status", "a", "b"}, []string{"status", "accepts 1 arg"}},
+		{"too many arguments", 2, []string{"status", "a", "b"}, []string{"status", "takes no more arguments than these: 'stint status JOB'"}},
 		{"no job named", 2, []string{"stop"}, []string{"stop", "name one, or use --pool POOL or --all"}},
 		{"a worker without a pool", 2, []string{"worker", "--exec", "cat"}, []string{"no pool given", "--pool NAME"}},
 		{"a worker with a pool that is none", 2, []string{"worker", "--pool", "P?", "--exec", "cat"}, []string{`"P?"`, "lower-case letters, digits and dashes"}},

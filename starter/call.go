@@ -207,7 +207,10 @@ func (c callOutcome) describe() string {
 		where += fmt.Sprintf(" (item %d)", *c.Item)
 	}
 	e := c.Error
-	if e.Type == "" {
+	switch {
+	case e.Kind == job.KindExit:
+		return fmt.Sprintf("%s: %s", where, firstLine(e.Message)) // which begins with the status
+	case shownType(e.Type) == "" || e.Kind != job.KindError:
 		return fmt.Sprintf("%s: %s: %s", where, e.Kind, firstLine(e.Message))
 	}
 	return fmt.Sprintf("%s: %s: %s: %s", where, e.Kind, e.Type, firstLine(e.Message))

@@ -28,6 +28,9 @@ var flagValues = map[string][]string{
 // settingNames are those that `set` and `resume` change.
 var settingNames = []string{"batch-items=", "batch-wait=", "max-failed=", "rate=", "window="}
 
+// settingValues are the values of settings that have a name.
+var settingValues = map[string][]string{"window": {"window=auto"}, "max-failed": {"max-failed=none"}}
+
 // complete has shells complete what the commands below root take: jobs, pools, settings and values of flags.
 func (p *Program) complete(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
@@ -55,6 +58,10 @@ func (p *Program) complete(root *cobra.Command) {
 				names := append(p.known(cmd, func(j job.Listed) string { return j.Name }), p.localJobs(cmd)...)
 				return beginning(names, typed), cobra.ShellCompDirectiveNoFileComp
 			case settings:
+				name, _, valued := strings.Cut(typed, "=")
+				if valued {
+					return beginning(settingValues[name], typed), cobra.ShellCompDirectiveNoFileComp
+				}
 				return beginning(settingNames, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 			case items:
 				return nil, cobra.ShellCompDirectiveDefault

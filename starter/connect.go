@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -58,7 +59,7 @@ func (c *connection) dial(ctx context.Context, p *Program, verbose bool) (sdkcli
 	defer cancel()
 	client, err := sdkclient.DialContext(ctx, options)
 	if err != nil {
-		return nil, fmt.Errorf("no Temporal server answers at %s: %w\nStart one with '%s server', or give its address with --address or TEMPORAL_ADDRESS", options.HostPort, rootCause(err), p.name())
+		return nil, fmt.Errorf("no Temporal server answers at %s: %w\nStart one with '%s server', or give its address with --address or TEMPORAL_ADDRESS", options.HostPort, dialError(err), p.name())
 	}
 	return client, nil
 }
@@ -136,6 +137,17 @@ func compressionFor(address string) sdkclient.GrpcCompression {
 		return &sdkclient.GrpcCompressionNone{}
 	}
 	return nil
+}
+
+// dialError says why a server cannot be reached, in the words of the operating system: a text is all that gRPC leaves of it.
+func dialError(err error) error {
+	text := rootCause(err).Error()
+	_, reason, found := strings.Cut(text, "transport: Error while dialing: ")
+	if !found {
+		return rootCause(err)
+	}
+	words := strings.Split(strings.TrimSuffix(reason, `"`), ": ")
+	return errors.New(words[len(words)-1])
 }
 
 // rootCause returns the end of a chain of errors: it has the reason.

@@ -41,7 +41,7 @@ func TestCluster_StopAndResume(t *testing.T) {
 	first.exits(starter.ExitOK)
 	b.worker("p", "--exec", b.slowly()+" other", "--slots", "3", "--call-items", "7")
 	resumed := b.stint("resume", "nightly", "window=5", "--wait").exits(starter.ExitOK)
-	require.Contains(t, resumed.stderr.String(), "items were done by earlier runs")
+	require.Contains(t, resumed.stderr.String(), "items done by earlier runs")
 	requireSame(t, numbers(600), b.read("nightly.out"))
 	require.Equal(t, 600, b.lines("witness"), "no item is run twice; %d before the resume", done)
 	again := b.stint("resume", "nightly").exits(starter.ExitFailed)
@@ -160,7 +160,7 @@ func TestCluster_Set(t *testing.T) {
 	require.Contains(t, auto.stdout.String(), "window       auto\n")
 	require.Contains(t, b.stint("status", "nightly").exits(starter.ExitOK).stdout.String(), "auto (")
 	b.refused(starter.ExitUsage, []string{"set", "nightly", "window=0"}, "window 0: use 1 to 10000, or auto")
-	b.refused(starter.ExitUsage, []string{"set", "nightly"}, "requires at least 2 arg")
+	b.refused(starter.ExitUsage, []string{"set", "nightly"}, "needs more arguments: 'stint set JOB NAME=VALUE…'")
 	b.refused(starter.ExitUsage, []string{"set", "nightly", "size=3"}, `"size": unknown setting: use`)
 	b.refused(starter.ExitFailed, []string{"set", "unheard-of", "window=3"}, `no job named "unheard-of"`)
 	job.exits(starter.ExitOK)
@@ -223,7 +223,7 @@ func TestRun_OnError(t *testing.T) {
 				require.EqualValues(t, 20, r.Failed)
 				require.Equal(t, 20, b.lines("out.txt"))
 			case "stop":
-				require.Contains(t, c.stderr.String(), " failed (crash): exit status 3: odd: ")
+				require.Contains(t, c.stderr.String(), " failed: exit 3: odd: ")
 				require.NoFileExists(t, b.path("out.txt"))
 				require.EqualValues(t, r.Failed, b.lines("out.txt.errors.jsonl"))
 			}
@@ -285,7 +285,7 @@ func TestRun_Hooks(t *testing.T) {
 	require.Contains(t, c.stderr.String(), `the worker has no hook "unknown" (it has prepare, tidy)`)
 	bad := b.script("bad", `echo "no database" >&2; exit 4`)
 	c = b.stint("run", "--exec", filter, "in.txt", "-o", "out2.txt", "--hook", "bad="+bad, "--init", "bad", "--attempts", "2", "--backoff", "1ms").exits(starter.ExitFailed)
-	require.Contains(t, c.stderr.String(), "an init hook failed, and no batch was run: exit status 4: no database")
+	require.Contains(t, c.stderr.String(), "an init hook failed, and no batch was run: exit 4: no database")
 }
 
 // TestRun_JobFileHasTheNewKeys: the job file takes the same values as the flags.

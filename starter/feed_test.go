@@ -92,7 +92,7 @@ func TestFeed_CallReportsFailedItems(t *testing.T) {
 	b.feed(filter, "--format", "text", "--attempts", "1")
 	c := b.stint("call", "risk", "a", "a bad one", "c").exits(starter.ExitSomeFailed)
 	require.Equal(t, "<a>\n<c>\n", c.stdout.String())
-	require.Regexp(t, `^2 \(item \d\): crash: Exit: exit status 3: no good\n$`, c.stderr.String())
+	require.Regexp(t, `^2 \(item \d\): exit 3: no good\n$`, c.stderr.String())
 
 	c = b.stint("call", "risk", "--json", "bad", "x").exits(starter.ExitSomeFailed)
 	lines := strings.Split(strings.TrimSpace(c.stdout.String()), "\n")
@@ -103,8 +103,8 @@ func TestFeed_CallReportsFailedItems(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(lines[0]), &failed))
 	require.JSONEq(t, fmt.Sprintf(`{"index":1,"item":%d,"result":"<x>"}`, 7-failed.Item), lines[1])
-	require.Equal(t, "crash", failed.Error.Kind)
-	require.Equal(t, "exit status 3: no good", failed.Error.Message)
+	require.Equal(t, "exit", failed.Error.Kind)
+	require.Equal(t, "exit 3: no good", failed.Error.Message)
 }
 
 // A line that is no item fails alone in a call. A put ends there, and says what has been accepted.
@@ -316,7 +316,7 @@ func TestFeed_RefusedBeforeAnythingIsDialled(t *testing.T) {
 		{"plan", []string{"plan", "--feed"}, []string{"nothing to plan"}},
 		{"nothing to put", []string{"put", "risk"}, []string{"no items given"}},
 		{"items twice", []string{"put", "risk", "1", "-f", "x"}, []string{"items are given twice"}},
-		{"no job", []string{"call"}, []string{"requires at least 1 arg"}},
+		{"no job", []string{"call"}, []string{"needs more arguments"}},
 		{"timeout", []string{"call", "risk", "1", "--timeout", "0s"}, []string{"--timeout 0s", "above 0"}},
 		{"wait", []string{"put", "risk", "1", "--wait", "-1s"}, []string{"--wait -1s"}},
 		{"session", []string{"put", "risk", "1", "--session", "-1"}, []string{"--session -1"}},

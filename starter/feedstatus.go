@@ -15,7 +15,7 @@ func printFeed(row rows, r job.Report) {
 		return
 	}
 	if r.Discarded > 0 {
-		row("discarded", "%s items, by resets, before they were run", text.Thousands(r.Discarded))
+		row("discarded", "%s, by resets, before they were run", text.Count(r.Discarded, "item"))
 	}
 	if r.State.Final() {
 		row("feed", "%d sessions, %d segments", f.Session, f.Segments)
@@ -44,7 +44,7 @@ func printFeed(row rows, r job.Report) {
 		row("batch size", "%s items on average", rate(float64(r.Done()-r.Resumed)/float64(r.Batches)))
 	}
 	if f.Unclaimed > 0 {
-		row("unclaimed", "%s results that their clients have not taken in time; they are in the output", text.Thousands(int64(f.Unclaimed)))
+		row("unclaimed", "%s not taken in time by their clients; they are in the output", text.Count(f.Unclaimed, "result"))
 	}
 }
 
@@ -61,16 +61,16 @@ func printLoop(row rows, r job.Report) {
 			pace = fmt.Sprintf("every %v, missed ticks are skipped", l.Every)
 		}
 	}
-	row("loop", "%d slots, %s", l.Slots, pace)
+	row("loop", "%s, %s", text.Count(l.Slots, "slot"), pace)
 	if !r.State.Final() {
-		row("running", "%d of %d slots", l.Running, l.Slots)
+		row("running", "%d of %s", l.Running, text.Count(l.Slots, "slot"))
 	}
 	if l.Every > 0 && l.Ticks > 0 {
 		row("late", "%v at the median, %v on average, %v at most", l.LateMedian, l.LateMean.Round(queueUnit), l.LateMax.Round(queueUnit))
 		row("missed", "%s made up, %s skipped", text.Thousands(l.Missed), text.Thousands(l.Skipped))
 	}
 	if l.Repeated > 0 {
-		row("repeated", "%s ticks, which workers that were lost may have run before", text.Thousands(l.Repeated))
+		row("repeated", "%s, which workers that were lost may have run before", text.Count(l.Repeated, "tick"))
 	}
 	if warning := l.Warning(r.Pool); warning != "" {
 		row("waiting", "%s", warning)
@@ -80,7 +80,7 @@ func printLoop(row rows, r job.Report) {
 // loopLine is the state of a loop in a line.
 func loopLine(r job.Report) string {
 	l := r.Loop
-	s := fmt.Sprintf("%s ticks", text.Thousands(l.Ticks))
+	s := text.Count(l.Ticks, "tick")
 	if l.Every > 0 {
 		s += fmt.Sprintf(", late %v at the median, %v at most, %s missed", l.LateMedian, l.LateMax.Round(queueUnit), text.Thousands(l.Missed))
 		if l.CatchUp == job.CatchUpSkip {

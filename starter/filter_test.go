@@ -22,7 +22,7 @@ exec awk '/%07d/ { print "warming up" > "/dev/stderr"; print "cannot bear " $0 >
 	c := b.stint("run", "--exec", filter, "in.txt", "-o", "out.txt", "--batch-items", itoa(n), "--call-items", itoa(n),
 		"--attempts", itoa(attempts), "--backoff", "10ms", "--report", "report.json").exits(starter.ExitSomeFailed)
 	require.Contains(t, c.stderr.String(), "99,999 items ok, 1 failed")
-	require.Contains(t, c.stderr.String(), "first failed item: 61,803 (crash): exit status 7: cannot bear 0061803")
+	require.Contains(t, c.stderr.String(), "first failed item: 61,803: exit 7: cannot bear 0061803")
 	requireSame(t, strings.Replace(numbers(n), "0061803\n", "", 1), b.read("out.txt"))
 	requireCrash(t, b, bad)
 	r := b.report("report.json")
@@ -42,8 +42,8 @@ func requireCrash(t *testing.T, b *box, bad int64) {
 	require.Equal(t, b.path("in.txt"), f.Source)
 	require.Equal(t, bad*lineOf, f.Offset)
 	require.JSONEq(t, fmt.Sprintf(`"%07d"`, bad), string(f.Input))
-	require.Equal(t, job.KindCrash, f.Kind)
-	require.Equal(t, fmt.Sprintf("exit status 7: cannot bear %07d", bad), f.Error.Message)
+	require.Equal(t, job.KindExit, f.Kind)
+	require.Equal(t, fmt.Sprintf("exit 7: cannot bear %07d", bad), f.Error.Message)
 	require.Contains(t, f.Error.Stack, "warming up\n")
 	require.GreaterOrEqual(t, f.Attempts, 3)
 }
@@ -78,8 +78,8 @@ func TestFilter_EveryBadLineIsPinned(t *testing.T) {
 	b.stint("run", "--exec", filter, "in.txt", "-o", "out.txt", "--backoff", "1ms", "--batch-items", "1000").exits(starter.ExitSomeFailed)
 	var items []int64
 	for _, f := range b.failures("out.txt.errors.jsonl") {
-		require.Equal(t, job.KindCrash, f.Kind)
-		require.Equal(t, "exit status 3", f.Error.Message)
+		require.Equal(t, job.KindExit, f.Kind)
+		require.Equal(t, "exit 3", f.Error.Message)
 		items = append(items, f.Item)
 	}
 	require.Equal(t, []int64{7, 8, 1000, 1999}, items)
@@ -110,7 +110,7 @@ func TestFilter_Misbehaves(t *testing.T) {
 		{name: "it answers with an empty last line", body: `read x; read y; printf 'a\n\n'`, input: "x\ny\n", want: "a\n\n"},
 		{name: "it says much on its standard error", body: `yes noise | head -c 30000000 >&2; exec cat`, input: "a\n", want: "a\n"},
 		{name: "it answers and then fails", body: `cat; echo sorry >&2; exit 1`, input: "a\n", want: "",
-			code: 3, kind: job.KindCrash, message: "exit status 1: sorry"},
+			code: 3, kind: job.KindExit, message: "exit 1: sorry"},
 		{name: "it kills itself", body: `kill -9 $$`, input: "a\n", want: "",
 			code: 3, kind: job.KindCrash, message: "signal: killed"},
 		{name: "its child keeps the pipes open", body: `sleep 1000 & exec cat`, input: "a\n", want: "a\n"},

@@ -72,6 +72,10 @@ func TestStint_DidYouMean(t *testing.T) {
 		{[]string{"rnu"}, `unknown command "rnu": did you mean run?`},
 		{[]string{"run", "--exce", "cat"}, "unknown flag: --exce: did you mean --exec?"},
 		{[]string{"run", "--batch"}, "unknown flag: --batch: did you mean --batch-bytes or --batch-items or --batch-timeout?"},
+		{[]string{"list", "odd", "one"}, `'stint list' takes no arguments: leave "odd one" out`},
+		{[]string{"status"}, "'stint status' needs more arguments: 'stint status JOB'"},
+		{[]string{"status", "a", "b"}, "'stint status' takes no more arguments than these: 'stint status JOB'"},
+		{[]string{"set", "nightly"}, "'stint set' needs more arguments: 'stint set JOB NAME=VALUE…'"},
 		{[]string{"nothing-like-it"}, "unknown command \"nothing-like-it\"\n"},
 		{[]string{"run", "--nothing-like-it"}, "unknown flag: --nothing-like-it\n"},
 	} {
@@ -112,4 +116,5 @@ func TestStint_Completion(t *testing.T) {
 	require.Equal(t, []string{"p"}, offers("stop", "--pool", ""))
 	require.Equal(t, []string{"record"}, offers("run", "--on-error", "rec"))
 	require.Contains(t, offers("set", "nightly", "wi"), "window=")
+	require.Equal(t, []string{"window=auto"}, offers("set", "nightly", "window="))
 }

@@ -36,8 +36,9 @@ batches, and more of them.
 
 With --sample N the handler (--exec or --serve) is tried on N items, drawn at random from all over
 the inputs, in --slots slots of this machine. The times of the calls predict the whole job: how long
-it takes, with bounds that hold with a probability of 95 % as far as the sample shows, and batches,
-events and actions at that speed. The results are thrown away, but the handler's side effects happen.
+it takes, with bounds that hold with a probability of 95 % as far as the sample shows (if they are not
+further apart than a factor of three), and batches, events and actions at that speed. Slow-down requests
+are waited out. The results are thrown away, but the handler's side effects happen.
 The assumptions that are not measured are printed.`,
 		Example: `  stint plan 'data/*.csv'
   stint plan --sample 200 --exec 'awk -f risk.awk' data.csv --slots 8 --workers 4`,

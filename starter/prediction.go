@@ -32,10 +32,17 @@ func printPrediction(w io.Writer, p predict.Prediction) error {
 	line("sample    %s from all over the inputs: %s ok, %s failed, in %s, %v",
 		plural(int64(s.Items), "item"), text.Thousands(s.OK), text.Thousands(s.Failed), plural(int64(s.Calls+s.FailedCalls), "call"), roundTime(s.Took))
 	if e := s.FirstError; e != nil {
-		line("          first error: item %s (%s): %s", text.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
+		line("          first error: item %s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
 	}
 	line("measured  an item takes %s%s of a slot, with its share of %s to start a call of %s",
 		span(p.ItemSeconds.Value), bounds(p.ItemSeconds), span(p.StartSeconds), plural(p.CallItems, "item"))
+	if s.SlowDowns > 0 {
+		line("          %s of the handler waited out: the job takes at least as long for each item as the sample has",
+			plural(int64(s.SlowDowns), "slow-down request"))
+	}
+	if p.Seconds.Low != nil && !narrow(p.Seconds) {
+		line("          the calls took too different times for a range of the whole time: try %s", plural(int64(4*s.Items), "item"))
+	}
 	if p.Seconds.Low == nil && p.Items > 0 {
 		line("          too few calls for error bars, and to separate the start of a call from its items: try 100 items")
 	}
@@ -81,8 +88,16 @@ func round(n int64) string {
 	return text.Thousands((n + unit/2) / unit * unit)
 }
 
+// widest is the ratio of the bounds from which on a range says too little to be printed.
+const widest = 3
+
+// narrow reports whether an estimate has a range that says something.
+func narrow(e predict.Estimate) bool {
+	return e.Low != nil && e.High != nil && *e.High < widest**e.Low
+}
+
 func bounds(e predict.Estimate) string {
-	if e.Low == nil || e.High == nil {
+	if !narrow(e) {
 		return ""
 	}
 	return fmt.Sprintf(" (95 %%: %s to %s)", span(*e.Low), span(*e.High))

@@ -1,8 +1,10 @@
 package starter
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/internal/predict"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,6 +16,21 @@ func TestSpan(t *testing.T) {
 	} {
 		require.Equal(t, want, span(seconds), "%v", seconds)
 	}
+}
+
+// 14.12: a range is printed only if it is narrower than a factor of three.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	estimate := func(low, high float64) predict.Estimate { return predict.Estimate{Value: 10, Low: &low, High: &high} }
+	require.Equal(t, " (95 %: 5.0 s to 14 s)", bounds(estimate(5, 14.4)))
+	require.Empty(t, bounds(estimate(5, 15)))
+	require.Empty(t, bounds(predict.Estimate{Value: 10}))
+	var b strings.Builder
+	wide := predict.Prediction{Seconds: estimate(1, 20), Sample: predict.Sample{Items: 100, SlowDowns: 1}}
+	require.NoError(t, printPrediction(&b, wide))
+	require.Contains(t, b.String(), "about 10 s with 0 slots here\n")
+	require.Contains(t, b.String(), "too different times for a range of the whole time: try 400 items\n")
+	require.Contains(t, b.String(), "1 slow-down request of the handler waited out")
 }
 
 func TestRound(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/worker"
@@ -114,13 +116,21 @@ func (p *Program) report(err error) int {
 	return code
 }
 
-// wrongArgs makes cobra's complaints about arguments usage errors.
+// wrongArgs makes what cobra finds wrong about a command's arguments a usage error, which says how the command is used.
 func wrongArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError("%s: %v", cmd.CommandPath(), err)
+		if check(cmd, args) == nil {
+			return nil
 		}
-		return nil
+		path := cmd.CommandPath()
+		_, wanted, _ := strings.Cut(cmd.Use, " ")
+		if check(cmd, nil) == nil {
+			return usageError("'%s' takes no arguments: leave %q out", path, strings.Join(args, " "))
+		}
+		if check(cmd, append(slices.Clone(args), "one more")) == nil || len(args) == 0 {
+			return usageError("'%s' needs more arguments: '%[1]s %[2]s'", path, wanted)
+		}
+		return usageError("'%s' takes no more arguments than these: '%[1]s %[2]s'", path, wanted)
 	}
 }
 

@@ -167,16 +167,19 @@ func itemsOf(r job.Report) string {
 func counts(r job.Report) string {
 	s := fmt.Sprintf("%s failed", text.Thousands(r.Failed))
 	if r.Retries > 0 {
-		s += fmt.Sprintf(", %s retries", text.Thousands(r.Retries))
+		s += ", " + text.Count(r.Retries, "retry")
 	}
 	if r.Crashes > 0 {
-		s += fmt.Sprintf(", %s crashes", text.Thousands(r.Crashes))
+		s += ", " + text.Count(r.Crashes, "crash")
 	}
 	if r.Expiries > 0 {
 		s += fmt.Sprintf(", %s expired", text.Thousands(r.Expiries))
 	}
 	if r.Isolations > 0 {
-		s += fmt.Sprintf(", %s isolations", text.Thousands(r.Isolations))
+		s += ", " + text.Count(r.Isolations, "isolation")
+	}
+	if r.SlowDowns > 0 {
+		s += ", " + text.Count(r.SlowDowns, "slow-down")
 	}
 	return s
 }
@@ -191,7 +194,7 @@ func (p *progress) detail(r job.Report) {
 		return
 	}
 	if e := r.FirstError; e != nil {
-		p.say(fmt.Sprintf("first failed item: %s (%s): %s", text.Thousands(e.Item), e.Kind, firstLine(e.Error.Message)))
+		p.say(fmt.Sprintf("first failed item: %s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message)))
 	}
 	if l := r.Loop; l != nil && l.Warning(r.Pool) != "" {
 		p.say(l.Warning(r.Pool))
@@ -208,9 +211,9 @@ const maxShares = 4
 // shares says in one line what the workers have done and which batch runs for longest.
 func shares(r job.Report) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "  %d legs, %d workers:", r.Legs, len(r.Workers))
+	fmt.Fprintf(&b, "  %s, %s:", text.Count(r.Legs, "leg"), text.Count(len(r.Workers), "worker"))
 	for _, w := range r.Workers[:min(len(r.Workers), maxShares)] {
-		fmt.Fprintf(&b, " %s %s items,", w.Worker, text.Thousands(w.Items))
+		fmt.Fprintf(&b, " %s %s,", w.Worker, text.Count(w.Items, "item"))
 	}
 	text := strings.TrimSuffix(b.String(), ",")
 	if len(r.Workers) > maxShares {
@@ -278,14 +281,14 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 		fresh = r.Redriven
 	}
 	if fresh -= r.Resumed; fresh > 0 && took > 0 {
-		speed = fmt.Sprintf(", %s/s", rate(float64(fresh)/took.Seconds()))
+		speed = fmt.Sprintf(", %s items/s", rate(float64(fresh)/took.Seconds()))
 	}
-	fmt.Fprintf(w, "%s: %s: %s items ok, %s in %s%s\n", r.Job, r.State, text.Thousands(r.OK), counts(r), roundTime(took), speed)
+	fmt.Fprintf(w, "%s: %s: %s ok, %s in %s%s\n", r.Job, r.State, text.Count(r.OK, "item"), counts(r), roundTime(took), speed)
 	if r.OnlySums() {
 		fmt.Fprintf(w, "  %s\n", onlySums)
 	}
 	if r.Dropped > 0 {
-		fmt.Fprintf(w, "  %s items gave no result\n", text.Thousands(r.Dropped))
+		fmt.Fprintf(w, "  %s without a result\n", text.Count(r.Dropped, "item"))
 	}
 	if r.Lines > 0 {
 		fmt.Fprintf(w, "  %s results in their lists\n", text.Thousands(r.Lines))
@@ -294,14 +297,18 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 		fmt.Fprintf(w, "  %s among the inputs left out, because the job writes them itself\n", files(r.LeftOut))
 	}
 	if r.Redriven > 0 {
-		fmt.Fprintf(w, "  %s items that had failed were run again\n", text.Thousands(r.Redriven))
+		fmt.Fprintf(w, "  %s run again\n", text.Count(r.Redriven, "failed item"))
 	}
 	if r.Resumed > 0 {
-		fmt.Fprintf(w, "  %s items were done by earlier runs\n", text.Thousands(r.Resumed))
+		fmt.Fprintf(w, "  %s done by earlier runs\n", text.Count(r.Resumed, "item"))
+	}
+	if r.CallTimes != "" {
+		fmt.Fprintf(w, "  %s: %s\n", text.Count(r.Calls, "call"), callTimes(r))
 	}
 	if e := r.FirstError; e != nil {
-		fmt.Fprintf(w, "  first failed item: %s (%s): %s\n", text.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
+		fmt.Fprintf(w, "  first failed item: %s%s: %s\n", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
 	}
+	printFailures(w, r)
 	if r.Error != nil {
 		fmt.Fprintf(w, "  error: %s\n", r.Error.Message)
 	}
@@ -311,7 +318,7 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 		}
 	}
 	if n := len(r.LaterErrors) + r.LaterErrorsOmitted; n > 0 {
-		fmt.Fprintf(w, "  later errors: %d, the first: %s\n", n, firstLine(r.LaterErrors[0].Error()))
+		fmt.Fprintf(w, "  later errors: %d, the first: %s\n", n, firstLine(r.LaterErrors[0].Message))
 	}
 	for _, s := range r.Stragglers {
 		fmt.Fprintf(w, "  still running: %s\n", s)
@@ -326,12 +333,15 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 		if o.Location != "" {
 			fmt.Fprintf(w, "  output: %s%s\n", below(dir, o.Location), splitFiles(*o))
 		}
-		if o.Errors != "" {
-			fmt.Fprintf(w, "  errors: %s\n", below(dir, o.Errors))
-		}
 		if o.Dropped != "" {
 			fmt.Fprintf(w, "  dropped: %s\n", below(dir, o.Dropped))
 		}
+	}
+	switch {
+	case r.Output != nil && r.Output.Errors != "":
+		fmt.Fprintf(w, "  errors: %s\n", below(dir, r.Output.Errors))
+	case r.Failed > 0:
+		fmt.Fprintf(w, "  errors: %s\n", errorsWhere(r))
 	}
 }
 

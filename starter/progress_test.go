@@ -39,6 +39,6 @@ func TestProgress_TellsWhoDoesWhat(t *testing.T) {
 	b.worker("p", "--exec", odd, "--slots", "2", "--call-items", "0")
 	c := b.stint("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--batch-items", "20", "--attempts", "1", "--wait").
 		exits(starter.ExitSomeFailed)
-	require.Regexp(t, `first failed item: [0-9]+ \(crash\): exit status 1: no sevens`, c.stderr.String())
-	require.Regexp(t, `[12] legs, 1 workers: \S+ [0-9]+ items; oldest in flight: batch [0-9]+`, c.stderr.String())
+	require.Regexp(t, `first failed item: [0-9]+: exit 1: no sevens`, c.stderr.String())
+	require.Regexp(t, `[12] legs?, 1 worker: \S+ [0-9]+ items; oldest in flight: batch [0-9]+`, c.stderr.String())
 }

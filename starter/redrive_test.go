@@ -65,7 +65,7 @@ func TestRedrive_FixedHandler(t *testing.T) {
 	require.NoError(t, os.Remove(b.path("in.jsonl")), "the records have the input")
 	c := b.stint("redrive", "nightly", "--wait").exits(starter.ExitOK)
 	require.Contains(t, c.stderr.String(), "nightly: completed: 500 items ok, 0 failed")
-	require.Contains(t, c.stderr.String(), "4 items that had failed were run again")
+	require.Contains(t, c.stderr.String(), "4 failed items run again")
 	requireSame(t, upper(t, input), b.read("out.jsonl"))
 	require.NoFileExists(t, b.path("out.jsonl.errors.jsonl"))
 	requireSame(t, upper(t, input), b.stint("results", "nightly").exits(starter.ExitOK).stdout.String())

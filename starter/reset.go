@@ -26,7 +26,7 @@ run are finished and recorded under their old session, and their results reach n
 				if o.json {
 					return printJSON(p.Stdout, map[string]any{"job": args[0], "session": done.Session, "discarded": done.Discarded})
 				}
-				_, err = fmt.Fprintf(p.Stdout, "session %d, %s items discarded\n", done.Session, text.Thousands(done.Discarded))
+				_, err = fmt.Fprintf(p.Stdout, "session %d, %s discarded\n", done.Session, text.Count(done.Discarded, "item"))
 				return err
 			})
 		},

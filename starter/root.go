@@ -8,6 +8,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// Where the words of messages, and recipes, are explained.
+const (
+	wordsPage   = "https://github.com/stint-run/stint/blob/main/docs/words.md"
+	recipesPage = "https://github.com/stint-run/stint/blob/main/docs/recipes.md"
+)
+
 const aboutStint = `stint cuts files with millions of records into batches, runs a program or Go function over them
 on one machine or many, and writes the results in input order. It survives the death of any
 process, pins a fault on the one record that causes it, and accounts for every record.`
@@ -24,7 +30,10 @@ func newRoot(p *Program) *cobra.Command {
 
   stint run --exec 'tr a-z A-Z' big.jsonl -o out.jsonl
 
-runs everything in one process. Interrupted or killed, the same command continues.`,
+runs everything in one process. Interrupted or killed, the same command continues.
+
+Words such as batch, call, slot and leg: ` + wordsPage + `
+Recipes: ` + recipesPage,
 		SilenceErrors: true, SilenceUsage: true,
 		Version: p.version().String(), SuggestionsMinimumDistance: suggestedDistance,
 		Args: func(root *cobra.Command, args []string) error {

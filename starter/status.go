@@ -76,7 +76,7 @@ func printHow(row rows, r job.Report) {
 	if r.StopDeadline != nil {
 		row("grace", "until %s", r.StopDeadline.Local().Format(time.DateTime))
 	}
-	row("limits", "grace %v, expiry %v, %d attempts", r.Grace, r.Expiry, r.Attempts)
+	row("limits", "grace %v, expiry %v, %s", r.Grace, r.Expiry, text.Count(r.Attempts, "attempt"))
 	for _, s := range settingRows(r.Settings) {
 		if s[0] == "window" {
 			s[1] = job.DescribeWindow(*r.Settings.Window, r.Window)
@@ -90,7 +90,7 @@ func describeHook(h job.HookRun) string {
 	case h.Skipped != "":
 		return fmt.Sprintf("%s %s: not run, because %s", h.Stage, h.Hook, h.Skipped)
 	case h.Error != nil:
-		return fmt.Sprintf("%s %s: %s", h.Stage, h.Hook, firstLine(h.Error.Error()))
+		return fmt.Sprintf("%s %s: %s", h.Stage, h.Hook, firstLine(h.Error.Message))
 	}
 	return fmt.Sprintf("%s %s: ok", h.Stage, h.Hook)
 }
@@ -159,13 +159,17 @@ func printCounts(row rows, r job.Report) {
 	}
 	printFeed(row, r)
 	printLoop(row, r)
-	row("batches", "%s done, %d running, %d waiting, %d legs", text.Thousands(r.Batches), r.InFlight, r.Waiting, r.Legs)
+	row("batches", "%s done, %d running, %d waiting, %s", text.Thousands(r.Batches), r.InFlight, r.Waiting, text.Count(r.Legs, "leg"))
 	if r.Calls > 0 {
 		row("calls", "%s, of %s to %s items, %s on average", text.Thousands(r.Calls), text.Thousands(r.CallMin), text.Thousands(r.CallMax), text.Thousands(r.CallItems/r.Calls))
 	}
-	row("trouble", "%s retries, %s crashes, %s expiries, %s isolations", text.Thousands(r.Retries), text.Thousands(r.Crashes), text.Thousands(r.Expiries), text.Thousands(r.Isolations))
+	if r.CallTimes != "" {
+		row("calls took", "%s", callTimes(r))
+	}
+	row("trouble", "%s, %s, %s, %s, %s", text.Count(r.Retries, "retry"), text.Count(r.Crashes, "crash"), text.Count(r.Expiries, "expiry"),
+		text.Count(r.Isolations, "isolation"), text.Count(r.SlowDowns, "slow-down"))
 	if r.Repeated > 0 {
-		row("repeated", "%s items that were done when their batch had to end before an item in front of them", text.Thousands(r.Repeated))
+		row("repeated", "%s done when their batch had to end before an item in front of them", text.Count(r.Repeated, "item"))
 	}
 }
 
@@ -174,13 +178,13 @@ func printErrors(row rows, r job.Report) {
 		row("last retry", "%s", r.LastFailure)
 	}
 	if e := r.FirstError; e != nil {
-		row("first failed item", "%s (%s): %s", text.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
+		row("first failed item", "%s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
 	}
 	if r.Error != nil {
-		row("error", "%s: %s", r.Error.Type, r.Error.Message)
+		row("error", "%s", r.Error.Message)
 	}
 	for _, e := range r.LaterErrors {
-		row("later error", "%s: %s", e.Type, firstLine(e.Message))
+		row("later error", "%s", firstLine(e.Message))
 	}
 	if n := r.LaterErrorsOmitted; n > 0 {
 		row("later errors", "and %d more", n)
@@ -198,7 +202,7 @@ func slotCalls(n int) string {
 // printWhere prints what each worker has done, what runs where, and what was still running.
 func printWhere(row rows, r job.Report, running []job.RunningBatch) {
 	for _, s := range r.Workers[:min(len(r.Workers), shownWorkers)] {
-		row("worker", "%s: %s items in %s batches, the last %s ago%s", s.Worker, text.Thousands(s.Items), text.Thousands(s.Batches), since(s.Last), slotCalls(s.Concurrency))
+		row("worker", "%s: %s in %s, the last %s ago%s", s.Worker, text.Count(s.Items, "item"), text.Count(s.Batches, "batch"), since(s.Last), slotCalls(s.Concurrency))
 	}
 	for i, b := range running[:min(len(running), shownRunning)] {
 		name := "running"

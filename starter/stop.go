@@ -154,7 +154,7 @@ func (o *stopOptions) waitFor(ctx context.Context, p *Program, client *job.Clien
 		if err != nil && !errors.As(err, &failed) {
 			return err
 		}
-		fmt.Fprintf(p.Stderr, "%s: %s, %s items done\n", run.Name(), report.State, text.Thousands(report.Done()))
+		fmt.Fprintf(p.Stderr, "%s: %s, %s done\n", run.Name(), report.State, text.Count(report.Done(), "item"))
 		for _, s := range report.Stragglers {
 			fmt.Fprintf(p.Stderr, "  still running: %s\n", s)
 		}

@@ -34,7 +34,7 @@ func TestRun_StopAndContinue(t *testing.T) {
 	}
 	c := b.stint(line...).exits(starter.ExitOK)
 	require.Contains(t, c.stderr.String(), "continuing ")
-	require.Contains(t, c.stderr.String(), "items were done by earlier runs")
+	require.Contains(t, c.stderr.String(), "items done by earlier runs")
 	requireSame(t, numbers(300), b.read("out.txt"))
 	require.Equal(t, 300, b.lines("witness"), "no item is run twice")
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
 
@@ -31,6 +32,14 @@ type kind struct {
 	alone   bool   // ... and of every other call, too
 	stack   string // what the stack of an item's error has in it
 	hanging string // what the stack of a hanging call has in it
+}
+
+// ends is the kind of failure of an item whose process ends by itself, with a status: a filter may, a program should have stayed.
+func (k kind) ends() string {
+	if strings.HasPrefix(k.name, "exec") {
+		return job.KindExit
+	}
+	return job.KindCrash
 }
 
 // Why kinds cannot show something.

@@ -97,7 +97,7 @@ func ExampleExec_failure() {
 	// 2
 	// 4
 	// 8
-	// item 2 failed: exit status 1: no number: three
+	// item 2 failed: exit 1: no number: three
 }
 
 // A sink receives a worker's counts: here only the last snapshot, at the worker's end.

@@ -312,7 +312,7 @@ func (h *execHandler) run(ctx context.Context, call *calls.Call, lines []byte) (
 	case exitErr != nil && asksForLess(exitErr):
 		return none, SlowDown(retryAfter(stderr.Text()))
 	case exitErr != nil:
-		return none, crash(exitErr, stderr.Text())
+		return none, endFault(exitErr, stderr.Text())
 	}
 	return read, nil
 }
@@ -331,18 +331,21 @@ func (h *execHandler) cut(call *calls.Call, c *child.Process, gone <-chan struct
 	}
 }
 
-// crash describes how a process ended, with the end of its standard error.
-func crash(err error, stderr string) *calls.Fault {
-	message := err.Error()
-	if last := lastLine(stderr); last != "" {
-		message += ": " + last
-	}
-	kind := "Exit"
+// endFault describes how a process ended: "exit 3" or by which signal, and the end of its standard error.
+func endFault(err error, stderr string) *calls.Fault {
+	fault := &calls.Fault{Kind: job.KindCrash, Err: job.Error{Type: "Exit", Message: err.Error(), Stack: stderr}}
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && signaled(exit) {
-		kind = "Signal"
+	switch {
+	case !errors.As(err, &exit):
+	case signaled(exit):
+		fault.Err.Type = "Signal"
+	default:
+		fault.Kind, fault.Err.Message = job.KindExit, fmt.Sprintf("exit %d", exit.ExitCode())
 	}
-	return &calls.Fault{Kind: job.KindCrash, Err: job.Error{Type: kind, Message: message, Stack: stderr}}
+	if last := lastLine(stderr); last != "" {
+		fault.Err.Message += ": " + last
+	}
+	return fault
 }
 
 const (

@@ -65,7 +65,7 @@ func Command(argv ...string) Hook {
 		}
 		defer context.AfterFunc(ctx, process.Kill)()
 		if err := process.Wait(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-			return crash(err, stderr.Text())
+			return endFault(err, stderr.Text())
 		}
 		return nil
 	}

@@ -62,7 +62,7 @@ func TestWorker_WithoutSlots(t *testing.T) {
 		require.FailNow(t, "the worker does not end")
 	}
 	require.ErrorContains(t, err, "serving pool pool: no slot is left: slot 0 is out after 0 restarts in a row")
-	require.ErrorContains(t, err, "exit status 3")
+	require.ErrorContains(t, err, "crash: exit 3")
 	options.Restarts = 0
 	c.serve(h, options)
 	report := c.wait(run)

@@ -97,7 +97,7 @@ func TestIsolate_Each(t *testing.T) {
 		kinds[failure.Item] = failure
 	}
 	require.Equal(t, job.KindCrash, kinds[1].Kind)
-	require.Contains(t, kinds[1].Error.Message, "exit status 3: fatal error")
+	require.Contains(t, kinds[1].Error.Message, "exit 3: fatal error")
 	require.Equal(t, job.KindError, kinds[3].Kind)
 	require.Equal(t, "no such colour", kinds[3].Error.Message)
 	require.Equal(t, "panic", kinds[6].Error.Type)

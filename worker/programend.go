@@ -103,7 +103,8 @@ func (p *program) crash(exit error) *calls.Fault {
 	if exit == nil {
 		exit = errExited
 	}
-	fault := crash(exit, p.stderr.Text())
+	fault := endFault(exit, p.stderr.Text())
+	fault.Kind = job.KindCrash // it should have stayed, whatever its status
 	var status *exec.ExitError
 	if errors.As(exit, &status) && signaled(status) && p.host.oomKills() > p.oomKills {
 		fault.Err.Message += " (likely out of memory: the kernel has killed a process of this control group)"

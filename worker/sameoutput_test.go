@@ -88,7 +88,7 @@ func expect(random *rand.Rand, k kind, n, slow int) expected {
 	if n >= 10 {
 		at := random.Perm(n)
 		for i, c := range []struct{ behaviour, item, kind string }{
-			{"crashes", "exit 3", job.KindCrash}, {"lengths", "short", job.KindLength}, {"whole calls", "fail oh", job.KindError},
+			{"crashes", "exit 3", k.ends()}, {"lengths", "short", job.KindLength}, {"whole calls", "fail oh", job.KindError},
 		} {
 			if k.can(c.behaviour) {
 				costly[at[i]] = struct{ item, kind string }{c.item, c.kind}

@@ -105,7 +105,7 @@ func TestServe_BadItems(t *testing.T) {
 		item, kind, typ string
 		says            string
 	}{
-		{"exit 3", job.KindCrash, "Exit", "exit status 3: last words"},
+		{"exit 3", job.KindCrash, "Exit", "exit 3: last words"},
 		{"exit 0", job.KindCrash, "Exit", "it exited with status 0 while it should serve: last words"},
 		{"kill", job.KindCrash, "Signal", "signal: killed"},
 		{"garbage", job.KindCrash, "Protocol", `not a frame: "Loading model…"`},
@@ -191,7 +191,7 @@ func TestServe_StartFails(t *testing.T) {
 	for kind, says := range map[string][]string{
 		"never ready":    {"slot ", "it did not say that it was ready within 500ms"},
 		"not ready":      {"slot ", "NoModel", "model.bin is missing"},
-		"dies at once":   {"slot ", "exit status 4: cannot load"},
+		"dies at once":   {"slot ", "exit 4: cannot load"},
 		"stops in init":  {"slot ", "it asked for a stop before it was ready: no licence"},
 		"one slot fails": {"slot 1", "no device 1"},
 	} {
@@ -229,7 +229,7 @@ func TestServe_Budget(t *testing.T) {
 	f.running(0).child.Signal(syscall.SIGKILL)
 	<-f.roster.gone
 	require.ErrorContains(t, f.roster.why, "no slot is left: slot 0 is out after 1 restarts in a row")
-	require.ErrorContains(t, f.roster.why, "exit status 5")
+	require.ErrorContains(t, f.roster.why, "exit 5")
 	require.Len(t, f.happened(SlotOut), 1)
 }
 

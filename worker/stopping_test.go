@@ -285,7 +285,7 @@ func TestHooks_LeaveDaemonsBehind(t *testing.T) {
 	require.NoError(t, os.WriteFile(lives, nil, 0o600))
 	require.NoError(t, worker.Command("sh", "-c", script, lives)(t.Context(), worker.HookCall{}))
 	err := worker.Command("sh", "-c", script+"; echo 'no table' >&2; exit 3", lives)(t.Context(), worker.HookCall{})
-	require.ErrorContains(t, err, "exit status 3: no table")
+	require.ErrorContains(t, err, "exit 3: no table")
 	require.NoError(t, os.Remove(lives))
 }
 

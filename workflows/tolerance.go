@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
@@ -132,7 +133,7 @@ func (c *coordinator) ofSession() string {
 // hint says what handlers that cannot work often have in common, by how the first item has failed.
 func (c *coordinator) hint() string {
 	first := c.report().FirstError
-	if first == nil || first.Kind != job.KindCrash && first.Kind != job.KindLength {
+	if first == nil || !slices.Contains([]string{job.KindExit, job.KindCrash, job.KindLength}, first.Kind) {
 		return ""
 	}
 	return "; a filter answers n lines with n lines and ends with status 0, and {} in its command is not replaced"
@@ -144,5 +145,5 @@ func (c *coordinator) firstFailure() string {
 	if first == nil {
 		return ""
 	}
-	return fmt.Sprintf("; the first: item %s (%s): %s", text.Thousands(first.Item), first.Kind, first.Error.Message)
+	return fmt.Sprintf("; the first: item %s%s: %s", text.Thousands(first.Item), first.Label(), first.Error.Message)
 }

@@ -141,7 +141,7 @@ func TestRecordsThatCannotBeJudgedFailAlone(t *testing.T) {
 	require.NoError(t, err)
 	var first job.Failure
 	require.NoError(t, json.NewDecoder(bytes.NewReader(failures)).Decode(&first))
-	require.Equal(t, "exit status 1: unknown damage \"Shattered\"", first.Error.Message)
+	require.Equal(t, "exit 1: unknown damage \"Shattered\"", first.Error.Message)
 	require.Contains(t, string(failures), `no amount: \"much\"`)
 }
 

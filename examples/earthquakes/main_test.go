@@ -42,7 +42,7 @@ func TestEarthquakes(t *testing.T) {
 	t.Parallel()
 	all, said := runProgram(t, starter.ExitOK, filepath.Join("..", "data", "earthquakes.jsonl"))
 	require.Contains(t, said, ": completed: 1,707 items ok, 0 failed in ")
-	require.Contains(t, said, "  28 items gave no result\n")
+	require.Contains(t, said, "  28 items without a result\n")
 	require.Len(t, all, 1679)
 
 	number := map[string]int{}
@@ -74,7 +74,7 @@ func TestEventsThatCannotBeLocatedFailAlone(t *testing.T) {
 `), 0o600))
 	all, said := runProgram(t, starter.ExitSomeFailed, input)
 	require.Contains(t, said, ": completed: 2 items ok, 2 failed in ")
-	require.Contains(t, said, "  1 items gave no result\n")
+	require.Contains(t, said, "  1 item without a result\n")
 	require.Contains(t, said, "first failed item: ")
 	require.Equal(t, []Nearest{{ID: "a", Airport: "LAX", DistanceKM: 38.2}}, all)
 }

@@ -47,6 +47,8 @@ type Caller struct {
 
 	// Totals count calls and what went wrong with them; outcomes are counted by whoever records them.
 	job.Totals
+	// Times are those of the calls in Totals.
+	Times job.CallTimer
 }
 
 // ErrEnding means that the batch should end before the items have their outcomes.
@@ -236,6 +238,7 @@ func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 	if kept > 0 {
 		n := int64(kept)
 		c.Totals.Add(job.Totals{Calls: 1, CallItems: n, CallMin: n, CallMax: n})
+		c.Times.Add(stats.Took)
 		c.Fit.learn(kept, c.Answer.size()-mark.buf-mark.texts)
 	}
 	stats.Items, stats.SlowDown = kept, c.Lane.slowed.Load()

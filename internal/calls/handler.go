@@ -224,7 +224,15 @@ type Fault struct {
 	Full bool
 }
 
-func (f *Fault) Error() string { return f.Kind + ": " + f.Err.Error() }
+func (f *Fault) Error() string {
+	switch {
+	case f.Kind == job.KindExit:
+		return f.Err.Message // which begins with the status
+	case f.Kind != job.KindError:
+		return f.Kind + ": " + f.Err.Message // its type says no more
+	}
+	return f.Kind + ": " + f.Err.Error()
+}
 
 // FaultOf turns an error of a handler into a fault, whose error is bounded (see [Bounded]).
 func FaultOf(err error) *Fault {

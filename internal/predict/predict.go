@@ -128,6 +128,9 @@ func (p *Prediction) seconds(s speedOf, setup Setup, rate job.Rate) float64 {
 		rounds = math.Ceil(rounds) // otherwise they end at about the same time
 	}
 	work := math.Max(rounds*perBatch, float64(p.Batches)/serverBatches)
+	if s := p.Sample; s.SlowDowns > 0 { // the whole job gets through no faster than the sample has, with its waits
+		work = math.Max(work, s.Took.Seconds()*float64(p.Items)/float64(max(1, s.Items)))
+	}
 	if rate > 0 {
 		const thousandths = 1000
 		work = math.Max(work, float64(p.Items)*thousandths/float64(rate))

@@ -147,17 +147,49 @@ func TestTry_Failures(t *testing.T) {
 	require.Nil(t, p.Seconds.Low)
 }
 
+// 14.12: a sample waits out slow-down requests; every item has its outcome, and the job is predicted to be no faster than the sample was.
 func TestTry_HandlerThatAsksForLess(t *testing.T) {
 	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(5000))
+	synctest.Test(t, func(t *testing.T) {
+		f.t = t
+		var mu sync.Mutex
+		var free time.Time // when the handler takes the next item: one a second
+		f.serve(&callstest.Handler{Size: calls.CallSize{Items: 5}, Do: func(c *calls.Call) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if now := time.Now(); now.Before(free) || len(c.Items) > 2 {
+				c.SlowDown(max(time.Second, free.Sub(now)))
+				return nil
+			}
+			free = time.Now().Add(time.Duration(len(c.Items)) * time.Second)
+			return callstest.Echo(c)
+		}})
+		began := time.Now()
+		survey, sample := f.sample(50, 4)
+		require.EqualValues(t, 50, sample.OK)
+		require.Zero(t, sample.Failed)
+		require.Greater(t, sample.SlowDowns, 10)
+		took := time.Since(began)
+		require.GreaterOrEqual(t, took, 48*time.Second, "as long as the handler wants")
+		p := Predict(survey, sample, f.handler, f.spec, Setup{Slots: 4, Workers: 1})
+		require.InEpsilon(t, 100*took.Seconds(), p.Seconds.Value, 0.02)
+	})
+}
+
+func TestTry_HandlerThatNeverAnswers(t *testing.T) {
+	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(50))
-	f.serve(&callstest.Handler{Do: func(c *calls.Call) error {
-		c.SlowDown(time.Minute)
-		return nil
-	}})
-	survey, err := f.predictor().Survey(t.Context(), f.spec)
-	require.NoError(t, err)
-	_, err = f.predictor().Try(t.Context(), survey, f.spec, SampleOptions{Items: 50, Parallel: 2})
-	require.ErrorContains(t, err, "asked for less work (nothing more for 1m0s) when 2 calls were made at once")
+	synctest.Test(t, func(t *testing.T) {
+		f.serve(&callstest.Handler{Do: func(c *calls.Call) error {
+			c.SlowDown(time.Minute)
+			return nil
+		}})
+		survey, err := f.predictor().Survey(t.Context(), f.spec)
+		require.NoError(t, err)
+		_, err = f.predictor().Try(t.Context(), survey, f.spec, SampleOptions{Items: 50, Parallel: 2})
+		require.ErrorContains(t, err, "asked 20 times in a row for less work")
+	})
 }
 
 func TestTry_IsEndedByItsContext(t *testing.T) {

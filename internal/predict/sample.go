@@ -39,6 +39,7 @@ type Sample struct {
 	ResultBytes int64           `json:"result_bytes"` // of their results
 	Calls       int             `json:"calls"`        // that were answered
 	FailedCalls int             `json:"failed_calls"`
+	SlowDowns   int             `json:"slow_downs"` // requests of the handler, which were waited out
 	FirstError  *job.FirstError `json:"first_error,omitempty"`
 	Took        time.Duration   `json:"took"` // nanoseconds
 
@@ -265,12 +266,15 @@ func (f *Predictor) makeCalls(ctx context.Context, spec job.Spec, all [][]calls.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var making sync.WaitGroup
-	for range min(parallel, len(all)-1) {
+	for number := range min(parallel, len(all)-1) {
 		making.Go(func() {
 			for call := range todo {
 				if err := trap.Call("trying a call", func() error { return t.run(ctx, call) }); err != nil {
 					cancel(err)
 					return
+				}
+				if t.spare(number) {
+					return // number 0 never is
 				}
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/ledger"
@@ -14,19 +15,91 @@ import (
 
 // trial makes calls that belong to no batch, as Process makes those that do.
 type trial struct {
-	of       *Predictor
-	spec     job.Spec
-	parallel int // calls at once
+	of   *Predictor
+	spec job.Spec
 
-	mu     sync.Mutex
-	sample *Sample
+	mu       sync.Mutex
+	parallel int // calls at once; fewer after slow-down requests
+	sample   *Sample
+	until    time.Time // nothing is begun before
 }
 
-// run has items handled as one call, and as more calls if that fails.
+// maxSlowDowns is how many slow-down requests in a row, without an item's outcome in between, are waited out.
+const maxSlowDowns = 20
+
+// run has items handled as one call, and as more calls if that fails. It waits out slow-down requests; a call that gets none through is cut
+// in halves, as a job does.
 func (t *trial) run(ctx context.Context, items []calls.Item) error {
+	take, idle := len(items), 0
+	for len(items) > 0 {
+		if err := t.pause(ctx); err != nil {
+			return err
+		}
+		done, after, err := t.try(ctx, items[:min(take, len(items))])
+		items = items[done:]
+		switch {
+		case err != nil:
+			return err
+		case after == 0:
+			continue
+		case done > 0:
+			idle = 0
+		default:
+			idle, take = idle+1, max(1, take/2)
+		}
+		if t.slowDown(after); idle == maxSlowDowns {
+			return fmt.Errorf("the handler has asked %d times in a row for less work, and answered nothing: try fewer slots, or later", idle)
+		}
+	}
+	return nil
+}
+
+// slowDown has nothing begun for a while, and fewer calls at once after it.
+func (t *trial) slowDown(after time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sample.SlowDowns++
+	now := time.Now()
+	if until := now.Add(after); until.After(t.until) {
+		if now.After(t.until) { // further requests for the same reason halve nothing
+			t.parallel = max(1, t.parallel/2)
+		}
+		t.until = until
+	}
+}
+
+// pause waits until calls may be begun.
+func (t *trial) pause(ctx context.Context) error {
+	for {
+		t.mu.Lock()
+		left := time.Until(t.until)
+		t.mu.Unlock()
+		if left <= 0 {
+			return ctx.Err()
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-timer.C:
+		}
+	}
+}
+
+// spare reports whether fewer calls are made at once than one with this number, from 0, needs.
+func (t *trial) spare(number int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return number >= t.parallel
+}
+
+// try makes the call. It returns how many of its items have their outcomes, and for how long nothing more should be begun; 0: the handler has
+// not asked.
+func (t *trial) try(ctx context.Context, items []calls.Item) (done int, after time.Duration, err error) {
 	slot, err := t.of.opts.Slots.Take(ctx, calls.Occupant{Job: t.spec.Name, Batch: "a sample"})
 	if err != nil {
-		return fmt.Errorf("taking a slot: %w", err)
+		return 0, 0, fmt.Errorf("taking a slot: %w", err)
 	}
 	defer slot.Leave()
 	m := calls.StartWatch(ctx, calls.WatchLimits{
@@ -43,23 +116,22 @@ func (t *trial) run(ctx context.Context, items []calls.Item) error {
 		},
 	}
 	err = c.Run(items)
-	t.settle(items, c.Answer)
+	done = t.settle(items, c.Answer)
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
-	case m.SlowedDown() > 0:
-		return fmt.Errorf("the handler asked for less work (nothing more for %v) when %d calls were made at once: try fewer slots", m.SlowedDown(), t.parallel)
+		return done, 0, ctx.Err()
+	case m.SlowedDown() > 0 && (err == nil || errors.Is(err, calls.ErrEnding)):
+		return done, m.SlowedDown(), nil
 	case errors.Is(err, calls.ErrEnding):
-		return calls.ErrNoSlot
+		return done, 0, calls.ErrNoSlot
 	}
-	return err
+	return done, 0, err
 }
 
-// settle counts the outcomes of a call's items.
-func (t *trial) settle(items []calls.Item, answer *calls.Answer) {
+// settle counts the outcomes of a call's first items, and returns how many have one.
+func (t *trial) settle(items []calls.Item, answer *calls.Answer) (i int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := 0
 	answer.Each(func(o calls.Span) {
 		switch {
 		case o.Fault != nil:
@@ -73,6 +145,7 @@ func (t *trial) settle(items []calls.Item, answer *calls.Answer) {
 		i++
 	})
 	t.sample.ResultBytes += int64(len(answer.Buf))
+	return i
 }
 
 func (s *Sample) fail(ordinal int64, fault *calls.Fault) {

@@ -24,11 +24,11 @@ func Job(r job.Report, now time.Time) string {
 		fmt.Fprintf(&b, "\n\n**no worker serves pool %s**: start one with `stint worker --pool %s --allow ROOT --exec COMMAND`; the job continues then", r.Pool, r.Pool)
 	}
 	fmt.Fprintf(&b, "\n\n- **items** %s of %s ok · %s failed · %s dropped\n", text.Thousands(r.OK), planned(r), text.Thousands(r.Failed), text.Thousands(r.Dropped))
-	fmt.Fprintf(&b, "- **batches** %s done · %d in flight · %d waiting · %d legs%s\n", text.Thousands(r.Batches), r.InFlight, r.Waiting, r.Legs, window(r))
+	fmt.Fprintf(&b, "- **batches** %s done · %d in flight · %d waiting · %s%s\n", text.Thousands(r.Batches), r.InFlight, r.Waiting, text.Count(r.Legs, "leg"), window(r))
 	describeFeed(&b, r)
 	describeLoop(&b, r)
-	fmt.Fprintf(&b, "- **trouble** %s retries · %s crashes · %s expiries · %s isolations\n",
-		text.Thousands(r.Retries), text.Thousands(r.Crashes), text.Thousands(r.Expiries), text.Thousands(r.Isolations))
+	fmt.Fprintf(&b, "- **trouble** %s · %s · %s · %s\n",
+		text.Count(r.Retries, "retry"), text.Count(r.Crashes, "crash"), text.Count(r.Expiries, "expiry"), text.Count(r.Isolations, "isolation"))
 	describeSpeed(&b, r, now)
 	if t := r.Throttle; t != nil {
 		fmt.Fprintf(&b, "- **slowed down** %s (%s requests of the handler); it recovers automatically\n", t, text.Thousands(r.SlowDowns))
@@ -40,7 +40,7 @@ func Job(r job.Report, now time.Time) string {
 		fmt.Fprintf(&b, "\n**Error** %s\n", r.Error.Message)
 	}
 	if e := r.FirstError; e != nil {
-		fmt.Fprintf(&b, "\n**First failed item** %s (%s): %s\n", text.Thousands(e.Item), e.Kind, e.Error.Message)
+		fmt.Fprintf(&b, "\n**First failed item** %s%s: %s\n", text.Thousands(e.Item), e.Label(), e.Error.Message)
 	}
 	if r.Oldest != "" {
 		fmt.Fprintf(&b, "\nOldest in flight: %s\n", r.Oldest)

@@ -199,7 +199,7 @@ func (d *Dispatcher) itemFailed(first *job.FirstError) {
 	if d.Halted() {
 		return
 	}
-	err := &job.Error{Type: first.Error.Type, Message: fmt.Sprintf("item %s failed (%s): %s", text.Thousands(first.Item), first.Kind, first.Error.Message)}
+	err := &job.Error{Type: first.Error.Type, Message: fmt.Sprintf("item %s failed%s: %s", text.Thousands(first.Item), first.Label(), first.Error.Message)}
 	if !slices.Contains(d.spec.CleanStop, err.Type) {
 		d.fail(err)
 		return

@@ -1,0 +1,208 @@
+package starter
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/job"
+)
+
+// What the failures at the end of a job are grouped from, and how many groups are shown.
+const (
+	shownGroups = 10
+	// heldGroups bounds the memory: failures of further groups are counted together.
+	heldGroups = 1000
+	// readFailures and readFailureBytes bound the time: what comes after them in the errors file is not looked at.
+	readFailures     = 200_000
+	readFailureBytes = 256 << 20
+	// longestFailure is a line that is looked at; a longer one, with a long input, is left out.
+	longestFailure = 4 << 20
+	// shownMessage is how much of a message is shown, in bytes.
+	shownMessage = 160
+)
+
+// failureGroup are failures of one type whose messages differ in numbers only.
+type failureGroup struct {
+	label   string // kind, and type if that says more
+	message string // of the first one
+	item    int64  // the first one
+	count   int64
+}
+
+// failureGroups groups the failures of an errors file. Its zero value has none.
+type failureGroups struct {
+	groups  map[string]*failureGroup
+	read    int64 // failures
+	others  int64 // in groups that are not held
+	partial bool  // the file has more
+}
+
+var digitsOf = regexp.MustCompile(`[0-9]+`)
+
+func (g *failureGroups) add(f job.Failure) {
+	if g.groups == nil {
+		g.groups = map[string]*failureGroup{}
+	}
+	g.read++
+	label, message := failureLabel(f), text.Cut(firstLine(f.Error.Message), shownMessage)
+	key := label + "\x00" + digitsOf.ReplaceAllString(message, "0")
+	if f.Kind == job.KindExit { // its status is its type
+		key = digitsOf.FindString(message) + key
+	}
+	group := g.groups[key]
+	switch {
+	case group != nil:
+		group.count++
+	case len(g.groups) == heldGroups:
+		g.others++
+	default:
+		g.groups[key] = &failureGroup{label: label, message: message, item: f.Item, count: 1}
+	}
+}
+
+// failureLabel is a failure's kind, and its type if that says more: "error ValueError: ". It is empty for an exit status, which begins the
+// message.
+func failureLabel(f job.Failure) string {
+	switch {
+	case f.Kind == job.KindExit:
+		return ""
+	case f.Kind == job.KindError && shownType(f.Error.Type) != "":
+		return f.Kind + " " + f.Error.Type + ": "
+	}
+	return f.Kind + ": "
+}
+
+// goTypes are error types of Go's standard library. Their messages have all that they say; the records keep them.
+var goTypes = []string{
+	"error", "Error", "PathError", "LinkError", "SyscallError", "Errno", "NumError", "SyntaxError", "UnmarshalTypeError", "OpError", "DNSError",
+	"AddrError", "ParseError", "deadlineExceededError",
+}
+
+// shownType is an error's type if a message should show it, as that of a Python exception; otherwise it is empty.
+func shownType(name string) string {
+	if slices.Contains(goTypes, name) {
+		return ""
+	}
+	return name
+}
+
+// largest returns the groups with the most failures, and how many failures are in none of these.
+func (g *failureGroups) largest(n int) (groups []*failureGroup, others int64) {
+	for _, group := range g.groups {
+		groups = append(groups, group)
+	}
+	slices.SortFunc(groups, func(a, b *failureGroup) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.item, b.item))
+	})
+	others = g.others
+	for _, group := range groups[min(n, len(groups)):] {
+		others += group.count
+	}
+	return groups[:min(n, len(groups))], others
+}
+
+// groupFailures reads an errors file of this machine. It returns nil if there is none that can be read.
+func groupFailures(path string) *failureGroups {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil // in a bucket, or of another machine: the summary names it
+	}
+	defer file.Close()
+	g := &failureGroups{}
+	lines := bufio.NewReaderSize(io.LimitReader(file, readFailureBytes), 64<<10)
+	for {
+		line, err := boundedLine(lines, longestFailure)
+		if len(line) > 0 {
+			var f job.Failure
+			if json.Unmarshal(line, &f) != nil {
+				return nil // not ours, or being written
+			}
+			g.add(f)
+		}
+		if g.partial = g.read == readFailures; g.partial {
+			return g
+		}
+		if err != nil {
+			info, statErr := file.Stat()
+			g.partial = statErr == nil && info.Size() > readFailureBytes
+			return g
+		}
+	}
+}
+
+// boundedLine returns the next line; a longer one is empty.
+func boundedLine(r *bufio.Reader, most int) (line []byte, err error) {
+	for long := false; ; {
+		piece, err := r.ReadSlice('\n')
+		if long = long || len(line)+len(piece) > most; long {
+			line = nil
+		} else {
+			line = append(line, piece...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			if err != nil && !long && len(line) > 0 && line[len(line)-1] != '\n' {
+				line = nil // cut off by a limit, or not yet whole
+			}
+			return line, err
+		}
+	}
+}
+
+// printFailures prints a job's failures by type and message, with one example each.
+func printFailures(w io.Writer, r job.Report) {
+	if r.Failed < 2 || r.Output == nil || r.Output.Errors == "" {
+		return
+	}
+	g := groupFailures(r.Output.Errors)
+	if g == nil || g.read < 2 {
+		return
+	}
+	groups, others := g.largest(shownGroups)
+	of := ""
+	if g.partial {
+		of = fmt.Sprintf(" of the first %s", text.Thousands(g.read))
+	}
+	fmt.Fprintf(w, "  failures%s by type and message, each with its first item:\n", of)
+	width := len(text.Thousands(groups[0].count))
+	for _, group := range groups {
+		fmt.Fprintf(w, "    %*s × %s%s (item %s)\n", width, text.Thousands(group.count), group.label, group.message, text.Thousands(group.item))
+	}
+	if others > 0 {
+		fmt.Fprintf(w, "    %*s × others\n", width, text.Thousands(others))
+	}
+}
+
+// callTimes says how long the calls of the handler took: "p50 12ms, p95 40ms, max 1.34s".
+func callTimes(r job.Report) string {
+	t := r.CallTimes
+	return fmt.Sprintf("p50 %s, p95 %s, max %s", shortTime(t.Percentile(50), 100), shortTime(t.Percentile(95), 100), shortTime(t.Longest(), 1000))
+}
+
+// shortTime rounds a duration to as many digits as most has zeros.
+func shortTime(d, most time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for d/unit >= most {
+		unit *= 10
+	}
+	return d.Round(unit)
+}
+
+// errorsWhere says where the error records of a job are that has no errors file.
+func errorsWhere(r job.Report) string {
+	switch {
+	case r.State == job.Completed:
+		return "not kept (--on-error drop)"
+	case r.State == job.Failed:
+		return "in the store: 'stint results " + r.Job + " --errors' prints them"
+	}
+	return "in the store: the file is written when the job has completed"
+}
