@@ -33,7 +33,7 @@ func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
 	t.Parallel()
 	set := Spec{
 		Name: "n", Pool: "p", Stages: []Stage{{Name: "s", Pool: "p"}}, Source: SourceFeed, Capacity: 1, CapacityBytes: 2, BatchWait: 3, Keep: 4, Slots: 5, Every: 6, CatchUp: CatchUpSkip,
-		Input: []string{"i"}, Format: "csv", MaxItem: 1, MaxInput: 2, Output: "o", Errors: "e", Report: "r", Store: "s",
+		Input: []string{"i"}, Format: "csv", Delimiter: ";", Columns: []string{"c"}, MaxItem: 1, MaxInput: 2, Output: "o", Errors: "e", Report: "r", Store: "s",
 		BatchItems: 1, BatchBytes: 2, Window: 3, Expiry: 4 * time.Second, CallTimeout: None, BatchTimeout: 5, Attempts: 6,
 		ItemAttempts: 7, Backoff: 8 * time.Millisecond, Grace: None,
 		OnError: OnErrorStop, MaxFailed: "9%", CleanStop: []string{"Done"}, IgnoreStragglers: true, JobRate: 10,

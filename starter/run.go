@@ -114,6 +114,9 @@ func (o *runOptions) named(spec job.Spec, handler worker.Handler, p *Program) jo
 			does = p.name() + " " + does
 		}
 		identity := slices.Concat([]string{p.Dir}, spec.Input, []string{"\x00", spec.Output, does, spec.Format})
+		if spec.Delimiter != "" {
+			identity = append(identity, spec.Delimiter)
+		}
 		sum := sha256.Sum256([]byte(strings.Join(identity, "\x00")))
 		spec.Name = "run-" + hex.EncodeToString(sum[:5])
 	}
