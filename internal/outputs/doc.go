@@ -5,6 +5,7 @@
 //   - joiner.go, early.go: parts that are joined while the job still runs
 //   - finish.go: the input and result of Finish
 //   - publish.go, publishparts.go, errorsfile.go: the output as one file or as parts, and the errors
+//   - table.go, members.go: the output as a table
 //   - sweep.go: removing what a run no longer needs in the store
 //   - results.go: the results of a job for its readers
 package outputs
