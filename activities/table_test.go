@@ -106,6 +106,29 @@ func TestRedrive_Table(t *testing.T) {
 	require.Equal(t, jobtest.Lines(40), got)
 }
 
+// Items of CSV that are run again are records still, and those of an array, and of JSON, are not.
+func TestRedrive_Records(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.csv", "a,b\n1,2\n3,4\n", "in.json", "[\n{\"a\":\n5},\n{\"a\":6}]", "in.tsv", "a\n7\n")
+	fails, records := true, map[string]bool{}
+	f.serve(&callstest.Handler{Each: func(c *calls.Call, item calls.Item) {
+		if fails {
+			c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Message: "no"}}, 1)
+			return
+		}
+		records[string(item.Data)] = c.Records
+		c.Answer.Line(item.Data)
+	}}, Options{})
+	heads := []string{f.commit(nil, f.processAll(f.plan())...)}
+	before := f.finish(heads...)
+	require.EqualValues(t, 5, before.Books.Failed)
+	fails = false
+	f.redrive = &job.Redrive{Manifests: heads, Output: before.Output, Planned: 5, Runs: []string{f.ref.Run}}
+	f.newRun("run-2")
+	f.finish(f.commit(nil, f.processAll(f.plan())...))
+	require.Equal(t, map[string]bool{`{"a":"1","b":"2"}`: true, `{"a":"3","b":"4"}`: true, `{"a":5}`: false, `{"a":6}`: false, `{"a":"7"}`: true}, records)
+}
+
 // Rows, columns and cells, of one job each.
 func TestFinish_TableForms(t *testing.T) {
 	t.Parallel()
@@ -166,7 +189,7 @@ func TestFinish_TableOfOtherThings(t *testing.T) {
 func TestFinish_TableOfCorruptPart(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(20))
-	f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out.csv")}.WithDefaults()
+	f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out.csv"), BatchItems: 20}.WithDefaults()
 	f.newRun("run-1")
 	entries := f.processAll(f.plan())
 	head := f.commit(nil, entries...)

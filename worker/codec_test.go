@@ -106,7 +106,7 @@ func TestCodec_OfEachFunction(t *testing.T) {
 		require.Equal(t, codec.Standard, in, name)
 		require.Equal(t, codec.Standard, out, name)
 		if inner != nil {
-			require.Equal(t, codec.Standard, inner.(*each[plain, plain]).in, name)
+			require.Equal(t, codec.Standard, inner.(*each[plain, plain]).in.values, name)
 		}
 	}
 	require.NotSame(t, records.identity, Codec(EncodingJSON, records).identity, "it is another handler for ChildMain")
