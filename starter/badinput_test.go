@@ -70,7 +70,7 @@ func TestBadInput_RefusedBeforeAnythingStarts(t *testing.T) {
 		{"a directory that is none", 2, run("in.txt", "--dir", "nowhere"), []string{"dir", "nowhere", "no such file"}},
 		{"unknown flag", 2, run("in.txt", "--wat"), []string{"unknown flag: --wat", "--help"}},
 		{"unknown command", 2, []string{"frob", "in.txt"}, []string{`unknown command "frob"`, "--help"}},
-		{"unknown format", 2, run("in.txt", "--format", "xml"), []string{`format "xml"`, "use jsonl, csv, text or auto"}},
+		{"unknown format", 2, run("in.txt", "--format", "xml"), []string{`format "xml"`, "use jsonl, json, csv, tsv, text or auto"}},
 		{"negative window", 2, run("in.txt", "--window", "-1"), []string{"window -1", "use 1 to 10000"}},
 		{"absurd window", 2, run("in.txt", "--window", "1000000000000"), []string{"window 1000000000000", "use 1 to 10000"}},
 		{"number too large for a number", 2, run("in.txt", "--batch-items", "99999999999999999999"), []string{"batch-items", "out of range"}},

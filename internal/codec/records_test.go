@@ -100,7 +100,7 @@ func TestForRecords_Others(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[map[string]string](), reflect.TypeFor[any](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[time.Time](),
-		reflect.TypeFor[struct{ A, B string }](), reflect.TypeFor[methods](),
+		reflect.TypeFor[struct{ A, B string }](), reflect.TypeFor[textMethods](),
 	} {
 		require.Equal(t, Standard, ForRecords(typ, Standard), typ)
 	}
