@@ -216,7 +216,7 @@ func TestBadInput_WholeInputs(t *testing.T) {
 		{"gzip cut short", "in.jsonl.gz", truncated[:len(truncated)/2], []string{"/in.jsonl.gz", "unexpected EOF"}},
 		{"no gzip at all", "in.jsonl.gz", records(10), []string{"/in.jsonl.gz", "gzip"}},
 		{"no zstandard at all", "in.jsonl.zst", records(10), []string{"/in.jsonl.zst"}},
-		{"an extension that says nothing", "in.data", "a\n", []string{"in.data", `extension ".data"`, "--format jsonl, csv or text"}},
+		{"an extension that says nothing", "in.data", "a\n", []string{"in.data", `extension ".data"`, "--format jsonl, json, csv, tsv or text"}},
 		{"a header that is none", "in.csv", "a,a\n1,2\n", []string{"/in.csv", "CSV header", "give each its own name"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

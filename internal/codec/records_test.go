@@ -147,7 +147,7 @@ func TestFieldsOf(t *testing.T) {
 	}
 }
 
-type hidden struct{ Shown, notShown int }
+type hidden struct{ Shown int }
 
 // Whatever the columns hold, a value is what it is in JSON, or a *ColumnError names it.
 func TestForRecords_Random(t *testing.T) {
