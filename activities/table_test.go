@@ -148,6 +148,7 @@ func TestFinish_TableForms(t *testing.T) {
 		"a key twice":       {`{"a":1,"a":2}` + "\n", nil, "out.csv", "a\n2\n"},
 		"escaped key":       {`{"\u0061":1}` + "\n" + `{"a":2}` + "\n", nil, "out.csv", "a\n1\n2\n"},
 		"deep":              {`{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}\n", nil, "out.csv", "a\n" + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n"},
+		"rows of a filter":  {`"a,b"` + "\n" + `{"a":1}` + "\n[]\n", nil, "out.csv", `"a,b"` + "\n" + `{"a":1}` + "\n[]\n"},
 		"no result":         {"", nil, "out.csv", ""},
 		"only a header":     {"", []string{"a", "b"}, "out.csv", "a,b\n"},
 	} {
@@ -166,7 +167,7 @@ func TestFinish_TableForms(t *testing.T) {
 	}
 }
 
-// A result that is no object ends the job; its results are kept.
+// A result that is no object, unless it is the first one, ends the job; its results are kept.
 func TestFinish_TableOfOtherThings(t *testing.T) {
 	t.Parallel()
 	for _, columns := range [][]string{nil, {"a"}} {

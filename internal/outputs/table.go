@@ -27,19 +27,26 @@ type table struct {
 	delimiter byte
 	columns   []string
 	index     map[string]int // of each column
+	seen      bool           // a result
+	lines     bool           // the results are rows as they are
 	to        *store.Joining
 	buf       []byte
 	cells     [][]byte // of one row, as JSON; nil: none
 }
 
-// joinTable writes the table. It goes through the parts twice unless the spec names the columns: their names come first.
+// errLines says that the first result is no object: a filter, say, has written rows itself.
+var errLines = errors.New("the first result is not a JSON object")
+
+// joinTable writes the table. It goes through the parts twice unless the spec names the columns: their names come first. If it does
+// not, and the first result is no object, the results are the table's lines as they are.
 func (p *Publication) joinTable(ctx context.Context) (Begun, error) {
 	t := &table{p: p, delimiter: store.Delimiter(p.Spec.Output), columns: slices.Clone(p.Spec.Columns), index: map[string]int{}}
 	for i, name := range t.columns {
 		t.index[name] = i
 	}
 	if len(t.columns) == 0 {
-		if err := t.eachResult(ctx, t.addKeys); err != nil {
+		err := t.eachResult(ctx, t.addKeys)
+		if t.lines = errors.Is(err, errLines); err != nil && !t.lines {
 			return Begun{}, err
 		}
 	}
@@ -96,7 +103,9 @@ func (t *table) refuse(result int, e ledger.OwnedEntry, line []byte) error {
 
 // addKeys adds the keys of a result that are no columns yet.
 func (t *table) addKeys(line []byte) error {
-	return eachMember(line, func(key, _ []byte) error {
+	first := !t.seen
+	t.seen = true
+	err := eachMember(line, func(key, _ []byte) error {
 		if _, known := t.index[string(key)]; known {
 			return nil
 		}
@@ -109,11 +118,19 @@ func (t *table) addKeys(line []byte) error {
 		t.columns = append(t.columns, string(key))
 		return nil
 	})
+	var broken *notObjectError
+	if first && errors.As(err, &broken) {
+		return errLines
+	}
+	return err
 }
 
 // write writes header and rows.
 func (t *table) write(ctx context.Context) error {
-	if len(t.columns) == 0 {
+	switch {
+	case t.lines:
+		return t.writeLines(ctx)
+	case len(t.columns) == 0:
 		return nil // there is no result, or none with a key
 	}
 	header := make([][]byte, len(t.columns))
@@ -138,6 +155,21 @@ func (t *table) write(ctx context.Context) error {
 			texts[i] = cellText(value)
 		}
 		t.row(texts)
+		if len(t.buf) < tableBuffer {
+			return nil
+		}
+		return t.flush()
+	})
+	if err != nil {
+		return err
+	}
+	return t.flush()
+}
+
+// writeLines writes the results as they are.
+func (t *table) writeLines(ctx context.Context) error {
+	err := t.eachResult(ctx, func(line []byte) error {
+		t.buf = append(append(t.buf, line...), '\n')
 		if len(t.buf) < tableBuffer {
 			return nil
 		}
