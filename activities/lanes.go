@@ -105,7 +105,7 @@ func (e *execution) pass(p *portion) error {
 // settle gives each of the portion's items its outcome, up to the first without one if the batch ends early.
 func (l *lane) settle() error {
 	p, c := l.portion, l.caller
-	c.Answer, c.Block = &p.answer, p.block.lines
+	c.Answer, c.Block, c.Records = &p.answer, p.block.lines, p.block.convert.Shape.HasRecords()
 	v := l.e.in.Verdict
 	switch {
 	case l.e.gathers():

@@ -59,6 +59,25 @@ func corpus(random *rand.Rand, format records.Format, n int) string {
 	return b.String()
 }
 
+// arrayOf makes an array of lines of JSON, each on one line or on several.
+func arrayOf(random *rand.Rand, lines string) string {
+	var b strings.Builder
+	b.WriteString("[\n")
+	separator := ""
+	for line := range strings.Lines(strings.TrimPrefix(lines, "\uFEFF")) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		b.WriteString(separator)
+		if separator = ",\n  "; random.IntN(2) == 0 {
+			separator = "\n, "
+		}
+		b.WriteString(strings.ReplaceAll(line, ",", []string{",", ",\n\t"}[random.IntN(2)]))
+	}
+	b.WriteString("\n]\n")
+	return b.String()
+}
+
 // requireTiles fails unless the batches, in this order, tile items and, within a source, bytes.
 func requireTiles(t *testing.T, batches []protocol.Batch, items int64) {
 	t.Helper()
@@ -98,7 +117,7 @@ func (f *fixture) itemsIn(batches []protocol.Batch) []string {
 func TestPlan_Tiles(t *testing.T) {
 	t.Parallel()
 	const seed = 7
-	for format, ext := range map[records.Format]string{records.JSONL: "jsonl", records.CSV: "csv", records.Text: "txt"} {
+	for ext, format := range map[string]records.Format{"jsonl": records.JSONL, "csv": records.CSV, "txt": records.Text, "tsv": records.CSV, "json": records.JSONL, "array.json": records.JSONL} {
 		t.Run(ext, func(t *testing.T) {
 			t.Parallel()
 			for round := range uint64(25) {
@@ -107,8 +126,16 @@ func TestPlan_Tiles(t *testing.T) {
 				var want []string
 				for i := range 1 + random.IntN(3) {
 					text := corpus(random, format, random.IntN(120))
+					switch ext {
+					case "tsv":
+						text = strings.ReplaceAll(text, ",", "\t")
+					case "array.json":
+						text = arrayOf(random, text)
+					}
 					files = append(files, fmt.Sprintf("in-%d.%s", i, ext), text)
-					shape, start, err := records.ReadHead(strings.NewReader(text), format, 1<<20)
+					shape, err := records.FormatOf("in." + ext)
+					require.NoError(t, err)
+					shape, start, err := records.ReadHead(strings.NewReader(text), shape)
 					require.NoError(t, err)
 					want = append(want, itemsOf(t, strings.NewReader(text[start:]), shape)...)
 				}
@@ -215,6 +242,16 @@ func TestPlan_Formats(t *testing.T) {
 	}{
 		{"jsonl", "in.jsonl", "1\n2\n", "", 2, "", ""},
 		{"json", "in.json", "1\n2\n", "", 2, "", ""},
+		{"json array", "in.json", "[\n{\n},\n2]", "", 2, "", ""},
+		{"json array by option", "in.weird", "[1,2]", "json", 2, "", ""},
+		{"json array, empty", "in.json", "[]", "", 0, "", ""},
+		{"json values", "in.json", "{\n\"a\": 1\n}\n{\n}", "", 2, "", ""},
+		{"array as lines", "in.json", "[1,2]", "jsonl", 1, "", ""},
+		{"arrays on lines", "in.json", "[1,2]\n[3,4]\n[5,6]\n", "", 3, "", ""},
+		{"json array not closed", "in.json", "[1,\n2,\n", "", 0, job.ErrorInput, "in.json is not one JSON array: at byte 7, the input ends, and its array is not closed"},
+		{"json array and more", "in.json", "[1,\n2]\n[3]", "", 0, job.ErrorInput, "in.json is not one JSON array: at byte 7, something follows the end of the array"},
+		{"tsv", "in.tsv", "n\tm\n1\t\n\t\n", "", 2, "", ""},
+		{"tsv by option", "in.weird", "n\tm\n1\t2\n", "tsv", 1, "", ""},
 		{"text", "in.log", "1\n2\n", "", 2, "", ""},
 		{"csv", "in.csv", "n\n1\n2\n", "", 2, "", ""},
 		{"by option", "in.weird", "1\n2\n", "text", 2, "", ""},
@@ -332,7 +369,7 @@ func TestPlan_Stdin(t *testing.T) {
 	batches, result := f.page(10)
 	require.Zero(t, result.Total, "the size of the standard input is not known beforehand")
 	batches = append(batches, f.plan()...)
-	shape, start, err := records.ReadHead(strings.NewReader(text), records.Text, 1<<20)
+	shape, start, err := records.ReadHead(strings.NewReader(text), records.Shape{Format: records.Text})
 	require.NoError(t, err)
 	want := append([]string{"a file"}, itemsOf(t, strings.NewReader(text[start:]), shape)...)
 	requireTiles(t, batches, int64(len(want)))

@@ -25,7 +25,7 @@ import (
 // and the books then tile ordinals only. What an earlier stage of a pipeline has made of items is another one ([stages.Source]),
 // which knows them by the source that the job got them from.
 type source interface {
-	// Shape is the form of the items of the last chunk, and stays that. Their format is the same in all chunks.
+	// Shape is the form of the items of the last chunk, and stays that. All chunks have lines, or none has.
 	Shape() *records.Shape
 	// Next reads the next items into chunk, whose they are: at most items
 	// of them, and as many as fit into about so many bytes, but at least one; all have one shape. It may wait, for a

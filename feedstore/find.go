@@ -127,7 +127,7 @@ func readManifest(ctx context.Context, dir store.Dir, key string) (*manifest, er
 
 // wholeOutput is the file with all results of a feed that has finished. Results that are published one by one stay parts.
 func wholeOutput(report job.Report) (location string, whole bool) {
-	if report.Output == nil || report.Output.Location == "" || store.IsPrefix(report.Output.Location) {
+	if report.Output == nil || report.Output.Location == "" || store.IsPrefix(report.Output.Location) || store.Delimiter(report.Output.Location) != 0 {
 		return "", false
 	}
 	return report.Output.Location, true

@@ -3,6 +3,10 @@ package job
 import (
 	"fmt"
 	"regexp"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/stint-run/stint/internal/location"
 )
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
@@ -43,4 +47,49 @@ func (e *FieldError) Error() string { return e.Field + " " + e.Problem }
 
 func fieldError(field, format string, args ...any) error {
 	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}
+
+// MaxColumns is the most columns of a table.
+const MaxColumns = 10_000
+
+// checkFormats checks what the spec says about the form of inputs and output.
+func (s Spec) checkFormats() []error {
+	var errs []error
+	mayBeCSV := false
+	switch s.Format {
+	case "auto", "csv", "tsv":
+		mayBeCSV = true
+	case "jsonl", "json", "text":
+	default:
+		errs = append(errs, fieldError("Format", "%q: use jsonl, json, csv, tsv, text or auto", s.Format))
+	}
+	switch d := s.Delimiter; {
+	case d == "":
+	case len(d) > 1 || d[0] >= utf8.RuneSelf || d == `"` || d == "\n" || d == "\r" || d == "\x00":
+		errs = append(errs, fieldError("Delimiter", `%q: use one ASCII character, such as ; or | or \t, and no quote or line end`, d))
+	case !mayBeCSV:
+		errs = append(errs, fieldError("Delimiter", "%q: it is for csv, and the format is %s: leave one of them out", d, s.Format))
+	}
+	return append(errs, s.checkColumns()...)
+}
+
+func (s Spec) checkColumns() []error {
+	switch {
+	case len(s.Columns) == 0:
+		return nil
+	case location.Delimiter(s.Output) == 0:
+		return []error{fieldError("Columns", "are those of a table, and the output is none: name one that ends in .csv or .tsv")}
+	case len(s.Columns) > MaxColumns:
+		return []error{fieldError("Columns", "are %d: use at most %d", len(s.Columns), MaxColumns)}
+	}
+	var errs []error
+	for i, name := range s.Columns {
+		switch {
+		case name == "" || !utf8.ValidString(name):
+			errs = append(errs, fieldError("Columns", "%q, the name of column %d: use a text in UTF-8", name, i+1))
+		case slices.Contains(s.Columns[:i], name):
+			errs = append(errs, fieldError("Columns", "name %q twice", name))
+		}
+	}
+	return errs
 }

@@ -96,8 +96,11 @@ type Spec struct {
 	// Input lists paths, globs, directories and bucket URLs; "-" is the standard input of the
 	// process that serves the pool (only `stint run` offers it). Paths are the workers' paths.
 	Input []string `json:"input"`
-	// Format is "jsonl", "csv" or "text". Default "auto": each input's extension decides.
+	// Format is "jsonl", "json", "csv", "tsv" or "text". Default "auto": each input's extension decides, and of JSON its beginning.
 	Format string `json:"format,omitempty"`
+	// Delimiter separates the fields of inputs that are CSV: an ASCII character other than a quote and the line ends, or `\t`.
+	// Default: a comma, and a tab in TSV.
+	Delimiter string `json:"delimiter,omitempty"`
 	// MaxItem is the length of the longest item in bytes: 1 … 1 GiB, default 16 MiB. A longer one is
 	// a failed item.
 	MaxItem int64 `json:"max_item,omitempty"`
@@ -119,6 +122,9 @@ type Spec struct {
 	// Dropped is the file that gets the items for which the handler gave no result, each as the line that a filter is given;
 	// by default none. Only for jobs of files.
 	Dropped string `json:"dropped,omitempty"`
+	// Columns are the columns of an output that is a table, by its extension .csv, .tsv or .tab: keys of the results, which are
+	// JSON objects, in this order; at most 10,000. Default: all keys, in the order in which they first appear.
+	Columns []string `json:"columns,omitempty"`
 	// Errors is the file that gets the error records; by default the output's name with
 	// ".errors.jsonl" added ("errors.jsonl" inside an output that ends in '/', and an output that is split has "_errors" for {}).
 	Errors string `json:"errors,omitempty"`
@@ -226,6 +232,9 @@ func (s Spec) WithDefaults() Spec {
 		}
 	}
 	setDefault(&s.Format, "auto")
+	if s.Delimiter == `\t` {
+		s.Delimiter = "\t"
+	}
 	setDefault(&s.MaxItem, DefaultMaxItem)
 	setDefault(&s.MaxInput, DefaultMaxInput)
 	setDefault(&s.Expiry, DefaultExpiry)
@@ -265,6 +274,7 @@ func setDefault[T comparable](field *T, value T) {
 func (s Spec) Validate() error {
 	errs := []error{CheckName("job", s.Name), CheckName("pool", s.Pool), s.checkSource(), s.checkLocations(), s.checkSplit()}
 	errs = append(errs, s.checkStages()...)
+	errs = append(errs, s.checkFormats()...)
 	errs = append(errs, s.checkSizes()...)
 	errs = append(errs, s.checkTimes()...)
 	errs = append(errs, s.checkEnds()...)
@@ -345,11 +355,6 @@ func (s Spec) checkSizes() []error {
 		if v < lo || v > hi {
 			errs = append(errs, fieldError(field, "%d: use %d to %d", v, lo, hi))
 		}
-	}
-	switch s.Format {
-	case "auto", "jsonl", "csv", "text":
-	default:
-		errs = append(errs, fieldError("Format", "%q: use jsonl, csv, text or auto", s.Format))
 	}
 	inRange("MaxItem", s.MaxItem, 1, maxMaxItem)
 	inRange("MaxInput", s.MaxInput, 1, maxMaxInput)

@@ -33,7 +33,7 @@ func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
 	t.Parallel()
 	set := Spec{
 		Name: "n", Pool: "p", Stages: []Stage{{Name: "s", Pool: "p"}}, Source: SourceFeed, Capacity: 1, CapacityBytes: 2, BatchWait: 3, Keep: 4, Slots: 5, Every: 6, CatchUp: CatchUpSkip,
-		Input: []string{"i"}, Format: "csv", MaxItem: 1, MaxInput: 2, Output: "o{}", Split: "f", Flatten: true, Dropped: "d", Errors: "e", Report: "r", Store: "s",
+		Input: []string{"i"}, Format: "csv", Delimiter: ";", Columns: []string{"c"}, MaxItem: 1, MaxInput: 2, Output: "o{}", Split: "f", Flatten: true, Dropped: "d", Errors: "e", Report: "r", Store: "s",
 		BatchItems: 1, BatchBytes: 2, Window: 3, Expiry: 4 * time.Second, CallTimeout: None, BatchTimeout: 5, Attempts: 6,
 		ItemAttempts: 7, Backoff: 8 * time.Millisecond, Grace: None,
 		OnError: OnErrorStop, MaxFailed: "9%", CleanStop: []string{"Done"}, IgnoreStragglers: true, JobRate: 10,
@@ -135,9 +135,42 @@ func TestSpec_Validate(t *testing.T) {
 			[]func(*Spec){
 				func(s *Spec) { s.Format = "auto" }, func(s *Spec) { s.Format = "jsonl" },
 				func(s *Spec) { s.Format = "csv" }, func(s *Spec) { s.Format = "text" },
+				func(s *Spec) { s.Format = "tsv" }, func(s *Spec) { s.Format = "json" },
 			},
 			[]func(*Spec){func(s *Spec) { s.Format = "" }, func(s *Spec) { s.Format = "parquet" }, func(s *Spec) { s.Format = "CSV" }},
 			"Format",
+		},
+		{
+			"delimiter",
+			[]func(*Spec){
+				func(s *Spec) { s.Delimiter = ";" }, func(s *Spec) { s.Delimiter, s.Format = "\t", "csv" }, func(s *Spec) { s.Delimiter, s.Format = "|", "tsv" },
+				func(s *Spec) { s.Delimiter = `\t`; *s = s.WithDefaults() },
+			},
+			[]func(*Spec){
+				func(s *Spec) { s.Delimiter = `"` }, func(s *Spec) { s.Delimiter = "\n" }, func(s *Spec) { s.Delimiter = "\r" }, func(s *Spec) { s.Delimiter = "\x00" },
+				func(s *Spec) { s.Delimiter = "é" }, func(s *Spec) { s.Delimiter = "\xff" }, func(s *Spec) { s.Delimiter = "::" },
+			},
+			"Delimiter",
+		},
+		{
+			"delimiter of another format", nil,
+			[]func(*Spec){func(s *Spec) { s.Delimiter, s.Format = ";", "jsonl" }, func(s *Spec) { s.Delimiter, s.Format = ";", "text" }},
+			`Delimiter ";": it is for csv`,
+		},
+		{
+			"columns",
+			[]func(*Spec){
+				func(s *Spec) { s.Output, s.Columns = "out.csv", []string{"a", "B c"} },
+				func(s *Spec) { s.Output, s.Columns = "s3://b/out.TSV?region=r", []string{"a"} },
+			},
+			[]func(*Spec){
+				func(s *Spec) { s.Columns = []string{"a"} },
+				func(s *Spec) { s.Output, s.Columns = "out.csv/", []string{"a"} },
+				func(s *Spec) { s.Output, s.Columns = "out.csv", []string{"a", ""} },
+				func(s *Spec) { s.Output, s.Columns = "out.csv", []string{"a", "b", "a"} },
+				func(s *Spec) { s.Output, s.Columns = "out.csv", make([]string, MaxColumns+1) },
+			},
+			"Columns",
 		},
 		{
 			"store",

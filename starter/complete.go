@@ -17,7 +17,7 @@ const completionLimit = 2 * time.Second
 
 // flagValues are the values that a shell offers for a flag.
 var flagValues = map[string][]string{
-	"format":      {"auto", "jsonl", "csv", "text"},
+	"format":      {"auto", "jsonl", "json", "csv", "tsv", "text"},
 	"on-error":    {job.OnErrorRecord, job.OnErrorDrop, job.OnErrorStop},
 	"window":      {"auto"},
 	"concurrency": {autoConcurrency},

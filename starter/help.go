@@ -24,8 +24,8 @@ var flagGroups = []struct {
 	flags []string
 }{
 	{"Usual flags", []string{"exec", "serve", "output", "format", "slots", "concurrency", "on-error", "max-failed", "fresh", "quiet"}},
-	{"Input", []string{"file", "max-item", "max-input"}},
-	{"Output", []string{"errors", "dropped", "split", "flatten", "report", "json", "verbose"}},
+	{"Input", []string{"file", "delimiter", "max-item", "max-input"}},
+	{"Output", []string{"columns", "errors", "dropped", "split", "flatten", "report", "json", "verbose"}},
 	{"Speed", []string{"batch-items", "batch-bytes", "window", "call-items", "job-rate", "rate", "cpus"}},
 	{"Failure", []string{"attempts", "item-attempts", "backoff", "call-timeout", "batch-timeout", "expiry", "restarts", "ready"}},
 	{"Stop", []string{"grace", "clean-stop", "ignore-stragglers", "drain", "kill-after"}},

@@ -120,6 +120,9 @@ func (o *runOptions) named(spec job.Spec, handler worker.Handler, p *Program) jo
 		if spec.Split != "" {
 			identity = append(identity, "split", spec.SplitField())
 		}
+		if spec.Delimiter != "" {
+			identity = append(identity, spec.Delimiter)
+		}
 		sum := sha256.Sum256([]byte(strings.Join(identity, "\x00")))
 		spec.Name = "run-" + hex.EncodeToString(sum[:5])
 	}

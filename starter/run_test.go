@@ -98,6 +98,10 @@ func TestRun_Formats(t *testing.T) {
 			`{"z":"one\r\ntwo","a,b":"say \"hi\""}` + "\n" + `{"z":"3","a,b":"4"}` + "\n",
 		},
 		{"csv with a header only", "in.csv", "a,b\n", ""},
+		{"tsv", "in.tsv", "name\tnote\nA\t\"x\ty\"\n\t\n", `{"name":"A","note":"x\ty"}` + "\n" + `{"name":"","note":""}` + "\n"},
+		{"json array", "in.json", "[\n  {\n    \"a\": 1\n  },\n  [1, 2],\n  \"x\"\n]\n", "{\"a\":1}\n[1, 2]\n\"x\"\n"},
+		{"arrays on lines", "in.json", "[1,2]\n[3]\n", "[1,2]\n[3]\n"},
+		{"json values", "in.json", "{\n  \"a\": 1\n}\n{\n  \"a\": 2\n}\n", "{\"a\":1}\n{\"a\":2}\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -117,6 +121,25 @@ func TestRun_FormatFlagOutranksTheExtension(t *testing.T) {
 	require.Equal(t, `{"a":"1","b":"2"}`+"\n", b.read("out"))
 	b.stint("run", "--exec", "cat", "data", "-o", "out", "--format", "text").exits(starter.ExitOK)
 	require.Equal(t, "a,b\n1,2\n", b.read("out"))
+}
+
+// 14.13: what a first user tries with CSV: another delimiter, and a table as the output.
+func TestRun_Tables(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.csv", "id;note\n1;\"a;b\"\n2;c,d\n")
+	b.stint("run", "--exec", "cat", "in.csv", "--delimiter", ";", "-o", "out.csv").exits(starter.ExitOK)
+	require.Equal(t, "id,note\n1,a;b\n2,\"c,d\"\n", b.read("out.csv"))
+	b.write("job.yaml", "input: in.csv\noutput: out.tsv\ndelimiter: ;\ncolumns: [note]\nexec: cat\n")
+	b.stint("run", "-f", "job.yaml").exits(starter.ExitOK)
+	require.Equal(t, "note\na;b\nc,d\n", b.read("out.tsv"))
+
+	b.write("in.txt", "a\tb\n1\t2\n")
+	b.stint("run", "--exec", "cat", "in.txt", "--format", "csv", "--delimiter", `\t`, "-o", "tabs.jsonl").exits(starter.ExitOK)
+	require.Equal(t, `{"a":"1","b":"2"}`+"\n", b.read("tabs.jsonl"))
+	b.refused(starter.ExitFailed, []string{"run", "--exec", "cat", "in.txt", "--delimiter", ";", "-o", "out.txt"}, `delimiter ";"`, "no input is csv", "--format csv")
+	b.refused(starter.ExitUsage, []string{"run", "--exec", "cat", "in.csv", "--delimiter", "::", "-o", "out.txt"}, `delimiter "::"`, "one ASCII character")
+	b.refused(starter.ExitUsage, []string{"run", "--exec", "cat", "in.csv", "--columns", "id", "-o", "out.txt"}, "columns", "ends in .csv")
 }
 
 func TestRun_CompressedInputs(t *testing.T) {

@@ -87,11 +87,11 @@ func TestCodec_OfEachFunction(t *testing.T) {
 		require.NoError(t, err)
 		switch h := opened.(type) {
 		case *each[plain, plain]:
-			return h.in, h.out, nil
+			return h.in.values, h.out, nil
 		case *batch[plain, plain]:
-			return h.in, h.out, nil
+			return h.in.values, h.out, nil
 		case *preprocessed[plain, plain]:
-			return h.in, h.out, h.inner
+			return h.in.values, h.out, h.inner
 		}
 		t.Fatalf("unexpected %T", opened)
 		return nil, nil, nil
@@ -106,7 +106,7 @@ func TestCodec_OfEachFunction(t *testing.T) {
 		require.Equal(t, codec.Standard, in, name)
 		require.Equal(t, codec.Standard, out, name)
 		if inner != nil {
-			require.Equal(t, codec.Standard, inner.(*each[plain, plain]).in, name)
+			require.Equal(t, codec.Standard, inner.(*each[plain, plain]).in.values, name)
 		}
 	}
 	require.NotSame(t, records.identity, Codec(EncodingJSON, records).identity, "it is another handler for ChildMain")

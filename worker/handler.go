@@ -82,7 +82,9 @@ func slowsDown(c *calls.Call, err error) bool {
 
 // Each makes a handler of a function that takes one item at a time. Items are decoded from JSON
 // into In and results encoded from Out as encoding/json does, but for HTML, which is not escaped; a
-// text line is a JSON string, a CSV record an object of strings. fn is called by as many goroutines
+// text line is a JSON string, a CSV record an object of strings. But a struct's fields may have other types: an integer, a
+// float, a bool, a [time.Time] (RFC 3339, or a date) is read from its column's text, and a struct, map or slice from JSON there. An empty text is
+// nil for a pointer, and otherwise zero; one that does not fit makes the item invalid, with an error that names column and text. fn is called by as many goroutines
 // as the worker has slots. Its error, or its panic, is the item's; its context ends at the call
 // timeout and when the worker has to end at once.
 //
@@ -106,9 +108,10 @@ const (
 )
 
 type each[In, Out any] struct {
-	fn      func(context.Context, In) (Out, error)
-	pace    calls.Pace
-	in, out codec.Codec
+	fn   func(context.Context, In) (Out, error)
+	pace calls.Pace
+	in   decoder
+	out  codec.Codec
 }
 
 func (*each[In, Out]) Traits() calls.Traits {
@@ -172,7 +175,7 @@ func (h *each[In, Out]) item(c *calls.Call, data []byte) bool {
 func (h *each[In, Out]) try(ctx context.Context, c *calls.Call, data []byte) (err error) {
 	defer recovered(&err)
 	var in In
-	if err := decode(h.in, data, &in); err != nil {
+	if err := h.in.decode(c, data, &in); err != nil {
 		return err
 	}
 	out, err := h.fn(ctx, in)
@@ -189,9 +192,21 @@ func recovered(err *error) {
 	}
 }
 
-// decode reads an item. Bytes that are not JSON make it invalid; JSON that does not fit is an error.
-func decode(c codec.Codec, data []byte, in any) error {
-	err := c.Unmarshal(data, in)
+// decoder decodes items of one type: JSON values and records of CSV.
+type decoder struct{ values, records codec.Codec }
+
+// decode reads an item of the call. Bytes that are not JSON, or a column's text that is not what its field wants, make it invalid;
+// JSON that does not fit is an error.
+func (d decoder) decode(c *calls.Call, data []byte, in any) error {
+	from := d.values
+	if c.Records {
+		from = d.records
+	}
+	err := from.Unmarshal(data, in)
+	var column *codec.ColumnError
+	if errors.As(err, &column) {
+		return calls.InvalidFault(column)
+	}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		return &calls.Fault{Kind: job.KindInvalid, Err: job.Error{
@@ -220,9 +235,10 @@ const (
 )
 
 type batch[In, Out any] struct {
-	fn      func(context.Context, []In) ([]Out, error)
-	size    calls.CallSize
-	in, out codec.Codec
+	fn   func(context.Context, []In) ([]Out, error)
+	size calls.CallSize
+	in   decoder
+	out  codec.Codec
 }
 
 func (*batch[In, Out]) Traits() calls.Traits {
@@ -254,7 +270,7 @@ func (h *batch[In, Out]) Call(c *calls.Call) error {
 	index := make([]int, 0, len(c.Items)) // of each of ins
 	for i := range c.Items {
 		var in In
-		if err := decode(h.in, c.Items[i].Data, &in); err != nil {
+		if err := h.in.decode(c, c.Items[i].Data, &in); err != nil {
 			items[i] = batchItem{fault: calls.FaultOf(err), tries: 1}
 			continue
 		}
@@ -388,12 +404,13 @@ func Codec(as JSON, h Handler) Handler {
 	return h
 }
 
-// decoding is the codec for items of the type.
-func (j JSON) decoding(t reflect.Type) codec.Codec {
-	if j == EncodingJSON {
-		return codec.Standard
+// decoding is how items of the type are decoded.
+func (j JSON) decoding(t reflect.Type) decoder {
+	values := codec.Standard
+	if j != EncodingJSON {
+		values = codec.ForDecoding(t)
 	}
-	return codec.ForDecoding(t)
+	return decoder{values: values, records: codec.ForRecords(t, values)}
 }
 
 // encoding is the codec for results of the type.

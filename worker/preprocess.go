@@ -35,9 +35,10 @@ func Preprocess[In, Out any](fn func(context.Context, In) (Out, error), h Handle
 }
 
 type preprocessed[In, Out any] struct {
-	fn      func(context.Context, In) (Out, error)
-	inner   calls.Handler
-	in, out codec.Codec
+	fn    func(context.Context, In) (Out, error)
+	inner calls.Handler
+	in    decoder
+	out   codec.Codec
 }
 
 func (h *preprocessed[In, Out]) Traits() calls.Traits {
@@ -74,7 +75,7 @@ func (h *preprocessed[In, Out]) Call(c *calls.Call) error {
 func (h *preprocessed[In, Out]) item(c *calls.Call, data []byte) (out []byte, verdict calls.Outcome, ok bool) {
 	for try := 1; ; try++ {
 		ctx := c.Begin()
-		out, err := h.try(ctx, data)
+		out, err := h.try(ctx, c, data)
 		if !c.Claim() {
 			return nil, verdict, false
 		}
@@ -95,10 +96,10 @@ func (h *preprocessed[In, Out]) item(c *calls.Call, data []byte) (out []byte, ve
 	}
 }
 
-func (h *preprocessed[In, Out]) try(ctx context.Context, data []byte) (_ []byte, err error) {
+func (h *preprocessed[In, Out]) try(ctx context.Context, c *calls.Call, data []byte) (_ []byte, err error) {
 	defer recovered(&err)
 	var in In
-	if err := decode(h.in, data, &in); err != nil {
+	if err := h.in.decode(c, data, &in); err != nil {
 		return nil, err
 	}
 	out, err := h.fn(ctx, in)

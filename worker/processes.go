@@ -235,7 +235,7 @@ func (s *slotServer) makeCalls(requests <-chan frames.Call) {
 		if call.Item != nil {
 			items = []json.RawMessage{call.Item}
 		}
-		if err := s.answer(solo, call.ID, items); err != nil {
+		if err := s.answer(solo, call.ID, items, call.CSV); err != nil {
 			fmt.Fprintf(os.Stderr, "answering call %d: %v\n", call.ID, err)
 			os.Exit(exitProtocol)
 		}
@@ -265,7 +265,7 @@ func writeStacks(asked <-chan os.Signal) {
 // sendEvery: results from before a crash are kept.
 const sendEvery = 10 * time.Millisecond
 
-func (s *slotServer) answer(solo *calls.Solo, id int64, items []json.RawMessage) error {
+func (s *slotServer) answer(solo *calls.Solo, id int64, items []json.RawMessage, records bool) error {
 	size := len(items)
 	if s.handler.Traits().OneByOne {
 		size = 1
@@ -274,7 +274,7 @@ func (s *slotServer) answer(solo *calls.Solo, id int64, items []json.RawMessage)
 	for done := 0; done < len(items); {
 		some := items[done:min(len(items), done+size)]
 		began := time.Now()
-		outcomes, err := solo.Call(some)
+		outcomes, err := solo.Call(some, records)
 		if err != nil {
 			return s.write(frames.Results{Type: frames.TypeResults, ID: id, Error: &calls.FaultOf(err).Err})
 		}

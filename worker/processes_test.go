@@ -74,6 +74,7 @@ var processHandlers = map[string]Handler{
 		}
 		return all, nil
 	}),
+	"sales":                 Each(describeSale),
 	"records":               records,
 	"records-encoding/json": Codec(EncodingJSON, records),
 }

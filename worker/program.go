@@ -73,6 +73,7 @@ type program struct {
 // pending is a call under way.
 type pending struct {
 	items     int
+	records   bool // of CSV
 	isolating bool
 	job       string
 	slow      func(time.Duration) // passes on a slow-down request
@@ -93,7 +94,7 @@ type pending struct {
 // begin reuses its memory for another call.
 func (c *pending) begin(items, room int, isolating bool, of *calls.Call, job string) {
 	clear(c.results) // of errors
-	*c = pending{items: items, room: room, isolating: isolating, job: job, slow: of.SlowDown, doubt: of.Doubt(), results: c.results[:0], values: c.values[:0]}
+	*c = pending{items: items, room: room, isolating: isolating, job: job, records: of.Records, slow: of.SlowDown, doubt: of.Doubt(), results: c.results[:0], values: c.values[:0]}
 }
 
 // maxResult is the most bytes that a program's result for one item may have: as much as an item's
@@ -203,7 +204,7 @@ func (p *program) begin(ctx context.Context, c *pending, at *place, item func(i 
 		c.doubt()
 	}
 	p.mu.Unlock()
-	at.frame = frames.AppendCall(at.frame[:0], id, c.items, item, p.host.single)
+	at.frame = frames.AppendCall(at.frame[:0], id, c.items, item, p.host.single, c.records)
 	written := p.outbox.Write(at.frame, func(write func()) {
 		defer context.AfterFunc(ctx, func() { cut(id) })()
 		write()

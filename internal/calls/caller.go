@@ -28,6 +28,7 @@ type Caller struct {
 	Answer  *Answer
 	Place   Place
 	Block   []byte // all items as lines, if they lie so; nil otherwise
+	Records bool   // the items are records of CSV
 	// tainted says that a call which was abandoned may still read its items.
 	Tainted  bool
 	Observer Observer
@@ -201,7 +202,7 @@ func (c *Caller) begin(items []Item, isolating bool) (*attempt, error) {
 	a.items, a.mark, a.err = items, c.Answer.mark(), nil
 	a.free.Store(false)
 	a.Call = Call{
-		Items: items, Answer: c.Answer, lane: c.Lane, block: c.Block, Place: c.Place, Isolating: isolating,
+		Items: items, Answer: c.Answer, lane: c.Lane, block: c.Block, Records: c.Records, Place: c.Place, Isolating: isolating,
 		ItemAttempts: c.Limits.ItemAttempts, Attempts: c.Limits.Attempts, Backoff: c.Limits.Backoff, firm: &a.free, before: a.mark.count,
 	}
 	c.Answer.admit(&a.Call)

@@ -17,7 +17,7 @@ type Conversion struct {
 func (c *Conversion) Reset() { c.data = c.data[:0] }
 
 // AsLines reports whether the items' own lines are what the handler wants.
-func (c *Conversion) AsLines() bool { return c.Form == Lines && c.Shape.Format != records.CSV }
+func (c *Conversion) AsLines() bool { return c.Form == Lines && c.Shape.Lines() }
 
 // Convert returns an item in the form that the handler wants. It is valid until reset.
 func (c *Conversion) Convert(item *records.Item) ([]byte, error) {
@@ -30,7 +30,7 @@ func (c *Conversion) Convert(item *records.Item) ([]byte, error) {
 		return item.Raw, shape.CheckLine(item)
 	case form == JSONValues && shape.Format == records.JSONL && utf8.Valid(item.Raw):
 		return item.Raw, nil // the handler's own decoder checks the rest
-	case form == Lines && shape.Format != records.CSV:
+	case form == Lines && shape.Lines():
 		return item.Raw, shape.CheckLine(item)
 	}
 	start := len(c.data)

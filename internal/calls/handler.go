@@ -82,6 +82,8 @@ type Call struct {
 	Attempts int
 	// Place is where the call runs.
 	Place Place
+	// Records says that the items are records of CSV: objects of strings.
+	Records bool
 	// Isolating says that the call is one of those that narrow a fault down.
 	Isolating bool
 	// Keep, set by the handler, has the outcomes that it has added count although the call fails.

@@ -51,16 +51,16 @@ type Outcome struct {
 // was asked; 0: it has not.
 func (s *Solo) SlowedDown() time.Duration { return time.Duration(s.watch.slowed.Swap(0)) }
 
-// Call hands the items, JSON values, to the handler. It returns their outcomes, or why the call
+// Call hands the items, JSON values, or records of CSV, to the handler. It returns their outcomes, or why the call
 // failed as a whole. There are fewer than items, but at least one, if the handler slows down or has
 // answered with more than [AnswerLimit].
-func (s *Solo) Call(items []json.RawMessage) ([]Outcome, error) {
+func (s *Solo) Call(items []json.RawMessage, records bool) ([]Outcome, error) {
 	s.items = s.items[:0]
 	for _, data := range items {
 		s.items = append(s.items, Item{Data: data})
 	}
 	s.answer.Reset()
-	c := &Call{Items: s.items, Answer: &s.answer, lane: s.lane, ItemAttempts: 1, Place: &AnyPlace{}, firm: &atomic.Bool{}}
+	c := &Call{Items: s.items, Records: records, Answer: &s.answer, lane: s.lane, ItemAttempts: 1, Place: &AnyPlace{}, firm: &atomic.Bool{}}
 	s.answer.admit(c)
 	err := s.handler.Call(c)
 	full := err != nil && FaultOf(err).Full

@@ -13,6 +13,7 @@ type Subcall struct {
 func (c *Call) Sub(items []Item, outside bool) *Subcall {
 	s := &Subcall{Call: *c, of: c}
 	s.Items, s.Answer, s.Keep, s.block, s.gate, s.expiries = items, &s.answer, false, nil, nil, 0
+	s.Records = false // they are the caller's values
 	if outside {
 		c.firm.Store(true)
 	}

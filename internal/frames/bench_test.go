@@ -17,7 +17,7 @@ func benchmarkLines(b *testing.B, n int) (call, results []byte) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return AppendCall(nil, 7, n, func(i int) []byte { return f.Results[i].Value }, false), results
+	return AppendCall(nil, 7, n, func(i int) []byte { return f.Results[i].Value }, false, false), results
 }
 
 func BenchmarkDecode(b *testing.B) {

@@ -64,6 +64,7 @@ type Call struct {
 	ID    int64             `json:"id"`
 	Items []json.RawMessage `json:"items"`
 	Item  json.RawMessage   `json:"item"`
+	CSV   bool              `json:"csv"` // the items are records of CSV
 }
 
 // Acquired answers Acquire.
@@ -281,10 +282,13 @@ func appendError(buf []byte, e *job.Error) ([]byte, error) {
 }
 
 // AppendCall appends the line of a call of n items, each of them JSON without '\n'. single has the
-// one item handed over as an item, not as a list.
-func AppendCall(buf []byte, id int64, n int, item func(i int) []byte, single bool) []byte {
+// one item handed over as an item, not as a list; csv says that they are records of CSV.
+func AppendCall(buf []byte, id int64, n int, item func(i int) []byte, single, csv bool) []byte {
 	buf = append(buf, `{"type":"call","id":`...)
 	buf = strconv.AppendInt(buf, id, 10)
+	if csv {
+		buf = append(buf, `,"csv":true`...)
+	}
 	if single {
 		buf = append(append(buf, `,"item":`...), item(0)...)
 		return append(buf, "}\n"...)

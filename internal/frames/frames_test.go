@@ -79,20 +79,22 @@ func TestAppendCall(t *testing.T) {
 	items := []string{`{"id":1}`, `"é"`, `null`}
 	item := func(i int) []byte { return []byte(items[i]) }
 	for name, c := range map[string]struct {
-		n      int
-		single bool
-		want   string
+		n           int
+		single, csv bool
+		want        string
 	}{
-		"three":  {3, false, `{"type":"call","id":7,"items":[{"id":1},"é",null]}`},
-		"one":    {1, false, `{"type":"call","id":7,"items":[{"id":1}]}`},
-		"none":   {0, false, `{"type":"call","id":7,"items":[]}`},
-		"single": {1, true, `{"type":"call","id":7,"item":{"id":1}}`},
+		"three":  {3, false, false, `{"type":"call","id":7,"items":[{"id":1},"é",null]}`},
+		"one":    {1, false, false, `{"type":"call","id":7,"items":[{"id":1}]}`},
+		"none":   {0, false, false, `{"type":"call","id":7,"items":[]}`},
+		"single": {1, true, false, `{"type":"call","id":7,"item":{"id":1}}`},
+		"of csv": {1, false, true, `{"type":"call","id":7,"csv":true,"items":[{"id":1}]}`},
 	} {
-		line := AppendCall([]byte("x"), 7, c.n, item, c.single)
+		line := AppendCall([]byte("x"), 7, c.n, item, c.single, c.csv)
 		require.Equal(t, "x"+c.want+"\n", string(line), name)
 		var f Call
 		require.NoError(t, Decode(line[1:], &f))
 		require.EqualValues(t, 7, f.ID)
+		require.Equal(t, c.csv, f.CSV)
 		if c.single {
 			require.Equal(t, items[0], string(f.Item))
 			require.Empty(t, f.Items)

@@ -43,6 +43,8 @@ func (f *Call) parse(line []byte) bool {
 			return p.integer(&f.ID)
 		case "item":
 			return p.value(&f.Item)
+		case "csv":
+			return p.boolean(&f.CSV)
 		}
 		return p.array(func() bool {
 			f.Items = append(f.Items, nil)
@@ -55,7 +57,7 @@ func (f *Call) parse(line []byte) bool {
 var (
 	resultsFields = []string{"type", "id", "results", "error", "more"}
 	resultFields  = []string{"value", "drop", "error"}
-	callFields    = []string{"id", "items", "item"}
+	callFields    = []string{"id", "items", "item", "csv"}
 )
 
 // parser is a position in a line.

@@ -44,7 +44,7 @@ type member struct {
 
 func (m *member) end() int64 { return m.at + m.Size }
 
-// bundle makes a source of small inputs of one format, and adds their list to the table. A single input
+// bundle makes a source of small inputs of one shape, as far as their names show it, and adds their list to the table. A single input
 // is no bundle.
 func (t *Table) bundle(inputs []store.Input, shape records.Shape) {
 	if len(inputs) == 1 {
@@ -176,7 +176,7 @@ func (n *Inputs) load(ctx context.Context, m *member, shape records.Shape, s *sm
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", m.URL, err))
 	}
-	s.shape, s.start, err = records.ReadHead(bytes.NewReader(s.content), shape.Format, shape.MaxItem)
+	s.shape, s.start, err = records.ReadHead(bytes.NewReader(s.content), shape)
 	if err != nil {
 		return ledger.Permanent(job.ErrorInput, fmt.Errorf("reading the beginning of %s: %w", m.URL, err))
 	}

@@ -39,7 +39,7 @@ func (n *Inputs) List(ctx context.Context, dir store.Dir, in PlanInput) (*Table,
 			return ledger.Permanent(job.ErrorInvalid, err)
 		}
 		isSmall := s.URL != stdinName && s.Compression == records.None && s.Size <= smallInput
-		if !isSmall || s.Shape.Format != shape.Format || len(pending) == maxBundle {
+		if !isSmall || !s.Shape.Alike(&shape) || len(pending) == maxBundle {
 			flush()
 		}
 		if isSmall {
@@ -82,6 +82,9 @@ func (n *Inputs) List(ctx context.Context, dir store.Dir, in PlanInput) (*Table,
 		}
 	}
 	flush()
+	if err := table.checkDelimiter(in.Spec); err != nil {
+		return nil, err
+	}
 	return &table, n.lookAt(ctx, dir, in, &table)
 }
 
@@ -104,57 +107,60 @@ func (n *Inputs) lookAt(ctx context.Context, dir store.Dir, in PlanInput, table 
 				s.Spool, s.MaxInput = ledger.SpoolKey(in.Ref.Sources, i), in.Spec.MaxInput
 			}
 			group.Go(func() error {
-				return trap.Call("reading the head of an input", func() error { return n.readHead(ctx, s, in.Spec.MaxItem) })
+				return trap.Call("reading the head of an input", func() error { return n.readHead(ctx, s) })
 			})
 		}
 	}
 	return group.Wait()
 }
 
-// choose sets format and compression.
-func (s *Source) choose(spec job.Spec) error {
-	format := records.Format("")
-	if spec.Format != "" && spec.Format != "auto" {
-		f, err := records.ParseFormat(spec.Format)
-		if err != nil {
-			return err
-		}
-		format = f
-	}
-	if s.URL == stdinName {
-		if format == "" {
-			format = records.Text
-		}
-	} else {
-		_, name, err := store.Split(s.URL)
-		if err != nil {
+// choose sets compression, and the shape as far as spec and name show it.
+func (s *Source) choose(spec job.Spec) (err error) {
+	name, byName := "", spec.Format == "" || spec.Format == "auto"
+	if s.URL != stdinName {
+		if _, name, err = store.Split(s.URL); err != nil {
 			return err
 		}
 		s.Compression = records.CompressionOf(name)
-		if format == "" {
-			f, err := records.FormatOf(name)
-			if err != nil {
-				return err
-			}
-			format = f
-		}
 	}
-	s.Shape = records.Shape{Format: format, MaxItem: int(spec.MaxItem)}
-	return nil
+	switch {
+	case !byName:
+		s.Shape, err = records.ParseFormat(spec.Format)
+	case s.URL == stdinName:
+		s.Shape = records.Shape{Format: records.Text}
+	default:
+		s.Shape, err = records.FormatOf(name)
+	}
+	if s.Shape.Format == records.CSV && spec.Delimiter != "" {
+		s.Shape.Delimiter = spec.Delimiter
+	}
+	s.Shape.MaxItem = int(spec.MaxItem)
+	return err
 }
 
-func (n *Inputs) readHead(ctx context.Context, s *Source, maxItem int64) error {
+// checkDelimiter refuses a delimiter that no input has a use for.
+func (t *Table) checkDelimiter(spec job.Spec) error {
+	isCSV := func(s Source) bool { return s.Shape.Format == records.CSV }
+	if spec.Delimiter == "" || len(t.Sources) == 0 || slices.ContainsFunc(t.Sources, isCSV) {
+		return nil
+	}
+	return ledger.Permanent(job.ErrorInvalid, fmt.Errorf(
+		"delimiter %q: no input is csv, and %s is %s: choose the format with --format csv, or leave the delimiter out",
+		spec.Delimiter, t.Sources[0].URL, t.Sources[0].Shape.Format))
+}
+
+func (n *Inputs) readHead(ctx context.Context, s *Source) error {
 	r, err := n.openWhole(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	return s.takeHead(r, maxItem)
+	return s.takeHead(r)
 }
 
-// takeHead reads the byte order mark and the CSV header from the beginning of the source.
-func (s *Source) takeHead(r io.Reader, maxItem int64) error {
-	shape, start, err := records.ReadHead(r, s.Shape.Format, int(maxItem))
+// takeHead reads what the beginning of the source shows of its shape, and where the first item may begin.
+func (s *Source) takeHead(r io.Reader) error {
+	shape, start, err := records.ReadHead(r, s.Shape)
 	var judged *temporal.ApplicationError
 	if errors.As(err, &judged) {
 		return judged

@@ -73,7 +73,7 @@ func (n *Inputs) openFrom(ctx context.Context, s *Source, offset int64) (io.Read
 			return nil, err
 		}
 		var head bytes.Buffer
-		if err := s.takeHead(io.TeeReader(r, &head), int64(s.Shape.MaxItem)); err != nil {
+		if err := s.takeHead(io.TeeReader(r, &head)); err != nil {
 			return nil, err
 		}
 		whole := io.MultiReader(&head, r)

@@ -145,7 +145,7 @@ func (p *planner) list(ctx context.Context, in PlanInput, from Lister) (key stri
 	p.dir = store.Narrow(p.dir, p.table.Perm)
 	for i := range p.table.Sources {
 		if p.table.Sources[i].URL == stdinName {
-			if err := p.stdinHead(ctx, i, in.Spec.MaxItem); err != nil {
+			if err := p.stdinHead(ctx, i); err != nil {
 				return "", err
 			}
 		}
@@ -154,7 +154,7 @@ func (p *planner) list(ctx context.Context, in PlanInput, from Lister) (key stri
 }
 
 // stdinHead reads the head of the standard input from its copy. A fault of the store is not the input's.
-func (p *planner) stdinHead(ctx context.Context, i int, maxItem int64) error {
+func (p *planner) stdinHead(ctx context.Context, i int) error {
 	body := p.Open(ctx, i, 0, -1)
 	defer body.Close()
 	var fault error
@@ -162,7 +162,7 @@ func (p *planner) stdinHead(ctx context.Context, i int, maxItem int64) error {
 		n, err := body.Read(b)
 		fault = IgnoreEOF(err)
 		return n, err
-	}), maxItem)
+	}))
 	if fault != nil {
 		return ledger.StoreError(job.ErrorInput, fault)
 	}

@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -31,6 +32,7 @@ type planner struct {
 	// What is open at the cursor; cutter is nil when nothing is.
 	reader io.Closer
 	cutter *records.Cutter
+	opened place // where the cutter began
 
 	// Of the bundle at the cursor.
 	members   []member
@@ -50,6 +52,13 @@ type planner struct {
 
 	// dry means to read without a store: every source once, from its beginning to its end.
 	dry bool
+}
+
+// place is a place in an input.
+type place struct {
+	url    string
+	offset int64
+	toEnd  bool // what is open from there on is all of the input's rest
 }
 
 // Dry returns a planner that reads every source once, from its beginning to its end, without a store.
@@ -109,7 +118,7 @@ func (p *planner) Next(ctx context.Context, items, bytes int64) (protocol.Batch,
 			continue
 		}
 		if err != nil {
-			return protocol.Batch{}, ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", source.URL, err))
+			return protocol.Batch{}, p.opened.judge(err)
 		}
 		p.at.Offset += cut.Length
 		p.at.Item += cut.Count
@@ -127,6 +136,17 @@ func (p *planner) Next(ctx context.Context, items, bytes int64) (protocol.Batch,
 	return protocol.Batch{}, io.EOF
 }
 
+// judge returns what activities return for an error in what was read from there on.
+func (a place) judge(err error) error {
+	var array *records.ArrayError
+	if errors.As(err, &array) {
+		return ledger.Permanent(job.ErrorInput, fmt.Errorf(
+			"input %s is not one JSON array: at byte %d, %s; correct it, or choose --format jsonl if each line is an item, and start anew with --fresh",
+			a.url, a.offset+array.Offset, array.Reason))
+	}
+	return ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", a.url, err))
+}
+
 // overdue reports whether the page should end.
 func (p *planner) overdue() bool { return !p.due.IsZero() && time.Now().After(p.due) }
 
@@ -137,6 +157,7 @@ func (p *planner) open(ctx context.Context, source *Source) error {
 	}
 	r := p.Open(ctx, p.at.Source, p.at.Offset, p.segment())
 	p.reader, p.cutter = r, records.NewCutter(r, source.Shape)
+	p.opened = place{source.URL, p.at.Offset, p.segment() < 0}
 	return nil
 }
 
@@ -170,6 +191,7 @@ func (p *planner) openSmall(ctx context.Context, source *Source) error {
 	data, start := p.small.between(p.at.Offset-m.at, p.end-m.at)
 	p.at.Offset = m.at + start
 	p.cutter = records.NewBytesCutter(data, p.small.shape)
+	p.opened = place{m.URL, start, p.end == m.end()}
 	return nil
 }
 
@@ -202,8 +224,13 @@ func (p *planner) Open(ctx context.Context, index int, offset, length int64) io.
 func (p *planner) endSegment(ctx context.Context) error {
 	source := &p.table.Sources[p.at.Source]
 	limited := p.segment() >= 0
+	var incomplete error
+	if p.opened.toEnd {
+		incomplete = p.cutter.Incomplete()
+	}
 	p.closeReader()
 	switch {
+	case source.Bundle != nil && incomplete != nil:
 	case source.Bundle != nil && p.end < source.Size:
 		p.at.Offset = p.end
 		return nil
@@ -215,6 +242,9 @@ func (p *planner) endSegment(ctx context.Context) error {
 		if err := p.inputs.unchanged(ctx, source.input()); err != nil {
 			return err
 		}
+	}
+	if incomplete != nil {
+		return p.opened.judge(incomplete)
 	}
 	p.at.Source++
 	p.at.Offset = 0

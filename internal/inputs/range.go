@@ -104,7 +104,7 @@ func (n *Inputs) DryRange(ctx context.Context, table *Table, index int, items in
 	return n.plainRange(ctx, source, batch, n.Dry(table).Open(ctx, index, source.Start, -1)), nil
 }
 
-// Shape is the form of the items of the last chunk. Its format stays the same.
+// Shape is the form of the items of the last chunk. It stays lines, or something else.
 func (r *Range) Shape() *records.Shape { return r.shape }
 
 // Next reads the next items into chunk: at most items of them, and as many as fit into bytes, but at
@@ -131,7 +131,7 @@ func (r *Range) Next(chunk *records.Chunk, items, bytes int) error {
 		}
 		if len(chunk.Items) == 0 {
 			r.shape = r.open.shape
-		} else if !slices.Equal(r.shape.Columns, r.open.shape.Columns) {
+		} else if r.shape.Format != r.open.shape.Format || !slices.Equal(r.shape.Columns, r.open.shape.Columns) {
 			return nil // a chunk has one shape
 		}
 		had := len(chunk.Items)
@@ -179,7 +179,7 @@ func (r *Range) Done(items []records.Item) {
 	}
 	last := &items[len(items)-1]
 	_, _, end := r.from.at(r.batch.Offset + last.Offset)
-	r.length = min(last.Offset+last.Size+1, r.batch.Length, end-r.batch.Offset) // the line's end may be missing
+	r.length = min(last.Behind(), r.batch.Length, end-r.batch.Offset) // the line's end may be missing
 	r.count += int64(len(items))
 }
 

@@ -83,3 +83,63 @@ func TestRange_Changed(t *testing.T) {
 	jobtest.RequireType(t, err, job.ErrorChanged)
 	require.ErrorContains(t, err, "now has 2 bytes", "it says what has changed")
 }
+
+// What is left behind any item is read as the rest of the batch was, also if small inputs of different shapes follow one another, and
+// items are done later than others are read.
+func TestRange_RestsOfMixedInputs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"a.json": "[{\"a\":1},,\n{\"a\":\n2} ,3,]\n", "b.json": "{\"a\":4}\n\n[5]\n", "c.json": "{\n\"a\": 6\n}{\"a\": 7}\"8\"9", "d.json": "[]", "e.json": "[10]",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666))
+	}
+	n := New(&store.Access{}, nil)
+	defer n.Close()
+	in := PlanInput{Spec: job.Spec{Input: []string{dir + "/"}, BatchItems: 100}.WithDefaults()}
+	table, err := n.List(t.Context(), nil, in)
+	require.NoError(t, err)
+	require.Len(t, table.Sources, 1, "a bundle")
+	planner := n.Dry(table)
+	defer planner.Close()
+	batch, err := planner.Next(t.Context(), 100, 1<<20)
+	require.NoError(t, err)
+	require.EqualValues(t, 12, batch.Count)
+
+	type found struct {
+		raw, url string
+		offset   int64
+	}
+	read := func(batch protocol.Batch, rests func(protocol.Batch, int)) (all []found) {
+		r, err := n.OpenRange(t.Context(), nil, table, batch)
+		require.NoError(t, err)
+		defer r.Close()
+		var before records.Chunk // it is done after the next one is read
+		for {
+			var chunk records.Chunk
+			err := r.Next(&chunk, 1, 100)
+			r.Done(before.Items)
+			if _, rest := r.Split(); rest != nil && rests != nil {
+				rests(*rest, int(batch.Count-rest.Count))
+			}
+			if err == io.EOF {
+				return all
+			}
+			require.NoError(t, err)
+			origin, err := r.Origin(t.Context(), 0, r.Shape(), &chunk.Items[0])
+			require.NoError(t, err)
+			line, _ := r.Shape().AppendJSON(nil, &chunk.Items[0])
+			all = append(all, found{string(line), filepath.Base(origin.Source), origin.Offset})
+			before = chunk
+		}
+	}
+	whole := read(batch, nil)
+	require.Equal(t, []found{
+		{`{"a":1}`, "a.json", 1}, {"", "a.json", 9}, {`{"a":2}`, "a.json", 11}, {"3", "a.json", 21}, {"", "a.json", 23},
+		{`{"a":4}`, "b.json", 0}, {"[5]", "b.json", 9}, {`{"a":6}`, "c.json", 0}, {`{"a": 7}`, "c.json", 10}, {`"8"`, "c.json", 18}, {"9", "c.json", 21},
+		{"10", "e.json", 1},
+	}, whole)
+	read(batch, func(rest protocol.Batch, done int) {
+		require.Equal(t, whole[done:], read(rest, nil), "%v", rest)
+	})
+}

@@ -3,6 +3,7 @@
 package location
 
 import (
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -38,6 +39,19 @@ func IsPrefix(location string) bool {
 }
 
 func isSeparator(c byte) bool { return c == '/' || c == filepath.Separator }
+
+// Delimiter returns what separates the fields of a table, if a location names one by its extension, whatever its case: a comma of
+// .csv, a tab of .tsv and .tab. Otherwise it returns 0.
+func Delimiter(location string) byte {
+	rest, _ := SplitQuery(location)
+	switch strings.ToLower(path.Ext(rest)) {
+	case ".csv":
+		return ','
+	case ".tsv", ".tab":
+		return '\t'
+	}
+	return 0
+}
 
 // Append adds a suffix to a location, before the query if it is a URL.
 func Append(location, suffix string) string {

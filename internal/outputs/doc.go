@@ -6,6 +6,7 @@
 //   - finish.go: the input and result of Finish
 //   - publish.go, publishparts.go, sidefiles.go: the output as one file or as parts, the errors, and dropped items
 //   - split.go, splitvalue.go, splitlist.go: results that are split into files by a field
+//   - table.go, members.go: the output as a table
 //   - sweep.go: removing what a run no longer needs in the store
 //   - results.go: the results of a job for its readers
 package outputs

@@ -81,7 +81,7 @@ func (d *digest) add(run string, e ledger.Entry) {
 const maxWaiting = 10_000
 
 func (j *earlyJoiner) Begin(ref ledger.Ref, output string) {
-	if output == "" || store.IsPrefix(output) {
+	if output == "" || store.IsPrefix(output) || IsTable(output) {
 		return
 	}
 	e := &early{run: ref.Run, ended: make(chan struct{}), waiting: map[int64]parcel{}, joined: newDigest()}

@@ -39,10 +39,10 @@ func NewPublication(ctx context.Context, access ledger.Access, ref ledger.Ref, s
 	return &Publication{Access: access, Dir: dir, Ref: ref, Spec: spec}, nil
 }
 
-// KeepsParts reports whether the parts are kept, instead of being joined into one file. If results are split, a redrive needs
-// them: what it merges goes by the order of the items.
+// KeepsParts reports whether the parts are kept, instead of being joined into one file: they are the output, or a table was made of them. If
+// results are split, a redrive needs them: what it merges goes by the order of the items.
 func (p *Publication) KeepsParts() bool {
-	return p.Spec.Output == "" || store.IsPrefix(p.Spec.Output) || p.Spec.Split != ""
+	return p.Spec.Output == "" || store.IsPrefix(p.Spec.Output) || p.Spec.Split != "" || IsTable(p.Spec.Output)
 }
 
 // WriteDone records in the store what is published.
@@ -120,6 +120,9 @@ func (p *Publication) PublishNew(ctx context.Context, begin func(context.Context
 		return err
 	}
 	defer giveUp()
+	if IsTable(p.Spec.Output) {
+		return p.publishFile(ctx, publishSides, p.joinTable)
+	}
 	if p.KeepsParts() {
 		return p.publishParts(ctx, publishSides)
 	}
@@ -141,7 +144,7 @@ func (p *Publication) runs() []string {
 // Matches reports whether the output that DONE names exists, byte for byte. An error says that this is
 // not known: taken for false, it would have the output made anew from parts that may be gone.
 func (p *Publication) Matches(ctx context.Context, d *ledger.Done) (bool, error) {
-	if p.KeepsParts() {
+	if p.KeepsParts() && !IsTable(p.Spec.Output) {
 		return true, nil // the parts stay where they are; DONE comes after the list of them
 	}
 	to, name, err := OpenTarget(ctx, p.Access, p.Spec.Output, p.Ref.Perm)

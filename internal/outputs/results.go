@@ -209,7 +209,7 @@ func copyPart(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, errorReco
 	return ledger.Verified(key, n, e.Bytes, sum.Sum32(), e.Sum, err)
 }
 
-// wholeFile returns the one file that holds all results, or all error records, if there is one.
+// wholeFile returns the one file that holds all results, or all error records, if there is one. A table holds them in another form.
 func wholeFile(o *job.Output, errorRecords bool) (location string, whole bool) {
 	switch {
 	case o == nil:
@@ -217,7 +217,7 @@ func wholeFile(o *job.Output, errorRecords bool) (location string, whole bool) {
 	case errorRecords:
 		return o.Errors, o.Errors != ""
 	}
-	return o.Location, o.Location != "" && !store.IsPrefix(o.Location) && o.Split == ""
+	return o.Location, o.Location != "" && !store.IsPrefix(o.Location) && o.Split == "" && !IsTable(o.Location)
 }
 
 func copyFile(ctx context.Context, access ledger.Access, location string, offset int64, w io.Writer) error {

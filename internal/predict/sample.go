@@ -43,8 +43,9 @@ type Sample struct {
 	FirstError  *job.FirstError `json:"first_error,omitempty"`
 	Took        time.Duration   `json:"took"` // nanoseconds
 
-	timed  []timing
-	failed time.Duration // in calls that failed
+	timed   []timing
+	failed  time.Duration // in calls that failed
+	records bool          // some items are records of CSV, and all are decoded like those
 }
 
 // timing is how long a call that was answered took.
@@ -69,6 +70,7 @@ func (f *Predictor) Try(ctx context.Context, survey Survey, spec job.Spec, o Sam
 	var sound []calls.Item
 	for _, item := range items {
 		sample.Bytes += int64(len(item.Data))
+		sample.records = sample.records || item.record
 		if item.fault != nil {
 			sample.fail(item.Ordinal, item.fault)
 			continue
@@ -109,7 +111,8 @@ func draw(random *rand.Rand, total int64, n int) []int64 {
 // sampled is an item of a sample, or why it is invalid.
 type sampled struct {
 	calls.Item
-	fault *calls.Fault
+	record bool // of CSV
+	fault  *calls.Fault
 }
 
 // readSample reads the items with these ordinals.
@@ -179,7 +182,7 @@ func (r *sampleReader) source(index int) error {
 func (r *sampleReader) keep(chunk *records.Chunk, c *calls.Conversion) error {
 	for len(r.left) > 0 && r.left[0] < r.at+int64(len(chunk.Items)) {
 		item := &chunk.Items[r.left[0]-r.at]
-		kept := sampled{Item: calls.Item{Ordinal: r.left[0]}}
+		kept := sampled{Item: calls.Item{Ordinal: r.left[0]}, record: c.Shape.HasRecords()}
 		c.Reset()
 		if data, err := c.Convert(item); err != nil {
 			kept.fault = calls.InvalidFault(err)

@@ -111,6 +111,7 @@ func (t *trial) try(ctx context.Context, items []calls.Item) (done int, after ti
 	defer lane.Close()
 	c := &calls.Caller{
 		Handler: t.of.opts.Handler, Lane: lane, Place: slot.Place(ctx.Done()), Job: t.spec.Name, Observer: &timekeeper{trial: t}, Answer: &calls.Answer{},
+		Records: t.sample.records,
 		Limits: calls.CallLimits{
 			Timeout: max(0, t.spec.CallTimeout), Attempts: t.spec.Attempts, ItemAttempts: t.spec.ItemAttempts, Backoff: t.spec.Backoff,
 		},

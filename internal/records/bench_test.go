@@ -15,6 +15,8 @@ func benchmarkInput(format Format, quoted bool) []byte {
 	for i := 0; out.Len() < 64<<20; i++ {
 		pad := strings.Repeat("x", 40+i*7919%41)
 		switch {
+		case format == JSON:
+			fmt.Fprintf(&out, "  {\n    \"id\": %d,\n    \"name\": \"item %d\",\n    \"pad\": %q\n  },\n", i, i, pad)
 		case format == JSONL:
 			fmt.Fprintf(&out, "{\"id\":%d,\"name\":\"item %d\",\"pad\":%q}\n", i, i, pad)
 		case quoted:
@@ -32,13 +34,13 @@ func overInputs(b *testing.B, f func(b *testing.B, s Shape, input []byte)) {
 		name   string
 		format Format
 		quoted bool
-	}{{"jsonl", JSONL, false}, {"text", Text, false}, {"csv", CSV, false}, {"csv quoted", CSV, true}} {
+	}{{"jsonl", JSONL, false}, {"json", JSON, false}, {"text", Text, false}, {"csv", CSV, false}, {"csv quoted", CSV, true}} {
 		b.Run(c.name, func(b *testing.B) {
 			input := benchmarkInput(c.format, c.quoted)
 			b.SetBytes(int64(len(input)))
 			b.ReportAllocs()
 			b.ResetTimer()
-			f(b, Shape{Format: c.format, Columns: []string{"id", "name", "pad", "more"}}, input)
+			f(b, Shape{Format: c.format, Array: true, Columns: []string{"id", "name", "pad", "more"}}, input)
 		})
 	}
 }

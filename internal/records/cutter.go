@@ -26,24 +26,25 @@ func NewCutter(r io.Reader, s Shape) *Cutter {
 // NewBytesCutter returns a Cutter of data, a stream that is in memory. It costs little more than its items, which
 // counts if there are millions of small streams. data must not change meanwhile.
 func NewBytesCutter(data []byte, s Shape) *Cutter {
-	return &Cutter{scan: &scanner{window: windowOn(data), csv: s.Format == CSV, max: s.maxItem()}}
+	return &Cutter{scan: s.scanner(windowOn(data), s.maxItem())}
 }
 
 func newCutter(r io.Reader, s Shape, window int) *Cutter {
 	hold := s.maxItem()
 	if s.Format != CSV {
-		// Where a line ends does not depend on MaxItem, so no line need be held as a whole.
+		// Where a line or a JSON value ends does not depend on MaxItem, so none need be held as a whole.
 		hold = min(hold, window/2)
 	}
-	return &Cutter{scan: newScanner(r, s.Format == CSV, hold, window)}
+	return &Cutter{scan: s.scanner(newWindow(r, window, hold+1), hold)}
 }
 
 // Next takes items until there are maxItems in the cut, or the cut has reached maxBytes bytes,
-// whichever is first, but always at least one. A cut ends right behind an item's line end. Blank
-// lines belong to the cut of the item that follows them; those at the end of the stream belong to
+// whichever is first, but always at least one. A cut ends right behind an item's line end, or before what
+// follows a JSON value. Blank lines, and the comma between two elements of an array, belong to the cut of the item
+// that follows them; blank lines at the end of the stream, and what closes an array, belong to
 // no cut, and a Reader whose range has them finds no item in them.
 //
-// It returns io.EOF when no item is left, and otherwise the reader's error, on which the items
+// It returns io.EOF when no item is left, and otherwise the reader's error or an *ArrayError, on which the items
 // taken so far are in no cut. Either is returned again by every later call.
 func (c *Cutter) Next(maxItems, maxBytes int64) (Cut, error) {
 	var cut Cut
@@ -61,4 +62,13 @@ func (c *Cutter) Next(maxItems, maxBytes int64) (Cut, error) {
 	}
 	c.end += cut.Length
 	return cut, nil
+}
+
+// Incomplete returns an *ArrayError if the stream has ended, with io.EOF, and is an array that is not closed. If the stream was
+// not all of the source's rest that is no fault.
+func (c *Cutter) Incomplete() error {
+	if !c.scan.array || c.scan.closed {
+		return nil
+	}
+	return &ArrayError{Offset: c.scan.offset(), Reason: "the input ends, and its array is not closed"}
 }

@@ -9,7 +9,7 @@ import (
 const notUTF8 = "is not valid UTF-8 at byte %d"
 
 // AppendJSON appends the item to dst as one JSON value, without a newline: of jsonl the bytes
-// themselves but for white space at the end; of text a string, without the '\r' of a line end; of
+// themselves but for white space at the end; of json likewise, and compact if they have line ends; of text a string, without the '\r' of a line end; of
 // CSV an object of strings, keyed by the header and in its order, with the bytes of each field as
 // they are between its quotes (line ends too). Nothing is escaped for HTML.
 //
@@ -30,6 +30,16 @@ func (s *Shape) AppendJSON(dst []byte, it *Item) ([]byte, error) {
 			return dst, err
 		}
 		return append(dst, bytes.TrimRight(it.Raw, " \t\r")...), nil
+	case JSON:
+		if err := checkJSON(it.Raw); err != nil {
+			return dst, err
+		}
+		if bytes.IndexByte(it.Raw, '\n') < 0 && bytes.IndexByte(it.Raw, '\r') < 0 {
+			return append(dst, it.Raw...), nil
+		}
+		line := bytes.NewBuffer(dst)
+		_ = json.Compact(line, it.Raw) // it is valid
+		return line.Bytes(), nil
 	default:
 		dst = append(dst, '"')
 		return append(appendEscaped(dst, trimCR(it.Raw)), '"'), nil
@@ -38,10 +48,10 @@ func (s *Shape) AppendJSON(dst []byte, it *Item) ([]byte, error) {
 
 // AppendLine appends the item to dst as the line a filter is given, without the '\n': of text the
 // bytes as they are, whatever they are; of jsonl likewise, once they are known to be valid JSON; of
-// CSV the object of AppendJSON. It returns dst as it was and an *InvalidError in the cases where
+// CSV the object of AppendJSON, and of json its value. It returns dst as it was and an *InvalidError in the cases where
 // AppendJSON does, except that text need not be UTF-8.
 func (s *Shape) AppendLine(dst []byte, it *Item) ([]byte, error) {
-	if s.Format == CSV {
+	if !s.Lines() {
 		return s.AppendJSON(dst, it)
 	}
 	if err := s.CheckLine(it); err != nil {
@@ -73,9 +83,9 @@ func (s *Shape) CheckLine(it *Item) error {
 
 // appendRecord appends a CSV record, which is valid UTF-8, as a JSON object.
 func (s *Shape) appendRecord(dst, rec []byte) ([]byte, error) {
-	out := append(dst, '{')
+	out, delimiter := append(dst, '{'), s.delimiter()
 	for n := 0; ; n++ {
-		f, rest, more, fault := cutField(rec)
+		f, rest, more, fault := cutField(rec, delimiter)
 		if fault != "" {
 			return dst, invalid(string(fault), n+1)
 		}
@@ -111,7 +121,7 @@ func checkJSON(raw []byte) error {
 	err := json.Unmarshal(raw, &value)
 	hint := ""
 	if first := bytes.TrimSpace(raw); len(first) == 1 && (first[0] == '[' || first[0] == '{') {
-		hint = ` (a document of many lines is no jsonl: make it one value a line, as "jq -c" does)`
+		hint = ` (a document of many lines is no jsonl: read it with --format json)`
 	}
 	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		return invalid("is not JSON: %s, at byte %d%s", syntax, max(syntax.Offset-1, 0), hint)

@@ -30,6 +30,8 @@ func TestAppend(t *testing.T) {
 		"csv":                    {CSV, "1, x ", `{"a":"1","b\"<":" x "}`, same},
 		"csv, empty":             {CSV, ",\"\"", `{"a":"","b\"<":""}`, same},
 		"csv, quotes":            {CSV, "\"\"\"x\"\"\",\"a,\"\"\r\nb\"", `{"a":"\"x\"","b\"<":"a,\"\r\nb"}`, same},
+		"json, one line":         {JSON, `{"a": [1, 2]}`, `{"a": [1, 2]}`, same},
+		"json, lines":            {JSON, "{\r\n  \"a<\": [\n 1,\t2 ] }", `{"a<":[1,2]}`, same},
 		"csv, only quotes":       {CSV, `"""","""a"`, `{"a":"\"","b\"<":"\"a"}`, same},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +67,7 @@ func TestAppendErrors(t *testing.T) {
 		"jsonl, cut off":     {JSONL, Item{Raw: []byte(`[1`)}, "is not JSON: unexpected end of JSON input, at byte 1"},
 		"jsonl, too deep":    {JSONL, Item{Raw: []byte(strings.Repeat("[", 1<<20))}, "exceeded max depth, at byte 10000"},
 		"jsonl, not UTF-8":   {JSONL, Item{Raw: []byte("[\"\xff\"]")}, "is not valid UTF-8 at byte 2"},
-		"jsonl, a document":  {JSONL, Item{Raw: []byte(" [\r")}, `make it one value a line, as "jq -c" does`},
+		"jsonl, a document":  {JSONL, Item{Raw: []byte(" [\r")}, "read it with --format json"},
 		"jsonl, binary":      {JSONL, Item{Raw: []byte("\x00")}, "is not JSON"},
 		"csv, one field":     {CSV, Item{Raw: []byte("1")}, "has 1 field, the header has 2"},
 		"csv, fewer fields":  {CSV, Item{Raw: nil}, "has 1 field, the header has 2"},

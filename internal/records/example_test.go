@@ -12,7 +12,7 @@ import (
 func Example() {
 	const input = "city,note\nOslo,\"cold,\nwhite\"\nRome,warm\nBonn\n"
 
-	shape, begin, err := records.ReadHead(strings.NewReader(input), records.CSV, 0)
+	shape, begin, err := records.ReadHead(strings.NewReader(input), records.Shape{Format: records.CSV})
 	if err != nil {
 		panic(err)
 	}

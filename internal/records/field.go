@@ -17,11 +17,14 @@ const (
 	neverClose quoteFault = "has no closing quote in field %d"
 )
 
-// cutField takes the first field off a record. It returns what is left behind the comma, and
+// cutField takes the first field off a record. It returns what is left behind the delimiter, and
 // whether there was one.
-func cutField(rec []byte) (f field, rest []byte, more bool, fault quoteFault) {
+func cutField(rec []byte, delimiter byte) (f field, rest []byte, more bool, fault quoteFault) {
 	if len(rec) == 0 || rec[0] != '"' {
-		f.text, rest, more = bytes.Cut(rec, comma)
+		f.text = rec
+		if n := bytes.IndexByte(rec, delimiter); n >= 0 {
+			f.text, rest, more = rec[:n], rec[n+1:], true
+		}
 		if bytes.IndexByte(f.text, '"') >= 0 {
 			fault = strayQuote
 		}
@@ -41,14 +44,12 @@ func cutField(rec []byte) (f field, rest []byte, more bool, fault quoteFault) {
 		if len(rest) == 0 {
 			return f, nil, false, ""
 		}
-		if rest[0] != ',' {
+		if rest[0] != delimiter {
 			return f, nil, false, afterQuote
 		}
 		return f, rest[1:], true, ""
 	}
 }
-
-var comma = []byte{','}
 
 // String is the field's content.
 func (f field) String() string {

@@ -14,7 +14,26 @@ const (
 	JSONL Format = "jsonl" // one JSON value a line
 	CSV   Format = "csv"   // RFC 4180, with a header; an item is a record
 	Text  Format = "text"  // one line an item
+	JSON  Format = "json"  // JSON values of any number of lines each, or one array of them
 )
+
+// tsv is a name of CSV with tabs between the fields.
+const tsv = "tsv"
+
+// Tab is the delimiter of TSV.
+const Tab = "\t"
+
+// Guess says by which name the format of a source was guessed: see [ReadHead].
+type Guess string
+
+// The guesses. It is empty if the format was chosen.
+const (
+	NameJSON  Guess = "json"  // exports of all kinds have it
+	NameJSONL Guess = "jsonl" // lines, unless they make no sense
+)
+
+// formatNames are for messages.
+const formatNames = "jsonl, json, csv, tsv or text"
 
 // UnknownFormatError reports an unknown name of a format, or a path that does not show the format.
 type UnknownFormatError struct {
@@ -26,42 +45,49 @@ type UnknownFormatError struct {
 func (e *UnknownFormatError) Error() string {
 	switch {
 	case e.Path == "":
-		return fmt.Sprintf("unknown format %q: choose jsonl, csv or text", e.Name)
+		return fmt.Sprintf("unknown format %q: choose %s", e.Name, formatNames)
 	case e.Name == "":
 		return fmt.Sprintf("cannot tell the format of %q, which has no extension: "+
-			"choose it with --format jsonl, csv or text", e.Path)
+			"choose it with --format %s", e.Path, formatNames)
 	default:
 		return fmt.Sprintf("cannot tell the format of %q from its extension %q: "+
-			"choose it with --format jsonl, csv or text", e.Path, e.Name)
+			"choose it with --format %s", e.Path, e.Name, formatNames)
 	}
 }
 
 // FormatOf chooses the format by the path's extension, whatever its case, after taking off the one
-// of a compression: .jsonl, .ndjson and .json (taken to hold one value a line, as exports do) are
-// JSONL, .csv is CSV, .txt, .text, .log and .lines are Text. The error is an *UnknownFormatError.
-func FormatOf(name string) (Format, error) {
+// of a compression: .jsonl, .ndjson and .json are JSONL until [ReadHead] has looked at the source,
+// .csv is CSV, .tsv and .tab are CSV with tabs, .txt, .text, .log and .lines are Text. The error is an
+// *UnknownFormatError.
+func FormatOf(name string) (Shape, error) {
 	bare := name
 	if CompressionOf(name) != None {
 		bare = strings.TrimSuffix(name, path.Ext(name))
 	}
 	ext := path.Ext(bare)
 	switch strings.ToLower(ext) {
-	case ".jsonl", ".ndjson", ".json":
-		return JSONL, nil
+	case ".jsonl", ".ndjson":
+		return Shape{Format: JSONL, Guess: NameJSONL}, nil
+	case ".json":
+		return Shape{Format: JSONL, Guess: NameJSON}, nil
 	case ".csv":
-		return CSV, nil
+		return Shape{Format: CSV}, nil
+	case ".tsv", ".tab":
+		return Shape{Format: CSV, Delimiter: Tab}, nil
 	case ".txt", ".text", ".log", ".lines":
-		return Text, nil
+		return Shape{Format: Text}, nil
 	}
-	return "", &UnknownFormatError{Path: name, Name: ext}
+	return Shape{}, &UnknownFormatError{Path: name, Name: ext}
 }
 
-// ParseFormat returns the format named "jsonl", "csv" or "text", and an *UnknownFormatError for any
-// other name.
-func ParseFormat(s string) (Format, error) {
+// ParseFormat returns the format named "jsonl", "json", "csv", "tsv" or "text", and an *UnknownFormatError for any
+// other name. "tsv" is CSV with tabs.
+func ParseFormat(s string) (Shape, error) {
 	switch f := Format(s); f {
-	case JSONL, CSV, Text:
-		return f, nil
+	case JSONL, JSON, CSV, Text:
+		return Shape{Format: f}, nil
+	case tsv:
+		return Shape{Format: CSV, Delimiter: Tab}, nil
 	}
-	return "", &UnknownFormatError{Name: s}
+	return Shape{}, &UnknownFormatError{Name: s}
 }

@@ -8,18 +8,20 @@ import (
 
 func TestFormatOf(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]Format{
-		"a.jsonl":                  JSONL,
-		"dir.csv/a.ndjson":         JSONL,
-		"export.json":              JSONL,
-		"A.JSONL.GZ":               JSONL,
-		"s3://bucket/x/a.csv":      CSV,
-		"a.CSV.zst":                CSV,
-		"a.b.txt":                  Text,
-		"a.text":                   Text,
-		"/var/log/syslog.log.gz":   Text,
-		"words.lines":              Text,
-		"with space/and.dot/a.csv": CSV,
+	for path, want := range map[string]Shape{
+		"a.jsonl":                  {Format: JSONL, Guess: NameJSONL},
+		"dir.csv/a.ndjson":         {Format: JSONL, Guess: NameJSONL},
+		"export.json":              {Format: JSONL, Guess: NameJSON},
+		"A.JSONL.GZ":               {Format: JSONL, Guess: NameJSONL},
+		"s3://bucket/x/a.csv":      {Format: CSV},
+		"a.CSV.zst":                {Format: CSV},
+		"a.tsv.gz":                 {Format: CSV, Delimiter: Tab},
+		"a.TAB":                    {Format: CSV, Delimiter: Tab},
+		"a.b.txt":                  {Format: Text},
+		"a.text":                   {Format: Text},
+		"/var/log/syslog.log.gz":   {Format: Text},
+		"words.lines":              {Format: Text},
+		"with space/and.dot/a.csv": {Format: CSV},
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
@@ -34,7 +36,7 @@ func TestFormatOfUnknown(t *testing.T) {
 	t.Parallel()
 	for path, ext := range map[string]string{
 		"-": "", "a": "", "a.gz": "", "a.csv.bz2": ".bz2", "a.parquet": ".parquet", "a.csv/b": "",
-		"a.tsv.gz": ".tsv", "a.csv.gz.gz": ".gz", "": "",
+		"a.ods.gz": ".ods", "a.csv.gz.gz": ".gz", "": "",
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
@@ -52,17 +54,20 @@ func TestFormatOfUnknown(t *testing.T) {
 
 func TestParseFormat(t *testing.T) {
 	t.Parallel()
-	for _, want := range []Format{JSONL, CSV, Text} {
+	for _, want := range []Format{JSONL, CSV, Text, JSON} {
 		got, err := ParseFormat(string(want))
 		require.NoError(t, err)
-		require.Equal(t, want, got)
+		require.Equal(t, Shape{Format: want}, got)
 	}
-	for _, name := range []string{"", "JSONL", "auto", "tsv"} {
+	got, err := ParseFormat("tsv")
+	require.NoError(t, err)
+	require.Equal(t, Shape{Format: CSV, Delimiter: Tab}, got)
+	for _, name := range []string{"", "JSONL", "auto", "xml"} {
 		_, err := ParseFormat(name)
 		var unknown *UnknownFormatError
 		require.ErrorAs(t, err, &unknown)
 		require.Equal(t, name, unknown.Name)
-		require.ErrorContains(t, err, "choose jsonl, csv or text")
+		require.ErrorContains(t, err, "choose jsonl, json, csv, tsv or text")
 	}
 }
 

@@ -25,20 +25,22 @@ func (e *HeadError) Error() string {
 	return fmt.Sprintf("the CSV header at byte %d %s", e.Offset, e.Reason)
 }
 
-// ReadHead looks at the beginning of a source in format f. It passes over a UTF-8 byte order mark,
-// and for CSV reads the header: the first record, which like any other may follow blank lines, and
-// may have up to 1 MiB, or maxItem bytes if that is less. It returns the source's shape, and the
+// ReadHead looks at the beginning of a source, of whose shape Format, Delimiter, Guess and MaxItem are known. It passes over a
+// UTF-8 byte order mark. Of CSV it reads the header: the first record, which like any other may follow blank lines, and
+// may have up to 1 MiB, or MaxItem bytes if that is less. Of JSON, and where the format is a guess, it looks at the
+// first line (see [Shape.lookAt]). It returns the source's whole shape, and the
 // offset in bytes at which the first item may begin. A CSV source without any record has a shape
 // without columns.
 //
 // It may read some way into r. The error is a *HeadError if the header is too long, not UTF-8 or
-// badly quoted, or if its names are not unique or one is empty; an *UnknownFormatError if f is not
-// a format; otherwise the reader's.
-func ReadHead(r io.Reader, f Format, maxItem int) (Shape, int64, error) {
-	if _, err := ParseFormat(string(f)); err != nil {
-		return Shape{}, 0, err
+// badly quoted, or if its names are not unique or one is empty; an *ArrayError if an array begins with a comma;
+// an *UnknownFormatError if the format is none; otherwise the reader's.
+func ReadHead(r io.Reader, shape Shape) (Shape, int64, error) {
+	switch shape.Format {
+	case JSONL, CSV, Text, JSON:
+	default:
+		return Shape{}, 0, &UnknownFormatError{Name: string(shape.Format)}
 	}
-	shape := Shape{Format: f, MaxItem: maxItem}
 	shape.MaxItem = shape.maxItem()
 
 	mark := []byte("\uFEFF")
@@ -51,21 +53,24 @@ func ReadHead(r io.Reader, f Format, maxItem int) (Shape, int64, error) {
 	if bytes.Equal(head, mark) {
 		head, offset = nil, int64(n)
 	}
-	if f != CSV {
-		return shape, offset, nil
+	r, err = io.MultiReader(bytes.NewReader(head), r), nil
+	switch {
+	case shape.Format == CSV:
+		shape.Columns, offset, err = readHeader(r, offset, shape)
+	case shape.Format == JSON || shape.Guess != "":
+		offset, err = shape.lookAt(r, offset)
 	}
-	columns, end, err := readHeader(io.MultiReader(bytes.NewReader(head), r), offset, shape.MaxItem)
 	if err != nil {
 		return Shape{}, 0, err
 	}
-	shape.Columns = columns
-	return shape, end, nil
+	return shape, offset, nil
 }
 
 // readHeader reads the header from r, which begins at offset in the source, and returns its names
 // and the offset of what follows it.
-func readHeader(r io.Reader, offset int64, maxItem int) ([]string, int64, error) {
-	scan := newScanner(r, true, min(maxItem, maxHeader), headWindow)
+func readHeader(r io.Reader, offset int64, s Shape) ([]string, int64, error) {
+	longest := min(s.maxItem(), maxHeader)
+	scan := s.scanner(newWindow(r, headWindow, longest+1), longest)
 	if err := scan.next(); err == io.EOF {
 		return nil, offset, nil
 	} else if err != nil {
@@ -97,7 +102,7 @@ func columnsOf(scan *scanner) ([]string, error) {
 	for more := true; more; {
 		var f field
 		var fault quoteFault
-		f, rest, more, fault = cutField(rest)
+		f, rest, more, fault = cutField(rest, scan.delimiter)
 		if fault != "" {
 			return nil, fmt.Errorf(string(fault)+": correct the quotes%s", len(columns)+1, otherwise)
 		}

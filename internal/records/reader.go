@@ -24,15 +24,26 @@ func invalid(format string, args ...any) *InvalidError {
 // Item is one item as it lies in the source.
 type Item struct {
 	// Raw is the item without the '\n' that ends it. A '\r' before that is kept, except in CSV. It is
-	// nil if the item is too long.
+	// nil if the item is too long, or missing. Of a JSON value it has all lines.
 	Raw []byte
 	// Offset is that of the item's first byte, from the beginning of the range.
 	Offset int64
 	// Size is how many bytes the item takes in the source, without its '\n' but with a '\r'.
 	Size int64
-	// Err is nil, or an *InvalidError: the item is longer than MaxItem, or has a quoted field that
-	// is not closed. Whether the item is valid otherwise shows when it is encoded.
+	// Err is nil, or an *InvalidError: the item is longer than MaxItem, has a quoted field that
+	// is not closed, or is missing between two commas of an array. Whether the item is valid otherwise shows when it is encoded.
 	Err error
+	// Bare means that no '\n' belongs to the item: it is a JSON value that ends by itself.
+	Bare bool
+}
+
+// Behind returns the offset at which what follows the item begins: behind its '\n', which may be missing at the end of the
+// range.
+func (it *Item) Behind() int64 {
+	if it.Bare {
+		return it.Offset + it.Size
+	}
+	return it.Offset + it.Size + 1
 }
 
 // Chunk is a run of items and the memory they lie in, which the next Read into it uses again. The
@@ -56,11 +67,11 @@ func NewReader(r io.Reader, s Shape) *Reader {
 
 // NewBytesReader returns a Reader of data, a range that is in memory, as [NewBytesCutter] does.
 func NewBytesReader(data []byte, s Shape) *Reader {
-	return &Reader{scan: &scanner{window: windowOn(data), csv: s.Format == CSV, max: s.maxItem()}}
+	return &Reader{scan: s.scanner(windowOn(data), s.maxItem())}
 }
 
 func newReader(r io.Reader, s Shape, window int) *Reader {
-	return &Reader{scan: newScanner(r, s.Format == CSV, s.maxItem(), window)}
+	return &Reader{scan: s.scanner(newWindow(r, window, s.maxItem()+1), s.maxItem())}
 }
 
 // Read fills c with the next items: until there are maxItems of them, or they have taken maxBytes
@@ -120,8 +131,8 @@ func (c *Chunk) Reserve(items, bytes int) {
 
 // add copies the scanner's item, for which there is room.
 func (c *Chunk) add(raw []byte, s *scanner) {
-	item := Item{Offset: s.start, Size: s.size}
-	if s.fault != tooLong {
+	item := Item{Offset: s.start, Size: s.size, Bare: s.json}
+	if s.fault != tooLong && s.fault != missing {
 		at := len(c.buf)
 		c.buf = append(append(c.buf, raw...), '\n')
 		end := len(c.buf) - 1
@@ -134,6 +145,8 @@ func (c *Chunk) add(raw []byte, s *scanner) {
 			"at least not within the limit of %d bytes", s.max)
 	case tooLong:
 		item.Err = invalid(overLimit, s.size, s.max)
+	case missing:
+		item.Err = invalid("is missing: there is a comma in the array, and no value behind it")
 	}
 	c.Items = append(c.Items, item)
 }
@@ -159,9 +172,9 @@ func (c *Chunk) Add(raw []byte, s *Shape, err error) {
 const overLimit = "is %d bytes long, over the limit of %d bytes"
 
 // IsBlank reports whether a line of text is blank, and so not an item: it has only spaces, tabs and carriage returns.
-func IsBlank(line []byte) bool { return isBlank(line) }
+func IsBlank(line []byte) bool { return isBlank(line, 0) }
 
-// Lines returns the bytes of all items that have any, each with a '\n' behind it: the lines that a
+// Lines returns the bytes of all items that have any, each with a '\n' behind it: if [Shape.Lines], the lines that a
 // filter is given, without another copy. They are valid as long as the items.
 func (c *Chunk) Lines() []byte { return c.buf }
 

@@ -7,8 +7,9 @@ import (
 
 // quotes is a search for the '\n' outside quotes that ends a CSV record.
 type quotes struct {
-	at   int  // the first byte of the record not yet looked at
-	open bool // whether it is inside a quoted field
+	delimiter byte
+	at        int  // the first byte of the record not yet looked at
+	open      bool // whether it is inside a quoted field
 }
 
 // find continues the search in rec, which begins with the record and may have grown since the last
@@ -35,7 +36,7 @@ func (q *quotes) find(rec []byte) int {
 			return newline
 		}
 		q.at += n
-		q.open = q.at == 0 || rec[q.at-1] == ','
+		q.open = q.at == 0 || rec[q.at-1] == q.delimiter
 		q.at++
 	}
 }
@@ -76,14 +77,14 @@ func (q *quotes) outside(n int) bool { return !q.open || q.at+1 == n }
 // search was, hence will be at its end, and can continue from there: all searches together take time
 // linear in the bytes.
 func (s *scanner) record(line int) (int, error) {
-	var q quotes
+	q := quotes{delimiter: s.delimiter}
 	first := min(line+1, s.unread()) // with its '\n', if it has one
 	if n := q.find(s.buf[s.pos : s.pos+first]); n >= 0 {
 		return n, nil
 	}
 	start := s.offset()
 	if first > line && start+int64(line) < s.tried {
-		q = quotes{at: int(s.tried - start), open: s.triedOpen}
+		q.at, q.open = int(s.tried-start), s.triedOpen
 	}
 	for {
 		held := min(s.unread(), s.max+1)

@@ -12,14 +12,18 @@ const (
 	faultless fault = iota
 	tooLong         // more than max bytes: not in memory
 	openQuote       // a quoted field is not closed: cut as a single line
+	missing         // an element of an array has no bytes
 )
 
 // scanner finds one item after the other in a stream that begins at an item boundary. The package
 // comment gives the rules.
 type scanner struct {
 	window
-	csv bool
-	max int // size in bytes over which an item is invalid
+	csv       bool
+	delimiter byte // of CSV; 0: of no other format
+	json      bool
+	array     bool
+	max       int // size in bytes over which an item is invalid
 
 	// The item at hand, valid until next is called again.
 	start int64 // offset of its first byte
@@ -30,15 +34,26 @@ type scanner struct {
 	// How far the last search for the end of a CSV record got in vain; see record.
 	tried     int64
 	triedOpen bool
+
+	closed bool  // the array's closing bracket has been found
+	ended  error // what next returns from now on; nil: it looks for an item
 }
 
-// newScanner makes a scanner that reads size bytes at once.
-func newScanner(r io.Reader, csv bool, maxItem, size int) *scanner {
-	return &scanner{window: newWindow(r, size, maxItem+1), csv: csv, max: maxItem}
+// scanner makes a scanner of what comes through the window, which must be able to hold maxItem bytes and one more.
+func (s *Shape) scanner(w window, maxItem int) *scanner {
+	scan := &scanner{window: w, max: maxItem, csv: s.Format == CSV, json: s.Format == JSON}
+	if scan.csv {
+		scan.delimiter = s.delimiter()
+	}
+	scan.array = scan.json && s.Array
+	return scan
 }
 
 // next finds the next item. It returns io.EOF when none is left, or the reader's error.
 func (s *scanner) next() error {
+	if s.json {
+		return s.nextValue()
+	}
 	for {
 		n := bytes.IndexByte(s.buf[s.pos:s.end], '\n')
 		if n < 0 {
@@ -54,7 +69,7 @@ func (s *scanner) next() error {
 			continue
 		}
 		line := s.buf[s.pos : s.pos+n]
-		if n == 0 || line[0] <= ' ' && isBlank(line) {
+		if n == 0 || line[0] <= ' ' && isBlank(line, s.delimiter) {
 			s.take(n)
 			continue
 		}
@@ -101,7 +116,7 @@ func (s *scanner) skipLine() (blank bool, err error) {
 		if n >= 0 {
 			part = part[:n]
 		}
-		blank = blank && isBlank(part)
+		blank = blank && isBlank(part, s.delimiter)
 		s.size += int64(len(part))
 		s.take(len(part))
 		if n >= 0 {
@@ -127,10 +142,10 @@ func (s *scanner) raw() []byte {
 	return raw
 }
 
-// isBlank reports whether the line has only spaces, tabs and carriage returns.
-func isBlank(line []byte) bool {
+// isBlank reports whether the line has only spaces, tabs and carriage returns, and no delimiter.
+func isBlank(line []byte, delimiter byte) bool {
 	for _, b := range line {
-		if b != ' ' && b != '\t' && b != '\r' {
+		if b != ' ' && b != '\t' && b != '\r' || b == delimiter {
 			return false
 		}
 	}

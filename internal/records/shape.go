@@ -11,8 +11,16 @@ const (
 // by its methods, and may be used by several goroutines at once.
 type Shape struct {
 	Format Format `json:"format"`
+	// Delimiter separates the fields of CSV: an ASCII character other than a quote and the line ends. Empty: a comma.
+	Delimiter string `json:"delimiter,omitempty"`
 	// Columns are the names in the header of a CSV source, in its order, unique and not empty.
 	Columns []string `json:"columns,omitempty"`
+	// Array means that a JSON source is what lies behind the opening bracket of one array: its elements are the items.
+	Array bool `json:"array,omitempty"`
+	// Guess means that a source's Format is only a guess by its name, until [ReadHead] has looked at it.
+	Guess Guess `json:"guess,omitempty"`
+	// Records means that the lines of a JSONL source are records that were read from CSV: objects of strings.
+	Records bool `json:"records,omitempty"`
 	// MaxItem is the size in bytes, without the line end's '\n', over which an item is invalid.
 	// Values below 1 count as DefaultMaxItem, values above 1 GiB as 1 GiB.
 	MaxItem int `json:"max_item"`
@@ -25,3 +33,22 @@ func (s *Shape) maxItem() int {
 	}
 	return min(s.MaxItem, largestMaxItem)
 }
+
+// delimiter is what separates the fields of CSV.
+func (s *Shape) delimiter() byte {
+	if s.Delimiter == "" {
+		return ','
+	}
+	return s.Delimiter[0]
+}
+
+// Lines reports whether each item is one line, which is what a filter gets.
+func (s *Shape) Lines() bool { return s.Format == JSONL || s.Format == Text }
+
+// Alike reports whether two shapes of which the sources have not been looked at are the same.
+func (s *Shape) Alike(o *Shape) bool {
+	return s.Format == o.Format && s.Delimiter == o.Delimiter && s.Guess == o.Guess
+}
+
+// HasRecords reports whether the items are records of CSV: in JSON, objects of strings.
+func (s *Shape) HasRecords() bool { return s.Format == CSV || s.Records }

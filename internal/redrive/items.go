@@ -10,9 +10,9 @@ import (
 )
 
 // formatAgain is the format in which items of a format are run again: those of CSV as the objects that
-// handlers were given.
+// handlers were given, and JSON values as lines.
 func formatAgain(f records.Format) records.Format {
-	if f == records.CSV {
+	if f == records.CSV || f == records.JSON {
 		return records.JSONL
 	}
 	return f

@@ -116,9 +116,9 @@ func (c *copier) entry(e ledger.OwnedEntry) error {
 
 // choose makes the last source one of the format in which items of the shape are run again.
 func (c *copier) choose(shape records.Shape) error {
-	format := formatAgain(shape.Format)
+	again := records.Shape{Format: formatAgain(shape.Format), Records: shape.HasRecords(), MaxItem: shape.MaxItem}
 	n := len(c.to.Sources)
-	if n > 0 && c.to.Sources[n-1].Shape.Format == format {
+	if n > 0 && c.to.Sources[n-1].Shape.Format == again.Format && c.to.Sources[n-1].Shape.Records == again.Records {
 		return nil
 	}
 	if err := c.endSource(); err != nil {
@@ -127,7 +127,7 @@ func (c *copier) choose(shape records.Shape) error {
 	prefix := path.Join(c.prefix, fmt.Sprint(n))
 	c.items = inputs.NewSpoolWriter(c.ctx, c.dir, prefix)
 	c.to.Sources = append(c.to.Sources, inputs.Source{
-		URL: redriveURL, Spool: prefix, Own: true, Ordinals: c.ordinals.Prefix, Shape: records.Shape{Format: format, MaxItem: shape.MaxItem},
+		URL: redriveURL, Spool: prefix, Own: true, Ordinals: c.ordinals.Prefix, Shape: again,
 	})
 	return nil
 }

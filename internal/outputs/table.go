@@ -1,0 +1,225 @@
+package outputs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/job"
+)
+
+// IsTable reports whether an output is a table, by its name: a row for each result, made of the parts, which the store keeps.
+func IsTable(location string) bool { return store.Delimiter(location) != 0 }
+
+// tableBuffer is how many bytes of a table are written at once.
+const tableBuffer = 1 << 20
+
+// table writes the results as rows.
+type table struct {
+	p         *Publication
+	delimiter byte
+	columns   []string
+	index     map[string]int // of each column
+	seen      bool           // a result
+	lines     bool           // the results are rows as they are
+	to        *store.Joining
+	buf       []byte
+	cells     [][]byte // of one row, as JSON; nil: none
+}
+
+// errLines says that the first result is no object: a filter, say, has written rows itself.
+var errLines = errors.New("the first result is not a JSON object")
+
+// joinTable writes the table. It goes through the parts twice unless the spec names the columns: their names come first. If it does
+// not, and the first result is no object, the results are the table's lines as they are.
+func (p *Publication) joinTable(ctx context.Context) (Begun, error) {
+	t := &table{p: p, delimiter: store.Delimiter(p.Spec.Output), columns: slices.Clone(p.Spec.Columns), index: map[string]int{}}
+	for i, name := range t.columns {
+		t.index[name] = i
+	}
+	if len(t.columns) == 0 {
+		err := t.eachResult(ctx, t.addKeys)
+		if t.lines = errors.Is(err, errLines); err != nil && !t.lines {
+			return Begun{}, err
+		}
+	}
+	to, name, err := OpenTarget(ctx, p.Access, p.Spec.Output, p.Ref.Perm)
+	if err != nil {
+		return Begun{}, err
+	}
+	if t.to, err = store.BeginJoin(ctx, to, name, store.JoinOptions{Scratch: Scratch(p.Dir, p.Ref)}); err != nil {
+		return Begun{}, ledger.StoreError(job.ErrorOutput, err)
+	}
+	if err := t.write(ctx); err != nil {
+		t.to.Abort()
+		return Begun{}, err
+	}
+	return Begun{Joining: t.to, Parts: AllParts}, nil
+}
+
+// eachResult calls fn with each result, a line, and verifies the parts.
+func (t *table) eachResult(ctx context.Context, fn func(line []byte) error) error {
+	err := ledger.Entries(ctx, t.p.Dir, t.p.Links, func(e ledger.OwnedEntry) error {
+		if e.Bytes == 0 {
+			return nil
+		}
+		body, err := ledger.OpenSummed(ctx, t.p.Dir, ledger.ResultsKey(e.Owner, e.Entry))
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		result := 0
+		err = eachLine(body, func(line []byte) error {
+			result++
+			err := fn(line)
+			var broken *notObjectError
+			if errors.As(err, &broken) {
+				return t.refuse(result, e, line)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return body.Verify(e.Bytes, e.Sum)
+	})
+	return ledger.StoreError(job.ErrorOutput, err)
+}
+
+// refuse returns the error of a result that is no row.
+func (t *table) refuse(result int, e ledger.OwnedEntry, line []byte) error {
+	const shown = 80
+	return ledger.Permanent(job.ErrorOutput, fmt.Errorf(
+		"output %s: result %d of items %d to %d is no JSON object, of which a row could be made: %q; the results are kept, and 'stint results %s' prints them as they are",
+		t.p.Spec.Output, result, e.First, e.End()-1, text.Cut(string(line), shown), t.p.Ref.Job))
+}
+
+// addKeys adds the keys of a result that are no columns yet.
+func (t *table) addKeys(line []byte) error {
+	first := !t.seen
+	t.seen = true
+	err := eachMember(line, func(key, _ []byte) error {
+		if _, known := t.index[string(key)]; known {
+			return nil
+		}
+		if len(t.columns) == job.MaxColumns {
+			return ledger.Permanent(job.ErrorOutput, fmt.Errorf(
+				"output %s: the results have more than %s keys, and one is %q: name the columns with --columns and run the same command again",
+				t.p.Spec.Output, text.Thousands(job.MaxColumns), text.Cut(string(key), 80)))
+		}
+		t.index[string(key)] = len(t.columns)
+		t.columns = append(t.columns, string(key))
+		return nil
+	})
+	var broken *notObjectError
+	if first && errors.As(err, &broken) {
+		return errLines
+	}
+	return err
+}
+
+// write writes header and rows.
+func (t *table) write(ctx context.Context) error {
+	switch {
+	case t.lines:
+		return t.writeLines(ctx)
+	case len(t.columns) == 0:
+		return nil // there is no result, or none with a key
+	}
+	header := make([][]byte, len(t.columns))
+	for i, name := range t.columns {
+		header[i] = []byte(name)
+	}
+	t.row(header)
+	t.cells = make([][]byte, len(t.columns))
+	texts := make([][]byte, len(t.columns))
+	err := t.eachResult(ctx, func(line []byte) error {
+		clear(t.cells)
+		err := eachMember(line, func(key, value []byte) error {
+			if i, known := t.index[string(key)]; known {
+				t.cells[i] = value
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for i, value := range t.cells {
+			texts[i] = cellText(value)
+		}
+		t.row(texts)
+		if len(t.buf) < tableBuffer {
+			return nil
+		}
+		return t.flush()
+	})
+	if err != nil {
+		return err
+	}
+	return t.flush()
+}
+
+// writeLines writes the results as they are.
+func (t *table) writeLines(ctx context.Context) error {
+	err := t.eachResult(ctx, func(line []byte) error {
+		t.buf = append(append(t.buf, line...), '\n')
+		if len(t.buf) < tableBuffer {
+			return nil
+		}
+		return t.flush()
+	})
+	if err != nil {
+		return err
+	}
+	return t.flush()
+}
+
+func (t *table) flush() error {
+	piece := store.Piece{Key: t.p.Spec.Output, Length: int64(len(t.buf)), Sum: crc32.Checksum(t.buf, ledger.CRC32C)}
+	err := t.to.AppendHeld(piece, [][]byte{t.buf})
+	t.buf = t.buf[:0]
+	return ledger.StoreError(job.ErrorOutput, err)
+}
+
+// row appends a record as RFC 4180 has it, with '\n' as its end. One that would be a blank line is quoted.
+func (t *table) row(cells [][]byte) {
+	for i, cell := range cells {
+		if i > 0 {
+			t.buf = append(t.buf, t.delimiter)
+		}
+		blank := len(cells) == 1 && len(bytes.Trim(cell, " \t")) == 0
+		if !blank && bytes.IndexByte(cell, t.delimiter) < 0 && !bytes.ContainsAny(cell, "\"\r\n") {
+			t.buf = append(t.buf, cell...)
+			continue
+		}
+		t.buf = append(t.buf, '"')
+		t.buf = append(t.buf, bytes.ReplaceAll(cell, []byte{'"'}, []byte(`""`))...)
+		t.buf = append(t.buf, '"')
+	}
+	t.buf = append(t.buf, '\n')
+}
+
+// cellText returns what a cell has of a value: of a string its text, of null nothing, of all else its JSON.
+func cellText(value []byte) []byte {
+	switch {
+	case len(value) == 0 || string(value) == "null":
+		return nil
+	case value[0] != '"':
+		return value
+	}
+	if inside := value[1 : len(value)-1]; bytes.IndexByte(inside, '\\') < 0 {
+		return inside
+	}
+	var s string
+	if err := json.Unmarshal(value, &s); err != nil {
+		return value
+	}
+	return []byte(s)
+}
