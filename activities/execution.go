@@ -45,8 +45,9 @@ type execution struct {
 	totals     job.Totals // of calls
 	entry      ledger.Entry
 	settled    job.Totals // items whose outcome is of an earlier stage
-	repeated   int64      // items whose outcomes could not be recorded
-	unwritten  []byte     // results that the sink does not have yet
+	carried    Carried
+	repeated   int64  // items whose outcomes could not be recorded
+	unwritten  []byte // results that the sink does not have yet
 	firstError *job.FirstError
 }
 

@@ -24,6 +24,7 @@ func (e *execution) form() calls.Form {
 
 // carry records what an earlier step has made of the next item. at is where its result would be.
 func (e *execution) carry(s *stages.Settled, at int64) error {
+	e.carried.Items++
 	if s.Line == nil {
 		if s.Decided {
 			e.settled.OK++
@@ -36,6 +37,7 @@ func (e *execution) carry(s *stages.Settled, at int64) error {
 	} else if err := e.noteFirst(s.Line.Failure); err != nil {
 		return err
 	}
+	e.carried.Failed++
 	e.entry.Failed++
 	if !s.Line.IsRecord() && !e.notesDrops() {
 		return nil
@@ -43,6 +45,14 @@ func (e *execution) carry(s *stages.Settled, at int64) error {
 	line := *s.Line
 	line.At = at
 	return e.sink.Note(e.ctx, line)
+}
+
+// notOwn are the items that no handler was meant to get here.
+func (e *execution) notOwn() Carried {
+	if e.gathers() {
+		return Carried{Items: e.entry.Count, Failed: e.entry.Failed}
+	}
+	return e.carried
 }
 
 // decided counts the items whose outcome has been decided here: not in an earlier step of this run, and not in a later one. What

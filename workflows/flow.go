@@ -5,24 +5,43 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/stagewindow"
 	"go.temporal.io/sdk/workflow"
 )
 
 // flow takes the batches of a page through the steps of a pipeline (see [stages.Program]). What a step has accepted is a task of the
-// next one, at once, and what the last one has accepted is recorded. Tasks of later steps go first, so what lies between two steps is
-// never more than the leg's window, whichever is slow, and no step waits for a place that only another one could free: each task that
-// runs ends by itself.
+// next one, at once, and what the last one has accepted is recorded. Tasks of later steps go first, within the windows of their stages
+// (see [stagewindow.Gate]), and no step waits for a place that only another one could free: each task that runs ends by itself.
 type flow struct {
 	ref      activities.Ref
 	steps    stages.Program
 	page     *pageSupply
 	manifest *manifestRecorder
 	between  [][]dispatch.Task // tasks that wait, by step; the first step has none
+	gate     *stagewindow.Gate
 }
 
 func newFlow(in LegInput, page *pageSupply, manifest *manifestRecorder) *flow {
 	steps := stages.Compile(in.Spec.Stages)
-	return &flow{ref: in.Ref, steps: steps, page: page, manifest: manifest, between: make([][]dispatch.Task, len(steps))}
+	f := &flow{ref: in.Ref, steps: steps, page: page, manifest: manifest, between: make([][]dispatch.Task, len(steps))}
+	names := make([]string, len(steps))
+	for i := range steps {
+		names[i] = steps[i].Name
+	}
+	f.gate = stagewindow.New(names, func(step int) int { return len(f.between[step]) })
+	return f
+}
+
+// queued is how many tasks wait for each stage.
+func (f *flow) queued() map[string]int {
+	n := map[string]int{}
+	for step, waiting := range f.between {
+		n[f.steps[step].Name] += len(waiting)
+	}
+	for _, b := range f.page.batches {
+		n[f.steps[stepOf(b)].Name]++
+	}
+	return n
 }
 
 // stepOf is the index of the step that a batch is for.
@@ -48,10 +67,14 @@ func (f *flow) Accept(t dispatch.Task, r activities.ProcessResult) {
 // Next is that of [dispatch.Supply].
 func (f *flow) Next() (dispatch.Task, bool) {
 	for step := len(f.between) - 1; step > 0; step-- {
-		if waiting := f.between[step]; len(waiting) > 0 {
+		if waiting := f.between[step]; len(waiting) > 0 && f.gate.Free(step) {
 			f.between[step] = waiting[1:]
 			return waiting[0], true
 		}
+	}
+	// What an earlier run of the job has left is on the page, at the step that it had reached.
+	if waiting, ok := f.page.peek(); !ok || !f.gate.Free(stepOf(waiting)) {
+		return dispatch.Task{}, false
 	}
 	t, ok := f.page.Next()
 	t.Stage = f.steps[stepOf(t.Batch)].Name

@@ -122,7 +122,10 @@ func newLeg(ctx workflow.Context, in LegInput, link dispatch.Link) (*leg, error)
 	}
 	if len(in.Spec.Stages) > 0 {
 		l.flow = newFlow(in, page, l.manifest)
-		c.Supply, c.Recorder, c.Process = l.flow, l.flow, l.flow.process
+		c.Supply, c.Recorder, c.Process, c.Gate, c.Queued = l.flow, l.flow, l.flow.process, l.flow.gate, l.flow.queued
+		if c.Sofar.Stages == nil {
+			c.Sofar.Stages = in.Spec.StageReports()
+		}
 	}
 	l.Dispatcher = dispatch.New(ctx, c)
 	return l, nil
@@ -200,6 +203,14 @@ func (s *pageSupply) Next() (dispatch.Task, bool) {
 	s.batches = s.batches[1:]
 	s.number++
 	return t, true
+}
+
+// peek returns the batch that Next would take out.
+func (s *pageSupply) peek() (protocol.Batch, bool) {
+	if len(s.batches) == 0 {
+		return protocol.Batch{}, false
+	}
+	return s.batches[0], true
 }
 
 // Waiting is that of [dispatch.Supply].
