@@ -131,11 +131,11 @@ func (d *Dispatcher) recovered(t Task, err error) (left Task, idle bool) {
 func (d *Dispatcher) retryLater(t Task) {
 	d.sofar.Totals.Retries++
 	d.delayed++
-	d.stages.delayed[t.Stage]++
+	d.stages.delayed = append(d.stages.delayed, &t)
 	timer := workflow.NewTimer(d.batches, retryDelay(d.spec.Backoff, t.Tries))
 	d.selector.AddFuture(timer, func(workflow.Future) { // a stop cancels it: it ends at once
 		d.delayed--
-		d.stages.delayed[t.Stage]--
+		d.stages.resume(&t)
 		d.again(t)
 	})
 }

@@ -5,17 +5,21 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/job"
-	"go.temporal.io/sdk/workflow"
 )
 
 // stages is what a dispatcher knows of the stages of a pipeline; of other jobs it knows of none.
 type stages struct {
 	before  []job.StageReport // of the leg's earlier runs
-	delayed map[string]int    // tasks that wait for a repetition, by stage
+	delayed []*Task           // those that wait for a repetition
 }
 
 func newStages(c Config) stages {
-	return stages{before: c.Sofar.Stages, delayed: map[string]int{}}
+	return stages{before: c.Sofar.Stages}
+}
+
+// resume forgets a task that has waited for its repetition.
+func (s *stages) resume(t *Task) {
+	s.delayed = slices.DeleteFunc(s.delayed, func(other *Task) bool { return other == t })
 }
 
 // step is the index of the step of a pipeline that the task is for.
@@ -35,11 +39,11 @@ func (d *Dispatcher) look() {
 	for _, t := range d.flying {
 		d.gate.Flies(t.step())
 	}
-	now := workflow.Now(d.ctx)
 	for i := range d.returned {
-		if !now.Before(d.returned[i].After) {
-			d.gate.Returned(d.returned[i].step())
-		}
+		d.gate.Returned(d.returned[i].step())
+	}
+	for _, t := range d.stages.delayed {
+		d.gate.Returned(t.step())
 	}
 }
 
@@ -82,12 +86,13 @@ func (d *Dispatcher) stageReports() []job.StageReport {
 	for i := range d.returned {
 		add(d.returned[i].Stage, 1, 0)
 	}
-	for stage, n := range d.stages.delayed {
-		add(stage, n, 0)
+	for _, t := range d.stages.delayed {
+		add(t.Stage, 1, 0)
 	}
 	if d.queued != nil {
-		for stage, n := range d.queued() {
-			add(stage, n, 0)
+		queued := d.queued()
+		for i := range all {
+			all[i].Waiting += queued[all[i].Stage]
 		}
 	}
 	return all

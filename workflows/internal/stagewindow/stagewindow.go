@@ -13,8 +13,8 @@ type Bound struct {
 // has as many batches waiting as its window. The second rule keeps what lies between two steps below two windows: one that waits, and
 // what is in flight.
 //
-// There is no deadlock: of all steps that batches wait for, no later one holds the last back. So it starts, unless its stage has its
-// share in flight, and what is in flight ends by itself. A leg without a share waits for an older one, which has it.
+// There is no deadlock: of all steps that batches wait for, no later one holds the last back. So it starts, unless it waits for some
+// time, or its stage has its share in flight, and what is in flight ends by itself. A leg without a share waits for an older one, which has it.
 type Gate struct {
 	stages  []string // of the steps
 	between func(step int) int
@@ -51,7 +51,7 @@ func (g *Gate) Begin(places int, bounds []Bound) {
 // Flies counts a batch of a step that is in flight.
 func (g *Gate) Flies(step int) { g.flying[g.stages[step]]++ }
 
-// Returned counts a batch that has started before, and waits for a step.
+// Returned counts a batch that has started before, and waits for a step, perhaps until some time.
 func (g *Gate) Returned(step int) { g.waiting[step]++ }
 
 // Free reports whether a batch may start a step now.
