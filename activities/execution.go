@@ -48,8 +48,9 @@ type execution struct {
 	entry      ledger.Entry
 	cuts       cuts
 	settled    job.Totals // items whose outcome is of an earlier stage
-	repeated   int64      // items whose outcomes could not be recorded
-	unwritten  []byte     // results that the sink does not have yet
+	carried    Carried
+	repeated   int64  // items whose outcomes could not be recorded
+	unwritten  []byte // results that the sink does not have yet
 	firstError *job.FirstError
 }
 

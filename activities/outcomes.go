@@ -120,6 +120,10 @@ func (e *execution) recordEach(p *portion) (done int, err error) {
 			item := b.invalid[0]
 			b.invalid = b.invalid[1:]
 			if item.settled == nil {
+				if item.undone != nil {
+					e.carried.Items++
+					e.carried.Failed++
+				}
 				note(calls.Span{Fault: item.fault, Tries: 1}, item.undone)
 				continue
 			}

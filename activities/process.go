@@ -96,10 +96,18 @@ type ProcessResult struct {
 	Routed uint32 `json:"routed,omitempty"`
 	// Cuts are places at which later steps of a pipeline can split the batch.
 	Cuts []protocol.Cut `json:"cuts,omitempty"`
+	// Carried are items of the Entry that the step has not had, because another one has settled them.
+	Carried Carried `json:"carried,omitzero"`
 	// Forced are the processes that a stop had to end by signals.
 	Forced []job.ForcedEnd `json:"forced,omitempty"`
 	// Clock is where the slot of a loop stands after this execution. The entry then names no part: the slot's manifests do.
 	Clock *protocol.ClockSlot `json:"clock,omitempty"`
+}
+
+// Carried counts items that have come through a step of a pipeline without being its own.
+type Carried struct {
+	Items  int64 `json:"n,omitempty"`
+	Failed int64 `json:"f,omitempty"` // of these
 }
 
 // Process runs the handler over one batch: it reads the range, calls the handler, and writes the
@@ -171,7 +179,7 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	}
 	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited, e.watch.SlowedDown()
 	result.Forced, result.Capacity = e.watch.Forced(), e.acts.opts.Capacity()
-	result.Totals = e.totals
+	result.Totals, result.Carried = e.totals, e.notOwn()
 	result.Totals.Add(e.decided())
 	if e.passesOn() {
 		result.Written, result.Cuts = e.written(), e.cuts.found

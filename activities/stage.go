@@ -33,6 +33,7 @@ func (e *execution) shape() *records.Shape {
 
 // carry records what an earlier step has made of the item at index, which is the next. at is where its result would be.
 func (e *execution) carry(b *block, index int, s *stages.Settled, at int64) error {
+	e.carried.Items++
 	if s.Line == nil {
 		if s.Decided {
 			e.settled.OK++
@@ -45,6 +46,7 @@ func (e *execution) carry(b *block, index int, s *stages.Settled, at int64) erro
 	} else if err := e.noteFirst(s.Line.Failure); err != nil {
 		return err
 	}
+	e.carried.Failed++
 	e.entry.Failed++
 	if !s.Line.IsRecord() && !e.notesDrops() {
 		return nil
@@ -52,6 +54,14 @@ func (e *execution) carry(b *block, index int, s *stages.Settled, at int64) erro
 	line := *s.Line
 	line.At = at
 	return e.sink.Note(e.ctx, line)
+}
+
+// notOwn are the items that no handler was meant to get here.
+func (e *execution) notOwn() Carried {
+	if e.gathers() {
+		return Carried{Items: e.entry.Count, Failed: e.entry.Failed}
+	}
+	return e.carried
 }
 
 // decided counts the items whose outcome has been decided here: not in an earlier step of this run, and not in a later one. What

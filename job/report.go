@@ -108,6 +108,7 @@ type Progress struct {
 	Workers []WorkerShare `json:"workers,omitempty"`
 	Feed    *FeedReport   `json:"feed,omitempty"` // of a leg of a feed
 	Loop    []LoopSlot    `json:"loop,omitempty"` // of a leg of a loop: where its slots stand
+	Stages  []StageReport `json:"stages,omitempty"`
 }
 
 // Output says where a finished job's results are. That of a failed job has no results, only errors.
@@ -248,6 +249,8 @@ type Report struct {
 
 	// Feed is what a feed has beside what every job has; nil for other jobs.
 	Feed *FeedReport `json:"feed,omitempty"`
+	// Stages are those of a pipeline that pools run, in the order in which items reach them.
+	Stages []StageReport `json:"stages,omitempty"`
 	// Loop is what a loop has beside what every job has; nil for other jobs.
 	Loop *LoopReport `json:"loop,omitempty"`
 
@@ -309,12 +312,92 @@ func (r *Report) Include(p Progress) {
 	if r.Loop != nil {
 		r.Loop.include(p.Loop...)
 	}
+	r.Stages = AddStages(r.Stages, p.Stages)
 	if r.Oldest == "" {
 		r.Oldest = p.Oldest // of the leg that was started first
 	}
 	if p.LastFailure != "" {
 		r.LastFailure = p.LastFailure
 	}
+}
+
+// StageReport is the state of a stage that a pool runs. An item may go through several stages; in each of them it counts once.
+type StageReport struct {
+	Stage string `json:"stage"` // its name, with those of the stages around it: "score.a"
+	Pool  string `json:"pool"`
+	// Window is how many batches may be in flight in it at once; 0: as many as the job's window lets.
+	Window int `json:"window,omitempty"`
+	// Waiting is how many batches it has still to begin: of the first stage those that are planned, of others those that the stages
+	// before have passed on. InFlight are those that it has begun.
+	Waiting  int `json:"waiting"`
+	InFlight int `json:"in_flight"`
+
+	// Of the present run of the job: accepted executions of batches, the items in them that the stage has had, failed ones included,
+	// and how many of these have failed in it.
+	Batches int64 `json:"batches"`
+	Done    int64 `json:"done"`
+	Failed  int64 `json:"failed"`
+	// Busy is the time spent in it, summed over slots, in nanoseconds.
+	Busy time.Duration `json:"busy"`
+}
+
+// String describes the stage: "stage score (pool scorers): 3 batches waiting · 2 in flight · 1,200 items done · 7 failed".
+func (s StageReport) String() string {
+	window := ""
+	if s.Window > 0 {
+		window = fmt.Sprintf(" of at most %d", s.Window)
+	}
+	return fmt.Sprintf("stage %s (pool %s): %d batches waiting · %d in flight%s · %s items done · %s failed",
+		s.Stage, s.Pool, s.Waiting, s.InFlight, window, text.Thousands(s.Done), text.Thousands(s.Failed))
+}
+
+// StageReports are the stages of a pipeline that pools run, before anything has happened in them.
+func (s Spec) StageReports() []StageReport {
+	var all []StageReport
+	for _, stage := range s.StagePools() {
+		all = append(all, StageReport{Stage: stage.Stage, Pool: stage.Pool, Window: stage.Window})
+	}
+	return all
+}
+
+// AddStages adds the numbers of stages to those of the same names in a list, whose pools and windows stay. Others are left out, unless
+// the list is empty.
+func AddStages(sum, more []StageReport) []StageReport {
+	if len(sum) == 0 {
+		return slices.Clone(more)
+	}
+	sum = slices.Clone(sum)
+	for _, m := range more {
+		if i := slices.IndexFunc(sum, func(s StageReport) bool { return s.Stage == m.Stage }); i >= 0 {
+			s := &sum[i]
+			s.Waiting += m.Waiting
+			s.InFlight += m.InFlight
+			s.Batches += m.Batches
+			s.Done += m.Done
+			s.Failed += m.Failed
+			s.Busy += m.Busy
+		}
+	}
+	return sum
+}
+
+// StageSpeed is how many items a second a stage has done on average until now, and which part of the time spent in all stages, from 0
+// to 1, was spent in it.
+func (r Report) StageSpeed(s StageReport, now time.Time) (items, share float64) {
+	if r.Ended != nil {
+		now = *r.Ended
+	}
+	if seconds := now.Sub(r.Started).Seconds(); seconds > 0 {
+		items = float64(s.Done) / seconds
+	}
+	var all time.Duration
+	for _, other := range r.Stages {
+		all += other.Busy
+	}
+	if all > 0 {
+		share = float64(s.Busy) / float64(all)
+	}
+	return items, share
 }
 
 // FeedReport is the state of a feed.

@@ -60,7 +60,11 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 		return nil, err
 	}
 	start.TaskTimeout = o.TaskTimeout
-	return c.startNext(ctx, in.Spec.With(report.Settings).With(o.Settings), start)
+	spec := in.Spec.With(report.Settings)
+	if err := spec.CheckSettings(o.Settings); err != nil {
+		return nil, err
+	}
+	return c.startNext(ctx, spec.With(o.Settings), start)
 }
 
 // nextRun returns how a job is continued that was started with this input and has ended with this report.

@@ -21,11 +21,31 @@ type Settings struct {
 	BatchItems *int64     `json:"batch_items,omitempty"` // 0: automatic; from the next page of batches on
 	MaxFailed  *Tolerance `json:"max_failed,omitempty"`
 	Rate       *Rate      `json:"rate,omitempty"` // 0: no limit
+	// Windows are those of stages, by their names (see [Stage]); 0: that of the job. Others stay as they are.
+	Windows map[string]int `json:"windows,omitempty"`
 }
 
-// Settings returns the spec's settings; none is nil.
+// IsZero reports that no setting is set.
+func (s Settings) IsZero() bool {
+	return s.Window == nil && s.BatchItems == nil && s.MaxFailed == nil && s.Rate == nil && len(s.Windows) == 0
+}
+
+// Settings returns the spec's settings; none is nil. Windows has all stages that pools run.
 func (s Spec) Settings() Settings {
-	return Settings{Window: &s.Window, BatchItems: &s.BatchItems, MaxFailed: &s.MaxFailed, Rate: &s.JobRate}
+	c := Settings{Window: &s.Window, BatchItems: &s.BatchItems, MaxFailed: &s.MaxFailed, Rate: &s.JobRate}
+	for _, stage := range s.StagePools() {
+		if c.Windows == nil {
+			c.Windows = map[string]int{}
+		}
+		c.Windows[stage.Stage] = stage.Window
+	}
+	return c
+}
+
+// CheckSettings returns an error that names every setting that the spec cannot be given, or nil.
+func (s Spec) CheckSettings(c Settings) error {
+	_, err := withWindows(s.Stages, c.Windows)
+	return errors.Join(err, s.With(c).Validate())
 }
 
 // With returns the spec with those settings that are not nil.
@@ -41,6 +61,9 @@ func (s Spec) With(c Settings) Spec {
 	}
 	if c.Rate != nil {
 		s.JobRate = *c.Rate
+	}
+	if len(c.Windows) > 0 {
+		s.Stages, _ = withWindows(s.Stages, c.Windows) // CheckSettings has the error
 	}
 	return s
 }
@@ -102,19 +125,38 @@ func DescribeWindow(set, inForce int) string {
 	return autoWindow
 }
 
+// stageWindow ends the name of a stage's window: "score.window".
+const stageWindow = ".window"
+
+// setStageWindow reads a stage's window as people write it.
+func (s *Settings) setStageWindow(stage, text string) error {
+	n, err := ParseWindow(text)
+	if err != nil {
+		return fmt.Errorf("%s.%w", stage, err)
+	}
+	if s.Windows == nil {
+		s.Windows = map[string]int{}
+	}
+	s.Windows[stage] = n
+	return nil
+}
+
 // ParseSettings reads settings written as name=value; the names are window, batch-items, max-failed
-// and rate. The error names every one that is wrong.
+// and rate, and STAGE.window for the window of a stage, of which auto is that of the job. The error names every one that is wrong.
 func ParseSettings(texts []string) (Settings, error) {
 	var s Settings
 	var errs []error
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		set := settingNames[name]
+		stage, isStage := strings.CutSuffix(name, stageWindow)
 		switch {
+		case ok && isStage && stage != "":
+			errs = append(errs, s.setStageWindow(stage, value))
 		case !ok:
 			errs = append(errs, fmt.Errorf("%q: write name=value, such as window=16", text))
 		case set == nil:
-			errs = append(errs, fmt.Errorf("%q: unknown setting: use %s", name, strings.Join(sortedNames(), ", ")))
+			errs = append(errs, fmt.Errorf("%q: unknown setting: use %s, or STAGE.window", name, strings.Join(sortedNames(), ", ")))
 		default:
 			errs = append(errs, set(&s, value))
 		}

@@ -87,7 +87,7 @@ func TestParseSettings(t *testing.T) {
 	require.Equal(t, s, spec.Settings())
 	require.Equal(t, valid(), valid().With(Settings{}))
 	_, err = ParseSettings([]string{"window=0", "colour=red", "rate", "max-failed=x", "batch-items=-1", "rate=x"})
-	for _, text := range []string{"window 0: use 1 to 10000, or auto", `"colour": unknown setting: use batch-items, max-failed, rate, window`, `"rate": write name=value`, `max-failed "x"`, "batch-items -1", `rate "x"`} {
+	for _, text := range []string{"window 0: use 1 to 10000, or auto", `"colour": unknown setting: use batch-items, max-failed, rate, window, or STAGE.window`, `"rate": write name=value`, `max-failed "x"`, "batch-items -1", `rate "x"`} {
 		require.ErrorContains(t, err, text)
 	}
 }

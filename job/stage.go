@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -20,6 +21,9 @@ type Stage struct {
 	// BatchItems is how many items a batch has here at most: 1 … 10,000,000. Batches that come from the stage before are split, in up to 17
 	// pieces, and never merged; those of the first stage have the job's BatchItems. Default: they stay as they are.
 	BatchItems int64 `json:"batch_items,omitempty"`
+	// Window is how many batches may be in flight at once in a stage that a pool runs, within that of the job: 1 … 10,000. The
+	// stages before wait for it. 0: no other limit than the job's.
+	Window int `json:"window,omitempty"`
 
 	// Ensemble are the members, at least two, that each get every item. The result is the list of theirs, in member order, with
 	// null for a member that has dropped the item; an item that all have dropped is dropped. An item that a member fails has
@@ -83,32 +87,67 @@ func (s *Stage) inner() []*Stage {
 
 // StagePool is a stage that a pool runs.
 type StagePool struct {
-	Stage string // as error records, settings and reports name it
-	Pool  string
+	Stage  string // as error records, settings and reports name it
+	Pool   string
+	Window int // see [Stage]
 }
 
 // StagePools are the stages of a pipeline that pools run, in the order in which items reach them; none: the job has one handler.
 // A switch that a pool decides is one, too. The spec must have its defaults filled in.
 func (s Spec) StagePools() []StagePool {
 	var all []StagePool
-	for i := range s.Stages {
-		all = append(all, s.Stages[i].pools("")...)
-	}
+	eachPool(s.Stages, "", func(name, pool string, stage *Stage) {
+		all = append(all, StagePool{name, pool, stage.Window})
+	})
 	return all
 }
 
-func (s *Stage) pools(outer string) (all []StagePool) {
+// eachPool calls yield with each stage that a pool runs.
+func eachPool(stages []Stage, outer string, yield func(name, pool string, stage *Stage)) {
+	for i := range stages {
+		stages[i].eachPool(outer, yield)
+	}
+}
+
+func (s *Stage) eachPool(outer string, yield func(name, pool string, stage *Stage)) {
 	name := outer + s.Name
-	switch {
-	case s.Pool != "":
-		return []StagePool{{name, s.Pool}}
-	case s.Switch != "" && !s.ByField():
-		all = append(all, StagePool{name, s.Switch})
+	if pool := s.runBy(); pool != "" {
+		yield(name, pool, s)
 	}
 	for _, inner := range s.inner() {
-		all = append(all, inner.pools(name+".")...)
+		inner.eachPool(name+".", yield)
 	}
-	return all
+}
+
+// runBy is the pool that runs the stage itself; "": none does.
+func (s *Stage) runBy() string {
+	if s.Switch != "" && !s.ByField() {
+		return s.Switch
+	}
+	return s.Pool
+}
+
+// withWindows sets windows of stages by their names, and returns an error that names those that there are not.
+func withWindows(stages []Stage, windows map[string]int) ([]Stage, error) {
+	stages = withStageDefaults(stages, 1) // copies
+	found := map[string]bool{}
+	var names []string
+	eachPool(stages, "", func(name, _ string, stage *Stage) {
+		names = append(names, name)
+		if window, ok := windows[name]; ok {
+			stage.Window, found[name] = window, true
+		}
+	})
+	for _, name := range slices.Sorted(maps.Keys(windows)) {
+		if found[name] {
+			continue
+		}
+		if len(names) == 0 {
+			return stages, fmt.Errorf("%s.window: the job has no stages: use window", name)
+		}
+		return stages, fmt.Errorf("%s.window: no pool runs a stage of that name: use %s", name, strings.Join(names, ", "))
+	}
+	return stages, nil
 }
 
 // Pools are the pools whose handlers the job's items reach, each once.
@@ -225,6 +264,10 @@ func (s *Stage) check() error {
 		return fieldError("Stages", "batch-items are for a stage with a pool: leave it out, or give it to the stages within")
 	case s.BatchItems < 0 || s.BatchItems > MaxBatchItems:
 		return fieldError("Stages", "batch-items %d: use 1 to %d", s.BatchItems, MaxBatchItems)
+	case s.Window != 0 && s.runBy() == "":
+		return fieldError("Stages", "a window is for a stage that a pool runs: give it to the stages within this one")
+	case s.Window < 0 || s.Window > MaxWindow:
+		return fieldError("Stages", "window %d: use 1 to %d, or 0 for that of the job", s.Window, MaxWindow)
 	case s.Pool != "":
 		return CheckName("pool", s.Pool)
 	case len(s.Ensemble) == 1:

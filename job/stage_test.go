@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -66,6 +67,14 @@ func TestStages_P1_Invalid(t *testing.T) {
 				s.Stages = []Stage{{Name: "deeper", Stages: s.Stages}}
 			}
 		}, []string{"Stages deeper.deeper.deeper.deeper.deeper: stages are within each other up to 5 deep"}},
+		{"window of an ensemble", func(s *Spec) {
+			s.Stages[1] = Stage{Name: "score", Window: 3, Ensemble: []Stage{{Pool: "a"}, {Pool: "b"}}}
+		}, []string{"stage 2: Stages a window is for a stage that a pool runs"}},
+		{"window of a switch", func(s *Spec) {
+			s.Stages[1] = Stage{Name: "score", Window: 3, Switch: ".kind", Cases: []Case{{Value: "x", Stage: Stage{Pool: "a"}}}}
+		}, []string{"stage 2: Stages a window is for a stage that a pool runs"}},
+		{"window", func(s *Spec) { s.Stages[0].Window, s.Stages[1].Window = -1, MaxWindow+1 },
+			[]string{"stage 1: Stages window -1: use 1 to 10000", "stage 2: Stages window 10001"}},
 		{"a loop", func(s *Spec) { s.Source, s.Input = SourceClock, nil }, []string{"Stages a loop has one handler: use the source files or feed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -89,7 +98,63 @@ func TestStages_Names(t *testing.T) {
 		Stage{Name: "route", Switch: "router", Cases: []Case{{Value: "x y", Stage: Stage{Pool: "a"}}}, Default: &Stage{Pool: "d"}},
 	).WithDefaults()
 	require.NoError(t, s.Validate())
-	require.Equal(t, []StagePool{{"score.a", "a"}, {"score.two.b", "b"}, {"score.two.last", "c"}, {"route", "router"}, {"route.a", "a"}, {"route.d", "d"}}, s.StagePools())
+	require.Equal(t, []StagePool{{"score.a", "a", 0}, {"score.two.b", "b", 0}, {"score.two.last", "c", 0}, {"route", "router", 0}, {"route.a", "a", 0}, {"route.d", "d", 0}}, s.StagePools())
 	require.Equal(t, []string{"a", "b", "c", "router", "d"}, s.Pools())
 	require.Equal(t, "a", s.Pool)
+}
+
+// P3: stages have windows of their own, which are settings, by their names.
+func TestStages_P3_Windows(t *testing.T) {
+	t.Parallel()
+	s := pipelineSpec(
+		Stage{Name: "clean", Pool: "awk", Window: 7},
+		Stage{Name: "score", Ensemble: []Stage{{Pool: "a"}, {Pool: "b"}}},
+		Stage{Name: "route", Switch: "router", Window: 2, Cases: []Case{{Value: "x", Stage: Stage{Pool: "a"}}}},
+	).WithDefaults()
+	require.NoError(t, s.Validate())
+	require.Equal(t, map[string]int{"clean": 7, "score.a": 0, "score.b": 0, "route": 2, "route.a": 0}, s.Settings().Windows)
+
+	change, err := ParseSettings([]string{"clean.window=auto", "score.a.window=3", "window=9"})
+	require.NoError(t, err)
+	require.False(t, change.IsZero())
+	require.NoError(t, s.CheckSettings(change))
+	changed := s.With(change)
+	require.Equal(t, map[string]int{"clean": 0, "score.a": 3, "score.b": 0, "route": 2, "route.a": 0}, changed.Settings().Windows)
+	require.Equal(t, 9, changed.Window)
+	require.Equal(t, 7, s.Stages[0].Window, "the spec itself stays")
+	require.Equal(t, changed, s.With(changed.Settings()), "a resumed job has the settings that were in force")
+
+	for text, want := range map[string]string{
+		"score.window=3": "score.window: no pool runs a stage of that name: use clean, score.a, score.b, route, route.a",
+		"x.window=3":     "x.window: no pool runs",
+	} {
+		change, err := ParseSettings([]string{text})
+		require.NoError(t, err)
+		require.ErrorContains(t, s.CheckSettings(change), want)
+	}
+	require.ErrorContains(t, s.CheckSettings(Settings{Windows: map[string]int{"clean": -1}}), "window -1")
+	require.ErrorContains(t, valid().CheckSettings(Settings{Windows: map[string]int{"clean": 1}}), "the job has no stages")
+	_, err = ParseSettings([]string{"clean.window=0", ".window=3"})
+	require.ErrorContains(t, err, "clean.window 0: use 1 to 10000, or auto")
+	require.ErrorContains(t, err, `".window": unknown setting`)
+	require.True(t, Settings{}.IsZero())
+}
+
+// P8: the numbers of the legs of a job add up, stage by stage.
+func TestStages_P8_Reports(t *testing.T) {
+	t.Parallel()
+	s := pipelineSpec(Stage{Name: "clean", Pool: "awk", Window: 7}, Stage{Name: "score", Pool: "models"}).WithDefaults()
+	r := Report{Stages: s.StageReports(), Started: time.Unix(1000, 0)}
+	r.Include(Progress{Stages: []StageReport{{Stage: "clean", Waiting: 1, InFlight: 2, Batches: 3, Done: 40, Failed: 5, Busy: 6 * time.Second}}})
+	before := r.Stages
+	r.Include(Progress{Stages: []StageReport{{Stage: "score", Done: 30, Busy: 18 * time.Second}, {Stage: "clean", Waiting: 10, InFlight: 20, Batches: 30, Done: 400, Failed: 50}}})
+	require.Equal(t, []StageReport{
+		{Stage: "clean", Pool: "awk", Window: 7, Waiting: 11, InFlight: 22, Batches: 33, Done: 440, Failed: 55, Busy: 6 * time.Second},
+		{Stage: "score", Pool: "models", Done: 30, Busy: 18 * time.Second},
+	}, r.Stages)
+	require.EqualValues(t, 40, before[0].Done, "an earlier report stays")
+	items, share := r.StageSpeed(r.Stages[0], time.Unix(1010, 0))
+	require.InDelta(t, 44, items, 1e-9)
+	require.InDelta(t, 0.25, share, 1e-9)
+	require.Equal(t, "stage clean (pool awk): 11 batches waiting · 22 in flight of at most 7 · 440 items done · 55 failed", r.Stages[0].String())
 }

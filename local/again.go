@@ -90,7 +90,7 @@ func (r *run) resume(ctx context.Context, client *job.Client, settings job.Setti
 	case !earlier.State.Final():
 		r.note("continuing %s", r.named)
 		running := client.Get(r.named)
-		if settings != (job.Settings{}) {
+		if !settings.IsZero() {
 			if _, err := running.Set(ctx, settings); err != nil {
 				return nil, err
 			}

@@ -202,6 +202,9 @@ func (p *progress) detail(r job.Report) {
 	if time.Since(p.lastDetail) >= detailEvery && len(r.Workers) > 0 {
 		p.lastDetail = time.Now()
 		p.say(shares(r))
+		for _, stage := range r.Stages {
+			p.say("  stage " + stage.Stage + ": " + describeStage(r, stage))
+		}
 	}
 }
 

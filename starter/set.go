@@ -3,6 +3,8 @@ package starter
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -27,10 +29,13 @@ and 'stint resume'.
   max-failed=N|P%  failed items that are tolerated, as a number or a share of those done
   rate=R           items a second of the whole job, 250 or 90/m; 0 for no limit. Batches in flight
                    keep their pace; none runs for longer than a minute at first, or than
-                   one item takes at that rate`,
-		Example: `  stint set nightly window=8 rate=100`,
-		Args:    wrongArgs(cobra.MinimumNArgs(2)),
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args[0], args[1:]) },
+                   one item takes at that rate
+  STAGE.window=N   batches in flight at once in a stage of a pipeline, 1 to 10000; auto: as many as
+                   the job's window lets. The stages before wait for it`,
+		Example: `  stint set nightly window=8 rate=100
+  stint set nightly score.window=2`,
+		Args: wrongArgs(cobra.MinimumNArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args[0], args[1:]) },
 	}
 	o.connection.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
@@ -89,6 +94,9 @@ func settingRows(s job.Settings) [][2]string {
 	}
 	if s.Rate != nil {
 		rows = append(rows, [2]string{"rate", s.Rate.String()})
+	}
+	for _, stage := range slices.Sorted(maps.Keys(s.Windows)) {
+		rows = append(rows, [2]string{stage + ".window", job.DescribeWindow(s.Windows[stage], 0)})
 	}
 	return rows
 }

@@ -37,6 +37,8 @@ func nodeStage(node *yaml.Node) (stage job.Stage, err error) {
 			err = nodeText(value, &stage.Pool)
 		case "batch-items":
 			stage.BatchItems, err = nodeNumber(value)
+		case "window":
+			stage.Window, err = nodeWindow(value)
 		case "ensemble":
 			stage.Ensemble, err = nodeStages(value)
 		case "fail-fast":
@@ -52,12 +54,25 @@ func nodeStage(node *yaml.Node) (stage job.Stage, err error) {
 		case "stages":
 			stage.Stages, err = nodeStages(value)
 		default:
-			return fmt.Errorf("line %d: unknown key %q of a stage: the keys are name, and pool with batch-items, ensemble with fail-fast, switch with cases and default, or stages",
+			return fmt.Errorf("line %d: unknown key %q of a stage: the keys are name, and pool with batch-items and window, ensemble with fail-fast, switch with cases and default, or stages",
 				key.Line, key.Value)
 		}
 		return err
 	})
 	return stage, err
+}
+
+// nodeWindow reads the window of a stage.
+func nodeWindow(node *yaml.Node) (int, error) {
+	var text string
+	if err := nodeText(node, &text); err != nil {
+		return 0, err
+	}
+	n, err := job.ParseWindow(text)
+	if err != nil {
+		return 0, fmt.Errorf("line %d: stages: %w", node.Line, err)
+	}
+	return n, nil
 }
 
 // nodeCases reads the cases of a switch: a map of values to stages.

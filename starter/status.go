@@ -159,6 +159,9 @@ func printCounts(row rows, r job.Report) {
 	}
 	printFeed(row, r)
 	printLoop(row, r)
+	for _, stage := range r.Stages {
+		row("stage "+stage.Stage, "%s", describeStage(r, stage))
+	}
 	row("batches", "%s done, %d running, %d waiting, %s", text.Thousands(r.Batches), r.InFlight, r.Waiting, text.Count(r.Legs, "leg"))
 	if r.Calls > 0 {
 		row("calls", "%s, of %s to %s items, %s on average", text.Thousands(r.Calls), text.Thousands(r.CallMin), text.Thousands(r.CallMax), text.Thousands(r.CallItems/r.Calls))
@@ -171,6 +174,15 @@ func printCounts(row rows, r job.Report) {
 	if r.Repeated > 0 {
 		row("repeated", "%s done when their batch had to end before an item in front of them", text.Count(r.Repeated, "item"))
 	}
+}
+
+// describeStage says how a stage of a pipeline stands.
+func describeStage(r job.Report, s job.StageReport) string {
+	t := fmt.Sprintf("%d batches waiting, %d running, %s items done, %s failed", s.Waiting, s.InFlight, text.Thousands(s.Done), text.Thousands(s.Failed))
+	if items, share := r.StageSpeed(s, time.Now()); s.Done > 0 {
+		t += fmt.Sprintf(", %s items/s, %.0f%% of the time", rate(items), 100*share)
+	}
+	return t + ", pool " + s.Pool
 }
 
 func printErrors(row rows, r job.Report) {

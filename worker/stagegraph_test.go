@@ -218,7 +218,7 @@ func formatted(n int) (result, failed string) {
 	return fmt.Sprintf(`"1 %d b"`, n), ""
 }
 
-func numbers(from, n int) (all []json.RawMessage) {
+func records(from, n int) (all []json.RawMessage) {
 	for i := range n {
 		all = append(all, fmt.Appendf(nil, `{"n":%d}`, from+i))
 	}
@@ -235,7 +235,7 @@ func TestStages_P2_Feed(t *testing.T) {
 	var want strings.Builder
 	for _, size := range []int{1, 10, 100} {
 		first := int64(-1)
-		for ordinal, r := range f.call(numbers(0, size)...) {
+		for ordinal, r := range f.call(records(0, size)...) {
 			if first < 0 || ordinal < first {
 				first = ordinal
 			}
@@ -279,7 +279,7 @@ func TestStages_P4_FeedStopAndResume(t *testing.T) {
 	})
 	f := c.startFeed(func(s *job.Spec) { feedStages(s); s.BatchItems = 5 })
 	f.find()
-	f.put(numbers(0, items)...)
+	f.put(records(0, items)...)
 	<-reached
 	require.NoError(t, f.run.Stop(t.Context(), job.Stop{Reason: "test"}))
 	close(goOn)

@@ -61,6 +61,7 @@ func newCoordinator(ctx workflow.Context, in JobInput) *coordinator {
 		Job: in.Spec.Name, Run: info.FirstRunID, Pool: in.Spec.Pool, State: job.Running,
 		Started: workflow.Now(ctx), Store: in.Spec.Store, Manifests: in.Resume, Settings: in.Spec.Settings(),
 		Grace: max(0, in.Spec.Grace), Expiry: in.Spec.Expiry, Attempts: in.Spec.Attempts, Salvage: len(in.Salvage),
+		Stages: in.Spec.StageReports(),
 	}
 	c.resize()
 	return c

@@ -144,7 +144,7 @@ func newFeedLeg(ctx workflow.Context, in FeedLegInput) *feedLeg {
 	if len(in.Spec.Stages) > 0 {
 		l.flow = newFlow(in.Ref, in.Spec, l.supply, l.commits)
 		l.supply.steps = len(l.flow.steps)
-		c.Supply, c.Recorder = l.flow, l.flow
+		l.flow.configure(&c)
 	}
 	l.Dispatcher = dispatch.New(ctx, c)
 	l.supply.dispatcher = l.Dispatcher

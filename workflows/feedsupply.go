@@ -3,6 +3,7 @@ package workflows
 import (
 	"time"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/intake"
@@ -50,6 +51,14 @@ func (s *feedSupply) Next() (dispatch.Task, bool) {
 	s.waited = since.Before(now)
 	s.number++
 	return dispatch.Task{Batch: b, Number: s.number}, true
+}
+
+// peek is that of firstSupply: all items of a feed begin with the first step.
+func (s *feedSupply) peek() (protocol.Batch, bool) { return protocol.Batch{}, s.ready() }
+
+// count is that of firstSupply.
+func (s *feedSupply) count(yield func(b protocol.Batch, batches int)) {
+	yield(protocol.Batch{}, s.Waiting())
 }
 
 // Waiting is that of [dispatch.Supply].

@@ -6,24 +6,58 @@ import (
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/stagewindow"
 	"go.temporal.io/sdk/workflow"
 )
 
 // flow takes batches through the steps of a pipeline (see [stages.Program]). What a step has accepted is a task of the
-// next one, at once, and what the last one has accepted is recorded. Tasks of later steps go first, so what lies between two steps is
-// never more than the leg's window, whichever is slow, and no step waits for a place that only another one could free: each task that
-// runs ends by itself.
+// next one, at once, and what the last one has accepted is recorded. Tasks of later steps go first, within the windows of their stages
+// (see [stagewindow.Gate]), and no step waits for a place that only another one could free: each task that runs ends by itself.
 type flow struct {
 	ref      activities.Ref
 	steps    stages.Program
-	supply   dispatch.Supply   // of the first step
+	supply   firstSupply       // of new batches, and of those that an earlier run has left between two steps
 	recorder dispatch.Recorder // of what the last one has accepted
 	between  [][]dispatch.Task // tasks that wait, by step; the first step has none
+	gate     *stagewindow.Gate
 }
 
-func newFlow(ref activities.Ref, spec job.Spec, supply dispatch.Supply, recorder dispatch.Recorder) *flow {
+func newFlow(ref activities.Ref, spec job.Spec, supply firstSupply, recorder dispatch.Recorder) *flow {
 	steps := stages.Compile(spec.Stages)
-	return &flow{ref: ref, steps: steps, supply: supply, recorder: recorder, between: make([][]dispatch.Task, len(steps))}
+	f := &flow{ref: ref, steps: steps, supply: supply, recorder: recorder, between: make([][]dispatch.Task, len(steps))}
+	names := make([]string, len(steps))
+	for i := range steps {
+		names[i] = steps[i].Name
+	}
+	f.gate = stagewindow.New(names, func(step int) int { return len(f.between[step]) })
+	return f
+}
+
+// configure has a dispatcher take its tasks from the flow.
+func (f *flow) configure(c *dispatch.Config) {
+	c.Supply, c.Recorder, c.Gate, c.Queued = f, f, f.gate, f.queued
+	if c.Sofar.Stages == nil {
+		c.Sofar.Stages = c.Spec.StageReports()
+	}
+}
+
+// queued is how many tasks wait for each stage.
+func (f *flow) queued() map[string]int {
+	n := map[string]int{}
+	for step, waiting := range f.between {
+		n[f.steps[step].Name] += len(waiting)
+	}
+	f.supply.count(func(b protocol.Batch, batches int) { n[f.steps[stepOf(b)].Name] += batches })
+	return n
+}
+
+// firstSupply is where a flow's batches come from.
+type firstSupply interface {
+	dispatch.Supply
+	// peek returns the batch that Next would return, without its ordinals if they are not known yet.
+	peek() (protocol.Batch, bool)
+	// count calls yield with batches that wait and how many are like them.
+	count(yield func(b protocol.Batch, batches int))
 }
 
 // stepOf is the index of the step that a batch is for.
@@ -55,10 +89,14 @@ func (f *flow) Accept(t dispatch.Task, r activities.ProcessResult) {
 // Next is that of [dispatch.Supply].
 func (f *flow) Next() (dispatch.Task, bool) {
 	for step := len(f.between) - 1; step > 0; step-- {
-		if waiting := f.between[step]; len(waiting) > 0 {
+		if waiting := f.between[step]; len(waiting) > 0 && f.gate.Free(step) {
 			f.between[step] = waiting[1:]
 			return waiting[0], true
 		}
+	}
+	// What an earlier run of the job has left is on the page, at the step that it had reached.
+	if waiting, ok := f.supply.peek(); !ok || !f.gate.Free(stepOf(waiting)) {
+		return dispatch.Task{}, false
 	}
 	t, ok := f.supply.Next()
 	if ok {

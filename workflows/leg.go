@@ -122,7 +122,8 @@ func newLeg(ctx workflow.Context, in LegInput, link dispatch.Link) (*leg, error)
 	}
 	if len(in.Spec.Stages) > 0 {
 		l.flow = newFlow(in.Ref, in.Spec, page, l.manifest)
-		c.Supply, c.Recorder, c.Process = l.flow, l.flow, l.flow.process
+		l.flow.configure(&c)
+		c.Process = l.flow.process
 	}
 	l.Dispatcher = dispatch.New(ctx, c)
 	return l, nil
@@ -200,6 +201,21 @@ func (s *pageSupply) Next() (dispatch.Task, bool) {
 	s.batches = s.batches[1:]
 	s.number++
 	return t, true
+}
+
+// peek returns the batch that Next would take out.
+func (s *pageSupply) peek() (protocol.Batch, bool) {
+	if len(s.batches) == 0 {
+		return protocol.Batch{}, false
+	}
+	return s.batches[0], true
+}
+
+// count is that of firstSupply.
+func (s *pageSupply) count(yield func(b protocol.Batch, batches int)) {
+	for _, b := range s.batches {
+		yield(b, 1)
+	}
 }
 
 // Waiting is that of [dispatch.Supply].

@@ -7,6 +7,7 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/stagewindow"
 )
 
 // openLegs is how many legs are open at once, at most: as many as it takes to have the widest window in flight, each with
@@ -16,14 +17,15 @@ const openLegs = 24
 // openLeg is a leg that runs.
 type openLeg struct {
 	number   int
-	reported dispatch.Counts // the last that it has sent
-	answered bool            // it has sent them since the job has asked
-	final    bool            // they do not change any more
-	batches  int             // of its portion
-	places   int             // of the window that it holds, as far as the job has heard
-	dry      bool            // it has handed places back, so it needs no more of them
-	gone     bool            // it has ended
-	standsBy bool            // it takes no items yet
+	reported dispatch.Counts     // the last that it has sent
+	answered bool                // it has sent them since the job has asked
+	final    bool                // they do not change any more
+	batches  int                 // of its portion
+	places   int                 // of the window that it holds, as far as the job has heard
+	dry      bool                // it has handed places back, so it needs no more of them
+	bounds   []stagewindow.Bound // its shares of the windows of stages
+	gone     bool                // it has ended
+	standsBy bool                // it takes no items yet
 	legHandle
 }
 
@@ -84,6 +86,7 @@ func (c *coordinator) prepare(p portion) LegInput {
 		},
 	}
 	in.Limits.Legs = len(c.legs) + 1
+	in.Limits.Stages = c.nextBounds(c.legs)
 	c.state.Heads = nil
 	c.places -= in.Window
 	c.state.Batches += p.batches
@@ -93,7 +96,7 @@ func (c *coordinator) prepare(p portion) LegInput {
 
 // opened adds a leg to those that are open.
 func (c *coordinator) opened(in LegInput, p portion, handle legHandle) *openLeg {
-	l := &openLeg{number: in.Number, answered: true, batches: int(p.batches), places: in.Window, legHandle: handle}
+	l := &openLeg{number: in.Number, answered: true, batches: int(p.batches), places: in.Window, bounds: in.Limits.Stages, legHandle: handle}
 	c.legs = append(c.legs, l)
 	return l
 }
@@ -118,6 +121,7 @@ func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
 	forced.Add(result.ForcedEnds)
 	r.Forced, r.ForcedOmitted = forced.Forced, forced.ForcedOmitted
 	r.Workers = job.AddWorkers(r.Workers, result.Workers)
+	r.Stages = job.AddStages(r.Stages, result.Stages)
 	fresh := dispatch.CountsOf(result.Totals)
 	c.state.Fresh.OK += fresh.OK
 	c.state.Fresh.Failed += fresh.Failed
@@ -135,6 +139,7 @@ func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
 	if c.limited() {
 		c.sendLimits()
 	}
+	c.rebound()
 }
 
 func legSummary(in LegInput, p portion) string {

@@ -25,10 +25,10 @@ func (c *coordinator) checkSettings(s job.Settings) error {
 	case c.finishing || c.concluded:
 		return temporal.NewApplicationError("all its items are done: settings have no effect any more", "Ending")
 	}
-	if s == (job.Settings{}) {
-		return temporal.NewApplicationError("no setting given: use window, batch-items, max-failed or rate", job.ErrorInvalid)
+	if s.IsZero() {
+		return temporal.NewApplicationError("no setting given: use window, batch-items, max-failed, rate or STAGE.window", job.ErrorInvalid)
 	}
-	if err := c.spec().With(s).Validate(); err != nil {
+	if err := c.spec().CheckSettings(s); err != nil {
 		return temporal.NewApplicationError(err.Error(), job.ErrorInvalid)
 	}
 	return nil
@@ -38,9 +38,10 @@ func (c *coordinator) checkSettings(s job.Settings) error {
 func (c *coordinator) set(s job.Settings) {
 	c.in.Spec = c.spec().With(s)
 	c.state.Report.Settings = c.spec().Settings()
+	c.state.Report.Stages = job.AddStages(c.spec().StageReports(), c.state.Report.Stages)
 	c.resize()
 	c.checkOutcomes(false)
-	if s.Rate != nil || s.MaxFailed != nil {
+	if s.Rate != nil || s.MaxFailed != nil || len(s.Windows) > 0 {
 		c.sendLimits()
 	}
 	if s.BatchItems != nil {

@@ -1,8 +1,11 @@
 package workflows
 
 import (
+	"slices"
+
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/stagewindow"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -27,8 +30,46 @@ func (c *coordinator) slowDown(r dispatch.SlowDownRequest) {
 // sendLimits sends every leg its limits.
 func (c *coordinator) sendLimits() {
 	now := c.limits()
-	for _, l := range c.legs {
-		l.limit(now)
+	for i, l := range c.legs {
+		l.bounds = c.nextBounds(c.legs[:i])
+		l.restrict(now)
+	}
+}
+
+// restrict sends the leg limits, with its own shares of the windows of stages.
+func (l *openLeg) restrict(limits dispatch.Limits) {
+	limits.Stages = l.bounds
+	l.limit(limits)
+}
+
+// nextBounds are the shares of the windows of stages that a leg has which was opened after these.
+func (c *coordinator) nextBounds(older []*openLeg) []stagewindow.Bound {
+	var windows []stagewindow.Bound
+	for _, stage := range c.spec().StagePools() {
+		if stage.Window > 0 {
+			windows = append(windows, stagewindow.Bound{Stage: stage.Stage, Window: stage.Window})
+		}
+	}
+	if len(windows) == 0 {
+		return nil
+	}
+	held := make([]stagewindow.Held, 0, len(older))
+	for _, l := range older {
+		held = append(held, stagewindow.Held{Places: l.places, Bounds: l.bounds})
+	}
+	return stagewindow.Share(windows, held)
+}
+
+// rebound gives the legs what has become free of the windows of stages.
+func (c *coordinator) rebound() {
+	if c.ending() {
+		return // nobody dispatches any more
+	}
+	for i, l := range c.legs {
+		if bounds := c.nextBounds(c.legs[:i]); !slices.Equal(bounds, l.bounds) {
+			l.bounds = bounds
+			l.restrict(c.limits())
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ func (c *coordinator) counted() bool {
 		question.Ask = true
 		for _, l := range c.legs {
 			if l.answered = l.final || l.exact(); !l.answered {
-				l.limit(question)
+				l.restrict(question)
 			}
 		}
 	}

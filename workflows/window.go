@@ -18,6 +18,7 @@ func (c *coordinator) takeBack(b dispatch.PlacesBack) {
 		c.legs[i].dry = true
 	}
 	c.share()
+	c.rebound()
 }
 
 // share grants places that no leg holds to the oldest legs that have batches for them; what is left is for the next leg.
@@ -70,6 +71,7 @@ func (c *coordinator) resize() {
 	c.window, c.state.Report.Window, c.state.Pool.Changed = window, window, workflow.Now(c.ctx)
 	c.places += window - before
 	c.share()
+	c.rebound()
 	c.wakeUp()
 }
 

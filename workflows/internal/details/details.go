@@ -27,6 +27,7 @@ func Job(r job.Report, now time.Time) string {
 	fmt.Fprintf(&b, "- **batches** %s done · %d in flight · %d waiting · %s%s\n", text.Thousands(r.Batches), r.InFlight, r.Waiting, text.Count(r.Legs, "leg"), window(r))
 	describeFeed(&b, r)
 	describeLoop(&b, r)
+	describeStages(&b, r, now)
 	fmt.Fprintf(&b, "- **trouble** %s · %s · %s · %s\n",
 		text.Count(r.Retries, "retry"), text.Count(r.Crashes, "crash"), text.Count(r.Expiries, "expiry"), text.Count(r.Isolations, "isolation"))
 	describeSpeed(&b, r, now)
@@ -103,6 +104,20 @@ func describeLoop(b *strings.Builder, r job.Report) {
 	}
 	fmt.Fprintf(b, "- **loop** %d slots %s · %s ticks · %s missed · %s skipped · %s repeated · late %v at the median, %v at most; what runs now is in the heartbeats of the running legs\n",
 		l.Slots, pace, text.Thousands(l.Ticks), text.Thousands(l.Missed), text.Thousands(l.Skipped), text.Thousands(l.Repeated), l.LateMedian, l.LateMax.Round(time.Microsecond))
+}
+
+// describeStages adds what the job itself knows of the stages of a pipeline: legs that run are counted when they end.
+func describeStages(b *strings.Builder, r job.Report, now time.Time) {
+	for _, s := range r.Stages {
+		fmt.Fprintf(b, "- %s", s)
+		if items, share := r.StageSpeed(s, now); s.Done > 0 {
+			fmt.Fprintf(b, " · %.1f a second on average · %.0f%% of the time", items, 100*share)
+		}
+		b.WriteString("\n")
+	}
+	if len(r.Stages) > 0 && len(r.OpenLegs) > 0 {
+		b.WriteString("- the stages of the running legs are in their own details\n")
+	}
 }
 
 // window describes the window in force.

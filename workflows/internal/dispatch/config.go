@@ -5,6 +5,7 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/pool"
+	"github.com/stint-run/stint/workflows/internal/stagewindow"
 	"github.com/stint-run/stint/workflows/internal/throttle"
 	"go.temporal.io/sdk/workflow"
 )
@@ -27,6 +28,10 @@ type Config struct {
 	Recover func(hint protocol.Hint) (activities.ProcessResult, bool)
 	// Tally are the outcomes that the job's rules count; nil: all of the leg.
 	Tally func() Counts
+	// Gate decides which tasks of a pipeline may start, and has Supply ask it. Nil: all may.
+	Gate *stagewindow.Gate
+	// Queued is how many tasks Supply has for each stage of a pipeline. Nil: there are no stages.
+	Queued func() map[string]int
 	// MaxEvents is the length of history at which the dispatcher begins nothing more; 0: [MaxEvents].
 	MaxEvents int
 }
@@ -36,9 +41,9 @@ type Config struct {
 // batches, or ends, while Run waits, Wake has to be called.
 type Supply interface {
 	// Next takes out the next batch, with a Number that no other batch of the job has. It returns false if there is
-	// none now.
+	// none now that may start.
 	Next() (Task, bool)
-	// Waiting returns how many batches Next would return now.
+	// Waiting returns how many batches wait now.
 	Waiting() int
 	// Ended reports that Next returns no more batches, now or later.
 	Ended() bool
@@ -109,4 +114,6 @@ type Outcomes struct {
 	Workers []job.WorkerShare `json:"workers,omitempty"`
 	Pool    pool.Workers      `json:"pool,omitempty"`   // what is known of these workers
 	Outage  *job.Outage       `json:"outage,omitempty"` // that batches wait out
+	// Stages are those of a pipeline, without what waits and runs.
+	Stages []job.StageReport `json:"stages,omitempty"`
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
+	"github.com/stint-run/stint/workflows/internal/stagewindow"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -42,6 +43,9 @@ type Dispatcher struct {
 	window window
 	rate   rateControl
 	report reporting
+	stages stages
+	gate   *stagewindow.Gate     // of a pipeline; nil: there is none
+	queued func() map[string]int // see Config
 	learning
 
 	notice  *protocol.StopNotice
@@ -61,6 +65,7 @@ func New(ctx workflow.Context, c Config) *Dispatcher {
 		window: window{places: c.State.Window, last: c.State.Last},
 		rate:   newRateControl(ctx, c),
 		report: newReporting(c), learning: newLearning(c.State),
+		stages: newStages(c), gate: c.Gate, queued: c.Queued,
 	}
 	d.batches, d.cancel = workflow.WithCancel(ctx)
 	return d
@@ -136,6 +141,7 @@ func (d *Dispatcher) dispatch() {
 
 // next takes the first task that may run now. It returns false if there is none.
 func (d *Dispatcher) next() (Task, bool) {
+	d.look()
 	if d.sofar.Outage != nil && len(d.flying) == 0 {
 		// What failed may wait for the host of one input only: another one's batches are not held up by it.
 		if t, ok := d.supply.Next(); ok {
@@ -205,6 +211,9 @@ func (d *Dispatcher) Wake() { d.wake.SendAsync(nil) }
 // Handover takes out what the dispatcher of the leg's next run begins with, the batches of the supply included. It is
 // for a dispatcher whose Run has returned.
 func (d *Dispatcher) Handover() State {
+	if d.gate != nil {
+		d.gate.Open()
+	}
 	return State{
 		Number: d.report.leg, Tasks: append(d.returned, drain(d.supply)...), Window: d.window.places, Last: d.window.last,
 		Limits: d.rate.limits, SlowDowns: d.rate.requests,
@@ -233,7 +242,7 @@ func (d *Dispatcher) Returned() int64 {
 // Lose takes back what has been accepted since New, because it could not be recorded: err is the leg's error
 // then, unless it has one.
 func (d *Dispatcher) Lose(err *job.Error) {
-	d.sofar.Totals = d.before
+	d.sofar.Totals, d.sofar.Stages = d.before, d.stages.before
 	if d.sofar.Error == nil {
 		d.sofar.Error = err
 	}

@@ -93,7 +93,7 @@ func (d *Dispatcher) nextReturned() (t Task, ok, blocked bool) {
 				soonest = t.After
 			}
 			continue
-		case t.Suspected() && suspect:
+		case d.held(&t), t.Suspected() && suspect:
 			continue
 		case t.Alone() && len(d.flying) > 0:
 			return Task{}, false, true // until it is alone

@@ -25,6 +25,7 @@ func (d *Dispatcher) succeeded(t Task, r activities.ProcessResult) {
 		d.sofar.Speed.Add(r.Entry.Count, r.Totals.Busy)
 		d.sofar.FirstError = d.sofar.FirstError.First(r.FirstError)
 		d.credit(r)
+		d.countStage(t, r)
 	} else {
 		d.sofar.Totals.Alone += r.Totals.Alone
 	}
@@ -130,9 +131,11 @@ func (d *Dispatcher) recovered(t Task, err error) (left Task, idle bool) {
 func (d *Dispatcher) retryLater(t Task) {
 	d.sofar.Totals.Retries++
 	d.delayed++
+	d.stages.delayed = append(d.stages.delayed, &t)
 	timer := workflow.NewTimer(d.batches, retryDelay(d.spec.Backoff, t.Tries))
 	d.selector.AddFuture(timer, func(workflow.Future) { // a stop cancels it: it ends at once
 		d.delayed--
+		d.stages.resume(&t)
 		d.again(t)
 	})
 }

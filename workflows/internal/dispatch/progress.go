@@ -15,6 +15,7 @@ func (d *Dispatcher) Progress() job.Progress {
 	return job.Progress{
 		Totals: d.sofar.Totals, Waiting: d.waiting() + d.delayed, InFlight: len(d.flying),
 		FirstError: d.sofar.FirstError, LastFailure: d.lastError, Workers: d.sofar.Workers, Oldest: d.oldest(), Outage: d.sofar.Outage,
+		Stages: d.stageReports(),
 	}
 }
 
@@ -37,6 +38,9 @@ func (d *Dispatcher) Details() string {
 	t := d.sofar.Totals
 	s := fmt.Sprintf("%s items ok · %s failed · %s batches done · %d in flight · %d waiting",
 		text.Thousands(t.OK), text.Thousands(t.Failed), text.Thousands(t.Batches), len(d.flying), d.waiting()+d.delayed)
+	for _, stage := range d.stageReports() {
+		s += "\n\n" + stage.String()
+	}
 	if oldest := d.oldest(); oldest != "" {
 		s += "\n\nOldest in flight: " + oldest
 	}

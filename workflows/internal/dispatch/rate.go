@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/stagewindow"
 	"github.com/stint-run/stint/workflows/internal/throttle"
 	"go.temporal.io/sdk/workflow"
 )
@@ -19,6 +20,8 @@ type Limits struct {
 	Slowed throttle.Slowed  `json:"slowed,omitzero"`
 	Legs   int              `json:"legs,omitempty"` // that share them
 	Report ReportThresholds `json:"report,omitzero"`
+	// Stages are the windows of stages of a pipeline that have one, and the leg's share of them.
+	Stages []stagewindow.Bound `json:"stages,omitempty"`
 	// Ask has the leg report its counts at once.
 	Ask bool `json:"ask,omitempty"`
 }
