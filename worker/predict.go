@@ -48,7 +48,7 @@ func Predict(ctx context.Context, h Handler, o Options, spec job.Spec, p Predict
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	name := workerName()
+	name := workerName(o.label)
 	roster := newRoster(name, o, logEvents(o.Logger, func(SlotEvent) {}))
 	handler, service, err := h.open(dependencies{
 		options: o, worker: name, log: o.Logger, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe,

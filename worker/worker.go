@@ -76,7 +76,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 			return nil, err
 		}
 	}
-	metrics := newMetrics(workerName(), pool, o.Logger)
+	metrics := newMetrics(workerName(o.label), pool, o.Logger)
 	name, log := metrics.worker, metrics.log
 	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: metrics.timerEvent})
 	if err != nil {
@@ -124,13 +124,17 @@ func stopper(c client.Client, conv converter.DataConverter) func(context.Context
 	}
 }
 
-// workerName identifies this worker, as Temporal's clients do.
-func workerName() string {
+// workerName identifies this worker, as Temporal's clients do. The label is that of one of several in this process.
+func workerName(label string) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return fmt.Sprintf("%s-%d", host, ownPID)
+	name := fmt.Sprintf("%s-%d", host, ownPID)
+	if label != "" {
+		name += "-" + label
+	}
+	return name
 }
 
 // build makes a worker for each task queue: the batches come last, to be stopped first.
