@@ -106,7 +106,13 @@ func (l *lane) settle() error {
 	p, c := l.portion, l.caller
 	c.Answer, c.Block = &p.answer, p.block.lines
 	v := l.e.in.Verdict
-	if v == nil {
+	switch {
+	case l.e.gathers():
+		for _, item := range p.items {
+			p.answer.Line(item.Data)
+		}
+		return nil
+	case v == nil:
 		return c.Run(p.items)
 	}
 	for range p.items {

@@ -164,6 +164,9 @@ func (l *line) available() bool {
 // callSize bounds the next call.
 func (l *line) callSize() calls.CallSize {
 	e := l.e
+	if e.gathers() {
+		return calls.CallSize{Items: blockItems, Bytes: blockBytes}
+	}
 	size := e.acts.opts.Handler.CallSize()
 	size.Items = e.acts.opts.Limiter.Portion(e.stride.portion(e.acts.fit.Items(size.Items)))
 	return size
@@ -204,7 +207,7 @@ func (l *line) take() *portion {
 		}
 	}
 	p := l.cut(size.Items)
-	p.gated = l.e.in.Pace > 0 || l.e.acts.opts.Limiter != nil
+	p.gated = (l.e.in.Pace > 0 || l.e.acts.opts.Limiter != nil) && !l.e.gathers()
 	l.gated = p.gated
 	l.portions = append(l.portions, p)
 	l.hold(p, l.e.acts.fit.Bytes(len(p.items)))
@@ -249,7 +252,7 @@ func (l *line) next(size calls.CallSize) error {
 		e.acts.buffers.blocks.Put(b)
 		return err
 	}
-	b.convert.Form, b.convert.Shape = e.acts.opts.Handler.Traits().Form, e.source.Shape()
+	b.convert.Form, b.convert.Shape = e.form(), e.source.Shape()
 	b.prepare(e.in.Batch.First + l.read)
 	l.read += int64(len(b.chunk.Items))
 	l.block = b

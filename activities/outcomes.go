@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/stint-run/stint/internal/calls"
@@ -13,13 +14,17 @@ import (
 type invalidItem struct {
 	index   int // in the chunk
 	fault   *calls.Fault
-	settled *stages.Settled // by an earlier stage; nil: fault is the item's error
+	settled *stages.Settled // by an earlier step; nil: fault is the item's error
+	undone  *stages.Undone  // of which fault is; nil: the item is not in its format
 }
 
 // invalid is the item at index, because of err.
 func invalid(index int, err error) invalidItem {
 	if settled, ok := errors.AsType[*stages.Settled](err); ok {
 		return invalidItem{index: index, settled: settled}
+	}
+	if undone, ok := errors.AsType[*stages.Undone](err); ok {
+		return invalidItem{index: index, undone: undone, fault: &calls.Fault{Kind: job.KindError, Err: undone.Err}}
 	}
 	return invalidItem{index: index, fault: calls.InvalidFault(err)}
 }
@@ -92,11 +97,11 @@ func (e *execution) recordEach(p *portion) (done int, err error) {
 	b := p.block
 	base := e.sink.At() + int64(len(e.unwritten)) // where the first result begins
 	at := base                                    // where the next result is, or would be
-	note := func(o calls.Span) {
+	note := func(o calls.Span, undone *stages.Undone) {
 		switch {
 		case err != nil:
 		case o.Fault != nil:
-			err = e.fail(b, done, o, at)
+			err = e.fail(b, done, o, undone, at)
 		case o.Drop:
 			err = e.drop(at)
 		default:
@@ -109,7 +114,7 @@ func (e *execution) recordEach(p *portion) (done int, err error) {
 			item := b.invalid[0]
 			b.invalid = b.invalid[1:]
 			if item.settled == nil {
-				note(calls.Span{Fault: item.fault, Tries: 1})
+				note(calls.Span{Fault: item.fault, Tries: 1}, item.undone)
 				continue
 			}
 			if err == nil {
@@ -120,7 +125,7 @@ func (e *execution) recordEach(p *portion) (done int, err error) {
 	}
 	p.answer.Each(func(o calls.Span) {
 		takeInvalid()
-		note(o)
+		note(o, nil)
 		at = base + int64(o.End)
 	})
 	takeInvalid()
@@ -136,7 +141,8 @@ func (e *execution) drop(at int64) error {
 	return e.sink.Note(e.ctx, ledger.DroppedLine(at))
 }
 
-func (e *execution) fail(b *block, index int, o calls.Span, at int64) error {
+// fail records that an item has failed; undone says more if a pipeline has decided that.
+func (e *execution) fail(b *block, index int, o calls.Span, undone *stages.Undone, at int64) error {
 	failure := job.Failure{
 		Item: e.in.Batch.First + e.entry.Count + int64(index),
 		Kind: o.Fault.Kind, Error: o.Fault.Err, Attempts: int(o.Tries),
@@ -144,18 +150,16 @@ func (e *execution) fail(b *block, index int, o calls.Span, at int64) error {
 	if e.in.Stage != nil {
 		failure.Stage = e.in.Stage.Name
 	}
+	if undone != nil {
+		failure.Stage, failure.Partial = cmp.Or(undone.Stage, failure.Stage), undone.Partial
+	}
 	origin, err := e.source.Origin(e.ctx, failure.Item, b.convert.Shape, &b.chunk.Items[b.recorded+index])
 	if err != nil {
 		return err
 	}
 	failure.Source, failure.Offset = origin.Source, origin.Offset
-	if e.firstError == nil {
-		original, err := e.source.Original(e.ctx, failure.Item)
-		if err != nil {
-			return err
-		}
-		e.firstError = ledger.FirstError(failure)
-		e.firstError.Item = original
+	if err := e.noteFirst(failure); err != nil {
+		return err
 	}
 	e.entry.Failed++
 	switch {
@@ -166,6 +170,20 @@ func (e *execution) fail(b *block, index int, o calls.Span, at int64) error {
 		return e.sink.Note(e.ctx, ledger.SilentLine(at, failure))
 	}
 	return e.sink.Note(e.ctx, ledger.NewErrorLine(at, failure, origin.Shape, origin.Item))
+}
+
+// noteFirst keeps the first error of the batch, unless what becomes of its item is not decided here.
+func (e *execution) noteFirst(failure job.Failure) error {
+	if e.firstError != nil || e.in.Stage != nil && e.in.Stage.Inner {
+		return nil
+	}
+	original, err := e.source.Original(e.ctx, failure.Item)
+	if err != nil {
+		return err
+	}
+	e.firstError = ledger.FirstError(failure)
+	e.firstError.Item = original
+	return nil
 }
 
 // notesDrops reports whether the part must note items without a result.

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
@@ -86,8 +87,10 @@ type ProcessResult struct {
 	Paced time.Duration `json:"paced,omitempty"`
 	// SlowDown is how long the handler asked for no new calls; 0: it did not ask.
 	SlowDown time.Duration `json:"slow_down,omitempty"`
-	// Parcel is the part, for the next stage of a pipeline; nil: the stage is the last.
-	Parcel *protocol.Parcel `json:"parcel,omitempty"`
+	// Written is the part, for later steps of a pipeline; nil: the step is the last.
+	Written *protocol.Part `json:"written,omitempty"`
+	// Routed are the cases that a step of a switch has found items of: see [protocol.Parcel].
+	Routed uint32 `json:"routed,omitempty"`
 	// Forced are the processes that a stop had to end by signals.
 	Forced []job.ForcedEnd `json:"forced,omitempty"`
 	// Clock is where the slot of a loop stands after this execution. The entry then names no part: the slot's manifests do.
@@ -150,6 +153,9 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	if e.inline != nil && e.entry.Count > 0 {
 		result.Inline = e.inline.Inline()
 	}
+	if staged, ok := e.source.(*stages.Source); ok {
+		result.Routed = staged.Routed()
+	}
 	if slot := e.slotOfLoop.Load(); slot != nil {
 		final := slot.Final()
 		result.Clock = &final
@@ -163,7 +169,7 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	result.Totals = e.totals
 	result.Totals.Add(e.decided())
 	if e.passesOn() {
-		result.Parcel = e.parcel()
+		result.Written = e.written()
 	} else {
 		result.Totals.InputBytes = e.source.Bytes() // what is between two stages is not done
 	}

@@ -78,7 +78,7 @@ func (e *execution) openSource(in *ProcessInput) (err error) {
 	}
 	origin := &table.Sources[in.Batch.Source]
 	e.source, err = stages.Open(e.ctx, in.Batch, stages.Options{
-		Dir: dir, MaxItem: origin.Shape.MaxItem, NotesDrops: origin.Ordinals != "",
+		Dir: dir, View: *e.in.Stage.Read, MaxItem: origin.Shape.MaxItem, NotesDrops: origin.Ordinals != "",
 		Origin: func() (stages.Origin, error) { return e.openOrigin(dir, table) },
 	})
 	return err

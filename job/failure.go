@@ -40,6 +40,8 @@ type Failure struct {
 	Kind     string          `json:"kind"`
 	Error    Error           `json:"error"`
 	Attempts int             `json:"attempts"` // how many calls that contained the item failed
+	// Partial is the list of what an ensemble's members have made of the item, with their errors: of one that an ensemble has failed.
+	Partial json.RawMessage `json:"partial,omitempty"`
 }
 
 // FirstError is the failure with the lowest ordinal so far, without the item's data.

@@ -3,56 +3,58 @@ package workflows
 import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"go.temporal.io/sdk/workflow"
 )
 
-// flow takes the batches of a page through the stages of a pipeline. What a stage has accepted is a task of the next one, at
-// once, and what the last one has accepted is recorded. Tasks of later stages go first, so what lies between two stages is
-// never more than the leg's window, whichever stage is slow, and no stage waits for a place that only another one could free:
-// each task that runs ends by itself.
+// flow takes the batches of a page through the steps of a pipeline (see [stages.Program]). What a step has accepted is a task of the
+// next one, at once, and what the last one has accepted is recorded. Tasks of later steps go first, so what lies between two steps is
+// never more than the leg's window, whichever is slow, and no step waits for a place that only another one could free: each task that
+// runs ends by itself.
 type flow struct {
 	ref      activities.Ref
-	stages   []job.Stage
+	steps    stages.Program
 	page     *pageSupply
 	manifest *manifestRecorder
-	between  [][]dispatch.Task // tasks that wait, by stage; the first stage has none
+	between  [][]dispatch.Task // tasks that wait, by step; the first step has none
 }
 
 func newFlow(in LegInput, page *pageSupply, manifest *manifestRecorder) *flow {
-	return &flow{ref: in.Ref, stages: in.Spec.Stages, page: page, manifest: manifest, between: make([][]dispatch.Task, len(in.Spec.Stages))}
+	steps := stages.Compile(in.Spec.Stages)
+	return &flow{ref: in.Ref, steps: steps, page: page, manifest: manifest, between: make([][]dispatch.Task, len(steps))}
 }
 
-// stageOf is the index of the stage that a batch is for.
-func stageOf(b protocol.Batch) int {
+// stepOf is the index of the step that a batch is for.
+func stepOf(b protocol.Batch) int {
 	if b.From == nil {
 		return 0
 	}
-	return b.From.Stage
+	return b.From.Step
 }
 
 // Accept is that of [dispatch.Recorder].
 func (f *flow) Accept(t dispatch.Task, r activities.ProcessResult) {
-	if r.Parcel == nil {
+	if r.Written == nil {
 		f.manifest.Accept(t, r)
 		return
 	}
-	next := dispatch.Task{Batch: r.Entry.Batch, Number: t.Number, Stage: f.stages[r.Parcel.Stage].Name}
-	next.From = r.Parcel
-	f.between[r.Parcel.Stage] = append(f.between[r.Parcel.Stage], next)
+	next := dispatch.Task{Batch: r.Entry.Batch, Number: t.Number}
+	next.From = f.steps.Parcel(stepOf(t.Batch), t.From, f.ref.Run, *r.Written, r.Routed)
+	next.Stage = f.steps[next.From.Step].Name
+	f.between[next.From.Step] = append(f.between[next.From.Step], next)
 }
 
 // Next is that of [dispatch.Supply].
 func (f *flow) Next() (dispatch.Task, bool) {
-	for stage := len(f.between) - 1; stage > 0; stage-- {
-		if waiting := f.between[stage]; len(waiting) > 0 {
-			f.between[stage] = waiting[1:]
+	for step := len(f.between) - 1; step > 0; step-- {
+		if waiting := f.between[step]; len(waiting) > 0 {
+			f.between[step] = waiting[1:]
 			return waiting[0], true
 		}
 	}
 	t, ok := f.page.Next()
-	t.Stage = f.stages[stageOf(t.Batch)].Name
+	t.Stage = f.steps[stepOf(t.Batch)].Name
 	return t, ok
 }
 
@@ -68,7 +70,7 @@ func (f *flow) Waiting() int {
 // Ended is that of [dispatch.Supply]: what runs may bring more.
 func (f *flow) Ended() bool { return f.Waiting() == 0 && f.page.Ended() }
 
-// items is how many items wait between two stages.
+// items is how many items wait between two steps.
 func (f *flow) items() int64 {
 	if f == nil {
 		return 0
@@ -82,7 +84,7 @@ func (f *flow) items() int64 {
 	return n
 }
 
-// between are the batches among tasks that have been through a stage.
+// between are the batches among tasks that have been through a step.
 func between(tasks []dispatch.Task) []protocol.Batch {
 	var all []protocol.Batch
 	for _, t := range tasks {
@@ -93,10 +95,9 @@ func between(tasks []dispatch.Task) []protocol.Batch {
 	return all
 }
 
-// process starts one execution in the pool of its stage.
+// process starts one execution in the pool of its step.
 func (f *flow) process(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
-	stage := stageOf(in.Batch)
-	in.Ref = f.ref
-	in.Stage = &protocol.Stage{Name: f.stages[stage].Name, Last: stage == len(f.stages)-1}
-	return workflow.ExecuteActivity(workflow.WithTaskQueue(ctx, protocol.PoolQueue(f.stages[stage].Pool)), acts.Process, in)
+	step := &f.steps[stepOf(in.Batch)]
+	in.Ref, in.Stage = f.ref, &step.Stage
+	return workflow.ExecuteActivity(workflow.WithTaskQueue(ctx, protocol.PoolQueue(step.Pool)), acts.Process, in)
 }

@@ -277,6 +277,7 @@ func TestHistory_Jobs(t *testing.T) {
 		{"leftovers", true, runLeftovers},
 		{"salvaged", false, runSalvaged},
 		{"staged", false, runStaged},
+		{"graph", false, runGraph},
 		{"feed", false, runFeed},
 		{"feed-resumed", false, runFeedResumed},
 		{"loop", false, runLoop},
@@ -407,7 +408,6 @@ func (j *theJob) awaitNotice(leg string) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// runResumed continues a job that was stopped.
 // runStaged has two stages, of one pool.
 func runStaged(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 400, "")
@@ -424,6 +424,21 @@ func runStaged(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	return j, report
 }
 
+// runGraph has a switch, whose router's answer is of no case but the default, and an ensemble at its end.
+func runGraph(t *testing.T, s *server, name string) (*theJob, job.Report) {
+	j := s.newJob(t, name, 100, "")
+	pool := j.spec.Pool
+	j.spec.Stages = []job.Stage{
+		{Name: "route", Switch: pool, Cases: []job.Case{{Value: "x", Stage: job.Stage{Pool: pool}}}, Default: &job.Stage{Name: "other", Pool: pool}},
+		{Name: "score", Ensemble: []job.Stage{{Name: "a", Pool: pool}, {Name: "b", Pool: pool}}},
+	}
+	j.on(nil)
+	report := j.start(job.StartOptions{}).completes()
+	require.EqualValues(t, 100, report.OK)
+	return j, report
+}
+
+// runResumed continues a job that was stopped.
 func runResumed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j, stopped := runStopped(t, s, name)
 	j.on(nil)

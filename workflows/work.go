@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -212,7 +213,7 @@ func pageSize(before int, spec job.Spec) int {
 	if before == 0 {
 		return protocol.FirstPage
 	}
-	return protocol.PageBatches / max(1, len(spec.Stages))
+	return max(1, protocol.PageBatches/max(1, len(stages.Compile(spec.Stages))))
 }
 
 // fileWork runs a handler over the items of the spec's inputs.

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stall"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 )
@@ -126,7 +127,7 @@ func (p *planner) begin(ctx context.Context, in PlanInput, from Lister, result *
 		return err
 	}
 	p.sources, p.dir = sources, store.Narrow(p.dir, p.table.Perm)
-	resumed, err := p.skipAccepted(ctx, links, len(in.Spec.Stages))
+	resumed, err := p.skipAccepted(ctx, links, len(stages.Compile(in.Spec.Stages)))
 	if err == nil && first {
 		result.Sources, result.Total, result.Resumed, result.Perm = sources, p.table.totalBytes(), resumed, p.table.Perm
 		result.LeftOut = p.table.LeftOut

@@ -14,7 +14,7 @@ import (
 // skipAccepted loads the ranges that the chain accounts for, joining neighbours, and leaves out
 // those before the cursor. Batches that it has left between two of the stages are among them: see withBetween. It returns what the
 // others amount to.
-func (p *planner) skipAccepted(ctx context.Context, links []ledger.Link, stages int) (job.Totals, error) {
+func (p *planner) skipAccepted(ctx context.Context, links []ledger.Link, steps int) (job.Totals, error) {
 	var totals job.Totals
 	if len(links) == 0 {
 		return totals, nil
@@ -37,7 +37,7 @@ func (p *planner) skipAccepted(ctx context.Context, links []ledger.Link, stages 
 	if err != nil {
 		return totals, err
 	}
-	p.skip = withBetween(merged, links, stages)
+	p.skip = withBetween(merged, links, steps)
 	for len(p.skip) > 0 && p.skip[0].End() <= p.at.Item {
 		p.skip = p.skip[1:]
 	}
@@ -45,12 +45,12 @@ func (p *planner) skipAccepted(ctx context.Context, links []ledger.Link, stages 
 }
 
 // withBetween adds to the ranges that are accounted for, which are in order, the batches that earlier runs have left between two
-// of so many stages: the last parcel of each item, unless the item is accounted for.
-func withBetween(done []protocol.Batch, links []ledger.Link, stages int) []protocol.Batch {
+// of so many steps: the last parcel of each item, unless the item is accounted for.
+func withBetween(done []protocol.Batch, links []ledger.Link, steps int) []protocol.Batch {
 	var left []protocol.Batch
 	for _, l := range links {
 		for _, b := range l.Between {
-			if b.From != nil && b.From.Stage < stages {
+			if b.From != nil && b.From.Step < steps {
 				left = append(left, b)
 			}
 		}
@@ -58,7 +58,7 @@ func withBetween(done []protocol.Batch, links []ledger.Link, stages int) []proto
 	if len(left) == 0 {
 		return done
 	}
-	slices.SortStableFunc(left, func(a, b protocol.Batch) int { return cmp.Compare(b.From.Stage, a.From.Stage) })
+	slices.SortStableFunc(left, func(a, b protocol.Batch) int { return cmp.Compare(b.From.Step, a.From.Step) })
 	all := slices.Clone(done)
 	for _, b := range left {
 		// A batch that only partly overlaps what has become of it has no known place in the input: its rest begins anew.

@@ -1,27 +1,80 @@
 package protocol
 
-// A pipeline is a job with several stages. A batch goes through them one after the other, each time as an execution of
-// Process by the stage's own pool. What a stage but the last has made of it is a parcel.
+// A pipeline is a job with several stages. It is compiled to steps, which every batch goes through one after the other, each time as
+// an execution of Process by the step's own pool. What a step but the last has made of it is a part that later steps read.
 
-// Stage is what an execution is told of its stage.
+// Stage is what an execution is told of its step.
 type Stage struct {
+	// Name is that of the stage, in error records.
 	Name string `json:"name"`
-	// Last: the results are the job's. Otherwise they are for the next stage.
+	// Read is what the step reads of the batch's parcel. Nil: the items as the job got them.
+	Read *View `json:"read,omitempty"`
+	// Writes is the number of the part that it writes.
+	Writes int `json:"writes,omitempty"`
+	// Last: the results are the job's.
 	Last bool `json:"last,omitempty"`
+	// Inner: what becomes of an item here does not decide what becomes of it in the job: the step is one of an ensemble's or a
+	// switch's.
+	Inner bool `json:"inner,omitempty"`
+	// Gather: the results are the items themselves, as Read has them. No handler is called.
+	Gather bool `json:"gather,omitempty"`
 }
 
-// Parcel is a part that one stage has written for the next: one line for each item, empty if it has no result there. Its errors
-// are those of all stages so far.
+// View is what a step reads: for each item a value, or what has settled it. Parts are named by their numbers, from 1.
+type View struct {
+	// Part is a part that has what the view is made of. If nothing else is set the view is the part itself.
+	Part int `json:"p"`
+	// Values are the items of Part that have a result, and leaves out the others.
+	Values bool `json:"v,omitempty"`
+	// Route, with Case, leaves out the items that are not of the case with that index: see [Route].
+	Route *Route `json:"r,omitempty"`
+	Case  int    `json:"c,omitempty"`
+	// Pick has for each item of Part the view of the case that Route gives it.
+	Pick []View `json:"k,omitempty"`
+	// Zip has for each item of Part the list of what these views have: those of an ensemble's members.
+	Zip        []View `json:"z,omitempty"`
+	KeepErrors bool   `json:"e,omitempty"` // see job.Stage
+	// Stage is the name of the ensemble or the switch that has the view.
+	Stage string `json:"s,omitempty"`
+}
+
+// Route is how a switch finds the case of an item.
+type Route struct {
+	// Field is that of the item that says it, such as ".kind". Empty: the answer in the part of that number says it.
+	Field  string `json:"f,omitempty"`
+	Answer int    `json:"a,omitempty"`
+	// Cases are the values of the cases.
+	Cases []string `json:"c"`
+	// Else: another value belongs to a further case, the last one.
+	Else bool `json:"e,omitempty"`
+}
+
+// Parcel is what steps have made of a batch's items so far.
 type Parcel struct {
-	// Stage is how many stages are done: the index of the one that the parcel is for.
-	Stage int `json:"s"`
-	// Run is the run below whose prefix the part lies.
+	// Step is the index of the step that the parcel is for.
+	Step int `json:"s"`
+	// Run is the run that has counted the items.
 	Run string `json:"r"`
-	// Part is the token in its name; First and Count are the items that it has.
-	Part  string `json:"p"`
+	// Parts are those that steps from Step on read.
+	Parts []Part `json:"p"`
+	// Routed says which cases of a switch the items belong to, a bit for each, by the number of the switch; 0: not known.
+	Routed []uint32 `json:"t,omitempty"`
+}
+
+// Newest is the part that was written last.
+func (p *Parcel) Newest() Part { return p.Parts[len(p.Parts)-1] }
+
+// Part is what one step has made of a batch's items, and perhaps of others before and after them: one line for each item, empty if it
+// has no result there, and the errors of items.
+type Part struct {
+	Number int `json:"i"`
+	// Run is the run below whose prefix the objects lie.
+	Run string `json:"r"`
+	// Token is in their names; First and Count are the items that they have.
+	Token string `json:"p"`
 	First int64  `json:"f,omitempty"`
 	Count int64  `json:"n"`
-	// Format is that of its lines, jsonl or text.
+	// Format is that of the lines, jsonl or text.
 	Format string `json:"m"`
 
 	Bytes    int64  `json:"b"`

@@ -9,26 +9,13 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 )
 
-// Settled is the error of an item that an earlier stage has settled: it has failed, or it was dropped.
-type Settled struct {
-	// Line is that of the error; nil: the item was dropped.
-	Line *ledger.ErrorLine
-}
-
-// Error says what has become of the item.
-func (s *Settled) Error() string {
-	if s.Line == nil {
-		return "an earlier stage has dropped the item"
-	}
-	return "the item has failed in an earlier stage: " + s.Line.Failure.Error.Error()
-}
-
-// reader reads a parcel's lines, from the first item of a batch on.
+// reader reads a part's lines, from the first item of a batch on.
 type reader struct {
-	batch    protocol.Batch
+	part     protocol.Part
 	body     *ledger.SummedReader
 	lines    *bufio.Reader
 	long     []byte // a line that is longer than the buffer of lines
@@ -40,17 +27,16 @@ type reader struct {
 // readBuffer is how many bytes are read at once.
 const readBuffer = 256 << 10
 
-func openReader(ctx context.Context, dir store.Dir, batch protocol.Batch) (*reader, error) {
-	p := batch.From
+func openReader(ctx context.Context, dir store.Dir, batch protocol.Batch, p protocol.Part) (*reader, error) {
 	e := ledger.OwnedEntry{Owner: p.Run, Entry: ledger.Entry{
-		Batch: protocol.Batch{First: p.First, Count: p.Count}, Part: p.Part,
+		Batch: protocol.Batch{First: p.First, Count: p.Count}, Part: p.Token,
 		Bytes: p.Bytes, Sum: p.Sum, ErrBytes: p.ErrBytes, ErrSum: p.ErrSum,
 	}}
 	body, err := ledger.OpenSummed(ctx, dir, ledger.ResultsKey(p.Run, e.Entry))
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{batch: batch, body: body, lines: bufio.NewReaderSize(body, readBuffer), ordinal: p.First}
+	r := &reader{part: p, body: body, lines: bufio.NewReaderSize(body, readBuffer), ordinal: p.First}
 	if r.failures, err = ledger.OpenErrors(ctx, dir, e); err == nil {
 		r.failure, err = r.failures.Next()
 	}
@@ -72,10 +58,10 @@ func (r *reader) next() (line []byte, settled *Settled, err error) {
 	}
 	ordinal := r.ordinal
 	r.ordinal++
-	if len(line) > 0 {
+	if !records.IsBlank(line) { // as in an input, a blank line is no item
 		return line, nil, nil
 	}
-	settled = &Settled{}
+	settled = &Settled{Decided: true}
 	if r.failure != nil && r.failure.Failure.Item == ordinal {
 		settled.Line = r.failure
 		if r.failure, err = r.failures.Next(); err != nil {
@@ -103,9 +89,9 @@ func (r *reader) line() ([]byte, error) {
 	return line[:len(line)-1], nil
 }
 
-// verify reads the parcel to its end. It returns an error unless that is what was accepted.
+// verify reads the part to its end. It returns an error unless that is what was accepted.
 func (r *reader) verify() error {
-	for r.ordinal < r.batch.From.First+r.batch.From.Count {
+	for r.ordinal < r.part.First+r.part.Count {
 		if _, _, err := r.next(); err != nil {
 			return err
 		}
@@ -114,7 +100,7 @@ func (r *reader) verify() error {
 	if err != nil {
 		return r.broken(err)
 	}
-	if err := r.body.Verify(r.batch.From.Bytes, r.batch.From.Sum); err != nil {
+	if err := r.body.Verify(r.part.Bytes, r.part.Sum); err != nil {
 		return err
 	}
 	if more > 0 {
@@ -128,7 +114,7 @@ func (r *reader) verify() error {
 
 func (r *reader) broken(err error) error {
 	if err == io.EOF {
-		err = r.body.Verify(r.batch.From.Bytes, r.batch.From.Sum) // says what is missing
+		err = r.body.Verify(r.part.Bytes, r.part.Sum) // says what is missing
 		if err == nil {
 			err = errors.New("it has fewer lines than items")
 		}

@@ -22,14 +22,14 @@ type Origin interface {
 	Close()
 }
 
-// Source reads the items of one batch from a parcel. Items that have no result there are read as well: their error is a
-// [Settled]. One goroutine may use it.
+// Source reads the items of one batch from what earlier steps have made of it. Items that have no result there are read as well: their
+// error is a [Settled], or an [Undone]. One goroutine may use it.
 type Source struct {
 	ctx   context.Context
 	batch protocol.Batch
 	shape records.Shape
 	notes bool
-	lines *reader
+	lines *viewReader
 
 	open   func() (Origin, error)
 	origin *rereader // nil: it was not needed yet
@@ -41,6 +41,7 @@ type Source struct {
 // Options are what a Source needs beside its batch.
 type Options struct {
 	Dir     store.Dir
+	View    protocol.View
 	MaxItem int // see [records.Shape]
 	// NotesDrops is that of the source of the items as the job got them.
 	NotesDrops bool
@@ -52,17 +53,17 @@ type Options struct {
 // Open opens a batch that has a parcel. The caller must close the Source.
 func Open(ctx context.Context, batch protocol.Batch, o Options) (*Source, error) {
 	ctx = context.WithoutCancel(ctx) // a stop lets the items in hand be read
-	lines, err := openReader(ctx, o.Dir, batch)
+	lines, err := openView(ctx, o.Dir, batch, o.View)
 	if err != nil {
 		return nil, err
 	}
 	return &Source{
 		ctx: ctx, batch: batch, lines: lines, notes: o.NotesDrops, open: o.Origin,
-		shape: records.Shape{Format: records.Format(batch.From.Format), MaxItem: o.MaxItem},
+		shape: records.Shape{Format: lines.format(), MaxItem: o.MaxItem},
 	}, nil
 }
 
-// Shape is the form of the parcel's lines.
+// Shape is the form of the items' lines.
 func (s *Source) Shape() *records.Shape { return &s.shape }
 
 // Next reads the next items into chunk: at most items of them, and as many as fit into bytes, but at least one. After the
@@ -71,23 +72,26 @@ func (s *Source) Next(chunk *records.Chunk, items, bytes int) error {
 	chunk.Reset()
 	left := int(min(int64(items), s.batch.Count-s.read))
 	for ; left > 0 && (bytes > 0 || len(chunk.Items) == 0); left-- {
-		line, settled, err := s.lines.next()
+		o, err := s.lines.next()
 		if err != nil {
 			return err
 		}
-		if settled != nil {
-			chunk.Add(nil, &s.shape, settled)
+		if o.hasLine() {
+			chunk.Add(o.line, &s.shape, nil)
 		} else {
-			chunk.Add(line, &s.shape, nil)
+			chunk.Add(nil, &s.shape, o.err())
 		}
 		s.read++
-		bytes -= len(line) + 1
+		bytes -= len(o.line) + 1
 	}
 	if len(chunk.Items) == 0 {
 		return io.EOF
 	}
 	return nil
 }
+
+// Routed are the cases of a switch that the items so far belong to, a bit for each, if the view is one of its cases.
+func (s *Source) Routed() uint32 { return s.lines.routed }
 
 // Done counts the next items as done, in the order in which they were read.
 func (s *Source) Done(items []records.Item) { s.count += int64(len(items)) }
@@ -135,7 +139,7 @@ func (s *Source) Original(ctx context.Context, ordinal int64) (int64, error) {
 // NotesDrops reports whether the job's own part must note items without a result.
 func (s *Source) NotesDrops() bool { return s.notes }
 
-// Unchanged returns a permanent error if the parcel is not what was accepted, or what was read of the input not what was planned. If
+// Unchanged returns a permanent error if the parts are not what was accepted, or what was read of the input not what was planned. If
 // only some of the items are done it reads the input again, because where in it they end shows in no other way.
 func (s *Source) Unchanged(ctx context.Context) error {
 	if err := s.lines.verify(); err != nil {

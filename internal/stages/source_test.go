@@ -48,10 +48,10 @@ func parcelOf(t *testing.T, dir store.Dir, seed uint64, items []string) protocol
 	require.NoError(t, err)
 	require.NoError(t, p.Commit(&e))
 	b := e.Batch
-	b.From = &protocol.Parcel{
-		Stage: 1, Run: "run-1", Part: e.Part, First: b.First, Count: b.Count, Format: "text",
+	b.From = &protocol.Parcel{Step: 1, Run: "run-1", Parts: []protocol.Part{{
+		Number: 1, Run: "run-1", Token: e.Part, First: b.First, Count: b.Count, Format: "text",
 		Bytes: e.Bytes, Sum: e.Sum, ErrBytes: e.ErrBytes, ErrSum: e.ErrSum,
-	}
+	}}}
 	return b
 }
 
@@ -105,7 +105,7 @@ func TestSource_ReadsWhatPartHasWritten(t *testing.T) {
 		b := parcelOf(t, dir, seed, items)
 		skip := random.Int64N(b.Count)
 		rest := b.After(skip, 0)
-		s, err := Open(t.Context(), rest, Options{Dir: dir, Origin: noOrigin})
+		s, err := Open(t.Context(), rest, Options{Dir: dir, View: protocol.View{Part: 1}, Origin: noOrigin})
 		require.NoError(t, err)
 		got, err := readAll(t, s, 1+random.IntN(10), 1+random.IntN(1000))
 		require.NoError(t, err, "seed %d", seed)
@@ -114,27 +114,39 @@ func TestSource_ReadsWhatPartHasWritten(t *testing.T) {
 	}
 }
 
-// A parcel that is not what was accepted is never passed on.
+// As in an input, a blank line is no item: the stages have the output that they have one after the other.
+func TestSource_BlankLines(t *testing.T) {
+	t.Parallel()
+	dir := openDir(t)
+	s, err := Open(t.Context(), parcelOf(t, dir, 1, []string{"a", " \t", "!", "b"}), Options{Dir: dir, View: protocol.View{Part: 1}, Origin: noOrigin})
+	require.NoError(t, err)
+	defer s.Close()
+	got, err := readAll(t, s, 10, 1000)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "", "!", "b"}, got)
+}
+
+// A part that is not what was accepted is never passed on.
 func TestSource_Corrupt(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		change  func(data string) string // of the part; "": it is removed
-		accepts func(p *protocol.Parcel)
+		accepts func(p *protocol.Part)
 		want    string
 	}{
 		{"gone", func(string) string { return "" }, nil, "is gone from the store"},
 		{"a line less", func(s string) string { return s[:len(s)-2] }, nil, "is not what was accepted"},
 		{"a line more", func(s string) string { return s + "x\n" }, nil, "is not what was accepted"},
 		{"another byte", func(s string) string { return "A" + s[1:] }, nil, "is not what was accepted"},
-		{"fewer lines than items", nil, func(p *protocol.Parcel) { p.Count++ }, "fewer lines than items"},
-		{"more lines than items", nil, func(p *protocol.Parcel) { p.Count-- }, "more lines than items"},
+		{"fewer lines than items", nil, func(p *protocol.Part) { p.Count++ }, "fewer lines than items"},
+		{"more lines than items", nil, func(p *protocol.Part) { p.Count-- }, "more lines than items"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := openDir(t)
 			b := parcelOf(t, dir, 1, []string{"a", "!", "c", "d"})
-			key := ledger.ResultsKey("run-1", ledger.Entry{Batch: b, Part: b.From.Part})
+			key := ledger.ResultsKey("run-1", ledger.Entry{Batch: b, Part: b.From.Newest().Token})
 			if c.change != nil {
 				data, err := dir.Get(t.Context(), key)
 				require.NoError(t, err)
@@ -148,10 +160,11 @@ func TestSource_Corrupt(t *testing.T) {
 				}
 			}
 			if c.accepts != nil {
-				c.accepts(b.From)
-				b.First, b.Count = b.From.First, b.From.Count
+				p := &b.From.Parts[0]
+				c.accepts(p)
+				b.First, b.Count = p.First, p.Count
 			}
-			s, err := Open(t.Context(), b, Options{Dir: dir, Origin: noOrigin})
+			s, err := Open(t.Context(), b, Options{Dir: dir, View: protocol.View{Part: 1}, Origin: noOrigin})
 			if err == nil {
 				defer s.Close()
 				_, err = readAll(t, s, 2, 100)

@@ -1,0 +1,236 @@
+package stages
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+)
+
+// Program are the steps of a pipeline, in their order. Each batch goes through them one after the other, and many batches at once.
+// The members of an ensemble and the cases of a switch are steps one after the other, too: so a batch waits for no other one, a rest can
+// begin anywhere, and what has become of a batch so far is one small value, which a stop can record.
+type Program []Step
+
+// Step is one execution that every batch of a pipeline goes through.
+type Step struct {
+	protocol.Stage
+	Pool string
+	// Switch is the number of the switch, from 1, whose cases an execution of the step finds out; 0: none.
+	Switch int
+
+	within []crossing   // the cases that it lies in
+	keep   map[int]bool // parts that later steps read
+}
+
+// crossing is a case of a switch.
+type crossing struct{ number, index int }
+
+// Compile returns the steps of stages that are valid and have their defaults. It is deterministic.
+func Compile(all []job.Stage) Program {
+	if len(all) == 0 {
+		return nil
+	}
+	c := compiler{}
+	end := c.sequence(all, "", nil, place{})
+	if !end.isPart() {
+		c.gather(end, end.Stage, end.pool, place{})
+	}
+	c.steps[len(c.steps)-1].Last = true
+	read := map[int]bool{}
+	for i := len(c.steps) - 1; i >= 0; i-- {
+		c.steps[i].keep = maps.Clone(read)
+		if v := c.steps[i].Read; v != nil {
+			eachPart(v, func(part int) { read[part] = true })
+		}
+	}
+	return c.steps
+}
+
+// Next is the index of the first step from one on that the items of a parcel have to go through.
+func (p Program) Next(from int, routed []uint32) int {
+	for from < len(p)-1 && p[from].passedBy(routed) {
+		from++
+	}
+	return from
+}
+
+// passedBy reports whether the step lies in a case that none of the items belongs to.
+func (s *Step) passedBy(routed []uint32) bool {
+	return slices.ContainsFunc(s.within, func(c crossing) bool {
+		return c.number <= len(routed) && routed[c.number-1] != 0 && routed[c.number-1]>>c.index&1 == 0
+	})
+}
+
+// Parcel is what a batch's parcel is, nil at first, once a step of the run has written a part. routed are the cases that it has
+// found out.
+func (p Program) Parcel(step int, before *protocol.Parcel, run string, written protocol.Part, routed uint32) *protocol.Parcel {
+	s := &p[step]
+	after := &protocol.Parcel{Run: run}
+	if before != nil {
+		after.Routed = before.Routed
+		if s.Inner { // the items are still those that the run of before has counted
+			after.Run = before.Run
+		}
+		for _, part := range before.Parts {
+			if s.keep[part.Number] {
+				after.Parts = append(after.Parts, part)
+			}
+		}
+	}
+	after.Parts = append(after.Parts, written)
+	if s.Switch > 0 {
+		after.Routed = slices.Clone(after.Routed)
+		for len(after.Routed) < s.Switch {
+			after.Routed = append(after.Routed, 0)
+		}
+		after.Routed[s.Switch-1] = routed | noCase
+	}
+	after.Step = p.Next(step+1, after.Routed)
+	return after
+}
+
+// noCase makes the cases of items known, also if they belong to none.
+const noCase = 1 << 31
+
+// compiler collects steps.
+type compiler struct {
+	steps    Program
+	switches int
+}
+
+// place is where a step lies.
+type place struct {
+	inner  bool
+	within []crossing
+}
+
+// inside is a place within an ensemble or a case.
+func (p place) inside(cases ...crossing) place {
+	return place{inner: true, within: slices.Concat(p.within, cases)}
+}
+
+// view is what the next step reads; nil: the items as the job got them.
+type view struct {
+	protocol.View
+	pool string // that has written the last of it
+}
+
+func (v *view) isPart() bool { return len(v.Zip) == 0 && v.Route == nil && !v.Values }
+
+func (v *view) read() *protocol.View {
+	if v == nil {
+		return nil
+	}
+	return &v.View
+}
+
+// add adds a step, and returns what it writes.
+func (c *compiler) add(s Step, at place) *view {
+	s.Inner, s.within, s.Writes = at.inner, at.within, len(c.steps)+1
+	c.steps = append(c.steps, s)
+	return &view{View: protocol.View{Part: s.Writes}, pool: s.Pool}
+}
+
+// gather adds a step that writes what in has as a part.
+func (c *compiler) gather(in *view, name, pool string, at place) *view {
+	s := Step{Stage: protocol.Stage{Name: name, Read: in.read(), Gather: true}, Pool: pool}
+	if in != nil && in.Route != nil && in.Pick == nil {
+		s.Switch = c.innermost(at)
+	}
+	return c.add(s, at)
+}
+
+// innermost is the number of the switch that a place lies in, 0: none.
+func (c *compiler) innermost(at place) int {
+	if len(at.within) == 0 {
+		return 0
+	}
+	return at.within[len(at.within)-1].number
+}
+
+func (c *compiler) sequence(stages []job.Stage, outer string, in *view, at place) *view {
+	for i := range stages {
+		in = c.stage(&stages[i], outer+stages[i].Name, in, at)
+	}
+	return in
+}
+
+func (c *compiler) stage(s *job.Stage, name string, in *view, at place) *view {
+	switch {
+	case len(s.Stages) > 0:
+		return c.sequence(s.Stages, name+".", in, at)
+	case len(s.Ensemble) > 0:
+		return c.ensemble(s, name, in, at)
+	case s.Switch != "":
+		return c.route(s, name, in, at)
+	}
+	step := Step{Stage: protocol.Stage{Name: name, Read: in.read()}, Pool: s.Pool}
+	if in != nil && in.Route != nil && in.Pick == nil {
+		step.Switch = c.innermost(at)
+	}
+	return c.add(step, at)
+}
+
+// part is in as one part: several steps read it.
+func (c *compiler) part(s *job.Stage, name string, in *view, at place) *view {
+	switch {
+	case in == nil:
+		return c.gather(nil, name, job.Spec{Stages: []job.Stage{*s}}.StagePools()[0].Pool, at)
+	case in.isPart():
+		return in
+	}
+	return c.gather(in, name, in.pool, at)
+}
+
+func (c *compiler) ensemble(s *job.Stage, name string, in *view, at place) *view {
+	in = c.part(s, name, in, at)
+	out := &view{View: protocol.View{Part: in.Part, KeepErrors: s.KeepErrors, Stage: name}}
+	for i := range s.Ensemble {
+		m := &s.Ensemble[i]
+		v := c.stage(m, name+"."+m.Name, &view{View: protocol.View{Part: in.Part, Values: true}, pool: in.pool}, at.inside())
+		out.Zip, out.pool = append(out.Zip, v.View), v.pool
+	}
+	return out
+}
+
+func (c *compiler) route(s *job.Stage, name string, in *view, at place) *view {
+	in = c.part(s, name, in, at)
+	c.switches++
+	number := c.switches
+	route := &protocol.Route{Field: s.Switch, Else: s.Default != nil}
+	if !s.ByField() {
+		router := Step{Stage: protocol.Stage{Name: name, Read: &protocol.View{Part: in.Part, Values: true}}, Pool: s.Switch}
+		route.Field, route.Answer = "", c.add(router, at.inside()).Part
+	}
+	cases := make([]*job.Stage, 0, len(s.Cases)+1)
+	for i := range s.Cases {
+		route.Cases = append(route.Cases, s.Cases[i].Value)
+		cases = append(cases, &s.Cases[i].Stage)
+	}
+	if s.Default != nil {
+		cases = append(cases, s.Default)
+	}
+	out := &view{View: protocol.View{Part: in.Part, Route: route, Stage: name}}
+	for i, way := range cases {
+		only := &view{View: protocol.View{Part: in.Part, Route: route, Case: i}, pool: in.pool}
+		v := c.stage(way, name+"."+way.Name, only, at.inside(crossing{number, i}))
+		out.Pick, out.pool = append(out.Pick, v.View), v.pool
+	}
+	return out
+}
+
+// eachPart calls yield with each part that a view is made of.
+func eachPart(v *protocol.View, yield func(part int)) {
+	yield(v.Part)
+	if v.Route != nil && v.Route.Answer > 0 {
+		yield(v.Route.Answer)
+	}
+	for i := range v.Zip {
+		eachPart(&v.Zip[i], yield)
+	}
+	for i := range v.Pick {
+		eachPart(&v.Pick[i], yield)
+	}
+}

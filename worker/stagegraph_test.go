@@ -1,0 +1,173 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+	"github.com/stretchr/testify/require"
+)
+
+// scored is what a model answers.
+type scored struct {
+	Model string `json:"model"`
+	N     int    `json:"n"`
+}
+
+// model is a handler that fails items of which fail says so.
+func model(name string, fail func(n int) bool) worker.Handler {
+	return worker.Each(func(_ context.Context, r record) (scored, error) {
+		if fail != nil && fail(r.N) {
+			return scored{}, errors.New(name + " cannot")
+		}
+		return scored{name, r.N}, nil
+	})
+}
+
+// numbered is an input of so many records.
+func numbered(items int) string {
+	var input strings.Builder
+	for i := range items {
+		fmt.Fprintf(&input, "{\"n\":%d}\n", i)
+	}
+	return input.String()
+}
+
+// failuresOf are the error records of a job, by item.
+func (c *cluster) failuresOf() map[int64]job.Failure {
+	c.t.Helper()
+	all := map[int64]job.Failure{}
+	for line := range strings.Lines(c.read("out.errors.jsonl")) {
+		var f job.Failure
+		require.NoError(c.t, json.Unmarshal([]byte(line), &f))
+		all[f.Item] = f
+	}
+	return all
+}
+
+// P2: an ensemble of three has its members' results in their order. By default the first member's error fails the item; otherwise
+// errors stand in the list, and an item fails only if all members fail it.
+func TestStages_P2_Ensemble(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []bool{false, true} {
+		t.Run(fmt.Sprint("keep errors ", keep), func(t *testing.T) {
+			t.Parallel()
+			c := setup(t)
+			const items = 60
+			c.servePool("a", model("a", func(n int) bool { return n%10 < 1 }), worker.Options{})
+			c.servePool("b", model("b", func(n int) bool { return n%10 < 2 }), worker.Options{})
+			c.servePool("c", model("c", func(n int) bool { return n%10 < 1 || n%10 == 3 }), worker.Options{})
+			run, _ := c.start("in.jsonl", numbered(items), func(s *job.Spec) {
+				s.Pool, s.BatchItems = "", 25
+				s.Stages = []job.Stage{{Name: "score", KeepErrors: keep, Ensemble: []job.Stage{{Pool: "a"}, {Pool: "b"}, {Pool: "c"}}}}
+			})
+			report := c.wait(run)
+
+			result := func(model string, n int) string { return fmt.Sprintf(`{"model":%q,"n":%d}`, model, n) }
+			fault := func(model string) string {
+				return fmt.Sprintf(`{"error":{"type":"error","message":"%s cannot"}}`, model)
+			}
+			var want strings.Builder
+			failures := c.failuresOf()
+			for n := range items {
+				list := []string{result("a", n), result("b", n), result("c", n)}
+				first := ""
+				for i, bad := range []bool{n%10 < 1, n%10 < 2, n%10 < 1 || n%10 == 3} {
+					if bad {
+						name := string(rune('a' + i))
+						list[i] = fault(name)
+						if first == "" {
+							first = name
+						}
+					}
+				}
+				all := "[" + strings.Join(list, ",") + "]"
+				f, failed := failures[int64(n)]
+				switch {
+				case first == "" || keep && n%10 > 0:
+					require.False(t, failed)
+					want.WriteString(all + "\n")
+				case keep:
+					require.Equal(t, "score", f.Stage)
+					require.Equal(t, job.ErrorEnsemble, f.Error.Type)
+					require.Contains(t, f.Error.Message, "0 of 3 members finished")
+					require.Equal(t, all, string(f.Partial))
+				default:
+					require.Equal(t, "score."+first, f.Stage)
+					require.Equal(t, first+" cannot", f.Error.Message)
+					require.Equal(t, all, string(f.Partial))
+				}
+				if failed {
+					require.Equal(t, fmt.Sprintf(`{"n":%d}`, n), string(f.Input))
+				}
+			}
+			require.Equal(t, want.String(), c.read("out"))
+			require.EqualValues(t, items, report.OK+report.Failed)
+			require.EqualValues(t, len(failures), report.Failed)
+		})
+	}
+}
+
+// P3: a switch sends each item to its case, by a field or by the answer of a pool. What is of no case, and what the router fails, has
+// failed.
+func TestStages_P3_Switch(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	const items = 60
+	c.servePool("router", worker.Each(func(_ context.Context, r record) (any, error) {
+		switch r.N % 5 {
+		case 0:
+			return "x", nil
+		case 1:
+			return "y", nil
+		case 2:
+			return "nowhere", nil
+		case 3:
+			return 7, nil
+		}
+		return nil, errors.New("router cannot")
+	}), worker.Options{})
+	c.servePool("px", stageNamed("x", func(n int) bool { return n == 10 }, nil), worker.Options{})
+	c.servePool("py", stageNamed("y", nil, func(n int) bool { return n == 11 }), worker.Options{})
+	run, _ := c.start("in.jsonl", numbered(items), func(s *job.Spec) {
+		s.Pool, s.BatchItems = "", 25
+		s.Stages = []job.Stage{
+			{Name: "route", Switch: "router", Cases: []job.Case{{Value: "x", Stage: job.Stage{Pool: "px"}}, {Value: "y", Stage: job.Stage{Pool: "py"}}}},
+		}
+	})
+	report := c.wait(run)
+	require.EqualValues(t, 1, report.Dropped)
+
+	var want strings.Builder
+	failures := c.failuresOf()
+	for n := range items {
+		f, failed := failures[int64(n)]
+		wrong := func(stage, kind, message string) {
+			require.True(t, failed, "item %d", n)
+			require.Equal(t, [2]string{stage, kind}, [2]string{f.Stage, f.Error.Type})
+			require.Contains(t, f.Error.Message, message)
+		}
+		switch {
+		case n == 10:
+			wrong("route.px", "error", "x cannot")
+		case n == 11:
+			require.False(t, failed)
+		case n%5 < 2:
+			require.False(t, failed)
+			fmt.Fprintf(&want, "{\"n\":%d,\"seen\":[%q]}\n", n, []string{"x", "y"}[n%5])
+		case n%5 == 2:
+			wrong("route", job.ErrorRoute, `no case for "nowhere": there are x, y; add one, or a default`)
+		case n%5 == 3:
+			wrong("route", job.ErrorRoute, "the answer 7 is not a text")
+		default:
+			wrong("route", "error", "router cannot")
+		}
+	}
+	require.Equal(t, want.String(), c.read("out"))
+	require.EqualValues(t, items, report.OK+report.Failed)
+}
