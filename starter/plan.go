@@ -63,10 +63,10 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err := o.job.feed.refuse(p, "there is nothing to plan: the items of a feed are not known before clients put them"); err != nil {
 		return err
 	}
-	if err := refuseStages(p, spec, "'plan' does not plan jobs with stages"); err != nil {
-		return err
+	spec.Name, spec.Store = "plan", "plan" // neither is used
+	if len(spec.Stages) == 0 {
+		spec.Pool = "plan" // nor is this
 	}
-	spec.Name, spec.Pool, spec.Store = "plan", "plan", "plan" // neither is used
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
 		return usageError("%w", err)
@@ -122,6 +122,9 @@ func (o *planOptions) survey(ctx context.Context, p *Program, spec job.Spec) err
 	row("items", survey.Items)
 	row("bytes", survey.Bytes)
 	row("batches", survey.Batches)
+	if survey.Steps > 0 {
+		row(fmt.Sprintf("executions of batches, %d each, at most", survey.Steps), survey.Batches*int64(survey.Steps))
+	}
 	row("legs", survey.Legs)
 	row("events of history, about", survey.Events)
 	row("actions, about", survey.Actions)

@@ -98,6 +98,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 			return protocol.Places(ctx, c, o.DataConverter, id, run)
 		},
 		Hooks: o.hooks(name), Worker: name, Capacity: roster.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c, o.DataConverter),
+		Pollers: func(ctx context.Context, pool string) (int, error) { return job.NewClient(c).Pollers(ctx, pool) },
 		Pending: func(ctx context.Context, id, run string, offset int) (piece []byte, err error) {
 			value, err := c.QueryWorkflow(ctx, id, run, protocol.QueryPending, offset)
 			if err != nil {
@@ -173,6 +174,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 			"Finish":        entry.Activity(w.acts.Finish),
 			"WriteReport":   entry.Action(w.acts.WriteReport),
 			"WriteFailures": entry.Activity(w.acts.WriteFailures),
+			"Served":        entry.Activity(w.acts.Served),
 			"Hook":          entry.Action(w.acts.Hook),
 		}.Register(io)
 		w.workers = append(w.workers, io)
