@@ -38,7 +38,10 @@ With --sample N the handler (--exec or --serve) is tried on N items, drawn at ra
 the inputs, in --slots slots of this machine. The times of the calls predict the whole job: how long
 it takes, with bounds that hold with a probability of 95 % as far as the sample shows, and batches,
 events and actions at that speed. The results are thrown away, but the handler's side effects happen.
-The assumptions that are not measured are printed.`,
+The assumptions that are not measured are printed.
+
+A job file with stages and pools (see 'run') has the sample go through all stages: each gets a time of its
+own, and the slowest is named.`,
 		Example: `  stint plan 'data/*.csv'
   stint plan --sample 200 --exec 'awk -f risk.awk' data.csv --slots 8 --workers 4`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
@@ -140,6 +143,9 @@ func (o *planOptions) predict(ctx context.Context, p *Program, spec job.Spec) er
 	case slices.Contains(spec.Input, "-"):
 		return usageError("a sample is read after the items have been counted, and the standard input can be read only once: name a file")
 	}
+	if len(spec.Stages) > 0 || o.job.pools.node != nil {
+		return o.predictStages(ctx, p, spec)
+	}
 	handler, err := o.worker.handler(p)
 	if err != nil {
 		return err
@@ -154,4 +160,25 @@ func (o *planOptions) predict(ctx context.Context, p *Program, spec job.Spec) er
 		return printJSON(p.Stdout, prediction)
 	}
 	return printPrediction(p.Stdout, prediction)
+}
+
+// predictStages tries the sample with the pools of the job file.
+func (o *planOptions) predictStages(ctx context.Context, p *Program, spec job.Spec) error {
+	pools, err := o.job.localPools(p, &o.worker, spec)
+	if err != nil {
+		return err
+	}
+	handlers := map[string]worker.PoolHandler{}
+	for name, pool := range pools {
+		pool.Options.Logger = newLogger(p.Stderr, false)
+		handlers[name] = worker.PoolHandler{Handler: pool.Handler, Options: pool.Options}
+	}
+	prediction, err := worker.PredictStages(ctx, handlers, spec, worker.PredictOptions{Items: o.sample, Workers: o.workers, Seed: o.seed})
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(p.Stdout, prediction)
+	}
+	return printPipeline(p.Stdout, prediction)
 }

@@ -131,7 +131,7 @@ func TestRun_PoolsUsage(t *testing.T) {
 	b.write("pipeline.yaml", pipelineFile)
 	b.refused(starter.ExitUsage, []string{"run", "-f", "pipeline.yaml", "--exec", "cat"}, "--exec is for a job with one handler")
 	b.refused(starter.ExitUsage, []string{"run", "-f", "pipeline.yaml", "--metrics", "9090"}, "metrics 9090: each pool has an endpoint of its own")
-	b.refused(starter.ExitUsage, []string{"start", "-f", "pipeline.yaml"}, "line 7: pools are for 'stint run'", "stint worker --pool NAME")
+	b.refused(starter.ExitUsage, []string{"start", "-f", "pipeline.yaml"}, "line 8: pools are for 'stint run'", "stint worker --pool NAME")
 }
 
 // Failed items of a local pipeline are redriven, and a failed one is resumed, with the commands that its end names.
