@@ -32,6 +32,7 @@ type execution struct {
 	source     source
 	sink       sink
 	inline     *feeds.Sink                // the sink, if it may return outcomes inline; otherwise nil
+	between    *stages.Part               // the sink, if the results are for a later step; otherwise nil
 	slotOfLoop atomic.Pointer[loops.Slot] // source and sink of a slot of a loop; nil: the batch is not a slot. Heartbeats read it, too.
 	watch      *calls.Watch
 	slot       calls.Slot
@@ -96,6 +97,12 @@ func (e *execution) openSink(in *ProcessInput) error {
 		e.sink = e.slotOfLoop.Load()
 		return nil
 	}
+	if e.passesOn() {
+		e.entry.Part = ledger.NewToken()
+		e.between = stages.NewPart(in.Ref.Run, e.entry, len(in.Items) > 0, e.openStore)
+		e.sink = e.between
+		return nil
+	}
 	if len(in.Items) > 0 {
 		e.inline = feeds.NewSink(in.Ref.Run, in.Batch.First, e.openStore)
 		e.sink = e.inline
@@ -106,10 +113,6 @@ func (e *execution) openSink(in *ProcessInput) error {
 		return err
 	}
 	e.entry.Part = ledger.NewToken()
-	if e.passesOn() {
-		e.sink = stages.NewPart(dir, in.Ref.Run, e.entry)
-		return nil
-	}
 	e.sink = outputs.NewPart(dir, in.Ref.Run, e.entry, e.acts.opts.Joiner)
 	return nil
 }

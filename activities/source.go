@@ -61,8 +61,7 @@ func (e *execution) openSource(in *ProcessInput) (err error) {
 	}
 	if len(in.Items) > 0 {
 		shape := records.Shape{Format: records.Format(in.Format), MaxItem: int(in.MaxItem)}
-		e.source, err = feeds.NewItems(in.Ref.Job, in.Batch, in.Items, shape)
-		return err
+		return e.openSteps(shape.MaxItem, stages.Options{NotesDrops: true, Feed: true}, func() (source, error) { return feeds.NewItems(in.Ref.Job, in.Batch, in.Items, shape) })
 	}
 	dir, err := e.openStore()
 	if err != nil {
@@ -72,15 +71,23 @@ func (e *execution) openSource(in *ProcessInput) (err error) {
 	if err != nil {
 		return err
 	}
-	if in.Batch.From == nil {
-		e.source, err = e.openOrigin(dir, table)
+	origin := &table.Sources[in.Batch.Source]
+	if origin.Spilled {
+		e.entry.Session = origin.Session
+	}
+	o := stages.Options{NotesDrops: origin.Ordinals != "" || origin.Spilled, Feed: origin.Spilled}
+	return e.openSteps(origin.Shape.MaxItem, o, func() (source, error) { return e.openOrigin(dir, table) })
+}
+
+// openSteps opens what earlier steps have made of the batch, or what the job got if there were none.
+func (e *execution) openSteps(maxItem int, o stages.Options, origin func() (source, error)) (err error) {
+	if e.in.Batch.From == nil {
+		e.source, err = origin()
 		return err
 	}
-	origin := &table.Sources[in.Batch.Source]
-	e.source, err = stages.Open(e.ctx, in.Batch, stages.Options{
-		Dir: dir, View: *e.in.Stage.Read, MaxItem: origin.Shape.MaxItem, NotesDrops: origin.Ordinals != "",
-		Origin: func() (stages.Origin, error) { return e.openOrigin(dir, table) },
-	})
+	o.Store, o.View, o.MaxItem = e.openStore, *e.in.Stage.Read, maxItem
+	o.Origin = func() (stages.Origin, error) { return origin() }
+	e.source, err = stages.Open(e.ctx, e.in.Batch, o)
 	return err
 }
 
@@ -89,7 +96,6 @@ func (e *execution) openOrigin(dir store.Dir, table *inputs.Table) (source, erro
 	batch := e.in.Batch
 	from := &table.Sources[batch.Source]
 	if from.Spilled {
-		e.entry.Session = from.Session
 		return feeds.OpenSpilled(e.ctx, dir, from, e.in.Ref.Job, batch)
 	}
 	r, err := e.acts.inputs.OpenRange(e.ctx, dir, table, batch)

@@ -73,6 +73,7 @@ func (e *execution) written() *protocol.Part {
 	return &protocol.Part{
 		Number: e.in.Stage.Writes, Run: e.in.Ref.Run, Token: e.entry.Part, First: e.entry.First, Count: e.entry.Count, Format: string(e.passedFormat()),
 		Bytes: e.entry.Bytes, Sum: e.entry.Sum, ErrBytes: e.entry.ErrBytes, ErrSum: e.entry.ErrSum,
+		Inline: e.between.Inline(),
 	}
 }
 

@@ -157,8 +157,8 @@ func (s Spec) checkStages() []error {
 		return nil
 	}
 	var errs []error
-	if s.Source != "" && s.Source != SourceFiles {
-		errs = append(errs, fieldError("Stages", "a job with the source %s has one handler: use the source files", s.Source))
+	if s.Source == SourceClock {
+		errs = append(errs, fieldError("Stages", "a loop has one handler: use the source %s or %s", SourceFiles, SourceFeed))
 	}
 	all := make([]*Stage, len(s.Stages))
 	for i := range s.Stages {

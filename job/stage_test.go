@@ -62,8 +62,7 @@ func TestStages_P1_Invalid(t *testing.T) {
 				s.Stages = []Stage{{Name: "deeper", Stages: s.Stages}}
 			}
 		}, []string{"Stages deeper.deeper.deeper.deeper.deeper: stages are within each other up to 5 deep"}},
-		{"a feed", func(s *Spec) { s.Source, s.Input = SourceFeed, nil }, []string{"Stages a job with the source feed has one handler"}},
-		{"a loop", func(s *Spec) { s.Source, s.Input = SourceClock, nil }, []string{"Stages a job with the source clock has one handler"}},
+		{"a loop", func(s *Spec) { s.Source, s.Input = SourceClock, nil }, []string{"Stages a loop has one handler: use the source files or feed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

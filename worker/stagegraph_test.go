@@ -171,3 +171,128 @@ func TestStages_P3_Switch(t *testing.T) {
 	require.Equal(t, want.String(), c.read("out"))
 	require.EqualValues(t, items, report.OK+report.Failed)
 }
+
+// feedStages are the pools of a feed that is a pipeline: its second stage is an ensemble, one of whose members answers some items at
+// length.
+func (c *cluster) serveFeedStages(format func(n int) error) {
+	c.servePool("pool", stageNamed("clean", every(10, 7), every(10, 8)), worker.Options{})
+	long := strings.Repeat("long ", 20_000)
+	c.servePool("a", worker.Each(func(_ context.Context, r record) (scored, error) {
+		if r.N%50 == 5 {
+			return scored{long, r.N}, nil
+		}
+		return scored{"a", r.N}, nil
+	}), worker.Options{})
+	c.servePool("b", model("b", every(10, 2)), worker.Options{})
+	c.servePool("format", worker.Each(func(_ context.Context, all []scored) (string, error) {
+		if format != nil {
+			if err := format(all[0].N); err != nil {
+				return "", err
+			}
+		}
+		return fmt.Sprintf("%d %d %s", len(all[0].Model), all[1].N, all[1].Model), nil
+	}), worker.Options{})
+}
+
+func feedStages(s *job.Spec) {
+	s.Stages = []job.Stage{
+		{Name: "clean", Pool: "pool"},
+		{Name: "score", Ensemble: []job.Stage{{Pool: "a"}, {Pool: "b"}}},
+		{Name: "format", Pool: "format"},
+	}
+}
+
+// formatted is what becomes of an item there: its result, or the stage that fails it; neither if it is dropped.
+func formatted(n int) (result, failed string) {
+	switch n % 10 {
+	case 7:
+		return "", "clean"
+	case 8:
+		return "", ""
+	case 2:
+		return "", "score.b"
+	}
+	if n%50 == 5 {
+		return fmt.Sprintf(`"100000 %d b"`, n), ""
+	}
+	return fmt.Sprintf(`"1 %d b"`, n), ""
+}
+
+func numbers(from, n int) (all []json.RawMessage) {
+	for i := range n {
+		all = append(all, fmt.Appendf(nil, `{"n":%d}`, from+i))
+	}
+	return all
+}
+
+// P1, P2: a feed takes the same stages: callers get the results of the last one, and errors name the stage.
+func TestStages_P2_Feed(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.serveFeedStages(nil)
+	f := c.startFeed(feedStages)
+	f.find()
+	var want strings.Builder
+	for _, size := range []int{1, 10, 100} {
+		first := int64(-1)
+		for ordinal, r := range f.call(numbers(0, size)...) {
+			if first < 0 || ordinal < first {
+				first = ordinal
+			}
+			require.NotNil(t, r)
+		}
+		for n := range size {
+			if result, _ := formatted(n); result != "" {
+				want.WriteString(result + "\n")
+			}
+		}
+	}
+	f.close()
+	report := f.wait(f.run)
+	require.Equal(t, want.String(), f.read("out"))
+	require.EqualValues(t, 111, report.OK+report.Failed)
+	for item, failure := range f.failuresOf() {
+		n := int(item)
+		if n >= 11 {
+			n -= 11
+		} else if n >= 1 {
+			n--
+		}
+		_, stage := formatted(n)
+		require.Equal(t, stage, failure.Stage, "item %d", item)
+		require.JSONEq(t, fmt.Sprintf(`{"n":%d}`, n), string(failure.Input))
+	}
+}
+
+// P4, F1: a feed that is stopped while items are in all stages, and resumed, loses none and doubles none.
+func TestStages_P4_FeedStopAndResume(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	const items = 120
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	c.serveFeedStages(func(n int) error {
+		if n == 1 {
+			close(reached)
+			<-goOn
+		}
+		return nil
+	})
+	f := c.startFeed(func(s *job.Spec) { feedStages(s); s.BatchItems = 5 })
+	f.find()
+	f.put(numbers(0, items)...)
+	<-reached
+	require.NoError(t, f.run.Stop(t.Context(), job.Stop{Reason: "test"}))
+	close(goOn)
+	require.Equal(t, job.Stopped, c.wait(f.run).State)
+	f.run = c.resume()
+	f.close()
+	report := c.wait(f.run)
+	require.EqualValues(t, items, report.OK+report.Failed)
+	var want strings.Builder
+	for n := range items {
+		if result, _ := formatted(n); result != "" {
+			want.WriteString(result + "\n")
+		}
+	}
+	require.Equal(t, want.String(), f.read("out"))
+}

@@ -80,7 +80,7 @@ type freedNotice struct {
 // An exchange is at most 6 events: two of its own, three of a workflow task, and one of a timer now and then. A batch is 6
 // as in [Leg], and a commit 8 with its timer. So a leg is sealed at 1,500 exchanges, or 3,000 events; the items that it has then, at
 // most the feed's capacity, are finished with at most 6 events for each batch: 100,000 of one item would be 600,000, so a batch
-// then has at least a thousandth of them (see feedSupply), 6,000 events. What is repeated after that has 30,000 events left, a month
+// then has at least a thousandth of them (see feedSupply), 6,000 events; in a pipeline of n steps n thousandths. What is repeated after that has 30,000 events left, a month
 // of outages at a probe a minute; then the leg fails, and the job can be resumed. In bytes: an item is in the history twice and so is its
 // result, and once more in a commit: at most 10 MB when it is sealed, and five times the capacity in bytes after that.
 func FeedLeg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
@@ -119,6 +119,7 @@ type feedLeg struct {
 	intake  *intake.Intake
 	supply  *feedSupply
 	commits *feedCommits
+	flow    *flow // between the stages of a pipeline; nil: the feed has none
 	waiters waiters
 
 	successor int          // that stands by; 0: none yet
@@ -137,9 +138,15 @@ func newFeedLeg(ctx workflow.Context, in FeedLegInput) *feedLeg {
 	l.supply = &feedSupply{ctx: ctx, spec: in.Spec, intake: l.intake}
 	l.link = dispatch.NewParentLink(ctx, in.Number, l.batchEnded)
 	l.commits = &feedCommits{leg: l, heads: in.Previous}
-	l.Dispatcher = dispatch.New(ctx, dispatch.Config{
+	c := dispatch.Config{
 		Spec: in.Spec, State: in.State, Supply: l.supply, Recorder: l.commits, Process: l.process, Link: l.link, MaxEvents: feedEvents, Tally: l.tally,
-	})
+	}
+	if len(in.Spec.Stages) > 0 {
+		l.flow = newFlow(in.Ref, in.Spec, l.supply, l.commits)
+		l.supply.steps = len(l.flow.steps)
+		c.Supply, c.Recorder = l.flow, l.flow
+	}
+	l.Dispatcher = dispatch.New(ctx, c)
 	l.supply.dispatcher = l.Dispatcher
 	return l
 }
@@ -158,7 +165,11 @@ func (l *feedLeg) process(ctx workflow.Context, in activities.ProcessInput) work
 	in.Format, in.MaxItem = l.in.Spec.Format, l.in.Spec.MaxItem
 	options := workflow.GetActivityOptions(ctx)
 	options.DisableEagerExecution = l.supply.lookAround(workflow.Now(ctx))
-	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), acts.Process, in)
+	ctx = workflow.WithActivityOptions(ctx, options)
+	if l.flow != nil {
+		return l.flow.process(ctx, in)
+	}
+	return workflow.ExecuteActivity(ctx, acts.Process, in)
 }
 
 // batchEnded is called after every end of an execution.

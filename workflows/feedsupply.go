@@ -29,6 +29,7 @@ type feedSupply struct {
 	spec       job.Spec
 	intake     *intake.Intake
 	dispatcher *dispatch.Dispatcher
+	steps      int       // that each batch goes through; 0: one
 	number     int64     // of the last batch
 	waited     bool      // its first item has waited for a place
 	looked     time.Time // around, the last time
@@ -119,7 +120,7 @@ func (s *feedSupply) size() int {
 	free := max(1, s.dispatcher.Free())
 	share := (items + free - 1) / free
 	worth := s.dispatcher.Sofar().Speed.Count(worthwhile)
-	return min(max(share, int(min(worth, mostBatchItems)), items/1000, 1), mostBatchItems)
+	return min(max(share, int(min(worth, mostBatchItems)), items*max(1, s.steps)/1000, 1), mostBatchItems)
 }
 
 // lookAround reports whether the batch that is dispatched should be open to other workers: its items have waited for a place, so

@@ -4,25 +4,26 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"go.temporal.io/sdk/workflow"
 )
 
-// flow takes the batches of a page through the steps of a pipeline (see [stages.Program]). What a step has accepted is a task of the
+// flow takes batches through the steps of a pipeline (see [stages.Program]). What a step has accepted is a task of the
 // next one, at once, and what the last one has accepted is recorded. Tasks of later steps go first, so what lies between two steps is
 // never more than the leg's window, whichever is slow, and no step waits for a place that only another one could free: each task that
 // runs ends by itself.
 type flow struct {
 	ref      activities.Ref
 	steps    stages.Program
-	page     *pageSupply
-	manifest *manifestRecorder
+	supply   dispatch.Supply   // of the first step
+	recorder dispatch.Recorder // of what the last one has accepted
 	between  [][]dispatch.Task // tasks that wait, by step; the first step has none
 }
 
-func newFlow(in LegInput, page *pageSupply, manifest *manifestRecorder) *flow {
-	steps := stages.Compile(in.Spec.Stages)
-	return &flow{ref: in.Ref, steps: steps, page: page, manifest: manifest, between: make([][]dispatch.Task, len(steps))}
+func newFlow(ref activities.Ref, spec job.Spec, supply dispatch.Supply, recorder dispatch.Recorder) *flow {
+	steps := stages.Compile(spec.Stages)
+	return &flow{ref: ref, steps: steps, supply: supply, recorder: recorder, between: make([][]dispatch.Task, len(steps))}
 }
 
 // stepOf is the index of the step that a batch is for.
@@ -36,10 +37,13 @@ func stepOf(b protocol.Batch) int {
 // Accept is that of [dispatch.Recorder].
 func (f *flow) Accept(t dispatch.Task, r activities.ProcessResult) {
 	if r.Written == nil {
-		f.manifest.Accept(t, r)
+		f.recorder.Accept(t, r)
 		return
 	}
-	next := dispatch.Task{Batch: r.Entry.Batch, Number: t.Number}
+	next := dispatch.Task{Batch: t.Batch, Number: t.Number}
+	if r.Rest != nil {
+		next.Count, next.Length = r.Rest.First-next.First, r.Rest.Offset-next.Offset
+	}
 	next.From = f.steps.Parcel(stepOf(t.Batch), t.From, f.ref.Run, *r.Written, r.Routed)
 	next.Stage = f.steps[next.From.Step].Name
 	f.between[next.From.Step] = append(f.between[next.From.Step], next)
@@ -53,14 +57,16 @@ func (f *flow) Next() (dispatch.Task, bool) {
 			return waiting[0], true
 		}
 	}
-	t, ok := f.page.Next()
-	t.Stage = f.steps[stepOf(t.Batch)].Name
+	t, ok := f.supply.Next()
+	if ok {
+		t.Stage = f.steps[stepOf(t.Batch)].Name
+	}
 	return t, ok
 }
 
 // Waiting is that of [dispatch.Supply].
 func (f *flow) Waiting() int {
-	n := f.page.Waiting()
+	n := f.supply.Waiting()
 	for _, waiting := range f.between {
 		n += len(waiting)
 	}
@@ -68,7 +74,7 @@ func (f *flow) Waiting() int {
 }
 
 // Ended is that of [dispatch.Supply]: what runs may bring more.
-func (f *flow) Ended() bool { return f.Waiting() == 0 && f.page.Ended() }
+func (f *flow) Ended() bool { return f.Waiting() == 0 && f.supply.Ended() }
 
 // items is how many items wait between two steps.
 func (f *flow) items() int64 {

@@ -121,7 +121,7 @@ func newLeg(ctx workflow.Context, in LegInput, link dispatch.Link) (*leg, error)
 		Spec: in.Spec, State: in.State, Sofar: in.Sofar.Outcomes, Supply: page, Recorder: l.manifest, Process: processIn(in.Ref), Link: link,
 	}
 	if len(in.Spec.Stages) > 0 {
-		l.flow = newFlow(in, page, l.manifest)
+		l.flow = newFlow(in.Ref, in.Spec, page, l.manifest)
 		c.Supply, c.Recorder, c.Process = l.flow, l.flow, l.flow.process
 	}
 	l.Dispatcher = dispatch.New(ctx, c)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/protocol"
-	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 )

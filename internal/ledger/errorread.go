@@ -26,7 +26,12 @@ func OpenErrors(ctx context.Context, dir store.Dir, e OwnedEntry) (*ErrorReader,
 	if err != nil {
 		return nil, err
 	}
-	return &ErrorReader{SummedReader: s, dec: json.NewDecoder(bufio.NewReader(s)), entry: e.Entry}, nil
+	return NewErrorReader(s, e.Entry), nil
+}
+
+// NewErrorReader returns a reader of s, which has the errors of an entry. The caller must close it.
+func NewErrorReader(s *SummedReader, e Entry) *ErrorReader {
+	return &ErrorReader{SummedReader: s, dec: json.NewDecoder(bufio.NewReader(s)), entry: e}
 }
 
 // Next returns the next line, or nil after the last one.

@@ -81,4 +81,13 @@ type Part struct {
 	Sum      uint32 `json:"c"` // CRC-32C
 	ErrBytes int64  `json:"eb,omitempty"`
 	ErrSum   uint32 `json:"ec,omitempty"`
+
+	// Inline has what the objects would have: that of a small part of a feed. Nil: it is in the store.
+	Inline *Lines `json:"h,omitempty"`
+}
+
+// Lines are those of a part that is not in the store.
+type Lines struct {
+	Results []byte `json:"r,omitempty"`
+	Errors  []byte `json:"e,omitempty"`
 }

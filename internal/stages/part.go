@@ -4,14 +4,21 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"hash/crc32"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
 )
 
-// Part is the sink of a stage that is not the last. Its results have one line for each item, empty if the item has none, so
+// Part is the sink of a step that is not the last. Its results have one line for each item, empty if the item has none, so
 // that the lines tell which items they belong to. One goroutine may use it.
 type Part struct {
+	open  func() (store.Dir, error)
+	run   string
+	entry ledger.Entry
+	held  *protocol.Lines // what will be returned inline; nil: it is written to the store
+
 	results ledger.PartWriter
 	errors  ledger.PartWriter
 
@@ -20,13 +27,18 @@ type Part struct {
 	padded []byte
 }
 
-// NewPart returns the part of an entry of the run.
-func NewPart(dir store.Dir, run string, e ledger.Entry) *Part {
-	return &Part{
-		results: ledger.PartWriter{Dir: dir, Key: ledger.ResultsKey(run, e)},
-		errors:  ledger.PartWriter{Dir: dir, Key: ledger.ErrorsKey(run, e)},
+// NewPart returns the part of an entry of the run. open opens the job's store. If inline, the part is held in memory, and the store is
+// opened only if it gets larger than [MaxInline].
+func NewPart(run string, e ledger.Entry, inline bool, open func() (store.Dir, error)) *Part {
+	p := &Part{open: open, run: run, entry: e}
+	if inline {
+		p.held = &protocol.Lines{}
 	}
+	return p
 }
+
+// MaxInline is the most bytes of a part that travels in answers of Process, and in the inputs of the steps that read it.
+const MaxInline = 64 << 10
 
 // At is the bytes of results so far, without empty lines.
 func (p *Part) At() int64 { return p.at }
@@ -46,10 +58,10 @@ func (p *Part) Results(ctx context.Context, lines []byte) (next []byte, err erro
 		p.padded = append(p.padded, left...)
 		out = p.padded
 	}
-	return lines[:0], p.results.Write(context.WithoutCancel(ctx), out)
+	return lines[:0], p.write(ctx, out, nil)
 }
 
-// Note takes a line about an item without a result. An error is kept for the last stage; that an item was dropped shows by the
+// Note takes a line about an item without a result. An error is kept for the last step; that an item was dropped shows by the
 // empty line.
 func (p *Part) Note(ctx context.Context, line ledger.ErrorLine) error {
 	p.gaps = append(p.gaps, line.At)
@@ -60,16 +72,46 @@ func (p *Part) Note(ctx context.Context, line ledger.ErrorLine) error {
 	if err != nil {
 		return err
 	}
-	return p.errors.Write(context.WithoutCancel(ctx), data)
+	return p.write(ctx, nil, data)
+}
+
+// write writes results and errors, to memory as long as they fit.
+func (p *Part) write(ctx context.Context, results, errs []byte) error {
+	ctx = context.WithoutCancel(ctx)
+	if h := p.held; h != nil {
+		if len(h.Results)+len(h.Errors)+len(results)+len(errs) <= MaxInline {
+			h.Results, h.Errors = append(h.Results, results...), append(h.Errors, errs...)
+			return nil
+		}
+		p.held = nil
+		results, errs = append(h.Results, results...), append(h.Errors, errs...)
+	}
+	if p.results.Dir == nil {
+		dir, err := p.open()
+		if err != nil {
+			return err
+		}
+		p.results = ledger.PartWriter{Dir: dir, Key: ledger.ResultsKey(p.run, p.entry)}
+		p.errors = ledger.PartWriter{Dir: dir, Key: ledger.ErrorsKey(p.run, p.entry)}
+	}
+	if err := p.results.Write(ctx, results); err != nil {
+		return err
+	}
+	return p.errors.Write(ctx, errs)
 }
 
 // Commit makes the part durable, and sets its sizes and checksums in the entry.
 func (p *Part) Commit(entry *ledger.Entry) error {
 	// What is left belongs after the last result.
-	if err := p.results.Write(context.Background(), bytes.Repeat([]byte{'\n'}, len(p.gaps))); err != nil {
+	if err := p.write(context.Background(), bytes.Repeat([]byte{'\n'}, len(p.gaps)), nil); err != nil {
 		return err
 	}
 	p.gaps = nil
+	if h := p.held; h != nil {
+		entry.Bytes, entry.Sum = int64(len(h.Results)), crc32.Checksum(h.Results, ledger.CRC32C)
+		entry.ErrBytes, entry.ErrSum = int64(len(h.Errors)), crc32.Checksum(h.Errors, ledger.CRC32C)
+		return nil
+	}
 	if err := errors.Join(p.results.Commit(), p.errors.Commit()); err != nil {
 		return err
 	}
@@ -77,6 +119,9 @@ func (p *Part) Commit(entry *ledger.Entry) error {
 	entry.ErrBytes, entry.ErrSum = p.errors.Bytes, p.errors.Sum
 	return nil
 }
+
+// Inline returns the part's lines if the store does not have them; nil: it has.
+func (p *Part) Inline() *protocol.Lines { return p.held }
 
 // Close discards the part, unless it is committed.
 func (p *Part) Close() {

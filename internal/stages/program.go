@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -181,7 +182,7 @@ func (c *compiler) part(s *job.Stage, name string, in *view, at place) *view {
 	case in.isPart():
 		return in
 	}
-	return c.gather(in, name, in.pool, at)
+	return c.gather(in, cmp.Or(in.Stage, name), in.pool, at)
 }
 
 func (c *compiler) ensemble(s *job.Stage, name string, in *view, at place) *view {

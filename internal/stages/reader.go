@@ -2,6 +2,7 @@ package stages
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,16 +29,19 @@ type reader struct {
 const readBuffer = 256 << 10
 
 func openReader(ctx context.Context, dir store.Dir, batch protocol.Batch, p protocol.Part) (*reader, error) {
-	e := ledger.OwnedEntry{Owner: p.Run, Entry: ledger.Entry{
+	e := ledger.Entry{
 		Batch: protocol.Batch{First: p.First, Count: p.Count}, Part: p.Token,
 		Bytes: p.Bytes, Sum: p.Sum, ErrBytes: p.ErrBytes, ErrSum: p.ErrSum,
-	}}
-	body, err := ledger.OpenSummed(ctx, dir, ledger.ResultsKey(p.Run, e.Entry))
+	}
+	body, err := open(ctx, dir, p, ledger.ResultsKey(p.Run, e))
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{part: p, body: body, lines: bufio.NewReaderSize(body, readBuffer), ordinal: p.First}
-	if r.failures, err = ledger.OpenErrors(ctx, dir, e); err == nil {
+	r := &reader{part: p, body: body, lines: bufio.NewReaderSize(body, int(min(readBuffer, max(p.Bytes, 1<<10)))), ordinal: p.First}
+	if p.ErrBytes > 0 {
+		r.failures, err = openErrors(ctx, dir, p, e)
+	}
+	if err == nil {
 		r.failure, err = r.failures.Next()
 	}
 	for err == nil && r.ordinal < batch.First {
@@ -48,6 +52,22 @@ func openReader(ctx context.Context, dir store.Dir, batch protocol.Batch, p prot
 		return nil, err
 	}
 	return r, nil
+}
+
+// open opens one of a part's two objects, that of its results.
+func open(ctx context.Context, dir store.Dir, p protocol.Part, key string) (*ledger.SummedReader, error) {
+	if p.Inline != nil {
+		return ledger.NewSummedReader(key, io.NopCloser(bytes.NewReader(p.Inline.Results))), nil
+	}
+	return ledger.OpenSummed(ctx, dir, key)
+}
+
+// openErrors opens the other one.
+func openErrors(ctx context.Context, dir store.Dir, p protocol.Part, e ledger.Entry) (*ledger.ErrorReader, error) {
+	if p.Inline != nil {
+		return ledger.NewErrorReader(ledger.NewSummedReader(ledger.ErrorsKey(p.Run, e), io.NopCloser(bytes.NewReader(p.Inline.Errors))), e), nil
+	}
+	return ledger.OpenErrors(ctx, dir, ledger.OwnedEntry{Owner: p.Run, Entry: e})
 }
 
 // next returns the next item: its line, which is valid until the next call, or what has settled it.

@@ -29,6 +29,7 @@ type Source struct {
 	batch protocol.Batch
 	shape records.Shape
 	notes bool
+	feed  bool
 	lines *viewReader
 
 	open   func() (Origin, error)
@@ -40,11 +41,13 @@ type Source struct {
 
 // Options are what a Source needs beside its batch.
 type Options struct {
-	Dir     store.Dir
+	Store   func() (store.Dir, error) // opens the job's store
 	View    protocol.View
 	MaxItem int // see [records.Shape]
 	// NotesDrops is that of the source of the items as the job got them.
 	NotesDrops bool
+	// Feed: the items are a feed's. They lie in no input, so what is done has no bytes.
+	Feed bool
 	// Origin opens that source, with the same batch. It is called if an item has failed, or if not all are done: usually
 	// never.
 	Origin func() (Origin, error)
@@ -53,12 +56,12 @@ type Options struct {
 // Open opens a batch that has a parcel. The caller must close the Source.
 func Open(ctx context.Context, batch protocol.Batch, o Options) (*Source, error) {
 	ctx = context.WithoutCancel(ctx) // a stop lets the items in hand be read
-	lines, err := openView(ctx, o.Dir, batch, o.View)
+	lines, err := openView(ctx, o.Store, batch, o.View)
 	if err != nil {
 		return nil, err
 	}
 	return &Source{
-		ctx: ctx, batch: batch, lines: lines, notes: o.NotesDrops, open: o.Origin,
+		ctx: ctx, batch: batch, lines: lines, notes: o.NotesDrops, feed: o.Feed, open: o.Origin,
 		shape: records.Shape{Format: lines.format(), MaxItem: o.MaxItem},
 	}, nil
 }
@@ -109,13 +112,19 @@ func (s *Source) Split() (done protocol.Batch, rest *protocol.Batch) {
 		rest.From = s.batch.From
 	}
 	done.From = nil
+	if s.feed {
+		done = protocol.Batch{First: done.First, Count: done.Count}
+	}
 	return done, rest
 }
 
 // Bytes is how many the items that are done take in the input.
 func (s *Source) Bytes() int64 {
-	done, _ := s.Split()
-	return done.Length
+	_, rest := s.Split()
+	if rest != nil {
+		return rest.Offset - s.batch.Offset
+	}
+	return s.batch.Length
 }
 
 // Origin returns an item as the job got it.

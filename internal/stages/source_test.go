@@ -23,7 +23,8 @@ func parcelOf(t *testing.T, dir store.Dir, seed uint64, items []string) protocol
 	t.Helper()
 	random := jobtest.Seeded(t, seed)
 	e := ledger.Entry{Batch: protocol.Batch{First: 100, Count: int64(len(items))}, Part: ledger.NewToken()}
-	p := NewPart(dir, "run-1", e)
+	inline := seed%2 == 1
+	p := NewPart("run-1", e, inline, opened(dir))
 	defer p.Close()
 	var unwritten []byte
 	at := int64(0)
@@ -50,9 +51,17 @@ func parcelOf(t *testing.T, dir store.Dir, seed uint64, items []string) protocol
 	b := e.Batch
 	b.From = &protocol.Parcel{Step: 1, Run: "run-1", Parts: []protocol.Part{{
 		Number: 1, Run: "run-1", Token: e.Part, First: b.First, Count: b.Count, Format: "text",
-		Bytes: e.Bytes, Sum: e.Sum, ErrBytes: e.ErrBytes, ErrSum: e.ErrSum,
+		Bytes: e.Bytes, Sum: e.Sum, ErrBytes: e.ErrBytes, ErrSum: e.ErrSum, Inline: p.Inline(),
 	}}}
+	if inline && e.Bytes+e.ErrBytes <= MaxInline {
+		require.NotNil(t, p.Inline())
+	}
 	return b
+}
+
+// opened opens a store that is open.
+func opened(dir store.Dir) func() (store.Dir, error) {
+	return func() (store.Dir, error) { return dir, nil }
 }
 
 func openDir(t *testing.T) store.Dir {
@@ -105,7 +114,7 @@ func TestSource_ReadsWhatPartHasWritten(t *testing.T) {
 		b := parcelOf(t, dir, seed, items)
 		skip := random.Int64N(b.Count)
 		rest := b.After(skip, 0)
-		s, err := Open(t.Context(), rest, Options{Dir: dir, View: protocol.View{Part: 1}, Origin: noOrigin})
+		s, err := Open(t.Context(), rest, Options{Store: opened(dir), View: protocol.View{Part: 1}, Origin: noOrigin})
 		require.NoError(t, err)
 		got, err := readAll(t, s, 1+random.IntN(10), 1+random.IntN(1000))
 		require.NoError(t, err, "seed %d", seed)
@@ -118,7 +127,7 @@ func TestSource_ReadsWhatPartHasWritten(t *testing.T) {
 func TestSource_BlankLines(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
-	s, err := Open(t.Context(), parcelOf(t, dir, 1, []string{"a", " \t", "!", "b"}), Options{Dir: dir, View: protocol.View{Part: 1}, Origin: noOrigin})
+	s, err := Open(t.Context(), parcelOf(t, dir, 1, []string{"a", " \t", "!", "b"}), Options{Store: opened(dir), View: protocol.View{Part: 1}, Origin: noOrigin})
 	require.NoError(t, err)
 	defer s.Close()
 	got, err := readAll(t, s, 10, 1000)
@@ -145,7 +154,7 @@ func TestSource_Corrupt(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := openDir(t)
-			b := parcelOf(t, dir, 1, []string{"a", "!", "c", "d"})
+			b := parcelOf(t, dir, 2, []string{"a", "!", "c", "d"})
 			key := ledger.ResultsKey("run-1", ledger.Entry{Batch: b, Part: b.From.Newest().Token})
 			if c.change != nil {
 				data, err := dir.Get(t.Context(), key)
@@ -164,7 +173,7 @@ func TestSource_Corrupt(t *testing.T) {
 				c.accepts(p)
 				b.First, b.Count = p.First, p.Count
 			}
-			s, err := Open(t.Context(), b, Options{Dir: dir, View: protocol.View{Part: 1}, Origin: noOrigin})
+			s, err := Open(t.Context(), b, Options{Store: opened(dir), View: protocol.View{Part: 1}, Origin: noOrigin})
 			if err == nil {
 				defer s.Close()
 				_, err = readAll(t, s, 2, 100)

@@ -90,8 +90,8 @@ type viewReader struct {
 	quoted []byte // texts as JSON
 }
 
-// openView opens what a step reads of a batch.
-func openView(ctx context.Context, dir store.Dir, batch protocol.Batch, view protocol.View) (*viewReader, error) {
+// openView opens what a step reads of a batch. It opens the store if a part is there.
+func openView(ctx context.Context, open func() (store.Dir, error), batch protocol.Batch, view protocol.View) (*viewReader, error) {
 	v := &viewReader{view: view, parts: map[int]*reader{}, items: map[int]outcome{}, forms: map[int]records.Format{}}
 	wanted := map[int]bool{}
 	eachPart(&view, func(part int) { wanted[part] = true })
@@ -99,7 +99,7 @@ func openView(ctx context.Context, dir store.Dir, batch protocol.Batch, view pro
 		if !wanted[p.Number] {
 			continue
 		}
-		r, err := openReader(ctx, dir, batch, p)
+		r, err := openPart(ctx, open, batch, p)
 		if err != nil {
 			v.close()
 			return nil, err
@@ -108,6 +108,16 @@ func openView(ctx context.Context, dir store.Dir, batch protocol.Batch, view pro
 	}
 	v.text = v.isText(&view)
 	return v, nil
+}
+
+func openPart(ctx context.Context, open func() (store.Dir, error), batch protocol.Batch, p protocol.Part) (r *reader, err error) {
+	var dir store.Dir
+	if p.Inline == nil {
+		if dir, err = open(); err != nil {
+			return nil, err
+		}
+	}
+	return openReader(ctx, dir, batch, p)
 }
 
 // format is that of the lines.
