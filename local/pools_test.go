@@ -85,7 +85,8 @@ func TestPools_BelongToTheirJob(t *testing.T) {
 	options.Worker.Drain = 1
 	options.Abort = abort
 	options.Pools = map[string]local.Pool{"letters": {Handler: upper}, "marks": {Handler: hangs}}
-	_, err := local.Run(t.Context(), b.pipeline("a", "b", "c"), worker.Handler{}, options)
+	first := b.pipeline("a", "b", "c")
+	_, err := local.Run(t.Context(), first, worker.Handler{}, options)
 	require.Error(t, err)
 
 	foreign := worker.Each(func(_ context.Context, item string) (string, error) {
@@ -96,7 +97,7 @@ func TestPools_BelongToTheirJob(t *testing.T) {
 	})
 	input := filepath.Join(b.dir, "other.txt")
 	require.NoError(t, os.WriteFile(input, []byte("other\n"), 0o600))
-	other := b.pipeline("a", "b", "c")
+	other := first
 	other.Name, other.Input, other.Output = "second", []string{input}, filepath.Join(b.dir, "second.txt")
 	options.Abort = nil
 	options.Pools = map[string]local.Pool{"letters": {Handler: foreign}, "marks": {Handler: foreign}}
@@ -105,7 +106,7 @@ func TestPools_BelongToTheirJob(t *testing.T) {
 	require.EqualValues(t, 1, report.OK)
 
 	options.Pools = map[string]local.Pool{"letters": {Handler: upper}, "marks": {Handler: mark}}
-	report, err = local.Run(t.Context(), b.pipeline("a", "b", "c"), worker.Handler{}, options)
+	report, err = local.Run(t.Context(), first, worker.Handler{}, options)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, report.OK)
 	b.requireOutput(strings.Join([]string{`"A!"`, `"B!"`, `"C!"`, ""}, "\n"))

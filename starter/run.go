@@ -48,6 +48,10 @@ Temporal, a worker and the job run in this process; their state lies in --state.
 killed, the same command continues where it was; finished, it starts afresh. If another job or a
 server uses the state, this job has one of its own below it.
 
+The stages of a job file (-f) are run by its 'pools', a map of names to keys such as
+{exec: COMMAND, slots: 2}: a worker each, in this process. The flags given here hold for all pools,
+unless their keys say otherwise; each has as many slots as there are CPUs by default.
+
 Exit status: 0 every item ok, 1 failed, 2 wrong usage, 3 some items failed, 4 stopped and
 resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`,
 		Example: `  stint run --exec 'tr a-z A-Z' big.jsonl -o out.jsonl
