@@ -152,7 +152,7 @@ pools:
 	require.Equal(t, 1000, p.Sample.Items)
 	require.EqualValues(t, 900, p.Sample.OK)
 	require.EqualValues(t, 100, p.Sample.Failed)
-	require.EqualValues(t, 9, p.Sample.FirstError.Item)
+	require.EqualValues(t, 0, p.Sample.FirstError.Item)
 	reached := map[string]int{}
 	for _, stage := range p.Stages {
 		reached[stage.Stage] = stage.Sample.Items

@@ -178,7 +178,7 @@ func (o *jobOptions) localPools(p *Program, base *workerOptions, spec job.Spec) 
 		return nil, usageError("job file %s: line %d: pools are for a job with stages: leave them out", o.file, o.pools.node.Line)
 	case o.pools.node == nil:
 		pools := spec.WithDefaults().Pools()
-		return nil, usageError("job file %s has stages, and does not say what runs them here: add 'pools: {%s: {exec: COMMAND}, …}', for %s; on a cluster, use '%s start'",
+		return nil, usageError("job file %s has stages, and does not say what runs them here: add 'pools: {%s: {exec: COMMAND}, …}', for %s; on a cluster, use '%s start -f FILE'",
 			o.file, pools[0], strings.Join(pools, ", "), p.name())
 	}
 	check := spec.WithDefaults()
