@@ -45,6 +45,7 @@ type execution struct {
 	// What has been done. The line's lock guards it, and the source and the sink.
 	totals     job.Totals // of calls
 	entry      ledger.Entry
+	cuts       cuts
 	settled    job.Totals // items whose outcome is of an earlier stage
 	repeated   int64      // items whose outcomes could not be recorded
 	unwritten  []byte     // results that the sink does not have yet

@@ -99,7 +99,7 @@ func randomStage(random *rand.Rand, name string, depth int) job.Stage {
 	case 5:
 		s.Stages = randomStages(random, depth+1)
 	default:
-		s.Pool = "pool"
+		s.Pool, s.BatchItems = "pool", int64(random.IntN(2)*(1+random.IntN(40)))
 	}
 	return s
 }

@@ -252,7 +252,7 @@ func (l *line) next(size calls.CallSize) error {
 		e.acts.buffers.blocks.Put(b)
 		return err
 	}
-	b.convert.Form, b.convert.Shape = e.form(), e.source.Shape()
+	b.convert.Form, b.convert.Shape = e.form(), e.shape()
 	b.prepare(e.in.Batch.First + l.read)
 	l.read += int64(len(b.chunk.Items))
 	l.block = b

@@ -67,6 +67,7 @@ func (e *execution) record(p *portion) error {
 	e.source.Done(b.chunk.Items[b.recorded : b.recorded+done])
 	b.recorded += done
 	e.entry.Count += int64(done)
+	e.noteCut()
 	if len(p.answer.Buf) < writeAt {
 		e.unwritten = append(e.unwritten, p.answer.Buf...)
 		p.answer.Reset()

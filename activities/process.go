@@ -91,6 +91,8 @@ type ProcessResult struct {
 	Written *protocol.Part `json:"written,omitempty"`
 	// Routed are the cases that a step of a switch has found items of: see [protocol.Parcel].
 	Routed uint32 `json:"routed,omitempty"`
+	// Cuts are places at which later steps of a pipeline can split the batch.
+	Cuts []protocol.Cut `json:"cuts,omitempty"`
 	// Forced are the processes that a stop had to end by signals.
 	Forced []job.ForcedEnd `json:"forced,omitempty"`
 	// Clock is where the slot of a loop stands after this execution. The entry then names no part: the slot's manifests do.
@@ -169,7 +171,7 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	result.Totals = e.totals
 	result.Totals.Add(e.decided())
 	if e.passesOn() {
-		result.Written = e.written()
+		result.Written, result.Cuts = e.written(), e.cuts.found
 	} else {
 		result.Totals.InputBytes = e.source.Bytes() // what is between two stages is not done
 	}

@@ -22,6 +22,15 @@ func (e *execution) form() calls.Form {
 	return e.acts.opts.Handler.Traits().Form
 }
 
+// shape is the shape by which items are checked. What a filter has written for another one, or for the output, is not.
+func (e *execution) shape() *records.Shape {
+	shape := e.source.Shape()
+	if e.in.Batch.From == nil || e.form() != calls.Lines {
+		return shape
+	}
+	return &records.Shape{Format: records.Text, MaxItem: shape.MaxItem}
+}
+
 // carry records what an earlier step has made of the next item. at is where its result would be.
 func (e *execution) carry(s *stages.Settled, at int64) error {
 	if s.Line == nil {
@@ -63,6 +72,32 @@ func (e *execution) decided() job.Totals {
 		t.Between -= e.entry.Count - e.settled.OK - e.settled.Failed
 	}
 	return t
+}
+
+// cuts are places at which a batch can be split.
+type cuts struct {
+	found []protocol.Cut
+	next  int64 // items that are done at the next one
+}
+
+// noteCut notes that the batch can be split here, if it has been long enough since the last cut.
+func (e *execution) noteCut() {
+	if e.in.Stage == nil || e.in.Stage.Cut == 0 {
+		return
+	}
+	c, apart := &e.cuts, max(e.in.Stage.Cut, e.in.Batch.Count/protocol.MaxCuts+1)
+	if c.next == 0 {
+		c.next = apart
+	}
+	if e.entry.Count < c.next {
+		return
+	}
+	done, rest := e.source.Split()
+	if rest == nil || done.Length == 0 {
+		return
+	}
+	c.found = append(c.found, protocol.Cut{Item: done.End(), Offset: done.Offset + done.Length})
+	c.next = e.entry.Count + apart
 }
 
 // written is the part for later steps: nil if nothing is done.

@@ -134,8 +134,8 @@ func (p *pipeline) run(random *rand.Rand, waiting []protocol.Batch, most int) (e
 			continue
 		}
 		next := r.Entry.Batch
-		next.From = p.program.Parcel(p.step, b.From, p.ref.Run, *r.Written, r.Routed)
-		waiting = append(waiting, next)
+		next.From = p.program.Parcel(p.step, b.From, p.ref.Run, *r.Written, r.Routed, r.Cuts)
+		waiting = append(waiting, p.program.Split(next)...)
 	}
 	for _, b := range waiting {
 		if b.From != nil {

@@ -17,6 +17,9 @@ type Stage struct {
 
 	// Pool names the workers that run it.
 	Pool string `json:"pool,omitempty"`
+	// BatchItems is how many items a batch has here at most: 1 … 10,000,000. Batches that come from the stage before are split, in up to 17
+	// pieces, and never merged; those of the first stage have the job's BatchItems. Default: they stay as they are.
+	BatchItems int64 `json:"batch_items,omitempty"`
 
 	// Ensemble are the members, at least two, that each get every item. The result is the list of theirs, in member order, with
 	// null for a member that has dropped the item; an item that all have dropped is dropped. An item that a member fails has
@@ -218,6 +221,10 @@ func (s *Stage) check() error {
 		return fieldError("Stages", "fail-fast is for ensembles: leave it out")
 	case s.Switch == "" && (len(s.Cases) > 0 || s.Default != nil):
 		return fieldError("Stages", "cases are for a switch: name a field such as .kind, or a pool, as its switch")
+	case s.BatchItems != 0 && s.Pool == "":
+		return fieldError("Stages", "batch-items are for a stage with a pool: leave it out, or give it to the stages within")
+	case s.BatchItems < 0 || s.BatchItems > MaxBatchItems:
+		return fieldError("Stages", "batch-items %d: use 1 to %d", s.BatchItems, MaxBatchItems)
 	case s.Pool != "":
 		return CheckName("pool", s.Pool)
 	case len(s.Ensemble) == 1:

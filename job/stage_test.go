@@ -57,6 +57,10 @@ func TestStages_P1_Invalid(t *testing.T) {
 			s.Stages[1] = Stage{Name: "route", Switch: "A b", Cases: []Case{{Value: "x", Stage: Stage{Pool: "a"}}}}
 		},
 			[]string{"stage 2: switch: use a field such as .kind, or a pool: pool name"}},
+		{"too many items", func(s *Spec) { s.Stages[1].BatchItems = MaxBatchItems + 1 }, []string{"stage 2: Stages batch-items 10000001: use 1 to 10000000"}},
+		{"items of an ensemble", func(s *Spec) {
+			s.Stages[1] = Stage{Name: "score", BatchItems: 5, Ensemble: []Stage{{Pool: "a"}, {Pool: "b"}}}
+		}, []string{"stage 2: Stages batch-items are for a stage with a pool"}},
 		{"too deep", func(s *Spec) {
 			for range 5 {
 				s.Stages = []Stage{{Name: "deeper", Stages: s.Stages}}

@@ -35,6 +35,8 @@ func nodeStage(node *yaml.Node) (stage job.Stage, err error) {
 			err = nodeText(value, &stage.Name)
 		case "pool":
 			err = nodeText(value, &stage.Pool)
+		case "batch-items":
+			stage.BatchItems, err = nodeNumber(value)
 		case "ensemble":
 			stage.Ensemble, err = nodeStages(value)
 		case "fail-fast":
@@ -50,7 +52,7 @@ func nodeStage(node *yaml.Node) (stage job.Stage, err error) {
 		case "stages":
 			stage.Stages, err = nodeStages(value)
 		default:
-			return fmt.Errorf("line %d: unknown key %q of a stage: the keys are name, and pool, ensemble with fail-fast, switch with cases and default, or stages",
+			return fmt.Errorf("line %d: unknown key %q of a stage: the keys are name, and pool with batch-items, ensemble with fail-fast, switch with cases and default, or stages",
 				key.Line, key.Value)
 		}
 		return err
@@ -93,6 +95,19 @@ func nodeText(node *yaml.Node, text *string) error {
 	}
 	*text = node.Value
 	return nil
+}
+
+// nodeNumber reads a whole number of 1 or more.
+func nodeNumber(node *yaml.Node) (int64, error) {
+	var text string
+	if err := nodeText(node, &text); err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("line %d: stages: invalid number %q: use a whole number of 1 or more", node.Line, text)
+	}
+	return n, nil
 }
 
 // nodeNot reads true or false, and returns the other.

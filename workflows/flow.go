@@ -44,9 +44,12 @@ func (f *flow) Accept(t dispatch.Task, r activities.ProcessResult) {
 	if r.Rest != nil {
 		next.Count, next.Length = r.Rest.First-next.First, r.Rest.Offset-next.Offset
 	}
-	next.From = f.steps.Parcel(stepOf(t.Batch), t.From, f.ref.Run, *r.Written, r.Routed)
+	next.From = f.steps.Parcel(stepOf(t.Batch), t.From, f.ref.Run, *r.Written, r.Routed, r.Cuts)
 	next.Stage = f.steps[next.From.Step].Name
-	f.between[next.From.Step] = append(f.between[next.From.Step], next)
+	for _, b := range f.steps.Split(next.Batch) {
+		next.Batch = b
+		f.between[b.From.Step] = append(f.between[b.From.Step], next)
+	}
 }
 
 // Next is that of [dispatch.Supply].

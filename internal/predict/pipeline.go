@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -181,7 +182,12 @@ func (t *tour) try(s *stages.Step, lane *Lane, lines []stages.Line, format recor
 	}
 	began := time.Now()
 	cut := cutSample(t.random, reached, lane.Handler.CallSize(), lane.Setup.Slots)
-	err := lane.makeCalls(t.ctx, t.spec, cut, lane.Setup.Slots, &stage.Sample, func(ordinal int64, line stages.Line) { out[index[ordinal]] = line })
+	err := lane.makeCalls(t.ctx, t.spec, cut, lane.Setup.Slots, &stage.Sample, func(ordinal int64, line stages.Line) {
+		if form == calls.Lines && !s.Last && line.Err == nil && len(bytes.TrimSpace(line.Data)) == 0 {
+			line = stages.Dropped() // between stages, too, a blank line is no item
+		}
+		out[index[ordinal]] = line
+	})
 	if errors.Is(err, calls.ErrNoSlot) {
 		err = lane.Out()
 	}

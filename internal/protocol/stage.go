@@ -16,6 +16,8 @@ type Stage struct {
 	// Inner: what becomes of an item here does not decide what becomes of it in the job: the step is one of an ensemble's or a
 	// switch's.
 	Inner bool `json:"inner,omitempty"`
+	// Cut asks for cuts of the batch, about so many items apart; 0: none are wanted.
+	Cut int64 `json:"cut,omitempty"`
 	// Gather: the results are the items themselves, as Read has them. No handler is called.
 	Gather bool `json:"gather,omitempty"`
 }
@@ -59,10 +61,18 @@ type Parcel struct {
 	Parts []Part `json:"p"`
 	// Routed says which cases of a switch the items belong to, a bit for each, by the number of the switch; 0: not known.
 	Routed []uint32 `json:"t,omitempty"`
+	// Cuts are in order. A batch without bytes can be split anywhere.
+	Cuts []Cut `json:"u,omitempty"`
 }
 
-// Newest is the part that was written last.
-func (p *Parcel) Newest() Part { return p.Parts[len(p.Parts)-1] }
+// MaxCuts is how many cuts a parcel has at most.
+const MaxCuts = 16
+
+// Cut is a place at which a batch can be split.
+type Cut struct {
+	Item   int64 `json:"i"` // the ordinal of the first item after it
+	Offset int64 `json:"o"` // where that begins in the source
+}
 
 // Part is what one step has made of a batch's items, and perhaps of others before and after them: one line for each item, empty if it
 // has no result there, and the errors of items.

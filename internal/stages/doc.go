@@ -1,4 +1,4 @@
-// Package stages has what lies between two stages of a pipeline: [Part], to which a stage writes what the next one reads, and
-// [Source], which reads it there. An item keeps its ordinal through all stages. Once it has failed or was dropped, the later
-// stages do not see it: its outcome is carried along.
+// Package stages has what lies between the stages of a pipeline. [Compile] makes steps of them ([Program]); what a step writes is a
+// [Part], and a [Source] reads what later steps get of it, through a view (view.go). An item keeps its ordinal through all steps. Once it
+// has failed or was dropped, later stages do not see it: its outcome is carried along.
 package stages

@@ -20,6 +20,8 @@ type Step struct {
 	Pool string
 	// Switch is the number of the switch, from 1, whose cases an execution of the step finds out; 0: none.
 	Switch int
+	// Items is how many items a batch of the step has at most; 0: any number.
+	Items int64
 
 	within []crossing   // the cases that it lies in
 	keep   map[int]bool // parts that later steps read
@@ -39,6 +41,11 @@ func Compile(all []job.Stage) Program {
 		c.gather(end, end.Stage, end.pool, place{})
 	}
 	c.steps[len(c.steps)-1].Last = true
+	for _, s := range c.steps[1:] {
+		if first := &c.steps[0]; s.Items > 0 && (first.Cut == 0 || s.Items < first.Cut) {
+			first.Cut = s.Items
+		}
+	}
 	read := map[int]bool{}
 	for i := len(c.steps) - 1; i >= 0; i-- {
 		c.steps[i].keep = maps.Clone(read)
@@ -64,13 +71,42 @@ func (s *Step) passedBy(routed []uint32) bool {
 	})
 }
 
-// Parcel is what a batch's parcel is, nil at first, once a step of the run has written a part. routed are the cases that it has
-// found out.
-func (p Program) Parcel(step int, before *protocol.Parcel, run string, written protocol.Part, routed uint32) *protocol.Parcel {
+// Split splits a batch into those that the step which its parcel is for gets.
+func (p Program) Split(b protocol.Batch) (all []protocol.Batch) {
+	most := p[b.From.Step].Items
+	for most > 0 && b.Count > most {
+		cut := protocol.Cut{Item: b.First + most}
+		if b.Length > 0 {
+			cut = lastCut(b, most)
+		}
+		if cut.Item <= b.First || cut.Item >= b.End() {
+			break
+		}
+		piece, length := b, max(0, cut.Offset-b.Offset)
+		piece.Count, piece.Length = cut.Item-b.First, length
+		all = append(all, piece)
+		b = b.After(piece.Count, length)
+	}
+	return append(all, b)
+}
+
+// lastCut is the last cut of a batch that leaves at most so many items before it, or else the first one; zero: there is none.
+func lastCut(b protocol.Batch, most int64) (found protocol.Cut) {
+	for _, cut := range b.From.Cuts {
+		if cut.Item > b.First && (found.Item == 0 || cut.Item <= b.First+most) {
+			found = cut
+		}
+	}
+	return found
+}
+
+// Parcel is what a batch's parcel is, nil at first, once a step of the run has written a part, and has found out the routed cases and the
+// cuts.
+func (p Program) Parcel(step int, before *protocol.Parcel, run string, written protocol.Part, routed uint32, cuts []protocol.Cut) *protocol.Parcel {
 	s := &p[step]
-	after := &protocol.Parcel{Run: run}
+	after := &protocol.Parcel{Run: run, Cuts: cuts}
 	if before != nil {
-		after.Routed = before.Routed
+		after.Routed, after.Cuts = before.Routed, before.Cuts
 		if s.Inner { // the items are still those that the run of before has counted
 			after.Run = before.Run
 		}
@@ -167,7 +203,7 @@ func (c *compiler) stage(s *job.Stage, name string, in *view, at place) *view {
 	case s.Switch != "":
 		return c.route(s, name, in, at)
 	}
-	step := Step{Stage: protocol.Stage{Name: name, Read: in.read()}, Pool: s.Pool}
+	step := Step{Stage: protocol.Stage{Name: name, Read: in.read()}, Pool: s.Pool, Items: s.BatchItems}
 	if in != nil && in.Route != nil && in.Pick == nil {
 		step.Switch = c.innermost(at)
 	}

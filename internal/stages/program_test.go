@@ -84,7 +84,7 @@ func TestProgram_Parcel(t *testing.T) {
 		}
 		return all
 	}
-	clean := p.Parcel(0, nil, "run", part(0), 0)
+	clean := p.Parcel(0, nil, "run", part(0), 0, nil)
 	require.Equal(t, 1, clean.Step)
 	require.Equal(t, []int{1}, numbers(clean))
 
@@ -102,11 +102,11 @@ func TestProgram_Parcel(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			at := p.Parcel(1, clean, "run", part(1), c.routed)
+			at := p.Parcel(1, clean, "run", part(1), c.routed, nil)
 			for _, want := range c.steps {
 				require.Equal(t, want, at.Step)
 				if want < len(p)-1 {
-					at = p.Parcel(want, at, "run", part(want), c.routed)
+					at = p.Parcel(want, at, "run", part(want), c.routed, nil)
 				}
 			}
 			require.Equal(t, c.parts, numbers(at))
@@ -118,8 +118,43 @@ func TestProgram_Parcel(t *testing.T) {
 func TestProgram_Run(t *testing.T) {
 	t.Parallel()
 	p := compiled(t, job.Stage{Name: "clean", Pool: "c"}, job.Stage{Name: "score", Ensemble: []job.Stage{{Pool: "a"}, {Pool: "b"}}}, job.Stage{Name: "format", Pool: "f"})
-	first := p.Parcel(0, nil, "run-1", protocol.Part{Number: 1}, 0)
-	member := p.Parcel(1, first, "run-2", protocol.Part{Number: 2, Run: "run-2"}, 0)
+	first := p.Parcel(0, nil, "run-1", protocol.Part{Number: 1}, 0, nil)
+	member := p.Parcel(1, first, "run-2", protocol.Part{Number: 2, Run: "run-2"}, 0, nil)
 	require.Equal(t, "run-1", member.Run)
 	require.Equal(t, 2, member.Step)
+}
+
+// P4: a stage's batches have as many items as it says at most, as far as there are cuts; one without bytes can be cut anywhere.
+func TestProgram_Split(t *testing.T) {
+	t.Parallel()
+	p := compiled(t, job.Stage{Name: "clean", Pool: "c"}, job.Stage{Name: "score", Pool: "s", BatchItems: 30})
+	require.EqualValues(t, 30, p[0].Cut)
+	cuts := []protocol.Cut{{Item: 110, Offset: 1100}, {Item: 120, Offset: 1200}, {Item: 140, Offset: 1400}, {Item: 180, Offset: 1800}}
+	for _, c := range []struct {
+		name string
+		of   protocol.Batch
+		cuts []protocol.Cut
+		want []protocol.Batch
+	}{
+		{"small enough", protocol.Batch{Offset: 1000, Length: 300, First: 100, Count: 30}, cuts, []protocol.Batch{{Offset: 1000, Length: 300, First: 100, Count: 30}}},
+		{"no cuts", protocol.Batch{Offset: 1000, Length: 1000, First: 100, Count: 100}, nil, []protocol.Batch{{Offset: 1000, Length: 1000, First: 100, Count: 100}}},
+		{"cuts", protocol.Batch{Offset: 1000, Length: 1000, First: 100, Count: 100}, cuts, []protocol.Batch{
+			{Offset: 1000, Length: 200, First: 100, Count: 20}, {Offset: 1200, Length: 200, First: 120, Count: 20},
+			{Offset: 1400, Length: 400, First: 140, Count: 40}, {Offset: 1800, Length: 200, First: 180, Count: 20},
+		}},
+		{"a rest", protocol.Batch{Offset: 1250, Length: 750, First: 125, Count: 75}, cuts, []protocol.Batch{
+			{Offset: 1250, Length: 150, First: 125, Count: 15}, {Offset: 1400, Length: 400, First: 140, Count: 40}, {Offset: 1800, Length: 200, First: 180, Count: 20},
+		}},
+		{"a feed's", protocol.Batch{First: 7, Count: 70}, nil, []protocol.Batch{{First: 7, Count: 30}, {First: 37, Count: 30}, {First: 67, Count: 10}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			parcel := &protocol.Parcel{Step: 1, Cuts: c.cuts}
+			c.of.From = parcel
+			for i := range c.want {
+				c.want[i].From = parcel
+			}
+			require.Equal(t, c.want, p.Split(c.of))
+		})
+	}
 }

@@ -283,6 +283,11 @@ func (v *viewReader) zip(view *protocol.View) outcome {
 	finished, failed, first := 0, 0, -1
 	for i := range view.Zip {
 		members[i] = v.of(&view.Zip[i], false)
+		if o := &members[i]; o.hasLine() && !json.Valid(o.line) { // written by a filter
+			*o = outcome{undone: &Undone{Stage: view.Stage, Err: job.Error{
+				Type: "Invalid", Message: fmt.Sprintf("member %d of %d has answered with what is not JSON: %s", i+1, len(view.Zip), text.Cut(string(o.line), 100)),
+			}}}
+		}
 		switch o := &members[i]; {
 		case o.hasLine():
 			finished++

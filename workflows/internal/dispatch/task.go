@@ -40,8 +40,8 @@ const (
 
 // activityID names an execution, so that the server can be asked for it. It is unique in its job.
 func (t *Task) activityID() string {
-	if t.From != nil { // there may be several with the number
-		return fmt.Sprintf("batch-%d.%s.%d", t.Number, t.From.Newest().Token, t.Runs)
+	if t.From != nil { // there may be several with the number, but one for an item and a step
+		return fmt.Sprintf("batch-%d.%d.%d.%d", t.Number, t.From.Step, t.First, t.Runs)
 	}
 	return fmt.Sprintf("batch-%d.%d", t.Number, t.Runs)
 }
