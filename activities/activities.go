@@ -8,7 +8,7 @@
 //     inputs, ledger, outputs, redrive and feeds
 //   - process.go, execution.go: a batch; lanes.go: its calls at once; line.go: the order of its items;
 //     outcomes.go: what becomes of them; source.go, sink.go: what it reads and writes; stride.go: its pace
-//   - hook.go, locate.go, beating.go: hooks, where batches run, heartbeats
+//   - hook.go, locate.go, presence.go, beating.go: hooks, where batches run, who serves pools, heartbeats
 package activities
 
 import (
@@ -60,6 +60,8 @@ type Options struct {
 	Capacity func() protocol.Capacity
 	// Pending asks a leg of a feed for a piece of what it has not committed: see [feeds.DecodePending].
 	Pending func(ctx context.Context, workflowID, runID string, offset int) ([]byte, error)
+	// Pollers counts the workers that poll for the batches of a pool. Nil: it is not known.
+	Pollers func(ctx context.Context, pool string) (int, error)
 	// Stop asks for the stop of a job, for handlers that want it.
 	Stop func(ctx context.Context, jobName string, stop job.Stop) error
 	// Observer gets what the executions of Process do. Default: none.

@@ -232,6 +232,8 @@ type Report struct {
 
 	// Unserved: no worker took the job's first activity within seconds.
 	Unserved bool `json:"unserved,omitempty"`
+	// UnservedPools are pools of a pipeline's further stages that no worker serves: their items wait.
+	UnservedPools []string `json:"unserved_pools,omitempty"`
 	// Outage is set while the job waits for its store, or for the host of an input.
 	Outage *Outage `json:"outage,omitempty"`
 

@@ -9,6 +9,6 @@
 // packages worker and job only. `stint run` is this package with a command line around it.
 //
 // What lies where: local.go has Run and its options, spec.go completes and checks the spec,
-// embed.go runs server, worker and job side by side, resumerun.go starts the job or continues an
+// pools.go gives the pools of a pipeline their workers, embed.go runs server, workers and job side by side, resumerun.go starts the job or continues an
 // earlier one.
 package local

@@ -3,11 +3,10 @@ package local
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/internal/embedded"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
@@ -60,48 +59,86 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 	if err := r.lookUp(ctx, client); err != nil {
 		return job.Report{}, err
 	}
-	w, err := worker.New(c, r.spec.Pool, h, r.workerOptions())
+	ws, err := r.makeWorkers(c, h)
 	if err != nil {
 		return job.Report{}, err
 	}
-	defer w.Close()
+	defer ws.close()
 	if r.o.Ready != nil {
-		r.o.Ready(Addresses{Temporal: server.Address(), UI: server.UIURL(), Metrics: w.MetricsAddress()})
+		r.o.Ready(Addresses{Temporal: server.Address(), UI: server.UIURL(), Metrics: ws.metrics()})
 	}
 	if err := r.takeOver(ctx, c, client, server.Namespace()); err != nil {
 		return job.Report{}, err
 	}
-	report, err := r.beside(ctx, w, client)
+	report, err := r.beside(ctx, ws, client)
 	if err == nil && report.State == job.Completed && r.spec.Output == "" {
 		err = r.printResults(ctx, report)
 	}
 	return report, err
 }
 
-func (r *run) workerOptions() worker.Options {
-	options := r.o.Worker
-	if options.Stdin != nil {
-		r.stdin = inputs.Reserve(options.Stdin)
-		options.Stdin = r.stdin
+// workers are those of a run, one for each pool.
+type workers []*worker.Worker
+
+func (r *run) makeWorkers(c sdkclient.Client, h worker.Handler) (ws workers, err error) {
+	crew, err := r.crew(h)
+	if err != nil {
+		return nil, err
 	}
-	allow, reads := r.ownRoots()
-	embedded.Alone(&options, reads)
-	if !slices.Contains(options.Allow, worker.AllowAll) {
-		options.Allow = slices.Concat(options.Allow, allow)
+	for _, member := range crew {
+		w, err := worker.New(c, member.pool, member.handler, member.options)
+		if err != nil {
+			ws.close()
+			return nil, err
+		}
+		ws = append(ws, w)
 	}
-	options.Protect = append(slices.Clone(options.Protect), devserver.StateDir(r.state))
-	return options
+	return ws, nil
 }
 
-// beside runs the worker and the job beside each other, until the job has ended.
-func (r *run) beside(ctx context.Context, w *worker.Worker, client *job.Client) (job.Report, error) {
+func (ws workers) close() {
+	for _, w := range ws {
+		w.Close()
+	}
+}
+
+// metrics are the addresses of the workers' endpoints.
+func (ws workers) metrics() (all []string) {
+	for _, w := range ws {
+		if address := w.MetricsAddress(); address != "" {
+			all = append(all, address)
+		}
+	}
+	return all
+}
+
+// run runs all of them until ctx, or one of them, ends.
+func (ws workers) run(ctx context.Context) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	running := make([]<-chan error, len(ws))
+	for i, w := range ws {
+		running[i] = trap.Go("running a worker", func() error {
+			defer end()
+			return w.Run(ctx)
+		})
+	}
+	errs := make([]error, len(ws))
+	for i := range running {
+		errs[i] = <-running[i]
+	}
+	return errors.Join(errs...)
+}
+
+// beside runs the workers and the job beside each other, until the job has ended.
+func (r *run) beside(ctx context.Context, ws workers, client *job.Client) (job.Report, error) {
 	workCtx, stopWork := context.WithCancel(ctx)
 	defer stopWork()
 	jobCtx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
-	worked := trap.Go("running the worker", func() error {
-		defer giveUp() // without its worker the job would wait for ever
-		return w.Run(workCtx)
+	worked := trap.Go("running the workers", func() error {
+		defer giveUp() // without its workers the job would wait for ever
+		return ws.run(workCtx)
 	})
 	report, err := r.job(jobCtx, client)
 	stopWork()

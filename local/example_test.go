@@ -78,3 +78,37 @@ func ExampleRun_severalResults() {
 	// 2 items, 5 results in 2 files
 	// {"kind":"number","text":"42"}
 }
+
+// A pipeline: each pool has its own handler, and a worker of its own.
+func ExampleRun_pipeline() {
+	dir, err := os.MkdirTemp("", "example-*")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	input := filepath.Join(dir, "names.txt")
+	if err := os.WriteFile(input, []byte("ada\ngrace\n"), 0o600); err != nil {
+		panic(err)
+	}
+
+	greet := worker.Each(func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil })
+	measure := worker.Each(func(_ context.Context, greeting string) (int, error) { return len(greeting), nil })
+	report, err := local.Run(context.Background(), job.Spec{
+		Input:  []string{input},
+		Stages: []job.Stage{{Name: "greet", Pool: "greeters"}, {Name: "measure", Pool: "rulers"}},
+	}, worker.Handler{}, local.Options{
+		Results: os.Stdout,
+		Pools: map[string]local.Pool{
+			"greeters": {Handler: greet},
+			"rulers":   {Handler: measure, Options: worker.Options{Slots: 2}},
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(report.State, report.OK)
+	// Output:
+	// 10
+	// 12
+	// completed 2
+}

@@ -31,6 +31,9 @@ type Options struct {
 	// "-", and so on. What the Spec names is always allowed: its inputs for reading, the directories of
 	// its output, errors and report, and State, for reading and writing. Allow adds to that.
 	Worker worker.Options
+	// Pools are the workers of a pipeline (Spec.Stages), by the names of its pools: each pool that a stage or a hook names, and no
+	// other. On the server the pools of a job have names that begin with the job's: "JOB--POOL". Default: none.
+	Pools map[string]Pool
 	// Results gets the results, one line an item in the order of the items, once the job has
 	// completed. It is used if Spec.Output is empty, and required then.
 	Results io.Writer
@@ -63,7 +66,9 @@ const AnyPort = -1
 type Addresses struct {
 	Temporal string // HOST:PORT of the server
 	UI       string // URL of the web UI; empty if there is none
-	Metrics  string // HOST:PORT of the metrics; empty without Worker.Metrics
+
+	// Metrics are HOST:PORT of the workers' metrics: one, or of a pipeline one for each pool; none without worker.Options.Metrics.
+	Metrics []string
 }
 
 func (o Options) withDefaults() Options {
@@ -90,7 +95,8 @@ func (o Options) validate() error {
 }
 
 // Run runs a job to its end and returns its final report. It starts a Temporal server and a worker
-// with the handler in this process, and ends both before it returns.
+// with the handler in this process, and ends both before it returns. A pipeline has a worker for each of [Options].Pools; h is the handler of those
+// that have none, and may be the zero Handler if all have one.
 //
 // Of the spec only Input is always needed, and Output unless Options.Results is set. Relative paths
 // start from the working directory. Defaults: Pool is the name, Expiry is [DefaultExpiry], Store lies
@@ -122,6 +128,9 @@ func Run(ctx context.Context, spec job.Spec, h worker.Handler, o Options) (_ job
 		defer func() { err = errors.Join(err, os.RemoveAll(r.state)) }()
 	}
 	if err := r.complete(spec); err != nil {
+		return job.Report{}, err
+	}
+	if err := r.checkPools(h); err != nil {
 		return job.Report{}, err
 	}
 	return r.all(h)

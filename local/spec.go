@@ -20,7 +20,7 @@ func (r *run) complete(spec job.Spec) error {
 	if spec.Name == "" && r.o.State == "" {
 		spec.Name = defaultName
 	}
-	if spec.Pool == "" {
+	if spec.Pool == "" && len(spec.Stages) == 0 {
 		spec.Pool = spec.Name
 	}
 	if spec.Expiry == 0 {
@@ -38,7 +38,7 @@ func (r *run) complete(spec job.Spec) error {
 	if err := spec.WithDefaults().Validate(); err != nil {
 		return fmt.Errorf("invalid job: %w", err)
 	}
-	r.spec = spec
+	r.spec = usePrivatePools(spec)
 	return checkInputs(r.ctx, spec.Input)
 }
 

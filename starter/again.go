@@ -21,22 +21,24 @@ import (
 type embedding struct {
 	worker workerOptions
 	state  string
+	file   string // with the pools of a pipeline
 }
 
 const aboutEmbedding = `
 
-A job of 'stint run' needs no server: with the same handler (--exec or --serve, as given there)
-everything runs in this process again, in the state of --state.`
+A job of 'stint run' needs no server: with the same handler (--exec or --serve, as given there; for a job with
+stages the pools of its file, --file) everything runs in this process again, in the state of --state.`
 
 func (e *embedding) addFlags(fs *pflag.FlagSet, p *Program) {
 	e.worker.addFlags(fs, p)
 	fs.StringVar(&e.state, "state", defaultState, "`DIR` of the state of 'stint run', for one of its jobs")
+	fs.StringVarP(&e.file, "file", "f", "", "job `FILE` of 'stint run', whose pools run the stages of one of its jobs")
 }
 
 // wanted reports whether the job is one of `stint run` that no server has, and not a cluster's.
 func (e *embedding) wanted(cmd *cobra.Command, p *Program, c *connection, name string) bool {
 	fs := cmd.Flags()
-	for _, flag := range []string{"exec", "serve", "state"} {
+	for _, flag := range []string{"exec", "serve", "state", "file"} {
 		if fs.Changed(flag) {
 			return true
 		}
@@ -54,13 +56,13 @@ func (e *embedding) wanted(cmd *cobra.Command, p *Program, c *connection, name s
 
 // run continues the job.
 func (e *embedding) run(cmd *cobra.Command, p *Program, name string, asJSON bool, do func(context.Context, string, worker.Handler, local.Options) (job.Report, error)) error {
-	handler, err := e.worker.handler(p)
+	handler, pools, err := e.handlers(p)
 	if err != nil {
 		return err
 	}
 	o := &runOptions{worker: e.worker, state: e.state, json: asJSON, uiPort: local.AnyPort}
 	r := &running{
-		o: o, p: p, spec: job.Spec{Name: name}, state: stateOf(p.path(e.state), name), flags: cmd.Flags(), show: newProgress(p.Stderr, p.Terminal, asJSON),
+		o: o, p: p, spec: job.Spec{Name: name}, pools: pools, state: stateOf(p.path(e.state), name), flags: cmd.Flags(), show: newProgress(p.Stderr, p.Terminal, asJSON),
 		do: func(ctx context.Context, options local.Options) (job.Report, error) {
 			return do(ctx, name, handler, options)
 		},
@@ -77,6 +79,25 @@ func (e *embedding) run(cmd *cobra.Command, p *Program, name string, asJSON bool
 	return err
 }
 
+// handlers returns the handler, or the pools of a pipeline with theirs.
+func (e *embedding) handlers(p *Program) (h worker.Handler, pools map[string]local.Pool, err error) {
+	if e.file != "" {
+		keys, err := readDocument(e.file, p.Dir)
+		if err != nil {
+			return h, nil, err
+		}
+		if node, ok := keys["pools"]; ok {
+			pools, err = (&poolsFile{e.file, &node}).read(p, &e.worker, nil)
+			return h, pools, err
+		}
+	}
+	if !p.builtIn() && e.worker.exec+e.worker.serve == "" {
+		return h, nil, usageError("no handler given: use --exec COMMAND or --serve COMMAND, or for a job with stages --file FILE, whose pools run them")
+	}
+	h, err = e.worker.handler(p)
+	return h, nil, err
+}
+
 // nothingToResume is the error of `resume` for a job that has completed.
 func (p *Program) nothingToResume(name string) error {
 	return fmt.Errorf("job %[1]s has completed: nothing is left to resume; '%[2]s redrive %[1]s' runs its failed items again", name, p.name())
@@ -88,7 +109,7 @@ func (r *running) again(command string) string {
 	known := pflag.NewFlagSet("", pflag.ContinueOnError)
 	(&embedding{}).addFlags(known, r.p)
 	r.flags.Visit(func(f *pflag.Flag) {
-		if known.Lookup(f.Name) == nil {
+		if known.Lookup(f.Name) == nil || f.Name == "file" && r.pools == nil {
 			return
 		}
 		values := []string{f.Value.String()}

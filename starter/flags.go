@@ -99,6 +99,7 @@ type jobOptions struct {
 	fresh      bool
 	timeout    time.Duration // --call-timeout as written
 	grace      time.Duration // --grace as written
+	pools      poolsFile     // of the job file
 }
 
 func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
@@ -211,25 +212,9 @@ func (o *jobOptions) absolute(s job.Spec, dir string) (job.Spec, error) {
 // readFile sets the flags that the job file names and the command line does not, and returns the
 // file's inputs.
 func (o *jobOptions) readFile(fs *pflag.FlagSet, dir string) ([]string, error) {
-	file := o.file
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(dir, file)
-	}
-	data, err := os.ReadFile(file)
+	keys, err := readDocument(o.file, dir)
 	if err != nil {
-		return nil, usageError("job file: %v", err)
-	}
-	var keys map[string]yaml.Node
-	documents := yaml.NewDecoder(bytes.NewReader(data))
-	if err := documents.Decode(&keys); err != nil && err != io.EOF { // an empty file has no document
-		return nil, usageError("job file %s: %v", o.file, err)
-	}
-	var more yaml.Node
-	switch err := documents.Decode(&more); {
-	case err == nil:
-		return nil, usageError("job file %s: line %d: expected one YAML document, and another one begins here: use a file for each job", o.file, more.Line)
-	case err != io.EOF:
-		return nil, usageError("job file %s: %v", o.file, err)
+		return nil, err
 	}
 	var inputs []string
 	var errs []error
@@ -244,6 +229,8 @@ func (o *jobOptions) readFile(fs *pflag.FlagSet, dir string) ([]string, error) {
 			err = setOutputs(fs, keys, &node)
 		case "stages":
 			o.spec.Stages, err = nodeStages(&node)
+		case "pools":
+			o.pools.set(o.file, &node)
 		default:
 			err = setFlag(fs, key, &node)
 		}
@@ -255,6 +242,31 @@ func (o *jobOptions) readFile(fs *pflag.FlagSet, dir string) ([]string, error) {
 		return nil, usageError("job file %s: %v", o.file, err)
 	}
 	return inputs, nil
+}
+
+// readDocument reads the keys of a job file.
+func readDocument(name, dir string) (map[string]yaml.Node, error) {
+	file := name
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usageError("job file: %v", err)
+	}
+	var keys map[string]yaml.Node
+	documents := yaml.NewDecoder(bytes.NewReader(data))
+	if err := documents.Decode(&keys); err != nil && err != io.EOF { // an empty file has no document
+		return nil, usageError("job file %s: %v", name, err)
+	}
+	var more yaml.Node
+	switch err := documents.Decode(&more); {
+	case err == nil:
+		return nil, usageError("job file %s: line %d: expected one YAML document, and another one begins here: use a file for each job", name, more.Line)
+	case err != io.EOF:
+		return nil, usageError("job file %s: %v", name, err)
+	}
+	return keys, nil
 }
 
 func sortedKeys(m map[string]yaml.Node) []string {
@@ -269,7 +281,7 @@ func sortedKeys(m map[string]yaml.Node) []string {
 func setFlag(fs *pflag.FlagSet, key string, node *yaml.Node) error {
 	flag := fs.Lookup(key)
 	if flag == nil || key == "file" || key == "help" {
-		return fmt.Errorf("unknown key %q: the keys are 'input', 'source', 'stages', 'outputs' and the command's flags, such as 'output' or 'batch-items'", key)
+		return fmt.Errorf("unknown key %q: the keys are 'input', 'source', 'stages', 'pools', 'outputs' and the command's flags, such as 'output' or 'batch-items'", key)
 	}
 	values, err := nodeStrings(node)
 	if err != nil {

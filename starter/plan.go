@@ -39,7 +39,10 @@ the inputs, in --slots slots of this machine. The times of the calls predict the
 it takes, with bounds that hold with a probability of 95 % as far as the sample shows (if they are not
 further apart than a factor of three), and batches, events and actions at that speed. Slow-down requests
 are waited out. The results are thrown away, but the handler's side effects happen.
-The assumptions that are not measured are printed.`,
+The assumptions that are not measured are printed.
+
+A job file with stages and pools (see 'run') has the sample go through all stages: each gets a time of its
+own, and the slowest is named.`,
 		Example: `  stint plan 'data/*.csv'
   stint plan --sample 200 --exec 'awk -f risk.awk' data.csv --slots 8 --workers 4`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
@@ -64,10 +67,10 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err := o.job.feed.refuse(p, "there is nothing to plan: the items of a feed are not known before clients put them"); err != nil {
 		return err
 	}
-	if err := refuseStages(p, spec, "'plan' does not plan jobs with stages"); err != nil {
-		return err
+	spec.Name, spec.Store = "plan", "plan" // neither is used
+	if len(spec.Stages) == 0 {
+		spec.Pool = "plan" // nor is this
 	}
-	spec.Name, spec.Pool, spec.Store = "plan", "plan", "plan" // neither is used
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
 		return usageError("%w", err)
@@ -123,6 +126,9 @@ func (o *planOptions) survey(ctx context.Context, p *Program, spec job.Spec) err
 	row("items", survey.Items)
 	row("bytes", survey.Bytes)
 	row("batches", survey.Batches)
+	if survey.Steps > 0 {
+		row(fmt.Sprintf("executions of batches, %d each, at most", survey.Steps), survey.Batches*int64(survey.Steps))
+	}
 	row("legs", survey.Legs)
 	row("events of history, about", survey.Events)
 	row("actions, about", survey.Actions)
@@ -138,6 +144,9 @@ func (o *planOptions) predict(ctx context.Context, p *Program, spec job.Spec) er
 	case slices.Contains(spec.Input, "-"):
 		return usageError("a sample is read after the items have been counted, and the standard input can be read only once: name a file")
 	}
+	if len(spec.Stages) > 0 || o.job.pools.node != nil {
+		return o.predictStages(ctx, p, spec)
+	}
 	handler, err := o.worker.handler(p)
 	if err != nil {
 		return err
@@ -152,4 +161,25 @@ func (o *planOptions) predict(ctx context.Context, p *Program, spec job.Spec) er
 		return printJSON(p.Stdout, prediction)
 	}
 	return printPrediction(p.Stdout, prediction)
+}
+
+// predictStages tries the sample with the pools of the job file.
+func (o *planOptions) predictStages(ctx context.Context, p *Program, spec job.Spec) error {
+	pools, err := o.job.localPools(p, &o.worker, spec)
+	if err != nil {
+		return err
+	}
+	handlers := map[string]worker.PoolHandler{}
+	for name, pool := range pools {
+		pool.Options.Logger = newLogger(p.Stderr, false)
+		handlers[name] = worker.PoolHandler{Handler: pool.Handler, Options: pool.Options}
+	}
+	prediction, err := worker.PredictStages(ctx, handlers, spec, worker.PredictOptions{Items: o.sample, Workers: o.workers, Seed: o.seed})
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(p.Stdout, prediction)
+	}
+	return printPipeline(p.Stdout, prediction)
 }

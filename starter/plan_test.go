@@ -116,3 +116,57 @@ func TestPlan_SampleIsEndedByASignal(t *testing.T) {
 	going.signals <- syscall.SIGINT
 	going.exits(starter.ExitInterrupted)
 }
+
+// P1: a batch of a pipeline is one execution for each stage. The sample goes through all of them: a stage that few items reach is tried on
+// few, and the slowest is named.
+func TestPlan_P1_Stages(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", numbers(1000))
+	b.write("pipeline.yaml", `
+input: in.txt
+output: out.txt
+batch-items: 100
+stages:
+- {name: clean, pool: clean}
+- {name: score, ensemble: [{pool: slow}, {pool: quick}]}
+- {name: kind, pool: kind}
+- {name: route, switch: .kind, cases: {x: {pool: quick}, y: {pool: bad}}}
+pools:
+  clean: {exec: cat}
+  slow: {exec: "sh -c 'sleep 0.05; cat'", slots: 1}
+  quick: {exec: cat, slots: 1}
+  kind: {exec: `+b.script("kind", `awk '{ print "{\"kind\":\"" (/0"/ ? "y" : "x") "\"}" }'`)+`}
+  bad: {exec: "false"}
+`)
+	var s predict.Survey
+	b.reads(&s, "plan", "-f", "pipeline.yaml", "--json")
+	require.EqualValues(t, 10, s.Batches)
+	require.Equal(t, 7, s.Steps, "with one that gathers the cases")
+	require.Greater(t, s.Actions, int64(70))
+	require.Regexp(t, `70 +executions of batches, 7 each, at most\n`, b.stint("plan", "-f", "pipeline.yaml").exits(starter.ExitOK).stdout.String())
+
+	line := []string{"plan", "-f", "pipeline.yaml", "--sample", "1000", "--backoff", "1ms", "--attempts", "1"}
+	var p predict.Pipeline
+	b.reads(&p, append(line, "--json")...)
+	require.Equal(t, 1000, p.Sample.Items)
+	require.EqualValues(t, 900, p.Sample.OK)
+	require.EqualValues(t, 100, p.Sample.Failed)
+	require.EqualValues(t, 0, p.Sample.FirstError.Item)
+	reached := map[string]int{}
+	for _, stage := range p.Stages {
+		reached[stage.Stage] = stage.Sample.Items
+		require.Positive(t, stage.Seconds.Value, stage.Stage)
+	}
+	require.Equal(t, map[string]int{"clean": 1000, "score.slow": 1000, "score.quick": 1000, "kind": 1000, "route.quick": 900, "route.bad": 100}, reached)
+	require.Positive(t, p.Seconds.Value)
+	text := b.stint("plan", "-f", "pipeline.yaml", "--sample", "1000", "--backoff", "1ms", "--attempts", "1").exits(starter.ExitOK).stdout.String()
+	require.Contains(t, text, "the slowest stage is ")
+	require.Regexp(t, `score.slow +slow +1 +1,000 +1000 +0 `, text)
+	b.requireNotStarted()
+	b.requireNoOutput()
+
+	b.write("few.yaml", "input: in.txt\nstages: [{name: a, pool: a}, {name: b, pool: b}]\npools: {a: {exec: cat}}\n")
+	b.stint("plan", "-f", "few.yaml").exits(starter.ExitOK)
+	b.refused(starter.ExitUsage, []string{"plan", "-f", "few.yaml", "--sample", "5"}, "nobody would serve pool b")
+}

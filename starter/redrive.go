@@ -73,7 +73,7 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 		if err != nil {
 			return err
 		}
-		return announce(ctx, p, client, run, o.wait, o.json)
+		return announce(ctx, p, client, run, o.wait, o.json, poolsOf(ctx, client, name, run.Pool())[1:]...)
 	})
 }
 

@@ -63,7 +63,7 @@ func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts [
 		if err != nil {
 			return err
 		}
-		return announce(ctx, p, client, run, o.wait, o.json)
+		return announce(ctx, p, client, run, o.wait, o.json, poolsOf(ctx, client, name, run.Pool())[1:]...)
 	})
 }
 

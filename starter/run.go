@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,6 +48,10 @@ Temporal, a worker and the job run in this process; their state lies in --state.
 killed, the same command continues where it was; finished, it starts afresh. If another job or a
 server uses the state, this job has one of its own below it.
 
+The stages of a job file (-f) are run by its 'pools', a map of names to keys such as
+{exec: COMMAND, slots: 2}: a worker each, in this process. The flags given here hold for all pools,
+unless their keys say otherwise; each has as many slots as there are CPUs by default.
+
 Exit status: 0 every item ok, 1 failed, 2 wrong usage, 3 some items failed, 4 stopped and
 resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`,
 		Example: `  stint run --exec 'tr a-z A-Z' big.jsonl -o out.jsonl
@@ -74,12 +80,15 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err := o.job.feed.refuse(p, "'run' takes no feed: nobody could put items"); err != nil {
 		return err
 	}
-	if err := refuseStages(p, spec, "'run' has one handler, and the job file has stages"); err != nil {
-		return err
-	}
-	handler, err := o.worker.handler(p)
+	pools, err := o.job.localPools(p, &o.worker, spec)
 	if err != nil {
 		return err
+	}
+	var handler worker.Handler
+	if pools == nil {
+		if handler, err = o.worker.handler(p); err != nil {
+			return err
+		}
 	}
 	if !cmd.Flags().Changed("expiry") {
 		spec.Expiry = local.DefaultExpiry
@@ -87,7 +96,7 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err := checkPort(cmd.Flags(), "ui-port", o.uiPort); err != nil {
 		return err
 	}
-	spec = o.named(spec, handler, p)
+	spec = o.named(spec, whatRuns(p, spec, handler, pools), p)
 	state := p.path(o.state)
 	check := spec.WithDefaults()
 	check.Store = state // its exact place below does not matter here
@@ -95,7 +104,7 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 		return usageError("%w", err)
 	}
 	r := &running{
-		o: o, p: p, spec: spec, state: stateOf(state, spec.Name), flags: cmd.Flags(), show: newProgress(p.Stderr, p.Terminal, o.json),
+		o: o, p: p, spec: spec, pools: pools, state: stateOf(state, spec.Name), flags: cmd.Flags(), show: newProgress(p.Stderr, p.Terminal, o.json),
 		do: func(ctx context.Context, options local.Options) (job.Report, error) {
 			return local.Run(ctx, spec, handler, options)
 		},
@@ -107,12 +116,8 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 // named gives the job its name and its pool. The name is a hash of what distinguishes the job from
 // others: tuning flags do not count. The pool belongs to the job alone, so that batches of another job
 // of the same state never reach this one's handler.
-func (o *runOptions) named(spec job.Spec, handler worker.Handler, p *Program) job.Spec {
+func (o *runOptions) named(spec job.Spec, does string, p *Program) job.Spec {
 	if spec.Name == "" {
-		does := handler.Name()
-		if p.builtIn() {
-			does = p.name() + " " + does
-		}
 		identity := slices.Concat([]string{p.Dir}, spec.Input, []string{"\x00", spec.Output, does, spec.Format})
 		if spec.Flatten {
 			identity = append(identity, "flatten")
@@ -126,7 +131,7 @@ func (o *runOptions) named(spec job.Spec, handler worker.Handler, p *Program) jo
 		sum := sha256.Sum256([]byte(strings.Join(identity, "\x00")))
 		spec.Name = "run-" + hex.EncodeToString(sum[:5])
 	}
-	if spec.Pool == "" {
+	if spec.Pool == "" && len(spec.Stages) == 0 {
 		spec.Pool = spec.Name
 	}
 	if spec.Output == "" && spec.Errors == "" {
@@ -135,11 +140,34 @@ func (o *runOptions) named(spec job.Spec, handler worker.Handler, p *Program) jo
 	return spec
 }
 
+// whatRuns describes what a job does with its items: its handler, or its stages and the handlers of their pools.
+func whatRuns(p *Program, spec job.Spec, handler worker.Handler, pools map[string]local.Pool) string {
+	describe := func(h worker.Handler) string {
+		if p.builtIn() && h.Name() == p.Handler.Name() {
+			return p.name() + " " + h.Name()
+		}
+		return h.Name()
+	}
+	if pools == nil {
+		return describe(handler)
+	}
+	stages, err := json.Marshal(spec.Stages)
+	if err != nil {
+		panic(fmt.Errorf("stages that cannot be written: %w", err)) // they are texts and lists of them
+	}
+	does := []string{string(stages)}
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		does = append(does, name, describe(pools[name].Handler))
+	}
+	return strings.Join(does, "\x00")
+}
+
 // running is one execution of `run`, or of a command that continues its job.
 type running struct {
 	o     *runOptions
 	p     *Program
-	spec  job.Spec // of a command that continues a job, its name only
+	spec  job.Spec              // of a command that continues a job, its name only
+	pools map[string]local.Pool // of a pipeline
 	state string
 	flags *pflag.FlagSet // of the command
 	show  *progress
@@ -200,7 +228,7 @@ func isEnd(err error, stopped context.Context) bool {
 
 func (r *running) options(ctx context.Context) local.Options {
 	o := local.Options{
-		State: r.state, Fresh: r.o.job.fresh, Worker: r.o.worker.options, Results: r.p.Stdout,
+		State: r.state, Fresh: r.o.job.fresh, Worker: r.o.worker.options, Pools: r.pools, Results: r.p.Stdout,
 		Progress: r.show.show, ProgressInterval: r.show.every(),
 		Note: func(text string) { r.show.note("%s", text) }, Ready: r.ready,
 		UIPort: r.o.uiPort, Logger: r.logger, Abort: ctx.Done(),
@@ -215,8 +243,8 @@ func (r *running) ready(a local.Addresses) {
 	if a.UI != "" && !r.o.quiet && !r.o.json && r.p.Terminal {
 		r.show.note("web UI: %s", a.UI)
 	}
-	if a.Metrics != "" {
-		r.show.note(metricsNote, a.Metrics)
+	for _, address := range a.Metrics {
+		r.show.note(metricsNote, address)
 	}
 }
 

@@ -137,11 +137,3 @@ func nodeNot(node *yaml.Node) (bool, error) {
 	}
 	return !is, nil
 }
-
-// refuseStages is the error of a command that runs no pipelines, if the job is one.
-func refuseStages(p *Program, spec job.Spec, why string) error {
-	if len(spec.Stages) == 0 {
-		return nil
-	}
-	return usageError("%s: start it with '%[2]s start -f FILE', and a worker for each pool with '%[2]s worker', on a cluster or beside a '%[2]s server'", why, p.name())
-}

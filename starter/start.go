@@ -70,6 +70,9 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 	if err != nil {
 		return err
 	}
+	if err := o.job.refusePools(p); err != nil {
+		return err
+	}
 	if slices.Contains(spec.Input, "-") {
 		return usageError("a job on a cluster cannot read this process's standard input: name a file that the workers can read, or use '%s run'", p.name())
 	}

@@ -34,7 +34,9 @@ func newStatus(p *Program) *cobra.Command {
 					return printJSON(p.Stdout, statusReport{report, running})
 				}
 				if !report.State.Final() {
-					noteUnserved(cmd.Context(), p, client, report.Pool, newProgress(p.Stderr, false, false))
+					for _, pool := range poolsOf(cmd.Context(), client, report.Job, report.Pool) {
+						noteUnserved(cmd.Context(), p, client, pool, newProgress(p.Stderr, false, false))
+					}
 				}
 				return printReport(p, report, running)
 			})

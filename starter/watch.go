@@ -22,13 +22,22 @@ func newWatch(p *Program) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return followToEnd(cmd.Context(), p, client, client.Get(args[0]), []string{pool}, asJSON)
+				return followToEnd(cmd.Context(), p, client, client.Get(args[0]), poolsOf(cmd.Context(), client, args[0], pool), asJSON)
 			})
 		},
 	}
 	c.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print reports as JSON: progress to stderr, the last to stdout")
 	return cmd
+}
+
+// poolsOf are the pools that a job waits for: its own, and those of further stages and of init hooks.
+func poolsOf(ctx context.Context, client *job.Client, name, own string) []string {
+	pools := []string{own}
+	if spec, err := client.Spec(ctx, name); err == nil { // otherwise the job is about to say what is wrong
+		pools = append(pools, otherPools(spec)...)
+	}
+	return pools
 }
 
 // poolOf finds a job's pool, even while no worker answers for the job.

@@ -87,23 +87,11 @@ func (o *workerOptions) zeros() error {
 
 // handler returns the handler, the program's or that of the flags, after checking that it can run.
 func (o *workerOptions) handler(p *Program) (worker.Handler, error) {
-	o.options.Dir = p.path(o.options.Dir)
 	h, err := o.choose(p)
 	if err != nil {
 		return worker.Handler{}, err
 	}
-	if o.flags.Changed("cpus") {
-		if o.options.CPUs, err = parseCPUs(o.cpus); err != nil {
-			return worker.Handler{}, usageError("--cpus: %v", err)
-		}
-	}
-	if err := o.zeros(); err != nil {
-		return worker.Handler{}, err
-	}
-	if err := o.nameHooks(); err != nil {
-		return worker.Handler{}, err
-	}
-	if err := o.locateRoots(p.Dir); err != nil {
+	if err := o.settle(p); err != nil {
 		return worker.Handler{}, err
 	}
 	if err := h.Check(o.options); err != nil {
@@ -112,9 +100,25 @@ func (o *workerOptions) handler(p *Program) (worker.Handler, error) {
 	return h, nil
 }
 
+// settle completes the options from the flags.
+func (o *workerOptions) settle(p *Program) (err error) {
+	o.options.Dir = p.path(o.options.Dir)
+	if o.flags.Changed("cpus") {
+		if o.options.CPUs, err = parseCPUs(o.cpus); err != nil {
+			return usageError("--cpus: %v", err)
+		}
+	}
+	if err := o.zeros(); err != nil {
+		return err
+	}
+	if err := o.nameHooks(); err != nil {
+		return err
+	}
+	return o.locateRoots(p.Dir)
+}
+
 // choose returns the program's handler, or the one that the flags name.
 func (o *workerOptions) choose(p *Program) (worker.Handler, error) {
-	flag, command, kind := "exec", o.exec, worker.Exec
 	switch {
 	case p.builtIn():
 		for _, name := range []string{"exec", "serve"} {
@@ -125,6 +129,14 @@ func (o *workerOptions) choose(p *Program) (worker.Handler, error) {
 		return p.Handler, nil
 	case o.exec == "" && o.serve == "":
 		return worker.Handler{}, usageError("no handler given: use --exec COMMAND or --serve COMMAND")
+	}
+	return o.command()
+}
+
+// command returns the handler of --exec or --serve, one of which is set.
+func (o *workerOptions) command() (worker.Handler, error) {
+	flag, command, kind := "exec", o.exec, worker.Exec
+	switch {
 	case o.exec != "" && o.serve != "":
 		return worker.Handler{}, usageError("a worker has one handler: give either --exec or --serve")
 	case o.serve != "":

@@ -23,6 +23,7 @@ func init() {
 		o := options.(*Options)
 		o.alone, o.reads = true, reads
 	}
+	embedded.SetAmong = func(options any, label string) { options.(*Options).label = label }
 }
 
 // joiner joins the parts of outputs as they come if no other worker makes parts of them.
@@ -66,6 +67,9 @@ func ownFiles() (files []string) {
 	}
 	return files
 }
+
+// Files returns the files that the handler's command line names, as [CommandFiles] does; none if it has no command line.
+func (h Handler) Files(dir string) []string { return CommandFiles(h.argv, dir) }
 
 // CommandFiles returns the files that a command line names, with dir as the command's working directory ("":
 // this process's): the program itself, and each argument, or its part after a '=', that is a file now.

@@ -102,6 +102,7 @@ type Options struct {
 
 	alone bool     // see embedded.Alone
 	reads []string // the same
+	label string   // see embedded.Among
 }
 
 const (

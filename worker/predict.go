@@ -9,6 +9,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/internal/predict"
+	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
@@ -35,43 +36,85 @@ func Predict(ctx context.Context, h Handler, o Options, spec job.Spec, p Predict
 	if p.Items < 1 {
 		return none, fmt.Errorf("a sample of %d items: use 1 or more", p.Items)
 	}
-	if err := h.Check(o); err != nil {
-		return none, err
-	}
-	if o.Concurrency == AutoConcurrency {
-		return none, errors.New("trying a sample with an automatic concurrency: a sample is too small to find one, so use a number")
-	}
-	o = o.withDefaults()
-	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers})
-	if err != nil {
+	if err := checkPredict(h, o); err != nil {
 		return none, err
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	name := workerName()
-	roster := newRoster(name, o, logEvents(o.Logger, func(SlotEvent) {}))
-	handler, service, err := h.open(dependencies{
-		options: o, worker: name, log: o.Logger, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe,
-		measure:     func(Measurement) {},
-		requestStop: func(context.Context, string, job.Stop) error { return errNoJob },
-		defect:      fail,
-	})
+	w, err := openPredicting(h, o, fail)
 	if err != nil {
 		return none, err
 	}
-	access := o.access(h)
-	defer access.Close()
-	predictor := predict.New(predict.Options{Access: access, Handler: handler, Stdin: o.Stdin, Slots: roster, Watchdog: watchdog})
-	defer predictor.Close()
-	if service != nil {
-		defer service.Close()
-	}
-	result, err := predictWith(ctx, &predicting{predictor, handler, service, watchdog, roster}, o, spec, p)
+	defer w.close()
+	result, err := predictWith(ctx, w, spec, p)
+	return result, orDefect(ctx, err)
+}
+
+// orDefect is the defect that has ended ctx, or err.
+func orDefect(ctx context.Context, err error) error {
 	var defect *trap.DefectError
 	if errors.As(context.Cause(ctx), &defect) {
-		return none, defect
+		return defect
 	}
-	return result, err
+	return err
+}
+
+// PredictStages is [Predict] for a spec with stages: the sample goes through all of them, with the handlers and options of their
+// pools, by name. Each pool of the spec must be there.
+func PredictStages(ctx context.Context, pools map[string]PoolHandler, spec job.Spec, p PredictOptions) (predict.Pipeline, error) {
+	var none predict.Pipeline
+	if p.Items < 1 {
+		return none, fmt.Errorf("a sample of %d items: use 1 or more", p.Items)
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	lanes := map[string]*predict.Lane{}
+	var first *predicting
+	for _, name := range spec.Pools() {
+		pool, ok := pools[name]
+		if !ok {
+			return none, fmt.Errorf("nobody would serve pool %s", name)
+		}
+		if err := checkPredict(pool.Handler, pool.Options); err != nil {
+			return none, fmt.Errorf("pool %s: %w", name, err)
+		}
+		w, err := openPredicting(pool.Handler, pool.Options, fail)
+		if err != nil {
+			return none, fmt.Errorf("pool %s: %w", name, err)
+		}
+		defer w.close()
+		if name == spec.Pool {
+			first = w
+		}
+		setup, err := w.start(ctx, p)
+		if err != nil {
+			return none, orDefect(ctx, fmt.Errorf("pool %s: %w", name, err))
+		}
+		lanes[name] = &predict.Lane{Predictor: w.Predictor, Handler: w.handler, Setup: setup, Out: w.roster.lastOut}
+	}
+	survey, err := first.Survey(ctx, spec)
+	if err != nil {
+		return none, err
+	}
+	result, err := predict.TryPipeline(ctx, survey, spec, lanes, predict.SampleOptions{Items: p.Items, Seed: p.Seed})
+	return result, orDefect(ctx, err)
+}
+
+// PoolHandler is what runs the stages of one pool: see [PredictStages].
+type PoolHandler struct {
+	Handler Handler
+	Options Options
+}
+
+// checkPredict refuses a handler or options that no sample can be tried with.
+func checkPredict(h Handler, o Options) error {
+	if err := h.Check(o); err != nil {
+		return err
+	}
+	if o.Concurrency == AutoConcurrency {
+		return errors.New("trying a sample with an automatic concurrency: a sample is too small to find one, so use a number")
+	}
+	return nil
 }
 
 // errNoJob is the answer to a handler that asks for its job's stop.
@@ -80,26 +123,74 @@ var errNoJob = errors.New("this is a sample of a job's items: there is no job to
 // predicting are the parts of a worker that a prediction uses.
 type predicting struct {
 	*predict.Predictor
+	options  Options
 	handler  calls.Handler
 	service  service
 	watchdog *timers.Watchdog
 	roster   *roster
+	access   *store.Access
+	started  bool
 }
 
-func predictWith(ctx context.Context, w *predicting, o Options, spec job.Spec, p PredictOptions) (predict.Prediction, error) {
+// openPredicting opens the parts for a handler. fail ends the prediction.
+func openPredicting(h Handler, o Options, fail context.CancelCauseFunc) (*predicting, error) {
+	o = o.withDefaults()
+	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers})
+	if err != nil {
+		return nil, err
+	}
+	name := workerName(o.label)
+	roster := newRoster(name, o, logEvents(o.Logger, func(SlotEvent) {}))
+	handler, service, err := h.open(dependencies{
+		options: o, worker: name, log: o.Logger, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe,
+		measure:     func(Measurement) {},
+		requestStop: func(context.Context, string, job.Stop) error { return errNoJob },
+		defect:      fail,
+	})
+	if err != nil {
+		return nil, err
+	}
+	access := o.access(h)
+	return &predicting{
+		Predictor: predict.New(predict.Options{Access: access, Handler: handler, Stdin: o.Stdin, Slots: roster, Watchdog: watchdog}),
+		options:   o, handler: handler, service: service, watchdog: watchdog, roster: roster, access: access,
+	}, nil
+}
+
+// start starts the handler, and returns how its workers are set up.
+func (w *predicting) start(ctx context.Context, p PredictOptions) (predict.Setup, error) {
+	w.watchdog.Start()
+	w.started = true
+	began := time.Now()
+	if w.service != nil {
+		if err := w.service.start(ctx); err != nil {
+			return predict.Setup{}, err
+		}
+	}
+	o := w.options
+	return predict.Setup{Slots: o.Slots * o.Concurrency, Concurrency: o.Concurrency, Workers: max(1, p.Workers), Ready: time.Since(began), Seed: p.Seed}, nil
+}
+
+func (w *predicting) close() {
+	if w.started {
+		w.watchdog.Stop()
+	}
+	if w.service != nil {
+		w.service.Close()
+	}
+	w.Close()
+	_ = w.access.Close() // buckets are only handles
+}
+
+func predictWith(ctx context.Context, w *predicting, spec job.Spec, p PredictOptions) (predict.Prediction, error) {
 	survey, err := w.Survey(ctx, spec)
 	if err != nil {
 		return predict.Prediction{}, err
 	}
-	w.watchdog.Start()
-	defer w.watchdog.Stop()
-	began := time.Now()
-	if w.service != nil {
-		if err := w.service.start(ctx); err != nil {
-			return predict.Prediction{}, err
-		}
+	setup, err := w.start(ctx, p)
+	if err != nil {
+		return predict.Prediction{}, err
 	}
-	setup := predict.Setup{Slots: o.Slots * o.Concurrency, Concurrency: o.Concurrency, Workers: max(1, p.Workers), Ready: time.Since(began), Seed: p.Seed}
 	sample, err := w.Try(ctx, survey, spec, predict.SampleOptions{Items: p.Items, Parallel: setup.Slots, Seed: p.Seed})
 	if errors.Is(err, calls.ErrNoSlot) {
 		err = w.roster.lastOut()

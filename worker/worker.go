@@ -76,7 +76,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 			return nil, err
 		}
 	}
-	metrics := newMetrics(workerName(), pool, o.Logger)
+	metrics := newMetrics(workerName(o.label), pool, o.Logger)
 	name, log := metrics.worker, metrics.log
 	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: metrics.timerEvent})
 	if err != nil {
@@ -98,6 +98,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 			return protocol.Places(ctx, c, o.DataConverter, id, run)
 		},
 		Hooks: o.hooks(name), Worker: name, Capacity: roster.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c, o.DataConverter),
+		Pollers: func(ctx context.Context, pool string) (int, error) { return job.NewClient(c).Pollers(ctx, pool) },
 		Pending: func(ctx context.Context, id, run string, offset int) (piece []byte, err error) {
 			value, err := c.QueryWorkflow(ctx, id, run, protocol.QueryPending, offset)
 			if err != nil {
@@ -124,13 +125,17 @@ func stopper(c client.Client, conv converter.DataConverter) func(context.Context
 	}
 }
 
-// workerName identifies this worker, as Temporal's clients do.
-func workerName() string {
+// workerName identifies this worker, as Temporal's clients do. The label is that of one of several in this process.
+func workerName(label string) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return fmt.Sprintf("%s-%d", host, ownPID)
+	name := fmt.Sprintf("%s-%d", host, ownPID)
+	if label != "" {
+		name += "-" + label
+	}
+	return name
 }
 
 // build makes a worker for each task queue: the batches come last, to be stopped first.
@@ -169,6 +174,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 			"Finish":        entry.Activity(w.acts.Finish),
 			"WriteReport":   entry.Action(w.acts.WriteReport),
 			"WriteFailures": entry.Activity(w.acts.WriteFailures),
+			"Served":        entry.Activity(w.acts.Served),
 			"Hook":          entry.Action(w.acts.Hook),
 		}.Register(io)
 		w.workers = append(w.workers, io)

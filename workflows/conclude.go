@@ -27,7 +27,7 @@ func (c *coordinator) allDone() bool {
 // conclude ends the job: with its output if all is done, otherwise so that it can be resumed.
 func (c *coordinator) conclude() (job.Report, error) {
 	r := &c.state.Report
-	r.Manifests = c.state.Heads
+	r.Manifests, r.UnservedPools = c.state.Heads, nil
 	if c.allPlanned() && c.left == 0 {
 		c.checkOutcomes(true)
 		if r.Error == nil {

@@ -60,6 +60,7 @@ func Job(ctx workflow.Context, in JobInput) (job.Report, error) {
 		c.fail(execute.JobError(err))
 	}
 	c.startInit()
+	c.lookForPools()
 	c.run()
 	c.receiveAll() // nothing may be lost over continue-as-new
 	if c.renew && !c.ending() && !c.allDone() {

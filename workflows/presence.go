@@ -2,8 +2,11 @@ package workflows
 
 import (
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -30,6 +33,29 @@ func (c *coordinator) offer(ctx workflow.Context, run func(workflow.Context) err
 		c.state.Report.Unserved = true
 		c.wakeUp()
 	}
+}
+
+// lookForPools has the report say which of a pipeline's further pools nobody serves, until all of them are served. The job's own pool is
+// offered its first activity.
+func (c *coordinator) lookForPools() {
+	pools := slices.DeleteFunc(c.spec().Pools(), func(pool string) bool { return pool == c.spec().Pool })
+	if len(pools) == 0 || c.in.State != nil && len(c.state.Report.UnservedPools) == 0 {
+		return
+	}
+	workflow.Go(c.ctx, func(ctx workflow.Context) {
+		ctx = execute.IOOptions(ctx, c.spec(), "look for workers of all pools")
+		for in := (activities.ServedInput{Pools: pools, Known: c.state.Report.UnservedPools}); ; {
+			var result activities.ServedResult
+			if err := execute.IO(ctx, acts.Served, in, &result); err != nil {
+				result.Unserved = nil // nobody knows
+			}
+			in.Known, c.state.Report.UnservedPools = result.Unserved, result.Unserved
+			c.wakeUp()
+			if len(result.Unserved) == 0 {
+				return
+			}
+		}
+	})
 }
 
 func nextPatience(p time.Duration) time.Duration { return min(2*p, maxPatience) }

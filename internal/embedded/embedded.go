@@ -8,3 +8,10 @@ var SetAlone func(options any, reads []string)
 // joins the parts of a job's output while the job runs, and not only at the end. reads are locations that it
 // may read besides those that it may read and write.
 func Alone(options any, reads []string) { SetAlone(options, reads) }
+
+// SetAmong is set by package worker; see [Among].
+var SetAmong func(options any, label string)
+
+// Among says of a *worker.Options that the worker is one of several in its process. The label, which is added to its name, tells it
+// from the others.
+func Among(options any, label string) { SetAmong(options, label) }

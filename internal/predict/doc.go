@@ -5,5 +5,6 @@
 //	sample.go    draws a sample and cuts it into calls
 //	trial.go     makes the calls and times them
 //	predict.go   extrapolates from the sample to the whole job
+//	pipeline.go  does both for a job with stages
 //	predictor.go the parts of a worker that it needs
 package predict

@@ -87,7 +87,7 @@ func Predict(survey Survey, sample Sample, h calls.Handler, spec job.Spec, setup
 	m.most = math.Max(1, math.Min(m.most, float64(p.BatchItems))) // a call is of one batch
 	speed = m.fit(m.timed)
 	p.StartSeconds, p.CallItems = speed.start, int64(speed.items)
-	p.Events, p.Actions = cost(p.Batches, p.Legs)
+	p.Events, p.Actions = p.cost()
 	p.addRests(speed, spec)
 	if sample.Items > 0 {
 		p.ResultBytes = int64(float64(sample.ResultBytes) / float64(sample.Items) * float64(survey.Items))
@@ -197,7 +197,8 @@ func (s *Survey) cutBy(spec job.Spec, known inputs.Sizing) (batches, legs int64)
 	case after <= 0, page <= protocol.InsideBatches && after <= protocol.InsideBatches:
 		return batches, 1
 	default:
-		return batches, 1 + (after+protocol.PageBatches-1)/protocol.PageBatches
+		page := int64(s.pageBatches())
+		return batches, 1 + (after+page-1)/page
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 )
@@ -62,7 +63,7 @@ const maxSampleBytes = 512 << 20
 // handler. ctx ends it, calls in hand included.
 func (f *Predictor) Try(ctx context.Context, survey Survey, spec job.Spec, o SampleOptions) (Sample, error) {
 	random := rand.New(rand.NewPCG(o.Seed, o.Seed))
-	items, err := f.readSample(ctx, survey, draw(random, survey.Items, o.Items))
+	items, err := f.readSample(ctx, survey, draw(random, survey.Items, o.Items), f.opts.Handler.Traits().Form)
 	if err != nil {
 		return Sample{}, err
 	}
@@ -79,7 +80,7 @@ func (f *Predictor) Try(ctx context.Context, survey Survey, spec job.Spec, o Sam
 	}
 	calls := cutSample(random, sound, f.opts.Handler.CallSize(), o.Parallel)
 	began := time.Now()
-	err = f.makeCalls(ctx, spec, calls, o.Parallel, &sample)
+	err = f.makeCalls(ctx, spec, calls, o.Parallel, &sample, nil)
 	sample.Took = time.Since(began)
 	return sample, err
 }
@@ -111,13 +112,14 @@ func draw(random *rand.Rand, total int64, n int) []int64 {
 // sampled is an item of a sample, or why it is invalid.
 type sampled struct {
 	calls.Item
-	record bool // of CSV
+	record bool           // of CSV
+	format records.Format // of its source; a CSV record is JSON
 	fault  *calls.Fault
 }
 
-// readSample reads the items with these ordinals.
-func (f *Predictor) readSample(ctx context.Context, survey Survey, ordinals []int64) ([]sampled, error) {
-	r := &sampleReader{of: f, ctx: ctx, survey: survey, left: ordinals}
+// readSample reads the items with these ordinals, in this form.
+func (f *Predictor) readSample(ctx context.Context, survey Survey, ordinals []int64, form calls.Form) ([]sampled, error) {
+	r := &sampleReader{of: f, ctx: ctx, survey: survey, form: form, left: ordinals}
 	for i := range survey.table.Sources {
 		if err := r.source(i); err != nil {
 			return nil, err
@@ -134,6 +136,7 @@ type sampleReader struct {
 	of     *Predictor
 	ctx    context.Context
 	survey Survey
+	form   calls.Form
 	left   []int64 // ordinals of items yet to come
 	at     int64   // ordinal of the next item
 	held   int64   // bytes
@@ -156,7 +159,7 @@ func (r *sampleReader) source(index int) error {
 		return err
 	}
 	defer reader.Close()
-	c := calls.Conversion{Form: r.of.opts.Handler.Traits().Form}
+	c := calls.Conversion{Form: r.form}
 	var chunk records.Chunk
 	for len(r.left) > 0 {
 		err := reader.Next(&chunk, sampleChunkItems, sampleChunkBytes)
@@ -182,7 +185,7 @@ func (r *sampleReader) source(index int) error {
 func (r *sampleReader) keep(chunk *records.Chunk, c *calls.Conversion) error {
 	for len(r.left) > 0 && r.left[0] < r.at+int64(len(chunk.Items)) {
 		item := &chunk.Items[r.left[0]-r.at]
-		kept := sampled{Item: calls.Item{Ordinal: r.left[0]}, record: c.Shape.HasRecords()}
+		kept := sampled{Item: calls.Item{Ordinal: r.left[0]}, record: c.Shape.HasRecords(), format: c.Shape.Format}
 		c.Reset()
 		if data, err := c.Convert(item); err != nil {
 			kept.fault = calls.InvalidFault(err)
@@ -249,12 +252,12 @@ func cutBytes(call []calls.Item, limit int) [][]calls.Item {
 }
 
 // makeCalls makes the calls, so many at once, and adds up their results. The first one is made alone,
-// and its time does not count.
-func (f *Predictor) makeCalls(ctx context.Context, spec job.Spec, all [][]calls.Item, parallel int, sample *Sample) error {
+// and its time does not count. keep, if it is not nil, gets what becomes of each item.
+func (f *Predictor) makeCalls(ctx context.Context, spec job.Spec, all [][]calls.Item, parallel int, sample *Sample, keep func(int64, stages.Line)) error {
 	if len(all) == 0 {
 		return nil
 	}
-	t := &trial{of: f, spec: spec, parallel: parallel, sample: sample}
+	t := &trial{of: f, spec: spec, parallel: parallel, keep: keep, sample: sample}
 	if err := t.run(ctx, all[0]); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 )
@@ -18,6 +19,9 @@ type Survey struct {
 	Bytes   int64 `json:"bytes"` // uncompressed
 	Batches int64 `json:"batches"`
 	Legs    int64 `json:"legs"`
+	// Steps are those that each batch of a pipeline goes through, one execution each, at most: one in a case of a switch is passed by if
+	// no item of the batch belongs to it. 0: the job has no stages.
+	Steps int `json:"steps,omitempty"`
 	// Events of all histories and Actions that Temporal Cloud bills, without repetitions and rests.
 	Events  int64 `json:"events"`
 	Actions int64 `json:"actions"`
@@ -61,11 +65,11 @@ func (f *Predictor) survey(ctx context.Context, spec job.Spec) (Survey, error) {
 	}
 	p := f.inputs.Dry(table)
 	defer p.Close()
-	survey := Survey{Inputs: table.Count(), table: table, sources: make([]counted, len(table.Sources))}
+	survey := Survey{Inputs: table.Count(), table: table, sources: make([]counted, len(table.Sources)), Steps: len(stages.Compile(spec.Stages))}
 	for page := 0; ; page++ {
 		size := protocol.FirstPage
 		if page > 0 {
-			size = protocol.PageBatches
+			size = survey.pageBatches()
 		}
 		batches := 0
 		for batches < size {
@@ -98,11 +102,18 @@ func (s *Survey) close(batches int) {
 	if batches > 0 {
 		s.Legs++
 	}
-	s.Events, s.Actions = cost(s.Batches, s.Legs)
+	s.Events, s.Actions = s.cost()
 }
 
-// cost is what so many batches and legs come to in events of history and actions.
-func cost(batches, legs int64) (events, actions int64) {
-	inJob := min(legs, 1) // the first leg is run by the job itself
-	return batches*batchEventsTenths/10 + (legs-inJob)*legEvents + jobEvents, batches + (legs-inJob)*legActions + jobActions
+// pageBatches is how many batches a page after the first has.
+func (s *Survey) pageBatches() int { return max(1, protocol.PageBatches/max(1, s.Steps)) }
+
+// executions is how many the batches have.
+func (s *Survey) executions() int64 { return s.Batches * int64(max(1, s.Steps)) }
+
+// cost is what the batches and legs come to in events of history and actions.
+func (s *Survey) cost() (events, actions int64) {
+	inJob := min(s.Legs, 1) // the first leg is run by the job itself
+	executions := s.executions()
+	return executions*batchEventsTenths/10 + (s.Legs-inJob)*legEvents + jobEvents, executions + (s.Legs-inJob)*legActions + jobActions
 }

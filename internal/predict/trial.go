@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
@@ -17,6 +18,8 @@ import (
 type trial struct {
 	of   *Predictor
 	spec job.Spec
+	// keep gets what becomes of each item, one at a time; nil: nobody wants it.
+	keep func(ordinal int64, line stages.Line)
 
 	mu       sync.Mutex
 	parallel int // calls at once; fewer after slow-down requests
@@ -133,15 +136,23 @@ func (t *trial) try(ctx context.Context, items []calls.Item) (done int, after ti
 func (t *trial) settle(items []calls.Item, answer *calls.Answer) (i int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	at := 0
 	answer.Each(func(o calls.Span) {
+		var line stages.Line
 		switch {
 		case o.Fault != nil:
 			t.sample.fail(items[i].Ordinal, o.Fault)
+			line = stages.Failed(o.Fault.Err)
 		case o.Drop:
 			t.sample.Dropped++
 			t.sample.OK++
+			line = stages.Dropped()
 		default:
 			t.sample.OK++
+			line.Data, at = answer.Buf[at:o.End-1:o.End-1], o.End
+		}
+		if t.keep != nil {
+			t.keep(items[i].Ordinal, line)
 		}
 		i++
 	})

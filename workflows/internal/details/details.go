@@ -12,6 +12,11 @@ import (
 	"github.com/stint-run/stint/workflows/internal/execute"
 )
 
+// unserved says that a pool has no workers.
+func unserved(b *strings.Builder, pool string) {
+	fmt.Fprintf(b, "\n\n**no worker serves pool %s**: start one with `stint worker --pool %s --allow ROOT --exec COMMAND`; the job continues then", pool, pool)
+}
+
 // Job is a report in Markdown, at the time now. It gives times of day, not times since, so that it
 // stays true when it is not refreshed.
 func Job(r job.Report, now time.Time) string {
@@ -21,7 +26,10 @@ func Job(r job.Report, now time.Time) string {
 		fmt.Fprintf(&b, " · %s", r.Reason)
 	}
 	if r.Unserved {
-		fmt.Fprintf(&b, "\n\n**no worker serves pool %s**: start one with `stint worker --pool %s --allow ROOT --exec COMMAND`; the job continues then", r.Pool, r.Pool)
+		unserved(&b, r.Pool)
+	}
+	for _, pool := range r.UnservedPools {
+		unserved(&b, pool)
 	}
 	fmt.Fprintf(&b, "\n\n- **items** %s of %s ok · %s failed · %s dropped\n", text.Thousands(r.OK), planned(r), text.Thousands(r.Failed), text.Thousands(r.Dropped))
 	fmt.Fprintf(&b, "- **batches** %s done · %d in flight · %d waiting · %s%s\n", text.Thousands(r.Batches), r.InFlight, r.Waiting, text.Count(r.Legs, "leg"), window(r))

@@ -1,0 +1,78 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"go.temporal.io/sdk/activity"
+)
+
+// ServedInput asks which pools nobody serves.
+type ServedInput struct {
+	Pools []string `json:"pools"`
+	// Known are those of which that is known. Served returns once it is otherwise.
+	Known []string `json:"known,omitempty"`
+}
+
+// ServedResult is which pools nobody serves.
+type ServedResult struct {
+	Unserved []string `json:"unserved,omitempty"`
+}
+
+const (
+	// servedPoll is the time between two looks at the pools' pollers.
+	servedPoll = time.Second
+	// servedFirst is how many looks a pool without a worker gets before it is said to have none: the server takes a moment to know a worker
+	// that has just been started.
+	servedFirst = 3
+	// servedLooks is how many looks an execution takes: about an hour.
+	servedLooks = 3600
+)
+
+// Served looks at the pollers of pools until all pools are served, or until other ones are unserved than those that are known. It returns after
+// an hour in any case.
+func (a *Activities) Served(ctx context.Context, in ServedInput) (ServedResult, error) {
+	defer beating(ctx)()
+	var ends <-chan struct{}
+	if activity.IsActivity(ctx) {
+		ends = activity.GetWorkerStopChannel(ctx)
+	}
+	looks := time.NewTicker(servedPoll)
+	defer looks.Stop()
+	for look := 1; ; look++ {
+		unserved, err := a.unserved(ctx, in.Pools)
+		switch {
+		case err != nil:
+			return ServedResult{}, ledger.Raised(err)
+		case len(unserved) == 0, look >= servedFirst && !slices.Equal(unserved, in.Known), look >= servedLooks:
+			return ServedResult{Unserved: unserved}, nil
+		}
+		select {
+		case <-looks.C:
+		case <-ends:
+			return ServedResult{Unserved: in.Known}, nil // the next execution looks on
+		case <-ctx.Done():
+			return ServedResult{}, context.Cause(ctx)
+		}
+	}
+}
+
+// unserved are those of the pools that have no pollers, in their order.
+func (a *Activities) unserved(ctx context.Context, pools []string) (none []string, err error) {
+	if a.opts.Pollers == nil {
+		return nil, nil
+	}
+	for _, pool := range pools {
+		n, err := a.opts.Pollers(ctx, pool)
+		if err != nil {
+			return nil, fmt.Errorf("looking for workers of pool %s: %w", pool, err)
+		}
+		if n == 0 {
+			none = append(none, pool)
+		}
+	}
+	return none, nil
+}

@@ -1,0 +1,59 @@
+// Package pipeline holds only the test of the example.
+package pipeline
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stint-run/stint/internal/pytest"
+	"github.com/stint-run/stint/starter"
+	"github.com/stint-run/stint/worker"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// readme returns the README's command to run, and what it shows of the results.
+func readme(t *testing.T) (argv []string, shown string) {
+	t.Helper()
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	file, err := os.ReadFile("pipeline.yaml")
+	require.NoError(t, err)
+	require.Contains(t, string(text), "```yaml\n"+string(file)+"```\n")
+	_, after, found := strings.Cut(string(text), "$ stint run ")
+	require.True(t, found)
+	command, after, _ := strings.Cut(after, "\n")
+	argv, err = worker.SplitCommand("run " + command)
+	require.NoError(t, err)
+	_, after, found = strings.Cut(after, "$ head -n 3 alarms.jsonl\n")
+	require.True(t, found)
+	shown, _, _ = strings.Cut(after, "$ ")
+	return argv, shown
+}
+
+// TestReadme: the command of the README gives the results that it shows.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	pytest.Find(t)
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	argv, shown := readme(t)
+	dir := t.TempDir()
+	output := filepath.Join(dir, "alarms.jsonl")
+	argv = append(argv, "-o", output, "--quiet", "--ui-port", "0", "--state", filepath.Join(dir, "state"))
+	var stderr bytes.Buffer
+	code := starter.Execute(t.Context(), starter.Program{
+		Stdin: strings.NewReader(""), Stdout: &stderr, Stderr: &stderr, Env: os.Environ(), Dir: root, Exit: os.Exit,
+	}, argv)
+	require.Zero(t, code, stderr.String())
+	results, err := os.ReadFile(output)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(results), shown), "the README shows\n%s, and the results are\n%.500s", shown, results)
+	require.Equal(t, 10_000, bytes.Count(results, []byte{'\n'}))
+	require.Equal(t, strings.Count(string(results), `{"alarm":`), 10_000-strings.Count(string(results), `{"note":`))
+}
