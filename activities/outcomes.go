@@ -110,6 +110,7 @@ func (e *execution) recordEach(p *portion) (done int, err error) {
 			b.invalid = b.invalid[1:]
 			if item.settled == nil {
 				note(calls.Span{Fault: item.fault, Tries: 1})
+				e.live.Add(1, 1)
 				continue
 			}
 			if err == nil {
