@@ -36,7 +36,7 @@ type execution struct {
 	watch      *calls.Watch
 	slot       calls.Slot
 	inHand     inHand
-	live       calls.Live // what has been answered, recorded or not
+	live       calls.Live        // what has been answered, recorded or not
 	reported   calls.RecordStats // to the observer
 	stride     stride
 	line       *line

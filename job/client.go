@@ -190,7 +190,13 @@ type Listed struct {
 	Ended   *time.Time `json:"ended,omitempty"`
 	// Format is that of a feed's items: "jsonl" or "text".
 	Format string `json:"format,omitempty"`
+	// Progress is how far the job had come at a time; nil if it has not said so yet. It does so seldom: whenever the items done have
+	// doubled, or a tenth has been added, and at its end if not every item is ok.
+	Progress *Milestone `json:"progress,omitempty"`
 }
+
+// Milestone is how far a job had come at a time.
+type Milestone = protocol.Milestone
 
 // Run is a job that has been started.
 type Run struct {
@@ -342,9 +348,11 @@ func (r *Run) Listed(ctx context.Context) (Listed, error) {
 }
 
 // Report returns the job's present state. For a running job, and for one that Temporal itself has
-// ended, a worker must answer; without one, Report fails when ctx ends (see [Client.Pollers]). An
-// unknown name is a *NotFoundError.
-func (r *Run) Report(ctx context.Context) (Report, error) {
+// ended, a worker must answer; without one, Report fails when ctx ends (see [Client.Pollers]). It then returns, beside the error,
+// the last numbers that are known, and their time (Report.AsOf). An unknown name is a *NotFoundError.
+func (r *Run) Report(ctx context.Context) (Report, error) { return r.reportWith(ctx, newGlance(r)) }
+
+func (r *Run) reportWith(ctx context.Context, g *glance) (Report, error) {
 	info, err := r.info(ctx)
 	if err != nil {
 		return Report{}, err
@@ -363,41 +371,13 @@ func (r *Run) Report(ctx context.Context) (Report, error) {
 		}
 		return report, nil
 	}
-	return r.query(ctx)
+	err = g.ask(ctx)
+	return g.report, err
 }
 
+// query asks the job's workflow and its legs.
 func (r *Run) query(ctx context.Context) (Report, error) {
-	var report Report
-	value, err := r.client.temporal.QueryWorkflow(ctx, r.name, "", protocol.QueryReport)
-	if err != nil {
-		return report, fmt.Errorf("asking job %s for its report: %w", r.name, err)
-	}
-	if err := value.Get(&report); err != nil {
-		return report, fmt.Errorf("reading the report of job %s: %w", r.name, err)
-	}
-	if t := report.Throttle; t != nil && t.Rate == 0 && time.Now().After(t.Until) {
-		report.Throttle = nil // the job's own clock stops while nothing happens
-	}
-	for _, leg := range report.OpenLegs {
-		value, err := r.client.temporal.QueryWorkflow(ctx, leg, "", protocol.QueryProgress)
-		var none *serviceerror.NotFound
-		if errors.As(err, &none) {
-			continue // it has not been started yet
-		}
-		if err != nil {
-			return report, fmt.Errorf("asking %s for its progress: %w", leg, err)
-		}
-		var p Progress
-		if err := value.Get(&p); err != nil {
-			return report, fmt.Errorf("reading the progress of %s: %w", leg, err)
-		}
-		report.Include(p)
-	}
-	if report.Loop != nil && !report.State.Final() {
-		r.addTicks(ctx, &report)
-	}
-	if report.Outage == nil && report.InFlight == 0 && !report.State.Final() {
-		report.Outage = r.heldUp(ctx, report.OpenLegs)
-	}
-	return report, nil
+	g := newGlance(r)
+	err := g.ask(ctx)
+	return g.report, err
 }

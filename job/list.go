@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
@@ -61,6 +64,9 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 	case memo[protocol.MemoPool] != nil:
 		l.Source = SourceFiles
 	}
+	if at := memoValue[Milestone](c, info.GetMemo(), protocol.MemoProgress); !at.At.IsZero() {
+		l.Progress = &at
+	}
 	if info.GetCloseTime() != nil {
 		ended := info.GetCloseTime().AsTime()
 		l.Ended = &ended
@@ -98,4 +104,46 @@ func memoValue[T any](c *Client, memo *common.Memo, field string) T {
 		}
 	}
 	return none
+}
+
+// PoolWorker is a process that serves a pool.
+type PoolWorker struct {
+	Pool   string    `json:"pool"`
+	Worker string    `json:"worker"`
+	Seen   time.Time `json:"seen"` // when it last polled for a batch
+}
+
+// Workers returns the processes that have polled for a pool's batches within the last minutes, as the
+// server saw them, by name. A worker whose slots are all busy does not poll for batches; where nobody has, those that have polled for
+// what runs outside the slots are returned.
+func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error) {
+	pollers, err := c.pollers(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	var found []PoolWorker
+	for _, p := range pollers {
+		found = append(found, PoolWorker{Pool: pool, Worker: p.GetIdentity(), Seen: p.GetLastAccessTime().AsTime()})
+	}
+	slices.SortFunc(found, func(a, b PoolWorker) int { return cmp.Compare(a.Worker, b.Worker) })
+	return found, nil
+}
+
+// Pollers returns the number of [Client.Workers].
+func (c *Client) Pollers(ctx context.Context, pool string) (int, error) {
+	pollers, err := c.pollers(ctx, pool)
+	return len(pollers), err
+}
+
+func (c *Client) pollers(ctx context.Context, pool string) ([]*taskqueue.PollerInfo, error) {
+	for _, queue := range []string{protocol.PoolQueue(pool), protocol.IOQueue(pool)} {
+		resp, err := c.temporal.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+		if err != nil {
+			return nil, fmt.Errorf("asking who serves pool %s: %w", pool, err)
+		}
+		if pollers := resp.GetPollers(); len(pollers) > 0 {
+			return pollers, nil
+		}
+	}
+	return nil, nil
 }

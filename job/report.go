@@ -100,6 +100,8 @@ type Progress struct {
 	Workers []WorkerShare `json:"workers,omitempty"`
 	Feed    *FeedReport   `json:"feed,omitempty"` // of a leg of a feed
 	Loop    []LoopSlot    `json:"loop,omitempty"` // of a leg of a loop: where its slots stand
+	// Flying are the executions in flight, of those that the query has named.
+	Flying []string `json:"flying,omitempty"`
 }
 
 // Output says where a finished job's results are. That of a failed job has no results, only errors.
@@ -219,6 +221,10 @@ type Report struct {
 
 	// Unserved: no worker took the job's first activity within seconds.
 	Unserved bool `json:"unserved,omitempty"`
+	// AsOf is set if not all of the job's workflows have answered: the time of the oldest of the numbers, which are the last that are
+	// known. Silent are the workflows that have not answered.
+	AsOf   time.Time `json:"as_of,omitzero"`
+	Silent []string  `json:"silent,omitempty"`
 	// Outage is set while the job waits for its store, or for the host of an input.
 	Outage *Outage `json:"outage,omitempty"`
 
@@ -227,6 +233,9 @@ type Report struct {
 	PlanDone   bool  `json:"plan_done"`   // all items have been found
 	TotalBytes int64 `json:"total_bytes"` // size of the input; 0: not known
 	Totals
+	// InHand is how many of the items done are in batches that run: workers have reported them with heartbeats. They are done again if
+	// their batch is lost.
+	InHand int64 `json:"in_hand,omitempty"`
 	// LeftOut is how many files among the inputs were left out, because the job writes them itself.
 	LeftOut int `json:"left_out,omitempty"`
 	// Resumed is how many of the items done came from an earlier, stopped or failed run.

@@ -137,7 +137,7 @@ func processIn(ref activities.Ref) func(workflow.Context, activities.ProcessInpu
 }
 
 func (l *leg) answerQueries(ctx workflow.Context, spec job.Spec) error {
-	progress := func() (job.Progress, error) { return l.Progress(), nil }
+	progress := func(executions []string) (job.Progress, error) { return l.ProgressWith(executions), nil }
 	var pending any = func() ([]activities.CommitInput, error) {
 		return []activities.CommitInput{l.manifest.pending()}, nil
 	}

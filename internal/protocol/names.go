@@ -18,13 +18,14 @@ const (
 	SignalRestarted = "restarted"
 	// UpdateSet changes settings of a running job; its argument and its result are [Settings].
 	UpdateSet = "set"
-	// QueryReport returns a job's [Report] as far as the job workflow itself knows it.
+	// QueryReport returns a job's [Report] as far as the job workflow itself knows it. Its argument, which may be left out, is a
+	// list of activity IDs: the answer says which of these executions are in flight.
 	QueryReport = "report"
 	// QueryPending returns, from a job or a leg, what it has accepted and not committed: a list of
 	// inputs of Commit. See [Client.Resume]. A leg of a feed answers with a piece of the compressed list, from an offset on, its
 	// argument.
 	QueryPending = "pending"
-	// QueryProgress returns a leg's [Progress].
+	// QueryProgress returns a leg's [Progress]. Its argument is that of QueryReport.
 	QueryProgress = "progress"
 )
 
@@ -33,6 +34,9 @@ const (
 	MemoPool   = "stint_pool"
 	MemoState  = "stint_state"
 	MemoOutput = "stint_output"
+	// MemoProgress is how far the job had come when the memo was last written, a [Milestone]: seldom, because that is an event and
+	// an action.
+	MemoProgress = "stint_progress"
 	// MemoSource lies in the memo of a loop's job: where its items come from.
 	MemoSource = "stint_source"
 	// MemoStop lies in the memo of a leg (or of a job that runs its only leg itself) once a stop
