@@ -16,13 +16,31 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// List returns the jobs that the namespace knows, the latest first, at most limit of them.
-func (c *Client) List(ctx context.Context, limit int) ([]Listed, error) {
-	return c.list(ctx, fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s'", protocol.WorkflowJob, protocol.WorkflowQueue), limit)
+// ListFilter chooses jobs: those in one of the states and in one of the pools. An empty list chooses all.
+type ListFilter struct {
+	States []State
+	Pools  []string
 }
 
-// list returns the jobs that a query of Temporal's finds, the latest first.
-func (c *Client) list(ctx context.Context, query string, limit int) ([]Listed, error) {
+func (f ListFilter) chooses(j Listed) bool {
+	return (len(f.States) == 0 || slices.Contains(f.States, j.State)) && (len(f.Pools) == 0 || slices.Contains(f.Pools, j.Pool))
+}
+
+// JobsQuery is the list filter of Temporal, also of its web UI, that finds jobs and leaves out their legs.
+const JobsQuery = "WorkflowType = '" + protocol.WorkflowJob + "' AND TaskQueue = '" + protocol.WorkflowQueue + "'"
+
+// List returns the jobs that the namespace knows, the latest first, at most limit of them.
+func (c *Client) List(ctx context.Context, limit int) ([]Listed, error) {
+	return c.ListWith(ctx, limit, ListFilter{})
+}
+
+// ListWith is List of the jobs that the filter chooses.
+func (c *Client) ListWith(ctx context.Context, limit int, f ListFilter) ([]Listed, error) {
+	return c.list(ctx, JobsQuery, limit, f)
+}
+
+// list returns the jobs that a query of Temporal's finds and the filter chooses, the latest first.
+func (c *Client) list(ctx context.Context, query string, limit int, f ListFilter) ([]Listed, error) {
 	var jobs []Listed
 	var token []byte
 	for len(jobs) < limit {
@@ -35,8 +53,11 @@ func (c *Client) list(ctx context.Context, query string, limit int) ([]Listed, e
 			return nil, fmt.Errorf("listing jobs: %w", err)
 		}
 		for _, info := range resp.GetExecutions() {
-			if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
-				jobs = append(jobs, c.listed(info))
+			if info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
+				continue
+			}
+			if j := c.listed(info); f.chooses(j) {
+				jobs = append(jobs, j)
 			}
 		}
 		if token = resp.GetNextPageToken(); len(token) == 0 {
@@ -146,4 +167,20 @@ func (c *Client) pollers(ctx context.Context, pool string) ([]*taskqueue.PollerI
 		}
 	}
 	return nil, nil
+}
+
+// Pools returns the pools whose workers coordinate jobs: idle ones, too. They are known for some minutes after their last poll.
+func (c *Client) Pools(ctx context.Context) ([]string, error) {
+	resp, err := c.temporal.DescribeTaskQueue(ctx, protocol.WorkflowQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return nil, fmt.Errorf("asking who coordinates jobs: %w", err)
+	}
+	var pools []string
+	for _, p := range resp.GetPollers() {
+		if pool := protocol.PoolOf(p.GetIdentity()); pool != "" {
+			pools = append(pools, pool)
+		}
+	}
+	slices.Sort(pools)
+	return slices.Compact(pools), nil
 }

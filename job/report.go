@@ -51,7 +51,7 @@ type Totals struct {
 	CallMax   int64 `json:"call_max"`   // largest call, in items
 
 	InputBytes int64         `json:"input_bytes"` // bytes of input done
-	Busy       time.Duration `json:"busy"`        // time spent in Process, summed over slots, in nanoseconds
+	Busy       time.Duration `json:"busy_ns"`        // time spent in Process, summed over slots, in nanoseconds
 }
 
 // Add adds o to t.
@@ -170,7 +170,7 @@ type WorkerShare struct {
 	Worker  string        `json:"worker"`
 	Batches int64         `json:"batches"`
 	Items   int64         `json:"items"`
-	Busy    time.Duration `json:"busy"` // summed over its slots, in nanoseconds
+	Busy    time.Duration `json:"busy_ns"` // summed over its slots, in nanoseconds
 	Last    time.Time     `json:"last"` // when its last batch was accepted
 	// Concurrency is how many calls each of its slots made at once when it ended its last batch; 0: not known.
 	Concurrency int `json:"concurrency,omitempty"`
@@ -263,8 +263,8 @@ type Report struct {
 
 	// Grace is how long running calls may take after a stop that does not say, Expiry how long a worker may be
 	// silent, both in nanoseconds; Attempts is how often a batch, or a call, is tried before it is halved.
-	Grace    time.Duration `json:"grace"`
-	Expiry   time.Duration `json:"expiry"`
+	Grace    time.Duration `json:"grace_ns"`
+	Expiry   time.Duration `json:"expiry_ns"`
 	Attempts int           `json:"attempts"`
 	// Window is how many batches may be in flight at once now; it is automatic if Settings.Window is 0.
 	Window int `json:"window,omitempty"`
@@ -328,8 +328,8 @@ type FeedReport struct {
 	// OldestSince is when the oldest unfinished item of the legs that run was accepted; zero: there is none.
 	OldestSince time.Time `json:"oldest_since,omitzero"`
 	// QueueMean and QueueMax are how long items of the legs that run have waited for their batch, in nanoseconds.
-	QueueMean time.Duration `json:"queue_mean"`
-	QueueMax  time.Duration `json:"queue_max"`
+	QueueMean time.Duration `json:"queue_mean_ns"`
+	QueueMax  time.Duration `json:"queue_max_ns"`
 	Segments  int           `json:"segments"` // legs that have taken items
 	// StalledSince is when an item has finished last, of a feed that has unfinished items of which none has finished for 30 s; zero: it is
 	// not stalled.

@@ -64,6 +64,8 @@ func (o *serverOptions) run(ctx context.Context, p *Program) error {
 	fmt.Fprintf(p.Stderr, "Temporal server: %s\n", server.Address())
 	if url := server.UIURL(); url != "" {
 		fmt.Fprintf(p.Stderr, "web UI:          %s\n", url)
+		p.webUI(url, server.Namespace())
+		fmt.Fprintf(p.Stderr, "jobs, no legs:   %s\n", p.listURL())
 	}
 	select {
 	case <-ctx.Done():

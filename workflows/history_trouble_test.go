@@ -176,8 +176,8 @@ func runTolerant(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	require.LessOrEqual(t, report.Failed, int64(80), "nothing new was begun")
 	require.Less(t, report.OK, int64(400-80))
 	require.NoFileExists(t, j.spec.Output)
-	require.Positive(t, traces(j.histories(report.Legs)["job"])["counts"])
-	require.Positive(t, traces(j.histories(report.Legs)["leg-1"])["halt"])
+	require.Positive(t, traces(j.histories(report.Legs)["job"])["progress of leg"])
+	require.Positive(t, traces(j.histories(report.Legs)["leg-1"])["stop the leg"])
 	return j, report
 }
 

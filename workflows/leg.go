@@ -17,7 +17,7 @@ var acts *activities.Activities
 
 // signalKept goes from a leg to its job, with what a leg that continues as new has committed; argument keptResult. The
 // others between a job and its legs are in package dispatch.
-const signalKept = "kept"
+const signalKept = "leg has committed"
 
 // LegInput is what one leg has to run.
 type LegInput struct {

@@ -1,6 +1,9 @@
 package protocol
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Names that every part of stint, and any other Temporal client, may rely on.
 const (
@@ -51,6 +54,17 @@ func PoolQueue(pool string) string { return WorkflowQueue + "." + pool }
 
 // IOQueue is the task queue of a pool's Plan, Commit and Finish activities, outside the slots.
 func IOQueue(pool string) string { return PoolQueue(pool) + ".io" }
+
+// CoordinatorIdentity is how a worker of a pool identifies itself when it coordinates jobs: one that is idle is found by it.
+func CoordinatorIdentity(worker, pool string) string { return worker + poolMark + pool }
+
+const poolMark = " · pool "
+
+// PoolOf is the pool in a coordinator's identity; "" if it has none.
+func PoolOf(identity string) string {
+	_, pool, _ := strings.Cut(identity, poolMark)
+	return pool
+}
 
 // LegID is the workflow ID of a job's leg, counted from 1.
 func LegID(job string, leg int) string { return fmt.Sprintf("%s/leg-%d", job, leg) }
