@@ -5,15 +5,19 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 )
 
 // ListFilter chooses jobs: those in one of the states and in one of the pools. An empty list chooses all.
@@ -103,6 +107,70 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 		l.State = Failed
 	}
 	return l
+}
+
+// SearchAttributes are what the server's own list can filter jobs by, as StintPool, StintState, StintPercent and StintFailed.
+type SearchAttributes struct {
+	Pool    string
+	State   State
+	Percent int64 // done, when the job noted it last
+	Failed  int64 // items, then
+}
+
+// Typed returns the search attributes as Temporal takes them.
+func (s SearchAttributes) Typed() temporal.SearchAttributes {
+	return temporal.NewSearchAttributes(s.Updates()...)
+}
+
+// Updates returns what sets the search attributes.
+func (s SearchAttributes) Updates() []temporal.SearchAttributeUpdate {
+	return []temporal.SearchAttributeUpdate{
+		temporal.NewSearchAttributeKeyKeyword(protocol.SearchPool).ValueSet(s.Pool),
+		temporal.NewSearchAttributeKeyKeyword(protocol.SearchState).ValueSet(string(s.State)),
+		temporal.NewSearchAttributeKeyInt64(protocol.SearchPercent).ValueSet(s.Percent),
+		temporal.NewSearchAttributeKeyInt64(protocol.SearchFailed).ValueSet(s.Failed),
+	}
+}
+
+// SearchTypes are the types of the search attributes, by name.
+func SearchTypes() map[string]enums.IndexedValueType {
+	return map[string]enums.IndexedValueType{
+		protocol.SearchPool: enums.INDEXED_VALUE_TYPE_KEYWORD, protocol.SearchState: enums.INDEXED_VALUE_TYPE_KEYWORD,
+		protocol.SearchPercent: enums.INDEXED_VALUE_TYPE_INT, protocol.SearchFailed: enums.INDEXED_VALUE_TYPE_INT,
+	}
+}
+
+// searchLimit is how long it may take to find out whether the server has them.
+const searchLimit = 3 * time.Second
+
+// searching returns what reports whether the server has the search attributes of jobs. It asks the server once, and registers them
+// if it has none: they can be used a little later then, by the next client.
+func searching(c client.Client, namespace string) func(context.Context) bool {
+	if namespace == "" {
+		return func(context.Context) bool { return false }
+	}
+	var once sync.Once
+	var has bool
+	return func(ctx context.Context) bool {
+		once.Do(func() {
+			ctx, cancel := context.WithTimeout(ctx, searchLimit)
+			defer cancel()
+			known, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+			if err != nil {
+				return // the job is worth starting without
+			}
+			has = true
+			for name, kind := range SearchTypes() {
+				has = has && known.GetCustomAttributes()[name] == kind
+			}
+			if !has {
+				_, _ = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+					Namespace: namespace, SearchAttributes: SearchTypes(),
+				}) // most servers leave that to their operators
+			}
+		})
+		return has
+	}
 }
 
 func (c *Client) memoString(memo *common.Memo, field string) string {

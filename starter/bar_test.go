@@ -81,8 +81,8 @@ func TestBar_SaysWhatMatters(t *testing.T) {
 	r := job.Report{State: job.Running, PlanDone: true, Planned: 3000, Totals: job.Totals{OK: 1228, Failed: 2, Retries: 7}, LastFailure: "batch 3 (items 0–9): exit status 1"}
 	speed := job.Speed{Items: 12.3}
 	require.Equal(t, "█████████░░░░░░░░░░░░░░░ 41% · 1,230/3,000 · 12/s · 2m24s left · 2 failed · 7 retries · last retry: batch 3 (items 0–9): exit status 1", barLine(r, speed, 160))
-	require.Equal(t, "███████░░░░░░░░░░ 41% · 1,230/3,000 · 12/s · 2m24s left · 2 failed", barLine(r, speed, 66))
-	require.Equal(t, "██░░░░ 41% · 1,230/3,000 · 2 failed", barLine(r, speed, 39))
+	require.Equal(t, "██████░░░░░░░░░░░ 41% · 1,230/3,000 · 12/s · 2m24s left · 2 failed", barLine(r, speed, 66))
+	require.Equal(t, "████░░░░░░ 41% · 1,230/3,000 · 2 failed", barLine(r, speed, 39))
 	r.AsOf = time.Now().Add(-12 * time.Second)
 	require.Contains(t, barLine(r, speed, 60), "numbers of 12s ago")
 }

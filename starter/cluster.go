@@ -27,7 +27,7 @@ func (c *connection) withClient(ctx context.Context, p *Program, fn func(*job.Cl
 		return err
 	}
 	defer temporal.Close()
-	return fn(job.NewClientWith(temporal, job.ClientOptions{DataConverter: c.converter()}))
+	return fn(job.NewClientWith(temporal, job.ClientOptions{DataConverter: c.converter(), Namespace: c.namespaceOf}))
 }
 
 // reportOf asks a job for its report. If no worker answers it returns an *unansweredError, soon after pollLimit, and the last

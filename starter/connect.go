@@ -28,6 +28,7 @@ const defaultState = ".stint"
 type connection struct {
 	address, namespace, profile string
 	ui                          string
+	namespaceOf                 string // the one that is used; set by options
 
 	keys  codecKeys
 	codec *job.Codec // set by options; nil: nothing is encrypted
@@ -90,7 +91,8 @@ func (c *connection) options(p *Program) (sdkclient.Options, error) {
 		}
 	}
 	options.HostPort = cmp.Or(options.HostPort, sdkclient.DefaultHostPort)
-	p.webUI(cmp.Or(c.ui, ui), cmp.Or(options.Namespace, sdkclient.DefaultNamespace))
+	c.namespaceOf = cmp.Or(options.Namespace, sdkclient.DefaultNamespace)
+	p.webUI(cmp.Or(c.ui, ui), c.namespaceOf)
 	if c.codec, err = c.keys.read(p); err != nil {
 		return options, err
 	}

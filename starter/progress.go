@@ -122,8 +122,17 @@ func (p *progress) speed() job.Speed {
 		return job.Speed{}
 	}
 	first, last := p.history[0], p.history[len(p.history)-1]
+	for i := len(p.history) - 1; i > 0 && last.at.Sub(p.history[i].at) < steady; i-- {
+		if p.history[i].report.Done() != p.history[i-1].report.Done() {
+			last = p.history[i] // numbers come in steps: between two of them the speed stays
+			break
+		}
+	}
 	return last.report.SpeedSince(first.report, first.at, last.at)
 }
+
+// steady is how long a speed stays although no further item is done.
+const steady = 5 * time.Second
 
 // line is the state of a job in one line.
 func (p *progress) line(r job.Report) string {
@@ -238,9 +247,11 @@ func rate(v float64) string {
 	if v <= 0 {
 		return "0"
 	}
-	unit := math.Pow(10, math.Floor(math.Log10(v))-1) // of the second digit
-	v = math.Round(v/unit) * unit
-	return text.Thousands(int64(v)) + strings.TrimPrefix(strconv.FormatFloat(v-math.Floor(v), 'f', max(0, -int(math.Round(math.Log10(unit)))), 64), "0")
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'e', 1, 64), 64) // it has just been written
+	if v >= 10 {
+		return text.Thousands(int64(math.Round(v)))
+	}
+	return strconv.FormatFloat(v, 'f', 1-int(math.Floor(math.Log10(v))), 64)
 }
 
 // age says how old a report's numbers are if not all of the job's workflows have answered; "" otherwise.

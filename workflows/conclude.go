@@ -42,10 +42,23 @@ func (c *coordinator) milestone(r job.Report) protocol.Milestone {
 	}
 }
 
+// searchAttributes are what the server's own list can filter by.
+func (c *coordinator) searchAttributes() job.SearchAttributes {
+	r := c.overview()
+	s := job.SearchAttributes{Pool: r.Pool, State: r.State, Failed: r.Failed}
+	s.Percent, _ = r.Percent()
+	return s
+}
+
 // enlist writes what those who list jobs see.
 func (c *coordinator) enlist(m protocol.Milestone, memo map[string]any) {
 	c.state.Listed = m.Counted
 	memo[protocol.MemoProgress] = m
+	if c.in.Searchable {
+		if err := workflow.UpsertTypedSearchAttributes(c.ctx, c.searchAttributes().Updates()...); err != nil {
+			workflow.GetLogger(c.ctx).Error("writing the job's search attributes", "error", err)
+		}
+	}
 	if err := workflow.UpsertMemo(c.ctx, memo); err != nil {
 		workflow.GetLogger(c.ctx).Error("writing the job's state", "error", err)
 	}
@@ -98,7 +111,7 @@ func (c *coordinator) decide() {
 		c.setState(job.Stopped)
 	default:
 		r.State = job.Completed
-		if r.Failed > 0 { // a job without failures needs no entry: the list has the state of its workflow
+		if r.Failed > 0 || c.in.Searchable { // a job without failures needs no entry: the list has the state of its workflow
 			c.enlist(c.milestone(*r), map[string]any{})
 		}
 	}

@@ -49,6 +49,15 @@ const (
 	MemoCron = "stint_cron"
 )
 
+// Search attributes of jobs, where the server has them: then its list, and that of the web UI, filters and sorts by them. A job says
+// in its input whether it has them, since a server refuses those that it does not know.
+const (
+	SearchPool    = "StintPool"    // keyword
+	SearchState   = "StintState"   // keyword: the job's state, which says more than that of its workflow
+	SearchPercent = "StintPercent" // int: how much was done when the job noted it last
+	SearchFailed  = "StintFailed"  // int: failed items, then
+)
+
 // PoolQueue is the task queue of a pool's batches: one batch a slot.
 func PoolQueue(pool string) string { return WorkflowQueue + "." + pool }
 
