@@ -51,7 +51,7 @@ type Totals struct {
 	CallMax   int64 `json:"call_max"`   // largest call, in items
 
 	InputBytes int64         `json:"input_bytes"` // bytes of input done
-	Busy       time.Duration `json:"busy_ns"`        // time spent in Process, summed over slots, in nanoseconds
+	Busy       time.Duration `json:"busy_ns"`     // time spent in Process, summed over slots, in nanoseconds
 }
 
 // Add adds o to t.
@@ -171,7 +171,7 @@ type WorkerShare struct {
 	Batches int64         `json:"batches"`
 	Items   int64         `json:"items"`
 	Busy    time.Duration `json:"busy_ns"` // summed over its slots, in nanoseconds
-	Last    time.Time     `json:"last"` // when its last batch was accepted
+	Last    time.Time     `json:"last"`    // when its last batch was accepted
 	// Concurrency is how many calls each of its slots made at once when it ended its last batch; 0: not known.
 	Concurrency int `json:"concurrency,omitempty"`
 }

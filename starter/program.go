@@ -75,7 +75,9 @@ func (p *Program) pageOf(r job.Report) string {
 }
 
 // listURL is the address of the list of jobs in the web UI, without their legs.
-func (p *Program) listURL() string { return p.ui + "/workflows?query=" + url.QueryEscape(job.JobsQuery) }
+func (p *Program) listURL() string {
+	return p.ui + "/workflows?query=" + url.QueryEscape(job.JobsQuery)
+}
 
 // webUI notes where the web UI is, of a namespace; "": not known.
 func (p *Program) webUI(address, namespace string) {

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 	"go.temporal.io/server/common/config"
