@@ -75,6 +75,7 @@ type Activities struct {
 	buffers    buffers
 	goroutines calls.Goroutines
 	fit        calls.Fit
+	news       news
 }
 
 // New returns the activities of a worker. Close frees what they hold between calls.

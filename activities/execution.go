@@ -37,6 +37,7 @@ type execution struct {
 	watch      *calls.Watch
 	slot       calls.Slot
 	inHand     inHand
+	live       calls.Live        // what has been answered, recorded or not
 	reported   calls.RecordStats // to the observer
 	stride     stride
 	line       *line
@@ -132,20 +133,22 @@ func (e *execution) limits() calls.WatchLimits {
 	}
 	info := activity.GetInfo(e.ctx)
 	limits.Draining = activity.GetWorkerStopChannel(e.ctx)
-	limits.Beat = info.HeartbeatTimeout / 4
-	thrift := newThrift(info.HeartbeatTimeout)
-	if e.in.Clock != nil {
-		limits.Beat = min(limits.Beat, loops.BeatTime)
-		thrift.least = 0 // each says how far the slot has come
-	}
 	if e.acts.opts.Stop != nil {
 		limits.Request = func(ctx context.Context, stop job.Stop) error { return e.acts.opts.Stop(ctx, e.in.Ref.Job, stop) }
 	}
 	// A heartbeat with a cancelled context would not be sent: after a stop the calls in hand continue.
 	beats := context.WithoutCancel(e.ctx)
-	limits.Vouch = func(held []timers.Held) {
-		if stall.GivenUp(e.ctx) == nil && thrift.send(time.Now()) {
-			activity.RecordHeartbeat(beats, e.whereabouts(held))
+	var held []timers.Held
+	send := func() { activity.RecordHeartbeat(beats, e.whereabouts(held)) }
+	limits.Beat = min(info.HeartbeatTimeout/4, newsLook)
+	offer := e.beat(info.HeartbeatTimeout, send)
+	if e.in.Clock != nil {
+		limits.Beat = min(info.HeartbeatTimeout/4, loops.BeatTime)
+		offer = func(time.Time) { send() } // each says how far the slot has come
+	}
+	limits.Vouch = func(now []timers.Held) {
+		if held = now; stall.GivenUp(e.ctx) == nil {
+			offer(time.Now())
 		}
 	}
 	limits.Notice = func(ctx context.Context) (protocol.StopNotice, bool) {
@@ -184,7 +187,9 @@ func (e *execution) whereabouts(held []timers.Held) protocol.Hint {
 	if slot := e.slotOfLoop.Load(); slot != nil {
 		state := slot.State()
 		hint.Clock = &state
+		return hint
 	}
+	hint.News = e.acts.news.of(e)
 	return hint
 }
 

@@ -264,7 +264,7 @@ func (l *line) cut(items int) *portion {
 	b := l.block
 	p := l.e.acts.buffers.portion()
 	end := min(b.handed+items, len(b.items))
-	*p = portion{block: b, items: b.items[b.handed:end], answer: p.answer}
+	*p = portion{block: b, items: b.items[b.handed:end], answer: l.e.liveOf(p.answer)}
 	from, to := b.indexOf(b.handed), b.indexOf(end)
 	if b.handed == 0 {
 		from = 0

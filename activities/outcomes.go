@@ -125,6 +125,7 @@ func (e *execution) recordEach(p *portion) (done int, err error) {
 					e.carried.Failed++
 				}
 				note(calls.Span{Fault: item.fault, Tries: 1}, item.undone)
+				e.live.Add(1, 1)
 				continue
 			}
 			if err == nil {

@@ -138,6 +138,10 @@ func (a *Activities) Process(ctx context.Context, in ProcessInput) (result Proce
 }
 
 func (e *execution) process() (ProcessResult, error) {
+	if e.in.Clock == nil {
+		e.acts.news.begin(e)
+		defer e.acts.news.end(e)
+	}
 	e.watch = calls.StartWatch(e.ctx, e.limits()) // first: opening may take long, and heartbeats go on meanwhile
 	defer e.watch.Stop()
 	if err := e.open(); err != nil {

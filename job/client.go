@@ -33,6 +33,8 @@ type Input struct {
 	Redrive *Redrive `json:"redrive,omitempty"`
 	// Loop is where the slots of a loop stood that an earlier run has left; the others begin with tick 0.
 	Loop []LoopSlot `json:"loop,omitempty"`
+	// Searchable: the server has the search attributes of jobs.
+	Searchable bool `json:"searchable,omitempty"`
 	// Version is the protocol.LogicVersion of the program that starts the job.
 	Version int `json:"version,omitempty"`
 }
@@ -40,8 +42,9 @@ type Input struct {
 // Client starts, watches and stops jobs. It is safe for concurrent use. The caller closes the
 // Temporal client; a Client has nothing to close.
 type Client struct {
-	temporal  client.Client
-	converter converter.DataConverter
+	temporal   client.Client
+	converter  converter.DataConverter
+	searchable func(context.Context) bool
 }
 
 // ClientOptions may be left zero.
@@ -50,6 +53,9 @@ type ClientOptions struct {
 	// asked for it. If it is missing although the client encrypts, jobs are listed without their
 	// pool and state, and cannot be resumed. Default: the SDK's default converter.
 	DataConverter converter.DataConverter
+	// Namespace is that of the Temporal client, which cannot be asked for it either. With it jobs get search attributes
+	// (see [SearchAttributes]), if the server has them or lets the client register them. Default: they get none.
+	Namespace string
 }
 
 // NewClient returns a Client that uses the Temporal client c, which was made without a data
@@ -61,7 +67,7 @@ func NewClientWith(c client.Client, o ClientOptions) *Client {
 	if o.DataConverter == nil {
 		o.DataConverter = converter.GetDefaultDataConverter()
 	}
-	return &Client{temporal: c, converter: o.DataConverter}
+	return &Client{temporal: c, converter: o.DataConverter, searchable: searching(c, o.Namespace)}
 }
 
 // StartOptions say what happens to an earlier job of the same name. All may be left zero.
@@ -126,7 +132,8 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	handle, err := c.temporal.ExecuteWorkflow(ctx, opts, protocol.WorkflowJob, Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Version: protocol.LogicVersion})
+	in := Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Version: protocol.LogicVersion}
+	handle, err := c.execute(ctx, opts, in)
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {
 		return nil, &ExistsError{Name: spec.Name}
@@ -135,6 +142,22 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 		return nil, fmt.Errorf("starting job %s: %w", spec.Name, err)
 	}
 	return &Run{client: c, name: spec.Name, run: handle.GetRunID(), pool: spec.Pool}, nil
+}
+
+// execute starts the job's workflow: with search attributes if the server has them.
+func (c *Client) execute(ctx context.Context, opts client.StartWorkflowOptions, in Input) (client.WorkflowRun, error) {
+	if c.searchable(ctx) {
+		searchable := in
+		searchable.Searchable = true
+		opts.TypedSearchAttributes = SearchAttributes{Pool: in.Spec.Pool, State: Running}.Typed()
+		run, err := c.temporal.ExecuteWorkflow(ctx, opts, protocol.WorkflowJob, searchable)
+		var invalid *serviceerror.InvalidArgument // not all of the server's processes know them yet
+		if !errors.As(err, &invalid) {
+			return run, err
+		}
+		opts.TypedSearchAttributes = temporal.SearchAttributes{}
+	}
+	return c.temporal.ExecuteWorkflow(ctx, opts, protocol.WorkflowJob, in)
 }
 
 func specSummary(s Spec) string { return fmt.Sprintf("pool %s · %s", s.Pool, s.describeSource()) }
@@ -190,7 +213,13 @@ type Listed struct {
 	Ended   *time.Time `json:"ended,omitempty"`
 	// Format is that of a feed's items: "jsonl" or "text".
 	Format string `json:"format,omitempty"`
+	// Progress is how far the job had come at a time; nil if it has not said so yet. It does so seldom: whenever the items done have
+	// doubled, or a tenth has been added, and at its end if not every item is ok.
+	Progress *Milestone `json:"progress,omitempty"`
 }
+
+// Milestone is how far a job had come at a time.
+type Milestone = protocol.Milestone
 
 // Run is a job that has been started.
 type Run struct {
@@ -342,9 +371,11 @@ func (r *Run) Listed(ctx context.Context) (Listed, error) {
 }
 
 // Report returns the job's present state. For a running job, and for one that Temporal itself has
-// ended, a worker must answer; without one, Report fails when ctx ends (see [Client.Pollers]). An
-// unknown name is a *NotFoundError.
-func (r *Run) Report(ctx context.Context) (Report, error) {
+// ended, a worker must answer; without one, Report fails when ctx ends (see [Client.Pollers]). It then returns, beside the error,
+// the last numbers that are known, and their time (Report.AsOf). An unknown name is a *NotFoundError.
+func (r *Run) Report(ctx context.Context) (Report, error) { return r.reportWith(ctx, newGlance(r)) }
+
+func (r *Run) reportWith(ctx context.Context, g *glance) (Report, error) {
 	info, err := r.info(ctx)
 	if err != nil {
 		return Report{}, err
@@ -363,41 +394,13 @@ func (r *Run) Report(ctx context.Context) (Report, error) {
 		}
 		return report, nil
 	}
-	return r.query(ctx)
+	err = g.ask(ctx)
+	return g.report, err
 }
 
+// query asks the job's workflow and its legs.
 func (r *Run) query(ctx context.Context) (Report, error) {
-	var report Report
-	value, err := r.client.temporal.QueryWorkflow(ctx, r.name, "", protocol.QueryReport)
-	if err != nil {
-		return report, fmt.Errorf("asking job %s for its report: %w", r.name, err)
-	}
-	if err := value.Get(&report); err != nil {
-		return report, fmt.Errorf("reading the report of job %s: %w", r.name, err)
-	}
-	if t := report.Throttle; t != nil && t.Rate == 0 && time.Now().After(t.Until) {
-		report.Throttle = nil // the job's own clock stops while nothing happens
-	}
-	for _, leg := range report.OpenLegs {
-		value, err := r.client.temporal.QueryWorkflow(ctx, leg, "", protocol.QueryProgress)
-		var none *serviceerror.NotFound
-		if errors.As(err, &none) {
-			continue // it has not been started yet
-		}
-		if err != nil {
-			return report, fmt.Errorf("asking %s for its progress: %w", leg, err)
-		}
-		var p Progress
-		if err := value.Get(&p); err != nil {
-			return report, fmt.Errorf("reading the progress of %s: %w", leg, err)
-		}
-		report.Include(p)
-	}
-	if report.Loop != nil && !report.State.Final() {
-		r.addTicks(ctx, &report)
-	}
-	if report.Outage == nil && report.InFlight == 0 && !report.State.Final() {
-		report.Outage = r.heldUp(ctx, report.OpenLegs)
-	}
-	return report, nil
+	g := newGlance(r)
+	err := g.ask(ctx)
+	return g.report, err
 }

@@ -4,22 +4,47 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 )
+
+// ListFilter chooses jobs: those in one of the states and in one of the pools. An empty list chooses all.
+type ListFilter struct {
+	States []State
+	Pools  []string
+}
+
+func (f ListFilter) chooses(j Listed) bool {
+	return (len(f.States) == 0 || slices.Contains(f.States, j.State)) && (len(f.Pools) == 0 || slices.Contains(f.Pools, j.Pool))
+}
+
+// JobsQuery is the list filter of Temporal, also of its web UI, that finds jobs and leaves out their legs.
+const JobsQuery = "WorkflowType = '" + protocol.WorkflowJob + "' AND TaskQueue = '" + protocol.WorkflowQueue + "'"
 
 // List returns the jobs that the namespace knows, the latest first, at most limit of them.
 func (c *Client) List(ctx context.Context, limit int) ([]Listed, error) {
-	return c.list(ctx, fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s'", protocol.WorkflowJob, protocol.WorkflowQueue), limit)
+	return c.ListWith(ctx, limit, ListFilter{})
 }
 
-// list returns the jobs that a query of Temporal's finds, the latest first.
-func (c *Client) list(ctx context.Context, query string, limit int) ([]Listed, error) {
+// ListWith is List of the jobs that the filter chooses.
+func (c *Client) ListWith(ctx context.Context, limit int, f ListFilter) ([]Listed, error) {
+	return c.list(ctx, JobsQuery, limit, f)
+}
+
+// list returns the jobs that a query of Temporal's finds and the filter chooses, the latest first.
+func (c *Client) list(ctx context.Context, query string, limit int, f ListFilter) ([]Listed, error) {
 	var jobs []Listed
 	var token []byte
 	for len(jobs) < limit {
@@ -32,8 +57,11 @@ func (c *Client) list(ctx context.Context, query string, limit int) ([]Listed, e
 			return nil, fmt.Errorf("listing jobs: %w", err)
 		}
 		for _, info := range resp.GetExecutions() {
-			if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
-				jobs = append(jobs, c.listed(info))
+			if info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
+				continue
+			}
+			if j := c.listed(info); f.chooses(j) {
+				jobs = append(jobs, j)
 			}
 		}
 		if token = resp.GetNextPageToken(); len(token) == 0 {
@@ -61,6 +89,9 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 	case memo[protocol.MemoPool] != nil:
 		l.Source = SourceFiles
 	}
+	if at := memoValue[Milestone](c, info.GetMemo(), protocol.MemoProgress); !at.At.IsZero() {
+		l.Progress = &at
+	}
 	if info.GetCloseTime() != nil {
 		ended := info.GetCloseTime().AsTime()
 		l.Ended = &ended
@@ -76,6 +107,70 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 		l.State = Failed
 	}
 	return l
+}
+
+// SearchAttributes are what the server's own list can filter jobs by, as StintPool, StintState, StintPercent and StintFailed.
+type SearchAttributes struct {
+	Pool    string
+	State   State
+	Percent int64 // done, when the job noted it last
+	Failed  int64 // items, then
+}
+
+// Typed returns the search attributes as Temporal takes them.
+func (s SearchAttributes) Typed() temporal.SearchAttributes {
+	return temporal.NewSearchAttributes(s.Updates()...)
+}
+
+// Updates returns what sets the search attributes.
+func (s SearchAttributes) Updates() []temporal.SearchAttributeUpdate {
+	return []temporal.SearchAttributeUpdate{
+		temporal.NewSearchAttributeKeyKeyword(protocol.SearchPool).ValueSet(s.Pool),
+		temporal.NewSearchAttributeKeyKeyword(protocol.SearchState).ValueSet(string(s.State)),
+		temporal.NewSearchAttributeKeyInt64(protocol.SearchPercent).ValueSet(s.Percent),
+		temporal.NewSearchAttributeKeyInt64(protocol.SearchFailed).ValueSet(s.Failed),
+	}
+}
+
+// SearchTypes are the types of the search attributes, by name.
+func SearchTypes() map[string]enums.IndexedValueType {
+	return map[string]enums.IndexedValueType{
+		protocol.SearchPool: enums.INDEXED_VALUE_TYPE_KEYWORD, protocol.SearchState: enums.INDEXED_VALUE_TYPE_KEYWORD,
+		protocol.SearchPercent: enums.INDEXED_VALUE_TYPE_INT, protocol.SearchFailed: enums.INDEXED_VALUE_TYPE_INT,
+	}
+}
+
+// searchLimit is how long it may take to find out whether the server has them.
+const searchLimit = 3 * time.Second
+
+// searching returns what reports whether the server has the search attributes of jobs. It asks the server once, and registers them
+// if it has none: they can be used a little later then, by the next client.
+func searching(c client.Client, namespace string) func(context.Context) bool {
+	if namespace == "" {
+		return func(context.Context) bool { return false }
+	}
+	var once sync.Once
+	var has bool
+	return func(ctx context.Context) bool {
+		once.Do(func() {
+			ctx, cancel := context.WithTimeout(ctx, searchLimit)
+			defer cancel()
+			known, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+			if err != nil {
+				return // the job is worth starting without
+			}
+			has = true
+			for name, kind := range SearchTypes() {
+				has = has && known.GetCustomAttributes()[name] == kind
+			}
+			if !has {
+				_, _ = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+					Namespace: namespace, SearchAttributes: SearchTypes(),
+				}) // most servers leave that to their operators
+			}
+		})
+		return has
+	}
 }
 
 func (c *Client) memoString(memo *common.Memo, field string) string {
@@ -98,4 +193,62 @@ func memoValue[T any](c *Client, memo *common.Memo, field string) T {
 		}
 	}
 	return none
+}
+
+// PoolWorker is a process that serves a pool.
+type PoolWorker struct {
+	Pool   string    `json:"pool"`
+	Worker string    `json:"worker"`
+	Seen   time.Time `json:"seen"` // when it last polled for a batch
+}
+
+// Workers returns the processes that have polled for a pool's batches within the last minutes, as the
+// server saw them, by name. A worker whose slots are all busy does not poll for batches; where nobody has, those that have polled for
+// what runs outside the slots are returned.
+func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error) {
+	pollers, err := c.pollers(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	var found []PoolWorker
+	for _, p := range pollers {
+		found = append(found, PoolWorker{Pool: pool, Worker: p.GetIdentity(), Seen: p.GetLastAccessTime().AsTime()})
+	}
+	slices.SortFunc(found, func(a, b PoolWorker) int { return cmp.Compare(a.Worker, b.Worker) })
+	return found, nil
+}
+
+// Pollers returns the number of [Client.Workers].
+func (c *Client) Pollers(ctx context.Context, pool string) (int, error) {
+	pollers, err := c.pollers(ctx, pool)
+	return len(pollers), err
+}
+
+func (c *Client) pollers(ctx context.Context, pool string) ([]*taskqueue.PollerInfo, error) {
+	for _, queue := range []string{protocol.PoolQueue(pool), protocol.IOQueue(pool)} {
+		resp, err := c.temporal.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+		if err != nil {
+			return nil, fmt.Errorf("asking who serves pool %s: %w", pool, err)
+		}
+		if pollers := resp.GetPollers(); len(pollers) > 0 {
+			return pollers, nil
+		}
+	}
+	return nil, nil
+}
+
+// Pools returns the pools whose workers coordinate jobs: idle ones, too. They are known for some minutes after their last poll.
+func (c *Client) Pools(ctx context.Context) ([]string, error) {
+	resp, err := c.temporal.DescribeTaskQueue(ctx, protocol.WorkflowQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return nil, fmt.Errorf("asking who coordinates jobs: %w", err)
+	}
+	var pools []string
+	for _, p := range resp.GetPollers() {
+		if pool := protocol.PoolOf(p.GetIdentity()); pool != "" {
+			pools = append(pools, pool)
+		}
+	}
+	slices.Sort(pools)
+	return slices.Compact(pools), nil
 }

@@ -20,7 +20,7 @@ type LoopSlot = protocol.ClockSlot
 // second, with an output about every ten seconds.
 type LoopReport struct {
 	Slots   int           `json:"slots"`
-	Every   time.Duration `json:"every"` // interval in nanoseconds; 0: back to back
+	Every   time.Duration `json:"every_ns"` // interval in nanoseconds; 0: back to back
 	CatchUp string        `json:"catch_up,omitempty"`
 	// Running is how many slots a worker runs; Idle how many wait for a place in the pool, for two seconds or more. Both are
 	// known while the loop runs only.
@@ -34,9 +34,9 @@ type LoopReport struct {
 	Repeated int64 `json:"repeated,omitempty"`
 	// LateMean, LateMedian and LateMax are how late ticks began, in nanoseconds. The median is the least bound of a few that
 	// half of the ticks kept.
-	LateMean   time.Duration `json:"late_mean"`
-	LateMedian time.Duration `json:"late_median"`
-	LateMax    time.Duration `json:"late_max"`
+	LateMean   time.Duration `json:"late_mean_ns"`
+	LateMedian time.Duration `json:"late_median_ns"`
+	LateMax    time.Duration `json:"late_max_ns"`
 
 	// At is where each slot stands, by number.
 	At []LoopSlot `json:"at"`

@@ -57,7 +57,7 @@ type Totals struct {
 	CallTimes CallTimes `json:"call_times,omitempty"`
 
 	InputBytes int64         `json:"input_bytes"` // bytes of input done
-	Busy       time.Duration `json:"busy"`        // time spent in Process, summed over slots, in nanoseconds
+	Busy       time.Duration `json:"busy_ns"`     // time spent in Process, summed over slots, in nanoseconds
 }
 
 // Add adds o to t.
@@ -109,6 +109,8 @@ type Progress struct {
 	Feed    *FeedReport   `json:"feed,omitempty"` // of a leg of a feed
 	Loop    []LoopSlot    `json:"loop,omitempty"` // of a leg of a loop: where its slots stand
 	Stages  []StageReport `json:"stages,omitempty"`
+	// Flying are the executions in flight, of those that the query has named.
+	Flying []string `json:"flying,omitempty"`
 }
 
 // Output says where a finished job's results are. That of a failed job has no results, only errors.
@@ -181,8 +183,8 @@ type WorkerShare struct {
 	Worker  string        `json:"worker"`
 	Batches int64         `json:"batches"`
 	Items   int64         `json:"items"`
-	Busy    time.Duration `json:"busy"` // summed over its slots, in nanoseconds
-	Last    time.Time     `json:"last"` // when its last batch was accepted
+	Busy    time.Duration `json:"busy_ns"` // summed over its slots, in nanoseconds
+	Last    time.Time     `json:"last"`    // when its last batch was accepted
 	// Concurrency is how many calls each of its slots made at once when it ended its last batch; 0: not known.
 	Concurrency int `json:"concurrency,omitempty"`
 }
@@ -234,6 +236,10 @@ type Report struct {
 	Unserved bool `json:"unserved,omitempty"`
 	// UnservedPools are pools of a pipeline's further stages that no worker serves: their items wait.
 	UnservedPools []string `json:"unserved_pools,omitempty"`
+	// AsOf is set if not all of the job's workflows have answered: the time of the oldest of the numbers, which are the last that are
+	// known. Silent are the workflows that have not answered.
+	AsOf   time.Time `json:"as_of,omitzero"`
+	Silent []string  `json:"silent,omitempty"`
 	// Outage is set while the job waits for its store, or for the host of an input.
 	Outage *Outage `json:"outage,omitempty"`
 
@@ -242,6 +248,9 @@ type Report struct {
 	PlanDone   bool  `json:"plan_done"`   // all items have been found
 	TotalBytes int64 `json:"total_bytes"` // size of the input; 0: not known
 	Totals
+	// InHand is how many of the items done are in batches that run: workers have reported them with heartbeats. They are done again if
+	// their batch is lost.
+	InHand int64 `json:"in_hand,omitempty"`
 	// LeftOut is how many files among the inputs were left out, because the job writes them itself.
 	LeftOut int `json:"left_out,omitempty"`
 	// Resumed is how many of the items done came from an earlier, stopped or failed run.
@@ -271,8 +280,8 @@ type Report struct {
 
 	// Grace is how long running calls may take after a stop that does not say, Expiry how long a worker may be
 	// silent, both in nanoseconds; Attempts is how often a batch, or a call, is tried before it is halved.
-	Grace    time.Duration `json:"grace"`
-	Expiry   time.Duration `json:"expiry"`
+	Grace    time.Duration `json:"grace_ns"`
+	Expiry   time.Duration `json:"expiry_ns"`
 	Attempts int           `json:"attempts"`
 	// Window is how many batches may be in flight at once now; it is automatic if Settings.Window is 0.
 	Window int `json:"window,omitempty"`
@@ -416,8 +425,8 @@ type FeedReport struct {
 	// OldestSince is when the oldest unfinished item of the legs that run was accepted; zero: there is none.
 	OldestSince time.Time `json:"oldest_since,omitzero"`
 	// QueueMean and QueueMax are how long items of the legs that run have waited for their batch, in nanoseconds.
-	QueueMean time.Duration `json:"queue_mean"`
-	QueueMax  time.Duration `json:"queue_max"`
+	QueueMean time.Duration `json:"queue_mean_ns"`
+	QueueMax  time.Duration `json:"queue_max_ns"`
 	Segments  int           `json:"segments"` // legs that have taken items
 	// StalledSince is when an item has finished last, of a feed that has unfinished items of which none has finished for 30 s; zero: it is
 	// not stalled.

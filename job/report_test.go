@@ -145,8 +145,8 @@ func TestReport_JSON(t *testing.T) {
 	require.JSONEq(t, `{
 		"job": "nightly", "run": "r1", "pool": "p", "state": "stopped", "reason": "lunch",
 		"planned": 10, "discarded": 0, "plan_done": true, "total_bytes": 0,
-		"ok": 3, "failed": 1, "dropped": 0, "batches": 0, "retries": 0, "slow_downs": 0, "grace": 0, "expiry": 0, "attempts": 0, "settings": {}, "crashes": 0, "expiries": 0, "isolations": 0,
-		"calls": 0, "call_items": 0, "call_min": 0, "call_max": 0, "input_bytes": 0, "busy": 1000000000,
+		"ok": 3, "failed": 1, "dropped": 0, "batches": 0, "retries": 0, "slow_downs": 0, "grace_ns": 0, "expiry_ns": 0, "attempts": 0, "settings": {}, "crashes": 0, "expiries": 0, "isolations": 0,
+		"calls": 0, "call_items": 0, "call_min": 0, "call_max": 0, "input_bytes": 0, "busy_ns": 1000000000,
 		"legs": 0, "waiting": 0, "in_flight": 0, "started": "2026-11-21T01:02:03Z",
 		"stragglers": [{"batch": "batch 1", "leg": 2, "slot": 0, "since": "2026-11-21T01:02:03Z"}],
 		"store": "out.stint", "manifests": ["m"]

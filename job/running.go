@@ -12,7 +12,6 @@ import (
 	"github.com/stint-run/stint/internal/trap"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 )
@@ -123,55 +122,16 @@ func (r *Run) heldUp(ctx context.Context, legs []string) *Outage {
 	return found
 }
 
-// PoolWorker is a process that serves a pool.
-type PoolWorker struct {
-	Pool   string    `json:"pool"`
-	Worker string    `json:"worker"`
-	Seen   time.Time `json:"seen"` // when it last polled for a batch
-}
-
-// Workers returns the processes that have polled for a pool's batches within the last minutes, as the
-// server saw them, by name. A worker whose slots are all busy does not poll.
-func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error) {
-	pollers, err := c.pollers(ctx, pool)
-	if err != nil {
-		return nil, err
-	}
-	var found []PoolWorker
-	for _, p := range pollers {
-		found = append(found, PoolWorker{Pool: pool, Worker: p.GetIdentity(), Seen: p.GetLastAccessTime().AsTime()})
-	}
-	slices.SortFunc(found, func(a, b PoolWorker) int { return cmp.Compare(a.Worker, b.Worker) })
-	return found, nil
-}
-
-// Pollers returns the number of [Client.Workers].
-func (c *Client) Pollers(ctx context.Context, pool string) (int, error) {
-	pollers, err := c.pollers(ctx, pool)
-	return len(pollers), err
-}
-
-func (c *Client) pollers(ctx context.Context, pool string) ([]*taskqueue.PollerInfo, error) {
-	resp, err := c.temporal.DescribeTaskQueue(ctx, protocol.PoolQueue(pool), enums.TASK_QUEUE_TYPE_ACTIVITY)
-	if err != nil {
-		return nil, fmt.Errorf("asking who serves pool %s: %w", pool, err)
-	}
-	return resp.GetPollers(), nil
-}
-
 // followLimit is how long a report may take while a job is followed.
 const followLimit = 3 * time.Second
 
-// Follow is [Run.Wait], and reports meanwhile how the job stands: about every interval, which must be
-// above 0, it calls progress with a report, until the job has ended. progress is never called twice
-// at a time. A report that takes longer than three seconds is left out: no worker answers for the job.
+// Follow is [Run.Wait], and reports meanwhile how the job stands: every interval, which must be above 0, it calls progress with a
+// report, until the job has ended. progress is never called twice at a time. While the job does not answer it gets the last
+// numbers that are known, and their time: see [Report].AsOf.
 func (r *Run) Follow(ctx context.Context, interval time.Duration, progress func(Report)) (Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	reported := trap.Go("reporting on a job", func() error {
-		r.reportEvery(ctx, interval, progress)
-		return nil
-	})
+	reported := trap.Go("reporting on a job", func() error { return r.reportEvery(ctx, interval, progress) })
 	report, err := r.Wait(ctx)
 	cancel()
 	if defect := <-reported; err == nil {
@@ -180,20 +140,49 @@ func (r *Run) Follow(ctx context.Context, interval time.Duration, progress func(
 	return report, err
 }
 
-func (r *Run) reportEvery(ctx context.Context, interval time.Duration, progress func(Report)) {
+// reportEvery asks the job at every tick, unless it has not answered yet, and calls progress once a tick: when the answer has come, or
+// with what is known at the next tick.
+func (r *Run) reportEvery(ctx context.Context, interval time.Duration, progress func(Report)) error {
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
+	known := newGlance(r)
+	var last Report
+	var asking <-chan error
+	var shown bool
+	show := func() {
+		if shown = last.Job != ""; shown && !last.State.Final() && ctx.Err() == nil {
+			progress(last)
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			if asking != nil {
+				return <-asking
+			}
+			return nil
+		case err := <-asking:
+			if asking = nil; err != nil {
+				return err
+			}
+			last = known.report
+			if !shown {
+				show()
+			}
 		case <-ticks.C:
-		}
-		limited, cancel := context.WithTimeout(ctx, followLimit)
-		report, err := r.Report(limited)
-		cancel()
-		if err == nil && !report.State.Final() && ctx.Err() == nil {
-			progress(report)
+			if asking != nil { // it takes long
+				if last.Job != "" && last.AsOf.IsZero() {
+					last.AsOf = known.at
+				}
+				show()
+				continue
+			}
+			shown = false
+			asking = trap.Go("asking a job", func() error {
+				limited, cancel := context.WithTimeout(ctx, followLimit)
+				defer cancel()
+				return known.again(limited)
+			})
 		}
 	}
 }

@@ -110,5 +110,5 @@ func (c *Client) StopAll(ctx context.Context, pool string, stop Stop) ([]*Run, e
 
 // running lists all jobs that run.
 func (c *Client) running(ctx context.Context) ([]Listed, error) {
-	return c.list(ctx, fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s' AND ExecutionStatus = 'Running'", protocol.WorkflowJob, protocol.WorkflowQueue), int(^uint(0)>>1))
+	return c.list(ctx, fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s' AND ExecutionStatus = 'Running'", protocol.WorkflowJob, protocol.WorkflowQueue), int(^uint(0)>>1), ListFilter{})
 }

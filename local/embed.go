@@ -37,7 +37,7 @@ type run struct {
 
 // embed runs the job with a server and a worker that it starts and ends.
 func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
-	options := devserver.Options{UIPort: r.o.UIPort, Logger: r.o.Logger, Note: r.o.Note, For: cmp.Or(r.named, r.spec.Name)}
+	options := devserver.Options{SearchAttributes: job.SearchTypes(), UIPort: r.o.UIPort, Logger: r.o.Logger, Note: r.o.Note, For: cmp.Or(r.named, r.spec.Name)}
 	if r.o.State != "" {
 		options.Dir = devserver.StateDir(r.state)
 	}
@@ -55,7 +55,7 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 		return job.Report{}, fmt.Errorf("connecting to the embedded server: %w", err)
 	}
 	defer c.Close()
-	client := job.NewClient(c)
+	client := job.NewClientWith(c, job.ClientOptions{Namespace: server.Namespace()})
 	if err := r.lookUp(ctx, client); err != nil {
 		return job.Report{}, err
 	}

@@ -27,28 +27,36 @@ func (c *connection) withClient(ctx context.Context, p *Program, fn func(*job.Cl
 		return err
 	}
 	defer temporal.Close()
-	return fn(job.NewClientWith(temporal, job.ClientOptions{DataConverter: c.converter()}))
+	return fn(job.NewClientWith(temporal, job.ClientOptions{DataConverter: c.converter(), Namespace: c.namespaceOf}))
 }
 
-// reportOf asks a job for its report. If no worker answers it returns an *unansweredError, soon after
-// pollLimit.
+// reportOf asks a job for its report. If no worker answers it returns an *unansweredError, soon after pollLimit, and the last
+// numbers that are known. If there are workers, which are busy then, it asks them again, for busyLimit.
 func reportOf(ctx context.Context, p *Program, client *job.Client, name string) (job.Report, error) {
-	limited, cancel := context.WithTimeout(ctx, pollLimit)
-	defer cancel()
-	report, err := client.Get(name).Report(limited)
+	report, err := reportWithin(ctx, client, name, pollLimit)
 	if err == nil || ctx.Err() != nil || !job.Unanswered(err) {
 		return report, err
 	}
-	jobs, listErr := client.List(ctx, maxListed)
+	j, listErr := client.Get(name).Listed(ctx)
 	if listErr != nil {
 		return report, err
 	}
-	for _, j := range jobs {
-		if j.Name == name {
-			return report, &unansweredError{name, j, p.silent(ctx, client, j.Pool)}
+	hint, served := p.silent(ctx, client, j.Pool)
+	if served {
+		if report, err = reportWithin(ctx, client, name, busyLimit); err == nil || !job.Unanswered(err) {
+			return report, err
 		}
 	}
-	return report, err
+	return report, &unansweredError{name, j, hint}
+}
+
+// busyLimit is how long a report may take if there are workers.
+const busyLimit = 7 * time.Second
+
+func reportWithin(ctx context.Context, client *job.Client, name string, limit time.Duration) (job.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return client.Get(name).Report(ctx)
 }
 
 // unansweredError reports that a job runs but no worker answers for it.
@@ -62,14 +70,18 @@ func (e *unansweredError) Error() string {
 	return fmt.Sprintf("job %s is %s, but no worker answers for it: %s", e.name, e.job.State, e.hint)
 }
 
-// silent says why no worker answers for a job of the pool, and what to do.
-func (p *Program) silent(ctx context.Context, client *job.Client, pool string) string {
+// silent says why no worker answers for a job of the pool, and what to do. served reports whether there are workers, or may be:
+// that there is none is said only if the server has said so.
+func (p *Program) silent(ctx context.Context, client *job.Client, pool string) (hint string, served bool) {
 	ctx, cancel := context.WithTimeout(ctx, pollLimit)
 	defer cancel()
-	if n, err := client.Pollers(ctx, pool); err == nil && n > 0 {
-		return fmt.Sprintf("workers serve pool %s, but those that coordinate jobs have just begun, are too busy or are gone; ask again in some seconds", pool)
+	switch n, err := client.Pollers(ctx, pool); {
+	case err != nil:
+		return fmt.Sprintf("who serves pool %s is not known (%v); ask again in some seconds", pool, err), true
+	case n > 0:
+		return fmt.Sprintf("workers serve pool %s, but those that coordinate jobs have just begun, are too busy or are gone; ask again in some seconds", pool), true
 	}
-	return p.unserved(pool)
+	return p.unserved(pool), false
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ const defaultState = ".stint"
 // keeps its state in this directory.
 type connection struct {
 	address, namespace, profile string
+	ui                          string
+	namespaceOf                 string // the one that is used; set by options
 
 	keys  codecKeys
 	codec *job.Codec // set by options; nil: nothing is encrypted
@@ -36,8 +39,12 @@ func (c *connection) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.address, "address", "", "Temporal server, `HOST:PORT` (default $TEMPORAL_ADDRESS, the profile, a stint server of this directory, or localhost:7233)")
 	fs.StringVar(&c.namespace, "namespace", "", "Temporal namespace (default $TEMPORAL_NAMESPACE, the profile, or default)")
 	fs.StringVar(&c.profile, "profile", "", "profile of Temporal's configuration file (default $TEMPORAL_PROFILE, or default)")
+	fs.StringVar(&c.ui, "ui", "", "`URL` of Temporal's web UI, for the addresses that are printed (default $"+uiVariable+", or that of a stint server of this directory)")
 	c.keys.addFlags(fs)
 }
+
+// uiVariable has the address of the web UI if --ui does not give it.
+const uiVariable = "STINT_UI"
 
 // configured reports whether flags, environment or configuration name a server.
 func (c *connection) configured(p *Program) bool {
@@ -77,12 +84,16 @@ func (c *connection) options(p *Program) (sdkclient.Options, error) {
 	if c.namespace != "" {
 		options.Namespace = c.namespace
 	}
-	if options.HostPort == "" {
-		options.HostPort = sdkclient.DefaultHostPort
-		if holder, err := devserver.Holder(devserver.StateDir(p.path(defaultState))); err == nil && holder != nil && holder.Address != "" {
-			options.HostPort = holder.Address
+	ui, _ := p.lookup(uiVariable)
+	if holder, err := devserver.Holder(devserver.StateDir(p.path(defaultState))); err == nil && holder != nil && holder.Address != "" {
+		options.HostPort = cmp.Or(options.HostPort, holder.Address)
+		if options.HostPort == holder.Address {
+			ui = cmp.Or(ui, holder.UI)
 		}
 	}
+	options.HostPort = cmp.Or(options.HostPort, sdkclient.DefaultHostPort)
+	c.namespaceOf = cmp.Or(options.Namespace, sdkclient.DefaultNamespace)
+	p.webUI(cmp.Or(c.ui, ui), c.namespaceOf)
 	if c.codec, err = c.keys.read(p); err != nil {
 		return options, err
 	}

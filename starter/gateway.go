@@ -103,7 +103,7 @@ func (o *gatewayOptions) run(ctx context.Context, p *Program) error {
 		return err
 	}
 	defer c.Close()
-	client := job.NewClientWith(c, job.ClientOptions{DataConverter: o.connection.converter()})
+	client := job.NewClientWith(c, job.ClientOptions{DataConverter: o.connection.converter(), Namespace: o.connection.namespaceOf})
 	var feed job.FeedOptions
 	if len(roots) > 0 {
 		results := feedstore.New(feedstore.Options{Allow: slices.DeleteFunc(roots, func(root string) bool { return root == worker.AllowAll })})

@@ -1,51 +1,116 @@
 package starter
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
 
 // maxListed is how many jobs are shown at most, the latest ones.
 const maxListed = 1000
 
+type listCommand struct {
+	connection connection
+	states     []string
+	pools      []string
+	json       bool
+}
+
 func newList(p *Program) *cobra.Command {
-	var c connection
-	var asJSON bool
+	o := &listCommand{}
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List jobs, the latest first",
-		Args:  wrongArgs(cobra.NoArgs),
+		Long: `Lists jobs, the latest first. DONE and FAILED are as of the last time that a job has noted them: whenever
+its done items have doubled, or a tenth has been added, and when it ends. 'stint status JOB' has them as of now.`,
+		Example: `  stint list
+  stint list --state running --state stopping --pool upper`,
+		Args: wrongArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withClient(cmd.Context(), p, func(client *job.Client) error {
-				jobs, err := client.List(cmd.Context(), maxListed)
+			filter, err := o.filter()
+			if err != nil {
+				return err
+			}
+			return o.connection.withClient(cmd.Context(), p, func(client *job.Client) error {
+				jobs, err := client.ListWith(cmd.Context(), maxListed, filter)
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if o.json {
 					return printJSON(p.Stdout, jobs)
 				}
 				return printJobs(p, jobs)
 			})
 		},
 	}
-	c.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	o.connection.addFlags(cmd.Flags())
+	cmd.Flags().StringArrayVar(&o.states, "state", nil, "only jobs in this `STATE`: "+strings.Join(stateNames(), ", ")+"; repeatable")
+	cmd.Flags().StringArrayVar(&o.pools, "pool", nil, "only jobs of this pool; repeatable")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
+}
+
+func stateNames() (names []string) {
+	for _, s := range []job.State{job.Running, job.Completed, job.Stopping, job.Stopped, job.Failed} {
+		names = append(names, string(s))
+	}
+	return names
+}
+
+func (o *listCommand) filter() (f job.ListFilter, err error) {
+	for _, s := range o.states {
+		if !slices.Contains(stateNames(), s) {
+			return f, usageError("--state %s: use %s", s, strings.Join(stateNames(), ", "))
+		}
+		f.States = append(f.States, job.State(s))
+	}
+	for _, pool := range o.pools {
+		if err := job.CheckName("pool", pool); err != nil {
+			return f, usageError("%w", err)
+		}
+	}
+	f.Pools = o.pools
+	return f, nil
 }
 
 func printJobs(p *Program, jobs []job.Listed) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "JOB\tPOOL\tSTATE\tSTARTED\tTOOK\tSOURCE\tOUTPUT")
+	fmt.Fprintln(w, "JOB\tPOOL\tSTATE\tDONE\tFAILED\tSTARTED\tTOOK\tSOURCE\tOUTPUT")
 	for _, j := range jobs {
 		took := since(j.Started)
 		if j.Ended != nil {
 			took = roundTime(j.Ended.Sub(j.Started)).String()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Name, j.Pool, j.State, j.Started.Local().Format(time.DateTime), took, j.Source, j.Output)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Name, j.Pool, j.State, listedDone(j), listedFailed(j),
+			j.Started.Local().Format(time.DateTime), took, cmp.Or(j.Source, unknown), j.Output)
 	}
 	return w.Flush()
+}
+
+// listedDone is how much of a job was done when it noted that last.
+func listedDone(j job.Listed) string {
+	if percent, ok := j.Percent(); ok {
+		return fmt.Sprintf("%d%%", percent)
+	}
+	if j.Progress == nil {
+		return unknown
+	}
+	return text.Thousands(j.Progress.Done())
+}
+
+func listedFailed(j job.Listed) string {
+	switch {
+	case j.Progress != nil:
+		return text.Thousands(j.Progress.Failed)
+	case j.State == job.Completed:
+		return "0" // one with failed items has noted them
+	}
+	return unknown
 }

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 )
 
@@ -53,12 +55,36 @@ type Program struct {
 	Signals <-chan os.Signal
 	// Terminal reports whether Stderr is a person's terminal.
 	Terminal bool
+	// Width returns the columns of that terminal; nil or 0: not known.
+	Width func() int
 	// Exit ends the process at once, on the second request to end.
 	Exit func(code int)
 
 	// Handler is the program's own. The zero Handler means that --exec or --serve give it.
 	Handler worker.Handler
 	Options Options
+
+	ui string // where the web UI of the server is that a command has connected to, with the namespace; "": not known
+}
+
+// pageOf is the address of a job's readable page in the web UI; "" if that is not known.
+func (p *Program) pageOf(r job.Report) string {
+	if p.ui == "" || r.Run == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/workflows/%s/%s/user-metadata", p.ui, url.PathEscape(r.Job), r.Run)
+}
+
+// listURL is the address of the list of jobs in the web UI, without their legs.
+func (p *Program) listURL() string {
+	return p.ui + "/workflows?query=" + url.QueryEscape(job.JobsQuery)
+}
+
+// webUI notes where the web UI is, of a namespace; "": not known.
+func (p *Program) webUI(address, namespace string) {
+	if p.ui = ""; address != "" {
+		p.ui = fmt.Sprintf("%s/namespaces/%s", strings.TrimSuffix(address, "/"), url.PathEscape(namespace))
+	}
 }
 
 // Execute runs one command line and returns its exit code. [Main] calls it with the streams, the

@@ -1,14 +1,14 @@
 package starter
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
@@ -20,7 +20,8 @@ type progress struct {
 	w        io.Writer
 	json     bool
 	terminal bool
-	bar      *progressbar.ProgressBar
+	width    func() int // columns of the terminal; nil: not known
+	drawn    bool       // a bar is on the terminal
 	lastLine time.Time
 	began    time.Time
 	history  []sample
@@ -29,6 +30,8 @@ type progress struct {
 	// detailed shows who does what, too, every detailEvery.
 	detailed   bool
 	lastDetail time.Time
+	// pageOf, which may be nil, returns the address of a job's readable page; "" if there is none.
+	pageOf func(job.Report) string
 }
 
 type sample struct {
@@ -41,8 +44,14 @@ const (
 	// detailEvery is how often who does what is shown.
 	detailEvery = 15 * time.Second
 	rateWindow  = 15 * time.Second
-	barWidth    = 24
 )
+
+// progressOf shows the progress of a job as the program's terminal allows.
+func progressOf(p *Program, asJSON bool) *progress {
+	show := newProgress(p.Stderr, p.Terminal, asJSON)
+	show.width, show.pageOf = p.Width, p.pageOf
+	return show
+}
 
 func newProgress(w io.Writer, terminal, asJSON bool) *progress {
 	return &progress{w: w, terminal: terminal && !asJSON, json: asJSON, began: time.Now(), lastLine: time.Now(), said: map[string]bool{}}
@@ -73,9 +82,7 @@ func (p *progress) say(text string) {
 		return
 	}
 	p.said[text] = true
-	if p.bar != nil {
-		_ = p.bar.Clear() // only looks
-	}
+	p.clear()
 	fmt.Fprintln(p.w, text)
 }
 
@@ -85,15 +92,16 @@ func (p *progress) show(r job.Report) {
 	defer p.mu.Unlock()
 	p.sample(r)
 	p.detail(r)
+	p.page(r)
 	if r.OnlySums() && !p.json {
 		p.say(onlySums)
 	}
 	switch {
 	case p.silent:
 	case p.json:
-		_ = json.NewEncoder(p.w).Encode(r) // nobody could receive the error
+		p.tick(r, time.Now())
 	case p.terminal:
-		p.showBar(r)
+		p.draw(r)
 	case time.Since(p.lastLine) >= lineEvery:
 		p.lastLine = time.Now()
 		fmt.Fprintf(p.w, "%s: %s\n", r.Job, p.line(r))
@@ -114,15 +122,27 @@ func (p *progress) speed() job.Speed {
 		return job.Speed{}
 	}
 	first, last := p.history[0], p.history[len(p.history)-1]
+	for i := len(p.history) - 1; i > 0 && last.at.Sub(p.history[i].at) < steady; i-- {
+		if p.history[i].report.Done() != p.history[i-1].report.Done() {
+			last = p.history[i] // numbers come in steps: between two of them the speed stays
+			break
+		}
+	}
 	return last.report.SpeedSince(first.report, first.at, last.at)
 }
+
+// steady is how long a speed stays although no further item is done.
+const steady = 5 * time.Second
 
 // line is the state of a job in one line.
 func (p *progress) line(r job.Report) string {
 	var b strings.Builder
 	b.WriteString(itemsOf(r))
-	if pct, ok := percent(r); ok {
+	if pct, ok := r.Percent(); ok {
 		fmt.Fprintf(&b, " (%d%%)", pct)
+	}
+	if a := age(r); a != "" {
+		fmt.Fprintf(&b, ", %s", a)
 	}
 	speed := p.speed()
 	if speed.Items > 0 {
@@ -228,52 +248,42 @@ func shares(r job.Report) string {
 	return text
 }
 
+// rate formats a number with its first two digits: "0.12", "3.4", "56", "1,200".
 func rate(v float64) string {
-	if v < 100 {
-		return fmt.Sprintf("%.1f", v)
+	if v <= 0 {
+		return "0"
 	}
-	return text.Thousands(int64(v))
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'e', 1, 64), 64) // it has just been written
+	if v >= 10 {
+		return text.Thousands(int64(math.Round(v)))
+	}
+	return strconv.FormatFloat(v, 'f', 1-int(math.Floor(math.Log10(v))), 64)
 }
 
-func percent(r job.Report) (int64, bool) {
-	switch {
-	case r.TotalBytes > 0:
-		return min(100, 100*r.InputBytes/r.TotalBytes), true
-	case r.PlanDone && r.Planned > 0:
-		return 100 * r.Done() / r.Planned, true
+// age says how old a report's numbers are if not all of the job's workflows have answered; "" otherwise.
+func age(r job.Report) string {
+	if r.AsOf.IsZero() {
+		return ""
 	}
-	return 0, false
+	return fmt.Sprintf("numbers of %v ago", time.Since(r.AsOf).Round(time.Second))
 }
 
-func (p *progress) showBar(r job.Report) {
-	if p.bar == nil {
-		whole := int64(100)
-		if r.Feed != nil || r.Loop != nil {
-			whole = -1 // neither has an end that could be foreseen: a sign of life
-		}
-		p.bar = progressbar.NewOptions64(whole,
-			progressbar.OptionSetWriter(p.w), progressbar.OptionSetWidth(barWidth),
-			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
-			progressbar.OptionShowDescriptionAtLineEnd(), progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetTheme(progressbar.Theme{Saucer: "█", SaucerHead: "█", SaucerPadding: "░"}))
-	}
-	p.bar.Describe(p.line(r))
-	if r.Feed != nil || r.Loop != nil {
-		_ = p.bar.RenderBlank() // only looks
+// page prints the address of the job's page once.
+func (p *progress) page(r job.Report) {
+	if p.pageOf == nil || p.json || r.Run == "" {
 		return
 	}
-	pct, _ := percent(r)
-	_ = p.bar.Set64(min(99, pct)) // only looks; the bar goes when the job ends
+	if url := p.pageOf(r); url != "" {
+		p.say("page: " + url)
+	}
+	p.pageOf = nil
 }
 
 // end takes the bar away.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bar != nil {
-		_ = p.bar.Clear() // only looks
-		p.bar = nil
-	}
+	p.clear()
 }
 
 // summary describes in a few lines how a job has ended. Files below dir are named relative to it.

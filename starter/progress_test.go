@@ -24,7 +24,7 @@ func TestProgress_BarOnATerminal(t *testing.T) {
 	c := b.stint("run", "--exec", b.slowly(), "in.txt", "-o", "out.txt", "--slots", "1", "--batch-items", "20").exits(starter.ExitOK)
 	require.NotRegexp(t, `\p{Co}`, c.stderr.String(), "characters that only some fonts have")
 	require.Contains(t, c.stderr.String(), "\r")
-	require.Regexp(t, `[0-9]+ of 100 items \([0-9]+%\)`, c.stderr.String())
+	require.Regexp(t, `[0-9]+% · [0-9]+/100`, c.stderr.String())
 	require.Contains(t, c.stderr.String(), "completed: 100 items ok, 0 failed")
 }
 

@@ -79,6 +79,9 @@ func announce(ctx context.Context, p *Program, client *job.Client, run *job.Run,
 	if asJSON {
 		return printJSON(p.Stdout, map[string]string{"job": run.Name(), "pool": pool})
 	}
+	if url := p.pageOf(job.Report{Job: run.Name(), Run: run.ID()}); url != "" {
+		fmt.Fprintf(p.Stderr, "page: %s\n", url)
+	}
 	_, err := fmt.Fprintln(p.Stdout, run.Name())
 	return err
 }

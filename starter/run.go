@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/local"
@@ -104,7 +105,7 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 		return usageError("%w", err)
 	}
 	r := &running{
-		o: o, p: p, spec: spec, pools: pools, state: stateOf(state, spec.Name), flags: cmd.Flags(), show: newProgress(p.Stderr, p.Terminal, o.json),
+		o: o, p: p, spec: spec, pools: pools, state: stateOf(state, spec.Name), flags: cmd.Flags(), show: progressOf(p, o.json),
 		do: func(ctx context.Context, options local.Options) (job.Report, error) {
 			return local.Run(ctx, spec, handler, options)
 		},
@@ -240,8 +241,8 @@ func (r *running) options(ctx context.Context) local.Options {
 
 // ready says where the web UI and the metrics are.
 func (r *running) ready(a local.Addresses) {
-	if a.UI != "" && !r.o.quiet && !r.o.json && r.p.Terminal {
-		r.show.note("web UI: %s", a.UI)
+	if a.UI != "" && r.p.Terminal {
+		r.p.webUI(a.UI, devserver.DefaultNamespace) // the first report has the page's address
 	}
 	for _, address := range a.Metrics {
 		r.show.note(metricsNote, address)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/job"
 )
 
 type serverOptions struct {
@@ -53,7 +54,7 @@ func (o *serverOptions) run(ctx context.Context, p *Program) error {
 		return err
 	}
 	server, err := devserver.Start(ctx, devserver.Options{
-		Dir: devserver.StateDir(p.path(o.state)), IP: o.ip, Port: o.port, UIPort: o.uiPort,
+		SearchAttributes: job.SearchTypes(), Dir: devserver.StateDir(p.path(o.state)), IP: o.ip, Port: o.port, UIPort: o.uiPort,
 		PreferPort: 7233, PreferUIPort: 8233, PowerSafe: true, Logger: newLogger(p.Stderr, o.verbose),
 		Note: func(text string) { fmt.Fprintln(p.Stderr, text) },
 	})
@@ -64,6 +65,8 @@ func (o *serverOptions) run(ctx context.Context, p *Program) error {
 	fmt.Fprintf(p.Stderr, "Temporal server: %s\n", server.Address())
 	if url := server.UIURL(); url != "" {
 		fmt.Fprintf(p.Stderr, "web UI:          %s\n", url)
+		p.webUI(url, server.Namespace())
+		fmt.Fprintf(p.Stderr, "jobs, no legs:   %s\n", p.listURL())
 	}
 	select {
 	case <-ctx.Done():

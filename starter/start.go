@@ -143,7 +143,7 @@ func followToEnd(ctx context.Context, p *Program, client *job.Client, run *job.R
 		}
 	})
 	began := time.Now()
-	show := newProgress(p.Stderr, p.Terminal, asJSON)
+	show := progressOf(p, asJSON)
 	show.detailed = true
 	report, err := follow(ctx, p, client, run, pools, show)
 	select {

@@ -2,6 +2,8 @@ package starter
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -21,6 +23,10 @@ func newStatus(p *Program) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withClient(cmd.Context(), p, func(client *job.Client) error {
 				report, err := reportOf(cmd.Context(), p, client, args[0])
+				var silent *unansweredError
+				if errors.As(err, &silent) && report.Job != "" {
+					return errors.Join(lastKnown(cmd.Context(), p, client, report, asJSON), err)
+				}
 				if err != nil {
 					return err
 				}
@@ -45,6 +51,18 @@ func newStatus(p *Program) *cobra.Command {
 	c.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// lastKnown prints the last numbers that are known of a job that does not answer.
+func lastKnown(ctx context.Context, p *Program, client *job.Client, report job.Report, asJSON bool) error {
+	running, err := client.Get(report.Job).Running(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.Stdout, statusReport{report, running})
+	}
+	return printReport(p, report, running)
 }
 
 // statusReport is a report with the batches in hand.
@@ -78,6 +96,9 @@ func printHow(row rows, r job.Report) {
 	if r.StopDeadline != nil {
 		row("grace", "until %s", r.StopDeadline.Local().Format(time.DateTime))
 	}
+	if r.Attempts == 0 {
+		return // it has not answered
+	}
 	row("limits", "grace %v, expiry %v, %s", r.Grace, r.Expiry, text.Count(r.Attempts, "attempt"))
 	for _, s := range settingRows(r.Settings) {
 		if s[0] == "window" {
@@ -109,6 +130,12 @@ func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
 	row("state", "%s", r.State)
 	if r.Reason != "" {
 		row("reason", "%s", r.Reason)
+	}
+	if url := p.pageOf(r); url != "" {
+		row("page", "%s", url)
+	}
+	if !r.AsOf.IsZero() {
+		row("numbers of", "%s, %s ago, the last that are known", r.AsOf.Local().Format(time.DateTime), since(r.AsOf))
 	}
 	printCounts(row, r)
 	printErrors(row, r)
@@ -153,10 +180,13 @@ func printCounts(row rows, r job.Report) {
 	if r.Lines > 0 {
 		row("results", "%s, in the lists of the items", text.Thousands(r.Lines))
 	}
+	if r.InHand > 0 {
+		row("in hand", "%s of the items done are in batches that run", text.Thousands(r.InHand))
+	}
 	if r.LeftOut > 0 {
 		row("left out", "%s among the inputs, because the job writes them itself", files(r.LeftOut))
 	}
-	if pct, ok := percent(r); ok {
+	if pct, ok := r.Percent(); ok {
 		row("done", "%d%%", pct)
 	}
 	printFeed(row, r)

@@ -33,10 +33,10 @@ func newWorkers(p *Program) *cobra.Command {
 		Short: "List the workers of each pool",
 		Long: `Lists the workers that have polled for batches of a pool within the last minutes, and the batches
 that they have in hand: slot, process, how many calls the slot makes at once, start, and the timers that
-handlers hold, by scope, with the time that is left. They are known from a batch's first heartbeat on, which comes after a quarter of
-the job's expiry.
+handlers hold, by scope, with the time that is left. They are known from a batch's first heartbeat on, which comes when an item has been answered, or after a
+quarter of the job's expiry.
 
-Without --pool, the pools are those of the jobs that run.`,
+Without --pool, the pools are those of all workers that coordinate jobs, idle ones too, and of the jobs that run.`,
 		Example: `  stint workers
   stint workers --pool upper --json`,
 		Args: wrongArgs(cobra.NoArgs),
@@ -81,6 +81,11 @@ func (o *workersCommand) ask(ctx context.Context, client *job.Client) (workersRe
 		return report, nil, err
 	}
 	pools := slices.Clone(o.pools)
+	if len(o.pools) == 0 {
+		if pools, err = client.Pools(ctx); err != nil {
+			return report, nil, err
+		}
+	}
 	for _, j := range jobs {
 		if j.State.Final() || len(o.pools) > 0 && !slices.Contains(o.pools, j.Pool) {
 			continue

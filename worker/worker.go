@@ -148,6 +148,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 	if !w.options.NoWorkflows {
 		coordinator := sdkworker.New(c, protocol.WorkflowQueue, w.sdkOptions(sdkworker.Options{
 			DisableEagerActivities: true, LocalActivityWorkerOnly: true,
+			Identity:                     protocol.CoordinatorIdentity(w.roster.worker, w.pool),
 			StickyScheduleToStartTimeout: sticky,
 		}))
 		entry.Workflows{

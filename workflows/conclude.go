@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
@@ -12,9 +13,53 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
+// setState changes the state, for those who list jobs, too.
 func (c *coordinator) setState(s job.State) {
 	c.state.Report.State = s
-	if err := workflow.UpsertMemo(c.ctx, map[string]any{protocol.MemoState: s}); err != nil {
+	c.enlist(c.milestone(c.overview()), map[string]any{protocol.MemoState: s})
+}
+
+// noteProgress has those who list jobs know how far the job is: whenever the items done have doubled, or a tenth of the job has been
+// added, but not within leastNote.
+func (c *coordinator) noteProgress(r job.Report) {
+	now, done := workflow.Now(c.ctx), r.Done()
+	if c.concluded || now.Sub(c.state.Listed.At) < leastNote || done == c.state.Listed.Done() {
+		return
+	}
+	whole := max(r.Planned, done)
+	if before := c.state.Listed.Done(); done >= 2*before || r.PlanDone && 10*(done-before) >= whole {
+		c.enlist(c.milestone(r), map[string]any{})
+	}
+}
+
+// leastNote is the time between two notes of a job's progress.
+const leastNote = 10 * time.Second
+
+func (c *coordinator) milestone(r job.Report) protocol.Milestone {
+	return protocol.Milestone{
+		Counted: protocol.Counted{OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Batches: r.Batches, Bytes: r.InputBytes, At: workflow.Now(c.ctx)},
+		Planned: r.Planned, PlanDone: r.PlanDone, TotalBytes: r.TotalBytes,
+	}
+}
+
+// searchAttributes are what the server's own list can filter by.
+func (c *coordinator) searchAttributes() job.SearchAttributes {
+	r := c.overview()
+	s := job.SearchAttributes{Pool: r.Pool, State: r.State, Failed: r.Failed}
+	s.Percent, _ = r.Percent()
+	return s
+}
+
+// enlist writes what those who list jobs see.
+func (c *coordinator) enlist(m protocol.Milestone, memo map[string]any) {
+	c.state.Listed = m.Counted
+	memo[protocol.MemoProgress] = m
+	if c.in.Searchable {
+		if err := workflow.UpsertTypedSearchAttributes(c.ctx, c.searchAttributes().Updates()...); err != nil {
+			workflow.GetLogger(c.ctx).Error("writing the job's search attributes", "error", err)
+		}
+	}
+	if err := workflow.UpsertMemo(c.ctx, memo); err != nil {
 		workflow.GetLogger(c.ctx).Error("writing the job's state", "error", err)
 	}
 }
@@ -66,6 +111,9 @@ func (c *coordinator) decide() {
 		c.setState(job.Stopped)
 	default:
 		r.State = job.Completed
+		if r.Failed > 0 || c.in.Searchable { // a job without failures needs no entry: the list has the state of its workflow
+			c.enlist(c.milestone(*r), map[string]any{})
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -199,4 +200,30 @@ func TestFail_ListsFailures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// 14.2: a job knows of open legs how far they are, for its page and for lists, and neither costs much.
+func TestProgress_OfOpenLegs(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 20_000)
+	w.spec.Window = 10
+	w.took = time.Second
+	var heard int64
+	var noted protocol.Milestone
+	w.at(90*time.Second, func() {
+		value, err := w.env.QueryWorkflow(protocol.QueryReport)
+		require.NoError(t, err)
+		var answer job.Answer
+		require.NoError(t, value.Get(&answer))
+		for _, h := range answer.Heard {
+			heard += h.OK
+		}
+		noted, _ = w.memo[protocol.MemoProgress].(protocol.Milestone)
+		heard += answer.OK
+	})
+	report := w.mustRun()
+	require.Greater(t, heard, int64(3000), "of about 9,000 items done")
+	require.Greater(t, noted.OK, int64(1000))
+	require.EqualValues(t, 20_000, report.OK)
+	require.LessOrEqual(t, w.commands["signal "+dispatch.SignalCounts], 9*report.Legs)
 }

@@ -57,6 +57,7 @@ func newCoordinator(ctx workflow.Context, in JobInput) *coordinator {
 	info := workflow.GetInfo(ctx)
 	c.state.Ref = activities.Ref{Job: in.Spec.Name, Run: info.FirstRunID, Born: info.WorkflowStartTime.UnixMilli(), Store: in.Spec.Store}
 	c.state.Heads = in.Resume
+	c.state.Listed.At = workflow.Now(ctx)
 	c.state.Report = job.Report{
 		Job: in.Spec.Name, Run: info.FirstRunID, Pool: in.Spec.Pool, State: job.Running,
 		Started: workflow.Now(ctx), Store: in.Spec.Store, Manifests: in.Resume, Settings: in.Spec.Settings(),
@@ -69,7 +70,7 @@ func newCoordinator(ctx workflow.Context, in JobInput) *coordinator {
 
 // setup has the job answer queries, signals and updates.
 func (c *coordinator) setup() error {
-	report := func() (job.Report, error) { return c.report(), nil }
+	report := func(executions []string) (job.Answer, error) { return c.answer(executions), nil }
 	if err := workflow.SetQueryHandler(c.ctx, protocol.QueryReport, report); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
@@ -181,7 +182,34 @@ func (c *coordinator) report() job.Report {
 	return r
 }
 
+// answer is the answer to the query: those that ask ask the legs in other workflows, too.
+func (c *coordinator) answer(executions []string) job.Answer {
+	a := job.Answer{Report: c.report()}
+	if c.inside != nil {
+		a.Flying = c.inside.Flying(executions)
+	}
+	for _, l := range c.legs {
+		if n := l.reported.Sofar; l.id() != "" && !n.At.IsZero() {
+			a.Heard = append(a.Heard, job.Heard{Leg: l.id(), Counted: n})
+		}
+	}
+	return a
+}
+
+// overview is the report with what the legs in other workflows have reported of themselves.
+func (c *coordinator) overview() job.Report {
+	r := c.report()
+	for _, l := range c.legs {
+		if l.id() != "" {
+			r.Totals.Add(job.TotalsOf(l.reported.Sofar))
+		}
+	}
+	return r
+}
+
 // describe keeps the job's report where people who look at the workflow find it.
 func (c *coordinator) describe() {
-	workflow.SetCurrentDetails(c.ctx, details.Job(c.report(), workflow.Now(c.ctx)))
+	r := c.overview()
+	workflow.SetCurrentDetails(c.ctx, details.Job(r, workflow.Now(c.ctx)))
+	c.noteProgress(r)
 }

@@ -30,8 +30,12 @@ func (l *feedLeg) answer() error {
 		protocol.QueryItems: func(ordinals []int64) ([]protocol.ItemState, error) {
 			return l.intake.Items(ordinals, workflow.Now(l.ctx)), nil
 		},
-		protocol.QueryProgress: func() (job.Progress, error) { return l.progress(), nil },
-		protocol.QueryPending:  func(offset int) ([]byte, error) { return activities.PendingPiece(l.commits.pending(), offset) },
+		protocol.QueryProgress: func(executions []string) (job.Progress, error) {
+			p := l.progress()
+			p.Flying = l.Flying(executions)
+			return p, nil
+		},
+		protocol.QueryPending: func(offset int) ([]byte, error) { return activities.PendingPiece(l.commits.pending(), offset) },
 	}
 	for _, name := range []string{protocol.QueryFeed, protocol.QueryItems, protocol.QueryProgress, protocol.QueryPending} {
 		if err := workflow.SetQueryHandler(l.ctx, name, queries[name]); err != nil {

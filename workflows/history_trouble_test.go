@@ -176,8 +176,8 @@ func runTolerant(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	require.LessOrEqual(t, report.Failed, int64(80), "nothing new was begun")
 	require.Less(t, report.OK, int64(400-80))
 	require.NoFileExists(t, j.spec.Output)
-	require.Positive(t, traces(j.histories(report.Legs)["job"])["counts"])
-	require.Positive(t, traces(j.histories(report.Legs)["leg-1"])["halt"])
+	require.Positive(t, traces(j.histories(report.Legs)["job"])["progress of leg"])
+	require.Positive(t, traces(j.histories(report.Legs)["leg-1"])["stop the leg"])
 	return j, report
 }
 
@@ -214,8 +214,8 @@ func runSlowed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	require.Equal(t, rate, *report.Settings.Rate)
 	inJob, inLeg := traces(j.histories(report.Legs)["job"]), traces(j.histories(report.Legs)["leg-1"])
 	require.Equal(t, 1, inJob["update"])
-	require.Equal(t, 1, inJob["slow"])
-	require.Positive(t, inLeg["grant"])
-	require.GreaterOrEqual(t, inLeg["limits"], 2, "of the settings, and of the request")
+	require.Equal(t, 1, inJob["slow down"])
+	require.Positive(t, inLeg["places to leg"])
+	require.GreaterOrEqual(t, inLeg["limits of leg"], 2, "of the settings, and of the request")
 	return j, report
 }

@@ -32,6 +32,8 @@ type jobState struct {
 	Fresh    dispatch.Counts `json:"fresh,omitzero"` // of what earlier runs have not done
 	Slowed   throttle.Slowed `json:"slowed,omitzero"`
 	Carried  []carriedLeg    `json:"carried,omitempty"` // legs that are open
+	// Listed is what those who list jobs see of the progress.
+	Listed protocol.Counted `json:"listed,omitzero"`
 }
 
 // Job runs a job to its end. If the job fails, it returns an application error whose details are the

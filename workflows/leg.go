@@ -17,7 +17,7 @@ var acts *activities.Activities
 
 // signalKept goes from a leg to its job, with what a leg that continues as new has committed; argument keptResult. The
 // others between a job and its legs are in package dispatch.
-const signalKept = "kept"
+const signalKept = "leg has committed"
 
 // LegInput is what one leg has to run.
 type LegInput struct {
@@ -138,7 +138,7 @@ func processIn(ref activities.Ref) func(workflow.Context, activities.ProcessInpu
 }
 
 func (l *leg) answerQueries(ctx workflow.Context, spec job.Spec) error {
-	progress := func() (job.Progress, error) { return l.Progress(), nil }
+	progress := func(executions []string) (job.Progress, error) { return l.ProgressWith(executions), nil }
 	var pending any = func() ([]activities.CommitInput, error) {
 		return []activities.CommitInput{l.manifest.pending()}, nil
 	}

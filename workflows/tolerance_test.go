@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -52,7 +53,7 @@ func TestTolerance_Exceeded(t *testing.T) {
 			require.LessOrEqual(t, report.Failed, c.atLeast+c.nearness)
 			require.Contains(t, report.Error.Message, "max-failed "+string(c.max))
 			require.Contains(t, report.Error.Message, "(error): no number")
-			require.LessOrEqual(t, w.commands["signal counts"], 60, "legs report what matters")
+			require.LessOrEqual(t, w.commands["signal "+dispatch.SignalCounts], 60, "legs report what matters")
 			w.requireAccepted(report)
 		})
 	}
@@ -68,7 +69,7 @@ func TestTolerance_Kept(t *testing.T) {
 			w.process = func(x *execution) { x.failing(1) }
 			report := w.mustRun()
 			require.EqualValues(t, 1000, report.Failed)
-			require.LessOrEqual(t, w.commands["signal counts"], 30*len(w.legs), "30 from a leg")
+			require.LessOrEqual(t, w.commands["signal "+dispatch.SignalCounts], 30*len(w.legs), "30 from a leg")
 		})
 	}
 }
@@ -138,7 +139,7 @@ func TestTolerance_OtherLegsSuccesses(t *testing.T) {
 				}
 			}
 			report := w.mustRun()
-			require.LessOrEqual(t, w.commands["signal counts"]+w.commands["signal limits"], 60)
+			require.LessOrEqual(t, w.commands["signal "+dispatch.SignalCounts]+w.commands["signal "+dispatch.SignalLimits], 60)
 			require.Positive(t, report.Failed)
 		})
 	}

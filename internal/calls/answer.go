@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync/atomic"
 
 	"github.com/stint-run/stint/internal/codec"
 )
@@ -18,8 +19,29 @@ type Answer struct {
 	outcomes []Span
 	Count    int // of items that the outcomes are of
 	Special  int // outcomes that are not results: drops and faults
+	faults   int // of the Special ones
 	texts    int // bytes of the faults' texts
+	read     int // lines that have been read and are not outcomes, as Live counts them
 	gate     *gate
+	// Live, which may be nil, counts the outcomes as they come. Any goroutine may look.
+	Live *Live
+}
+
+// Live counts the items of a batch that have been answered: those of calls that have not ended, too, so it falls if one fails.
+type Live struct{ answered, failed atomic.Int64 }
+
+// Add counts further items, or fewer. A nil Live counts nothing.
+func (l *Live) Add(answered, failed int) {
+	if l != nil {
+		l.answered.Add(int64(answered))
+		l.failed.Add(int64(failed))
+	}
+}
+
+// Counts returns how many items have been answered, and how many of these with an error.
+func (l *Live) Counts() (answered, failed int64) {
+	failed = max(0, l.failed.Load()) // first: then it is not more than the other
+	return max(failed, l.answered.Load()), failed
 }
 
 // Span is a span of the buffer: one line, or none if there is no result, or many lines that
@@ -93,6 +115,7 @@ func (a *Answer) ReadLines(r io.Reader, size, limit int) (Unaccepted, error) {
 		}
 		n, err := r.Read(a.Buf[len(a.Buf):cap(a.Buf)])
 		a.Buf = a.Buf[:len(a.Buf)+n]
+		a.seen(bytes.Count(a.Buf[len(a.Buf)-n:], []byte{'\n'}))
 		switch {
 		case len(a.Buf)-lines.start > limit:
 			return lines, tooLong(limit)
@@ -115,8 +138,23 @@ func (a *Answer) Accept(lines Unaccepted, want int) error {
 	if got := bytes.Count(a.Buf[lines.start:], []byte{'\n'}); got != want {
 		return LengthFault(want, got)
 	}
+	a.unsee()
 	a.add(Span{start: lines.start, End: len(a.Buf), items: int32(want)})
 	return nil
+}
+
+// seen counts lines that have been read and may become outcomes. Where nobody looks it counts none.
+func (a *Answer) seen(lines int) {
+	if a.Live != nil {
+		a.read += lines
+		a.Live.Add(lines, 0)
+	}
+}
+
+// unsee takes back what seen has counted.
+func (a *Answer) unsee() {
+	a.Live.Add(-a.read, 0)
+	a.read = 0
 }
 
 // Drop adds "no result".
@@ -131,7 +169,9 @@ func (a *Answer) addSpecial(o Span) {
 	o.start, o.End, o.items = len(a.Buf), len(a.Buf), 1
 	a.Special++
 	if o.Fault != nil {
+		a.faults++
 		a.texts += TextBytes(&o.Fault.Err)
+		a.Live.Add(0, 1)
 	}
 	a.add(o)
 }
@@ -139,6 +179,7 @@ func (a *Answer) addSpecial(o Span) {
 func (a *Answer) add(o Span) {
 	a.outcomes = append(a.outcomes, o)
 	a.Count += int(o.items)
+	a.Live.Add(int(o.items), 0)
 }
 
 // Each calls fn with the outcome of one item after the other.
@@ -158,19 +199,27 @@ func (a *Answer) Each(fn func(Span)) {
 }
 
 // mark is a state of an answer to go back to.
-type mark struct{ buf, outcomes, count, special, texts int }
+type mark struct{ buf, outcomes, count, special, faults, texts int }
 
 func (a *Answer) mark() mark {
-	return mark{len(a.Buf), len(a.outcomes), a.Count, a.Special, a.texts}
+	return mark{len(a.Buf), len(a.outcomes), a.Count, a.Special, a.faults, a.texts}
 }
 
 func (a *Answer) undo(m mark) {
+	a.unsee()
+	a.Live.Add(m.count-a.Count, m.faults-a.faults)
+	a.back(m)
+}
+
+func (a *Answer) back(m mark) {
 	clear(a.outcomes[m.outcomes:]) // of faults
-	a.Buf, a.outcomes, a.Count, a.Special, a.texts = a.Buf[:m.buf], a.outcomes[:m.outcomes], m.count, m.special, m.texts
+	a.Buf, a.outcomes = a.Buf[:m.buf], a.outcomes[:m.outcomes]
+	a.Count, a.Special, a.faults, a.texts = m.count, m.special, m.faults, m.texts
 }
 
 // keep discards what has been read and is not an outcome.
 func (a *Answer) keep() {
+	a.unsee()
 	end := 0
 	if n := len(a.outcomes); n > 0 {
 		end = a.outcomes[n-1].End
@@ -178,4 +227,5 @@ func (a *Answer) keep() {
 	a.Buf = a.Buf[:end]
 }
 
-func (a *Answer) Reset() { a.undo(mark{}) }
+// Reset empties the answer once its outcomes have been recorded: they stay counted.
+func (a *Answer) Reset() { a.back(mark{}) }

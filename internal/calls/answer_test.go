@@ -182,3 +182,32 @@ func TestAnswer_Undo(t *testing.T) {
 	require.Equal(t, "kept\n", string(a.Buf))
 	require.Len(t, outcomes(&a), 2)
 }
+
+// 14.1: outcomes are counted as they come, lines of a filter too, those of a call that fails are taken back, and recorded ones stay.
+func TestAnswer_Live(t *testing.T) {
+	t.Parallel()
+	var live Live
+	a := Answer{Live: &live}
+	counts := func() []int64 {
+		answered, failed := live.Counts()
+		return []int64{answered, failed}
+	}
+	a.Line([]byte("1"))
+	a.Fail(&Fault{Kind: job.KindError}, 1)
+	require.Equal(t, []int64{2, 1}, counts())
+	a.Reset() // they are recorded
+	require.Equal(t, []int64{2, 1}, counts())
+
+	before := a.mark()
+	lines, err := a.ReadLines(strings.NewReader("a\nb\nc\n"), 10, 100)
+	require.NoError(t, err)
+	require.Equal(t, []int64{5, 1}, counts(), "lines that are not outcomes yet")
+	require.NoError(t, a.Accept(lines, 3))
+	require.Equal(t, []int64{5, 1}, counts())
+	a.undo(before)
+	require.Equal(t, []int64{2, 1}, counts())
+	_, err = a.ReadLines(strings.NewReader("a\nb\n"), 10, 100)
+	require.NoError(t, err)
+	a.keep() // the call has failed
+	require.Equal(t, []int64{2, 1}, counts())
+}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"go.temporal.io/api/enums/v1"
 )
 
 const (
@@ -58,6 +60,8 @@ type Options struct {
 	// Default DefaultRetention. It counts when the namespace is made; a
 	// namespace that exists keeps its own.
 	Retention time.Duration
+	// SearchAttributes are registered when the namespace is made. Default: none.
+	SearchAttributes map[string]enums.IndexedValueType
 	// For names what the server is started for, a job say, for those who find the directory held (see HolderInfo). Default: "".
 	For string
 	// Note gets messages for people that cannot wait: that the disk of Dir is full, and that it has room again.

@@ -92,7 +92,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	}
 	s.address = reachable(on[primitives.FrontendService])
 	s.database = database
-	if err := makeNamespace(database, o.Namespace, o.Retention); err != nil {
+	if err := makeNamespace(database, o); err != nil {
 		return fmt.Errorf("making namespace %q: %w", o.Namespace, err)
 	}
 	if err := s.serve(on, !o.NoPush); err != nil {

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 	"go.temporal.io/server/common/config"
@@ -133,12 +132,12 @@ func (s schemaTx) Exec(stmt string, args ...any) error {
 }
 
 // makeNamespace makes the namespace unless it exists.
-func makeNamespace(cfg *config.SQL, name string, retention time.Duration) error {
-	namespace, err := sqlite.NewNamespaceConfig(clusterName, name, false, nil)
+func makeNamespace(cfg *config.SQL, o Options) error {
+	namespace, err := sqlite.NewNamespaceConfig(clusterName, o.Namespace, false, o.SearchAttributes)
 	if err != nil {
 		return err
 	}
-	namespace.Detail.Config.Retention = durationpb.New(retention)
+	namespace.Detail.Config.Retention = durationpb.New(o.Retention)
 	return sqlite.CreateNamespaces(cfg, namespace)
 }
 

@@ -80,7 +80,7 @@ func TestFileConfigReachesSQLite(t *testing.T) {
 		dir := t.TempDir()
 		require.NoError(t, prepare(dir))
 		cfg := fileConfig(dir, powerSafe)
-		require.NoError(t, makeNamespace(cfg, "default", DefaultRetention))
+		require.NoError(t, makeNamespace(cfg, Options{}.withDefaults()))
 		db, err := connection(cfg)
 		require.NoError(t, err)
 		require.Equal(t, "wal", pragma(t, db.DB, "journal_mode"))

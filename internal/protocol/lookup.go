@@ -47,3 +47,24 @@ func FindStop(ctx context.Context, c client.Client, conv converter.DataConverter
 	}
 	return n, conv.FromPayload(payload, &n) == nil
 }
+
+// Counted is what a leg reports to its job of its progress, or a job to those who list it.
+type Counted struct {
+	OK      int64     `json:"ok"`
+	Failed  int64     `json:"failed,omitempty"`
+	Dropped int64     `json:"dropped,omitempty"`
+	Batches int64     `json:"batches,omitempty"`
+	Bytes   int64     `json:"bytes,omitempty"` // of input
+	At      time.Time `json:"at"`
+}
+
+// Milestone is how far a job had come at a time: the value of MemoProgress.
+type Milestone struct {
+	Counted
+	Planned    int64 `json:"planned"`               // items found
+	PlanDone   bool  `json:"plan_done,omitempty"`   // all items have been found
+	TotalBytes int64 `json:"total_bytes,omitempty"` // of input; 0: not known
+}
+
+// Done is the number of items with an outcome.
+func (c Counted) Done() int64 { return c.OK + c.Failed }

@@ -1,6 +1,9 @@
 package protocol
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Names that every part of stint, and any other Temporal client, may rely on.
 const (
@@ -18,13 +21,14 @@ const (
 	SignalRestarted = "restarted"
 	// UpdateSet changes settings of a running job; its argument and its result are [Settings].
 	UpdateSet = "set"
-	// QueryReport returns a job's [Report] as far as the job workflow itself knows it.
+	// QueryReport returns a job's [Report] as far as the job workflow itself knows it. Its argument, which may be left out, is a
+	// list of activity IDs: the answer says which of these executions are in flight.
 	QueryReport = "report"
 	// QueryPending returns, from a job or a leg, what it has accepted and not committed: a list of
 	// inputs of Commit. See [Client.Resume]. A leg of a feed answers with a piece of the compressed list, from an offset on, its
 	// argument.
 	QueryPending = "pending"
-	// QueryProgress returns a leg's [Progress].
+	// QueryProgress returns a leg's [Progress]. Its argument is that of QueryReport.
 	QueryProgress = "progress"
 )
 
@@ -33,6 +37,9 @@ const (
 	MemoPool   = "stint_pool"
 	MemoState  = "stint_state"
 	MemoOutput = "stint_output"
+	// MemoProgress is how far the job had come when the memo was last written, a [Milestone]: seldom, because that is an event and
+	// an action.
+	MemoProgress = "stint_progress"
 	// MemoSource lies in the memo of a loop's job: where its items come from.
 	MemoSource = "stint_source"
 	// MemoStop lies in the memo of a leg (or of a job that runs its only leg itself) once a stop
@@ -42,11 +49,31 @@ const (
 	MemoCron = "stint_cron"
 )
 
+// Search attributes of jobs, where the server has them: then its list, and that of the web UI, filters and sorts by them. A job says
+// in its input whether it has them, since a server refuses those that it does not know.
+const (
+	SearchPool    = "StintPool"    // keyword
+	SearchState   = "StintState"   // keyword: the job's state, which says more than that of its workflow
+	SearchPercent = "StintPercent" // int: how much was done when the job noted it last
+	SearchFailed  = "StintFailed"  // int: failed items, then
+)
+
 // PoolQueue is the task queue of a pool's batches: one batch a slot.
 func PoolQueue(pool string) string { return WorkflowQueue + "." + pool }
 
 // IOQueue is the task queue of a pool's Plan, Commit and Finish activities, outside the slots.
 func IOQueue(pool string) string { return PoolQueue(pool) + ".io" }
+
+// CoordinatorIdentity is how a worker of a pool identifies itself when it coordinates jobs: one that is idle is found by it.
+func CoordinatorIdentity(worker, pool string) string { return worker + poolMark + pool }
+
+const poolMark = " · pool "
+
+// PoolOf is the pool in a coordinator's identity; "" if it has none.
+func PoolOf(identity string) string {
+	_, pool, _ := strings.Cut(identity, poolMark)
+	return pool
+}
 
 // LegID is the workflow ID of a job's leg, counted from 1.
 func LegID(job string, leg int) string { return fmt.Sprintf("%s/leg-%d", job, leg) }

@@ -21,6 +21,19 @@ type Hint struct {
 	Timers []HeldTimer `json:"timers,omitempty"`
 	// Clock is where the slot of a loop stands; nil: the batch is no loop's.
 	Clock *ClockSlot `json:"clock,omitempty"`
+	// News is how much is answered of this batch, and of the others of the job that the same worker runs: at most MaxNews.
+	News []Answered `json:"news,omitempty"`
+}
+
+// MaxNews is the most batches in a Hint's News.
+const MaxNews = 64
+
+// Answered is how much of a batch that runs has been answered. If the execution is lost it is done again.
+type Answered struct {
+	Activity string `json:"a"`           // ID of the execution, unique in its job
+	Items    int64  `json:"n"`           // with an outcome
+	Failed   int64  `json:"f,omitempty"` // of these
+	Bytes    int64  `json:"b,omitempty"` // of the input that these take, about
 }
 
 // MaxHinted is the most timers in a Hint.

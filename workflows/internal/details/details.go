@@ -21,10 +21,7 @@ func unserved(b *strings.Builder, pool string) {
 // stays true when it is not refreshed.
 func Job(r job.Report, now time.Time) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "**%s** · pool `%s`", r.State, r.Pool)
-	if r.Reason != "" {
-		fmt.Fprintf(&b, " · %s", r.Reason)
-	}
+	summarize(&b, r, now)
 	if r.Unserved {
 		unserved(&b, r.Pool)
 	}
@@ -68,6 +65,36 @@ func Job(r job.Report, now time.Time) string {
 		}
 	}
 	return execute.CutText(b.String(), maxDetails)
+}
+
+// summarize says in one line how the job stands.
+func summarize(b *strings.Builder, r job.Report, now time.Time) {
+	fmt.Fprintf(b, "**%s** · %s of %s", r.State, text.Thousands(r.Done()), wholeOf(r))
+	if percent, ok := r.Percent(); ok {
+		fmt.Fprintf(b, " (%d%%)", percent)
+	}
+	fmt.Fprintf(b, " · %s failed", text.Thousands(r.Failed))
+	if left, ok := r.TimeLeft(r.Speed(now)); ok && r.State == job.Running {
+		fmt.Fprintf(b, " · about %v left", left.Round(time.Second))
+	}
+	fmt.Fprintf(b, " · pool `%s`", r.Pool)
+	if r.Reason != "" {
+		fmt.Fprintf(b, " · %s", r.Reason)
+	}
+	if !r.State.Final() {
+		fmt.Fprintf(b, "\n\nCounted at %s UTC. Items of batches that run are not counted yet; 'stint status' counts them.", now.UTC().Format(time.TimeOnly))
+	}
+}
+
+// wholeOf says of how many items.
+func wholeOf(r job.Report) string {
+	if n, so, found := strings.Cut(planned(r), " "); found && r.Loop == nil {
+		return n + " items " + so
+	}
+	if r.Loop != nil {
+		return planned(r)
+	}
+	return planned(r) + " items"
 }
 
 // planned says how many items there are.

@@ -23,7 +23,7 @@ func TestJobDetails(t *testing.T) {
 		has    []string
 		hasNot []string
 	}{
-		{"running", func(*job.Report) {}, []string{"running", "`thumbs`", "12,345", "so far", "11,000", "7", "1,000", "1,200", "nightly/leg-1, nightly/leg-2"}, []string{"Error", "Output", "First failed"}},
+		{"running", func(*job.Report) {}, []string{"running", "`thumbs`", "12,345", "so far", "**running** · 11,007 of 12,345 items found so far · 7 failed · pool `thumbs`", "Counted at 04:01:40 UTC", "11,000", "7", "1,000", "1,200", "nightly/leg-1, nightly/leg-2"}, []string{"Error", "Output", "First failed"}},
 		{"planned", func(r *job.Report) { r.PlanDone = true }, []string{"12,345"}, []string{"so far"}},
 		{"stopping", func(r *job.Report) { r.State, r.Reason = job.Stopping, "lunch" }, []string{"stopping", "lunch"}, nil},
 		{"failed", func(r *job.Report) {
@@ -52,7 +52,7 @@ func TestJobDetails(t *testing.T) {
 			r.State, r.Output = job.Completed, &job.Output{Location: "out.jsonl", Bytes: 1_234_567, Checksum: "crc32c:1", Errors: "errors.jsonl"}
 		}, []string{"**Output** out.jsonl · 1,234,567 bytes · crc32c:1", "**Errors** errors.jsonl"}, nil},
 		{"speed", func(r *job.Report) { r.PlanDone, r.Resumed = true, 1007 },
-			[]string{"**speed** 100 items a second on average until 04:01:40, with about 13s left"}, nil},
+			[]string{"**running** · 11,007 of 12,345 items (89%) · 7 failed · about 13s left", "**speed** 100 items a second on average until 04:01:40, with about 13s left"}, nil},
 		{"window", func(r *job.Report) { r.Settings, r.Window = job.Spec{}.Settings(), 400 }, []string{"3 legs · window auto (400)"}, nil},
 		{"window set", func(r *job.Report) { r.Settings, r.Window = job.Spec{Window: 8}.Settings(), 8 }, []string{"3 legs · window 8\n"}, nil},
 		{"stages", func(r *job.Report) {

@@ -1,6 +1,12 @@
 package dispatch
 
-import "github.com/stint-run/stint/job"
+import (
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/sdk/workflow"
+)
 
 // ReportsPerStep is how often a leg reports failures before its step doubles, and in how many steps it approaches what
 // is tolerated.
@@ -24,6 +30,8 @@ type Counts struct {
 	// Session is that of a feed whose items they are; 0: all items.
 	Session int64 `json:"session,omitempty"`
 	Alone   int64 `json:"alone,omitempty"` // of those that failed, in calls of themselves alone
+	// Sofar is the leg's progress, for people.
+	Sofar protocol.Counted `json:"sofar,omitzero"`
 	// Answer says that the job has asked for them, Final that they do not change any more.
 	Answer bool `json:"answer,omitempty"`
 	Final  bool `json:"final,omitempty"`
@@ -35,6 +43,24 @@ type reporting struct {
 	leg      int
 	left     int   // reports until the step doubles
 	reported int64 // failed items that the job has heard of
+
+	at      time.Time // when the job heard last of the progress, or the leg began
+	batches int64     // that it has heard of
+}
+
+const (
+	// leastReport is the time between two reports of a leg's progress, and reportParts how many of its batches, one of so many, are
+	// done between two of them: each costs the job four events.
+	leastReport = 10 * time.Second
+	reportParts = 8
+)
+
+// dueProgress reports whether the job should hear how far the leg is, which has so many batches.
+func (r *reporting) dueProgress(now time.Time, done, batches int64) bool {
+	if r.at.IsZero() {
+		r.at = now
+	}
+	return now.Sub(r.at) >= leastReport && done > r.batches && (r.batches == 0 || (done-r.batches)*reportParts >= batches)
 }
 
 func newReporting(c Config) reporting {
@@ -67,14 +93,20 @@ func CountsOf(t job.Totals) Counts {
 	return Counts{OK: t.OK + t.Between, Failed: t.Failed, Alone: t.Alone}
 }
 
-// counts are those that the job hears of.
+// counts are those that the job hears of, now.
 func (d *Dispatcher) counts() Counts {
-	c := CountsOf(d.sofar.Totals)
-	if d.tally != nil {
-		c = d.tally()
-	}
-	c.Leg = d.report.leg
+	c := d.ownCounts()
+	c.Leg, c.Sofar = d.report.leg, d.counted()
+	d.report.at, d.report.batches = c.Sofar.At, c.Sofar.Batches
 	return c
+}
+
+// ownCounts are those that decide whether too many items fail.
+func (d *Dispatcher) ownCounts() Counts {
+	if d.tally != nil {
+		return d.tally()
+	}
+	return CountsOf(d.sofar.Totals)
 }
 
 // Recount has the counts begin anew, as Config.Tally does: so many failures without a success show that nothing works.
@@ -94,8 +126,10 @@ func (d *Dispatcher) hopeless() int64 {
 
 // reportCounts reports the counts to the job if they matter.
 func (d *Dispatcher) reportCounts() {
-	if c := d.counts(); d.report.due(c) {
-		d.link.Counted(c)
+	done := d.sofar.Totals.Batches
+	batches := done + int64(d.waiting()+d.delayed+len(d.flying))
+	if d.report.due(d.ownCounts()) || d.report.dueProgress(workflow.Now(d.ctx), done, batches) {
+		d.link.Counted(d.counts())
 	}
 }
 

@@ -2,9 +2,12 @@ package dispatch
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
+	"go.temporal.io/sdk/workflow"
 )
 
 // Sofar are the outcomes of the leg, those of its earlier runs included.
@@ -17,6 +20,30 @@ func (d *Dispatcher) Progress() job.Progress {
 		FirstError: d.sofar.FirstError, LastFailure: d.lastError, Workers: d.sofar.Workers, Oldest: d.oldest(), Outage: d.sofar.Outage,
 		Stages: d.stageReports(),
 	}
+}
+
+// Flying returns those of the executions that are in flight: the others have ended here, or are not the dispatcher's.
+func (d *Dispatcher) Flying(executions []string) []string {
+	var flying []string
+	for _, t := range d.flying {
+		if id := t.activityID(); slices.Contains(executions, id) {
+			flying = append(flying, id)
+		}
+	}
+	return flying
+}
+
+// ProgressWith is Progress, and which of the executions are in flight.
+func (d *Dispatcher) ProgressWith(executions []string) job.Progress {
+	p := d.Progress()
+	p.Flying = d.Flying(executions)
+	return p
+}
+
+// counted is what the job hears of the leg's progress.
+func (d *Dispatcher) counted() protocol.Counted {
+	t := d.sofar.Totals
+	return protocol.Counted{OK: t.OK, Failed: t.Failed, Dropped: t.Dropped, Batches: t.Batches, Bytes: t.InputBytes, At: workflow.Now(d.ctx)}
 }
 
 // oldest describes the batch that has been in flight for longest; "" if none is.

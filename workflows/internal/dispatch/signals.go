@@ -7,14 +7,14 @@ import (
 
 // Signals between a job and its legs.
 const (
-	SignalHalt   = "halt"   // job → leg: a stop; argument protocol.StopNotice
-	SignalGrant  = "grant"  // job → leg: more places in the window, or fewer; argument int
-	SignalPlaces = "places" // leg → job: places that it has no batches for; argument PlacesBack
-	SignalFail   = "fail"   // leg → job: an error has ended the leg; argument job.Error
-	SignalLimits = "limits" // job → leg: the rate it may work at, and when to report counts; argument Limits
-	SignalSlow   = "slow"   // leg → job: a handler has asked to slow down; argument SlowDownRequest
-	SignalCounts = "counts" // leg → job: how many of its items have failed; argument Counts
-	SignalPool   = "pool"   // leg → job: what has become known of the pool; argument PoolNews
+	SignalHalt   = "stop the leg"        // job → leg: a stop; argument protocol.StopNotice
+	SignalGrant  = "places to leg"       // job → leg: more places in the window, or fewer; argument int
+	SignalPlaces = "places from leg"     // leg → job: places that it has no batches for; argument PlacesBack
+	SignalFail   = "leg failed"          // leg → job: an error has ended the leg; argument job.Error
+	SignalLimits = "limits of leg"       // job → leg: the rate it may work at, and when to report counts; argument Limits
+	SignalSlow   = "slow down"           // leg → job: a handler has asked to slow down; argument SlowDownRequest
+	SignalCounts = "progress of leg"     // leg → job: how many of its items have failed; argument Counts
+	SignalPool   = "workers seen by leg" // leg → job: what has become known of the pool; argument PoolNews
 )
 
 // ReceiveEach calls fn for each signal of the name that has arrived. It does not block unless fn does.

@@ -1,0 +1,141 @@
+package activities
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/protocol"
+	"go.temporal.io/sdk/activity"
+)
+
+const (
+	// newsEvery is how often a worker reports what is answered of the batches of a job that it runs, if none of them ends meanwhile
+	// and something has been answered: a heartbeat costs as much as a batch.
+	newsEvery = 1500 * time.Millisecond
+	// newsLook is how often it looks whether there is something to report.
+	newsLook = 500 * time.Millisecond
+)
+
+// news are what a worker's batches have done that have not ended. One heartbeat has those of all batches of a job, so that there
+// are few heartbeats, however many batches run.
+type news struct {
+	mu   sync.Mutex
+	jobs map[string]*jobNews // by run ID
+}
+
+// jobNews are those of one job.
+type jobNews struct {
+	running  []*execution
+	last     time.Time // when the job has heard of any of them
+	answered int64     // that it has heard of
+}
+
+// begin adds an execution of a batch.
+func (n *news) begin(e *execution) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.jobs == nil {
+		n.jobs = map[string]*jobNews{}
+	}
+	j := n.jobs[e.in.Ref.Run]
+	if j == nil {
+		j = &jobNews{last: e.began}
+		n.jobs[e.in.Ref.Run] = j
+	}
+	j.running = append(j.running, e)
+}
+
+// end removes an execution: the job hears of it by its result.
+func (n *news) end(e *execution) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	j := n.jobs[e.in.Ref.Run]
+	if j == nil {
+		return
+	}
+	j.running = slices.DeleteFunc(j.running, func(other *execution) bool { return other == e })
+	j.last = time.Now()
+	if len(j.running) == 0 {
+		delete(n.jobs, e.in.Ref.Run)
+	}
+}
+
+// due reports whether one of the job's batches sends a heartbeat now because something has been answered.
+func (n *news) due(run string, now time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	j := n.jobs[run]
+	if j == nil || now.Sub(j.last) < newsEvery {
+		return false
+	}
+	var answered int64
+	for _, e := range j.running {
+		done, _ := e.live.Counts()
+		answered += done
+	}
+	if answered == j.answered {
+		return false
+	}
+	j.last, j.answered = now, answered
+	return true
+}
+
+// of returns how far the batches of e's job are, e first: at most [protocol.MaxNews].
+func (n *news) of(e *execution) []protocol.Answered {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	j := n.jobs[e.in.Ref.Run]
+	if j == nil {
+		return nil
+	}
+	var all []protocol.Answered
+	if own, ok := e.answered(); ok {
+		all = append(all, own)
+	}
+	for _, other := range j.running {
+		if len(all) == protocol.MaxNews {
+			break
+		}
+		if a, ok := other.answered(); ok && other != e {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// answered is how much of the execution is answered; false if there is nothing to say. What is between two stages is not done.
+func (e *execution) answered() (protocol.Answered, bool) {
+	done, failed := e.live.Counts()
+	done = min(done, e.in.items())
+	if done == 0 || e.passesOn() || !activity.IsActivity(e.ctx) {
+		return protocol.Answered{}, false
+	}
+	batch := e.in.Batch
+	return protocol.Answered{
+		Activity: activity.GetInfo(e.ctx).ActivityID, Items: done, Failed: min(failed, done),
+		Bytes: int64(float64(batch.Length) * float64(done) / float64(batch.Count)),
+	}, true
+}
+
+// beat returns what offers heartbeats: it sends one if the server expects one, or if there is news.
+func (e *execution) beat(timeout time.Duration, send func()) func(now time.Time) {
+	thrift, offered := newThrift(timeout), e.began
+	return func(now time.Time) {
+		expected := false
+		if now.Sub(offered) >= timeout/4 {
+			offered, expected = now, thrift.send(now)
+		}
+		if e.acts.news.due(e.in.Ref.Run, now) || expected {
+			thrift.last = now
+			send()
+		}
+	}
+}
+
+// liveOf has the outcomes of a portion counted as they come.
+func (e *execution) liveOf(a calls.Answer) calls.Answer {
+	a.Live = &e.live
+	return a
+}

@@ -1,0 +1,77 @@
+package starter
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/mocks"
+)
+
+// 14.1: that no worker serves a pool is said only if the server has said so.
+func TestSilent(t *testing.T) {
+	t.Parallel()
+	pollers := func(n int) *workflowservice.DescribeTaskQueueResponse {
+		return &workflowservice.DescribeTaskQueueResponse{Pollers: make([]*taskqueue.PollerInfo, n)}
+	}
+	for name, test := range map[string]struct {
+		pool, io *workflowservice.DescribeTaskQueueResponse
+		err      error
+		served   bool
+		says     string
+	}{
+		"none":      {pollers(0), pollers(0), nil, false, "no worker serves pool risk"},
+		"busy":      {pollers(0), pollers(2), nil, true, "workers serve pool risk, but"},
+		"some":      {pollers(1), pollers(1), nil, true, "workers serve pool risk, but"},
+		"not known": {nil, nil, errors.New("no network"), true, "who serves pool risk is not known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc := &mocks.Client{}
+			tc.On("DescribeTaskQueue", mock.Anything, protocol.PoolQueue("risk"), mock.Anything).Return(test.pool, test.err)
+			tc.On("DescribeTaskQueue", mock.Anything, protocol.IOQueue("risk"), mock.Anything).Return(test.io, test.err)
+			p := &Program{Options: Options{Name: "stint"}}
+			hint, served := p.silent(t.Context(), job.NewClient(tc), "risk")
+			require.Equal(t, test.served, served)
+			require.Contains(t, hint, test.says)
+			if served {
+				require.NotContains(t, hint, "no worker serves")
+			}
+			var out bytes.Buffer
+			noteUnserved(t.Context(), p, job.NewClient(tc), "risk", newProgress(&out, false, false))
+			require.Equal(t, !served, bytes.Contains(out.Bytes(), []byte("no worker serves")), out.String())
+		})
+	}
+}
+
+// 14.4: the list tells a job that has stopped, or has failed items, from one that is all right.
+func TestPrintJobs(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 25, 1, 0, 0, 0, time.Local)
+	ended := at.Add(90 * time.Second)
+	noted := func(ok, failed int64) *job.Milestone {
+		return &job.Milestone{Counted: protocol.Counted{OK: ok, Failed: failed, At: at}, Planned: 4000, PlanDone: true}
+	}
+	var out bytes.Buffer
+	require.NoError(t, printJobs(&Program{Stdout: &out}, []job.Listed{
+		{Name: "fine", Pool: "p", Source: job.SourceFiles, State: job.Completed, Started: at, Ended: &ended, Output: "a"},
+		{Name: "some", Pool: "p", Source: job.SourceFiles, State: job.Completed, Started: at, Ended: &ended, Progress: noted(3990, 10), Output: "b"},
+		{Name: "halted", Pool: "p", Source: job.SourceFiles, State: job.Stopped, Started: at, Ended: &ended, Progress: noted(1000, 0), Output: "c"},
+		{Name: "new", Pool: "p", Source: job.SourceFiles, State: job.Failed, Started: at, Ended: &ended, Output: "d"},
+		{Name: "risk", Pool: "q", Source: job.SourceFeed, State: job.Failed, Started: at, Ended: &ended, Progress: noted(1234, 1)},
+	}))
+	require.Equal(t, `JOB     POOL  STATE      DONE   FAILED  STARTED              TOOK   SOURCE  OUTPUT
+fine    p     completed  100%   0       2026-11-25 01:00:00  1m30s  files   a
+some    p     completed  100%   10      2026-11-25 01:00:00  1m30s  files   b
+halted  p     stopped    25%    0       2026-11-25 01:00:00  1m30s  files   c
+new     p     failed     –      –       2026-11-25 01:00:00  1m30s  files   d
+risk    q     failed     1,235  1       2026-11-25 01:00:00  1m30s  feed    
+`, out.String())
+}
