@@ -26,7 +26,9 @@ func TestPage_RoundTrip(t *testing.T) {
 		{"blank bytes between", []protocol.Batch{{Length: 10, Count: 2}, {Offset: 11, Length: 20, First: 2, Count: 3}}},
 		{"largest", []protocol.Batch{{Source: 1 << 30, Offset: 1 << 50, Length: job.MaxBatchBytes, First: 1 << 50, Count: job.MaxBatchItems}}},
 		{"with a parcel among others", []protocol.Batch{
-			{Length: 10, Count: 2}, {Offset: 10, Length: 20, First: 2, Count: 3, From: &protocol.Parcel{Stage: 1, Run: "r", Part: "p", Count: 9, Format: "jsonl", Bytes: 7, Sum: 8}},
+			{Length: 10, Count: 2}, {Offset: 10, Length: 20, First: 2, Count: 3, From: &protocol.Parcel{
+				Step: 1, Run: "r", Parts: []protocol.Part{{Number: 1, Run: "r", Token: "p", Count: 9, Format: "jsonl", Bytes: 7, Sum: 8}}, Routed: []uint32{0, 5},
+			}},
 			{Offset: 30, Length: 5, First: 5, Count: 1},
 		}},
 		{"backwards", []protocol.Batch{{Offset: 30, Length: 20, First: 7, Count: 3}, {Length: 10, Count: 2}}},
