@@ -49,6 +49,7 @@ type pipeline struct {
 	program stages.Program
 	step    int       // of the execution that runs
 	seen    [][]int64 // items, by step
+	number  int       // of executions
 }
 
 // newPipeline has a handler that each is called with, for each item.
@@ -101,6 +102,7 @@ func stageName(stage int) string { return string(rune('a' + stage)) }
 // execute runs one execution of a batch, of which take items are done; 0: all.
 func (p *pipeline) execute(b protocol.Batch, take int64) ProcessResult {
 	p.t.Helper()
+	p.number++
 	p.step = 0
 	if b.From != nil {
 		p.step = b.From.Step
@@ -148,6 +150,11 @@ func (p *pipeline) run(random *rand.Rand, waiting []protocol.Batch, most int) (e
 // runs runs the job, stopping it so many times, each after a random number of executions, and resuming it. It returns the head of the
 // manifests, all entries, and the counts of the last run's report.
 func (p *pipeline) runs(random *rand.Rand, stops int) (head string, all []ledger.Entry, totals job.Totals) {
+	return p.runsUntil(random, stops, func() int { return random.IntN(40) })
+}
+
+// runsUntil is runs, with stops after so many executions as until says.
+func (p *pipeline) runsUntil(random *rand.Rand, stops int, until func() int) (head string, all []ledger.Entry, totals job.Totals) {
 	var heads []string
 	for run := 0; ; run++ {
 		if run > 0 {
@@ -155,7 +162,7 @@ func (p *pipeline) runs(random *rand.Rand, stops int) (head string, all []ledger
 		}
 		most := math.MaxInt
 		if run < stops {
-			most = random.IntN(40)
+			most = until()
 		}
 		batches, planned := p.page(1000, heads...)
 		require.True(p.t, planned.Done)

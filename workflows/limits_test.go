@@ -185,6 +185,55 @@ func TestLimits_OfTheBusiestLeg(t *testing.T) {
 	}
 }
 
+// A leg of a pipeline of six steps, in which every end has its own task and a batch's parcel has up to four parts: its page is smaller by as
+// much as each batch has more executions, so that its histories and what they carry are within the same bounds.
+func TestLimits_OfAPipeline(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 0)
+	w.spec.Pool, w.spec.Window = "", 300
+	w.spec.Stages = []job.Stage{
+		{Name: "clean", Pool: "thumbs"},
+		{Name: "score", Ensemble: []job.Stage{{Name: "a", Pool: "thumbs"}, {Name: "b", Pool: "thumbs"}, {Name: "c", Pool: "thumbs"}}},
+		{Name: "join", Pool: "thumbs"},
+		{Name: "format", Pool: "thumbs"},
+	}
+	const steps = 6
+	batches := pageSize(1, w.spec)
+	require.Equal(t, protocol.PageBatches/steps, batches)
+	l := w.account()
+	w.process = func(x *execution) {
+		if x.in.Batch.Count == w.perBatch && x.in.Batch.From == nil {
+			x.rests(1) // and once more
+		}
+		if !x.in.Stage.Last {
+			e := x.result.Entry
+			x.result.Totals.OK = 0
+			x.result.Written = &protocol.Part{
+				Number: x.in.Stage.Writes, Run: strings.Repeat("r", 36), Token: strings.Repeat("t", 26), First: e.First, Count: e.Count,
+				Format: "jsonl", Bytes: 1 << 40, Sum: 1<<32 - 1, ErrBytes: 1 << 40, ErrSum: 1<<32 - 1,
+			}
+		}
+	}
+	result, err := w.runLeg(w.legInput(batches))
+	require.NoError(t, err)
+	require.Nil(t, result.Error)
+	require.EqualValues(t, int64(batches)*w.perBatch, result.Totals.OK)
+	require.Len(t, w.all, 2*steps*batches, "both pieces of a batch go through all steps")
+	for id, c := range l.runs {
+		require.LessOrEqual(t, c.Most(), dispatch.MaxEvents+6*w.spec.Window+100, id)
+	}
+	l.requireWithin(t, "a leg of a pipeline")
+	require.Equal(t, 1, pageSize(1, job.Spec{Stages: manyStages(2 * protocol.PageBatches)}), "a page is never empty")
+}
+
+// manyStages is a pipeline of so many stages.
+func manyStages(n int) (all []job.Stage) {
+	for i := range n {
+		all = append(all, job.Stage{Name: fmt.Sprint("s", i), Pool: "thumbs"})
+	}
+	return all
+}
+
 // A page of a thousand batches whose numbers are as large as they get is a small payload.
 func TestLimits_Pages(t *testing.T) {
 	t.Parallel()
