@@ -184,6 +184,9 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited, e.watch.SlowedDown()
 	result.Forced, result.Capacity = e.watch.Forced(), e.acts.opts.Capacity()
 	result.Totals, result.Carried = e.totals, e.notOwn()
+	if e.in.Stage != nil && e.in.Stage.Inner {
+		result.Totals.Alone = 0 // an item that fails here has not failed yet
+	}
 	result.Totals.Add(e.decided())
 	if e.passesOn() {
 		result.Written, result.Cuts = e.written(), e.cuts.found

@@ -138,7 +138,7 @@ func withWindows(stages []Stage, windows map[string]int) ([]Stage, error) {
 			stage.Window, found[name] = window, true
 		}
 	})
-	for _, name := range slices.Sorted(maps.Keys(windows)) {
+	for _, name := range windowNames(windows) {
 		if found[name] {
 			continue
 		}
@@ -149,6 +149,9 @@ func withWindows(stages []Stage, windows map[string]int) ([]Stage, error) {
 	}
 	return stages, nil
 }
+
+// windowNames are the stages that windows are for, always in the same order: workflows use it.
+func windowNames(windows map[string]int) []string { return slices.Sorted(maps.Keys(windows)) }
 
 // Pools are the pools whose handlers the job's items reach, each once.
 func (s Spec) Pools() []string {

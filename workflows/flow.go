@@ -146,5 +146,8 @@ func between(tasks []dispatch.Task) []protocol.Batch {
 func (f *flow) process(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
 	step := &f.steps[stepOf(in.Batch)]
 	in.Ref, in.Stage = f.ref, &step.Stage
+	if step.Inner { // an item that fails here has not failed yet
+		in.Hopeless = 0
+	}
 	return workflow.ExecuteActivity(workflow.WithTaskQueue(ctx, protocol.PoolQueue(step.Pool)), acts.Process, in)
 }

@@ -148,7 +148,7 @@ func (l insideLeg) limit(limits dispatch.Limits) { l.SetLimits(limits) }
 func (l insideLeg) grant(places int, _ func()) { l.Grant(places) }
 
 func (l insideLeg) counts(dispatch.Counts) dispatch.Counts {
-	return dispatch.CountsOf(l.Sofar().Totals)
+	return dispatch.CountsOf(l.Sofar())
 }
 
 func (l insideLeg) exact() bool { return true }

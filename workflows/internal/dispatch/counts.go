@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
@@ -88,9 +89,15 @@ func (r *reporting) due(c Counts) bool {
 	return true
 }
 
-// CountsOf are the counts of totals. An item that has passed a stage of a pipeline shows that something works.
-func CountsOf(t job.Totals) Counts {
-	return Counts{OK: t.OK + t.Between, Failed: t.Failed, Alone: t.Alone}
+// CountsOf are the counts of outcomes. Items between two stages of a pipeline show that something works, unless there is a stage that
+// has failed items and passed none.
+func CountsOf(o Outcomes) Counts {
+	t := o.Totals
+	c := Counts{OK: t.OK, Failed: t.Failed, Alone: t.Alone}
+	if !slices.ContainsFunc(o.Stages, func(s job.StageReport) bool { return s.Failed > 0 && s.Failed == s.Done }) {
+		c.OK += t.Between
+	}
+	return c
 }
 
 // counts are those that the job hears of, now.
@@ -106,7 +113,7 @@ func (d *Dispatcher) ownCounts() Counts {
 	if d.tally != nil {
 		return d.tally()
 	}
-	return CountsOf(d.sofar.Totals)
+	return CountsOf(d.sofar)
 }
 
 // Recount has the counts begin anew, as Config.Tally does: so many failures without a success show that nothing works.
@@ -117,7 +124,7 @@ func (d *Dispatcher) Recount(hopeless int64) {
 
 // hopeless is how many items of one execution may fail alone until it returns its rest; 0: any number.
 func (d *Dispatcher) hopeless() int64 {
-	t := CountsOf(d.sofar.Totals)
+	t := CountsOf(d.sofar)
 	if d.report.Alone == 0 || t.OK > 0 {
 		return 0
 	}
