@@ -296,3 +296,34 @@ func TestStages_P4_FeedStopAndResume(t *testing.T) {
 	}
 	require.Equal(t, want.String(), f.read("out"))
 }
+
+// A stage that fails all its items ends the job, although others wait between two stages then; a member of an ensemble whose errors are
+// kept does not.
+func TestStages_NothingWorks(t *testing.T) {
+	t.Parallel()
+	always := func(int) bool { return true }
+	t.Run("a stage", func(t *testing.T) {
+		t.Parallel()
+		c := setup(t)
+		c.servePool("first", stageNamed("clean", nil, nil), worker.Options{})
+		c.servePool("second", stageNamed("score", always, nil), worker.Options{})
+		c.servePool("third", stageNamed("format", nil, nil), worker.Options{})
+		run, _ := c.start("in.jsonl", numbered(20_000), func(s *job.Spec) { s.Pool, s.Stages, s.BatchItems = "", threeStages(), 100 })
+		report, err := run.Wait(t.Context())
+		require.ErrorContains(t, err, "nothing works")
+		require.Equal(t, job.Failed, report.State)
+		require.Less(t, report.Failed, int64(10_000))
+	})
+	t.Run("a member", func(t *testing.T) {
+		t.Parallel()
+		c := setup(t)
+		c.servePool("a", model("a", nil), worker.Options{})
+		c.servePool("b", model("b", always), worker.Options{})
+		run, _ := c.start("in.jsonl", numbered(3000), func(s *job.Spec) {
+			s.Pool, s.BatchItems = "", 100
+			s.Stages = []job.Stage{{Name: "score", KeepErrors: true, Ensemble: []job.Stage{{Pool: "a"}, {Pool: "b"}}}}
+		})
+		report := c.wait(run)
+		require.EqualValues(t, 3000, report.OK)
+	})
+}
