@@ -159,19 +159,9 @@ func feedCalls(args []string, calls int) error {
 		}
 		return h.Get(ctx, nil)
 	}
-	var ours, theirs []time.Duration
-	for round := range 10 { // the first one is for nothing
-		a, err := timed(calls/10, call)
-		if err != nil {
-			return err
-		}
-		b, err := timed(calls/10, update)
-		if err != nil {
-			return err
-		}
-		if round > 0 {
-			ours, theirs = append(ours, a...), append(theirs, b...)
-		}
+	ours, theirs, err := inTurn(calls, call, update)
+	if err != nil {
+		return err
 	}
 	p50, p99 := quantiles(ours)
 	bare50, bare99 := quantiles(theirs)
@@ -376,6 +366,8 @@ func feedRole(name string, args []string) error {
 	switch name {
 	case "feed-calls":
 		return feedCalls(args, items)
+	case "feed-stages":
+		return feedStages(args, items)
 	case "feed-callers":
 		return feedCallers(args, items)
 	case "feed-stream":

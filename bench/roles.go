@@ -71,7 +71,7 @@ func role(name string, args []string) error {
 		return bareWaiting(args)
 	case "temporal-empty":
 		return emptyActivities(args)
-	case "feed-calls", "feed-callers", "feed-stream", "feed-batching":
+	case "feed-calls", "feed-stages", "feed-callers", "feed-stream", "feed-batching":
 		return feedRole(name, args)
 	case "loop":
 		return loopTicks(args)

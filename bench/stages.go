@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
+)
+
+// stageRows are those of pipelines.
+func (b *bench) stageRows() []row {
+	return []row{
+		b.stagesRow("two stages of tr, 1M items", b.items(1_000_000)),
+		b.stagesRow("two stages of tr, 10M items", b.items(10_000_000)),
+		{
+			name: "feed of three stages, call of one item", limit: "≤ 3.2 × one stage", before: b.fresh, once: true,
+			stint:  func() *exec.Cmd { return b.role("feed-stages", b.data("ten", 10, 100), fmt.Sprint(b.items(1000))) },
+			figure: func() (time.Duration, error) { return b.figure("feed-stages") },
+			note:   func() string { return b.read("feed-stages", ".note") },
+		},
+	}
+}
+
+// stagesRow compares a pipeline of two filters with two runs of one, one after the other.
+func (b *bench) stagesRow(name string, items int) row {
+	input := fmt.Sprintf("items-%d-100", items)
+	return row{
+		name: name, limit: "≤ 1.15", before: b.fresh,
+		stint: func() *exec.Cmd { return b.runFile(b.data(input, items, 100)) },
+		peer: func() *exec.Cmd {
+			return exec.Command("sh", "-c", fmt.Sprintf("cd %s && %s && mv stint.out middle && rm -rf state && %s",
+				b.dir, b.shell("tr a-z A-Z", b.data(input, items, 100)), b.shell("tr A-Z a-z", filepath.Join(b.dir, "middle"))))
+		},
+		note: func() string { return "against two runs of a stage each" },
+	}
+}
+
+// shell is run1 as a word of a shell.
+func (b *bench) shell(filter, input string) string {
+	return fmt.Sprintf("%s run --quiet --fresh --format text --exec '%s' %s -o stint.out --state state", b.stint, filter, input)
+}
+
+// runFile is `stint run` of a job file with two stages.
+func (b *bench) runFile(input string) *exec.Cmd {
+	file := filepath.Join(b.dir, "stages.yaml")
+	text := fmt.Sprintf(`input: %s
+output: stint.out
+format: text
+stages: [{name: up, pool: up}, {name: down, pool: down}]
+pools: {up: {exec: tr a-z A-Z}, down: {exec: tr A-Z a-z}}
+`, input)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil // the run will say so
+	}
+	cmd := exec.Command(b.stint, "run", "--quiet", "-f", file, "--state", filepath.Join(b.dir, "state"))
+	cmd.Dir = b.dir
+	return cmd
+}
+
+// feedStages compares calls of one item of a feed with three stages with those of a feed with one, in turn on the same server.
+func feedStages(args []string, calls int) error {
+	three := job.Spec{Stages: []job.Stage{{Name: "a", Pool: "bench"}, {Name: "b", Pool: "bench"}, {Name: "c", Pool: "bench"}}}
+	f, err := startFeeding(args, worker.Each(echo), worker.Options{}, three)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	one := job.Spec{Name: "one", Pool: "bench", Source: job.SourceFeed, Output: args[1] + ".one", Store: args[2] + "/one"}
+	run, err := f.client.Start(ctx, one)
+	if err != nil {
+		return err
+	}
+	staged, single := feed[int](f), job.NewFeed[int, int](f.client, "one", job.FeedOptions{})
+	defer staged.Release()
+	defer single.Release()
+	ours, theirs, err := inTurn(calls,
+		func(i int) error { _, err := staged.Call(ctx, i); return err },
+		func(i int) error { _, err := single.Call(ctx, i); return err })
+	if err != nil {
+		return err
+	}
+	if err := single.Close(ctx); err != nil {
+		return err
+	}
+	if _, err := run.Wait(ctx); err != nil {
+		return err
+	}
+	p50, p99 := quantiles(ours)
+	one50, one99 := quantiles(theirs)
+	return f.end(p50, fmt.Sprintf("p99 %v; one stage: p50 %v, p99 %v; ratios %.2f and %.2f", brief(p99), brief(one50), brief(one99),
+		float64(p50)/float64(one50), float64(p99)/float64(one99)))
+}
+
+// inTurn times so many calls of each of two, in turn; the first tenth is for nothing.
+func inTurn(calls int, ours, theirs func(i int) error) (a, b []time.Duration, err error) {
+	for round := range 10 {
+		x, err := timed(calls/10, ours)
+		if err != nil {
+			return nil, nil, err
+		}
+		y, err := timed(calls/10, theirs)
+		if err != nil {
+			return nil, nil, err
+		}
+		if round > 0 {
+			a, b = append(a, x...), append(b, y...)
+		}
+	}
+	return a, b, nil
+}
