@@ -147,6 +147,7 @@ func (r *Run) reportEvery(ctx context.Context, interval time.Duration, progress 
 	defer ticks.Stop()
 	known := newGlance(r)
 	var last Report
+	var at time.Time // of last; known belongs to who asks
 	var asking <-chan error
 	var shown bool
 	show := func() {
@@ -165,14 +166,14 @@ func (r *Run) reportEvery(ctx context.Context, interval time.Duration, progress 
 			if asking = nil; err != nil {
 				return err
 			}
-			last = known.report
+			last, at = known.report, known.at
 			if !shown {
 				show()
 			}
 		case <-ticks.C:
 			if asking != nil { // it takes long
 				if last.Job != "" && last.AsOf.IsZero() {
-					last.AsOf = known.at
+					last.AsOf = at
 				}
 				show()
 				continue
