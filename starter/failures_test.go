@@ -73,7 +73,7 @@ func TestSummary_GroupsFailures(t *testing.T) {
 		summary(&b, dir, r, time.Second)
 		return b.String()
 	}
-	require.Equal(t, `j: completed: 1 item ok, 1,200 failed, 1 retry, 2 slow-downs in 1s, 1,201 items/s
+	require.Equal(t, `j: completed: 1 item ok, 1,200 failed, 1 retry, 2 slow-downs in 1s, 1,200 items/s
   2 calls: p50 12ms, p95 1.2s, max 1.34s
   failures by type and message, each with its first item:
     1,199 × exit 7: no bird 0 (item 5)

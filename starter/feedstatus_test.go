@@ -19,11 +19,11 @@ func TestPrintFeed(t *testing.T) {
 	}{
 		{"busy", func(*job.Report) {}, []string{
 			"discarded: 5 items", "feed: session 2, busy, 3 segments", "backlog: 10 of 1,000 items and 100 of 4,000 bytes are unfinished, 4 of them wait for a batch, the oldest one was accepted 1m",
-			"in queue: 1.2ms on average, 30ms at most", "batch size: 20.0 items on average", "unclaimed: 2 results",
+			"in queue: 1.2ms on average, 30ms at most", "batch size: 20 items on average", "unclaimed: 2 results",
 		}},
 		{"full", func(r *job.Report) { r.Feed.BacklogBytes = 4000 }, []string{"session 2, full"}},
 		{"idle", func(r *job.Report) { r.Feed.Backlog = 0 }, []string{"session 2, idle"}},
-		{"resumed", func(r *job.Report) { r.Feed.Earlier, r.Resumed = 7, 20 }, []string{"session 2, busy", "7 of them were accepted before the feed was resumed", "batch size: 19.7"}},
+		{"resumed", func(r *job.Report) { r.Feed.Earlier, r.Resumed = 7, 20 }, []string{"session 2, busy", "7 of them were accepted before the feed was resumed", "batch size: 20 items"}},
 		{"stalled", func(r *job.Report) { r.Feed.StalledSince = time.Now().Add(-time.Minute) }, []string{"stalled: no item has finished for 1m"}},
 		{"ended", func(r *job.Report) { r.State = job.Completed }, []string{"feed: 2 sessions, 3 segments"}},
 	} {

@@ -73,7 +73,7 @@ func TestJobFile_Refused(t *testing.T) {
 		{"two unknown keys", "wat: 1\nno: 2\n", []string{"line 1", `"wat"`, "line 2", `"no"`}},
 		{"wrong value", "exec: cat\ninput: in.txt\nwindow: many\n", []string{"job.yaml", "line 3", "window", "many"}},
 		{"stages that are no list", "exec: cat\ninput: in.txt\nstages: clean\n", []string{"line 3", "stages: expected a list such as [{name: clean, pool: filters}"}},
-		{"a stage with an unknown key", "input: in.txt\nstages:\n- {name: a, pool: b}\n- {name: c, window: 8}\n", []string{"line 4", `unknown key "window"`, "the keys are name"}},
+		{"a stage with an unknown key", "input: in.txt\nstages:\n- {name: a, pool: b}\n- {name: c, windows: 8}\n", []string{"line 4", `unknown key "windows"`, "the keys are name"}},
 		{"stages of a local run", "exec: cat\ninput: in.txt\nstages: [{name: a, pool: b}]\n", []string{"does not say what runs them here", "start -f"}},
 		{"a map for a value", "exec: {a: b}\ninput: in.txt\n", []string{"line 1", "exec", "expected a value"}},
 		{"no YAML", "exec: [", []string{"job.yaml", "yaml"}},

@@ -149,7 +149,7 @@ func TestRun_PipelineNamesTheNextCommand(t *testing.T) {
 		require.Contains(t, b.stint("redrive", b.onlyJob()).exits(starter.ExitUsage).stderr.String(), "--file FILE")
 		b.mend("exec cat")
 		c = b.pasted(c, "to run the failed items again: ").exits(starter.ExitOK)
-		require.Contains(t, c.stderr.String(), "10 items that had failed were run again")
+		require.Contains(t, c.stderr.String(), "10 failed items run again")
 		requireSame(t, numbers(100), b.read("out.txt"))
 	})
 	t.Run("resume", func(t *testing.T) {
