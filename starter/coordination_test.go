@@ -20,6 +20,9 @@ func (b *box) running(name string, n, some int, flags ...string) *command {
 	line := []string{"start", "--pool", "p", "--name", name, name + ".txt", "-o", name + ".out", "--batch-items", "30", "--wait"}
 	c := b.start(append(line, flags...)...)
 	before := b.lines("witness")
+	eventually(b.t, name+" among the jobs", func() bool { // others may write to the witness, too
+		return strings.Contains(b.stint("list").exits(starter.ExitOK).stdout.String(), name+" ")
+	})
 	eventually(b.t, "some items of "+name, func() bool { return b.lines("witness") >= before+some })
 	return c
 }
