@@ -140,6 +140,11 @@ func setup(t *testing.T, items int64) *world {
 	return w
 }
 
+// doServed says that all pools are served.
+func (w *world) doServed(context.Context, activities.ServedInput) (activities.ServedResult, error) {
+	return activities.ServedResult{}, nil
+}
+
 func (w *world) newEnv() {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
@@ -170,6 +175,7 @@ func (w *world) newEnv() {
 	w.env.RegisterActivityWithOptions(w.doFailures, activity.RegisterOptions{Name: "WriteFailures"})
 	w.env.RegisterActivityWithOptions(w.doHook, activity.RegisterOptions{Name: "Hook"})
 	w.env.RegisterActivityWithOptions(w.doLocate, activity.RegisterOptions{Name: "Locate"})
+	w.env.RegisterActivityWithOptions(w.doServed, activity.RegisterOptions{Name: "Served"})
 }
 
 // at has fn called at a time after the beginning of the job's first run.
