@@ -167,7 +167,7 @@ func TestFinish_TableForms(t *testing.T) {
 	}
 }
 
-// A result that is no object, unless it is the first one, ends the job; its results are kept.
+// If a later result is not an object the job fails; its results are kept.
 func TestFinish_TableOfOtherThings(t *testing.T) {
 	t.Parallel()
 	for _, columns := range [][]string{nil, {"a"}} {

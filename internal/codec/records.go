@@ -11,7 +11,7 @@ import (
 	"github.com/stint-run/stint/internal/text"
 )
 
-// ColumnError says that the text of a column is no value of the type that it is decoded into.
+// ColumnError reports a column whose text is not a value of the type that it is decoded into.
 type ColumnError struct {
 	Column string
 	Text   string
@@ -57,7 +57,8 @@ type column struct {
 	convert convert // the zero value: the field takes the text
 }
 
-// convert appends the JSON value for a text, which is not empty and has no white space around it. It returns false if there is none.
+// convert appends the JSON value of a text that is not empty and has no white space around it. It returns false if the type has no such
+// value.
 type convert struct {
 	want   string
 	append func(dst []byte, text string) ([]byte, bool)

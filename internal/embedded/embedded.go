@@ -12,6 +12,5 @@ func Alone(options any, reads []string) { SetAlone(options, reads) }
 // SetAmong is set by package worker; see [Among].
 var SetAmong func(options any, label string)
 
-// Among says of a *worker.Options that the worker is one of several in its process. The label, which is added to its name, tells it
-// from the others.
+// Among marks the worker of a *worker.Options as one of several in its process. The label is added to its name.
 func Among(options any, label string) { SetAmong(options, label) }

@@ -21,7 +21,7 @@ type Done struct {
 	Merged
 }
 
-// SideFile is the content of the file of error records, or of dropped items; without any there is no file.
+// SideFile is the content of the file of error records, or of dropped items. If there are none, there is no file.
 type SideFile struct {
 	Bytes int64  `json:"bytes"`
 	Sum   uint32 `json:"sum"` // CRC-32C

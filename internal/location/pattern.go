@@ -14,7 +14,7 @@ const Placeholder = "{}"
 
 // What stands for the placeholder if there is no usual value. No value gets a name that begins with '_'.
 const (
-	NoValue    = "_none"  // there is none: no such field, or null, a list or an object
+	NoValue    = "_none"  // the field is missing, or null, a list or an object
 	EmptyValue = "_empty" // the empty text
 )
 

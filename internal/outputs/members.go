@@ -40,7 +40,7 @@ func eachLine(r io.Reader, fn func(line []byte) error) error {
 	}
 }
 
-// notObjectError says that a line is no JSON object.
+// notObjectError reports a line that is not a JSON object.
 type notObjectError struct{}
 
 func (*notObjectError) Error() string { return "not a JSON object" }
