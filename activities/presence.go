@@ -28,12 +28,12 @@ const (
 	// servedFirst is how many looks a pool without a worker gets before it is said to have none: the server takes a moment to know a worker
 	// that has just been started.
 	servedFirst = 3
-	// servedLooks is how many looks an execution takes: about an hour.
-	servedLooks = 3600
+	// servedLooks is how many looks an execution takes: about twelve hours, so that a job that waits for a year has some 5,000 events of it.
+	servedLooks = 12 * 3600
 )
 
 // Served looks at the pollers of pools until all pools are served, or until other ones are unserved than those that are known. It returns after
-// an hour in any case.
+// twelve hours in any case.
 func (a *Activities) Served(ctx context.Context, in ServedInput) (ServedResult, error) {
 	defer beating(ctx)()
 	var ends <-chan struct{}
