@@ -81,7 +81,7 @@ func (o ScheduleOptions) Validate(spec Spec) error {
 	case SourceClock:
 		errs = append(errs, errors.New("a loop is not started by a schedule: it runs until it is stopped, and Every is its interval"))
 	}
-	if slices.Contains(spec.Input, "-") {
+	if slices.Contains(spec.Input, StandardInput) {
 		errs = append(errs, errors.New("a scheduled job cannot read the standard input: name a file that the workers can read"))
 	}
 	return errors.Join(append(errs, spec.Validate())...)

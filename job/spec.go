@@ -4,12 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/text"
 )
+
+// StandardInput is the input that stands for the standard input of a process.
+const StandardInput = "-"
 
 // None turns a limit of a [Spec] off, for the fields that say so. (Their zero value means the default.)
 const None = -1
@@ -25,6 +29,7 @@ const (
 	DefaultGrace        = 120 * time.Second
 	DefaultMaxItem      = 16 << 20
 	DefaultMaxInput     = 1 << 40
+	DefaultFlush        = time.Second // see [Spec.Flush]
 
 	// Of feeds.
 	DefaultCapacity      = 256
@@ -107,6 +112,9 @@ type Spec struct {
 	// MaxInput is how many bytes an input that is copied into the store (compressed files, the standard input)
 	// may have uncompressed: 1 … 1 EiB, default 1 TiB. With more the job fails.
 	MaxInput int64 `json:"max_input,omitempty"`
+	// Flush is how long the first items that come on the standard input wait for more before they are run: 10 ms … 1 h,
+	// default 1 s. Without an Output, the results are printed while more items come, and batches are cut to take about so long.
+	Flush time.Duration `json:"flush,omitempty"`
 
 	// Output is the file that gets the results. If it ends in '/', it is the directory or bucket
 	// prefix that keeps them as parts. Empty: the parts stay in the store. No output may be an input.
@@ -237,6 +245,7 @@ func (s Spec) WithDefaults() Spec {
 	}
 	setDefault(&s.MaxItem, DefaultMaxItem)
 	setDefault(&s.MaxInput, DefaultMaxInput)
+	setDefault(&s.Flush, DefaultFlush)
 	setDefault(&s.Expiry, DefaultExpiry)
 	setDefault(&s.CallTimeout, DefaultCallTimeout)
 	setDefault(&s.Attempts, DefaultAttempts)
@@ -261,6 +270,9 @@ func (s Spec) WithDefaults() Spec {
 	}
 	return s
 }
+
+// Streams reports whether the job's results are printed while its input still comes: it reads the standard input, and has no output.
+func (s Spec) Streams() bool { return s.Output == "" && slices.Contains(s.Input, StandardInput) }
 
 func setDefault[T comparable](field *T, value T) {
 	var zero T
@@ -386,6 +398,7 @@ func (s Spec) checkTimes() []error {
 	between("BatchTimeout", s.BatchTimeout, 0, maxDuration, false)
 	between("Backoff", s.Backoff, time.Millisecond, MaxBackoff, false)
 	between("Grace", s.Grace, time.Millisecond, 30*24*time.Hour, true)
+	between("Flush", s.Flush, 10*time.Millisecond, time.Hour, false)
 	return errs
 }
 

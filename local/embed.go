@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/internal/inputs"
@@ -33,6 +34,8 @@ type run struct {
 	named string
 	// stdin is the standard input, which the run that is decided on gets; nil if there is none.
 	stdin *inputs.Reserved
+	// printed is the ordinal of the first item whose result was not printed while the job ran.
+	printed int64
 }
 
 // embed runs the job with a server and a worker that it starts and ends.
@@ -166,10 +169,14 @@ func (r *run) job(ctx context.Context, client *job.Client) (job.Report, error) {
 		r.stopWithContext(ctx, running)
 		close(watched)
 	})
+	printed := r.startPrinting(ctx, running)
 	report, err := r.follow(ctx, running)
 	cancel()
 	if <-watched; defect != nil {
 		return report, defect
+	}
+	if printErr := <-printed; printErr != nil {
+		return report, printErr
 	}
 	if err == nil && report.State == job.Stopped && r.ctx.Err() != nil {
 		err = fmt.Errorf("job %s is stopped: %w", r.spec.Name, context.Cause(r.ctx))
@@ -196,10 +203,57 @@ func (r *run) follow(ctx context.Context, running *job.Run) (job.Report, error) 
 	return running.Follow(ctx, r.o.ProgressInterval, r.o.Progress)
 }
 
+// startPrinting prints results while the job runs, until ctx ends, if its input still comes. The channel gets why that has failed,
+// which stops the job, or nil.
+func (r *run) startPrinting(ctx context.Context, running *job.Run) <-chan error {
+	if !r.spec.Streams() {
+		none := make(chan error, 1)
+		none <- nil
+		return none
+	}
+	return trap.Go("printing results", func() error {
+		err := r.printWhile(ctx, running)
+		if err != nil && ctx.Err() == nil {
+			if stopErr := running.Stop(ctx, job.Stop{Reason: err.Error()}); stopErr != nil {
+				r.o.Note(stopErr.Error())
+			}
+		}
+		return err
+	})
+}
+
+// printEvery is how often what has been committed is looked up, at most.
+const printEvery = 500 * time.Millisecond
+
+func (r *run) printWhile(ctx context.Context, running *job.Run) error {
+	var access store.Access
+	defer access.Close()
+	var follower outputs.Follower
+	look := time.NewTicker(min(r.spec.WithDefaults().Flush, printEvery))
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+		report, err := running.Report(ctx)
+		if err != nil || report.State.Final() || report.Redrive != nil {
+			continue // who follows the job deals with it; a redrive changes results in the middle
+		}
+		err = follower.Copy(context.WithoutCancel(ctx), &access, report, r.o.Results)
+		r.printed = follower.Next()
+		if err != nil {
+			return fmt.Errorf("printing the results: %w", err)
+		}
+	}
+}
+
+// printResults prints the results of a completed job that have not been printed while it ran.
 func (r *run) printResults(ctx context.Context, report job.Report) error {
 	var access store.Access
 	defer access.Close()
-	if _, err := outputs.Results(ctx, &access, report, outputs.Selection{}, r.o.Results); err != nil {
+	if _, err := outputs.Results(ctx, &access, report, outputs.Selection{From: r.printed}, r.o.Results); err != nil {
 		return fmt.Errorf("printing the results: %w", err)
 	}
 	return nil

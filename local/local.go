@@ -35,7 +35,8 @@ type Options struct {
 	// other. On the server the pools of a job have names that begin with the job's: "JOB--POOL". Default: none.
 	Pools map[string]Pool
 	// Results gets the results, one line an item in the order of the items, once the job has
-	// completed. It is used if Spec.Output is empty, and required then.
+	// completed, or while it runs if it reads the standard input (see job.Spec.Streams). It is used if Spec.Output is empty,
+	// and required then.
 	Results io.Writer
 	// Progress is called about every ProgressInterval with the job's report. Default: none.
 	Progress func(job.Report)

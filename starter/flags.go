@@ -119,6 +119,7 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&s.Report, "report", "", "`FILE` for the final report, JSON")
 	fs.Var(&o.maxItem, "max-item", "longest item; a longer one is a failed item")
 	fs.Var(&o.maxInput, "max-input", "most bytes of a compressed input, or of stdin, uncompressed; with more the job fails")
+	fs.DurationVar(&s.Flush, "flush", job.DefaultFlush, "how long the first items that come on stdin wait for more before they are run")
 	fs.Int64Var(&s.BatchItems, "batch-items", 0, "items of a batch (0: automatic)")
 	fs.Var(&o.batchBytes, "batch-bytes", "most bytes of a batch (0: automatic)")
 	fs.Lookup("batch-bytes").DefValue = zeroDefault
@@ -175,7 +176,7 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 func refuseZeros(fs *pflag.FlagSet) error {
 	for _, limit := range []struct{ name, values string }{
 		{"max-item", "1 to 1GiB"}, {"max-input", "1 to 1EiB"}, {"attempts", "1 to 1000"}, {"item-attempts", "1 to 1000"},
-		{"expiry", "1s to 24h"}, {"backoff", "1ms to 1m"},
+		{"expiry", "1s to 24h"}, {"backoff", "1ms to 1m"}, {"flush", "10ms to 1h"},
 		{"capacity", "1 to 100000"}, {"capacity-bytes", "1KiB to 64MiB"}, {"keep", "1s to 24h"},
 	} {
 		flag := fs.Lookup(limit.name)

@@ -53,8 +53,8 @@ type Program struct {
 	Dir            string // working directory
 	// Signals receives requests to end: Ctrl-C and SIGTERM.
 	Signals <-chan os.Signal
-	// Terminal reports whether Stderr is a person's terminal.
-	Terminal bool
+	// Terminal reports whether Stderr is a person's terminal, and TerminalOut whether Stdout is one.
+	Terminal, TerminalOut bool
 	// Width returns the columns of that terminal; nil or 0: not known.
 	Width func() int
 	// Exit ends the process at once, on the second request to end.

@@ -27,6 +27,7 @@ type progress struct {
 	history  []sample
 	said     map[string]bool
 	silent   bool
+	bare     bool // no progress: results are printed on the same terminal meanwhile
 	// detailed shows who does what, too, every detailEvery.
 	detailed   bool
 	lastDetail time.Time
@@ -97,7 +98,7 @@ func (p *progress) show(r job.Report) {
 		p.say(onlySums)
 	}
 	switch {
-	case p.silent:
+	case p.silent, p.bare:
 	case p.json:
 		p.tick(r, time.Now())
 	case p.terminal:

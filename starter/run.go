@@ -43,7 +43,8 @@ func newRun(p *Program) *cobra.Command {
 		Use:   "run [INPUT…]",
 		Short: "Run a job in this process, with everything embedded",
 		Long: `Runs the handler (--exec or --serve) over the items of the inputs (files, globs, directories,
-bucket URLs, - for stdin) and writes the results, in input order, to --output or to stdout.
+bucket URLs, - for stdin) and writes the results, in input order, to --output or to stdout. What
+stdin brings is run as it comes (--flush), and without --output its results are printed meanwhile.
 
 Temporal, a worker and the job run in this process; their state lies in --state. Interrupted or
 killed, the same command continues where it was; finished, it starts afresh. If another job or a
@@ -56,7 +57,8 @@ unless their keys say otherwise; each has as many slots as there are CPUs by def
 Exit status: 0 every item ok, 1 failed, 2 wrong usage, 3 some items failed, 4 stopped and
 resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`,
 		Example: `  stint run --exec 'tr a-z A-Z' big.jsonl -o out.jsonl
-  stint run --exec 'jq -c .name' 'data/*.jsonl.gz' > names.txt`,
+  stint run --exec 'jq -c .name' 'data/*.jsonl.gz' > names.txt
+  tail -f events.jsonl | stint run --exec 'jq -c .user' - > users.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
 	}
 	fs := cmd.Flags()
@@ -111,6 +113,7 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 		},
 	}
 	r.show.silent = o.quiet
+	r.show.bare = spec.Streams() && p.TerminalOut
 	return r.all(cmd.Context())
 }
 

@@ -180,7 +180,7 @@ func (w *feedWork) next(ctx workflow.Context, t terms) (portion, error) {
 
 // plan claims the output, and finds what earlier runs have left.
 func (w *feedWork) plan(ctx workflow.Context, t terms) (portion, error) {
-	in := activities.PlanFeedInput{Ref: t.ref, Spec: t.spec, Resume: t.resume, From: w.state.Cursor, Batches: pageSize(t.portions, t.spec), Accepted: w.feed.Accepted}
+	in := activities.PlanFeedInput{Ref: t.ref, Spec: t.spec, Resume: t.resume, From: w.state.Cursor, Batches: pageSize(t), Accepted: w.feed.Accepted}
 	var page activities.PlanFeedResult
 	if err := execute.IO(ctx, acts.PlanFeed, in, &page); err != nil {
 		return portion{}, err

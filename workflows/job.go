@@ -45,7 +45,8 @@ type jobState struct {
 // input, 6 KB each (24 KB if no batch follows from the one before), twice the spec, 500 bytes, and 150 for
 // each event: 20 KB, at most 57 KB. So Temporal suggests continue-as-new (4,096 events or 4 MB) after some
 // 80 legs, 48,000 batches, and no sooner than after 70. The run then starts nothing, waits for its open
-// legs, at most 24, and ends with at most 4,096 + 24·51 = 5,320 events. The leg inside the job adds 1,300 events at most. News
+// legs, at most 24, and ends with at most 4,096 + 24·51 = 5,320 events. A leg inside the job adds 1,300 events at most, and there
+// is one at a time: more than one only if the input is still being written, and then each takes about 20 events and a run some 200 of them. News
 // of the pool (see dispatch.PoolNews) are 4 events each, and 5 more for a window that grows: some ten in the life of a job.
 //
 // The next run gets the spec, the state of the work, counts, what is known of 64 workers (6 KB) and the heads of the

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"slices"
+
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
@@ -69,6 +71,7 @@ func (l *childLeg) kept(r LegResult) { l.sofar, l.sofar.Window = r, 0 }
 func (l *childLeg) begun() bool { return l.child.GetChildWorkflowExecution().IsReady() }
 
 func (l *childLeg) addTo(r *job.Report) {
+	r.Manifests = slices.Concat(r.Manifests, l.sofar.Manifests) // so that what is committed can be read while the job runs
 	if l.begun() {
 		r.OpenLegs = append(r.OpenLegs, l.id())
 	}
@@ -155,7 +158,10 @@ func (l insideLeg) exact() bool { return true }
 
 func (l insideLeg) kept(LegResult) {} // it never continues as new by itself
 
-func (l insideLeg) addTo(r *job.Report) { r.Include(l.Progress()) }
+func (l insideLeg) addTo(r *job.Report) {
+	r.Manifests = slices.Concat(r.Manifests, l.manifest.in.Previous)
+	r.Include(l.Progress())
+}
 
 func (l insideLeg) pending() []any {
 	return []any{l.manifest.pending()}

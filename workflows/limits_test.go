@@ -198,7 +198,7 @@ func TestLimits_OfAPipeline(t *testing.T) {
 		{Name: "format", Pool: "thumbs"},
 	}
 	const steps = 6
-	batches := pageSize(1, w.spec)
+	batches := pageSize(terms{portions: 1, spec: w.spec})
 	require.Equal(t, protocol.PageBatches/steps, batches)
 	l := w.account()
 	w.process = func(x *execution) {
@@ -223,7 +223,7 @@ func TestLimits_OfAPipeline(t *testing.T) {
 		require.LessOrEqual(t, c.Most(), dispatch.MaxEvents+6*w.spec.Window+100, id)
 	}
 	l.requireWithin(t, "a leg of a pipeline")
-	require.Equal(t, 1, pageSize(1, job.Spec{Stages: manyStages(2 * protocol.PageBatches)}), "a page is never empty")
+	require.Equal(t, 1, pageSize(terms{portions: 1, spec: job.Spec{Stages: manyStages(2 * protocol.PageBatches)}}), "a page is never empty")
 }
 
 // manyStages is a pipeline of so many stages.

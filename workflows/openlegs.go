@@ -66,9 +66,9 @@ func (c *coordinator) startLeg() {
 	c.work.open(*found)
 }
 
-// openPage gives a page of batches to a leg.
+// openPage gives a page of batches to a leg. Small pages are run inside the job if there will be few of them, or one after the other.
 func (c *coordinator) openPage(p portion) {
-	if c.state.Report.Legs == 0 && p.batches <= protocol.InsideBatches {
+	if (c.state.Report.Legs == 0 || p.waiting) && c.inside == nil && p.batches <= protocol.InsideBatches {
 		c.startInside(p)
 		return
 	}

@@ -103,6 +103,9 @@ func (c *coordinator) planned(p portion) {
 		c.state.Pool.Hear(p.worker)
 	}
 	c.state.Portions++
+	if p.waiting {
+		c.planning.rateKnown = true // the next page comes when it comes
+	}
 	c.state.Pool.Items = p.items / max(1, p.batches)
 	c.resize()
 	r.Planned, r.PlanDone = max(r.Planned, p.planned), p.last

@@ -81,6 +81,7 @@ type portion struct {
 
 	planned int64 // items of the job up to the end of this portion
 	last    bool
+	waiting bool // it has what has come of an input that is still being written
 
 	// Only the first portion has these.
 	sources string      // key of the source table
@@ -143,7 +144,10 @@ type pager struct {
 	plan func(workflow.Context, activities.PlanInput) (activities.PlanResult, error)
 }
 
-func (p *pager) needsSpeed(spec job.Spec) bool { return spec.BatchItems == 0 && spec.BatchBytes == 0 }
+// needsSpeed is false if results are to be seen soon: a leg that waits for its second page does not commit.
+func (p *pager) needsSpeed(spec job.Spec) bool {
+	return spec.BatchItems == 0 && spec.BatchBytes == 0 && !spec.Streams()
+}
 
 func (p *pager) attach(c *coordinator) error {
 	p.c = c
@@ -182,7 +186,7 @@ func (p *pager) salvage(ctx workflow.Context, in salvaged) ([]string, error) {
 func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
 	in := activities.PlanInput{
 		Ref: t.ref, Spec: t.spec, From: p.state.Cursor, Resume: t.resume,
-		Batches: pageSize(t.portions, t.spec), Sizing: t.sizing,
+		Batches: pageSize(t), Sizing: t.sizing,
 	}
 	if t.portions == 1 {
 		in.Hurry = hurry
@@ -192,7 +196,7 @@ func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
 		return portion{}, err
 	}
 	found := portion{
-		page: page.Page, planned: page.Next.Item, last: page.Done,
+		page: page.Page, planned: page.Next.Item, last: page.Done, waiting: page.Waiting,
 		sources: page.Sources, perm: page.Perm, leftOut: page.LeftOut, bytes: page.Total, resumed: page.Resumed,
 		worker: pool.Worker{Name: page.Worker, Capacity: page.Capacity},
 	}
@@ -208,12 +212,17 @@ func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
 	return found, nil
 }
 
-// pageSize is how many batches the next page has at most. Each goes through all stages of a pipeline in one leg.
-func pageSize(before int, spec job.Spec) int {
-	if before == 0 {
+// pageSize is how many batches the next page has at most. Each goes through all stages of a pipeline in one leg. If results are
+// printed while more items come, a page has two for each slot: it is committed as a whole.
+func pageSize(t terms) int {
+	if t.portions == 0 {
 		return protocol.FirstPage
 	}
-	return max(1, protocol.PageBatches/max(1, len(stages.Compile(spec.Stages))))
+	most := max(1, protocol.PageBatches/max(1, len(stages.Compile(t.spec.Stages))))
+	if t.spec.Streams() {
+		return min(most, max(protocol.FirstPage, 2*t.sizing.Slots))
+	}
+	return most
 }
 
 // fileWork runs a handler over the items of the spec's inputs.

@@ -6,4 +6,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	SpoolChunk = 256 // so that small inputs have many
+	goleak.VerifyTestMain(m)
+}

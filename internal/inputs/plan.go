@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"time"
@@ -39,6 +40,8 @@ type PlanResult struct {
 	Page []byte `json:"page,omitempty"` // see [DecodePage]
 	Next Cursor `json:"next"`
 	Done bool   `json:"done"` // nothing is left after this page
+	// Waiting reports that the page has what has come of an input that is still being written.
+	Waiting bool `json:"waiting,omitempty"`
 
 	// Only the first page has these.
 	Sources string     `json:"sources,omitempty"` // key of the source table
@@ -185,7 +188,10 @@ func (p *planner) page(ctx context.Context, in PlanInput, result *PlanResult) er
 	if in.Hurry > 0 {
 		pageTime = min(pageTime, in.Hurry)
 	}
-	p.due = time.Now().Add(pageTime)
+	p.due, p.gather = time.Now().Add(pageTime), &gathering{flush: in.Spec.Flush}
+	if p.cutter != nil {
+		p.gather.begin() // it may hold items
+	}
 	if in.Ref.Sources == "" {
 		in.Batches = FirstPage(in.Spec, in.Sizing, in.Batches)
 	}
@@ -204,6 +210,15 @@ func (p *planner) page(ctx context.Context, in PlanInput, result *PlanResult) er
 		if err == io.EOF {
 			result.Done = true
 			break
+		}
+		if errors.Is(err, errLater) {
+			if result.Waiting = len(batches) > 0; result.Waiting {
+				break
+			}
+			if err := p.await(ctx); err != nil {
+				return err
+			}
+			continue
 		}
 		if err != nil {
 			return err

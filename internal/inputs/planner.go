@@ -45,8 +45,12 @@ type planner struct {
 	ahead        []int64 // by source: about how many bytes it and those behind it have
 	stdin        int     // the index of the standard input; -1: there is none
 
-	due  time.Time   // when the page should end
-	idle *time.Timer // closes a planner that is kept for too long
+	due time.Time // when the page should end
+	// Of an input that is still being written: how long the page waits for it, nil before there is one, and the offset that it has
+	// waited for last.
+	gather *gathering
+	needed int64
+	idle   *time.Timer // closes a planner that is kept for too long
 
 	spoolers map[int]chunker // by source
 
@@ -81,8 +85,8 @@ func (p *planner) closeReader() {
 	p.reader, p.cutter = nil, nil
 }
 
-// Next returns the next batch that no earlier run accounts for, or io.EOF. In a bundle it goes on over the ends
-// of inputs; otherwise a batch begins and ends in one source.
+// Next returns the next batch that no earlier run accounts for, or io.EOF; errLater if the input is still being written, and
+// no item has come in time. In a bundle it goes on over the ends of inputs; otherwise a batch begins and ends in one source.
 func (p *planner) Next(ctx context.Context, items, bytes int64) (protocol.Batch, error) {
 	batch := protocol.Batch{Source: -1} // not begun
 	for p.at.Source < len(p.table.Sources) {
@@ -117,6 +121,13 @@ func (p *planner) Next(ctx context.Context, items, bytes int64) (protocol.Batch,
 			}
 			continue
 		}
+		if errors.Is(err, errLater) {
+			p.closeReader() // at half an item: the next page reads it again
+			if batch.Count > 0 {
+				return batch, nil
+			}
+			return protocol.Batch{}, errLater
+		}
 		if err != nil {
 			return protocol.Batch{}, p.opened.judge(err)
 		}
@@ -134,6 +145,23 @@ func (p *planner) Next(ctx context.Context, items, bytes int64) (protocol.Batch,
 		return batch, nil
 	}
 	return protocol.Batch{}, io.EOF
+}
+
+// await waits until more has come of the input at the cursor, which had nothing for errLater.
+func (p *planner) await(ctx context.Context) error {
+	p.gather.until = time.Time{}
+	return IgnoreEOF(p.reach(ctx, p.spoolers[p.at.Source]))
+}
+
+// reach has a copy have the byte that is needed. The wait is not the page's time.
+func (p *planner) reach(ctx context.Context, s chunker) error {
+	began := time.Now()
+	defer func() {
+		if !p.due.IsZero() {
+			p.due = p.due.Add(time.Since(began))
+		}
+	}()
+	return s.reach(ctx, p.needed, p.gather)
 }
 
 // judge returns what activities return for an error in what was read from there on.
@@ -215,7 +243,10 @@ func (p *planner) Open(ctx context.Context, index int, offset, length int64) io.
 	}
 	return &spoolReader{
 		ctx: ctx, dir: p.dir, prefix: source.Spool, offset: offset, left: length,
-		need: func(n int64) error { return s.chunk(p.ctx, n) },
+		need: func(offset int64) error {
+			p.needed = offset
+			return p.reach(p.ctx, s)
+		},
 	}
 }
 

@@ -82,8 +82,11 @@ func BatchSize(spec job.Spec, sizing Sizing, index int, left int64) (items, byte
 	if sizing.Rate == 0 {
 		return sizing.firstSize(index, left)
 	}
-	spread := sizing.Spread()
-	most := clamp(max(perSlot(sizing.Rate, batchTarget), int64(sizing.Concurrency)), 1, MaxAutoItems)
+	spread, target := sizing.Spread(), batchTarget
+	if spec.Streams() {
+		target = clamp(spec.Flush, batchFloor, batchTarget)
+	}
+	most := clamp(max(perSlot(sizing.Rate, target), int64(sizing.Concurrency)), 1, MaxAutoItems)
 	least := clamp(max(perSlot(sizing.Rate, batchFloor), sizing.filling(1, left)), 1, most)
 	return even(left, clamp(left/spread, least, most), most, spread), maxAutoBytes
 }
@@ -158,4 +161,4 @@ func even(left, size, most, spread int64) int64 {
 	return min(2*size, most) // all, also if there are somewhat more
 }
 
-func clamp[T int | int64](v, lo, hi T) T { return max(lo, min(v, hi)) }
+func clamp[T int | int64 | time.Duration](v, lo, hi T) T { return max(lo, min(v, hi)) }

@@ -14,8 +14,9 @@ import (
 )
 
 // An input that cannot be read from the middle is copied once, uncompressed, into the store, as
-// chunks of spoolChunk bytes each (the last one shorter), so that the chunk of an offset is known
-// without a look-up. A chunk is durable before any batch refers to it. The object "end" marks that
+// chunks of SpoolChunk bytes each (the last one shorter), so that the chunk of an offset is known
+// without a look-up. A byte is durable before any batch refers to it: of an input that is still being written
+// the last chunk is replaced by longer ones until it is full. The object "end" marks that
 // all of the input has been copied.
 //
 // It is a variable for tests only, which set it before anything is spooled.
@@ -34,10 +35,11 @@ func spoolComplete(ctx context.Context, dir store.Dir, prefix string) (bool, err
 	return err == nil, err
 }
 
-// chunker makes sure that the chunks of a copy exist when they are read.
+// chunker makes sure that a copy has what is read.
 type chunker interface {
-	// chunk makes sure that chunk n is in the store. It returns io.EOF if the input ends before it.
-	chunk(ctx context.Context, n int64) error
+	// reach makes sure that the byte at offset is in the store. It returns io.EOF if the input ends before it, and errLater if that
+	// byte has not come in time.
+	reach(ctx context.Context, offset int64, in *gathering) error
 	// close frees what was opened to read.
 	close()
 }
@@ -62,10 +64,18 @@ type spooler struct {
 	done   bool
 }
 
-func (s *spooler) chunk(ctx context.Context, n int64) error {
-	if _, err := s.dir.Stat(ctx, SpoolKey(s.prefix, n)); err == nil {
-		return nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
+// within looks up the byte at offset of a copy. It returns fs.ErrNotExist if the store does not have its chunk, and io.EOF if that
+// ends before it, as only the last one does.
+func within(ctx context.Context, dir store.Dir, prefix string, offset int64) error {
+	info, err := dir.Stat(ctx, SpoolKey(prefix, offset/SpoolChunk))
+	if err == nil && offset%SpoolChunk >= info.Size {
+		return io.EOF
+	}
+	return err
+}
+
+func (s *spooler) reach(ctx context.Context, offset int64, _ *gathering) error {
+	if err := within(ctx, s.dir, s.prefix, offset); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if !s.done {
@@ -75,16 +85,13 @@ func (s *spooler) chunk(ctx context.Context, n int64) error {
 		}
 		s.done = done
 	}
-	for !s.done && s.next <= n {
+	for !s.done && s.next <= offset/SpoolChunk {
 		if err := s.copyNext(ctx); err != nil {
 			return err
 		}
 	}
-	if s.next > n {
-		return nil
-	}
 	// Another attempt may have written the chunk, and the end mark, since the first look.
-	_, err := s.dir.Stat(ctx, SpoolKey(s.prefix, n))
+	err := within(ctx, s.dir, s.prefix, offset)
 	if errors.Is(err, fs.ErrNotExist) {
 		return io.EOF
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// spoolReader reads a spooled input from an offset on. need is called with each chunk before it is
-// read; nil if all are there.
+// spoolReader reads a spooled input from an offset on. need is called with the offset before each chunk is
+// read, and wherever one ends; nil if all is there.
 type spoolReader struct {
 	ctx    context.Context
 	dir    store.Dir
 	prefix string
-	need   func(n int64) error
+	need   func(offset int64) error
 	offset int64
 	left   int64 // -1: to the end
 
@@ -54,7 +54,7 @@ func (r *spoolReader) Read(p []byte) (int, error) {
 		if err == io.EOF {
 			_ = r.chunk.Close() // only read from
 			r.chunk = nil
-			if r.offset%SpoolChunk != 0 {
+			if r.need == nil && r.offset%SpoolChunk != 0 {
 				return 0, io.EOF // only the last chunk is short
 			}
 		}
@@ -72,7 +72,7 @@ func IgnoreEOF(err error) error {
 func (r *spoolReader) openChunk() error {
 	n := r.offset / SpoolChunk
 	if r.need != nil {
-		if err := r.need(n); err != nil {
+		if err := r.need(r.offset); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/stint-run/stint/internal/trap"
 )
@@ -25,6 +26,26 @@ type stdinReader struct {
 
 // errClosing ends a read of an input that close has given up. Another process cannot continue it.
 var errClosing = errors.New("the process that reads the standard input is about to end")
+
+// errLater ends a read of an input that is still being written: nothing more has come in time.
+var errLater = errors.New("nothing more has come yet")
+
+// gathering bounds how long a page waits for an input that is still being written: for the first byte without an end, and
+// then until flush is over. Nil waits without an end, and takes what comes first.
+type gathering struct {
+	flush time.Duration
+	until time.Time // zero: nothing has come yet
+}
+
+// begin notes that something has come.
+func (g *gathering) begin() {
+	if g.until.IsZero() {
+		g.until = time.Now().Add(g.flush)
+	}
+}
+
+// over reports whether the time is.
+func (g *gathering) over() bool { return !g.until.IsZero() && !time.Now().Before(g.until) }
 
 func readStdin(r io.Reader) *stdinReader {
 	s := &stdinReader{blocks: make(chan []byte, 2), done: make(chan struct{})}
@@ -55,9 +76,10 @@ func (s *stdinReader) pump(r io.Reader) error {
 
 func (s *stdinReader) close() { s.once.Do(func() { close(s.done) }) }
 
-func (s *stdinReader) Read(p []byte) (int, error) { return s.read(context.Background(), p) }
+func (s *stdinReader) Read(p []byte) (int, error) { return s.read(context.Background(), p, nil) }
 
-func (s *stdinReader) read(ctx context.Context, p []byte) (int, error) {
+// read reads what has come. It waits for something until later, if that is not nil, and returns errLater then.
+func (s *stdinReader) read(ctx context.Context, p []byte, later <-chan time.Time) (int, error) {
 	if len(s.rest) == 0 {
 		select {
 		case block, ok := <-s.blocks:
@@ -65,6 +87,8 @@ func (s *stdinReader) read(ctx context.Context, p []byte) (int, error) {
 				return 0, s.err
 			}
 			s.rest = block
+		case <-later:
+			return 0, errLater
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}

@@ -30,7 +30,7 @@ func TestStdin_OutlivesItsPlanner(t *testing.T) {
 	t.Parallel()
 	dir, err := (&store.Access{}).Open(t.Context(), t.TempDir())
 	require.NoError(t, err)
-	text := strings.Repeat("x", 10*stdinBlock)
+	text := strings.Repeat("x", 10*int(SpoolChunk)+1)
 	n := &Inputs{standard: strings.NewReader(text)}
 	t.Cleanup(n.Close)
 	var s Source
@@ -40,12 +40,12 @@ func TestStdin_OutlivesItsPlanner(t *testing.T) {
 	first := n.stdinChunks(dir, s.Spool)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, first.chunk(ctx, 0), context.Canceled)
+	require.ErrorIs(t, first.reach(ctx, 0, nil), context.Canceled)
 	(&planner{spoolers: map[int]chunker{0: first}}).Close()
 
-	require.NoError(t, n.stdinChunks(dir, s.Spool).chunk(t.Context(), 0))
-	require.ErrorIs(t, n.stdinChunks(dir, s.Spool).chunk(t.Context(), 1), io.EOF)
-	data, err := dir.Get(t.Context(), SpoolKey(s.Spool, 0))
+	require.NoError(t, n.stdinChunks(dir, s.Spool).reach(t.Context(), 0, nil))
+	require.ErrorIs(t, n.stdinChunks(dir, s.Spool).reach(t.Context(), int64(len(text)), nil), io.EOF)
+	data, err := io.ReadAll(OpenSpool(t.Context(), dir, s.Spool, 0, -1))
 	require.NoError(t, err)
-	require.Len(t, data, len(text))
+	require.Equal(t, text, string(data))
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
@@ -32,9 +33,10 @@ type stdinSpool struct {
 	reader *stdinReader
 
 	turn    chan struct{} // holds one element while an attempt copies
-	pending []byte        // read, not yet durable: at most a chunk
+	pending []byte        // of the chunk next: what is durable, and what has been read since
+	stored  int           // how many of these bytes are durable
 	ended   bool          // nothing is left to read
-	next    int64         // the chunk that pending is the beginning of
+	next    int64         // the chunk that is not full
 	done    bool          // the end mark is written
 }
 
@@ -89,20 +91,27 @@ func (n *Inputs) stdinChunks(dir store.Dir, prefix string) chunker {
 	return &foreignStdin{dir: dir, prefix: prefix}
 }
 
-func (s *stdinSpool) chunk(ctx context.Context, n int64) error {
+func (s *stdinSpool) reach(ctx context.Context, offset int64, in *gathering) error {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	for !s.done && s.next <= n {
-		if err := s.copyNext(ctx); err != nil {
+	for s.next*SpoolChunk+int64(s.stored) <= offset {
+		if s.done {
+			return io.EOF
+		}
+		bound := in
+		if in == nil {
+			bound = &gathering{} // anew for each piece
+		}
+		if err := s.copyOn(ctx, bound); err != nil {
 			return err
 		}
 	}
-	if s.next <= n {
-		return io.EOF
+	if in != nil {
+		in.begin()
 	}
 	return nil
 }
@@ -110,50 +119,80 @@ func (s *stdinSpool) chunk(ctx context.Context, n int64) error {
 // close does nothing: the copy outlives the planner, so that the next attempt continues it.
 func (s *stdinSpool) close() {}
 
-// copyNext makes the next chunk durable, and the end mark after the last one.
-func (s *stdinSpool) copyNext(ctx context.Context) error {
-	if err := s.fill(ctx); err != nil {
+// copyOn makes durable what comes next, and the end mark after all of it.
+func (s *stdinSpool) copyOn(ctx context.Context, in *gathering) error {
+	if err := s.fill(ctx, in); err != nil {
 		return err
 	}
 	if err := s.source.checkCopy(s.dir, s.next*SpoolChunk+int64(len(s.pending))); err != nil {
 		return err
 	}
-	if len(s.pending) > 0 {
+	if len(s.pending) > s.stored {
 		if err := s.dir.Put(ctx, SpoolKey(s.prefix, s.next), s.pending); err != nil {
 			return ledger.StoreError(job.ErrorOutput, err)
 		}
+		s.stored = len(s.pending)
+	}
+	if int64(s.stored) == SpoolChunk {
 		s.next++
-		s.pending = s.pending[:0]
+		s.pending, s.stored = s.pending[:0], 0
 	}
 	if s.ended {
-		s.pending = nil
-		if err := s.dir.Put(ctx, spoolEnd(s.prefix), fmt.Appendf(nil, "%d", s.next)); err != nil {
+		chunks := s.next
+		if s.stored > 0 {
+			chunks++
+		}
+		if err := s.dir.Put(ctx, spoolEnd(s.prefix), fmt.Appendf(nil, "%d", chunks)); err != nil {
 			return ledger.StoreError(job.ErrorOutput, err)
 		}
-		s.done = true
+		s.pending, s.done = nil, true
 	}
 	return nil
 }
 
-// fill reads until pending is a whole chunk, or the input ends.
-func (s *stdinSpool) fill(ctx context.Context) error {
+// fill reads until pending is a whole chunk, the input ends, or it is time to make do with what has come.
+func (s *stdinSpool) fill(ctx context.Context, in *gathering) error {
+	if len(s.pending) > s.stored { // an attempt has left it
+		in.begin()
+	}
+	var later <-chan time.Time // nil until something has come
 	for !s.ended && int64(len(s.pending)) < SpoolChunk {
+		if in.over() {
+			return s.late()
+		}
+		if later == nil && !in.until.IsZero() {
+			timer := time.NewTimer(time.Until(in.until))
+			defer timer.Stop()
+			later = timer.C
+		}
 		s.pending = slices.Grow(s.pending, int(min(stdinBlock, SpoolChunk-int64(len(s.pending)))))
 		room := s.pending[len(s.pending):min(int64(cap(s.pending)), SpoolChunk)]
-		n, err := s.reader.read(ctx, room)
+		n, err := s.reader.read(ctx, room, later)
 		s.pending = s.pending[:len(s.pending)+n]
 		switch {
 		case err == io.EOF:
 			s.ended = true
-		case err != nil && ctx.Err() != nil:
-			return ctx.Err()
+		case errors.Is(err, errLater):
+			return s.late()
 		case errors.Is(err, errClosing):
 			return err
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
 		case err != nil:
 			return ledger.Permanent(job.ErrorInput, fmt.Errorf("reading the standard input: %w", err))
+		default:
+			in.begin()
 		}
 	}
 	return nil
+}
+
+// late returns errLater unless something has come that is not durable.
+func (s *stdinSpool) late() error {
+	if len(s.pending) > s.stored {
+		return nil
+	}
+	return errLater
 }
 
 // foreignStdin is the copy of a standard input that another process has made.
@@ -163,7 +202,7 @@ type foreignStdin struct {
 	complete bool
 }
 
-func (s *foreignStdin) chunk(ctx context.Context, n int64) error {
+func (s *foreignStdin) reach(ctx context.Context, offset int64, _ *gathering) error {
 	if !s.complete {
 		complete, err := spoolComplete(ctx, s.dir, s.prefix)
 		if err != nil {
@@ -174,7 +213,7 @@ func (s *foreignStdin) chunk(ctx context.Context, n int64) error {
 		}
 		s.complete = true
 	}
-	_, err := s.dir.Stat(ctx, SpoolKey(s.prefix, n))
+	err := within(ctx, s.dir, s.prefix, offset)
 	if errors.Is(err, fs.ErrNotExist) {
 		return io.EOF
 	}

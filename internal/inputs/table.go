@@ -21,8 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// stdinName is the input that stands for the standard input.
-const stdinName = "-"
+const stdinName = job.StandardInput
 
 // Table is a job's list of inputs as they were when the job was planned. It is written once, as
 // one object of the store, and never changed.

@@ -137,7 +137,12 @@ type Link struct {
 // Chain follows the manifests from heads and returns every one, ordered by run, leg and ordinal.
 // It holds heads only: some hundred bytes for a thousand batches.
 func Chain(ctx context.Context, dir store.Dir, heads []string) ([]Link, error) {
-	seen := map[string]bool{}
+	return ChainBeyond(ctx, dir, heads, map[string]bool{})
+}
+
+// ChainBeyond is [Chain] without the manifests in seen, to which it adds those that it returns. Manifests do not change once they are
+// written, so those before one that was seen were seen, too.
+func ChainBeyond(ctx context.Context, dir store.Dir, heads []string, seen map[string]bool) ([]Link, error) {
 	var links []Link
 	todo := slices.Clone(heads)
 	for len(todo) > 0 {

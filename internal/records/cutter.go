@@ -44,15 +44,15 @@ func newCutter(r io.Reader, s Shape, window int) *Cutter {
 // that follows them; blank lines at the end of the stream, and what closes an array, belong to
 // no cut, and a Reader whose range has them finds no item in them.
 //
-// It returns io.EOF when no item is left, and otherwise the reader's error or an *ArrayError, on which the items
-// taken so far are in no cut. Either is returned again by every later call.
+// It returns io.EOF when no item is left, and otherwise the reader's error or an *ArrayError, once the items before it
+// are in a cut. Either is returned again by every later call.
 func (c *Cutter) Next(maxItems, maxBytes int64) (Cut, error) {
 	var cut Cut
 	for {
-		if err := c.scan.next(); err == io.EOF && cut.Count > 0 {
-			break
-		} else if err != nil {
+		if err := c.scan.next(); err != nil && cut.Count == 0 {
 			return Cut{}, err
+		} else if err != nil {
+			break
 		}
 		cut.Count++
 		cut.Length = c.scan.offset() - c.end

@@ -57,6 +57,9 @@ func TestCutterPassesErrorsOn(t *testing.T) {
 			cut, err := c.Next(1, 99)
 			require.NoError(t, err)
 			require.Equal(t, Cut{2, 1}, cut)
+			cut, err = c.Next(99, 99)
+			require.NoError(t, err)
+			require.EqualValues(t, 5, cut.Length, "what came before the error")
 			for range 2 {
 				cut, err = c.Next(99, 99)
 				require.ErrorIs(t, err, broken)

@@ -43,17 +43,11 @@ func ReadHead(r io.Reader, shape Shape) (Shape, int64, error) {
 	}
 	shape.MaxItem = shape.maxItem()
 
-	mark := []byte("\uFEFF")
-	head := make([]byte, len(mark))
-	n, err := io.ReadFull(r, head)
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+	head, offset, err := readMark(r)
+	if err != nil {
 		return Shape{}, 0, fmt.Errorf("reading head: %w", err)
 	}
-	head, offset := head[:n], int64(0)
-	if bytes.Equal(head, mark) {
-		head, offset = nil, int64(n)
-	}
-	r, err = io.MultiReader(bytes.NewReader(head), r), nil
+	r = io.MultiReader(bytes.NewReader(head), r)
 	switch {
 	case shape.Format == CSV:
 		shape.Columns, offset, err = readHeader(r, offset, shape)
@@ -64,6 +58,24 @@ func ReadHead(r io.Reader, shape Shape) (Shape, int64, error) {
 		return Shape{}, 0, err
 	}
 	return shape, offset, nil
+}
+
+// readMark reads over a byte order mark, if r begins with one, and returns its length, or else the bytes that it has read. It asks for
+// no byte that makes no difference: the next one may be long in coming.
+func readMark(r io.Reader) (read []byte, passed int64, err error) {
+	const mark = "\uFEFF"
+	for read = make([]byte, 0, len(mark)); len(read) < len(mark); {
+		at := len(read)
+		n, err := r.Read(read[at : at+1])
+		read = read[:at+n]
+		if n > 0 && read[at] != mark[at] || err == io.EOF {
+			return read, 0, nil
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	return nil, int64(len(mark)), nil
 }
 
 // readHeader reads the header from r, which begins at offset in the source, and returns its names

@@ -48,7 +48,7 @@ type firstLine struct {
 	begins byte  // that byte; 0: there is no line
 	comma  bool  // the next such byte is a comma
 	closed bool  // the bracket that begins it is closed on it
-	more   bool  // something follows that
+	more   bool  // something follows that; not looked for behind an object
 	open   bool  // it ends with '[', '{' or a comma
 }
 
@@ -83,6 +83,9 @@ func readFirstLine(r *bufio.Reader, longest int) (l firstLine, err error) {
 		n += size
 		_, _ = r.Discard(size) // it is there
 		if l.closed = ended; ended {
+			if l.begins != '[' {
+				return l, nil // what follows makes no difference, and may be long in coming
+			}
 			c, _, err = nextSolid(r)
 			l.more = c != 0
 			return l, ignoreEOF(err)

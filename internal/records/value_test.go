@@ -53,7 +53,7 @@ func TestCutterArrays(t *testing.T) {
 		"not closed":        {"1,2,3", []Cut{{3, 2}, {2, 1}}, "", "at byte 5, the input ends, and its array is not closed"},
 		"cut short":         {`1,{"a":`, []Cut{{7, 2}}, "", "at byte 7, the input ends, and its array is not closed"},
 		"cut behind comma":  {`1,`, []Cut{{2, 2}}, "", "at byte 2, the input ends, and its array is not closed"},
-		"a second array":    {"1,2,3]\n[4]\n", []Cut{{3, 2}}, "at byte 7, something follows the end of the array", ""},
+		"a second array":    {"1,2,3]\n[4]\n", []Cut{{3, 2}, {2, 1}}, "at byte 7, something follows the end of the array", ""},
 		"a bracket too few": {`1,[2,3]`, []Cut{{7, 2}}, "", "at byte 7, the input ends, and its array is not closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
