@@ -27,6 +27,7 @@ type box struct {
 	t      *testing.T
 	dir    string
 	output string
+	ctx    context.Context // of streams; nil: the test's
 }
 
 func setup(t *testing.T) *box {

@@ -112,6 +112,22 @@ func TestLimits(t *testing.T) {
 	busiest.requireWithin(t, "a leg")
 }
 
+// An input that is still being written, a batch a second: no limit is near, however long that goes on.
+func TestLimits_WaitingPages(t *testing.T) {
+	t.Parallel()
+	const pages = 600
+	w := setup(t, 0)
+	w.items = pages * w.perBatch
+	w.spec.Input, w.spec.Output, w.spec.BatchItems = []string{job.StandardInput}, "", w.perBatch
+	w.waits, w.pageLimit, w.planTook = true, 1, time.Second
+	l := w.account()
+	require.Equal(t, w.items, w.mustRun().OK)
+	l.requireWithin(t, "the job")
+	require.Less(t, len(w.legs), pages/20, "only at the ends of runs")
+	require.Less(t, w.runs, pages/100)
+	require.Greater(t, w.runs, 1)
+}
+
 // runAlone runs a leg of a job by itself, in a history in which every end has its own task.
 func runAlone(t *testing.T, in LegInput) *ledger {
 	t.Helper()

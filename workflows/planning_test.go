@@ -143,3 +143,35 @@ func TestJob_LargeFirstPage(t *testing.T) {
 	require.Equal(t, 120, report.Window)
 	require.Equal(t, 2, report.Legs)
 }
+
+// What has come of an input that is still being written is run inside the job, and is committed before more comes.
+func TestJob_WaitingPages(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 500)
+	w.spec.Input, w.spec.Output, w.spec.BatchItems = []string{job.StandardInput}, "", 0
+	w.waits, w.pageLimit, w.planTook, w.took = true, 2, time.Minute, time.Second
+	for page := range int64(3) {
+		w.at(time.Duration(page+1)*time.Minute+30*time.Second, func() {
+			report := w.query()
+			require.Equal(t, (page+1)*2*w.perBatch, report.OK)
+			require.Equal(t, report.OK, w.accepted(report.Manifests)[len(w.accepted(report.Manifests))-1].End(), "it can be read")
+		})
+	}
+	w.mustRun()
+	require.Empty(t, w.legs, "none in a workflow of its own")
+}
+
+// A page that comes while the one before it still runs has a leg of its own, and what is committed can be read meanwhile.
+func TestJob_WaitingPagesOverlap(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100*6)
+	w.spec.Input, w.spec.Output, w.spec.BatchItems = []string{job.StandardInput}, "", w.perBatch
+	w.waits, w.pageLimit, w.planTook, w.took = true, 1, time.Second, 10*time.Second
+	w.at(15*time.Second, func() {
+		report := w.query()
+		require.NotEmpty(t, w.accepted(report.Manifests))
+		require.Positive(t, report.Done())
+	})
+	w.mustRun()
+	require.NotEmpty(t, w.legs)
+}

@@ -41,8 +41,9 @@ type world struct {
 
 	items      int64 // of the input
 	perBatch   int64
-	pageLimit  int // most batches of a page; 0: as many as are asked for
-	firstLimit int // batches of the first page; 0: as of the others
+	pageLimit  int  // most batches of a page; 0: as many as are asked for
+	waits      bool // the input is still being written: each page has what has come
+	firstLimit int  // batches of the first page; 0: as of the others
 	resume     []string
 	salvage    []activities.CommitInput
 	redrive    *job.Redrive
@@ -424,6 +425,7 @@ func (w *world) doPlan(ctx context.Context, in activities.PlanInput) (activities
 		batches = append(batches, batch(next, end-next))
 		next = end
 	}
+	result.Waiting = w.waits && !result.Done
 	result.Page = inputs.EncodePage(batches)
 	result.Next = activities.Cursor{Offset: next * itemBytes, Item: next}
 	return result, w.sleep(ctx, w.planTook, result)

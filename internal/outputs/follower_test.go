@@ -1,0 +1,75 @@
+package outputs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// In whatever order legs commit, and however often it is looked, each result is copied once, in order, as soon as all before it
+// have been committed.
+func TestFollower_AnyOrder(t *testing.T) {
+	t.Parallel()
+	for range 30 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 0))
+			f, batches, want := setupJoin(t, "out.txt")
+			entries := f.processAll(batches)
+			var heads []string
+			var got bytes.Buffer
+			var follower Follower
+			done := map[int]bool{}
+			for leg, i := range random.Perm(len(entries)) {
+				previous := heads[:random.IntN(len(heads)+1)]
+				key, err := ledger.WriteManifest(t.Context(), f.store, f.ref, leg, previous, entries[i:i+1], ledger.Besides{})
+				require.NoError(t, err)
+				heads = append([]string{key}, heads[len(previous):]...)
+				done[i] = true
+				last := leg == len(entries)-1
+				if random.IntN(2) == 0 && !last {
+					continue
+				}
+				shown := heads
+				if random.IntN(4) == 0 && !last { // a leg that has taken the rest over is not known yet
+					shown = heads[:1]
+				}
+				report := job.Report{Store: f.spec.Store, Manifests: shown}
+				require.NoError(t, follower.Copy(t.Context(), &store.Access{}, report, &got))
+				if len(shown) == len(heads) {
+					next := 0
+					for done[next] {
+						next++
+					}
+					require.Equal(t, strings.Join(f.items[:next*50], ""), got.String())
+				}
+			}
+			require.Equal(t, want, got.String())
+			require.EqualValues(t, 1000, follower.Next())
+		})
+	}
+}
+
+// An error of the writer is the follower's.
+func TestFollower_WriterFails(t *testing.T) {
+	t.Parallel()
+	f, batches, _ := setupJoin(t, "out.txt")
+	report := job.Report{Store: f.spec.Store, Manifests: []string{f.commit(f.processAll(batches)...)}}
+	broken := errors.New("broken")
+	var follower Follower
+	require.ErrorIs(t, follower.Copy(t.Context(), &store.Access{}, report, failing{broken}), broken)
+	require.Zero(t, follower.Next())
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
