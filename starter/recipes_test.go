@@ -29,7 +29,7 @@ func TestRecipes_AreAllTested(t *testing.T) {
 	source, err := os.ReadFile("recipes_test.go")
 	require.NoError(t, err)
 	headings := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(document(t, "docs/recipes.md"), -1)
-	require.Len(t, headings, 8)
+	require.Len(t, headings, 9)
 	for _, h := range headings {
 		require.Contains(t, string(source), `recipe(t, "`+h[1]+`"`)
 	}
@@ -91,6 +91,13 @@ func TestRecipe_Cluster(t *testing.T) {
 }
 
 // Where parallel is not installed its command is left out, and tr stands for it.
+func TestRecipe_Stream(t *testing.T) {
+	t.Parallel()
+	tool(t, "jq")
+	b := recipe(t, "A stream")
+	require.Regexp(t, `^([0-9:]{8} ".+"\n){3}$`, b.read("seen.txt"))
+}
+
 func TestRecipe_Parallel(t *testing.T) {
 	t.Parallel()
 	var replace []string
