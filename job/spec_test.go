@@ -21,7 +21,7 @@ func TestSpec_Defaults(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, Spec{
 		Name: "nightly", Pool: "thumbs", Source: SourceFiles, Input: []string{"in.jsonl"}, Output: "out.jsonl",
-		Format: "auto", MaxItem: 16 << 20, MaxInput: 1 << 40, Expiry: 30 * time.Second, CallTimeout: 10 * time.Minute,
+		Format: "auto", MaxItem: 16 << 20, MaxInput: 1 << 40, Flush: time.Second, Expiry: 30 * time.Second, CallTimeout: 10 * time.Minute,
 		Attempts: 3, ItemAttempts: 1, Backoff: time.Second, Grace: 120 * time.Second,
 		Store: "out.jsonl.stint", Errors: "out.jsonl.errors.jsonl", OnError: OnErrorRecord, CleanStop: []string{CleanStopType},
 	}, valid())
@@ -33,7 +33,7 @@ func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
 	t.Parallel()
 	set := Spec{
 		Name: "n", Pool: "p", Stages: []Stage{{Name: "s", Pool: "p"}}, Source: SourceFeed, Capacity: 1, CapacityBytes: 2, BatchWait: 3, Keep: 4, Slots: 5, Every: 6, CatchUp: CatchUpSkip,
-		Input: []string{"i"}, Format: "csv", Delimiter: ";", Columns: []string{"c"}, MaxItem: 1, MaxInput: 2, Output: "o{}", Split: "f", Flatten: true, Dropped: "d", Errors: "e", Report: "r", Store: "s",
+		Input: []string{"i"}, Format: "csv", Delimiter: ";", Columns: []string{"c"}, MaxItem: 1, MaxInput: 2, Flush: 4, Output: "o{}", Split: "f", Flatten: true, Dropped: "d", Errors: "e", Report: "r", Store: "s",
 		BatchItems: 1, BatchBytes: 2, Window: 3, Expiry: 4 * time.Second, CallTimeout: None, BatchTimeout: 5, Attempts: 6,
 		ItemAttempts: 7, Backoff: 8 * time.Millisecond, Grace: None,
 		OnError: OnErrorStop, MaxFailed: "9%", CleanStop: []string{"Done"}, IgnoreStragglers: true, JobRate: 10,
@@ -193,6 +193,7 @@ func TestSpec_Validate(t *testing.T) {
 		{"backoff", span(time.Millisecond, time.Minute, setBackoff), span(time.Millisecond-1, time.Minute+1, setBackoff), "Backoff"},
 		{"no backoff", nil, span(None, -time.Second, setBackoff), "Backoff"},
 		{"grace", span(time.Millisecond, 30*24*time.Hour, setGrace), span(time.Millisecond-1, 30*24*time.Hour+1, setGrace), "Grace"},
+		{"flush", span(10*time.Millisecond, time.Hour, setFlush), span(10*time.Millisecond-1, time.Hour+1, setFlush), "Flush"},
 		{"no grace (S6)", span(None, None, setGrace), span(-2, -time.Second, setGrace), "Grace"},
 	}
 	for _, test := range tests {
@@ -233,6 +234,7 @@ func setCallTimeout(s *Spec, v time.Duration)  { s.CallTimeout = v }
 func setBatchTimeout(s *Spec, v time.Duration) { s.BatchTimeout = v }
 func setBackoff(s *Spec, v time.Duration)      { s.Backoff = v }
 func setGrace(s *Spec, v time.Duration)        { s.Grace = v }
+func setFlush(s *Spec, v time.Duration)        { s.Flush = v }
 
 // An output that is also an input, or another output, would replace it.
 func TestSpec_SameLocation(t *testing.T) {
@@ -273,7 +275,7 @@ func TestSpec_ValidateNamesEveryFault(t *testing.T) {
 	err := Spec{Window: -1}.Validate()
 	for _, problem := range []string{
 		"job name", "pool name", "no input", "Format", "no output", "MaxItem", "MaxInput", "Window", "Attempts", "ItemAttempts",
-		"Expiry", "CallTimeout", "Backoff", "Grace",
+		"Expiry", "CallTimeout", "Backoff", "Grace", "Flush",
 	} {
 		require.ErrorContains(t, err, problem)
 	}
