@@ -45,12 +45,12 @@ type planner struct {
 	ahead        []int64 // by source: about how many bytes it and those behind it have
 	stdin        int     // the index of the standard input; -1: there is none
 
-	due time.Time // when the page should end
-	// Of an input that is still being written: how long the page waits for it, nil before there is one, and the offset that it has
-	// waited for last.
+	due  time.Time   // when the page should end; zero, without gather: it has no limit
+	idle *time.Timer // closes a planner that is kept for too long
+
+	// Of an input that is still being written: how long the page waits for it, and the offset that it has waited for last.
 	gather *gathering
 	needed int64
-	idle   *time.Timer // closes a planner that is kept for too long
 
 	spoolers map[int]chunker // by source
 
@@ -150,18 +150,7 @@ func (p *planner) Next(ctx context.Context, items, bytes int64) (protocol.Batch,
 // await waits until more has come of the input at the cursor, which had nothing for errLater.
 func (p *planner) await(ctx context.Context) error {
 	p.gather.until = time.Time{}
-	return IgnoreEOF(p.reach(ctx, p.spoolers[p.at.Source]))
-}
-
-// reach has a copy have the byte that is needed. The wait is not the page's time.
-func (p *planner) reach(ctx context.Context, s chunker) error {
-	began := time.Now()
-	defer func() {
-		if !p.due.IsZero() {
-			p.due = p.due.Add(time.Since(began))
-		}
-	}()
-	return s.reach(ctx, p.needed, p.gather)
+	return IgnoreEOF(p.spoolers[p.at.Source].reach(ctx, p.needed, p.gather))
 }
 
 // judge returns what activities return for an error in what was read from there on.
@@ -175,8 +164,10 @@ func (a place) judge(err error) error {
 	return ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", a.url, err))
 }
 
-// overdue reports whether the page should end.
-func (p *planner) overdue() bool { return !p.due.IsZero() && time.Now().After(p.due) }
+// overdue reports whether the page should end. The wait for what is still being written is not its time.
+func (p *planner) overdue() bool {
+	return !p.due.IsZero() && time.Now().After(p.due.Add(p.gather.waited))
+}
 
 // open opens what is at the cursor, up to the next skipped range.
 func (p *planner) open(ctx context.Context, source *Source) error {
@@ -245,7 +236,7 @@ func (p *planner) Open(ctx context.Context, index int, offset, length int64) io.
 		ctx: ctx, dir: p.dir, prefix: source.Spool, offset: offset, left: length,
 		need: func(offset int64) error {
 			p.needed = offset
-			return p.reach(p.ctx, s)
+			return s.reach(p.ctx, offset, p.gather)
 		},
 	}
 }

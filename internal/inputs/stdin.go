@@ -33,8 +33,9 @@ var errLater = errors.New("nothing more has come yet")
 // gathering bounds how long a page waits for an input that is still being written: for the first byte without an end, and
 // then until flush is over. Nil waits without an end, and takes what comes first.
 type gathering struct {
-	flush time.Duration
-	until time.Time // zero: nothing has come yet
+	flush  time.Duration
+	until  time.Time     // zero: nothing has come yet
+	waited time.Duration // so far
 }
 
 // begin notes that something has come.

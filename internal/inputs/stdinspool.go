@@ -167,7 +167,9 @@ func (s *stdinSpool) fill(ctx context.Context, in *gathering) error {
 		}
 		s.pending = slices.Grow(s.pending, int(min(stdinBlock, SpoolChunk-int64(len(s.pending)))))
 		room := s.pending[len(s.pending):min(int64(cap(s.pending)), SpoolChunk)]
+		began := time.Now()
 		n, err := s.reader.read(ctx, room, later)
+		in.waited += time.Since(began)
 		s.pending = s.pending[:len(s.pending)+n]
 		switch {
 		case err == io.EOF:
