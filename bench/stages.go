@@ -23,7 +23,7 @@ func (b *bench) stageRows() []row {
 		b.stagesRow("two stages of tr, 10M items", b.items(10_000_000)),
 		{
 			name: "first result of the last of three stages", limit: "< 10 % of the input begun", before: b.fresh,
-			stint:   func() *exec.Cmd { return b.role("first-result", b.lines(b.items(1_000_000))) },
+			stint:   func() *exec.Cmd { return b.role("first-result", b.lines(1_000_000)) },
 			figure:  func() (time.Duration, error) { return b.figure("first-result") },
 			note:    func() string { return b.read("first-result", ".note") },
 			failure: func() string { return b.read("first-result", ".failure") },

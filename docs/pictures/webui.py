@@ -53,7 +53,7 @@ def pipeline(stint):
     stint.ask("start", "-f", "pipeline.yaml", "--name", "pipeline", "--wait")
 
 
-JOBS = {"strikes": (strikes, "1280,860"), "pipeline": (pipeline, "1280,1120")}
+JOBS = {"strikes": (strikes, "1280,860"), "pipeline": (pipeline, "1280,985")}
 
 
 class Stint:
