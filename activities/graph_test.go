@@ -58,7 +58,7 @@ func (g *graph) each(p *pipeline, c *calls.Call, item calls.Item) {
 	case fails:
 		c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Type: "Broken", Message: stage}}, 1)
 	case dropped:
-		c.Answer.Drop()
+		p.drop(c, item)
 	default:
 		c.Answer.Line([]byte(answer))
 	}

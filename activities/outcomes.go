@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/job"
 )
@@ -60,6 +61,9 @@ func (e *execution) record(p *portion) error {
 	if e.flattens() {
 		e.entry.Lines += int64(bytes.Count(p.answer.Buf, []byte{'\n'}))
 	}
+	if e.passesOn() && e.form() == calls.Lines {
+		e.entry.Dropped += blankLines(p.answer.Buf)
+	}
 	if len(b.invalid) > 0 || p.answer.Special > 0 || e.notesLines() {
 		var err error
 		if done, err = e.recordEach(p); err != nil {
@@ -86,6 +90,16 @@ func (e *execution) record(p *portion) error {
 	}
 	p.answer.Reset()
 	return err
+}
+
+// blankLines counts the results of a filter that are none: between two stages, as in an input, a blank line is no item.
+func blankLines(results []byte) (n int64) {
+	for line := range bytes.Lines(results) {
+		if line[0] <= ' ' && records.IsBlank(line[:len(line)-1]) {
+			n++
+		}
+	}
+	return n
 }
 
 // write gives the sink the results that it does not have yet.

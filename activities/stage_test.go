@@ -91,10 +91,19 @@ func (l *letters) each(p *pipeline, c *calls.Call, item calls.Item) {
 	case fails:
 		c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Type: "Broken", Message: stageName(p.step)}}, 1)
 	case dropped:
-		c.Answer.Drop()
+		p.drop(c, item)
 	default:
 		c.Answer.Line(append(bytes.Clone(item.Data), stageName(p.step)...))
 	}
+}
+
+// drop drops an item; one in two as a filter does between two stages, with a blank line.
+func (p *pipeline) drop(c *calls.Call, item calls.Item) {
+	if p.program[p.step].Last || item.Ordinal%2 == 0 {
+		c.Answer.Drop()
+		return
+	}
+	c.Answer.Line([]byte(" \t")[:item.Ordinal/2%3])
 }
 
 func stageName(stage int) string { return string(rune('a' + stage)) }

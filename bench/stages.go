@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/local"
 	"github.com/stint-run/stint/worker"
 )
 
@@ -17,6 +21,13 @@ func (b *bench) stageRows() []row {
 	return []row{
 		b.stagesRow("two stages of tr, 1M items", b.items(1_000_000)),
 		b.stagesRow("two stages of tr, 10M items", b.items(10_000_000)),
+		{
+			name: "first result of the last of three stages", limit: "< 10 % of the input begun", before: b.fresh,
+			stint:   func() *exec.Cmd { return b.role("first-result", b.lines(1_000_000)) },
+			figure:  func() (time.Duration, error) { return b.figure("first-result") },
+			note:    func() string { return b.read("first-result", ".note") },
+			failure: func() string { return b.read("first-result", ".failure") },
+		},
 		{
 			name: "feed of three stages, call of one item", limit: "≤ 3.2 × one stage", before: b.fresh, once: true,
 			stint:  func() *exec.Cmd { return b.role("feed-stages", b.data("ten", 10, 100), fmt.Sprint(b.items(1000))) },
@@ -60,6 +71,43 @@ pools: {up: {exec: tr a-z A-Z}, down: {exec: tr A-Z a-z}}
 	cmd := exec.Command(b.stint, "run", "--quiet", "-f", file, "--state", filepath.Join(b.dir, "state"))
 	cmd.Dir = b.dir
 	return cmd
+}
+
+// firstResult measures how long a pipeline takes to the first result of its last stage, and how much of the input the first one has begun then.
+// Windows and batches are automatic.
+func firstResult(args []string) error {
+	var begun, first atomic.Int64 // items
+	var took time.Duration
+	began := time.Now()
+	step := func(before func()) local.Pool {
+		return local.Pool{Handler: worker.Each(func(_ context.Context, item map[string]any) (map[string]any, error) {
+			before()
+			return item, nil
+		})}
+	}
+	var once sync.Once
+	pools := map[string]local.Pool{
+		"first":  step(func() { begun.Add(1) }),
+		"second": step(func() {}),
+		"third":  step(func() { once.Do(func() { first.Store(begun.Load()); took = time.Since(began) }) }),
+	}
+	spec := job.Spec{
+		Name: "bench", Input: []string{args[0]}, Output: args[1],
+		Stages: []job.Stage{{Name: "first", Pool: "first"}, {Name: "second", Pool: "second"}, {Name: "third", Pool: "third"}},
+	}
+	done, err := local.Run(context.Background(), spec, worker.Handler{}, local.Options{Pools: pools, State: args[2], Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	share := 100 * float64(first.Load()) / float64(max(1, done.Planned))
+	failure := ""
+	if share >= 10 {
+		failure = fmt.Sprintf("%.1f %% of the input had been begun", share)
+	}
+	if err := os.WriteFile(args[1]+".failure", []byte(failure), 0o600); err != nil {
+		return err
+	}
+	return report(args[1], took, fmt.Sprintf("with %d of %d items begun: %.1f %%", first.Load(), done.Planned, share))
 }
 
 // feedStages compares calls of one item of a feed with three stages with those of a feed with one, in turn on the same server.

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflow/v1"
@@ -124,7 +126,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 		Memo:                                     specMemo(spec),
 	}
 	if o.redrive != nil {
-		opts.StaticSummary = fmt.Sprintf("pool %s · redrive of %s", spec.Pool, spec.describeSource())
+		opts.StaticSummary = fmt.Sprintf("%s · redrive of %s", spec.describeHandler(), spec.describeSource())
 	}
 	if o.Fresh || o.Reuse || len(o.Resume) > 0 {
 		opts.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
@@ -160,7 +162,22 @@ func (c *Client) execute(ctx context.Context, opts client.StartWorkflowOptions, 
 	return c.temporal.ExecuteWorkflow(ctx, opts, protocol.WorkflowJob, in)
 }
 
-func specSummary(s Spec) string { return fmt.Sprintf("pool %s · %s", s.Pool, s.describeSource()) }
+func specSummary(s Spec) string {
+	return fmt.Sprintf("%s · %s", s.describeHandler(), s.describeSource())
+}
+
+// describeHandler says what the items go through, for people.
+func (s Spec) describeHandler() string {
+	if len(s.Stages) == 0 {
+		return "pool " + s.Pool
+	}
+	names := make([]string, len(s.Stages))
+	for i := range s.Stages {
+		names[i] = s.Stages[i].Name
+	}
+	const most = 100 // bytes
+	return "stages " + text.Cut(strings.Join(names, ", "), most)
+}
 
 func specMemo(s Spec) map[string]any {
 	memo := map[string]any{protocol.MemoPool: s.Pool, protocol.MemoOutput: s.Output, protocol.MemoState: Running}

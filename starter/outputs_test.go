@@ -1,6 +1,7 @@
 package starter_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -144,4 +145,85 @@ stint.serve(call)
 	require.Equal(t, b.path("dropped.jsonl"), report.Output.Dropped)
 	c := b.stint("status", "sorted").exits(starter.ExitOK)
 	require.Contains(t, c.stdout.String(), "out/all-{}.jsonl, 2 files by kind")
+}
+
+// splitFiles are the files of a split output of so many items, each with one of so many values, and a word.
+func splitFiles(items, values int, word string) (input string, files map[string]string) {
+	var all strings.Builder
+	files = map[string]string{}
+	for i := range items {
+		name := fmt.Sprint("v", i*7919%values)
+		line := fmt.Sprintf("{\"kind\":%q,\"n\":%d,\"word\":%q}\n", name, i, word)
+		all.WriteString(line)
+		files[name+".jsonl"] += line
+	}
+	return all.String(), files
+}
+
+// TestBrutal_SplitKilledBetweenFiles: a run is killed once it has published some of the files of a split output, which replace those of
+// an earlier run. Each file is whole then, that of one run or the other, and the same command makes all of them right.
+func TestBrutal_SplitKilledBetweenFiles(t *testing.T) {
+	t.Parallel()
+	b := brutal(t)
+	random := seed(t)
+	const items, values, kills = 4000, 400, 4
+	line := []string{"run", "--exec", "cat", "in.jsonl", "-o", "out/", "--split", "kind", "--quiet"}
+	input, before := splitFiles(items, values+50, "first")
+	b.write("in.jsonl", input)
+	b.spawn(line...).exits(starter.ExitOK)
+	between := 0
+	for round := range kills {
+		input, after := splitFiles(items, values+random.IntN(50), fmt.Sprint("word", round))
+		b.write("in.jsonl", input)
+		published := b.path(fmt.Sprintf("out/v%d.jsonl", random.IntN(values)))
+		old, err := os.Stat(published)
+		require.NoError(t, err)
+		p := b.spawn(append(line, "--fresh")...)
+		for p.running() { // a busy wait, since a file is published in less than the time between two looks
+			if now, err := os.Stat(published); err == nil && !os.SameFile(old, now) {
+				break
+			}
+		}
+		p.kill()
+		if b.requireEither(before, after) {
+			between++
+		}
+		b.spawn(line...).exits(starter.ExitOK)
+		require.False(t, b.requireEither(after, after))
+		require.Len(t, b.filesIn("out"), len(after), "nothing else is left")
+		before = after
+	}
+	t.Logf("%d of %d kills came between two files", between, kills)
+	require.Positive(t, between)
+}
+
+// requireEither requires that each of the files in a directory is one of those of before or after, whole. It reports whether there
+// are some of both.
+func (b *box) requireEither(before, after map[string]string) bool {
+	b.t.Helper()
+	var old, new int
+	for _, name := range b.filesIn("out") {
+		switch content := b.read("out/" + name); content {
+		case after[name]:
+			new++
+		case before[name]:
+			old++
+		default:
+			requireSame(b.t, after[name], content)
+		}
+	}
+	return old > 0 && new > 0
+}
+
+// filesIn lists the files of a directory that are not hidden.
+func (b *box) filesIn(dir string) (names []string) {
+	b.t.Helper()
+	entries, err := os.ReadDir(b.path(dir))
+	require.NoError(b.t, err)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
 }

@@ -40,7 +40,7 @@ func TestPictures_Terminal(t *testing.T) {
 	}
 }
 
-// 14.18: a script takes the picture of the web UI.
+// 14.18: a script takes the pictures of the web UI.
 func TestPictures_WebUI(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -48,18 +48,24 @@ func TestPictures_WebUI(t *testing.T) {
 	}
 	python := pytest.Find(t)
 	tool(t, "chromium")
-	b := setup(t)
-	stint, err := binary()
-	require.NoError(t, err)
-	picture := b.path("webui.png")
-	b.spawnCommand(&exec.Cmd{Path: python, Args: []string{python, root(t) + "/docs/pictures/webui.py", stint, picture}, Env: []string{b.mark()}}).exits(starter.ExitOK)
-	file, err := os.Open(picture)
-	require.NoError(t, err)
-	defer file.Close()
-	image, err := png.Decode(file)
-	require.NoError(t, err)
-	require.Equal(t, 1280, image.Bounds().Dx())
-	info, err := file.Stat()
-	require.NoError(t, err)
-	require.Greater(t, info.Size(), int64(50<<10), "not an empty page")
+	for _, job := range []string{"strikes", "pipeline"} {
+		t.Run(job, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			stint, err := binary()
+			require.NoError(t, err)
+			picture := b.path("picture.png")
+			script := root(t) + "/docs/pictures/webui.py"
+			b.spawnCommand(&exec.Cmd{Path: python, Args: []string{python, script, stint, picture, job}, Env: []string{b.mark()}}).exits(starter.ExitOK)
+			file, err := os.Open(picture)
+			require.NoError(t, err)
+			defer file.Close()
+			image, err := png.Decode(file)
+			require.NoError(t, err)
+			require.Equal(t, 1280, image.Bounds().Dx())
+			info, err := file.Stat()
+			require.NoError(t, err)
+			require.Greater(t, info.Size(), int64(50<<10), "not an empty page")
+		})
+	}
 }

@@ -3,12 +3,15 @@ package starter_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stint-run/stint/internal/predict"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	sdkclient "go.temporal.io/sdk/client"
 )
 
 func TestPlan_Counts(t *testing.T) {
@@ -169,4 +172,55 @@ pools:
 	b.write("few.yaml", "input: in.txt\nstages: [{name: a, pool: a}, {name: b, pool: b}]\npools: {a: {exec: cat}}\n")
 	b.stint("plan", "-f", "few.yaml").exits(starter.ExitOK)
 	b.refused(starter.ExitUsage, []string{"plan", "-f", "few.yaml", "--sample", "5"}, "nobody would serve pool b")
+}
+
+// What is counted of a job's history is what the history has, but for how many of its batches share a workflow task, and for notes of
+// progress of a job that takes long. The server is that of the command, which has the search attributes of jobs.
+func TestPlan_EventsAreThoseOfTheHistory(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("needs a server process")
+	}
+	for _, c := range []struct{ name, stages string }{
+		{"one pool", "pool: p\n"},
+		{"several pools", "stages: [{name: a, pool: p}, {name: both, ensemble: [{pool: p}, {pool: q}]}, {name: c, pool: q}]\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.cluster()
+			temporal := b.dial(strings.TrimPrefix(b.env[len(b.env)-1], "TEMPORAL_ADDRESS="))
+			b.worker("p", "--exec", "cat")
+			b.worker("q", "--exec", "cat")
+			b.write("in.jsonl", records(100))
+			b.write("job.yaml", "name: counted\ninput: in.jsonl\noutput: out\nbatch-items: 10\n"+c.stages)
+			var s predict.Survey
+			b.reads(&s, "plan", "-f", "job.yaml", "--json")
+			b.stint("start", "-f", "job.yaml", "--wait").exits(starter.ExitOK)
+			all, tasks, notes := b.events(temporal, "counted")
+			const own = 4 // workflow tasks of a job with one leg, beside those of its batches
+			executions := 10 * max(1, s.Steps)
+			require.Positive(t, notes)
+			require.InDelta(t, all-3*tasks-2*(notes-1)+3*own+21*executions/10, s.Events, 1)
+			require.EqualValues(t, executions+6+min(1, s.Steps), s.Actions)
+		})
+	}
+}
+
+// events counts those of a workflow, the workflow tasks among them (three events each), and the notes in it for those who list jobs (two each).
+func (b *box) events(c sdkclient.Client, id string) (all, tasks, notes int) {
+	b.t.Helper()
+	history := c.GetWorkflowHistory(b.t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for history.HasNext() {
+		event, err := history.Next()
+		require.NoError(b.t, err)
+		all++
+		switch event.GetEventType() {
+		case enums.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED:
+			tasks++
+		case enums.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
+			notes++
+		}
+	}
+	return all, tasks, notes
 }

@@ -1,7 +1,10 @@
 package starter_test
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,4 +89,66 @@ stages:
 	var r job.Report
 	b.reads(&r, "status", "graph", "--json")
 	require.Empty(t, r.UnservedPools)
+}
+
+// TestStages_P2_P3_Counts: what a report says of the stages of a switch and an ensemble adds up. Each stage has had the items that the ones
+// before it have let through, and no step in between counts, although the one that gathers the items for the router has its name.
+func TestStages_P2_P3_Counts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	var input strings.Builder
+	for n := range 20 {
+		fmt.Fprintf(&input, "{\"n\":%d}\n", n)
+	}
+	b.write("in.jsonl", input.String())
+	b.write("job.yaml", `
+name: graph
+input: in.jsonl
+output: out.jsonl
+batch-items: 7
+attempts: 1
+backoff: 1ms
+stages:
+- {name: route, switch: router, cases: {even: {pool: two}, odd: {pool: one}}}
+- {name: score, ensemble: [{pool: first}, {pool: second}]}
+- {name: end, pool: last}
+`)
+	filter := func(name, rules string) string {
+		return b.script(name, "exec awk '{ match($0, /[0-9]+/); n = substr($0, RSTART, RLENGTH) % 10 } "+rules+"'")
+	}
+	for pool, rules := range map[string]string{
+		"router": `n == 0 { exit 3 } n == 1 { print "\"neither\""; next } n == 2 { print ""; next } { print n % 2 ? "\"odd\"" : "\"even\"" }`,
+		"two":    `n == 4 { exit 3 } { print }`,
+		"one":    `n == 3 { print ""; next } { print }`,
+		"first":  `n == 5 { exit 3 } { print }`,
+		"second": `{ print }`,
+		"last":   `n == 7 { exit 3 } n == 6 { print ""; next } { print }`,
+	} {
+		b.worker(pool, "--exec", filter(pool, rules))
+	}
+	b.stint("start", "-f", "job.yaml", "--wait").exits(starter.ExitSomeFailed)
+	r := b.status("graph")
+	got := map[string][2]int64{}
+	for _, s := range r.Stages {
+		got[s.Stage] = [2]int64{s.Done, s.Failed}
+	}
+	require.Equal(t, map[string][2]int64{
+		"route": {20, 2}, "route.two": {6, 2}, "route.one": {8, 0},
+		"score.first": {10, 2}, "score.second": {10, 0},
+		"end": {8, 2},
+	}, got)
+	require.EqualValues(t, 2+2+2+2+2, r.Failed, "also those that the router has sent nowhere")
+	require.EqualValues(t, 2+2, r.Dropped, "an empty line of the last stage is a result")
+	require.EqualValues(t, 20, r.OK+r.Failed)
+	failures := map[string]int{}
+	for _, f := range b.failures("out.jsonl.errors.jsonl") {
+		failures[f.Stage]++
+	}
+	require.Equal(t, map[string]int{"route": 4, "route.two": 2, "score.first": 2, "end": 2}, failures)
+	status := b.stint("status", "graph").exits(starter.ExitOK).stdout.String()
+	for stage, counts := range got {
+		require.Regexp(t, fmt.Sprintf(`(?m)^stage %s +0 batches waiting, 0 running, %d items done, %d failed, `, regexp.QuoteMeta(stage), counts[0], counts[1]), status)
+	}
+	require.Equal(t, len(got), strings.Count(status, "\nstage "))
 }

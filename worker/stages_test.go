@@ -159,3 +159,29 @@ func TestStages_Redrive(t *testing.T) {
 	require.Zero(t, report.Failed)
 	require.Equal(t, want.String(), c.read("out"))
 }
+
+// P4: the last stage has its first result before the first one has had a tenth of the input: a batch that has come through a stage goes
+// before new ones, so no more items are begun than the window has places for.
+func TestStages_P4_FirstResult(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	const items, batch, window = 200_000, 500, 10
+	var begun atomic.Int64
+	answered := make(chan int64, 1)
+	c.servePool("first", stageNamed("clean", func(int) bool { begun.Add(1); return false }, nil), worker.Options{})
+	c.servePool("second", stageNamed("score", nil, nil), worker.Options{})
+	c.servePool("third", stageNamed("format", func(int) bool {
+		select {
+		case answered <- begun.Load():
+		default:
+		}
+		return false
+	}, nil), worker.Options{})
+	run, _ := c.start("in.jsonl", numbered(items), func(s *job.Spec) { s.Pool, s.Stages, s.BatchItems, s.Window = "", threeStages(), batch, window })
+	n := <-answered
+	t.Logf("after %d of %d items", n, items)
+	require.LessOrEqual(t, n, int64(batch*window))
+	require.Less(t, n, int64(items/10))
+	require.NoError(t, run.Stop(t.Context(), job.Stop{Reason: "test"}))
+	require.Equal(t, job.Stopped, c.wait(run).State)
+}

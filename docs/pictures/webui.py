@@ -1,14 +1,16 @@
 """Takes a picture of a job in the web UI, with headless Chromium.
 
     python3 docs/pictures/webui.py stint docs/pictures/webui.png
+    python3 docs/pictures/webui.py stint docs/pictures/pipeline.png pipeline
 
-It starts a server, a worker and a job over examples/data, waits until it has completed (a page that still changes is never done for a
+It starts a server, workers and a job over examples/data, waits until it has completed (a page that still changes is never done for a
 headless browser), has Chromium (that of Debian, or another one in CHROMIUM) draw the page with what the job says of itself, and ends
-everything.
+everything. The second job is that of examples/pipeline.
 """
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -35,40 +37,77 @@ def until(what, holds):
         time.sleep(0.2)
 
 
+def strikes(stint):
+    """A job with one pool, some of whose items fail."""
+    stint.worker("strikes", "--exec", "awk '/American kestrel/ { exit 7 } 1'", "--slots", "2")
+    stint.ask("start", "--pool", "strikes", "--name", "strikes", "examples/data/birdstrikes.csv", "-o", "strikes.jsonl", "--batch-items", "500", "--wait")
+
+
+def pipeline(stint):
+    """The example, with a worker for each of its pools."""
+    file, _, pools = Path(stint.work, "examples/pipeline/pipeline.yaml").read_text().partition("pools:\n")
+    Path(stint.work, "pipeline.yaml").write_text(file)
+    for line in pools.splitlines():
+        pool, kind, command = re.fullmatch(r'  (\w+): \{(exec|serve): "?(.*?)"?(?:, slots: \d+)?\}', line).groups()
+        stint.worker(pool, "--" + kind, command, "--slots", "1")
+    stint.ask("start", "-f", "pipeline.yaml", "--name", "pipeline", "--wait")
+
+
+JOBS = {"strikes": (strikes, "1280,860"), "pipeline": (pipeline, "1280,985")}
+
+
+class Stint:
+    """The program, in a directory of its own with the examples."""
+
+    def __init__(self, program, work):
+        self.program, self.work, self.running = program, work, []
+        shutil.copytree(ROOT / "examples", Path(work, "examples"))
+        shutil.copytree(ROOT / "python", Path(work, "python"))
+        self.port, self.ui = free_port(), free_port()
+        self.env = {"PATH": os.environ["PATH"], "HOME": work, "TEMPORAL_ADDRESS": f"127.0.0.1:{self.port}"}
+
+    def start(self, *args):
+        self.running.append(subprocess.Popen([self.program, *args], cwd=self.work, env=self.env, stderr=subprocess.DEVNULL))
+
+    def ask(self, *args):
+        return subprocess.run([self.program, *args], cwd=self.work, env=self.env, capture_output=True, text=True)
+
+    def server(self):
+        self.start("server", "--port", str(self.port), "--ui-port", str(self.ui))
+        until("the server", lambda: self.ask("list").returncode == 0)
+
+    def worker(self, pool, *args):
+        self.start("worker", "--pool", pool, "--allow", ".", *args)
+
+    def page(self, name):
+        run = json.loads(self.ask("status", name, "--json").stdout)["run"]
+        return f"http://127.0.0.1:{self.ui}/namespaces/default/workflows/{name}/{run}/user-metadata"
+
+    def end(self):
+        for process in reversed(self.running):
+            process.terminate()
+            process.wait()
+
+
 def main():
-    if len(sys.argv) != 3:
-        sys.exit("usage: webui.py STINT PICTURE")
-    stint, picture = str(Path(shutil.which(sys.argv[1]) or sys.argv[1]).resolve()), Path(sys.argv[2]).resolve()
+    if len(sys.argv) not in (3, 4) or sys.argv[3:] and sys.argv[3] not in JOBS:
+        sys.exit("usage: webui.py STINT PICTURE [strikes|pipeline]")
+    program, picture = str(Path(shutil.which(sys.argv[1]) or sys.argv[1]).resolve()), Path(sys.argv[2]).resolve()
+    name = (sys.argv[3:] or ["strikes"])[0]
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if not chromium:
         sys.exit("there is no Chromium on this machine: install it, or name it in CHROMIUM")
-    running = []
     with tempfile.TemporaryDirectory(prefix="strikes-") as work:
-        shutil.copytree(ROOT / "examples", Path(work, "examples"))
-        port, ui = free_port(), free_port()
-        env = {"PATH": os.environ["PATH"], "HOME": work, "TEMPORAL_ADDRESS": f"127.0.0.1:{port}"}
-
-        def start(*args):
-            running.append(subprocess.Popen([stint, *args], cwd=work, env=env, stderr=subprocess.DEVNULL))
-
-        def ask(*args):
-            return subprocess.run([stint, *args], cwd=work, env=env, capture_output=True, text=True)
-
+        stint = Stint(program, work)
+        run, size = JOBS[name]
         try:
-            start("server", "--port", str(port), "--ui-port", str(ui))
-            until("the server", lambda: ask("list").returncode == 0)
-            start("worker", "--pool", "strikes", "--allow", ".", "--exec", "awk '/American kestrel/ { exit 7 } 1'", "--slots", "2")
-            ask("start", "--pool", "strikes", "--name", "strikes", "examples/data/birdstrikes.csv", "-o", "strikes.jsonl", "--batch-items", "500",
-                "--wait")
-            run = json.loads(ask("status", "strikes", "--json").stdout)["run"]
-            page = f"http://127.0.0.1:{ui}/namespaces/default/workflows/strikes/{run}/user-metadata"
-            subprocess.run([chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1280,860",
-                            "--virtual-time-budget=20000", f"--user-data-dir={work}/chromium", f"--screenshot={picture}", page],
+            stint.server()
+            run(stint)
+            subprocess.run([chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={size}",
+                            "--virtual-time-budget=20000", f"--user-data-dir={work}/chromium", f"--screenshot={picture}", stint.page(name)],
                            check=True, stderr=subprocess.DEVNULL, timeout=LIMIT)
         finally:
-            for process in reversed(running):
-                process.terminate()
-                process.wait()
+            stint.end()
     print(f"{picture}: {picture.stat().st_size} bytes")
 
 

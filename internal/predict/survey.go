@@ -28,20 +28,25 @@ type Survey struct {
 
 	table   *inputs.Table
 	sources []counted // of the table, as far as they have items
+	looks   bool      // the job looks for workers of several pools
 }
 
 // counted is a source with the number of its items.
 type counted struct{ items, bytes int64 }
 
 // What a job costs: a batch is 3 events and a share of a workflow task; a leg is its own start,
-// commit and end, and in the job's history a Plan, a child and the handing over of its places.
+// commit and end, and in the job's history a Plan, a child and the handing over of its places. A job that takes longer than 10 s notes
+// its progress on the way: 2 events and 2 actions some ten times, which are not counted here.
 const (
 	batchEventsTenths = 51
 	legEvents         = 34
-	jobEvents         = 16
-	legActions        = 2 + 1 + 1 + 4 // child, Plan, Commit, signals
-	jobActions        = 1 + 1 + 1 + 1 // start, first Plan and Commit, Finish
-	quickRate         = 1 << 30       // items in 1,000 s of a handler that gets the largest batches
+	jobTasks          = 4                                  // workflow tasks beside those of batches: for the start, and after Plan, Commit and Finish
+	jobEvents         = 1 + 3 + 3 + 3 + 2 + 1 + 3*jobTasks // start; Plan, Commit, Finish; search attributes and memo; end
+	looksEvents       = 3                                  // that for workers of further pools is an activity
+	legActions        = 2 + 1 + 1 + 4                      // child, Plan, Commit, signals
+	jobActions        = 1 + 1 + 1 + 1 + 2                  // start, first Plan and Commit, Finish, search attributes and memo
+	looksActions      = 1
+	quickRate         = 1 << 30 // items in 1,000 s of a handler that gets the largest batches
 )
 
 // TakeSurvey reads the inputs of a spec as its job would, and counts. It writes nothing. stdin is the
@@ -65,7 +70,9 @@ func (f *Predictor) survey(ctx context.Context, spec job.Spec) (Survey, error) {
 	}
 	p := f.inputs.Dry(table)
 	defer p.Close()
-	survey := Survey{Inputs: table.Count(), table: table, sources: make([]counted, len(table.Sources)), Steps: len(stages.Compile(spec.Stages))}
+	survey := Survey{
+		Inputs: table.Count(), table: table, sources: make([]counted, len(table.Sources)), Steps: len(stages.Compile(spec.Stages)), looks: len(spec.Pools()) > 1,
+	}
 	for page := 0; ; page++ {
 		size := protocol.FirstPage
 		if page > 0 {
@@ -115,5 +122,9 @@ func (s *Survey) executions() int64 { return s.Batches * int64(max(1, s.Steps)) 
 func (s *Survey) cost() (events, actions int64) {
 	inJob := min(s.Legs, 1) // the first leg is run by the job itself
 	executions := s.executions()
-	return executions*batchEventsTenths/10 + (s.Legs-inJob)*legEvents + jobEvents, executions + (s.Legs-inJob)*legActions + jobActions
+	events, actions = executions*batchEventsTenths/10+(s.Legs-inJob)*legEvents+jobEvents, executions+(s.Legs-inJob)*legActions+jobActions
+	if s.looks {
+		events, actions = events+looksEvents, actions+looksActions
+	}
+	return events, actions
 }

@@ -32,7 +32,6 @@ func Job(r job.Report, now time.Time) string {
 	fmt.Fprintf(&b, "- **batches** %s done · %d in flight · %d waiting · %s%s\n", text.Thousands(r.Batches), r.InFlight, r.Waiting, text.Count(r.Legs, "leg"), window(r))
 	describeFeed(&b, r)
 	describeLoop(&b, r)
-	describeStages(&b, r, now)
 	fmt.Fprintf(&b, "- **trouble** %s · %s · %s · %s\n",
 		text.Count(r.Retries, "retry"), text.Count(r.Crashes, "crash"), text.Count(r.Expiries, "expiry"), text.Count(r.Isolations, "isolation"))
 	describeSpeed(&b, r, now)
@@ -51,6 +50,7 @@ func Job(r job.Report, now time.Time) string {
 	if r.Oldest != "" {
 		fmt.Fprintf(&b, "\nOldest in flight: %s\n", r.Oldest)
 	}
+	describeStages(&b, r, now)
 	if len(r.OpenLegs) > 0 {
 		fmt.Fprintf(&b, "\nRunning legs: %s\n", strings.Join(r.OpenLegs, ", "))
 	}
@@ -77,7 +77,9 @@ func summarize(b *strings.Builder, r job.Report, now time.Time) {
 	if left, ok := r.TimeLeft(r.Speed(now)); ok && r.State == job.Running {
 		fmt.Fprintf(b, " · about %v left", left.Round(time.Second))
 	}
-	fmt.Fprintf(b, " · pool `%s`", r.Pool)
+	if len(r.Stages) == 0 {
+		fmt.Fprintf(b, " · pool `%s`", r.Pool)
+	}
 	if r.Reason != "" {
 		fmt.Fprintf(b, " · %s", r.Reason)
 	}
@@ -141,18 +143,44 @@ func describeLoop(b *strings.Builder, r job.Report) {
 		l.Slots, pace, text.Thousands(l.Ticks), text.Thousands(l.Missed), text.Thousands(l.Skipped), text.Thousands(l.Repeated), l.LateMedian, l.LateMax.Round(time.Microsecond))
 }
 
-// describeStages adds what the job itself knows of the stages of a pipeline: legs that run are counted when they end.
+// describeStages lists what the job itself knows of the stages of a pipeline: legs that run are counted when they end.
 func describeStages(b *strings.Builder, r job.Report, now time.Time) {
+	if len(r.Stages) == 0 {
+		return
+	}
+	b.WriteString("\n**Stages**\n\n")
 	for _, s := range r.Stages {
-		fmt.Fprintf(b, "- %s", s)
+		fmt.Fprintf(b, "- **%s**%s %s items done · %s failed", s.Stage, otherPool(s), text.Thousands(s.Done), text.Thousands(s.Failed))
+		if s.Waiting+s.InFlight > 0 {
+			fmt.Fprintf(b, " · %d batches waiting · %d in flight", s.Waiting, s.InFlight)
+		}
+		if s.Window > 0 {
+			fmt.Fprintf(b, " · window %d", s.Window)
+		}
 		if items, share := r.StageSpeed(s, now); s.Done > 0 {
-			fmt.Fprintf(b, " · %.1f a second on average · %.0f%% of the time", items, 100*share)
+			fmt.Fprintf(b, " · %s a second · %.0f%% of the time", speed(items), 100*share)
 		}
 		b.WriteString("\n")
 	}
-	if len(r.Stages) > 0 && len(r.OpenLegs) > 0 {
+	if len(r.OpenLegs) > 0 {
 		b.WriteString("- the stages of the running legs are in their own details\n")
 	}
+}
+
+// otherPool names the pool of a stage that is not called after it.
+func otherPool(s job.StageReport) string {
+	if s.Stage == s.Pool || strings.HasSuffix(s.Stage, "."+s.Pool) {
+		return ""
+	}
+	return fmt.Sprintf(" (pool `%s`)", s.Pool)
+}
+
+// speed is a number of items with the digits that are of use.
+func speed(items float64) string {
+	if items >= 100 {
+		return text.Thousands(int64(items + 0.5))
+	}
+	return fmt.Sprintf("%.1f", items)
 }
 
 // window describes the window in force.

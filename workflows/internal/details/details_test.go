@@ -57,14 +57,14 @@ func TestJobDetails(t *testing.T) {
 		{"window set", func(r *job.Report) { r.Settings, r.Window = job.Spec{Window: 8}.Settings(), 8 }, []string{"3 legs · window 8\n"}, nil},
 		{"stages", func(r *job.Report) {
 			r.Stages = []job.StageReport{
-				{Stage: "clean", Pool: "awk", Waiting: 3, InFlight: 2, Done: 5000, Failed: 7, Busy: time.Minute},
-				{Stage: "score.a", Pool: "models", Window: 4, Done: 1000, Busy: 3 * time.Minute}, {Stage: "last", Pool: "awk"},
+				{Stage: "clean", Pool: "awk", Waiting: 3, InFlight: 2, Done: 50_000, Failed: 7, Busy: time.Minute},
+				{Stage: "score.models", Pool: "models", Window: 4, Done: 1000, Busy: 3 * time.Minute}, {Stage: "last", Pool: "awk"},
 			}
 		}, []string{
-			"- stage clean (pool awk): 3 batches waiting · 2 in flight · 5,000 items done · 7 failed · 50.0 a second on average · 25% of the time\n",
-			"- stage score.a (pool models): 0 batches waiting · 0 in flight of at most 4 · 1,000 items done · 0 failed · 10.0 a second on average · 75% of the time\n",
-			"- stage last (pool awk): 0 batches waiting · 0 in flight · 0 items done · 0 failed\n", "the stages of the running legs are in their own details",
-		}, nil},
+			"- **clean** (pool `awk`) 50,000 items done · 7 failed · 3 batches waiting · 2 in flight · 500 a second · 25% of the time\n",
+			"- **score.models** 1,000 items done · 0 failed · window 4 · 10.0 a second · 75% of the time\n",
+			"- **last** (pool `awk`) 0 items done · 0 failed\n", "the stages of the running legs are in their own details",
+		}, []string{"pool `thumbs`"}},
 		{"slowed down", func(r *job.Report) { r.Throttle, r.SlowDowns = &job.Throttle{Rate: 12_500}, 3 },
 			[]string{"**slowed down** to 12.5 items/s (3 requests of the handler)"}, nil},
 		{"hooks", func(r *job.Report) {
