@@ -1,0 +1,153 @@
+package starter_test
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/starter"
+	"github.com/stretchr/testify/require"
+)
+
+// uiOf starts `stint server` in the box, with its web UI, and returns it and the addresses that it has printed.
+func (b *box) uiOf() (server *process, ui, list string) {
+	b.t.Helper()
+	server = b.spawn("server", "--port", portOf(b.t), "--ui-port", portOf(b.t))
+	server.says("jobs, no legs:")
+	addresses := regexp.MustCompile(`(?m)^web UI: +(\S+)\njobs, no legs: +(\S+)\n`).FindStringSubmatch(server.stderr.String())
+	require.NotNil(b.t, addresses, server.stderr.String())
+	return server, addresses[1], addresses[2]
+}
+
+func portOf(t *testing.T) string {
+	_, port, _ := strings.Cut(freeAddress(t), ":")
+	return port
+}
+
+// pageOf is the address that a command has printed of a job's page.
+func pageOf(t *testing.T, said string) string {
+	t.Helper()
+	address := regexp.MustCompile(`(?m)^page:? +(http://127\.0\.0\.1:[0-9]+/\S+)$`).FindStringSubmatch(said)
+	require.NotNil(t, address, said)
+	return address[1]
+}
+
+// summaryLine is how the page of a running job of 4,000 items begins.
+var summaryLine = regexp.MustCompile(`running · ([0-9,]+) of 4,000 items \([0-9]+%\) · 0 failed`)
+
+// 14.2, 14.5: `start` prints the address of the job's page, where the summary stands first. While the job runs it counts what is done in
+// legs that have not ended: of a job whose own, first page has some ten batches, more than half.
+func TestWebUI_PageOfARunningJob(t *testing.T) {
+	t.Parallel()
+	chromium(t)
+	b := brutal(t)
+	b.write("in.txt", numbers(4000))
+	_, ui, _ := b.uiOf()
+	// From item 2,500 on batches take so long that the leg has the time to report those before.
+	slow := b.script("slow", `while read -r n; do case $n in 000[23][5-9]*) [ -e $BOX/gate ] || sleep 0.1;; esac; echo "$n"; done`)
+	b.worker("p", "--exec", slow, "--slots", "2", "--call-items", "10")
+	started := b.stint("start", "--pool", "p", "--name", "half", "in.txt", "-o", "out.txt", "--batch-items", "10").exits(starter.ExitOK)
+	address := pageOf(t, started.stderr.String())
+	require.True(t, strings.HasPrefix(address, ui+"/namespaces/default/workflows/half/"), address)
+	require.Equal(t, address, pageOf(t, b.stint("status", "half").exits(starter.ExitOK).stdout.String()), "all commands print the same")
+	browser := b.browse()
+	page := browser.open(address)
+	counted := func(text string) int {
+		found := summaryLine.FindStringSubmatch(text)
+		if found == nil {
+			return 0
+		}
+		n, err := strconv.Atoi(strings.ReplaceAll(found[1], ",", ""))
+		require.NoError(t, err)
+		return n
+	}
+	looked := time.Now()
+	text := page.shows("what open legs have done", func(text string) bool {
+		if time.Since(looked) > 5*time.Second { // the page of the UI itself looks seldom
+			looked = time.Now()
+			page.goTo(address)
+		}
+		return counted(text) >= 2000
+	})
+	page.picture("running")
+	done := b.status("half").Done()
+	require.LessOrEqual(t, int64(counted(text)), done)
+	require.Regexp(t, `attempts 3\s+`+summaryLine.String(), text, "the summary comes first, after what the job was started with")
+	require.Regexp(t, `Counted at [0-9:]{8} UTC`, text)
+	b.open()
+	b.stint("watch", "half").exits(starter.ExitOK)
+	page.goTo(address)
+	page.shows("the end", func(text string) bool {
+		return strings.Contains(text, "completed · 4,000 of 4,000 items (100%) · 0 failed")
+	})
+	page.picture("ended")
+	browser.requireLoopback()
+}
+
+// 14.4: the list of the web UI, at the address that `stint server` prints, has each job once and no leg; it filters jobs by state, failed items
+// and pool, those of a schedule, too; and the history of a job has labels that say what happens.
+func TestWebUI_ListOfJobs(t *testing.T) {
+	t.Parallel()
+	chromium(t)
+	b := brutal(t)
+	b.write("in.txt", numbers(200))
+	server, ui, list := b.uiOf()
+	address := regexp.MustCompile(`Temporal server: (\S+)`).FindStringSubmatch(server.stderr.String())[1]
+	s := &ticks{b, b.dial(address).ScheduleClient()}
+	b.worker("quick", "--exec", "cat", "--slots", "1")
+	b.worker("odd", "--exec", b.odd(), "--slots", "1", "--call-items", "1")
+	b.worker("slow", "--exec", b.halfway(), "--slots", "1")
+	start := func(pool, name string, more ...string) *command {
+		return b.stint(append([]string{"start", "--pool", pool, "--name", name, "in.txt", "-o", name + ".txt", "--batch-items", "10", "--attempts", "1", "--window", "1"}, more...)...)
+	}
+	whole := start("quick", "all-right", "--window", "auto", "--wait").exits(starter.ExitOK)
+	start("odd", "with-failures", "--wait").exits(starter.ExitSomeFailed)
+	start("slow", "brought-to-a-stop").exits(starter.ExitOK)
+	eventually(t, "item 50", func() bool { return b.lines("started") == 1 })
+	b.stint("stop", "brought-to-a-stop", "--grace", "0s", "--wait").exits(starter.ExitOK)
+	start("slow", "under-way").exits(starter.ExitOK)
+	start("quick", "nightly", "--cron", "0 3 * * *").exits(starter.ExitOK)
+	s.ran("nightly", 1, starter.ExitOK)
+
+	all := []string{"all-right", "with-failures", "brought-to-a-stop", "under-way", run("nightly", 1)}
+	page := b.browse().open(list)
+	shows := func(query string, names ...string) {
+		t.Helper()
+		if query != "" {
+			page.goTo(ui + "/namespaces/default/workflows?query=" + url.QueryEscape(query))
+		}
+		page.shows(strings.Join(names, ", "), func(text string) bool {
+			for _, name := range all {
+				wanted := 0
+				if slices.Contains(names, name) {
+					wanted = 1
+				}
+				if strings.Count(text, "\t"+name+"\t") != wanted {
+					return false
+				}
+			}
+			return !strings.Contains(text, "/leg-")
+		})
+	}
+	shows("", all...)
+	page.picture("list")
+	shows("StintState = 'stopped' OR StintFailed > 0", "with-failures", "brought-to-a-stop")
+	page.picture("filtered")
+	shows("StintState = 'running'", "under-way")
+	shows("StintPool = 'quick' AND StintPercent = 100", "all-right", run("nightly", 1))
+	page.goTo(ui + "/namespaces/default/workflows?query=" + url.QueryEscape("WorkflowId STARTS_WITH 'all-right'"))
+	page.shows("legs", func(text string) bool { return strings.Contains(text, "all-right/leg-") })
+
+	page.goTo(strings.TrimSuffix(pageOf(t, whole.stderr.String()), "user-metadata") + "history")
+	text := page.shows("labels", func(text string) bool { return strings.Contains(text, "check the books and publish the output") })
+	page.picture("history")
+	for _, label := range []string{"plan page 1", "batch 10 · items 90–99", "commit 16 parts"} {
+		require.Contains(t, text, label)
+	}
+	page.requireLoopback()
+	b.stint("stop", "under-way", "--grace", "0s", "--wait").exits(starter.ExitOK)
+}
