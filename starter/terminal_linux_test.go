@@ -20,6 +20,8 @@ type terminal struct {
 	*process
 	pty *os.File
 
+	read chan struct{} // closed once nobody has the terminal open any more
+
 	mu     sync.Mutex
 	screen screen
 }
@@ -30,7 +32,7 @@ func (b *box) inTerminal(width int, args ...string) *terminal {
 	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() { _ = pty.Close() }) // perhaps a second time
-	term := &terminal{pty: pty, screen: newScreen(width)}
+	term := &terminal{pty: pty, read: make(chan struct{}), screen: newScreen(width)}
 	var number int
 	term.control(b.t, func(fd int) (err error) {
 		if err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err == nil {
@@ -48,14 +50,10 @@ func (b *box) inTerminal(width int, args ...string) *terminal {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	term.process = b.spawnCommand(cmd)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		term.read()
-	}()
+	go term.draw()
 	b.t.Cleanup(func() {
 		term.kill()
-		<-read
+		<-term.read
 	})
 	return term
 }
@@ -68,8 +66,9 @@ func (term *terminal) control(t *testing.T, do func(fd int) error) {
 	require.NoError(t, err)
 }
 
-// read draws what comes until nobody has the terminal open any more.
-func (term *terminal) read() {
+// draw draws what comes until nobody has the terminal open any more.
+func (term *terminal) draw() {
+	defer close(term.read)
 	piece := make([]byte, 64<<10)
 	var left []byte
 	for {
@@ -92,6 +91,13 @@ func (term *terminal) resize(t *testing.T, width int) {
 	term.control(t, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: uint16(width)})
 	})
+}
+
+// exits waits for the command's end, requires its exit code, and draws all that it has written.
+func (term *terminal) exits(code int) {
+	term.t.Helper()
+	term.process.exits(code)
+	<-term.read
 }
 
 func (term *terminal) press(t *testing.T, keys string) {
@@ -150,7 +156,7 @@ func TestTerminal_BarFits(t *testing.T) {
 			term.exits(starter.ExitSomeFailed)
 			requireBars(t, term.drawn(), widths[1])
 			require.Empty(t, term.faults())
-			require.Regexp(t, `(?s)^web UI: \S+\n.*numbers: completed: 98 items ok, 2 failed, `, term.joined())
+			require.Regexp(t, `(?s)^page: \S+\nnumbers: completed: 98 items ok, 2 failed, `, term.joined())
 			requireNoBar(t, term.shown())
 		})
 	}
@@ -188,7 +194,7 @@ esac; echo "$n"; done`)
 
 var (
 	percentage = regexp.MustCompile(`[0-9]+%`)
-	bar        = regexp.MustCompile(`^█*░* [0-9]+% · [0-9]+/100( · [^·]+)*$`)
+	bar        = regexp.MustCompile(`^█*░* [0-9]+% · [0-9]+(/100| items)( · [^·]+)*$`)
 )
 
 // requireBars requires that each line that was drawn is a bar, or nothing.

@@ -13,14 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// uiOf starts `stint server` in the box, with its web UI, and returns it and the addresses that it has printed.
-func (b *box) uiOf() (server *process, ui, list string) {
+// uiOf starts `stint server` in the box, with its web UI, and returns it and the addresses that it has printed, by name.
+func (b *box) uiOf() (server *process, addresses map[string]string) {
 	b.t.Helper()
 	server = b.spawn("server", "--port", portOf(b.t), "--ui-port", portOf(b.t))
-	server.says("jobs, no legs:")
-	addresses := regexp.MustCompile(`(?m)^web UI: +(\S+)\njobs, no legs: +(\S+)\n`).FindStringSubmatch(server.stderr.String())
-	require.NotNil(b.t, addresses, server.stderr.String())
-	return server, addresses[1], addresses[2]
+	server.says("jobs in trouble: ")
+	addresses = map[string]string{}
+	for _, line := range regexp.MustCompile(`(?m)^([^:]+): +(\S+)$`).FindAllStringSubmatch(server.stderr.String(), -1) {
+		addresses[line[1]] = line[2]
+	}
+	require.Len(b.t, addresses, 4, server.stderr.String())
+	return server, addresses
 }
 
 func portOf(t *testing.T) string {
@@ -40,19 +43,19 @@ func pageOf(t *testing.T, said string) string {
 var summaryLine = regexp.MustCompile(`running · ([0-9,]+) of 4,000 items \([0-9]+%\) · 0 failed`)
 
 // 14.2, 14.5: `start` prints the address of the job's page, where the summary stands first. While the job runs it counts what is done in
-// legs that have not ended: of a job whose own, first page has some ten batches, more than half.
+// legs that have not ended: more than half of a job whose own, first page is a sixth of it.
 func TestWebUI_PageOfARunningJob(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	b := brutal(t)
 	b.write("in.txt", numbers(4000))
-	_, ui, _ := b.uiOf()
+	_, addresses := b.uiOf()
 	// From item 2,500 on batches take so long that the leg has the time to report those before.
-	slow := b.script("slow", `while read -r n; do case $n in 000[23][5-9]*) [ -e $BOX/gate ] || sleep 0.1;; esac; echo "$n"; done`)
-	b.worker("p", "--exec", slow, "--slots", "2", "--call-items", "10")
-	started := b.stint("start", "--pool", "p", "--name", "half", "in.txt", "-o", "out.txt", "--batch-items", "10").exits(starter.ExitOK)
+	slow := b.script("slow", `while read -r n; do case $n in 000[23][5-9]*) [ -e $BOX/gate ] || sleep 0.05;; esac; echo "$n"; done`)
+	b.worker("p", "--exec", slow, "--slots", "2")
+	started := b.stint("start", "--pool", "p", "--name", "half", "in.txt", "-o", "out.txt", "--batch-items", "40").exits(starter.ExitOK)
 	address := pageOf(t, started.stderr.String())
-	require.True(t, strings.HasPrefix(address, ui+"/namespaces/default/workflows/half/"), address)
+	require.True(t, strings.HasPrefix(address, addresses["web UI"]+"/namespaces/default/workflows/half/"), address)
 	require.Equal(t, address, pageOf(t, b.stint("status", "half").exits(starter.ExitOK).stdout.String()), "all commands print the same")
 	browser := b.browse()
 	page := browser.open(address)
@@ -67,11 +70,14 @@ func TestWebUI_PageOfARunningJob(t *testing.T) {
 	}
 	looked := time.Now()
 	text := page.shows("what open legs have done", func(text string) bool {
-		if time.Since(looked) > 5*time.Second { // the page of the UI itself looks seldom
-			looked = time.Now()
-			page.goTo(address)
+		if counted(text) >= 2000 {
+			return true
 		}
-		return counted(text) >= 2000
+		if time.Since(looked) > 5*time.Second { // the page itself looks seldom
+			page.goTo(address)
+			looked = time.Now()
+		}
+		return false
 	})
 	page.picture("running")
 	done := b.status("half").Done()
@@ -95,17 +101,16 @@ func TestWebUI_ListOfJobs(t *testing.T) {
 	chromium(t)
 	b := brutal(t)
 	b.write("in.txt", numbers(200))
-	server, ui, list := b.uiOf()
-	address := regexp.MustCompile(`Temporal server: (\S+)`).FindStringSubmatch(server.stderr.String())[1]
-	s := &ticks{b, b.dial(address).ScheduleClient()}
+	_, addresses := b.uiOf()
+	s := &ticks{b, b.dial(addresses["Temporal server"]).ScheduleClient()}
 	b.worker("quick", "--exec", "cat", "--slots", "1")
 	b.worker("odd", "--exec", b.odd(), "--slots", "1", "--call-items", "1")
 	b.worker("slow", "--exec", b.halfway(), "--slots", "1")
 	start := func(pool, name string, more ...string) *command {
-		return b.stint(append([]string{"start", "--pool", pool, "--name", name, "in.txt", "-o", name + ".txt", "--batch-items", "10", "--attempts", "1", "--window", "1"}, more...)...)
+		return b.stint(append([]string{"start", "--pool", pool, "--name", name, "in.txt", "-o", name + ".txt", "--attempts", "1", "--window", "1"}, more...)...)
 	}
-	whole := start("quick", "all-right", "--window", "auto", "--wait").exits(starter.ExitOK)
-	start("odd", "with-failures", "--wait").exits(starter.ExitSomeFailed)
+	whole := start("quick", "all-right", "--batch-items", "50", "--wait").exits(starter.ExitOK)
+	start("odd", "with-failures", "--batch-items", "10", "--wait").exits(starter.ExitSomeFailed)
 	start("slow", "brought-to-a-stop").exits(starter.ExitOK)
 	eventually(t, "item 50", func() bool { return b.lines("started") == 1 })
 	b.stint("stop", "brought-to-a-stop", "--grace", "0s", "--wait").exits(starter.ExitOK)
@@ -114,12 +119,12 @@ func TestWebUI_ListOfJobs(t *testing.T) {
 	s.ran("nightly", 1, starter.ExitOK)
 
 	all := []string{"all-right", "with-failures", "brought-to-a-stop", "under-way", run("nightly", 1)}
-	page := b.browse().open(list)
-	shows := func(query string, names ...string) {
+	page := b.browse().open(addresses["jobs, no legs"])
+	query := func(query string) string {
+		return addresses["web UI"] + "/namespaces/default/workflows?query=" + url.QueryEscape(query)
+	}
+	shows := func(names ...string) {
 		t.Helper()
-		if query != "" {
-			page.goTo(ui + "/namespaces/default/workflows?query=" + url.QueryEscape(query))
-		}
 		page.shows(strings.Join(names, ", "), func(text string) bool {
 			for _, name := range all {
 				wanted := 0
@@ -133,19 +138,22 @@ func TestWebUI_ListOfJobs(t *testing.T) {
 			return !strings.Contains(text, "/leg-")
 		})
 	}
-	shows("", all...)
+	shows(all...)
 	page.picture("list")
-	shows("StintState = 'stopped' OR StintFailed > 0", "with-failures", "brought-to-a-stop")
-	page.picture("filtered")
-	shows("StintState = 'running'", "under-way")
-	shows("StintPool = 'quick' AND StintPercent = 100", "all-right", run("nightly", 1))
-	page.goTo(ui + "/namespaces/default/workflows?query=" + url.QueryEscape("WorkflowId STARTS_WITH 'all-right'"))
-	page.shows("legs", func(text string) bool { return strings.Contains(text, "all-right/leg-") })
+	page.goTo(addresses["jobs in trouble"])
+	shows("with-failures", "brought-to-a-stop")
+	page.picture("trouble")
+	page.goTo(query("StintState = 'running'"))
+	shows("under-way")
+	page.goTo(query("StintPool = 'quick' AND StintPercent = 100"))
+	shows("all-right", run("nightly", 1))
+	page.goTo(query("WorkflowId STARTS_WITH 'with-failures'"))
+	page.shows("legs", func(text string) bool { return strings.Contains(text, "\twith-failures/leg-1\t") })
 
 	page.goTo(strings.TrimSuffix(pageOf(t, whole.stderr.String()), "user-metadata") + "history")
 	text := page.shows("labels", func(text string) bool { return strings.Contains(text, "check the books and publish the output") })
 	page.picture("history")
-	for _, label := range []string{"plan page 1", "batch 10 · items 90–99", "commit 16 parts"} {
+	for _, label := range []string{"plan page 1", "batch 1 · items 0–49", "commit 4 parts"} {
 		require.Contains(t, text, label)
 	}
 	page.requireLoopback()
