@@ -81,7 +81,7 @@ const (
 // printHow prints a job's speed, its time left and its settings.
 func printHow(row rows, r job.Report) {
 	if speed := r.Speed(time.Now()); speed.Items > 0 {
-		text := fmt.Sprintf("%s items/s on average", rate(speed.Items))
+		text := fmt.Sprintf("%s items/s on average", text.Rate(speed.Items))
 		if left, ok := r.TimeLeft(speed); ok {
 			text += fmt.Sprintf(", about %v left", left.Round(time.Second))
 		}
@@ -215,7 +215,7 @@ func printCounts(row rows, r job.Report) {
 func describeStage(r job.Report, s job.StageReport) string {
 	t := fmt.Sprintf("%d batches waiting, %d in flight, %s items done, %s failed", s.Waiting, s.InFlight, text.Thousands(s.Done), text.Thousands(s.Failed))
 	if items, share := r.StageSpeed(s, time.Now()); s.Done > 0 {
-		t += fmt.Sprintf(", %s items/s, %.0f%% of the time", rate(items), 100*share)
+		t += fmt.Sprintf(", %s items/s, %.0f%% of the time", text.Rate(items), 100*share)
 	}
 	return t + ", pool " + s.Pool
 }

@@ -84,6 +84,7 @@ func TestWebUI_PageOfARunningJob(t *testing.T) {
 	require.LessOrEqual(t, int64(counted(text)), done)
 	require.Regexp(t, `attempts 3\s+`+summaryLine.String(), text, "the summary comes first, after what the job was started with")
 	require.Regexp(t, `Counted at [0-9:]{8} UTC`, text)
+	require.NotContains(t, text, "in flight", "nothing is said of what only the leg knows")
 	b.open()
 	b.stint("watch", "half").exits(starter.ExitOK)
 	page.goTo(address)
