@@ -2,7 +2,6 @@ package starter
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"regexp"
 	"strings"
