@@ -81,12 +81,27 @@ func (b *box) browse() *browser {
 		w.listen(bufio.NewReader(from))
 	}()
 	b.t.Cleanup(func() {
-		w.process.kill()
+		w.close()
 		require.NoError(b.t, errors.Join(to.Close(), from.Close()))
 		<-listened
 	})
 	return w
 }
+
+// close has the browser end with all its processes. One that does not is killed.
+func (w *browser) close() {
+	_, err := w.to.Write([]byte(`{"id":0,"method":"Browser.close"}` + "\x00"))
+	if err == nil {
+		select {
+		case <-w.process.ended:
+		case <-time.After(closeLimit):
+		}
+	}
+	w.process.kill()
+}
+
+// closeLimit is how long a browser may take to end.
+const closeLimit = 10 * time.Second
 
 // listen hands answers over until the browser has ended.
 func (w *browser) listen(from *bufio.Reader) {

@@ -144,7 +144,7 @@ pools:
 	require.EqualValues(t, 10, s.Batches)
 	require.Equal(t, 7, s.Steps, "with one that gathers the cases")
 	require.Greater(t, s.Actions, int64(70))
-	require.Regexp(t, `70 +executions of batches, 7 each, at most\n`, b.stint("plan", "-f", "pipeline.yaml").exits(starter.ExitOK).stdout.String())
+	require.Regexp(t, `at most 70 +executions of batches, 7 each\n`, b.stint("plan", "-f", "pipeline.yaml").exits(starter.ExitOK).stdout.String())
 
 	line := []string{"plan", "-f", "pipeline.yaml", "--sample", "1000", "--backoff", "1ms", "--attempts", "1"}
 	var p predict.Pipeline
@@ -162,7 +162,7 @@ pools:
 	require.Positive(t, p.Seconds.Value)
 	text := b.stint("plan", "-f", "pipeline.yaml", "--sample", "1000", "--backoff", "1ms", "--attempts", "1").exits(starter.ExitOK).stdout.String()
 	require.Contains(t, text, "the slowest stage is ")
-	require.Regexp(t, `score.slow +slow +1 +1,000 +1000 +0 `, text)
+	require.Regexp(t, `score.slow +slow +1 +1,000 +1,000 +0 `, text)
 	b.requireNotStarted()
 	b.requireNoOutput()
 

@@ -72,8 +72,8 @@ func printPipeline(w io.Writer, p predict.Pipeline) error {
 	table := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "STAGE\tPOOL\tSLOTS\tITEMS\tOK\tFAILED\tAN ITEM TAKES\tALL TAKE")
 	for _, s := range p.Stages {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%d\t%d\t%s\t%s%s\n", s.Stage, s.Pool, s.Slots, text.Thousands(s.Items),
-			s.Sample.OK, s.Sample.Failed, span(s.ItemSeconds.Value), span(s.Seconds.Value), bounds(s.Seconds))
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s%s\n", s.Stage, s.Pool, s.Slots, text.Thousands(s.Items),
+			text.Thousands(s.Sample.OK), text.Thousands(s.Sample.Failed), span(s.ItemSeconds.Value), span(s.Seconds.Value), bounds(s.Seconds))
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -113,6 +113,16 @@ func (term *terminal) drawn() []string {
 	return append([]string(nil), term.screen.drawn...)
 }
 
+// draws waits until so many lines with a text have been drawn, all of which must fit.
+func (term *terminal) draws(what, text string, n int) {
+	term.t.Helper()
+	eventually(term.t, what, func() bool {
+		require.Empty(term.t, term.faults())
+		require.True(term.t, term.running(), term.shown())
+		return strings.Count(strings.Join(term.drawn(), "\n"), text) >= n
+	})
+}
+
 // shown is what stands on the screen, and what has left it at the top.
 func (term *terminal) shown() string {
 	term.mu.Lock()
@@ -148,8 +158,7 @@ func TestTerminal_BarFits(t *testing.T) {
 				if i > 0 {
 					term.resize(t, width)
 				}
-				eventually(t, "bars at half of the job", func() bool { return strings.Count(strings.Join(term.drawn(), "\n"), " 50% ") >= 3 || !term.running() })
-				require.True(t, term.running(), term.shown())
+				term.draws("bars at half of the job", " 50% ", 3)
 				requireBars(t, term.drawn(), width)
 			}
 			b.open()
@@ -168,9 +177,9 @@ func TestTerminal_CtrlC(t *testing.T) {
 	b := setup(t)
 	b.write("in.txt", numbers(100))
 	term := b.inTerminal(100, b.troubled()...)
-	eventually(t, "a bar", func() bool { return strings.Contains(strings.Join(term.drawn(), "\n"), " 50% ") || !term.running() })
+	term.draws("a bar", " 50% ", 1)
 	term.press(t, "\x03")
-	eventually(t, "a bar of a job that stops", func() bool { return strings.Contains(strings.Join(term.drawn(), "\n"), "stopping") || !term.running() })
+	term.draws("a bar of a job that stops", " · stopping", 1)
 	b.open()
 	term.exits(starter.ExitStopped)
 	requireBars(t, term.drawn(), 100)
