@@ -33,6 +33,11 @@ func (f ListFilter) chooses(j Listed) bool {
 // JobsQuery is the list filter of Temporal, also of its web UI, that finds jobs and leaves out their legs.
 const JobsQuery = "WorkflowType = '" + protocol.WorkflowJob + "' AND TaskQueue = '" + protocol.WorkflowQueue + "'"
 
+// TroubleQuery is the list filter that finds the jobs that were stopped, have failed, or have failed items. The server must have the
+// search attributes of jobs (see [SearchAttributes]).
+const TroubleQuery = JobsQuery + " AND (" + protocol.SearchState + " = 'stopped' OR " + protocol.SearchFailed + " > 0" +
+	" OR ExecutionStatus = 'Failed' OR ExecutionStatus = 'Terminated')"
+
 // List returns the jobs that the namespace knows, the latest first, at most limit of them.
 func (c *Client) List(ctx context.Context, limit int) ([]Listed, error) {
 	return c.ListWith(ctx, limit, ListFilter{})

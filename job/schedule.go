@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-run/stint/internal/protocol"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 )
@@ -179,23 +180,7 @@ func (c *Client) Schedule(ctx context.Context, spec Spec, o ScheduleOptions) err
 			return err
 		}
 	}
-	_, err := c.temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{
-		ID:            spec.Name,
-		Spec:          client.ScheduleSpec{CronExpressions: o.Cron, TimeZoneName: o.TimeZone},
-		Overlap:       o.overlap().policy(),
-		CatchupWindow: o.CatchUp,
-		Memo:          map[string]any{protocol.MemoCron: o.Cron, protocol.MemoPool: spec.Pool, protocol.MemoOutput: spec.Output},
-		Action: &client.ScheduleWorkflowAction{
-			ID:                  spec.Name,
-			Workflow:            protocol.WorkflowJob,
-			Args:                []any{Input{Spec: spec, Scheduled: true, Version: protocol.LogicVersion}},
-			TaskQueue:           protocol.WorkflowQueue,
-			WorkflowTaskTimeout: o.TaskTimeout,
-			StaticSummary:       specSummary(spec),
-			StaticDetails:       specDetails(spec),
-			Memo:                specMemo(spec),
-		},
-	})
+	err := c.makeSchedule(ctx, spec, o)
 	if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
 		return &ScheduleExistsError{Name: spec.Name}
 	}
@@ -203,4 +188,42 @@ func (c *Client) Schedule(ctx context.Context, spec Spec, o ScheduleOptions) err
 		return fmt.Errorf("making schedule %s: %w", spec.Name, err)
 	}
 	return nil
+}
+
+// makeSchedule has the server record the schedule. Its jobs have search attributes if the server has them now, as those of
+// [Client.Start] do.
+func (c *Client) makeSchedule(ctx context.Context, spec Spec, o ScheduleOptions) error {
+	in := Input{Spec: spec, Scheduled: true, Version: protocol.LogicVersion}
+	action := &client.ScheduleWorkflowAction{
+		ID:                  spec.Name,
+		Workflow:            protocol.WorkflowJob,
+		Args:                []any{in},
+		TaskQueue:           protocol.WorkflowQueue,
+		WorkflowTaskTimeout: o.TaskTimeout,
+		StaticSummary:       specSummary(spec),
+		StaticDetails:       specDetails(spec),
+		Memo:                specMemo(spec),
+	}
+	options := client.ScheduleOptions{
+		ID:            spec.Name,
+		Spec:          client.ScheduleSpec{CronExpressions: o.Cron, TimeZoneName: o.TimeZone},
+		Overlap:       o.overlap().policy(),
+		CatchupWindow: o.CatchUp,
+		Memo:          map[string]any{protocol.MemoCron: o.Cron, protocol.MemoPool: spec.Pool, protocol.MemoOutput: spec.Output},
+		Action:        action,
+	}
+	if c.searchable(ctx) {
+		searchable, found := in, *action
+		searchable.Searchable = true
+		found.Args, found.TypedSearchAttributes = []any{searchable}, SearchAttributes{Pool: spec.Pool, State: Running}.Typed()
+		options.Action = &found
+		_, err := c.temporal.ScheduleClient().Create(ctx, options)
+		var invalid *serviceerror.InvalidArgument // not all of the server's processes know them yet
+		if !errors.As(err, &invalid) {
+			return err
+		}
+		options.Action = action
+	}
+	_, err := c.temporal.ScheduleClient().Create(ctx, options)
+	return err
 }

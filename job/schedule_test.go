@@ -1,7 +1,9 @@
 package job
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +51,39 @@ func TestSchedule_Options(t *testing.T) {
 	require.Equal(t, "pool thumbs · in.jsonl", action.StaticSummary)
 	require.Contains(t, action.StaticDetails, "Window auto")
 	require.Equal(t, map[string]any{protocol.MemoPool: "thumbs", protocol.MemoOutput: "out-{date}.jsonl", protocol.MemoState: Running}, action.Memo)
+	require.Zero(t, action.TypedSearchAttributes.Size(), "the server has none")
+}
+
+// 14.4: jobs of a schedule have search attributes if the server has them; otherwise the schedule is made without.
+func TestSchedule_SearchAttributes(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprintf("known to all of the server: %v", known), func(t *testing.T) {
+			t.Parallel()
+			c, sc := scheduling(t)
+			c.searchable = func(context.Context) bool { return true }
+			var got []*client.ScheduleWorkflowAction
+			note := func(args mock.Arguments) {
+				got = append(got, args.Get(1).(client.ScheduleOptions).Action.(*client.ScheduleWorkflowAction))
+			}
+			var err error
+			if !known {
+				err = serviceerror.NewInvalidArgument("search attribute StintPool is not defined")
+			}
+			sc.On("Create", mock.Anything, mock.Anything).Run(note).Return(&mocks.ScheduleHandle{}, err).Once()
+			sc.On("Create", mock.Anything, mock.Anything).Run(note).Return(&mocks.ScheduleHandle{}, nil).Maybe()
+			require.NoError(t, c.Schedule(t.Context(), valid(), ScheduleOptions{Cron: []string{"@daily"}}))
+			require.True(t, got[0].Args[0].(Input).Searchable)
+			require.Equal(t, SearchAttributes{Pool: "thumbs", State: Running}.Typed(), got[0].TypedSearchAttributes)
+			if known {
+				require.Len(t, got, 1)
+				return
+			}
+			require.Len(t, got, 2)
+			require.False(t, got[1].Args[0].(Input).Searchable)
+			require.Zero(t, got[1].TypedSearchAttributes.Size())
+		})
+	}
 }
 
 func TestSchedule_Refused(t *testing.T) {

@@ -107,7 +107,7 @@ func barParts(r job.Report, speed job.Speed) []part {
 		add(1, "%s", a)
 	}
 	if speed.Items > 0 {
-		add(4, "%s/s", rate(speed.Items))
+		add(4, "%s/s", text.Rate(speed.Items))
 	}
 	if left, ok := r.TimeLeft(speed); ok {
 		add(3, "%v left", left.Round(time.Second))

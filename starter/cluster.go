@@ -95,4 +95,5 @@ func printJSON(w io.Writer, v any) error {
 
 func jobArg() cobra.PositionalArgs { return wrongArgs(cobra.ExactArgs(1)) }
 
-func since(t time.Time) string { return roundTime(time.Since(t)).String() }
+// since is how long ago t was, in whole seconds: it has become more when it is read.
+func since(t time.Time) string { return max(0, time.Since(t)).Round(time.Second).String() }

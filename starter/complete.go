@@ -26,7 +26,7 @@ var flagValues = map[string][]string{
 }
 
 // settingNames are those that `set` and `resume` change.
-var settingNames = []string{"batch-items=", "batch-wait=", "max-failed=", "rate=", "window="}
+var settingNames = []string{"batch-items=", "max-failed=", "rate=", "window="}
 
 // settingValues are the values of settings that have a name.
 var settingValues = map[string][]string{"window": {"window=auto"}, "max-failed": {"max-failed=none"}}
@@ -58,11 +58,7 @@ func (p *Program) complete(root *cobra.Command) {
 				names := append(p.known(cmd, func(j job.Listed) string { return j.Name }), p.localJobs(cmd)...)
 				return beginning(names, typed), cobra.ShellCompDirectiveNoFileComp
 			case settings:
-				name, _, valued := strings.Cut(typed, "=")
-				if valued {
-					return beginning(settingValues[name], typed), cobra.ShellCompDirectiveNoFileComp
-				}
-				return beginning(settingNames, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+				return p.settings(cmd, args[0], typed)
 			case items:
 				return nil, cobra.ShellCompDirectiveDefault
 			}
@@ -71,8 +67,45 @@ func (p *Program) complete(root *cobra.Command) {
 	}
 }
 
+// settings offers the settings of a job, those of its stages, too, and then their values.
+func (p *Program) settings(cmd *cobra.Command, name, typed string) ([]string, cobra.ShellCompDirective) {
+	setting, _, valued := strings.Cut(typed, "=")
+	if !valued {
+		return beginning(append(p.stageWindows(cmd, name), settingNames...), typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	values := settingValues[setting]
+	if strings.HasSuffix(setting, ".window") {
+		values = []string{setting + "=auto"}
+	}
+	return beginning(values, typed), cobra.ShellCompDirectiveNoFileComp
+}
+
+// stageWindows are the settings that a job's stages have; none if the job is not a pipeline or the server does not answer.
+func (p *Program) stageWindows(cmd *cobra.Command, name string) (settings []string) {
+	p.ask(cmd, func(ctx context.Context, client *job.Client) error {
+		spec, err := client.Spec(ctx, name)
+		for _, stage := range spec.StagePools() {
+			settings = append(settings, stage.Stage+".window=")
+		}
+		return err
+	})
+	return settings
+}
+
 // known lists something of each job on the server that the command's flags name; nothing if none answers.
 func (p *Program) known(cmd *cobra.Command, of func(job.Listed) string) (names []string) {
+	p.ask(cmd, func(ctx context.Context, client *job.Client) error {
+		jobs, err := client.List(ctx, maxListed)
+		for _, j := range jobs {
+			names = append(names, of(j))
+		}
+		return err
+	})
+	return names
+}
+
+// ask asks the server that the command's flags name. That there is no answer is not an error: a shell has no use for one.
+func (p *Program) ask(cmd *cobra.Command, do func(context.Context, *job.Client) error) {
 	var c connection
 	for name, value := range map[string]*string{"address": &c.address, "namespace": &c.namespace, "profile": &c.profile, "codec-key-file": &c.keys.file} {
 		if f := cmd.Flags().Lookup(name); f != nil {
@@ -81,14 +114,7 @@ func (p *Program) known(cmd *cobra.Command, of func(job.Listed) string) (names [
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionLimit)
 	defer cancel()
-	_ = c.withClient(ctx, p, func(client *job.Client) error { // a shell has no use for an error
-		jobs, err := client.List(ctx, maxListed)
-		for _, j := range jobs {
-			names = append(names, of(j))
-		}
-		return err
-	})
-	return names
+	_ = c.withClient(ctx, p, func(client *job.Client) error { return do(ctx, client) })
 }
 
 // localJobs are the jobs of `stint run` in this directory, for commands that can continue them.

@@ -181,9 +181,12 @@ func printFailures(w io.Writer, r job.Report) {
 	}
 }
 
-// callTimes says how long the calls of the handler took: "p50 12ms, p95 40ms, max 1.34s".
+// callTimes says how long the calls of the handler took: "p50 12ms, p95 40ms, max 1.34s"; or, of one call, "1.34s".
 func callTimes(r job.Report) string {
 	t := r.CallTimes
+	if r.Calls == 1 {
+		return shortTime(t.Longest(), 1000).String()
+	}
 	return fmt.Sprintf("p50 %s, p95 %s, max %s", shortTime(t.Percentile(50), 100), shortTime(t.Percentile(95), 100), shortTime(t.Longest(), 1000))
 }
 

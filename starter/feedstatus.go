@@ -41,7 +41,7 @@ func printFeed(row rows, r job.Report) {
 		row("in queue", "%v on average, %v at most, before their batch", f.QueueMean.Round(queueUnit), f.QueueMax.Round(queueUnit))
 	}
 	if r.Batches > 0 {
-		row("batch size", "%s items on average", rate(float64(r.Done()-r.Resumed)/float64(r.Batches)))
+		row("batch size", "%s items on average", text.Rate(float64(r.Done()-r.Resumed)/float64(r.Batches)))
 	}
 	if f.Unclaimed > 0 {
 		row("unclaimed", "%s not taken in time by their clients; they are in the output", text.Count(f.Unclaimed, "result"))

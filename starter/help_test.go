@@ -2,9 +2,6 @@ package starter_test
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,20 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With -golden the help of `run` is written to testdata.
-var golden = flag.Bool("golden", false, "write golden files to testdata")
-
 func TestRun_Help(t *testing.T) {
 	t.Parallel()
 	help := setup(t).stint("run", "--help").exits(starter.ExitOK).stdout.String()
-	path := filepath.Join("testdata", "run-help.txt")
-	if *golden {
-		require.NoError(t, os.MkdirAll("testdata", 0o777))
-		require.NoError(t, os.WriteFile(path, []byte(help), 0o666))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), help, "go test ./starter -run TestRun_Help -golden writes it anew")
+	requireGolden(t, "run-help", help)
 	_, usual, _ := strings.Cut(help, "Usual flags:\n")
 	usual, _, _ = strings.Cut(usual, "\n\n")
 	require.Equal(t, 10, strings.Count(usual, "--"), "ten usual flags come first")
@@ -117,4 +104,11 @@ func TestStint_Completion(t *testing.T) {
 	require.Equal(t, []string{"record"}, offers("run", "--on-error", "rec"))
 	require.Contains(t, offers("set", "nightly", "wi"), "window=")
 	require.Equal(t, []string{"window=auto"}, offers("set", "nightly", "window="))
+	require.NotContains(t, strings.Join(offers("set", "nightly", ""), " "), ".window=", "it has no stages")
+
+	b.write("job.yaml", "{name: birds, input: in.txt, output: birds.txt, stages: [{name: clean, pool: p}, {name: score, ensemble: [{pool: one}, {pool: two}]}]}")
+	b.stint("start", "-f", "job.yaml").exits(starter.ExitOK)
+	require.Equal(t, []string{"batch-items=", "clean.window=", "max-failed=", "rate=", "score.one.window=", "score.two.window=", "window="}, offers("set", "birds", ""))
+	require.Equal(t, []string{"score.one.window=", "score.two.window="}, offers("set", "birds", "window=3", "sc"))
+	require.Equal(t, []string{"score.two.window=auto"}, offers("set", "birds", "score.two.window="))
 }

@@ -3,7 +3,9 @@ package starter
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -120,18 +122,26 @@ func (o *planOptions) survey(ctx context.Context, p *Program, spec job.Spec) err
 	if o.json {
 		return printJSON(p.Stdout, survey)
 	}
-	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
-	row := func(name string, v int64) { fmt.Fprintf(w, "%s\t  %s\t\n", text.Thousands(v), name) }
-	row("inputs", int64(survey.Inputs))
-	row("items", survey.Items)
-	row("bytes", survey.Bytes)
-	row("batches", survey.Batches)
-	if survey.Steps > 0 {
-		row(fmt.Sprintf("executions of batches, %d each, at most", survey.Steps), survey.Batches*int64(survey.Steps))
+	return printSurvey(p.Stdout, survey)
+}
+
+// printSurvey prints what a job would have to do, with the numbers above each other.
+func printSurvey(out io.Writer, s predict.Survey) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
+	row := func(about string, n int64, noun, what string) {
+		number, things, _ := strings.Cut(text.Count(n, noun), " ")
+		fmt.Fprintf(w, "%s%s\t %s%s\n", about, number, things, what)
 	}
-	row("legs", survey.Legs)
-	row("events of history, about", survey.Events)
-	row("actions, about", survey.Actions)
+	row("", int64(s.Inputs), "input", "")
+	row("", s.Items, "item", "")
+	row("", s.Bytes, "byte", "")
+	row("", s.Batches, "batch", "")
+	if s.Steps > 0 {
+		row("at most ", s.Batches*int64(s.Steps), "execution", fmt.Sprintf(" of batches, %d each", s.Steps))
+	}
+	row("", s.Legs, "leg", "")
+	row("about ", s.Events, "event", " of history")
+	row("about ", s.Actions, "action", " on Temporal Cloud")
 	return w.Flush()
 }
 

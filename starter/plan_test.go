@@ -87,12 +87,12 @@ func TestPlan_SampleOfWhatFails(t *testing.T) {
 	b.write("in.txt", "a\nbad\nb\n")
 	text := b.stint("plan", "in.txt", "--sample", "1000", "--exec", "sed /bad/d", "--backoff", "1ms").exits(starter.ExitOK).stdout.String()
 	require.Contains(t, text, "3 items from all over the inputs: 2 ok, 1 failed")
-	require.Contains(t, text, "first error: item 1 (length): ")
+	require.Contains(t, text, "first failed item: 1 (length): ")
 	require.Contains(t, text, "too few calls for error bars")
 	text = b.stint("plan", "in.txt", "--sample", "3", "--exec", "false", "--backoff", "1ms").exits(starter.ExitOK).stdout.String()
 	require.Contains(t, text, "no item of the sample was ok")
 	require.Contains(t, text, "0 ok, 3 failed")
-	require.Contains(t, text, "first error: item 0: exit 1")
+	require.Contains(t, text, "first failed item: 0: exit 1")
 	b.write("empty.txt", "")
 	require.Contains(t, b.stint("plan", "empty.txt", "--sample", "3", "--exec", "cat").exits(starter.ExitOK).stdout.String(), "nothing to do")
 }
@@ -147,7 +147,7 @@ pools:
 	require.EqualValues(t, 10, s.Batches)
 	require.Equal(t, 7, s.Steps, "with one that gathers the cases")
 	require.Greater(t, s.Actions, int64(70))
-	require.Regexp(t, `70 +executions of batches, 7 each, at most\n`, b.stint("plan", "-f", "pipeline.yaml").exits(starter.ExitOK).stdout.String())
+	require.Regexp(t, `at most 70 +executions of batches, 7 each\n`, b.stint("plan", "-f", "pipeline.yaml").exits(starter.ExitOK).stdout.String())
 
 	line := []string{"plan", "-f", "pipeline.yaml", "--sample", "1000", "--backoff", "1ms", "--attempts", "1"}
 	var p predict.Pipeline
@@ -165,7 +165,7 @@ pools:
 	require.Positive(t, p.Seconds.Value)
 	text := b.stint("plan", "-f", "pipeline.yaml", "--sample", "1000", "--backoff", "1ms", "--attempts", "1").exits(starter.ExitOK).stdout.String()
 	require.Contains(t, text, "the slowest stage is ")
-	require.Regexp(t, `score.slow +slow +1 +1,000 +1000 +0 `, text)
+	require.Regexp(t, `score.slow +slow +1 +1,000 +1,000 +0 `, text)
 	b.requireNotStarted()
 	b.requireNoOutput()
 

@@ -33,7 +33,7 @@ func printPrediction(w io.Writer, p predict.Prediction) error {
 	line("sample    %s from all over the inputs: %s ok, %s failed, in %s, %v",
 		plural(int64(s.Items), "item"), text.Thousands(s.OK), text.Thousands(s.Failed), plural(int64(s.Calls+s.FailedCalls), "call"), roundTime(s.Took))
 	if e := s.FirstError; e != nil {
-		line("          first error: item %s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
+		line("          first failed item: %s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
 	}
 	line("measured  an item takes %s%s of a slot, with its share of %s to start a call of %s",
 		span(p.ItemSeconds.Value), bounds(p.ItemSeconds), span(p.StartSeconds), plural(p.CallItems, "item"))
@@ -66,14 +66,14 @@ func printPipeline(w io.Writer, p predict.Pipeline) error {
 		line("no item of the sample was ok: the figures below are those of failing items")
 	}
 	line("about %s%s with %s of each pool like this one: the slowest stage is %s", span(p.Seconds.Value), bounds(p.Seconds), plural(int64(p.Workers), "worker"), p.Slowest)
-	line("%s of about %s, %d executions each at most, %s", plural(p.Batches, "batch"), plural(p.BatchItems, "item"), p.Steps, plural(p.Legs, "leg"))
+	line("%s of about %s, at most %s of each, %s", plural(p.Batches, "batch"), plural(p.BatchItems, "item"), plural(int64(p.Steps), "execution"), plural(p.Legs, "leg"))
 	line("about %s events of history, %s actions on Temporal Cloud; about %s of results", round(p.Events), round(p.Actions), size(p.ResultBytes))
 	line("")
 	table := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "STAGE\tPOOL\tSLOTS\tITEMS\tOK\tFAILED\tAN ITEM TAKES\tALL TAKE")
 	for _, s := range p.Stages {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%d\t%d\t%s\t%s%s\n", s.Stage, s.Pool, s.Slots, text.Thousands(s.Items),
-			s.Sample.OK, s.Sample.Failed, span(s.ItemSeconds.Value), span(s.Seconds.Value), bounds(s.Seconds))
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s%s\n", s.Stage, s.Pool, s.Slots, text.Thousands(s.Items),
+			text.Thousands(s.Sample.OK), text.Thousands(s.Sample.Failed), span(s.ItemSeconds.Value), span(s.Seconds.Value), bounds(s.Seconds))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -83,7 +83,7 @@ func printPipeline(w io.Writer, p predict.Pipeline) error {
 	line("sample    %s from all over the inputs: %s ok, %s failed, in %s, %v",
 		plural(int64(s.Items), "item"), text.Thousands(s.OK), text.Thousands(s.Failed), plural(int64(s.Calls+s.FailedCalls), "call"), roundTime(s.Took))
 	if e := s.FirstError; e != nil {
-		line("          first error: item %s (%s): %s", text.Thousands(e.Item), e.Kind, firstLine(e.Error.Message))
+		line("          first failed item: %s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
 	}
 	line("assumed   all pools work at the same time and do not get into each other's way; a batch takes 10 ms in")
 	line("          each stage beside its calls, the server does 300 executions a second, input and output pass")

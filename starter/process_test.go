@@ -87,11 +87,14 @@ func (b *box) spawnCommand(cmd *exec.Cmd) *process {
 // launch starts a process, which the caller must discard. Any goroutine may call it.
 func (b *box) launch(cmd *exec.Cmd) (*process, error) {
 	p := &process{t: b.t, cmd: cmd, ended: make(chan struct{})}
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.dir, append(slices.Clone(b.env), cmd.Env...), &p.stdout, &p.stderr
+	cmd.Dir, cmd.Env = b.dir, append(slices.Clone(b.env), cmd.Env...)
+	if cmd.Stdout == nil {
+		cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
+	}
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Setpgid = true
+	cmd.SysProcAttr.Setpgid = !cmd.SysProcAttr.Setsid // a session's leader leads its group
 	cmd.WaitDelay = patience
 	k, err := keeper()
 	if err != nil {

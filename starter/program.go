@@ -75,9 +75,9 @@ func (p *Program) pageOf(r job.Report) string {
 	return fmt.Sprintf("%s/workflows/%s/%s/user-metadata", p.ui, url.PathEscape(r.Job), r.Run)
 }
 
-// listURL is the address of the list of jobs in the web UI, without their legs.
-func (p *Program) listURL() string {
-	return p.ui + "/workflows?query=" + url.QueryEscape(job.JobsQuery)
+// listURL is the address of the list in the web UI of what a query finds.
+func (p *Program) listURL(query string) string {
+	return p.ui + "/workflows?query=" + url.QueryEscape(query)
 }
 
 // webUI notes where the web UI is, of a namespace; "": not known.

@@ -3,8 +3,6 @@ package starter
 import (
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -147,7 +145,7 @@ func (p *progress) line(r job.Report) string {
 	}
 	speed := p.speed()
 	if speed.Items > 0 {
-		fmt.Fprintf(&b, ", %s/s", rate(speed.Items))
+		fmt.Fprintf(&b, ", %s/s", text.Rate(speed.Items))
 	}
 	if left, ok := r.TimeLeft(speed); ok {
 		fmt.Fprintf(&b, ", %v left", left.Round(time.Second))
@@ -249,18 +247,6 @@ func shares(r job.Report) string {
 	return text
 }
 
-// rate formats a number with its first two digits: "0.12", "3.4", "56", "1,200".
-func rate(v float64) string {
-	if v <= 0 {
-		return "0"
-	}
-	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'e', 1, 64), 64) // it has just been written
-	if v >= 10 {
-		return text.Thousands(int64(math.Round(v)))
-	}
-	return strconv.FormatFloat(v, 'f', 1-int(math.Floor(math.Log10(v))), 64)
-}
-
 // age says how old a report's numbers are if not all of the job's workflows have answered; "" otherwise.
 func age(r job.Report) string {
 	if r.AsOf.IsZero() {
@@ -295,7 +281,7 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 		fresh = r.Redriven
 	}
 	if fresh -= r.Resumed; fresh > 0 && took > 0 {
-		speed = fmt.Sprintf(", %s items/s", rate(float64(fresh)/took.Seconds()))
+		speed = fmt.Sprintf(", %s items/s", text.Rate(float64(fresh)/took.Seconds()))
 	}
 	fmt.Fprintf(w, "%s: %s: %s ok, %s in %s%s\n", r.Job, r.State, text.Count(r.OK, "item"), counts(r), roundTime(took), speed)
 	if r.OnlySums() {

@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	sdkclient "go.temporal.io/sdk/client"
 )
 
@@ -102,6 +104,27 @@ func TestSchedule_EveryTickStartsAJobOfItsOwn(t *testing.T) {
 	require.Empty(t, b.schedules())
 	b.reads(&jobs, "list", "--json")
 	require.Len(t, jobs, 2, "its runs are still listed")
+}
+
+// 14.4: the server's own list filters jobs of a schedule, too, by pool, state and failed items.
+func TestSchedule_SearchAttributesOfItsJobs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := b.dial(b.serverWith(devserver.Options{SearchAttributes: job.SearchTypes()}).Address())
+	s := &ticks{b, c.ScheduleClient()}
+	b.worker("p", "--exec", "sed /bad/d")
+	b.write("in.txt", "a\nbad\nb\n")
+	b.stint("start", "--cron", "0 3 * * *", "--name", "nightly", "--pool", "p", "in.txt", "-o", "out.txt", "--backoff", "1ms").exits(starter.ExitOK)
+	s.ran("nightly", 1, starter.ExitSomeFailed)
+	count := func(query string) int64 {
+		resp, err := c.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{Query: query})
+		require.NoError(t, err)
+		return resp.GetCount()
+	}
+	eventually(t, "the job in the server's list", func() bool {
+		return count("StintPool = 'p' AND StintState = 'completed' AND StintFailed = 1 AND StintPercent = 100") == 1
+	})
+	require.Zero(t, count("StintState = 'running'"))
 }
 
 func TestSchedule_RunsReplaceTheOutputOfThoseBefore(t *testing.T) {

@@ -66,7 +66,8 @@ func (o *serverOptions) run(ctx context.Context, p *Program) error {
 	if url := server.UIURL(); url != "" {
 		fmt.Fprintf(p.Stderr, "web UI:          %s\n", url)
 		p.webUI(url, server.Namespace())
-		fmt.Fprintf(p.Stderr, "jobs, no legs:   %s\n", p.listURL())
+		fmt.Fprintf(p.Stderr, "jobs, no legs:   %s\n", p.listURL(job.JobsQuery))
+		fmt.Fprintf(p.Stderr, "jobs in trouble: %s\n", p.listURL(job.TroubleQuery))
 	}
 	select {
 	case <-ctx.Done():

@@ -124,7 +124,13 @@ func (b *box) size(name string) int64 {
 // server starts a Temporal server in memory, to which the box's commands connect.
 func (b *box) server() *devserver.Server {
 	b.t.Helper()
-	server, err := devserver.Start(b.t.Context(), devserver.Options{Logger: silent})
+	return b.serverWith(devserver.Options{})
+}
+
+func (b *box) serverWith(o devserver.Options) *devserver.Server {
+	b.t.Helper()
+	o.Logger = silent
+	server, err := devserver.Start(b.t.Context(), o)
 	require.NoError(b.t, err)
 	b.t.Cleanup(server.Stop)
 	b.env = append(b.env, "TEMPORAL_ADDRESS="+server.Address())

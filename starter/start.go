@@ -159,6 +159,7 @@ func followToEnd(ctx context.Context, p *Program, client *job.Client, run *job.R
 			return err
 		}
 	} else {
+		show.page(report) // it may have ended before its first report
 		took := time.Since(began)
 		if report.Ended != nil && !report.Started.IsZero() {
 			took = report.Ended.Sub(report.Started)

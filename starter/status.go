@@ -81,9 +81,9 @@ const (
 // printHow prints a job's speed, its time left and its settings.
 func printHow(row rows, r job.Report) {
 	if speed := r.Speed(time.Now()); speed.Items > 0 {
-		text := fmt.Sprintf("%s items/s on average", rate(speed.Items))
+		text := fmt.Sprintf("%s items/s on average", text.Rate(speed.Items))
 		if left, ok := r.TimeLeft(speed); ok {
-			text += fmt.Sprintf(", about %v left", roundTime(left))
+			text += fmt.Sprintf(", about %v left", left.Round(time.Second))
 		}
 		row("speed", "%s", text)
 	}
@@ -194,8 +194,11 @@ func printCounts(row rows, r job.Report) {
 	for _, stage := range r.Stages {
 		row("stage "+stage.Stage, "%s", describeStage(r, stage))
 	}
-	row("batches", "%s done, %d running, %d waiting, %s", text.Thousands(r.Batches), r.InFlight, r.Waiting, text.Count(r.Legs, "leg"))
-	if r.Calls > 0 {
+	row("batches", "%s done, %d in flight, %d waiting, %s", text.Thousands(r.Batches), r.InFlight, r.Waiting, text.Count(r.Legs, "leg"))
+	switch {
+	case r.Calls > 0 && r.CallMin == r.CallMax:
+		row("calls", "%s, of %s each", text.Thousands(r.Calls), text.Count(r.CallMax, "item"))
+	case r.Calls > 0:
 		row("calls", "%s, of %s to %s items, %s on average", text.Thousands(r.Calls), text.Thousands(r.CallMin), text.Thousands(r.CallMax), text.Thousands(r.CallItems/r.Calls))
 	}
 	if r.CallTimes != "" {
@@ -210,9 +213,9 @@ func printCounts(row rows, r job.Report) {
 
 // describeStage says how a stage of a pipeline stands.
 func describeStage(r job.Report, s job.StageReport) string {
-	t := fmt.Sprintf("%d batches waiting, %d running, %s items done, %s failed", s.Waiting, s.InFlight, text.Thousands(s.Done), text.Thousands(s.Failed))
+	t := fmt.Sprintf("%d batches waiting, %d in flight, %s items done, %s failed", s.Waiting, s.InFlight, text.Thousands(s.Done), text.Thousands(s.Failed))
 	if items, share := r.StageSpeed(s, time.Now()); s.Done > 0 {
-		t += fmt.Sprintf(", %s items/s, %.0f%% of the time", rate(items), 100*share)
+		t += fmt.Sprintf(", %s items/s, %.0f%% of the time", text.Rate(items), 100*share)
 	}
 	return t + ", pool " + s.Pool
 }

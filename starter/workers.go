@@ -155,6 +155,6 @@ func describeRunning(b job.RunningBatch) string {
 	if b.Beat.IsZero() {
 		return line
 	}
-	return line + fmt.Sprintf(", slot %d, pid %d, incarnation %d, at item %s, heard of %v ago%s",
-		b.Slot, b.PID, b.Incarnation, text.Thousands(b.First), roundTime(time.Since(b.Beat)), slotCalls(b.Concurrency))
+	return line + fmt.Sprintf(", slot %d, pid %d, incarnation %d, at item %s, heard of %s ago%s",
+		b.Slot, b.PID, b.Incarnation, text.Thousands(b.First), since(b.Beat), slotCalls(b.Concurrency))
 }

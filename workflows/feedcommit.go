@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -122,7 +123,7 @@ func (c *feedCommits) commit(ctx workflow.Context, unfinished []activities.FeedI
 	entries, discards := c.entries[:c.fitting(0)], c.discards
 	in := c.input()
 	in.Entries, in.Discarded, in.Unfinished = entries, discards, unfinished
-	ctx = execute.IOOptions(ctx, c.leg.in.Spec, fmt.Sprintf("commit %d batches", len(entries)))
+	ctx = execute.IOOptions(ctx, c.leg.in.Spec, "commit "+text.Count(len(entries), "batch"))
 	var committed activities.CommitResult
 	if err := execute.IO(ctx, acts.CommitFeed, in, &committed); err != nil {
 		return execute.JobError(err)

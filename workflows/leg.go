@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -273,7 +274,7 @@ func (r *manifestRecorder) commit(ctx workflow.Context) (heads []string, err err
 		return r.in.Previous, nil
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	ctx = execute.IOOptions(ctx, r.spec, fmt.Sprintf("commit %d parts", len(r.in.Entries)))
+	ctx = execute.IOOptions(ctx, r.spec, "commit "+text.Count(len(r.in.Entries), "part"))
 	var committed activities.CommitResult
 	if err := execute.IO(ctx, acts.Commit, r.in, &committed); err != nil {
 		return r.in.Previous, err

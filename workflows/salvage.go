@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/workflows/internal/execute"
 )
 
@@ -29,7 +30,7 @@ func (c *coordinator) salvage() (failed error) {
 	for i, in := range c.in.Salvage {
 		manifests := in.Previous
 		if failed == nil && !(in.Workflow == "" && in.Empty()) {
-			ctx := execute.IOOptions(c.ctx, c.spec(), fmt.Sprintf("commit %d parts of an earlier run, %d of %d", len(in.Entries), i+1, len(c.in.Salvage)))
+			ctx := execute.IOOptions(c.ctx, c.spec(), fmt.Sprintf("commit %s of an earlier run, %d of %d", text.Count(len(in.Entries), "part"), i+1, len(c.in.Salvage)))
 			manifests, failed = c.work.salvage(ctx, in)
 			if failed != nil {
 				manifests = in.Previous

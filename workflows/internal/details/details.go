@@ -29,7 +29,7 @@ func Job(r job.Report, now time.Time) string {
 		unserved(&b, pool)
 	}
 	fmt.Fprintf(&b, "\n\n- **items** %s of %s ok · %s failed · %s dropped\n", text.Thousands(r.OK), planned(r), text.Thousands(r.Failed), text.Thousands(r.Dropped))
-	fmt.Fprintf(&b, "- **batches** %s done · %d in flight · %d waiting · %s%s\n", text.Thousands(r.Batches), r.InFlight, r.Waiting, text.Count(r.Legs, "leg"), window(r))
+	fmt.Fprintf(&b, "- **batches** %s done%s · %s%s\n", text.Thousands(r.Batches), underWay(r), text.Count(r.Legs, "leg"), window(r))
 	describeFeed(&b, r)
 	describeLoop(&b, r)
 	fmt.Fprintf(&b, "- **trouble** %s · %s · %s · %s\n",
@@ -55,7 +55,7 @@ func Job(r job.Report, now time.Time) string {
 		fmt.Fprintf(&b, "\nRunning legs: %s\n", strings.Join(r.OpenLegs, ", "))
 	}
 	describeEnds(&b, r)
-	listWorkers(&b, r.Workers)
+	listWorkers(&b, r)
 	if o := r.Output; o != nil {
 		if o.HasResults() {
 			fmt.Fprintf(&b, "\n**Output** %s · %s bytes · %s\n", cmp.Or(o.Location, "parts in "+r.Store), text.Thousands(o.Bytes), o.Checksum)
@@ -158,7 +158,7 @@ func describeStages(b *strings.Builder, r job.Report, now time.Time) {
 			fmt.Fprintf(b, " · window %d", s.Window)
 		}
 		if items, share := r.StageSpeed(s, now); s.Done > 0 {
-			fmt.Fprintf(b, " · %s a second · %.0f%% of the time", speed(items), 100*share)
+			fmt.Fprintf(b, " · %s a second · %.0f%% of the time", text.Rate(items), 100*share)
 		}
 		b.WriteString("\n")
 	}
@@ -175,12 +175,12 @@ func otherPool(s job.StageReport) string {
 	return fmt.Sprintf(" (pool `%s`)", s.Pool)
 }
 
-// speed is a number of items with the digits that are of use.
-func speed(items float64) string {
-	if items >= 100 {
-		return text.Thousands(int64(items + 0.5))
+// underWay says how many batches have not ended. The job itself knows that only if no leg of another workflow runs.
+func underWay(r job.Report) string {
+	if len(r.OpenLegs) > 0 {
+		return ""
 	}
-	return fmt.Sprintf("%.1f", items)
+	return fmt.Sprintf(" · %d in flight · %d waiting", r.InFlight, r.Waiting)
 }
 
 // window describes the window in force.
@@ -225,11 +225,17 @@ const (
 	maxDetails = 19_900
 )
 
-func listWorkers(b *strings.Builder, workers []job.WorkerShare) {
+// listWorkers lists what workers have done, as far as the job knows: legs that run say it when they end.
+func listWorkers(b *strings.Builder, r job.Report) {
+	workers := r.Workers
 	if len(workers) == 0 {
 		return
 	}
-	b.WriteString("\n**Workers**\n\n")
+	b.WriteString("\n**Workers**")
+	if len(r.OpenLegs) > 0 {
+		b.WriteString(", without what they have done in the running legs")
+	}
+	b.WriteString("\n\n")
 	for _, w := range workers[:min(len(workers), shownWorkers)] {
 		fmt.Fprintf(b, "- `%s` %s items in %s batches, busy for %v, the last one until %s\n", w.Worker, text.Thousands(w.Items),
 			text.Thousands(w.Batches), w.Busy.Round(time.Second), w.Last.UTC().Format(time.TimeOnly))
@@ -245,7 +251,7 @@ func describeSpeed(b *strings.Builder, r job.Report, now time.Time) {
 	if r.State != job.Running || took < time.Second || speed.Items == 0 {
 		return
 	}
-	fmt.Fprintf(b, "- **speed** %s items a second on average until %s", job.Per(r.Done()-r.Resumed, took), now.UTC().Format(time.TimeOnly))
+	fmt.Fprintf(b, "- **speed** %s items a second on average until %s", text.Rate(speed.Items), now.UTC().Format(time.TimeOnly))
 	if left, ok := r.TimeLeft(speed); ok {
 		fmt.Fprintf(b, ", with about %v left", left.Round(time.Second))
 	}

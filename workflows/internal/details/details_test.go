@@ -23,7 +23,9 @@ func TestJobDetails(t *testing.T) {
 		has    []string
 		hasNot []string
 	}{
-		{"running", func(*job.Report) {}, []string{"running", "`thumbs`", "12,345", "so far", "**running** · 11,007 of 12,345 items found so far · 7 failed · pool `thumbs`", "Counted at 04:01:40 UTC", "11,000", "7", "1,000", "1,200", "nightly/leg-1, nightly/leg-2"}, []string{"Error", "Output", "First failed"}},
+		{"running", func(*job.Report) {}, []string{"running", "`thumbs`", "12,345", "so far", "**running** · 11,007 of 12,345 items found so far · 7 failed · pool `thumbs`", "Counted at 04:01:40 UTC", "11,000", "7", "1,000", "1,200", "nightly/leg-1, nightly/leg-2", "**batches** 1,200 done · 3 legs\n"}, []string{"Error", "Output", "First failed", "in flight"}},
+		{"running without legs of their own", func(r *job.Report) { r.OpenLegs, r.InFlight, r.Waiting = nil, 4, 3 },
+			[]string{"**batches** 1,200 done · 4 in flight · 3 waiting · 3 legs\n"}, []string{"legs:"}},
 		{"planned", func(r *job.Report) { r.PlanDone = true }, []string{"12,345"}, []string{"so far"}},
 		{"stopping", func(r *job.Report) { r.State, r.Reason = job.Stopping, "lunch" }, []string{"stopping", "lunch"}, nil},
 		{"failed", func(r *job.Report) {
@@ -62,7 +64,7 @@ func TestJobDetails(t *testing.T) {
 			}
 		}, []string{
 			"- **clean** (pool `awk`) 50,000 items done · 7 failed · 3 batches waiting · 2 in flight · 500 a second · 25% of the time\n",
-			"- **score.models** 1,000 items done · 0 failed · window 4 · 10.0 a second · 75% of the time\n",
+			"- **score.models** 1,000 items done · 0 failed · window 4 · 10 a second · 75% of the time\n",
 			"- **last** (pool `awk`) 0 items done · 0 failed\n", "the stages of the running legs are in their own details",
 		}, []string{"pool `thumbs`"}},
 		{"slowed down", func(r *job.Report) { r.Throttle, r.SlowDowns = &job.Throttle{Rate: 12_500}, 3 },
@@ -79,7 +81,7 @@ func TestJobDetails(t *testing.T) {
 			for i := range shownWorkers + 2 {
 				r.Workers = append(r.Workers, job.WorkerShare{Worker: fmt.Sprint("host-", i), Items: 4000, Batches: 12, Busy: time.Minute, Last: began})
 			}
-		}, []string{"`host-9` 4,000 items in 12 batches, busy for 1m0s, the last one until 04:00:00", "and 2 more"}, []string{"host-10"}},
+		}, []string{"**Workers**, without what they have done in the running legs\n\n", "`host-9` 4,000 items in 12 batches, busy for 1m0s, the last one until 04:00:00", "and 2 more"}, []string{"host-10"}},
 		{"without errors", func(r *job.Report) { r.Output = &job.Output{Location: "out.jsonl"} }, nil, []string{"**Errors**"}},
 	}
 	for _, test := range tests {
