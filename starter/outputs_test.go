@@ -164,9 +164,21 @@ func splitFiles(items, values int, word string) (input string, files map[string]
 // an earlier run. Each file is whole then, that of one run or the other, and the same command makes all of them right.
 func TestBrutal_SplitKilledBetweenFiles(t *testing.T) {
 	t.Parallel()
+	killBetweenFiles(t, 3)
+}
+
+// TestChaos_Split is TestBrutal_SplitKilledBetweenFiles with many more kills.
+func TestChaos_Split(t *testing.T) {
+	t.Parallel()
+	chaotic(t, func(t *testing.T) { killBetweenFiles(t, 20) })
+}
+
+// killBetweenFiles kills so many runs, each at a random one of the files that it publishes.
+func killBetweenFiles(t *testing.T, kills int) {
+	t.Helper()
 	b := brutal(t)
 	random := seed(t)
-	const items, values, kills = 4000, 400, 4
+	const items, values = 4000, 400
 	line := []string{"run", "--exec", "cat", "in.jsonl", "-o", "out/", "--split", "kind", "--quiet"}
 	input, before := splitFiles(items, values+50, "first")
 	b.write("in.jsonl", input)

@@ -132,6 +132,7 @@ stages:
 	got := map[string][2]int64{}
 	for _, s := range r.Stages {
 		got[s.Stage] = [2]int64{s.Done, s.Failed}
+		require.EqualValues(t, 3, s.Batches, s.Stage)
 	}
 	require.Equal(t, map[string][2]int64{
 		"route": {20, 2}, "route.two": {6, 2}, "route.one": {8, 0},

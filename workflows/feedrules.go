@@ -40,7 +40,7 @@ func (w *feedWork) outcomes() (ok, failed int64, fresh dispatch.Counts) {
 	fresh = dispatch.Counts{OK: w.feed.Counted.OK, Failed: w.feed.Counted.Failed}
 	for _, l := range w.c.legs {
 		if n := l.counts(l.reported); w.counts(l, n) {
-			fresh.OK, fresh.Failed = fresh.OK+n.OK, fresh.Failed+n.Failed
+			fresh.OK, fresh.Failed = fresh.OK+n.Passed(), fresh.Failed+n.Failed
 		}
 	}
 	return fresh.OK, fresh.Failed, fresh

@@ -122,10 +122,7 @@ func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
 	r.Forced, r.ForcedOmitted = forced.Forced, forced.ForcedOmitted
 	r.Workers = job.AddWorkers(r.Workers, result.Workers)
 	r.Stages = job.AddStages(r.Stages, result.Stages)
-	fresh := dispatch.CountsOf(result.Outcomes)
-	c.state.Fresh.OK += fresh.OK
-	c.state.Fresh.Failed += fresh.Failed
-	c.state.Fresh.Alone += fresh.Alone
+	c.state.Fresh.Add(dispatch.CountsOf(result.Outcomes))
 	c.work.ended(ended, result)
 	c.left += result.Left
 	c.places += result.Window

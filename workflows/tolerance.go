@@ -67,8 +67,8 @@ func (c *coordinator) outcomes() (ok, failed int64, fresh dispatch.Counts) {
 	ok, failed, fresh = r.OK, r.Failed, c.state.Fresh
 	for _, l := range c.legs {
 		n := l.counts(l.reported)
-		ok, failed = ok+n.OK, failed+n.Failed
-		fresh.OK, fresh.Failed, fresh.Alone = fresh.OK+n.OK, fresh.Failed+n.Failed, fresh.Alone+n.Alone
+		ok, failed = ok+n.Passed(), failed+n.Failed
+		fresh.Add(n)
 	}
 	return ok, failed, fresh
 }
@@ -80,10 +80,10 @@ func (c *coordinator) reportThresholds() dispatch.ReportThresholds {
 	if allowed, limited := c.spec().MaxFailed.Allowed(max(ok+failed, job.ToleranceItems), false); limited {
 		t.Step = max(1, allowed/leastStep, (allowed-failed)/dispatch.ReportsPerStep/int64(max(1, len(c.legs)/2)))
 	}
-	if fresh.OK == 0 && fresh.Failed < hopelessItems {
+	if fresh.Passed() == 0 && fresh.Failed < hopelessItems {
 		t.Hopeless = hopelessItems - fresh.Failed
 	}
-	if fresh.OK == 0 && fresh.Alone < hopelessAlone && c.countsAlone() {
+	if fresh.Passed() == 0 && fresh.Alone < hopelessAlone && c.countsAlone() {
 		t.Alone = hopelessAlone - fresh.Alone
 	}
 	return t
@@ -100,7 +100,7 @@ func (c *coordinator) checkOutcomes(final bool) {
 		return
 	}
 	ok, failed, fresh := c.work.outcomes()
-	none := fresh.OK == 0 && (fresh.Failed >= hopelessItems || fresh.Alone >= hopelessAlone && c.countsAlone()) || final && ok == 0 && fresh.Failed > 0 && failed >= hopelessAll
+	none := fresh.Passed() == 0 && (fresh.Failed >= hopelessItems || fresh.Alone >= hopelessAlone && c.countsAlone()) || final && ok == 0 && fresh.Failed > 0 && failed >= hopelessAll
 	many := c.spec().MaxFailed.Exceeded(ok+failed, failed, final)
 	certain := !none && c.spec().MaxFailed.Exceeded(math.MaxInt64, failed, final) // however many have succeeded
 	switch {

@@ -28,6 +28,10 @@ type Counts struct {
 	Leg    int   `json:"leg"`
 	OK     int64 `json:"ok"`
 	Failed int64 `json:"failed"`
+	// Between are items that have come through a stage of a pipeline, and not yet through the next. Barren: there is a stage that has
+	// failed items and passed none.
+	Between int64 `json:"between,omitempty"`
+	Barren  bool  `json:"barren,omitempty"`
 	// Session is that of a feed whose items they are; 0: all items.
 	Session int64 `json:"session,omitempty"`
 	Alone   int64 `json:"alone,omitempty"` // of those that failed, in calls of themselves alone
@@ -36,6 +40,24 @@ type Counts struct {
 	// Answer says that the job has asked for them, Final that they do not change any more.
 	Answer bool `json:"answer,omitempty"`
 	Final  bool `json:"final,omitempty"`
+}
+
+// Passed are the items that show that something works: also those between two stages of a pipeline, unless a stage, of whichever leg, has
+// only failed items so far. That one may have those of the other legs still before it.
+func (c Counts) Passed() int64 {
+	if c.Barren {
+		return c.OK
+	}
+	return c.OK + c.Between
+}
+
+// Add adds the outcomes of another leg.
+func (c *Counts) Add(o Counts) {
+	c.OK += o.OK
+	c.Failed += o.Failed
+	c.Alone += o.Alone
+	c.Between += o.Between
+	c.Barren = c.Barren || o.Barren
 }
 
 // reporting is what a dispatcher knows of the reports that it has to send.
@@ -75,7 +97,7 @@ func (r *reporting) set(t ReportThresholds) { r.ReportThresholds, r.left = t, Re
 // due reports whether the counts matter to the job, and notes that they are reported.
 func (r *reporting) due(c Counts) bool {
 	news := c.Failed - r.reported
-	hopeless := c.OK == 0 && (r.Hopeless > 0 && c.Failed >= r.Hopeless || r.Alone > 0 && c.Alone >= r.Alone)
+	hopeless := c.Passed() == 0 && (r.Hopeless > 0 && c.Failed >= r.Hopeless || r.Alone > 0 && c.Alone >= r.Alone)
 	if !hopeless && (news <= 0 || r.Step == 0 || news < r.Step) {
 		return false
 	}
@@ -89,15 +111,11 @@ func (r *reporting) due(c Counts) bool {
 	return true
 }
 
-// CountsOf are the counts of outcomes. Items between two stages of a pipeline show that something works, unless there is a stage that
-// has failed items and passed none.
+// CountsOf are the counts of outcomes.
 func CountsOf(o Outcomes) Counts {
 	t := o.Totals
-	c := Counts{OK: t.OK, Failed: t.Failed, Alone: t.Alone}
-	if !slices.ContainsFunc(o.Stages, func(s job.StageReport) bool { return s.Failed > 0 && s.Failed == s.Done }) {
-		c.OK += t.Between
-	}
-	return c
+	barren := slices.ContainsFunc(o.Stages, func(s job.StageReport) bool { return s.Failed > 0 && s.Failed == s.Done })
+	return Counts{OK: t.OK, Failed: t.Failed, Alone: t.Alone, Between: t.Between, Barren: barren}
 }
 
 // counts are those that the job hears of, now.
@@ -125,7 +143,7 @@ func (d *Dispatcher) Recount(hopeless int64) {
 // hopeless is how many items of one execution may fail alone until it returns its rest; 0: any number.
 func (d *Dispatcher) hopeless() int64 {
 	t := CountsOf(d.sofar)
-	if d.report.Alone == 0 || t.OK > 0 {
+	if d.report.Alone == 0 || t.Passed() > 0 {
 		return 0
 	}
 	return max(1, d.report.Alone-t.Alone)

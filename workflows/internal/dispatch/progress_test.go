@@ -29,3 +29,22 @@ func TestLegDetails(t *testing.T) {
 	l.lastError = "batch 3 (item 1): network"
 	require.Contains(t, l.Details(), "Last retry: batch 3 (item 1): network")
 }
+
+// Items between two stages show that something works, unless a stage has failed all that it had, in whichever leg.
+func TestCounts_OfAPipeline(t *testing.T) {
+	t.Parallel()
+	staged := func(between, done, failed int64) Counts {
+		var o Outcomes
+		o.Totals = job.Totals{Failed: failed, Between: between}
+		o.Stages = []job.StageReport{{Stage: "clean", Done: between + done}, {Stage: "score", Done: done, Failed: failed}}
+		return CountsOf(o)
+	}
+	sum := staged(300, 0, 0)
+	require.EqualValues(t, 300, sum.Passed())
+	require.EqualValues(t, 50, staged(50, 100, 99).Passed())
+	sum.Add(staged(200, 1000, 1000))
+	require.Zero(t, sum.Passed(), "the other leg's items are all still before that stage")
+	require.EqualValues(t, 1000, sum.Failed)
+	sum.Add(Counts{OK: 1})
+	require.EqualValues(t, 1, sum.Passed())
+}
