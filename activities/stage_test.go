@@ -135,9 +135,7 @@ func (p *pipeline) run(random *rand.Rand, waiting []protocol.Batch, most int) (e
 			entries = append(entries, r.Entry)
 			continue
 		}
-		next := r.Entry.Batch
-		next.From = p.program.Parcel(p.step, b.From, p.ref.Run, *r.Written, r.Routed, r.Cuts)
-		waiting = append(waiting, p.program.Split(next)...)
+		waiting = append(waiting, p.program.Advance(b, r.Rest, p.ref.Run, *r.Written, r.Routed, r.Cuts)...)
 	}
 	for _, b := range waiting {
 		if b.From != nil {

@@ -5,12 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,30 +34,7 @@ type feedSimulation struct {
 // TestModel_Feed runs 3,000 schedules of feeds (300 with -short), the same ones each time: see [TestModel].
 func TestModel_Feed(t *testing.T) {
 	t.Parallel()
-	schedules, seed := 3_000, uint64(2)
-	if testing.Short() {
-		schedules = 300
-	}
-	if n, err := strconv.Atoi(os.Getenv("STINT_MODEL")); err == nil {
-		schedules, seed = n, uint64(time.Now().UnixNano())
-	}
-	if n, err := strconv.ParseUint(os.Getenv("STINT_TEST_SEED"), 10, 64); err == nil {
-		seed = n
-	}
-	t.Logf("seed %d, %d schedules: repeat with STINT_TEST_SEED=%d", seed, schedules, seed)
-	var group sync.WaitGroup
-	const lanes = 2
-	for lane := range lanes {
-		group.Go(func() {
-			for i := lane; i < schedules && !t.Failed(); i += lanes {
-				c := &choices{random: rand.New(rand.NewPCG(seed, uint64(i)))}
-				if log, err := simulateFeed(c); err != nil {
-					t.Errorf("schedule %d fails: %v\n  %s", i, err, strings.Join(log, "\n  "))
-				}
-			}
-		})
-	}
-	group.Wait()
+	runAll(t, 3_000, 300, 2, simulateFeed)
 }
 
 // asked has an activity done, and returns the result that the server has taken.
