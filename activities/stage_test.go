@@ -3,6 +3,7 @@ package activities
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -217,6 +218,46 @@ func TestPipeline_P1_AnyOrder(t *testing.T) {
 			require.Equal(t, wantErrors, p.records(entries))
 		})
 	}
+}
+
+// P1, P2: the record of an item that is run again, and fails again, says in which stage that is now, and what an ensemble has made of the
+// item now.
+func TestPipeline_P1_RedriveFailsInAnotherStage(t *testing.T) {
+	t.Parallel()
+	stage := func(name string) job.Stage { return job.Stage{Name: name, Pool: "pool"} }
+	failing := "both.a"
+	p := newPipeline(t, []job.Stage{{Name: "both", Ensemble: []job.Stage{stage("a"), stage("b")}}, stage("last")}, func(p *pipeline, c *calls.Call, item calls.Item) {
+		if name := p.program[p.step].Name; name == failing {
+			c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Type: "Broken", Message: name}}, 1)
+			return
+		}
+		c.Answer.Line(item.Data)
+	}, "in.jsonl", jobtest.Lines(3))
+	record := func(now string) (first job.Failure) {
+		failing = now
+		batches, _ := p.page(1000)
+		entries, _, _ := p.run(jobtest.Seeded(t, 1), batches, math.MaxInt)
+		heads := []string{p.commit(nil, entries...)}
+		result := p.finish(heads...)
+		if p.redrive != nil {
+			heads = result.Manifests
+		}
+		require.EqualValues(t, 3, result.Books.Failed)
+		line, _, _ := strings.Cut(p.read("out.jsonl.errors.jsonl"), "\n")
+		require.NoError(t, json.Unmarshal([]byte(line), &first))
+		p.redrive = &job.Redrive{Manifests: heads, Output: result.Output, Planned: result.Books.Items, Runs: []string{p.ref.Run}}
+		p.newRun("run-" + now)
+		return first
+	}
+	first := record("both.a")
+	require.Equal(t, "both.a", first.Stage)
+	require.JSONEq(t, `[{"error":{"type":"Broken","message":"both.a"}},{"n":0}]`, string(first.Partial))
+	first = record("both.b")
+	require.Equal(t, "both.b", first.Stage)
+	require.JSONEq(t, `[{"n":0},{"error":{"type":"Broken","message":"both.b"}}]`, string(first.Partial))
+	first = record("last")
+	require.Equal(t, "last", first.Stage)
+	require.Empty(t, first.Partial)
 }
 
 // failed is what an error record must say.

@@ -55,9 +55,16 @@ func runAll(t *testing.T, schedules, short int, seed uint64, simulate func(*choi
 	group.Wait()
 }
 
+// maxTries is how many schedules are tried to shrink one.
+const maxTries = 1000
+
 // report shrinks a failing schedule and says what happens in it.
 func report(t *testing.T, i int, made []int, first error, simulate func(*choices) (log []string, err error)) {
+	tries := 0
 	made = shrink(made, func(made []int) bool {
+		if tries++; tries > maxTries {
+			return false
+		}
 		_, err := simulate(&choices{made: made})
 		return err != nil
 	})

@@ -262,6 +262,9 @@ func (s *simulation) settle() {
 // newRun begins a run of the job.
 func (s *simulation) newRun() {
 	s.born++
+	if s.staged != nil {
+		s.staged.totals = job.Totals{}
+	}
 	s.ref = ledger.Ref{Job: "job", Run: fmt.Sprintf("run-%d", s.born), Born: s.born, Store: s.spec.Store}
 }
 
@@ -314,7 +317,7 @@ func (s *simulation) plan(resume []string) (batches []protocol.Batch, planned in
 			if s.staged != nil {
 				s.staged.totals = result.Resumed
 			}
-			if s.redrive == nil {
+			if s.redrive == nil && len(resume) == 0 {
 				s.read = s.typed
 			}
 		}
@@ -417,6 +420,10 @@ func (s *simulation) run() (outputs.FinishResult, []string, error) {
 			s.kill(0)
 		case errors.Is(err, errStopped):
 			s.note("stopped with %d manifests", len(heads))
+			if s.stdin && len(heads) == 0 { // nothing says what has been read
+				s.relisted()
+				s.kill(0)
+			}
 		case errors.Is(err, errTerminated) && s.stdin:
 			heads = nil
 			s.note("terminated; starting afresh")
