@@ -220,6 +220,42 @@ func TestPipeline_P1_AnyOrder(t *testing.T) {
 	}
 }
 
+// P4: a batch is split for a later stage although the first one gets it in one call.
+func TestPipeline_P4_SplitsWithinACall(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		items, most int64
+		want        []int64
+	}{
+		{10, 4, []int64{4, 4, 2}},
+		{8, 4, []int64{4, 4}},
+		{3, 4, []int64{3}},
+		{160, 1, []int64{11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 6}},
+	} {
+		t.Run(fmt.Sprint(c.items), func(t *testing.T) {
+			t.Parallel()
+			all := []job.Stage{{Name: "a", Pool: "pool"}, {Name: "b", Pool: "pool", BatchItems: c.most}}
+			p := newPipeline(t, all, nil, "in.jsonl", jobtest.Lines(int(c.items)))
+			p.spec.BatchItems = c.items
+			h := &callstest.Handler{As: calls.Traits{Form: calls.Lines}, Size: calls.CallSize{Items: 1000}}
+			p.serve(h, Options{})
+			batches, _ := p.page(1000)
+			require.Len(t, batches, 1)
+			r := p.execute(batches[0], 0)
+			require.Equal(t, []int{int(c.items)}, h.Sizes(), "one call")
+			var counts []int64
+			var entries []ledger.Entry
+			for _, b := range p.program.Advance(batches[0], r.Rest, p.ref.Run, *r.Written, r.Routed, r.Cuts) {
+				counts = append(counts, b.Count)
+				entries = append(entries, p.execute(b, 0).Entry)
+			}
+			require.Equal(t, c.want, counts)
+			p.finish(p.commit(nil, entries...))
+			require.Equal(t, jobtest.Lines(int(c.items)), p.read("out.jsonl"))
+		})
+	}
+}
+
 // P1, P2: the record of an item that is run again, and fails again, says in which stage that is now, and what an ensemble has made of the
 // item now.
 func TestPipeline_P1_RedriveFailsInAnotherStage(t *testing.T) {
