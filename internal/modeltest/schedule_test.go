@@ -100,8 +100,13 @@ func (s *simulation) bad(n, percent int) int {
 // handler answers an item with itself. Every third item fails, until it is run again.
 type handler struct{ s *simulation }
 
-func (h handler) Traits() calls.Traits     { return calls.Traits{Form: calls.Lines} }
-func (h handler) CallSize() calls.CallSize { return calls.CallSize{Items: 3, Bytes: 1 << 20} }
+func (h handler) Traits() calls.Traits { return calls.Traits{Form: calls.Lines} }
+func (h handler) CallSize() calls.CallSize {
+	if h.s.staged != nil {
+		return calls.CallSize{Items: h.s.staged.size, Bytes: 1 << 20}
+	}
+	return calls.CallSize{Items: 3, Bytes: 1 << 20}
+}
 func (h handler) Call(c *calls.Call) error {
 	if h.s.staged != nil {
 		return h.s.staged.call(c, h.s.generation)

@@ -29,6 +29,7 @@ type staged struct {
 	program stages.Program
 	stagestest.Handler
 	deadly bool // some items kill the workers of some stages, until they are run again
+	size   int  // most items of a call
 	stops  int
 	totals job.Totals // of the report
 	// items are those of a batch that came with it, of a feed; nil: it is a range of a source.
@@ -60,7 +61,7 @@ func (s *simulation) begin() {
 	s.staged = &staged{
 		program: stages.Compile(s.spec.Stages), seen: map[string]map[string]bool{},
 		Handler: stagestest.Handler{Failing: uint32(s.pick(3, 60)), Dropping: uint32(s.pick(3, 60))},
-		deadly:  s.pick(4, 50) == 1,
+		deadly:  s.pick(4, 50) == 1, size: []int{3, 1, 100}[s.pick(3, 50)],
 	}
 	s.note("%+v: %d steps", s.spec.Stages, len(s.staged.program))
 }
@@ -222,6 +223,9 @@ func (s *simulation) step(b protocol.Batch) (activities.ProcessResult, error) {
 		at = b.From.Step
 	}
 	step := &s.staged.program[at]
+	if at > 0 && step.Items > 0 && b.Count > step.Items {
+		return activities.ProcessResult{}, fmt.Errorf("stage %s gets a batch of %d items, and wants at most %d", step.Name, b.Count, step.Items)
+	}
 	in := activities.ProcessInput{
 		Ref: s.ref, Batch: b, Stage: &step.Stage, KeepDrops: s.spec.Dropped != "",
 		Calls: calls.CallLimits{Attempts: 1, ItemAttempts: 1, Backoff: time.Nanosecond},
