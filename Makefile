@@ -72,10 +72,11 @@ limits:
 		$(GO) test -count=1 -timeout 120m -v -run '^TestLimits_Feed$$' ./workflows || exit 1; \
 	done
 
-# A million schedules of faults over plan, process, commit, finish and redrive, and as many of feeds; `make test` does 10,000 and 3,000, the same ones each time.
+# A million schedules of faults over plan, process, commit, finish and redrive, and as many of pipelines, of feeds, and of feeds with
+# pipelines; `make test` does 10,000, 3,000, 3,000 and 2,000, the same ones each time.
 SCHEDULES ?= 1000000
 model:
-	STINT_MODEL=$(SCHEDULES) $(GO) test -count=1 -v -timeout 6h -run '^TestModel(_Feed)?$$' ./internal/modeltest
+	STINT_MODEL=$(SCHEDULES) $(GO) test -count=1 -v -timeout 24h -run '^TestModel(_Stages|_Feed|_FeedStages)?$$' ./internal/modeltest
 
 fuzz:
 	$(GO) test -run XXX -fuzz 'FuzzCut$$' -fuzztime $(FUZZ_TIME) ./internal/records

@@ -16,7 +16,7 @@ var layers = []string{
 	"internal/text", "internal/procs", "internal/trap", "internal/stall", "internal/disk", "internal/backoff", "internal/location", "internal/jsonscan", "internal/codec", "internal/collector", "internal/embedded", "internal/pytest", "internal/loopback",
 	"internal/protocol", "internal/feedclient", "internal/feedclient/feedsim", "job", "timers", "internal/jobtest", "internal/orphans", "internal/entry",
 	"internal/frames", "internal/records", "internal/store/object", "internal/store/local", "internal/store/bucket", "internal/store", "internal/meters", "internal/guard", "internal/permits", "internal/company", "internal/tuning", "internal/endpoint", "internal/child", "internal/devserver", "internal/gateway",
-	"internal/calls", "internal/calls/callstest", "internal/ledger", "internal/stages", "internal/inputs", "internal/outputs", "internal/redrive", "internal/feeds", "internal/loops", "internal/predict", "feedstore",
+	"internal/calls", "internal/calls/callstest", "internal/ledger", "internal/stages", "internal/stages/stagestest", "internal/inputs", "internal/outputs", "internal/redrive", "internal/feeds", "internal/loops", "internal/predict", "feedstore",
 	"activities", "internal/modeltest", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion", "workflows/internal/throttle", "workflows/internal/pool", "workflows/internal/intake", "workflows/internal/stagewindow", "workflows/internal/dispatch",
 	"workflows", "worker", "local", "starter",
 	"examples/birdstrikes", "examples/earthquakes", "examples/probe", "bench/child", "bench", "",

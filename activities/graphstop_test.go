@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/stages/stagestest"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -35,9 +36,9 @@ func stopAfter(t *testing.T, seed uint64, executions int) int {
 	const items = 14
 	var input strings.Builder
 	for i := range items {
-		fmt.Fprintf(&input, "{\"i\":%d,\"k\":%q}\n", i, kinds[i%3])
+		fmt.Fprintf(&input, "{\"i\":%d,\"k\":%q}\n", i, stagestest.Kinds[i%3])
 	}
-	g := &graph{failing: 1, dropping: 1}
+	g := &graph{handler: stagestest.Handler{Failing: 1, Dropping: 1}}
 	g.pipeline = newPipeline(t, nestedStages(), g.each, "in.jsonl", input.String())
 	g.spec.BatchItems = 5
 	head, entries, totals := g.runsUntil(jobtest.Seeded(t, seed), min(1, executions+1), func() int { return executions })

@@ -72,10 +72,13 @@ func (e *execution) record(p *portion) error {
 	} else {
 		e.entry.OK += int64(done)
 	}
-	e.source.Done(b.chunk.Items[b.recorded : b.recorded+done])
-	b.recorded += done
-	e.entry.Count += int64(done)
-	e.noteCut()
+	for done > 0 {
+		n := e.untilCut(done)
+		e.source.Done(b.chunk.Items[b.recorded : b.recorded+n])
+		b.recorded, done = b.recorded+n, done-n
+		e.entry.Count += int64(n)
+		e.noteCut()
+	}
 	if len(p.answer.Buf) < writeAt {
 		e.unwritten = append(e.unwritten, p.answer.Buf...)
 		p.answer.Reset()

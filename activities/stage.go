@@ -90,24 +90,36 @@ type cuts struct {
 	next  int64 // items that are done at the next one
 }
 
+// cutsApart is how many items lie between two cuts of the batch at least; 0: nobody wants cuts.
+func (e *execution) cutsApart() int64 {
+	if e.in.Stage == nil || e.in.Stage.Cut == 0 {
+		return 0
+	}
+	return max(e.in.Stage.Cut, e.in.Batch.Count/protocol.MaxCuts+1)
+}
+
+// untilCut is how many of the next items, at most so many, lie before the next cut.
+func (e *execution) untilCut(items int) int {
+	apart := e.cutsApart()
+	if apart == 0 {
+		return items
+	}
+	if e.cuts.next == 0 {
+		e.cuts.next = apart
+	}
+	return int(min(int64(items), max(1, e.cuts.next-e.entry.Count)))
+}
+
 // noteCut notes that the batch can be split here, if it has been long enough since the last cut.
 func (e *execution) noteCut() {
-	if e.in.Stage == nil || e.in.Stage.Cut == 0 {
+	apart := e.cutsApart()
+	if apart == 0 || e.entry.Count < e.cuts.next {
 		return
 	}
-	c, apart := &e.cuts, max(e.in.Stage.Cut, e.in.Batch.Count/protocol.MaxCuts+1)
-	if c.next == 0 {
-		c.next = apart
+	e.cuts.next = e.entry.Count + apart
+	if done, rest := e.source.Split(); rest != nil && done.Length > 0 {
+		e.cuts.found = append(e.cuts.found, protocol.Cut{Item: done.End(), Offset: done.Offset + done.Length})
 	}
-	if e.entry.Count < c.next {
-		return
-	}
-	done, rest := e.source.Split()
-	if rest == nil || done.Length == 0 {
-		return
-	}
-	c.found = append(c.found, protocol.Cut{Item: done.End(), Offset: done.Offset + done.Length})
-	c.next = e.entry.Count + apart
 }
 
 // written is the part for later steps: nil if nothing is done.

@@ -3,6 +3,7 @@ package activities
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -144,9 +145,7 @@ func (p *pipeline) run(random *rand.Rand, waiting []protocol.Batch, most int) (e
 			entries = append(entries, r.Entry)
 			continue
 		}
-		next := r.Entry.Batch
-		next.From = p.program.Parcel(p.step, b.From, p.ref.Run, *r.Written, r.Routed, r.Cuts)
-		waiting = append(waiting, p.program.Split(next)...)
+		waiting = append(waiting, p.program.Advance(b, r.Rest, p.ref.Run, *r.Written, r.Routed, r.Cuts)...)
 	}
 	for _, b := range waiting {
 		if b.From != nil {
@@ -228,6 +227,82 @@ func TestPipeline_P1_AnyOrder(t *testing.T) {
 			require.Equal(t, wantErrors, p.records(entries))
 		})
 	}
+}
+
+// P4: a batch is split for a later stage although the first one gets it in one call.
+func TestPipeline_P4_SplitsWithinACall(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		items, most int64
+		want        []int64
+	}{
+		{10, 4, []int64{4, 4, 2}},
+		{8, 4, []int64{4, 4}},
+		{3, 4, []int64{3}},
+		{160, 1, []int64{11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 6}},
+	} {
+		t.Run(fmt.Sprint(c.items), func(t *testing.T) {
+			t.Parallel()
+			all := []job.Stage{{Name: "a", Pool: "pool"}, {Name: "b", Pool: "pool", BatchItems: c.most}}
+			p := newPipeline(t, all, nil, "in.jsonl", jobtest.Lines(int(c.items)))
+			p.spec.BatchItems = c.items
+			h := &callstest.Handler{As: calls.Traits{Form: calls.Lines}, Size: calls.CallSize{Items: 1000}}
+			p.serve(h, Options{})
+			batches, _ := p.page(1000)
+			require.Len(t, batches, 1)
+			r := p.execute(batches[0], 0)
+			require.Equal(t, []int{int(c.items)}, h.Sizes(), "one call")
+			var counts []int64
+			var entries []ledger.Entry
+			for _, b := range p.program.Advance(batches[0], r.Rest, p.ref.Run, *r.Written, r.Routed, r.Cuts) {
+				counts = append(counts, b.Count)
+				entries = append(entries, p.execute(b, 0).Entry)
+			}
+			require.Equal(t, c.want, counts)
+			p.finish(p.commit(nil, entries...))
+			require.Equal(t, jobtest.Lines(int(c.items)), p.read("out.jsonl"))
+		})
+	}
+}
+
+// P1, P2: the record of an item that is run again, and fails again, says in which stage that is now, and what an ensemble has made of the
+// item now.
+func TestPipeline_P1_RedriveFailsInAnotherStage(t *testing.T) {
+	t.Parallel()
+	stage := func(name string) job.Stage { return job.Stage{Name: name, Pool: "pool"} }
+	failing := "both.a"
+	p := newPipeline(t, []job.Stage{{Name: "both", Ensemble: []job.Stage{stage("a"), stage("b")}}, stage("last")}, func(p *pipeline, c *calls.Call, item calls.Item) {
+		if name := p.program[p.step].Name; name == failing {
+			c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Type: "Broken", Message: name}}, 1)
+			return
+		}
+		c.Answer.Line(item.Data)
+	}, "in.jsonl", jobtest.Lines(3))
+	record := func(now string) (first job.Failure) {
+		failing = now
+		batches, _ := p.page(1000)
+		entries, _, _ := p.run(jobtest.Seeded(t, 1), batches, math.MaxInt)
+		heads := []string{p.commit(nil, entries...)}
+		result := p.finish(heads...)
+		if p.redrive != nil {
+			heads = result.Manifests
+		}
+		require.EqualValues(t, 3, result.Books.Failed)
+		line, _, _ := strings.Cut(p.read("out.jsonl.errors.jsonl"), "\n")
+		require.NoError(t, json.Unmarshal([]byte(line), &first))
+		p.redrive = &job.Redrive{Manifests: heads, Output: result.Output, Planned: result.Books.Items, Runs: []string{p.ref.Run}}
+		p.newRun("run-" + now)
+		return first
+	}
+	first := record("both.a")
+	require.Equal(t, "both.a", first.Stage)
+	require.JSONEq(t, `[{"error":{"type":"Broken","message":"both.a"}},{"n":0}]`, string(first.Partial))
+	first = record("both.b")
+	require.Equal(t, "both.b", first.Stage)
+	require.JSONEq(t, `[{"n":0},{"error":{"type":"Broken","message":"both.b"}}]`, string(first.Partial))
+	first = record("last")
+	require.Equal(t, "last", first.Stage)
+	require.Empty(t, first.Partial)
 }
 
 // failed is what an error record must say.

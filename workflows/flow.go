@@ -74,14 +74,8 @@ func (f *flow) Accept(t dispatch.Task, r activities.ProcessResult) {
 		f.recorder.Accept(t, r)
 		return
 	}
-	next := dispatch.Task{Batch: t.Batch, Number: t.Number}
-	if r.Rest != nil {
-		next.Count, next.Length = r.Rest.First-next.First, r.Rest.Offset-next.Offset
-	}
-	next.From = f.steps.Parcel(stepOf(t.Batch), t.From, f.ref.Run, *r.Written, r.Routed, r.Cuts)
-	next.Stage = f.steps[next.From.Step].Name
-	for _, b := range f.steps.Split(next.Batch) {
-		next.Batch = b
+	for _, b := range f.steps.Advance(t.Batch, r.Rest, f.ref.Run, *r.Written, r.Routed, r.Cuts) {
+		next := dispatch.Task{Batch: b, Number: t.Number, Stage: f.steps[b.From.Step].Name}
 		f.between[b.From.Step] = append(f.between[b.From.Step], next)
 	}
 }

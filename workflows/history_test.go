@@ -424,17 +424,27 @@ func runStaged(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	return j, report
 }
 
-// runGraph has a switch, whose router's answer is of no case but the default, and an ensemble at its end.
+// runGraph has a switch, whose router's answer is of a case for one item and of none but the default for the others, and an ensemble at
+// its end with a member that has smaller batches.
 func runGraph(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 100, "")
 	pool := j.spec.Pool
 	j.spec.Stages = []job.Stage{
-		{Name: "route", Switch: pool, Cases: []job.Case{{Value: "x", Stage: job.Stage{Pool: pool}}}, Default: &job.Stage{Name: "other", Pool: pool}},
-		{Name: "score", Ensemble: []job.Stage{{Name: "a", Pool: pool}, {Name: "b", Pool: pool}}},
+		{
+			Name: "route", Switch: pool, Cases: []job.Case{{Value: name + " 25 ", Stage: job.Stage{Name: "one", Pool: pool}}},
+			Default: &job.Stage{Name: "other", Pool: pool},
+		},
+		{Name: "score", Ensemble: []job.Stage{{Name: "a", Pool: pool, BatchItems: 4}, {Name: "b", Pool: pool}}},
 	}
 	j.on(nil)
 	report := j.start(job.StartOptions{}).completes()
 	require.EqualValues(t, 100, report.OK)
+	batches, done := map[string]int64{}, map[string]int64{}
+	for _, stage := range report.Stages {
+		batches[stage.Stage], done[stage.Stage] = stage.Batches, stage.Done
+	}
+	require.Equal(t, map[string]int64{"route": 10, "route.one": 1, "route.other": 10, "score.a": 30, "score.b": 30}, batches)
+	require.Equal(t, map[string]int64{"route": 100, "route.one": 1, "route.other": 99, "score.a": 100, "score.b": 100}, done)
 	return j, report
 }
 

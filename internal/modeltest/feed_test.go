@@ -5,21 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/redrive"
+	"github.com/stint-run/stint/internal/stages/stagestest"
 	"github.com/stint-run/stint/job"
 )
 
@@ -38,30 +36,7 @@ type feedSimulation struct {
 // TestModel_Feed runs 3,000 schedules of feeds (300 with -short), the same ones each time: see [TestModel].
 func TestModel_Feed(t *testing.T) {
 	t.Parallel()
-	schedules, seed := 3_000, uint64(2)
-	if testing.Short() {
-		schedules = 300
-	}
-	if n, err := strconv.Atoi(os.Getenv("STINT_MODEL")); err == nil {
-		schedules, seed = n, uint64(time.Now().UnixNano())
-	}
-	if n, err := strconv.ParseUint(os.Getenv("STINT_TEST_SEED"), 10, 64); err == nil {
-		seed = n
-	}
-	t.Logf("seed %d, %d schedules: repeat with STINT_TEST_SEED=%d", seed, schedules, seed)
-	var group sync.WaitGroup
-	const lanes = 2
-	for lane := range lanes {
-		group.Go(func() {
-			for i := lane; i < schedules && !t.Failed(); i += lanes {
-				c := &choices{random: rand.New(rand.NewPCG(seed, uint64(i)))}
-				if log, err := simulateFeed(c); err != nil {
-					t.Errorf("schedule %d fails: %v\n  %s", i, err, strings.Join(log, "\n  "))
-				}
-			}
-		})
-	}
-	group.Wait()
+	runAll(t, 3_000, 300, 2, simulateFeed)
 }
 
 // asked has an activity done, and returns the result that the server has taken.
@@ -77,6 +52,9 @@ func asked[T any](s *simulation, name string, do func(ctx context.Context, a *ac
 }
 
 func (f *feedSimulation) value(item int) json.RawMessage {
+	if f.staged != nil {
+		return json.RawMessage(f.items[item])
+	}
 	data, _ := json.Marshal(f.items[item]) // a string
 	return data
 }
@@ -115,11 +93,18 @@ func (f *feedSimulation) resume() error {
 	return err
 }
 
+func (f *feedSimulation) newItem(i int) string {
+	if f.staged == nil {
+		return fmt.Sprintf("f-%d", i)
+	}
+	return fmt.Sprintf(`{"i":"f-%d","k":%q}`, i, stagestest.Kinds[i%len(stagestest.Kinds)])
+}
+
 // round takes items, and runs, discards or leaves them.
 func (f *feedSimulation) round() error {
 	first, n := len(f.items), 1+f.pick(4, 70)
 	for i := range n {
-		f.items = append(f.items, fmt.Sprintf("f-%d", first+i))
+		f.items = append(f.items, f.newItem(first+i))
 	}
 	switch f.pick(4, 40) {
 	case 1:
@@ -140,6 +125,9 @@ func (f *feedSimulation) round() error {
 
 func (f *feedSimulation) process(first, n int) error {
 	b := protocol.Batch{First: int64(first), Count: int64(n)}
+	if f.staged != nil {
+		return f.processStages(b)
+	}
 	in := activities.ProcessInput{Ref: f.ref, Batch: b, Format: "text", Calls: calls.CallLimits{Attempts: 1, ItemAttempts: 1, Backoff: time.Nanosecond}}
 	for i := range n {
 		in.Items = append(in.Items, f.value(first+i))
@@ -150,8 +138,52 @@ func (f *feedSimulation) process(first, n int) error {
 	if err != nil {
 		return err
 	}
-	result.Entry.Session = 1
-	f.pending.Entries = append(f.pending.Entries, activities.FeedEntry{Entry: result.Entry, Inline: result.Inline})
+	f.accept(result)
+	return nil
+}
+
+func (f *feedSimulation) accept(r activities.ProcessResult) {
+	r.Entry.Session = 1
+	f.pending.Entries = append(f.pending.Entries, activities.FeedEntry{Entry: r.Entry, Inline: r.Inline})
+}
+
+// processStages takes a batch through the steps of a pipeline. What is between two of them if the feed is stopped begins again.
+func (f *feedSimulation) processStages(b protocol.Batch) error {
+	f.staged.items = func(b protocol.Batch) (items protocol.Items) {
+		for i := range b.Count {
+			items = append(items, f.value(int(b.First+i)))
+		}
+		return items
+	}
+	defer func() { f.staged.items = nil }()
+	for waiting := []protocol.Batch{b}; len(waiting) > 0; {
+		if f.bad(2, 3) == 1 {
+			f.note("a stop while %d batches are between two stages", len(waiting))
+			for _, b := range waiting {
+				for i := range b.Count {
+					f.waiting = append(f.waiting, int(b.First+i))
+				}
+			}
+			return nil
+		}
+		i := f.pick(len(waiting), 60)
+		b := waiting[i]
+		waiting = slices.Delete(slices.Clone(waiting), i, i+1)
+		r, err := f.step(b)
+		if err != nil {
+			return err
+		}
+		if r.Rest != nil {
+			waiting = slices.Insert(waiting, 0, *r.Rest)
+		}
+		switch {
+		case r.Entry.Count == 0:
+		case r.Written == nil:
+			f.accept(r)
+		default:
+			waiting = slices.Insert(waiting, 0, f.staged.program.Advance(b, r.Rest, f.ref.Run, *r.Written, r.Routed, r.Cuts)...)
+		}
+	}
 	return nil
 }
 
@@ -244,6 +276,9 @@ func (f *feedSimulation) redriveOnce() (outputs.FinishResult, error) {
 
 // checkFeed compares what is published with the model: each item, in order.
 func (f *feedSimulation) checkFeed(result outputs.FinishResult) error {
+	if f.staged != nil {
+		return f.checkStagedFeed(result)
+	}
 	var output, failed strings.Builder
 	want := ledger.Books{Items: int64(len(f.items)), Discarded: int64(len(f.discarded))}
 	for i, item := range f.items {
@@ -280,13 +315,48 @@ func (f *feedSimulation) checkFeed(result outputs.FinishResult) error {
 	return nil
 }
 
+// checkStagedFeed is checkFeed for a pipeline.
+func (f *feedSimulation) checkStagedFeed(result outputs.FinishResult) error {
+	var want published
+	m := &stagestest.Model{Handler: f.staged.Handler, Stages: f.spec.Stages}
+	for i, item := range f.items {
+		if f.discarded[i] {
+			want.books.Items++
+			want.books.Discarded++
+			continue
+		}
+		want.add(item, f.item(m, int64(i), item), feeds.SourceName("job"), 0)
+	}
+	return f.checkPublished(&want, result)
+}
+
 // simulateFeed runs one schedule of a feed.
 func simulateFeed(c *choices) (log []string, err error) {
+	return newFeed(c, job.Spec{Pool: "pool", Format: "text", BatchItems: 3}).schedule()
+}
+
+// TestModel_FeedStages runs 2,000 schedules of feeds with random pipelines (150 with -short), the same ones each time: see [TestModel].
+func TestModel_FeedStages(t *testing.T) {
+	t.Parallel()
+	runAll(t, 2_000, 150, 4, func(c *choices) (log []string, err error) {
+		f := newFeed(c, job.Spec{Format: "jsonl", BatchItems: 3, Stages: stagestest.Stages(evenly{c}, 12)})
+		f.begin()
+		return f.schedule()
+	})
+}
+
+func newFeed(c *choices, spec job.Spec) *feedSimulation {
 	s := &simulation{choices: c, contents: map[string]string{}}
 	s.world = &world{objects: map[string]object{}, locked: map[string]bool{}}
-	s.spec = job.Spec{Name: "job", Pool: "pool", Source: job.SourceFeed, Output: bucket + "out.txt", Format: "text", BatchItems: 3}.WithDefaults()
+	spec.Name, spec.Source, spec.Output = "job", job.SourceFeed, bucket+"out.txt"
+	s.spec = spec.WithDefaults()
+	return &feedSimulation{simulation: s, discarded: map[int]bool{}}
+}
+
+// schedule runs the feed, and its redrive.
+func (f *feedSimulation) schedule() (log []string, err error) {
+	s := f.simulation
 	s.processes = []*process{s.newProcess(), s.newProcess()}
-	f := &feedSimulation{simulation: s, discarded: map[int]bool{}}
 	defer func() {
 		s.settle()
 		for _, p := range s.processes {

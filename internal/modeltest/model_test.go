@@ -25,9 +25,13 @@ func TestMain(m *testing.M) {
 // others, from the seed STINT_TEST_SEED or from a new seed.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	schedules, seed := 10_000, uint64(1)
+	runAll(t, 10_000, 500, 1, simulate)
+}
+
+// runAll runs so many schedules, or fewer with -short: see [TestModel].
+func runAll(t *testing.T, schedules, short int, seed uint64, simulate func(*choices) (log []string, err error)) {
 	if testing.Short() {
-		schedules = 500
+		schedules = short
 	}
 	if n, err := strconv.Atoi(os.Getenv("STINT_MODEL")); err == nil {
 		schedules, seed = n, uint64(time.Now().UnixNano())
@@ -43,7 +47,7 @@ func TestModel(t *testing.T) {
 			for i := lane; i < schedules && !t.Failed(); i += lanes {
 				c := &choices{random: rand.New(rand.NewPCG(seed, uint64(i)))}
 				if _, err := simulate(c); err != nil {
-					report(t, i, c.made, err)
+					report(t, i, c.made, err, simulate)
 				}
 			}
 		})
@@ -51,9 +55,16 @@ func TestModel(t *testing.T) {
 	group.Wait()
 }
 
+// maxTries is how many schedules are tried to shrink one.
+const maxTries = 1000
+
 // report shrinks a failing schedule and says what happens in it.
-func report(t *testing.T, i int, made []int, first error) {
+func report(t *testing.T, i int, made []int, first error, simulate func(*choices) (log []string, err error)) {
+	tries := 0
 	made = shrink(made, func(made []int) bool {
+		if tries++; tries > maxTries {
+			return false
+		}
 		_, err := simulate(&choices{made: made})
 		return err != nil
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/redrive"
+	"github.com/stint-run/stint/internal/stages/stagestest"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/temporal"
 )
@@ -73,6 +74,8 @@ type simulation struct {
 	spec    job.Spec
 	ref     ledger.Ref
 	redrive *job.Redrive
+	planned int64   // items, of the latest run
+	staged  *staged // nil: the job has one handler
 }
 
 func (s *simulation) note(format string, args ...any) {
@@ -84,6 +87,9 @@ func (s *simulation) bad(n, percent int) int {
 	if s.faults >= maxFaults {
 		return 0
 	}
+	if s.staged != nil { // which has many more operations
+		percent = (percent + 3) / 4
+	}
 	v := s.pick(n, percent)
 	if v > 0 {
 		s.faults++
@@ -94,9 +100,17 @@ func (s *simulation) bad(n, percent int) int {
 // handler answers an item with itself. Every third item fails, until it is run again.
 type handler struct{ s *simulation }
 
-func (h handler) Traits() calls.Traits     { return calls.Traits{Form: calls.Lines} }
-func (h handler) CallSize() calls.CallSize { return calls.CallSize{Items: 3, Bytes: 1 << 20} }
+func (h handler) Traits() calls.Traits { return calls.Traits{Form: calls.Lines} }
+func (h handler) CallSize() calls.CallSize {
+	if h.s.staged != nil {
+		return calls.CallSize{Items: h.s.staged.size, Bytes: 1 << 20}
+	}
+	return calls.CallSize{Items: 3, Bytes: 1 << 20}
+}
 func (h handler) Call(c *calls.Call) error {
+	if h.s.staged != nil {
+		return h.s.staged.call(c, h.s.generation)
+	}
 	for _, item := range c.Items {
 		if failing(string(item.Data), h.s.generation) {
 			c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Message: string(item.Data)}}, 1)
@@ -117,7 +131,7 @@ func (s *simulation) newProcess() *process {
 	o := activities.Options{Access: s.world, Handler: handler{s}}
 	if s.stdin {
 		s.served++
-		s.typed = someLines(fmt.Sprint("stdin", s.served), 8+s.served)
+		s.typed = s.lines(fmt.Sprint("stdin", s.served), 8+s.served)
 		o.Stdin = strings.NewReader(s.typed)
 	}
 	return &process{acts: activities.New(o)}
@@ -125,17 +139,22 @@ func (s *simulation) newProcess() *process {
 
 func acts(p *process) *activities.Activities { return p.acts.(*activities.Activities) }
 
-func someLines(name string, n int) string {
+// lines are n different items.
+func (s *simulation) lines(name string, n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, "%s-%d\n", name, i)
+		if item := fmt.Sprintf("%s-%d", name, i); s.staged != nil {
+			fmt.Fprintf(&b, "{\"i\":%q,\"k\":%q}\n", item, stagestest.Kinds[i%len(stagestest.Kinds)])
+		} else {
+			fmt.Fprintln(&b, item)
+		}
 	}
 	return b.String()
 }
 
 // input writes an input, of new content.
 func (s *simulation) input(name string) {
-	text := someLines(fmt.Sprint(name, s.writes), 9)
+	text := s.lines(fmt.Sprint(name, s.writes), 9)
 	data := []byte(text)
 	if strings.HasSuffix(name, ".gz") {
 		var b bytes.Buffer
@@ -248,6 +267,9 @@ func (s *simulation) settle() {
 // newRun begins a run of the job.
 func (s *simulation) newRun() {
 	s.born++
+	if s.staged != nil {
+		s.staged.totals = job.Totals{}
+	}
 	s.ref = ledger.Ref{Job: "job", Run: fmt.Sprintf("run-%d", s.born), Born: s.born, Store: s.spec.Store}
 }
 
@@ -259,9 +281,11 @@ func (s *simulation) change() {
 	switch s.pick(3, 50) {
 	case 1:
 		s.note("an input comes")
+		s.relisted()
 		s.input(fmt.Sprintf("a%02d.txt.gz", 50-s.born))
 	case 2:
 		s.note("an input is replaced")
+		s.relisted()
 		s.input("b.txt.gz")
 	}
 }
@@ -295,7 +319,10 @@ func (s *simulation) plan(resume []string) (batches []protocol.Batch, planned in
 		}
 		if result.Sources != "" {
 			s.ref.Sources, in.Ref.Sources = result.Sources, result.Sources
-			if s.redrive == nil {
+			if s.staged != nil {
+				s.staged.totals = result.Resumed
+			}
+			if s.redrive == nil && len(resume) == 0 {
 				s.read = s.typed
 			}
 		}
@@ -312,6 +339,9 @@ func (s *simulation) plan(resume []string) (batches []protocol.Batch, planned in
 
 // do processes batches and commits them, a few at a time.
 func (s *simulation) do(batches []protocol.Batch, heads []string) ([]string, error) {
+	if s.staged != nil {
+		return s.flow(batches, heads)
+	}
 	for len(batches) > 0 {
 		n := min(2, len(batches))
 		var entries []ledger.Entry
@@ -362,6 +392,7 @@ func (s *simulation) run() (outputs.FinishResult, []string, error) {
 			s.redrive.Runs = append(s.redrive.Runs, s.ref.Run)
 		}
 		batches, planned, err := s.plan(heads)
+		s.planned = planned
 		if err == nil {
 			heads, err = s.do(batches, heads)
 		}
@@ -389,11 +420,19 @@ func (s *simulation) run() (outputs.FinishResult, []string, error) {
 			return result, heads, nil
 		case s.stdin && strings.Contains(err.Error(), "the process that read the standard input"):
 			s.note("starting afresh: %v", err)
+			s.relisted()
 			heads = nil
 			s.kill(0)
+		case errors.Is(err, errStopped):
+			s.note("stopped with %d manifests", len(heads))
+			if s.stdin && len(heads) == 0 { // nothing says what has been read
+				s.relisted()
+				s.kill(0)
+			}
 		case errors.Is(err, errTerminated) && s.stdin:
 			heads = nil
 			s.note("terminated; starting afresh")
+			s.relisted()
 			s.kill(0)
 		case errors.Is(err, errTerminated):
 			s.note("terminated with %d manifests", len(heads))
@@ -423,6 +462,9 @@ func (s *simulation) want(accepted *inputs.Table) (output string, failed []strin
 
 // check compares output and errors file with the model.
 func (s *simulation) check(accepted *inputs.Table, result outputs.FinishResult) error {
+	if s.staged != nil {
+		return s.checkStaged(accepted, result)
+	}
 	output, failed := s.want(accepted)
 	got, _ := s.get("/out.txt")
 	if string(got.data) != output {
@@ -462,18 +504,31 @@ func (s *simulation) accepted(heads []string) (*inputs.Table, error) {
 
 // simulate runs one schedule. It returns what went wrong, and a log of what happened.
 func simulate(c *choices) (log []string, err error) {
+	s := newSimulation(c, job.Spec{Pool: "pool", Format: "text", BatchItems: 4})
+	return s.schedule()
+}
+
+// newSimulation is one of a job over some inputs, or over its standard input.
+func newSimulation(c *choices, spec job.Spec) *simulation {
 	s := &simulation{choices: c, contents: map[string]string{}}
 	s.world = &world{objects: map[string]object{}, locked: map[string]bool{}}
-	s.spec = job.Spec{
-		Name: "job", Pool: "pool", Input: []string{bucket + "in/"}, Output: bucket + "out.txt", Format: "text", BatchItems: 4,
-	}.WithDefaults()
+	spec.Name, spec.Input, spec.Output = "job", []string{bucket + "in/"}, bucket+"out.txt"
 	s.stdin = s.pick(4, 25) == 3
+	if s.stdin {
+		spec.Input = []string{"-"}
+	}
+	s.spec = spec.WithDefaults()
+	return s
+}
+
+// schedule runs the job, and its redrives.
+func (s *simulation) schedule() (log []string, err error) {
 	s.input("b.txt.gz")
 	s.input("c.txt")
 	s.input("d.txt") // in one bundle
 	s.processes = []*process{nil, nil}
 	if s.stdin {
-		s.spec.Input, s.processes = []string{"-"}, []*process{nil}
+		s.processes = []*process{nil}
 	}
 	for i := range s.processes {
 		s.processes[i] = s.newProcess()
@@ -485,11 +540,8 @@ func simulate(c *choices) (log []string, err error) {
 		}
 		log = s.log
 	}()
-	if s.pick(4, 50) == 1 { // an earlier job has left the same output, and other errors
-		accepted := inputs.Table{Sources: []inputs.Source{{URL: bucket + "in/b.txt.gz", ETag: s.objects["/in/b.txt.gz"].etag}, {URL: bucket + "in/c.txt", ETag: s.objects["/in/c.txt"].etag}, {URL: bucket + "in/d.txt", ETag: s.objects["/in/d.txt"].etag}}}
-		output, _ := s.want(&accepted)
-		s.put("/out.txt", []byte(output))
-		s.put("/out.txt.errors.jsonl", []byte("{\"error\":{\"message\":\"stale\"}}\n"))
+	if s.staged == nil && s.pick(4, 50) == 1 {
+		s.earlier()
 	}
 	for ; s.generation < 3; s.generation++ {
 		result, heads, err := s.run()
@@ -517,4 +569,12 @@ func simulate(c *choices) (log []string, err error) {
 		s.note("redrive")
 	}
 	return nil, nil
+}
+
+// earlier leaves the same output as an earlier job would, and other errors.
+func (s *simulation) earlier() {
+	accepted := inputs.Table{Sources: []inputs.Source{{URL: bucket + "in/b.txt.gz", ETag: s.objects["/in/b.txt.gz"].etag}, {URL: bucket + "in/c.txt", ETag: s.objects["/in/c.txt"].etag}, {URL: bucket + "in/d.txt", ETag: s.objects["/in/d.txt"].etag}}}
+	output, _ := s.want(&accepted)
+	s.put("/out.txt", []byte(output))
+	s.put("/out.txt.errors.jsonl", []byte("{\"error\":{\"message\":\"stale\"}}\n"))
 }

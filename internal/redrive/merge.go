@@ -147,7 +147,8 @@ func (m *merger) item(line *ledger.ErrorLine, to *ledger.Entry, part *mergedPart
 			return true, nil
 		}
 		// The record still names the item as the job did.
-		line.Failure.Kind, line.Failure.Error = outcome.Failure.Kind, outcome.Failure.Error
+		line.Failure.Stage, line.Failure.Kind, line.Failure.Error = outcome.Failure.Stage, outcome.Failure.Kind, outcome.Failure.Error
+		line.Failure.Partial = outcome.Failure.Partial
 		line.Failure.Attempts += outcome.Failure.Attempts
 	}
 	line.At = part.bytes

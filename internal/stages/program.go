@@ -100,6 +100,20 @@ func lastCut(b protocol.Batch, most int64) (found protocol.Cut) {
 	return found
 }
 
+// Advance is what a batch becomes whose step has written a part, in the run given, and has found out the routed cases and the cuts: batches
+// of later steps. rest is what the step has not done of the batch; nil: it has done all.
+func (p Program) Advance(b protocol.Batch, rest *protocol.Batch, run string, written protocol.Part, routed uint32, cuts []protocol.Cut) []protocol.Batch {
+	step, before := 0, b.From
+	if before != nil {
+		step = before.Step
+	}
+	if rest != nil {
+		b.Count, b.Length = rest.First-b.First, rest.Offset-b.Offset
+	}
+	b.From = p.Parcel(step, before, run, written, routed, cuts)
+	return p.Split(b)
+}
+
 // Parcel is what a batch's parcel is, nil at first, once a step of the run has written a part, and has found out the routed cases and the
 // cuts.
 func (p Program) Parcel(step int, before *protocol.Parcel, run string, written protocol.Part, routed uint32, cuts []protocol.Cut) *protocol.Parcel {
