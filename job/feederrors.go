@@ -142,7 +142,7 @@ func (e *TimeoutError) Timeout() bool { return true }
 // ItemError reports that an item of a feed has failed.
 type ItemError struct {
 	Item     int64  // ordinal
-	Kind     string // "error", "exit", "crash", "expired", "invalid" or "length"
+	Kind     string // "error", "exit", "crash", "expired", "invalid", "length" or "lost"
 	Err      Error  // type, message and, if known, stack
 	Attempts int    // how many calls that contained the item failed
 }

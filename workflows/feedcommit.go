@@ -32,6 +32,7 @@ type feedCommits struct {
 	discarded int64 // items, committed or not
 	running   bool  // a commit
 	closing   bool
+	done      bool // all is committed
 }
 
 // Accept is that of [dispatch.Recorder].
@@ -171,6 +172,7 @@ func (c *feedCommits) finish(ctx workflow.Context) *job.Error {
 			return err
 		}
 	}
+	c.done = true
 	return nil
 }
 
@@ -206,7 +208,7 @@ func (c *feedCommits) pending() []activities.CommitFeedInput {
 		all = append(all, next)
 		from = to
 	}
-	if !c.leg.concluded {
+	if !c.done {
 		for _, some := range c.unfinished() {
 			next := c.input()
 			next.Previous, next.Unfinished = nil, some

@@ -264,7 +264,7 @@ func (l *feedLeg) conclude() LegResult {
 	}
 	result := LegResult{
 		Outcomes: l.Sofar(), Manifests: l.commits.heads, Left: int64(l.intake.Left()), Window: l.Places(),
-		Accepted: l.intake.Next(), Discarded: l.commits.discarded, Counted: l.tally(), Freed: l.intake.Freed(),
+		Accepted: l.intake.Next(), Discarded: l.commits.discarded, Counted: l.tally(), Freed: l.intake.Freed(), Unsaved: err != nil,
 	}
 	l.concluded = true
 	if sent := l.link.Signal(signalEnded, keptResult{Leg: l.in.Number, Result: result}); sent != nil {

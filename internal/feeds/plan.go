@@ -42,6 +42,11 @@ type PlanResult struct {
 	Unfinished int64 `json:"unfinished,omitempty"`
 	Discarded  int64 `json:"discarded,omitempty"`
 	Session    int64 `json:"session,omitempty"`
+	// Lost is how many of the items that earlier runs had accepted are in no object of the store, and FirstError the first of them;
+	// Resumed counts them as failed. Heads are then what Resume is from now on: a manifest that has them. First page only.
+	Lost       int64           `json:"lost,omitempty"`
+	FirstError *job.FirstError `json:"first_error,omitempty"`
+	Heads      []string        `json:"heads,omitempty"`
 	// Closed means that an earlier run had closed the feed, and may have published its output: it takes no more items, and
 	// Finish is left to do. First page only.
 	Closed bool `json:"closed,omitempty"`
@@ -54,7 +59,7 @@ const (
 )
 
 // Plan returns a page of batches of the items that earlier runs had accepted, and that have no outcome. For the first page it
-// writes the source table. It fails for good if such an item is not in the store.
+// writes the source table, and records the items as failed of which the store has nothing (lost.go).
 func Plan(ctx context.Context, n *inputs.Inputs, dir store.Dir, in PlanInput) (PlanResult, error) {
 	links, err := ledger.Chain(ctx, dir, in.Resume)
 	if err != nil {
@@ -77,7 +82,13 @@ func Plan(ctx context.Context, n *inputs.Inputs, dir store.Dir, in PlanInput) (P
 		if p.result.Sources, err = p.writeTable(ctx); err != nil {
 			return PlanResult{}, err
 		}
+		if err := p.recordLost(ctx); err != nil {
+			return PlanResult{}, err
+		}
 	} else { // those belong to the first page
+		if len(p.lost) > 0 {
+			return PlanResult{}, ledger.Unbalanced("%s of the feed have no outcome any more, and had one when the run began", p.lost[0])
+		}
 		p.result.Resumed, p.result.Unfinished, p.result.Discarded, p.result.Session = job.Totals{}, 0, 0, 0
 	}
 	return p.result, p.page(ctx)
@@ -105,14 +116,18 @@ type plan struct {
 	shape  records.Shape
 	spills []ledger.Spill // by first ordinal; source i+1 of the table is the one at i
 	left   []gap
+	lost   []gap
 	result PlanResult
 }
 
-// gap is a range of items without an outcome, and the spill that has them.
+// gap is a range of items without an outcome, and the spill that has them, if one has.
 type gap struct {
 	first, end int64
 	spill      int
+	session    int64 // of the items before
 }
+
+func (g gap) String() string { return fmt.Sprintf("items %d to %d", g.first, g.end-1) }
 
 // checkFormat returns a permanent error if the items of earlier runs had another format.
 func (p *plan) checkFormat(ctx context.Context, n *inputs.Inputs, links []ledger.Link) error {
@@ -146,14 +161,14 @@ func (p *plan) findSpills(links []ledger.Link) {
 
 // findGaps adds up what the chain accounts for, and finds out which spills have the other items.
 func (p *plan) findGaps(ctx context.Context, links []ledger.Link) error {
-	finder := &finder{spills: p.spills}
+	finder := &finder{spills: p.spills, session: 1}
 	var at int64
 	err := ledger.Entries(ctx, p.dir, links, func(e ledger.OwnedEntry) error {
 		if e.First < at {
 			return ledger.Unbalanced("items %d to %d are in two accepted parts", e.First, min(e.End(), at)-1)
 		}
 		finder.find(at, e.First)
-		at = e.End()
+		at, finder.session = e.End(), max(e.Session, 1)
 		r := &p.result
 		r.Resumed.OK += e.OK
 		r.Resumed.Failed += e.Failed
@@ -167,12 +182,7 @@ func (p *plan) findGaps(ctx context.Context, links []ledger.Link) error {
 	}
 	p.result.Accepted = max(p.result.Accepted, at)
 	finder.find(at, p.result.Accepted)
-	if finder.lost > 0 {
-		return ledger.Permanent(job.ErrorBooks, fmt.Errorf(
-			"items %d to %d of the feed were accepted, and the store has neither an outcome nor a copy of them (%d items are lost in all): put them again to the feed started anew with --fresh",
-			finder.firstLost.first, finder.firstLost.end-1, finder.lost))
-	}
-	p.left = finder.found
+	p.left, p.lost = finder.found, finder.lost
 	for _, g := range p.left {
 		p.result.Unfinished += g.end - g.first
 	}
@@ -181,13 +191,12 @@ func (p *plan) findGaps(ctx context.Context, links []ledger.Link) error {
 
 // finder finds the spills that have given ranges of items. The ranges come in order.
 type finder struct {
-	spills []ledger.Spill // by first ordinal
-	next   int            // the first one that has not been looked at
-	best   int            // of those that have been: the one that ends last
-	found  []gap
-
-	firstLost gap
-	lost      int64
+	spills  []ledger.Spill // by first ordinal
+	next    int            // the first one that has not been looked at
+	best    int            // of those that have been: the one that ends last
+	session int64          // of the items before the next range
+	found   []gap
+	lost    []gap
 }
 
 // find finds the items from first to before end.
@@ -199,7 +208,7 @@ func (f *finder) find(first, end int64) {
 			}
 			f.next++
 		}
-		g := gap{first: first, end: end, spill: f.best}
+		g := gap{first: first, end: end, spill: f.best, session: f.session}
 		if f.next > 0 && f.spills[f.best].End() > first {
 			g.end = min(end, f.spills[f.best].End())
 			f.found = append(f.found, g)
@@ -207,10 +216,7 @@ func (f *finder) find(first, end int64) {
 			if f.next < len(f.spills) {
 				g.end = min(end, f.spills[f.next].First)
 			}
-			if f.lost == 0 {
-				f.firstLost = g
-			}
-			f.lost += g.end - g.first
+			f.lost = append(f.lost, g)
 		}
 		first = g.end
 	}
