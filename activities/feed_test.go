@@ -281,6 +281,21 @@ func (f *fixture) feedEntry(first int64, items ...string) FeedEntry {
 	return FeedEntry{Entry: r.Entry, Inline: r.Inline}
 }
 
+// Outcomes that a leg cannot take are in a part, also small ones.
+func TestFeed_OutcomesOfALargeHistoryAreInAPart(t *testing.T) {
+	t.Parallel()
+	f := setupFeed(t, calls.Lines)
+	f.beginFeed()
+	in := f.feedInput(0, `0`, `1`)
+	in.Stored = true
+	r := f.processInput(in)
+	require.Nil(t, r.Inline)
+	require.NotEmpty(t, r.Entry.Part)
+	require.Equal(t, "0\n1\n", f.output(r.Entry))
+	f.next.Item = 2
+	require.EqualValues(t, 2, f.finish(f.commitFeed(CommitFeedInput{Entries: []FeedEntry{{Entry: r.Entry}}})).Books.OK)
+}
+
 // Inline outcomes that adjoin are one part, of one session each; discarded ones and others are entries of their own.
 func TestCommitFeed_JoinsNeighbours(t *testing.T) {
 	t.Parallel()

@@ -139,7 +139,7 @@ func (c *feedCommits) commit(ctx workflow.Context, unfinished []activities.FeedI
 	return nil
 }
 
-// fitting is the end of the entries, from one on, that one commit takes: about commitBytes, less than half of what a message may have.
+// fitting is the end of the entries, from one on, that one commit takes: about commitBytes, which in Base64 are two thirds of what a message may have.
 func (c *feedCommits) fitting(from int) int {
 	size := 0
 	for i, e := range c.entries[from:] {

@@ -218,6 +218,32 @@ func TestFeedLeg_WantedResultsStaySmall(t *testing.T) {
 	}
 }
 
+// If a leg's history is large, results go to the store, and need not be small.
+func TestFeedLeg_LargeHistory(t *testing.T) {
+	t.Parallel()
+	for _, large := range []bool{true, false} {
+		w := setupFeed(t, func(s *job.Spec) { s.Capacity, s.BatchItems = 1000, 1000 })
+		items := make([]json.RawMessage, 120)
+		for i := range items {
+			items[i] = bytes.Repeat([]byte("7"), 1<<10)
+		}
+		if large {
+			w.env.SetCurrentHistorySize(storeBytes)
+		}
+		w.exchange(time.Millisecond, "x", protocol.Exchange{Items: items, Want: true})
+		w.close(10 * time.Second)
+		w.run()
+		want := []int{48, 47, 25}
+		if large {
+			want = []int{120}
+		}
+		require.Equal(t, want, w.sizes())
+		for _, b := range w.batches {
+			require.Equal(t, large, b.Stored)
+		}
+	}
+}
+
 // A batch is put in the pool's queue, for workers that are not known yet, if its items have waited.
 func TestFeedSupply_LooksAroundWhenItemsWait(t *testing.T) {
 	t.Parallel()
@@ -441,7 +467,7 @@ func TestFeedLeg_G1_CommitFails(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []bool{false, true} {
 		w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.Grace = 2, time.Second })
-		w.takes = 5 * time.Second
+		w.takes = 500 * time.Millisecond
 		w.env.OnActivity("CommitFeed", mock.Anything, mock.Anything).Return(func(ctx context.Context, in activities.CommitFeedInput) (activities.CommitResult, error) {
 			if broken {
 				return activities.CommitResult{}, permanentError(job.ErrorOutput)
@@ -451,7 +477,7 @@ func TestFeedLeg_G1_CommitFails(t *testing.T) {
 		w.put(time.Second, "some", 0, 5)
 		w.env.RegisterDelayedCallback(func() {
 			w.env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: w.env.Now().Add(10 * time.Second)})
-		}, 2*time.Second)
+		}, 1700*time.Millisecond) // one batch is done, another one runs
 		r := w.run()
 		require.Equal(t, broken, r.Unsaved)
 		value, err := w.env.QueryWorkflow(protocol.QueryPending, 0)
