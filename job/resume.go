@@ -87,6 +87,10 @@ func (c *Client) nextRun(ctx context.Context, in Input, report Report) (StartOpt
 	if err := c.endLegs(ctx, legs); err != nil {
 		return start, err
 	}
+	if report.Loop != nil {
+		c.Get(report.Job).addTicks(ctx, &report) // up to the end of its legs
+		start.loop = report.Loop.left()
+	}
 	pending, err := c.pending(ctx, report.Job, feed, legs)
 	if err != nil {
 		return start, err
