@@ -70,10 +70,11 @@ func (f *feed) update(id func() string, name string, argument, answer any) error
 		default:
 			return err
 		}
-		if ctx.Err() != nil {
+		select {
+		case <-ctx.Done():
 			return err
+		case <-time.After(10 * time.Millisecond): // as clients do
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 
