@@ -188,7 +188,7 @@ func TestBadInput_Nonsense(t *testing.T) {
 		})
 	}
 	s.requireUnharmed()
-	require.Zero(t, f.accepted())
+	require.LessOrEqual(t, f.accepted(), 1, "of the chunk without an end: what flows is put")
 	end()
 	require.NoError(t, <-ended)
 }
