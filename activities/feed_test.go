@@ -476,6 +476,7 @@ func TestPlanFeed_Lost(t *testing.T) {
 			f, head := stopped(t, "text")
 			before, err := ledger.ReadHead(t.Context(), f.store(), head)
 			require.NoError(t, err)
+			require.NoError(t, f.store().Delete(t.Context(), head))
 			if drop {
 				f.spec.OnError = job.OnErrorDrop
 			}
@@ -515,6 +516,42 @@ func TestPlanFeed_Lost(t *testing.T) {
 			require.Contains(t, records, "put it again")
 		})
 	}
+}
+
+// G1: what a leg had committed, although nobody heard of it before its history was gone, is found in the store: outcomes once, whichever
+// attempts at commits have left their manifests, and copies of items.
+func TestPlanFeed_FindsCommitsThatNobodyHeardOf(t *testing.T) {
+	t.Parallel()
+	f := setupFeed(t, calls.Lines)
+	f.beginFeed()
+	first := f.commitFeed(CommitFeedInput{Leg: 1, Entries: []FeedEntry{f.feedEntry(0, `0`, `1`)}})
+	second := CommitFeedInput{Leg: 1, Previous: []string{first}, Entries: []FeedEntry{f.feedEntry(2, `2`, `3`), f.feedEntry(6, `6`)}}
+	f.commitFeed(second) // an attempt whose result was lost
+	heard := f.commitFeed(second)
+	again := f.commitFeed(CommitFeedInput{Leg: 1, Entries: []FeedEntry{f.feedEntry(0, `0`, `1`)}}) // another one
+	f.commitFeed(CommitFeedInput{Leg: 1, Previous: []string{heard}, Format: "jsonl", Unfinished: []FeedItems{{First: 7, Items: []json.RawMessage{[]byte("7"), []byte("8")}}}})
+	f.newRun("run-2")
+	f.spec.BatchItems = 10
+	result, err := f.acts.PlanFeed(t.Context(), PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: []string{first}, Batches: 10, Accepted: 10})
+	require.NoError(t, err)
+	require.EqualValues(t, 3, result.Lost, "items 4, 5 and 9")
+	require.EqualValues(t, 5, result.Resumed.OK)
+	require.EqualValues(t, 2, result.Unfinished)
+	require.Len(t, result.Heads, 1)
+	chain, err := ledger.Chain(t.Context(), f.store(), result.Heads)
+	require.NoError(t, err)
+	require.Len(t, chain, 4)
+	for _, l := range chain {
+		require.NotEqual(t, again, l.Key)
+	}
+	f.ref.Sources = result.Sources
+	page, err := DecodePage(result.Page)
+	require.NoError(t, err)
+	head := f.commit(result.Heads, f.processAll(page)...)
+	f.next.Item = 10
+	books := f.finish(head).Books
+	require.EqualValues(t, 7, books.OK)
+	require.EqualValues(t, 3, books.Failed)
 }
 
 // A copy that is not what was written, or gone, is not run.

@@ -43,7 +43,8 @@ type PlanResult struct {
 	Discarded  int64 `json:"discarded,omitempty"`
 	Session    int64 `json:"session,omitempty"`
 	// Lost is how many of the items that earlier runs had accepted are in no object of the store, and FirstError the first of them;
-	// Resumed counts them as failed. Heads are then what Resume is from now on: a manifest that has them. First page only.
+	// Resumed counts them as failed. Heads, if there are any, are what Resume is from now on: manifests that have these, or that nobody
+	// knew of. First page only.
 	Lost       int64           `json:"lost,omitempty"`
 	FirstError *job.FirstError `json:"first_error,omitempty"`
 	Heads      []string        `json:"heads,omitempty"`
@@ -65,16 +66,20 @@ func Plan(ctx context.Context, n *inputs.Inputs, dir store.Dir, in PlanInput) (P
 	if err != nil {
 		return PlanResult{}, err
 	}
-	p := &plan{dir: dir, in: in, result: PlanResult{Accepted: in.Accepted}}
+	p := &plan{dir: dir, in: in}
 	p.shape = records.Shape{Format: records.Format(in.Spec.Format), MaxItem: int(in.Spec.MaxItem)}
 	if err := p.checkFormat(ctx, n, links); err != nil {
 		return PlanResult{}, err
 	}
-	p.findSpills(links)
-	if err := p.findGaps(ctx, links); err != nil {
+	if err := p.survey(ctx, links); err != nil {
 		return PlanResult{}, err
 	}
 	first := in.Ref.Sources == ""
+	if first && len(p.lost) > 0 {
+		if links, err = p.rescue(ctx, links); err != nil {
+			return PlanResult{}, err
+		}
+	}
 	if first {
 		if p.result.Closed, err = wasFinished(ctx, dir, links); err != nil {
 			return PlanResult{}, err
@@ -145,6 +150,13 @@ func (p *plan) checkFormat(ctx context.Context, n *inputs.Inputs, links []ledger
 		return ledger.Permanent(job.ErrorInvalid, fmt.Errorf("the feed's items were in format %s: resume it with that, not with %s", was, p.shape.Format))
 	}
 	return nil
+}
+
+// survey finds out what a chain of manifests has of the feed's items.
+func (p *plan) survey(ctx context.Context, links []ledger.Link) error {
+	p.spills, p.result = nil, PlanResult{Accepted: p.in.Accepted}
+	p.findSpills(links)
+	return p.findGaps(ctx, links)
 }
 
 // findSpills lists the spills of the chain.
