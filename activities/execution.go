@@ -107,7 +107,7 @@ func (e *execution) openSink(in *ProcessInput) error {
 		e.sink = e.between
 		return nil
 	}
-	if len(in.Items) > 0 {
+	if len(in.Items) > 0 && !in.Stored {
 		e.inline = feeds.NewSink(in.Ref.Run, in.Batch.First, e.openStore)
 		e.sink = e.inline
 		return nil

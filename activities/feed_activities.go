@@ -2,14 +2,16 @@ package activities
 
 import (
 	"context"
+	"errors"
 
 	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/outputs"
+	"go.temporal.io/api/serviceerror"
 )
 
 // PlanFeed begins a feed: it checks that the output can be written, claims the store for this run and writes the source
 // table. If the feed continues earlier runs it returns, page by page, batches of the items that these had accepted, and
-// that have no outcome. It fails for good, with [job.ErrorBooks], if such an item is in no object of the store.
+// that have no outcome. Such an item that is in no object of the store is lost: the first page records it as failed.
 func (a *Activities) PlanFeed(ctx context.Context, in feeds.PlanInput) (feeds.PlanResult, error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (feeds.PlanResult, error) {
 		dir, err := in.Ref.Open(ctx, a.opts.Access)
@@ -43,15 +45,22 @@ type SalvageFeedInput struct {
 // SalvageFeedResult names the manifests that account for what the leg had accepted.
 type SalvageFeedResult struct {
 	Manifests []string `json:"manifests"`
+	// Gone: the server has removed the leg's history, so that nothing is known of it.
+	Gone bool `json:"gone,omitempty"`
 }
 
 // SalvageFeed commits what a leg that has ended had not committed: results, and items without an outcome. It can be repeated.
+// A leg whose history is gone is not an error.
 func (a *Activities) SalvageFeed(ctx context.Context, in SalvageFeedInput) (SalvageFeedResult, error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (SalvageFeedResult, error) {
 		var result SalvageFeedResult
 		all, err := feeds.DecodePending(func(offset int) ([]byte, error) {
 			return a.opts.Pending(ctx, in.Workflow, in.Run, offset)
 		})
+		var gone *serviceerror.NotFound
+		if errors.As(err, &gone) {
+			return SalvageFeedResult{Gone: true}, nil
+		}
 		if err != nil {
 			return result, err
 		}

@@ -202,6 +202,7 @@ func (m *feedModel) begin() bool {
 			require.EqualValues(m.t, len(left), result.Unfinished)
 			require.EqualValues(m.t, len(m.discarded), result.Discarded)
 			require.EqualValues(m.t, len(m.done), result.Resumed.Done())
+			require.Zero(m.t, result.Lost)
 			if len(m.values) > 0 {
 				require.Equal(m.t, slices.Max(m.session), result.Session)
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 )
 
 // setupFeed returns a fixture of a feed whose handler gets items in a form, and answers each with itself.
@@ -280,6 +281,21 @@ func (f *fixture) feedEntry(first int64, items ...string) FeedEntry {
 	return FeedEntry{Entry: r.Entry, Inline: r.Inline}
 }
 
+// Outcomes that a leg cannot take are in a part, also small ones.
+func TestFeed_OutcomesOfALargeHistoryAreInAPart(t *testing.T) {
+	t.Parallel()
+	f := setupFeed(t, calls.Lines)
+	f.beginFeed()
+	in := f.feedInput(0, `0`, `1`)
+	in.Stored = true
+	r := f.processInput(in)
+	require.Nil(t, r.Inline)
+	require.NotEmpty(t, r.Entry.Part)
+	require.Equal(t, "0\n1\n", f.output(r.Entry))
+	f.next.Item = 2
+	require.EqualValues(t, 2, f.finish(f.commitFeed(CommitFeedInput{Entries: []FeedEntry{{Entry: r.Entry}}})).Books.OK)
+}
+
 // Inline outcomes that adjoin are one part, of one session each; discarded ones and others are entries of their own.
 func TestCommitFeed_JoinsNeighbours(t *testing.T) {
 	t.Parallel()
@@ -450,25 +466,92 @@ func TestPlanFeed_Closed(t *testing.T) {
 	}
 }
 
-// An item that was accepted and is nowhere is not passed over.
+// G1, G9: an item that was accepted, and of which the store has nothing, because its leg's history was gone before the feed was resumed, holds
+// nothing up: it fails, once, and says so.
 func TestPlanFeed_Lost(t *testing.T) {
 	t.Parallel()
-	f, head := stopped(t, "text")
-	plan := func(accepted int64, resume ...string) error {
-		f.newRun("run-2")
-		_, err := f.acts.PlanFeed(t.Context(), PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: resume, Batches: 10, Accepted: accepted})
-		return err
-	}
-	require.NoError(t, plan(8, head))
-	err := plan(11, head)
-	jobtest.RequireType(t, err, job.ErrorBooks)
-	require.ErrorContains(t, err, "items 8 to 10 of the feed were accepted")
+	for _, drop := range []bool{false, true} {
+		t.Run(fmt.Sprint("dropped=", drop), func(t *testing.T) {
+			t.Parallel()
+			f, head := stopped(t, "text")
+			before, err := ledger.ReadHead(t.Context(), f.store(), head)
+			require.NoError(t, err)
+			require.NoError(t, f.store().Delete(t.Context(), head))
+			if drop {
+				f.spec.OnError = job.OnErrorDrop
+			}
+			f.newRun("run-2")
+			plan := func(from int64, resume ...string) PlanFeedResult {
+				in := PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: resume, Batches: 10, Accepted: 11}
+				in.From.Item = from
+				result, err := f.acts.PlanFeed(t.Context(), in)
+				require.NoError(t, err)
+				return result
+			}
+			result := plan(0, before.Previous...) // the spill of items 2 to 5 is unknown, and items 8 to 10 are nowhere
+			require.EqualValues(t, 7, result.Lost)
+			require.EqualValues(t, 7, result.Resumed.Failed)
+			require.EqualValues(t, 3, result.Resumed.OK)
+			require.Zero(t, result.Unfinished)
+			require.EqualValues(t, 11, result.Accepted)
+			require.EqualValues(t, 2, result.FirstError.Item)
+			require.Equal(t, job.KindLost, result.FirstError.Kind)
+			require.Len(t, result.Heads, 1)
+			f.ref.Sources = result.Sources
+			require.Zero(t, plan(11, result.Heads...).Lost, "they are recorded once")
 
-	before, err := ledger.ReadHead(t.Context(), f.store(), head)
+			f.newRun("run-3")
+			again := plan(0, result.Heads...)
+			require.Zero(t, again.Lost, "and a further run finds them recorded")
+			f.ref.Sources, f.next.Item = again.Sources, 11
+			require.EqualValues(t, 7, f.finish(result.Heads...).Books.Failed)
+			report := f.finished(result.Heads...)
+			records, _ := f.results(report, true, 0)
+			if drop {
+				require.Empty(t, records)
+				return
+			}
+			require.Equal(t, 7, strings.Count(records, `"input":null,"kind":"lost"`))
+			require.Contains(t, records, `"item":10,"source":"feed risk"`)
+			require.Contains(t, records, "put it again")
+		})
+	}
+}
+
+// G1: what a leg had committed, although nobody heard of it before its history was gone, is found in the store: outcomes once, whichever
+// attempts at commits have left their manifests, and copies of items.
+func TestPlanFeed_FindsCommitsThatNobodyHeardOf(t *testing.T) {
+	t.Parallel()
+	f := setupFeed(t, calls.Lines)
+	f.beginFeed()
+	first := f.commitFeed(CommitFeedInput{Leg: 1, Entries: []FeedEntry{f.feedEntry(0, `0`, `1`)}})
+	second := CommitFeedInput{Leg: 1, Previous: []string{first}, Entries: []FeedEntry{f.feedEntry(2, `2`, `3`), f.feedEntry(6, `6`)}}
+	f.commitFeed(second) // an attempt whose result was lost
+	heard := f.commitFeed(second)
+	again := f.commitFeed(CommitFeedInput{Leg: 1, Entries: []FeedEntry{f.feedEntry(0, `0`, `1`)}}) // another one
+	f.commitFeed(CommitFeedInput{Leg: 1, Previous: []string{heard}, Format: "jsonl", Unfinished: []FeedItems{{First: 7, Items: []json.RawMessage{[]byte("7"), []byte("8")}}}})
+	f.newRun("run-2")
+	f.spec.BatchItems = 10
+	result, err := f.acts.PlanFeed(t.Context(), PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: []string{first}, Batches: 10, Accepted: 10})
 	require.NoError(t, err)
-	err = plan(0, before.Previous...)
-	jobtest.RequireType(t, err, job.ErrorBooks)
-	require.ErrorContains(t, err, "items 2 to 5 of the feed")
+	require.EqualValues(t, 3, result.Lost, "items 4, 5 and 9")
+	require.EqualValues(t, 5, result.Resumed.OK)
+	require.EqualValues(t, 2, result.Unfinished)
+	require.Len(t, result.Heads, 1)
+	chain, err := ledger.Chain(t.Context(), f.store(), result.Heads)
+	require.NoError(t, err)
+	require.Len(t, chain, 4)
+	for _, l := range chain {
+		require.NotEqual(t, again, l.Key)
+	}
+	f.ref.Sources = result.Sources
+	page, err := DecodePage(result.Page)
+	require.NoError(t, err)
+	head := f.commit(result.Heads, f.processAll(page)...)
+	f.next.Item = 10
+	books := f.finish(head).Books
+	require.EqualValues(t, 7, books.OK)
+	require.EqualValues(t, 3, books.Failed)
 }
 
 // A copy that is not what was written, or gone, is not run.
@@ -508,4 +591,22 @@ func TestPlanFeed_OfAnotherKind(t *testing.T) {
 	_, err = files.acts.PlanFeed(context.Background(), PlanFeedInput{Ref: files.ref, Spec: files.spec, Resume: []string{head}, Batches: 1})
 	jobtest.RequireType(t, err, job.ErrorInvalid)
 	require.ErrorContains(t, err, "was no feed")
+}
+
+// G1: a leg whose history the server has removed is not an error, which would be repeated for ever; any other answer than that is.
+func TestSalvageFeed_Gone(t *testing.T) {
+	t.Parallel()
+	f := setupFeed(t, calls.Lines)
+	var answer error
+	f.serve(&callstest.Handler{}, Options{Pending: func(context.Context, string, string, int) ([]byte, error) {
+		return nil, fmt.Errorf("asking risk/leg-3 what it had not committed: %w", answer)
+	}})
+	in := SalvageFeedInput{Workflow: "risk/leg-3", Run: "run"}
+	answer = serviceerror.NewNotFound("workflow not found")
+	result, err := f.acts.SalvageFeed(t.Context(), in)
+	require.NoError(t, err)
+	require.Equal(t, SalvageFeedResult{Gone: true}, result)
+	answer = serviceerror.NewUnavailable("later")
+	_, err = f.acts.SalvageFeed(t.Context(), in)
+	require.ErrorContains(t, err, "later")
 }

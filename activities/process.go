@@ -40,6 +40,8 @@ type ProcessInput struct {
 	// Items are those of a feed's batch, values in JSON: as many as Batch.Count. Batch has First and Count only then, and
 	// so has its rest. Empty: the batch is a range of one of the job's sources.
 	Items protocol.Items `json:"items,omitempty"`
+	// Stored: outcomes are not returned inline, however small they are: they are in a part.
+	Stored bool `json:"stored,omitempty"`
 	// Format is that of Items, jsonl or text; MaxItem is the job's.
 	Format  string `json:"format,omitempty"`
 	MaxItem int64  `json:"max_item,omitempty"`

@@ -35,6 +35,8 @@ type Input struct {
 	Redrive *Redrive `json:"redrive,omitempty"`
 	// Loop is where the slots of a loop stood that an earlier run has left; the others begin with tick 0.
 	Loop []LoopSlot `json:"loop,omitempty"`
+	// Accepted is how many items the runs have accepted of a feed that the job continues, as far as their reports say.
+	Accepted int64 `json:"accepted,omitempty"`
 	// Searchable: the server has the search attributes of jobs.
 	Searchable bool `json:"searchable,omitempty"`
 	// Version is the protocol.LogicVersion of the program that starts the job.
@@ -84,9 +86,10 @@ type StartOptions struct {
 	// TaskTimeout is the workflow task timeout: 0 or more, default Temporal's 10 s.
 	TaskTimeout time.Duration
 
-	redrive *Redrive          // see [Client.Redrive]
-	salvage []json.RawMessage // see [Client.Resume]
-	loop    []LoopSlot        // see [Client.Resume]
+	redrive  *Redrive          // see [Client.Redrive]
+	salvage  []json.RawMessage // see [Client.Resume]
+	loop     []LoopSlot        // see [Client.Resume]
+	accepted int64             // see [Client.Resume]
 }
 
 // ExistsError reports that a job of the name exists already.
@@ -134,7 +137,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	in := Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Version: protocol.LogicVersion}
+	in := Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Version: protocol.LogicVersion}
 	handle, err := c.execute(ctx, opts, in)
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {

@@ -15,6 +15,7 @@ const (
 	KindExpired = "expired" // a timer around the item's call expired
 	KindInvalid = "invalid" // the bytes are not an item in their format
 	KindLength  = "length"  // the call did not answer with one result per item
+	KindLost    = "lost"    // a feed has accepted the item, and what became of it is gone: see [FeedReport].Lost
 )
 
 // Error is an error that can be sent and stored: a type name, a message and, if known, a stack.
@@ -37,7 +38,7 @@ type Failure struct {
 	Stage    string          `json:"stage,omitempty"` // of a pipeline, in which it has failed; Input is the item as the job got it
 	Source   string          `json:"source"`          // the input it came from
 	Offset   int64           `json:"offset"`          // of its first byte in that input, uncompressed
-	Input    json.RawMessage `json:"input"`           // as a handler gets it, or {"base64":…}, or null if it is too long to keep
+	Input    json.RawMessage `json:"input"`           // as a handler gets it, or {"base64":…}, or null if it is too long to keep, or lost
 	Kind     string          `json:"kind"`
 	Error    Error           `json:"error"`
 	Attempts int             `json:"attempts"` // how many calls that contained the item failed

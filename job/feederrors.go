@@ -115,7 +115,8 @@ func (e *UncertainError) Error() string {
 // Unwrap returns the reason.
 func (e *UncertainError) Unwrap() error { return e.Err }
 
-// TimeoutError reports that a deadline has passed. An item that has been accepted keeps its place, and is done.
+// TimeoutError reports that a deadline has passed. An item that has been accepted keeps its place, and is done. If Accepted is false and
+// Queued below 0, the item was on its way to the feed: it may have been accepted, or may still be, but not twice.
 type TimeoutError struct {
 	Accepted bool          // for certain
 	Queued   time.Duration // how long the item has waited for its batch; below 0: not known
@@ -125,6 +126,8 @@ type TimeoutError struct {
 func (e *TimeoutError) Error() string {
 	total := e.Total.Round(time.Millisecond)
 	switch {
+	case e.Queued < 0 && !e.Accepted:
+		return fmt.Sprintf("no outcome within %v; it is not known whether the item was accepted", total)
 	case e.Queued < 0:
 		return fmt.Sprintf("no outcome within %v; it is not known how much of that in the queue", total)
 	case e.Queued >= e.Total:
@@ -142,7 +145,7 @@ func (e *TimeoutError) Timeout() bool { return true }
 // ItemError reports that an item of a feed has failed.
 type ItemError struct {
 	Item     int64  // ordinal
-	Kind     string // "error", "exit", "crash", "expired", "invalid" or "length"
+	Kind     string // "error", "exit", "crash", "expired", "invalid", "length" or "lost"
 	Err      Error  // type, message and, if known, stack
 	Attempts int    // how many calls that contained the item failed
 }

@@ -89,20 +89,23 @@ func (r *LoopReport) Warning(pool string) string {
 	return fmt.Sprintf("%d of the loop's %d slots wait for a free slot of pool %s: start more workers there, or ask for fewer slots", r.Idle, r.Slots, pool)
 }
 
-// addTicks adds what the slots that run have done, as their heartbeats say.
+// addTicks adds what the slots that run have done, as their heartbeats say. Of a leg that Temporal has ended the server keeps the last
+// one.
 func (r *Run) addTicks(ctx context.Context, report *Report) {
 	known := slices.Clone(report.Loop.At)
 	now := time.Now()
 	for _, leg := range report.OpenLegs {
-		desc, err := r.describe(ctx, leg)
-		if err != nil || desc == nil {
+		desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, leg, "")
+		if err != nil {
 			continue // the report is worth having without it
 		}
+		runs := desc.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING
 		for _, a := range desc.GetPendingActivities() {
 			if a.GetActivityType().GetName() != protocol.ActivityProcess {
 				continue
 			}
 			switch {
+			case !runs:
 			case a.GetState() != enums.PENDING_ACTIVITY_STATE_SCHEDULED:
 				report.Loop.Running++
 			case now.Sub(a.GetScheduledTime().AsTime()) > idleAfter:
@@ -121,6 +124,16 @@ func (r *Run) addTicks(ctx context.Context, report *Report) {
 			report.Manifests = append(report.Manifests, at.Head)
 		}
 	}
+}
+
+// left is where the slots of a loop stand that Temporal has ended: its workers are taken as lost, as far as their last heartbeats go.
+func (r *LoopReport) left() []LoopSlot {
+	left := slices.Clone(r.At)
+	for i := range left {
+		left[i].Stats.Repeated += left[i].Unsure
+		left[i].Unsure = 0
+	}
+	return left
 }
 
 // idleAfter is how long a slot that is to start waits before it counts as one that finds no place.

@@ -133,6 +133,7 @@ const (
 	MaxLaterErrors = 20
 	MaxWorkers     = 50
 	MaxForced      = 20
+	MaxGone        = 20
 )
 
 // Throttle is a rate that slow-down requests of the handler have lowered. It recovers automatically.
@@ -302,6 +303,9 @@ type Report struct {
 	// Salvage is how much of what an earlier run had accepted, before Temporal ended it, this one has still to commit: at most one for
 	// each leg that was open then. Nothing else is begun before.
 	Salvage int `json:"salvage,omitempty"`
+	// Unsaved are workflow IDs of legs of a feed that have ended with something that could not be written to the store: the job that is
+	// resumed asks them for it.
+	Unsaved []string `json:"unsaved,omitempty"`
 	// Redrive is set while failed items are run again, and if that was stopped or has failed. The counts
 	// are then those of these items; Output and Manifests are still the completed job's.
 	Redrive *Redrive `json:"redrive,omitempty"`
@@ -433,6 +437,12 @@ type FeedReport struct {
 	StalledSince time.Time `json:"stalled_since,omitzero"`
 	// Earlier is how many items of the backlog were accepted before the feed was resumed.
 	Earlier int `json:"earlier,omitempty"`
+	// Lost is how many items were accepted before the feed was resumed, and are nowhere any more: neither an outcome nor a copy of them
+	// was in the store, nor in the history of a leg. They count as failed, with the kind [KindLost].
+	Lost int64 `json:"lost,omitempty"`
+	// Gone are the workflow IDs of legs whose history the server had removed before the feed was resumed. Of the items that were put to
+	// them last, Lost counts those that the feed's job had heard of. At most [MaxGone].
+	Gone []string `json:"gone,omitempty"`
 }
 
 // Idle reports that everything accepted is finished.
@@ -458,6 +468,10 @@ func (r FeedReport) with(other *FeedReport) *FeedReport {
 	}
 	r.Segments = max(r.Segments, other.Segments)
 	r.Earlier = max(r.Earlier, other.Earlier)
+	r.Lost = max(r.Lost, other.Lost)
+	if len(r.Gone) == 0 {
+		r.Gone = other.Gone
+	}
 	if r.StalledSince.IsZero() {
 		r.StalledSince = other.StalledSince
 	}

@@ -76,18 +76,31 @@ func (c *Client) nextRun(ctx context.Context, in Input, report Report) (StartOpt
 	if in.Redrive != nil {
 		start.Resume, start.redrive = in.redriveAgain(report)
 	}
-	if report.Error != nil && report.Error.Type == ErrorGone {
-		if err := c.endLegs(ctx, report.OpenLegs); err != nil {
-			return start, err
-		}
-		pending, err := c.pending(ctx, report.Job, in.Spec.Source == SourceFeed, report.OpenLegs)
-		if err != nil {
-			return start, err
-		}
-		start.salvage = append(start.salvage, pending...)
+	feed := in.Spec.Source == SourceFeed
+	if feed {
+		start.accepted = max(in.Accepted, report.Planned)
 	}
+	if !closedByTemporal(report) && len(report.Unsaved) == 0 {
+		return start, nil
+	}
+	legs := slices.Concat(report.Unsaved, report.OpenLegs)
+	if err := c.endLegs(ctx, legs); err != nil {
+		return start, err
+	}
+	if report.Loop != nil {
+		c.Get(report.Job).addTicks(ctx, &report) // up to the end of its legs
+		start.loop = report.Loop.left()
+	}
+	pending, err := c.pending(ctx, report.Job, feed, legs)
+	if err != nil {
+		return start, err
+	}
+	start.salvage = append(start.salvage, pending...)
 	return start, nil
 }
+
+// closedByTemporal reports whether the report is of a job that Temporal has ended.
+func closedByTemporal(r Report) bool { return r.Error != nil && r.Error.Type == ErrorGone }
 
 // ResumePoint returns the heads of the manifests that the next run of a stopped or failed job continues from, the job
 // that report is of: what they account for is not run again. They are the report's Manifests, unless the job has failed
@@ -157,7 +170,10 @@ func (c *Client) pending(ctx context.Context, name string, feed bool, legs []str
 		value, err := c.temporal.QueryWorkflow(ctx, id, "", protocol.QueryPending, from...)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
-			continue // the leg was never started
+			if feed && id != name { // the server has removed its history
+				all = append(all, goneLeg(id))
+			}
+			continue // any other leg was never started
 		}
 		if neverRan(err) {
 			given, err := c.given(ctx, id)
@@ -172,6 +188,9 @@ func (c *Client) pending(ctx context.Context, name string, feed bool, legs []str
 		}
 		if feed && id != name {
 			leg, err := c.legOf(ctx, id)
+			if errors.As(err, &gone) {
+				leg, err = goneLeg(id), nil
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -198,6 +217,12 @@ func (c *Client) legOf(ctx context.Context, id string) (json.RawMessage, error) 
 		return nil, fmt.Errorf("asking for %s: %w", id, err)
 	}
 	return json.Marshal(map[string]string{"workflow": id, "run": desc.GetWorkflowExecutionInfo().GetExecution().GetRunId()})
+}
+
+// goneLeg names a leg of a feed that cannot be asked any more.
+func goneLeg(id string) json.RawMessage {
+	leg, _ := json.Marshal(map[string]any{"workflow": id, "gone": true}) // cannot fail
+	return leg
 }
 
 // endedReport returns the last report of a job that must have ended.

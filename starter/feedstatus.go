@@ -2,6 +2,7 @@ package starter
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stint-run/stint/internal/text"
@@ -16,6 +17,9 @@ func printFeed(row rows, r job.Report) {
 	}
 	if r.Discarded > 0 {
 		row("discarded", "%s, by resets, before they were run", text.Count(r.Discarded, "item"))
+	}
+	if f.Lost > 0 || len(f.Gone) > 0 {
+		row("lost", "%s", lost(f))
 	}
 	if r.State.Final() {
 		row("feed", "%d sessions, %d segments", f.Session, f.Segments)
@@ -46,6 +50,15 @@ func printFeed(row rows, r job.Report) {
 	if f.Unclaimed > 0 {
 		row("unclaimed", "%s not taken in time by their clients; they are in the output", text.Count(f.Unclaimed, "result"))
 	}
+}
+
+// lost says what a resumed feed has lost, and of which legs.
+func lost(f *job.FeedReport) string {
+	what := text.Count(f.Lost, "item")
+	if len(f.Gone) > 0 {
+		what += ", and what was put last to legs whose history was gone: " + strings.Join(f.Gone, ", ")
+	}
+	return what
 }
 
 // printLoop prints what a loop has beside what every job has.

@@ -25,6 +25,7 @@ func TestPrintFeed(t *testing.T) {
 		{"idle", func(r *job.Report) { r.Feed.Backlog = 0 }, []string{"session 2, idle"}},
 		{"resumed", func(r *job.Report) { r.Feed.Earlier, r.Resumed = 7, 20 }, []string{"session 2, busy", "7 of them were accepted before the feed was resumed", "batch size: 20 items"}},
 		{"stalled", func(r *job.Report) { r.Feed.StalledSince = time.Now().Add(-time.Minute) }, []string{"stalled: no item has finished for 1m"}},
+		{"lost", func(r *job.Report) { r.Feed.Lost, r.Feed.Gone = 12, []string{"risk/leg-3"} }, []string{"lost: 12 items, and what was put last to legs whose history was gone: risk/leg-3"}},
 		{"ended", func(r *job.Report) { r.State = job.Completed }, []string{"feed: 2 sessions, 3 segments"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

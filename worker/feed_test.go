@@ -18,7 +18,9 @@ import (
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -68,10 +70,11 @@ func (f *feed) update(id func() string, name string, argument, answer any) error
 		default:
 			return err
 		}
-		if ctx.Err() != nil {
+		select {
+		case <-ctx.Done():
 			return err
+		case <-time.After(10 * time.Millisecond): // as clients do
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 
@@ -396,6 +399,63 @@ func TestFeed_G1_LegTerminated(t *testing.T) {
 	require.Equal(t, job.Completed, report.State)
 	require.EqualValues(t, 105, report.OK)
 	require.Equal(t, lines(1, 105, double), c.read("out"))
+}
+
+// G1: if the server has removed the history of a leg before the feed is resumed (its namespace's retention is over, say), the feed goes on with
+// what the store and the job know: items of which nothing is left have failed, and the report says how many, and whose they were.
+func TestFeed_G1_LegHistoryGone(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	const quick, items = 60, 100
+	gate := make(chan struct{})
+	c.serve(worker.Each(func(ctx context.Context, n int) (string, error) {
+		if n < quick {
+			return strings.Repeat("x", 30_000), nil // a commit's bytes: the job hears of the leg
+		}
+		return "late", pass(ctx, gate)
+	}), worker.Options{Slots: 2})
+	f := c.startFeed(func(s *job.Spec) { s.BatchItems, s.Expiry = 1, 2*time.Second })
+	f.put(values(0, items)...)
+	require.Eventually(t, func() bool {
+		value, err := c.client.QueryWorkflow(t.Context(), "job", "", protocol.QueryReport)
+		var known job.Answer
+		return err == nil && value.Get(&known) == nil && known.Report.Planned == items
+	}, 5*patience, 10*time.Millisecond)
+	require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
+	leg := protocol.LegID("job", f.leg)
+	c.remove(leg)
+	close(gate)
+	f.run = c.resume()
+	f.find()
+	results := f.call(values(items, 3)...)
+	require.Contains(t, results, int64(items+2), "ordinals continue")
+	f.close()
+	report := c.wait(f.run)
+	require.Equal(t, job.Completed, report.State)
+	require.EqualValues(t, items+3, report.Planned)
+	require.GreaterOrEqual(t, report.Failed, int64(items-quick))
+	require.Less(t, report.Failed, int64(items), "what was committed counts")
+	require.EqualValues(t, items+3, report.OK+report.Failed)
+	require.Equal(t, report.Failed, report.Feed.Lost)
+	require.Equal(t, []string{leg}, report.Feed.Gone)
+	require.Equal(t, job.KindLost, report.FirstError.Kind)
+	failures := c.read("out.errors.jsonl")
+	require.EqualValues(t, report.Failed, strings.Count(failures, `"kind":"lost"`))
+	require.Contains(t, failures, `{"item":99,"source":"feed job","offset":0,"input":null,"kind":"lost"`)
+	require.EqualValues(t, report.OK, strings.Count(c.read("out"), "\n"))
+}
+
+// remove has the server forget a workflow, as it does after its retention.
+func (c *cluster) remove(id string) {
+	c.t.Helper()
+	_, err := c.client.WorkflowService().DeleteWorkflowExecution(c.t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
+		Namespace: "default", WorkflowExecution: &common.WorkflowExecution{WorkflowId: id},
+	})
+	require.NoError(c.t, err)
+	require.Eventually(c.t, func() bool {
+		_, err := c.client.DescribeWorkflowExecution(c.t.Context(), id, "")
+		return errors.As(err, new(*serviceerror.NotFound))
+	}, 5*patience, 10*time.Millisecond)
 }
 
 // Items reach a filter byte for byte as they were put, in compact form: nothing is escaped on the way, also over a stop.

@@ -67,6 +67,14 @@ func (c *caller) ask(ctx context.Context, leg int, x protocol.Exchange) (a proto
 	}
 }
 
+// pause is the time between two requests of a client, as the feed has asked for it.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
 // open is the leg that takes items.
 func (c *caller) open() (leg int) {
 	d, err := c.s.temporal.DescribeWorkflowExecution(c.t.Context(), c.job, "")
@@ -96,7 +104,7 @@ func (c *caller) call(items []json.RawMessage) ([]string, error) {
 			if leg := c.open(); errors.As(err, &missing) {
 				c.leg = leg
 			}
-			time.Sleep(5 * time.Millisecond)
+			pause(ctx, 5*time.Millisecond)
 			continue
 		case err != nil:
 			return nil, err
@@ -121,7 +129,7 @@ func (c *caller) collect(ctx context.Context, a protocol.Exchanged, n int) ([]st
 		if left == 0 {
 			return found, nil
 		}
-		time.Sleep(a.Again)
+		pause(ctx, a.Again)
 		var err error
 		a, err = c.ask(ctx, leg, protocol.Exchange{Wait: 5 * time.Second})
 		var refused *temporal.ApplicationError
@@ -201,9 +209,7 @@ func TestFeed_F11_Segments(t *testing.T) {
 	require.NoError(t, err)
 	newCaller := func(name string) *caller {
 		c := &caller{t: t, s: s, name: name, job: "feed-segments"}
-		for c.leg = c.open(); c.leg == 0; c.leg = c.open() {
-			time.Sleep(10 * time.Millisecond)
-		}
+		require.Eventually(t, func() bool { c.leg = c.open(); return c.leg > 0 }, time.Minute, 10*time.Millisecond)
 		return c
 	}
 	var all sync.WaitGroup

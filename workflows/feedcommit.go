@@ -33,6 +33,7 @@ type feedCommits struct {
 	discarded int64 // items, committed or not
 	running   bool  // a commit
 	closing   bool
+	done      bool // all is committed
 }
 
 // Accept is that of [dispatch.Recorder].
@@ -139,7 +140,7 @@ func (c *feedCommits) commit(ctx workflow.Context, unfinished []activities.FeedI
 	return nil
 }
 
-// fitting is the end of the entries, from one on, that one commit takes: about commitBytes, less than half of what a message may have.
+// fitting is the end of the entries, from one on, that one commit takes: about commitBytes, which in Base64 are two thirds of what a message may have.
 func (c *feedCommits) fitting(from int) int {
 	size := 0
 	for i, e := range c.entries[from:] {
@@ -172,6 +173,7 @@ func (c *feedCommits) finish(ctx workflow.Context) *job.Error {
 			return err
 		}
 	}
+	c.done = true
 	return nil
 }
 
@@ -207,7 +209,7 @@ func (c *feedCommits) pending() []activities.CommitFeedInput {
 		all = append(all, next)
 		from = to
 	}
-	if !c.leg.concluded {
+	if !c.done {
 		for _, some := range c.unfinished() {
 			next := c.input()
 			next.Previous, next.Unfinished = nil, some

@@ -165,10 +165,15 @@ func (h *feedHandle) failed(ctx workflow.Context, err *job.Error) {
 	var saved activities.SalvageFeedResult
 	in := activities.SalvageFeedInput{Workflow: h.id(), Run: h.run}
 	options := execute.IOOptions(ctx, h.c.spec(), fmt.Sprintf("commit what leg %d has left", h.number))
-	if lost := execute.IO(options, acts.SalvageFeed, in, &saved); lost == nil {
-		result.Manifests = saved.Manifests
-	} else {
+	lost := execute.IO(options, acts.SalvageFeed, in, &saved)
+	switch {
+	case lost != nil:
 		h.c.noteError(*execute.JobError(lost))
+		result.Unsaved = true
+	case saved.Gone:
+		h.c.work.(*feedWork).noteGone(h.id())
+	default:
+		result.Manifests = saved.Manifests
 	}
 	h.ended(result)
 }
@@ -179,6 +184,9 @@ func (h *feedHandle) ended(result LegResult) {
 		return
 	}
 	h.over = true
+	if result.Unsaved {
+		h.c.state.Report.Unsaved = append(h.c.state.Report.Unsaved, h.id())
+	}
 	h.c.legEnded(h.open, result)
 	h.c.wakeUp()
 }

@@ -37,6 +37,8 @@ const (
 	// A leg is also sealed after so many events or bytes of history. Temporal allows 2,000 exchanges, 51,200 events and 50 MB.
 	sealEvents = 3000
 	sealBytes  = 10 << 20
+	// storeBytes is the size of history from which on results of batches are written to the store.
+	storeBytes = 20 << 20
 	// feedEvents is the length of history at which a sealed leg gives up what it cannot get done.
 	feedEvents = 40_000
 	// busyUpdates is how many exchanges a leg takes that has no successor yet.
@@ -81,8 +83,16 @@ type freedNotice struct {
 // as in [Leg], and a commit 8 with its timer. So a leg is sealed at 1,500 exchanges, or 3,000 events; the items that it has then, at
 // most the feed's capacity, are finished with at most 6 events for each batch: 100,000 of one item would be 600,000, so a batch
 // then has at least a thousandth of them (see feedSupply), 6,000 events; in a pipeline of n steps n thousandths. What is repeated after that has 30,000 events left, a month
-// of outages at a probe a minute; then the leg fails, and the job can be resumed. In bytes: an item is in the history twice and so is its
-// result, and once more in a commit: at most 10 MB when it is sealed, and five times the capacity in bytes after that.
+// of outages at a probe a minute; then the leg fails, and the job can be resumed.
+//
+// In bytes: a leg is sealed at 10 MB, of which its unfinished items are a part. They are in its history once more, with their batches, and
+// their results three times: with the batch, with the answer, and with a commit. Results may be of any size, so that from 20 MB on they go
+// to the store, and the history has 300 bytes of each batch. What batches in flight may still return then are 64 KB each, three times. So a leg
+// has at most 20 + 10 MB, and 20 for a hundred slots: Temporal's 50, if each of them is as large as it can be.
+//
+// At its full rate, of 20,000 items of 100 bytes a second in lists of 100, a leg lasts for a second, and a run of the job for a minute and
+// more. In a year that are 6·10^11 ordinals, 3·10^7 legs and 5·10^5 runs of the job, which follow one another at a rate that Temporal allows (one a
+// second); no leg and no run has more of anything than the first ones.
 func FeedLeg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
 	// The job's end cancels the leg. If it has only continued as new, nothing follows from that.
 	canceled := ctx
@@ -163,6 +173,7 @@ func (l *feedLeg) open(o feedOpening) {
 func (l *feedLeg) process(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
 	in.Ref, in.Items = l.in.Ref, l.intake.Data(in.Batch)
 	in.Format, in.MaxItem = l.in.Spec.Format, l.in.Spec.MaxItem
+	in.Stored = crowded(ctx)
 	options := workflow.GetActivityOptions(ctx)
 	options.DisableEagerExecution = l.supply.lookAround(workflow.Now(ctx))
 	ctx = workflow.WithActivityOptions(ctx, options)
@@ -170,6 +181,11 @@ func (l *feedLeg) process(ctx workflow.Context, in activities.ProcessInput) work
 		return l.flow.process(ctx, in)
 	}
 	return workflow.ExecuteActivity(ctx, acts.Process, in)
+}
+
+// crowded reports that a leg's history is so large that it takes no more results.
+func crowded(ctx workflow.Context) bool {
+	return workflow.GetInfo(ctx).GetCurrentHistorySize() >= storeBytes
 }
 
 // batchEnded is called after every end of an execution.
@@ -264,7 +280,7 @@ func (l *feedLeg) conclude() LegResult {
 	}
 	result := LegResult{
 		Outcomes: l.Sofar(), Manifests: l.commits.heads, Left: int64(l.intake.Left()), Window: l.Places(),
-		Accepted: l.intake.Next(), Discarded: l.commits.discarded, Counted: l.tally(), Freed: l.intake.Freed(),
+		Accepted: l.intake.Next(), Discarded: l.commits.discarded, Counted: l.tally(), Freed: l.intake.Freed(), Unsaved: err != nil,
 	}
 	l.concluded = true
 	if sent := l.link.Signal(signalEnded, keptResult{Leg: l.in.Number, Result: result}); sent != nil {

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/intake"
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -213,6 +215,32 @@ func TestFeedLeg_WantedResultsStaySmall(t *testing.T) {
 			require.LessOrEqual(t, size, 12, "48 KiB of results")
 		}
 		require.Equal(t, 11, w.sizes()[1])
+	}
+}
+
+// If a leg's history is large, results go to the store, and need not be small.
+func TestFeedLeg_LargeHistory(t *testing.T) {
+	t.Parallel()
+	for _, large := range []bool{true, false} {
+		w := setupFeed(t, func(s *job.Spec) { s.Capacity, s.BatchItems = 1000, 1000 })
+		items := make([]json.RawMessage, 120)
+		for i := range items {
+			items[i] = bytes.Repeat([]byte("7"), 1<<10)
+		}
+		if large {
+			w.env.SetCurrentHistorySize(storeBytes)
+		}
+		w.exchange(time.Millisecond, "x", protocol.Exchange{Items: items, Want: true})
+		w.close(10 * time.Second)
+		w.run()
+		want := []int{48, 47, 25}
+		if large {
+			want = []int{120}
+		}
+		require.Equal(t, want, w.sizes())
+		for _, b := range w.batches {
+			require.Equal(t, large, b.Stored)
+		}
 	}
 }
 
@@ -432,4 +460,40 @@ func TestFeedLeg_CountsBySession(t *testing.T) {
 	r := w.run()
 	require.EqualValues(t, 5, r.Totals.OK, "two ran when the session ended")
 	require.Equal(t, dispatch.Counts{Leg: 1, Session: 2, OK: 3}, r.Counted)
+}
+
+// G1: what a leg could not write to the store at its end stays in its history, where the job that is resumed asks for it.
+func TestFeedLeg_G1_CommitFails(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []bool{false, true} {
+		w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.Grace = 2, time.Second })
+		w.takes = 500 * time.Millisecond
+		w.env.OnActivity("CommitFeed", mock.Anything, mock.Anything).Return(func(ctx context.Context, in activities.CommitFeedInput) (activities.CommitResult, error) {
+			if broken {
+				return activities.CommitResult{}, permanentError(job.ErrorOutput)
+			}
+			return w.commit(ctx, in)
+		})
+		w.put(time.Second, "some", 0, 5)
+		w.env.RegisterDelayedCallback(func() {
+			w.env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: w.env.Now().Add(10 * time.Second)})
+		}, 1700*time.Millisecond) // one batch is done, another one runs
+		r := w.run()
+		require.Equal(t, broken, r.Unsaved)
+		value, err := w.env.QueryWorkflow(protocol.QueryPending, 0)
+		require.NoError(t, err)
+		var piece []byte
+		require.NoError(t, value.Get(&piece))
+		pending, err := feeds.DecodePending(func(int) ([]byte, error) { return piece, nil })
+		require.NoError(t, err)
+		if broken {
+			w.commits = pending
+		} else {
+			require.Len(t, pending, 1)
+			require.True(t, pending[0].Empty())
+		}
+		done, _, unfinished := w.committed()
+		require.EqualValues(t, 2, done)
+		require.EqualValues(t, 3, unfinished)
+	}
 }

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ type scriptedFeed struct {
 	sessions []int64
 	limits   int
 	quick    bool // legs take items for half a minute, and are sealed then
+	dies     bool // the leg that takes items ends after a minute, without a report
 }
 
 func setupScripted(t *testing.T, change func(*job.Spec)) *scriptedFeed {
@@ -57,6 +59,10 @@ func (f *scriptedFeed) plan(_ context.Context, in activities.PlanFeedInput) (act
 // leg stays until the job stops.
 func (f *scriptedFeed) leg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
 	open := in.Opening != nil
+	if f.dies && open {
+		_ = workflow.Sleep(ctx, time.Minute)
+		return LegResult{}, errors.New("terminated")
+	}
 	if f.quick {
 		return f.quickly(ctx, in)
 	}
@@ -245,4 +251,40 @@ func TestFeed_F11_FreedInAnyOrder(t *testing.T) {
 	_, err := f.run()
 	require.NoError(t, err)
 	require.Equal(t, map[int][]int{1: {4}, 2: {4, 5}}, f.heard)
+}
+
+// G1: of a leg that ends without a report, what it had accepted is asked for. If the server has removed its history the report says so; if
+// it could not be written to the store the job that is resumed asks again.
+func TestFeed_G1_LegEndsWithoutReport(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name          string
+		saved         activities.SalvageFeedResult
+		err           error
+		gone, unsaved []string
+		manifests     []string
+	}{
+		{name: "saved", saved: activities.SalvageFeedResult{Manifests: []string{"m-1"}}, manifests: []string{"m-1"}},
+		{name: "gone", saved: activities.SalvageFeedResult{Gone: true}, gone: []string{"risk/leg-1"}},
+		{name: "not written", err: permanentError(job.ErrorOutput), unsaved: []string{"risk/leg-1"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := setupScripted(t, nil)
+			f.dies = true
+			var asked []activities.SalvageFeedInput
+			salvage := func(_ context.Context, in activities.SalvageFeedInput) (activities.SalvageFeedResult, error) {
+				asked = append(asked, in)
+				return test.saved, test.err
+			}
+			f.env.RegisterActivityWithOptions(salvage, activity.RegisterOptions{Name: "SalvageFeed"})
+			_, err := f.run()
+			report := f.failedReport(err, "")
+			require.Len(t, asked, 1)
+			require.Equal(t, "risk/leg-1", asked[0].Workflow)
+			require.Equal(t, test.gone, report.Feed.Gone)
+			require.Equal(t, test.unsaved, report.Unsaved)
+			require.Equal(t, test.manifests, report.Manifests)
+		})
+	}
 }

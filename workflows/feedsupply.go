@@ -44,7 +44,11 @@ func (s *feedSupply) Next() (dispatch.Task, bool) {
 	}
 	now := workflow.Now(s.ctx)
 	_, since := s.intake.Waiting()
-	b, ok := s.intake.Take(intake.Limit{Items: s.size(), Bytes: mostBatchBytes, Wanted: s.growth.before(mostWantedBytes)}, now)
+	wanted := s.growth.before(mostWantedBytes)
+	if crowded(s.ctx) {
+		wanted = mostBatchBytes
+	}
+	b, ok := s.intake.Take(intake.Limit{Items: s.size(), Bytes: mostBatchBytes, Wanted: wanted}, now)
 	if !ok {
 		return dispatch.Task{}, false
 	}

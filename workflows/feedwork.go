@@ -44,6 +44,9 @@ type feedState struct {
 	// Stalled is since when nothing has finished, although items are unfinished; zero: it is not so.
 	Stalled time.Time `json:"stalled,omitzero"`
 	Earlier earlier   `json:"earlier,omitzero"`
+	// Lost and Gone are those of [job.FeedReport].
+	Lost int64    `json:"lost,omitempty"`
+	Gone []string `json:"gone,omitempty"`
 	// Freed is the capacity that sealed legs have freed, and items of earlier runs: all together.
 	Freed intake.Freed `json:"freed,omitzero"`
 	// Began is the session that this run of the feed has begun with, Counted the outcomes of the present one in legs that have ended.
@@ -180,7 +183,10 @@ func (w *feedWork) next(ctx workflow.Context, t terms) (portion, error) {
 
 // plan claims the output, and finds what earlier runs have left.
 func (w *feedWork) plan(ctx workflow.Context, t terms) (portion, error) {
-	in := activities.PlanFeedInput{Ref: t.ref, Spec: t.spec, Resume: t.resume, From: w.state.Cursor, Batches: pageSize(t), Accepted: w.feed.Accepted}
+	in := activities.PlanFeedInput{
+		Ref: t.ref, Spec: t.spec, Resume: t.resume, From: w.state.Cursor, Batches: pageSize(t),
+		Accepted: max(w.feed.Accepted, w.c.in.Accepted),
+	}
 	var page activities.PlanFeedResult
 	if err := execute.IO(ctx, acts.PlanFeed, in, &page); err != nil {
 		return portion{}, err
@@ -191,7 +197,7 @@ func (w *feedWork) plan(ctx workflow.Context, t terms) (portion, error) {
 	}
 	w.state.Cursor = page.Next
 	if page.Sources != "" {
-		w.feed.Earlier.Items = page.Unfinished
+		w.feed.Earlier.Items, w.feed.Lost = page.Unfinished, page.Lost
 	}
 	w.feed.Planned, w.feed.Accepted = page.Done, max(w.feed.Accepted, page.Accepted)
 	w.feed.Closing = w.feed.Closing || page.Closed
@@ -201,7 +207,7 @@ func (w *feedWork) plan(ctx workflow.Context, t terms) (portion, error) {
 	}
 	found := portion{
 		page: page.Page, planned: page.Accepted, batches: int64(len(batches)),
-		sources: page.Sources, perm: page.Perm, resumed: page.Resumed, discarded: page.Discarded,
+		sources: page.Sources, perm: page.Perm, resumed: page.Resumed, discarded: page.Discarded, heads: page.Heads, firstError: page.FirstError,
 		worker: pool.Worker{Name: page.Worker, Capacity: page.Capacity},
 	}
 	for _, b := range batches {
@@ -236,9 +242,24 @@ func (w *feedWork) salvage(ctx workflow.Context, in salvaged) ([]string, error) 
 		err := execute.IO(ctx, acts.CommitFeed, in.CommitFeedInput, &committed)
 		return []string{committed.Manifest}, err
 	}
-	var done activities.SalvageFeedResult
-	err := execute.IO(ctx, acts.SalvageFeed, in.SalvageFeedInput, &done)
-	return done.Manifests, err
+	done := activities.SalvageFeedResult{Gone: in.Gone}
+	if !in.Gone {
+		if err := execute.IO(ctx, acts.SalvageFeed, in.SalvageFeedInput, &done); err != nil {
+			return nil, err
+		}
+	}
+	if done.Gone {
+		w.noteGone(in.Workflow)
+	}
+	return done.Manifests, nil
+}
+
+// noteGone notes a leg whose history is gone: what it had not committed is known by its gaps in the books only.
+func (w *feedWork) noteGone(leg string) {
+	workflow.GetLogger(w.c.ctx).Warn("the history of a leg of the feed is gone: items that it had accepted, and that are not in the store, are lost", "leg", leg)
+	if len(w.feed.Gone) < job.MaxGone {
+		w.feed.Gone = append(w.feed.Gone, leg)
+	}
 }
 
 func (w *feedWork) carry(legs []*openLeg) ([]carriedLeg, bool) {
@@ -266,7 +287,7 @@ func (w *feedWork) amend(r *job.Report) {
 	spec := w.c.spec()
 	r.Feed = &job.FeedReport{
 		Session: w.feed.Session, Accepted: r.Planned, Capacity: spec.Capacity, CapacityBytes: spec.CapacityBytes, Segments: w.feed.Segments,
-		StalledSince: w.feed.Stalled, Earlier: w.earlierLeft(),
+		StalledSince: w.feed.Stalled, Earlier: w.earlierLeft(), Lost: w.feed.Lost, Gone: w.feed.Gone,
 	}
 }
 

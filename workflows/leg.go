@@ -49,6 +49,8 @@ type LegResult struct {
 	Counted dispatch.Counts `json:"counted,omitzero"`
 	// Freed is the capacity of a feed that it has freed since it was sealed.
 	Freed intake.Freed `json:"freed,omitzero"`
+	// Unsaved: something that a leg of a feed has come to is in its history only.
+	Unsaved bool `json:"unsaved,omitempty"`
 }
 
 // keptResult is what a leg has done in its runs so far, which no later run can lose.

@@ -1,10 +1,12 @@
 package workflows
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,18 +170,105 @@ func TestLimits_Feed(t *testing.T) {
 		require.LessOrEqual(t, perExchange, 12.0, "six for the exchange, six for its batch")
 	}
 
+	a, carried := runFeedJob(t, nil)
+	t.Logf("the job: a run of %d legs: at most %d events, %d bytes, carries %d bytes on", a.Children, a.most(), a.Bytes+EventBytes*a.most(), carried)
+	require.Less(t, a.most()/a.Children, 160, "events for a leg")
+}
+
+// runFeedJob runs one run of a feed's job, until it continues as new, from a state. It returns how large the next run's input is.
+func runFeedJob(t *testing.T, from *jobState) (*accountant, int) {
+	t.Helper()
 	f := setupScripted(t, nil)
 	a := &accountant{kind: protocol.WorkflowJob}
 	f.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{a}, DeadlockDetectionTimeout: time.Minute})
 	f.quick = true
-	f.env.ExecuteWorkflow(Job, JobInput{Input: job.Input{Spec: f.spec, Version: f.version}})
+	f.env.ExecuteWorkflow(Job, JobInput{Input: job.Input{Spec: f.spec, Version: f.version}, State: from})
 	var again *workflow.ContinueAsNewError
 	require.True(t, errors.As(f.env.GetWorkflowError(), &again), "after %d legs: %v", legsARun, f.env.GetWorkflowError())
 	a.requireWithin(t)
 	carried := len(again.Input.GetPayloads()[0].GetData())
-	t.Logf("the job: a run of %d legs: at most %d events, %d bytes, carries %d bytes on", a.Children, a.most(), a.Bytes+EventBytes*a.most(), carried)
-	require.Less(t, a.most()/a.Children, 160, "events for a leg")
 	require.Less(t, carried, 20<<10)
+	return a, carried
+}
+
+// F11: a feed that takes items at its full rate for a year: by what a leg and a run of the job are measured to have, no limit of Temporal is
+// near at any time, and the last run is like the first.
+func TestLimits_OfAFeedForAYear(t *testing.T) {
+	t.Parallel()
+	const (
+		rate      = 20_000 // items a second
+		list      = 100    // items of 100 bytes in an exchange
+		exchanges = 100
+		year      = 365 * 24 * 3600 // seconds
+		seal      = 1500            // sealUpdates, which tests change
+		runs      = 100             // legsARun, which they change, too
+
+		limitSignals  = 10_000
+		limitID       = 1000    // characters of a workflow ID
+		leastBetween  = 1.0     // seconds between the beginnings of two runs of a workflow ID
+		exactNumber   = 1 << 53 // up to which readers of JSON know integers exactly
+		margin        = 3
+		backlogEvents = 6 * 1000 // of what a sealed leg has still to do: a batch has at least a thousandth of it
+	)
+	leg := runFullLeg(t, exchanges, list)
+	events, size := float64(leg.most())/exchanges, float64(leg.Bytes+EventBytes*leg.most())/exchanges
+	perLeg := min(seal, sealEvents/events, sealBytes/size)
+	life := perLeg * list / rate
+	require.Less(t, perLeg*events+backlogEvents, float64(limitEvents)/margin)
+	require.Less(t, perLeg, float64(busyUpdates))
+	require.Less(t, leg.largest, limitPayload*3/4, "a commit, in Base64")
+	require.Greater(t, life, 0.5, "its successor is ready by then")
+
+	first, _ := runFeedJob(t, nil)
+	perRun := min(runs, suggestEvents*first.Children/first.most())
+	require.Less(t, (perRun+openLegs)*first.Received/first.Children, limitSignals/margin)
+	require.Greater(t, float64(perRun)*life, 10*leastBetween, "the job may continue as new as often")
+
+	const ordinals = rate * year
+	legs := int(year / life)
+	t.Logf("an exchange: %.1f events, %.0f bytes; a leg: %.0f exchanges, %.1f s; a run of the job: %d legs; in a year %s items, %s legs, %s runs", events, size, perLeg, life,
+		perRun, text.Thousands(ordinals), text.Thousands(int64(legs)), text.Thousands(int64(legs/perRun)))
+	require.Less(t, int64(ordinals), int64(exactNumber)/margin)
+	require.Less(t, len(protocol.LegID(strings.Repeat("x", 200), legs)), limitID/margin)
+	last, _ := runFeedJob(t, &jobState{
+		Portions: legs, Batches: ordinals / list, Heads: []string{"run/manifests/0123456789abcdef.jsonl"},
+		Work: workState{Feed: &feedState{Planned: true, Accepted: ordinals, Session: int64(legs), Began: 1, Wanted: 2, Latest: 0, Segments: legs}},
+		Report: job.Report{
+			Job: "risk", State: job.Running, Planned: ordinals, Legs: legs,
+			Totals: job.Totals{OK: ordinals, Batches: ordinals / list, Calls: ordinals, CallItems: ordinals},
+		},
+	})
+	require.LessOrEqual(t, last.most(), first.most()+10, "events")
+	require.Less(t, last.Bytes, 2*first.Bytes, "its numbers are longer")
+}
+
+// runFullLeg runs a leg that takes lists of items of 100 bytes at its full rate, and gives all results back with the answers.
+func runFullLeg(t *testing.T, exchanges, list int) *accountant {
+	t.Helper()
+	w := setupFeed(t, func(s *job.Spec) { s.Capacity = 10 * list })
+	a := &accountant{kind: protocol.WorkflowFeedLeg}
+	w.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{a}, DeadlockDetectionTimeout: time.Minute})
+	w.in.State = dispatch.State{Number: 1, Window: 4}
+	items := make([]json.RawMessage, list)
+	for i := range items {
+		items[i] = fmt.Appendf(nil, "\"%098d\"", i)
+	}
+	sent := 0
+	var next func()
+	next = func() {
+		if sent == exchanges {
+			w.close(time.Second)
+			return
+		}
+		w.exchange(0, fmt.Sprint(sent), protocol.Exchange{Client: fmt.Sprint("client-", sent%4), Items: items, Want: true, Wait: time.Second})
+		sent++
+		w.env.RegisterDelayedCallback(next, 5*time.Millisecond)
+	}
+	w.env.RegisterDelayedCallback(next, time.Millisecond)
+	r := w.run()
+	require.Empty(t, w.refused)
+	require.EqualValues(t, exchanges*list, r.Totals.OK)
+	return a
 }
 
 // runFeedLeg runs a leg that is sealed after so many exchanges of one item each.

@@ -342,6 +342,74 @@ func TestLoop_ReportWhileItRuns(t *testing.T) {
 	l.stops()
 }
 
+// L5: a loop whose workflow is terminated goes on from its last heartbeats, as after the loss of its workers, although its executions have
+// not ended: its report knows what was recorded, nothing of that is run again, and what ran after it counts as repeated.
+func TestLoop_Terminated(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	for name, output := range map[string]string{"loop-terminated": "", "loop-terminated-kept": t.TempDir() + string(filepath.Separator)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := s.newLoop(t, name, 2)
+			l.spec.Every, l.spec.Slots, l.spec.Output = 20*time.Millisecond, 2, output
+			l.start(job.StartOptions{})
+			var before job.Report
+			require.Eventually(t, func() bool {
+				var err error
+				before, err = l.run.Report(t.Context())
+				return err == nil && before.Loop.Recorded() > 20
+			}, time.Minute, 50*time.Millisecond)
+			require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), name, "", "test"))
+			ended, err := l.run.Report(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, job.Failed, ended.State)
+			require.GreaterOrEqual(t, ended.Loop.Recorded(), before.Loop.Recorded())
+			require.Equal(t, ended.Loop.Ticks, ended.OK)
+
+			run, err := s.client.Resume(t.Context(), name, job.ResumeOptions{})
+			require.NoError(t, err)
+			l.run, l.ids = run, append(l.ids, run.ID())
+			require.Eventually(t, func() bool {
+				during, err := l.run.Report(t.Context())
+				return err == nil && during.Loop.Recorded() > ended.Loop.Recorded()+20
+			}, time.Minute, 50*time.Millisecond)
+			report := l.stops()
+			require.GreaterOrEqual(t, report.Resumed, ended.OK)
+			var repeated int64
+			for slot, at := range report.Loop.At {
+				seen := map[int64]int64{}
+				for _, tick := range l.ticks(slot) {
+					seen[tick]++
+				}
+				for tick := range at.Next {
+					require.Positive(t, seen[tick], "tick %d of slot %d was not run", tick, slot)
+					if tick < before.Loop.At[slot].Next {
+						require.EqualValues(t, 1, seen[tick], "tick %d of slot %d was recorded", tick, slot)
+					}
+					repeated += seen[tick] - 1
+				}
+			}
+			require.GreaterOrEqual(t, report.Loop.Repeated, repeated)
+			if output == "" {
+				return
+			}
+			var access store.Access
+			defer access.Close()
+			var text linesOf
+			_, err = outputs.Results(t.Context(), &access, report, outputs.Selection{}, &text)
+			require.NoError(t, err)
+			got := text.numbers(t)
+			slices.Sort(got)
+			var want []int64
+			for _, at := range report.Loop.At {
+				want = append(want, numbers(0, at.Next)...)
+			}
+			slices.Sort(want)
+			require.Equal(t, want, got, "each tick has one result")
+		})
+	}
+}
+
 // A leg whose history is long continues as new between two executions, and the job, too, once its legs have ended; ticks are exact.
 func TestLoop_ContinuesAsNew(t *testing.T) {
 	t.Parallel()

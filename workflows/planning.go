@@ -99,6 +99,10 @@ func (c *coordinator) planned(p portion) {
 		r.Resumed = p.resumed.Done()
 		r.Totals.Add(p.resumed)
 		r.Discarded += p.discarded
+		r.FirstError = r.FirstError.First(p.firstError)
+		if p.heads != nil {
+			c.in.Resume, c.state.Heads, r.Manifests = p.heads, p.heads, p.heads
+		}
 		p.worker.Last = workflow.Now(c.ctx).Unix()
 		c.state.Pool.Hear(p.worker)
 	}

@@ -22,6 +22,7 @@ func (c *coordinator) pending() ([]any, error) {
 type salvaged struct {
 	activities.CommitFeedInput
 	activities.SalvageFeedInput
+	Gone bool `json:"gone,omitempty"` // the leg's history was, when the job was resumed
 }
 
 // salvage commits what an earlier run had accepted. Its parts stay below that run's prefix. The report counts what is still to be

@@ -92,8 +92,10 @@ type portion struct {
 	worker  pool.Worker // that has found it
 
 	// Of a feed.
-	segment   bool  // a leg that takes items, rather than batches
-	discarded int64 // of what earlier runs have done
+	segment    bool            // a leg that takes items, rather than batches
+	discarded  int64           // of what earlier runs have done
+	heads      []string        // of manifests, instead of those of earlier runs; nil: those stay
+	firstError *job.FirstError // of what earlier runs have lost
 
 	// Of a loop.
 	slot *protocol.ClockSlot // that the leg runs; nil: none

@@ -511,6 +511,49 @@ func TestLeave(t *testing.T) {
 	})
 }
 
+// F3: a caller whose deadline passes while its first exchange is under way (the way is slow, requests and answers are lost) leaves at its
+// deadline, and is told that it is not known whether its item was accepted. The item is accepted at most once, is done if it was, and
+// frees its place; those who share the exchange, and those who come later, get their own results.
+func TestCall_TimesOutInItsFirstExchange(t *testing.T) {
+	t.Parallel()
+	accepted := 0
+	for seed := range uint64(40) {
+		o := feedsim.Options{Seed: seed, Capacity: 3, Slots: 1, Delay: 4 * time.Second, Lost: 20, Mute: 20, Work: fixed(time.Second)}
+		with(t, o, func(t *testing.T, f *feedsim.Feed, c *feedclient.Client) {
+			start := time.Now()
+			short := c.Ask([]byte(`"short"`), false, start.Add(300*time.Millisecond))
+			long := c.Ask([]byte(`"long"`), false, start.Add(time.Hour))
+			err := c.Await(within(t, 300*time.Millisecond), short)
+			var late *feedclient.LateError
+			require.ErrorAs(t, err, &late)
+			require.False(t, late.Accepted)
+			require.True(t, late.Queued < 0 || late.Queued == late.Total, "%v: it is on its way, or has not left", late.Queued)
+			require.Equal(t, 300*time.Millisecond, time.Since(start))
+			require.NoError(t, c.Await(within(t, time.Hour), long))
+			r, err := long.Outcome()
+			require.NoError(t, err)
+			require.JSONEq(t, `{"of":"long"}`, string(r.Result))
+			for i := range 3 {
+				r, err := c.Call(within(t, time.Hour), fmt.Appendf(nil, "%d", i))
+				require.NoError(t, err)
+				require.JSONEq(t, fmt.Sprintf(`{"of":%d}`, i), string(r.Result))
+			}
+			time.Sleep(time.Minute) // whatever is still under way
+			seen := f.Seen()
+			require.Zero(t, f.Backlog())
+			require.Len(t, seen.Executed, 4+seen.Accepted[`"short"`])
+			for value, n := range seen.Executed {
+				require.Equal(t, 1, n, value)
+			}
+			if late.Queued > 0 {
+				require.Zero(t, seen.Accepted[`"short"`])
+			}
+			accepted += seen.Accepted[`"short"`]
+		})
+	}
+	require.Positive(t, accepted)
+}
+
 // What the feed answers to an exchange that has been given up is not for those who come later.
 func TestGivenUp_TakesNothing(t *testing.T) {
 	t.Parallel()

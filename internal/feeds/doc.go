@@ -7,4 +7,5 @@
 //   - commit.go: gathering outcomes into parts; which items are discarded
 //   - spill.go: items without an outcome, in the store
 //   - plan.go: beginning a feed, and what is left of the runs that it continues
+//   - lost.go: items of these runs of which nothing is left
 package feeds

@@ -42,6 +42,12 @@ type PlanResult struct {
 	Unfinished int64 `json:"unfinished,omitempty"`
 	Discarded  int64 `json:"discarded,omitempty"`
 	Session    int64 `json:"session,omitempty"`
+	// Lost is how many of the items that earlier runs had accepted are in no object of the store, and FirstError the first of them;
+	// Resumed counts them as failed. Heads, if there are any, are what Resume is from now on: manifests that have these, or that nobody
+	// knew of. First page only.
+	Lost       int64           `json:"lost,omitempty"`
+	FirstError *job.FirstError `json:"first_error,omitempty"`
+	Heads      []string        `json:"heads,omitempty"`
 	// Closed means that an earlier run had closed the feed, and may have published its output: it takes no more items, and
 	// Finish is left to do. First page only.
 	Closed bool `json:"closed,omitempty"`
@@ -54,22 +60,26 @@ const (
 )
 
 // Plan returns a page of batches of the items that earlier runs had accepted, and that have no outcome. For the first page it
-// writes the source table. It fails for good if such an item is not in the store.
+// writes the source table, and records the items as failed of which the store has nothing (lost.go).
 func Plan(ctx context.Context, n *inputs.Inputs, dir store.Dir, in PlanInput) (PlanResult, error) {
 	links, err := ledger.Chain(ctx, dir, in.Resume)
 	if err != nil {
 		return PlanResult{}, err
 	}
-	p := &plan{dir: dir, in: in, result: PlanResult{Accepted: in.Accepted}}
+	p := &plan{dir: dir, in: in}
 	p.shape = records.Shape{Format: records.Format(in.Spec.Format), MaxItem: int(in.Spec.MaxItem)}
 	if err := p.checkFormat(ctx, n, links); err != nil {
 		return PlanResult{}, err
 	}
-	p.findSpills(links)
-	if err := p.findGaps(ctx, links); err != nil {
+	if err := p.survey(ctx, links); err != nil {
 		return PlanResult{}, err
 	}
 	first := in.Ref.Sources == ""
+	if first && len(p.lost) > 0 {
+		if links, err = p.rescue(ctx, links); err != nil {
+			return PlanResult{}, err
+		}
+	}
 	if first {
 		if p.result.Closed, err = wasFinished(ctx, dir, links); err != nil {
 			return PlanResult{}, err
@@ -77,7 +87,13 @@ func Plan(ctx context.Context, n *inputs.Inputs, dir store.Dir, in PlanInput) (P
 		if p.result.Sources, err = p.writeTable(ctx); err != nil {
 			return PlanResult{}, err
 		}
+		if err := p.recordLost(ctx); err != nil {
+			return PlanResult{}, err
+		}
 	} else { // those belong to the first page
+		if len(p.lost) > 0 {
+			return PlanResult{}, ledger.Unbalanced("%s of the feed have no outcome any more, and had one when the run began", p.lost[0])
+		}
 		p.result.Resumed, p.result.Unfinished, p.result.Discarded, p.result.Session = job.Totals{}, 0, 0, 0
 	}
 	return p.result, p.page(ctx)
@@ -105,14 +121,18 @@ type plan struct {
 	shape  records.Shape
 	spills []ledger.Spill // by first ordinal; source i+1 of the table is the one at i
 	left   []gap
+	lost   []gap
 	result PlanResult
 }
 
-// gap is a range of items without an outcome, and the spill that has them.
+// gap is a range of items without an outcome, and the spill that has them, if one has.
 type gap struct {
 	first, end int64
 	spill      int
+	session    int64 // of the items before
 }
+
+func (g gap) String() string { return fmt.Sprintf("items %d to %d", g.first, g.end-1) }
 
 // checkFormat returns a permanent error if the items of earlier runs had another format.
 func (p *plan) checkFormat(ctx context.Context, n *inputs.Inputs, links []ledger.Link) error {
@@ -132,6 +152,13 @@ func (p *plan) checkFormat(ctx context.Context, n *inputs.Inputs, links []ledger
 	return nil
 }
 
+// survey finds out what a chain of manifests has of the feed's items.
+func (p *plan) survey(ctx context.Context, links []ledger.Link) error {
+	p.spills, p.result = nil, PlanResult{Accepted: p.in.Accepted}
+	p.findSpills(links)
+	return p.findGaps(ctx, links)
+}
+
 // findSpills lists the spills of the chain.
 func (p *plan) findSpills(links []ledger.Link) {
 	for _, l := range links {
@@ -146,14 +173,14 @@ func (p *plan) findSpills(links []ledger.Link) {
 
 // findGaps adds up what the chain accounts for, and finds out which spills have the other items.
 func (p *plan) findGaps(ctx context.Context, links []ledger.Link) error {
-	finder := &finder{spills: p.spills}
+	finder := &finder{spills: p.spills, session: 1}
 	var at int64
 	err := ledger.Entries(ctx, p.dir, links, func(e ledger.OwnedEntry) error {
 		if e.First < at {
 			return ledger.Unbalanced("items %d to %d are in two accepted parts", e.First, min(e.End(), at)-1)
 		}
 		finder.find(at, e.First)
-		at = e.End()
+		at, finder.session = e.End(), max(e.Session, 1)
 		r := &p.result
 		r.Resumed.OK += e.OK
 		r.Resumed.Failed += e.Failed
@@ -167,12 +194,7 @@ func (p *plan) findGaps(ctx context.Context, links []ledger.Link) error {
 	}
 	p.result.Accepted = max(p.result.Accepted, at)
 	finder.find(at, p.result.Accepted)
-	if finder.lost > 0 {
-		return ledger.Permanent(job.ErrorBooks, fmt.Errorf(
-			"items %d to %d of the feed were accepted, and the store has neither an outcome nor a copy of them (%d items are lost in all): put them again to the feed started anew with --fresh",
-			finder.firstLost.first, finder.firstLost.end-1, finder.lost))
-	}
-	p.left = finder.found
+	p.left, p.lost = finder.found, finder.lost
 	for _, g := range p.left {
 		p.result.Unfinished += g.end - g.first
 	}
@@ -181,13 +203,12 @@ func (p *plan) findGaps(ctx context.Context, links []ledger.Link) error {
 
 // finder finds the spills that have given ranges of items. The ranges come in order.
 type finder struct {
-	spills []ledger.Spill // by first ordinal
-	next   int            // the first one that has not been looked at
-	best   int            // of those that have been: the one that ends last
-	found  []gap
-
-	firstLost gap
-	lost      int64
+	spills  []ledger.Spill // by first ordinal
+	next    int            // the first one that has not been looked at
+	best    int            // of those that have been: the one that ends last
+	session int64          // of the items before the next range
+	found   []gap
+	lost    []gap
 }
 
 // find finds the items from first to before end.
@@ -199,7 +220,7 @@ func (f *finder) find(first, end int64) {
 			}
 			f.next++
 		}
-		g := gap{first: first, end: end, spill: f.best}
+		g := gap{first: first, end: end, spill: f.best, session: f.session}
 		if f.next > 0 && f.spills[f.best].End() > first {
 			g.end = min(end, f.spills[f.best].End())
 			f.found = append(f.found, g)
@@ -207,10 +228,7 @@ func (f *finder) find(first, end int64) {
 			if f.next < len(f.spills) {
 				g.end = min(end, f.spills[f.next].First)
 			}
-			if f.lost == 0 {
-				f.firstLost = g
-			}
-			f.lost += g.end - g.first
+			f.lost = append(f.lost, g)
 		}
 		first = g.end
 	}

@@ -21,7 +21,8 @@ const (
 // answer is the answer to a request.
 type answer struct {
 	http.ResponseWriter
-	status int // 0: not begun
+	status  int           // 0: not begun
+	reading time.Duration // see writeLimit
 }
 
 // WriteHeader is one of http.ResponseWriter.
@@ -55,7 +56,7 @@ func (a *answer) begin(status int, media string) {
 // send writes a whole answer.
 func (a *answer) send(status int, data []byte) {
 	control := http.NewResponseController(a.ResponseWriter)
-	_ = control.SetWriteDeadline(time.Now().Add(writeLimit))
+	_ = control.SetWriteDeadline(time.Now().Add(a.reading))
 	a.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	a.begin(status, "application/json")
 	_, _ = a.Write(data) // the client has gone
@@ -120,7 +121,7 @@ func newLineAnswer(a *answer) *lineAnswer {
 type timely struct{ l *lineAnswer }
 
 func (t timely) Write(p []byte) (int, error) {
-	_ = t.l.control.SetWriteDeadline(time.Now().Add(writeLimit))
+	_ = t.l.control.SetWriteDeadline(time.Now().Add(t.l.answer.reading))
 	return t.l.answer.Write(p)
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxPause is how long a request's body may give nothing.
+	// maxPause is how long a request's body may take to give the next item, whole.
 	maxPause = 10 * time.Minute
 	// chunkItems and chunkBytes are how much is read before it is handed on, if there is more at once.
 	chunkItems = 64
@@ -54,30 +54,60 @@ func unsupported(format string, args ...any) error {
 	return &requestError{status: http.StatusUnsupportedMediaType, kind: typeInvalidRequest, message: fmt.Sprintf(format, args...)}
 }
 
-// body is that of a request. Its reads end after a pause of the client's, and when it is cut.
+// body is that of a request. Its reads end if an item takes too long, and when it is cut.
 type body struct {
 	from    io.Reader
 	control *http.ResponseController
 	length  int64 // below 0: not known
+	pause   time.Duration
+	by      time.Time // the item that is read must be whole
 
 	mu    sync.Mutex
 	isCut bool
+	waits time.Time // until when the read that is under way, or has timed out, waits; zero: there is none
 }
 
-func bodyOf(a *answer, r *http.Request) *body {
-	return &body{from: r.Body, control: http.NewResponseController(a.ResponseWriter), length: r.ContentLength}
+func (g *Gateway) bodyOf(a *answer, r *http.Request) *body {
+	return &body{from: r.Body, control: http.NewResponseController(a.ResponseWriter), length: r.ContentLength, pause: g.pause}
 }
+
+// expect begins an item. A client that sends a byte now and then would otherwise keep its place for ever.
+func (b *body) expect() { b.by = time.Now().Add(b.pause) }
 
 // Read is one of io.Reader.
 func (b *body) Read(p []byte) (int, error) {
-	if !b.until(time.Now().Add(maxPause)) {
+	if !b.until(b.by) {
 		return 0, context.Canceled
 	}
 	n, err := b.from.Read(p)
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
 		b.until(time.Time{}) // the connection is watched from here on
+	case !isTimeout(err):
+		b.mu.Lock()
+		b.waits = time.Time{}
+		b.mu.Unlock()
 	}
 	return n, err
+}
+
+// late returns an error if the body has kept a read waiting for too long. The server cancels the request then, before the read knows.
+func (b *body) late() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.isCut || b.waits.IsZero() || time.Now().Before(b.waits) {
+		return nil
+	}
+	return b.timeout()
+}
+
+func (b *body) timeout() error {
+	return &requestError{status: http.StatusRequestTimeout, kind: typeTimeout, message: fmt.Sprintf("the request has not sent a whole item for %v", b.pause)}
+}
+
+func isTimeout(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 func (b *body) until(deadline time.Time) bool {
@@ -86,6 +116,7 @@ func (b *body) until(deadline time.Time) bool {
 	if b.isCut {
 		return false
 	}
+	b.waits = deadline
 	_ = b.control.SetReadDeadline(deadline) // there is one in any server
 	return true
 }
@@ -103,10 +134,11 @@ func (b *body) value() (Value, error) {
 	if b.length > 2*job.MaxPutBytes {
 		return nil, tooLong(0)
 	}
+	b.expect()
 	data, err := io.ReadAll(io.LimitReader(b, 2*job.MaxPutBytes+1)) // as it may be written with spaces
 	switch {
 	case err != nil:
-		return nil, readError(err)
+		return nil, b.readError(err)
 	case len(data) > 2*job.MaxPutBytes:
 		return nil, tooLong(0)
 	}
@@ -143,10 +175,9 @@ func invalidLine(data []byte, line int64) error {
 }
 
 // readError is the error of a body that has not ended as it should have.
-func readError(err error) error {
-	var timeout interface{ Timeout() bool }
-	if errors.As(err, &timeout) && timeout.Timeout() {
-		return &requestError{status: http.StatusRequestTimeout, kind: typeTimeout, message: fmt.Sprintf("the request has sent nothing for %v", maxPause)}
+func (b *body) readError(err error) error {
+	if isTimeout(err) {
+		return b.timeout()
 	}
 	return badRequest("reading the request: %v", err)
 }
@@ -246,6 +277,7 @@ func (l *lines) ready() bool {
 func (l *lines) next() (Value, error) {
 	for {
 		l.number++
+		l.body.expect()
 		line, err := l.line()
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
@@ -286,5 +318,5 @@ func (l *lines) readError(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
-	return readError(err)
+	return l.body.readError(err)
 }

@@ -40,7 +40,7 @@ func (g *Gateway) call(a *answer, r *http.Request) {
 
 // callOne answers a request with one item.
 func (g *Gateway) callOne(a *answer, r *http.Request, f Feed, limit time.Duration) error {
-	item, err := bodyOf(a, r).value()
+	item, err := g.bodyOf(a, r).value()
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (g *Gateway) callLines(a *answer, r *http.Request, f Feed, limit time.Durat
 		cancel(nil)
 		return err
 	}
-	s := &streaming{g: g, answer: a, out: newLineAnswer(a), body: newLines(ctx, bodyOf(a, r))}
+	s := &streaming{g: g, answer: a, out: newLineAnswer(a), body: newLines(ctx, g.bodyOf(a, r))}
 	s.hand = newHand(limit, func(waited time.Duration) { cancel(&job.TimeoutError{Queued: -1, Total: waited}) })
 	s.hand.count = func() { g.meters.put(1) }
 	defer func() {
@@ -94,6 +94,9 @@ func (g *Gateway) callLines(a *answer, r *http.Request, f Feed, limit time.Durat
 	err = s.run(ctx, f)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
+	}
+	if late := s.body.body.late(); late != nil {
+		err = late
 	}
 	if s.begun || err == nil {
 		s.finish(err)

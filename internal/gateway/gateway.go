@@ -84,6 +84,8 @@ type Gateway struct {
 	routes  []route
 	mux     *http.ServeMux
 	ending  atomic.Bool
+	pause   time.Duration // see maxPause
+	reading time.Duration // see writeLimit
 }
 
 // route is one method of one path.
@@ -103,7 +105,9 @@ func New(o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{options: o, feeds: newFeeds(o.Open), meters: m, places: make(chan struct{}, o.Requests), mux: http.NewServeMux()}
+	g := &Gateway{
+		options: o, feeds: newFeeds(o.Open), meters: m, places: make(chan struct{}, o.Requests), mux: http.NewServeMux(), pause: maxPause, reading: writeLimit,
+	}
 	g.own = endpoint.Routes(metrics, func() (any, bool) { h := g.health(); return h, h.Healthy })
 	g.routes = []route{
 		{name: "put", method: http.MethodPost, path: "/v1/feeds/{name}/put", handle: g.put},
@@ -133,7 +137,7 @@ func (g *Gateway) Close() { g.feeds.close() }
 // serve admits, answers and counts the requests of a route.
 func (g *Gateway) serve(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a := &answer{ResponseWriter: w}
+		a := &answer{ResponseWriter: w, reading: g.reading}
 		g.meters.begin(rt.name)
 		defer func() { g.meters.end(rt.name, a.status) }()
 		if err := g.admit(rt, r); err != nil {

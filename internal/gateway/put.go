@@ -47,7 +47,7 @@ func (g *Gateway) withPut(a *answer, r *http.Request, p *putter) error {
 	}
 	return g.withFeed(r, func(f Feed) error {
 		p.feed = f
-		b := bodyOf(a, r)
+		b := g.bodyOf(a, r)
 		if !single {
 			return p.lines(r.Context(), b)
 		}

@@ -22,6 +22,12 @@ func listen(t *testing.T, f *fake, drain time.Duration) (s *served, end func(), 
 	t.Helper()
 	server, err := Listen("127.0.0.1:0", Options{Open: func(string) Feed { return f }})
 	require.NoError(t, err)
+	return serving(t, server, drain)
+}
+
+// serving has a server serve.
+func serving(t *testing.T, server *Server, drain time.Duration) (s *served, end func(), ended <-chan error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, drain) }()

@@ -54,6 +54,11 @@ func SilentLine(at int64, failure job.Failure) ErrorLine {
 	return ErrorLine{At: at, Failure: failure, again: again{Silent: true}}
 }
 
+// LostLine is the line of an item that is lost, with its input.
+func LostLine(failure job.Failure) ErrorLine {
+	return ErrorLine{Failure: failure, again: again{Never: true}}
+}
+
 // DroppedLine notes an item without a result.
 func DroppedLine(at int64) ErrorLine { return ErrorLine{At: at, again: again{Dropped: true}} }
 

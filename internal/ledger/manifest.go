@@ -159,9 +159,12 @@ func ChainBeyond(ctx context.Context, dir store.Dir, heads []string, seen map[st
 		links = append(links, Link{key, head})
 		todo = append(todo, head.Previous...)
 	}
-	slices.SortFunc(links, func(a, b Link) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Key, b.Key)) })
+	slices.SortFunc(links, InOrder)
 	return links, nil
 }
+
+// InOrder compares links by the order in which [Entries] takes them.
+func InOrder(a, b Link) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Key, b.Key)) }
 
 // ReadHead reads the first line of the manifest at key.
 func ReadHead(ctx context.Context, dir store.Dir, key string) (Head, error) {

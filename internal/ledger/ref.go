@@ -61,7 +61,10 @@ func (r Ref) NewStdinKey() string { return path.Join(r.Run, "stdin-"+NewToken())
 func (r Ref) NewSpillKey() string { return path.Join(r.Run, "spill-"+NewToken()) }
 
 // newManifestKey is a new key for a manifest of the run.
-func (r Ref) newManifestKey() string { return path.Join(r.Run, "manifests", NewToken()+".jsonl") }
+func (r Ref) newManifestKey() string { return ManifestsPrefix(r.Run) + NewToken() + ".jsonl" }
+
+// ManifestsPrefix is what the keys of a run's manifests begin with.
+func ManifestsPrefix(run string) string { return run + "/manifests/" }
 
 // MergedSourcesKey and MergedManifestKey are the keys of the state that a redrive, of which there is one
 // in a run, leaves: the source table, and manifest n of it.

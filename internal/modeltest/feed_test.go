@@ -77,6 +77,9 @@ func (f *feedSimulation) resume() error {
 		if page.Sources != "" {
 			f.ref.Sources, in.Ref.Sources, f.closed = page.Sources, page.Sources, page.Closed
 		}
+		if page.Lost > 0 {
+			return fmt.Errorf("%d items are lost", page.Lost)
+		}
 		found, err := activities.DecodePage(page.Page)
 		if err != nil {
 			return err

@@ -1,0 +1,152 @@
+package feeds
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+)
+
+// lostType is the type of the error of an item that is lost.
+const lostType = "Lost"
+
+// lostMessage is what people read about such an item. Its legs had it in their histories, which the server removes after its retention.
+const lostMessage = "an earlier run of the feed has accepted the item, and neither an outcome nor a copy of it is left: " +
+	"the history of its leg was gone when the feed was resumed; put it again"
+
+// rescue looks for manifests of earlier runs that nothing names: a leg may have had one written, and its history was gone before anybody
+// heard of that. Those that have nothing but items which are lost otherwise count from now on. It returns the chain with them.
+func (p *plan) rescue(ctx context.Context, links []ledger.Link) ([]ledger.Link, error) {
+	known, runs := map[string]bool{}, map[string]bool{}
+	for _, l := range links {
+		known[l.Key], runs[l.Run] = true, true
+	}
+	found, err := p.unnamed(ctx, known, runs)
+	if err != nil {
+		return nil, err
+	}
+	heads := slices.Clone(p.in.Resume)
+	for _, key := range found {
+		chain, err := ledger.Chain(ctx, p.dir, []string{key})
+		if err != nil {
+			return nil, err
+		}
+		fresh := slices.DeleteFunc(chain, func(l ledger.Link) bool { return known[l.Key] })
+		if fits, err := p.fillsGaps(ctx, fresh); err != nil || !fits {
+			if err != nil {
+				return nil, err
+			}
+			continue // another attempt at the same commit counts
+		}
+		for _, l := range fresh {
+			known[l.Key] = true
+		}
+		heads, links = append(heads, key), append(links, fresh...)
+		slices.SortFunc(links, ledger.InOrder)
+		if err := p.survey(ctx, links); err != nil {
+			return nil, err
+		}
+	}
+	if len(heads) > len(p.in.Resume) {
+		p.result.Heads = heads
+	}
+	return links, nil
+}
+
+// unnamed lists the manifests of the runs that are not known, and that no other one of them names.
+func (p *plan) unnamed(ctx context.Context, known, runs map[string]bool) ([]string, error) {
+	var all []string
+	named := map[string]bool{}
+	for _, run := range slices.Sorted(maps.Keys(runs)) {
+		for info, err := range p.dir.List(ctx, ledger.ManifestsPrefix(run)) {
+			if err != nil {
+				return nil, ledger.StoreError(job.ErrorBooks, err)
+			}
+			if known[info.Key] {
+				continue
+			}
+			head, err := ledger.ReadHead(ctx, p.dir, info.Key)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, info.Key)
+			for _, before := range head.Previous {
+				named[before] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(key string) bool { return named[key] }), nil
+}
+
+// fillsGaps reports whether manifests have items that are lost, and no outcomes of others.
+func (p *plan) fillsGaps(ctx context.Context, links []ledger.Link) (bool, error) {
+	some, all := false, true
+	for _, l := range links {
+		for _, s := range l.Spills {
+			some = some || slices.ContainsFunc(p.lost, func(g gap) bool { return s.First < g.end && g.first < s.End() })
+		}
+	}
+	end := int64(0) // of the entry before
+	err := ledger.Entries(ctx, p.dir, links, func(e ledger.OwnedEntry) error {
+		some = true
+		all = all && e.First >= end && slices.ContainsFunc(p.lost, func(g gap) bool { return g.first <= e.First && e.End() <= g.end })
+		end = e.End()
+		return nil
+	})
+	return some && all, err
+}
+
+// recordLost records the items as failed of which nothing is left, so that the books balance and the feed goes on. They cannot be run
+// again: what they were is lost, too.
+func (p *plan) recordLost(ctx context.Context) error {
+	if len(p.lost) == 0 {
+		return nil
+	}
+	ref := p.in.Ref
+	ref.Sources = p.result.Sources
+	in := CommitInput{Ref: ref, Previous: p.in.Resume}
+	if p.result.Heads != nil {
+		in.Previous = p.result.Heads
+	}
+	for _, g := range p.lost {
+		e, err := p.lostEntry(g)
+		if err != nil {
+			return err
+		}
+		in.Entries = append(in.Entries, e)
+		p.result.Lost += e.Count
+	}
+	head, err := Commit(ctx, p.dir, in)
+	if err != nil {
+		return err
+	}
+	p.result.Heads = []string{head}
+	p.result.Resumed.Failed += p.result.Lost
+	p.result.FirstError = ledger.FirstError(p.lostItem(p.lost[0].first))
+	return nil
+}
+
+// lostEntry is the outcome of the items of a gap.
+func (p *plan) lostEntry(g gap) (Entry, error) {
+	count := g.end - g.first
+	e := Entry{Entry: ledger.Entry{Batch: protocol.Batch{First: g.first, Count: count}, Failed: count, Session: g.session}, Inline: &ledger.Inline{}}
+	for item := g.first; item < g.end; item++ {
+		line := ledger.LostLine(p.lostItem(item))
+		if p.in.Spec.OnError == job.OnErrorDrop {
+			line = ledger.SilentLine(0, p.lostItem(item))
+		}
+		e.Inline.Notes = append(e.Inline.Notes, line)
+	}
+	return e, e.Inline.Sums(&e.Entry)
+}
+
+func (p *plan) lostItem(item int64) job.Failure {
+	return job.Failure{
+		Item: item, Source: SourceName(p.in.Ref.Job), Input: json.RawMessage("null"), Kind: job.KindLost,
+		Error: job.Error{Type: lostType, Message: lostMessage},
+	}
+}

@@ -1,0 +1,75 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// Each error of a feed has its status and its type.
+func TestStatuses(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		err    error
+		status int
+		kind   string
+	}{
+		{&job.FullError{Name: "f", Capacity: 8}, 429, "FullError"},
+		{&job.TooLargeError{Items: 9, MaxItems: 8}, 413, "TooLargeError"},
+		{&job.InvalidItemError{Err: io.EOF}, 400, "InvalidItemError"},
+		{&job.ClosedError{Name: "f"}, 409, "ClosedError"},
+		{&job.StoppedError{Name: "f"}, 409, "StoppedError"},
+		{&job.FailedError{}, 409, "FailedError"},
+		{&job.NotFoundError{Name: "f"}, 404, "NotFoundError"},
+		{&job.NotFeedError{Name: "f"}, 404, "NotFeedError"},
+		{&job.UnservedError{Name: "f"}, 503, "UnservedError"},
+		{&job.TimeoutError{Queued: time.Second, Total: 2 * time.Second}, 504, "TimeoutError"},
+		{context.DeadlineExceeded, 504, "TimeoutError"},
+		{&job.UncertainError{Err: &job.TimeoutError{Queued: -1}}, 504, "UncertainError"},
+		{&job.UncertainError{Err: &job.ClosedError{}}, 502, "UncertainError"},
+		{&job.ItemError{Item: 5, Kind: "crash", Err: job.Error{Type: "Signal", Message: "killed"}}, 422, "ItemError"},
+		{&job.DroppedError{Item: 5}, 422, "DroppedError"},
+		{&job.DiscardedError{Item: 5}, 410, "DiscardedError"},
+		{&job.StoredError{Item: -1}, 410, "StoredError"},
+		{&job.DecodeError{Item: 5, Err: io.EOF}, 502, "DecodeError"},
+		{job.ErrReleased, 503, "UnavailableError"},
+		{errors.New("connection refused"), 502, "UnavailableError"},
+	}
+	for _, c := range cases {
+		t.Run(c.kind, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, &fake{
+				call:  func(context.Context, Value) (Value, error) { return nil, c.err },
+				put:   func([]Value) error { return c.err },
+				state: func() (job.FeedState, error) { return job.FeedState{}, c.err },
+			}, nil)
+			replies := []reply{
+				s.post("/v1/feeds/f/call", jsonType, `1`),
+				s.post("/v1/feeds/f/put", jsonType, `1`),
+				s.send(http.MethodGet, "/v1/feeds/f", "", nil),
+			}
+			if !ofItem(c.err) {
+				replies = append(replies, s.post("/v1/feeds/f/call", lineType, "1\n2\n"))
+			}
+			for _, r := range replies {
+				require.Equal(t, c.status, r.status, r.body)
+				p := r.problem(t)
+				require.Equal(t, c.kind, p.Type)
+				require.NotEmpty(t, p.Message)
+				require.Equal(t, c.status == 429 || c.status == 503, r.header.Get("Retry-After") == "1")
+			}
+		})
+	}
+	p := func(err error) problem { _, p := explain(err); return p }
+	require.Equal(t, 8, p(cases[0].err).Capacity)
+	require.InDelta(t, 1.0, *p(cases[9].err).Queued, 1e-9)
+	require.Nil(t, p(cases[11].err).Reason.Queued)
+	require.Equal(t, &job.Error{Type: "Signal", Message: "killed"}, p(cases[13].err).Cause)
+	require.EqualValues(t, 5, *p(cases[13].err).Item)
+}
