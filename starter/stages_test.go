@@ -149,7 +149,7 @@ stages:
 	require.Equal(t, map[string]int{"route": 4, "route.two": 2, "score.first": 2, "end": 2}, failures)
 	status := b.stint("status", "graph").exits(starter.ExitOK).stdout.String()
 	for stage, counts := range got {
-		require.Regexp(t, fmt.Sprintf(`(?m)^stage %s +0 batches waiting, 0 running, %d items done, %d failed, `, regexp.QuoteMeta(stage), counts[0], counts[1]), status)
+		require.Regexp(t, fmt.Sprintf(`(?m)^stage %s +0 batches waiting, 0 in flight, %d items done, %d failed, `, regexp.QuoteMeta(stage), counts[0], counts[1]), status)
 	}
 	require.Equal(t, len(got), strings.Count(status, "\nstage "))
 }
