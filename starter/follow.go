@@ -68,7 +68,12 @@ func noteUnserved(ctx context.Context, p *Program, client *job.Client, pool stri
 	}
 	ctx, cancel := context.WithTimeout(ctx, pollLimit)
 	defer cancel()
-	if n, err := client.Pollers(ctx, pool); err == nil && n == 0 {
+	n, err := client.Pollers(ctx, pool)
+	if err != nil {
+		return
+	}
+	show.served(pool, n > 0)
+	if n == 0 {
 		show.note("%s", p.unserved(pool))
 	}
 }

@@ -24,6 +24,7 @@ type progress struct {
 	began    time.Time
 	history  []sample
 	said     map[string]bool
+	unserved map[string]bool // pools without a worker, when it was looked last
 	silent   bool
 	bare     bool // no progress: results are printed on the same terminal meanwhile
 	// detailed shows who does what, too, every detailEvery.
@@ -53,7 +54,7 @@ func progressOf(p *Program, asJSON bool) *progress {
 }
 
 func newProgress(w io.Writer, terminal, asJSON bool) *progress {
-	return &progress{w: w, terminal: terminal && !asJSON, json: asJSON, began: time.Now(), lastLine: time.Now(), said: map[string]bool{}}
+	return &progress{w: w, terminal: terminal && !asJSON, json: asJSON, began: time.Now(), lastLine: time.Now(), said: map[string]bool{}, unserved: map[string]bool{}}
 }
 
 // every is how often a report is wanted.
@@ -83,6 +84,17 @@ func (p *progress) say(text string) {
 	p.said[text] = true
 	p.clear()
 	fmt.Fprintln(p.w, text)
+}
+
+// served notes whether a pool has a worker.
+func (p *progress) served(pool string, has bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if has {
+		delete(p.unserved, pool)
+	} else {
+		p.unserved[pool] = true
+	}
 }
 
 // show shows how the job stands.
@@ -142,6 +154,9 @@ func (p *progress) line(r job.Report) string {
 	}
 	if a := age(r); a != "" {
 		fmt.Fprintf(&b, ", %s", a)
+	}
+	if len(p.unserved) > 0 && r.State == job.Running {
+		fmt.Fprintf(&b, ", no worker serves %s", strings.Join(slices.Sorted(maps.Keys(p.unserved)), ", "))
 	}
 	speed := p.speed()
 	if speed.Items > 0 {

@@ -3,6 +3,7 @@ package starter
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,8 +46,13 @@ func TestSilent(t *testing.T) {
 				require.NotContains(t, hint, "no worker serves")
 			}
 			var out bytes.Buffer
-			noteUnserved(t.Context(), p, job.NewClient(tc), "risk", newProgress(&out, false, false))
+			show := newProgress(&out, false, false)
+			noteUnserved(t.Context(), p, job.NewClient(tc), "risk", show)
 			require.Equal(t, !served, bytes.Contains(out.Bytes(), []byte("no worker serves")), out.String())
+			waits := show.line(job.Report{State: job.Running})
+			require.Equal(t, !served, strings.Contains(waits, ", no worker serves risk, "), "each line says what the job waits for: %s", waits)
+			show.served("risk", true)
+			require.NotContains(t, show.line(job.Report{State: job.Running}), "no worker")
 		})
 	}
 }
