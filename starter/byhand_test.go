@@ -238,3 +238,34 @@ func caseOf(s *job.Stage, line string) (value string, ok bool) {
 	value, ok = fields[s.Switch[1:]].(string)
 	return value, ok
 }
+
+// requireLines requires that a file has these lines; there is none if there are none.
+func (b *box) requireLines(want, name string) {
+	b.t.Helper()
+	if want == "" {
+		require.NoFileExists(b.t, b.path(name))
+		return
+	}
+	requireSame(b.t, want, b.read(name))
+}
+
+// requireFailures requires that those items have failed, in those stages, and that their records have them as the job got them.
+func (b *box) requireFailures(h *byHand, lines []string, want map[int64]string) {
+	b.t.Helper()
+	if len(want) == 0 {
+		require.NoFileExists(b.t, b.path("out.errors.jsonl"))
+		return
+	}
+	got := map[int64]string{}
+	for _, f := range b.failures("out.errors.jsonl") {
+		got[f.Item] = f.Stage
+		input := strings.TrimSuffix(lines[f.Item], "\n")
+		if h.text {
+			quoted, err := json.Marshal(input)
+			require.NoError(b.t, err)
+			input = string(quoted)
+		}
+		require.Equal(b.t, input, string(f.Input))
+	}
+	require.Equal(b.t, want, got)
+}

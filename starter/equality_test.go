@@ -1,7 +1,6 @@
 package starter_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -276,35 +275,4 @@ func (b *box) requireEqual(h *byHand, name, input string, stages []job.Stage, ou
 	for _, s := range r.Stages {
 		require.Equal(b.t, []int64{h.given[s.Stage], h.failed[s.Stage]}, []int64{s.Done, s.Failed}, "stage %s has had, and failed", s.Stage)
 	}
-}
-
-// requireLines requires that a file has these lines; there is none if there are none.
-func (b *box) requireLines(want, name string) {
-	b.t.Helper()
-	if want == "" {
-		require.NoFileExists(b.t, b.path(name))
-		return
-	}
-	requireSame(b.t, want, b.read(name))
-}
-
-// requireFailures requires that those items have failed, in those stages, and that their records have them as the job got them.
-func (b *box) requireFailures(h *byHand, lines []string, want map[int64]string) {
-	b.t.Helper()
-	if len(want) == 0 {
-		require.NoFileExists(b.t, b.path("out.errors.jsonl"))
-		return
-	}
-	got := map[int64]string{}
-	for _, f := range b.failures("out.errors.jsonl") {
-		got[f.Item] = f.Stage
-		input := strings.TrimSuffix(lines[f.Item], "\n")
-		if h.text {
-			quoted, err := json.Marshal(input)
-			require.NoError(b.t, err)
-			input = string(quoted)
-		}
-		require.Equal(b.t, input, string(f.Input))
-	}
-	require.Equal(b.t, want, got)
 }
