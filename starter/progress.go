@@ -3,6 +3,7 @@ package starter
 import (
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"sync"
 	"time"
