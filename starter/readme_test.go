@@ -36,7 +36,7 @@ func TestReadme_Install(t *testing.T) {
 	readme := document(t, "README.md")
 	require.Less(t, strings.Index(readme, "go install ."), strings.Index(readme, "stint run "))
 	install := section(t, readme, "## Install")
-	for _, part := range []string{"go install .", "go build -o stint .", "docker build -t stint .", "first build", "GB", "minutes", "go test ./..."} {
+	for _, part := range []string{"go install .", "go build -o stint .", "docker build -t stint .", "first build", "GB", "minutes", "go test -timeout 30m ./..."} {
 		require.Contains(t, install, part)
 	}
 }
