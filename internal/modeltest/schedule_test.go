@@ -84,7 +84,7 @@ func (s *simulation) note(format string, args ...any) {
 
 // bad reports whether one of n-1 things goes wrong, and which.
 func (s *simulation) bad(n, percent int) int {
-	if s.faults >= maxFaults {
+	if s.faults >= maxFaults || s.staged != nil && s.staged.calm {
 		return 0
 	}
 	if s.staged != nil { // which has many more operations
