@@ -300,6 +300,8 @@ type Report struct {
 
 	Store     string   `json:"store"`               // where parts and manifests are
 	Manifests []string `json:"manifests,omitempty"` // heads of the manifest chain
+	// LegManifests are further heads while the job runs: what its open legs were given, for theirs to name.
+	LegManifests []string `json:"leg_manifests,omitempty"`
 	// Salvage is how much of what an earlier run had accepted, before Temporal ended it, this one has still to commit: at most one for
 	// each leg that was open then. Nothing else is begun before.
 	Salvage int `json:"salvage,omitempty"`

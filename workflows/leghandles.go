@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"slices"
-
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
@@ -71,7 +69,7 @@ func (l *childLeg) kept(r LegResult) { l.sofar, l.sofar.Window = r, 0 }
 func (l *childLeg) begun() bool { return l.child.GetChildWorkflowExecution().IsReady() }
 
 func (l *childLeg) addTo(r *job.Report) {
-	r.Manifests = slices.Concat(r.Manifests, l.sofar.Manifests) // so that what is committed can be read while the job runs
+	r.LegManifests = append(r.LegManifests, l.sofar.Manifests...)
 	if l.begun() {
 		r.OpenLegs = append(r.OpenLegs, l.id())
 	}
@@ -159,7 +157,7 @@ func (l insideLeg) exact() bool { return true }
 func (l insideLeg) kept(LegResult) {} // it never continues as new by itself
 
 func (l insideLeg) addTo(r *job.Report) {
-	r.Manifests = slices.Concat(r.Manifests, l.manifest.in.Previous)
+	r.LegManifests = append(r.LegManifests, l.manifest.in.Previous...)
 	r.Include(l.Progress())
 }
 

@@ -1,6 +1,7 @@
 package feeds
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -29,13 +30,17 @@ func (p *plan) rescue(ctx context.Context, links []ledger.Link) ([]ledger.Link, 
 	if err != nil {
 		return nil, err
 	}
-	heads := slices.Clone(p.in.Resume)
+	chains := map[string][]ledger.Link{}
 	for _, key := range found {
-		chain, err := ledger.Chain(ctx, p.dir, []string{key})
-		if err != nil {
+		if chains[key], err = ledger.Chain(ctx, p.dir, []string{key}); err != nil {
 			return nil, err
 		}
-		fresh := slices.DeleteFunc(chain, func(l ledger.Link) bool { return known[l.Key] })
+	}
+	// A leg goes on from one of several attempts at a commit: that one's chain is the longest.
+	slices.SortStableFunc(found, func(a, b string) int { return cmp.Compare(len(chains[b]), len(chains[a])) })
+	heads := slices.Clone(p.in.Resume)
+	for _, key := range found {
+		fresh := slices.DeleteFunc(chains[key], func(l ledger.Link) bool { return known[l.Key] })
 		if fits, err := p.fillsGaps(ctx, fresh); err != nil || !fits {
 			if err != nil {
 				return nil, err

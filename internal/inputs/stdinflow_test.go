@@ -168,7 +168,8 @@ func anyFlow(t *testing.T, root string, random *rand.Rand) {
 		f.in.Spec.BatchItems = 1 + random.Int64N(10)
 	}
 	var written strings.Builder
-	var came []time.Time // when each item was whole
+	var came []time.Time                                  // when each item was whole
+	attempts := rand.New(rand.NewPCG(random.Uint64(), 0)) // of this goroutine alone
 	go func() {
 		defer f.to.Close()
 		for range 1 + random.IntN(30) {
@@ -186,7 +187,7 @@ func anyFlow(t *testing.T, root string, random *rand.Rand) {
 		}
 	}()
 	failed := 0
-	for attempts := rand.New(rand.NewPCG(random.Uint64(), 0)); len(f.pages) == 0 || !f.last().Done; {
+	for len(f.pages) == 0 || !f.last().Done {
 		ctx, cancel := context.WithCancel(t.Context())
 		if attempts.IntN(4) == 0 {
 			ctx, cancel = context.WithTimeout(t.Context(), time.Duration(attempts.Int64N(int64(3*testFlush))))

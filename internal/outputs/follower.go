@@ -26,8 +26,8 @@ func (f *Follower) Next() int64 { return f.next }
 // Copy copies to w what has been committed by the time of the report and was not copied before, up to the first item that has
 // not been committed. After an error of w it is not known what w has got.
 func (f *Follower) Copy(ctx context.Context, access ledger.Access, report job.Report, w io.Writer) error {
-	isSeen := func(key string) bool { return f.seen[key] }
-	if !slices.ContainsFunc(report.Manifests, func(key string) bool { return !isSeen(key) }) {
+	heads := committed(report)
+	if !slices.ContainsFunc(heads, func(key string) bool { return !f.seen[key] }) {
 		return nil
 	}
 	dir, err := access.Open(ctx, report.Store)
@@ -38,7 +38,7 @@ func (f *Follower) Copy(ctx context.Context, access ledger.Access, report job.Re
 	if seen == nil {
 		seen = map[string]bool{}
 	}
-	links, err := ledger.ChainBeyond(ctx, dir, report.Manifests, seen)
+	links, err := ledger.ChainBeyond(ctx, dir, heads, seen)
 	if err != nil {
 		return err
 	}

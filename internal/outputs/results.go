@@ -40,7 +40,7 @@ func Results(ctx context.Context, access ledger.Access, report job.Report, want 
 	if err != nil {
 		return want.From, err
 	}
-	links, err := ledger.Chain(ctx, dir, report.Manifests)
+	links, err := ledger.Chain(ctx, dir, committed(report))
 	if err != nil {
 		return want.From, err
 	}
@@ -75,6 +75,11 @@ func Results(ctx context.Context, access ledger.Access, report job.Report, want 
 		err = copyPieces(ctx, access, location, want.Errors, found, w)
 	}
 	return max(next, want.From), err
+}
+
+// committed are the heads of all manifests of a job.
+func committed(report job.Report) []string {
+	return slices.Concat(report.Manifests, report.LegManifests)
 }
 
 // pieces are lengths in a file, in bytes or in lines: in turns of what is left out and what is wanted. The first is left out.
