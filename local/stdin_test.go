@@ -135,11 +135,11 @@ func TestRun_StreamsAnyFlow(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s := setup(t).stream(func(spec *job.Spec) {
 		if random.IntN(2) == 0 {
-			spec.BatchItems = 1 + random.Int64N(20)
+			spec.BatchItems = 5 + random.Int64N(20)
 		}
 	})
 	var all, want strings.Builder
-	for i := range 3000 {
+	for i := range 1000 {
 		if random.IntN(10) == 0 {
 			all.WriteString("bad\n")
 			continue
