@@ -241,7 +241,20 @@ func TestOutage_StalledOperationIsGivenUp(t *testing.T) {
 		require.Eventually(t, func() bool { return os.RemoveAll(filepath.Dir(f.spec.Output)) == nil }, time.Minute, 10*time.Millisecond)
 	})
 	close(access.released)
-	f.finish(head)
+	finish := func() error {
+		_, err := f.finishOnce(t.Context(), f.finishInput(head))
+		return err
+	}
+	// The Finish that was given up goes on beside this one, and the first of them to publish clears the store under the
+	// other: that one is repeated, as Temporal does it.
+	err := finish()
+	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); err = finish() {
+		var app *temporal.ApplicationError
+		require.ErrorAs(t, err, &app)
+		require.Equal(t, job.ErrorOutage, app.Type(), "%v", err)
+		require.False(t, app.NonRetryable(), "%v", err)
+	}
+	require.NoError(t, err)
 	require.Equal(t, strings.Repeat("line\n", 50), f.read("out.jsonl"))
 	require.Equal(t, made, handler.Calls(), "an execution that was given up makes no calls")
 	f.acts.Close()
