@@ -202,6 +202,36 @@ func TestCluster_ResultsFollow(t *testing.T) {
 	requireSame(t, numbers(100), following.stdout.String())
 }
 
+// Results and error records of legs that have committed are printed while others run, each once.
+func TestCluster_ResultsFollowLegs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	b.write("in.txt", numbers(100))
+	b.worker("p", "--exec", b.script("filter", `
+while read -r n; do
+	case $n in 0000007|0000093) exit 3; esac
+	while [ $n -gt 90 -a ! -e $BOX/gate ]; do sleep 0.02; done
+	echo $n
+done`), "--slots", "1")
+	b.stint("start", "--pool", "p", "--name", "going", "in.txt", "-o", "out.txt", "--batch-items", "2", "--attempts", "1").exits(starter.ExitOK)
+	results := b.start("results", "going", "--follow")
+	failures := b.start("results", "going", "--follow", "--errors")
+	early, want := results.stdout.String, strings.Replace(numbers(100), "0000007\n", "", 1)
+	eventually(t, "the first leg's results", func() bool { return len(early()) > 20 && failures.stdout.String() != "" })
+	var r job.Report
+	b.reads(&r, "status", "going", "--json")
+	require.Equal(t, job.Running, r.State)
+	require.True(t, strings.HasPrefix(want, early()), early())
+	require.Equal(t, 1, strings.Count(failures.stdout.String(), "\n"))
+	b.open()
+	results.exits(starter.ExitOK)
+	failures.exits(starter.ExitOK)
+	requireSame(t, strings.Replace(want, "0000093\n", "", 1), results.stdout.String())
+	requireSame(t, b.read("out.txt.errors.jsonl"), failures.stdout.String())
+	require.Equal(t, 2, strings.Count(failures.stdout.String(), "\n"))
+}
+
 func TestCluster_StopKeepsWhatIsDone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

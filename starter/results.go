@@ -64,6 +64,7 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *job.Clie
 	defer access.Close()
 	feed := &feedResults{options: o, p: p}
 	defer feed.close()
+	follower := &outputs.Follower{Errors: o.want.Errors}
 	shown := ""
 	for {
 		report, err := reportOf(ctx, p, client, name)
@@ -76,6 +77,9 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *job.Clie
 				err = feed.print(ctx, report)
 			case o.cursor != "":
 				err = usageError("--cursor is for feeds: %s is not one", name)
+			case o.follow && o.want.Session == 0 && !report.State.Final() && report.Feed == nil && report.Loop == nil && report.Redrive == nil:
+				err = follower.Copy(ctx, &access, report, p.Stdout)
+				o.want.From = follower.Next()
 			default:
 				o.want.From, err = outputs.Results(ctx, &access, report, o.want, p.Stdout)
 			}

@@ -3,7 +3,9 @@ package outputs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 
@@ -11,10 +13,12 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Follower copies the results of a job of files while that runs, each once, in the order of its items. The zero value begins
-// with the first. It reads each manifest once, and holds what those that it has read say of items behind one that is not
+// Follower copies the results of a job of files, or its error records, while that runs, each once, in the order of its items. It
+// begins with the first, and what it has not copied when the job has ended [Results] copies from [Follower.Next] on. It reads each manifest once, and holds what those that it has read say of items behind one that is not
 // committed yet.
 type Follower struct {
+	Errors bool // the error records, not the results
+
 	seen    map[string]bool     // manifests
 	waiting []ledger.OwnedEntry // of them, in order
 	next    int64               // ordinal
@@ -53,7 +57,11 @@ func (f *Follower) Copy(ctx context.Context, access ledger.Access, report job.Re
 	slices.SortStableFunc(waiting, func(a, b ledger.OwnedEntry) int { return cmp.Compare(a.First, b.First) })
 	f.seen, f.waiting = seen, waiting
 	for len(f.waiting) > 0 && f.waiting[0].First == f.next {
-		if err := copyPart(ctx, dir, f.waiting[0], false, w); err != nil {
+		err := copyPart(ctx, dir, f.waiting[0], f.Errors, w)
+		if errors.Is(err, fs.ErrNotExist) && report.Redrive == nil {
+			return nil // Finish has just put it into the output, which a later report names
+		}
+		if err != nil {
 			return err
 		}
 		f.next = f.waiting[0].End()

@@ -70,6 +70,20 @@ func TestFollower_WriterFails(t *testing.T) {
 	require.Zero(t, follower.Next())
 }
 
+// A part that Finish has just moved into the output is not copied by the follower: whoever reads the output has it from there.
+func TestFollower_PartIsGone(t *testing.T) {
+	t.Parallel()
+	f, batches, _ := setupJoin(t, "out.txt")
+	entries := f.processAll(batches)
+	report := job.Report{Store: f.spec.Store, Manifests: []string{f.commit(entries...)}}
+	require.NoError(t, f.store.Delete(t.Context(), ledger.ResultsKey(f.ref.Run, entries[3])))
+	var follower Follower
+	var got bytes.Buffer
+	require.NoError(t, follower.Copy(t.Context(), &store.Access{}, report, &got))
+	require.Equal(t, strings.Join(f.items[:150], ""), got.String())
+	require.EqualValues(t, 150, follower.Next())
+}
+
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
