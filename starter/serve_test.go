@@ -258,3 +258,32 @@ stint.serve(call)
 		return r.State == job.Completed && r.OK == 8000 && r.Workers[0].Concurrency > 1
 	})
 }
+
+// Two worker processes of a pool: the window has room for what the first one does at once, and for both as soon as the second one
+// has answered.
+func TestCluster_B9_WindowOfTwoWorkers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	b.write("in.txt", numbers(20_000))
+	waits := append(b.python("waits.py", `
+def work(item):
+    time.sleep(1)
+    return item
+
+stint.serve(stint.each(work))
+`), "--slots", "2", "--concurrency", "50")
+	b.worker("p", waits...)
+	b.stint("start", "--pool", "p", "--name", "going", "in.txt", "-o", "out.txt", "--batch-items", "1").exits(starter.ExitOK)
+	window := func(size int) func() bool {
+		return func() bool {
+			var r job.Report
+			b.reads(&r, "status", "going", "--json")
+			return r.Window == size && r.InFlight > size/2
+		}
+	}
+	eventually(t, "twice what a worker does at once", window(200))
+	b.worker("p", waits...)
+	eventually(t, "twice what both do at once", window(400))
+	b.stint("stop", "going", "--wait", "--grace", "0s").exits(starter.ExitOK)
+}
