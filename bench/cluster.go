@@ -54,7 +54,7 @@ const (
 // process is this program in another part, which ends when its standard input does.
 type process struct {
 	cmd   *exec.Cmd
-	stdin io.Closer
+	stdin io.WriteCloser
 	lines *bufio.Reader
 }
 

@@ -22,6 +22,7 @@ import (
 
 // feeding is a feed with everything embedded.
 type feeding struct {
+	address  string // of the server
 	temporal sdkclient.Client
 	client   *job.Client
 	run      *job.Run
@@ -53,7 +54,7 @@ func startBench(args []string, h worker.Handler, options worker.Options, spec jo
 	worked := make(chan error, 1)
 	go func() { worked <- w.Run(workCtx) }()
 	spec.Name, spec.Pool = "bench", "bench"
-	f := &feeding{temporal: c, client: job.NewClient(c), output: output}
+	f := &feeding{address: server.Address(), temporal: c, client: job.NewClient(c), output: output}
 	if f.run, err = f.client.Start(ctx, spec); err != nil {
 		stop()
 		return nil, err
@@ -127,8 +128,8 @@ func timed(n int, fn func(i int) error) ([]time.Duration, error) {
 
 func echo(_ context.Context, n int) (int, error) { return n, nil }
 
-// feedCalls compares calls of one item, one after the other, with a bare update of a workflow that runs one empty activity, in turn
-// on the same server.
+// feedCalls compares calls of one item, one after the other, with a bare update of a workflow that runs one empty activity, and with
+// calls through a gateway, in turn on the same server.
 func feedCalls(args []string, calls int) error {
 	f, err := startFeeding(args, worker.Each(echo), worker.Options{}, job.Spec{})
 	if err != nil {
@@ -159,14 +160,20 @@ func feedCalls(args []string, calls int) error {
 		}
 		return h.Get(ctx, nil)
 	}
-	ours, theirs, err := inTurn(calls, call, update)
+	through, end, err := throughGateway(f)
 	if err != nil {
 		return err
 	}
-	p50, p99 := quantiles(ours)
-	bare50, bare99 := quantiles(theirs)
-	note := fmt.Sprintf("p99 %v; bare update with an activity: p50 %v, p99 %v; ratios %.2f and %.2f", brief(p99), brief(bare50), brief(bare99),
-		float64(p50)/float64(bare50), float64(p99)/float64(bare99))
+	times, err := inTurn(calls, call, update, through)
+	end()
+	if err != nil {
+		return err
+	}
+	p50, p99 := quantiles(times[0])
+	bare50, bare99 := quantiles(times[1])
+	gateway50, _ := quantiles(times[2])
+	note := fmt.Sprintf("p99 %v; bare update with an activity: p50 %v, p99 %v; ratios %.2f and %.2f; through the gateway: p50 %v, ratio %.2f",
+		brief(p99), brief(bare50), brief(bare99), float64(p50)/float64(bare50), float64(p99)/float64(bare99), brief(gateway50), float64(gateway50)/float64(bare50))
 	return f.end(p50, note)
 }
 
@@ -196,24 +203,13 @@ func feedCallers(args []string, items int) error {
 	}
 	const callers = 64
 	began := time.Now()
-	var all sync.WaitGroup
-	errs := make(chan error, callers)
-	for range callers {
-		all.Go(func() {
-			for i := range items / callers {
-				if _, err := client.Call(ctx, i); err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	one := time.Since(began)
-	select {
-	case err := <-errs:
+	if err := callAtOnce(ctx, client, callers, items); err != nil {
 		return err
-	default:
+	}
+	one := time.Since(began)
+	apart, err := callApart(f.address, 8, callers/8, items)
+	if err != nil {
+		return err
 	}
 	began = time.Now()
 	list := make([]json.RawMessage, callers)
@@ -227,7 +223,8 @@ func feedCallers(args []string, items int) error {
 		}
 	}
 	lists := time.Since(began)
-	note := fmt.Sprintf("%.0f items a second; one caller of lists of 64: %.0f; ratio %.2f", float64(items)/one.Seconds(), float64(items)/lists.Seconds(), lists.Seconds()/one.Seconds())
+	note := fmt.Sprintf("%.0f items a second; one caller of lists of 64: %.0f, ratio %.2f; 8 processes of 8 callers: %.0f, %.2f of one process",
+		float64(items)/one.Seconds(), float64(items)/lists.Seconds(), lists.Seconds()/one.Seconds(), float64(items)/apart.Seconds(), one.Seconds()/apart.Seconds())
 	return f.end(one, note)
 }
 
@@ -315,26 +312,11 @@ func feedBatching(args []string, items int) error {
 	client := feed[int](f)
 	defer client.Release()
 	const callers = 64
-	var all sync.WaitGroup
-	errs := make(chan error, callers)
 	began := time.Now()
-	for range callers {
-		all.Go(func() {
-			for i := range items / callers {
-				if _, err := client.Call(context.Background(), i); err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	took := time.Since(began)
-	select {
-	case err := <-errs:
+	if err := callAtOnce(context.Background(), client, callers, items); err != nil {
 		return err
-	default:
 	}
+	took := time.Since(began)
 	ideal := 21 * time.Millisecond * time.Duration(items/callers)
 	note := fmt.Sprintf("calls of %.1f items on average; %.2f of 64 items in 21 ms", float64(sum)/float64(max(1, calls)), ideal.Seconds()/took.Seconds())
 	return f.end(took, note)
@@ -350,8 +332,8 @@ func (b *bench) feedRows() []row {
 		}
 	}
 	return []row{
-		r("feed, call of one item", "≤ 1.2 and 1.5 × an update", "feed-calls", b.items(1000)),
-		r("feed, 64 callers of one item", "≥ 3,000/s, 0.7", "feed-callers", b.items(64_000)),
+		r("feed, call of one item", "≤ 1.2 and 1.5 × an update, 1.3 through the gateway", "feed-calls", b.items(1000)),
+		r("feed, 64 callers of one item", "≥ 3,000/s, 0.7, 0.7", "feed-callers", b.items(64_000)),
 		r("feed, stream of 100-byte items", "≥ 20,000/s, 0.12 events", "feed-stream", b.items(1_000_000)),
 		r("feed, 20 ms a call, 64 callers", "≥ 30 items, 0.8", "feed-batching", b.items(12_800)),
 	}

@@ -73,6 +73,8 @@ func role(name string, args []string) error {
 		return emptyActivities(args)
 	case "feed-calls", "feed-stages", "feed-callers", "feed-stream", "feed-batching":
 		return feedRole(name, args)
+	case "feed-client":
+		return feedClient(args)
 	case "first-result":
 		return firstResult(args)
 	case "loop":

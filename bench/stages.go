@@ -126,7 +126,7 @@ func feedStages(args []string, calls int) error {
 	staged, single := feed[int](f), job.NewFeed[int, int](f.client, "one", job.FeedOptions{})
 	defer staged.Release()
 	defer single.Release()
-	ours, theirs, err := inTurn(calls,
+	times, err := inTurn(calls,
 		func(i int) error { _, err := staged.Call(ctx, i); return err },
 		func(i int) error { _, err := single.Call(ctx, i); return err })
 	if err != nil {
@@ -138,26 +138,25 @@ func feedStages(args []string, calls int) error {
 	if _, err := run.Wait(ctx); err != nil {
 		return err
 	}
-	p50, p99 := quantiles(ours)
-	one50, one99 := quantiles(theirs)
+	p50, p99 := quantiles(times[0])
+	one50, one99 := quantiles(times[1])
 	return f.end(p50, fmt.Sprintf("p99 %v; one stage: p50 %v, p99 %v; ratios %.2f and %.2f", brief(p99), brief(one50), brief(one99),
 		float64(p50)/float64(one50), float64(p99)/float64(one99)))
 }
 
-// inTurn times so many calls of each of two, in turn; the first tenth is for nothing.
-func inTurn(calls int, ours, theirs func(i int) error) (a, b []time.Duration, err error) {
+// inTurn times so many calls of each function, in turn; the first tenth is for nothing.
+func inTurn(calls int, fns ...func(i int) error) ([][]time.Duration, error) {
+	all := make([][]time.Duration, len(fns))
 	for round := range 10 {
-		x, err := timed(calls/10, ours)
-		if err != nil {
-			return nil, nil, err
-		}
-		y, err := timed(calls/10, theirs)
-		if err != nil {
-			return nil, nil, err
-		}
-		if round > 0 {
-			a, b = append(a, x...), append(b, y...)
+		for i, fn := range fns {
+			times, err := timed(calls/10, fn)
+			if err != nil {
+				return nil, err
+			}
+			if round > 0 {
+				all[i] = append(all[i], times...)
+			}
 		}
 	}
-	return a, b, nil
+	return all, nil
 }
