@@ -178,7 +178,7 @@ func TestFeed_F11_Segments(t *testing.T) {
 	s := setup(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	const callers, rounds, capacity = 8, 60, 20
+	const callers, rounds, capacity = 8, 200, 20
 	slow, begun := make(chan struct{}), make(chan struct{})
 	var mu sync.Mutex
 	running, most := 0, 0

@@ -84,6 +84,7 @@ func (l *feedLeg) over() bool { return l.Halted() || l.concluded || l.orphaned }
 func (l *feedLeg) exchange(ctx workflow.Context, x protocol.Exchange) (protocol.Exchanged, error) {
 	l.updates++
 	l.touched = workflow.Now(ctx)
+	l.waiters.thin(l.touched)
 	a := protocol.Exchanged{First: l.intake.Accept(x, l.touched), Session: l.intake.Session()}
 	if len(x.Items) > 0 {
 		l.Wake()
@@ -103,8 +104,11 @@ func (l *feedLeg) exchange(ctx workflow.Context, x protocol.Exchange) (protocol.
 }
 
 const (
-	// mostWaiting exchanges wait at a time, of the ten updates that Temporal lets be in flight.
-	mostWaiting = 4
+	// mostWaiting exchanges wait at a time, of the ten updates that Temporal lets be in flight: work that takes no time is quickest if
+	// each client's exchange brings its results, too. When others come, only mostLong go on waiting that have had fairWait: the more
+	// is left for items.
+	mostWaiting = 8
+	mostLong    = 4
 	// fairWait is how long an exchange may wait while others want to.
 	fairWait = time.Second
 	// sparse is how many exchanges a leg answers before it refuses to wait: what is left is for answers with results.
@@ -162,6 +166,14 @@ func (w *waiters) enter(client string, now, until time.Time) *waiter {
 	one := &waiter{client: client, since: now, until: until}
 	w.all = append(w.all, one)
 	return one
+}
+
+// thin ends the waits of those that have waited for longest and have had their time, as long as more than mostLong wait.
+func (w *waiters) thin(now time.Time) {
+	for len(w.all) > mostLong && now.Sub(w.all[0].since) >= fairWait {
+		w.all[0].displaced = true
+		w.leave(w.all[0])
+	}
 }
 
 func (w *waiters) leave(one *waiter) {

@@ -98,6 +98,9 @@ func FeedLeg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
 	canceled := ctx
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	l := newFeedLeg(ctx, in)
+	if in.Opening != nil { // before it answers: those that have come already are answered at once
+		l.open(*in.Opening)
+	}
 	if err := l.answer(); err != nil {
 		return LegResult{}, err
 	}
@@ -107,9 +110,6 @@ func FeedLeg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
 	workflow.Go(ctx, l.watchStalls)
 	if in.Spec.BatchWait > 0 {
 		workflow.Go(ctx, l.supply.hold)
-	}
-	if in.Opening != nil {
-		l.open(*in.Opening)
 	}
 	l.Run(ctx)
 	if l.orphaned {

@@ -344,27 +344,68 @@ func TestFeedLeg_Waits(t *testing.T) {
 	require.Equal(t, protocol.RefusedNotYet, w.refused["none"], "an answer without results is not worth its events")
 }
 
-// F7: four exchanges wait at a time, one of each client; a fifth one does when the first has had its second.
+// An exchange that is there before the leg's first workflow task is answered in it: a leg that begins open is never early.
+func TestFeedLeg_AnswersFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	w := setupFeed(t, nil)
+	w.exchange(0, "first", protocol.Exchange{Items: []json.RawMessage{json.RawMessage("1")}, Want: true, Wait: time.Second})
+	w.close(time.Second)
+	w.run()
+	require.Empty(t, w.refused)
+	require.Len(t, w.answers["first"].Results, 1)
+}
+
+// F7: eight exchanges wait at a time, one of each client. When others come, four go on waiting of those that have had their second.
 func TestFeedLeg_F7_Waiters(t *testing.T) {
 	t.Parallel()
 	w := setupFeed(t, nil)
 	w.takes = time.Minute
-	for n := range 6 {
+	for n := range 9 {
 		c := fmt.Sprint("c", n)
 		w.exchange(time.Duration(1000+n)*time.Millisecond, c, protocol.Exchange{Client: c, Items: []json.RawMessage{json.RawMessage("1")}, Want: true, Wait: 20 * time.Second})
 	}
-	w.exchange(3*time.Second, "c5 again", protocol.Exchange{Client: "c5", Wait: 10 * time.Second})
-	w.exchange(4*time.Second, "c1 again", protocol.Exchange{Client: "c1", Wait: 20 * time.Second})
+	w.exchange(3*time.Second, "c8 again", protocol.Exchange{Client: "c8", Wait: 10 * time.Second})
+	w.exchange(4*time.Second, "c5 again", protocol.Exchange{Client: "c5", Wait: 20 * time.Second})
 	w.close(10 * time.Second)
 	w.run()
-	require.Equal(t, 1, w.answers["c4"].Pending, "nobody makes room yet")
-	require.InDelta(t, time.Second, w.ended["c4"], float64(50*time.Millisecond))
-	require.InDelta(t, 3*time.Second, w.ended["c0"], float64(50*time.Millisecond), "it makes room")
-	require.InDelta(t, 13*time.Second, w.ended["c5 again"], float64(50*time.Millisecond))
-	require.InDelta(t, 4*time.Second, w.ended["c1"], float64(50*time.Millisecond), "a client waits once")
-	require.InDelta(t, 21*time.Second, w.ended["c2"], float64(50*time.Millisecond))
-	require.InDelta(t, 21*time.Second, w.ended["c3"], float64(50*time.Millisecond), "nobody is forgotten when others have had their time")
-	require.InDelta(t, 24*time.Second, w.ended["c1 again"], float64(50*time.Millisecond))
+	require.Equal(t, 1, w.answers["c8"].Pending, "nobody makes room yet")
+	require.InDelta(t, time.Second, w.ended["c8"], float64(50*time.Millisecond))
+	for c := range 4 {
+		require.InDelta(t, 3*time.Second, w.ended[fmt.Sprint("c", c)], float64(50*time.Millisecond), "%d makes room", c)
+	}
+	require.InDelta(t, 13*time.Second, w.ended["c8 again"], float64(50*time.Millisecond))
+	require.InDelta(t, 4*time.Second, w.ended["c4"], float64(50*time.Millisecond), "five wait")
+	require.InDelta(t, 4*time.Second, w.ended["c5"], float64(50*time.Millisecond), "a client waits once")
+	for c := 6; c < 8; c++ {
+		require.InDelta(t, 21*time.Second, w.ended[fmt.Sprint("c", c)], float64(50*time.Millisecond), "nobody is forgotten when others have had their time")
+	}
+	require.InDelta(t, 24*time.Second, w.ended["c5 again"], float64(50*time.Millisecond))
+}
+
+// Whoever comes while eight wait, all of them for less than a second, does not wait; when the first has had its second, it makes room.
+func TestWaiters_Room(t *testing.T) {
+	t.Parallel()
+	var w waiters
+	now := time.Unix(0, 0)
+	for n := range mostWaiting {
+		require.NotNil(t, w.enter(fmt.Sprint(n), now, now.Add(time.Minute)))
+		now = now.Add(10 * time.Millisecond)
+	}
+	require.Nil(t, w.enter("late", now, now.Add(time.Minute)))
+	w.thin(now)
+	require.Len(t, w.all, mostWaiting)
+	first := w.all[0]
+	now = time.Unix(0, 0).Add(fairWait)
+	require.NotNil(t, w.enter("late", now, now.Add(time.Minute)))
+	require.True(t, first.displaced)
+	require.Len(t, w.all, mostWaiting)
+	now = now.Add(25 * time.Millisecond)
+	w.thin(now)
+	require.Len(t, w.all, mostWaiting-2)
+	require.Equal(t, "3", w.all[0].client)
+	w.thin(now.Add(time.Minute))
+	require.Len(t, w.all, mostLong)
+	require.False(t, w.all[0].displaced)
 }
 
 // The end of one wait does not forget those that end later, although nothing else happens.
