@@ -65,6 +65,9 @@ func pushes(on bool) map[dynamicconfig.Key]any {
 func limits() map[dynamicconfig.Key]any {
 	const unlimitedRate = float64(unlimited)
 	return map[dynamicconfig.Key]any{
+		// Each process that uses a feed has one to three in flight. The default is 10, and whoever finds them taken asks again after 200 ms.
+		dynamicconfig.WorkflowExecutionMaxInFlightUpdates.Key(): 100,
+
 		dynamicconfig.FrontendRPS.Key():                                            unlimited,
 		dynamicconfig.FrontendMaxNamespaceRPSPerInstance.Key():                     unlimited,
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key():           unlimited,
