@@ -49,8 +49,11 @@ type Client struct {
 	probing  bool          // and then only the first of them
 	closedBy time.Duration // for how long the gate was closed last
 	crowded  bool          // lists have just been parked
-	hold     time.Time     // until then, callers that have just been answered may add to the next exchange
+	woken    time.Time     // when callers were answered together
 	expected int           // how many of them
+	returned int           // how many have put since
+	gather   time.Duration // how long such callers need to do so
+	hold     time.Time     // until then, they may add to the next exchange
 	timer    *time.Timer   // pumps
 	nowhere  leg           // for inquiries about items that no leg has
 }
@@ -230,6 +233,9 @@ func (c *Client) submit(l *List) *List {
 	}
 	c.lists++
 	l.number = c.lists
+	if l.kind == wanted {
+		c.returns()
+	}
 	lane := &c.lanes[l.kind]
 	if l.patient && len(lane.parked) > 0 {
 		l.phase = parked

@@ -95,6 +95,56 @@ func TestCalls_Coalesce(t *testing.T) {
 	})
 }
 
+// Callers that were answered together and need a moment before they call again stay together.
+func TestCalls_StayTogether(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	with(t, feedsim.Options{Capacity: 1000, BatchItems: 100, Slots: 1, Work: fixed(20 * time.Millisecond), Delay: 2 * time.Millisecond}, func(t *testing.T, f *feedsim.Feed, c *feedclient.Client) {
+		const callers, rounds = 20, 100
+		var all sync.WaitGroup
+		for i := range callers {
+			random := rand.New(rand.NewPCG(seed, uint64(i)))
+			all.Go(func() {
+				for k := range rounds {
+					_, err := c.Call(within(t, time.Minute), fmt.Appendf(nil, "%d", k))
+					if err != nil {
+						t.Error(err)
+					}
+					time.Sleep(time.Duration(1+random.IntN(2000)) * time.Microsecond) // what it does with the result
+				}
+			})
+		}
+		all.Wait()
+		seen := f.Seen()
+		require.Less(t, seen.Exchanges, 650, "2,000 calls: of those that come together most go together")
+	})
+}
+
+// Callers that were answered together and do not call again hold nobody up for long.
+func TestCalls_HeldBackForNobody(t *testing.T) {
+	t.Parallel()
+	with(t, feedsim.Options{Capacity: 1000, BatchItems: 100, Work: fixed(20 * time.Millisecond)}, func(t *testing.T, _ *feedsim.Feed, c *feedclient.Client) {
+		call := func() time.Duration {
+			began := time.Now()
+			_, err := c.Call(within(t, time.Minute), []byte("1"))
+			require.NoError(t, err)
+			return time.Since(began)
+		}
+		for round := range 20 {
+			var all sync.WaitGroup
+			for range 8 {
+				all.Go(func() { call() })
+			}
+			all.Wait()
+			took := call()
+			if round > 10 {
+				require.LessOrEqual(t, took, 20*time.Millisecond+500*time.Microsecond)
+			}
+		}
+	})
+}
+
 // Lists that are put within the linger go in one exchange; one that fills it leaves at once.
 func TestLinger(t *testing.T) {
 	t.Parallel()

@@ -188,14 +188,6 @@ func (c *Client) accept(l *List, at *leg, ordinal, session int64) int {
 	return 0
 }
 
-// holdFor holds the next exchanges back until callers that have been woken together have put again.
-func (c *Client) holdFor(woken int) {
-	c.hold, c.expected = time.Time{}, 0
-	if woken > 1 {
-		c.hold, c.expected = time.Now().Add(gather), woken
-	}
-}
-
 // refused takes a refusal.
 func (c *Client) refused(ex *exchange, r *RefusedError) {
 	if len(ex.lists) == 0 {

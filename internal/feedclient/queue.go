@@ -14,9 +14,11 @@ const (
 	// maxCarriers is how many exchanges that carry items and do not wait are under way at once. With the one that waits,
 	// three of the ten that Temporal allows are a client's.
 	maxCarriers = 2
-	// gather is how long an exchange is held back for callers that have just been answered together: those that put
-	// again at once go in the same one.
-	gather = 500 * time.Microsecond
+	// gatherLeast to gatherMost are how long an exchange is held back, at most, for callers that have just been answered together: those that
+	// put again soon go in the same one. It is eight times what most of them need, because the last of many goroutines on busy processors come
+	// late, and gatherLeast if most do not put again.
+	gatherLeast = 500 * time.Microsecond
+	gatherMost  = 5 * time.Millisecond
 	// lead is how long before a caller's deadline an exchange that waits for its result ends, so that it is known by then
 	// which item it is; and how long before it the reason for the delay is looked for.
 	lead = 250 * time.Millisecond
@@ -199,7 +201,7 @@ func (c *Client) due(k kind) time.Time {
 			return time.Time{}
 		}
 	}
-	if lists >= c.expected && c.linger == 0 {
+	if max(lists, c.returned) >= c.expected && c.linger == 0 {
 		return time.Time{} // nobody is held back for
 	}
 	return at
@@ -250,6 +252,33 @@ func (c *Client) start(k kind, lists []*List, waits bool) *exchange {
 	c.run(ex, e)
 	return ex
 }
+
+// holdFor holds the next exchanges back until callers that have been woken together have put again.
+func (c *Client) holdFor(woken int) {
+	now := time.Now()
+	if now.Before(c.hold) && c.returned < c.expected {
+		c.expected += woken
+		return
+	}
+	if c.expected > 0 && c.returned < mostOf(c.expected) && now.Sub(c.woken) > gatherMost {
+		c.gather = gatherLeast
+	}
+	c.hold, c.expected, c.returned, c.woken = time.Time{}, 0, 0, now
+	if woken > 1 {
+		c.gather = max(c.gather, gatherLeast)
+		c.hold, c.expected = now.Add(c.gather), woken
+	}
+}
+
+// returns takes note of a caller that may be one of those that were woken together, from which it learns how long they need.
+func (c *Client) returns() {
+	if c.returned++; c.returned == mostOf(c.expected) {
+		c.gather = min(max(8*time.Since(c.woken), gatherLeast), gatherMost)
+	}
+}
+
+// mostOf is most of so many.
+func mostOf(n int) int { return n - n/8 }
 
 // patience is how long an exchange that carries lists waits: until shortly before the first of their callers leaves.
 func patience(lists []*List, now time.Time) time.Duration {
