@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,7 +179,7 @@ func TestFeed_F11_Segments(t *testing.T) {
 	s := setup(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	const callers, rounds, capacity = 8, 200, 20
+	const callers, rounds, capacity = 8, 60, 20
 	slow, begun := make(chan struct{}), make(chan struct{})
 	var mu sync.Mutex
 	running, most := 0, 0
@@ -219,7 +220,13 @@ func TestFeed_F11_Segments(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, []string{"0"}, got)
 	})
-	<-begun // in a batch of its own: others of that batch would wait for it
+	<-begun                // in a batch of its own: others of that batch would wait for it
+	var enough atomic.Bool // legs; how long one takes more than its eight exchanges depends on how soon the next one stands by
+	all.Go(func() {
+		watcher := newCaller("watcher")
+		assert.Eventually(t, func() bool { return watcher.open() > 12 }, callLimit, 20*time.Millisecond)
+		enough.Store(true)
+	})
 	var put sync.Mutex
 	total := int64(1)
 	var callersDone sync.WaitGroup
@@ -227,7 +234,7 @@ func TestFeed_F11_Segments(t *testing.T) {
 		c := newCaller(fmt.Sprint("caller", n))
 		rng := rand.New(rand.NewPCG(seed, uint64(n)))
 		callersDone.Go(func() {
-			for round := range rounds {
+			for round := 0; round < rounds || round < 990 && !enough.Load(); round++ {
 				var items []json.RawMessage
 				var want []string
 				for i := range 1 + rng.IntN(4) {
