@@ -13,16 +13,19 @@ const (
 	gatherFrom = 4
 	// gathered is the most batches that wait.
 	gathered = 64
+	// lonelyTick is how long they wait while the worker has no other batch. The next one is there sooner, if there is one.
+	lonelyTick = 8 * time.Millisecond
 )
 
 // Gather has batches that finish shortly after each other reported together. Every report may cost a
 // workflow task, which is a third of what a small batch costs the server; reports that come together share one.
-// Batches that finish less often than 100 times a second do not wait.
+// Batches that finish less often than 100 times a second do not wait, nor do they wait for long if no other one runs.
 type Gather struct {
 	mu     sync.Mutex
 	recent [gatherFrom]time.Time // when the last ones finished, a ring
 	next   int
 	tick   chan struct{} // closed at the end of the tick; nil: none has begun
+	lonely *time.Timer   // ends the tick; nil: other batches run
 }
 
 // Wait returns when the batch should be reported: at once, at the end of the tick, or when ctx is done.
@@ -53,8 +56,35 @@ func (g *Gather) join(now time.Time) <-chan struct{} {
 	time.AfterFunc(gatherTick, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.tick = nil
-		close(tick)
+		if g.tick == tick {
+			g.end()
+		}
 	})
 	return tick
+}
+
+// end ends the tick, if there is one. The lock is held.
+func (g *Gather) end() {
+	if g.tick != nil {
+		close(g.tick)
+		g.tick = nil
+	}
+}
+
+// alone takes note whether all batches that the worker has wait to be reported.
+func (g *Gather) alone(so bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lonely != nil {
+		g.lonely.Stop() // if it is too late for that, they are reported a little early
+		g.lonely = nil
+	}
+	if !so {
+		return
+	}
+	g.lonely = time.AfterFunc(lonelyTick, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.end()
+	})
 }

@@ -51,6 +51,48 @@ func TestGather(t *testing.T) {
 	})
 }
 
+// While no other batch runs, those that wait to be reported do not wait for a whole tick.
+func TestGather_Alone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, another := range []bool{false, true} {
+			p := newPermits(2)
+			for range gatherFrom {
+				p.Gather.Wait(t.Context())
+			}
+			finish := func(batches int) (ends chan time.Duration) {
+				began := time.Now()
+				ends = make(chan time.Duration, batches)
+				for range batches {
+					ok, _ := p.try()
+					require.True(t, ok)
+					p.MarkSlotUsed(marked{permit: &sdkworker.SlotPermit{}})
+				}
+				for range batches {
+					p.Admitted()
+					p.Vacate()
+					require.True(t, p.Settle())
+					go func() {
+						p.Gather.Wait(t.Context())
+						ends <- time.Since(began)
+					}()
+				}
+				return ends
+			}
+			ends, want := finish(2), lonelyTick
+			if another {
+				ok, _ := p.try()
+				require.True(t, ok)
+				p.MarkSlotUsed(marked{permit: &sdkworker.SlotPermit{}})
+				want = gatherTick
+			}
+			require.Equal(t, want, <-ends)
+			require.Equal(t, want, <-ends)
+			time.Sleep(gatherTick) // the tick ends
+		}
+	})
+}
+
 // What waits to be reported holds no slot, and each slot comes back once.
 func TestPermits_Settle(t *testing.T) {
 	t.Parallel()

@@ -70,6 +70,7 @@ func (s *Permits) Settle() bool {
 	}
 	s.vacated--
 	s.settled++
+	s.Gather.alone(s.settled == s.batches)
 	s.look()
 	return true
 }
@@ -129,6 +130,7 @@ func (s *Permits) MarkSlotUsed(info sdkworker.SlotMarkUsedInfo) {
 	info.Permit().UserData = used{}
 	s.batches++
 	s.coming++
+	s.Gather.alone(false)
 }
 
 // unreserve takes back a permit that no batch has come for, or which one has come for now.
@@ -159,6 +161,7 @@ func (s *Permits) ReleaseSlot(info sdkworker.SlotReleaseInfo) {
 	default:
 		s.coming = max(0, s.coming-1)
 	}
+	s.Gather.alone(s.settled > 0 && s.settled == s.batches)
 	s.look()
 }
 
