@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	gojson "github.com/goccy/go-json"
 	"github.com/stint-run/stint/internal/collector"
 	"github.com/stint-run/stint/internal/devserver"
 	private "github.com/stint-run/stint/internal/embedded"
@@ -52,9 +53,11 @@ func sleep(_ context.Context, r record) (record, error) {
 func role(name string, args []string) error {
 	switch name {
 	case "bare-go":
-		return bare(args[0], args[1], runtime.NumCPU(), blockBytes, upper)
+		return bare(args[0], args[1], runtime.NumCPU(), blockBytes, encodingJSON, upper)
+	case "bare-go-json":
+		return bare(args[0], args[1], runtime.NumCPU(), blockBytes, goJSON, upper)
 	case "bare-sleep":
-		return bare(args[0], args[1], 64, blockBytes, sleep)
+		return bare(args[0], args[1], 64, blockBytes, encodingJSON, sleep)
 	case "stint-go":
 		return embedded(args, worker.Each(upper), worker.Options{}, job.Spec{}, true)
 	case "stint-batches":
@@ -116,9 +119,26 @@ func role(name string, args []string) error {
 // blockBytes is how much of the input a goroutine of a bare loop gets at a time, for handlers that take no time.
 const blockBytes = 256 << 10
 
+// codec is the JSON library of a bare loop.
+type codec struct {
+	unmarshal func([]byte, any) error
+	encoder   func(io.Writer) encoder
+}
+
+type encoder interface {
+	SetEscapeHTML(on bool)
+	Encode(v any) error
+}
+
+// encodingJSON is what one would take; goJSON is what stint's own handlers have (see package internal/codec).
+var (
+	encodingJSON = codec{json.Unmarshal, func(w io.Writer) encoder { return json.NewEncoder(w) }}
+	goJSON       = codec{gojson.Unmarshal, func(w io.Writer) encoder { return gojson.NewEncoder(w) }}
+)
+
 // bare is the loop that one would write by hand: one goroutine reads blocks of lines, of so many bytes and
 // the rest of the line, some decode, handle and encode, and the results are written in order.
-func bare(input, output string, goroutines, size int, fn func(context.Context, record) (record, error)) error {
+func bare(input, output string, goroutines, size int, library codec, fn func(context.Context, record) (record, error)) error {
 	in, err := os.Open(input)
 	if err != nil {
 		return err
@@ -137,7 +157,7 @@ func bare(input, output string, goroutines, size int, fn func(context.Context, r
 	for range goroutines {
 		workers.Go(func() {
 			for b := range todo {
-				b.done <- handle(b.lines, fn)
+				b.done <- handle(b.lines, library, fn)
 			}
 		})
 	}
@@ -170,14 +190,14 @@ func bare(input, output string, goroutines, size int, fn func(context.Context, r
 	return out.Close()
 }
 
-func handle(lines []byte, fn func(context.Context, record) (record, error)) []byte {
+func handle(lines []byte, library codec, fn func(context.Context, record) (record, error)) []byte {
 	var buf bytes.Buffer
 	buf.Grow(len(lines))
-	enc := json.NewEncoder(&buf)
+	enc := library.encoder(&buf)
 	enc.SetEscapeHTML(false)
 	for line := range bytes.Lines(lines) {
 		var r record
-		if err := json.Unmarshal(line, &r); err != nil {
+		if err := library.unmarshal(line, &r); err != nil {
 			panic(err) // the data is the bench's own
 		}
 		r, _ = fn(context.Background(), r)

@@ -23,12 +23,13 @@ func (b *bench) rows() []row {
 func (b *bench) throughputRows() []row {
 	million, tenMillion := b.items(1_000_000), b.items(10_000_000)
 	return []row{
-		b.goRow("go handler, 1M items", "≤ 1.7", million, 100),
-		b.goRow("go handler, 10M items", "≤ 1.25", tenMillion, 100),
-		b.execRow("exec tr, 1M items", "≤ 1.4", million),
-		b.execRow("exec tr, 10M items", "≤ 1.0", tenMillion),
+		b.goRow("go handler, 1M items", "≤ 1.2", "bare-go", million, 100),
+		b.goRow("go handler, 10M items", "≤ 0.6", "bare-go", tenMillion, 100),
+		b.goRow("go handler, 10M items, same codec", "≤ 1.15", "bare-go-json", tenMillion, 100),
+		b.execRow("exec tr, 1M items", "≤ 1.3", million),
+		b.execRow("exec tr, 10M items", "≤ 0.8", tenMillion),
 		{
-			name: "10 items", limit: "≤ 2 s", before: b.fresh,
+			name: "10 items", limit: "≤ 0.25 s", before: b.fresh,
 			stint: func() *exec.Cmd { return b.run1("tr a-z A-Z", b.data("ten", 10, 100)) },
 		},
 		{
@@ -36,15 +37,15 @@ func (b *bench) throughputRows() []row {
 			stint: func() *exec.Cmd { return b.role("stint-batches", b.data("items-1000000-100", 1_000_000, 100)) },
 			note:  func() string { return b.histories("stint-batches") },
 		},
-		b.goRow("go handler, 1 KB items", "", b.items(300_000), 1000),
-		b.goRow("go handler, 1 MB items", "", b.items(300), 1_000_000),
+		b.goRow("go handler, 1 KB items", "", "bare-go", b.items(300_000), 1000),
+		b.goRow("go handler, 1 MB items", "", "bare-go", b.items(300), 1_000_000),
 		{
 			name: "handler sleeps 1 ms, 64 slots", before: b.fresh,
 			stint: func() *exec.Cmd { return b.role("stint-sleep", b.lines(b.items(50_000))) },
 			peer:  func() *exec.Cmd { return b.role("bare-sleep", b.lines(b.items(50_000))) },
 		},
 		{
-			name: "empty handler, batches of 1", before: b.fresh,
+			name: "empty handler, batches of 1", limit: "≤ 1.1", before: b.fresh,
 			stint: func() *exec.Cmd { return b.role("stint-empty", b.lines(b.items(2000))) },
 			peer:  func() *exec.Cmd { return b.role("temporal-empty", strconv.Itoa(b.items(2000))) },
 			note:  func() string { return "against a bare workflow with as many empty activities" },
@@ -79,12 +80,12 @@ func (b *bench) items(n int) int { return max(1, int(float64(n)*b.scale)) }
 // fresh throws the state of earlier runs away.
 func (b *bench) fresh() error { return os.RemoveAll(filepath.Join(b.dir, "state")) }
 
-func (b *bench) goRow(name, limit string, items, size int) row {
+func (b *bench) goRow(name, limit, peer string, items, size int) row {
 	file := fmt.Sprintf("items-%d-%d", items, size)
 	return row{
 		name: name, limit: limit, before: b.fresh,
 		stint: func() *exec.Cmd { return b.role("stint-go", b.data(file, items, size)) },
-		peer:  func() *exec.Cmd { return b.role("bare-go", b.data(file, items, size)) },
+		peer:  func() *exec.Cmd { return b.role(peer, b.data(file, items, size)) },
 		note:  func() string { return b.histories("stint-go") },
 	}
 }

@@ -69,7 +69,7 @@ func bareWaiting(args []string) error {
 	if err != nil {
 		return err
 	}
-	return bare(args[0], args[1], w.atOnce(), 1, w.handle)
+	return bare(args[0], args[1], w.atOnce(), 1, encodingJSON, w.handle)
 }
 
 func (b *bench) waitingRows() []row {
