@@ -14,8 +14,8 @@ import (
 )
 
 // Follower copies the results of a job of files, or its error records, while that runs, each once, in the order of its items. It
-// begins with the first, and what it has not copied when the job has ended [Results] copies from [Follower.Next] on. It reads each manifest once, and holds what those that it has read say of items behind one that is not
-// committed yet.
+// begins with the first; what it has not copied when the job has ended [Results] copies, from [Follower.Next] on. It reads each manifest
+// once, and holds what those that it has read say of items behind one that is not committed yet.
 type Follower struct {
 	Errors bool // the error records, not the results
 
