@@ -1,6 +1,7 @@
 package starter_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -337,4 +338,38 @@ func TestBrutal_StopOutlivesAKill(t *testing.T) {
 	b.reads(&r, "status", "nightly", "--json")
 	require.Equal(t, "enough", r.Reason)
 	require.Zero(t, r.Failed)
+}
+
+// TestBrutal_B9_WindowOfTwoWorkers: the window has room for what a worker process does at once, and for two of them as soon as the
+// second one has answered.
+func TestBrutal_B9_WindowOfTwoWorkers(t *testing.T) {
+	t.Parallel()
+	b := brutal(t)
+	b.cluster()
+	b.write("in.txt", numbers(20_000))
+	waits := append(b.python("waits.py", `
+def work(item):
+    time.sleep(1)
+    return item
+
+stint.serve(stint.each(work))
+`), "--slots", "2", "--concurrency", "20")
+	work := func() {
+		b.spawn(append([]string{"worker", "--allow", b.dir, "--pool", "p"}, waits...)...).says("serving pool p")
+	}
+	work()
+	b.spawn("start", "--pool", "p", "--name", "going", "in.txt", "-o", "out.txt", "--batch-items", "1").exits(starter.ExitOK)
+	window := func(size, workers int) func() bool {
+		return func() bool {
+			status := b.stint("status", "going", "--json")
+			var r job.Report
+			if status.code != starter.ExitOK || json.Unmarshal([]byte(status.stdout.String()), &r) != nil {
+				return false // a busy worker has not answered
+			}
+			return r.Window >= size && r.InFlight > size/2 && len(r.Workers) == workers
+		}
+	}
+	eventually(t, "twice what a worker does at once", window(80, 1))
+	work()
+	eventually(t, "twice what both do at once", window(160, 2))
 }

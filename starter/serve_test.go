@@ -258,38 +258,3 @@ stint.serve(call)
 		return r.State == job.Completed && r.OK == 8000 && r.Workers[0].Concurrency > 1
 	})
 }
-
-// Two worker processes of a pool: the window has room for what the first one does at once, and for both as soon as the second one
-// has answered.
-func TestCluster_B9_WindowOfTwoWorkers(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("a hundred batches of one item a second are much for a server with the race detector")
-	}
-	b := setup(t)
-	b.server()
-	b.write("in.txt", numbers(5000))
-	waits := append(b.python("waits.py", `
-def work(item):
-    time.sleep(1)
-    return item
-
-stint.serve(stint.each(work))
-`), "--slots", "2", "--concurrency", "20")
-	b.worker("p", waits...)
-	b.stint("start", "--pool", "p", "--name", "going", "in.txt", "-o", "out.txt", "--batch-items", "1").exits(starter.ExitOK)
-	window := func(size int) func() bool {
-		return func() bool {
-			p := b.stint("status", "going", "--json")
-			var r job.Report
-			if p.code != starter.ExitOK || json.Unmarshal([]byte(p.stdout.String()), &r) != nil {
-				return false // a busy worker has not answered
-			}
-			return r.Window == size && r.InFlight > size/2
-		}
-	}
-	eventually(t, "twice what a worker does at once", window(80))
-	b.worker("p", waits...)
-	eventually(t, "twice what both do at once", window(160))
-	b.stint("stop", "going", "--wait", "--grace", "0s").exits(starter.ExitOK)
-}
