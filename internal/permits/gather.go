@@ -71,20 +71,21 @@ func (g *Gather) end() {
 	}
 }
 
-// alone takes note whether all batches that the worker has wait to be reported.
+// alone notes whether all batches that the worker has wait to be reported.
 func (g *Gather) alone(so bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.lonely != nil {
+	switch {
+	case so == (g.lonely != nil):
+	case so:
+		g.lonely = time.AfterFunc(lonelyTick, func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.lonely = nil
+			g.end()
+		})
+	default:
 		g.lonely.Stop() // if it is too late for that, they are reported a little early
 		g.lonely = nil
 	}
-	if !so {
-		return
-	}
-	g.lonely = time.AfterFunc(lonelyTick, func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.end()
-	})
 }

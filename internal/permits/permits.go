@@ -45,6 +45,9 @@ func (s *Permits) look() {
 	}
 }
 
+// noteAlone notes whether the batches that only wait to be reported are all that there are.
+func (s *Permits) noteAlone() { s.Gather.alone(s.settled > 0 && s.settled == s.batches) }
+
 // Admitted notes that a batch is in a slot. It may have come without a permit.
 func (s *Permits) Admitted() {
 	s.mu.Lock()
@@ -70,7 +73,7 @@ func (s *Permits) Settle() bool {
 	}
 	s.vacated--
 	s.settled++
-	s.Gather.alone(s.settled == s.batches)
+	s.noteAlone()
 	s.look()
 	return true
 }
@@ -130,7 +133,7 @@ func (s *Permits) MarkSlotUsed(info sdkworker.SlotMarkUsedInfo) {
 	info.Permit().UserData = used{}
 	s.batches++
 	s.coming++
-	s.Gather.alone(false)
+	s.noteAlone()
 }
 
 // unreserve takes back a permit that no batch has come for, or which one has come for now.
@@ -161,7 +164,7 @@ func (s *Permits) ReleaseSlot(info sdkworker.SlotReleaseInfo) {
 	default:
 		s.coming = max(0, s.coming-1)
 	}
-	s.Gather.alone(s.settled > 0 && s.settled == s.batches)
+	s.noteAlone()
 	s.look()
 }
 
