@@ -81,8 +81,7 @@ func (c *cluster) start(ctx context.Context, push bool) error {
 		return fmt.Errorf("reading the server's address: %w", err)
 	}
 	c.address = strings.TrimSpace(address)
-	options := sdkclient.Options{HostPort: c.address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))}
-	if c.client, err = sdkclient.DialContext(ctx, options); err != nil {
+	if c.client, err = dial(ctx, c.address); err != nil {
 		return err
 	}
 	for range clusterWorkers {
@@ -197,19 +196,23 @@ func serverRole(dir, push string) error {
 	return err
 }
 
+// dial connects to a server of another process.
+func dial(ctx context.Context, address string) (sdkclient.Client, error) {
+	return sdkclient.DialContext(ctx, sdkclient.Options{HostPort: address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+}
+
 // workerRole is a worker of a cluster. Its calls take so long, 0 for ever, unless they are asked to end.
 func workerRole(address, call string) error {
 	limit, err := time.ParseDuration(call)
 	if err != nil {
 		return err
 	}
-	quiet := slog.New(slog.DiscardHandler)
-	c, err := sdkclient.Dial(sdkclient.Options{HostPort: address, Logger: sdklog.NewStructuredLogger(quiet)})
+	c, err := dial(context.Background(), address)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	w, err := worker.New(c, "bench", worker.Each(untilTold(limit)), worker.Options{Slots: clusterSlots, Logger: quiet})
+	w, err := worker.New(c, "bench", worker.Each(untilTold(limit)), worker.Options{Slots: clusterSlots, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

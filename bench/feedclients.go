@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"strconv"
@@ -15,8 +14,6 @@ import (
 
 	"github.com/stint-run/stint/internal/gateway"
 	"github.com/stint-run/stint/job"
-	sdkclient "go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -74,12 +71,12 @@ func feedClient(args []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := sdkclient.Dial(sdkclient.Options{HostPort: args[0], Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	ctx := context.Background()
+	c, err := dial(ctx, args[0])
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	ctx := context.Background()
 	client := job.NewFeed[int, int](job.NewClient(c), "bench", job.FeedOptions{})
 	defer client.Release()
 	if _, err := client.Call(ctx, 0); err != nil {
