@@ -238,8 +238,8 @@ func (r *run) printWhile(ctx context.Context, running *job.Run) error {
 		case <-look.C:
 		}
 		report, err := running.Report(ctx)
-		if err != nil || report.State.Final() || report.Redrive != nil {
-			continue // who follows the job deals with it; a redrive changes results in the middle
+		if err != nil || !outputs.Follows(report) {
+			continue // who follows the job deals with it
 		}
 		err = follower.Copy(context.WithoutCancel(ctx), &access, report, r.o.Results)
 		r.printed = follower.Next()

@@ -77,7 +77,7 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *job.Clie
 				err = feed.print(ctx, report)
 			case o.cursor != "":
 				err = usageError("--cursor is for feeds: %s is not one", name)
-			case o.follow && o.want.Session == 0 && !report.State.Final() && report.Feed == nil && report.Loop == nil && report.Redrive == nil:
+			case o.follow && o.want.Session == 0 && outputs.Follows(report):
 				err = follower.Copy(ctx, &access, report, p.Stdout)
 				o.want.From = follower.Next()
 			default:

@@ -3,9 +3,7 @@ package outputs
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
-	"io/fs"
 	"maps"
 	"slices"
 
@@ -24,10 +22,16 @@ type Follower struct {
 	next    int64               // ordinal
 }
 
+// Follows reports whether a job is one that a Follower copies from now: one of files that runs, and is no redrive, which changes results
+// in the middle.
+func Follows(report job.Report) bool {
+	return !report.State.Final() && report.Feed == nil && report.Loop == nil && report.Redrive == nil
+}
+
 // Next is the ordinal of the first item whose result has not been copied.
 func (f *Follower) Next() int64 { return f.next }
 
-// Copy copies to w what has been committed by the time of the report and was not copied before, up to the first item that has
+// Copy copies to w, of a job that it [Follows], what has been committed by the time of the report and was not copied before, up to the first item that has
 // not been committed. After an error of w it is not known what w has got.
 func (f *Follower) Copy(ctx context.Context, access ledger.Access, report job.Report, w io.Writer) error {
 	heads := committed(report)
@@ -58,8 +62,8 @@ func (f *Follower) Copy(ctx context.Context, access ledger.Access, report job.Re
 	f.seen, f.waiting = seen, waiting
 	for len(f.waiting) > 0 && f.waiting[0].First == f.next {
 		err := copyPart(ctx, dir, f.waiting[0], f.Errors, w)
-		if errors.Is(err, fs.ErrNotExist) && report.Redrive == nil {
-			return nil // Finish has just put it into the output, which a later report names
+		if hasMoved(err, report) {
+			return nil
 		}
 		if err != nil {
 			return err

@@ -59,6 +59,26 @@ func TestFollower_AnyOrder(t *testing.T) {
 	}
 }
 
+// A manifest is read once: how long a job has run says nothing of how long the next look takes.
+func TestFollower_ReadsManifestsOnce(t *testing.T) {
+	t.Parallel()
+	f, batches, want := setupJoin(t, "out.txt")
+	entries := f.processAll(batches)
+	report := job.Report{Store: f.spec.Store}
+	var follower Follower
+	var got bytes.Buffer
+	for leg := range entries {
+		key, err := ledger.WriteManifest(t.Context(), f.store, f.ref, leg, report.Manifests, entries[leg:leg+1], ledger.Besides{})
+		require.NoError(t, err)
+		for _, before := range report.Manifests {
+			require.NoError(t, f.store.Delete(t.Context(), before))
+		}
+		report.Manifests = []string{key}
+		require.NoError(t, follower.Copy(t.Context(), &store.Access{}, report, &got))
+	}
+	require.Equal(t, want, got.String())
+}
+
 // An error of the writer is the follower's.
 func TestFollower_WriterFails(t *testing.T) {
 	t.Parallel()
@@ -75,7 +95,7 @@ func TestFollower_PartIsGone(t *testing.T) {
 	t.Parallel()
 	f, batches, _ := setupJoin(t, "out.txt")
 	entries := f.processAll(batches)
-	report := job.Report{Store: f.spec.Store, Manifests: []string{f.commit(entries...)}}
+	report := job.Report{Store: f.spec.Store, State: job.Running, Manifests: []string{f.commit(entries...)}}
 	require.NoError(t, f.store.Delete(t.Context(), ledger.ResultsKey(f.ref.Run, entries[3])))
 	var follower Follower
 	var got bytes.Buffer

@@ -60,8 +60,8 @@ func Results(ctx context.Context, access ledger.Access, report job.Report, want 
 			found.add(e.Bytes, wanted)
 		case wanted:
 			err := copyPart(ctx, dir, e, want.Errors, w)
-			if errors.Is(err, fs.ErrNotExist) && !report.State.Final() && report.Redrive == nil {
-				next = e.First // Finish has just put it into the output, which a later report names
+			if hasMoved(err, report) {
+				next = e.First
 				return errGap
 			}
 			return err
@@ -191,6 +191,11 @@ func loopResults(ctx context.Context, access ledger.Access, report job.Report, w
 		err = copyThem()
 	}
 	return max(want.From, until), err
+}
+
+// hasMoved reports whether a part was not there because Finish has just put it into the output, which a later report names.
+func hasMoved(err error, report job.Report) bool {
+	return errors.Is(err, fs.ErrNotExist) && !report.State.Final() && report.Redrive == nil
 }
 
 func copyPart(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, errorRecords bool, w io.Writer) error {
