@@ -140,7 +140,7 @@ func New(legs Legs, o Options) *Client {
 		o.Token = hex.EncodeToString(random)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &Client{legs: legs, linger: o.Linger, only: o.Session, token: o.Token, ctx: ctx, cancel: cancel, known: map[Leg]*leg{}}
+	return &Client{legs: legs, linger: o.Linger, only: o.Session, token: o.Token, ctx: ctx, cancel: cancel, known: map[Leg]*leg{}, gather: gatherMost}
 }
 
 // Release wakes everyone who waits, with [ErrReleased], and returns when the client's goroutines have ended. It can be
@@ -233,9 +233,7 @@ func (c *Client) submit(l *List) *List {
 	}
 	c.lists++
 	l.number = c.lists
-	if l.kind == wanted {
-		c.returns()
-	}
+	c.returns()
 	lane := &c.lanes[l.kind]
 	if l.patient && len(lane.parked) > 0 {
 		l.phase = parked

@@ -16,7 +16,7 @@ const (
 	maxCarriers = 2
 	// gatherLeast to gatherMost are how long an exchange is held back, at most, for callers that have just been answered together: those that
 	// put again soon go in the same one. It is eight times what most of them need, because the last of many goroutines on busy processors come
-	// late, and gatherLeast if most do not put again.
+	// late, gatherLeast if most do not put again, and gatherMost until that is known.
 	gatherLeast = 500 * time.Microsecond
 	gatherMost  = 5 * time.Millisecond
 	// lead is how long before a caller's deadline an exchange that waits for its result ends, so that it is known by then
@@ -188,20 +188,19 @@ func (c *Client) due(k kind) time.Time {
 	if c.hold.After(at) {
 		at = c.hold
 	}
-	var lists, items int
+	var items int
 	var bytes int64
 	for _, l := range c.lanes[k].queue {
 		if l.phase != queued {
 			continue
 		}
-		lists++
 		items += l.count
 		bytes += l.bytes
 		if l.again || items >= protocol.MaxExchangeItems || bytes >= protocol.MaxExchangeBytes {
 			return time.Time{}
 		}
 	}
-	if max(lists, c.returned) >= c.expected && c.linger == 0 {
+	if c.returned >= c.expected && c.linger == 0 {
 		return time.Time{} // nobody is held back for
 	}
 	return at
@@ -265,7 +264,6 @@ func (c *Client) holdFor(woken int) {
 	}
 	c.hold, c.expected, c.returned, c.woken = time.Time{}, 0, 0, now
 	if woken > 1 {
-		c.gather = max(c.gather, gatherLeast)
 		c.hold, c.expected = now.Add(c.gather), woken
 	}
 }
