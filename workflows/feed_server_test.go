@@ -220,7 +220,8 @@ func TestFeed_F11_Segments(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, []string{"0"}, got)
 	})
-	<-begun                // in a batch of its own: others of that batch would wait for it
+	<-begun // in a batch of its own: others of that batch would wait for it
+
 	var enough atomic.Bool // legs; how long one takes more than its eight exchanges depends on how soon the next one stands by
 	all.Go(func() {
 		watcher := newCaller("watcher")
