@@ -52,7 +52,8 @@ type Client struct {
 	woken    time.Time     // when callers were answered together
 	expected int           // how many of them
 	returned int           // how many have put since
-	gather   time.Duration // how long such callers need to do so
+	needed   time.Duration // until most of them had
+	gather   time.Duration // how long the next ones get
 	hold     time.Time     // until then, they may add to the next exchange
 	timer    *time.Timer   // pumps
 	nowhere  leg           // for inquiries about items that no leg has

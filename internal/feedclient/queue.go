@@ -15,8 +15,9 @@ const (
 	// three of the ten that Temporal allows are a client's.
 	maxCarriers = 2
 	// gatherLeast to gatherMost are how long an exchange is held back, at most, for callers that have just been answered together: those that
-	// put again soon go in the same one. It is eight times what most of them need, because the last of many goroutines on busy processors come
-	// late, gatherLeast if most do not put again, and gatherMost until that is known.
+	// put again soon go in the same one. It is eight times what most of them needed, because the last of many goroutines on busy processors come
+	// late, twice as long each time if all came, gatherLeast if most did not put again, and gatherMost until that is known. Groups that have
+	// once come apart stay so: a slot serves one, then the other.
 	gatherLeast = 500 * time.Microsecond
 	gatherMost  = 5 * time.Millisecond
 	// lead is how long before a caller's deadline an exchange that waits for its result ends, so that it is known by then
@@ -259,19 +260,33 @@ func (c *Client) holdFor(woken int) {
 		c.expected += woken
 		return
 	}
-	if c.expected > 0 && c.returned < mostOf(c.expected) && now.Sub(c.woken) > gatherMost {
-		c.gather = gatherLeast
+	if c.expected > 0 {
+		c.learn(now)
 	}
-	c.hold, c.expected, c.returned, c.woken = time.Time{}, 0, 0, now
+	c.hold, c.expected, c.returned, c.woken, c.needed = time.Time{}, 0, 0, now, 0
 	if woken > 1 {
 		c.hold, c.expected = now.Add(c.gather), woken
 	}
 }
 
-// returns takes note of a caller that may be one of those that were woken together, from which it learns how long they need.
+// learn decides how long the next callers are given: twice as long if all came, because then nobody has waited in vain.
+func (c *Client) learn(now time.Time) {
+	gather := c.gather
+	switch {
+	case c.returned >= c.expected:
+		gather = max(2*c.gather, 8*c.needed)
+	case c.returned >= mostOf(c.expected):
+		gather = 8 * c.needed
+	case now.Sub(c.woken) > gatherMost:
+		gather = 0
+	}
+	c.gather = min(max(gather, gatherLeast), gatherMost)
+}
+
+// returns notes a caller that may be one of those that were woken together.
 func (c *Client) returns() {
 	if c.returned++; c.returned == mostOf(c.expected) {
-		c.gather = min(max(8*time.Since(c.woken), gatherLeast), gatherMost)
+		c.needed = time.Since(c.woken)
 	}
 }
 
