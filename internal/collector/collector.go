@@ -10,48 +10,68 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"time"
 )
 
 // A server in the process keeps some 60 MB alive, and a busy worker as much again.
+const serverFloor = 180 << 20
+
+// Above the floor the heap grows by leastGrowth to mostGrowth percent of the live bytes: by more if there was less than often
+// between two collections, so that they take little of the time, and by less if there was more than seldom, so that a process that makes
+// little garbage does not keep much of it.
 const (
-	serverFloor  = 180 << 20
-	serverGrowth = 100 // percent
+	leastGrowth = 25
+	firstGrowth = 50
+	mostGrowth  = 100
+	often       = 500 * time.Millisecond
+	seldom      = 2 * time.Second
 )
 
 // PaceServer is [Pace] for a program that holds a server and a worker. It does nothing if the user has set GOGC.
 func PaceServer() {
 	if os.Getenv("GOGC") == "" {
-		Pace(serverFloor, serverGrowth)
+		Pace(serverFloor)
 	}
 }
 
-// Pace lets the heap grow to floor bytes before it is collected, and from then on by growth percent
-// of the live bytes if that is more. It lasts until the process ends. Call it once.
-func Pace(floor uint64, growth int) {
-	p := &pacer{floor: floor, growth: growth}
-	p.adjust(liveHeap())
+// Pace lets the heap grow to floor bytes before it is collected. If more is alive it grows by 25 to 100 percent of
+// that, so that collections come about once a second. It lasts until the process ends. Call it once.
+func Pace(floor uint64) {
+	p := &pacer{floor: floor, growth: firstGrowth, last: time.Now()}
+	p.adjust()
 }
 
 type pacer struct {
 	floor  uint64
 	growth int
+	last   time.Time // when there was a collection
 }
 
-// adjust sets the pace after a collection that left live bytes, until the next one.
-func (p *pacer) adjust(live uint64) {
-	debug.SetGCPercent(percent(live, p.floor, p.growth))
+// adjust sets the pace until the next collection, after each one.
+func (p *pacer) adjust() {
+	live, now := liveHeap(), time.Now()
+	debug.SetGCPercent(p.percent(live, now))
 	type cycle struct{ _ *int } // a pointer keeps it from sharing its memory with others
-	runtime.SetFinalizer(&cycle{}, func(*cycle) { p.adjust(liveHeap()) })
+	runtime.SetFinalizer(&cycle{}, func(*cycle) { p.adjust() })
 }
 
-// percent is the growth that leads from live bytes to the floor, and at least growth.
-func percent(live, floor uint64, growth int) int {
+// percent is how much the heap may grow after a collection that left live bytes.
+func (p *pacer) percent(live uint64, now time.Time) int {
 	const least = 4 << 20 // the collector starts there when nothing is known to be alive
 	live = max(live, least)
-	if live >= floor {
-		return growth
+	since := now.Sub(p.last)
+	p.last = now
+	switch {
+	case live < p.floor/2: // the floor decides
+	case since < often:
+		p.growth = min(2*p.growth, mostGrowth)
+	case since > seldom:
+		p.growth = max(p.growth/2, leastGrowth)
 	}
-	return max(growth, int((floor-live)*100/live))
+	if live >= p.floor {
+		return p.growth
+	}
+	return max(p.growth, int((p.floor-live)*100/live))
 }
 
 func liveHeap() uint64 {
