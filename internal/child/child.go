@@ -81,8 +81,13 @@ func (c *Starter) Close() {
 	c.once.Do(func() {
 		close(c.requests)
 		c.done.Wait()
+		deserted := orphanage.deserted(c.guard.PID())
 		orphanage.leave()
-		c.guard.Close()
+		if deserted {
+			c.guard.Dismiss()
+		} else {
+			c.guard.Close()
+		}
 	})
 }
 

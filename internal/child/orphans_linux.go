@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -100,6 +101,17 @@ func (o *orphans) tendUntil(quit <-chan struct{}) {
 			return
 		}
 	}
+}
+
+// deserted reports whether this process certainly has no child but its guard, not even an adopted one: then nothing is left of what
+// children have started.
+func (o *orphans) deserted(guard int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.starters == 0 || len(o.children) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(procs.Children(os.Getpid()), func(pid int) bool { return pid != guard })
 }
 
 func (o *orphans) leave() {

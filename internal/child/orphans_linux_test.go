@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,6 +130,42 @@ func TestProcess_OthersAreLeftAlone(t *testing.T) {
 	kept.Kill()
 	_ = kept.Wait() // killed
 	requireGone(t, pids)
+}
+
+// A guard looks for what is left unless this process has no child at all: an adopted one may belong to a child that has ended.
+func TestOrphans_Deserted(t *testing.T) { // not parallel: other tests have children
+	children, err := NewStarter(slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	defer children.Close()
+	for _, pid := range procs.Children(os.Getpid()) { // what other tests have left
+		if p, there := procs.Read(pid); there && p.Zombie {
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // it has ended
+		}
+	}
+	deserted := func() bool { return orphanage.deserted(children.guard.PID()) }
+	require.True(t, deserted())
+
+	cmd := exec.Command("sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!")
+	text, err := cmd.Output()
+	require.NoError(t, err)
+	require.False(t, deserted(), "it has adopted one")
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	adopted, err := os.FindProcess(pid)
+	require.NoError(t, err)
+	require.NoError(t, adopted.Kill())
+	_, err = adopted.Wait()
+	require.NoError(t, err)
+	require.True(t, deserted())
+
+	cmd = exec.Command("sleep", "1000")
+	cmd.SysProcAttr = GroupAttributes()
+	p, err := children.Start(cmd, nil)
+	require.NoError(t, err)
+	require.False(t, deserted())
+	p.Kill()
+	require.Error(t, p.Wait())
+	require.True(t, deserted())
 }
 
 // A child of another part of the program is neither killed nor collected.

@@ -13,6 +13,7 @@ func (orphans) newMark() string              { return "" }
 func (orphans) look(int)                     {}
 func (orphans) enter()                       {}
 func (orphans) leave()                       {}
+func (orphans) deserted(int) bool            { return false }
 func (orphans) round(int, map[int]bool) bool { return false }
 func (orphans) end(int)                      {}
 func (orphans) reaped(int)                   {}

@@ -43,9 +43,12 @@ func Main() {
 	os.Exit(0)
 }
 
+// dismissal is the line after which a guard ends without a look at what is left.
+const dismissal = "."
+
 // serve reads "+group" and "-group" lines and kills the groups left over at the end. If there have been
 // "=mark" lines it also kills the processes in the sessions that these groups' leaders lead, and those
-// that have one of the marks.
+// that have one of the marks. A dismissal ends it.
 func serve(r io.Reader, kill func(group int)) {
 	groups := map[int]struct{}{}
 	var marks []string
@@ -55,6 +58,9 @@ func serve(r io.Reader, kill func(group int)) {
 			break // a line that is cut short names another group
 		}
 		line = strings.TrimSuffix(line, "\n")
+		if line == dismissal {
+			return
+		}
 		if len(line) < 2 {
 			continue
 		}
@@ -213,8 +219,14 @@ func (g *Guard) send(line string) error {
 	return g.replace()
 }
 
-// Close ends the guard, which kills the groups that are left. It is idempotent.
-func (g *Guard) Close() {
+// Dismiss is Close for a guard that has nothing to kill: it does not look for marked processes, which takes milliseconds, or more
+// on a machine with many processes.
+func (g *Guard) Dismiss() { g.end(dismissal + "\n") }
+
+// Close ends the guard, which kills the groups that are left, and what is marked. It is idempotent.
+func (g *Guard) Close() { g.end("") }
+
+func (g *Guard) end(last string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed || g.cmd == nil {
@@ -222,8 +234,19 @@ func (g *Guard) Close() {
 	}
 	g.closed = true
 	close(g.quit)
-	_ = g.pipe.Close() // the guard ends with it
+	_, _ = io.WriteString(g.pipe, last) // it ends with the pipe in any case
+	_ = g.pipe.Close()
 	g.mu.Unlock()
 	g.minding.Wait()
 	g.mu.Lock()
+}
+
+// PID is the number of the guard's process; 0 if there is none.
+func (g *Guard) PID() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.cmd == nil {
+		return 0
+	}
+	return g.cmd.Process.Pid
 }

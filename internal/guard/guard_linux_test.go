@@ -147,12 +147,12 @@ func TestGuard_IsReplaced(t *testing.T) {
 	g := setup(t)
 	first, second := group(t), group(t)
 	require.NoError(t, g.Add(first))
-	old := g.pid()
+	old := g.PID()
 	require.NoError(t, syscall.Kill(old, syscall.SIGKILL))
 	// The pipe breaks once the guard is gone: until then it takes what it is sent.
 	eventually(t, "another guard", func() bool {
 		require.NoError(t, g.Add(second))
-		return g.pid() != old
+		return g.PID() != old
 	})
 	require.True(t, lives(first))
 	g.Close()
@@ -161,11 +161,6 @@ func TestGuard_IsReplaced(t *testing.T) {
 }
 
 // pid is the guard process's.
-func (g *Guard) pid() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.cmd.Process.Pid
-}
 
 // A guard that is killed is replaced at once, though nothing starts or ends meanwhile: a worker that is
 // killed soon after leaves nothing behind.
@@ -175,9 +170,9 @@ func TestGuard_IsReplacedUnasked(t *testing.T) {
 	kept := group(t)
 	require.NoError(t, g.Add(kept))
 	for range 3 {
-		old := g.pid()
+		old := g.PID()
 		require.NoError(t, syscall.Kill(old, syscall.SIGKILL))
-		eventually(t, "another guard", func() bool { return g.pid() != old })
+		eventually(t, "another guard", func() bool { return g.PID() != old })
 	}
 	require.True(t, lives(kept))
 	g.Close()

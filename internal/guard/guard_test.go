@@ -23,6 +23,8 @@ func TestServe_KillsWhatIsLeft(t *testing.T) {
 		{"a line cut short after its digits", "+10\n+11", []int{10}},
 		{"groups that are everybody or init", "+0\n+1\n+-5\n", nil},
 		{"garbage", "hello\n\n+\n-\n+x\n10\n", nil},
+		{"dismissed", "+10\n.\n", nil},
+		{"a dismissal cut short", "+10\n.", []int{10}},
 		{"taken back without having come", "-10\n", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
