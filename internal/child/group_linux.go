@@ -4,7 +4,7 @@ import (
 	"os"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/stint-run/stint/internal/procs"
 )
 
 // GroupAttributes are those of a child that leads its own process group and session, and is
@@ -26,10 +26,6 @@ func signalGroup(p *os.Process, s syscall.Signal) { _ = syscall.Kill(-p.Pid, s) 
 
 // awaitExit returns when the process has ended, without reaping it. It always can.
 func awaitExit(p *os.Process) bool {
-	for {
-		err := unix.Waitid(unix.P_PID, p.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if err != unix.EINTR {
-			return true // Wait returns any other error again
-		}
-	}
+	procs.AwaitExit(p.Pid)
+	return true
 }
