@@ -6,9 +6,9 @@
 // this process is a child subreaper: orphans become its children. It knows them by their session or by
 // the mark, kills them when their child has ended, and collects them. The guard does the same when the
 // worker is gone. The limits: a process that has begun its own session, has been orphaned while
-// its child went on, and has no mark because it was started with another environment, is not known; nor
-// can a process of another user be killed. A zombie of unknown origin in another session than this
-// process's is collected after a minute.
+// its child went on, and has no mark because it was started with another environment, is not known; what root has
+// moved into another PID namespace may be orphaned to that one's first process and stay; and a process of another user cannot
+// be killed. A zombie of unknown origin in another session than this process's is collected after a minute.
 //
 //	child.go          starts processes, signals them, waits for them
 //	group_*.go        process groups

@@ -41,6 +41,7 @@ var orphanage = &orphans{children: map[int]string{}, known: map[int]orphan{}, st
 type orphans struct {
 	mu        sync.Mutex
 	starters  int
+	adopts    bool // this process is the new parent of orphans
 	quit      chan struct{}
 	tending   sync.WaitGroup
 	last      int            // number of a Starter, or of a child
@@ -80,7 +81,7 @@ func (o *orphans) enter() {
 	if o.starters++; o.starters > 1 {
 		return
 	}
-	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // every kernel since 3.4 can
+	o.adopts = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil // every kernel since 3.4 can
 	quit := make(chan struct{})
 	o.quit = quit
 	o.tending.Go(func() {
@@ -108,10 +109,11 @@ func (o *orphans) tendUntil(quit <-chan struct{}) {
 func (o *orphans) deserted(guard int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.starters == 0 || len(o.children) > 0 {
+	if !o.adopts || len(o.children) > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(procs.Children(os.Getpid()), func(pid int) bool { return pid != guard })
+	all, err := procs.OwnChildren()
+	return err == nil && !slices.ContainsFunc(all, func(pid int) bool { return pid != guard })
 }
 
 func (o *orphans) leave() {
@@ -121,6 +123,7 @@ func (o *orphans) leave() {
 		return
 	}
 	close(o.quit)
+	o.adopts = false
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) // it could be set
 }
 

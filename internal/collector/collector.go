@@ -16,15 +16,15 @@ import (
 // A server in the process keeps some 60 MB alive, and a busy worker as much again.
 const serverFloor = 180 << 20
 
-// Above the floor the heap grows by leastGrowth to mostGrowth percent of the live bytes: by more if there was less than often
-// between two collections, so that they take little of the time, and by less if there was more than seldom, so that a process that makes
-// little garbage does not keep much of it.
+// Above the floor the heap grows by leastGrowth to mostGrowth percent of the live bytes: by more if collections come sooner than tooSoon
+// after each other, so that they take little of the time, and by less if they come later than tooLate, so that a process that makes little
+// garbage does not keep much of it.
 const (
 	leastGrowth = 25
 	firstGrowth = 50
 	mostGrowth  = 100
-	often       = 500 * time.Millisecond
-	seldom      = 2 * time.Second
+	tooSoon     = 500 * time.Millisecond
+	tooLate     = 2 * time.Second
 )
 
 // PaceServer is [Pace] for a program that holds a server and a worker. It does nothing if the user has set GOGC.
@@ -63,9 +63,9 @@ func (p *pacer) percent(live uint64, now time.Time) int {
 	p.last = now
 	switch {
 	case live < p.floor/2: // the floor decides
-	case since < often:
+	case since < tooSoon:
 		p.growth = min(2*p.growth, mostGrowth)
-	case since > seldom:
+	case since > tooLate:
 		p.growth = max(p.growth/2, leastGrowth)
 	}
 	if live >= p.floor {

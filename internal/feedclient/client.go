@@ -52,6 +52,7 @@ type Client struct {
 	woken    time.Time     // when callers were answered together
 	expected int           // how many of them
 	returned int           // how many have put since
+	prompt   int           // those of them that came soon
 	needed   time.Duration // until most of them had
 	gather   time.Duration // how long the next ones get
 	hold     time.Time     // until then, they may add to the next exchange
@@ -86,6 +87,7 @@ type List struct {
 	done      chan struct{} // closed when there is an outcome, or will be none
 
 	// The rest belongs to the client's lock.
+	held    time.Time         // when it was held back for others
 	items   []json.RawMessage // nil once they are of no more use
 	phase   phase
 	patient bool          // waits for room

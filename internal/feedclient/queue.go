@@ -14,10 +14,10 @@ const (
 	// maxCarriers is how many exchanges that carry items and do not wait are under way at once. With the one that waits,
 	// three of the ten that Temporal allows are a client's.
 	maxCarriers = 2
-	// gatherLeast to gatherMost are how long an exchange is held back, at most, for callers that have just been answered together: those that
-	// put again soon go in the same one. It is eight times what most of them needed, because the last of many goroutines on busy processors come
-	// late, twice as long each time if all came, gatherLeast if most did not put again, and gatherMost until that is known. Groups that have
-	// once come apart stay so: a slot serves one, then the other.
+	// An exchange is held back for callers that have just been answered together, so that those that put again soon go in the same one:
+	// groups that have come apart stay so, because a slot serves one, then the other. gatherLeast to gatherMost is how long: gatherMost until
+	// something is known, then eight times what most of the last ones needed (the last of many goroutines on busy processors are late), twice
+	// as long each time if all came, and gatherLeast if most did not.
 	gatherLeast = 500 * time.Microsecond
 	gatherMost  = 5 * time.Millisecond
 	// lead is how long before a caller's deadline an exchange that waits for its result ends, so that it is known by then
@@ -172,7 +172,7 @@ func (c *Client) sendOne(kinds []kind, now time.Time, later func(time.Time)) boo
 		if !waits && c.carriers >= maxCarriers {
 			continue
 		}
-		if at := c.due(k); now.Before(at) {
+		if at := c.due(k, now); now.Before(at) {
 			later(at)
 			continue
 		}
@@ -183,11 +183,21 @@ func (c *Client) sendOne(kinds []kind, now time.Time, later func(time.Time)) boo
 }
 
 // due returns when the first queued list of a kind is to be sent: at once if it, or another, has been sent before, or if
-// they fill an exchange.
-func (c *Client) due(k kind) time.Time {
-	at := c.lanes[k].queue[0].submitted.Add(c.linger)
-	if c.hold.After(at) {
-		at = c.hold
+// they fill an exchange. It is held back once.
+func (c *Client) due(k kind, now time.Time) time.Time {
+	first := c.lanes[k].queue[0]
+	at := first.submitted.Add(c.linger)
+	if c.holds() && c.hold.After(at) {
+		if first.held.IsZero() {
+			first.held = now
+		}
+		until := first.held.Add(gatherMost)
+		if c.hold.Before(until) {
+			until = c.hold
+		}
+		if until.After(at) {
+			at = until
+		}
 	}
 	var items int
 	var bytes int64
@@ -200,9 +210,6 @@ func (c *Client) due(k kind) time.Time {
 		if l.again || items >= protocol.MaxExchangeItems || bytes >= protocol.MaxExchangeBytes {
 			return time.Time{}
 		}
-	}
-	if c.returned >= c.expected && c.linger == 0 {
-		return time.Time{} // nobody is held back for
 	}
 	return at
 }
@@ -253,17 +260,20 @@ func (c *Client) start(k kind, lists []*List, waits bool) *exchange {
 	return ex
 }
 
+// holds reports whether exchanges are held back: not all who were woken together have put again.
+func (c *Client) holds() bool { return c.returned < c.expected }
+
 // holdFor holds the next exchanges back until callers that have been woken together have put again.
 func (c *Client) holdFor(woken int) {
 	now := time.Now()
-	if now.Before(c.hold) && c.returned < c.expected {
+	if now.Before(c.hold) && c.holds() {
 		c.expected += woken
 		return
 	}
 	if c.expected > 0 {
 		c.learn(now)
 	}
-	c.hold, c.expected, c.returned, c.woken, c.needed = time.Time{}, 0, 0, now, 0
+	c.hold, c.expected, c.returned, c.prompt, c.woken, c.needed = time.Time{}, 0, 0, 0, now, 0
 	if woken > 1 {
 		c.hold, c.expected = now.Add(c.gather), woken
 	}
@@ -273,9 +283,9 @@ func (c *Client) holdFor(woken int) {
 func (c *Client) learn(now time.Time) {
 	gather := c.gather
 	switch {
-	case c.returned >= c.expected:
+	case c.prompt >= c.expected:
 		gather = max(2*c.gather, 8*c.needed)
-	case c.returned >= mostOf(c.expected):
+	case c.prompt >= mostOf(c.expected):
 		gather = 8 * c.needed
 	case now.Sub(c.woken) > gatherMost:
 		gather = 0
@@ -283,10 +293,16 @@ func (c *Client) learn(now time.Time) {
 	c.gather = min(max(gather, gatherLeast), gatherMost)
 }
 
-// returns notes a caller that may be one of those that were woken together.
+// returns notes a caller that may be one of those that were woken together. One that comes later than twice the longest hold would not have
+// been waited for in any case.
 func (c *Client) returns() {
-	if c.returned++; c.returned == mostOf(c.expected) {
-		c.needed = time.Since(c.woken)
+	c.returned++
+	since := time.Since(c.woken)
+	if since > 2*gatherMost {
+		return
+	}
+	if c.prompt++; c.prompt == mostOf(c.expected) {
+		c.needed = since
 	}
 }
 

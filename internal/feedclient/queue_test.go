@@ -46,9 +46,42 @@ func TestHoldFor(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		c.holdFor(16)
 		require.Equal(t, gatherLeast, held(), "too few came")
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(7 * time.Millisecond)
 		come(16)
 		c.holdFor(16)
-		require.Equal(t, gatherMost, held(), "all came, late")
+		require.Equal(t, gatherMost, held(), "all came a little late")
+		time.Sleep(11 * time.Millisecond)
+		come(16)
+		c.holdFor(16)
+		require.Equal(t, gatherLeast, held(), "they came too late")
+	})
+}
+
+// Nobody is held back for callers that are all there, and nobody for more than gatherMost longer, however often others are woken.
+func TestDue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, linger := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond} {
+			c := New(nil, Options{Linger: linger})
+			began := time.Now()
+			c.lanes[wanted].queue = []*List{{submitted: began}}
+			due := func() time.Duration { return c.due(wanted, time.Now()).Sub(began) }
+			require.Equal(t, linger, due())
+			c.holdFor(2)
+			require.Equal(t, max(linger, gatherMost), due())
+			c.returns()
+			require.Equal(t, max(linger, gatherMost), due())
+			c.returns()
+			require.Equal(t, linger, due(), "all have come")
+			for range 10 {
+				c.holdFor(2)
+				require.LessOrEqual(t, due(), linger+gatherMost)
+				time.Sleep(3 * time.Millisecond)
+				c.returns()
+				c.returns()
+			}
+			c.lanes[wanted].queue = nil
+			c.Release()
+		}
 	})
 }

@@ -149,7 +149,7 @@ func (c *Client) poll(now time.Time, later func(time.Time)) {
 			continue
 		}
 		at := l.nextPoll
-		if c.hold.After(at) {
+		if c.holds() && c.hold.After(at) {
 			at = c.hold
 		}
 		if now.Before(at) {

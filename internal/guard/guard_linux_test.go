@@ -160,8 +160,6 @@ func TestGuard_IsReplaced(t *testing.T) {
 	eventually(t, "the end of the second group", func() bool { return !lives(second) })
 }
 
-// pid is the guard process's.
-
 // A guard that is killed is replaced at once, though nothing starts or ends meanwhile: a worker that is
 // killed soon after leaves nothing behind.
 func TestGuard_IsReplacedUnasked(t *testing.T) {

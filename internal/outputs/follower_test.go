@@ -2,11 +2,15 @@ package outputs
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
@@ -107,3 +111,36 @@ func TestFollower_PartIsGone(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// A part that has gone in the middle of being copied has not moved: what has been written would be written again.
+func TestCopyPart_GoesMeanwhile(t *testing.T) {
+	t.Parallel()
+	running := job.Report{State: job.Running}
+	for _, errorRecords := range []bool{false, true} {
+		e := ledger.OwnedEntry{Entry: ledger.Entry{Bytes: 100, ErrBytes: 100}}
+		var got bytes.Buffer
+		err := copyPart(t.Context(), goneDir{}, e, errorRecords, &got)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.True(t, hasMoved(err, running))
+		require.False(t, hasMoved(err, job.Report{State: job.Completed}))
+
+		begun := goneDir{begin: `{"failure":{"error":"x"}}` + "\n"}
+		err = copyPart(t.Context(), begun, e, errorRecords, &got)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.NotEmpty(t, got.String())
+		require.False(t, hasMoved(err, running))
+	}
+}
+
+// goneDir is a directory whose objects go after so much of them has been read.
+type goneDir struct {
+	store.Dir
+	begin string
+}
+
+func (d goneDir) Open(context.Context, string, int64, int64) (io.ReadCloser, error) {
+	if d.begin == "" {
+		return nil, fs.ErrNotExist
+	}
+	return io.NopCloser(io.MultiReader(strings.NewReader(d.begin), iotest.ErrReader(fs.ErrNotExist))), nil
+}

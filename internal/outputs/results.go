@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"io/fs"
@@ -193,12 +194,36 @@ func loopResults(ctx context.Context, access ledger.Access, report job.Report, w
 	return max(want.From, until), err
 }
 
-// hasMoved reports whether a part was not there because Finish has just put it into the output, which a later report names.
+// hasMoved reports whether copyPart has found no part because Finish has just put it into the output, which a later report names.
 func hasMoved(err error, report job.Report) bool {
-	return errors.Is(err, fs.ErrNotExist) && !report.State.Final() && report.Redrive == nil
+	return errors.Is(err, errNoPart) && !report.State.Final() && report.Redrive == nil
 }
 
+// errNoPart is about a part of which nothing has been copied, because it is not there.
+var errNoPart = errors.New("no such part")
+
 func copyPart(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, errorRecords bool, w io.Writer) error {
+	begun := &noting{w: w}
+	err := copyAll(ctx, dir, e, errorRecords, begun)
+	if errors.Is(err, fs.ErrNotExist) && !begun.written {
+		return fmt.Errorf("%w: %w", errNoPart, err)
+	}
+	return err
+}
+
+// noting notes whether something has been written.
+type noting struct {
+	w       io.Writer
+	written bool
+}
+
+// Write implements io.Writer.
+func (n *noting) Write(b []byte) (int, error) {
+	n.written = true
+	return n.w.Write(b)
+}
+
+func copyAll(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, errorRecords bool, w io.Writer) error {
 	if errorRecords {
 		if e.ErrBytes == 0 {
 			return nil

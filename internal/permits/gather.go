@@ -25,7 +25,7 @@ type Gather struct {
 	recent [gatherFrom]time.Time // when the last ones finished, a ring
 	next   int
 	tick   chan struct{} // closed at the end of the tick; nil: none has begun
-	lonely *time.Timer   // ends the tick; nil: other batches run
+	lonely *time.Timer   // ends the tick, while no other batch runs; nil otherwise, and once it has
 }
 
 // Wait returns when the batch should be reported: at once, at the end of the tick, or when ctx is done.
@@ -76,16 +76,19 @@ func (g *Gather) alone(so bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case so == (g.lonely != nil):
-	case so:
-		g.lonely = time.AfterFunc(lonelyTick, func() {
+	case so && g.lonely == nil:
+		var timer *time.Timer
+		timer = time.AfterFunc(lonelyTick, func() {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			g.lonely = nil
-			g.end()
+			if g.lonely == timer {
+				g.lonely = nil
+				g.end()
+			}
 		})
-	default:
-		g.lonely.Stop() // if it is too late for that, they are reported a little early
+		g.lonely = timer
+	case !so && g.lonely != nil:
+		g.lonely.Stop()
 		g.lonely = nil
 	}
 }

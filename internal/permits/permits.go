@@ -133,7 +133,7 @@ func (s *Permits) MarkSlotUsed(info sdkworker.SlotMarkUsedInfo) {
 	info.Permit().UserData = used{}
 	s.batches++
 	s.coming++
-	s.noteAlone()
+	s.Gather.alone(false)
 }
 
 // unreserve takes back a permit that no batch has come for, or which one has come for now.

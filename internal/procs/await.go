@@ -13,9 +13,8 @@ import (
 // It waits as one waits for a connection. A goroutine in a system call that blocks keeps one of the processors that Go has for goroutines,
 // for up to 10 ms if nothing else happens: with two processors and two children a whole program stood still so long.
 func AwaitExit(pid int) {
-	if !pollExit(pid) {
-		blockUntilExit(pid)
-	}
+	pollExit(pid)
+	blockUntilExit(pid) // does not block any more, if it could be polled
 }
 
 func blockUntilExit(pid int) {
@@ -27,19 +26,19 @@ func blockUntilExit(pid int) {
 	}
 }
 
-// pollExit reports false if the kernel is too old for it (before 5.10).
-func pollExit(pid int) bool {
+// pollExit waits if the kernel can poll processes (from 5.10 on).
+func pollExit(pid int) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
-		return false
+		return
 	}
 	f := os.NewFile(uintptr(fd), "pidfd")
 	defer func() { _ = f.Close() }() // nothing was written
 	conn, err := f.SyscallConn()
 	if err != nil {
-		return false
+		return
 	}
-	err = conn.Read(func(fd uintptr) bool {
+	_ = conn.Read(func(fd uintptr) bool { // who calls this waits once more
 		for {
 			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 			if err != unix.EINTR {
@@ -47,5 +46,4 @@ func pollExit(pid int) bool {
 			}
 		}
 	})
-	return err == nil
 }

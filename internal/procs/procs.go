@@ -80,6 +80,30 @@ func Children(pid int) []int {
 	return children
 }
 
+// OwnChildren returns the numbers of the children of all threads of this process, adopted ones included. It fails rather than miss one.
+func OwnChildren() ([]int, error) {
+	const tasks = "/proc/self/task"
+	threads, err := os.ReadDir(tasks)
+	if err != nil {
+		return nil, err
+	}
+	var children []int
+	for _, thread := range threads {
+		text, err := os.ReadFile(tasks + "/" + thread.Name() + "/children")
+		if err != nil {
+			return nil, err // or the thread has just ended, and another one has its children
+		}
+		for _, field := range strings.Fields(string(text)) {
+			child, err := strconv.Atoi(field)
+			if err != nil {
+				return nil, err
+			}
+			children = append(children, child)
+		}
+	}
+	return children, nil
+}
+
 // Variable returns a variable of the environment that a process was started with, "" if it is not set. It
 // is not ok if there is no environment to be read, as for a moment while a process becomes another
 // program.
