@@ -72,12 +72,16 @@ func Children(pid int) []int {
 		}
 		return children
 	}
+	return numbers(text)
+}
+
+func numbers(text []byte) (all []int) {
 	for _, field := range strings.Fields(string(text)) {
-		if child, err := strconv.Atoi(field); err == nil {
-			children = append(children, child)
+		if n, err := strconv.Atoi(field); err == nil {
+			all = append(all, n)
 		}
 	}
-	return children
+	return all
 }
 
 // OwnChildren returns the numbers of the children of all threads of this process, adopted ones included. It fails rather than miss one.
@@ -93,13 +97,7 @@ func OwnChildren() ([]int, error) {
 		if err != nil {
 			return nil, err // or the thread has just ended, and another one has its children
 		}
-		for _, field := range strings.Fields(string(text)) {
-			child, err := strconv.Atoi(field)
-			if err != nil {
-				return nil, err
-			}
-			children = append(children, child)
-		}
+		children = append(children, numbers(text)...)
 	}
 	return children, nil
 }
