@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"sync"
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/protocol"
@@ -51,7 +50,8 @@ func partOf(location string, e ledger.OwnedEntry) job.FeedPart {
 	}
 }
 
-// findEntry finds the entry of an item. What is young is found first: the heads are those of the last commits.
+// findEntry finds the entry of an item. What is young is found first: the heads are those of the last commits. Manifests that were written
+// before the item was accepted are not read.
 func (s *Store) findEntry(ctx context.Context, dir store.Dir, location string, heads []string, item int64) (ledger.OwnedEntry, bool, error) {
 	seen := map[string]bool{}
 	for todo := slices.Clone(heads); len(todo) > 0; todo = todo[1:] {
@@ -60,9 +60,12 @@ func (s *Store) findEntry(ctx context.Context, dir store.Dir, location string, h
 			continue
 		}
 		seen[key] = true
-		m, err := s.manifests.get(ctx, dir, location, key)
+		m, err := s.manifest(ctx, dir, location, key)
 		if err != nil {
 			return ledger.OwnedEntry{}, false, err
+		}
+		if m.endsBefore(item) {
+			continue
 		}
 		todo = append(todo, m.previous...)
 		i, exact := slices.BinarySearchFunc(m.entries, item, func(e ledger.OwnedEntry, item int64) int { return cmp.Compare(e.First, item) })
@@ -79,37 +82,21 @@ func (s *Store) findEntry(ctx context.Context, dir store.Dir, location string, h
 // maxManifests bounds how many manifests are kept.
 const maxManifests = 64
 
-// manifests are those that were read last. Each is read once, however many look for their items in it.
-type manifests struct {
-	mu    sync.Mutex
-	known []*manifest // the one used last is the last
-}
+// manifestKey names a manifest.
+type manifestKey struct{ location, key string }
 
 type manifest struct {
-	location, key string
-	previous      []string
-	entries       []ledger.OwnedEntry // by ordinal
+	previous []string
+	below    int64               // see [ledger.Besides]
+	entries  []ledger.OwnedEntry // by ordinal
 }
 
-func (all *manifests) get(ctx context.Context, dir store.Dir, location, key string) (*manifest, error) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	for i, m := range all.known {
-		if m.key == key && m.location == location {
-			all.known = append(slices.Delete(all.known, i, i+1), m)
-			return m, nil
-		}
-	}
-	m, err := readManifest(ctx, dir, key)
-	if err != nil {
-		return nil, err
-	}
-	m.location = location
-	if len(all.known) == maxManifests {
-		all.known = slices.Delete(all.known, 0, 1)
-	}
-	all.known = append(all.known, m)
-	return m, nil
+// endsBefore reports that neither the manifest nor any that it reaches has the item, or a later one.
+func (m *manifest) endsBefore(item int64) bool { return m.below > 0 && m.below <= item }
+
+// manifest returns a manifest. It is read once, however many look for their items in it.
+func (s *Store) manifest(ctx context.Context, dir store.Dir, location, key string) (*manifest, error) {
+	return s.manifests.get(ctx, manifestKey{location, key}, func() (*manifest, error) { return readManifest(ctx, dir, key) })
 }
 
 func readManifest(ctx context.Context, dir store.Dir, key string) (*manifest, error) {
@@ -117,7 +104,7 @@ func readManifest(ctx context.Context, dir store.Dir, key string) (*manifest, er
 	if err != nil {
 		return nil, err
 	}
-	m := &manifest{key: key, previous: head.Previous}
+	m := &manifest{previous: head.Previous, below: head.Below}
 	err = ledger.Entries(ctx, dir, []ledger.Link{{Key: key, Head: head}}, func(e ledger.OwnedEntry) error {
 		m.entries = append(m.entries, e)
 		return nil

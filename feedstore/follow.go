@@ -15,7 +15,7 @@ import (
 
 // Follow returns a reader of all results from a cursor on.
 func (s *Store) Follow(from job.FeedCursor) job.FeedFollower {
-	return &follower{store: s, at: from, read: map[string]bool{}}
+	return &follower{store: s, at: from}
 }
 
 // follower reads results in order. It reads each manifest once, and holds the entries that lie behind one that is not there
@@ -23,8 +23,7 @@ func (s *Store) Follow(from job.FeedCursor) job.FeedFollower {
 type follower struct {
 	store *Store
 	at    job.FeedCursor
-	heads []string
-	read  map[string]bool     // manifests
+	heads []string            // of manifests: these, and all that they reach, have been read
 	ahead []ledger.OwnedEntry // by ordinal; none is before the cursor
 }
 
@@ -75,17 +74,20 @@ func (f *follower) Next(ctx context.Context, report job.Report, yield func(line 
 // readManifests adds the entries of manifests that have not been read.
 func (f *follower) readManifests(ctx context.Context, dir store.Dir, heads []string) error {
 	var added []ledger.OwnedEntry
-	var keys []string
+	read := map[string]bool{}
 	for todo := slices.Clone(heads); len(todo) > 0; {
 		key := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if f.read[key] || slices.Contains(keys, key) {
+		if read[key] || slices.Contains(f.heads, key) {
 			continue
 		}
-		keys = append(keys, key)
+		read[key] = true
 		m, err := readManifest(ctx, dir, key)
 		if err != nil {
 			return err
+		}
+		if m.endsBefore(f.at.Item) {
+			continue
 		}
 		todo = append(todo, m.previous...)
 		for _, e := range m.entries {
@@ -94,10 +96,7 @@ func (f *follower) readManifests(ctx context.Context, dir store.Dir, heads []str
 			}
 		}
 	}
-	for _, key := range keys { // all of them, or none
-		f.read[key] = true
-	}
-	f.heads = slices.Clone(heads)
+	f.heads = slices.Clone(heads) // all of them, or none
 	f.ahead = append(f.ahead, added...)
 	slices.SortFunc(f.ahead, func(a, b ledger.OwnedEntry) int { return cmp.Compare(a.First, b.First) })
 	return nil

@@ -10,7 +10,7 @@
 //
 //   - store.go: the outcomes of single items
 //   - part.go: one part, as it is kept in memory
-//   - cache.go: parts that have been read
+//   - cache.go: parts and manifests that have been read
 //   - find.go: the part of an item, by the manifests
 //   - follow.go: all results, in order
 package feedstore
@@ -44,8 +44,9 @@ const DefaultCacheBytes = 32 << 20
 // a process: many callers with a result in one part read it once, and four parts are read at a time. It has to be closed.
 type Store struct {
 	access    store.Access
-	cache     cache
-	manifests manifests
+	parts     cache[job.FeedPart, *part]
+	manifests cache[manifestKey, *manifest]
+	reads     chan struct{} // one for each part that is being read
 }
 
 var _ job.FeedStore = (*Store)(nil)
@@ -55,8 +56,9 @@ func New(o Options) *Store {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = DefaultCacheBytes
 	}
-	s := &Store{access: store.Access{Allow: o.Allow}}
-	s.cache.init(max(0, o.CacheBytes))
+	s := &Store{access: store.Access{Allow: o.Allow}, reads: make(chan struct{}, maxReads)}
+	s.parts.init(max(0, o.CacheBytes), func(p *part) int64 { return p.size })
+	s.manifests.init(maxManifests, func(*manifest) int64 { return 1 })
 	return s
 }
 
@@ -71,7 +73,9 @@ func (s *Store) Outcome(ctx context.Context, at job.FeedPart, item int64) (job.F
 	if err != nil {
 		return outcome, fmt.Errorf("opening the feed's store: %w", err)
 	}
-	loaded, err := s.cache.get(ctx, at, func() (*part, error) { return readPart(ctx, dir, at, s.cache.whole()) })
+	loaded, err := s.parts.get(ctx, at, func() (*part, error) {
+		return inTurn(ctx, s.reads, func() (*part, error) { return readPart(ctx, dir, at, s.parts.most/maxReads) })
+	})
 	if err != nil {
 		return outcome, fmt.Errorf("reading the results of the feed: %w", err)
 	}
@@ -90,7 +94,7 @@ func (s *Store) Outcome(ctx context.Context, at job.FeedPart, item int64) (job.F
 	var line []byte
 	if loaded.results != nil {
 		line = loaded.results[o.from:o.to:o.to]
-	} else if line, err = s.cache.slow(ctx, func() ([]byte, error) {
+	} else if line, err = inTurn(ctx, s.reads, func() ([]byte, error) {
 		return readRange(ctx, dir, ledger.ResultsKey(at.Run, entryOf(at)), o.from, o.to-o.from)
 	}); err != nil {
 		return outcome, fmt.Errorf("reading the result of item %d: %w", item, err)

@@ -31,6 +31,7 @@ type world struct {
 	dir       store.Dir
 	ref       ledger.Ref
 	manifests []string
+	accepted  int64
 }
 
 func newWorld(t *testing.T) *world {
@@ -66,7 +67,8 @@ func (w *world) part(first, session int64, lines ...string) job.FeedPart {
 		}
 	}
 	require.NoError(w.t, inline.Sums(&e))
-	manifest, err := feeds.Commit(w.t.Context(), w.dir, feeds.CommitInput{Ref: w.ref, Previous: w.manifests, Entries: []feeds.Entry{{Entry: e, Inline: inline}}})
+	w.accepted = max(w.accepted, e.End())
+	manifest, err := feeds.Commit(w.t.Context(), w.dir, feeds.CommitInput{Ref: w.ref, Previous: w.manifests, Accepted: w.accepted, Entries: []feeds.Entry{{Entry: e, Inline: inline}}})
 	require.NoError(w.t, err)
 	w.manifests = []string{manifest}
 	m, err := readManifest(w.t.Context(), w.dir, manifest)
@@ -123,6 +125,33 @@ func TestStore_Outcome(t *testing.T) {
 	}
 }
 
+// To look for a young item, or to follow from a cursor, what was written before is not read: it may be days of manifests.
+func TestStore_YoungItems(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.part(0, 1, "0", "1")
+	old := w.manifests[0]
+	w.part(2, 1, "2", "3")
+	w.part(5, 1, "5")
+	require.NoError(t, os.Remove(filepath.Join(w.location, filepath.FromSlash(old))))
+	s := w.store(Options{})
+	for item, committed := range map[int64]bool{2: true, 3: true, 4: false, 5: true, 6: false, 100: false} {
+		_, found, err := s.Find(t.Context(), w.report(), item)
+		require.NoError(t, err, item)
+		require.Equal(t, committed, found, item)
+	}
+	_, _, err := s.Find(t.Context(), w.report(), 1)
+	require.ErrorContains(t, err, "reading manifest "+old)
+	var lines []string
+	w.part(4, 1, "4")
+	err = s.Follow(job.FeedCursor{Item: 4}).Next(t.Context(), w.report(), func(line []byte, _ job.FeedCursor) error {
+		lines = append(lines, string(line))
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"4", "5"}, lines)
+}
+
 // A part that is not what was accepted, one that is gone, and one that is out of bounds.
 func TestStore_Broken(t *testing.T) {
 	t.Parallel()
@@ -162,8 +191,9 @@ func TestStore_Broken(t *testing.T) {
 func TestCache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var c cache
-		c.init(1000)
+		var c cache[job.FeedPart, *part]
+		c.init(1000, func(p *part) int64 { return p.size })
+		turns := make(chan struct{}, maxReads)
 		var reads, now, most atomic.Int64
 		gate := make(chan struct{})
 		read := func(ctx context.Context) func() (*part, error) {
@@ -180,7 +210,7 @@ func TestCache(t *testing.T) {
 			}
 		}
 		get := func(ctx context.Context, n int) error {
-			_, err := c.get(ctx, job.FeedPart{First: int64(n)}, read(ctx))
+			_, err := c.get(ctx, job.FeedPart{First: int64(n)}, func() (*part, error) { return inTurn(ctx, turns, read(ctx)) })
 			return err
 		}
 		ctx, leave := context.WithCancel(t.Context())
@@ -199,10 +229,10 @@ func TestCache(t *testing.T) {
 		require.EqualValues(t, maxReads, most.Load())
 		require.Len(t, c.known, 3)
 		require.EqualValues(t, 900, c.size)
-		kept := int(c.known[0].at.First)
+		kept := int(c.known[0].key.First)
 		require.NoError(t, get(t.Context(), kept))
 		require.EqualValues(t, 11, reads.Load())
-		require.EqualValues(t, kept, c.known[2].at.First, "used last")
+		require.EqualValues(t, kept, c.known[2].key.First, "used last")
 	})
 }
 

@@ -426,7 +426,7 @@ type FeedReport struct {
 	Capacity      int   `json:"capacity"` // most items accepted and unfinished
 	CapacityBytes int64 `json:"capacity_bytes"`
 	Waiting       int   `json:"waiting"`   // of the backlog, items that are in no batch yet
-	Unclaimed     int   `json:"unclaimed"` // results that clients have not taken in time
+	Unclaimed     int   `json:"unclaimed"` // results that their clients have not taken: not yet, or not in time
 	Discarded     int64 `json:"discarded"` // items that resets have removed, in legs that run
 	// OldestSince is when the oldest unfinished item of the legs that run was accepted; zero: there is none.
 	OldestSince time.Time `json:"oldest_since,omitzero"`

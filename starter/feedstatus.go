@@ -48,7 +48,7 @@ func printFeed(row rows, r job.Report) {
 		row("batch size", "%s items on average", text.Rate(float64(r.Done()-r.Resumed)/float64(r.Batches)))
 	}
 	if f.Unclaimed > 0 {
-		row("unclaimed", "%s not taken in time by their clients; they are in the output", text.Count(f.Unclaimed, "result"))
+		row("unclaimed", "%s not taken by their clients; they are in the output", text.Count(f.Unclaimed, "result"))
 	}
 }
 

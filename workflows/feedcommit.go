@@ -25,15 +25,14 @@ const (
 
 // feedCommits records the results of a feed's leg: it gathers them, and has them committed now and then.
 type feedCommits struct {
-	leg       *feedLeg
-	heads     []string // of the manifest chain
-	entries   []activities.FeedEntry
-	discards  []activities.FeedRange
-	size      int   // of entries, in bytes
-	discarded int64 // items, committed or not
-	running   bool  // a commit
-	closing   bool
-	done      bool // all is committed
+	leg      *feedLeg
+	heads    []string // of the manifest chain
+	entries  []activities.FeedEntry
+	discards []activities.FeedRange
+	size     int  // of entries, in bytes
+	running  bool // a commit
+	closing  bool
+	done     bool // all is committed
 }
 
 // Accept is that of [dispatch.Recorder].
@@ -69,10 +68,7 @@ func (l *feedLeg) partOf(e activities.Entry) *protocol.StoredPart {
 
 // takeDiscarded takes the ranges that resets have discarded.
 func (c *feedCommits) takeDiscarded() {
-	for _, r := range feedRanges(c.leg.intake.TakeDiscarded()) {
-		c.discarded += r.Count
-		c.discards = append(c.discards, r)
-	}
+	c.discards = append(c.discards, feedRanges(c.leg.intake.TakeDiscarded())...)
 }
 
 func feedRanges(ranges []intake.Range) []activities.FeedRange {
@@ -123,6 +119,7 @@ func (c *feedCommits) commit(ctx workflow.Context, unfinished []activities.FeedI
 	c.takeDiscarded()
 	entries, discards := c.entries[:c.fitting(0)], c.discards
 	in := c.input()
+	in.Accepted = c.leg.intake.Next()
 	in.Entries, in.Discarded, in.Unfinished = entries, discards, unfinished
 	ctx = execute.IOOptions(ctx, c.leg.in.Spec, "commit "+text.Count(len(entries), "batch"))
 	var committed activities.CommitResult

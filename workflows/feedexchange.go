@@ -54,7 +54,7 @@ func (l *feedLeg) progress() job.Progress {
 	p := l.Progress()
 	p.Feed = &job.FeedReport{
 		Session: s.Session, Accepted: s.Accepted, Capacity: s.Capacity, CapacityBytes: s.CapacityBytes,
-		Backlog: s.Backlog, BacklogBytes: s.BacklogBytes, Waiting: s.Waiting, Unclaimed: s.Unclaimed, Discarded: l.commits.discarded,
+		Backlog: s.Backlog, BacklogBytes: s.BacklogBytes, Waiting: s.Waiting, Unclaimed: s.Unclaimed, Discarded: s.Discarded,
 		OldestSince: l.intake.OldestSince(), StalledSince: l.stalled, QueueMean: s.Queued / time.Duration(max(1, s.Left)), QueueMax: s.QueuedMax,
 	}
 	return p
@@ -62,7 +62,7 @@ func (l *feedLeg) progress() job.Progress {
 
 // checkExchange refuses what cannot be accepted. A refusal leaves no trace.
 func (l *feedLeg) checkExchange(x protocol.Exchange) error {
-	if l.updates >= busyUpdates && len(x.Items) > 0 && l.intake.IsOpen() {
+	if len(x.Items) > 0 && l.intake.IsOpen() && l.busy() {
 		return refusal(&intake.Refused{Type: protocol.RefusedEarly, Message: "the next leg is not ready yet: ask again"})
 	}
 	if r := l.intake.Check(x); r != nil {
@@ -75,6 +75,12 @@ func (l *feedLeg) checkExchange(x protocol.Exchange) error {
 	r := &intake.Refused{Type: protocol.RefusedNotYet, Message: "there are no results yet: ask again"}
 	r.Detail.Again = l.again(x)
 	return refusal(r)
+}
+
+// busy reports that the leg can take no more items, although no other leg takes them yet.
+func (l *feedLeg) busy() bool {
+	info := workflow.GetInfo(l.ctx)
+	return l.updates >= busyUpdates || info.GetCurrentHistoryLength() >= busyEvents || info.GetCurrentHistorySize() >= busyBytes
 }
 
 // over reports that nothing of the leg runs any more.

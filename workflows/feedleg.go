@@ -41,8 +41,10 @@ const (
 	storeBytes = 20 << 20
 	// feedEvents is the length of history at which a sealed leg gives up what it cannot get done.
 	feedEvents = 40_000
-	// busyUpdates is how many exchanges a leg takes that has no successor yet.
+	// busyUpdates is how many exchanges a leg takes that has no successor yet, busyEvents and busyBytes are how long its history is then.
 	busyUpdates = 1900
+	busyEvents  = 30_000
+	busyBytes   = 30 << 20
 )
 
 // FeedLegInput is what one leg of a feed begins with.
@@ -280,7 +282,7 @@ func (l *feedLeg) conclude() LegResult {
 	}
 	result := LegResult{
 		Outcomes: l.Sofar(), Manifests: l.commits.heads, Left: int64(l.intake.Left()), Window: l.Places(),
-		Accepted: l.intake.Next(), Discarded: l.commits.discarded, Counted: l.tally(), Freed: l.intake.Freed(), Unsaved: err != nil,
+		Accepted: l.intake.Next(), Discarded: l.intake.State(l.in.Number, workflow.Now(l.ctx)).Discarded, Counted: l.tally(), Freed: l.intake.Freed(), Unsaved: err != nil,
 	}
 	l.concluded = true
 	if sent := l.link.Signal(signalEnded, keptResult{Leg: l.in.Number, Result: result}); sent != nil {
@@ -334,7 +336,7 @@ func (l *feedLeg) details() string {
 		fmt.Fprintf(&b, " · **stalled**: nothing has finished since %s UTC", l.stalled.UTC().Format(time.TimeOnly))
 	}
 	if s.Unclaimed > 0 {
-		fmt.Fprintf(&b, " · %s results unclaimed", text.Thousands(int64(s.Unclaimed)))
+		fmt.Fprintf(&b, " · %s results not taken by their clients", text.Thousands(int64(s.Unclaimed)))
 	}
 	return b.String() + "\n\n" + l.Details()
 }

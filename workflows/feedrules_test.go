@@ -31,6 +31,7 @@ type scriptedFeed struct {
 	sessions []int64
 	limits   int
 	quick    bool // legs take items for half a minute, and are sealed then
+	lasting  bool // such a leg has an item that is never done
 	dies     bool // the leg that takes items ends after a minute, without a report
 }
 
@@ -137,6 +138,9 @@ func (f *scriptedFeed) quickly(ctx workflow.Context, in FeedLegInput) (LegResult
 	_ = workflow.SignalExternalWorkflow(ctx, protocol.LegID(f.spec.Name, successor), "", signalOpen, opening).Get(ctx, nil)
 	tell(signalSealed, sealedNotice{Leg: in.Number, Next: opening.First})
 	tell(signalFreed, freedNotice{Leg: in.Number, Total: intake.Freed{Items: 2}})
+	if f.lasting {
+		return LegResult{}, workflow.Await(ctx, func() bool { return false })
+	}
 	tell(signalEnded, keptResult{Leg: in.Number, Result: r})
 	return r, nil
 }

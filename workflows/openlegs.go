@@ -14,6 +14,11 @@ import (
 // a page of batches, and some that drain.
 const openLegs = 24
 
+// feedLegs is how many legs of a feed are open at once, at most. A sealed one stays open until its last item is done, so a slow item among
+// many quick ones holds a leg: this many of them, each in another leg, do no harm. Limits that every leg is told cost the job's history
+// 600 events then, and the legs that its next run continues with are some 100 KB of its 2 MB of input.
+const feedLegs = 200
+
 // openLeg is a leg that runs.
 type openLeg struct {
 	number   int

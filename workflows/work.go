@@ -107,8 +107,11 @@ func (p *portion) standing() bool { return p.segment || p.slot != nil }
 
 // mostLegs is how many legs are open at once at most, with the one that gets the portion.
 func (p *portion) mostLegs() int {
-	if p.slot != nil {
+	switch {
+	case p.slot != nil:
 		return job.MaxSlots
+	case p.segment:
+		return feedLegs
 	}
 	return openLegs
 }

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/stint-run/stint/internal/trap"
 )
 
 const (
 	// attemptLimit is how long an attempt lasts, beyond what the feed may wait. An attempt that has had no answer by then
 	// is repeated; the server knows it by its ID. It is also the time between two looks for a worker.
 	attemptLimit = 3 * time.Second
-	// unservedAfter is how many looks in a row must find no worker before callers are told.
+	// unservedAfter is how many looks in a row must find no worker before callers get an error.
 	unservedAfter = 2
 	backoffFirst  = 50 * time.Millisecond
 	backoffMost   = 2 * time.Second
@@ -65,7 +67,7 @@ func (c *Client) watch(ctx context.Context, a asking, cancel context.CancelCause
 			}
 		}
 	}
-	timer := time.AfterFunc(attemptLimit, func() {
+	timer := trap.After(attemptLimit, "looking whether a feed is served", c.shut, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.spawn(look)
@@ -105,6 +107,6 @@ func (c *Client) either(ctx context.Context) (context.Context, func()) {
 	if c.ctx.Err() != nil {
 		cancel(context.Cause(c.ctx))
 	}
-	stop := context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })
+	stop := trap.OnDone(c.ctx, "releasing a feed's client", c.shut, func() { cancel(context.Cause(c.ctx)) })
 	return ctx, func() { stop(); cancel(errors.New("done")) }
 }

@@ -410,6 +410,26 @@ func TestReset_OfAnother(t *testing.T) {
 	})
 }
 
+// F4: an item that runs during another client's reset has no result for its caller, even if nothing but that result could bring the news.
+func TestReset_OfAnotherWhileItemRuns(t *testing.T) {
+	t.Parallel()
+	with(t, feedsim.Options{Slots: 1, Work: fixed(time.Second)}, func(t *testing.T, f *feedsim.Feed, c *feedclient.Client) {
+		other := feedclient.New(f, feedclient.Options{})
+		defer other.Release()
+		running := c.Ask([]byte(`1`), false, time.Time{})
+		synctest.Wait()
+		done, err := other.Reset(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, done.Discarded)
+		<-running.Done()
+		r, err := running.Outcome()
+		require.NoError(t, err)
+		require.True(t, r.Discarded)
+		require.Nil(t, r.Result)
+		require.Len(t, f.Seen().Executed, 1, "it was not interrupted")
+	})
+}
+
 // F8: the end of a feed, of whatever kind, wakes everyone with a typed error, and refuses what comes later.
 func TestEnd_WakesEveryone(t *testing.T) {
 	t.Parallel()

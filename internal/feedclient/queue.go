@@ -65,15 +65,10 @@ func (c *Client) arm(now, next time.Time) {
 		c.timer.Reset(next.Sub(now))
 		return
 	}
-	c.timer = time.AfterFunc(next.Sub(now), func() {
-		defect := trap.Run("sending a feed's items", func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.pump()
-		})
-		if defect != nil {
-			c.shut(defect)
-		}
+	c.timer = trap.After(next.Sub(now), "sending a feed's items", c.shut, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.pump()
 	})
 }
 

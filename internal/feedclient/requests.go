@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/trap"
 )
 
 // openLeg returns the leg that takes items.
@@ -159,7 +160,7 @@ func (c *Client) PutWithin(ctx context.Context, limit time.Duration, items []jso
 	deadline, _ := ctx.Deadline()
 	l := c.Put(items, limit > 0, deadline)
 	if limit > 0 {
-		defer time.AfterFunc(limit, l.EndPatience).Stop()
+		defer trap.After(limit, "ending the wait for room", c.shut, l.EndPatience).Stop()
 	}
 	if err := c.await(ctx, l, l.accepted); err != nil {
 		return err

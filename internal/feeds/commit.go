@@ -22,6 +22,8 @@ type CommitInput struct {
 	Ref      ledger.Ref `json:"ref"`
 	Leg      int        `json:"leg"`
 	Previous []string   `json:"previous,omitempty"`
+	// Accepted is how many items the feed had accepted: see [ledger.Besides]. 0: not known.
+	Accepted int64 `json:"accepted,omitempty"`
 	// Entries come in any order.
 	Entries    []Entry        `json:"entries,omitempty"`
 	Discarded  []Range        `json:"discarded,omitempty"`
@@ -83,7 +85,7 @@ func Commit(ctx context.Context, dir store.Dir, in CommitInput) (manifest string
 		}
 		spills, left = append(spills, spill), left[n:]
 	}
-	return ledger.WriteManifest(ctx, dir, in.Ref, in.Leg, in.Previous, entries, ledger.Besides{Spills: spills})
+	return ledger.WriteManifest(ctx, dir, in.Ref, in.Leg, in.Previous, entries, ledger.Besides{Below: in.Accepted, Spills: spills})
 }
 
 // gather checks what is to be committed, and joins neighbours: inline outcomes of one session, and discarded items. It sorts all

@@ -72,8 +72,11 @@ type Head struct {
 	Besides
 }
 
-// Besides is what a manifest names besides parts that count.
+// Besides is what a manifest says besides the parts that count.
 type Besides struct {
+	// Below bounds the ordinals of a feed: those of the manifest, and of all that it reaches, are smaller. 0: not known. So a reader that looks
+	// for a young item need not go back to the beginning.
+	Below int64 `json:"below,omitempty"`
 	// Spills are the items that a feed had accepted when it was stopped, and that had no outcome then.
 	Spills []Spill `json:"spills,omitempty"`
 	// Between are the batches that were between two stages of a pipeline when the job was stopped: each has a parcel.

@@ -177,9 +177,9 @@ type FeedState struct {
 	Backlog       int           `json:"backlog"` // accepted and unfinished
 	BacklogBytes  int64         `json:"backlog_bytes"`
 	Waiting       int           `json:"waiting"`   // of these, items of this leg in no batch yet
-	Unclaimed     int           `json:"unclaimed"` // results that their clients have not taken
+	Unclaimed     int           `json:"unclaimed"` // results that their clients have not taken: not yet, or not in time
 	Oldest        time.Duration `json:"oldest"`    // age of the oldest unfinished item of this leg
-	Discarded     int64         `json:"discarded"` // items of this leg
+	Discarded     int64         `json:"discarded"` // items that resets have removed from this leg
 	Queued        time.Duration `json:"queued"`    // time in queue, summed over the items of this leg that have left it
 	QueuedMax     time.Duration `json:"queued_max"`
 	Left          int64         `json:"left"` // items that have left the queue

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,6 +106,7 @@ type item struct {
 }
 
 type leg struct {
+	feed    *Feed
 	id      feedclient.Leg
 	opens   time.Time
 	sealed  bool
@@ -156,7 +158,7 @@ func set[T int | int64 | time.Duration](field *T, value T) {
 
 func (f *Feed) addLeg(run string) {
 	number := len(f.legs) + 1
-	f.legs = append(f.legs, &leg{
+	f.legs = append(f.legs, &leg{feed: f,
 		id: feedclient.Leg{Number: number, Run: fmt.Sprintf("%s-%d", run, number)}, opens: time.Now().Add(f.o.Early),
 		updates: map[string]*update{}, pending: map[string]int{}, results: map[string][]protocol.ItemResult{},
 	})
@@ -277,11 +279,16 @@ func (l *leg) close(u *update) {
 	close(u.done)
 }
 
-// answer fills an update's answer with the client's results.
+// answer fills an update's answer with the client's results. A result of a session that has ended does not show.
 func (l *leg) answer(u *update) {
 	results := l.results[u.client]
 	n := min(len(results), protocol.MaxExchangeItems)
-	u.answer.Results, l.results[u.client] = results[:n:n], results[n:]
+	u.answer.Results, l.results[u.client] = slices.Clone(results[:n]), results[n:]
+	for i, r := range u.answer.Results {
+		if r.Session < l.feed.session {
+			u.answer.Results[i] = protocol.ItemResult{Item: r.Item, Session: r.Session, Discarded: true}
+		}
+	}
 	u.answer.More = n < len(results)
 	u.answer.Pending = l.pending[u.client]
 	l.close(u)

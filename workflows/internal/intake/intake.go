@@ -61,6 +61,7 @@ type Intake struct {
 
 	moved     time.Time // when something has finished last, here or in another leg, or when the backlog has begun
 	discarded []Range
+	removed   int64 // items, by resets
 	clients   map[string]*client
 	order     []*client // the same, in the order in which they came
 	kept      int       // results that clients have not taken
@@ -289,6 +290,7 @@ func (in *Intake) Reset(session int64, now time.Time) int64 {
 	}
 	in.session = session
 	n := int64(len(in.waiting))
+	in.removed += n
 	if n > 0 {
 		in.discarded = append(in.discarded, Range{First: in.waiting[0].ordinal, Count: n, Session: in.waiting[0].session})
 	}
@@ -410,7 +412,7 @@ func (in *Intake) State(leg int, now time.Time) protocol.FeedState {
 	s := protocol.FeedState{
 		Leg: leg, Open: in.state == open, Session: in.session, Accepted: in.next,
 		Capacity: in.limits.Capacity, CapacityBytes: in.limits.Bytes,
-		Waiting: len(in.waiting), Unclaimed: in.unclaimed, Queued: in.queued, QueuedMax: in.queuedMax, Left: in.leftQueue,
+		Waiting: len(in.waiting), Unclaimed: in.kept + in.unclaimed, Discarded: in.removed, Queued: in.queued, QueuedMax: in.queuedMax, Left: in.leftQueue,
 	}
 	s.Backlog, s.BacklogBytes = in.Backlog()
 	if it := in.oldest(); it != nil {

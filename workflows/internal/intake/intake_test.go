@@ -148,6 +148,46 @@ func TestIntake_B3_Batches(t *testing.T) {
 	require.Equal(t, items(0, 1), in.Data(b))
 }
 
+// F4: a result that its client has not taken when a session ends does not show any more, wherever it lies.
+func TestIntake_F4_ResultsOfASessionThatHasEnded(t *testing.T) {
+	t.Parallel()
+	in := opened(100)
+	put(t, in, "a", 3)
+	b, _ := in.Take(most(1, 1000), t0)
+	done(in, b, t0)
+	b, _ = in.Take(most(2, 1000), t0)
+	in.FinishStored(b, &protocol.StoredPart{Part: "part"}, t0)
+	in.Reset(0, t0)
+	results, parts, more := in.Collect("a", t0)
+	require.Empty(t, parts)
+	require.False(t, more)
+	require.Len(t, results, 3)
+	for i, r := range results {
+		require.Equal(t, protocol.ItemResult{Item: int64(i), Session: 1, Discarded: true}, r)
+	}
+}
+
+// F2: the state says how many results nobody has taken, whether they are kept or not, and how many items resets have removed. The feed is
+// idle meanwhile.
+func TestIntake_F2_IdleAndUnclaimed(t *testing.T) {
+	t.Parallel()
+	in := opened(100)
+	put(t, in, "a", 5)
+	b, _ := in.Take(most(2, 1000), t0)
+	require.Equal(t, 5, in.State(1, t0).Backlog)
+	done(in, b, t0)
+	require.EqualValues(t, 3, in.Reset(0, t0))
+	s := in.State(1, t0)
+	require.Zero(t, s.Backlog, "idle: accepted equals finished")
+	require.Equal(t, 5, s.Unclaimed)
+	require.EqualValues(t, 3, s.Discarded)
+	put(t, in, "b", 1)
+	in.Collect("b", t0.Add(time.Hour)) // those of a have been kept for long enough
+	s = in.State(1, t0)
+	require.Equal(t, 5, s.Unclaimed)
+	require.Equal(t, 1, s.Backlog)
+}
+
 // F4: what waits is discarded and counted; what runs is recorded under its own session.
 func TestIntake_F4_Reset(t *testing.T) {
 	t.Parallel()
@@ -171,7 +211,9 @@ func TestIntake_F4_Reset(t *testing.T) {
 	done(in, b, t0)
 	results, _, _ = in.Collect("a", t0)
 	require.Len(t, results, 2)
-	require.EqualValues(t, 1, results[0].Session)
+	for i, r := range results {
+		require.Equal(t, protocol.ItemResult{Item: int64(i), Session: 1, Discarded: true}, r, "what ran does not show")
+	}
 	b, _ = in.Take(most(10, 1000), t0)
 	done(in, b, t0)
 	results, _, _ = in.Collect("a", t0)

@@ -134,7 +134,8 @@ func (in *Intake) Ready(token string) bool {
 }
 
 // Collect takes results of a client out: as many as fit into one answer. parts are those that have the
-// stored ones. more says that there are others.
+// stored ones. more says that there are others. A result of a session that has ended does not show: its item is discarded for
+// its client.
 func (in *Intake) Collect(token string, now time.Time) (results []protocol.ItemResult, parts []protocol.StoredPart, more bool) {
 	in.now = now
 	in.expire()
@@ -149,6 +150,9 @@ func (in *Intake) Collect(token string, now time.Time) (results []protocol.ItemR
 			break
 		}
 		r := c.results[n].ItemResult
+		if r.Session < in.session {
+			r = protocol.ItemResult{Item: r.Item, Session: r.Session, Discarded: true}
+		}
 		if r.Part != nil {
 			if r.Part != last {
 				last, parts = r.Part, append(parts, *r.Part)
