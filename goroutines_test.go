@@ -33,7 +33,7 @@ func TestGoroutines_AreTrapped(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != "." || slices.Contains([]string{"bench", "examples", "testdata"}, entry.Name())):
+		case entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != "." || slices.Contains([]string{"bench", "examples", "feedsim", "testdata"}, entry.Name())):
 			return fs.SkipDir
 		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil
@@ -48,7 +48,7 @@ func TestGoroutines_AreTrapped(t *testing.T) {
 			}
 			used[filepath.ToSlash(path)] = true
 			if untrapped[filepath.ToSlash(path)] == "" {
-				t.Errorf("%s: use trap.Go or trap.Watched: a panic there would be a dump that ends the process", set.Position(started.Pos()))
+				t.Errorf("%s: use trap.Go, Watched, After or OnDone: a panic there would be a dump that ends the process", set.Position(started.Pos()))
 			}
 			return true
 		})
@@ -59,17 +59,19 @@ func TestGoroutines_AreTrapped(t *testing.T) {
 	}
 }
 
-// startedBy returns the function that a go statement runs, or a method Go of a group: nil if the node is none.
+// startedBy returns the function that a go statement, a method Go of a group, or AfterFunc of time and context runs; nil: the node is none of them.
 func startedBy(node ast.Node) ast.Expr {
 	switch node := node.(type) {
 	case *ast.GoStmt:
 		return node.Call.Fun
 	case *ast.CallExpr:
 		method, ok := node.Fun.(*ast.SelectorExpr)
-		if !ok || method.Sel.Name != "Go" || len(node.Args) != 1 {
-			return nil // trap.Go and workflow.Go have two
+		switch {
+		case ok && method.Sel.Name == "Go" && len(node.Args) == 1: // trap.Go and workflow.Go have two
+			return node.Args[0]
+		case ok && method.Sel.Name == "AfterFunc":
+			return node.Args[1]
 		}
-		return node.Args[0]
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-run/stint/internal/orphans"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	sdkclient "go.temporal.io/sdk/client"
 )
@@ -153,7 +154,7 @@ func (r *run) latest(ctx context.Context, client *job.Client) (*job.Report, erro
 func (r *run) waitFor(ctx context.Context, stopping *job.Run) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })()
+	defer trap.OnDone(r.ctx, "ending a run", nil, func() { cancel(context.Cause(r.ctx)) })()
 	_, err := stopping.Wait(ctx)
 	var failed *job.FailedError
 	switch {

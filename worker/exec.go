@@ -16,6 +16,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 	"mvdan.cc/sh/v3/syntax"
@@ -272,7 +273,7 @@ func (h *execHandler) run(ctx context.Context, call *calls.Call, lines []byte) (
 	}
 	gone := make(chan struct{})
 	cut := make(chan struct{})
-	spare := context.AfterFunc(ctx, func() {
+	spare := trap.OnDone(ctx, "ending a filter", h.dependencies.defect, func() {
 		defer close(cut)
 		h.cut(call, process, gone, context.Cause(ctx))
 	})

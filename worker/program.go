@@ -15,6 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 )
@@ -77,7 +78,7 @@ type pending struct {
 	isolating bool
 	job       string
 	slow      func(time.Duration) // passes on a slow-down request
-	doubt     func()              // says that the call is not vouched for
+	doubt     func()              // ends the heartbeats of the call's batch
 	slowed    bool                // the program has made one
 	results   []frames.Result
 	values    []byte // of the results
@@ -206,7 +207,7 @@ func (p *program) begin(ctx context.Context, c *pending, at *place, item func(i 
 	p.mu.Unlock()
 	at.frame = frames.AppendCall(at.frame[:0], id, c.items, item, p.host.single, c.records)
 	written := p.outbox.Write(at.frame, func(write func()) {
-		defer context.AfterFunc(ctx, func() { cut(id) })()
+		defer trap.OnDone(ctx, "ending a call", p.host.dependencies.defect, func() { cut(id) })()
 		write()
 	})
 	if !written {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/trap"
 )
 
 // Inputs opens the inputs of jobs for one worker. It is safe for concurrent use.
@@ -100,7 +101,7 @@ func (n *Inputs) keepPlanner(run string, p *planner) {
 		n.dropPlanner(other)
 	}
 	n.planners[run] = p
-	p.idle = time.AfterFunc(plannerIdle, func() {
+	p.idle = trap.After(plannerIdle, "closing an idle planner", nil, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.planners[run] == p {

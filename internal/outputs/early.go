@@ -238,7 +238,7 @@ func (e *early) Offer(entry ledger.Entry, held [][]byte) {
 // join joins the parts that are ready, in order, until close is called and no part comes next. After an
 // error the joined file is removed at once: the disk may be full.
 func (e *early) join() {
-	defer context.AfterFunc(e.ctx, e.close)()
+	defer trap.OnDone(e.ctx, "ending the early join", nil, e.close)()
 	for e.err == nil && e.ctx.Err() == nil {
 		ready := e.ready()
 		if len(ready) == 0 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/stint-run/stint/internal/trap"
 )
 
 const (
@@ -53,7 +55,7 @@ func (g *Gather) join(now time.Time) <-chan struct{} {
 	}
 	tick := make(chan struct{})
 	g.tick = tick
-	time.AfterFunc(gatherTick, func() {
+	trap.After(gatherTick, "ending a tick", nil, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if g.tick == tick {
@@ -78,7 +80,7 @@ func (g *Gather) alone(so bool) {
 	switch {
 	case so && g.lonely == nil:
 		var timer *time.Timer
-		timer = time.AfterFunc(lonelyTick, func() {
+		timer = trap.After(lonelyTick, "ending a tick", nil, func() {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			if g.lonely == timer {

@@ -3,8 +3,11 @@
 package trap
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
+	"time"
 )
 
 // DefectError reports a panic in stint's own code.
@@ -46,9 +49,28 @@ func Go(where string, fn func() error) <-chan error {
 
 // Watched runs fn in a goroutine. If fn panics, failed is called there with a *DefectError.
 func Watched(where string, failed func(error), fn func()) {
-	go func() {
-		if err := Run(where, fn); err != nil {
-			failed(err)
-		}
-	}()
+	go watch(where, failed, fn)
+}
+
+// After runs fn in a goroutine after a while, as [time.AfterFunc] does. If fn panics, failed is called there with a *DefectError; nil: it is
+// logged.
+func After(d time.Duration, where string, failed func(error), fn func()) *time.Timer {
+	return time.AfterFunc(d, func() { watch(where, failed, fn) })
+}
+
+// OnDone runs fn in a goroutine when the context has ended, as [context.AfterFunc] does. If fn panics, failed is called there with a
+// *DefectError; nil: it is logged.
+func OnDone(ctx context.Context, where string, failed func(error), fn func()) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { watch(where, failed, fn) })
+}
+
+func watch(where string, failed func(error), fn func()) {
+	err := Run(where, fn)
+	switch {
+	case err == nil:
+	case failed != nil:
+		failed(err)
+	default:
+		slog.Error(err.Error(), "stack", string(err.(*DefectError).Stack))
+	}
 }

@@ -1,8 +1,10 @@
 package trap
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -36,4 +38,28 @@ func TestWatched(t *testing.T) {
 	Watched("x", func(err error) { failed <- err }, func() { panic("no") })
 	var defect *DefectError
 	require.ErrorAs(t, <-failed, &defect)
+}
+
+func TestAfterAndOnDone(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, start := range map[string]func(failed func(error), fn func()){
+		"after":   func(failed func(error), fn func()) { After(0, "x", failed, fn) },
+		"on done": func(failed func(error), fn func()) { OnDone(ended, "x", failed, fn) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failed := make(chan error, 2)
+			start(func(err error) { failed <- err }, func() { failed <- nil })
+			require.NoError(t, <-failed)
+			start(func(err error) { failed <- err }, func() { panic("no") })
+			var defect *DefectError
+			require.ErrorAs(t, <-failed, &defect)
+		})
+	}
+	stop := OnDone(t.Context(), "x", nil, func() { panic("it was stopped") })
+	require.True(t, stop())
+	require.True(t, After(time.Hour, "x", nil, func() {}).Stop())
+	watch("x", nil, func() { panic("logged") })
 }
