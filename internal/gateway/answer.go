@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/stint-run/stint/internal/trap"
 )
 
 const (
@@ -140,7 +142,7 @@ func (l *lineAnswer) write(line []byte) error {
 	case time.Since(l.sent) >= flushEvery:
 		l.flush()
 	default:
-		l.timer = time.AfterFunc(flushEvery, l.flushLater)
+		l.timer = trap.After(flushEvery, "flushing an answer", nil, l.flushLater)
 	}
 	return l.err
 }

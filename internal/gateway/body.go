@@ -60,6 +60,7 @@ type body struct {
 	control *http.ResponseController
 	length  int64 // below 0: not known
 	pause   time.Duration
+	rest    time.Duration
 	by      time.Time // the item that is read must be whole
 
 	mu    sync.Mutex
@@ -68,7 +69,7 @@ type body struct {
 }
 
 func (g *Gateway) bodyOf(a *answer, r *http.Request) *body {
-	return &body{from: r.Body, control: http.NewResponseController(a.ResponseWriter), length: r.ContentLength, pause: g.pause}
+	return &body{from: r.Body, control: http.NewResponseController(a.ResponseWriter), length: r.ContentLength, pause: g.pause, rest: g.rest}
 }
 
 // expect begins an item. A client that sends a byte now and then would otherwise keep its place for ever.
@@ -129,6 +130,15 @@ func (b *body) cut() {
 	_ = b.control.SetReadDeadline(time.Unix(1, 0))
 }
 
+// leave limits how long net/http reads what is left of the body, which nobody wants any more.
+func (b *body) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.isCut {
+		_ = b.control.SetReadDeadline(time.Now().Add(b.rest))
+	}
+}
+
 // value reads a body that is one value.
 func (b *body) value() (Value, error) {
 	if b.length > 2*job.MaxPutBytes {
@@ -140,6 +150,7 @@ func (b *body) value() (Value, error) {
 	case err != nil:
 		return nil, b.readError(err)
 	case len(data) > 2*job.MaxPutBytes:
+		b.leave()
 		return nil, tooLong(0)
 	}
 	var compact bytes.Buffer
@@ -211,6 +222,9 @@ func newLines(ctx context.Context, b *body) *lines {
 func (l *lines) end() error {
 	select {
 	case <-l.whole:
+		if l.err != nil {
+			l.body.leave()
+		}
 	default:
 		l.body.cut()
 	}

@@ -5,6 +5,7 @@
 //	admit.go    who may: Host and Origin, tokens
 //	feeds.go    the feeds in use
 //	body.go     reading requests, piece by piece
+//	unwanted.go bodies of requests that need none
 //	put.go      requests to put items
 //	call.go     requests with results
 //	results.go  requests for what has been recorded
@@ -86,6 +87,7 @@ type Gateway struct {
 	ending  atomic.Bool
 	pause   time.Duration // see maxPause
 	reading time.Duration // see writeLimit
+	rest    time.Duration // see bodyLimit
 }
 
 // route is one method of one path.
@@ -94,6 +96,7 @@ type route struct {
 	method string
 	path   string // as http.ServeMux takes it
 	open   bool   // needs no token, and no place
+	items  bool   // its requests have bodies
 	handle func(*answer, *http.Request)
 }
 
@@ -106,12 +109,12 @@ func New(o Options) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{
-		options: o, feeds: newFeeds(o.Open), meters: m, places: make(chan struct{}, o.Requests), mux: http.NewServeMux(), pause: maxPause, reading: writeLimit,
+		options: o, feeds: newFeeds(o.Open), meters: m, places: make(chan struct{}, o.Requests), mux: http.NewServeMux(), pause: maxPause, reading: writeLimit, rest: bodyLimit,
 	}
 	g.own = endpoint.Routes(metrics, func() (any, bool) { h := g.health(); return h, h.Healthy })
 	g.routes = []route{
-		{name: "put", method: http.MethodPost, path: "/v1/feeds/{name}/put", handle: g.put},
-		{name: "call", method: http.MethodPost, path: "/v1/feeds/{name}/call", handle: g.call},
+		{name: "put", method: http.MethodPost, path: "/v1/feeds/{name}/put", items: true, handle: g.put},
+		{name: "call", method: http.MethodPost, path: "/v1/feeds/{name}/call", items: true, handle: g.call},
 		{name: "state", method: http.MethodGet, path: "/v1/feeds/{name}", handle: g.state},
 		{name: "results", method: http.MethodGet, path: "/v1/feeds/{name}/results", handle: g.results},
 		{name: "reset", method: http.MethodPost, path: "/v1/feeds/{name}/reset", handle: g.reset},
@@ -140,7 +143,11 @@ func (g *Gateway) serve(rt route) http.Handler {
 		a := &answer{ResponseWriter: w, reading: g.reading}
 		g.meters.begin(rt.name)
 		defer func() { g.meters.end(rt.name, a.status) }()
-		if err := g.admit(rt, r); err != nil {
+		err := g.admit(rt, r)
+		if err == nil && !rt.open && !rt.items {
+			err = skipBody(a, r)
+		}
+		if err != nil {
 			a.fail(err)
 			return
 		}

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"sync"
 	"time"
+
+	"github.com/stint-run/stint/internal/trap"
 )
 
 // maxInHand bounds the items of a request that have been taken and have no outcome yet, in bytes. One item may be larger.
@@ -117,7 +119,7 @@ func (h *hand) wind() {
 	}
 	h.since = time.Now()
 	var clock *time.Timer
-	clock = time.AfterFunc(h.limit, func() {
+	clock = trap.After(h.limit, "ending a wait for a body", nil, func() {
 		h.mu.Lock()
 		current, waited := h.clock == clock, time.Since(h.since)
 		h.mu.Unlock()

@@ -139,6 +139,9 @@ func (p *problem) ofItem(err error) (int, bool) {
 		if stored.Item >= 0 {
 			p.Item = &stored.Item
 		}
+		if stored.Err == nil {
+			p.Message = "the outcome is in the feed's store, and the gateway was started without --allow"
+		}
 		return http.StatusGone, true
 	case errors.As(err, &decode):
 		p.Type, p.Item, p.Kind = "DecodeError", &decode.Item, "decode"

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 )
 
@@ -82,7 +83,7 @@ func (g *Gateway) sendResults(a *answer, r *http.Request, f Feed, from job.FeedC
 	return nil
 }
 
-// resultLines is an answer that begins with its first line, and goes on for as long as it likes.
+// resultLines is an answer that begins with its first line and has no time limit.
 type resultLines struct {
 	answer *answer
 
@@ -95,14 +96,28 @@ func newResultLines(a *answer) *resultLines {
 	l := &resultLines{answer: a}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.alive = time.AfterFunc(aliveEvery, func() { _ = l.write([]byte("\n")) }) // the next line shows that the client has gone
+	l.alive = trap.After(aliveEvery, "keeping a connection alive", nil, l.keepAlive)
 	return l
+}
+
+// keepAlive writes an empty line. The timer may have fired just before stop, and then nothing is written.
+func (l *resultLines) keepAlive() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.alive != nil {
+		_ = l.add([]byte("\n")) // the next line shows that the client has gone
+	}
 }
 
 // write adds a line, or none. Its error says that the client does not read any more.
 func (l *resultLines) write(line []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.add(line)
+}
+
+// add is write. The lock is held.
+func (l *resultLines) add(line []byte) error {
 	if l.lines == nil {
 		l.answer.begin(http.StatusOK, "application/x-ndjson")
 		l.lines = newLineAnswer(l.answer)
@@ -113,7 +128,7 @@ func (l *resultLines) write(line []byte) error {
 	return l.lines.write(line)
 }
 
-// stop ends the empty lines. It reports whether the answer has begun.
+// stop ends the empty lines: when it returns, none is being written. It reports whether the answer has begun.
 func (l *resultLines) stop() (begun bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

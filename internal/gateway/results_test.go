@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stint-run/stint/job"
@@ -67,4 +68,44 @@ func TestResults_ClientLeaves(t *testing.T) {
 	require.Equal(t, "{\"result\":0,\"cursor\":\"0.1.0\"}\n", line)
 	leave()
 	eventually(t, f.left.Load)
+}
+
+// An empty line that is due when the answer ends is written before its end, or not at all.
+func TestResults_EmptyLines(t *testing.T) {
+	t.Parallel()
+	begin := func() (*httptest.ResponseRecorder, *answer, *resultLines) {
+		recorder := httptest.NewRecorder()
+		a := &answer{ResponseWriter: recorder, reading: patience}
+		return recorder, a, newResultLines(a)
+	}
+	recorder, _, lines := begin()
+	lines.keepAlive()
+	require.Equal(t, "\n", recorder.Body.String())
+	require.True(t, lines.stop())
+	lines.keepAlive()
+	lines.close()
+	require.Equal(t, "\n", recorder.Body.String())
+
+	recorder, a, lines := begin()
+	require.False(t, lines.stop())
+	lines.keepAlive()
+	require.Zero(t, a.status)
+	require.Empty(t, recorder.Body.String())
+
+	for range 200 { // the timer fires while the results fail
+		recorder, a, lines := begin()
+		fired := make(chan struct{})
+		go func() { defer close(fired); lines.keepAlive() }()
+		if lines.stop() {
+			lines.close()
+			require.Equal(t, http.StatusOK, recorder.Code)
+			require.Equal(t, "\n", recorder.Body.String())
+		} else {
+			a.fail(errors.New("no store"))
+			lines.close()
+			require.Equal(t, http.StatusBadGateway, recorder.Code)
+			require.Contains(t, recorder.Body.String(), "no store")
+		}
+		<-fired
+	}
 }

@@ -15,6 +15,8 @@ import (
 
 const (
 	headLimit = 10 * time.Second
+	// bodyLimit is how long a body may take that is not wanted, or not any more.
+	bodyLimit = 10 * time.Second
 	idleLimit = 2 * time.Minute
 	maxHead   = 16 << 10 // bytes
 	// lastAnswers is how long requests may take to end, once they have been ended.
@@ -66,7 +68,9 @@ func Listen(address string, o Options) (*Server, error) {
 	ctx, end := context.WithCancelCause(context.Background())
 	return &Server{gateway: g, listener: listener, end: end, http: &http.Server{
 		Handler: g, ErrorLog: slog.NewLogLogger(g.options.Log.Handler(), slog.LevelWarn), MaxHeaderBytes: maxHead,
-		ReadHeaderTimeout: headLimit, IdleTimeout: idleLimit, BaseContext: func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: headLimit, IdleTimeout: idleLimit,
+		ReadTimeout: headLimit + bodyLimit, // also when net/http reads what the gateway does not; bodies of items have other limits, see body
+		BaseContext: func(net.Listener) context.Context { return ctx },
 	}}, nil
 }
 

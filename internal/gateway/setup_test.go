@@ -37,6 +37,7 @@ type fake struct {
 	left     atomic.Bool  // a stream has been left before its end
 	released atomic.Bool
 	broken   error // of results
+	resets   atomic.Int64
 }
 
 func (f *fake) Put(ctx context.Context, items ...Value) error { return f.PutWait(ctx, 0, items...) }
@@ -155,6 +156,7 @@ func (f *fake) State(context.Context) (job.FeedState, error) {
 }
 
 func (f *fake) Reset(context.Context) (job.FeedReset, error) {
+	f.resets.Add(1)
 	return job.FeedReset{Session: 2, Discarded: 3}, nil
 }
 func (f *fake) Close(context.Context) error { return nil }
