@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -283,14 +284,58 @@ func feedStream(args []string, items int) error {
 	}
 	began := time.Now()
 	n := 0
+	var early int64 // bytes in memory after a tenth of the items
 	for _, err := range client.Stream(context.Background(), sequence, job.StreamOptions{}) {
 		if err != nil {
 			return err
 		}
-		n++
+		if n++; n == items/10 {
+			if early, err = resident(); err != nil {
+				return err
+			}
+		}
 	}
 	took := time.Since(began)
-	return f.end(took, fmt.Sprintf("%.0f items a second", float64(n)/took.Seconds()))
+	late, err := resident()
+	if err != nil {
+		return err
+	}
+	return f.end(took, fmt.Sprintf("%.0f items a second; resident after a tenth of the items %d MB, at the end %d MB", float64(n)/took.Seconds(), early>>20, late>>20))
+}
+
+// resident is how much memory this process has, in bytes.
+func resident() (int64, error) {
+	data, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, err
+	}
+	var size, pages int64
+	if _, err := fmt.Sscan(string(data), &size, &pages); err != nil {
+		return 0, err
+	}
+	return pages * int64(os.Getpagesize()), nil
+}
+
+// feedLists has one caller put lists of 100 items of 100 bytes, and wait for their results.
+func feedLists(args []string, items int) error {
+	handle := func(_ context.Context, s string) (string, error) { return s, nil }
+	f, err := startFeeding(args, worker.Each(handle), worker.Options{}, job.Spec{})
+	if err != nil {
+		return err
+	}
+	list := make([]json.RawMessage, 100)
+	for i := range list {
+		list[i] = json.RawMessage(strconv.Quote(strings.Repeat("x", 98)))
+	}
+	asked := bareAsker{f: f}
+	began := time.Now()
+	for range items / len(list) {
+		if err := asked.call(context.Background(), list); err != nil {
+			return err
+		}
+	}
+	took := time.Since(began)
+	return f.end(took, fmt.Sprintf("%.0f items a second", float64(items)/took.Seconds()))
 }
 
 // feedBatching has 64 callers at a slot whose handler takes 20 ms a call, whatever its size.
@@ -334,7 +379,8 @@ func (b *bench) feedRows() []row {
 	return []row{
 		r("feed, call of one item", "≤ 1.2 and 1.5 × an update, 1.3 through the gateway", "feed-calls", b.items(1000)),
 		r("feed, 64 callers of one item", "≥ 3,000/s, 0.7, 0.7", "feed-callers", b.items(64_000)),
-		r("feed, stream of 100-byte items", "≥ 20,000/s, 0.12 events", "feed-stream", b.items(1_000_000)),
+		r("feed, stream of 100-byte items", "≥ 20,000/s, flat memory", "feed-stream", b.items(1_000_000)),
+		r("feed, lists of 100 items", "≤ 0.12 events an item", "feed-lists", b.items(100_000)),
 		r("feed, 20 ms a call, 64 callers", "≥ 30 items, 0.8", "feed-batching", b.items(12_800)),
 	}
 }
@@ -354,6 +400,8 @@ func feedRole(name string, args []string) error {
 		return feedCallers(args, items)
 	case "feed-stream":
 		return feedStream(args, items)
+	case "feed-lists":
+		return feedLists(args, items)
 	}
 	return feedBatching(args, items)
 }

@@ -74,7 +74,7 @@ func role(name string, args []string) error {
 		return bareWaiting(args)
 	case "temporal-empty":
 		return emptyActivities(args)
-	case "feed-calls", "feed-stages", "feed-callers", "feed-stream", "feed-batching":
+	case "feed-calls", "feed-stages", "feed-callers", "feed-stream", "feed-lists", "feed-batching":
 		return feedRole(name, args)
 	case "feed-client":
 		return feedClient(args)

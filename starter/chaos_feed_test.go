@@ -25,6 +25,24 @@ const (
 	feedCapacity = 3000
 )
 
+// feed is a client of the job, in this process.
+func (c *chaos) feed() *job.Feed[string, string] {
+	c.t.Helper()
+	_, address, _ := strings.Cut(c.env[len(c.env)-1], "TEMPORAL_ADDRESS=")
+	var server client.Client
+	eventually(c.t, "the server", func() (ok bool) {
+		var err error
+		server, err = client.Dial(client.Options{HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+		return err == nil
+	})
+	feed := job.NewFeed[string, string](job.NewClient(server), "nightly", job.FeedOptions{})
+	c.t.Cleanup(func() {
+		feed.Release()
+		server.Close()
+	})
+	return feed
+}
+
 // feeders put the numbers below the items of a chaos into its feed, each of them until it is accepted.
 type feeders struct {
 	c    *chaos
@@ -81,16 +99,7 @@ func withstandFeeding(t *testing.T, n, number int) {
 	c.batch = feedBatch
 	c.beginWorkers()
 	c.start("out.txt", "--feed", "--format", "text", "--capacity", itoa(feedCapacity))
-	_, address, _ := strings.Cut(c.env[len(c.env)-1], "TEMPORAL_ADDRESS=")
-	var server client.Client
-	eventually(t, "the server", func() (ok bool) {
-		var err error
-		server, err = client.Dial(client.Options{HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
-		return err == nil
-	})
-	defer server.Close()
-	feed := job.NewFeed[string, string](job.NewClient(server), "nightly", job.FeedOptions{})
-	defer feed.Release()
+	feed := c.feed()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*patience)
 	defer cancel()
 	f := &feeders{c: c}

@@ -259,6 +259,12 @@ func (c *chaos) end(output func() string) {
 	c.spawn("watch", "nightly").exits(end)
 	requireSame(c.t, c.results, output())
 	c.requireUnharmed()
+	c.leave()
+}
+
+// leave ends the workers and the server, and requires that nothing is left of them.
+func (c *chaos) leave() {
+	c.t.Helper()
 	for _, w := range c.draining {
 		w.await() // a second signal would end it at once
 	}

@@ -266,7 +266,7 @@ func TestFeedLeg_B2_Wait(t *testing.T) {
 	w.close(time.Minute)
 	w.run()
 	for _, size := range w.sizes() {
-		require.GreaterOrEqual(t, size, 2)
+		require.GreaterOrEqual(t, size, 3)
 		require.LessOrEqual(t, size, 5)
 	}
 	require.Len(t, w.batches, 5)
