@@ -78,20 +78,20 @@ func (a *callers) note(f fate, list []string, err error) {
 	}
 }
 
-// put puts lists. What is refused for want of room is not put again.
+// put puts lists. What is refused is not put again.
 func (a *callers) put(ctx context.Context, feed *job.Feed[string, string]) {
 	for list := a.take(callingList); len(list) > 0; list = a.take(callingList) {
 		err := feed.Put(ctx, list...)
-		var full *job.FullError
 		switch {
 		case err == nil:
 			a.note(done, list, nil)
-		case errors.As(err, &full):
-			a.note(refused, list, err)
-			time.Sleep(200 * time.Millisecond) // others fill it up otherwise, and all are refused
-		default:
+			continue
+		case errors.As(err, new(*job.UncertainError)), errors.As(err, new(*job.TimeoutError)):
 			a.note(unknown, list, err)
+		default:
+			a.note(refused, list, err)
 		}
+		time.Sleep(200 * time.Millisecond) // others fill it up otherwise, and all are refused
 	}
 }
 
@@ -115,6 +115,7 @@ func (a *callers) call(ctx context.Context, feed *job.Feed[string, string]) {
 		default:
 			a.requireTyped(err)
 			a.note(unknown, list, err)
+			time.Sleep(50 * time.Millisecond) // it is stopped, or nobody serves it
 		}
 	}
 }
