@@ -11,8 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
-// carryOut does the work of an activity that vouches for its process only: it heartbeats meanwhile. The error is
-// one that says to workflows what follows.
+// carryOut does the work of an activity that heartbeats for as long as its process lives. The error says to workflows what follows.
 func carryOut[T any](ctx context.Context, patience time.Duration, work func(context.Context) (T, error)) (T, error) {
 	defer beating(ctx)()
 	return patiently(ctx, patience, work)
@@ -65,7 +64,7 @@ func (t *thrift) send(now time.Time) bool {
 }
 
 // beating heartbeats in the background until the returned function is called: for activities
-// that vouch for their process only, since what they wait for (an input, the disk) may take long.
+// whose heartbeats say only that their process lives, since what they wait for (an input, the disk) may take long.
 func beating(ctx context.Context) (stop func()) {
 	if !activity.IsActivity(ctx) {
 		return func() {}

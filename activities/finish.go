@@ -20,6 +20,7 @@ func (a *Activities) finish(ctx context.Context, in outputs.FinishInput) (output
 	if err != nil {
 		return outputs.FinishResult{}, err
 	}
+	p.Earlier = in.Earlier
 	if p.Links, err = ledger.Chain(ctx, p.Dir, in.Manifests); err != nil {
 		return outputs.FinishResult{}, err
 	}

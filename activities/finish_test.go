@@ -490,6 +490,55 @@ func TestFinish_SweepsEarlierRuns(t *testing.T) {
 	require.NoFileExists(t, left)
 }
 
+// A run that was stopped while its first page was copied, or that has committed only what the next run does not take over, is in no chain:
+// the run that takes its place removes what it has left, but not what others have.
+func TestFinish_SweepsRunsOutsideTheChain(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.txt.gz", gzipped(t, lines("line", 100)))
+	f.spec.BatchItems = 10
+	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{})
+	f.newRun("run-other")
+	f.plan()
+	f.newRun("run-1")
+	f.plan()
+	require.NotEmpty(t, f.keys("run-1/spool-"))
+	f.newRun("run-2")
+	batches := f.plan()
+	f.commit(nil, f.processAll(batches[:3])...)
+	f.newRun("run-3")
+	head := f.commit(nil, f.processAll(f.plan()[:4])...)
+	f.newRun("run-4")
+	head = f.commit([]string{head}, f.processAll(f.plan(head))...)
+	in := f.finishInput(head)
+	in.Earlier = []string{"run-1", "run-2", "run-3", "run-4", "run-gone"}
+	for _, run := range []string{"run-1", "run-3"} { // both had begun to publish something
+		require.NoError(t, f.store().Put(t.Context(), ledger.Ref{Run: run}.DoneKey(), []byte("{}")))
+	}
+
+	result := f.finish(head)
+	require.Equal(t, lines("line", 100), f.read("out.jsonl"))
+	require.NotEmpty(t, f.keys("run-1/spool-"), "it was not named")
+
+	// A newer run may continue from any of them.
+	before := f.keys("run-1/")
+	require.NoError(t, ledger.Ref{Run: "run-5", Born: f.born + 1}.Claim(t.Context(), f.store()))
+	again, err := f.acts.Finish(t.Context(), in)
+	require.NoError(t, err)
+	require.Equal(t, result, again)
+	require.Equal(t, before, f.keys("run-1/"))
+
+	require.NoError(t, f.store().Delete(t.Context(), ledger.CurrentKey))
+	require.NoError(t, f.ref.Claim(t.Context(), f.store()))
+	again, err = f.acts.Finish(t.Context(), in)
+	require.NoError(t, err)
+	require.Equal(t, result, again)
+	require.Empty(t, f.keys("run-1/"))
+	require.Empty(t, f.keys("run-2/"))
+	require.NotEmpty(t, f.keys("run-3/manifests/"), "it is in the chain")
+	require.NotEmpty(t, f.keys("run-3/DONE"), "a repetition looks at it")
+	require.NotEmpty(t, f.keys("run-other/spool-"), "it was not named")
+}
+
 // What is made of an input is not open to others than the input is, wherever it lies.
 func TestFinish_NoWiderThanTheInput(t *testing.T) {
 	t.Parallel()

@@ -260,7 +260,7 @@ func TestOutage_StalledOperationIsGivenUp(t *testing.T) {
 	f.acts.Close()
 }
 
-// A batch is vouched for while its store hangs before it has begun: no other worker gets it, and it loses no attempt.
+// A batch heartbeats while its store hangs before it has begun: no other worker gets it, and it loses no attempt.
 func TestOutage_HeartbeatsBeforeTheFirstItem(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.txt", strings.Repeat("line\n", 50))

@@ -755,7 +755,6 @@ func TestPlan_LeavesItsOwnFilesOut(t *testing.T) {
 	}{
 		{"in/out.jsonl", "in", 2, 7}, // output, errors, report and four files of the store
 		{"in/out.jsonl", "in/*.jsonl", 2, 2},
-		{"in/out.jsonl", "in/out.jsonl.errors.jsonl", 1, 0}, // named
 		{"in/out/", "in", 2, 6},
 		{"out.jsonl", "in", 2, 1},
 	} {
@@ -793,6 +792,42 @@ func TestPlan_LeavesItsOwnFilesOut(t *testing.T) {
 			require.Equal(t, c.want, files)
 		})
 	}
+}
+
+// X1: an input that is named is not left out, and must not be replaced: the job fails before it has done anything.
+func TestPlan_NamedOwnFile(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "real/in.jsonl", "1\n")
+	require.NoError(t, os.Symlink("real", f.path("link")))
+	for _, c := range []struct{ input, output string }{{"link/in.jsonl", "real/in.jsonl"}, {"real/in.jsonl", "link/in.jsonl"}} {
+		f.spec.Input, f.spec.Output, f.spec.Store, f.spec.Errors = []string{f.path(c.input)}, f.path(c.output), "", ""
+		f.newRun("run-1")
+		_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
+		jobtest.RequireType(t, err, job.ErrorInput)
+		require.ErrorContains(t, err, "name another input, or another place")
+		require.Equal(t, []string{ledger.CurrentKey}, f.keys(""), "no table is left")
+	}
+
+	// Neither does a resumed job whose output has moved there.
+	f.spec.Output, f.spec.Store, f.spec.Errors = f.path("out.jsonl"), f.path("store"), ""
+	f.newRun("run-2")
+	head := f.commit(nil, f.processAll(f.plan())...)
+	f.spec.Output, f.spec.Errors = f.path("link/in.jsonl"), ""
+	f.newRun("run-3")
+	_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Resume: []string{head}, Batches: 1})
+	jobtest.RequireType(t, err, job.ErrorInput)
+}
+
+// Two outputs that are one file are refused.
+func TestPlan_OutputsThatAreOneFile(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", "1\n", "real/x", "")
+	require.NoError(t, os.Symlink("real", f.path("link")))
+	f.spec.Input, f.spec.Output, f.spec.Errors = f.spec.Input[:1], f.path("real/out.jsonl"), f.path("link/out.jsonl")
+	f.newRun("run-1")
+	_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
+	jobtest.RequireType(t, err, job.ErrorOutput)
+	require.ErrorContains(t, err, "link/out.jsonl is the same file as")
 }
 
 // An input of which nothing is left is as good as missing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
@@ -13,6 +14,7 @@ import (
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 )
 
 // ProcessInput is one batch to run.
@@ -129,14 +131,43 @@ func (a *Activities) Process(ctx context.Context, in ProcessInput) (result Proce
 	defer slot.Leave()
 	a.opts.Observer.BatchBegan(in.Ref.Job)
 	defer func() { a.opts.Observer.BatchEnded(in.Ref.Job, err) }()
+	e := &execution{acts: a, in: in, slot: slot, began: began}
 	result, err = patiently(ctx, a.opts.Patience, func(ctx context.Context) (ProcessResult, error) {
-		e := &execution{acts: a, in: in, ctx: ctx, slot: slot, began: began}
+		e.ctx = ctx
 		return e.process()
 	})
-	if err == nil && in.Items == nil { // callers wait for the results of a feed's batch
+	if err != nil {
+		return result, e.broken(err)
+	}
+	if in.Items == nil { // callers wait for the results of a feed's batch
 		slot.Report(ctx)
 	}
-	return result, err
+	return result, nil
+}
+
+// broken returns err, with which the execution has failed. If it is one of a loop's slot, the error's detail is where that stands: the next
+// execution begins there.
+func (e *execution) broken(err error) error {
+	slot := e.slotOfLoop.Load()
+	if slot == nil {
+		return err
+	}
+	hint, at := e.whereabouts(nil), slot.Broken()
+	hint.Clock = &at
+	var app *temporal.ApplicationError
+	switch {
+	case errors.As(err, &app):
+		return temporal.NewApplicationErrorWithOptions(app.Message(), app.Type(), temporal.ApplicationErrorOptions{
+			NonRetryable: app.NonRetryable(), Cause: app.Unwrap(), Details: []any{hint},
+		})
+	case errors.Is(err, context.Canceled):
+		return temporal.NewCanceledErrorWithOptions(temporal.CanceledErrorOptions{Cause: err, Details: []any{hint}})
+	}
+	kind := reflect.TypeOf(err) // as the SDK names it
+	for kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
+	}
+	return temporal.NewApplicationErrorWithOptions(err.Error(), kind.Name(), temporal.ApplicationErrorOptions{Cause: err, Details: []any{hint}})
 }
 
 func (e *execution) process() (ProcessResult, error) {

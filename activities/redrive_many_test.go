@@ -72,7 +72,7 @@ func TestRedrive_ManyFailedItemsInLittleMemory(t *testing.T) { // not parallel: 
 	most := watchHeap()
 	batches := f.plan()
 	require.Less(t, most(), uint64(16<<20), "Plan, of %d MiB", n*size>>20)
-	require.Greater(t, len(f.keys("run-2/redrive-")), 5, "the copy has many chunks")
+	require.Greater(t, len(f.keys("run-2/spool-")), 5, "the copy has many chunks")
 	head := f.commit(nil, f.processAll(batches)...)
 	most = watchHeap()
 	result := f.finish(head)

@@ -12,7 +12,6 @@ import (
 	"github.com/stint-run/stint/internal/redrive"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/store"
-	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
 )
 
@@ -110,13 +109,7 @@ func (e *execution) openOrigin(dir store.Dir, table *inputs.Table) (source, erro
 
 // openClock begins an execution of a loop's slot.
 func (e *execution) openClock(in *ProcessInput) error {
-	o := loops.Options{
-		Ref: in.Ref, Soon: e.watch.Soon, Expiry: job.DefaultExpiry,
-		Entry: func() ledger.Entry { return e.entry }, Write: e.write,
-	}
-	if activity.IsActivity(e.ctx) {
-		o.Expiry = activity.GetInfo(e.ctx).HeartbeatTimeout
-	}
+	o := loops.Options{Ref: in.Ref, Soon: e.watch.Soon, Entry: func() ledger.Entry { return e.entry }, Write: e.write}
 	if in.Clock.Keep {
 		dir, err := e.openStore()
 		if err != nil {

@@ -177,7 +177,7 @@ func TestFinish_TableOfOtherThings(t *testing.T) {
 		heads := []string{f.commit(nil, f.processAll(f.plan())...)}
 		_, err := f.finishOnce(t.Context(), f.finishInput(heads...))
 		jobtest.RequireType(t, err, job.ErrorOutput)
-		require.ErrorContains(t, err, `result 2 of items 0 to 1 is no JSON object, of which a row could be made: "[2]"`)
+		require.ErrorContains(t, err, `result 2 of items 0 to 1 is not a JSON object, so it cannot become a row: "[2]"`)
 		require.ErrorContains(t, err, "stint results test")
 		require.NoFileExists(t, f.path("out.csv"))
 		require.Empty(t, f.temporaries())

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// CallTimes is how long calls of the handler took: the longest one, and how many took how long, in classes that double: "5203 10:3 12:9",
-// of which the longest took 5,203 µs, 3 from 2¹⁰ µs to below 2¹¹, and 9 from 2¹² to below 2¹³. Empty: there were none. It is a text, so that
-// it takes a few bytes in a history and can be compared.
+// CallTimes says how long calls of the handler took: the longest one, and how many there were in each class of times, which double. "5203
+// 10:3 12:9": the longest took 5,203 µs, 3 took 2¹⁰ µs to below 2¹¹, and 9 took 2¹² to below 2¹³. Empty: there were no calls. It is a text,
+// so that it takes a few bytes in a history and can be compared.
 type CallTimes string
 
 // maxTimeClass is the last class: it begins at 12 days.
 const maxTimeClass = 40
 
-// CallTimer adds up how long calls took. Its zero value has none. It is not safe for concurrent use.
+// CallTimer adds up how long calls took. Its zero value has no calls. It is not safe for concurrent use.
 type CallTimer struct {
 	counts  [maxTimeClass + 1]int64
 	longest int64 // µs
@@ -54,7 +54,7 @@ func (t *CallTimer) Times() CallTimes {
 	return CallTimes(b)
 }
 
-// timer reads the text. What is not in its form counts as nothing.
+// timer reads the text. It ignores invalid parts.
 func (c CallTimes) timer() (t CallTimer) {
 	longest, classes, _ := strings.Cut(string(c), " ")
 	t.longest, _ = strconv.ParseInt(longest, 10, 64)
@@ -84,8 +84,8 @@ func (c CallTimes) Longest() time.Duration {
 	return time.Duration(c.timer().longest) * time.Microsecond
 }
 
-// Percentile returns about how long p percent of the calls took at most, 1 to 100: within its class it goes by how many are below. It is
-// never more than [CallTimes.Longest], and 0 if there was no call.
+// Percentile returns about how long p percent of the calls, 1 to 100, took at most: it interpolates within a class. It is never more
+// than [CallTimes.Longest], and 0 if there was no call.
 func (c CallTimes) Percentile(p int) time.Duration {
 	t := c.timer()
 	if p >= 100 {

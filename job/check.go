@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -38,11 +39,11 @@ func checkName(what, name string, limit int) error {
 	return nil
 }
 
-// FieldError says that a field of a [Spec], or of options, has a value that cannot be used. Validate
+// FieldError reports that a field of a [Spec], or of options, has a value that cannot be used. Validate
 // joins one for each such field; errors.As finds the first.
 type FieldError struct {
-	Field   string // as Go names it: "Window"
-	Problem string // the value, if there is one, and what to use: "50000: use 1 to 10000, or auto"
+	Field   string // as Go names it: "Window", of a stage "Stage.Window"
+	Problem string // the value, if there is one, and what to use: "50000: use 1 to 10000, or auto". It names other fields with their type
 }
 
 func (e *FieldError) Error() string { return e.Field + " " + e.Problem }
@@ -80,7 +81,7 @@ func (s Spec) checkColumns() []error {
 	case len(s.Columns) == 0:
 		return nil
 	case location.Delimiter(s.Output) == 0:
-		return []error{fieldError("Columns", "are those of a table, and the output is none: name one that ends in .csv or .tsv")}
+		return []error{fieldError("Columns", "are for tables: use an output that ends in .csv or .tsv")}
 	case len(s.Columns) > MaxColumns:
 		return []error{fieldError("Columns", "are %d: use at most %d", len(s.Columns), MaxColumns)}
 	}
@@ -136,4 +137,26 @@ func (s Spec) checkNoFeed() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// maxHooks is the most hooks of one stage.
+const maxHooks = 20
+
+// HookOf returns the pool and the name of a hook as a [Spec] names it: "NAME" is of the job's own pool, "POOL/NAME" of another one.
+func (s Spec) HookOf(hook string) (pool, name string) {
+	if pool, name, ok := strings.Cut(hook, "/"); ok {
+		return pool, name
+	}
+	return s.Pool, hook
+}
+
+func checkHook(hook string) error {
+	pool, name, ok := strings.Cut(hook, "/")
+	if !ok {
+		pool, name = "x", hook
+	}
+	if CheckName("pool", pool) != nil || CheckName("hook", name) != nil {
+		return fmt.Errorf("hook %q: use NAME or POOL/NAME, both of lower-case letters, digits and dashes", hook)
+	}
+	return nil
 }

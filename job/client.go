@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,10 +34,12 @@ type Input struct {
 	// Redrive, if it is set, makes only the failed items of a completed job run again. Resume then
 	// lists what earlier attempts at that have done.
 	Redrive *Redrive `json:"redrive,omitempty"`
-	// Loop is where the slots of a loop stood that an earlier run has left; the others begin with tick 0.
+	// Loop is where the slots of an earlier run of a loop ended; the others begin with tick 0.
 	Loop []LoopSlot `json:"loop,omitempty"`
-	// Accepted is how many items the runs have accepted of a feed that the job continues, as far as their reports say.
+	// Accepted is how many items the earlier runs of a feed have accepted, according to their reports.
 	Accepted int64 `json:"accepted,omitempty"`
+	// Earlier lists runs of the job whose data in the store is not needed once this one has completed, but for what its manifests name.
+	Earlier []string `json:"earlier,omitempty"`
 	// Searchable: the server has the search attributes of jobs.
 	Searchable bool `json:"searchable,omitempty"`
 	// Version is the protocol.LogicVersion of the program that starts the job.
@@ -83,6 +86,8 @@ type StartOptions struct {
 	Resume []string
 	// Reuse allows that an ended job of the name exists, as Fresh and Resume do.
 	Reuse bool
+	// Earlier lists the runs that the new one takes the place of (see [Client.EarlierRuns]). [Client.Resume] sets it.
+	Earlier []string
 	// TaskTimeout is the workflow task timeout: 0 or more, default Temporal's 10 s.
 	TaskTimeout time.Duration
 
@@ -137,7 +142,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	in := Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Version: protocol.LogicVersion}
+	in := Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Earlier: o.Earlier, Version: protocol.LogicVersion}
 	handle, err := c.execute(ctx, opts, in)
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {
@@ -190,6 +195,9 @@ func specMemo(s Spec) map[string]any {
 	if s.Source == SourceClock {
 		memo[protocol.MemoSource] = s.Source
 	}
+	if len(s.Stages) > 0 {
+		memo[protocol.MemoPools] = s.Pools()
+	}
 	return memo
 }
 
@@ -226,7 +234,8 @@ type Listed struct {
 	Name    string     `json:"name"`
 	Run     string     `json:"run"`
 	Pool    string     `json:"pool"`
-	Source  string     `json:"source"` // [SourceFiles], [SourceFeed] or [SourceClock]; empty if it is not known
+	Pools   []string   `json:"pools,omitempty"` // of a pipeline: those of all stages
+	Source  string     `json:"source"`          // [SourceFiles], [SourceFeed] or [SourceClock]; empty if it is not known
 	State   State      `json:"state"`
 	Output  string     `json:"output,omitempty"`
 	Started time.Time  `json:"started"`
@@ -237,6 +246,9 @@ type Listed struct {
 	// doubled, or a tenth has been added, and at its end if not every item is ok.
 	Progress *Milestone `json:"progress,omitempty"`
 }
+
+// Reaches reports whether the job's items reach the pool: it is the job's, or that of a stage.
+func (l Listed) Reaches(pool string) bool { return l.Pool == pool || slices.Contains(l.Pools, pool) }
 
 // Milestone is how far a job had come at a time.
 type Milestone = protocol.Milestone
@@ -415,12 +427,5 @@ func (r *Run) reportWith(ctx context.Context, g *glance) (Report, error) {
 		return report, nil
 	}
 	err = g.ask(ctx)
-	return g.report, err
-}
-
-// query asks the job's workflow and its legs.
-func (r *Run) query(ctx context.Context) (Report, error) {
-	g := newGlance(r)
-	err := g.ask(ctx)
 	return g.report, err
 }

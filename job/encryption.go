@@ -30,16 +30,16 @@ const (
 var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // Codec encrypts payloads with AES-256-GCM, so that neither a Temporal server nor who reads its database sees
-// them: arguments, results, memos, heartbeats and errors. What is encrypted has the ID of its key in its
-// metadata. What is not encrypted is passed through when it is decoded, so that jobs which began without a codec
-// go on. It is a [converter.PayloadCodec] and safe for concurrent use. Make one with [ReadCodec].
+// them: arguments, results, memos, heartbeats and errors. An encrypted payload has the ID of its key in its metadata. Decoding
+// passes other payloads through, so that jobs which began without a codec continue. It is a [converter.PayloadCodec] and safe
+// for concurrent use. Make one with [ReadCodec].
 type Codec struct {
 	first string // the ID of the key that encrypts
 	keys  map[string]cipher.AEAD
 }
 
 // ReadCodec reads the keys of a file: on each line an ID ([A-Za-z0-9._-], at most 64 bytes) and, after a
-// space, 32 bytes in base64. Empty lines and those that begin with '#' do not count. The first key encrypts,
+// space, 32 bytes in base64. Empty lines and those that begin with '#' are ignored. The first key encrypts,
 // all of them (1 to 100) decrypt. To rotate, add the new key at the end of every process's file, then make it
 // the first one, and remove the old one when no history is left that was written with it.
 func ReadCodec(file string) (*Codec, error) {
@@ -77,7 +77,7 @@ func (c *Codec) add(line string) error {
 		return fmt.Errorf("invalid ID: use 1 to 64 letters, digits, dots, dashes and underscores")
 	}
 	if c.keys[id] != nil {
-		return fmt.Errorf("the ID %s stands here twice: give each key another one", id)
+		return fmt.Errorf("duplicate ID %s: give each key its own", id)
 	}
 	if len(c.keys) == maxKeys {
 		return fmt.Errorf("more than %d keys: remove those that no history needs", maxKeys)
@@ -153,7 +153,7 @@ func (c *Codec) DataConverter() converter.DataConverter {
 	return converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c)
 }
 
-// Apply has a Temporal client that is made with these options encrypt everything, the texts of errors included.
+// Apply sets the options so that their Temporal client encrypts everything, including the texts of errors.
 func (c *Codec) Apply(o *client.Options) {
 	o.DataConverter = c.DataConverter()
 	o.FailureConverter = temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{

@@ -110,7 +110,7 @@ func TestReadCodec_Refuses(t *testing.T) {
 		{"# only\n", "has none"},
 		{"a\n", "line 1: expected an ID and a key, got 1 fields"},
 		{"a b c\n", "got 3 fields"},
-		{keyLine("a", 'a') + "\n" + keyLine("a", 'b'), "line 3: the ID a stands here twice"},
+		{keyLine("a", 'a') + "\n" + keyLine("a", 'b'), "line 3: duplicate ID a: give each key its own"},
 		{"a Zm9vc2VjcmV0\n", "not 32 bytes in base64"},
 		{"a not-base64!\n", "openssl rand -base64 32"},
 		{keyLine("a/b", 'a'), "invalid ID"},

@@ -15,7 +15,7 @@ const (
 	KindExpired = "expired" // a timer around the item's call expired
 	KindInvalid = "invalid" // the bytes are not an item in their format
 	KindLength  = "length"  // the call did not answer with one result per item
-	KindLost    = "lost"    // a feed has accepted the item, and what became of it is gone: see [FeedReport].Lost
+	KindLost    = "lost"    // a feed has accepted the item, and its outcome cannot be found any more: see [FeedReport].Lost
 )
 
 // Error is an error that can be sent and stored: a type name, a message and, if known, a stack.
@@ -42,7 +42,7 @@ type Failure struct {
 	Kind     string          `json:"kind"`
 	Error    Error           `json:"error"`
 	Attempts int             `json:"attempts"` // how many calls that contained the item failed
-	// Partial is the list of what an ensemble's members have made of the item, with their errors: of one that an ensemble has failed.
+	// Partial is the list of an ensemble's results, with the members' errors, if an ensemble has failed the item.
 	Partial json.RawMessage `json:"partial,omitempty"`
 }
 
@@ -108,7 +108,7 @@ type Tolerance string
 // fewer items says little.
 const ToleranceItems = 1000
 
-// Unlimited reports that any number of failed items is tolerated.
+// Unlimited reports whether any number of failed items is tolerated.
 func (t Tolerance) Unlimited() bool { return t == "" || t == noneText }
 
 // Validate returns an error if t is not a valid tolerance.
@@ -139,8 +139,8 @@ func (t Tolerance) parse() (items, millionths int64, err error) {
 	return items, 0, nil
 }
 
-// Allowed returns how many items may have failed if done items have an outcome. It is not ok if any
-// number may. final says that no more items will be done.
+// Allowed returns how many items may have failed if done items have an outcome. It is not ok if the number is unlimited. final:
+// no more items will be done.
 func (t Tolerance) Allowed(done int64, final bool) (failed int64, ok bool) {
 	items, millionths, err := t.parse()
 	switch {
@@ -154,7 +154,7 @@ func (t Tolerance) Allowed(done int64, final bool) (failed int64, ok bool) {
 	return done/1_000_000*millionths + done%1_000_000*millionths/1_000_000, true
 }
 
-// Exceeded reports whether more have failed than may.
+// Exceeded reports whether more items have failed than are tolerated.
 func (t Tolerance) Exceeded(done, failed int64, final bool) bool {
 	allowed, ok := t.Allowed(done, final)
 	return ok && failed > allowed

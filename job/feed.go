@@ -25,7 +25,7 @@ const (
 // FeedOptions may be left zero.
 type FeedOptions struct {
 	// Linger is how long a list of items waits in the client for others, so that they are sent together: 0 … [MaxLinger];
-	// what is outside is taken as the nearest. Default 0: lists are sent together only if they come while others are under
+	// values outside are set to the nearest bound. Default 0: lists are sent together only if they come while others are under
 	// way.
 	Linger time.Duration
 	// Session is the one that items are for: once another is open they are refused with a *[SessionError]. Default 0: items are for
@@ -42,7 +42,7 @@ type FeedOptions struct {
 // for In if the feed's format is text.
 //
 // A Feed is safe for concurrent use, and made to be shared: what hundreds of goroutines put and call goes to the feed in a
-// few exchanges. It keeps no goroutine while nothing is under way. Release it when it is of no more use.
+// few exchanges. It has no goroutine while nothing is under way. Release it after use.
 //
 // Its methods return these errors, in addition to those that each names:
 //   - *[NotFoundError]: there is no job of the name; *[NotFeedError]: its items are not put by clients;
@@ -76,8 +76,8 @@ func newFeed[In, Out any](legs feedclient.Legs, name string, o FeedOptions) *Fee
 // Name returns the feed's name.
 func (f *Feed[In, Out]) Name() string { return f.name }
 
-// Release ends what is under way: whoever waits gets [ErrReleased]. It returns when the Feed's goroutines have ended, and can
-// be repeated. The feed itself goes on, and does what it has accepted.
+// Release ends what is under way: methods that wait return [ErrReleased]. It returns when the Feed's goroutines have ended, and
+// can be repeated. The feed itself continues, and does what it has accepted.
 func (f *Feed[In, Out]) Release() { f.client.Release() }
 
 // Put gives items to the feed: all of them are accepted, or none. It never waits for room. Accepted items are executed and
@@ -89,8 +89,7 @@ func (f *Feed[In, Out]) Release() { f.client.Release() }
 // accepted; *[TimeoutError] if they have not been sent within the deadline.
 func (f *Feed[In, Out]) Put(ctx context.Context, items ...In) error { return f.put(ctx, 0, items) }
 
-// PutWait is Put, and waits until there is room: for at most the limit, which is above 0 and counts from the call. Then the
-// *[FullError] names the time waited.
+// PutWait is Put, but waits for room, for at most the limit, which is above 0 and counts from the call. The *[FullError] then has the time waited.
 func (f *Feed[In, Out]) PutWait(ctx context.Context, limit time.Duration, items ...In) error {
 	return f.put(ctx, limit, items)
 }
@@ -150,9 +149,9 @@ func (f *Feed[In, Out]) Call(ctx context.Context, item In) (Out, error) {
 // FeedReset is what a reset has done: the session that has begun, and how many waiting items it has discarded.
 type FeedReset = protocol.ResetDone
 
-// Reset begins the next session: items that wait are discarded, those that run are finished and recorded. Those who wait for
-// the result of an item of an earlier session, in this Feed, get a *[DiscardedError]; after Reset has returned, no such
-// result shows. An *[UncertainError] reports that it is not known whether the session has ended.
+// Reset begins the next session: items that wait are discarded, those that run are finished and recorded. Calls of this Feed
+// that wait for a result of an earlier session return a *[DiscardedError]; after Reset has returned, no such result is
+// returned. An *[UncertainError] reports that it is not known whether the session has ended.
 func (f *Feed[In, Out]) Reset(ctx context.Context) (FeedReset, error) {
 	ctx, cancel := limited(ctx, DefaultFeedLimit)
 	defer cancel()
@@ -168,7 +167,7 @@ func (f *Feed[In, Out]) Close(ctx context.Context) error {
 	return f.typed(f.client.Close(ctx), 0)
 }
 
-// FeedState is what the leg of a feed that takes items knows of the feed.
+// FeedState is the state of a feed, as known to its leg that takes items.
 type FeedState = protocol.FeedState
 
 // State returns the feed's state. A worker must answer.
@@ -185,7 +184,7 @@ func (f *Feed[In, Out]) State(ctx context.Context) (FeedState, error) {
 	return state, nil
 }
 
-// Idle reports whether the feed has done everything that it has accepted. Results that nobody has taken do not count.
+// Idle reports whether the feed has done everything that it has accepted. Results may be left that nobody has taken.
 func (f *Feed[In, Out]) Idle(ctx context.Context) (bool, error) {
 	state, err := f.State(ctx)
 	return err == nil && state.Backlog == 0, err

@@ -44,7 +44,7 @@ type TooLargeError struct {
 
 func (e *TooLargeError) Error() string {
 	if e.Items == 1 && e.Bytes > e.MaxBytes {
-		return fmt.Sprintf("an item of %d bytes is too large, it may have %d: put where it is, a path or a URL, and have the handler read it", e.Bytes, e.MaxBytes)
+		return fmt.Sprintf("item of %d bytes: at most %d are allowed; put a path or URL for the handler to read", e.Bytes, e.MaxBytes)
 	}
 	return fmt.Sprintf("%d items of %d bytes are too large: put at most %d items and %d bytes at once", e.Items, e.Bytes, e.MaxItems, e.MaxBytes)
 }
@@ -87,7 +87,7 @@ type SessionError struct {
 }
 
 func (e *SessionError) Error() string {
-	return fmt.Sprintf("the items are not for the session of feed %s that is open, which is %d", e.Name, e.Open)
+	return fmt.Sprintf("the items are for another session: session %d of feed %s is open", e.Open, e.Name)
 }
 
 // NotFeedError reports that a job's items are not put by clients.
@@ -104,8 +104,7 @@ func (e *UnservedError) Error() string {
 	return fmt.Sprintf("no worker serves the pool of feed %s: start one", e.Name)
 }
 
-// UncertainError reports that it is not known what has become of a request that has been sent: of items, whether they have
-// been accepted. Err says why.
+// UncertainError reports that the outcome of a request is not known: of a put, whether the items have been accepted. Err says why.
 type UncertainError struct{ Err error }
 
 func (e *UncertainError) Error() string {
@@ -162,15 +161,15 @@ func (e *DroppedError) Error() string {
 	return fmt.Sprintf("item %d: the handler gave no result", e.Item)
 }
 
-// DiscardedError reports that an item's session has ended. If the item was running, its result is recorded, and is not shown.
+// DiscardedError reports that an item's session has ended. If the item was running, its result is recorded, but not returned.
 type DiscardedError struct{ Item, Session int64 }
 
 func (e *DiscardedError) Error() string {
 	return fmt.Sprintf("item %d: discarded, because session %d has ended", e.Item, e.Session)
 }
 
-// StoredError reports that an item is done, and that its outcome is in the feed's store, which the client does not read: it has
-// none (see FeedOptions.Store), or reading has failed. 'stint results' prints what is in the store.
+// StoredError reports that an item is done, and that its outcome is in the feed's store, which could not be read:
+// FeedOptions.Store is not set, or reading has failed. 'stint results' prints what is in the store.
 type StoredError struct {
 	Item int64 // below 0: not known
 	Err  error // of reading the store; nil: the client has none
@@ -182,7 +181,7 @@ func (e *StoredError) Error() string {
 		text = fmt.Sprintf("item %d: its outcome is in the feed's store", e.Item)
 	}
 	if e.Err == nil {
-		return text + ", and this client reads none"
+		return text + ", and this client has no store: set FeedOptions.Store"
 	}
 	return fmt.Sprintf("%s, and could not be read: %v", text, e.Err)
 }
@@ -211,7 +210,7 @@ func itemError(o protocol.ItemResult) error {
 	return &ItemError{Item: o.Item, Kind: failure.Kind, Err: failure.Error, Attempts: failure.Attempts}
 }
 
-// typed returns an error of the machinery's as one of this package.
+// typed turns an error of package feedclient into one of this package.
 func (f *Feed[In, Out]) typed(err error, waited time.Duration) error {
 	var uncertain *feedclient.UncertainError
 	var ended *feedclient.EndedError
@@ -250,10 +249,10 @@ func (f *Feed[In, Out]) refusal(r *feedclient.RefusedError, waited time.Duration
 	return fmt.Errorf("feed %s: %w", f.name, r)
 }
 
-// feedJob is what the machinery asks of a feed's job.
+// feedJob is a feedclient.Job.
 type feedJob struct{ run *Run }
 
-// Open is one of feedclient.Job.
+// Open is that of feedclient.Job.
 func (j *feedJob) Open(ctx context.Context) (int, string, error) {
 	info, err := j.run.info(ctx)
 	var none *NotFoundError
@@ -292,7 +291,7 @@ func (j *feedJob) endedAs(ctx context.Context, state State) error {
 // endedLimit is how long it may take to find out why a feed has ended.
 const endedLimit = 5 * time.Second
 
-// Ended is one of feedclient.Job. What the leg has said counts if the job has not ended yet, or cannot be asked.
+// Ended is that of feedclient.Job. It goes by the leg's reason if the job has not ended yet, or cannot be asked.
 func (j *feedJob) Ended(ctx context.Context, reason string) error {
 	ctx, cancel := context.WithTimeout(ctx, endedLimit)
 	defer cancel()

@@ -20,10 +20,10 @@ type FeedOutcome = protocol.ItemResult
 
 // FeedStore reads the stores of feeds. Package feedstore has the implementation. It is used by many goroutines at once.
 type FeedStore interface {
-	// Outcome returns the outcome of an item from its part. Errors: fs.ErrNotExist if the part is no more.
+	// Outcome returns the outcome of an item from its part. Errors: fs.ErrNotExist if the part has been removed.
 	Outcome(ctx context.Context, at FeedPart, item int64) (FeedOutcome, error)
-	// Find returns the outcome of an item by what a report names; found: it is committed. Errors: fs.ErrNotExist if a later report
-	// is needed.
+	// Find looks for the outcome of an item in the manifests that a report names; found: it is committed. Errors: fs.ErrNotExist
+	// if a later report is needed.
 	Find(ctx context.Context, report Report, item int64) (outcome FeedOutcome, found bool, err error)
 	// Follow returns a reader of all results from a cursor on. It opens nothing yet.
 	Follow(from FeedCursor) FeedFollower
@@ -31,18 +31,17 @@ type FeedStore interface {
 
 // FeedFollower reads the results of a feed. One goroutine uses it.
 type FeedFollower interface {
-	// Next calls yield with each line of results that a report adds to those before, and with the cursor after it, until that returns
-	// an error, which Next returns. The line is valid during the call. After an error the follower is of no more use.
+	// Next calls yield with each line of results that the report adds to earlier ones, and with the cursor after that line. If yield
+	// returns an error, Next returns it. The line is valid during the call of yield. After an error the follower must not be used.
 	Next(ctx context.Context, report Report, yield func(line []byte, next FeedCursor) error) error
 }
 
-// FeedCursor is a place in the results of a feed. The zero value is the beginning of those of all sessions. It stays valid as long as the
-// feed's manifests: over legs, restarts of everything, the feed's end and its resumption, and not over another
-// feed that is started anew under the name.
+// FeedCursor is a place in the results of a feed. The zero value is the beginning of the results of all sessions. A cursor stays valid as
+// long as the feed's manifests: across legs, restarts, the feed's end and its resumption. It is not valid for a new feed of the same name.
 type FeedCursor struct {
 	// Session: only results of items of that session are read; 0: of all.
 	Session int64
-	// Item is an ordinal at which what was committed together begins. Line is how many of its results have been read.
+	// Item is the first ordinal of a group that was committed together. Line is how many of its results have been read.
 	Item, Line int64
 }
 
@@ -64,24 +63,24 @@ func ParseFeedCursor(text string) (FeedCursor, error) {
 // RecordedResult is a result that a feed has recorded.
 type RecordedResult[Out any] struct {
 	Out  Out
-	Next FeedCursor // where reading goes on after it
+	Next FeedCursor // where reading continues after it
 }
 
 // ResultsOptions may be left zero.
 type ResultsOptions struct {
 	// Committed: reading ends at what has been committed so far. Default: it ends when the feed has ended.
 	Committed bool
-	// Every is the time between two looks for what has been committed since. Default: 1 s; a feed commits every ten seconds, or when a
+	// Every is how often it checks for new results. Default: 1 s; a feed commits every ten seconds, or when a
 	// MiB has gathered.
 	Every time.Duration
 }
 
 // Results yields the results that a feed has recorded, in the order of its items, as they are committed, up to the first
-// item that is not done yet. Failed and dropped items have none. Each result comes with the cursor from which a later
-// reader goes on. It needs FeedOptions.Store, and a worker that answers for the job.
+// item that is not done yet. Failed and dropped items have none. Each result comes with the cursor from which a later reader
+// continues. It needs FeedOptions.Store, and a worker that answers for the job.
 //
-// Errors, each the last that is yielded: *[StoredError] if the store cannot be read, *[StoppedError] and *[FailedError] if the feed has
-// ended so, after all that it had recorded; those of a [Feed]; the context's. After a *[DecodeError] it goes on.
+// Errors, which end it: *[StoredError] if the store cannot be read; *[StoppedError] or *[FailedError] if the feed has ended so, after
+// all its results; those of a [Feed]; the context's. After a *[DecodeError] it continues.
 func (f *Feed[In, Out]) Results(ctx context.Context, from FeedCursor, o ResultsOptions) iter.Seq2[RecordedResult[Out], error] {
 	return func(yield func(RecordedResult[Out], error) bool) {
 		err := f.follow(ctx, from, o, func(line []byte, next FeedCursor) bool {
@@ -99,7 +98,7 @@ func (f *Feed[In, Out]) Results(ctx context.Context, from FeedCursor, o ResultsO
 	}
 }
 
-// errEnough ends a reading that nobody wants any more.
+// errEnough ends reading if the caller has left the loop.
 var errEnough = errors.New("no more wanted")
 
 // followEvery is the default of ResultsOptions.Every.
@@ -147,7 +146,7 @@ func (f *Feed[In, Out]) follow(ctx context.Context, from FeedCursor, o ResultsOp
 	}
 }
 
-// lineValue is a line of results as JSON: a line that is none is a string.
+// lineValue is a line of results as JSON: a line that is not JSON becomes a string.
 func lineValue(line []byte) []byte {
 	if json.Valid(line) {
 		return line
@@ -236,7 +235,7 @@ type reportError struct{ err error }
 
 func (e *reportError) Error() string { return e.err.Error() }
 
-// committed looks for the outcome of an item in what is committed; nil: it is not. final: nothing more will be.
+// committed looks for the outcome of an item in what is committed; nil: it is not there. final: nothing more will be committed.
 func (f *Feed[In, Out]) committed(ctx context.Context, item int64) (found *FeedOutcome, final bool, err error) {
 	report, err := f.recent(ctx)
 	if err != nil {
@@ -249,14 +248,14 @@ func (f *Feed[In, Out]) committed(ctx context.Context, item int64) (found *FeedO
 	return found, report.State.Final(), err
 }
 
-// shared is a report that those who look for results share.
+// shared is a report for all callers that look for results.
 type shared struct {
 	lock   chan struct{} // held by who asks for it
 	report Report
 	at     time.Time
 }
 
-// recent returns a report that is at most as old as the time between two looks: any number of callers ask the job once.
+// recent returns a report that is at most findEvery old, so that many callers ask the job once.
 func (f *Feed[In, Out]) recent(ctx context.Context) (Report, error) {
 	select {
 	case f.shared.lock <- struct{}{}:

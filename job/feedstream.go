@@ -15,12 +15,12 @@ type StreamOptions struct {
 	// Window is how many items may be taken from the input, and not yet be yielded: 1 or more. Default: the feed's capacity,
 	// for which the feed is asked.
 	Window int
-	// InPlace: the error of an item stands at its place, and the stream goes on. Otherwise it is the last that the stream yields.
+	// InPlace: the error of an item is yielded at its place, and the stream continues. Otherwise the error ends the stream.
 	InPlace bool
-	// Limit is how long an item may take, from when it is taken from the input: above 0. Then its error is a *[TimeoutError];
-	// *[FullError] if there was no room for it; *[UnservedError] if no worker serves the pool. Default: no limit.
+	// Limit is how long an item may take after it is taken from the input: above 0. If it takes longer, its error is a
+	// *[TimeoutError]; *[FullError] if there was no room for it; *[UnservedError] if no worker serves the pool. Default: no limit.
 	Limit time.Duration
-	// Items: each result has the item that it is of.
+	// Items: each result includes its item.
 	Items bool
 }
 
@@ -36,11 +36,11 @@ type Result[In, Out any] struct {
 }
 
 // Stream puts the items of a sequence and yields their results, in the order of the items. It is lazy: an item is taken from
-// the sequence when there is a place for it in the window, and fed when the feed has room, for which a stream waits without
-// a limit. Many streams and calls may use one Feed; none sees a result of another.
+// the sequence when there is a place for it in the window, and put when the feed has room, for which a stream waits without a
+// limit. Many streams and calls may use one Feed; none sees a result of another.
 //
-// The sequence is run in a goroutine of its own. Leaving the stream early, or the end of the context, ends that at the next
-// item; items that have not been sent are not fed any more, and those that have been keep their places until they are done.
+// The sequence is run in a goroutine of its own. Leaving the stream early, or the end of the context, ends it at the next item;
+// items that have not been sent are not put any more, those that have been sent keep their places until they are done.
 //
 // The second value is the error of an item: *[ItemError], *[DiscardedError], *[StoredError], *[DecodeError],
 // *[InvalidItemError], *[TooLargeError] or *[TimeoutError] (see StreamOptions.InPlace). Any other error, such as those that a [Feed] lists, ends the stream.
@@ -204,7 +204,7 @@ func (f *Feed[In, Out]) await(ctx context.Context, fed fedItem[In], limit time.D
 	}
 }
 
-// yieldAll yields results until the input, the caller or an error ends the stream. A panic of the input goes on here.
+// yieldAll yields results until the input, the caller or an error ends the stream. A panic of the input continues here.
 func (f *Feed[In, Out]) yieldAll(s *stream[In], o StreamOptions, yield func(Result[In, Out], error) bool) {
 	for index := int64(0); ; index++ {
 		var fed fedItem[In]

@@ -32,10 +32,9 @@ type Heard struct {
 
 // A report is put together from what the job's workflow and its legs answer, and from the heartbeats of batches that run, which no
 // workflow sees. An execution that a workflow has counted must not be counted again: so heartbeats are read first, and each workflow
-// is asked which of these executions are in flight, by its own account, when it says what it has counted.
+// says, with its counts, which of these executions it still has in flight.
 
-// glance is what is known of a job, over several reports: what does not answer leaves the last numbers. One goroutine at a time
-// uses it.
+// glance is what several reports have shown of a job: a workflow that does not answer keeps its last numbers. One goroutine at a time uses it.
 type glance struct {
 	run    *Run
 	report Report    // the last one
@@ -63,7 +62,7 @@ func newGlance(r *Run) *glance {
 	return &glance{run: r, legs: map[string]legGlance{}, news: map[string]execution{}}
 }
 
-// again asks once more. That nobody answers is not an error.
+// again asks once more. It returns no error if nobody answers.
 func (g *glance) again(ctx context.Context) error {
 	report, err := g.run.reportWith(ctx, g)
 	var defect *trap.DefectError
@@ -218,7 +217,7 @@ func (g *glance) putTogether(report *Report) {
 		case known.gone:
 		case known.at.Before(g.at): // it has not answered this time
 			report.Include(known.Progress)
-			report.grow(known.at, leg)
+			report.noteSilent(known.at, leg)
 		default:
 			report.Include(known.Progress)
 			note(leg, known.Flying)
@@ -243,7 +242,7 @@ func (g *glance) includeHeard(report *Report, leg string) {
 			at = h.At
 		}
 	}
-	report.grow(at, leg)
+	report.noteSilent(at, leg)
 }
 
 // TotalsOf are the totals that a leg has reported.
@@ -256,7 +255,7 @@ func (g *glance) lastKnown(desc *workflowservice.DescribeWorkflowExecutionRespon
 	if g.job != nil {
 		report := g.job.Report
 		g.putTogether(&report)
-		report.grow(g.at, g.run.name)
+		report.noteSilent(g.at, g.run.name)
 		return report
 	}
 	c := g.run.client
@@ -273,15 +272,15 @@ func (g *glance) lastKnown(desc *workflowservice.DescribeWorkflowExecutionRespon
 	return report
 }
 
-// grow notes that a workflow has not answered, and how old what is known of it is.
-func (r *Report) grow(at time.Time, workflow string) {
+// noteSilent records a workflow that has not answered, and the age of its numbers.
+func (r *Report) noteSilent(at time.Time, workflow string) {
 	if r.AsOf.IsZero() || at.Before(r.AsOf) {
 		r.AsOf = at
 	}
 	r.Silent = append(slices.Clip(r.Silent), workflow)
 }
 
-// inHand adds what is answered of a batch that runs.
+// inHand adds the answered items of a running batch.
 func (r *Report) inHand(a protocol.Answered) {
 	r.OK += a.Items - a.Failed
 	r.Failed += a.Failed

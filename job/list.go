@@ -20,14 +20,25 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// ListFilter chooses jobs: those in one of the states and in one of the pools. An empty list chooses all.
+// ListFilter chooses jobs: those in one of the states and of one of the pools, their own or that of a stage. An empty list
+// chooses all.
 type ListFilter struct {
 	States []State
 	Pools  []string
+	// Running leaves out the jobs that have ended.
+	Running bool
 }
 
 func (f ListFilter) chooses(j Listed) bool {
-	return (len(f.States) == 0 || slices.Contains(f.States, j.State)) && (len(f.Pools) == 0 || slices.Contains(f.Pools, j.Pool))
+	return (len(f.States) == 0 || slices.Contains(f.States, j.State)) && (len(f.Pools) == 0 || slices.ContainsFunc(f.Pools, j.Reaches))
+}
+
+// query is the list filter of Temporal that finds what the filter chooses from.
+func (f ListFilter) query() string {
+	if f.Running {
+		return JobsQuery + " AND ExecutionStatus = 'Running'"
+	}
+	return JobsQuery
 }
 
 // JobsQuery is the list filter of Temporal, also of its web UI, that finds jobs and leaves out their legs.
@@ -45,16 +56,11 @@ func (c *Client) List(ctx context.Context, limit int) ([]Listed, error) {
 
 // ListWith is List of the jobs that the filter chooses.
 func (c *Client) ListWith(ctx context.Context, limit int, f ListFilter) ([]Listed, error) {
-	return c.list(ctx, JobsQuery, limit, f)
-}
-
-// list returns the jobs that a query of Temporal's finds and the filter chooses, the latest first.
-func (c *Client) list(ctx context.Context, query string, limit int, f ListFilter) ([]Listed, error) {
 	var jobs []Listed
 	var token []byte
 	for len(jobs) < limit {
 		resp, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Query:         query,
+			Query:         f.query(),
 			PageSize:      int32(min(limit-len(jobs), 1000)),
 			NextPageToken: token,
 		})
@@ -83,6 +89,7 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 		Run:     cmp.Or(info.GetFirstRunId(), info.GetExecution().GetRunId()),
 		Pool:    c.memoString(info.GetMemo(), protocol.MemoPool),
 		Output:  c.memoString(info.GetMemo(), protocol.MemoOutput),
+		Pools:   memoValue[[]string](c, info.GetMemo(), protocol.MemoPools),
 		State:   State(c.memoString(info.GetMemo(), protocol.MemoState)),
 		Started: info.GetStartTime().AsTime(),
 	}
@@ -101,7 +108,7 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 		ended := info.GetCloseTime().AsTime()
 		l.Ended = &ended
 	}
-	// The workflow's own end outranks what it last wrote of itself.
+	// The workflow's final status takes precedence over its memo.
 	switch info.GetStatus() {
 	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 		if l.State != Stopped {
@@ -148,8 +155,8 @@ func SearchTypes() map[string]enums.IndexedValueType {
 // searchLimit is how long it may take to find out whether the server has them.
 const searchLimit = 3 * time.Second
 
-// searching returns what reports whether the server has the search attributes of jobs. It asks the server once, and registers them
-// if it has none: they can be used a little later then, by the next client.
+// searching returns a function that reports whether the server has the search attributes of jobs. It asks the server once, and
+// registers them if they are missing: the next client can use them, a little later.
 func searching(c client.Client, namespace string) func(context.Context) bool {
 	if namespace == "" {
 		return func(context.Context) bool { return false }
@@ -208,8 +215,8 @@ type PoolWorker struct {
 }
 
 // Workers returns the processes that have polled for a pool's batches within the last minutes, as the
-// server saw them, by name. A worker whose slots are all busy does not poll for batches; where nobody has, those that have polled for
-// what runs outside the slots are returned.
+// server saw them, by name. A worker whose slots are all busy does not poll for batches. If nobody has polled for batches, Workers
+// returns those that polled for the work outside the slots.
 func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error) {
 	pollers, err := c.pollers(ctx, pool)
 	if err != nil {

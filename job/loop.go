@@ -23,16 +23,16 @@ type LoopReport struct {
 	Every   time.Duration `json:"every_ns"` // interval in nanoseconds; 0: back to back
 	CatchUp string        `json:"catch_up,omitempty"`
 	// Running is how many slots a worker runs; Idle how many wait for a place in the pool, for two seconds or more. Both are
-	// known while the loop runs only.
+	// known only while the loop runs.
 	Running int `json:"running"`
 	Idle    int `json:"idle,omitempty"`
 
 	Ticks   int64 `json:"ticks"`             // run
 	Missed  int64 `json:"missed,omitempty"`  // of these, made up: due before the slot was free for them
 	Skipped int64 `json:"skipped,omitempty"` // left out, and not among Ticks
-	// Repeated are ticks that were run although a worker that was lost may have run them before.
+	// Repeated are ticks that were run although a lost worker may have run them before.
 	Repeated int64 `json:"repeated,omitempty"`
-	// LateMean, LateMedian and LateMax are how late ticks began, in nanoseconds. The median is the least bound of a few that
+	// LateMean, LateMedian and LateMax are how late ticks began, in nanoseconds. The median is the lowest of a few bounds that
 	// half of the ticks kept.
 	LateMean   time.Duration `json:"late_mean_ns"`
 	LateMedian time.Duration `json:"late_median_ns"`
@@ -42,7 +42,7 @@ type LoopReport struct {
 	At []LoopSlot `json:"at"`
 }
 
-// NewLoopReport returns the report of a loop that has left these slots; those that are missing are at their beginning.
+// NewLoopReport returns the report of a loop whose slots have come so far; slots that are missing are at their beginning.
 func NewLoopReport(s Spec, left []LoopSlot) *LoopReport {
 	r := &LoopReport{Slots: s.Slots, Every: s.Every, CatchUp: s.CatchUp}
 	for i := range s.Slots {
@@ -73,7 +73,7 @@ func (r *LoopReport) include(slots ...LoopSlot) {
 	}
 }
 
-// Recorded is the first tick number, in order of their runs, that not every slot has recorded.
+// Recorded is the lowest tick number that not every slot has recorded.
 func (r *LoopReport) Recorded() int64 {
 	if len(r.At) == 0 {
 		return 0
@@ -81,7 +81,7 @@ func (r *LoopReport) Recorded() int64 {
 	return slices.MinFunc(r.At, func(a, b LoopSlot) int { return cmp.Compare(a.Next, b.Next) }).Next
 }
 
-// Warning says that the pool has too few free slots for the loop; "" if it has not.
+// Warning says that the pool has too few free slots for the loop; "" if it has enough.
 func (r *LoopReport) Warning(pool string) string {
 	if r.Idle == 0 {
 		return ""
@@ -89,8 +89,7 @@ func (r *LoopReport) Warning(pool string) string {
 	return fmt.Sprintf("%d of the loop's %d slots wait for a free slot of pool %s: start more workers there, or ask for fewer slots", r.Idle, r.Slots, pool)
 }
 
-// addTicks adds what the slots that run have done, as their heartbeats say. Of a leg that Temporal has ended the server keeps the last
-// one.
+// addTicks adds what running slots have done, from their heartbeats. The server keeps the last heartbeat of a leg that Temporal has ended.
 func (r *Run) addTicks(ctx context.Context, report *Report) {
 	known := slices.Clone(report.Loop.At)
 	now := time.Now()
@@ -126,7 +125,7 @@ func (r *Run) addTicks(ctx context.Context, report *Report) {
 	}
 }
 
-// left is where the slots of a loop stand that Temporal has ended: its workers are taken as lost, as far as their last heartbeats go.
+// left is where the slots stand if Temporal has ended the loop: its workers count as lost after their last heartbeats.
 func (r *LoopReport) left() []LoopSlot {
 	left := slices.Clone(r.At)
 	for i := range left {
@@ -136,7 +135,7 @@ func (r *LoopReport) left() []LoopSlot {
 	return left
 }
 
-// idleAfter is how long a slot that is to start waits before it counts as one that finds no place.
+// idleAfter is how long a starting slot waits for a place before it counts as idle.
 const idleAfter = 2 * time.Second
 
 // describeClock says how often a loop ticks, for people.
@@ -169,7 +168,7 @@ func (s Spec) checkLoop() error {
 	case s.CatchUp != "" && s.CatchUp != CatchUpAll && s.CatchUp != CatchUpSkip:
 		errs = append(errs, fieldError("CatchUp", "%q: use %s or %s", s.CatchUp, CatchUpAll, CatchUpSkip))
 	case s.CatchUp != "" && s.Every == 0:
-		errs = append(errs, fieldError("CatchUp", "%q: a loop without an interval misses no tick; leave it out, or set Every", s.CatchUp))
+		errs = append(errs, fieldError("CatchUp", "%q: a loop without an interval misses no tick; leave it out, or set Spec.Every", s.CatchUp))
 	}
 	if s.Output != "" && !location.IsPrefix(s.Output) {
 		errs = append(errs, fieldError("Output", "%s: a loop has no end at which its results would become one file: end it with '/'", s.Output))
@@ -180,10 +179,10 @@ func (s Spec) checkLoop() error {
 	refuse("Input", len(s.Input) > 0, "its items are ticks; leave it out")
 	refuse("BatchItems", s.BatchItems != 0, "a tick is a call; leave it out")
 	refuse("BatchBytes", s.BatchBytes != 0, "a tick is a call; leave it out")
-	refuse("BatchTimeout", s.BatchTimeout != 0, "the call timeout limits a tick")
+	refuse("BatchTimeout", s.BatchTimeout != 0, "Spec.CallTimeout limits a tick")
 	refuse("Window", s.Window != 0, "its slots say how much runs at once")
 	refuse("JobRate", s.JobRate != 0, "its interval says how often it runs")
-	refuse("MaxFailed", s.MaxFailed != "", "its on-error says whether it goes on after a failed tick")
+	refuse("MaxFailed", s.MaxFailed != "", "Spec.OnError says whether it continues after a failed tick")
 	return errors.Join(errs...)
 }
 

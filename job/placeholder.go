@@ -111,7 +111,7 @@ func (s Spec) checkSplit() error {
 	case !location.IsPattern(s.Output):
 		return fieldError("Output", "%s: results that are split by %s need one {} in the file's name, where the value goes, such as out/{}.jsonl, or end it with '/'", s.Output, s.Split)
 	case location.Delimiter(s.Output) != 0:
-		return fieldError("Output", "%s: results that are split stay JSON lines: name the files .jsonl, or leave Split out for one table", s.Output)
+		return fieldError("Output", "%s: results that are split stay JSON lines: name the files .jsonl, or leave Spec.Split out for one table", s.Output)
 	case len(location.PatternName(s.Output)) > location.MaxPatternName:
 		return fieldError("Output", "%s: the file's name is too long for one that gets values: use at most %d bytes", s.Output, location.MaxPatternName)
 	}

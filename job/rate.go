@@ -90,8 +90,8 @@ func (r *Rate) UnmarshalJSON(data []byte) error {
 // Speed is the speed of a job, in items and in bytes of input a second. 0: not known.
 type Speed struct{ Items, Bytes float64 }
 
-// Speed returns the average from the job's start to its end, or to now if it has not ended. What
-// earlier runs have done does not count; Bytes is 0 if there was any, because their share is not known.
+// Speed returns the average from the job's start to its end, or to now if it has not ended. It leaves out what earlier runs
+// have done; Bytes is 0 if there were any, because their share is not known.
 func (r Report) Speed(now time.Time) Speed {
 	if r.Ended != nil {
 		now = *r.Ended
@@ -141,7 +141,7 @@ func (r Report) Percent() (percent int64, ok bool) {
 	return percentOf(r.Done(), r.Planned, r.PlanDone, r.InputBytes, r.TotalBytes)
 }
 
-// Percent is how much of a listed job was done when it said so last. It is not ok if that is not known.
+// Percent is how much of a listed job was done when it last noted its progress. It is not ok if that is not known.
 func (l Listed) Percent() (percent int64, ok bool) {
 	p := l.Progress
 	switch {

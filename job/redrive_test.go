@@ -208,7 +208,7 @@ func TestClient_ResumeBeforeAllIsSalvaged(t *testing.T) {
 	endedWith(tc, Report{Job: "nightly", Run: "run-2", State: Failed, Error: &Error{Type: ErrorOutput}, Manifests: []string{"m1"}, Salvage: 1})
 	next := &mocks.WorkflowRun{}
 	next.On("GetRunID").Return("run-3")
-	want := Input{Spec: valid(), Resume: []string{"m1"}, Salvage: []json.RawMessage{second}, Version: protocol.LogicVersion}
+	want := Input{Spec: valid(), Resume: []string{"m1"}, Salvage: []json.RawMessage{second}, Earlier: []string{"run-2"}, Version: protocol.LogicVersion}
 	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, want).Return(next, nil)
 	_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ type Totals struct {
 	OK      int64 `json:"ok"`      // items with a result, dropped ones included
 	Failed  int64 `json:"failed"`  // items with an error
 	Dropped int64 `json:"dropped"` // items for which the handler returned no result
-	// Lines are those of the results of a job that flattens them (see [Spec].Flatten); in any other job each result is one.
+	// Lines are the result lines of a job that flattens results (see [Spec].Flatten); in any other job each result is one line.
 	Lines int64 `json:"lines,omitempty"`
 	// Between are the items that have passed a stage of a pipeline, and have not come through the next one.
 	Between int64 `json:"between,omitempty"`
@@ -40,7 +40,7 @@ type Totals struct {
 	Expiries   int64 `json:"expiries"`   // timers that expired
 	Isolations int64 `json:"isolations"` // calls and batches halved to find a failing item
 	SlowDowns  int64 `json:"slow_downs"` // slow-down requests of the handler
-	// Alone are items that made a call of themselves alone fail: the handler has not answered for them. One that is run again
+	// Alone are items whose call of one item failed as a whole: the handler has not answered for them. One that is run again
 	// may count twice.
 	Alone int64 `json:"alone,omitempty"`
 	// Summed are calls of several items that were answered with a single result.
@@ -119,7 +119,7 @@ type Output struct {
 	Bytes    int64  `json:"bytes"`              // of all results
 	Checksum string `json:"checksum,omitempty"` // "crc32c:…" of all results
 	Errors   string `json:"errors,omitempty"`   // file of error records; empty: there are none
-	Dropped  string `json:"dropped,omitempty"`  // file of dropped items; empty: there are none, or none was wanted
+	Dropped  string `json:"dropped,omitempty"`  // file of dropped items; empty: there are none, or no file was requested
 	// Split is the field by which the results are split into Files files; the parts are in the store, too. Empty: they are not.
 	Split string `json:"split,omitempty"`
 	Files int    `json:"files,omitempty"`
@@ -237,8 +237,8 @@ type Report struct {
 	Unserved bool `json:"unserved,omitempty"`
 	// UnservedPools are pools of a pipeline's further stages that no worker serves: their items wait.
 	UnservedPools []string `json:"unserved_pools,omitempty"`
-	// AsOf is set if not all of the job's workflows have answered: the time of the oldest of the numbers, which are the last that are
-	// known. Silent are the workflows that have not answered.
+	// AsOf is set if not all of the job's workflows have answered, so that some numbers are the last known ones: the time of the
+	// oldest. Silent are the workflows that have not answered.
 	AsOf   time.Time `json:"as_of,omitzero"`
 	Silent []string  `json:"silent,omitempty"`
 	// Outage is set while the job waits for its store, or for the host of an input.
@@ -259,11 +259,11 @@ type Report struct {
 	// Redriven is how many failed items a redrive has run again.
 	Redriven int64 `json:"redriven,omitempty"`
 
-	// Feed is what a feed has beside what every job has; nil for other jobs.
+	// Feed is the part of a report that only feeds have; nil for other jobs.
 	Feed *FeedReport `json:"feed,omitempty"`
 	// Stages are those of a pipeline that pools run, in the order in which items reach them.
 	Stages []StageReport `json:"stages,omitempty"`
-	// Loop is what a loop has beside what every job has; nil for other jobs.
+	// Loop is the part of a report that only loops have; nil for other jobs.
 	Loop *LoopReport `json:"loop,omitempty"`
 
 	Legs        int         `json:"legs"`                   // legs started
@@ -279,7 +279,7 @@ type Report struct {
 	Forced        []ForcedEnd `json:"forced,omitempty"`
 	ForcedOmitted int         `json:"forced_omitted,omitempty"`
 
-	// Grace is how long running calls may take after a stop that does not say, Expiry how long a worker may be
+	// Grace is how long running calls may take after a stop without its own grace, Expiry how long a worker may be
 	// silent, both in nanoseconds; Attempts is how often a batch, or a call, is tried before it is halved.
 	Grace    time.Duration `json:"grace_ns"`
 	Expiry   time.Duration `json:"expiry_ns"`
@@ -300,13 +300,13 @@ type Report struct {
 
 	Store     string   `json:"store"`               // where parts and manifests are
 	Manifests []string `json:"manifests,omitempty"` // heads of the manifest chain
-	// LegManifests are further heads while the job runs: what its open legs were given, for theirs to name.
+	// LegManifests are further heads while the job runs: those given to its open legs, whose manifests will name them.
 	LegManifests []string `json:"leg_manifests,omitempty"`
-	// Salvage is how much of what an earlier run had accepted, before Temporal ended it, this one has still to commit: at most one for
-	// each leg that was open then. Nothing else is begun before.
+	// Salvage is how many pieces of what an earlier run, ended by Temporal, had accepted this run has still to commit: at
+	// most one for each leg that was open then. Nothing else begins before.
 	Salvage int `json:"salvage,omitempty"`
-	// Unsaved are workflow IDs of legs of a feed that have ended with something that could not be written to the store: the job that is
-	// resumed asks them for it.
+	// Unsaved are workflow IDs of legs of a feed that have ended with something that could not be written to the store: the resumed job
+	// asks them for it.
 	Unsaved []string `json:"unsaved,omitempty"`
 	// Redrive is set while failed items are run again, and if that was stopped or has failed. The counts
 	// are then those of these items; Output and Manifests are still the completed job's.
@@ -342,7 +342,7 @@ func (r *Report) Include(p Progress) {
 type StageReport struct {
 	Stage string `json:"stage"` // its name, with those of the stages around it: "score.a"
 	Pool  string `json:"pool"`
-	// Window is how many batches may be in flight in it at once; 0: as many as the job's window lets.
+	// Window is how many batches may be in flight in it at once; 0: as many as the job's window allows.
 	Window int `json:"window,omitempty"`
 	// Waiting is how many batches it has still to begin: of the first stage those that are planned, of others those that the stages
 	// before have passed on. InFlight are those that it has begun.
@@ -434,23 +434,22 @@ type FeedReport struct {
 	QueueMean time.Duration `json:"queue_mean_ns"`
 	QueueMax  time.Duration `json:"queue_max_ns"`
 	Segments  int           `json:"segments"` // legs that have taken items
-	// StalledSince is when an item has finished last, of a feed that has unfinished items of which none has finished for 30 s; zero: it is
-	// not stalled.
+	// StalledSince is when an item last finished, if the feed has unfinished items and none has finished for 30 s; zero: it is not stalled.
 	StalledSince time.Time `json:"stalled_since,omitzero"`
 	// Earlier is how many items of the backlog were accepted before the feed was resumed.
 	Earlier int `json:"earlier,omitempty"`
-	// Lost is how many items were accepted before the feed was resumed, and are nowhere any more: neither an outcome nor a copy of them
-	// was in the store, nor in the history of a leg. They count as failed, with the kind [KindLost].
+	// Lost is how many items were accepted before the feed was resumed, and cannot be found: the store and the histories of legs have
+	// neither an outcome nor a copy of them. They count as failed, with the kind [KindLost].
 	Lost int64 `json:"lost,omitempty"`
 	// Gone are the workflow IDs of legs whose history the server had removed before the feed was resumed. Of the items that were put to
-	// them last, Lost counts those that the feed's job had heard of. At most [MaxGone].
+	// them last, Lost counts those that the feed's job knew of. At most [MaxGone].
 	Gone []string `json:"gone,omitempty"`
 }
 
-// Idle reports that everything accepted is finished.
+// Idle reports whether everything accepted is finished.
 func (r FeedReport) Idle() bool { return r.Backlog == 0 }
 
-// Full reports that not one more item would be accepted.
+// Full reports whether no further item would be accepted.
 func (r FeedReport) Full() bool { return r.Backlog >= r.Capacity || r.BacklogBytes >= r.CapacityBytes }
 
 // with adds the report of another leg; other may be nil.
@@ -479,3 +478,19 @@ func (r FeedReport) with(other *FeedReport) *FeedReport {
 	}
 	return &r
 }
+
+// HookRun is the outcome of a hook.
+type HookRun struct {
+	Stage string `json:"stage"` // "init", "shutdown" or "cleanup"
+	Hook  string `json:"hook"`  // as the spec names it
+	Error *Error `json:"error,omitempty"`
+	// Skipped is why it was not run; empty: it was run.
+	Skipped string `json:"skipped,omitempty"`
+}
+
+// The stages of hooks.
+const (
+	StageInit     = "init"
+	StageShutdown = "shutdown"
+	StageCleanup  = "cleanup"
+)

@@ -36,8 +36,8 @@ func (e *RunningError) Error() string {
 }
 
 // Resume continues a job that was stopped, has failed, or was ended by Temporal itself (terminated,
-// cancelled, timed out). Items with an outcome in its manifests are not run again, all others are; after a failure
-// because nothing worked that is so for earlier runs only (see [Client.ResumePoint]). The
+// cancelled, timed out). Items with an outcome in its manifests are not run again, all others are; after a failure because
+// nothing worked this holds for earlier runs only (see [Client.ResumePoint]). The
 // new run begins without the stop, the first error and the failures counted so far; its spec is the
 // job's own, with the settings that were in force. Errors: *RunningError if the job still runs,
 // *EndedError if it has completed, *NotFoundError.
@@ -67,9 +67,9 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 	return c.startNext(ctx, spec.With(o.Settings), start)
 }
 
-// nextRun returns how a job is continued that was started with this input and has ended with this report.
+// nextRun returns how to continue a job that was started with this input and has ended with this report.
 func (c *Client) nextRun(ctx context.Context, in Input, report Report) (StartOptions, error) {
-	start := StartOptions{Resume: in.resumePoint(report), Reuse: true, salvage: in.unsalvaged(report)}
+	start := StartOptions{Resume: in.resumePoint(report), Reuse: true, Earlier: in.earlierRuns(report), salvage: in.unsalvaged(report)}
 	if report.Loop != nil {
 		start.loop = report.Loop.At
 	}
@@ -175,13 +175,15 @@ func (c *Client) pending(ctx context.Context, name string, feed bool, legs []str
 			}
 			continue // any other leg was never started
 		}
-		if neverRan(err) {
-			given, err := c.given(ctx, id)
-			if err != nil {
-				return nil, err
+		if notReady(err) {
+			given, unread := c.given(ctx, id)
+			if unread != nil {
+				return nil, unread
 			}
-			all = append(all, given.pending()...)
-			continue
+			if !given.ran {
+				all = append(all, given.pending()...)
+				continue
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
@@ -206,8 +208,8 @@ func (c *Client) pending(ctx context.Context, name string, feed bool, legs []str
 	return all, nil
 }
 
-// fromNowhere asks a leg of a feed for nothing: what it has is too large for a client, and is asked for by the job. Other legs
-// and jobs answer as a whole.
+// fromNowhere asks a leg of a feed for nothing: its answer would be too large for a client, so the job asks for it. Other legs
+// and jobs ignore it, and answer as a whole.
 const fromNowhere = -1
 
 // legOf names a leg of a feed that has ended, for the job to ask it.
@@ -288,85 +290,16 @@ func closedByServer(status enums.WorkflowExecutionStatus) bool {
 
 // lastWords returns the report of a job that has ended without one, from its history.
 func (r *Run) lastWords(ctx context.Context, why string, ended time.Time) (Report, error) {
-	report, err := r.query(ctx)
-	if neverRan(err) {
-		report, err = r.given(ctx)
+	known := newGlance(r)
+	err := known.ask(ctx)
+	if notReady(err) {
+		err = known.recall(ctx, err)
 	}
+	report := known.report
 	if err != nil {
 		return report, err
 	}
 	report.State, report.Ended = Failed, &ended
 	report.Error = &Error{Type: ErrorGone, Message: why + "; the job can be resumed"}
-	return report, nil
-}
-
-// A workflow that Temporal has ended before its first workflow task answers no query, for good. It has
-// done nothing, so what it was given is all there is: its input.
-
-// neverRan reports whether a query has failed because the workflow never had a workflow task.
-func neverRan(err error) bool {
-	var notReady *serviceerror.WorkflowNotReady
-	return errors.As(err, &notReady)
-}
-
-// givenInput is what a job's run, or a leg, was started with, as far as a resumed job must keep it.
-type givenInput struct {
-	// Of a job.
-	Spec    Spec              `json:"spec"`
-	Resume  []string          `json:"resume"`
-	Salvage []json.RawMessage `json:"salvage"`
-	Loop    []LoopSlot        `json:"loop"`
-	State   *struct {         // of the runs before, if the job has continued as new
-		Heads  []string `json:"heads"`
-		Report Report   `json:"report"`
-	} `json:"state"`
-	// Of a leg.
-	Ref      json.RawMessage `json:"ref"`
-	Number   int             `json:"number"`
-	Previous []string        `json:"previous"`
-}
-
-// pending is what the workflow would answer to the query for what is not committed: the manifests that a leg
-// was to name.
-func (in givenInput) pending() []json.RawMessage {
-	if len(in.Previous) == 0 {
-		return nil
-	}
-	kept, err := json.Marshal(map[string]any{"ref": in.Ref, "leg": in.Number, "previous": in.Previous})
-	if err != nil {
-		return nil // it was read as JSON
-	}
-	return []json.RawMessage{kept}
-}
-
-// given reads the input of a workflow's latest run from the first event of its history.
-func (c *Client) given(ctx context.Context, id string) (givenInput, error) {
-	var in givenInput
-	events := c.temporal.GetWorkflowHistory(ctx, id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	first, err := events.Next()
-	if err == nil {
-		err = c.decodeFirst(first.GetWorkflowExecutionStartedEventAttributes().GetInput(), &in)
-	}
-	if err != nil {
-		return in, fmt.Errorf("reading how %s was started: %w", id, err)
-	}
-	return in, nil
-}
-
-// given is the report of a job that never ran: that of the runs before, if there were any.
-func (r *Run) given(ctx context.Context) (Report, error) {
-	in, err := r.client.given(ctx, r.name)
-	if err != nil {
-		return Report{}, err
-	}
-	if in.State != nil {
-		report := in.State.Report
-		report.Manifests = in.State.Heads
-		return report, nil
-	}
-	report := Report{Job: r.name, Pool: in.Spec.Pool, Store: in.Spec.Store, Manifests: in.Resume, Salvage: len(in.Salvage), Settings: in.Spec.Settings()}
-	if in.Spec.Source == SourceClock {
-		report.Loop = NewLoopReport(in.Spec, in.Loop)
-	}
 	return report, nil
 }

@@ -19,7 +19,8 @@ import (
 // RunningBatch is a batch that a worker runs, as far as the server knows.
 type RunningBatch struct {
 	Job   string    `json:"job"`
-	Since time.Time `json:"since"` // when the worker took it
+	Pool  string    `json:"pool,omitempty"` // that runs it; empty: the server does not say
+	Since time.Time `json:"since"`          // when the worker took it
 	// Beat is the time of its last heartbeat; zero before the first one, which comes after a quarter of
 	// the job's expiry. Until then, of the fields below only Worker and PID are known.
 	Beat time.Time `json:"beat,omitzero"`
@@ -92,14 +93,14 @@ func (r *Run) inHand(desc *workflowservice.DescribeWorkflowExecutionResponse) []
 func (r *Run) runningBatch(a *workflow.PendingActivityInfo) RunningBatch {
 	hint, beat := protocol.LastHint(a, r.client.converter)
 	return RunningBatch{
-		Job: r.name, Since: a.GetLastStartedTime().AsTime(), Beat: beat,
+		Job: r.name, Pool: protocol.PoolOfQueue(a.GetActivityOptions().GetTaskQueue().GetName()), Since: a.GetLastStartedTime().AsTime(), Beat: beat,
 		First: hint.First, Count: hint.Count, Batch: hint.Batch,
 		Worker: hint.Worker, Slot: hint.Slot, PID: hint.PID, Incarnation: hint.Incarnation, Concurrency: hint.Concurrency, Timers: hint.Timers,
 	}
 }
 
-// heldUp finds the outage for which the server repeats an activity of the job, or of one of its legs, that
-// runs outside the slots: no workflow sees that. It returns nil if there is none, or if that is not known.
+// heldUp finds the outage that has the server repeat an activity outside the slots, of the job or of a leg: no workflow sees
+// it. It returns nil if there is no outage, or if that is not known.
 func (r *Run) heldUp(ctx context.Context, legs []string) *Outage {
 	var found *Outage
 	for _, id := range append([]string{r.name}, legs...) {
@@ -125,9 +126,8 @@ func (r *Run) heldUp(ctx context.Context, legs []string) *Outage {
 // followLimit is how long a report may take while a job is followed.
 const followLimit = 3 * time.Second
 
-// Follow is [Run.Wait], and reports meanwhile how the job stands: every interval, which must be above 0, it calls progress with a
-// report, until the job has ended. progress is never called twice at a time. While the job does not answer it gets the last
-// numbers that are known, and their time: see [Report].AsOf.
+// Follow is [Run.Wait], and calls progress with a report every interval, which must be above 0, until the job has ended. progress
+// is never called twice at a time. While the job does not answer, progress gets the last known numbers, and their time: see [Report].AsOf.
 func (r *Run) Follow(ctx context.Context, interval time.Duration, progress func(Report)) (Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

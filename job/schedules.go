@@ -29,7 +29,7 @@ type Scheduled struct {
 	Last    *Listed  `json:"last,omitempty"`
 	Running []string `json:"running,omitempty"` // names of runs that have not ended
 	Runs    int      `json:"runs"`              // started so far
-	Skipped int      `json:"skipped"`           // ticks skipped because the run before went on
+	Skipped int      `json:"skipped"`           // ticks skipped because the run before had not ended
 	Missed  int      `json:"missed"`            // ticks missed while the server was down
 }
 

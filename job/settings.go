@@ -25,7 +25,7 @@ type Settings struct {
 	Windows map[string]int `json:"windows,omitempty"`
 }
 
-// IsZero reports that no setting is set.
+// IsZero reports whether no setting is set.
 func (s Settings) IsZero() bool {
 	return s.Window == nil && s.BatchItems == nil && s.MaxFailed == nil && s.Rate == nil && len(s.Windows) == 0
 }
@@ -42,7 +42,7 @@ func (s Spec) Settings() Settings {
 	return c
 }
 
-// CheckSettings returns an error that names every setting that the spec cannot be given, or nil.
+// CheckSettings returns an error that names every setting that is invalid for the spec, or nil.
 func (s Spec) CheckSettings(c Settings) error {
 	_, err := withWindows(s.Stages, c.Windows)
 	return errors.Join(err, s.With(c).Validate())
@@ -142,7 +142,7 @@ func (s *Settings) setStageWindow(stage, text string) error {
 }
 
 // ParseSettings reads settings written as name=value; the names are window, batch-items, max-failed
-// and rate, and STAGE.window for the window of a stage, of which auto is that of the job. The error names every one that is wrong.
+// and rate, and STAGE.window for the window of a stage, whose auto is the job's. The error names every invalid one.
 func ParseSettings(texts []string) (Settings, error) {
 	var s Settings
 	var errs []error

@@ -101,7 +101,7 @@ type Spec struct {
 	// Input lists paths, globs, directories and bucket URLs; "-" is the standard input of the
 	// process that serves the pool (only `stint run` offers it). Paths are the workers' paths.
 	Input []string `json:"input"`
-	// Format is "jsonl", "json", "csv", "tsv" or "text". Default "auto": each input's extension decides, and of JSON its beginning.
+	// Format is "jsonl", "json", "csv", "tsv" or "text". Default "auto": each input's extension decides, for JSON also its beginning.
 	Format string `json:"format,omitempty"`
 	// Delimiter separates the fields of inputs that are CSV: an ASCII character other than a quote and the line ends, or `\t`.
 	// Default: a comma, and a tab in TSV.
@@ -110,22 +110,22 @@ type Spec struct {
 	// a failed item.
 	MaxItem int64 `json:"max_item,omitempty"`
 	// MaxInput is how many bytes an input that is copied into the store (compressed files, the standard input)
-	// may have uncompressed: 1 … 1 EiB, default 1 TiB. With more the job fails.
+	// may have uncompressed: 1 … 1 EiB, default 1 TiB. A longer one fails the job.
 	MaxInput int64 `json:"max_input,omitempty"`
 	// Flush is how long the first items that come on the standard input wait for more before they are run: 10 ms … 1 h,
-	// default 1 s. Without an Output, the results are printed while more items come, and batches are cut to take about so long.
+	// default 1 s. Without an Output, the results are printed while more items come, and batches are cut to take about that long.
 	Flush time.Duration `json:"flush,omitempty"`
 
 	// Output is the file that gets the results. If it ends in '/', it is the directory or bucket
 	// prefix that keeps them as parts. Empty: the parts stay in the store. No output may be an input.
 	Output string `json:"output,omitempty"`
-	// Split names a field, written "kind" or ".kind", by whose value results, which are JSON objects, go to several files: at most
-	// [MaxSplitFiles]. Output names them with {} in the place of the value ("out/{}.jsonl", which is also what "out/" means). The
+	// Split names a field of the results, JSON objects: "kind" or ".kind". Its value decides which file gets a result; there are
+	// at most [MaxSplitFiles]. Output names the files with {} for the value ("out/{}.jsonl", which is also what "out/" means). The
 	// parts are kept in the store, too. Only for jobs of files.
 	Split string `json:"split,omitempty"`
-	// Flatten makes each result a list of results: every element of the JSON list that a handler answers an item with is a line of
-	// its own in the output, and an empty list gives none. Another answer than a list is the item's error. In a pipeline it is the
-	// last stage whose results are lists. Only for jobs of files.
+	// Flatten makes each result a list of results: the handler answers each item with a JSON list, every element becomes a line of
+	// the output, and an empty list gives no line. Any other answer is the item's error. In a pipeline the results of the last
+	// stage are lists. Only for jobs of files.
 	Flatten bool `json:"flatten,omitempty"`
 	// Dropped is the file that gets the items for which the handler gave no result, each as the line that a filter is given;
 	// by default none. Only for jobs of files.
@@ -147,8 +147,7 @@ type Spec struct {
 	// 100,000 items and 64 MiB.
 	BatchItems int64 `json:"batch_items,omitempty"`
 	BatchBytes int64 `json:"batch_bytes,omitempty"`
-	// Window is how many batches may be in flight at once: 1 … 10,000. 0: automatic, as many as keep the pool's slots
-	// busy, from 64 on.
+	// Window is how many batches may be in flight at once: 1 … 10,000. 0: automatic, as many as keep the pool's slots busy, at least 64.
 	Window int `json:"window,omitempty"`
 	// Expiry is a batch's timer: a worker that is silent for so long is presumed dead. 1 s … 24 h,
 	// default 30 s.
@@ -177,7 +176,7 @@ type Spec struct {
 	// MaxFailed is how many failed items the job tolerates before it fails; default: any number.
 	MaxFailed Tolerance `json:"max_failed,omitempty"`
 	// CleanStop lists the types of errors that stop the job without making it fail; default
-	// [CleanStopType].
+	// [CleanStopType]. [NoCleanStop] alone: every error makes it fail.
 	CleanStop []string `json:"clean_stop,omitempty"`
 	// IgnoreStragglers: work that is still running after a stop's grace period does not change the
 	// job's outcome.
@@ -217,6 +216,14 @@ const (
 // CleanStopType is the type of error that by default stops a job without making it fail: there are no
 // more items.
 const CleanStopType = "OutOfRange"
+
+// NoCleanStop, as the only element of [Spec].CleanStop, stands for none. (An empty list means the default.)
+const NoCleanStop = "none"
+
+// StopsCleanly reports whether an error of the type stops the job without making it fail.
+func (s Spec) StopsCleanly(errorType string) bool {
+	return errorType != NoCleanStop && slices.Contains(s.CleanStop, errorType)
+}
 
 // WithDefaults returns the spec with every default filled in.
 func (s Spec) WithDefaults() Spec {
@@ -350,15 +357,16 @@ func (s Spec) checkLocations() error {
 }
 
 // sameLocation returns the same text for two ways to write a location, as far as that shows without
-// looking at the file system.
-func sameLocation(location string) string {
-	if rest, ok := strings.CutPrefix(location, "file://"); ok {
-		location = strings.TrimPrefix(rest, "localhost")
+// looking at the file system: Plan does that. The query of a bucket URL does not count: another one often leads to the same object.
+func sameLocation(where string) string {
+	if rest, ok := strings.CutPrefix(where, "file://"); ok {
+		where = strings.TrimPrefix(rest, "localhost")
 	}
-	if strings.Contains(location, "://") {
-		return location
+	if location.IsURL(where) {
+		where, _ = location.SplitQuery(where)
+		return where
 	}
-	return filepath.Clean(location)
+	return filepath.Clean(where)
 }
 
 func (s Spec) checkSizes() []error {
@@ -412,6 +420,9 @@ func (s Spec) checkEnds() []error {
 	}
 	if s.MaxFailed.Validate() != nil {
 		errs = append(errs, fieldError("MaxFailed", "%q: %s", string(s.MaxFailed), toleranceForm))
+	}
+	if len(s.CleanStop) > 1 && slices.Contains(s.CleanStop, NoCleanStop) {
+		errs = append(errs, fieldError("CleanStop", "%q: use %s alone, or leave it out", strings.Join(s.CleanStop, ","), NoCleanStop))
 	}
 	for _, stage := range []struct {
 		field string

@@ -47,6 +47,35 @@ func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
 	}
 }
 
+// S5: an empty list means the default; that no error stops the job cleanly has a value of its own, which comes back from histories.
+func TestSpec_StopsCleanly(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		given, clean, not []string
+	}{
+		{nil, []string{CleanStopType}, []string{"", "Other", NoCleanStop}},
+		{[]string{}, []string{CleanStopType}, []string{"Other"}},
+		{[]string{"Done"}, []string{"Done"}, []string{CleanStopType}},
+		{[]string{NoCleanStop}, nil, []string{CleanStopType, "", NoCleanStop}},
+	} {
+		s := valid()
+		s.CleanStop = c.given
+		s = s.WithDefaults()
+		require.NoError(t, s.Validate())
+		data, err := json.Marshal(s)
+		require.NoError(t, err)
+		var kept Spec
+		require.NoError(t, json.Unmarshal(data, &kept))
+		kept = kept.WithDefaults()
+		for _, kind := range c.clean {
+			require.True(t, kept.StopsCleanly(kind), "%v %s", c.given, kind)
+		}
+		for _, kind := range c.not {
+			require.False(t, kept.StopsCleanly(kind), "%v %s", c.given, kind)
+		}
+	}
+}
+
 func TestSpec_DefaultLocations(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -173,6 +202,12 @@ func TestSpec_Validate(t *testing.T) {
 			"Columns",
 		},
 		{
+			"clean stop",
+			[]func(*Spec){func(s *Spec) { s.CleanStop = []string{NoCleanStop} }, func(s *Spec) { s.CleanStop = []string{"A", "B"} }},
+			[]func(*Spec){func(s *Spec) { s.CleanStop = []string{"A", NoCleanStop} }},
+			"CleanStop",
+		},
+		{
 			"store",
 			[]func(*Spec){func(s *Spec) { s.Output, s.Store = "", "parts/" }},
 			[]func(*Spec){func(s *Spec) { s.Output, s.Store = "", "" }},
@@ -247,6 +282,8 @@ func TestSpec_SameLocation(t *testing.T) {
 		{Spec{Input: []string{"x", "dir/../a.jsonl"}, Output: "./a.jsonl"}, "Output ./a.jsonl is also an input"},
 		{Spec{Input: []string{"/data/a"}, Output: "file:///data/a"}, "Output file:///data/a is also an input"},
 		{Spec{Input: []string{"s3://b/a?region=r"}, Output: "s3://b/a?region=r"}, "is also an input"},
+		{Spec{Input: []string{"s3://b/a"}, Output: "s3://b/a?region=r"}, "is also an input"},
+		{Spec{Input: []string{"s3://b/a?region=r&profile=x"}, Output: "b", Report: "s3://b/a?"}, "Report s3://b/a? is also an input"},
 		{Spec{Input: []string{"dir"}, Output: "dir/"}, "Output dir/ is also an input"},
 		{Spec{Input: []string{"a"}, Output: "b", Errors: "a"}, "Errors a is also an input"},
 		{Spec{Input: []string{"a"}, Output: "b", Report: "a"}, "Report a is also an input"},

@@ -10,7 +10,7 @@ import (
 // Stage is one step of a pipeline: it gets the results of the stage before. An item that fails or is dropped in a stage does not
 // reach the later ones; its error record has the stage's name, and the item as the job got it.
 //
-// A stage is one of four: a Pool, an Ensemble, a Switch, or Stages in their order. They may be in each other, up to five deep.
+// A stage is one of four: a Pool, an Ensemble, a Switch, or Stages in their order. They may be nested, up to five deep.
 type Stage struct {
 	// Name names the stage in error records, settings and reports: [a-z0-9][a-z0-9-]*. A stage within another one is called
 	// "OUTER.INNER" there; its name is by default that of its pool. Stages beside each other have different names.
@@ -25,46 +25,46 @@ type Stage struct {
 	// stages before wait for it. 0: no other limit than the job's.
 	Window int `json:"window,omitempty"`
 
-	// Ensemble are the members, at least two, that each get every item. The result is the list of theirs, in member order, with
-	// null for a member that has dropped the item; an item that all have dropped is dropped. An item that a member fails has
-	// failed, with the error of the first such member, unless KeepErrors is set.
+	// Ensemble are the members, at least two, that each get every item. The result is the list of their results, in member
+	// order, with null for a member that has dropped the item; an item that all have dropped is dropped. An item that a member
+	// fails has failed, with the error of the first such member, unless KeepErrors is set.
 	Ensemble []Stage `json:"ensemble,omitempty"`
 	// KeepErrors puts the errors of an ensemble's members in its list, as {"error":{"type":…,"message":…}}. An item that all
 	// members fail has failed with the type [ErrorEnsemble].
 	KeepErrors bool `json:"keep_errors,omitempty"`
 
 	// Switch sends each item to one of Cases, by a field of it (".kind", ".place.country"; a text, number, true or false) or by the
-	// answer of a pool ("router"), which is a text. An item that is not of any case goes to Default, or fails with the type
-	// [ErrorRoute] if there is none.
+	// answer of a pool ("router"), which is a text. An item that matches no case goes to Default, or fails with the type
+	// [ErrorRoute] if there is no Default.
 	Switch  string `json:"switch,omitempty"`
 	Cases   []Case `json:"cases,omitempty"`
 	Default *Stage `json:"default,omitempty"`
 
-	// Stages follow each other, as those of a pipeline do: a way to have several where one is expected.
+	// Stages run one after the other, like those of a pipeline, as one stage.
 	Stages []Stage `json:"stages,omitempty"`
 }
 
 // Case is one way that the items of a switch can take.
 type Case struct {
-	// Value is what the field, or the router's answer, is for its items.
+	// Value is the value of the field, or the router's answer, for its items.
 	Value string `json:"value"`
 	Stage
 }
 
-// Types of the errors of items that a pipeline itself decides about.
+// Types of errors that a pipeline itself gives to items.
 const (
-	ErrorRoute    = "Route"    // no case of a switch is the item's
+	ErrorRoute    = "Route"    // the item matches no case of a switch
 	ErrorEnsemble = "Ensemble" // all members of an ensemble have failed it
 )
 
 // Limits of pipelines.
 const (
-	// MaxStages is how many stages a job has at most, those within others counted, too.
+	// MaxStages is the most stages of a job, nested ones included.
 	MaxStages = 20
 	maxNested = 5
 )
 
-// ByField reports whether a switch looks at a field of the item, and not at the answer of a pool.
+// ByField reports whether a switch goes by a field of the item, and not by the answer of a pool.
 func (s *Stage) ByField() bool { return strings.HasPrefix(s.Switch, ".") }
 
 // inner are the stages within this one, in their order.
@@ -127,7 +127,7 @@ func (s *Stage) runBy() string {
 	return s.Pool
 }
 
-// withWindows sets windows of stages by their names, and returns an error that names those that there are not.
+// withWindows sets windows of stages by their names, and returns an error if a name is unknown.
 func withWindows(stages []Stage, windows map[string]int) ([]Stage, error) {
 	stages = withStageDefaults(stages, 1) // copies
 	found := map[string]bool{}
@@ -212,7 +212,7 @@ func (s Spec) checkStages() []error {
 	errs = append(errs, checkBeside("", all, 1)...)
 	pools := s.StagePools()
 	if len(pools) > MaxStages {
-		errs = append(errs, fieldError("Stages", "%d stages, those within others counted: use at most %d", len(pools), MaxStages))
+		errs = append(errs, fieldError("Stages", "%d stages, nested ones included: use at most %d", len(pools), MaxStages))
 	}
 	if len(pools) > 0 && s.Pool != pools[0].Pool {
 		errs = append(errs, fieldError("Pool", "%q: leave it out, or name that of the first stage, %q", s.Pool, pools[0].Pool))
@@ -223,7 +223,7 @@ func (s Spec) checkStages() []error {
 // checkBeside checks stages that are beside each other.
 func checkBeside(outer string, stages []*Stage, depth int) (errs []error) {
 	if depth > maxNested {
-		return []error{fieldError("Stages", "%s: stages are within each other up to %d deep", strings.TrimSuffix(outer, "."), maxNested)}
+		return []error{fieldError("Stages", "%s: stages may be nested up to %d deep", strings.TrimSuffix(outer, "."), maxNested)}
 	}
 	taken := map[string]int{}
 	for i, stage := range stages {
@@ -248,33 +248,38 @@ func checkBeside(outer string, stages []*Stage, depth int) (errs []error) {
 
 // check refuses a stage that is not one of the four kinds; it does not look at those within it.
 func (s *Stage) check() error {
-	kinds := 0
-	for _, is := range []bool{s.Pool != "", len(s.Ensemble) > 0, s.Switch != "", len(s.Stages) > 0} {
-		if is {
-			kinds++
+	var kinds []string
+	for _, kind := range []struct {
+		field string
+		set   bool
+	}{{"Stage.Pool", s.Pool != ""}, {"Stage.Ensemble", len(s.Ensemble) > 0}, {"Stage.Switch", s.Switch != ""}, {"Stage.Stages", len(s.Stages) > 0}} {
+		if kind.set {
+			kinds = append(kinds, kind.field)
 		}
 	}
 	switch {
-	case kinds == 0:
+	case len(kinds) == 0:
 		return fmt.Errorf("%w, or make it an ensemble, a switch, or stages", CheckName("pool", s.Pool))
-	case kinds > 1:
-		return fieldError("Stages", "it has several of pool, ensemble, switch and stages: use one of them")
+	case len(kinds) > 1:
+		return fieldError(kinds[0], "excludes %s: use one of them", strings.Join(kinds[1:], ", "))
 	case s.KeepErrors && len(s.Ensemble) == 0:
-		return fieldError("Stages", "fail-fast is for ensembles: leave it out")
-	case s.Switch == "" && (len(s.Cases) > 0 || s.Default != nil):
-		return fieldError("Stages", "cases are for a switch: name a field such as .kind, or a pool, as its switch")
+		return fieldError("Stage.KeepErrors", "is for ensembles: leave it out")
+	case s.Switch == "" && len(s.Cases) > 0:
+		return fieldError("Stage.Cases", "needs Stage.Switch: name a field such as .kind, or a pool")
+	case s.Switch == "" && s.Default != nil:
+		return fieldError("Stage.Default", "needs Stage.Switch: name a field such as .kind, or a pool")
 	case s.BatchItems != 0 && s.Pool == "":
-		return fieldError("Stages", "batch-items are for a stage with a pool: leave it out, or give it to the stages within")
+		return fieldError("Stage.BatchItems", "is for a stage with a pool: leave it out, or give it to the stages within")
 	case s.BatchItems < 0 || s.BatchItems > MaxBatchItems:
-		return fieldError("Stages", "batch-items %d: use 1 to %d", s.BatchItems, MaxBatchItems)
+		return fieldError("Stage.BatchItems", "%d: use 1 to %d", s.BatchItems, MaxBatchItems)
 	case s.Window != 0 && s.runBy() == "":
-		return fieldError("Stages", "a window is for a stage that a pool runs: give it to the stages within this one")
+		return fieldError("Stage.Window", "is for a stage that a pool runs: give it to the stages within this one")
 	case s.Window < 0 || s.Window > MaxWindow:
-		return fieldError("Stages", "window %d: use 1 to %d, or 0 for that of the job", s.Window, MaxWindow)
+		return fieldError("Stage.Window", "%d: use 1 to %d, or 0 for that of the job", s.Window, MaxWindow)
 	case s.Pool != "":
 		return CheckName("pool", s.Pool)
 	case len(s.Ensemble) == 1:
-		return fieldError("Stages", "an ensemble of one: give it at least two members, or make it a stage with a pool")
+		return fieldError("Stage.Ensemble", "has one member: give it at least two, or make it a stage with a pool")
 	case s.Switch != "":
 		return s.checkSwitch()
 	}
@@ -287,15 +292,15 @@ func (s *Stage) checkSwitch() error {
 			return fmt.Errorf("switch: use a field such as .kind, or a pool: %w", err)
 		}
 	} else if slices.Contains(strings.Split(s.Switch[1:], "."), "") {
-		return fieldError("Stages", "switch %q: expected a field such as .kind or .place.country", s.Switch)
+		return fieldError("Stage.Switch", "%q: expected a field such as .kind or .place.country", s.Switch)
 	}
 	if len(s.Cases) == 0 {
-		return fieldError("Stages", "a switch without cases: give it at least one, such as {bird: {pool: birds}}")
+		return fieldError("Stage.Cases", "is empty: a switch needs at least one, such as {bird: {pool: birds}}")
 	}
 	taken := map[string]bool{}
 	for _, c := range s.Cases {
 		if taken[c.Value] {
-			return fieldError("Stages", "%q is the value of two cases: use each once", c.Value)
+			return fieldError("Stage.Cases", "has the value %q twice: use each once", c.Value)
 		}
 		taken[c.Value] = true
 	}

@@ -37,44 +37,44 @@ func TestStages_P1_Invalid(t *testing.T) {
 		{"no pool", func(s *Spec) { s.Stages[1].Pool = "" }, []string{"stage 2: pool name is empty", "or make it an ensemble, a switch, or stages"}},
 		{"invalid name and pool", func(s *Spec) { s.Stages[0] = Stage{Name: "A b", Pool: "p/q"}; s.Pool = "" }, []string{`stage 1: stage name "A b"`, `stage 1: pool name "p/q"`}},
 		{"another pool", func(s *Spec) { s.Pool = "other" }, []string{`Pool "other": leave it out, or name that of the first stage, "awk"`}},
-		{"too many", func(s *Spec) { s.Stages = many }, []string{"Stages 21 stages, those within others counted: use at most 20"}},
-		{"an ensemble of one", func(s *Spec) { s.Stages[1] = Stage{Name: "score", Ensemble: []Stage{{Pool: "a"}}} }, []string{"stage 2: Stages an ensemble of one: give it at least two members"}},
+		{"too many", func(s *Spec) { s.Stages = many }, []string{"Stages 21 stages, nested ones included: use at most 20"}},
+		{"an ensemble of one", func(s *Spec) { s.Stages[1] = Stage{Name: "score", Ensemble: []Stage{{Pool: "a"}}} }, []string{"stage 2: Stage.Ensemble has one member: give it at least two"}},
 		{"members of one name", func(s *Spec) { s.Stages[1] = Stage{Name: "score", Ensemble: []Stage{{Pool: "a"}, {Pool: "a"}}} },
 			[]string{`Stages "score.a" is the name of stages 1 and 2: give each its own`}},
-		{"two kinds", func(s *Spec) { s.Stages[1].Stages = []Stage{{Pool: "a"}} }, []string{"stage 2: Stages it has several of pool, ensemble, switch and stages"}},
-		{"errors of no ensemble", func(s *Spec) { s.Stages[1].KeepErrors = true }, []string{"stage 2: Stages fail-fast is for ensembles"}},
-		{"cases without a switch", func(s *Spec) { s.Stages[1].Cases = []Case{{Value: "x", Stage: Stage{Pool: "a"}}} }, []string{"stage 2: Stages cases are for a switch"}},
-		{"a switch without cases", func(s *Spec) { s.Stages[1] = Stage{Name: "route", Switch: ".kind"} }, []string{"stage 2: Stages a switch without cases"}},
+		{"two kinds", func(s *Spec) { s.Stages[1].Stages = []Stage{{Pool: "a"}} }, []string{"stage 2: Stage.Pool excludes Stage.Stages: use one of them"}},
+		{"errors of no ensemble", func(s *Spec) { s.Stages[1].KeepErrors = true }, []string{"stage 2: Stage.KeepErrors is for ensembles"}},
+		{"cases without a switch", func(s *Spec) { s.Stages[1].Cases = []Case{{Value: "x", Stage: Stage{Pool: "a"}}} }, []string{"stage 2: Stage.Cases needs Stage.Switch"}},
+		{"a switch without cases", func(s *Spec) { s.Stages[1] = Stage{Name: "route", Switch: ".kind"} }, []string{"stage 2: Stage.Cases is empty"}},
 		{"a case without a pool", func(s *Spec) { s.Stages[1] = Stage{Name: "route", Switch: ".kind", Cases: []Case{{Value: "x"}}} },
 			[]string{"stage 1 within route: stage name is empty", "stage 1 within route: pool name is empty"}},
 		{"two cases of one value", func(s *Spec) {
 			s.Stages[1] = Stage{Name: "route", Switch: "r", Cases: []Case{{Value: "x", Stage: Stage{Pool: "a"}}, {Value: "x", Stage: Stage{Pool: "b"}}}}
-		}, []string{`stage 2: Stages "x" is the value of two cases`}},
+		}, []string{`stage 2: Stage.Cases has the value "x" twice`}},
 		{"a bad field", func(s *Spec) {
 			s.Stages[1] = Stage{Name: "route", Switch: ".a..b", Cases: []Case{{Value: "x", Stage: Stage{Pool: "a"}}}}
 		},
-			[]string{`stage 2: Stages switch ".a..b": expected a field such as .kind`}},
+			[]string{`stage 2: Stage.Switch ".a..b": expected a field such as .kind`}},
 		{"a bad router", func(s *Spec) {
 			s.Stages[1] = Stage{Name: "route", Switch: "A b", Cases: []Case{{Value: "x", Stage: Stage{Pool: "a"}}}}
 		},
 			[]string{"stage 2: switch: use a field such as .kind, or a pool: pool name"}},
-		{"too many items", func(s *Spec) { s.Stages[1].BatchItems = MaxBatchItems + 1 }, []string{"stage 2: Stages batch-items 10000001: use 1 to 10000000"}},
+		{"too many items", func(s *Spec) { s.Stages[1].BatchItems = MaxBatchItems + 1 }, []string{"stage 2: Stage.BatchItems 10000001: use 1 to 10000000"}},
 		{"items of an ensemble", func(s *Spec) {
 			s.Stages[1] = Stage{Name: "score", BatchItems: 5, Ensemble: []Stage{{Pool: "a"}, {Pool: "b"}}}
-		}, []string{"stage 2: Stages batch-items are for a stage with a pool"}},
+		}, []string{"stage 2: Stage.BatchItems is for a stage with a pool"}},
 		{"too deep", func(s *Spec) {
 			for range 5 {
 				s.Stages = []Stage{{Name: "deeper", Stages: s.Stages}}
 			}
-		}, []string{"Stages deeper.deeper.deeper.deeper.deeper: stages are within each other up to 5 deep"}},
+		}, []string{"Stages deeper.deeper.deeper.deeper.deeper: stages may be nested up to 5 deep"}},
 		{"window of an ensemble", func(s *Spec) {
 			s.Stages[1] = Stage{Name: "score", Window: 3, Ensemble: []Stage{{Pool: "a"}, {Pool: "b"}}}
-		}, []string{"stage 2: Stages a window is for a stage that a pool runs"}},
+		}, []string{"stage 2: Stage.Window is for a stage that a pool runs"}},
 		{"window of a switch", func(s *Spec) {
 			s.Stages[1] = Stage{Name: "score", Window: 3, Switch: ".kind", Cases: []Case{{Value: "x", Stage: Stage{Pool: "a"}}}}
-		}, []string{"stage 2: Stages a window is for a stage that a pool runs"}},
+		}, []string{"stage 2: Stage.Window is for a stage that a pool runs"}},
 		{"window", func(s *Spec) { s.Stages[0].Window, s.Stages[1].Window = -1, MaxWindow+1 },
-			[]string{"stage 1: Stages window -1: use 1 to 10000", "stage 2: Stages window 10001"}},
+			[]string{"stage 1: Stage.Window -1: use 1 to 10000", "stage 2: Stage.Window 10001"}},
 		{"a loop", func(s *Spec) { s.Source, s.Input = SourceClock, nil }, []string{"Stages a loop has one handler: use the source files or feed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

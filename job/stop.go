@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
-
-	"github.com/stint-run/stint/internal/protocol"
 )
 
 // SignalStop is the name of the signal that requests a coordinated stop of a job. Any Temporal client
@@ -79,23 +78,25 @@ func (s Straggler) String() string {
 	return text + fmt.Sprintf(", for %v", s.Noted.Sub(s.Since).Round(time.Second))
 }
 
-// StopAll requests a coordinated stop of every running job of a pool, or of all pools if the name is
+// StopAll requests a coordinated stop of every running job of a pool, the job's or that of a stage, or of all pools if the name
+// is
 // empty. It waits for none of them, and returns the jobs that it has reached. No job at all is not an
 // error.
 func (c *Client) StopAll(ctx context.Context, pool string, stop Stop) ([]*Run, error) {
 	if err := stop.validate(); err != nil {
 		return nil, err
 	}
-	jobs, err := c.running(ctx)
+	filter := ListFilter{Running: true}
+	if pool != "" {
+		filter.Pools = []string{pool}
+	}
+	jobs, err := c.ListWith(ctx, math.MaxInt, filter)
 	if err != nil {
 		return nil, err
 	}
 	var reached []*Run
 	var errs []error
 	for _, j := range jobs {
-		if pool != "" && j.Pool != pool {
-			continue
-		}
 		run := &Run{client: c, name: j.Name}
 		var ended *EndedError
 		switch err := run.Stop(ctx, stop); {
@@ -106,9 +107,4 @@ func (c *Client) StopAll(ctx context.Context, pool string, stop Stop) ([]*Run, e
 		}
 	}
 	return reached, errors.Join(errs...)
-}
-
-// running lists all jobs that run.
-func (c *Client) running(ctx context.Context) ([]Listed, error) {
-	return c.list(ctx, fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s' AND ExecutionStatus = 'Running'", protocol.WorkflowJob, protocol.WorkflowQueue), int(^uint(0)>>1), ListFilter{})
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/stint-run/stint/worker"
 )
 
-// Resume continues a job of Options.State that was interrupted, stopped or has failed, by its name: with the spec that it
-// has, and with h as its handler. It is [Run] without a spec, but never starts a job afresh: one that has completed is a
-// *job.EndedError, one that does not exist a *job.NotFoundError. Options.State is required, and Options.Results if the
+// Resume continues a job of Options.State that was interrupted, stopped or has failed, by its name: with the job's own spec,
+// and with h as its handler. It is [Run] without a spec, but never starts a job afresh. Errors: *job.EndedError if the job has
+// completed, *job.NotFoundError if it does not exist. Options.State is required, and Options.Results if the
 // job has no output of its own. settings replace those that were in force, if they are set.
 func Resume(ctx context.Context, name string, h worker.Handler, settings job.Settings, o Options) (job.Report, error) {
 	return again(ctx, name, h, o, func(r *run, ctx context.Context, client *job.Client) (*job.Run, error) {
@@ -33,7 +33,7 @@ func Redrive(ctx context.Context, name string, h worker.Handler, redrive job.Red
 	})
 }
 
-// StoreDir is the directory below a state in which the parts of a job lie whose spec names no store.
+// StoreDir is the directory below a state for the parts of a job whose spec names no store.
 func StoreDir(state, name string) string { return filepath.Join(state, "jobs", name) }
 
 func again(ctx context.Context, name string, h worker.Handler, o Options, begin func(*run, context.Context, *job.Client) (*job.Run, error)) (job.Report, error) {

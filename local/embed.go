@@ -30,9 +30,9 @@ type run struct {
 	ctx context.Context
 	// begin starts the job, or continues it.
 	begin func(context.Context, *job.Client) (*job.Run, error)
-	// named is the job of the state that is continued, with the spec that it has there; empty: the spec is the caller's.
+	// named is the job of the state that is continued, with its own spec; empty: the spec is the caller's.
 	named string
-	// stdin is the standard input, which the run that is decided on gets; nil if there is none.
+	// stdin is the standard input, for the run that is chosen; nil if there is none.
 	stdin *inputs.Reserved
 	// printed is the ordinal of the first item whose result was not printed while the job ran.
 	printed int64
@@ -133,7 +133,7 @@ func (ws workers) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// beside runs the workers and the job beside each other, until the job has ended.
+// beside runs the workers and the job at the same time, until the job has ended.
 func (r *run) beside(ctx context.Context, ws workers, client *job.Client) (job.Report, error) {
 	workCtx, stopWork := context.WithCancel(ctx)
 	defer stopWork()
@@ -203,8 +203,7 @@ func (r *run) follow(ctx context.Context, running *job.Run) (job.Report, error) 
 	return running.Follow(ctx, r.o.ProgressInterval, r.o.Progress)
 }
 
-// startPrinting prints results while the job runs, until ctx ends, if its input still comes. The channel gets why that has failed,
-// which stops the job, or nil.
+// startPrinting prints results while the job runs, until ctx ends, if its input still comes. The channel gets the error, which stops the job, or nil.
 func (r *run) startPrinting(ctx context.Context, running *job.Run) <-chan error {
 	if !r.spec.Streams() {
 		none := make(chan error, 1)
@@ -222,7 +221,7 @@ func (r *run) startPrinting(ctx context.Context, running *job.Run) <-chan error 
 	})
 }
 
-// printEvery is how often what has been committed is looked up, at most.
+// printEvery is the longest time between two reads of what has been committed.
 const printEvery = 500 * time.Millisecond
 
 func (r *run) printWhile(ctx context.Context, running *job.Run) error {

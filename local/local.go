@@ -31,8 +31,8 @@ type Options struct {
 	// "-", and so on. What the Spec names is always allowed: its inputs for reading, the directories of
 	// its output, errors and report, and State, for reading and writing. Allow adds to that.
 	Worker worker.Options
-	// Pools are the workers of a pipeline (Spec.Stages), by the names of its pools: each pool that a stage or a hook names, and no
-	// other. On the server the pools of a job have names that begin with the job's: "JOB--POOL". Default: none.
+	// Pools are the workers of a pipeline (Spec.Stages), by the names of its pools: exactly those that its stages and hooks name.
+	// On the server the names of the pools begin with the job's: "JOB--POOL". Default: none.
 	Pools map[string]Pool
 	// Results gets the results, one line an item in the order of the items, once the job has
 	// completed, or while it runs if it reads the standard input (see job.Spec.Streams). It is used if Spec.Output is empty,
@@ -42,9 +42,8 @@ type Options struct {
 	Progress func(job.Report)
 	// ProgressInterval is the time between calls of Progress. Default 1 s.
 	ProgressInterval time.Duration
-	// Note gets messages for people: that an earlier job continues, say. Like Progress it may be called
-	// by another goroutine than that of Run, but not after Run has returned. Default: they are logged
-	// by Worker.Logger.
+	// Note gets messages for people, such as that an earlier job continues. Like Progress, it may be called by another
+	// goroutine than that of Run, but not after Run has returned. Default: Worker.Logger logs them.
 	Note func(text string)
 	// Ready is called once, before the job starts, with the addresses of server, web UI and metrics.
 	// Default: none.
@@ -68,7 +67,7 @@ type Addresses struct {
 	Temporal string // HOST:PORT of the server
 	UI       string // URL of the web UI; empty if there is none
 
-	// Metrics are HOST:PORT of the workers' metrics: one, or of a pipeline one for each pool; none without worker.Options.Metrics.
+	// Metrics are HOST:PORT of the workers' metrics: one, or for a pipeline one for each pool; none without worker.Options.Metrics.
 	Metrics []string
 }
 
@@ -90,16 +89,16 @@ func (o Options) withDefaults() Options {
 
 func (o Options) validate() error {
 	if o.ProgressInterval < 0 {
-		return fmt.Errorf("progress interval %v: use a duration above 0", o.ProgressInterval)
+		return &job.FieldError{Field: "ProgressInterval", Problem: fmt.Sprintf("%v: use a duration above 0", o.ProgressInterval)}
 	}
 	return nil
 }
 
 // Run runs a job to its end and returns its final report. It starts a Temporal server and a worker
-// with the handler in this process, and ends both before it returns. A pipeline has a worker for each of [Options].Pools; h is the handler of those
-// that have none, and may be the zero Handler if all have one.
+// with the handler in this process, and ends both before it returns. A pipeline has a worker for each of [Options].Pools; h is the handler of
+// pools without their own, and may be the zero Handler if all have one.
 //
-// Of the spec only Input is always needed, and Output unless Options.Results is set. Relative paths
+// The spec needs Input, and Output unless Options.Results is set. Relative paths
 // start from the working directory. Defaults: Pool is the name, Expiry is [DefaultExpiry], Store lies
 // below Options.State; Name can be left out only without Options.State.
 //
@@ -109,9 +108,8 @@ func (o Options) validate() error {
 // If ctx ends, the job is stopped: running calls have Spec.Grace to end (120 s by default), then they
 // are cut off, and Run returns the report of the stopped job and an error that wraps ctx's cause.
 //
-// A job that fails gives its report and a *job.FailedError. A job that its handler or another process
-// stops gives a report whose State says so, and no error. Failed items are not an error either: the
-// report counts them.
+// A job that fails gives its report and a *job.FailedError. A job that its handler or another process stops gives a report with
+// the state stopped, and no error. Failed items are not an error either: the report counts them.
 func Run(ctx context.Context, spec job.Spec, h worker.Handler, o Options) (_ job.Report, err error) {
 	if ctx.Err() != nil {
 		return job.Report{}, context.Cause(ctx)

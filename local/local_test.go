@@ -117,7 +117,7 @@ func TestRun_Refuses(t *testing.T) {
 		{"a missing input", "missing.txt", func(s *job.Spec, _ *local.Options) { s.Input = []string{"missing.txt"} }},
 		{"no output", "set Spec.Output, or Options.Results", func(s *job.Spec, _ *local.Options) { s.Output = "" }},
 		{"no name with a state", "job name is empty", func(s *job.Spec, _ *local.Options) { s.Name = "" }},
-		{"a bad interval", "progress interval -1s", func(_ *job.Spec, o *local.Options) { o.ProgressInterval = -time.Second }},
+		{"a bad interval", "ProgressInterval -1s", func(_ *job.Spec, o *local.Options) { o.ProgressInterval = -time.Second }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -21,8 +21,8 @@ import (
 type Pool struct {
 	// Handler runs the items. Default: the one that is given to [Run].
 	Handler worker.Handler
-	// Options are those of the pool's worker. Fields that are zero are as in Options.Worker; so each pool has as many slots as
-	// there are CPUs unless one of them says otherwise. Stdin is always that of Options.Worker, and what jobs may read and write is the
+	// Options are those of the pool's worker. Fields that are zero are as in Options.Worker; so each pool has as many slots as there
+	// are CPUs unless one of them sets Slots. Stdin is always that of Options.Worker, and what jobs may read and write is the
 	// same for all pools. A worker with Metrics has an endpoint of its own.
 	Options worker.Options
 }
@@ -73,7 +73,7 @@ func notOwn(c crewman, spec job.Spec) int {
 	return 1
 }
 
-// complement adds to the options what only the run knows. The job's own pool plans, commits and finishes: it has the standard
+// complement adds what only the run knows to the options. The job's own pool plans, commits and finishes: it has the standard
 // input, and protects the files of all handlers.
 func (r *run) complement(members []*crewman) {
 	allow, reads := r.ownRoots()
@@ -109,7 +109,7 @@ func inherit(o *worker.Options, base worker.Options) {
 	}
 }
 
-// checkPools refuses pools that nobody serves, and those that the job does not have. The spec is complete.
+// checkPools refuses pools without an entry, and entries that the job does not use. The spec is complete.
 func (r *run) checkPools(h worker.Handler) error {
 	if len(r.spec.Stages) == 0 {
 		if len(r.o.Pools) > 0 {
@@ -129,12 +129,12 @@ func (r *run) checkPools(h worker.Handler) error {
 	for _, pool := range reachedPools(r.spec.WithDefaults()) {
 		reached[pool] = true
 		if !served[pool] {
-			errs = append(errs, fmt.Errorf("nobody would serve pool %s of job %s: add it to Options.Pools", publicPool(r.spec.Name, pool), r.spec.Name))
+			errs = append(errs, fmt.Errorf("pool %s of job %s has no entry: add it to Options.Pools", publicPool(r.spec.Name, pool), r.spec.Name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.o.Pools)) {
 		if !reached[privatePool(r.spec.Name, name)] {
-			errs = append(errs, fmt.Errorf("pool %s is that of no stage of job %s: leave it out of Options.Pools", name, r.spec.Name))
+			errs = append(errs, fmt.Errorf("no stage of job %s uses pool %s: leave it out of Options.Pools", r.spec.Name, name))
 		}
 	}
 	return errors.Join(errs...)

@@ -41,7 +41,7 @@ func TestPools_P1_RunAndRedrive(t *testing.T) {
 	b.requireOutput("\"A!\"\n\"bad!!\"\n\"B!\"\n")
 	delete(options.Pools, "marks")
 	_, err = local.Redrive(t.Context(), "job", worker.Handler{}, job.RedriveOptions{}, options)
-	require.ErrorContains(t, err, "nobody would serve pool marks of job job: add it to Options.Pools")
+	require.ErrorContains(t, err, "pool marks of job job has no entry: add it to Options.Pools")
 }
 
 func TestPools_Refused(t *testing.T) {
@@ -50,10 +50,10 @@ func TestPools_Refused(t *testing.T) {
 		name, want string
 		change     func(*job.Spec, *local.Options)
 	}{
-		{"none", "nobody would serve pool letters", func(_ *job.Spec, o *local.Options) { o.Pools = nil }},
-		{"one that no stage has", "pool more is that of no stage of job job", func(_ *job.Spec, o *local.Options) { o.Pools["more"] = local.Pool{Handler: mark} }},
+		{"none", "pool letters of job job has no entry", func(_ *job.Spec, o *local.Options) { o.Pools = nil }},
+		{"one that no stage has", "no stage of job job uses pool more", func(_ *job.Spec, o *local.Options) { o.Pools["more"] = local.Pool{Handler: mark} }},
 		{"no handler", "pool marks has no handler", func(_ *job.Spec, o *local.Options) { o.Pools["marks"] = local.Pool{} }},
-		{"a hook of another one", "nobody would serve pool other", func(s *job.Spec, _ *local.Options) { s.Init = []string{"other/warm"} }},
+		{"a hook of another one", "pool other of job job has no entry", func(s *job.Spec, _ *local.Options) { s.Init = []string{"other/warm"} }},
 		{"no stages", "has no stages: leave Options.Pools out", func(s *job.Spec, _ *local.Options) { s.Stages = nil }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

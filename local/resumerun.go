@@ -22,14 +22,13 @@ import (
 const (
 	// taskTimeout is how long a workflow task that a killed process held stays held.
 	taskTimeout = 2 * time.Second
-	// reportLimit is how long an earlier job may take to answer before it is asked again.
+	// reportLimit is how long an earlier job may take to answer before the next try.
 	reportLimit = 5 * time.Second
 	// maxTakenOver is how many jobs of a state are looked at, the latest ones.
 	maxTakenOver = 1000
 )
 
-// takeOver frees every job of this state from the process that ran it before: this process holds
-// the state's lock, so no other is alive.
+// takeOver frees every job of this state from the process that ran it before: this process holds the state's lock, so that process has ended.
 func (r *run) takeOver(ctx context.Context, c sdkclient.Client, client *job.Client, namespace string) error {
 	jobs, err := client.List(ctx, maxTakenOver)
 	if err != nil {
@@ -68,6 +67,9 @@ func (r *run) startOrContinue(ctx context.Context, client *job.Client) (*job.Run
 			if err != nil {
 				return nil, err
 			}
+			if options.Earlier, err = client.EarlierRuns(ctx, *earlier); err != nil {
+				return nil, err
+			}
 			switch {
 			case len(heads) == 0 && earlier.Failed > 0:
 				r.note("starting %s again: all of its items had failed", r.spec.Name)
@@ -77,7 +79,7 @@ func (r *run) startOrContinue(ctx context.Context, client *job.Client) (*job.Run
 				r.note("continuing %s: %s already done", r.spec.Name, text.Count(earlier.Done(), "item"))
 			}
 			if len(heads) > 0 {
-				options = job.StartOptions{Resume: heads, TaskTimeout: taskTimeout}
+				options.Fresh, options.Resume = false, heads
 			}
 		}
 	}
@@ -98,7 +100,7 @@ func (r *run) giveStdin(run string) {
 	}
 }
 
-// removeEarlier removes what earlier jobs of this name have left in the state: nobody else uses it.
+// removeEarlier removes what earlier jobs of this name have left in the state, which nobody else uses.
 func (r *run) removeEarlier(current string) error {
 	entries, err := os.ReadDir(r.spec.Store)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,7 +127,7 @@ func (r *run) earlier(ctx context.Context, client *job.Client) (*job.Report, err
 	return report, r.checkSpool(ctx, report)
 }
 
-// latest is earlier, without a look at the standard input.
+// latest is earlier, but does not check the standard input.
 func (r *run) latest(ctx context.Context, client *job.Client) (*job.Report, error) {
 	run := client.Get(r.spec.Name)
 	for {

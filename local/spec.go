@@ -12,7 +12,7 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// defaultName is the name of a job that nothing can continue.
+// defaultName is the name of a job that cannot be continued.
 const defaultName = "local"
 
 // complete fills in what the spec leaves out, and checks it and its inputs.

@@ -16,8 +16,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// embedding are the flags with which `resume` and `redrive` continue a job of `stint run`, in this process: those of a
-// worker, and where the state is.
+// embedding are the flags with which `resume` and `redrive` continue a job of `stint run` in this process: those of a worker,
+// and the place of the state.
 type embedding struct {
 	worker workerOptions
 	state  string
@@ -35,7 +35,7 @@ func (e *embedding) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVarP(&e.file, "file", "f", "", "job `FILE` of 'stint run', whose pools run the stages of one of its jobs")
 }
 
-// wanted reports whether the job is one of `stint run` that no server has, and not a cluster's.
+// wanted reports whether the job is one of `stint run`, and not of a server or a cluster.
 func (e *embedding) wanted(cmd *cobra.Command, p *Program, c *connection, name string) bool {
 	fs := cmd.Flags()
 	for _, flag := range []string{"exec", "serve", "state", "file"} {
@@ -72,7 +72,7 @@ func (e *embedding) run(cmd *cobra.Command, p *Program, name string, asJSON bool
 	var completed *job.EndedError
 	switch {
 	case errors.As(err, &none):
-		return fmt.Errorf("there is no job %s in the state of %s: the state of a job of '%s run' is where it was run, or where its --state says", name, r.state, p.name())
+		return fmt.Errorf("there is no job %s in the state of %s: the state of a job of '%s run' is in the directory where it was run, or in its --state", name, r.state, p.name())
 	case errors.As(err, &completed):
 		return p.nothingToResume(name)
 	}
@@ -123,7 +123,7 @@ func (r *running) again(command string) string {
 	return strings.Join(words, " ")
 }
 
-// shellWord quotes a word where a POSIX shell needs it.
+// shellWord quotes a word if a POSIX shell needs it.
 func shellWord(word string) string {
 	quoted, err := syntax.Quote(word, syntax.LangPOSIX)
 	if err != nil { // it cannot be written in POSIX: a shell with $'…' reads this

@@ -107,6 +107,8 @@ func TestBadInput_RefusedBeforeAnythingStarts(t *testing.T) {
 		{"some calls at once", 2, []string{"run", "in.txt", "--exec", "cat", "--concurrency", "some"}, []string{"--concurrency", "use 1 to 1000, or auto"}},
 		{"no time to get ready", 2, []string{"run", "in.txt", "--serve", "cat", "--ready", "0s"}, []string{"--ready 0s: use a duration above 0"}},
 		{"no time to drain", 2, []string{"run", "in.txt", "--exec", "cat", "--drain", "0"}, []string{"--drain 0s: use a duration above 0"}},
+		{"no time between TERM and KILL", 2, []string{"run", "in.txt", "--exec", "cat", "--kill-after", "0"}, []string{"--kill-after 0s: use a duration above 0, up to 15s"}},
+		{"no time between TERM and KILL for a worker", 2, []string{"worker", "--pool", "p", "--allow", "all", "--exec", "cat", "--kill-after", "0s"}, []string{"--kill-after 0s: use a duration above 0, up to 15s"}},
 		{"a port that is none", 2, []string{"run", "in.txt", "--exec", "cat", "--ui-port", "-1"}, []string{"--ui-port -1: a port is 1 to 65535"}},
 		{"a server's port that is none", 2, []string{"server", "--port", "-1"}, []string{"--port -1: a port is 1 to 65535"}},
 		{"stdin for a cluster", 2, []string{"start", "--pool", "p", "-", "-o", "out.txt"}, []string{"standard input", "name a file", "stint run"}},
@@ -216,7 +218,7 @@ func TestBadInput_WholeInputs(t *testing.T) {
 		{"gzip cut short", "in.jsonl.gz", truncated[:len(truncated)/2], []string{"/in.jsonl.gz", "unexpected EOF"}},
 		{"no gzip at all", "in.jsonl.gz", records(10), []string{"/in.jsonl.gz", "gzip"}},
 		{"no zstandard at all", "in.jsonl.zst", records(10), []string{"/in.jsonl.zst"}},
-		{"an extension that says nothing", "in.data", "a\n", []string{"in.data", `extension ".data"`, "--format jsonl, json, csv, tsv or text"}},
+		{"an extension that says nothing", "in.data", "a\n", []string{"in.data", `its extension is ".data"`, "--format jsonl, json, csv, tsv or text"}},
 		{"a header that is none", "in.csv", "a,a\n1,2\n", []string{"/in.csv", "CSV header", "give each its own name"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

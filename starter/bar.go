@@ -11,10 +11,10 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// The bar is one line of a terminal, as wide as it: what has no room is left out, the least important parts first.
+// The bar is one line of a terminal, of its width: if parts have no room, the least important ones are left out first.
 
 const (
-	// leastWidth is the least width that a bar is fitted to, and anyWidth that of a terminal that does not say it.
+	// leastWidth is the least width that a bar is fitted to, and anyWidth that of a terminal of unknown width.
 	leastWidth, anyWidth = 40, 80
 	// leastBar and mostBar bound the bar itself, in columns.
 	leastBar, mostBar = 6, 24
@@ -25,7 +25,7 @@ const (
 // part is a part of the line.
 type part struct {
 	text string
-	rank int  // parts of a low rank get their room first
+	rank int  // parts of a lower rank get room first
 	long bool // it may be cut
 }
 
@@ -97,7 +97,7 @@ func fit(parts []part, room int) []string {
 	return slices.DeleteFunc(chosen, func(s string) bool { return s == "" })
 }
 
-// barParts are all that a bar can say.
+// barParts are all parts of a bar.
 func barParts(r job.Report, speed job.Speed) []part {
 	parts := []part{{text: itemsInShort(r)}}
 	add := func(rank int, format string, args ...any) {

@@ -14,8 +14,8 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 )
 
-// One process at a time can use a state. A job that finds it in use by another job, or by a `stint server`, has a state of its
-// own below it, and keeps that from then on: there is what it continues from.
+// One process at a time can use a state. A job that finds the state in use by another job, or by a `stint server`, has its own
+// state below it from then on, and continues there.
 
 // besideName is the directory of the states that jobs have of their own.
 const besideName = "beside"
@@ -38,7 +38,7 @@ const (
 	holderPoll     = 20 * time.Millisecond
 )
 
-// inAState runs the job, in the state that it can have. The end of ctx ends it without a stop, that of stopCtx stops it.
+// inAState runs the job, in the state that it can use. The end of ctx ends it without a stop, that of stopCtx stops it.
 func (r *running) inAState(ctx, stopCtx context.Context) (job.Report, error) {
 	for {
 		report, err := r.do(stopCtx, r.options(ctx))
@@ -57,7 +57,7 @@ func (r *running) inAState(ctx, stopCtx context.Context) (job.Report, error) {
 	}
 }
 
-// beside decides what a job does that has found its state in use: it returns the state to use now, or why it can use none.
+// beside handles a job that has found its state in use: it returns the state to use now, or an error if it can use none.
 func (r *running) beside(ctx context.Context, held *devserver.HeldError) (state string, err error) {
 	if r.state != r.p.path(r.o.state) || held.For == r.spec.Name {
 		return "", held // another process runs this very job
@@ -96,7 +96,7 @@ func answering(ctx context.Context, dir string) (*devserver.HolderInfo, error) {
 	}
 }
 
-// unfinishedIn reports whether the server that holds the state has the job, and it has not completed: it continues there.
+// unfinishedIn reports whether the server that holds the state has the job and the job has not completed: it continues there.
 func (r *running) unfinishedIn(ctx context.Context, holder *devserver.HolderInfo) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, holderPatience)
 	defer cancel()

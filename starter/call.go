@@ -26,7 +26,7 @@ func newCall(p *Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call JOB ITEM… | -f FILE | -",
 		Short: "Put items into a feed and print their results",
-		Long: `Puts items into a feed ('stint start --feed'), waits for room where there is none, and prints their
+		Long: `Puts items into a feed ('stint start --feed'), waits if there is no room, and prints their
 results in the order of the items, each in a line. Items are given as for 'stint put'. With --format
 text of the feed, a result that is a string is printed as it stands.
 
@@ -107,7 +107,7 @@ func (s *callSource) close() {
 	}
 }
 
-// all yields the items. A line that is no item is yielded as it is, for its own error to stand at its place.
+// all yields the items. An invalid line is yielded as it is, so that its error stands at its place.
 func (s *callSource) all() iter.Seq[json.RawMessage] {
 	return func(yield func(json.RawMessage) bool) {
 		for _, item := range s.items {

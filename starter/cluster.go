@@ -31,7 +31,7 @@ func (c *connection) withClient(ctx context.Context, p *Program, fn func(*job.Cl
 }
 
 // reportOf asks a job for its report. If no worker answers it returns an *unansweredError, soon after pollLimit, and the last
-// numbers that are known. If there are workers, which are busy then, it asks them again, for busyLimit.
+// numbers that are known. If there are workers, they are busy, and it asks again, for busyLimit.
 func reportOf(ctx context.Context, p *Program, client *job.Client, name string) (job.Report, error) {
 	report, err := reportWithin(ctx, client, name, pollLimit)
 	if err == nil || ctx.Err() != nil || !job.Unanswered(err) {
@@ -70,8 +70,7 @@ func (e *unansweredError) Error() string {
 	return fmt.Sprintf("job %s is %s, but no worker answers for it: %s", e.name, e.job.State, e.hint)
 }
 
-// silent says why no worker answers for a job of the pool, and what to do. served reports whether there are workers, or may be:
-// that there is none is said only if the server has said so.
+// silent says why no worker answers for a job of the pool, and what to do. served is false only if the server reports that there are no workers.
 func (p *Program) silent(ctx context.Context, client *job.Client, pool string) (hint string, served bool) {
 	ctx, cancel := context.WithTimeout(ctx, pollLimit)
 	defer cancel()
@@ -95,5 +94,5 @@ func printJSON(w io.Writer, v any) error {
 
 func jobArg() cobra.PositionalArgs { return wrongArgs(cobra.ExactArgs(1)) }
 
-// since is how long ago t was, in whole seconds: it has become more when it is read.
+// since is the time since t, in whole seconds: it has become more when it is read.
 func since(t time.Time) string { return max(0, time.Since(t)).Round(time.Second).String() }

@@ -105,7 +105,7 @@ func TestCluster_PoolNobodyServes(t *testing.T) {
 	require.Contains(t, b.stint("status", "hooked").exits(starter.ExitOK).stdout.String(), "grace 2m0s, expiry 30s, 3 attempts")
 	b.stint("stop", "hooked", "--wait").exits(starter.ExitOK)
 	hooked.exits(starter.ExitStopped)
-	require.Contains(t, hooked.stderr.String(), "'stint resume hooked' goes on from here")
+	require.Contains(t, hooked.stderr.String(), "'stint resume hooked' continues from here")
 	require.Equal(t, "A\n", b.read("out.txt"))
 	require.Equal(t, "A\n", b.read("out2.txt"))
 }

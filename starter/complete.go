@@ -31,7 +31,7 @@ var settingNames = []string{"batch-items=", "max-failed=", "rate=", "window="}
 // settingValues are the values of settings that have a name.
 var settingValues = map[string][]string{"window": {"window=auto"}, "max-failed": {"max-failed=none"}}
 
-// complete has shells complete what the commands below root take: jobs, pools, settings and values of flags.
+// complete makes shells complete the arguments of the commands below root: jobs, pools, settings and values of flags.
 func (p *Program) complete(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		for name, values := range flagValues {
@@ -92,7 +92,7 @@ func (p *Program) stageWindows(cmd *cobra.Command, name string) (settings []stri
 	return settings
 }
 
-// known lists something of each job on the server that the command's flags name; nothing if none answers.
+// known lists something of each job on the server that the command's flags name; nothing if no server answers.
 func (p *Program) known(cmd *cobra.Command, of func(job.Listed) string) (names []string) {
 	p.ask(cmd, func(ctx context.Context, client *job.Client) error {
 		jobs, err := client.List(ctx, maxListed)
@@ -104,7 +104,7 @@ func (p *Program) known(cmd *cobra.Command, of func(job.Listed) string) (names [
 	return names
 }
 
-// ask asks the server that the command's flags name. That there is no answer is not an error: a shell has no use for one.
+// ask asks the server that the command's flags name. A missing answer is not an error: a shell could not show it.
 func (p *Program) ask(cmd *cobra.Command, do func(context.Context, *job.Client) error) {
 	var c connection
 	for name, value := range map[string]*string{"address": &c.address, "namespace": &c.namespace, "profile": &c.profile, "codec-key-file": &c.keys.file} {

@@ -150,7 +150,7 @@ func compressionFor(address string) sdkclient.GrpcCompression {
 	return nil
 }
 
-// dialError says why a server cannot be reached, in the words of the operating system: a text is all that gRPC leaves of it.
+// dialError says why a server cannot be reached, in the words of the operating system. gRPC leaves only a text of the error.
 func dialError(err error) error {
 	text := rootCause(err).Error()
 	_, reason, found := strings.Cut(text, "transport: Error while dialing: ")

@@ -140,6 +140,37 @@ func TestCluster_StopWithAnError(t *testing.T) {
 	b.stint("stop", "clean", "--error", "Done: that will do").exits(starter.ExitOK)
 	clean.exits(starter.ExitStopped)
 	require.Contains(t, b.stint("status", "clean").stdout.String(), "Done: that will do")
+	none := b.running("none", 3000, 30, "--clean-stop", "")
+	b.stint("stop", "none", "--error", "OutOfRange: no more").exits(starter.ExitOK)
+	none.exits(starter.ExitFailed)
+	require.Contains(t, none.stderr.String(), "error: no more")
+}
+
+// TestCluster_NoCleanStop (S5): flag and job file can say that no error stops the job without making it fail; without either, the
+// default is in force.
+func TestCluster_NoCleanStop(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	server := b.server()
+	b.write("in.txt", "a\n")
+	for _, c := range []struct {
+		name, line string
+		flags      []string
+		want       []string
+	}{
+		{"default", "", nil, []string{job.CleanStopType}},
+		{"flag", "", []string{"--clean-stop", ""}, []string{job.NoCleanStop}},
+		{"file-list", "clean-stop: []\n", nil, []string{job.NoCleanStop}},
+		{"file-text", "clean-stop: ''\n", nil, []string{job.NoCleanStop}},
+		{"flag-outranks", "clean-stop: []\n", []string{"--clean-stop", "Done"}, []string{"Done"}},
+		{"outranks-file", "clean-stop: [A]\n", []string{"--clean-stop", ""}, []string{job.NoCleanStop}},
+	} {
+		b.write("job.yaml", "input: in.txt\npool: nobody\noutput: out.txt\n"+c.line)
+		b.stint(append([]string{"start", "-f", "job.yaml", "--name", c.name}, c.flags...)...).exits(starter.ExitOK)
+		spec, err := job.NewClient(b.dial(server.Address())).Spec(t.Context(), c.name)
+		require.NoError(t, err)
+		require.Equal(t, c.want, spec.CleanStop, c.name)
+	}
 }
 
 // TestCluster_Set: settings change while the job runs, and the report shows them.

@@ -3,6 +3,7 @@ package starter
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -10,7 +11,7 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// describeError writes an error for the command line. Errors of package job speak of Go's fields and
+// describeError writes an error for the command line. Errors of packages job and worker speak of Go's fields and
 // methods; here they speak of flags and commands.
 func describeError(err error) string {
 	text := err.Error()
@@ -41,11 +42,11 @@ func leaves(err error) []error {
 	return all
 }
 
-// inFlags returns the text that replaces that of an error of package job; empty: its own stays.
+// inFlags returns the text that replaces that of an error of packages job and worker; empty: its own stays.
 func inFlags(err error) string {
 	switch e := err.(type) {
 	case *job.FieldError:
-		return flagName(e.Field) + " " + e.Problem
+		return flagName(e.Field) + " " + fieldReference.ReplaceAllStringFunc(e.Problem, flagName)
 	case *job.ExistsError:
 		return fmt.Sprintf("a job named %q exists already: choose another name, or start it anew with --fresh", e.Name)
 	case *job.NotFoundError:
@@ -90,8 +91,18 @@ func feedInFlags(err error) string {
 	return ""
 }
 
-// flagName is the flag of a field: "batch-items" of "BatchItems".
+// fieldReference is how the problem of a *job.FieldError names other fields.
+var fieldReference = regexp.MustCompile(`\b(Spec|Stage)\.[A-Z][A-Za-z]*`)
+
+// flagNames are the flags, or keys of a job file, that are not made from their fields' names.
+var flagNames = map[string]string{"CPUs": "cpus", "KeepErrors": "fail-fast"}
+
+// flagName is the flag of a field: "batch-items" of "BatchItems" and of "Stage.BatchItems".
 func flagName(field string) string {
+	field = field[strings.LastIndexByte(field, '.')+1:]
+	if name, ok := flagNames[field]; ok {
+		return name
+	}
 	var b strings.Builder
 	for i, r := range field {
 		if unicode.IsUpper(r) && i > 0 {

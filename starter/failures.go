@@ -21,10 +21,10 @@ const (
 	shownGroups = 10
 	// heldGroups bounds the memory: failures of further groups are counted together.
 	heldGroups = 1000
-	// readFailures and readFailureBytes bound the time: what comes after them in the errors file is not looked at.
+	// readFailures and readFailureBytes bound the time: the rest of the errors file is not read.
 	readFailures     = 200_000
 	readFailureBytes = 256 << 20
-	// longestFailure is a line that is looked at; a longer one, with a long input, is left out.
+	// longestFailure is the longest line that is read; a longer one, with a long input, is left out.
 	longestFailure = 4 << 20
 	// shownMessage is how much of a message is shown, in bytes.
 	shownMessage = 160
@@ -38,7 +38,7 @@ type failureGroup struct {
 	count   int64
 }
 
-// failureGroups groups the failures of an errors file. Its zero value has none.
+// failureGroups groups the failures of an errors file. Its zero value has no groups.
 type failureGroups struct {
 	groups  map[string]*failureGroup
 	read    int64 // failures
@@ -81,7 +81,7 @@ func failureLabel(f job.Failure) string {
 	return f.Kind + ": "
 }
 
-// goTypes are error types of Go's standard library. Their messages have all that they say; the records keep them.
+// goTypes are error types of Go's standard library. Their names add nothing to the messages; the records keep them.
 var goTypes = []string{
 	"error", "Error", "PathError", "LinkError", "SyscallError", "Errno", "NumError", "SyntaxError", "UnmarshalTypeError", "OpError", "DNSError",
 	"AddrError", "ParseError", "deadlineExceededError",
@@ -199,7 +199,7 @@ func shortTime(d, most time.Duration) time.Duration {
 	return d.Round(unit)
 }
 
-// errorsWhere says where the error records of a job are that has no errors file.
+// errorsWhere says where the error records are if a job has no errors file.
 func errorsWhere(r job.Report) string {
 	switch {
 	case r.State == job.Completed:

@@ -141,7 +141,7 @@ func TestFeed_FullTimeoutReset(t *testing.T) {
 	eventually(t, "one in hand", func() bool { return b.size("started") > 0 && b.status("risk").Feed.Waiting == 3 })
 	c = b.stint("reset", "risk", "--json").exits(starter.ExitOK)
 	require.JSONEq(t, `{"job":"risk","session":2,"discarded":3}`, c.stdout.String())
-	c = b.declined(starter.ExitFailed, []string{"put", "risk", "e", "--session", "1"}, "not for the session", "which is 2")
+	c = b.declined(starter.ExitFailed, []string{"put", "risk", "e", "--session", "1"}, "for another session: session 2 of feed risk is open")
 	require.Equal(t, "0\n", c.stdout.String())
 	c = b.stint("call", "risk", "e", "--session", "2", "--timeout", "3s").exits(starter.ExitSomeFailed)
 	require.Regexp(t, `^1: timeout: no outcome within \d`, c.stderr.String())
@@ -312,7 +312,7 @@ func TestFeed_RefusedBeforeAnythingIsDialled(t *testing.T) {
 		{"keep", with("--keep", "0s"), []string{"--keep 0s", "1s to 24h"}},
 		{"a schedule", with("--cron", "@daily"), []string{"a feed is not started by a schedule"}},
 		{"of files", []string{"start", "--name", "x", "--pool", "p", "in.jsonl", "-o", "out", "--capacity", "9", "--keep", "1m"}, []string{"capacity is for feeds only", "keep is for feeds only"}},
-		{"run", []string{"run", "--feed", "--exec", "cat", "-o", "out"}, []string{"'run' takes no feed", "stint start --feed"}},
+		{"run", []string{"run", "--feed", "--exec", "cat", "-o", "out"}, []string{"'run' cannot run a feed", "stint start --feed"}},
 		{"plan", []string{"plan", "--feed"}, []string{"nothing to plan"}},
 		{"nothing to put", []string{"put", "risk"}, []string{"no items given"}},
 		{"items twice", []string{"put", "risk", "1", "-f", "x"}, []string{"items are given twice"}},
@@ -348,7 +348,7 @@ func TestFeed_RefusedRequests(t *testing.T) {
 	b.declined(starter.ExitUsage, []string{"put", "risk", "-f", "nowhere"}, "no such file")
 	b.declined(starter.ExitFailed, []string{"start", "--feed", "--name", "risk", "--pool", "p", "-o", "other"}, `"risk" exists already`)
 	c := b.stint("call", "risk", `"`+strings.Repeat("x", job.MaxPutBytes)+`"`, "2").exits(starter.ExitSomeFailed)
-	require.Contains(t, c.stderr.String(), "1: invalid: an item of 1048578 bytes is too large")
+	require.Contains(t, c.stderr.String(), "1: invalid: item of 1048578 bytes: at most 1048576 are allowed")
 	require.Equal(t, "2\n", c.stdout.String())
 	require.EqualValues(t, 1, b.status("risk").Planned, "nothing else was accepted")
 }
@@ -375,7 +375,7 @@ func TestFeed_JobFile(t *testing.T) {
 		b.declined(starter.ExitUsage, []string{"start", "-f", "bad.yaml", "--name", "x", "--pool", "p", "-o", "o"}, says)
 	}
 	b.write("run.yaml", "source: feed\nexec: cat\noutput: o\n")
-	b.declined(starter.ExitUsage, []string{"run", "-f", "run.yaml"}, "'run' takes no feed")
+	b.declined(starter.ExitUsage, []string{"run", "-f", "run.yaml"}, "'run' cannot run a feed")
 }
 
 // Redrive runs the failed items of a closed feed again.

@@ -34,7 +34,7 @@ func (o *feedFlags) hide(fs *pflag.FlagSet) {
 	}
 }
 
-// complete sets what a feed has. Of another job only what was given stays, for Validate to refuse.
+// complete sets the fields of a feed. For other jobs it keeps only what was given, which Validate refuses.
 func (o *feedFlags) complete(fs *pflag.FlagSet, s *job.Spec) {
 	s.CapacityBytes = int64(o.capacityBytes)
 	if o.feed {
@@ -77,7 +77,7 @@ func setSource(fs *pflag.FlagSet, node *yaml.Node) error {
 	case values[0] == job.SourceClock:
 		return fs.Set(loopFlag, "true")
 	case fs.Changed("feed"):
-		return nil // the command line outranks the file
+		return nil // the command line overrides the file
 	}
 	return fs.Set("feed", fmt.Sprint(values[0] == job.SourceFeed))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// printFeed prints what a feed has beside what every job has.
+// printFeed prints the part of a report that only feeds have.
 func printFeed(row rows, r job.Report) {
 	f := r.Feed
 	if f == nil {
@@ -61,7 +61,7 @@ func lost(f *job.FeedReport) string {
 	return what
 }
 
-// printLoop prints what a loop has beside what every job has.
+// printLoop prints the part of a report that only loops have.
 func printLoop(row rows, r job.Report) {
 	l := r.Loop
 	if l == nil {

@@ -172,7 +172,7 @@ func TestFilter_Expires(t *testing.T) {
 	}
 }
 
-// TestFilter_ChildInASessionOfItsOwn cannot be killed with the group; the call ends without it.
+// TestFilter_ChildInASessionOfItsOwn (K12): it is not killed with the group, but the call ends it.
 func TestFilter_ChildInASessionOfItsOwn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -181,6 +181,7 @@ func TestFilter_ChildInASessionOfItsOwn(t *testing.T) {
 	filter := b.script("filter", `setsid sleep 60 & exec cat`)
 	b.stint("run", "--exec", filter, "in.txt", "-o", "out.txt", "--env", mark).exits(starter.ExitOK)
 	require.Equal(t, "a\n", b.read("out.txt"))
+	require.Empty(t, marked(t, mark), "processes left")
 }
 
 func TestFilter_EnvironmentIsScrubbed(t *testing.T) {

@@ -105,7 +105,7 @@ type jobOptions struct {
 func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	s := &o.spec
 	o.maxItem, o.maxInput = job.DefaultMaxItem, job.DefaultMaxInput
-	fs.StringVarP(&o.file, "file", "f", "", "YAML `FILE` with these flags as keys, and 'input'; flags given here outrank it")
+	fs.StringVarP(&o.file, "file", "f", "", "YAML `FILE` with these flags as keys, and 'input'; flags given here override it")
 	fs.StringVar(&s.Name, "name", "", "the job's `NAME`, [a-z0-9][a-z0-9-]* (default: made up)")
 	fs.StringVar(&s.Pool, "pool", "", "the `POOL` that runs the job, [a-z0-9][a-z0-9-]*")
 	fs.StringVar(&s.Format, "format", "auto", "format of the input: auto, jsonl, json, csv, tsv or text")
@@ -133,7 +133,7 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.DurationVar(&o.grace, "grace", job.DefaultGrace, "how long running calls may take after a stop (0: end at once)")
 	fs.StringVar(&s.OnError, "on-error", job.OnErrorRecord, "what a failed item does: record, drop (count it only) or stop (the job)")
 	fs.StringVar((*string)(&s.MaxFailed), "max-failed", "", "failed items that the job tolerates, `N|P%`: a number, or a share of those done (default: any)")
-	fs.StringSliceVar(&s.CleanStop, "clean-stop", []string{job.CleanStopType}, "`TYPES` of errors that stop the job without making it fail")
+	fs.StringSliceVar(&s.CleanStop, "clean-stop", []string{job.CleanStopType}, "`TYPES` of errors that stop the job without making it fail ('': none)")
 	fs.BoolVar(&s.IgnoreStragglers, "ignore-stragglers", false, "do not make what is still running after a stop the job's outcome")
 	fs.Var((*rateFlag)(&s.JobRate), "job-rate", "most items a second of the whole job, such as 250 or 90/m (0: no limit)")
 	fs.Lookup("job-rate").DefValue = zeroDefault
@@ -165,6 +165,9 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 	s.Input = inputs
 	s.MaxItem, s.MaxInput, s.BatchBytes = int64(o.maxItem), int64(o.maxInput), int64(o.batchBytes)
 	s.CallTimeout, s.Grace = noneIfZero(o.timeout), noneIfZero(o.grace)
+	if len(s.CleanStop) == 0 { // given as '' or []: the flag has a default
+		s.CleanStop = []string{job.NoCleanStop}
+	}
 	o.feed.complete(cmd.Flags(), &s)
 	if err := o.loop.complete(cmd.Flags(), &s); err != nil {
 		return job.Spec{}, err
@@ -172,7 +175,7 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 	return o.absolute(s, dir)
 }
 
-// refuseZeros refuses a zero that the spec would take for the default.
+// refuseZeros refuses zeros that the spec would replace by the default.
 func refuseZeros(fs *pflag.FlagSet) error {
 	for _, limit := range []struct{ name, values string }{
 		{"max-item", "1 to 1GiB"}, {"max-input", "1 to 1EiB"}, {"attempts", "1 to 1000"}, {"item-attempts", "1 to 1000"},
@@ -289,7 +292,11 @@ func setFlag(fs *pflag.FlagSet, key string, node *yaml.Node) error {
 		return fmt.Errorf("%s: %w", key, err)
 	}
 	if flag.Changed {
-		return nil // the command line outranks the file
+		return nil // the command line overrides the file
+	}
+	if list, ok := flag.Value.(pflag.SliceValue); ok && len(values) == 0 {
+		flag.Changed = true
+		return list.Replace(nil)
 	}
 	for _, value := range values {
 		if err := fs.Set(key, value); err != nil {
@@ -318,5 +325,5 @@ func nodeStrings(node *yaml.Node) ([]string, error) {
 
 var errNoValue = errors.New("expected a value, or a list of values: leave the key out for its default, and write '' for an empty text")
 
-// isValue reports whether a node is a text, number or bool. Null is none: as a text it would be "null".
+// isValue reports whether a node is a text, number or bool, and not null, which as a text would be "null".
 func isValue(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag != "!!null" }

@@ -16,8 +16,8 @@ const (
 	pollLimit = 3 * time.Second
 	// answerLimit is how long a job may take to answer an update.
 	answerLimit = 10 * time.Second
-	// unservedEvery is how often the pool's pollers are looked at, and unservedFirst the wait before the
-	// first time: the server takes a moment to know a worker that has just been started.
+	// unservedEvery is how often the pool's pollers are checked, and unservedFirst the wait before the first check: the server
+	// takes a moment to know a worker that has just been started.
 	unservedEvery = 3 * time.Second
 	unservedFirst = time.Second
 )

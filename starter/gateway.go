@@ -58,7 +58,7 @@ A second signal ends it at once. /health and /metrics need no token.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.listen, "listen", "127.0.0.1:8080", "`ADDR` to listen on, HOST:PORT, or PORT for this machine only (port 0: a free one)")
-	fs.StringVar(&o.tokens, "token-file", "", "`FILE` of tokens, one on each line, of which a request needs one (default: none is needed)")
+	fs.StringVar(&o.tokens, "token-file", "", "`FILE` of tokens, one on each line; a request needs one of them (default: none is needed)")
 	fs.DurationVar(&o.drain, "drain", 30*time.Second, "how long requests under way may take once the gateway is to end")
 	fs.IntVar(&o.requests, "requests", gateway.DefaultRequests, "how many requests for feeds may be under way at once; each takes up to some 6 MB")
 	fs.StringArrayVar(&o.allow, "allow", nil, "`ROOT` below which stores of feeds are read: a directory or a bucket URL; repeatable; all: whatever the credentials reach (default: none is read)")

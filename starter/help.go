@@ -170,7 +170,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	return usageError("%w%s", err, didYouMean("--", names.SuggestionsFor(unknown.GetSpecifiedName())))
 }
 
-// suggestedDistance is how many letters a name may be away from one that is suggested.
+// suggestedDistance is how many letters a suggested name may differ by.
 const suggestedDistance = 2
 
 func didYouMean(prefix string, names []string) string {

@@ -94,7 +94,7 @@ func printJobs(p *Program, jobs []job.Listed) error {
 	return w.Flush()
 }
 
-// listedDone is how much of a job was done when it noted that last.
+// listedDone is how much of a job was done when it last noted that.
 func listedDone(j job.Listed) string {
 	if percent, ok := j.Percent(); ok {
 		return fmt.Sprintf("%d%%", percent)

@@ -16,7 +16,7 @@ type loopFlags struct {
 	slots int
 }
 
-// loopFlag makes a job a loop. Only the command that is named so has it, and sets it.
+// loopFlag makes a job a loop. Only the command `loop` has it, and sets it.
 const loopFlag = "loop"
 
 // notForLoops are flags that say something about inputs and batches, or about feeds.
@@ -68,13 +68,13 @@ With --every the first tick is due at once, and tick k is due k intervals later,
 meanwhile. Ticks that are due while an earlier one runs are run back to back afterwards, or left out
 with --catch-up skip. Without --every each tick begins when the one before has ended.
 
-The first failed tick stops the loop with its error; --on-error record or drop goes on. A tick's
+The first failed tick stops the loop with its error, unless --on-error is record or drop. A tick's
 --call-timeout and --item-attempts are those of an item in any job.
 
 Results are kept if --output names a directory or bucket prefix: in parts of ten seconds, which
 'stint results' prints. When a worker drains, or a program crashes, the next tick follows exactly. When a
-worker is lost, its slot goes on from its last heartbeat, about a second before, or from its last part;
-ticks that may run twice are counted ('stint status'). A resumed loop goes on with the next ticks: those of the
+worker is lost, its slot continues from its last heartbeat, about a second before, or from its last part;
+ticks that may run twice are counted ('stint status'). A resumed loop continues with the next ticks: those of the
 time in which it was stopped are not made up.`,
 		Example: `  stint loop --name probe --pool probe --every 10s -o s3://bucket/probe/
   stint loop --name poll --pool poll --slots 4 --on-error record`,
@@ -106,12 +106,12 @@ time in which it was stopped are not made up.`,
 }
 
 const (
-	// idleLimit is how long a loop that has been started is looked at for slots that find no place.
+	// idleLimit is how long after its start a loop is checked for slots without a place.
 	idleLimit = 10 * time.Second
 	idleEvery = 200 * time.Millisecond
 )
 
-// noteIdle prints a note if the pool has fewer free slots than the loop asks for, once every slot runs or has waited in vain.
+// noteIdle prints a note if the pool has fewer free slots than the loop asks for, once every slot runs or has waited too long.
 func noteIdle(ctx context.Context, p *Program, client *job.Client, run *job.Run) {
 	ctx, cancel := context.WithTimeout(ctx, idleLimit)
 	defer cancel()

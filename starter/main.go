@@ -19,11 +19,10 @@ import (
 //
 // Built as risk, it is `risk run in.csv -o out.jsonl` with everything embedded, `risk worker --pool
 // risk --allow ROOT` on every machine of a cluster, `risk start --pool risk …` there, and all other commands of
-// stint. They use the handler, and refuse --exec and --serve. With the zero Handler they are stint's
-// own, and these flags give the handler.
+// stint. They use the handler, and refuse --exec and --serve. With the zero Handler they are stint's own commands, and these flags give the handler.
 //
-// At most one Options is used. Main calls [worker.ChildMain] with the handler first, so
-// Options.Worker.Processes needs no more. It never returns: it ends the process with one of the exit
+// At most one Options is used. Main calls [worker.ChildMain] with the handler first, as Options.Worker.Processes requires. It
+// never returns: it ends the process with one of the exit
 // codes.
 func Main(h worker.Handler, options ...Options) {
 	worker.ChildMain(h)

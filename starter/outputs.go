@@ -13,7 +13,7 @@ var outputKeys = map[string]string{"results": "output", "errors": "errors", "dro
 
 var errNoOutputs = errors.New("outputs: expected a map such as {results: out.jsonl, errors: errors.jsonl, dropped: dropped.jsonl}")
 
-// setOutputs reads the places of a job file for what becomes of items. keys are all of the file.
+// setOutputs reads where a job file puts results, errors and dropped items. keys are all keys of the file.
 func setOutputs(fs *pflag.FlagSet, keys map[string]yaml.Node, node *yaml.Node) error {
 	if node.Kind != yaml.MappingNode {
 		return errNoOutputs

@@ -112,7 +112,7 @@ wc -l < witness | cmp - before
 `)
 	p.exits(0)
 	require.Contains(t, p.stderr.String(), b.path("full/out.txt"))
-	require.Contains(t, p.stderr.String(), "no space left on device (free some space on the disk at "+b.path("full")+", and the job goes on)")
+	require.Contains(t, p.stderr.String(), "no space left on device (free some space on the disk at "+b.path("full")+", and the job continues)")
 }
 
 // TestBadInput_FullState: a state directory without room is said at once, and one that fills up while the job runs
@@ -183,5 +183,5 @@ wait $worker
 `)
 	p.exits(0)
 	require.Contains(t, p.stderr.String(), b.path("full/out.txt.stint"))
-	require.Contains(t, p.stderr.String(), "no space left on device (free some space on the disk at "+b.path("full")+", and the job goes on)")
+	require.Contains(t, p.stderr.String(), "no space left on device (free some space on the disk at "+b.path("full")+", and the job continues)")
 }

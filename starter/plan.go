@@ -125,7 +125,7 @@ func (o *planOptions) survey(ctx context.Context, p *Program, spec job.Spec) err
 	return printSurvey(p.Stdout, survey)
 }
 
-// printSurvey prints what a job would have to do, with the numbers above each other.
+// printSurvey prints what a job would have to do, with the numbers in a column.
 func printSurvey(out io.Writer, s predict.Survey) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
 	row := func(about string, n int64, noun, what string) {

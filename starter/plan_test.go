@@ -171,7 +171,7 @@ pools:
 
 	b.write("few.yaml", "input: in.txt\nstages: [{name: a, pool: a}, {name: b, pool: b}]\npools: {a: {exec: cat}}\n")
 	b.stint("plan", "-f", "few.yaml").exits(starter.ExitOK)
-	b.refused(starter.ExitUsage, []string{"plan", "-f", "few.yaml", "--sample", "5"}, "nobody would serve pool b")
+	b.refused(starter.ExitUsage, []string{"plan", "-f", "few.yaml", "--sample", "5"}, "pool b", "has no entry")
 }
 
 // What is counted of a job's history is what the history has, but for how many of its batches share a workflow task, and for notes of

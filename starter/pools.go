@@ -28,8 +28,8 @@ type poolsFile struct {
 // setPools notes the pools of a job file.
 func (f *poolsFile) set(name string, node *yaml.Node) { f.name, f.node = name, node }
 
-// read returns the pools of the file. base are the worker's options from the command line, which hold for all pools unless
-// they say otherwise. The pools of a pipeline in spec are exactly those that its stages and hooks name; a nil spec is not known.
+// read returns the pools of the file. base are the worker's options from the command line, which hold for all pools unless their
+// keys override them. The pools of a pipeline in spec are exactly those that its stages and hooks name; a nil spec is not known.
 func (f *poolsFile) read(p *Program, base *workerOptions, spec *job.Spec) (map[string]local.Pool, error) {
 	if f.node.Kind != yaml.MappingNode {
 		return nil, f.usage(fmt.Errorf("line %d: %w", f.node.Line, errNoPools))
@@ -45,7 +45,7 @@ func (f *poolsFile) read(p *Program, base *workerOptions, spec *job.Spec) (map[s
 	for i := 0; i+1 < len(f.node.Content); i += 2 {
 		key, value := f.node.Content[i], f.node.Content[i+1]
 		if _, twice := lines[key.Value]; twice {
-			errs = append(errs, fmt.Errorf("line %d: pools: %q is there twice", key.Line, key.Value))
+			errs = append(errs, fmt.Errorf("line %d: pools: duplicate key %q", key.Line, key.Value))
 			continue
 		}
 		lines[key.Value] = key.Line
@@ -77,7 +77,7 @@ func onePort(base *workerOptions, pools int) error {
 	return nil
 }
 
-// fit refuses pools that nobody would serve, and those that nothing uses.
+// fit refuses pools without an entry, and entries that nothing uses.
 func (f *poolsFile) fit(p *Program, spec *job.Spec, lines map[string]int) error {
 	used, by := map[string]bool{}, map[string]string{}
 	complete := spec.WithDefaults()
@@ -99,12 +99,12 @@ func (f *poolsFile) fit(p *Program, spec *job.Spec, lines map[string]int) error 
 			if p.builtIn() {
 				entry = "{}"
 			}
-			errs = append(errs, fmt.Errorf("line %d: nobody would serve pool %s of %s: add '%s: %s' to pools", f.node.Line, pool, by[pool], pool, entry))
+			errs = append(errs, fmt.Errorf("line %d: pool %s of %s has no entry: add '%s: %s' to pools", f.node.Line, pool, by[pool], pool, entry))
 		}
 	}
 	for _, pool := range slices.Sorted(maps.Keys(lines)) {
 		if !used[pool] {
-			errs = append(errs, fmt.Errorf("line %d: pool %s is that of no stage: leave it out", lines[pool], pool))
+			errs = append(errs, fmt.Errorf("line %d: no stage uses pool %s: leave it out", lines[pool], pool))
 		}
 	}
 	return errors.Join(errs...)
@@ -126,7 +126,7 @@ func readPool(p *Program, base worker.Options, node *yaml.Node) (local.Pool, err
 			return local.Pool{}, fmt.Errorf("line %d: unknown key %q: the keys are %s", key.Line, key.Value, strings.Join(poolKeys, ", "))
 		}
 		if fs.Lookup(key.Value).Changed {
-			return local.Pool{}, fmt.Errorf("line %d: the key %q is there twice", key.Line, key.Value)
+			return local.Pool{}, fmt.Errorf("line %d: duplicate key %q", key.Line, key.Value)
 		}
 		if err := setFlag(fs, key.Value, value); err != nil {
 			return local.Pool{}, fmt.Errorf("line %d: %w", key.Line, err)

@@ -68,7 +68,7 @@ pools:
 	require.Equal(t, `{"kiNd":"a","n":1}`+"\n"+`[{"kiNd":"b","n":2},{"kind":"b","n":2}]`+"\n"+`{"kind":"c","n":3}`+"\n", c.stdout.String())
 }
 
-// Flags of the command hold for all pools, and each pool's keys add to them or outrank them.
+// Flags of the command hold for all pools, and each pool's keys add to them or override them.
 func TestRun_PoolsTakeTheCommandsFlags(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -107,13 +107,13 @@ func TestRun_PoolsUsage(t *testing.T) {
 		says            []string
 	}{
 		{"none", "pools:\n  filters: {exec: tr a-z A-Z}\n  turn: {exec: rev, slots: 1}\n", "", []string{"add 'pools: {filters: {exec: COMMAND}", "for filters, turn"}},
-		{"nobody serves one", "  turn: {exec: rev, slots: 1}\n", "", []string{"nobody would serve pool turn of stage turn: add 'turn: {exec: COMMAND}'"}},
-		{"an unused one", "slots: 1}", "slots: 1}\n  other: {exec: cat}", []string{"line 10: pool other is that of no stage"}},
+		{"nobody serves one", "  turn: {exec: rev, slots: 1}\n", "", []string{"pool turn of stage turn has no entry: add 'turn: {exec: COMMAND}'"}},
+		{"an unused one", "slots: 1}", "slots: 1}\n  other: {exec: cat}", []string{"line 10: no stage uses pool other: leave it out"}},
 		{"an unknown key", "slots: 1", "slot: 1", []string{"line 9", `unknown key "slot"`, "slots, concurrency"}},
 		{"a wrong value", "slots: 1", "slots: many", []string{"line 9: pool turn", "slots"}},
 		{"a value out of range", "slots: 1", "slots: 5000", []string{"line 9: pool turn", "slots 5000: use 1 to 1000"}},
-		{"a key twice", "slots: 1", "slots: 1, slots: 2", []string{"line 9", `"slots"`, "twice"}},
-		{"a pool twice", "slots: 1}", "slots: 1}\n  turn: {exec: cat}", []string{"twice"}},
+		{"a key twice", "slots: 1", "slots: 1, slots: 2", []string{"line 9", `duplicate key "slots"`}},
+		{"a pool twice", "slots: 1}", "slots: 1}\n  turn: {exec: cat}", []string{`duplicate key "turn"`}},
 		{"no handler", "exec: rev, ", "", []string{"line 9: pool turn: no handler given: use exec or serve"}},
 		{"two handlers", "slots: 1", "serve: cat", []string{"line 9: pool turn", "either"}},
 		{"a program that is not there", "exec: rev", "exec: no-such-program", []string{"line 9: pool turn", "there is no such program"}},

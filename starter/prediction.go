@@ -99,7 +99,7 @@ func places(p predict.Prediction) string {
 		s = fmt.Sprintf("on %d workers like this one with %s each", p.Workers, plural(int64(p.Slots), "slot"))
 	}
 	if p.Parallel < p.Slots*p.Workers {
-		s += fmt.Sprintf(", of which --window lets %d be used", p.Parallel)
+		s += fmt.Sprintf(", of which --window allows %d", p.Parallel)
 	}
 	return s
 }
@@ -127,10 +127,10 @@ func round(n int64) string {
 	return text.Thousands((n + unit/2) / unit * unit)
 }
 
-// widest is the ratio of the bounds from which on a range says too little to be printed.
+// widest is the greatest ratio of a range's bounds: a wider one says too little to be printed.
 const widest = 3
 
-// narrow reports whether an estimate has a range that says something.
+// narrow reports whether an estimate's range is narrow enough to be printed.
 func narrow(e predict.Estimate) bool {
 	return e.Low != nil && e.High != nil && *e.High < widest**e.Low
 }

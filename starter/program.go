@@ -37,7 +37,7 @@ type Options struct {
 	// about stint.
 	About string
 	// Worker are the options that the workers of `run`, `worker` and `plan --sample` start from: hooks
-	// that jobs can name, sinks for counts, slots, and so on. The flags of the command line outrank
+	// that jobs can name, sinks for counts, slots, and so on. The flags of the command line override
 	// them. The commands set Stdin and Logger themselves.
 	Worker worker.Options
 	// Init, Shutdown and Cleanup name hooks (of Worker.Hooks, say) for every job that the program runs

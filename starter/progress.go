@@ -29,7 +29,7 @@ type progress struct {
 	unserved map[string]bool // pools without a worker, when it was looked last
 	silent   bool
 	bare     bool // no progress: results are printed on the same terminal meanwhile
-	// detailed shows who does what, too, every detailEvery.
+	// detailed also shows what each worker does, every detailEvery.
 	detailed   bool
 	lastDetail time.Time
 	// pageOf, which may be nil, returns the address of a job's readable page; "" if there is none.
@@ -43,7 +43,7 @@ type sample struct {
 
 const (
 	lineEvery = 5 * time.Second
-	// detailEvery is how often who does what is shown.
+	// detailEvery is how often the work of each worker is shown.
 	detailEvery = 15 * time.Second
 	rateWindow  = 15 * time.Second
 )
@@ -99,7 +99,7 @@ func (p *progress) served(pool string, has bool) {
 	}
 }
 
-// show shows how the job stands.
+// show shows the job's state.
 func (p *progress) show(r job.Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,11 +220,11 @@ func counts(r job.Report) string {
 	return s
 }
 
-// onlySums warns of a handler such as 'wc -l': single items go through it, and their results are not what is meant.
+// onlySums warns of a handler such as 'wc -l': it answers single items, but their results are not what was meant.
 const onlySums = "warning: calls of several items get one result, so that only single items go through: the handler seems to sum its " +
 	"items up, as 'wc -l' does; a filter answers n lines with n lines"
 
-// detail shows what has failed first, once, and from time to time who does what.
+// detail shows the first failure, once, and from time to time what each worker does.
 func (p *progress) detail(r job.Report) {
 	if !p.detailed || p.json {
 		return

@@ -203,7 +203,7 @@ func (u *putting) stream(ctx context.Context, lines *itemLines) error {
 	}
 }
 
-// gather takes the items that are there, at least one, and stops at the first one that does not fit.
+// gather takes the items that have been read, at least one, and stops at the first one that does not fit.
 func (u *putting) gather(ctx context.Context, items <-chan json.RawMessage, held json.RawMessage) (list []json.RawMessage, ended bool) {
 	bytes := int64(0)
 	add := func(item json.RawMessage) (more bool) {

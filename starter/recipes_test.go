@@ -76,7 +76,7 @@ func TestRecipe_Model(t *testing.T) {
 
 func TestRecipe_Nightly(t *testing.T) {
 	t.Parallel()
-	b := recipe(t, "A nightly job, of which only the failures are run again")
+	b := recipe(t, "A nightly job, with a redrive in the morning")
 	found, err := filepath.Glob(b.path("risk-20*.jsonl"))
 	require.NoError(t, err)
 	require.Len(t, found, 1)

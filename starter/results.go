@@ -35,8 +35,8 @@ The files must be reachable from here. The results of a feed are committed every
 --session prints those of one session only.
 
 --cursor FILE begins where the cursor in FILE says, at the beginning if there is no such file, and keeps it up
-to date: with --follow, the same command goes on where it was interrupted, and what it printed last may be repeated
-if it was killed.`,
+to date: with --follow, the same command continues where it was interrupted. If it was killed, it may repeat
+the lines that it printed last.`,
 		Args: jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.want.Session < 0 {

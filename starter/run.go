@@ -80,7 +80,7 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.job.feed.refuse(p, "'run' takes no feed: nobody could put items"); err != nil {
+	if err := o.job.feed.refuse(p, "'run' cannot run a feed: nobody could put items"); err != nil {
 		return err
 	}
 	pools, err := o.job.localPools(p, &o.worker, spec)
@@ -184,8 +184,7 @@ type running struct {
 	workerLogger *slog.Logger
 }
 
-// openLog has the server and the worker log to a file of this run: the job itself reports what a person
-// should know.
+// openLog makes the server and the worker log to a file of this run: the job itself reports what a person should know.
 func (r *running) openLog() (closeLog func()) {
 	if r.o.verbose {
 		r.logger, r.workerLogger = newLogger(r.p.Stderr, true), newWorkerLogger(r.p.Stderr)

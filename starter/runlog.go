@@ -9,7 +9,7 @@ import (
 
 const (
 	logName = "stint.log"
-	// maxLog is the size in bytes from which on a new log is begun. The one before is kept, as stint.log.1.
+	// maxLog is the size in bytes at which a new log begins. The previous one is kept as stint.log.1.
 	maxLog = 10 << 20
 )
 
@@ -48,7 +48,7 @@ func (l *runLog) Write(text []byte) (int, error) {
 
 func (l *runLog) path() string { return filepath.Join(l.state, logName) }
 
-// moveTo has the log lie in another state, unless something has been logged already.
+// moveTo moves the log to another state, unless something has been logged already.
 func (l *runLog) moveTo(state string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

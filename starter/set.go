@@ -52,7 +52,7 @@ func (o *setOptions) run(ctx context.Context, p *Program, name string, texts []s
 		defer cancel()
 		now, err := client.Get(name).Set(limited, settings)
 		if err != nil && ctx.Err() == nil && job.Unanswered(err) {
-			return fmt.Errorf("job %s did not answer within %v: is there a worker? %w", name, answerLimit, err)
+			return fmt.Errorf("job %s did not answer within %v: check that a worker serves its pool: %w", name, answerLimit, err)
 		}
 		if err != nil {
 			return err

@@ -94,7 +94,7 @@ func eachKey(node *yaml.Node, yield func(key, value *yaml.Node) error) error {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
 		if taken[key.Value] {
-			return fmt.Errorf("line %d: stages: the key %q is there twice", key.Line, key.Value)
+			return fmt.Errorf("line %d: stages: duplicate key %q", key.Line, key.Value)
 		}
 		taken[key.Value] = true
 		if err := yield(key, value); err != nil {

@@ -91,6 +91,48 @@ stages:
 	require.Empty(t, r.UnservedPools)
 }
 
+// TestStages_S9_PoolOfALaterStage: a pipeline is a job of each of its pools. Those who ask for one see it, with the batches of that pool,
+// and stop it.
+func TestStages_S9_PoolOfALaterStage(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	b.write("in.txt", "one\ntwo\n")
+	b.write("job.yaml", `
+name: words
+input: in.txt
+output: out.txt
+stages:
+- {name: clean, pool: upper}
+- {name: turn, pool: turn}
+`)
+	b.worker("upper", "--exec", "tr a-z A-Z")
+	b.worker("turn", "--exec", b.gated())
+	running := b.start("start", "-f", "job.yaml", "--wait")
+	eventually(t, "the second stage", func() bool { return b.lines("started") > 0 })
+	var r workersReport
+	b.reads(&r, "workers", "--json", "--pool", "turn")
+	require.NotEmpty(t, r.Running)
+	for _, batch := range r.Running {
+		require.Equal(t, "words", batch.Job)
+		require.Equal(t, "turn", batch.Pool)
+	}
+	require.NotEmpty(t, r.Workers)
+	for _, w := range r.Workers {
+		require.Equal(t, "turn", w.Pool, "the pools that were asked for, and no other")
+	}
+	b.reads(&r, "workers", "--json", "--pool", "upper")
+	require.Empty(t, r.Running, "these batches are of the other pool")
+	var jobs []job.Listed
+	b.reads(&jobs, "list", "--json", "--pool", "turn")
+	require.Len(t, jobs, 1)
+	require.Equal(t, []string{"upper", "turn"}, jobs[0].Pools)
+	require.Equal(t, "0\n", b.stint("stop", "--pool", "nobody").exits(starter.ExitOK).stdout.String())
+	require.Equal(t, "1\n", b.stint("stop", "--pool", "turn", "--reason", "enough").exits(starter.ExitOK).stdout.String())
+	b.open()
+	running.exits(starter.ExitStopped)
+}
+
 // TestStages_P2_P3_Counts: what a report says of the stages of a switch and an ensemble adds up. Each stage has had the items that the ones
 // before it have let through, and no step in between counts, although the one that gathers the items for the router has its name.
 func TestStages_P2_P3_Counts(t *testing.T) {

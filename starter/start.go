@@ -88,7 +88,7 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 	return o.start(cmd.Context(), p, spec)
 }
 
-// start starts the job, under a name that it makes up if there is none.
+// start starts the job; if it has no name, start makes one up.
 func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) error {
 	if spec.Name == "" {
 		spec.Name = fmt.Sprintf("job-%s-%s", time.Now().UTC().Format("20060102-150405"), strings.ToLower(rand.Text()[:6]))
@@ -166,7 +166,7 @@ func followToEnd(ctx context.Context, p *Program, client *job.Client, run *job.R
 		}
 		summary(p.Stderr, p.Dir, report, took)
 		if report.State == job.Stopped || report.State == job.Failed {
-			fmt.Fprintf(p.Stderr, "  '%s resume %s' goes on from here\n", p.name(), run.Name())
+			fmt.Fprintf(p.Stderr, "  '%s resume %s' continues from here\n", p.name(), run.Name())
 		}
 	}
 	return outcome(report)

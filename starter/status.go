@@ -211,7 +211,7 @@ func printCounts(row rows, r job.Report) {
 	}
 }
 
-// describeStage says how a stage of a pipeline stands.
+// describeStage describes the state of a stage of a pipeline.
 func describeStage(r job.Report, s job.StageReport) string {
 	t := fmt.Sprintf("%d batches waiting, %d in flight, %s items done, %s failed", s.Waiting, s.InFlight, text.Thousands(s.Done), text.Thousands(s.Failed))
 	if items, share := r.StageSpeed(s, time.Now()); s.Done > 0 {

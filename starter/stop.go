@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +38,8 @@ ones are listed in the report.
 What a job has done, and what a feed has not, is written by a worker of its pool: if none serves it, the
 command says so, and the job ends when there is one.
 
-With --wait it returns when the jobs have ended. Exit status: 0, or 5 if work was still running.`,
+With --wait it returns when the jobs have ended, which may have been before. Exit status: 0, or 5 if work was
+still running, also with --error.`,
 		Example: `  stint stop nightly --reason 'disk almost full' --grace 30s --wait
   stint stop nightly --error 'BadInput: the export is of last week'
   stint stop --pool thumbnails`,
@@ -49,7 +51,7 @@ With --wait it returns when the jobs have ended. Exit status: 0, or 5 if work wa
 	fs.StringVar(&o.failure, "error", "", "`ERROR` that makes the job fail: TYPE: MESSAGE, or a message")
 	fs.StringVar(&o.stop.Grace, "grace", "", "how long running calls may take (default: the job's own)")
 	fs.BoolVar(&o.stop.IgnoreStragglers, "ignore-stragglers", false, "do not make what is still running then the job's outcome")
-	fs.StringVar(&o.pool, "pool", "", "stop every job of this `POOL`")
+	fs.StringVar(&o.pool, "pool", "", "stop every job of this `POOL`, also those with a stage that it runs")
 	fs.BoolVar(&o.all, "all", false, "stop every job")
 	fs.BoolVar(&o.wait, "wait", false, "wait until the jobs have ended")
 	return cmd
@@ -102,7 +104,7 @@ func (o *stopOptions) one(ctx context.Context, p *Program, client *job.Client, r
 	var ended *job.EndedError
 	if errors.As(err, &ended) && ended.Reported == nil {
 		fmt.Fprintln(p.Stderr, ended.Error())
-		return nil
+		return o.waitFor(ctx, p, client, []*job.Run{run})
 	}
 	if err != nil {
 		return err
@@ -154,14 +156,22 @@ func (o *stopOptions) waitFor(ctx context.Context, p *Program, client *job.Clien
 		if err != nil && !errors.As(err, &failed) {
 			return err
 		}
-		fmt.Fprintf(p.Stderr, "%s: %s, %s done\n", run.Name(), report.State, text.Count(report.Done(), "item"))
+		if !report.Started.IsZero() { // otherwise Temporal has ended the job, and nobody has counted
+			fmt.Fprintf(p.Stderr, "%s: %s, %s done\n", run.Name(), report.State, text.Count(report.Done(), "item"))
+		}
 		for _, s := range report.Stragglers {
 			fmt.Fprintf(p.Stderr, "  still running: %s\n", s)
 		}
-		leftovers = leftovers || report.Error != nil && report.Error.Type == job.ErrorLeftovers
+		leftovers = leftovers || leftRunning(report)
 	}
 	if leftovers {
 		return &codeError{code: ExitStragglers}
 	}
 	return nil
+}
+
+// leftRunning reports whether a job has ended with work that was still running and was not to be ignored.
+func leftRunning(r job.Report) bool {
+	left := func(e job.Error) bool { return e.Type == job.ErrorLeftovers }
+	return r.Error != nil && left(*r.Error) || slices.ContainsFunc(r.LaterErrors, left)
 }

@@ -47,6 +47,34 @@ func TestStop_Stragglers(t *testing.T) {
 		require.ElementsMatch(t, []string{"items 0–9", "items 10–19", "items 20–29"}, batches, text)
 	}
 	b.requireNoOutput()
+	again := b.spawn("stop", "nightly", "--wait").exits(starter.ExitStragglers)
+	require.Contains(t, again.stderr.String(), "job nightly has ended already: it is stopped")
+	require.Equal(t, workers, strings.Count(again.stderr.String(), "still running: "), "%s", again.stderr.String())
+	b.spawn("stop", "nightly").exits(starter.ExitOK)
+}
+
+// TestStop_StragglersBesideAnError (S7): the error of a stop is the job's, and the command that waits for the job names what still runs
+// and says so with its exit code.
+func TestStop_StragglersBesideAnError(t *testing.T) {
+	t.Parallel()
+	b := brutal(t)
+	b.write("in.txt", numbers(10))
+	b.cluster()
+	b.coordinator()
+	stuck := b.spawnCommand(goWorker(t, "exec", b.gated(), oneSlot+"=1")())
+	stuck.says("serving pool p")
+	waiting := b.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--wait", "--batch-items", "10", "--expiry", "1m")
+	eventually(t, "a batch in the worker", func() bool { return b.lines("started") == 1 })
+	stuck.signal(syscall.SIGSTOP)
+	stop := b.spawn("stop", "nightly", "--error", "BadInput: x", "--grace", "1s", "--wait").exits(starter.ExitStragglers)
+	require.Regexp(t, fmt.Sprintf(`(?m)^ +still running: .*, pid %d, for .*$`, stuck.cmd.Process.Pid), stop.stderr.String())
+	waiting.exits(starter.ExitFailed)
+	b.spawn("stop", "nightly", "--wait").exits(starter.ExitStragglers)
+	var r job.Report
+	b.reads(&r, "status", "nightly", "--json")
+	require.Equal(t, "BadInput", r.Error.Type)
+	require.Len(t, r.LaterErrors, 1)
+	require.Equal(t, job.ErrorLeftovers, r.LaterErrors[0].Type)
 }
 
 // TestStop_ThenResume (S11, S12): without stragglers the waiting starter reports that the job was stopped,

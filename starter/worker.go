@@ -30,7 +30,8 @@ batches finish the call in hand and hand the rest back, so that jobs continue el
 second signal ends it at once.
 
 Whoever can start a job reads and writes with the worker's account below each --allow ROOT, and
-nowhere else (docs/security.md). --allow all lends them everything that the account reaches.`,
+nowhere else (docs/security.md). --allow all permits everything that the account can reach: use it only
+if everybody who can start a job may have that.`,
 		Example: `  stint worker --pool upper --allow /data --exec 'tr a-z A-Z' --slots 8
   stint worker --pool score --allow s3://models/ --serve 'python3 model.py' \
       --slots 4 --cpus '0;1;2;3'`,

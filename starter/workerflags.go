@@ -19,7 +19,7 @@ type workerOptions struct {
 	cpus    string
 	hooks   []string
 	options worker.Options
-	given   worker.Options // the program's, which flags outrank
+	given   worker.Options // the program's, which flags override
 	flags   *pflag.FlagSet
 }
 
@@ -56,11 +56,12 @@ func givenRestarts(restarts int) int {
 	return cmp.Or(restarts, 10)
 }
 
-// zeros translates the flags whose 0 the worker would take for the default.
+// zeros translates zeros of flags, which the worker would replace by the default.
 func (o *workerOptions) zeros() error {
 	w := &o.options
 	for _, limit := range []struct{ name, values string }{
 		{"slots", "1 to 1000"}, {"concurrency", "1 to 1000, or auto"}, {"ready", "a duration above 0"}, {"drain", "a duration above 0"},
+		{"kill-after", "a duration above 0, up to 15s"},
 	} {
 		flag := o.flags.Lookup(limit.name)
 		if text := flag.Value.String(); flag.Changed && (text == "0" || text == "0s") {
@@ -85,7 +86,7 @@ func (o *workerOptions) zeros() error {
 	return nil
 }
 
-// handler returns the handler, the program's or that of the flags, after checking that it can run.
+// handler returns the handler, of the program or of the flags, after checking that it can run.
 func (o *workerOptions) handler(p *Program) (worker.Handler, error) {
 	h, err := o.choose(p)
 	if err != nil {

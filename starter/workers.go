@@ -76,7 +76,7 @@ func (o *workersCommand) run(ctx context.Context, p *Program, client *job.Client
 
 func (o *workersCommand) ask(ctx context.Context, client *job.Client) (workersReport, []string, error) {
 	report := workersReport{Workers: []job.PoolWorker{}, Running: []job.RunningBatch{}}
-	jobs, err := client.List(ctx, maxListed)
+	jobs, err := client.ListWith(ctx, maxListed, job.ListFilter{Running: true, Pools: o.pools})
 	if err != nil {
 		return report, nil, err
 	}
@@ -87,15 +87,18 @@ func (o *workersCommand) ask(ctx context.Context, client *job.Client) (workersRe
 		}
 	}
 	for _, j := range jobs {
-		if j.State.Final() || len(o.pools) > 0 && !slices.Contains(o.pools, j.Pool) {
-			continue
-		}
 		running, err := client.Get(j.Name).Running(ctx)
 		if err != nil {
 			return report, nil, err
 		}
-		report.Running = append(report.Running, running...)
-		pools = append(pools, j.Pool)
+		for _, batch := range running {
+			if len(o.pools) == 0 || batch.Pool == "" || slices.Contains(o.pools, batch.Pool) {
+				report.Running = append(report.Running, batch)
+			}
+		}
+		if len(o.pools) == 0 {
+			pools = append(append(pools, j.Pool), j.Pools...)
+		}
 	}
 	slices.Sort(pools)
 	pools = slices.Compact(pools)

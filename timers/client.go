@@ -39,15 +39,13 @@ type Client struct {
 // maxSpare is how many released timers are kept for use.
 const maxSpare = 64
 
-// Acquire holds a timer for the scope, which expires after that time unless it is released before;
-// after ≤ 0 has expired at once. If the scope is held already, the timer is replaced, with its
-// deadline and options, be that later or sooner; one that had expired is saved by it, unless the
-// reaping has begun.
+// Acquire holds a timer for the scope, which expires after that time unless it is released before; with after ≤ 0 it expires at
+// once. If the scope is held already, its timer is replaced, with deadline and options, even by a later or an earlier one. This
+// also saves a timer that has expired, unless the reaping has begun.
 //
 // Acquire waits only for the answer of another process ([NewRemote]), and for at most a second.
 // Errors: *[AwayError] if the watchdog is away, *[ScopeError] if name or options are wrong or the
-// client holds too many timers, *[ClosedError] if the worker is gone. With an error nothing
-// has changed, unless that other process has not answered.
+// client holds too many timers, *[ClosedError] if the worker is gone. After an error nothing has changed, unless the other process has not answered.
 func (c *Client) Acquire(scope string, after time.Duration, o ...Option) error {
 	t := gather(o)
 	t.scope, t.named = scope, true
@@ -94,15 +92,14 @@ func (c *Client) Held() int {
 	return len(c.running) + len(c.expired)
 }
 
-// Condemned reports whether the worker is to be reaped, and has not been yet: a round has found a
-// timer expired, and it has not been released since.
+// Condemned reports whether the worker will be reaped: a round has found an expired timer, and it has not been released since.
 func (c *Client) Condemned() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.expired) > 0
 }
 
-// Close records that the worker is gone: all its timers end, and no more can be acquired. It does not
+// Close records that the worker has ended: all its timers end, and no more can be acquired. It does not
 // wait for a reaping that is under way, and may be called from it. It is idempotent. A client that
 // is not needed any more must be closed, unless its worker was reaped.
 func (c *Client) Close() {
@@ -197,7 +194,7 @@ func (c *Client) timer(terms terms) (*timer, error) {
 	return t, nil
 }
 
-// take takes a held timer from among those that run or have expired.
+// take removes a held timer from those that run or have expired.
 func (c *Client) take(t *timer) {
 	if t.index >= 0 {
 		heap.Remove(&c.running, t.index)
@@ -214,7 +211,7 @@ func (c *Client) drop(t *timer) {
 	c.plan()
 }
 
-// forget leaves nothing of a timer that has been taken.
+// forget clears a timer that has been taken.
 func (c *Client) forget(t *timer) {
 	if t.named {
 		delete(c.named, t.scope)

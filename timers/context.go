@@ -25,15 +25,14 @@ func FromContext(ctx context.Context) (*Client, bool) {
 	return c, c != nil
 }
 
-// Expires acquires a timer from the context's client and returns what releases it. If that is not
-// called within the time, the worker is reaped.
+// Expires acquires a timer from the context's client and returns the function that releases it. If release is not called within
+// the time, the worker is reaped.
 //
 // Unless it is [Named], the timer's scope is the place that Expires is called from, as
-// "file.go#line", and every call has its own timer: in a recursion, and in several goroutines
-// at the same place, none ends the other's.
+// "file.go#line", and every call has its own timer, in recursion and in several goroutines at the same place, too.
 //
-// Errors are [ErrNoClient] and those of [Client.Acquire]; the code that was to be guarded must
-// then not run. release is never nil; calling it again does nothing.
+// Errors are [ErrNoClient] and those of [Client.Acquire]; the code to be guarded must then not run. release is never nil;
+// calling it again does nothing.
 func Expires(ctx context.Context, after time.Duration, o ...Option) (release func(), err error) {
 	h, err := enter(ctx, after, o)
 	if err != nil {
@@ -42,8 +41,8 @@ func Expires(ctx context.Context, after time.Duration, o ...Option) (release fun
 	return h.release, nil
 }
 
-// Do runs fn, and has the worker reaped if fn does not return within the time. It returns fn's
-// error. The timer is released on every way out of fn, even a panic. If it cannot be acquired
+// Do runs fn; if fn does not return within the time, the worker is reaped. It returns fn's error. The timer is released on
+// every way out of fn, even a panic. If it cannot be acquired
 // (errors as of [Expires]) fn is not run.
 func Do(ctx context.Context, after time.Duration, fn func(context.Context) error, o ...Option) error {
 	h, err := enter(ctx, after, o)

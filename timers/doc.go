@@ -1,14 +1,13 @@
 // Package timers holds expiry timers: countdowns that a worker holds for named scopes. Whoever
 // enters code that may hang acquires a timer and releases it on the way out. If it does not get
-// out in time, the timer expires: the worker is presumed hung and is reaped, so that its work can
-// be done elsewhere. To the worker, a timer says "end me unless you hear from me in time".
+// out in time, the timer expires: the worker is presumed hung and is reaped, so that its work can be repeated elsewhere. To the
+// worker, a timer says "end me unless you hear from me in time".
 //
 // Three kinds of timer guard a batch, each for what the others cannot see:
 //
 //   - The batch's expiry is its heartbeat timeout on the server. The worker heartbeats only while
-//     it can vouch for the batch: while its watchdog is healthy ([Watchdog.Healthy]) and none of
-//     the batch's timers has expired ([Client.Condemned]). So a worker that hangs, dies or is cut
-//     off loses its batches after one expiry, with nobody's help.
+//     its watchdog is healthy ([Watchdog.Healthy]) and none of the batch's timers has expired
+//     ([Client.Condemned]). So a worker that hangs, dies or is cut off loses its batches after one expiry, with nobody's help.
 //   - The call timeout is a timer around every call of a handler. In the worker's own process it
 //     is a [Scope], which costs a few nanoseconds.
 //   - A handler guards the risky blocks of its code with its own timers: [Do] and [Expires] here,
@@ -21,10 +20,9 @@
 // handler) has a [Client], which holds its timers, and a [Reaper], which ends it. One expired
 // timer condemns the worker; once it is reaped all its timers are gone and its client is closed.
 // The worker's next incarnation gets a new client. A worker that is a separate process may have
-// a client, too, whose timers its parent holds for it ([NewRemote]). A timer with [ReportOnly]
-// raises an event and that is all.
+// a client, too, whose timers its parent holds for it ([NewRemote]). A timer with [ReportOnly] only raises an event.
 //
-// A round calls nobody else's code: it only finds what has expired. Settling and reaping happen
+// A round calls no code of other packages: it only finds what has expired. Settling and reaping happen
 // in a goroutine for each condemned worker, and another one reports events, so neither a reaper
 // that hangs nor a slow listener makes the next round late. Before a worker is reaped, it is
 // settled: if its releases travel over a pipe, what it had sent by then is applied (see
@@ -39,7 +37,7 @@
 // # Source
 //
 // The idea, and the words timer, scope, acquire, release and reap, are those of torch elastic's
-// expiration timers (torch.distributed.elastic.timer). What is done otherwise here:
+// expiration timers (torch.distributed.elastic.timer). The differences:
 //
 //   - A deadline there is a time of day, compared between processes; here it is a duration on a
 //     monotonic clock.

@@ -84,8 +84,7 @@ const (
 // expires. Without it, or with 0, the reaper chooses.
 func WithSignal(signal syscall.Signal) Option { return Option{kind: optionSignal, signal: signal} }
 
-// ReportOnly makes the timer's expiry an event ([EventExpired]) and nothing else: the worker lives
-// on. The timer ends with it.
+// ReportOnly makes the timer's expiry an event ([EventExpired]) and nothing else: the worker continues. The timer ends with the event.
 func ReportOnly() Option { return Option{kind: optionReport} }
 
 // Named gives the timer of [Expires] or [Do] a scope of that name, instead of the place it is
@@ -119,7 +118,7 @@ func gather(options []Option) terms {
 // maxSignal is the highest signal of any system.
 const maxSignal = 64
 
-// check returns an error if no timer can be held on these terms.
+// check returns an error if the terms are invalid.
 func (o Options) check(t terms) error {
 	switch {
 	case t.named && t.scope == "":

@@ -11,9 +11,8 @@ import (
 )
 
 // ProcessReaper ends the process of a worker that is not this process's child: it kills the
-// process and, if the process leads a process group, the whole group. It never signals another
-// process that has got the same pid since. (Who has started the process himself can do better:
-// wait for it, and kill its group before it is waited for.)
+// process and, if the process leads a process group, the whole group. It never signals another process that has got the same
+// pid since. (The process's parent can do better: kill its group before it waits for it.)
 type ProcessReaper struct {
 	pid      int
 	started  uint64
@@ -24,7 +23,7 @@ type ProcessReaper struct {
 // ProcessOptions tune a [ProcessReaper]. The zero value of a field means its default.
 type ProcessOptions struct {
 	// Patience is how long a process may take to end after a signal other than KILL, before KILL
-	// follows. Default 5 s; 10 ms to 8 s, so that it is over before the reaping's own limit.
+	// follows. Default 5 s; 10 ms to 8 s, which is below the reaping's own limit.
 	Patience time.Duration
 	// Table finds processes. Default: the system's, which exists on Linux only.
 	Table ProcessTable
@@ -32,11 +31,10 @@ type ProcessOptions struct {
 
 // ProcessTable finds processes. It must be safe for concurrent use.
 type ProcessTable interface {
-	// Find describes the process that has the pid now, even a zombie. Without one the error is
-	// [os.ErrProcessDone].
+	// Find describes the process that has the pid now, even a zombie. The error is [os.ErrProcessDone] if there is none.
 	Find(pid int) (ProcessInfo, error)
-	// Open returns a handle of the process that has the pid now. Without one the error is
-	// [os.ErrProcessDone], here or from the handle. The caller closes the handle.
+	// Open returns a handle of the process that has the pid now. The error is [os.ErrProcessDone] if there is none, here or
+	// from the handle. The caller closes the handle.
 	Open(pid int) (ProcessHandle, error)
 }
 
@@ -47,7 +45,7 @@ type ProcessInfo struct {
 	StartTime uint64
 	// Group is the ID of its process group: its own pid if it leads one.
 	Group int
-	// Zombie says that it has ended and its parent has not waited for it yet.
+	// Zombie: it has ended and its parent has not waited for it yet.
 	Zombie bool
 }
 
@@ -67,12 +65,12 @@ const (
 	minPatience     = 10 * time.Millisecond
 	maxPatience     = 8 * time.Second
 
-	// endInterval is how often is looked whether a process has ended.
+	// endInterval is how often to check whether a process has ended.
 	endInterval = 10 * time.Millisecond
 )
 
-// NewProcessReaper returns a reaper of the process that has the pid now; so the caller must know
-// that this is the right one, as its parent does, or whoever has just heard from it. It is an
+// NewProcessReaper returns a reaper of the process that has the pid now. The caller must know that this is the right one, as
+// its parent does, or a process that has just received something from it. It is an
 // error if there is no such process ([os.ErrProcessDone]), if it is this one or the system's
 // first, or if this is not supported ([errors.ErrUnsupported]).
 func NewProcessReaper(pid int, o ProcessOptions) (*ProcessReaper, error) {
@@ -117,7 +115,7 @@ func (r *ProcessReaper) Reap(ctx context.Context, e Expiry) error {
 		return fmt.Errorf("taking hold of process %d: %w", r.pid, err)
 	}
 	defer h.Close()
-	// Who has the right start time now had the pid when it was opened, too.
+	// A process with the right start time now had the pid when it was opened, too.
 	info, here, err := r.find()
 	if err != nil || !here {
 		return err
@@ -163,7 +161,7 @@ func (r *ProcessReaper) leads(info ProcessInfo) (bool, error) {
 	return own.Group != r.pid, nil
 }
 
-// ask signals and waits, as far as patience goes.
+// ask signals and waits, until the patience is over.
 func (r *ProcessReaper) ask(ctx context.Context, kill func(syscall.Signal) error, signal syscall.Signal) (ended bool, err error) {
 	if err := r.send(ctx, kill, signal); err != nil {
 		return false, err

@@ -47,8 +47,7 @@ const reapLimit = 10 * time.Second
 
 var errGoexit = errors.New("it has ended its goroutine")
 
-// look is what a round does with a client that has something expired. Report-only timers end, the
-// others condemn the worker.
+// look handles a client with expired timers in a round. Report-only timers end, the others condemn the worker.
 func (c *Client) look(now time.Duration, r *run) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,8 +91,8 @@ func (a *attempt) do() {
 }
 
 // condemned looks again, after the settling, whether one of the timers that led to this attempt is
-// still held, and returns its expiry. A timer that has been released is gone from those expired, and
-// so is one that was acquired again; one that expired meanwhile has not been settled.
+// still held, and returns its expiry. A timer that was released, or acquired again, has been removed from the expired ones; one
+// that expired meanwhile has not been settled.
 func (a *attempt) condemned() (Expiry, bool) {
 	c := a.client
 	c.mu.Lock()

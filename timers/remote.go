@@ -31,8 +31,8 @@ const remoteLimit = time.Second
 
 // NewRemote returns a client whose timers are held by another process, which ends this one when a
 // timer expires. Acquire waits for the answer, for at most a second; then it fails with an
-// *[AwayError], and the scope is released, since the timer may be held there all the same. Held
-// counts the timers as far as this client knows, and Condemned is always false.
+// *[AwayError], and the scope is released, since the timer may be held there all the same. Held counts the timers that this
+// client knows of, and Condemned is always false.
 func NewRemote(worker string, r Remote) *Client {
 	return &Client{worker: worker, remote: &remote{to: r, held: map[string]uint64{}}}
 }
@@ -47,8 +47,7 @@ type remote struct {
 	closed   bool
 }
 
-// hold acquires a timer. One that is not named shares its scope's name with others of the same
-// place that are held already, so it gets its own name.
+// hold acquires a timer. If it has no name, others of the same place may be held under its scope's name, so it gets its own name.
 func (r *remote) hold(c *Client, after time.Duration, t terms) (holding, error) {
 	h, before, err := r.note(c, t)
 	if err != nil {
@@ -61,7 +60,7 @@ func (r *remote) hold(c *Client, after time.Duration, t terms) (holding, error) 
 	case err == nil:
 		return h, nil
 	case errors.Is(err, context.DeadlineExceeded):
-		// The request is on its way, and would be granted when nobody knows of it any more.
+		// The request is on its way, and may be granted after this has returned.
 		r.release(h.scope, h.number)
 		err = &AwayError{Worker: c.worker, Scope: h.scope, Late: remoteLimit}
 	default:
@@ -70,7 +69,7 @@ func (r *remote) hold(c *Client, after time.Duration, t terms) (holding, error) 
 	return holding{}, err
 }
 
-// note notes a holding that is about to be asked for, and returns that which it replaces, or 0.
+// note notes a holding that is about to be requested, and returns the one that it replaces, or 0.
 func (r *remote) note(c *Client, t terms) (h holding, before uint64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

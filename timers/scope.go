@@ -18,9 +18,9 @@ func (e *ExpiredError) Error() string {
 }
 
 // Scope is one timer that is acquired and released over and over by a single goroutine, millions
-// of times if need be, and watched by another. Acquiring it costs one atomic addition and no look
-// at a clock: the watcher takes a scope's time from the first moment at which it saw it, so a
-// scope expires between its limit and its limit plus one watching interval. The zero value is
+// of times if need be, and watched by another. Acquiring it costs one atomic addition and does not read a clock: the watcher
+// counts a scope's time from when it first saw the holding, so a scope expires between its limit and its limit plus one
+// watching interval. The zero value is
 // released.
 type Scope struct {
 	seq atomic.Uint64 // odd while acquired
@@ -45,8 +45,7 @@ func (s *Scope) Release() {
 	}
 }
 
-// End releases the scope if it is still in the given holding, and reports whether it was: of two
-// goroutines that end the same holding, one succeeds.
+// End releases the scope if it is still in the given holding, and reports whether it was: if two goroutines end the same holding, one succeeds.
 func (s *Scope) End(held uint64) bool { return held%2 == 1 && s.seq.CompareAndSwap(held, held+1) }
 
 // Watch returns how long the scope has been held at now, as far as its watcher has seen (0 when it

@@ -9,15 +9,14 @@ import (
 type Settler interface {
 	// Settle returns once all requests that the worker had sent when Settle was called have been
 	// applied, so that a release that was sent in time saves the worker, however long it was on
-	// its way. It is called before the worker is reaped. After 1 s, when ctx is cancelled, it is
-	// not waited for any longer: a worker that hangs may not be saved by a Settle that hangs.
-	// A Settle that is not back from the time before is not called again.
+	// its way. It is called before the worker is reaped. After 1 s ctx is cancelled, and the watchdog does not wait any longer:
+	// a Settle that hangs must not save a worker that hangs. If the last call of Settle has not returned, it is not called again.
 	Settle(ctx context.Context)
 }
 
 const settleLimit = time.Second
 
-// settle has what the worker had sent by now applied.
+// settle waits until what the worker has sent so far is applied.
 func (a *attempt) settle() {
 	c := a.client
 	s, ok := c.reaper.(Settler)

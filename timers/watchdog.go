@@ -53,8 +53,8 @@ func New(o Options) (*Watchdog, error) {
 	return &Watchdog{options: o, began: time.Now().Add(-1), events: queue{listener: o.OnEvent}}, nil
 }
 
-// Client returns a client for a worker's timers, and the worker is ended by its reaper when one of
-// them expires. The name is for events and errors: clients of equal names have nothing in common.
+// Client returns a client for a worker's timers; when one of them expires, the reaper ends the worker. The name is for events
+// and errors: clients of equal names are independent.
 // Without a reaper (nil) all timers are [ReportOnly]. The client must be closed when the worker is
 // gone.
 func (w *Watchdog) Client(worker string, r Reaper) *Client {
@@ -82,8 +82,8 @@ func (w *Watchdog) remove(c *Client) {
 	c.index = -1
 }
 
-// Start begins the rounds. It is idempotent, and after a stop it starts the watchdog again: timers
-// that are still held count on from when they were acquired.
+// Start begins the rounds. It is idempotent, and after a stop it starts the watchdog again: timers that are still held count
+// from when they were acquired.
 func (w *Watchdog) Start() {
 	w.life.Lock()
 	defer w.life.Unlock()
@@ -99,9 +99,8 @@ func (w *Watchdog) Start() {
 	r.rounds.Go(func() { w.rounds(r) })
 }
 
-// Stop ends the rounds: after it has returned nobody is reaped. Reapings that are under way have
-// their context cancelled and are waited for, and so are events that have not been reported yet, for
-// 5 s together; what ignores that is left behind. Timers stay held, but are not
+// Stop ends the rounds: after it has returned nobody is reaped. It cancels the contexts of reapings under way, and waits for
+// them and for unreported events, for 5 s together; what takes longer is left behind. Timers stay held, but are not
 // checked. Stop is idempotent, and does nothing if the watchdog was never started.
 func (w *Watchdog) Stop() {
 	w.life.Lock()
@@ -139,7 +138,7 @@ func (w *Watchdog) Healthy() bool {
 	return !away
 }
 
-// LastRound is when the last round was, or the last start if none has been since. It is zero if
+// LastRound is when the last round was, or the last start if there was no round since. It is zero if
 // the watchdog was never started.
 func (w *Watchdog) LastRound() time.Time {
 	round := w.round.Load()
@@ -176,8 +175,7 @@ func (w *Watchdog) rounds(r *run) {
 	}
 }
 
-// look is one round. It calls nothing that is not of this package and waits for nobody, so nothing
-// can end the watchdog or make it late.
+// look is one round. It calls no code of other packages and waits for nobody, so nothing can end the watchdog or make it late.
 func (w *Watchdog) look(r *run) {
 	now := w.now()
 	w.mu.Lock()

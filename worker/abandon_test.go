@@ -70,6 +70,51 @@ func TestBatch_Abandoned(t *testing.T) {
 	})
 }
 
+// undecodable is an item that hangs while it is decoded.
+type undecodable string
+
+// undecoded, of the only test with such items, is closed when they are to go on.
+var undecoded chan struct{}
+
+func (u *undecodable) UnmarshalJSON(data []byte) error {
+	*u = undecodable(strings.Trim(string(data), `"`))
+	if *u == "hang" {
+		<-undecoded
+	}
+	return nil
+}
+
+// T18: decoding may be the user's code, and a call that hangs in it is left behind, too. A function of many items does not get them later.
+func TestGo_AbandonedWhileDecoding(t *testing.T) { //nolint:paralleltest // its two parts have one channel
+	for _, kind := range []string{"each", "batch"} {
+		t.Run(kind, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fixture) {
+				undecoded = make(chan struct{})
+				f.options.Restarts, f.limits.Timeout, f.limits.Attempts = 100, time.Second, 1
+				var got []undecodable
+				h := Each(func(_ context.Context, one undecodable) (undecodable, error) { return one, nil })
+				if kind == "batch" {
+					h = Batch(func(_ context.Context, all []undecodable) ([]undecodable, error) {
+						got = append(got, all...)
+						return all, nil
+					})
+				}
+				o := f.run(h, "in.txt", lines("a", "hang", "b"))
+				require.Equal(t, lines(`"a"`, `"b"`), o.output)
+				failure := o.only(t)
+				require.EqualValues(t, 1, failure.Item)
+				require.Equal(t, job.KindExpired, failure.Kind)
+				require.Equal(t, "Abandoned", failure.Error.Type)
+				require.Contains(t, failure.Error.Message, "the call took longer than 1s")
+				require.Contains(t, failure.Error.Stack, "UnmarshalJSON", "where it hangs")
+				close(undecoded)
+				synctest.Wait()
+				require.NotContains(t, got, undecodable("hang"))
+			})
+		})
+	}
+}
+
 // K4, T18: if only hanging calls are left, the slot is out, and the batch is run elsewhere.
 func TestEach_AbandonedTooOften(t *testing.T) {
 	t.Parallel()

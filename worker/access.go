@@ -2,7 +2,6 @@ package worker
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,8 +13,7 @@ import (
 	"github.com/stint-run/stint/internal/store"
 )
 
-// AllowAll, as the only element of Options.Allow, has the worker read and write everything that its
-// account and its credentials reach.
+// AllowAll, as the only element of Options.Allow, lets the worker read and write everything that its account and its credentials reach.
 const AllowAll = "all"
 
 func init() {
@@ -26,7 +24,7 @@ func init() {
 	embedded.SetAmong = func(options any, label string) { options.(*Options).label = label }
 }
 
-// joiner joins the parts of outputs as they come if no other worker makes parts of them.
+// joiner joins the parts of outputs as they come, if no other worker makes parts of these outputs.
 func (o Options) joiner(access *store.Access) outputs.Joiner {
 	if o.alone {
 		return outputs.NewJoiner(access)
@@ -46,12 +44,12 @@ func (o Options) access(h Handler) *store.Access {
 // checkAllow returns an error for roots that could never allow anything.
 func (o Options) checkAllow() error {
 	if len(o.Allow) > 1 && slices.Contains(o.Allow, AllowAll) {
-		return fmt.Errorf("allow %s makes the other roots useless: use it alone, or write ./%s for a directory of that name", AllowAll, AllowAll)
+		return fieldError("Allow", "%s makes the other roots useless: use it alone, or write ./%s for a directory of that name", AllowAll, AllowAll)
 	}
 	var errs []error
 	for _, root := range o.Allow {
 		if _, err := store.Absolute(root, string(filepath.Separator)); err != nil {
-			errs = append(errs, fmt.Errorf("allow %q: %w", root, err))
+			errs = append(errs, fieldError("Allow", "%q: %v", root, err))
 		}
 	}
 	return errors.Join(errs...)

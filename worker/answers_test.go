@@ -3,10 +3,12 @@ package worker
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
 
@@ -39,6 +41,37 @@ func TestAnswers_AreBoundedInSum(t *testing.T) {
 			require.Len(t, o.output, n*(large+3))
 			require.LessOrEqual(t, o.totals.CallMax, int64(calls.AnswerLimit/large+1))
 			require.LessOrEqual(t, count(file), 3*n, "items are called again once or twice")
+		})
+	}
+}
+
+// B12: a result that is too large is its item's error, the same for every handler that answers with values.
+func TestAnswers_TooLarge(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, calls.MaxResult, maxResult)
+	for _, kind := range []string{"serve", "each", "batch", "each as encoding/json", "batch as encoding/json", "each in processes", "batch in processes"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			f.options.Slots, f.batch = 1, 10
+			var h Handler
+			switch name, how, _ := strings.Cut(kind, " "); {
+			case name == "serve":
+				h = f.program("yes")
+			case how == "in processes":
+				h = f.inProcesses("obey " + name)
+			case how == "as encoding/json":
+				h = Codec(EncodingJSON, processHandlers["obey "+name])
+			default:
+				h = processHandlers["obey "+name]
+			}
+			o := f.run(h, "in.txt", lines("a", "large "+strconv.Itoa(calls.MaxResult), "large "+strconv.Itoa(calls.MaxResult+1), "b"))
+			require.Len(t, o.output, calls.MaxResult+1+len(lines(`"a"`, `"b"`)))
+			failure := o.only(t)
+			require.EqualValues(t, 2, failure.Item)
+			require.Equal(t, job.KindError, failure.Kind)
+			require.Equal(t, job.Error{Type: "TooLarge", Message: "the result has 16777217 bytes: the limit is 16777216"}, failure.Error)
+			require.Equal(t, 1, failure.Attempts)
 		})
 	}
 }

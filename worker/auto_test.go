@@ -132,7 +132,7 @@ func TestAuto_B9_Options(t *testing.T) {
 	t.Parallel()
 	h := Each(func(_ context.Context, n int) (int, error) { return n, nil })
 	require.NoError(t, h.Check(Options{Concurrency: AutoConcurrency}))
-	require.ErrorContains(t, h.Check(Options{Concurrency: -2}), "concurrency -2: use 1 to 1000")
+	require.ErrorContains(t, h.Check(Options{Concurrency: -2}), "Concurrency -2: use 1 to 1000")
 	f := setup(t)
 	f.options.Concurrency = AutoConcurrency
 	_, err := f.predict(h, 10, 5)

@@ -17,7 +17,7 @@ type SlotEvent struct {
 	Incarnation int           // with SlotReplaced the next one
 	Err         error         // why
 	Wait        time.Duration // with SlotReplaced, how long the next process waits before it starts
-	Free        bool          // the replacement does not count in the budget: stint itself has ended the process, or a fault was being narrowed down
+	Free        bool          // the replacement does not count as a restart: stint itself has ended the process, or a fault was being narrowed down
 }
 
 // SlotEventKind is the kind of a [SlotEvent].

@@ -193,7 +193,7 @@ func execPace(o Options) calls.Pace {
 }
 
 // findProgram returns the absolute path of a command's program, which is a path relative to dir if it has a
-// slash and no leading one.
+// slash but does not begin with one.
 func findProgram(argv []string, dir string) (string, error) {
 	if len(argv) == 0 || argv[0] == "" {
 		return "", errors.New("the command is empty")
@@ -324,11 +324,10 @@ func (h *execHandler) cut(call *calls.Call, c *child.Process, gone <-chan struct
 	var expired *timers.ExpiredError
 	if errors.As(cause, &expired) {
 		c.Kill()
-	} else {
-		call.Forced(c.Cmd.Process.Pid, c.EndSoftly(gone, h.options.killAfter(cause)), cause)
+		return
 	}
-	if err := c.Refused(); err != nil {
-		h.log.Error("a filter whose time is over cannot be ended", "error", err)
+	if last, refused := c.EndSoftly(gone, h.options.killAfter(cause)); refused == nil {
+		call.Forced(c.Cmd.Process.Pid, last, cause)
 	}
 }
 

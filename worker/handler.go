@@ -60,13 +60,13 @@ func (h Handler) Check(o Options) error {
 var Drop = errors.New("no result")
 
 // ItemErrors, returned as the error of a [Batch] handler, fails the items at its indexes alone; the
-// others take their results from the slice, which must be as long as the items.
+// others take their results from the slice, which must have one for each item.
 type ItemErrors map[int]error
 
 func (e ItemErrors) Error() string { return fmt.Sprintf("%d items of the call failed", len(e)) }
 
-// SlowDown is the error that a handler returns to request a pause, because something that it depends on
-// asks for that. The item, or the call, has not failed: it is repeated. The rate of the whole job is
+// SlowDown is the error that a handler returns to request a pause, because a service that it uses asks for one. The item, or
+// the call, has not failed: it is repeated. The rate of the whole job is
 // lowered and recovers automatically. after is 100 ms … 1 h.
 func SlowDown(after time.Duration) error { return &calls.SlowDownError{After: after} }
 
@@ -81,19 +81,19 @@ func slowsDown(c *calls.Call, err error) bool {
 }
 
 // Each makes a handler of a function that takes one item at a time. Items are decoded from JSON
-// into In and results encoded from Out as encoding/json does, but for HTML, which is not escaped; a
-// text line is a JSON string, a CSV record an object of strings. But a struct's fields may have other types: an integer, a
-// float, a bool, a [time.Time] (RFC 3339, or a date) is read from its column's text, and a struct, map or slice from JSON there. An empty text is
-// nil for a pointer, and otherwise zero; one that does not fit makes the item invalid, with an error that names column and text. fn is called by as many goroutines
+// into In and results encoded from Out as encoding/json does, except that HTML is not escaped; a text line is a JSON string, a CSV record an
+// object of strings. If In is a struct, its fields may have other types: an integer, float, bool or [time.Time] (RFC 3339, or a date) is read
+// from its column's text, and a struct, map or slice from JSON in it. An empty text is nil for a pointer, otherwise zero. A text that does not
+// fit makes the item invalid, with an error that names column and text. fn is called by as many goroutines
 // as the worker has slots. Its error, or its panic, is the item's; its context ends at the call
-// timeout and when the worker has to end at once.
+// timeout and when the worker has to end at once. A result of more than 16 MiB as JSON is an error of its item.
 //
 // Most types are decoded and encoded by github.com/goccy/go-json, several times as fast: numbers,
 // strings, booleans, [time.Time], [json.RawMessage], [json.Number], and structs, slices, arrays, maps
 // and pointers of these; any is decoded by it, too. Everything else is left to encoding/json: types
 // with methods of their own for JSON or text, recursive types, fields with the option ",string" or an
-// unusual tag, results that hold an any. So is every item and result that go-json refuses, so all
-// errors are those of encoding/json. No difference to it is known; one would be a bug. [Codec] makes a
+// unusual tag, results that hold an any. encoding/json also gets every item and result that go-json refuses, so all errors are
+// its own. A difference to encoding/json would be a bug; none is known. [Codec] makes a
 // handler use encoding/json alone.
 func Each[In, Out any](fn func(context.Context, In) (Out, error)) Handler {
 	return goHandler(func(s dependencies) (calls.Handler, service, error) {
@@ -138,7 +138,7 @@ func (h *each[In, Out]) Call(c *calls.Call) error {
 	return nil
 }
 
-// item adds one outcome. It returns false if it was cut off before it had one.
+// item adds one outcome. It returns false if the call was cut off before.
 func (h *each[In, Out]) item(c *calls.Call, data []byte) bool {
 	for try := 1; ; try++ {
 		ctx := c.Begin()
@@ -195,8 +195,8 @@ func recovered(err *error) {
 // decoder decodes items of one type: JSON values and records of CSV.
 type decoder struct{ values, records codec.Codec }
 
-// decode reads an item of the call. Bytes that are not JSON, or a column's text that is not what its field wants, make it invalid;
-// JSON that does not fit is an error.
+// decode reads an item of the call. Bytes that are not JSON, or a column's text that does not fit its field, make the item
+// invalid; JSON that does not fit is an error.
 func (d decoder) decode(c *calls.Call, data []byte, in any) error {
 	from := d.values
 	if c.Records {
@@ -268,6 +268,7 @@ func (h *batch[In, Out]) Call(c *calls.Call) error {
 	var full error
 	ins := make([]In, 0, len(c.Items))
 	index := make([]int, 0, len(c.Items)) // of each of ins
+	c.Begin()                             // decoding may be user's code, and hang
 	for i := range c.Items {
 		var in In
 		if err := h.in.decode(c, c.Items[i].Data, &in); err != nil {
@@ -275,6 +276,9 @@ func (h *batch[In, Out]) Call(c *calls.Call) error {
 			continue
 		}
 		ins, index = append(ins, in), append(index, i)
+	}
+	if !c.Claim() {
+		return nil
 	}
 	for try := 1; len(ins) > 0; try++ {
 		if try > 1 && !c.Wait(try-1) {
@@ -333,8 +337,8 @@ func (h *batch[In, Out]) try(c *calls.Call, ins []In, room int) (_ *tried, err e
 	return t, nil
 }
 
-// encodeAll turns the results into JSON, until there are so many bytes of it, but one at least. A result that
-// cannot be encoded is its item's error.
+// encodeAll turns results into JSON until there are that many bytes, but at least one result. A result that
+// cannot be encoded, or is too large, is its item's error.
 func encodeAll[Out any](t *tried, outs []Out, c codec.Codec, room int) {
 	var buf bytes.Buffer
 	enc := c.NewEncoder(&buf)
@@ -344,8 +348,12 @@ func encodeAll[Out any](t *tried, outs []Out, c codec.Codec, room int) {
 			break
 		}
 		if t.errors[k] == nil {
+			start := buf.Len()
 			if err := enc.Encode(outs[k]); err != nil {
 				t.errors[k] = fmt.Errorf("encoding the result: %w", err)
+			} else if size := buf.Len() - start - 1; size > calls.MaxResult {
+				buf.Truncate(start)
+				t.errors[k] = calls.TooLargeFault(size)
 			}
 		}
 		ends = append(ends, buf.Len())

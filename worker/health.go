@@ -10,7 +10,7 @@ import (
 
 // Health is the state of a worker: the answer of its endpoint to GET /health.
 type Health struct {
-	// Healthy says that the worker takes batches and that its watchdog looks after them.
+	// Healthy: the worker takes batches, and its watchdog checks their timers.
 	Healthy bool     `json:"healthy"`
 	Why     []string `json:"why,omitempty"` // why it is not healthy
 
@@ -20,8 +20,7 @@ type Health struct {
 	State    string         `json:"state"`
 	Watchdog WatchdogHealth `json:"watchdog"`
 	Slots    []SlotHealth   `json:"slots"`
-	// Timers are the held ones: the hundred with the earliest deadlines. The worker of one names the slot
-	// of a process, or the batch of a Go handler.
+	// Timers are the held ones: the hundred with the earliest deadlines. A timer's worker is the slot of a process, or the batch of a Go handler.
 	Timers []timers.Held `json:"timers"`
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/child"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 )
 
@@ -28,7 +29,7 @@ type HookCall struct {
 	Stage string // job.StageInit, job.StageShutdown or job.StageCleanup
 	// Key is the idempotency key: the same in every repetition of this hook, and unique to it.
 	Key string
-	// State is the job's state, Reason why it was stopped if it was.
+	// State is the job's state, Reason why it was stopped, if it was.
 	State  job.State
 	Reason string
 	// Worker is the name of the worker that runs the hook.
@@ -41,14 +42,18 @@ type HookCall struct {
 
 // Command makes a hook of a program, which must end with status 0. It gets the environment of the
 // worker's other child processes, and STINT_JOB, STINT_RUN, STINT_STAGE, STINT_KEY, STINT_STATE and
-// STINT_REASON. The end of its standard error is part of its error. Processes of its group are killed
-// once it has ended; those that have left the group, as daemons do, continue and are not waited for.
+// STINT_REASON. The end of its standard error is part of its error.
+//
+// Processes that it leaves in its session (on other systems than Linux: in its process group) are killed within seconds. Those that have begun a
+// session of their own, as daemons do (see setsid), are not waited for and stay: also if the hook fails or is ended, and after the job and the
+// worker. A cleanup hook can end them. Such a process needs another standard error than the hook's: nobody reads that any more, and writing to it
+// would end the process.
 func Command(argv ...string) Hook {
 	return func(ctx context.Context, call HookCall) error {
 		if len(argv) == 0 {
 			return errors.New("the hook's command is empty")
 		}
-		children, err := child.NewStarter(cmp.Or(call.log, slog.Default()))
+		children, err := child.NewDaemonStarter(cmp.Or(call.log, slog.Default()))
 		if err != nil {
 			return err
 		}
@@ -63,7 +68,7 @@ func Command(argv ...string) Hook {
 		if err != nil {
 			return fmt.Errorf("starting hook %s: %w", argv[0], err)
 		}
-		defer context.AfterFunc(ctx, process.Kill)()
+		defer trap.OnDone(ctx, "ending a hook", nil, process.Kill)()
 		if err := process.Wait(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 			return endFault(err, stderr.Text())
 		}

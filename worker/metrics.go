@@ -85,10 +85,10 @@ func (o Options) checkMetrics() error {
 		errs = append(errs, err)
 	}
 	if o.SinkInterval < 0 {
-		errs = append(errs, fmt.Errorf("sink interval %v: use a duration above 0", o.SinkInterval))
+		errs = append(errs, fieldError("SinkInterval", "%v: use a duration above 0", o.SinkInterval))
 	}
 	if slices.Contains(o.Sinks, nil) {
-		errs = append(errs, errors.New("sinks: one is nil"))
+		errs = append(errs, fieldError("Sinks", "has a nil element"))
 	}
 	return errors.Join(errs...)
 }

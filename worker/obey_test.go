@@ -112,6 +112,10 @@ func obey(item string, size int) (any, error) {
 	case "fill":
 		note(arg)
 		return strings.Repeat("x", large), nil
+	case "large":
+		size, err := strconv.Atoi(arg)
+		must(err)
+		return strings.Repeat("x", size-2), nil // without its quotes
 	}
 	return item, nil
 }

@@ -21,8 +21,8 @@ import (
 
 // Options configure a worker. The zero value of a field means its default.
 type Options struct {
-	// Slots is how many batches make calls at once, or positions that several batches share if Concurrency is above 1; as
-	// many more may be making their parts durable.
+	// Slots is how many batches make calls at once; if Concurrency is above 1, several batches may share a slot. As many more
+	// may be making their parts durable.
 	// Default: the number of CPUs; at most 1,000.
 	Slots int
 	// Concurrency is how many calls a slot makes at once, of one batch or several, all in the slot's process if it has one:
@@ -33,9 +33,9 @@ type Options struct {
 	// CallItems is the most items of one call of a [Batch], [Exec] or [Serve] handler; [OneItem] hands
 	// items over one by one. Default: the worker chooses.
 	CallItems int
-	// Seed plus the slot's number is what its processes find in STINT_SEED. Default 0.
+	// Seed plus the slot's number is STINT_SEED of the slot's processes. Default 0.
 	Seed int64
-	// CPUs are those that the slots' processes may run on: one list for each slot, or one for all.
+	// CPUs are the CPUs that the slots' processes may run on: one list for each slot, or one for all.
 	// Default: all.
 	CPUs [][]int
 	// Restarts is how often in a row a slot's process, or a Go handler's call that does not return,
@@ -95,8 +95,8 @@ type Options struct {
 	// is missing although the client encrypts, a batch does not find the deadline of a stop.
 	// Default: the SDK's default converter.
 	DataConverter converter.DataConverter
-	// NoWorkflows and NoIO leave the coordination of jobs, and Plan, Commit and Finish, to other workers. The legs of feeds run
-	// with the batches of their pool in any case.
+	// NoWorkflows leaves the coordination of jobs to other workers, and NoIO leaves Plan, Commit and Finish to them. The legs
+	// of feeds always run with the batches of their pool.
 	NoWorkflows bool
 	NoIO        bool
 
@@ -110,8 +110,8 @@ const (
 	OneItem = -1
 	// NoRestarts, as Options.Restarts, ends a slot at the first death of its process.
 	NoRestarts = -1
-	// AutoConcurrency, as Options.Concurrency, lets the worker find out how many calls its slots should make at
-	// once: from 1 on, more for as long as more items are done in the same time, and half as many when the handler asks to
+	// AutoConcurrency, as Options.Concurrency, lets the worker find out how many calls its slots should make at once: it begins
+	// with 1, makes more for as long as that gets more items done in the same time, and half as many when the handler asks to
 	// slow down. At most 1,000 in a slot, and 10,000 in all slots together.
 	AutoConcurrency = -1
 )
@@ -162,41 +162,46 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// fieldError returns the error of an option.
+func fieldError(field, format string, args ...any) error {
+	return &job.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}
+
 func (o Options) validate() error {
 	var errs []error
 	if o.Slots < 1 || o.Slots > maxSlots {
-		errs = append(errs, fmt.Errorf("slots %d: use 1 to %d", o.Slots, maxSlots))
+		errs = append(errs, fieldError("Slots", "%d: use 1 to %d", o.Slots, maxSlots))
 	}
 	if o.Concurrency != AutoConcurrency && (o.Concurrency < 1 || o.Concurrency > maxSlots) {
-		errs = append(errs, fmt.Errorf("concurrency %d: use 1 to %d", o.Concurrency, maxSlots))
+		errs = append(errs, fieldError("Concurrency", "%d: use 1 to %d", o.Concurrency, maxSlots))
 	}
 	if o.CallItems < OneItem || o.CallItems > execItems {
-		errs = append(errs, fmt.Errorf("call-items %d: use 0 to %d", o.CallItems, execItems))
+		errs = append(errs, fieldError("CallItems", "%d: use 0 to %d", o.CallItems, execItems))
 	}
 	if o.Restarts < 0 || o.Restarts > maxRestarts {
-		errs = append(errs, fmt.Errorf("restarts %d: use 0 to %d", o.Restarts, maxRestarts))
+		errs = append(errs, fieldError("Restarts", "%d: use 0 to %d", o.Restarts, maxRestarts))
 	}
 	if o.Rate < 0 || o.Rate > job.MaxRate {
-		errs = append(errs, fmt.Errorf("rate %v: use 0.001 to %d items a second, 0 for no limit", o.Rate, job.MaxRate/1000))
+		errs = append(errs, fieldError("Rate", "%v: use 0.001 to %d items a second, 0 for no limit", o.Rate, job.MaxRate/1000))
 	}
 	if o.Ready < 0 {
-		errs = append(errs, fmt.Errorf("ready limit %v: use a duration above 0", o.Ready))
+		errs = append(errs, fieldError("Ready", "%v: use a duration above 0", o.Ready))
 	}
 	if len(o.CPUs) > 1 && len(o.CPUs) != o.Slots {
-		errs = append(errs, fmt.Errorf("cpus: %d lists for %d slots: give one for all, or one for each slot", len(o.CPUs), o.Slots))
+		errs = append(errs, fieldError("CPUs", "has %d lists for %d slots: give one for all, or one for each slot", len(o.CPUs), o.Slots))
 	}
 	if o.Drain < 0 {
-		errs = append(errs, fmt.Errorf("drain %v: use a duration above 0", o.Drain))
+		errs = append(errs, fieldError("Drain", "%v: use a duration above 0", o.Drain))
 	}
 	if o.KillAfter < 0 || o.KillAfter > maxKillAfter {
-		errs = append(errs, fmt.Errorf("kill-after %v: use more than 0s, up to %v", o.KillAfter, maxKillAfter))
+		errs = append(errs, fieldError("KillAfter", "%v: use more than 0s, up to %v", o.KillAfter, maxKillAfter))
 	}
 	errs = append(errs, o.checkMetrics(), o.checkAllow())
 	if o.Dir != "" {
 		if info, err := os.Stat(o.Dir); err != nil {
-			errs = append(errs, fmt.Errorf("dir: %w", err))
+			errs = append(errs, fieldError("Dir", "%s: %v", o.Dir, errors.Unwrap(err))) // of a *fs.PathError
 		} else if !info.IsDir() {
-			errs = append(errs, fmt.Errorf("dir %s is not a directory", o.Dir))
+			errs = append(errs, fieldError("Dir", "%s is not a directory", o.Dir))
 		}
 	}
 	for name, hook := range o.Hooks {
@@ -209,14 +214,14 @@ func (o Options) validate() error {
 	}
 	for _, env := range o.Env {
 		if env == "" || env[0] == '=' {
-			errs = append(errs, fmt.Errorf("env %q: use NAME=value or NAME", env))
+			errs = append(errs, fieldError("Env", "%q: use NAME=value or NAME", env))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// killAfter is how long a process that is ended for this cause may take after TERM. A worker whose drain
-// is nearly over has a tenth of it left, of which writing the part and answering need some.
+// killAfter is how long a process that is ended for this cause may take after TERM. When a worker's drain cuts calls off, a
+// tenth of it is left; half of that is for writing the part and answering.
 func (o Options) killAfter(cause error) time.Duration {
 	if calls.Drained(cause) {
 		return min(o.KillAfter, o.Drain/20)
@@ -235,12 +240,12 @@ func (o Options) callSize(items, bytes int) calls.CallSize {
 	return calls.CallSize{Items: items, Bytes: bytes}
 }
 
-// waitingTarget is the duration that calls aim at of which a slot makes several at once. They wait for something: as
-// many small ones as can be are under way at once, and the last items of a batch are shared out evenly.
+// waitingTarget is the duration that calls aim at if a slot makes several at once. They wait for something: with small calls as
+// many items as possible are under way, and the last ones of a batch are shared out evenly.
 const waitingTarget = 5 * time.Millisecond
 
-// callPace is how calls are cut: with this target, which 0 means there is none, and so many items in the first call and in
-// any, if they are made one at a time in a slot.
+// callPace is how calls are cut. target (0: none), first and most, the items of the first call and of any call, are for a slot
+// that makes one call at a time.
 func (o Options) callPace(target time.Duration, first, most int) calls.Pace {
 	if o.Concurrency != 1 {
 		target, first = waitingTarget, 1
@@ -330,15 +335,15 @@ func (o Options) checkCPUs() error {
 	}
 	usable, err := child.UsableCPUs()
 	if err != nil {
-		return fmt.Errorf("cpus: %w", err)
+		return fieldError("CPUs", "cannot be checked: %v", err)
 	}
 	for _, list := range o.CPUs {
 		if len(list) == 0 {
-			return errors.New("cpus: a list is empty")
+			return fieldError("CPUs", "has an empty list")
 		}
 		for _, cpu := range list {
 			if cpu < 0 || cpu >= maxCPUs || !usable(cpu) {
-				return fmt.Errorf("cpus: there is no CPU %d that this process may use", cpu)
+				return fieldError("CPUs", "%d: this process may not use that CPU", cpu)
 			}
 		}
 	}

@@ -26,21 +26,21 @@ func TestOptions_Validate(t *testing.T) {
 		options Options
 		says    string
 	}{
-		{Options{Slots: -1}, "slots -1: use 1 to 1000"},
-		{Options{Slots: 1001}, "slots 1001: use 1 to 1000"},
-		{Options{CallItems: -2}, "call-items -2"},
-		{Options{CallItems: execItems + 1}, "call-items 100001"},
-		{Options{Drain: -time.Second}, "drain -1s"},
-		{Options{KillAfter: -time.Second}, "kill-after -1s: use more than 0s, up to 15s"},
-		{Options{KillAfter: time.Minute}, "kill-after 1m0s: use more than 0s, up to 15s"},
-		{Options{Dir: "/no/such/dir"}, "dir"},
-		{Options{Dir: "/dev/null"}, "/dev/null is not a directory"},
-		{Options{Env: []string{""}}, `env ""`},
-		{Options{Env: []string{"A=1", "=x"}}, `env "=x": use NAME=value or NAME`},
+		{Options{Slots: -1}, "Slots -1: use 1 to 1000"},
+		{Options{Slots: 1001}, "Slots 1001: use 1 to 1000"},
+		{Options{CallItems: -2}, "CallItems -2"},
+		{Options{CallItems: execItems + 1}, "CallItems 100001"},
+		{Options{Drain: -time.Second}, "Drain -1s"},
+		{Options{KillAfter: -time.Second}, "KillAfter -1s: use more than 0s, up to 15s"},
+		{Options{KillAfter: time.Minute}, "KillAfter 1m0s: use more than 0s, up to 15s"},
+		{Options{Dir: "/no/such/dir"}, "Dir /no/such/dir: no such file or directory"},
+		{Options{Dir: "/dev/null"}, "Dir /dev/null is not a directory"},
+		{Options{Env: []string{""}}, `Env ""`},
+		{Options{Env: []string{"A=1", "=x"}}, `Env "=x": use NAME=value or NAME`},
 	} {
 		require.ErrorContains(t, c.options.withDefaults().validate(), c.says)
 	}
 	err := Options{Slots: -1, CallItems: -2}.withDefaults().validate()
-	require.ErrorContains(t, err, "slots")
-	require.ErrorContains(t, err, "call-items", "all that is wrong is said at once")
+	require.ErrorContains(t, err, "Slots")
+	require.ErrorContains(t, err, "CallItems", "all that is wrong is said at once")
 }

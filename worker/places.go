@@ -32,7 +32,7 @@ type tenant struct {
 	gone   bool
 }
 
-// admit takes a batch into the slot: with a place, if there is one, otherwise before all who have one already.
+// admit takes a batch into the slot. It gets a free place, or else the next one, before batches that have places already.
 func (s *slot) admit(o calls.Occupant) *tenant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *slot) admit(o calls.Occupant) *tenant {
 	return t
 }
 
-// occupied has the tuner, if there is one and it is so, count the slot, or count it no more. The lock is held.
+// occupied reports to the tuner, if there is one and so is true, that slots, 1 or -1, have got a first batch or lost the last one. The lock is held.
 func (s *slot) occupied(so bool, slots int) {
 	if so && s.roster.tuner != nil {
 		s.roster.tuner.Occupied(slots)
@@ -91,8 +91,8 @@ func (t *tenant) Timers() []timers.Held {
 	return running.client.Timers()
 }
 
-// Place waits for another place in the slot. A place that is given up goes to those who wait, in their order, before
-// the worker asks for another batch: those in hand end soon, and no slot gets more of them than it can use.
+// Place waits for another place in the slot. A place that is given up goes to waiting batches, in their order, before the
+// worker asks for another batch: so batches in hand end soon, and no slot gets more of them than it can use.
 func (t *tenant) Place(enough <-chan struct{}) calls.Place {
 	s := t.slot
 	s.mu.Lock()
@@ -129,7 +129,7 @@ type waiter struct {
 	lent   chan struct{} // closed when it has it
 }
 
-// lendFree gives free places to those who wait. The lock is held.
+// lendFree gives free places to waiting batches. The lock is held.
 func (s *slot) lendFree() {
 	for s.out == nil && s.busy < s.roster.concurrency() {
 		var t *tenant

@@ -17,8 +17,7 @@ import (
 
 // PredictOptions say how a job is predicted.
 type PredictOptions struct {
-	// Items is how many of the job's items are tried, drawn from all of them: 1 or more. If there are
-	// fewer, all are tried.
+	// Items is how many of the job's items are tried, drawn from all of them: 1 or more. If the job has fewer, all are tried.
 	Items int
 	// Workers is how many workers like this one would run the job. Default 1.
 	Workers int
@@ -28,8 +27,8 @@ type PredictOptions struct {
 
 // Predict predicts a job over spec's inputs on workers with this handler and these options: it counts
 // the items, runs the handler on some of them in as many slots as the worker has, and extrapolates.
-// It needs neither Temporal nor a store. The results are thrown away, but the handler's side effects
-// happen. Options.Processes is not used. Of spec, which must be valid, it uses only the fields about
+// It needs neither Temporal nor a store. The results are discarded, but the handler's side effects happen. Options.Processes is
+// not used. Of spec, which must be valid, it uses only the fields about
 // items, batches and calls.
 func Predict(ctx context.Context, h Handler, o Options, spec job.Spec, p PredictOptions) (predict.Prediction, error) {
 	var none predict.Prediction
@@ -60,7 +59,7 @@ func orDefect(ctx context.Context, err error) error {
 }
 
 // PredictStages is [Predict] for a spec with stages: the sample goes through all of them, with the handlers and options of their
-// pools, by name. Each pool of the spec must be there.
+// pools, by name. pools must have each pool of the spec.
 func PredictStages(ctx context.Context, pools map[string]PoolHandler, spec job.Spec, p PredictOptions) (predict.Pipeline, error) {
 	var none predict.Pipeline
 	if p.Items < 1 {
@@ -73,7 +72,7 @@ func PredictStages(ctx context.Context, pools map[string]PoolHandler, spec job.S
 	for _, name := range spec.Pools() {
 		pool, ok := pools[name]
 		if !ok {
-			return none, fmt.Errorf("nobody would serve pool %s", name)
+			return none, fmt.Errorf("pool %s has no entry: add it to pools", name)
 		}
 		if err := checkPredict(pool.Handler, pool.Options); err != nil {
 			return none, fmt.Errorf("pool %s: %w", name, err)
@@ -106,7 +105,7 @@ type PoolHandler struct {
 	Options Options
 }
 
-// checkPredict refuses a handler or options that no sample can be tried with.
+// checkPredict refuses a handler or options with which a sample cannot be tried.
 func checkPredict(h Handler, o Options) error {
 	if err := h.Check(o); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 )
 
 // Preprocess makes a handler that passes each item through fn before h gets it. An item for which fn
-// returns an error is recorded with it, or dropped if the error is [Drop]: it does not reach h, and
-// does not count in its calls. fn runs in this process, one item after the other in each slot; its
+// returns an error is recorded with that error, or dropped if it is [Drop]: the item does not reach h, and is in none of its
+// calls. fn runs in this process, one item after the other in each slot; its
 // items are decoded, retried and timed like those of the function of [Each]. A program that h runs
 // gets the results as JSON.
 func Preprocess[In, Out any](fn func(context.Context, In) (Out, error), h Handler) Handler {

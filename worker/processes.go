@@ -201,7 +201,7 @@ func (c *slotCaller) requestStop(_ context.Context, stop job.Stop) error {
 	return c.write(frames.RequestStop{Type: frames.TypeRequestStop, Reason: stop.Reason, Error: stop.Error, Call: c.call.Load()})
 }
 
-// write sends a frame. A worker that is gone takes this process with it.
+// write sends a frame. If the worker has gone, this process ends.
 func (s *slotServer) write(frame any) error {
 	line, err := frames.Encode(frame)
 	if err != nil {

@@ -133,7 +133,7 @@ func (c *pending) keep(r frames.Result) {
 	c.results = append(c.results, r)
 }
 
-// end ends the call and wakes the one who waits for it. The program's lock is held.
+// end ends the call and wakes its caller. The program's lock is held.
 func (c *pending) end(fault error) {
 	c.fault, c.ended = fault, true
 	if c.done != nil {
@@ -258,7 +258,7 @@ var (
 	errTwice    = errors.New("it said ready twice")
 )
 
-// errUnknownCall is the error of results that nobody waits for.
+// errUnknownCall is the error of results for a call that is not under way.
 func errUnknownCall(id int64) error {
 	return fmt.Errorf("results for call %d, which is not under way", id)
 }

@@ -138,12 +138,13 @@ func (p *program) blame(why ending) bool {
 }
 
 // endSoftly ends the program: TERM first, and KILL after the limit. It returns the last signal; it is not ok
-// if the program was already about to end.
+// if the program was already about to end, or if that signal was refused.
 func (p *program) endSoftly(why ending, limit time.Duration) (last syscall.Signal, ok bool) {
 	if !p.blame(why) {
 		return 0, false
 	}
-	return p.child.EndSoftly(p.exited, limit), true
+	last, refused := p.child.EndSoftly(p.exited, limit)
+	return last, refused == nil
 }
 
 // stacks asks the program for its stacks and returns the end of its standard error.
@@ -234,7 +235,7 @@ func (p *program) Reap(ctx context.Context, e timers.Expiry) error {
 	}
 }
 
-// condemn has nobody vouch for calls of the program any more: the program may not be killed in time, or at all.
+// condemn ends the heartbeats of batches with calls in the program: it may not be killed in time, or at all.
 func (p *program) condemn() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

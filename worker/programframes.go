@@ -74,8 +74,7 @@ func (p *program) slowDown(f *frames.SlowDown) error {
 	return nil
 }
 
-// meant are the calls under way that a frame is about which names a call: that one, or all if it names none, or one
-// that has ended. The lock is held.
+// meant are the calls under way that a frame is about: the one that it names, or all if it names none or one that has ended. The lock is held.
 func (p *program) meant(id int64) map[int64]*pending {
 	if c := p.calls[id]; c != nil {
 		return map[int64]*pending{id: c}

@@ -28,11 +28,11 @@ type reading struct {
 }
 
 // lent is how long the program's own goroutine leaves the frames alone before it checks whether
-// callers still read them. A frame between calls may therefore be noticed up to twice as late, and so
-// may the request that a call which takes longer than this should end.
+// callers still read them. So a frame between calls, or the request to end a call that takes longer than this, may be noticed
+// up to two of these intervals late.
 const lent = 10 * time.Millisecond
 
-// startReading prepares it. The turn can be taken away from a caller if pipes have deadlines.
+// startReading prepares the reading. The turn can be taken away from a caller if pipes have deadlines.
 func (p *program) startReading() {
 	p.sent = child.NewCountedPipe(p.pipes.Stdout)
 	p.frames, p.recalled = frames.NewReader(p.sent, frames.MaxFrame), make(chan struct{}, 1)

@@ -17,7 +17,7 @@ import (
 // Serve makes a handler of a long-lived program: one process for each slot, started once, which
 // answers one call after the other over the serve protocol (docs/protocol.md; python/stint.py
 // implements it for Python). A process that dies, hangs or breaks the protocol is replaced by its
-// slot's next incarnation, and its call is retried; what it had answered is kept. Its environment
+// slot's next incarnation, and its call is retried; results that it had sent are kept. Its environment
 // is scrubbed (see Options.Env).
 func Serve(argv ...string) Handler {
 	return Handler{

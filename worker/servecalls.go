@@ -24,7 +24,7 @@ func (h *host) CallSize() calls.CallSize {
 }
 
 // Call has the slot's program make the call, and repeats it for items that have failed and may be
-// retried. What was answered before a program died is kept (K2), and so is what there was room for.
+// retried. Results from before a program's death are kept (K2), and so are those for which there was room.
 func (h *host) Call(c *calls.Call) error {
 	c.Keep = true
 	at := c.Place.(*place)
@@ -61,9 +61,9 @@ func retries(results []frames.Result, try, attempts int) []int {
 	return again
 }
 
-// repeat calls the items at these indexes until none is to be retried, and adds the outcomes of all to
-// the call's answer. An item without an outcome in its repetition keeps its failure. If there is no room for
-// its new result, which is the reason that is returned, it has no outcome, like those after it.
+// repeat calls the items at these indexes until none is to be retried, and adds the outcomes of all to the call's answer. An
+// item without an outcome in its repetition keeps its failure. If there is no room for a new result, repeat returns that as
+// full, and this item and those after it have no outcome.
 func (h *host) repeat(c *calls.Call, at *place, results []frames.Result, again []int, room int) (full error) {
 	tries := make([]int, len(results))
 	for i := range tries {
@@ -142,7 +142,7 @@ func (p *place) suspicion(items []calls.Item) *company.Group {
 	return p.group
 }
 
-// learn takes in what a call of the items came to: the others that were called with them before stay under suspicion.
+// learn takes in the outcome of a call of the items: the others that were called with them before stay under suspicion.
 func (p *place) learn(c *pending, items []calls.Item) {
 	last := items[len(items)-1].Ordinal
 	switch {
@@ -172,7 +172,8 @@ func (h *host) await(ctx context.Context, c *calls.Call, p *program, call *pendi
 	}
 }
 
-// cut ends the program because a call must not continue: its timer has expired, or everything must end.
+// cut ends the program because a call must not continue: its timer has expired, or everything must end. If the program cannot be killed, that is tried
+// again until it has ended (child.Process.Kill), and the call lasts until then or until it is answered.
 func (h *host) cut(c *calls.Call, p *program, id int64, cause error) {
 	fault := calls.FaultOf(cause)
 	var expired *timers.ExpiredError

@@ -51,6 +51,7 @@ type fixture struct {
 	events   []SlotEvent
 	measured []Measurement
 	log      logBuffer
+	logged   logBuffer // by the handler
 }
 
 // logBuffer is what has been logged; it may be read meanwhile.
@@ -89,7 +90,7 @@ func (f *fixture) open(h Handler) (service, error) {
 	f.watchdog = watchdog
 	f.roster = newRoster("worker-1", o, f.note)
 	handler, service, err := h.open(dependencies{
-		options: o, worker: "worker-1", log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), roster: f.roster, info: o.slotInfo("worker-1"), watchdog: watchdog,
+		options: o, worker: "worker-1", log: slog.New(slog.NewTextHandler(io.MultiWriter(f.t.Output(), &f.logged), nil)), roster: f.roster, info: o.slotInfo("worker-1"), watchdog: watchdog,
 		observe: f.note, measure: f.measure,
 		requestStop: func(_ context.Context, name string, stop job.Stop) error {
 			f.stops <- stop

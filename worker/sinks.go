@@ -40,7 +40,7 @@ type Snapshot struct {
 	Jobs      map[string]JobCounts `json:"jobs"` // by name; those after the first 100 under [OtherJobs]
 
 	Restarts    int64 `json:"restarts"`     // of slots' processes, and calls that were left behind
-	Reaps       int64 `json:"reaps"`        // processes and calls that were ended because a timer of theirs had expired
+	Reaps       int64 `json:"reaps"`        // processes and calls that were ended because one of their timers had expired
 	FailedReaps int64 `json:"failed_reaps"` // failed attempts to end one
 }
 
@@ -135,8 +135,7 @@ func (s *sinks) feed() {
 	}
 }
 
-// Close ends the feeding with a last snapshot for every sink, all at once. It takes as long as a
-// Record may take, at most.
+// Close ends the feeding with a last snapshot for every sink, all at once. It takes at most as long as one Record may take.
 func (s *sinks) Close() {
 	if len(s.feeders) == 0 {
 		return

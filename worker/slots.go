@@ -62,7 +62,7 @@ func (r *roster) most() int {
 	return r.fixed
 }
 
-// capacity is what the worker runs at once, or, if that grows, will soon.
+// capacity is the worker's slots and calls at once; with a tuner, the calls that it expects to make soon, and the present ones.
 func (r *roster) capacity() protocol.Capacity {
 	c := protocol.Capacity{Slots: len(r.slots), Concurrency: r.fixed}
 	if r.tuner != nil {
@@ -79,7 +79,7 @@ func (r *roster) observed(o calls.Observer) calls.Observer {
 	return &tuned{o, r}
 }
 
-// tuned has a tuner take in what calls show.
+// tuned passes what calls show on to a tuner.
 type tuned struct {
 	calls.Observer
 	roster *roster
@@ -122,7 +122,7 @@ func (r *roster) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error)
 	}
 }
 
-// admit takes the batch into the slot that has least to do. It returns no tenant if the batch has to wait for any slot
+// admit takes the batch into the slot with the least load. It returns no tenant if the batch has to wait for any slot
 // to have a place.
 func (r *roster) admit(o calls.Occupant) (*tenant, <-chan struct{}) {
 	r.mu.Lock()
@@ -162,8 +162,7 @@ func (r *roster) wake() {
 	r.changed = make(chan struct{})
 }
 
-// lost notes that a slot is out. Several slots can go out at once: each of them then finds that none is left, and the
-// first one counts.
+// lost notes that a slot is out. If several slots go out at once, each of them may find that no slot is left: the first one counts.
 func (r *roster) lost(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,7 +203,7 @@ type slot struct {
 
 // load says how much a slot has to do.
 type load struct {
-	items   int64 // in hand and to begin: one whose places are not all in use yet may have many
+	items   int64 // in hand and to begin: there may be many although places are free
 	waiting bool  // its program is not ready
 }
 
@@ -216,8 +215,8 @@ func (l load) less(o load) bool {
 	return o.waiting && !l.waiting
 }
 
-// load returns the slot's load. It is not ok if the slot takes no batch: a batch waits for a certain slot only if that
-// makes several calls at once, and soon has a place.
+// load returns the slot's load. It is not ok if the slot takes no batch. A batch waits for a certain slot only if the slot
+// makes several calls at once, because a place is then free soon.
 func (s *slot) load() (l load, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,8 +232,7 @@ func (s *slot) left() (items int64) {
 	return items
 }
 
-// wanted is how many more batches the slot can use. One that makes several calls at once gets its next batch before it
-// has nothing left to begin.
+// wanted is how many more batches the slot can use. A slot that makes several calls at once gets its next batch before it runs out of items to begin.
 func (s *slot) wanted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,8 +276,8 @@ func (s *slot) change(fn func()) {
 	s.roster.wake()
 }
 
-// replaced counts another incarnation. A free one does not count in the budget: stint itself ended the
-// process, or a fault was being narrowed down. The budget bounds how many others are allowed in a row.
+// replaced counts another incarnation. A free one does not count as a restart: stint itself ended the process, or a fault was
+// being narrowed down. Options.Restarts bounds how many others are allowed in a row.
 // It returns how long to wait before the next one, and false if the slot is out.
 func (s *slot) replaced(why error, free bool) (wait time.Duration, ok bool) {
 	out := false
@@ -303,7 +301,7 @@ func (s *slot) replaced(why error, free bool) (wait time.Duration, ok bool) {
 	return wait, s.isOut() == nil
 }
 
-// proven notes that the incarnation has answered an item: the slot has its full budget of restarts again.
+// proven notes that the incarnation has answered an item: the slot has all its restarts again.
 func (s *slot) proven() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -315,8 +313,7 @@ const (
 	maxRestartWait   = time.Minute
 )
 
-// restartWait is how long the n-th restart in a row waits: the first one not at all, the others for
-// twice as long each time.
+// restartWait is how long the n-th restart in a row waits: the first not at all, each later one twice as long as the one before.
 func restartWait(n int) time.Duration {
 	if n <= 1 {
 		return 0
@@ -331,8 +328,8 @@ func (s *slot) rest(d time.Duration) {
 	s.resting = time.Now().Add(d)
 }
 
-// ready waits until the slot's program may be called. A call of a group is made together with calls of that group
-// only. It returns nil if the batch should end first.
+// ready waits until the slot's program may be called. While a call of a group is under way, only calls of that group are made.
+// It returns nil if the batch should end first.
 func (s *slot) ready(soon <-chan struct{}, g *company.Group) (p *program, err error) {
 	s.mu.Lock()
 	s.hall.Wait(g)

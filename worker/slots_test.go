@@ -138,7 +138,7 @@ func TestServe_ExpiryAmongOthersCostsNoRestart(t *testing.T) {
 	require.Empty(t, f.happened(SlotOut))
 }
 
-// T16: nobody vouches for the calls of a program of which a timer has expired, whether it can be killed or
+// T16: the heartbeats end of a batch whose program has an expired timer, whether it can be killed or
 // not: for those that it has in hand, and for those that reach it before its end.
 func TestServe_NobodyVouchesForACondemnedProgram(t *testing.T) {
 	t.Parallel()

@@ -21,8 +21,8 @@ type SlotInfo struct {
 // Stateful makes a Go handler with a value for each slot: a connection, a model, a buffer. open makes
 // the value when the worker starts, before any call, and again for every further incarnation of the
 // slot; with makes the handler from it (by [Each], [Batch] or [Preprocess]), which is used by as many
-// goroutines as Options.Concurrency says. The start is all or nothing: if open fails for one slot,
-// those already open are closed and the worker ends with that slot's error.
+// goroutines as Options.Concurrency says. If open fails for one slot at the start, those already open are closed and the worker
+// ends with that slot's error.
 //
 // closing, which may be nil, is called once for every value, after its last call: with nil after a
 // clean end, otherwise with the error that ended it. It is not called for a value whose call was left

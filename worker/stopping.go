@@ -4,70 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/enums/v1"
 )
 
-const (
-	// stopsLimit bounds the wait for stops that are under way when the worker starts.
-	stopsLimit = 10 * time.Second
-	// askedJobs is how many running jobs are asked, the latest ones.
-	askedJobs = 100
-)
-
-// awaitStops returns once the jobs of the pool have taken in stops that were requested while nobody
-// coordinated them. Without it, the first batches that the worker took could be of jobs that are to stop
-// (S17): these batches still lie in the pool's queue. It asks each running job for its report, which comes
-// after everything that the job has to take in, and waits until the stop has reached the legs.
-func (w *Worker) awaitStops(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, stopsLimit)
-	defer cancel()
-	jobs := job.NewClientWith(w.client, job.ClientOptions{DataConverter: w.options.DataConverter})
-	listed, err := jobs.List(ctx, askedJobs)
-	if err != nil {
-		return // who cannot be asked now is no reason not to serve
-	}
-	for _, j := range listed {
-		if j.Pool != w.pool || j.State.Final() {
-			continue
-		}
-		report, err := jobs.Get(j.Name).Report(ctx)
-		if err != nil || report.State != job.Stopping {
-			continue
-		}
-		for _, leg := range report.OpenLegs {
-			w.awaitStop(ctx, leg)
-		}
-	}
-}
-
-// awaitStop returns once a leg has taken in a stop, or has ended.
-func (w *Worker) awaitStop(ctx context.Context, leg string) {
-	for ctx.Err() == nil {
-		if _, stopped := protocol.FindStop(ctx, w.client, w.options.DataConverter, leg, ""); stopped {
-			return
-		}
-		desc, err := w.client.DescribeWorkflowExecution(ctx, leg, "")
-		if err == nil && desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
-			return
-		}
-		select {
-		case <-time.After(stopPolls):
-		case <-ctx.Done():
-		}
-	}
-}
-
-// stopPolls is how often a leg is looked at.
-const stopPolls = 20 * time.Millisecond
-
 // Stopping returns a channel that is closed when the call should end: its job is being stopped, or
-// its worker drained. ctx is the context that the handler was given, or one derived from it; for any
-// other the channel is nil, and never closed. The context itself ends only when the grace period is
+// its worker drained. ctx is the handler's context, or one derived from it; for any other context the channel is nil. The
+// context itself ends only when the grace period is
 // over. Items that the call has not begun by then are not lost: the handler of [Each] is just not
 // called for them.
 func Stopping(ctx context.Context) <-chan struct{} { return calls.Stopping(ctx) }
@@ -94,4 +43,74 @@ func RequestStop(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", asked, err)
 	}
 	return asked
+}
+
+const (
+	// stopsLimit bounds the wait for stops that are under way when the worker starts.
+	stopsLimit = 10 * time.Second
+	// stopPolls is how often a leg is looked at.
+	stopPolls = 20 * time.Millisecond
+	// askedAtOnce is how many jobs are asked at once: one that does not answer keeps no other one from being asked.
+	askedAtOnce = 8
+)
+
+// awaitStops returns once the jobs whose items reach the pool have taken in stops that were requested while nobody
+// coordinated them. Without it, the first batches that the worker took could be of jobs that are to stop
+// (S17): these batches still lie in the pool's queue. It asks each running job for its report, which comes
+// after everything that the job has to take in, and waits until the stop has reached the legs. The legs of feeds take it in on
+// this pool's workers, so the worker must serve workflows meanwhile.
+func (w *Worker) awaitStops(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, w.stopsLimit)
+	defer cancel()
+	jobs := job.NewClientWith(w.client, job.ClientOptions{DataConverter: w.options.DataConverter})
+	listed, err := jobs.ListWith(ctx, math.MaxInt, job.ListFilter{Running: true, Pools: []string{w.pool}})
+	if err != nil {
+		return nil // who cannot be asked now is no reason not to serve
+	}
+	asked := make(chan struct{}, askedAtOnce)
+	var all []<-chan error
+	for _, j := range listed {
+		asked <- struct{}{}
+		all = append(all, trap.Go("awaiting a stop", func() error {
+			defer func() { <-asked }()
+			w.awaitStopOf(ctx, j.Name)
+			return nil
+		}))
+	}
+	for _, one := range all {
+		if defect := <-one; defect != nil {
+			return defect
+		}
+	}
+	return nil
+}
+
+// awaitStopOf returns once a job's legs have taken in a stop, or if it has none. It asks the job alone: legs that nobody serves would
+// not answer.
+func (w *Worker) awaitStopOf(ctx context.Context, name string) {
+	var report job.Answer
+	value, err := w.client.QueryWorkflow(ctx, name, "", protocol.QueryReport)
+	if err != nil || value.Get(&report) != nil || report.State != job.Stopping {
+		return
+	}
+	for _, leg := range report.OpenLegs {
+		w.awaitStop(ctx, leg)
+	}
+}
+
+// awaitStop returns once a leg has taken in a stop, or has ended.
+func (w *Worker) awaitStop(ctx context.Context, leg string) {
+	for ctx.Err() == nil {
+		if _, stopped := protocol.FindStop(ctx, w.client, w.options.DataConverter, leg, ""); stopped {
+			return
+		}
+		desc, err := w.client.DescribeWorkflowExecution(ctx, leg, "")
+		if err == nil && desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+			return
+		}
+		select {
+		case <-time.After(stopPolls):
+		case <-ctx.Done():
+		}
+	}
 }

@@ -273,20 +273,41 @@ func TestHooks_OfGoPrograms(t *testing.T) {
 	}
 }
 
-// A hook that starts a daemon ends when its own process does.
+// A hook that starts a daemon ends when its own process does, and the daemon stays, even if it begins its session only after that.
 func TestHooks_LeaveDaemonsBehind(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("there is no setsid")
 	}
-	lives := filepath.Join(t.TempDir(), "lives")
-	script := `setsid sh -c 'touch "$0.up"; while [ -e "$0" ]; do sleep 0.05; done' "$0" &
-		while [ ! -e "$0.up" ]; do sleep 0.01; done`
-	require.NoError(t, os.WriteFile(lives, nil, 0o600))
-	require.NoError(t, worker.Command("sh", "-c", script, lives)(t.Context(), worker.HookCall{}))
-	err := worker.Command("sh", "-c", script+"; echo 'no table' >&2; exit 3", lives)(t.Context(), worker.HookCall{})
-	require.ErrorContains(t, err, "exit 3: no table")
-	require.NoError(t, os.Remove(lives))
+	const daemon = `setsid sh -c 'echo $$ > "$0.new"; mv "$0.new" "$0.pid"; while [ -e "$0" ]; do sleep 0.01; done; touch "$0.ended"' "$0" & `
+	for name, c := range map[string]struct{ then, fault string }{
+		"ends at once":         {},
+		"waits for the daemon": {then: `while [ ! -e "$0.pid" ]; do sleep 0.01; done`},
+		"fails":                {then: `echo 'no table' >&2; exit 3`, fault: "exit 3: no table"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lives := filepath.Join(t.TempDir(), "lives")
+			require.NoError(t, os.WriteFile(lives, nil, 0o600))
+			err := worker.Command("sh", "-c", daemon+c.then, lives)(t.Context(), worker.HookCall{})
+			if c.fault == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.fault)
+			}
+			exists := func(suffix string) func() bool {
+				return func() bool { _, err := os.Stat(lives + suffix); return err == nil }
+			}
+			require.Eventually(t, exists(".pid"), patience, time.Millisecond, "the daemon was ended")
+			text, err := os.ReadFile(lives + ".pid")
+			require.NoError(t, err)
+			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+			require.NoError(t, err)
+			require.NoError(t, syscall.Kill(pid, 0), "it lives")
+			require.NoError(t, os.Remove(lives))
+			require.Eventually(t, exists(".ended"), patience, time.Millisecond, "it has ended by itself")
+		})
+	}
 }
 
 // S17: a stop that was requested while no worker was alive holds for the next worker before its first item,

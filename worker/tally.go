@@ -14,7 +14,7 @@ import (
 type Counts struct {
 	OK      int64 `json:"ok"`      // items with a result, dropped ones included
 	Failed  int64 `json:"failed"`  // items with an error
-	Dropped int64 `json:"dropped"` // items whose handler said "no result"
+	Dropped int64 `json:"dropped"` // items for which the handler returned no result
 
 	Batches       int64 `json:"batches"`        // executions of batches that have ended
 	FailedBatches int64 `json:"failed_batches"` // those that have failed
@@ -71,7 +71,7 @@ func (c *Counts) add(o Counts) {
 }
 
 const (
-	// maxJobs is how many jobs a worker counts separately: the first ones that it meets.
+	// maxJobs is how many jobs, the first ones, a worker counts separately.
 	maxJobs = 100
 	// OtherJobs is the name under which a worker counts all jobs after its first 100 together.
 	OtherJobs = "other"

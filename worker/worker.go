@@ -46,6 +46,8 @@ type Worker struct {
 	metrics *metrics
 	workers []sdkworker.Worker
 
+	stopsLimit time.Duration
+
 	mu      sync.Mutex
 	running bool
 	fatal   chan error
@@ -83,7 +85,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 		return nil, err
 	}
 	roster := newRoster(name, o, logEvents(log, metrics.slotEvent))
-	w := &Worker{pool: pool, options: o, client: c, roster: roster, watch: watchdog, metrics: metrics, fatal: make(chan error, 1), ready: make(chan struct{})}
+	w := &Worker{pool: pool, options: o, client: c, roster: roster, watch: watchdog, metrics: metrics, stopsLimit: stopsLimit, fatal: make(chan error, 1), ready: make(chan struct{})}
 	handler, service, err := h.open(dependencies{
 		options: o, worker: name, log: log, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe, measure: metrics.measure,
 		requestStop: stopper(c, o.DataConverter), defect: func(err error) { w.defect(log, err) },
@@ -196,8 +198,8 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 const (
 	// ioActivities is how many Plans, Commits and Finishes a worker runs at once.
 	ioActivities = 20
-	// sticky is how long the coordination of a job waits for the worker that ran it last, which may
-	// have died, before another one takes over. By default it would wait for 5 s each time.
+	// sticky is how long the coordination of a job waits for its last worker, which may have died, before another one takes
+	// over. The SDK's default is 5 s.
 	sticky = 2 * time.Second
 	// eager is how many batches of a feed start at once because their leg's workflow task was answered here.
 	eager = 100
@@ -213,7 +215,7 @@ func (w *Worker) sdkOptions(o sdkworker.Options) sdkworker.Options {
 	return o
 }
 
-// end has Run return the error.
+// end makes Run return the error.
 func (w *Worker) end(err error) {
 	select {
 	case w.fatal <- err:
@@ -221,7 +223,7 @@ func (w *Worker) end(err error) {
 	}
 }
 
-// defect has Run return the error, whose stack goes to the log.
+// defect makes Run return the error, whose stack goes to the log.
 func (w *Worker) defect(log *slog.Logger, err error) {
 	var defect *trap.DefectError
 	if errors.As(err, &defect) {
@@ -252,18 +254,20 @@ func (w *Worker) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	w.roster.permits.Shut()
 	for i, sdk := range w.workers {
-		if i == len(w.workers)-1 {
-			w.awaitStops(ctx)
-		}
 		if err := sdk.Start(); err != nil {
 			w.stop(w.workers[:i])
 			return fmt.Errorf("polling for pool %s: %w", w.pool, err)
 		}
 	}
+	defer w.stop(w.workers)
+	if err := w.awaitStops(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	w.roster.permits.Open()
 	w.metrics.state.Store(stateServing)
 	close(w.ready)
-	defer w.stop(w.workers)
 	defer w.metrics.state.Store(stateDraining)
 	select {
 	case <-ctx.Done():
@@ -275,7 +279,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// Ready is closed once Run polls: the programs of all slots are ready then.
+// Ready is closed once Run takes batches, when the programs of all slots are ready.
 func (w *Worker) Ready() <-chan struct{} { return w.ready }
 
 // stop stops in reverse order: the batches' rests still find a coordinator.

@@ -66,6 +66,11 @@ func (c *cluster) servePool(pool string, h worker.Handler, o worker.Options) *se
 	o.Logger = silent
 	w, err := worker.New(c.client, pool, h, o)
 	require.NoError(c.t, err)
+	return c.run(w)
+}
+
+// run runs a worker, which has ended when the test ends.
+func (c *cluster) run(w *worker.Worker) *serving {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
 	s := &serving{t: c.t, ready: w.Ready(), drain: cancel, ended: make(chan error, 1)}
 	go func() { s.ended <- w.Run(ctx) }()
@@ -288,7 +293,7 @@ func TestWorker_Lifecycle(t *testing.T) {
 	_, err = worker.New(c.client, "pool", worker.Handler{}, worker.Options{})
 	require.Error(t, err)
 	_, err = worker.New(c.client, "pool", h, worker.Options{Slots: -1})
-	require.ErrorContains(t, err, "slots")
+	require.ErrorContains(t, err, "Slots -1")
 	_, err = worker.New(c.client, "pool", worker.Exec("no-such-program-here"), worker.Options{})
 	require.ErrorContains(t, err, "no-such-program-here")
 

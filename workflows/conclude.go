@@ -134,13 +134,23 @@ func (c *coordinator) listFailures() {
 	}
 }
 
-// nameLeftovers makes work that is still running the job's error, unless there is another or the spec
+// nameLeftovers makes work that is still running the job's error, or a later one if the job has an error already, unless the spec
 // ignores it.
 func (c *coordinator) nameLeftovers() {
 	r := &c.state.Report
-	if len(r.Stragglers) > 0 && r.Error == nil && !c.spec().IgnoreStragglers {
-		r.Error = leftovers(r.Stragglers)
+	if len(r.Stragglers) == 0 || c.spec().IgnoreStragglers {
+		return
 	}
+	left := leftovers(r.Stragglers)
+	if r.Error == nil {
+		r.Error = left
+		return
+	}
+	if len(r.LaterErrors) == job.MaxLaterErrors { // who waits for a stop looks for this one: another makes room
+		r.LaterErrors = r.LaterErrors[:job.MaxLaterErrors-1]
+		r.LaterErrorsOmitted++
+	}
+	r.LaterErrors = append(r.LaterErrors, job.Error{Type: left.Type, Message: execute.CutText(left.Message, maxLaterText)})
 }
 
 // leftovers returns the error of a job that stopped with these still running.

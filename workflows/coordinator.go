@@ -144,6 +144,7 @@ func (c *coordinator) terms() terms {
 	return terms{
 		ref: c.state.Ref, spec: c.spec(), resume: c.in.Resume, heads: c.state.Heads,
 		planned: c.state.Report.Planned, portions: c.state.Portions, sizing: c.sizing(),
+		earlier: c.in.Earlier,
 	}
 }
 
@@ -153,13 +154,14 @@ func (c *coordinator) receiveAll() {
 		c.stop(job.Stop{Reason: "the workflow was cancelled"})
 	}
 	dispatch.ReceiveEach(c.ctx, job.SignalStop, c.stop)
-	dispatch.ReceiveEach(c.ctx, dispatch.SignalFail, func(failure job.Error) { c.fail(&failure) })
-	dispatch.ReceiveEach(c.ctx, dispatch.SignalSlow, c.slowDown)
-	dispatch.ReceiveEach(c.ctx, dispatch.SignalCounts, c.receiveCounts)
-	dispatch.ReceiveEach(c.ctx, dispatch.SignalPool, c.hear)
-	dispatch.ReceiveEach(c.ctx, dispatch.SignalPlaces, c.takeBack)
+	run := c.state.Ref.Run
+	dispatch.ReceiveFromLegs(c.ctx, run, dispatch.SignalFail, func(failure job.Error) { c.fail(&failure) })
+	dispatch.ReceiveFromLegs(c.ctx, run, dispatch.SignalSlow, c.slowDown)
+	dispatch.ReceiveFromLegs(c.ctx, run, dispatch.SignalCounts, c.receiveCounts)
+	dispatch.ReceiveFromLegs(c.ctx, run, dispatch.SignalPool, c.hear)
+	dispatch.ReceiveFromLegs(c.ctx, run, dispatch.SignalPlaces, c.takeBack)
 	c.work.receive()
-	dispatch.ReceiveEach(c.ctx, signalKept, func(kept keptResult) {
+	dispatch.ReceiveFromLegs(c.ctx, run, signalKept, func(kept keptResult) {
 		for _, l := range c.legs {
 			if l.number == kept.Leg {
 				l.kept(kept.Result)

@@ -66,10 +66,10 @@
 //     batch, of which it holds a few thousand at a time. For 10^12 items in 10^7 batches of 100,000
 //     these are 17,000 manifests, 7 MB of memory, and 1.5 GB to read three times: seconds on a disk,
 //     minutes from a bucket.
-//   - An output that ends in '/' has a list of its parts, which is put together in memory, and so are
-//     the names of what must not be swept: some 350 bytes a batch, 3.5 GB at 10^7 batches. Larger
-//     batches have fewer. An output in one file needs none of that. One that is split has a list, too; of
-//     the results themselves 64 MB are in memory.
+//   - An output that ends in '/' has a list of its parts, which is written line by line. What must not be swept is read from the
+//     manifests while the store is listed, which has the same order. A bucket is listed page by page, a local directory at once: some 200
+//     bytes for each part of a run, 2 GB at 10^7 batches. Larger batches have fewer. Of results that are split, 64 MB are in memory,
+//     and the names of at most 1,000 files.
 //   - All results are read once to be verified, and joined if the output is one file: at 500 MB/s 24
 //     hours, after which Finish is given up, are 43 TB. Files and objects have their own limits (5 TB
 //     on S3).

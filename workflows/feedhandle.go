@@ -70,7 +70,8 @@ func (c *coordinator) startFeedLeg(feed *feedState) {
 
 const (
 	// startTries and startWait bound how long a leg waits for the end of another one that has its workflow ID: legs notice the
-	// end of their job at once, if a worker is there.
+	// end of their job at once, if a worker is there and they have begun. One whose start the server had not yet reported when
+	// its job ended has no workflow task: it is disowned, which gives it one.
 	startTries = 60
 	startWait  = time.Second
 )
@@ -85,6 +86,7 @@ func (h *feedHandle) start(ctx workflow.Context, in FeedLegInput) workflow.Child
 		if !errors.As(err, &taken) || try == startTries || h.c.ending() {
 			return child
 		}
+		workflow.SignalExternalWorkflow(ctx, h.id(), "", dispatch.SignalDisowned, nil)
 		_ = workflow.NewTimer(ctx, startWait).Get(ctx, nil)
 	}
 }

@@ -27,7 +27,7 @@ const (
 	signalClose     = "close"     // job → leg: the feed is closed
 	signalEnded     = "ended"     // leg → job: all that it has accepted is done and committed; argument keptResult
 	signalStalled   = "stalled"   // leg → job: nothing has finished for stallAfter, or something has again; argument stalledNotice
-	signalAlive     = "alive"     // leg → job: nothing; it fails if the job has ended
+	signalAlive     = "alive"     // leg → job: nothing; it fails if the job has ended, and another run of it disowns the leg
 )
 
 // sealUpdates is how many exchanges a leg takes before it is sealed; tests set another number.
@@ -148,7 +148,7 @@ func newFeedLeg(ctx workflow.Context, in FeedLegInput) *feedLeg {
 	l := &feedLeg{ctx: ctx, in: in}
 	l.intake = intake.New(intake.Limits{Capacity: in.Spec.Capacity, Bytes: in.Spec.CapacityBytes, Keep: in.Spec.Keep})
 	l.supply = &feedSupply{ctx: ctx, spec: in.Spec, intake: l.intake}
-	l.link = dispatch.NewParentLink(ctx, in.Number, l.batchEnded)
+	l.link = dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, l.batchEnded)
 	l.commits = &feedCommits{leg: l, heads: in.Previous}
 	c := dispatch.Config{
 		Spec: in.Spec, State: in.State, Supply: l.supply, Recorder: l.commits, Process: l.process, Link: l.link, MaxEvents: feedEvents, Tally: l.tally,
@@ -227,6 +227,7 @@ func (l *feedLeg) listen(canceled workflow.Context) {
 	receive(l, signalResize, func(items int64) { l.supply.spec.BatchItems = items })
 	receive(l, signalClose, func(any) { l.intake.Close() })
 	receive(l, signalAlive, func(any) {}) // that it is delivered is the answer
+	receive(l, dispatch.SignalDisowned, func(any) { l.orphan() })
 	workflow.Go(canceled, func(ctx workflow.Context) {
 		ctx.Done().Receive(ctx, nil)
 		ctx, _ = workflow.NewDisconnectedContext(ctx)
@@ -257,8 +258,13 @@ func (l *feedLeg) freedBefore(total intake.Freed) {
 // checkJob ends the leg at once if its job has ended, as Temporal would have ended it.
 func (l *feedLeg) checkJob(ctx workflow.Context) {
 	if sent := l.link.Signal(signalAlive, nil); sent != nil && sent.Get(ctx, nil) == nil {
-		return
+		return // if that is another run of the job, it says so
 	}
+	l.orphan()
+}
+
+// orphan ends the leg without a report: its job has ended.
+func (l *feedLeg) orphan() {
 	l.orphaned = true
 	l.intake.End()
 	l.Abandon()

@@ -75,7 +75,7 @@ func TestFeed_F9_LargeResults(t *testing.T) {
 	var stored *job.StoredError
 	require.ErrorAs(t, err, &stored)
 	require.NoError(t, stored.Err)
-	require.ErrorContains(t, err, "this client reads none")
+	require.ErrorContains(t, err, "this client has no store")
 	denied := s.reader(t, j.spec.Name, feedstore.Options{Allow: []string{t.TempDir()}})
 	_, err = denied.Call(ctx, "one 100000")
 	var refused *store.DeniedError

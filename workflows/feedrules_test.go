@@ -18,6 +18,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
+// fromLeg is a signal as a leg of the job sends it.
+func fromLeg[T any](value T) dispatch.FromLeg[T] { return dispatch.FromLeg[T]{Value: value} }
+
 // scriptedFeed is the job of a feed, in the time of the workflow, whose legs say what the test has them say.
 type scriptedFeed struct {
 	*world
@@ -100,13 +103,13 @@ func (f *scriptedFeed) leg(ctx workflow.Context, in FeedLegInput) (LegResult, er
 				counts = f.counts
 			}
 			counts.Answer = true
-			workflow.SignalExternalWorkflow(ctx, job, "", dispatch.SignalCounts, counts)
+			workflow.SignalExternalWorkflow(ctx, job, "", dispatch.SignalCounts, fromLeg(counts))
 		}
 	})
 	var notice protocol.StopNotice
 	workflow.GetSignalChannel(ctx, dispatch.SignalHalt).Receive(ctx, &notice)
 	result := LegResult{Counted: f.counts, Manifests: in.Previous}
-	_ = workflow.SignalExternalWorkflow(ctx, job, "", signalEnded, keptResult{Leg: in.Number, Result: result}).Get(ctx, nil)
+	_ = workflow.SignalExternalWorkflow(ctx, job, "", signalEnded, fromLeg(keptResult{Leg: in.Number, Result: result})).Get(ctx, nil)
 	return result, nil
 }
 
@@ -122,7 +125,7 @@ func (f *scriptedFeed) quickly(ctx workflow.Context, in FeedLegInput) (LegResult
 		return LegResult{}, err
 	}
 	tell := func(name string, arg any) {
-		_ = workflow.SignalExternalWorkflow(ctx, workflow.GetInfo(ctx).ParentWorkflowExecution.ID, "", name, arg).Get(ctx, nil)
+		_ = workflow.SignalExternalWorkflow(ctx, workflow.GetInfo(ctx).ParentWorkflowExecution.ID, "", name, fromLeg(arg)).Get(ctx, nil)
 	}
 	opening.First += 1500
 	r := LegResult{Accepted: opening.First, Manifests: []string{fmt.Sprintf("run/manifests/%016x.jsonl", in.Number)}, Window: in.Window}
@@ -149,7 +152,7 @@ func (f *scriptedFeed) quickly(ctx workflow.Context, in FeedLegInput) (LegResult
 func (f *scriptedFeed) report(at time.Duration, session, ok, failed int64) {
 	f.at(at, func() {
 		f.counts = dispatch.Counts{Leg: 1, Session: session, OK: ok, Failed: failed}
-		f.env.SignalWorkflow(dispatch.SignalCounts, f.counts)
+		f.env.SignalWorkflow(dispatch.SignalCounts, fromLeg(f.counts))
 	})
 }
 
@@ -160,14 +163,14 @@ func TestFeed_F10_StalledInTheReport(t *testing.T) {
 	t.Parallel()
 	f := setupScripted(t, nil)
 	since := f.env.Now().UTC().Truncate(time.Second)
-	f.at(time.Minute, func() { f.env.SignalWorkflow(signalStalled, stalledNotice{Leg: 2, Since: since}) })
+	f.at(time.Minute, func() { f.env.SignalWorkflow(signalStalled, fromLeg(stalledNotice{Leg: 2, Since: since})) })
 	var other, stalled, moves job.Report
 	f.at(61*time.Second, func() { other = f.query() })
 	f.at(62*time.Second, func() {
-		f.env.SignalWorkflow(signalStalled, stalledNotice{Leg: 1, Since: since, Feed: &job.FeedReport{Backlog: 3}})
+		f.env.SignalWorkflow(signalStalled, fromLeg(stalledNotice{Leg: 1, Since: since, Feed: &job.FeedReport{Backlog: 3}}))
 	})
 	f.at(63*time.Second, func() { stalled = f.query() })
-	f.at(64*time.Second, func() { f.env.SignalWorkflow(signalStalled, stalledNotice{Leg: 1}) })
+	f.at(64*time.Second, func() { f.env.SignalWorkflow(signalStalled, fromLeg(stalledNotice{Leg: 1})) })
 	f.at(65*time.Second, func() { moves = f.query() })
 	f.stopAt(66 * time.Second)
 	report, err := f.run()
@@ -183,7 +186,7 @@ func TestFeed_RulesPerSession(t *testing.T) {
 	t.Parallel()
 	f := setupScripted(t, func(s *job.Spec) { s.MaxFailed = "10" })
 	f.report(time.Second, 1, 50, 8)
-	f.at(2*time.Second, func() { f.env.SignalWorkflow(signalSession, int64(2)) })
+	f.at(2*time.Second, func() { f.env.SignalWorkflow(signalSession, fromLeg(int64(2))) })
 	f.report(3*time.Second, 1, 50, 11) // it has come late
 	f.report(4*time.Second, 2, 0, 8)
 	var before job.Report
@@ -198,7 +201,7 @@ func TestFeed_RulesPerSession(t *testing.T) {
 
 	f = setupScripted(t, nil)
 	f.report(time.Second, 1, 5000, 1)
-	f.at(2*time.Second, func() { f.env.SignalWorkflow(signalSession, int64(2)) })
+	f.at(2*time.Second, func() { f.env.SignalWorkflow(signalSession, fromLeg(int64(2))) })
 	f.report(3*time.Second, 2, 0, 999)
 	f.at(4*time.Second, func() { before = f.query() })
 	f.report(5*time.Second, 2, 0, 1000)
@@ -244,10 +247,12 @@ func TestFeed_F11_FreedInAnyOrder(t *testing.T) {
 	t.Parallel()
 	f := setupScripted(t, nil)
 	freed := func(at time.Duration, items int) {
-		f.at(at, func() { f.env.SignalWorkflow(signalFreed, freedNotice{Leg: 1, Total: intake.Freed{Items: items}}) })
+		f.at(at, func() {
+			f.env.SignalWorkflow(signalFreed, fromLeg(freedNotice{Leg: 1, Total: intake.Freed{Items: items}}))
+		})
 	}
 	freed(time.Second, 4)
-	f.at(2*time.Second, func() { f.env.SignalWorkflow(signalSealed, sealedNotice{Leg: 1, Next: 10}) })
+	f.at(2*time.Second, func() { f.env.SignalWorkflow(signalSealed, fromLeg(sealedNotice{Leg: 1, Next: 10})) })
 	freed(3*time.Second, 2) // late
 	freed(4*time.Second, 5)
 	freed(5*time.Second, 5) // again

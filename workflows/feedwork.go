@@ -77,12 +77,12 @@ func (w *feedWork) attach(c *coordinator) error {
 		c.resumeFeedLeg(carried)
 	}
 	c.state.Carried = nil
-	for _, signal := range []string{signalSealed, signalEnded, signalFreed, signalSession, signalStalled} {
+	for _, signal := range []string{signalSealed, signalEnded, signalFreed, signalSession, signalStalled, signalAlive} {
 		c.selector.AddReceive(workflow.GetSignalChannel(c.ctx, signal), func(workflow.ReceiveChannel, bool) { c.receiveAll() })
 	}
 	err := workflow.SetUpdateHandlerWithOptions(c.ctx, protocol.UpdateClose, func(ctx workflow.Context) error {
 		w.close()
-		return workflow.Await(ctx, w.told) // then no leg takes items any more
+		return workflow.Await(ctx, w.signalsDelivered) // then no leg takes items any more
 	}, workflow.UpdateHandlerOptions{Description: "take no more items, and complete when all are done"})
 	if err != nil {
 		return fmt.Errorf("answering updates: %w", err)
@@ -100,20 +100,21 @@ func (w *feedWork) close() {
 	w.c.wakeUp()
 }
 
-// told reports that no signal is on its way to a leg.
-func (w *feedWork) told() bool {
-	told := true
-	w.eachLeg(func(leg *feedHandle) { told = told && leg.sending == 0 })
-	return told
+// signalsDelivered reports whether no signal is on its way to a leg.
+func (w *feedWork) signalsDelivered() bool {
+	delivered := true
+	w.eachLeg(func(leg *feedHandle) { delivered = delivered && leg.sending == 0 })
+	return delivered
 }
 
 func (w *feedWork) receive() {
 	c := w.c
-	dispatch.ReceiveEach(c.ctx, signalSealed, w.sealed)
-	dispatch.ReceiveEach(c.ctx, signalSession, w.sessionBegun)
-	dispatch.ReceiveEach(c.ctx, signalFreed, w.legFreed)
-	dispatch.ReceiveEach(c.ctx, signalStalled, w.stalled)
-	dispatch.ReceiveEach(c.ctx, signalEnded, func(ended keptResult) {
+	run := c.state.Ref.Run
+	dispatch.ReceiveFromLegs(c.ctx, run, signalSealed, w.sealed)
+	dispatch.ReceiveFromLegs(c.ctx, run, signalSession, w.sessionBegun)
+	dispatch.ReceiveFromLegs(c.ctx, run, signalFreed, w.legFreed)
+	dispatch.ReceiveFromLegs(c.ctx, run, signalStalled, w.stalled)
+	dispatch.ReceiveFromLegs(c.ctx, run, signalEnded, func(ended keptResult) {
 		for _, l := range c.legs {
 			if leg, ok := l.legHandle.(*feedHandle); ok && l.number == ended.Leg {
 				leg.ended(ended.Result)
@@ -121,8 +122,7 @@ func (w *feedWork) receive() {
 			}
 		}
 	})
-	for workflow.GetSignalChannel(c.ctx, signalAlive).ReceiveAsync(nil) {
-	}
+	dispatch.ReceiveFromLegs(c.ctx, run, signalAlive, func(any) {}) // that it is delivered is the answer
 }
 
 func (w *feedWork) eachLeg(fn func(*feedHandle)) {

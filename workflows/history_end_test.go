@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
@@ -63,21 +64,30 @@ func runHooked(t *testing.T, s *server, name string) (*theJob, job.Report) {
 // hold takes a batch like a worker of that name that then takes notice of nothing any more.
 func (j *theJob) hold(name string, at protocol.Place) {
 	j.t.Helper()
+	j.holdWith(name, func(activities.ProcessInput) protocol.Hint { return protocol.Hint{Place: at} })
+}
+
+// holdWith takes a batch like a worker of that name whose only heartbeat says what hint returns.
+func (j *theJob) holdWith(name string, hint func(activities.ProcessInput) protocol.Hint) {
+	j.t.Helper()
 	ctx, cancel := context.WithTimeout(j.t.Context(), time.Minute)
 	defer cancel()
 	service := j.s.temporal.WorkflowService()
 	var token []byte
+	var in activities.ProcessInput
 	for len(token) == 0 { // empty after a minute
 		task, err := service.PollActivityTaskQueue(ctx, &workflowservice.PollActivityTaskQueueRequest{
 			Namespace: devserver.DefaultNamespace, TaskQueue: &taskqueue.TaskQueue{Name: protocol.PoolQueue(j.spec.Pool)}, Identity: name,
 		})
 		require.NoError(j.t, err)
-		token = task.GetTaskToken()
+		if token = task.GetTaskToken(); len(token) > 0 {
+			require.NoError(j.t, converter.GetDefaultDataConverter().FromPayloads(task.GetInput(), &in))
+		}
 	}
-	hint, err := converter.GetDefaultDataConverter().ToPayloads(protocol.Hint{Place: at})
+	details, err := converter.GetDefaultDataConverter().ToPayloads(hint(in))
 	require.NoError(j.t, err)
 	_, err = service.RecordActivityTaskHeartbeat(ctx, &workflowservice.RecordActivityTaskHeartbeatRequest{
-		Namespace: devserver.DefaultNamespace, TaskToken: token, Details: hint, Identity: name,
+		Namespace: devserver.DefaultNamespace, TaskToken: token, Details: details, Identity: name,
 	})
 	require.NoError(j.t, err)
 }

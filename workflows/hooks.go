@@ -20,8 +20,8 @@ type hooks struct {
 	unblocking bool                // the shutdown hooks run
 }
 
-// runHooks runs the hooks of a stage one after the other, and notes how they end. If stopAtError is set, it
-// stops at the first that fails and returns its error.
+// runHooks runs the hooks of a stage one after the other, and notes how they end. Each takes at most limit, the wait for a worker
+// included; 0: a worker is waited for as for Plan. If stopAtError is set, it stops at the first that fails and returns its error.
 func (c *coordinator) runHooks(ctx workflow.Context, stage string, hooks []string, limit time.Duration, stopAtError bool) error {
 	for i, hook := range hooks {
 		pool, name := c.spec().HookOf(hook)
@@ -56,7 +56,7 @@ func (c *coordinator) startInit() {
 	ctx, cancel := workflow.WithCancel(c.ctx)
 	c.hooks.cancelInit = cancel
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		err := c.runHooks(ctx, job.StageInit, c.spec().Init, execute.Patience, true)
+		err := c.runHooks(ctx, job.StageInit, c.spec().Init, 0, true)
 		c.hooks.ready, c.hooks.cancelInit = true, nil
 		if err != nil && !temporal.IsCanceledError(err) {
 			cause := execute.JobError(err)
@@ -94,7 +94,7 @@ func (c *coordinator) startShutdown(grace time.Duration) {
 // cleanUp runs the cleanup hooks, unless something is still running.
 func (c *coordinator) cleanUp() {
 	if len(c.state.Report.Stragglers) == 0 && !c.hooks.initRuns {
-		_ = c.runHooks(c.ctx, job.StageCleanup, c.spec().Cleanup, execute.Patience, false) // noted in the report
+		_ = c.runHooks(c.ctx, job.StageCleanup, c.spec().Cleanup, 0, false) // noted in the report
 		return
 	}
 	for _, hook := range c.spec().Cleanup {

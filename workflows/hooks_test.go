@@ -45,6 +45,35 @@ func TestHooks_InitBeforeAnyBatch(t *testing.T) {
 	w.requireSummaries("init hook prepare", "init hook models/load")
 }
 
+// W9, W11: init and cleanup hooks wait for a worker for as long as it takes, as the job's other work does. Each try of them has a limit, and so
+// has what a stop waits for.
+func TestHooks_WaitForAWorker(t *testing.T) {
+	t.Parallel()
+	const forEver, day = 365 * 24 * time.Hour, 24 * time.Hour
+	for _, test := range []struct{ call, each, unblock time.Duration }{
+		{10 * time.Minute, 10 * time.Minute, 10 * time.Minute},
+		{job.None, day, time.Hour + dispatch.KillLimit},
+		{100 * day, day, time.Hour + dispatch.KillLimit},
+	} {
+		w := setup(t, 300)
+		w.spec.CallTimeout, w.took = test.call, time.Hour
+		w.spec.Init, w.spec.Shutdown, w.spec.Cleanup = []string{"prepare", "models/load"}, []string{"release"}, []string{"tidy"}
+		w.hook = func(in activities.HookInput) error {
+			if in.Stage == job.StageShutdown {
+				require.Equal(t, time.Hour+dispatch.KillLimit, w.hookLimit)
+				require.Equal(t, test.unblock, w.hookEach)
+				return nil
+			}
+			require.Equal(t, forEver, w.hookLimit, in.Stage)
+			require.Equal(t, test.each, w.hookEach, in.Stage)
+			return nil
+		}
+		w.at(time.Minute, func() { w.stop(job.Stop{Grace: "1h"}) })
+		w.stopped()
+		require.Equal(t, []string{"init prepare", "init load", "shutdown release", "cleanup tidy"}, w.stages())
+	}
+}
+
 // W9: init hooks run once, over however many runs the job continues as new.
 func TestHooks_InitOverContinueAsNew(t *testing.T) {
 	t.Parallel()

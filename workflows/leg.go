@@ -72,7 +72,7 @@ type keptResult struct {
 // there.
 func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
 	var l *leg
-	link := dispatch.NewParentLink(ctx, in.Number, func() { workflow.SetCurrentDetails(ctx, l.Details()) })
+	link := dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, func() { workflow.SetCurrentDetails(ctx, l.Details()) })
 	l, err := newLeg(ctx, in, link)
 	if err != nil {
 		return LegResult{}, err

@@ -36,7 +36,7 @@ func TestFail_LegWorkflowThatHadContinuedAsNew(t *testing.T) {
 	w.env.OnWorkflow(protocol.WorkflowLeg, anything, anything).Return(func(ctx workflow.Context, in LegInput) (LegResult, error) {
 		given = in
 		_ = workflow.Sleep(ctx, 10*time.Second) // the leg inside the job ends meanwhile; it is not cancelled
-		reportKept(ctx, dispatch.NewParentLink(ctx, in.Number, nil), keptResult{Leg: in.Number, Result: done})
+		reportKept(ctx, dispatch.NewParentLink(ctx, "", in.Number, nil), keptResult{Leg: in.Number, Result: done})
 		return LegResult{}, temporal.NewApplicationError("terminated", "Somebody")
 	})
 	_, err := w.run()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/protocol"
@@ -408,6 +409,43 @@ func TestLoop_Terminated(t *testing.T) {
 			require.Equal(t, want, got, "each tick has one result")
 		})
 	}
+}
+
+// L5, S11: a stop may be over before the heartbeat timeout of a lost worker is. The slot has then done what the last heartbeat says: a resumed loop
+// begins there, and counts what ran after it as repeated.
+func TestLoop_StoppedWhileItsWorkerIsLost(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	l := s.newLoop(t, "loop-straggler", 0)
+	l.spec.Every, l.spec.Grace, l.spec.Expiry = 5*time.Millisecond, job.None, 30*time.Second // longer than TERM and KILL may take
+	stop := l.worker(1)
+	l.start(job.StartOptions{})
+	l.await(20)
+	stop()
+	var at protocol.ClockSlot
+	l.holdWith("mill-4711", func(in activities.ProcessInput) protocol.Hint {
+		at = in.Clock.ClockSlot
+		at.Next, at.Stats.OK, at.Doubt = at.Next+50, at.Stats.OK+50, at.Next+50+7
+		return protocol.Hint{Place: protocol.Place{Worker: "mill-4711", Slot: 2, PID: 4712}, Clock: &at}
+	})
+	require.NoError(t, l.run.Stop(t.Context(), job.Stop{Reason: "enough"}))
+	stopped, err := l.wait()
+	require.NoError(t, err)
+	require.Equal(t, job.Stopped, stopped.State)
+	require.Len(t, stopped.Stragglers, 1)
+	require.Contains(t, stopped.Stragglers[0].String(), "on worker mill-4711, slot 2, pid 4712, for ")
+	require.Equal(t, at, stopped.Loop.At[0])
+	require.Equal(t, at.Next, stopped.OK)
+
+	before := len(l.ticks(0))
+	t.Cleanup(l.worker(1))
+	run, err := s.client.Resume(t.Context(), "loop-straggler", job.ResumeOptions{})
+	require.NoError(t, err)
+	l.run, l.ids = run, append(l.ids, run.ID())
+	require.Eventually(t, func() bool { return len(l.ticks(0)) > before+20 }, time.Minute, 10*time.Millisecond)
+	report := l.stops()
+	require.Equal(t, numbers(at.Next, report.Loop.At[0].Next), l.ticks(0)[before:])
+	require.EqualValues(t, 7, report.Loop.Repeated)
 }
 
 // A leg whose history is long continues as new between two executions, and the job, too, once its legs have ended; ticks are exact.

@@ -28,7 +28,7 @@ type LoopLegInput struct {
 // an hour, so a run of the leg lasts for four weeks before it continues as new. Nothing is in flight then.
 func LoopLeg(ctx workflow.Context, in LoopLegInput) (LegResult, error) {
 	var l *loopLeg
-	link := dispatch.NewParentLink(ctx, in.Number, func() { workflow.SetCurrentDetails(ctx, l.details()) })
+	link := dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, func() { workflow.SetCurrentDetails(ctx, l.details()) })
 	l = newLoopLeg(ctx, in, link)
 	if err := l.answerQueries(ctx); err != nil {
 		return LegResult{}, err
@@ -69,7 +69,7 @@ func newLoopLeg(ctx workflow.Context, in LoopLegInput, link dispatch.Link) *loop
 		state.Tasks = []dispatch.Task{{Batch: batch, Number: int64(l.slot.Slot) + 1}}
 	}
 	l.Dispatcher = dispatch.New(ctx, dispatch.Config{
-		Spec: in.Spec, State: state, Sofar: in.Sofar, Supply: &pageSupply{}, Recorder: l, Process: l.process, Recover: l.recover, Link: link,
+		Spec: in.Spec, State: state, Sofar: in.Sofar, Supply: &pageSupply{}, Recorder: l, Process: l.process, Recover: l.recover, Doubt: l.doubt, Link: link,
 		MaxEvents: loopEvents,
 	})
 	return l
@@ -113,7 +113,7 @@ func (l *loopLeg) Accept(_ dispatch.Task, r activities.ProcessResult) {
 	}
 }
 
-// recover makes a result of the last heartbeat of an execution that was lost.
+// recover makes a result of the last heartbeat of an execution that was lost, or of what its error says.
 func (l *loopLeg) recover(hint protocol.Hint) (activities.ProcessResult, bool) {
 	at := hint.Clock
 	if at == nil || at.Slot != l.slot.Slot || at.Next < l.slot.Next {
@@ -136,6 +136,20 @@ func (l *loopLeg) recover(hint protocol.Hint) (activities.ProcessResult, bool) {
 		Entry: e, Rest: &protocol.Batch{Source: at.Slot, First: at.Next, Count: protocol.Endless - at.Next}, Clock: at,
 		Totals: job.Totals{OK: e.OK, Failed: e.Failed, Dropped: e.Dropped, Batches: 1}, Worker: hint.Worker,
 	}, true
+}
+
+// doubt assumes that an execution of which nothing is known has run all ticks that were due. Of a loop back to back it assumes one only, since nobody
+// knows how many there may have been.
+func (l *loopLeg) doubt(began, now time.Time) {
+	ahead := l.slot.Next + 1
+	if every := l.spec.Every; every > 0 {
+		base := l.slot.Base
+		if base.IsZero() {
+			base = began.Add(-time.Duration(l.slot.Next+l.slot.Skipped) * every) // its first tick was due when it began
+		}
+		ahead = int64(now.Sub(base)/every) + 1 - l.slot.Skipped
+	}
+	l.slot.Doubt = max(l.slot.Doubt, ahead)
 }
 
 // listenForRetirement has the leg end before its job continues as new.

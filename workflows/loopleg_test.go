@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,14 +12,21 @@ import (
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 )
 
-// runLoopLeg runs a leg of a loop whose executions end as process says.
+// runLoopLeg runs a leg of a loop with ticks every second, whose executions end as process says.
 func runLoopLeg(t *testing.T, process func(in activities.ProcessInput) (activities.ProcessResult, error), prepare func(*testsuite.TestWorkflowEnvironment)) LegResult {
+	t.Helper()
+	return runLoopLegEvery(t, time.Second, process, prepare)
+}
+
+func runLoopLegEvery(t *testing.T, every time.Duration, process func(in activities.ProcessInput) (activities.ProcessResult, error), prepare func(*testsuite.TestWorkflowEnvironment)) LegResult {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
@@ -26,7 +34,7 @@ func runLoopLeg(t *testing.T, process func(in activities.ProcessInput) (activiti
 	env.RegisterActivityWithOptions(func(in activities.ProcessInput) (activities.ProcessResult, error) { return process(in) },
 		activity.RegisterOptions{Name: protocol.ActivityProcess})
 	prepare(env)
-	spec := job.Spec{Name: "probe", Pool: "probe", Source: job.SourceClock, Every: time.Second}.WithDefaults()
+	spec := job.Spec{Name: "probe", Pool: "probe", Source: job.SourceClock, Every: every}.WithDefaults()
 	env.RegisterWorkflowWithOptions(LoopLeg, workflow.RegisterOptions{Name: protocol.WorkflowLoopLeg})
 	env.ExecuteWorkflow(LoopLeg, LoopLegInput{
 		Ref: activities.Ref{Job: "probe", Run: "run"}, Spec: spec, State: dispatch.State{Number: 1, Window: 1, Last: true},
@@ -88,6 +96,149 @@ func TestLoopLeg_GoesOnFromTheLastHeartbeat(t *testing.T) {
 	require.EqualValues(t, 8, result.Totals.Expiries)
 	require.Nil(t, result.Error)
 	require.EqualValues(t, 45, result.Loop[0].Next)
+}
+
+// hintAt is a hint of an execution of that slot which has come so far.
+func hintAt(in activities.ProcessInput, next, doubt int64) protocol.Hint {
+	slot := in.Clock.ClockSlot
+	slot.Stats.OK += next - slot.Next
+	slot.Next, slot.Doubt = next, doubt
+	return protocol.Hint{First: next, Clock: &slot}
+}
+
+// L5: an execution that fails has done what its error says, and the next one begins there. That it had nothing in hand does not make its error
+// another one: an outage is waited out, and other errors cost an attempt each, unless there is progress between them.
+func TestLoopLeg_GoesOnFromAFailure(t *testing.T) {
+	t.Parallel()
+	var inputs []activities.ProcessInput
+	var times []time.Time
+	var env *testsuite.TestWorkflowEnvironment
+	result := runLoopLeg(t, func(in activities.ProcessInput) (activities.ProcessResult, error) {
+		inputs, times = append(inputs, in), append(times, env.Now())
+		switch n := len(inputs); {
+		case n == 1:
+			return activities.ProcessResult{}, temporal.NewApplicationError("503 Slow Down", job.ErrorOutage, hintAt(in, 40, 44))
+		case n <= 3: // again, without progress
+			return activities.ProcessResult{}, temporal.NewApplicationError("503 Slow Down", job.ErrorOutage, hintAt(in, 40, 47))
+		case n <= 10: // more often than there are attempts
+			return activities.ProcessResult{}, temporal.NewApplicationError("a defect", "DefectError", hintAt(in, in.Clock.Next+5, in.Clock.Next+7))
+		}
+		env.SignalWorkflow(signalRetire, nil)
+		return did(in, 5), nil
+	}, func(e *testsuite.TestWorkflowEnvironment) { env = e })
+	require.Nil(t, result.Error)
+	require.Nil(t, result.Outage)
+	require.Len(t, inputs, 11)
+	for i, want := range []struct{ next, doubt int64 }{{10, 0}, {40, 44}, {40, 47}, {40, 47}, {45, 47}, {50, 52}} {
+		require.Equal(t, want.next, inputs[i].Batch.First, "execution %d", i+1)
+		require.Equal(t, want.next, inputs[i].Clock.Next)
+		require.Equal(t, want.doubt, inputs[i].Clock.Doubt)
+	}
+	for i, wait := range []time.Duration{time.Second, time.Second, 2 * time.Second} {
+		require.GreaterOrEqual(t, times[i+1].Sub(times[i]), wait, "before repetition %d", i+1)
+	}
+	require.EqualValues(t, 80, result.Loop[0].Next)
+	require.EqualValues(t, 70, result.Totals.OK)
+	require.EqualValues(t, 10, result.Totals.Retries)
+}
+
+// L5: a permanent error ends the loop, which is resumed from where the execution stood.
+func TestLoopLeg_PermanentErrorKeepsWhatWasDone(t *testing.T) {
+	t.Parallel()
+	runs := 0
+	var env *testsuite.TestWorkflowEnvironment
+	result := runLoopLeg(t, func(in activities.ProcessInput) (activities.ProcessResult, error) {
+		if runs++; runs > 1 {
+			env.SignalWorkflow(signalRetire, nil)
+			return did(in, 1), nil
+		}
+		return activities.ProcessResult{}, temporal.NewNonRetryableApplicationError("permission denied", job.ErrorOutput, nil, hintAt(in, 40, 44))
+	}, func(e *testsuite.TestWorkflowEnvironment) { env = e })
+	require.Equal(t, 1, runs)
+	require.Equal(t, job.ErrorOutput, result.Error.Type)
+	require.EqualValues(t, 40, result.Loop[0].Next)
+	require.EqualValues(t, 44, result.Loop[0].Doubt)
+	require.EqualValues(t, 30, result.Totals.OK)
+}
+
+// L5, S11: an execution that still runs when the stop's time is over has done what its last heartbeat says. If that is not known, the straggler says
+// so, and the ticks that were due are in doubt.
+func TestLoopLeg_Stragglers(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		every    time.Duration
+		place    *protocol.ActivityPlace // nil: nobody knows
+		next     int64
+		doubt    int64
+		repeated int64
+		unknown  bool
+	}{
+		"known": {
+			every: time.Second, next: 40, doubt: 44, repeated: 3,
+			place: &protocol.ActivityPlace{Place: protocol.Place{Worker: "mill-1"}, Clock: &protocol.ClockSlot{
+				Next: 40, Doubt: 44, Unsure: 2, Stats: protocol.ClockStats{OK: 30, Repeated: 1},
+			}},
+		},
+		"known, nothing done": {
+			every: time.Second, next: 10, doubt: 14,
+			place: &protocol.ActivityPlace{Place: protocol.Place{Worker: "mill-1"}, Clock: &protocol.ClockSlot{Next: 10, Doubt: 14}},
+		},
+		"without a heartbeat": {every: time.Second, place: &protocol.ActivityPlace{Place: protocol.Place{Worker: "mill-1"}}, next: 10, doubt: 10 + 81, unknown: true},
+		"nobody knows":        {every: time.Minute, next: 10, doubt: 10 + 2, unknown: true},
+		"back to back":        {next: 10, doubt: 11, unknown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result := runLoopLegEvery(t, test.every, func(activities.ProcessInput) (activities.ProcessResult, error) {
+				return activities.ProcessResult{}, activity.ErrResultPending
+			}, func(env *testsuite.TestWorkflowEnvironment) {
+				env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&deaf{}}})
+				env.RegisterActivityWithOptions(func(activities.LocateInput) (found activities.LocateResult, err error) {
+					if test.place != nil {
+						place := *test.place
+						place.Activity = "batch-1.1"
+						found.Places = append(found.Places, place)
+					}
+					return found, nil
+				}, activity.RegisterOptions{Name: protocol.ActivityLocate})
+				env.RegisterDelayedCallback(func() { env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: env.Now()}) }, time.Minute)
+			})
+			require.Nil(t, result.Error)
+			require.Len(t, result.Stragglers, 1)
+			require.Equal(t, test.unknown, strings.HasSuffix(result.Stragglers[0].Batch, " · what it has done is not known"), result.Stragglers[0].Batch)
+			at := result.Loop[0]
+			require.Equal(t, test.next, at.Next)
+			require.Equal(t, test.doubt, at.Doubt)
+			require.Equal(t, test.repeated, at.Stats.Repeated)
+			require.Equal(t, test.next-10, result.Totals.OK)
+		})
+	}
+}
+
+// deaf has activities take no notice of their cancellation.
+type deaf struct {
+	interceptor.WorkerInterceptorBase
+}
+
+func (*deaf) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &deafInbound{interceptor.WorkflowInboundInterceptorBase{Next: next}}
+}
+
+type deafInbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+}
+
+func (d *deafInbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return d.Next.Init(&deafOutbound{interceptor.WorkflowOutboundInterceptorBase{Next: next}})
+}
+
+type deafOutbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+}
+
+func (d *deafOutbound) ExecuteActivity(ctx workflow.Context, kind string, args ...any) workflow.Future {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	return d.Next.ExecuteActivity(ctx, kind, args...)
 }
 
 // A leg that its job retires ends once its execution has, with where the slot stands; without that it goes on.

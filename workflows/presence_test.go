@@ -34,10 +34,16 @@ func TestJob_SaysThatNobodyServesThePool(t *testing.T) {
 func TestJob_WaitsForAWorkerForYears(t *testing.T) {
 	t.Parallel()
 	const years, eventsOfAnOffer, limit = 10, 5, 51_200
-	offers, patience := 0, firstPatience
-	for waited := time.Duration(0); waited < years*365*24*time.Hour; waited += patience {
-		offers++
-		patience = nextPatience(patience)
+	w := setup(t, 100)
+	var waited time.Duration
+	w.plan = func(activities.PlanInput) error {
+		waited += w.offers[len(w.offers)-1]
+		if waited >= years*365*24*time.Hour || len(w.offers)*eventsOfAnOffer > limit {
+			return nil
+		}
+		return temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_START, nil)
 	}
-	require.Less(t, offers*eventsOfAnOffer, limit*3/4)
+	w.mustRun()
+	require.Less(t, len(w.offers)*eventsOfAnOffer, limit*3/4)
+	require.Equal(t, []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second}, w.offers[:3], "the report says soon that nobody serves the pool")
 }

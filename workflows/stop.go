@@ -54,7 +54,7 @@ func (c *coordinator) fail(err *job.Error) {
 
 // stopsCleanly reports whether an error stops the job without making it fail.
 func (c *coordinator) stopsCleanly(err *job.Error) bool {
-	return slices.Contains(c.spec().CleanStop, err.Type)
+	return c.spec().StopsCleanly(err.Type)
 }
 
 // noteError makes err the job's error, unless the job is ending already: then it is listed. It

@@ -114,6 +114,48 @@ func TestStop_ErrorBeforeStragglers(t *testing.T) {
 	require.Len(t, report.Stragglers, 10)
 }
 
+// S7: who waits for a job that has failed with another error finds its stragglers among the later errors: also if there are many of
+// these, and not if stragglers are to be ignored.
+func TestStop_StragglersAreALaterError(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		later   int
+		ignored bool
+		want    []string // the types of the last two errors, of all or of those that are kept
+		omitted int
+	}{
+		{"alone", 0, false, []string{job.ErrorLeftovers}, 0},
+		{"many", job.MaxLaterErrors + 2, false, []string{"Late 18", job.ErrorLeftovers}, 3},
+		{"ignored", 2, true, []string{"Late 0", "Late 1"}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 100)
+			w.process = func(x *execution) { x.took, x.onCancel = 0, func() {} }
+			w.at(time.Minute, func() {
+				w.stop(job.Stop{Grace: "1s", Error: &job.Error{Type: "Full", Message: "the disk is full"}, IgnoreStragglers: c.ignored})
+				for i := range c.later {
+					w.stop(job.Stop{Error: &job.Error{Type: fmt.Sprintf("Late %d", i), Message: "too late"}})
+				}
+			})
+			_, err := w.run()
+			report := w.failedReport(err, "Full")
+			require.Len(t, report.Stragglers, 10)
+			var kinds []string
+			for _, e := range report.LaterErrors {
+				kinds = append(kinds, e.Type)
+			}
+			require.LessOrEqual(t, len(kinds), job.MaxLaterErrors)
+			require.Equal(t, c.want, kinds[max(0, len(kinds)-2):])
+			require.Equal(t, c.omitted, report.LaterErrorsOmitted)
+			if !c.ignored {
+				require.Contains(t, report.LaterErrors[len(kinds)-1].Message, "Coordinator stopped with work still running: batch ")
+			}
+		})
+	}
+}
+
 // S7: if nobody knows where they run, they are named without a place.
 func TestStop_StragglersNobodyFinds(t *testing.T) {
 	t.Parallel()

@@ -455,6 +455,8 @@ func TestStop_CleanStopTypes(t *testing.T) {
 		{nil, "Exhausted", false},
 		{[]string{"Exhausted", "Done"}, "Exhausted", true},
 		{[]string{"Exhausted"}, "OutOfRange", false},
+		{[]string{job.NoCleanStop}, "OutOfRange", false},
+		{[]string{job.NoCleanStop}, job.NoCleanStop, false},
 	} {
 		t.Run(fmt.Sprint(c.types, c.kind), func(t *testing.T) {
 			t.Parallel()
@@ -477,20 +479,26 @@ func TestStop_CleanStopTypes(t *testing.T) {
 // as new, in which nothing but the job's own code runs.
 func TestStop_CancelledInTheTaskThatContinuesAsNew(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 1)
-	w.env.RegisterWorkflow(lastTask)
-	w.env.ExecuteWorkflow(lastTask, JobInput{Input: job.Input{Spec: w.spec}})
-	var report job.Report
-	require.NoError(t, w.env.GetWorkflowResult(&report))
-	require.Equal(t, job.Stopping, report.State)
-	require.Equal(t, "the workflow was cancelled", report.Reason)
-}
-
-// lastTask is the end of a job's run that is cancelled in the same workflow task.
-func lastTask(ctx workflow.Context, in JobInput) (job.Report, error) {
-	ctx, cancel := workflow.WithCancel(ctx)
-	c := newCoordinator(ctx, in)
-	cancel()
-	c.receiveAll()
-	return c.report(), nil
+	for _, cancelled := range []bool{true, false} {
+		w := setup(t, 1)
+		w.env.SetContinueAsNewSuggested(true)
+		lastTask := func(ctx workflow.Context, in JobInput) (job.Report, error) {
+			ctx, cancel := workflow.WithCancel(ctx)
+			if cancelled {
+				cancel()
+			}
+			return Job(ctx, in)
+		}
+		w.env.RegisterWorkflowWithOptions(lastTask, workflow.RegisterOptions{Name: "the last task"})
+		w.env.ExecuteWorkflow("the last task", JobInput{Input: job.Input{Spec: w.spec}})
+		if !cancelled {
+			require.ErrorAs(t, w.env.GetWorkflowError(), new(*workflow.ContinueAsNewError), "its only task is its last one")
+			continue
+		}
+		var report job.Report
+		require.NoError(t, w.env.GetWorkflowResult(&report))
+		require.Equal(t, job.Stopped, report.State)
+		require.Equal(t, "the workflow was cancelled", report.Reason)
+		require.Empty(t, w.commands["Plan"])
+	}
 }

@@ -69,6 +69,7 @@ type terms struct {
 	heads    []string // heads of the manifests of all that is done
 	planned  int64    // items that are to be accounted for
 	portions int      // found before
+	earlier  []string // runs that this one takes the place of
 	sizing   activities.Sizing
 }
 
@@ -242,7 +243,7 @@ func newFileWork(state *workState) *fileWork {
 // finish has the output published from the manifests of all that is done.
 func (p *pager) finish(ctx workflow.Context, t terms, r *job.Report) error {
 	var result activities.FinishResult
-	in := activities.FinishInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads, Planned: t.planned}
+	in := activities.FinishInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads, Planned: t.planned, Earlier: t.earlier}
 	if err := execute.IO(ctx, acts.Finish, in, &result); err != nil {
 		return err
 	}

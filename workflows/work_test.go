@@ -4,8 +4,21 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
+
+// Finish removes what runs have left that the job takes the place of.
+func TestJob_EarlierRunsReachFinish(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 10)
+	var report job.Report
+	again, err := w.runOnce(Job, JobInput{Input: job.Input{Spec: w.spec, Earlier: []string{"run-0"}, Version: w.version}}, &report, nil)
+	require.NoError(t, err)
+	require.False(t, again)
+	require.Len(t, w.finishes, 1)
+	require.Equal(t, []string{"run-0"}, w.finishes[0].Earlier)
+}
 
 func TestJob_Pages(t *testing.T) {
 	t.Parallel()

@@ -93,7 +93,9 @@ type world struct {
 	legs      []LegInput
 	started   map[string]bool // legs, by ID
 	hookLimit time.Duration   // of the last hook, however it ends
+	hookEach  time.Duration   // of one try of it
 	hookQueue string          // where that was sent
+	offers    []time.Duration // how long each Plan waits for a worker to take it; 0: for ever
 	summaries []string        // of activities and legs, in the order of their start
 	commands  map[string]int  // by kind
 	memo      map[string]any
@@ -730,9 +732,13 @@ func (s *spyOutbound) ExecuteActivity(ctx workflow.Context, name string, args ..
 	options := workflow.GetActivityOptions(ctx)
 	s.w.mu.Lock()
 	s.w.summaries = append(s.w.summaries, options.Summary)
-	if name == "Hook" {
-		s.w.hookLimit, s.w.hookQueue = options.ScheduleToCloseTimeout, options.TaskQueue
+	switch name {
+	case "Hook":
+		s.w.hookLimit, s.w.hookEach, s.w.hookQueue = options.ScheduleToCloseTimeout, options.StartToCloseTimeout, options.TaskQueue
+	case "Plan":
+		s.w.offers = append(s.w.offers, options.ScheduleToStartTimeout)
 	}
+	s.w.checkLimits(name, options)
 	s.w.mu.Unlock()
 	if name == "Hook" && s.w.inPlaceOfHook != nil {
 		if future := s.w.inPlaceOfHook(ctx); future != nil {
@@ -749,6 +755,19 @@ func (s *spyOutbound) ExecuteActivity(ctx workflow.Context, name string, args ..
 	future := s.Next.ExecuteActivity(detached, name, args...)
 	s.w.watch(ctx, x)
 	return future
+}
+
+// checkLimits fails the test if an activity of the io queue has other limits than it should have: the time without a worker counts for
+// none that a job could reach, except for the errors file of a job that has failed.
+func (w *world) checkLimits(name string, options workflow.ActivityOptions) {
+	switch name {
+	case "Process", "Hook": // see tests of those
+	case "WriteFailures":
+		assert.Equal(w.t, 5*time.Minute, options.ScheduleToCloseTimeout, name)
+	default:
+		assert.Equal(w.t, 365*24*time.Hour, options.ScheduleToCloseTimeout, name)
+		assert.Equal(w.t, 24*time.Hour, options.StartToCloseTimeout, name)
+	}
 }
 
 // watch cancels an execution when its context is.
@@ -791,6 +810,9 @@ func (s *spyOutbound) SignalExternalWorkflow(ctx workflow.Context, id, run, name
 	s.count("signal " + name)
 	s.count("signals to " + id)
 	if s.w.sent != nil {
+		if from, ok := arg.(dispatch.FromLeg[any]); ok {
+			arg = from.Value
+		}
 		s.w.sent(name, arg)
 		future, settable := workflow.NewFuture(ctx)
 		settable.Set(nil, nil)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stint-run/stint/internal/codec"
+	"github.com/stint-run/stint/job"
 )
 
 // Answer collects the outcomes of items, in order. The zero value is empty; a used one keeps its
@@ -77,22 +78,46 @@ func (a *Answer) admit(c *Call) {
 // leave gives the gate up to a call that was abandoned.
 func (a *Answer) leave() { a.gate = nil }
 
+// MaxResult is the most bytes that a handler's result for one item may have as JSON: as much as an item's default.
+const MaxResult = job.DefaultMaxItem
+
+// TooLargeFault is why an item has failed whose result has more than [MaxResult] bytes.
+func TooLargeFault(bytes int) *Fault {
+	return &Fault{Kind: job.KindError, Err: job.Error{
+		Type: "TooLarge", Message: fmt.Sprintf("the result has %d bytes: the limit is %d", bytes, MaxResult),
+	}}
+}
+
 // gate encodes results, and lets those of one call through, each in one Write, once the call has
 // been claimed: what encodes them may be user's code, and hang.
 type gate struct {
 	codec codec.Codec // of enc
 	enc   codec.Encoder
 	call  *Call
+	large int // bytes of the result, if they are too many
 }
 
 func (g *gate) encode(v any, as codec.Codec) error {
 	if g.codec != as {
 		g.codec, g.enc = as, as.NewEncoder(g)
 	}
-	return g.enc.Encode(v)
+	g.large = 0
+	if err := g.enc.Encode(v); err != nil {
+		return err
+	}
+	if g.large > 0 {
+		return TooLargeFault(g.large)
+	}
+	return nil
 }
 
+// Write takes a whole result. One that is too large is left out, but not refused: an encoder of encoding/json that has met an error
+// of its writer is of no use any more.
 func (g *gate) Write(p []byte) (int, error) {
+	if size := len(p) - 1; size > MaxResult {
+		g.large = size
+		return len(p), nil
+	}
 	if !g.call.Claim() {
 		return 0, errAbandoned
 	}
@@ -143,7 +168,7 @@ func (a *Answer) Accept(lines Unaccepted, want int) error {
 	return nil
 }
 
-// seen counts lines that have been read and may become outcomes. Where nobody looks it counts none.
+// seen counts lines that have been read and may become outcomes. It counts nothing if the answer has no Live.
 func (a *Answer) seen(lines int) {
 	if a.Live != nil {
 		a.read += lines

@@ -14,8 +14,8 @@ import (
 )
 
 // Watch looks after one execution of a batch from the side: it holds the timers of the calls in
-// hand, says when the batch should end, and heartbeats for as long as it can vouch for all of them. Calls
-// are made in its lanes.
+// hand, says when the batch should end, and heartbeats for as long as it can guarantee that all of them progress or
+// end. Calls are made in its lanes.
 type Watch struct {
 	limits WatchLimits
 	// ending is set when the batch should finish the item or call in hand and return its rest.
@@ -64,8 +64,8 @@ type WatchLimits struct {
 // watchInterval is how often timers are looked at, and so how late an expiry may be noticed.
 const watchInterval = 100 * time.Millisecond
 
-// unvouched is how long a call that has been cancelled may take to return before it is abandoned,
-// or, if it cannot be, its worker no longer vouches for the batch.
+// unvouched is how long a call that has been cancelled may take to return before it is abandoned. If it
+// cannot be, the batch's heartbeats end.
 const unvouched = 5 * time.Second
 
 // StartWatch starts looking after a batch. The caller must call stop.
@@ -203,7 +203,7 @@ func (m *Watch) Forced() []job.ForcedEnd {
 	return m.forced
 }
 
-// fine looks at the calls of all lanes, and reports whether the batch can be vouched for.
+// fine looks at the calls of all lanes, and reports whether the batch may heartbeat.
 func (m *Watch) fine(now time.Time) bool {
 	fine := m.limits.Watchdog == nil || m.limits.Watchdog.Healthy()
 	m.eachLane(func(l *Lane) {

@@ -260,7 +260,7 @@ func TestWatch_AfterTheHardEnd(t *testing.T) {
 	}
 }
 
-// T16: heartbeats continue while the call in hand can be vouched for, and no longer.
+// T16: heartbeats continue while the call in hand can still be ended, and no longer.
 func TestWatch_Heartbeats(t *testing.T) {
 	t.Parallel()
 	const beat, limit = time.Second, 10 * time.Second
@@ -409,7 +409,7 @@ func TestWatch_ManyExpiries(t *testing.T) {
 	}
 }
 
-// T16: a batch is vouched for only while its worker's watchdog is healthy, and no timer of it is due.
+// T16: a batch heartbeats only while its worker's watchdog is healthy, and no timer of it is due.
 func TestWatch_VouchesOnlyWhileWatched(t *testing.T) {
 	t.Parallel()
 	const beat = time.Second

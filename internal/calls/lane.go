@@ -19,7 +19,7 @@ type Lane struct {
 	call  atomic.Pointer[callContext]
 	// overdue gets the holding of scope that has not obeyed its cancellation in time.
 	overdue chan overdue
-	doubted atomic.Uint64 // the holding of scope that is not vouched for
+	doubted atomic.Uint64 // the holding of scope that may not end: the batch must not heartbeat
 	slowed  atomic.Bool   // the call in hand has asked to slow down
 
 	mu   sync.Mutex
@@ -164,7 +164,7 @@ func (l *Lane) inDoubt() bool {
 
 // expire cancels the call in hand once its time is over. A call that has been cancelled, for that or
 // because the worker must end at once, and does not return in time is abandoned. expire reports whether
-// the call can still be vouched for.
+// the batch may still heartbeat.
 func (l *Lane) expire(now time.Time) bool {
 	held, age := l.scope.Watch(now)
 	limit := l.watch.limits.Call

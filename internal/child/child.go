@@ -3,12 +3,14 @@ package child
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"runtime"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/guard"
 	"github.com/stint-run/stint/internal/trap"
 )
@@ -21,7 +23,12 @@ import (
 // The parent-death signal is sent when the thread that started the child ends. So one goroutine,
 // locked to its thread, starts them all; it ends after the last of them.
 type Starter struct {
+	// SignalGroup sends a signal to the process group that a child leads. One that is gone is not an error. Tests replace it before the first Start.
+	SignalGroup func(leader *os.Process, s syscall.Signal) error
+
+	log      *slog.Logger
 	guard    *guard.Guard
+	below    descendants
 	requests chan startRequest
 	done     sync.WaitGroup
 	once     sync.Once
@@ -33,9 +40,36 @@ type startRequest struct {
 	err  chan<- error
 }
 
+// descendants is what is known of the processes that children start, and what becomes of them.
+type descendants interface {
+	newMark() string // of a Starter
+	enter()          // a Starter begins
+	leave()          // and ends
+	// deserted reports whether nothing is left of what children have started.
+	deserted(guard int) bool
+	start(cmd *exec.Cmd, cpus []int, mark string) error
+	look(child int)   // it is about to get a signal
+	part(child int)   // it has ended, and what is left of its group is about to be killed
+	end(child int)    // that has been done; the child has not been reaped
+	reaped(child int) // now it has
+}
+
+const (
+	// A kill that is refused is repeated after refusedFirst, and then after waits that double, up to refusedLimit.
+	refusedFirst = 100 * time.Millisecond
+	refusedLimit = 10 * time.Second
+)
+
 // NewStarter starts a guard for the children to come. The caller must Close the Starter. If there is none because the program does not call ChildMain, it
 // logs a warning.
-func NewStarter(log *slog.Logger) (*Starter, error) {
+func NewStarter(log *slog.Logger) (*Starter, error) { return newStarter(log, orphanage) }
+
+// NewDaemonStarter is NewStarter for children that may leave daemons: processes that have begun a session of their own stay, when their
+// child ends and when this process does. What is in the child's session ends with it; it has a moment to begin one of its own. Where there are no sessions to be
+// looked at, that holds for groups.
+func NewDaemonStarter(log *slog.Logger) (*Starter, error) { return newStarter(log, daemons) }
+
+func newStarter(log *slog.Logger, below descendants) (*Starter, error) {
 	if guard.Supported && !guard.Available() {
 		log.Warn("no guard process: if this worker is killed, processes that its child processes have started continue; call worker.ChildMain first thing in main")
 	}
@@ -43,17 +77,17 @@ func NewStarter(log *slog.Logger) (*Starter, error) {
 	if err != nil {
 		return nil, err
 	}
-	mark := orphanage.newMark()
+	mark := below.newMark()
 	if err := g.Mark(mark); err != nil {
 		g.Close()
 		return nil, err
 	}
-	orphanage.enter()
-	c := &Starter{guard: g, requests: make(chan startRequest)}
+	below.enter()
+	c := &Starter{SignalGroup: signalGroup, log: log, guard: g, below: below, requests: make(chan startRequest)}
 	c.done.Go(func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		for r := range c.requests {
-			r.err <- trap.Call("starting a process", func() error { return orphanage.start(r.cmd, r.cpus, mark) })
+			r.err <- trap.Call("starting a process", func() error { return below.start(r.cmd, r.cpus, mark) })
 		}
 	})
 	return c, nil
@@ -81,8 +115,8 @@ func (c *Starter) Close() {
 	c.once.Do(func() {
 		close(c.requests)
 		c.done.Wait()
-		deserted := orphanage.deserted(c.guard.PID())
-		orphanage.leave()
+		deserted := c.below.deserted(c.guard.PID())
+		c.below.leave()
 		if deserted {
 			c.guard.Dismiss()
 		} else {
@@ -98,28 +132,68 @@ type Process struct {
 
 	mu      sync.Mutex
 	reaped  bool
-	refused error // why it could not be killed
+	refused error       // why its group could not be killed
+	tries   int         // kills that were refused, one after the other
+	again   *time.Timer // until the next one; nil: none was refused
 }
 
-// Kill kills the child's process group. It may be called at any time.
-func (c *Process) Kill() {
+// Kill kills the child's process group. It may be called at any time. A kill that is refused, for example because the child runs as another user, is logged,
+// and repeated until it succeeds or the child has ended.
+func (c *Process) Kill() { _ = c.kill() }
+
+// kill is Kill, and returns why it was refused.
+func (c *Process) kill() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reaped {
+		return nil
+	}
+	if c.refused = c.signalGroup(syscall.SIGKILL); c.refused != nil && c.again == nil {
+		c.of.log.Error("a process cannot be killed: that is tried again until it has ended", "error", c.refused)
+		c.startTrying()
+	}
+	return c.refused
+}
+
+// startTrying has a kill repeated that was refused.
+func (c *Process) startTrying() {
+	c.tries = 1
+	c.again = time.AfterFunc(refusedFirst, func() {
+		if defect := trap.Run("killing a process again", c.killAgain); defect != nil {
+			c.of.log.Error(defect.Error()) // the next Kill is another try
+		}
+	})
+}
+
+func (c *Process) killAgain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reaped {
 		return
 	}
-	orphanage.look(c.Cmd.Process.Pid)
-	c.refused = killGroup(c.Cmd.Process)
+	if c.refused = c.signalGroup(syscall.SIGKILL); c.refused == nil {
+		c.again = nil
+		return
+	}
+	c.tries++
+	c.again.Reset(backoff.Delay(refusedFirst, c.tries, refusedLimit))
 }
 
-// Refused returns why the last Kill has failed, for example because the child runs as another user; nil if it has not.
+// signalGroup sends a signal to the child's process group, after a look at what is below the child. A group that is gone is not an error.
+func (c *Process) signalGroup(s syscall.Signal) error {
+	pid := c.Cmd.Process.Pid
+	c.of.below.look(pid)
+	if err := c.of.SignalGroup(c.Cmd.Process, s); err != nil {
+		return fmt.Errorf("signalling process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// Refused returns why the last kill has failed, for example because the child runs as another user; nil if it has not.
 func (c *Process) Refused() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.refused == nil {
-		return nil
-	}
-	return fmt.Errorf("killing process %d: %w", c.Cmd.Process.Pid, c.refused)
+	return c.refused
 }
 
 // Signal sends a signal to the child alone. It may be called at any time.
@@ -127,29 +201,33 @@ func (c *Process) Signal(s syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.reaped {
-		_ = c.Cmd.Process.Signal(s) // it may be gone
+		c.of.below.look(c.Cmd.Process.Pid) // the signal may end it
+		_ = c.Cmd.Process.Signal(s)        // it may be gone
 	}
 }
 
 // SignalGroup sends a signal to the child's process group. It may be called at any time.
-func (c *Process) SignalGroup(s syscall.Signal) {
+func (c *Process) SignalGroup(s syscall.Signal) { _ = c.send(s) }
+
+// send is SignalGroup, and returns why it was refused.
+func (c *Process) send(s syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.reaped {
-		signalGroup(c.Cmd.Process, s)
+	if c.reaped {
+		return nil
 	}
+	return c.signalGroup(s)
 }
 
-// EndSoftly ends the child's process group: TERM first, and KILL if the child has not gone by the limit. It
-// returns the last signal that it has sent.
-func (c *Process) EndSoftly(gone <-chan struct{}, limit time.Duration) syscall.Signal {
-	c.SignalGroup(syscall.SIGTERM)
+// EndSoftly ends the child's process group: TERM first, and KILL, as Kill does, if the child has not gone by the limit. It
+// returns the last signal that it has sent, and an error if that was refused.
+func (c *Process) EndSoftly(gone <-chan struct{}, limit time.Duration) (last syscall.Signal, refused error) {
+	refused = c.send(syscall.SIGTERM)
 	select {
 	case <-gone:
-		return syscall.SIGTERM
+		return syscall.SIGTERM, refused
 	case <-time.After(limit):
-		c.Kill()
-		return syscall.SIGKILL
+		return syscall.SIGKILL, c.kill()
 	}
 }
 
@@ -161,19 +239,28 @@ func (c *Process) Wait() error {
 		err := c.Cmd.Wait()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.reaped = true
+		c.setReaped()
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	orphanage.round(c.Cmd.Process.Pid, map[int]bool{}) // before connections with what is below the group are lost
-	_ = killGroup(c.Cmd.Process)                       // its leader has ended; there may be nobody else
-	orphanage.end(c.Cmd.Process.Pid)
-	defer orphanage.reaped(c.Cmd.Process.Pid)
-	removeErr := c.of.guard.Remove(c.Cmd.Process.Pid)
-	c.reaped = true
+	pid := c.Cmd.Process.Pid
+	c.of.below.part(pid)
+	_ = signalGroup(c.Cmd.Process, syscall.SIGKILL) // its leader has ended; there may be nobody else
+	c.of.below.end(pid)
+	defer c.of.below.reaped(pid)
+	removeErr := c.of.guard.Remove(pid)
+	c.setReaped()
 	if err := c.Cmd.Wait(); err != nil {
 		return err
 	}
 	return removeErr
+}
+
+// setReaped notes that the child's number is not its own any more.
+func (c *Process) setReaped() {
+	c.reaped = true
+	if c.again != nil {
+		c.again.Stop()
+	}
 }

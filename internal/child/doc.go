@@ -5,14 +5,24 @@
 // and daemons do. Each child leads a session, and has a mark in its environment. While children run,
 // this process is a child subreaper: orphans become its children. It knows them by their session or by
 // the mark, kills them when their child has ended, and collects them. The guard does the same when the
-// worker is gone. The limits: a process that has begun its own session, has been orphaned while
-// its child went on, and has no mark because it was started with another environment, is not known; what root has
-// moved into another PID namespace may be orphaned to that one's first process and stay; and a process of another user cannot
-// be killed. A zombie of unknown origin in another session than this process's is collected after a minute.
+// worker is gone. A child may also be one that leaves daemons: then only its session ends with it.
+//
+// The limits:
+//   - A process that has begun its own session and was started with another environment has neither mark. It is known if it was seen below
+//     its child: that is looked at once a second, and before each signal. It stays if it loses its parent before that, for example because its
+//     child ends by itself soon after it was started, or starts it after TERM.
+//   - The guard looks once the worker has ended, and most children with it: it finds sessions and marks, and what is below those. Processes with
+//     neither whose parents have ended stay.
+//   - What root has moved into another PID namespace may be orphaned to that one's first process and stay.
+//   - A process of another user cannot be killed. If it is a child that is logged, and tried again until it has ended.
+//   - A zombie of unknown origin in another session than this process's is collected after a minute, while there are Starters.
+//
+// What lies where:
 //
 //	child.go          starts processes, signals them, waits for them
 //	group_*.go        process groups
 //	orphans_*.go      what has left them
+//	daemons_*.go      children that may leave daemons
 //	affinity_*.go     CPUs; what the kernel says of memory
 //	pipes.go          standard streams
 //	unpolledpipe_*.go a pipe for bulk data that does not poll

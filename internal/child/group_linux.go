@@ -13,16 +13,13 @@ func GroupAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// killGroup kills the process group that the process leads. One that is gone is not an error.
-func killGroup(p *os.Process) error {
-	if err := syscall.Kill(-p.Pid, syscall.SIGKILL); err != syscall.ESRCH {
+// signalGroup sends a signal to the process group that the process leads. One that is gone is not an error.
+func signalGroup(p *os.Process, s syscall.Signal) error {
+	if err := syscall.Kill(-p.Pid, s); err != syscall.ESRCH {
 		return err
 	}
 	return nil
 }
-
-// signalGroup sends a signal to the process group that the process leads.
-func signalGroup(p *os.Process, s syscall.Signal) { _ = syscall.Kill(-p.Pid, s) } // it may be gone
 
 // awaitExit returns when the process has ended, without reaping it. It always can.
 func awaitExit(p *os.Process) bool {

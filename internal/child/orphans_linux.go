@@ -45,7 +45,7 @@ type orphans struct {
 	quit      chan struct{}
 	tending   sync.WaitGroup
 	last      int            // number of a Starter, or of a child
-	children  map[int]string // marks of those that were started and have not been reaped
+	children  map[int]string // marks of those that were started and have not been reaped; "" for one that may leave daemons
 	known     map[int]orphan // orphans that were seen alive
 	strangers map[int]int    // rounds in which a zombie of unknown origin was seen
 	hidden    map[int]hiding // processes without an environment to be read
@@ -137,6 +137,11 @@ func (o *orphans) start(cmd *exec.Cmd, cpus []int, starter string) error {
 		cmd.Env = os.Environ()
 	}
 	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], markName+"="+mark)
+	return o.launch(cmd, cpus, mark)
+}
+
+// launch starts a child and notes its mark.
+func (o *orphans) launch(cmd *exec.Cmd, cpus []int, mark string) error {
 	if err := startPinned(cmd, cpus); err != nil {
 		return err
 	}
@@ -144,13 +149,16 @@ func (o *orphans) start(cmd *exec.Cmd, cpus []int, starter string) error {
 	return nil
 }
 
-// look notes what is below a child, which is about to be killed: its descendants would lose their
+// look notes what is below a child, which is about to get a signal: if it ends, its descendants lose their
 // connection with it.
 func (o *orphans) look(child int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.noteBelow(child, o.children[child])
 }
+
+// part kills what a child has left behind outside its group, as long as connections with what is below the group are there.
+func (o *orphans) part(child int) { o.round(child, map[int]bool{}) }
 
 // end ends what a child has left behind. The child has ended and has not been reaped.
 func (o *orphans) end(child int) {
@@ -176,7 +184,7 @@ func (o *orphans) round(child int, dead map[int]bool) (left bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	mark := o.children[child]
-	for _, pid := range procs.Children(os.Getpid()) {
+	for _, pid := range procs.Adopted() {
 		if _, own := o.children[pid]; own {
 			continue
 		}
@@ -263,7 +271,7 @@ func (o *orphans) tend() {
 		o.noteBelow(pid, mark)
 	}
 	seen := map[int]bool{}
-	for _, pid := range procs.Children(os.Getpid()) {
+	for _, pid := range procs.Adopted() {
 		p, ok := procs.Read(pid)
 		if _, own := o.children[pid]; own || !ok {
 			continue

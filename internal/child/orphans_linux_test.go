@@ -26,9 +26,14 @@ func family(t *testing.T, lines int, script string) (*Process, []int) {
 	children, err := NewStarter(slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	t.Cleanup(children.Close)
+	return familyOf(t, children, lines, exec.Command("sh", "-c", script))
+}
+
+// familyOf starts the command as a child, which notes numbers in the same way.
+func familyOf(t *testing.T, children *Starter, lines int, cmd *exec.Cmd) (*Process, []int) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "pids")
-	cmd := exec.Command("sh", "-c", script)
-	cmd.Env = append(os.Environ(), "PIDS="+file)
+	cmd.Env = append(cmd.Environ(), "PIDS="+file)
 	cmd.SysProcAttr = GroupAttributes()
 	p, err := children.Start(cmd, nil)
 	require.NoError(t, err)
@@ -43,6 +48,11 @@ func family(t *testing.T, lines int, script string) (*Process, []int) {
 		}
 		return len(pids) == lines && strings.HasSuffix(string(text), "\n")
 	}, waitLimit, time.Millisecond)
+	for _, pid := range pids {
+		if left, there := procs.Read(pid); there {
+			t.Cleanup(func() { procs.Kill(left) }) // a test that has failed leaves it
+		}
+	}
 	return p, pids
 }
 

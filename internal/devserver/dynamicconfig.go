@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/server/common/dynamicconfig"
 )
 
-// unlimited stands for no limit where the server wants a number, and leaves it
+// unlimited stands for no limit if the server needs a number, and leaves it
 // room to multiply.
 const unlimited = 1_000_000
 

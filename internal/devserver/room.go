@@ -64,7 +64,7 @@ func watchRoom(dir string, spaceOf func(string) (disk.Space, error), note func(s
 		case err != nil:
 		case !low && space.Free < lowRoom:
 			low = true
-			note(fmt.Sprintf("the disk of %s, mounted at %s, is full (%s free): nothing can be recorded; free some space there, and everything goes on",
+			note(fmt.Sprintf("the disk of %s, mounted at %s, is full (%s free): nothing can be recorded; free some space there, and everything continues",
 				dir, space.At, mebibytes(space.Free)))
 		case low && space.Free >= leastRoom:
 			low = false

@@ -29,8 +29,8 @@ import (
 const (
 	// readyTimeout bounds how long Start waits for the server to answer.
 	readyTimeout = 30 * time.Second
-	// callsTimeout is how long Stop waits for calls between the server's services before it cuts them off: one that
-	// tells a worker which is gone that an activity is cancelled would take ten seconds.
+	// callsTimeout is how long Stop waits for calls between the server's services before it cuts them off: a call that
+	// reports a cancelled activity to an ended worker takes 10 s.
 	callsTimeout = 100 * time.Millisecond
 	// stopTimeout bounds how long Stop waits for the server's services to end.
 	stopTimeout = 10 * time.Second

@@ -26,7 +26,7 @@ const markName = "STINT_CHILD"
 const sweeps = 200
 
 // killMarked kills the processes in the sessions of these leaders, those that have one of the marks, and
-// the descendants of both.
+// the descendants of both. It does not find others below these leaders if their parents have ended with the worker.
 func killMarked(leaders map[int]struct{}, marks []string) {
 	procs.KillAll(sweeps, func(p procs.Process) bool {
 		if _, ok := leaders[p.Session]; ok {

@@ -59,17 +59,21 @@ func (n *Inputs) List(ctx context.Context, dir store.Dir, in PlanInput) (*Table,
 			}
 			continue
 		}
+		if err := own.named(arg); err != nil {
+			return nil, err
+		}
 		found := false
 		for input, err := range n.access.Expand(ctx, []string{arg}) {
 			if err != nil {
 				return nil, ledger.StoreError(job.ErrorInput, err)
 			}
-			if own.has(input.URL, arg) {
+			names := own.names(input.URL)
+			if own.has(input.URL, names) {
 				table.LeftOut++
 				continue
 			}
-			if err := own.check(input.URL); err != nil {
-				return nil, ledger.Permanent(job.ErrorInput, err)
+			if err := own.check(input.URL, names); err != nil {
+				return nil, err
 			}
 			found = true
 			table.narrow(input.Perm)

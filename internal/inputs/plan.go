@@ -85,8 +85,10 @@ func (n *Inputs) Plan(ctx context.Context, dir store.Dir, in PlanInput, from Lis
 	defer stall.Include(ctx, p.meter).Close()
 	if err := p.page(ctx, in, &result); err != nil {
 		p.Close()
+		p.discard(ctx)
 		return PlanResult{}, err
 	}
+	p.listed = ""
 	if result.Done {
 		p.Close()
 	} else {
@@ -105,9 +107,26 @@ func (n *Inputs) newPlanner(ctx context.Context, dir store.Dir, in PlanInput, ol
 	}
 	if err := p.begin(ctx, in, from, result); err != nil {
 		p.Close()
+		p.discard(ctx)
 		return nil, err
 	}
 	return p, nil
+}
+
+// discardTime bounds how long the answer of an execution that has failed waits until what it has written is removed.
+const discardTime = 20 * time.Second
+
+// discard removes the table that p has made itself, and the copies for it, unless its first page has been returned: nobody knows of
+// them, and the next execution makes its own, for which the disk may not have the space beside them. The copy of the standard input stays: the
+// next execution goes on with it. What cannot be removed now, Finish removes.
+func (p *planner) discard(ctx context.Context) {
+	if p.listed == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
+	defer cancel()
+	_, _ = p.dir.Sweep(ctx, ledger.SpoolsPrefix(p.listed), func(string) bool { return false })
+	_ = p.dir.Delete(ctx, p.listed)
 }
 
 // begin finds the sources, and which of their items are done.
@@ -122,7 +141,9 @@ func (p *planner) begin(ctx context.Context, in PlanInput, from Lister, result *
 		p.table, err = p.inputs.Table(ctx, p.dir, sources)
 	case len(links) > 0:
 		sources = links[0].Sources
-		err = p.takeOver(ctx, sources)
+		if err = checkNamed(in.Spec); err == nil {
+			err = p.takeOver(ctx, sources)
+		}
 	default:
 		sources, err = p.list(ctx, in, from)
 	}
@@ -141,7 +162,7 @@ func (p *planner) begin(ctx context.Context, in PlanInput, from Lister, result *
 // list writes the source table of a new job and returns its key.
 func (p *planner) list(ctx context.Context, in PlanInput, from Lister) (key string, err error) {
 	key = in.Ref.NewSourcesKey()
-	in.Ref.Sources = key
+	in.Ref.Sources, p.listed = key, key
 	if p.table, err = from.List(ctx, p.dir, in); err != nil {
 		return "", err
 	}

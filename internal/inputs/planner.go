@@ -22,6 +22,7 @@ type planner struct {
 	table  *Table
 	// sources is the table's key: the planner serves only pages of the table that was accepted.
 	sources string
+	listed  string // the same key, until the first page of a table that this planner has made is returned
 	at      Cursor
 	ctx     context.Context // of the current page
 	meter   *stall.Meter    // of the readers that stay open between pages

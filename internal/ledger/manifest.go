@@ -182,11 +182,12 @@ func readManifest(ctx context.Context, dir store.Dir, key string, onHead func(He
 	if err != nil {
 		return StoreError(job.ErrorBooks, fmt.Errorf("reading manifest %s: %w", key, err))
 	}
-	defer r.Close()
-	dec := json.NewDecoder(bufio.NewReader(r))
+	body := NewSummedReader(key, r)
+	defer body.Close()
+	dec := json.NewDecoder(bufio.NewReader(body))
 	var head Head
 	if err := dec.Decode(&head); err != nil {
-		return manifestError(key, err)
+		return manifestError(body, err)
 	}
 	if !onHead(head) {
 		return nil
@@ -194,18 +195,22 @@ func readManifest(ctx context.Context, dir store.Dir, key string, onHead func(He
 	for range head.Entries {
 		var e Entry
 		if err := dec.Decode(&e); err != nil {
-			return manifestError(key, err)
+			return manifestError(body, err)
 		}
 		onEntry(e)
 	}
 	return nil
 }
 
-func manifestError(key string, err error) error {
+// manifestError is the error of a manifest that cannot be read: the store's, if that is why, or that it is damaged.
+func manifestError(body *SummedReader, err error) error {
+	if body.err != nil {
+		return StoreError(job.ErrorBooks, fmt.Errorf("reading manifest %s: %w", body.Key, body.err))
+	}
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
-	return Permanent(job.ErrorCorrupt, fmt.Errorf("reading manifest %s: %w", key, err))
+	return Permanent(job.ErrorCorrupt, fmt.Errorf("reading manifest %s: %w", body.Key, err))
 }
 
 // OwnedEntry is an entry and the run that owns it: its part lies below the prefix of that run.

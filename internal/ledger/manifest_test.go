@@ -7,13 +7,16 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
 )
 
 // row makes n entries in a row, of a few items each.
@@ -127,6 +130,39 @@ type countingDir struct {
 func (d *countingDir) Open(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	d.opened++
 	return d.Dir.Open(ctx, key, offset, length)
+}
+
+// A store that is lost in the middle of a manifest has not damaged it: it is read again.
+func TestEntries_StoreIsLost(t *testing.T) {
+	t.Parallel()
+	f := newShelf(t)
+	head := f.commit(nil, Entry{OK: 1, Batch: protocol.Batch{Count: 1}}, Entry{OK: 1, Batch: protocol.Batch{First: 1, Count: 1}})
+	links, err := Chain(t.Context(), f.dir, []string{head})
+	require.NoError(t, err)
+	data, err := f.dir.Get(t.Context(), head)
+	require.NoError(t, err)
+	for n := range len(data) - 1 {
+		lost := lostAfter{f.dir, int64(n)}
+		err := Entries(t.Context(), lost, links, func(OwnedEntry) error { return nil })
+		var app *temporal.ApplicationError
+		require.ErrorAs(t, err, &app)
+		require.Equal(t, job.ErrorOutage, app.Type(), "after %d bytes: %v", n, err)
+		require.ErrorIs(t, err, syscall.ECONNRESET)
+	}
+}
+
+// lostAfter is a store of whose objects only so many bytes can be read.
+type lostAfter struct {
+	store.Dir
+	bytes int64
+}
+
+func (d lostAfter) Open(ctx context.Context, key string, offset, _ int64) (io.ReadCloser, error) {
+	r, err := d.Dir.Open(ctx, key, offset, d.bytes)
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(r, iotest.ErrReader(&store.OpError{Op: "reading", Where: key, Err: syscall.ECONNRESET})), r}, err
 }
 
 // G8: memory holds the entries of a few manifests, however many there are: those of a manifest

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -49,9 +50,12 @@ func (r Ref) NewSourcesKey() string { return path.Join(r.Run, "sources-"+NewToke
 
 // SpoolKey is the key prefix of the copy of a source, for the table at the key that [Ref.NewSourcesKey]
 // has returned. A copy belongs to its table: another attempt may have found another listing.
-func SpoolKey(sources string, index int) string {
+func SpoolKey(sources string, index int) string { return SpoolsPrefix(sources) + strconv.Itoa(index) }
+
+// SpoolsPrefix is what the keys of all copies for a table begin with.
+func SpoolsPrefix(sources string) string {
 	token := strings.TrimSuffix(strings.TrimPrefix(path.Base(sources), "sources-"), ".json")
-	return path.Join(path.Dir(sources), "spool-"+token, strconv.Itoa(index))
+	return path.Join(path.Dir(sources), "spool-"+token) + "/"
 }
 
 // NewStdinKey is a new key prefix for the copy of the standard input of one process.
@@ -82,7 +86,7 @@ func (r Ref) DoneKey() string { return path.Join(r.Run, "DONE") }
 // error is then permanent, of the kind [job.ErrorFenced].
 func (r Ref) Claim(ctx context.Context, dir store.Dir) error {
 	err := dir.Claim(ctx, CurrentKey, r.current(), func(held string) error {
-		if r.olderThan(held) {
+		if r.compare(held) < 0 {
 			return &store.FencedError{Key: CurrentKey, Want: r.current(), Have: held}
 		}
 		return nil
@@ -96,19 +100,36 @@ func (r Ref) Claim(ctx context.Context, dir store.Dir) error {
 // current is what CURRENT holds while it names the run.
 func (r Ref) current() string { return fmt.Sprintf("%s born %d", r.Run, r.Born) }
 
-// olderThan reports whether CURRENT, which holds held, names a newer run. Of two that started in one
-// millisecond the one with the greater ID is the newer one.
-func (r Ref) olderThan(held string) bool {
+// compare returns whether the run is older than the one that CURRENT names, which holds held (-1), newer (1), or the same (0). Of two that
+// started in one millisecond the one with the greater ID is the newer one. It returns 0 if held names no run.
+func (r Ref) compare(held string) int {
 	var other Ref
 	if _, err := fmt.Sscanf(held, "%s born %d", &other.Run, &other.Born); err != nil {
-		return false // it does not name a run
+		return 0
 	}
-	return cmp.Or(cmp.Compare(r.Born, other.Born), cmp.Compare(r.Run, other.Run)) < 0
+	return cmp.Or(cmp.Compare(r.Born, other.Born), cmp.Compare(r.Run, other.Run))
 }
 
-// WhileCurrent runs fn while no newer run has claimed the store.
+// maxClaims bounds how often WhileCurrent claims again: each time another execution of an older run must have been under way.
+const maxClaims = 10
+
+// WhileCurrent runs fn while no newer run has claimed the store. An older one may have: its claim was under way while this run made its
+// own, and a bucket has no lock for all machines. Then the store is claimed again.
 func (r Ref) WhileCurrent(ctx context.Context, dir store.Dir, fn func(context.Context) error) error {
-	return StoreError(job.ErrorOutput, dir.Guard(ctx, CurrentKey, r.current(), fn))
+	for claims := 0; ; claims++ {
+		began := false
+		err := dir.Guard(ctx, CurrentKey, r.current(), func(ctx context.Context) error {
+			began = true
+			return fn(ctx)
+		})
+		var fenced *store.FencedError
+		if began || !errors.As(err, &fenced) || r.compare(fenced.Have) <= 0 || claims == maxClaims {
+			return StoreError(job.ErrorOutput, err)
+		}
+		if err := r.Claim(ctx, dir); err != nil {
+			return err
+		}
+	}
 }
 
 // NewToken returns 64 random bits, unique to an execution, so that no two ever write the same key.

@@ -4,4 +4,5 @@
 //   - slot.go: one execution of a slot: what is recorded of it, and when
 //   - ticks.go: the source of its ticks
 //   - parts.go: the sink of their outcomes
+//   - sweep.go: what it has left in the store that is of no use any more
 package loops

@@ -14,6 +14,9 @@ import (
 // parts is the sink of a slot's outcomes: a part about every ten seconds. After each part it writes a manifest of all those of
 // this execution, which names the manifest of the execution before. So a chain has one manifest for each
 // execution, and one that replaces another accounts for the same ticks and more.
+//
+// Manifests that have been replaced are removed by the next execution: only its beginning shows which one has been accepted. An
+// execution that is cut off from the server does not know which of its own the next one builds on.
 type parts struct {
 	slot  *Slot
 	ctx   context.Context
@@ -25,13 +28,8 @@ type parts struct {
 	written ledger.Entry // what the parts so far count
 	entries []ledger.Entry
 	head    string // the manifest of all of them
-	// replaced are manifests that another one has replaced. The server may still know one of them as the last.
-	replaced []replaced
-}
-
-type replaced struct {
-	key string
-	at  time.Time
+	series  string // token of the manifests of this execution
+	sweep   sweep  // of the manifests of the execution before
 }
 
 // At is the bytes of results of the part that is open.
@@ -103,49 +101,21 @@ func (p *parts) cut(entry ledger.Entry) error {
 			return ledger.StoreError(job.ErrorOutput, err)
 		}
 	}
+	if err := p.sweep.finish(); err != nil {
+		return err
+	}
 	entries := append(slices.Clone(p.entries), e)
 	var previous []string
 	if before := p.slot.from.Head; before != "" {
 		previous = []string{before}
 	}
-	key, err := ledger.WriteManifest(context.WithoutCancel(p.ctx), p.slot.o.Dir, p.slot.o.Ref, p.slot.clock.Slot, previous, entries, ledger.Besides{})
-	if err != nil {
+	key := manifestKey(ledger.ManifestsPrefix(p.slot.o.Ref.Run), p.series, len(entries))
+	ctx := context.WithoutCancel(p.ctx)
+	if err := ledger.PutManifest(ctx, p.slot.o.Dir, key, p.slot.o.Ref, p.slot.clock.Slot, previous, entries, ledger.Besides{}); err != nil {
 		return err
 	}
-	if len(p.entries) > 0 {
-		p.replaced = append(p.replaced, replaced{p.head, time.Now()})
-	}
 	p.entries, p.head, p.written, p.last, p.part = entries, key, entry, time.Now(), nil
-	p.forget()
 	return nil
-}
-
-// forget removes manifests that were replaced so long ago that the server has heard of later ones, or the execution would
-// be lost.
-func (p *parts) forget() {
-	for len(p.replaced) > 0 && time.Since(p.replaced[0].at) > 2*p.slot.o.Expiry {
-		p.remove(p.replaced[0].key)
-		p.replaced = p.replaced[1:]
-	}
-}
-
-// remove removes manifests. One that stays does no harm: nothing names it.
-func (p *parts) remove(keys ...string) {
-	if p.slot.o.Dir == nil {
-		return
-	}
-	for _, key := range keys {
-		_ = p.slot.o.Dir.Delete(context.WithoutCancel(p.ctx), key)
-	}
-}
-
-// stale are the manifests that are left to remove once this execution has been accepted.
-func (p *parts) stale() []string {
-	var keys []string
-	for _, r := range p.replaced {
-		keys = append(keys, r.key)
-	}
-	return keys
 }
 
 // Commit ends the last part.
@@ -156,8 +126,9 @@ func (p *parts) Commit(entry *ledger.Entry) error {
 	return p.cut(*entry)
 }
 
-// Close discards the part that is open.
+// Close discards the part that is open. It is idempotent.
 func (p *parts) Close() {
+	p.sweep.end()
 	if p.part != nil {
 		p.part.Close()
 	}

@@ -26,8 +26,6 @@ type Options struct {
 	// Ref is the job's; Dir its store, nil if results are not kept.
 	Ref ledger.Ref
 	Dir store.Dir
-	// Expiry is how long the execution may be silent before it counts as lost.
-	Expiry time.Duration
 	// Soon is closed when the execution should end.
 	Soon <-chan struct{}
 	// Entry returns what the execution has recorded so far. It is called while no tick is in hand.
@@ -58,18 +56,15 @@ type Slot struct {
 	repeated int64              // how many that have begun may have been run before
 }
 
-// New begins an execution of a slot, which is to run batch. It removes what the one before has left to remove.
+// New begins an execution of a slot, which is to run batch. The caller must close it.
 func New(ctx context.Context, clock protocol.Clock, batch protocol.Batch, o Options) *Slot {
 	s := &Slot{o: o, clock: clock, from: clock.ClockSlot}
 	s.from.Next = batch.First
 	s.now = s.from
 	s.now.Stats.Lateness = append([]int64(nil), s.from.Stats.Lateness...)
-	s.now.Stale = nil
 	s.ticks = ticks{slot: s, batch: batch, began: batch.First, shape: records.Shape{Format: records.JSONL, MaxItem: maxTick}}
-	s.parts = parts{slot: s, ctx: ctx, first: batch.First, head: s.from.Head}
+	s.parts = parts{slot: s, ctx: ctx, first: batch.First, head: s.from.Head, series: ledger.NewToken(), sweep: startSweep(ctx, o.Dir, s.from.Head)}
 	s.recorded = s.from
-	s.recorded.Stale = nil
-	s.parts.remove(s.from.Stale...)
 	next := time.Now()
 	if clock.Every > 0 {
 		s.setBase()
@@ -99,13 +94,26 @@ func (s *Slot) State() protocol.ClockSlot {
 func (s *Slot) Final() protocol.ClockSlot {
 	s.settled(s.o.Entry())
 	s.mu.Lock()
-	final := s.recorded
-	s.mu.Unlock()
-	if final.Next >= final.Doubt {
-		final.Doubt = 0 // nothing that it may have run is not recorded
+	defer s.mu.Unlock()
+	return certain(s.recorded)
+}
+
+// Broken is what an execution has done that has failed, and does not begin another tick. Any goroutine may call it.
+func (s *Slot) Broken() protocol.ClockSlot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.recorded
+	state.Doubt = max(state.Doubt, s.handed)
+	state.Stats.Repeated = s.repeated
+	return certain(state)
+}
+
+// certain leaves out the doubt of a slot that has recorded all that may have been run.
+func certain(state protocol.ClockSlot) protocol.ClockSlot {
+	if state.Next >= state.Doubt {
+		state.Doubt = 0
 	}
-	final.Stale = s.parts.stale()
-	return final
+	return state
 }
 
 // settled notes that what entry counts, all that the execution has recorded, cannot be lost any more.

@@ -18,6 +18,7 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -62,7 +63,7 @@ func (w *tester) begin(soon <-chan struct{}) *Slot {
 	w.entry.Count = 0
 	var s *Slot
 	s = New(w.t.Context(), w.clock, batch, Options{
-		Ref: ledger.Ref{Job: "probe", Run: "run"}, Dir: w.dir, Expiry: 30 * time.Second, Soon: soon,
+		Ref: ledger.Ref{Job: "probe", Run: "run"}, Dir: w.dir, Soon: soon,
 		Entry: func() ledger.Entry { return w.entry }, Write: func() error { return w.write(s) },
 	})
 	return s
@@ -402,21 +403,195 @@ func TestSlot_PartsOfTenSeconds(t *testing.T) {
 	})
 }
 
-// A manifest that another one has replaced goes once no lost execution could need it any more: the others are left to the next execution.
+// Manifests that have been replaced stay as long as their execution runs, and are removed by the next one, before it writes its own: nothing
+// stays but the one that each execution began with, whether the one before has ended or was lost.
 func TestSlot_ReplacedManifestsGo(t *testing.T) {
 	t.Parallel()
 	dir := open(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := &tester{t: t, clock: protocol.Clock{Every: time.Second, Keep: true}, dir: dir}
-		final := w.execute(300, nil)
-		require.NotEmpty(t, final.Stale)
-		require.Len(t, manifests(t, dir), 1+len(final.Stale))
-		require.LessOrEqual(t, len(final.Stale), 8, "those of the last minute")
+		w.execute(600, nil)
+		require.Len(t, manifests(t, dir), 60)
+		for range 3 { // without a manifest of its own
+			w.begin(nil).Close()
+		}
 		w.execute(1, nil)
 		require.Len(t, manifests(t, dir), 2, "one of each execution")
-		entries, _ := shelf(t, dir, w.clock.Head)
-		require.EqualValues(t, 301, entries[len(entries)-1].End())
+
+		s := w.begin(nil)
+		w.run(s, 300) // and is lost
+		last := s.State()
+		s.Close()
+		require.Len(t, manifests(t, dir), 2+29)
+		w.clock.ClockSlot, w.lines = last, nil
+		w.execute(30, nil)
+		require.Len(t, manifests(t, dir), 3+2, "ten ticks are made up, the others take 20 s")
+		w.execute(1, nil)
+		require.Len(t, manifests(t, dir), 4+1)
+
+		entries, numbers := shelf(t, dir, w.clock.Head)
+		require.Equal(t, row(0, 600+1+290+30+1), numbers)
+		require.EqualValues(t, len(numbers), entries[len(entries)-1].End())
 	})
+}
+
+// A slot does not fail because manifests of the one before cannot be removed: they do no harm.
+func TestSlot_ReplacedManifestsThatStay(t *testing.T) {
+	t.Parallel()
+	dir := &faulty{Dir: open(t)}
+	synctest.Test(t, func(t *testing.T) {
+		w := &tester{t: t, clock: protocol.Clock{Every: time.Second, Keep: true}, dir: dir}
+		w.execute(100, nil)
+		dir.deletes = errors.New("503 Slow Down")
+		w.execute(1, nil)
+		require.Len(t, manifests(t, dir), 11)
+		_, numbers := shelf(t, dir, w.clock.Head)
+		require.Equal(t, row(0, 101), numbers)
+	})
+}
+
+// An execution writes no manifest before those are gone that the one before has replaced: if it is lost, the next one has the same head, and
+// removes them.
+func TestSlot_RemovesBeforeItsFirstManifest(t *testing.T) {
+	t.Parallel()
+	dir := &faulty{Dir: open(t)}
+	synctest.Test(t, func(t *testing.T) {
+		w := &tester{t: t, clock: protocol.Clock{Every: time.Second, Keep: true}, dir: dir}
+		w.execute(100, nil)
+		dir.held = make(chan struct{})
+		lost := w.begin(nil)
+		w.run(lost, 1)
+		lost.Close() // is not held up
+		w.lines = nil
+
+		s := w.begin(nil)
+		defer s.Close()
+		w.run(s, 1)
+		require.NoError(t, w.write(s))
+		committed := make(chan error, 1)
+		go func() { committed <- s.Commit(&w.entry) }()
+		synctest.Wait()
+		require.Empty(t, committed)
+		require.Len(t, manifests(t, dir), 10)
+		close(dir.held)
+		require.NoError(t, <-committed)
+		require.Len(t, manifests(t, dir), 2)
+	})
+}
+
+// L5: a worker that is cut off from the server, or was suspended, and not from the store, removes nothing that its successor builds on, however long it
+// goes on; nor does the successor remove anything of that.
+func TestSlot_CutOffExecutions(t *testing.T) {
+	t.Parallel()
+	dir := open(t)
+	synctest.Test(t, func(t *testing.T) {
+		first := &tester{t: t, clock: protocol.Clock{Every: time.Second, Keep: true}, dir: dir}
+		first.execute(50, nil)
+		s := first.begin(nil)
+		defer s.Close()
+		first.run(s, 45)
+		last := s.State() // the last heartbeat that has arrived
+		require.EqualValues(t, 50+40, last.Next)
+		first.run(s, int(2*job.DefaultExpiry/time.Second)+30)
+
+		second := &tester{t: t, clock: first.clock, dir: dir}
+		second.clock.ClockSlot = last
+		successor := second.begin(nil)
+		defer successor.Close()
+		second.run(successor, 15)
+		first.run(s, 60)
+		require.NoError(t, first.write(s))
+		require.NoError(t, s.Commit(&first.entry))
+		second.run(successor, 15)
+		_, numbers := shelf(t, dir, successor.State().Head)
+		require.Equal(t, row(0, successor.State().Next), numbers)
+		require.Greater(t, successor.State().Next, last.Next)
+	})
+}
+
+// L5: an execution that fails, because a manifest cannot be written, has done what its last part says: the next one begins there, and the ticks that run
+// again are counted exactly.
+func TestSlot_FailedExecutions(t *testing.T) {
+	t.Parallel()
+	for _, every := range []time.Duration{0, time.Second} {
+		t.Run(fmt.Sprint(every), func(t *testing.T) {
+			t.Parallel()
+			dir := &faulty{Dir: open(t)}
+			synctest.Test(t, func(t *testing.T) {
+				w := &tester{t: t, clock: protocol.Clock{Every: every, Keep: true}, dir: dir, body: func(Tick) error { time.Sleep(70 * time.Millisecond); return nil }}
+				s := w.begin(nil)
+				w.run(s, 35)
+				for s.State().Head == "" || s.State().Next == w.entry.Count {
+					w.run(s, 1)
+				}
+				head := s.State().Head
+				dir.puts = errors.New("503 Slow Down")
+				var chunk records.Chunk
+				var err error
+				for err == nil {
+					if err = s.Next(&chunk, 1, 1<<20); err == nil {
+						w.entry.Count, w.entry.OK = w.entry.Count+1, w.entry.OK+1
+						w.body(Tick{})
+						s.Done(chunk.Items)
+					}
+				}
+				dir.puts = nil
+				require.ErrorContains(t, err, "503 Slow Down")
+				broken := s.Broken()
+				s.Close()
+				require.Equal(t, head, broken.Head)
+				require.Positive(t, broken.Next)
+				require.Equal(t, w.entry.Count, broken.Doubt, "all that it has begun")
+				require.Less(t, broken.Next, broken.Doubt)
+				require.Zero(t, broken.Unsure)
+				w.clock.ClockSlot, w.lines = broken, nil
+				final := w.execute(int(broken.Doubt-broken.Next)+20, nil)
+				require.Equal(t, broken.Doubt-broken.Next, final.Stats.Repeated)
+				require.Zero(t, final.Doubt)
+				_, numbers := shelf(t, dir, final.Head)
+				require.Equal(t, row(0, final.Next), numbers)
+			})
+		})
+	}
+
+	synctest.Test(t, func(t *testing.T) { // without an output all that has ended is recorded
+		w := &tester{t: t, clock: protocol.Clock{Every: time.Second}}
+		s := w.begin(nil)
+		defer s.Close()
+		w.run(s, 5)
+		require.NoError(t, s.Next(new(records.Chunk), 1, 1<<20)) // one is in hand
+		broken := s.Broken()
+		require.EqualValues(t, 5, broken.Next)
+		require.EqualValues(t, 6, broken.Doubt)
+	})
+}
+
+// faulty is a store that cannot write or remove objects, or not yet, if a test says so.
+type faulty struct {
+	store.Dir
+	puts, deletes error
+	held          chan struct{} // removals wait until it is closed; nil: they do not
+}
+
+func (f *faulty) Put(ctx context.Context, key string, data []byte) error {
+	if f.puts != nil {
+		return f.puts
+	}
+	return f.Dir.Put(ctx, key, data)
+}
+
+func (f *faulty) Delete(ctx context.Context, key string) error {
+	if f.deletes != nil {
+		return f.deletes
+	}
+	if f.held != nil {
+		select {
+		case <-f.held:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return f.Dir.Delete(ctx, key)
 }
 
 func manifests(t *testing.T, dir store.Dir) (keys []string) {

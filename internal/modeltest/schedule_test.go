@@ -190,7 +190,11 @@ func (s *simulation) activity(name string, between func(), do func(ctx context.C
 		}
 		i := s.pick(len(s.processes), 30)
 		p := s.processes[i]
-		e := s.start(p, func(ctx context.Context) error { return do(ctx, acts(p)) })
+		broken := breakage(s.bad(int(breakages), 4))
+		if broken != 0 {
+			s.note("%s: %v", name, broken)
+		}
+		e := s.start(p, broken, func(ctx context.Context) error { return do(ctx, acts(p)) })
 		if !s.follow(name, i, e) {
 			continue
 		}
@@ -385,7 +389,7 @@ var errTerminated = errors.New("the workflow was terminated")
 
 // run runs the job, or its redrive, to its end.
 func (s *simulation) run() (outputs.FinishResult, []string, error) {
-	var heads []string
+	var heads, earlier []string
 	for {
 		s.newRun()
 		if s.redrive != nil {
@@ -398,7 +402,7 @@ func (s *simulation) run() (outputs.FinishResult, []string, error) {
 		}
 		var result outputs.FinishResult
 		if err == nil {
-			in := outputs.FinishInput{Ref: s.ref, Spec: s.spec, Manifests: heads, Planned: planned}
+			in := outputs.FinishInput{Ref: s.ref, Spec: s.spec, Manifests: heads, Planned: planned, Earlier: slices.Clone(earlier)}
 			err = s.activity("Finish of "+s.ref.Run, nil, func(ctx context.Context, a *activities.Activities) (err error) {
 				var got outputs.FinishResult
 				if of := s.redrive; of != nil {
@@ -415,6 +419,7 @@ func (s *simulation) run() (outputs.FinishResult, []string, error) {
 				err = errTerminated // its result gets lost
 			}
 		}
+		earlier = append(earlier, s.ref.Run)
 		switch {
 		case err == nil:
 			return result, heads, nil

@@ -52,6 +52,33 @@ type execution struct {
 	waits   string        // for this lock; empty: for no lock
 	ended   bool
 	err     error
+	broken  breakage // of its reads
+}
+
+// breakage is which objects an execution cannot read: 0 none, otherwise those of a kind, at all or beyond their middle. It does not depend
+// on the order in which they are opened, because some are opened beside each other.
+type breakage int
+
+// breakages is how many there are.
+const breakages = breakage(1 + 2*len(kinds))
+
+// kinds are what the keys of objects have in them that are read in pieces. The output comes last, because the store lies below its name.
+var kinds = [...]string{"/in/", ".out", ".err", "/manifests/", "/spool-", "/stdin-", "/spill-", "/out.txt"}
+
+func (b breakage) String() string {
+	if b == 0 {
+		return "everything can be read"
+	}
+	return fmt.Sprintf("%q cannot be read%s", kinds[(b-1)/2], []string{"", " to the end"}[(b-1)%2])
+}
+
+// of returns whether an object can be opened, and whether it can be read to its end.
+func (b breakage) of(key string) (opens, ends bool) {
+	kind := slices.IndexFunc(kinds[:], func(in string) bool { return strings.Contains(key, in) })
+	if b == 0 || kind != int(b-1)/2 {
+		return true, true
+	}
+	return b%2 == 0, false
 }
 
 type executionKey struct{}
@@ -192,17 +219,31 @@ func (d *simDir) Get(ctx context.Context, key string) ([]byte, error) {
 	return bytes.Clone(o.data), nil
 }
 
-func (d *simDir) Open(_ context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+func (d *simDir) Open(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	opens, ends := true, true
+	if e, _ := ctx.Value(executionKey{}).(*execution); e != nil && !e.ended {
+		opens, ends = e.broken.of(d.prefix + key)
+	}
 	o, ok := d.w.get(d.prefix + key)
-	if !ok {
+	switch {
+	case !opens:
+		return nil, errSimulated
+	case !ok:
 		return nil, missing(key)
 	}
 	data := o.data[min(offset, int64(len(o.data))):]
 	if length >= 0 {
 		data = data[:min(length, int64(len(data)))]
 	}
+	if !ends {
+		return io.NopCloser(io.MultiReader(bytes.NewReader(data[:len(data)/2]), unreadable{})), nil
+	}
 	return io.NopCloser(bytes.NewReader(data)), nil
 }
+
+type unreadable struct{}
+
+func (unreadable) Read([]byte) (int, error) { return 0, errSimulated }
 
 func (d *simDir) Stat(ctx context.Context, key string) (store.Info, error) {
 	if err := d.w.step(ctx, ""); err != nil {
@@ -308,8 +349,8 @@ func (w *simWriter) Commit() error {
 func (w *simWriter) Abort() { w.over = true }
 
 // start begins an attempt on a process; it stands before its first operation.
-func (w *world) start(p *process, do func(ctx context.Context) error) *execution {
-	e := &execution{process: p, moved: make(chan struct{}), turn: make(chan int)}
+func (w *world) start(p *process, broken breakage, do func(ctx context.Context) error) *execution {
+	e := &execution{process: p, broken: broken, moved: make(chan struct{}), turn: make(chan int)}
 	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), executionKey{}, e), time.Minute)
 	go func() {
 		defer cancel()

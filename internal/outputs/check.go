@@ -17,6 +17,9 @@ import (
 // Check returns an error if the job's output, errors or report could not be written, before any
 // work is done for them.
 func Check(ctx context.Context, access ledger.Access, spec job.Spec) error {
+	if err := checkApart(spec); err != nil {
+		return err
+	}
 	for _, location := range []string{spec.Output, spec.Errors, spec.Dropped, spec.Report} {
 		inOutput := location != spec.Output && store.IsPrefix(spec.Output) && strings.HasPrefix(location, spec.Output)
 		if location == "" || inOutput {
@@ -25,6 +28,22 @@ func Check(ctx context.Context, access ledger.Access, spec job.Spec) error {
 		if err := checkOutput(ctx, access, location, spec.Split != "" && beside(spec.Output, location)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkApart returns an error if one of the files would replace another. What shows without a look at links is refused earlier.
+func checkApart(spec job.Spec) error {
+	taken := map[string]string{}
+	for _, location := range []string{spec.Output, spec.Errors, spec.Dropped, spec.Report} {
+		if location == "" || store.IsPrefix(location) {
+			continue
+		}
+		name := store.Target(location)
+		if other := taken[name]; other != "" {
+			return ledger.Permanent(job.ErrorOutput, fmt.Errorf("output %s is the same file as %s, which it would replace: name another place", location, other))
+		}
+		taken[name] = location
 	}
 	return nil
 }

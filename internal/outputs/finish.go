@@ -11,6 +11,8 @@ type FinishInput struct {
 	Spec      job.Spec   `json:"spec"`
 	Manifests []string   `json:"manifests"` // heads of the chain
 	Planned   int64      `json:"planned"`   // items that must be accounted for
+	// Earlier are the runs that this one takes the place of: see [Publication].
+	Earlier []string `json:"earlier,omitempty"`
 }
 
 // FinishResult says where the output is.

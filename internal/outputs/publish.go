@@ -23,6 +23,8 @@ type Publication struct {
 	Spec   job.Spec
 	Links  []ledger.Link // of what is published
 	Books  ledger.Books  // of links
+	// Earlier are the runs of the job that this one takes the place of: Sweep removes what they have left, even if no manifest names them.
+	Earlier []string
 
 	Output  job.Output      // what is published: set by publish
 	Errors  ledger.SideFile // the same

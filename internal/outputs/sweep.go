@@ -12,9 +12,9 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Sweep removes what the run, and those that it continues, have left behind: parts of executions that were not
-// accepted, copies of inputs, and parts that are in the output by now. Manifests and error parts stay, for redrives of
-// the job. Once a newer run has claimed the store, the earlier runs are left to it.
+// Sweep removes what the run, and those that it continues or takes the place of, have left behind: parts of executions that were not
+// accepted, copies of inputs, and parts that are in the output by now. Manifests and error parts of its chain stay, for
+// redrives of the job. Once a newer run has claimed the store, the earlier runs are left to it.
 func (p *Publication) Sweep(ctx context.Context) error {
 	runs := map[string]bool{}
 	err := ledger.Entries(ctx, p.Dir, p.Links, func(e ledger.OwnedEntry) error {
@@ -28,7 +28,8 @@ func (p *Publication) Sweep(ctx context.Context) error {
 		runs[l.Run] = true
 	}
 	delete(runs, p.Ref.Run)
-	if err := p.SweepRun(ctx, p.Ref.Run, p.Ref.DoneKey(), p.Ref.Sources); err != nil || len(runs) == 0 {
+	replaced := slices.DeleteFunc(slices.Clone(p.Earlier), func(run string) bool { return run == p.Ref.Run || runs[run] })
+	if err := p.SweepRun(ctx, p.Ref.Run, p.Ref.DoneKey(), p.Ref.Sources); err != nil || len(runs)+len(replaced) == 0 {
 		return err
 	}
 	err = p.Ref.WhileCurrent(ctx, p.Dir, func(context.Context) error { return nil })
@@ -51,6 +52,11 @@ func (p *Publication) Sweep(ctx context.Context) error {
 	for _, run := range earlier {
 		done := ledger.Ref{Run: run}.DoneKey() // a repetition of Finish looks at it
 		if err := p.SweepRun(ctx, run, done); err != nil {
+			return err
+		}
+	}
+	for _, run := range replaced { // nothing is known of them by the chain, and so nobody looks at what they have published
+		if err := p.SweepRun(ctx, run); err != nil {
 			return err
 		}
 	}

@@ -93,15 +93,15 @@ func (t *table) eachResult(ctx context.Context, fn func(line []byte) error) erro
 	return ledger.StoreError(job.ErrorOutput, err)
 }
 
-// refuse returns the error of a result that is no row.
+// refuse returns the error of a result that is not a row.
 func (t *table) refuse(result int, e ledger.OwnedEntry, line []byte) error {
 	const shown = 80
 	return ledger.Permanent(job.ErrorOutput, fmt.Errorf(
-		"output %s: result %d of items %d to %d is no JSON object, of which a row could be made: %q; the results are kept, and 'stint results %s' prints them as they are",
+		"output %s: result %d of items %d to %d is not a JSON object, so it cannot become a row: %q; the results are kept, and 'stint results %s' prints them as they are",
 		t.p.Spec.Output, result, e.First, e.End()-1, text.Cut(string(line), shown), t.p.Ref.Job))
 }
 
-// addKeys adds the keys of a result that are no columns yet.
+// addKeys adds the keys of a result that have no column yet.
 func (t *table) addKeys(line []byte) error {
 	first := !t.seen
 	t.seen = true

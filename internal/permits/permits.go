@@ -18,6 +18,7 @@ type Permits struct {
 
 	mu      sync.Mutex
 	wake    chan struct{} // closed when more may be wanted; nil: nobody waits
+	shut    bool          // nobody gets a permit
 	polls   int           // permits that no batch has come for, with polls
 	eager   int           // permits of batches that are about to start eagerly
 	batches int           // that have come for permits, and have not ended
@@ -29,6 +30,21 @@ type Permits struct {
 // New returns the permits of a worker that makes so many calls at once. wanted is how many batches its slots can use,
 // beside those that are in them; it may take the slots' locks.
 func New(most int, wanted func() int) *Permits { return &Permits{most: most, wanted: wanted} }
+
+// Shut has nobody get a permit until Open is called.
+func (s *Permits) Shut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shut = true
+}
+
+// Open ends what Shut has begun.
+func (s *Permits) Open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shut = false
+	s.look()
+}
 
 // Wake looks again whether the slots want batches.
 func (s *Permits) Wake() {
@@ -82,7 +98,7 @@ func (s *Permits) Settle() bool {
 func (s *Permits) try() (ok bool, wake <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.polls+s.batches-s.settled < 2*s.most && s.polls+s.eager+s.coming < s.wanted() {
+	if !s.shut && s.polls+s.batches-s.settled < 2*s.most && s.polls+s.eager+s.coming < s.wanted() {
 		s.polls++
 		return true, nil
 	}
@@ -112,7 +128,7 @@ func (s *Permits) ReserveSlot(ctx context.Context, _ sdkworker.SlotReservationIn
 func (s *Permits) TryReserveSlot(sdkworker.SlotReservationInfo) *sdkworker.SlotPermit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.eager+s.batches-s.settled >= 2*s.most || s.eager+s.coming >= s.wanted() {
+	if s.shut || s.eager+s.batches-s.settled >= 2*s.most || s.eager+s.coming >= s.wanted() {
 		return nil
 	}
 	s.eager++

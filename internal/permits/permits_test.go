@@ -122,6 +122,28 @@ func TestSlots_Wait(t *testing.T) {
 	})
 }
 
+// Shut permits are given to nobody, eagerly or not; who waits gets one when they are opened.
+func TestPermits_Shut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newPermits(2)
+		s.Shut()
+		require.Nil(t, s.TryReserveSlot(nil))
+		got := make(chan error, 1)
+		go func() {
+			_, err := s.ReserveSlot(t.Context(), nil)
+			got <- err
+		}()
+		synctest.Wait()
+		s.Wake()
+		synctest.Wait()
+		require.Empty(t, got)
+		s.Open()
+		require.NoError(t, <-got)
+		require.NotNil(t, s.TryReserveSlot(nil))
+	})
+}
+
 // A batch that starts eagerly needs no permit of a poll, but no more of them start than the slots can use.
 func TestPermits_Eager(t *testing.T) {
 	t.Parallel()

@@ -59,47 +59,83 @@ func All() []Process {
 	return all
 }
 
-// Children returns the numbers of the children of a process's first thread, adopted ones included.
+// Children returns the numbers of the children of all threads of a process, adopted ones included. It may miss one that is started meanwhile.
 func Children(pid int) []int {
-	name := strconv.Itoa(pid)
-	text, err := os.ReadFile("/proc/" + name + "/task/" + name + "/children")
-	var children []int
-	if err != nil { // the kernel may have been built without it
-		for _, p := range All() {
-			if p.Parent == pid {
-				children = append(children, p.PID)
-			}
+	const tries = 3 // a thread may end meanwhile
+	for range tries {
+		threads, err := threadsOf(pid)
+		if err != nil {
+			return nil // the process is gone
 		}
-		return children
+		if children, err := childrenOf(pid, threads); err == nil {
+			return children
+		}
 	}
-	return numbers(text)
+	return byParent(pid)
 }
 
-func numbers(text []byte) (all []int) {
-	for _, field := range strings.Fields(string(text)) {
-		if n, err := strconv.Atoi(field); err == nil {
-			all = append(all, n)
-		}
+// Adopted returns the numbers of the processes that this process has adopted: the kernel gives them to its first thread. Children that this thread
+// has started are among them.
+func Adopted() []int {
+	own := os.Getpid()
+	children, err := childrenOf(own, []int{own})
+	if err != nil {
+		return byParent(own)
 	}
-	return all
+	return children
 }
 
 // OwnChildren returns the numbers of the children of all threads of this process, adopted ones included. It fails rather than miss one.
 func OwnChildren() ([]int, error) {
-	const tasks = "/proc/self/task"
-	threads, err := os.ReadDir(tasks)
+	own := os.Getpid()
+	threads, err := threadsOf(own)
 	if err != nil {
 		return nil, err
 	}
+	return childrenOf(own, threads)
+}
+
+// threadsOf returns the numbers of a process's threads, the first one last: it gets the children of those that end.
+func threadsOf(pid int) ([]int, error) {
+	entries, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	if err != nil {
+		return nil, err
+	}
+	var threads []int
+	for _, entry := range entries {
+		if thread, err := strconv.Atoi(entry.Name()); err == nil && thread != pid {
+			threads = append(threads, thread)
+		}
+	}
+	return append(threads, pid), nil
+}
+
+// childrenOf returns the numbers of the children of these threads of a process. It fails if a thread has ended: another one has its children.
+func childrenOf(pid int, threads []int) ([]int, error) {
 	var children []int
 	for _, thread := range threads {
-		text, err := os.ReadFile(tasks + "/" + thread.Name() + "/children")
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(thread) + "/children")
 		if err != nil {
-			return nil, err // or the thread has just ended, and another one has its children
+			return nil, err
 		}
-		children = append(children, numbers(text)...)
+		for _, field := range strings.Fields(string(text)) {
+			if n, err := strconv.Atoi(field); err == nil {
+				children = append(children, n)
+			}
+		}
 	}
 	return children, nil
+}
+
+// byParent returns the numbers of a process's children if its threads do not say: the kernel may have been built without that.
+func byParent(pid int) []int {
+	var children []int
+	for _, p := range All() {
+		if p.Parent == pid {
+			children = append(children, p.PID)
+		}
+	}
+	return children
 }
 
 // Variable returns a variable of the environment that a process was started with, "" if it is not set. It

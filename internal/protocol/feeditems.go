@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Items are values in JSON, in compact form. In JSON they are a list of these values; but where package encoding/json would
-// escape characters of a value, which a filter would see, the whole list is an object, with each value in base64. Either way the
+// Items are values in JSON, in compact form. In JSON they are a list of these values. But if encoding/json would escape a
+// character of a value, which a filter would see, the whole list is an object, with each value in base64. Either way the
 // values arrive byte for byte.
 type Items []json.RawMessage
 

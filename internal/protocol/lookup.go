@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// Places returns where the batches run that a workflow, a job or a leg, has dispatched. The converter is
+// Places returns where the batches run that a workflow, a job or a leg, has dispatched, as their last heartbeats say. The converter is
 // that of the client.
 func Places(ctx context.Context, c client.Client, conv converter.DataConverter, workflowID, runID string) ([]ActivityPlace, error) {
 	desc, err := c.DescribeWorkflowExecution(ctx, workflowID, runID)
@@ -23,7 +23,7 @@ func Places(ctx context.Context, c client.Client, conv converter.DataConverter, 
 			continue
 		}
 		hint, _ := LastHint(a, conv)
-		found = append(found, ActivityPlace{Activity: a.GetActivityId(), Place: hint.Place})
+		found = append(found, ActivityPlace{Activity: a.GetActivityId(), Place: hint.Place, Clock: hint.Clock})
 	}
 	return found, nil
 }

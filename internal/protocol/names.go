@@ -37,6 +37,8 @@ const (
 	MemoPool   = "stint_pool"
 	MemoState  = "stint_state"
 	MemoOutput = "stint_output"
+	// MemoPools lies in the memo of a pipeline's job: the pools of all stages, a list.
+	MemoPools = "stint_pools"
 	// MemoProgress is how far the job had come when the memo was last written, a [Milestone]: seldom, because that is an event and
 	// an action.
 	MemoProgress = "stint_progress"
@@ -49,7 +51,7 @@ const (
 	MemoCron = "stint_cron"
 )
 
-// Search attributes of jobs, where the server has them: then its list, and that of the web UI, filters and sorts by them. A job says
+// Search attributes of jobs, if the server has them; its list, and that of the web UI, then filters and sorts by them. A job says
 // in its input whether it has them, since a server refuses those that it does not know.
 const (
 	SearchPool    = "StintPool"    // keyword
@@ -60,6 +62,15 @@ const (
 
 // PoolQueue is the task queue of a pool's batches: one batch a slot.
 func PoolQueue(pool string) string { return WorkflowQueue + "." + pool }
+
+// PoolOfQueue is the pool whose batches are on a task queue; "" if it is none of these queues.
+func PoolOfQueue(queue string) string {
+	pool, ok := strings.CutPrefix(queue, WorkflowQueue+".")
+	if !ok || strings.Contains(pool, ".") {
+		return ""
+	}
+	return pool
+}
 
 // IOQueue is the task queue of a pool's Plan, Commit and Finish activities, outside the slots.
 func IOQueue(pool string) string { return PoolQueue(pool) + ".io" }

@@ -11,6 +11,10 @@ func TestQueues(t *testing.T) {
 	require.Equal(t, "stint", WorkflowQueue)
 	require.Equal(t, "stint.thumbs", PoolQueue("thumbs"))
 	require.Equal(t, "stint.thumbs.io", IOQueue("thumbs"))
+	require.Equal(t, "thumbs", PoolOfQueue(PoolQueue("thumbs")))
+	for _, other := range []string{"", WorkflowQueue, IOQueue("thumbs"), "somebody's"} {
+		require.Empty(t, PoolOfQueue(other), other)
+	}
 }
 
 func TestLegID(t *testing.T) {

@@ -45,8 +45,9 @@ type HeldTimer struct {
 	Deadline time.Time `json:"deadline"`
 }
 
-// ActivityPlace returns where an activity runs.
+// ActivityPlace says where an activity runs.
 type ActivityPlace struct {
 	Activity string `json:"activity"` // its ID
 	Place
+	Clock *ClockSlot `json:"clock,omitempty"` // as in its last Hint
 }

@@ -3,7 +3,7 @@ package protocol
 // A pipeline is a job with several stages. It is compiled to steps, which every batch goes through one after the other, each time as
 // an execution of Process by the step's own pool. What a step but the last has made of it is a part that later steps read.
 
-// Stage is what an execution is told of its step.
+// Stage describes its step to an execution.
 type Stage struct {
 	// Name is that of the stage, in error records.
 	Name string `json:"name"`

@@ -64,8 +64,8 @@ func (c *Cutter) Next(maxItems, maxBytes int64) (Cut, error) {
 	return cut, nil
 }
 
-// Incomplete returns an *ArrayError if the stream has ended, with io.EOF, and is an array that is not closed. If the stream was
-// not all of the source's rest that is no fault.
+// Incomplete returns an *ArrayError if the stream has ended, with io.EOF, and is an array that is not closed. Ignore it if the
+// stream was not all of the source's rest.
 func (c *Cutter) Incomplete() error {
 	if !c.scan.array || c.scan.closed {
 		return nil

@@ -121,7 +121,7 @@ func checkJSON(raw []byte) error {
 	err := json.Unmarshal(raw, &value)
 	hint := ""
 	if first := bytes.TrimSpace(raw); len(first) == 1 && (first[0] == '[' || first[0] == '{') {
-		hint = ` (a document of many lines is no jsonl: read it with --format json)`
+		hint = ` (a document of several lines is not jsonl: use --format json)`
 	}
 	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		return invalid("is not JSON: %s, at byte %d%s", syntax, max(syntax.Offset-1, 0), hint)

@@ -47,11 +47,11 @@ func (e *UnknownFormatError) Error() string {
 	case e.Path == "":
 		return fmt.Sprintf("unknown format %q: choose %s", e.Name, formatNames)
 	case e.Name == "":
-		return fmt.Sprintf("cannot tell the format of %q, which has no extension: "+
-			"choose it with --format %s", e.Path, formatNames)
+		return fmt.Sprintf("unknown format of %q: it has no extension; "+
+			"choose the format with --format %s", e.Path, formatNames)
 	default:
-		return fmt.Sprintf("cannot tell the format of %q from its extension %q: "+
-			"choose it with --format %s", e.Path, e.Name, formatNames)
+		return fmt.Sprintf("unknown format of %q: its extension is %q; "+
+			"choose the format with --format %s", e.Path, e.Name, formatNames)
 	}
 }
 

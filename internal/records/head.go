@@ -27,14 +27,14 @@ func (e *HeadError) Error() string {
 
 // ReadHead looks at the beginning of a source, of whose shape Format, Delimiter, Guess and MaxItem are known. It passes over a
 // UTF-8 byte order mark. Of CSV it reads the header: the first record, which like any other may follow blank lines, and
-// may have up to 1 MiB, or MaxItem bytes if that is less. Of JSON, and where the format is a guess, it looks at the
+// may have up to 1 MiB, or MaxItem bytes if that is less. If the format is JSON, or a guess, it looks at the
 // first line (see [Shape.lookAt]). It returns the source's whole shape, and the
 // offset in bytes at which the first item may begin. A CSV source without any record has a shape
 // without columns.
 //
 // It may read some way into r. The error is a *HeadError if the header is too long, not UTF-8 or
 // badly quoted, or if its names are not unique or one is empty; an *ArrayError if an array begins with a comma;
-// an *UnknownFormatError if the format is none; otherwise the reader's.
+// an *UnknownFormatError if the format is unknown; otherwise the reader's.
 func ReadHead(r io.Reader, shape Shape) (Shape, int64, error) {
 	switch shape.Format {
 	case JSONL, CSV, Text, JSON:

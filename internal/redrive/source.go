@@ -40,7 +40,7 @@ func (l *Source) List(ctx context.Context, dir store.Dir, in inputs.PlanInput) (
 	if err != nil {
 		return nil, err
 	}
-	c := &copier{ctx: ctx, dir: dir, prefix: path.Join(in.Ref.Run, "redrive-"+ledger.NewToken()), to: &inputs.Table{}}
+	c := &copier{ctx: ctx, dir: dir, prefix: ledger.SpoolsPrefix(in.Ref.Sources), to: &inputs.Table{}}
 	if len(links) > 0 {
 		if c.from, err = l.inputs.Table(ctx, dir, links[0].Sources); err != nil {
 			return nil, err

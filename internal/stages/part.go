@@ -12,7 +12,7 @@ import (
 )
 
 // Part is the sink of a step that is not the last. Its results have one line for each item, empty if the item has none, so
-// that the lines tell which items they belong to. One goroutine may use it.
+// that a line's number identifies its item. One goroutine may use it.
 type Part struct {
 	open  func() (store.Dir, error)
 	run   string

@@ -16,6 +16,7 @@
 // What lies where:
 //
 //   - access.go, allow.go, location.go: [Access], its roots, and how locations are written
+//   - names.go: whether two locations are of one thing
 //   - input.go, expand.go, expand_path.go: the inputs of a job
 //   - join.go, join_read.go, crc.go: [Join], which makes one file of many objects
 //   - package object: what a Dir is, its keys and errors

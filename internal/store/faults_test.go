@@ -2,12 +2,18 @@ package store_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/pem"
 	"io"
 	"log"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -168,6 +174,63 @@ func TestS3_StalledReadEnds(t *testing.T) {
 	got, err := io.ReadAll(r)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(data, got))
+}
+
+// A body that hangs is noticed although another one moves, from the same host: each has a connection of its own, also where the service
+// speaks HTTP/2. It changes the environment: it cannot run beside other tests.
+func TestS3_StalledReadBesideAnother(t *testing.T) {
+	var speaks atomic.Int64
+	moves := make(chan struct{})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		speaks.Store(int64(r.ProtoMajor))
+		w.Header().Set("Content-Length", "1000000000")
+		w.WriteHeader(http.StatusOK)
+		ticks := time.NewTicker(5 * time.Millisecond)
+		defer ticks.Stop()
+		for once := sync.OnceFunc(func() { close(moves) }); ; {
+			if _, err := w.Write([]byte("x")); err != nil || http.NewResponseController(w).Flush() != nil {
+				return
+			}
+			if !strings.HasSuffix(r.URL.Path, "/moves") {
+				<-r.Context().Done()
+				return
+			}
+			once()
+			select {
+			case <-ticks.C:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	roots := filepath.Join(t.TempDir(), "roots.pem")
+	require.NoError(t, os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	t.Setenv("AWS_CA_BUNDLE", roots)
+	access := newAccess(t)
+	access.Patience = 300 * time.Millisecond
+	dir := open(t, access, "s3://bucket/x?region=r&anonymous=true&use_path_style=true&endpoint="+server.URL)
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var all sync.WaitGroup
+	defer all.Wait()
+	moving, over := context.WithCancel(ctx)
+	defer over()
+	all.Go(func() { _, _ = dir.Get(moving, "moves") })
+	select {
+	case <-moves:
+	case <-ctx.Done():
+		require.FailNow(t, "nothing is read")
+	}
+	_, err := dir.Get(ctx, "hangs")
+	require.Error(t, err)
+	require.NoError(t, ctx.Err(), "it ends by itself")
+	require.False(t, store.Permanent(err), "%v", err)
+	require.EqualValues(t, 1, speaks.Load())
 }
 
 // A write to a service that stops reading, or does not answer, ends with an error that may pass.

@@ -36,7 +36,7 @@ func nextStep(where string, err error) string {
 		if space, err := disk.Of(where); err == nil {
 			where = space.At
 		}
-		return "free some space on the disk at " + where + ", and the job goes on"
+		return "free some space on the disk at " + where + ", and the job continues"
 	case errors.Is(err, syscall.EROFS):
 		return "mount it writable, or name another place"
 	case errors.Is(err, syscall.ENOTDIR):

@@ -109,7 +109,7 @@ func TestNoSpace(t *testing.T) {
 	err = w.Commit()
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.False(t, object.Permanent(err), "it passes when there is room")
-	require.EqualError(t, err, "writing /out/x: no space left on device (free some space on the disk at /, and the job goes on)")
+	require.EqualError(t, err, "writing /out/x: no space left on device (free some space on the disk at /, and the job continues)")
 	require.ErrorIs(t, w.Commit(), fs.ErrClosed)
 }
 

@@ -80,6 +80,9 @@ type Dir interface {
 	// Claim sets the content of the object at key, under the lock that Guard holds, unless
 	// admit returns an error for what it holds now ("" if it is missing); Claim returns that error
 	// then. A nil admit admits always. It can be repeated.
+	//
+	// In a bucket the lock excludes only this process: a Claim of another one that has read what is held, and is then held up, can
+	// replace one that was made meanwhile. Whoever finds that an older claim has replaced its own claims again.
 	Claim(ctx context.Context, key, value string, admit func(held string) error) error
 	// Sweep removes every object whose key begins with prefix and for which keep returns false (a
 	// nil keep keeps all), and what unfinished writes below prefix have left: temporary files,

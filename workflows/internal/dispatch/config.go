@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"time"
+
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
@@ -23,9 +25,12 @@ type Config struct {
 	// kind of leg adds: where the items come from, and where their outcomes go. It does not block.
 	Process func(ctx workflow.Context, in activities.ProcessInput) workflow.Future
 	Link    Link
-	// Recover returns what an execution that was lost had done, by its last heartbeat, as if the execution had returned it:
-	// a result with a rest. It returns false if the heartbeat does not say. Nil: an execution has done all or nothing.
+	// Recover returns what an execution has done that is lost, has failed or still runs when a stop's time is over, as if it had returned that: a
+	// result with a rest. The hint is its last heartbeat, or the detail of its error. It returns false if the hint does not say. Nil: an execution
+	// has done all or nothing.
 	Recover func(hint protocol.Hint) (activities.ProcessResult, bool)
+	// Doubt takes in that a stop has now left an execution behind of which nothing is known. Nil if Recover is.
+	Doubt func(began, now time.Time)
 	// Tally are the outcomes that the job's rules count; nil: all of the leg.
 	Tally func() Counts
 	// Gate decides which tasks of a pipeline may start, and has Supply ask it. Nil: all may.

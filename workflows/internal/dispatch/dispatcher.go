@@ -23,6 +23,7 @@ type Dispatcher struct {
 	recorder  Recorder
 	process   func(workflow.Context, activities.ProcessInput) workflow.Future
 	recover   func(protocol.Hint) (activities.ProcessResult, bool)
+	doubt     func(began, now time.Time)
 	link      Link
 	tally     func() Counts
 	maxEvents int
@@ -59,7 +60,7 @@ const MaxEvents = 4000
 // New makes a dispatcher. Nothing is dispatched before Run, and it hears of no signal before Listen or ListenInside.
 func New(ctx workflow.Context, c Config) *Dispatcher {
 	d := &Dispatcher{
-		ctx: ctx, spec: c.Spec, supply: c.Supply, recorder: c.Recorder, process: c.Process, recover: c.Recover, link: c.Link, tally: c.Tally, maxEvents: cmp.Or(c.MaxEvents, MaxEvents),
+		ctx: ctx, spec: c.Spec, supply: c.Supply, recorder: c.Recorder, process: c.Process, recover: c.Recover, doubt: c.Doubt, link: c.Link, tally: c.Tally, maxEvents: cmp.Or(c.MaxEvents, MaxEvents),
 		selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
 		returned: c.State.Tasks, before: c.Sofar.Totals, sofar: c.Sofar,
 		window: window{places: c.State.Window, last: c.State.Last},

@@ -70,7 +70,7 @@ func putLeg(ctx workflow.Context, spec job.Spec) (dispatch.Outcomes, error) {
 			in.Ref.Job = "completed"
 			return workflow.ExecuteActivity(workflow.WithTaskQueue(ctx, queueOfLeg), "Process", in)
 		},
-		Link: dispatch.NewParentLink(ctx, 1, func() {}),
+		Link: dispatch.NewParentLink(ctx, "run", 1, func() {}),
 	})
 	put := func(ctx workflow.Context, items int64) (string, error) {
 		b := supply.add(items)

@@ -58,16 +58,19 @@ func (d *Dispatcher) lost(t Task, err error) {
 	d.again(t)
 }
 
-// lastHint is what the last heartbeat of the lost worker said; nil if nothing. An orphan's error has it as
-// its detail.
+// lastHint is where an execution that has failed with err was: what the last heartbeat of a lost worker said, or the error's
+// detail, which those of orphans have, and of slots of loops. Nil: that is not known.
 func lastHint(err error) *protocol.Hint {
 	var hint protocol.Hint
 	var timeout *temporal.TimeoutError
-	var orphan *temporal.ApplicationError
+	var failed *temporal.ApplicationError
+	var cancelled *temporal.CanceledError
 	switch {
 	case errors.As(err, &timeout) && timeout.HasLastHeartbeatDetails() && timeout.LastHeartbeatDetails(&hint) == nil:
 		return &hint
-	case errors.As(err, &orphan) && orphan.HasDetails() && orphan.Details(&hint) == nil:
+	case errors.As(err, &failed) && failed.HasDetails() && failed.Details(&hint) == nil:
+		return &hint
+	case errors.As(err, &cancelled) && cancelled.HasDetails() && cancelled.Details(&hint) == nil:
 		return &hint
 	}
 	return nil

@@ -9,26 +9,50 @@ import (
 
 var errNoJob = errors.New("the leg belongs to no job")
 
+// SignalDisowned is what a job sends to a leg that an earlier run of it has started: the leg's own job has ended.
+const SignalDisowned = "disowned"
+
+// FromLeg is a leg's signal to its job. A job that is resumed has the workflow ID of the one that has ended, and a leg of that one may
+// not have heard of its end: so each signal says whose leg has sent it.
+type FromLeg[T any] struct {
+	Run   string             `json:"run,omitempty"` // of the job, as in its Ref; "": not a leg's, but a person's
+	Leg   workflow.Execution `json:"leg,omitzero"`
+	Value T                  `json:"value,omitempty"`
+}
+
+// ReceiveFromLegs calls fn for each signal of the name that a leg of the run has sent. Legs of other runs learn that they have no job any more.
+func ReceiveFromLegs[T any](ctx workflow.Context, run, name string, fn func(T)) {
+	ReceiveEach(ctx, name, func(s FromLeg[T]) {
+		if s.Run == "" || s.Run == run {
+			fn(s.Value)
+			return
+		}
+		workflow.SignalExternalWorkflow(ctx, s.Leg.ID, s.Leg.RunID, SignalDisowned, nil)
+	})
+}
+
 // ParentLink reaches the job of a leg that has its own workflow: by signals to its parent. If there is none,
 // nobody is reached.
 type ParentLink struct {
 	ctx        workflow.Context
+	run        string
 	leg        int
 	batchEnded func()
 }
 
-// NewParentLink makes the link of a leg with a number; batchEnded is called after every end of an execution.
-func NewParentLink(ctx workflow.Context, leg int, batchEnded func()) *ParentLink {
-	return &ParentLink{ctx: ctx, leg: leg, batchEnded: batchEnded}
+// NewParentLink makes the link of a leg with a number to the job that has the run in its Ref; batchEnded is called after every end of an execution.
+func NewParentLink(ctx workflow.Context, run string, leg int, batchEnded func()) *ParentLink {
+	return &ParentLink{ctx: ctx, run: run, leg: leg, batchEnded: batchEnded}
 }
 
 // Signal signals the job. It does not block, and returns nil if the leg belongs to no job.
 func (p *ParentLink) Signal(name string, argument any) workflow.Future {
-	parent := workflow.GetInfo(p.ctx).ParentWorkflowExecution
-	if parent == nil {
+	info := workflow.GetInfo(p.ctx)
+	if info.ParentWorkflowExecution == nil {
 		return nil
 	}
-	return workflow.SignalExternalWorkflow(p.ctx, parent.ID, "", name, argument)
+	signal := FromLeg[any]{Run: p.run, Leg: info.WorkflowExecution, Value: argument}
+	return workflow.SignalExternalWorkflow(p.ctx, info.ParentWorkflowExecution.ID, "", name, signal)
 }
 
 // Failed sends SignalFail.

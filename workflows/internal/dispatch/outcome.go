@@ -104,10 +104,22 @@ func (d *Dispatcher) failed(t Task, err error) {
 	d.retryLater(t)
 }
 
-// recovered returns what an execution that was lost has left of its task, by its last heartbeat. idle says that it had nothing in
-// hand then, so that its loss says nothing of the items.
+// recovered returns what an execution that has failed has left of its task, by its error or its last heartbeat. idle says that it was lost,
+// and had nothing in hand then, so that its loss says nothing of the items.
 func (d *Dispatcher) recovered(t Task, err error) (left Task, idle bool) {
 	hint := lastHint(err)
+	left, known := d.recoveredBy(t, hint)
+	if !known {
+		return t, false
+	}
+	d.reportCounts()
+	lost := execute.IsTimeout(err) || execute.IsType(err, job.ErrorOrphaned)
+	return left, lost && hint.Count == 0
+}
+
+// recoveredBy accepts what an execution that has failed had done by then, and returns what it has left of its task. It returns false if that
+// is not known.
+func (d *Dispatcher) recoveredBy(t Task, hint *protocol.Hint) (left Task, known bool) {
 	if d.recover == nil || hint == nil {
 		return t, false
 	}
@@ -115,16 +127,15 @@ func (d *Dispatcher) recovered(t Task, err error) (left Task, idle bool) {
 	if !ok || r.Rest == nil {
 		return t, false
 	}
-	if n := r.Entry.Count; n > 0 {
+	if r.Entry.Count > 0 {
 		d.sofar.Outage = nil
 		d.recorder.Accept(t, r)
 		d.sofar.Totals.Add(r.Totals)
 		d.credit(r)
 		t.Batch = *r.Rest
 		t.Suspicion, t.Tries, t.Orphaned, t.Outages = suspicion.Suspicion{}, 0, 0, 0 // it has made progress
-		d.reportCounts()
 	}
-	return t, hint.Count == 0
+	return t, true
 }
 
 // retryLater has a task tried again after a delay, in which it holds no place.
@@ -203,7 +214,7 @@ func (d *Dispatcher) itemFailed(first *job.FirstError) {
 		return
 	}
 	err := &job.Error{Type: first.Error.Type, Message: fmt.Sprintf("item %s failed%s: %s", text.Thousands(first.Item), first.Label(), first.Error.Message)}
-	if !slices.Contains(d.spec.CleanStop, err.Type) {
+	if !d.spec.StopsCleanly(err.Type) {
 		d.fail(err)
 		return
 	}

@@ -61,8 +61,8 @@ func (d *Dispatcher) noteForced(t Task, ends []job.ForcedEnd) {
 	d.sofar.ForcedEnds.Add(ForcedEnds{Forced: ends})
 }
 
-// NoteStragglers names the batches that are still running although Run has returned, and counts them as not done. It
-// blocks for some seconds if there are any.
+// NoteStragglers names the batches that are still running although Run has returned, and counts them as not done but for what Recover makes of
+// their last heartbeats. It blocks for some seconds if there are any.
 func (d *Dispatcher) NoteStragglers() {
 	if len(d.flying) == 0 {
 		return
@@ -71,13 +71,20 @@ func (d *Dispatcher) NoteStragglers() {
 	now := workflow.Now(d.ctx)
 	for _, t := range d.flying {
 		s := job.Straggler{Batch: t.summary(), Leg: d.report.leg, Since: t.started, Noted: now}
+		var hint *protocol.Hint
 		for _, p := range places {
 			if p.Activity == t.activityID() {
 				s.Worker, s.Slot, s.PID = p.Worker, p.Slot, p.PID
+				hint = &protocol.Hint{Place: p.Place, Clock: p.Clock}
 			}
 		}
+		left, known := d.recoveredBy(*t, hint)
+		if d.recover != nil && !known {
+			s.Batch += " · what it has done is not known"
+			d.doubt(t.started, now)
+		}
 		d.sofar.Stragglers = append(d.sofar.Stragglers, s)
-		d.returned = append(d.returned, *t)
+		d.returned = append(d.returned, left)
 	}
 	d.flying = nil
 }

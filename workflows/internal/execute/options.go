@@ -14,8 +14,8 @@ import (
 const (
 	// Unlimited stands for "no limit" for timeouts that Temporal requires.
 	Unlimited = 365 * 24 * time.Hour
-	// Patience is how long one attempt of Plan, Commit or Finish may take, and about how long they are
-	// repeated over faults that may pass: MaxAttempts, a minute apart. It is not the activity's whole time,
+	// Patience is how long one attempt of Plan, Commit, Finish or a hook may take, and about how long the first three
+	// are repeated over faults that may pass: MaxAttempts, a minute apart. It is not the activity's whole time,
 	// which also counts the time in which no worker is there.
 	Patience    = 24 * time.Hour
 	MaxAttempts = 1440
@@ -106,16 +106,20 @@ func FeedLegOptions(ctx workflow.Context, spec job.Spec, number int, summary str
 	})
 }
 
-// HookOptions are those of one hook. The server repeats it as often as a batch is tried.
+// HookOptions are those of one hook. The server repeats it as often as a batch is tried. limit is how long it may take in all, the
+// wait for a worker included; 0: it waits for a worker as Plan does, and each try may take as long as one of Plan.
 func HookOptions(ctx workflow.Context, spec job.Spec, pool, summary string, limit time.Duration) workflow.Context {
-	each := spec.CallTimeout
-	if each <= 0 {
-		each = Unlimited
+	each, whole := Patience, Unlimited
+	if limit > 0 {
+		each, whole = limit, limit
+	}
+	if spec.CallTimeout > 0 {
+		each = min(each, spec.CallTimeout)
 	}
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              protocol.IOQueue(pool),
-		ScheduleToCloseTimeout: limit,
-		StartToCloseTimeout:    min(each, limit),
+		ScheduleToCloseTimeout: whole,
+		StartToCloseTimeout:    each,
 		HeartbeatTimeout:       spec.Expiry,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: spec.Backoff, BackoffCoefficient: 2, MaximumInterval: job.MaxBackoff,

@@ -1,0 +1,255 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+)
+
+// A workflow that Temporal has ended before it completed a workflow task answers no query, for good. It has done nothing, so
+// what it was given is all there is: its input.
+
+// notReady reports whether a query has failed because the workflow cannot answer: it never completed a workflow task, or its last
+// ones have failed. Whether it has ever run is in its history (givenInput.ran).
+func notReady(err error) bool {
+	var notReady *serviceerror.WorkflowNotReady
+	return errors.As(err, &notReady)
+}
+
+// givenInput is what a job's run, or a leg, was started with, as far as a resumed job must keep it.
+type givenInput struct {
+	Input             // of a job
+	State *givenState `json:"state"` // of the runs before, if the job has continued as new
+	// Of a leg.
+	Ref      json.RawMessage `json:"ref"`
+	Number   int             `json:"number"`
+	Previous []string        `json:"previous"`
+	Slot     *LoopSlot       `json:"slot"`
+	Sofar    struct {        // of its runs before
+		Totals     Totals        `json:"totals"`
+		FirstError *FirstError   `json:"first_error"`
+		Workers    []WorkerShare `json:"workers"`
+	} `json:"so_far"`
+
+	first   string    // run ID of the first run
+	started time.Time // the workflow
+	ran     bool      // it has completed a workflow task
+}
+
+// givenState is the part of workflows.jobState that a report is made of.
+type givenState struct {
+	Heads  []string `json:"heads"`
+	Report Report   `json:"report"`
+	Work   struct {
+		Feed *struct {
+			Accepted int64     `json:"accepted"`
+			Session  int64     `json:"session"`
+			Segments int       `json:"segments"`
+			Stalled  time.Time `json:"stalled"`
+			Lost     int64     `json:"lost"`
+			Gone     []string  `json:"gone"`
+			Earlier  struct {
+				Items int64 `json:"items"`
+				Done  int64 `json:"done"`
+			} `json:"earlier"`
+		} `json:"feed"`
+		Loop *struct {
+			Slots []LoopSlot `json:"slots"`
+		} `json:"loop"`
+	} `json:"work"`
+	Carried []struct {
+		Number   int `json:"number"`
+		Reported struct {
+			Sofar protocol.Counted `json:"sofar"`
+		} `json:"reported"`
+		Sofar struct {
+			Manifests []string `json:"manifests"`
+			Accepted  int64    `json:"accepted"`
+		} `json:"sofar"`
+	} `json:"carried"`
+}
+
+// given reads the input of a workflow's latest run from the first event of its history, and whether that run has done anything.
+func (c *Client) given(ctx context.Context, id string) (givenInput, error) {
+	var in givenInput
+	events := c.temporal.GetWorkflowHistory(ctx, id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	first, err := events.Next()
+	if err == nil {
+		err = c.decodeFirst(first.GetWorkflowExecutionStartedEventAttributes().GetInput(), &in)
+	}
+	for err == nil && !in.ran && events.HasNext() {
+		event, later := events.Next()
+		in.ran, err = event.GetEventType() == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED, later
+	}
+	if err != nil {
+		return in, fmt.Errorf("reading how %s was started: %w", id, err)
+	}
+	in.first, in.started = first.GetWorkflowExecutionStartedEventAttributes().GetFirstExecutionRunId(), first.GetEventTime().AsTime()
+	if in.Scheduled {
+		in.Spec = in.Spec.Ticked(id)
+	}
+	return in, nil
+}
+
+// pending is what the workflow would answer to the query for what is not committed: the manifests that a leg
+// was to name.
+func (in *givenInput) pending() []json.RawMessage {
+	if len(in.Previous) == 0 {
+		return nil
+	}
+	kept, err := json.Marshal(map[string]any{"ref": in.Ref, "leg": in.Number, "previous": in.Previous})
+	if err != nil {
+		return nil // it was read as JSON
+	}
+	return []json.RawMessage{kept}
+}
+
+// progress is what a leg would answer to the query for its progress.
+func (in *givenInput) progress() Progress {
+	p := Progress{Totals: in.Sofar.Totals, FirstError: in.Sofar.FirstError, Workers: in.Sofar.Workers}
+	if in.Slot != nil {
+		p.Loop = []LoopSlot{*in.Slot}
+	}
+	return p
+}
+
+// answer is what the job would answer to the query for its report: as the runs before have left it, if there were any.
+func (in *givenInput) answer() Answer {
+	a := Answer{Report: Report{
+		Job: in.Spec.Name, Run: in.first, Pool: in.Spec.Pool, State: Running, Started: in.started, Store: in.Spec.Store,
+		Manifests: in.Resume, Settings: in.Spec.Settings(), Grace: max(0, in.Spec.Grace), Expiry: in.Spec.Expiry,
+		Attempts: in.Spec.Attempts, Salvage: len(in.Salvage), Stages: in.Spec.StageReports(),
+	}}
+	if in.State != nil {
+		a.Report = in.State.Report
+		a.Manifests = in.State.Heads
+		in.State.addLegs(&a)
+	}
+	switch {
+	case in.Redrive != nil:
+		redrive := *in.Redrive
+		redrive.Done = a.Manifests
+		a.Redrive, a.Output, a.Manifests = &redrive, &redrive.Output, redrive.Manifests
+	case in.Spec.Source == SourceFeed:
+		a.Feed = in.feed(&a.Report)
+	case in.Spec.Source == SourceClock:
+		a.Loop = NewLoopReport(in.Spec, in.slots())
+		a.Manifests = nil
+		for _, slot := range a.Loop.At {
+			if slot.Head != "" {
+				a.Manifests = append(a.Manifests, slot.Head)
+			}
+		}
+	}
+	return a
+}
+
+// addLegs adds the legs of a feed that the run was to continue with: they run, and the manifests that were given to them are no
+// heads of the job's any more.
+func (s *givenState) addLegs(a *Answer) {
+	for _, leg := range s.Carried {
+		id := protocol.LegID(a.Job, leg.Number)
+		a.OpenLegs = append(a.OpenLegs, id)
+		a.Manifests = slices.Concat(a.Manifests, leg.Sofar.Manifests)
+		a.Planned = max(a.Planned, leg.Sofar.Accepted)
+		if n := leg.Reported.Sofar; !n.At.IsZero() {
+			a.Heard = append(a.Heard, Heard{Leg: id, Counted: n})
+		}
+	}
+}
+
+// feed is what a feed's job itself knows of the feed. It adds to the report what that has accepted.
+func (in *givenInput) feed(r *Report) *FeedReport {
+	f := &FeedReport{Session: 1, Capacity: in.Spec.Capacity, CapacityBytes: in.Spec.CapacityBytes}
+	if in.State != nil && in.State.Work.Feed != nil {
+		known := in.State.Work.Feed
+		r.Planned = max(r.Planned, known.Accepted)
+		f.Session, f.Segments, f.StalledSince, f.Lost, f.Gone = known.Session, known.Segments, known.Stalled, known.Lost, known.Gone
+		f.Earlier = int(max(0, known.Earlier.Items-known.Earlier.Done))
+	}
+	f.Accepted = r.Planned
+	return f
+}
+
+// slots are where the slots of a loop stand. Those that an earlier run of the loop has left begin anew with their next ticks.
+func (in *givenInput) slots() []LoopSlot {
+	if in.State != nil && in.State.Work.Loop != nil {
+		return in.State.Work.Loop.Slots
+	}
+	left := slices.Clone(in.Loop)
+	for i := range left {
+		left[i].Base = time.Time{}
+	}
+	return left
+}
+
+// recall completes the report of a job that Temporal has ended if a workflow does not answer because it never ran: the job's, or
+// that of a leg. It returns cause, the error of asking, if it cannot.
+func (g *glance) recall(ctx context.Context, cause error) error {
+	c := g.run.client
+	if g.job == nil {
+		in, err := c.given(ctx, g.run.name)
+		if err != nil {
+			return err
+		}
+		if in.ran {
+			return cause
+		}
+		answer := in.answer()
+		g.job, g.at = &answer, time.Now()
+	}
+	var others []string
+	for _, leg := range g.job.OpenLegs {
+		if _, ok := g.legs[leg]; ok {
+			continue
+		}
+		in, err := c.given(ctx, leg)
+		if err != nil || in.ran {
+			others = append(others, leg)
+			continue
+		}
+		g.legs[leg] = legGlance{Progress: in.progress(), at: time.Now()}
+	}
+	err := g.askLegs(ctx, others, g.named())
+	report := g.job.Report
+	g.putTogether(&report)
+	if report.Loop != nil && !report.State.Final() {
+		g.run.addTicks(ctx, &report)
+	}
+	g.report = report
+	return err
+}
+
+// maxEarlier bounds how many runs a job has the store swept of that it takes the place of. Of those before only runs without a manifest are
+// left there.
+const maxEarlier = 100
+
+// EarlierRuns returns the runs that the next run of a stopped or failed job takes the place of: the one that report is of, and those before
+// it. They may have left copies of inputs and parts in the store, also if no manifest names the run. Once the next run has completed they are
+// removed, but for what its own manifests name. It is nil for feeds, loops and redrives.
+func (c *Client) EarlierRuns(ctx context.Context, report Report) ([]string, error) {
+	in, err := c.inputOf(ctx, report.Job)
+	if err != nil {
+		return nil, err
+	}
+	return in.earlierRuns(report), nil
+}
+
+// earlierRuns is the EarlierRuns of a job that was started with this input.
+func (in *Input) earlierRuns(report Report) []string {
+	if in.Redrive != nil || in.Spec.Source == SourceFeed || in.Spec.Source == SourceClock {
+		return nil
+	}
+	runs := slices.Clone(in.Earlier)
+	if report.Run != "" && !slices.Contains(runs, report.Run) { // without one it has done nothing
+		runs = append(runs, report.Run)
+	}
+	return runs[max(0, len(runs)-maxEarlier):]
+}

@@ -1,0 +1,333 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/mocks"
+)
+
+// eventsOf is a history.
+type eventsOf struct{ left []*history.HistoryEvent }
+
+func (e *eventsOf) HasNext() bool { return len(e.left) > 0 }
+
+func (e *eventsOf) Next() (*history.HistoryEvent, error) {
+	if len(e.left) == 0 {
+		return nil, serviceerror.NewNotFound("no such workflow")
+	}
+	first := e.left[0]
+	e.left = e.left[1:]
+	return first, nil
+}
+
+// hasHistory has the history of a workflow's latest run begin with an input, and go on with events of these types.
+func hasHistory(t *testing.T, tc *mocks.Client, id, input string, types ...enums.EventType) {
+	t.Helper()
+	payloads, err := converter.GetDefaultDataConverter().ToPayloads(json.RawMessage(input))
+	require.NoError(t, err)
+	all := []*history.HistoryEvent{{
+		EventType: enums.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED,
+		Attributes: &history.HistoryEvent_WorkflowExecutionStartedEventAttributes{WorkflowExecutionStartedEventAttributes: &history.WorkflowExecutionStartedEventAttributes{
+			Input: payloads, FirstExecutionRunId: "run-1",
+		}},
+	}}
+	for _, of := range types {
+		all = append(all, &history.HistoryEvent{EventType: of})
+	}
+	tc.On("GetWorkflowHistory", mock.Anything, id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(
+		func(context.Context, string, string, bool, enums.HistoryEventFilterType) client.HistoryEventIterator {
+			return &eventsOf{all}
+		})
+}
+
+// A workflow's events if it was terminated before it completed a workflow task, and after it had.
+var (
+	neverRan = []enums.EventType{
+		enums.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, enums.EVENT_TYPE_WORKFLOW_TASK_STARTED, enums.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+		enums.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+	}
+	hasRun = []enums.EventType{
+		enums.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, enums.EVENT_TYPE_WORKFLOW_TASK_STARTED, enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+		enums.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+	}
+)
+
+// terminated has the job nightly be terminated.
+func terminated(tc *mocks.Client) {
+	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{
+		WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{
+			Execution: &common.WorkflowExecution{WorkflowId: "nightly", RunId: "run-2"},
+			Type:      &common.WorkflowType{Name: protocol.WorkflowJob}, Status: enums.WORKFLOW_EXECUTION_STATUS_TERMINATED,
+		},
+	}, nil)
+}
+
+// unready has a workflow answer no query.
+func unready(tc *mocks.Client, id, query string, args ...any) {
+	tc.On("QueryWorkflow", append([]any{mock.Anything, id, "", query}, args...)...).Return(nil, serviceerror.NewWorkflowNotReady("not ready"))
+}
+
+// restarts has the job be started with an input.
+func restarts(tc *mocks.Client, want any) {
+	next := &mocks.WorkflowRun{}
+	next.On("GetRunID").Return("run-3")
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, want).Return(next, nil)
+}
+
+// asJSON is a value as JSON.
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// What a leg that never ran was to name is kept.
+func TestGivenInput_Pending(t *testing.T) {
+	t.Parallel()
+	var leg givenInput
+	require.NoError(t, json.Unmarshal([]byte(`{"ref":{"job":"a"},"number":3,"previous":["m1","m2"],"page":"AA=="}`), &leg))
+	require.Len(t, leg.pending(), 1)
+	require.JSONEq(t, `{"ref":{"job":"a"},"leg":3,"previous":["m1","m2"]}`, string(leg.pending()[0]))
+
+	var nothing givenInput
+	require.NoError(t, json.Unmarshal([]byte(`{"spec":{},"number":1}`), &nothing))
+	require.Empty(t, nothing.pending())
+}
+
+// S12: a feed whose job has continued as new, and was terminated before the new run had done anything, is resumed from all that its legs
+// have: they are ended, and asked for it. One of them never ran, and one has been removed.
+func TestResume_FeedThatWasToGoOn(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	spec := Spec{Name: "nightly", Pool: "thumbs", Source: SourceFeed, Output: "out/"}.WithDefaults()
+	input := `{"spec":` + asJSON(t, spec) + `,"resume":["before"],"accepted":5,"version":1,"state":{
+		"heads":["m1"],"work":{"feed":{"accepted":40,"session":3,"segments":6,"lost":2,"gone":["nightly/leg-1"],"earlier":{"items":7,"done":4}}},
+		"carried":[{"number":4,"sofar":{"manifests":["m2","m3"],"accepted":30}},{"number":5,"sofar":{"accepted":50}},{"number":6,"sofar":{"manifests":["m4"]}}],
+		"report":{"job":"nightly","run":"run-1","state":"running","planned":45,"ok":20,"legs":6,"unsaved":["nightly/leg-2"]}}}`
+	terminated(tc)
+	hasHistory(t, tc, "nightly", input, neverRan...)
+	unready(tc, "nightly", protocol.QueryReport)
+	ran, never, gone, unsaved := protocol.LegID("nightly", 4), protocol.LegID("nightly", 5), protocol.LegID("nightly", 6), protocol.LegID("nightly", 2)
+	tc.On("QueryWorkflow", mock.Anything, ran, "", protocol.QueryProgress).Return(value(t, Progress{Totals: Totals{OK: 9}, Feed: &FeedReport{Session: 4, Accepted: 60}}), nil)
+	hasHistory(t, tc, ran, `{"number":4}`, hasRun...)
+	hasHistory(t, tc, never, `{"number":5,"ref":{"job":"nightly"},"previous":["m5"]}`, neverRan...)
+	tc.On("GetWorkflowHistory", mock.Anything, gone, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(&eventsOf{})
+	tc.On("QueryWorkflow", mock.Anything, gone, "", protocol.QueryProgress).Return(nil, serviceerror.NewNotFound("removed"))
+
+	report, err := c.Get("nightly").Report(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Failed, report.State)
+	require.Equal(t, ErrorGone, report.Error.Type)
+	require.Equal(t, []string{"m1", "m2", "m3", "m4"}, report.Manifests)
+	require.Equal(t, []string{ran, never, gone}, report.OpenLegs)
+	require.EqualValues(t, 29, report.OK)
+	require.EqualValues(t, 60, report.Planned)
+	require.Equal(t, &FeedReport{
+		Session: 4, Accepted: 60, Capacity: spec.Capacity, CapacityBytes: spec.CapacityBytes, Segments: 6, Earlier: 3, Lost: 2, Gone: []string{"nightly/leg-1"},
+	}, report.Feed)
+
+	for _, leg := range []string{unsaved, ran, never} {
+		tc.On("TerminateWorkflow", mock.Anything, leg, "", mock.Anything).Return(nil)
+	}
+	tc.On("TerminateWorkflow", mock.Anything, gone, "", mock.Anything).Return(serviceerror.NewNotFound("removed"))
+	unready(tc, "nightly", protocol.QueryPending, fromNowhere)
+	unready(tc, never, protocol.QueryPending, fromNowhere)
+	tc.On("QueryWorkflow", mock.Anything, gone, "", protocol.QueryPending, fromNowhere).Return(nil, serviceerror.NewNotFound("removed"))
+	for _, leg := range []string{unsaved, ran} {
+		tc.On("QueryWorkflow", mock.Anything, leg, "", protocol.QueryPending, fromNowhere).Return(value(t, []byte{}), nil)
+		tc.On("DescribeWorkflowExecution", mock.Anything, leg, "").Return(&workflowservice.DescribeWorkflowExecutionResponse{
+			WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{Execution: &common.WorkflowExecution{WorkflowId: leg, RunId: "its-run"}},
+		}, nil)
+	}
+	restarts(tc, mock.MatchedBy(func(in Input) bool {
+		return in.Accepted == 60 && asJSON(t, in.Resume) == `["m1","m2","m3","m4"]` && asJSON(t, in.Salvage) ==
+			`[{"run":"its-run","workflow":"nightly/leg-2"},{"run":"its-run","workflow":"nightly/leg-4"},`+
+				`{"leg":5,"previous":["m5"],"ref":{"job":"nightly"}},{"gone":true,"workflow":"nightly/leg-6"}]`
+	}))
+	_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
+	require.NoError(t, err)
+}
+
+// L5: a loop in the same place goes on where its slots stood; one that had only been resumed, where they had been left.
+func TestResume_LoopThatWasToGoOn(t *testing.T) {
+	t.Parallel()
+	base := time.Unix(1_700_000_000, 0).UTC()
+	slots := []LoopSlot{
+		{Slot: 0, Next: 12, Base: base, Head: "m1", Stats: protocol.ClockStats{OK: 11, Failed: 1}},
+		{Slot: 1, Next: 15, Skipped: 2, Base: base, Head: "m2", Stats: protocol.ClockStats{OK: 15}},
+	}
+	spec := Spec{Name: "nightly", Pool: "thumbs", Source: SourceClock, Slots: 2, Every: time.Second, Output: "out/"}.WithDefaults()
+	unborn := []LoopSlot{slots[0], slots[1]}
+	unborn[0].Base, unborn[1].Base = time.Time{}, time.Time{}
+	for _, test := range []struct {
+		name, input string
+		at          []LoopSlot
+	}{
+		{"continued", `{"spec":` + asJSON(t, spec) + `,"version":1,"state":{"heads":["stale"],"work":{"loop":{"planned":true,"slots":` + asJSON(t, slots) +
+			`}},"report":{"job":"nightly","run":"run-1","state":"running","ok":26,"failed":1}}}`, slots},
+		{"resumed", `{"spec":` + asJSON(t, spec) + `,"version":1,"resume":["m1","m2"],"loop":` + asJSON(t, slots) + `}`, unborn},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c, tc := setup(t)
+			terminated(tc)
+			hasHistory(t, tc, "nightly", test.input, neverRan...)
+			unready(tc, "nightly", protocol.QueryReport)
+			unready(tc, "nightly", protocol.QueryPending)
+			report, err := c.Get("nightly").Report(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, NewLoopReport(spec, test.at), report.Loop)
+			require.EqualValues(t, 27, report.Loop.Ticks)
+			require.Equal(t, []string{"m1", "m2"}, report.Manifests)
+			require.Equal(t, "run-1", report.Run)
+			want := Input{Spec: spec, Resume: []string{"m1", "m2"}, Loop: test.at, Version: protocol.LogicVersion}
+			restarts(tc, want)
+			_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
+			require.NoError(t, err)
+		})
+	}
+}
+
+// A redrive in the same place goes on with what it has done, and knows its own run, whose data it replaces in the end.
+func TestResume_RedriveThatWasToGoOn(t *testing.T) {
+	t.Parallel()
+	first := Redrive{Manifests: []string{"m"}, Planned: 10, Runs: []string{"run-0"}}
+	again := first
+	again.Runs = []string{"run-0", "run-1"}
+	given := `{"spec":` + asJSON(t, valid()) + `,"resume":["d1"],"redrive":` + asJSON(t, first) + `,"version":1`
+	for name, test := range map[string]struct{ input, done string }{
+		"continued": {given + `,"state":{"heads":["d2"],"report":{"job":"nightly","run":"run-1","state":"running"}}}`, "d2"},
+		"started":   {given + `}`, "d1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, tc := setup(t)
+			terminated(tc)
+			hasHistory(t, tc, "nightly", test.input, neverRan...)
+			unready(tc, "nightly", protocol.QueryReport)
+			unready(tc, "nightly", protocol.QueryPending)
+			restarts(tc, Input{Spec: valid(), Resume: []string{test.done}, Redrive: &again, Version: protocol.LogicVersion})
+			_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
+			require.NoError(t, err)
+		})
+	}
+}
+
+// A job of which only a leg never ran is resumed from its own answer. A leg that has continued as new is known from its input.
+func TestResume_LegThatNeverRan(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	terminated(tc)
+	first, second := protocol.LegID("nightly", 1), protocol.LegID("nightly", 2)
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{
+		Job: "nightly", Run: "run-1", State: Running, Manifests: []string{"m1"}, Totals: Totals{OK: 10}, InFlight: 1, OpenLegs: []string{first, second},
+	}), nil)
+	tc.On("QueryWorkflow", mock.Anything, first, "", protocol.QueryProgress).Return(value(t, Progress{Totals: Totals{OK: 5}}), nil)
+	unready(tc, second, protocol.QueryProgress)
+	hasHistory(t, tc, "nightly", `{"spec":`+asJSON(t, valid())+`,"version":1}`, hasRun...)
+	hasHistory(t, tc, second, `{"number":2,"ref":{"job":"nightly"},"previous":["m2"],"so_far":{"totals":{"ok":3}}}`, neverRan...)
+	report, err := c.Get("nightly").Report(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 18, report.OK)
+	require.Equal(t, []string{"m1"}, report.Manifests)
+
+	tc.On("TerminateWorkflow", mock.Anything, mock.Anything, "", mock.Anything).Return(serviceerror.NewNotFound("closed"))
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryPending).Return(value(t, []json.RawMessage{}), nil)
+	tc.On("QueryWorkflow", mock.Anything, first, "", protocol.QueryPending).Return(value(t, []json.RawMessage{json.RawMessage(`{"leg":1}`)}), nil)
+	unready(tc, second, protocol.QueryPending)
+	restarts(tc, Input{Spec: valid(), Resume: []string{"m1"}, Earlier: []string{"run-1"}, Version: protocol.LogicVersion, Salvage: []json.RawMessage{
+		json.RawMessage(`{"leg":1}`), json.RawMessage(`{"leg":2,"previous":["m2"],"ref":{"job":"nightly"}}`),
+	}})
+	_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
+	require.NoError(t, err)
+}
+
+// A leg of a loop that has continued as new, and never ran since, stands where it was to go on.
+func TestReport_LegOfALoopThatNeverRan(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	terminated(tc)
+	leg := protocol.LegID("nightly", 1)
+	spec := Spec{Name: "nightly", Source: SourceClock, Slots: 1}
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{
+		Job: "nightly", State: Running, OpenLegs: []string{leg}, Loop: NewLoopReport(spec, nil),
+	}), nil)
+	unready(tc, leg, protocol.QueryProgress)
+	hasHistory(t, tc, leg, `{"number":1,"slot":{"slot":0,"next":7,"head":"m7"}}`, neverRan...)
+	tc.On("DescribeWorkflowExecution", mock.Anything, leg, "").Return(nil, serviceerror.NewNotFound("closed"))
+	report, err := c.Get("nightly").Report(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 7, report.Loop.At[0].Next)
+	require.Equal(t, []string{"m7"}, report.Manifests)
+}
+
+// A workflow that has run, and whose last tasks failed, does not answer either. What it has done is not known then: nothing is resumed
+// without it.
+func TestResume_OfWhatHasRunAndDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	unknown := func(t *testing.T, c *Client, asking string) {
+		t.Helper()
+		_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
+		require.ErrorContains(t, err, asking)
+		require.True(t, notReady(err))
+	}
+	t.Run("job", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		terminated(tc)
+		hasHistory(t, tc, "nightly", `{"spec":`+asJSON(t, valid())+`}`, hasRun...)
+		unready(tc, "nightly", protocol.QueryReport)
+		unknown(t, c, "asking job nightly for its report")
+	})
+	t.Run("leg", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		terminated(tc)
+		leg := protocol.LegID("nightly", 1)
+		tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{Job: "nightly", InFlight: 1, OpenLegs: []string{leg}}), nil)
+		unready(tc, leg, protocol.QueryProgress)
+		hasHistory(t, tc, leg, `{"number":1}`, hasRun...)
+		unknown(t, c, "asking nightly/leg-1 for its progress")
+	})
+	t.Run("leg, later", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		terminated(tc)
+		leg := protocol.LegID("nightly", 1)
+		tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{Job: "nightly", InFlight: 1, OpenLegs: []string{leg}}), nil)
+		tc.On("QueryWorkflow", mock.Anything, leg, "", protocol.QueryProgress).Return(value(t, Progress{}), nil)
+		hasHistory(t, tc, "nightly", `{"spec":`+asJSON(t, valid())+`}`, hasRun...)
+		tc.On("TerminateWorkflow", mock.Anything, leg, "", mock.Anything).Return(nil)
+		tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryPending).Return(value(t, []json.RawMessage{}), nil)
+		unready(tc, leg, protocol.QueryPending)
+		hasHistory(t, tc, leg, `{"number":1}`, hasRun...)
+		unknown(t, c, "asking nightly/leg-1 what it had not committed")
+	})
+	t.Run("history", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		terminated(tc)
+		unready(tc, "nightly", protocol.QueryReport)
+		events := &mocks.HistoryEventIterator{}
+		events.On("Next").Return(nil, errors.New("no network"))
+		tc.On("GetWorkflowHistory", mock.Anything, "nightly", "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(events)
+		_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
+		require.EqualError(t, err, "reading how nightly was started: no network")
+	})
+}

@@ -1,0 +1,84 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/mocks"
+)
+
+// SetStopsLimit is how long the worker waits for stops that are under way when it starts.
+func (w *Worker) SetStopsLimit(d time.Duration) { w.stopsLimit = d }
+
+// S17: a worker asks every job that runs and reaches its pool, however many there are: also pipelines with a later stage of the pool.
+// It has the server list no job that has ended, and asks none of another pool. One that does not answer keeps no other from being asked.
+func TestWorker_AwaitStopsAsksAllRunning(t *testing.T) {
+	t.Parallel()
+	tc := &mocks.Client{}
+	tc.Test(t)
+	conv := converter.GetDefaultDataConverter()
+	payload := func(v any) *common.Payload {
+		p, err := conv.ToPayload(v)
+		require.NoError(t, err)
+		return p
+	}
+	page := &workflowservice.ListWorkflowExecutionsResponse{}
+	var want []string
+	for i := range 300 {
+		name := fmt.Sprintf("job-%d", i)
+		memo := map[string]*common.Payload{protocol.MemoState: payload(job.Running), protocol.MemoPool: payload("score")}
+		switch i % 3 {
+		case 1:
+			memo[protocol.MemoPool], memo[protocol.MemoPools] = payload("clean"), payload([]string{"clean", "score"})
+		case 2:
+			memo[protocol.MemoPool], memo[protocol.MemoPools] = payload("clean"), payload([]string{"clean", "turn"})
+		}
+		if i%3 < 2 {
+			want = append(want, name)
+		}
+		page.Executions = append(page.Executions, &workflow.WorkflowExecutionInfo{
+			Execution: &common.WorkflowExecution{WorkflowId: name}, Status: enums.WORKFLOW_EXECUTION_STATUS_RUNNING, Memo: &common.Memo{Fields: memo},
+		})
+	}
+	tc.On("ListWorkflow", mock.Anything, mock.MatchedBy(func(r *workflowservice.ListWorkflowExecutionsRequest) bool {
+		return strings.HasSuffix(r.GetQuery(), " AND ExecutionStatus = 'Running'")
+	})).Return(page, nil)
+	var mu sync.Mutex
+	var asked []string
+	everyOther := make(chan struct{})
+	tc.On("QueryWorkflow", mock.Anything, mock.Anything, "", protocol.QueryReport).Run(func(args mock.Arguments) {
+		mu.Lock()
+		asked = append(asked, args.String(1))
+		n := len(asked)
+		mu.Unlock()
+		if n == len(want) {
+			close(everyOther)
+		}
+		if args.String(1) == "job-0" {
+			select {
+			case <-everyOther:
+			case <-args.Get(0).(context.Context).Done():
+			}
+		}
+	}).Return(nil, errors.New("nobody answers"))
+	w := &Worker{pool: "score", client: tc, options: Options{DataConverter: conv}, stopsLimit: time.Hour}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // matters only if something is broken
+	defer cancel()
+	require.NoError(t, w.awaitStops(ctx))
+	require.NoError(t, ctx.Err())
+	require.ElementsMatch(t, want, asked)
+}

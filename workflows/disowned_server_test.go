@@ -1,0 +1,85 @@
+package workflows_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+)
+
+// G1, F11: a feed's legs that learn of their job's end only when another run of it has begun are disowned by that one: they end, and nothing
+// that they report is taken for a report of its own legs.
+func TestFeed_LegsOfAnEarlierRunAreDisowned(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	j, feed := s.newFeed(t, "feed-disowned")
+	var slow atomic.Bool
+	entered, release := make(chan string, 100), make(chan struct{})
+	j.on(func(ctx context.Context, text string) (string, error) {
+		if slow.Load() {
+			entered <- text
+			select {
+			case <-release:
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}
+		return text, nil
+	})
+	for round := range 3 { // each ends the one before, whose legs are open
+		j.start(job.StartOptions{Fresh: true})
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		text := fmt.Sprint("round ", round)
+		for {
+			// The client may still have put it to the run before, which has ended.
+			got, err := feed.Call(ctx, text)
+			if err == nil {
+				require.Equal(t, text, got)
+				break
+			}
+			require.NoError(t, ctx.Err(), "%v", err)
+		}
+		cancel()
+		slow.Store(true)
+		require.NoError(t, feed.PutWait(t.Context(), time.Minute, "in hand"))
+		<-entered
+		slow.Store(false)
+	}
+	close(release)
+	require.NoError(t, feed.Close(t.Context()))
+	report := j.completes()
+	require.EqualValues(t, 2, report.OK)
+	require.EqualValues(t, 2, report.Planned)
+	for leg := 1; leg <= 2; leg++ {
+		d, err := s.temporal.DescribeWorkflowExecution(t.Context(), protocol.LegID("feed-disowned", leg), "")
+		require.NoError(t, err)
+		require.NotEqual(t, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, d.GetWorkflowExecutionInfo().GetStatus())
+	}
+}
+
+// A leg that nobody waits for, and that has the workflow ID of one that a job is to start, ends when that job begins.
+func TestFeed_LegOfNobodyIsDisowned(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	j, feed := s.newFeed(t, "feed-nobody")
+	left, err := s.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+		ID: protocol.LegID(j.spec.Name, 1), TaskQueue: protocol.PoolQueue(j.spec.Pool),
+	}, protocol.WorkflowFeedLeg, map[string]any{"spec": j.spec.WithDefaults(), "number": 1})
+	require.NoError(t, err)
+	j.start(job.StartOptions{})
+	got, err := feed.Call(t.Context(), "hello")
+	require.NoError(t, err)
+	require.Equal(t, "hello", got)
+	var canceled *temporal.CanceledError
+	require.ErrorAs(t, left.Get(t.Context(), nil), &canceled)
+	require.NoError(t, feed.Close(t.Context()))
+	require.EqualValues(t, 1, j.completes().OK)
+}
