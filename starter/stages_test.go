@@ -128,8 +128,7 @@ stages:
 	require.Len(t, jobs, 1)
 	require.Equal(t, []string{"upper", "turn"}, jobs[0].Pools)
 	require.Equal(t, "0\n", b.stint("stop", "--pool", "nobody").exits(starter.ExitOK).stdout.String())
-	require.Equal(t, "1\n", b.stint("stop", "--pool", "turn", "--reason", "enough").exits(starter.ExitOK).stdout.String())
-	b.open()
+	require.Equal(t, "1\n", b.stint("stop", "--pool", "turn", "--grace", "0", "--wait").exits(starter.ExitOK).stdout.String())
 	running.exits(starter.ExitStopped)
 }
 

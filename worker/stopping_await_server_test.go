@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +11,10 @@ import (
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
 )
 
 // serveThorough is serve by a worker that waits for an hour for stops that are under way, if it has to.
@@ -83,6 +88,35 @@ func TestStop_S17_PoolOfALaterStage(t *testing.T) {
 	require.Zero(t, called.Load())
 }
 
+// legsAreDeaf is the cluster for a client to which no leg ever answers a query.
+func (c *cluster) legsAreDeaf() *cluster {
+	c.t.Helper()
+	asking, err := client.NewClientFromExisting(c.client, client.Options{
+		Logger: log.NewStructuredLogger(silent), Interceptors: []interceptor.ClientInterceptor{deaf{}},
+	})
+	require.NoError(c.t, err)
+	c.t.Cleanup(asking.Close)
+	return &cluster{t: c.t, client: asking, dir: c.dir}
+}
+
+type deaf struct{ interceptor.ClientInterceptorBase }
+
+func (deaf) InterceptClient(next interceptor.ClientOutboundInterceptor) interceptor.ClientOutboundInterceptor {
+	return deafLegs{interceptor.ClientOutboundInterceptorBase{Next: next}}
+}
+
+type deafLegs struct {
+	interceptor.ClientOutboundInterceptorBase
+}
+
+func (d deafLegs) QueryWorkflow(ctx context.Context, in *interceptor.ClientQueryWorkflowInput) (converter.EncodedValue, error) {
+	if strings.Contains(in.WorkflowID, "/leg-") {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return d.ClientOutboundInterceptorBase.QueryWorkflow(ctx, in)
+}
+
 // The legs of a feed run on its pool's workers. The only one of them is started again while the feed runs: it is ready without a wait
 // for legs that nobody else serves, and the items go on.
 func TestFeed_S17_ReadyBesideItsLegs(t *testing.T) {
@@ -93,7 +127,7 @@ func TestFeed_S17_ReadyBesideItsLegs(t *testing.T) {
 	f.call(values(1, 3)...)
 	first.drain()
 	first.await()
-	c.serveThorough("pool", worker.Each(func(_ context.Context, n int) (int, error) { return 2 * n, nil }), worker.Options{Slots: 1}).awaitReady()
+	c.legsAreDeaf().serveThorough("pool", worker.Each(func(_ context.Context, n int) (int, error) { return 2 * n, nil }), worker.Options{Slots: 1}).awaitReady()
 	f.call(values(4, 3)...)
 	f.close()
 	require.EqualValues(t, 6, c.wait(f.run).OK)
