@@ -132,7 +132,7 @@ func TestStages_P3_Windows(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorContains(t, s.CheckSettings(change), want)
 	}
-	require.ErrorContains(t, s.CheckSettings(Settings{Windows: map[string]int{"clean": -1}}), "window -1")
+	require.ErrorContains(t, s.CheckSettings(Settings{Windows: map[string]int{"clean": -1}}), "Stage.Window -1")
 	require.ErrorContains(t, valid().CheckSettings(Settings{Windows: map[string]int{"clean": 1}}), "the job has no stages")
 	_, err = ParseSettings([]string{"clean.window=0", ".window=3"})
 	require.ErrorContains(t, err, "clean.window 0: use 1 to 10000, or auto")

@@ -92,24 +92,26 @@ func TestStop_S17_PoolOfALaterStage(t *testing.T) {
 func (c *cluster) legsAreDeaf() *cluster {
 	c.t.Helper()
 	asking, err := client.NewClientFromExisting(c.client, client.Options{
-		Logger: log.NewStructuredLogger(silent), Interceptors: []interceptor.ClientInterceptor{deaf{}},
+		Logger: log.NewStructuredLogger(silent), Interceptors: []interceptor.ClientInterceptor{&deaf{}},
 	})
 	require.NoError(c.t, err)
 	c.t.Cleanup(asking.Close)
 	return &cluster{t: c.t, client: asking, dir: c.dir}
 }
 
-type deaf struct{ interceptor.ClientInterceptorBase }
+type deaf struct {
+	interceptor.ClientInterceptorBase
+}
 
-func (deaf) InterceptClient(next interceptor.ClientOutboundInterceptor) interceptor.ClientOutboundInterceptor {
-	return deafLegs{interceptor.ClientOutboundInterceptorBase{Next: next}}
+func (*deaf) InterceptClient(next interceptor.ClientOutboundInterceptor) interceptor.ClientOutboundInterceptor {
+	return &deafLegs{interceptor.ClientOutboundInterceptorBase{Next: next}}
 }
 
 type deafLegs struct {
 	interceptor.ClientOutboundInterceptorBase
 }
 
-func (d deafLegs) QueryWorkflow(ctx context.Context, in *interceptor.ClientQueryWorkflowInput) (converter.EncodedValue, error) {
+func (d *deafLegs) QueryWorkflow(ctx context.Context, in *interceptor.ClientQueryWorkflowInput) (converter.EncodedValue, error) {
 	if strings.Contains(in.WorkflowID, "/leg-") {
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -134,6 +134,15 @@ func TestFeed_G1_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 			}
 			put("slow 1")
 			<-held // in a batch of its own
+			const called = 3
+			for range called {
+				text := fmt.Sprint("quick ", len(all))
+				all = append(all, text)
+				got, err := feed.Call(t.Context(), text)
+				require.NoError(t, err)
+				require.Equal(t, text, got)
+				<-done
+			}
 			for refused := false; !refused; {
 				put(fmt.Sprint("quick ", len(all)))
 				select {
@@ -157,7 +166,6 @@ func TestFeed_G1_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 			require.Equal(t, job.Failed, ended.State)
 			require.Contains(t, ended.OpenLegs, protocol.LegID(name, 1))
 			require.EqualValues(t, len(all), ended.Planned)
-			require.Greater(t, ended.OK, int64(8), "what the first legs have done")
 
 			run, err := s.client.Resume(t.Context(), name, job.ResumeOptions{})
 			require.NoError(t, err)
@@ -176,7 +184,7 @@ func TestFeed_G1_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 			require.EqualValues(t, len(all), report.OK)
 			require.Zero(t, report.Failed)
 			require.Zero(t, report.Feed.Lost)
-			require.GreaterOrEqual(t, report.Resumed, ended.OK)
+			require.GreaterOrEqual(t, report.Resumed, max(ended.OK, called))
 			twice := ran.Load() - int64(len(all))
 			require.LessOrEqual(t, twice, int64(len(all))-report.Resumed, "what has an outcome is not run again")
 			data, err := os.ReadFile(j.spec.Output)

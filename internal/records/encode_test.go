@@ -67,7 +67,7 @@ func TestAppendErrors(t *testing.T) {
 		"jsonl, cut off":     {JSONL, Item{Raw: []byte(`[1`)}, "is not JSON: unexpected end of JSON input, at byte 1"},
 		"jsonl, too deep":    {JSONL, Item{Raw: []byte(strings.Repeat("[", 1<<20))}, "exceeded max depth, at byte 10000"},
 		"jsonl, not UTF-8":   {JSONL, Item{Raw: []byte("[\"\xff\"]")}, "is not valid UTF-8 at byte 2"},
-		"jsonl, a document":  {JSONL, Item{Raw: []byte(" [\r")}, "read it with --format json"},
+		"jsonl, a document":  {JSONL, Item{Raw: []byte(" [\r")}, "use --format json"},
 		"jsonl, binary":      {JSONL, Item{Raw: []byte("\x00")}, "is not JSON"},
 		"csv, one field":     {CSV, Item{Raw: []byte("1")}, "has 1 field, the header has 2"},
 		"csv, fewer fields":  {CSV, Item{Raw: nil}, "has 1 field, the header has 2"},
