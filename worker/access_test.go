@@ -55,7 +55,7 @@ func TestOptions_Allow(t *testing.T) {
 	for _, allow := range [][]string{nil, {AllowAll}, {"/data", "s3://bucket/x"}, {"./all", "data"}} {
 		require.NoError(t, Options{Allow: allow}.withDefaults().validate())
 	}
-	require.ErrorContains(t, Options{Allow: []string{""}}.withDefaults().validate(), `allow ""`)
+	require.ErrorContains(t, Options{Allow: []string{""}}.withDefaults().validate(), `Allow ""`)
 	require.ErrorContains(t, Options{Allow: []string{"/data", AllowAll}}.withDefaults().validate(), "use it alone")
 	require.ErrorContains(t, Options{Allow: []string{"ftp://x/y"}}.withDefaults().validate(), "unknown")
 }

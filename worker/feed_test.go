@@ -571,8 +571,8 @@ func TestFeed_BadInput(t *testing.T) {
 			name, says string
 			err        error
 		}{
-			{"an item over the limit", "put where it is, a path or a URL, and have the handler read it", feed.Put(ctx, huge)},
-			{"a call with an item like that", "put where it is, a path or a URL, and have the handler read it", call(huge)},
+			{"an item over the limit", "put a path or URL for the handler to read", feed.Put(ctx, huge)},
+			{"a call with an item like that", "put a path or URL for the handler to read", call(huge)},
 			{"a list over the limit", "put at most", feed.Put(ctx, make([]any, job.MaxPutItems+1)...)},
 			{"a list above the capacity", "put at most", feed.PutWait(ctx, time.Minute, 1, 2, 3, 4, 5)},
 			{"a list above the capacity in bytes", "put at most", feed.PutWait(ctx, time.Minute, huge[2:], 1)},

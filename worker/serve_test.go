@@ -266,7 +266,7 @@ func TestServe_Identity(t *testing.T) {
 func TestServe_CPUThatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	err := Serve("cat").Check(Options{CPUs: [][]int{{1000}}})
-	require.ErrorContains(t, err, "there is no CPU 1000")
+	require.ErrorContains(t, err, "CPUs 1000: this process may not use that CPU")
 }
 
 // W8, K9: what a program has started dies with it.

@@ -303,5 +303,5 @@ func TestB10_FlushedAtTheEnd(t *testing.T) {
 func TestSinks_Refused(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, Exec("cat").Check(Options{SinkInterval: -time.Second}), "SinkInterval -1s")
-	require.ErrorContains(t, Exec("cat").Check(Options{Sinks: []Sink{nil}}), "one is nil")
+	require.ErrorContains(t, Exec("cat").Check(Options{Sinks: []Sink{nil}}), "Sinks has a nil element")
 }

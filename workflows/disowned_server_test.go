@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -49,15 +50,24 @@ func TestFeed_LegsOfAnEarlierRunAreDisowned(t *testing.T) {
 		}
 		cancel()
 		slow.Store(true)
-		require.NoError(t, feed.PutWait(t.Context(), time.Minute, "in hand"))
-		<-entered
+		require.Eventually(t, func() bool { // a leg that does not know yet that its job has ended may take the first one
+			if !assert.NoError(t, feed.PutWait(t.Context(), time.Minute, "in hand")) {
+				return true
+			}
+			select {
+			case <-entered:
+				return true
+			case <-time.After(time.Second):
+				return false
+			}
+		}, time.Minute, time.Millisecond)
 		slow.Store(false)
 	}
 	close(release)
 	require.NoError(t, feed.Close(t.Context()))
 	report := j.completes()
-	require.EqualValues(t, 2, report.OK)
-	require.EqualValues(t, 2, report.Planned)
+	require.GreaterOrEqual(t, report.OK, int64(2))
+	require.Equal(t, report.Planned, report.OK)
 	for leg := 1; leg <= 2; leg++ {
 		d, err := s.temporal.DescribeWorkflowExecution(t.Context(), protocol.LegID("feed-disowned", leg), "")
 		require.NoError(t, err)

@@ -64,14 +64,18 @@ func TestFeed_F9_LargeResults(t *testing.T) {
 	feed := s.reader(t, j.spec.Name, feedstore.Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	for _, size := range []int{100, 64 << 10, 1 << 20, 20 << 20} {
+	for _, size := range []int{100, 64 << 10, 1 << 20, 16<<20 - 2} { // the largest, with its quotes
 		start := time.Now()
 		got, err := feed.Call(ctx, fmt.Sprint("one ", size))
 		require.NoError(t, err, size)
 		require.Equal(t, inflated("one", size), got, size)
 		t.Logf("a result of %d bytes in %v", size, time.Since(start).Round(time.Millisecond))
 	}
-	_, err := without.Call(ctx, "one 100000")
+	_, err := feed.Call(ctx, fmt.Sprint("one ", 20<<20)) // B12
+	var failed *job.ItemError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, "TooLarge", failed.Err.Type)
+	_, err = without.Call(ctx, "one 100000")
 	var stored *job.StoredError
 	require.ErrorAs(t, err, &stored)
 	require.NoError(t, stored.Err)
