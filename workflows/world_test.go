@@ -99,6 +99,7 @@ type world struct {
 	summaries []string        // of activities and legs, in the order of their start
 	commands  map[string]int  // by kind
 	memo      map[string]any
+	listening bool // for updates
 	runs      int
 }
 
@@ -842,6 +843,11 @@ func (s *spyOutbound) SignalChildWorkflow(ctx workflow.Context, id, name string,
 	s.count("signal " + name)
 	s.count("signals to " + id)
 	return s.Next.SignalChildWorkflow(ctx, id, name, arg)
+}
+
+func (s *spyOutbound) SetUpdateHandler(ctx workflow.Context, name string, handler any, opts workflow.UpdateHandlerOptions) error {
+	s.w.listening = true
+	return s.Next.SetUpdateHandler(ctx, name, handler, opts)
 }
 
 func (s *spyOutbound) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
