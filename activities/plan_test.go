@@ -436,6 +436,7 @@ func TestPlan_StdinChunks(t *testing.T) {
 	r, w := io.Pipe()
 	f := setup(t)
 	f.spec.Input, f.spec.BatchItems = []string{"-"}, 10
+	f.spec.Flush = time.Hour // a page that is not full waits for more
 	f.serve(&callstest.Handler{}, Options{Stdin: r})
 	written, planned := make(chan error, 1), make(chan struct{})
 	go func() {

@@ -489,6 +489,31 @@ func TestFeedLeg_FreedAfterTheClose(t *testing.T) {
 	require.Equal(t, 3, p.Feed.Backlog)
 }
 
+// F11: a leg in which nothing happens for months but that its job asks whether it is alive is sealed, too, when its history is long.
+func TestFeedLeg_F11_IdleLegIsSealed(t *testing.T) {
+	t.Parallel()
+	w := setupFeed(t, nil)
+	opened := 0
+	w.env.OnSignalExternalWorkflow(anything, protocol.LegID("risk", 2), "", signalOpen, anything).Return(func(string, string, string, string, any) error {
+		opened++
+		return nil
+	})
+	alive := func(at time.Duration, events int) {
+		w.env.RegisterDelayedCallback(func() {
+			w.env.SetCurrentHistoryLength(events)
+			w.env.SignalWorkflow(signalAlive, nil)
+		}, at)
+	}
+	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalSuccessor, 2) }, time.Second)
+	alive(time.Minute, sealEvents-1)
+	w.env.RegisterDelayedCallback(func() { require.Zero(t, opened) }, 2*time.Minute)
+	alive(3*time.Minute, sealEvents)
+	r := w.run()
+	require.Equal(t, 1, opened)
+	require.Zero(t, r.Accepted)
+	require.WithinDuration(t, w.began.Add(3*time.Minute), w.env.Now(), time.Second, "it has nothing to finish")
+}
+
 // Outcomes are counted for the session of their items: those of an earlier session count no more.
 func TestFeedLeg_CountsBySession(t *testing.T) {
 	t.Parallel()

@@ -158,11 +158,7 @@ func (c *Process) kill() error {
 // startTrying has a kill repeated that was refused.
 func (c *Process) startTrying() {
 	c.tries = 1
-	c.again = time.AfterFunc(refusedFirst, func() {
-		if defect := trap.Run("killing a process again", c.killAgain); defect != nil {
-			c.of.log.Error(defect.Error()) // the next Kill is another try
-		}
-	})
+	c.again = trap.After(refusedFirst, "killing a process again", nil, c.killAgain)
 }
 
 func (c *Process) killAgain() {
