@@ -3,6 +3,7 @@ package starter_test
 import (
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -194,7 +195,12 @@ func TestBadInput_ItemsThatAreNone(t *testing.T) {
 func TestBadInput_GarbageEndsNoJob(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	garbage := randomBytes(t, 200_000)
+	var mixed strings.Builder
+	for part := range slices.Chunk([]byte(randomBytes(t, 200_000)), 10_000) {
+		mixed.Write(part)
+		mixed.WriteString("\n1\n") // a thousand failures before the first success would show that nothing works
+	}
+	garbage := mixed.String()
 	b.write("in.jsonl", garbage)
 	b.write("in.txt", garbage)
 	b.stint("run", "--exec", "cat", "in.jsonl", "-o", "out.jsonl").exits(starter.ExitSomeFailed)

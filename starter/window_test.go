@@ -39,8 +39,8 @@ func TestCluster_SecondWorkerWidensTheWindow(t *testing.T) {
 	const slots = 40
 	b := setup(t)
 	c := b.dial(b.server().Address())
-	b.write("in.txt", numbers(2000))
-	slow := b.script("slow", "sleep 2; exec cat")
+	b.write("in.txt", numbers(20_000))
+	slow := b.script("slow", "[ -e "+b.path("hold")+" ] && sleep 600; sleep 2; exec cat")
 	serve := func() {
 		w := b.spawn("worker", "--pool", "p", "--allow", b.dir, "--slots", itoa(slots), "--exec", slow)
 		w.says("serving pool p")
@@ -57,6 +57,7 @@ func TestCluster_SecondWorkerWidensTheWindow(t *testing.T) {
 	serve()
 	eventually(t, "the window of two workers", func() bool { return inFlight(t, c, "going") == 4*slots })
 	require.Equal(t, 4*slots, window())
+	b.write("hold", "") // from now on no slot is between two calls
 	run := job.NewClient(c).Get("going")
 	eventually(t, "both workers to be busy", func() bool {
 		running, err := run.Running(t.Context())
@@ -67,5 +68,5 @@ func TestCluster_SecondWorkerWidensTheWindow(t *testing.T) {
 		}
 		return len(running) >= 2*slots-4 && len(of) == 2
 	})
-	b.stint("stop", "going", "--grace", "10s", "--wait").exits(starter.ExitOK)
+	b.stint("stop", "going", "--grace", "0s", "--wait").exits(starter.ExitOK)
 }
