@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/guard"
 )
 
@@ -103,7 +104,7 @@ func (c *childProcesses) begin() error {
 	if err != nil || number < 0 {
 		return fmt.Errorf("invalid handler number %q in %s", text, slotHandler)
 	}
-	in, out, err := takeStandardStreams()
+	in, out, err := child.TakeStandardStreams()
 	if err != nil {
 		return fmt.Errorf("taking the standard streams: %w", err)
 	}

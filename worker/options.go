@@ -7,13 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/job"
 	"go.opentelemetry.io/otel/metric"
 	"go.temporal.io/sdk/converter"
@@ -252,103 +248,3 @@ func (o Options) callPace(target time.Duration, first, most int) calls.Pace {
 	}
 	return calls.Pace{Target: target, First: first, Most: most}
 }
-
-// passedOn are the variables of its own environment that a worker gives to its children; those
-// that end in '*' are prefixes.
-var passedOn = []string{"PATH", "HOME", "USER", "LANG", "LC_*", "TZ", "TMPDIR"}
-
-// childEnv is the environment of child processes.
-func (o Options) childEnv() []string {
-	var env []string
-	for _, v := range os.Environ() {
-		name, _, _ := strings.Cut(v, "=")
-		for _, pass := range passedOn {
-			if prefix, ok := strings.CutSuffix(pass, "*"); name == pass || ok && strings.HasPrefix(name, prefix) {
-				env = append(env, v)
-			}
-		}
-	}
-	for _, v := range o.Env {
-		if !strings.Contains(v, "=") {
-			value, ok := os.LookupEnv(v)
-			if !ok {
-				continue
-			}
-			v += "=" + value
-		}
-		env = append(env, v)
-	}
-	return env
-}
-
-// slotInfo describes the worker's slots.
-func (o Options) slotInfo(worker string) func(slot, incarnation int) SlotInfo {
-	return func(slot, incarnation int) SlotInfo {
-		return SlotInfo{Worker: worker, Slot: slot, Incarnation: incarnation, MaxRestarts: o.Restarts, Seed: o.Seed + int64(slot)}
-	}
-}
-
-// slotEnv is the environment that describes a slot to its process.
-func (o Options) slotEnv(worker string, slot, incarnation int) []string {
-	return []string{
-		"STINT_WORKER=" + worker,
-		"STINT_SLOT=" + strconv.Itoa(slot),
-		"STINT_INCARNATION=" + strconv.Itoa(incarnation),
-		"STINT_MAX_RESTARTS=" + strconv.Itoa(o.Restarts),
-		"STINT_SEED=" + strconv.FormatInt(o.Seed+int64(slot), 10),
-	}
-}
-
-// threads are the variables that set how many threads numeric libraries use. As every slot has its
-// own process, each gets one.
-var threads = []string{
-	"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
-	"VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS",
-}
-
-// oneThread is the environment that keeps libraries to one thread, unless env says otherwise.
-func oneThread(env []string) []string {
-	var out []string
-	for _, name := range threads {
-		if !slices.ContainsFunc(env, func(v string) bool { return v == name || strings.HasPrefix(v, name+"=") }) {
-			out = append(out, name+"=1")
-		}
-	}
-	return out
-}
-
-// cpusOf are the CPUs that a slot's process may run on; nil: all.
-func (o Options) cpusOf(slot int) []int {
-	switch len(o.CPUs) {
-	case 0:
-		return nil
-	case 1:
-		return o.CPUs[0]
-	}
-	return o.CPUs[slot]
-}
-
-// checkCPUs returns an error for CPUs that do not exist or that the worker may not use.
-func (o Options) checkCPUs() error {
-	if len(o.CPUs) == 0 {
-		return nil
-	}
-	usable, err := child.UsableCPUs()
-	if err != nil {
-		return fieldError("CPUs", "cannot be checked: %v", err)
-	}
-	for _, list := range o.CPUs {
-		if len(list) == 0 {
-			return fieldError("CPUs", "has an empty list")
-		}
-		for _, cpu := range list {
-			if cpu < 0 || cpu >= maxCPUs || !usable(cpu) {
-				return fieldError("CPUs", "%d: this process may not use that CPU", cpu)
-			}
-		}
-	}
-	return nil
-}
-
-// maxCPUs is the size of the kernel's CPU sets.
-const maxCPUs = 1024

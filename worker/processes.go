@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
@@ -37,7 +38,7 @@ const (
 func inProcesses(h Handler, number int) Handler {
 	return Handler{
 		name:  h.name,
-		check: func(o Options) error { return errors.Join(canRunAgain(), o.checkCPUs()) },
+		check: func(o Options) error { return errors.Join(child.CanRunAgain(), o.checkCPUs()) },
 		open: func(s dependencies) (calls.Handler, service, error) {
 			inner, _, err := h.open(s)
 			if err != nil {
@@ -45,7 +46,7 @@ func inProcesses(h Handler, number int) Handler {
 			}
 			env := append(s.options.childEnv(), oneThread(s.options.Env)...)
 			return (&host{
-				dependencies: s, path: selfPath, argv: os.Args, env: append(env, slotHandler+"="+strconv.Itoa(number)), inner: inner,
+				dependencies: s, path: child.SelfPath, argv: os.Args, env: append(env, slotHandler+"="+strconv.Itoa(number)), inner: inner,
 			}).open()
 		},
 	}

@@ -98,10 +98,6 @@ func (c *pending) begin(items, room int, isolating bool, of *calls.Call, job str
 	*c = pending{items: items, room: room, isolating: isolating, job: job, records: of.Records, slow: of.SlowDown, doubt: of.Doubt(), results: c.results[:0], values: c.values[:0]}
 }
 
-// maxResult is the most bytes that a program's result for one item may have: as much as an item's
-// default.
-const maxResult = job.DefaultMaxItem
-
 // keep adds a copy of a result: its value is part of a frame that is about to be overwritten. Its error
 // is bounded here already: a call may have very many. From the first one on for which there is no room,
 // results are only counted.
@@ -114,8 +110,8 @@ func (c *pending) keep(r frames.Result) {
 		e := calls.Bounded(*r.Error)
 		r.Error = &e
 	}
-	if len(r.Value) > maxResult {
-		r = frames.Result{Error: &job.Error{Type: "TooLarge", Message: fmt.Sprintf("the result has %d bytes: the limit is %d", len(r.Value), maxResult)}}
+	if len(r.Value) > calls.MaxResult {
+		r = frames.Result{Error: &calls.TooLargeFault(len(r.Value)).Err}
 	}
 	size := len(r.Value)
 	if r.Error != nil {

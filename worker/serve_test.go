@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -447,9 +448,9 @@ func (p *program) writesSlowly() bool {
 func TestServe_TooLarge(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	most, more := "large "+strconv.Itoa(maxResult), "large "+strconv.Itoa(maxResult+1)
+	most, more := "large "+strconv.Itoa(calls.MaxResult), "large "+strconv.Itoa(calls.MaxResult+1)
 	o := f.obey("a", most, more, "bulk", "b")
-	require.Len(t, o.output, len(lines(`"a"`, `"b"`))+maxResult+1)
+	require.Len(t, o.output, len(lines(`"a"`, `"b"`))+calls.MaxResult+1)
 	require.Equal(t, []int64{2, 3}, o.items())
 	require.Equal(t, "TooLarge", o.failures[0].Error.Type)
 	require.Equal(t, job.KindError, o.failures[0].Kind)

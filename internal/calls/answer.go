@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/stint-run/stint/internal/codec"
-	"github.com/stint-run/stint/job"
 )
 
 // Answer collects the outcomes of items, in order. The zero value is empty; a used one keeps its
@@ -77,16 +76,6 @@ func (a *Answer) admit(c *Call) {
 
 // leave gives the gate up to a call that was abandoned.
 func (a *Answer) leave() { a.gate = nil }
-
-// MaxResult is the most bytes that a handler's result for one item may have as JSON: as much as an item's default.
-const MaxResult = job.DefaultMaxItem
-
-// TooLargeFault is why an item has failed whose result has more than [MaxResult] bytes.
-func TooLargeFault(bytes int) *Fault {
-	return &Fault{Kind: job.KindError, Err: job.Error{
-		Type: "TooLarge", Message: fmt.Sprintf("the result has %d bytes: the limit is %d", bytes, MaxResult),
-	}}
-}
 
 // gate encodes results, and lets those of one call through, each in one Write, once the call has
 // been claimed: what encodes them may be user's code, and hang.

@@ -64,3 +64,13 @@ func cutMiddle(s string, limit int) string {
 	}
 	return fmt.Sprintf("%s\n… %d bytes left out …\n%s", begin, at-len(begin), s[at:])
 }
+
+// MaxResult is the most bytes that a handler's result for one item may have as JSON: as much as an item's default.
+const MaxResult = job.DefaultMaxItem
+
+// TooLargeFault is why an item has failed whose result has more than [MaxResult] bytes.
+func TooLargeFault(bytes int) *Fault {
+	return &Fault{Kind: job.KindError, Err: job.Error{
+		Type: "TooLarge", Message: fmt.Sprintf("the result has %d bytes: the limit is %d", bytes, MaxResult),
+	}}
+}

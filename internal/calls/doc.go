@@ -2,7 +2,7 @@
 // does. It knows neither batches nor stores: activities cuts batches into calls and records their
 // outcomes, worker brings the handlers.
 //
-//	handler.go    what a handler is, what a call and a fault are
+//	handler.go    what a handler is, and a call; fault.go: why one failed; bound.go: the limits of answers and texts
 //	answer.go     the outcomes of a call's items, in order
 //	caller.go     makes calls, tries them again
 //	halve.go      narrows a fault down to single items

@@ -109,4 +109,4 @@ func counter(file, name string) (int64, bool) {
 	return 0, false
 }
 
-func Dup(from, to int) error { return unix.Dup3(from, to, 0) }
+func dup(from, to int) error { return unix.Dup3(from, to, 0) }

@@ -13,4 +13,4 @@ const (
 	SigUSR2 = syscall.SIGUSR2
 )
 
-func Dup(from, to int) error { return unix.Dup2(from, to) }
+func dup(from, to int) error { return unix.Dup2(from, to) }

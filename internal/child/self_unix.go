@@ -1,16 +1,15 @@
 //go:build unix
 
-package worker
+package child
 
 import (
 	"os"
 
-	"github.com/stint-run/stint/internal/child"
 	"golang.org/x/sys/unix"
 )
 
-// selfPath is this program, though its file may have been replaced (Linux only).
-var selfPath = func() string {
+// SelfPath is this program, though its file may have been replaced (Linux only).
+var SelfPath = func() string {
 	const link = "/proc/self/exe"
 	if _, err := os.Stat(link); err == nil {
 		return link
@@ -22,12 +21,12 @@ var selfPath = func() string {
 	return path
 }()
 
-// canRunAgain returns an error if this program cannot be its own child.
-func canRunAgain() error { return nil }
+// CanRunAgain returns an error if this program cannot be its own child.
+func CanRunAgain() error { return nil }
 
-// takeStandardStreams keeps the standard input and output for the protocol. Whatever else this process
+// TakeStandardStreams keeps the standard input and output for the protocol. Whatever else this process
 // prints goes to its standard error, and its standard input is empty.
-func takeStandardStreams() (in, out *os.File, err error) {
+func TakeStandardStreams() (in, out *os.File, err error) {
 	keep := func(fd int, name string) (*os.File, error) {
 		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 		if err != nil {
@@ -49,10 +48,10 @@ func takeStandardStreams() (in, out *os.File, err error) {
 		return nil, nil, err
 	}
 	defer nothing.Close()
-	if err := child.Dup(int(nothing.Fd()), 0); err != nil {
+	if err := dup(int(nothing.Fd()), 0); err != nil {
 		return nil, nil, os.NewSyscallError("dup", err)
 	}
-	if err := child.Dup(2, 1); err != nil {
+	if err := dup(2, 1); err != nil {
 		return nil, nil, os.NewSyscallError("dup", err)
 	}
 	return in, out, nil

@@ -1,0 +1,88 @@
+package calls
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/timers"
+	"go.temporal.io/sdk/temporal"
+)
+
+// Fault is why an item, or a whole call, failed.
+type Fault struct {
+	Kind string // one of job.Kind…
+	Err  job.Error
+	// Collateral says that another call's fault ended the process that they shared: this one is
+	// repeated without counting as tried.
+	Collateral bool
+	// Counted says that another call counts what has happened.
+	Counted bool
+	// FirstOnly says that the first item without an outcome is to blame, and it alone.
+	FirstOnly bool
+	// Summed says that the call had several items and was answered with one result.
+	Summed bool
+	// Full says that the items without an outcome have not failed: there was no room for theirs. They
+	// are called again, fewer at once. A call of one item is never full.
+	Full bool
+}
+
+func (f *Fault) Error() string {
+	switch {
+	case f.Kind == job.KindExit:
+		return f.Err.Message // which begins with the status
+	case f.Kind != job.KindError:
+		return f.Kind + ": " + f.Err.Message // its type says no more
+	}
+	return f.Kind + ": " + f.Err.Error()
+}
+
+// FaultOf turns an error of a handler into a fault, whose error is bounded (see [Bounded]).
+func FaultOf(err error) *Fault {
+	var fault *Fault
+	if errors.As(err, &fault) {
+		return fault.bounded()
+	}
+	var expired *timers.ExpiredError
+	if errors.As(err, &expired) {
+		return &Fault{Kind: job.KindExpired, Err: job.Error{Type: "Expired", Message: expired.Error()}}
+	}
+	e := job.Error{Type: typeName(err), Message: err.Error()}
+	var given *job.Error
+	if errors.As(err, &given) {
+		if err == error(given) {
+			e.Message = given.Message
+		}
+		e.Type, e.Stack = cmp.Or(given.Type, e.Type), given.Stack
+	}
+	return (&Fault{Kind: job.KindError, Err: e}).bounded()
+}
+
+// typeName names an error's type as its author would: the type of an application error, or the
+// first type in the chain that is not just a wrapper of package errors or fmt.
+func typeName(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) && app.Type() != "" {
+		return app.Type()
+	}
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		t := reflect.TypeOf(e)
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.PkgPath() != "errors" && t.PkgPath() != "fmt" && t.Name() != "" {
+			return t.Name()
+		}
+	}
+	return "error"
+}
+
+// LengthFault says that a call had the wrong number of results.
+func LengthFault(want, got int) *Fault {
+	return &Fault{Kind: job.KindLength, Summed: want > 1 && got == 1, Err: job.Error{
+		Type: "Length", Message: fmt.Sprintf("the call was given %s and answered with %s", text.Count(want, "item"), text.Count(got, "result")),
+	}}
+}
