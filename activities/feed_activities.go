@@ -57,8 +57,7 @@ func (a *Activities) SalvageFeed(ctx context.Context, in SalvageFeedInput) (Salv
 		all, err := feeds.DecodePending(func(offset int) ([]byte, error) {
 			return a.opts.Pending(ctx, in.Workflow, in.Run, offset)
 		})
-		var gone *serviceerror.NotFound
-		if errors.As(err, &gone) {
+		if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 			return SalvageFeedResult{Gone: true}, nil
 		}
 		if err != nil {

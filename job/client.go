@@ -144,8 +144,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 	}
 	in := Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Earlier: o.Earlier, Version: protocol.LogicVersion}
 	handle, err := c.execute(ctx, opts, in)
-	var exists *serviceerror.WorkflowExecutionAlreadyStarted
-	if errors.As(err, &exists) {
+	if _, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
 		return nil, &ExistsError{Name: spec.Name}
 	}
 	if err != nil {
@@ -161,8 +160,7 @@ func (c *Client) execute(ctx context.Context, opts client.StartWorkflowOptions, 
 		searchable.Searchable = true
 		opts.TypedSearchAttributes = SearchAttributes{Pool: in.Spec.Pool, State: Running}.Typed()
 		run, err := c.temporal.ExecuteWorkflow(ctx, opts, protocol.WorkflowJob, searchable)
-		var invalid *serviceerror.InvalidArgument // not all of the server's processes know them yet
-		if !errors.As(err, &invalid) {
+		if _, ok := errors.AsType[*serviceerror.InvalidArgument](err); !ok {
 			return run, err
 		}
 		opts.TypedSearchAttributes = temporal.SearchAttributes{}
@@ -312,12 +310,10 @@ func reportOfError(name string, err error) (Report, error) {
 			return report, &FailedError{Report: report}
 		}
 	}
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return Report{}, &NotFoundError{Name: name}
 	}
-	var execution *temporal.WorkflowExecutionError
-	if errors.As(err, &execution) {
+	if execution, ok := errors.AsType[*temporal.WorkflowExecutionError](err); ok {
 		report := Report{Job: name, State: Failed, Error: &Error{Type: errorWorkflow, Message: execution.Unwrap().Error()}}
 		return report, &FailedError{Report: report}
 	}
@@ -333,8 +329,7 @@ func (r *Run) Stop(ctx context.Context, stop Stop) error {
 		return err
 	}
 	err := r.client.temporal.SignalWorkflow(ctx, r.name, "", SignalStop, stop)
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return r.ended(ctx, stop.Error)
 	}
 	if err != nil {
@@ -379,8 +374,7 @@ func (r *Run) ended(ctx context.Context, reported *Error) error {
 // info returns what the server knows about the job's latest run.
 func (r *Run) info(ctx context.Context) (*workflow.WorkflowExecutionInfo, error) {
 	desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, r.name, "")
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return nil, &NotFoundError{Name: r.name}
 	}
 	if err != nil {
@@ -417,8 +411,7 @@ func (r *Run) reportWith(ctx context.Context, g *glance) (Report, error) {
 	}
 	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		report, err := (&Run{client: r.client, name: r.name}).Wait(ctx)
-		var failed *FailedError
-		if !errors.As(err, &failed) {
+		if _, ok := errors.AsType[*FailedError](err); !ok {
 			return report, err
 		}
 		if report.Error != nil && report.Error.Type == errorWorkflow {

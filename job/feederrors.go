@@ -255,8 +255,7 @@ type feedJob struct{ run *Run }
 // Open is that of feedclient.Job.
 func (j *feedJob) Open(ctx context.Context) (int, string, error) {
 	info, err := j.run.info(ctx)
-	var none *NotFoundError
-	if errors.As(err, &none) {
+	if _, ok := errors.AsType[*NotFoundError](err); ok {
 		return 0, "", &feedclient.EndedError{Err: err}
 	}
 	if err != nil {

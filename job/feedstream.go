@@ -177,8 +177,7 @@ func (f *Feed[In, Out]) outcomeOf(ctx context.Context, fed fedItem[In], limit ti
 		return r, err
 	}
 	r.Out, err = decodeOutcome[Out](outcome)
-	var dropped *DroppedError
-	if errors.As(err, &dropped) {
+	if _, ok := errors.AsType[*DroppedError](err); ok {
 		r.Dropped, err = true, nil
 	}
 	return r, err
@@ -235,8 +234,7 @@ func (f *Feed[In, Out]) endStream(s *stream[In], index int64, yield func(Result[
 		yield(Result[In, Out]{Index: index, Ordinal: -1}, err)
 		return
 	}
-	var defect *trap.DefectError
-	if errors.As(<-s.ended, &defect) {
+	if defect, ok := errors.AsType[*trap.DefectError](<-s.ended); ok {
 		panic(defect.Value)
 	}
 }

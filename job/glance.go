@@ -65,8 +65,7 @@ func newGlance(r *Run) *glance {
 // again asks once more. It returns no error if nobody answers.
 func (g *glance) again(ctx context.Context) error {
 	report, err := g.run.reportWith(ctx, g)
-	var defect *trap.DefectError
-	if errors.As(err, &defect) {
+	if _, ok := errors.AsType[*trap.DefectError](err); ok {
 		return err
 	}
 	if err == nil || report.Job != "" {

@@ -139,8 +139,7 @@ func (r *Report) hopeless() bool { return r.Error != nil && r.Error.Type == Erro
 // startNext starts the next run of an ended job.
 func (c *Client) startNext(ctx context.Context, spec Spec, o StartOptions) (*Run, error) {
 	run, err := c.StartWith(ctx, spec, o)
-	var exists *ExistsError
-	if errors.As(err, &exists) { // somebody else has started it
+	if _, ok := errors.AsType[*ExistsError](err); ok { // somebody else has started it
 		return nil, &RunningError{Name: spec.Name, State: Running}
 	}
 	return run, err
@@ -254,8 +253,7 @@ func (c *Client) inputOf(ctx context.Context, name string) (Input, error) {
 		return Input{}, &NotFoundError{Name: name}
 	}
 	first, err := events.Next()
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return Input{}, &NotFoundError{Name: name}
 	}
 	if err != nil {

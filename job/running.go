@@ -67,8 +67,7 @@ func (r *Run) Running(ctx context.Context) ([]RunningBatch, error) {
 // describe returns nil if the workflow does not run.
 func (r *Run) describe(ctx context.Context, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, id, "")
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return nil, nil
 	}
 	if err != nil {

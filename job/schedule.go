@@ -218,8 +218,7 @@ func (c *Client) makeSchedule(ctx context.Context, spec Spec, o ScheduleOptions)
 		found.Args, found.TypedSearchAttributes = []any{searchable}, SearchAttributes{Pool: spec.Pool, State: Running}.Typed()
 		options.Action = &found
 		_, err := c.temporal.ScheduleClient().Create(ctx, options)
-		var invalid *serviceerror.InvalidArgument // not all of the server's processes know them yet
-		if !errors.As(err, &invalid) {
+		if _, ok := errors.AsType[*serviceerror.InvalidArgument](err); !ok {
 			return err
 		}
 		options.Action = action

@@ -56,8 +56,7 @@ func (c *Client) Schedules(ctx context.Context) ([]Scheduled, error) {
 			continue
 		}
 		one, err := c.GetSchedule(ctx, entry.ID)
-		var none *ScheduleNotFoundError
-		if errors.As(err, &none) {
+		if _, ok := errors.AsType[*ScheduleNotFoundError](err); ok {
 			continue // it has just been deleted
 		}
 		if err != nil {
@@ -100,8 +99,7 @@ func (c *Client) lastRun(ctx context.Context, action client.ScheduleActionResult
 		return nil, nil
 	}
 	desc, err := c.temporal.DescribeWorkflowExecution(ctx, started.WorkflowID, "")
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return &Listed{Name: started.WorkflowID, Run: started.FirstExecutionRunID, Started: action.ActualTime}, nil
 	}
 	if err != nil {
@@ -177,8 +175,7 @@ func (c *Client) schedule(ctx context.Context, name string) (client.ScheduleHand
 }
 
 func scheduleError(name, doing string, err error) error {
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return &ScheduleNotFoundError{Name: name}
 	}
 	if err != nil {

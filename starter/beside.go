@@ -108,8 +108,7 @@ func (r *running) unfinishedIn(ctx context.Context, holder *devserver.HolderInfo
 	}
 	defer c.Close()
 	listed, err := job.NewClient(c).Get(r.spec.Name).Listed(ctx)
-	var none *job.NotFoundError
-	if errors.As(err, &none) {
+	if _, ok := errors.AsType[*job.NotFoundError](err); ok {
 		return false, nil
 	}
 	return err == nil && listed.State != job.Completed, err

@@ -37,8 +37,7 @@ func follow(ctx context.Context, p *Program, client *job.Client, run *job.Run, p
 	if defect := <-looked; defect != nil {
 		return report, defect
 	}
-	var failed *job.FailedError
-	if errors.As(err, &failed) {
+	if _, ok := errors.AsType[*job.FailedError](err); ok {
 		err = nil
 	}
 	return report, err

@@ -129,8 +129,7 @@ func (p *Program) report(err error) int {
 		return ExitOK
 	}
 	code := ExitFailed
-	var coded *codeError
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*codeError](err); ok {
 		code, err = coded.code, coded.err
 	}
 	if err != nil {

@@ -56,8 +56,7 @@ func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts [
 	}
 	return o.connection.withClient(ctx, p, func(client *job.Client) error {
 		run, err := client.Resume(ctx, name, job.ResumeOptions{Settings: settings})
-		var completed *job.EndedError
-		if errors.As(err, &completed) {
+		if _, ok := errors.AsType[*job.EndedError](err); ok {
 			return p.nothingToResume(name)
 		}
 		if err != nil {

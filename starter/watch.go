@@ -46,8 +46,7 @@ func poolOf(ctx context.Context, p *Program, client *job.Client, name string) (s
 	if err == nil {
 		return report.Pool, nil
 	}
-	var none *job.NotFoundError
-	if errors.As(err, &none) {
+	if _, ok := errors.AsType[*job.NotFoundError](err); ok {
 		return "", err
 	}
 	jobs, err := client.List(ctx, maxListed)

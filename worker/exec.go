@@ -321,8 +321,7 @@ func (h *execHandler) run(ctx context.Context, call *calls.Call, lines []byte) (
 // cut ends the process of a call that must not continue: at once if its timer has expired, with TERM
 // first if everything must end.
 func (h *execHandler) cut(call *calls.Call, c *child.Process, gone <-chan struct{}, cause error) {
-	var expired *timers.ExpiredError
-	if errors.As(cause, &expired) {
+	if _, ok := errors.AsType[*timers.ExpiredError](cause); ok {
 		c.Kill()
 		return
 	}

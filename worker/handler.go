@@ -203,12 +203,10 @@ func (d decoder) decode(c *calls.Call, data []byte, in any) error {
 		from = d.records
 	}
 	err := from.Unmarshal(data, in)
-	var column *codec.ColumnError
-	if errors.As(err, &column) {
+	if column, ok := errors.AsType[*codec.ColumnError](err); ok {
 		return calls.InvalidFault(column)
 	}
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return &calls.Fault{Kind: job.KindInvalid, Err: job.Error{
 			Type: "Invalid", Message: fmt.Sprintf("not JSON: %v at byte %d of the item", syntax, syntax.Offset),
 		}}

@@ -51,8 +51,7 @@ func Predict(ctx context.Context, h Handler, o Options, spec job.Spec, p Predict
 
 // orDefect is the defect that has ended ctx, or err.
 func orDefect(ctx context.Context, err error) error {
-	var defect *trap.DefectError
-	if errors.As(context.Cause(ctx), &defect) {
+	if defect, ok := errors.AsType[*trap.DefectError](context.Cause(ctx)); ok {
 		return defect
 	}
 	return err

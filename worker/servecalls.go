@@ -176,8 +176,7 @@ func (h *host) await(ctx context.Context, c *calls.Call, p *program, call *pendi
 // again until it has ended (child.Process.Kill), and the call lasts until then or until it is answered.
 func (h *host) cut(c *calls.Call, p *program, id int64, cause error) {
 	fault := calls.FaultOf(cause)
-	var expired *timers.ExpiredError
-	if errors.As(cause, &expired) {
+	if _, ok := errors.AsType[*timers.ExpiredError](cause); ok {
 		p.end(ending{fault: fault, guilty: id}, true)
 		return
 	}

@@ -225,8 +225,7 @@ func (w *Worker) end(err error) {
 
 // defect makes Run return the error, whose stack goes to the log.
 func (w *Worker) defect(log *slog.Logger, err error) {
-	var defect *trap.DefectError
-	if errors.As(err, &defect) {
+	if defect, ok := errors.AsType[*trap.DefectError](err); ok {
 		log.Error(err.Error(), "stack", string(defect.Stack))
 	}
 	w.end(err)

@@ -42,17 +42,14 @@ func (f *Fault) Error() string {
 
 // FaultOf turns an error of a handler into a fault, whose error is bounded (see [Bounded]).
 func FaultOf(err error) *Fault {
-	var fault *Fault
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*Fault](err); ok {
 		return fault.bounded()
 	}
-	var expired *timers.ExpiredError
-	if errors.As(err, &expired) {
+	if expired, ok := errors.AsType[*timers.ExpiredError](err); ok {
 		return &Fault{Kind: job.KindExpired, Err: job.Error{Type: "Expired", Message: expired.Error()}}
 	}
 	e := job.Error{Type: typeName(err), Message: err.Error()}
-	var given *job.Error
-	if errors.As(err, &given) {
+	if given, ok := errors.AsType[*job.Error](err); ok {
 		if err == error(given) {
 			e.Message = given.Message
 		}

@@ -34,8 +34,7 @@ func (c *Call) ReadLines(r io.Reader, size int) (Unaccepted, error) {
 		return c.Answer.ReadLines(r, size, lineLimit)
 	}
 	lines, err := c.Answer.ReadLines(r, size, AnswerLimit)
-	var fault *Fault
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*Fault](err); ok {
 		fault.Full = true
 	}
 	return lines, err

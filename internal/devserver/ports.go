@@ -72,8 +72,7 @@ func bind(ip string, port int) (net.Listener, error) {
 
 // cause strips the words that net puts around a system call's error.
 func cause(err error) error {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno
 	}
 	return err

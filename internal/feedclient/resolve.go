@@ -42,8 +42,7 @@ func (c *Client) seek(stale *leg, number int) {
 
 // callersError is what callers get if there is no leg to send to.
 func callersError(err error) error {
-	var ended *EndedError
-	if errors.As(err, &ended) {
+	if ended, ok := errors.AsType[*EndedError](err); ok {
 		return ended.Err
 	}
 	return err

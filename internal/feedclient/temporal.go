@@ -86,8 +86,7 @@ func (t *temporalLegs) Close(ctx context.Context, id string) error {
 	var refused *RefusedError
 	if errors.Is(err, ErrGone) || errors.Is(err, ErrCut) || errors.Is(err, ErrBarred) || errors.As(err, &refused) {
 		_, ended := t.Open(ctx)
-		var e *EndedError
-		if errors.As(ended, &e) {
+		if _, ok := errors.AsType[*EndedError](ended); ok {
 			return ended
 		}
 		return errors.New("the feed's job could not be asked") // it runs on, or again
@@ -138,8 +137,7 @@ func outcome(err error) error {
 
 // classified returns an error of the server's as one of this package, if it leaves no doubt about the request.
 func classified(err error) error {
-	var ended *EndedError
-	if errors.As(err, &ended) {
+	if _, ok := errors.AsType[*EndedError](err); ok {
 		return err
 	}
 	var namespace *serviceerror.NamespaceNotFound
@@ -163,8 +161,7 @@ func classified(err error) error {
 
 // codeOf returns the code of the first error in a chain that has one.
 func codeOf(err error) codes.Code {
-	var service serviceerror.ServiceError
-	if errors.As(err, &service) {
+	if service, ok := errors.AsType[serviceerror.ServiceError](err); ok {
 		return service.Status().Code()
 	}
 	return status.Code(err)

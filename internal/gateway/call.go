@@ -176,8 +176,7 @@ func inPlace(err error) *itemError {
 	var p problem
 	_, _ = p.ofItem(err)
 	e := &itemError{Kind: p.Kind, Type: p.Type, Message: err.Error()}
-	var item *job.ItemError
-	if errors.As(err, &item) {
+	if item, ok := errors.AsType[*job.ItemError](err); ok {
 		e.Type, e.Message = item.Err.Type, item.Err.Message
 	}
 	return e

@@ -165,8 +165,7 @@ func (n *Inputs) readHead(ctx context.Context, s *Source) error {
 // takeHead reads what the beginning of the source shows of its shape, and where the first item may begin.
 func (s *Source) takeHead(r io.Reader) error {
 	shape, start, err := records.ReadHead(r, s.Shape)
-	var judged *temporal.ApplicationError
-	if errors.As(err, &judged) {
+	if judged, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return judged
 	}
 	if err != nil {

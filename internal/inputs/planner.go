@@ -156,8 +156,7 @@ func (p *planner) await(ctx context.Context) error {
 
 // judge returns what activities return for an error in what was read from there on.
 func (a place) judge(err error) error {
-	var array *records.ArrayError
-	if errors.As(err, &array) {
+	if array, ok := errors.AsType[*records.ArrayError](err); ok {
 		return ledger.Permanent(job.ErrorInput, fmt.Errorf(
 			"input %s is not one JSON array: at byte %d, %s; correct it, or choose --format jsonl if each line is an item, and start anew with --fresh",
 			a.url, a.offset+array.Offset, array.Reason))

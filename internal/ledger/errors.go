@@ -19,8 +19,7 @@ func Permanent(kind string, err error) error {
 // retrying cannot help, it is permanent and of that kind; otherwise it is an outage, which costs nothing but time. A cancellation
 // stays what it is. It returns nil for nil.
 func StoreError(kind string, err error) error {
-	var decided *temporal.ApplicationError
-	if errors.As(err, &decided) {
+	if decided, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return decided // however deep: workflows see what is at the top
 	}
 	var fenced *store.FencedError

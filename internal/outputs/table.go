@@ -79,8 +79,7 @@ func (t *table) eachResult(ctx context.Context, fn func(line []byte) error) erro
 		err = eachLine(body, func(line []byte) error {
 			result++
 			err := fn(line)
-			var broken *notObjectError
-			if errors.As(err, &broken) {
+			if _, ok := errors.AsType[*notObjectError](err); ok {
 				return t.refuse(result, e, line)
 			}
 			return err

@@ -16,12 +16,10 @@ func IsType(err error, kind string) bool {
 
 // JobError turns the end of an activity into the job's error.
 func JobError(err error) *job.Error {
-	var app *temporal.ApplicationError
-	if errors.As(err, &app) {
+	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return &job.Error{Type: app.Type(), Message: app.Message()}
 	}
-	var timeout *temporal.TimeoutError
-	if errors.As(err, &timeout) {
+	if timeout, ok := errors.AsType[*temporal.TimeoutError](err); ok {
 		return &job.Error{Type: "Timeout", Message: timeoutMessage(timeout)}
 	}
 	return &job.Error{Type: job.ErrorFailed, Message: err.Error()}
