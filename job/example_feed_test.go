@@ -35,8 +35,7 @@ func ExampleFeed_Put() {
 	feed := job.NewFeed[Trade, Score](job.NewClient(temporal), "risk", job.FeedOptions{Linger: 2 * time.Millisecond})
 	defer feed.Release()
 	err = feed.Put(ctx, Trade{ID: 1, Amount: 250}, Trade{ID: 2, Amount: 80})
-	var full *job.FullError
-	if errors.As(err, &full) {
+	if _, ok := errors.AsType[*job.FullError](err); ok {
 		err = feed.PutWait(ctx, 5*time.Second, Trade{ID: 1, Amount: 250}, Trade{ID: 2, Amount: 80})
 	}
 	if err != nil {

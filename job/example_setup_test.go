@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/stint-run/stint/internal/devserver"
@@ -39,8 +40,8 @@ func openOffice() *office {
 var silent = slog.New(slog.DiscardHandler)
 
 func (o *office) close() {
-	for i := len(o.closing) - 1; i >= 0; i-- {
-		o.closing[i]()
+	for _, v := range slices.Backward(o.closing) {
+		v()
 	}
 }
 
@@ -67,8 +68,7 @@ func (o *office) output(name string) string { return filepath.Join(o.dir, name) 
 // wait waits for a job's end, however it ends.
 func wait(run *job.Run) job.Report {
 	report, err := run.Wait(context.Background())
-	var failed *job.FailedError
-	if !errors.As(err, &failed) {
+	if _, ok := errors.AsType[*job.FailedError](err); !ok {
 		check(err)
 	}
 	return report

@@ -321,8 +321,7 @@ func TestFeed_StreamErrors(t *testing.T) {
 		withFeed(t, feedsim.Options{Fails: withErrors}, func(t *testing.T, _ *feedsim.Feed, f *Feed[string, echo]) {
 			var seen []string
 			for r, err := range f.Stream(t.Context(), slices.Values(items), StreamOptions{InPlace: inPlace, Items: true}) {
-				var failed *ItemError
-				if errors.As(err, &failed) {
+				if _, ok := errors.AsType[*ItemError](err); ok {
 					seen = append(seen, "error of "+r.Item)
 					continue
 				}
@@ -488,8 +487,7 @@ func callAll(t *testing.T, f *Feed[string, echo], name string, n int) {
 		item := fmt.Sprintf("%s-%d", name, i)
 		for {
 			out, err := f.Call(t.Context(), item)
-			var full *FullError
-			if errors.As(err, &full) {
+			if _, ok := errors.AsType[*FullError](err); ok {
 				time.Sleep(10 * time.Millisecond)
 				continue
 			}

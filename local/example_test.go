@@ -55,7 +55,7 @@ func ExampleRun_severalResults() {
 		Text string `json:"text"`
 	}
 	words := worker.Each(func(_ context.Context, text string) (words []word, err error) {
-		for _, w := range strings.Fields(text) {
+		for w := range strings.FieldsSeq(text) {
 			kind := "word"
 			if strings.Trim(w, "0123456789") == "" {
 				kind = "number"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,10 +39,8 @@ func (e *embedding) addFlags(fs *pflag.FlagSet, p *Program) {
 // wanted reports whether the job is one of `stint run`, and not of a server or a cluster.
 func (e *embedding) wanted(cmd *cobra.Command, p *Program, c *connection, name string) bool {
 	fs := cmd.Flags()
-	for _, flag := range []string{"exec", "serve", "state", "file"} {
-		if fs.Changed(flag) {
-			return true
-		}
+	if slices.ContainsFunc([]string{"exec", "serve", "state", "file"}, fs.Changed) {
+		return true
 	}
 	if fs.Changed("address") || fs.Changed("namespace") || fs.Changed("profile") || job.CheckName("job", name) != nil {
 		return false

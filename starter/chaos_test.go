@@ -149,8 +149,8 @@ func (c *chaos) drainWorker() {
 }
 
 func (c *chaos) killGuard() {
-	w := c.anyWorker().cmd.Process.Pid
 	eventually(c.t, "a guard", func() bool {
+		w := c.anyWorker().cmd.Process.Pid // another one each time: one that is being drained ends, and its guard with it
 		return slices.ContainsFunc(procs.All(), func(p procs.Process) bool {
 			_, guards := procs.Variable(p.PID, "STINT_GUARD")
 			return p.Parent == w && guards && syscall.Kill(p.PID, syscall.SIGKILL) == nil

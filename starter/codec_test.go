@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,7 +46,7 @@ func TestCodec_EveryCommand(t *testing.T) {
 	b.refuse("7$")
 	worker := b.worker("p", "--exec", b.refusing(), "--hook", "prepare=true")
 	start := []string{"start", "--pool", "p", "confidential.txt", "--batch-items", "10", "--attempts", "1"}
-	with := func(more ...string) []string { return append(start[:len(start):len(start)], more...) }
+	with := func(more ...string) []string { return append(slices.Clip(start), more...) }
 
 	b.stint(with("--name", "plain", "-o", "out.txt", "--init", "prepare", "--wait")...).exits(starter.ExitSomeFailed)
 	var report job.Report

@@ -190,7 +190,7 @@ func TestFilter_EnvironmentIsScrubbed(t *testing.T) {
 	b.write("in.txt", "a\n")
 	c := b.stint("run", "--exec", "sh -c 'read x; env | cut -d= -f1 | sort | tr \"\\n\" \" \"; echo; '", "in.txt", "-q", "--env", "GIVEN=1")
 	c.exits(starter.ExitOK)
-	for _, name := range strings.Fields(c.stdout.String()) {
+	for name := range strings.FieldsSeq(c.stdout.String()) {
 		require.True(t, strings.HasPrefix(name, "LC_") ||
 			strings.Contains(" PATH HOME USER LANG TZ TMPDIR GIVEN PWD OLDPWD SHLVL _"+
 				" STINT_WORKER STINT_SLOT STINT_INCARNATION STINT_MAX_RESTARTS STINT_SEED STINT_CHILD ", " "+name+" "), name)

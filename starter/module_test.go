@@ -1,6 +1,7 @@
 package starter_test
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,9 +100,7 @@ var module = sync.OnceValues(func() (string, error) {
 	text := strings.Replace(string(own), "module github.com/stint-run/stint", "module example.com/upper", 1)
 	text += "\nrequire github.com/stint-run/stint v0.0.0\n\nreplace github.com/stint-run/stint => " + root + "\n"
 	files := map[string]string{"go.mod": text, "go.sum": string(sums)}
-	for name, content := range moduleFiles {
-		files[name] = content
-	}
+	maps.Copy(files, moduleFiles)
 	for name, content := range files {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 			return "", err

@@ -161,9 +161,9 @@ func wrongArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 
 // lookup finds a variable of the program's environment.
 func (p *Program) lookup(name string) (string, bool) {
-	for i := len(p.Env) - 1; i >= 0; i-- {
-		if v := p.Env[i]; len(v) > len(name) && v[len(name)] == '=' && v[:len(name)] == name {
-			return v[len(name)+1:], true
+	for _, v := range slices.Backward(p.Env) {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value, true
 		}
 	}
 	return "", false

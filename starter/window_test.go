@@ -16,8 +16,7 @@ import (
 func inFlight(t *testing.T, c sdkclient.Client, name string) int {
 	t.Helper()
 	desc, err := c.DescribeWorkflowExecution(context.WithoutCancel(t.Context()), name, "")
-	var notYet *serviceerror.NotFound // a leg that is about to start
-	if errors.As(err, &notYet) {
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok { // a leg that is about to start
 		return 0
 	}
 	require.NoError(t, err)

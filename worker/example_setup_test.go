@@ -63,8 +63,7 @@ func (s *stage) start(spec job.Spec, input string, lines ...string) *job.Run {
 // wait waits for a job's end and prints its results and failures.
 func (s *stage) wait(run *job.Run) job.Report {
 	report, err := run.Wait(context.Background())
-	var failed *job.FailedError
-	if !errors.As(err, &failed) {
+	if _, ok := errors.AsType[*job.FailedError](err); !ok {
 		check(err)
 	}
 	if report.Output == nil {

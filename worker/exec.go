@@ -7,6 +7,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -259,7 +260,7 @@ func (h *execHandler) Call(c *calls.Call) error {
 func (h *execHandler) run(ctx context.Context, call *calls.Call, lines []byte) (calls.Unaccepted, error) {
 	var none calls.Unaccepted
 	slot := call.Place.Describe().Slot
-	env := append(h.env[:len(h.env):len(h.env)], h.options.slotEnv(h.worker, slot, 0)...)
+	env := append(slices.Clip(h.env), h.options.slotEnv(h.worker, slot, 0)...)
 	cmd := &exec.Cmd{Path: h.path, Args: h.argv, Env: env, Dir: h.dir, SysProcAttr: child.GroupAttributes()}
 	pipes, err := child.NewPipes(cmd)
 	if err != nil {

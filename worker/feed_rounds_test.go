@@ -97,8 +97,7 @@ func TestFeed_RoundsOfRefusals(t *testing.T) {
 			callers.Go(func() {
 				for {
 					result, err := feed.Call(t.Context(), item)
-					var full *job.FullError
-					if errors.As(err, &full) {
+					if full, ok := errors.AsType[*job.FullError](err); ok {
 						assert.Equal(t, 20, full.Capacity)
 						refusals.Add(1)
 						continue

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/stint-run/stint/activities"
@@ -80,7 +81,7 @@ func Command(argv ...string) Hook {
 const hookOutput = time.Second
 
 func (c HookCall) environ() []string {
-	return append(c.env[:len(c.env):len(c.env)],
+	return append(slices.Clip(c.env),
 		"STINT_JOB="+c.Job, "STINT_RUN="+c.Run, "STINT_STAGE="+c.Stage, "STINT_KEY="+c.Key,
 		"STINT_STATE="+string(c.State), "STINT_REASON="+c.Reason, "STINT_WORKER="+c.Worker)
 }

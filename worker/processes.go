@@ -254,7 +254,7 @@ func writeStacks(asked <-chan os.Signal) {
 	for range asked {
 		buf := make([]byte, 8<<20)
 		buf = buf[:runtime.Stack(buf, true)]
-		for _, stack := range bytes.Split(buf, []byte("\n\n")) {
+		for stack := range bytes.SplitSeq(buf, []byte("\n\n")) {
 			if bytes.Contains(stack, []byte("worker.(*slotServer).makeCalls(")) {
 				_, _ = os.Stderr.Write(append(stack, '\n')) // nobody could receive the error
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -141,7 +142,7 @@ func (c *pending) end(fault error) {
 func (h *host) launch(s *slot, incarnation int) (*program, error) {
 	cmd := &exec.Cmd{
 		Path: h.path, Args: h.argv, Dir: h.options.Dir, SysProcAttr: child.GroupAttributes(),
-		Env: append(h.env[:len(h.env):len(h.env)], h.options.slotEnv(h.worker, s.number, incarnation)...),
+		Env: append(slices.Clip(h.env), h.options.slotEnv(h.worker, s.number, incarnation)...),
 	}
 	pipes, err := child.NewFramePipes(cmd)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -283,8 +284,8 @@ func (w *Worker) Ready() <-chan struct{} { return w.ready }
 
 // stop stops in reverse order: the batches' rests still find a coordinator.
 func (w *Worker) stop(workers []sdkworker.Worker) {
-	for i := len(workers) - 1; i >= 0; i-- {
-		workers[i].Stop()
+	for _, worker := range slices.Backward(workers) {
+		worker.Stop()
 	}
 }
 

@@ -363,8 +363,7 @@ func TestFeed_F4_ResetsRaceResults(t *testing.T) {
 			for i := range 40 {
 				text := fmt.Sprintf("session %d item %d", session, i)
 				err := one.PutWait(ctx, time.Minute, text)
-				var other *job.SessionError
-				if errors.As(err, &other) {
+				if _, ok := errors.AsType[*job.SessionError](err); ok {
 					return
 				}
 				if !assert.NoError(t, err) {

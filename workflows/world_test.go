@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -281,8 +282,7 @@ func (w *world) runOnce(fn, in, result, next any) (again bool, err error) {
 	w.env.ExecuteWorkflow(fn, in)
 	require.True(w.t, w.env.IsWorkflowCompleted())
 	err = w.env.GetWorkflowError()
-	var goesOn *workflow.ContinueAsNewError
-	if errors.As(err, &goesOn) {
+	if goesOn, ok := errors.AsType[*workflow.ContinueAsNewError](err); ok {
 		require.NoError(w.t, converter.GetDefaultDataConverter().FromPayloads(goesOn.Input, next))
 		return true, nil
 	}
@@ -853,9 +853,7 @@ func (s *spyOutbound) SetUpdateHandler(ctx workflow.Context, name string, handle
 func (s *spyOutbound) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
 	s.count("memo")
 	s.w.mu.Lock()
-	for field, value := range memo {
-		s.w.memo[field] = value
-	}
+	maps.Copy(s.w.memo, memo)
 	s.w.mu.Unlock()
 	return s.Next.UpsertMemo(ctx, memo)
 }

@@ -160,7 +160,7 @@ func stackOf(name []byte) string {
 		if n == size && size < maxStacks {
 			continue
 		}
-		for _, stack := range bytes.Split(buf[:n], []byte("\n\n")) {
+		for stack := range bytes.SplitSeq(buf[:n], []byte("\n\n")) {
 			if bytes.HasPrefix(stack, append(name, " ["...)) {
 				return string(stack)
 			}

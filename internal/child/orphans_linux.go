@@ -136,7 +136,7 @@ func (o *orphans) start(cmd *exec.Cmd, cpus []int, starter string) error {
 	if cmd.Env == nil {
 		cmd.Env = os.Environ()
 	}
-	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], markName+"="+mark)
+	cmd.Env = append(slices.Clip(cmd.Env), markName+"="+mark)
 	return o.launch(cmd, cpus, mark)
 }
 

@@ -41,7 +41,7 @@ func familyOf(t *testing.T, children *Starter, lines int, cmd *exec.Cmd) (*Proce
 	require.Eventually(t, func() bool {
 		text, _ := os.ReadFile(file)
 		pids = pids[:0]
-		for _, field := range strings.Fields(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			pid, err := strconv.Atoi(field)
 			require.NoError(t, err)
 			pids = append(pids, pid)

@@ -31,9 +31,9 @@ func namesOf(all []reflect.Type) (names []string) {
 		seen[t] = true
 		switch t.Kind() {
 		case reflect.Struct:
-			for i := range t.NumField() {
-				names = append(names, nameOf(t.Field(i)))
-				walk(t.Field(i).Type)
+			for field := range t.Fields() {
+				names = append(names, nameOf(field))
+				walk(field.Type)
 			}
 		case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Array:
 			walk(t.Elem())
@@ -182,8 +182,7 @@ func (d *documents) of(t reflect.Type, depth int) string {
 
 func (d *documents) object(t reflect.Type, depth int) string {
 	var members []string
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		if d.in(5) {
 			continue
 		}

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -30,14 +31,11 @@ func fieldsOf(t reflect.Type) []field {
 
 // gather adds the fields of a struct at a depth. within are the structs that it is embedded in.
 func gather(t reflect.Type, depth int, within []reflect.Type, all *[]field) {
-	for _, outer := range within {
-		if outer == t {
-			return
-		}
+	if slices.Contains(within, t) {
+		return
 	}
-	within = append(within[:len(within):len(within)], t)
-	for i := range t.NumField() {
-		f := t.Field(i)
+	within = append(slices.Clip(within), t)
+	for f := range t.Fields() {
 		tag := f.Tag.Get("json")
 		name, options, _ := strings.Cut(tag, ",")
 		embedded := f.Type

@@ -42,8 +42,8 @@ func (s *types) plain(t reflect.Type) bool {
 	case reflect.Map:
 		return plainKey(t.Key()) && s.plain(t.Elem())
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if !s.plainField(t.Field(i)) {
+		for field := range t.Fields() {
+			if !s.plainField(field) {
 				return false
 			}
 		}

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -182,12 +183,7 @@ func (s *stringsOf) string(separator byte) (span, bool) {
 
 // simple reports whether a JSON string has no escape.
 func simple(raw []byte) bool {
-	for _, b := range raw {
-		if b == '\\' {
-			return false
-		}
-	}
-	return true
+	return bytes.IndexByte(raw, '\\') < 0
 }
 
 // columnsOf returns the fields of a struct by their names in JSON, if any of them wants something else than its text.

@@ -92,9 +92,9 @@ func (f *filler) fill(v reflect.Value, depth int) {
 			if v.Field(i).CanSet() {
 				f.fill(v.Field(i), depth-1)
 			} else if v.Type().Field(i).Anonymous {
-				for k := range v.Field(i).NumField() {
-					if v.Field(i).Field(k).CanSet() {
-						f.fill(v.Field(i).Field(k), depth-1)
+				for _, field := range v.Field(i).Fields() {
+					if field.CanSet() {
+						f.fill(field, depth-1)
 					}
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/stint-run/stint/job"
@@ -52,7 +53,7 @@ func (g *Gateway) callOne(a *answer, r *http.Request, f Feed, limit time.Duratio
 		return ended(r.Context(), err)
 	}
 	g.meters.given(1)
-	a.send(http.StatusOK, append(result[:len(result):len(result)], '\n'))
+	a.send(http.StatusOK, append(slices.Clip(result), '\n'))
 	return nil
 }
 

@@ -118,7 +118,7 @@ func childrenOf(pid int, threads []int) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, field := range strings.Fields(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			if n, err := strconv.Atoi(field); err == nil {
 				children = append(children, n)
 			}

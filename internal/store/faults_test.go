@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"io"
 	"log"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -45,9 +46,7 @@ func newFaulty(t *testing.T, answer func(get int, body []byte, w http.ResponseWr
 		f.mu.Unlock()
 		kept := httptest.NewRecorder()
 		service.ServeHTTP(kept, r)
-		for name, values := range kept.Header() {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), kept.Header())
 		if !answer(get, kept.Body.Bytes(), w, r) {
 			w.WriteHeader(kept.Code)
 			_, _ = w.Write(kept.Body.Bytes())

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/stint-run/stint/internal/stall"
@@ -114,9 +115,9 @@ func makeDirs(dir string) (made []string, err error) {
 		absent = append(absent, dir)
 		dir = filepath.Dir(dir)
 	}
-	for i := len(absent) - 1; i >= 0; i-- {
-		if err := os.Mkdir(absent[i], 0o777); err == nil {
-			made = append(made, absent[i])
+	for _, dir := range slices.Backward(absent) {
+		if err := os.Mkdir(dir, 0o777); err == nil {
+			made = append(made, dir)
 		} else if !errors.Is(err, fs.ErrExist) { // otherwise somebody else made it first
 			return made, err
 		}
@@ -126,8 +127,8 @@ func makeDirs(dir string) (made []string, err error) {
 
 // removeDirs undoes makeDirs, except for directories in which somebody has put something.
 func removeDirs(made []string) {
-	for i := len(made) - 1; i >= 0; i-- {
-		if os.Remove(made[i]) != nil {
+	for _, dir := range slices.Backward(made) {
+		if os.Remove(dir) != nil {
 			return
 		}
 	}
