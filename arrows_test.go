@@ -57,7 +57,7 @@ func TestArrows_PointOneWay(t *testing.T) {
 func TestArrows_OfThePublicPackages(t *testing.T) {
 	t.Parallel()
 	allowed := map[string][]string{
-		"job":    {"internal/text", "internal/trap", "internal/location", "internal/protocol", "internal/feedclient"},
+		"job":    {"internal/backoff", "internal/text", "internal/trap", "internal/location", "internal/protocol", "internal/feedclient"},
 		"timers": {"internal/protocol"},
 	}
 	packages := packagesOf(t, `{{join .Imports " "}}`)

@@ -8,7 +8,8 @@
 //     inputs, ledger, outputs, redrive and feeds
 //   - process.go, execution.go: a batch; lanes.go: its calls at once; line.go: the order of its items;
 //     outcomes.go: what becomes of them; source.go, sink.go: what it reads and writes; stride.go: its pace
-//   - hook.go, locate.go, presence.go, beating.go: hooks, where batches run, who serves pools, heartbeats
+//   - hook.go, locate.go, presence.go: hooks, where batches run, who serves pools; heartbeat.go, news.go: heartbeats, and what
+//     they report
 package activities
 
 import (

@@ -4,44 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/trap"
-	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
 )
-
-// carryOut does the work of an activity that heartbeats for as long as its process lives. The error says to workflows what follows.
-func carryOut[T any](ctx context.Context, patience time.Duration, work func(context.Context) (T, error)) (T, error) {
-	defer beating(ctx)()
-	return patiently(ctx, patience, work)
-}
-
-// patiently does the work of an activity. It gives the work up if an operation on files takes longer than
-// patience: nothing can interrupt that, so it and the work may go on, and a second execution is beside it. The error
-// is one that says to workflows what follows.
-func patiently[T any](ctx context.Context, patience time.Duration, work func(context.Context) (T, error)) (T, error) {
-	meter := stall.NewMeter()
-	ctx = stall.With(ctx, meter)
-	var result T
-	done := trap.Go("doing an activity", func() (err error) {
-		result, err = work(ctx)
-		return err
-	})
-	looks := time.NewTicker(max(patience/8, time.Millisecond))
-	defer looks.Stop()
-	for {
-		select {
-		case err := <-done:
-			return result, ledger.Raised(err)
-		case <-looks.C:
-			if stuck := meter.GiveUp(patience); stuck != nil {
-				var none T
-				return none, ledger.StoreError(job.ErrorOutput, stuck)
-			}
-		}
-	}
-}
 
 // thrift leaves out heartbeats that would say little. The SDK does so too, but its measure is the worker's, and the slots of
 // loops need theirs every second.
@@ -89,4 +54,19 @@ func beating(ctx context.Context) (stop func()) {
 		}
 	})
 	return func() { close(done); <-ended }
+}
+
+// beat returns what offers heartbeats: it sends one if the server expects one, or if there is news.
+func (e *execution) beat(timeout time.Duration, send func()) func(now time.Time) {
+	thrift, offered := newThrift(timeout), e.began
+	return func(now time.Time) {
+		expected := false
+		if now.Sub(offered) >= timeout/4 {
+			offered, expected = now, thrift.send(now)
+		}
+		if e.acts.news.due(e.in.Ref.Run, now) || expected {
+			thrift.last = now
+			send()
+		}
+	}
 }

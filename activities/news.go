@@ -119,21 +119,6 @@ func (e *execution) answered() (protocol.Answered, bool) {
 	}, true
 }
 
-// beat returns what offers heartbeats: it sends one if the server expects one, or if there is news.
-func (e *execution) beat(timeout time.Duration, send func()) func(now time.Time) {
-	thrift, offered := newThrift(timeout), e.began
-	return func(now time.Time) {
-		expected := false
-		if now.Sub(offered) >= timeout/4 {
-			offered, expected = now, thrift.send(now)
-		}
-		if e.acts.news.due(e.in.Ref.Run, now) || expected {
-			thrift.last = now
-			send()
-		}
-	}
-}
-
 // liveOf has the outcomes of a portion counted as they come.
 func (e *execution) liveOf(a calls.Answer) calls.Answer {
 	a.Live = &e.live

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/protocol"
 )
 
@@ -85,7 +86,7 @@ func (f *Feed[In, Out]) Results(ctx context.Context, from FeedCursor, o ResultsO
 	return func(yield func(RecordedResult[Out], error) bool) {
 		err := f.follow(ctx, from, o, func(line []byte, next FeedCursor) bool {
 			r := RecordedResult[Out]{Next: next}
-			err := json.Unmarshal(lineValue(line), &r.Out)
+			err := json.Unmarshal(protocol.ResultValue(line), &r.Out)
 			if err != nil {
 				var none Out
 				r.Out, err = none, &DecodeError{Item: -1, Err: err}
@@ -140,32 +141,9 @@ func (f *Feed[In, Out]) follow(ctx context.Context, from FeedCursor, o ResultsOp
 		case report.State == Failed:
 			return &FailedError{Report: report}
 		}
-		if err := pause(ctx, o.Every); err != nil {
-			return err
+		if !backoff.Wait(o.Every, ctx.Done()) {
+			return ctx.Err()
 		}
-	}
-}
-
-// lineValue is a line of results as JSON: a line that is not JSON becomes a string.
-func lineValue(line []byte) []byte {
-	if json.Valid(line) {
-		return line
-	}
-	data, err := json.Marshal(string(line))
-	if err != nil {
-		return []byte("null")
-	}
-	return data
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
@@ -224,7 +202,7 @@ func (f *Feed[In, Out]) fromStore(ctx context.Context, o FeedOutcome) (FeedOutco
 		default:
 			failed = 0
 		}
-		if err := pause(ctx, findEvery); err != nil {
+		if !backoff.Wait(findEvery, ctx.Done()) {
 			return o, err
 		}
 	}

@@ -17,7 +17,7 @@ import (
 func printPrediction(w io.Writer, p predict.Prediction) error {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("%s in %s (%s)", plural(p.Items, "item"), plural(int64(p.Inputs), "input"), size(p.Bytes))
+	line("%s in %s (%s)", text.Count(p.Items, "item"), text.Count(p.Inputs, "input"), size(p.Bytes))
 	switch {
 	case p.Items == 0:
 		line("nothing to do")
@@ -25,24 +25,24 @@ func printPrediction(w io.Writer, p predict.Prediction) error {
 		line("no item of the sample was ok: the figures below are those of failing items")
 	}
 	line("about %s%s %s", span(p.Seconds.Value), bounds(p.Seconds), places(p))
-	line("%s of about %s, %s", plural(p.Batches, "batch"), plural(p.BatchItems, "item"), plural(p.Legs, "leg"))
+	line("%s of about %s, %s", text.Count(p.Batches, "batch"), text.Count(p.BatchItems, "item"), text.Count(p.Legs, "leg"))
 	line("about %s events of history, %s actions on Temporal Cloud", round(p.Events), round(p.Actions))
 	line("about %s of results; about %s of memory for a worker with the server in it, and what the command takes", size(p.ResultBytes), size(p.MemoryBytes))
 	line("")
 	s := p.Sample
 	line("sample    %s from all over the inputs: %s ok, %s failed, in %s, %v",
-		plural(int64(s.Items), "item"), text.Thousands(s.OK), text.Thousands(s.Failed), plural(int64(s.Calls+s.FailedCalls), "call"), roundTime(s.Took))
+		text.Count(s.Items, "item"), text.Thousands(s.OK), text.Thousands(s.Failed), text.Count(s.Calls+s.FailedCalls, "call"), roundTime(s.Took))
 	if e := s.FirstError; e != nil {
 		line("          first failed item: %s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
 	}
 	line("measured  an item takes %s%s of a slot, with its share of %s to start a call of %s",
-		span(p.ItemSeconds.Value), bounds(p.ItemSeconds), span(p.StartSeconds), plural(p.CallItems, "item"))
+		span(p.ItemSeconds.Value), bounds(p.ItemSeconds), span(p.StartSeconds), text.Count(p.CallItems, "item"))
 	if s.SlowDowns > 0 {
 		line("          %s of the handler waited out: the job takes at least as long for each item as the sample has",
-			plural(int64(s.SlowDowns), "slow-down request"))
+			text.Count(s.SlowDowns, "slow-down request"))
 	}
 	if p.Seconds.Low != nil && !narrow(p.Seconds) {
-		line("          the calls took too different times for a range of the whole time: try %s", plural(int64(4*s.Items), "item"))
+		line("          the calls took too different times for a range of the whole time: try %s", text.Count(4*s.Items, "item"))
 	}
 	if p.Seconds.Low == nil && p.Items > 0 {
 		line("          too few calls for error bars, and to separate the start of a call from its items: try 100 items")
@@ -58,15 +58,15 @@ func printPrediction(w io.Writer, p predict.Prediction) error {
 func printPipeline(w io.Writer, p predict.Pipeline) error {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("%s in %s (%s)", plural(p.Items, "item"), plural(int64(p.Inputs), "input"), size(p.Bytes))
+	line("%s in %s (%s)", text.Count(p.Items, "item"), text.Count(p.Inputs, "input"), size(p.Bytes))
 	switch {
 	case p.Items == 0:
 		line("nothing to do")
 	case p.Sample.OK == 0:
 		line("no item of the sample was ok: the figures below are those of failing items")
 	}
-	line("about %s%s with %s of each pool like this one: the slowest stage is %s", span(p.Seconds.Value), bounds(p.Seconds), plural(int64(p.Workers), "worker"), p.Slowest)
-	line("%s of about %s, at most %s of each, %s", plural(p.Batches, "batch"), plural(p.BatchItems, "item"), plural(int64(p.Steps), "execution"), plural(p.Legs, "leg"))
+	line("about %s%s with %s of each pool like this one: the slowest stage is %s", span(p.Seconds.Value), bounds(p.Seconds), text.Count(p.Workers, "worker"), p.Slowest)
+	line("%s of about %s, at most %s of each, %s", text.Count(p.Batches, "batch"), text.Count(p.BatchItems, "item"), text.Count(p.Steps, "execution"), text.Count(p.Legs, "leg"))
 	line("about %s events of history, %s actions on Temporal Cloud; about %s of results", round(p.Events), round(p.Actions), size(p.ResultBytes))
 	line("")
 	table := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
@@ -81,7 +81,7 @@ func printPipeline(w io.Writer, p predict.Pipeline) error {
 	line("")
 	s := p.Sample
 	line("sample    %s from all over the inputs: %s ok, %s failed, in %s, %v",
-		plural(int64(s.Items), "item"), text.Thousands(s.OK), text.Thousands(s.Failed), plural(int64(s.Calls+s.FailedCalls), "call"), roundTime(s.Took))
+		text.Count(s.Items, "item"), text.Thousands(s.OK), text.Thousands(s.Failed), text.Count(s.Calls+s.FailedCalls, "call"), roundTime(s.Took))
 	if e := s.FirstError; e != nil {
 		line("          first failed item: %s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
 	}
@@ -94,26 +94,14 @@ func printPipeline(w io.Writer, p predict.Pipeline) error {
 
 // places says how many calls are made at once, and where.
 func places(p predict.Prediction) string {
-	s := fmt.Sprintf("with %s here", plural(int64(p.Slots), "slot"))
+	s := fmt.Sprintf("with %s here", text.Count(p.Slots, "slot"))
 	if p.Workers > 1 {
-		s = fmt.Sprintf("on %d workers like this one with %s each", p.Workers, plural(int64(p.Slots), "slot"))
+		s = fmt.Sprintf("on %d workers like this one with %s each", p.Workers, text.Count(p.Slots, "slot"))
 	}
 	if p.Parallel < p.Slots*p.Workers {
 		s += fmt.Sprintf(", of which --window allows %d", p.Parallel)
 	}
 	return s
-}
-
-// plural counts things whose plural ends in s or es.
-func plural(n int64, what string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(what, "ch"):
-		what += "es"
-	default:
-		what += "s"
-	}
-	return text.Thousands(n) + " " + what
 }
 
 func size(bytes int64) string { return humanize.Bytes(uint64(max(0, bytes))) }

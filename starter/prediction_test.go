@@ -40,9 +40,6 @@ func TestRound(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 7: "7", 999: "999", 1234: "1,230", 56_789: "56,800", 9_999_999: "10,000,000"} {
 		require.Equal(t, want, round(n))
 	}
-	require.Equal(t, "1 batch", plural(1, "batch"))
-	require.Equal(t, "2,000 batches", plural(2000, "batch"))
-	require.Equal(t, "0 items", plural(0, "item"))
 }
 
 // 14: how the predictions of `plan --sample` read.

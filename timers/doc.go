@@ -55,3 +55,12 @@
 //   - A client whose server is away does not notice there (queue), or notices after a second
 //     (named pipe); here it gets an error at once.
 package timers
+
+// What lies where:
+//
+//	context.go, callsite.go   Expires and Do; the default scope
+//	client.go, timer.go       the timers of one worker; scope.go: a call's timer, in a few nanoseconds
+//	watchdog.go, settle.go    rounds: what has expired; what was released in time
+//	reap.go, process*.go      ends what hangs
+//	remote.go                 timers that a parent holds for its child
+//	held.go, event.go         what is shown

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/trap"
@@ -222,22 +223,7 @@ func (h *host) replace(s *slot, old *program) *program {
 
 // sleep waits. It returns false if the host closes meanwhile.
 func (h *host) sleep(d time.Duration) bool {
-	if d <= 0 {
-		select {
-		case <-h.closing:
-			return false
-		default:
-			return true
-		}
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-h.closing:
-		return false
-	}
+	return backoff.Wait(d, h.closing)
 }
 
 // Close ends all programs: it asks them to end, and kills those that do not.

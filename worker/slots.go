@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/permits"
@@ -44,65 +43,6 @@ func newRoster(worker string, o Options, observe func(SlotEvent)) *roster {
 		r.slots = append(r.slots, &slot{roster: r, number: i, restarts: o.Restarts, changed: make(chan struct{}), tenants: map[*tenant]struct{}{}})
 	}
 	return r
-}
-
-// concurrency is how many calls a slot makes at once, at present.
-func (r *roster) concurrency() int {
-	if r.tuner != nil {
-		return r.tuner.Limit()
-	}
-	return r.fixed
-}
-
-// most is the most calls that a slot ever makes at once.
-func (r *roster) most() int {
-	if r.tuner != nil {
-		return r.tuner.Most()
-	}
-	return r.fixed
-}
-
-// capacity is the worker's slots and calls at once; with a tuner, the calls that it expects to make soon, and the present ones.
-func (r *roster) capacity() protocol.Capacity {
-	c := protocol.Capacity{Slots: len(r.slots), Concurrency: r.fixed}
-	if r.tuner != nil {
-		c.Concurrency, c.Found = r.tuner.Expected(), r.tuner.Limit()
-	}
-	return c
-}
-
-// observed returns the observer of the slots' calls: o, and the tuner if there is one.
-func (r *roster) observed(o calls.Observer) calls.Observer {
-	if r.tuner == nil {
-		return o
-	}
-	return &tuned{o, r}
-}
-
-// tuned passes what calls show on to a tuner.
-type tuned struct {
-	calls.Observer
-	roster *roster
-}
-
-func (o *tuned) CallBegan(job string) {
-	o.roster.tuner.Began()
-	o.Observer.CallBegan(job)
-}
-
-func (o *tuned) CallEnded(s calls.CallStats) {
-	o.Observer.CallEnded(s)
-	if o.roster.tuner.Ended(tuning.Call{Took: s.Took, Items: s.Items, Failed: s.Failed, Cut: s.Cut, SlowDown: s.SlowDown}) {
-		o.roster.retuned()
-	}
-}
-
-// retuned gives out the places of a new limit.
-func (r *roster) retuned() {
-	for _, s := range r.slots {
-		s.change(s.lendFree)
-	}
-	r.permits.Wake()
 }
 
 // Take waits for a place.
@@ -274,58 +214,6 @@ func (s *slot) change(fn func()) {
 	s.changed = make(chan struct{})
 	s.mu.Unlock()
 	s.roster.wake()
-}
-
-// replaced counts another incarnation. A free one does not count as a restart: stint itself ended the process, or a fault was
-// being narrowed down. Options.Restarts bounds how many others are allowed in a row.
-// It returns how long to wait before the next one, and false if the slot is out.
-func (s *slot) replaced(why error, free bool) (wait time.Duration, ok bool) {
-	out := false
-	s.change(func() {
-		s.program = nil
-		s.incarnation++
-		if free || s.out != nil {
-			return
-		}
-		s.failed++
-		if s.failed > s.restarts {
-			s.out = fmt.Errorf("slot %d is out after %d restarts in a row: %w", s.number, s.restarts, why)
-			out = true
-		}
-		wait = restartWait(s.failed)
-	})
-	if out {
-		s.roster.observe(SlotEvent{Kind: SlotOut, Slot: s.number, Err: s.isOut()})
-		s.roster.lost(s.isOut())
-	}
-	return wait, s.isOut() == nil
-}
-
-// proven notes that the incarnation has answered an item: the slot has all its restarts again.
-func (s *slot) proven() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failed = 0
-}
-
-const (
-	firstRestartWait = time.Second
-	maxRestartWait   = time.Minute
-)
-
-// restartWait is how long the n-th restart in a row waits: the first not at all, each later one twice as long as the one before.
-func restartWait(n int) time.Duration {
-	if n <= 1 {
-		return 0
-	}
-	return backoff.Delay(firstRestartWait, n-1, maxRestartWait)
-}
-
-// rest pauses the slot's calls for a while.
-func (s *slot) rest(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.resting = time.Now().Add(d)
 }
 
 // ready waits until the slot's program may be called. While a call of a group is under way, only calls of that group are made.

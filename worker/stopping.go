@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
@@ -108,9 +109,6 @@ func (w *Worker) awaitStop(ctx context.Context, leg string) {
 		if err == nil && desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 			return
 		}
-		select {
-		case <-time.After(stopPolls):
-		case <-ctx.Done():
-		}
+		backoff.Wait(stopPolls, ctx.Done())
 	}
 }

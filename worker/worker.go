@@ -6,6 +6,20 @@
 //	err = w.Run(ctx)
 package worker
 
+// What lies where:
+//
+//	handler.go, stateful.go, preprocess.go   Go handlers: their kinds, state, and items before they are batched
+//	exec.go                                  a process for each call
+//	serve.go, servecalls.go, program*.go     programs that serve, as the host sees them: calls, frames, ends
+//	processes.go, childmain.go               Go handlers in processes of this program
+//	slots.go, restarts.go, concurrency.go    slots, the restarts of their programs, their calls at once
+//	environment.go, affinity.go              what a slot's process is given: variables, CPUs
+//	reading.go                               whose turn it is to read a program's frames
+//	predict.go, tally.go                     trials of plan --sample; counts of batches, calls and items
+//	worker.go, options.go, access.go         the worker; its options; what its jobs may reach
+//	stopping.go, hooks.go                    what a handler sees of a stop; hooks
+//	health.go, metrics.go, sinks.go, events.go   what a worker shows
+
 import (
 	"context"
 	"errors"
@@ -308,4 +322,41 @@ func (w *Worker) free() {
 	w.watch.Stop()
 	w.metrics.Close()
 	_ = w.access.Close() // buckets are only handles
+}
+
+// dependencies are what a handler gets from its worker.
+type dependencies struct {
+	options     Options
+	json        JSON // of the Go functions
+	worker      string
+	log         *slog.Logger
+	roster      *roster
+	info        func(slot, incarnation int) SlotInfo
+	watchdog    *timers.Watchdog
+	requestStop func(ctx context.Context, job string, stop job.Stop) error
+	observe     func(SlotEvent)
+	measure     func(Measurement)
+	// defect ends the worker with an error, because one of its goroutines has panicked.
+	defect func(error)
+}
+
+// run runs fn, in a goroutine of the worker. If fn panics the worker ends, with an error that says so,
+// and cleanup, which may be nil, is called.
+func (s dependencies) run(where string, fn, cleanup func()) {
+	err := trap.Run(where, fn)
+	if err == nil {
+		return
+	}
+	s.defect(err)
+	if cleanup != nil {
+		cleanup()
+	}
+}
+
+// service is the part of a handler that lives as long as its worker. It may be nil.
+type service interface {
+	// start is called once before the first call. If it returns an error, nothing of it is left.
+	start(ctx context.Context) error
+	// Close ends what it holds. It is idempotent, and may be called without a start.
+	Close()
 }

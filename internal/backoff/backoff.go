@@ -1,4 +1,4 @@
-// Package backoff says how long to wait before a repetition.
+// Package backoff waits before a repetition.
 package backoff
 
 import "time"
@@ -11,4 +11,24 @@ func Delay(first time.Duration, tries int, limit time.Duration) time.Duration {
 		d *= 2
 	}
 	return min(d, limit)
+}
+
+// Wait waits for d. It returns false, and at once, if over is closed.
+func Wait(d time.Duration, over <-chan struct{}) bool {
+	select {
+	case <-over:
+		return false
+	default:
+	}
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-over:
+		return false
+	}
 }

@@ -1,10 +1,12 @@
-package backoff
+package backoff_test
 
 import (
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,6 +26,23 @@ func TestDelay(t *testing.T) {
 		{time.Millisecond, 3, 4 * time.Millisecond},
 		{2 * time.Minute, 1, time.Minute},
 	} {
-		require.Equal(t, c.want, Delay(c.first, c.tries, time.Minute), "%v", c)
+		require.Equal(t, c.want, backoff.Delay(c.first, c.tries, time.Minute), "%v", c)
 	}
+}
+
+func TestWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		over := make(chan struct{})
+		began := time.Now()
+		require.True(t, backoff.Wait(time.Minute, over))
+		require.Equal(t, time.Minute, time.Since(began))
+		require.True(t, backoff.Wait(0, over))
+		require.True(t, backoff.Wait(time.Second, nil))
+		time.AfterFunc(time.Second, func() { close(over) })
+		began = time.Now()
+		require.False(t, backoff.Wait(time.Minute, over))
+		require.Equal(t, time.Second, time.Since(began))
+		require.False(t, backoff.Wait(0, over), "the end comes first")
+	})
 }

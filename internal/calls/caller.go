@@ -89,7 +89,7 @@ func (c *Caller) run(items []Item, first *attempt) error {
 			c.Retries++
 		}
 		// The first repetition comes at once: most faults of a call are the call's own.
-		if try > 2 && !c.Lane.wait(backoff(c.Limits.Backoff, try-2)) {
+		if try > 2 && !c.Lane.wait(retryDelay(c.Limits.Backoff, try-2)) {
 			return ErrEnding
 		}
 		var err error

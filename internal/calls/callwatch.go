@@ -2,11 +2,11 @@ package calls
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
@@ -122,14 +122,7 @@ func (m *Watch) cancel(cause error) { m.eachLane(func(l *Lane) { l.cancel(cause)
 
 // Wait sleeps for d. It returns false when the batch should end instead.
 func (m *Watch) Wait(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-m.Soon:
-		return false
-	}
+	return backoff.Wait(d, m.Soon)
 }
 
 func (m *Watch) over() bool {
@@ -201,29 +194,6 @@ func (m *Watch) Forced() []job.ForcedEnd {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.forced
-}
-
-// fine looks at the calls of all lanes, and reports whether the batch may heartbeat.
-func (m *Watch) fine(now time.Time) bool {
-	fine := m.limits.Watchdog == nil || m.limits.Watchdog.Healthy()
-	m.eachLane(func(l *Lane) {
-		if !l.expire(now) || l.condemned() || l.inDoubt() {
-			fine = false
-		}
-	})
-	return fine
-}
-
-// Timers returns the timers that the handler holds for the calls in hand, the earliest deadline first.
-func (m *Watch) Timers() []timers.Held {
-	var held []timers.Held
-	m.eachLane(func(l *Lane) {
-		if client := l.call.Load().client; client != nil {
-			held = append(held, client.Timers()...)
-		}
-	})
-	slices.SortStableFunc(held, func(a, b timers.Held) int { return a.Deadline.Compare(b.Deadline) })
-	return held
 }
 
 // foundStop is what is known of a stop.

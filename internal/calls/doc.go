@@ -6,7 +6,7 @@
 //	answer.go     the outcomes of a call's items, in order
 //	caller.go     makes calls, tries them again
 //	halve.go      narrows a fault down to single items
-//	callwatch.go  looks after the calls of one batch: timers, stop, drain, heartbeats
+//	callwatch.go  looks after the calls of one batch: timers, stop, drain; heartbeat.go: whether it may heartbeat
 //	abandon.go    leaves behind a Go call that does not return
 //	stopping.go   what a handler sees of a stop; slowdown.go: how it asks for less
 //	fit.go        how much they may answer

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	doubling "github.com/stint-run/stint/internal/backoff"
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/codec"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
@@ -196,9 +196,9 @@ func (c *Call) TriesOf(f *Fault) int {
 func (c *Call) Expired() { c.expiries++ }
 
 // Wait sleeps before a repetition, tries having been made; false when the batch should end instead.
-func (c *Call) Wait(tries int) bool { return c.lane.wait(backoff(c.Backoff, tries)) }
+func (c *Call) Wait(tries int) bool { return c.lane.wait(retryDelay(c.Backoff, tries)) }
 
-// backoff doubles from first up to one minute.
-func backoff(first time.Duration, tries int) time.Duration {
-	return doubling.Delay(first, tries, job.MaxBackoff)
+// retryDelay is the wait before another call after so many tries.
+func retryDelay(first time.Duration, tries int) time.Duration {
+	return backoff.Delay(first, tries, job.MaxBackoff)
 }

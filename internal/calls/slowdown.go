@@ -3,6 +3,8 @@ package calls
 import (
 	"fmt"
 	"time"
+
+	"github.com/stint-run/stint/internal/backoff"
 )
 
 // SlowDownError is a handler's slow-down request: the items without an outcome have not failed.
@@ -39,13 +41,7 @@ func (m *Watch) SlowedDown() time.Duration { return time.Duration(m.slowed.Load(
 
 // SitOut waits, but not if the job or the worker ends, or the job slows down anyway.
 func (m *Watch) SitOut(d time.Duration) {
-	if m.SlowedDown() > 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-m.stopping:
+	if m.SlowedDown() == 0 {
+		backoff.Wait(d, m.stopping)
 	}
 }

@@ -23,7 +23,8 @@
 //	group_*.go        process groups
 //	orphans_*.go      what has left them
 //	daemons_*.go      children that may leave daemons
-//	affinity_*.go     CPUs; what the kernel says of memory
+//	affinity_*.go     CPUs; oom_*.go: kills for want of memory
+//	self_*.go         this program as its own child
 //	pipes.go          standard streams
 //	unpolledpipe_*.go a pipe for bulk data that does not poll
 //	countedpipe_*.go  a pipe whose reader knows what was ever written to it

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/grpc"
@@ -34,10 +35,8 @@ func waitReady(ctx context.Context, address, namespace string) (err error) {
 		if status.Code(err) == codes.NotFound || err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Wait(readyPoll, ctx.Done()) {
 			return fmt.Errorf("waiting for it to answer: %w (last answer: %w)", ctx.Err(), err)
-		case <-time.After(readyPoll):
 		}
 	}
 }

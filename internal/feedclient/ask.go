@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/trap"
 )
 
@@ -58,7 +59,7 @@ func (c *Client) ask(ctx context.Context, a asking) error {
 // watch looks, while a request has no answer, whether a worker is there to give one. It returns how to end that.
 func (c *Client) watch(ctx context.Context, a asking, cancel context.CancelCauseFunc) func() {
 	look := func() {
-		for alone := 0; ctx.Err() == nil; _ = sleep(ctx, attemptLimit) {
+		for alone := 0; ctx.Err() == nil; backoff.Wait(attemptLimit, ctx.Done()) {
 			if alone++; !c.unservedNow(ctx) {
 				alone = 0
 			}
@@ -87,18 +88,8 @@ func (c *Client) unservedNow(ctx context.Context) bool {
 func pause(ctx context.Context, tries int) error {
 	d := backoffFirst << min(tries-1, 10)
 	d = min(d, backoffMost)
-	return sleep(ctx, d/2+rand.N(d/2)) //nolint:gosec // not a secret
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	backoff.Wait(d/2+rand.N(d/2), ctx.Done()) //nolint:gosec // not a secret
+	return ctx.Err()
 }
 
 // either returns a context that ends with ctx, or when the client is released.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 )
@@ -126,14 +127,7 @@ func (t *ticks) waitUntil(at time.Time) error {
 
 // sleep returns false if the execution is to end.
 func (t *ticks) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-t.slot.o.Soon:
-		return false
-	}
+	return backoff.Wait(d, t.slot.o.Soon)
 }
 
 // begin counts the tick that begins now.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/stages"
@@ -80,12 +81,8 @@ func (t *trial) pause(ctx context.Context) error {
 		if left <= 0 {
 			return ctx.Err()
 		}
-		timer := time.NewTimer(left)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !backoff.Wait(left, ctx.Done()) {
 			return context.Cause(ctx)
-		case <-timer.C:
 		}
 	}
 }

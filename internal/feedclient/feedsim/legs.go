@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/feedclient"
 	"github.com/stint-run/stint/internal/protocol"
 )
@@ -303,15 +304,7 @@ func (f *Feed) way(ctx context.Context, lost int) error {
 	if gone && silent {
 		<-ctx.Done()
 	}
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
-	if ctx.Err() != nil {
+	if !backoff.Wait(d, ctx.Done()) {
 		return ctx.Err()
 	}
 	if gone || down {

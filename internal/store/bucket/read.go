@@ -78,12 +78,8 @@ func (o *objectRange) reopen() error {
 		if o.left == 0 || o.offset >= o.size {
 			return io.EOF
 		}
-		if o.tries++; o.tries > 1 {
-			select {
-			case <-time.After(backoff.Delay(resumeDelay, o.tries-1, time.Minute)):
-			case <-o.ctx.Done():
-				return o.ctx.Err()
-			}
+		if o.tries++; o.tries > 1 && !backoff.Wait(backoff.Delay(resumeDelay, o.tries-1, time.Minute), o.ctx.Done()) {
+			return o.ctx.Err()
 		}
 		r, err := o.bucket.blob.NewRangeReader(o.ctx, o.key, o.offset, o.left, nil)
 		switch {

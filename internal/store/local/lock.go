@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/stint-run/stint/internal/backoff"
 )
 
 const (
@@ -46,10 +48,8 @@ func waitLock(ctx context.Context, f *os.File) error {
 		if locked || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Wait(poll, ctx.Done()) {
 			return ctx.Err()
-		case <-time.After(poll):
 		}
 		poll = min(2*poll, maxLockPoll)
 	}

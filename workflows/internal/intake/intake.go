@@ -2,7 +2,7 @@
 // done, how much of the feed's capacity is taken, and which results their clients have not taken yet. It does nothing
 // by itself and asks no clock, so that workflows can use it.
 //
-//   - intake.go: the items; refusal.go: what is not accepted
+//   - intake.go: the items; refusal.go: what is not accepted; reset.go: sessions
 //   - results.go: results, and the clients that want them
 package intake
 
@@ -274,41 +274,6 @@ func (in *Intake) Size(b protocol.Batch) int64 {
 		}
 	}
 	return n
-}
-
-// Session is the open one.
-func (in *Intake) Session() int64 { return in.session }
-
-// Reset begins the next session, or the given one if that is later: what waits is discarded. It returns how many items.
-func (in *Intake) Reset(session int64, now time.Time) int64 {
-	in.now = now
-	if session == 0 {
-		session = in.session + 1
-	}
-	if session <= in.session {
-		return 0
-	}
-	in.session = session
-	n := int64(len(in.waiting))
-	in.removed += n
-	if n > 0 {
-		in.discarded = append(in.discarded, Range{First: in.waiting[0].ordinal, Count: n, Session: in.waiting[0].session})
-	}
-	for _, it := range in.waiting {
-		in.finish(it, protocol.ItemResult{Discarded: true})
-	}
-	in.waiting = nil
-	return n
-}
-
-// Discarded returns the ranges that resets have removed, in order.
-func (in *Intake) Discarded() []Range { return in.discarded }
-
-// TakeDiscarded is [Intake.Discarded], without those that it has returned before.
-func (in *Intake) TakeDiscarded() []Range {
-	d := in.discarded
-	in.discarded = nil
-	return d
 }
 
 // finish removes an item that has an outcome.

@@ -44,17 +44,6 @@ func (in *Intake) Check(x protocol.Exchange) *Refused {
 	return nil
 }
 
-// CheckReset is [Intake.Check] of a reset.
-func (in *Intake) CheckReset(r protocol.Reset) *Refused {
-	if refused := in.shut(); refused != nil {
-		return refused
-	}
-	if r.Session != 0 && r.Session != in.session {
-		return in.refused(protocol.RefusedSession, "session %d has ended already: the present one is %d", r.Session, in.session)
-	}
-	return nil
-}
-
 // shut returns why the leg takes no items; nil: it does.
 func (in *Intake) shut() *Refused {
 	switch in.state {

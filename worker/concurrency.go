@@ -11,6 +11,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/tuning"
 	"github.com/stint-run/stint/timers"
 )
 
@@ -249,4 +250,63 @@ func (p *place) Answered() { p.slot.proven() }
 // Leave gives the place up.
 func (p *place) Leave() {
 	p.left.Do(func() { p.tenant.change(func() int { return 1 }) })
+}
+
+// concurrency is how many calls a slot makes at once, at present.
+func (r *roster) concurrency() int {
+	if r.tuner != nil {
+		return r.tuner.Limit()
+	}
+	return r.fixed
+}
+
+// most is the most calls that a slot ever makes at once.
+func (r *roster) most() int {
+	if r.tuner != nil {
+		return r.tuner.Most()
+	}
+	return r.fixed
+}
+
+// capacity is the worker's slots and calls at once; with a tuner, the calls that it expects to make soon, and the present ones.
+func (r *roster) capacity() protocol.Capacity {
+	c := protocol.Capacity{Slots: len(r.slots), Concurrency: r.fixed}
+	if r.tuner != nil {
+		c.Concurrency, c.Found = r.tuner.Expected(), r.tuner.Limit()
+	}
+	return c
+}
+
+// observed returns the observer of the slots' calls: o, and the tuner if there is one.
+func (r *roster) observed(o calls.Observer) calls.Observer {
+	if r.tuner == nil {
+		return o
+	}
+	return &tuned{o, r}
+}
+
+// tuned passes what calls show on to a tuner.
+type tuned struct {
+	calls.Observer
+	roster *roster
+}
+
+func (o *tuned) CallBegan(job string) {
+	o.roster.tuner.Began()
+	o.Observer.CallBegan(job)
+}
+
+func (o *tuned) CallEnded(s calls.CallStats) {
+	o.Observer.CallEnded(s)
+	if o.roster.tuner.Ended(tuning.Call{Took: s.Took, Items: s.Items, Failed: s.Failed, Cut: s.Cut, SlowDown: s.SlowDown}) {
+		o.roster.retuned()
+	}
+}
+
+// retuned gives out the places of a new limit.
+func (r *roster) retuned() {
+	for _, s := range r.slots {
+		s.change(s.lendFree)
+	}
+	r.permits.Wake()
 }

@@ -1,0 +1,31 @@
+package calls
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/timers"
+)
+
+// fine looks at the calls of all lanes, and reports whether the batch may heartbeat.
+func (m *Watch) fine(now time.Time) bool {
+	fine := m.limits.Watchdog == nil || m.limits.Watchdog.Healthy()
+	m.eachLane(func(l *Lane) {
+		if !l.expire(now) || l.condemned() || l.inDoubt() {
+			fine = false
+		}
+	})
+	return fine
+}
+
+// Timers returns the timers that the handler holds for the calls in hand, the earliest deadline first.
+func (m *Watch) Timers() []timers.Held {
+	var held []timers.Held
+	m.eachLane(func(l *Lane) {
+		if client := l.call.Load().client; client != nil {
+			held = append(held, client.Timers()...)
+		}
+	})
+	slices.SortStableFunc(held, func(a, b timers.Held) int { return a.Deadline.Compare(b.Deadline) })
+	return held
+}
