@@ -1,6 +1,7 @@
 package timers
 
 import (
+	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,30 @@ func (e Expiry) Err() error {
 const reapLimit = 10 * time.Second
 
 var errGoexit = errors.New("it has ended its goroutine")
+
+// look handles a client with expired timers in a round. Report-only timers end, the others condemn the worker.
+func (c *Client) look(now time.Duration, r *run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.running) > 0 && c.running[0].deadline <= now {
+		t := heap.Pop(&c.running).(*timer)
+		if t.reportOnly {
+			c.emit(EventExpired, t.expiryAt(c, now), true, nil)
+			c.forget(t)
+			continue
+		}
+		c.expiries++
+		t.expiry = c.expiries
+		c.expired = append(c.expired, t)
+	}
+	c.plan()
+	if len(c.expired) == 0 || c.reaping {
+		return
+	}
+	c.reaping = true
+	a := &attempt{client: c, run: r, expiries: c.expiries}
+	r.reaping.Go(a.do)
+}
 
 // attempt is one attempt to reap a condemned worker.
 type attempt struct {

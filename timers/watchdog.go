@@ -1,7 +1,6 @@
 package timers
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"sync"
@@ -192,28 +191,4 @@ func (w *Watchdog) look(r *run) {
 	clear(w.due)
 	w.due = w.due[:0]
 	w.round.Store(int64(now))
-}
-
-// look handles a client with expired timers in a round. Report-only timers end, the others condemn the worker.
-func (c *Client) look(now time.Duration, r *run) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.running) > 0 && c.running[0].deadline <= now {
-		t := heap.Pop(&c.running).(*timer)
-		if t.reportOnly {
-			c.emit(EventExpired, t.expiryAt(c, now), true, nil)
-			c.forget(t)
-			continue
-		}
-		c.expiries++
-		t.expiry = c.expiries
-		c.expired = append(c.expired, t)
-	}
-	c.plan()
-	if len(c.expired) == 0 || c.reaping {
-		return
-	}
-	c.reaping = true
-	a := &attempt{client: c, run: r, expiries: c.expiries}
-	r.reaping.Go(a.do)
 }
