@@ -7,15 +7,15 @@
 //
 //	job.go, coordinator.go     Job and its versions; what every job does: coordinator
 //	work.go, redrive.go        what is special to a kind of job: the interface work, and its implementations
-//	planning.go, presence.go   the next portion; a pool that nobody serves
+//	planning.go, presence.go   what an earlier run has left, the next portion; a pool that nobody serves
 //	openlegs.go, leghandles.go legs as the coordinator deals with them: legHandle, and its implementations
 //	stop.go, conclude.go       how a job ends
 //	window.go                  the window: how many places there are, and which leg gets them
-//	settings.go, hooks.go, tolerance.go, throttle.go, salvage.go
+//	settings.go, hooks.go, tolerance.go, throttle.go
 //	leg.go                     Leg, the leg of a page: where its batches come from, and where results go
 //	flow.go                    the stages of a pipeline, which batches go through inside a leg
 //	feedwork.go, feedhandle.go a feed: its legs as the coordinator deals with them
-//	feedrules.go               what rules count: outcomes by session, items of earlier runs, stalls
+//	feedrules.go, feedstall.go what rules count: outcomes by session, items of earlier runs; a feed in which nothing finishes
 //	feedleg.go, feedexchange.go FeedLeg, the leg of a feed, and what it exchanges with clients
 //	feedsupply.go, feedcommit.go
 //	                           where its batches come from, and where results go

@@ -1,0 +1,74 @@
+package workflows
+
+import (
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/sdk/workflow"
+)
+
+// stallAfter is how long nothing may finish of a feed that has unfinished items, before it is reported as stalled.
+const stallAfter = 30 * time.Second
+
+// stalledNotice is what the leg that takes items reports of a feed in which nothing finishes, and when something has again.
+type stalledNotice struct {
+	Leg   int       `json:"leg"`
+	Since time.Time `json:"since,omitzero"` // zero: the feed moves again
+	// Feed is how the feed stands.
+	Feed *job.FeedReport `json:"feed,omitempty"`
+}
+
+// stalled notes that nothing finishes, or that something does again.
+func (w *feedWork) stalled(n stalledNotice) {
+	if n.Leg != w.feed.Open {
+		return // another leg watches by now
+	}
+	w.feed.Stalled = n.Since
+	if n.Feed != nil {
+		w.warn(*n.Feed)
+	}
+	w.c.wakeUp()
+}
+
+// warn writes to the log of the worker that coordinates how a stalled feed stands.
+func (w *feedWork) warn(f job.FeedReport) {
+	workflow.GetLogger(w.c.ctx).Warn("the feed is stalled: none of its unfinished items has finished for a while",
+		"job", w.c.spec().Name, "since", f.StalledSince, "report", f)
+}
+
+// watchStalls reports to the job when nothing finishes for stallAfter although items are unfinished (F10), and when something does
+// again. The leg that has taken items last watches over all legs, because it knows what the others free. It has one timer at a time, which
+// is as long as the feed may be without an outcome: five events in 30 s at most.
+func (l *feedLeg) watchStalls(ctx workflow.Context) {
+	for {
+		_ = workflow.Await(ctx, func() bool { return !l.unfinishedSince().IsZero() })
+		since := l.unfinishedSince()
+		if left := since.Add(stallAfter).Sub(workflow.Now(ctx)); left > 0 {
+			_ = workflow.NewTimer(ctx, left).Get(ctx, nil)
+			continue
+		}
+		l.noteStall(since)
+		_ = workflow.Await(ctx, func() bool { return !l.unfinishedSince().Equal(since) })
+		l.noteStall(time.Time{})
+	}
+}
+
+// unfinishedSince is since when unfinished items have waited in vain for an outcome of any of them; zero: there are none, or another
+// leg watches over them.
+func (l *feedLeg) unfinishedSince() time.Time {
+	if !l.intake.Latest() || l.over() {
+		return time.Time{}
+	}
+	return l.intake.Since()
+}
+
+// noteStall reports that nothing has finished since then; zero: something has, or nothing is left.
+func (l *feedLeg) noteStall(since time.Time) {
+	l.stalled = since
+	notice := stalledNotice{Leg: l.in.Number, Since: since}
+	if !since.IsZero() {
+		notice.Feed = l.progress().Feed
+	}
+	l.link.Signal(signalStalled, notice)
+	l.describe()
+}
