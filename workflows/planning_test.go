@@ -5,13 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/workflows/internal/dispatch"
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/workflow"
 )
 
 // Before the handler's speed is known, the second page waits for it, but not for long.
