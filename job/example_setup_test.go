@@ -40,8 +40,8 @@ func openOffice() *office {
 var silent = slog.New(slog.DiscardHandler)
 
 func (o *office) close() {
-	for _, v := range slices.Backward(o.closing) {
-		v()
+	for _, end := range slices.Backward(o.closing) {
+		end()
 	}
 }
 

@@ -546,3 +546,31 @@ func TestFeedErrors_AreTyped(t *testing.T) {
 	}
 	require.NoError(t, f.typed(nil, 0))
 }
+
+// uncommitted is a store in which no result is committed.
+type uncommitted struct{ FeedStore }
+
+func (uncommitted) Find(context.Context, Report, int64) (FeedOutcome, bool, error) {
+	return FeedOutcome{}, false, nil
+}
+
+// A result that is stored, and is not committed while its caller waits, is a time-out of an item that was accepted.
+func TestFeed_F3_StoredResultIsNotCommittedInTime(t *testing.T) {
+	t.Parallel()
+	withFeed(t, feedsim.Options{}, func(t *testing.T, _ *feedsim.Feed, f *Feed[string, echo]) {
+		f.store = uncommitted{}
+		f.report = func(context.Context) (Report, error) { return Report{State: Running}, nil }
+		stored := FeedOutcome{Item: 3, Stored: true}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err := f.fetch(ctx, stored, time.Now())
+		var late *TimeoutError
+		require.ErrorAs(t, err, &late)
+		require.True(t, late.Accepted)
+		require.Equal(t, 2*time.Second, late.Total)
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err = f.fetch(ctx, stored, time.Now())
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}

@@ -203,7 +203,7 @@ func (f *Feed[In, Out]) fromStore(ctx context.Context, o FeedOutcome) (FeedOutco
 			failed = 0
 		}
 		if !backoff.Wait(findEvery, ctx.Done()) {
-			return o, err
+			return o, ctx.Err()
 		}
 	}
 }

@@ -47,7 +47,9 @@ try:
     raise AssertionError("too large")
 except stint_client.TooLargeError:
     pass
+deadline = time.monotonic() + 60
 while not feed.state()["idle"]:  # what the stream that was left had put is done first: a call does not wait for room
+    assert time.monotonic() < deadline, feed.state()
     time.sleep(0.05)
 assert feed.call("x" * 100_000) == ["x" * 100_000] * 2, "a large result"
 assert list(feed.stream(["y" * 50_000] * 10)) == [["y" * 50_000] * 2] * 10, "large results"

@@ -63,4 +63,4 @@ package timers
 //	watchdog.go, settle.go    rounds: what has expired; what was released in time
 //	reap.go, process*.go      ends what hangs
 //	remote.go                 timers that a parent holds for its child
-//	held.go, event.go         what is shown
+//	held.go, event.go         what is shown; options.go, errors.go

@@ -134,11 +134,7 @@ func (f *feed) call(items ...json.RawMessage) map[int64]protocol.ItemResult {
 
 func (f *feed) close() {
 	f.t.Helper()
-	err := f.update(func() string { return "job" }, protocol.UpdateClose, nil, nil)
-	if err != nil && !f.running() {
-		return // a feed that has ended is closed
-	}
-	require.NoError(f.t, err)
+	require.NoError(f.t, f.update(func() string { return "job" }, protocol.UpdateClose, nil, nil))
 }
 
 func values(from, n int) []json.RawMessage {
@@ -164,7 +160,11 @@ func double(n int) int { return 2 * n }
 func TestFeed_F5_Close(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
+	gate := make(chan struct{})
 	c.serve(worker.Each(func(_ context.Context, n int) (int, error) {
+		if n == 13 {
+			<-gate
+		}
 		if n%7 == 0 {
 			return 0, fmt.Errorf("%d is bad", n)
 		}
@@ -186,7 +186,10 @@ func TestFeed_F5_Close(t *testing.T) {
 	f.close()
 	f.close() // F5: idempotent
 	_, err := f.exchange(protocol.Exchange{Items: values(1, 1)})
-	require.Error(t, err)
+	var refused *temporal.ApplicationError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, protocol.RefusedClosed, refused.Type())
+	close(gate)
 	report := c.wait(f.run)
 	require.Equal(t, job.Completed, report.State)
 	require.EqualValues(t, 13, report.Planned)

@@ -33,12 +33,19 @@ const (
 	exitProtocol = 2
 )
 
+func canHaveProcesses() error {
+	if err := child.CanRunAgain(); err != nil {
+		return fieldError("Processes", "%v", err)
+	}
+	return nil
+}
+
 // inProcesses makes a handler that runs h in processes of this program, for Options.Processes.
 // number is the handler's number in [childProcesses].
 func inProcesses(h Handler, number int) Handler {
 	return Handler{
 		name:  h.name,
-		check: func(o Options) error { return errors.Join(child.CanRunAgain(), o.checkCPUs()) },
+		check: func(o Options) error { return errors.Join(canHaveProcesses(), o.checkCPUs()) },
 		open: func(s dependencies) (calls.Handler, service, error) {
 			inner, _, err := h.open(s)
 			if err != nil {

@@ -17,7 +17,7 @@ package worker
 //	reading.go                               whose turn it is to read a program's frames
 //	predict.go, tally.go                     trials of plan --sample; counts of batches, calls and items
 //	worker.go, options.go, access.go         the worker; its options; what its jobs may reach
-//	stopping.go, hooks.go                    what a handler sees of a stop; hooks
+//	stopping.go, hooks.go                    what a handler sees of a stop; stops that a worker that begins waits for; hooks
 //	health.go, metrics.go, sinks.go, events.go   what a worker shows
 
 import (

@@ -226,7 +226,8 @@ func (l *feedLeg) listen(canceled workflow.Context) {
 	receive(l, signalSession, func(session int64) { l.beginSession(session) })
 	receive(l, signalResize, func(items int64) { l.supply.spec.BatchItems = items })
 	receive(l, signalClose, func(any) { l.intake.Close() })
-	receive(l, signalAlive, func(any) { l.sealIfLong() }) // that it is delivered is the answer; of a leg in which nothing else happens, it is the history
+	// That it is delivered is the answer. An idle leg gets nothing else, so the length of its history is checked here, too.
+	receive(l, signalAlive, func(any) { l.sealIfLong() })
 	receive(l, dispatch.SignalDisowned, func(any) { l.orphan() })
 	workflow.Go(canceled, func(ctx workflow.Context) {
 		ctx.Done().Receive(ctx, nil)

@@ -360,16 +360,6 @@ func TestCaller_TooManyAnswersAreNeverExcused(t *testing.T) {
 	requireOutcomes(t, c, 1, map[int64]bool{0: true})
 }
 
-func TestBackoff(t *testing.T) {
-	t.Parallel()
-	for tries, want := range map[int]time.Duration{
-		0: time.Second, 1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second, 6: 32 * time.Second, 7: time.Minute, 1000: time.Minute,
-	} {
-		require.Equal(t, want, retryDelay(time.Second, tries), "tries %d", tries)
-	}
-	require.Equal(t, job.MaxBackoff, retryDelay(time.Hour, 1))
-}
-
 // Items that fail alone are counted, and once hope is lost the batch ends with what has its outcome. One success keeps it.
 func TestCaller_Hope(t *testing.T) {
 	t.Parallel()

@@ -158,7 +158,7 @@ func (c *Process) kill() error {
 // startTrying has a kill repeated that was refused.
 func (c *Process) startTrying() {
 	c.tries = 1
-	c.again = trap.After(refusedFirst, "killing a process again", nil, c.killAgain)
+	c.again = trap.After(refusedFirst, "killing a process again", func(err error) { c.of.log.Error(err.Error()) }, c.killAgain)
 }
 
 func (c *Process) killAgain() {

@@ -5,10 +5,13 @@ import (
 	"os"
 )
 
+// SelfPath is this program.
 var SelfPath = os.Args[0]
 
-var errNoProcesses = errors.New("Options.Processes: Go handlers cannot have their own processes on this system")
+var errNotAgain = errors.New("a program cannot be its own child on this system")
 
-func CanRunAgain() error { return errNoProcesses }
+// CanRunAgain returns an error if this program cannot be its own child.
+func CanRunAgain() error { return errNotAgain }
 
-func TakeStandardStreams() (in, out *os.File, err error) { return nil, nil, errNoProcesses }
+// TakeStandardStreams returns an error.
+func TakeStandardStreams() (in, out *os.File, err error) { return nil, nil, errNotAgain }

@@ -107,13 +107,7 @@ func (t *ticks) waitUntil(at time.Time) error {
 		if part, ok := s.parts.next(); ok {
 			wait = min(wait, time.Until(part))
 		}
-		if wait <= 0 {
-			select {
-			case <-s.o.Soon:
-				return io.EOF
-			default:
-			}
-		} else if !t.sleep(wait) {
+		if !t.sleep(wait) {
 			return io.EOF
 		}
 		if !time.Now().Before(at) {

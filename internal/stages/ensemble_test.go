@@ -1,0 +1,34 @@
+package stages
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stretchr/testify/require"
+)
+
+// What a filter has written need not be JSON, but cannot be in an ensemble's list then.
+func TestView_MembersThatAreNoJSON(t *testing.T) {
+	t.Parallel()
+	dir := openDir(t)
+	in := parcelOf(t, dir, 2, []string{`1`, `2`})
+	member := func(number int, format string, items ...string) protocol.Part {
+		p := parcelOf(t, dir, 2, items).From.Parts[0]
+		p.Number, p.Format = number, format
+		return p
+	}
+	in.From.Parts = append(in.From.Parts, member(2, "jsonl", `{"a":1}`, `{"a":`), member(3, "text", `"plain"`, `b`))
+	view := protocol.View{Part: 1, Zip: []protocol.View{{Part: 2}, {Part: 3}}, Stage: "score"}
+	s, err := Open(t.Context(), in, Options{Store: opened(dir), View: view, Origin: noOrigin})
+	require.NoError(t, err)
+	defer s.Close()
+	var chunk records.Chunk
+	require.NoError(t, s.Next(&chunk, 10, 1000))
+	require.Equal(t, `[{"a":1},"\"plain\""]`, string(chunk.Items[0].Raw))
+	undone, ok := errors.AsType[*Undone](chunk.Items[1].Err)
+	require.True(t, ok)
+	require.Equal(t, "score", undone.Stage)
+	require.Contains(t, undone.Err.Message, `member 1 of 2 has answered with what is not JSON: {"a":`)
+}
