@@ -47,6 +47,9 @@ func watchHeap() (most func() uint64) {
 
 // However many items have failed: memory holds some of them at a time.
 func TestRedrive_ManyFailedItemsInLittleMemory(t *testing.T) { // not parallel: others would count
+	if testing.Short() {
+		t.Skip("100,000 failed items")
+	}
 	const n, size = 100_000, 500
 	f := setup(t, "in.txt", "")
 	file, err := os.Create(f.path("in.txt"))

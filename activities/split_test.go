@@ -145,6 +145,9 @@ func TestSplit_TooManyValues(t *testing.T) {
 // Results that do not fit into memory go through the store, and come out in their order.
 func TestSplit_ThroughTheStore(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("230 MB of results")
+	}
 	f, _ := setupSplit(t, 900, 3)
 	f.serve(&callstest.Handler{Each: func(c *calls.Call, item calls.Item) {
 		c.Answer.Line(append(bytes.TrimSuffix(item.Data, []byte("}")), `,"x":"`+strings.Repeat("x", 256<<10)+`"}`...))

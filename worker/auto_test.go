@@ -144,6 +144,9 @@ func TestAuto_B9_Options(t *testing.T) {
 func TestAuto_B9_AsOneByOne(t *testing.T) {
 	t.Parallel()
 	sizes := []int{1, 10, 2000, 20_000}
+	if testing.Short() {
+		sizes = sizes[:3]
+	}
 	for seed, items := range sizes {
 		random := seeded(t, uint64(seed))
 		salt, batch := random.IntN(1000), int64(1+random.IntN(items))

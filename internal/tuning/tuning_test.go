@@ -78,6 +78,9 @@ var someFixed = []int{1, 2, 3, 5, 7, 10, 20, 25, 40, 50, 100, 175, 200, 500, 700
 // B9: whatever the service is like, the number is such that the items take hardly longer than with the best fixed one.
 func TestTuner_B9_AgainstFixed(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("a minute of simulation in one goroutine")
+	}
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
