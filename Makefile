@@ -16,9 +16,9 @@ build:
 test:
 	$(GO) test -timeout 30m ./...
 
-# The race detector needs cgo; -short leaves the runs of a million items to `make test`. Many tests wait: three at once keep two cores busy.
+# The race detector needs cgo; -short leaves the runs of a million items to `make test`.
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -parallel 3 -timeout 40m $(PACKAGES)
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 40m $(PACKAGES)
 
 # Whole systems whose parts fail at random, with real processes: SEEDS rounds, each with another
 # seed, which is logged; STINT_TEST_SEED=… SEEDS=1 repeats one.

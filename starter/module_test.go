@@ -130,6 +130,7 @@ func inModule(t *testing.T, args ...string) string {
 // A program whose main is one line has all the commands: embedded, and on a cluster.
 func TestMain_MakesAWholeProgram(t *testing.T) {
 	t.Parallel()
+	builds(t)
 	b := setup(t)
 	program := b.path("upper")
 	inModule(t, "build", "-ldflags", "-s -w", "-o", program, ".")
@@ -163,6 +164,7 @@ func TestMain_MakesAWholeProgram(t *testing.T) {
 
 func TestModule_RunsAJobInATest(t *testing.T) {
 	t.Parallel()
+	builds(t)
 	require.Contains(t, inModule(t, "test", "-ldflags", "-s -w", "-v", "-run", "TestLocalRun", "."), "--- PASS: TestLocalRun")
 }
 
@@ -176,5 +178,13 @@ func TestModule_WorkerLinksNoServer(t *testing.T) {
 		require.NotContains(t, []string{
 			"github.com/stint-run/stint/internal/devserver", "github.com/stint-run/stint/local", "github.com/stint-run/stint/starter",
 		}, dep)
+	}
+}
+
+// builds skips a test that builds programs, and runs those, with -short: the race detector sees nothing of them.
+func builds(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds programs")
 	}
 }

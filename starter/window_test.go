@@ -3,6 +3,7 @@ package starter_test
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/stint-run/stint/job"
@@ -39,7 +40,7 @@ func TestCluster_SecondWorkerWidensTheWindow(t *testing.T) {
 	b := setup(t)
 	c := b.dial(b.server().Address())
 	b.write("in.txt", numbers(20_000))
-	slow := b.script("slow", "[ -e "+b.path("hold")+" ] && sleep 600; sleep 2; exec cat")
+	slow := b.script("slow", "while [ -e "+b.path("hold")+" ]; do sleep 3; done; sleep 2; exec cat")
 	serve := func() {
 		w := b.spawn("worker", "--pool", "p", "--allow", b.dir, "--slots", itoa(slots), "--exec", slow)
 		w.says("serving pool p")
@@ -67,5 +68,6 @@ func TestCluster_SecondWorkerWidensTheWindow(t *testing.T) {
 		}
 		return len(running) >= 2*slots-4 && len(of) == 2
 	})
-	b.stint("stop", "going", "--grace", "0s", "--wait").exits(starter.ExitOK)
+	require.NoError(t, os.Remove(b.path("hold")))
+	b.stint("stop", "going", "--grace", "60s", "--wait").exits(starter.ExitOK)
 }

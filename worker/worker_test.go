@@ -24,7 +24,7 @@ import (
 
 // patience bounds every wait in these tests. It is long because it only matters when something is
 // broken.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 var silent = slog.New(slog.DiscardHandler)
 
