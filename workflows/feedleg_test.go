@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -453,9 +454,9 @@ func TestFeedLeg_FreedAfterTheClose(t *testing.T) {
 func TestFeedLeg_F11_IdleLegIsSealed(t *testing.T) {
 	t.Parallel()
 	w := setupFeed(t, nil)
-	opened := 0
+	var opened atomic.Int64
 	w.env.OnSignalExternalWorkflow(anything, protocol.LegID("risk", 2), "", signalOpen, anything).Return(func(string, string, string, string, any) error {
-		opened++
+		opened.Add(1)
 		return nil
 	})
 	alive := func(at time.Duration, events int) {
@@ -466,10 +467,10 @@ func TestFeedLeg_F11_IdleLegIsSealed(t *testing.T) {
 	}
 	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalSuccessor, 2) }, time.Second)
 	alive(time.Minute, sealEvents-1)
-	w.env.RegisterDelayedCallback(func() { require.Zero(t, opened) }, 2*time.Minute)
+	w.env.RegisterDelayedCallback(func() { require.Zero(t, opened.Load()) }, 2*time.Minute)
 	alive(3*time.Minute, sealEvents)
 	r := w.run()
-	require.Equal(t, 1, opened)
+	require.Eventually(t, func() bool { return opened.Load() == 1 }, time.Minute, time.Millisecond, "signals are sent in the background")
 	require.Zero(t, r.Accepted)
 	require.WithinDuration(t, w.began.Add(3*time.Minute), w.env.Now(), time.Second, "it has nothing to finish")
 }
