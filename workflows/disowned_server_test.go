@@ -66,7 +66,7 @@ func TestFeed_LegsOfAnEarlierRunAreDisowned(t *testing.T) {
 	close(release)
 	require.NoError(t, feed.Close(t.Context()))
 	report := j.completes()
-	require.GreaterOrEqual(t, report.OK, int64(2))
+	require.Positive(t, report.OK, "what is in hand; the call before may have been one of the run before")
 	require.Equal(t, report.Planned, report.OK)
 	for leg := 1; leg <= 2; leg++ {
 		d, err := s.temporal.DescribeWorkflowExecution(t.Context(), protocol.LegID("feed-disowned", leg), "")
