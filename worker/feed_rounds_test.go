@@ -191,12 +191,12 @@ func TestFeed_TwelveCallersOfEightPlaces(t *testing.T) {
 	f := c.startFeed(func(s *job.Spec) { s.Capacity, s.BatchItems = 8, 1 })
 	feed := newFeed[string, string](c)
 	awaitIdle(t, feed) // it takes items
-	limit, rounds := 1200*time.Millisecond, 5
+	limit := 1200 * time.Millisecond
 	if testing.Short() { // everything takes longer under the race detector
-		limit, rounds = 6200*time.Millisecond, 2
+		limit = 6200 * time.Millisecond
 	}
 	total := 0
-	for round := range rounds {
+	for round := range 5 {
 		release := make(chan struct{})
 		gate.Store(&release)
 		var refused, late atomic.Int64
