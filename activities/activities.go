@@ -6,10 +6,10 @@
 //   - activities.go: what they need of their worker; wire.go: what they are given and return
 //   - plan.go, commit.go, finish.go, redrive_activities.go, feed_activities.go, report.go: thin methods over the packages
 //     inputs, ledger, outputs, redrive and feeds
-//   - process.go, execution.go: a batch (and how any activity is carried out); lanes.go: its calls at once; line.go: the order of its items;
+//   - process.go, execution.go: a batch; lanes.go: its calls at once; line.go: the order of its items;
 //     outcomes.go: what becomes of them; source.go, sink.go: what it reads and writes; stride.go: its pace
-//   - hook.go, locate.go, presence.go: hooks, where batches run, who serves pools; heartbeat.go, news.go: heartbeats, and what
-//     they report
+//   - hook.go, locate.go, presence.go: hooks, where batches run, who serves pools
+//   - carryout.go: how an activity is carried out whose files may hang; heartbeat.go, news.go: heartbeats, and what they report
 package activities
 
 import (

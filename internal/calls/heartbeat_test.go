@@ -70,6 +70,14 @@ func TestWatch_HeartbeatsWhileAStopIsLookedUp(t *testing.T) {
 	})
 }
 
+// beatsIn returns how many heartbeats are counted in a time of a bubble.
+func beatsIn(d time.Duration, beats *atomic.Int64) int64 {
+	beats.Store(0)
+	time.Sleep(d)
+	synctest.Wait()
+	return beats.Load()
+}
+
 // T16: no heartbeat while a call is in doubt; its end is the end of that.
 func TestWatch_NoHeartbeatsInDoubt(t *testing.T) {
 	t.Parallel()
@@ -78,12 +86,7 @@ func TestWatch_NoHeartbeatsInDoubt(t *testing.T) {
 		var beats atomic.Int64
 		m := startWatched(t.Context(), WatchLimits{Beat: beat, Vouch: func([]timers.Held) { beats.Add(1) }})
 		defer m.Stop()
-		count := func() int64 {
-			beats.Store(0)
-			time.Sleep(10*beat + beat/2)
-			synctest.Wait()
-			return beats.Load()
-		}
+		count := func() int64 { return beatsIn(10*beat+beat/2, &beats) }
 		c := &Call{lane: m.lane}
 		c.Begin()
 		doubt := c.Doubt()
@@ -118,12 +121,7 @@ func TestWatch_VouchesOnlyWhileWatched(t *testing.T) {
 		var beats atomic.Int64
 		m := startWatched(t.Context(), WatchLimits{Beat: beat, Vouch: func([]timers.Held) { beats.Add(1) }, Watchdog: watchdog})
 		defer m.Stop()
-		count := func() int64 {
-			beats.Store(0)
-			time.Sleep(10*beat + beat/2)
-			synctest.Wait()
-			return beats.Load()
-		}
+		count := func() int64 { return beatsIn(10*beat+beat/2, &beats) }
 		require.EqualValues(t, 10, count())
 		watchdog.Stop()
 		require.LessOrEqual(t, count(), int64(1), "the watchdog is away")
