@@ -87,10 +87,10 @@ func (r *run) resume(ctx context.Context, client *job.Client, settings job.Setti
 	switch {
 	case err != nil:
 		return nil, err
-	case !earlier.State.Final():
+	case !earlier.State.Final(), r.finished(earlier):
 		r.note("continuing %s", r.named)
 		running := client.Get(r.named)
-		if !settings.IsZero() {
+		if !settings.IsZero() && !earlier.State.Final() {
 			if _, err := running.Set(ctx, settings); err != nil {
 				return nil, err
 			}
@@ -120,7 +120,7 @@ func (r *run) redrive(ctx context.Context, client *job.Client, o job.RedriveOpti
 	switch {
 	case err != nil:
 		return nil, err
-	case !earlier.State.Final() && earlier.Redrive != nil:
+	case !earlier.State.Final() && earlier.Redrive != nil, r.finished(earlier) && earlier.Redriven > 0:
 		r.note("continuing the redrive of %s", r.named)
 		return client.Get(r.named), nil
 	}

@@ -32,6 +32,8 @@ type run struct {
 	begin func(context.Context, *job.Client) (*job.Run, error)
 	// named is the job of the state that is continued, with its own spec; empty: the spec is the caller's.
 	named string
+	// tookOver is whether the job of this name was running when this process took the state over.
+	tookOver bool
 	// stdin is the standard input, for the run that is chosen; nil if there is none.
 	stdin *inputs.Reserved
 	// printed is the ordinal of the first item whose result was not printed while the job ran.

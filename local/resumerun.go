@@ -38,9 +38,11 @@ func (r *run) takeOver(ctx context.Context, c sdkclient.Client, client *job.Clie
 		if j.State.Final() {
 			continue
 		}
-		if err := orphans.End(ctx, c, namespace, j.Name); err != nil {
+		running, err := orphans.End(ctx, c, namespace, j.Name)
+		if err != nil {
 			return fmt.Errorf("taking job %s over: %w", j.Name, err)
 		}
+		r.tookOver = r.tookOver || running && j.Name == r.spec.Name
 	}
 	return nil
 }
@@ -55,7 +57,7 @@ func (r *run) startOrContinue(ctx context.Context, client *job.Client) (*job.Run
 		}
 		switch {
 		case earlier == nil:
-		case !earlier.State.Final():
+		case !earlier.State.Final(), r.finished(earlier):
 			r.note("continuing %s", r.spec.Name)
 			r.giveStdin(earlier.Run)
 			return client.Get(r.spec.Name), nil
@@ -93,6 +95,10 @@ func (r *run) startOrContinue(ctx context.Context, client *job.Client) (*job.Run
 	return run, r.removeEarlier(run.ID())
 }
 
+// finished reports whether the job is one that this process has taken over, and that has completed before it was looked at: it is
+// the one to continue, and not run afresh.
+func (r *run) finished(report *job.Report) bool { return r.tookOver && report.State == job.Completed }
+
 // giveStdin lets a run read the standard input. An earlier job may have been on the worker since it began.
 func (r *run) giveStdin(run string) {
 	if r.stdin != nil {
@@ -117,17 +123,25 @@ func (r *run) removeEarlier(current string) error {
 	return nil
 }
 
-// earlier returns the report of the job of this name, nil if there is none. It waits for one that is
-// stopping, until the caller's context ends.
+// earlier returns the report of the job of this name, nil if there is none that can continue: one that has not read its standard
+// input to the end cannot. It waits for one that is stopping, until the caller's context ends.
 func (r *run) earlier(ctx context.Context, client *job.Client) (*job.Report, error) {
 	report, err := r.latest(ctx, client)
 	if err != nil || report == nil {
 		return nil, err
 	}
-	return report, r.checkSpool(ctx, report)
+	complete, err := r.spoolComplete(ctx, *report)
+	if err != nil {
+		return nil, err
+	}
+	if !complete {
+		r.note("%s had not read its standard input to the end: starting afresh", r.spec.Name)
+		return nil, nil
+	}
+	return report, nil
 }
 
-// latest is earlier, but does not check the standard input.
+// latest returns the report of the job of this name once it is not stopping, nil if there is none.
 func (r *run) latest(ctx context.Context, client *job.Client) (*job.Report, error) {
 	run := client.Get(r.spec.Name)
 	for {
@@ -169,20 +183,6 @@ func (r *run) waitFor(ctx context.Context, stopping *job.Run) error {
 }
 
 func (r *run) note(format string, args ...any) { r.o.Note(fmt.Sprintf(format, args...)) }
-
-// checkSpool treats a job whose standard input was not read to its end as completed: it cannot
-// continue, and starts afresh.
-func (r *run) checkSpool(ctx context.Context, report *job.Report) error {
-	complete, err := r.spoolComplete(ctx, *report)
-	if err != nil {
-		return err
-	}
-	if !complete {
-		r.note("%s had not read its standard input to the end: starting afresh", r.spec.Name)
-		report.State = job.Completed
-	}
-	return nil
-}
 
 // spoolComplete reports whether the job can do without its standard input: it has none, or has read it to its end.
 func (r *run) spoolComplete(ctx context.Context, report job.Report) (bool, error) {

@@ -101,6 +101,7 @@ func TestRun_StdinThatWasNotReadToItsEndStartsAfresh(t *testing.T) {
 	_, err := out.WriteString(numbers(20))
 	require.NoError(t, err)
 	c := b.startWith(in, line...)
+	eventually(t, "an item", func() bool { return b.lines("witness") > 0 })
 	c.signals <- syscall.SIGINT
 	c.exits(starter.ExitStopped)
 	require.NoError(t, out.Close())

@@ -514,7 +514,9 @@ func runOrphaned(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 400, "")
 	j.spec.Attempts = 1
 	release := j.halfWay(201)
-	require.NoError(t, orphans.End(t.Context(), s.temporal, devserver.DefaultNamespace, name))
+	running, err := orphans.End(t.Context(), s.temporal, devserver.DefaultNamespace, name)
+	require.NoError(t, err)
+	require.True(t, running)
 	release()
 	report := j.completes()
 	require.Zero(t, report.Retries, "orphans cost no attempt")

@@ -21,39 +21,39 @@ import (
 // End ends what a dead process has left running in a job: it signals the restart to the job and its legs,
 // and fails their started activities as orphans, which does not count as an attempt. Only a process that
 // knows that no other one can run the job's activities may call it (the owner of an embedded server),
-// before any worker polls. The namespace is the client's.
-func End(ctx context.Context, c client.Client, namespace, name string) error {
-	legs, err := end(ctx, c, namespace, name)
+// before any worker polls. The namespace is the client's. It reports whether the job was running.
+func End(ctx context.Context, c client.Client, namespace, name string) (running bool, err error) {
+	running, legs, err := end(ctx, c, namespace, name)
 	if err != nil {
-		return err
+		return running, err
 	}
 	for _, leg := range legs {
-		if _, err := end(ctx, c, namespace, leg); err != nil {
-			return err
+		if _, _, err := end(ctx, c, namespace, leg); err != nil {
+			return running, err
 		}
 	}
-	return nil
+	return running, nil
 }
 
-// end ends the orphans of one workflow and returns its running children.
-func end(ctx context.Context, tc client.Client, namespace, id string) ([]string, error) {
+// end ends the orphans of one workflow, and returns whether it runs and its running children.
+func end(ctx context.Context, tc client.Client, namespace, id string) (running bool, children []string, err error) {
 	desc, err := tc.DescribeWorkflowExecution(ctx, id, "")
 	if err != nil {
-		return nil, ignoreGone(err, "asking for "+id)
+		return false, nil, ignoreGone(err, "asking for "+id)
 	}
 	if desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return nil, nil
+		return false, nil, nil
 	}
 	execution := desc.GetWorkflowExecutionInfo().GetExecution()
 	if err := tc.SignalWorkflow(ctx, id, execution.GetRunId(), protocol.SignalRestarted, nil); err != nil {
-		return nil, ignoreGone(err, "signalling the restart to "+id)
+		return true, nil, ignoreGone(err, "signalling the restart to "+id)
 	}
 	for _, activity := range desc.GetPendingActivities() {
 		if activity.GetState() == enums.PENDING_ACTIVITY_STATE_SCHEDULED {
 			continue
 		}
 		if err := failActivity(ctx, tc, namespace, execution, activity); err != nil {
-			return nil, err
+			return true, nil, err
 		}
 	}
 	// The dead process's sticky queue would delay the next workflow task by seconds.
@@ -61,13 +61,12 @@ func end(ctx context.Context, tc client.Client, namespace, id string) ([]string,
 		Namespace: namespace, Execution: execution,
 	})
 	if err != nil {
-		return nil, ignoreGone(err, "releasing "+id)
+		return true, nil, ignoreGone(err, "releasing "+id)
 	}
-	var children []string
 	for _, child := range desc.GetPendingChildren() {
 		children = append(children, child.GetWorkflowId())
 	}
-	return children, nil
+	return true, children, nil
 }
 
 func failActivity(ctx context.Context, c client.Client, namespace string, of *common.WorkflowExecution, activity *workflow.PendingActivityInfo) error {

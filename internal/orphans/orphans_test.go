@@ -85,7 +85,9 @@ func TestEnd(t *testing.T) {
 		}).Return(serviceerror.NewNotFound("it has just ended by itself")).Once()
 	tc.On("CompleteActivityByID", mock.Anything, "default", mock.Anything, mock.Anything, mock.Anything, nil, mock.Anything).
 		Run(func(args mock.Arguments) { failed = append(failed, args.String(4)) }).Return(nil)
-	require.NoError(t, End(t.Context(), tc, "default", "nightly"))
+	wasRunning, err := End(t.Context(), tc, "default", "nightly")
+	require.NoError(t, err)
+	require.True(t, wasRunning)
 	require.Equal(t, []string{"nightly-a", "nightly/leg-1-b", "nightly/leg-1-c"}, failed)
 	require.Equal(t, []string{"default nightly run-of-nightly", "default nightly/leg-1 run-of-nightly/leg-1"}, service.released)
 }
@@ -117,7 +119,8 @@ func TestEnd_Fails(t *testing.T) {
 			t.Parallel()
 			tc := temporalClient(t)
 			step(tc)
-			require.EqualError(t, End(t.Context(), tc, "default", "nightly"), doing+": no network")
+			_, err := End(t.Context(), tc, "default", "nightly")
+			require.EqualError(t, err, doing+": no network")
 		})
 	}
 }
@@ -127,5 +130,7 @@ func TestEnd_OfEndedJob(t *testing.T) {
 	t.Parallel()
 	tc := temporalClient(t)
 	pending(tc, "nightly", enums.WORKFLOW_EXECUTION_STATUS_FAILED, nil, "nightly/leg-1")
-	require.NoError(t, End(t.Context(), tc, "default", "nightly"))
+	wasRunning, err := End(t.Context(), tc, "default", "nightly")
+	require.NoError(t, err)
+	require.False(t, wasRunning)
 }
