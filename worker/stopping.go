@@ -47,8 +47,11 @@ func RequestStop(ctx context.Context, err error) error {
 }
 
 const (
-	// stopsLimit bounds the wait for stops that are under way when the worker starts.
-	stopsLimit = 10 * time.Second
+	// stopsLimit bounds the wait for the reports of the pool's jobs when the worker starts. A job whose coordinator was killed in the
+	// middle of a workflow task answers when this has timed out, after 10 s.
+	stopsLimit = 30 * time.Second
+	// legsLimit bounds the wait for the legs of a job that is stopping. They may be in the hands of a dead coordinator, too.
+	legsLimit = time.Minute
 	// stopPolls is how often a leg is looked at.
 	stopPolls = 20 * time.Millisecond
 	// askedAtOnce is how many jobs are asked at once: one that does not answer keeps no other one from being asked.
@@ -60,8 +63,8 @@ const (
 // (S17): these batches still lie in the pool's queue. It asks each running job for its report, which comes
 // after everything that the job has to take in, and waits until the stop has reached the legs. The legs of feeds take it in on
 // this pool's workers, so the worker must serve workflows meanwhile.
-func (w *Worker) awaitStops(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, w.stopsLimit)
+func (w *Worker) awaitStops(all context.Context) error {
+	ctx, cancel := context.WithTimeout(all, w.stopsLimit)
 	defer cancel()
 	jobs := job.NewClientWith(w.client, job.ClientOptions{DataConverter: w.options.DataConverter})
 	listed, err := jobs.ListWith(ctx, math.MaxInt, job.ListFilter{Running: true, Pools: []string{w.pool}})
@@ -69,16 +72,18 @@ func (w *Worker) awaitStops(ctx context.Context) error {
 		return nil // who cannot be asked now is no reason not to serve
 	}
 	asked := make(chan struct{}, askedAtOnce)
-	var all []<-chan error
+	var askings []<-chan error
 	for _, j := range listed {
 		asked <- struct{}{}
-		all = append(all, trap.Go("awaiting a stop", func() error {
+		askings = append(askings, trap.Go("awaiting a stop", func() error {
 			defer func() { <-asked }()
-			w.awaitStopOf(ctx, j.Name)
+			if legs := w.stoppingLegs(ctx, j.Name); len(legs) > 0 {
+				w.awaitStopOf(all, legs)
+			}
 			return nil
 		}))
 	}
-	for _, one := range all {
+	for _, one := range askings {
 		if defect := <-one; defect != nil {
 			return defect
 		}
@@ -86,15 +91,27 @@ func (w *Worker) awaitStops(ctx context.Context) error {
 	return nil
 }
 
-// awaitStopOf returns once a job's legs have taken in a stop, or if it has none. It asks the job alone: legs that nobody serves would
-// not answer.
-func (w *Worker) awaitStopOf(ctx context.Context, name string) {
-	var report job.Answer
-	value, err := w.client.QueryWorkflow(ctx, name, "", protocol.QueryReport)
-	if err != nil || value.Get(&report) != nil || report.State != job.Stopping {
-		return
+// stoppingLegs returns the open legs of a job that is stopping. It asks the job alone: legs that nobody serves would not answer.
+func (w *Worker) stoppingLegs(ctx context.Context, name string) []string {
+	for {
+		value, err := w.client.QueryWorkflow(ctx, name, "", protocol.QueryReport)
+		if err != nil && job.Unanswered(err) && ctx.Err() == nil {
+			backoff.Wait(stopPolls, ctx.Done())
+			continue
+		}
+		var report job.Answer
+		if err != nil || value.Get(&report) != nil || report.State != job.Stopping {
+			return nil
+		}
+		return report.OpenLegs
 	}
-	for _, leg := range report.OpenLegs {
+}
+
+// awaitStopOf returns once the legs have taken in a stop.
+func (w *Worker) awaitStopOf(ctx context.Context, legs []string) {
+	ctx, cancel := context.WithTimeout(ctx, legsLimit)
+	defer cancel()
+	for _, leg := range legs {
 		w.awaitStop(ctx, leg)
 	}
 }

@@ -15,8 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
 )
@@ -81,4 +83,42 @@ func TestWorker_AwaitStopsAsksAllRunning(t *testing.T) {
 	require.NoError(t, w.awaitStops(ctx))
 	require.NoError(t, ctx.Err())
 	require.ElementsMatch(t, want, asked)
+}
+
+// S17: a job that does not answer at first, because its coordinator has just been killed, is asked again, and its legs are waited for.
+func TestWorker_AwaitStopsAsksAgain(t *testing.T) {
+	t.Parallel()
+	tc := &mocks.Client{}
+	tc.Test(t)
+	conv := converter.GetDefaultDataConverter()
+	payload := func(v any) *common.Payload {
+		p, err := conv.ToPayload(v)
+		require.NoError(t, err)
+		return p
+	}
+	tc.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
+		Executions: []*workflow.WorkflowExecutionInfo{{
+			Execution: &common.WorkflowExecution{WorkflowId: "nightly"}, Status: enums.WORKFLOW_EXECUTION_STATUS_RUNNING,
+			Memo: &common.Memo{Fields: map[string]*common.Payload{protocol.MemoState: payload(job.Running), protocol.MemoPool: payload("score")}},
+		}},
+	}, nil)
+	query := func() *mock.Call { return tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport) }
+	query().Return(nil, serviceerror.NewDeadlineExceeded("context deadline exceeded")).Once()
+	query().Return(nil, serviceerror.NewFailedPrecondition("no poller seen for task queue recently")).Once()
+	answer := job.Answer{Report: job.Report{State: job.Stopping}}
+	answer.OpenLegs = []string{"nightly/leg-7"}
+	query().Return(client.NewValue(&common.Payloads{Payloads: []*common.Payload{payload(answer)}}), nil).Once()
+	described := func(fields map[string]*common.Payload) *workflowservice.DescribeWorkflowExecutionResponse {
+		return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{
+			Status: enums.WORKFLOW_EXECUTION_STATUS_RUNNING, Memo: &common.Memo{Fields: fields},
+		}}
+	}
+	describe := func() *mock.Call {
+		return tc.On("DescribeWorkflowExecution", mock.Anything, "nightly/leg-7", "")
+	}
+	describe().Return(described(nil), nil).Times(6)
+	describe().Return(described(map[string]*common.Payload{protocol.MemoStop: payload(protocol.StopNotice{})}), nil).Once()
+	w := &Worker{pool: "score", client: tc, options: Options{DataConverter: conv}, stopsLimit: time.Hour}
+	require.NoError(t, w.awaitStops(t.Context()))
+	tc.AssertExpectations(t)
 }
