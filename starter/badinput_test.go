@@ -165,7 +165,7 @@ func TestBadInput_ItemsThatAreNone(t *testing.T) {
 		message, kept           string
 	}{
 		{"malformed JSON in the middle", "in.jsonl", "{\"a\":1}\n{\"a\":\n{\"a\":2}\n", "{\"a\":1}\n{\"a\":2}\n", nil, 1, 8, "not JSON", `"{\"a\":"`},
-		{"a line over the limit", "in.txt", "a\n" + long + "\nb\n", "a\nb\n", []string{"--max-item", "1000"}, 1, 2, "is 2000 bytes long, over the limit of 1000 bytes", "null"},
+		{"a line over the limit", "in.txt", "a\n" + long + "\nb\n", "a\nb\n", []string{"--max-item", "1000"}, 1, 2, "is 2000 bytes long, over the limit of 1000 bytes (max-item)", "null"},
 		{"a last line over the limit without its end", "in.txt", "a\n" + long, "a\n", []string{"--max-item", "1000"}, 1, 2, "over the limit", "null"},
 		{"binary garbage in JSON", "in.jsonl", "1\n\x00\xff\xfe\x01\n2\n", "1\n2\n", nil, 1, 2, "not valid UTF-8", `{"base64":"AP/+AQ=="}`},
 		{"a CSV record with a field too many", "in.csv", "a,b\n1,2\n1,2,3\n", `{"a":"1","b":"2"}` + "\n", nil, 1, 8, "has 3 fields, the header has 2", `"1,2,3"`},

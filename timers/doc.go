@@ -59,7 +59,8 @@ package timers
 // What lies where:
 //
 //	context.go, callsite.go   Expires and Do; the default scope
-//	client.go, timer.go       the timers of one worker; scope.go: a call's timer, in a few nanoseconds
+//	acquire.go, client.go     acquiring and releasing; the timers of one worker
+//	timer.go, scope.go        a timer; a call's timer, in a few nanoseconds
 //	watchdog.go, settle.go    rounds: what has expired; what was released in time
 //	reap.go, process*.go      ends what hangs
 //	remote.go                 timers that a parent holds for its child

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/stint-run/stint/internal/backoff"
@@ -13,6 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/enums/v1"
+	sdkworker "go.temporal.io/sdk/worker"
 )
 
 // Stopping returns a channel that is closed when the call should end: its job is being stopped, or
@@ -128,4 +131,48 @@ func (w *Worker) awaitStop(ctx context.Context, leg string) {
 		}
 		backoff.Wait(stopPolls, ctx.Done())
 	}
+}
+
+// end makes Run return the error.
+func (w *Worker) end(err error) {
+	select {
+	case w.fatal <- err:
+	default: // the first one counts
+	}
+}
+
+// defect makes Run return the error, whose stack goes to the log.
+func (w *Worker) defect(log *slog.Logger, err error) {
+	if defect, ok := errors.AsType[*trap.DefectError](err); ok {
+		log.Error(err.Error(), "stack", string(defect.Stack))
+	}
+	w.end(err)
+}
+
+// stop stops in reverse order: the batches' rests still find a coordinator.
+func (w *Worker) stop(workers []sdkworker.Worker) {
+	for _, worker := range slices.Backward(workers) {
+		worker.Stop()
+	}
+}
+
+// Close frees what a worker that has never run holds. It is idempotent; after Run it does nothing.
+func (w *Worker) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running {
+		return
+	}
+	w.running = true
+	w.free()
+}
+
+func (w *Worker) free() {
+	w.acts.Close()
+	if w.service != nil {
+		w.service.Close()
+	}
+	w.watch.Stop()
+	w.metrics.Close()
+	_ = w.access.Close() // buckets are only handles
 }

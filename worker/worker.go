@@ -11,13 +11,13 @@ package worker
 //	handler.go, stateful.go, preprocess.go   Go handlers: their kinds, state, and items before they are batched
 //	exec.go                                  a process for each call
 //	serve.go, servecalls.go, program*.go     programs that serve, as the host sees them: calls, frames, ends
-//	processes.go, childmain.go               Go handlers in processes of this program
+//	slotserver.go, childmain.go              Go handlers in processes of this program
 //	slots.go, restarts.go, concurrency.go    slots, the restarts of their programs, their calls at once
 //	environment.go, affinity.go              what a slot's process is given: variables, CPUs
 //	reading.go                               whose turn it is to read a program's frames
 //	predict.go, tally.go                     trials of plan --sample; counts of batches, calls and items
 //	worker.go, options.go, access.go         the worker; its options; what its jobs may reach
-//	stopping.go, hooks.go                    what a handler sees of a stop; stops that a worker that begins waits for; hooks
+//	stopping.go, hooks.go                    drain; what a handler sees of a stop; stops that a new worker waits for; hooks
 //	health.go, metrics.go, sinks.go, events.go   what a worker shows
 
 import (
@@ -26,7 +26,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -230,22 +229,6 @@ func (w *Worker) sdkOptions(o sdkworker.Options) sdkworker.Options {
 	return o
 }
 
-// end makes Run return the error.
-func (w *Worker) end(err error) {
-	select {
-	case w.fatal <- err:
-	default: // the first one counts
-	}
-}
-
-// defect makes Run return the error, whose stack goes to the log.
-func (w *Worker) defect(log *slog.Logger, err error) {
-	if defect, ok := errors.AsType[*trap.DefectError](err); ok {
-		log.Error(err.Error(), "stack", string(defect.Stack))
-	}
-	w.end(err)
-}
-
 // Run polls until ctx ends, drains, and closes the worker. During the drain, running batches finish
 // the call in hand and return their rest, within Options.Drain. It returns nil after that, or the
 // error that ended it earlier.
@@ -295,34 +278,6 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // Ready is closed once Run takes batches, when the programs of all slots are ready.
 func (w *Worker) Ready() <-chan struct{} { return w.ready }
-
-// stop stops in reverse order: the batches' rests still find a coordinator.
-func (w *Worker) stop(workers []sdkworker.Worker) {
-	for _, worker := range slices.Backward(workers) {
-		worker.Stop()
-	}
-}
-
-// Close frees what a worker that has never run holds. It is idempotent; after Run it does nothing.
-func (w *Worker) Close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.running {
-		return
-	}
-	w.running = true
-	w.free()
-}
-
-func (w *Worker) free() {
-	w.acts.Close()
-	if w.service != nil {
-		w.service.Close()
-	}
-	w.watch.Stop()
-	w.metrics.Close()
-	_ = w.access.Close() // buckets are only handles
-}
 
 // dependencies are what a handler gets from its worker.
 type dependencies struct {

@@ -7,7 +7,8 @@
 //   - ask.go: one request, repeated until its outcome is known;
 //   - exchange.go: what follows from the answer to an exchange, and from a refusal;
 //   - results.go: results and those who wait for them;
-//   - resolve.go: which leg takes items, and what follows if none does;
+//   - resolve.go: which leg takes items;
+//   - ended.go: what follows if none does any more: everyone who waits gets an error;
 //   - requests.go: the other requests: reset, close, state, and why an item is late.
 //
 // All state is behind one lock. Goroutines exist only while a request is under way.

@@ -5,7 +5,7 @@
 //   - items.go: the items of one batch, for Process, and in which form they reach a handler
 //   - sink.go: the outcomes of one batch
 //   - commit.go: gathering outcomes into parts; which items are discarded
-//   - spill.go: items without an outcome, in the store
+//   - unfinished.go: items without an outcome, in the store
 //   - plan.go: beginning a feed, and what is left of the runs that it continues
 //   - lost.go: items of these runs of which nothing is left
 package feeds

@@ -7,5 +7,6 @@
 //   - sizing.go: how large batches are; page.go: how a page is packed
 //   - range.go: the items of one batch, for Process
 //   - open.go, lazy.go, stdin.go: opening sources; the standard input
+//   - maxinput.go: how large a copy may be
 //   - spool.go, spoolreader.go, spoolwriter.go: uncompressed copies in the store
 package inputs

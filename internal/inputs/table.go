@@ -15,7 +15,6 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
-	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"golang.org/x/sync/errgroup"
@@ -70,21 +69,6 @@ type Source struct {
 	// Bundle is nil if the source is one input. That of others, whose Shape has no columns since each
 	// input has its own, begins at offset 0.
 	Bundle *Bundle `json:"bundle,omitempty"`
-}
-
-// checkCopy returns a permanent error if the copy of the source, of which so many bytes are known, is larger than
-// it may be.
-func (s *Source) checkCopy(dir store.Dir, bytes int64) error {
-	if s.MaxInput == 0 || bytes <= s.MaxInput {
-		return nil
-	}
-	name := "input " + s.URL
-	if s.URL == stdinName {
-		name = "the standard input"
-	}
-	return ledger.Permanent(job.ErrorInput, fmt.Errorf(
-		"%s has more than %s bytes uncompressed, which is max-input, and is copied to %s: check the input, or start anew with a higher max-input",
-		name, text.Thousands(s.MaxInput), dir.Location()))
 }
 
 // plainSource is a source of one input.

@@ -2,10 +2,13 @@ package loops
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
@@ -78,82 +81,6 @@ func New(ctx context.Context, clock protocol.Clock, batch protocol.Batch, o Opti
 // maxTick is far more than the bytes of a tick as an item.
 const maxTick = 1 << 10
 
-// State is what an execution that is lost from now on has done. Any goroutine may call it.
-func (s *Slot) State() protocol.ClockSlot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	state := s.recorded
-	doubt := s.doubt(time.Now())
-	state.Doubt = max(state.Doubt, doubt)
-	state.Stats.Repeated = s.repeated
-	state.Unsure = max(0, min(doubt, s.from.Doubt)-s.handed)
-	return state
-}
-
-// Final is what the execution has done, once the sink has committed it.
-func (s *Slot) Final() protocol.ClockSlot {
-	s.settled(s.o.Entry())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return certain(s.recorded)
-}
-
-// Broken is what an execution has done that has failed, and does not begin another tick. Any goroutine may call it.
-func (s *Slot) Broken() protocol.ClockSlot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	state := s.recorded
-	state.Doubt = max(state.Doubt, s.handed)
-	state.Stats.Repeated = s.repeated
-	return certain(state)
-}
-
-// certain leaves out the doubt of a slot that has recorded all that may have been run.
-func certain(state protocol.ClockSlot) protocol.ClockSlot {
-	if state.Next >= state.Doubt {
-		state.Doubt = 0
-	}
-	return state
-}
-
-// settled notes that what entry counts, all that the execution has recorded, cannot be lost any more.
-func (s *Slot) settled(entry ledger.Entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.now
-	r.Next = s.from.Next + entry.Count
-	r.Head = s.parts.head
-	r.Stats.OK = s.from.Stats.OK + entry.OK
-	r.Stats.Failed = s.from.Stats.Failed + entry.Failed
-	r.Stats.Dropped = s.from.Stats.Dropped + entry.Dropped
-	r.Stats.Lateness = append([]int64(nil), s.now.Stats.Lateness...)
-	s.recorded = r
-}
-
-// begun notes how many ticks have begun, when the next one is due, and how many begin within a period of heartbeats.
-func (s *Slot) begun(ticks int64, next time.Time, pace int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.handed, s.next, s.rate, s.repeated = ticks, next, pace, s.now.Stats.Repeated
-}
-
-// doubt is the ordinal up to which ticks may have begun before another heartbeat says more. The next one may leave a period
-// later, and reach the server a period after that; the third is for a machine that is busy.
-func (s *Slot) doubt(now time.Time) int64 {
-	ahead := doubted*s.rate + 1 // as fast as they have begun
-	if every := s.clock.Every; every > 0 {
-		due := int64(0)
-		if late := now.Add(doubted * BeatTime).Sub(s.next); late >= 0 {
-			due = int64(late/every) + 1
-		}
-		if s.next.After(now) { // on time, so none begins before it is due
-			ahead = due
-		}
-		ahead = min(max(ahead, int64(doubted*BeatTime/every)+1), due)
-	}
-	return s.handed + ahead
-}
-
 // pause lets what is recorded become what cannot be lost, if it is time, before the next tick.
 func (s *Slot) pause() error {
 	entry := s.o.Entry()
@@ -174,3 +101,111 @@ func (s *Slot) pause() error {
 
 // Name is what people know the slot by.
 func (s *Slot) Name() string { return fmt.Sprintf("loop %s, slot %d", s.o.Ref.Job, s.clock.Slot) }
+
+// Next waits until the next tick is due and gives that one alone: a slot never runs two at a time. It returns io.EOF if the
+// execution is to end instead.
+func (t *ticks) Next(chunk *records.Chunk, _, _ int) error {
+	s := t.slot
+	if t.began > t.batch.First+t.done { // asked for more than the batch has
+		return io.EOF
+	}
+	if err := s.pause(); err != nil {
+		return err
+	}
+	due, err := t.await()
+	if err != nil {
+		return err
+	}
+	t.begin(due)
+	raw, err := json.Marshal(Tick{Slot: s.clock.Slot, Tick: t.began - 1 + s.now.Skipped, Due: due.UTC()})
+	if err != nil {
+		return err
+	}
+	chunk.Reset()
+	chunk.Add(raw, &t.shape, nil)
+	return nil
+}
+
+// await returns when the next tick was due, once it is.
+func (t *ticks) await() (due time.Time, err error) {
+	s := t.slot
+	if s.clock.Every == 0 {
+		return time.Now(), t.waitUntil(time.Now())
+	}
+	t.setBase()
+	due = t.due()
+	if now := time.Now(); now.After(due) && !t.first() {
+		if !s.clock.Skip {
+			s.now.Stats.Missed++
+			return due, t.waitUntil(now)
+		}
+		left := int64((now.Sub(due)-1)/s.clock.Every) + 1
+		s.now.Skipped += left
+		due = t.due()
+	}
+	return due, t.waitUntil(due)
+}
+
+// first reports that no tick of the slot has begun since its base was set.
+func (t *ticks) first() bool { return t.began == t.batch.First && t.slot.from.Base.IsZero() }
+
+// setBase makes the next tick due at once, if none ever was, and has times of this process follow the base.
+func (t *ticks) setBase() {
+	s := t.slot
+	if !t.anchor.IsZero() {
+		return
+	}
+	now := time.Now()
+	if s.now.Base.IsZero() {
+		s.now.Base = now.Add(-time.Duration(t.began+s.now.Skipped) * s.clock.Every).Round(0).UTC()
+	}
+	t.anchor = now.Add(s.now.Base.Sub(now.Round(0)))
+}
+
+// due is when the next tick is.
+func (t *ticks) due() time.Time {
+	return t.anchor.Add(time.Duration(t.began+t.slot.now.Skipped) * t.slot.clock.Every)
+}
+
+// waitUntil waits, and meanwhile has parts written that are due. It returns io.EOF if the execution is to end.
+func (t *ticks) waitUntil(at time.Time) error {
+	s := t.slot
+	for {
+		wait := time.Until(at)
+		if part, ok := s.parts.next(); ok {
+			wait = min(wait, time.Until(part))
+		}
+		if !t.sleep(wait) {
+			return io.EOF
+		}
+		if !time.Now().Before(at) {
+			return nil
+		}
+		if err := s.pause(); err != nil {
+			return err
+		}
+	}
+}
+
+// sleep returns false if the execution is to end.
+func (t *ticks) sleep(d time.Duration) bool {
+	return backoff.Wait(d, t.slot.o.Soon)
+}
+
+// begin counts the tick that begins now.
+func (t *ticks) begin(due time.Time) {
+	s := t.slot
+	now := time.Now()
+	if s.clock.Every > 0 {
+		s.now.Stats.Began(max(0, now.Sub(due)))
+	}
+	if t.began < s.from.Doubt {
+		s.now.Stats.Repeated++
+	}
+	t.began++
+	next := now
+	if s.clock.Every > 0 {
+		next = t.due()
+	}
+	s.begun(t.began, next, t.pace.begin(now))
+}

@@ -2,11 +2,8 @@ package loops
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"time"
 
-	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 )
@@ -33,114 +30,6 @@ type ticks struct {
 
 // Shape is the form of a tick.
 func (t *ticks) Shape() *records.Shape { return &t.shape }
-
-// Next waits until the next tick is due and gives that one alone: a slot never runs two at a time. It returns io.EOF if the
-// execution is to end instead.
-func (t *ticks) Next(chunk *records.Chunk, _, _ int) error {
-	s := t.slot
-	if t.began > t.batch.First+t.done { // asked for more than the batch has
-		return io.EOF
-	}
-	if err := s.pause(); err != nil {
-		return err
-	}
-	due, err := t.await()
-	if err != nil {
-		return err
-	}
-	t.begin(due)
-	raw, err := json.Marshal(Tick{Slot: s.clock.Slot, Tick: t.began - 1 + s.now.Skipped, Due: due.UTC()})
-	if err != nil {
-		return err
-	}
-	chunk.Reset()
-	chunk.Add(raw, &t.shape, nil)
-	return nil
-}
-
-// await returns when the next tick was due, once it is.
-func (t *ticks) await() (due time.Time, err error) {
-	s := t.slot
-	if s.clock.Every == 0 {
-		return time.Now(), t.waitUntil(time.Now())
-	}
-	t.setBase()
-	due = t.due()
-	if now := time.Now(); now.After(due) && !t.first() {
-		if !s.clock.Skip {
-			s.now.Stats.Missed++
-			return due, t.waitUntil(now)
-		}
-		left := int64((now.Sub(due)-1)/s.clock.Every) + 1
-		s.now.Skipped += left
-		due = t.due()
-	}
-	return due, t.waitUntil(due)
-}
-
-// first reports that no tick of the slot has begun since its base was set.
-func (t *ticks) first() bool { return t.began == t.batch.First && t.slot.from.Base.IsZero() }
-
-// setBase makes the next tick due at once, if none ever was, and has times of this process follow the base.
-func (t *ticks) setBase() {
-	s := t.slot
-	if !t.anchor.IsZero() {
-		return
-	}
-	now := time.Now()
-	if s.now.Base.IsZero() {
-		s.now.Base = now.Add(-time.Duration(t.began+s.now.Skipped) * s.clock.Every).Round(0).UTC()
-	}
-	t.anchor = now.Add(s.now.Base.Sub(now.Round(0)))
-}
-
-// due is when the next tick is.
-func (t *ticks) due() time.Time {
-	return t.anchor.Add(time.Duration(t.began+t.slot.now.Skipped) * t.slot.clock.Every)
-}
-
-// waitUntil waits, and meanwhile has parts written that are due. It returns io.EOF if the execution is to end.
-func (t *ticks) waitUntil(at time.Time) error {
-	s := t.slot
-	for {
-		wait := time.Until(at)
-		if part, ok := s.parts.next(); ok {
-			wait = min(wait, time.Until(part))
-		}
-		if !t.sleep(wait) {
-			return io.EOF
-		}
-		if !time.Now().Before(at) {
-			return nil
-		}
-		if err := s.pause(); err != nil {
-			return err
-		}
-	}
-}
-
-// sleep returns false if the execution is to end.
-func (t *ticks) sleep(d time.Duration) bool {
-	return backoff.Wait(d, t.slot.o.Soon)
-}
-
-// begin counts the tick that begins now.
-func (t *ticks) begin(due time.Time) {
-	s := t.slot
-	now := time.Now()
-	if s.clock.Every > 0 {
-		s.now.Stats.Began(max(0, now.Sub(due)))
-	}
-	if t.began < s.from.Doubt {
-		s.now.Stats.Repeated++
-	}
-	t.began++
-	next := now
-	if s.clock.Every > 0 {
-		next = t.due()
-	}
-	s.begun(t.began, next, t.pace.begin(now))
-}
 
 // pace counts how many ticks begin within a period of heartbeats.
 type pace struct {

@@ -169,7 +169,7 @@ func (c *Chunk) Add(raw []byte, s *Shape, err error) {
 	c.Items = append(c.Items, item)
 }
 
-const overLimit = "is %d bytes long, over the limit of %d bytes"
+const overLimit = "is %d bytes long, over the limit of %d bytes (max-item)"
 
 // IsBlank reports whether a line of text is blank, and so not an item: it has only spaces, tabs and carriage returns.
 func IsBlank(line []byte) bool { return isBlank(line, 0) }

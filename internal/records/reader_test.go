@@ -64,15 +64,15 @@ func TestReaderInvalidItems(t *testing.T) {
 		text  string
 	}{
 		"at the limit": {"a\n" + long[1:] + "\nb\n", Item{Raw: []byte(long[1:]), Offset: 2, Size: 20}, ""},
-		"too long":     {"a\n" + long + "\nb\n", Item{Offset: 2, Size: 21}, "the item is 21 bytes long, over the limit of 20 bytes"},
+		"too long":     {"a\n" + long + "\nb\n", Item{Offset: 2, Size: 21}, "the item is 21 bytes long, over the limit of 20 bytes (max-item)"},
 		"much too long": {"a\n \n" + strings.Repeat(long, 1000) + "\nb\n", Item{Offset: 4, Size: 21000},
-			"the item is 21000 bytes long, over the limit of 20 bytes"},
+			"the item is 21000 bytes long, over the limit of 20 bytes (max-item)"},
 		"record too long": {"a\n\"y\n" + strings.Repeat("x", 18) + "\"\n", Item{Raw: []byte("\"y"), Offset: 2, Size: 2},
 			"the item has a quoted field that is not closed, at least not within the limit of 20 bytes"},
 		"record, carriage return": {"a\n\"y\r\nb", Item{Raw: []byte("\"y"), Offset: 2, Size: 3},
 			"the item has a quoted field that is not closed, at least not within the limit of 20 bytes"},
 		"quoted line too long": {"a\n\"" + long + "\nb\n", Item{Offset: 2, Size: 22},
-			"the item is 22 bytes long, over the limit of 20 bytes"},
+			"the item is 22 bytes long, over the limit of 20 bytes (max-item)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

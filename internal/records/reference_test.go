@@ -36,7 +36,7 @@ func referenceLines(data string, s Shape) []Item {
 		}
 		if size > limit {
 			it.Raw = nil
-			it.Err = invalid("is %d bytes long, over the limit of %d bytes", size, limit)
+			it.Err = invalid("is %d bytes long, over the limit of %d bytes (max-item)", size, limit)
 		} else if !complete {
 			it.Err = invalid("has a quoted field that is not closed, "+
 				"at least not within the limit of %d bytes", limit)
@@ -96,7 +96,7 @@ func referenceValues(data string, s Shape) (items []Item, end int, err error) {
 		switch {
 		case size > s.maxItem():
 			it.Raw, it.Size = nil, int64(size)
-			it.Err = invalid("is %d bytes long, over the limit of %d bytes", size, s.maxItem())
+			it.Err = invalid("is %d bytes long, over the limit of %d bytes (max-item)", size, s.maxItem())
 		case size == 0:
 			it.Raw = nil
 			it.Err = noValue

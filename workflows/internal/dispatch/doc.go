@@ -10,7 +10,7 @@
 //	outcome.go, halve.go       what follows from the end of a batch; a batch whose workers keep dying
 //	window.go, rate.go         a leg's share of the window, and of the rate
 //	learning.go, counts.go     what it reports of the pool, and of failed items
-//	stragglers.go              a stop, and what is still running after it
+//	stop.go, stragglers.go     a stop; what is still running after it
 //	signals.go, link.go        the signals between a job and its legs, those that reach a leg, those that it sends
 //	progress.go                what queries and people see
 //

@@ -1,65 +1,12 @@
 package dispatch
 
 import (
-	"time"
-
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/workflow"
 )
-
-// KillLimit is what a worker may take, after the grace period, to end a call by TERM and KILL.
-const KillLimit = 20 * time.Second
-
-// Halt stops everything in flight, as the signal of that name does.
-func (d *Dispatcher) Halt(notice protocol.StopNotice) {
-	d.stop(notice)
-	d.Wake()
-}
-
-// Abandon has Run return at once, whatever is in flight: nobody waits for it any more.
-func (d *Dispatcher) Abandon() {
-	d.overdue = true
-	d.Wake()
-}
-
-// stop ends everything in flight, and waits no longer than the notice and the kill limit allow.
-func (d *Dispatcher) stop(notice protocol.StopNotice) {
-	if d.notice != nil {
-		return
-	}
-	d.notice = &notice
-	// Process finds the notice there: a cancellation carries nothing.
-	if err := workflow.UpsertMemo(d.ctx, map[string]any{protocol.MemoStop: notice}); err != nil {
-		workflow.GetLogger(d.ctx).Error("writing the stop's deadline", "error", err)
-	}
-	d.cancel()
-	wait := max(0, notice.Deadline.Sub(workflow.Now(d.ctx))) + KillLimit
-	d.selector.AddFuture(workflow.NewTimer(d.ctx, wait), func(workflow.Future) { d.overdue = true })
-}
-
-// ForcedEnds are the processes that a stop has ended by signals: at most job.MaxForced, and a count of the others.
-type ForcedEnds struct {
-	Forced        []job.ForcedEnd `json:"forced,omitempty"`
-	ForcedOmitted int             `json:"forced_omitted,omitempty"`
-}
-
-// Add adds others, as far as there is room for them.
-func (f *ForcedEnds) Add(other ForcedEnds) {
-	all := append(f.Forced, other.Forced...)
-	f.Forced = all[:min(len(all), job.MaxForced)]
-	f.ForcedOmitted += other.ForcedOmitted + len(all) - len(f.Forced)
-}
-
-// noteForced notes which processes of a batch were ended by signals.
-func (d *Dispatcher) noteForced(t Task, ends []job.ForcedEnd) {
-	for i := range ends {
-		ends[i].Batch = t.summary()
-	}
-	d.sofar.ForcedEnds.Add(ForcedEnds{Forced: ends})
-}
 
 // NoteStragglers names the batches that are still running although Run has returned, and counts them as not done but for what Recover makes of
 // their last heartbeats. It blocks for some seconds if there are any.
