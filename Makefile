@@ -16,9 +16,10 @@ build:
 test:
 	$(GO) test -timeout 30m ./...
 
-# The race detector needs cgo; -short leaves the runs of a million items to `make test`.
+# The race detector needs cgo; -short leaves the runs of a million items to `make test`. By default every process of such a build
+# waits a second before it ends, also each slot's.
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -timeout 40m $(PACKAGES)
+	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 $(GO) test -race -short -timeout 40m $(PACKAGES)
 
 # Whole systems whose parts fail at random, with real processes: SEEDS rounds, each with another
 # seed, which is logged; STINT_TEST_SEED=… SEEDS=1 repeats one.

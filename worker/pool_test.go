@@ -50,7 +50,7 @@ func TestWorker_WithoutSlots(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	h := worker.Serve("/proc/self/exe")
-	options := worker.Options{Slots: 1, Restarts: worker.NoRestarts, Env: []string{"STINT_TEST_PROGRAM=yes"}, Logger: silent}
+	options := worker.Options{Slots: 1, Restarts: worker.NoRestarts, Env: []string{"STINT_TEST_PROGRAM=yes", "GORACE"}, Logger: silent}
 	w, err := worker.New(c.client, "pool", h, options)
 	require.NoError(t, err)
 	ended := make(chan error, 1)

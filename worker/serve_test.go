@@ -19,7 +19,7 @@ import (
 
 // program makes a handler of the obedient program.
 func (f *fixture) program(kind string) Handler {
-	f.options.Env = append(f.options.Env, asProgram+"="+kind)
+	f.options.Env = append(f.options.Env, asProgram+"="+kind, raceOptions)
 	return Serve("/proc/self/exe")
 }
 

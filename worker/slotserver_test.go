@@ -81,7 +81,7 @@ var processHandlers = map[string]Handler{
 
 // inProcesses makes a handler that runs in processes of the test binary.
 func (f *fixture) inProcesses(name string) Handler {
-	f.options.Env = append(f.options.Env, asHandler+"="+name)
+	f.options.Env = append(f.options.Env, asHandler+"="+name, raceOptions)
 	return inProcesses(processHandlers[name], 0)
 }
 
