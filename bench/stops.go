@@ -51,7 +51,7 @@ func stopsHeartbeats() series {
 
 // stopsPaced are of a job in the middle of a long leg, of which batches wait in the pool's queue.
 func stopsPaced() series {
-	return series{lanes: 5, each: 4, calls: 45, call: time.Second, spread: time.Second, limit: longLegLimit}
+	return series{lanes: 1, each: 20, calls: 45, call: time.Second, spread: time.Second, limit: longLegLimit}
 }
 
 // stops finds out how long a stop takes to reach the last of the calls in hand.
