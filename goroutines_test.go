@@ -17,7 +17,7 @@ import (
 var untrapped = map[string]string{
 	"internal/trap/trap.go":     "it is the trap",
 	"internal/calls/abandon.go": "it recovers itself: a panic of the user's code is the item's error",
-	"worker/sinks.go":           "it recovers itself: a panic of a user's sink is logged and counted",
+	"worker/events.go":          "it recovers itself: a panic of a user's sink is logged and counted",
 	"timers/event.go":           "it recovers itself: a listener of the user's that panics loses an event",
 	"timers/watchdog.go":        "it only waits",
 	"timers/reap.go":            "it recovers itself: a reaper of the user's that panics is an event",

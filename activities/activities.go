@@ -9,7 +9,7 @@
 //   - process.go, execution.go: a batch; lanes.go: its calls at once; line.go: the order of its items;
 //     outcomes.go: what becomes of them; source.go, sink.go: what it reads and writes; stride.go: its pace
 //   - hook.go, locate.go, presence.go: hooks, where batches run, who serves pools
-//   - carryout.go: how an activity is carried out whose files may hang; heartbeat.go, news.go: heartbeats, and what they report
+//   - carryout.go: how an activity is carried out whose files may hang; thrift.go, news.go: how often there are heartbeats, and what they report
 package activities
 
 import (

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
-	"github.com/stint-run/stint/internal/trap"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflow/v1"
@@ -120,77 +119,4 @@ func (r *Run) heldUp(ctx context.Context, legs []string) *Outage {
 		}
 	}
 	return found
-}
-
-// followLimit is how long a report may take while a job is followed.
-const followLimit = 3 * time.Second
-
-// Follow is [Run.Wait], and calls progress with a report every interval, which must be above 0, until the job has ended. progress
-// is never called twice at a time. While the job does not answer, progress gets the last known numbers, and their time: see [Report].AsOf.
-func (r *Run) Follow(ctx context.Context, interval time.Duration, progress func(Report)) (Report, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	reported := trap.Go("reporting on a job", func() error { return r.reportEvery(ctx, interval, progress) })
-	report, err := r.Wait(ctx)
-	cancel()
-	if defect := <-reported; err == nil {
-		err = defect
-	}
-	return report, err
-}
-
-// reportEvery asks the job at every tick, unless it has not answered yet, and calls progress once a tick: when the answer has come, or
-// with what is known at the next tick.
-func (r *Run) reportEvery(ctx context.Context, interval time.Duration, progress func(Report)) error {
-	ticks := time.NewTicker(interval)
-	defer ticks.Stop()
-	known := newGlance(r)
-	var last Report
-	var at time.Time // of last; known belongs to who asks
-	var asking <-chan error
-	var shown bool
-	show := func() {
-		if shown = last.Job != ""; shown && !last.State.Final() && ctx.Err() == nil {
-			progress(last)
-		}
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			if asking != nil {
-				return <-asking
-			}
-			return nil
-		case err := <-asking:
-			if asking = nil; err != nil {
-				return err
-			}
-			last, at = known.report, known.at
-			if !shown {
-				show()
-			}
-		case <-ticks.C:
-			if asking != nil { // it takes long
-				if last.Job != "" && last.AsOf.IsZero() {
-					last.AsOf = at
-				}
-				show()
-				continue
-			}
-			shown = false
-			asking = trap.Go("asking a job", func() error {
-				limited, cancel := context.WithTimeout(ctx, followLimit)
-				defer cancel()
-				return known.again(limited)
-			})
-		}
-	}
-}
-
-// Unanswered reports whether an error says that nobody answered in time: no worker is there, or it is
-// still starting.
-func Unanswered(err error) bool {
-	var late *serviceerror.DeadlineExceeded       // the server's patience may end a little before the caller's
-	var unpolled *serviceerror.FailedPrecondition // no worker has polled lately
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) || errors.As(err, &unpolled)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"go.temporal.io/api/serviceerror"
 )
 
 // SignalStop is the name of the signal that requests a coordinated stop of a job. Any Temporal client
@@ -107,4 +109,55 @@ func (c *Client) StopAll(ctx context.Context, pool string, stop Stop) ([]*Run, e
 		}
 	}
 	return reached, errors.Join(errs...)
+}
+
+// Stop requests a coordinated stop and returns once the server has recorded the request. It can be
+// repeated: the first request counts, and the errors of later ones are listed in the report. For a job
+// that has ended it returns *EndedError, which wraps the stop's error if it has one; for an unknown
+// name, *NotFoundError.
+func (r *Run) Stop(ctx context.Context, stop Stop) error {
+	if err := stop.validate(); err != nil {
+		return err
+	}
+	err := r.client.temporal.SignalWorkflow(ctx, r.name, "", SignalStop, stop)
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
+		return r.ended(ctx, stop.Error)
+	}
+	if err != nil {
+		return fmt.Errorf("stopping job %s: %w", r.name, err)
+	}
+	return nil
+}
+
+// EndedError reports that a job had ended before a request reached it.
+type EndedError struct {
+	Name  string
+	State State
+	// Reported is the error of a [Run.Stop] that came too late. It is recorded nowhere else.
+	Reported *Error
+}
+
+func (e *EndedError) Error() string {
+	text := fmt.Sprintf("job %s has ended already: it is %s", e.Name, e.State)
+	if e.Reported != nil {
+		text += fmt.Sprintf("; the error was not recorded: %v", e.Reported)
+	}
+	return text
+}
+
+// ended returns the *EndedError of a job. It needs no worker.
+func (r *Run) ended(ctx context.Context, reported *Error) error {
+	info, err := r.info(ctx)
+	if err != nil {
+		return err
+	}
+	return &EndedError{Name: r.name, State: r.client.listed(info).State, Reported: reported}
+}
+
+// Unwrap returns the error that was not recorded, or nil.
+func (e *EndedError) Unwrap() error {
+	if e.Reported == nil {
+		return nil
+	}
+	return e.Reported
 }

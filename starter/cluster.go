@@ -70,19 +70,6 @@ func (e *unansweredError) Error() string {
 	return fmt.Sprintf("job %s is %s, but no worker answers for it: %s", e.name, e.job.State, e.hint)
 }
 
-// silent says why no worker answers for a job of the pool, and what to do. served is false only if the server reports that there are no workers.
-func (p *Program) silent(ctx context.Context, client *job.Client, pool string) (hint string, served bool) {
-	ctx, cancel := context.WithTimeout(ctx, pollLimit)
-	defer cancel()
-	switch n, err := client.Pollers(ctx, pool); {
-	case err != nil:
-		return fmt.Sprintf("who serves pool %s is not known (%v); ask again in some seconds", pool, err), true
-	case n > 0:
-		return fmt.Sprintf("workers serve pool %s, but those that coordinate jobs have just begun, are too busy or are gone; ask again in some seconds", pool), true
-	}
-	return p.unserved(pool), false
-}
-
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")

@@ -3,7 +3,6 @@ package starter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/stint-run/stint/internal/trap"
@@ -41,52 +40,6 @@ func follow(ctx context.Context, p *Program, client *job.Client, run *job.Run, p
 		err = nil
 	}
 	return report, err
-}
-
-// lookForWorkers prints a note whenever it finds that no worker serves one of the pools.
-func lookForWorkers(ctx context.Context, p *Program, client *job.Client, pools []string, show *progress) {
-	looks := time.NewTimer(unservedFirst)
-	defer looks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-looks.C:
-			for _, pool := range pools {
-				noteUnserved(ctx, p, client, pool, show)
-			}
-			looks.Reset(unservedEvery)
-		}
-	}
-}
-
-// noteUnserved prints a note if no worker serves the pool.
-func noteUnserved(ctx context.Context, p *Program, client *job.Client, pool string, show *progress) {
-	if pool == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, pollLimit)
-	defer cancel()
-	n, err := client.Pollers(ctx, pool)
-	if err != nil {
-		return
-	}
-	show.served(pool, n > 0)
-	if n == 0 {
-		show.note("%s", p.unserved(pool))
-	}
-}
-
-// unserved says what to do if no worker serves a pool.
-func (p *Program) unserved(pool string) string { return p.noWorker(pool) + "; the job continues then" }
-
-// noWorker says that no worker serves a pool, and how to start one.
-func (p *Program) noWorker(pool string) string {
-	command := " --exec COMMAND"
-	if p.builtIn() {
-		command = ""
-	}
-	return fmt.Sprintf("no worker serves pool %[1]s: start one with '%[2]s worker --pool %[1]s --allow ROOT%[3]s'", pool, p.name(), command)
 }
 
 // outcome returns the exit code of a final report.

@@ -60,8 +60,9 @@ package timers
 //
 //	context.go, callsite.go   Expires and Do; the default scope
 //	acquire.go, client.go     acquiring and releasing; the timers of one worker
-//	timer.go, scope.go        a timer; a call's timer, in a few nanoseconds
+//	timer.go, callscope.go    a timer; a call's timer, in a few nanoseconds
 //	watchdog.go, settle.go    rounds: what has expired; what was released in time
+//	away.go                   a watchdog that cannot be relied on
 //	reap.go, process*.go      ends what hangs
 //	remote.go                 timers that a parent holds for its child
 //	held.go, event.go         what is shown; options.go, errors.go

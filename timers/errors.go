@@ -3,27 +3,11 @@ package timers
 import (
 	"errors"
 	"fmt"
-	"time"
 )
 
 // ErrNoClient reports that a context holds no [Client]: its code does not run under a worker, or the
 // worker has not passed the client on with [NewContext].
 var ErrNoClient = errors.New("no timers here: the context holds no client")
-
-// AwayError reports that no timer can be held, because nobody would notice its expiry: the watchdog is
-// not running, or its last round is too long ago (see [Watchdog.Healthy]).
-type AwayError struct {
-	Worker string        // whose client asked
-	Scope  string        // what for
-	Late   time.Duration // time since the last round; 0: the watchdog is not running
-}
-
-func (e *AwayError) Error() string {
-	if e.Late == 0 {
-		return fmt.Sprintf("scope %s of worker %s: the watchdog is not running", shorten(e.Scope), e.Worker)
-	}
-	return fmt.Sprintf("scope %s of worker %s: the watchdog has not looked for %v", shorten(e.Scope), e.Worker, e.Late.Round(time.Millisecond))
-}
 
 // ScopeError says why a client does not hold a timer for a scope: the scope's name is empty or too
 // long, the client holds too many timers, or the timer's signal does not exist.

@@ -26,9 +26,6 @@ type RemoteTimer struct {
 	ReportOnly bool
 }
 
-// remoteLimit is how long the other process may take to answer (T12).
-const remoteLimit = time.Second
-
 // NewRemote returns a client whose timers are held by another process, which ends this one when a
 // timer expires. Acquire waits for the answer, for at most a second; then it fails with an
 // *[AwayError], and the scope is released, since the timer may be held there all the same. Held counts the timers that this

@@ -131,13 +131,6 @@ func (w *Watchdog) Stop() {
 	}
 }
 
-// Healthy reports whether the watchdog can be relied on: it is running, and its last round is
-// younger than ten intervals, or a second if that is longer.
-func (w *Watchdog) Healthy() bool {
-	_, away := w.away(w.now())
-	return !away
-}
-
 // LastRound is when the last round was, or the last start if there was no round since. It is zero if
 // the watchdog was never started.
 func (w *Watchdog) LastRound() time.Time {
@@ -152,15 +145,6 @@ func (w *Watchdog) LastRound() time.Time {
 func (w *Watchdog) Lost() int64 { return w.events.lost.Load() }
 
 func (w *Watchdog) now() time.Duration { return time.Since(w.began) }
-
-// away reports whether the watchdog cannot be relied on; late is 0 if it is not running.
-func (w *Watchdog) away(now time.Duration) (late time.Duration, away bool) {
-	if !w.on.Load() {
-		return 0, true
-	}
-	late = now - time.Duration(w.round.Load())
-	return late, late >= max(lateRounds*w.options.Interval, lateLeast)
-}
 
 func (w *Watchdog) rounds(r *run) {
 	ticks := time.NewTicker(w.options.Interval)

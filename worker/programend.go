@@ -147,34 +147,6 @@ func (p *program) endSoftly(why ending, limit time.Duration) (last syscall.Signa
 	return last, refused == nil
 }
 
-// stacks asks the program for its stacks and returns the end of its standard error.
-func (p *program) stacks() string {
-	p.mu.Lock()
-	signal := p.stackSignal
-	p.mu.Unlock()
-	if signal == 0 {
-		return p.stderr.Text()
-	}
-	before := p.stderr.Capture()
-	p.child.Signal(signal)
-	limit := time.After(stackLimit)
-	quiet := time.NewTicker(stackQuiet)
-	defer quiet.Stop()
-	for last := before; ; {
-		select {
-		case <-p.exited:
-			<-p.errors
-		case <-limit:
-		case <-quiet.C:
-			if now := p.stderr.Written(); now == before || now != last {
-				last = now
-				continue
-			}
-		}
-		return p.stderr.Captured()
-	}
-}
-
 // broken ends a program that does not keep to the protocol.
 func (p *program) broken(err error) {
 	p.end(ending{fault: &calls.Fault{Kind: job.KindCrash, Err: job.Error{

@@ -94,11 +94,6 @@ func with[F any](line []byte, fn func(*F) error) error {
 	return nil
 }
 
-// stackSignals are the signals that a program may choose for requests for its stacks.
-var stackSignals = map[string]syscall.Signal{
-	"USR1": child.SigUSR1, "USR2": child.SigUSR2, "QUIT": syscall.SIGQUIT, "ABRT": syscall.SIGABRT,
-}
-
 func (p *program) getReady(f *frames.Ready) error {
 	if f.Error != nil {
 		p.end(ending{fault: initFault(*f.Error)}, false)

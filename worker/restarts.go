@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -57,4 +59,51 @@ func (s *slot) rest(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.resting = time.Now().Add(d)
+}
+
+// keep replaces the slot's program whenever it ends.
+func (h *host) keep(s *slot, p *program) {
+	for {
+		select {
+		case <-p.ended:
+		case <-h.closing:
+			s.change(func() { s.program = nil })
+			p.goodbye()
+			return
+		}
+		if p = h.replace(s, p); p == nil {
+			return
+		}
+		s.change(func() { s.program = p })
+	}
+}
+
+// replace starts incarnations of the slot, after old, until one is ready. It returns nil if the slot
+// is out or the worker ends.
+func (h *host) replace(s *slot, old *program) *program {
+	event := SlotEvent{Kind: SlotReplaced, Slot: s.number, PID: old.pid(), Incarnation: old.incarnation, Err: old.fate, Free: old.free}
+	for {
+		var ok bool
+		event.Wait, ok = s.replaced(event.Err, event.Free)
+		event.Incarnation++
+		h.observe(event)
+		if !ok || !h.sleep(event.Wait) {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), h.options.Ready)
+		p, err := h.launchReady(ctx, s, event.Incarnation)
+		cancel()
+		switch {
+		case err == nil:
+			return p
+		case errors.Is(err, errClosing):
+			return nil
+		}
+		event.PID, event.Err, event.Free = 0, err, false
+	}
+}
+
+// sleep waits. It returns false if the host closes meanwhile.
+func (h *host) sleep(d time.Duration) bool {
+	return backoff.Wait(d, h.closing)
 }

@@ -2,7 +2,9 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +13,9 @@ import (
 	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/internal/tuning"
+	"github.com/stint-run/stint/job"
 )
 
 // roster is a worker's slots. It assigns places in them to the executions of batches: a slot has as
@@ -283,4 +287,95 @@ func (s *slot) accuse(all []*pending) {
 			c.group = second
 		}
 	}
+}
+
+// start starts the programs of all slots and waits until each is ready: all, or none and an error
+// that names the slot (W3, W4).
+func (h *host) start(ctx context.Context) error {
+	began := make([]*program, len(h.roster.slots))
+	failed := make(chan error, len(began))
+	ctx, cancel := context.WithTimeout(ctx, h.options.Ready)
+	defer cancel()
+	for i, s := range h.roster.slots {
+		h.slots.Go(func() {
+			var err error
+			if defect := trap.Run("starting a program", func() { began[i], err = h.launchReady(ctx, s, 0) }); defect != nil {
+				err = defect
+			}
+			if err != nil {
+				err = fmt.Errorf("slot %d: %w", s.number, err)
+			}
+			failed <- err
+		})
+	}
+	var first error
+	for range began {
+		if err := <-failed; err != nil && first == nil {
+			first = err
+			cancel() // the others need not continue
+		}
+	}
+	if first != nil {
+		h.endAll(began)
+		return fmt.Errorf("starting %s: %w", strings.Join(h.argv, " "), first)
+	}
+	for i, s := range h.roster.slots {
+		s.change(func() { s.program = began[i] })
+		h.slots.Go(func() { h.run("keeping a program running", func() { h.keep(s, began[i]) }, nil) })
+	}
+	return nil
+}
+
+func (h *host) endAll(programs []*program) {
+	var ending sync.WaitGroup
+	for _, p := range programs {
+		if p != nil {
+			ending.Go(func() { h.run("ending a program", p.goodbye, p.child.Kill) })
+		}
+	}
+	ending.Wait()
+}
+
+// launchReady starts an incarnation and waits until it is ready.
+func (h *host) launchReady(ctx context.Context, s *slot, incarnation int) (*program, error) {
+	p, err := h.launch(s, incarnation)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-p.ready:
+		h.observe(SlotEvent{Kind: SlotReady, Slot: s.number, PID: p.pid(), Incarnation: incarnation})
+		return p, nil
+	case <-p.ended:
+		return nil, startError(p.fate, "")
+	case <-h.closing:
+	case <-ctx.Done():
+	}
+	why := &calls.Fault{Kind: job.KindCrash, Err: job.Error{
+		Type: "NotReady", Message: fmt.Sprintf("it did not say that it was ready within %v", h.options.Ready),
+	}}
+	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	p.end(ending{fault: why}, late)
+	<-p.ended
+	if !late {
+		return nil, errClosing
+	}
+	return nil, startError(why, lastLine(p.stderr.Text()))
+}
+
+// startError says why a program could not get ready: type, message, the end of its standard error,
+// and its stack (W4).
+func startError(fate error, words string) error {
+	var fault *calls.Fault
+	if !errors.As(fate, &fault) {
+		return fate
+	}
+	text := fault.Err.Type + ": " + fault.Err.Message
+	if words != "" {
+		text += ": " + words
+	}
+	if stack := strings.TrimSpace(fault.Err.Stack); stack != "" && stack != words {
+		text += "\n" + stack
+	}
+	return errors.New(text)
 }

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -254,19 +253,6 @@ func (s *slotServer) makeCalls(requests <-chan frames.Call) {
 func defective(err error) {
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(exitProtocol)
-}
-
-// writeStacks writes, on request, where the handler's calls are. It runs as long as the process.
-func writeStacks(asked <-chan os.Signal) {
-	for range asked {
-		buf := make([]byte, 8<<20)
-		buf = buf[:runtime.Stack(buf, true)]
-		for stack := range bytes.SplitSeq(buf, []byte("\n\n")) {
-			if bytes.Contains(stack, []byte("worker.(*slotServer).makeCalls(")) {
-				_, _ = os.Stderr.Write(append(stack, '\n')) // nobody could receive the error
-			}
-		}
-	}
 }
 
 // Results of a handler that takes items one by one are sent as they come, in groups that take about

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/meters"
 )
 
@@ -161,67 +160,4 @@ func (j *jobTally) count(fn func(*Counts)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	fn(&j.window)
-}
-
-// BatchBegan and the methods below make the tally a calls.Observer.
-func (t *tally) BatchBegan(job string) { t.job(job).batches.Add(1) }
-
-// BatchEnded counts an execution.
-func (t *tally) BatchEnded(job string, err error) {
-	j := t.job(job)
-	j.batches.Add(-1)
-	outcome := meters.OK
-	if err != nil {
-		outcome = meters.Failed
-	}
-	j.count(func(c *Counts) {
-		c.Batches++
-		if err != nil {
-			c.FailedBatches++
-		}
-	})
-	for _, s := range j.series {
-		s.Batch(outcome)
-	}
-}
-
-// CallBegan counts a call that is under way.
-func (t *tally) CallBegan(job string) { t.job(job).calls.Add(1) }
-
-// CallEnded counts a call.
-func (t *tally) CallEnded(s calls.CallStats) {
-	j := t.job(s.Job)
-	j.calls.Add(-1)
-	outcome := meters.OK
-	switch {
-	case s.Cut:
-		outcome = meters.Cut
-	case s.Fault != "":
-		outcome = s.Fault
-	}
-	j.count(func(c *Counts) {
-		c.Calls++
-		c.CallTime += s.Took
-		if s.Fault != "" {
-			c.FailedCalls++
-		}
-		if n := int64(s.Items); n > 0 {
-			c.Sizes.add(CallSizes{Calls: 1, Items: n, Smallest: n, Largest: n})
-		}
-	})
-	for _, series := range j.series {
-		series.Call(outcome, s.Items, s.Took)
-	}
-}
-
-// Recorded counts outcomes.
-func (t *tally) Recorded(r calls.RecordStats) {
-	j := t.job(r.Job)
-	j.count(func(c *Counts) {
-		c.add(Counts{OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Retries: r.Retries, Expiries: r.Expiries, Isolations: r.Isolations})
-	})
-	for _, s := range j.series {
-		s.Items(r.OK-r.Dropped, r.Dropped, r.Failed)
-		s.Repairs(r.Retries, r.Expiries, r.Isolations)
-	}
 }

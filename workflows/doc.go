@@ -13,7 +13,7 @@
 //	window.go                  the window: how many places there are, and which leg gets them
 //	settings.go, hooks.go, tolerance.go, throttle.go
 //	leg.go                     Leg, the leg of a page: where its batches come from, and where results go
-//	flow.go                    the stages of a pipeline, which batches go through inside a leg
+//	stageflow.go               the stages of a pipeline, which batches go through inside a leg
 //	feedwork.go, feedhandle.go a feed: its legs as the coordinator deals with them
 //	feedrules.go, feedstall.go what rules count: outcomes by session, items of earlier runs; a feed in which nothing finishes
 //	feedleg.go, feedexchange.go FeedLeg, the leg of a feed, and what it exchanges with clients

@@ -175,19 +175,6 @@ func (c *Caller) failAlone(fault *Fault, tries int) {
 	}
 }
 
-func (c *Caller) countFault(fault *Fault) {
-	if fault != nil && fault.Summed {
-		c.Summed++
-	}
-	switch {
-	case fault == nil || fault.Counted:
-	case fault.Kind == job.KindCrash:
-		c.Crashes++
-	case fault.Kind == job.KindExpired:
-		c.Expiries++
-	}
-}
-
 // begin begins a call.
 func (c *Caller) begin(items []Item, isolating bool) (*attempt, error) {
 	if c.Record != nil && c.Answer.size() >= recordedAt {
@@ -266,20 +253,6 @@ func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 	}
 	stats.Fault = fault.Kind
 	return rest, fault, nil
-}
-
-// countFailed returns how many items have failed, and counts those that had their own timer and let it expire.
-func (c *Caller) countFailed(answered []Span) (failed int) {
-	for _, o := range answered {
-		if o.Fault == nil {
-			continue
-		}
-		failed++
-		if o.Fault.Kind == job.KindExpired {
-			c.Expiries++
-		}
-	}
-	return failed
 }
 
 // CauseOf returns why a call's context was cancelled, or err if it was not.

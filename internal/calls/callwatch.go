@@ -231,3 +231,66 @@ func (m *Watch) end(notice *protocol.StopNotice) {
 		close(m.stopping)
 	}
 }
+
+func (l *Lane) begin() (ctx context.Context, held uint64) {
+	held = l.scope.Acquire()
+	return l.call.Load(), held
+}
+
+// afterCall ends the timers that a call has left behind.
+func (l *Lane) afterCall() {
+	l.scope.Release()
+	if client := l.call.Load().client; client != nil && client.Held() > 0 {
+		client.Clear()
+	}
+}
+
+// expire cancels the call in hand once its time is over. A call that has been cancelled, for that or
+// because the worker must end at once, and does not return in time is abandoned. expire reports whether
+// the batch may still heartbeat.
+func (l *Lane) expire(now time.Time) bool {
+	held, age := l.scope.Watch(now)
+	limit := l.watch.limits.Call
+	switch {
+	case held%2 == 0 || held == l.cancelled:
+	case l.watch.over(): // its context has ended with all others
+		l.cancelled, l.cancelledAt, l.cause = held, now, l.watch.endCause
+	case limit > 0 && age >= limit:
+		l.cut(held, now, &timers.ExpiredError{Scope: "the call", After: limit, Over: age - limit})
+	}
+	if held == 0 || held != l.cancelled || now.Sub(l.cancelledAt) < unvouched {
+		return true
+	}
+	if l.leave(held, l.cause) {
+		return false
+	}
+	select {
+	case l.overdue <- overdue{held, l.cause}:
+	default: // it knows
+	}
+	return false
+}
+
+// reap cancels the call that holds the reaped timers, if it is in hand still.
+func (l *Lane) reap(r reaping) {
+	l.watch.mu.Lock()
+	defer l.watch.mu.Unlock()
+	current := l.call.Load()
+	if held := l.scope.Held(); !l.closed && current.client == r.client && held != l.cancelled && !l.watch.over() {
+		l.cut(held, time.Now(), &timers.ExpiredError{Scope: r.expiry.Scope, After: r.expiry.After, Over: r.expiry.Overdue})
+	}
+}
+
+// cut cancels the call of that holding. Whoever begins from here on gets a new context. If the call
+// is in hand still, it and nobody else holds one of those before.
+func (l *Lane) cut(held uint64, now time.Time, cause error) {
+	l.replaced = append(l.replaced, l.call.Swap(l.newContext()))
+	if !l.scope.Holds(held) {
+		return
+	}
+	l.cancelled, l.cancelledAt, l.cause = held, now, cause
+	for _, c := range l.replaced {
+		c.end(cause)
+	}
+	l.replaced = nil
+}

@@ -9,8 +9,9 @@
 //	callwatch.go  looks after the calls of one batch: timers, stop, drain; heartbeat.go: whether it may heartbeat
 //	abandon.go    leaves behind a Go call that does not return
 //	stopping.go   what a handler sees of a stop; slowdown.go: how it asks for less
-//	fit.go        how much they may answer
+//	lane.go       one call at a time, of those that a batch has at once
+//	callsize.go   how many items a call gets; fit.go: how much they may answer
 //	slot.go       where calls run; limiter.go: how many items may begin
-//	observer.go   who counts
+//	counts.go     faults and failed items; observer.go: who counts
 //	solo.go       calls in their own process; subcall.go: a call within a call
 package calls

@@ -3,7 +3,7 @@
 //   - client.go: what callers use: lists of items are submitted, accepted or refused, and wait for their outcome;
 //   - legs.go: what the client needs of a feed, as an interface, and the errors of that;
 //   - temporal.go: the legs of a real feed;
-//   - queue.go: which lists go together in one exchange, and when;
+//   - coalesce.go: which lists go together in one exchange, and when;
 //   - ask.go: one request, repeated until its outcome is known;
 //   - exchange.go: what follows from the answer to an exchange, and from a refusal;
 //   - results.go: results and those who wait for them;

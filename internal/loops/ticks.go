@@ -80,3 +80,44 @@ func (t *ticks) NotesDrops() bool { return false }
 
 // Unchanged returns nil: nobody can change them.
 func (t *ticks) Unchanged(context.Context) error { return nil }
+
+// await returns when the next tick was due, once it is.
+func (t *ticks) await() (due time.Time, err error) {
+	s := t.slot
+	if s.clock.Every == 0 {
+		return time.Now(), t.waitUntil(time.Now())
+	}
+	t.setBase()
+	due = t.due()
+	if now := time.Now(); now.After(due) && !t.first() {
+		if !s.clock.Skip {
+			s.now.Stats.Missed++
+			return due, t.waitUntil(now)
+		}
+		left := int64((now.Sub(due)-1)/s.clock.Every) + 1
+		s.now.Skipped += left
+		due = t.due()
+	}
+	return due, t.waitUntil(due)
+}
+
+// first reports that no tick of the slot has begun since its base was set.
+func (t *ticks) first() bool { return t.began == t.batch.First && t.slot.from.Base.IsZero() }
+
+// setBase makes the next tick due at once, if none ever was, and has times of this process follow the base.
+func (t *ticks) setBase() {
+	s := t.slot
+	if !t.anchor.IsZero() {
+		return
+	}
+	now := time.Now()
+	if s.now.Base.IsZero() {
+		s.now.Base = now.Add(-time.Duration(t.began+s.now.Skipped) * s.clock.Every).Round(0).UTC()
+	}
+	t.anchor = now.Add(s.now.Base.Sub(now.Round(0)))
+}
+
+// due is when the next tick is.
+func (t *ticks) due() time.Time {
+	return t.anchor.Add(time.Duration(t.began+t.slot.now.Skipped) * t.slot.clock.Every)
+}

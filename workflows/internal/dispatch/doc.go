@@ -7,9 +7,11 @@
 //
 //	config.go                  what a leg gives a dispatcher, and gets: Config, State, Outcomes
 //	dispatcher.go, task.go     what keeps batches in flight, and a batch
-//	outcome.go, halve.go       what follows from the end of a batch; a batch whose workers keep dying
+//	outcome.go, onerror.go     what follows from the end of a batch, and from a failed item where the first one ends the job
+//	deaths.go, halve.go        a batch whose workers keep dying, and its narrowing down
 //	window.go, rate.go         a leg's share of the window, and of the rate
-//	learning.go, counts.go     what it reports of the pool, and of failed items
+//	learning.go                what it reports of the pool
+//	failurecounts.go           what it reports of failed items; stagecounts.go: of stages
 //	stop.go, stragglers.go     a stop; what is still running after it
 //	signals.go, link.go        the signals between a job and its legs, those that reach a leg, those that it sends
 //	progress.go                what queries and people see

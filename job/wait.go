@@ -1,0 +1,133 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stint-run/stint/internal/trap"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/temporal"
+)
+
+// Wait blocks until the job has ended and returns its final report. For a failed job it
+// returns the report and a *FailedError, for a stopped one a report with that state. An unknown name is
+// a *NotFoundError.
+func (r *Run) Wait(ctx context.Context) (Report, error) {
+	var report Report
+	err := r.client.temporal.GetWorkflow(ctx, r.name, r.run).Get(ctx, &report)
+	if err == nil {
+		return report, nil
+	}
+	return reportOfError(r.name, err)
+}
+
+// FailedError reports that a job has failed; its report has the details.
+type FailedError struct{ Report Report }
+
+func (e *FailedError) Error() string {
+	if e.Report.Error == nil {
+		return fmt.Sprintf("job %s failed", e.Report.Job)
+	}
+	return fmt.Sprintf("job %s failed: %s", e.Report.Job, e.Report.Error.Message)
+}
+
+// Unwrap returns the job's error as an *Error, or nil if it is not known.
+func (e *FailedError) Unwrap() error {
+	if e.Report.Error == nil {
+		return nil
+	}
+	return e.Report.Error
+}
+
+func reportOfError(name string, err error) (Report, error) {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) && app.HasDetails() {
+		var report Report
+		if detailsErr := app.Details(&report); detailsErr == nil && report.Job != "" {
+			return report, &FailedError{Report: report}
+		}
+	}
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
+		return Report{}, &NotFoundError{Name: name}
+	}
+	if execution, ok := errors.AsType[*temporal.WorkflowExecutionError](err); ok {
+		report := Report{Job: name, State: Failed, Error: &Error{Type: errorWorkflow, Message: execution.Unwrap().Error()}}
+		return report, &FailedError{Report: report}
+	}
+	return Report{}, fmt.Errorf("waiting for job %s: %w", name, err)
+}
+
+// followLimit is how long a report may take while a job is followed.
+const followLimit = 3 * time.Second
+
+// Follow is [Run.Wait], and calls progress with a report every interval, which must be above 0, until the job has ended. progress
+// is never called twice at a time. While the job does not answer, progress gets the last known numbers, and their time: see [Report].AsOf.
+func (r *Run) Follow(ctx context.Context, interval time.Duration, progress func(Report)) (Report, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	reported := trap.Go("reporting on a job", func() error { return r.reportEvery(ctx, interval, progress) })
+	report, err := r.Wait(ctx)
+	cancel()
+	if defect := <-reported; err == nil {
+		err = defect
+	}
+	return report, err
+}
+
+// reportEvery asks the job at every tick, unless it has not answered yet, and calls progress once a tick: when the answer has come, or
+// with what is known at the next tick.
+func (r *Run) reportEvery(ctx context.Context, interval time.Duration, progress func(Report)) error {
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	known := newGlance(r)
+	var last Report
+	var at time.Time // of last; known belongs to who asks
+	var asking <-chan error
+	var shown bool
+	show := func() {
+		if shown = last.Job != ""; shown && !last.State.Final() && ctx.Err() == nil {
+			progress(last)
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			if asking != nil {
+				return <-asking
+			}
+			return nil
+		case err := <-asking:
+			if asking = nil; err != nil {
+				return err
+			}
+			last, at = known.report, known.at
+			if !shown {
+				show()
+			}
+		case <-ticks.C:
+			if asking != nil { // it takes long
+				if last.Job != "" && last.AsOf.IsZero() {
+					last.AsOf = at
+				}
+				show()
+				continue
+			}
+			shown = false
+			asking = trap.Go("asking a job", func() error {
+				limited, cancel := context.WithTimeout(ctx, followLimit)
+				defer cancel()
+				return known.again(limited)
+			})
+		}
+	}
+}
+
+// Unanswered reports whether an error says that nobody answered in time: no worker is there, or it is
+// still starting.
+func Unanswered(err error) bool {
+	var late *serviceerror.DeadlineExceeded       // the server's patience may end a little before the caller's
+	var unpolled *serviceerror.FailedPrecondition // no worker has polled lately
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) || errors.As(err, &unpolled)
+}

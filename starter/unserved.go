@@ -1,0 +1,68 @@
+package starter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stint-run/stint/job"
+)
+
+// lookForWorkers prints a note whenever it finds that no worker serves one of the pools.
+func lookForWorkers(ctx context.Context, p *Program, client *job.Client, pools []string, show *progress) {
+	looks := time.NewTimer(unservedFirst)
+	defer looks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-looks.C:
+			for _, pool := range pools {
+				noteUnserved(ctx, p, client, pool, show)
+			}
+			looks.Reset(unservedEvery)
+		}
+	}
+}
+
+// noteUnserved prints a note if no worker serves the pool.
+func noteUnserved(ctx context.Context, p *Program, client *job.Client, pool string, show *progress) {
+	if pool == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	n, err := client.Pollers(ctx, pool)
+	if err != nil {
+		return
+	}
+	show.served(pool, n > 0)
+	if n == 0 {
+		show.note("%s", p.unserved(pool))
+	}
+}
+
+// unserved says what to do if no worker serves a pool.
+func (p *Program) unserved(pool string) string { return p.noWorker(pool) + "; the job continues then" }
+
+// noWorker says that no worker serves a pool, and how to start one.
+func (p *Program) noWorker(pool string) string {
+	command := " --exec COMMAND"
+	if p.builtIn() {
+		command = ""
+	}
+	return fmt.Sprintf("no worker serves pool %[1]s: start one with '%[2]s worker --pool %[1]s --allow ROOT%[3]s'", pool, p.name(), command)
+}
+
+// silent says why no worker answers for a job of the pool, and what to do. served is false only if the server reports that there are no workers.
+func (p *Program) silent(ctx context.Context, client *job.Client, pool string) (hint string, served bool) {
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	switch n, err := client.Pollers(ctx, pool); {
+	case err != nil:
+		return fmt.Sprintf("who serves pool %s is not known (%v); ask again in some seconds", pool, err), true
+	case n > 0:
+		return fmt.Sprintf("workers serve pool %s, but those that coordinate jobs have just begun, are too busy or are gone; ask again in some seconds", pool), true
+	}
+	return p.unserved(pool), false
+}
