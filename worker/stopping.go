@@ -57,6 +57,8 @@ const (
 	legsLimit = time.Minute
 	// stopPolls is how often a leg is looked at.
 	stopPolls = 20 * time.Millisecond
+	// askAgainAfter is the wait before a job is asked again for which no worker answers: that can be known at once.
+	askAgainAfter = 250 * time.Millisecond
 	// askedAtOnce is how many jobs are asked at once: one that does not answer keeps no other one from being asked.
 	askedAtOnce = 8
 )
@@ -99,7 +101,7 @@ func (w *Worker) stoppingLegs(ctx context.Context, name string) []string {
 	for {
 		value, err := w.client.QueryWorkflow(ctx, name, "", protocol.QueryReport)
 		if err != nil && job.Unanswered(err) && ctx.Err() == nil {
-			backoff.Wait(stopPolls, ctx.Done())
+			backoff.Wait(askAgainAfter, ctx.Done())
 			continue
 		}
 		var report job.Answer
