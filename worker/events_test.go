@@ -86,7 +86,7 @@ func TestM2_BadSinksDisturbNothing(t *testing.T) {
 		require.Equal(t, 3, strings.Count(log, "has not taken a snapshot"), "once for each of them")
 		require.Contains(t, log, "no such host")
 		require.Contains(t, log, "panic: nil map")
-		require.Contains(t, log, "sinks_test.go", "the stack")
+		require.Contains(t, log, "events_test.go", "the stack")
 		require.Contains(t, log, "Goexit")
 	})
 }

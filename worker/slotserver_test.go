@@ -102,11 +102,11 @@ func TestIsolate_Each(t *testing.T) {
 	require.Equal(t, job.KindError, kinds[3].Kind)
 	require.Equal(t, "no such colour", kinds[3].Error.Message)
 	require.Equal(t, "panic", kinds[6].Error.Type)
-	require.Contains(t, kinds[6].Error.Stack, "processes_test.go")
+	require.Contains(t, kinds[6].Error.Stack, "slotserver_test.go")
 	require.Equal(t, job.KindExpired, kinds[7].Kind)
 	require.Contains(t, kinds[7].Error.Stack, "goroutine", "T15: Go writes its stacks on SIGQUIT")
 	require.Equal(t, job.KindExpired, kinds[8].Kind)
-	require.Contains(t, kinds[8].Error.Message, "processes_test.go#", "T3")
+	require.Contains(t, kinds[8].Error.Message, "slotserver_test.go#", "T3")
 }
 
 // W7, X4: the processes of a Go handler get the same scrubbed environment as other children: nothing of
