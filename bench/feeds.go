@@ -323,6 +323,11 @@ func feedLists(args []string, items int) error {
 	if err != nil {
 		return err
 	}
+	client := feed[string](f)
+	defer client.Release()
+	if _, err := client.Call(context.Background(), "opens the first leg"); err != nil {
+		return err
+	}
 	list := make([]json.RawMessage, 100)
 	for i := range list {
 		list[i] = json.RawMessage(strconv.Quote(strings.Repeat("x", 98)))
