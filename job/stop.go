@@ -145,6 +145,14 @@ func (e *EndedError) Error() string {
 	return text
 }
 
+// Unwrap returns the error that was not recorded, or nil.
+func (e *EndedError) Unwrap() error {
+	if e.Reported == nil {
+		return nil
+	}
+	return e.Reported
+}
+
 // ended returns the *EndedError of a job. It needs no worker.
 func (r *Run) ended(ctx context.Context, reported *Error) error {
 	info, err := r.info(ctx)
@@ -152,12 +160,4 @@ func (r *Run) ended(ctx context.Context, reported *Error) error {
 		return err
 	}
 	return &EndedError{Name: r.name, State: r.client.listed(info).State, Reported: reported}
-}
-
-// Unwrap returns the error that was not recorded, or nil.
-func (e *EndedError) Unwrap() error {
-	if e.Reported == nil {
-		return nil
-	}
-	return e.Reported
 }

@@ -103,7 +103,7 @@ func (o Options) validate() error {
 // below Options.State; Name can be left out only without Options.State.
 //
 // With Options.State, Run continues an earlier job of the name that was interrupted, stopped or
-// has failed, and waits for one that is stopping. One that has completed is run afresh.
+// has failed, and waits for one that is stopping. One that had completed before is run afresh.
 //
 // If ctx ends, the job is stopped: running calls have Spec.Grace to end (120 s by default), then they
 // are cut off, and Run returns the report of the stopped job and an error that wraps ctx's cause.

@@ -5,6 +5,12 @@ import (
 	"time"
 )
 
+// A watchdog whose last round is older than ten intervals, and a second, is late.
+const (
+	lateRounds = 10
+	lateLeast  = time.Second
+)
+
 // Healthy reports whether the watchdog can be relied on: it is running, and its last round is
 // younger than ten intervals, or a second if that is longer.
 func (w *Watchdog) Healthy() bool {
@@ -35,6 +41,3 @@ func (e *AwayError) Error() string {
 	}
 	return fmt.Sprintf("scope %s of worker %s: the watchdog has not looked for %v", shorten(e.Scope), e.Worker, e.Late.Round(time.Millisecond))
 }
-
-// remoteLimit is how long the other process may take to answer (T12).
-const remoteLimit = time.Second

@@ -146,3 +146,6 @@ func (r *remote) clear() {
 		r.release(scope, 0)
 	}
 }
+
+// remoteLimit is how long the other process may take to answer (T12).
+const remoteLimit = time.Second

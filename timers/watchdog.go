@@ -35,13 +35,8 @@ type run struct {
 	reaping sync.WaitGroup
 }
 
-const (
-	// stopLimit bounds a stop, whatever reapers and listeners do.
-	stopLimit = 5 * time.Second
-	// A watchdog whose last round is older than ten intervals, and a second, is late.
-	lateRounds = 10
-	lateLeast  = time.Second
-)
+// stopLimit bounds a stop, whatever reapers and listeners do.
+const stopLimit = 5 * time.Second
 
 // New returns a watchdog that is not running yet.
 func New(o Options) (*Watchdog, error) {

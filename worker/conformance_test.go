@@ -115,11 +115,7 @@ var rough = map[string]func(t *testing.T, k kind){
 // TestConformance holds all kinds of handlers to the same behaviours.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	concurrency := []int{1, 16, AutoConcurrency}
-	if testing.Short() {
-		concurrency = []int{1, AutoConcurrency}
-	}
-	for _, k := range atOnce(kinds, concurrency...) {
+	for _, k := range atOnce(kinds, 1, 16, AutoConcurrency) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			for _, name := range slices.Sorted(maps.Keys(k.cannot)) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -68,27 +67,25 @@ const (
 // (S17): these batches still lie in the pool's queue. It asks each running job for its report, which comes
 // after everything that the job has to take in, and waits until the stop has reached the legs. The legs of feeds take it in on
 // this pool's workers, so the worker must serve workflows meanwhile.
-func (w *Worker) awaitStops(all context.Context) error {
-	ctx, cancel := context.WithTimeout(all, w.stopsLimit)
+func (w *Worker) awaitStops(ctx context.Context) error {
+	asking, cancel := context.WithTimeout(ctx, w.stopsLimit)
 	defer cancel()
 	jobs := job.NewClientWith(w.client, job.ClientOptions{DataConverter: w.options.DataConverter})
-	listed, err := jobs.ListWith(ctx, math.MaxInt, job.ListFilter{Running: true, Pools: []string{w.pool}})
+	listed, err := jobs.ListWith(asking, math.MaxInt, job.ListFilter{Running: true, Pools: []string{w.pool}})
 	if err != nil {
 		return nil // who cannot be asked now is no reason not to serve
 	}
-	asked := make(chan struct{}, askedAtOnce)
-	var askings []<-chan error
+	places := make(chan struct{}, askedAtOnce)
+	var all []<-chan error
 	for _, j := range listed {
-		asked <- struct{}{}
-		askings = append(askings, trap.Go("awaiting a stop", func() error {
-			defer func() { <-asked }()
-			if legs := w.stoppingLegs(ctx, j.Name); len(legs) > 0 {
-				w.awaitStopOf(all, legs)
-			}
+		places <- struct{}{}
+		all = append(all, trap.Go("awaiting a stop", func() error {
+			defer func() { <-places }()
+			w.awaitStopOf(ctx, w.stoppingLegs(asking, j.Name))
 			return nil
 		}))
 	}
-	for _, one := range askings {
+	for _, one := range all {
 		if defect := <-one; defect != nil {
 			return defect
 		}
@@ -135,46 +132,9 @@ func (w *Worker) awaitStop(ctx context.Context, leg string) {
 	}
 }
 
-// end makes Run return the error.
-func (w *Worker) end(err error) {
-	select {
-	case w.fatal <- err:
-	default: // the first one counts
-	}
-}
-
-// defect makes Run return the error, whose stack goes to the log.
-func (w *Worker) defect(log *slog.Logger, err error) {
-	if defect, ok := errors.AsType[*trap.DefectError](err); ok {
-		log.Error(err.Error(), "stack", string(defect.Stack))
-	}
-	w.end(err)
-}
-
 // stop stops in reverse order: the batches' rests still find a coordinator.
 func (w *Worker) stop(workers []sdkworker.Worker) {
 	for _, worker := range slices.Backward(workers) {
 		worker.Stop()
 	}
-}
-
-// Close frees what a worker that has never run holds. It is idempotent; after Run it does nothing.
-func (w *Worker) Close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.running {
-		return
-	}
-	w.running = true
-	w.free()
-}
-
-func (w *Worker) free() {
-	w.acts.Close()
-	if w.service != nil {
-		w.service.Close()
-	}
-	w.watch.Stop()
-	w.metrics.Close()
-	_ = w.access.Close() // buckets are only handles
 }

@@ -26,18 +26,22 @@ import (
 // SetStopsLimit is how long the worker waits for stops that are under way when it starts.
 func (w *Worker) SetStopsLimit(d time.Duration) { w.stopsLimit = d }
 
+// payloads encodes values as a server has them.
+func payloads(t *testing.T) func(v any) *common.Payload {
+	return func(v any) *common.Payload {
+		p, err := converter.GetDefaultDataConverter().ToPayload(v)
+		require.NoError(t, err)
+		return p
+	}
+}
+
 // S17: a worker asks every job that runs and reaches its pool, however many there are: also pipelines with a later stage of the pool.
 // It has the server list no job that has ended, and asks none of another pool. One that does not answer keeps no other from being asked.
 func TestWorker_AwaitStopsAsksAllRunning(t *testing.T) {
 	t.Parallel()
 	tc := &mocks.Client{}
 	tc.Test(t)
-	conv := converter.GetDefaultDataConverter()
-	payload := func(v any) *common.Payload {
-		p, err := conv.ToPayload(v)
-		require.NoError(t, err)
-		return p
-	}
+	payload := payloads(t)
 	page := &workflowservice.ListWorkflowExecutionsResponse{}
 	var want []string
 	for i := range 300 {
@@ -77,7 +81,7 @@ func TestWorker_AwaitStopsAsksAllRunning(t *testing.T) {
 			}
 		}
 	}).Return(nil, errors.New("nobody answers"))
-	w := &Worker{pool: "score", client: tc, options: Options{DataConverter: conv}, stopsLimit: time.Hour}
+	w := &Worker{pool: "score", client: tc, options: Options{DataConverter: converter.GetDefaultDataConverter()}, stopsLimit: time.Hour}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // matters only if something is broken
 	defer cancel()
 	require.NoError(t, w.awaitStops(ctx))
@@ -90,12 +94,7 @@ func TestWorker_AwaitStopsAsksAgain(t *testing.T) {
 	t.Parallel()
 	tc := &mocks.Client{}
 	tc.Test(t)
-	conv := converter.GetDefaultDataConverter()
-	payload := func(v any) *common.Payload {
-		p, err := conv.ToPayload(v)
-		require.NoError(t, err)
-		return p
-	}
+	payload := payloads(t)
 	tc.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
 		Executions: []*workflow.WorkflowExecutionInfo{{
 			Execution: &common.WorkflowExecution{WorkflowId: "nightly"}, Status: enums.WORKFLOW_EXECUTION_STATUS_RUNNING,
@@ -118,7 +117,7 @@ func TestWorker_AwaitStopsAsksAgain(t *testing.T) {
 	}
 	describe().Return(described(nil), nil).Times(6)
 	describe().Return(described(map[string]*common.Payload{protocol.MemoStop: payload(protocol.StopNotice{})}), nil).Once()
-	w := &Worker{pool: "score", client: tc, options: Options{DataConverter: conv}, stopsLimit: time.Hour}
+	w := &Worker{pool: "score", client: tc, options: Options{DataConverter: converter.GetDefaultDataConverter()}, stopsLimit: time.Hour}
 	require.NoError(t, w.awaitStops(t.Context()))
 	tc.AssertExpectations(t)
 }

@@ -18,7 +18,7 @@ package worker
 //	reading.go                               whose turn it is to read a program's frames
 //	predict.go, tally.go                     trials of plan --sample; counts of batches, calls and items
 //	worker.go, options.go, access.go         the worker; its options; what its jobs may reach
-//	stopping.go, hooks.go                    drain; what a handler sees of a stop; stops that a new worker waits for; hooks
+//	stopping.go, hooks.go                    a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
 //	health.go, metrics.go, events.go         what a worker shows
 
 import (
@@ -315,4 +315,41 @@ type service interface {
 	start(ctx context.Context) error
 	// Close ends what it holds. It is idempotent, and may be called without a start.
 	Close()
+}
+
+// end makes Run return the error.
+func (w *Worker) end(err error) {
+	select {
+	case w.fatal <- err:
+	default: // the first one counts
+	}
+}
+
+// defect makes Run return the error, whose stack goes to the log.
+func (w *Worker) defect(log *slog.Logger, err error) {
+	if defect, ok := errors.AsType[*trap.DefectError](err); ok {
+		log.Error(err.Error(), "stack", string(defect.Stack))
+	}
+	w.end(err)
+}
+
+// Close frees what a worker that has never run holds. It is idempotent; after Run it does nothing.
+func (w *Worker) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running {
+		return
+	}
+	w.running = true
+	w.free()
+}
+
+func (w *Worker) free() {
+	w.acts.Close()
+	if w.service != nil {
+		w.service.Close()
+	}
+	w.watch.Stop()
+	w.metrics.Close()
+	_ = w.access.Close() // buckets are only handles
 }

@@ -142,7 +142,7 @@ func (c *Chunk) add(raw []byte, s *scanner) {
 	case faultless:
 	case openQuote:
 		item.Err = invalid("has a quoted field that is not closed, "+
-			"at least not within the limit of %d bytes", s.max)
+			"at least not within the limit of %d bytes (max-item)", s.max)
 	case tooLong:
 		item.Err = invalid(overLimit, s.size, s.max)
 	case missing:

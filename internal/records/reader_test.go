@@ -68,9 +68,9 @@ func TestReaderInvalidItems(t *testing.T) {
 		"much too long": {"a\n \n" + strings.Repeat(long, 1000) + "\nb\n", Item{Offset: 4, Size: 21000},
 			"the item is 21000 bytes long, over the limit of 20 bytes (max-item)"},
 		"record too long": {"a\n\"y\n" + strings.Repeat("x", 18) + "\"\n", Item{Raw: []byte("\"y"), Offset: 2, Size: 2},
-			"the item has a quoted field that is not closed, at least not within the limit of 20 bytes"},
+			"the item has a quoted field that is not closed, at least not within the limit of 20 bytes (max-item)"},
 		"record, carriage return": {"a\n\"y\r\nb", Item{Raw: []byte("\"y"), Offset: 2, Size: 3},
-			"the item has a quoted field that is not closed, at least not within the limit of 20 bytes"},
+			"the item has a quoted field that is not closed, at least not within the limit of 20 bytes (max-item)"},
 		"quoted line too long": {"a\n\"" + long + "\nb\n", Item{Offset: 2, Size: 22},
 			"the item is 22 bytes long, over the limit of 20 bytes (max-item)"},
 	} {

@@ -39,7 +39,7 @@ func referenceLines(data string, s Shape) []Item {
 			it.Err = invalid("is %d bytes long, over the limit of %d bytes (max-item)", size, limit)
 		} else if !complete {
 			it.Err = invalid("has a quoted field that is not closed, "+
-				"at least not within the limit of %d bytes", limit)
+				"at least not within the limit of %d bytes (max-item)", limit)
 		}
 		items = append(items, it)
 		at += size + 1
