@@ -156,14 +156,14 @@ func (p *place) learn(c *pending, items []calls.Item) {
 
 // await waits until the call has ended. Meanwhile it passes on that the call should, or must, end.
 func (h *host) await(ctx context.Context, c *calls.Call, p *program, call *pending, id int64) {
-	done, stopping := p.done(call), c.Stopping()
+	done, noticed := p.done(call), c.Noticed()
 	for {
 		select {
 		case <-done:
 			return
-		case <-stopping:
+		case <-noticed:
 			p.stopping(c.StopNotice())
-			stopping = nil
+			noticed = nil
 		case <-ctx.Done():
 			h.cut(c, p, id, context.Cause(ctx))
 			<-done

@@ -25,7 +25,8 @@ import (
 func Stopping(ctx context.Context) <-chan struct{} { return calls.Stopping(ctx) }
 
 // StopNotice returns why the call should end, and when its context will end. It is not ok while the
-// call need not end.
+// call need not end. The channel of [Stopping] is closed before the worker knows this, as it has to ask the server: StopNotice waits
+// for the answer, as a rule some milliseconds, at most 4 s. If the server does not answer, the end is that of the job's own grace period.
 func StopNotice(ctx context.Context) (protocol.StopNotice, bool) { return calls.StopNotice(ctx) }
 
 // RequestStop asks for a stop of the job whose call ctx belongs to: a plain one if err is nil,

@@ -101,6 +101,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	}
 	roster := newRoster(name, o, logEvents(log, metrics.slotEvent))
 	w := &Worker{pool: pool, options: o, client: c, roster: roster, watch: watchdog, metrics: metrics, stopsLimit: stopsLimit, fatal: make(chan error, 1), ready: make(chan struct{})}
+	stops := &protocol.StopFinder{Client: c, Converter: o.DataConverter}
 	handler, service, err := h.open(dependencies{
 		options: o, worker: name, log: log, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe, measure: metrics.measure,
 		requestStop: stopper(c, o.DataConverter), defect: func(err error) { w.defect(log, err) },
@@ -123,9 +124,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 			}
 			return piece, value.Get(&piece)
 		},
-		Notice: func(ctx context.Context, id, run string) (protocol.StopNotice, bool) {
-			return protocol.FindStop(ctx, c, o.DataConverter, id, run)
-		},
+		Notice: stops.Find,
 	})
 	_, programs := service.(*host)
 	if err := errors.Join(metrics.open(o, roster, watchdog, programs), w.build(c, roster.permits)); err != nil {

@@ -274,7 +274,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 		c.Handler = &fake{call: func(call *Call) error {
 			call.Answer.Line([]byte("0"))
 			call.Answer.Line([]byte("1"))
-			c.Lane.watch.end(nil)
+			c.Lane.watch.end()
 			return nil
 		}}
 		require.ErrorIs(t, c.Run(items(10)), ErrEnding)
@@ -284,7 +284,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 	t.Run("before the first item of a call", func(t *testing.T) {
 		t.Parallel()
 		c := newCaller(t, nil, 3)
-		c.Handler = &fake{call: func(*Call) error { c.Lane.watch.end(nil); return nil }}
+		c.Handler = &fake{call: func(*Call) error { c.Lane.watch.end(); return nil }}
 		require.ErrorIs(t, c.Run(items(10)), ErrEnding)
 		require.Zero(t, c.Answer.Len())
 		require.Zero(t, c.Calls, "no call was answered")
@@ -301,7 +301,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 		inner := h.call
 		h.call = func(call *Call) error {
 			if len(call.Items) == 4 && call.Items[0].Ordinal == 8 {
-				c.Lane.watch.end(nil)
+				c.Lane.watch.end()
 			}
 			return inner(call)
 		}
@@ -314,7 +314,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCaller(t, failing(func(int64) error { return errors.New("bad") }), 10)
 			c.Limits.Backoff = time.Minute
-			time.AfterFunc(90*time.Second, func() { c.Lane.watch.end(nil) })
+			time.AfterFunc(90*time.Second, func() { c.Lane.watch.end() })
 			began := time.Now()
 			require.ErrorIs(t, c.Run(items(4)), ErrEnding)
 			require.Equal(t, 90*time.Second, time.Since(began))
@@ -350,7 +350,7 @@ func TestCaller_TooManyAnswersAreNeverExcused(t *testing.T) {
 	t.Parallel()
 	c := newCaller(t, nil, 1)
 	c.Handler = &fake{call: func(call *Call) error {
-		c.Lane.watch.end(nil)
+		c.Lane.watch.end()
 		for range len(call.Items) + 1 {
 			call.Answer.Line([]byte("x"))
 		}

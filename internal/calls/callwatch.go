@@ -23,11 +23,13 @@ type Watch struct {
 	// ended is closed when the batch must end at once.
 	ended chan struct{}
 	Soon  chan struct{} // closed with ending
-	// stopping is closed if that is because the job or the worker ends; notice is set before.
+	// stopping is closed if that is because the job or the worker ends.
 	stopping chan struct{}
-	notice   protocol.StopNotice
-	base     context.Context // parent of call contexts; carries values, is never cancelled
-	reaps    chan reaping
+	// noticed is closed once notice says why, and by when: the server may have to be asked for that.
+	noticed chan struct{}
+	notice  protocol.StopNotice
+	base    context.Context // parent of call contexts; carries values, is never cancelled
+	reaps   chan reaping
 	// slowed is the delay that the handler has asked for.
 	slowed atomic.Int64
 	done   chan struct{} // closed when nothing is minded any more
@@ -72,7 +74,7 @@ const unvouched = 5 * time.Second
 func StartWatch(ctx context.Context, limits WatchLimits) *Watch {
 	m := &Watch{
 		limits: limits, base: context.WithoutCancel(ctx),
-		ended: make(chan struct{}), Soon: make(chan struct{}), stopping: make(chan struct{}),
+		ended: make(chan struct{}), Soon: make(chan struct{}), stopping: make(chan struct{}), noticed: make(chan struct{}),
 		reaps: make(chan reaping), done: make(chan struct{}),
 	}
 	m.base = context.WithValue(m.base, watchKey{}, m)
@@ -92,7 +94,7 @@ func (m *Watch) Stop() { m.stopOnce() }
 // fail ends the batch at once, because nobody looks after it any more.
 func (m *Watch) fail(err error) {
 	m.failure.Store(&err)
-	m.end(nil)
+	m.end()
 	if !m.over() {
 		m.endCause = err
 		close(m.ended)
@@ -125,9 +127,12 @@ func (m *Watch) Wait(d time.Duration) bool {
 	return backoff.Wait(d, m.Soon)
 }
 
-func (m *Watch) over() bool {
+func (m *Watch) over() bool { return closed(m.ended) }
+
+// closed reports whether a channel that carries nothing has been closed.
+func closed(c <-chan struct{}) bool {
 	select {
-	case <-m.ended:
+	case <-c:
 		return true
 	default:
 		return false
@@ -157,18 +162,19 @@ func (m *Watch) run(quit <-chan struct{}) {
 			return
 		case <-stopped:
 			stopped, found = nil, m.lookUp(lookUps, time.Now())
-			m.end(nil) // whatever the notice says
+			m.announce() // whatever the notice says
 		case stop := <-found:
 			found = nil
 			if stop.err != nil {
 				m.fail(stop.err)
 				return
 			}
-			m.end(&stop.StopNotice)
+			m.explain(stop.StopNotice)
 			endIn(time.Until(stop.Deadline), ErrEnded)
 		case <-draining:
 			draining = nil
-			m.end(&protocol.StopNotice{Deadline: time.Now().Add(m.limits.Drain), Reason: "the worker ends"})
+			m.announce()
+			m.explain(protocol.StopNotice{Deadline: time.Now().Add(m.limits.Drain), Reason: "the worker ends"})
 			endIn(m.limits.Drain, errDrained)
 		case r := <-m.reaps:
 			r.lane.reap(r)
@@ -179,7 +185,7 @@ func (m *Watch) run(quit <-chan struct{}) {
 			hardEnd = nil
 		case now := <-ticks.C:
 			if m.limits.Slice > 0 && now.Sub(began) >= m.limits.Slice {
-				m.end(nil)
+				m.end()
 			}
 			if m.fine(now) && m.limits.Beat > 0 && now.Sub(lastBeat) >= m.limits.Beat {
 				lastBeat = now
@@ -221,14 +227,26 @@ func (m *Watch) lookUp(ctx context.Context, at time.Time) <-chan foundStop {
 	return found
 }
 
-// end has the batch end soon, because of a stop if there is a notice of one.
-func (m *Watch) end(notice *protocol.StopNotice) {
+// end has the batch end soon.
+func (m *Watch) end() {
 	if !m.limits.never && m.Ending.CompareAndSwap(false, true) {
 		close(m.Soon)
 	}
-	if notice != nil && m.notice.Deadline.IsZero() {
-		m.notice = *notice
+}
+
+// announce has the batch end soon because the job or the worker ends.
+func (m *Watch) announce() {
+	m.end()
+	if !closed(m.stopping) {
 		close(m.stopping)
+	}
+}
+
+// explain says why the batch should end, and by when. The first notice counts.
+func (m *Watch) explain(notice protocol.StopNotice) {
+	if !closed(m.noticed) {
+		m.notice = notice
+		close(m.noticed)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
@@ -272,6 +273,75 @@ func TestWatch_StopThatIsNotFound(t *testing.T) {
 		close(stopped)
 		<-call.Done()
 		require.Equal(t, time.Minute, time.Since(began))
+	})
+}
+
+// A call is told of a stop at once. Who asks why waits for the server's answer, but not longer than its own context or the batch.
+func TestWatch_TellsBeforeItKnowsWhy(t *testing.T) {
+	t.Parallel()
+	stopped := make(chan struct{})
+	limits := WatchLimits{Grace: time.Minute, Stopped: stopped, Notice: func(ctx context.Context) (protocol.StopNotice, bool) {
+		if !backoff.Wait(time.Second, ctx.Done()) {
+			return protocol.StopNotice{}, false
+		}
+		return protocol.StopNotice{Deadline: time.Now().Add(10 * time.Second), Reason: "enough"}, true
+	}}
+	bubble(t, limits, func(t *testing.T, m *watched) {
+		call, began := callOf(m), time.Now()
+		_, ok := StopNotice(call)
+		require.False(t, ok)
+		close(stopped)
+		<-Stopping(call)
+		require.Zero(t, time.Since(began))
+		hasty, cancel := context.WithTimeout(call, 100*time.Millisecond)
+		defer cancel()
+		_, ok = StopNotice(hasty)
+		require.False(t, ok)
+		require.Equal(t, 100*time.Millisecond, time.Since(began))
+		notice, ok := StopNotice(call)
+		require.True(t, ok)
+		require.Equal(t, "enough", notice.Reason)
+		require.Equal(t, time.Second, time.Since(began))
+		<-call.Done()
+		require.Equal(t, 11*time.Second, time.Since(began))
+		notice, ok = StopNotice(call)
+		require.True(t, ok, "also when the call's time is over")
+		require.Equal(t, "enough", notice.Reason)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		limits := limits
+		stopped := make(chan struct{})
+		limits.Stopped = stopped
+		m := startWatched(t.Context(), limits)
+		call, began := context.WithoutCancel(callOf(m)), time.Now()
+		close(stopped)
+		<-Stopping(call)
+		time.AfterFunc(time.Millisecond, m.Stop)
+		_, ok := StopNotice(call)
+		require.False(t, ok, "the batch has ended")
+		require.Equal(t, time.Millisecond, time.Since(began))
+	})
+}
+
+// A drain explains a stop that nobody has explained yet.
+func TestWatch_DrainWhileAStopIsLookedUp(t *testing.T) {
+	t.Parallel()
+	stopped, draining := make(chan struct{}), make(chan struct{})
+	limits := WatchLimits{Grace: time.Minute, Drain: 5 * time.Second, Stopped: stopped, Draining: draining, Notice: func(context.Context) (protocol.StopNotice, bool) {
+		time.Sleep(time.Second)
+		return protocol.StopNotice{Deadline: time.Now().Add(10 * time.Second), Reason: "enough"}, true
+	}}
+	bubble(t, limits, func(t *testing.T, m *watched) {
+		call, began := callOf(m), time.Now()
+		close(stopped)
+		<-Stopping(call)
+		close(draining)
+		notice, ok := StopNotice(call)
+		require.True(t, ok)
+		require.Equal(t, "the worker ends", notice.Reason)
+		require.Zero(t, time.Since(began))
+		<-call.Done()
+		require.Equal(t, 5*time.Second, time.Since(began))
 	})
 }
 

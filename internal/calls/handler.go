@@ -150,10 +150,11 @@ func (c *Call) Encode(v any, as codec.Codec) error {
 	return nil
 }
 
-// Stopping is closed when the batch should end because the job or the worker does.
-func (c *Call) Stopping() <-chan struct{} { return c.lane.watch.stopping }
+// Noticed is closed when the batch should end because the job or the worker does, and it is known why and by when. That may be some time
+// after Soon is closed: the server is asked.
+func (c *Call) Noticed() <-chan struct{} { return c.lane.watch.noticed }
 
-// StopNotice returns why that is, and by when it must have ended. Only once Stopping is closed.
+// StopNotice returns why that is, and by when it must have ended. Only once Noticed is closed.
 func (c *Call) StopNotice() protocol.StopNotice { return c.lane.watch.notice }
 
 // Soon is closed when the batch should end, for whatever reason.

@@ -30,11 +30,11 @@ func (m *Watch) SlowDown(after time.Duration) {
 			break
 		}
 	}
-	m.end(nil)
+	m.end()
 }
 
 // EndSoon has the batch end once the calls in hand have ended.
-func (m *Watch) EndSoon() { m.end(nil) }
+func (m *Watch) EndSoon() { m.end() }
 
 // SlowedDown is the longest delay that has been asked for; 0: none.
 func (m *Watch) SlowedDown() time.Duration { return time.Duration(m.slowed.Load()) }

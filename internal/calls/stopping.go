@@ -26,18 +26,22 @@ func Stopping(ctx context.Context) <-chan struct{} {
 	return nil
 }
 
-// StopNotice returns why the call should end, and when it will be ended; false while it need not.
+// StopNotice returns why the call should end, and when it will be ended; false while it need not. While the server is asked for
+// that, it waits; false if ctx ends meanwhile.
 func StopNotice(ctx context.Context) (protocol.StopNotice, bool) {
 	m := watchOf(ctx)
-	if m == nil {
+	if m == nil || !closed(m.stopping) {
 		return protocol.StopNotice{}, false
 	}
 	select {
-	case <-m.stopping:
-		return m.notice, true
-	default:
+	case <-m.noticed:
+	case <-ctx.Done():
+	case <-m.done: // the call is over
+	}
+	if !closed(m.noticed) {
 		return protocol.StopNotice{}, false
 	}
+	return m.notice, true
 }
 
 // ErrNoCall says that a context is not that of a handler's call.

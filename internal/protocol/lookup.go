@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"golang.org/x/sync/singleflight"
 )
 
 // Places returns where the batches run that a workflow, a job or a leg, has dispatched, as their last heartbeats say. The converter is
@@ -46,6 +47,40 @@ func FindStop(ctx context.Context, c client.Client, conv converter.DataConverter
 		return n, false
 	}
 	return n, conv.FromPayload(payload, &n) == nil
+}
+
+// StopFinder finds the stops that end executions of this process. A stop reaches all executions of a workflow at once; they
+// share a look-up, because its answer names each activity of the workflow. Any goroutine may use it.
+type StopFinder struct {
+	Client    client.Client
+	Converter converter.DataConverter // of the client
+
+	flights singleflight.Group
+}
+
+// Find does what [FindStop] does, for an execution that has been cancelled. It takes no longer than twice as long.
+func (f *StopFinder) Find(ctx context.Context, workflowID, runID string) (StopNotice, bool) {
+	notice, shared := f.look(ctx, workflowID, runID)
+	if notice == nil && shared {
+		// The look-up may have begun before the stop, for an execution that was cancelled for another reason.
+		notice, _ = f.look(ctx, workflowID, runID)
+	}
+	if notice == nil {
+		return StopNotice{}, false
+	}
+	return *notice, true
+}
+
+// look looks a stop up, or waits for a look-up that is under way. It returns nil if there is no stop.
+func (f *StopFinder) look(ctx context.Context, workflowID, runID string) (notice *StopNotice, shared bool) {
+	value, _, shared := f.flights.Do(workflowID+" "+runID, func() (any, error) {
+		// Others wait for it, too, when this execution has ended.
+		if n, ok := FindStop(context.WithoutCancel(ctx), f.Client, f.Converter, workflowID, runID); ok {
+			return &n, nil
+		}
+		return (*StopNotice)(nil), nil
+	})
+	return value.(*StopNotice), shared
 }
 
 // Counted is what a leg reports to its job of its progress, or a job to those who list it.
