@@ -16,7 +16,12 @@ import (
 // setState changes the state, for those who list jobs, too.
 func (c *coordinator) setState(s job.State) {
 	c.state.Report.State = s
-	c.enlist(c.milestone(c.overview()), map[string]any{protocol.MemoState: s})
+	c.listState()
+}
+
+// listState has those who list jobs see the job's state.
+func (c *coordinator) listState() {
+	c.enlist(c.milestone(c.overview()), map[string]any{protocol.MemoState: c.state.Report.State})
 }
 
 // noteProgress has those who list jobs know how far the job is: whenever the items done have doubled, or a tenth of the job has been

@@ -175,6 +175,31 @@ func TestStop_Notice(t *testing.T) {
 	}
 }
 
+// A job that stops is listed as stopping when its calls have been told. One that has ended by then is never listed so.
+func TestStop_IsListed(t *testing.T) {
+	t.Parallel()
+	state := func(w *world) job.State {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		state, _ := w.memo[protocol.MemoState].(job.State)
+		return state
+	}
+	for _, settle := range []time.Duration{10 * time.Second, listedAfter / 2} {
+		w := setup(t, 1000)
+		w.took, w.settle = time.Hour, settle
+		w.at(time.Second, func() { w.stop(job.Stop{}) })
+		w.at(time.Second+listedAfter/4, func() { require.Empty(t, state(w)) })
+		w.at(time.Second+2*listedAfter, func() {
+			require.Equal(t, job.Stopping, state(w))
+		})
+		w.stopped()
+		require.Equal(t, job.Stopped, state(w))
+		if settle < listedAfter {
+			require.Equal(t, 3, w.commands["memo"], "the notices of two legs, and the end")
+		}
+	}
+}
+
 // S8: stops can be repeated, and change nothing more.
 func TestStop_Twice(t *testing.T) {
 	t.Parallel()
