@@ -65,7 +65,18 @@ func Decompress(r io.Reader, c Compression) (io.ReadCloser, error) {
 		if err != nil {
 			return nil, fmt.Errorf("starting zstd decoder: %w", err)
 		}
-		return z.IOReadCloser(), nil
+		return windowed{z.IOReadCloser()}, nil
 	}
 	return nil, fmt.Errorf("unknown compression %q: use gz or zst", c)
+}
+
+// windowed is a zstd decoder that names its limit.
+type windowed struct{ io.ReadCloser }
+
+func (w windowed) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	if errors.Is(err, zstd.ErrWindowSizeExceeded) {
+		err = fmt.Errorf("the zstd data need a window above the limit of %d MiB; compress them again with --long=27 or less: %w", maxZstdWindow>>20, err)
+	}
+	return n, err
 }

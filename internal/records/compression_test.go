@@ -97,6 +97,17 @@ func TestDecompressBroken(t *testing.T) {
 	}
 }
 
+// X5: a refusal names the limit, and says what to do.
+func TestDecompress_NamesTheLimit(t *testing.T) {
+	t.Parallel()
+	frame := append([]byte{0x28, 0xB5, 0x2F, 0xFD, 0, 20 << 3}, make([]byte, 100)...) // its window is 1 GiB
+	r, err := Decompress(bytes.NewReader(frame), Zstd)
+	require.NoError(t, err)
+	defer r.Close()
+	_, err = io.ReadAll(r)
+	require.ErrorContains(t, err, "above the limit of 128 MiB; compress them again with --long=27 or less")
+}
+
 func TestDecompressLeavesSourceOpen(t *testing.T) {
 	t.Parallel()
 	for c, data := range map[Compression][]byte{
