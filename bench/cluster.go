@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-run/stint/internal/collector"
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/worker"
 	sdkclient "go.temporal.io/sdk/client"
@@ -184,6 +185,7 @@ func (p *process) end() error {
 
 // serverRole is the server of a cluster.
 func serverRole(dir, push string) error {
+	collector.PaceServer() // as 'stint server' does
 	server, err := devserver.Start(context.Background(), devserver.Options{
 		Dir: dir, PowerSafe: true, NoPush: push != "true", Logger: slog.New(slog.DiscardHandler),
 	})
