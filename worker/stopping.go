@@ -122,12 +122,11 @@ func (w *Worker) awaitStopOf(ctx context.Context, legs []string) {
 // awaitStop returns once a leg has taken in a stop, or has ended.
 func (w *Worker) awaitStop(ctx context.Context, leg string) {
 	for ctx.Err() == nil {
-		if _, stopped := protocol.FindStop(ctx, w.client, w.options.DataConverter, leg, ""); stopped {
-			return
-		}
-		desc, err := w.client.DescribeWorkflowExecution(ctx, leg, "")
-		if err == nil && desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
-			return
+		if desc, err := w.client.DescribeWorkflowExecution(ctx, leg, ""); err == nil {
+			_, stopped := protocol.StopIn(desc, w.options.DataConverter)
+			if stopped || desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+				return
+			}
 		}
 		backoff.Wait(stopPolls, ctx.Done())
 	}

@@ -18,8 +18,8 @@ const (
 	maxLaterText = 500
 )
 
-// listedAfter is when a job that stops is listed as stopping: once its calls have been told. The server's list is its own table, with an index for each
-// column, and on a small server a write to it holds up the stop's way to the calls by 5 ms at the median, and by 20 at most.
+// listedAfter is the time from a stop until the server's list shows that the job is stopping. By then its calls have been told: a write to
+// the list, at once, delays the stop on a small server by some 5 ms.
 const listedAfter = 100 * time.Millisecond
 
 // stop answers a request to stop. The first one counts; the errors of later ones are listed.

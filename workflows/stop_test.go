@@ -175,7 +175,7 @@ func TestStop_Notice(t *testing.T) {
 	}
 }
 
-// A job that stops is listed as stopping when its calls have been told. One that has ended by then is never listed so.
+// The server's list shows that a job is stopping after listedAfter. If the job has ended by then, the list shows only its end.
 func TestStop_IsListed(t *testing.T) {
 	t.Parallel()
 	state := func(w *world) job.State {

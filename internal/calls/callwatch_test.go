@@ -276,7 +276,7 @@ func TestWatch_StopThatIsNotFound(t *testing.T) {
 	})
 }
 
-// A call is told of a stop at once. Who asks why waits for the server's answer, but not longer than its own context or the batch.
+// A call is told of a stop at once. StopNotice waits for the server's answer, until its context or the batch ends.
 func TestWatch_TellsBeforeItKnowsWhy(t *testing.T) {
 	t.Parallel()
 	stopped := make(chan struct{})

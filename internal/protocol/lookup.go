@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"golang.org/x/sync/singleflight"
@@ -37,11 +38,16 @@ const noticeLimit = 2 * time.Second
 func FindStop(ctx context.Context, c client.Client, conv converter.DataConverter, workflowID, runID string) (StopNotice, bool) {
 	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
 	defer cancel()
-	var n StopNotice
 	desc, err := c.DescribeWorkflowExecution(ctx, workflowID, runID)
 	if err != nil {
-		return n, false
+		return StopNotice{}, false
 	}
+	return StopIn(desc, conv)
+}
+
+// StopIn returns the stop in the memo of a workflow that the server has described; false if there is none.
+func StopIn(desc *workflowservice.DescribeWorkflowExecutionResponse, conv converter.DataConverter) (StopNotice, bool) {
+	var n StopNotice
 	payload := desc.GetWorkflowExecutionInfo().GetMemo().GetFields()[MemoStop]
 	if payload == nil {
 		return n, false
@@ -71,7 +77,7 @@ func (f *StopFinder) Find(ctx context.Context, workflowID, runID string) (StopNo
 	return *notice, true
 }
 
-// look looks a stop up, or waits for a look-up that is under way. It returns nil if there is no stop.
+// look asks for a stop, or waits for the answer if another execution has asked. It returns nil if there is no stop.
 func (f *StopFinder) look(ctx context.Context, workflowID, runID string) (notice *StopNotice, shared bool) {
 	value, _, shared := f.flights.Do(workflowID+" "+runID, func() (any, error) {
 		// Others wait for it, too, when this execution has ended.
