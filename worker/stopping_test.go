@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -43,14 +44,14 @@ func TestStopping_IsSeenByHandlers(t *testing.T) {
 	require.EqualValues(t, 1, report.OK, "%+v", report.FirstError)
 }
 
-// ignoresTERM is a filter, and a serve program, that notes in the file "order" what it is asked, and ends
-// only when it is killed.
+// ignoresTERM is a filter, and a serve program, that notes in the file "order" what it is asked, in "frame" the frame that announces a stop,
+// and ends only when it is killed.
 const ignoresTERM = `
 trap 'echo TERM >> order' TERM
 echo '{"type":"ready"}'
 while :; do
 	if read line; then case $line in
-	*'"stopping"'*) echo stopping >> order ;;
+	*'"stopping"'*) echo "$line" > frame; echo stopping >> order ;;
 	*'"call"'* | a) echo $$ > pid ;;
 	esac; else sleep 0.05; fi
 done`
@@ -78,6 +79,16 @@ func TestStop_EndsInOrder(t *testing.T) {
 			require.Zero(t, report.Failed, "being cut off is not the item's fault")
 			require.False(t, report.Ended.Before(*report.StopDeadline), "it had the grace")
 			require.Equal(t, want, c.read("order"))
+			if kind == "serve" {
+				var frame struct {
+					Reason string
+					Grace  float64
+				}
+				require.NoError(t, json.Unmarshal([]byte(c.read("frame")), &frame))
+				require.Equal(t, "enough", frame.Reason)
+				require.Positive(t, frame.Grace)
+				require.LessOrEqual(t, frame.Grace, 1.0)
+			}
 			number, err := strconv.Atoi(strings.TrimSpace(c.read("pid")))
 			require.NoError(t, err)
 			require.ErrorIs(t, syscall.Kill(number, 0), syscall.ESRCH, "it was killed")
