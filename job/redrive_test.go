@@ -109,6 +109,24 @@ func TestClient_RedriveRefused(t *testing.T) {
 		var none *NotFoundError
 		require.ErrorAs(t, err, &none)
 	})
+	for name, answers := range map[string]bool{"stopping, not listed yet": true, "nobody answers": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, tc := setup(t)
+			latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, Input{}, Running)
+			want := Running
+			if query := tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport); answers {
+				want = Stopping
+				query.Return(value(t, Report{State: Stopping}), nil)
+			} else {
+				query.Return(nil, serviceerror.NewFailedPrecondition("no poller seen"))
+			}
+			_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
+			var running *RunningError
+			require.ErrorAs(t, err, &running)
+			require.Equal(t, want, running.State)
+		})
+	}
 	t.Run("stopping", func(t *testing.T) {
 		t.Parallel()
 		c, tc := setup(t)

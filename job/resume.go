@@ -234,10 +234,27 @@ func (c *Client) endedReport(ctx context.Context, name string) (Report, error) {
 		return Report{}, err
 	}
 	if desc != nil {
-		state := State(c.memoString(desc.GetWorkflowExecutionInfo().GetMemo(), protocol.MemoState))
-		return Report{}, &RunningError{Name: name, State: state}
+		return Report{}, &RunningError{Name: name, State: c.stateOf(ctx, c.listed(desc.GetWorkflowExecutionInfo()))}
 	}
 	return run.Report(ctx)
+}
+
+// stateLimit bounds how long a job is asked for its state: without an answer, the server's list counts.
+const stateLimit = 2 * time.Second
+
+// stateOf returns the state of a job that has not ended. The list shows a moment late that a job is stopping, so the job is asked.
+func (c *Client) stateOf(ctx context.Context, l Listed) State {
+	if l.State != Running {
+		return l.State
+	}
+	ctx, cancel := context.WithTimeout(ctx, stateLimit)
+	defer cancel()
+	var answer Answer
+	value, err := c.temporal.QueryWorkflow(ctx, l.Name, "", protocol.QueryReport)
+	if err != nil || value.Get(&answer) != nil || answer.State == "" {
+		return l.State
+	}
+	return answer.State
 }
 
 // Spec returns the spec that a job's latest run was started with. Errors: *NotFoundError.
