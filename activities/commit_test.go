@@ -14,7 +14,7 @@ import (
 
 func someEntries(n int64) (all []ledger.Entry) {
 	for i := range n {
-		all = append(all, ledger.Entry{Batch: protocol.Batch{Offset: 20 * i, Length: 20, First: 2 * i, Count: 2}, Part: ledger.NewToken(), OK: 2})
+		all = append(all, ledger.Entry{Batch: protocol.Batch{Offset: 20 * i, Length: 20, First: 2 * i, Count: 2}.Sealed(), Part: ledger.NewToken(), OK: 2})
 	}
 	return all
 }

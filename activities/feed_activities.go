@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/outputs"
@@ -64,6 +65,7 @@ func (a *Activities) SalvageFeed(ctx context.Context, in SalvageFeedInput) (Salv
 			return result, err
 		}
 		for _, c := range all {
+			c.Entries = slices.DeleteFunc(c.Entries, func(e feeds.Entry) bool { return e.Verify() != nil }) // PlanFeed finds their items
 			if c.Empty() {
 				result.Manifests = append(result.Manifests, c.Previous...)
 				continue

@@ -263,7 +263,7 @@ func (m *feedModel) feed(closing bool) {
 		var in CommitFeedInput
 		for range m.random.IntN(6) {
 			first, items := m.put(1 + m.random.IntN(30))
-			b := protocol.Batch{First: first, Count: int64(len(items))}
+			b := protocol.Batch{First: first, Count: int64(len(items))}.Sealed()
 			switch m.random.IntN(5) {
 			case 0: // a reset
 				in.Discarded = append(in.Discarded, FeedRange{First: b.First, Count: b.Count, Session: m.current})
@@ -282,7 +282,7 @@ func (m *feedModel) feed(closing bool) {
 	var last CommitFeedInput
 	for _, ordinal := range m.unfinished() {
 		if closing || m.random.IntN(2) == 0 {
-			last.Entries = append(last.Entries, m.processFeed(protocol.Batch{First: ordinal, Count: 1})...)
+			last.Entries = append(last.Entries, m.processFeed(protocol.Batch{First: ordinal, Count: 1}.Sealed())...)
 		}
 	}
 	m.commitFeed(last)

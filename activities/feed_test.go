@@ -33,7 +33,7 @@ func setupFeed(t *testing.T, form calls.Form) *fixture {
 
 // feedInput is a batch of items in JSON.
 func (f *fixture) feedInput(first int64, items ...string) ProcessInput {
-	in := f.input(protocol.Batch{First: first, Count: int64(len(items))})
+	in := f.input(protocol.Batch{First: first, Count: int64(len(items))}.Sealed())
 	in.Format, in.MaxItem = f.spec.Format, f.spec.MaxItem
 	for _, item := range items {
 		in.Items = append(in.Items, json.RawMessage(item))
@@ -71,7 +71,7 @@ func TestFeed_AnswersInline(t *testing.T) {
 		f := setupFeed(t, form)
 		r := f.processInput(f.feedInput(40, `{"a": 1}`, ` null `, "[1,\n2]", `"<b>"`))
 		require.Equal(t, []string{`{"a":1}`, `null`, `[1,2]`, `"<b>"`}, texts(t, r), "a value is one compact line")
-		require.Equal(t, protocol.Batch{First: 40, Count: 4}, r.Entry.Batch)
+		require.Equal(t, protocol.Batch{First: 40, Count: 4}.Sealed(), r.Entry.Batch)
 		require.Empty(t, r.Entry.Part)
 		require.Nil(t, r.Rest)
 		require.EqualValues(t, 8+6+6+5, r.Totals.InputBytes)
@@ -148,7 +148,7 @@ func TestFeed_ItemsThatAreNone(t *testing.T) {
 	require.Equal(t, "[1,2]", got[3], "its spaces do not count")
 
 	in := f.feedInput(0, `1`)
-	in.Batch.Count = 2
+	in.Batch = in.Batch.Upto(2, 0)
 	_, err := f.acts.Process(t.Context(), in)
 	jobtest.RequireType(t, err, job.ErrorInvalid)
 	in = f.feedInput(0, `1`)
@@ -165,7 +165,7 @@ func TestFeed_Rest(t *testing.T) {
 	in.Take = 3
 	r := f.processInput(in)
 	require.Equal(t, []string{"1", "2", "3"}, texts(t, r))
-	require.Equal(t, &protocol.Batch{First: 13, Count: 1}, r.Rest)
+	require.Equal(t, new(protocol.Batch{First: 13, Count: 1}.Sealed()), r.Rest)
 
 	for _, done := range []int{0, 2} {
 		reached := make(chan struct{})
@@ -340,11 +340,12 @@ func TestCommitFeed_Refuses(t *testing.T) {
 		kind   string
 	}{
 		"other bytes":        {func(e *FeedEntry, _ *CommitFeedInput) { e.Inline.Results[0]++ }, job.ErrorCorrupt},
-		"an outcome missing": {func(e *FeedEntry, _ *CommitFeedInput) { e.Count, e.OK = 3, 3 }, job.ErrorCorrupt},
+		"an outcome missing": {func(e *FeedEntry, _ *CommitFeedInput) { e.Batch, e.OK = e.Upto(3, 0), 3 }, job.ErrorCorrupt},
 		"other counts":       {func(e *FeedEntry, _ *CommitFeedInput) { e.OK = 1 }, job.ErrorBooks},
 		"no outcomes":        {func(e *FeedEntry, _ *CommitFeedInput) { e.Inline = nil }, job.ErrorBooks},
 		"in two places":      {func(e *FeedEntry, _ *CommitFeedInput) { e.Part = "x" }, job.ErrorBooks},
-		"a range of bytes":   {func(e *FeedEntry, _ *CommitFeedInput) { e.Offset = 1 }, job.ErrorInvalid},
+		"a range of bytes":   {func(e *FeedEntry, _ *CommitFeedInput) { e.Offset = 1; e.Batch = e.Sealed() }, job.ErrorInvalid},
+		"another range":      {func(e *FeedEntry, _ *CommitFeedInput) { e.First++ }, job.ErrorDamaged},
 		"discarded, too":     {func(_ *FeedEntry, in *CommitFeedInput) { in.Discarded = []FeedRange{{First: 1, Count: 1}} }, job.ErrorBooks},
 		"nothing discarded":  {func(_ *FeedEntry, in *CommitFeedInput) { in.Discarded = []FeedRange{{First: 5}} }, job.ErrorBooks},
 		"before the first":   {func(_ *FeedEntry, in *CommitFeedInput) { in.Discarded = []FeedRange{{First: -1, Count: 1}} }, job.ErrorBooks},
@@ -427,7 +428,7 @@ func TestPlanFeed_Resumed(t *testing.T) {
 	require.Equal(t, []int64{2, 3, 5, 1}, []int64{page[0].First, page[0].Count, page[1].First, page[1].Count})
 	first := f.process(page[0])
 	require.Equal(t, " 2 \n 3 \n 4 \n", f.output(first.Entry))
-	require.Equal(t, protocol.Batch{First: 2, Count: 3}, first.Entry.Batch)
+	require.Equal(t, protocol.Batch{First: 2, Count: 3}.Sealed(), first.Entry.Batch)
 	head = f.commit([]string{head}, first.Entry)
 	for _, key := range []string{"run-1/spill-", "run-2/spill-"} {
 		require.Equal(t, strings.HasPrefix(key, "run-1"), len(f.keys(key)) > 0)

@@ -75,7 +75,7 @@ func newLooping(t *testing.T) *looping {
 
 // execute runs the slot for some time.
 func (l *looping) execute(d time.Duration) (ProcessResult, error) {
-	in := l.input(protocol.Batch{First: l.clock.Next, Count: protocol.Endless - l.clock.Next})
+	in := l.input(protocol.Batch{First: l.clock.Next, Count: protocol.Endless - l.clock.Next}.Sealed())
 	in.Clock, in.Slice = &l.clock, d
 	return l.acts.Process(context.Background(), in)
 }
@@ -153,7 +153,7 @@ func TestProcess_FailedBeforeTheSlotBegins(t *testing.T) {
 	f := setup(t)
 	access := f.beFlaky()
 	access.out.Store(true)
-	in := f.input(protocol.Batch{Count: protocol.Endless})
+	in := f.input(protocol.Batch{Count: protocol.Endless}.Sealed())
 	in.Clock = &protocol.Clock{Every: time.Second, Keep: true}
 	_, err := f.acts.Process(t.Context(), in)
 	requireOutage(t, err)

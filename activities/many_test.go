@@ -143,5 +143,5 @@ func TestPlan_ManySmallFilesInAHurry(t *testing.T) {
 	require.False(t, result.Done)
 	require.Equal(t, int64(1), result.Next.Item)
 	f.ref.Sources, f.next = result.Sources, result.Next
-	requireTiles(t, append([]protocol.Batch{{Offset: 0, Length: result.Next.Offset, Count: 1}}, f.plan()...), 50)
+	requireTiles(t, append([]protocol.Batch{protocol.Batch{Offset: 0, Length: result.Next.Offset, Count: 1}.Sealed()}, f.plan()...), 50)
 }

@@ -879,3 +879,35 @@ func TestPlan_MaxInput(t *testing.T) {
 		})
 	}
 }
+
+// D1: what a manifest says of a damaged batch is lost when the job is resumed: its items, and no others, are planned and run again, and the
+// job completes.
+func TestD1_ResumeRunsWhatADamagedEntryNames(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.txt", strings.Repeat("line\n", 30))
+	f.spec.BatchItems = 10
+	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{})
+	batches := f.plan()
+	require.Len(t, batches, 3)
+	head := f.commit(nil, f.processAll(batches)...)
+	f.rewrite(head, func(text string) string {
+		damaged := strings.Replace(text, `"o":50,`, "", 1)
+		require.NotEqual(t, text, damaged)
+		return damaged
+	})
+	_, err := f.finishOnce(t.Context(), f.finishInput(head))
+	jobtest.RequireType(t, err, job.ErrorBooks)
+
+	f.newRun("run-2")
+	again := f.plan(head)
+	require.Equal(t, batches[1:2], again)
+	result := f.finish(head, f.commit(nil, f.processAll(again)...))
+	require.EqualValues(t, 30, result.Books.OK)
+
+	_, err = f.acts.Process(t.Context(), f.input(batches[1].Upto(5, 25)))
+	require.NoError(t, err)
+	moved := batches[1]
+	moved.Offset = 0
+	_, err = f.acts.Process(t.Context(), f.input(moved))
+	jobtest.RequireType(t, err, job.ErrorDamaged)
+}

@@ -118,6 +118,9 @@ type Carried struct {
 // results and errors to its own part. It ends before the last item, with a rest, when the job
 // stops, when its worker drains and when it has run for its slice of time.
 func (a *Activities) Process(ctx context.Context, in ProcessInput) (result ProcessResult, err error) {
+	if err := in.Batch.Verify(); err != nil {
+		return ProcessResult{}, ledger.Permanent(job.ErrorDamaged, fmt.Errorf("executing %w", err))
+	}
 	began := time.Now()
 	stop := beating(ctx) // it may have to wait
 	slot, err := a.opts.Slots.Take(ctx, calls.Occupant{Job: in.Ref.Job, Batch: in.Batch.String(), Items: in.items()})

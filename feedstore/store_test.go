@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) part(first, session int64, lines ...string) job.FeedPart {
 	w.t.Helper()
 	inline := &ledger.Inline{}
-	e := ledger.Entry{Batch: protocol.Batch{First: first, Count: int64(len(lines))}, Session: session}
+	e := ledger.Entry{Batch: protocol.Batch{First: first, Count: int64(len(lines))}.Sealed(), Session: session}
 	for i, line := range lines {
 		at := int64(len(inline.Results))
 		switch {

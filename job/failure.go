@@ -80,6 +80,7 @@ const (
 	ErrorFenced  = "Overtaken"        // a newer run of the job owns the store
 	ErrorBooks   = "BooksUnbalanced"  // the accepted ranges do not tile the planned items
 	ErrorCorrupt = "PartCorrupt"      // a part is not what was accepted
+	ErrorDamaged = "BatchDamaged"     // a batch is not what was cut: a fault of stint, noticed before anything was read or recorded
 	// ErrorOutage: the store, or the host of an input, could not be used: it is out of reach, overloaded or full.
 	// It costs no attempt, and is retried for about a day.
 	ErrorOutage    = "Outage"

@@ -14,9 +14,7 @@ import (
 // JobInput starts a job, or continues it in a new run.
 type JobInput struct {
 	job.Input
-	// Salvage is the Input's, read.
-	Salvage []salvaged `json:"salvage,omitempty"`
-	State   *jobState  `json:"state,omitempty"` // nil at the start
+	State *jobState `json:"state,omitempty"` // nil at the start
 }
 
 // jobState is all that a job carries from one of its runs to the next.

@@ -68,6 +68,76 @@ func TestLeg_ContinuesAsNew(t *testing.T) {
 	w.requireSummaries("batch 5,001 · items 0–9", "batch 5,001 · items 0–9 · attempt 2", "batch 5,100 · items 990–999", "batch 5,006 · items 55–59 · rest")
 }
 
+// A batch that a leg of lines of one length hands over is still that batch: with another offset its items would be others, and nothing
+// but the books at the end would notice.
+func TestD1_LegHandsOverWholeBatches(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 0)
+	w.historyLength = func() int { return dispatch.MaxEvents * min(1, len(w.all)-3*(w.runs-1)) } // a few batches a run
+	tries := map[int64]int{}
+	w.process = func(x *execution) {
+		if tries[x.in.Batch.First]++; tries[x.in.Batch.First] == 1 {
+			x.fails(transient("network"))
+		}
+	}
+	result, err := w.runLeg(w.legInput(20))
+	require.NoError(t, err)
+	require.Nil(t, result.Error)
+	require.Greater(t, w.runs, 3)
+	require.EqualValues(t, 200, tiled(w.accepted(result.Manifests)))
+}
+
+// A batch that was damaged on its way ends the leg before anything of it is read.
+func TestD1_DamagedBatchIsNotExecuted(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 0)
+	in := w.legInput(2)
+	whole := batch(500, 10)
+	moved := whole
+	moved.Offset = 0
+	in.State.Tasks = []dispatch.Task{{Batch: moved, Number: 1}}
+	result, err := w.runLeg(in)
+	require.NoError(t, err)
+	require.NotNil(t, result.Error)
+	require.Equal(t, job.ErrorDamaged, result.Error.Type)
+	require.Contains(t, result.Error.Message, "batch 1 was not executed: items 500–509")
+	for _, x := range w.all {
+		require.NotEqual(t, whole.First, x.in.Batch.First)
+	}
+	require.EqualValues(t, 30-result.Totals.OK, result.Left)
+}
+
+// What an execution returns counts only if it is about the items that it was given.
+func TestD1_AnswerAboutOtherItemsIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(r *activities.ProcessResult){
+		"others":         func(r *activities.ProcessResult) { r.Entry.Batch = batch(20, 10) },
+		"fewer":          func(r *activities.ProcessResult) { r.Entry.Batch = batch(0, 9) },
+		"more":           func(r *activities.ProcessResult) { r.Entry.Batch = batch(0, 11) },
+		"other bytes":    func(r *activities.ProcessResult) { r.Entry.Offset++ },
+		"a wrong rest":   func(r *activities.ProcessResult) { *r = halfDone(batch(0, 5), batch(6, 4)) },
+		"a damaged rest": func(r *activities.ProcessResult) { *r = halfDone(batch(0, 5), batch(5, 5)); r.Rest.Length-- },
+		"another's rest": func(r *activities.ProcessResult) { *r = halfDone(batch(0, 5), batch(5, 6)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 0)
+			w.process = func(x *execution) { spoil(&x.result) }
+			result, err := w.runLeg(w.legInput(1))
+			require.NoError(t, err)
+			require.NotNil(t, result.Error)
+			require.Equal(t, job.ErrorDamaged, result.Error.Type)
+			require.Zero(t, result.Totals.OK)
+			require.EqualValues(t, 10, result.Left)
+			require.Empty(t, w.commits)
+		})
+	}
+}
+
+func halfDone(done, rest protocol.Batch) activities.ProcessResult {
+	return activities.ProcessResult{Entry: activities.Entry{Batch: done, Part: "p", OK: done.Count}, Rest: &rest, Totals: job.Totals{OK: done.Count, Batches: 1}}
+}
+
 // Before it continues as new a leg reports to its job what it has committed: if its workflow is ended then, that remains.
 func TestLeg_ReportsWhatItHasCommitted(t *testing.T) {
 	t.Parallel()

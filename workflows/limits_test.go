@@ -257,7 +257,7 @@ func TestLimits_Pages(t *testing.T) {
 	for i := range int64(protocol.PageBatches) {
 		batches = append(batches, protocol.Batch{ // nothing follows from the batch before
 			Source: 1 << 30, Offset: 1<<62 + i*7, Length: job.MaxBatchBytes, First: 1<<62 + i*5, Count: job.MaxBatchItems,
-		})
+		}.Sealed())
 	}
 	require.Less(t, len(inputs.EncodePage(batches)), 40<<10)
 }

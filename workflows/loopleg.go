@@ -65,7 +65,7 @@ func newLoopLeg(ctx workflow.Context, in LoopLegInput, link dispatch.Link) *loop
 	l := &loopLeg{ref: in.Ref, spec: in.Spec, slot: in.Slot}
 	state := in.State
 	if len(state.Tasks) == 0 {
-		batch := protocol.Batch{Source: l.slot.Slot, First: l.slot.Next, Count: protocol.Endless - l.slot.Next}
+		batch := protocol.Batch{Source: l.slot.Slot, First: l.slot.Next, Count: protocol.Endless - l.slot.Next}.Sealed()
 		state.Tasks = []dispatch.Task{{Batch: batch, Number: int64(l.slot.Slot) + 1}}
 	}
 	l.Dispatcher = dispatch.New(ctx, dispatch.Config{
@@ -125,15 +125,16 @@ func (l *loopLeg) recover(hint protocol.Hint) (activities.ProcessResult, bool) {
 	at = &taken
 	before := l.slot.Stats
 	e := activities.Entry{
-		Batch: protocol.Batch{Source: at.Slot, First: l.slot.Next, Count: at.Next - l.slot.Next},
+		Batch: protocol.Batch{Source: at.Slot, First: l.slot.Next, Count: at.Next - l.slot.Next}.Sealed(),
 		OK:    at.Stats.OK - before.OK, Failed: at.Stats.Failed - before.Failed, Dropped: at.Stats.Dropped - before.Dropped,
 	}
 	l.slot.Doubt = max(l.slot.Doubt, at.Doubt)
 	if e.Count == 0 {
 		l.slot.Base, l.slot.Stats.Repeated = at.Base, at.Stats.Repeated // its first ticks may have begun
 	}
+	rest := protocol.Batch{Source: at.Slot, First: at.Next, Count: protocol.Endless - at.Next}.Sealed()
 	return activities.ProcessResult{
-		Entry: e, Rest: &protocol.Batch{Source: at.Slot, First: at.Next, Count: protocol.Endless - at.Next}, Clock: at,
+		Entry: e, Rest: &rest, Clock: at,
 		Totals: job.Totals{OK: e.OK, Failed: e.Failed, Dropped: e.Dropped, Batches: 1}, Worker: hint.Worker,
 	}, true
 }

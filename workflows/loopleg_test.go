@@ -53,7 +53,7 @@ func did(in activities.ProcessInput, ticks int64) activities.ProcessResult {
 	at.Stats.OK += ticks
 	rest := in.Batch.After(ticks, 0)
 	r := activities.ProcessResult{Rest: &rest, Clock: &at, Totals: job.Totals{OK: ticks, Batches: 1}}
-	r.Entry.Batch, r.Entry.OK = protocol.Batch{First: in.Batch.First, Count: ticks}, ticks
+	r.Entry.Batch, r.Entry.OK = protocol.Batch{First: in.Batch.First, Count: ticks}.Sealed(), ticks
 	return r
 }
 

@@ -1,11 +1,13 @@
 package workflows
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -143,7 +145,12 @@ type salvaged struct {
 // salvage commits what an earlier run had accepted. Its parts stay below that run's prefix. The report counts what is still to be
 // committed, for the next run, in case this one ends before; what the earlier run had committed itself is kept then, too.
 func (c *coordinator) salvage() (failed error) {
-	for i, in := range c.in.Salvage {
+	for i, piece := range c.in.Salvage {
+		var in salvaged
+		if err := json.Unmarshal(piece, &in); err != nil && failed == nil {
+			failed = temporal.NewNonRetryableApplicationError(
+				fmt.Sprintf("reading what an earlier run had accepted: %v; start anew with --fresh", err), job.ErrorInvalid, nil)
+		}
 		manifests := in.Previous
 		if failed == nil && !(in.Workflow == "" && in.Empty()) {
 			ctx := execute.IOOptions(c.ctx, c.spec(), fmt.Sprintf("commit %s of an earlier run, %d of %d", text.Count(len(in.Entries), "part"), i+1, len(c.in.Salvage)))

@@ -183,7 +183,9 @@ func (p *pager) salvage(ctx workflow.Context, in salvaged) ([]string, error) {
 	var committed activities.CommitResult
 	plain := activities.CommitInput{Ref: in.Ref, Leg: in.Leg, Previous: in.Previous}
 	for _, e := range in.Entries {
-		plain.Entries = append(plain.Entries, e.Entry)
+		if e.Verify() == nil { // the items of the others are planned again
+			plain.Entries = append(plain.Entries, e.Entry)
+		}
 	}
 	err := execute.IO(ctx, acts.Commit, plain, &committed)
 	return []string{committed.Manifest}, err

@@ -193,18 +193,18 @@ func (w *world) later(d time.Duration, fn func()) { w.env.RegisterDelayedCallbac
 
 func (w *world) stop(s job.Stop) { w.env.SignalWorkflow(job.SignalStop, s) }
 
-// run runs the job over all its runs.
-// salvaged is what is to be salvaged as a job reads it.
-func (w *world) salvaged() (all []salvaged) {
+// salvaged is what is to be salvaged as a client sends it.
+func (w *world) salvaged() (all []json.RawMessage) {
 	data, err := json.Marshal(w.salvage)
 	require.NoError(w.t, err)
 	require.NoError(w.t, json.Unmarshal(data, &all))
 	return all
 }
 
+// run runs the job over all its runs.
 func (w *world) run() (job.Report, error) {
 	w.t.Helper()
-	in := JobInput{Input: job.Input{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version}, Salvage: w.salvaged()}
+	in := JobInput{Input: job.Input{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version, Salvage: w.salvaged()}}
 	for {
 		var report job.Report
 		var next JobInput
@@ -314,7 +314,7 @@ func (w *world) progress(leg int) (job.Progress, error) {
 
 // batch is a range of the input.
 func batch(first, count int64) protocol.Batch {
-	return protocol.Batch{Offset: first * itemBytes, Length: count * itemBytes, First: first, Count: count}
+	return protocol.Batch{Offset: first * itemBytes, Length: count * itemBytes, First: first, Count: count}.Sealed()
 }
 
 // page makes a leg's page of n batches, the first at an ordinal.
@@ -575,6 +575,9 @@ func (w *world) dispatch(ctx workflow.Context, in activities.ProcessInput, optio
 	x.id = fmt.Sprintf("process-%d-%d", w.runs, x.number)
 	x.result = x.done(x.takes())
 	x.onCancel = func() { x.endAfter(w.settle, x.done(0), nil) }
+	if in.Clock == nil && len(in.Items) == 0 {
+		assert.Equal(w.t, batch(in.Batch.First, in.Batch.Count).With(in.Batch.From), in.Batch, "a batch is what it was when it was cut, wherever it has been")
+	}
 	w.all = append(w.all, x)
 	w.waiting[x.id] = x
 	w.flying++

@@ -93,7 +93,7 @@ func Commit(ctx context.Context, dir store.Dir, in CommitInput) (manifest string
 func gather(in CommitInput) ([]Entry, error) {
 	all := slices.Clone(in.Entries)
 	for _, r := range in.Discarded {
-		all = append(all, Entry{Entry: ledger.Entry{Batch: protocol.Batch{First: r.First, Count: r.Count}, Discarded: r.Count, Session: r.Session}})
+		all = append(all, Entry{Entry: ledger.Entry{Batch: protocol.Batch{First: r.First, Count: r.Count}.Sealed(), Discarded: r.Count, Session: r.Session}})
 	}
 	slices.SortFunc(all, func(a, b Entry) int { return cmp.Compare(a.First, b.First) })
 	slices.SortFunc(in.Unfinished, func(a, b ItemRange) int { return cmp.Compare(a.First, b.First) })
@@ -143,6 +143,9 @@ func checkRanges(entries []Entry, unfinished []ItemRange) error {
 
 // check returns a permanent error if the entry contradicts itself.
 func (e *Entry) check() error {
+	if err := e.Verify(); err != nil {
+		return ledger.Permanent(job.ErrorDamaged, fmt.Errorf("recording %w", err))
+	}
 	switch {
 	case e.Source != 0 || e.Offset != 0 || e.Length != 0:
 		return ledger.Permanent(job.ErrorInvalid, fmt.Errorf("%s of a feed are a range of bytes", e.Batch))
@@ -166,7 +169,7 @@ func (e *Entry) joins(next *Entry) bool {
 
 // join adds the entry that follows.
 func (e *Entry) join(next *Entry) {
-	e.Count += next.Count
+	e.Batch = e.Upto(e.Count+next.Count, 0)
 	e.OK += next.OK
 	e.Failed += next.Failed
 	e.Dropped += next.Dropped

@@ -103,7 +103,7 @@ func (s *Items) Done(items []records.Item) {
 // Split returns the items that are done, which have no bytes, and the rest of the batch: nil if all are.
 func (s *Items) Split() (done protocol.Batch, rest *protocol.Batch) {
 	count := int64(s.count)
-	done = protocol.Batch{First: s.batch.First, Count: count}
+	done = protocol.Batch{First: s.batch.First, Count: count}.Sealed()
 	if count < s.batch.Count {
 		length := int64(0)
 		if s.lines {

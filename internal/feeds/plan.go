@@ -280,7 +280,7 @@ func (p *plan) page(ctx context.Context) error {
 				b.Count++
 				b.Length = offsets[at+1-spill.First] - b.Offset
 			}
-			batches = append(batches, b)
+			batches = append(batches, b.Sealed())
 			left -= b.Count
 			p.result.Next.Item = at
 		}

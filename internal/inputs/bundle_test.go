@@ -153,7 +153,7 @@ func TestPlanner_InconsistentBundle(t *testing.T) {
 	require.NoError(t, err)
 	p := n.Dry(table)
 	defer p.Close()
-	p.skip = []protocol.Batch{{Offset: 6, Length: 2, First: 5, Count: 1}}
+	p.skip = []protocol.Batch{protocol.Batch{Offset: 6, Length: 2, First: 5, Count: 1}.Sealed()}
 	_, err = p.Next(t.Context(), 10, 1000)
 	require.NoError(t, err, "what lies before it")
 	_, err = p.Next(t.Context(), 10, 1000)

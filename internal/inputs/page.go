@@ -5,15 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 
 	"github.com/stint-run/stint/internal/protocol"
 )
 
 // EncodePage packs consecutive batches for a workflow's history. A batch that begins at the end of
 // the one before it, in the same source and with the next ordinal, takes its length and count only,
-// some six to ten bytes; one with a parcel has that as well, in JSON, some 150 bytes.
+// some six to ten bytes; one with a parcel has that as well, in JSON, some 150 bytes. In place of the checks of the batches there is one
+// of them all, four bytes at the beginning.
 func EncodePage(batches []protocol.Batch) []byte {
-	var page []byte
+	if len(batches) == 0 {
+		return nil
+	}
+	page := binary.LittleEndian.AppendUint32(nil, checkOf(batches))
 	var next protocol.Batch
 	for _, b := range batches {
 		if b.Source == next.Source && b.Offset == next.Offset && b.First == next.First {
@@ -35,10 +40,36 @@ func EncodePage(batches []protocol.Batch) []byte {
 	return page
 }
 
+// checkOf is the check of all batches of a page, of their own checks.
+func checkOf(batches []protocol.Batch) uint32 {
+	sum := crc32.NewIEEE()
+	for i := range batches {
+		_ = binary.Write(sum, binary.LittleEndian, batches[i].Check) // a hash takes everything
+	}
+	return sum.Sum32()
+}
+
 var errCutShort = errors.New("cut short")
 
-// DecodePage is the inverse of [EncodePage].
+// DecodePage is the inverse of [EncodePage]. It returns an error if a batch is not what it was when it was sealed.
 func DecodePage(page []byte) ([]protocol.Batch, error) {
+	if len(page) == 0 {
+		return nil, nil
+	}
+	if len(page) < 4 {
+		return nil, fmt.Errorf("page of batches: %w", errCutShort)
+	}
+	batches, err := decodeBatches(page[4:])
+	if err != nil {
+		return nil, err
+	}
+	if checkOf(batches) != binary.LittleEndian.Uint32(page) {
+		return nil, fmt.Errorf("page of %d batches: %w", len(batches), protocol.ErrDamaged)
+	}
+	return batches, nil
+}
+
+func decodeBatches(page []byte) ([]protocol.Batch, error) {
 	var batches []protocol.Batch
 	var next protocol.Batch
 	for len(page) > 0 {
@@ -73,7 +104,7 @@ func DecodePage(page []byte) ([]protocol.Batch, error) {
 		if failed {
 			return nil, fmt.Errorf("page of batches: %w", errCutShort)
 		}
-		batches = append(batches, b)
+		batches = append(batches, b.Sealed())
 		next = b.After(b.Count, b.Length)
 	}
 	return batches, nil

@@ -3,6 +3,7 @@ package inputs
 import (
 	"math"
 	"math/rand" // what testing/quick takes
+	"slices"
 	"testing"
 	"testing/quick"
 
@@ -18,18 +19,18 @@ func TestPage_RoundTrip(t *testing.T) {
 		batches []protocol.Batch
 	}{
 		{"none", nil},
-		{"one at the beginning", []protocol.Batch{{Length: 10, Count: 2}}},
-		{"in a row", []protocol.Batch{{Length: 10, Count: 2}, {Offset: 10, Length: 20, First: 2, Count: 3}}},
-		{"not at the beginning", []protocol.Batch{{Source: 3, Offset: 1000, Length: 10, First: 50, Count: 2}}},
-		{"with a gap", []protocol.Batch{{Length: 10, Count: 2}, {Offset: 30, Length: 20, First: 7, Count: 3}}},
-		{"over sources", []protocol.Batch{{Length: 10, Count: 2}, {Source: 1, Length: 20, First: 2, Count: 3}}},
-		{"blank bytes between", []protocol.Batch{{Length: 10, Count: 2}, {Offset: 11, Length: 20, First: 2, Count: 3}}},
-		{"largest", []protocol.Batch{{Source: 1 << 30, Offset: 1 << 50, Length: job.MaxBatchBytes, First: 1 << 50, Count: job.MaxBatchItems}}},
+		{"one at the beginning", []protocol.Batch{protocol.Batch{Length: 10, Count: 2}.Sealed()}},
+		{"in a row", []protocol.Batch{protocol.Batch{Length: 10, Count: 2}.Sealed(), protocol.Batch{Offset: 10, Length: 20, First: 2, Count: 3}.Sealed()}},
+		{"not at the beginning", []protocol.Batch{protocol.Batch{Source: 3, Offset: 1000, Length: 10, First: 50, Count: 2}.Sealed()}},
+		{"with a gap", []protocol.Batch{protocol.Batch{Length: 10, Count: 2}.Sealed(), protocol.Batch{Offset: 30, Length: 20, First: 7, Count: 3}.Sealed()}},
+		{"over sources", []protocol.Batch{protocol.Batch{Length: 10, Count: 2}.Sealed(), protocol.Batch{Source: 1, Length: 20, First: 2, Count: 3}.Sealed()}},
+		{"blank bytes between", []protocol.Batch{protocol.Batch{Length: 10, Count: 2}.Sealed(), protocol.Batch{Offset: 11, Length: 20, First: 2, Count: 3}.Sealed()}},
+		{"largest", []protocol.Batch{protocol.Batch{Source: 1 << 30, Offset: 1 << 50, Length: job.MaxBatchBytes, First: 1 << 50, Count: job.MaxBatchItems}.Sealed()}},
 		{"with a parcel among others", []protocol.Batch{
-			{Length: 10, Count: 2}, {Offset: 10, Length: 20, First: 2, Count: 3, From: &protocol.Parcel{Step: 1, Run: "r", Parts: []protocol.Part{{Number: 1, Run: "r", Token: "p", Count: 9, Format: "jsonl", Bytes: 7, Sum: 8}}}},
-			{Offset: 30, Length: 5, First: 5, Count: 1},
+			protocol.Batch{Length: 10, Count: 2}.Sealed(), protocol.Batch{Offset: 10, Length: 20, First: 2, Count: 3, From: &protocol.Parcel{Step: 1, Run: "r", Parts: []protocol.Part{{Number: 1, Run: "r", Token: "p", Count: 9, Format: "jsonl", Bytes: 7, Sum: 8}}}}.Sealed(),
+			protocol.Batch{Offset: 30, Length: 5, First: 5, Count: 1}.Sealed(),
 		}},
-		{"backwards", []protocol.Batch{{Offset: 30, Length: 20, First: 7, Count: 3}, {Length: 10, Count: 2}}},
+		{"backwards", []protocol.Batch{protocol.Batch{Offset: 30, Length: 20, First: 7, Count: 3}.Sealed(), protocol.Batch{Length: 10, Count: 2}.Sealed()}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -56,6 +57,7 @@ func TestPage_RoundTripOfAnything(t *testing.T) {
 			if len(big) > 0 {
 				b.Length = int64(big[i%len(big)] % limit)
 			}
+			b = b.Sealed()
 			batches = append(batches, b)
 			next = b.After(b.Count, b.Length)
 			next.Offset, next.First = max(0, next.Offset), max(0, next.First)
@@ -84,10 +86,10 @@ func equal(a, b []protocol.Batch) bool {
 func TestPage_Small(t *testing.T) {
 	t.Parallel()
 	var batches []protocol.Batch
-	next := protocol.Batch{Offset: 1 << 40, First: 1 << 33}
+	next := protocol.Batch{Offset: 1 << 40, First: 1 << 33}.Sealed()
 	for i := range 1000 {
 		next.Length, next.Count = int64(1<<20+i), 12_345
-		batches = append(batches, next)
+		batches = append(batches, next.Sealed())
 		next = next.After(next.Count, next.Length)
 	}
 	require.Less(t, len(EncodePage(batches)), 10*len(batches)+30)
@@ -95,16 +97,35 @@ func TestPage_Small(t *testing.T) {
 
 func TestPage_CutShort(t *testing.T) {
 	t.Parallel()
-	page := EncodePage([]protocol.Batch{{Source: 300, Offset: 300, Length: 300, First: 300, Count: 300}})
+	page := EncodePage([]protocol.Batch{protocol.Batch{Source: 300, Offset: 300, Length: 300, First: 300, Count: 300}.Sealed()})
 	for n := 1; n < len(page); n++ {
 		_, err := DecodePage(page[:n])
-		require.ErrorContains(t, err, "cut short")
+		require.Error(t, err)
 	}
+}
+
+// A page that brings other batches than it was made of is not read.
+func TestD1_DamagedPage(t *testing.T) {
+	t.Parallel()
+	batches := []protocol.Batch{{Offset: 5, Length: 10, Count: 2}, {Offset: 15, Length: 20, First: 2, Count: 3}}
+	for i := range batches {
+		batches[i] = batches[i].Sealed()
+	}
+	page := EncodePage(batches)
+	for i := range page {
+		damaged := slices.Clone(page)
+		damaged[i] ^= 2
+		_, err := DecodePage(damaged)
+		require.Error(t, err, "byte %d", i)
+	}
+	batches[1].Offset = 0
+	_, err := DecodePage(EncodePage(batches))
+	require.ErrorIs(t, err, protocol.ErrDamaged)
 }
 
 func FuzzDecodePage(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(EncodePage([]protocol.Batch{{Length: 10, Count: 2}, {Source: 1, Length: 20, First: 2, Count: 3}}))
+	f.Add(EncodePage([]protocol.Batch{protocol.Batch{Length: 10, Count: 2}.Sealed(), protocol.Batch{Source: 1, Length: 20, First: 2, Count: 3}.Sealed()}))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, page []byte) {
 		batches, err := DecodePage(page)

@@ -89,6 +89,15 @@ func (p *planner) closeReader() {
 // Next returns the next batch that no earlier run accounts for, or io.EOF; errLater if the input is still being written, and
 // no item has come in time. In a bundle it goes on over the ends of inputs; otherwise a batch begins and ends in one source.
 func (p *planner) Next(ctx context.Context, items, bytes int64) (protocol.Batch, error) {
+	batch, err := p.cut(ctx, items, bytes)
+	if err != nil || batch.From != nil { // one with a parcel is as it was
+		return batch, err
+	}
+	return batch.Sealed(), nil
+}
+
+// cut is Next, without the batch's check.
+func (p *planner) cut(ctx context.Context, items, bytes int64) (protocol.Batch, error) {
 	batch := protocol.Batch{Source: -1} // not begun
 	for p.at.Source < len(p.table.Sources) {
 		source := &p.table.Sources[p.at.Source]

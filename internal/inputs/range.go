@@ -185,12 +185,10 @@ func (r *Range) Done(items []records.Item) {
 
 // Split returns the part of the batch that is done, and the rest of it: nil if all is done.
 func (r *Range) Split() (done protocol.Batch, rest *protocol.Batch) {
-	done = r.batch
-	done.Count = r.count
 	if r.count == r.batch.Count {
-		return done, nil // blank lines at the end included
+		return r.batch, nil // blank lines at the end included
 	}
-	done.Length = r.length
+	done = r.batch.Upto(r.count, r.length)
 	if r.count < r.batch.Count {
 		after := r.batch.After(r.count, r.length)
 		rest = &after

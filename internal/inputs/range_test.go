@@ -31,10 +31,10 @@ func rangeOf(t *testing.T, text string, batch protocol.Batch) (*Range, string) {
 
 func TestRange_Split(t *testing.T) {
 	t.Parallel()
-	whole := protocol.Batch{Offset: 3, Length: 8, First: 10, Count: 3} // with a blank line at the end
+	whole := protocol.Batch{Offset: 3, Length: 8, First: 10, Count: 3}.Sealed() // with a blank line at the end
 	r, file := rangeOf(t, "a\n\nb\nc\ndd\n\ne\n", whole)
 	done, rest := r.Split()
-	require.Equal(t, protocol.Batch{Offset: 3, First: 10}, done)
+	require.Equal(t, protocol.Batch{Offset: 3, First: 10}.Sealed(), done)
 	require.Equal(t, &whole, rest)
 
 	var chunk records.Chunk
@@ -46,8 +46,8 @@ func TestRange_Split(t *testing.T) {
 	r.Done(chunk.Items[:0])
 	r.Done(chunk.Items[:1])
 	done, rest = r.Split()
-	require.Equal(t, protocol.Batch{Offset: 3, Length: 2, First: 10, Count: 1}, done)
-	require.Equal(t, &protocol.Batch{Offset: 5, Length: 6, First: 11, Count: 2}, rest)
+	require.Equal(t, protocol.Batch{Offset: 3, Length: 2, First: 10, Count: 1}.Sealed(), done)
+	require.Equal(t, new(protocol.Batch{Offset: 5, Length: 6, First: 11, Count: 2}.Sealed()), rest)
 
 	r.Done(chunk.Items[1:])
 	require.NoError(t, r.Next(&chunk, 2, 100))
@@ -66,7 +66,7 @@ func TestRange_Split(t *testing.T) {
 // A range that does not hold what was planned, and a file that has changed since, are found.
 func TestRange_Changed(t *testing.T) {
 	t.Parallel()
-	r, file := rangeOf(t, "a\nb\n", protocol.Batch{Length: 4, Count: 3})
+	r, file := rangeOf(t, "a\nb\n", protocol.Batch{Length: 4, Count: 3}.Sealed())
 	var chunk records.Chunk
 	require.NoError(t, r.Next(&chunk, 5, 100))
 	r.Done(chunk.Items)
@@ -76,7 +76,7 @@ func TestRange_Changed(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("other\n"), 0o666))
 	jobtest.RequireType(t, r.Unchanged(t.Context()), job.ErrorChanged)
 
-	r, file = rangeOf(t, "a\nb\nc\n", protocol.Batch{Length: 6, Count: 3})
+	r, file = rangeOf(t, "a\nb\nc\n", protocol.Batch{Length: 6, Count: 3}.Sealed())
 	require.NoError(t, os.Truncate(file, 2)) // it is open already
 	require.NoError(t, r.Next(&chunk, 5, 100))
 	err = r.Next(&chunk, 5, 100)

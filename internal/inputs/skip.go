@@ -51,7 +51,7 @@ func withBetween(done []protocol.Batch, links []ledger.Link, steps int) []protoc
 	var left []protocol.Batch
 	for _, l := range links {
 		for _, b := range l.Between {
-			if b.From != nil && b.From.Step < steps {
+			if b.From != nil && b.From.Step < steps && b.Verify() == nil {
 				left = append(left, b)
 			}
 		}

@@ -74,7 +74,7 @@ func (f *flow) content() string {
 	table, err := f.inputs.Table(f.t.Context(), f.dir, f.in.Ref.Sources)
 	require.NoError(f.t, err)
 	var all bytes.Buffer
-	next := protocol.Batch{Offset: table.Sources[0].Start}
+	next := protocol.Batch{Offset: table.Sources[0].Start}.Sealed()
 	for _, page := range f.pages {
 		for _, b := range page.batches {
 			require.Equal(f.t, next.First, b.First)

@@ -10,7 +10,7 @@ import (
 )
 
 func entry(source int, offset, length, first, count int64) Entry {
-	return Entry{Batch: protocol.Batch{Source: source, Offset: offset, Length: length, First: first, Count: count}, Part: NewToken(), OK: count}
+	return Entry{Batch: protocol.Batch{Source: source, Offset: offset, Length: length, First: first, Count: count}.Sealed(), Part: NewToken(), OK: count}
 }
 
 // G9: a job whose books do not balance fails.

@@ -106,9 +106,13 @@ func WriteManifest(ctx context.Context, dir store.Dir, ref Ref, leg int, previou
 	return key, PutManifest(ctx, dir, key, ref, leg, previous, entries, besides)
 }
 
-// PutManifest is [WriteManifest] with a given key.
+// PutManifest is [WriteManifest] with a given key. It returns a permanent error, and writes nothing, if a batch of an entry is not as it was
+// when it was sealed.
 func PutManifest(ctx context.Context, dir store.Dir, key string, ref Ref, leg int, previous []string, entries []Entry, besides Besides) error {
 	slices.SortFunc(entries, byOrdinal)
+	if err := verifyBatches(entries, besides.Between); err != nil {
+		return err
+	}
 	head := Head{Run: ref.Run, Leg: leg, Sources: ref.Sources, Previous: previous, Entries: len(entries), Besides: besides}
 	if len(entries) > 0 {
 		head.First = entries[0].First
@@ -125,6 +129,21 @@ func PutManifest(ctx context.Context, dir store.Dir, key string, ref Ref, leg in
 	}
 	if err := dir.Put(ctx, key, data.Bytes()); err != nil {
 		return StoreError(job.ErrorOutput, fmt.Errorf("writing a manifest: %w", err))
+	}
+	return nil
+}
+
+// verifyBatches returns a permanent error unless all batches are as they were when they were sealed.
+func verifyBatches(entries []Entry, between []protocol.Batch) error {
+	for i := range entries {
+		if err := entries[i].Verify(); err != nil {
+			return Permanent(job.ErrorDamaged, fmt.Errorf("recording %w", err))
+		}
+	}
+	for i := range between {
+		if err := between[i].Verify(); err != nil {
+			return Permanent(job.ErrorDamaged, fmt.Errorf("recording what is left of %w", err))
+		}
 	}
 	return nil
 }
@@ -220,7 +239,8 @@ type OwnedEntry struct {
 }
 
 // Entries calls yield with every entry of the chain, in the order of their ordinals, until it returns
-// an error, which Entries returns. The entries of manifests
+// an error, which Entries returns. An entry whose batch is not as it was when it was sealed accounts for nothing: it is left out, so that
+// the books have a gap, which a resumed job fills. The entries of manifests
 // that may overlap (a leg's own, those of two legs at once, a resumed job's) are read together; the
 // others one manifest at a time, so that memory holds some thousand entries at any input size.
 func Entries(ctx context.Context, dir store.Dir, links []Link, yield func(OwnedEntry) error) error {
@@ -236,7 +256,11 @@ func Entries(ctx context.Context, dir store.Dir, links []Link, yield func(OwnedE
 		held = slices.Clone(held[n:])
 		err := readManifest(ctx, dir, l.Key,
 			func(Head) bool { return true },
-			func(e Entry) { held = append(held, OwnedEntry{e, cmp.Or(e.Run, l.Run)}) })
+			func(e Entry) {
+				if e.Verify() == nil {
+					held = append(held, OwnedEntry{e, cmp.Or(e.Run, l.Run)})
+				}
+			})
 		if err != nil {
 			return err
 		}

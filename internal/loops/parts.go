@@ -67,7 +67,7 @@ func (p *parts) open() *outputs.Part {
 
 // span is the ticks that entry counts beyond those in parts.
 func (p *parts) span(entry ledger.Entry) protocol.Batch {
-	return protocol.Batch{Source: p.slot.clock.Slot, First: p.first + p.written.Count, Count: max(0, entry.Count-p.written.Count)}
+	return protocol.Batch{Source: p.slot.clock.Slot, First: p.first + p.written.Count, Count: max(0, entry.Count-p.written.Count)}.Sealed()
 }
 
 // next is when the part that is open should end, if there is anything to write.

@@ -58,7 +58,7 @@ func (w *tester) execute(ticks int, soon <-chan struct{}) protocol.ClockSlot {
 }
 
 func (w *tester) begin(soon <-chan struct{}) *Slot {
-	batch := protocol.Batch{Source: w.clock.Slot, First: w.clock.Next, Count: protocol.Endless - w.clock.Next}
+	batch := protocol.Batch{Source: w.clock.Slot, First: w.clock.Next, Count: protocol.Endless - w.clock.Next}.Sealed()
 	w.entry = ledger.Entry{Batch: batch}
 	w.entry.Count = 0
 	var s *Slot

@@ -56,7 +56,7 @@ func (t *ticks) Done(items []records.Item) {
 
 // Split returns the ticks that are done, and all that follow.
 func (t *ticks) Split() (done protocol.Batch, rest *protocol.Batch) {
-	done = protocol.Batch{Source: t.batch.Source, First: t.batch.First, Count: t.done}
+	done = t.batch.Upto(t.done, 0)
 	after := t.batch.After(t.done, 0)
 	if after.Count == 0 {
 		return done, nil

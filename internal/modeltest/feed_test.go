@@ -127,7 +127,7 @@ func (f *feedSimulation) round() error {
 }
 
 func (f *feedSimulation) process(first, n int) error {
-	b := protocol.Batch{First: int64(first), Count: int64(n)}
+	b := protocol.Batch{First: int64(first), Count: int64(n)}.Sealed()
 	if f.staged != nil {
 		return f.processStages(b)
 	}

@@ -46,7 +46,7 @@ func setupJoin(t *testing.T, output string) (f *joinFixture, batches []protocol.
 	at := protocol.Batch{Count: 50}
 	for at.First < 1000 {
 		at.Length = int64(len(strings.Join(f.items[at.First:at.First+50], "")))
-		batches = append(batches, at)
+		batches = append(batches, at.Sealed())
 		at = at.After(at.Count, at.Length)
 		at.Count = 50
 	}
@@ -362,7 +362,7 @@ func TestEarly_Ends(t *testing.T) {
 	e = f.joiner.current
 	e.Offer(ledger.Entry{}, nil)
 	for i := range maxWaiting + 1 {
-		e.Offer(ledger.Entry{Batch: protocol.Batch{First: int64(1000 + i), Count: 1}}, nil)
+		e.Offer(ledger.Entry{Batch: protocol.Batch{First: int64(1000 + i), Count: 1}.Sealed()}, nil)
 	}
 	<-e.ended
 	require.Len(t, e.waiting, maxWaiting)

@@ -1,11 +1,17 @@
 package protocol
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/crc32"
+
 	"github.com/stint-run/stint/internal/text"
 )
 
-// Batch is a range of consecutive items of one source, by reference.
+// Batch is a range of consecutive items of one source, by reference. It carries a check over its own fields, from whoever has cut it to the
+// manifest: whoever makes one calls [Batch.Sealed], whoever executes or records one calls [Batch.Verify] first. So a field that is lost or
+// changed on the way is an error before anything is read, and never a result of other items.
 type Batch struct {
 	// Source is the index of the input in the job's source table.
 	Source int `json:"s,omitempty"`
@@ -18,17 +24,86 @@ type Batch struct {
 	// From is what earlier stages of a pipeline have made of these items, and perhaps of others before and after them. Nil: the
 	// items are as the job got them.
 	From *Parcel `json:"a,omitempty"`
+	// Check is that of the fields above; 0: there is none, and Verify fails.
+	Check uint32 `json:"h,omitempty"`
+}
+
+// ErrDamaged is the error of a batch whose fields are not those with which it was sealed.
+var ErrDamaged = errors.New("its fields do not match its check")
+
+// Sealed returns the batch with the check of its fields.
+func (b Batch) Sealed() Batch {
+	b.Check = b.sum()
+	return b
+}
+
+// Verify returns an error, which is [ErrDamaged], unless the batch is as it was when it was sealed.
+func (b Batch) Verify() error {
+	if b.Check != b.sum() {
+		return fmt.Errorf("%s (source %d, bytes %d to %d): %w", b, b.Source, b.Offset, b.Offset+b.Length, ErrDamaged)
+	}
+	return nil
+}
+
+// sum is the CRC-32C of all fields but Check; never 0.
+func (b Batch) sum() uint32 {
+	sum := digest(0, int64(b.Source), b.Offset, b.Length, b.First, b.Count)
+	if b.From != nil {
+		sum = b.From.digest(sum)
+	}
+	return max(1, sum)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// digest adds numbers to a checksum.
+func digest(sum uint32, numbers ...int64) uint32 {
+	var data [8]byte
+	for _, n := range numbers {
+		binary.LittleEndian.PutUint64(data[:], uint64(n))
+		sum = crc32.Update(sum, castagnoli, data[:])
+	}
+	return sum
+}
+
+// digestText adds a text to a checksum.
+func digestText(sum uint32, s string) uint32 {
+	return crc32.Update(digest(sum, int64(len(s))), castagnoli, []byte(s))
 }
 
 // End is the ordinal after the batch's last item.
 func (b Batch) End() int64 { return b.First + b.Count }
 
+// Upto returns the first count items of the batch, which take length bytes.
+func (b Batch) Upto(count, length int64) Batch {
+	part := b
+	part.Count, part.Length = count, length
+	return part.resealed(b)
+}
+
 // After returns what is left of the batch after its first done items, which take length bytes.
 func (b Batch) After(done, length int64) Batch {
-	b.First += done
-	b.Count -= done
-	b.Offset += length
-	b.Length -= length
+	rest := b
+	rest.First += done
+	rest.Count -= done
+	rest.Offset += length
+	rest.Length -= length
+	return rest.resealed(b)
+}
+
+// With returns the batch with another parcel; nil: with none.
+func (b Batch) With(parcel *Parcel) Batch {
+	changed := b
+	changed.From = parcel
+	return changed.resealed(b)
+}
+
+// resealed seals what was made of a batch. If that was damaged, what was made of it is damaged, too.
+func (b Batch) resealed(of Batch) Batch {
+	b.Check = 0
+	if of.Check == of.sum() {
+		b.Check = b.sum()
+	}
 	return b
 }
 

@@ -65,6 +65,22 @@ type Parcel struct {
 	Cuts []Cut `json:"u,omitempty"`
 }
 
+// digest adds the parcel to a checksum.
+func (p *Parcel) digest(sum uint32) uint32 {
+	sum = digestText(digest(sum, int64(p.Step)), p.Run)
+	sum = digest(sum, int64(len(p.Parts)), int64(len(p.Routed)), int64(len(p.Cuts)))
+	for i := range p.Parts {
+		sum = p.Parts[i].digest(sum)
+	}
+	for _, cases := range p.Routed {
+		sum = digest(sum, int64(cases))
+	}
+	for _, cut := range p.Cuts {
+		sum = digest(sum, cut.Item, cut.Offset)
+	}
+	return sum
+}
+
 // MaxCuts is how many cuts a parcel has at most.
 const MaxCuts = 16
 
@@ -94,6 +110,14 @@ type Part struct {
 
 	// Inline has what the objects would have: that of a small part of a feed. Nil: it is in the store.
 	Inline *Lines `json:"h,omitempty"`
+}
+
+// digest adds the part to a checksum, but for its inline lines, which have their own.
+func (p *Part) digest(sum uint32) uint32 {
+	for _, s := range [...]string{p.Run, p.Token, p.Format} {
+		sum = digestText(sum, s)
+	}
+	return digest(sum, int64(p.Number), p.First, p.Count, p.Bytes, int64(p.Sum), p.ErrBytes, int64(p.ErrSum))
 }
 
 // Lines are those of a part that is not in the store.

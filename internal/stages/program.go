@@ -82,10 +82,9 @@ func (p Program) Split(b protocol.Batch) (all []protocol.Batch) {
 		if cut.Item <= b.First || cut.Item >= b.End() {
 			break
 		}
-		piece, length := b, max(0, cut.Offset-b.Offset)
-		piece.Count, piece.Length = cut.Item-b.First, length
-		all = append(all, piece)
-		b = b.After(piece.Count, length)
+		count, length := cut.Item-b.First, max(0, cut.Offset-b.Offset)
+		all = append(all, b.Upto(count, length))
+		b = b.After(count, length)
 	}
 	return append(all, b)
 }
@@ -108,10 +107,9 @@ func (p Program) Advance(b protocol.Batch, rest *protocol.Batch, run string, wri
 		step = before.Step
 	}
 	if rest != nil {
-		b.Count, b.Length = rest.First-b.First, rest.Offset-b.Offset
+		b = b.Upto(rest.First-b.First, rest.Offset-b.Offset)
 	}
-	b.From = p.Parcel(step, before, run, written, routed, cuts)
-	return p.Split(b)
+	return p.Split(b.With(p.Parcel(step, before, run, written, routed, cuts)))
 }
 
 // Parcel is what a batch's parcel is, nil at first, once a step of the run has written a part, and has found out the routed cases and the

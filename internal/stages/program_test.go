@@ -136,23 +136,23 @@ func TestProgram_Split(t *testing.T) {
 		cuts []protocol.Cut
 		want []protocol.Batch
 	}{
-		{"small enough", protocol.Batch{Offset: 1000, Length: 300, First: 100, Count: 30}, cuts, []protocol.Batch{{Offset: 1000, Length: 300, First: 100, Count: 30}}},
-		{"no cuts", protocol.Batch{Offset: 1000, Length: 1000, First: 100, Count: 100}, nil, []protocol.Batch{{Offset: 1000, Length: 1000, First: 100, Count: 100}}},
-		{"cuts", protocol.Batch{Offset: 1000, Length: 1000, First: 100, Count: 100}, cuts, []protocol.Batch{
-			{Offset: 1000, Length: 200, First: 100, Count: 20}, {Offset: 1200, Length: 200, First: 120, Count: 20},
-			{Offset: 1400, Length: 400, First: 140, Count: 40}, {Offset: 1800, Length: 200, First: 180, Count: 20},
+		{"small enough", protocol.Batch{Offset: 1000, Length: 300, First: 100, Count: 30}.Sealed(), cuts, []protocol.Batch{protocol.Batch{Offset: 1000, Length: 300, First: 100, Count: 30}.Sealed()}},
+		{"no cuts", protocol.Batch{Offset: 1000, Length: 1000, First: 100, Count: 100}.Sealed(), nil, []protocol.Batch{protocol.Batch{Offset: 1000, Length: 1000, First: 100, Count: 100}.Sealed()}},
+		{"cuts", protocol.Batch{Offset: 1000, Length: 1000, First: 100, Count: 100}.Sealed(), cuts, []protocol.Batch{
+			protocol.Batch{Offset: 1000, Length: 200, First: 100, Count: 20}.Sealed(), protocol.Batch{Offset: 1200, Length: 200, First: 120, Count: 20}.Sealed(),
+			protocol.Batch{Offset: 1400, Length: 400, First: 140, Count: 40}.Sealed(), protocol.Batch{Offset: 1800, Length: 200, First: 180, Count: 20}.Sealed(),
 		}},
-		{"a rest", protocol.Batch{Offset: 1250, Length: 750, First: 125, Count: 75}, cuts, []protocol.Batch{
-			{Offset: 1250, Length: 150, First: 125, Count: 15}, {Offset: 1400, Length: 400, First: 140, Count: 40}, {Offset: 1800, Length: 200, First: 180, Count: 20},
+		{"a rest", protocol.Batch{Offset: 1250, Length: 750, First: 125, Count: 75}.Sealed(), cuts, []protocol.Batch{
+			protocol.Batch{Offset: 1250, Length: 150, First: 125, Count: 15}.Sealed(), protocol.Batch{Offset: 1400, Length: 400, First: 140, Count: 40}.Sealed(), protocol.Batch{Offset: 1800, Length: 200, First: 180, Count: 20}.Sealed(),
 		}},
-		{"a feed's", protocol.Batch{First: 7, Count: 70}, nil, []protocol.Batch{{First: 7, Count: 30}, {First: 37, Count: 30}, {First: 67, Count: 10}}},
+		{"a feed's", protocol.Batch{First: 7, Count: 70}.Sealed(), nil, []protocol.Batch{protocol.Batch{First: 7, Count: 30}.Sealed(), protocol.Batch{First: 37, Count: 30}.Sealed(), protocol.Batch{First: 67, Count: 10}.Sealed()}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			parcel := &protocol.Parcel{Step: 1, Cuts: c.cuts}
-			c.of.From = parcel
+			c.of = c.of.With(parcel)
 			for i := range c.want {
-				c.want[i].From = parcel
+				c.want[i] = c.want[i].With(parcel)
 			}
 			require.Equal(t, c.want, p.Split(c.of))
 		})

@@ -103,17 +103,17 @@ func (s *Source) Done(items []records.Item) { s.count += int64(len(items)) }
 func (s *Source) Split() (done protocol.Batch, rest *protocol.Batch) {
 	switch s.count {
 	case 0:
-		whole := s.batch
-		done, rest = protocol.Batch{Source: whole.Source, Offset: whole.Offset, First: whole.First}, &whole
+		done, rest = s.batch.Upto(0, 0), &s.batch
 	case s.batch.Count:
 		done = s.batch
 	default:
 		done, rest = s.origin.from.Split()
-		rest.From = s.batch.From
+		after := rest.With(s.batch.From)
+		rest = &after
 	}
-	done.From = nil
+	done = done.With(nil)
 	if s.feed {
-		done = protocol.Batch{First: done.First, Count: done.Count}
+		done = protocol.Batch{First: done.First, Count: done.Count}.Sealed()
 	}
 	return done, rest
 }

@@ -22,7 +22,7 @@ import (
 func parcelOf(t *testing.T, dir store.Dir, seed uint64, items []string) protocol.Batch {
 	t.Helper()
 	random := jobtest.Seeded(t, seed)
-	e := ledger.Entry{Batch: protocol.Batch{First: 100, Count: int64(len(items))}, Part: ledger.NewToken()}
+	e := ledger.Entry{Batch: protocol.Batch{First: 100, Count: int64(len(items))}.Sealed(), Part: ledger.NewToken()}
 	inline := seed%2 == 1
 	p := NewPart("run-1", e, inline, opened(dir))
 	defer p.Close()

@@ -157,6 +157,11 @@ func (d *Dispatcher) next() (Task, bool) {
 }
 
 func (d *Dispatcher) execute(t Task) {
+	if err := t.intact(); err != nil {
+		d.again(t)
+		d.fail(err)
+		return
+	}
 	t.started, t.excused = workflow.Now(d.ctx), false
 	t.Runs++
 	flying := &t
@@ -174,6 +179,9 @@ func (d *Dispatcher) execute(t Task) {
 		var result activities.ProcessResult
 		if err := f.Get(d.ctx, &result); err != nil {
 			d.failed(*flying, err)
+		} else if err := flying.answers(&result); err != nil {
+			d.again(*flying)
+			d.fail(err)
 		} else {
 			d.succeeded(*flying, result)
 		}

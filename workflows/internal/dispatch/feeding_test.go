@@ -43,7 +43,7 @@ func (s *putSupply) Waiting() int { return len(s.waiting) }
 func (s *putSupply) Ended() bool { return s.closed && len(s.waiting) == 0 }
 
 func (s *putSupply) add(items int64) protocol.Batch {
-	b := protocol.Batch{First: s.items, Count: items}
+	b := protocol.Batch{First: s.items, Count: items}.Sealed()
 	s.put++
 	s.items += items
 	s.waiting = append(s.waiting, dispatch.Task{Batch: b, Number: s.put})
@@ -120,8 +120,7 @@ func TestDispatcher_OfAnotherKindOfLeg(t *testing.T) {
 		require.Equal(t, "completed", in.Ref.Job)
 		r := activities.ProcessResult{Worker: "host-1"}
 		done := min(2, in.Batch.Count)
-		r.Entry.Batch = in.Batch
-		r.Entry.Count, r.Entry.OK = done, done
+		r.Entry.Batch, r.Entry.OK = in.Batch.Upto(done, 0), done
 		r.Totals = job.Totals{OK: done, Batches: 1}
 		if done < in.Batch.Count {
 			rest := in.Batch.After(done, 0)

@@ -123,7 +123,7 @@ func (d *Dispatcher) recoveredBy(t Task, hint *protocol.Hint) (left Task, known 
 		return t, false
 	}
 	r, ok := d.recover(*hint)
-	if !ok || r.Rest == nil {
+	if !ok || r.Rest == nil || t.answers(&r) != nil {
 		return t, false
 	}
 	if r.Entry.Count > 0 {

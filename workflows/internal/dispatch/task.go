@@ -19,7 +19,7 @@ type Task struct {
 	Tries               int    `json:"t,omitempty"` // failed executions
 	Rests               int    `json:"r,omitempty"` // executions that ended early
 	Runs                int    `json:"x,omitempty"` // executions, the one in flight included
-	Orphaned            int    `json:"o,omitempty"` // executions that ended with their process, since the last item with an outcome
+	Orphaned            int    `json:"d,omitempty"` // executions that ended with their process, since the last item with an outcome
 	Portion             int64  `json:"p,omitempty"` // most items of an execution, because the handler could not do more; 0: all
 	suspicion.Suspicion `json:"q,omitzero"`
 	Outages             int       `json:"u,omitempty"` // executions in a row that have met an outage

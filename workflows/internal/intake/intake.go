@@ -251,7 +251,7 @@ func (in *Intake) Take(most Limit, now time.Time) (protocol.Batch, bool) {
 	}
 	in.leftQueue += b.Count
 	in.waiting = in.waiting[b.Count:]
-	return b, true
+	return b.Sealed(), true
 }
 
 // Data returns the items of a batch. All of them must be without an outcome.

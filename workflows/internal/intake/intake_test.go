@@ -116,7 +116,7 @@ func TestIntake_WantedBytes(t *testing.T) {
 	}
 	accept(false)
 	accept(true)
-	for _, want := range []protocol.Batch{{First: 0, Count: 3}, {First: 3, Count: 2}, {First: 5, Count: 1}} {
+	for _, want := range []protocol.Batch{protocol.Batch{First: 0, Count: 3}.Sealed(), protocol.Batch{First: 3, Count: 2}.Sealed(), protocol.Batch{First: 5, Count: 1}.Sealed()} {
 		b, ok := in.Take(Limit{Items: 10, Bytes: 15, Wanted: 9}, t0)
 		require.True(t, ok)
 		require.Equal(t, want, b)
@@ -134,7 +134,7 @@ func TestIntake_B3_Batches(t *testing.T) {
 	n, since := in.Waiting()
 	require.Equal(t, 25, n)
 	require.Equal(t, t0, since)
-	for _, want := range []protocol.Batch{{First: 0, Count: 10}, {First: 10, Count: 10}, {First: 20, Count: 5}} {
+	for _, want := range []protocol.Batch{protocol.Batch{First: 0, Count: 10}.Sealed(), protocol.Batch{First: 10, Count: 10}.Sealed(), protocol.Batch{First: 20, Count: 5}.Sealed()} {
 		b, ok := in.Take(most(10, 1<<20), t0)
 		require.True(t, ok)
 		require.Equal(t, want, b)
@@ -313,7 +313,7 @@ func TestIntake_Property(t *testing.T) {
 			b := running[n]
 			running = slices.Delete(running, n, n+1)
 			k := 1 + rng.Int64N(b.Count)
-			done(in, protocol.Batch{First: b.First, Count: k}, now)
+			done(in, protocol.Batch{First: b.First, Count: k}.Sealed(), now)
 			if k < b.Count {
 				running = append(running, b.After(k, 0))
 			}

@@ -14,7 +14,7 @@ func TestSuspicion_FindsEveryItem(t *testing.T) {
 	for n := int64(1); n <= 70; n++ {
 		for bad := range n {
 			var s Suspicion
-			batch := protocol.Batch{First: 1000, Count: n}
+			batch := protocol.Batch{First: 1000, Count: n}.Sealed()
 			s.Begin(batch, nil)
 			deaths, first := 0, int64(0)
 			for !s.Condemned {
@@ -40,7 +40,7 @@ func TestSuspicion_FindsEveryItem(t *testing.T) {
 // A hint saves deaths if it is right, and is dropped if it is out of date or out of bounds.
 func TestSuspicion_Hint(t *testing.T) {
 	t.Parallel()
-	batch := protocol.Batch{First: 1000, Count: 100}
+	batch := protocol.Batch{First: 1000, Count: 100}.Sealed()
 	var s Suspicion
 	s.Begin(batch, &protocol.Hint{First: 1040, Count: 8})
 	require.EqualValues(t, 40, s.Take(), "first what was done before")
