@@ -42,7 +42,7 @@ type ProcessInput struct {
 	// Items are those of a feed's batch, values in JSON: as many as Batch.Count. Batch has First and Count only then, and
 	// so has its rest. Empty: the batch is a range of one of the job's sources.
 	Items protocol.Items `json:"items,omitempty"`
-	// Stored: outcomes are not returned inline, however small they are: they are in a part.
+	// Stored: outcomes are not returned inline, however small they are: they are in a part. So is what later steps of a pipeline read.
 	Stored bool `json:"stored,omitempty"`
 	// Format is that of Items, jsonl or text; MaxItem is the job's.
 	Format  string `json:"format,omitempty"`

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
 
@@ -218,7 +219,7 @@ func (s *Store) failuresOf(ctx context.Context, location string, e ledger.OwnedE
 		}
 		if f.Item == item {
 			f.Source, f.Offset, f.Input = "", 0, nil
-			own, err = json.Marshal(f)
+			own, err = text.JSON(f)
 			return before, own, err
 		}
 	}

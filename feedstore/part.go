@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
 
@@ -88,7 +89,7 @@ func readNotes(ctx context.Context, dir store.Dir, e ledger.OwnedEntry) ([]note,
 		if !line.Dropped {
 			f := line.Failure
 			f.Source, f.Offset, f.Input = "", 0, nil
-			data, err := json.Marshal(f)
+			data, err := text.JSON(f)
 			if err != nil {
 				return err
 			}

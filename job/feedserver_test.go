@@ -49,9 +49,11 @@ func legFlow(ctx workflow.Context, in plainLeg) error {
 			pending[e.Client]++
 			workflow.Go(ctx, func(ctx workflow.Context) {
 				ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1}})
-				if err := workflow.ExecuteActivity(ctx, "echo", value).Get(ctx, &it.Result); err != nil {
+				var result json.RawMessage
+				if err := workflow.ExecuteActivity(ctx, "echo", value).Get(ctx, &result); err != nil {
 					it.Failure, _ = json.Marshal(job.Failure{Item: it.Item, Kind: job.KindError, Error: job.Error{Type: "Bad", Message: err.Error()}, Attempts: 1})
 				}
+				it.Result = result
 				backlog--
 				pending[e.Client]--
 				results[e.Client] = append(results[e.Client], it)

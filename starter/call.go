@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
 
@@ -146,9 +147,21 @@ type outcomes struct {
 type callOutcome struct {
 	Index   int64           `json:"index"`          // in this call, from 0
 	Item    *int64          `json:"item,omitempty"` // ordinal in the feed, if it is known
-	Result  json.RawMessage `json:"result,omitempty"`
+	Result  json.RawMessage `json:"-"`              // printed as it was given
 	Dropped bool            `json:"dropped,omitempty"`
 	Error   *callError      `json:"error,omitempty"`
+}
+
+// line is the outcome as an object in a line.
+func (c *callOutcome) line() ([]byte, error) {
+	line, err := text.JSON(c)
+	if err != nil {
+		return nil, fmt.Errorf("encoding: %w", err)
+	}
+	if c.Result != nil {
+		line = text.JSONField(line, "result", c.Result)
+	}
+	return append(line, '\n'), nil
 }
 
 type callError struct {
@@ -173,7 +186,11 @@ func (o *outcomes) one(r job.Result[json.RawMessage, json.RawMessage], err error
 		o.failed++
 	}
 	if o.json {
-		if err := json.NewEncoder(o.p.Stdout).Encode(outcome); err != nil {
+		line, err := outcome.line()
+		if err != nil {
+			return err
+		}
+		if _, err := o.p.Stdout.Write(line); err != nil {
 			return fmt.Errorf("printing: %w", err)
 		}
 		return nil
@@ -190,9 +207,9 @@ func (o *outcomes) print(outcome callOutcome) error {
 		return nil
 	}
 	line := []byte(outcome.Result)
-	var text string
-	if o.text && json.Unmarshal(line, &text) == nil {
-		line = []byte(text)
+	var said string
+	if o.text && json.Unmarshal(line, &said) == nil {
+		line = []byte(said)
 	}
 	if _, err := o.p.Stdout.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("printing: %w", err)

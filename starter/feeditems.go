@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/feedstore"
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
 
@@ -176,7 +177,7 @@ func encodeItem(line []byte, format string) (json.RawMessage, error) {
 	if !utf8.Valid(line) {
 		return nil, fmt.Errorf("%s is not valid UTF-8", shortened(line))
 	}
-	item, err := json.Marshal(string(line))
+	item, err := text.JSON(string(line))
 	if err != nil {
 		return nil, fmt.Errorf("encoding: %w", err)
 	}

@@ -18,10 +18,22 @@ import (
 )
 
 const (
-	// Results are committed so long after the first of them, or when they have so many bytes.
+	// Results are committed so long after the first of them, or when they have so many bytes: those of one commit's input, about
+	// 1 MB in base64.
 	commitEvery = 10 * time.Second
-	commitBytes = 1 << 20
+	commitBytes = 1400 << 10
+	// entryBytes and rangeBytes are what an entry, and a list of items, have in it beside outcomes and items, at most.
+	entryBytes = 500
+	rangeBytes = 100
 )
+
+// entrySize is the most bytes that an entry has in a commit's input.
+func entrySize(e *activities.FeedEntry) int {
+	if e.Inline == nil {
+		return entryBytes
+	}
+	return entryBytes + e.Inline.Size()
+}
 
 // feedCommits records the results of a feed's leg: it gathers them, and has them committed now and then.
 type feedCommits struct {
@@ -43,12 +55,11 @@ func (c *feedCommits) Accept(_ dispatch.Task, r activities.ProcessResult) {
 	l.supply.growth.add(l.intake.Size(r.Entry.Batch), r.Entry.Bytes+r.Entry.ErrBytes)
 	l.count(entry.Session, entry.OK, entry.Failed)
 	c.entries = append(c.entries, entry)
-	c.size += 300
+	c.size += entrySize(&entry)
 	if r.Inline == nil {
 		l.intake.FinishStored(r.Entry.Batch, l.partOf(r.Entry), now)
 		return
 	}
-	c.size += r.Inline.Size()
 	outcomes, err := r.Inline.Outcomes(r.Entry.Count)
 	if err != nil {
 		l.Fail(&job.Error{Type: job.ErrorCorrupt, Message: fmt.Sprintf("reading the results of %s: %v", r.Entry.Batch, err)})
@@ -121,6 +132,7 @@ func (c *feedCommits) commit(ctx workflow.Context, unfinished []activities.FeedI
 	in := c.input()
 	in.Accepted = c.leg.intake.Next()
 	in.Entries, in.Discarded, in.Unfinished = entries, discards, unfinished
+	_ = c.leg.load.await(ctx, func() int { return commitBytes })
 	ctx = execute.IOOptions(ctx, c.leg.in.Spec, "commit "+text.Count(len(entries), "batch"))
 	var committed activities.CommitResult
 	if err := execute.IO(ctx, acts.CommitFeed, in, &committed); err != nil {
@@ -128,23 +140,17 @@ func (c *feedCommits) commit(ctx workflow.Context, unfinished []activities.FeedI
 	}
 	c.heads = []string{committed.Manifest}
 	c.entries, c.discards = c.entries[len(entries):], c.discards[len(discards):]
-	for _, e := range entries {
-		c.size -= 300
-		if e.Inline != nil {
-			c.size -= e.Inline.Size()
-		}
+	for i := range entries {
+		c.size -= entrySize(&entries[i])
 	}
 	return nil
 }
 
-// fitting is the end of the entries, from one on, that one commit takes: about commitBytes, which in Base64 are two thirds of what a message may have.
+// fitting is the end of the entries, from one on, that one commit takes: at most commitBytes, and at least one.
 func (c *feedCommits) fitting(from int) int {
 	size := 0
-	for i, e := range c.entries[from:] {
-		if e.Inline != nil {
-			size += e.Inline.Size()
-		}
-		if size += 300; size > commitBytes && i > 0 {
+	for i := range c.entries[from:] {
+		if size += entrySize(&c.entries[from+i]); size > commitBytes && i > 0 {
 			return from + i
 		}
 	}
@@ -181,12 +187,13 @@ func (c *feedCommits) unfinished() [][]activities.FeedItems {
 	for _, u := range c.leg.intake.Unfinished() {
 		for i, data := range u.Items {
 			first := u.First + int64(i)
-			if size += len(data) + 1; size > commitBytes {
-				lists, size = append(lists, nil), len(data)
+			if size += rangeBytes + protocol.ItemSize(data); size > commitBytes {
+				lists, size = append(lists, nil), rangeBytes+protocol.ItemSize(data)
 			}
 			list := &lists[len(lists)-1]
 			if n := len(*list); i > 0 && n > 0 && (*list)[n-1].First+int64(len((*list)[n-1].Items)) == first {
 				(*list)[n-1].Items = append((*list)[n-1].Items, data)
+				size -= rangeBytes
 				continue
 			}
 			*list = append(*list, activities.FeedItems{First: first, Items: []json.RawMessage{data}, Session: u.Session})

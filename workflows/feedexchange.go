@@ -68,6 +68,9 @@ func (l *feedLeg) checkExchange(x protocol.Exchange) error {
 	if r := l.intake.Check(x); r != nil {
 		return refusal(r)
 	}
+	if len(x.Items) > 0 && !l.load.fits(x.Items.Size()) {
+		return refusal(&intake.Refused{Type: protocol.RefusedEarly, Message: "too many bytes have come at once: ask again"})
+	}
 	if len(x.Items) > 0 || l.intake.Ready(x.Client) || l.over() || x.Wait > 0 && l.updates < sparse && l.waiters.room(x.Client, workflow.Now(l.ctx)) != nil {
 		return nil
 	}
@@ -89,6 +92,7 @@ func (l *feedLeg) over() bool { return l.Halted() || l.concluded || l.orphaned }
 // exchange accepts the items of a client and returns results.
 func (l *feedLeg) exchange(ctx workflow.Context, x protocol.Exchange) (protocol.Exchanged, error) {
 	l.updates++
+	l.load.add(x.Items.Size())
 	l.touched = workflow.Now(ctx)
 	l.waiters.thin(l.touched)
 	a := protocol.Exchanged{First: l.intake.Accept(x, l.touched), Session: l.intake.Session()}
@@ -97,6 +101,8 @@ func (l *feedLeg) exchange(ctx workflow.Context, x protocol.Exchange) (protocol.
 	}
 	l.sealIfLong()
 	l.wait(ctx, x)
+	anyhow, _ := workflow.NewDisconnectedContext(ctx)
+	_ = l.load.await(anyhow, func() int { return l.intake.AnswerSize(x.Client) })
 	a.Results, a.Parts, a.More = l.intake.Collect(x.Client, workflow.Now(ctx))
 	a.Pending = l.intake.Pending(x.Client)
 	switch {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -133,6 +134,8 @@ type feedLeg struct {
 	commits *feedCommits
 	flow    *flow // between the stages of a pipeline; nil: the feed has none
 	waiters waiters
+	load    taskLoad
+	fixed   int // see fixedSize
 
 	successor int          // that stands by; 0: none yet
 	freed     intake.Freed // as last reported to the job
@@ -145,7 +148,7 @@ type feedLeg struct {
 }
 
 func newFeedLeg(ctx workflow.Context, in FeedLegInput) *feedLeg {
-	l := &feedLeg{ctx: ctx, in: in}
+	l := &feedLeg{ctx: ctx, in: in, load: taskLoad{ctx: ctx}}
 	l.intake = intake.New(intake.Limits{Capacity: in.Spec.Capacity, Bytes: in.Spec.CapacityBytes, Keep: in.Spec.Keep})
 	l.supply = &feedSupply{ctx: ctx, spec: in.Spec, intake: l.intake}
 	l.link = dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, l.batchEnded)
@@ -158,6 +161,7 @@ func newFeedLeg(ctx workflow.Context, in FeedLegInput) *feedLeg {
 		l.supply.steps = len(l.flow.steps)
 		l.flow.configure(&c)
 	}
+	l.fixed = fixedSize(in, stages.Compile(in.Spec.Stages))
 	l.Dispatcher = dispatch.New(ctx, c)
 	l.supply.dispatcher = l.Dispatcher
 	return l
@@ -175,10 +179,27 @@ func (l *feedLeg) open(o feedOpening) {
 func (l *feedLeg) process(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
 	in.Ref, in.Items = l.in.Ref, l.intake.Data(in.Batch)
 	in.Format, in.MaxItem = l.in.Spec.Format, l.in.Spec.MaxItem
-	in.Stored = crowded(ctx)
+	size := inputSize(&in, l.fixed)
+	// What a step writes is in the inputs of later ones, together with what these have had.
+	in.Stored = crowded(ctx) || l.flow.passesOn(in.Batch) && size+partSize > protocol.MaxCounted
 	options := workflow.GetActivityOptions(ctx)
 	options.DisableEagerExecution = l.supply.lookAround(workflow.Now(ctx))
 	ctx = workflow.WithActivityOptions(ctx, options)
+	if l.load.take(size) {
+		return l.execute(ctx, in)
+	}
+	future, settable := workflow.NewFuture(ctx)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		if err := l.load.await(ctx, func() int { return size }); err != nil {
+			settable.SetError(err)
+			return
+		}
+		settable.Chain(l.execute(ctx, in))
+	})
+	return future
+}
+
+func (l *feedLeg) execute(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
 	if l.flow != nil {
 		return l.flow.process(ctx, in)
 	}

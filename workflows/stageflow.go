@@ -136,6 +136,9 @@ func between(tasks []dispatch.Task) []protocol.Batch {
 	return all
 }
 
+// passesOn reports whether later steps read what the step of a batch writes. A nil flow has none.
+func (f *flow) passesOn(b protocol.Batch) bool { return f != nil && !f.steps[stepOf(b)].Last }
+
 // process starts one execution in the pool of its step.
 func (f *flow) process(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
 	step := &f.steps[stepOf(in.Batch)]

@@ -2,13 +2,12 @@ package gateway
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/trap"
 )
 
@@ -91,13 +90,20 @@ func (a *answer) failPut(err error, accepted *int64) {
 
 // encode returns v as a line of JSON.
 func encode(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic(err) // all types of answers can be encoded, and results are JSON
+	data, err := text.JSON(v)
+	if err != nil {
+		panic(err) // all types of answers can be encoded
 	}
-	return b.Bytes()
+	return append(data, '\n')
+}
+
+// encodeWith returns v, which becomes an object, as a line of JSON, with a result as it was given.
+func encodeWith(v any, result Value) []byte {
+	data, err := text.JSON(v)
+	if err != nil {
+		panic(err) // all types of answers can be encoded
+	}
+	return append(text.JSONField(data, "result", result), '\n')
 }
 
 // lineAnswer is an answer of lines, which are sent soon after they are written.

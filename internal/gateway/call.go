@@ -57,11 +57,10 @@ func (g *Gateway) callOne(a *answer, r *http.Request, f Feed, limit time.Duratio
 	return nil
 }
 
-// outcome is a line of an answer: the outcome of one item. One of Result, Dropped and Error is set.
+// outcome is a line of an answer: the outcome of one item. A result is added as it stands; otherwise Dropped or Error is set.
 type outcome struct {
 	Index   int64      `json:"index"`          // of the item in the request, from 0
 	Item    *int64     `json:"item,omitempty"` // its ordinal in the feed, if it is known
-	Result  Value      `json:"result,omitempty"`
 	Dropped bool       `json:"dropped,omitempty"`
 	Error   *itemError `json:"error,omitempty"`
 }
@@ -162,13 +161,13 @@ func (s *streaming) send(result job.Result[Value, Value], err error) error {
 	if result.Ordinal >= 0 {
 		line.Item = &result.Ordinal
 	}
-	switch {
-	case err != nil:
-		line.Error = inPlace(err)
-	case !result.Dropped:
-		line.Result = result.Out
-	}
 	s.g.meters.given(1)
+	if err == nil && !result.Dropped {
+		return s.out.write(encodeWith(line, result.Out))
+	}
+	if err != nil {
+		line.Error = inPlace(err)
+	}
 	return s.out.write(encode(line))
 }
 

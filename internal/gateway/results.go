@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 )
@@ -13,10 +14,11 @@ import (
 // aliveEvery is how often an answer that has nothing to say has an empty line, so that both sides notice the other's end.
 const aliveEvery = 15 * time.Second
 
-// recorded is a line of results: one that the feed has recorded, and the cursor from which reading goes on after it.
-type recorded struct {
-	Result Value  `json:"result"`
-	Cursor string `json:"cursor"`
+// recorded is a line of results: one that the feed has recorded, as it stands, and the cursor from which reading goes on after it.
+func recorded(r job.RecordedResult[Value]) []byte {
+	line := text.JSONField([]byte("{}"), "result", r.Out)
+	cursor, _ := text.JSON(r.Next.String()) // a string can be encoded
+	return append(text.JSONField(line, "cursor", cursor), '\n')
 }
 
 // results answers with what a feed has recorded.
@@ -68,7 +70,7 @@ func (g *Gateway) sendResults(a *answer, r *http.Request, f Feed, from job.FeedC
 			break
 		}
 		g.meters.given(1)
-		if out.write(encode(recorded{Result: result.Out, Cursor: result.Next.String()})) != nil {
+		if out.write(recorded(result)) != nil {
 			return nil // the client has gone
 		}
 	}

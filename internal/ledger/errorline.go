@@ -99,10 +99,15 @@ func runAgain(shape *records.Shape, item *records.Item, input json.RawMessage) a
 	return again{}
 }
 
-// Size is about how many bytes the line takes.
+// Size is the most bytes that the line has once it is encoded.
 func (l *ErrorLine) Size() int {
-	const names = 200
-	return names + len(l.Bytes) + len(l.Failure.Input) + len(l.Failure.Source) + len(l.Failure.Error.Message) + len(l.Failure.Error.Stack) + len(l.Raw)
+	const names = 500
+	f := &l.Failure
+	size := names + text.Base64Size(len(l.Bytes)) + len(f.Input) + len(f.Partial)
+	for _, s := range []string{f.Stage, f.Source, f.Kind, f.Error.Type, f.Error.Message, f.Error.Stack, l.Raw} {
+		size += text.JSONSize(s)
+	}
+	return size
 }
 
 // Encode returns the line with its end.
@@ -132,7 +137,7 @@ func failureInput(shape *records.Shape, item *records.Item) json.RawMessage {
 			Base64 string `json:"base64"`
 		}{base64.StdEncoding.EncodeToString(item.Raw)}
 	}
-	data, err := json.Marshal(value)
+	data, err := text.JSON(value)
 	if err != nil {
 		return json.RawMessage("null")
 	}

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
 
@@ -104,13 +105,13 @@ func (i *Inline) Append(next *Inline) {
 	}
 }
 
-// Size is about how many bytes it takes.
+// Size is the most bytes that it has as JSON.
 func (i *Inline) Size() int {
-	size := len(i.Results)
+	notes := 0
 	for n := range i.Notes {
-		size += i.Notes[n].Size()
+		notes += i.Notes[n].Size()
 	}
-	return size
+	return len(`{"r":,"n":}`) + text.Base64Size(len(i.Results)) + text.Base64Size(notes)
 }
 
 // Outcome is what has become of one item: a result, a failure, or neither if it was dropped.

@@ -1,9 +1,6 @@
 package protocol
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // A feed is a job whose items are put by clients. Its legs take them: a client sends [UpdateExchange] to the open leg,
 // which accepts the items, or refuses them, and returns results. A leg that has taken many is sealed: it finishes what
@@ -90,11 +87,12 @@ func (a *Exchanged) Place() {
 type ItemResult struct {
 	Item    int64 `json:"o"` // ordinal
 	Session int64 `json:"s"`
-	// Result is a JSON value; nil if there is none.
-	Result json.RawMessage `json:"r,omitempty"`
-	// Failure is the item's error: a job.Failure without source, offset and input.
-	Failure json.RawMessage `json:"e,omitempty"`
-	Dropped bool            `json:"d,omitempty"` // the handler gave no result
+	// Result is a JSON value, as the handler gave it; nil if there is none. It travels in base64: as JSON within JSON it would not keep its
+	// bytes, and could have six times as many.
+	Result []byte `json:"r,omitempty"`
+	// Failure is the item's error: a job.Failure without source, offset and input, in JSON. It travels like Result.
+	Failure []byte `json:"e,omitempty"`
+	Dropped bool   `json:"d,omitempty"` // the handler gave no result
 	// Discarded: a reset has removed the item before it was run.
 	Discarded bool `json:"x,omitempty"`
 	// Stored: the outcome is too large to be sent, or has been kept for long enough. It lies in the feed's store.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/stint-run/stint/internal/text"
 )
 
 // Items are values in JSON, in compact form. In JSON they are a list of these values. But if encoding/json would escape a
@@ -55,12 +57,12 @@ func escapable(value []byte) bool {
 	return bytes.ContainsAny(value, "<>&") || bytes.Contains(value, []byte("\u2028")) || bytes.Contains(value, []byte("\u2029"))
 }
 
-// ResultValue returns a line of a feed's results as a JSON value: the line itself if it is one, or else a string of it.
+// ResultValue returns a line of a feed's results as a JSON value: the line itself, byte for byte, if it is one, or else a string of it.
 func ResultValue(line []byte) json.RawMessage {
 	if json.Valid(line) {
 		return line
 	}
-	data, err := json.Marshal(string(line))
+	data, err := text.JSON(string(line))
 	if err != nil {
 		return json.RawMessage("null")
 	}

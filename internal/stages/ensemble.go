@@ -80,7 +80,7 @@ func appendList(list []byte, members []outcome) []byte {
 			list = append(list, "null"...)
 		default:
 			short := job.Error{Type: o.failure().Type, Message: o.failure().Message}
-			data, _ := json.Marshal(struct { // of texts
+			data, _ := text.JSON(struct { // of texts
 				Error job.Error `json:"error"`
 			}{short})
 			list = append(list, data...)

@@ -1,12 +1,12 @@
 package intake
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
 
@@ -118,11 +118,11 @@ func (in *Intake) FinishStored(b protocol.Batch, part *protocol.StoredPart, now 
 }
 
 // failure is an item's error as its client gets it.
-func failure(f job.Failure) json.RawMessage {
+func failure(f job.Failure) []byte {
 	f.Source, f.Offset, f.Input = "", 0, nil
-	data, err := json.Marshal(f)
+	data, err := text.JSON(f)
 	if err != nil {
-		return json.RawMessage(`{"kind":"error"}`)
+		return []byte(`{"kind":"error"}`)
 	}
 	return data
 }
@@ -143,16 +143,10 @@ func (in *Intake) Collect(token string, now time.Time) (results []protocol.ItemR
 	if c == nil {
 		return nil, nil, false
 	}
-	size, n := 0, 0
+	n, _ := in.fitting(c)
 	var last *protocol.StoredPart // items of one batch come together
-	for n < len(c.results) && n < protocol.MaxExchangeItems {
-		if size += c.results[n].size; n > 0 && size > protocol.MaxExchangeBytes {
-			break
-		}
-		r := c.results[n].ItemResult
-		if r.Session < in.session {
-			r = protocol.ItemResult{Item: r.Item, Session: r.Session, Discarded: true}
-		}
+	for _, k := range c.results[:n] {
+		r := in.shown(k.ItemResult)
 		if r.Part != nil {
 			if r.Part != last {
 				last, parts = r.Part, append(parts, *r.Part)
@@ -160,11 +154,47 @@ func (in *Intake) Collect(token string, now time.Time) (results []protocol.ItemR
 			r.At, r.Part = len(parts), nil
 		}
 		results = append(results, r)
-		in.held -= c.results[n].size
-		n++
+		in.held -= k.size
 	}
 	in.taken(c, n)
 	return results, parts, len(c.results) > 0
+}
+
+// shown is a result as its client gets it.
+func (in *Intake) shown(r protocol.ItemResult) protocol.ItemResult {
+	if r.Session < in.session {
+		return protocol.ItemResult{Item: r.Item, Session: r.Session, Discarded: true}
+	}
+	return r
+}
+
+// fitting is how many of a client's results fit into one answer, at least one if there are any, and how many bytes that has at most.
+func (in *Intake) fitting(c *client) (n, size int) {
+	var last *protocol.StoredPart
+	for n < len(c.results) && n < protocol.MaxExchangeItems {
+		r := in.shown(c.results[n].ItemResult)
+		more := r.Size()
+		if r.Part != nil && r.Part != last {
+			last = r.Part
+			more += r.Part.Size()
+		}
+		if n > 0 && size+more > protocol.MaxAnswer {
+			break
+		}
+		size += more
+		n++
+	}
+	return n, size
+}
+
+// AnswerSize is the most bytes of what [Intake.Collect] returns next for a client.
+func (in *Intake) AnswerSize(token string) int {
+	c := in.clients[token]
+	if c == nil {
+		return 0
+	}
+	_, size := in.fitting(c)
+	return size
 }
 
 // Pending is how many items of a client have no outcome.
