@@ -10,6 +10,7 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/suspicion"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -152,7 +153,7 @@ func TestSuspects_OfADeadProcess(t *testing.T) {
 		require.EqualValues(t, size*int64(batches)-1, result.Totals.OK)
 		most := dispatch.OrphanTries + bits.Len64(uint64(size)) + 2
 		if hinted {
-			most = dispatch.OrphanTries + 2
+			most = dispatch.OrphanTries + suspicion.EndedTries
 		}
 		require.LessOrEqual(t, deaths, most)
 		require.Equal(t, job.KindCrash, result.FirstError.Kind)

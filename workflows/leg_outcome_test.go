@@ -123,7 +123,7 @@ func TestLeg_FailureClasses(t *testing.T) {
 		{"three of them", []error{heartbeatTimeout(), heartbeatTimeout(), heartbeatTimeout()}, "", 3, 3, []float64{1, 2, 0}},
 		{"transient", []error{transient("network")}, "", 1, 0, []float64{1}},
 		{"transient, too often", []error{transient("a"), transient("b"), transient("c")}, job.ErrorExhausted, 2, 0, []float64{1, 2}},
-		{"of both kinds", []error{transient("a"), heartbeatTimeout(), transient("c")}, job.ErrorExhausted, 2, 1, []float64{1, 2}},
+		{"of both kinds", []error{transient("a"), heartbeatTimeout(), transient("c")}, "", 3, 1, []float64{1, 2, 4}},
 		{"batch timeout", []error{expired()}, "", 1, 0, []float64{1}},
 		{"any error", []error{errors.New("panic")}, "", 1, 0, []float64{1}},
 		{"orphans cost nothing", []error{orphaned(), orphaned()}, "", 0, 0, []float64{0, 0}},

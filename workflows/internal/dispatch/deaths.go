@@ -17,32 +17,56 @@ const OrphanTries = 3
 // orphaned decides what follows the end of the process that had the task in hand, which another one has
 // replaced. It is no failed attempt, but an item that kills its process must not do so for ever.
 func (d *Dispatcher) orphaned(t Task, err error) {
-	if t.Orphaned++; t.Suspected() || t.Orphaned >= OrphanTries {
-		d.lost(t, err)
+	t.Orphaned++
+	switch {
+	case t.Suspected():
+		t.ProcessEnded()
+	case t.Orphaned >= OrphanTries:
+		d.suspect(&t, err)
+	default:
+		d.again(t)
 		return
 	}
-	t.Deaths++
-	d.again(t)
+	d.narrowed(t, err)
 }
 
-// lost decides what follows the death of the worker that had the task in hand.
-func (d *Dispatcher) lost(t Task, err error) {
+// died decides what follows the death of the worker that had the task in hand. Only deaths count here: an error that passes says nothing of
+// the items, and neither does a death say anything of what may still be retried.
+func (d *Dispatcher) died(t Task, err error) {
 	t.Deaths++
-	t.Kind, t.Cause = job.KindCrash, execute.JobError(err).Message
-	if execute.IsTimeout(err) && !execute.RanOut(err) {
-		t.Kind = job.KindExpired
-	}
-	if t.Suspected() {
+	switch {
+	case t.Suspected():
 		t.Died()
-	} else {
-		d.sofar.Totals.Isolations++
-		t.Begin(t.Batch, lastHint(err))
+	case t.Deaths >= d.spec.Attempts:
+		d.suspect(&t, err)
+	default:
+		d.retryLater(t)
+		return
 	}
-	if t.Condemned && t.Single >= suspicion.SingleTries+d.spec.Attempts {
+	if limit := max(d.spec.Attempts, suspicion.VerdictTries); t.Unwritten >= limit {
 		// Not even the verdict can be recorded: it is not the item.
 		d.again(t)
-		d.fail(exhausted(t, t.Deaths, t.Cause))
+		d.fail(exhausted(t, t.losses(), execute.JobError(err).Message))
 		return
+	}
+	d.narrowed(t, err)
+}
+
+// suspect begins to look for the item that its workers die of.
+func (d *Dispatcher) suspect(t *Task, err error) {
+	d.sofar.Totals.Isolations++
+	t.Begin(t.Batch, lastHint(err))
+}
+
+// narrowed runs a suspected task again at once. Its errors are forgotten, because it gets on: it has fewer suspects, or is nearer to
+// a verdict.
+func (d *Dispatcher) narrowed(t Task, err error) {
+	t.Tries = 0
+	if t.Unwritten == 0 { // no worker has died of recording a verdict
+		t.Kind, t.Cause = job.KindCrash, execute.JobError(err).Message
+		if execute.IsTimeout(err) && !execute.RanOut(err) {
+			t.Kind = job.KindExpired
+		}
 	}
 	d.sofar.Totals.Retries++
 	d.again(t)

@@ -85,17 +85,13 @@ func (d *Dispatcher) failed(t Task, err error) {
 		d.waitOut(t, execute.JobError(err))
 		return
 	}
-	t.Tries++
 	cause := execute.JobError(err)
 	d.lastError = t.blame(cause)
-	if execute.IsTimeout(err) && (t.Suspected() || t.Tries >= d.spec.Attempts) {
-		d.lost(t, err)
+	if execute.IsTimeout(err) {
+		d.died(t, err)
 		return
 	}
-	if execute.IsTimeout(err) {
-		t.Deaths++
-	}
-	if t.Tries >= d.spec.Attempts {
+	if t.Tries++; t.Tries >= d.spec.Attempts {
 		d.again(t)
 		d.fail(exhausted(t, t.Tries, cause.Message))
 		return
@@ -142,7 +138,7 @@ func (d *Dispatcher) retryLater(t Task) {
 	d.sofar.Totals.Retries++
 	d.delayed++
 	d.stages.delayed = append(d.stages.delayed, &t)
-	timer := workflow.NewTimer(d.batches, retryDelay(d.spec.Backoff, t.Tries))
+	timer := workflow.NewTimer(d.batches, retryDelay(d.spec.Backoff, t.failures()))
 	d.selector.AddFuture(timer, func(workflow.Future) { // a stop cancels it: it ends at once
 		d.delayed--
 		d.stages.resume(&t)

@@ -16,7 +16,7 @@ type Task struct {
 	protocol.Batch
 	Number              int64  `json:"b"`           // of the batch, from 1, for people
 	Stage               string `json:"g,omitempty"` // of a pipeline, in which it runs
-	Tries               int    `json:"t,omitempty"` // failed executions
+	Tries               int    `json:"t,omitempty"` // executions that have failed with an error, since the task last got on
 	Rests               int    `json:"r,omitempty"` // executions that ended early
 	Runs                int    `json:"x,omitempty"` // executions, the one in flight included
 	Orphaned            int    `json:"d,omitempty"` // executions that ended with their process, since the last item with an outcome
@@ -57,11 +57,17 @@ func (t *Task) summary() string {
 	if t.Suspected() {
 		return s + " · " + t.Describe()
 	}
-	if t.Tries > 0 {
-		s += fmt.Sprintf(" · attempt %d", t.Tries+1)
+	if n := t.failures(); n > 0 {
+		s += fmt.Sprintf(" · attempt %d", n+1)
 	}
 	return s
 }
+
+// failures is how many executions have failed, with an error or because their worker has died.
+func (t *Task) failures() int { return t.Tries + t.Deaths }
+
+// losses is how many executions have ended with their worker or its process.
+func (t *Task) losses() int { return t.Deaths + t.Orphaned }
 
 // slice is how long the next execution may run. A paced one keeps its pace to its end, so while the rate
 // recovers from a slow-down slices stay short.
@@ -108,8 +114,8 @@ func (t *Task) verdict() *activities.Verdict {
 	if !t.Condemned {
 		return nil
 	}
-	return &activities.Verdict{Kind: t.Kind, Attempts: t.Deaths, Error: job.Error{
-		Type: "WorkerDied", Message: fmt.Sprintf("every worker that had it in hand was lost, %d in all; the last time: %s", t.Deaths, t.Cause),
+	return &activities.Verdict{Kind: t.Kind, Attempts: t.losses(), Error: job.Error{
+		Type: "WorkerDied", Message: fmt.Sprintf("every worker that had it in hand was lost, %d in all; the last time: %s", t.losses(), t.Cause),
 	}}
 }
 

@@ -5,6 +5,9 @@
 // have their outcomes, and the suspects are among the others; if their worker dies, only they are
 // suspected. So a bad item among n costs log2(n) + 2 deaths after the attempts of the batch. If the last
 // heartbeat says which items were in hand, these are the first suspects.
+//
+// Only what happens while an item runs alone condemns it: two deaths of workers, or three ends of whole processes, which
+// people restart, too. The two have their own counts. Errors and rests say nothing of an item.
 package suspicion
 
 import (
@@ -24,16 +27,24 @@ type Suspicion struct {
 	// Hinted: the suspects come from a heartbeat. If they turn out to be good, the heartbeat was out of
 	// date, and the other items are suspected.
 	Hinted    bool `json:"hd,omitempty"`
-	Single    int  `json:"si,omitempty"` // deaths of the first item alone
+	Single    int  `json:"si,omitempty"` // deaths of workers that had the first item alone
+	Ended     int  `json:"e,omitempty"`  // ends of processes that had the first item alone
 	Condemned bool `json:"c,omitempty"`  // the first item is recorded as failed
+	Unwritten int  `json:"u,omitempty"`  // deaths of workers that were to record that
 	Deaths    int  `json:"d,omitempty"`  // of workers, since the last item with an outcome
 	// Kind and Cause describe the last death.
 	Kind  string `json:"k,omitempty"`
 	Cause string `json:"ca,omitempty"`
 }
 
-// SingleTries is how often an item that is suspected alone is tried.
-const SingleTries = 2
+const (
+	// SingleTries is how many workers may die of an item that runs alone, until it is condemned.
+	SingleTries = 2
+	// EndedTries is how many processes may end with an item that runs alone, until it is condemned: a person may have ended them.
+	EndedTries = 3
+	// VerdictTries is how many workers may die at least before it is given up to record what is condemned.
+	VerdictTries = 3
+)
 
 // Suspected reports whether there is a suspicion.
 func (s *Suspicion) Suspected() bool { return s.Suspects > 0 || s.Ahead > 0 }
@@ -75,22 +86,45 @@ func (s *Suspicion) Begin(batch protocol.Batch, hint *protocol.Hint) {
 
 // Died narrows the suspicion after an execution that its worker did not survive.
 func (s *Suspicion) Died() {
+	switch {
+	case s.Condemned:
+		s.Unwritten++
+	case s.Alone():
+		s.Single++
+		s.Condemned = s.Single >= SingleTries
+	default:
+		s.narrow()
+	}
+}
+
+// ProcessEnded narrows the suspicion after an execution whose whole process has ended, which another one has replaced.
+func (s *Suspicion) ProcessEnded() {
+	switch {
+	case s.Condemned: // it was not even called
+	case s.Alone():
+		s.Ended++
+		s.Condemned = s.Ended >= EndedTries
+	default:
+		s.narrow()
+	}
+}
+
+// narrow leaves those suspects that were in hand.
+func (s *Suspicion) narrow() {
 	took := s.Take()
 	if s.Ahead > 0 {
 		s.Ahead, s.Hinted = 0, false // the hint was wrong
 	}
 	s.Suspects = took
-	if took == 1 {
-		s.Single++
-		s.Condemned = s.Single >= SingleTries
-	}
 }
 
-// Survived narrows the suspicion after the first done items have got outcomes; left are without one.
+// Survived narrows the suspicion after the first done items have got outcomes; left are without one. An execution that has done none
+// says nothing.
 func (s *Suspicion) Survived(done, left int64) {
-	if done > 0 {
-		s.Single, s.Deaths = 0, 0
+	if done == 0 {
+		return
 	}
+	s.Single, s.Ended, s.Deaths = 0, 0, 0
 	switch {
 	case s.Condemned:
 		*s = Suspicion{}
