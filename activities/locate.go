@@ -2,7 +2,9 @@ package activities
 
 import (
 	"context"
+	"slices"
 
+	"github.com/stint-run/stint/internal/procs"
 	"github.com/stint-run/stint/internal/protocol"
 )
 
@@ -10,19 +12,36 @@ import (
 type LocateInput struct {
 	Workflow string `json:"workflow"`
 	Run      string `json:"run"`
+	// Processes are those of workers, as their places name them, that may have ended.
+	Processes []string `json:"processes,omitempty"`
 }
 
 // LocateResult says where they run.
 type LocateResult struct {
 	Places []protocol.ActivityPlace `json:"places,omitempty"`
+	// Ended are those of the processes, and of the places', that are known to have ended: what they had started ends with them.
+	Ended []string `json:"ended,omitempty"`
 }
 
 // Locate finds out where the batches of a workflow run, as far as the server knows: a workflow cannot
 // see that of itself.
 func (a *Activities) Locate(ctx context.Context, in LocateInput) (LocateResult, error) {
-	if a.opts.Places == nil {
-		return LocateResult{}, nil
+	var result LocateResult
+	asked := in.Processes
+	if a.opts.Places != nil {
+		places, err := a.opts.Places(ctx, in.Workflow, in.Run)
+		if err != nil {
+			return LocateResult{}, err
+		}
+		result.Places = places
+		for _, p := range places {
+			asked = append(asked, p.Process)
+		}
 	}
-	places, err := a.opts.Places(ctx, in.Workflow, in.Run)
-	return LocateResult{Places: places}, err
+	for _, process := range asked {
+		if ended, known := procs.Ended(process); known && ended && !slices.Contains(result.Ended, process) {
+			result.Ended = append(result.Ended, process)
+		}
+	}
+	return result, nil
 }

@@ -48,6 +48,7 @@ type Straggler struct {
 	PID    int       `json:"pid,omitempty"`  // of the slot's process, or of the worker; 0: not known
 	Since  time.Time `json:"since"`          // when the job dispatched it
 	Noted  time.Time `json:"noted,omitzero"` // when it was found still running
+	Why    string    `json:"why,omitempty"`  // it runs on; empty: that is not known
 }
 
 // ForcedEnd is a process that a stop has ended by signals, because its call had not ended within the grace.
@@ -77,7 +78,11 @@ func (s Straggler) String() string {
 	if s.Noted.IsZero() {
 		return text + ", since " + s.Since.UTC().Format(time.TimeOnly)
 	}
-	return text + fmt.Sprintf(", for %v", s.Noted.Sub(s.Since).Round(time.Second))
+	text += fmt.Sprintf(", for %v", s.Noted.Sub(s.Since).Round(time.Second))
+	if s.Why != "" {
+		text += " (" + s.Why + ")"
+	}
+	return text
 }
 
 // StopAll requests a coordinated stop of every running job of a pool, the job's or that of a stage, or of all pools if the name

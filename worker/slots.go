@@ -12,6 +12,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/permits"
+	"github.com/stint-run/stint/internal/procs"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/internal/tuning"
@@ -197,7 +198,7 @@ func (s *slot) wanted() int {
 func (s *slot) describe() protocol.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := protocol.Place{Worker: s.roster.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID, Concurrency: s.roster.concurrency()}
+	at := protocol.Place{Worker: s.roster.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID, Process: procs.Own(), Concurrency: s.roster.concurrency()}
 	if s.program != nil {
 		at.PID = s.program.pid()
 	}

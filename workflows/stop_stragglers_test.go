@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
 )
 
 // S7: what is still running after grace, TERM and KILL is named.
@@ -184,4 +186,45 @@ func TestStop_NamesWhatItEndsByForce(t *testing.T) {
 	require.Len(t, report.Forced, job.MaxForced)
 	require.Equal(t, w.most-job.MaxForced, report.ForcedOmitted)
 	require.Regexp(t, `^batch \d+ · items \d+–\d+ on worker host-1, slot 0, pid 4711, by KILL$`, report.Forced[0].String())
+}
+
+// S7, S20: a worker that falls silent after a stop is named, however soon its batches expire, and the cleanup hook is skipped: its programs may
+// still run. One whose process is known to have ended is not.
+func TestD8_SilentWorkersAreNamedAtAStop(t *testing.T) {
+	t.Parallel()
+	for _, leg := range []int{0, 1} {
+		for _, ended := range []bool{false, true} {
+			t.Run(fmt.Sprintf("leg %d, ended %v", leg, ended), func(t *testing.T) {
+				t.Parallel()
+				w := setup(t, 300)
+				w.spec.Window, w.spec.Cleanup = 3, []string{"tidy"}
+				frozen := int64(10 + leg*200)
+				place := protocol.Place{Worker: "mill-4711", Slot: 2, PID: 4712, Process: "table:4711:1"}
+				w.process = func(x *execution) {
+					switch x.in.Batch.First {
+					case frozen:
+						x.took, x.onCancel = 0, func() {
+							x.endAfter(10*time.Second, activities.ProcessResult{}, temporal.NewHeartbeatTimeoutError(protocol.Hint{Place: place}))
+						}
+					case frozen + 10:
+						x.took = 0
+					}
+				}
+				w.ended = func(process string) bool { return ended && process == place.Process }
+				w.at(time.Hour, func() { w.stop(job.Stop{Grace: "2m"}) })
+				report := w.stopped()
+				if ended {
+					require.Empty(t, report.Stragglers)
+					require.Nil(t, report.Error)
+					require.Empty(t, report.Hooks[0].Skipped)
+					return
+				}
+				require.Len(t, report.Stragglers, 1)
+				require.Contains(t, report.Error.Message, fmt.Sprintf("items %d–%d on worker mill-4711, slot 2, pid 4712, for ", frozen, frozen+9))
+				require.Contains(t, report.Error.Message, "(its worker no longer reports: ")
+				require.Equal(t, job.ErrorLeftovers, report.Error.Type)
+				require.NotEmpty(t, report.Hooks[0].Skipped)
+			})
+		}
+	}
 }

@@ -62,6 +62,7 @@ type world struct {
 	// failures is what WriteFailures fails with.
 	failures func(in activities.FailuresInput) error
 	locate   func(in activities.LocateInput) error
+	ended    func(process string) bool // which workers' processes are known to have ended; nil: none
 	// planner, if it is set, completes the result of the first page.
 	planner func(r *activities.PlanResult)
 	// inPlaceOfHook, if it gives a future, is the result of a hook.
@@ -550,6 +551,11 @@ func (w *world) doLocate(_ context.Context, in activities.LocateInput) (activiti
 			result.Places = append(result.Places, protocol.ActivityPlace{
 				Activity: x.options.ActivityID, Place: protocol.Place{Worker: fmt.Sprintf("host-%d", x.number), Slot: 1, PID: 1000 + x.number},
 			})
+		}
+	}
+	for _, process := range in.Processes {
+		if w.ended != nil && w.ended(process) {
+			result.Ended = append(result.Ended, process)
 		}
 	}
 	return result, nil

@@ -7,6 +7,7 @@ type Place struct {
 	Worker      string `json:"worker,omitempty"`
 	Slot        int    `json:"slot"`
 	PID         int    `json:"pid,omitempty"`         // of the slot's process, or of the worker
+	Process     string `json:"process,omitempty"`     // of the worker, as procs.Own names it
 	Incarnation int    `json:"incarnation,omitempty"` // of the slot's process
 	Concurrency int    `json:"concurrency,omitempty"` // calls that the slot makes at once, at present
 }

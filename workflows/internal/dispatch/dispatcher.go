@@ -36,7 +36,8 @@ type Dispatcher struct {
 	// returned are tasks that have run before and run again. They go first.
 	returned  []Task
 	flying    []*Task
-	delayed   int // tasks that wait for a repetition
+	silent    []silence // executions that nothing was heard of at a stop
+	delayed   int       // tasks that wait for a repetition
 	before    job.Totals
 	sofar     Outcomes
 	lastError string // for people

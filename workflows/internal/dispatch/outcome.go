@@ -72,6 +72,9 @@ func (d *Dispatcher) failed(t Task, err error) {
 	t, idle := d.recovered(t, err)
 	switch {
 	case d.Halted(), idle:
+		if timedOut && !t.excused {
+			d.silent = append(d.silent, silence{t, lastHint(err)})
+		}
 		d.again(t)
 		return
 	case execute.IsType(err, job.ErrorOrphaned), timedOut && t.excused:

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"slices"
+
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
@@ -8,20 +10,29 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// NoteStragglers names the batches that are still running although Run has returned, and counts them as not done but for what Recover makes of
-// their last heartbeats. It blocks for some seconds if there are any.
+// silence is an execution that has expired after a stop: its worker may be frozen or cut off, and what it has started may still run.
+type silence struct {
+	task Task
+	hint *protocol.Hint // nil: nothing was ever heard of it
+}
+
+// silentWorker is why an execution that has expired is named.
+const silentWorker = "its worker no longer reports: it hangs, is frozen, cut off or dead"
+
+// NoteStragglers names what is still running although Run has returned: batches without an end, and those whose workers have fallen silent
+// since a stop. It counts the former as not done but for what Recover makes of their last heartbeats. Batches of workers whose processes are
+// known to have ended are not named. It blocks for some seconds if there are any.
 func (d *Dispatcher) NoteStragglers() {
-	if len(d.flying) == 0 {
+	if len(d.flying) == 0 && len(d.silent) == 0 {
 		return
 	}
-	places := d.locate()
+	found := d.locate()
 	now := workflow.Now(d.ctx)
 	for _, t := range d.flying {
 		s := job.Straggler{Batch: t.summary(), Leg: d.report.leg, Since: t.started, Noted: now}
 		var hint *protocol.Hint
-		for _, p := range places {
+		for _, p := range found.Places {
 			if p.Activity == t.activityID() {
-				s.Worker, s.Slot, s.PID = p.Worker, p.Slot, p.PID
 				hint = &protocol.Hint{Place: p.Place, Clock: p.Clock}
 			}
 		}
@@ -30,22 +41,43 @@ func (d *Dispatcher) NoteStragglers() {
 			s.Batch += " · what it has done is not known"
 			d.doubt(t.started, now)
 		}
-		d.sofar.Stragglers = append(d.sofar.Stragglers, s)
+		d.name(s, hint, found.Ended)
 		d.returned = append(d.returned, left)
 	}
-	d.flying = nil
+	for _, silent := range d.silent {
+		t := silent.task
+		s := job.Straggler{Batch: t.summary(), Leg: d.report.leg, Since: t.started, Noted: now, Why: silentWorker}
+		d.name(s, silent.hint, found.Ended)
+	}
+	d.flying, d.silent = nil, nil
 }
 
-// locate asks where the batches in flight run. If nobody knows, they are named without a place.
-func (d *Dispatcher) locate() []protocol.ActivityPlace {
+// name adds a straggler that is where hint says, unless its worker's process is one of those that have ended.
+func (d *Dispatcher) name(s job.Straggler, hint *protocol.Hint, ended []string) {
+	if hint != nil {
+		if hint.Process != "" && slices.Contains(ended, hint.Process) {
+			return
+		}
+		s.Worker, s.Slot, s.PID = hint.Worker, hint.Slot, hint.PID
+	}
+	d.sofar.Stragglers = append(d.sofar.Stragglers, s)
+}
+
+// locate asks where the batches in flight run, and which of the silent workers have ended. If nobody knows, they are named without a place.
+func (d *Dispatcher) locate() activities.LocateResult {
 	ctx, _ := workflow.NewDisconnectedContext(d.ctx)
 	info := workflow.GetInfo(ctx)
 	in := activities.LocateInput{Workflow: info.WorkflowExecution.ID, Run: info.WorkflowExecution.RunID}
+	for _, silent := range d.silent {
+		if silent.hint != nil && silent.hint.Process != "" && !slices.Contains(in.Processes, silent.hint.Process) {
+			in.Processes = append(in.Processes, silent.hint.Process)
+		}
+	}
 	var found activities.LocateResult
 	// A local activity, by its name: the worker that coordinates has it. All workers of the pool may hang.
 	err := workflow.ExecuteLocalActivity(execute.LocateOptions(ctx), protocol.ActivityLocate, in).Get(ctx, &found)
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("finding out where stragglers run", "error", err)
 	}
-	return found.Places
+	return found
 }
