@@ -9,7 +9,8 @@
 //   - process.go, execution.go: a batch; lanes.go: its calls at once; line.go: the order of its items;
 //     outcomes.go: what becomes of them; source.go, sink.go: what it reads and writes; stride.go: its pace
 //   - hook.go, locate.go, presence.go: hooks, where batches run, who serves pools
-//   - carryout.go: how an activity is carried out whose files may hang; thrift.go, news.go: how often there are heartbeats, and what they report
+//   - carryout.go: how an activity is carried out whose files may hang; thrift.go, news.go: how often there are heartbeats, and what they report;
+//     left.go: Go calls that do not end
 package activities
 
 import (
@@ -77,6 +78,7 @@ type Activities struct {
 	goroutines calls.Goroutines
 	fit        calls.Fit
 	news       news
+	left       leftCalls
 }
 
 // New returns the activities of a worker. Close frees what they hold between calls.

@@ -127,6 +127,7 @@ func (e *execution) limits() calls.WatchLimits {
 		Call: e.in.Calls.Timeout, Slice: e.in.Slice, Grace: e.in.Grace,
 		Drain:   e.acts.opts.Drain * 9 / 10, // the rest of it is for the part and the answer
 		Stopped: e.ctx.Done(), Watchdog: e.acts.opts.Watchdog, Worker: e.in.Ref.Job + "/" + e.in.Batch.String(),
+		Left: func(call calls.LeftCall) { e.acts.left.add(e, call) },
 	}
 	if !activity.IsActivity(e.ctx) {
 		return limits

@@ -104,6 +104,8 @@ type ProcessResult struct {
 	Carried Carried `json:"carried,omitzero"`
 	// Forced are the processes that a stop had to end by signals.
 	Forced []job.ForcedEnd `json:"forced,omitempty"`
+	// Left are the job's Go calls that still run on the worker after its stop, each in one result only. Batch is without a number.
+	Left []job.Straggler `json:"left,omitempty"`
 	// Clock is where the slot of a loop stands after this execution. The entry then names no part: the slot's manifests do.
 	Clock *protocol.ClockSlot `json:"clock,omitempty"`
 }
@@ -218,7 +220,7 @@ func (e *execution) commit() (result ProcessResult, err error) {
 		result.Started = activity.GetInfo(e.ctx).StartedTime.UnixMilli()
 	}
 	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited, e.watch.SlowedDown()
-	result.Forced, result.Capacity = e.watch.Forced(), e.acts.opts.Capacity()
+	result.Forced, result.Left, result.Capacity = e.watch.Forced(), e.leftAtStop(), e.acts.opts.Capacity()
 	result.Totals, result.Carried = e.totals, e.notOwn()
 	if e.in.Stage != nil && e.in.Stage.Inner {
 		result.Totals.Alone = 0 // an item that fails here has not failed yet

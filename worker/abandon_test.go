@@ -165,6 +165,40 @@ func TestEach_HangsAcrossAStop(t *testing.T) {
 	})
 }
 
+// S7, S20: a call that ignores a stop and its grace is named with the batch's answer, once; and so is one of the job's that was left behind
+// before, for another reason. One that has returned meanwhile is not.
+func TestD6_CallsLeftBehindAreNamed(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.limits.Timeout, f.grace = time.Minute, time.Second
+		releases := map[string]chan struct{}{"before": make(chan struct{}), "brief": make(chan struct{}), "hang": make(chan struct{})}
+		begun := make(chan struct{}, 10)
+		f.serve(Each(func(_ context.Context, do string) (string, error) {
+			begun <- struct{}{}
+			<-releases[do]
+			return do, nil
+		}))
+		done, err := f.process(lines("before", "brief"))
+		require.NoError(t, err)
+		require.EqualValues(t, 2, done.Entry.Failed, "they took too long")
+		require.Empty(t, done.Left, "nothing stops")
+		<-begun
+		<-begun
+		close(releases["brief"])
+		synctest.Wait()
+		done = f.stopped(lines("hang"), begun)
+		require.Len(t, done.Left, 2)
+		require.Equal(t, []string{"items 0–1", "item 0"}, []string{done.Left[0].Batch, done.Left[1].Batch})
+		require.Equal(t, "worker-1", done.Left[1].Worker)
+		require.Equal(t, ownPID, done.Left[1].PID)
+		require.Contains(t, done.Left[1].Why, "ignores its cancelled context")
+		done = f.stopped(lines("hang"), begun)
+		require.Len(t, done.Left, 1, "the others were named")
+		close(releases["hang"])
+		close(releases["before"])
+	})
+}
+
 // K4: the budget counts replacements in a row: calls that hang now and then never use it up.
 func TestEach_AbandonedNowAndThen(t *testing.T) {
 	t.Parallel()

@@ -228,3 +228,30 @@ func TestD8_SilentWorkersAreNamedAtAStop(t *testing.T) {
 		}
 	}
 }
+
+// S7, S20: Go calls that ignore a stop, which end with their batch's answer, are named, and the cleanup hook is skipped.
+func TestD6_CallsLeftBehindAreStragglers(t *testing.T) {
+	t.Parallel()
+	for _, ignored := range []bool{false, true} {
+		w := setup(t, 100)
+		w.spec.Cleanup, w.spec.IgnoreStragglers = []string{"tidy"}, ignored
+		w.process = func(x *execution) {
+			if x.in.Batch.First != 10 {
+				return
+			}
+			rest := x.done(0)
+			rest.Left = []job.Straggler{
+				{Batch: "items 10–19", Worker: "mill-1", Slot: 3, PID: 77, Since: x.at, Why: "a Go function"},
+				{Batch: "item 5", Worker: "mill-1", Since: x.at},
+			}
+			x.took, x.onCancel = 0, func() { x.endAfter(6*time.Second, rest, nil) }
+		}
+		w.at(time.Minute, func() { w.stop(job.Stop{Grace: "0s"}) })
+		report := w.stopped()
+		require.Len(t, report.Stragglers, 2)
+		require.Equal(t, "batch 2 · items 10–19 on worker mill-1, slot 3, pid 77, for 1m6s (a Go function)", report.Stragglers[0].String())
+		require.NotEmpty(t, report.Hooks[0].Skipped)
+		require.Equal(t, ignored, report.Error == nil)
+		require.EqualValues(t, 90, report.OK)
+	}
+}

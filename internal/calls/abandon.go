@@ -26,6 +26,7 @@ type attempt struct {
 	mark  mark // of the answer before
 	began time.Time
 	free  atomic.Bool // Call.firm
+	late  atomic.Bool // it has returned after it was left behind
 	err   error       // what it came to
 }
 
@@ -39,6 +40,7 @@ func (c *Caller) here(a *attempt) (kept bool) {
 			err, returned = PanicFault(p), true
 		}
 		if !c.Lane.back(a) {
+			a.late.Store(true)
 			return
 		}
 		a.err = err
@@ -82,7 +84,7 @@ func (l *Lane) leave(held uint64, cause error) bool {
 	c := a.of
 	name := l.in.name
 	c.CarryOn(func() error {
-		a.err = c.abandon(&a.Call, cause, stackOf(name))
+		a.err = c.abandon(&a.Call, cause, stackOf(name), &a.late)
 		return c.run(a.items, a)
 	})
 	return true
@@ -95,6 +97,7 @@ func (c *Caller) apart(call *Call) error {
 		return c.Handler.Call(call)
 	}
 	returned, named := make(chan error, 1), make(chan []byte, 1)
+	var over atomic.Bool
 	go func() {
 		named <- goroutineName()
 		err := errGone
@@ -102,6 +105,7 @@ func (c *Caller) apart(call *Call) error {
 			if p := recover(); p != nil {
 				err = PanicFault(p)
 			}
+			over.Store(true)
 			returned <- err
 		}()
 		err = c.Handler.Call(call)
@@ -112,7 +116,7 @@ func (c *Caller) apart(call *Call) error {
 			return err
 		case late := <-c.Lane.overdue:
 			if !call.firm.Load() && c.Lane.scope.End(late.held) {
-				return c.abandon(call, late.cause, stackOf(<-named))
+				return c.abandon(call, late.cause, stackOf(<-named), &over)
 			}
 		}
 	}
@@ -120,8 +124,10 @@ func (c *Caller) apart(call *Call) error {
 
 // abandon leaves a call behind whose handler does not return. If the item in hand is known
 // it alone has failed, and the others' outcomes stay.
-func (c *Caller) abandon(call *Call, cause error, stack string) error {
+// returned becomes true when it does.
+func (c *Caller) abandon(call *Call, cause error, stack string, returned *atomic.Bool) error {
 	c.Tainted = true
+	c.Lane.watch.leaveBehind(c.Place.Describe(), returned)
 	c.Answer.leave()
 	if c.Answer.Count > call.before {
 		c.Place.Answered()

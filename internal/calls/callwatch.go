@@ -56,6 +56,7 @@ type WatchLimits struct {
 	Notice   func(context.Context) (protocol.StopNotice, bool) // more about the stop
 	Request  func(context.Context, job.Stop) error             // asks for one
 	Vouch    func(held []timers.Held)                          // heartbeats; held is what Timers returns
+	Left     func(LeftCall)                                    // a call was left behind
 
 	Watchdog *timers.Watchdog // of timers that handlers hold; nil: they have none
 	Worker   string           // what the watchdog calls this batch

@@ -16,6 +16,7 @@ import (
 // succeeded takes the result of an execution: accepted items, and perhaps a rest.
 func (d *Dispatcher) succeeded(t Task, r activities.ProcessResult) {
 	d.noteForced(t, r.Forced)
+	d.noteLeft(t, r.Left)
 	if r.Entry.Count > 0 {
 		d.sofar.Outage = nil
 		d.rate.effort.Add(r.Entry.Count, r.Totals.Busy-r.Paced)

@@ -63,6 +63,17 @@ func (d *Dispatcher) name(s job.Straggler, hint *protocol.Hint, ended []string) 
 	d.sofar.Stragglers = append(d.sofar.Stragglers, s)
 }
 
+// noteLeft names the Go calls that have not ended with a batch.
+func (d *Dispatcher) noteLeft(t Task, left []job.Straggler) {
+	for _, s := range left {
+		if s.Batch == t.Batch.String() {
+			s.Batch = t.summary()
+		}
+		s.Leg, s.Noted = d.report.leg, workflow.Now(d.ctx)
+		d.sofar.Stragglers = append(d.sofar.Stragglers, s)
+	}
+}
+
 // locate asks where the batches in flight run, and which of the silent workers have ended. If nobody knows, they are named without a place.
 func (d *Dispatcher) locate() activities.LocateResult {
 	ctx, _ := workflow.NewDisconnectedContext(d.ctx)
