@@ -34,6 +34,8 @@ type run struct {
 	named string
 	// tookOver is whether the job of this name was running when this process took the state over.
 	tookOver bool
+	// replaces is the run that takes the place of all others in the job's own store; empty: it continues one, or has not begun.
+	replaces string
 	// stdin is the standard input, for the run that is chosen; nil if there is none.
 	stdin *inputs.Reserved
 	// printed is the ordinal of the first item whose result was not printed while the job ran.
@@ -76,6 +78,7 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 		return job.Report{}, err
 	}
 	report, err := r.beside(ctx, ws, client)
+	r.removeLeft()
 	if err == nil && report.State == job.Completed && r.spec.Output == "" {
 		err = r.printResults(ctx, report)
 	}

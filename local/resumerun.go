@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/stint-run/stint/internal/inputs"
@@ -106,8 +107,34 @@ func (r *run) giveStdin(run string) {
 	}
 }
 
-// removeEarlier removes what earlier jobs of this name have left in the state, which nobody else uses.
+// removeEarlier removes what earlier jobs of this name have left in the state, which nobody else uses. The workers of this process may
+// still write parts of an earlier run, whose batches they took up before this one replaced it: what they write meanwhile is
+// removed when they have ended (removeLeft).
 func (r *run) removeEarlier(current string) error {
+	r.replaces = current
+	err := r.removeOthers(current)
+	if filledMeanwhile(err) {
+		return nil
+	}
+	return err
+}
+
+// filledMeanwhile reports whether a directory could not be removed because somebody has put a file into it.
+func filledMeanwhile(err error) bool {
+	return errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, fs.ErrExist)
+}
+
+// removeLeft removes what removeEarlier had to leave. Nobody writes there any more.
+func (r *run) removeLeft() {
+	if r.replaces == "" {
+		return
+	}
+	if err := r.removeOthers(r.replaces); err != nil {
+		r.note("%v", err)
+	}
+}
+
+func (r *run) removeOthers(current string) error {
 	entries, err := os.ReadDir(r.spec.Store)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -85,6 +85,9 @@ func (r *run) ownRoots() (write, read []string) {
 			write = append(write, location)
 		default:
 			write = append(write, parentOf(location))
+			if target, ok := store.LinkedSink(location); ok {
+				write = append(write, target)
+			}
 		}
 	}
 	for _, location := range spec.Input {

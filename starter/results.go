@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -149,7 +150,11 @@ func (f *feedResults) begin() error {
 	session := f.options.want.Session
 	f.at.Session = session
 	if f.options.cursor != "" {
-		text, err := os.ReadFile(f.p.path(f.options.cursor))
+		name := f.p.path(f.options.cursor)
+		if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+			return usageError("--cursor %s: it is no ordinary file, and would be replaced: name another file", f.options.cursor)
+		}
+		text, err := os.ReadFile(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return usageError("--cursor: %w", err)
 		}
@@ -170,12 +175,17 @@ func (f *feedResults) begin() error {
 // save replaces the cursor's file.
 func (f *feedResults) save() error {
 	name := f.p.path(f.options.cursor)
-	next := name + ".new"
-	err := os.WriteFile(next, []byte(f.at.String()+"\n"), 0o600)
+	next, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.new")
+	if err != nil {
+		return fmt.Errorf("writing the cursor: %w", err)
+	}
+	_, err = next.WriteString(f.at.String() + "\n")
+	err = errors.Join(err, next.Close())
 	if err == nil {
-		err = os.Rename(next, name)
+		err = os.Rename(next.Name(), name)
 	}
 	if err != nil {
+		_ = os.Remove(next.Name())
 		return fmt.Errorf("writing the cursor: %w", err)
 	}
 	return nil

@@ -61,6 +61,10 @@ func (l *runLog) open() {
 	if l.err = os.MkdirAll(l.state, 0o700); l.err != nil {
 		return
 	}
+	if info, err := os.Stat(l.path()); err == nil && !info.Mode().IsRegular() {
+		l.err = fmt.Errorf("%s is no ordinary file: move it away", l.path())
+		return
+	}
 	l.file, l.err = os.OpenFile(l.path(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if l.err != nil {
 		return

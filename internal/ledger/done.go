@@ -18,6 +18,8 @@ type Done struct {
 	Errors  SideFile   `json:"errors"`           // of error records
 	Dropped SideFile   `json:"dropped,omitzero"` // of dropped items
 	Books   Books      `json:"books"`
+	// Delivered: what goes into devices and pipes has been written into them. Of a file that shows by the file.
+	Delivered bool `json:"delivered,omitempty"`
 	Merged
 }
 

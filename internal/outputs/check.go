@@ -17,7 +17,7 @@ import (
 // Check returns an error if the job's output, errors or report could not be written, before any
 // work is done for them.
 func Check(ctx context.Context, access ledger.Access, spec job.Spec) error {
-	if err := checkApart(spec); err != nil {
+	if err := checkApart(ctx, access, spec); err != nil {
 		return err
 	}
 	for _, location := range []string{spec.Output, spec.Errors, spec.Dropped, spec.Report} {
@@ -32,11 +32,11 @@ func Check(ctx context.Context, access ledger.Access, spec job.Spec) error {
 	return nil
 }
 
-// checkApart returns an error if one of the files would replace another. What shows without a look at links is refused earlier.
-func checkApart(spec job.Spec) error {
+// checkApart returns an error if one of the files would replace another; what is written into a device or a pipe replaces nothing. What shows without a look at links is refused earlier.
+func checkApart(ctx context.Context, access ledger.Access, spec job.Spec) error {
 	taken := map[string]string{}
 	for _, location := range []string{spec.Output, spec.Errors, spec.Dropped, spec.Report} {
-		if location == "" || store.IsPrefix(location) {
+		if location == "" || store.IsPrefix(location) || isSink(ctx, access, location) {
 			continue
 		}
 		name := store.Target(location)
@@ -72,6 +72,11 @@ func checkOutput(ctx context.Context, access ledger.Access, location string, mak
 	if local, ok := dir.Local(); ok {
 		if err := checkLocal(location, local, name, makes); err != nil {
 			return ledger.Permanent(job.ErrorOutput, err)
+		}
+	}
+	if !store.IsPrefix(location) {
+		if sink, err := store.Sink(dir, name); err != nil || sink {
+			return ledger.StoreError(job.ErrorOutput, err)
 		}
 	}
 	// An object of another name shows whether writing is permitted.

@@ -30,6 +30,8 @@ type Publication struct {
 	Errors  ledger.SideFile // the same
 	Dropped ledger.SideFile // the same
 	Merged  ledger.Merged   // of a redrive
+
+	delivered bool // see [ledger.Done]
 }
 
 // NewPublication opens the store of a run.
@@ -41,15 +43,52 @@ func NewPublication(ctx context.Context, access ledger.Access, ref ledger.Ref, s
 	return &Publication{Access: access, Dir: dir, Ref: ref, Spec: spec}, nil
 }
 
-// KeepsParts reports whether the parts are kept, instead of being joined into one file: they are the output, or a table was made of them. If
-// results are split, a redrive needs them: what it merges goes by the order of the items.
+// KeepsParts reports whether the parts are kept, instead of being joined into one file: they are the output, or a table was made of them, or
+// a device or a pipe has got them. If results are split, a redrive needs them: what it merges goes by the order of the items.
 func (p *Publication) KeepsParts() bool {
-	return p.Spec.Output == "" || store.IsPrefix(p.Spec.Output) || p.Spec.Split != "" || IsTable(p.Spec.Output)
+	return p.partsAreOutput() || IsTable(p.Spec.Output) || p.isSink(p.Spec.Output)
+}
+
+// partsAreOutput reports whether no file is made of all parts.
+func (p *Publication) partsAreOutput() bool {
+	return p.Spec.Output == "" || store.IsPrefix(p.Spec.Output) || p.Spec.Split != ""
+}
+
+func (p *Publication) isSink(location string) bool {
+	return isSink(context.Background(), p.Access, location)
+}
+
+// isSink reports whether there is a device or a pipe in the place of a file.
+func isSink(ctx context.Context, access ledger.Access, location string) bool {
+	if location == "" || store.IsPrefix(location) {
+		return false
+	}
+	dir, name, err := OpenTarget(ctx, access, location, 0)
+	if err != nil {
+		return false // what opens it next meets the reason
+	}
+	sink, _ := store.Sink(dir, name)
+	return sink
+}
+
+// hasSinks reports whether one of the places is a device or a pipe.
+func (p *Publication) hasSinks() bool {
+	return slices.ContainsFunc([]string{p.Spec.Output, p.Spec.Errors, p.Spec.Dropped}, p.isSink)
+}
+
+// deliver notes that everything has been published, if that does not show by files.
+func (p *Publication) deliver(ctx context.Context) error {
+	if !p.hasSinks() {
+		return nil
+	}
+	p.delivered = true
+	return p.WriteDone(ctx)
 }
 
 // WriteDone records in the store what is published.
 func (p *Publication) WriteDone(ctx context.Context) error {
-	return (&ledger.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Merged: p.Merged}).Write(ctx, p.Dir, p.Ref)
+	d := ledger.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: p.delivered, Merged: p.Merged}
+	return d.Write(ctx, p.Dir, p.Ref)
 }
 
 // OpenTarget opens the directory of a file, and returns the file's name there. A file written there gets
@@ -125,7 +164,7 @@ func (p *Publication) PublishNew(ctx context.Context, begin func(context.Context
 	if IsTable(p.Spec.Output) {
 		return p.publishFile(ctx, publishSides, p.joinTable)
 	}
-	if p.KeepsParts() {
+	if p.partsAreOutput() {
 		return p.publishParts(ctx, publishSides)
 	}
 	return p.publishFile(ctx, publishSides, begin)
@@ -146,8 +185,11 @@ func (p *Publication) runs() []string {
 // Matches reports whether the output that DONE names exists, byte for byte. An error says that this is
 // not known: taken for false, it would have the output made anew from parts that may be gone.
 func (p *Publication) Matches(ctx context.Context, d *ledger.Done) (bool, error) {
-	if p.KeepsParts() && !IsTable(p.Spec.Output) {
+	if p.partsAreOutput() {
 		return true, nil // the parts stay where they are; DONE comes after the list of them
+	}
+	if p.isSink(p.Spec.Output) {
+		return d.Delivered, nil
 	}
 	to, name, err := OpenTarget(ctx, p.Access, p.Spec.Output, p.Ref.Perm)
 	if err != nil {
@@ -175,7 +217,10 @@ func (p *Publication) publishFile(ctx context.Context, publishSides func(context
 			if err := publishSides(ctx); err != nil {
 				return err
 			}
-			return commit()
+			if err := commit(); err != nil {
+				return err
+			}
+			return p.deliver(ctx)
 		})
 	}}
 	joined, err := begin(ctx)

@@ -62,6 +62,7 @@ func (p *Publication) publishParts(ctx context.Context, publishSides func(contex
 		if err := list.Commit(); err != nil {
 			return err
 		}
+		p.delivered = true
 		return p.WriteDone(ctx)
 	})
 }

@@ -34,6 +34,7 @@ func Results(ctx context.Context, access ledger.Access, report job.Report, want 
 		return loopResults(ctx, access, report, want, w)
 	}
 	location, whole := wholeFile(report.Output, want.Errors)
+	whole = whole && !isSink(ctx, access, location)
 	if whole && want.From == 0 && want.Session == 0 {
 		return report.Planned, copyFile(ctx, access, location, 0, w)
 	}

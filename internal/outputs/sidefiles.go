@@ -83,9 +83,12 @@ func (p *Publication) writeSide(ctx context.Context, s side) (publish func(conte
 
 // sideMatches reports whether a file beside the output is the one with that content, at the place that is shown, byte for byte. See
 // [Publication.Matches] for the error.
-func (p *Publication) sideMatches(ctx context.Context, s side, content ledger.SideFile, shown string) (bool, error) {
-	if s.location == "" {
+func (p *Publication) sideMatches(ctx context.Context, s side, content ledger.SideFile, shown string, delivered bool) (bool, error) {
+	switch {
+	case s.location == "":
 		return true, nil
+	case p.isSink(s.location):
+		return delivered, nil
 	}
 	to, name, err := OpenTarget(ctx, p.Access, s.location, p.Ref.Perm)
 	if err != nil {
@@ -103,12 +106,12 @@ func (p *Publication) sideMatches(ctx context.Context, s side, content ledger.Si
 // is written before them, and an output that matches DONE may be that of an earlier run. What they hold is in
 // the parts.
 func (p *Publication) RestoreSides(ctx context.Context, d *ledger.Done) error {
-	p.Output, p.Errors, p.Dropped = d.Output, d.Errors, d.Dropped
-	sameErrors, err := p.sideMatches(ctx, p.errorsSide(), d.Errors, d.Output.Errors)
+	p.Output, p.Errors, p.Dropped, p.delivered = d.Output, d.Errors, d.Dropped, d.Delivered
+	sameErrors, err := p.sideMatches(ctx, p.errorsSide(), d.Errors, d.Output.Errors, d.Delivered)
 	if err != nil {
 		return err
 	}
-	sameDropped, err := p.sideMatches(ctx, p.droppedSide(), d.Dropped, d.Output.Dropped)
+	sameDropped, err := p.sideMatches(ctx, p.droppedSide(), d.Dropped, d.Output.Dropped, d.Delivered)
 	if err != nil || sameErrors && sameDropped {
 		return err
 	}
@@ -117,12 +120,20 @@ func (p *Publication) RestoreSides(ctx context.Context, d *ledger.Done) error {
 		return err
 	}
 	defer giveUp()
-	return p.Ref.WhileCurrent(ctx, p.Dir, publish)
+	return p.Ref.WhileCurrent(ctx, p.Dir, func(ctx context.Context) error {
+		if err := publish(ctx); err != nil {
+			return err
+		}
+		return p.deliver(ctx)
+	})
 }
 
 // PublishErrors publishes the error records of a job that is not complete, while the store names its run as the current
-// one. It returns where they are; empty: there are none.
+// one. It returns where they are; empty: there are none, or they go into a device or a pipe, which gets them once the job completes.
 func (p *Publication) PublishErrors(ctx context.Context) (location string, err error) {
+	if p.isSink(p.Spec.Errors) {
+		return "", nil
+	}
 	p.Books = ledger.Books{}
 	err = ledger.Entries(ctx, p.Dir, p.Links, func(e ledger.OwnedEntry) error {
 		p.Books.ErrBytes += e.ErrBytes

@@ -83,6 +83,11 @@ func Narrow(d Dir, perm fs.FileMode) Dir {
 	return d
 }
 
+// Sink reports whether there is a device or a pipe in the place of an object of d: it is written into at the Commit, and can be neither
+// read again nor replaced nor removed. The error says that it cannot be written into, or that something stands there that can be
+// neither replaced nor written into.
+func Sink(d Dir, key string) (bool, error) { return object.Sink(d, key) }
+
 // Close closes the buckets that were opened. Everything obtained from the Access is unusable
 // afterwards. It is idempotent.
 func (a *Access) Close() error {

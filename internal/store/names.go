@@ -3,6 +3,8 @@ package store
 import (
 	"path/filepath"
 	"strings"
+
+	"github.com/stint-run/stint/internal/store/local"
 )
 
 // Names returns every name by which what is at a location is found: writing to one of them replaces what is found. They are
@@ -44,4 +46,14 @@ func Target(location string) string {
 		return ""
 	}
 	return filepath.Join(names[len(names)-1], name)
+}
+
+// LinkedSink returns the device or pipe that a local path, a symbolic link, leads to, and whether there is one.
+func LinkedSink(location string) (target string, ok bool) {
+	p, err := parse(location)
+	if err != nil || !p.isLocal() || !local.IsLinkedSink(p.path) {
+		return "", false
+	}
+	target, err = filepath.EvalSymlinks(p.path)
+	return target, err == nil
 }

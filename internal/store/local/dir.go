@@ -144,7 +144,7 @@ func (d *Dir) Delete(ctx context.Context, key string) error {
 	}
 	defer stall.Begin(ctx, "deleting", d.where(key)).Close()
 	info, err := os.Lstat(path)
-	if err == nil && info.IsDir() {
+	if err == nil && !removable(path, info) {
 		return nil // not an object
 	}
 	if err == nil {
@@ -154,6 +154,18 @@ func (d *Dir) Delete(ctx context.Context, key string) error {
 		return nil
 	}
 	return Error("deleting", d.where(key), err)
+}
+
+// removable reports whether what is at a path may be removed: a file, or a link that is replaced as a file is.
+func removable(path string, info fs.FileInfo) bool {
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return true
+	case mode&fs.ModeSymlink == 0:
+		return false
+	}
+	there, err := placeAt(path, path)
+	return err == nil && !there.sink
 }
 
 // Guard implements object.Dir.

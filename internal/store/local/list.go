@@ -198,6 +198,9 @@ type sweep struct {
 }
 
 func (s *sweep) file(key, file string, entry fs.DirEntry) error {
+	if entry.Type()&^fs.ModeSymlink != 0 {
+		return nil // a device, pipe or socket: not an object
+	}
 	if strings.HasSuffix(entry.Name(), object.LockSuffix) {
 		s.locks = append(s.locks, file)
 		return nil

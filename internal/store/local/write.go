@@ -30,8 +30,18 @@ func (d *Dir) CreateWith(ctx context.Context, key string, o object.WriteOptions)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	there, err := placeAt(path, d.where(key))
+	if err != nil {
+		return nil, err
+	}
+	if there.sink {
+		if path, err = d.followed(path, key); err != nil {
+			return nil, err
+		}
+		return sinkOrError(createSink(ctx, path, d.where(key), there, o))
+	}
 	creating := stall.Begin(ctx, "creating", d.where(key))
-	f, made, err := createTemp(path, d.perm, o)
+	f, made, err := createTemp(path, d.perm&there.perm, o)
 	creating.Close()
 	if f == nil {
 		return nil, Error("writing", d.where(key), err)
@@ -42,6 +52,14 @@ func (d *Dir) CreateWith(ctx context.Context, key string, o object.WriteOptions)
 	if err != nil {
 		w.Abort()
 		return nil, Error("writing", d.where(key), err)
+	}
+	return w, nil
+}
+
+// sinkOrError returns no Writer that holds nil.
+func sinkOrError(w *sinkWriter, err error) (object.Writer, error) {
+	if err != nil {
+		return nil, err
 	}
 	return w, nil
 }
@@ -219,7 +237,7 @@ func (w *writer) Commit() error {
 		err = w.f.Close()
 	}
 	if err == nil {
-		err = rename(w.temp, w.path)
+		err = rename(w.temp, w.path, w.where)
 	}
 	if err != nil {
 		w.Abort()
@@ -230,8 +248,16 @@ func (w *writer) Commit() error {
 	return Error("writing", w.where, syncDir(filepath.Dir(w.path)))
 }
 
-func rename(temp, path string) error {
-	err := os.Rename(temp, path)
+// rename puts the finished file into its place, unless something that is no file has come there meanwhile.
+func rename(temp, path, where string) error {
+	there, err := placeAt(path, where)
+	if err != nil {
+		return err
+	}
+	if there.sink {
+		return errors.New("a device or a pipe has come into its place meanwhile")
+	}
+	err = os.Rename(temp, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		// Not fs.ErrNotExist, which would mean that the object is missing.
 		if _, statErr := os.Lstat(temp); statErr == nil {

@@ -128,6 +128,22 @@ type Creator interface {
 	CreateWith(ctx context.Context, key string, o WriteOptions) (Writer, error)
 }
 
+// Sinker is a Dir in which a device or a pipe can stand in the place of an object. It is a sink: what is written to the object goes into
+// it, once, at the Commit, and it can be neither read again nor replaced nor removed.
+type Sinker interface {
+	// Sink reports whether there is a sink in the place of an object. The error says that it cannot be written into, or that
+	// something stands there that can be neither replaced nor written into.
+	Sink(key string) (bool, error)
+}
+
+// Sink reports whether there is a device or a pipe in the place of an object: see [Sinker].
+func Sink(d Dir, key string) (bool, error) {
+	if s, ok := d.(Sinker); ok {
+		return s.Sink(key)
+	}
+	return false, nil
+}
+
 // CreateWith is d.Create with options, which are only hints: a Dir that takes none ignores them.
 func CreateWith(ctx context.Context, d Dir, key string, o WriteOptions) (Writer, error) {
 	if c, ok := d.(Creator); ok {

@@ -1,0 +1,33 @@
+//go:build unix
+
+package local
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// sinkFlags open a sink for writing: a pipe without waiting for its reader.
+func sinkFlags(pipe bool) int {
+	if pipe {
+		return os.O_WRONLY | syscall.O_NONBLOCK
+	}
+	return os.O_WRONLY | os.O_APPEND | syscall.O_NOCTTY
+}
+
+// mayWrite returns an error if this process may not write to what is at a path. Opening a pipe to find out would be an end to its reader.
+func mayWrite(path string) error { return unix.Access(path, unix.W_OK) }
+
+// hideOpen removes the name of an open file, so that nothing of it stays if the process is killed.
+func hideOpen(path string) { _ = os.Remove(path) }
+
+// duplicate returns another number of a file that this process has open.
+func duplicate(number int, path string) (*os.File, error) {
+	again, err := unix.FcntlInt(uintptr(number), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("dup", err)
+	}
+	return os.NewFile(uintptr(again), path), nil
+}
