@@ -12,6 +12,7 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/stall"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
@@ -88,6 +89,8 @@ type ProcessResult struct {
 	Started int64 `json:"at,omitempty"`
 	// Worker is who has done it.
 	Worker string `json:"worker,omitempty"`
+	// Unbegun is why the worker could not begin calls for the rest; empty if that is not why there is one.
+	Unbegun string `json:"unbegun,omitempty"`
 	// Capacity is what that worker runs at once.
 	Capacity protocol.Capacity `json:"capacity,omitzero"`
 	// Paced is the time spent waiting for the pace; part of Totals.Busy.
@@ -109,6 +112,9 @@ type ProcessResult struct {
 	// Clock is where the slot of a loop stands after this execution. The entry then names no part: the slot's manifests do.
 	Clock *protocol.ClockSlot `json:"clock,omitempty"`
 }
+
+// maxReason is how many bytes of ProcessResult.Unbegun there may be.
+const maxReason = 300
 
 // Carried counts items that have come through a step of a pipeline without being its own.
 type Carried struct {
@@ -220,6 +226,9 @@ func (e *execution) commit() (result ProcessResult, err error) {
 		result.Started = activity.GetInfo(e.ctx).StartedTime.UnixMilli()
 	}
 	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited, e.watch.SlowedDown()
+	if why := e.watch.Unbegun(); why != nil {
+		result.Unbegun = text.Cut(why.Error(), maxReason)
+	}
 	result.Forced, result.Left, result.Capacity = e.watch.Forced(), e.leftAtStop(), e.acts.opts.Capacity()
 	result.Totals, result.Carried = e.totals, e.notOwn()
 	if e.in.Stage != nil && e.in.Stage.Inner {

@@ -268,7 +268,7 @@ type SlotEvent struct {
 	PID         int           // of the process that the event is about; with SlotReplaced the old one
 	Incarnation int           // with SlotReplaced the next one
 	Err         error         // why
-	Wait        time.Duration // with SlotReplaced, how long the next process waits before it starts
+	Wait        time.Duration // with SlotReplaced and SlotShort, how long the next process waits before it starts
 	Free        bool          // the replacement does not count as a restart: stint itself has ended the process, or a fault was being narrowed down
 }
 
@@ -282,9 +282,12 @@ const (
 	SlotOut                           // it has been replaced too often in a row
 	TimerExpired                      // a timer of its process has expired
 	CallLeft                          // a Go handler's call did not return, and was left behind
+	SlotShort                         // no process can be begun: its calls wait, and no item fails; said once in 30 s for all slots
+	SlotAble                          // after that, one has been begun; Wait is how long that took
 )
 
-var kindNames = [...]string{"ready", "replaced", "out", "timer expired", "call left behind"}
+var kindNames = [...]string{"ready", "replaced", "out", "timer expired", "call left behind",
+	"nothing can be begun; no item fails, and it is tried again", "processes can be begun again"}
 
 // String returns the kind in words.
 func (k SlotEventKind) String() string { return kindNames[k] }
@@ -298,14 +301,17 @@ func logEvents(log *slog.Logger, next func(SlotEvent)) func(SlotEvent) {
 			args = append(args, "pid", e.PID)
 		}
 		args = append(args, "incarnation", e.Incarnation)
-		if e.Kind == SlotReplaced {
+		switch e.Kind {
+		case SlotReplaced, SlotShort:
 			args = append(args, "wait", e.Wait)
+		case SlotAble:
+			args = append(args, "after", e.Wait)
 		}
 		if e.Err != nil {
 			args = append(args, "error", e.Err)
 		}
 		switch e.Kind {
-		case SlotReady:
+		case SlotReady, SlotAble:
 			log.Info("slot: "+e.Kind.String(), args...)
 		case SlotOut:
 			log.Error("slot: "+e.Kind.String(), args...)

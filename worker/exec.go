@@ -37,7 +37,7 @@ func Exec(argv ...string) Handler {
 	return Handler{
 		name: "exec " + strings.Join(argv, " "), argv: argv,
 		check: func(o Options) error {
-			if _, err := findProgram(argv, o.Dir); err != nil {
+			if _, err := o.runnable(argv); err != nil {
 				return err
 			}
 			return o.checkCPUs()
@@ -171,7 +171,7 @@ type execHandler struct {
 
 func newExec(argv []string, s dependencies) (*execHandler, error) {
 	o := s.options
-	path, err := findProgram(argv, o.Dir)
+	path, err := o.runnable(argv)
 	if err != nil {
 		return nil, err
 	}
@@ -239,10 +239,21 @@ func (h *execHandler) PacedItems(start, item float64) int {
 func (h *execHandler) Call(c *calls.Call) error {
 	scratch := h.buffers.Get().(*[]byte)
 	defer h.buffers.Put(scratch)
+	lines := c.Lines(scratch)
+	at := c.Place.(*place).slot
 	began := time.Now()
 	ctx := c.Begin()
-	defer c.End()
-	answer, err := h.run(ctx, c, c.Lines(scratch))
+	defer func() { c.End() }()
+	answer, err := h.run(ctx, c, lines)
+	for isUnbegun(err) {
+		c.End() // a wait is none of its time
+		if !at.awaitResources(c, err) {
+			return err
+		}
+		began, ctx = time.Now(), c.Begin()
+		answer, err = h.run(ctx, c, lines)
+	}
+	at.begun()
 	if slowsDown(c, err) {
 		return nil
 	}
@@ -264,13 +275,13 @@ func (h *execHandler) run(ctx context.Context, call *calls.Call, lines []byte) (
 	cmd := &exec.Cmd{Path: h.path, Args: h.argv, Env: env, Dir: h.dir, SysProcAttr: child.GroupAttributes()}
 	pipes, err := child.NewPipes(cmd)
 	if err != nil {
-		return none, err
+		return none, &calls.UnbegunError{Err: err}
 	}
 	process, err := h.children.Start(cmd, h.options.cpusOf(slot))
 	pipes.CloseChildEnds()
 	if err != nil {
 		pipes.Close()
-		return none, fmt.Errorf("starting %s: %w", h.argv[0], err)
+		return none, &calls.UnbegunError{Err: fmt.Errorf("starting %s: %w", h.argv[0], err)}
 	}
 	gone := make(chan struct{})
 	cut := make(chan struct{})

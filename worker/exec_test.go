@@ -100,15 +100,6 @@ func TestExec_CommandsThatCannotRun(t *testing.T) {
 	}
 }
 
-func TestExec_NotAProgramAfterAll(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	path := f.script("")
-	require.NoError(t, os.WriteFile(path, []byte("#!/no/such/interpreter\n"), 0o700))
-	o := f.run(Exec(path), "in.txt", "a\n")
-	require.Len(t, o.failures, 1)
-	require.Contains(t, o.failures[0].Error.Message, "starting "+path)
-}
 
 func TestExec_HowAProcessEnds(t *testing.T) {
 	t.Parallel()

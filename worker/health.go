@@ -38,13 +38,13 @@ type WatchdogHealth struct {
 type SlotHealth struct {
 	Slot int `json:"slot"`
 	// State is "busy" if the slot has batches, "ready" if it has none, "starting" while it waits for
-	// its process, and "out" if it runs no calls any more.
+	// its process, or none can be begun, and "out" if it runs no calls any more.
 	State       string        `json:"state"`
 	PID         int           `json:"pid,omitempty"` // of the slot's process, or of the worker
 	Incarnation int           `json:"incarnation"`
 	Concurrency int           `json:"concurrency"` // calls that it makes at once, at present
 	Batches     []BatchHealth `json:"batches"`
-	Error       string        `json:"error,omitempty"` // why the slot is out
+	Error       string        `json:"error,omitempty"` // why the slot is out, or nothing can be begun in it
 }
 
 // BatchHealth is about a batch that has a slot.
@@ -90,6 +90,8 @@ func (m *metrics) health(now time.Time) Health {
 	}
 	if !slices.ContainsFunc(h.Slots, func(s SlotHealth) bool { return s.State != stateOut }) {
 		h.Why = append(h.Why, "no slot is left")
+	} else if !slices.ContainsFunc(h.Slots, func(s SlotHealth) bool { return s.Error == "" }) {
+		h.Why = append(h.Why, "no process can be begun: "+h.Slots[0].Error)
 	}
 	held := m.watchdog.Timers()
 	h.Timers = append(h.Timers, held[:min(len(held), shownTimers)]...)
@@ -109,8 +111,10 @@ func (s *slot) health(now time.Time, programs bool) SlotHealth {
 	switch {
 	case s.out != nil:
 		h.State, h.Error = stateOut, s.out.Error()
-	case programs && s.program == nil:
-		h.State = stateStarting
+	case programs && s.program == nil, s.short.why != nil:
+		if h.State = stateStarting; s.short.why != nil {
+			h.Error = s.short.why.Error()
+		}
 	case s.busy > 0:
 		h.State = stateBusy
 	}

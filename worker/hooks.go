@@ -59,7 +59,7 @@ func Command(argv ...string) Hook {
 			return err
 		}
 		defer children.Close()
-		path, err := findProgram(argv, call.dir)
+		path, err := Options{Dir: call.dir, Env: call.env}.runnable(argv)
 		if err != nil {
 			return fmt.Errorf("hook: %w", err)
 		}

@@ -146,7 +146,7 @@ func (h *host) launch(s *slot, incarnation int) (*program, error) {
 	}
 	pipes, err := child.NewFramePipes(cmd)
 	if err != nil {
-		return nil, err
+		return nil, &calls.UnbegunError{Err: err}
 	}
 	p := &program{
 		host: h, slot: s, incarnation: incarnation, pipes: pipes, calls: map[int64]*pending{}, scopes: map[string]int64{},
@@ -159,8 +159,9 @@ func (h *host) launch(s *slot, incarnation int) (*program, error) {
 	pipes.CloseChildEnds()
 	if err != nil {
 		pipes.Close()
-		return nil, fmt.Errorf("starting %s: %w", h.argv[0], err)
+		return nil, &calls.UnbegunError{Err: fmt.Errorf("starting %s: %w", h.argv[0], err)}
 	}
+	s.begun()
 	p.client = h.watchdog.Client(fmt.Sprintf("slot %d of %s", s.number, h.worker), p)
 	var reading sync.WaitGroup
 	reading.Go(func() { h.run("reading a program's frames", p.read, p.child.Kill) })

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -90,9 +89,7 @@ func (h *host) replace(s *slot, old *program) *program {
 		if !ok || !h.sleep(event.Wait) {
 			return nil
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), h.options.Ready)
-		p, err := h.launchReady(ctx, s, event.Incarnation)
-		cancel()
+		p, err := h.launchAgain(s, event.Incarnation)
 		switch {
 		case err == nil:
 			return p

@@ -19,13 +19,13 @@ func Serve(argv ...string) Handler {
 	return Handler{
 		name: "serve " + strings.Join(argv, " "), argv: argv,
 		check: func(o Options) error {
-			if _, err := findProgram(argv, o.Dir); err != nil {
+			if _, err := o.runnable(argv); err != nil {
 				return err
 			}
 			return o.checkCPUs()
 		},
 		open: func(s dependencies) (calls.Handler, service, error) {
-			path, err := findProgram(argv, s.options.Dir)
+			path, err := s.options.runnable(argv)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -69,6 +69,7 @@ func (h *host) open() (calls.Handler, service, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	h.roster.programs = true
 	h.children, h.closing, h.oomKills = children, make(chan struct{}), child.OomKills
 	h.size = h.options.callSize(0, serveBytes)
 	if h.inner != nil && h.options.Concurrency == 1 {

@@ -28,16 +28,20 @@ type roster struct {
 	permits *permits.Permits
 	observe func(SlotEvent)
 
-	mu      sync.Mutex
-	slots   []*slot
-	changed chan struct{} // closed, and replaced, when a place may have become free
-	gone    chan struct{} // closed when the last slot is out
-	why     error         // why that was; set before gone is closed
+	patience patience
+	lack     lack
+
+	mu       sync.Mutex
+	slots    []*slot
+	programs bool          // each slot keeps a program running
+	changed  chan struct{} // closed, and replaced, when a place may have become free
+	gone     chan struct{} // closed when the last slot is out
+	why      error         // why that was; set before gone is closed
 }
 
 func newRoster(worker string, o Options, observe func(SlotEvent)) *roster {
 	r := &roster{
-		worker: worker, fixed: o.Concurrency, observe: observe,
+		worker: worker, fixed: o.Concurrency, observe: observe, patience: usualPatience,
 		changed: make(chan struct{}), gone: make(chan struct{}),
 	}
 	if o.Concurrency == AutoConcurrency {
@@ -136,6 +140,7 @@ type slot struct {
 	program     *program
 	resting     time.Time    // until when no call should be made
 	hall        company.Hall // of the calls that its program has in hand
+	short       shortage     // why nothing can be begun in it
 	out         error        // why the slot runs no calls any more
 	tenants     map[*tenant]struct{}
 	busy        int       // places that they have
@@ -150,10 +155,14 @@ type slot struct {
 type load struct {
 	items   int64 // in hand and to begin: there may be many although places are free
 	waiting bool  // its program is not ready
+	short   bool  // nothing can be begun in it
 }
 
 // less reports whether a slot with the load is a better choice for another batch.
 func (l load) less(o load) bool {
+	if l.short != o.short {
+		return o.short
+	}
 	if l.items != o.items {
 		return l.items < o.items
 	}
@@ -166,7 +175,7 @@ func (s *slot) load() (l load, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	most := s.roster.concurrency()
-	return load{items: int64(s.busy) + s.left(), waiting: s.program == nil}, s.out == nil && (most > 1 || s.busy+len(s.queue) < most)
+	return load{items: int64(s.busy) + s.left(), waiting: s.program == nil, short: s.short.why != nil}, s.out == nil && (most > 1 || s.busy+len(s.queue) < most)
 }
 
 // left is how many items of the slot's batches no call has been begun for. The lock is held.
@@ -185,6 +194,8 @@ func (s *slot) wanted() int {
 	switch left := s.left(); {
 	case s.out != nil:
 		return 0
+	case s.short.lasts(s.roster.patience):
+		return s.toTry()
 	case most == 1:
 		return max(0, 1-s.busy)
 	case left >= int64(most):
@@ -192,6 +203,15 @@ func (s *slot) wanted() int {
 	default:
 		return max(most-s.busy-len(s.queue)-int(left), 1-len(s.queue), 0)
 	}
+}
+
+// toTry is how many batches a slot should take in which nothing could be begun: one, when it is time to try again. The lock is
+// held.
+func (s *slot) toTry() int {
+	if time.Now().Before(s.short.until) || len(s.tenants) > 0 || s.roster.programs {
+		return 0
+	}
+	return 1
 }
 
 // describe returns the slot and its incarnation.
@@ -235,6 +255,7 @@ func (s *slot) ready(soon <-chan struct{}, g *company.Group) (p *program, err er
 	for {
 		s.mu.Lock()
 		p, out, changed, rest := s.program, s.out, s.changed, time.Until(s.resting)
+		short, lasts := s.short.why, s.short.lasts(s.roster.patience)
 		if p != nil && p.over() {
 			p = nil // the slot is about to notice it
 		}
@@ -247,8 +268,11 @@ func (s *slot) ready(soon <-chan struct{}, g *company.Group) (p *program, err er
 			return p, nil
 		}
 		s.mu.Unlock()
-		if out != nil {
+		switch {
+		case out != nil:
 			return nil, calls.ErrNoSlot
+		case p == nil && lasts:
+			return nil, short
 		}
 		var rested <-chan time.Time
 		if p != nil {
@@ -300,7 +324,7 @@ func (h *host) start(ctx context.Context) error {
 	for i, s := range h.roster.slots {
 		h.slots.Go(func() {
 			var err error
-			if defect := trap.Run("starting a program", func() { began[i], err = h.launchReady(ctx, s, 0) }); defect != nil {
+			if defect := trap.Run("starting a program", func() { began[i], err = h.launchFirst(ctx, s) }); defect != nil {
 				err = defect
 			}
 			if err != nil {

@@ -10,6 +10,7 @@ package worker
 //
 //	handler.go, stateful.go, preprocess.go   Go handlers: their kinds, state, and items before they are batched
 //	exec.go                                  a process for each call
+//	scripts.go, shortage.go                  programs that cannot be run; processes that cannot be begun for now
 //	serve.go, servecalls.go, program*.go     programs that serve, as the host sees them: calls, frames, ends
 //	slotserver.go, childmain.go              Go handlers in processes of this program
 //	slots.go, restarts.go, concurrency.go    slots and their start, the restarts of their programs, their calls at once

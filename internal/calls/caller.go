@@ -235,6 +235,11 @@ func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 		stats.Cut = true
 		return rest, nil, failure
 	}
+	if unbegun, ok := errors.AsType[*UnbegunError](err); ok {
+		stats.Cut = true
+		c.Lane.watch.giveBack(unbegun)
+		return rest, nil, ErrEnding
+	}
 	switch {
 	case err == nil && got == len(items):
 		c.Place.Answered()

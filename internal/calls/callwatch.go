@@ -37,6 +37,7 @@ type Watch struct {
 	endCause error // for which all calls have ended; set before ended is closed
 	stopOnce func()
 	failure  atomic.Pointer[error] // why nobody looks after the batch any more
+	unbegun  atomic.Pointer[UnbegunError]
 
 	mu     sync.Mutex
 	lanes  []*Lane

@@ -123,6 +123,8 @@ func (t *trial) try(ctx context.Context, items []calls.Item) (done int, after ti
 		return done, 0, ctx.Err()
 	case m.SlowedDown() > 0 && (err == nil || errors.Is(err, calls.ErrEnding)):
 		return done, m.SlowedDown(), nil
+	case m.Unbegun() != nil:
+		return done, 0, m.Unbegun()
 	case errors.Is(err, calls.ErrEnding):
 		return done, 0, calls.ErrNoSlot
 	}

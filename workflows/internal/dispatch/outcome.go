@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/suspicion"
@@ -40,6 +41,9 @@ func (d *Dispatcher) succeeded(t Task, r activities.ProcessResult) {
 			t.Tries, t.Orphaned, t.Outages = 0, 0, 0 // it has made progress
 		}
 		t.Rests++
+		if r.Unbegun != "" {
+			d.lastError = fmt.Sprintf("batch %s (%s): %s could not begin anything: %s", text.Thousands(t.Number), t.Batch, r.Worker, r.Unbegun)
+		}
 		d.again(t)
 	}
 	if r.SlowDown > 0 {
