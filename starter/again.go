@@ -116,10 +116,31 @@ func (r *running) again(command string) string {
 			values = list.GetSlice()
 		}
 		for _, value := range values {
+			if f.Name == "env" {
+				value = variableName(value)
+			}
 			words = append(words, "--"+f.Name, shellWord(value))
 		}
 	})
 	return strings.Join(words, " ")
+}
+
+// variableName is the name in an entry of --env. Its value may be a secret: it is never printed.
+func variableName(entry string) string {
+	name, _, _ := strings.Cut(entry, "=")
+	return name
+}
+
+// hidden names the variables that the command line of again needs in its environment, because it has their names only: those that
+// were given with values, other than those of this environment.
+func (r *running) hidden() (names []string) {
+	for _, entry := range r.o.worker.flagged.Env {
+		name, value, ok := strings.Cut(entry, "=")
+		if here, _ := r.p.lookup(name); ok && here != value && r.o.worker.flags.Changed("env") && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // shellWord quotes a word if a POSIX shell needs it.

@@ -111,6 +111,7 @@ func TestRun_NamesTheNextCommand(t *testing.T) {
 		filter := b.breakable("sed /7$/d")
 		c := b.stint("run", "--exec", filter+" 'a b'", "in put.txt", "-o", "out.txt", "--backoff", "1ms",
 			"--slots", "2", "--env", "A=it's", "--state", "a state", "--batch-items", "10").exits(starter.ExitSomeFailed)
+		b.env = append(b.env, "A=it's")
 		b.mend(`[ "$A" = "it's" ] && [ "$1" = "a b" ] && exec cat`)
 		c = b.pasted(c, "to run the failed items again: ").exits(starter.ExitOK)
 		require.Contains(t, c.stderr.String(), "10 failed items run again")
@@ -140,6 +141,29 @@ func TestRun_NamesTheNextCommand(t *testing.T) {
 		b.pasted(c, "to run the failed items again: ").exits(starter.ExitOK)
 		requireSame(t, numbers(100), b.read("out.txt"))
 	})
+}
+
+// TestD17_NoValueOfAVariableIsPrinted: a printed command has the names of variables, and the run says which of them it needs in its
+// environment. TestD34: its other flags are as they were given, zeros too.
+func TestD17_NoValueOfAVariableIsPrinted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.env = append(b.env, "SET=hunter3", "SAME=hunter4")
+	b.write("in.txt", numbers(20))
+	c := b.stint("run", "--exec", b.breakable("sed /7$/d"), "in.txt", "-o", "out.txt", "--backoff", "1ms", "--call-items", "0", "--restarts", "0",
+		"--env", "TOKEN=hunter2", "--env", "SET", "--env", "SAME=hunter4", "--env", "NOTSET", "--env", "EMPTY=").exits(starter.ExitSomeFailed)
+	said := c.stdout.String() + c.stderr.String()
+	require.NotContains(t, said, "hunter")
+	require.Contains(t, said, "--env NOTSET: the variable is not set here")
+	require.NotContains(t, said, "--env SET: ")
+	require.Contains(t, said, "--call-items 0")
+	require.Contains(t, said, "--restarts 0")
+	require.Contains(t, said, "--env TOKEN --env SET --env SAME --env NOTSET --env EMPTY --")
+	require.Contains(t, said, "export them first: TOKEN)\n")
+	b.env = append(b.env, "TOKEN=hunter2")
+	b.mend(`[ "$TOKEN$SET$SAME" = hunter2hunter3hunter4 ] && exec cat`)
+	b.pasted(c, "to run the failed items again: ").exits(starter.ExitOK)
+	requireSame(t, numbers(20), b.read("out.txt"))
 }
 
 // A state is found without a flag if no server is named, and a cluster's job never is.

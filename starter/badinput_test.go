@@ -92,7 +92,7 @@ func TestBadInput_RefusedBeforeAnythingStarts(t *testing.T) {
 		{"a duration without a unit", 2, run("in.txt", "--expiry", "30"), []string{"expiry", `"30"`, "unit"}},
 		{"a name that is none", 2, run("in.txt", "--name", "No Name"), []string{`"No Name"`, "lower-case letters, digits and dashes"}},
 		{"a port that is none", 2, run("in.txt", "--ui-port", "99999"), []string{"--ui-port 99999", "65535"}},
-		{"an environment without a name", 2, run("in.txt", "--env", "=x"), []string{`env "=x"`, "NAME=value"}},
+		{"an environment without a name", 2, run("in.txt", "--env", "=x"), []string{"env has an entry without a name", "NAME=value"}},
 		{"too many arguments", 2, []string{"status", "a", "b"}, []string{"status", "takes no more arguments than these: 'stint status JOB'"}},
 		{"no job named", 2, []string{"stop"}, []string{"stop", "name one, or use --pool POOL or --all"}},
 		{"a worker without a pool", 2, []string{"worker", "--exec", "cat"}, []string{"no pool given", "--pool NAME"}},

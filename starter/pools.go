@@ -133,10 +133,10 @@ func readPool(p *Program, base worker.Options, node *yaml.Node) (local.Pool, err
 		}
 	}
 	if fs.Changed("env") {
-		o.options.Env = slices.Concat(base.Env, o.options.Env)
+		o.flagged.Env = slices.Concat(base.Env, o.flagged.Env)
 	}
 	if !fs.Changed("metrics") {
-		o.options.Metrics = base.Metrics
+		o.flagged.Metrics = base.Metrics
 	}
 	h, err := o.poolHandler(p)
 	if err == nil {

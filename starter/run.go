@@ -273,10 +273,19 @@ func (r *running) whatNext(report job.Report) {
 	switch {
 	case report.State == job.Completed && report.Failed > 0 && r.spec.OnError != job.OnErrorDrop:
 		fmt.Fprintf(r.p.Stderr, "  to run the failed items again: %s\n", r.again("redrive"))
+		r.noteHidden()
 	case report.State == job.Stopped || report.State == job.Failed:
 		fmt.Fprintln(r.p.Stderr, "  the same command continues from here")
 		if r.spec.Input == nil || !slices.Contains(r.spec.Input, "-") {
 			fmt.Fprintf(r.p.Stderr, "  and so does: %s\n", r.again("resume"))
+			r.noteHidden()
 		}
+	}
+}
+
+// noteHidden says what a printed command needs beside its words.
+func (r *running) noteHidden() {
+	if names := r.hidden(); len(names) > 0 {
+		fmt.Fprintf(r.p.Stderr, "  (it takes the values of these variables from its environment, so export them first: %s)\n", strings.Join(names, ", "))
 	}
 }

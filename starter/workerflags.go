@@ -2,6 +2,7 @@ package starter
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,14 +19,15 @@ type workerOptions struct {
 	serve   string
 	cpus    string
 	hooks   []string
-	options worker.Options
+	flagged worker.Options // what the flags say, as they were given
+	options worker.Options // the worker's: set by settle
 	given   worker.Options // the program's, which flags override
 	flags   *pflag.FlagSet
 }
 
 func (o *workerOptions) addFlags(fs *pflag.FlagSet, p *Program) {
-	o.options, o.given, o.flags = p.Options.Worker, p.Options.Worker, fs
-	w := &o.options
+	o.flagged, o.given, o.flags = p.Options.Worker, p.Options.Worker, fs
+	w := &o.flagged
 	fs.StringVar(&o.exec, "exec", "", "filter `COMMAND` to run: n lines in, n lines out; split like a shell would, run without one")
 	fs.StringVar(&o.serve, "serve", "", "`COMMAND` of a long-lived program that speaks the serve protocol (docs/protocol.md): one for each slot")
 	fs.IntVarP(&w.Slots, "slots", "j", w.Slots, "positions for running batches (default: the number of CPUs)")
@@ -103,6 +105,7 @@ func (o *workerOptions) handler(p *Program) (worker.Handler, error) {
 
 // settle completes the options from the flags.
 func (o *workerOptions) settle(p *Program) (err error) {
+	o.options = o.flagged
 	o.options.Dir = p.path(o.options.Dir)
 	if o.flags.Changed("cpus") {
 		if o.options.CPUs, err = parseCPUs(o.cpus); err != nil {
@@ -115,7 +118,24 @@ func (o *workerOptions) settle(p *Program) (err error) {
 	if err := o.nameHooks(); err != nil {
 		return err
 	}
+	o.passOn(p)
 	return o.locateRoots(p.Dir)
+}
+
+// passOn gives the variables that --env only names their values in the program's environment, and says which are not set there.
+func (o *workerOptions) passOn(p *Program) {
+	o.options.Env = slices.Clone(o.options.Env)
+	for i, name := range o.options.Env {
+		if strings.Contains(name, "=") || slices.Contains(o.given.Env, name) {
+			continue
+		}
+		value, set := p.lookup(name)
+		if !set {
+			fmt.Fprintf(p.Stderr, "--env %s: the variable is not set here, so the command does not get it\n", name)
+			continue
+		}
+		o.options.Env[i] = name + "=" + value
+	}
 }
 
 // choose returns the program's handler, or the one that the flags name.

@@ -210,7 +210,7 @@ func (o Options) validate() error {
 	}
 	for _, env := range o.Env {
 		if env == "" || env[0] == '=' {
-			errs = append(errs, fieldError("Env", "%q: use NAME=value or NAME", env))
+			errs = append(errs, fieldError("Env", "has an entry without a name: use NAME=value or NAME")) // its value may be a secret
 		}
 	}
 	return errors.Join(errs...)

@@ -35,12 +35,14 @@ func TestOptions_Validate(t *testing.T) {
 		{Options{KillAfter: time.Minute}, "KillAfter 1m0s: use more than 0s, up to 15s"},
 		{Options{Dir: "/no/such/dir"}, "Dir /no/such/dir: no such file or directory"},
 		{Options{Dir: "/dev/null"}, "Dir /dev/null is not a directory"},
-		{Options{Env: []string{""}}, `Env ""`},
-		{Options{Env: []string{"A=1", "=x"}}, `Env "=x": use NAME=value or NAME`},
+		{Options{Env: []string{""}}, "Env has an entry without a name"},
+		{Options{Env: []string{"A=1", "=secret"}}, `Env has an entry without a name: use NAME=value or NAME`},
 	} {
 		require.ErrorContains(t, c.options.withDefaults().validate(), c.says)
 	}
-	err := Options{Slots: -1, CallItems: -2}.withDefaults().validate()
+	err := Options{Env: []string{"=secret"}}.withDefaults().validate()
+	require.NotContains(t, err.Error(), "secret", "D17: a value is never printed")
+	err = Options{Slots: -1, CallItems: -2}.withDefaults().validate()
 	require.ErrorContains(t, err, "Slots")
 	require.ErrorContains(t, err, "CallItems", "all that is wrong is said at once")
 }
