@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/feeds"
-	"github.com/stint-run/stint/internal/outputs"
 	"go.temporal.io/api/serviceerror"
 )
 
@@ -21,7 +20,7 @@ func (a *Activities) PlanFeed(ctx context.Context, in feeds.PlanInput) (feeds.Pl
 		}
 		first := in.Ref.Sources == ""
 		if first {
-			if err := outputs.Check(ctx, a.opts.Access, in.Spec); err != nil {
+			if err := a.checkOutputs(ctx, in.Spec); err != nil {
 				return feeds.PlanResult{}, err
 			}
 			if err := in.Ref.Claim(ctx, dir); err != nil {

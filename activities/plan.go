@@ -9,6 +9,7 @@ import (
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
+	"go.temporal.io/sdk/activity"
 )
 
 // Plan reads on through the input, from where the last page ended, and returns the batches that it
@@ -33,7 +34,7 @@ func (a *Activities) Plan(ctx context.Context, in inputs.PlanInput) (inputs.Plan
 // plan plans a page of what from lists.
 func (a *Activities) plan(ctx context.Context, dir store.Dir, in inputs.PlanInput, from inputs.Lister) (inputs.PlanResult, error) {
 	if in.Ref.Sources == "" {
-		if err := outputs.Check(ctx, a.opts.Access, in.Spec); err != nil {
+		if err := a.checkOutputs(ctx, in.Spec); err != nil {
 			return inputs.PlanResult{}, err
 		}
 		if err := in.Ref.Claim(ctx, dir); err != nil {
@@ -47,6 +48,17 @@ func (a *Activities) plan(ctx context.Context, dir store.Dir, in inputs.PlanInpu
 		result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity()
 	}
 	return result, err
+}
+
+// checkOutputs returns an error if what the job writes could not be written, and warns if nothing keeps a run that was frozen from
+// replacing the output of a newer one.
+func (a *Activities) checkOutputs(ctx context.Context, spec job.Spec) error {
+	unfenced, err := outputs.Check(ctx, a.opts.Access, spec)
+	if err == nil && unfenced != "" {
+		activity.GetLogger(ctx).Warn("the service behind this bucket has no conditional writes: a run of the job that was frozen while it published, "+
+			"and that has been replaced since, could still put its output over that of the newer run", "location", unfenced)
+	}
+	return err
 }
 
 // PlanLoopInput asks for the beginning of a loop.
@@ -68,7 +80,7 @@ func (a *Activities) PlanLoop(ctx context.Context, in PlanLoopInput) (PlanLoopRe
 		if in.Ref.Store == "" {
 			return result, nil
 		}
-		if err := outputs.Check(ctx, a.opts.Access, in.Spec); err != nil {
+		if err := a.checkOutputs(ctx, in.Spec); err != nil {
 			return PlanLoopResult{}, err
 		}
 		dir, err := in.Ref.Open(ctx, a.opts.Access)

@@ -11,10 +11,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// otherProcess is a bucket as one of several processes sees it: no lock lies between its looks and its writes.
+// otherProcess is a bucket without conditional writes as one of several processes sees it: no lock lies between its looks and its writes.
 type otherProcess struct {
 	store.Dir
 	beforePut func() // nil: nothing
+}
+
+// conditionalProcess is a bucket with conditional writes as one of several processes sees it.
+type conditionalProcess struct{ otherProcess }
+
+func (d *conditionalProcess) Claim(ctx context.Context, key, value string, admit func(string) error) error {
+	return object.Claim(ctx, d, key, value, admit)
+}
+
+func (d *conditionalProcess) CreateWith(ctx context.Context, key string, o object.WriteOptions) (store.Writer, error) {
+	w, err := object.CreateWith(ctx, d.Dir, key, o)
+	return &lateWriter{w, &d.otherProcess}, err
 }
 
 func (d *otherProcess) Claim(ctx context.Context, key, value string, admit func(string) error) error {
@@ -25,12 +37,22 @@ func (d *otherProcess) Guard(ctx context.Context, key, want string, fn func(cont
 	return object.Fence(ctx, d, key, want, fn)
 }
 
-func (d *otherProcess) Put(ctx context.Context, key string, data []byte) error {
-	if do := d.beforePut; do != nil {
-		d.beforePut = nil
+func (d *otherProcess) Create(ctx context.Context, key string) (store.Writer, error) {
+	w, err := d.Dir.Create(ctx, key)
+	return &lateWriter{w, d}, err
+}
+
+type lateWriter struct {
+	store.Writer
+	process *otherProcess
+}
+
+func (w *lateWriter) Commit() error {
+	if do := w.process.beforePut; do != nil {
+		w.process.beforePut = nil
 		do()
 	}
-	return d.Dir.Put(ctx, key, data)
+	return w.Writer.Commit()
 }
 
 func openMem(t *testing.T) store.Dir {
@@ -42,7 +64,28 @@ func openMem(t *testing.T) store.Dir {
 	return dir
 }
 
-// The first page of an older run is frozen between its look at CURRENT and its claim, until a newer run has claimed the store: that
+// The first page of an older run is frozen between its look at CURRENT and its claim, until a newer run has claimed the store, or first
+// claimed it at all: the claim of the newer run stays.
+func TestD9_ALateClaimDoesNotReplaceANewerOne(t *testing.T) {
+	t.Parallel()
+	for _, before := range []int64{0, 1} {
+		dir := openMem(t)
+		require.NoError(t, dir.Delete(t.Context(), CurrentKey))
+		if before != 0 {
+			require.NoError(t, Ref{Run: "first", Born: before}.Claim(t.Context(), dir))
+		}
+		older, newer := Ref{Run: "a", Born: 2}, Ref{Run: "b", Born: 3}
+		late := &conditionalProcess{otherProcess{Dir: dir, beforePut: func() {
+			require.NoError(t, newer.Claim(t.Context(), &conditionalProcess{otherProcess{Dir: dir}}))
+		}}}
+		jobtest.RequireType(t, older.Claim(t.Context(), late), job.ErrorFenced)
+		held, err := dir.Get(t.Context(), CurrentKey)
+		require.NoError(t, err)
+		require.Equal(t, newer.current(), string(held))
+	}
+}
+
+// Without conditional writes: the first page of an older run is frozen between its look at CURRENT and its claim, until a newer run has claimed the store: that
 // one publishes all the same, and the older one does not any more.
 func TestClaim_OfAnOlderRunThatIsLate(t *testing.T) {
 	t.Parallel()

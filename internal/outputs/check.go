@@ -15,21 +15,25 @@ import (
 )
 
 // Check returns an error if the job's output, errors or report could not be written, before any
-// work is done for them.
-func Check(ctx context.Context, access ledger.Access, spec job.Spec) error {
+// work is done for them. unfenced is one of them that lies in a bucket without conditional writes: see [store.Conditional].
+func Check(ctx context.Context, access ledger.Access, spec job.Spec) (unfenced string, err error) {
 	if err := checkApart(ctx, access, spec); err != nil {
-		return err
+		return "", err
 	}
 	for _, location := range []string{spec.Output, spec.Errors, spec.Dropped, spec.Report} {
 		inOutput := location != spec.Output && store.IsPrefix(spec.Output) && strings.HasPrefix(location, spec.Output)
 		if location == "" || inOutput {
 			continue
 		}
-		if err := checkOutput(ctx, access, location, spec.Split != "" && beside(spec.Output, location)); err != nil {
-			return err
+		fenced, err := checkOutput(ctx, access, location, spec.Split != "" && beside(spec.Output, location))
+		if err != nil {
+			return "", err
+		}
+		if !fenced {
+			unfenced = location
 		}
 	}
-	return nil
+	return unfenced, nil
 }
 
 // checkApart returns an error if one of the files would replace another; what is written into a device or a pipe replaces nothing. What shows without a look at links is refused earlier.
@@ -55,36 +59,40 @@ func beside(a, b string) bool {
 	return errA == nil && errB == nil && dirA == dirB
 }
 
-// checkOutput returns an error if a location could not be written. makes says that a missing directory is made.
-func checkOutput(ctx context.Context, access ledger.Access, location string, makes bool) error {
+// checkOutput returns an error if a location could not be written, and whether what lies there is safe from a run that was frozen. makes says
+// that a missing directory is made.
+func checkOutput(ctx context.Context, access ledger.Access, location string, makes bool) (fenced bool, err error) {
 	name := "stint-check"
 	dirLocation := location
 	if !store.IsPrefix(location) {
-		var err error
 		if dirLocation, name, err = store.Split(location); err != nil {
-			return ledger.Permanent(job.ErrorOutput, fmt.Errorf("output %s: %w", location, err))
+			return false, ledger.Permanent(job.ErrorOutput, fmt.Errorf("output %s: %w", location, err))
 		}
 	}
 	dir, err := access.Open(ctx, dirLocation)
 	if err != nil {
-		return ledger.StoreError(job.ErrorOutput, err)
+		return false, ledger.StoreError(job.ErrorOutput, err)
 	}
 	if local, ok := dir.Local(); ok {
 		if err := checkLocal(location, local, name, makes); err != nil {
-			return ledger.Permanent(job.ErrorOutput, err)
+			return false, ledger.Permanent(job.ErrorOutput, err)
 		}
 	}
 	if !store.IsPrefix(location) {
 		if sink, err := store.Sink(dir, name); err != nil || sink {
-			return ledger.StoreError(job.ErrorOutput, err)
+			return true, ledger.StoreError(job.ErrorOutput, err)
 		}
 	}
 	// An object of another name shows whether writing is permitted.
 	probe := name + ".check-" + ledger.NewToken()
 	if err := dir.Put(ctx, probe, nil); err != nil {
-		return ledger.StoreError(job.ErrorOutput, err)
+		return false, ledger.StoreError(job.ErrorOutput, err)
 	}
-	return ledger.StoreError(job.ErrorOutput, dir.Delete(ctx, probe))
+	if err := dir.Delete(ctx, probe); err != nil {
+		return false, ledger.StoreError(job.ErrorOutput, err)
+	}
+	fenced, err = store.Conditional(ctx, dir, name)
+	return fenced, ledger.StoreError(job.ErrorOutput, err)
 }
 
 // checkLocal returns an error if a local output has no directory to lie in, or a directory in its place. The last directory of the

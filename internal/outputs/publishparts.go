@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 )
 
@@ -21,7 +22,7 @@ func (p *Publication) publishParts(ctx context.Context, publishSides func(contex
 		return err
 	}
 	defer split.close(context.WithoutCancel(ctx))
-	list, err := p.Dir.Create(ctx, PartsList)
+	list, err := store.CreateUnchanged(ctx, p.Dir, PartsList)
 	if err != nil {
 		return ledger.StoreError(job.ErrorOutput, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 )
 
@@ -61,11 +62,14 @@ func (p *Publication) writeSide(ctx context.Context, s side) (publish func(conte
 		return nil, nil, err
 	}
 	*s.content, *s.shown = ledger.SideFile{}, ""
-	none := func(ctx context.Context) error { return to.Delete(ctx, name) }
+	none, err := store.Removal(ctx, to, name)
+	if err != nil {
+		return nil, nil, ledger.StoreError(job.ErrorOutput, err)
+	}
 	if p.Books.ErrBytes == 0 {
 		return none, func() {}, nil
 	}
-	w, err := to.Create(ctx, name)
+	w, err := store.CreateUnchanged(ctx, to, name)
 	if err != nil {
 		return nil, nil, ledger.StoreError(job.ErrorOutput, err)
 	}

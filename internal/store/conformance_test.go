@@ -44,6 +44,8 @@ func TestConformance(t *testing.T) {
 		{"guards and claims at once", testGuardRace},
 		{"claim if admitted", testClaimAdmitted},
 		{"claims in order", testClaimOrder},
+		{"a write that wants no change", testUnchanged},
+		{"a removal", testRemoval},
 		{"sweep", testSweep},
 		{"sweep many", testSweepMany},
 	}
@@ -477,4 +479,66 @@ func testSweepMany(t *testing.T, dir store.Dir) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err = dir.Sweep(ctx, "run/", func(string) bool { cancel(); return false })
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// testUnchanged: what another process has written or removed meanwhile is not replaced. A local Dir has its lock for that.
+func testUnchanged(t *testing.T, dir store.Dir) {
+	has, err := store.Conditional(t.Context(), dir, "a/key")
+	require.NoError(t, err)
+	require.True(t, has)
+	require.Empty(t, keys(t, dir, ""), "nothing is left of the question")
+	begin := func() store.Writer {
+		w, err := store.CreateUnchanged(t.Context(), dir, "a/key")
+		require.NoError(t, err)
+		_, err = w.Write([]byte("mine"))
+		require.NoError(t, err)
+		return w
+	}
+	_, local := dir.Local()
+	require.NoError(t, begin().Commit(), "the first")
+	require.NoError(t, begin().Commit(), "it replaces what it has seen")
+	require.NoError(t, dir.Delete(t.Context(), "a/key"))
+	for _, c := range []struct {
+		before    bool // there is an object
+		meanwhile func() error
+		want      string // of the content; empty: there is none
+	}{
+		{false, func() error { return dir.Put(t.Context(), "a/key", []byte("other")) }, "other"},
+		{true, func() error { return dir.Put(t.Context(), "a/key", []byte("new")) }, "new"},
+		{true, func() error { return dir.Delete(t.Context(), "a/key") }, ""},
+	} {
+		w := begin()
+		require.NoError(t, c.meanwhile())
+		err := w.Commit()
+		if local {
+			require.NoError(t, err)
+			continue
+		}
+		replaced := new(store.ReplacedError)
+		require.ErrorAs(t, err, &replaced)
+		require.ErrorContains(t, err, "a/key: another process has written or removed it meanwhile")
+		require.False(t, store.Permanent(err), "the next try looks again")
+		got, err := dir.Get(t.Context(), "a/key")
+		require.Equal(t, c.want == "", errors.Is(err, fs.ErrNotExist), "%v", err)
+		require.Equal(t, c.want, string(got))
+	}
+}
+
+// testRemoval: what is removed is what was there.
+func testRemoval(t *testing.T, dir store.Dir) {
+	removal := func() func(context.Context) error {
+		remove, err := store.Removal(t.Context(), dir, "a/key")
+		require.NoError(t, err)
+		return remove
+	}
+	require.NoError(t, removal()(t.Context()), "nothing is there")
+	put(t, dir, "a/key")
+	require.NoError(t, removal()(t.Context()))
+	require.Empty(t, keys(t, dir, ""))
+	remove := removal()
+	put(t, dir, "a/key")
+	require.NoError(t, remove(t.Context()))
+	if _, local := dir.Local(); !local {
+		require.Equal(t, []string{"a/key"}, keys(t, dir, ""))
+	}
 }

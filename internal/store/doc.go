@@ -34,4 +34,5 @@ type (
 	FencedError   = object.FencedError
 	LocationError = object.LocationError
 	OpError       = object.OpError
+	ReplacedError = object.ReplacedError
 )

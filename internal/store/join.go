@@ -106,11 +106,12 @@ type Joining struct {
 	result   JoinResult
 }
 
-// BeginJoin begins a Join. Nothing is visible until it has ended. The context covers its whole life.
+// BeginJoin begins a Join. Nothing is visible until it has ended. The context covers its whole life. What is published replaces only
+// what is there now: see object.WriteOptions.Unchanged.
 func BeginJoin(ctx context.Context, to Dir, name string, opts JoinOptions) (*Joining, error) {
 	j := &Joining{name: name, progress: func(int64) {}}
 	var err error
-	j.w, err = object.CreateWith(ctx, to, name, object.WriteOptions{Bulk: true, Size: opts.Size, Scratch: opts.Scratch})
+	j.w, err = object.CreateWith(ctx, to, name, object.WriteOptions{Bulk: true, Size: opts.Size, Scratch: opts.Scratch, Unchanged: true})
 	return j, err
 }
 
@@ -236,10 +237,26 @@ func Settle(w Writer) (bool, error) {
 	return true, s.Settle()
 }
 
-// CreateSized is d.Create for an object of so many bytes. While it is unfinished it lies in the scratch directory, if that is not
+// CreateUnchanged is d.Create for an object that several runs may write: its Commit replaces only what is there now. See
+// object.WriteOptions.
+func CreateUnchanged(ctx context.Context, d Dir, key string) (Writer, error) {
+	return object.CreateWith(ctx, d, key, object.WriteOptions{Unchanged: true})
+}
+
+// CreateSized is CreateUnchanged for an object of so many bytes. While it is unfinished it lies in the scratch directory, if that is not
 // empty: see [JoinOptions].
 func CreateSized(ctx context.Context, d Dir, key string, size int64, scratch string) (Writer, error) {
-	return object.CreateWith(ctx, d, key, object.WriteOptions{Bulk: size > bulkFrom, Size: size, Scratch: scratch})
+	return object.CreateWith(ctx, d, key, object.WriteOptions{Bulk: size > bulkFrom, Size: size, Scratch: scratch, Unchanged: true})
+}
+
+// Removal returns a function that deletes what is at key now: see object.Removal.
+func Removal(ctx context.Context, d Dir, key string) (remove func(context.Context) error, err error) {
+	return object.Removal(ctx, d, key)
+}
+
+// Conditional reports whether d keeps an object from being replaced that was written meanwhile: see object.Conditional.
+func Conditional(ctx context.Context, d Dir, key string) (bool, error) {
+	return object.Conditional(ctx, d, key)
 }
 
 // CreateBulk is d.Create for an object that will not be read soon: it does not displace other files

@@ -181,3 +181,45 @@ func TestClosedAccess(t *testing.T) {
 	_, err = access.Open(t.Context(), "s3://bucket/x?"+s3Query())
 	require.Error(t, err)
 }
+
+// TestS3WithoutConditions: services that ignore conditions, or refuse them, are written to as before, and say so when asked.
+func TestS3WithoutConditions(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"ignored": func(_ http.ResponseWriter, r *http.Request) bool {
+			r.Header.Del("If-Match")
+			r.Header.Del("If-None-Match")
+			return false
+		},
+		"refused": func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Header.Get("If-Match")+r.Header.Get("If-None-Match") == "" {
+				return false
+			}
+			w.WriteHeader(http.StatusNotImplemented)
+			_, _ = io.WriteString(w, "<Error><Code>NotImplemented</Code><Message>no such header</Message></Error>")
+			return true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !answer(w, r) {
+					fakeS3().Config.Handler.ServeHTTP(w, r)
+				}
+			}))
+			t.Cleanup(server.Close)
+			dir := open(t, newAccess(t), "s3://"+testBucket+"/without-"+name+"?region=r&anonymous=true&use_path_style=true&endpoint="+server.URL)
+			has, err := store.Conditional(t.Context(), dir, "key")
+			require.NoError(t, err)
+			require.False(t, has)
+			w, err := store.CreateUnchanged(t.Context(), dir, "key")
+			require.NoError(t, err)
+			put(t, dir, "key")
+			require.NoError(t, w.Commit())
+			remove, err := store.Removal(t.Context(), dir, "key")
+			require.NoError(t, err)
+			require.NoError(t, remove(t.Context()))
+			require.Empty(t, keys(t, dir, ""))
+		})
+	}
+}

@@ -19,6 +19,10 @@ type Bucket struct {
 	name string
 	base string // the URL without a query, for messages: "s3://name"
 	blob *blob.Bucket
+
+	conditions  conditions
+	mu          sync.Mutex
+	conditional *bool // whether the service has conditional writes; nil: not known yet
 }
 
 // Buckets in memory outlive every Access: they belong to the process.
@@ -36,7 +40,7 @@ func Mem(name string) *Bucket {
 		b = memblob.OpenBucket(nil)
 		memBuckets[name] = b
 	}
-	return &Bucket{name: name, base: "mem://" + name, blob: b}
+	return &Bucket{name: name, base: "mem://" + name, blob: b, conditions: &memConditions{b}}
 }
 
 // Close closes the bucket. Nothing obtained from it can be used afterwards.

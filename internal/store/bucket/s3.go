@@ -48,7 +48,7 @@ func OpenS3(ctx context.Context, name, query string, patience time.Duration) (*B
 	if err != nil {
 		return nil, err
 	}
-	return &Bucket{name: name, base: base, blob: b}, nil
+	return &Bucket{name: name, base: base, blob: b, conditions: &s3Conditions{name: name, blob: b}}, nil
 }
 
 func openS3(ctx context.Context, address string, patience time.Duration) (*blob.Bucket, error) {

@@ -11,7 +11,10 @@ import (
 	"github.com/stint-run/stint/internal/store/object"
 )
 
-const writeBuffer = 256 << 10
+const (
+	writeBuffer = 256 << 10
+	contentType = "application/octet-stream"
+)
 
 var writeBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, writeBuffer) }}
 
@@ -25,20 +28,34 @@ func (d *Dir) CreateWith(ctx context.Context, key string, o object.WriteOptions)
 	if err := object.CheckKey(key); err != nil {
 		return nil, err
 	}
+	options := d.writerOptions(o)
+	var want *state
+	if o.Unchanged {
+		var err error
+		if want, err = d.unchanged(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	if want != nil {
+		d.bucket.conditions.put(options, *want)
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	w, err := d.bucket.blob.NewWriter(ctx, d.prefix+key, d.writerOptions(o))
+	w, err := d.bucket.blob.NewWriter(ctx, d.prefix+key, options)
 	if err != nil {
 		cancel()
 		return nil, bucketError("writing", d.where(key), err)
 	}
-	b := &writer{where: d.where(key), cancel: cancel, w: w}
+	b := &writer{where: d.where(key), cancel: cancel, w: w, end: w.Close}
+	if want != nil {
+		b.end = func() error { return d.bucket.conditions.commit(ctx, d.prefix+key, w, *want) }
+	}
 	b.buf = writeBuffers.Get().(*bufio.Writer)
 	b.buf.Reset(w)
 	return b, nil
 }
 
 func (d *Dir) writerOptions(o object.WriteOptions) *blob.WriterOptions {
-	options := &blob.WriterOptions{ContentType: "application/octet-stream"}
+	options := &blob.WriterOptions{ContentType: contentType}
 	tuneS3(d.bucket.blob, options, o)
 	return options
 }
@@ -54,6 +71,7 @@ type writer struct {
 	where  string
 	cancel context.CancelFunc
 	w      *blob.Writer
+	end    func() error  // closes w
 	buf    *bufio.Writer // nil once the writer has ended
 }
 
@@ -75,7 +93,13 @@ func (w *writer) Commit() error {
 	}
 	w.release()
 	defer w.cancel()
-	return bucketError("writing", w.where, w.w.Close())
+	err := w.end()
+	if refused(err) {
+		w.cancel()
+		_ = w.w.Close() // nothing is kept of it
+		return &object.ReplacedError{Op: "writing", Where: w.where}
+	}
+	return bucketError("writing", w.where, err)
 }
 
 func (w *writer) Abort() {

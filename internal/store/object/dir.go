@@ -73,7 +73,7 @@ type Dir interface {
 	// system: if it passes locks on to other machines). In a bucket the lock excludes only this
 	// process: another one may Claim between the check and the end of fn, because an object
 	// store cannot make the write of one object depend on the content of another. So callers
-	// keep fn short, and the run that claims publishes after its claim: its result stays.
+	// begin what fn commits before they call Guard, with WriteOptions.Unchanged, and keep fn short.
 	//
 	// fn must not call Guard or Claim for the same key.
 	Guard(ctx context.Context, key, want string, fn func(context.Context) error) error
@@ -81,8 +81,9 @@ type Dir interface {
 	// admit returns an error for what it holds now ("" if it is missing); Claim returns that error
 	// then. A nil admit admits always. It can be repeated.
 	//
-	// In a bucket the lock excludes only this process: a Claim of another one that has read what is held, and is then held up, can
-	// replace one that was made meanwhile. Whoever finds that an older claim has replaced its own claims again.
+	// In a bucket the lock excludes only this process. The write is conditional on what was read, so that no Claim replaces another one
+	// that it has not seen. In a bucket without conditional writes (see Conditional) one that is held up between the two can do that.
+	// Whoever finds that an older claim has replaced its own claims again.
 	Claim(ctx context.Context, key, value string, admit func(held string) error) error
 	// Sweep removes every object whose key begins with prefix and for which keep returns false (a
 	// nil keep keeps all), and what unfinished writes below prefix have left: temporary files,
@@ -121,6 +122,10 @@ type WriteOptions struct {
 	// Scratch is a local directory in which the unfinished object may lie, if that is on the
 	// same file system as the object. Default: beside the object.
 	Scratch string
+	// Unchanged: Commit replaces only the object that is there when the Writer is created, or nothing if there is none,
+	// and fails with *ReplacedError if another one has been written since, or if it has been removed. It has no effect on local files, which
+	// have the lock of Guard, and in a bucket without conditional writes: see Conditional.
+	Unchanged bool
 }
 
 // Creator is a Dir whose writers take options.
@@ -152,9 +157,37 @@ func CreateWith(ctx context.Context, d Dir, key string, o WriteOptions) (Writer,
 	return d.Create(ctx, key)
 }
 
+// Conditional reports whether d keeps an object from being replaced that was written meanwhile: always if it is local, by its lock,
+// and if the service behind a bucket has conditional writes. The first time for a bucket it writes an object beside key, to find out.
+func Conditional(ctx context.Context, d Dir, key string) (bool, error) {
+	c, ok := d.(interface {
+		Conditional(ctx context.Context, key string) (bool, error)
+	})
+	if !ok {
+		return true, nil
+	}
+	return c.Conditional(ctx, key)
+}
+
+// Removal returns a function that deletes what is at key now, as Dir.Delete does. In a bucket with conditional writes it deletes
+// nothing that is written there later.
+func Removal(ctx context.Context, d Dir, key string) (remove func(context.Context) error, err error) {
+	if r, ok := d.(interface {
+		Removal(ctx context.Context, key string) (func(context.Context) error, error)
+	}); ok {
+		return r.Removal(ctx, key)
+	}
+	return func(ctx context.Context) error { return d.Delete(ctx, key) }, nil
+}
+
 // Put writes a whole object through d.Create: what Dir.Put does.
 func Put(ctx context.Context, d Dir, key string, data []byte) error {
-	w, err := d.Create(ctx, key)
+	return PutWith(ctx, d, key, data, WriteOptions{})
+}
+
+// PutWith is Put with options.
+func PutWith(ctx context.Context, d Dir, key string, data []byte, o WriteOptions) error {
+	w, err := CreateWith(ctx, d, key, o)
 	if err != nil {
 		return err
 	}
@@ -178,8 +211,25 @@ func Fence(ctx context.Context, d Dir, key, want string, fn func(context.Context
 	return fn(ctx)
 }
 
+// maxClaims bounds how often a Claim looks again, because another one has come between its look and its write.
+const maxClaims = 10
+
 // Claim is what every kind of Dir does in its own Claim, under the lock.
 func Claim(ctx context.Context, d Dir, key, value string, admit func(held string) error) error {
+	for tries := 1; ; tries++ {
+		err := claimOnce(ctx, d, key, value, admit)
+		if replaced := new(ReplacedError); !errors.As(err, &replaced) || tries == maxClaims {
+			return err
+		}
+	}
+}
+
+func claimOnce(ctx context.Context, d Dir, key, value string, admit func(held string) error) error {
+	w, err := CreateWith(ctx, d, key, WriteOptions{Unchanged: true}) // before the look
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
 	if admit != nil {
 		held, err := d.Get(ctx, key)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -189,5 +239,8 @@ func Claim(ctx context.Context, d Dir, key, value string, admit func(held string
 			return err
 		}
 	}
-	return d.Put(ctx, key, []byte(value))
+	if _, err := w.Write([]byte(value)); err != nil {
+		return err
+	}
+	return w.Commit()
 }

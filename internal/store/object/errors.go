@@ -33,6 +33,17 @@ func (e *FencedError) Error() string {
 	return fmt.Sprintf("%s names run %q, not %q: a newer run has taken over", e.Key, e.Have, e.Want)
 }
 
+// ReplacedError says that an object was written or removed by another process, after the Writer that was to replace it had been created: see
+// WriteOptions.Unchanged. Nothing was done. Retrying may help.
+type ReplacedError struct {
+	Op    string // "writing" or "deleting"
+	Where string // the object
+}
+
+func (e *ReplacedError) Error() string {
+	return fmt.Sprintf("%s %s: another process has written or removed it meanwhile", e.Op, e.Where)
+}
+
 // CorruptError says that an object is not what was once written under its key.
 type CorruptError struct {
 	Key    string

@@ -1,0 +1,133 @@
+package outputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/store/object"
+	"github.com/stint-run/stint/job"
+)
+
+// bucketDir is what a Dir in a bucket can do.
+type bucketDir interface {
+	object.Dir
+	object.Creator
+	Conditional(ctx context.Context, key string) (bool, error)
+	Removal(ctx context.Context, key string) (func(context.Context) error, error)
+}
+
+// frozenDir is a bucket as one of several processes sees it, without a lock for all of them. The process is frozen after its next look
+// at CURRENT, until thaw has returned.
+type frozenDir struct {
+	bucketDir
+	thaw func() // nil: it is not frozen
+}
+
+func (d *frozenDir) Claim(ctx context.Context, key, value string, admit func(string) error) error {
+	return object.Claim(ctx, d, key, value, admit)
+}
+
+func (d *frozenDir) Guard(ctx context.Context, key, want string, fn func(context.Context) error) error {
+	return object.Fence(ctx, d, key, want, func(ctx context.Context) error {
+		if do := d.thaw; do != nil {
+			d.thaw = nil
+			do()
+		}
+		return fn(ctx)
+	})
+}
+
+// bucketKinds returns places in buckets, by their kind.
+func bucketKinds(t *testing.T) map[string]string {
+	t.Helper()
+	backend := s3mem.New()
+	require.NoError(t, backend.CreateBucket("bucket"))
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(server.Close)
+	return map[string]string{
+		"mem": "mem://" + strings.ToLower(strings.ReplaceAll(t.Name(), "_", "-")) + "/PLACE",
+		"s3":  "s3://bucket/PLACE?region=us-east-1&anonymous=true&use_path_style=true&endpoint=" + server.URL,
+	}
+}
+
+// publication is one of a run with a single result.
+func publication(t *testing.T, place, output string, born int64, result string) (*Publication, *frozenDir) {
+	t.Helper()
+	access := &store.Access{}
+	t.Cleanup(func() { require.NoError(t, access.Close()) })
+	spec := job.Spec{Name: "x", Pool: "x", Output: strings.Replace(place, "PLACE", output, 1), Store: strings.Replace(place, "PLACE", "store/", 1)}
+	ref := ledger.Ref{Run: fmt.Sprint("run-", born), Born: born, Store: spec.Store}
+	p, err := NewPublication(t.Context(), access, ref, spec)
+	require.NoError(t, err)
+	dir := &frozenDir{bucketDir: p.Dir.(bucketDir)}
+	p.Dir = dir
+	e := ledger.Entry{Batch: protocol.Batch{Count: 1, Length: 1}, Part: "0", OK: 1}
+	w := &ledger.PartWriter{Dir: dir, Key: ledger.ResultsKey(ref.Run, e)}
+	require.NoError(t, w.Write(t.Context(), []byte(result)))
+	require.NoError(t, w.Commit())
+	e.Bytes, e.Sum = w.Bytes, w.Sum
+	p.Books = ledger.Books{Items: 1, OK: 1, Parts: 1, Bytes: e.Bytes}
+	require.NoError(t, ref.Claim(t.Context(), dir))
+	key, err := ledger.WriteManifest(t.Context(), dir, ref, 0, nil, []ledger.Entry{e}, ledger.Besides{})
+	require.NoError(t, err)
+	p.Links, err = ledger.Chain(t.Context(), dir, []string{key})
+	require.NoError(t, err)
+	return p, dir
+}
+
+// An older run is frozen between its look at CURRENT and its put, until a newer run has published: the newer output stays, whether or
+// not there was one before, and the older run learns that it has been overtaken.
+func TestD9_AFrozenRunDoesNotReplaceANewerOutput(t *testing.T) {
+	t.Parallel()
+	begin := func(context.Context) (Begun, error) { return Begun{}, nil }
+	for kind, place := range bucketKinds(t) {
+		for _, output := range []string{"out.jsonl", "store/"} {
+			for _, before := range []string{"", "before\n"} {
+				t.Run(fmt.Sprint(kind, " ", output, " ", before != ""), func(t *testing.T) {
+					t.Parallel()
+					place := strings.Replace(place, "PLACE", strings.NewReplacer("/", "-", " ", "-", "#", "-").Replace(t.Name())+"/PLACE", 1)
+					if before != "" {
+						p, _ := publication(t, place, output, 1, before)
+						require.NoError(t, p.PublishNew(t.Context(), begin))
+					}
+					older, dir := publication(t, place, output, 2, "older\n")
+					target, name := dir.bucketDir.(store.Dir), PartsList
+					if !store.IsPrefix(output) {
+						var err error
+						target, name, err = OpenTarget(t.Context(), older.Access, older.Spec.Output, 0)
+						require.NoError(t, err)
+					}
+					var want []byte
+					dir.thaw = func() {
+						newer, _ := publication(t, place, output, 3, "newer\n")
+						require.NoError(t, newer.PublishNew(t.Context(), begin))
+						var err error
+						want, err = target.Get(t.Context(), name)
+						require.NoError(t, err)
+					}
+					outage, ok := errors.AsType[*temporal.ApplicationError](older.PublishNew(t.Context(), begin))
+					require.True(t, ok)
+					require.Equal(t, job.ErrorOutage, outage.Type(), "it is tried again")
+					require.ErrorContains(t, outage, "another process has written or removed it meanwhile")
+					got, err := target.Get(t.Context(), name)
+					require.NoError(t, err)
+					require.Equal(t, string(want), string(got))
+					jobtest.RequireType(t, older.PublishNew(t.Context(), begin), job.ErrorFenced)
+				})
+			}
+		}
+	}
+}

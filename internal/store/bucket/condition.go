@@ -1,0 +1,211 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+
+	"github.com/stint-run/stint/internal/store/object"
+)
+
+// state is what must be at a key when something is written or deleted there: the object with that ETag, as the service wrote it, or
+// nothing if it is empty.
+type state struct{ etag string }
+
+// conditions are a kind of bucket's way to act only if a key is in a state.
+type conditions interface {
+	// probe reports whether the service has conditional writes. It writes an object at key, and removes it.
+	probe(ctx context.Context, key string) (bool, error)
+	// put adds the condition to a write that begins.
+	put(o *blob.WriterOptions, want state)
+	// commit ends the write, which is seen afterwards.
+	commit(ctx context.Context, key string, w *blob.Writer, want state) error
+	// delete deletes an object, which is in the state want.
+	delete(ctx context.Context, key string, want state) error
+}
+
+// Conditional reports whether the service has conditional writes. It is asked once, with an object beside key.
+func (d *Dir) Conditional(ctx context.Context, key string) (bool, error) {
+	b := d.bucket
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.conditional != nil {
+		return *b.conditional, nil
+	}
+	probe := d.prefix + path.Join(path.Dir(key), object.TempName(path.Base(key)))
+	has, err := b.conditions.probe(ctx, probe)
+	if err != nil {
+		return false, bucketError("writing", b.where(probe), err)
+	}
+	b.conditional = &has
+	return has, nil
+}
+
+// unchanged returns the state of a key, for a write that wants it to stay until then; nil if the service has no conditions.
+func (d *Dir) unchanged(ctx context.Context, key string) (*state, error) {
+	if has, err := d.Conditional(ctx, key); err != nil || !has {
+		return nil, err
+	}
+	attrs, err := d.bucket.blob.Attributes(ctx, d.prefix+key)
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return &state{}, nil
+	}
+	if err != nil {
+		return nil, bucketError("looking up", d.where(key), err)
+	}
+	return &state{attrs.ETag}, nil
+}
+
+// Removal returns a function that deletes what is at key now: see object.Removal.
+func (d *Dir) Removal(ctx context.Context, key string) (func(context.Context) error, error) {
+	want, err := d.unchanged(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		switch {
+		case want == nil:
+			return d.Delete(ctx, key)
+		case want.etag == "":
+			return nil
+		}
+		err := d.bucket.conditions.delete(ctx, d.prefix+key, *want)
+		if refused(err) {
+			return &object.ReplacedError{Op: "deleting", Where: d.where(key)}
+		}
+		return bucketError("deleting", d.where(key), err)
+	}, nil
+}
+
+// refused reports whether an error says that a condition did not hold: the object is another one, is gone, or is being written.
+func refused(err error) bool {
+	var api object.APIError
+	if errors.As(err, &api) {
+		switch api.ErrorCode() {
+		case "PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey":
+			return true
+		}
+	}
+	return errors.Is(err, errReplaced)
+}
+
+// s3Conditions has the service compare ETags.
+type s3Conditions struct {
+	name string
+	blob *blob.Bucket
+}
+
+func (c *s3Conditions) probe(ctx context.Context, key string) (has bool, err error) {
+	defer func() { _ = c.blob.Delete(context.WithoutCancel(ctx), key) }() // it is in nobody's way
+	for _, try := range []struct {
+		want    state
+		refused bool
+	}{{state{}, false}, {state{}, true}, {state{`"00000000000000000000000000000000"`}, true}} {
+		w, err := c.blob.NewWriter(ctx, key, c.options(try.want))
+		if err == nil {
+			err = w.Close()
+		}
+		switch {
+		case unknown(err):
+			return false, nil
+		case err != nil && !refused(err) || err != nil && !try.refused:
+			return false, err
+		case err == nil && try.refused:
+			return false, nil // the condition was ignored
+		}
+	}
+	return true, nil
+}
+
+func (c *s3Conditions) options(want state) *blob.WriterOptions {
+	o := &blob.WriterOptions{ContentType: contentType}
+	c.put(o, want)
+	return o
+}
+
+// unknown reports whether an error says that the service does not know what was requested.
+func unknown(err error) bool {
+	var api object.APIError
+	return errors.As(err, &api) && (api.ErrorCode() == "NotImplemented" || api.ErrorCode() == "InvalidArgument")
+}
+
+func (c *s3Conditions) put(o *blob.WriterOptions, want state) {
+	before := o.BeforeWrite
+	o.BeforeWrite = func(as func(any) bool) error {
+		var input *transfermanager.UploadObjectInput
+		if as(&input) && want.etag == "" {
+			input.IfNoneMatch = aws.String("*")
+		} else if input != nil {
+			input.IfMatch = aws.String(want.etag)
+		}
+		if before == nil {
+			return nil
+		}
+		return before(as)
+	}
+}
+
+func (c *s3Conditions) commit(_ context.Context, _ string, w *blob.Writer, _ state) error {
+	return w.Close()
+}
+
+func (c *s3Conditions) delete(ctx context.Context, key string, want state) error {
+	var client *s3.Client
+	if !c.blob.As(&client) || strings.Contains(key, "../") {
+		return c.blob.Delete(ctx, key) // package blob writes such keys otherwise
+	}
+	_, err := client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: aws.String(c.name), Key: aws.String(key), IfMatch: aws.String(want.etag)})
+	if unknown(err) {
+		return c.blob.Delete(ctx, key)
+	}
+	return err
+}
+
+// memConditions compares ETags itself, in the one process that a bucket in memory has.
+type memConditions struct{ blob *blob.Bucket }
+
+var memCommits sync.Mutex
+
+func (c *memConditions) probe(context.Context, string) (bool, error) { return true, nil }
+
+func (c *memConditions) put(*blob.WriterOptions, state) {}
+
+func (c *memConditions) commit(ctx context.Context, key string, w *blob.Writer, want state) error {
+	memCommits.Lock()
+	defer memCommits.Unlock()
+	if err := c.check(ctx, key, want); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+func (c *memConditions) delete(ctx context.Context, key string, want state) error {
+	memCommits.Lock()
+	defer memCommits.Unlock()
+	if err := c.check(ctx, key, want); err != nil {
+		return err
+	}
+	return c.blob.Delete(ctx, key)
+}
+
+func (c *memConditions) check(ctx context.Context, key string, want state) error {
+	var is state
+	attrs, err := c.blob.Attributes(ctx, key)
+	if err == nil {
+		is.etag = attrs.ETag
+	} else if gcerrors.Code(err) != gcerrors.NotFound {
+		return err
+	}
+	if is != want {
+		return errReplaced
+	}
+	return nil
+}
