@@ -52,7 +52,7 @@ func partOf(location string, e ledger.OwnedEntry) job.FeedPart {
 }
 
 // findEntry finds the entry of an item. What is young is found first: the heads are those of the last commits. Manifests that were written
-// before the item was accepted are not read.
+// before the item was accepted are not read, and of those that an index lists only the ones that may have it.
 func (s *Store) findEntry(ctx context.Context, dir store.Dir, location string, heads []string, item int64) (ledger.OwnedEntry, bool, error) {
 	seen := map[string]bool{}
 	for todo := slices.Clone(heads); len(todo) > 0; todo = todo[1:] {
@@ -65,16 +65,15 @@ func (s *Store) findEntry(ctx context.Context, dir store.Dir, location string, h
 		if err != nil {
 			return ledger.OwnedEntry{}, false, err
 		}
-		if m.endsBefore(item) {
-			continue
-		}
-		todo = append(todo, m.previous...)
 		i, exact := slices.BinarySearchFunc(m.entries, item, func(e ledger.OwnedEntry, item int64) int { return cmp.Compare(e.First, item) })
 		if !exact {
 			i--
 		}
 		if i >= 0 && item < m.entries[i].End() {
 			return m.entries[i], true, nil
+		}
+		if !m.endsBefore(item) {
+			todo = slices.Concat(todo[:1], m.head.Listing(item), todo[1:], m.head.Previous)
 		}
 	}
 	return ledger.OwnedEntry{}, false, nil
@@ -87,30 +86,19 @@ const maxManifests = 64
 type manifestKey struct{ location, key string }
 
 type manifest struct {
-	previous []string
-	below    int64               // see [ledger.Besides]
-	entries  []ledger.OwnedEntry // by ordinal
+	head    ledger.Head
+	entries []ledger.OwnedEntry // by ordinal
 }
 
 // endsBefore reports that neither the manifest nor any that it reaches has the item, or a later one.
-func (m *manifest) endsBefore(item int64) bool { return m.below > 0 && m.below <= item }
+func (m *manifest) endsBefore(item int64) bool { return m.head.Below > 0 && m.head.Below <= item }
 
 // manifest returns a manifest. It is read once, however many look for their items in it.
 func (s *Store) manifest(ctx context.Context, dir store.Dir, location, key string) (*manifest, error) {
-	return s.manifests.get(ctx, manifestKey{location, key}, func() (*manifest, error) { return readManifest(ctx, dir, key) })
-}
-
-func readManifest(ctx context.Context, dir store.Dir, key string) (*manifest, error) {
-	head, err := ledger.ReadHead(ctx, dir, key)
-	if err != nil {
-		return nil, err
-	}
-	m := &manifest{previous: head.Previous, below: head.Below}
-	err = ledger.Entries(ctx, dir, []ledger.Link{{Key: key, Head: head}}, func(e ledger.OwnedEntry) error {
-		m.entries = append(m.entries, e)
-		return nil
+	return s.manifests.get(ctx, manifestKey{location, key}, func() (*manifest, error) {
+		head, entries, err := ledger.ReadManifest(ctx, dir, key)
+		return &manifest{head, entries}, err
 	})
-	return m, err
 }
 
 // wholeOutput is the file with all results of a feed that has finished. Results that are published one by one stay parts.
@@ -171,12 +159,8 @@ func (s *Store) fromOutput(ctx context.Context, dir store.Dir, report job.Report
 
 // outputOffset is where the results of an entry begin in the output.
 func outputOffset(ctx context.Context, dir store.Dir, heads []string, first int64) (int64, error) {
-	links, err := ledger.Chain(ctx, dir, heads)
-	if err != nil {
-		return 0, err
-	}
 	var offset int64
-	err = ledger.EntriesUntil(ctx, dir, links, func(e ledger.OwnedEntry) bool {
+	err := new(ledger.Reader).Entries(ctx, dir, heads, 0, func(e ledger.OwnedEntry) bool {
 		if e.First >= first {
 			return false
 		}

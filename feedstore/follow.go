@@ -2,7 +2,6 @@ package feedstore
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,87 +17,60 @@ func (s *Store) Follow(from job.FeedCursor) job.FeedFollower {
 	return &follower{store: s, at: from}
 }
 
-// follower reads results in order. It reads each manifest once, and holds the entries that lie behind one that is not there
-// yet. It is not safe for concurrent use.
+// follower reads results in order. It reads manifests as their turn comes, and holds no entries between two calls. It is not safe for
+// concurrent use.
 type follower struct {
-	store *Store
-	at    job.FeedCursor
-	heads []string            // of manifests: these, and all that they reach, have been read
-	ahead []ledger.OwnedEntry // by ordinal; none is before the cursor
+	store  *Store
+	at     job.FeedCursor
+	heads  []string // of manifests: there is nothing more in these, and in all that they reach
+	reader ledger.Reader
 }
 
 // Next calls yield with each line of results that the report's manifests add, and the cursor after it, up to the first item that has
 // no outcome yet. The line is valid during the call, and has no end.
 func (f *follower) Next(ctx context.Context, report job.Report, yield func(line []byte, next job.FeedCursor) error) error {
-	if slices.Equal(report.Manifests, f.heads) && len(f.ahead) == 0 {
+	if slices.Equal(report.Manifests, f.heads) {
 		return nil
 	}
 	dir, err := f.store.access.Open(ctx, report.Store)
 	if err != nil {
 		return fmt.Errorf("opening the feed's store: %w", err)
 	}
-	if err := f.readManifests(ctx, dir, report.Manifests); err != nil {
+	var out *output
+	location, whole := wholeOutput(report)
+	var failed error
+	err = f.reader.Entries(ctx, dir, report.Manifests, f.at.Item, func(e ledger.OwnedEntry) bool {
+		if e.First > f.at.Item {
+			return false // those before it are not there yet
+		}
+		if e.First < f.at.Item {
+			failed = fmt.Errorf("the cursor %s is in the middle of items %d to %d: it is another feed's", f.at, e.First, e.End()-1)
+			return false
+		}
+		if whole && out == nil {
+			out = &output{store: f.store, location: location}
+			if out.bytes, failed = outputOffset(ctx, dir, report.Manifests, e.First); failed != nil {
+				return false
+			}
+		}
+		if failed = f.entry(ctx, dir, e, out, yield); failed != nil {
+			return false
+		}
+		f.at.Item, f.at.Line = e.End(), 0
+		if out != nil {
+			out.bytes += e.Bytes
+		}
+		return true
+	})
+	switch {
+	case isGone(failed) && out == nil && !report.State.Final() && report.Redrive == nil:
+		return nil // Finish has just put it into the output, which a later report names
+	case failed != nil:
+		return failed
+	case err != nil:
 		return err
 	}
-	var out *output
-	if location, whole := wholeOutput(report); whole && len(f.ahead) > 0 {
-		out = &output{store: f.store, location: location}
-		if out.bytes, err = outputOffset(ctx, dir, report.Manifests, f.ahead[0].First); err != nil {
-			return err
-		}
-	}
-	for len(f.ahead) > 0 && f.ahead[0].First <= f.at.Item {
-		e := f.ahead[0]
-		if e.End() > f.at.Item {
-			if e.First < f.at.Item {
-				return fmt.Errorf("the cursor %s is in the middle of items %d to %d: it is another feed's", f.at, e.First, e.End()-1)
-			}
-			err := f.entry(ctx, dir, e, out, yield)
-			if isGone(err) && out == nil && !report.State.Final() && report.Redrive == nil {
-				return nil // Finish has just put it into the output, which a later report names
-			}
-			if err != nil {
-				return err
-			}
-			f.at.Item, f.at.Line = e.End(), 0
-			if out != nil {
-				out.bytes += e.Bytes
-			}
-		}
-		f.ahead = f.ahead[1:]
-	}
-	f.ahead = slices.Clip(f.ahead)
-	return nil
-}
-
-// readManifests adds the entries of manifests that have not been read.
-func (f *follower) readManifests(ctx context.Context, dir store.Dir, heads []string) error {
-	var added []ledger.OwnedEntry
-	read := map[string]bool{}
-	for todo := slices.Clone(heads); len(todo) > 0; {
-		key := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if read[key] || slices.Contains(f.heads, key) {
-			continue
-		}
-		read[key] = true
-		m, err := readManifest(ctx, dir, key)
-		if err != nil {
-			return err
-		}
-		if m.endsBefore(f.at.Item) {
-			continue
-		}
-		todo = append(todo, m.previous...)
-		for _, e := range m.entries {
-			if e.End() > f.at.Item {
-				added = append(added, e)
-			}
-		}
-	}
-	f.heads = slices.Clone(heads) // all of them, or none
-	f.ahead = append(f.ahead, added...)
-	slices.SortFunc(f.ahead, func(a, b ledger.OwnedEntry) int { return cmp.Compare(a.First, b.First) })
+	f.heads = slices.Clone(report.Manifests)
 	return nil
 }
 

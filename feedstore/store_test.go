@@ -71,9 +71,9 @@ func (w *world) part(first, session int64, lines ...string) job.FeedPart {
 	manifest, err := feeds.Commit(w.t.Context(), w.dir, feeds.CommitInput{Ref: w.ref, Previous: w.manifests, Accepted: w.accepted, Entries: []feeds.Entry{{Entry: e, Inline: inline}}})
 	require.NoError(w.t, err)
 	w.manifests = []string{manifest}
-	m, err := readManifest(w.t.Context(), w.dir, manifest)
+	_, entries, err := ledger.ReadManifest(w.t.Context(), w.dir, manifest)
 	require.NoError(w.t, err)
-	return partOf(w.location, m.entries[0])
+	return partOf(w.location, entries[0])
 }
 
 func (w *world) report() job.Report {

@@ -79,7 +79,7 @@ func (p *plan) unnamed(ctx context.Context, known, runs map[string]bool) ([]stri
 				return nil, err
 			}
 			all = append(all, info.Key)
-			for _, before := range head.Previous {
+			for _, before := range head.Names() {
 				named[before] = true
 			}
 		}

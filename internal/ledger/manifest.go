@@ -65,11 +65,17 @@ type Head struct {
 	Leg     int    `json:"leg"`     // 0: the leg that the job runs itself
 	Sources string `json:"sources"` // key of the source table that the entries refer to
 	// Previous lists the manifests that were complete, and named by none other, when this one's
-	// leg was started. Following them from the job's heads reaches every manifest.
+	// leg was started, but for those that Index lists. Following both from the job's heads reaches every manifest.
 	Previous []string `json:"previous,omitempty"`
 	First    int64    `json:"first"` // smallest ordinal of the entries
+	End      int64    `json:"end"`   // the ordinal after the last of them
 	Entries  int      `json:"entries"`
 	Besides
+	// Index lists manifests that come before this one, so that they need not be read one by one: see index.go. Level is how deep it
+	// is, and Row how many manifests of that level come in a row, with this one: the next level begins with fanOut of them.
+	Index []node `json:"index,omitempty"`
+	Level int    `json:"level,omitempty"`
+	Row   int    `json:"row,omitempty"`
 }
 
 // Besides is what a manifest says besides the parts that count.
@@ -113,9 +119,15 @@ func PutManifest(ctx context.Context, dir store.Dir, key string, ref Ref, leg in
 	if err := verifyBatches(entries, besides.Between); err != nil {
 		return err
 	}
-	head := Head{Run: ref.Run, Leg: leg, Sources: ref.Sources, Previous: previous, Entries: len(entries), Besides: besides}
+	head := Head{Run: ref.Run, Leg: leg, Sources: ref.Sources, Entries: len(entries), Besides: besides}
 	if len(entries) > 0 {
 		head.First = entries[0].First
+	}
+	for i := range entries {
+		head.End = max(head.End, entries[i].End())
+	}
+	if err := head.index(ctx, dir, previous); err != nil {
+		return fmt.Errorf("writing a manifest: %w", err)
 	}
 	var data bytes.Buffer
 	lines := json.NewEncoder(&data)
@@ -156,8 +168,8 @@ type Link struct {
 	Head
 }
 
-// Chain follows the manifests from heads and returns every one, ordered by run, leg and ordinal.
-// It holds heads only: some hundred bytes for a thousand batches.
+// Chain follows the manifests from heads and returns every one, in the order of InOrder.
+// It holds heads only: some hundred bytes for a thousand batches. A reader that needs no more than what lies behind a cursor uses a [Reader].
 func Chain(ctx context.Context, dir store.Dir, heads []string) ([]Link, error) {
 	return ChainBeyond(ctx, dir, heads, map[string]bool{})
 }
@@ -165,23 +177,24 @@ func Chain(ctx context.Context, dir store.Dir, heads []string) ([]Link, error) {
 // ChainBeyond is [Chain] without the manifests in seen, to which it adds those that it returns. Manifests do not change once they are
 // written, so those before one that was seen were seen, too.
 func ChainBeyond(ctx context.Context, dir store.Dir, heads []string, seen map[string]bool) ([]Link, error) {
+	w, err := newWalk(ctx, dir, heads, 0, func(key string) bool { return seen[key] }, nil)
+	if err != nil {
+		return nil, err
+	}
 	var links []Link
-	todo := slices.Clone(heads)
-	for len(todo) > 0 {
-		key := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if seen[key] {
-			continue
-		}
-		seen[key] = true
-		head, err := ReadHead(ctx, dir, key)
+	for {
+		l, ok, err := w.next(ctx)
 		if err != nil {
 			return nil, err
 		}
-		links = append(links, Link{key, head})
-		todo = append(todo, head.Previous...)
+		if !ok {
+			break
+		}
+		links = append(links, l)
 	}
-	slices.SortFunc(links, InOrder)
+	for _, l := range links {
+		seen[l.Key] = true
+	}
 	return links, nil
 }
 
@@ -193,6 +206,14 @@ func ReadHead(ctx context.Context, dir store.Dir, key string) (Head, error) {
 	var head Head
 	err := readManifest(ctx, dir, key, func(h Head) bool { head = h; return false }, nil)
 	return head, err
+}
+
+// ReadManifest reads the manifest at key: its head, and its entries by ordinal.
+func ReadManifest(ctx context.Context, dir store.Dir, key string) (head Head, entries []OwnedEntry, err error) {
+	err = readManifest(ctx, dir, key,
+		func(h Head) bool { head = h; return true },
+		func(e Entry) { entries = append(entries, OwnedEntry{e, cmp.Or(e.Run, head.Run)}) })
+	return head, entries, err
 }
 
 // readManifest calls onHead with the head and, if that returns true, onEntry with each entry.
@@ -244,17 +265,42 @@ type OwnedEntry struct {
 // that may overlap (a leg's own, those of two legs at once, a resumed job's) are read together; the
 // others one manifest at a time, so that memory holds some thousand entries at any input size.
 func Entries(ctx context.Context, dir store.Dir, links []Link, yield func(OwnedEntry) error) error {
+	next := func(context.Context) (l Link, ok bool, err error) {
+		if len(links) == 0 {
+			return Link{}, false, nil
+		}
+		l, links = links[0], links[1:]
+		return l, true, nil
+	}
+	return inTurn(ctx, dir, next, yield)
+}
+
+// inTurn is [Entries] of the links that next returns, one after the other.
+func inTurn(ctx context.Context, dir store.Dir, next func(context.Context) (Link, bool, error), yield func(OwnedEntry) error) error {
 	var held []OwnedEntry // read, not yet given: sorted by ordinal
-	for _, l := range links {
-		// Entries that begin before this manifest's first ordinal cannot be in a later one.
-		n, _ := slices.BinarySearchFunc(held, l.First, func(e OwnedEntry, first int64) int { return cmp.Compare(e.First, first) })
+	give := func(n int) error {
 		for _, e := range held[:n] {
 			if err := yield(e); err != nil {
 				return err
 			}
 		}
 		held = slices.Clone(held[n:])
-		err := readManifest(ctx, dir, l.Key,
+		return nil
+	}
+	for {
+		l, ok, err := next(ctx)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		// Entries that begin before this manifest's first ordinal cannot be in a later one.
+		n, _ := slices.BinarySearchFunc(held, l.First, func(e OwnedEntry, first int64) int { return cmp.Compare(e.First, first) })
+		if err := give(n); err != nil {
+			return ended(err)
+		}
+		err = readManifest(ctx, dir, l.Key,
 			func(Head) bool { return true },
 			func(e Entry) {
 				if e.Verify() == nil {
@@ -266,25 +312,25 @@ func Entries(ctx context.Context, dir store.Dir, links []Link, yield func(OwnedE
 		}
 		slices.SortStableFunc(held, func(a, b OwnedEntry) int { return byOrdinal(a.Entry, b.Entry) })
 	}
-	for _, e := range held {
-		if err := yield(e); err != nil {
-			return err
-		}
+	return ended(give(len(held)))
+}
+
+// errEnough ends a walk over entries without an error.
+var errEnough = errors.New("no more wanted")
+
+func ended(err error) error {
+	if errors.Is(err, errEnough) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // EntriesUntil is [Entries] until yield returns false.
 func EntriesUntil(ctx context.Context, dir store.Dir, links []Link, yield func(OwnedEntry) bool) error {
-	errEnough := errors.New("no more wanted")
-	err := Entries(ctx, dir, links, func(e OwnedEntry) error {
+	return Entries(ctx, dir, links, func(e OwnedEntry) error {
 		if !yield(e) {
 			return errEnough
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
 }

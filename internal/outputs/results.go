@@ -42,16 +42,15 @@ func Results(ctx context.Context, access ledger.Access, report job.Report, want 
 	if err != nil {
 		return want.From, err
 	}
-	links, err := ledger.Chain(ctx, dir, committed(report))
-	if err != nil {
-		return want.From, err
+	next := want.From // ordinal
+	if whole {
+		next = 0
 	}
-	var next int64     // ordinal
 	found := pieces{0} // in the whole file
-	errGap := errors.New("the next items are not there yet")
-	err = ledger.Entries(ctx, dir, links, func(e ledger.OwnedEntry) error {
+	var failed error
+	err = new(ledger.Reader).Entries(ctx, dir, committed(report), next, func(e ledger.OwnedEntry) bool {
 		if e.First != next {
-			return errGap
+			return false
 		}
 		next = e.End()
 		wanted := e.First >= want.From && (want.Session == 0 || e.Session == want.Session)
@@ -61,18 +60,15 @@ func Results(ctx context.Context, access ledger.Access, report job.Report, want 
 		case whole:
 			found.add(e.Bytes, wanted)
 		case wanted:
-			err := copyPart(ctx, dir, e, want.Errors, w)
-			if hasMoved(err, report) {
-				next = e.First
-				return errGap
+			failed = copyPart(ctx, dir, e, want.Errors, w)
+			if hasMoved(failed, report) {
+				next, failed = e.First, nil
+				return false
 			}
-			return err
 		}
-		return nil
+		return failed == nil
 	})
-	if errors.Is(err, errGap) {
-		err = nil
-	}
+	err = cmp.Or(failed, err)
 	if err == nil && whole {
 		err = copyPieces(ctx, access, location, want.Errors, found, w)
 	}

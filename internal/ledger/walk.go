@@ -1,0 +1,138 @@
+package ledger
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"slices"
+
+	"github.com/stint-run/stint/internal/store"
+)
+
+// walk finds the manifests of a chain, in order, from an ordinal on. It reads the heads of those that no index lists, a few dozen, and
+// then one index after the other, when their turn has come. So it holds some hundred heads however long the chain is.
+type walk struct {
+	dir  store.Dir
+	from int64             // entries that end before it are not wanted; 0: all are
+	seen func(string) bool // manifests that are not wanted, and neither is what they reach; nil: none
+	read map[string]root   // manifests that no index lists
+	text map[string]string // one copy of each text that many heads have
+	todo nodeHeap
+	last node // that came last
+}
+
+// root is a manifest that no index lists, and what it names.
+type root struct {
+	node
+	previous []string
+}
+
+// newWalk begins at the heads of a chain. was are the roots of an earlier walk.
+func newWalk(ctx context.Context, dir store.Dir, heads []string, from int64, seen func(string) bool, was map[string]root) (*walk, error) {
+	w := &walk{dir: dir, from: from, seen: seen, read: map[string]root{}, text: map[string]string{}}
+	for todo := slices.Clone(heads); len(todo) > 0; {
+		key := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if _, ok := w.read[key]; ok || seen != nil && seen(key) {
+			continue
+		}
+		r, ok := was[key]
+		if !ok {
+			head, err := ReadHead(ctx, dir, key)
+			if err != nil {
+				return nil, err
+			}
+			r = root{head.node(key), head.Previous}
+			r.Below = head.Below
+		}
+		w.read[key] = r
+		if from > 0 && r.Below > 0 && r.Below <= from {
+			continue
+		}
+		w.push(r.node)
+		todo = append(todo, r.previous...)
+	}
+	return w, nil
+}
+
+// expand adds a manifest that lists others, and these.
+func (w *walk) expand(key string, head Head) {
+	for _, n := range head.Index {
+		w.push(n)
+	}
+	head.Index, head.Previous = nil, nil
+	w.push(node{Key: key, Head: head, alone: true})
+}
+
+func (w *walk) push(n node) {
+	if w.from > 0 && n.End <= w.from {
+		return
+	}
+	for _, text := range []*string{&n.Run, &n.Sources} {
+		if same, ok := w.text[*text]; ok {
+			*text = same
+		} else {
+			w.text[*text] = *text
+		}
+	}
+	heap.Push(&w.todo, n)
+}
+
+// next returns the next manifest, by the order of InOrder; ok: there is one. One that several list comes once: whatever lists it begins
+// no later, and so the lists come before it.
+func (w *walk) next(ctx context.Context) (l Link, ok bool, err error) {
+	for len(w.todo) > 0 {
+		n := heap.Pop(&w.todo).(node)
+		if n.Key == w.last.Key && n.alone == w.last.alone || w.seen != nil && w.seen(n.Key) {
+			continue
+		}
+		w.last = n
+		if n.alone || n.Level == 0 {
+			return Link{n.Key, n.Head}, true, nil
+		}
+		head, err := ReadHead(ctx, w.dir, n.Key)
+		if err != nil {
+			return Link{}, false, err
+		}
+		w.expand(n.Key, head)
+	}
+	return Link{}, false, nil
+}
+
+// nodeHeap has the node on top that comes next: the one that begins first, and of these the one that lists most.
+type nodeHeap []node
+
+func (h nodeHeap) Len() int      { return len(h) }
+func (h nodeHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h nodeHeap) Less(i, j int) bool {
+	a, b := &h[i], &h[j]
+	return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(b.rank(), a.rank()), cmp.Compare(a.Key, b.Key)) < 0
+}
+func (h *nodeHeap) Push(n any) { *h = append(*h, n.(node)) }
+func (h *nodeHeap) Pop() any {
+	last := len(*h) - 1
+	n := (*h)[last]
+	(*h)[last] = node{}
+	*h = (*h)[:last]
+	return n
+}
+
+// Reader reads the entries of a chain from a cursor on, again and again while the chain grows. It remembers the heads that no index lists, so
+// that each is read once. The zero value is ready. It is not safe for concurrent use.
+type Reader struct{ roots map[string]root }
+
+// Entries calls yield with the entries of the chain that end behind the ordinal from, in the order of their ordinals, until it returns false.
+// It reads a manifest when its turn has come: memory holds the entries of those that overlap, and some hundred heads.
+func (r *Reader) Entries(ctx context.Context, dir store.Dir, heads []string, from int64, yield func(OwnedEntry) bool) error {
+	w, err := newWalk(ctx, dir, heads, from, nil, r.roots)
+	if err != nil {
+		return err
+	}
+	r.roots = w.read
+	return inTurn(ctx, dir, w.next, func(e OwnedEntry) error {
+		if e.End() > from && !yield(e) {
+			return errEnough
+		}
+		return nil
+	})
+}
