@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+// job is all that is random about one job. The zero value of a field is its simplest choice.
+type job struct {
+	seed   uint64
+	items  int
+	format string // text, jsonl, csv or tsv
+	files  int    // that the items lie in; 0: they come on stdin
+	packed string // what the files' names end in: "", .gz or .zst
+	serve  bool   // a Python program instead of a filter
+	stages int    // of a pipeline; 0: it has none
+	output string // file, dir, stdout, csv or split
+	even   bool   // all items have one length
+
+	// One item in so many is of a kind; 0: none is.
+	fails  int // each time
+	flaky  int // the first time
+	drops  int
+	broken int // not in the input's format
+
+	onError string // "" or drop
+	heals   bool   // in the end all items succeed, and the failed ones are redriven
+	flags   []string
+	faults  []fault
+}
+
+// fault is something that happens to a run some time after its start, or after the fault before. If it ends the run, the same command is given
+// again.
+type fault struct {
+	kind  string // kill, stop or full
+	after time.Duration
+}
+
+// ends reports whether the fault ends a run.
+func (f fault) ends() bool { return f.kind != "full" }
+
+func (f fault) String() string { return fmt.Sprintf("%s after %v", f.kind, f.after) }
+
+// choose chooses a job.
+func choose(seed uint64, disk, python bool) job {
+	r := rand.New(rand.NewPCG(seed, 1))
+	one := func(of ...string) string { return of[r.IntN(len(of))] }
+	maybe := func(in int) bool { return r.IntN(in) == 0 }
+	oneIn := func() int { return 3 + r.IntN(200) }
+	j := job{
+		seed: seed, items: 1 + r.IntN(1<<(1+r.IntN(11))), format: one("text", "jsonl", "csv", "tsv"), files: r.IntN(4),
+		packed: one("", "", "", ".gz", ".zst"), serve: python && maybe(2), output: one("file", "file", "dir", "stdout", "csv", "split"),
+	}
+	if maybe(4) {
+		j.stages, j.output = 2+r.IntN(2), one("file", "dir")
+	}
+	for _, kind := range []*int{&j.fails, &j.flaky, &j.drops, &j.broken} {
+		if maybe(3) {
+			*kind = oneIn()
+		}
+	}
+	if maybe(6) {
+		j.onError = "drop"
+	}
+	j.heals = j.stages == 0 && j.onError == "" && j.output != "stdout" && maybe(2)
+	j.flags = chooseFlags(r, j)
+	for range r.IntN(4) {
+		kinds := []string{"kill", "kill", "stop"}
+		if disk {
+			kinds = append(kinds, "full")
+		}
+		j.faults = append(j.faults, fault{one(kinds...), time.Duration(r.IntN(1200)) * time.Millisecond})
+	}
+	if disk && maybe(30) {
+		j.wear(r)
+	}
+	return j.sensible()
+}
+
+// wear makes the job one whose legs are worn out by outages, so that they continue as new: many batches of lines of one length.
+func (j *job) wear(r *rand.Rand) {
+	*j = job{seed: j.seed, items: 1500 + r.IntN(1000), format: "text", files: 1, output: "dir", even: true}
+	j.flags = []string{"--batch-items", "1", "--window", strconv.Itoa(300 + r.IntN(300)), "--slots", "4"}
+	for range 3 + r.IntN(3) {
+		j.faults = append(j.faults, fault{"full", time.Duration(1000+r.IntN(2500)) * time.Millisecond})
+	}
+}
+
+// chooseFlags chooses flags that must not change what a job leaves.
+func chooseFlags(r *rand.Rand, j job) []string {
+	var flags []string
+	add := func(name string, low, high int) {
+		if r.IntN(2) == 0 {
+			flags = append(flags, name, strconv.Itoa(low+r.IntN(high-low+1)))
+		}
+	}
+	add("--batch-items", 1+j.items/150, 1+j.items)
+	add("--window", 1, 40)
+	add("--slots", 1, 4)
+	add("--concurrency", 1, 3)
+	add("--call-items", 1, 20) // lists
+	if r.IntN(3) == 0 {
+		flags = append(flags, "--batch-bytes", strconv.Itoa(2000+r.IntN(20000)))
+	}
+	return flags
+}
+
+// sensible returns the job without what makes no sense together.
+func (j job) sensible() job {
+	if j.files == 0 {
+		j.packed = ""
+	}
+	if !j.serve { // a filter has a line for each item, and fails as a whole
+		j.drops, j.flaky = 0, 0
+	}
+	if j.format == "text" || j.format == "csv" || j.format == "tsv" {
+		j.broken = 0
+	}
+	if j.format == "text" && (j.output == "csv" || j.output == "split") {
+		j.output = "file"
+	}
+	if j.onError == "drop" {
+		j.heals = false
+	}
+	return j
+}
+
+// name is how commands call the job.
+const name = "random"
+
+// command is the command line of the job's run, without the program.
+func (j job) command(l *lab, b *bench) []string {
+	line := []string{"run", "-q", "--name", name, "--state", b.state, "--ui-port", "0", "--expiry", "5s", "--backoff", "1ms", "--attempts", "2"}
+	if j.flaky > 0 {
+		line = append(line, "--item-attempts", "3")
+	}
+	if j.stages > 0 {
+		line = append(line, "-f", b.stages)
+	} else {
+		line = append(line, j.handler(l, b)...)
+	}
+	line = append(line, "--format", j.format)
+	if j.output != "stdout" {
+		line = append(line, "-o", b.output)
+	}
+	if j.output == "stdout" || j.output == "split" {
+		line = append(line, "--errors", b.errors)
+	}
+	if j.output == "split" {
+		line = append(line, "--split", "group")
+	}
+	if j.onError != "" {
+		line = append(line, "--on-error", j.onError)
+	}
+	return append(append(line, j.flags...), b.inputs...)
+}

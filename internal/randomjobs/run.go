@@ -1,0 +1,381 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// patience bounds one run. It is long because it only matters if a run hangs.
+const patience = 5 * time.Minute
+
+// bench are the files of one try of a job.
+type bench struct {
+	dir                    string
+	outputs                string // on the small disk; empty: in dir
+	state, output, errors  string
+	marks, program, helper string
+	stages                 string // the job file of a pipeline
+	inputs                 []string
+	stdin                  []byte
+}
+
+// lay writes the files of a job.
+func (l *lab) lay(j job, items []item) (*bench, error) {
+	dir, err := os.MkdirTemp(l.dir, "job")
+	if err != nil {
+		return nil, err
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	b := &bench{
+		dir: dir, state: at("state"), errors: at("out.errors.jsonl"), marks: at("marks"), program: at("program.py"), stages: at("job.yaml"),
+	}
+	outputs := dir
+	if l.disk != "" {
+		outputs = filepath.Join(l.disk, filepath.Base(dir))
+		if err := os.Mkdir(outputs, 0o755); err != nil {
+			return nil, err
+		}
+		b.outputs = outputs
+	}
+	switch j.output {
+	case "dir":
+		b.output = filepath.Join(outputs, "out") + "/"
+	case "csv":
+		b.output = filepath.Join(outputs, "out.csv")
+	case "split":
+		b.output = filepath.Join(outputs, "out-{}.jsonl")
+	default:
+		b.output = filepath.Join(outputs, "out.jsonl")
+	}
+	if j.output != "stdout" && j.output != "split" {
+		b.errors = strings.TrimSuffix(b.output, "/") + ".errors.jsonl"
+		if j.output == "dir" {
+			b.errors = b.output + "errors.jsonl"
+		}
+	}
+	if l.python != "" {
+		if b.helper, err = helper(l); err != nil {
+			return nil, err
+		}
+	}
+	err = errors.Join(os.Mkdir(b.marks, 0o755), os.WriteFile(b.program, []byte(program), 0o644), j.writeStages(l, b), j.writeInputs(b, items))
+	return b, err
+}
+
+// clear removes the files of a try.
+func (b *bench) clear() error {
+	err := os.RemoveAll(b.dir)
+	if b.outputs != "" {
+		err = errors.Join(err, os.RemoveAll(b.outputs))
+	}
+	return err
+}
+
+// helper is the directory of the Python helper.
+func helper(l *lab) (string, error) {
+	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "-m", "github.com/stint-run/stint").Output()
+	return filepath.Join(strings.TrimSpace(string(out)), "python"), err
+}
+
+// writeStages writes the job file of a pipeline.
+func (j job) writeStages(l *lab, b *bench) error {
+	if j.stages == 0 {
+		return nil
+	}
+	var stages, pools strings.Builder
+	flags := j.handler(l, b)
+	for n := range j.stages {
+		fmt.Fprintf(&stages, "  - {name: s%d, pool: p%d}\n", n, n)
+		fmt.Fprintf(&pools, "  p%d: {%s: '%s'}\n", n, strings.TrimPrefix(flags[0], "--"), flags[1])
+	}
+	return os.WriteFile(b.stages, []byte("stages:\n"+stages.String()+"pools:\n"+pools.String()), 0o644)
+}
+
+// writeInputs writes the items to files, or keeps them for the standard input.
+func (j job) writeInputs(b *bench, items []item) error {
+	if j.files == 0 {
+		b.stdin, b.inputs = j.encode(items), []string{"-"}
+		return nil
+	}
+	ext := map[string]string{"text": "txt"}[j.format]
+	if ext == "" {
+		ext = j.format
+	}
+	for n, next := 0, 0; n < j.files; n++ {
+		first := next
+		for next < len(items) && items[next].source == n {
+			next++
+		}
+		content, err := pack(j.encode(items[first:next]), j.packed)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(b.dir, fmt.Sprintf("in-%d.%s%s", n, ext, j.packed))
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return err
+		}
+		b.inputs = append(b.inputs, path)
+	}
+	return nil
+}
+
+// failure is what is wrong with a job, or with what it has left.
+type failure struct{ what string }
+
+func (f *failure) Error() string { return f.what }
+
+func fails(format string, args ...any) error { return &failure{fmt.Sprintf(format, args...)} }
+
+// perform runs a job through its faults to its end and compares what it has left. The error is a [failure] if the job failed.
+func (l *lab) perform(ctx context.Context, j job, b *bench, items []item) error {
+	line := j.command(l, b)
+	ended := -1
+	var printed []byte
+	for faults := j.faults; ended != exitOK && ended != exitSomeFailed; {
+		n := slices.IndexFunc(faults, fault.ends) + 1
+		last := n == 0
+		if last {
+			n = len(faults)
+		}
+		var err error
+		if ended, printed, err = l.runOnce(ctx, b, line, faults[:n], last); err != nil {
+			return err
+		}
+		faults = faults[n:]
+	}
+	want := j.model(items, false)
+	if err := j.compare(b, printed, want, ended); err != nil || !j.heals || len(want.failed) == 0 {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(b.marks, healed), nil, 0o644); err != nil {
+		return err
+	}
+	redrive := append([]string{"redrive", name, "--state", b.state}, j.handler(l, b)...)
+	ended, printed, err := l.runOnce(ctx, b, redrive, nil, true)
+	if err != nil {
+		return err
+	}
+	return j.compare(b, printed, j.model(items, true), ended)
+}
+
+// Exit statuses of stint.
+const (
+	exitOK         = 0
+	exitSomeFailed = 3
+)
+
+// runOnce runs a command through faults. ended is its exit status; -1: it was killed. last: it must end by itself.
+func (l *lab) runOnce(ctx context.Context, b *bench, line []string, faults []fault, last bool) (ended int, printed []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, l.stint, line...)
+	var out, messages bytes.Buffer
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = b.dir, bytes.NewReader(b.stdin), &out, &messages
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Start(); err != nil {
+		return 0, nil, err
+	}
+	afflicted, calm := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.afflict(afflicted, faults, cmd.Process)
+	}()
+	err = cmd.Wait()
+	calm()
+	<-done
+	var status *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return 0, nil, fails("%s did not end in %v:\n%s", line[0], patience, tail(messages.String()))
+	case err != nil && !errors.As(err, &status):
+		return 0, nil, err
+	}
+	ended = cmd.ProcessState.ExitCode()
+	if last && ended != exitOK && ended != exitSomeFailed {
+		return 0, nil, fails("%s ended with status %d:\n%s", line[0], ended, tail(messages.String()))
+	}
+	return ended, out.Bytes(), nil
+}
+
+// afflict has faults happen to a process one after the other, until ctx ends.
+func (l *lab) afflict(ctx context.Context, faults []fault, p *os.Process) {
+	for _, f := range faults {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(f.after): // the moment of the fault
+		}
+		switch f.kind {
+		case "kill":
+			_ = p.Kill() // it may have ended
+		case "stop":
+			_ = p.Signal(syscall.SIGINT)
+		case "full":
+			l.fillDisk(ctx)
+		}
+	}
+}
+
+// fullTime is how long a disk is full.
+const fullTime = 2 * time.Second
+
+// fillDisk has the small disk be full for a time, or until ctx ends.
+func (l *lab) fillDisk(ctx context.Context) {
+	path := filepath.Join(l.disk, "fill")
+	f, err := os.Create(path)
+	if err != nil {
+		return // it is full
+	}
+	for n := 0; err == nil && n < 2*diskSize; n += 4096 { // it cannot be larger
+		_, err = f.Write(make([]byte, 4096))
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(fullTime): // this is the fault
+	}
+	_ = f.Close()
+	_ = os.Remove(path)
+}
+
+// tail is the end of a text.
+func tail(text string) string { return text[max(0, len(text)-2000):] }
+
+// compare compares what a job has left with what it had to.
+func (j job) compare(b *bench, printed []byte, want outcome, ended int) error {
+	got, err := j.left(b, printed)
+	if err != nil {
+		return fails("reading what the job has left: %v", err)
+	}
+	if what := want.differs(got); what != "" {
+		return fails("%s", what)
+	}
+	if failed := len(want.failed) > 0; j.onError == "" && failed != (ended == exitSomeFailed) {
+		return fails("%d items failed, and the status is %d", len(want.failed), ended)
+	}
+	return nil
+}
+
+// left reads what a job has left.
+func (j job) left(b *bench, printed []byte) (outcome, error) {
+	got := outcome{results: map[string][]string{}}
+	var err error
+	switch j.output {
+	case "stdout":
+		got.results[""] = j.lines(printed)
+	case "csv":
+		got.results[""], err = readTable(b.output)
+	case "split":
+		for _, group := range []string{"g0", "g1", "g2"} {
+			if lines := j.lines(read(strings.ReplaceAll(b.output, "{}", group), &err)); len(lines) > 0 {
+				got.results[group] = lines
+			}
+		}
+	case "dir":
+		got.results[""], err = j.readParts(b.output)
+	default:
+		got.results[""] = j.lines(read(b.output, &err))
+	}
+	if len(got.results[""]) == 0 {
+		delete(got.results, "")
+	}
+	records := bufio.NewScanner(bytes.NewReader(read(b.errors, &err)))
+	records.Buffer(nil, 64<<20)
+	for records.Scan() {
+		var record struct {
+			Item int `json:"item"`
+		}
+		if err := json.Unmarshal(records.Bytes(), &record); err != nil {
+			return got, err
+		}
+		got.failed = append(got.failed, record.Item)
+	}
+	return got, err
+}
+
+// read reads a file that need not exist.
+func read(path string, err *error) []byte {
+	data, failed := os.ReadFile(path)
+	if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+		*err = errors.Join(*err, failed)
+	}
+	return data
+}
+
+// lines are results as they are compared.
+func (j job) lines(data []byte) (all []string) {
+	for line := range strings.Lines(string(data)) {
+		all = append(all, j.comparable(strings.TrimSuffix(line, "\n")))
+	}
+	return all
+}
+
+// readParts reads the results of an output directory as its manifest names them.
+func (j job) readParts(dir string) ([]string, error) {
+	var err error
+	var data []byte
+	manifest := read(filepath.Join(dir, "manifest.jsonl"), &err)
+	for line := range bytes.Lines(manifest) {
+		var entry struct {
+			Part string `json:"part"`
+		}
+		if err := json.Unmarshal(line, &entry); err != nil {
+			return nil, err
+		}
+		data = append(data, read(filepath.Join(dir, entry.Part), &err)...)
+	}
+	return j.lines(data), err
+}
+
+// readTable reads the results of a table.
+func readTable(path string) ([]string, error) {
+	var err error
+	r := csv.NewReader(bytes.NewReader(read(path, &err)))
+	head, failed := r.Read()
+	if failed == io.EOF {
+		return nil, err
+	}
+	var all []string
+	for err == nil && failed == nil {
+		var row []string
+		if row, failed = r.Read(); failed != nil {
+			break
+		}
+		object := map[string]any{}
+		for n, name := range head {
+			object[name] = row[n]
+		}
+		all = append(all, fields(object))
+	}
+	if failed != io.EOF {
+		err = errors.Join(err, failed)
+	}
+	return all, err
+}
+
+// shown is a command as it can be pasted.
+func shown(program string, line []string) string {
+	words := []string{program}
+	for _, word := range line {
+		if strings.ContainsAny(word, " '{}") {
+			word = strconv.Quote(word)
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
