@@ -16,7 +16,7 @@ import (
 //     second before them); a field is *, a value, a range 1-5, either with a step (*/15, 9-17/2), or a
 //     list of these; months and days of the week may be names; the day of the week is 0 to 7;
 //   - @hourly, @daily (@midnight), @weekly, @monthly, @yearly (@annually);
-//   - @every 90m, or @every 6h/2h: two hours after every sixth. Units are s, m, h and d.
+//   - @every 90m, or @every 6h/2h: two hours after every sixth. Units are s, m, h and d; the times are whole seconds.
 //
 // TZ=Europe/Berlin before it sets the time zone, and # begins a comment. Unlike in some crons, a day
 // must match both the day of the month and the day of the week.
@@ -99,11 +99,16 @@ func checkEvery(expression string) error {
 	if err != nil || interval < time.Second {
 		return fmt.Errorf("interval %q: use 1s or more, in units of s, m, h and d, such as 90m or 7d", text)
 	}
+	if interval%time.Second != 0 {
+		return fmt.Errorf("interval %q: use whole seconds, such as 2s: Temporal ticks at none in between", text)
+	}
 	if !hasPhase || after == "" {
 		return nil
 	}
 	if phase, err := cronDuration(after); err != nil || phase < 0 || phase >= interval {
 		return fmt.Errorf("phase %q: use 0s or more, and less than the interval", after)
+	} else if phase%time.Second != 0 {
+		return fmt.Errorf("phase %q: use whole seconds", after)
 	}
 	return nil
 }

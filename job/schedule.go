@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
+	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
@@ -47,7 +48,8 @@ type ScheduleOptions struct {
 	// Cron lists expressions (see [CheckCron]); a tick is when any of them matches. Required.
 	Cron []string
 	// TimeZone is that of the expressions, such as Europe/Berlin. A time that a clock skips in
-	// spring has no tick, a time that it repeats in autumn has two. Default: UTC.
+	// spring has no tick. A time that it repeats in autumn has one, or two: Temporal decides, and at present it is one, the second, east of
+	// Greenwich, and two west of it. Expressions for each hour of each day tick evenly all the time. Default: UTC.
 	TimeZone string
 	// Overlap says what happens at a tick while the last run is still running. Default: OverlapSkip.
 	Overlap Overlap
@@ -55,7 +57,8 @@ type ScheduleOptions struct {
 	// Such ticks overlap like others, so with OverlapSkip one run replaces all of them. Default: the
 	// server's, a year.
 	CatchUp time.Duration
-	// Replace replaces an existing schedule of the name. The runs that it has started continue.
+	// Replace replaces an existing schedule of the name, at once, without a moment in which there is none. The runs that it has started
+	// continue.
 	Replace bool
 	// TaskTimeout is the workflow task timeout; default Temporal's 10 s.
 	TaskTimeout time.Duration
@@ -175,13 +178,14 @@ func (c *Client) Schedule(ctx context.Context, spec Spec, o ScheduleOptions) err
 	if err := o.Validate(spec); err != nil {
 		return fmt.Errorf("schedule: %w", err)
 	}
+	var none *ScheduleNotFoundError
+	err := error(&ScheduleNotFoundError{Name: spec.Name})
 	if o.Replace {
-		var none *ScheduleNotFoundError
-		if err := c.Unschedule(ctx, spec.Name); err != nil && !errors.As(err, &none) {
-			return err
-		}
+		err = c.putSchedule(ctx, spec, o, c.updateSchedule)
 	}
-	err := c.makeSchedule(ctx, spec, o)
+	if errors.As(err, &none) {
+		err = c.putSchedule(ctx, spec, o, c.createSchedule)
+	}
 	if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
 		return &ScheduleExistsError{Name: spec.Name}
 	}
@@ -191,10 +195,12 @@ func (c *Client) Schedule(ctx context.Context, spec Spec, o ScheduleOptions) err
 	return nil
 }
 
-// makeSchedule has the server record the schedule. Its jobs have search attributes if the server has them now, as those of
+// putSchedule has put record a schedule. Its jobs have search attributes if the server has them now, as those of
 // [Client.Start] do.
-func (c *Client) makeSchedule(ctx context.Context, spec Spec, o ScheduleOptions) error {
+func (c *Client) putSchedule(ctx context.Context, spec Spec, o ScheduleOptions, put func(context.Context, client.ScheduleOptions) error) error {
 	in := Input{Spec: spec, Scheduled: true, Version: protocol.LogicVersion}
+	memo := specMemo(spec)
+	memo[protocol.MemoCron] = o.Cron
 	action := &client.ScheduleWorkflowAction{
 		ID:                  spec.Name,
 		Workflow:            protocol.WorkflowJob,
@@ -203,28 +209,45 @@ func (c *Client) makeSchedule(ctx context.Context, spec Spec, o ScheduleOptions)
 		WorkflowTaskTimeout: o.TaskTimeout,
 		StaticSummary:       specSummary(spec),
 		StaticDetails:       specDetails(spec),
-		Memo:                specMemo(spec),
+		Memo:                memo,
 	}
 	options := client.ScheduleOptions{
-		ID:            spec.Name,
-		Spec:          client.ScheduleSpec{CronExpressions: o.Cron, TimeZoneName: o.TimeZone},
-		Overlap:       o.overlap().policy(),
-		CatchupWindow: o.CatchUp,
-		Memo:          map[string]any{protocol.MemoCron: o.Cron, protocol.MemoPool: spec.Pool, protocol.MemoOutput: spec.Output},
-		Action:        action,
+		ID: spec.Name, Spec: o.ticks(), Overlap: o.overlap().policy(), CatchupWindow: o.CatchUp, Action: action,
 	}
 	if c.searchable(ctx) {
 		searchable, found := in, *action
 		searchable.Searchable = true
 		found.Args, found.TypedSearchAttributes = []any{searchable}, SearchAttributes{Pool: spec.Pool, State: Running}.Typed()
 		options.Action = &found
-		_, err := c.temporal.ScheduleClient().Create(ctx, options)
+		err := put(ctx, options)
 		if _, ok := errors.AsType[*serviceerror.InvalidArgument](err); !ok {
 			return err
 		}
 		options.Action = action
 	}
-	_, err := c.temporal.ScheduleClient().Create(ctx, options)
+	return put(ctx, options)
+}
+
+func (c *Client) createSchedule(ctx context.Context, o client.ScheduleOptions) error {
+	_, err := c.temporal.ScheduleClient().Create(ctx, o)
+	return err
+}
+
+// updateSchedule replaces a schedule of a job. If there is none it returns *ScheduleNotFoundError.
+func (c *Client) updateSchedule(ctx context.Context, o client.ScheduleOptions) error {
+	handle, _, err := c.schedule(ctx, o.ID)
+	if err != nil {
+		return err
+	}
+	err = handle.Update(ctx, client.ScheduleUpdateOptions{DoUpdate: func(client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
+		return &client.ScheduleUpdate{Schedule: &client.Schedule{
+			Action: o.Action, Spec: &o.Spec, State: &client.ScheduleState{},
+			Policy: &client.SchedulePolicies{Overlap: o.Overlap, CatchupWindow: o.CatchupWindow},
+		}}, nil
+	}})
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
+		return &ScheduleNotFoundError{Name: o.ID} // just deleted
+	}
 	return err
 }
 
@@ -289,8 +312,9 @@ func (c *Client) GetSchedule(ctx context.Context, name string) (Scheduled, error
 	if err != nil {
 		return Scheduled{}, err
 	}
+	memo := actionMemo(desc)
 	s := Scheduled{
-		Name: name, Cron: memoValue[[]string](c, desc.Memo, protocol.MemoCron), Pool: c.memoString(desc.Memo, protocol.MemoPool), Output: c.memoString(desc.Memo, protocol.MemoOutput),
+		Name: name, Cron: memoValue[[]string](c, memo, protocol.MemoCron), Pool: c.memoString(memo, protocol.MemoPool), Output: c.memoString(memo, protocol.MemoOutput),
 		TimeZone: cmp.Or(desc.Schedule.Spec.TimeZoneName, "UTC"), Overlap: overlapOf(desc.Schedule.Policy.Overlap),
 		Paused: desc.Schedule.State.Paused, Note: desc.Schedule.State.Note,
 		Runs: desc.Info.NumActions, Skipped: desc.Info.NumActionsSkippedOverlap, Missed: desc.Info.NumActionsMissedCatchupWindow,
@@ -305,6 +329,18 @@ func (c *Client) GetSchedule(ctx context.Context, name string) (Scheduled, error
 		s.Last, err = c.lastRun(ctx, recent[len(recent)-1])
 	}
 	return s, err
+}
+
+// actionMemo is the memo that a schedule gives its jobs. That of the schedule itself cannot be replaced.
+func actionMemo(desc *client.ScheduleDescription) *common.Memo {
+	memo := &common.Memo{Fields: map[string]*common.Payload{}}
+	action, _ := desc.Schedule.Action.(*client.ScheduleWorkflowAction)
+	for name, value := range action.Memo {
+		if payload, ok := value.(*common.Payload); ok {
+			memo.Fields[name] = payload
+		}
+	}
+	return memo
 }
 
 // lastRun returns the state of a run that a schedule has started; nil if it could not be started.

@@ -50,7 +50,9 @@ func TestSchedule_Options(t *testing.T) {
 	require.Equal(t, 2*time.Second, action.WorkflowTaskTimeout)
 	require.Equal(t, "pool thumbs · in.jsonl", action.StaticSummary)
 	require.Contains(t, action.StaticDetails, "Window auto")
-	require.Equal(t, map[string]any{protocol.MemoPool: "thumbs", protocol.MemoOutput: "out-{date}.jsonl", protocol.MemoState: Running}, action.Memo)
+	require.Equal(t, map[string]any{
+		protocol.MemoPool: "thumbs", protocol.MemoOutput: "out-{date}.jsonl", protocol.MemoState: Running, protocol.MemoCron: []string{"0 3 * * *"},
+	}, action.Memo)
 	require.Zero(t, action.TypedSearchAttributes.Size(), "the server has none")
 }
 
@@ -172,4 +174,40 @@ func TestSchedule_NoneOfTheName(t *testing.T) {
 	handle.On("Describe", mock.Anything).Return(nil, errors.New("no network"))
 	sc.On("GetHandle", mock.Anything, "nightly").Return(handle)
 	require.EqualError(t, c.Unschedule(t.Context(), "nightly"), "asking for schedule nightly: no network")
+}
+
+// A schedule is replaced in one step: it is not deleted, and one that is not there is made.
+func TestD44_ReplacingUpdatesInPlace(t *testing.T) {
+	t.Parallel()
+	for _, there := range []bool{true, false} {
+		t.Run(fmt.Sprint(there), func(t *testing.T) {
+			t.Parallel()
+			c, sc := scheduling(t)
+			handle := &mocks.ScheduleHandle{}
+			handle.Test(t) // it is not deleted
+			sc.On("GetHandle", mock.Anything, "nightly").Return(handle)
+			var got *client.ScheduleUpdate
+			if there {
+				handle.On("Describe", mock.Anything).Return(&client.ScheduleDescription{
+					Schedule: client.Schedule{Action: &client.ScheduleWorkflowAction{Workflow: protocol.WorkflowJob}},
+				}, nil)
+				handle.On("Update", mock.Anything, mock.Anything).Run(func(args mock.Arguments) {
+					var err error
+					got, err = args.Get(1).(client.ScheduleUpdateOptions).DoUpdate(client.ScheduleUpdateInput{})
+					require.NoError(t, err)
+				}).Return(nil)
+			} else {
+				handle.On("Describe", mock.Anything).Return(nil, serviceerror.NewNotFound("no schedule"))
+				sc.On("Create", mock.Anything, mock.Anything).Return(handle, nil)
+			}
+			o := ScheduleOptions{Cron: []string{"@daily"}, Replace: true, Overlap: OverlapQueue, CatchUp: time.Hour}
+			require.NoError(t, c.Schedule(t.Context(), valid(), o))
+			if there {
+				require.Equal(t, []string{"@daily"}, got.Schedule.Spec.CronExpressions)
+				require.Equal(t, enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL, got.Schedule.Policy.Overlap)
+				require.Equal(t, time.Hour, got.Schedule.Policy.CatchupWindow)
+				require.Equal(t, []string{"@daily"}, got.Schedule.Action.(*client.ScheduleWorkflowAction).Memo[protocol.MemoCron])
+			}
+		})
+	}
 }

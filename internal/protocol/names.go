@@ -47,7 +47,7 @@ const (
 	// MemoStop lies in the memo of a leg (or of a job that runs its only leg itself) once a stop
 	// has reached it; its value is a [StopNotice].
 	MemoStop = "stint_stop"
-	// MemoCron lies in the memo of a schedule: its cron expressions, a list.
+	// MemoCron lies in the memo of the jobs of a schedule: its cron expressions, a list.
 	MemoCron = "stint_cron"
 )
 
