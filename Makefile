@@ -6,7 +6,7 @@ PACKAGES = ./...
 FUZZ_TIME ?= 30s
 SEEDS ?= 20
 
-.PHONY: check build test race chaos python lint format vet staticcheck workflowcheck imports replay limits model fuzz bench
+.PHONY: check build test race chaos python lint format vet staticcheck workflowcheck imports replay limits model mutants fuzz bench
 
 check: lint race python
 
@@ -55,6 +55,11 @@ imports:
 # Histories of earlier versions must replay with today's workflows.
 replay:
 	$(GO) test -run Replay ./workflows
+
+# Breaks the code at places that decide whether items are lost or counted twice, and runs the quick tests that must notice: some ten
+# minutes on two processors.
+mutants:
+	$(GO) run ./internal/mutants
 
 # No run of a workflow comes near a limit of Temporal, however many batches a job has: some ten
 # minutes for a million. `make test` does the same with 20,000. Nor does one of a feed, after

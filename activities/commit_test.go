@@ -35,7 +35,7 @@ func TestCommit(t *testing.T) {
 	head, err := ledger.ReadHead(t.Context(), f.store(), first.Manifest)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Head{
-		Run: "run-1", Leg: 7, Sources: f.ref.Sources, Previous: in.Previous, First: all[0].First, Entries: 5,
+		Run: "run-1", Leg: 7, Sources: f.ref.Sources, Previous: in.Previous, First: all[0].First, End: all[4].End(), Entries: 5, Row: 1,
 	}, head)
 }
 

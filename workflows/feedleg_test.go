@@ -524,3 +524,37 @@ func TestFeedLeg_G1_CommitFails(t *testing.T) {
 		require.EqualValues(t, 3, unfinished)
 	}
 }
+
+// G1, G9: what a leg has not committed includes the items that resets have discarded, those of a commit that has failed among them. Without
+// them the next run would take these items for lost.
+func TestFeedLeg_PendingHasWhatWasDiscarded(t *testing.T) {
+	t.Parallel()
+	w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.Grace = 2, time.Second })
+	w.takes = 5 * time.Second
+	w.env.OnActivity("CommitFeed", mock.Anything, mock.Anything).Return(activities.CommitResult{}, permanentError(job.ErrorOutput))
+	w.put(time.Millisecond, "first", 0, 6) // 0 and 1 are taken
+	reset := func(at time.Duration, id string) {
+		w.env.RegisterDelayedCallback(func() { w.env.UpdateWorkflow(protocol.UpdateReset, id, update{w, id}, protocol.Reset{}) }, at)
+	}
+	pending := func() (discarded []activities.FeedRange) {
+		value, err := w.env.QueryWorkflow(protocol.QueryPending, 0)
+		require.NoError(t, err)
+		var piece []byte
+		require.NoError(t, value.Get(&piece))
+		all, err := feeds.DecodePending(func(int) ([]byte, error) { return piece, nil })
+		require.NoError(t, err)
+		for _, in := range all {
+			discarded = append(discarded, in.Discarded...)
+		}
+		return discarded
+	}
+	reset(100*time.Millisecond, "reset")
+	w.env.RegisterDelayedCallback(func() {
+		require.Equal(t, []activities.FeedRange{{First: 2, Count: 4, Session: 1}}, pending(), "not yet committed")
+	}, 200*time.Millisecond)
+	w.env.RegisterDelayedCallback(func() {
+		w.env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: w.env.Now().Add(10 * time.Second)})
+	}, time.Second)
+	require.True(t, w.run().Unsaved)
+	require.Equal(t, []activities.FeedRange{{First: 2, Count: 4, Session: 1}}, pending(), "a commit has failed")
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -130,4 +131,24 @@ func TestD9_AFrozenRunDoesNotReplaceANewerOutput(t *testing.T) {
 			}
 		}
 	}
+}
+
+// DONE says what the output is before the output is there, so that a repetition of Finish knows it for its own.
+func TestPublish_DoneComesBeforeTheOutput(t *testing.T) {
+	t.Parallel()
+	p, dir := publication(t, "mem://outputs-done/PLACE", "out.jsonl", 1, "result\n")
+	looked := false
+	dir.thaw = func() {
+		looked = true
+		done, err := ledger.ReadDone(t.Context(), dir, p.Ref.Run)
+		require.NoError(t, err)
+		require.NotNil(t, done)
+		require.EqualValues(t, len("result\n"), done.Output.Bytes)
+		to, name, err := OpenTarget(t.Context(), p.Access, p.Spec.Output, 0)
+		require.NoError(t, err)
+		_, err = to.Stat(t.Context(), name)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	}
+	require.NoError(t, p.PublishNew(t.Context(), func(context.Context) (Begun, error) { return Begun{}, nil }))
+	require.True(t, looked)
 }

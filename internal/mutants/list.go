@@ -1,0 +1,198 @@
+package main
+
+// mutants are tried in this order. Each has the tests that notice it in seconds.
+var mutants = []mutant{
+	// fences
+	{
+		name: "fence: publishing does not look whose the store is", file: "internal/store/object/dir.go",
+		old: `if err != nil || string(have) != want {`, new: `if err != nil {`,
+		pkg: "./internal/ledger", tests: "TestClaim_OfAnOlderRunThatIsLate",
+	},
+	{
+		name: "fence: an older run takes the store from a newer one", file: "internal/ledger/ref.go",
+		old: `if r.compare(held) < 0 {`, new: `if held == "" && r.compare(held) < 0 {`,
+		pkg: "./internal/ledger", tests: "TestD9_ALateClaimDoesNotReplaceANewerOne",
+	},
+	{
+		name: "fence: WhileCurrent runs without a look", file: "internal/ledger/ref.go",
+		old: `		err := dir.Guard(ctx, CurrentKey, r.current(), func(ctx context.Context) error {
+			began = true
+			return fn(ctx)
+		})`,
+		new: `		began = true
+		err := fn(ctx)`,
+		pkg: "./internal/ledger", tests: "TestWhileCurrent_NoRunIsNamed|TestClaim_OfAnOlderRunThatIsLate",
+	},
+	{
+		name: "fence: the joined output has no condition", file: "internal/store/join.go",
+		old: `Scratch: opts.Scratch, Unchanged: true})`, new: `Scratch: opts.Scratch})`,
+		pkg: "./internal/outputs", tests: "TestD9_AFrozenRunDoesNotReplaceANewerOutput",
+	},
+	{
+		name: "fence: the list of parts has no condition", file: "internal/outputs/publishparts.go",
+		old: `store.CreateUnchanged(ctx, p.Dir, PartsList)`, new: `store.CreateBulk(ctx, p.Dir, PartsList)`,
+		pkg: "./internal/outputs", tests: "TestD9_AFrozenRunDoesNotReplaceANewerOutput",
+	},
+
+	// sweeps
+	{
+		name: "sweep: a redrive that was overtaken sweeps what it has merged", file: "internal/redrive/finish.go",
+		old: `if err := f.Ref.WhileCurrent(ctx, f.Dir, func(context.Context) error { return nil }); err != nil {`,
+		new: `if err := ctx.Err(); err != nil {`,
+		pkg: "./internal/redrive", tests: "TestSweepMerged_LeavesAllToANewerRun",
+	},
+	{
+		name: "sweep: Finish removes parts that count", file: "internal/outputs/sweep.go",
+		old: `return kept[key] || parts.Has(key)`, new: `return kept[key]`,
+		pkg: "./activities", tests: "TestFinish_KeepsParts|TestFinish_Sweeps",
+	},
+
+	// order of writes
+	{
+		name: "order: the output is there before DONE says what it is", file: "internal/outputs/publish.go",
+		old: `		if err := p.WriteDone(ctx); err != nil {
+			return err
+		}
+		return p.Ref.WhileCurrent`,
+		new: `		defer func() { _ = p.WriteDone(ctx) }()
+		return p.Ref.WhileCurrent`,
+		pkg: "./internal/outputs", tests: "TestPublish_DoneComesBeforeTheOutput",
+	},
+
+	// books
+	{
+		name: "books: ranges may overlap", file: "internal/ledger/books.go",
+		old: `case e.First < b.Items:`, new: `case e.First < 0:`,
+		pkg: "./internal/ledger", tests: "TestCheckBooks",
+	},
+	{
+		name: "books: ranges may have gaps", file: "internal/ledger/books.go",
+		old: `case e.First > b.Items:`, new: `case e.First < 0:`,
+		pkg: "./internal/ledger", tests: "TestCheckBooks",
+	},
+	{
+		name: "books: outcomes are not counted", file: "internal/ledger/books.go",
+		old: `case e.OK+e.Failed+e.Discarded != e.Count:`, new: `case e.Count < 0:`,
+		pkg: "./internal/ledger", tests: "TestCheckBooks",
+	},
+	{
+		name: "books: a commit of a feed may have an item twice", file: "internal/feeds/commit.go",
+		old: `if i > 0 && s.first < spans[i-1].end {`, new: `if i > 0 && s.first < 0 {`,
+		pkg: "./internal/feeds", tests: "TestCheckRanges_OverlapsAreRefused",
+	},
+	{
+		name: "books: a resumed feed may have an item twice", file: "internal/feeds/plan.go",
+		old: `if e.First < at {`, new: `if e.First < 0 {`,
+		pkg: "./internal/feeds", tests: "TestFindGaps_ItemsInTwoParts",
+	},
+	{
+		name: "books: a manifest that nobody knew of counts beside what is known", file: "internal/feeds/lost.go",
+		old: `return some && all, err`, new: `return some, err`,
+		pkg: "./internal/feeds", tests: "TestFillsGaps_WithNothingElse",
+	},
+	{
+		name: "books: an index leaves out what comes before it", file: "internal/ledger/index.go",
+		old: `		previous = before
+`, new: `		previous = before[:0]
+`,
+		pkg: "./internal/ledger", tests: "TestD19_ALongChainIsReadByItsIndex",
+	},
+
+	// hand-over of a leg
+	{
+		name: "hand-over: a leg forgets what it has committed", file: "workflows/leg.go",
+		old: `again.Page, again.State, again.Sofar, again.Previous = nil, l.Handover(), result, result.Manifests`,
+		new: `again.Page, again.State, again.Sofar = nil, l.Handover(), result`,
+		pkg: "./workflows", tests: "TestLeg_ContinuesAsNew",
+	},
+	{
+		name: "hand-over: a leg forgets batches that wait to be tried again", file: "workflows/internal/dispatch/dispatcher.go",
+		old: `Tasks: append(d.returned, drain(d.supply)...)`, new: `Tasks: drain(d.supply)`,
+		pkg: "./workflows", tests: "TestLeg_ContinuesAsNew|TestLeg_ContinuesAsNewWithAttempts",
+	},
+
+	// acknowledgements of feeds, Freed, discards
+	{
+		name: "acknowledgement: results are kept although they were taken", file: "workflows/internal/intake/results.go",
+		old: `	in.taken(c, n)
+	return results, parts, len(c.results) > 0`,
+		new: `	return results, parts, len(c.results) > n`,
+		pkg: "./workflows/internal/intake", tests: "TestIntake_F2_IdleAndUnclaimed|TestIntake_Keep",
+	},
+	{
+		name: "acknowledgement: more results are forgotten than fit into an answer", file: "workflows/internal/intake/results.go",
+		old: `	in.taken(c, n)
+	return results, parts, len(c.results) > 0`,
+		new: `	in.taken(c, len(c.results))
+	return results, parts, len(c.results) > 0`,
+		pkg: "./workflows/internal/intake", tests: "TestIntake_KeepsWhatFitsTheCapacity|TestIntake_Property",
+	},
+	{
+		name: "freed: a sealed leg does not say what it has freed", file: "workflows/internal/intake/intake.go",
+		old: `if in.state == sealed { //`, new: `if in.state == early { //`,
+		pkg: "./workflows/internal/intake", tests: "TestIntake_Seal",
+	},
+	{
+		name: "freed: an older total takes back a later one", file: "workflows/internal/intake/intake.go",
+		old: `max(0, total.Items-f.Items)`, new: `total.Items-f.Items`,
+		pkg: "./workflows/internal/intake", tests: "TestIntake_FreedInAnyOrder|TestIntake_FreedBeforeItIsOpen",
+	},
+	{
+		name: "discards: a reset forgets what it has removed", file: "workflows/internal/intake/reset.go",
+		old: `	if n > 0 {
+		in.discarded`,
+		new: `	if n < 0 {
+		in.discarded`,
+		pkg: "./workflows/internal/intake", tests: "TestIntake_F4_Reset",
+	},
+
+	// pending, last spill
+	{
+		name: "pending: without discarded ranges", file: "workflows/feedcommit.go",
+		old: `all[0].Discarded = append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)`,
+		new: `all[0].Discarded = slices.Clone(all[0].Discarded)`,
+		pkg: "./workflows", tests: "TestFeedLeg_PendingHasWhatWasDiscarded",
+	},
+	{
+		name: "pending: without what a commit that has failed had discarded", file: "workflows/feedcommit.go",
+		old: `append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)`,
+		new: `slices.Clone(feedRanges(c.leg.intake.Discarded()))`,
+		pkg: "./workflows", tests: "TestFeedLeg_PendingHasWhatWasDiscarded",
+	},
+	{
+		name: "pending: without the items that have no outcome", file: "workflows/feedcommit.go",
+		old: `	if !c.done {
+		for`,
+		new: `	if c.done {
+		for`,
+		pkg: "./workflows", tests: "TestFeedLeg_G1_CommitFails",
+	},
+	{
+		name: "last spill: a leg that stops drops what it has not run", file: "workflows/feedcommit.go",
+		old: `	for _, some := range c.unfinished() {
+		if err`,
+		new: `	for _, some := range c.unfinished()[:0] {
+		if err`,
+		pkg: "./workflows", tests: "TestFeedLeg_G1_CommitFails",
+	},
+
+	// carried failures of pipelines
+	{
+		name: "carried: a failure of an earlier stage is no outcome of the last one", file: "activities/stage.go",
+		old: `	e.carried.Failed++
+	e.entry.Failed++
+`,
+		new: `	e.carried.Failed++
+`,
+		pkg: "./activities", tests: "TestPipeline_P1_AnyOrder",
+	},
+
+	// awaitStops
+	{
+		name: "awaitStops: a worker serves before its jobs have taken in their stops", file: "worker/stopping.go",
+		old: `			w.awaitStopOf(ctx, w.stoppingLegs(asking, j.Name))
+`,
+		new: ``,
+		pkg: "./worker", tests: "TestWorker_AwaitStopsAsksAllRunning",
+	},
+}

@@ -1,0 +1,43 @@
+package redrive
+
+import (
+	"testing"
+
+	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// A redrive that a newer run has overtaken removes nothing of the runs that it has merged: the newer one may need it.
+func TestSweepMerged_LeavesAllToANewerRun(t *testing.T) {
+	t.Parallel()
+	access := &store.Access{}
+	dir, err := access.Open(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	own, newer := ledger.Ref{Run: "run-2", Born: 2}, ledger.Ref{Run: "run-3", Born: 3}
+	f := &finisher{Publication: &outputs.Publication{Access: access, Dir: dir, Ref: own, Merged: ledger.Merged{Before: []string{"run-1"}}}}
+	keys := []string{"run-1/parts/000000000000000-a.out", "run-2/parts/000000000000000-b.out"}
+	for _, key := range keys {
+		require.NoError(t, dir.Put(t.Context(), key, nil))
+	}
+	there := func() (n int) {
+		for _, key := range keys {
+			if _, err := dir.Stat(t.Context(), key); err == nil {
+				n++
+			}
+		}
+		return n
+	}
+	require.NoError(t, own.Claim(t.Context(), dir))
+	require.NoError(t, newer.Claim(t.Context(), dir))
+	jobtest.RequireType(t, f.sweepMerged(t.Context()), job.ErrorFenced)
+	require.Equal(t, 2, there())
+
+	require.NoError(t, dir.Delete(t.Context(), ledger.CurrentKey))
+	require.NoError(t, own.Claim(t.Context(), dir))
+	require.NoError(t, f.sweepMerged(t.Context()))
+	require.Zero(t, there())
+}
