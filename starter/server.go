@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -41,6 +44,22 @@ started again it continues.`,
 	return cmd
 }
 
+// usualPort is that of a Temporal server: where a command that knows of no other one looks for it.
+const usualPort = 7233
+
+// portNote says how commands reach the server if those that name none would reach another one, at the usual port; empty: they reach it.
+func (o *serverOptions) portNote(address, program string) string {
+	_, port, err := net.SplitHostPort(address)
+	if o.port != devserver.AnyPort || err != nil || port == strconv.Itoa(usualPort) {
+		return ""
+	}
+	who := "commands that name no server talk to what listens there"
+	if filepath.Clean(o.state) == defaultState {
+		who = fmt.Sprintf("only in this directory do '%s' commands find this server by themselves; elsewhere they talk to what listens there", program)
+	}
+	return fmt.Sprintf("port %d is in use: %s. To reach this server:\n  export TEMPORAL_ADDRESS=%s", usualPort, who, address)
+}
+
 // checkPort refuses an invalid port.
 func checkPort(fs *pflag.FlagSet, flag string, port int) error {
 	if port > 65535 || port < 0 && fs.Changed(flag) {
@@ -55,7 +74,7 @@ func (o *serverOptions) run(ctx context.Context, p *Program) error {
 	}
 	server, err := devserver.Start(ctx, devserver.Options{
 		SearchAttributes: job.SearchTypes(), Dir: devserver.StateDir(p.path(o.state)), IP: o.ip, Port: o.port, UIPort: o.uiPort,
-		PreferPort: 7233, PreferUIPort: 8233, PowerSafe: true, Logger: newLogger(p.Stderr, o.verbose),
+		PreferPort: usualPort, PreferUIPort: 8233, PowerSafe: true, Logger: newLogger(p.Stderr, o.verbose),
 		Note: func(text string) { fmt.Fprintln(p.Stderr, text) },
 	})
 	if err != nil {
@@ -63,6 +82,9 @@ func (o *serverOptions) run(ctx context.Context, p *Program) error {
 	}
 	defer server.Stop()
 	fmt.Fprintf(p.Stderr, "Temporal server: %s\n", server.Address())
+	if note := o.portNote(server.Address(), p.name()); note != "" {
+		fmt.Fprintln(p.Stderr, note)
+	}
 	if url := server.UIURL(); url != "" {
 		fmt.Fprintf(p.Stderr, "web UI:          %s\n", url)
 		p.webUI(url, server.Namespace())

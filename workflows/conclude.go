@@ -40,9 +40,10 @@ func (c *coordinator) noteProgress(r job.Report) {
 // leastNote is the time between two notes of a job's progress.
 const leastNote = 10 * time.Second
 
+// milestone is how far the job is by an overview.
 func (c *coordinator) milestone(r job.Report) protocol.Milestone {
 	return protocol.Milestone{
-		Counted: protocol.Counted{OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Batches: r.Batches, Bytes: r.InputBytes, At: workflow.Now(c.ctx)},
+		Counted: protocol.Counted{OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Batches: r.Batches, Bytes: r.InputBytes, At: r.AsOf},
 		Planned: r.Planned, PlanDone: r.PlanDone, TotalBytes: r.TotalBytes,
 	}
 }
@@ -58,6 +59,7 @@ func (c *coordinator) searchAttributes() job.SearchAttributes {
 // enlist writes what those who list jobs see.
 func (c *coordinator) enlist(m protocol.Milestone, memo map[string]any) {
 	c.state.Listed = m.Counted
+	c.state.Listed.At = workflow.Now(c.ctx)
 	memo[protocol.MemoProgress] = m
 	if c.in.Searchable {
 		if err := workflow.UpsertTypedSearchAttributes(c.ctx, c.searchAttributes().Updates()...); err != nil {

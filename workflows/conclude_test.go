@@ -227,3 +227,43 @@ func TestProgress_OfOpenLegs(t *testing.T) {
 	require.EqualValues(t, 20_000, report.OK)
 	require.LessOrEqual(t, w.commands["signal "+dispatch.SignalCounts], 9*report.Legs)
 }
+
+// What is listed, and the job's page, are dated by when the legs have counted, and not by when the job writes them: they do not look
+// new while a leg cannot report. A leg that stops says how far it is.
+func TestD38_ListedNumbersAreDatedByTheLegs(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 20_000)
+	w.spec.Window = 10
+	w.took, w.settle = time.Second, 20*time.Second
+	var stopped, listed time.Time
+	var noted, before protocol.Milestone
+	var heard int64
+	w.at(83*time.Second, func() {
+		w.mu.Lock()
+		before, _ = w.memo[protocol.MemoProgress].(protocol.Milestone)
+		w.mu.Unlock()
+		stopped = w.env.Now()
+		w.stop(job.Stop{})
+	})
+	w.at(83*time.Second+2*listedAfter, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		require.Equal(t, job.Stopping, w.memo[protocol.MemoState])
+		noted, _ = w.memo[protocol.MemoProgress].(protocol.Milestone)
+		listed = w.env.Now()
+		value, err := w.env.QueryWorkflow(protocol.QueryReport)
+		require.NoError(t, err)
+		var answer job.Answer
+		require.NoError(t, value.Get(&answer))
+		heard = answer.OK
+		for _, h := range answer.Heard {
+			heard += h.OK
+		}
+	})
+	w.stopped()
+	require.Positive(t, before.OK)
+	require.Greater(t, noted.OK, before.OK, "the legs have said how far they are")
+	require.Equal(t, heard, noted.OK)
+	require.WithinDuration(t, stopped, noted.At, time.Second, "and when")
+	require.True(t, noted.At.Before(listed.Add(-listedAfter)), "the job has listed it later")
+}

@@ -198,12 +198,17 @@ func (c *coordinator) answer(executions []string) job.Answer {
 	return a
 }
 
-// overview is the report with what the legs in other workflows have reported of themselves.
+// overview is the report with what the legs in other workflows have reported of themselves. AsOf is when the oldest of these numbers was
+// counted: a leg reports some ten times, and not at all while no worker runs it.
 func (c *coordinator) overview() job.Report {
 	r := c.report()
+	r.AsOf = workflow.Now(c.ctx)
 	for _, l := range c.legs {
 		if l.id() != "" {
 			r.Totals.Add(job.TotalsOf(l.reported.Sofar))
+			if at := l.counted(r.AsOf); at.Before(r.AsOf) {
+				r.AsOf = at
+			}
 		}
 	}
 	return r

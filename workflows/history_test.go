@@ -548,7 +548,7 @@ func replay(h *history.History) error {
 	return r.ReplayWorkflowHistory(log.NewStructuredLogger(quiet), h)
 }
 
-// keep writes a history to testdata, compressed if it is long.
+// keep writes a history to testdata, compressed if it is long, in the place of an earlier recording in either form.
 func keep(t *testing.T, name string, h *history.History) {
 	t.Helper()
 	data, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(h)
@@ -565,6 +565,9 @@ func keep(t *testing.T, name string, h *history.History) {
 		data, path = packed.Bytes(), path+".gz"
 	}
 	require.NoError(t, os.MkdirAll("testdata", 0o777))
+	for _, before := range []string{name + ".json", name + ".json.gz"} {
+		require.NoError(t, os.RemoveAll(filepath.Join("testdata", before)))
+	}
 	require.NoError(t, os.WriteFile(path, data, 0o666))
 }
 
@@ -579,6 +582,19 @@ func TestReplay(t *testing.T) {
 			t.Parallel()
 			require.NoError(t, replay(read(t, path)))
 		})
+	}
+}
+
+// Each history is recorded once: an old recording in the other form would be replayed for ever, and say nothing of today's workflows.
+func TestR27_OneRecordingOfEachHistory(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("testdata/*.json*")
+	require.NoError(t, err)
+	seen := map[string]string{}
+	for _, path := range paths {
+		name := strings.TrimSuffix(strings.TrimSuffix(path, ".gz"), ".json")
+		require.Empty(t, seen[name], "%s is recorded twice", path)
+		seen[name] = path
 	}
 }
 

@@ -2,12 +2,14 @@ package workflows
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/stagewindow"
+	"go.temporal.io/sdk/workflow"
 )
 
 // openLegs is how many legs are open at once, at most: as many as it takes to have the widest window in flight, each with
@@ -23,6 +25,7 @@ const feedLegs = 200
 type openLeg struct {
 	number   int
 	reported dispatch.Counts     // the last that it has sent
+	since    time.Time           // it has run for the job's present run since then
 	answered bool                // it has sent them since the job has asked
 	final    bool                // they do not change any more
 	batches  int                 // of its portion
@@ -56,6 +59,17 @@ type legHandle interface {
 	// pending is what the leg has accepted and not committed, so far as only the job can say it.
 	// It returns inputs of the activity that commits it.
 	pending() []any
+}
+
+// counted is when the leg's numbers were counted that the job has; now, if the job counts them itself, or they do not change any more.
+func (l *openLeg) counted(now time.Time) time.Time {
+	if l.exact() || l.final {
+		return now
+	}
+	if at := l.reported.Sofar.At; at.After(l.since) {
+		return at
+	}
+	return l.since
 }
 
 // startLeg gives the portion that was found to a leg. The first one runs inside the job if it is small.
@@ -101,7 +115,7 @@ func (c *coordinator) prepare(p portion) LegInput {
 
 // opened adds a leg to those that are open.
 func (c *coordinator) opened(in LegInput, p portion, handle legHandle) *openLeg {
-	l := &openLeg{number: in.Number, answered: true, batches: int(p.batches), places: in.Window, bounds: in.Limits.Stages, legHandle: handle}
+	l := &openLeg{number: in.Number, since: workflow.Now(c.ctx), answered: true, batches: int(p.batches), places: in.Window, bounds: in.Limits.Stages, legHandle: handle}
 	c.legs = append(c.legs, l)
 	return l
 }

@@ -192,7 +192,7 @@ var mutants = []mutant{
 		name: "awaitStops: a worker serves before its jobs have taken in their stops", file: "worker/stopping.go",
 		old: `			w.awaitStopOf(ctx, w.stoppingLegs(asking, j.Name))
 `,
-		new: ``,
+		new: "\t\t\t_ = j\n",
 		pkg: "./worker", tests: "TestWorker_AwaitStopsAsksAllRunning",
 	},
 }

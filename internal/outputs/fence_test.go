@@ -137,18 +137,17 @@ func TestD9_AFrozenRunDoesNotReplaceANewerOutput(t *testing.T) {
 func TestPublish_DoneComesBeforeTheOutput(t *testing.T) {
 	t.Parallel()
 	p, dir := publication(t, "mem://outputs-done/PLACE", "out.jsonl", 1, "result\n")
-	looked := false
-	dir.thaw = func() {
-		looked = true
-		done, err := ledger.ReadDone(t.Context(), dir, p.Ref.Run)
-		require.NoError(t, err)
-		require.NotNil(t, done)
-		require.EqualValues(t, len("result\n"), done.Output.Bytes)
-		to, name, err := OpenTarget(t.Context(), p.Access, p.Spec.Output, 0)
-		require.NoError(t, err)
-		_, err = to.Stat(t.Context(), name)
-		require.ErrorIs(t, err, fs.ErrNotExist)
+	to, name, err := OpenTarget(t.Context(), p.Access, p.Spec.Output, 0)
+	require.NoError(t, err)
+	var done *ledger.Done
+	var doneErr, outputErr error
+	dir.thaw = func() { // another goroutine
+		done, doneErr = ledger.ReadDone(t.Context(), dir, p.Ref.Run)
+		_, outputErr = to.Stat(t.Context(), name)
 	}
 	require.NoError(t, p.PublishNew(t.Context(), func(context.Context) (Begun, error) { return Begun{}, nil }))
-	require.True(t, looked)
+	require.NoError(t, doneErr)
+	require.NotNil(t, done)
+	require.EqualValues(t, len("result\n"), done.Output.Bytes)
+	require.ErrorIs(t, outputErr, fs.ErrNotExist)
 }

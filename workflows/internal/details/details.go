@@ -17,7 +17,7 @@ func unserved(b *strings.Builder, pool string) {
 	fmt.Fprintf(b, "\n\n**no worker serves pool %s**: start one with `stint worker --pool %s --allow ROOT --exec COMMAND`; the job continues then", pool, pool)
 }
 
-// Job is a report in Markdown, at the time now. It gives times of day, not times since, so that it
+// Job is a report in Markdown, at the time now, with numbers that were counted then, or at its AsOf. It gives times of day, not times since, so that it
 // stays true when it is not refreshed.
 func Job(r job.Report, now time.Time) string {
 	var b strings.Builder
@@ -84,7 +84,7 @@ func summarize(b *strings.Builder, r job.Report, now time.Time) {
 		fmt.Fprintf(b, " · %s", r.Reason)
 	}
 	if !r.State.Final() {
-		fmt.Fprintf(b, "\n\nCounted at %s UTC. Items of batches that run are not counted yet; 'stint status' counts them.", now.UTC().Format(time.TimeOnly))
+		fmt.Fprintf(b, "\n\nCounted at %s UTC. Items of batches that run are not counted yet; 'stint status' counts them.", cmp.Or(r.AsOf, now).UTC().Format(time.TimeOnly))
 	}
 }
 

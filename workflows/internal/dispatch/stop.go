@@ -33,6 +33,9 @@ func (d *Dispatcher) stop(notice protocol.StopNotice) {
 	if err := workflow.UpsertMemo(d.ctx, map[string]any{protocol.MemoStop: notice}); err != nil {
 		workflow.GetLogger(d.ctx).Error("writing the stop's deadline", "error", err)
 	}
+	if d.sofar.Totals.Batches != d.report.batches {
+		d.link.Counted(d.counts()) // nobody may hear more for as long as the grace
+	}
 	d.cancel()
 	wait := max(0, notice.Deadline.Sub(workflow.Now(d.ctx))) + KillLimit
 	d.selector.AddFuture(workflow.NewTimer(d.ctx, wait), func(workflow.Future) { d.overdue = true })
