@@ -19,7 +19,7 @@ func manifests(t *testing.T, dir store.Dir, each ...[][2]int64) (links []ledger.
 	for _, ranges := range each {
 		var entries []ledger.Entry
 		for _, r := range ranges {
-			entries = append(entries, ledger.Entry{Batch: protocol.Batch{First: r[0], Count: r[1] - r[0]}, OK: r[1] - r[0], Part: ledger.NewToken()})
+			entries = append(entries, ledger.Entry{Batch: protocol.Batch{First: r[0], Count: r[1] - r[0]}.Sealed(), OK: r[1] - r[0], Part: ledger.NewToken()})
 		}
 		key, err := ledger.WriteManifest(t.Context(), dir, ref, 1, nil, entries, ledger.Besides{})
 		require.NoError(t, err)
