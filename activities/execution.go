@@ -103,7 +103,7 @@ func (e *execution) openSink(in *ProcessInput) error {
 	}
 	if e.passesOn() {
 		e.entry.Part = ledger.NewToken()
-		e.between = stages.NewPart(in.Ref.Run, e.entry, len(in.Items) > 0 && !in.Stored, e.openStore)
+		e.between = stages.NewPart(in.Ref.Run, e.entry, min(in.Inline, stages.MaxInline), e.openStore)
 		e.sink = e.between
 		return nil
 	}

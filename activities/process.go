@@ -43,8 +43,10 @@ type ProcessInput struct {
 	// Items are those of a feed's batch, values in JSON: as many as Batch.Count. Batch has First and Count only then, and
 	// so has its rest. Empty: the batch is a range of one of the job's sources.
 	Items protocol.Items `json:"items,omitempty"`
-	// Stored: outcomes are not returned inline, however small they are: they are in a part. So is what later steps of a pipeline read.
+	// Stored: outcomes are not returned inline, however small they are: they are in a part.
 	Stored bool `json:"stored,omitempty"`
+	// Inline is how many bytes of what later steps of a pipeline read are returned inline, at most; what has more is in the store. 0: all is.
+	Inline int `json:"inline,omitempty"`
 	// Format is that of Items, jsonl or text; MaxItem is the job's.
 	Format  string `json:"format,omitempty"`
 	MaxItem int64  `json:"max_item,omitempty"`
@@ -63,6 +65,19 @@ func (in *ProcessInput) items() int64 {
 		return min(in.Take, in.Batch.Count)
 	}
 	return in.Batch.Count
+}
+
+// check returns an error if the input cannot be carried out: its numbers size what an execution holds.
+func (in *ProcessInput) check() error {
+	switch {
+	case in.Take < 0, in.Hopeless < 0, in.MaxItem < 0, in.Slice < 0, in.Grace < 0:
+		return errors.New("the number of items to take, to fail or of bytes of an item, or a time, is below 0")
+	case in.Batch.From != nil && (in.Stage == nil || in.Stage.Read == nil):
+		return errors.New("it has been through a step, and no stage says what to read of that")
+	case in.Clock != nil && (in.Clock.Every < 0 || in.Clock.Slot < 0 || in.Clock.Slot >= job.MaxSlots || in.Clock.Next < 0 || in.Clock.Skipped < 0):
+		return fmt.Errorf("slot %d of a loop, from tick %d on, every %v", in.Clock.Slot, in.Clock.Next, in.Clock.Every)
+	}
+	return in.Batch.Valid()
 }
 
 // Verdict is why items are recorded as failed without being tried again: every worker that had them
@@ -128,6 +143,9 @@ type Carried struct {
 func (a *Activities) Process(ctx context.Context, in ProcessInput) (result ProcessResult, err error) {
 	if err := in.Batch.Verify(); err != nil {
 		return ProcessResult{}, ledger.Permanent(job.ErrorDamaged, fmt.Errorf("executing %w", err))
+	}
+	if err := in.check(); err != nil {
+		return ProcessResult{}, ledger.Permanent(job.ErrorInvalid, fmt.Errorf("executing %s: %w", in.Batch, err))
 	}
 	began := time.Now()
 	stop := beating(ctx) // it may have to wait

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/inputs"
@@ -12,6 +13,7 @@ import (
 	"github.com/stint-run/stint/internal/redrive"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
 )
 
@@ -69,6 +71,9 @@ func (e *execution) openSource(in *ProcessInput) (err error) {
 	table, err := e.acts.inputs.Table(e.ctx, dir, in.Ref.Sources)
 	if err != nil {
 		return err
+	}
+	if in.Batch.Source >= len(table.Sources) {
+		return ledger.Permanent(job.ErrorInvalid, fmt.Errorf("%s are of source %d: the job has %d", in.Batch, in.Batch.Source, len(table.Sources)))
 	}
 	origin := &table.Sources[in.Batch.Source]
 	if origin.Spilled {

@@ -103,6 +103,7 @@ func TestRun_StopGrace(t *testing.T) {
 	for _, grace := range []string{"", "0", "0s", "30s", "1h30m"} {
 		c, tc := setup(t)
 		tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, Stop{Grace: grace}).Return(nil)
+		describe(tc, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, protocol.WorkflowJob)
 		require.NoError(t, c.Get("nightly").Stop(t.Context(), Stop{Grace: grace}))
 	}
 	for _, grace := range []string{"-1s", "30", "soon"} {
@@ -110,6 +111,34 @@ func TestRun_StopGrace(t *testing.T) {
 		err := c.Get("nightly").Stop(t.Context(), Stop{Grace: grace})
 		require.ErrorContains(t, err, "use a duration of 0 or more", "%q is not sent at all", grace)
 	}
+}
+
+// S18: whoever requests a stop of a feed tells its legs, too: a worker that comes later would still take items.
+func TestD7_AStopBarsTheLegs(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	memo := func(leg int) *workflowservice.DescribeWorkflowExecutionResponse {
+		payload, err := converter.GetDefaultDataConverter().ToPayload(leg)
+		require.NoError(t, err)
+		return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{
+			Type: &common.WorkflowType{Name: protocol.WorkflowJob}, Memo: &common.Memo{Fields: map[string]*common.Payload{protocol.MemoLeg: payload}},
+		}}
+	}
+	tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, mock.Anything).Return(nil).Once()
+	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(memo(1), nil).Once()
+	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(memo(3), nil)
+	var told []string
+	tc.On("SignalWorkflow", mock.Anything, mock.Anything, "", protocol.SignalBar, nil).Run(func(args mock.Arguments) {
+		told = append(told, args.String(1))
+	}).Return(serviceerror.NewNotFound("gone"))
+	require.NoError(t, c.Get("nightly").Stop(t.Context(), Stop{}))
+	require.Equal(t, []string{protocol.LegID("nightly", 1), protocol.LegID("nightly", 2), protocol.LegID("nightly", 3), protocol.LegID("nightly", 4)}, told)
+
+	c, tc = setup(t)
+	tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, mock.Anything).Return(nil)
+	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(memo(1), nil)
+	tc.On("SignalWorkflow", mock.Anything, mock.Anything, "", protocol.SignalBar, nil).Return(errors.New("no network"))
+	require.ErrorContains(t, c.Get("nightly").Stop(t.Context(), Stop{}), "is requested, but the feed may still take items: telling leg 1: no network")
 }
 
 // S8: a stop of a job that has ended, or never was, says so.

@@ -134,6 +134,7 @@ const (
 	MaxWorkers     = 50
 	MaxForced      = 20
 	MaxGone        = 20
+	MaxStragglers  = 1000
 )
 
 // Throttle is a rate that slow-down requests of the handler have lowered. It recovers automatically.
@@ -273,7 +274,9 @@ type Report struct {
 	LastFailure string      `json:"last_failure,omitempty"` // why a batch was last retried
 	Oldest      string      `json:"oldest,omitempty"`       // batch that has been in flight for longest
 	FirstError  *FirstError `json:"first_error,omitempty"`
-	Stragglers  []Straggler `json:"stragglers,omitempty"`
+	// Stragglers are batches that a stop has left behind: at most [MaxStragglers]; StragglersOmitted counts the others.
+	Stragglers        []Straggler `json:"stragglers,omitempty"`
+	StragglersOmitted int         `json:"stragglers_omitted,omitempty"`
 	// Forced are processes that a stop has ended by signals: at most [MaxForced]; ForcedOmitted counts the
 	// others.
 	Forced        []ForcedEnd `json:"forced,omitempty"`

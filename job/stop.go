@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/stint-run/stint/internal/protocol"
 	"go.temporal.io/api/serviceerror"
 )
 
@@ -131,7 +132,38 @@ func (r *Run) Stop(ctx context.Context, stop Stop) error {
 	if err != nil {
 		return fmt.Errorf("stopping job %s: %w", r.name, err)
 	}
+	if err := r.barFeed(ctx); err != nil {
+		return fmt.Errorf("the stop of job %s is requested, but the feed may still take items: %w", r.name, err)
+	}
 	return nil
+}
+
+// barFeed has a feed take no more items from now on, whatever becomes of its workers: it tells the leg that takes items and the one after it
+// itself, because the job does so only when a worker comes to it. It does nothing if the job is no feed.
+func (r *Run) barFeed(ctx context.Context) error {
+	for told := -1; ; {
+		info, err := r.info(ctx)
+		if _, gone := errors.AsType[*NotFoundError](err); gone {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if info.GetMemo().GetFields()[protocol.MemoLeg] == nil {
+			return nil
+		}
+		leg := memoValue[int](r.client, info.GetMemo(), protocol.MemoLeg)
+		if leg == told {
+			return nil
+		}
+		for _, number := range []int{leg, leg + 1} {
+			err := r.client.temporal.SignalWorkflow(ctx, protocol.LegID(r.name, number), "", protocol.SignalBar, nil)
+			if _, gone := errors.AsType[*serviceerror.NotFound](err); err != nil && !gone {
+				return fmt.Errorf("telling leg %d: %w", number, err)
+			}
+		}
+		told = leg // another leg may have begun to take items meanwhile
+	}
 }
 
 // EndedError reports that a job had ended before a request reached it.

@@ -16,6 +16,7 @@ import (
 	"github.com/stint-run/stint/worker"
 	sdkclient "go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
+	"google.golang.org/grpc"
 )
 
 // run is one execution of Run.
@@ -56,7 +57,7 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 	c, err := sdkclient.DialContext(ctx, sdkclient.Options{
 		HostPort: server.Address(), Namespace: server.Namespace(), Logger: sdklog.NewStructuredLogger(r.o.Logger),
 		// Compression would only cost processor time: the server is in this process.
-		ConnectionOptions: sdkclient.ConnectionOptions{GrpcCompression: &sdkclient.GrpcCompressionNone{}},
+		ConnectionOptions: sdkclient.ConnectionOptions{GrpcCompression: &sdkclient.GrpcCompressionNone{}, DialOptions: []grpc.DialOption{worker.DialOption()}},
 	})
 	if err != nil {
 		return job.Report{}, fmt.Errorf("connecting to the embedded server: %w", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/worker"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 	"go.temporal.io/sdk/converter"
@@ -62,6 +63,7 @@ func (c *connection) dial(ctx context.Context, p *Program, verbose bool) (sdkcli
 		return nil, err
 	}
 	options.Logger = sdkLogger(p.Stderr, verbose)
+	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, worker.DialOption())
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
 	client, err := sdkclient.DialContext(ctx, options)

@@ -340,6 +340,9 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 	for _, s := range r.Stragglers {
 		fmt.Fprintf(w, "  still running: %s\n", s)
 	}
+	if r.StragglersOmitted > 0 {
+		fmt.Fprintf(w, "  still running: %d more\n", r.StragglersOmitted)
+	}
 	for _, f := range r.Forced {
 		fmt.Fprintf(w, "  ended by the stop: %s\n", f)
 	}

@@ -261,6 +261,9 @@ func printWhere(row rows, r job.Report, running []job.RunningBatch) {
 	for _, s := range r.Stragglers {
 		row("still running", "%s", s)
 	}
+	if r.StragglersOmitted > 0 {
+		row("still running", "%d more", r.StragglersOmitted)
+	}
 	for _, f := range r.Forced {
 		row("ended by the stop", "%s", f)
 	}

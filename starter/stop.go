@@ -162,6 +162,9 @@ func (o *stopOptions) waitFor(ctx context.Context, p *Program, client *job.Clien
 		for _, s := range report.Stragglers {
 			fmt.Fprintf(p.Stderr, "  still running: %s\n", s)
 		}
+		if report.StragglersOmitted > 0 {
+			fmt.Fprintf(p.Stderr, "  still running: %d more\n", report.StragglersOmitted)
+		}
 		leftovers = leftovers || leftRunning(report)
 	}
 	if leftovers {

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/feedclient"
 	"github.com/stint-run/stint/job"
 	"go.opentelemetry.io/otel/metric"
 	"go.temporal.io/sdk/converter"
+	"google.golang.org/grpc"
 )
 
 // Options configure a worker. The zero value of a field means its default.
@@ -248,3 +250,9 @@ func (o Options) callPace(target time.Duration, first, most int) calls.Pace {
 	}
 	return calls.Pace{Target: target, First: first, Most: most}
 }
+
+// DialOption is for the connection of a worker that serves feeds: put it into client.Options.ConnectionOptions.DialOptions. Items that a
+// feed refuses for now, because it is full, are then not sent back to the server, which does not need them. Otherwise a few large
+// ones at once are more than a message may have, and Temporal terminates a part of the feed. The connections of stint's own
+// commands have it.
+func DialOption() grpc.DialOption { return feedclient.Slim() }

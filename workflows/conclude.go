@@ -148,7 +148,7 @@ func (c *coordinator) nameLeftovers() {
 	if len(r.Stragglers) == 0 || c.spec().IgnoreStragglers {
 		return
 	}
-	left := leftovers(r.Stragglers)
+	left := leftovers(r.Stragglers, r.StragglersOmitted)
 	if r.Error == nil {
 		r.Error = left
 		return
@@ -160,14 +160,14 @@ func (c *coordinator) nameLeftovers() {
 	r.LaterErrors = append(r.LaterErrors, job.Error{Type: left.Type, Message: execute.CutText(left.Message, maxLaterText)})
 }
 
-// leftovers returns the error of a job that stopped with these still running.
-func leftovers(stragglers []job.Straggler) *job.Error {
+// leftovers returns the error of a job that stopped with these, and more, still running.
+func leftovers(stragglers []job.Straggler, more int) *job.Error {
 	var names []string
 	for _, s := range stragglers[:min(len(stragglers), namedStragglers)] {
 		names = append(names, s.String())
 	}
 	text := strings.Join(names, "; ")
-	if n := len(stragglers) - namedStragglers; n > 0 {
+	if n := len(stragglers) - namedStragglers + more; n > 0 {
 		text += fmt.Sprintf("; and %d more", n)
 	}
 	return &job.Error{Type: job.ErrorLeftovers, Message: "Coordinator stopped with work still running: " + text}

@@ -369,3 +369,29 @@ func runFeedResumed(t *testing.T, s *server, name string) (*theJob, job.Report) 
 	require.EqualValues(t, 51, report.OK)
 	return j, report
 }
+
+// Large items of many clients at once: what a workflow task accepts, refuses, runs and answers is less than Temporal takes, which would
+// terminate the leg.
+func TestD3_ManyLargeExchangesAtOnce(t *testing.T) {
+	s := setup(t)
+	j, _ := s.newFeed(t, "feed-crowd")
+	j.spec.CapacityBytes = 32 << 20
+	j.on(func(_ context.Context, text string) (string, error) { return fmt.Sprint(len(text), text[:3]), nil })
+	j.start(job.StartOptions{})
+	var clients sync.WaitGroup
+	for i := range 5 {
+		feed := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{})
+		t.Cleanup(feed.Release)
+		clients.Go(func() {
+			size := 1_000_000 + i
+			got, err := feed.Call(t.Context(), strings.Repeat("<", size))
+			assert.NoError(t, err)
+			assert.Equal(t, fmt.Sprint(size, "<<<"), got)
+		})
+	}
+	clients.Wait()
+	feed := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{})
+	t.Cleanup(feed.Release)
+	require.NoError(t, feed.Close(t.Context()))
+	require.EqualValues(t, 5, j.completes().Planned)
+}

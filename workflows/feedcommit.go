@@ -132,7 +132,7 @@ func (c *feedCommits) commit(ctx workflow.Context, unfinished []activities.FeedI
 	in := c.input()
 	in.Accepted = c.leg.intake.Next()
 	in.Entries, in.Discarded, in.Unfinished = entries, discards, unfinished
-	_ = c.leg.load.await(ctx, func() int { return commitBytes })
+	_ = c.leg.load.Await(ctx, func() int { return commitBytes })
 	ctx = execute.IOOptions(ctx, c.leg.in.Spec, "commit "+text.Count(len(entries), "batch"))
 	var committed activities.CommitResult
 	if err := execute.IO(ctx, acts.CommitFeed, in, &committed); err != nil {

@@ -62,13 +62,19 @@ func (l *feedLeg) progress() job.Progress {
 
 // checkExchange refuses what cannot be accepted. A refusal leaves no trace.
 func (l *feedLeg) checkExchange(x protocol.Exchange) error {
-	if len(x.Items) > 0 && l.intake.IsOpen() && l.busy() {
+	if len(x.Items) > 0 && l.intake.IsOpen() && l.busy(x) {
 		return refusal(&intake.Refused{Type: protocol.RefusedEarly, Message: "the next leg is not ready yet: ask again"})
 	}
 	if r := l.intake.Check(x); r != nil {
 		return refusal(r)
 	}
-	if len(x.Items) > 0 && !l.load.fits(x.Items.Size()) {
+	if len(x.Items) > 0 && l.barred() {
+		return refusal(l.intake.Barred())
+	}
+	if most := mostItem(l.supply.steps); len(x.Items) > 0 && x.Items.Size() > most*4/3 {
+		return refusal(l.intake.TooLarge(x, most))
+	}
+	if len(x.Items) > 0 && !l.load.Fits(x.Items.Size()) {
 		return refusal(&intake.Refused{Type: protocol.RefusedEarly, Message: "too many bytes have come at once: ask again"})
 	}
 	if len(x.Items) > 0 || l.intake.Ready(x.Client) || l.over() || x.Wait > 0 && l.updates < sparse && l.waiters.room(x.Client, workflow.Now(l.ctx)) != nil {
@@ -80,10 +86,17 @@ func (l *feedLeg) checkExchange(x protocol.Exchange) error {
 	return refusal(r)
 }
 
-// busy reports that the leg can take no more items, although no other leg takes them yet.
-func (l *feedLeg) busy() bool {
+// barred reports that the feed is stopping although the leg has not taken note of it: the signal was there before the items.
+func (l *feedLeg) barred() bool {
+	return l.bar.Len()+l.halt.Len() > 0
+}
+
+// busy reports that the leg cannot take the items, although no other leg takes them yet.
+func (l *feedLeg) busy(x protocol.Exchange) bool {
 	info := workflow.GetInfo(l.ctx)
-	return l.updates >= busyUpdates || info.GetCurrentHistoryLength() >= busyEvents || info.GetCurrentHistorySize() >= busyBytes
+	size := info.GetCurrentHistorySize()
+	return l.updates >= busyUpdates || info.GetCurrentHistoryLength() >= busyEvents || size >= busyBytes ||
+		l.intake.Left() > 0 && size+l.owed()+x.Items.Size()*(max(1, l.supply.steps)+1) >= busyBytes
 }
 
 // over reports that nothing of the leg runs any more.
@@ -92,7 +105,7 @@ func (l *feedLeg) over() bool { return l.Halted() || l.concluded || l.orphaned }
 // exchange accepts the items of a client and returns results.
 func (l *feedLeg) exchange(ctx workflow.Context, x protocol.Exchange) (protocol.Exchanged, error) {
 	l.updates++
-	l.load.add(x.Items.Size())
+	l.load.Add(x.Items.Size())
 	l.touched = workflow.Now(ctx)
 	l.waiters.thin(l.touched)
 	a := protocol.Exchanged{First: l.intake.Accept(x, l.touched), Session: l.intake.Session()}
@@ -102,7 +115,7 @@ func (l *feedLeg) exchange(ctx workflow.Context, x protocol.Exchange) (protocol.
 	l.sealIfLong()
 	l.wait(ctx, x)
 	anyhow, _ := workflow.NewDisconnectedContext(ctx)
-	_ = l.load.await(anyhow, func() int { return l.intake.AnswerSize(x.Client) })
+	_ = l.load.Await(anyhow, func() int { return l.intake.AnswerSize(x.Client) })
 	a.Results, a.Parts, a.More = l.intake.Collect(x.Client, workflow.Now(ctx))
 	a.Pending = l.intake.Pending(x.Client)
 	switch {

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/intake"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -65,6 +67,15 @@ type feedOpening struct {
 	Batches int64 `json:"batches,omitempty"` // of the feed so far
 }
 
+// check returns an error if no leg can begin so; nil is none.
+func (o *feedOpening) check() error {
+	if o == nil {
+		return nil
+	}
+	return errors.Join(count("ordinal of the first item", o.First), count("session", o.Session), count("unfinished items", int64(o.Unfinished)),
+		count("bytes of unfinished items", o.Bytes), count("batches", o.Batches))
+}
+
 // sealedNotice is what a leg reports that has been sealed.
 type sealedNotice struct {
 	Leg  int   `json:"leg"`
@@ -91,12 +102,17 @@ type freedNotice struct {
 // In bytes: a leg is sealed at 10 MB, of which its unfinished items are a part. They are in its history once more, with their batches, and
 // their results three times: with the batch, with the answer, and with a commit. Results may be of any size, so that from 20 MB on they go
 // to the store, and the history has 300 bytes of each batch. What batches in flight may still return then are 64 KB each, three times. So a leg
-// has at most 20 + 10 MB, and 20 for a hundred slots: Temporal's 50, if each of them is as large as it can be.
+// has at most 20 + 10 MB, and 20 for a hundred slots: Temporal's 50, if each of them is as large as it can be. In a pipeline items are given to each step:
+// a leg is sealed when they would make it 20 MB long, and takes no more that would make it 30 MB (see owed), and parts between steps have
+// 10 MB (see inlineBytes). Nothing begins from 40 MB on (see dispatch.MaxBytes).
 //
 // At its full rate, of 20,000 items of 100 bytes a second in lists of 100, a leg lasts for a second, and a run of the job for a minute and
 // more. In a year that are 6·10^11 ordinals, 3·10^7 legs and 5·10^5 runs of the job, which follow one another at a rate that Temporal allows (one a
 // second); no leg and no run has more of anything than the first ones.
 func FeedLeg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
+	if err := refused(errors.Join(checkLeg(in.Spec, in.State), in.Opening.check())); err != nil {
+		return LegResult{}, err
+	}
 	// The job's end cancels the leg. If it has only continued as new, nothing follows from that.
 	canceled := ctx
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
@@ -134,7 +150,9 @@ type feedLeg struct {
 	commits *feedCommits
 	flow    *flow // between the stages of a pipeline; nil: the feed has none
 	waiters waiters
-	load    taskLoad
+	load    *execute.TaskLoad
+	bar     workflow.ReceiveChannel // of protocol.SignalBar, halt of dispatch.SignalHalt: a validator may not ask for them
+	halt    workflow.ReceiveChannel
 	fixed   int // see fixedSize
 
 	successor int          // that stands by; 0: none yet
@@ -148,7 +166,8 @@ type feedLeg struct {
 }
 
 func newFeedLeg(ctx workflow.Context, in FeedLegInput) *feedLeg {
-	l := &feedLeg{ctx: ctx, in: in, load: taskLoad{ctx: ctx}}
+	l := &feedLeg{ctx: ctx, in: in, load: execute.NewTaskLoad(ctx)}
+	l.bar, l.halt = workflow.GetSignalChannel(ctx, protocol.SignalBar), workflow.GetSignalChannel(ctx, dispatch.SignalHalt)
 	l.intake = intake.New(intake.Limits{Capacity: in.Spec.Capacity, Bytes: in.Spec.CapacityBytes, Keep: in.Spec.Keep})
 	l.supply = &feedSupply{ctx: ctx, spec: in.Spec, intake: l.intake}
 	l.link = dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, l.batchEnded)
@@ -180,17 +199,16 @@ func (l *feedLeg) process(ctx workflow.Context, in activities.ProcessInput) work
 	in.Ref, in.Items = l.in.Ref, l.intake.Data(in.Batch)
 	in.Format, in.MaxItem = l.in.Spec.Format, l.in.Spec.MaxItem
 	size := inputSize(&in, l.fixed)
-	// What a step writes is in the inputs of later ones, together with what these have had.
-	in.Stored = crowded(ctx) || l.flow.passesOn(in.Batch) && size+partSize > protocol.MaxCounted
+	in.Stored, in.Inline = crowded(ctx), l.inline(in.Batch, size)
 	options := workflow.GetActivityOptions(ctx)
 	options.DisableEagerExecution = l.supply.lookAround(workflow.Now(ctx))
 	ctx = workflow.WithActivityOptions(ctx, options)
-	if l.load.take(size) {
+	if l.load.Take(size) {
 		return l.execute(ctx, in)
 	}
 	future, settable := workflow.NewFuture(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		if err := l.load.await(ctx, func() int { return size }); err != nil {
+		if err := l.load.Await(ctx, func() int { return size }); err != nil {
 			settable.SetError(err)
 			return
 		}
@@ -228,7 +246,8 @@ func (l *feedLeg) free() {
 // sealIfLong seals the leg if its history is long, and its successor stands by.
 func (l *feedLeg) sealIfLong() {
 	info := workflow.GetInfo(l.ctx)
-	long := l.updates >= sealUpdates || info.GetCurrentHistoryLength() >= sealEvents || info.GetCurrentHistorySize() >= sealBytes
+	size := info.GetCurrentHistorySize()
+	long := l.updates >= sealUpdates || info.GetCurrentHistoryLength() >= sealEvents || size >= sealBytes || size+l.owed() >= 2*sealBytes
 	if !long || l.successor == 0 || !l.intake.IsOpen() {
 		return
 	}
@@ -249,6 +268,7 @@ func (l *feedLeg) listen(canceled workflow.Context) {
 	receive(l, signalClose, func(any) { l.intake.Close() })
 	// That it is delivered is the answer. An idle leg gets nothing else, so the length of its history is checked here, too.
 	receive(l, signalAlive, func(any) { l.sealIfLong() })
+	receive(l, protocol.SignalBar, func(any) { l.intake.Bar() })
 	receive(l, dispatch.SignalDisowned, func(any) { l.orphan() })
 	workflow.Go(canceled, func(ctx workflow.Context) {
 		ctx.Done().Receive(ctx, nil)
@@ -296,7 +316,8 @@ func (l *feedLeg) orphan() {
 func (l *feedLeg) conclude() LegResult {
 	if l.Full() {
 		l.Fail(&job.Error{Type: job.ErrorExhausted, Message: fmt.Sprintf(
-			"leg %d could not finish its items within %s events: resume the job when the reason is gone; the last one: %s", l.in.Number, text.Thousands(feedEvents), l.Progress().LastFailure)})
+			"leg %d could not finish its items within %s events and %d MiB of history: resume the job when the reason is gone; the last one: %s",
+			l.in.Number, text.Thousands(feedEvents), dispatch.MaxBytes>>20, l.Progress().LastFailure)})
 	}
 	l.intake.Close()
 	if l.Halted() {

@@ -558,3 +558,33 @@ func TestFeedLeg_PendingHasWhatWasDiscarded(t *testing.T) {
 	require.True(t, w.run().Unsaved)
 	require.Equal(t, []activities.FeedRange{{First: 2, Count: 4, Session: 1}}, pending(), "a commit has failed")
 }
+
+// S18: from a stop on a leg accepts nothing, also if the job has not told it yet; what it has accepted goes on, and a reset of the
+// feed or a client that asks for results is answered.
+func TestD7_NothingIsAcceptedAfterAStop(t *testing.T) {
+	t.Parallel()
+	w := setupFeed(t, nil)
+	w.put(time.Millisecond, "before", 0, 1)
+	w.env.RegisterDelayedCallback(func() {
+		w.env.SignalWorkflow(protocol.SignalBar, nil)
+		w.env.UpdateWorkflow(protocol.UpdateExchange, "with", update{w, "with"}, protocol.Exchange{Client: "test", Items: []json.RawMessage{[]byte("1")}})
+	}, 2*time.Millisecond)
+	w.put(time.Second, "after", 2, 1)
+	w.close(2 * time.Second)
+	w.run()
+	require.Equal(t, map[string]string{"with": protocol.RefusedStopping, "after": protocol.RefusedStopping}, w.refused)
+	require.Contains(t, w.answers, "before")
+	done, _, _ := w.committed()
+	require.EqualValues(t, 1, done)
+
+	standby := setupFeed(t, nil)
+	standby.in.Opening = nil
+	standby.env.RegisterDelayedCallback(func() { standby.env.SignalWorkflow(protocol.SignalBar, nil) }, time.Millisecond)
+	standby.env.RegisterDelayedCallback(func() {
+		standby.env.SignalWorkflow(signalOpen, feedOpening{Opening: intake.Opening{Session: 1}})
+	}, 2*time.Millisecond)
+	standby.put(time.Second, "opened", 0, 1)
+	standby.close(2 * time.Second)
+	standby.run()
+	require.Equal(t, map[string]string{"opened": protocol.RefusedStopping}, standby.refused)
+}

@@ -1,9 +1,13 @@
 package workflows
 
 import (
+	"encoding/json"
 	"time"
 
+	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/intake"
@@ -168,3 +172,76 @@ func (g *growth) before(results int64) int64 {
 	}
 	return results * g.items / max(1, g.results)
 }
+
+// inputSize is the most bytes that the input of an execution has. fixed are those of what all inputs of the leg have.
+func inputSize(in *activities.ProcessInput, fixed int) int {
+	size := fixed + in.Items.Size() + in.Batch.From.Size()
+	if v := in.Verdict; v != nil {
+		size += text.JSONSize(v.Kind) + text.JSONSize(v.Error.Type) + text.JSONSize(v.Error.Message) + text.JSONSize(v.Error.Stack)
+	}
+	return size
+}
+
+// fixedSize is the most bytes that the inputs of a leg's executions have beside items, parts and verdicts.
+func fixedSize(in FeedLegInput, steps stages.Program) int {
+	const numbers = 4 << 10
+	stage := 0
+	for i := range steps {
+		stage = max(stage, jsonSize(&steps[i].Stage))
+	}
+	return numbers + stage + jsonSize(in.Ref) + text.JSONSize(in.Spec.Format) + text.JSONSize(in.Spec.OnError)
+}
+
+// jsonSize is how many bytes a value has as JSON.
+func jsonSize(v any) int {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return 0 // it could not be sent, either
+	}
+	return len(data)
+}
+
+const (
+	// inlineBytes bounds what the parts between the steps of a leg's batches that are not in the store take in its history: each is in
+	// the answer of its step, and in the inputs of the steps after it.
+	inlineBytes = 10 << 20
+	// leastInline is the least size of such a part for which it is worth not to be in the store.
+	leastInline = 1 << 10
+	// partBytes is what a part has in an input beside its lines, at most.
+	partBytes = 4 << 10
+)
+
+// inline is how many bytes of what a step writes may be in the inputs of later steps, if its own input has so many bytes: together with what
+// this one has they must fit into an input, and all that run at a time into the history.
+func (l *feedLeg) inline(b protocol.Batch, size int) int {
+	if !l.flow.passesOn(b) || crowded(l.ctx) {
+		return 0
+	}
+	share := (inlineBytes - l.flow.inlined) / (l.flow.copies(b) * max(1, l.Places()))
+	most := min(share, protocol.MaxCounted-size-partBytes) * 3 / 4 // in base64
+	if most < leastInline {
+		return 0
+	}
+	return min(most, stages.MaxInline)
+}
+
+// copies is in how many messages what the step of a batch writes is at most.
+func (f *flow) copies(b protocol.Batch) int {
+	step := stepOf(b)
+	n, pieces := 1, 1 // its own answer
+	for _, s := range f.steps[step+1:] {
+		if s.Items > 0 {
+			pieces = max(pieces, int((b.Count+s.Items-1)/s.Items))
+		}
+		n += pieces
+	}
+	return n
+}
+
+// owed is the most bytes of items that the leg has still to give to executions, if none is repeated.
+func (l *feedLeg) owed() int {
+	return text.Base64Size(int(l.intake.Bytes())) * max(1, l.supply.steps)
+}
+
+// mostItem is the most bytes of an exchange's items in a feed of so many steps: its history has them for each step.
+func mostItem(steps int) int { return busyBytes * 3 / 4 / (max(1, steps) + 1) }

@@ -1,13 +1,18 @@
 package workflows
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/pool"
 	"github.com/stint-run/stint/workflows/internal/throttle"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -53,6 +58,10 @@ type jobState struct {
 // 17,000 legs and 210 runs; in batches of one item they are 1.7·10^9 legs and 20 million runs.
 func Job(ctx workflow.Context, in JobInput) (job.Report, error) {
 	in = scheduled(ctx, in)
+	if err := in.check(); err != nil {
+		failed := job.Report{Job: in.Spec.Name, State: job.Failed, Error: &job.Error{Type: job.ErrorInvalid, Message: err.Error()}}
+		return job.Report{}, refused(err, failed)
+	}
 	c := newCoordinator(ctx, in)
 	if err := c.setup(); err != nil {
 		return job.Report{}, err
@@ -106,3 +115,62 @@ const logicFirst = 1
 
 // hasLogic reports whether a job that was started with a version of the logic follows what a gate names.
 func hasLogic(version, gate int) bool { return version >= gate }
+
+// Any Temporal client can start a workflow with any input. One that makes no sense fails it, with an error that is not retried: it must not
+// take the memory of a worker, or fail a workflow task again and again.
+
+// refused is the error of a workflow whose input makes no sense; nil: it does. details are the error's.
+func refused(err error, details ...any) error {
+	if err == nil {
+		return nil
+	}
+	return temporal.NewNonRetryableApplicationError(err.Error(), job.ErrorInvalid, nil, details...)
+}
+
+// check returns an error if a job cannot be run with the input. What an earlier run of the workflow has left was checked when that began.
+func (in *JobInput) check() error {
+	if in.State != nil {
+		return nil
+	}
+	errs := []error{in.Spec.Validate(), count("accepted", in.Accepted)}
+	for _, s := range in.Loop {
+		errs = append(errs, checkSlot(s, in.Spec.Slots))
+	}
+	return errors.Join(errs...)
+}
+
+// checkSlot returns an error if a loop with so many slots has no such one.
+func checkSlot(s protocol.ClockSlot, slots int) error {
+	if s.Slot < 0 || s.Slot >= slots {
+		return fmt.Errorf("slot %d of a loop: it has %d, from 0", s.Slot, slots)
+	}
+	return errors.Join(count("next tick", s.Next), count("skipped ticks", s.Skipped), count("ticks in doubt", s.Doubt))
+}
+
+// count returns an error if a number of items is none.
+func count(what string, n int64) error {
+	if n < 0 || n > protocol.Endless {
+		return fmt.Errorf("%s: %d: use 0 to %d", what, n, int64(protocol.Endless))
+	}
+	return nil
+}
+
+// checkLeg returns an error if a leg cannot begin with the spec and the state.
+func checkLeg(spec job.Spec, s dispatch.State) error {
+	errs := []error{spec.Validate()}
+	if s.Number < 0 || s.Window < 0 || s.Window > job.MaxWindow {
+		errs = append(errs, fmt.Errorf("leg %d with a window of %d: use 0 or more, and at most %d", s.Number, s.Window, job.MaxWindow))
+	}
+	for i := range s.Tasks {
+		errs = append(errs, checkBatch(s.Tasks[i].Batch, stages.Compile(spec.Stages)))
+	}
+	return errors.Join(errs...)
+}
+
+// checkBatch returns an error if a batch is not one of a job with these steps.
+func checkBatch(b protocol.Batch, steps stages.Program) error {
+	if b.From != nil && (b.From.Step < 0 || b.From.Step >= len(steps)) {
+		return fmt.Errorf("%s are for step %d: the job has %d", b, b.From.Step, len(steps))
+	}
+	return b.Valid()
+}

@@ -71,6 +71,9 @@ type keptResult struct {
 // new with the tasks that are left (100 bytes each), and any number of repetitions continues
 // there.
 func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
+	if err := refused(checkLeg(in.Spec, in.State)); err != nil {
+		return LegResult{}, err
+	}
 	var l *leg
 	link := dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, func() { workflow.SetCurrentDetails(ctx, l.Details()) })
 	l, err := newLeg(ctx, in, link)

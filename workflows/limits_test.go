@@ -206,7 +206,7 @@ func TestLimits_OfTheBusiestLeg(t *testing.T) {
 func TestLimits_OfAPipeline(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
-	w.spec.Pool, w.spec.Window = "", 300
+	w.spec.Pool, w.spec.Window = "thumbs", 300
 	w.spec.Stages = []job.Stage{
 		{Name: "clean", Pool: "thumbs"},
 		{Name: "score", Ensemble: []job.Stage{{Name: "a", Pool: "thumbs"}, {Name: "b", Pool: "thumbs"}, {Name: "c", Pool: "thumbs"}}},

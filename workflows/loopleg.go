@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,6 +28,9 @@ type LoopLegInput struct {
 // Its only batch has no end. An execution runs for up to an hour and returns where it has come, and the next one begins there: 6 events
 // an hour, so a run of the leg lasts for four weeks before it continues as new. Nothing is in flight then.
 func LoopLeg(ctx workflow.Context, in LoopLegInput) (LegResult, error) {
+	if err := refused(errors.Join(checkLeg(in.Spec, in.State), checkSlot(in.Slot, in.Spec.Slots))); err != nil {
+		return LegResult{}, err
+	}
 	var l *loopLeg
 	link := dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, func() { workflow.SetCurrentDetails(ctx, l.details()) })
 	l = newLoopLeg(ctx, in, link)

@@ -135,7 +135,7 @@ func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
 	r.Planned, r.Discarded = max(r.Planned, result.Accepted), r.Discarded+result.Discarded
 	r.Totals.Add(result.Totals)
 	r.FirstError = r.FirstError.First(result.FirstError)
-	r.Stragglers = append(r.Stragglers, result.Stragglers...)
+	c.addStragglers(result.Outcomes)
 	forced := dispatch.ForcedEnds{Forced: r.Forced, ForcedOmitted: r.ForcedOmitted}
 	forced.Add(result.ForcedEnds)
 	r.Forced, r.ForcedOmitted = forced.Forced, forced.ForcedOmitted
@@ -160,4 +160,12 @@ func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
 
 func legSummary(in LegInput, p portion) string {
 	return fmt.Sprintf("leg %d · batches %s–%s", in.Number, text.Thousands(in.Base+1), text.Thousands(in.Base+p.batches))
+}
+
+// addStragglers adds what a leg has left behind to the report, as far as there is room for it.
+func (c *coordinator) addStragglers(of dispatch.Outcomes) {
+	r := &c.state.Report
+	listed := min(len(of.Stragglers), job.MaxStragglers-len(r.Stragglers))
+	r.Stragglers = append(r.Stragglers, of.Stragglers[:listed]...)
+	r.StragglersOmitted += len(of.Stragglers) - listed + of.StragglersOmitted
 }

@@ -20,6 +20,7 @@ type flow struct {
 	recorder dispatch.Recorder // of what the last one has accepted
 	between  [][]dispatch.Task // tasks that wait, by step; the first step has none
 	gate     *stagewindow.Gate
+	inlined  int // bytes that parts which are not in the store take in the leg's history: see inlineBytes
 }
 
 func newFlow(ref activities.Ref, spec job.Spec, supply firstSupply, recorder dispatch.Recorder) *flow {
@@ -73,6 +74,9 @@ func (f *flow) Accept(t dispatch.Task, r activities.ProcessResult) {
 	if r.Written == nil {
 		f.recorder.Accept(t, r)
 		return
+	}
+	if r.Written.Inline != nil {
+		f.inlined += r.Written.Inline.Size() * f.copies(t.Batch)
 	}
 	for _, b := range f.steps.Advance(t.Batch, r.Rest, f.ref.Run, *r.Written, r.Routed, r.Cuts) {
 		next := dispatch.Task{Batch: b, Number: t.Number, Stage: f.steps[b.From.Step].Name}

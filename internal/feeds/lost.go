@@ -4,12 +4,19 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+)
+
+const (
+	// maxLost is more items than the legs of a feed can have accepted and not committed; lostAtOnce is how many are recorded in one part.
+	maxLost    = 10_000_000
+	lostAtOnce = 20_000
 )
 
 // lostType is the type of the error of an item that is lost.
@@ -111,25 +118,34 @@ func (p *plan) recordLost(ctx context.Context) error {
 	if len(p.lost) == 0 {
 		return nil
 	}
-	ref := p.in.Ref
-	ref.Sources = p.result.Sources
-	in := CommitInput{Ref: ref, Previous: p.in.Resume}
+	for _, g := range p.lost {
+		p.result.Lost += g.end - g.first
+		if p.result.Lost < 0 || p.result.Lost > maxLost {
+			return ledger.Permanent(job.ErrorInvalid, fmt.Errorf(
+				"the feed is to have accepted %d items, and the store knows nothing of more than %d of them: that cannot be; start it with --fresh", p.in.Accepted, maxLost))
+		}
+	}
+	in := CommitInput{Ref: p.in.Ref, Previous: p.in.Resume}
+	in.Ref.Sources = p.result.Sources
 	if p.result.Heads != nil {
 		in.Previous = p.result.Heads
 	}
-	for _, g := range p.lost {
-		e, err := p.lostEntry(g)
-		if err != nil {
-			return err
+	for _, whole := range p.lost {
+		for g := whole; g.first < whole.end; g.first = g.end { // so many at a time are in memory
+			g.end = min(whole.end, g.first+lostAtOnce)
+			e, err := p.lostEntry(g)
+			if err != nil {
+				return err
+			}
+			in.Entries = []Entry{e}
+			head, err := Commit(ctx, p.dir, in)
+			if err != nil {
+				return err
+			}
+			in.Previous = []string{head}
 		}
-		in.Entries = append(in.Entries, e)
-		p.result.Lost += e.Count
 	}
-	head, err := Commit(ctx, p.dir, in)
-	if err != nil {
-		return err
-	}
-	p.result.Heads = []string{head}
+	p.result.Heads = in.Previous
 	p.result.Resumed.Failed += p.result.Lost
 	p.result.FirstError = ledger.FirstError(p.lostItem(p.lost[0].first))
 	return nil

@@ -93,7 +93,7 @@ func OpenSpilled(ctx context.Context, dir store.Dir, source *inputs.Source, jobN
 	if err != nil {
 		return nil, ledger.StoreError(job.ErrorCorrupt, fmt.Errorf("reading %s of a feed: %w", batch, err))
 	}
-	items := make([]json.RawMessage, 0, batch.Count)
+	items := make([]json.RawMessage, 0, bytes.Count(data, []byte("\n")))
 	for line := range bytes.Lines(data) {
 		items = append(items, bytes.TrimSuffix(line, []byte("\n")))
 	}

@@ -109,3 +109,12 @@ func TestResults_EmptyLines(t *testing.T) {
 		<-fired
 	}
 }
+
+// Results reach clients as the handler gave them.
+func TestD3_ResultsAsTheyAre(t *testing.T) {
+	t.Parallel()
+	given := Value(`{"a": "<b>&\u003c", "n": 1.50}`)
+	require.Equal(t, `{"index":3,"result":{"a": "<b>&\u003c", "n": 1.50}}`+"\n", string(encodeWith(outcome{Index: 3}, given)))
+	line := recorded(job.RecordedResult[Value]{Out: given})
+	require.Regexp(t, `^\{"result":\{"a": "<b>&\\u003c", "n": 1\.50\},"cursor":"[0-9.]+"\}\n$`, string(line))
+}

@@ -122,7 +122,7 @@ type Outcome struct {
 
 // Outcomes returns those of all items, in order: so many items must have one.
 func (i *Inline) Outcomes(count int64) ([]Outcome, error) {
-	all := make([]Outcome, 0, count)
+	all := make([]Outcome, 0, min(count, int64(bytes.Count(i.Results, []byte("\n"))+len(i.Notes)))) // the count is somebody else's
 	at, rest, notes := int64(0), i.Results, i.Notes
 	for int64(len(all)) < count {
 		if len(notes) > 0 && notes[0].At == at {

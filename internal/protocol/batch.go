@@ -45,6 +45,15 @@ func (b Batch) Verify() error {
 	return nil
 }
 
+// Valid returns an error if the numbers of the batch cannot be those of one: whoever executes one sizes and loops by them.
+func (b Batch) Valid() error {
+	if b.Source < 0 || b.Offset < 0 || b.Length < 0 || b.First < 0 || b.Count < 0 || b.First > Endless || b.Count > Endless-b.First {
+		return fmt.Errorf("a batch of %d items from %d on, in %d bytes from %d on of source %d: no number may be below 0, and items end before %d",
+			b.Count, b.First, b.Length, b.Offset, b.Source, int64(Endless))
+	}
+	return nil
+}
+
 // sum is the CRC-32C of all fields but Check; never 0.
 func (b Batch) sum() uint32 {
 	sum := digest(0, int64(b.Source), b.Offset, b.Length, b.First, b.Count)

@@ -18,6 +18,9 @@ const (
 	// UpdateClose closes a feed: it takes no more items, and completes when it has done all. It is sent to the job, has
 	// neither argument nor result, and can be repeated.
 	UpdateClose = "close"
+	// SignalBar has a leg take no more items, because the feed is stopping. Whoever requests a stop sends it to the legs that may take items:
+	// until the job has told them of the stop they would. It has no argument.
+	SignalBar = "bar"
 	// QueryFeed returns, from a leg, its [FeedState].
 	QueryFeed = "feed"
 	// QueryItems returns, from a leg, what it knows of items that a client names by their ordinals: its argument is a list of

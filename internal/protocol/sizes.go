@@ -14,8 +14,11 @@ const (
 	MaxPayload = 2 << 20
 	// MaxCounted is the most bytes of a payload that are counted: the rest is for what has a few bytes, and is not.
 	MaxCounted = MaxPayload - 256<<10
-	// MaxTask is the most bytes of all payloads that one workflow task of a feed's leg sends.
-	MaxTask = 3 << 20
+	// MaxTask is the most bytes of all payloads that one workflow task of a feed's leg sends. What it refuses is sent back, too: up to
+	// MaxInFlight, where the server has that limit.
+	MaxTask = 2 << 20
+	// MaxInFlight bounds the arguments of the updates that are under way to a workflow at a time, where stint configures the server.
+	MaxInFlight = 1792 << 10
 	// MaxAnswer is the most bytes of the results and parts of an [Exchanged]: [MaxExchangeBytes] of results in base64, and some.
 	MaxAnswer = 1400 << 10
 )

@@ -18,6 +18,7 @@ type Part struct {
 	run   string
 	entry ledger.Entry
 	held  *protocol.Lines // what will be returned inline; nil: it is written to the store
+	most  int             // bytes of that
 
 	results ledger.PartWriter
 	errors  ledger.PartWriter
@@ -27,11 +28,11 @@ type Part struct {
 	padded []byte
 }
 
-// NewPart returns the part of an entry of the run. open opens the job's store. If inline, the part is held in memory, and the store is
-// opened only if it gets larger than [MaxInline].
-func NewPart(run string, e ledger.Entry, inline bool, open func() (store.Dir, error)) *Part {
-	p := &Part{open: open, run: run, entry: e}
-	if inline {
+// NewPart returns the part of an entry of the run. open opens the job's store. A part of up to inline bytes is held in memory, and the store
+// is opened only if it gets larger.
+func NewPart(run string, e ledger.Entry, inline int, open func() (store.Dir, error)) *Part {
+	p := &Part{open: open, run: run, entry: e, most: inline}
+	if inline > 0 {
 		p.held = &protocol.Lines{}
 	}
 	return p
@@ -79,7 +80,7 @@ func (p *Part) Note(ctx context.Context, line ledger.ErrorLine) error {
 func (p *Part) write(ctx context.Context, results, errs []byte) error {
 	ctx = context.WithoutCancel(ctx)
 	if h := p.held; h != nil {
-		if len(h.Results)+len(h.Errors)+len(results)+len(errs) <= MaxInline {
+		if len(h.Results)+len(h.Errors)+len(results)+len(errs) <= p.most {
 			h.Results, h.Errors = append(h.Results, results...), append(h.Errors, errs...)
 			return nil
 		}

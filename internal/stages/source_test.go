@@ -24,7 +24,7 @@ func parcelOf(t *testing.T, dir store.Dir, seed uint64, items []string) protocol
 	random := jobtest.Seeded(t, seed)
 	e := ledger.Entry{Batch: protocol.Batch{First: 100, Count: int64(len(items))}.Sealed(), Part: ledger.NewToken()}
 	inline := seed%2 == 1
-	p := NewPart("run-1", e, inline, opened(dir))
+	p := NewPart("run-1", e, map[bool]int{true: MaxInline}[inline], opened(dir))
 	defer p.Close()
 	var unwritten []byte
 	at := int64(0)

@@ -196,7 +196,7 @@ func describeEnds(b *strings.Builder, r job.Report) {
 	for _, s := range r.Stragglers[:min(len(r.Stragglers), shownWorkers)] {
 		fmt.Fprintf(b, "\nStill running: %s\n", s)
 	}
-	if n := len(r.Stragglers) - shownWorkers; n > 0 {
+	if n := len(r.Stragglers) - shownWorkers + r.StragglersOmitted; n > 0 {
 		fmt.Fprintf(b, "\nand %d more\n", n)
 	}
 	for _, f := range r.Forced[:min(len(r.Forced), shownWorkers)] {

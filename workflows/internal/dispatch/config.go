@@ -114,6 +114,8 @@ type Outcomes struct {
 	// Error is what has ended the leg early.
 	Error      *job.Error      `json:"error,omitempty"`
 	Stragglers []job.Straggler `json:"stragglers,omitempty"`
+	// StragglersOmitted counts those beyond job.MaxStragglers.
+	StragglersOmitted int `json:"stragglers_omitted,omitempty"`
 	ForcedEnds
 	Speed   throttle.Speed    `json:"speed"` // of the handler
 	Workers []job.WorkerShare `json:"workers,omitempty"`

@@ -58,6 +58,9 @@ type Dispatcher struct {
 // MaxEvents is the length of history at which a dispatcher begins nothing more, unless its leg sets another one.
 const MaxEvents = 4000
 
+// MaxBytes is the size of history at which a dispatcher begins nothing more: Temporal ends a workflow with 50 MB.
+const MaxBytes = 40 << 20
+
 // New makes a dispatcher. Nothing is dispatched before Run, and it hears of no signal before Listen or ListenInside.
 func New(ctx workflow.Context, c Config) *Dispatcher {
 	d := &Dispatcher{
@@ -121,7 +124,7 @@ func (d *Dispatcher) dispatch() {
 		}
 	}()
 	for d.waiting() > 0 && len(d.flying) < d.window.places && !d.Halted() && !d.full {
-		if workflow.GetInfo(d.ctx).GetCurrentHistoryLength() >= d.maxEvents {
+		if info := workflow.GetInfo(d.ctx); info.GetCurrentHistoryLength() >= d.maxEvents || info.GetCurrentHistorySize() >= MaxBytes {
 			d.full = true
 			return
 		}

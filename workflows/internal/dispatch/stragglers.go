@@ -60,7 +60,16 @@ func (d *Dispatcher) name(s job.Straggler, hint *protocol.Hint, ended []string) 
 		}
 		s.Worker, s.Slot, s.PID = hint.Worker, hint.Slot, hint.PID
 	}
-	d.sofar.Stragglers = append(d.sofar.Stragglers, s)
+	d.straggles(s)
+}
+
+// straggles adds a straggler to the list, or to the number of those that are not in it.
+func (d *Dispatcher) straggles(s job.Straggler) {
+	if len(d.sofar.Stragglers) < job.MaxStragglers {
+		d.sofar.Stragglers = append(d.sofar.Stragglers, s)
+		return
+	}
+	d.sofar.StragglersOmitted++
 }
 
 // noteLeft names the Go calls that have not ended with a batch.
@@ -70,7 +79,7 @@ func (d *Dispatcher) noteLeft(t Task, left []job.Straggler) {
 			s.Batch = t.summary()
 		}
 		s.Leg, s.Noted = d.report.leg, workflow.Now(d.ctx)
-		d.sofar.Stragglers = append(d.sofar.Stragglers, s)
+		d.straggles(s)
 	}
 }
 

@@ -44,8 +44,18 @@ func (in *Intake) Check(x protocol.Exchange) *Refused {
 	return nil
 }
 
+// TooLarge refuses items because the feed takes at most so many bytes at once.
+func (in *Intake) TooLarge(x protocol.Exchange, most int) *Refused {
+	r := in.refused(protocol.RefusedTooLarge, "%d items are more than the %d bytes that a feed with so many stages takes at once: send fewer, or smaller ones", len(x.Items), most)
+	r.Detail.CapacityBytes = min(r.Detail.CapacityBytes, int64(most))
+	return r
+}
+
 // shut returns why the leg takes no items; nil: it does.
 func (in *Intake) shut() *Refused {
+	if in.barred && in.state < closed {
+		return in.stopping()
+	}
 	switch in.state {
 	case early:
 		return in.refused(protocol.RefusedEarly, "the leg is not open yet: ask again")
@@ -54,9 +64,21 @@ func (in *Intake) shut() *Refused {
 	case closed:
 		return in.refused(protocol.RefusedClosed, "the feed is closed")
 	case ended:
-		return in.refused(protocol.RefusedStopping, "the feed is stopping")
+		return in.stopping()
 	}
 	return nil
+}
+
+func (in *Intake) stopping() *Refused {
+	return in.refused(protocol.RefusedStopping, "the feed is stopping")
+}
+
+// Barred refuses items although the leg has not been told yet that the feed is stopping.
+func (in *Intake) Barred() *Refused {
+	if in.state < closed {
+		return in.stopping()
+	}
+	return in.shut()
 }
 
 func (in *Intake) invalid(x protocol.Exchange) *Refused {

@@ -8,6 +8,7 @@ package intake
 
 import (
 	"encoding/json"
+	"iter"
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
@@ -46,7 +47,8 @@ type item struct {
 type Intake struct {
 	limits    Limits
 	state     state
-	successor int // that takes items after this leg; 0: not known
+	successor int  // that takes items after this leg; 0: not known
+	barred    bool // the feed is stopping
 
 	first, next int64 // ordinals of this leg: [first, next)
 	low         int64 // all before it have an outcome
@@ -148,14 +150,20 @@ func (in *Intake) Close() {
 	}
 }
 
+// Bar has the leg take no more items because the feed is stopping. What it has goes on, until it is stopped itself.
+func (in *Intake) Bar() { in.barred = true }
+
 // End says that nothing runs any more: items without an outcome get none from this leg.
 func (in *Intake) End() { in.state = ended }
 
 // Shut reports that the leg takes no more items.
 func (in *Intake) Shut() bool { return in.state >= sealed }
 
-// Left is how many items have no outcome.
+// Left is how many items have no outcome, Bytes how many bytes these have.
 func (in *Intake) Left() int { return len(in.items) }
+
+// Bytes is described with [Intake.Left].
+func (in *Intake) Bytes() int64 { return in.bytes }
 
 // SessionOf is the session of an item without an outcome; 0 if there is no such item.
 func (in *Intake) SessionOf(ordinal int64) int64 {
@@ -254,10 +262,21 @@ func (in *Intake) Take(most Limit, now time.Time) (protocol.Batch, bool) {
 	return b.Sealed(), true
 }
 
+// ordinals are those of a batch that the leg has given: what others report may name any.
+func (in *Intake) ordinals(b protocol.Batch) iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		for o := max(b.First, in.first); o < min(b.End(), in.next); o++ {
+			if !yield(o) {
+				return
+			}
+		}
+	}
+}
+
 // Data returns the items of a batch. All of them must be without an outcome.
 func (in *Intake) Data(b protocol.Batch) []json.RawMessage {
-	data := make([]json.RawMessage, 0, b.Count)
-	for o := b.First; o < b.End(); o++ {
+	var data []json.RawMessage
+	for o := range in.ordinals(b) {
 		if it := in.items[o]; it != nil {
 			data = append(data, it.data)
 		}
@@ -268,7 +287,7 @@ func (in *Intake) Data(b protocol.Batch) []json.RawMessage {
 // Size is how many bytes the items of a batch have that are without an outcome.
 func (in *Intake) Size(b protocol.Batch) int64 {
 	n := int64(0)
-	for o := b.First; o < b.End(); o++ {
+	for o := range in.ordinals(b) {
 		if it := in.items[o]; it != nil {
 			n += int64(len(it.data))
 		}

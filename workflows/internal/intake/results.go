@@ -110,7 +110,7 @@ func (in *Intake) Finish(b protocol.Batch, outcomes []activities.Outcome, now ti
 // FinishStored gives the items of a batch their outcomes, which lie in that part of the store; nil: it is not known in which.
 func (in *Intake) FinishStored(b protocol.Batch, part *protocol.StoredPart, now time.Time) {
 	in.now = now
-	for o := b.First; o < b.End(); o++ {
+	for o := range in.ordinals(b) {
 		if it := in.items[o]; it != nil {
 			in.finish(it, protocol.ItemResult{Stored: true, Part: part})
 		}

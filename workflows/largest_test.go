@@ -1,0 +1,219 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/feeds"
+	stored "github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/intake"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/converter"
+)
+
+// worstTexts are texts of at most so many bytes that take many more as JSON.
+func worstTexts(bytes int) map[string]string {
+	all := map[string]string{}
+	for _, unit := range []string{"<", "\xff", "\x00", `"`, "\u2028", "😀", "a"} {
+		all[fmt.Sprintf("%q", unit)] = strings.Repeat(unit, bytes/len(unit))
+	}
+	return all
+}
+
+// encoded is how many bytes a value has as a payload.
+func encoded(t *testing.T, v any) int {
+	t.Helper()
+	payload, err := converter.GetDefaultDataConverter().ToPayload(v)
+	require.NoError(t, err)
+	return len(payload.GetData())
+}
+
+// longest are the names and numbers of a job that takes as many bytes as it can.
+func longest(text string) activities.Ref {
+	return activities.Ref{Job: strings.Repeat("j", 200), Run: strings.Repeat("r", 36), Born: 1 << 50, Store: text, Sources: text}
+}
+
+// largestPayloads are the largest values, for a text of 64 KiB, that cross updates, activities, signals and queries: as large as the code
+// that makes them allows.
+func largestPayloads(t *testing.T, text string) map[string]any {
+	all := map[string]any{}
+	location := text[:min(len(text), 2000)]
+	all["a put of one item"] = protocol.Exchange{Client: "c", Want: true, Items: protocol.Items{jsonOf(strings.Repeat(text, 17)[:protocol.MaxExchangeBytes-2])}}
+	var many protocol.Items
+	for range protocol.MaxExchangeItems {
+		many = append(many, jsonOf(text[:protocol.MaxExchangeBytes/protocol.MaxExchangeItems-2]))
+	}
+	all["a put of a thousand"] = protocol.Exchange{Client: "c", Want: true, Items: many}
+	all["a batch"] = activities.ProcessInput{Ref: longest(location), Batch: protocol.Batch{Count: 1}, Items: all["a put of one item"].(protocol.Exchange).Items}
+
+	fault := job.Failure{Kind: job.KindError, Error: calls.Bounded(job.Error{Type: text, Message: text, Stack: text}), Source: location, Input: json.RawMessage("null")}
+	shape := &records.Shape{Format: records.JSONL}
+	sink := feeds.NewSink("run", 0, nil)
+	for range 1000 { // until it would write to the store
+		line := stored.NewErrorLine(0, fault, shape, &records.Item{Raw: []byte("1"), Size: 1})
+		if line.Size()+inlineOf(sink).Size() > feeds.MaxInline {
+			line.Failure.Error.Message, line.Failure.Error.Stack = text[:100], ""
+		}
+		if line.Size()+inlineOf(sink).Size() > feeds.MaxInline {
+			break
+		}
+		require.NoError(t, sink.Note(t.Context(), line))
+	}
+	lines := &protocol.Lines{Results: make([]byte, stages.MaxInline)}
+	result := activities.ProcessResult{
+		Entry: activities.Entry{Batch: protocol.Batch{First: 1 << 50, Count: 1000}}, Inline: inlineOf(sink), FirstError: stored.FirstError(fault),
+		Written: &protocol.Part{Run: "r", Token: "t", Inline: lines}, Worker: location,
+	}
+	all["the answer of a batch"] = result
+	all["the answer of an exchange"] = largestAnswer(t, text, location)
+	return all
+}
+
+// jsonOf is a text as a value of JSON that is nearly as long: bytes that need an escape stay as they are where JSON allows it.
+func jsonOf(text string) json.RawMessage {
+	value := []byte(`"` + text + `"`)
+	for i, b := range value[1 : len(value)-1] {
+		if b < ' ' || b == '"' || b == '\\' {
+			value[i+1] = '<'
+		}
+	}
+	return value
+}
+
+func inlineOf(s *feeds.Sink) *stored.Inline { return s.Inline() }
+
+// largestAnswer is what a client gets for whom as much waits as can: results, errors, and many parts.
+func largestAnswer(t *testing.T, text, location string) protocol.Exchanged {
+	in := intake.New(intake.Limits{Capacity: job.MaxCapacity, Bytes: job.MaxCapacityBytes, Keep: time.Hour})
+	in.Open(intake.Opening{First: 1 << 50, Session: 1 << 50})
+	now := time.Unix(1<<30, 0)
+	var items protocol.Items
+	for range 1000 {
+		items = append(items, json.RawMessage("1"))
+	}
+	in.Accept(protocol.Exchange{Client: "c", Want: true, Items: items}, now)
+	for i := range int64(1000) {
+		b, ok := in.Take(intake.Limit{Items: 1, Bytes: 1 << 20, Wanted: 1 << 20}, now)
+		require.True(t, ok)
+		switch i % 3 {
+		case 0:
+			in.Finish(b, []activities.Outcome{{Result: []byte(text)}}, now.Add(time.Hour))
+		case 1:
+			in.Finish(b, []activities.Outcome{{Failure: &job.Failure{Error: job.Error{Message: text[:feeds.MaxInline/8]}}}}, now)
+		default:
+			in.FinishStored(b, &protocol.StoredPart{Store: location, Run: location, Part: "p", First: 1 << 50}, now)
+		}
+	}
+	most := protocol.Exchanged{First: 1 << 50, Session: 1 << 50, Ended: protocol.RefusedStopping}
+	for size := 0; ; {
+		counted := in.AnswerSize("c")
+		results, parts, more := in.Collect("c", now)
+		a := protocol.Exchanged{Results: results, Parts: parts, More: more}
+		require.LessOrEqual(t, encoded(t, a), counted+1000, "it is counted")
+		if n := encoded(t, a); n > size {
+			most.Results, most.Parts, size = results, parts, n
+		}
+		if !more {
+			return most
+		}
+	}
+}
+
+// TestD3_LargestPayloads: the largest value of each message of a feed, with the texts that take the most bytes as JSON, is far below the
+// limit.
+func TestD3_LargestPayloads(t *testing.T) {
+	t.Parallel()
+	for name, text := range worstTexts(64 << 10) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for what, value := range largestPayloads(t, text) {
+				require.LessOrEqual(t, encoded(t, value), protocol.MaxCounted, what)
+			}
+		})
+	}
+}
+
+// What a stopped feed spills, and what it commits, is in commits that fit: also if every second of very many small items is unfinished.
+func TestD3_LargestCommits(t *testing.T) {
+	t.Parallel()
+	in := intake.New(intake.Limits{Capacity: job.MaxCapacity, Bytes: job.MaxCapacityBytes, Keep: time.Hour})
+	in.Open(intake.Opening{First: 1 << 50, Session: 1})
+	now := time.Unix(1<<30, 0)
+	var list protocol.Items
+	for range 1000 {
+		list = append(list, json.RawMessage(`"<"`))
+	}
+	for range job.MaxCapacity / 1000 {
+		in.Accept(protocol.Exchange{Client: "c", Items: list}, now)
+	}
+	for i := range job.MaxCapacity {
+		b, ok := in.Take(intake.Limit{Items: 1, Bytes: 1 << 20}, now)
+		require.True(t, ok)
+		if i%2 == 0 {
+			in.Finish(b, []activities.Outcome{{}}, now)
+		}
+	}
+	c := &feedCommits{leg: &feedLeg{intake: in, in: FeedLegInput{Ref: longest("/store/")}}}
+	items := 0
+	for _, some := range c.unfinished() {
+		commit := c.input()
+		commit.Unfinished = some
+		require.LessOrEqual(t, encoded(t, commit), protocol.MaxCounted)
+		for _, r := range some {
+			items += len(r.Items)
+		}
+	}
+	require.Equal(t, job.MaxCapacity/2, items)
+
+	for range 5000 { // results of one byte, and of many
+		c.entries = append(c.entries, activities.FeedEntry{
+			Entry:  activities.Entry{Batch: protocol.Batch{First: 1 << 50, Count: 1}, OK: 1, Session: 1 << 50, Sum: 1 << 31},
+			Inline: &activities.Inline{Results: []byte("1\n")},
+		})
+	}
+	for range 100 {
+		c.entries = append(c.entries, activities.FeedEntry{Inline: &activities.Inline{Results: make([]byte, feeds.MaxInline)}})
+	}
+	for from := 0; from < len(c.entries); {
+		to := c.fitting(from)
+		commit := c.input()
+		commit.Entries = c.entries[from:to]
+		require.LessOrEqual(t, encoded(t, commit), protocol.MaxCounted)
+		from = to
+	}
+}
+
+// However much a stop leaves behind, the report of a job fits into its answers and its result.
+func TestD3_LargestReport(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("<", 100)
+	one := job.Straggler{Batch: strings.Repeat("<", 60), Worker: text, Slot: 1 << 20, PID: 1 << 30, Since: time.Now(), Noted: time.Now(), Why: "it ignores its context"}
+	c := &coordinator{}
+	for range 24 {
+		stragglers := make([]job.Straggler, 600)
+		for i := range stragglers {
+			stragglers[i] = one
+		}
+		c.addStragglers(dispatch.Outcomes{Stragglers: stragglers})
+	}
+	r := &c.state.Report
+	require.Len(t, r.Stragglers, job.MaxStragglers)
+	require.Equal(t, 24*600-job.MaxStragglers, r.StragglersOmitted)
+	r.Error = leftovers(r.Stragglers, r.StragglersOmitted)
+	require.Contains(t, r.Error.Message, "and 14390 more")
+	for range job.MaxLaterErrors {
+		r.LaterErrors = append(r.LaterErrors, job.Error{Type: strings.Repeat("<", 200), Message: strings.Repeat("<", maxLaterText)})
+	}
+	r.Reason = strings.Repeat("<", maxErrorText)
+	require.LessOrEqual(t, encoded(t, *r), protocol.MaxCounted)
+}
