@@ -16,6 +16,7 @@ package activities
 import (
 	"context"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
@@ -66,6 +67,8 @@ type Options struct {
 	Pollers func(ctx context.Context, pool string) (int, error)
 	// Stop asks for the stop of a job, for handlers that want it.
 	Stop func(ctx context.Context, jobName string, stop job.Stop) error
+	// CameBack reports to a workflow that an execution is alive which the server has given up. Nil: nobody hears of it.
+	CameBack func(ctx context.Context, workflowID, runID string, back protocol.CameBack) error
 	// Observer gets what the executions of Process do. Default: none.
 	Observer calls.Observer
 }
@@ -79,6 +82,8 @@ type Activities struct {
 	fit        calls.Fit
 	news       news
 	left       leftCalls
+	closed     chan struct{} // by Close
+	close      func()
 }
 
 // New returns the activities of a worker. Close frees what they hold between calls.
@@ -101,14 +106,16 @@ func New(o Options) *Activities {
 	if o.Joiner == nil {
 		o.Joiner = outputs.NoJoiner{}
 	}
+	closed := make(chan struct{})
 	return &Activities{
-		opts: o, inputs: inputs.New(o.Access, o.Stdin),
+		opts: o, inputs: inputs.New(o.Access, o.Stdin), closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 }
 
 // Close frees the readers that Plan keeps open between pages, and gives up the joining of parts that
 // Finish has not taken over.
 func (a *Activities) Close() {
+	a.close()
 	a.opts.Joiner.Close()
 	a.inputs.Close()
 }

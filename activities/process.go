@@ -165,6 +165,7 @@ func (a *Activities) Process(ctx context.Context, in ProcessInput) (result Proce
 		e.ctx = ctx
 		return e.process()
 	})
+	e.cameBack()
 	if err != nil {
 		return result, e.broken(err)
 	}

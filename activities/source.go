@@ -127,6 +127,9 @@ func (e *execution) openClock(in *ProcessInput) error {
 	e.slotOfLoop.Store(slot)
 	if activity.IsActivity(e.ctx) { // what is lost within its first second has ticks in doubt, too
 		activity.RecordHeartbeat(context.WithoutCancel(e.ctx), e.whereabouts(nil))
+		if cutOff(e.ctx) { // nobody knows that it begins, so it begins no tick: nobody would count it as repeated
+			<-e.watch.Soon
+		}
 	}
 	return nil
 }

@@ -56,6 +56,7 @@ func NewLoopReport(s Spec, left []LoopSlot) *LoopReport {
 func (r *LoopReport) include(slots ...LoopSlot) {
 	for _, s := range slots {
 		if s.Slot >= 0 && s.Slot < len(r.At) && s.Next >= r.At[s.Slot].Next {
+			s.Again = max(s.Again, r.At[s.Slot].Again) // an execution does not know of later ones
 			r.At[s.Slot] = s
 		}
 	}
@@ -65,6 +66,7 @@ func (r *LoopReport) include(slots ...LoopSlot) {
 		r.Ticks += s.Next
 		r.Skipped += s.Skipped
 		sum.Add(s.Stats)
+		sum.Repeated += s.Again
 	}
 	r.Missed, r.Repeated = sum.Missed, sum.Repeated
 	r.LateMean, r.LateMedian, r.LateMax = 0, sum.Median(), sum.LateMax

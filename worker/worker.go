@@ -126,6 +126,9 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 			return piece, value.Get(&piece)
 		},
 		Notice: stops.Find,
+		CameBack: func(ctx context.Context, id, run string, back protocol.CameBack) error {
+			return c.SignalWorkflow(ctx, id, run, protocol.SignalCameBack, back)
+		},
 	})
 	_, programs := service.(*host)
 	if err := errors.Join(metrics.open(o, roster, watchdog, programs), w.build(c, roster.permits)); err != nil {

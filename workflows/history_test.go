@@ -42,6 +42,7 @@ var record = flag.Bool("record", false, "write recorded histories to testdata")
 
 // server is one Temporal server, client and coordinating worker for all tests here.
 type server struct {
+	address  string
 	temporal client.Client
 	client   *job.Client
 }
@@ -69,7 +70,7 @@ var theServer = sync.OnceValues(func() (*server, error) {
 		c.Close()
 		temporal.Stop()
 	}
-	return &server{temporal: c, client: job.NewClient(c)}, nil
+	return &server{address: temporal.Address(), temporal: c, client: job.NewClient(c)}, nil
 })
 
 // serve runs a worker until stop is called.

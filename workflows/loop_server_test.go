@@ -21,6 +21,7 @@ import (
 	"github.com/stint-run/stint/workflows"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
 )
 
 // theLoop is one loop of a test, with its own pool.
@@ -31,6 +32,7 @@ type theLoop struct {
 	body func(ctx context.Context, tick loops.Tick) error // nil: nothing
 	came chan struct{}                                    // for each tick
 	last worker.Snapshot                                  // of the metrics of the worker that ended last
+	via  client.Client                                    // of its workers; nil: the server's
 }
 
 // newLoop makes a loop with a worker that has so many slots.
@@ -54,7 +56,11 @@ func (l *theLoop) worker(places int) (stop func()) {
 		l.last = s
 		return nil
 	})
-	w, err := worker.New(l.s.temporal, l.spec.Pool, worker.Each(l.tick), worker.Options{
+	via := l.s.temporal
+	if l.via != nil {
+		via = l.via
+	}
+	w, err := worker.New(via, l.spec.Pool, worker.Each(l.tick), worker.Options{
 		Sinks: []worker.Sink{sink},
 		Slots: places, Logger: quiet, NoWorkflows: true, Drain: 10 * time.Second, Hooks: map[string]worker.Hook{"note": l.noting},
 	})

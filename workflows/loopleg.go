@@ -62,6 +62,7 @@ type loopLeg struct {
 	ref     activities.Ref
 	spec    job.Spec
 	slot    protocol.ClockSlot
+	given   protocol.ClockSlot // to the latest execution
 	retired bool
 }
 
@@ -73,7 +74,7 @@ func newLoopLeg(ctx workflow.Context, in LoopLegInput, link dispatch.Link) *loop
 		state.Tasks = []dispatch.Task{{Batch: batch, Number: int64(l.slot.Slot) + 1}}
 	}
 	l.Dispatcher = dispatch.New(ctx, dispatch.Config{
-		Spec: in.Spec, State: state, Sofar: in.Sofar, Supply: &pageSupply{}, Recorder: l, Process: l.process, Recover: l.recover, Doubt: l.doubt, Link: link,
+		Spec: in.Spec, State: state, Sofar: in.Sofar, Supply: &pageSupply{}, Recorder: l, Process: l.process, Recover: l.recover, Doubt: l.doubt, CameBack: l.cameBack, Link: link,
 		MaxEvents: loopEvents,
 	})
 	return l
@@ -91,7 +92,7 @@ const (
 
 // process executes the slot's ticks from where it stands.
 func (l *loopLeg) process(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
-	in.Ref = l.ref
+	in.Ref, l.given = l.ref, l.slot
 	in.Slice = sliceAt(workflow.Now(ctx))
 	in.Clock = &protocol.Clock{
 		ClockSlot: l.slot, Every: l.spec.Every, Skip: l.spec.CatchUp == job.CatchUpSkip, Keep: l.ref.Store != "",
@@ -113,8 +114,25 @@ func sliceAt(now time.Time) time.Duration {
 // Accept is that of [dispatch.Recorder].
 func (l *loopLeg) Accept(_ dispatch.Task, r activities.ProcessResult) {
 	if r.Clock != nil {
+		again, doubt := l.slot.Again, l.slot.Doubt
 		l.slot = *r.Clock
+		l.slot.Again, l.slot.Doubt = again, max(l.slot.Doubt, doubt)
+		if l.slot.Next >= l.slot.Doubt {
+			l.slot.Doubt = 0
+		}
 	}
+}
+
+// cameBack takes in how far an execution has come that had been given up: what it has begun runs again, or has run again. The next execution
+// counts those that it knows to be in doubt; if it has begun, it does not know of the others.
+func (l *loopLeg) cameBack(at protocol.ClockSlot, runs bool) {
+	if at.Slot != l.slot.Slot {
+		return
+	}
+	if runs {
+		l.slot.Again += max(0, at.Doubt-max(l.given.Next, l.given.Doubt))
+	}
+	l.slot.Doubt = max(l.slot.Doubt, at.Doubt)
 }
 
 // recover makes a result of the last heartbeat of an execution that was lost, or of what its error says.

@@ -272,3 +272,44 @@ func TestLoopLeg_Slices(t *testing.T) {
 	require.Equal(t, time.Minute, sliceAt(hour.Add(59*time.Minute)))
 	require.Equal(t, time.Hour+59*time.Second, sliceAt(hour.Add(59*time.Minute+time.Second)))
 }
+
+// L5: a slot whose execution was given up while its worker was cut off, and went on, says how many ticks it has begun when it comes back. Those run
+// again, and are counted: by the next execution if it has not begun, and by the leg otherwise.
+func TestD54_TicksOfAWorkerThatWasCutOffCountAsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		var inputs []activities.ProcessInput
+		var env *testsuite.TestWorkflowEnvironment
+		result := runLoopLeg(t, func(in activities.ProcessInput) (activities.ProcessResult, error) {
+			inputs = append(inputs, in)
+			back := in.Clock.ClockSlot
+			back.Doubt = 142 // it was at 40 when it was heard of last, and has begun 102 more
+			signal := func() {
+				env.SignalWorkflow(protocol.SignalCameBack, protocol.CameBack{Activity: "batch-1.1", Clock: &back})
+			}
+			switch len(inputs) {
+			case 1:
+				if !late {
+					env.RegisterDelayedCallback(signal, 500*time.Millisecond) // while the next one waits for its turn
+				}
+				hint := hintAt(in, 40, 44)
+				hint.Count = 1
+				return activities.ProcessResult{}, temporal.NewHeartbeatTimeoutError(hint)
+			case 2:
+				if late {
+					signal()
+				}
+				r := did(in, 200)
+				r.Clock.Stats.Repeated += max(0, in.Clock.Doubt-in.Clock.Next) // as a slot counts them
+				return r, nil
+			}
+			env.SignalWorkflow(signalRetire, nil)
+			return did(in, 1), nil
+		}, func(e *testsuite.TestWorkflowEnvironment) { env = e })
+		require.Nil(t, result.Error)
+		report := job.NewLoopReport(job.Spec{Slots: 1}, result.Loop)
+		require.EqualValues(t, 102, report.Repeated, "late: %v", late)
+		require.EqualValues(t, 241, report.Ticks)
+		require.Zero(t, result.Loop[0].Doubt)
+	}
+}

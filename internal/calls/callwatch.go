@@ -38,6 +38,7 @@ type Watch struct {
 	stopOnce func()
 	failure  atomic.Pointer[error] // why nobody looks after the batch any more
 	unbegun  atomic.Pointer[UnbegunError]
+	withheld atomic.Pointer[time.Time] // when the batch last had no heartbeat because of itself; nil: never
 
 	mu     sync.Mutex
 	lanes  []*Lane
@@ -189,7 +190,10 @@ func (m *Watch) run(quit <-chan struct{}) {
 			if m.limits.Slice > 0 && now.Sub(began) >= m.limits.Slice {
 				m.end()
 			}
-			if m.fine(now) && m.limits.Beat > 0 && now.Sub(lastBeat) >= m.limits.Beat {
+			switch {
+			case !m.fine(now):
+				m.withheld.Store(&now)
+			case m.limits.Beat > 0 && now.Sub(lastBeat) >= m.limits.Beat:
 				lastBeat = now
 				m.limits.Vouch(m.Timers())
 			}

@@ -18,6 +18,12 @@ func (m *Watch) fine(now time.Time) bool {
 	return fine
 }
 
+// Alive reports whether the batch was fine within the last d: it was not the batch that had no heartbeats sent.
+func (m *Watch) Alive(d time.Duration) bool {
+	withheld := m.withheld.Load()
+	return withheld == nil || time.Since(*withheld) > d
+}
+
 // Timers returns the timers that the handler holds for the calls in hand, the earliest deadline first.
 func (m *Watch) Timers() []timers.Held {
 	var held []timers.Held

@@ -35,8 +35,11 @@ type ClockSlot struct {
 	// Doubt is an ordinal: ticks before it may have been run by an execution that was lost, although they are not recorded.
 	Doubt int64 `json:"doubt,omitempty"`
 	// Unsure is how many more ticks may have been run a second time before another heartbeat says more. Of an execution that runs.
-	Unsure int64      `json:"unsure,omitempty"`
-	Stats  ClockStats `json:"stats,omitzero"`
+	Unsure int64 `json:"unsure,omitempty"`
+	// Again are ticks that were run twice and are not in Stats.Repeated: an execution had begun them that was given up while it was cut off, and came
+	// back.
+	Again int64      `json:"again,omitempty"`
+	Stats ClockStats `json:"stats,omitzero"`
 }
 
 // ClockStats are counts over the recorded ticks of a slot.

@@ -19,6 +19,9 @@ const (
 	// SignalRestarted informs a job or leg that the only process that could hold its running
 	// activities has been replaced; its argument is ignored.
 	SignalRestarted = "restarted"
+	// SignalCameBack informs a job or leg that a worker has one of its executions alive which the server has given up; its argument
+	// is a [CameBack].
+	SignalCameBack = "came back"
 	// UpdateSet changes settings of a running job; its argument and its result are [Settings].
 	UpdateSet = "set"
 	// QueryReport returns a job's [Report] as far as the job workflow itself knows it. Its argument, which may be left out, is a

@@ -46,6 +46,13 @@ type HeldTimer struct {
 	Deadline time.Time `json:"deadline"`
 }
 
+// CameBack is what a worker reports of an execution that it had alive when it learned that the server had given it up: the server or the
+// connection was away for too long, or the worker was frozen. The execution ends, and nobody has died.
+type CameBack struct {
+	Activity string     `json:"activity"`        // its ID
+	Clock    *ClockSlot `json:"clock,omitempty"` // of a slot of a loop: Doubt is the ordinal after the last tick that it has begun
+}
+
 // ActivityPlace says where an activity runs.
 type ActivityPlace struct {
 	Activity string `json:"activity"` // its ID

@@ -31,6 +31,9 @@ type Config struct {
 	Recover func(hint protocol.Hint) (activities.ProcessResult, bool)
 	// Doubt takes in that a stop has now left an execution behind of which nothing is known. Nil if Recover is.
 	Doubt func(began, now time.Time)
+	// CameBack takes in where an execution stood that the server had given up and whose worker has it alive. runs: the next one has begun. Nil if
+	// Recover is.
+	CameBack func(at protocol.ClockSlot, runs bool)
 	// Tally are the outcomes that the job's rules count; nil: all of the leg.
 	Tally func() Counts
 	// Gate decides which tasks of a pipeline may start, and has Supply ask it. Nil: all may.

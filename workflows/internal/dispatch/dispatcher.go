@@ -24,6 +24,7 @@ type Dispatcher struct {
 	process   func(workflow.Context, activities.ProcessInput) workflow.Future
 	recover   func(protocol.Hint) (activities.ProcessResult, bool)
 	doubt     func(began, now time.Time)
+	cameBack  func(at protocol.ClockSlot, runs bool)
 	link      Link
 	tally     func() Counts
 	maxEvents int
@@ -64,7 +65,7 @@ const MaxBytes = 40 << 20
 // New makes a dispatcher. Nothing is dispatched before Run, and it hears of no signal before Listen or ListenInside.
 func New(ctx workflow.Context, c Config) *Dispatcher {
 	d := &Dispatcher{
-		ctx: ctx, spec: c.Spec, supply: c.Supply, recorder: c.Recorder, process: c.Process, recover: c.Recover, doubt: c.Doubt, link: c.Link, tally: c.Tally, maxEvents: cmp.Or(c.MaxEvents, MaxEvents),
+		ctx: ctx, spec: c.Spec, supply: c.Supply, recorder: c.Recorder, process: c.Process, recover: c.Recover, doubt: c.Doubt, cameBack: c.CameBack, link: c.Link, tally: c.Tally, maxEvents: cmp.Or(c.MaxEvents, MaxEvents),
 		selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
 		returned: c.State.Tasks, before: c.Sofar.Totals, sofar: c.Sofar,
 		window: window{places: c.State.Window, last: c.State.Last},

@@ -38,7 +38,7 @@ func (d *Dispatcher) succeeded(t Task, r activities.ProcessResult) {
 			t.Survived(r.Entry.Count, t.Count)
 		}
 		if r.Entry.Count > 0 {
-			t.Tries, t.Orphaned, t.Outages = 0, 0, 0 // it has made progress
+			t.Tries, t.Orphaned, t.Outages, t.Returns, t.expired = 0, 0, 0, 0, nil // it has made progress
 		}
 		t.Rests++
 		if r.Unbegun != "" {
@@ -75,6 +75,9 @@ func (d *Dispatcher) failed(t Task, err error) {
 		d.sofar.Totals.Expiries++
 	}
 	t, idle := d.recovered(t, err)
+	if timedOut && !t.excused {
+		t.expired = &expired{t.activityID(), t.Suspicion}
+	}
 	switch {
 	case d.Halted(), idle:
 		if timedOut && !t.excused {

@@ -48,6 +48,7 @@ func (d *Dispatcher) Listen() {
 // without signals: it calls Halt, Grant and SetLimits.
 func (d *Dispatcher) ListenInside() {
 	d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, protocol.SignalRestarted), func(workflow.ReceiveChannel, bool) { d.receiveRestarts() })
+	d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, protocol.SignalCameBack), func(workflow.ReceiveChannel, bool) { d.receiveReturns() })
 	d.selector.AddReceive(d.wake, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
 }
 
@@ -64,6 +65,7 @@ func (d *Dispatcher) receiveLimits() {
 func (d *Dispatcher) DrainSignals() {
 	d.receiveGrants()
 	d.receiveRestarts()
+	d.receiveReturns()
 	d.receiveLimits()
 	var notice protocol.StopNotice
 	if workflow.GetSignalChannel(d.ctx, SignalHalt).ReceiveAsync(&notice) && d.notice == nil {

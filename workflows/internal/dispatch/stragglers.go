@@ -23,6 +23,7 @@ const silentWorker = "its worker no longer reports: it hangs, is frozen, cut off
 // since a stop. It counts the former as not done but for what Recover makes of their last heartbeats. Batches of workers whose processes are
 // known to have ended are not named. It blocks for some seconds if there are any.
 func (d *Dispatcher) NoteStragglers() {
+	d.receiveReturns()
 	if len(d.flying) == 0 && len(d.silent) == 0 {
 		return
 	}

@@ -22,9 +22,11 @@ type Task struct {
 	Orphaned            int    `json:"d,omitempty"` // executions that ended with their process, since the last item with an outcome
 	Portion             int64  `json:"p,omitempty"` // most items of an execution, because the handler could not do more; 0: all
 	suspicion.Suspicion `json:"q,omitzero"`
+	Returns             int       `json:"v,omitempty"` // executions that have expired, and whose workers came back, since the last item with an outcome
 	Outages             int       `json:"u,omitempty"` // executions in a row that have met an outage
 	After               time.Time `json:"w,omitzero"`  // because of that, the next one is not before
 
+	expired *expired  // the latest of its executions that has expired; nil: none, or it does not matter any more
 	started time.Time // of the execution in flight
 	limited bool      // by the window: when it was dispatched, for one that had ended, others waited for a place
 	excused bool      // however that execution ends, it is not a failure of the batch

@@ -1,0 +1,77 @@
+package workflows_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// cutOff returns a client whose heartbeats do not reach the server while cut is set.
+func (s *server) cutOff(t *testing.T, cut *atomic.Bool) client.Client {
+	t.Helper()
+	c, err := client.Dial(client.Options{
+		HostPort: s.address, Logger: log.NewStructuredLogger(quiet),
+		ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(
+			func(ctx context.Context, method string, in, out any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+				if cut.Load() && strings.HasSuffix(method, "/RecordActivityTaskHeartbeat") {
+					return status.Error(codes.Unavailable, "cut off")
+				}
+				return invoke(ctx, method, in, out, cc, o...)
+			})}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// L5: ticks that a slot runs while its worker is cut off, and that the next execution runs again, are counted as repeated. The worker has not died.
+func TestD54_RepeatedTicksOfASlotThatWasCutOff(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	var cut atomic.Bool
+	l := s.newLoop(t, "loop-cut-off", 0)
+	l.via = s.cutOff(t, &cut)
+	l.spec.Slots, l.spec.Every, l.spec.Expiry = 1, 20*time.Millisecond, time.Second
+	t.Cleanup(l.worker(2))
+	l.start(job.StartOptions{})
+	l.await(10)
+	cut.Store(true)
+	repeated := func() int64 {
+		ran := l.ticks(0)
+		slices.Sort(ran)
+		return int64(len(ran) - len(slices.Compact(ran)))
+	}
+	retired := func() int { // executions that the cut has ended
+		report, err := l.run.Report(t.Context())
+		if err != nil || len(report.OpenLegs) == 0 {
+			return 0
+		}
+		desc, err := s.temporal.DescribeWorkflowExecution(t.Context(), report.OpenLegs[0], "")
+		if err != nil || len(desc.GetPendingActivities()) == 0 {
+			return 0
+		}
+		n := 0
+		_, _ = fmt.Sscanf(desc.GetPendingActivities()[0].GetActivityId(), "batch-1.%d", &n)
+		return n - 1
+	}
+	require.Eventually(t, func() bool { return retired() >= 2 }, time.Minute, 20*time.Millisecond, "the slot is given up, and its next execution, too")
+	cut.Store(false)
+	before := int64(len(l.ticks(0)))
+	require.Eventually(t, func() bool { return int64(len(l.ticks(0))) > 2*before }, time.Minute, 20*time.Millisecond, "it goes on")
+	report := l.stops()
+	require.NotZero(t, repeated())
+	require.GreaterOrEqual(t, report.Loop.Repeated, repeated())
+	require.Equal(t, report.Loop.Ticks+repeated(), int64(len(l.ticks(0))), "each tick is in the count once")
+}
