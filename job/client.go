@@ -51,6 +51,7 @@ type Input struct {
 type Client struct {
 	temporal   client.Client
 	converter  converter.DataConverter
+	namespace  string // "": not known
 	searchable func(context.Context) bool
 }
 
@@ -74,7 +75,7 @@ func NewClientWith(c client.Client, o ClientOptions) *Client {
 	if o.DataConverter == nil {
 		o.DataConverter = converter.GetDefaultDataConverter()
 	}
-	return &Client{temporal: c, converter: o.DataConverter, searchable: searching(c, o.Namespace)}
+	return &Client{temporal: c, converter: o.DataConverter, namespace: o.Namespace, searchable: searching(c, o.Namespace)}
 }
 
 // StartOptions say what happens to an earlier job of the same name. All may be left zero.

@@ -31,15 +31,22 @@ func (c *connection) withClient(ctx context.Context, p *Program, fn func(*job.Cl
 }
 
 // reportOf asks a job for its report. If no worker answers it returns an *unansweredError, soon after pollLimit, and the last
-// numbers that are known. If there are workers, they are busy, and it asks again, for busyLimit.
+// numbers that are known; it says so if a workflow task of the job fails. If there are workers, they are busy, and it asks again, for busyLimit.
 func reportOf(ctx context.Context, p *Program, client *job.Client, name string) (job.Report, error) {
 	report, err := reportWithin(ctx, client, name, pollLimit)
-	if err == nil || ctx.Err() != nil || !job.Unanswered(err) {
+	if err == nil || ctx.Err() != nil {
+		return report, err
+	}
+	failing := failingTask(ctx, client.Get(name))
+	if failing == nil && !job.Unanswered(err) {
 		return report, err
 	}
 	j, listErr := client.Get(name).Listed(ctx)
 	if listErr != nil {
 		return report, err
+	}
+	if failing != nil {
+		return report, &unansweredError{name, j, failing.String()}
 	}
 	hint, served := p.silent(ctx, client, j.Pool)
 	if served {

@@ -28,7 +28,7 @@ func follow(ctx context.Context, p *Program, client *job.Client, run *job.Run, p
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	looked := trap.Go("looking for workers", func() error {
-		lookForWorkers(ctx, p, client, pools, show)
+		lookForWorkers(ctx, p, client, run, pools, show)
 		return nil
 	})
 	report, err := run.Follow(ctx, show.every(), show.show)

@@ -2,9 +2,12 @@ package starter
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
@@ -12,6 +15,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/mocks"
 )
@@ -55,6 +59,40 @@ func TestSilent(t *testing.T) {
 			require.NotContains(t, show.line(job.Report{State: job.Running}), "no worker")
 		})
 	}
+}
+
+// neverDone is a job whose workflow task fails until it is mended.
+func neverDone(mended *atomic.Bool) *job.Run {
+	tc := &mocks.Client{}
+	attempt := func(context.Context, string, string) *workflowservice.DescribeWorkflowExecutionResponse {
+		desc := &workflowservice.DescribeWorkflowExecutionResponse{PendingWorkflowTask: &workflow.PendingWorkflowTaskInfo{Attempt: 9}}
+		if mended.Load() {
+			desc.PendingWorkflowTask = nil
+		}
+		return desc
+	}
+	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(attempt, nil)
+	return job.NewClient(tc).Get("nightly")
+}
+
+// D10: who waits for a stop gives up, and says why, once a workflow task of the job has failed for a while; not if it is mended meanwhile.
+func TestD10_StopOfAJobThatCannotAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mended atomic.Bool
+		run := neverDone(&mended)
+		ctx, giveUp := context.WithCancelCause(t.Context())
+		began := time.Now()
+		giveUpStuck(ctx, run, giveUp)
+		require.Less(t, time.Since(began), 2*failingLimit)
+		require.ErrorContains(t, context.Cause(ctx), "the stop of nightly stays requested, but the job cannot answer it: the workflow task of nightly fails (8 times); ")
+
+		ctx, giveUp = context.WithCancelCause(t.Context())
+		time.AfterFunc(failingLimit/2, func() { mended.Store(true) })
+		time.AfterFunc(time.Hour, func() { giveUp(nil) })
+		giveUpStuck(ctx, run, giveUp)
+		require.ErrorIs(t, context.Cause(ctx), context.Canceled)
+	})
 }
 
 // 14.4: the list tells a job that has stopped, or has failed items, from one that is all right.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 )
 
@@ -143,6 +144,21 @@ func (o *stopOptions) many(ctx context.Context, p *Program, client *job.Client) 
 	return o.waitFor(ctx, p, client, stopping)
 }
 
+// followStop is follow, and ends with a *stuckError if a workflow task of the job fails, so that it cannot stop.
+func followStop(ctx context.Context, p *Program, client *job.Client, run *job.Run, pool string, show *progress) (job.Report, error) {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	looked := trap.Go("looking whether the job can stop", func() error { giveUpStuck(ctx, run, giveUp); return nil })
+	report, err := follow(ctx, p, client, run, []string{pool}, show)
+	if stuck, ok := errors.AsType[*stuckError](context.Cause(ctx)); ok && err != nil {
+		err = stuck
+	}
+	giveUp(nil)
+	if defect := <-looked; err == nil {
+		err = defect
+	}
+	return report, err
+}
+
 func (o *stopOptions) waitFor(ctx context.Context, p *Program, client *job.Client, runs []*job.Run) error {
 	if !o.wait {
 		return nil
@@ -151,7 +167,7 @@ func (o *stopOptions) waitFor(ctx context.Context, p *Program, client *job.Clien
 	for _, run := range runs {
 		pool, _ := poolOf(ctx, p, client, run.Name()) // for a hint only
 		show := newProgress(p.Stderr, false, false)
-		report, err := follow(ctx, p, client, run, []string{pool}, show)
+		report, err := followStop(ctx, p, client, run, pool, show)
 		var failed *job.FailedError
 		if err != nil && !errors.As(err, &failed) {
 			return err

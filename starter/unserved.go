@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/job"
 )
 
-// lookForWorkers prints a note whenever it finds that no worker serves one of the pools.
-func lookForWorkers(ctx context.Context, p *Program, client *job.Client, pools []string, show *progress) {
+// lookForWorkers prints a note whenever it finds that no worker serves one of the pools, or that a workflow task of the job fails.
+func lookForWorkers(ctx context.Context, p *Program, client *job.Client, run *job.Run, pools []string, show *progress) {
 	looks := time.NewTimer(unservedFirst)
 	defer looks.Stop()
 	for {
@@ -20,7 +21,51 @@ func lookForWorkers(ctx context.Context, p *Program, client *job.Client, pools [
 			for _, pool := range pools {
 				noteUnserved(ctx, p, client, pool, show)
 			}
+			if failing := failingTask(ctx, run); failing != nil {
+				show.note("%s", failing)
+			}
 			looks.Reset(unservedEvery)
+		}
+	}
+}
+
+// failingTask finds the workflow task of a job that fails again and again; nil if there is none, or that is not known.
+func failingTask(ctx context.Context, run *job.Run) *job.FailingTask {
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	found, err := run.FailingTask(ctx)
+	if err != nil {
+		return nil
+	}
+	return found
+}
+
+// failingLimit is how long a workflow task may be seen to fail until who waits for a stop gives up.
+const failingLimit = 15 * time.Second
+
+// stuckError reports that a job cannot stop.
+type stuckError struct {
+	name string
+	task *job.FailingTask
+}
+
+func (e *stuckError) Error() string {
+	return fmt.Sprintf("the stop of %s stays requested, but the job cannot answer it: %s", e.name, e.task)
+}
+
+// giveUpStuck calls giveUp with a *stuckError once a workflow task of the job has been seen to fail for failingLimit. It returns
+// then, or when ctx is done.
+func giveUpStuck(ctx context.Context, run *job.Run, giveUp func(error)) {
+	var since time.Time
+	for backoff.Wait(unservedEvery, ctx.Done()) {
+		switch failing := failingTask(ctx, run); {
+		case failing == nil:
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) >= failingLimit:
+			giveUp(&stuckError{run.Name(), failing})
+			return
 		}
 	}
 }
