@@ -79,18 +79,19 @@ func TestRun_ContinuesAfterAFailure(t *testing.T) {
 	b := setup(t)
 	b.write("in.txt", numbers(100))
 	require.NoError(t, os.Mkdir(b.path("dir"), 0o755))
-	filter := b.script("filter", `echo run >> $BOX/witness; rmdir $BOX/dir 2> /dev/null && touch $BOX/dir; exec cat`)
+	// Items are counted, not calls: on a busy machine these have fewer items.
+	filter := b.script("filter", `rmdir $BOX/dir 2> /dev/null && touch $BOX/dir; exec tee -a $BOX/witness`)
 	line := []string{"run", "--exec", filter, "in.txt", "-o", "dir/out.txt", "--batch-items", "10"}
 	c := b.stint(line...).exits(starter.ExitFailed)
 	require.Contains(t, c.stderr.String(), b.path("dir"))
 	require.Contains(t, c.stderr.String(), "a file stands where a directory is needed")
 	require.Contains(t, c.stderr.String(), "the same command continues")
-	require.Equal(t, 10, b.lines("witness"))
+	require.Equal(t, 100, b.lines("witness"))
 	require.NoError(t, os.Remove(b.path("dir")))
 	b.write("dir/other", "")
 	b.stint(line...).exits(starter.ExitOK)
 	requireSame(t, numbers(100), b.read("dir/out.txt"))
-	require.Equal(t, 10, b.lines("witness"), "nothing is run again")
+	require.Equal(t, 100, b.lines("witness"), "nothing is run again")
 }
 
 func TestRun_StdinThatWasNotReadToItsEndStartsAfresh(t *testing.T) {

@@ -50,8 +50,12 @@ func TestWebUI_PageOfARunningJob(t *testing.T) {
 	b := brutal(t)
 	b.write("in.txt", numbers(4000))
 	_, addresses := b.uiOf()
-	// From item 2,500 on batches take so long that the leg has the time to report those before.
-	slow := b.script("slow", `while read -r n; do case $n in 000[23][5-9]*) [ -e $BOX/gate ] || sleep 0.05;; esac; echo "$n"; done`)
+	// From item 2,500 on batches take so long that the leg has the time to report those before; from 3,500 on the job waits until it has been
+	// looked at.
+	slow := b.script("slow", `while read -r n; do case $n in
+		0002[5-9]*) [ -e $BOX/gate ] || sleep 0.05;;
+		0003[5-9]*) while [ ! -e $BOX/gate ]; do sleep 0.05; done;;
+		esac; echo "$n"; done`)
 	b.worker("p", "--exec", slow, "--slots", "2")
 	started := b.stint("start", "--pool", "p", "--name", "half", "in.txt", "-o", "out.txt", "--batch-items", "40").exits(starter.ExitOK)
 	address := pageOf(t, started.stderr.String())
