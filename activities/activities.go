@@ -8,7 +8,7 @@
 //     inputs, ledger, outputs, redrive and feeds
 //   - process.go, execution.go: a batch; lanes.go: its calls at once; line.go: the order of its items;
 //     outcomes.go: what becomes of them; source.go, sink.go: what it reads and writes; stride.go: its pace
-//   - hook.go, locate.go, presence.go: hooks, where batches run, who serves pools
+//   - hook.go, locate.go, presence.go: hooks, where batches run, who serves pools; cameback.go: executions that were given up and are alive
 //   - carryout.go: how an activity is carried out whose files may hang; thrift.go, news.go: how often there are heartbeats, and what they report;
 //     left.go: Go calls that do not end
 package activities

@@ -8,7 +8,7 @@
 //	config.go                  what a leg gives a dispatcher, and gets: Config, State, Outcomes
 //	dispatcher.go, task.go     what keeps batches in flight, and a batch
 //	outcome.go, onerror.go     what follows from the end of a batch, and from a failed item where the first one ends the job
-//	deaths.go, halve.go        a batch whose workers keep dying, and its narrowing down
+//	deaths.go, halve.go        a batch whose workers keep dying, and its narrowing down; cameback.go: workers that were thought dead
 //	window.go, rate.go         a leg's share of the window, and of the rate
 //	learning.go                what it reports of the pool
 //	failurecounts.go           what it reports of failed items; stagecounts.go: of stages

@@ -139,7 +139,7 @@ func (d *Dispatcher) recoveredBy(t Task, hint *protocol.Hint) (left Task, known 
 		d.sofar.Totals.Add(r.Totals)
 		d.credit(r)
 		t.Batch = *r.Rest
-		t.Suspicion, t.Tries, t.Orphaned, t.Outages = suspicion.Suspicion{}, 0, 0, 0 // it has made progress
+		t.Suspicion, t.Tries, t.Orphaned, t.Outages, t.Returns = suspicion.Suspicion{}, 0, 0, 0, 0 // it has made progress
 	}
 	return t, true
 }
