@@ -80,6 +80,7 @@ type Activities struct {
 	buffers    buffers
 	goroutines calls.Goroutines
 	fit        calls.Fit
+	brake      calls.Brake
 	news       news
 	left       leftCalls
 	closed     chan struct{} // by Close

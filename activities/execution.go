@@ -42,6 +42,7 @@ type execution struct {
 	stride     stride
 	line       *line
 	hope       *calls.Hope
+	trials     *calls.Trials
 
 	// What has been done. The line's lock guards it, and the source and the sink.
 	totals     job.Totals // of calls
@@ -83,6 +84,7 @@ func (e *execution) open() error {
 	}
 	e.stride.pace = in.Pace
 	e.line, e.hope = newLine(e), calls.NewHope(in.Hopeless)
+	e.trials = calls.NewTrials(in.Trials, in.Batch.First, in.Batch.Count)
 	return nil
 }
 

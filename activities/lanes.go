@@ -42,7 +42,7 @@ func (e *execution) newLane(place calls.Place, closed func()) *lane {
 	l.caller = &calls.Caller{
 		Handler: e.acts.opts.Handler, Limits: e.in.Calls, Lane: l.calls, Place: place,
 		Observer: e.acts.opts.Observer, Job: e.in.Ref.Job, Fit: &e.acts.fit,
-		Hope:   e.hope,
+		Hope: e.hope, Trials: e.trials, Brake: &e.acts.brake,
 		Record: func() error { e.flatten(l.portion); return e.line.recordEarly(l.portion) }, CarryOn: l.start,
 	}
 	return l

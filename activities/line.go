@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/records"
@@ -51,6 +52,7 @@ type portion struct {
 	held     int64 // bytes that it counts for
 	gated    bool  // it has to wait until it may begin
 	done     bool
+	due      time.Time // when it is called again
 }
 
 // buffers are blocks and portions that are not in use.
@@ -81,6 +83,11 @@ type line struct {
 	read     int64 // items
 	block    *block
 	portions []*portion // handed out and not recorded, in order
+	undone   int        // of the portions: in hand, or parked
+	parked   []*portion // of the portions: wait to be called again
+	watched  bool       // somebody watches for the batch's end
+	endBy    time.Time  // when it should have ended; zero: it need not
+	drained  bool       // no new items are handed out
 	lanes    int        // in use
 	gated    bool       // a portion waits until it may begin
 	held     int64      // bytes that the portions count for
@@ -148,15 +155,21 @@ func (l *line) wanting() bool {
 
 // available reports whether a portion may be handed out now.
 func (l *line) available() bool {
-	if l.over || l.gated {
+	switch {
+	case l.over || l.gated:
 		return false
-	}
-	if len(l.portions) == 0 {
+	case len(l.parked) > 0 && l.due() != nil:
+		return true
+	case l.drained:
+		return false
+	case len(l.portions) == 0:
 		return true
 	}
-	if l.serial {
-		return false
-	}
+	return !l.serial && l.hasRoom()
+}
+
+// hasRoom reports whether the outcomes of another call may be held back.
+func (l *line) hasRoom() bool {
 	more := l.e.acts.fit.Bytes(l.callSize().Items)
 	return l.held+more <= heldBack && l.e.slot.Hold(0)+more <= heldBackBySlot
 }
@@ -182,38 +195,64 @@ func (l *line) left() int64 {
 	return left
 }
 
-// take returns the next portion for a lane; nil if there is none for it, which must then end.
+// take returns the next portion for a lane; nil if there is none for it, which must then end. The last lane waits for
+// items that are called again: it keeps the batch's place.
 func (l *line) take() *portion {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.e.watch.Ending.Load() {
-		l.close()
+	for {
+		l.look()
+		switch {
+		case l.over, l.lanes > 1 && (!l.available() || l.e.slot.Crowded()):
+			l.lanes--
+			l.reportLeft()
+			return nil
+		case !l.available():
+			l.changed.Wait()
+			continue
+		}
+		if len(l.parked) > 0 {
+			if p := l.due(); p != nil {
+				l.unpark(p)
+				return p
+			}
+		}
+		if p := l.fresh(); p != nil {
+			return p
+		}
 	}
-	if !l.available() || l.lanes > 1 && l.e.slot.Crowded() {
-		l.lanes--
-		l.reportLeft()
-		return nil
-	}
+}
+
+// fresh hands out new items; nil if there are none, or they have to wait.
+func (l *line) fresh() *portion {
 	size := l.callSize()
 	if l.block == nil {
-		if err := l.next(size); err != nil {
-			if errors.Is(err, io.EOF) {
-				l.close()
-			} else {
-				l.failed(err)
-			}
-			l.lanes--
+		if err := l.next(size); errors.Is(err, io.EOF) {
+			l.drained = true
+			return nil
+		} else if err != nil {
+			l.failed(err)
 			return nil
 		}
 	}
 	p := l.cut(size.Items)
-	p.gated = (l.e.in.Pace > 0 || l.e.acts.opts.Limiter != nil) && !l.e.gathers()
-	l.gated = p.gated
 	l.portions = append(l.portions, p)
-	l.hold(p, l.e.acts.fit.Bytes(len(p.items)))
+	if l.e.trials.Any() && l.delayed(p) {
+		return nil
+	}
+	l.undone++
+	l.handOut(p)
+	return p
+}
+
+// handOut notes that a portion is in hand.
+func (l *line) handOut(p *portion) {
+	e := l.e
+	p.gated = (e.in.Pace > 0 || e.acts.opts.Limiter != nil) && !e.gathers() && !e.watch.Ending.Load()
+	l.gated = p.gated
+	l.hold(p, e.acts.fit.Bytes(len(p.items)))
 	l.note()
 	l.reportLeft()
-	return p
 }
 
 // reportLeft reports to the slot how many items are not handed out. If none of them can be now, the slot has room for others'.
@@ -222,7 +261,10 @@ func (l *line) reportLeft() {
 		l.e.slot.Left(0)
 		return
 	}
-	left := max(0, l.e.in.items()-l.read)
+	left := int64(len(l.parked))
+	if !l.drained {
+		left += max(0, l.e.in.items()-l.read)
+	}
 	if b := l.block; b != nil {
 		left += int64(len(b.items) - b.handed)
 	}
@@ -309,6 +351,9 @@ func (l *line) recordEarly(p *portion) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.portions[0] != p && !l.broken && l.failure == nil {
+		if len(l.parked) > 0 {
+			return calls.ErrNotNext // that may take long, and need this lane
+		}
 		l.changed.Wait()
 	}
 	if l.broken || l.failure != nil {
@@ -326,19 +371,26 @@ func (l *line) finish(p *portion, c *calls.Caller, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.done = true
+	l.undone--
 	l.e.totals.Add(c.Totals)
 	l.e.times.Include(&c.Times)
 	c.Totals, c.Times = job.Totals{}, job.CallTimer{}
 	p.block.tainted = p.block.tainted || c.Tainted
 	c.Tainted = false
 	switch {
+	case errors.Is(err, calls.ErrEnding) && !l.e.watch.Ending.Load():
+		l.close() // its slot is lost
 	case errors.Is(err, calls.ErrEnding):
-		l.close()
 	case err != nil:
 		l.failed(err)
 	}
-	l.hold(p, p.answer.Memory())
+	if p.answer.Holes() > 0 {
+		l.split(p, l.pieces(p))
+	} else {
+		l.hold(p, p.answer.Memory())
+	}
 	l.advance()
+	l.look()
 	l.note()
 	l.reportLeft()
 	l.e.report()

@@ -23,8 +23,11 @@ type ProcessInput struct {
 	Ref   ledger.Ref       `json:"ref"`
 	Batch protocol.Batch   `json:"batch"`
 	Calls calls.CallLimits `json:"calls"`
-	Grace time.Duration    `json:"grace"`           // of a stop that does not set its own
-	Slice time.Duration    `json:"slice,omitempty"` // after which the batch returns its rest; 0: never
+	// Trials are what items of the batch have behind them, as an earlier execution has left it: see [calls.Trials].
+	Trials []byte `json:"trials,omitempty"`
+
+	Grace time.Duration `json:"grace"`           // of a stop that does not set its own
+	Slice time.Duration `json:"slice,omitempty"` // after which the batch returns its rest; 0: never
 	// Take is how many of the batch's items are done; the others are its rest. 0: all.
 	Take int64 `json:"take,omitempty"`
 	// Hopeless is how many items may fail alone in their calls, before one has succeeded, until the batch returns its rest,
@@ -96,7 +99,9 @@ type ProcessResult struct {
 	// checksums that one would have. Nil: they are in the part.
 	Inline *ledger.Inline `json:"inline,omitempty"`
 	// Rest is what has not been done: the other items of the batch; nil if there are none.
-	Rest       *protocol.Batch `json:"rest,omitempty"`
+	Rest *protocol.Batch `json:"rest,omitempty"`
+	// Trials are what items of the rest have behind them, for its execution.
+	Trials     []byte          `json:"trials,omitempty"`
 	Totals     job.Totals      `json:"totals"`
 	FirstError *job.FirstError `json:"first_error,omitempty"`
 	// Started is when the worker took the batch from the pool's queue, in Unix milliseconds of the
@@ -226,7 +231,9 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	if err := e.source.Unchanged(e.ctx); err != nil {
 		return ProcessResult{}, err
 	}
-	e.entry.Batch, result.Rest = e.source.Split()
+	if e.entry.Batch, result.Rest = e.source.Split(); result.Rest != nil {
+		result.Trials = e.trials.Encode(result.Rest.First)
+	}
 	if err := e.sink.Commit(&e.entry); err != nil {
 		return ProcessResult{}, err
 	}

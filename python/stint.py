@@ -141,11 +141,24 @@ def serve(
         sys.exit(1)
 
 
-class SlowDown(Exception):
-    """Raised by a call, says that nothing more should be begun for `seconds`.
+class RetryAfter(Exception):
+    """Raised for an item, says that it should be tried again after `seconds`; raised by a call, that each of its items should.
 
-    The item, or the call, has not failed: it comes again. The rate of the whole job is lowered, and
-    comes back by itself.
+    It holds up nothing but the item's place in the order, and costs no attempt until the item has waited
+    for 10 minutes in all: one that would have to wait longer has failed, with the message. If a service
+    asks for fewer requests, raise SlowDown.
+    """
+
+    def __init__(self, seconds: float, message: str = "") -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class SlowDown(Exception):
+    """Raised by a call, says that a service asks for fewer requests, and for none in the next `seconds`.
+
+    The item, or the call, has not failed: it comes again after that. If many calls end so, nothing else is
+    begun for that time either, and the rate of the whole job is lowered, and comes back by itself.
     """
 
     def __init__(self, seconds: float, message: str = "slow down") -> None:
@@ -204,7 +217,7 @@ def request_stop(why: Union[str, BaseException]) -> None:
 
 
 def slow_down(seconds: float) -> None:
-    """Requests no further call for `seconds`, and lowers the job's rate; see also SlowDown. Not in `init`."""
+    """Requests what SlowDown does, without an end of the call. Not in `init`."""
     _send("slow-down", after=seconds, **_of_call())
 
 
@@ -302,6 +315,12 @@ def _error(error: BaseException) -> _Frame:
 
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _later(request: RetryAfter) -> _Frame:
+    """The fields that have an item, or the rest of a call, tried again."""
+    error = {"error": _error(request.__cause__ or request)} if request.__cause__ or str(request) else {}
+    return {"retry_after": float(request.seconds), **error}
 
 
 def _encode(value: Any) -> bytes:
@@ -452,6 +471,8 @@ def _send_results(pipes: _Pipes, call: int, items: int, outcomes: Iterator[Any],
 def _result(outcome: Any, room: int) -> bytes:
     if outcome is DROP:
         return b'{"drop":true}'
+    if isinstance(outcome, RetryAfter):
+        return _encode(_later(outcome))
     if isinstance(outcome, BaseException):
         return b'{"error":%b}' % _encode(_error(outcome))
     try:
@@ -575,6 +596,8 @@ class _Program:
         except SlowDown as request:
             self.pipes.send("slow-down", after=request.seconds, call=frame["id"])
             self.pipes.send("results", id=frame["id"], results=[])
+        except RetryAfter as request:
+            self.pipes.send("results", id=frame["id"], **_later(request))
         except Exception as error:
             self.pipes.send("results", id=frame["id"], error=_error(error))
 

@@ -65,12 +65,22 @@ type ItemErrors map[int]error
 
 func (e ItemErrors) Error() string { return fmt.Sprintf("%d items of the call failed", len(e)) }
 
-// SlowDown is the error that a handler returns to request a pause, because a service that it uses asks for one. The item, or
-// the call, has not failed: it is repeated. The rate of the whole job is
-// lowered and recovers automatically. after is 100 ms … 1 h.
+// RetryAfter is the error that a handler returns for an item that should be tried again after a time: what an API says
+// in Retry-After about this request alone. It holds up nothing but the item's place in the order: other items are called
+// meanwhile. It costs no attempt, until an item has waited for 10 minutes in all: one that would have to wait longer is recorded as
+// failed, with cause, if it is given. As the error of a whole call it is about each of the call's items. after is at least 10 ms.
+//
+// If a service asks for fewer requests, return [SlowDown].
+func RetryAfter(after time.Duration, cause ...error) error {
+	return &calls.RetryAfterError{After: after, Cause: errors.Join(cause...)}
+}
+
+// SlowDown is the error that a handler returns if a service that it uses asks for fewer requests. The item, or
+// the call, has not failed: it is repeated after that time. If many calls end so, a tenth of the last 128 or four in a row,
+// nothing else is begun for that time either, the rate of the whole job is lowered, and recovers automatically. after is 100 ms … 1 h.
 func SlowDown(after time.Duration) error { return &calls.SlowDownError{After: after} }
 
-// slowsDown passes on a slow-down request. It reports whether err is one.
+// slowsDown passes on a slow-down request. It reports whether err is one: items that have no outcome then are called again.
 func slowsDown(c *calls.Call, err error) bool {
 	var slow *calls.SlowDownError
 	if !errors.As(err, &slow) {
@@ -126,7 +136,7 @@ func (h *each[In, Out]) Call(c *calls.Call) error {
 	defer c.End()
 	began := time.Now()
 	for i := range c.Items {
-		if c.Ending() || !h.item(c, c.Items[i].Data) {
+		if i > 0 && c.Ending() || !h.item(c, i) {
 			return nil
 		}
 		if c.Answer.Full() && i+1 < len(c.Items) {
@@ -138,37 +148,38 @@ func (h *each[In, Out]) Call(c *calls.Call) error {
 	return nil
 }
 
-// item adds one outcome. It returns false if the call was cut off before.
-func (h *each[In, Out]) item(c *calls.Call, data []byte) bool {
-	for try := 1; ; try++ {
-		ctx := c.Begin()
-		err := h.try(ctx, c, data)
-		switch {
-		case err == nil:
-			return true
-		case !c.Claim():
-			return false
-		case errors.Is(err, Drop):
-			c.Answer.Drop()
-			return true
-		case slowsDown(c, err):
-			return false
-		}
-		fault := calls.FaultOf(calls.CauseOf(ctx, err))
-		if c.Ended() {
-			return false
-		}
-		if try >= c.TriesOf(fault) {
-			c.Answer.Fail(fault, try)
-			return true
-		}
+// item adds one outcome, or has the item called again. It returns false if the call was cut off before.
+func (h *each[In, Out]) item(c *calls.Call, i int) bool {
+	ctx := c.Begin()
+	err := h.try(ctx, c, c.Items[i].Data)
+	switch {
+	case err == nil:
+		return true
+	case !c.Claim():
+		return false
+	case errors.Is(err, Drop):
+		c.Answer.Drop()
+		return true
+	case slowsDown(c, err):
+		return false
+	}
+	fault := calls.FaultOf(calls.CauseOf(ctx, err))
+	if c.Ended() {
+		return false
+	}
+	try := c.Tried(i) + 1
+	switch {
+	case fault.After > 0:
+		c.Postpone(i, fault, try-1)
+	case try < c.TriesOf(fault):
 		if fault.Kind == job.KindExpired {
 			c.Expired()
 		}
-		if !c.Wait(try) {
-			return false
-		}
+		c.Postpone(i, fault, try)
+	default:
+		c.Answer.Fail(fault, try)
 	}
+	return true
 }
 
 // try adds the item's result, or returns its error.
@@ -256,6 +267,7 @@ type batchItem struct {
 	line  []byte // its result as JSON
 	fault *calls.Fault
 	drop  bool
+	later bool // it is called again: fault is why
 	tries int
 }
 
@@ -280,13 +292,17 @@ func (h *batch[In, Out]) Call(c *calls.Call) error {
 	}
 	for try := 1; len(ins) > 0; try++ {
 		if try > 1 && !c.Wait(try-1) {
-			return nil
+			break
 		}
 		tried, err := h.try(c, ins, room)
 		if !c.Claim() {
 			return nil
 		}
-		if slowsDown(c, err) {
+		slow := slowsDown(c, err)
+		if err != nil && try > 1 { // the call as a whole: the items have more tries, in calls of their own
+			break
+		}
+		if slow {
 			return nil
 		}
 		if err != nil {
@@ -296,10 +312,12 @@ func (h *batch[In, Out]) Call(c *calls.Call) error {
 			items = items[:index[len(tried.lines)]]
 			c.Keep, full = true, calls.FullFault()
 		}
-		ins, index = settle(tried, items, ins, index[:len(tried.lines)], try, c.ItemAttempts)
+		ins, index = settle(c, tried, items, ins, index[:len(tried.lines)], try)
 	}
 	for i := range items {
 		switch {
+		case items[i].later:
+			c.Postpone(i, items[i].fault, items[i].tries)
 		case items[i].fault != nil:
 			c.Answer.Fail(items[i].fault, items[i].tries)
 		case items[i].drop:
@@ -365,20 +383,27 @@ func encodeAll[Out any](t *tried, outs []Out, c codec.Codec, room int) {
 }
 
 // settle notes the outcomes and returns the items that are to be retried.
-func settle[In any](t *tried, items []batchItem, ins []In, index []int, try, attempts int) ([]In, []int) {
+func settle[In any](c *calls.Call, t *tried, items []batchItem, ins []In, index []int, try int) ([]In, []int) {
 	var again []In
 	var againIndex []int
 	for k, i := range index {
 		err := t.errors[k]
-		switch {
-		case err == nil:
+		if err == nil {
 			items[i] = batchItem{line: t.lines[k]}
-		case errors.Is(err, Drop):
+			continue
+		}
+		if errors.Is(err, Drop) {
 			items[i] = batchItem{drop: true}
-		case try < attempts:
+			continue
+		}
+		items[i] = batchItem{fault: calls.FaultOf(err), tries: c.Tried(i) + try}
+		switch item := &items[i]; {
+		case item.fault.After > 0:
+			item.later = true
+			item.tries--
+		case item.tries < c.ItemAttempts:
+			item.later = true // if the batch ends before its next try
 			again, againIndex = append(again, ins[k]), append(againIndex, i)
-		default:
-			items[i] = batchItem{fault: calls.FaultOf(err), tries: try}
 		}
 	}
 	return again, againIndex

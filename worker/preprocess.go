@@ -51,12 +51,15 @@ func (h *preprocessed[In, Out]) Call(c *calls.Call) error {
 	verdicts := make([]calls.Outcome, 0, len(c.Items))
 	passed := make([]calls.Item, 0, len(c.Items))
 	for i := range c.Items {
-		if c.Ending() {
+		if i > 0 && c.Ending() {
 			break
 		}
-		data, verdict, ok := h.item(c, c.Items[i].Data)
-		if !ok {
+		data, verdict, ok := h.item(c, i)
+		if !ok && !verdict.Later {
 			return nil
+		}
+		if !ok { // it has asked to slow down: those before it go on
+			break
 		}
 		verdicts = append(verdicts, verdict)
 		if verdict.Fault == nil && !verdict.Drop {
@@ -71,29 +74,32 @@ func (h *preprocessed[In, Out]) Call(c *calls.Call) error {
 	return sub.Merge(verdicts, err)
 }
 
-// item preprocesses one item. It returns false if it was cut off.
-func (h *preprocessed[In, Out]) item(c *calls.Call, data []byte) (out []byte, verdict calls.Outcome, ok bool) {
-	for try := 1; ; try++ {
-		ctx := c.Begin()
-		out, err := h.try(ctx, c, data)
-		if !c.Claim() {
-			return nil, verdict, false
-		}
-		switch {
-		case err == nil:
-			return out, verdict, true
-		case errors.Is(err, Drop):
-			return nil, calls.Outcome{Drop: true}, true
-		case c.Ended():
-			return nil, verdict, false
-		}
-		if fault := calls.FaultOf(calls.CauseOf(ctx, err)); try >= c.ItemAttempts {
-			return nil, calls.Outcome{Fault: fault, Tries: try}, true
-		}
-		if !c.Wait(try) {
-			return nil, verdict, false
-		}
+// item preprocesses one item. It returns false if it was cut off, or has asked to slow down: the verdict then says so.
+func (h *preprocessed[In, Out]) item(c *calls.Call, i int) (out []byte, verdict calls.Outcome, ok bool) {
+	ctx := c.Begin()
+	out, err := h.try(ctx, c, c.Items[i].Data)
+	if !c.Claim() {
+		return nil, verdict, false
 	}
+	switch {
+	case err == nil:
+		return out, verdict, true
+	case errors.Is(err, Drop):
+		return nil, calls.Outcome{Drop: true}, true
+	case slowsDown(c, err):
+		return nil, calls.Outcome{Later: true}, false
+	case c.Ended():
+		return nil, verdict, false
+	}
+	verdict = calls.Outcome{Fault: calls.FaultOf(calls.CauseOf(ctx, err)), Tries: c.Tried(i) + 1}
+	switch {
+	case verdict.Fault.After > 0:
+		verdict.Later = true
+		verdict.Tries--
+	case verdict.Tries < c.ItemAttempts:
+		verdict.Later = true
+	}
+	return nil, verdict, true
 }
 
 func (h *preprocessed[In, Out]) try(ctx context.Context, c *calls.Call, data []byte) (_ []byte, err error) {

@@ -78,9 +78,9 @@ type pending struct {
 	records   bool // of CSV
 	isolating bool
 	job       string
-	slow      func(time.Duration) // passes on a slow-down request
-	doubt     func()              // ends the heartbeats of the call's batch
-	slowed    bool                // the program has made one
+	slow      func(time.Duration) bool // passes on a slow-down request, and reports whether the job slows down
+	doubt     func()                   // ends the heartbeats of the call's batch
+	slowed    bool                     // the program has made one
 	results   []frames.Result
 	values    []byte // of the results
 	answered  int    // results that have come
@@ -285,7 +285,13 @@ func (p *program) results(f *frames.Results) error {
 		p.slot.proven()
 	}
 	var fault error
+	for f.RetryAfter != nil && c.answered < c.items {
+		c.keep(frames.Result{RetryAfter: f.RetryAfter, Error: f.Error})
+	}
 	switch {
+	case f.RetryAfter != nil && c.full:
+		fault = calls.FullFault()
+	case f.RetryAfter != nil && c.answered == c.items:
 	case f.Error != nil:
 		fault = p.host.failed(*f.Error)
 	case f.More && c.answered <= c.items:
@@ -303,10 +309,10 @@ func (p *program) results(f *frames.Results) error {
 	return nil
 }
 
-var errNoResult = errors.New(`it has none of "value", "drop" and "error"`)
+var errNoResult = errors.New(`it has none of "value", "drop", "error" and "retry_after"`)
 
 func checkResult(r *frames.Result) error {
-	if r.Value == nil && !r.Drop && r.Error == nil {
+	if r.Value == nil && !r.Drop && r.Error == nil && r.RetryAfter == nil {
 		return errNoResult
 	}
 	return nil

@@ -61,15 +61,19 @@ func (p *program) takeResults(line []byte) error {
 // maxRest bounds a slow-down request.
 const maxRest = time.Hour
 
-// slowDown pauses the slot, and passes the request on to the jobs whose calls are under way.
+// slowDown passes the request on to the jobs whose calls are under way. The slot pauses if one of them slows down, or if there are none.
 func (p *program) slowDown(f *frames.SlowDown) error {
 	after := min(frames.Seconds(f.After), maxRest)
-	p.slot.rest(after)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range p.meant(f.Call) {
+	calls := p.meant(f.Call)
+	pause := len(calls) == 0
+	for _, c := range calls {
 		c.slowed = true
-		c.slow(after)
+		pause = c.slow(after) || pause
+	}
+	if pause {
+		p.slot.rest(after)
 	}
 	return nil
 }

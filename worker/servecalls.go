@@ -29,14 +29,18 @@ func (h *host) Call(c *calls.Call) error {
 	c.Keep = true
 	at := c.Place.(*place)
 	results, fault := h.round(c, at, &at.call, c.Items, calls.AnswerLimit)
-	again := retries(results, 1, c.ItemAttempts)
+	tries := make([]int, len(results))
+	for i := range tries {
+		tries[i] = c.Tried(i) + 1
+	}
+	again := retries(c, results, tries)
 	if fault != nil && !isFull(fault) || len(again) == 0 {
 		for i := range results {
-			report(c, &results[i], 1)
+			report(c, i, &results[i], tries[i])
 		}
 		return fault
 	}
-	if full := h.repeat(c, at, results, again, at.call.room); full != nil {
+	if full := h.repeat(c, at, results, tries, again, at.call.room); full != nil {
 		return full
 	}
 	return fault
@@ -48,28 +52,27 @@ func isFull(fault error) bool {
 	return errors.As(fault, &f) && f.Full
 }
 
-// retries returns the indexes of the results that are errors, if their items may be retried.
-func retries(results []frames.Result, try, attempts int) []int {
+// retries returns the indexes of the results that are errors, if their items, of the call's, have further tries.
+func retries(c *calls.Call, results []frames.Result, tries []int) []int {
 	var again []int
-	if try < attempts {
-		for i := range results {
-			if results[i].Error != nil {
-				again = append(again, i)
-			}
+	for i := range results {
+		if mayRetry(c, &results[i], tries[i]) {
+			again = append(again, i)
 		}
 	}
 	return again
 }
 
-// repeat calls the items at these indexes until none is to be retried, and adds the outcomes of all to the call's answer. An
-// item without an outcome in its repetition keeps its failure. If there is no room for a new result, repeat returns that as
+// mayRetry reports whether an item that has been tried so often has failed, and may be tried again.
+func mayRetry(c *calls.Call, r *frames.Result, tries int) bool {
+	return r.Error != nil && r.RetryAfter == nil && tries < c.ItemAttempts
+}
+
+// repeat calls the items at these indexes until none is to be retried, and adds the outcomes of all to the call's answer. If it has to end
+// before, the items that have further tries are called again later. If there is no room for a new result, repeat returns that as
 // full, and this item and those after it have no outcome.
-func (h *host) repeat(c *calls.Call, at *place, results []frames.Result, again []int, room int) (full error) {
-	tries := make([]int, len(results))
-	for i := range tries {
-		tries[i] = 1
-	}
-	for try := 2; len(again) > 0 && c.Wait(try-1); try++ {
+func (h *host) repeat(c *calls.Call, at *place, results []frames.Result, tries, again []int, room int) (full error) {
+	for round := 1; len(again) > 0 && c.Wait(round); round++ {
 		items := make([]calls.Item, len(again))
 		for k, i := range again {
 			items[k] = c.Items[i]
@@ -77,30 +80,39 @@ func (h *host) repeat(c *calls.Call, at *place, results []frames.Result, again [
 		var call pending
 		some, fault := h.round(c, at, &call, items, room)
 		room = call.room
-		for k := range some {
-			results[again[k]], tries[again[k]] = some[k], try
-		}
-		switch {
-		case isFull(fault):
-			results, full = results[:again[len(some)]], fault
-		case fault != nil || len(some) < len(again):
-			try = c.ItemAttempts // the last one
-		}
 		var next []int
-		for _, k := range retries(some, try, c.ItemAttempts) {
-			next = append(next, again[k])
+		for k := range some {
+			i := again[k]
+			results[i], tries[i] = some[k], tries[i]+1
+			if mayRetry(c, &some[k], tries[i]) {
+				next = append(next, i)
+			}
+		}
+		if isFull(fault) {
+			results, full = results[:again[len(some)]], fault
+		}
+		if fault != nil || len(some) < len(again) {
+			break // those without an outcome keep their failure
 		}
 		again = next
 	}
 	for i := range results {
-		report(c, &results[i], tries[i])
+		report(c, i, &results[i], tries[i])
 	}
 	return full
 }
 
-// report adds an outcome to the call's answer.
-func report(c *calls.Call, r *frames.Result, tries int) {
+// report adds an outcome to the call's answer, or has the item called again: tries have been made.
+func report(c *calls.Call, i int, r *frames.Result, tries int) {
 	switch {
+	case r.RetryAfter != nil:
+		fault := calls.Fault{Kind: job.KindError}
+		if r.Error != nil {
+			fault.Err = *r.Error
+		}
+		c.Postpone(i, fault.RetryAfter(frames.Seconds(*r.RetryAfter)), tries-1)
+	case mayRetry(c, r, tries):
+		c.Postpone(i, &calls.Fault{Kind: job.KindError, Err: *r.Error}, tries)
 	case r.Error != nil:
 		c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: *r.Error}, tries)
 	case r.Drop:

@@ -270,7 +270,8 @@ func (s *slotServer) answer(solo *calls.Solo, id int64, items []json.RawMessage,
 		began := time.Now()
 		outcomes, err := solo.Call(some, records)
 		if err != nil {
-			return s.write(frames.Results{Type: frames.TypeResults, ID: id, Error: &calls.FaultOf(err).Err})
+			fault := calls.FaultOf(err)
+			return s.write(frames.Results{Type: frames.TypeResults, ID: id, Error: &fault.Err, RetryAfter: retryAfterOf(fault)})
 		}
 		slow := solo.SlowedDown()
 		if slow > 0 {
@@ -303,7 +304,7 @@ func resultsOf(outcomes []calls.Outcome) []frames.Result {
 	for i, o := range outcomes {
 		switch {
 		case o.Fault != nil:
-			results[i].Error = &o.Fault.Err
+			results[i].Error, results[i].RetryAfter = &o.Fault.Err, retryAfterOf(o.Fault)
 		case o.Drop:
 			results[i].Drop = true
 		default:
@@ -311,6 +312,15 @@ func resultsOf(outcomes []calls.Outcome) []frames.Result {
 		}
 	}
 	return results
+}
+
+// retryAfterOf returns the seconds after which the item of the fault, or each item of the call, is to be called again; nil: it has failed.
+func retryAfterOf(f *calls.Fault) *float64 {
+	if f.After == 0 {
+		return nil
+	}
+	seconds := f.After.Seconds()
+	return &seconds
 }
 
 // Acquire asks the worker for a timer, for package timers.

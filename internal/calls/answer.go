@@ -20,6 +20,7 @@ type Answer struct {
 	Count    int // of items that the outcomes are of
 	Special  int // outcomes that are not results: drops and faults
 	faults   int // of the Special ones
+	later    int // of the outcomes that are none: see hold
 	texts    int // bytes of the faults' texts
 	read     int // lines that have been read and are not outcomes, as Live counts them
 	gate     *gate
@@ -52,11 +53,15 @@ type Span struct {
 	Tries      int32 // failed tries, if Fault is set
 	Drop       bool
 	flat       bool // see Flatten
+	Later      bool // the item has no outcome yet: it is called again. Fault, which may be nil, is why.
 	Fault      *Fault
 }
 
 // Len is the number of items that have an outcome.
-func (a *Answer) Len() int { return a.Count }
+func (a *Answer) Len() int { return a.Count - a.later }
+
+// Holes is the number of items that have none, and are called again.
+func (a *Answer) Holes() int { return a.later }
 
 // Line adds a result that is one line already; line must not contain '\n'.
 func (a *Answer) Line(line []byte) {
@@ -179,10 +184,16 @@ func (a *Answer) Fail(f *Fault, tries int) {
 	a.addSpecial(Span{Fault: f.bounded(), Tries: int32(tries)})
 }
 
+// hold leaves a hole for an item that is called again; f, which may be nil, is why.
+func (a *Answer) hold(f *Fault) {
+	a.later++
+	a.addSpecial(Span{Later: true, Fault: f})
+}
+
 func (a *Answer) addSpecial(o Span) {
 	o.start, o.End, o.items = len(a.Buf), len(a.Buf), 1
 	a.Special++
-	if o.Fault != nil {
+	if o.Fault != nil && !o.Later {
 		a.faults++
 		a.texts += TextBytes(&o.Fault.Err)
 		a.Live.Add(0, 1)
@@ -193,7 +204,9 @@ func (a *Answer) addSpecial(o Span) {
 func (a *Answer) add(o Span) {
 	a.outcomes = append(a.outcomes, o)
 	a.Count += int(o.items)
-	a.Live.Add(int(o.items), 0)
+	if !o.Later {
+		a.Live.Add(int(o.items), 0)
+	}
 }
 
 // Each calls fn with the outcome of one item after the other.
@@ -212,23 +225,51 @@ func (a *Answer) Each(fn func(Span)) {
 	}
 }
 
+// Cut moves the outcomes of the items from the n-th on to another answer, which is empty.
+func (a *Answer) Cut(n int, into *Answer) {
+	live := a.Live
+	a.Live, into.Live = nil, nil
+	var kept Answer
+	var all []Span
+	a.Each(func(o Span) { all = append(all, o) })
+	for i, o := range all {
+		to := into
+		if i < n {
+			to = &kept
+		}
+		if !o.Later && o.Fault == nil && !o.Drop {
+			start := len(to.Buf)
+			to.Buf = append(to.Buf, a.Buf[o.start:o.End]...)
+			o.start, o.End = start, len(to.Buf)
+			to.add(o)
+			continue
+		}
+		if o.Later {
+			to.later++
+		}
+		to.addSpecial(o)
+	}
+	kept.gate, kept.Live, into.Live = a.gate, live, live
+	*a = kept
+}
+
 // mark is a state of an answer to go back to.
-type mark struct{ buf, outcomes, count, special, faults, texts int }
+type mark struct{ buf, outcomes, count, special, faults, texts, later int }
 
 func (a *Answer) mark() mark {
-	return mark{len(a.Buf), len(a.outcomes), a.Count, a.Special, a.faults, a.texts}
+	return mark{len(a.Buf), len(a.outcomes), a.Count, a.Special, a.faults, a.texts, a.later}
 }
 
 func (a *Answer) undo(m mark) {
 	a.unsee()
-	a.Live.Add(m.count-a.Count, m.faults-a.faults)
+	a.Live.Add(m.count-m.later-a.Len(), m.faults-a.faults)
 	a.back(m)
 }
 
 func (a *Answer) back(m mark) {
 	clear(a.outcomes[m.outcomes:]) // of faults
 	a.Buf, a.outcomes = a.Buf[:m.buf], a.outcomes[:m.outcomes]
-	a.Count, a.Special, a.faults, a.texts = m.count, m.special, m.faults, m.texts
+	a.Count, a.Special, a.faults, a.texts, a.later = m.count, m.special, m.faults, m.texts, m.later
 }
 
 // keep discards what has been read and is not an outcome.

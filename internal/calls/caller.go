@@ -34,9 +34,12 @@ type Caller struct {
 	Observer Observer
 	Job      string
 	// Record, which may be nil, takes the outcomes so far out of the answer, which is then empty. They are
-	// those of the items next in order.
+	// those of the items next in order. It may return ErrNotNext instead.
 	Record func() error
-	Fit    *Fit     // nil: calls are as large as the items that Run gets
+	Fit    *Fit // nil: calls are as large as the items that Run gets
+	// Trials are what items have behind them; nil: nothing, and no item is called again later by itself.
+	Trials *Trials
+	Brake  *Brake   // nil: each slow-down request is one to the job
 	most   int      // items that a call should have after one that was full
 	spare  *attempt // for the next call; nil: none
 	// Hope, which may be nil, has the batch end early once it is lost.
@@ -55,20 +58,21 @@ type Caller struct {
 // ErrEnding means that the batch should end before the items have their outcomes.
 var ErrEnding = errors.New("the batch is ending")
 
+// ErrNotNext says that outcomes cannot be recorded for some time, because items before them have none: further items of the call are
+// called again later.
+var ErrNotNext = errors.New("items before these have no outcome")
+
 // ErrKept says that the goroutine is not the caller's any more: it must return and touch nothing. See Caller.CarryOn.
 var ErrKept = errors.New("the handler has kept the goroutine")
 
-// Run adds an outcome for each of the items to the answer. It returns ErrEnding if the batch
+// Run adds an outcome for each of the items to the answer, or a hole if it is to be called again later. It returns ErrEnding if the batch
 // has to end first: the outcomes are then those of the first items. It may return ErrKept, or end its goroutine, if
 // there is a CarryOn.
 func (c *Caller) Run(items []Item) error {
 	if c.CarryOn == nil || !c.Handler.Traits().Inside || len(items) == 0 {
 		return c.run(items, nil)
 	}
-	first, err := c.begin(items, false)
-	if err != nil {
-		return err
-	}
+	first := c.begin(items, false)
 	if !c.here(first) {
 		return ErrKept
 	}
@@ -133,12 +137,16 @@ const maxCollateralRetries = 100
 // a fault if the call failed as a whole, with the items that have no outcome, and ErrEnding if it ended
 // early.
 func (c *Caller) call(items []Item, isolating bool, made *attempt) (rest []Item, fault *Fault, err error) {
-	tries, victim := 1, 0
+	tries, victim := 1+c.tried(items), 0
 	for {
 		if made == nil {
-			if made, err = c.begin(items, isolating); err != nil {
+			if room, err := c.makeRoom(); err != nil {
 				return items, nil, err
+			} else if !room {
+				c.putOff(items, 0)
+				return nil, nil, nil
 			}
+			made = c.begin(items, isolating)
 			made.err = c.apart(&made.Call)
 		}
 		rest, fault, err = c.conclude(made)
@@ -151,18 +159,49 @@ func (c *Caller) call(items []Item, isolating bool, made *attempt) (rest []Item,
 			victim++
 		case !fault.FirstOnly || len(rest) == 0:
 			return rest, fault, nil
-		case len(rest) == len(items) && tries < c.Limits.ItemAttempts:
-			tries++
-		case len(rest) < len(items) && c.Limits.ItemAttempts > 1:
-			tries = 2 // the next call begins with it
 		default:
+			if len(rest) < len(items) {
+				tries = 1 + c.tried(rest) // the next call begins with it
+			}
+			if tries < c.Limits.ItemAttempts {
+				c.Trials.note(rest[0].Ordinal, tries)
+				tries++
+				break
+			}
 			c.failAlone(fault, tries)
 			if rest = rest[1:]; len(rest) == 0 {
 				return nil, nil, nil
 			}
-			tries = 1
+			tries = 1 + c.tried(rest)
 		}
 		items = rest
+	}
+}
+
+// tried is how often the first of the items has failed.
+func (c *Caller) tried(items []Item) int { return c.Trials.Of(items[0].Ordinal).Tries }
+
+// makeRoom records what has been answered if that takes much memory. It returns false if it cannot, because items
+// before it, or among it, are called again later: no further call should be made for now.
+func (c *Caller) makeRoom() (ok bool, err error) {
+	switch {
+	case c.Record == nil || c.Answer.size() < recordedAt:
+		return true, nil
+	case c.Answer.Holes() > 0:
+		return false, nil
+	}
+	if err := c.Record(); !errors.Is(err, ErrNotNext) {
+		return true, err
+	}
+	return false, nil
+}
+
+// putOff has the items called again after a wait that counts for nothing.
+func (c *Caller) putOff(items []Item, after time.Duration) {
+	due := time.Now().Add(after)
+	for _, item := range items {
+		c.Trials.wait(item.Ordinal, due)
+		c.Answer.hold(nil)
 	}
 }
 
@@ -176,12 +215,7 @@ func (c *Caller) failAlone(fault *Fault, tries int) {
 }
 
 // begin begins a call.
-func (c *Caller) begin(items []Item, isolating bool) (*attempt, error) {
-	if c.Record != nil && c.Answer.size() >= recordedAt {
-		if err := c.Record(); err != nil {
-			return nil, err
-		}
-	}
+func (c *Caller) begin(items []Item, isolating bool) *attempt {
 	a := c.spare
 	if c.spare = nil; a == nil {
 		a = &attempt{of: c}
@@ -191,12 +225,14 @@ func (c *Caller) begin(items []Item, isolating bool) (*attempt, error) {
 	a.Call = Call{
 		Items: items, Answer: c.Answer, lane: c.Lane, block: c.Block, Records: c.Records, Place: c.Place, Isolating: isolating,
 		ItemAttempts: c.Limits.ItemAttempts, Attempts: c.Limits.Attempts, Backoff: c.Limits.Backoff, firm: &a.free, before: a.mark.count,
+		trials: c.Trials, brake: c.Brake,
 	}
 	c.Answer.admit(&a.Call)
 	c.Observer.CallBegan(c.Job)
-	c.Lane.slowed.Store(false)
+	c.Lane.slowed.Store(0)
+	c.Lane.braked.Store(false)
 	a.began = time.Now()
-	return a, nil
+	return a
 }
 
 // conclude takes what the call came to. It returns the items that have no outcome, and why.
@@ -207,6 +243,9 @@ func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 	c.Lane.afterCall()
 	c.Expiries += call.expiries
 	got := c.Answer.Count - mark.count
+	if more := c.later(a, got); more > 0 {
+		got, err = got+more, nil
+	}
 	short := got < len(items) && !(err == nil && c.Lane.watch.Ending.Load())
 	switch {
 	case err != nil && call.Keep && got <= len(items):
@@ -216,7 +255,8 @@ func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 	case got < len(items): // it has ended early, and may have been read in part
 		c.Answer.keep()
 	}
-	kept := c.Answer.Count - mark.count
+	kept := c.Answer.Len() - (mark.count - mark.later)
+	rest := items[c.Answer.Count-mark.count:]
 	if c.Answer.Special > mark.special {
 		stats.Failed = c.countFailed(c.Answer.outcomes[mark.outcomes:])
 	}
@@ -229,8 +269,8 @@ func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 		c.Times.Add(stats.Took)
 		c.Fit.learn(kept, c.Answer.size()-mark.buf-mark.texts)
 	}
-	stats.Items, stats.SlowDown = kept, c.Lane.slowed.Load()
-	rest := items[kept:]
+	stats.Items, stats.SlowDown = kept, c.Lane.braked.Load()
+	c.Brake.answered(c.units(kept, len(items)))
 	if failure := c.Lane.watch.Failure(); failure != nil {
 		stats.Cut = true
 		return rest, nil, failure
@@ -243,6 +283,7 @@ func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 	switch {
 	case err == nil && got == len(items):
 		c.Place.Answered()
+		stats.Cut = kept == 0 && got > 0
 		return nil, nil, nil
 	case err == nil && !short && got < len(items), c.Lane.watch.over(), errors.Is(err, ErrEnded), errors.Is(err, ErrNoSlot):
 		stats.Cut = true
@@ -252,12 +293,64 @@ func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 	}
 	fault := FaultOf(err)
 	if fault.Full {
-		c.most = max(1, cmp.Or(kept, len(items)/2))
+		c.most = max(1, cmp.Or(len(items)-len(rest), len(items)/2))
 		c.Fit.learn(c.most, AnswerLimit)
 		return rest, fault, nil
 	}
 	stats.Fault = fault.Kind
 	return rest, fault, nil
+}
+
+// later has items of a call called again of which got have been answered, if the call asks for that. It returns how many.
+func (c *Caller) later(a *attempt, got int) int {
+	if c.Trials == nil || got >= len(a.items) {
+		return 0
+	}
+	if a.err == nil {
+		if slow := time.Duration(c.Lane.slowed.Load()); slow > 0 {
+			return c.slowDown(a.items[got:], got > 0, slow)
+		}
+		return 0
+	}
+	request, ok := errors.AsType[*RetryAfterError](a.err)
+	if !ok {
+		return 0
+	}
+	if !a.Keep {
+		c.Answer.undo(a.mark)
+		got = 0
+	}
+	c.Answer.keep()
+	for i := got; i < len(a.items); i++ {
+		a.Postpone(i, request.fault(), a.Tried(i))
+	}
+	return len(a.items) - got
+}
+
+// slowDown takes in that items of a call, others of which may have been answered, have no outcome because it asks to slow down, for so
+// long. They are called again: the first one after that time, as it was refused, and all if the call was as a whole. It returns how many
+// that are. Items that have not been begun are the batch's rest if it ends.
+func (c *Caller) slowDown(items []Item, answered bool, after time.Duration) int {
+	refused := len(items)
+	if answered || c.Handler.Traits().OneByOne {
+		refused = 1
+	}
+	c.Answer.keep()
+	c.putOff(items[:refused], after)
+	if c.Lane.watch.Ending.Load() {
+		return refused
+	}
+	c.putOff(items[refused:], 0)
+	return len(items)
+}
+
+// units is how many answers a call counts as beside requests to slow down: as many as items if these are called one by one, as is evident
+// if only some of them have an answer, and one otherwise.
+func (c *Caller) units(kept, items int) int {
+	if c.Handler.Traits().OneByOne || c.Lane.slowed.Load() > 0 && kept < items {
+		return kept
+	}
+	return min(kept, 1)
 }
 
 // CauseOf returns why a call's context was cancelled, or err if it was not.

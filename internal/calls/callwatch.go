@@ -30,7 +30,8 @@ type Watch struct {
 	notice  protocol.StopNotice
 	base    context.Context // parent of call contexts; carries values, is never cancelled
 	reaps   chan reaping
-	// slowed is the delay that the handler has asked for.
+	began   time.Time
+	// slowed is when the delay ends that the handler has asked for, after began; 0: it has not.
 	slowed atomic.Int64
 	done   chan struct{} // closed when nothing is minded any more
 
@@ -76,7 +77,7 @@ const unvouched = 5 * time.Second
 // StartWatch starts looking after a batch. The caller must call stop.
 func StartWatch(ctx context.Context, limits WatchLimits) *Watch {
 	m := &Watch{
-		limits: limits, base: context.WithoutCancel(ctx),
+		limits: limits, base: context.WithoutCancel(ctx), began: time.Now(),
 		ended: make(chan struct{}), Soon: make(chan struct{}), stopping: make(chan struct{}), noticed: make(chan struct{}),
 		reaps: make(chan reaping), done: make(chan struct{}),
 	}

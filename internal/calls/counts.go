@@ -18,7 +18,7 @@ func (c *Caller) countFault(fault *Fault) {
 // countFailed returns how many items have failed, and counts those that had their own timer and let it expire.
 func (c *Caller) countFailed(answered []Span) (failed int) {
 	for _, o := range answered {
-		if o.Fault == nil {
+		if o.Fault == nil || o.Later {
 			continue
 		}
 		failed++

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
@@ -28,6 +29,8 @@ type Fault struct {
 	// Full says that the items without an outcome have not failed: there was no room for theirs. They
 	// are called again, fewer at once. A call of one item is never full.
 	Full bool
+	// After says that the item, or each of the call's items, is to be called again after that time, and has not failed; 0: it has. See [RetryAfterError].
+	After time.Duration
 }
 
 func (f *Fault) Error() string {
@@ -44,6 +47,9 @@ func (f *Fault) Error() string {
 func FaultOf(err error) *Fault {
 	if fault, ok := errors.AsType[*Fault](err); ok {
 		return fault.bounded()
+	}
+	if later, ok := errors.AsType[*RetryAfterError](err); ok {
+		return later.fault()
 	}
 	if expired, ok := errors.AsType[*timers.ExpiredError](err); ok {
 		return &Fault{Kind: job.KindExpired, Err: job.Error{Type: "Expired", Message: expired.Error()}}

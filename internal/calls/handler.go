@@ -37,9 +37,9 @@ type CallSize struct {
 type Handler interface {
 	Traits() Traits
 	CallSize() CallSize
-	// Call hands the items to the user's code and adds their outcomes to c.Answer in order. An
+	// Call hands the items to the user's code and adds their outcomes to c.Answer in order, or has items called again (see [Call.Postpone]). An
 	// error means that the call failed as a whole: nothing that it added counts, unless it has set
-	// c.Keep. Only when c.Ending() is true may it add fewer outcomes than there are items.
+	// c.Keep. Only when c.Ending() is true, or the call has asked to slow down, may it add fewer outcomes than there are items.
 	Call(c *Call) error
 }
 
@@ -84,6 +84,9 @@ type Call struct {
 	// Keep, set by the handler, has the outcomes that it has added count although the call fails.
 	Keep bool
 
+	trials *Trials // nil: nobody counts tries here
+	brake  *Brake
+	now    time.Time // of all waits that the call asks for: items with the same one are called together; zero: it has not
 	lane   *Lane
 	gate   *gate  // of its results as JSON; nil: none yet
 	held   uint64 // of the lane's scope

@@ -20,7 +20,8 @@ type Lane struct {
 	// overdue gets the holding of scope that has not obeyed its cancellation in time.
 	overdue chan overdue
 	doubted atomic.Uint64 // the holding of scope that may not end: the batch must not heartbeat
-	slowed  atomic.Bool   // the call in hand has asked to slow down
+	slowed  atomic.Int64  // for how long the call in hand has asked to slow down; 0: it has not
+	braked  atomic.Bool   // and the job does
 
 	mu   sync.Mutex
 	in   *Goroutine

@@ -44,7 +44,8 @@ type Outcome struct {
 	Value []byte // JSON; valid until the next call
 	Drop  bool
 	Fault *Fault
-	Tries int // failed ones, if there is a fault
+	Tries int  // failed ones, if there is a fault
+	Later bool // it is called again, because of the fault, which then may be nil
 }
 
 // SlowedDown is for how long the handler has wanted nothing to be begun since the last time that it
@@ -74,7 +75,7 @@ func (s *Solo) Call(items []json.RawMessage, records bool) ([]Outcome, error) {
 	s.answer.Each(func(o Span) {
 		switch {
 		case o.Fault != nil:
-			outcomes = append(outcomes, Outcome{Fault: o.Fault})
+			outcomes = append(outcomes, Outcome{Fault: o.Fault, Later: o.Later})
 		case o.Drop:
 			outcomes = append(outcomes, Outcome{Drop: true})
 		default:

@@ -21,7 +21,7 @@ func (c *Call) Sub(items []Item, outside bool) *Subcall {
 }
 
 // Merge adds the outcomes of the call's items to its answer: faults and drops if the verdict has
-// them, and those of the subcall for the others, as far as it has any. err is what the subcall came
+// them, holes for items that are called again, and those of the subcall for the others, as far as it has any. err is what the subcall came
 // to. It returns the result of the call.
 func (s *Subcall) Merge(verdicts []Outcome, err error) error {
 	c := s.of
@@ -33,13 +33,15 @@ func (s *Subcall) Merge(verdicts []Outcome, err error) error {
 	if c.Keep = s.Keep; err != nil && !s.Keep {
 		return err
 	}
-	if err == nil && s.answer.Count > len(s.Items) || err == nil && s.answer.Count < len(s.Items) && !c.Ending() {
+	if err == nil && s.answer.Count > len(s.Items) || err == nil && s.answer.Count < len(s.Items) && !c.Ending() && c.lane.slowed.Load() == 0 {
 		return LengthFault(len(s.Items), s.answer.Count)
 	}
 	var outcomes []Span
 	s.answer.Each(func(o Span) { outcomes = append(outcomes, o) })
-	for _, v := range verdicts {
+	for i, v := range verdicts {
 		switch {
+		case v.Later:
+			c.Postpone(i, v.Fault, v.Tries)
 		case v.Fault != nil:
 			c.Answer.Fail(v.Fault, v.Tries)
 		case v.Drop:
@@ -50,6 +52,8 @@ func (s *Subcall) Merge(verdicts []Outcome, err error) error {
 			o := outcomes[0]
 			outcomes = outcomes[1:]
 			switch {
+			case o.Later:
+				c.Answer.hold(o.Fault)
 			case o.Fault != nil:
 				c.Answer.Fail(o.Fault, int(o.Tries))
 			case o.Drop:

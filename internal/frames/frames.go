@@ -100,14 +100,18 @@ type Results struct {
 	ID      int64      `json:"id"`
 	Results []Result   `json:"results,omitempty"`
 	Error   *job.Error `json:"error,omitempty"` // of the whole call
-	More    bool       `json:"more,omitempty"`
+	// RetryAfter says that the items without a result are to be called again after so many seconds: Error, which may be nil, is why.
+	RetryAfter *float64 `json:"retry_after,omitempty"`
+	More       bool     `json:"more,omitempty"`
 }
 
-// Result is one item's: its value, or no result, or an error.
+// Result is one item's: its value, or no result, or an error, or when it is to be called again.
 type Result struct {
 	Value json.RawMessage `json:"value,omitempty"`
 	Drop  bool            `json:"drop,omitempty"`
 	Error *job.Error      `json:"error,omitempty"`
+	// RetryAfter says that the item is to be called again after so many seconds: Error, which may be nil, is why.
+	RetryAfter *float64 `json:"retry_after,omitempty"`
 }
 
 // Acquire starts a timer.
@@ -250,8 +254,8 @@ func (f *Results) Append(buf []byte) ([]byte, error) {
 			buf = append(buf, ',')
 		}
 		switch {
-		case r.Error != nil:
-			if buf, err = appendError(append(buf, '{'), r.Error); err != nil {
+		case r.RetryAfter != nil || r.Error != nil:
+			if buf, err = appendFailure(append(buf, '{'), r.RetryAfter, r.Error); err != nil {
 				return nil, err
 			}
 			buf = append(buf, '}')
@@ -265,12 +269,24 @@ func (f *Results) Append(buf []byte) ([]byte, error) {
 	if f.More {
 		buf = append(buf, `,"more":true`...)
 	}
-	if f.Error != nil {
-		if buf, err = appendError(append(buf, ','), f.Error); err != nil {
+	if f.RetryAfter != nil || f.Error != nil {
+		if buf, err = appendFailure(append(buf, ','), f.RetryAfter, f.Error); err != nil {
 			return nil, err
 		}
 	}
 	return append(buf, "}\n"...), nil
+}
+
+// appendFailure appends those of the fields that are not nil.
+func appendFailure(buf []byte, retryAfter *float64, e *job.Error) ([]byte, error) {
+	if retryAfter != nil {
+		buf = strconv.AppendFloat(append(buf, `"retry_after":`...), *retryAfter, 'f', -1, 64)
+		if e == nil {
+			return buf, nil
+		}
+		buf = append(buf, ',')
+	}
+	return appendError(buf, e)
 }
 
 func appendError(buf []byte, e *job.Error) ([]byte, error) {

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/stint-run/stint/internal/jsonscan"
-	"github.com/stint-run/stint/job"
 )
 
 // The frames that carry items are parsed here, in one pass and without building anything but the
@@ -28,6 +27,8 @@ func (f *Results) parse(line []byte) bool {
 			return p.array(func() bool { return p.result(f) })
 		case "error":
 			return p.json(&f.Error)
+		case "retry_after":
+			return p.json(&f.RetryAfter)
 		}
 		return p.boolean(&f.More)
 	}) && p.end()
@@ -55,8 +56,8 @@ func (f *Call) parse(line []byte) bool {
 
 // The names of fields that a parse knows; encoding/json takes others for them that differ in case.
 var (
-	resultsFields = []string{"type", "id", "results", "error", "more"}
-	resultFields  = []string{"value", "drop", "error"}
+	resultsFields = []string{"type", "id", "results", "error", "more", "retry_after"}
+	resultFields  = []string{"value", "drop", "error", "retry_after"}
 	callFields    = []string{"id", "items", "item", "csv"}
 )
 
@@ -76,6 +77,8 @@ func (p *parser) result(f *Results) bool {
 			return p.value(&r.Value)
 		case "drop":
 			return p.boolean(&r.Drop)
+		case "retry_after":
+			return p.json(&r.RetryAfter)
 		}
 		return p.json(&r.Error)
 	})
@@ -188,7 +191,7 @@ func (p *parser) skip() bool {
 }
 
 // json has encoding/json read the value.
-func (p *parser) json(into **job.Error) bool {
+func (p *parser) json(into any) bool {
 	var value json.RawMessage
 	return p.value(&value) && json.Unmarshal(value, into) == nil
 }

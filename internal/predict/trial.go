@@ -35,15 +35,19 @@ const maxSlowDowns = 20
 // in halves, as a job does.
 func (t *trial) run(ctx context.Context, items []calls.Item) error {
 	take, idle := len(items), 0
+	trials := &calls.Trials{}
 	for len(items) > 0 {
 		if err := t.pause(ctx); err != nil {
 			return err
 		}
-		done, after, err := t.try(ctx, items[:min(take, len(items))])
+		done, after, err := t.try(ctx, items[:min(take, len(items))], trials)
 		items = items[done:]
 		switch {
 		case err != nil:
 			return err
+		case after == 0 && len(items) > 0: // the next one may be called again later
+			backoff.Wait(time.Until(trials.Of(items[0].Ordinal).Due), ctx.Done())
+			continue
 		case after == 0:
 			continue
 		case done > 0:
@@ -96,7 +100,7 @@ func (t *trial) spare(number int) bool {
 
 // try makes the call. It returns how many of its items have their outcomes, and for how long nothing more should be begun; 0: the handler has
 // not asked.
-func (t *trial) try(ctx context.Context, items []calls.Item) (done int, after time.Duration, err error) {
+func (t *trial) try(ctx context.Context, items []calls.Item, trials *calls.Trials) (done int, after time.Duration, err error) {
 	slot, err := t.of.opts.Slots.Take(ctx, calls.Occupant{Job: t.spec.Name, Batch: "a sample"})
 	if err != nil {
 		return 0, 0, fmt.Errorf("taking a slot: %w", err)
@@ -111,7 +115,7 @@ func (t *trial) try(ctx context.Context, items []calls.Item) (done int, after ti
 	defer lane.Close()
 	c := &calls.Caller{
 		Handler: t.of.opts.Handler, Lane: lane, Place: slot.Place(ctx.Done()), Job: t.spec.Name, Observer: &timekeeper{trial: t}, Answer: &calls.Answer{},
-		Records: t.sample.records,
+		Records: t.sample.records, Trials: trials,
 		Limits: calls.CallLimits{
 			Timeout: max(0, t.spec.CallTimeout), Attempts: t.spec.Attempts, ItemAttempts: t.spec.ItemAttempts, Backoff: t.spec.Backoff,
 		},
@@ -131,12 +135,15 @@ func (t *trial) try(ctx context.Context, items []calls.Item) (done int, after ti
 	return done, 0, err
 }
 
-// settle counts the outcomes of a call's first items, and returns how many have one.
+// settle counts the outcomes of a call's first items, up to one that is called again, and returns how many have one.
 func (t *trial) settle(items []calls.Item, answer *calls.Answer) (i int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at := 0
+	at, again := 0, false
 	answer.Each(func(o calls.Span) {
+		if again = again || o.Later; again {
+			return
+		}
 		var line stages.Line
 		switch {
 		case o.Fault != nil:
@@ -153,9 +160,9 @@ func (t *trial) settle(items []calls.Item, answer *calls.Answer) (i int) {
 		if t.keep != nil {
 			t.keep(items[i].Ordinal, line)
 		}
+		t.sample.ResultBytes += int64(len(answer.Bytes(o)))
 		i++
 	})
-	t.sample.ResultBytes += int64(len(answer.Buf))
 	return i
 }
 

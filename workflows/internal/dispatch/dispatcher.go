@@ -174,7 +174,7 @@ func (d *Dispatcher) execute(t Task) {
 	recovering := d.rate.limits.Slowed.Rate(t.started) > 0
 	ctx := execute.BatchOptions(d.batches, d.spec, t.activityID(), t.summary())
 	future := d.process(ctx, activities.ProcessInput{
-		Batch: t.Batch, Calls: callLimits(d.spec), Grace: max(0, d.spec.Grace), Slice: t.slice(recovering),
+		Batch: t.Batch, Trials: t.Trials, Calls: callLimits(d.spec), Grace: max(0, d.spec.Grace), Slice: t.slice(recovering),
 		Take: t.items(), Verdict: t.verdict(), OnError: d.spec.OnError, Pace: t.pace,
 		Hopeless: d.hopeless(), Flatten: d.spec.Flatten, KeepDrops: d.spec.Dropped != "",
 	})

@@ -33,7 +33,7 @@ func (d *Dispatcher) succeeded(t Task, r activities.ProcessResult) {
 	d.learn(t, r)
 	if r.Rest != nil {
 		t.resize(r.Entry.Count, r.SlowDown)
-		t.Batch = *r.Rest
+		t.Batch, t.Trials = *r.Rest, r.Trials
 		if t.Suspected() {
 			t.Survived(r.Entry.Count, t.Count)
 		}
@@ -138,7 +138,7 @@ func (d *Dispatcher) recoveredBy(t Task, hint *protocol.Hint) (left Task, known 
 		d.recorder.Accept(t, r)
 		d.sofar.Totals.Add(r.Totals)
 		d.credit(r)
-		t.Batch = *r.Rest
+		t.Batch, t.Trials = *r.Rest, r.Trials
 		t.Suspicion, t.Tries, t.Orphaned, t.Outages, t.Returns = suspicion.Suspicion{}, 0, 0, 0, 0 // it has made progress
 	}
 	return t, true

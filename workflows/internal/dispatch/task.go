@@ -25,6 +25,8 @@ type Task struct {
 	Returns             int       `json:"v,omitempty"` // executions that have expired, and whose workers came back, since the last item with an outcome
 	Outages             int       `json:"u,omitempty"` // executions in a row that have met an outage
 	After               time.Time `json:"w,omitzero"`  // because of that, the next one is not before
+	// Trials are what items of the batch have behind them: see activities.ProcessInput.
+	Trials []byte `json:"tr,omitempty"`
 
 	expired *expired  // the latest of its executions that has expired; nil: none, or it does not matter any more
 	started time.Time // of the execution in flight

@@ -19,10 +19,11 @@ type Slowed struct {
 }
 
 const (
-	// A lowered rate grows by half every recoverEvery. At recovered times the rate that it was lowered
-	// to, the limit ends. That takes half a minute.
+	// A lowered rate grows by a quarter of what it was lowered to every recoverEvery. At recovered times that, twice the rate before, the
+	// limit ends. That takes a minute.
 	recoverEvery = 5 * time.Second
-	recovered    = 8
+	recoverBy    = 4
+	recovered    = 4
 	// onceIn is how long further requests, of batches that were already running, do not lower the rate
 	// again.
 	onceIn = 5 * time.Second
@@ -41,13 +42,11 @@ func (s Slowed) Rate(now time.Time) job.Rate {
 	if s.Base == 0 {
 		return 0
 	}
-	rate := s.Base
-	for t := s.From.Add(recoverEvery); !t.After(now); t = t.Add(recoverEvery) {
-		if rate += rate/2 + 1; rate >= recovered*s.Base {
-			return 0
-		}
+	steps := job.Rate(max(0, now.Sub(s.From)) / recoverEvery)
+	if steps >= (recovered-1)*recoverBy {
+		return 0
 	}
-	return rate
+	return s.Base + s.Base*steps/recoverBy
 }
 
 // SlowDown applies a request to start nothing for a while. observed is the rate so far; 0 if nothing is

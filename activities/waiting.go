@@ -1,0 +1,211 @@
+package activities
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/trap"
+)
+
+// An item that is called again later leaves a hole in the answer of its portion. That is then split: what is before the hole can be
+// recorded, the item waits in a portion of its own, and what is behind it is held back. The lanes go on with other items.
+//
+// A batch that should end waits for such items for a while, if outcomes behind them are held back: those would be lost otherwise,
+// and their calls made again.
+
+const (
+	// closing is how long that is.
+	closing = 30 * time.Second
+	// closingAtStop is how long it is if the job or the worker ends.
+	closingAtStop = 5 * time.Second
+)
+
+// piece is what becomes of the next items of a portion that has holes.
+type piece struct {
+	items int
+	waits bool // they are called again
+	due   time.Time
+}
+
+// pieces are those of a portion: items that wait for the same time stay together.
+func (l *line) pieces(p *portion) (all []piece) {
+	at := p.recorded
+	p.answer.Each(func(o calls.Span) {
+		next := piece{items: 1, waits: o.Later}
+		if o.Later {
+			next.due = l.e.trials.Of(p.items[at].Ordinal).Due
+		}
+		at++
+		if last := len(all) - 1; last >= 0 && all[last].waits == next.waits && all[last].due.Equal(next.due) {
+			all[last].items++
+			return
+		}
+		all = append(all, next)
+	})
+	if left := len(p.items) - at; left > 0 { // the batch ends before them
+		all = append(all, piece{items: left})
+	}
+	return all
+}
+
+// delayed has new items wait that have to, because of what they have behind them. It returns false if there are none.
+func (l *line) delayed(p *portion) bool {
+	var all []piece
+	some, now := false, time.Now()
+	for i := range p.items {
+		due := l.e.trials.Of(p.items[i].Ordinal).Due
+		some = some || due.After(now)
+		if last := len(all) - 1; last >= 0 && all[last].due.Equal(due) {
+			all[last].items++
+			continue
+		}
+		all = append(all, piece{items: 1, waits: true, due: due})
+	}
+	if some {
+		l.split(p, all)
+	}
+	return some
+}
+
+// split puts portions of their own in the place of one.
+func (l *line) split(p *portion, all []piece) {
+	at := slices.Index(l.portions, p)
+	for i, piece := range all {
+		var rest *portion
+		if i < len(all)-1 {
+			rest = l.cutOff(p, piece.items)
+			at++
+			l.portions = slices.Insert(l.portions, at, rest)
+		}
+		if piece.waits {
+			l.park(p, piece.due)
+		} else {
+			l.hold(p, p.answer.Memory())
+		}
+		p = rest
+	}
+}
+
+// cutOff leaves a portion its next n items, and returns one with the others, and their outcomes.
+func (l *line) cutOff(p *portion, n int) *portion {
+	rest := l.e.acts.buffers.portion()
+	*rest = portion{block: p.block, items: p.items[p.recorded+n:], answer: l.e.liveOf(rest.answer), done: true}
+	p.block.used++
+	p.answer.Cut(n, &rest.answer)
+	p.items = p.items[:p.recorded+n]
+	return rest
+}
+
+// park has a portion wait.
+func (l *line) park(p *portion, due time.Time) {
+	p.items, p.recorded = p.items[p.recorded:], 0
+	p.size, p.due, p.done = len(p.items), due, false
+	p.answer.Reset()
+	l.hold(p, 0)
+	l.undone++
+	l.parked = append(l.parked, p)
+	if !l.watched {
+		l.watched = true
+		trap.Watched("watching for a batch's end", l.fail, l.watchEnd)
+	}
+	if wait := time.Until(due); wait > 0 {
+		l.wakeIn(wait)
+	}
+}
+
+// watchEnd wakes the lanes when the batch should end: none of them may be in a call.
+func (l *line) watchEnd() {
+	for _, end := range []<-chan struct{}{l.e.watch.Soon, l.e.watch.Stopping(), l.e.watch.Over()} {
+		select {
+		case <-end:
+			l.wake()
+		case <-l.closed:
+			return
+		}
+	}
+}
+
+// wakeIn wakes the lanes after a time.
+func (l *line) wakeIn(d time.Duration) { trap.After(d, "waking a batch's lanes", l.fail, l.wake) }
+
+// wake has all look again whether there is something to do.
+func (l *line) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return
+	}
+	l.look()
+	l.reportLeft()
+	l.changed.Broadcast()
+}
+
+// due returns a portion that has waited long enough, and may be called now; nil if there is none. One with others before it counts as new items do.
+func (l *line) due() *portion {
+	now := time.Now()
+	for _, p := range l.parked {
+		if !p.due.After(now) && (l.portions[0] == p || l.hasRoom()) {
+			return p
+		}
+	}
+	return nil
+}
+
+// unpark hands out a portion that has waited.
+func (l *line) unpark(p *portion) {
+	l.parked = slices.DeleteFunc(l.parked, func(other *portion) bool { return other == p })
+	l.handOut(p)
+}
+
+// look ends the line if nothing is left to be handed out.
+func (l *line) look() {
+	w := l.e.watch
+	if w.Ending.Load() {
+		l.drained = true
+		l.endIn(closing)
+	}
+	if closed(w.Stopping()) {
+		l.endIn(closingAtStop)
+	}
+	switch {
+	case l.over:
+	case l.drained && l.undone == 0, closed(w.Over()), !l.endBy.IsZero() && l.undone == len(l.parked) && !l.closes():
+		l.close()
+	}
+}
+
+// endIn bounds how long the batch waits for items.
+func (l *line) endIn(d time.Duration) {
+	if at := time.Now().Add(d); l.endBy.IsZero() || at.Before(l.endBy) && d < closing {
+		l.endBy = at
+		l.wakeIn(d)
+	}
+}
+
+// closes reports whether it is worth while to wait for the first hole although the batch should end.
+func (l *line) closes() bool {
+	behind := false
+	for _, p := range l.portions {
+		switch {
+		case !p.done && !behind:
+			if behind = true; p.due.After(l.endBy) {
+				return false
+			}
+		case p.done && p.answer.Len() < len(p.items)-p.recorded:
+			return false // it will have no outcome
+		case p.done && behind && p.answer.Len() > 0:
+			return true
+		}
+	}
+	return false
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
