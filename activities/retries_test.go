@@ -18,12 +18,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unsteady is a handler whose items fail so often before they succeed. Its calls are of several items, which are answered one by one.
+// unsteady is a handler whose items fail so often before they succeed. Its calls are of several items, which are
+// answered one by one.
 type unsteady struct {
 	mu    sync.Mutex
 	fails map[int64]int
 	calls map[int64]int // of each item
-	cut   map[int64]func()
 	took  time.Duration // of an item
 }
 
@@ -44,11 +44,7 @@ func (u *unsteady) item(c *calls.Call, i int, item calls.Item) {
 	u.mu.Lock()
 	u.calls[item.Ordinal]++
 	failed := u.calls[item.Ordinal] <= u.fails[item.Ordinal]
-	cut := u.cut[item.Ordinal]
 	u.mu.Unlock()
-	if cut != nil {
-		cut()
-	}
 	time.Sleep(u.took)
 	fault := &calls.Fault{Kind: job.KindError, Err: job.Error{Message: "unsteady"}}
 	switch tries := c.Tried(i) + 1; {
@@ -61,7 +57,8 @@ func (u *unsteady) item(c *calls.Call, i int, item calls.Item) {
 	}
 }
 
-// untilDone runs a batch and its rests, as a leg does. cut returns the time after which the execution is cut; 0: it is not.
+// untilDone runs a batch and its rests, as a leg does. cut returns the time after which the execution is cut; 0:
+// it is not.
 func (f *fixture) untilDone(in ProcessInput, cut func() time.Duration) (totals job.Totals, results string) {
 	f.t.Helper()
 	for range 1000 {
@@ -85,8 +82,8 @@ func (f *fixture) untilDone(in ProcessInput, cut func() time.Duration) (totals j
 	return totals, ""
 }
 
-// An item that fails fewer times than it is tried is never recorded as failed, and one that always fails is called exactly as often as it may
-// be, wherever the batch is cut and however it is called.
+// An item that fails fewer times than it is tried is never recorded as failed, and one that always fails is
+// called exactly as often as it may be, wherever the batch is cut and however it is called.
 func TestD5_TriesGoOnOverCuts(t *testing.T) {
 	t.Parallel()
 	const items, attempts = 60, 4
@@ -97,7 +94,8 @@ func TestD5_TriesGoOnOverCuts(t *testing.T) {
 			f := setup(t, "in.jsonl", jobtest.Lines(items))
 			f.spec.BatchItems, f.spec.ItemAttempts, f.spec.Grace = items, attempts, time.Minute
 			atOnce := 1 + random.IntN(2)*random.IntN(8)
-			u := &unsteady{fails: map[int64]int{}, calls: map[int64]int{}, took: time.Duration(1+random.IntN(50)) * time.Millisecond}
+			u := &unsteady{fails: map[int64]int{}, calls: map[int64]int{}}
+			u.took = time.Duration(1+random.IntN(50)) * time.Millisecond
 			for i := range int64(items) {
 				if random.IntN(3) == 0 {
 					u.fails[i] = random.IntN(attempts + 2)
@@ -116,7 +114,8 @@ func TestD5_TriesGoOnOverCuts(t *testing.T) {
 	}
 }
 
-// check fails unless the items have the outcomes that they should. Calls are only counted exactly if none had to be made again.
+// check fails unless the items have the outcomes that they should. Calls are only counted exactly if none had to
+// be made again.
 func (u *unsteady) check(t *testing.T, totals job.Totals, results string) {
 	t.Helper()
 	const items, attempts = 60, 4
@@ -165,7 +164,8 @@ func (r *refusing) handler() *callstest.Handler {
 	}}
 }
 
-// An item that waits holds up nothing but its place, at one call at once and at several; it costs no attempt, and each item is answered once.
+// An item that waits holds up nothing but its place, at one call at once and at several; it costs no attempt,
+// and each item is answered once.
 func TestD13_RetryAfterHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	for _, atOnce := range []int{1, 8} {
@@ -213,18 +213,21 @@ func TestD13_RetryAfterHasALimit(t *testing.T) {
 		require.Len(t, r.calls[1], 1)
 		e := result.FirstError.Error
 		require.Equal(t, "TooManyRequests", e.Type)
-		require.Equal(t, "its handler asks for another try after 4m0s, it has waited for 8m0s so far, and the limit for an item is 10m0s in all: 429", e.Message)
+		require.Equal(t, "its handler asks for another try after 4m0s, it has waited for 8m0s so far, "+
+			"and the limit for an item is 10m0s in all: 429", e.Message)
 		f.acts.Close()
 	})
 }
 
-// At a stop an item that waits belongs to the rest, which remembers how long it has waited, and until when. At the end of a slice
-// a short wait is waited out, so that nothing behind it is done again.
+// At a stop an item that waits belongs to the rest, which remembers how long it has waited, and until when. At
+// the end of a slice a short wait is waited out, so that nothing behind it is done again.
 func TestD13_RetryAfterAndTheEndOfABatch(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(1000))
 	f.spec.BatchItems, f.spec.Grace = 1000, time.Minute
-	r := &refusing{took: 100 * time.Millisecond, waits: map[int64][]time.Duration{20: {20 * time.Second}, 900: {9 * time.Minute, 2 * time.Minute}}}
+	r := &refusing{took: 100 * time.Millisecond, waits: map[int64][]time.Duration{
+		20: {20 * time.Second}, 900: {9 * time.Minute, 2 * time.Minute},
+	}}
 	synctest.Test(t, func(t *testing.T) {
 		f.t = t
 		f.serve(r.handler(), several(2))

@@ -8,11 +8,12 @@ import (
 	"github.com/stint-run/stint/internal/trap"
 )
 
-// An item that is called again later leaves a hole in the answer of its portion. That is then split: what is before the hole can be
-// recorded, the item waits in a portion of its own, and what is behind it is held back. The lanes go on with other items.
+// An item that is called again later leaves a hole in the answer of its portion. That is then split: what is
+// before the hole can be recorded, the item waits in a portion of its own, and what is behind it is held back.
+// The lanes go on with other items.
 //
-// A batch that should end waits for such items for a while, if outcomes behind them are held back: those would be lost otherwise,
-// and their calls made again.
+// A batch that should end waits for such items for a while, if outcomes behind them are held back: those would
+// be lost otherwise, and their calls made again.
 
 const (
 	// closing is how long that is.
@@ -141,7 +142,8 @@ func (l *line) wake() {
 	l.changed.Broadcast()
 }
 
-// due returns a portion that has waited long enough, and may be called now; nil if there is none. One with others before it counts as new items do.
+// due returns a portion that has waited long enough, and may be called now; nil if there is none. One with
+// others before it counts as new items do.
 func (l *line) due() *portion {
 	now := time.Now()
 	for _, p := range l.parked {

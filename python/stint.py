@@ -142,7 +142,7 @@ def serve(
 
 
 class RetryAfter(Exception):
-    """Raised for an item, says that it should be tried again after `seconds`; raised by a call, that each of its items should.
+    """Raised for an item, says that it should be tried again after `seconds`; by a call, that all of its items should.
 
     It holds up nothing but the item's place in the order, and costs no attempt until the item has waited
     for 10 minutes in all: one that would have to wait longer has failed, with the message. If a service

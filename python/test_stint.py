@@ -599,6 +599,30 @@ class ServeTest(ProgramTest):
         self.assertTrue(0 < grace < 119.5, grace)
         self.assertEqual(worker.call(2, "other job"), [{"value": None}])
 
+    def test_an_item_or_a_call_can_be_tried_again_later(self):
+        worker = self.start("""
+            def one(item):
+                if item == "call":
+                    raise stint.RetryAfter(0.5)
+                return item
+
+            def call(items):
+                if items == ["whole", "call"]:
+                    raise stint.RetryAfter(3) from OSError("quota")
+                return [stint.RetryAfter(1.5, "429") if item == "later" else one(item) for item in items]
+
+            stint.serve(call)
+        """)
+        worker.ready()
+        error = {"type": "RetryAfter", "message": "429"}
+        later = {"retry_after": 1.5, "error": error}
+        self.assertEqual(worker.call(1, "a", "later", "b"), [{"value": "a"}, later, {"value": "b"}])
+        worker.send({"type": "call", "id": 2, "items": ["whole", "call"]})
+        quota = {"type": "OSError", "message": "quota"}
+        self.assertEqual(worker.take("results"), {"type": "results", "id": 2, "retry_after": 3.0, "error": quota})
+        worker.send({"type": "call", "id": 3, "items": ["call"]})
+        self.assertEqual(worker.take("results"), {"type": "results", "id": 3, "retry_after": 0.5})
+
     def test_what_a_call_can_say(self):
         worker = self.start("""
             import logging

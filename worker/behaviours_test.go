@@ -222,6 +222,20 @@ func showsItemAttempts(tr *trial) {
 	tr.limits.ItemAttempts = 1
 	require.Equal(t, 1, tr.obey("tally "+once).only(t).Attempts)
 	require.Equal(t, 1, count(once))
+	showsTriesOverCuts(tr)
+}
+
+// D5: what an item has left of its tries goes on with the batch's rest, wherever the batch is cut.
+func showsTriesOverCuts(tr *trial) {
+	t := tr.t
+	tr.limits.ItemAttempts, tr.limits.Backoff, tr.slice = 3, 120*time.Millisecond, time.Millisecond
+	defer func() { tr.limits.Backoff, tr.slice = time.Millisecond, 0 }()
+	never, third := filepath.Join(tr.dir, "never again"), filepath.Join(tr.dir, "third again")
+	o := tr.obey("a", "third "+third, "tally "+never)
+	require.Equal(t, said(t, "a", "third "+third), o.output)
+	require.Equal(t, 3, o.only(t).Attempts)
+	require.Equal(t, 3, count(never))
+	require.Equal(t, 3, count(third))
 }
 
 // B8: null is a result.

@@ -65,7 +65,8 @@ var kinds = []kind{
 		name: "exec", size: 1, singles: 250,
 		handler: func(f *fixture) Handler { return Exec("awk", "-f", here(f.t, "testdata/obey.awk")) },
 		cannot: map[string]string{
-			"errors": noOwnError, "item attempts": noOwnError, "drops": noOwnError, "whole calls": noOwnError, "panics": noPanic,
+			"errors": noOwnError, "item attempts": noOwnError, "drops": noOwnError, "whole calls": noOwnError,
+			"retry after": noOwnError, "panics": noPanic,
 		},
 	}, {
 		name: "serve", slots: true, stack: "here", hanging: "(*obedient).do(",
@@ -96,6 +97,7 @@ var calm = map[string]func(tr *trial){
 	"lengths":       showsLengths,
 	"nulls":         showsNulls,
 	"panics":        showsPanics,
+	"retry after":   showsRetryAfter,
 	"slowing down":  showsSlowingDown,
 	"whole calls":   showsWholeCalls,
 }

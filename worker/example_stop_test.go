@@ -12,13 +12,33 @@ import (
 	"github.com/stint-run/stint/worker"
 )
 
-// A handler that gets "too many requests": nothing has failed, the whole job goes slower for a
-// while, and the item is repeated.
-func ExampleSlowDown() {
-	busy := true
+// A service asks for another try of one request: the item waits, and others go on.
+func ExampleRetryAfter() {
+	asked := false
 	h := worker.Each(func(_ context.Context, city string) (string, error) {
-		if city == "Bergen" && busy {
-			busy = false
+		if city == "Bergen" && !asked {
+			asked = true
+			return "", worker.RetryAfter(200*time.Millisecond, errors.New("429 Too Many Requests")) // what its Retry-After says
+		}
+		return city + ": rain", nil
+	})
+	s := newStage(h, worker.Options{Slots: 1})
+	defer s.end()
+	report := s.wait(s.start(job.Spec{}, "cities.txt", "Oslo", "Bergen", "Tromsø"))
+	fmt.Printf("%d failed, %d slow-down requests\n", report.Failed, report.SlowDowns)
+	// Output:
+	// "Oslo: rain"
+	// "Bergen: rain"
+	// "Tromsø: rain"
+	// 0 failed, 0 slow-down requests
+}
+
+// A service gets too many requests: nothing has failed, and the items are repeated. As so many are refused, the
+// whole job goes slower for a while.
+func ExampleSlowDown() {
+	refused := 0
+	h := worker.Each(func(_ context.Context, city string) (string, error) {
+		if refused++; refused <= 4 {
 			return "", worker.SlowDown(200 * time.Millisecond) // what the service's Retry-After says
 		}
 		return city + ": rain", nil

@@ -65,10 +65,11 @@ type ItemErrors map[int]error
 
 func (e ItemErrors) Error() string { return fmt.Sprintf("%d items of the call failed", len(e)) }
 
-// RetryAfter is the error that a handler returns for an item that should be tried again after a time: what an API says
-// in Retry-After about this request alone. It holds up nothing but the item's place in the order: other items are called
-// meanwhile. It costs no attempt, until an item has waited for 10 minutes in all: one that would have to wait longer is recorded as
-// failed, with cause, if it is given. As the error of a whole call it is about each of the call's items. after is at least 10 ms.
+// RetryAfter is the error that a handler returns for an item that should be tried again after a time: what an
+// API says in Retry-After about this request alone. It holds up nothing but the item's place in the order: other
+// items are called meanwhile. It costs no attempt, until an item has waited for 10 minutes in all: one that
+// would have to wait longer is recorded as failed, with cause, if it is given. As the error of a whole call it
+// is about each of the call's items. after is at least 10 ms.
 //
 // If a service asks for fewer requests, return [SlowDown].
 func RetryAfter(after time.Duration, cause ...error) error {
@@ -76,11 +77,13 @@ func RetryAfter(after time.Duration, cause ...error) error {
 }
 
 // SlowDown is the error that a handler returns if a service that it uses asks for fewer requests. The item, or
-// the call, has not failed: it is repeated after that time. If many calls end so, a tenth of the last 128 or four in a row,
-// nothing else is begun for that time either, the rate of the whole job is lowered, and recovers automatically. after is 100 ms … 1 h.
+// the call, has not failed: it is repeated after that time. If many calls end so, a tenth of the last 128 or
+// four in a row, nothing else is begun for that time either, the rate of the whole job is lowered, and recovers
+// automatically. after is 100 ms … 1 h.
 func SlowDown(after time.Duration) error { return &calls.SlowDownError{After: after} }
 
-// slowsDown passes on a slow-down request. It reports whether err is one: items that have no outcome then are called again.
+// slowsDown passes on a slow-down request. It reports whether err is one: items that have no outcome then are
+// called again.
 func slowsDown(c *calls.Call, err error) bool {
 	var slow *calls.SlowDownError
 	if !errors.As(err, &slow) {

@@ -37,6 +37,7 @@ import (
 //	nap MS      its own result, after so many milliseconds
 //	tally FILE  adds a line to the file, and is an error
 //	slower FILE adds a line to the file, and slows down if that is the first
+//	later FILE  adds a line to the file, and is to be called again later if that is the first
 //	third FILE  the same as tally, but no error once the file has three lines
 //	join FILE   adds a line to the file, and waits until there are four
 //	quit FILE   the same, and then the process ends
@@ -63,6 +64,9 @@ func (e *Whole) Error() string { return e.text }
 
 // errHanging says that an item is to hang.
 var errHanging = errors.New("hanging")
+
+// errLater is why an item is to be called again later.
+var errLater = errors.New("later")
 
 // obey does what an item of a call of that size says.
 func obey(item string, size int) (any, error) {
@@ -95,6 +99,10 @@ func obey(item string, size int) (any, error) {
 	case "slower":
 		if note(arg) == 1 {
 			return nil, SlowDown(pause)
+		}
+	case "later":
+		if note(arg) == 1 {
+			return nil, RetryAfter(pause, errLater)
 		}
 	case "third":
 		if note(arg) < 3 {
@@ -226,6 +234,10 @@ func (p *obedient) obeyMore(call *frames.Call, item json.RawMessage) *frames.Res
 		p.say(frames.SlowDown{Type: frames.TypeSlowDown, After: pause.Seconds()})
 		p.say(frames.Results{Type: frames.TypeResults, ID: call.ID})
 		p.serve("")
+	}
+	if errors.Is(err, errLater) {
+		seconds := pause.Seconds()
+		return &frames.Result{RetryAfter: &seconds}
 	}
 	if err != nil {
 		return &frames.Result{Error: &job.Error{Type: "Bad", Message: err.Error(), Stack: "here"}}

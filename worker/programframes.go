@@ -61,7 +61,8 @@ func (p *program) takeResults(line []byte) error {
 // maxRest bounds a slow-down request.
 const maxRest = time.Hour
 
-// slowDown passes the request on to the jobs whose calls are under way. The slot pauses if one of them slows down, or if there are none.
+// slowDown passes the request on to the jobs whose calls are under way. The slot pauses if one of them slows
+// down, or if there are none.
 func (p *program) slowDown(f *frames.SlowDown) error {
 	after := min(frames.Seconds(f.After), maxRest)
 	p.mu.Lock()

@@ -68,9 +68,9 @@ func mayRetry(c *calls.Call, r *frames.Result, tries int) bool {
 	return r.Error != nil && r.RetryAfter == nil && tries < c.ItemAttempts
 }
 
-// repeat calls the items at these indexes until none is to be retried, and adds the outcomes of all to the call's answer. If it has to end
-// before, the items that have further tries are called again later. If there is no room for a new result, repeat returns that as
-// full, and this item and those after it have no outcome.
+// repeat calls the items at these indexes until none is to be retried, and adds the outcomes of all to the
+// call's answer. If it has to end before, the items that have further tries are called again later. If there is
+// no room for a new result, repeat returns that as full, and this item and those after it have no outcome.
 func (h *host) repeat(c *calls.Call, at *place, results []frames.Result, tries, again []int, room int) (full error) {
 	for round := 1; len(again) > 0 && c.Wait(round); round++ {
 		items := make([]calls.Item, len(again))

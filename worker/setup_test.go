@@ -35,6 +35,7 @@ type fixture struct {
 	limits  calls.CallLimits
 	batch   int64
 	grace   time.Duration // of a stop
+	slice   time.Duration // of an execution
 	flatten bool
 	runs    int
 
@@ -218,14 +219,18 @@ func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 	for _, batch := range batches {
 		running.Go(func() error {
 			idle := 0 // rests in a row without progress
+			var trials []byte
 			for next := &batch; next != nil; {
-				done, err := acts.Process(ctx, activities.ProcessInput{Ref: ref, Batch: *next, Calls: f.limits, Flatten: spec.Flatten})
+				done, err := acts.Process(ctx, activities.ProcessInput{
+					Ref: ref, Batch: *next, Trials: trials, Calls: f.limits, Slice: f.slice, Flatten: spec.Flatten,
+				})
 				if err != nil {
 					return err
 				}
 				if idle++; done.Entry.Count > 0 {
 					idle = 0
 				}
+				trials = done.Trials
 				if next = done.Rest; next != nil && idle == idleRests {
 					return fmt.Errorf("%s was given back %d times in a row with nothing done: has the worker a slot left?", next, idle)
 				}

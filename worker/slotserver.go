@@ -314,7 +314,8 @@ func resultsOf(outcomes []calls.Outcome) []frames.Result {
 	return results
 }
 
-// retryAfterOf returns the seconds after which the item of the fault, or each item of the call, is to be called again; nil: it has failed.
+// retryAfterOf returns the seconds after which the item of the fault, or each item of the call, is to be called
+// again; nil: it has failed.
 func retryAfterOf(f *calls.Fault) *float64 {
 	if f.After == 0 {
 		return nil

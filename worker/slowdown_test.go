@@ -9,16 +9,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A handler can request a slow-down: no item has failed, nothing counts as tried, the request is passed on, and
-// the items without an outcome are repeated.
+// A handler can request a slow-down: no item has failed, nothing counts as tried, and the items without an
+// outcome are repeated. A single request says nothing about the rate: it is not passed on.
 func showsSlowingDown(tr *trial) {
 	items := slices.Concat(several(12), []string{"slower " + filepath.Join(tr.dir, tr.kind.name)}, several(12))
 	o := tr.obey(items...)
 	require.Empty(tr.t, o.failures)
 	require.Equal(tr.t, said(tr.t, items...), o.output)
-	require.Equal(tr.t, []time.Duration{pause}, o.slowDowns)
+	require.Empty(tr.t, o.slowDowns)
 	require.Zero(tr.t, o.totals.Retries)
 	require.Zero(tr.t, o.totals.Crashes)
+}
+
+// D13: an item can be called again later, whatever becomes of the others of its call. That is no attempt, and
+// nobody slows down.
+func showsRetryAfter(tr *trial) {
+	items := slices.Concat(several(12), []string{"later " + filepath.Join(tr.dir, tr.kind.name+" later")}, several(12))
+	before := time.Now()
+	o := tr.obey(items...)
+	require.GreaterOrEqual(tr.t, time.Since(before), pause)
+	require.Empty(tr.t, o.failures)
+	require.Equal(tr.t, said(tr.t, items...), o.output)
+	require.Empty(tr.t, o.slowDowns)
+	require.Zero(tr.t, o.totals.Retries)
+	require.Zero(tr.t, o.totals.Repeated)
+	require.Equal(tr.t, 2, count(filepath.Join(tr.dir, tr.kind.name+" later")))
 }
 
 // Only a filter's last line sets the duration.

@@ -126,7 +126,7 @@ func TestStages_P3_SlowDown(t *testing.T) {
 			var asked atomic.Int64
 			c.around()
 			c.servePool("second", scoring(func(_ context.Context, n int) error {
-				if n%25 == 3 && asked.Add(1) <= 4 {
+				if n > 20 && asked.Add(1) <= 8 {
 					return worker.SlowDown(10 * time.Millisecond)
 				}
 				return nil

@@ -1,7 +1,7 @@
 """Asks an API about each earthquake: in which half of the world was it?
 
-A serve program. If the API answers 429 Too Many Requests, the item has not failed: it comes again, nothing more is begun
-for as long as the API says, and the whole job slows down.
+A serve program. If the API answers 429 Too Many Requests, the item has not failed: it comes again. If many requests are
+refused, nothing more is begun for as long as the API says, and the whole job slows down.
 
     python3 examples/api/hemisphere.py http://127.0.0.1:8429
 """

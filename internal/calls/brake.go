@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Brake decides whether a slow-down request is about the rate at which calls are made. Some requests are refused whatever the
-// rate is: of a quota that others use too, or at random. Only if the share of refused calls is high of late the job slows
-// down; otherwise the item waits alone. It is safe for concurrent use; with a nil Brake each request counts.
+// Brake decides whether a slow-down request is about the rate at which calls are made. Some requests are refused
+// whatever the rate is: of a quota that others use too, or at random. Only if the share of refused calls is high
+// of late the job slows down; otherwise the item waits alone. It is safe for concurrent use; with a nil Brake
+// each request counts.
 type Brake struct {
 	used atomic.Bool // a call has been refused
 
@@ -21,8 +22,8 @@ type Brake struct {
 const (
 	// braked of the last 128 calls refused is a high share: a tenth.
 	braked = 13
-	// inRow is how many calls refused in a row are a high share, whatever was before. Of calls that are refused at random, one in
-	// fifty, one in six million completes such a row.
+	// inRow is how many calls refused in a row are a high share, whatever was before. Of calls that are refused
+	// at random, one in fifty, one in six million completes such a row.
 	inRow = 4
 )
 

@@ -58,16 +58,16 @@ type Caller struct {
 // ErrEnding means that the batch should end before the items have their outcomes.
 var ErrEnding = errors.New("the batch is ending")
 
-// ErrNotNext says that outcomes cannot be recorded for some time, because items before them have none: further items of the call are
-// called again later.
+// ErrNotNext says that outcomes cannot be recorded for some time, because items before them have none: further
+// items of the call are called again later.
 var ErrNotNext = errors.New("items before these have no outcome")
 
 // ErrKept says that the goroutine is not the caller's any more: it must return and touch nothing. See Caller.CarryOn.
 var ErrKept = errors.New("the handler has kept the goroutine")
 
-// Run adds an outcome for each of the items to the answer, or a hole if it is to be called again later. It returns ErrEnding if the batch
-// has to end first: the outcomes are then those of the first items. It may return ErrKept, or end its goroutine, if
-// there is a CarryOn.
+// Run adds an outcome for each of the items to the answer, or a hole if it is to be called again later. It
+// returns ErrEnding if the batch has to end first: the outcomes are then those of the first items. It may return
+// ErrKept, or end its goroutine, if there is a CarryOn.
 func (c *Caller) Run(items []Item) error {
 	if c.CarryOn == nil || !c.Handler.Traits().Inside || len(items) == 0 {
 		return c.run(items, nil)
@@ -301,7 +301,8 @@ func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 	return rest, fault, nil
 }
 
-// later has items of a call called again of which got have been answered, if the call asks for that. It returns how many.
+// later has items of a call called again of which got have been answered, if the call asks for that. It returns
+// how many.
 func (c *Caller) later(a *attempt, got int) int {
 	if c.Trials == nil || got >= len(a.items) {
 		return 0
@@ -327,9 +328,10 @@ func (c *Caller) later(a *attempt, got int) int {
 	return len(a.items) - got
 }
 
-// slowDown takes in that items of a call, others of which may have been answered, have no outcome because it asks to slow down, for so
-// long. They are called again: the first one after that time, as it was refused, and all if the call was as a whole. It returns how many
-// that are. Items that have not been begun are the batch's rest if it ends.
+// slowDown takes in that items of a call, others of which may have been answered, have no outcome because it
+// asks to slow down, for so long. They are called again: the first one after that time, as it was refused, and
+// all if the call was as a whole. It returns how many that are. Items that have not been begun are the batch's
+// rest if it ends.
 func (c *Caller) slowDown(items []Item, answered bool, after time.Duration) int {
 	refused := len(items)
 	if answered || c.Handler.Traits().OneByOne {
@@ -344,8 +346,8 @@ func (c *Caller) slowDown(items []Item, answered bool, after time.Duration) int 
 	return len(items)
 }
 
-// units is how many answers a call counts as beside requests to slow down: as many as items if these are called one by one, as is evident
-// if only some of them have an answer, and one otherwise.
+// units is how many answers a call counts as beside requests to slow down: as many as items if these are called
+// one by one, as is evident if only some of them have an answer, and one otherwise.
 func (c *Caller) units(kept, items int) int {
 	if c.Handler.Traits().OneByOne || c.Lane.slowed.Load() > 0 && kept < items {
 		return kept

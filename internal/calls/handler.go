@@ -37,9 +37,10 @@ type CallSize struct {
 type Handler interface {
 	Traits() Traits
 	CallSize() CallSize
-	// Call hands the items to the user's code and adds their outcomes to c.Answer in order, or has items called again (see [Call.Postpone]). An
-	// error means that the call failed as a whole: nothing that it added counts, unless it has set
-	// c.Keep. Only when c.Ending() is true, or the call has asked to slow down, may it add fewer outcomes than there are items.
+	// Call hands the items to the user's code and adds their outcomes to c.Answer in order, or has items called
+	// again (see [Call.Postpone]). An error means that the call failed as a whole: nothing that it added counts,
+	// unless it has set c.Keep. Only when c.Ending() is true, or the call has asked to slow down, may it add
+	// fewer outcomes than there are items.
 	Call(c *Call) error
 }
 

@@ -22,8 +22,10 @@ type CallStats struct {
 	Items int // with an outcome
 	Took  time.Duration
 	Fault string // one of job.Kind…, if the call failed as a whole
-	Cut   bool   // it came to its end before its last item because the batch had to end, or has only items that are called again
-	// Failed are those of the items that have failed; SlowDown says that the handler has asked to slow down, and that the job does: see [Brake].
+	// Cut says that it came to its end before its last item because the batch had to end, or that all its items are called again.
+	Cut bool
+	// Failed are those of the items that have failed; SlowDown says that the handler has asked to slow down, and
+	// that the job does: see [Brake].
 	Failed   int
 	SlowDown bool
 }

@@ -7,14 +7,15 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// WaitLimit is how long an item may wait in all because its handler asks for that, without an attempt. One that would have to wait longer
-// is recorded as failed.
+// WaitLimit is how long an item may wait in all because its handler asks for that, without an attempt. One that
+// would have to wait longer is recorded as failed.
 const WaitLimit = 10 * time.Minute
 
 // minWait is the shortest such wait: so no handler is called again and again without a pause.
 const minWait = 10 * time.Millisecond
 
-// RetryAfterError is a handler's request to call an item, or a call, again later. That costs no attempt, and nothing else waits for it.
+// RetryAfterError is a handler's request to call an item, or a call, again later. That costs no attempt, and
+// nothing else waits for it.
 type RetryAfterError struct {
 	After time.Duration
 	Cause error // may be nil
@@ -50,8 +51,9 @@ func (f Fault) RetryAfter(after time.Duration) *Fault {
 // Tried is how often the item at this index has failed before the call.
 func (c *Call) Tried(i int) int { return c.trials.Of(c.Items[i].Ordinal).Tries }
 
-// Postpone leaves the item at this index, the next in order, without an outcome for now: it is called again, after the wait that the fault asks
-// for, or else after the usual one. tries have failed so far. If it has waited too long already, the fault becomes its outcome.
+// Postpone leaves the item at this index, the next in order, without an outcome for now: it is called again,
+// after the wait that the fault asks for, or else after the usual one. tries have failed so far. If it has
+// waited too long already, the fault becomes its outcome.
 func (c *Call) Postpone(i int, f *Fault, tries int) {
 	ordinal := c.Items[i].Ordinal
 	if c.trials == nil { // somebody else decides
@@ -85,7 +87,8 @@ func waitedTooLong(f *Fault, waited time.Duration) *Fault {
 	if f.Err.Message != "" {
 		failed.Err.Message = ": " + f.Err.Message
 	}
-	failed.Err.Message = fmt.Sprintf("its handler asks for another try after %v, it has waited for %v so far, and the limit for an item is %v in all%s",
+	failed.Err.Message = fmt.Sprintf(
+		"its handler asks for another try after %v, it has waited for %v so far, and the limit for an item is %v in all%s",
 		f.After.Round(time.Millisecond), waited.Round(time.Millisecond), WaitLimit, failed.Err.Message)
 	return failed.bounded()
 }

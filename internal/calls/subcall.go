@@ -20,9 +20,9 @@ func (c *Call) Sub(items []Item, outside bool) *Subcall {
 	return s
 }
 
-// Merge adds the outcomes of the call's items to its answer: faults and drops if the verdict has
-// them, holes for items that are called again, and those of the subcall for the others, as far as it has any. err is what the subcall came
-// to. It returns the result of the call.
+// Merge adds the outcomes of the call's items to its answer: faults and drops if the verdict has them, holes for
+// items that are called again, and those of the subcall for the others, as far as it has any. err is what the
+// subcall came to. It returns the result of the call.
 func (s *Subcall) Merge(verdicts []Outcome, err error) error {
 	c := s.of
 	c.firm.Store(false)
@@ -33,7 +33,8 @@ func (s *Subcall) Merge(verdicts []Outcome, err error) error {
 	if c.Keep = s.Keep; err != nil && !s.Keep {
 		return err
 	}
-	if err == nil && s.answer.Count > len(s.Items) || err == nil && s.answer.Count < len(s.Items) && !c.Ending() && c.lane.slowed.Load() == 0 {
+	mayBeShort := c.Ending() || c.lane.slowed.Load() > 0
+	if got := s.answer.Count; err == nil && (got > len(s.Items) || got < len(s.Items) && !mayBeShort) {
 		return LengthFault(len(s.Items), s.answer.Count)
 	}
 	var outcomes []Span

@@ -17,8 +17,9 @@ type Trial struct {
 	Due    time.Time     // it is not called again before; zero: at once
 }
 
-// Trials are those of the items of one execution of a batch. Those of the items in its rest go on with it: a cut takes no tries away, and gives none.
-// They stay once an item has its outcome: that may be lost, because another item before it has none. It is safe for concurrent use; a nil Trials has none, and keeps none.
+// Trials are those of the items of one execution of a batch. Those of the items in its rest go on with it: a cut
+// takes no tries away, and gives none. They stay once an item has its outcome: that may be lost, because another
+// item before it has none. It is safe for concurrent use; a nil Trials has none, and keeps none.
 type Trials struct {
 	any atomic.Bool
 
@@ -72,8 +73,8 @@ const maxTrials = 1 << 10
 // maxRun is the most items of a batch, and so of a run of items that have the same behind them.
 const maxRun = 100_000
 
-// Encode returns those of the items from first on, for [NewTrials]. Items that have the same behind them are together. If they are too
-// many for a kilobyte, the last ones are left out: their tries begin anew.
+// Encode returns those of the items from first on, for [NewTrials]. Items that have the same behind them are
+// together. If they are too many for a kilobyte, the last ones are left out: their tries begin anew.
 func (t *Trials) Encode(first int64) []byte {
 	if t == nil || !t.any.Load() {
 		return nil
@@ -119,7 +120,8 @@ func (t Trial) bare(now time.Time) Trial {
 	return t
 }
 
-// NewTrials returns what Encode has encoded, for a batch of so many items from first on. What is not of these, or makes no sense, is left out.
+// NewTrials returns what Encode has encoded, for a batch of so many items from first on. What is not of these,
+// or makes no sense, is left out.
 func NewTrials(encoded []byte, first, count int64) *Trials {
 	t := &Trials{}
 	next, end := uint64(0), uint64(count)
@@ -133,7 +135,8 @@ func NewTrials(encoded []byte, first, count int64) *Trials {
 			run[i], encoded = v, encoded[n:]
 		}
 		skip, n := run[0], run[1]
-		if skip > end-next || n > end-next-skip || n > maxRun || run[2] > 1<<30 || run[3] > uint64(WaitLimit.Milliseconds()) || run[4] > 1<<53 {
+		fits := skip <= end-next && n <= end-next-skip && n <= maxRun
+		if !fits || run[2] > 1<<30 || run[3] > uint64(WaitLimit.Milliseconds()) || run[4] > 1<<53 {
 			return t
 		}
 		trial := Trial{Tries: int(run[2]), Waited: time.Duration(run[3]) * time.Millisecond}

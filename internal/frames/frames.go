@@ -100,7 +100,8 @@ type Results struct {
 	ID      int64      `json:"id"`
 	Results []Result   `json:"results,omitempty"`
 	Error   *job.Error `json:"error,omitempty"` // of the whole call
-	// RetryAfter says that the items without a result are to be called again after so many seconds: Error, which may be nil, is why.
+	// RetryAfter says that the items without a result are to be called again after so many seconds: Error, which
+	// may be nil, is why.
 	RetryAfter *float64 `json:"retry_after,omitempty"`
 	More       bool     `json:"more,omitempty"`
 }

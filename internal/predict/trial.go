@@ -100,7 +100,9 @@ func (t *trial) spare(number int) bool {
 
 // try makes the call. It returns how many of its items have their outcomes, and for how long nothing more should be begun; 0: the handler has
 // not asked.
-func (t *trial) try(ctx context.Context, items []calls.Item, trials *calls.Trials) (done int, after time.Duration, err error) {
+func (t *trial) try(
+	ctx context.Context, items []calls.Item, trials *calls.Trials,
+) (done int, after time.Duration, err error) {
 	slot, err := t.of.opts.Slots.Take(ctx, calls.Occupant{Job: t.spec.Name, Batch: "a sample"})
 	if err != nil {
 		return 0, 0, fmt.Errorf("taking a slot: %w", err)

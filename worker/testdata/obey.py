@@ -72,13 +72,15 @@ def obey(item, size):
         wait(arg, 3)
     if do == "slower" and note(arg) == 1:
         raise stint.SlowDown(0.15)
+    if do == "later" and note(arg) == 1:
+        raise stint.RetryAfter(0.15)
     return item
 
 
 def outcome(item, size):
     try:
         return obey(item, size)
-    except Bad as error:
+    except (Bad, stint.RetryAfter) as error:
         return error
 
 

@@ -19,8 +19,8 @@ type Slowed struct {
 }
 
 const (
-	// A lowered rate grows by a quarter of what it was lowered to every recoverEvery. At recovered times that, twice the rate before, the
-	// limit ends. That takes a minute.
+	// A lowered rate grows by a quarter of what it was lowered to every recoverEvery. At recovered times that,
+	// twice the rate before, the limit ends. That takes a minute.
 	recoverEvery = 5 * time.Second
 	recoverBy    = 4
 	recovered    = 4
