@@ -256,3 +256,42 @@ func TestD13_RetryAfterAndTheEndOfABatch(t *testing.T) {
 		f.acts.Close()
 	})
 }
+
+// A few slow-down requests are waits of their items. If many calls are refused the job should slow down: the batch
+// begins nothing more, and ends once what it has in hand, the refused items too, has its outcome, so that nothing is
+// done twice.
+func TestD13_SlowDownsByTheirShare(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(3000))
+	f.spec.BatchItems = 3000
+	synctest.Test(t, func(t *testing.T) {
+		f.t = t
+		began := time.Now()
+		var mu sync.Mutex
+		called, answered := map[int64]int{}, map[int64]int{}
+		f.serve(&callstest.Handler{Size: calls.CallSize{Items: 1}, Do: func(c *calls.Call) error {
+			time.Sleep(10 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			item, now := c.Items[0].Ordinal, time.Since(began)
+			refused := item%200 == 7 && called[item] == 0
+			called[item]++
+			if busy := now > 3*time.Second && now < 4500*time.Millisecond; refused || busy {
+				c.SlowDown(time.Second)
+				return nil
+			}
+			answered[item]++
+			return callstest.Echo(c)
+		}}, several(8))
+		result := f.process(f.plan()[0])
+		require.Positive(t, result.SlowDown)
+		require.NotNil(t, result.Rest)
+		require.Greater(t, result.Rest.First, int64(2000))
+		require.Zero(t, result.Totals.Repeated)
+		for item := range result.Entry.Count {
+			require.Equal(t, 1, answered[item], "item %d", item)
+		}
+		require.Less(t, time.Since(began), 8*time.Second)
+		f.acts.Close()
+	})
+}

@@ -243,8 +243,8 @@ func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 	c.Lane.afterCall()
 	c.Expiries += call.expiries
 	got := c.Answer.Count - mark.count
-	if more := c.later(a, got); more > 0 {
-		got, err = got+more, nil
+	if c.later(a, got) {
+		got, err = c.Answer.Count-mark.count, nil
 	}
 	short := got < len(items) && !(err == nil && c.Lane.watch.Ending.Load())
 	switch {
@@ -302,20 +302,21 @@ func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 }
 
 // later has items of a call called again of which got have been answered, if the call asks for that. It returns
-// how many.
-func (c *Caller) later(a *attempt, got int) int {
+// false if it does not.
+func (c *Caller) later(a *attempt, got int) bool {
 	if c.Trials == nil || got >= len(a.items) {
-		return 0
+		return false
 	}
 	if a.err == nil {
-		if slow := time.Duration(c.Lane.slowed.Load()); slow > 0 {
-			return c.slowDown(a.items[got:], got > 0, slow)
+		slow := time.Duration(c.Lane.slowed.Load())
+		if slow > 0 {
+			c.slowDown(a.items[got:], got > 0, slow)
 		}
-		return 0
+		return slow > 0
 	}
 	request, ok := errors.AsType[*RetryAfterError](a.err)
 	if !ok {
-		return 0
+		return false
 	}
 	if !a.Keep {
 		c.Answer.undo(a.mark)
@@ -325,25 +326,22 @@ func (c *Caller) later(a *attempt, got int) int {
 	for i := got; i < len(a.items); i++ {
 		a.Postpone(i, request.fault(), a.Tried(i))
 	}
-	return len(a.items) - got
+	return true
 }
 
 // slowDown takes in that items of a call, others of which may have been answered, have no outcome because it
 // asks to slow down, for so long. They are called again: the first one after that time, as it was refused, and
-// all if the call was as a whole. It returns how many that are. Items that have not been begun are the batch's
-// rest if it ends.
-func (c *Caller) slowDown(items []Item, answered bool, after time.Duration) int {
+// all if the call was as a whole. Items that have not been begun are the batch's rest if it ends.
+func (c *Caller) slowDown(items []Item, answered bool, after time.Duration) {
 	refused := len(items)
 	if answered || c.Handler.Traits().OneByOne {
 		refused = 1
 	}
 	c.Answer.keep()
 	c.putOff(items[:refused], after)
-	if c.Lane.watch.Ending.Load() {
-		return refused
+	if !c.Lane.watch.Ending.Load() {
+		c.putOff(items[refused:], 0)
 	}
-	c.putOff(items[refused:], 0)
-	return len(items)
 }
 
 // units is how many answers a call counts as beside requests to slow down: as many as items if these are called
