@@ -14,16 +14,21 @@ import (
 type Slowed struct {
 	Base job.Rate  `json:"base,omitempty"` // at From; 0: no limit
 	From time.Time `json:"from,omitzero"`  // nothing starts before
+	// Known says that the rate was a limit when it was lowered, so one that is too high is known. Otherwise it was only
+	// what had been observed.
+	Known bool `json:"known,omitempty"`
 	// Halved is when the rate was last lowered.
 	Halved time.Time `json:"halved,omitzero"`
 }
 
 const (
-	// A lowered rate grows by a quarter of what it was lowered to every recoverEvery. At recovered times that,
-	// twice the rate before, the limit ends. That takes a minute.
+	// A lowered rate grows every recoverEvery: by a quarter of what it was lowered to, until it is, after a minute, twice
+	// the rate that was refused. If no rate was known that is too high, it doubles instead, for half a minute. Then the
+	// limit ends.
 	recoverEvery = 5 * time.Second
 	recoverBy    = 4
-	recovered    = 4
+	recovered    = 12
+	doublings    = 6
 	// onceIn is how long further requests, of batches that were already running, do not lower the rate
 	// again.
 	onceIn = 5 * time.Second
@@ -42,11 +47,14 @@ func (s Slowed) Rate(now time.Time) job.Rate {
 	if s.Base == 0 {
 		return 0
 	}
-	steps := job.Rate(max(0, now.Sub(s.From)) / recoverEvery)
-	if steps >= (recovered-1)*recoverBy {
-		return 0
+	steps := max(0, now.Sub(s.From)) / recoverEvery
+	switch {
+	case !s.Known && steps < doublings:
+		return s.Base << steps
+	case s.Known && steps < recovered:
+		return s.Base + s.Base*job.Rate(steps)/recoverBy
 	}
-	return s.Base + s.Base*steps/recoverBy
+	return 0
 }
 
 // SlowDown applies a request to start nothing for a while. observed is the rate so far; 0 if nothing is
@@ -61,13 +69,14 @@ func (s *Slowed) SlowDown(now time.Time, delay time.Duration, observed job.Rate)
 		return
 	}
 	rate := s.Rate(now)
-	if rate == 0 {
+	known := rate > 0
+	if !known {
 		rate = observed
 	}
 	if rate > 0 {
 		rate = max(minSlowed, rate/2)
 	}
-	*s = Slowed{Base: rate, From: until, Halved: now}
+	*s = Slowed{Base: rate, From: until, Known: known, Halved: now}
 }
 
 // Needed returns how many batches must be in flight to reach a rate if an item takes so long: one more in

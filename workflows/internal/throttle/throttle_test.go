@@ -38,12 +38,17 @@ func TestSlowed_Recovers(t *testing.T) {
 	for d := time.Second; s.Rate(s.From.Add(d)) > 0; d += time.Second {
 		rate := s.Rate(s.From.Add(d))
 		require.GreaterOrEqual(t, rate, before)
-		require.LessOrEqual(t, rate, recovered*s.Base)
+		require.LessOrEqual(t, rate, s.Base<<doublings)
 		before = rate
 		require.Less(t, d, 5*time.Minute)
 	}
 	s.SlowDown(now.Add(6*time.Second), time.Second, 0)
 	require.Equal(t, job.Rate(25_000), s.Base, "another request, later")
+	require.Equal(t, job.Rate(25_000), s.Rate(s.From.Add(4*time.Second)))
+	require.Equal(t, job.Rate(31_250), s.Rate(s.From.Add(5*time.Second)), "by equal steps from now on")
+	require.Equal(t, job.Rate(50_000), s.Rate(s.From.Add(20*time.Second)))
+	require.Equal(t, job.Rate(93_750), s.Rate(s.From.Add(59*time.Second)))
+	require.Zero(t, s.Rate(s.From.Add(time.Minute)))
 	fresh := Slowed{}
 	fresh.SlowDown(now, time.Second, 0)
 	require.Equal(t, Slowed{From: now.Add(time.Second), Halved: now}, fresh, "no rate is known: a pause only")
