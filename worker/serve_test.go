@@ -113,7 +113,7 @@ func TestServe_BadItems(t *testing.T) {
 		{"notype", job.KindCrash, "Protocol", `it has no "type"`},
 		{"wrongfield", job.KindCrash, "Protocol", `\"seven\"`},
 		{"stranger", job.KindCrash, "Protocol", "results for call 4711, which is not under way"},
-		{"none", job.KindCrash, "Protocol", `none of "value", "drop" and "error"`},
+		{"none", job.KindCrash, "Protocol", `none of "value", "drop", "error" and "retry_after"`},
 		{"big", job.KindCrash, "Protocol", "a frame of more than 67108864 bytes"},
 		{"close", job.KindCrash, "Protocol", "it closed its standard output"},
 		{"scopes", job.KindCrash, "Protocol", "it does not read its standard input"},

@@ -23,7 +23,7 @@ func (c *coordinator) limited() bool { return c.limits().At(workflow.Now(c.ctx))
 
 // slowDown applies a leg's request.
 func (c *coordinator) slowDown(r dispatch.SlowDownRequest) {
-	c.state.Slowed.SlowDown(workflow.Now(c.ctx), r.Delay, r.OfAll(len(c.legs)))
+	c.state.Slowed.SlowDown(workflow.Now(c.ctx), r.Began, r.Delay, r.OfAll(len(c.legs)))
 	c.sendLimits()
 }
 

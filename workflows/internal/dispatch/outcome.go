@@ -47,7 +47,7 @@ func (d *Dispatcher) succeeded(t Task, r activities.ProcessResult) {
 		d.again(t)
 	}
 	if r.SlowDown > 0 {
-		d.slowDown(r.SlowDown)
+		d.slowDown(t, r.SlowDown)
 	}
 	if r.FirstError != nil && d.spec.OnError == job.OnErrorStop {
 		d.itemFailed(r.FirstError)

@@ -41,7 +41,8 @@ func (l Limits) At(now time.Time) job.Rate {
 // SlowDownRequest is what a leg reports of a handler's request to slow down: the argument of SignalSlow.
 type SlowDownRequest struct {
 	Delay    time.Duration `json:"delay"`
-	Observed job.Rate      `json:"observed"` // of the leg
+	Began    time.Time     `json:"began,omitzero"` // the batch whose handler it is
+	Observed job.Rate      `json:"observed"`       // of the leg
 }
 
 // OfAll estimates the rate of a job of so many legs from that of the one leg.
@@ -87,7 +88,20 @@ func (d *Dispatcher) pacing() (pace job.Rate, ok bool) {
 		}
 		used += t.pace
 	}
+	if used+pace > limit && r.limits.Slowed.Rate(now) > 0 {
+		return d.pacingLeft(limit, limit-used)
+	}
 	return pace, used+pace <= limit
+}
+
+// pacingLeft is the pace of the next batch while a lowered rate grows: batches in flight keep theirs, so the next one
+// gets what has been added since, unless that is little.
+func (d *Dispatcher) pacingLeft(limit, left job.Rate) (pace job.Rate, ok bool) {
+	if left >= max(1, limit/8) {
+		return left, true
+	}
+	d.wakeAt(d.rate.limits.Slowed.Next(workflow.Now(d.ctx)))
+	return 0, false
 }
 
 // wakeAt has run look again at a time.
@@ -105,7 +119,7 @@ func (d *Dispatcher) wakeAt(at time.Time) {
 // ten events, and it cannot continue as new before its legs have ended. So the n-th is sent no sooner
 // than n² milliseconds after the one before: 640 of them in a day, 2,000 in a month. Meanwhile the leg
 // sets the rate itself.
-func (d *Dispatcher) slowDown(asked time.Duration) {
+func (d *Dispatcher) slowDown(t Task, asked time.Duration) {
 	d.sofar.Totals.SlowDowns++
 	now, r := workflow.Now(d.ctx), &d.rate
 	delay := throttle.Delay(asked)
@@ -114,9 +128,9 @@ func (d *Dispatcher) slowDown(asked time.Duration) {
 		return
 	}
 	observed := job.Per(d.sofar.Totals.Done()-r.done, now.Sub(r.began))
-	request := SlowDownRequest{Delay: delay, Observed: observed}
+	request := SlowDownRequest{Delay: delay, Began: t.started, Observed: observed}
 	if now.Before(r.quiet) {
-		r.limits.Slowed.SlowDown(now, delay, request.OfAll(r.limits.Legs))
+		r.limits.Slowed.SlowDown(now, t.started, delay, request.OfAll(r.limits.Legs))
 		return
 	}
 	r.requests++

@@ -57,14 +57,20 @@ func (s Slowed) Rate(now time.Time) job.Rate {
 	return 0
 }
 
-// SlowDown applies a request to start nothing for a while. observed is the rate so far; 0 if nothing is
+// Next is when the limit, if there is one, grows or ends.
+func (s Slowed) Next(now time.Time) time.Time {
+	return s.From.Add((max(0, now.Sub(s.From))/recoverEvery + 1) * recoverEvery)
+}
+
+// SlowDown applies a request to start nothing for a while, of a batch that began at some time: one that began before the
+// rate was last lowered does not lower it again. observed is the rate so far; 0 if nothing is
 // done yet: then there is no rate to lower, and the request is a pause only.
-func (s *Slowed) SlowDown(now time.Time, delay time.Duration, observed job.Rate) {
+func (s *Slowed) SlowDown(now, began time.Time, delay time.Duration, observed job.Rate) {
 	until := now.Add(delay)
 	if !until.After(s.From) {
 		return
 	}
-	if s.Base != 0 && now.Sub(s.Halved) < onceIn {
+	if s.Base != 0 && (now.Sub(s.Halved) < onceIn || s.Rate(now) > 0 && began.Before(s.Halved)) {
 		s.From = until
 		return
 	}

@@ -29,9 +29,9 @@ func TestSlowed_Recovers(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	var s Slowed
 	require.Zero(t, s.Rate(now))
-	s.SlowDown(now, 2*time.Second, 100_000)
+	s.SlowDown(now, now, 2*time.Second, 100_000)
 	require.Equal(t, Slowed{Base: 50_000, From: now.Add(2 * time.Second), Halved: now}, s)
-	s.SlowDown(now.Add(time.Second), 3*time.Second, 100_000)
+	s.SlowDown(now.Add(time.Second), now.Add(time.Second), 3*time.Second, 100_000)
 	require.Equal(t, job.Rate(50_000), s.Base, "batches that were running ask for the same")
 	require.Equal(t, now.Add(4*time.Second), s.From)
 	before := s.Rate(s.From)
@@ -42,18 +42,21 @@ func TestSlowed_Recovers(t *testing.T) {
 		before = rate
 		require.Less(t, d, 5*time.Minute)
 	}
-	s.SlowDown(now.Add(6*time.Second), time.Second, 0)
+	s.SlowDown(now.Add(6*time.Second), now.Add(5*time.Second), time.Second, 0)
 	require.Equal(t, job.Rate(25_000), s.Base, "another request, later")
 	require.Equal(t, job.Rate(25_000), s.Rate(s.From.Add(4*time.Second)))
 	require.Equal(t, job.Rate(31_250), s.Rate(s.From.Add(5*time.Second)), "by equal steps from now on")
 	require.Equal(t, job.Rate(50_000), s.Rate(s.From.Add(20*time.Second)))
 	require.Equal(t, job.Rate(93_750), s.Rate(s.From.Add(59*time.Second)))
 	require.Zero(t, s.Rate(s.From.Add(time.Minute)))
+	before = s.Base
+	s.SlowDown(s.From.Add(20*time.Second), now, time.Second, 0)
+	require.Equal(t, before, s.Base, "a batch that began before does not know of the limit")
 	fresh := Slowed{}
-	fresh.SlowDown(now, time.Second, 0)
+	fresh.SlowDown(now, now, time.Second, 0)
 	require.Equal(t, Slowed{From: now.Add(time.Second), Halved: now}, fresh, "no rate is known: a pause only")
 	for range 30 {
-		s.SlowDown(s.From.Add(time.Second), 6*time.Second, 0)
+		s.SlowDown(s.From.Add(time.Second), s.From, 6*time.Second, 0)
 	}
 	require.Equal(t, minSlowed, s.Base)
 }
