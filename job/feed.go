@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stint-run/stint/internal/feedclient"
+	"github.com/stint-run/stint/internal/jsonscan"
 	"github.com/stint-run/stint/internal/protocol"
 )
 
@@ -233,6 +237,12 @@ func encodeItems[In any](items []In) ([]json.RawMessage, error) {
 	return encoded, nil
 }
 
+// What encoding/json lets through, and other decoders do not take.
+var (
+	errNotUTF8 = errors.New("it is not valid UTF-8")
+	errTooDeep = fmt.Errorf("it is nested deeper than %d", jsonscan.MaxNesting)
+)
+
 // encodeItem encodes an item as it travels: compact, and without escapes that JSON does not need.
 func encodeItem[In any](item In, index int) (json.RawMessage, error) {
 	var encoded bytes.Buffer
@@ -242,6 +252,12 @@ func encodeItem[In any](item In, index int) (json.RawMessage, error) {
 		return nil, &InvalidItemError{Index: index, Err: err}
 	}
 	raw := bytes.TrimSuffix(encoded.Bytes(), []byte("\n"))
+	switch {
+	case !utf8.Valid(raw):
+		return nil, &InvalidItemError{Index: index, Err: errNotUTF8}
+	case jsonscan.TooDeep(raw):
+		return nil, &InvalidItemError{Index: index, Err: errTooDeep}
+	}
 	if len(raw) > MaxPutBytes {
 		return nil, &TooLargeError{Items: 1, Bytes: int64(len(raw)), MaxItems: MaxPutItems, MaxBytes: MaxPutBytes}
 	}

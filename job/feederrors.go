@@ -49,7 +49,7 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%d items of %d bytes are too large: put at most %d items and %d bytes at once", e.Items, e.Bytes, e.MaxItems, e.MaxBytes)
 }
 
-// InvalidItemError reports an item that cannot be encoded as JSON. Nothing has been sent.
+// InvalidItemError reports an item that cannot be encoded as JSON, is not UTF-8, or is nested deeper than 1,000. Nothing has been sent.
 type InvalidItemError struct {
 	Index int // in the list
 	Err   error

@@ -32,6 +32,7 @@ import logging
 import math
 import os
 import queue
+import re
 import signal
 import sys
 import threading
@@ -340,9 +341,67 @@ _FIELDS: Dict[str, Dict[str, Tuple[Optional[type], ...]]] = {
 }
 
 
+class _Undecodable(NamedTuple):
+    """An item that Python cannot decode: nested too deep for its recursion limit, or a number of too many digits."""
+
+    error: Exception
+
+
+# What counts when the text of JSON is cut into members: strings, brackets and commas.
+_TOKENS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
+_NAME = re.compile(r'\s*"([^"\\]*)"\s*:')
+
+
+def _members(text: str) -> Iterator[str]:
+    """The texts of the members of a JSON object or array."""
+    depth = begin = 0
+    for token in _TOKENS.finditer(text):
+        kind = text[token.start()]
+        if kind in "[{":
+            depth += 1
+            begin = token.end() if depth == 1 else begin
+        elif kind in "]}":
+            depth -= 1
+        if depth == 0 and kind in "]}" or depth == 1 and kind == ",":
+            if text[begin : token.start()].strip():
+                yield text[begin : token.start()]
+            begin = token.end()
+    if depth:
+        raise ValueError("the brackets do not match")
+
+
+def _item(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return _Undecodable(error.with_traceback(None))
+
+
+def _singly(line: bytes) -> _Frame:
+    """Decodes a frame and each of its items by itself: one that cannot be decoded costs only itself."""
+    frame: _Frame = {}
+    for member in _members(line.decode()):
+        name = _NAME.match(member)
+        if name is None:
+            raise ValueError("a member without a name")
+        text = member[name.end() :]
+        if name[1] == "items":
+            frame["items"] = [_item(item) for item in _members(text)]
+        else:
+            frame[name[1]] = _item(text) if name[1] == "item" else json.loads(text)
+    return frame
+
+
+def _loads(line: bytes) -> _Frame:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return _singly(line)
+
+
 def _decode(line: bytes) -> _Frame:
     try:
-        frame = json.loads(line)
+        frame = _loads(line)
         fields = {"type": (str,), **_FIELDS.get(frame["type"], {})}
         if all(type(frame[name]) in types if name in frame else None in types for name, types in fields.items()):
             return frame
@@ -620,4 +679,6 @@ class _Program:
         return _merge(iter(results), refused), isinstance(results, Iterator)
 
     def _prepared(self, item: Any) -> Any:
+        if type(item) is _Undecodable:
+            raise item.error
         return self._preprocess(item, *self.state) if self._preprocess else item

@@ -280,6 +280,21 @@ class ServeTest(ProgramTest):
                 (result,) = worker.results(2)
                 self.assertEqual(result["error"]["type"], "TypeError")
 
+    def test_an_item_that_cannot_be_decoded_costs_only_itself(self):  # D11
+        worker = self.start("stint.serve(lambda items: [len(str(item)) for item in items], preprocess=lambda item: item)")
+        worker.ready()
+        deep = "[" * 100_000 + "]" * 100_000
+        text = r'["]},[\"",1]'
+        worker.write(('{"type":"call","id":1,"items":[1, %s ,{"a":[%s]},%s,"x"],"csv":false}\n' % (deep, deep, text)).encode())
+        first, second, third, fourth, fifth = worker.results(1)
+        self.assertEqual((first, fourth, fifth), ({"value": 1}, {"value": len(str(json.loads(text)))}, {"value": 1}))
+        for refused in second, third:
+            self.assertEqual(refused["error"]["type"], "RecursionError")
+        worker.write(('{"type":"call","id":2,"item":%s}\n' % deep).encode())
+        self.assertEqual(worker.results(2)[0]["error"]["type"], "RecursionError")
+        self.assertEqual(worker.call(3, "still here"), [{"value": 10}])
+        self.assertEqual(worker.bye(), 0)
+
     def test_preprocess(self):  # B5
         worker = self.start("""
             def positive(item, state):

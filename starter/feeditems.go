@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/feedstore"
+	"github.com/stint-run/stint/internal/jsonscan"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
@@ -171,6 +172,12 @@ func encodeItem(line []byte, format string) (json.RawMessage, error) {
 	if format != "text" {
 		if !json.Valid(line) {
 			return nil, fmt.Errorf("%s is not JSON: a string needs quotation marks of its own, '\"…\"'", shortened(line))
+		}
+		if !utf8.Valid(line) {
+			return nil, fmt.Errorf("%s is not valid UTF-8", shortened(line))
+		}
+		if jsonscan.TooDeep(line) {
+			return nil, fmt.Errorf("%s is nested deeper than %s", shortened(line), text.Thousands(jsonscan.MaxNesting))
 		}
 		return json.RawMessage(append([]byte(nil), line...)), nil
 	}

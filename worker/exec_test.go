@@ -100,7 +100,6 @@ func TestExec_CommandsThatCannotRun(t *testing.T) {
 	}
 }
 
-
 func TestExec_HowAProcessEnds(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]string{"Exit": job.KindExit, "Signal": job.KindCrash}

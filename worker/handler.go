@@ -373,6 +373,9 @@ func encodeAll[Out any](t *tried, outs []Out, c codec.Codec, room int) {
 			} else if size := buf.Len() - start - 1; size > calls.MaxResult {
 				buf.Truncate(start)
 				t.errors[k] = calls.TooLargeFault(size)
+			} else if fault := calls.CheckResult(buf.Bytes()[start:]); fault != nil {
+				buf.Truncate(start)
+				t.errors[k] = fault
 			}
 		}
 		ends = append(ends, buf.Len())

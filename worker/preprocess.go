@@ -116,5 +116,9 @@ func (h *preprocessed[In, Out]) try(ctx context.Context, c *calls.Call, data []b
 	if err := h.out.NewEncoder(&buf).Encode(out); err != nil {
 		return nil, fmt.Errorf("encoding for the handler: %w", err)
 	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+	value := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+	if fault := calls.CheckResult(value); fault != nil {
+		return nil, fault
+	}
+	return value, nil
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -111,8 +112,14 @@ func (c *pending) keep(r frames.Result) {
 		e := calls.Bounded(*r.Error)
 		r.Error = &e
 	}
-	if len(r.Value) > calls.MaxResult {
+	switch fault := calls.CheckResult(r.Value); {
+	case r.Error != nil || r.Drop: // its value does not count
+	case len(r.Value) > calls.MaxResult:
 		r = frames.Result{Error: &calls.TooLargeFault(len(r.Value)).Err}
+	case r.NotJSON:
+		r = frames.Result{Error: &calls.NotJSON().Err}
+	case fault != nil:
+		r = frames.Result{Error: &fault.Err}
 	}
 	size := len(r.Value)
 	if r.Error != nil {
@@ -126,6 +133,9 @@ func (c *pending) keep(r frames.Result) {
 		begin := len(c.values)
 		c.values = append(c.values, r.Value...)
 		r.Value = c.values[begin:len(c.values):len(c.values)]
+		for i := bytes.IndexByte(r.Value, '\r'); i >= 0; i = bytes.IndexByte(r.Value, '\r') {
+			r.Value[i] = ' ' // between tokens, where it is white space: in a line of an output it would be a line end to some
+		}
 	}
 	c.results = append(c.results, r)
 }

@@ -88,28 +88,32 @@ type gate struct {
 	codec codec.Codec // of enc
 	enc   codec.Encoder
 	call  *Call
-	large int // bytes of the result, if they are too many
+	fault *Fault // of the result, if it cannot be one
 }
 
 func (g *gate) encode(v any, as codec.Codec) error {
 	if g.codec != as {
 		g.codec, g.enc = as, as.NewEncoder(g)
 	}
-	g.large = 0
+	g.fault = nil
 	if err := g.enc.Encode(v); err != nil {
 		return err
 	}
-	if g.large > 0 {
-		return TooLargeFault(g.large)
+	if g.fault != nil {
+		return g.fault
 	}
 	return nil
 }
 
-// Write takes a whole result. One that is too large is left out, but not refused: an encoder of encoding/json that has met an error
-// of its writer is of no use any more.
+// Write takes a whole result. One that is too large or spoiled is left out, but not refused: an encoder of encoding/json that has met
+// an error of its writer is of no use any more.
 func (g *gate) Write(p []byte) (int, error) {
 	if size := len(p) - 1; size > MaxResult {
-		g.large = size
+		g.fault = TooLargeFault(size)
+	} else {
+		g.fault = CheckResult(p)
+	}
+	if g.fault != nil {
 		return len(p), nil
 	}
 	if !g.call.Claim() {

@@ -29,7 +29,7 @@ func (c *Conversion) Convert(item *records.Item) ([]byte, error) {
 	case form == CheckedJSON && shape.Format == records.JSONL:
 		return item.Raw, shape.CheckLine(item)
 	case form == JSONValues && shape.Format == records.JSONL && utf8.Valid(item.Raw):
-		return item.Raw, nil // the handler's own decoder checks the rest
+		return item.Raw, records.CheckNesting(item.Raw) // the handler's own decoder checks the rest
 	case form == Lines && shape.Lines():
 		return item.Raw, shape.CheckLine(item)
 	}

@@ -109,8 +109,10 @@ type Results struct {
 // Result is one item's: its value, or no result, or an error, or when it is to be called again.
 type Result struct {
 	Value json.RawMessage `json:"value,omitempty"`
-	Drop  bool            `json:"drop,omitempty"`
-	Error *job.Error      `json:"error,omitempty"`
+	// NotJSON says that the value is not JSON, although the frame around it is: see [Decode].
+	NotJSON bool       `json:"-"`
+	Drop    bool       `json:"drop,omitempty"`
+	Error   *job.Error `json:"error,omitempty"`
 	// RetryAfter says that the item is to be called again after so many seconds: Error, which may be nil, is why.
 	RetryAfter *float64 `json:"retry_after,omitempty"`
 }
@@ -213,6 +215,8 @@ var errNoType = fmt.Errorf(`it has no "type"`)
 
 // Decode reads the frame that the line holds. The values of results and the items of calls may be
 // parts of the line. If into has lists, they are used again.
+//
+// A line of results that is JSON but for values of results is a frame, too: the other results are not to blame.
 func Decode(line []byte, into any) error {
 	switch f := into.(type) {
 	case *Results:
@@ -226,10 +230,18 @@ func Decode(line []byte, into any) error {
 		}
 		*f = Call{}
 	}
-	if err := json.Unmarshal(line, into); err != nil {
-		return Broken(line, err)
+	err := json.Unmarshal(line, into)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if f, ok := into.(*Results); ok {
+		*f = Results{}
+		if f.parseLoosely(line) {
+			return nil
+		}
+		*f = Results{}
+	}
+	return Broken(line, err)
 }
 
 // Encode returns the frame as a line with its end.

@@ -14,9 +14,13 @@ import (
 // about the frame, and one that succeeds has read what encoding/json would.
 
 // parse reads a results frame; false: it is left to encoding/json.
-func (f *Results) parse(line []byte) bool {
+func (f *Results) parse(line []byte) bool { return f.parseWith(parser{b: line}) }
+
+// parseLoosely reads a results frame which is JSON but for values of its results: it marks these.
+func (f *Results) parseLoosely(line []byte) bool { return f.parseWith(parser{b: line, loose: true}) }
+
+func (f *Results) parseWith(p parser) bool {
 	*f = Results{Results: f.Results[:0]}
-	p := parser{b: line}
 	return p.object(resultsFields, func(name string) bool {
 		switch name {
 		case "type":
@@ -63,8 +67,9 @@ var (
 
 // parser is a position in a line.
 type parser struct {
-	b []byte
-	i int
+	b     []byte
+	i     int
+	loose bool // values of results need not be JSON
 }
 
 // result reads one result.
@@ -74,7 +79,7 @@ func (p *parser) result(f *Results) bool {
 	return p.object(resultFields, func(name string) bool {
 		switch name {
 		case "value":
-			return p.value(&r.Value)
+			return p.value(&r.Value) || p.loose && p.other(r)
 		case "drop":
 			return p.boolean(&r.Drop)
 		case "retry_after":
@@ -182,6 +187,19 @@ func (p *parser) value(into *json.RawMessage) bool {
 	}
 	p.i = end
 	*into = p.b[begin:end:end]
+	return true
+}
+
+// other reads a value of a result that package jsonscan is not sure of.
+func (p *parser) other(r *Result) bool {
+	begin := jsonscan.Space(p.b, p.i)
+	end := jsonscan.Loosely(p.b, begin)
+	if end <= begin {
+		return false
+	}
+	p.i = end
+	r.Value = p.b[begin:end:end]
+	r.NotJSON = !json.Valid(r.Value)
 	return true
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stint-run/stint/internal/jsonscan"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 )
@@ -154,7 +156,7 @@ func (b *body) value() (Value, error) {
 		return nil, tooLong(0)
 	}
 	var compact bytes.Buffer
-	if err := json.Compact(&compact, data); err != nil || !utf8.Valid(data) {
+	if err := json.Compact(&compact, data); err != nil || !utf8.Valid(data) || jsonscan.TooDeep(data) {
 		return nil, invalidLine(data, 0)
 	}
 	if compact.Len() > job.MaxPutBytes {
@@ -177,12 +179,14 @@ func invalidLine(data []byte, line int64) error {
 	var into json.RawMessage
 	if err := json.Unmarshal(data, &into); err != nil {
 		why = err.Error()
+	} else if utf8.Valid(data) {
+		why = fmt.Sprintf("it is nested deeper than %s", text.Thousands(jsonscan.MaxNesting))
 	}
-	text := "invalid JSON: " + why
+	message := "invalid JSON: " + why
 	if line > 0 {
-		text = fmt.Sprintf("line %d: invalid JSON: %s", line, why)
+		message = fmt.Sprintf("line %d: invalid JSON: %s", line, why)
 	}
-	return &requestError{status: http.StatusBadRequest, kind: typeInvalidItem, message: text, line: line}
+	return &requestError{status: http.StatusBadRequest, kind: typeInvalidItem, message: message, line: line}
 }
 
 // readError is the error of a body that has not ended as it should have.
@@ -304,7 +308,7 @@ func (l *lines) next() (Value, error) {
 			continue
 		case len(item) > job.MaxPutBytes:
 			return nil, tooLong(l.number)
-		case !json.Valid(item) || !utf8.Valid(item):
+		case !json.Valid(item) || !utf8.Valid(item) || jsonscan.TooDeep(item):
 			return nil, invalidLine(item, l.number)
 		}
 		return bytes.Clone(item), nil

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
+	"github.com/stint-run/stint/internal/jsonscan"
 	"github.com/stint-run/stint/internal/text"
 )
 
@@ -57,10 +59,14 @@ func escapable(value []byte) bool {
 	return bytes.ContainsAny(value, "<>&") || bytes.Contains(value, []byte("\u2028")) || bytes.Contains(value, []byte("\u2029"))
 }
 
-// ResultValue returns a line of a feed's results as a JSON value: the line itself, byte for byte, if it is one, or else a string of it.
+// ResultValue returns a line of a feed's results, which a filter may have written, as a JSON value: the line itself if it is one
+// that every reader can take, or else a string of it, in which bytes that are not UTF-8 are U+FFFD.
 func ResultValue(line []byte) json.RawMessage {
-	if json.Valid(line) {
-		return line
+	if json.Valid(line) && utf8.Valid(line) && !jsonscan.TooDeep(line) {
+		if bytes.IndexByte(line, '\r') < 0 {
+			return line
+		}
+		return bytes.TrimSpace(bytes.ReplaceAll(line, []byte{'\r'}, []byte{' '})) // in JSON it is white space
 	}
 	data, err := text.JSON(string(line))
 	if err != nil {

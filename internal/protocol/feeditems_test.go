@@ -43,3 +43,14 @@ func TestItems(t *testing.T) {
 	require.ErrorContains(t, json.Unmarshal([]byte(`{"base64":["ew=="]}`), &items), "not JSON")
 	require.Error(t, json.Unmarshal([]byte(`"x"`), &items))
 }
+
+// What a filter writes for a feed never breaks the stream of answers.
+func TestD12_ResultValue(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		`{"a":1}`: `{"a":1}`, "{\"a\":\r1}\r": `{"a": 1}`, "plain": `"plain"`, "\"caf\xe9\"": `"\"caf\ufffd\""`, "caf\xe9": `"caf\ufffd"`, "": `""`,
+		strings.Repeat("[", 1001) + strings.Repeat("]", 1001): `"` + strings.Repeat("[", 1001) + strings.Repeat("]", 1001) + `"`,
+	} {
+		require.Equal(t, want, string(ResultValue([]byte(line))), line)
+	}
+}

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+
+	"github.com/stint-run/stint/internal/jsonscan"
+	"github.com/stint-run/stint/internal/text"
 )
 
 const notUTF8 = "is not valid UTF-8 at byte %d"
@@ -112,10 +115,18 @@ func (s *Shape) appendRecord(dst, rec []byte) ([]byte, error) {
 	}
 }
 
+// CheckNesting returns an *InvalidError if a JSON value is nested deeper than [jsonscan.MaxNesting].
+func CheckNesting(value []byte) error {
+	if jsonscan.TooDeep(value) {
+		return invalid("is nested deeper than %s", text.Thousands(jsonscan.MaxNesting))
+	}
+	return nil
+}
+
 // checkJSON returns an *InvalidError unless raw is one JSON value.
 func checkJSON(raw []byte) error {
 	if validJSON(raw) {
-		return nil
+		return CheckNesting(raw)
 	}
 	var value json.RawMessage
 	err := json.Unmarshal(raw, &value)
