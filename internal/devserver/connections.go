@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/server/common"
 	"go.temporal.io/server/common/sdk"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 )
 
 // connections are the client connections between the server's services, which
@@ -52,10 +53,30 @@ func (c *connections) keep(conn *grpc.ClientConn) *grpc.ClientConn {
 }
 
 // rpcFactory gives a service its bound listener and keeps its connections.
+//
+// The server makes a new connection to a frontend for some requests, ListSearchAttributes among them, which every start of a job
+// makes, and never closes it. Here there is one connection to each address, which all of them use.
 type rpcFactory struct {
 	common.RPCFactory
 	listener net.Listener
 	kept     *connections
+
+	mu        sync.Mutex
+	frontends map[string]*grpc.ClientConn // by address; "" is the local one
+}
+
+// frontend returns the connection to a frontend, which connect makes if there is none.
+func (f *rpcFactory) frontend(address string, connect func() *grpc.ClientConn) *grpc.ClientConn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if conn := f.frontends[address]; conn != nil && conn.GetState() != connectivity.Shutdown {
+		return conn
+	}
+	if f.frontends == nil {
+		f.frontends = map[string]*grpc.ClientConn{}
+	}
+	f.frontends[address] = f.kept.keep(connect())
+	return f.frontends[address]
 }
 
 // GetGRPCListener implements common.RPCFactory.
@@ -63,12 +84,12 @@ func (f *rpcFactory) GetGRPCListener() net.Listener { return f.listener }
 
 // CreateRemoteFrontendGRPCConnection implements common.RPCFactory.
 func (f *rpcFactory) CreateRemoteFrontendGRPCConnection(address string) *grpc.ClientConn {
-	return f.kept.keep(f.RPCFactory.CreateRemoteFrontendGRPCConnection(address))
+	return f.frontend(address, func() *grpc.ClientConn { return f.RPCFactory.CreateRemoteFrontendGRPCConnection(address) })
 }
 
 // CreateLocalFrontendGRPCConnection implements common.RPCFactory.
 func (f *rpcFactory) CreateLocalFrontendGRPCConnection() *grpc.ClientConn {
-	return f.kept.keep(f.RPCFactory.CreateLocalFrontendGRPCConnection())
+	return f.frontend("", f.RPCFactory.CreateLocalFrontendGRPCConnection)
 }
 
 // CreateHistoryGRPCConnection implements common.RPCFactory.

@@ -26,8 +26,8 @@ const (
 	Other   = "other"
 )
 
-// Failures are the kinds with which calls fail; any other counts as Other.
-var Failures = []string{"error", "crash", "expired", "invalid", "length"}
+// Failures are the kinds with which calls fail, those of package job; any other counts as Other.
+var Failures = []string{"error", "exit", "crash", "expired", "invalid", "length", "lost"}
 
 // Job returns the series of a job. The caller limits the number of jobs.
 func (m *Meters) Job(name string) *Job {
