@@ -296,7 +296,7 @@ func TestBadInput_ServerThatIsNotThere(t *testing.T) {
 	closed := freeAddress(t)
 	for _, line := range [][]string{
 		{"start", "--pool", "p", "in.txt", "-o", "out.txt"},
-		{"worker", "--pool", "p", "--exec", "cat", "--allow", "all"},
+		{"worker", "--pool", "p", "--exec", "cat", "--allow", "all", "--wait-for-server", "0"},
 		{"list"}, {"status", "job"}, {"watch", "job"}, {"results", "job"}, {"stop", "job"},
 	} {
 		t.Run(line[0], func(t *testing.T) {

@@ -31,6 +31,7 @@ type connection struct {
 	address, namespace, profile string
 	ui                          string
 	namespaceOf                 string // the one that is used; set by options
+	hostPort                    string // the address that is used; set by options
 
 	keys  codecKeys
 	codec *job.Codec // set by options; nil: nothing is encrypted
@@ -68,7 +69,8 @@ func (c *connection) dial(ctx context.Context, p *Program, verbose bool) (sdkcli
 	defer cancel()
 	client, err := sdkclient.DialContext(ctx, options)
 	if err != nil {
-		return nil, fmt.Errorf("no Temporal server answers at %s: %w\nStart one with '%s server', or give its address with --address or TEMPORAL_ADDRESS", options.HostPort, dialError(err), p.name())
+		return nil, &awayError{cause: err, text: fmt.Sprintf(
+			"no Temporal server answers at %s: %v\nStart one with '%s server', or give its address with --address or TEMPORAL_ADDRESS", options.HostPort, dialError(err), p.name())}
 	}
 	return client, nil
 }
@@ -94,6 +96,7 @@ func (c *connection) options(p *Program) (sdkclient.Options, error) {
 		}
 	}
 	options.HostPort = cmp.Or(options.HostPort, sdkclient.DefaultHostPort)
+	c.hostPort, p.server = options.HostPort, options.HostPort
 	c.namespaceOf = cmp.Or(options.Namespace, sdkclient.DefaultNamespace)
 	p.webUI(cmp.Or(c.ui, ui), c.namespaceOf)
 	if c.codec, err = c.keys.read(p); err != nil {

@@ -2,6 +2,7 @@ package starter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 type gatewayOptions struct {
 	connection connection
+	patience   serverPatience
 	listen     string
 	tokens     string
 	drain      time.Duration
@@ -63,6 +65,7 @@ A second signal ends it at once. /health and /metrics need no token.`,
 	fs.IntVar(&o.requests, "requests", gateway.DefaultRequests, "how many requests for feeds may be under way at once; each takes up to some 6 MB")
 	fs.StringArrayVar(&o.allow, "allow", nil, "`ROOT` below which stores of feeds are read: a directory or a bucket URL; repeatable; all: whatever the credentials reach (default: none is read)")
 	o.connection.addFlags(fs)
+	o.patience.addFlags(fs)
 	fs.BoolVarP(&o.verbose, "verbose", "v", false, "log what happens, too")
 	return cmd
 }
@@ -98,8 +101,11 @@ func (o *gatewayOptions) run(ctx context.Context, p *Program) error {
 	if err := gateway.Check(address, options); err != nil {
 		return usageError("--listen %s: %w (--token-file FILE)", o.listen, err)
 	}
-	c, err := o.connection.dial(ctx, p, o.verbose)
-	if err != nil {
+	c, err := o.patience.dial(ctx, p, &o.connection, o.verbose)
+	switch {
+	case errors.Is(err, errInterrupted):
+		return nil // it has nothing in hand
+	case err != nil:
 		return err
 	}
 	defer c.Close()

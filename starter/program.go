@@ -64,7 +64,8 @@ type Program struct {
 	Handler worker.Handler
 	Options Options
 
-	ui string // where the web UI of the server is that a command has connected to, with the namespace; "": not known
+	server string // that a command talks to; "": none
+	ui     string // where the web UI of the server is that a command has connected to, with the namespace; "": not known
 }
 
 // pageOf is the address of a job's readable page in the web UI; "" if that is not known.
@@ -133,7 +134,7 @@ func (p *Program) report(err error) int {
 		code, err = coded.code, coded.err
 	}
 	if err != nil {
-		fmt.Fprintf(p.Stderr, "%s: %s\n", p.name(), describeError(err))
+		fmt.Fprintf(p.Stderr, "%s: %s\n", p.name(), p.sayWhoIsLate(err, describeError(err)))
 	}
 	if code == ExitUsage {
 		fmt.Fprintf(p.Stderr, "See '%[1]s --help' and '%[1]s COMMAND --help'.\n", p.name())

@@ -2,6 +2,7 @@ package starter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -15,6 +16,7 @@ import (
 type workerCommand struct {
 	worker     workerOptions
 	connection connection
+	patience   serverPatience
 	pool       string
 	verbose    bool
 }
@@ -27,7 +29,7 @@ func newWorker(p *Program) *cobra.Command {
 		Long: `Polls Temporal for the batches of a pool's jobs and runs the handler over them. Any number of
 workers, on any number of machines, may serve a pool. SIGTERM or Ctrl-C drains the worker: running
 batches finish the call in hand and hand the rest back, so that jobs continue elsewhere at once. A
-second signal ends it at once.
+second signal ends it at once. While Temporal does not answer the worker waits, also at its start.
 
 Whoever can start a job reads and writes with the worker's account below each --allow ROOT, and
 nowhere else (docs/security.md). --allow all permits everything that the account can reach: use it only
@@ -40,6 +42,7 @@ if everybody who can start a job may have that.`,
 	}
 	o.worker.addFlags(cmd.Flags(), p)
 	o.connection.addFlags(cmd.Flags())
+	o.patience.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&o.pool, "pool", "", "the pool to serve, [a-z0-9][a-z0-9-]*")
 	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "log what happens, too")
 	return cmd
@@ -63,8 +66,14 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 		return usageError("no --allow given: whoever can start a job reads and writes with this worker's account, so name each directory or "+
 			"bucket prefix that jobs use, such as --allow %s, or say --allow %s for everything that the account reaches", p.Dir, worker.AllowAll)
 	}
-	c, err := o.connection.dial(ctx, p, o.verbose)
-	if err != nil {
+	if err := handler.Check(o.worker.options); err != nil {
+		return usageError("%w", err)
+	}
+	c, err := o.patience.dial(ctx, p, &o.connection, o.verbose)
+	switch {
+	case errors.Is(err, errInterrupted):
+		return nil // it has nothing in hand
+	case err != nil:
 		return err
 	}
 	defer c.Close()

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,6 +17,8 @@ type Health struct {
 
 	Worker string `json:"worker"`
 	Pool   string `json:"pool"`
+	// Connected: Temporal answers.
+	Connected bool `json:"connected"`
 	// State is "starting", "serving", or "draining" once the worker has been asked to end.
 	State    string         `json:"state"`
 	Watchdog WatchdogHealth `json:"watchdog"`
@@ -81,6 +84,11 @@ func (m *metrics) health(now time.Time) Health {
 	}
 	for _, s := range m.roster.slots {
 		h.Slots = append(h.Slots, s.health(now, m.programs))
+	}
+	if since, why := m.link.cutOff(); why != nil {
+		h.Why = append(h.Why, fmt.Sprintf("cut off from Temporal since %s: %v", since.UTC().Format(time.DateTime), why))
+	} else {
+		h.Connected = true
 	}
 	if h.State != stateServing {
 		h.Why = append(h.Why, "it is "+h.State)

@@ -20,6 +20,7 @@ import (
 // metrics counts what happens in a worker and passes it on to meters, to sinks and to the worker's
 // health. It is safe for concurrent use.
 type metrics struct {
+	link *link
 	tally
 	worker, pool string
 	log          *slog.Logger

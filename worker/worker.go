@@ -20,7 +20,7 @@ package worker
 //	predict.go, tally.go                     trials of plan --sample; counts of batches, calls and items
 //	worker.go, options.go, access.go         the worker; its options; what its jobs may reach
 //	stopping.go, hooks.go                    a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
-//	health.go, metrics.go, events.go         what a worker shows
+//	health.go, metrics.go, events.go, link.go   what a worker shows; whether Temporal answers it
 
 import (
 	"context"
@@ -60,6 +60,7 @@ type Worker struct {
 	roster  *roster
 	watch   *timers.Watchdog
 	metrics *metrics
+	link    *link
 	workers []sdkworker.Worker
 
 	stopsLimit time.Duration
@@ -111,6 +112,11 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 		return nil, err
 	}
 	w.access, w.service = o.access(h), service
+	w.link = &link{log: log, ask: func(ctx context.Context) error {
+		_, err := c.CheckHealth(ctx, &client.CheckHealthRequest{})
+		return err
+	}}
+	metrics.link = w.link
 	w.acts = activities.New(activities.Options{
 		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: roster.observed(metrics),
 		Places: func(ctx context.Context, id, run string) ([]protocol.ActivityPlace, error) {
@@ -254,6 +260,14 @@ func (w *Worker) Run(ctx context.Context) error {
 			}
 			return err
 		}
+	}
+	if !w.options.alone { // its server is in this process
+		watching, enough := context.WithCancel(ctx)
+		watched := trap.Go("watching the connection", func() error { w.link.watch(watching); return nil })
+		defer func() {
+			enough()
+			<-watched
+		}()
 	}
 	w.roster.permits.Shut()
 	for i, sdk := range w.workers {

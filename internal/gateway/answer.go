@@ -84,6 +84,7 @@ func (a *answer) failPut(err error, accepted *int64) {
 	}
 	if status == http.StatusUnauthorized {
 		a.Header().Set("WWW-Authenticate", `Bearer realm="stint"`)
+		a.Header().Set("Connection", "close") // who has no token need not keep one
 	}
 	a.json(status, failed{Error: p, Accepted: accepted})
 }

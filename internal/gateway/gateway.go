@@ -152,6 +152,7 @@ func (g *Gateway) serve(rt route) http.Handler {
 			return
 		}
 		if !rt.open {
+			noteAdmitted(r)
 			select {
 			case g.places <- struct{}{}:
 				defer func() { <-g.places }()

@@ -66,10 +66,12 @@ func Listen(address string, o Options) (*Server, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	ctx, end := context.WithCancelCause(context.Background())
-	return &Server{gateway: g, listener: listener, end: end, http: &http.Server{
+	door := newDoor(listener, descriptors())
+	return &Server{gateway: g, listener: door, end: end, http: &http.Server{
 		Handler: g, ErrorLog: slog.NewLogLogger(g.options.Log.Handler(), slog.LevelWarn), MaxHeaderBytes: maxHead,
 		ReadHeaderTimeout: headLimit, IdleTimeout: idleLimit,
 		ReadTimeout: headLimit + bodyLimit, // also when net/http reads what the gateway does not; bodies of items have other limits, see body
+		ConnState: door.noteState, ConnContext: door.noteContext,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}}, nil
 }

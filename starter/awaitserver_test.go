@@ -1,0 +1,115 @@
+package starter
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// rising is a Temporal server that is not ready for its first requests.
+type rising struct {
+	workflowservice.UnimplementedWorkflowServiceServer
+	refuses  atomic.Int64 // that many more requests
+	describe error        // what DescribeNamespace returns once it is ready
+}
+
+func (r *rising) GetSystemInfo(context.Context, *workflowservice.GetSystemInfoRequest) (*workflowservice.GetSystemInfoResponse, error) {
+	return &workflowservice.GetSystemInfoResponse{}, nil
+}
+
+func (r *rising) DescribeNamespace(context.Context, *workflowservice.DescribeNamespaceRequest) (*workflowservice.DescribeNamespaceResponse, error) {
+	if r.refuses.Add(-1) >= 0 {
+		return nil, status.Error(codes.Unavailable, "not enough hosts to serve the request")
+	}
+	return &workflowservice.DescribeNamespaceResponse{}, r.describe
+}
+
+// serve serves at the address, "127.0.0.1:0" is any, and returns it.
+func (r *rising) serve(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := grpc.NewServer()
+	workflowservice.RegisterWorkflowServiceServer(server, r)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return listener.Addr().String()
+}
+
+// note is what a program has written.
+type note struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (n *note) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
+}
+
+func (n *note) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
+
+func TestD36_AWorkerWaitsForItsServer(t *testing.T) {
+	t.Parallel()
+	server := &rising{}
+	server.refuses.Store(1)
+	address := server.serve(t)
+	said := &note{}
+	p := &Program{Stderr: said, Dir: t.TempDir(), Signals: make(chan os.Signal, 1)}
+	client, err := (&serverPatience{time.Minute}).dial(t.Context(), p, &connection{address: address}, false)
+	require.NoError(t, err)
+	client.Close()
+	require.Equal(t, 1, strings.Count(said.String(), "\n"))
+	require.Contains(t, said.String(), "waiting for the server, until ")
+	require.Contains(t, said.String(), "the Temporal server at "+address+" is not ready: not enough hosts")
+
+	server.refuses.Store(1)
+	_, err = (&serverPatience{0}).dial(t.Context(), p, &connection{address: address}, false)
+	require.ErrorContains(t, err, "is not ready", "0 ends at once")
+
+	server.refuses.Store(1 << 30)
+	signals := make(chan os.Signal, 1)
+	p.Signals = signals
+	signals <- os.Interrupt
+	_, err = (&serverPatience{time.Hour}).dial(t.Context(), p, &connection{address: address}, false)
+	require.ErrorIs(t, err, errInterrupted)
+
+	_, err = (&serverPatience{-1}).dial(t.Context(), p, &connection{address: address}, false)
+	require.ErrorContains(t, err, "--wait-for-server")
+}
+
+func TestD36_OnlyAServerThatDoesNotAnswerIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	require.True(t, isAway(fmt.Errorf("dialling: %w", serviceerror.NewUnavailable("x"))))
+	require.True(t, isAway(&awayError{cause: context.DeadlineExceeded}))
+	require.False(t, isAway(serviceerror.NewPermissionDenied("x", "")))
+	require.False(t, isAway(serviceerror.NewNamespaceNotFound("x")))
+	require.False(t, isAway(nil))
+}
+
+func TestD52_WhoHasNotAnsweredIsNamed(t *testing.T) {
+	t.Parallel()
+	said := &note{}
+	p := &Program{Stderr: said, server: "10.0.0.1:7233"}
+	require.Equal(t, ExitFailed, p.report(fmt.Errorf("asking for the report: %w", context.DeadlineExceeded)))
+	require.Contains(t, said.String(), "asking for the report: the Temporal server at 10.0.0.1:7233 has taken the request and not answered it in time: its database may be away")
+	require.NotContains(t, said.String(), "deadline exceeded")
+}
