@@ -342,3 +342,29 @@ func logTimerEvent(log *slog.Logger, level slog.Level, e timers.Event) {
 	}
 	log.Log(context.Background(), level, "timers: "+e.Kind.String(), args...)
 }
+
+// repeats counts failed attempts to end the same holder: a process that may not be killed fails ten times a second. It is for one
+// goroutine, that of a watchdog's events.
+type repeats map[string]int
+
+// mostRepeats is how many holders are counted.
+const mostRepeats = 1000
+
+// often reports whether the event is a failure which need not be logged again: the 1st, 2nd, 4th, 8th and so on in a row are.
+func (r *repeats) often(e timers.Event) bool {
+	key := e.Worker + " " + e.Scope
+	switch e.Kind {
+	case timers.EventReaped:
+		delete(*r, key)
+		return false
+	case timers.EventReapFailed:
+	default:
+		return false
+	}
+	if *r == nil || len(*r) >= mostRepeats {
+		*r = repeats{}
+	}
+	(*r)[key]++
+	n := (*r)[key]
+	return n&(n-1) != 0
+}

@@ -25,6 +25,7 @@ type metrics struct {
 	worker, pool string
 	log          *slog.Logger
 	began        time.Time
+	repeats      repeats      // of failed attempts to end a holder
 	state        atomic.Value // string: see Health.State
 
 	roster   *roster
@@ -214,6 +215,9 @@ func (m *metrics) timerEvent(e timers.Event) {
 		for _, made := range m.meters {
 			made.Reaped(reap)
 		}
+	}
+	if m.repeats.often(e) {
+		level = slog.LevelDebug
 	}
 	logTimerEvent(m.log, level, e)
 }

@@ -63,6 +63,7 @@ type program struct {
 	proven      bool // it has answered an item
 	saidBye     bool
 	condemned   bool    // a timer has expired
+	expired     string  // the scope of the timer that has been reported last as expired
 	why         *ending // why it was made to end; nil if it ended by itself
 
 	ready  chan struct{} // closed once the program can be called

@@ -170,8 +170,9 @@ func (p *program) goodbye() {
 
 // Reap ends the program because one of its timers has expired.
 func (p *program) Reap(ctx context.Context, e timers.Expiry) error {
-	p.condemn()
-	p.host.observe(SlotEvent{Kind: TimerExpired, Slot: p.slot.number, PID: p.pid(), Incarnation: p.incarnation, Err: e.Err()})
+	if said := p.condemn(e.Scope); !said { // it may be tried ten times a second
+		p.host.observe(SlotEvent{Kind: TimerExpired, Slot: p.slot.number, PID: p.pid(), Incarnation: p.incarnation, Err: e.Err()})
+	}
 	why := ending{fault: &calls.Fault{Kind: job.KindExpired, Err: job.Error{
 		Type:    "Expired",
 		Message: fmt.Sprintf("scope %s was held longer than %v (%v overdue)", e.Scope, e.After, e.Overdue.Round(time.Millisecond)),
@@ -207,14 +208,17 @@ func (p *program) Reap(ctx context.Context, e timers.Expiry) error {
 	}
 }
 
-// condemn ends the heartbeats of batches with calls in the program: it may not be killed in time, or at all.
-func (p *program) condemn() {
+// condemn ends the heartbeats of batches with calls in the program: it may not be killed in time, or at all. It returns whether
+// the expiry of this scope's timer has been reported.
+func (p *program) condemn(scope string) (said bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.condemned = true
+	said = p.condemned && p.expired == scope
+	p.condemned, p.expired = true, scope
 	for _, c := range p.calls {
 		c.doubt()
 	}
+	return said
 }
 
 // Settle waits until the frames that the program has sent so far have been handled (T5).

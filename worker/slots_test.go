@@ -77,7 +77,7 @@ func TestServe_NobodyVouchesForACondemnedProgram(t *testing.T) {
 	}
 	begin(0)
 	require.Equal(t, []int{0, 0}, doubts)
-	p.condemn()
+	p.condemn("a#1")
 	begin(1)
 	require.Equal(t, []int{1, 1}, doubts)
 	require.NoError(t, p.Reap(t.Context(), timers.Expiry{Scope: "load"}))

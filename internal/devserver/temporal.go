@@ -72,7 +72,9 @@ func service(name primitives.ServiceName, l net.Listener, kept *connections) ser
 			params.GetCommonServiceOptions(name),
 			modules[name],
 			extra,
-			fx.Decorate(func(f common.RPCFactory) common.RPCFactory { return &rpcFactory{RPCFactory: f, listener: l, kept: kept} }),
+			fx.Decorate(func(f common.RPCFactory) common.RPCFactory {
+				return &rpcFactory{RPCFactory: f, listener: l, kept: kept}
+			}),
 			fx.Decorate(func(f sdk.ClientFactory) sdk.ClientFactory { return &sdkFactory{f, kept} }),
 		)
 		return temporal.NewService(app, name, params.Logger), app.Err()

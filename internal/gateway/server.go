@@ -71,7 +71,7 @@ func Listen(address string, o Options) (*Server, error) {
 		Handler: g, ErrorLog: slog.NewLogLogger(g.options.Log.Handler(), slog.LevelWarn), MaxHeaderBytes: maxHead,
 		ReadHeaderTimeout: headLimit, IdleTimeout: idleLimit,
 		ReadTimeout: headLimit + bodyLimit, // also when net/http reads what the gateway does not; bodies of items have other limits, see body
-		ConnState: door.noteState, ConnContext: door.noteContext,
+		ConnState:   door.noteState, ConnContext: door.noteContext,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}}, nil
 }
