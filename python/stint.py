@@ -1,7 +1,8 @@
 """Serve programs for stint: the program's side of its serve protocol, version 1.
 
 A worker starts the program once for each slot; it loads what it needs and answers one call after
-the other. One file, the standard library alone, Python 3.9 or later: copy it next to the program.
+the other. One file, the standard library alone, Python 3.9 or later. Workers have it on the path of
+their programs, so nothing needs to be installed.
 
     import stint
 

@@ -14,7 +14,7 @@ import (
 // answers one call after the other over the serve protocol (docs/protocol.md; python/stint.py
 // implements it for Python). A process that dies, hangs or breaks the protocol is replaced by its
 // slot's next incarnation, and its call is retried; results that it had sent are kept. Its environment
-// is scrubbed (see Options.Env).
+// is scrubbed (see Options.Env); unless that has a PYTHONPATH, it names a directory with Python's module stint.
 func Serve(argv ...string) Handler {
 	return Handler{
 		name: "serve " + strings.Join(argv, " "), argv: argv,
@@ -29,7 +29,15 @@ func Serve(argv ...string) Handler {
 			if err != nil {
 				return nil, nil, err
 			}
-			h := &host{dependencies: s, path: path, argv: argv, env: append(s.options.childEnv(), oneThread(s.options.Env)...)}
+			env, helper := s.options.childEnv(), pythonHelper{}
+			if !s.options.setsPythonPath() {
+				if helper, err = openPythonHelper(); err != nil {
+					s.log.Warn("programs in Python need the helper beside them", "error", err)
+				} else {
+					env = append(env, "PYTHONPATH="+helper.dir)
+				}
+			}
+			h := &host{dependencies: s, helper: helper, path: path, argv: argv, env: append(env, oneThread(s.options.Env)...)}
 			return h.open()
 		},
 	}
@@ -56,6 +64,7 @@ type host struct {
 	single   bool          // items are handed over one by one
 	inner    calls.Handler // the Go handler that the process runs; nil for any other program
 	children *child.Starter
+	helper   pythonHelper
 	pace     calls.Pace
 
 	slots   sync.WaitGroup
@@ -91,6 +100,7 @@ func (h *host) Close() {
 		h.slots.Wait()
 		h.tasks.Wait()
 		h.children.Close()
+		h.helper.Close()
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/trap"
 )
 
 // patience is how long a worker bears it that nothing can be begun in a slot.
@@ -87,7 +88,7 @@ func (s *slot) unbegun(why error) (wait time.Duration, stay bool) {
 		r.observe(SlotEvent{Kind: SlotOut, Slot: s.number, Err: s.isOut()})
 		r.lost(s.isOut())
 	case !stay:
-		time.AfterFunc(wait, r.permits.Wake)
+		trap.After(wait, "looking for batches again", nil, r.permits.Wake)
 	}
 	return wait, stay
 }
