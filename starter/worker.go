@@ -43,6 +43,7 @@ if everybody who can start a job may have that.`,
 	o.worker.addFlags(cmd.Flags(), p)
 	o.connection.addFlags(cmd.Flags())
 	o.patience.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&o.worker.flagged.Name, "name", o.worker.flagged.Name, "what the worker is called in reports, followed by the number of its process (default: the host's name)")
 	cmd.Flags().StringVar(&o.pool, "pool", "", "the pool to serve, [a-z0-9][a-z0-9-]*")
 	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "log what happens, too")
 	return cmd

@@ -34,7 +34,7 @@ func newWorkers(p *Program) *cobra.Command {
 		Long: `Lists the workers that have polled for batches of a pool within the last minutes, and the batches
 that they have in hand: slot, process, how many calls the slot makes at once, start, and the timers that
 handlers hold, by scope, with the time that is left. They are known from a batch's first heartbeat on, which comes when an item has been answered, or after a
-quarter of the job's expiry.
+quarter of the job's expiry. A worker of which nothing has been heard for 90 s is marked; the server forgets it after some minutes.
 
 Without --pool, the pools are those of all workers that coordinate jobs, idle ones too, and of the jobs that run.`,
 		Example: `  stint workers
@@ -116,7 +116,7 @@ func printWorkers(p *Program, r workersReport) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "POOL\tWORKER\tSEEN")
 	for _, one := range r.Workers {
-		fmt.Fprintf(w, "%s\t%s\t%s ago\n", one.Pool, one.Worker, since(one.Seen))
+		fmt.Fprintf(w, "%s\t%s\t%s ago%s\n", one.Pool, one.Worker, since(one.Seen), silence(one, r.Running, time.Now()))
 	}
 	if len(r.Running) > 0 {
 		fmt.Fprintln(w, "\nJOB\tWORKER\tSLOT\tPID\tINCARNATION\tCALLS\tBATCH\tAGE\tTIMERS")
@@ -127,6 +127,28 @@ func printWorkers(p *Program, r workersReport) error {
 	}
 	return w.Flush()
 }
+
+// silentAfter is how long a worker may not be heard of: a poll for batches takes a minute, and heartbeats come more often than that.
+const silentAfter = 90 * time.Second
+
+// silence is what to say of a worker of which nothing has been heard for long; "": it has been.
+func silence(w job.PoolWorker, running []job.RunningBatch, now time.Time) string {
+	heard := w.Seen
+	for _, b := range running {
+		if b.Worker != w.Worker {
+			continue
+		}
+		if heard = latest(heard, b.Since, b.Beat); b.Beat.IsZero() && now.Sub(b.Since) > silentAfter {
+			heard = latest(heard, now.Add(-silentAfter)) // its first heartbeat may come after a quarter of the job's expiry
+		}
+	}
+	if now.Sub(heard) <= silentAfter {
+		return ""
+	}
+	return ", and not heard of since: ended, dead or cut off"
+}
+
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 const unknown = "–"
 

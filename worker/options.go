@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
 	"runtime"
 	"time"
 
@@ -19,6 +20,9 @@ import (
 
 // Options configure a worker. The zero value of a field means its default.
 type Options struct {
+	// Name is what the worker is called in reports, followed by the number of its process: [A-Za-z0-9][A-Za-z0-9._-]*, up to 64.
+	// Default: the name of its host.
+	Name string
 	// Slots is how many batches make calls at once; if Concurrency is above 1, several batches may share a slot. As many more
 	// may be making their parts durable.
 	// Default: the number of CPUs; at most 1,000.
@@ -160,6 +164,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+var workerNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
 // fieldError returns the error of an option.
 func fieldError(field, format string, args ...any) error {
 	return &job.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)}
@@ -175,6 +181,9 @@ func (o Options) validate() error {
 	}
 	if o.CallItems < OneItem || o.CallItems > execItems {
 		errs = append(errs, fieldError("CallItems", "%d: use 0 to %d", o.CallItems, execItems))
+	}
+	if o.Name != "" && !workerNames.MatchString(o.Name) {
+		errs = append(errs, fieldError("Name", "%q: use up to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit", o.Name))
 	}
 	if o.Restarts < 0 || o.Restarts > maxRestarts {
 		errs = append(errs, fieldError("Restarts", "%d: use 0 to %d", o.Restarts, maxRestarts))

@@ -137,7 +137,7 @@ func openPredicting(h Handler, o Options, fail context.CancelCauseFunc) (*predic
 	if err != nil {
 		return nil, err
 	}
-	name := workerName(o.label)
+	name := workerName(o)
 	roster := newRoster(name, o, logEvents(o.Logger, func(SlotEvent) {}))
 	handler, service, err := h.open(dependencies{
 		options: o, worker: name, log: o.Logger, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe,

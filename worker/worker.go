@@ -23,6 +23,7 @@ package worker
 //	health.go, metrics.go, events.go, link.go   what a worker shows; whether Temporal answers it
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 			return nil, err
 		}
 	}
-	metrics := newMetrics(workerName(o.label), pool, o.Logger)
+	metrics := newMetrics(workerName(o), pool, o.Logger)
 	name, log := metrics.worker, metrics.log
 	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: metrics.timerEvent})
 	if err != nil {
@@ -151,15 +152,15 @@ func stopper(c client.Client, conv converter.DataConverter) func(context.Context
 	}
 }
 
-// workerName identifies this worker, as Temporal's clients do. The label is that of one of several in this process.
-func workerName(label string) string {
+// workerName identifies this worker, as Temporal's clients do: by the name that it is given, or its host, and its process.
+func workerName(o Options) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	name := fmt.Sprintf("%s-%d", host, ownPID)
-	if label != "" {
-		name += "-" + label
+	name := fmt.Sprintf("%s-%d", cmp.Or(o.Name, host), ownPID)
+	if o.label != "" { // it is one of several in this process
+		name += "-" + o.label
 	}
 	return name
 }
