@@ -11,6 +11,7 @@ import (
 	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -34,8 +35,10 @@ func (f *fixture) fetch(location string) string {
 	if err != nil {
 		return ""
 	}
-	defer r.Close()
-	data, err := io.ReadAll(r)
+	plain, err := outputs.Decode(location, r)
+	require.NoError(f.t, err)
+	defer plain.Close()
+	data, err := io.ReadAll(plain)
 	require.NoError(f.t, err)
 	return string(data)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 
@@ -162,8 +163,15 @@ func (m *model) check(result outputs.FinishResult) {
 	got, next := m.printed(false)
 	require.Equal(m.t, text, got, "in input order")
 	require.EqualValues(m.t, result.Books.Items, next)
-	require.Equal(m.t, sumOf(text), result.Output.Checksum)
-	require.EqualValues(m.t, len(text), result.Output.Bytes)
+	whole := text
+	if outputs.Encoding(m.spec.Output) != nil {
+		data, err := os.ReadFile(m.spec.Output)
+		require.NoError(m.t, err)
+		whole = string(data)
+		require.Equal(m.t, text, m.fetch(m.spec.Output))
+	}
+	require.Equal(m.t, sumOf(whole), result.Output.Checksum)
+	require.EqualValues(m.t, len(whole), result.Output.Bytes)
 	m.checkFiles(result, text)
 	require.EqualValues(m.t, len(m.failed), result.Books.Failed)
 	require.EqualValues(m.t, len(m.drops), result.Books.Dropped)

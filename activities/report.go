@@ -25,10 +25,13 @@ func (a *Activities) WriteReport(ctx context.Context, in ReportInput) error {
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
+	if data, err = outputs.Encoded(in.Location, append(data, '\n')); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
 	_, err = carryOut(ctx, a.opts.Patience, func(ctx context.Context) (none struct{}, err error) {
 		dir, name, err := outputs.OpenTarget(ctx, a.opts.Access, in.Location, in.Perm)
 		if err == nil {
-			err = dir.Put(ctx, name, append(data, '\n'))
+			err = dir.Put(ctx, name, data)
 		}
 		return none, err
 	})

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/text"
@@ -133,7 +134,7 @@ func (s *Store) fromOutput(ctx context.Context, dir store.Dir, report job.Report
 		}
 		index -= before
 	}
-	r, err := s.access.OpenInput(ctx, location, offset, e.Bytes)
+	r, err := outputs.OpenFile(ctx, &s.access, location, offset, e.Bytes)
 	if err != nil {
 		return outcome, err
 	}
@@ -175,7 +176,7 @@ func (s *Store) failuresOf(ctx context.Context, location string, e ledger.OwnedE
 	if location == "" {
 		return 0, nil, errAmbiguous // failures were dropped
 	}
-	r, err := s.access.OpenInput(ctx, location, 0, -1)
+	r, err := outputs.OpenFile(ctx, &s.access, location, 0, -1)
 	if err != nil {
 		return 0, nil, err
 	}

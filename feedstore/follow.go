@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 )
@@ -119,7 +120,7 @@ type output struct {
 
 // lines opens the results of the entry that comes next.
 func (o *output) lines(ctx context.Context, e ledger.OwnedEntry) (*partLines, error) {
-	r, err := o.store.access.OpenInput(ctx, o.location, o.bytes, e.Bytes)
+	r, err := outputs.OpenFile(ctx, &o.store.access, o.location, o.bytes, e.Bytes)
 	if err != nil {
 		return nil, err
 	}

@@ -84,6 +84,10 @@ func (r *run) lookUp(ctx context.Context, client *job.Client) error {
 
 func (r *run) resume(ctx context.Context, client *job.Client, settings job.Settings) (*job.Run, error) {
 	earlier, err := r.known(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	unprinted, err := r.isUnprinted(ctx, earlier)
 	switch {
 	case err != nil:
 		return nil, err
@@ -96,6 +100,9 @@ func (r *run) resume(ctx context.Context, client *job.Client, settings job.Setti
 			}
 		}
 		return running, nil
+	case unprinted:
+		r.noteUnprinted()
+		return client.Get(r.named), nil
 	case earlier.State == job.Completed:
 		return nil, &job.EndedError{Name: r.named, State: job.Completed}
 	case earlier.Redrive != nil:

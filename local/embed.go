@@ -81,7 +81,7 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 	report, err := r.beside(ctx, ws, client)
 	r.removeLeft()
 	if err == nil && report.State == job.Completed && r.spec.Output == "" {
-		err = r.printResults(ctx, report)
+		err = r.print(ctx, report)
 	}
 	return report, err
 }
@@ -252,14 +252,4 @@ func (r *run) printWhile(ctx context.Context, running *job.Run) error {
 			return fmt.Errorf("printing the results: %w", err)
 		}
 	}
-}
-
-// printResults prints the results of a completed job that have not been printed while it ran.
-func (r *run) printResults(ctx context.Context, report job.Report) error {
-	var access store.Access
-	defer access.Close()
-	if _, err := outputs.Results(ctx, &access, report, outputs.Selection{From: r.printed}, r.o.Results); err != nil {
-		return fmt.Errorf("printing the results: %w", err)
-	}
-	return nil
 }

@@ -56,8 +56,15 @@ func (r *run) startOrContinue(ctx context.Context, client *job.Client) (*job.Run
 		if err != nil {
 			return nil, err
 		}
+		unprinted, err := r.isUnprinted(ctx, earlier)
+		if err != nil {
+			return nil, err
+		}
 		switch {
 		case earlier == nil:
+		case unprinted:
+			r.noteUnprinted()
+			return client.Get(r.spec.Name), nil
 		case !earlier.State.Final(), r.finished(earlier):
 			r.note("continuing %s", r.spec.Name)
 			r.giveStdin(earlier.Run)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
@@ -117,8 +118,12 @@ func groupFailures(path string) *failureGroups {
 		return nil // in a bucket, or of another machine: the summary names it
 	}
 	defer file.Close()
+	plain, err := outputs.Decode(path, file)
+	if err != nil {
+		return nil
+	}
 	g := &failureGroups{}
-	lines := bufio.NewReaderSize(io.LimitReader(file, readFailureBytes), 64<<10)
+	lines := bufio.NewReaderSize(io.LimitReader(plain, readFailureBytes), 64<<10)
 	for {
 		line, err := boundedLine(lines, longestFailure)
 		if len(line) > 0 {

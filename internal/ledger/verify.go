@@ -80,6 +80,9 @@ func (s *SummedReader) Verify(bytes int64, sum uint32) error {
 	return Verified(s.Key, s.Bytes, bytes, s.Sum, sum, s.err)
 }
 
+// Failed returns the error of reading, nil if there was none.
+func (s *SummedReader) Failed() error { return s.err }
+
 // Broken returns the error of an object whose content cannot be read; err says why, unless reading failed.
 func (s *SummedReader) Broken(err error) error {
 	if s.err != nil {

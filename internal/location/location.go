@@ -41,10 +41,14 @@ func IsPrefix(location string) bool {
 func isSeparator(c byte) bool { return c == '/' || c == filepath.Separator }
 
 // Delimiter returns what separates the fields of a table, if a location names one by its extension, whatever its case: a comma of
-// .csv, a tab of .tsv and .tab. Otherwise it returns 0.
+// .csv, a tab of .tsv and .tab, before .gz or .zst if it is compressed. Otherwise it returns 0.
 func Delimiter(location string) byte {
 	rest, _ := SplitQuery(location)
-	switch strings.ToLower(path.Ext(rest)) {
+	extension := strings.ToLower(path.Ext(rest))
+	if extension == ".gz" || extension == ".zst" {
+		extension = strings.ToLower(path.Ext(rest[:len(rest)-len(extension)]))
+	}
+	switch extension {
 	case ".csv":
 		return ','
 	case ".tsv", ".tab":

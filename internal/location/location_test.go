@@ -46,3 +46,13 @@ func TestLocation(t *testing.T) {
 		require.Equal(t, c.rest+".x"+c.query, Append(c.location, ".x"), "%q", c.location)
 	}
 }
+
+func TestDelimiter(t *testing.T) {
+	t.Parallel()
+	for location, want := range map[string]byte{
+		"a.csv": ',', "a.TSV": '\t', "a.tab": '\t', "a.jsonl": 0, "csv": 0, "a.csv.gz": ',', "a.tsv.ZST": '\t', "a.jsonl.gz": 0, "a.csv.bz2": 0, ".gz": 0,
+		"s3://b/a.csv.gz?region=r": ',',
+	} {
+		require.Equal(t, want, Delimiter(location), "%q", location)
+	}
+}

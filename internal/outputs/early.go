@@ -176,7 +176,7 @@ func (e *early) begin(access ledger.Access, ref ledger.Ref, output string) error
 	if _, local := to.Local(); !local {
 		return errNotLocal
 	}
-	e.joining, err = store.BeginJoin(e.ctx, to, name, store.JoinOptions{Scratch: Scratch(e.dir, ref)})
+	e.joining, err = store.BeginJoin(e.ctx, to, name, store.JoinOptions{Scratch: Scratch(e.dir, ref), Encode: Encoding(output)})
 	if err == nil && !e.joining.InScratch() {
 		e.joining.Abort() // after a kill nobody would find the file
 		err = errNotLocal

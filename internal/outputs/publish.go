@@ -208,7 +208,7 @@ func (p *Publication) publishFile(ctx context.Context, publishSides func(context
 	if err != nil {
 		return err
 	}
-	opts := store.JoinOptions{Size: p.Books.Bytes, Scratch: Scratch(p.Dir, p.Ref), Publish: func(joined store.JoinResult, commit func() error) error {
+	opts := store.JoinOptions{Size: p.Books.Bytes, Scratch: Scratch(p.Dir, p.Ref), Encode: Encoding(p.Spec.Output), Publish: func(joined store.JoinResult, commit func() error) error {
 		p.Output.Bytes, p.Output.Checksum = joined.Bytes, ledger.FormatSum(joined.Sum)
 		if err := p.WriteDone(ctx); err != nil {
 			return err

@@ -99,7 +99,7 @@ func copyPieces(ctx context.Context, access ledger.Access, location string, erro
 	if !errorRecords {
 		offset, p[0] = p[0], 0
 	}
-	r, err := access.OpenInput(ctx, location, offset, -1)
+	r, err := OpenFile(ctx, access, location, offset, -1)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func wholeFile(o *job.Output, errorRecords bool) (location string, whole bool) {
 }
 
 func copyFile(ctx context.Context, access ledger.Access, location string, offset int64, w io.Writer) error {
-	r, err := access.OpenInput(ctx, location, offset, -1)
+	r, err := OpenFile(ctx, access, location, offset, -1)
 	if err != nil {
 		return err
 	}

@@ -73,11 +73,14 @@ func (p *Publication) writeSide(ctx context.Context, s side) (publish func(conte
 	if err != nil {
 		return nil, nil, ledger.StoreError(job.ErrorOutput, err)
 	}
-	if err := s.copy(ctx, io.MultiWriter(w, s.content)); err != nil {
+	var lines ledger.SideFile // before they are compressed
+	err = encode(s.location, io.MultiWriter(w, s.content), func(w io.Writer) error { return s.copy(ctx, io.MultiWriter(w, &lines)) })
+	if err != nil {
 		w.Abort()
 		return nil, nil, err
 	}
-	if s.content.Bytes == 0 { // the lines that there are say something else
+	if lines.Bytes == 0 {
+		*s.content = ledger.SideFile{} // the lines that there are say something else
 		w.Abort()
 		return none, func() {}, nil
 	}

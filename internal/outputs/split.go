@@ -213,13 +213,17 @@ func (s *splitter) writeFile(ctx context.Context, f *splitFile) (w store.Writer,
 		}
 	}()
 	var written ledger.SideFile
-	to := io.MultiWriter(w, &written)
-	for _, piece := range f.pieces {
-		if err := s.copyPiece(ctx, to, piece); err != nil {
-			return w, err
+	err = encode(f.name, w, func(w io.Writer) error {
+		to := io.MultiWriter(w, &written)
+		for _, piece := range f.pieces {
+			if err := s.copyPiece(ctx, to, piece); err != nil {
+				return err
+			}
 		}
-	}
-	if _, err := to.Write(f.held); err != nil {
+		_, err := to.Write(f.held)
+		return err
+	})
+	if err != nil {
 		return w, ledger.StoreError(job.ErrorOutput, err)
 	}
 	return w, ledger.Verified(f.name, written.Bytes, f.bytes, written.Sum, f.sum, nil)

@@ -54,7 +54,7 @@ func (p *Publication) joinTable(ctx context.Context) (Begun, error) {
 	if err != nil {
 		return Begun{}, err
 	}
-	if t.to, err = store.BeginJoin(ctx, to, name, store.JoinOptions{Scratch: Scratch(p.Dir, p.Ref)}); err != nil {
+	if t.to, err = store.BeginJoin(ctx, to, name, store.JoinOptions{Scratch: Scratch(p.Dir, p.Ref), Encode: Encoding(p.Spec.Output)}); err != nil {
 		return Begun{}, ledger.StoreError(job.ErrorOutput, err)
 	}
 	if err := t.write(ctx); err != nil {

@@ -56,6 +56,7 @@ func (o *mergedParts) close()     {}
 type mergedFile struct {
 	before job.Output
 	body   *ledger.SummedReader // of the file as it was
+	plain  io.ReadCloser        // its content
 	old    *bufio.Reader
 	to     *store.Joining
 	buf    []byte
@@ -76,10 +77,15 @@ func (f *finisher) openMerged(ctx context.Context, size int64) (*mergedFile, err
 		return nil, err
 	}
 	o := &mergedFile{before: before, body: ledger.NewSummedReader(name, body), buf: make([]byte, 0, mergeBuffer)}
-	o.old = bufio.NewReaderSize(o.body, mergeBuffer)
-	o.to, err = store.BeginJoin(ctx, dir, name, store.JoinOptions{Size: size, Scratch: outputs.Scratch(f.Dir, f.Ref)})
+	if o.plain, err = outputs.Decode(name, closing{o.body}); err != nil {
+		return nil, o.damaged(err)
+	}
+	o.old = bufio.NewReaderSize(o, mergeBuffer)
+	o.to, err = store.BeginJoin(ctx, dir, name, store.JoinOptions{
+		Size: size, Scratch: outputs.Scratch(f.Dir, f.Ref), Encode: outputs.Encoding(name),
+	})
 	if err != nil {
-		o.body.Close()
+		o.close()
 		return nil, ledger.StoreError(job.ErrorOutput, err)
 	}
 	return o, nil
@@ -119,7 +125,7 @@ func (o *mergedFile) flush() error {
 	return ledger.StoreError(job.ErrorOutput, err)
 }
 
-func (o *mergedFile) close() { o.body.Close() }
+func (o *mergedFile) close() { _ = o.plain.Close() } // only read from
 
 func (o *mergedFile) end() error {
 	if _, err := o.old.WriteTo(io.Discard); err != nil {
@@ -129,4 +135,29 @@ func (o *mergedFile) end() error {
 		return outputChanged(o.before, fmt.Sprintf("has %d bytes, %s", o.body.Bytes, ledger.FormatSum(o.body.Sum)))
 	}
 	return o.flush()
+}
+
+// closing is a SummedReader whose Close has the usual form.
+type closing struct{ *ledger.SummedReader }
+
+func (c closing) Close() error {
+	c.SummedReader.Close()
+	return nil
+}
+
+// Read reads the content of the file as it was.
+func (o *mergedFile) Read(p []byte) (int, error) {
+	n, err := o.plain.Read(p)
+	if err != nil && err != io.EOF {
+		err = o.damaged(err)
+	}
+	return n, err
+}
+
+// damaged returns the error of a file whose content cannot be read: that of reading it, or else it is not the one that was published.
+func (o *mergedFile) damaged(err error) error {
+	if failed := o.body.Failed(); failed != nil {
+		return failed
+	}
+	return outputChanged(o.before, "cannot be read ("+err.Error()+")")
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"iter"
 	"time"
 
@@ -39,6 +41,9 @@ type JoinOptions struct {
 	// system as the final one: what a killed process leaves there is easy to find. Default: beside
 	// the final file.
 	Scratch string
+	// Encode encodes what is written: the pieces' lengths and checksums are those before, the result's those after. Default: the bytes stay
+	// as they are.
+	Encode func(io.Writer) Encoder
 	// Begun is a Join of the same object that was begun earlier; the pieces follow those that it
 	// has, and Join ends it in every case. Size and Scratch are ignored then. Default: none.
 	Begun *Joining
@@ -50,6 +55,15 @@ type JoinOptions struct {
 	// once; or it returns an error and the file is discarded. A caller wraps commit in Dir.Guard
 	// here. It runs on another goroutine than Join's, which waits for it. Default: commit is called.
 	Publish func(joined JoinResult, commit func() error) error
+}
+
+// Encoder encodes what is written to it, for instance compresses it.
+type Encoder interface {
+	io.Writer
+	// EndPiece is called after each piece.
+	EndPiece() error
+	// Close writes what is left.
+	Close() error
 }
 
 // JoinResult describes a joined file.
@@ -101,6 +115,8 @@ func Join(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error], to Dir,
 type Joining struct {
 	name     string
 	w        Writer
+	encoder  Encoder // nil: the bytes stay as they are
+	encoded  encoded
 	progress func(bytes int64)
 	reported int64 // bytes at the last call of progress
 	result   JoinResult
@@ -112,7 +128,53 @@ func BeginJoin(ctx context.Context, to Dir, name string, opts JoinOptions) (*Joi
 	j := &Joining{name: name, progress: func(int64) {}}
 	var err error
 	j.w, err = object.CreateWith(ctx, to, name, object.WriteOptions{Bulk: true, Size: opts.Size, Scratch: opts.Scratch, Unchanged: true})
+	if err == nil && opts.Encode != nil {
+		j.encoded.w = j.w
+		j.encoder = opts.Encode(&j.encoded)
+	}
 	return j, err
+}
+
+// encoded counts and sums up what an Encoder writes.
+type encoded struct {
+	w      io.Writer
+	result JoinResult
+}
+
+func (e *encoded) Write(p []byte) (int, error) {
+	n, err := e.w.Write(p)
+	e.result.Bytes += int64(n)
+	e.result.Sum = crc32.Update(e.result.Sum, castagnoli, p[:n])
+	return n, err
+}
+
+func (j *Joining) write(p []byte) (err error) {
+	if j.encoder != nil {
+		_, err = j.encoder.Write(p)
+	} else {
+		_, err = j.w.Write(p)
+	}
+	return err
+}
+
+// endPiece ends a piece.
+func (j *Joining) endPiece() error {
+	if j.encoder == nil {
+		return nil
+	}
+	return j.encoder.EndPiece()
+}
+
+// endEncoding writes what the Encoder still has: nothing follows.
+func (j *Joining) endEncoding() error {
+	if j.encoder == nil {
+		return nil
+	}
+	if err := j.encoder.Close(); err != nil {
+		return err
+	}
+	j.result = j.encoded.result
+	return nil
 }
 
 // InScratch reports whether the unfinished file lies in the scratch directory.
@@ -138,10 +200,13 @@ func (j *Joining) Append(ctx context.Context, from Dir, pieces iter.Seq2[Piece, 
 func (j *Joining) AppendHeld(piece Piece, held [][]byte) error {
 	var length int64
 	for _, data := range held {
-		if _, err := j.w.Write(data); err != nil {
+		if err := j.write(data); err != nil {
 			return fmt.Errorf("joining %s: %w", j.name, err)
 		}
 		length += int64(len(data))
+	}
+	if err := j.endPiece(); err != nil {
+		return fmt.Errorf("joining %s: %w", j.name, err)
 	}
 	if length != piece.Length {
 		return fmt.Errorf("joining %s: %w", j.name, &CorruptError{Key: piece.Key, Reason: fmt.Sprintf("has %d bytes in memory, not %d", length, piece.Length)})
@@ -162,7 +227,7 @@ func (j *Joining) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, er
 		if c.err != nil {
 			return c.err
 		}
-		if _, err := j.w.Write(c.data); err != nil {
+		if err := j.write(c.data); err != nil {
 			return err
 		}
 		n := int64(len(c.data))
@@ -174,6 +239,9 @@ func (j *Joining) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, er
 			}
 			j.result.Sum = combine(j.result.Sum, sum, c.piece.Length)
 			sum = 0
+			if err := j.endPiece(); err != nil {
+				return err
+			}
 		}
 		j.result.Bytes += n
 		if j.result.Bytes-j.reported >= progressBytes {
@@ -190,6 +258,9 @@ func (j *Joining) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, er
 
 // publish syncs and commits the file, calling progress meanwhile.
 func (j *Joining) publish(hook func(joined JoinResult, commit func() error) error) error {
+	if err := j.endEncoding(); err != nil {
+		return err
+	}
 	done := trap.Go("publishing a file", func() error { return j.commit(hook) })
 	tick := time.NewTicker(publishTick)
 	defer tick.Stop()

@@ -1,0 +1,69 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// printedKey is the object in a job's store that names the run whose results have been printed as a whole. A job without an output of
+// its own has not finished before that.
+const printedKey = "PRINTED"
+
+// print prints the results of a completed job that have not been printed while it ran, and notes that they have been.
+func (r *run) print(ctx context.Context, report job.Report) error {
+	var access store.Access
+	defer access.Close()
+	if _, err := outputs.Results(ctx, &access, report, outputs.Selection{From: r.printed}, r.o.Results); err != nil {
+		if r.o.State == "" {
+			return fmt.Errorf("printing the results: %w", err)
+		}
+		return fmt.Errorf("printing the results: %w; they are kept, and the same command prints them", err)
+	}
+	dir, err := access.Open(ctx, report.Store)
+	if err == nil {
+		err = dir.Put(ctx, printedKey, []byte(report.Run))
+	}
+	if err != nil {
+		return fmt.Errorf("noting that the results have been printed: %w", err)
+	}
+	return nil
+}
+
+// isUnprinted reports whether a job has completed and its results are kept, but have not been printed as a whole. There may be no
+// report of it.
+func (r *run) isUnprinted(ctx context.Context, report *job.Report) (bool, error) {
+	if report == nil || report.State != job.Completed || r.spec.Output != "" {
+		return false, nil
+	}
+	var access store.Access
+	defer access.Close()
+	dir, err := access.Open(ctx, report.Store)
+	if err != nil {
+		return false, err
+	}
+	printed, err := dir.Get(ctx, printedKey)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if string(printed) == report.Run {
+		return false, nil
+	}
+	done, err := ledger.ReadDone(ctx, dir, report.Run)
+	return done != nil, err // without it somebody has cleared the store
+}
+
+// noteUnprinted says why nothing is run.
+func (r *run) noteUnprinted() {
+	text := "%s has completed, but its results were not printed as a whole: printing those that are kept"
+	if r.spec.Streams() {
+		text += "; the standard input is not read"
+	}
+	r.note(text, r.spec.Name)
+}
