@@ -234,6 +234,7 @@ func (r *run) printWhile(ctx context.Context, running *job.Run) error {
 	var access store.Access
 	defer access.Close()
 	var follower outputs.Follower
+	to := &resultsWriter{w: r.o.Results}
 	look := time.NewTicker(min(r.spec.WithDefaults().Flush, printEvery))
 	defer look.Stop()
 	for {
@@ -246,10 +247,11 @@ func (r *run) printWhile(ctx context.Context, running *job.Run) error {
 		if err != nil || !outputs.Follows(report) {
 			continue // who follows the job deals with it
 		}
-		err = follower.Copy(context.WithoutCancel(ctx), &access, report, r.o.Results)
+		err = follower.Copy(context.WithoutCancel(ctx), &access, report, to)
 		r.printed = follower.Next()
 		if err != nil {
-			return fmt.Errorf("printing the results: %w", err)
+			err = to.orOther(err)
+			return fmt.Errorf("printing the results: %w; the job is stopped, and the same command continues it once it has read its whole input", err)
 		}
 	}
 }

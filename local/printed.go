@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 
 	"github.com/stint-run/stint/internal/ledger"
@@ -20,7 +21,9 @@ const printedKey = "PRINTED"
 func (r *run) print(ctx context.Context, report job.Report) error {
 	var access store.Access
 	defer access.Close()
-	if _, err := outputs.Results(ctx, &access, report, outputs.Selection{From: r.printed}, r.o.Results); err != nil {
+	to := &resultsWriter{w: r.o.Results}
+	if _, err := outputs.Results(ctx, &access, report, outputs.Selection{From: r.printed}, to); err != nil {
+		err = to.orOther(err)
 		if r.o.State == "" {
 			return fmt.Errorf("printing the results: %w", err)
 		}
@@ -66,4 +69,26 @@ func (r *run) noteUnprinted() {
 		text += "; the standard input is not read"
 	}
 	r.note(text, r.spec.Name)
+}
+
+// resultsWriter notes by which error printing has ended: that of where the results go, or else that of reading them.
+type resultsWriter struct {
+	w   io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (w *resultsWriter) Write(p []byte) (int, error) {
+	n, err := w.w.Write(p)
+	if err != nil {
+		w.err = err
+	}
+	return n, err
+}
+
+func (w *resultsWriter) orOther(err error) error {
+	if w.err != nil {
+		return w.err
+	}
+	return err
 }

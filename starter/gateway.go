@@ -139,9 +139,7 @@ func (o *gatewayOptions) serve(ctx context.Context, p *Program, server *gateway.
 			fmt.Fprintf(p.Stderr, "ending (%v): requests under way get %v; once more to end at once\n", s, o.drain)
 			end()
 		}
-		select {
-		case <-ended:
-		case <-p.Signals:
+		if p.secondSignal(ended) {
 			p.Exit(ExitInterrupted)
 		}
 	})

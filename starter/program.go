@@ -57,6 +57,8 @@ type Program struct {
 	Terminal, TerminalOut bool
 	// Width returns the columns of that terminal; nil or 0: not known.
 	Width func() int
+	// OutliveReaders has a write to standard output fail once its reader has ended, which otherwise ends the process; nil: it does so already.
+	OutliveReaders func()
 	// Exit ends the process at once, on the second request to end.
 	Exit func(code int)
 

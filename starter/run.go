@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,11 +77,17 @@ resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`,
 }
 
 func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
+	if !filepath.IsAbs(p.Dir) {
+		return usageError("the working directory does not exist any more: change to one that does")
+	}
 	spec, err := o.job.complete(cmd, args, p.Dir)
 	if err != nil {
 		return err
 	}
 	if err := o.job.feed.refuse(p, "'run' cannot run a feed: nobody could put items"); err != nil {
+		return err
+	}
+	if err := p.checkStandard(spec); err != nil {
 		return err
 	}
 	pools, err := o.job.localPools(p, &o.worker, spec)
@@ -203,6 +210,9 @@ func (r *running) openLog() (closeLog func()) {
 // all runs the job, and prints what it has to print. The end of ctx ends it without a stop.
 func (r *running) all(ctx context.Context) error {
 	r.began = time.Now()
+	if r.p.OutliveReaders != nil {
+		r.p.OutliveReaders()
+	}
 	defer r.openLog()()
 	stopCtx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	ended, watched := make(chan struct{}), make(chan struct{})
@@ -219,6 +229,8 @@ func (r *running) all(ctx context.Context) error {
 		return r.conclude(report)
 	case stopCtx.Err() != nil && errors.Is(err, context.Cause(stopCtx)):
 		return &codeError{code: ExitStopped, err: err}
+	case errors.Is(err, syscall.EPIPE):
+		return &codeError{code: ExitStopped, err: err} // who read the results has ended
 	}
 	return err
 }

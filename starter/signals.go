@@ -3,7 +3,26 @@ package starter
 import (
 	"context"
 	"fmt"
+	"time"
 )
+
+// onceMore is the time within which further signals count as the first one: wrappers such as `timeout` send two.
+const onceMore = time.Second
+
+// secondSignal waits for a second request to end, after one that has come just now. It returns false once ended is closed.
+func (p *Program) secondSignal(ended <-chan struct{}) bool {
+	first := time.Now()
+	for {
+		select {
+		case <-ended:
+			return false
+		case <-p.Signals:
+			if time.Since(first) >= onceMore {
+				return true
+			}
+		}
+	}
+}
 
 // handleSignals answers the first request to end with a stop, and the second at once.
 func (r *running) handleSignals(ended <-chan struct{}, stop context.CancelCauseFunc) {
@@ -18,9 +37,7 @@ func (r *running) handleSignals(ended <-chan struct{}, stop context.CancelCauseF
 		r.show.note("stopping (%v): running calls get %v; once more to end at once. The same command continues later.", s, grace)
 		stop(fmt.Errorf("interrupted (%v)", s))
 	}
-	select {
-	case <-ended:
-	case <-r.p.Signals:
+	if r.p.secondSignal(ended) {
 		r.show.note("ended at once; the same command continues %s", r.spec.Name)
 		r.p.Exit(ExitInterrupted)
 	}

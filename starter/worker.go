@@ -97,9 +97,7 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 			fmt.Fprintf(p.Stderr, "draining (%v): running batches get %v; once more to end at once\n", s, options.Drain)
 			drain()
 		}
-		select {
-		case <-ended:
-		case <-p.Signals:
+		if p.secondSignal(ended) {
 			p.Exit(ExitInterrupted)
 		}
 	})

@@ -1,0 +1,30 @@
+package starter
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/stint-run/stint/job"
+)
+
+// closedFile stands for a standard file that was closed when the program began. It is an io.Reader and an io.Writer.
+type closedFile struct{ name string }
+
+func (c closedFile) Read([]byte) (int, error)  { return 0, c.err() }
+func (c closedFile) Write([]byte) (int, error) { return 0, c.err() }
+
+func (c closedFile) err() error {
+	return fmt.Errorf("the standard %s is closed: %w", c.name, fs.ErrClosed)
+}
+
+// checkStandard refuses a job that needs a standard file which is closed.
+func (p *Program) checkStandard(spec job.Spec) error {
+	if _, closed := p.Stdin.(closedFile); closed && slices.Contains(spec.Input, job.StandardInput) {
+		return usageError("the standard input is closed, and it is named as an input: connect it, or leave - out")
+	}
+	if _, closed := p.Stdout.(closedFile); closed && spec.Output == "" {
+		return usageError("the standard output is closed, and the results would go there: name --output FILE (/dev/null throws them away)")
+	}
+	return nil
+}

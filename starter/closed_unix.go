@@ -1,0 +1,76 @@
+//go:build unix
+
+package starter
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// standardInput is the standard input, or a reader that fails if it is closed.
+func standardInput() io.Reader {
+	if isClosed(int(os.Stdin.Fd()), unix.O_RDONLY) {
+		return closedFile{"input"}
+	}
+	return os.Stdin
+}
+
+// standardOutput is the standard output, or a writer that fails if it is closed.
+func standardOutput() io.Writer {
+	if isClosed(int(os.Stdout.Fd()), unix.O_WRONLY) {
+		return closedFile{"output"}
+	}
+	return os.Stdout
+}
+
+// isClosed reports whether a standard file was closed when the program began, or is not open for what it is needed for. Go's
+// runtime has opened /dev/null in its place, for reading and writing, once for each; nobody else gives a program a single standard
+// file of that kind but to be rid of what goes there.
+func isClosed(number, access int) bool {
+	flags, err := unix.FcntlInt(uintptr(number), unix.F_GETFL, 0)
+	if err != nil {
+		return true
+	}
+	if has := flags & unix.O_ACCMODE; has != unix.O_RDWR {
+		return has != access
+	}
+	var here, null unix.Stat_t
+	if unix.Fstat(number, &here) != nil || unix.Stat(os.DevNull, &null) != nil {
+		return false
+	}
+	return here.Mode&unix.S_IFMT == unix.S_IFCHR && here.Rdev == null.Rdev && !isShared(number, flags)
+}
+
+// isShared reports whether another standard file is the same opening: both have the same flags then.
+func isShared(number, flags int) bool {
+	const mark = unix.O_APPEND // of no meaning for /dev/null
+	if _, err := unix.FcntlInt(uintptr(number), unix.F_SETFL, flags^mark); err != nil {
+		return false
+	}
+	shared := false
+	for other := range 3 {
+		if other == number {
+			continue
+		}
+		before, err := unix.FcntlInt(uintptr(other), unix.F_GETFL, 0)
+		if err != nil {
+			continue
+		}
+		if _, err := unix.FcntlInt(uintptr(number), unix.F_SETFL, flags); err != nil {
+			return false
+		}
+		after, err := unix.FcntlInt(uintptr(other), unix.F_GETFL, 0)
+		shared = shared || err == nil && before != after
+		_, _ = unix.FcntlInt(uintptr(number), unix.F_SETFL, flags^mark)
+	}
+	_, _ = unix.FcntlInt(uintptr(number), unix.F_SETFL, flags)
+	return shared
+}
+
+// outliveReaders has a write to a pipe that nobody reads any more fail, instead of ending this process without a word. Programs that it starts
+// are not affected.
+func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
