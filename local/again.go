@@ -115,6 +115,13 @@ func (r *run) resume(ctx context.Context, client *job.Client, settings job.Setti
 	if len(heads) == 0 && slices.Contains(r.spec.Input, "-") {
 		return nil, fmt.Errorf("job %s has to read its standard input again: give its own command again", r.named)
 	}
+	cleared, err := r.cleared(ctx, heads)
+	if err != nil {
+		return nil, err
+	}
+	if cleared {
+		return nil, r.errCleared()
+	}
 	running, err := client.Resume(ctx, r.named, job.ResumeOptions{Settings: settings, TaskTimeout: taskTimeout})
 	if err != nil || len(heads) > 0 || !r.ownStore {
 		return running, err

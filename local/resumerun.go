@@ -77,6 +77,14 @@ func (r *run) startOrContinue(ctx context.Context, client *job.Client) (*job.Run
 			if err != nil {
 				return nil, err
 			}
+			cleared, err := r.cleared(ctx, heads)
+			if err != nil {
+				return nil, err
+			}
+			if cleared {
+				r.note("what %s had done is gone from its store: starting afresh", r.spec.Name)
+				break
+			}
 			if options.Earlier, err = client.EarlierRuns(ctx, *earlier); err != nil {
 				return nil, err
 			}
@@ -189,7 +197,7 @@ func (r *run) latest(ctx context.Context, client *job.Client) (*job.Report, erro
 		case err != nil && ctx.Err() == nil && job.Unanswered(err):
 			continue // the worker is still on its way
 		case err != nil:
-			return nil, err
+			return nil, r.explain(err)
 		case report.State != job.Stopping:
 			return &report, nil
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/local"
 	sdkclient "go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 )
@@ -70,11 +71,24 @@ func (r *running) beside(ctx context.Context, held *devserver.HeldError) (state 
 		return r.state, nil // it has ended meanwhile
 	}
 	unfinished, err := r.unfinishedIn(ctx, holder)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		unfinished, err = r.unanswered(held, holder.PID)
+	}
 	if err != nil || unfinished || holder.For == r.spec.Name {
 		return "", errors.Join(held, err)
 	}
 	r.show.note("%s is in use by process %d: this job has a state of its own, %s", below(r.p.Dir, r.state), holder.PID, below(r.p.Dir, ownState(r.state, r.spec.Name)))
 	return ownState(r.state, r.spec.Name), nil
+}
+
+// unanswered decides about a state whose server does not answer, as if its process were frozen (SIGSTOP): a job that has data there
+// may have to be continued there, and cannot go on.
+func (r *running) unanswered(held *devserver.HeldError, pid int) (unfinished bool, err error) {
+	if _, err := os.Stat(local.StoreDir(r.state, r.spec.Name)); err == nil {
+		return true, fmt.Errorf("process %d does not answer, and job %s has data in its state: let it go on (kill -CONT %[1]d) or end it, or name another --state", pid, r.spec.Name)
+	}
+	r.show.note("process %d, which uses %s, does not answer", pid, below(r.p.Dir, held.Dir))
+	return false, nil
 }
 
 // answering waits until the server that holds a state directory answers, and returns nil if there is none any more.

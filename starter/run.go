@@ -286,6 +286,8 @@ func (r *running) whatNext(report job.Report) {
 	case report.State == job.Completed && report.Failed > 0 && r.spec.OnError != job.OnErrorDrop:
 		fmt.Fprintf(r.p.Stderr, "  to run the failed items again: %s\n", r.again("redrive"))
 		r.noteHidden()
+	case report.State == job.Failed && report.Error != nil && report.Error.Type == job.ErrorFenced:
+		fmt.Fprintln(r.p.Stderr, "  the same command starts it afresh")
 	case report.State == job.Stopped || report.State == job.Failed:
 		fmt.Fprintln(r.p.Stderr, "  the same command continues from here")
 		if r.spec.Input == nil || !slices.Contains(r.spec.Input, "-") {
