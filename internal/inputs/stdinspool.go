@@ -128,7 +128,7 @@ func (s *stdinSpool) copyOn(ctx context.Context, in *gathering) error {
 		return err
 	}
 	if len(s.pending) > s.stored {
-		if err := s.dir.Put(ctx, SpoolKey(s.prefix, s.next), s.pending); err != nil {
+		if err := store.Extend(ctx, s.dir, SpoolKey(s.prefix, s.next), s.pending, s.stored); err != nil {
 			return ledger.StoreError(job.ErrorOutput, err)
 		}
 		s.stored = len(s.pending)

@@ -133,6 +133,25 @@ type Creator interface {
 	CreateWith(ctx context.Context, key string, o WriteOptions) (Writer, error)
 }
 
+// Appender is a Dir whose objects can get longer in place.
+type Appender interface {
+	// Append makes data durable behind the first bytes of an object, which has at least as many, and replaces what follows them. It
+	// can be repeated. A reader that has the object open sees the first bytes, and perhaps some of data. After an error, or if the process is killed, some
+	// of data may be there. For an object that is missing or shorter, errors.Is(err, fs.ErrNotExist) holds.
+	Append(ctx context.Context, key string, at int64, data []byte) error
+}
+
+// Extend makes an object have exactly content, of which its first at bytes are there already: it writes the rest, if the Dir is an
+// [Appender] and has the object, and otherwise all of it.
+func Extend(ctx context.Context, d Dir, key string, content []byte, at int) error {
+	if a, ok := d.(Appender); ok && at > 0 {
+		if err := a.Append(ctx, key, int64(at), content[at:]); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return d.Put(ctx, key, content)
+}
+
 // Sinker is a Dir in which a device or a pipe can stand in the place of an object. It is a sink: what is written to the object goes into
 // it, once, at the Commit, and it can be neither read again nor replaced nor removed.
 type Sinker interface {
