@@ -74,3 +74,6 @@ func isShared(number, flags int) bool {
 // outliveReaders has a write to a pipe that nobody reads any more fail, instead of ending this process without a word. Programs that it starts
 // are not affected.
 func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
+// isWritable reports whether files can be made in a directory.
+func isWritable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }

@@ -8,3 +8,9 @@ import (
 func standardInput() io.Reader  { return os.Stdin }
 func standardOutput() io.Writer { return os.Stdout }
 func outliveReaders()           {}
+
+// isWritable reports whether there is a directory: what may be done in it shows when it is done.
+func isWritable(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && info.IsDir()
+}

@@ -107,6 +107,9 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 		return err
 	}
 	spec = o.named(spec, whatRuns(p, spec, handler, pools), p)
+	if err := o.checkPlaces(cmd.Flags(), p, spec, isWritable); err != nil {
+		return err
+	}
 	state := p.path(o.state)
 	check := spec.WithDefaults()
 	check.Store = state // its exact place below does not matter here

@@ -26,6 +26,18 @@ func (e *FullError) Error() string {
 		e.Dir, e.Space.At, mebibytes(e.Space.Free), mebibytes(leastRoom))
 }
 
+// leastFile is how long, in bytes, the files of a state directory may have to get for a server to work.
+const leastFile = 16 << 20
+
+// checkFileLimit returns an error if the files of this process may not get long enough for a state directory.
+func checkFileLimit(limit uint64) error {
+	if limit >= leastFile {
+		return nil
+	}
+	return fmt.Errorf("files of this process may have at most %s (ulimit -f), and the database may need %s: raise that limit",
+		mebibytes(int64(limit)), mebibytes(leastFile))
+}
+
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
 // checkRoom returns a *FullError if the disk of a state directory has too little room to start.

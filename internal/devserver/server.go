@@ -81,6 +81,11 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 }
 
 func (s *Server) start(ctx context.Context, o Options) error {
+	if o.Dir != "" {
+		if err := checkFileLimit(fileLimit()); err != nil {
+			return err
+		}
+	}
 	database, err := s.openState(o)
 	if err != nil {
 		return err
