@@ -71,7 +71,7 @@ func (r *running) beside(ctx context.Context, held *devserver.HeldError) (state 
 		return r.state, nil // it has ended meanwhile
 	}
 	unfinished, err := r.unfinishedIn(ctx, holder)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	if (errors.Is(err, errSilent) || err != nil && job.Unanswered(err)) && ctx.Err() == nil {
 		unfinished, err = r.unanswered(held, holder.PID)
 	}
 	if err != nil || unfinished || holder.For == r.spec.Name {
@@ -110,6 +110,9 @@ func answering(ctx context.Context, dir string) (*devserver.HolderInfo, error) {
 	}
 }
 
+// errSilent is about a process that holds a state and does not answer.
+var errSilent = errors.New("it does not answer")
+
 // unfinishedIn reports whether the server that holds the state has the job and the job has not completed: it continues there.
 func (r *running) unfinishedIn(ctx context.Context, holder *devserver.HolderInfo) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, holderPatience)
@@ -118,7 +121,7 @@ func (r *running) unfinishedIn(ctx context.Context, holder *devserver.HolderInfo
 		HostPort: holder.Address, Namespace: holder.Namespace, Logger: sdklog.NewStructuredLogger(r.logger),
 	})
 	if err != nil {
-		return false, fmt.Errorf("asking the server at %s for the job: %w", holder.Address, err)
+		return false, fmt.Errorf("asking the server at %s for the job: %w: %w", holder.Address, errSilent, err)
 	}
 	defer c.Close()
 	listed, err := job.NewClient(c).Get(r.spec.Name).Listed(ctx)
