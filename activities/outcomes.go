@@ -95,7 +95,7 @@ func (e *execution) record(p *portion) error {
 	return err
 }
 
-// blankLines counts blank result lines of a filter: between two stages, as in an input, a blank line is not an item.
+// blankLines counts blank result lines of a filter: between two stages a blank line is not an item, of text either.
 func blankLines(results []byte) (n int64) {
 	for line := range bytes.Lines(results) {
 		if line[0] <= ' ' && records.IsBlank(line[:len(line)-1]) {

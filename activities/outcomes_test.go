@@ -17,7 +17,7 @@ func TestCall_Lines(t *testing.T) {
 		name, file, content string
 		want                string
 	}{
-		{"text", "in.txt", "one\n\n  \ntwo\r\nthree", "one\ntwo\r\nthree\n"},
+		{"text", "in.txt", "one\n\n  \ntwo\r\nthree", "one\n\n  \ntwo\r\nthree\n"},
 		{"jsonl", "in.jsonl", "1\n\n {\"a\": 2}\n3", "1\n {\"a\": 2}\n3\n"},
 		{"jsonl with invalid ones", "in.jsonl", "1\nbad\n3\n", "1\n3\n"},
 		{"csv", "in.csv", "a\n1\n\"2\n3\"\n", "{\"a\":\"1\"}\n{\"a\":\"2\\n3\"}\n"},

@@ -286,7 +286,11 @@ func spoilable(random *rand.Rand, format records.Format, from, n int) string {
 			fmt.Fprintf(&b, "%s%d %s", pick("", " ", "\ufeff", "\xff\xfe", `"`), i, pick(odd, `{"base64":"aGk="}`, "null", "\x00"))
 			b.WriteString(pick("", "\r", " "))
 		}
-		b.WriteString(pick("\n", "\n", "\n\n"))
+		if format == records.Text {
+			b.WriteString("\n") // an empty line would be an item, like others
+		} else {
+			b.WriteString(pick("\n", "\n", "\n\n"))
+		}
 		if random.IntN(20) == 0 && format != records.CSV {
 			fmt.Fprintf(&b, "\"%s\"\n", strings.Repeat("long", 100))
 		}

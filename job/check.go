@@ -73,6 +73,13 @@ func (s Spec) checkFormats() []error {
 	case !mayBeCSV:
 		errs = append(errs, fieldError("Delimiter", "%q: it is for csv, and the format is %s: leave one of them out", d, s.Format))
 	}
+	switch q := s.Quote; {
+	case q == "":
+	case q != `"` && q != "none":
+		errs = append(errs, fieldError("Quote", `%q: use '"' if fields may be quoted, or none`, q))
+	case !mayBeCSV:
+		errs = append(errs, fieldError("Quote", "%s: it is for csv and tsv, and the format is %s: leave one of them out", q, s.Format))
+	}
 	return append(errs, s.checkColumns()...)
 }
 

@@ -253,8 +253,10 @@ type Report struct {
 	// InHand is how many of the items done are in batches that run: workers have reported them with heartbeats. They are done again if
 	// their batch is lost.
 	InHand int64 `json:"in_hand,omitempty"`
-	// LeftOut is how many files among the inputs were left out, because the job writes them itself.
+	// LeftOut is how many files among the inputs were left out, because stint wrote them.
 	LeftOut int `json:"left_out,omitempty"`
+	// Noticed is what reading the inputs has shown.
+	Noticed Noticed `json:"noticed,omitzero"`
 	// Resumed is how many of the items done came from an earlier, stopped or failed run.
 	Resumed int64 `json:"resumed,omitempty"`
 	// Redriven is how many failed items a redrive has run again.

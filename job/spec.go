@@ -3,10 +3,12 @@ package job
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/text"
@@ -106,6 +108,9 @@ type Spec struct {
 	// Delimiter separates the fields of inputs that are CSV: an ASCII character other than a quote and the line ends, or `\t`.
 	// Default: a comma, and a tab in TSV.
 	Delimiter string `json:"delimiter,omitempty"`
+	// Quote says whether fields of inputs that are CSV may be quoted: `"` as in RFC 4180, "none" not at all: each line is a record then.
+	// Default: `"`, and "none" in TSV.
+	Quote string `json:"quote,omitempty"`
 	// MaxItem is the length of the longest item in bytes: 1 … 1 GiB, default 16 MiB. A longer one is
 	// a failed item.
 	MaxItem int64 `json:"max_item,omitempty"`
@@ -338,10 +343,14 @@ func (s Spec) checkLocations() error {
 		return errors.New("no output given: name a file, or a directory or bucket prefix ending in '/'")
 	}
 	taken := map[string]string{}
+	var errs []error
 	for _, input := range s.Input {
 		taken[sameLocation(input)] = "an input"
+		if !utf8.ValidString(input) {
+			asURL := url.URL{Scheme: "file", Path: input}
+			errs = append(errs, fieldError("Input", "%q is not UTF-8: write it as %s", input, asURL.String()))
+		}
 	}
-	var errs []error
 	for _, o := range s.outputs() {
 		if o.location == "" || o.field == "Store" && o.location == s.Output {
 			continue

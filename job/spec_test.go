@@ -33,7 +33,7 @@ func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
 	t.Parallel()
 	set := Spec{
 		Name: "n", Pool: "p", Stages: []Stage{{Name: "s", Pool: "p"}}, Source: SourceFeed, Capacity: 1, CapacityBytes: 2, BatchWait: 3, Keep: 4, Slots: 5, Every: 6, CatchUp: CatchUpSkip,
-		Input: []string{"i"}, Format: "csv", Delimiter: ";", Columns: []string{"c"}, MaxItem: 1, MaxInput: 2, Flush: 4, Output: "o{}", Split: "f", Flatten: true, Dropped: "d", Errors: "e", Report: "r", Store: "s",
+		Input: []string{"i"}, Format: "csv", Delimiter: ";", Quote: "none", Columns: []string{"c"}, MaxItem: 1, MaxInput: 2, Flush: 4, Output: "o{}", Split: "f", Flatten: true, Dropped: "d", Errors: "e", Report: "r", Store: "s",
 		BatchItems: 1, BatchBytes: 2, Window: 3, Expiry: 4 * time.Second, CallTimeout: None, BatchTimeout: 5, Attempts: 6,
 		ItemAttempts: 7, Backoff: 8 * time.Millisecond, Grace: None,
 		OnError: OnErrorStop, MaxFailed: "9%", CleanStop: []string{"Done"}, IgnoreStragglers: true, JobRate: 10,
@@ -185,6 +185,16 @@ func TestSpec_Validate(t *testing.T) {
 			"delimiter of another format", nil,
 			[]func(*Spec){func(s *Spec) { s.Delimiter, s.Format = ";", "jsonl" }, func(s *Spec) { s.Delimiter, s.Format = ";", "text" }},
 			`Delimiter ";": it is for csv`,
+		},
+		{
+			"quote, D29",
+			[]func(*Spec){func(s *Spec) { s.Quote = `"` }, func(s *Spec) { s.Quote, s.Format = "none", "csv" }, func(s *Spec) { s.Quote, s.Format = `"`, "tsv" }},
+			[]func(*Spec){func(s *Spec) { s.Quote = "'" }, func(s *Spec) { s.Quote, s.Format = `"`, "jsonl" }},
+			"Quote",
+		},
+		{
+			"input that is not UTF-8, D33", []func(*Spec){func(s *Spec) { s.Input = []string{"file:///caf%E9"} }},
+			[]func(*Spec){func(s *Spec) { s.Input = []string{"/caf\xe9"} }}, "file:///caf%E9",
 		},
 		{
 			"columns",

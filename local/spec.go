@@ -52,7 +52,18 @@ func (r *run) makeAbsolute(spec *job.Spec) error {
 	for i := range spec.Input {
 		locations = append(locations, &spec.Input[i])
 	}
-	return store.MakeAbsolute(dir, locations...)
+	if err := store.MakeAbsolute(dir, locations...); err != nil {
+		return err
+	}
+	for _, output := range []string{spec.Output, spec.Errors, spec.Dropped, spec.Report} {
+		if output == "" || store.IsPrefix(output) {
+			continue
+		}
+		if _, _, err := store.Split(output); err != nil {
+			return fmt.Errorf("checking the output: %w", err)
+		}
+	}
+	return nil
 }
 
 // checkInputs refuses missing inputs before anything is started.
@@ -115,7 +126,7 @@ func wildcardsOf(location string) string {
 func parentOf(location string) string {
 	wildcards := wildcardsOf(location)
 	for {
-		dir, _, err := store.Split(location)
+		dir, _, err := store.SplitName(location)
 		if err != nil || !strings.ContainsAny(dir, wildcards) {
 			return dir
 		}

@@ -23,3 +23,17 @@ func TestOwnRoots(t *testing.T) {
 		in + "/a.txt", in + "/sub/*.txt", in + "/sub", "s3://b/in/*.txt?region=x", "s3://b/in?region=x", "s3://b/one.txt?region=x",
 	}, read)
 }
+
+// D33: an output whose name cannot be used is refused with the reason, and inputs of any name lie in roots.
+func TestD33_NamesOfOutputs(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"x.lock", "new\nline", `back\slash`} {
+		spec := job.Spec{Output: "/out/" + name}
+		err := (&run{state: "/state"}).makeAbsolute(&spec)
+		require.ErrorContains(t, err, "checking the output")
+		require.ErrorContains(t, err, "choose another name")
+	}
+	r := &run{state: "/state", spec: job.Spec{Name: "x", Pool: "x", Output: "/out/x", Input: []string{"/in/yarn.lock", "/in/new\nline*"}}}
+	_, read := r.ownRoots()
+	require.Equal(t, []string{"/in/yarn.lock", "/in/new\nline*", "/in"}, read)
+}

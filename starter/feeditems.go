@@ -137,11 +137,11 @@ func (g *givenItems) open(p *Program, format string) (*itemLines, error) {
 	return l, nil
 }
 
-// next returns the next line that is not blank, or io.EOF. It is valid until the next call.
+// next returns the next line, of JSON the next that is not blank, or io.EOF. It is valid until the next call.
 func (l *itemLines) next() ([]byte, error) {
 	for l.lines.Scan() {
 		l.number++
-		if line := l.lines.Bytes(); !records.IsBlank(line) {
+		if line := l.lines.Bytes(); l.format == "text" || !records.IsBlank(line) {
 			return line, nil
 		}
 	}

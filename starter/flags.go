@@ -110,6 +110,7 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&s.Pool, "pool", "", "the `POOL` that runs the job, [a-z0-9][a-z0-9-]*")
 	fs.StringVar(&s.Format, "format", "auto", "format of the input: auto, jsonl, json, csv, tsv or text")
 	fs.StringVar(&s.Delimiter, "delimiter", "", "what separates the fields of csv input, such as ; or \\t (default: a comma, of tsv a tab)")
+	fs.StringVar(&s.Quote, "quote", "", "whether fields of csv or tsv input may be quoted: '\"' or none (default: '\"', of tsv none)")
 	fs.StringVarP(&s.Output, "output", "o", "", "`FILE` for the results (.csv, .tsv: as a table), or directory or bucket prefix (ending in /) for parts")
 	fs.StringSliceVar(&s.Columns, "columns", nil, "`KEYS` of the results that an output named .csv or .tsv gets, in this order (default: all)")
 	fs.StringVar(&s.Split, "split", "", fmt.Sprintf("split results, JSON objects, into at most %d files by the value of a `FIELD`: --output names them with {} for the value", job.MaxSplitFiles))

@@ -24,7 +24,7 @@ var flagGroups = []struct {
 	flags []string
 }{
 	{"Usual flags", []string{"exec", "serve", "output", "format", "slots", "concurrency", "on-error", "max-failed", "fresh", "quiet"}},
-	{"Input", []string{"file", "delimiter", "max-item", "max-input", "flush"}},
+	{"Input", []string{"file", "delimiter", "quote", "max-item", "max-input", "flush"}},
 	{"Output", []string{"columns", "errors", "dropped", "split", "flatten", "report", "json", "verbose"}},
 	{"Speed", []string{"batch-items", "batch-bytes", "window", "call-items", "job-rate", "rate", "cpus"}},
 	{"Failure", []string{"attempts", "item-attempts", "backoff", "call-timeout", "batch-timeout", "expiry", "restarts", "ready"}},

@@ -142,7 +142,11 @@ func printSurvey(out io.Writer, s predict.Survey) error {
 	row("", s.Legs, "leg", "")
 	row("about ", s.Events, "event", " of history")
 	row("about ", s.Actions, "action", " on Temporal Cloud")
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	printNoticed(out, "", s.Noticed)
+	return nil
 }
 
 func (o *planOptions) predict(ctx context.Context, p *Program, spec job.Spec) error {

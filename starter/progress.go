@@ -290,6 +290,16 @@ func (p *progress) end() {
 	p.clear()
 }
 
+// printNoticed prints what reading the inputs has shown.
+func printNoticed(w io.Writer, indent string, n job.Noticed) {
+	if n.Blank > 0 {
+		fmt.Fprintf(w, "%s%s passed over: of jsonl and csv these are no items\n", indent, text.Count(n.Blank, "blank line"))
+	}
+	for _, note := range n.Notes {
+		fmt.Fprintf(w, "%s%s\n", indent, note)
+	}
+}
+
 // summary describes in a few lines how a job has ended. Files below dir are named relative to it.
 func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 	speed := ""
@@ -311,8 +321,9 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 		fmt.Fprintf(w, "  %s results in their lists\n", text.Thousands(r.Lines))
 	}
 	if r.LeftOut > 0 {
-		fmt.Fprintf(w, "  %s among the inputs left out, because the job writes them itself\n", files(r.LeftOut))
+		fmt.Fprintf(w, "  %s among the inputs left out, because stint wrote them\n", files(r.LeftOut))
 	}
+	printNoticed(w, "  ", r.Noticed)
 	if r.Redriven > 0 {
 		fmt.Fprintf(w, "  %s run again\n", text.Count(r.Redriven, "failed item"))
 	}

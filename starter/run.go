@@ -142,6 +142,9 @@ func (o *runOptions) named(spec job.Spec, does string, p *Program) job.Spec {
 		if spec.Delimiter != "" {
 			identity = append(identity, spec.Delimiter)
 		}
+		if spec.Quote != "" {
+			identity = append(identity, "quote", spec.Quote)
+		}
 		sum := sha256.Sum256([]byte(strings.Join(identity, "\x00")))
 		spec.Name = "run-" + hex.EncodeToString(sum[:5])
 	}

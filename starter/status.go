@@ -184,7 +184,13 @@ func printCounts(row rows, r job.Report) {
 		row("in hand", "%s of the items done are in batches that run", text.Thousands(r.InHand))
 	}
 	if r.LeftOut > 0 {
-		row("left out", "%s among the inputs, because the job writes them itself", files(r.LeftOut))
+		row("left out", "%s among the inputs, because stint wrote them", files(r.LeftOut))
+	}
+	if r.Noticed.Blank > 0 {
+		row("blank", "%s passed over: of jsonl and csv these are no items", text.Count(r.Noticed.Blank, "line"))
+	}
+	for _, note := range r.Noticed.Notes {
+		row("note", "%s", note)
 	}
 	if pct, ok := r.Percent(); ok {
 		row("done", "%d%%", pct)

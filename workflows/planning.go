@@ -109,6 +109,7 @@ func (c *coordinator) planned(p portion) {
 		p.worker.Last = workflow.Now(c.ctx).Unix()
 		c.state.Pool.Hear(p.worker)
 	}
+	r.Noticed.Add(p.noticed)
 	c.state.Portions++
 	if p.waiting {
 		c.planning.rateKnown = true // the next page comes when it comes

@@ -82,7 +82,8 @@ type portion struct {
 
 	planned int64 // items of the job up to the end of this portion
 	last    bool
-	waiting bool // it has what has come of an input that is still being written
+	noticed job.Noticed // of the inputs
+	waiting bool        // it has what has come of an input that is still being written
 
 	// Only the first portion has these.
 	sources string      // key of the source table
@@ -204,7 +205,7 @@ func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
 		return portion{}, err
 	}
 	found := portion{
-		page: page.Page, planned: page.Next.Item, last: page.Done, waiting: page.Waiting,
+		page: page.Page, planned: page.Next.Item, last: page.Done, waiting: page.Waiting, noticed: page.Noticed,
 		sources: page.Sources, perm: page.Perm, leftOut: page.LeftOut, bytes: page.Total, resumed: page.Resumed,
 		worker: pool.Worker{Name: page.Worker, Capacity: page.Capacity},
 	}

@@ -83,11 +83,8 @@ func (s *Items) line(value json.RawMessage) ([]byte, error) {
 		return value, &records.InvalidError{Reason: "is not a string, as the items of a feed in format text are"}
 	}
 	line := []byte(text)
-	switch {
-	case bytes.IndexByte(line, '\n') >= 0:
+	if bytes.IndexByte(line, '\n') >= 0 {
 		return line, &records.InvalidError{Reason: "has a line break, and format text has one line an item"}
-	case records.IsBlank(line):
-		return line, &records.InvalidError{Reason: "is a blank line, which is not an item in format text"}
 	}
 	return line, nil
 }

@@ -60,7 +60,7 @@ func (t *Table) bundle(inputs []store.Input, shape records.Shape) {
 	t.Sources = append(t.Sources, s)
 }
 
-// appendInputs encodes inputs, each by what it does not share with the one before it: some twenty bytes for a file.
+// appendInputs encodes inputs, each by what it does not share with the one before it: some thirty bytes for a file.
 func appendInputs(list []byte, inputs []store.Input) []byte {
 	var before store.Input
 	for _, input := range inputs {
@@ -74,6 +74,9 @@ func appendInputs(list []byte, inputs []store.Input) []byte {
 		list = binary.AppendVarint(list, input.ModTime.Unix()-before.ModTime.Unix())
 		list = binary.AppendUvarint(list, uint64(input.ModTime.Nanosecond()))
 		list = appendText(list, input.ETag)
+		list = binary.AppendVarint(list, int64(input.Inode-before.Inode))
+		list = appendTime(list, input.Changed, input.ModTime)
+		list = appendText(list, input.Digest)
 		before = input
 	}
 	return list
@@ -97,29 +100,54 @@ func (t *Table) members(s *Source) ([]member, error) {
 	members := make([]member, 0, min(b.Inputs, maxBundle))
 	var m member
 	for list.Len() > 0 {
-		var errs [5]error
+		var errs [8]error
 		var shared, size, nanoseconds uint64
-		var seconds int64
+		var seconds, inode int64
 		var rest, etag string
 		shared, errs[0] = binary.ReadUvarint(list)
 		rest, errs[1] = readText(list)
 		size, errs[2] = binary.ReadUvarint(list)
 		seconds, errs[3] = binary.ReadVarint(list)
 		nanoseconds, errs[4] = binary.ReadUvarint(list)
-		etag, err := readText(list)
-		if errors.Join(append(errs[:], err)...) != nil || shared > uint64(len(m.URL)) {
+		etag, errs[5] = readText(list)
+		inode, errs[6] = binary.ReadVarint(list)
+		changed, changedErr := readTime(list)
+		m.Digest, errs[7] = readText(list)
+		if errors.Join(append(errs[:], changedErr)...) != nil || shared > uint64(len(m.URL)) {
 			return nil, broken
 		}
 		m.at = m.end()
 		m.URL = m.URL[:shared] + rest
 		m.Size, m.ETag = int64(size), etag
 		m.ModTime = time.Unix(m.ModTime.Unix()+seconds, int64(nanoseconds))
+		m.Inode, m.Changed = m.Inode+uint64(inode), time.Time{}
+		if changed != nil && (m.Digest != "" || t.Machine == machine) {
+			m.Changed = m.ModTime.Add(*changed)
+		}
 		members = append(members, m)
 	}
 	if len(members) != b.Inputs {
 		return nil, broken
 	}
 	return members, nil
+}
+
+// appendTime encodes a time that is not far from another one; or none, if it is zero.
+func appendTime(list []byte, t, from time.Time) []byte {
+	if t.IsZero() {
+		return append(list, 0)
+	}
+	return binary.AppendVarint(append(list, 1), int64(t.Sub(from)))
+}
+
+// readTime decodes the difference of a time from another one; nil: there is none.
+func readTime(list *bytes.Reader) (*time.Duration, error) {
+	if known, err := list.ReadByte(); err != nil || known == 0 {
+		return nil, err
+	}
+	d, err := binary.ReadVarint(list)
+	difference := time.Duration(d)
+	return &difference, err
 }
 
 func readText(list *bytes.Reader) (string, error) {
@@ -159,7 +187,8 @@ func find(members []member, offset int64) int {
 type small struct {
 	content []byte
 	shape   records.Shape
-	start   int64 // of the first item
+	start   int64  // of the first item
+	hint    string // see [records.Head]
 }
 
 // load reads an input of a bundle of the given shape into s, whose memory it uses again.
@@ -176,7 +205,8 @@ func (n *Inputs) load(ctx context.Context, m *member, shape records.Shape, s *sm
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", m.URL, err))
 	}
-	s.shape, s.start, err = records.ReadHead(bytes.NewReader(s.content), shape)
+	head, err := records.Look(bytes.NewReader(s.content), shape)
+	s.shape, s.start, s.hint = head.Shape, head.Start, head.Hint
 	if err != nil {
 		return ledger.Permanent(job.ErrorInput, fmt.Errorf("reading the beginning of %s: %w", m.URL, err))
 	}

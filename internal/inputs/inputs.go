@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
 )
 
@@ -15,17 +16,18 @@ type Inputs struct {
 	standard io.Reader // the standard input; nil if there is none
 
 	mu         sync.Mutex
-	planners   map[string]*planner  // by run: where its last page ended
-	tables     map[string]*Table    // by key: source tables are never changed once written
-	tableBytes int                  // of all tables, as they lie in their stores
-	bundles    map[*Source][]member // of bundles that batches were read of lately
-	stdin      *stdinSpool          // nil until the standard input is asked for
+	planners   map[string]*planner    // by run: where its last page ended
+	tables     map[string]*Table      // by key: source tables are never changed once written
+	tableBytes int                    // of all tables, as they lie in their stores
+	bundles    map[*Source][]member   // of bundles that batches were read of lately
+	seen       map[string]store.Input // by URL: files that are what they were, although their inode or change is another
+	stdin      *stdinSpool            // nil until the standard input is asked for
 }
 
 // New returns the inputs that access reaches. stdin is the input "-"; nil if there is none. The
 // caller must close them.
 func New(access ledger.Access, stdin io.Reader) *Inputs {
-	return &Inputs{access: access, standard: stdin, planners: map[string]*planner{}, tables: map[string]*Table{}, bundles: map[*Source][]member{}}
+	return &Inputs{access: access, standard: stdin, planners: map[string]*planner{}, tables: map[string]*Table{}, bundles: map[*Source][]member{}, seen: map[string]store.Input{}}
 }
 
 // Close frees the readers that are kept open between pages.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
@@ -23,73 +25,207 @@ const headReaders = 16
 // bundles, which are read as a whole whenever they are read, nor of the standard input, which is read from
 // its spool.
 func (n *Inputs) List(ctx context.Context, dir store.Dir, in PlanInput) (*Table, error) {
-	var table Table
-	own := ownFilesOf(in.Spec)
-	var pending []store.Input // of one bundle
-	var shape records.Shape   // of it
-	flush := func() {
-		if len(pending) > 0 {
-			table.bundle(pending, shape)
-			pending = pending[:0]
-		}
-	}
-	add := func(input store.Input) error {
-		s := plainSource(input, records.Shape{})
-		if err := s.choose(in.Spec); err != nil {
-			return ledger.Permanent(job.ErrorInvalid, err)
-		}
-		isSmall := s.URL != stdinName && s.Compression == records.None && s.Size <= smallInput
-		if !isSmall || !s.Shape.Alike(&shape) || len(pending) == maxBundle {
-			flush()
-		}
-		if isSmall {
-			pending, shape = append(pending, input), s.Shape
-		} else {
-			table.Sources = append(table.Sources, s)
-		}
-		return nil
+	l := &listing{
+		inputs: n, ctx: ctx, spec: in.Spec, own: ownFilesOf(in.Spec), table: &Table{Machine: machine},
+		written: written{ctx: ctx, access: n.access, places: map[string]*writtenPlace{}},
 	}
 	for _, arg := range in.Spec.Input {
-		if arg == stdinName {
-			if slices.ContainsFunc(table.Sources, func(s Source) bool { return s.URL == stdinName }) {
-				return nil, ledger.Permanent(job.ErrorInput, errStdinTwice)
-			}
-			if err := add(store.Input{URL: stdinName}); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if err := own.named(arg); err != nil {
+		if err := l.take(arg); err != nil {
 			return nil, err
 		}
-		found := false
-		for input, err := range n.access.Expand(ctx, []string{arg}) {
-			if err != nil {
-				return nil, ledger.StoreError(job.ErrorInput, err)
-			}
-			names := own.names(input.URL)
-			if own.has(input.URL, names) {
-				table.LeftOut++
-				continue
-			}
-			if err := own.check(input.URL, names); err != nil {
-				return nil, err
-			}
-			found = true
-			table.narrow(input.Perm)
-			if err := add(input); err != nil {
-				return nil, err
-			}
-		}
-		if !found {
-			return nil, ledger.StoreError(job.ErrorInput, &store.NoMatchError{Arg: arg})
-		}
 	}
-	flush()
-	if err := table.checkDelimiter(in.Spec); err != nil {
+	l.flush()
+	if err := l.table.checkCSV(in.Spec); err != nil {
 		return nil, err
 	}
-	return &table, n.lookAt(ctx, dir, in, &table)
+	return l.table, n.lookAt(ctx, dir, in, l.table)
+}
+
+// listing makes the table of a job's inputs.
+type listing struct {
+	inputs  *Inputs
+	ctx     context.Context
+	spec    job.Spec
+	own     *ownFiles
+	written written
+	table   *Table
+
+	pending []store.Input // of one bundle
+	shape   records.Shape // of it
+	digests int           // of inputs in bundles so far
+}
+
+// take takes the inputs of an argument.
+func (l *listing) take(arg string) error {
+	if arg == stdinName {
+		if slices.ContainsFunc(l.table.Sources, func(s Source) bool { return s.URL == stdinName }) {
+			return ledger.Permanent(job.ErrorInput, errStdinTwice)
+		}
+		return l.add(store.Input{URL: stdinName}, nil)
+	}
+	if err := l.own.named(arg); err != nil {
+		return err
+	}
+	found, leftOut := false, l.table.LeftOut
+	for input, err := range l.inputs.access.Expand(l.ctx, []string{arg}) {
+		if err != nil {
+			return ledger.StoreError(job.ErrorInput, err)
+		}
+		took, err := l.takeFound(arg, input)
+		if err != nil {
+			return err
+		}
+		found = found || took
+	}
+	switch {
+	case found:
+		return nil
+	case l.table.LeftOut > leftOut:
+		return ledger.Permanent(job.ErrorInput, fmt.Errorf(
+			"input %s: all that it finds was written by stint for itself, such as error records: name another input, or a single file, which is read whatever it is", arg))
+	}
+	return ledger.StoreError(job.ErrorInput, &store.NoMatchError{Arg: arg})
+}
+
+// takeFound takes an input that an argument has led to. It reports whether that is one, or stands for some.
+func (l *listing) takeFound(arg string, input store.Input) (bool, error) {
+	names := l.own.names(input.URL)
+	if l.own.has(input.URL, names) {
+		l.table.LeftOut++
+		return false, nil
+	}
+	if err := l.own.check(input.URL, names); err != nil {
+		return false, err
+	}
+	if isNamed(arg, input) {
+		return true, l.add(input, nil)
+	}
+	place, err := l.written.placeOf(arg, input.URL)
+	if err != nil {
+		return false, err
+	}
+	if place != nil {
+		return l.takeWritten(arg, place, input)
+	}
+	other, err := l.written.isOther(input)
+	if err != nil {
+		return false, err
+	}
+	if other {
+		l.table.LeftOut++
+		return false, nil
+	}
+	err = l.add(input, nil)
+	if unknown, ok := errors.AsType[*records.UnknownFormatError](err); ok {
+		err = ledger.Permanent(job.ErrorInvalid, fmt.Errorf(
+			"%w; or name the files that are meant by a pattern, such as %s", unknown, patternFor(arg)))
+	}
+	return true, err
+}
+
+// isNamed reports whether an argument is the input's own name.
+func isNamed(arg string, input store.Input) bool {
+	if arg == input.URL {
+		return true
+	}
+	_, name, err := store.SplitName(arg)
+	return err == nil && name == input.Key && !strings.ContainsAny(arg, "*?[{")
+}
+
+// patternFor is an example of a pattern for what is found below an argument.
+func patternFor(arg string) string {
+	if dir, _, err := store.SplitName(arg); err == nil && strings.ContainsAny(arg, "*?[{") {
+		arg = dir
+	}
+	return "'" + location.Append(strings.TrimRight(arg, "/"), "/*.jsonl") + "'"
+}
+
+// takeWritten takes an input that lies where a job writes: all parts of an output in the place of the first file that is found there, or of
+// a pattern those parts that match.
+func (l *listing) takeWritten(arg string, place *writtenPlace, input store.Input) (bool, error) {
+	shape, err := l.written.shapeOf(place)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case strings.ContainsAny(arg, "*?[{"):
+		if !place.isPart[input.URL] {
+			l.table.LeftOut++
+			return false, nil
+		}
+		return true, l.add(input, &shape)
+	case !place.listed:
+		l.table.LeftOut++
+		return false, nil
+	case place.given:
+		return true, nil
+	}
+	place.given = true
+	for _, url := range place.parts {
+		info, err := l.inputs.access.StatInput(l.ctx, url)
+		if err != nil {
+			return false, ledger.StoreError(job.ErrorInput, err)
+		}
+		if err := l.add(store.Input{URL: url, Info: info}, &shape); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// add adds an input. given is its shape if that does not show by its name, and is not chosen by the spec.
+func (l *listing) add(input store.Input, given *records.Shape) error {
+	l.table.narrow(input.Perm)
+	s := plainSource(input, records.Shape{})
+	if err := s.choose(l.spec, given); err != nil {
+		return ledger.Permanent(job.ErrorInvalid, err)
+	}
+	isSmall := s.URL != stdinName && s.Compression == records.None && s.Size <= smallInput
+	if isSmall && s.Size == 0 && s.ETag == "" {
+		var err error
+		if s.Unsized, err = l.inputs.hasBytes(l.ctx, s.URL); err != nil {
+			return err
+		}
+		isSmall = !s.Unsized
+	}
+	if !isSmall || !s.Shape.Alike(&l.shape) || len(l.pending) == maxBundle {
+		l.flush()
+	}
+	if !isSmall {
+		l.table.Sources = append(l.table.Sources, s)
+		return nil
+	}
+	if l.digests < maxDigests {
+		l.digests++
+		var err error
+		if input.Digest, err = l.inputs.digest(l.ctx, input); err != nil {
+			return err
+		}
+	}
+	l.pending, l.shape = append(l.pending, input), s.Shape
+	return nil
+}
+
+// flush makes a source of the inputs that are to be one.
+func (l *listing) flush() {
+	if len(l.pending) > 0 {
+		l.table.bundle(l.pending, l.shape)
+		l.pending = l.pending[:0]
+	}
+}
+
+// hasBytes reports whether an input whose size is said to be 0 has bytes after all.
+func (n *Inputs) hasBytes(ctx context.Context, url string) (bool, error) {
+	r, err := n.access.OpenInput(ctx, url, 0, 1)
+	if err != nil {
+		return false, ledger.StoreError(job.ErrorInput, err)
+	}
+	defer r.Close()
+	got, err := io.ReadFull(r, make([]byte, 1))
+	if err != nil && err != io.EOF {
+		return false, ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", url, err))
+	}
+	return got > 0, nil
 }
 
 // lookAt finds out how the sources begin, and gives those that need one their place for a copy.
@@ -107,22 +243,29 @@ func (n *Inputs) lookAt(ctx context.Context, dir store.Dir, in PlanInput, table 
 			}
 		case s.Bundle != nil:
 		default:
-			if s.Compression != records.None {
+			if s.Compression != records.None || s.Unsized {
 				s.Spool, s.MaxInput = ledger.SpoolKey(in.Ref.Sources, i), in.Spec.MaxInput
 			}
 			group.Go(func() error {
-				return trap.Call("reading the head of an input", func() error { return n.readHead(ctx, s) })
+				return trap.Call("reading the head of an input", func() (err error) {
+					if s.Digest == "" && !s.fixed() {
+						if s.Digest, err = n.digest(ctx, s.input()); err != nil {
+							return err
+						}
+					}
+					return n.readHead(ctx, s)
+				})
 			})
 		}
 	}
 	return group.Wait()
 }
 
-// choose sets compression, and the shape as far as spec and name show it.
-func (s *Source) choose(spec job.Spec) (err error) {
+// choose sets compression, and the shape as far as spec and name show it, or given has it.
+func (s *Source) choose(spec job.Spec, given *records.Shape) (err error) {
 	name, byName := "", spec.Format == "" || spec.Format == "auto"
 	if s.URL != stdinName {
-		if _, name, err = store.Split(s.URL); err != nil {
+		if _, name, err = store.SplitName(s.URL); err != nil {
 			return err
 		}
 		s.Compression = records.CompressionOf(name)
@@ -132,8 +275,13 @@ func (s *Source) choose(spec job.Spec) (err error) {
 		s.Shape, err = records.ParseFormat(spec.Format)
 	case s.URL == stdinName:
 		s.Shape = records.Shape{Format: records.Text}
+	case given != nil:
+		s.Shape = *given
 	default:
 		s.Shape, err = records.FormatOf(name)
+	}
+	if s.Shape.Format == records.CSV && spec.Quote != "" {
+		s.Shape.Quote = spec.Quote
 	}
 	if s.Shape.Format == records.CSV && spec.Delimiter != "" {
 		s.Shape.Delimiter = spec.Delimiter
@@ -142,15 +290,19 @@ func (s *Source) choose(spec job.Spec) (err error) {
 	return err
 }
 
-// checkDelimiter refuses a delimiter that no input has a use for.
-func (t *Table) checkDelimiter(spec job.Spec) error {
+// checkCSV refuses a delimiter or a quote that no input has a use for.
+func (t *Table) checkCSV(spec job.Spec) error {
 	isCSV := func(s Source) bool { return s.Shape.Format == records.CSV }
-	if spec.Delimiter == "" || len(t.Sources) == 0 || slices.ContainsFunc(t.Sources, isCSV) {
+	what, value := "delimiter", spec.Delimiter
+	if value == "" {
+		what, value = "quote", spec.Quote
+	}
+	if value == "" || len(t.Sources) == 0 || slices.ContainsFunc(t.Sources, isCSV) {
 		return nil
 	}
 	return ledger.Permanent(job.ErrorInvalid, fmt.Errorf(
-		"delimiter %q: no input is csv, and %s is %s: choose the format with --format csv, or leave the delimiter out",
-		spec.Delimiter, t.Sources[0].URL, t.Sources[0].Shape.Format))
+		"%s %q: no input is csv, and %s is %s: choose the format with --format csv, or leave the %s out",
+		what, value, t.Sources[0].URL, t.Sources[0].Shape.Format, what))
 }
 
 func (n *Inputs) readHead(ctx context.Context, s *Source) error {
@@ -164,13 +316,17 @@ func (n *Inputs) readHead(ctx context.Context, s *Source) error {
 
 // takeHead reads what the beginning of the source shows of its shape, and where the first item may begin.
 func (s *Source) takeHead(r io.Reader) error {
-	shape, start, err := records.ReadHead(r, s.Shape)
+	head, err := records.Look(r, s.Shape)
 	if judged, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return judged
 	}
 	if err != nil {
-		return ledger.Permanent(job.ErrorInput, fmt.Errorf("reading the beginning of %s: %w", s.URL, err))
+		name := s.URL
+		if name == stdinName {
+			name = "the standard input"
+		}
+		return ledger.Permanent(job.ErrorInput, fmt.Errorf("reading the beginning of %s: %w", name, err))
 	}
-	s.Shape, s.Start = shape, start
+	s.Shape, s.Start, s.Hint = head.Shape, head.Start, head.Hint
 	return nil
 }

@@ -42,12 +42,14 @@ type PlanResult struct {
 	Done bool   `json:"done"` // nothing is left after this page
 	// Waiting reports that the page has what has come of an input that is still being written.
 	Waiting bool `json:"waiting,omitempty"`
+	// Noticed is what this page has shown of the inputs.
+	Noticed job.Noticed `json:"noticed,omitzero"`
 
 	// Only the first page has these.
 	Sources string     `json:"sources,omitempty"` // key of the source table
 	Total   int64      `json:"total,omitempty"`   // bytes of input, 0 if unknown
 	Resumed job.Totals `json:"resumed"`           // what earlier runs account for
-	// LeftOut is how many files among the inputs were left out, because the job writes them itself.
+	// LeftOut is how many files among the inputs were left out, because stint wrote them.
 	LeftOut int `json:"left_out,omitempty"`
 	// Perm are the access rights that all inputs grant: see [ledger.Ref].
 	Perm fs.FileMode `json:"perm,omitempty"`
@@ -246,6 +248,6 @@ func (p *planner) page(ctx context.Context, in PlanInput, result *PlanResult) er
 		}
 		batches = append(batches, batch)
 	}
-	result.Page, result.Next = EncodePage(batches), p.at
+	result.Page, result.Next, result.Noticed = EncodePage(batches), p.at, p.TakeNoticed()
 	return nil
 }

@@ -41,6 +41,8 @@ type planner struct {
 	small     small // the one that is open
 	end       int64 // where what is open of it ends
 
+	noticed job.Noticed // since the last page
+
 	// For estimates: what has been planned by this planner.
 	items, bytes int64
 	ahead        []int64 // by source: about how many bytes it and those behind it have
@@ -69,6 +71,13 @@ type place struct {
 // Dry returns a planner that reads every source once, from its beginning to its end, without a store.
 func (n *Inputs) Dry(table *Table) *planner {
 	return &planner{inputs: n, table: table, dry: true, meter: stall.NewMeter()}
+}
+
+// TakeNoticed returns what was noticed of the inputs since it was last called.
+func (p *planner) TakeNoticed() job.Noticed {
+	noticed := p.noticed
+	p.noticed = job.Noticed{}
+	return noticed
 }
 
 func (p *planner) Close() {
@@ -145,6 +154,7 @@ func (p *planner) cut(ctx context.Context, items, bytes int64) (protocol.Batch, 
 		p.at.Item += cut.Count
 		p.items += cut.Count
 		p.bytes += cut.Length
+		p.notice()
 		batch.Count += cut.Count
 		batch.Length = p.at.Offset - batch.Offset
 		if batch.Count >= items || batch.Length >= bytes {
@@ -185,6 +195,7 @@ func (p *planner) open(ctx context.Context, source *Source) error {
 	}
 	r := p.Open(ctx, p.at.Source, p.at.Offset, p.segment())
 	p.reader, p.cutter = r, records.NewCutter(r, source.Shape)
+	p.note(source.URL, source.Hint)
 	p.opened = place{source.URL, p.at.Offset, p.segment() < 0}
 	return nil
 }
@@ -220,7 +231,29 @@ func (p *planner) openSmall(ctx context.Context, source *Source) error {
 	p.at.Offset = m.at + start
 	p.cutter = records.NewBytesCutter(data, p.small.shape)
 	p.opened = place{m.URL, start, p.end == m.end()}
+	p.note(m.URL, p.small.hint)
 	return nil
+}
+
+// notice takes in what the cutter has seen.
+func (p *planner) notice() {
+	p.noticed.Blank += p.cutter.TakeBlank()
+	if p.cutter.Marked() {
+		p.note(p.opened.url, "has a byte order mark within, at the beginning of an item, as where files were joined: remove it, "+
+			"for example with sed 's/^\\xEF\\xBB\\xBF//'")
+	}
+}
+
+// note adds a note about an input, unless what is empty.
+func (p *planner) note(url, what string) {
+	if what == "" || len(p.noticed.Notes) >= job.MaxNotes {
+		return
+	}
+	name := "input " + url
+	if url == stdinName {
+		name = "the standard input"
+	}
+	p.noticed.Note(name + " " + what)
 }
 
 // Open reads a source from offset on, length bytes of it or (-1) to its end.
@@ -259,6 +292,7 @@ func (p *planner) endSegment(ctx context.Context) error {
 	if p.opened.toEnd {
 		incomplete = p.cutter.Incomplete()
 	}
+	p.noticed.Blank += p.cutter.TakeBlank()
 	p.closeReader()
 	switch {
 	case source.Bundle != nil && incomplete != nil:

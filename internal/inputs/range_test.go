@@ -17,7 +17,7 @@ import (
 // rangeOf opens a batch of a text file.
 func rangeOf(t *testing.T, text string, batch protocol.Batch) (*Range, string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "in.txt")
+	file := filepath.Join(t.TempDir(), "in.jsonl")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o666))
 	n := New(&store.Access{}, nil)
 	t.Cleanup(n.Close)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -26,8 +27,10 @@ const stdinName = job.StandardInput
 // one object of the store, and never changed.
 type Table struct {
 	Sources []Source `json:"sources"`
-	// LeftOut is how many files were found that are none, because the job writes them itself.
+	// LeftOut is how many files were found that are none, because stint wrote them.
 	LeftOut int `json:"left_out,omitempty"`
+	// Machine is the name of the one that has listed the sources.
+	Machine string `json:"machine,omitempty"`
 	// Perm are the access rights that all sources grant which are local files; 0: there are none.
 	Perm fs.FileMode `json:"perm,omitempty"`
 
@@ -47,10 +50,18 @@ type Source struct {
 	Size    int64     `json:"size"` // bytes as stored; 0 for the standard input
 	ModTime time.Time `json:"mod_time,omitzero"`
 	ETag    string    `json:"etag,omitempty"`
+	Inode   uint64    `json:"inode,omitempty"`
+	Changed time.Time `json:"changed,omitzero"`
+	Digest  string    `json:"digest,omitempty"` // see [Inputs.digest]
 
-	Shape       records.Shape       `json:"shape"`
-	Start       int64               `json:"start"` // offset of the first item
+	Shape records.Shape `json:"shape"`
+	Start int64         `json:"start"` // offset of the first item
+	// Hint is what the beginning shows that may be meant otherwise: see [records.Head]. Of a bundle each input has its own.
+	Hint        string              `json:"hint,omitempty"`
 	Compression records.Compression `json:"compression,omitempty"`
+	// Unsized means that the file system gives the size of the input as 0 although it has bytes, as /proc does: it is read once, into
+	// a copy, and is not looked at again.
+	Unsized bool `json:"unsized,omitempty"`
 	// Spool is the key prefix of the uncompressed copy of an input that cannot be read from the
 	// middle; empty for others.
 	Spool string `json:"spool,omitempty"`
@@ -73,16 +84,18 @@ type Source struct {
 
 // plainSource is a source of one input.
 func plainSource(input store.Input, shape records.Shape) Source {
-	return Source{URL: input.URL, Size: input.Size, ModTime: input.ModTime, ETag: input.ETag, Shape: shape}
+	return Source{URL: input.URL, Size: input.Size, ModTime: input.ModTime, ETag: input.ETag, Inode: input.Inode, Changed: input.Changed, Digest: input.Digest, Shape: shape}
 }
 
 // input is the only one of a source that is no bundle.
 func (s *Source) input() store.Input {
-	return store.Input{URL: s.URL, Info: store.Info{Size: s.Size, ModTime: s.ModTime, ETag: s.ETag}}
+	return store.Input{URL: s.URL, Digest: s.Digest, Info: store.Info{
+		Size: s.Size, ModTime: s.ModTime, ETag: s.ETag, Inode: s.Inode, Changed: s.Changed,
+	}}
 }
 
-// fixed reports whether the source cannot change: nobody else has it.
-func (s *Source) fixed() bool { return s.URL == stdinName || s.Own }
+// fixed reports whether the source cannot change, because nobody else has it, or whether it cannot be known.
+func (s *Source) fixed() bool { return s.URL == stdinName || s.Own || s.Unsized }
 
 // sized reports whether Size is how many bytes the items take.
 func (s *Source) sized() bool { return s.Spool == "" || s.Own }
@@ -93,8 +106,16 @@ func (n *Inputs) unchanged(ctx context.Context, before store.Input) error {
 	if err != nil {
 		return ledger.StoreError(job.ErrorInput, err)
 	}
-	if info.Same(before.Info) {
+	if info.Size == 0 && before.Size == 0 && info.ETag == before.ETag {
 		return nil
+	}
+	if info.Same(before.Info) {
+		if err = n.alike(ctx, before, info); errors.Is(err, errReplaced) {
+			return ledger.Permanent(job.ErrorChanged, fmt.Errorf("input %s changed while the job ran: %w (%d bytes, last modified %s); "+
+				"put the old file back and resume, or start anew with --fresh",
+				before.URL, err, info.Size, info.ModTime.UTC().Format(time.RFC3339Nano)))
+		}
+		return err
 	}
 	return ledger.Permanent(job.ErrorChanged, fmt.Errorf(
 		"input %s changed while the job ran: it had %d bytes, last modified %s, and now has %d bytes, last modified %s; "+

@@ -184,7 +184,7 @@ func (t *tour) try(s *stages.Step, lane *Lane, lines []stages.Line, format recor
 	cut := cutSample(t.random, reached, lane.Handler.CallSize(), lane.Setup.Slots)
 	err := lane.makeCalls(t.ctx, t.spec, cut, lane.Setup.Slots, &stage.Sample, func(ordinal int64, line stages.Line) {
 		if form == calls.Lines && !s.Last && line.Err == nil && len(bytes.TrimSpace(line.Data)) == 0 {
-			line = stages.Dropped() // between stages, too, a blank line is no item
+			line = stages.Dropped() // between stages a blank line is no item
 		}
 		out[index[ordinal]] = line
 	})

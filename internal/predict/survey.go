@@ -25,6 +25,8 @@ type Survey struct {
 	// Events of all histories and Actions that Temporal Cloud bills, without repetitions and rests.
 	Events  int64 `json:"events"`
 	Actions int64 `json:"actions"`
+	// Noticed is what reading the inputs has shown.
+	Noticed job.Noticed `json:"noticed,omitzero"`
 
 	table   *inputs.Table
 	sources []counted // of the table, as far as they have items
@@ -88,6 +90,7 @@ func (f *Predictor) survey(ctx context.Context, spec job.Spec) (Survey, error) {
 			batch, err := p.Next(ctx, items, bytes)
 			if err == io.EOF {
 				survey.close(batches)
+				survey.Noticed = p.TakeNoticed()
 				return survey, nil
 			}
 			if err != nil {

@@ -25,9 +25,9 @@ func TestSurvey_Counts(t *testing.T) {
 	f.spec.BatchItems = 10
 	s := survey(t, f.spec, "")
 	require.Equal(t, 3, s.Inputs)
-	require.EqualValues(t, 1002, s.Items)
-	require.EqualValues(t, len(jobtest.Lines(1000))+len("1\n2\n"), s.Bytes)
-	require.EqualValues(t, 101, s.Batches)
+	require.EqualValues(t, 1003, s.Items, "an empty line of a text is an item")
+	require.EqualValues(t, len(jobtest.Lines(1000))+len("1\n2\n\n"), s.Bytes)
+	require.EqualValues(t, 102, s.Batches)
 	require.EqualValues(t, 2, s.Legs)
 	require.EqualValues(t, len(f.plan()), s.Batches, "as many as are planned")
 }
@@ -54,7 +54,7 @@ func TestSurvey_LeavesNoTrace(t *testing.T) {
 	f := setup(t, "in.jsonl.gz", "")
 	f.spec.Input = []string{f.write("in.txt", "1\n2\n3\n"), "-"}
 	s := survey(t, f.spec, "\uFEFF4\n\n5\n")
-	require.EqualValues(t, 5, s.Items)
+	require.EqualValues(t, 6, s.Items)
 	require.NoDirExists(t, f.spec.Store)
 	temporaries, err := filepath.Glob(f.path(".*"))
 	require.NoError(t, err)

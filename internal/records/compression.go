@@ -8,7 +8,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -45,36 +44,45 @@ func Decompress(r io.Reader, c Compression) (io.ReadCloser, error) {
 	if c == None {
 		return io.NopCloser(r), nil
 	}
-	buffered := bufio.NewReader(r)
+	counted := &counter{Reader: r}
+	buffered := bufio.NewReader(counted)
 	if _, err := buffered.Peek(1); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return nil, fmt.Errorf("reading %s data: %w", c, err)
+		return nil, fmt.Errorf("reading %s data: it is empty or truncated: %w", c, err)
 	}
 	switch c {
 	case Gzip:
-		z, err := gzip.NewReader(buffered)
-		if err != nil {
-			return nil, fmt.Errorf("reading gzip header: %w", err)
-		}
-		return z, nil
+		return newMembers(buffered, counted)
 	case Zstd:
 		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1),
 			zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
 			return nil, fmt.Errorf("starting zstd decoder: %w", err)
 		}
-		return windowed{z.IOReadCloser()}, nil
+		return &windowed{ReadCloser: z.IOReadCloser()}, nil
 	}
 	return nil, fmt.Errorf("unknown compression %q: use gz or zst", c)
 }
 
-// windowed is a zstd decoder that names its limit.
-type windowed struct{ io.ReadCloser }
+// windowed is a zstd decoder that names its limit, and what is wrong with the data.
+type windowed struct {
+	io.ReadCloser
+	some bool // bytes were read
+}
 
-func (w windowed) Read(p []byte) (int, error) {
+func (w *windowed) Read(p []byte) (int, error) {
 	n, err := w.ReadCloser.Read(p)
+	w.some = w.some || n > 0
+	switch {
+	case errors.Is(err, zstd.ErrMagicMismatch) && w.some:
+		err = fmt.Errorf("something that is no zstd data follows the zstd data: %w", err)
+	case errors.Is(err, zstd.ErrMagicMismatch):
+		err = fmt.Errorf("it is not zstd data: take .zst off its name: %w", err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = fmt.Errorf("it is truncated: the zstd data end too early: %w", err)
+	}
 	if errors.Is(err, zstd.ErrWindowSizeExceeded) {
 		err = fmt.Errorf("the zstd data need a window above the limit of %d MiB; compress them again with --long=27 or less: %w", maxZstdWindow>>20, err)
 	}

@@ -9,6 +9,9 @@ import "io"
 type Cutter struct {
 	scan *scanner
 	end  int64 // offset where the last cut ends
+
+	blank, taken int64 // blank lines up to there, and those that TakeBlank has returned
+	marked       bool  // an item begins with a byte order mark
 }
 
 // Cut is one range: it begins where the one before it ends, the first one at the beginning of the
@@ -50,12 +53,17 @@ func (c *Cutter) Next(maxItems, maxBytes int64) (Cut, error) {
 	var cut Cut
 	for {
 		if err := c.scan.next(); err != nil && cut.Count == 0 {
+			if err == io.EOF {
+				c.blank = c.scan.blank
+			}
 			return Cut{}, err
 		} else if err != nil {
 			break
 		}
 		cut.Count++
+		c.marked = c.marked || c.scan.begins(mark)
 		cut.Length = c.scan.offset() - c.end
+		c.blank = c.scan.blank
 		if cut.Count >= maxItems || cut.Length >= maxBytes {
 			break
 		}
@@ -63,6 +71,18 @@ func (c *Cutter) Next(maxItems, maxBytes int64) (Cut, error) {
 	c.end += cut.Length
 	return cut, nil
 }
+
+// TakeBlank returns how many blank lines were passed over up to the end of the last cut, or of the stream if that has ended, since it
+// was last called.
+func (c *Cutter) TakeBlank() int64 {
+	n := c.blank - c.taken
+	c.taken = c.blank
+	return n
+}
+
+// Marked reports whether an item so far begins with a byte order mark, as where files were joined. That of a source does not count: its
+// items begin behind it.
+func (c *Cutter) Marked() bool { return c.marked }
 
 // Incomplete returns an *ArrayError if the stream has ended, with io.EOF, and is an array that is not closed. Ignore it if the
 // stream was not all of the source's rest.

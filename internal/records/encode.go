@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/stint-run/stint/internal/jsonscan"
 	"github.com/stint-run/stint/internal/text"
@@ -86,9 +87,9 @@ func (s *Shape) CheckLine(it *Item) error {
 
 // appendRecord appends a CSV record, which is valid UTF-8, as a JSON object.
 func (s *Shape) appendRecord(dst, rec []byte) ([]byte, error) {
-	out, delimiter := append(dst, '{'), s.delimiter()
+	out, delimiter, quoting := append(dst, '{'), s.delimiter(), s.quoting()
 	for n := 0; ; n++ {
-		f, rest, more, fault := cutField(rec, delimiter)
+		f, rest, more, fault := cutField(rec, delimiter, quoting)
 		if fault != "" {
 			return dst, invalid(string(fault), n+1)
 		}
@@ -133,6 +134,9 @@ func checkJSON(raw []byte) error {
 	hint := ""
 	if first := bytes.TrimSpace(raw); len(first) == 1 && (first[0] == '[' || first[0] == '{') {
 		hint = ` (a document of several lines is not jsonl: use --format json)`
+	}
+	if hint == "" && strings.Contains(err.Error(), "after top-level value") {
+		hint = ` (several values on a line are not jsonl: use --format json)`
 	}
 	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		return invalid("is not JSON: %s, at byte %d%s", syntax, max(syntax.Offset-1, 0), hint)

@@ -18,14 +18,14 @@ const (
 )
 
 // cutField takes the first field off a record. It returns what is left behind the delimiter, and
-// whether there was one.
-func cutField(rec []byte, delimiter byte) (f field, rest []byte, more bool, fault quoteFault) {
-	if len(rec) == 0 || rec[0] != '"' {
+// whether there was one. A quote is a byte like any other unless quoting is set.
+func cutField(rec []byte, delimiter byte, quoting bool) (f field, rest []byte, more bool, fault quoteFault) {
+	if len(rec) == 0 || rec[0] != '"' || !quoting {
 		f.text = rec
 		if n := bytes.IndexByte(rec, delimiter); n >= 0 {
 			f.text, rest, more = rec[:n], rec[n+1:], true
 		}
-		if bytes.IndexByte(f.text, '"') >= 0 {
+		if quoting && bytes.IndexByte(f.text, '"') >= 0 {
 			fault = strayQuote
 		}
 		return f, rest, more, fault

@@ -9,7 +9,7 @@ import (
 // Format is the format of the items in a file.
 type Format string
 
-// The formats. In each of them a blank line is not an item.
+// The formats. A blank line is an item of Text, and of no other.
 const (
 	JSONL Format = "jsonl" // one JSON value a line
 	CSV   Format = "csv"   // RFC 4180, with a header; an item is a record
@@ -22,6 +22,9 @@ const tsv = "tsv"
 
 // Tab is the delimiter of TSV.
 const Tab = "\t"
+
+// tabs is the shape of TSV: its fields have no quotes, unless somebody says that they have.
+var tabs = Shape{Format: CSV, Delimiter: Tab, Quote: Unquoted}
 
 // Guess says by which name the format of a source was guessed: see [ReadHead].
 type Guess string
@@ -49,15 +52,21 @@ func (e *UnknownFormatError) Error() string {
 	case e.Name == "":
 		return fmt.Sprintf("unknown format of %q: it has no extension; "+
 			"choose the format with --format %s", e.Path, formatNames)
+	case packed[strings.ToLower(e.Name)] != "":
+		return fmt.Sprintf("unknown format of %q: %s is not supported: %s %s | stint run --format FORMAT - (%s)",
+			e.Path, e.Name, packed[strings.ToLower(e.Name)], path.Base(e.Path), formatNames)
 	default:
 		return fmt.Sprintf("unknown format of %q: its extension is %q; "+
 			"choose the format with --format %s", e.Path, e.Name, formatNames)
 	}
 }
 
+// packed are extensions of compressed files that are not read, with the program that unpacks them.
+var packed = map[string]string{".bz2": "bzcat", ".xz": "xzcat", ".lz4": "lz4cat", ".br": "brotli -dc", ".z": "zcat", ".zip": "unzip -p"}
+
 // FormatOf chooses the format by the path's extension, whatever its case, after taking off the one
 // of a compression: .jsonl, .ndjson and .json are JSONL until [ReadHead] has looked at the source,
-// .csv is CSV, .tsv and .tab are CSV with tabs, .txt, .text, .log and .lines are Text. The error is an
+// .csv is CSV, .tsv and .tab are CSV with tabs and without quotes, .txt, .text, .log and .lines are Text. The error is an
 // *UnknownFormatError.
 func FormatOf(name string) (Shape, error) {
 	bare := name
@@ -73,7 +82,7 @@ func FormatOf(name string) (Shape, error) {
 	case ".csv":
 		return Shape{Format: CSV}, nil
 	case ".tsv", ".tab":
-		return Shape{Format: CSV, Delimiter: Tab}, nil
+		return tabs, nil
 	case ".txt", ".text", ".log", ".lines":
 		return Shape{Format: Text}, nil
 	}
@@ -81,13 +90,13 @@ func FormatOf(name string) (Shape, error) {
 }
 
 // ParseFormat returns the format named "jsonl", "json", "csv", "tsv" or "text", and an *UnknownFormatError for any
-// other name. "tsv" is CSV with tabs.
+// other name. "tsv" is CSV with tabs and without quotes.
 func ParseFormat(s string) (Shape, error) {
 	switch f := Format(s); f {
 	case JSONL, JSON, CSV, Text:
 		return Shape{Format: f}, nil
 	case tsv:
-		return Shape{Format: CSV, Delimiter: Tab}, nil
+		return tabs, nil
 	}
 	return Shape{}, &UnknownFormatError{Name: s}
 }

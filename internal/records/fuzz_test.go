@@ -30,7 +30,7 @@ var seeds = []string{
 
 // shapes are the shapes in which inputs are cut and read.
 var shapes = []Shape{
-	{Format: JSONL}, {Format: CSV}, {Format: Text}, {Format: CSV, Delimiter: ";"}, {Format: CSV, Delimiter: Tab}, {Format: JSON}, {Format: JSON, Array: true},
+	{Format: JSONL}, {Format: CSV}, {Format: Text}, {Format: CSV, Delimiter: ";"}, {Format: CSV, Delimiter: Tab}, {Format: CSV, Delimiter: Tab, Quote: Unquoted}, {Format: CSV, Quote: Unquoted}, {Format: JSON}, {Format: JSON, Array: true},
 }
 
 // shape returns one of the shapes.

@@ -25,62 +25,67 @@ func (e *HeadError) Error() string {
 	return fmt.Sprintf("the CSV header at byte %d %s", e.Offset, e.Reason)
 }
 
-// ReadHead looks at the beginning of a source, of whose shape Format, Delimiter, Guess and MaxItem are known. It passes over a
+// Head is what the beginning of a source shows.
+type Head struct {
+	Shape Shape
+	Start int64 // the offset in bytes at which the first item may begin
+	// Hint completes the sentence "the input …" about a source that may be meant otherwise; empty: there is nothing to say.
+	Hint string
+}
+
+// ReadHead is [Look] without hints.
+func ReadHead(r io.Reader, shape Shape) (Shape, int64, error) {
+	head, err := Look(r, shape)
+	return head.Shape, head.Start, err
+}
+
+// Look looks at the beginning of a source, of whose shape Format, Delimiter, Quote, Guess and MaxItem are known. It passes over a
 // UTF-8 byte order mark. Of CSV it reads the header: the first record, which like any other may follow blank lines, and
 // may have up to 1 MiB, or MaxItem bytes if that is less. If the format is JSON, or a guess, it looks at the
-// first line (see [Shape.lookAt]). It returns the source's whole shape, and the
-// offset in bytes at which the first item may begin. A CSV source without any record has a shape
-// without columns.
+// first line (see [Shape.lookAt]). A CSV source without any record has a shape without columns.
 //
-// It may read some way into r. The error is a *HeadError if the header is too long, not UTF-8 or
+// It may read some way into r, but asks for no byte that makes no difference: the next one may be long in coming. The error is a
+// *ContentError if the source is something else, such as compressed data or text in UTF-16; a
+// *HeadError if the header is that, is too long, not UTF-8 or
 // badly quoted, or if its names are not unique or one is empty; an *ArrayError if an array begins with a comma;
 // an *UnknownFormatError if the format is unknown; otherwise the reader's.
-func ReadHead(r io.Reader, shape Shape) (Shape, int64, error) {
+func Look(r io.Reader, shape Shape) (Head, error) {
 	switch shape.Format {
 	case JSONL, CSV, Text, JSON:
 	default:
-		return Shape{}, 0, &UnknownFormatError{Name: string(shape.Format)}
+		return Head{}, &UnknownFormatError{Name: string(shape.Format)}
 	}
 	shape.MaxItem = shape.maxItem()
 
-	head, offset, err := readMark(r)
+	start, err := readStart(r)
 	if err != nil {
-		return Shape{}, 0, fmt.Errorf("reading head: %w", err)
+		return Head{}, fmt.Errorf("reading head: %w", err)
 	}
-	r = io.MultiReader(bytes.NewReader(head), r)
+	if refused := sniff(start); refused != nil && shape.Format == CSV {
+		return Head{}, &HeadError{Reason: refused.Reason}
+	} else if refused != nil {
+		return Head{}, refused
+	}
+	begin, offset := start, int64(0)
+	if bytes.HasPrefix(start, []byte(mark)) {
+		begin, offset = start[len(mark):], int64(len(mark))
+	}
+	r = io.MultiReader(bytes.NewReader(begin), r)
 	switch {
 	case shape.Format == CSV:
-		shape.Columns, offset, err = readHeader(r, offset, shape)
+		shape.Columns, offset, err = readHeader(r, offset, shape, begin)
 	case shape.Format == JSON || shape.Guess != "":
 		offset, err = shape.lookAt(r, offset)
 	}
 	if err != nil {
-		return Shape{}, 0, err
+		return Head{}, err
 	}
-	return shape, offset, nil
-}
-
-// readMark reads over a byte order mark, if r begins with one, and returns its length, or else the bytes that it has read. It asks for
-// no byte that makes no difference: the next one may be long in coming.
-func readMark(r io.Reader) (read []byte, passed int64, err error) {
-	const mark = "\uFEFF"
-	for read = make([]byte, 0, len(mark)); len(read) < len(mark); {
-		at := len(read)
-		n, err := r.Read(read[at : at+1])
-		read = read[:at+n]
-		if n > 0 && read[at] != mark[at] || err == io.EOF {
-			return read, 0, nil
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-	}
-	return nil, int64(len(mark)), nil
+	return Head{Shape: shape, Start: offset, Hint: shape.hint(begin)}, nil
 }
 
 // readHeader reads the header from r, which begins at offset in the source, and returns its names
-// and the offset of what follows it.
-func readHeader(r io.Reader, offset int64, s Shape) ([]string, int64, error) {
+// and the offset of what follows it. begin is what is known of it already.
+func readHeader(r io.Reader, offset int64, s Shape, begin []byte) ([]string, int64, error) {
 	longest := min(s.maxItem(), maxHeader)
 	scan := s.scanner(newWindow(r, headWindow, longest+1), longest)
 	if err := scan.next(); err == io.EOF {
@@ -89,11 +94,16 @@ func readHeader(r io.Reader, offset int64, s Shape) ([]string, int64, error) {
 		return nil, 0, fmt.Errorf("reading CSV header: %w", err)
 	}
 	columns, err := columnsOf(scan)
+	if scan.fault == tooLong && onlyReturns(begin) {
+		err = errors.New(returnInHeader)
+	}
 	if err != nil {
 		return nil, 0, &HeadError{Offset: offset + scan.start, Reason: err.Error()}
 	}
 	return columns, offset + scan.offset(), nil
 }
+
+const returnInHeader = "has a carriage return in it: " + unreturn
 
 // columnsOf returns the names in the header that a scanner has found. The error is the reason of a
 // HeadError.
@@ -114,7 +124,14 @@ func columnsOf(scan *scanner) ([]string, error) {
 	for more := true; more; {
 		var f field
 		var fault quoteFault
-		f, rest, more, fault = cutField(rest, scan.delimiter)
+		bare := len(rest) == 0 || rest[0] != '"' || !scan.quoting
+		f, rest, more, fault = cutField(rest, scan.delimiter, scan.quoting)
+		if bare && bytes.IndexByte(f.text, '\r') >= 0 {
+			return nil, errors.New(returnInHeader)
+		}
+		if bytes.IndexByte(f.text, 0) >= 0 {
+			return nil, fmt.Errorf("has a zero byte in the name of column %d: convert the file to UTF-8%s", len(columns)+1, otherwise)
+		}
 		if fault != "" {
 			return nil, fmt.Errorf(string(fault)+": correct the quotes%s", len(columns)+1, otherwise)
 		}

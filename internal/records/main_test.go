@@ -1,6 +1,7 @@
 package records
 
 import (
+	"bytes"
 	"io"
 	"testing"
 
@@ -25,7 +26,7 @@ func readAll(t testing.TB, r *Reader, maxItems, maxBytes int) []Item {
 		require.NotEmpty(t, c.Items)
 		require.LessOrEqual(t, len(c.Items), max(maxItems, 1))
 		for _, it := range c.Items {
-			it.Raw = append([]byte(nil), it.Raw...)
+			it.Raw = bytes.Clone(it.Raw)
 			items = append(items, it)
 		}
 	}

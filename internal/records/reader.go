@@ -171,7 +171,7 @@ func (c *Chunk) Add(raw []byte, s *Shape, err error) {
 
 const overLimit = "is %d bytes long, over the limit of %d bytes (max-item)"
 
-// IsBlank reports whether a line of text is blank, and so not an item: it has only spaces, tabs and carriage returns.
+// IsBlank reports whether a line is blank: it has only spaces, tabs and carriage returns.
 func IsBlank(line []byte) bool { return isBlank(line, 0) }
 
 // Lines returns the bytes of all items that have any, each with a '\n' behind it: if [Shape.Lines], the lines that a

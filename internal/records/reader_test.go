@@ -30,8 +30,8 @@ func TestReader(t *testing.T) {
 	}{
 		"empty":                       {"", Text, nil},
 		"blank":                       {"\n \n\t\r\n  ", CSV, nil},
-		"text":                        {"a\n b \n\nc", Text, []string{"a", " b ", "c"}},
-		"carriage returns stay":       {"a\r\n\r\nb\r\r\nc\r", Text, []string{"a\r", "b\r\r", "c\r"}},
+		"text":                        {"a\n b \n\nc", Text, []string{"a", " b ", "", "c"}},
+		"carriage returns stay":       {"a\r\n\r\nb\r\r\nc\r", Text, []string{"a\r", "\r", "b\r\r", "c\r"}},
 		"and leave CSV":               {"a\r\n\r\nb\r\r\nc\r", CSV, []string{"a", "b\r", "c"}},
 		"quoted newlines":             {"\"a\r\nb\",c\r\nd\n", CSV, []string{"\"a\r\nb\",c", "d"}},
 		"quoted blank lines":          {"\"\n\n\"\n\nb\n", CSV, []string{"\"\n\n\"", "b"}},
@@ -108,7 +108,7 @@ func TestReaderLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := NewReader(strings.NewReader(input), Shape{Format: Text})
+			r := NewReader(strings.NewReader(input), Shape{Format: JSONL})
 			var c1 Chunk
 			var got []int
 			for r.Read(&c1, c.items, c.bytes) == nil {
@@ -125,7 +125,7 @@ func TestReaderAppend(t *testing.T) {
 	t.Parallel()
 	var c Chunk
 	for _, text := range []string{"a\nb", "", strings.Repeat("c", 10_000) + "\n\n", "d\ne\nf\n"} {
-		err := NewBytesReader([]byte(text), Shape{Format: Text}).Append(&c, 5, 100_000)
+		err := NewBytesReader([]byte(text), Shape{Format: JSONL}).Append(&c, 5, 100_000)
 		if len(c.Items) < 5 {
 			require.Equal(t, io.EOF, err)
 		} else {
@@ -194,7 +194,7 @@ func (r *repeater) Read(p []byte) (int, error) {
 // TestReaderMemory reads a line of 40 MiB, a blank one of 40 MiB and one just within the limit.
 func TestReaderMemory(t *testing.T) { // not parallel: it measures the process
 	const size = 40 << 20
-	for format, cutterLimit := range map[Format]int{Text: 1 << 20, CSV: 4 * DefaultMaxItem} {
+	for format, cutterLimit := range map[Format]int{JSONL: 1 << 20, CSV: 4 * DefaultMaxItem} {
 		t.Run(string(format), func(t *testing.T) {
 			input := func() io.Reader {
 				return io.MultiReader(strings.NewReader("a\n\""), bytesOf("x", size), strings.NewReader("\nb\n"),

@@ -20,12 +20,12 @@ func referenceLines(data string, s Shape) []Item {
 	}
 	for at := 0; at < len(data); {
 		line, _, _ := strings.Cut(data[at:], "\n")
-		if strings.Trim(line, blanks) == "" {
+		if s.Format != Text && strings.Trim(line, blanks) == "" {
 			at += len(line) + 1
 			continue
 		}
 		size, complete := len(line), true
-		if s.Format == CSV {
+		if s.quoting() {
 			if size, complete = referenceRecord(data[at:], s.delimiter(), limit); !complete {
 				size = len(line)
 			}

@@ -19,7 +19,9 @@ const (
 // comment gives the rules.
 type scanner struct {
 	window
+	text      bool
 	csv       bool
+	quoting   bool // fields of CSV may be quoted
 	delimiter byte // of CSV; 0: of no other format
 	json      bool
 	array     bool
@@ -31,6 +33,8 @@ type scanner struct {
 	at    int   // where it lies in buf, if it is not too long
 	fault fault
 
+	blank int64 // blank lines passed over so far
+
 	// How far the last search for the end of a CSV record got in vain; see record.
 	tried     int64
 	triedOpen bool
@@ -41,9 +45,9 @@ type scanner struct {
 
 // scanner makes a scanner of what comes through the window, which must be able to hold maxItem bytes and one more.
 func (s *Shape) scanner(w window, maxItem int) *scanner {
-	scan := &scanner{window: w, max: maxItem, csv: s.Format == CSV, json: s.Format == JSON}
+	scan := &scanner{window: w, max: maxItem, text: s.Format == Text, csv: s.Format == CSV, json: s.Format == JSON}
 	if scan.csv {
-		scan.delimiter = s.delimiter()
+		scan.delimiter, scan.quoting = s.delimiter(), s.quoting()
 	}
 	scan.array = scan.json && s.Array
 	return scan
@@ -66,15 +70,17 @@ func (s *scanner) next() error {
 			if blank, err := s.skipLine(); err != nil || !blank {
 				return err
 			}
+			s.blank++
 			continue
 		}
 		line := s.buf[s.pos : s.pos+n]
-		if n == 0 || line[0] <= ' ' && isBlank(line, s.delimiter) {
+		if !s.text && (n == 0 || line[0] <= ' ' && isBlank(line, s.delimiter)) {
+			s.blank++
 			s.take(n)
 			continue
 		}
 		s.fault = faultless
-		if s.csv && bytes.IndexByte(line, '"') >= 0 {
+		if s.quoting && bytes.IndexByte(line, '"') >= 0 {
 			var err error
 			if n, err = s.record(n); err != nil {
 				return err
@@ -109,7 +115,7 @@ func (s *scanner) readLine() (int, error) {
 // is blank.
 func (s *scanner) skipLine() (blank bool, err error) {
 	s.start, s.size, s.fault = s.offset(), 0, tooLong
-	blank = true
+	blank = !s.text
 	for {
 		part := s.buf[s.pos:s.end]
 		n := bytes.IndexByte(part, '\n')
@@ -140,6 +146,11 @@ func (s *scanner) raw() []byte {
 		raw = trimCR(raw)
 	}
 	return raw
+}
+
+// begins reports whether the item at hand, which is not too long, begins with a text.
+func (s *scanner) begins(text string) bool {
+	return s.size > 0 && s.fault != tooLong && s.buf[s.at] == text[0] && bytes.HasPrefix(s.buf[s.at:s.at+int(s.size)], []byte(text))
 }
 
 // isBlank reports whether the line has only spaces, tabs and carriage returns, and no delimiter.

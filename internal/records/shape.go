@@ -13,6 +13,8 @@ type Shape struct {
 	Format Format `json:"format"`
 	// Delimiter separates the fields of CSV: an ASCII character other than a quote and the line ends. Empty: a comma.
 	Delimiter string `json:"delimiter,omitempty"`
+	// Quote says whether fields of CSV may be quoted: Quoted, or Unquoted, or empty: they may.
+	Quote string `json:"quote,omitempty"`
 	// Columns are the names in the header of a CSV source, in its order, unique and not empty.
 	Columns []string `json:"columns,omitempty"`
 	// Array means that a JSON source is what lies behind the opening bracket of one array: its elements are the items.
@@ -24,6 +26,17 @@ type Shape struct {
 	// MaxItem is the size in bytes, without the line end's '\n', over which an item is invalid.
 	// Values below 1 count as DefaultMaxItem, values above 1 GiB as 1 GiB.
 	MaxItem int `json:"max_item"`
+}
+
+// What Quote of a Shape may be.
+const (
+	Quoted   = `"`    // fields may be quoted, as RFC 4180 has it
+	Unquoted = "none" // a quote is a byte like any other, and a record is one line
+)
+
+// quoting reports whether fields of CSV may be quoted.
+func (s *Shape) quoting() bool {
+	return s.Format == CSV && s.Quote != Unquoted
 }
 
 // maxItem is MaxItem within its range.
@@ -47,7 +60,7 @@ func (s *Shape) Lines() bool { return s.Format == JSONL || s.Format == Text }
 
 // Alike reports whether two shapes of which the sources have not been looked at are the same.
 func (s *Shape) Alike(o *Shape) bool {
-	return s.Format == o.Format && s.Delimiter == o.Delimiter && s.Guess == o.Guess
+	return s.Format == o.Format && s.Delimiter == o.Delimiter && s.Quote == o.Quote && s.Guess == o.Guess
 }
 
 // HasRecords reports whether the items are records of CSV: in JSON, objects of strings.

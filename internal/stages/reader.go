@@ -78,7 +78,7 @@ func (r *reader) next() (line []byte, settled *Settled, err error) {
 	}
 	ordinal := r.ordinal
 	r.ordinal++
-	if !records.IsBlank(line) { // as in an input, a blank line is no item
+	if !records.IsBlank(line) { // as in an input of jsonl, a blank line is no item
 		return line, nil, nil
 	}
 	settled = &Settled{Decided: true}

@@ -18,8 +18,11 @@ func (v *viewReader) route(view *protocol.View, item outcome) (index int, other 
 	var value string
 	if r.Field != "" {
 		found, err := field(item.line, r.Field)
+		if err != nil && r.Else {
+			return len(r.Cases), outcome{} // no case is for it
+		}
 		if err != nil {
-			return -1, v.lost(view, err.Error())
+			return -1, v.lost(view, err.Error()+": correct the item, or add a default")
 		}
 		value = found
 	} else {
@@ -32,7 +35,9 @@ func (v *viewReader) route(view *protocol.View, item outcome) (index int, other 
 		}
 		value = string(answer.line)
 		if v.forms[r.Answer] != records.Text {
-			if err := json.Unmarshal(answer.line, &value); err != nil {
+			if err := json.Unmarshal(answer.line, &value); err != nil && r.Else {
+				return len(r.Cases), outcome{}
+			} else if err != nil {
 				return -1, v.lost(view, fmt.Sprintf("the answer %s is not a text", text.Cut(string(answer.line), 100)))
 			}
 		}

@@ -47,7 +47,7 @@ func (a *Access) expandPath(ctx context.Context, path string, m *matches) error 
 	if err := local.CheckRegular("reading input", full, info); err != nil {
 		return err
 	}
-	m.add(Input{URL: full, Info: local.Info(filepath.Base(full), info)})
+	m.add(Input{URL: textual(full), Info: local.Info(filepath.Base(full), info)})
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (a *Access) inputAt(path string, link bool) (input Input, ok bool, err erro
 	if err != nil {
 		return Input{}, false, local.Error("reading input", path, err)
 	}
-	return Input{URL: path, Info: local.Info(filepath.Base(path), info)}, info.Mode().IsRegular(), nil
+	return Input{URL: textual(path), Info: local.Info(filepath.Base(path), info)}, info.Mode().IsRegular(), nil
 }
 
 func (a *Access) expandGlob(ctx context.Context, full string, m *matches) error {
@@ -91,7 +91,7 @@ func (a *Access) expandGlob(ctx context.Context, full string, m *matches) error 
 	if strings.Contains(pattern, "**") {
 		options = append(options, doublestar.WithNoFollow()) // links could lead in circles
 	}
-	names, err := doublestar.Glob(os.DirFS(base), pattern, options...)
+	names, err := doublestar.Glob(rawFS(base), pattern, options...)
 	if err != nil {
 		return inputError(base, err)
 	}

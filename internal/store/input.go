@@ -13,8 +13,10 @@ import (
 
 // Input is one input object of a job.
 type Input struct {
-	// URL is an absolute path or a bucket URL; OpenInput and StatInput take it.
+	// URL is an absolute path, its file URL if the path is not UTF-8, or a bucket URL; OpenInput and StatInput take it.
 	URL string
+	// Digest is that of its content or of a part of that, if whoever has made the Input knows one.
+	Digest string
 	Info
 }
 

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"unicode/utf8"
 
 	where "github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/store/object"
@@ -128,6 +129,17 @@ func Delimiter(location string) byte { return where.Delimiter(location) }
 // *LocationError for a location that ends in '/', has no last element, or has one that no object
 // can have.
 func Split(location string) (dir, name string, err error) {
+	if dir, name, err = SplitName(location); err != nil {
+		return "", "", err
+	}
+	if err := object.CheckKey(name); err != nil {
+		return "", "", badLocation(location, err.Error()+": choose another name")
+	}
+	return dir, name, nil
+}
+
+// SplitName is [Split] for what is only read: its last element may be any name.
+func SplitName(location string) (dir, name string, err error) {
 	p, err := parse(location)
 	if err != nil {
 		return "", "", err
@@ -142,8 +154,8 @@ func Split(location string) (dir, name string, err error) {
 		i := strings.LastIndexByte(p.key, '/')
 		dir, name = p.url(p.key[:max(i, 0)]), p.key[i+1:]
 	}
-	if err := object.CheckKey(name); err != nil {
-		return "", "", badLocation(location, err.Error())
+	if name == "" {
+		return "", "", badLocation(location, "it has no last element: name a file")
 	}
 	return dir, name, nil
 }
@@ -164,7 +176,7 @@ func MakeAbsolute(workingDir string, locations ...*string) error {
 }
 
 // Absolute makes a local path absolute, relative to workingDir, and clean, keeping a '/' at its
-// end. URLs stay as they are. The error is a *LocationError.
+// end. URLs stay as they are, and a path that is not UTF-8 becomes one. The error is a *LocationError.
 func Absolute(location, workingDir string) (string, error) {
 	p, err := parse(location)
 	if err != nil {
@@ -184,5 +196,14 @@ func Absolute(location, workingDir string) (string, error) {
 	if IsPrefix(location) && !IsPrefix(clean) {
 		clean += string(filepath.Separator)
 	}
-	return clean, nil
+	return textual(clean), nil
+}
+
+// textual returns a local path as a location that is a text: itself, or if it is not UTF-8 a URL, which keeps its bytes where only texts
+// are kept.
+func textual(path string) string {
+	if utf8.ValidString(path) {
+		return path
+	}
+	return (&url.URL{Scheme: schemeFile, Path: filepath.ToSlash(path)}).String()
 }

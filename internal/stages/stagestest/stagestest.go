@@ -229,11 +229,8 @@ func (m *Model) route(s *job.Stage, name, item string) Ending {
 			kind = ""
 		}
 	}
-	if kind == "" {
-		return Ending{Stage: name, Type: job.ErrorRoute}
-	}
 	for i := range s.Cases {
-		if s.Cases[i].Value == kind {
+		if kind != "" && s.Cases[i].Value == kind {
 			return m.one(&s.Cases[i].Stage, name+"."+s.Cases[i].Name, item)
 		}
 	}

@@ -98,5 +98,6 @@ func (r *File) Forget(offset, length int64) { adviseDone(r.f, offset, length) }
 
 // Info describes a file; key is its name.
 func Info(key string, info fs.FileInfo) object.Info {
-	return object.Info{Key: key, Size: info.Size(), ModTime: info.ModTime(), Perm: info.Mode().Perm() | 0o600}
+	inode, changed := identity(info)
+	return object.Info{Key: key, Size: info.Size(), ModTime: info.ModTime(), Inode: inode, Changed: changed, Perm: info.Mode().Perm() | 0o600}
 }

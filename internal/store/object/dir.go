@@ -20,6 +20,10 @@ type Info struct {
 	ModTime time.Time
 	// ETag changes with the content, without quotes; empty for local files.
 	ETag string
+	// Inode and Changed are the number of a local file, and when it was last changed in any way, if its system has these. Another file
+	// of the same size and time shows by them; but the file of another machine, a copy, or one whose rights were changed does as well.
+	Inode   uint64
+	Changed time.Time
 	// Perm are the access rights of a local file, always with those of its owner to read and write it;
 	// 0: unknown.
 	Perm fs.FileMode

@@ -1,0 +1,168 @@
+package inputs
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/location"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// written recognises what jobs have written among files that were found by a directory or pattern: such files are never data, with one
+// exception. An output that keeps its parts is its parts, in their order. What an argument names itself is read as it is, whatever it is: somebody
+// may want to look into error records.
+type written struct {
+	ctx    context.Context
+	access ledger.Access
+	places map[string]*writtenPlace // by directory
+}
+
+// writtenPlace is a directory, or the prefix of a bucket. The zero value is one that no job writes to.
+type writtenPlace struct {
+	isStore bool
+	listed  bool            // it has the list of its parts: the job has finished
+	parts   []string        // their URLs, in order
+	isPart  map[string]bool // by URL
+	given   bool            // the parts were taken already
+	shape   *records.Shape  // of the parts; nil: not known yet
+}
+
+// currentKey is the name of the object by which a store is known: see [ledger.Ref].
+const currentKey = "CURRENT"
+
+// storeDepth is how deep files lie in a store.
+const storeDepth = 4
+
+var (
+	runPattern = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f-]{27} `)
+	partList   = []byte(`{"part":"`)
+	errorLine  = regexp.MustCompile(`^\{"item":[0-9]+,("stage":"[^"]*",)?"source":"`)
+)
+
+// placeOf returns the place that a file which was found below arg lies in, if a job writes to that; nil: it lies in none.
+func (w *written) placeOf(arg, url string) (*writtenPlace, error) {
+	if !filepath.IsAbs(url) {
+		if !location.IsPrefix(arg) || strings.HasPrefix(arg, "file:") {
+			return nil, nil
+		}
+		return w.look(arg)
+	}
+	dir := filepath.Dir(url)
+	for range storeDepth {
+		p, err := w.look(dir + string(filepath.Separator))
+		if p != nil || err != nil {
+			return p, err
+		}
+		dir = filepath.Dir(dir)
+	}
+	return nil, nil
+}
+
+// look returns what is known of a directory; nil: no job writes to it.
+func (w *written) look(dir string) (*writtenPlace, error) {
+	if p, ok := w.places[dir]; ok {
+		return p.orNil(), nil
+	}
+	p := &writtenPlace{isPart: map[string]bool{}}
+	begins, err := w.beginning(location.Append(dir, currentKey))
+	if err == nil {
+		p.isStore = runPattern.Match(append(begins, ' '))
+	}
+	if p.isStore {
+		err = w.readList(dir, p)
+	}
+	var denied *store.DeniedError
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.As(err, &denied) {
+		return nil, ledger.StoreError(job.ErrorInput, err)
+	}
+	w.places[dir] = p
+	return p.orNil(), nil
+}
+
+func (p *writtenPlace) orNil() *writtenPlace {
+	if !p.isStore {
+		return nil
+	}
+	return p
+}
+
+// readList reads the list of an output's parts.
+func (w *written) readList(dir string, p *writtenPlace) error {
+	r, err := w.access.OpenInput(w.ctx, location.Append(dir, partsList), 0, -1)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	lines := json.NewDecoder(r)
+	for {
+		var part struct{ Part string }
+		if err := lines.Decode(&part); err == io.EOF {
+			p.listed = true
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("reading the list of parts in %s: %w", dir, err)
+		}
+		url := location.Append(dir, part.Part)
+		p.parts, p.isPart[url] = append(p.parts, url), true
+	}
+}
+
+// beginning returns the first bytes of a file.
+func (w *written) beginning(url string) ([]byte, error) {
+	r, err := w.access.OpenInput(w.ctx, url, 0, 256)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+// isOther reports whether a file that lies in no place of a job has error records, or is a list of parts.
+func (w *written) isOther(input store.Input) (bool, error) {
+	_, name, err := store.SplitName(input.URL)
+	isErrors := strings.HasSuffix(name, "errors.jsonl")
+	if err != nil || input.Size == 0 || !isErrors && name != partsList {
+		return false, nil
+	}
+	begins, err := w.beginning(input.URL)
+	if err != nil {
+		return false, ledger.StoreError(job.ErrorInput, err)
+	}
+	return isErrors && errorLine.Match(begins) || !isErrors && bytes.HasPrefix(begins, partList), nil
+}
+
+// shapeOf returns the shape of an output's parts, whose names do not show it: JSON lines if the first result is JSON, and otherwise text.
+func (w *written) shapeOf(p *writtenPlace) (records.Shape, error) {
+	if p.shape != nil {
+		return *p.shape, nil
+	}
+	shape := records.Shape{Format: records.JSONL}
+	if len(p.parts) > 0 {
+		r, err := w.access.OpenInput(w.ctx, p.parts[0], 0, job.DefaultMaxItem)
+		if err != nil {
+			return shape, ledger.StoreError(job.ErrorInput, err)
+		}
+		defer r.Close()
+		line, err := bufio.NewReader(r).ReadBytes('\n')
+		if err != nil && err != io.EOF {
+			return shape, ledger.StoreError(job.ErrorInput, err)
+		}
+		if !json.Valid(line) {
+			shape.Format = records.Text
+		}
+	}
+	p.shape = &shape
+	return shape, nil
+}

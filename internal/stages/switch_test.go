@@ -1,0 +1,23 @@
+package stages
+
+import (
+	"testing"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stretchr/testify/require"
+)
+
+// An item that matches no case goes to the default, also because it has no such field.
+func TestD35_ItemWithoutTheField(t *testing.T) {
+	t.Parallel()
+	v := &viewReader{}
+	for _, item := range []string{`{"kind":"y"}`, `{}`, `{"kind":["x"]}`, `[]`, `"text"`} {
+		view := &protocol.View{Stage: "way", Route: &protocol.Route{Field: ".kind", Cases: []string{"x"}, Else: true}}
+		index, _ := v.route(view, outcome{line: []byte(item)})
+		require.Equal(t, 1, index, item)
+		view.Route.Else = false
+		index, lost := v.route(view, outcome{line: []byte(item)})
+		require.Negative(t, index, item)
+		require.Equal(t, "Route", lost.undone.Err.Type, item)
+	}
+}
