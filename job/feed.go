@@ -51,7 +51,7 @@ type FeedOptions struct {
 // Its methods return these errors, in addition to those that each names:
 //   - *[NotFoundError]: there is no job of the name; *[NotFeedError]: its items are not put by clients;
 //   - *[ClosedError]: the feed has been closed; *[StoppedError]: it is stopping, or has stopped; *[FailedError]: it has failed;
-//   - *[UnservedError]: no worker serves its pool;
+//   - *[UnservedError]: no worker serves its pool; *[SilentError]: it has not answered within the deadline;
 //   - the context's error, or [ErrReleased].
 type Feed[In, Out any] struct {
 	name   string
@@ -159,8 +159,9 @@ type FeedReset = protocol.ResetDone
 func (f *Feed[In, Out]) Reset(ctx context.Context) (FeedReset, error) {
 	ctx, cancel := limited(ctx, DefaultFeedLimit)
 	defer cancel()
+	asked := time.Now()
 	done, err := f.client.Reset(ctx)
-	return done, f.typed(err, 0)
+	return done, f.carriedOut(err, asked)
 }
 
 // Close closes the feed: it takes no more items, does those that it has accepted, and completes. It can be repeated, by any
@@ -168,7 +169,8 @@ func (f *Feed[In, Out]) Reset(ctx context.Context) (FeedReset, error) {
 func (f *Feed[In, Out]) Close(ctx context.Context) error {
 	ctx, cancel := limited(ctx, DefaultFeedLimit)
 	defer cancel()
-	return f.typed(f.client.Close(ctx), 0)
+	asked := time.Now()
+	return f.carriedOut(f.client.Close(ctx), asked)
 }
 
 // FeedState is the state of a feed, as known to its leg that takes items.
@@ -178,9 +180,10 @@ type FeedState = protocol.FeedState
 func (f *Feed[In, Out]) State(ctx context.Context) (FeedState, error) {
 	ctx, cancel := limited(ctx, DefaultFeedLimit)
 	defer cancel()
+	asked := time.Now()
 	state, err := f.client.State(ctx)
 	if err != nil {
-		return state, f.typed(err, 0)
+		return state, f.answered(err, asked)
 	}
 	f.mu.Lock()
 	f.capacity = state.Capacity

@@ -574,3 +574,40 @@ func TestFeed_F3_StoredResultIsNotCommittedInTime(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }
+
+// TestD14_SilentFeed: a feed whose workers have died or are frozen does not answer. Every request keeps its own limit, and says so.
+func TestD14_SilentFeed(t *testing.T) {
+	t.Parallel()
+	withFeed(t, feedsim.Options{Lost: 100}, func(t *testing.T, _ *feedsim.Feed, f *Feed[string, echo]) {
+		within := func(limit time.Duration, ask func(context.Context) error) *SilentError {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			began := time.Now()
+			err := ask(ctx)
+			require.LessOrEqual(t, time.Since(began), limit)
+			var silent *SilentError
+			require.ErrorAs(t, err, &silent)
+			require.True(t, silent.Timeout())
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorContains(t, err, "feed risk has not answered within")
+			return silent
+		}
+		require.Equal(t, 5*time.Second, within(10*time.Second, func(ctx context.Context) (err error) {
+			for _, err = range f.Stream(ctx, slices.Values([]string{"a", "b"}), StreamOptions{InPlace: true, Limit: 5 * time.Second}) {
+			}
+			return err
+		}).Waited)
+		within(2*time.Second, func(ctx context.Context) error { _, err := f.State(ctx); return err })
+		var uncertain *UncertainError
+		within(2*time.Second, func(ctx context.Context) error {
+			_, err := f.Reset(ctx)
+			require.ErrorAs(t, err, &uncertain)
+			return err
+		})
+		within(2*time.Second, func(ctx context.Context) error {
+			err := f.Close(ctx)
+			require.ErrorAs(t, err, &uncertain)
+			return err
+		})
+	})
+}

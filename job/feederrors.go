@@ -104,6 +104,22 @@ func (e *UnservedError) Error() string {
 	return fmt.Sprintf("no worker serves the pool of feed %s: start one", e.Name)
 }
 
+// SilentError reports that a feed has not answered within the deadline: its workers are gone, frozen or too busy.
+type SilentError struct {
+	Name   string
+	Waited time.Duration
+}
+
+func (e *SilentError) Error() string {
+	return fmt.Sprintf("feed %s has not answered within %v", e.Name, e.Waited.Round(time.Millisecond))
+}
+
+// Timeout returns true.
+func (e *SilentError) Timeout() bool { return true }
+
+// Unwrap returns context.DeadlineExceeded.
+func (e *SilentError) Unwrap() error { return context.DeadlineExceeded }
+
 // UncertainError reports that the outcome of a request is not known: of a put, whether the items have been accepted. Err says why.
 type UncertainError struct{ Err error }
 
@@ -229,6 +245,23 @@ func (f *Feed[In, Out]) typed(err error, waited time.Duration) error {
 		return &TimeoutError{Accepted: late.Accepted, Queued: late.Queued, Total: late.Total}
 	case errors.Is(err, feedclient.ErrUnserved):
 		return &UnservedError{Name: f.name}
+	}
+	return err
+}
+
+// answered is typed for a request that the feed answers at once.
+func (f *Feed[In, Out]) answered(err error, asked time.Time) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &SilentError{Name: f.name, Waited: time.Since(asked)}
+	}
+	return f.typed(err, 0)
+}
+
+// carriedOut is answered for a request that may have been carried out although there is no answer.
+func (f *Feed[In, Out]) carriedOut(err error, asked time.Time) error {
+	err = f.answered(err, asked)
+	if _, ok := errors.AsType[*SilentError](err); ok {
+		return &UncertainError{Err: err}
 	}
 	return err
 }

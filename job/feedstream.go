@@ -18,7 +18,8 @@ type StreamOptions struct {
 	// InPlace: the error of an item is yielded at its place, and the stream continues. Otherwise the error ends the stream.
 	InPlace bool
 	// Limit is how long an item may take after it is taken from the input: above 0. If it takes longer, its error is a
-	// *[TimeoutError]; *[FullError] if there was no room for it; *[UnservedError] if no worker serves the pool. Default: no limit.
+	// *[TimeoutError]; *[FullError] if there was no room for it; *[UnservedError] if no worker serves the pool. A feed that is asked
+	// for its capacity has this time, too: a *[SilentError] then ends the stream. Default: no limit.
 	Limit time.Duration
 	// Items: each result includes its item.
 	Items bool
@@ -49,7 +50,7 @@ func (f *Feed[In, Out]) Stream(ctx context.Context, items iter.Seq[In], o Stream
 		window := o.Window
 		if window < 1 {
 			var err error
-			if window, err = f.window(ctx); err != nil {
+			if window, err = f.windowWithin(ctx, o.Limit); err != nil {
 				yield(Result[In, Out]{Ordinal: -1}, err)
 				return
 			}
@@ -58,6 +59,16 @@ func (f *Feed[In, Out]) Stream(ctx context.Context, items iter.Seq[In], o Stream
 		defer s.leave(f.client)
 		f.yieldAll(s, o, yield)
 	}
+}
+
+// windowWithin is window, asked for within a limit (0: the usual one).
+func (f *Feed[In, Out]) windowWithin(ctx context.Context, limit time.Duration) (int, error) {
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	return f.window(ctx)
 }
 
 // stream is one that is under way.

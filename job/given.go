@@ -92,9 +92,7 @@ func (c *Client) given(ctx context.Context, id string) (givenInput, error) {
 		return in, fmt.Errorf("reading how %s was started: %w", id, err)
 	}
 	in.first, in.started = first.GetWorkflowExecutionStartedEventAttributes().GetFirstExecutionRunId(), first.GetEventTime().AsTime()
-	if in.Scheduled {
-		in.Spec = in.Spec.Ticked(id)
-	}
+	in.settle(id)
 	return in, nil
 }
 
@@ -122,14 +120,22 @@ func (in *givenInput) progress() Progress {
 
 // answer is what the job would answer to the query for its report: as the runs before have left it, if there were any.
 func (in *givenInput) answer() Answer {
+	if in.State != nil {
+		return in.answerOf(in.State.Heads)
+	}
+	return in.answerOf(in.Resume)
+}
+
+// answerOf is the answer with these heads of the manifest chain.
+func (in *givenInput) answerOf(heads []string) Answer {
 	a := Answer{Report: Report{
 		Job: in.Spec.Name, Run: in.first, Pool: in.Spec.Pool, State: Running, Started: in.started, Store: in.Spec.Store,
-		Manifests: in.Resume, Settings: in.Spec.Settings(), Grace: max(0, in.Spec.Grace), Expiry: in.Spec.Expiry,
+		Manifests: heads, Settings: in.Spec.Settings(), Grace: max(0, in.Spec.Grace), Expiry: in.Spec.Expiry,
 		Attempts: in.Spec.Attempts, Salvage: len(in.Salvage), Stages: in.Spec.StageReports(),
 	}}
 	if in.State != nil {
 		a.Report = in.State.Report
-		a.Manifests = in.State.Heads
+		a.Manifests = heads
 		in.State.addLegs(&a)
 	}
 	switch {
@@ -190,8 +196,23 @@ func (in *givenInput) slots() []LoopSlot {
 	return left
 }
 
-// recall completes the report of a job that Temporal has ended if a workflow does not answer because it never ran: the job's, or
-// that of a leg. It returns cause, the error of asking, if it cannot.
+// takeNumbers replaces the answer's numbers by later ones.
+func (a *Answer) takeNumbers(later Report) {
+	if later.Done() <= a.Done() {
+		return
+	}
+	a.OK, a.Failed, a.Planned, a.PlanDone = later.OK, later.Failed, later.Planned, later.PlanDone
+	a.InputBytes, a.TotalBytes, a.AsOf = later.InputBytes, later.TotalBytes, later.AsOf
+}
+
+// silenced reports whether a leg that has run answers no query, because its last workflow task has failed.
+func (c *Client) silenced(ctx context.Context, leg string) bool {
+	_, err := c.temporal.QueryWorkflow(ctx, leg, "", protocol.QueryProgress)
+	return notReady(err)
+}
+
+// recall completes the report of a job that Temporal has ended if a workflow, the job's or that of a leg, answers no query: it never
+// ran, or its last workflow task has failed. cause is the error of asking.
 func (g *glance) recall(ctx context.Context, cause error) error {
 	c := g.run.client
 	if g.job == nil {
@@ -199,10 +220,19 @@ func (g *glance) recall(ctx context.Context, cause error) error {
 		if err != nil {
 			return err
 		}
-		if in.ran {
-			return cause
-		}
 		answer := in.answer()
+		if in.ran {
+			if !in.tellsAll() {
+				return fmt.Errorf("%w (%w)", &StuckError{Name: g.run.name}, cause)
+			}
+			left, err := c.remainsOf(ctx, g.run.name, in)
+			if err != nil {
+				return err
+			}
+			answer = in.answerOf(left.heads)
+			answer.OpenLegs, answer.Salvage = left.legs, len(left.salvage)
+			answer.takeNumbers(g.report)
+		}
 		g.job, g.at = &answer, time.Now()
 	}
 	var others []string
@@ -211,7 +241,8 @@ func (g *glance) recall(ctx context.Context, cause error) error {
 			continue
 		}
 		in, err := c.given(ctx, leg)
-		if err != nil || in.ran {
+		files := g.job.Feed == nil && g.job.Loop == nil
+		if err != nil || in.ran && !(files && c.silenced(ctx, leg)) {
 			others = append(others, leg)
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,6 +39,16 @@ func (e *eventsOf) Next() (*history.HistoryEvent, error) {
 // hasHistory has the history of a workflow's latest run begin with an input, and go on with events of these types.
 func hasHistory(t *testing.T, tc *mocks.Client, id, input string, types ...enums.EventType) {
 	t.Helper()
+	var events []*history.HistoryEvent
+	for _, of := range types {
+		events = append(events, &history.HistoryEvent{EventType: of})
+	}
+	hasEvents(t, tc, id, input, events...)
+}
+
+// hasEvents is hasHistory with these events.
+func hasEvents(t *testing.T, tc *mocks.Client, id, input string, events ...*history.HistoryEvent) {
+	t.Helper()
 	payloads, err := converter.GetDefaultDataConverter().ToPayloads(json.RawMessage(input))
 	require.NoError(t, err)
 	all := []*history.HistoryEvent{{
@@ -46,9 +57,7 @@ func hasHistory(t *testing.T, tc *mocks.Client, id, input string, types ...enums
 			Input: payloads, FirstExecutionRunId: "run-1",
 		}},
 	}}
-	for _, of := range types {
-		all = append(all, &history.HistoryEvent{EventType: of})
-	}
+	all = append(all, events...)
 	tc.On("GetWorkflowHistory", mock.Anything, id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(
 		func(context.Context, string, string, bool, enums.HistoryEventFilterType) client.HistoryEventIterator {
 			return &eventsOf{all}
@@ -277,47 +286,144 @@ func TestReport_LegOfALoopThatNeverRan(t *testing.T) {
 	require.Equal(t, []string{"m7"}, report.Manifests)
 }
 
-// A workflow that has run, and whose last tasks failed, does not answer either. What it has done is not known then: nothing is resumed
-// without it.
-func TestResume_OfWhatHasRunAndDoesNotAnswer(t *testing.T) {
+// event is one of a history.
+func event(id int64, of enums.EventType) *history.HistoryEvent {
+	return &history.HistoryEvent{EventId: id, EventType: of}
+}
+
+// payloadsOf are a value as JSON.
+func payloadsOf(t *testing.T, text string) *common.Payloads {
+	t.Helper()
+	payloads, err := converter.GetDefaultDataConverter().ToPayloads(json.RawMessage(text))
+	require.NoError(t, err)
+	return payloads
+}
+
+// commitOf is a commit that was scheduled and, if it names a manifest, carried out.
+func commitOf(t *testing.T, id int64, input, manifest string) []*history.HistoryEvent {
+	t.Helper()
+	scheduled := event(id, enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
+	scheduled.Attributes = &history.HistoryEvent_ActivityTaskScheduledEventAttributes{ActivityTaskScheduledEventAttributes: &history.ActivityTaskScheduledEventAttributes{
+		ActivityType: &common.ActivityType{Name: activityCommit}, Input: payloadsOf(t, input),
+	}}
+	if manifest == "" {
+		return []*history.HistoryEvent{scheduled}
+	}
+	completed := event(id+1, enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
+	completed.Attributes = &history.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &history.ActivityTaskCompletedEventAttributes{
+		ScheduledEventId: id, Result: payloadsOf(t, `{"manifest":"`+manifest+`"}`),
+	}}
+	return []*history.HistoryEvent{scheduled, completed}
+}
+
+// legOf is a leg that was started and, if it has a result, has returned.
+func legOf(t *testing.T, leg, input, result string) []*history.HistoryEvent {
+	t.Helper()
+	begun := event(0, enums.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED)
+	begun.Attributes = &history.HistoryEvent_StartChildWorkflowExecutionInitiatedEventAttributes{StartChildWorkflowExecutionInitiatedEventAttributes: &history.StartChildWorkflowExecutionInitiatedEventAttributes{
+		WorkflowId: leg, Input: payloadsOf(t, input),
+	}}
+	if result == "" {
+		return []*history.HistoryEvent{begun}
+	}
+	done := event(0, enums.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED)
+	done.Attributes = &history.HistoryEvent_ChildWorkflowExecutionCompletedEventAttributes{ChildWorkflowExecutionCompletedEventAttributes: &history.ChildWorkflowExecutionCompletedEventAttributes{
+		WorkflowExecution: &common.WorkflowExecution{WorkflowId: leg}, Result: payloadsOf(t, result),
+	}}
+	return []*history.HistoryEvent{begun, done}
+}
+
+// TestD50_WhatHasRunAndDoesNotAnswer: a job that was terminated after its last workflow task had failed answers no query. It is resumed
+// from what its history, and those of its legs, show to be committed.
+func TestD50_WhatHasRunAndDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	unknown := func(t *testing.T, c *Client, asking string) {
+	c, tc := setup(t)
+	terminated(tc)
+	done, open := protocol.LegID("nightly", 2), protocol.LegID("nightly", 3)
+	events := slices.Concat(
+		[]*history.HistoryEvent{event(2, enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)},
+		commitOf(t, 10, `{"leg":9,"previous":["s2"],"entries":[{}]}`, "salvaged"),
+		commitOf(t, 20, `{"leg":1,"previous":["m1"]}`, "m2"), // of a leg inside the job
+		commitOf(t, 30, `{"leg":1,"previous":["m2"]}`, ""),   // that was not carried out
+		legOf(t, done, `{"number":2,"previous":["m0"]}`, `{"manifests":["m4"]}`),
+		legOf(t, open, `{"number":3,"previous":["m4"]}`, ""),
+		[]*history.HistoryEvent{event(99, enums.EVENT_TYPE_WORKFLOW_TASK_FAILED)},
+	)
+	input := `{"spec":` + asJSON(t, valid()) + `,"version":1,"resume":["m0","m1"],"salvage":[{"leg":8,"previous":["s1"]},{"leg":9,"previous":["s2"],"entries":[{}]}]}`
+	hasEvents(t, tc, "nightly", input, events...)
+	hasEvents(t, tc, open, `{"number":3,"ref":{"job":"nightly"},"previous":["m4"]}`, append(
+		[]*history.HistoryEvent{event(2, enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)}, commitOf(t, 10, `{"leg":3,"previous":["m4"]}`, "m5")...)...)
+	unready(tc, "nightly", protocol.QueryReport)
+	unready(tc, open, protocol.QueryProgress)
+
+	report, err := c.Get("nightly").Report(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Failed, report.State)
+	require.Equal(t, ErrorGone, report.Error.Type)
+	require.Equal(t, []string{"s1", "salvaged", "m2"}, report.Manifests)
+	require.Equal(t, []string{open}, report.OpenLegs)
+	require.Zero(t, report.Salvage)
+
+	tc.On("TerminateWorkflow", mock.Anything, open, "", mock.Anything).Return(serviceerror.NewNotFound("closed"))
+	unready(tc, "nightly", protocol.QueryPending)
+	unready(tc, open, protocol.QueryPending)
+	restarts(tc, Input{Spec: valid(), Resume: report.Manifests, Earlier: []string{"run-1"}, Version: protocol.LogicVersion, Salvage: []json.RawMessage{
+		json.RawMessage(`{"leg":3,"previous":["m5"],"ref":{"job":"nightly"}}`),
+	}})
+	_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
+	require.NoError(t, err)
+}
+
+// What the run before had not committed, and this one has not either, stays to be committed.
+func TestD50_WhatIsStillToBeCommitted(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	left := json.RawMessage(`{"leg":7,"previous":["s3"],"entries":[{}]}`)
+	in := givenInput{Input: Input{Salvage: []json.RawMessage{
+		json.RawMessage(`{"leg":5,"previous":["s2"],"entries":[{}]}`), json.RawMessage(`{"leg":6,"previous":["s1"]}`), left,
+	}}}
+	hasEvents(t, tc, "nightly", `{}`, commitOf(t, 10, `{"leg":5,"previous":["s2"],"entries":[{}]}`, "salvaged")...)
+	r, err := c.remainsOf(t.Context(), "nightly", in)
+	require.NoError(t, err)
+	require.Equal(t, []string{"salvaged", "s1"}, r.heads)
+	require.Equal(t, []json.RawMessage{left}, r.salvage)
+}
+
+// A feed or loop in the same place cannot be read: what it had not committed is nowhere else. It says so.
+func TestD50_FeedsAndLoopsSaySo(t *testing.T) {
+	t.Parallel()
+	stuck := func(t *testing.T, c *Client) {
 		t.Helper()
 		_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
-		require.ErrorContains(t, err, asking)
-		require.True(t, notReady(err))
+		var typed *StuckError
+		require.ErrorAs(t, err, &typed)
+		require.ErrorContains(t, err, "Fresh")
 	}
-	t.Run("job", func(t *testing.T) {
-		t.Parallel()
-		c, tc := setup(t)
-		terminated(tc)
-		hasHistory(t, tc, "nightly", `{"spec":`+asJSON(t, valid())+`}`, hasRun...)
-		unready(tc, "nightly", protocol.QueryReport)
-		unknown(t, c, "asking job nightly for its report")
-	})
+	for _, source := range []string{SourceFeed, SourceClock} {
+		t.Run(source, func(t *testing.T) {
+			t.Parallel()
+			c, tc := setup(t)
+			terminated(tc)
+			hasHistory(t, tc, "nightly", `{"spec":{"name":"nightly","source":"`+source+`"}}`, hasRun...)
+			unready(tc, "nightly", protocol.QueryReport)
+			stuck(t, c)
+		})
+	}
 	t.Run("leg", func(t *testing.T) {
 		t.Parallel()
 		c, tc := setup(t)
 		terminated(tc)
 		leg := protocol.LegID("nightly", 1)
-		tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{Job: "nightly", InFlight: 1, OpenLegs: []string{leg}}), nil)
-		unready(tc, leg, protocol.QueryProgress)
-		hasHistory(t, tc, leg, `{"number":1}`, hasRun...)
-		unknown(t, c, "asking nightly/leg-1 for its progress")
-	})
-	t.Run("leg, later", func(t *testing.T) {
-		t.Parallel()
-		c, tc := setup(t)
-		terminated(tc)
-		leg := protocol.LegID("nightly", 1)
-		tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{Job: "nightly", InFlight: 1, OpenLegs: []string{leg}}), nil)
+		tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{
+			Job: "nightly", InFlight: 1, OpenLegs: []string{leg}, Feed: &FeedReport{},
+		}), nil)
 		tc.On("QueryWorkflow", mock.Anything, leg, "", protocol.QueryProgress).Return(value(t, Progress{}), nil)
-		hasHistory(t, tc, "nightly", `{"spec":`+asJSON(t, valid())+`}`, hasRun...)
+		hasHistory(t, tc, "nightly", `{"spec":{"name":"nightly","source":"feed"}}`, hasRun...)
 		tc.On("TerminateWorkflow", mock.Anything, leg, "", mock.Anything).Return(nil)
-		tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryPending).Return(value(t, []json.RawMessage{}), nil)
-		unready(tc, leg, protocol.QueryPending)
+		tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryPending, fromNowhere).Return(value(t, []json.RawMessage{}), nil)
+		unready(tc, leg, protocol.QueryPending, fromNowhere)
 		hasHistory(t, tc, leg, `{"number":1}`, hasRun...)
-		unknown(t, c, "asking nightly/leg-1 what it had not committed")
+		stuck(t, c)
 	})
 	t.Run("history", func(t *testing.T) {
 		t.Parallel()
@@ -329,5 +435,45 @@ func TestResume_OfWhatHasRunAndDoesNotAnswer(t *testing.T) {
 		tc.On("GetWorkflowHistory", mock.Anything, "nightly", "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(events)
 		_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
 		require.EqualError(t, err, "reading how nightly was started: no network")
+	})
+}
+
+// TestD51_StoredSpecGetsItsDefaults: a spec in a history may have been written by a program that knew fewer fields.
+func TestD51_StoredSpecGetsItsDefaults(t *testing.T) {
+	t.Parallel()
+	older := valid()
+	older.Flush, older.Source, older.MaxInput, older.ItemAttempts = 0, "", 0, 0
+	t.Run("resume", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: older}, Stopped)
+		endedWith(tc, Report{Job: "nightly", Run: "run-2", State: Stopped})
+		want := valid()
+		want.Window = 7
+		restarts(tc, Input{Spec: want, Earlier: []string{"run-2"}, Version: protocol.LogicVersion})
+		window := 7
+		_, err := c.Resume(t.Context(), "nightly", ResumeOptions{Settings: Settings{Window: &window}})
+		require.NoError(t, err)
+		spec, err := c.Spec(t.Context(), "nightly")
+		require.NoError(t, err)
+		require.Equal(t, valid(), spec)
+	})
+	t.Run("given", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		hasHistory(t, tc, "nightly", `{"spec":`+asJSON(t, older)+`}`, neverRan...)
+		in, err := c.given(t.Context(), "nightly")
+		require.NoError(t, err)
+		require.Equal(t, valid(), in.Spec)
+		require.Equal(t, valid().Attempts, in.answer().Attempts)
+	})
+	t.Run("scheduled", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		hasHistory(t, tc, "nightly", `{"scheduled":true,"spec":`+asJSON(t, older)+`}`, neverRan...)
+		in, err := c.inputOf(t.Context(), "nightly")
+		require.NoError(t, err)
+		require.Equal(t, valid(), in.Spec)
+		require.False(t, in.Scheduled)
 	})
 }

@@ -179,10 +179,20 @@ func (c *Client) pending(ctx context.Context, name string, feed bool, legs []str
 			if unread != nil {
 				return nil, unread
 			}
-			if !given.ran {
-				all = append(all, given.pending()...)
-				continue
+			if given.ran && !feed && id != name {
+				left, unread := c.remainsOf(ctx, id, given)
+				if unread != nil {
+					return nil, unread
+				}
+				given.Previous = left.heads
 			}
+			switch {
+			case given.ran && (feed || given.Slot != nil):
+				return nil, &StuckError{Name: name}
+			case !given.ran || id != name:
+				all = append(all, given.pending()...)
+			}
+			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
@@ -281,10 +291,19 @@ func (c *Client) inputOf(ctx context.Context, name string) (Input, error) {
 	if err != nil || in.Spec.Name == "" {
 		return Input{}, fmt.Errorf("reading how job %s was started: not the input of a stint job: %w", name, err)
 	}
-	if in.Scheduled { // the input is the same at every tick
+	in.settle(name)
+	return in, nil
+}
+
+// settle completes an input that was read from a history: another version of the program may have started the job, so its spec gets the
+// defaults of what it lacks; and that of a scheduled job is the same at every tick.
+func (in *Input) settle(name string) {
+	if in.Scheduled {
 		in.Spec, in.Scheduled = in.Spec.Ticked(name), false
 	}
-	return in, nil
+	if in.Spec.Name != "" { // otherwise it is a leg's
+		in.Spec = in.Spec.WithDefaults()
+	}
 }
 
 func (c *Client) decodeFirst(payloads *common.Payloads, to any) error {

@@ -166,6 +166,36 @@ func (r *Run) barFeed(ctx context.Context) error {
 	}
 }
 
+// Terminate ends a job at once, by the server: no worker is needed, and none is waited for. Calls that run are cut off once their
+// workers notice; hooks are not run. The job has failed then, with [ErrorGone], and can be resumed: a worker reads
+// what it had recorded. The reason, which may be empty, is for people. Errors: *EndedError, *NotFoundError.
+//
+// It is for jobs whose workers are gone for good: others end in order with [Run.Stop].
+func (r *Run) Terminate(ctx context.Context, reason string) error {
+	if _, err := r.info(ctx); err != nil {
+		return err
+	}
+	desc, err := r.describe(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	if desc == nil {
+		return r.ended(ctx, nil)
+	}
+	var legs []string
+	for _, child := range desc.GetPendingChildren() {
+		legs = append(legs, child.GetWorkflowId())
+	}
+	err = r.client.temporal.TerminateWorkflow(ctx, r.name, "", reason)
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
+		return r.ended(ctx, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("ending job %s: %w", r.name, err)
+	}
+	return r.client.endLegs(ctx, legs)
+}
+
 // EndedError reports that a job had ended before a request reached it.
 type EndedError struct {
 	Name  string

@@ -38,7 +38,8 @@ An item whose result is not there within --timeout is given up by this command, 
 keeps its place, and its outcome is recorded. The kinds timeout, discarded (by a reset) and stored
 (the result is too large to be sent: 'stint results' has it) are such outcomes.
 
-Exit status: 0 every item has its result, 1 the feed takes no items, 3 some items failed.`,
+Exit status: 0 every item has its result, 1 the feed takes no items, 3 some items failed, 124 the feed has
+not answered at all within --timeout.`,
 		Example: `  stint call risk '{"species":"Osprey","size":"Large"}'
   stint call risk -f strikes.jsonl > risks.jsonl`,
 		Args: feedItemsArgs(),
@@ -64,7 +65,7 @@ func (o *callOptions) run(ctx context.Context, p *Program, args []string) error 
 	if err := o.items.take(args[1:]); err != nil {
 		return err
 	}
-	return o.withFeed(ctx, p, args[0], job.FeedOptions{Session: o.session}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
+	return o.withFeed(ctx, p, args[0], waitLimit{o.timeout}, job.FeedOptions{Session: o.session}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
 		source, err := o.source(p, listed.Format)
 		if err != nil {
 			return err
@@ -78,6 +79,9 @@ func (o *callOptions) run(ctx context.Context, p *Program, args []string) error 
 		}
 		if source.err != nil {
 			return source.err
+		}
+		if show.late > 0 && show.late == show.failed && !show.some {
+			fmt.Fprintln(p.Stderr, p.whoDoesNotAnswer(ctx, o.client, listed.Pool))
 		}
 		if show.failed > 0 {
 			return &codeError{code: ExitSomeFailed}
@@ -141,7 +145,12 @@ type outcomes struct {
 	json   bool
 	text   bool // the feed's format
 	failed int
+	late   int  // of them, those that had no outcome in time
+	some   bool // there was a result, so somebody answers
 }
+
+// kindTimeout is the kind of an item whose result was not there in time.
+const kindTimeout = "timeout"
 
 // callOutcome is the outcome of one item, as `call --json` prints it.
 type callOutcome struct {
@@ -177,6 +186,7 @@ func (o *outcomes) one(r job.Result[json.RawMessage, json.RawMessage], err error
 	if r.Ordinal >= 0 {
 		outcome.Item = &r.Ordinal
 	}
+	o.some = o.some || err == nil
 	if err != nil {
 		failure := failureOf(err)
 		if failure == nil {
@@ -184,6 +194,9 @@ func (o *outcomes) one(r job.Result[json.RawMessage, json.RawMessage], err error
 		}
 		outcome.Result, outcome.Error = nil, failure
 		o.failed++
+		if failure.Kind == kindTimeout {
+			o.late++
+		}
 	}
 	if o.json {
 		line, err := outcome.line()
@@ -257,7 +270,7 @@ func failureOf(err error) *callError {
 	case errors.As(err, &large):
 		return &callError{Kind: job.KindInvalid, Message: err.Error()}
 	case errors.As(err, &late):
-		return said("timeout")
+		return said(kindTimeout)
 	}
 	return nil
 }

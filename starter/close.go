@@ -10,7 +10,8 @@ import (
 
 type closeOptions struct {
 	feedCommand
-	wait bool
+	wait  bool
+	limit waitLimit
 }
 
 func newClose(p *Program) *cobra.Command {
@@ -23,18 +24,29 @@ It can be repeated, from anywhere.
 
 With --wait it follows the feed to its end and exits as 'stint run' does.`,
 		Args: jobArg(),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args[0]) },
 	}
 	o.addFlags(cmd.Flags())
 	cmd.Flags().Lookup("json").Usage = "with --wait, print reports as JSON"
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the feed to its end")
+	o.limit.addFlags(cmd.Flags(), "how long to wait for the feed's answer (default: 1m0s), or with --wait for its end (default: until then)")
 	return cmd
 }
 
-func (o *closeOptions) run(ctx context.Context, p *Program, name string) error {
+func (o *closeOptions) run(cmd *cobra.Command, p *Program, name string) error {
+	if err := o.limit.check(cmd.Flags(), "", true); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	answer := answerWithin()
+	if o.limit.timeout > 0 {
+		answer = o.limit
+	}
 	pool := ""
-	err := o.withFeed(ctx, p, name, job.FeedOptions{}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
+	err := o.withFeed(ctx, p, name, answer, job.FeedOptions{}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
 		pool = listed.Pool
+		ctx, cancel := answer.limit(ctx)
+		defer cancel()
 		return feed.Close(ctx)
 	})
 	if err != nil {
@@ -44,7 +56,9 @@ func (o *closeOptions) run(ctx context.Context, p *Program, name string) error {
 		fmt.Fprintf(p.Stderr, "%s is closed: it completes when its items are done\n", name)
 		return nil
 	}
-	return o.connection.withClient(ctx, p, func(client *job.Client) error {
-		return followToEnd(ctx, p, client, client.Get(name), []string{pool}, o.json)
+	ctx, cancel := o.limit.limit(ctx)
+	defer cancel()
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
+		return watched{client.Get(name), []string{pool}, o.json, o.limit}.toEnd(ctx, p, client)
 	})
 }

@@ -20,14 +20,17 @@ func (p *Program) path(name string) string {
 	return filepath.Join(p.Dir, name)
 }
 
-// withClient dials and runs fn with a client of jobs.
-func (c *connection) withClient(ctx context.Context, p *Program, fn func(*job.Client) error) error {
+// withClient dials and runs fn with a client of jobs. A request to end ends fn's context.
+func (c *connection) withClient(ctx context.Context, p *Program, fn func(context.Context, *job.Client) error) error {
+	ctx, end := p.untilSignal(ctx)
+	defer end()
 	temporal, err := c.dial(ctx, p, false)
 	if err != nil {
-		return err
+		return unlessInterrupted(ctx, err)
 	}
 	defer temporal.Close()
-	return fn(job.NewClientWith(temporal, job.ClientOptions{DataConverter: c.converter(), Namespace: c.namespaceOf}))
+	client := job.NewClientWith(temporal, job.ClientOptions{DataConverter: c.converter(), Namespace: c.namespaceOf})
+	return unlessOver(ctx, fn(ctx, client))
 }
 
 // reportOf asks a job for its report. If no worker answers it returns an *unansweredError, soon after pollLimit, and the last

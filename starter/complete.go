@@ -114,7 +114,7 @@ func (p *Program) ask(cmd *cobra.Command, do func(context.Context, *job.Client) 
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionLimit)
 	defer cancel()
-	_ = c.withClient(ctx, p, func(client *job.Client) error { return do(ctx, client) })
+	_ = c.withClient(ctx, p, do)
 }
 
 // localJobs are the jobs of `stint run` in this directory, for commands that can continue them.

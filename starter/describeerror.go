@@ -55,6 +55,8 @@ func inFlags(err error) string {
 		if e.State == job.Stopping {
 			return fmt.Sprintf("job %s is still stopping: wait for its end with 'stint watch %s'", e.Name, e.Name)
 		}
+	case *job.StuckError:
+		return strings.Replace(e.Error(), "StartOptions.Fresh", "--fresh", 1)
 	case *job.NotCompletedError:
 		return fmt.Sprintf("job %s is %s: resume it first ('stint resume %s'), and run its failed items again once it has completed", e.Name, e.State, e.Name)
 	case *job.NothingFailedError:

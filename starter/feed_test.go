@@ -258,7 +258,7 @@ func TestFeed_PoolNobodyServes(t *testing.T) {
 	w.signals <- syscall.SIGTERM
 	w.exits(starter.ExitOK)
 	b.declined(starter.ExitFailed, []string{"status", "risk"}, says)
-	b.declined(starter.ExitFailed, []string{"call", "risk", "1", "--timeout", "5s"}, says)
+	b.declined(starter.ExitTimeout, []string{"call", "risk", "1", "--timeout", "2s"}, "feed risk has not answered within 2", says)
 
 	// A stop waits for a worker, and says so.
 	c := b.stint("stop", "risk").exits(starter.ExitOK)

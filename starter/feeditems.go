@@ -26,6 +26,7 @@ type feedClient = job.Feed[json.RawMessage, json.RawMessage]
 type feedCommand struct {
 	connection connection
 	json       bool
+	client     *job.Client // set by withFeed
 }
 
 func (o *feedCommand) addFlags(fs *pflag.FlagSet) {
@@ -33,14 +34,19 @@ func (o *feedCommand) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 }
 
+// answerWithin is the flag --timeout of a command to whose requests a feed answers at once.
+func answerWithin() waitLimit { return waitLimit{job.DefaultFeedLimit} }
+
 // withFeed dials, checks that the job is a feed, and runs fn with a client of it. A request to end ends fn's context.
-func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, options job.FeedOptions, fn func(context.Context, *feedClient, job.Listed) error) error {
-	ctx, end := p.untilSignal(ctx)
-	defer end()
-	err := o.connection.withClient(ctx, p, func(client *job.Client) error {
-		listed, err := client.Get(name).Listed(ctx)
+// The server has the limit to say what it knows of the job.
+func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, limit waitLimit, options job.FeedOptions, fn func(context.Context, *feedClient, job.Listed) error) error {
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
+		o.client = client
+		limited, cancel := limit.limit(ctx)
+		defer cancel()
+		listed, err := client.Get(name).Listed(limited)
 		if err != nil {
-			return err
+			return unlessOver(limited, err)
 		}
 		if listed.Source != job.SourceFeed {
 			return &job.NotFeedError{Name: name}
@@ -58,13 +64,11 @@ func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, opt
 			fmt.Fprintln(p.Stderr, p.unserved(listed.Pool))
 		case errors.As(err, &failed):
 			err = fmt.Errorf("%w: '%s resume %s' continues it", err, p.name(), name)
+		case isLate(err):
+			err = &codeError{code: ExitTimeout, err: fmt.Errorf("%w\n%s", err, p.whoDoesNotAnswer(ctx, client, listed.Pool))}
 		}
 		return err
 	})
-	if err != nil && ctx.Err() != nil {
-		return &codeError{code: ExitInterrupted}
-	}
-	return err
 }
 
 // givenItems are the items that a command gets: as arguments, or as the lines of a file.

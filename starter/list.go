@@ -2,6 +2,7 @@ package starter
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,8 +39,8 @@ its done items have doubled, or a tenth has been added, and when it ends. 'stint
 			if err != nil {
 				return err
 			}
-			return o.connection.withClient(cmd.Context(), p, func(client *job.Client) error {
-				jobs, err := client.ListWith(cmd.Context(), maxListed, filter)
+			return o.connection.withClient(cmd.Context(), p, func(ctx context.Context, client *job.Client) error {
+				jobs, err := client.ListWith(ctx, maxListed, filter)
 				if err != nil {
 					return err
 				}

@@ -12,7 +12,6 @@ import (
 	"github.com/stint-run/stint/internal/predict"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/text"
-	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 )
@@ -93,23 +92,7 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err == nil && !sampling && o.worker.exec+o.worker.serve != "" {
 		fmt.Fprintln(p.Stderr, "the command was not run: --sample 100 tries it on 100 items and predicts the time")
 	}
-	if err != nil && ctx.Err() != nil {
-		return &codeError{code: ExitInterrupted}
-	}
-	return err
-}
-
-// untilSignal is a context that a request to end cancels.
-func (p *Program) untilSignal(ctx context.Context) (_ context.Context, end func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	trap.Watched("waiting for signals", p.defect, func() {
-		select {
-		case <-p.Signals:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	return ctx, cancel
+	return unlessInterrupted(ctx, err)
 }
 
 func (o *planOptions) survey(ctx context.Context, p *Program, spec job.Spec) error {

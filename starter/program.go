@@ -26,7 +26,8 @@ const (
 	ExitSomeFailed  = 3   // finished, some items failed
 	ExitStopped     = 4   // stopped before the end, can be resumed
 	ExitStragglers  = 5   // stopped, with stragglers
-	ExitInterrupted = 130 // second Ctrl-C
+	ExitTimeout     = 124 // what was waited for has not come within --timeout
+	ExitInterrupted = 130 // ended by Ctrl-C or TERM; of a command that serves, by the second one
 )
 
 // Options configure a program beside its handler. The zero value of a field means its default.

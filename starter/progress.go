@@ -27,6 +27,7 @@ type progress struct {
 	history  []sample
 	said     map[string]bool
 	unserved map[string]bool // pools without a worker, when it was looked last
+	then     string          // what the job does once a worker serves its pool; empty: it continues
 	silent   bool
 	bare     bool // no progress: results are printed on the same terminal meanwhile
 	// detailed also shows what each worker does, every detailEvery.

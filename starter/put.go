@@ -17,11 +17,12 @@ type putOptions struct {
 	feedCommand
 	items   givenItems
 	wait    time.Duration
+	limit   waitLimit
 	session int64
 }
 
 func newPut(p *Program) *cobra.Command {
-	o := &putOptions{}
+	o := &putOptions{limit: answerWithin()}
 	cmd := &cobra.Command{
 		Use:   "put JOB ITEM… | -f FILE | -",
 		Short: "Put items into a feed",
@@ -35,16 +36,23 @@ Items given as arguments are accepted together or not at all, up to 1000 or the 
 of a file in lists as they come. The feed refuses a list if it has no room for it. With --wait each
 list waits for room; without, the first refusal ends the command. A refused item leaves no trace.
 
-Exit status: 0 all accepted, 1 not all (the number on standard output says how many were).`,
+Exit status: 0 all accepted, 1 not all (the number on standard output says how many were), 124 the feed
+has not answered within --timeout.`,
 		Example: `  stint put risk '{"species":"Osprey"}' '{"species":"Mallard"}'
   stint put risk -f strikes.jsonl --wait 1m`,
 		Args: feedItemsArgs(),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.limit.check(cmd.Flags(), "", true); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), p, args)
+		},
 	}
 	fs := cmd.Flags()
 	o.addFlags(fs)
 	o.items.addFlags(fs)
 	fs.DurationVar(&o.wait, "wait", 0, "how long a list waits for room (0: not at all)")
+	o.limit.addFlags(fs, "how long the feed may take to answer for a list, beyond --wait")
 	fs.Int64Var(&o.session, "session", 0, "refuse items unless session `N` is open (default: whichever is open)")
 	fs.Lookup("session").DefValue = zeroDefault
 	return cmd
@@ -60,8 +68,8 @@ func (o *putOptions) run(ctx context.Context, p *Program, args []string) error {
 	if err := o.items.take(args[1:]); err != nil {
 		return err
 	}
-	return o.withFeed(ctx, p, args[0], job.FeedOptions{Session: o.session}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
-		putting := &putting{feed: feed, wait: o.wait}
+	return o.withFeed(ctx, p, args[0], o.limit, job.FeedOptions{Session: o.session}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
+		putting := &putting{feed: feed, wait: o.wait, limit: o.limit}
 		err := o.put(ctx, p, putting, listed.Format)
 		if isUsage(err) {
 			return err // nothing has been put
@@ -109,13 +117,16 @@ const listShare = 4
 type putting struct {
 	feed     *feedClient
 	wait     time.Duration
-	items    int   // of a list, at most
-	bytes    int64 // of a list, at most
+	limit    waitLimit // of an answer, beyond the wait
+	items    int       // of a list, at most
+	bytes    int64     // of a list, at most
 	accepted int
 }
 
 // size finds out how large lists may be: a part of the capacity.
 func (u *putting) size(ctx context.Context, share int) error {
+	ctx, cancel := u.limit.limit(ctx)
+	defer cancel()
 	state, err := u.feed.State(ctx)
 	if err != nil {
 		return err
@@ -132,6 +143,9 @@ func (u *putting) fits(items int, bytes int64, item json.RawMessage) bool {
 
 // list puts one list.
 func (u *putting) list(ctx context.Context, items []json.RawMessage) error {
+	patience := waitLimit{u.wait + u.limit.timeout}
+	ctx, cancel := patience.limit(ctx)
+	defer cancel()
 	var err error
 	if u.wait > 0 {
 		err = u.feed.PutWait(ctx, u.wait, items...)

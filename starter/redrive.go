@@ -16,6 +16,7 @@ type redriveOptions struct {
 	embedding  embedding
 	redrive    job.RedriveOptions
 	wait, json bool
+	limit      waitLimit
 }
 
 func newRedrive(p *Program) *cobra.Command {
@@ -42,6 +43,7 @@ With --wait it follows the redrive and exits as 'stint run' does.` + aboutEmbedd
 	o.connection.addFlags(cmd.Flags())
 	o.embedding.addFlags(cmd.Flags(), p)
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the redrive to its end")
+	o.limit.addFlags(cmd.Flags(), "with --wait, how long to wait; the job continues then (default: until its end)")
 	cmd.Flags().Int64Var(&o.redrive.BatchItems, "batch-items", 0, "items of a batch (0: as in the job)")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON")
 	return cmd
@@ -50,6 +52,9 @@ With --wait it follows the redrive and exits as 'stint run' does.` + aboutEmbedd
 func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error {
 	if n := o.redrive.BatchItems; n < 0 || n > job.MaxBatchItems {
 		return usageError("--batch-items %d: use 0 to %d", n, job.MaxBatchItems)
+	}
+	if err := o.limit.check(cmd.Flags(), "--wait", o.wait); err != nil {
+		return err
 	}
 	ctx := cmd.Context()
 	if o.embedding.wanted(cmd, p, &o.connection, name) {
@@ -63,7 +68,9 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 		}
 		return err
 	}
-	return o.connection.withClient(ctx, p, func(client *job.Client) error {
+	ctx, cancel := o.limit.limit(ctx)
+	defer cancel()
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
 		run, err := client.Redrive(ctx, name, o.redrive)
 		var none *job.NothingFailedError
 		if errors.As(err, &none) && !none.Dropped {
@@ -73,7 +80,7 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 		if err != nil {
 			return err
 		}
-		return announce(ctx, p, client, run, o.wait, o.json, poolsOf(ctx, client, name, run.Pool())[1:]...)
+		return announce(ctx, p, client, watched{run, poolsOf(ctx, client, name, run.Pool())[1:], o.json, o.limit}, o.wait)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 func newReset(p *Program) *cobra.Command {
 	o := &feedCommand{}
+	limit := answerWithin()
 	cmd := &cobra.Command{
 		Use:   "reset JOB",
 		Short: "Begin a feed's next session: discard the items that wait",
@@ -18,7 +19,12 @@ func newReset(p *Program) *cobra.Command {
 run are finished and recorded under their old session, and their results reach no caller any more.`,
 		Args: jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withFeed(cmd.Context(), p, args[0], job.FeedOptions{}, func(ctx context.Context, feed *feedClient, _ job.Listed) error {
+			if err := limit.check(cmd.Flags(), "", true); err != nil {
+				return err
+			}
+			return o.withFeed(cmd.Context(), p, args[0], limit, job.FeedOptions{}, func(ctx context.Context, feed *feedClient, _ job.Listed) error {
+				ctx, cancel := limit.limit(ctx)
+				defer cancel()
 				done, err := feed.Reset(ctx)
 				if err != nil {
 					return err
@@ -32,5 +38,6 @@ run are finished and recorded under their old session, and their results reach n
 		},
 	}
 	o.addFlags(cmd.Flags())
+	limit.addFlags(cmd.Flags(), "how long the feed may take to answer")
 	return cmd
 }

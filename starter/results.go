@@ -22,6 +22,7 @@ type resultsOptions struct {
 	connection connection
 	want       outputs.Selection
 	follow     bool
+	limit      waitLimit
 	cursor     string // file
 }
 
@@ -46,8 +47,13 @@ the lines that it printed last.`,
 			if o.cursor != "" && o.want.Errors {
 				return usageError("--cursor is for results: use it without --errors")
 			}
-			return o.connection.withClient(cmd.Context(), p, func(client *job.Client) error {
-				return o.print(cmd.Context(), p, client, args[0])
+			if err := o.limit.check(cmd.Flags(), "--follow", o.follow); err != nil {
+				return err
+			}
+			ctx, cancel := o.limit.limit(cmd.Context())
+			defer cancel()
+			return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
+				return o.print(ctx, p, client, args[0])
 			})
 		},
 	}
@@ -57,6 +63,7 @@ the lines that it printed last.`,
 	cmd.Flags().BoolVar(&o.want.Errors, "errors", false, "print the error records instead")
 	cmd.Flags().StringVar(&o.cursor, "cursor", "", "of a feed: `FILE` with the place to begin at, which is kept up to date (default: none)")
 	cmd.Flags().BoolVar(&o.follow, "follow", false, "continue until the job has ended")
+	o.limit.addFlags(cmd.Flags(), "with --follow, how long to continue (default: until the job has ended)")
 	return cmd
 }
 
@@ -98,9 +105,10 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *job.Clie
 		}
 		select {
 		case <-time.After(pollEvery):
-		case <-p.Signals:
-			return &codeError{code: ExitInterrupted}
 		case <-ctx.Done():
+			if o.limit.over(ctx) {
+				return o.limit.exceeded(fmt.Sprintf("%s has not ended within %v", name, o.limit.timeout), "")
+			}
 			return ctx.Err()
 		}
 	}

@@ -15,6 +15,7 @@ type resumeOptions struct {
 	connection connection
 	embedding  embedding
 	wait, json bool
+	limit      waitLimit
 }
 
 func newResume(p *Program) *cobra.Command {
@@ -39,6 +40,7 @@ With --wait it follows the job to its end and exits as 'stint run' does.` + abou
 	o.connection.addFlags(cmd.Flags())
 	o.embedding.addFlags(cmd.Flags(), p)
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the job to its end")
+	o.limit.addFlags(cmd.Flags(), "with --wait, how long to wait; the job continues then (default: until its end)")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON")
 	return cmd
 }
@@ -48,13 +50,18 @@ func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts [
 	if err != nil {
 		return usageError("%w", err)
 	}
+	if err := o.limit.check(cmd.Flags(), "--wait", o.wait); err != nil {
+		return err
+	}
 	ctx := cmd.Context()
 	if o.embedding.wanted(cmd, p, &o.connection, name) {
 		return o.embedding.run(cmd, p, name, o.json, func(ctx context.Context, name string, h worker.Handler, options local.Options) (job.Report, error) {
 			return local.Resume(ctx, name, h, settings, options)
 		})
 	}
-	return o.connection.withClient(ctx, p, func(client *job.Client) error {
+	ctx, cancel := o.limit.limit(ctx)
+	defer cancel()
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
 		run, err := client.Resume(ctx, name, job.ResumeOptions{Settings: settings})
 		if _, ok := errors.AsType[*job.EndedError](err); ok {
 			return p.nothingToResume(name)
@@ -62,20 +69,21 @@ func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts [
 		if err != nil {
 			return err
 		}
-		return announce(ctx, p, client, run, o.wait, o.json, poolsOf(ctx, client, name, run.Pool())[1:]...)
+		return announce(ctx, p, client, watched{run, poolsOf(ctx, client, name, run.Pool())[1:], o.json, o.limit}, o.wait)
 	})
 }
 
-// announce follows a job that has been started, or prints its name.
-func announce(ctx context.Context, p *Program, client *job.Client, run *job.Run, wait, asJSON bool, hookPools ...string) error {
-	pool := run.Pool()
+// announce follows a job that has been started, or prints its name. Its pools are those besides its own.
+func announce(ctx context.Context, p *Program, client *job.Client, w watched, wait bool) error {
+	run, pool := w.run, w.run.Pool()
+	w.pools = append([]string{pool}, w.pools...)
 	if wait {
-		return followToEnd(ctx, p, client, run, append([]string{pool}, hookPools...), asJSON)
+		return w.toEnd(ctx, p, client)
 	}
-	for _, pool := range append([]string{pool}, hookPools...) {
+	for _, pool := range w.pools {
 		noteUnserved(ctx, p, client, pool, newProgress(p.Stderr, false, false))
 	}
-	if asJSON {
+	if w.json {
 		return printJSON(p.Stdout, map[string]string{"job": run.Name(), "pool": pool})
 	}
 	if url := p.pageOf(job.Report{Job: run.Name(), Run: run.ID()}); url != "" {

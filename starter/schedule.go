@@ -52,7 +52,7 @@ func (o *startOptions) makeSchedule(ctx context.Context, p *Program, spec job.Sp
 	if err := options.Validate(spec.WithDefaults()); err != nil {
 		return usageError("%w", err)
 	}
-	return o.connection.withClient(ctx, p, func(client *job.Client) error {
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
 		if err := client.Schedule(ctx, spec, options); err != nil {
 			return err
 		}

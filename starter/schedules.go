@@ -22,8 +22,8 @@ func newSchedules(p *Program) *cobra.Command {
 last run. The runs themselves are jobs like others: see 'stint list' and 'stint status'.`,
 		Args: wrongArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withClient(cmd.Context(), p, func(client *job.Client) error {
-				schedules, err := client.Schedules(cmd.Context())
+			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *job.Client) error {
+				schedules, err := client.Schedules(ctx)
 				if err != nil {
 					return err
 				}
@@ -64,10 +64,10 @@ func forSchedules(p *Program, c *connection, use, short, done string, do func(co
 		Use: use, Short: short,
 		Args: wrongArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return c.withClient(cmd.Context(), p, func(client *job.Client) error {
+			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *job.Client) error {
 				var errs []error
 				for _, name := range names {
-					err := do(cmd.Context(), client, name)
+					err := do(ctx, client, name)
 					errs = append(errs, err)
 					if err == nil {
 						fmt.Fprintf(p.Stderr, "schedule %s is %s\n", name, done)

@@ -47,7 +47,7 @@ func (o *setOptions) run(ctx context.Context, p *Program, name string, texts []s
 	if err != nil {
 		return usageError("%w", err)
 	}
-	return o.connection.withClient(ctx, p, func(client *job.Client) error {
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
 		limited, cancel := context.WithTimeout(ctx, answerLimit)
 		defer cancel()
 		now, err := client.Get(name).Set(limited, settings)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 )
 
@@ -18,6 +17,7 @@ type startOptions struct {
 	connection connection
 	schedule   scheduleFlags
 	wait, json bool
+	limit      waitLimit
 }
 
 func newStart(p *Program) *cobra.Command {
@@ -61,6 +61,7 @@ it completes. --overlap says what happens at a tick during the previous run:
 	o.connection.addFlags(cmd.Flags())
 	o.schedule.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the job to its end")
+	o.limit.addFlags(cmd.Flags(), "with --wait, how long to wait; the job continues then (default: until its end)")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON")
 	return cmd
 }
@@ -71,6 +72,9 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 		return err
 	}
 	if err := o.job.refusePools(p); err != nil {
+		return err
+	}
+	if err := o.limit.check(cmd.Flags(), "--wait", o.wait); err != nil {
 		return err
 	}
 	if slices.Contains(spec.Input, "-") {
@@ -96,12 +100,14 @@ func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) err
 	if err := spec.WithDefaults().Validate(); err != nil {
 		return usageError("%w", err)
 	}
-	return o.connection.withClient(ctx, p, func(client *job.Client) error {
+	ctx, cancel := o.limit.limit(ctx)
+	defer cancel()
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
 		run, err := client.StartWith(ctx, spec, job.StartOptions{Fresh: o.job.fresh})
 		if err != nil {
 			return err
 		}
-		if err := announce(ctx, p, client, run, o.wait, o.json, otherPools(spec)...); err != nil || o.wait || spec.Source != job.SourceClock {
+		if err := announce(ctx, p, client, watched{run, otherPools(spec), o.json, o.limit}, o.wait); err != nil || o.wait || spec.Source != job.SourceClock {
 			return err
 		}
 		noteIdle(ctx, p, client, run)
@@ -128,33 +134,32 @@ func otherPools(spec job.Spec) (pools []string) {
 	return pools
 }
 
-// followToEnd shows a job's progress until it ends, prints its report and gives its exit code. A
-// request to end leaves the job running.
-func followToEnd(ctx context.Context, p *Program, client *job.Client, run *job.Run, pools []string, asJSON bool) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	interrupted := make(chan struct{})
-	trap.Watched("waiting for signals", p.defect, func() {
-		select {
-		case <-p.Signals:
-			close(interrupted)
-			cancel()
-		case <-ctx.Done():
-		}
-	})
+// watched is a job that a command follows to its end.
+type watched struct {
+	run   *job.Run
+	pools []string // that it waits for
+	json  bool
+	limit waitLimit
+}
+
+// toEnd shows a job's progress until it ends, prints its report and gives its exit code. A request to end, and the end of the limit,
+// leave the job running.
+func (w watched) toEnd(ctx context.Context, p *Program, client *job.Client) error {
 	began := time.Now()
-	show := progressOf(p, asJSON)
+	show := progressOf(p, w.json)
 	show.detailed = true
-	report, err := follow(ctx, p, client, run, pools, show)
-	select {
-	case <-interrupted:
-		return &codeError{code: ExitInterrupted, err: fmt.Errorf("no longer watching %[1]s, which continues; '%[2]s stop %[1]s' stops it", run.Name(), p.name())}
-	default:
-	}
-	if err != nil {
+	report, err := follow(ctx, p, client, w.run, w.pools, show)
+	name := w.run.Name()
+	switch {
+	case err != nil && interrupted(ctx):
+		return &codeError{code: ExitInterrupted, err: fmt.Errorf("no longer watching %[1]s, which continues; '%[2]s stop %[1]s' stops it", name, p.name())}
+	case err != nil && w.limit.over(ctx):
+		return w.limit.exceeded(fmt.Sprintf("%[1]s has not ended within %[3]v, and continues: '%[2]s watch %[1]s' follows it, '%[2]s stop %[1]s' stops it", name, p.name(), w.limit.timeout),
+			p.whoIsSilent(ctx, client, w.pools))
+	case err != nil:
 		return err
 	}
-	if asJSON {
+	if w.json {
 		if err := printJSON(p.Stdout, report); err != nil {
 			return err
 		}
@@ -166,7 +171,7 @@ func followToEnd(ctx context.Context, p *Program, client *job.Client, run *job.R
 		}
 		summary(p.Stderr, p.Dir, report, took)
 		if report.State == job.Stopped || report.State == job.Failed {
-			fmt.Fprintf(p.Stderr, "  '%s resume %s' continues from here\n", p.name(), run.Name())
+			fmt.Fprintf(p.Stderr, "  '%s resume %s' continues from here\n", p.name(), name)
 		}
 	}
 	return outcome(report)

@@ -21,18 +21,18 @@ func newStatus(p *Program) *cobra.Command {
 		Short: "Show the state of a job",
 		Args:  jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withClient(cmd.Context(), p, func(client *job.Client) error {
-				report, err := reportOf(cmd.Context(), p, client, args[0])
+			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *job.Client) error {
+				report, err := reportOf(ctx, p, client, args[0])
 				var silent *unansweredError
 				if errors.As(err, &silent) && report.Job != "" {
-					return errors.Join(lastKnown(cmd.Context(), p, client, report, asJSON), err)
+					return errors.Join(lastKnown(ctx, p, client, report, asJSON), err)
 				}
 				if err != nil {
 					return err
 				}
 				var running []job.RunningBatch
 				if !report.State.Final() {
-					if running, err = client.Get(args[0]).Running(cmd.Context()); err != nil {
+					if running, err = client.Get(args[0]).Running(ctx); err != nil {
 						return err
 					}
 				}
@@ -40,8 +40,8 @@ func newStatus(p *Program) *cobra.Command {
 					return printJSON(p.Stdout, statusReport{report, running})
 				}
 				if !report.State.Final() {
-					for _, pool := range poolsOf(cmd.Context(), client, report.Job, report.Pool) {
-						noteUnserved(cmd.Context(), p, client, pool, newProgress(p.Stderr, false, false))
+					for _, pool := range poolsOf(ctx, client, report.Job, report.Pool) {
+						noteUnserved(ctx, p, client, pool, newProgress(p.Stderr, false, false))
 					}
 				}
 				return printReport(p, report, running)

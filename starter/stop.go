@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,8 @@ type stopOptions struct {
 	pool       string
 	all        bool
 	wait       bool
+	limit      waitLimit
+	terminate  bool
 }
 
 func newStop(p *Program) *cobra.Command {
@@ -37,14 +40,17 @@ With --error the job ends as failed with that error, unless its type is one of t
 ones are listed in the report.
 
 What a job has done, and what a feed has not, is written by a worker of its pool: if none serves it, the
-command says so, and the job ends when there is one.
+command says so, and the job ends when there is one. A job whose workers will not come back is ended by
+--terminate: at once, by the server, without its workers and their calls. What it had recorded is kept, and
+'stint resume' continues it once there is a worker.
 
-With --wait it returns when the jobs have ended, which may have been before. Exit status: 0, or 5 if work was
-still running, also with --error.`,
+With --wait it returns when the jobs have ended, which may have been before; Ctrl-C and --timeout end the
+waiting only. Exit status: 0, 5 if work was still running, also with --error, 124 not within --timeout.`,
 		Example: `  stint stop nightly --reason 'disk almost full' --grace 30s --wait
   stint stop nightly --error 'BadInput: the export is of last week'
+  stint stop nightly --wait --timeout 5m || stint stop nightly --terminate
   stint stop --pool thumbnails`,
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
 	}
 	o.connection.addFlags(cmd.Flags())
 	fs := cmd.Flags()
@@ -55,14 +61,21 @@ still running, also with --error.`,
 	fs.StringVar(&o.pool, "pool", "", "stop every job of this `POOL`, also those with a stage that it runs")
 	fs.BoolVar(&o.all, "all", false, "stop every job")
 	fs.BoolVar(&o.wait, "wait", false, "wait until the jobs have ended")
+	o.limit.addFlags(fs, "with --wait, how long to wait; the stop stays requested then (default: until their end)")
+	fs.BoolVar(&o.terminate, "terminate", false, "end the jobs at once, without their workers, grace and hooks: for jobs whose workers are gone for good")
 	return cmd
 }
 
-func (o *stopOptions) run(ctx context.Context, p *Program, args []string) error {
-	if err := o.check(args); err != nil {
+func (o *stopOptions) run(cmd *cobra.Command, p *Program, args []string) error {
+	if err := o.check(cmd, args); err != nil {
 		return err
 	}
-	return o.connection.withClient(ctx, p, func(client *job.Client) error {
+	ctx, cancel := o.limit.limit(cmd.Context())
+	defer cancel()
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
+		if o.terminate {
+			return o.end(ctx, p, client, args)
+		}
 		if len(args) == 0 {
 			return o.many(ctx, p, client)
 		}
@@ -70,7 +83,15 @@ func (o *stopOptions) run(ctx context.Context, p *Program, args []string) error 
 	})
 }
 
-func (o *stopOptions) check(args []string) error {
+func (o *stopOptions) check(cmd *cobra.Command, args []string) error {
+	for _, name := range []string{"error", "grace", "ignore-stragglers", "wait"} {
+		if o.terminate && cmd.Flags().Changed(name) {
+			return usageError("--terminate ends a job at once, without its workers: leave --%s out", name)
+		}
+	}
+	if err := o.limit.check(cmd.Flags(), "--wait", o.wait); err != nil {
+		return err
+	}
 	named := 0
 	for _, is := range []bool{len(args) > 0, o.pool != "", o.all} {
 		if is {
@@ -125,7 +146,8 @@ func requested(ctx context.Context, p *Program, client *job.Client, run *job.Run
 		return // it is a hint only
 	}
 	if n, err := client.Pollers(ctx, listed.Pool); err == nil && n == 0 {
-		fmt.Fprintf(p.Stderr, "%s; %s ends then, because a worker writes what it has done and left\n", p.noWorker(listed.Pool), run.Name())
+		fmt.Fprintf(p.Stderr, "%[1]s; %[2]s ends then, because a worker writes what it has done and left; '%[3]s stop %[2]s --terminate' ends it without one\n",
+			p.noWorker(listed.Pool), run.Name(), p.name())
 	}
 }
 
@@ -159,18 +181,50 @@ func followStop(ctx context.Context, p *Program, client *job.Client, run *job.Ru
 	return report, err
 }
 
+// end ends jobs without their workers.
+func (o *stopOptions) end(ctx context.Context, p *Program, client *job.Client, names []string) error {
+	if len(names) == 0 {
+		filter := job.ListFilter{Running: true}
+		if o.pool != "" {
+			filter.Pools = []string{o.pool}
+		}
+		jobs, err := client.ListWith(ctx, math.MaxInt, filter)
+		if err != nil {
+			return err
+		}
+		for _, j := range jobs {
+			names = append(names, j.Name)
+		}
+		defer func() { fmt.Fprintln(p.Stdout, len(names)) }()
+	}
+	var errs []error
+	for _, name := range names {
+		err := client.Get(name).Terminate(ctx, o.stop.Reason)
+		var ended *job.EndedError
+		switch {
+		case errors.As(err, &ended):
+			fmt.Fprintln(p.Stderr, ended.Error())
+		case err != nil:
+			errs = append(errs, err)
+		default:
+			fmt.Fprintf(p.Stderr, "%[1]s has been ended; '%[2]s resume %[1]s' continues it once a worker serves its pool\n", name, p.name())
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func (o *stopOptions) waitFor(ctx context.Context, p *Program, client *job.Client, runs []*job.Run) error {
 	if !o.wait {
 		return nil
 	}
 	leftovers := false
-	for _, run := range runs {
-		pool, _ := poolOf(ctx, p, client, run.Name()) // for a hint only
+	for i, run := range runs {
+		listed, _ := run.Listed(ctx) // for a hint only
 		show := newProgress(p.Stderr, false, false)
-		report, err := followStop(ctx, p, client, run, pool, show)
-		var failed *job.FailedError
-		if err != nil && !errors.As(err, &failed) {
-			return err
+		show.then = "the job ends then"
+		report, err := followStop(ctx, p, client, run, listed.Pool, show)
+		if err != nil {
+			return o.notEnded(ctx, p, client, runs[i:], listed.Pool, err)
 		}
 		if !report.Started.IsZero() { // otherwise Temporal has ended the job, and nobody has counted
 			fmt.Fprintf(p.Stderr, "%s: %s, %s done\n", run.Name(), report.State, text.Count(report.Done(), "item"))
@@ -187,6 +241,23 @@ func (o *stopOptions) waitFor(ctx context.Context, p *Program, client *job.Clien
 		return &codeError{code: ExitStragglers}
 	}
 	return nil
+}
+
+// notEnded is the error of a wait that has been given up: of jobs that have not ended, the first of which has this pool.
+func (o *stopOptions) notEnded(ctx context.Context, p *Program, client *job.Client, runs []*job.Run, pool string, err error) error {
+	name := runs[0].Name()
+	who := name
+	if n := len(runs) - 1; n > 0 {
+		who = fmt.Sprintf("%s and %s", name, text.Count(n, "other job"))
+	}
+	switch {
+	case interrupted(ctx):
+		return &codeError{code: ExitInterrupted, err: fmt.Errorf("no longer waiting for %s; the stop stays requested", who)}
+	case o.limit.over(ctx):
+		return o.limit.exceeded(fmt.Sprintf("not ended within %v: %s; the stop stays requested, and '%s stop %s --terminate' ends it without its workers",
+			o.limit.timeout, who, p.name(), name), p.whoIsSilent(ctx, client, []string{pool}))
+	}
+	return err
 }
 
 // leftRunning reports whether a job has ended with work that was still running and was not to be ignored.

@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -83,12 +84,15 @@ func noteUnserved(ctx context.Context, p *Program, client *job.Client, pool stri
 	}
 	show.served(pool, n > 0)
 	if n == 0 {
-		show.note("%s", p.unserved(pool))
+		show.note("%s; %s", p.noWorker(pool), cmp.Or(show.then, jobContinues))
 	}
 }
 
+// jobContinues is what a job does once a worker serves its pool.
+const jobContinues = "the job continues then"
+
 // unserved says what to do if no worker serves a pool.
-func (p *Program) unserved(pool string) string { return p.noWorker(pool) + "; the job continues then" }
+func (p *Program) unserved(pool string) string { return p.noWorker(pool) + "; " + jobContinues }
 
 // noWorker says that no worker serves a pool, and how to start one.
 func (p *Program) noWorker(pool string) string {

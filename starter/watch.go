@@ -1,8 +1,8 @@
 package starter
 
 import (
+	"cmp"
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/job"
@@ -10,6 +10,7 @@ import (
 
 func newWatch(p *Program) *cobra.Command {
 	var c connection
+	var limit waitLimit
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "watch JOB",
@@ -17,16 +18,22 @@ func newWatch(p *Program) *cobra.Command {
 		Long:  "Shows a job's progress until it ends, and exits as 'stint run' does. Ctrl-C ends the watching only.",
 		Args:  jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withClient(cmd.Context(), p, func(client *job.Client) error {
-				pool, err := poolOf(cmd.Context(), p, client, args[0])
+			if err := limit.check(cmd.Flags(), "", true); err != nil {
+				return err
+			}
+			ctx, cancel := limit.limit(cmd.Context())
+			defer cancel()
+			return c.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
+				listed, err := client.Get(args[0]).Listed(ctx)
 				if err != nil {
 					return err
 				}
-				return followToEnd(cmd.Context(), p, client, client.Get(args[0]), poolsOf(cmd.Context(), client, args[0], pool), asJSON)
+				return watched{client.Get(args[0]), poolsOf(ctx, client, args[0], listed.Pool), asJSON, limit}.toEnd(ctx, p, client)
 			})
 		},
 	}
 	c.addFlags(cmd.Flags())
+	limit.addFlags(cmd.Flags(), "how long to watch; the job continues then (default: until its end)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print reports as JSON: progress to stderr, the last to stdout")
 	return cmd
 }
@@ -35,28 +42,8 @@ func newWatch(p *Program) *cobra.Command {
 func poolsOf(ctx context.Context, client *job.Client, name, own string) []string {
 	pools := []string{own}
 	if spec, err := client.Spec(ctx, name); err == nil { // otherwise the job is about to say what is wrong
+		pools[0] = cmp.Or(own, spec.Pool)
 		pools = append(pools, otherPools(spec)...)
 	}
 	return pools
-}
-
-// poolOf finds a job's pool, even while no worker answers for the job.
-func poolOf(ctx context.Context, p *Program, client *job.Client, name string) (string, error) {
-	report, err := reportOf(ctx, p, client, name)
-	if err == nil {
-		return report.Pool, nil
-	}
-	if _, ok := errors.AsType[*job.NotFoundError](err); ok {
-		return "", err
-	}
-	jobs, err := client.List(ctx, maxListed)
-	if err != nil {
-		return "", err
-	}
-	for _, j := range jobs {
-		if j.Name == name {
-			return j.Pool, nil
-		}
-	}
-	return "", &job.NotFoundError{Name: name}
 }

@@ -41,7 +41,7 @@ Without --pool, the pools are those of all workers that coordinate jobs, idle on
   stint workers --pool upper --json`,
 		Args: wrongArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.connection.withClient(cmd.Context(), p, func(c *job.Client) error { return o.run(cmd.Context(), p, c) })
+			return o.connection.withClient(cmd.Context(), p, func(ctx context.Context, c *job.Client) error { return o.run(ctx, p, c) })
 		},
 	}
 	o.connection.addFlags(cmd.Flags())

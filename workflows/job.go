@@ -91,7 +91,7 @@ func scheduled(ctx workflow.Context, in JobInput) JobInput {
 	}
 	output := in.Spec.Output
 	in.Scheduled = false // the runs after this one have it in their input
-	in.Spec = in.Spec.Ticked(workflow.GetInfo(ctx).WorkflowExecution.ID)
+	in.Spec = in.Spec.Ticked(workflow.GetInfo(ctx).WorkflowExecution.ID).WithDefaults() // an older program may have made the schedule
 	if in.Spec.Output != output {
 		if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoOutput: in.Spec.Output}); err != nil {
 			workflow.GetLogger(ctx).Error("writing where the output goes", "error", err)

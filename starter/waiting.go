@@ -1,0 +1,183 @@
+package starter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/job"
+)
+
+// A command that waits for a server, a worker or a job ends at the first request to end, and when its --timeout is over. Commands
+// that serve (run, worker, server, gateway, codec-server) deal with signals themselves.
+
+// interruptedError is the cause with which a request to end ends a command's context.
+type interruptedError struct{ signal os.Signal }
+
+func (e *interruptedError) Error() string { return fmt.Sprintf("interrupted (%v)", e.signal) }
+
+// endLimit is how long a command may take to end after a request to end.
+const endLimit = 3 * time.Second
+
+// untilSignal returns a context that a request to end cancels, and how to end the waiting for one. A command that does not end then
+// is ended.
+func (p *Program) untilSignal(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended, over := context.WithCancel(context.Background())
+	trap.Watched("waiting for signals", p.defect, func() {
+		select {
+		case s := <-p.Signals:
+			cancel(&interruptedError{s})
+		case <-ended.Done():
+			return
+		}
+		select {
+		case <-ended.Done():
+		case <-time.After(endLimit):
+			p.Exit(ExitInterrupted)
+		}
+	})
+	return ctx, func() { over(); cancel(nil) }
+}
+
+// interrupted reports whether a request to end has ended the context.
+func interrupted(ctx context.Context) bool {
+	_, is := errors.AsType[*interruptedError](context.Cause(ctx))
+	return is
+}
+
+// unlessInterrupted returns the error of a command that was run with this context: after a request to end one with its exit
+// code. What the command says about that itself is kept; other errors only say that its context has ended.
+func unlessInterrupted(ctx context.Context, err error) error {
+	if err == nil || !interrupted(ctx) {
+		return err
+	}
+	if coded, ok := errors.AsType[*codeError](err); ok && coded.code == ExitInterrupted {
+		return err
+	}
+	return &codeError{code: ExitInterrupted}
+}
+
+// earlyEnd is how much earlier than the command's own limit that of the server may be over, which gets it with each request.
+const earlyEnd = 100 * time.Millisecond
+
+// unlessOver is unlessInterrupted, also for the end of --timeout. An error that says so itself is kept; any other is that of a request
+// to the server that had no answer by then.
+func unlessOver(ctx context.Context, err error) error {
+	err = unlessInterrupted(ctx, err)
+	if deadline, has := ctx.Deadline(); err != nil && has && time.Until(deadline) < earlyEnd {
+		<-ctx.Done()
+	}
+	limit, over := errors.AsType[*limitError](context.Cause(ctx))
+	if _, coded := errors.AsType[*codeError](err); err == nil || !over || coded {
+		return err
+	}
+	return &codeError{code: ExitTimeout, err: fmt.Errorf("the Temporal server has not answered within --timeout %v: %w", limit.timeout, err)}
+}
+
+// waitLimit is the flag --timeout of a command that waits.
+type waitLimit struct{ timeout time.Duration }
+
+// limitError is the cause with which --timeout ends a context.
+type limitError struct{ timeout time.Duration }
+
+func (e *limitError) Error() string { return fmt.Sprintf("not within --timeout %v", e.timeout) }
+
+// Timeout returns true.
+func (e *limitError) Timeout() bool { return true }
+
+// addFlags adds the flag. Its default is the present value; 0 is no limit.
+func (w *waitLimit) addFlags(fs *pflag.FlagSet, usage string) {
+	fs.DurationVar(&w.timeout, "timeout", w.timeout, usage)
+	if w.timeout == 0 {
+		fs.Lookup("timeout").DefValue = zeroDefault
+	}
+}
+
+// check refuses limits that are none. A command that waits only with another flag names it, and whether it is set.
+func (w *waitLimit) check(fs *pflag.FlagSet, needs string, has bool) error {
+	switch {
+	case !fs.Changed("timeout"):
+		return nil
+	case w.timeout <= 0:
+		return usageError("--timeout %v: use a duration above 0", w.timeout)
+	case needs != "" && !has:
+		return usageError("--timeout says how long to wait: give %s, too", needs)
+	}
+	return nil
+}
+
+// limit returns a context that ends when the limit is over.
+func (w *waitLimit) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if w.timeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, w.timeout, &limitError{w.timeout})
+}
+
+// over reports whether the limit has ended the context.
+func (w *waitLimit) over(ctx context.Context) bool {
+	_, is := errors.AsType[*limitError](context.Cause(ctx))
+	return is
+}
+
+// exceeded is the error of a command whose limit is over: what has not come, and who does not answer, if that is known.
+func (w *waitLimit) exceeded(what, who string) error {
+	if who != "" {
+		what += "\n" + who
+	}
+	return &codeError{code: ExitTimeout, err: errors.New(what)}
+}
+
+// isLate reports whether an error says that something has not been answered in time.
+func isLate(err error) bool {
+	var late interface{ Timeout() bool }
+	return errors.As(err, &late) && late.Timeout()
+}
+
+// heardLimit is the age from which a worker's last poll is worth a word: one that is idle polls once a minute.
+const heardLimit = 70 * time.Second
+
+// whoIsSilent says who does not answer for a job of these pools: pools without a worker, and those whose workers have not been
+// heard of for a while; empty: there are workers, as far as the server knows.
+func (p *Program) whoIsSilent(ctx context.Context, client *job.Client, pools []string) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pollLimit)
+	defer cancel()
+	var said []string
+	for _, pool := range pools {
+		if pool == "" {
+			continue
+		}
+		workers, err := client.Workers(ctx, pool)
+		switch {
+		case err != nil:
+			said = append(said, fmt.Sprintf("who serves pool %s is not known (%v)", pool, rootCause(err)))
+		case len(workers) == 0:
+			said = append(said, p.noWorker(pool))
+		default:
+			last := workers[0]
+			for _, w := range workers {
+				if w.Seen.After(last.Seen) {
+					last = w
+				}
+			}
+			if time.Since(last.Seen) > heardLimit {
+				said = append(said, fmt.Sprintf("no worker of pool %s has been heard of for %s (the last one: %s)", pool, since(last.Seen), last.Worker))
+			}
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// whoDoesNotAnswer is whoIsSilent for one pool whose workers should have answered.
+func (p *Program) whoDoesNotAnswer(ctx context.Context, client *job.Client, pool string) string {
+	if said := p.whoIsSilent(ctx, client, []string{pool}); said != "" {
+		return said
+	}
+	return fmt.Sprintf("the workers of pool %s are too busy, frozen or gone ('%s workers' lists them)", pool, p.name())
+}
