@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -64,6 +66,26 @@ func TestBadInput_Permissions(t *testing.T) {
 			require.NoFileExists(t, b.path("dir/out.txt"))
 		})
 	}
+}
+
+// TestD26_UserWithoutAnEntry: a user who is not in passwd, without USER and HOME, as containers have them.
+func TestD26_UserWithoutAnEntry(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	const unknown = 1_234_567
+	b := brutal(t)
+	b.env = slices.DeleteFunc(b.env, func(v string) bool { return strings.HasPrefix(v, "HOME=") })
+	b.write("in.txt", "a\n")
+	require.NoError(t, os.Chmod(filepath.Dir(b.dir), 0o755))
+	require.NoError(t, os.Chown(b.dir, unknown, unknown))
+	path, err := binary()
+	require.NoError(t, err)
+	cmd := exec.Command(path, "run", "--exec", "tr a-z A-Z", "in.txt", "-o", "out.txt")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unknown, Gid: unknown}}
+	b.spawnCommand(cmd).exits(starter.ExitOK)
+	require.Equal(t, "A\n", b.read("out.txt"))
 }
 
 // inNamespace runs a shell script, in which $1 is the stint program, where it may mount file

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	otelresource "go.opentelemetry.io/otel/sdk/resource"
 	oteltrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.temporal.io/server/common"
 	"go.temporal.io/server/common/cluster"
@@ -20,6 +21,7 @@ import (
 	"go.temporal.io/server/service/matching"
 	"go.temporal.io/server/service/worker"
 	"go.temporal.io/server/temporal"
+	"go.uber.org/dig"
 	"go.uber.org/fx"
 
 	"github.com/stint-run/stint/internal/trap"
@@ -49,7 +51,7 @@ func newTemporal(on listeners, sql *config.SQL, push bool, logger *logger, kept 
 	for name := range modules {
 		top = append(top, fx.Provide(service(name, on[name], kept)))
 	}
-	return temporal.NewServerFx(
+	server, err := temporal.NewServerFx(
 		fx.Options(top...),
 		temporal.WithConfig(serverConfig(on, sql)),
 		temporal.WithLogger(logger),
@@ -58,6 +60,10 @@ func newTemporal(on listeners, sql *config.SQL, push bool, logger *logger, kept 
 		// None of the services that the server would assemble by itself.
 		temporal.ForServices(nil),
 	)
+	if err != nil {
+		return nil, dig.RootCause(err) // before it come pages about who needed what
+	}
+	return server, nil
 }
 
 type serviceProvider func(temporal.ServiceProviderParamsCommon) (temporal.ServicesGroupOut, error)
@@ -72,6 +78,8 @@ func service(name primitives.ServiceName, l net.Listener, kept *connections) ser
 			params.GetCommonServiceOptions(name),
 			modules[name],
 			extra,
+			// What spans would say of this process. Finding that out fails for a user without an entry in passwd, and without /proc.
+			fx.Replace(otelresource.Empty()),
 			fx.Decorate(func(f common.RPCFactory) common.RPCFactory {
 				return &rpcFactory{RPCFactory: f, listener: l, kept: kept}
 			}),
