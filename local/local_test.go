@@ -326,3 +326,42 @@ func TestRun_NeverWritesOverItsState(t *testing.T) {
 	require.ErrorAs(t, err, new(*job.FailedError))
 	require.Contains(t, report.Error.Message, "belongs to the worker itself")
 }
+
+// TestD25_FlagsOfACommandThatContinuesAKilledJob: settings count, and of the rest it says that they do not.
+func TestD25_FlagsOfACommandThatContinuesAKilledJob(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	spec, o := b.spec("a", "b"), b.options()
+	abort := make(chan struct{})
+	o.Abort, o.Worker.Drain = abort, 100*time.Millisecond
+	var once, once2 sync.Once
+	_, err := local.Run(t.Context(), spec, worker.Each(func(ctx context.Context, _ string) (string, error) {
+		once.Do(func() { close(abort) })
+		<-ctx.Done()
+		return "", ctx.Err()
+	}), o)
+	require.Error(t, err)
+	o.Abort = nil
+	var notes []string
+	o.Note = func(text string) { notes = append(notes, text) }
+	spec.MaxFailed, spec.Errors, spec.JobRate = "7", filepath.Join(b.dir, "other.jsonl"), 1_000_000
+	set := make(chan struct{})
+	o.ProgressInterval = 20 * time.Millisecond
+	o.Progress = func(report job.Report) {
+		if m := report.Settings.MaxFailed; m != nil && *m == spec.MaxFailed {
+			once2.Do(func() { close(set) })
+		}
+	}
+	report, err := local.Run(t.Context(), spec, worker.Each(func(ctx context.Context, item string) (string, error) {
+		select { // the job runs until the settings have reached it
+		case <-set:
+			return item, nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}), o)
+	require.NoError(t, err)
+	require.Equal(t, job.Tolerance("7"), *report.Settings.MaxFailed, "%q %+v", notes, report)
+	require.Equal(t, job.Rate(1_000_000), *report.Settings.Rate)
+	require.Contains(t, strings.Join(notes, "\n"), "what is given now for errors does not count for it")
+}

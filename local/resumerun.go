@@ -68,7 +68,8 @@ func (r *run) startOrContinue(ctx context.Context, client *job.Client) (*job.Run
 		case !earlier.State.Final(), r.finished(earlier):
 			r.note("continuing %s", r.spec.Name)
 			r.giveStdin(earlier.Run)
-			return client.Get(r.spec.Name), nil
+			running := client.Get(r.spec.Name)
+			return running, r.bringUp(ctx, client, running, earlier.State.Final())
 		case earlier.Redrive != nil:
 			r.note("continuing the redrive of %s", r.spec.Name)
 			return client.Redrive(ctx, r.spec.Name, job.RedriveOptions{TaskTimeout: taskTimeout})
