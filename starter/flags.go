@@ -162,6 +162,14 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 	if err := refuseZeros(cmd.Flags()); err != nil {
 		return job.Spec{}, err
 	}
+	if err := refuseEmpty(cmd.Flags(), "name", "pool"); err != nil {
+		return job.Spec{}, err
+	}
+	for name, limit := range map[string]time.Duration{"grace": o.grace, "call-timeout": o.timeout} {
+		if limit < 0 {
+			return job.Spec{}, usageError("--%s %v: use a duration of 0 or more", name, limit)
+		}
+	}
 	s := o.spec
 	s.Input = inputs
 	s.MaxItem, s.MaxInput, s.BatchBytes = int64(o.maxItem), int64(o.maxInput), int64(o.batchBytes)
@@ -186,6 +194,16 @@ func refuseZeros(fs *pflag.FlagSet) error {
 		flag := fs.Lookup(limit.name)
 		if text := flag.Value.String(); flag.Changed && (text == "0" || text == "0s" || text == "0B") {
 			return usageError("--%s %s: use %s", limit.name, text, limit.values)
+		}
+	}
+	return nil
+}
+
+// refuseEmpty refuses flags that are given and empty, as by a variable of a script that is not set: they would count as not given.
+func refuseEmpty(fs *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		if flag := fs.Lookup(name); flag != nil && flag.Changed && flag.Value.String() == "" {
+			return usageError("--%s '': it is empty: give a value, or leave it out", name)
 		}
 	}
 	return nil
@@ -299,12 +317,27 @@ func setFlag(fs *pflag.FlagSet, key string, node *yaml.Node) error {
 		flag.Changed = true
 		return list.Replace(nil)
 	}
+	if _, list := flag.Value.(pflag.SliceValue); !list && len(values) > 1 {
+		return fmt.Errorf("%s: expected one value, not a list of %d%s", key, len(values), asOneText(key, values))
+	}
 	for _, value := range values {
 		if err := fs.Set(key, value); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return nil
+}
+
+// asOneText says how a list of the words of a command is written.
+func asOneText(key string, words []string) string {
+	if key != "exec" && key != "serve" {
+		return ""
+	}
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = shellWord(word)
+	}
+	return fmt.Sprintf(": write '%s: %s'", key, strings.Join(quoted, " "))
 }
 
 func nodeStrings(node *yaml.Node) ([]string, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -156,6 +157,15 @@ func unknownCommand(root *cobra.Command, name string) error {
 
 // wrongFlag makes a complaint about a flag a usage error. Of a flag that does not exist it names those that may be meant.
 func wrongFlag(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		if wanted := wantedValues[invalid.GetFlag().Value.Type()]; wanted != "" {
+			if errors.Is(err, strconv.ErrRange) {
+				wanted += "; this one is out of range"
+			}
+			return usageError("--%s %q: use %s", invalid.GetFlag().Name, invalid.GetValue(), wanted)
+		}
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return usageError("%w", err)
@@ -168,6 +178,11 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		}
 	})
 	return usageError("%w%s", err, didYouMean("--", names.SuggestionsFor(unknown.GetSpecifiedName())))
+}
+
+// wantedValues say what the flags of a type take, instead of what Go's packages say about it.
+var wantedValues = map[string]string{
+	"int": "a whole number", "int64": "a whole number", "duration": "a duration with its unit, such as 500ms, 30s or 1h30m",
 }
 
 // suggestedDistance is how many letters a suggested name may differ by.

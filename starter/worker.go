@@ -53,6 +53,9 @@ if everybody who can start a job may have that.`,
 const metricsNote = "metrics: http://%s/metrics"
 
 func (o *workerCommand) run(ctx context.Context, p *Program) error {
+	if err := refuseEmpty(o.worker.flags, "pool"); err != nil {
+		return err
+	}
 	handler, err := o.worker.handler(p)
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&o.cpus, "cpus", "", "`CPUS` that the slots' processes may run on: 0-3,6 for all slots, or 0;1;2-3 slot by slot (default: all)")
 	fs.IntVar(&w.Restarts, "restarts", givenRestarts(w.Restarts), "how often in a row a slot's process may be replaced")
 	fs.DurationVar(&w.Ready, "ready", cmp.Or(w.Ready, time.Minute), "how long a slot's process may take until it is ready")
-	fs.StringArrayVar(&w.Env, "env", w.Env, "`NAME=VALUE`, or NAME to pass on, for the command's environment; repeatable")
+	fs.StringArrayVar(&w.Env, "env", w.Env, "`NAME=VALUE`, or NAME to pass on, for the command's environment, which has little more than PATH and HOME otherwise; repeatable")
 	fs.StringArrayVar(&o.hooks, "hook", nil, "`NAME=COMMAND` that jobs can name as --init, --shutdown or --cleanup; repeatable")
 	fs.Var((*rateFlag)(&w.Rate), "rate", "most items a second of this worker, such as 250 or 90/m (0: no limit)")
 	fs.Lookup("rate").DefValue = zeroDefault
@@ -105,6 +105,9 @@ func (o *workerOptions) handler(p *Program) (worker.Handler, error) {
 
 // settle completes the options from the flags.
 func (o *workerOptions) settle(p *Program) (err error) {
+	if err := refuseEmpty(o.flags, "cpus"); err != nil {
+		return err
+	}
 	o.options = o.flagged
 	o.options.Dir = p.path(o.options.Dir)
 	if o.flags.Changed("cpus") {
@@ -166,6 +169,14 @@ func (o *workerOptions) command() (worker.Handler, error) {
 	argv, err := worker.SplitCommand(command)
 	if err != nil {
 		return worker.Handler{}, usageError("--%s: %v", flag, err)
+	}
+	if err := checkProgram(flag, argv); err != nil {
+		return worker.Handler{}, err
+	}
+	if flag == "exec" {
+		if err := checkPlaceholders(argv); err != nil {
+			return worker.Handler{}, err
+		}
 	}
 	return kind(argv...), nil
 }
