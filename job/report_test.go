@@ -2,6 +2,7 @@ package job
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -172,4 +173,12 @@ func TestReport_IncludesTheEarlierOutage(t *testing.T) {
 		r.Include(Progress{})
 	}
 	require.Equal(t, at.Add(2*time.Minute), r.Outage.Since)
+}
+
+func TestR25_ReportIsALine(t *testing.T) {
+	t.Parallel()
+	r := Report{Job: "nightly", State: Running, Totals: Totals{OK: 1200, Failed: 3}}
+	for _, verb := range []string{"%v", "%+v", "%s"} {
+		require.Equal(t, "nightly: running, 1,200 items ok, 3 failed", fmt.Sprintf(verb, r))
+	}
 }

@@ -204,12 +204,13 @@ func shortTime(d, most time.Duration) time.Duration {
 	return d.Round(unit)
 }
 
-// errorsWhere says where the error records are if a job has no errors file.
-func errorsWhere(r job.Report) string {
+// errorsWhere says where the error records are if a job has no errors file. Only a server can be asked for those of a failed job:
+// `stint run` has none once it has ended.
+func errorsWhere(r job.Report, server bool) string {
 	switch {
 	case r.State == job.Completed:
 		return "not kept (--on-error drop)"
-	case r.State == job.Failed:
+	case r.State == job.Failed && server:
 		return "in the store: 'stint results " + r.Job + " --errors' prints them"
 	}
 	return "in the store: the file is written when the job has completed"

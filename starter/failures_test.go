@@ -70,7 +70,7 @@ func TestSummary_GroupsFailures(t *testing.T) {
 		Output: &job.Output{Location: filepath.Join(dir, "out"), Errors: path}}
 	said := func() string {
 		var b strings.Builder
-		summary(&b, dir, r, time.Second)
+		summary(&b, dir, r, time.Second, true)
 		return b.String()
 	}
 	require.Equal(t, `j: completed: 1 item ok, 1,200 failed, 1 retry, 2 slow-downs in 1s, 1,200 items/s

@@ -36,6 +36,9 @@ func Main(h worker.Handler, options ...Options) {
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	dir, err := os.Getwd()
 	if err != nil {
 		dir = "."

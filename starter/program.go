@@ -52,7 +52,7 @@ type Program struct {
 	Stdout, Stderr io.Writer
 	Env            []string
 	Dir            string // working directory
-	// Signals receives requests to end: Ctrl-C and SIGTERM.
+	// Signals receives requests to end: Ctrl-C, SIGTERM and SIGHUP.
 	Signals <-chan os.Signal
 	// Terminal reports whether Stderr is a person's terminal, and TerminalOut whether Stdout is one.
 	Terminal, TerminalOut bool

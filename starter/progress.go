@@ -302,7 +302,7 @@ func printNoticed(w io.Writer, indent string, n job.Noticed) {
 }
 
 // summary describes in a few lines how a job has ended. Files below dir are named relative to it.
-func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
+func summary(w io.Writer, dir string, r job.Report, took time.Duration, server bool) {
 	speed := ""
 	fresh := r.Done()
 	if r.Redriven > 0 {
@@ -373,7 +373,7 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration) {
 	case r.Output != nil && r.Output.Errors != "":
 		fmt.Fprintf(w, "  errors: %s\n", below(dir, r.Output.Errors))
 	case r.Failed > 0:
-		fmt.Fprintf(w, "  errors: %s\n", errorsWhere(r))
+		fmt.Fprintf(w, "  errors: %s\n", errorsWhere(r, server))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -44,7 +46,7 @@ func newRun(p *Program) *cobra.Command {
 		Use:   "run [INPUT…]",
 		Short: "Run a job in this process, with everything embedded",
 		Long: `Runs the handler (--exec or --serve) over the items of the inputs (files, globs, directories,
-bucket URLs, - for stdin) and writes the results, in input order, to --output or to stdout. What
+bucket URLs, - for stdin, which is read also if it is a pipe and no input is named) and writes the results, in input order, to --output or to stdout. What
 stdin brings is run as it comes (--flush), and without --output its results are printed meanwhile.
 
 Temporal, a worker and the job run in this process; their state lies in --state. Interrupted or
@@ -87,6 +89,9 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err := o.job.feed.refuse(p, "'run' cannot run a feed: nobody could put items"); err != nil {
 		return err
 	}
+	if len(spec.Input) == 0 && given(p.Stdin) {
+		spec.Input = []string{job.StandardInput}
+	}
 	if err := p.checkStandard(spec); err != nil {
 		return err
 	}
@@ -125,6 +130,16 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	r.show.silent = o.quiet
 	r.show.bare = spec.Streams() && p.TerminalOut
 	return r.all(cmd.Context())
+}
+
+// given reports whether the standard input is a pipe or a file, which somebody has given to this command.
+func given(stdin io.Reader) bool {
+	file, ok := stdin.(interface{ Stat() (fs.FileInfo, error) })
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && (info.Mode().IsRegular() || info.Mode()&fs.ModeNamedPipe != 0)
 }
 
 // named gives the job its name and its pool. The name is a hash of what distinguishes the job from
@@ -280,7 +295,7 @@ func (r *running) conclude(report job.Report) error {
 		if report.Started.Before(r.began) && report.Ended != nil {
 			took = report.Ended.Sub(report.Started) // an earlier command has started it
 		}
-		summary(r.p.Stderr, r.p.Dir, report, took)
+		summary(r.p.Stderr, r.p.Dir, report, took, false)
 		r.whatNext(report)
 	}
 	return err
@@ -294,6 +309,8 @@ func (r *running) whatNext(report job.Report) {
 		r.noteHidden()
 	case report.State == job.Failed && report.Error != nil && report.Error.Type == job.ErrorFenced:
 		fmt.Fprintln(r.p.Stderr, "  the same command starts it afresh")
+	case (report.State == job.Stopped || report.State == job.Failed) && slices.Contains(r.spec.Input, job.StandardInput) && !report.PlanDone:
+		fmt.Fprintln(r.p.Stderr, "  the same command starts afresh, because the standard input had not been read to its end")
 	case report.State == job.Stopped || report.State == job.Failed:
 		fmt.Fprintln(r.p.Stderr, "  the same command continues from here")
 		if r.spec.Input == nil || !slices.Contains(r.spec.Input, "-") {

@@ -3,7 +3,10 @@ package starter
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/stint-run/stint/job"
 )
 
 // onceMore is the time within which further signals count as the first one: wrappers such as `timeout` send two.
@@ -34,11 +37,19 @@ func (r *running) handleSignals(ended <-chan struct{}, stop context.CancelCauseF
 		if len(r.spec.Input) > 0 {
 			grace = max(0, r.spec.WithDefaults().Grace).String()
 		}
-		r.show.note("stopping (%v): running calls get %v; once more to end at once. The same command continues later.", s, grace)
+		r.show.note("stopping (%v): running calls get %v; once more to end at once. %s", s, grace, r.later())
 		stop(fmt.Errorf("interrupted (%v)", s))
 	}
 	if r.p.secondSignal(ended) {
-		r.show.note("ended at once; the same command continues %s", r.spec.Name)
+		r.show.note("ended at once. %s", r.later())
 		r.p.Exit(ExitInterrupted)
 	}
+}
+
+// later says what the same command does after an interruption.
+func (r *running) later() string {
+	if slices.Contains(r.spec.Input, job.StandardInput) {
+		return "The same command continues later if the standard input has been read to its end by then, and starts afresh otherwise."
+	}
+	return "The same command continues later."
 }

@@ -110,6 +110,9 @@ func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) err
 		if err := announce(ctx, p, client, watched{run, otherPools(spec), o.json, o.limit}, o.wait); err != nil || o.wait || spec.Source != job.SourceClock {
 			return err
 		}
+		if len(spec.Init) > 0 { // its slots begin when these hooks have ended, however long they take
+			return nil
+		}
 		noteIdle(ctx, p, client, run)
 		return nil
 	})
@@ -169,7 +172,7 @@ func (w watched) toEnd(ctx context.Context, p *Program, client *job.Client) erro
 		if report.Ended != nil && !report.Started.IsZero() {
 			took = report.Ended.Sub(report.Started)
 		}
-		summary(p.Stderr, p.Dir, report, took)
+		summary(p.Stderr, p.Dir, report, took, true)
 		if report.State == job.Stopped || report.State == job.Failed {
 			fmt.Fprintf(p.Stderr, "  '%s resume %s' continues from here\n", p.name(), name)
 		}

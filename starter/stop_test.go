@@ -105,6 +105,8 @@ func TestRun_StdinThatWasNotReadToItsEndStartsAfresh(t *testing.T) {
 	eventually(t, "an item", func() bool { return b.lines("witness") > 0 })
 	c.signals <- syscall.SIGINT
 	c.exits(starter.ExitStopped)
+	require.NotContains(t, c.stderr.String(), "the same command continues", "D34")
+	require.Contains(t, c.stderr.String(), "the same command starts afresh")
 	require.NoError(t, out.Close())
 	again := b.startWith(stringReader(numbers(30)), line...).exits(starter.ExitOK)
 	require.Contains(t, again.stderr.String(), "starting afresh")
@@ -149,4 +151,21 @@ func TestStop_GraceLongerThanTheExpiry(t *testing.T) {
 	r := b.report("report.json")
 	require.EqualValues(t, 10, r.OK)
 	require.Zero(t, r.Expiries)
+}
+
+// TestR12_APipeIsReadIfNoInputIsNamed: as any filter does.
+func TestR12_APipeIsReadIfNoInputIsNamed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in, out := pipe(t)
+	_, err := out.WriteString("a\nb\n")
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+	c := b.startWith(in, "run", "--exec", "tr a-z A-Z").exits(starter.ExitOK)
+	require.Equal(t, "A\nB\n", c.stdout.String())
+	b.refused(starter.ExitUsage, []string{"run", "--exec", "cat"}, "no input given")
+	null, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer null.Close()
+	b.startWith(null, "run", "--exec", "cat").exits(starter.ExitUsage)
 }

@@ -66,12 +66,19 @@ func unlessInterrupted(ctx context.Context, err error) error {
 // earlyEnd is how much earlier than the command's own limit that of the server may be over, which gets it with each request.
 const earlyEnd = 100 * time.Millisecond
 
+// awaitEnd waits for the end of a context that is about to be over.
+func awaitEnd(ctx context.Context) {
+	if deadline, has := ctx.Deadline(); has && time.Until(deadline) < earlyEnd {
+		<-ctx.Done()
+	}
+}
+
 // unlessOver is unlessInterrupted, also for the end of --timeout. An error that says so itself is kept; any other is that of a request
 // to the server that had no answer by then.
 func unlessOver(ctx context.Context, err error) error {
 	err = unlessInterrupted(ctx, err)
-	if deadline, has := ctx.Deadline(); err != nil && has && time.Until(deadline) < earlyEnd {
-		<-ctx.Done()
+	if err != nil {
+		awaitEnd(ctx)
 	}
 	limit, over := errors.AsType[*limitError](context.Cause(ctx))
 	if _, coded := errors.AsType[*codeError](err); err == nil || !over || coded {
@@ -120,8 +127,9 @@ func (w *waitLimit) limit(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeoutCause(ctx, w.timeout, &limitError{w.timeout})
 }
 
-// over reports whether the limit has ended the context.
+// over reports whether the limit has ended the context of a request that has failed.
 func (w *waitLimit) over(ctx context.Context) bool {
+	awaitEnd(ctx)
 	_, is := errors.AsType[*limitError](context.Cause(ctx))
 	return is
 }
