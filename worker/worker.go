@@ -14,13 +14,12 @@ package worker
 //	serve.go, servecalls.go, program*.go     programs that serve, as the host sees them: calls, frames, ends
 //	slotserver.go, childmain.go              Go handlers in processes of this program
 //	slots.go, restarts.go, concurrency.go    slots and their start, the restarts of their programs, their calls at once
-//	environment.go, affinity.go              what a slot's process is given: variables, CPUs
-//	stacks.go                                where a program is that is about to be killed
+//	environment.go                           what a slot's process is given: variables, CPUs, Python's helper
 //	reading.go                               whose turn it is to read a program's frames
 //	predict.go, tally.go                     trials of plan --sample; counts of batches, calls and items
 //	worker.go, options.go, access.go         the worker; its options; what its jobs may reach
 //	stopping.go, hooks.go                    a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
-//	health.go, metrics.go, events.go, link.go   what a worker shows; whether Temporal answers it
+//	health.go, metrics.go, events.go         what a worker shows; whether Temporal answers it
 
 import (
 	"cmp"

@@ -90,7 +90,7 @@ func scheduled(ctx workflow.Context, in JobInput) JobInput {
 		return in
 	}
 	output := in.Spec.Output
-	in.Scheduled = false // the runs after this one have it in their input
+	in.Scheduled = false                                                                // the runs after this one have it in their input
 	in.Spec = in.Spec.Ticked(workflow.GetInfo(ctx).WorkflowExecution.ID).WithDefaults() // an older program may have made the schedule
 	if in.Spec.Output != output {
 		if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoOutput: in.Spec.Output}); err != nil {

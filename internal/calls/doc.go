@@ -7,7 +7,7 @@
 //	caller.go     makes calls, tries them again
 //	halve.go      narrows a fault down to single items
 //	callwatch.go  looks after the calls of one batch: timers, stop, drain; heartbeat.go: whether it may heartbeat
-//	abandon.go    leaves behind a Go call that does not return; left.go says what becomes of it
+//	abandon.go    leaves behind a Go call that does not return, and says what becomes of it
 //	stopping.go   what a handler sees of a stop; slowdown.go: how it asks for less
 //	lane.go       one call at a time, of those that a batch has at once
 //	callsize.go   how many items a call gets; fit.go: how much they may answer

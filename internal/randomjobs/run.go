@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/stint-run/stint/internal/trap"
 )
 
 // patience bounds one run. It is long because it only matters if a run hangs.
@@ -191,14 +193,12 @@ func (l *lab) runOnce(ctx context.Context, b *bench, line []string, faults []fau
 		return 0, nil, err
 	}
 	afflicted, calm := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		l.afflict(afflicted, faults, cmd.Process)
-	}()
+	over := trap.Go("faults", func() error { l.afflict(afflicted, faults, cmd.Process); return nil })
 	err = cmd.Wait()
 	calm()
-	<-done
+	if defect := <-over; defect != nil {
+		return 0, nil, defect
+	}
 	var status *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
