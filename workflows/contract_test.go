@@ -64,7 +64,7 @@ func contractRoots() []reflect.Type {
 		ofFunc(acts.Method(i).Type)
 	}
 	add( // signals
-		job.Stop{}, protocol.StopNotice{}, protocol.Milestone{},
+		job.Stop{}, protocol.StopNotice{}, protocol.Milestone{}, protocol.CameBack{},
 		dispatch.FromLeg[dispatch.Counts]{}, dispatch.FromLeg[dispatch.PoolNews]{}, dispatch.FromLeg[dispatch.PlacesBack]{},
 		dispatch.FromLeg[dispatch.SlowDownRequest]{}, dispatch.FromLeg[job.Error]{}, dispatch.Counts{}, dispatch.PoolNews{}, dispatch.PlacesBack{}, dispatch.SlowDownRequest{}, dispatch.Limits{}, dispatch.ReportThresholds{},
 		feedOpening{}, keptResult{}, salvaged{}, sealedNotice{}, freedNotice{}, stalledNotice{}, intake.Opening{}, intake.Freed{},
