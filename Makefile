@@ -6,7 +6,7 @@ PACKAGES = ./...
 FUZZ_TIME ?= 30s
 SEEDS ?= 20
 
-.PHONY: check build test race chaos python lint format vet staticcheck workflowcheck imports replay limits model mutants fuzz bench
+.PHONY: check build test race chaos python lint format vet staticcheck workflowcheck imports replay limits model mutants random fuzz bench
 
 check: lint race python
 
@@ -83,6 +83,12 @@ limits:
 SCHEDULES ?= 1000000
 model:
 	STINT_MODEL=$(SCHEDULES) $(GO) test -count=1 -v -timeout 24h -run '^TestModel(_Stages|_Feed|_FeedStages)?$$' ./internal/modeltest
+
+# Random jobs of `stint run`, for so long, from a seed that is printed; the simplest job that fails is printed as a command. As root, disks
+# are filled up, too. RANDOM_FLAGS='-seed 4711 -jobs 1' repeats one.
+FOR ?= 1h
+random:
+	$(GO) run ./internal/randomjobs -for $(FOR) $(RANDOM_FLAGS)
 
 fuzz:
 	$(GO) test -run XXX -fuzz 'FuzzCut$$' -fuzztime $(FUZZ_TIME) ./internal/records

@@ -69,6 +69,9 @@ func TestClient_StopAllOfALaterStage(t *testing.T) {
 	c, tc := setup(t)
 	answerList(t, tc, queryOfRunning, map[string][]string{"a": {"clean", "score"}, "b": {"other"}})
 	tc.On("SignalWorkflow", mock.Anything, "a", "", SignalStop, Stop{Reason: "enough"}).Return(nil).Once()
+	tc.On("DescribeWorkflowExecution", mock.Anything, "a", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{
+		WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{},
+	}, nil)
 	stopped, err := c.StopAll(t.Context(), "score", Stop{Reason: "enough"})
 	require.NoError(t, err)
 	require.Len(t, stopped, 1)

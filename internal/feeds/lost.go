@@ -130,19 +130,23 @@ func (p *plan) recordLost(ctx context.Context) error {
 	if p.result.Heads != nil {
 		in.Previous = p.result.Heads
 	}
+	count := int64(0) // of items whose outcomes are in memory
 	for _, whole := range p.lost {
-		for g := whole; g.first < whole.end; g.first = g.end { // so many at a time are in memory
-			g.end = min(whole.end, g.first+lostAtOnce)
+		for g := whole; g.first < whole.end; g.first = g.end {
+			g.end = min(whole.end, g.first+lostAtOnce-count)
 			e, err := p.lostEntry(g)
 			if err != nil {
 				return err
 			}
-			in.Entries = []Entry{e}
+			in.Entries, count = append(in.Entries, e), count+g.end-g.first
+			if count < lostAtOnce && g.end < p.lost[len(p.lost)-1].end {
+				continue
+			}
 			head, err := Commit(ctx, p.dir, in)
 			if err != nil {
 				return err
 			}
-			in.Previous = []string{head}
+			in.Previous, in.Entries, count = []string{head}, nil, 0
 		}
 	}
 	p.result.Heads = in.Previous

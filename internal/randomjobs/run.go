@@ -232,6 +232,9 @@ func (l *lab) afflict(ctx context.Context, faults []fault, p *os.Process) {
 	}
 }
 
+// diskSize is that of the small disk, of the outputs, in bytes.
+const diskSize = 16 << 20
+
 // fullTime is how long a disk is full.
 const fullTime = 2 * time.Second
 
