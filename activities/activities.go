@@ -53,6 +53,8 @@ type Options struct {
 	Watchdog *timers.Watchdog
 	// Limiter bounds the items that all executions together begin in a time. Nil: there is no limit.
 	Limiter *calls.Limiter
+	// Takers finds out which workers took some of a workflow's executions, those that have ended included. Nil: it is unknown.
+	Takers func(ctx context.Context, workflowID, runID string, activities []string) ([]protocol.ActivityPlace, error)
 	// Places finds out where the batches that a workflow has given out run. Nil: it is unknown.
 	Places func(ctx context.Context, workflowID, runID string) ([]protocol.ActivityPlace, error)
 	// Hooks are those that jobs can name.

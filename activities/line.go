@@ -171,7 +171,7 @@ func (l *line) available() bool {
 // hasRoom reports whether the outcomes of another call may be held back.
 func (l *line) hasRoom() bool {
 	more := l.e.acts.fit.Bytes(l.callSize().Items)
-	return l.held+more <= heldBack && l.e.slot.Hold(0)+more <= heldBackBySlot
+	return len(l.parked) < maxParked && l.held+more <= heldBack && l.e.slot.Hold(0)+more <= heldBackBySlot
 }
 
 // callSize bounds the next call.

@@ -14,6 +14,8 @@ type LocateInput struct {
 	Run      string `json:"run"`
 	// Processes are those of workers, as their places name them, that may have ended.
 	Processes []string `json:"processes,omitempty"`
+	// Silent are activities that have expired without a heartbeat: the server knows who took them.
+	Silent []string `json:"silent,omitempty"`
 }
 
 // LocateResult says where they run.
@@ -34,9 +36,14 @@ func (a *Activities) Locate(ctx context.Context, in LocateInput) (LocateResult, 
 			return LocateResult{}, err
 		}
 		result.Places = places
-		for _, p := range places {
-			asked = append(asked, p.Process)
+	}
+	if a.opts.Takers != nil && len(in.Silent) > 0 {
+		if takers, err := a.opts.Takers(ctx, in.Workflow, in.Run, in.Silent); err == nil { // or else they are named without a place
+			result.Places = append(result.Places, takers...)
 		}
+	}
+	for _, p := range result.Places {
+		asked = append(asked, p.Process)
 	}
 	for _, process := range asked {
 		if ended, known := procs.Ended(process); known && ended && !slices.Contains(result.Ended, process) {

@@ -117,15 +117,26 @@ func (l *line) park(p *portion, due time.Time) {
 
 // watchEnd wakes the lanes when the batch should end: none of them may be in a call.
 func (l *line) watchEnd() {
-	for _, end := range []<-chan struct{}{l.e.watch.Soon, l.e.watch.Stopping(), l.e.watch.Over()} {
+	watch := l.e.watch
+	soon, stopping := watch.Soon, watch.Stopping()
+	for {
 		select {
-		case <-end:
+		case <-soon:
+			soon = nil
+		case <-stopping:
+			stopping = nil
+		case <-watch.Over():
 			l.wake()
+			return
 		case <-l.closed:
 			return
 		}
+		l.wake()
 	}
 }
+
+// maxParked is how many portions wait at most: nothing more is read then.
+const maxParked = 4096
 
 // wakeIn wakes the lanes after a time.
 func (l *line) wakeIn(d time.Duration) { trap.After(d, "waking a batch's lanes", l.fail, l.wake) }

@@ -224,7 +224,8 @@ func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error)
 	}
 	var found []PoolWorker
 	for _, p := range pollers {
-		found = append(found, PoolWorker{Pool: pool, Worker: p.GetIdentity(), Seen: p.GetLastAccessTime().AsTime()})
+		worker, _ := protocol.WorkerOf(p.GetIdentity())
+		found = append(found, PoolWorker{Pool: pool, Worker: worker, Seen: p.GetLastAccessTime().AsTime()})
 	}
 	slices.SortFunc(found, func(a, b PoolWorker) int { return cmp.Compare(a.Worker, b.Worker) })
 	return found, nil

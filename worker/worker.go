@@ -37,6 +37,7 @@ import (
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/permits"
+	"github.com/stint-run/stint/internal/procs"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
@@ -119,6 +120,9 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	metrics.link = w.link
 	w.acts = activities.New(activities.Options{
 		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: roster.observed(metrics),
+		Takers: func(ctx context.Context, id, run string, activities []string) ([]protocol.ActivityPlace, error) {
+			return protocol.Takers(ctx, c, id, run, activities)
+		},
 		Places: func(ctx context.Context, id, run string) ([]protocol.ActivityPlace, error) {
 			return protocol.Places(ctx, c, o.DataConverter, id, run)
 		},
@@ -207,7 +211,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 		w.workers = append(w.workers, io)
 	}
 	batches := sdkworker.New(c, protocol.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
-		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: w.roster.worker,
+		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: protocol.WorkerIdentity(w.roster.worker, procs.Own()),
 		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: &mostEager,
 		MaxHeartbeatThrottleInterval: loops.BeatTime, // what sends fewer does so by itself
 	}))

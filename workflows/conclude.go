@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ const leastNote = 10 * time.Second
 // milestone is how far the job is by an overview.
 func (c *coordinator) milestone(r job.Report) protocol.Milestone {
 	return protocol.Milestone{
-		Counted: protocol.Counted{OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Batches: r.Batches, Bytes: r.InputBytes, At: r.AsOf},
+		Counted: protocol.Counted{OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Batches: r.Batches, Bytes: r.InputBytes, At: cmp.Or(r.AsOf, workflow.Now(c.ctx))},
 		Planned: r.Planned, PlanDone: r.PlanDone, TotalBytes: r.TotalBytes,
 	}
 }

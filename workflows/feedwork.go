@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stint-run/stint/activities"
@@ -239,6 +240,7 @@ func (w *feedWork) window(v pool.View) int { return v.FeedWindow() }
 func (w *feedWork) salvage(ctx workflow.Context, in salvaged) ([]string, error) {
 	if in.Workflow == "" {
 		var committed activities.CommitResult
+		in.Entries = slices.DeleteFunc(in.Entries, func(e activities.FeedEntry) bool { return e.Verify() != nil }) // PlanFeed finds their items
 		err := execute.IO(ctx, acts.CommitFeed, in.CommitFeedInput, &committed)
 		return []string{committed.Manifest}, err
 	}

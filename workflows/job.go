@@ -158,8 +158,8 @@ func count(what string, n int64) error {
 // checkLeg returns an error if a leg cannot begin with the spec and the state.
 func checkLeg(spec job.Spec, s dispatch.State) error {
 	errs := []error{spec.Validate()}
-	if s.Number < 0 || s.Window < 0 || s.Window > job.MaxWindow {
-		errs = append(errs, fmt.Errorf("leg %d with a window of %d: use 0 or more, and at most %d", s.Number, s.Window, job.MaxWindow))
+	if s.Number < 0 || s.Window < -job.MaxWindow || s.Window > job.MaxWindow {
+		errs = append(errs, fmt.Errorf("leg %d with a window of %d: use 0 or more, and a window of at most %d", s.Number, s.Window, job.MaxWindow))
 	}
 	for i := range s.Tasks {
 		errs = append(errs, checkBatch(s.Tasks[i].Batch, stages.Compile(spec.Stages)))

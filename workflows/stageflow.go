@@ -129,11 +129,11 @@ func (f *flow) items() int64 {
 	return n
 }
 
-// between are the batches among tasks that have been through a step.
+// between are the batches among tasks that have been through a step. Damaged ones are left out: their items are cut anew.
 func between(tasks []dispatch.Task) []protocol.Batch {
 	var all []protocol.Batch
 	for _, t := range tasks {
-		if t.From != nil {
+		if t.From != nil && t.Verify() == nil {
 			all = append(all, t.Batch)
 		}
 	}

@@ -22,7 +22,7 @@ func (a *Answer) Flatten(nilIsEmpty bool) {
 	old.Each(func(o Span) {
 		start := end
 		switch {
-		case o.flat:
+		case o.flat, o.Later: // one that has no result yet has nothing in the buffer
 			end += copy(old.Buf[end:], old.Buf[o.start:o.End])
 		case o.Fault == nil && !o.Drop:
 			lines, fault := flatten(old.Buf[o.start:o.End-1], nilIsEmpty, old.Buf[end:end])

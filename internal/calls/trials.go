@@ -1,7 +1,6 @@
 package calls
 
 import (
-	"cmp"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -84,14 +83,16 @@ func (t *Trials) Encode(first int64) []byte {
 	now := time.Now()
 	var out []byte
 	end := first
-	ordinals := slices.SortedFunc(maps.Keys(t.of), cmp.Compare)
+	ordinals := slices.Sorted(maps.Keys(t.of))
+	done, _ := slices.BinarySearch(ordinals, first)
+	ordinals = ordinals[done:]
 	for i := 0; i < len(ordinals); {
 		from, trial := ordinals[i], t.of[ordinals[i]].bare(now)
 		n := 1
 		for i+n < len(ordinals) && ordinals[i+n] == from+int64(n) && t.of[ordinals[i+n]].bare(now) == trial {
 			n++
 		}
-		if i += n; from < first || trial == (Trial{}) {
+		if i += n; trial == (Trial{}) {
 			continue
 		}
 		run := binary.AppendUvarint(nil, uint64(from-end))

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/location"
@@ -83,12 +84,22 @@ func (w *written) look(dir string) (*writtenPlace, error) {
 	if p.isStore {
 		err = w.readList(dir, p)
 	}
-	var denied *store.DeniedError
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.As(err, &denied) {
+	if err != nil && !noStore(err) {
 		return nil, ledger.StoreError(job.ErrorInput, err)
 	}
 	w.places[dir] = p
 	return p.orNil(), nil
+}
+
+// noStore reports whether an error says that what has a store's name is no file that stint has written, or may be read.
+func noStore(err error) bool {
+	var denied *store.DeniedError
+	for _, kind := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, syscall.EISDIR, syscall.ENOTDIR} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return errors.As(err, &denied)
 }
 
 func (p *writtenPlace) orNil() *writtenPlace {

@@ -3,6 +3,7 @@ package protocol
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -26,6 +27,27 @@ func Places(ctx context.Context, c client.Client, conv converter.DataConverter, 
 		}
 		hint, _ := LastHint(a, conv)
 		found = append(found, ActivityPlace{Activity: a.GetActivityId(), Place: hint.Place, Clock: hint.Clock})
+	}
+	return found, nil
+}
+
+// Takers returns which workers took executions of a workflow, by its history, which has that of those that have ended.
+func Takers(ctx context.Context, c client.Client, workflowID, runID string, activities []string) ([]ActivityPlace, error) {
+	scheduled := map[int64]string{} // activities by the events that have scheduled them
+	var found []ActivityPlace
+	for events := c.GetWorkflowHistory(ctx, workflowID, runID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+		e, err := events.Next()
+		if err != nil {
+			return nil, fmt.Errorf("reading the history of %s: %w", workflowID, err)
+		}
+		if id := e.GetActivityTaskScheduledEventAttributes().GetActivityId(); slices.Contains(activities, id) {
+			scheduled[e.GetEventId()] = id
+		}
+		started := e.GetActivityTaskStartedEventAttributes()
+		if id := scheduled[started.GetScheduledEventId()]; id != "" {
+			worker, process := WorkerOf(started.GetIdentity())
+			found = append(found, ActivityPlace{Activity: id, Place: Place{Worker: worker, Process: process}})
+		}
 	}
 	return found, nil
 }

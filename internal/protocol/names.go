@@ -89,6 +89,22 @@ func PoolOf(identity string) string {
 	return pool
 }
 
+// WorkerIdentity is how a worker identifies itself when it takes batches: by its name, and its process as procs.Own names it, which may be "".
+func WorkerIdentity(worker, process string) string {
+	if process == "" {
+		return worker
+	}
+	return worker + processMark + process
+}
+
+const processMark = " · process "
+
+// WorkerOf returns the worker in an identity, and its process; "": the identity has none.
+func WorkerOf(identity string) (worker, process string) {
+	worker, process, _ = strings.Cut(identity, processMark)
+	return worker, process
+}
+
 // LegID is the workflow ID of a job's leg, counted from 1.
 func LegID(job string, leg int) string { return fmt.Sprintf("%s/leg-%d", job, leg) }
 

@@ -18,6 +18,7 @@ const OrphanTries = 3
 // replaced. It is no failed attempt, but an item that kills its process must not do so for ever.
 func (d *Dispatcher) orphaned(t Task, err error) {
 	t.Orphaned++
+	t.expired = nil // whoever comes back says nothing of what was found out since
 	switch {
 	case t.Suspected():
 		t.ProcessEnded()

@@ -80,7 +80,7 @@ func (d *Dispatcher) failed(t Task, err error) {
 	}
 	switch {
 	case d.Halted(), idle:
-		if timedOut && !t.excused {
+		if d.Halted() && timedOut && !t.excused { // one that was lost in a loop before a stop goes on elsewhere
 			d.silent = append(d.silent, silence{t, lastHint(err)})
 		}
 		d.again(t)
@@ -140,6 +140,7 @@ func (d *Dispatcher) recoveredBy(t Task, hint *protocol.Hint) (left Task, known 
 		d.credit(r)
 		t.Batch, t.Trials = *r.Rest, r.Trials
 		t.Suspicion, t.Tries, t.Orphaned, t.Outages, t.Returns = suspicion.Suspicion{}, 0, 0, 0, 0 // it has made progress
+		t.expired = nil
 	}
 	return t, true
 }

@@ -48,7 +48,13 @@ func (d *Dispatcher) NoteStragglers() {
 	for _, silent := range d.silent {
 		t := silent.task
 		s := job.Straggler{Batch: t.summary(), Leg: d.report.leg, Since: t.started, Noted: now, Why: silentWorker}
-		d.name(s, silent.hint, found.Ended)
+		hint := silent.hint
+		for _, p := range found.Places {
+			if p.Activity == t.activityID() && (hint == nil || hint.Process == "") {
+				hint = &protocol.Hint{Place: p.Place}
+			}
+		}
+		d.name(s, hint, found.Ended)
 	}
 	d.flying, d.silent = nil, nil
 }
@@ -90,8 +96,10 @@ func (d *Dispatcher) locate() activities.LocateResult {
 	info := workflow.GetInfo(ctx)
 	in := activities.LocateInput{Workflow: info.WorkflowExecution.ID, Run: info.WorkflowExecution.RunID}
 	for _, silent := range d.silent {
-		if silent.hint != nil && silent.hint.Process != "" && !slices.Contains(in.Processes, silent.hint.Process) {
-			in.Processes = append(in.Processes, silent.hint.Process)
+		if hint := silent.hint; hint == nil || hint.Process == "" {
+			in.Silent = append(in.Silent, silent.task.activityID())
+		} else if !slices.Contains(in.Processes, hint.Process) {
+			in.Processes = append(in.Processes, hint.Process)
 		}
 	}
 	var found activities.LocateResult
