@@ -307,7 +307,7 @@ func TestBrutal_CtrlC(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	p.exits(starter.ExitInterrupted)
-	require.Contains(t, p.stderr.String(), "the same command continues")
+	require.Contains(t, p.stderr.String(), "ended at once. The same command continues")
 	b.requireNoOutput()
 	requireGone(t, mark, time.Minute)
 

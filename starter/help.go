@@ -34,7 +34,7 @@ var flagGroups = []struct {
 	{"The handler's processes", []string{"env", "dir", "seed"}},
 	{"Feeds", []string{"feed", "capacity", "capacity-bytes", "batch-wait", "keep"}},
 	{"Schedules", []string{"cron", "time-zone", "overlap", "catch-up"}},
-	{"Names, access and connection", []string{"name", "pool", "allow", "state", "ui-port", "metrics", "address", "namespace", "profile", "ui", "codec-key-file"}},
+	{"Names, access and connection", []string{"name", "pool", "allow", "state", "ui-port", "metrics", "address", "namespace", "profile", "ui", "codec-key-file", "wait-for-server"}},
 }
 
 // manyFlags is the number of flags from which they are shown in groups.

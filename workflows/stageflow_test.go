@@ -8,6 +8,7 @@ import (
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -122,4 +123,13 @@ func TestStageWindows_P3_Set(t *testing.T) {
 	require.Equal(t, map[string]int{"first": 2, "wide": 9, "narrow": 1}, most)
 	require.Zero(t, report.Settings.Windows["b"])
 	require.EqualValues(t, 6000, report.Stages[1].Done)
+}
+
+// A damaged batch between two steps is left out of the commit, which would otherwise lose all that the leg has done.
+func TestD1_DamagedBatchBetweenSteps(t *testing.T) {
+	t.Parallel()
+	whole := batch(0, 10).With(&protocol.Parcel{Step: 1, Run: "r"})
+	damaged := batch(10, 10).With(&protocol.Parcel{Step: 1, Run: "r"})
+	damaged.Offset = 0
+	require.Equal(t, []protocol.Batch{whole}, between([]dispatch.Task{{Batch: whole}, {Batch: damaged}, {Batch: batch(20, 10)}}))
 }

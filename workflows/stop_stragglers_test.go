@@ -193,19 +193,23 @@ func TestStop_NamesWhatItEndsByForce(t *testing.T) {
 func TestD8_SilentWorkersAreNamedAtAStop(t *testing.T) {
 	t.Parallel()
 	for _, leg := range []int{0, 1} {
-		for _, ended := range []bool{false, true} {
-			t.Run(fmt.Sprintf("leg %d, ended %v", leg, ended), func(t *testing.T) {
+		for _, c := range []struct{ ended, heard bool }{{false, true}, {true, true}, {false, false}, {true, false}} {
+			t.Run(fmt.Sprintf("leg %d, ended %v, heard of %v", leg, c.ended, c.heard), func(t *testing.T) {
 				t.Parallel()
+				ended := c.ended
 				w := setup(t, 300)
 				w.spec.Window, w.spec.Cleanup = 3, []string{"tidy"}
 				frozen := int64(10 + leg*200)
 				place := protocol.Place{Worker: "mill-4711", Slot: 2, PID: 4712, Process: "table:4711:1"}
+				expired := temporal.NewHeartbeatTimeoutError(protocol.Hint{Place: place})
+				if !c.heard { // the server knows who took it, and no more
+					place.Slot, place.PID = 0, 0
+					w.taker, expired = &place, temporal.NewHeartbeatTimeoutError()
+				}
 				w.process = func(x *execution) {
 					switch x.in.Batch.First {
 					case frozen:
-						x.took, x.onCancel = 0, func() {
-							x.endAfter(10*time.Second, activities.ProcessResult{}, temporal.NewHeartbeatTimeoutError(protocol.Hint{Place: place}))
-						}
+						x.took, x.onCancel = 0, func() { x.endAfter(10*time.Second, activities.ProcessResult{}, expired) }
 					case frozen + 10:
 						x.took = 0
 					}
@@ -220,7 +224,7 @@ func TestD8_SilentWorkersAreNamedAtAStop(t *testing.T) {
 					return
 				}
 				require.Len(t, report.Stragglers, 1)
-				require.Contains(t, report.Error.Message, fmt.Sprintf("items %d–%d on worker mill-4711, slot 2, pid 4712, for ", frozen, frozen+9))
+				require.Contains(t, report.Error.Message, fmt.Sprintf("items %d–%d on worker mill-4711, slot %d", frozen, frozen+9, place.Slot))
 				require.Contains(t, report.Error.Message, "(its worker no longer reports: ")
 				require.Equal(t, job.ErrorLeftovers, report.Error.Type)
 				require.NotEmpty(t, report.Hooks[0].Skipped)

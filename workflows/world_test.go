@@ -62,6 +62,7 @@ type world struct {
 	// failures is what WriteFailures fails with.
 	failures func(in activities.FailuresInput) error
 	locate   func(in activities.LocateInput) error
+	taker    *protocol.Place           // of executions that expired without a heartbeat; nil: not known
 	ended    func(process string) bool // which workers' processes are known to have ended; nil: none
 	// planner, if it is set, completes the result of the first page.
 	planner func(r *activities.PlanResult)
@@ -553,7 +554,14 @@ func (w *world) doLocate(_ context.Context, in activities.LocateInput) (activiti
 			})
 		}
 	}
-	for _, process := range in.Processes {
+	processes := in.Processes
+	for _, silent := range in.Silent {
+		if w.taker != nil {
+			result.Places = append(result.Places, protocol.ActivityPlace{Activity: silent, Place: *w.taker})
+			processes = append(processes, w.taker.Process)
+		}
+	}
+	for _, process := range processes {
 		if w.ended != nil && w.ended(process) {
 			result.Ended = append(result.Ended, process)
 		}

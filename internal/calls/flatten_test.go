@@ -110,3 +110,17 @@ func TestFlatten_CountsFaults(t *testing.T) {
 	a.Flatten(true)
 	require.Zero(t, a.Special)
 }
+
+// An item that is to be called again has no list yet.
+func TestFlatten_ItemsThatWait(t *testing.T) {
+	t.Parallel()
+	var a Answer
+	a.hold(nil)
+	a.Line([]byte(`[1,2]`))
+	a.hold(&Fault{})
+	a.Flatten(false)
+	require.Equal(t, "1\n2\n", string(a.Buf))
+	var later []bool
+	a.Each(func(o Span) { later = append(later, o.Later) })
+	require.Equal(t, []bool{true, false, true}, later)
+}

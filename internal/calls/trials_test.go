@@ -30,6 +30,11 @@ func TestTrials_Encode(t *testing.T) {
 		broken[i] = 0xff
 		require.LessOrEqual(t, len(NewTrials(broken, 10, 491).of), 491)
 	}
+	for i := range int64(100) { // of one call, whose batch is cut in its middle
+		of.set(1000+i, Trial{Tries: 1, Waited: time.Minute, Due: due})
+	}
+	require.Equal(t, Trial{Tries: 1, Waited: time.Minute, Due: due}, NewTrials(of.Encode(1040), 1040, 60).Of(1040))
+	require.Equal(t, Trial{Tries: 1, Waited: time.Minute, Due: due}, NewTrials(of.Encode(1040), 1040, 60).Of(1099))
 	for i := range int64(100_000) {
 		of.note(i, int(i%7))
 	}
