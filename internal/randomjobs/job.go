@@ -16,7 +16,7 @@ type job struct {
 	packed string // what the files' names end in: "", .gz or .zst
 	serve  bool   // a Python program instead of a filter
 	stages int    // of a pipeline; 0: it has none
-	output string // file, dir, stdout, csv or split
+	output string // file, gz, dir, stdout, csv or split
 	even   bool   // all items have one length
 
 	// One item in so many is of a kind; 0: none is.
@@ -51,7 +51,7 @@ func choose(seed uint64, disk, python bool) job {
 	oneIn := func() int { return 3 + r.IntN(200) }
 	j := job{
 		seed: seed, items: 1 + r.IntN(1<<(1+r.IntN(11))), format: one("text", "jsonl", "csv", "tsv"), files: r.IntN(4),
-		packed: one("", "", "", ".gz", ".zst"), serve: python && maybe(2), output: one("file", "file", "dir", "stdout", "csv", "split"),
+		packed: one("", "", "", ".gz", ".zst"), serve: python && maybe(2), output: one("file", "file", "gz", "dir", "stdout", "csv", "split"),
 	}
 	if maybe(4) {
 		j.stages, j.output = 2+r.IntN(2), one("file", "dir")

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -59,6 +60,8 @@ func (l *lab) lay(j job, items []item) (*bench, error) {
 		b.output = filepath.Join(outputs, "out") + "/"
 	case "csv":
 		b.output = filepath.Join(outputs, "out.csv")
+	case "gz":
+		b.output = filepath.Join(outputs, "out.jsonl.gz")
 	case "split":
 		b.output = filepath.Join(outputs, "out-{}.jsonl")
 	default:
@@ -291,6 +294,8 @@ func (j job) left(b *bench, printed []byte) (outcome, error) {
 		}
 	case "dir":
 		got.results[""], err = j.readParts(b.output)
+	case "gz":
+		got.results[""] = j.lines(unpack(read(b.output, &err), &err))
 	default:
 		got.results[""] = j.lines(read(b.output, &err))
 	}
@@ -317,6 +322,19 @@ func read(path string, err *error) []byte {
 	if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
 		*err = errors.Join(*err, failed)
 	}
+	return data
+}
+
+// unpack decompresses a file; one that does not exist is empty.
+func unpack(data []byte, err *error) []byte {
+	if len(data) == 0 {
+		return nil
+	}
+	r, failed := gzip.NewReader(bytes.NewReader(data))
+	if failed == nil {
+		data, failed = io.ReadAll(r)
+	}
+	*err = errors.Join(*err, failed)
 	return data
 }
 
