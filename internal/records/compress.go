@@ -41,8 +41,11 @@ func NewCompressor(w io.Writer, c Compression) *Compressor {
 	return z
 }
 
-// Write compresses p.
+// Write compresses p. No bytes begin no member.
 func (z *Compressor) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
 	n, err := z.encoder.Write(p)
 	z.begun += int64(n)
 	z.any = true

@@ -45,3 +45,28 @@ func TestD27_CompressorMakesMembers(t *testing.T) {
 		require.Empty(t, plain(c, out.Bytes()))
 	}
 }
+
+// No bytes begin no member: what ends after them, or is nothing else, is a whole file.
+func TestCompressor_NoBytesBeginNoMember(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a long piece\n", 40_000)
+	for _, c := range []Compression{Gzip, Zstd} {
+		for _, pieces := range [][]string{{""}, {"", ""}, {long, ""}, {"", long}, {long, "", long, ""}} {
+			var out bytes.Buffer
+			z := NewCompressor(&out, c)
+			for _, piece := range pieces {
+				_, err := z.Write([]byte(piece))
+				require.NoError(t, err)
+				require.NoError(t, z.EndPiece())
+			}
+			require.NoError(t, z.Close())
+			require.NotZero(t, out.Len(), "%s %d", c, len(pieces))
+			r, err := Decompress(&out, c)
+			require.NoError(t, err)
+			text, err := io.ReadAll(r)
+			require.NoError(t, err, "%s %d", c, len(pieces))
+			require.Equal(t, strings.Join(pieces, ""), string(text))
+			require.NoError(t, r.Close())
+		}
+	}
+}
