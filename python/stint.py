@@ -148,10 +148,16 @@ class RetryAfter(Exception):
 
     It holds up nothing but the item's place in the order, and costs no attempt until the item has waited
     for 10 minutes in all: one that would have to wait longer has failed, with the message. If a service
-    asks for fewer requests, raise SlowDown.
+    asks for fewer requests, raise SlowDown. `seconds` is a finite number from 0 on, or it is a ValueError.
     """
 
     def __init__(self, seconds: float, message: str = "") -> None:
+        try:
+            valid = math.isfinite(seconds) and seconds >= 0
+        except (TypeError, OverflowError):
+            valid = False
+        if not valid:
+            raise ValueError(f"RetryAfter: seconds is {seconds!r}: use a finite number from 0 on")
         super().__init__(message)
         self.seconds = seconds
 

@@ -614,6 +614,12 @@ class ServeTest(ProgramTest):
         self.assertTrue(0 < grace < 119.5, grace)
         self.assertEqual(worker.call(2, "other job"), [{"value": None}])
 
+    def test_RetryAfter_refuses_what_is_no_time(self):
+        for seconds in (-1, float("nan"), float("inf"), "3", None):
+            with self.assertRaisesRegex(ValueError, "use a finite number"):
+                stint.RetryAfter(seconds)
+        self.assertEqual(stint.RetryAfter(0).seconds, 0)
+
     def test_an_item_or_a_call_can_be_tried_again_later(self):
         worker = self.start("""
             def one(item):
