@@ -110,6 +110,7 @@ func TestR1_CompressedData(t *testing.T) {
 	for name, c := range map[string]struct{ data, want string }{
 		"gzip": {string(gzipped(t, "a")), "is gzip data: give its name the ending .gz"}, "zstd": {string(zstandard(t, "a")), "is zstd data: give its name the ending .zst"},
 		"bzip2": {"BZh91AY&SY\x01", "bzcat FILE | stint run -"}, "xz": {"\xfd7zXZ\x00\x00", "xzcat"}, "zip": {"PK\x03\x04\x14", "zip archive"},
+		"parquet": {"PAR1\x15\x04\x15", "Parquet file"},
 	} {
 		for _, format := range []Format{Text, CSV, JSONL} {
 			for _, r := range []io.Reader{strings.NewReader(c.data), iotest.OneByteReader(strings.NewReader(c.data))} {
@@ -119,8 +120,12 @@ func TestR1_CompressedData(t *testing.T) {
 			}
 		}
 	}
-	_, err := Look(strings.NewReader("BZhang\n"), Shape{Format: Text})
-	require.NoError(t, err)
+	for _, text := range []string{"BZhang\n", "PAR1", "PAR1\n", "PAR1\t2\r\n", "PAR1é\n", "PAR1,x\n"} {
+		for _, r := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {
+			_, err := Look(r, Shape{Format: Text})
+			require.NoError(t, err, text)
+		}
+	}
 	read := func(data []byte, c Compression) (string, error) {
 		r, err := Decompress(bytes.NewReader(data), c)
 		if err != nil {

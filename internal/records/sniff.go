@@ -17,6 +17,9 @@ func (e *ContentError) Error() string { return "it " + e.Reason }
 // sniffed is how many bytes of a source are looked at for what they are, if they come at once.
 const sniffed = 512
 
+// parquet is what a Parquet file begins with.
+const parquet = "PAR1"
+
 // magics are beginnings by which files are known that hold no items as they are.
 var magics = []struct{ begins, reason string }{
 	{"\x1f\x8b\x08", "is gzip data: give its name the ending .gz, or unpack it: zcat FILE | stint run -"},
@@ -24,14 +27,14 @@ var magics = []struct{ begins, reason string }{
 	{"BZh", "is bzip2 data, which is not supported: bzcat FILE | stint run -"},
 	{"\xfd7zXZ\x00", "is xz data, which is not supported: xzcat FILE | stint run -"},
 	{"PK\x03\x04", "is a zip archive (spreadsheets are, too): unpack it, or export it as CSV"},
-	{"PAR1", "is a Parquet file: export it as CSV or JSON lines"},
+	{parquet, "is a Parquet file: export it as CSV or JSON lines"},
 	{"SQLite format 3\x00", "is a SQLite database: export it as CSV or JSON lines"},
 }
 
 // sniff returns why a source is refused that begins with head; nil: it is not.
 func sniff(head []byte) *ContentError {
 	for _, m := range magics {
-		if bytes.HasPrefix(head, []byte(m.begins)) && (m.begins != "BZh" || isBzip2(head)) {
+		if bytes.HasPrefix(head, []byte(m.begins)) && !isWords(head) {
 			return &ContentError{m.reason}
 		}
 	}
@@ -41,8 +44,18 @@ func sniff(head []byte) *ContentError {
 	return nil
 }
 
-// isBzip2 distinguishes bzip2 data from a text that begins like them.
-func isBzip2(head []byte) bool { return len(head) >= 10 && string(head[4:10]) == "1AY&SY" }
+// isWords reports whether head is a text all the same: BZh and parquet's mark can be the beginning of one.
+func isWords(head []byte) bool {
+	switch {
+	case bytes.HasPrefix(head, []byte("BZh")):
+		return len(head) < 10 || string(head[4:10]) != "1AY&SY"
+	case bytes.HasPrefix(head, []byte(parquet)):
+		return len(head) == len(parquet) || !isControl(head[len(parquet)]) // of the first field of a header there
+	}
+	return false
+}
+
+func isControl(b byte) bool { return (b < ' ' || b == '\x7f') && b != '\t' && b != '\r' && b != '\n' }
 
 // utf16 returns the name of the encoding if head looks like text in UTF-16: all its zero bytes are in one of the two places of a unit, and
 // so are those beside each line feed. Further it has the byte order mark of UTF-16, or it is zero in every unit at the beginning, or in an eighth of all.
@@ -137,5 +150,5 @@ func unclear(head []byte) bool {
 			return true
 		}
 	}
-	return begins(mark)
+	return begins(mark) || string(head) == parquet
 }
