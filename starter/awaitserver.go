@@ -50,7 +50,8 @@ func (w *serverPatience) dial(ctx context.Context, p *Program, c *connection, ve
 	for {
 		client, err := c.dial(ctx, p, verbose)
 		if err == nil {
-			if err = c.serves(ctx, client); err == nil {
+			err = c.serves(ctx, client)
+			if err == nil && context.Cause(ctx) == nil {
 				return client, nil
 			}
 			client.Close()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
@@ -24,13 +25,18 @@ type rising struct {
 	workflowservice.UnimplementedWorkflowServiceServer
 	refuses  atomic.Int64 // that many more requests
 	describe error        // what DescribeNamespace returns once it is ready
+	asked    func()       // called by DescribeNamespace, which does not answer then; nil: it does
 }
 
 func (r *rising) GetSystemInfo(context.Context, *workflowservice.GetSystemInfoRequest) (*workflowservice.GetSystemInfoResponse, error) {
 	return &workflowservice.GetSystemInfoResponse{}, nil
 }
 
-func (r *rising) DescribeNamespace(context.Context, *workflowservice.DescribeNamespaceRequest) (*workflowservice.DescribeNamespaceResponse, error) {
+func (r *rising) DescribeNamespace(ctx context.Context, _ *workflowservice.DescribeNamespaceRequest) (*workflowservice.DescribeNamespaceResponse, error) {
+	if r.asked != nil {
+		r.asked()
+		<-ctx.Done()
+	}
 	if r.refuses.Add(-1) >= 0 {
 		return nil, status.Error(codes.Unavailable, "not enough hosts to serve the request")
 	}
@@ -94,6 +100,39 @@ func TestD36_AWorkerWaitsForItsServer(t *testing.T) {
 
 	_, err = (&serverPatience{-1}).dial(t.Context(), p, &connection{address: address}, false)
 	require.ErrorContains(t, err, "--wait-for-server")
+}
+
+func TestD36_ASignalDuringARequestEndsTheWait(t *testing.T) {
+	t.Parallel()
+	signals := make(chan os.Signal, 1)
+	server := &rising{asked: func() {
+		select {
+		case signals <- os.Interrupt:
+		default:
+		}
+	}}
+	p := &Program{Stderr: &note{}, Dir: t.TempDir(), Signals: signals}
+	_, err := (&serverPatience{time.Hour}).dial(t.Context(), p, &connection{address: server.serve(t)}, false)
+	require.ErrorIs(t, err, errInterrupted)
+}
+
+// A --timeout that is over before there is a connection has the exit code of any other.
+func TestTimeout_WhileDialling(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	const limit = 50 * time.Millisecond
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, &limitError{limit})
+	defer cancel()
+	p := &Program{Stderr: &note{}, Dir: t.TempDir()}
+	err = (&connection{address: silent.Addr().String()}).withClient(ctx, p, func(context.Context, *job.Client) error {
+		t.Error("there is no connection")
+		return nil
+	})
+	var coded *codeError
+	require.ErrorAs(t, err, &coded)
+	require.Equal(t, ExitTimeout, coded.code)
 }
 
 func TestD36_OnlyAServerThatDoesNotAnswerIsWaitedFor(t *testing.T) {

@@ -26,7 +26,7 @@ func (c *connection) withClient(ctx context.Context, p *Program, fn func(context
 	defer end()
 	temporal, err := c.dial(ctx, p, false)
 	if err != nil {
-		return unlessInterrupted(ctx, err)
+		return unlessOver(ctx, err)
 	}
 	defer temporal.Close()
 	client := job.NewClientWith(temporal, job.ClientOptions{DataConverter: c.converter(), Namespace: c.namespaceOf})
