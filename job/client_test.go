@@ -138,7 +138,18 @@ func TestD7_AStopBarsTheLegs(t *testing.T) {
 	tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, mock.Anything).Return(nil)
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(memo(1), nil)
 	tc.On("SignalWorkflow", mock.Anything, mock.Anything, "", protocol.SignalBar, nil).Return(errors.New("no network"))
-	require.ErrorContains(t, c.Get("nightly").Stop(t.Context(), Stop{}), "is requested, but the feed may still take items: telling leg 1: no network")
+	require.ErrorContains(t, c.Get("nightly").Stop(t.Context(), Stop{}), "is requested; the feed may still take items: telling leg 1: no network")
+}
+
+// If it cannot be found out whether the job is a feed, the error does not say that it is one.
+func TestRun_StopWithoutALookUp(t *testing.T) {
+	t.Parallel()
+	tc := &mocks.Client{}
+	tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, Stop{}).Return(nil)
+	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(nil, errors.New("no network"))
+	err := NewClient(tc).Get("nightly").Stop(t.Context(), Stop{})
+	require.ErrorContains(t, err, "the stop of job nightly is requested; whether it is a feed that still takes items could not be found out: ")
+	require.ErrorContains(t, err, "no network")
 }
 
 // S8: a stop of a job that has ended, or never was, says so.

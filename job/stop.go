@@ -133,7 +133,7 @@ func (r *Run) Stop(ctx context.Context, stop Stop) error {
 		return fmt.Errorf("stopping job %s: %w", r.name, err)
 	}
 	if err := r.barFeed(ctx); err != nil {
-		return fmt.Errorf("the stop of job %s is requested, but the feed may still take items: %w", r.name, err)
+		return fmt.Errorf("the stop of job %s is requested; %w", r.name, err)
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (r *Run) barFeed(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("whether it is a feed that still takes items could not be found out: %w", err)
 		}
 		if info.GetMemo().GetFields()[protocol.MemoLeg] == nil {
 			return nil
@@ -159,7 +159,7 @@ func (r *Run) barFeed(ctx context.Context) error {
 		for _, number := range []int{leg, leg + 1} {
 			err := r.client.temporal.SignalWorkflow(ctx, protocol.LegID(r.name, number), "", protocol.SignalBar, nil)
 			if _, gone := errors.AsType[*serviceerror.NotFound](err); err != nil && !gone {
-				return fmt.Errorf("telling leg %d: %w", number, err)
+				return fmt.Errorf("the feed may still take items: telling leg %d: %w", number, err)
 			}
 		}
 		told = leg // another leg may have begun to take items meanwhile
