@@ -2,6 +2,7 @@ package starter
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 
@@ -23,8 +24,17 @@ func (p *Program) checkStandard(spec job.Spec) error {
 	if _, closed := p.Stdin.(closedFile); closed && slices.Contains(spec.Input, job.StandardInput) {
 		return usageError("the standard input is closed, and it is named as an input: connect it, or leave - out")
 	}
-	if _, closed := p.Stdout.(closedFile); closed && spec.Output == "" {
-		return usageError("the standard output is closed, and the results would go there: name --output FILE (/dev/null throws them away)")
+	if p.outputClosed && spec.Output == "" {
+		return usageError("the standard output is closed, and the results would go there: " +
+			"name --output FILE (/dev/null throws them away, also where a program has opened it as this output)")
 	}
 	return nil
+}
+
+// results is where the results of a job go that has no output of its own.
+func (p *Program) results() io.Writer {
+	if p.outputClosed {
+		return closedFile{"output"}
+	}
+	return p.Stdout
 }

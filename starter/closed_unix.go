@@ -19,17 +19,12 @@ func standardInput() io.Reader {
 	return os.Stdin
 }
 
-// standardOutput is the standard output, or a writer that fails if it is closed.
-func standardOutput() io.Writer {
-	if isClosed(int(os.Stdout.Fd()), unix.O_WRONLY) {
-		return closedFile{"output"}
-	}
-	return os.Stdout
-}
+// outputClosed reports whether nothing that is written to the standard output gets anywhere, but for a /dev/null that a shell has opened.
+func outputClosed() bool { return isClosed(int(os.Stdout.Fd()), unix.O_WRONLY) }
 
 // isClosed reports whether a standard file was closed when the program began, or is not open for what it is needed for. Go's
-// runtime has opened /dev/null in its place, for reading and writing, once for each; nobody else gives a program a single standard
-// file of that kind but to be rid of what goes there.
+// runtime has opened /dev/null in its place, for reading and writing, once for each. A program that starts this one may have done the same
+// to be rid of what goes there (DEVNULL of Python's subprocess), which cannot be told from it: only results must not go there.
 func isClosed(number, access int) bool {
 	flags, err := unix.FcntlInt(uintptr(number), unix.F_GETFL, 0)
 	if err != nil {

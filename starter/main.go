@@ -44,7 +44,7 @@ func Main(h worker.Handler, options ...Options) {
 		dir = "."
 	}
 	os.Exit(Execute(context.Background(), Program{
-		Stdin: standardInput(), Stdout: standardOutput(), OutliveReaders: outliveReaders, Stderr: os.Stderr, Env: os.Environ(), Dir: dir,
+		Stdin: standardInput(), Stdout: os.Stdout, outputClosed: outputClosed(), OutliveReaders: outliveReaders, Stderr: os.Stderr, Env: os.Environ(), Dir: dir,
 		Signals: signals, Terminal: term.IsTerminal(int(os.Stderr.Fd())), TerminalOut: term.IsTerminal(int(os.Stdout.Fd())), Exit: os.Exit,
 		Width: func() int {
 			width, _, _ := term.GetSize(int(os.Stderr.Fd())) // 0 if there is an error

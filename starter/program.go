@@ -67,6 +67,8 @@ type Program struct {
 	Handler worker.Handler
 	Options Options
 
+	outputClosed bool // results that go to Stdout would be lost
+
 	server string // that a command talks to; "": none
 	ui     string // where the web UI of the server is that a command has connected to, with the namespace; "": not known
 }

@@ -264,7 +264,7 @@ func isEnd(err error, stopped context.Context) bool {
 
 func (r *running) options(ctx context.Context) local.Options {
 	o := local.Options{
-		State: r.state, Fresh: r.o.job.fresh, Worker: r.o.worker.options, Pools: r.pools, Results: r.p.Stdout,
+		State: r.state, Fresh: r.o.job.fresh, Worker: r.o.worker.options, Pools: r.pools, Results: r.p.results(),
 		Progress: r.show.show, ProgressInterval: r.show.every(),
 		Note: func(text string) { r.show.note("%s", text) }, Ready: r.ready,
 		UIPort: r.o.uiPort, Logger: r.logger, Abort: ctx.Done(),
