@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -19,23 +20,40 @@ var unheeded = []string{"name", "pool", "store"}
 
 // bringUp gives a job that runs on the settings of this run's spec, and says what else has changed since the job was started, which
 // does not count for it. Of a job that has ended meanwhile nothing counts.
-func (r *run) bringUp(ctx context.Context, client *job.Client, running *job.Run, ended bool) error {
+func (r *run) bringUp(ctx context.Context, client *job.Client, running *job.Run, report *job.Report) error {
 	began, err := client.Spec(ctx, r.spec.Name)
 	if err != nil {
 		return err
 	}
 	now := r.spec.WithDefaults()
-	settings := changedSettings(began.Settings(), now.Settings())
-	if !ended && !settings.IsZero() {
-		if _, err := running.Set(ctx, settings); err != nil {
-			return fmt.Errorf("changing the settings of the job that continues: %w", err)
+	inForce, err := setTo(began.With(report.Settings), now, func(changed job.Settings) error {
+		if report.State.Final() {
+			return &job.EndedError{Name: r.spec.Name, State: report.State}
 		}
-		began = began.With(settings)
+		_, err := running.Set(ctx, changed)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("changing the settings of the job that continues: %w", err)
 	}
-	if changed := changedFields(began, now); len(changed) > 0 {
+	if changed := changedFields(inForce, now); len(changed) > 0 {
 		r.note("%s runs on as it was started: what is given now for %s does not count for it (--fresh starts it anew)", r.spec.Name, strings.Join(changed, ", "))
 	}
 	return nil
+}
+
+// setTo gives a job, whose spec has the settings in force, those of now, by set, and returns its spec then. A job that has ended keeps
+// what it has.
+func setTo(inForce, now job.Spec, set func(job.Settings) error) (job.Spec, error) {
+	changed := changedSettings(inForce.Settings(), now.Settings())
+	if changed.IsZero() {
+		return inForce, nil
+	}
+	err := set(changed)
+	if _, ended := errors.AsType[*job.EndedError](err); ended {
+		return inForce, nil
+	}
+	return inForce.With(changed), err
 }
 
 // changedSettings are those settings of now that are others than before.

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stint-run/stint/job"
@@ -20,4 +21,34 @@ func TestD25_ChangedFields(t *testing.T) {
 	settings := changedSettings(before.Settings(), now.Settings())
 	require.Equal(t, job.Settings{Rate: &now.JobRate, MaxFailed: &now.MaxFailed, Window: &now.Window, BatchItems: &now.BatchItems}, settings)
 	require.Equal(t, []string{"columns", "dropped", "errors", "on-error", "report"}, changedFields(before.With(settings), now))
+}
+
+// The settings of now are compared with those in force, which need not be those of the start.
+func TestD25_SettingsInForce(t *testing.T) {
+	t.Parallel()
+	began := job.Spec{Name: "n", Pool: "p", Input: []string{"in"}, Output: "out", Window: 2}.WithDefaults()
+	since := began
+	since.Window = 7 // by somebody, since
+	set := func(inForce, now job.Spec, err error) (job.Spec, []job.Settings, error) {
+		var got []job.Settings
+		spec, err := setTo(inForce, now, func(s job.Settings) error {
+			got = append(got, s)
+			return err
+		})
+		return spec, got, err
+	}
+	inForce, got, err := set(began.With(since.Settings()), began, nil)
+	require.NoError(t, err)
+	require.Equal(t, []job.Settings{{Window: &began.Window}}, got, "as it was started is not as it is")
+	require.Empty(t, changedFields(inForce, began))
+
+	_, got, err = set(began.With(since.Settings()), since, nil)
+	require.NoError(t, err)
+	require.Empty(t, got)
+
+	inForce, _, err = set(since, began, &job.EndedError{Name: "n"})
+	require.NoError(t, err, "it has just ended")
+	require.Equal(t, []string{"window"}, changedFields(inForce, began))
+	_, _, err = set(since, began, errors.New("no network"))
+	require.Error(t, err)
 }

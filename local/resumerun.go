@@ -69,7 +69,7 @@ func (r *run) startOrContinue(ctx context.Context, client *job.Client) (*job.Run
 			r.note("continuing %s", r.spec.Name)
 			r.giveStdin(earlier.Run)
 			running := client.Get(r.spec.Name)
-			return running, r.bringUp(ctx, client, running, earlier.State.Final())
+			return running, r.bringUp(ctx, client, running, earlier)
 		case earlier.Redrive != nil:
 			r.note("continuing the redrive of %s", r.spec.Name)
 			return client.Redrive(ctx, r.spec.Name, job.RedriveOptions{TaskTimeout: taskTimeout})
