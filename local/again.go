@@ -101,7 +101,7 @@ func (r *run) resume(ctx context.Context, client *job.Client, settings job.Setti
 		}
 		return running, nil
 	case unprinted:
-		r.noteUnprinted()
+		r.noteUnprinted(ctx, earlier)
 		return client.Get(r.named), nil
 	case earlier.State == job.Completed:
 		return nil, &job.EndedError{Name: r.named, State: job.Completed}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
@@ -27,7 +28,7 @@ func (r *run) print(ctx context.Context, report job.Report) error {
 		if r.o.State == "" {
 			return fmt.Errorf("printing the results: %w", err)
 		}
-		return fmt.Errorf("printing the results: %w; they are kept, and the same command prints them", err)
+		return fmt.Errorf("printing the results: %w; they are kept, and the same command prints them (--fresh runs it anew)", err)
 	}
 	dir, err := access.Open(ctx, report.Store)
 	if err == nil {
@@ -63,12 +64,17 @@ func (r *run) isUnprinted(ctx context.Context, report *job.Report) (bool, error)
 }
 
 // noteUnprinted says why nothing is run.
-func (r *run) noteUnprinted() {
+func (r *run) noteUnprinted(ctx context.Context, report *job.Report) {
 	text := "%s has completed, but its results were not printed as a whole: printing those that are kept"
 	if r.spec.Streams() {
 		text += "; the standard input is not read"
 	}
-	r.note(text, r.spec.Name)
+	var access store.Access
+	defer access.Close()
+	if err := inputs.Unchanged(ctx, &access, *report); err != nil {
+		text += "; they are those of its inputs as they were, and an input has changed since, or is gone"
+	}
+	r.note(text+" (--fresh runs it anew)", r.spec.Name)
 }
 
 // resultsWriter notes by which error printing has ended: that of where the results go, or else that of reading them.

@@ -63,7 +63,7 @@ func (r *run) startOrContinue(ctx context.Context, client *job.Client) (*job.Run
 		switch {
 		case earlier == nil:
 		case unprinted:
-			r.noteUnprinted()
+			r.noteUnprinted(ctx, earlier)
 			return client.Get(r.spec.Name), nil
 		case !earlier.State.Final(), r.finished(earlier):
 			r.note("continuing %s", r.spec.Name)

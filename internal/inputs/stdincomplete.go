@@ -40,6 +40,29 @@ func StdinComplete(ctx context.Context, access ledger.Access, report job.Report)
 	return found, nil
 }
 
+// Unchanged returns an error if an input of a job is not what it was when the job was planned, or is gone, or cannot be looked at.
+func Unchanged(ctx context.Context, access ledger.Access, report job.Report) error {
+	dir, err := access.Open(ctx, report.Store)
+	if err != nil {
+		return err
+	}
+	tables, err := acceptedTables(ctx, dir, report)
+	if err != nil {
+		return err
+	}
+	n := New(access, nil)
+	for _, key := range tables {
+		table, err := n.Table(ctx, dir, key)
+		if err == nil {
+			err = n.allUnchanged(ctx, table)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // acceptedTables returns the key of the source table that the job's manifests name, or else those of
 // all that the run has written, one of which was accepted.
 func acceptedTables(ctx context.Context, dir store.Dir, report job.Report) ([]string, error) {
