@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stretchr/testify/require"
@@ -95,6 +96,31 @@ func TestD20_PipesInThePlacesOfOtherOutputs(t *testing.T) {
 	require.Contains(t, got[0], `"message":"item 3"`)
 	f.finish(heads...)
 	f.requireType("errors", fs.ModeNamedPipe)
+}
+
+// If one file beside the output has to be made again, a pipe beside it does not get its bytes again.
+func TestD20_APipeGetsNothingAgainWithAnotherFile(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(50))
+	f.spec.Errors, f.spec.Dropped = f.path("errors"), f.path("dropped.jsonl")
+	f.newRun("run-1")
+	errors := f.pipe("errors")
+	heads, _, _ := f.done(1)
+	got := reading(func() { f.finish(heads...) }, errors)
+	require.Contains(t, got[0], `"message":"item 3"`)
+	dropped := f.read("dropped.jsonl")
+	require.NotEmpty(t, dropped)
+	require.NoError(t, os.WriteFile(f.path("dropped.jsonl"), []byte("of an earlier run\n"), 0o600))
+	finished := make(chan struct{})
+	go func() { defer close(finished); f.finish(heads...) }()
+	select {
+	case <-finished: // nobody reads the pipe: a write would wait
+	case <-time.After(20 * time.Second):
+		_, _ = os.ReadFile(f.path("errors"))
+		<-finished
+		t.Error("the pipe gets its bytes again")
+	}
+	require.Equal(t, dropped, f.read("dropped.jsonl"))
 }
 
 // A device gets what is written, and neither it nor a link to it is ever replaced or removed.

@@ -109,27 +109,35 @@ func (p *Publication) sideMatches(ctx context.Context, s side, content ledger.Si
 	return same, ledger.StoreError(job.ErrorOutput, err)
 }
 
-// RestoreSides publishes the files beside the output again, unless they are those that DONE describes: DONE
+// RestoreSides publishes those files beside the output again that are not as DONE describes them: DONE
 // is written before them, and an output that matches DONE may be that of an earlier run. What they hold is in
 // the parts.
 func (p *Publication) RestoreSides(ctx context.Context, d *ledger.Done) error {
 	p.Output, p.Errors, p.Dropped, p.delivered = d.Output, d.Errors, d.Dropped, d.Delivered
-	sameErrors, err := p.sideMatches(ctx, p.errorsSide(), d.Errors, d.Output.Errors, d.Delivered)
-	if err != nil {
-		return err
-	}
-	sameDropped, err := p.sideMatches(ctx, p.droppedSide(), d.Dropped, d.Output.Dropped, d.Delivered)
-	if err != nil || sameErrors && sameDropped {
-		return err
-	}
-	publish, giveUp, err := p.writeSides(ctx)
-	if err != nil {
-		return err
-	}
-	defer giveUp()
-	return p.Ref.WhileCurrent(ctx, p.Dir, func(ctx context.Context) error {
-		if err := publish(ctx); err != nil {
+	var again []func(context.Context) error
+	for _, s := range []side{p.errorsSide(), p.droppedSide()} {
+		same, err := p.sideMatches(ctx, s, *s.content, *s.shown, d.Delivered)
+		if err != nil {
 			return err
+		}
+		if same {
+			continue
+		}
+		publish, giveUp, err := p.writeSide(ctx, s)
+		if err != nil {
+			return err
+		}
+		defer giveUp()
+		again = append(again, publish)
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	return p.Ref.WhileCurrent(ctx, p.Dir, func(ctx context.Context) error {
+		for _, publish := range again {
+			if err := publish(ctx); err != nil {
+				return err
+			}
 		}
 		return p.deliver(ctx)
 	})
