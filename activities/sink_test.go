@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -96,6 +97,21 @@ func TestD20_PipesInThePlacesOfOtherOutputs(t *testing.T) {
 	require.Contains(t, got[0], `"message":"item 3"`)
 	f.finish(heads...)
 	f.requireType("errors", fs.ModeNamedPipe)
+}
+
+// What went into a pipe is in the parts: they are kept and read, whatever stands in the pipe's place afterwards.
+func TestD20_AFileInThePlaceOfAPipe(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(50))
+	output := f.pipe("out.jsonl")
+	heads, want, _ := f.done(1)
+	var report job.Report
+	got := reading(func() { report = f.finished(heads...) }, output)
+	require.Equal(t, want, got[0])
+	require.NoError(t, os.Remove(f.path("out.jsonl")))
+	require.NoError(t, os.WriteFile(f.path("out.jsonl"), []byte("of somebody else\n"), 0o600))
+	printed, _ := f.results(report, false, 0)
+	require.Equal(t, want, printed)
 }
 
 // If one file beside the output has to be made again, a pipe beside it does not get its bytes again.

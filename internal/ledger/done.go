@@ -20,6 +20,8 @@ type Done struct {
 	Books   Books      `json:"books"`
 	// Delivered: what goes into devices and pipes has been written into them. Of a file that shows by the file.
 	Delivered bool `json:"delivered,omitempty"`
+	// Kept: the output is one file, or was to be, and went into a device or a pipe: the parts are what is kept of it.
+	Kept bool `json:"kept,omitempty"`
 	Merged
 }
 

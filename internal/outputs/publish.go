@@ -31,7 +31,7 @@ type Publication struct {
 	Dropped ledger.SideFile // the same
 	Merged  ledger.Merged   // of a redrive
 
-	delivered bool // see [ledger.Done]
+	delivered, kept bool // see [ledger.Done]
 }
 
 // NewPublication opens the store of a run.
@@ -44,9 +44,9 @@ func NewPublication(ctx context.Context, access ledger.Access, ref ledger.Ref, s
 }
 
 // KeepsParts reports whether the parts are kept, instead of being joined into one file: they are the output, or a table was made of them, or
-// a device or a pipe has got them. If results are split, a redrive needs them: what it merges goes by the order of the items.
+// a device or a pipe has got them, whatever stands in its place now, or will get them. If results are split, a redrive needs them: what it merges goes by the order of the items.
 func (p *Publication) KeepsParts() bool {
-	return p.partsAreOutput() || IsTable(p.Spec.Output) || p.isSink(p.Spec.Output)
+	return p.partsAreOutput() || IsTable(p.Spec.Output) || p.kept || p.maySink()
 }
 
 // partsAreOutput reports whether no file is made of all parts.
@@ -71,6 +71,16 @@ func isSink(ctx context.Context, access ledger.Access, location string) bool {
 	return sink
 }
 
+// maySink reports whether there is a device or a pipe in the output's place, or whether that cannot be told.
+func (p *Publication) maySink() bool {
+	dir, name, err := OpenTarget(context.Background(), p.Access, p.Spec.Output, 0)
+	if err != nil {
+		return true
+	}
+	sink, err := store.Sink(dir, name)
+	return sink || err != nil
+}
+
 // hasSinks reports whether one of the places is a device or a pipe.
 func (p *Publication) hasSinks() bool {
 	return slices.ContainsFunc([]string{p.Spec.Output, p.Spec.Errors, p.Spec.Dropped}, p.isSink)
@@ -87,7 +97,7 @@ func (p *Publication) deliver(ctx context.Context) error {
 
 // WriteDone records in the store what is published.
 func (p *Publication) WriteDone(ctx context.Context) error {
-	d := ledger.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: p.delivered, Merged: p.Merged}
+	d := ledger.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: p.delivered, Kept: p.kept, Merged: p.Merged}
 	return d.Write(ctx, p.Dir, p.Ref)
 }
 
@@ -223,6 +233,7 @@ func (p *Publication) publishFile(ctx context.Context, publishSides func(context
 			return p.deliver(ctx)
 		})
 	}}
+	p.kept = p.maySink()
 	joined, err := begin(ctx)
 	if err != nil {
 		return err

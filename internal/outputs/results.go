@@ -34,7 +34,7 @@ func Results(ctx context.Context, access ledger.Access, report job.Report, want 
 		return loopResults(ctx, access, report, want, w)
 	}
 	location, whole := wholeFile(report.Output, want.Errors)
-	whole = whole && !isSink(ctx, access, location)
+	whole = whole && !isSink(ctx, access, location) && (want.Errors || !partsKept(ctx, access, report))
 	if whole && want.From == 0 && want.Session == 0 {
 		return report.Planned, copyFile(ctx, access, location, 0, w)
 	}
@@ -250,6 +250,16 @@ func wholeFile(o *job.Output, errorRecords bool) (location string, whole bool) {
 		return o.Errors, o.Errors != ""
 	}
 	return o.Location, o.Location != "" && !store.IsPrefix(o.Location) && o.Split == "" && !IsTable(o.Location)
+}
+
+// partsKept reports whether the output went into a device or a pipe: a file in its place now is another one. If that is not known, it did not.
+func partsKept(ctx context.Context, access ledger.Access, report job.Report) bool {
+	dir, err := access.Open(ctx, report.Store)
+	if err != nil {
+		return false
+	}
+	done, err := ledger.ReadDone(ctx, dir, report.Run)
+	return err == nil && done != nil && done.Kept
 }
 
 func copyFile(ctx context.Context, access ledger.Access, location string, offset int64, w io.Writer) error {

@@ -113,7 +113,7 @@ func (p *Publication) sideMatches(ctx context.Context, s side, content ledger.Si
 // is written before them, and an output that matches DONE may be that of an earlier run. What they hold is in
 // the parts.
 func (p *Publication) RestoreSides(ctx context.Context, d *ledger.Done) error {
-	p.Output, p.Errors, p.Dropped, p.delivered = d.Output, d.Errors, d.Dropped, d.Delivered
+	p.Output, p.Errors, p.Dropped, p.delivered, p.kept = d.Output, d.Errors, d.Dropped, d.Delivered, d.Kept
 	var again []func(context.Context) error
 	for _, s := range []side{p.errorsSide(), p.droppedSide()} {
 		same, err := p.sideMatches(ctx, s, *s.content, *s.shown, d.Delivered)

@@ -42,7 +42,7 @@ func (p *Publication) Sweep(ctx context.Context) error {
 	earlier := slices.Sorted(maps.Keys(runs))
 	if !slices.ContainsFunc(p.Links, func(l ledger.Link) bool { return l.Run == p.Ref.Run }) {
 		// A later run finds by the chain what is published, and this run has nothing in it.
-		published := ledger.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: true, Merged: p.Merged}
+		published := ledger.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: true, Kept: p.kept, Merged: p.Merged}
 		for _, run := range earlier {
 			if err := published.Write(ctx, p.Dir, ledger.Ref{Run: run}); err != nil {
 				return err

@@ -145,7 +145,15 @@ func (f *finisher) mergeAndPublish(ctx context.Context) error {
 
 // openOutput prepares the merged output, which gets up to more bytes of new results.
 func (f *finisher) openOutput(ctx context.Context, m *merger, more int64) (outputs.Begun, error) {
-	if f.KeepsParts() {
+	kept := f.KeepsParts()
+	if runs := f.in.Redrive.Runs; !kept && len(runs) > 0 {
+		before, err := ledger.ReadDone(ctx, f.Dir, runs[0])
+		if err != nil {
+			return outputs.Begun{}, err
+		}
+		kept = before != nil && before.Kept
+	}
+	if kept {
 		m.out = &mergedParts{dir: f.Dir, run: f.Ref.Run}
 		return outputs.Begun{}, nil
 	}
