@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -114,6 +115,23 @@ func TestD36_ASignalDuringARequestEndsTheWait(t *testing.T) {
 	p := &Program{Stderr: &note{}, Dir: t.TempDir(), Signals: signals}
 	_, err := (&serverPatience{time.Hour}).dial(t.Context(), p, &connection{address: server.serve(t)}, false)
 	require.ErrorIs(t, err, errInterrupted)
+}
+
+// What killed commands have left beside a cursor does not stay, and nothing else goes.
+func TestResults_RemovesUnfinishedCursors(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"at", "at.123.new", "at.0.new", "at.new", "at.x.new", "other.1.new", "at.1.new.txt"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	removeUnfinished(filepath.Join(dir, "at"))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	require.Equal(t, []string{"at", "at.1.new.txt", "at.new", "at.x.new", "other.1.new"}, left)
 }
 
 // A --timeout that is over before there is a connection has the exit code of any other.

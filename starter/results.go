@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -159,6 +160,7 @@ func (f *feedResults) begin() error {
 	f.at.Session = session
 	if f.options.cursor != "" {
 		name := f.p.path(f.options.cursor)
+		removeUnfinished(name)
 		if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
 			return usageError("--cursor %s: it is no ordinary file, and would be replaced: name another file", f.options.cursor)
 		}
@@ -180,10 +182,24 @@ func (f *feedResults) begin() error {
 	return nil
 }
 
+const unfinished = ".new"
+
+// removeUnfinished removes what earlier commands have left beside a cursor that were killed while they replaced it.
+func removeUnfinished(name string) {
+	entries, _ := os.ReadDir(filepath.Dir(name)) // reading the cursor meets the reason
+	for _, e := range entries {
+		number, begins := strings.CutPrefix(e.Name(), filepath.Base(name)+".")
+		number, ends := strings.CutSuffix(number, unfinished)
+		if _, err := strconv.ParseUint(number, 10, 64); begins && ends && err == nil && e.Type().IsRegular() {
+			_ = os.Remove(filepath.Join(filepath.Dir(name), e.Name()))
+		}
+	}
+}
+
 // save replaces the cursor's file.
 func (f *feedResults) save() error {
 	name := f.p.path(f.options.cursor)
-	next, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.new")
+	next, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*"+unfinished)
 	if err != nil {
 		return fmt.Errorf("writing the cursor: %w", err)
 	}
