@@ -17,7 +17,8 @@ func LastHint(a *workflow.PendingActivityInfo, c converter.DataConverter) (hint 
 		_ = c.FromPayloads(details, &hint) // another version's: the worker is known
 		beat = a.GetLastHeartbeatTime().AsTime()
 	}
-	hint.Worker = cmp.Or(hint.Worker, a.GetLastWorkerIdentity())
+	worker, process := WorkerOf(a.GetLastWorkerIdentity())
+	hint.Worker, hint.Process = cmp.Or(hint.Worker, worker), cmp.Or(hint.Process, process)
 	if hint.PID == 0 {
 		hint.PID = workerPID(hint.Worker)
 	}

@@ -46,7 +46,7 @@ func Takers(ctx context.Context, c client.Client, workflowID, runID string, acti
 		started := e.GetActivityTaskStartedEventAttributes()
 		if id := scheduled[started.GetScheduledEventId()]; id != "" {
 			worker, process := WorkerOf(started.GetIdentity())
-			found = append(found, ActivityPlace{Activity: id, Place: Place{Worker: worker, Process: process}})
+			found = append(found, ActivityPlace{Activity: id, Place: Place{Worker: worker, Process: process, PID: workerPID(worker)}})
 		}
 	}
 	return found, nil

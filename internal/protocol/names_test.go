@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflow/v1"
 )
 
 func TestQueues(t *testing.T) {
@@ -20,4 +21,16 @@ func TestQueues(t *testing.T) {
 func TestLegID(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "nightly/leg-12", LegID("nightly", 12))
+}
+
+// A worker's name is the same with and without its process.
+func TestWorkerIdentity(t *testing.T) {
+	t.Parallel()
+	for _, process := range []string{"", "table:4711:1"} {
+		worker, of := WorkerOf(WorkerIdentity("mill-4711", process))
+		require.Equal(t, "mill-4711", worker)
+		require.Equal(t, process, of)
+	}
+	hint, _ := LastHint(&workflow.PendingActivityInfo{LastWorkerIdentity: WorkerIdentity("mill-4711", "table:4711:1")}, nil)
+	require.Equal(t, Place{Worker: "mill-4711", PID: 4711, Process: "table:4711:1"}, hint.Place)
 }
