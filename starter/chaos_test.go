@@ -158,11 +158,27 @@ func (c *chaos) killGuard() {
 	})
 }
 
+// killChild kills a child, unless all items have been run: then there is none any more.
 func (c *chaos) killChild() {
 	eventually(c.t, "a child", func() bool {
 		children := marked(c.t, c.mark)
-		return len(children) > 0 && syscall.Kill(children[c.random.IntN(len(children))], syscall.SIGKILL) == nil
+		if len(children) == 0 {
+			return c.allRun()
+		}
+		return syscall.Kill(children[c.random.IntN(len(children))], syscall.SIGKILL) == nil
 	})
+}
+
+// allRun reports whether each item has been run, as far as the witness says.
+func (c *chaos) allRun() bool {
+	if c.executions() < c.items {
+		return false
+	}
+	run := map[string]bool{}
+	for line := range strings.Lines(c.read("witness")) {
+		run[line] = true
+	}
+	return len(run) >= c.items
 }
 
 func (c *chaos) stopAndResume() {
