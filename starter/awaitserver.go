@@ -39,19 +39,35 @@ func (w *serverPatience) dial(ctx context.Context, p *Program, c *connection, ve
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	trap.Watched("waiting for signals", p.defect, func() {
+	signals := p.Signals
+	watching := trap.Go("waiting for signals", func() error {
 		select {
-		case <-p.Signals:
+		case <-signals:
 			cancel(errInterrupted)
+			return errInterrupted
 		case <-ctx.Done():
+			return nil
 		}
 	})
+	client, err := w.await(ctx, p, c, verbose)
+	cancel(nil)
+	// A signal that came in the last moment has been taken from the channel, and counts.
+	if interrupted := <-watching; interrupted != nil {
+		if err == nil {
+			client.Close()
+		}
+		return nil, interrupted
+	}
+	return client, err
+}
+
+// await dials until the server answers, ctx ends, or the limit has passed.
+func (w *serverPatience) await(ctx context.Context, p *Program, c *connection, verbose bool) (sdkclient.Client, error) {
 	began, said := time.Now(), time.Time{}
 	for {
 		client, err := c.dial(ctx, p, verbose)
 		if err == nil {
-			err = c.serves(ctx, client)
-			if err == nil && context.Cause(ctx) == nil {
+			if err = c.serves(ctx, client); err == nil {
 				return client, nil
 			}
 			client.Close()
