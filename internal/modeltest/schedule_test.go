@@ -76,6 +76,12 @@ type simulation struct {
 	redrive *job.Redrive
 	planned int64   // items, of the latest run
 	staged  *staged // nil: the job has one handler
+
+	// Of jobs with their workflows: see [jobSimulation].
+	pages    int  // most batches of a page
+	poison   bool // some items kill their workers, until they are run again
+	finished outputs.FinishResult
+	afresh   bool // the run continues no other
 }
 
 func (s *simulation) note(format string, args ...any) {
@@ -111,6 +117,13 @@ func (h handler) Call(c *calls.Call) error {
 	if h.s.staged != nil {
 		return h.s.staged.call(c, h.s.generation)
 	}
+	if of, _ := c.Begin().Value(stageKey{}).(*stageCalls); of != nil {
+		if of.made++; of.made == of.slow {
+			c.SlowDown(time.Nanosecond) // the items without an answer are the batch's rest
+			c.Items = c.Items[:min(1, len(c.Items)-1)]
+		}
+	}
+	defer c.End()
 	for _, item := range c.Items {
 		if failing(string(item.Data), h.s.generation) {
 			c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Message: string(item.Data)}}, 1)
@@ -449,17 +462,19 @@ func (s *simulation) run() (outputs.FinishResult, []string, error) {
 
 // want is the model: what the accepted source table holds, item by item.
 func (s *simulation) want(accepted *inputs.Table) (output string, failed []string) {
+	ordinal := int64(0)
 	for input := range accepted.Inputs() {
 		text := s.read
 		if input.URL != "-" {
 			text = s.contents[input.URL+" "+input.ETag]
 		}
 		for line := range strings.Lines(text) {
-			if item := strings.TrimSuffix(line, "\n"); failing(item, s.generation) {
+			if item := strings.TrimSuffix(line, "\n"); failing(item, s.generation) || s.poisonous(ordinal) {
 				failed = append(failed, item)
 			} else {
 				output += line
 			}
+			ordinal++
 		}
 	}
 	return output, failed
@@ -482,7 +497,15 @@ func (s *simulation) check(accepted *inputs.Table, result outputs.FinishResult) 
 		if err := json.Unmarshal(line, &f); err != nil {
 			return err
 		}
-		found = append(found, f.Error.Message)
+		if f.Error.Type != "WorkerDied" {
+			found = append(found, f.Error.Message)
+			continue
+		}
+		var item string
+		if err := json.Unmarshal(f.Input, &item); err != nil {
+			return err
+		}
+		found = append(found, item)
 	}
 	switch {
 	case !slices.Equal(found, failed) || there != (len(failed) > 0):

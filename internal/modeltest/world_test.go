@@ -53,6 +53,7 @@ type execution struct {
 	ended   bool
 	err     error
 	broken  breakage // of its reads
+	cancel  func()
 }
 
 // breakage is which objects an execution cannot read: 0 none, otherwise those of a kind, at all or beyond their middle. It does not depend
@@ -352,6 +353,7 @@ func (w *simWriter) Abort() { w.over = true }
 func (w *world) start(p *process, broken breakage, do func(ctx context.Context) error) *execution {
 	e := &execution{process: p, broken: broken, moved: make(chan struct{}), turn: make(chan int)}
 	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), executionKey{}, e), time.Minute)
+	e.cancel = cancel
 	go func() {
 		defer cancel()
 		err := do(ctx)

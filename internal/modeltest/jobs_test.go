@@ -1,0 +1,337 @@
+package modeltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/stages/stagestest"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows"
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// jobSimulation is one schedule of the workflows themselves: a job and its legs, over continue-as-new, hand-overs, stops, terminations,
+// resumes and redrives.
+type jobSimulation struct {
+	*simulation
+	in     job.Input
+	report job.Report
+}
+
+// TestModel_Jobs runs 10,000 schedules of jobs with their legs (200 with -short), the same ones each time: see [TestModel].
+func TestModel_Jobs(t *testing.T) {
+	t.Parallel()
+	runAll(t, 10_000, 200, 5, simulateJob)
+}
+
+// TestModel_JobStages runs 1,000 schedules of jobs with random pipelines (50 with -short), the same ones each time: see [TestModel].
+func TestModel_JobStages(t *testing.T) {
+	t.Parallel()
+	runAll(t, 1_000, 50, 6, simulateJobStages)
+}
+
+func simulateJob(c *choices) (log []string, err error) {
+	j := newJob(c, job.Spec{Format: "text"})
+	j.poison = j.pick(4, 40) == 1
+	return j.schedule()
+}
+
+func simulateJobStages(c *choices) (log []string, err error) {
+	j := newJob(c, job.Spec{Format: "jsonl", Stages: stagestest.Stages(evenly{c}, 6)})
+	j.begin()
+	if j.staged.deadly {
+		j.staged.calm = false // what has died is seen more than once
+	}
+	return j.schedule()
+}
+
+func newJob(c *choices, spec job.Spec) *jobSimulation {
+	spec.Pool, spec.BatchItems, spec.Window = "pool", 1+int64(c.pick(5, 80)), 1+c.pick(6, 80)
+	spec.Attempts = maxFaults + 2 // faults alone fail nothing
+	s := newSimulation(c, spec)
+	s.stdin, s.spec.Input = false, []string{bucket + "in/"}
+	s.pages = 2 + s.pick(5, 50)
+	return &jobSimulation{simulation: s}
+}
+
+// schedule runs the job, and its redrives.
+func (j *jobSimulation) schedule() (log []string, err error) {
+	j.input("b.txt.gz")
+	j.input("c.txt")
+	j.input("d.txt")
+	j.processes = []*process{j.newProcess(), j.newProcess()}
+	defer func() {
+		j.settle()
+		for _, p := range j.processes {
+			acts(p).Close()
+		}
+		log = j.log
+	}()
+	for {
+		if err := j.complete(); errors.Is(err, errHopeless) {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if err := j.verify(); err != nil {
+			return nil, err
+		}
+		if j.pick(2, 50) == 0 || j.report.Failed == 0 || j.generation == 2 {
+			break
+		}
+		j.generation++
+		j.note("redrive")
+		j.redrive = &job.Redrive{Manifests: j.report.Manifests, Output: *j.report.Output, Planned: j.report.Planned, Runs: []string{j.report.Run}}
+	}
+	// Whatever still runs of earlier runs, or was given up, changes nothing any more.
+	j.settle()
+	if err := j.verify(); err != nil {
+		return nil, fmt.Errorf("after all has ended: %w", err)
+	}
+	return nil, nil
+}
+
+var errHopeless = errors.New("nothing worked")
+
+// complete runs the job, or its redrive, until it has completed.
+func (j *jobSimulation) complete() error {
+	j.in = job.Input{Spec: j.spec, Version: protocol.LogicVersion, Redrive: j.redrive}
+	for runs := 0; ; runs++ {
+		j.newRun()
+		j.afresh = len(j.in.Resume)+len(j.in.Salvage) == 0
+		v := newServer(j.simulation)
+		terminated := false
+		var next job.Input
+		var lost error
+		err := v.run(workflows.JobInput{Input: j.in}, func(ctx workflow.Context) {
+			what := 0
+			if runs < 4 {
+				what = v.pick(3, 50)
+			}
+			if what == 0 {
+				return
+			}
+			at := v.pick(300, 100)
+			_ = workflow.Await(ctx, func() bool { return v.over || v.moves >= at })
+			switch {
+			case v.over:
+			case what == 1:
+				v.note("a stop")
+				v.flows[v.spec.Name].signal(job.SignalStop).SendAsync(payload(job.Stop{Reason: "the model"}))
+			default:
+				v.note("terminated")
+				terminated = true
+				if report, salvage, err := v.remains(j.in); err != nil {
+					lost = err
+				} else {
+					next = j.next(report)
+					next.Salvage = salvage
+				}
+				v.over = true
+			}
+		})
+		switch {
+		case err != nil:
+			return err
+		case lost != nil:
+			return fmt.Errorf("after it was terminated: %w", lost)
+		case terminated:
+			if j.staged != nil {
+				j.staged.relisted = true // items are seen again
+			}
+		default:
+			if done, err := j.ended(v); done || err != nil {
+				return err
+			}
+			next = j.next(j.report)
+			next.Salvage = slices.Clone(j.in.Salvage[max(0, len(j.in.Salvage)-j.report.Salvage):])
+		}
+		if j.in, err = sent(next); err != nil {
+			return err
+		}
+	}
+}
+
+// ended takes the end of a run. It returns false if the job was stopped.
+func (j *jobSimulation) ended(v *server) (done bool, err error) {
+	j.report = v.result
+	if v.err != nil {
+		var app *temporal.ApplicationError
+		if !errors.As(v.err, &app) || app.Details(&j.report) != nil {
+			return false, v.err
+		}
+		if j.report.Error != nil && j.report.Error.Type == job.ErrorHopeless {
+			return false, errHopeless
+		}
+		return false, fmt.Errorf("the job fails: %w", v.err)
+	}
+	switch j.report.State {
+	case job.Completed:
+		return true, nil
+	case job.Stopped:
+		j.note("stopped: %d of %d items", j.report.Done(), j.report.Planned)
+		return false, nil
+	}
+	return false, fmt.Errorf("the job has ended as %s", j.report.State)
+}
+
+// next is how the job is resumed after a run that has ended with this report: see [job.Client.Resume].
+func (j *jobSimulation) next(report job.Report) job.Input {
+	next := j.in
+	next.Resume = report.Manifests
+	if j.redrive == nil {
+		next.Earlier = append(slices.Clone(j.in.Earlier), report.Run)
+		return next
+	}
+	again := *j.in.Redrive
+	again.Runs = append(slices.Clone(again.Runs), report.Run)
+	next.Redrive, next.Resume = &again, j.in.Resume
+	if report.Redrive != nil {
+		next.Resume = report.Redrive.Done
+	}
+	return next
+}
+
+// verify compares what is published, and the report, with the model.
+func (j *jobSimulation) verify() error {
+	table, err := j.accepted(j.report.Manifests)
+	if err != nil {
+		return err
+	}
+	if j.staged != nil {
+		t := j.report.Totals
+		j.staged.totals, j.planned = t, j.report.Planned
+	}
+	if err := j.check(table, j.finished); err != nil {
+		return err
+	}
+	r, books := j.report, j.finished.Books
+	if r.OK+r.Failed != r.Planned || r.OK != books.OK || r.Failed != books.Failed || r.Dropped != books.Dropped || r.Planned != books.Items {
+		return fmt.Errorf("the report counts %d items, %d ok, %d failed, %d dropped, and the books are %+v", r.Planned, r.OK, r.Failed, r.Dropped, books)
+	}
+	return nil
+}
+
+// poisonous reports whether an item of a job without stages, by its ordinal, kills its workers until it is run again.
+func (s *simulation) poisonous(ordinal int64) bool {
+	sum := fnv.New32a()
+	fmt.Fprint(sum, ordinal)
+	return s.poison && s.generation == 0 && sum.Sum32()>>8%16 == 0
+}
+
+// work is what an activity does.
+type work struct {
+	name     string
+	do       func(ctx context.Context, a *activities.Activities) (any, error)
+	deadly   bool // the process dies of it
+	narrowed bool // of a batch that was narrowed down because workers have died
+	away     bool // what it needs is away
+}
+
+// decoded gives the work of an activity its input.
+func decoded[In, Out any](name string, arg *common.Payloads, change func(*In), do func(a *activities.Activities, ctx context.Context, in In) (Out, error)) (*work, error) {
+	var in In
+	if err := converter.GetDefaultDataConverter().FromPayloads(arg, &in); err != nil {
+		return nil, err
+	}
+	if change != nil {
+		change(&in)
+	}
+	return &work{name: name, do: func(ctx context.Context, a *activities.Activities) (any, error) {
+		in, err := passed(in) // each attempt has its own
+		if err != nil {
+			return nil, err
+		}
+		return do(a, ctx, in)
+	}}, nil
+}
+
+// work returns what an attempt at an activity does.
+func (v *server) work(name string, arg *common.Payloads) (*work, error) {
+	few := func(in *activities.PlanInput) { in.Batches = min(in.Batches, v.pages) }
+	switch name {
+	case "Plan":
+		return decoded(name, arg, few, (*activities.Activities).Plan)
+	case "PlanRedrive":
+		return decoded(name, arg, func(in *activities.RedrivePlanInput) { few(&in.PlanInput) }, (*activities.Activities).PlanRedrive)
+	case "Process":
+		return v.processing(arg)
+	case "Commit":
+		return decoded(name, arg, nil, (*activities.Activities).Commit)
+	case "Finish":
+		return decoded(name, arg, nil, (*activities.Activities).Finish)
+	case "FinishRedrive":
+		return decoded(name, arg, nil, (*activities.Activities).FinishRedrive)
+	case "WriteFailures":
+		return decoded(name, arg, nil, (*activities.Activities).WriteFailures)
+	case "Served":
+		return &work{name: name, do: func(context.Context, *activities.Activities) (any, error) { return activities.ServedResult{}, nil }}, nil
+	}
+	return nil, temporal.NewNonRetryableApplicationError("no activity "+name, "Unknown", nil)
+}
+
+// processing is one execution of a batch.
+func (v *server) processing(arg *common.Payloads) (*work, error) {
+	var given activities.ProcessInput
+	of := &stageCalls{slow: v.pick(4, 8)}
+	w, err := decoded("Process", arg, func(in *activities.ProcessInput) {
+		in.Calls = calls.CallLimits{Attempts: 1, ItemAttempts: 1, Backoff: time.Nanosecond}
+		in.Slice = 0
+		if v.pick(8, 15) == 1 {
+			in.Slice = 1 // it returns a rest after its first call
+		}
+		if in.Stage != nil {
+			of.stage = in.Stage.Name
+		}
+		given = *in
+	}, func(a *activities.Activities, ctx context.Context, in activities.ProcessInput) (activities.ProcessResult, error) {
+		calls := *of
+		return a.Process(context.WithValue(ctx, stageKey{}, &calls), in)
+	})
+	if err != nil {
+		return nil, err
+	}
+	b := given.Batch
+	w.name = fmt.Sprintf("Process %s %s", of.stage, b)
+	w.narrowed = given.Take > 0
+	w.away = v.bad(2, 3) == 1
+	items := b.Count
+	if given.Take > 0 {
+		items = min(items, given.Take)
+	}
+	for i := range items {
+		switch {
+		case given.Verdict != nil, given.Stage != nil && given.Stage.Gather:
+		case v.staged != nil && v.generation == 0 && v.staged.kills(of.stage, b.First+i), v.staged == nil && v.poisonous(b.First+i):
+			w.deadly = true
+		}
+	}
+	return w, nil
+}
+
+// outage reports whether what the activity needs is away.
+func (w *work) outage() bool { return w.away }
+
+// accept takes note of a result that has reached the workflow.
+func (v *server) accept(result any) {
+	switch r := result.(type) {
+	case activities.PlanResult:
+		if r.Sources != "" {
+			v.ref.Sources = r.Sources
+		}
+	case outputs.FinishResult:
+		v.finished = r
+	}
+}

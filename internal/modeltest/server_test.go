@@ -1,0 +1,533 @@
+package modeltest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows"
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+)
+
+// server is a simulated Temporal server during one run of a job: it has the job's own workflow, with its legs, executed in simulated
+// time, and its activities by the simulation's processes. All workflows share one environment of the SDK, so that one of them moves at a time,
+// in an order that the schedule alone decides: an interceptor gives each its own signals, queries and length of history, and takes
+// activities and children out of the environment's hands.
+type server struct {
+	*simulation
+	env     *testsuite.TestWorkflowEnvironment
+	info    *workflow.Info        // of the environment
+	running map[string]*execution // activities, by their IDs
+	flows   map[string]*simFlow   // workflows, by their IDs
+	moves   int                   // of executions, so far
+	over    bool                  // the run has ended, or was terminated
+	result  job.Report
+	err     error
+	panics  any
+}
+
+// simFlow is a workflow.
+type simFlow struct {
+	id, parent string
+	ctx        workflow.Context
+	signals    map[string]workflow.Channel
+	queries    map[string]any
+	updates    map[string]update
+	full       bool // its history is long
+	ended      bool
+	result     any
+	err        error
+}
+
+type update struct {
+	handler   any
+	validator any
+}
+
+type flowKey struct{}
+
+func flowOf(ctx workflow.Context) *simFlow {
+	f, _ := ctx.Value(flowKey{}).(*simFlow)
+	return f
+}
+
+const proxyName = "proxy"
+
+// newServer makes the server of one run.
+func newServer(s *simulation) *server {
+	v := &server{simulation: s, running: map[string]*execution{}, flows: map[string]*simFlow{}}
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	v.env = suite.NewTestWorkflowEnvironment()
+	v.env.SetTestTimeout(20 * time.Second) // of real time without anything happening
+	v.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&taker{v: v}}, DeadlockDetectionTimeout: time.Minute})
+	v.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: "root", TaskQueue: protocol.WorkflowQueue})
+	v.env.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: protocol.WorkflowJob})
+	v.env.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: protocol.WorkflowLeg})
+	v.env.RegisterWorkflowWithOptions(v.proxy, workflow.RegisterOptions{Name: proxyName})
+	return v
+}
+
+// run runs the job until its end, or until it is terminated. Beside does what clients do.
+func (v *server) run(in workflows.JobInput, beside func(ctx workflow.Context)) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // the environment's, if nothing can happen any more
+			err = fmt.Errorf("it hangs, or panics: %v\n%s", p, debug.Stack())
+		}
+	}()
+	v.env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		v.info = workflow.GetInfo(ctx)
+		v.begin(ctx, v.spec.Name, "", func(ctx workflow.Context, f *simFlow) {
+			v.result, v.err = runToEnd(ctx, workflows.Job, in)
+			v.over = true
+		})
+		workflow.Go(ctx, beside)
+		if err := workflow.Await(ctx, func() bool { return v.over }); err != nil {
+			return err
+		}
+		return workflow.Sleep(ctx, time.Millisecond) // the environment cannot end children that are about to start
+	})
+	if err := v.env.GetWorkflowError(); err != nil {
+		return err
+	}
+	// What still runs goes on, though nobody waits for it any more.
+	for _, id := range slices.Sorted(maps.Keys(v.running)) {
+		e := v.running[id]
+		if v.endDead(e); !e.ended {
+			v.gone = append(v.gone, e)
+		}
+	}
+	return nil
+}
+
+// begin starts a workflow.
+func (v *server) begin(ctx workflow.Context, id, parent string, do func(ctx workflow.Context, f *simFlow)) {
+	f := &simFlow{id: id, parent: parent, signals: map[string]workflow.Channel{}, queries: map[string]any{}, updates: map[string]update{}}
+	v.flows[id] = f
+	f.ctx = workflow.WithValue(ctx, flowKey{}, f)
+	workflow.Go(f.ctx, func(ctx workflow.Context) {
+		do(ctx, f)
+		f.ended = true
+	})
+}
+
+// runToEnd runs a workflow over all its runs.
+func runToEnd[In, Out any](ctx workflow.Context, fn func(workflow.Context, In) (Out, error), in In) (Out, error) {
+	for {
+		in, err := passed(in)
+		if err != nil {
+			var none Out
+			return none, err
+		}
+		out, err := fn(ctx, in)
+		again, ok := errors.AsType[*workflow.ContinueAsNewError](err)
+		if !ok {
+			return out, err
+		}
+		flowOf(ctx).full = false
+		var next In
+		if err := converter.GetDefaultDataConverter().FromPayloads(again.Input, &next); err != nil {
+			return out, err
+		}
+		return runToEnd(ctx, fn, next)
+	}
+}
+
+// payload is what v travels as.
+func payload(v any) *common.Payloads {
+	data, err := converter.GetDefaultDataConverter().ToPayloads(v)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// passed is v as it arrives at the other end of Temporal.
+func passed[T any](v T) (got T, err error) {
+	return got, converter.GetDefaultDataConverter().FromPayloads(payload(v), &got)
+}
+
+// proxy stands for a leg where its job waits for it.
+func (v *server) proxy(ctx workflow.Context, id string) (any, error) {
+	workflow.GetSignalChannel(ctx, "ended").Receive(ctx, nil)
+	f := v.flows[id]
+	return f.result, f.err
+}
+
+// taker takes all that workflows ask the server for.
+type taker struct {
+	interceptor.WorkerInterceptorBase
+	v *server
+}
+
+func (t *taker) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &inbound{interceptor.WorkflowInboundInterceptorBase{Next: next}, t.v}
+}
+
+type inbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+	v *server
+}
+
+func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return i.Next.Init(&outbound{interceptor.WorkflowOutboundInterceptorBase{Next: next}, i.v})
+}
+
+type outbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	v *server
+}
+
+func (o *outbound) GetInfo(ctx workflow.Context) *workflow.Info {
+	f := flowOf(ctx)
+	if f == nil {
+		return o.Next.GetInfo(ctx)
+	}
+	return o.v.infoOf(f)
+}
+
+// infoOf is what a workflow is told of itself. Its history may be found to be long at any time.
+func (v *server) infoOf(f *simFlow) *workflow.Info {
+	if !f.full && v.bad(2, 2) == 1 {
+		v.note("the history of %s is long", f.id)
+		f.full = true
+	}
+	length := 0
+	if f.full {
+		length = 5000
+	}
+	v.env.SetCurrentHistoryLength(length)
+	v.env.SetContinueAsNewSuggested(f.full)
+	info := *v.info
+	info.WorkflowExecution = workflow.Execution{ID: f.id, RunID: fmt.Sprint(f.id, "-", v.born)}
+	info.FirstRunID = v.ref.Run
+	info.WorkflowStartTime = time.UnixMilli(v.born)
+	if f.parent != "" {
+		info.ParentWorkflowExecution = &workflow.Execution{ID: f.parent}
+	}
+	return &info
+}
+
+func (o *outbound) GetSignalChannel(ctx workflow.Context, name string) workflow.ReceiveChannel {
+	f := flowOf(ctx)
+	if f == nil {
+		return o.Next.GetSignalChannel(ctx, name)
+	}
+	return f.signal(name)
+}
+
+func (f *simFlow) signal(name string) workflow.Channel {
+	if f.signals[name] == nil {
+		f.signals[name] = workflow.NewNamedBufferedChannel(f.ctx, name, 1<<20)
+	}
+	return f.signals[name]
+}
+
+func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, id, _, name string, arg any) workflow.Future {
+	return o.v.signal(ctx, id, name, arg)
+}
+
+func (o *outbound) SignalChildWorkflow(ctx workflow.Context, id, name string, arg any) workflow.Future {
+	return o.v.signal(ctx, id, name, arg)
+}
+
+var errNotFound = errors.New("there is no such workflow")
+
+// signal delivers a signal, after a while.
+func (v *server) signal(ctx workflow.Context, id, name string, arg any) workflow.Future {
+	future, settable := workflow.NewFuture(ctx)
+	data := payload(arg)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		v.pause(ctx)
+		f := v.flows[id]
+		if f == nil || f.ended {
+			settable.SetError(errNotFound)
+			return
+		}
+		f.signal(name).SendAsync(data)
+		settable.Set(nil, nil)
+	})
+	return future
+}
+
+// pauses are how long things take.
+var pauses = []time.Duration{time.Millisecond, 2 * time.Millisecond, 7 * time.Millisecond, 100 * time.Millisecond, 3 * time.Second, time.Minute}
+
+// pause lets the others continue.
+func (v *server) pause(ctx workflow.Context) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	_ = workflow.Sleep(ctx, pauses[v.pick(len(pauses), 40)])
+	_ = workflow.Await(ctx, func() bool { return !v.over }) // nobody does anything after the end
+}
+
+func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
+	v, options := o.v, workflow.GetChildWorkflowOptions(ctx)
+	id := options.WorkflowID
+	v.begin(ctx, id, flowOf(ctx).id, func(ctx workflow.Context, f *simFlow) {
+		f.result, f.err = v.leg(ctx, name, args[0])
+		f.ended = true
+		_ = v.env.SignalWorkflowByID(id, "ended", nil)
+	})
+	options.ParentClosePolicy = enums.PARENT_CLOSE_POLICY_TERMINATE
+	return o.Next.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), proxyName, id)
+}
+
+func (v *server) leg(ctx workflow.Context, name string, arg any) (any, error) {
+	if name != protocol.WorkflowLeg {
+		return nil, fmt.Errorf("no workflow %s", name)
+	}
+	return runToEnd(ctx, workflows.Leg, arg.(workflows.LegInput))
+}
+
+func (o *outbound) SetQueryHandler(ctx workflow.Context, name string, handler any) error {
+	f := flowOf(ctx)
+	if f == nil {
+		return o.Next.SetQueryHandler(ctx, name, handler)
+	}
+	f.queries[name] = handler
+	return nil
+}
+
+func (o *outbound) SetUpdateHandler(ctx workflow.Context, name string, handler any, opts workflow.UpdateHandlerOptions) error {
+	flowOf(ctx).updates[name] = update{handler, opts.Validator}
+	return nil
+}
+
+func (o *outbound) UpsertMemo(workflow.Context, map[string]any) error { return nil }
+
+func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, _ string, _ ...any) workflow.Future {
+	future, settable := workflow.NewFuture(ctx)
+	settable.Set(payload(activities.LocateResult{}), nil)
+	return future
+}
+
+// query asks a workflow. There must be an answer.
+func query[T any](v *server, id, name string, args ...any) (answer T, err error) {
+	f := v.flows[id]
+	if f == nil {
+		return answer, errNotFound
+	}
+	handler := reflect.ValueOf(f.queries[name])
+	if !handler.IsValid() {
+		return answer, fmt.Errorf("%s does not answer queries yet", id)
+	}
+	in := make([]reflect.Value, handler.Type().NumIn())
+	for i := range in {
+		in[i] = reflect.New(handler.Type().In(i)).Elem()
+		if i < len(args) {
+			in[i].Set(reflect.ValueOf(args[i]))
+		}
+	}
+	out := handler.Call(in)
+	if err, _ := out[1].Interface().(error); err != nil {
+		return answer, err
+	}
+	return answer, converter.GetDefaultDataConverter().FromPayloads(payload(out[0].Interface()), &answer)
+}
+
+// remains is what a job that is terminated now leaves for the run that resumes it, as clients find it.
+func (v *server) remains(in job.Input) (report job.Report, salvage []json.RawMessage, err error) {
+	report, err = query[job.Report](v, v.spec.Name, protocol.QueryReport)
+	if err != nil {
+		return report, nil, err
+	}
+	salvage = slices.Clone(in.Salvage[max(0, len(in.Salvage)-report.Salvage):])
+	for _, id := range append([]string{v.spec.Name}, report.OpenLegs...) {
+		some, err := query[[]json.RawMessage](v, id, protocol.QueryPending)
+		if errors.Is(err, errNotFound) {
+			continue // it was never started
+		}
+		if err != nil {
+			return report, nil, err
+		}
+		salvage = append(salvage, some...)
+	}
+	return report, salvage, nil
+}
+
+func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	future, settable := workflow.NewFuture(ctx)
+	options := workflow.GetActivityOptions(ctx)
+	arg := payload(args[0])
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		result, err := o.v.perform(ctx, name, arg, options)
+		if err != nil {
+			settable.SetError(err)
+			return
+		}
+		settable.Set(payload(result), nil)
+	})
+	return future
+}
+
+// perform has an activity done as a server does it, with what its retry policy says.
+func (v *server) perform(ctx workflow.Context, name string, arg *common.Payloads, options workflow.ActivityOptions) (any, error) {
+	once := options.RetryPolicy != nil && options.RetryPolicy.MaximumAttempts == 1
+	for attempt := 0; ; attempt++ {
+		v.pause(ctx) // until a worker takes it
+		if ctx.Err() != nil {
+			return nil, temporal.NewCanceledError()
+		}
+		if name == "Plan" && attempt > 0 && v.afresh {
+			v.change()
+		}
+		result, err := v.attempt(ctx, name, arg, once)
+		var app *temporal.ApplicationError
+		switch {
+		case err == nil && !once && v.bad(2, 4) == 1:
+			v.note("the result of %s is lost", name)
+		case err == nil, once, temporal.IsCanceledError(err), errors.As(err, &app) && (app.NonRetryable() || app.Type() == job.ErrorOrphaned):
+			if err == nil {
+				v.accept(result)
+			}
+			return result, err
+		default:
+			v.note("%s fails: %v", name, err)
+			if attempt > 100 {
+				return nil, fmt.Errorf("%s fails for ever: %w", name, err)
+			}
+		}
+	}
+}
+
+// maxMoves bounds a schedule: one that takes more does not end.
+const maxMoves = 20_000
+
+// attempt is one attempt at an activity, by one of the processes.
+func (v *server) attempt(ctx workflow.Context, name string, arg *common.Payloads, batch bool) (result any, err error) {
+	i := v.pick(len(v.processes), 30)
+	work, err := v.work(name, arg)
+	if err != nil {
+		return nil, err
+	}
+	if work.outage() {
+		return nil, temporal.NewApplicationError("a simulated outage", job.ErrorOutage)
+	}
+	p := v.processes[i]
+	broken := breakage(v.bad(int(breakages), 2))
+	if broken != 0 {
+		v.note("%s: %v", work.name, broken)
+	}
+	e := v.start(p, broken, func(ctx context.Context) (err error) {
+		got, err := work.do(ctx, acts(p))
+		if err == nil {
+			result = got
+		}
+		return err
+	})
+	id := fmt.Sprint(len(v.log), "/", v.moves, "/", work.name)
+	v.running[id] = e
+	defer delete(v.running, id)
+	told := false
+	for !e.ended {
+		if v.moves++; v.moves > maxMoves {
+			return nil, temporal.NewNonRetryableApplicationError("the schedule does not end", "Endless", nil)
+		}
+		if batch && ctx.Err() != nil && !told && v.pick(2, 30) == 0 {
+			told = true
+			e.cancel() // the stop has reached the worker
+		}
+		if p.dead {
+			v.endDead(e)
+			return nil, v.lost(batch)
+		}
+		who := v.whoMoves(e)
+		if who == nil { // somebody holds the lock
+			v.pause(ctx)
+			continue
+		}
+		fault := v.fault(work)
+		switch fault {
+		case 3:
+			v.note("%s loses its process", work.name)
+			v.kill(i)
+			continue
+		case 4:
+			v.note("%s is given up", work.name)
+			v.gone = append(v.gone, e)
+			v.pause(ctx)
+			return nil, temporal.NewHeartbeatTimeoutError()
+		}
+		if fault > 0 {
+			v.note("an operation of %s: fault %d", work.name, fault)
+		}
+		who.move(fault)
+		v.gone = slices.DeleteFunc(v.gone, func(e *execution) bool { return e.ended })
+		if v.pick(4, 30) > 0 {
+			v.pause(ctx)
+		}
+	}
+	if p.dead {
+		return nil, v.lost(batch)
+	}
+	return result, v.raised(e.err)
+}
+
+// whoMoves is the execution that moves next: as a rule the given one, or one that was given up. Nil: it waits for a lock of one that runs.
+func (v *server) whoMoves(e *execution) *execution {
+	if n := len(v.gone); n > 0 {
+		if k := v.pick(n+1, 20); k > 0 && v.free(v.gone[k-1]) {
+			return v.gone[k-1]
+		}
+	}
+	if v.free(e) {
+		return e
+	}
+	if at := slices.IndexFunc(v.gone, v.free); at >= 0 {
+		return v.gone[at]
+	}
+	return nil
+}
+
+// fault is what goes wrong with the next operation. A batch of which the items are suspected dies of them alone.
+func (v *server) fault(w *work) int {
+	if w.deadly {
+		return 3
+	}
+	fault := v.bad(5, 2)
+	if fault > 2 && w.narrowed {
+		return 0
+	}
+	return fault
+}
+
+// lost is the error of an execution whose process has died.
+func (v *server) lost(batch bool) error {
+	if batch && v.pick(2, 40) == 1 {
+		return temporal.NewNonRetryableApplicationError("the process that ran this has ended", job.ErrorOrphaned, nil)
+	}
+	return temporal.NewHeartbeatTimeoutError()
+}
+
+// raised is an activity's error as the workflow gets it.
+func (v *server) raised(err error) error {
+	var app *temporal.ApplicationError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &app):
+		return temporal.NewApplicationErrorWithOptions(app.Message(), app.Type(), temporal.ApplicationErrorOptions{NonRetryable: app.NonRetryable()})
+	case errors.Is(err, context.Canceled):
+		return temporal.NewCanceledError()
+	}
+	return temporal.NewApplicationError(err.Error(), "simulated")
+}
