@@ -67,7 +67,7 @@ func contractRoots() []reflect.Type {
 		job.Stop{}, protocol.StopNotice{}, protocol.Milestone{}, protocol.CameBack{},
 		dispatch.FromLeg[dispatch.Counts]{}, dispatch.FromLeg[dispatch.PoolNews]{}, dispatch.FromLeg[dispatch.PlacesBack]{},
 		dispatch.FromLeg[dispatch.SlowDownRequest]{}, dispatch.FromLeg[job.Error]{}, dispatch.Counts{}, dispatch.PoolNews{}, dispatch.PlacesBack{}, dispatch.SlowDownRequest{}, dispatch.Limits{}, dispatch.ReportThresholds{},
-		feedOpening{}, keptResult{}, salvaged{}, sealedNotice{}, freedNotice{}, stalledNotice{}, intake.Opening{}, intake.Freed{},
+		feedOpening{}, keptResult{}, salvaged{}, sealedNotice{}, freedNotice{}, stalledNotice{}, feedResize{}, intake.Opening{}, intake.Freed{},
 	)
 	add( // updates, their refusals, and queries
 		job.Settings{}, protocol.Exchange{}, protocol.Exchanged{}, protocol.Refusal{}, protocol.Reset{}, protocol.ResetDone{},

@@ -116,7 +116,7 @@ func (h *feedHandle) begun(feed *feedState, opened bool) {
 func (c *coordinator) resumeFeedLeg(carried carriedLeg) {
 	h := &feedHandle{c: c, number: carried.Number, sofar: carried.Sofar, freed: carried.Freed}
 	h.open = &openLeg{
-		number: carried.Number, since: workflow.Now(c.ctx), reported: carried.Reported, answered: true, batches: job.MaxWindow, places: carried.Places, dry: carried.Dry,
+		number: carried.Number, since: workflow.Now(c.ctx), reported: carried.Reported, answered: true, batches: job.MaxWindow, places: carried.Places, dry: carried.Dry, told: carried.Told,
 		standsBy: carried.Number > c.state.Work.Feed.Open, legHandle: h,
 	}
 	c.places -= carried.Places

@@ -26,7 +26,7 @@ const (
 	signalFreed     = "freed"     // leg → job: what a sealed leg has freed since then; argument freedNotice
 	signalAllFreed  = "all-freed" // job → open leg: what all sealed legs have freed, and items of earlier runs; argument intake.Freed
 	signalSession   = "session"   // leg → job → other legs: a reset has begun a session; argument its number
-	signalResize    = "resize"    // job → leg: how many items a batch gets from now on; 0: automatic
+	signalResize    = "resize"    // job → leg: how many items a batch gets from now on; argument feedResize
 	signalClose     = "close"     // job → leg: the feed is closed
 	signalEnded     = "ended"     // leg → job: all that it has accepted is done and committed; argument keptResult
 	signalStalled   = "stalled"   // leg → job: nothing has finished for stallAfter, or something has again; argument stalledNotice
@@ -74,6 +74,12 @@ func (o *feedOpening) check() error {
 	}
 	return errors.Join(count("ordinal of the first item", o.First), count("session", o.Session), count("unfinished items", int64(o.Unfinished)),
 		count("bytes of unfinished items", o.Bytes), count("batches", o.Batches))
+}
+
+// feedResize changes the size of batches. Signals may come in another order than they were sent in: the one with the highest number counts.
+type feedResize struct {
+	Number int   `json:"n"`
+	Items  int64 `json:"items"` // 0: automatic
 }
 
 // sealedNotice is what a leg reports that has been sealed.
@@ -264,7 +270,12 @@ func (l *feedLeg) listen(canceled workflow.Context) {
 	receive(l, signalSuccessor, func(number int) { l.successor = number })
 	receive(l, signalAllFreed, l.freedBefore)
 	receive(l, signalSession, func(session int64) { l.beginSession(session) })
-	receive(l, signalResize, func(items int64) { l.supply.spec.BatchItems = items })
+	resized := 0
+	receive(l, signalResize, func(r feedResize) {
+		if r.Number > resized {
+			resized, l.supply.spec.BatchItems = r.Number, r.Items
+		}
+	})
 	receive(l, signalClose, func(any) { l.intake.Close() })
 	// That it is delivered is the answer. An idle leg gets nothing else, so the length of its history is checked here, too.
 	receive(l, signalAlive, func(any) { l.sealIfLong() })

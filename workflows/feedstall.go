@@ -14,16 +14,17 @@ const stallAfter = 30 * time.Second
 type stalledNotice struct {
 	Leg   int       `json:"leg"`
 	Since time.Time `json:"since,omitzero"` // zero: the feed moves again
+	At    time.Time `json:"at"`             // when it was sent
 	// Feed is how the feed stands.
 	Feed *job.FeedReport `json:"feed,omitempty"`
 }
 
 // stalled notes that nothing finishes, or that something does again.
 func (w *feedWork) stalled(n stalledNotice) {
-	if n.Leg != w.feed.Open {
-		return // another leg watches by now
+	if n.Leg != w.feed.Open || n.At.Before(w.feed.StallSeen) {
+		return // another leg watches by now, or the notice was overtaken
 	}
-	w.feed.Stalled = n.Since
+	w.feed.Stalled, w.feed.StallSeen = n.Since, n.At
 	if n.Feed != nil {
 		w.warn(*n.Feed)
 	}
@@ -65,7 +66,7 @@ func (l *feedLeg) unfinishedSince() time.Time {
 // noteStall reports that nothing has finished since then; zero: something has, or nothing is left.
 func (l *feedLeg) noteStall(since time.Time) {
 	l.stalled = since
-	notice := stalledNotice{Leg: l.in.Number, Since: since}
+	notice := stalledNotice{Leg: l.in.Number, Since: since, At: workflow.Now(l.ctx)}
 	if !since.IsZero() {
 		notice.Feed = l.progress().Feed
 	}

@@ -18,10 +18,13 @@ func TestFeed_F10_StalledInTheReport(t *testing.T) {
 	var other, stalled, moves job.Report
 	f.at(61*time.Second, func() { other = f.query() })
 	f.at(62*time.Second, func() {
-		f.env.SignalWorkflow(signalStalled, fromLeg(stalledNotice{Leg: 1, Since: since, Feed: &job.FeedReport{Backlog: 3}}))
+		f.env.SignalWorkflow(signalStalled, fromLeg(stalledNotice{Leg: 1, Since: since, At: since.Add(time.Minute), Feed: &job.FeedReport{Backlog: 3}}))
 	})
 	f.at(63*time.Second, func() { stalled = f.query() })
-	f.at(64*time.Second, func() { f.env.SignalWorkflow(signalStalled, fromLeg(stalledNotice{Leg: 1})) })
+	f.at(64*time.Second, func() {
+		f.env.SignalWorkflow(signalStalled, fromLeg(stalledNotice{Leg: 1, At: since.Add(time.Hour)}))
+		f.env.SignalWorkflow(signalStalled, fromLeg(stalledNotice{Leg: 1, Since: since, At: since.Add(time.Minute)})) // it was overtaken
+	})
 	f.at(65*time.Second, func() { moves = f.query() })
 	f.stopAt(66 * time.Second)
 	report, err := f.run()

@@ -41,10 +41,12 @@ type feedState struct {
 	Latest   int   `json:"latest"`         // leg that was started last; 0: none
 	Open     int   `json:"open,omitempty"` // leg that takes items
 	Segments int   `json:"segments,omitempty"`
+	Resized  int   `json:"resized,omitempty"` // how often the batches of open legs were to get another size
 	Closing  bool  `json:"closing,omitempty"`
 	// Stalled is since when nothing has finished, although items are unfinished; zero: it is not so.
-	Stalled time.Time `json:"stalled,omitzero"`
-	Earlier earlier   `json:"earlier,omitzero"`
+	Stalled   time.Time `json:"stalled,omitzero"`
+	StallSeen time.Time `json:"stall_seen,omitzero"` // when the leg has said so, or that it moves again
+	Earlier   earlier   `json:"earlier,omitzero"`
 	// Lost and Gone are those of [job.FeedReport].
 	Lost int64    `json:"lost,omitempty"`
 	Gone []string `json:"gone,omitempty"`
@@ -61,6 +63,7 @@ type carriedLeg struct {
 	Reported dispatch.Counts `json:"reported,omitzero"`
 	Places   int             `json:"places,omitempty"`
 	Dry      bool            `json:"dry,omitempty"`
+	Told     int             `json:"told,omitempty"` // how often it was sent limits
 	Freed    intake.Freed    `json:"freed,omitzero"`
 	Sofar    LegResult       `json:"sofar"`
 }
@@ -219,7 +222,8 @@ func (w *feedWork) plan(ctx workflow.Context, t terms) (portion, error) {
 
 // resized is that of [work]: the legs make their batches themselves.
 func (w *feedWork) resized(items int64) {
-	w.eachLeg(func(leg *feedHandle) { leg.signal(signalResize, items) })
+	w.feed.Resized++
+	w.eachLeg(func(leg *feedHandle) { leg.signal(signalResize, feedResize{Number: w.feed.Resized, Items: items}) })
 }
 
 func (w *feedWork) renew() { w.cancel = true }
@@ -271,7 +275,7 @@ func (w *feedWork) carry(legs []*openLeg) ([]carriedLeg, bool) {
 		if !ok || !leg.settled() {
 			return nil, false
 		}
-		all = append(all, carriedLeg{Number: l.number, Reported: l.reported, Places: l.places, Dry: l.dry, Freed: leg.freed, Sofar: leg.sofar})
+		all = append(all, carriedLeg{Number: l.number, Reported: l.reported, Places: l.places, Dry: l.dry, Told: l.told, Freed: leg.freed, Sofar: leg.sofar})
 	}
 	return all, true
 }

@@ -32,6 +32,7 @@ type openLeg struct {
 	places   int                 // of the window that it holds, as far as the job has heard
 	dry      bool                // it has handed places back, so it needs no more of them
 	bounds   []stagewindow.Bound // its shares of the windows of stages
+	told     int                 // how often it was sent limits
 	gone     bool                // it has ended
 	standsBy bool                // it takes no items yet
 	legHandle

@@ -38,7 +38,8 @@ func (c *coordinator) sendLimits() {
 
 // restrict sends the leg limits, with its own shares of the windows of stages.
 func (l *openLeg) restrict(limits dispatch.Limits) {
-	limits.Stages = l.bounds
+	l.told++
+	limits.Number, limits.Stages = l.told, l.bounds
 	l.limit(limits)
 }
 

@@ -30,12 +30,19 @@ const (
 func (c *coordinator) receiveCounts(received dispatch.Counts) {
 	for _, l := range c.legs {
 		if l.number == received.Leg {
-			l.reported = received
-			l.answered = l.answered || received.Answer
-			l.final = l.final || received.Final
+			l.hear(received)
 		}
 	}
 	c.checkOutcomes(false)
+}
+
+// hear takes counts that the leg has sent. Temporal may deliver them in another order.
+func (l *openLeg) hear(received dispatch.Counts) {
+	if !l.final && !received.Sofar.At.Before(l.reported.Sofar.At) {
+		l.reported = received
+	}
+	l.answered = l.answered || received.Answer
+	l.final = l.final || received.Final
 }
 
 // counted reports whether the successes of every leg are known. Legs in child workflows report failures

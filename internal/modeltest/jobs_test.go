@@ -58,7 +58,10 @@ func simulateJobStages(c *choices) (log []string, err error) {
 }
 
 func newJob(c *choices, spec job.Spec) *jobSimulation {
-	spec.Pool, spec.BatchItems, spec.Window = "pool", 1+int64(c.pick(5, 80)), 1+c.pick(6, 80)
+	spec.BatchItems, spec.Window = 1+int64(c.pick(5, 80)), 1+c.pick(6, 80)
+	if len(spec.Stages) == 0 {
+		spec.Pool = "pool"
+	}
 	spec.Attempts = maxFaults + 2 // faults alone fail nothing
 	s := newSimulation(c, spec)
 	s.stdin, s.spec.Input = false, []string{bucket + "in/"}

@@ -58,14 +58,17 @@ func runAll(t *testing.T, schedules, short int, seed uint64, simulate func(*choi
 	group.Wait()
 }
 
-// maxTries is how many schedules are tried to shrink one.
-const maxTries = 1000
+// maxTries is how many schedules are tried to shrink one, maxShrinking for how long.
+const (
+	maxTries     = 1000
+	maxShrinking = 20 * time.Second
+)
 
 // report shrinks a failing schedule and says what happens in it.
 func report(t *testing.T, i int, made []int, first error, simulate func(*choices) (log []string, err error)) {
-	tries := 0
+	tries, began := 0, time.Now()
 	made = shrink(made, func(made []int) bool {
-		if tries++; tries > maxTries {
+		if tries++; tries > maxTries || time.Since(began) > maxShrinking {
 			return false
 		}
 		_, err := simulate(&choices{made: made})

@@ -107,6 +107,12 @@ func (v *server) run(in workflows.JobInput, beside func(ctx workflow.Context)) (
 		return workflow.Sleep(ctx, time.Millisecond) // the environment cannot end children that are about to start
 	})
 	if err := v.env.GetWorkflowError(); err != nil {
+		r, err2 := query[job.Report](v, v.spec.Name, protocol.QueryReport)
+		fmt.Printf("DBG %+v %v moves %d\n", r, err2, v.moves)
+		for id, f := range v.flows { 
+			p, err2 := query[job.Progress](v, id, protocol.QueryProgress)
+			fmt.Printf("DBG %s ended %v full %v: %+v %v\n", id, f.ended, f.full, p, err2) }
+		for id, e := range v.running { fmt.Println("DBG running", id, e.ended, e.waits) }
 		return err
 	}
 	// What still runs goes on, though nobody waits for it any more.
@@ -423,6 +429,12 @@ func (v *server) attempt(ctx workflow.Context, name string, arg *common.Payloads
 		return nil, temporal.NewApplicationError("a simulated outage", job.ErrorOutage)
 	}
 	p := v.processes[i]
+	if work.deadly {
+		v.note("process %d dies of %s", i, work.name)
+		v.kill(i)
+		v.pause(ctx)
+		return nil, v.lost(batch)
+	}
 	broken := breakage(v.bad(int(breakages), 2))
 	if broken != 0 {
 		v.note("%s: %v", work.name, broken)
@@ -500,9 +512,6 @@ func (v *server) whoMoves(e *execution) *execution {
 
 // fault is what goes wrong with the next operation. A batch of which the items are suspected dies of them alone.
 func (v *server) fault(w *work) int {
-	if w.deadly {
-		return 3
-	}
 	fault := v.bad(5, 2)
 	if fault > 2 && w.narrowed {
 		return 0

@@ -15,7 +15,10 @@ import (
 // nearly as fast as its worker can.
 
 // Limits are those of a leg: the argument of SignalLimits.
+//
+// A leg is sent new ones now and then, in signals. Temporal may deliver these in another order, so they are numbered.
 type Limits struct {
+	Number int              `json:"n,omitempty"`    // of those that the job has sent the leg; 0: those that it began with
 	Rate   job.Rate         `json:"rate,omitempty"` // of the settings; 0: none
 	Slowed throttle.Slowed  `json:"slowed,omitzero"`
 	Legs   int              `json:"legs,omitempty"` // that share them
@@ -144,6 +147,9 @@ func (d *Dispatcher) SetLimits(l Limits) {
 	if l.Ask {
 		l.Ask = false
 		d.answerCounts()
+	}
+	if l.Number < d.rate.limits.Number {
+		return // they have been overtaken
 	}
 	d.rate.limits = l
 	d.report.set(l.Report)
