@@ -79,10 +79,13 @@ limits:
 	done
 
 # A million schedules of faults over plan, process, commit, finish and redrive, and as many of pipelines, of feeds, and of feeds with
-# pipelines; `make test` does 10,000, 3,000, 3,000 and 2,000, the same ones each time.
+# pipelines; `make test` does 10,000, 3,000, 3,000 and 2,000, the same ones each time. And a million of the workflows themselves, jobs and
+# legs over hand-overs, continue-as-new, stops and terminations, with a fourth as many of pipelines and of feeds: `make test` does 10,000,
+# 1,000 and 1,500.
 SCHEDULES ?= 1000000
 model:
-	STINT_MODEL=$(SCHEDULES) $(GO) test -count=1 -v -timeout 24h -run '^TestModel(_Stages|_Feed|_FeedStages)?$$' ./internal/modeltest
+	STINT_MODEL=$(SCHEDULES) $(GO) test -count=1 -v -timeout 24h -run '^TestModel(_Stages|_Feed|_FeedStages|_Jobs)?$$' ./internal/modeltest
+	STINT_MODEL=$$(($(SCHEDULES) / 4)) $(GO) test -count=1 -v -timeout 24h -run '^TestModel_(JobStages|FeedJobs)$$' ./internal/modeltest
 
 # Random jobs of `stint run`, for so long, from a seed that is printed; the simplest job that fails is printed as a command. As root, disks
 # are filled up, too. RANDOM_FLAGS='-seed 4711 -jobs 1' repeats one.

@@ -248,16 +248,20 @@ func (w *feedWork) salvage(ctx workflow.Context, in salvaged) ([]string, error) 
 		err := execute.IO(ctx, acts.CommitFeed, in.CommitFeedInput, &committed)
 		return []string{committed.Manifest}, err
 	}
-	done := activities.SalvageFeedResult{Gone: in.Gone}
-	if !in.Gone {
-		if err := execute.IO(ctx, acts.SalvageFeed, in.SalvageFeedInput, &done); err != nil {
-			return nil, err
-		}
-	}
+	done, err := salvageLeg(ctx, in)
 	if done.Gone {
 		w.noteGone(in.Workflow)
 	}
-	return done.Manifests, nil
+	return done.Manifests, err
+}
+
+// salvageLeg has a leg of a job whose spec is a feed's asked for what it had accepted, and that recorded.
+func salvageLeg(ctx workflow.Context, in salvaged) (done activities.SalvageFeedResult, err error) {
+	if in.Gone {
+		return activities.SalvageFeedResult{Gone: true}, nil
+	}
+	err = execute.IO(ctx, acts.SalvageFeed, in.SalvageFeedInput, &done)
+	return done, err
 }
 
 // noteGone notes a leg whose history is gone: what it had not committed is known by its gaps in the books only.

@@ -181,6 +181,10 @@ func (p *pager) window(v pool.View) int { return v.Window() }
 func (p *pager) carry(legs []*openLeg) ([]carriedLeg, bool) { return nil, len(legs) == 0 }
 
 func (p *pager) salvage(ctx workflow.Context, in salvaged) ([]string, error) {
+	if in.Workflow != "" { // of a redrive of a feed; if nothing is known of the leg, its items are planned again
+		done, err := salvageLeg(ctx, in)
+		return done.Manifests, err
+	}
 	var committed activities.CommitResult
 	plain := activities.CommitInput{Ref: in.Ref, Leg: in.Leg, Previous: in.Previous}
 	for _, e := range in.Entries {

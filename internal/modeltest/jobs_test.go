@@ -26,8 +26,9 @@ import (
 // resumes and redrives.
 type jobSimulation struct {
 	*simulation
-	in     job.Input
-	report job.Report
+	in      job.Input
+	report  job.Report
+	clients func(ctx workflow.Context, v *server) // of a feed; nil: there are none
 }
 
 // TestModel_Jobs runs 10,000 schedules of jobs with their legs (200 with -short), the same ones each time: see [TestModel].
@@ -58,15 +59,20 @@ func simulateJobStages(c *choices) (log []string, err error) {
 }
 
 func newJob(c *choices, spec job.Spec) *jobSimulation {
+	j := &jobSimulation{simulation: newSimulation(c, withSizes(c, spec))}
+	j.stdin, j.spec.Input = false, []string{bucket + "in/"}
+	j.pages = 2 + j.pick(5, 50)
+	return j
+}
+
+// withSizes is the spec with small batches, and a small window.
+func withSizes(c *choices, spec job.Spec) job.Spec {
 	spec.BatchItems, spec.Window = 1+int64(c.pick(5, 80)), 1+c.pick(6, 80)
 	if len(spec.Stages) == 0 {
 		spec.Pool = "pool"
 	}
 	spec.Attempts = maxFaults + 2 // faults alone fail nothing
-	s := newSimulation(c, spec)
-	s.stdin, s.spec.Input = false, []string{bucket + "in/"}
-	s.pages = 2 + s.pick(5, 50)
-	return &jobSimulation{simulation: s}
+	return spec
 }
 
 // schedule runs the job, and its redrives.
@@ -119,6 +125,9 @@ func (j *jobSimulation) complete() error {
 		var next job.Input
 		var lost error
 		err := v.run(workflows.JobInput{Input: j.in}, func(ctx workflow.Context) {
+			if j.clients != nil && j.redrive == nil {
+				workflow.Go(ctx, func(ctx workflow.Context) { j.clients(ctx, v) })
+			}
 			what := 0
 			if runs < 4 {
 				what = v.pick(3, 50)
@@ -132,6 +141,11 @@ func (j *jobSimulation) complete() error {
 			case v.over:
 			case what == 1:
 				v.note("a stop")
+				for leg := range 3 { // no leg takes items then
+					if f := v.flows[protocol.LegID(v.spec.Name, v.open+leg)]; f != nil && !f.ended && j.clients != nil {
+						f.signal(protocol.SignalBar).SendAsync(payload(nil))
+					}
+				}
 				v.flows[v.spec.Name].signal(job.SignalStop).SendAsync(payload(job.Stop{Reason: "the model"}))
 			default:
 				v.note("terminated")
@@ -194,6 +208,10 @@ func (j *jobSimulation) ended(v *server) (done bool, err error) {
 func (j *jobSimulation) next(report job.Report) job.Input {
 	next := j.in
 	next.Resume = report.Manifests
+	if j.redrive == nil && j.spec.Source == job.SourceFeed {
+		next.Accepted = max(j.in.Accepted, report.Planned)
+		return next
+	}
 	if j.redrive == nil {
 		next.Earlier = append(slices.Clone(j.in.Earlier), report.Run)
 		return next
@@ -271,6 +289,12 @@ func (v *server) work(name string, arg *common.Payloads) (*work, error) {
 		return decoded(name, arg, func(in *activities.RedrivePlanInput) { few(&in.PlanInput) }, (*activities.Activities).PlanRedrive)
 	case "Process":
 		return v.processing(arg)
+	case "PlanFeed":
+		return decoded(name, arg, func(in *activities.PlanFeedInput) { in.Batches = min(in.Batches, v.pages) }, (*activities.Activities).PlanFeed)
+	case "CommitFeed":
+		return decoded(name, arg, nil, (*activities.Activities).CommitFeed)
+	case "SalvageFeed":
+		return decoded(name, arg, nil, (*activities.Activities).SalvageFeed)
 	case "Commit":
 		return decoded(name, arg, nil, (*activities.Activities).Commit)
 	case "Finish":
@@ -333,6 +357,10 @@ func (v *server) accept(result any) {
 	case activities.PlanResult:
 		if r.Sources != "" {
 			v.ref.Sources = r.Sources
+		}
+	case activities.PlanFeedResult:
+		if r.Lost > 0 {
+			v.lostItems = r.Lost
 		}
 	case outputs.FinishResult:
 		v.finished = r

@@ -1,5 +1,6 @@
 // Package modeltest runs Plan, Process, Commit, Finish and the redrive pair on a simulated store and a
-// simulated server, in many schedules of faults, and compares what they publish with a model.
+// simulated server, in many schedules of faults, and compares what they publish with a model. In half of its tests the
+// server runs the workflows, too: see [server].
 package modeltest
 
 import (

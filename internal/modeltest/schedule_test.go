@@ -81,7 +81,10 @@ type simulation struct {
 	pages    int  // most batches of a page
 	poison   bool // some items kill their workers, until they are run again
 	finished outputs.FinishResult
-	afresh   bool // the run continues no other
+	afresh   bool               // the run continues no other
+	servers  map[string]*server // by runs
+	// lostItems is how many items of a feed a run has not found any more.
+	lostItems int64
 }
 
 func (s *simulation) note(format string, args ...any) {
@@ -141,7 +144,7 @@ func failing(item string, generation int) bool {
 }
 
 func (s *simulation) newProcess() *process {
-	o := activities.Options{Access: s.world, Handler: handler{s}}
+	o := activities.Options{Access: s.world, Handler: handler{s}, Pending: s.pendingOf}
 	if s.stdin {
 		s.served++
 		s.typed = s.lines(fmt.Sprint("stdin", s.served), 8+s.served)

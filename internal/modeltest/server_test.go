@@ -18,6 +18,7 @@ import (
 	"github.com/stint-run/stint/workflows"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
@@ -42,7 +43,7 @@ type server struct {
 	over    bool                  // the run has ended, or was terminated
 	result  job.Report
 	err     error
-	panics  any
+	open    int // the leg of a feed that takes items
 }
 
 // simFlow is a workflow.
@@ -75,6 +76,10 @@ const proxyName = "proxy"
 // newServer makes the server of one run.
 func newServer(s *simulation) *server {
 	v := &server{simulation: s, running: map[string]*execution{}, flows: map[string]*simFlow{}}
+	if s.servers == nil {
+		s.servers = map[string]*server{}
+	}
+	s.servers[s.ref.Run] = v
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	v.env = suite.NewTestWorkflowEnvironment()
@@ -83,6 +88,7 @@ func newServer(s *simulation) *server {
 	v.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: "root", TaskQueue: protocol.WorkflowQueue})
 	v.env.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: protocol.WorkflowJob})
 	v.env.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: protocol.WorkflowLeg})
+	v.env.RegisterWorkflowWithOptions(workflows.FeedLeg, workflow.RegisterOptions{Name: protocol.WorkflowFeedLeg})
 	v.env.RegisterWorkflowWithOptions(v.proxy, workflow.RegisterOptions{Name: proxyName})
 	return v
 }
@@ -109,10 +115,13 @@ func (v *server) run(in workflows.JobInput, beside func(ctx workflow.Context)) (
 	if err := v.env.GetWorkflowError(); err != nil {
 		r, err2 := query[job.Report](v, v.spec.Name, protocol.QueryReport)
 		fmt.Printf("DBG %+v %v moves %d\n", r, err2, v.moves)
-		for id, f := range v.flows { 
+		for id, f := range v.flows {
 			p, err2 := query[job.Progress](v, id, protocol.QueryProgress)
-			fmt.Printf("DBG %s ended %v full %v: %+v %v\n", id, f.ended, f.full, p, err2) }
-		for id, e := range v.running { fmt.Println("DBG running", id, e.ended, e.waits) }
+			fmt.Printf("DBG %s ended %v full %v: %+v %v\n", id, f.ended, f.full, p, err2)
+		}
+		for id, e := range v.running {
+			fmt.Println("DBG running", id, e.ended, e.waits)
+		}
 		return err
 	}
 	// What still runs goes on, though nobody waits for it any more.
@@ -137,24 +146,21 @@ func (v *server) begin(ctx workflow.Context, id, parent string, do func(ctx work
 }
 
 // runToEnd runs a workflow over all its runs.
-func runToEnd[In, Out any](ctx workflow.Context, fn func(workflow.Context, In) (Out, error), in In) (Out, error) {
+func runToEnd[In, Out any](ctx workflow.Context, fn func(workflow.Context, In) (Out, error), in In) (out Out, err error) {
 	for {
-		in, err := passed(in)
-		if err != nil {
-			var none Out
-			return none, err
+		if in, err = passed(in); err != nil {
+			return out, err
 		}
-		out, err := fn(ctx, in)
+		out, err = fn(ctx, in)
 		again, ok := errors.AsType[*workflow.ContinueAsNewError](err)
 		if !ok {
 			return out, err
 		}
 		flowOf(ctx).full = false
-		var next In
-		if err := converter.GetDefaultDataConverter().FromPayloads(again.Input, &next); err != nil {
+		in = *new(In)
+		if err = converter.GetDefaultDataConverter().FromPayloads(again.Input, &in); err != nil {
 			return out, err
 		}
-		return runToEnd(ctx, fn, next)
 	}
 }
 
@@ -298,10 +304,13 @@ func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args 
 }
 
 func (v *server) leg(ctx workflow.Context, name string, arg any) (any, error) {
-	if name != protocol.WorkflowLeg {
-		return nil, fmt.Errorf("no workflow %s", name)
+	switch name {
+	case protocol.WorkflowLeg:
+		return runToEnd(ctx, workflows.Leg, arg.(workflows.LegInput))
+	case protocol.WorkflowFeedLeg:
+		return runToEnd(ctx, workflows.FeedLeg, arg.(workflows.FeedLegInput))
 	}
-	return runToEnd(ctx, workflows.Leg, arg.(workflows.LegInput))
+	return nil, fmt.Errorf("no workflow %s", name)
 }
 
 func (o *outbound) SetQueryHandler(ctx workflow.Context, name string, handler any) error {
@@ -318,7 +327,12 @@ func (o *outbound) SetUpdateHandler(ctx workflow.Context, name string, handler a
 	return nil
 }
 
-func (o *outbound) UpsertMemo(workflow.Context, map[string]any) error { return nil }
+func (o *outbound) UpsertMemo(_ workflow.Context, memo map[string]any) error {
+	if leg, ok := memo[protocol.MemoLeg].(int); ok {
+		o.v.open = leg
+	}
+	return nil
+}
 
 func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, _ string, _ ...any) workflow.Future {
 	future, settable := workflow.NewFuture(ctx)
@@ -358,6 +372,11 @@ func (v *server) remains(in job.Input) (report job.Report, salvage []json.RawMes
 	}
 	salvage = slices.Clone(in.Salvage[max(0, len(in.Salvage)-report.Salvage):])
 	for _, id := range append([]string{v.spec.Name}, report.OpenLegs...) {
+		if v.spec.Source == job.SourceFeed && id != v.spec.Name { // the next run asks it
+			leg, _ := json.Marshal(map[string]string{"workflow": id, "run": v.ref.Run})
+			salvage = append(salvage, leg)
+			continue
+		}
 		some, err := query[[]json.RawMessage](v, id, protocol.QueryPending)
 		if errors.Is(err, errNotFound) {
 			continue // it was never started
@@ -368,6 +387,19 @@ func (v *server) remains(in job.Input) (report job.Report, salvage []json.RawMes
 		salvage = append(salvage, some...)
 	}
 	return report, salvage, nil
+}
+
+// pendingOf is [activities.Options].Pending.
+func (s *simulation) pendingOf(_ context.Context, id, run string, offset int) ([]byte, error) {
+	v := s.servers[run]
+	if v == nil {
+		v = s.servers[s.ref.Run] // a leg of the job that asks
+	}
+	piece, err := query[[]byte](v, id, protocol.QueryPending, offset)
+	if errors.Is(err, errNotFound) {
+		return nil, serviceerror.NewNotFound(id)
+	}
+	return piece, err
 }
 
 func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
