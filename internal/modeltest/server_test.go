@@ -127,7 +127,7 @@ func (v *server) run(in workflows.JobInput, beside func(ctx workflow.Context)) (
 	// What still runs goes on, though nobody waits for it any more.
 	for _, id := range slices.Sorted(maps.Keys(v.running)) {
 		e := v.running[id]
-		if v.endDead(e); !e.ended {
+		if v.endDead(e); !e.ended && !slices.Contains(v.gone, e) {
 			v.gone = append(v.gone, e)
 		}
 	}
@@ -480,19 +480,26 @@ func (v *server) attempt(ctx workflow.Context, name string, arg *common.Payloads
 	})
 	id := fmt.Sprint(len(v.log), "/", v.moves, "/", work.name)
 	v.running[id] = e
-	defer delete(v.running, id)
+	err = v.follow(ctx, e, i, work, batch)
+	delete(v.running, id) // not deferred: coroutines that the environment ends run what is deferred beside each other
+	return result, err
+}
+
+// follow moves an attempt on process i, and those that were given up beside it, to its end, or until it is lost. It returns the error that the
+// workflow gets.
+func (v *server) follow(ctx workflow.Context, e *execution, i int, work *work, batch bool) error {
 	told := false
 	for !e.ended {
 		if v.moves++; v.moves > maxMoves {
-			return nil, temporal.NewNonRetryableApplicationError("the schedule does not end", "Endless", nil)
+			return temporal.NewNonRetryableApplicationError("the schedule does not end", "Endless", nil)
 		}
 		if batch && ctx.Err() != nil && !told && v.pick(2, 30) == 0 {
 			told = true
 			e.cancel() // the stop has reached the worker
 		}
-		if p.dead {
+		if e.process.dead {
 			v.endDead(e)
-			return nil, v.lost(batch)
+			return v.lost(batch)
 		}
 		who := v.whoMoves(e)
 		if who == nil { // somebody holds the lock
@@ -509,7 +516,7 @@ func (v *server) attempt(ctx workflow.Context, name string, arg *common.Payloads
 			v.note("%s is given up", work.name)
 			v.gone = append(v.gone, e)
 			v.pause(ctx)
-			return nil, temporal.NewHeartbeatTimeoutError()
+			return temporal.NewHeartbeatTimeoutError()
 		}
 		if fault > 0 {
 			v.note("an operation of %s: fault %d", work.name, fault)
@@ -520,10 +527,10 @@ func (v *server) attempt(ctx workflow.Context, name string, arg *common.Payloads
 			v.pause(ctx)
 		}
 	}
-	if p.dead {
-		return nil, v.lost(batch)
+	if e.process.dead {
+		return v.lost(batch)
 	}
-	return result, v.raised(e.err)
+	return v.raised(e.err)
 }
 
 // whoMoves is the execution that moves next: as a rule the given one, or one that was given up. Nil: it waits for a lock of one that runs.
