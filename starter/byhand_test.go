@@ -232,11 +232,10 @@ func caseOf(s *job.Stage, line string) (value string, ok bool) {
 		return value, json.Unmarshal([]byte(line), &value) == nil
 	}
 	var fields map[string]any
-	if json.Unmarshal([]byte(line), &fields) != nil {
-		return "", false
+	if json.Unmarshal([]byte(line), &fields) == nil {
+		value, _ = fields[s.Switch[1:]].(string)
 	}
-	value, ok = fields[s.Switch[1:]].(string)
-	return value, ok
+	return value, true // an item without the field is of no case, as one with another value
 }
 
 // requireLines requires that a file has these lines; there is none if there are none.

@@ -378,13 +378,15 @@ func TestD3_ManyLargeExchangesAtOnce(t *testing.T) {
 	j.spec.CapacityBytes = 32 << 20
 	j.on(func(_ context.Context, text string) (string, error) { return fmt.Sprint(len(text), text[:3]), nil })
 	j.start(job.StartOptions{})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // clients alone give up after one, and the machine may be busy
+	t.Cleanup(cancel)
 	var clients sync.WaitGroup
 	for i := range 5 {
 		feed := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{})
 		t.Cleanup(feed.Release)
 		clients.Go(func() {
 			size := 1_000_000 + i
-			got, err := feed.Call(t.Context(), strings.Repeat("<", size))
+			got, err := feed.Call(ctx, strings.Repeat("<", size))
 			assert.NoError(t, err)
 			assert.Equal(t, fmt.Sprint(size, "<<<"), got)
 		})
@@ -392,6 +394,6 @@ func TestD3_ManyLargeExchangesAtOnce(t *testing.T) {
 	clients.Wait()
 	feed := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{})
 	t.Cleanup(feed.Release)
-	require.NoError(t, feed.Close(t.Context()))
+	require.NoError(t, feed.Close(ctx))
 	require.EqualValues(t, 5, j.completes().Planned)
 }
