@@ -368,6 +368,19 @@ func TestCommitFeed_Refuses(t *testing.T) {
 	require.Empty(t, f.keys("run-1/manifests/"))
 }
 
+// What a feed's earlier run has left lies in spills, so a batch of it is a range of bytes; its outcomes are in a part.
+func TestCommitFeed_ItemsOfAnEarlierRun(t *testing.T) {
+	t.Parallel()
+	f := setupFeed(t, calls.Lines)
+	f.beginFeed()
+	b := protocol.Batch{Source: 1, Offset: 4, Length: 4, First: 2, Count: 2}.Sealed()
+	e := FeedEntry{Entry: Entry{Batch: b, Part: "p", OK: 2, Bytes: 4}}
+	result, err := f.acts.CommitFeed(t.Context(), CommitFeedInput{Ref: f.ref, Format: "text", Entries: []FeedEntry{e}})
+	require.NoError(t, err)
+	require.Len(t, f.keys("run-1/manifests/"), 1)
+	require.NotEmpty(t, result.Manifest)
+}
+
 // A new feed has a source table and nothing to do; who plans it says what it can run.
 func TestPlanFeed_New(t *testing.T) {
 	t.Parallel()

@@ -147,7 +147,7 @@ func (e *Entry) check() error {
 		return ledger.Permanent(job.ErrorDamaged, fmt.Errorf("recording %w", err))
 	}
 	switch {
-	case e.Source != 0 || e.Offset != 0 || e.Length != 0:
+	case e.Part == "" && (e.Source != 0 || e.Offset != 0 || e.Length != 0): // what an earlier run has left is read from its spills
 		return ledger.Permanent(job.ErrorInvalid, fmt.Errorf("%s of a feed are a range of bytes", e.Batch))
 	case e.OK+e.Failed+e.Discarded != e.Count:
 		return ledger.Unbalanced("%s have %d outcomes", e.Batch, e.OK+e.Failed+e.Discarded)
