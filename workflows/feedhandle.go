@@ -40,7 +40,7 @@ func (c *coordinator) startFeedLeg(feed *feedState) {
 	c.state.Report.Legs++
 	in := FeedLegInput{
 		Ref: c.state.Ref, Spec: c.spec(), Version: c.in.Version, Previous: c.state.Heads,
-		State: dispatch.State{Number: c.state.Report.Legs, Limits: c.limits(), Window: max(0, c.places), Known: c.state.Pool.Workers.Calls()},
+		State: dispatch.State{Number: c.nextLeg(false), Limits: c.limits(), Window: max(0, c.places), Known: c.state.Pool.Workers.Calls()},
 	}
 	in.Limits.Legs = len(c.legs) + 1
 	c.state.Heads = nil

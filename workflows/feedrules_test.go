@@ -204,7 +204,7 @@ func TestFeed_S12_EarlierItems(t *testing.T) {
 	require.Len(t, f.openings, 1)
 	require.Equal(t, intake.Opening{First: 30, Session: 5, Unfinished: 30}, f.openings[0].Opening)
 	require.Equal(t, 20, during.Feed.Earlier)
-	require.Equal(t, map[int][]int{2: {10, 20, 30}}, f.heard)
+	require.Equal(t, map[int][]int{1: {10, 20, 30}}, f.heard)
 	require.Zero(t, report.Feed.Earlier)
 
 	f = setupScripted(t, func(s *job.Spec) { s.MaxFailed = "5" })

@@ -142,13 +142,13 @@ func (w *feedWork) sealed(n sealedNotice) {
 	w.feed.Accepted = max(w.feed.Accepted, n.Next)
 	w.c.state.Report.Planned = max(w.c.state.Report.Planned, n.Next)
 	w.feed.Wanted++
-	for _, l := range w.c.legs {
-		if l.number > n.Leg {
-			l.standsBy = false
-			w.opened(l.number)
-			break
+	found := false
+	w.eachLeg(func(leg *feedHandle) { // in their order
+		if !found && leg.number > n.Leg {
+			found, leg.open.standsBy = true, false
+			w.opened(leg.number)
 		}
-	}
+	})
 	if w.c.limited() {
 		w.c.sendLimits()
 	}

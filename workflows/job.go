@@ -26,10 +26,11 @@ type JobInput struct {
 type jobState struct {
 	Ref      activities.Ref  `json:"ref"`
 	Work     workState       `json:"work"`
-	Portions int             `json:"portions"` // found so far
-	Batches  int64           `json:"batches"`  // found so far
-	Heads    []string        `json:"heads"`    // manifests that no other names
-	Speed    throttle.Speed  `json:"speed"`    // of the handler, as the leg that ended last has shown
+	Portions int             `json:"portions"`           // found so far
+	LastLeg  int             `json:"last_leg,omitempty"` // the number of the leg that was opened last
+	Batches  int64           `json:"batches"`            // found so far
+	Heads    []string        `json:"heads"`              // manifests that no other names
+	Speed    throttle.Speed  `json:"speed"`              // of the handler, as the leg that ended last has shown
 	Pool     pool.View       `json:"pool,omitzero"`
 	Report   job.Report      `json:"report"`
 	Fresh    dispatch.Counts `json:"fresh,omitzero"` // of what earlier runs have not done

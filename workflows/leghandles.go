@@ -21,7 +21,7 @@ type childLeg struct {
 // startChild gives a portion to a leg in a child workflow.
 func (c *coordinator) startChild(p portion) {
 	first := c.state.Report.Legs == 0
-	in := c.prepare(p)
+	in := c.prepare(c.nextLeg(false), p)
 	in.SpeedAwaited = first && c.awaitSpeed()
 	child := workflow.ExecuteChildWorkflow(execute.LegOptions(c.ctx, c.spec(), in.Number, legSummary(in, p)), Leg, in)
 	handle := &childLeg{ctx: c.ctx, in: in, child: child, wakeUp: c.wakeUp, sofar: LegResult{Manifests: in.Previous, Left: p.items}}
@@ -88,7 +88,7 @@ type insideLeg struct{ *leg }
 
 // startInside runs a portion inside this workflow.
 func (c *coordinator) startInside(p portion) {
-	in := c.prepare(p)
+	in := c.prepare(c.nextLeg(true), p)
 	l, err := newLeg(c.ctx, in, &insideLink{c})
 	if err != nil {
 		c.fail(execute.JobError(err))

@@ -101,7 +101,7 @@ func (w *loopWork) open(p portion) {
 	c.state.Report.Legs++
 	in := LoopLegInput{
 		Ref: c.state.Ref, Spec: c.spec(), Version: c.in.Version, Slot: *p.slot,
-		State: dispatch.State{Number: c.state.Report.Legs, Limits: c.limits(), Window: 1, Known: c.state.Pool.Workers.Calls(), Last: true},
+		State: dispatch.State{Number: c.nextLeg(false), Limits: c.limits(), Window: 1, Known: c.state.Pool.Workers.Calls(), Last: true},
 	}
 	in.Limits.Legs = len(c.legs) + 1
 	c.state.Heads = nil // those of the slots

@@ -95,13 +95,21 @@ func (c *coordinator) openPage(p portion) {
 	c.startChild(p)
 }
 
-// prepare makes the input of the next leg, and counts it. A leg takes no more places than it has
+// nextLeg is the number of the leg that is opened next: its workflow is named by it. The first one is 0 if it runs inside the job.
+func (c *coordinator) nextLeg(inside bool) int {
+	if !inside || c.state.Report.Legs > 0 {
+		c.state.LastLeg++
+	}
+	return c.state.LastLeg
+}
+
+// prepare makes the input of the next leg, which has the number, and counts it. A leg takes no more places than it has
 // batches: the others are for the next.
-func (c *coordinator) prepare(p portion) LegInput {
+func (c *coordinator) prepare(number int, p portion) LegInput {
 	in := LegInput{
 		Ref: c.state.Ref, Spec: c.spec(), Version: c.in.Version, Base: c.state.Batches, Page: p.page, Previous: c.state.Heads,
 		State: dispatch.State{
-			Number: c.state.Report.Legs, Tasks: p.tasks, Limits: c.limits(), Window: int(max(0, min(int64(c.places), p.batches))),
+			Number: number, Tasks: p.tasks, Limits: c.limits(), Window: int(max(0, min(int64(c.places), p.batches))),
 			Known: c.state.Pool.Workers.Calls(), Last: c.allPlanned(),
 		},
 	}

@@ -139,7 +139,7 @@ func TestJob_LargeFirstPage(t *testing.T) {
 		return nil
 	}
 	report := w.mustRun()
-	require.Equal(t, protocol.LegID("nightly", 0), w.all[0].workflow)
+	require.Equal(t, protocol.LegID("nightly", 1), w.all[0].workflow)
 	require.True(t, w.legs[0].SpeedAwaited)
 	require.InDelta(t, 1, at.Seconds(), 0.1, "as soon as a few batches have ended")
 	require.Equal(t, activities.Sizing{Rate: 10_000, Slots: 60, Concurrency: 2}, w.plans[1].Sizing)

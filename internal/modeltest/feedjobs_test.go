@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/stages/stagestest"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -35,11 +36,28 @@ func TestModel_FeedJobs(t *testing.T) {
 	t.Parallel()
 	runAll(t, 1_500, 100, 7, func(c *choices) (log []string, err error) {
 		spec := withSizes(c, job.Spec{Source: job.SourceFeed, Format: "text", Capacity: 4 + c.pick(30, 70)})
-		f := &feedJob{jobSimulation: &jobSimulation{simulation: newFeed(c, spec).simulation}, session: 1, lists: 1 + c.pick(12, 80)}
-		f.poison, f.pages = f.pick(4, 30) == 1, 2+f.pick(5, 50)
-		f.jobSimulation.clients = f.clients
+		f := newFeedJob(c, spec)
+		f.poison = f.pick(4, 30) == 1
 		return f.schedule()
 	})
+}
+
+// TestModel_FeedJobStages runs 500 schedules of feeds with random pipelines (30 with -short), the same ones each time: see [TestModel].
+func TestModel_FeedJobStages(t *testing.T) {
+	t.Parallel()
+	runAll(t, 500, 30, 8, func(c *choices) (log []string, err error) {
+		f := newFeedJob(c, withSizes(c, job.Spec{Source: job.SourceFeed, Format: "jsonl", Capacity: 4 + c.pick(30, 70), Stages: stagestest.Stages(evenly{c}, 6)}))
+		f.begin()
+		f.staged.calm = f.staged.calm && !f.staged.deadly
+		return f.schedule()
+	})
+}
+
+func newFeedJob(c *choices, spec job.Spec) *feedJob {
+	f := &feedJob{jobSimulation: &jobSimulation{simulation: newFeed(c, spec).simulation}, session: 1, lists: 1 + c.pick(12, 80)}
+	f.pages = 2 + f.pick(5, 50)
+	f.jobSimulation.clients = f.clients
+	return f
 }
 
 // schedule runs the feed, and its redrives.
@@ -109,7 +127,7 @@ func (f *feedJob) client(ctx workflow.Context, v *server, name string) {
 			x.Want = f.pick(3, 60) > 0
 			for range 1 + f.pick(4, 70) {
 				f.made++
-				x.Items = append(x.Items, json.RawMessage(fmt.Sprintf("%q", fmt.Sprint("f-", f.made))))
+				x.Items = append(x.Items, f.madeItem())
 			}
 			f.lists--
 		case pending == 0:
@@ -125,6 +143,13 @@ func (f *feedJob) client(ctx workflow.Context, v *server, name string) {
 		pending = a.Pending
 		f.take(a)
 	}
+}
+
+func (f *feedJob) madeItem() json.RawMessage {
+	if f.staged != nil {
+		return json.RawMessage(fmt.Sprintf(`{"i":"f-%d","k":%q}`, f.made, stagestest.Kinds[f.made%len(stagestest.Kinds)]))
+	}
+	return json.RawMessage(fmt.Sprintf("%q", fmt.Sprint("f-", f.made)))
 }
 
 // refused reports whether an exchange was refused: it has left no trace.
@@ -161,9 +186,11 @@ func (f *feedJob) exchange(ctx workflow.Context, leg *simFlow, x protocol.Exchan
 		f.fail("the feed has accepted %d items, and gives the next one the ordinal %d", len(f.items), state.Accepted)
 	}
 	for _, item := range x.Items {
-		var text string
-		if err := json.Unmarshal(item, &text); err != nil {
-			return a, err
+		text := string(item)
+		if f.staged == nil {
+			if err := json.Unmarshal(item, &text); err != nil {
+				return a, err
+			}
 		}
 		f.items = append(f.items, fedItem{text: text, session: state.Session})
 	}
@@ -208,6 +235,9 @@ func (f *feedJob) take(a protocol.Exchanged) {
 			continue // it says nothing
 		case r.Failure != nil:
 			told = "failed"
+		case r.Dropped:
+			told = "dropped"
+		case f.staged != nil:
 		case string(r.Result) != item.text && string(r.Result) != fmt.Sprintf("%q", item.text):
 			f.fail("the result of item %d is %q, and should be %q", r.Item, r.Result, item.text)
 		}
@@ -226,78 +256,90 @@ func (f *feedJob) verify() error {
 	case f.lostItems > 0:
 		return fmt.Errorf("%d items are lost", f.lostItems)
 	}
-	done, err := f.published()
+	got, err := f.published()
 	if err != nil {
 		return err
 	}
-	var ok, failed, discarded int64
+	var ok, failed, absent, dropped int64
 	for i, item := range f.items {
-		bad := failing(item.text, f.generation) || f.poisonous(int64(i))
-		got := done[item.text]
-		delete(done, item.text)
+		value, bad := f.outcome(i)
+		as := "ok"
 		switch {
-		case got == "ok" && !bad:
-			ok++
-		case got == "failed" && bad:
+		case bad && got.failed[int64(i)]:
+			as = "failed"
 			failed++
-		case got == "" && item.session < f.session:
-			got = "discarded"
-			discarded++
+		case !bad && value != "" && len(got.lines) > 0 && got.lines[0] == value:
+			got.lines = got.lines[1:]
+			ok++
+		case !bad && value == "" && item.session == f.session:
+			as = "dropped"
+			absent++
+			dropped++
+		case !bad && value == "", item.session < f.session:
+			as = "discarded" // or dropped
+			absent++
 		default:
-			return fmt.Errorf("item %d, %s, of session %d has come to %q", i, item.text, item.session, got)
+			return fmt.Errorf("item %d, %s, of session %d should have come to %q; failed: %v; the output goes on with %q", i, item.text, item.session, value, bad, got.lines)
 		}
 		// A client is told nothing else of items of sessions that have ended; those that ran are recorded all the same.
-		if item.told != "" && item.told != got && f.generation == 0 && !(item.told == "discarded" && item.session < f.session) {
-			return fmt.Errorf("item %d, %s, has come to %q, and its client was told %q", i, item.text, got, item.told)
+		if item.told != "" && item.told != as && f.generation == 0 && !(item.told == "discarded" && item.session < f.session) && as != "discarded" {
+			return fmt.Errorf("item %d, %s, has come to %q, and its client was told %q", i, item.text, as, item.told)
 		}
 	}
-	if len(done) > 0 {
-		return fmt.Errorf("there are results of other items: %v", done)
+	if len(got.lines) > 0 || int64(len(got.failed)) != failed {
+		return fmt.Errorf("there are results of other items: %+v", got)
 	}
 	r, books := f.report, f.finished.Books
-	if books.OK != ok || books.Failed != failed || books.Discarded != discarded || books.Items != int64(len(f.items)) ||
-		r.OK != ok || r.Failed != failed || r.Planned != int64(len(f.items)) {
-		return fmt.Errorf("%d items, %d ok, %d failed, %d discarded: the books are %+v, the report counts %d, %d and %d, and %d discarded",
-			len(f.items), ok, failed, discarded, books, r.Planned, r.OK, r.Failed, r.Discarded)
+	if books.OK != ok+books.Dropped || books.Failed != failed || books.Discarded+books.Dropped != absent || books.Dropped < dropped ||
+		books.Items != int64(len(f.items)) || r.OK != books.OK || r.Failed != failed || r.Planned != int64(len(f.items)) {
+		return fmt.Errorf("%d items, %d ok, %d failed, %d neither: the books are %+v, the report counts %d, %d and %d, and %d discarded",
+			len(f.items), ok, failed, absent, books, r.Planned, r.OK, r.Failed, r.Discarded)
 	}
 	return nil
 }
 
-// published is what the output and the errors file have, each in the order of the items.
-func (f *feedJob) published() (map[string]string, error) {
-	ordinal := map[string]int{}
-	for i, item := range f.items {
-		ordinal[item.text] = i
+// outcome is what an item must come to, unless it is discarded: a line of the output, none if it is dropped, or a failure.
+func (f *feedJob) outcome(i int) (value string, failed bool) {
+	item := f.items[i]
+	if f.staged == nil {
+		return item.text, failing(item.text, f.generation) || f.poisonous(int64(i))
 	}
-	done, last := map[string]string{}, -1
-	add := func(text, as string) error {
-		at, there := ordinal[text]
-		if !there || at <= last || done[text] != "" {
-			return fmt.Errorf("%s has %q, item %d of %d, after item %d", as, text, at, len(f.items), last)
-		}
-		last, done[text] = at, as
-		return nil
-	}
+	m := &stagestest.Model{Handler: f.staged.Handler, Stages: f.spec.Stages}
+	e := f.item(m, int64(i), item.text)
+	return e.Value, e.Failed()
+}
+
+// outcomes are those in the files: the lines of the output, and which items have failed.
+type outcomes struct {
+	lines  []string
+	failed map[int64]bool
+}
+
+// published reads the output and the errors file.
+func (f *feedJob) published() (outcomes, error) {
+	got := outcomes{failed: map[int64]bool{}}
 	output, _ := f.get("/out.txt")
-	for line := range strings.Lines(string(output.data)) {
-		if err := add(strings.TrimSuffix(line, "\n"), "ok"); err != nil {
-			return nil, err
-		}
+	for line := range strings.Lines(stagestest.Plain(string(output.data))) {
+		got.lines = append(got.lines, strings.TrimSuffix(line, "\n"))
 	}
-	last = -1
+	last := int64(-1)
 	failures, _ := f.get("/out.txt.errors.jsonl")
 	for line := range bytes.Lines(failures.data) {
 		var record job.Failure
 		if err := json.Unmarshal(line, &record); err != nil {
-			return nil, err
+			return got, err
 		}
 		var text string
-		if err := json.Unmarshal(record.Input, &text); err != nil {
-			return nil, fmt.Errorf("the input of %s: %w", line, err)
+		if f.staged != nil {
+			text = string(record.Input)
+		} else if err := json.Unmarshal(record.Input, &text); err != nil {
+			return got, fmt.Errorf("the input of %s: %w", line, err)
 		}
-		if err := add(text, "failed"); err != nil {
-			return nil, err
+		if record.Item <= last || record.Item >= int64(len(f.items)) || f.items[record.Item].text != text {
+			return got, fmt.Errorf("after item %d there is the failure of %s, as item %d of %d", last, text, record.Item, len(f.items))
 		}
+		last = record.Item
+		got.failed[last] = true
 	}
-	return done, nil
+	return got, nil
 }
