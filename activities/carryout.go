@@ -2,12 +2,17 @@ package activities
 
 import (
 	"context"
+	"errors"
+	"reflect"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/stall"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
+	"go.temporal.io/sdk/temporal"
 )
 
 // carryOut does the work of an activity that heartbeats for as long as its process lives. The error says to workflows what follows.
@@ -32,12 +37,45 @@ func patiently[T any](ctx context.Context, patience time.Duration, work func(con
 	for {
 		select {
 		case err := <-done:
-			return result, ledger.Raised(err)
+			return result, sendable(ledger.Raised(err))
 		case <-looks.C:
 			if stuck := meter.GiveUp(patience); stuck != nil {
 				var none T
-				return none, ledger.StoreError(job.ErrorOutput, stuck)
+				return none, sendable(ledger.StoreError(job.ErrorOutput, stuck))
 			}
 		}
 	}
+}
+
+// maxSent is the most bytes of an error's text that is sent as it is, with the errors that it wraps, which say most
+// of it again.
+const maxSent = 16 << 10
+
+// sendable returns an error that an activity can end with. A failure is not sent if a text in it is not UTF-8: nobody
+// would hear of it before the activity expires. It may quote names of files, and what others answer, so long ones are
+// cut.
+func sendable(err error) error {
+	switch {
+	case err == nil, len(err.Error()) <= maxSent && utf8.ValidString(err.Error()):
+		return err
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
+	}
+	message, kind := err.Error(), typeOf(err)
+	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+		message, kind = app.Message(), app.Type()
+		if app.NonRetryable() {
+			return temporal.NewNonRetryableApplicationError(text.Fit(message, maxSent), text.Fit(kind, maxReason), nil)
+		}
+	}
+	return temporal.NewApplicationError(text.Fit(message, maxSent), text.Fit(kind, maxReason))
+}
+
+// typeOf is the name of an error's type, as the SDK has it.
+func typeOf(err error) string {
+	kind := reflect.TypeOf(err)
+	for kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
+	}
+	return kind.Name()
 }

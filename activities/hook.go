@@ -64,7 +64,7 @@ func hookError(f *calls.Fault) error {
 	if stack != "" {
 		text += "\n" + stack
 	}
-	return temporal.NewApplicationError(text, f.Err.Type)
+	return sendable(temporal.NewApplicationError(text, f.Err.Type))
 }
 
 // knownHooks lists the hooks that there are, for messages.

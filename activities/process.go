@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
@@ -133,7 +132,7 @@ type ProcessResult struct {
 	Clock *protocol.ClockSlot `json:"clock,omitempty"`
 }
 
-// maxReason is how many bytes of ProcessResult.Unbegun there may be.
+// maxReason is how many bytes ProcessResult.Unbegun may take as JSON.
 const maxReason = 300
 
 // Carried counts items that have come through a step of a pipeline without being its own.
@@ -198,11 +197,8 @@ func (e *execution) broken(err error) error {
 	case errors.Is(err, context.Canceled):
 		return temporal.NewCanceledErrorWithOptions(temporal.CanceledErrorOptions{Cause: err, Details: []any{hint}})
 	}
-	kind := reflect.TypeOf(err) // as the SDK names it
-	for kind.Kind() == reflect.Pointer {
-		kind = kind.Elem()
-	}
-	return temporal.NewApplicationErrorWithOptions(err.Error(), kind.Name(), temporal.ApplicationErrorOptions{Cause: err, Details: []any{hint}})
+	detailed := temporal.ApplicationErrorOptions{Cause: err, Details: []any{hint}}
+	return temporal.NewApplicationErrorWithOptions(err.Error(), typeOf(err), detailed)
 }
 
 func (e *execution) process() (ProcessResult, error) {
@@ -253,7 +249,7 @@ func (e *execution) commit() (result ProcessResult, err error) {
 	}
 	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited, e.watch.SlowedDown()
 	if why := e.watch.Unbegun(); why != nil {
-		result.Unbegun = text.Cut(why.Error(), maxReason)
+		result.Unbegun = text.Fit(why.Error(), maxReason)
 	}
 	result.Forced, result.Left, result.Capacity = e.watch.Forced(), e.leftAtStop(), e.acts.opts.Capacity()
 	result.Totals, result.Carried = e.totals, e.notOwn()

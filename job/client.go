@@ -135,7 +135,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 		Memo:                                     specMemo(spec),
 	}
 	if o.redrive != nil {
-		opts.StaticSummary = fmt.Sprintf("%s · redrive of %s", spec.describeHandler(), spec.describeSource())
+		opts.StaticSummary = text.Fit(fmt.Sprintf("%s · redrive of %s", spec.describeHandler(), spec.describeSource()), maxSummary)
 	}
 	if o.Fresh || o.Reuse || len(o.Resume) > 0 {
 		opts.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
@@ -170,8 +170,15 @@ func (c *Client) execute(ctx context.Context, opts client.StartWorkflowOptions, 
 }
 
 func specSummary(s Spec) string {
-	return fmt.Sprintf("%s · %s", s.describeHandler(), s.describeSource())
+	return text.Fit(fmt.Sprintf("%s · %s", s.describeHandler(), s.describeSource()), maxSummary)
 }
+
+// maxSummary and maxDetails are what Temporal takes of a workflow's summary and details, in bytes as JSON, with some
+// room.
+const (
+	maxSummary = 350
+	maxDetails = 16_000
+)
 
 // describeHandler says what the items go through, for people.
 func (s Spec) describeHandler() string {
@@ -221,7 +228,9 @@ func specDetails(s Spec) string {
 	case output == "":
 		output = "parts in " + s.Store
 	}
-	return fmt.Sprintf("Source %s\n\nOutput %s\n\nWindow %s · expiry %v · attempts %d", s.describeSource(), output, DescribeWindow(s.Window, 0), s.Expiry, s.Attempts)
+	details := fmt.Sprintf("Source %s\n\nOutput %s\n\nWindow %s · expiry %v · attempts %d",
+		s.describeSource(), output, DescribeWindow(s.Window, 0), s.Expiry, s.Attempts)
+	return text.Fit(details, maxDetails)
 }
 
 // Get returns the latest run of the job of that name. It does not ask the server, so the job need not

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -476,4 +478,30 @@ func TestD51_StoredSpecGetsItsDefaults(t *testing.T) {
 		require.Equal(t, valid(), in.Spec)
 		require.False(t, in.Scheduled)
 	})
+}
+
+// What the legs of a job with very many batches in flight had not committed may be more than an input takes: the rest
+// of it runs again, but no manifest is forgotten.
+func TestFitting_WhatIsLeftOutNamesItsManifests(t *testing.T) {
+	t.Parallel()
+	piece := func(leg int) json.RawMessage {
+		entries := strings.Repeat(`{"l":1},`, 50_000)
+		return json.RawMessage(fmt.Sprintf(`{"ref":{"run":"r"},"leg":%d,"previous":["manifest-%d"],"entries":[%s{}]}`, leg, leg, entries))
+	}
+	var all []json.RawMessage
+	for leg := range 24 {
+		all = append(all, piece(leg))
+	}
+	got := fitting(all)
+	size, whole := 0, 0
+	for leg, p := range got {
+		size += len(p)
+		require.Contains(t, string(p), fmt.Sprintf(`"previous":["manifest-%d"]`, leg))
+		require.Contains(t, string(p), `"ref":{"run":"r"}`)
+		if strings.Contains(string(p), "entries") {
+			whole++
+		}
+	}
+	require.LessOrEqual(t, size, maxPending)
+	require.Equal(t, 2, whole)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,4 +182,17 @@ func TestR25_ReportIsALine(t *testing.T) {
 	for _, verb := range []string{"%v", "%+v", "%s"} {
 		require.Equal(t, "nightly: running, 1,200 items ok, 3 failed", fmt.Sprintf(verb, r))
 	}
+}
+
+// Notes quote names of files: ten of them stay short, whatever these are.
+func TestNoticed_NotesAreShort(t *testing.T) {
+	t.Parallel()
+	var n Noticed
+	for i := range 2 * MaxNotes {
+		n.Note(fmt.Sprint(i, strings.Repeat("<", 4000)))
+	}
+	require.Len(t, n.Notes, MaxNotes)
+	data, err := json.Marshal(n)
+	require.NoError(t, err)
+	require.Less(t, len(data), MaxNotes*(maxNote+10))
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stint-run/stint/internal/text"
 )
 
 // CallTimes says how long calls of the handler took: the longest one, and how many there were in each class of times, which double. "5203
@@ -121,6 +123,9 @@ type Noticed struct {
 // MaxNotes is how many notes about its inputs a job has at most.
 const MaxNotes = 10
 
+// maxNote bounds a note, in bytes as JSON.
+const maxNote = 1000
+
 // Add adds what was noticed later.
 func (n *Noticed) Add(later Noticed) {
 	n.Blank += later.Blank
@@ -131,6 +136,7 @@ func (n *Noticed) Add(later Noticed) {
 
 // Note adds a note, unless it is there already or there are too many.
 func (n *Noticed) Note(note string) {
+	note = text.Fit(note, maxNote)
 	if len(n.Notes) < MaxNotes && !slices.Contains(n.Notes, note) {
 		n.Notes = append(n.Notes, note)
 	}

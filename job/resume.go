@@ -214,7 +214,36 @@ func (c *Client) pending(ctx context.Context, name string, feed bool, legs []str
 		}
 		all = append(all, some...)
 	}
-	return all, nil
+	return fitting(all), nil
+}
+
+// maxPending bounds what the input of a resumed job has of what legs had accepted and not committed, in bytes.
+const maxPending = 1 << 20
+
+// fitting returns what legs had not committed so that it fits into the input of the resumed job: beyond that only the
+// manifests that it names. The batches of the others run again. That many are left only by a job with thousands of
+// batches in flight, which Temporal has ended.
+func fitting(all []json.RawMessage) []json.RawMessage {
+	size := 0
+	for i, piece := range all {
+		if size += len(piece); size <= maxPending {
+			continue
+		}
+		size -= len(piece)
+		var short struct {
+			Ref      json.RawMessage `json:"ref,omitempty"`
+			Leg      int             `json:"leg,omitempty"`
+			Previous []string        `json:"previous,omitempty"`
+		}
+		if json.Unmarshal(piece, &short) != nil {
+			continue // it is refused as a whole
+		}
+		if bare, err := json.Marshal(short); err == nil {
+			all[i] = bare
+			size += len(bare)
+		}
+	}
+	return all
 }
 
 // fromNowhere asks a leg of a feed for nothing: its answer would be too large for a client, so the job asks for it. Other legs

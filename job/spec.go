@@ -1,6 +1,7 @@
 package job
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -62,12 +63,19 @@ const (
 	maxDuration   = 10 * 365 * 24 * time.Hour
 	maxMaxItem    = 1 << 30
 	maxMaxInput   = 1 << 60
-	// maxInputNames, in bytes, keeps a spec, which is sent with every page, far below Temporal's limit
-	// of 2 MB for a payload.
-	maxInputNames = 512 << 10
+	// maxSpec, in bytes as JSON, is a quarter of Temporal's limit of 2 MB for a payload: a spec is sent with every
+	// page, beside other things. The names of the inputs may take maxInputNames of them.
+	maxSpec       = 512 << 10
+	maxInputNames = 448 << 10
+	// maxLocation bounds that of the store and of each output, in bytes as JSON: each of the 600 executions that a
+	// leg may start at once is given the store.
+	maxLocation = 2 << 10
+	// maxSlotSpecs bounds the specs that the legs of a loop's slots are given together: they are started at once.
+	maxSlotSpecs = 2 << 20
 )
 
-// Spec describes a job. The zero value of a field means its default.
+// Spec describes a job. The zero value of a field means its default. As JSON it takes at most 512 KiB, the names of
+// the inputs 448 KiB and each location 2,048 bytes.
 type Spec struct {
 	// Name is the job's name and workflow ID: [a-z0-9][a-z0-9-]*, at most 200 bytes.
 	Name string `json:"name"`
@@ -302,7 +310,27 @@ func (s Spec) Validate() error {
 	errs = append(errs, s.checkSizes()...)
 	errs = append(errs, s.checkTimes()...)
 	errs = append(errs, s.checkEnds()...)
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return s.checkSize()
+}
+
+// checkSize refuses a spec that is too large to be sent.
+func (s Spec) checkSize() error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("writing the spec: %w", err)
+	}
+	most := maxSpec
+	if s.Source == SourceClock {
+		most = min(most, maxSlotSpecs/s.Slots)
+	}
+	if len(data) <= most {
+		return nil
+	}
+	return fmt.Errorf("the spec takes %s bytes as JSON: at most %s are allowed: shorten its longest lists and names",
+		text.Thousands(int64(len(data))), text.Thousands(int64(most)))
 }
 
 // checkSource refuses an unknown source, and fields of one source in a spec of another.
@@ -328,10 +356,10 @@ func (s Spec) checkInputs() error {
 		if input == "" {
 			return fieldError("Input", "%d of %d is empty: name a file, directory, glob or bucket URL", i+1, len(s.Input))
 		}
-		names += len(input)
+		names += text.JSONSize(input)
 	}
 	if names > maxInputNames {
-		return fmt.Errorf("the names of the %s inputs take %s bytes: at most %s are allowed; name a directory or a prefix, or quote the pattern so that workers expand it",
+		return fmt.Errorf("the names of the %s inputs take %s bytes as JSON: at most %s are allowed; name a directory or a prefix, or quote the pattern so that workers expand it",
 			text.Thousands(int64(len(s.Input))), text.Thousands(int64(names)), text.Thousands(maxInputNames))
 	}
 	return nil
@@ -354,6 +382,10 @@ func (s Spec) checkLocations() error {
 	for _, o := range s.outputs() {
 		if o.location == "" || o.field == "Store" && o.location == s.Output {
 			continue
+		}
+		if n := text.JSONSize(o.location); n > maxLocation {
+			errs = append(errs, fieldError(o.field, "%q takes %s bytes as JSON: at most %s are allowed",
+				text.Cut(o.location, 50), text.Thousands(int64(n)), text.Thousands(maxLocation)))
 		}
 		key := sameLocation(o.location)
 		if other := taken[key]; other != "" {

@@ -2,6 +2,7 @@ package job
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -344,8 +345,54 @@ func TestSpec_JSON(t *testing.T) {
 func TestSpec_NamesOfInputs(t *testing.T) {
 	t.Parallel()
 	s := valid()
-	s.Input = slices.Repeat([]string{strings.Repeat("x", 128)}, 4096)
+	s.Input = slices.Repeat([]string{strings.Repeat("x", 126)}, 3584)
 	require.NoError(t, s.Validate())
 	s.Input = append(s.Input, "x")
-	require.ErrorContains(t, s.Validate(), "the names of the 4,097 inputs take 524,289 bytes: at most 524,288 are allowed; name a directory")
+	require.ErrorContains(t, s.Validate(), "the names of the 3,585 inputs take 458,755 bytes as JSON: at most 458,752 are allowed; name a directory")
+	s.Input = slices.Repeat([]string{strings.Repeat("<", 126)}, 1000)
+	require.ErrorContains(t, s.Validate(), "the names of the 1,000 inputs take 758,000 bytes as JSON", "each takes six bytes where it is sent")
+}
+
+// Whatever makes a spec large: it is refused before anything is started.
+func TestSpec_TooLarge(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("<", 1000)
+	for name, c := range map[string]struct {
+		change func(s *Spec)
+		want   string
+	}{
+		"columns": {func(s *Spec) {
+			s.Output = "out.csv"
+			s.Columns = manyNames(10_000, "a column with a rather long name, of which there are many ")
+		}, "the spec takes"},
+		"clean stops": {func(s *Spec) { s.CleanStop = manyNames(300, long) }, "the spec takes"},
+		"location":    {func(s *Spec) { s.Output = long }, "6,002 bytes as JSON: at most 2,048 are allowed"},
+		"report":      {func(s *Spec) { s.Report = long }, "Report "},
+		"field": {func(s *Spec) {
+			s.Stages = []Stage{{Name: "s", Switch: "." + long, Cases: []Case{{Value: "a", Stage: Stage{Pool: "thumbs"}}}}}
+		}, "a field's name may take at most"},
+		"case": {func(s *Spec) {
+			s.Stages = []Stage{{Name: "s", Switch: ".kind", Cases: []Case{{Value: long, Stage: Stage{Pool: "thumbs"}}}}}
+		}, "it may take at most"},
+		"stage": {func(s *Spec) {
+			s.Stages = []Stage{{Name: strings.Repeat("a", 101), Stages: []Stage{{Name: strings.Repeat("b", 100), Pool: "thumbs"}}}}
+		}, "is 202 bytes long with those of the stages around it: at most 200"},
+		"loop": {func(s *Spec) {
+			*s = Spec{Name: "loop", Pool: "p", Source: SourceClock, Slots: MaxSlots, CleanStop: manyNames(300, "the type of an error, of which there are a great many ")}
+		}, "at most 10,485 are allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"}
+			c.change(&s)
+			require.ErrorContains(t, s.WithDefaults().Validate(), c.want)
+		})
+	}
+}
+
+func manyNames(n int, name string) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprint(name, i))
+	}
+	return all
 }

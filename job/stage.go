@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/stint-run/stint/internal/text"
 )
 
 // Stage is one step of a pipeline: it gets the results of the stage before. An item that fails or is dropped in a stage does not
@@ -12,8 +14,9 @@ import (
 //
 // A stage is one of four: a Pool, an Ensemble, a Switch, or Stages in their order. They may be nested, up to five deep.
 type Stage struct {
-	// Name names the stage in error records, settings and reports: [a-z0-9][a-z0-9-]*. A stage within another one is called
-	// "OUTER.INNER" there; its name is by default that of its pool. Stages beside each other have different names.
+	// Name names the stage in error records, settings and reports: [a-z0-9][a-z0-9-]*. A stage within another one is
+	// called "OUTER.INNER" there, in at most 200 bytes; its name is by default that of its pool. Stages beside each
+	// other have different names.
 	Name string `json:"name"`
 
 	// Pool names the workers that run it.
@@ -46,7 +49,7 @@ type Stage struct {
 
 // Case is one way that the items of a switch can take.
 type Case struct {
-	// Value is the value of the field, or the router's answer, for its items.
+	// Value is the value of the field, or the router's answer, for its items: at most 500 bytes as JSON.
 	Value string `json:"value"`
 	Stage
 }
@@ -62,6 +65,7 @@ const (
 	// MaxStages is the most stages of a job, nested ones included.
 	MaxStages = 20
 	maxNested = 5
+	maxCase   = 500 // of a case's value, and of the name of a switch's field: each execution is given them all
 )
 
 // ByField reports whether a switch goes by a field of the item, and not by the answer of a pool.
@@ -237,6 +241,9 @@ func checkBeside(outer string, stages []*Stage, depth int) (errs []error) {
 			errs = append(errs, fieldError("Stages", "%q is the name of stages %d and %d: give each its own", outer+stage.Name, first, i+1))
 		}
 		taken[stage.Name] = i + 1
+		if whole := outer + stage.Name; len(whole) > MaxName {
+			errs = append(errs, fieldError("Stage.Name", "%q is %d bytes long with those of the stages around it: at most %d are allowed", text.Cut(whole, 50), len(whole), MaxName))
+		}
 		if err := stage.check(); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", where, err))
 			continue
@@ -297,8 +304,14 @@ func (s *Stage) checkSwitch() error {
 	if len(s.Cases) == 0 {
 		return fieldError("Stage.Cases", "is empty: a switch needs at least one, such as {bird: {pool: birds}}")
 	}
+	if text.JSONSize(s.Switch) > maxCase {
+		return fieldError("Stage.Switch", "%q: a field's name may take at most %d bytes as JSON", text.Cut(s.Switch, 50), maxCase)
+	}
 	taken := map[string]bool{}
 	for _, c := range s.Cases {
+		if text.JSONSize(c.Value) > maxCase {
+			return fieldError("Stage.Cases", "has the value %q: it may take at most %d bytes as JSON", text.Cut(c.Value, 50), maxCase)
+		}
 		if taken[c.Value] {
 			return fieldError("Stage.Cases", "has the value %q twice: use each once", c.Value)
 		}

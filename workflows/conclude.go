@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/temporal"
@@ -158,7 +159,7 @@ func (c *coordinator) nameLeftovers() {
 		r.LaterErrors = r.LaterErrors[:job.MaxLaterErrors-1]
 		r.LaterErrorsOmitted++
 	}
-	r.LaterErrors = append(r.LaterErrors, job.Error{Type: left.Type, Message: execute.CutText(left.Message, maxLaterText)})
+	r.LaterErrors = append(r.LaterErrors, job.Error{Type: left.Type, Message: text.Fit(left.Message, maxLaterText)})
 }
 
 // leftovers returns the error of a job that stopped with these, and more, still running.
@@ -167,11 +168,11 @@ func leftovers(stragglers []job.Straggler, more int) *job.Error {
 	for _, s := range stragglers[:min(len(stragglers), namedStragglers)] {
 		names = append(names, s.String())
 	}
-	text := strings.Join(names, "; ")
+	all := strings.Join(names, "; ")
 	if n := len(stragglers) - namedStragglers + more; n > 0 {
-		text += fmt.Sprintf("; and %d more", n)
+		all += fmt.Sprintf("; and %d more", n)
 	}
-	return &job.Error{Type: job.ErrorLeftovers, Message: "Coordinator stopped with work still running: " + text}
+	return &job.Error{Type: job.ErrorLeftovers, Message: "Coordinator stopped with work still running: " + all}
 }
 
 // namedStragglers is how many of them an error names.

@@ -37,7 +37,6 @@ func (c *coordinator) runHooks(ctx workflow.Context, stage string, hooks []strin
 		run := job.HookRun{Stage: stage, Hook: hook}
 		if err != nil {
 			run.Error = execute.JobError(err)
-			run.Error.Message = execute.CutText(run.Error.Message, maxErrorText)
 		}
 		c.state.Report.Hooks = append(c.state.Report.Hooks, run)
 		if err != nil && stopAtError {

@@ -290,3 +290,21 @@ func total(ranges []protocol.Batch) int64 {
 	}
 	return n
 }
+
+// The tries that items have behind them go on with what an execution has left of their batch.
+func TestD5_TriesGoOnWithTheRest(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 10)
+	behind := []byte{1, 2, 3}
+	var got [][]byte
+	w.process = func(x *execution) {
+		if got = append(got, x.in.Trials); len(got) == 1 {
+			x.rests(1)
+			x.result.Trials = behind
+		}
+	}
+	result, err := w.runLeg(w.legInput(1))
+	require.NoError(t, err)
+	require.EqualValues(t, 10, result.Totals.OK)
+	require.Equal(t, [][]byte{nil, behind}, got)
+}

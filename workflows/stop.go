@@ -6,15 +6,17 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/workflow"
 )
 
 // maxErrorText and maxLaterText bound what the report keeps of each text of an error that somebody
-// reports, of the first and of later ones, in bytes.
+// reports, of the first and of later ones, and maxErrorType what it keeps of the type, in bytes as JSON.
 const (
-	maxErrorText = 4000
+	maxErrorText = execute.MaxErrorText
+	maxErrorType = execute.MaxErrorType
 	maxLaterText = 500
 )
 
@@ -41,7 +43,7 @@ func (c *coordinator) stop(stop job.Stop) {
 	if d, err := time.ParseDuration(stop.Grace); err == nil && d >= 0 {
 		grace = d
 	}
-	c.state.Report.Reason = execute.CutText(reason, maxErrorText)
+	c.state.Report.Reason = text.Fit(reason, maxErrorText)
 	c.end(grace, c.state.Report.Reason)
 }
 
@@ -52,7 +54,7 @@ func (c *coordinator) fail(err *job.Error) {
 		return
 	}
 	if c.noteError(*err) {
-		c.end(max(0, c.spec().Grace), execute.CutText(err.Message, maxErrorText))
+		c.end(max(0, c.spec().Grace), text.Fit(err.Message, maxErrorText))
 	}
 }
 
@@ -65,8 +67,9 @@ func (c *coordinator) stopsCleanly(err *job.Error) bool {
 // reports whether it was the first.
 func (c *coordinator) noteError(err job.Error) bool {
 	r := &c.state.Report
-	err = job.Error{Type: execute.CutText(err.Type, maxErrorText), Message: execute.CutText(err.Message, maxErrorText), Stack: execute.CutText(err.Stack, maxErrorText)}
-	later := job.Error{Type: err.Type, Message: execute.CutText(err.Message, maxLaterText)}
+	err.Type = text.Fit(err.Type, maxErrorType)
+	err.Message, err.Stack = text.Fit(err.Message, maxErrorText), text.Fit(err.Stack, maxErrorText)
+	later := job.Error{Type: err.Type, Message: text.Fit(err.Message, maxLaterText)}
 	switch {
 	case r.Error == nil && !c.ending():
 		r.Error = &err

@@ -228,10 +228,10 @@ func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
 // pageSize is how many batches the next page has at most. Each goes through all stages of a pipeline in one leg. If results are
 // printed while more items come, a page has two for each slot: it is committed as a whole.
 func pageSize(t terms) int {
+	most := stages.Compile(t.spec.Stages).Page(t.spec.BatchItems)
 	if t.portions == 0 {
-		return protocol.FirstPage
+		return min(protocol.FirstPage, most)
 	}
-	most := max(1, protocol.PageBatches/max(1, len(stages.Compile(t.spec.Stages))))
 	if t.spec.Streams() {
 		return min(most, max(protocol.FirstPage, 2*t.sizing.Slots))
 	}

@@ -66,8 +66,8 @@ func (t *Trials) wait(ordinal int64, due time.Time) {
 	t.set(ordinal, trial)
 }
 
-// maxTrials bounds what Encode returns, in bytes: it is part of a batch, which goes through a history.
-const maxTrials = 1 << 10
+// MaxTrials bounds what Encode returns, in bytes: it is part of a batch, which goes through a history.
+const MaxTrials = 1 << 10
 
 // maxRun is the most items of a batch, and so of a run of items that have the same behind them.
 const maxRun = 100_000
@@ -103,7 +103,7 @@ func (t *Trials) Encode(first int64) []byte {
 		if !trial.Due.IsZero() {
 			due = uint64(trial.Due.UnixMilli())
 		}
-		if run = binary.AppendUvarint(run, due); len(out)+len(run) > maxTrials {
+		if run = binary.AppendUvarint(run, due); len(out)+len(run) > MaxTrials {
 			break
 		}
 		out, end = append(out, run...), from+int64(n)

@@ -38,6 +38,6 @@ func TestTrials_Encode(t *testing.T) {
 	for i := range int64(100_000) {
 		of.note(i, int(i%7))
 	}
-	require.LessOrEqual(t, len(of.Encode(0)), maxTrials)
+	require.LessOrEqual(t, len(of.Encode(0)), MaxTrials)
 	require.Equal(t, 6, NewTrials(of.Encode(0), 0, 100_000).Of(6).Tries)
 }

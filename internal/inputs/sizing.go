@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/job"
 )
 
@@ -121,8 +122,9 @@ func FirstFew(s Sizing) int {
 }
 
 // FirstPage is the most batches of a job's first page: least, or more if the known slots take more. They are at most
-// [protocol.PageBatches].
+// [protocol.PageBatches], fewer if the job has several stages (see [stages.Program]).
 func FirstPage(spec job.Spec, s Sizing, least int) int {
+	most := stages.Compile(spec.Stages).Page(spec.BatchItems)
 	occupy := s.Slots
 	switch {
 	case s.Slots == 0:
@@ -132,7 +134,7 @@ func FirstPage(spec job.Spec, s Sizing, least int) int {
 	case spec.BatchItems > 0:
 		occupy = int(min(protocol.Capacity{Slots: s.Slots, Concurrency: s.Concurrency}.Batches(spec.BatchItems), protocol.PageBatches))
 	}
-	return clamp(2*occupy, least, max(least, protocol.PageBatches))
+	return clamp(2*occupy, least, max(least, most))
 }
 
 // ShowsSpeed reports whether a first page should end after so many automatic batches, the next one of

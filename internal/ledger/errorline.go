@@ -144,12 +144,12 @@ func failureInput(shape *records.Shape, item *records.Item) json.RawMessage {
 	return data
 }
 
-// MaxFirstError keeps the one error message that travels through history short.
+// MaxFirstError keeps the one error message that travels through history short, in bytes as JSON.
 const MaxFirstError = 500
 
 // FirstError shortens an error record for reports.
 func FirstError(f job.Failure) *job.FirstError {
 	short := f.Error
-	short.Message, short.Stack = text.Cut(short.Message, MaxFirstError), ""
+	short.Type, short.Message, short.Stack = text.Fit(short.Type, MaxFirstError), text.Fit(short.Message, MaxFirstError), ""
 	return &job.FirstError{Item: f.Item, Kind: f.Kind, Error: short}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/job"
 )
 
@@ -197,7 +198,7 @@ func (s *Survey) cutBy(spec job.Spec, known inputs.Sizing) (batches, legs int64)
 	case after <= 0, page <= protocol.InsideBatches && after <= protocol.InsideBatches:
 		return batches, 1
 	default:
-		page := int64(s.pageBatches())
+		page := int64(stages.Compile(spec.Stages).Page(spec.BatchItems))
 		return batches, 1 + (after+page-1)/page
 	}
 }

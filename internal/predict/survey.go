@@ -78,7 +78,7 @@ func (f *Predictor) survey(ctx context.Context, spec job.Spec) (Survey, error) {
 	for page := 0; ; page++ {
 		size := protocol.FirstPage
 		if page > 0 {
-			size = survey.pageBatches()
+			size = stages.Compile(spec.Stages).Page(spec.BatchItems)
 		}
 		batches := 0
 		for batches < size {
@@ -114,9 +114,6 @@ func (s *Survey) close(batches int) {
 	}
 	s.Events, s.Actions = s.cost()
 }
-
-// pageBatches is how many batches a page after the first has.
-func (s *Survey) pageBatches() int { return max(1, protocol.PageBatches/max(1, s.Steps)) }
 
 // executions is how many the batches have.
 func (s *Survey) executions() int64 { return s.Batches * int64(max(1, s.Steps)) }

@@ -171,7 +171,7 @@ func (t *trial) settle(items []calls.Item, answer *calls.Answer) (i int) {
 func (s *Sample) fail(ordinal int64, fault *calls.Fault) {
 	s.Failed++
 	short := fault.Err
-	short.Message, short.Stack = text.Cut(short.Message, ledger.MaxFirstError), ""
+	short.Message, short.Stack = text.Fit(short.Message, ledger.MaxFirstError), ""
 	s.FirstError = s.FirstError.First(&job.FirstError{Item: ordinal, Kind: fault.Kind, Error: short})
 }
 

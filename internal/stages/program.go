@@ -56,6 +56,29 @@ func Compile(all []job.Stage) Program {
 	return c.steps
 }
 
+// pieces is how many batches at most one is split into, over all steps: it has so many cuts.
+const pieces = protocol.MaxCuts + 1
+
+// Page is the most batches of a page of a job with these steps, at least 1, if its batches have at most so many
+// items; 0: any number. One leg takes each of them through all steps, in pieces from the first step on that splits
+// it. So a leg has no more executions, and carries no more, than one of a job with a single handler.
+func (p Program) Page(batchItems int64) int {
+	executions, each := int64(0), int64(1)
+	for i := range p {
+		if i > 0 && p[i].Items > 0 {
+			each = pieces
+			if batchItems > 0 {
+				each = min(pieces, (batchItems+p[0].Cut-1)/p[0].Cut) // cuts are at least so far apart
+			}
+		}
+		executions += each
+	}
+	if each > 1 {
+		executions += executions / 4 // pieces carry their parcels as well
+	}
+	return int(max(1, protocol.PageBatches/max(1, executions)))
+}
+
 // Next is the index of the first step from one on that the items of a parcel have to go through.
 func (p Program) Next(from int, routed []uint32) int {
 	for from < len(p)-1 && p[from].passedBy(routed) {
@@ -83,10 +106,25 @@ func (p Program) Split(b protocol.Batch) (all []protocol.Batch) {
 			break
 		}
 		count, length := cut.Item-b.First, max(0, cut.Offset-b.Offset)
-		all = append(all, b.Upto(count, length))
+		all = append(all, ownCuts(b.Upto(count, length)))
 		b = b.After(count, length)
 	}
+	if len(all) > 0 {
+		b = ownCuts(b)
+	}
 	return append(all, b)
+}
+
+// ownCuts leaves out the cuts that are not within the batch: each piece carries its own.
+func ownCuts(b protocol.Batch) protocol.Batch {
+	parcel := *b.From
+	parcel.Cuts = nil
+	for _, cut := range b.From.Cuts {
+		if cut.Item > b.First && cut.Item < b.End() {
+			parcel.Cuts = append(parcel.Cuts, cut)
+		}
+	}
+	return b.With(&parcel)
 }
 
 // lastCut is the last cut of a batch that leaves at most so many items before it, or else the first one; zero: there is none.

@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stint-run/stint/internal/protocol"
@@ -152,9 +153,32 @@ func TestProgram_Split(t *testing.T) {
 			parcel := &protocol.Parcel{Step: 1, Cuts: c.cuts}
 			c.of = c.of.With(parcel)
 			for i := range c.want {
-				c.want[i] = c.want[i].With(parcel)
+				own := *parcel
+				if len(c.want) > 1 { // each has the cuts within it
+					own.Cuts = slices.DeleteFunc(slices.Clone(c.cuts), func(cut protocol.Cut) bool {
+						return cut.Item <= c.want[i].First || cut.Item >= c.want[i].End()
+					})
+				}
+				if len(own.Cuts) == 0 {
+					own.Cuts = nil
+				}
+				c.want[i] = c.want[i].With(&own)
 			}
 			require.Equal(t, c.want, p.Split(c.of))
 		})
 	}
+}
+
+// A leg has no more executions of a pipeline's batches than of others, whatever they are split into.
+func TestProgram_Page(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, protocol.PageBatches, Program(nil).Page(0))
+	two := compiled(t, job.Stage{Name: "clean", Pool: "c"}, job.Stage{Name: "score", Pool: "s"})
+	require.Equal(t, protocol.PageBatches/2, two.Page(0))
+	score := job.Stage{Name: "score", Pool: "s", BatchItems: 30}
+	split := compiled(t, job.Stage{Name: "clean", Pool: "c"}, job.Stage{Name: "look", Pool: "l"}, score)
+	require.Equal(t, 26, split.Page(0), "19 executions of 17 pieces, and a quarter for what pieces carry")
+	require.Equal(t, 85, split.Page(100), "batches of 100 items have four pieces of 30 or more")
+	require.Equal(t, protocol.PageBatches/3, split.Page(20))
+	require.Equal(t, 1, make(Program, 2*protocol.PageBatches).Page(0), "a page is never empty")
 }

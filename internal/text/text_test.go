@@ -1,6 +1,7 @@
 package text
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -40,5 +41,43 @@ func TestCut_StaysValid(t *testing.T) {
 		require.True(t, utf8.ValidString(got), "%q", got)
 		require.LessOrEqual(t, len(strings.TrimSuffix(got, "…")), limit)
 		require.True(t, strings.HasPrefix(whole, strings.TrimSuffix(got, "…")))
+	}
+}
+
+func TestFit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text  string
+		limit int
+		want  string
+	}{
+		{"", 5, ""},
+		{"short", 5, "short"},
+		{"longer", 5, "lo…"},
+		{"äöü", 6, "äöü"},
+		{"äöüß", 6, "ä…"},
+		{"日本語", 8, "日…"},
+		{"a\xff", 10, "a�"},
+		{"<", 6, "<"},
+		{"<<<", 17, "<<…"},
+		{"<<<", 18, "<<<"},
+		{`a"b`, 4, `a"b`},
+		{"\x00\x00", 11, "\x00…"},
+		{"\xff\xff\xff", 6, "�"},
+	} {
+		require.Equal(t, c.want, Fit(c.text, c.limit), "%q", c.text)
+	}
+	for _, unit := range []string{"日ö!", "<a", "\x00", "\xff\xfe", "\u2028x", `"\`, "😀"} {
+		s := strings.Repeat(unit, 50)
+		for limit := 3; limit < 6*len(s); limit++ {
+			got := Fit(s, limit)
+			require.True(t, utf8.ValidString(got))
+			encoded, err := json.Marshal(got)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(encoded), limit+2, "%q", got)
+			if got != strings.ToValidUTF8(s, "\uFFFD") {
+				require.True(t, strings.HasSuffix(got, "…"), "%q", got)
+			}
+		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/execute"
 )
 
 // unserved says that a pool has no workers.
@@ -64,7 +63,7 @@ func Job(r job.Report, now time.Time) string {
 			fmt.Fprintf(&b, "\n**Errors** %s\n", o.Errors)
 		}
 	}
-	return execute.CutText(b.String(), maxDetails)
+	return text.Fit(b.String(), maxDetails)
 }
 
 // summarize says in one line how the job stands.

@@ -4,11 +4,16 @@ import (
 	"errors"
 
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/suspicion"
 	"go.temporal.io/sdk/temporal"
 )
+
+// MaxCause bounds what a suspected task carries of its last loss, in bytes as JSON: a leg that continues as new has
+// hundreds.
+const MaxCause = 300
 
 // OrphanTries is how many processes may end with the same items in hand before these are suspected: people
 // kill processes, too.
@@ -64,7 +69,7 @@ func (d *Dispatcher) suspect(t *Task, err error) {
 func (d *Dispatcher) narrowed(t Task, err error) {
 	t.Tries = 0
 	if t.Unwritten == 0 { // no worker has died of recording a verdict
-		t.Kind, t.Cause = job.KindCrash, execute.JobError(err).Message
+		t.Kind, t.Cause = job.KindCrash, text.Fit(execute.JobError(err).Message, MaxCause)
 		if execute.IsTimeout(err) && !execute.RanOut(err) {
 			t.Kind = job.KindExpired
 		}

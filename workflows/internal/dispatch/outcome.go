@@ -183,7 +183,7 @@ func (d *Dispatcher) waitOut(t Task, cause *job.Error) {
 	if o.Tries++; o.Tries > 1 {
 		o.Next = now.Add(retryDelay(outageDelay, o.Tries-1))
 	}
-	o.Message = execute.CutText(d.lastError, maxOutageText)
+	o.Message = text.Fit(d.lastError, maxOutageText)
 	if o.Tries >= execute.MaxAttempts {
 		d.fail(&job.Error{Type: job.ErrorOutage, Message: fmt.Sprintf("given up after %d tries since %s; resume when this works again: %s",
 			o.Tries, o.Since.UTC().Format(time.RFC3339), o.Message)})

@@ -1,12 +1,15 @@
 package dispatch
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
 )
 
 // none supplies nothing.
@@ -47,4 +50,23 @@ func TestCounts_OfAPipeline(t *testing.T) {
 	require.EqualValues(t, 1000, sum.Failed)
 	sum.Add(Counts{OK: 1})
 	require.EqualValues(t, 1, sum.Passed())
+}
+
+// A report has up to a thousand stragglers, and no text of them is long.
+func TestStraggles_TextsAreShort(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("<", 1000)
+	d := &Dispatcher{}
+	d.straggles(job.Straggler{Batch: long, Worker: long, Why: long})
+	want := strings.Repeat("<", MaxStraggler/6-1) + "…"
+	require.Equal(t, []job.Straggler{{Batch: want, Worker: want, Why: want}}, d.sofar.Stragglers)
+}
+
+// What a suspected task carries of its last loss is short: a leg that continues as new has hundreds.
+func TestNarrowed_CauseIsShort(t *testing.T) {
+	t.Parallel()
+	d := &Dispatcher{}
+	d.narrowed(Task{}, temporal.NewApplicationError(strings.Repeat("\x00", 1000), "Died"))
+	require.LessOrEqual(t, text.JSONSize(d.returned[0].Cause), MaxCause+2)
+	require.NotEmpty(t, d.returned[0].Cause)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/workflow"
@@ -70,9 +71,15 @@ func (d *Dispatcher) name(s job.Straggler, hint *protocol.Hint, ended []string) 
 	d.straggles(s)
 }
 
+// MaxStraggler bounds each text of a straggler, in bytes as JSON: a report has a thousand of them.
+const MaxStraggler = 200
+
 // straggles adds a straggler to the list, or to the number of those that are not in it.
 func (d *Dispatcher) straggles(s job.Straggler) {
 	if len(d.sofar.Stragglers) < job.MaxStragglers {
+		for _, field := range []*string{&s.Batch, &s.Worker, &s.Why} {
+			*field = text.Fit(*field, MaxStraggler)
+		}
 		d.sofar.Stragglers = append(d.sofar.Stragglers, s)
 		return
 	}

@@ -3,6 +3,7 @@ package execute
 import (
 	"errors"
 
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -14,15 +15,22 @@ func IsType(err error, kind string) bool {
 	return errors.As(err, &app) && app.Type() == kind
 }
 
-// JobError turns the end of an activity into the job's error.
+// MaxErrorType and MaxErrorText bound what workflows keep of the type and the message of an error, in bytes as JSON:
+// both go on in histories.
+const (
+	MaxErrorType = 200
+	MaxErrorText = 4000
+)
+
+// JobError turns the end of an activity into the job's error, within the bounds of its texts.
 func JobError(err error) *job.Error {
+	kind, message := job.ErrorFailed, err.Error()
 	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
-		return &job.Error{Type: app.Type(), Message: app.Message()}
+		kind, message = app.Type(), app.Message()
+	} else if timeout, ok := errors.AsType[*temporal.TimeoutError](err); ok {
+		kind, message = "Timeout", timeoutMessage(timeout)
 	}
-	if timeout, ok := errors.AsType[*temporal.TimeoutError](err); ok {
-		return &job.Error{Type: "Timeout", Message: timeoutMessage(timeout)}
-	}
-	return &job.Error{Type: job.ErrorFailed, Message: err.Error()}
+	return &job.Error{Type: text.Fit(kind, MaxErrorType), Message: text.Fit(message, MaxErrorText)}
 }
 
 func timeoutMessage(t *temporal.TimeoutError) string {

@@ -3,6 +3,7 @@ package execute
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stint-run/stint/job"
@@ -49,6 +50,9 @@ func TestJobError(t *testing.T) {
 		{"heartbeat", temporal.NewHeartbeatTimeoutError(), job.Error{Type: "Timeout", Message: "its worker died, hung or was cut off: no heartbeat within the expiry"}},
 		{"batch timeout", temporal.NewTimeoutError(enums.TIMEOUT_TYPE_START_TO_CLOSE, nil), job.Error{Type: "Timeout", Message: "it took longer than the batch timeout"}},
 		{"another", errors.New("x"), job.Error{Type: job.ErrorFailed, Message: "x"}},
+		{"long", temporal.NewApplicationError(strings.Repeat("<", 10_000), strings.Repeat("T", 300)), job.Error{
+			Type: strings.Repeat("T", MaxErrorType-3) + "…", Message: strings.Repeat("<", (MaxErrorText-3)/6) + "…",
+		}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

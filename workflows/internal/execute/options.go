@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -19,6 +20,8 @@ const (
 	// which also counts the time in which no worker is there.
 	Patience    = 24 * time.Hour
 	MaxAttempts = 1440
+	// maxSummary is what Temporal takes of a summary, in bytes as JSON, with some room.
+	maxSummary = 350
 	// locateLimit is how long it may take to find out where stragglers run.
 	locateLimit = 10 * time.Second
 )
@@ -37,7 +40,7 @@ func BatchOptions(ctx workflow.Context, spec job.Spec, id, summary string) workf
 		HeartbeatTimeout:    spec.Expiry,
 		WaitForCancellation: true,
 		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
-		Summary:             summary,
+		Summary:             text.Fit(summary, maxSummary),
 	})
 }
 
@@ -125,7 +128,7 @@ func HookOptions(ctx workflow.Context, spec job.Spec, pool, summary string, limi
 			InitialInterval: spec.Backoff, BackoffCoefficient: 2, MaximumInterval: job.MaxBackoff,
 			MaximumAttempts: int32(spec.Attempts), NonRetryableErrorTypes: job.PermanentErrors(),
 		},
-		Summary: summary,
+		Summary: text.Fit(summary, maxSummary),
 	})
 }
 
