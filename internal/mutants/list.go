@@ -46,6 +46,13 @@ var mutants = []mutant{
 		old: `return kept[key] || parts.Has(key)`, new: `return kept[key]`,
 		pkg: "./activities", tests: "TestFinish_KeepsParts|TestFinish_Sweeps",
 	},
+	{
+		name: "sweep: a run that was overtaken sweeps those before it", file: "internal/outputs/sweep.go",
+		old: `	err = p.Ref.WhileCurrent(ctx, p.Dir, func(context.Context) error { return nil })
+`, new: `	err = ctx.Err()
+`,
+		pkg: "./activities", tests: "TestFinish_SweepsRunsOutsideTheChain",
+	},
 
 	// order of writes
 	{
@@ -109,6 +116,30 @@ var mutants = []mutant{
 		name: "hand-over: a leg forgets batches that wait to be tried again", file: "workflows/internal/dispatch/dispatcher.go",
 		old: `Tasks: append(d.returned, drain(d.supply)...)`, new: `Tasks: drain(d.supply)`,
 		pkg: "./workflows", tests: "TestLeg_ContinuesAsNew|TestLeg_ContinuesAsNewWithAttempts",
+	},
+	{
+		name: "hand-over: in JSON a field of a task has the name of its batch's offset", file: "workflows/internal/dispatch/task.go",
+		old: "Orphaned            int    `json:\"d,omitempty\"`", new: "Orphaned            int    `json:\"o,omitempty\"`",
+		pkg: "./workflows", tests: "TestD1_NoFieldHidesAnother|TestD1_FilledValuesComeBackEqual",
+	},
+	{
+		name: "hand-over: a batch that was changed on the way counts as whole", file: "internal/protocol/batch.go",
+		old: `	if b.Check != b.sum() {
+		return fmt.Errorf`, new: `	if b.Check == 0 {
+		return fmt.Errorf`,
+		pkg: "./internal/protocol", tests: "TestD1_BatchCheck",
+	},
+	{
+		name: "hand-over: what items have behind them does not go on with the rest", file: "workflows/internal/dispatch/outcome.go",
+		old: `		t.Batch, t.Trials = *r.Rest, r.Trials
+		if t.Suspected() {`, new: `		t.Batch, t.Trials = *r.Rest, nil
+		if t.Suspected() {`,
+		pkg: "./workflows", tests: "TestD5_TriesGoOnWithTheRest",
+	},
+	{
+		name: "hand-over: the next leg of a feed does not know what the one before holds", file: "workflows/internal/intake/intake.go",
+		old: `Unfinished: in.elsewhere + len(in.items), Bytes`, new: `Unfinished: in.elsewhere, Bytes`,
+		pkg: "./workflows/internal/intake", tests: "TestIntake_Seal",
 	},
 
 	// acknowledgements of feeds, Freed, discards
@@ -174,6 +205,13 @@ var mutants = []mutant{
 		new: `	for _, some := range c.unfinished()[:0] {
 		if err`,
 		pkg: "./workflows", tests: "TestFeedLeg_G1_CommitFails",
+	},
+
+	// stops of feeds
+	{
+		name: "stop: a leg that is barred takes items", file: "workflows/internal/intake/intake.go",
+		old: `func (in *Intake) Bar() { in.barred = true }`, new: `func (in *Intake) Bar() { in.barred = false }`,
+		pkg: "./workflows", tests: "TestD7_NothingIsAcceptedAfterAStop",
 	},
 
 	// carried failures of pipelines
