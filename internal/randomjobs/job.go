@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,6 +19,8 @@ type job struct {
 	serve  bool   // a Python program instead of a filter
 	stages int    // of a pipeline; 0: it has none
 	output string // file, gz, dir, stdout, csv or split
+	bucket string // what lies in a bucket: "output" and the store, or "both", the input, too; empty: nothing
+	feed   bool   // the items are put into a feed: see feed.go
 	even   bool   // all items have one length
 
 	// One item in so many is of a kind; 0: none is.
@@ -34,12 +38,12 @@ type job struct {
 // fault is something that happens to a run some time after its start, or after the fault before. If it ends the run, the same command is given
 // again.
 type fault struct {
-	kind  string // kill, stop or full
+	kind  string // kill, stop, full, or one of the outages of a bucket; of a feed: see feedFaults
 	after time.Duration
 }
 
 // ends reports whether the fault ends a run.
-func (f fault) ends() bool { return f.kind != "full" }
+func (f fault) ends() bool { return f.kind == "kill" || f.kind == "stop" }
 
 func (f fault) String() string { return fmt.Sprintf("%s after %v", f.kind, f.after) }
 
@@ -56,6 +60,9 @@ func choose(seed uint64, disk, python bool) job {
 	if maybe(4) {
 		j.stages, j.output = 2+r.IntN(2), one("file", "dir")
 	}
+	if maybe(5) {
+		j.bucket = one("output", "both")
+	}
 	for _, kind := range []*int{&j.fails, &j.flaky, &j.drops, &j.broken} {
 		if maybe(3) {
 			*kind = oneIn()
@@ -68,13 +75,19 @@ func choose(seed uint64, disk, python bool) job {
 	j.flags = chooseFlags(r, j)
 	for range r.IntN(4) {
 		kinds := []string{"kill", "kill", "stop"}
-		if disk {
+		switch {
+		case j.bucket != "":
+			kinds = append(kinds, outages...)
+		case disk:
 			kinds = append(kinds, "full")
 		}
 		j.faults = append(j.faults, fault{one(kinds...), time.Duration(r.IntN(1200)) * time.Millisecond})
 	}
-	if disk && maybe(30) {
+	switch {
+	case disk && maybe(30):
 		j.wear(r)
+	case maybe(8):
+		j.feeds(r)
 	}
 	return j.sensible()
 }
@@ -109,6 +122,19 @@ func chooseFlags(r *rand.Rand, j job) []string {
 
 // sensible returns the job without what makes no sense together.
 func (j job) sensible() job {
+	if j.feed {
+		j.files, j.output, j.heals, j.onError, j.broken = 1, "dir", false, "", 0
+		j.packed, j.bucket = "", strings.Replace(j.bucket, "both", "output", 1)
+		if j.format != "jsonl" {
+			j.format = "text"
+		}
+	}
+	if j.output == "stdout" {
+		j.bucket = strings.Replace(j.bucket, "output", "", 1)
+	}
+	if j.bucket == "" {
+		j.faults = slices.DeleteFunc(slices.Clone(j.faults), func(f fault) bool { return slices.Contains(outages, f.kind) })
+	}
 	if j.files == 0 {
 		j.packed = ""
 	}
@@ -143,7 +169,7 @@ func (j job) command(l *lab, b *bench) []string {
 	}
 	line = append(line, "--format", j.format)
 	if j.output != "stdout" {
-		line = append(line, "-o", b.output)
+		line = append(line, "-o", b.location(b.output))
 	}
 	if j.output == "stdout" || j.output == "split" {
 		line = append(line, "--errors", b.errors)

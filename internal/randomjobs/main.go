@@ -1,5 +1,6 @@
-// Command randomjobs runs seeded random jobs of `stint run`, has runs killed and stopped and their disk filled up, and compares what the jobs
-// leave with a model of a few lines. If one fails, it looks for the simplest job that still does, prints its command, and ends with status 1.
+// Command randomjobs runs seeded random jobs of `stint run`, and feeds, has runs killed and stopped, their disk filled
+// up and their bucket out of order, and compares what the jobs leave with a model of a few lines. If one fails, it looks
+// for the simplest job that still does, prints its command, and ends with status 1.
 //
 //		go run ./internal/randomjobs -for 1h
 //		go run ./internal/randomjobs -seed 4711 -jobs 1
@@ -9,6 +10,8 @@
 //	  - handler.go: the handlers' answers, and the programs that give them
 //	  - model.go: what a job has to leave
 //	  - run.go: running a job through its faults
+//	  - bucket.go: an object store that has outages
+//	  - feed.go: a feed, its clients and its faults
 //	  - simplify.go: the simplest job that fails
 package main
 

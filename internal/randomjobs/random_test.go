@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -73,4 +75,61 @@ func TestChoose_OneSeedOneJob(t *testing.T) {
 		require.Equal(t, choose(seed, true, true), choose(seed, true, true))
 		require.Equal(t, choose(seed, true, true).makeItems(), choose(seed, true, true).makeItems())
 	}
+}
+
+// A bucket has its outages, answers again when they are over, and is copied as it is.
+func TestBucket_Outages(t *testing.T) {
+	t.Parallel()
+	b, err := newBucket()
+	require.NoError(t, err)
+	t.Cleanup(b.close)
+	require.NoError(t, b.put("a/b.txt", []byte("content")))
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+	status := func() int {
+		response, err := client.Get(b.server.URL + "/" + bucketName + "/a/b.txt")
+		if err != nil {
+			return 0
+		}
+		defer response.Body.Close()
+		return response.StatusCode
+	}
+	for kind, want := range map[string]int{"refuse": http.StatusServiceUnavailable, "error": http.StatusInternalServerError, "reset": 0} {
+		b.afflict(kind)
+		require.Equal(t, want, status(), kind)
+	}
+	b.until = time.Time{}
+	require.Equal(t, http.StatusOK, status())
+	dir := t.TempDir()
+	require.NoError(t, b.fetch(dir))
+	data, err := os.ReadFile(filepath.Join(dir, "a", "b.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "content", string(data))
+}
+
+// All items are given to a feed, each by one client, in their order.
+func TestFeed_ClientsGiveAllItems(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		j := job{seed: seed, items: 1 + int(seed)*3, format: "text"}
+		items := j.makeItems()
+		var all []item
+		for _, c := range j.clients(items) {
+			require.NotEmpty(t, c.items)
+			all = append(all, c.items...)
+		}
+		require.Equal(t, items, all)
+	}
+}
+
+// What a call prints is compared, and an item of which it prints nothing may have been accepted.
+func TestFeed_WhatACallPrints(t *testing.T) {
+	t.Parallel()
+	j := job{format: "text", items: 3, seed: 1}
+	items := []item{{n: 0, kind: "ok", value: "a"}, {n: 1, kind: "fail", value: "b"}, {n: 2, kind: "ok", value: "c"}}
+	answered := "{\"index\":0,\"result\":\"000000 ok a+\"}\n{\"index\":1,\"error\":{\"kind\":\"error\"}}\n"
+	f := &feedRun{j: j, unsure: map[int]bool{}}
+	require.NoError(t, f.called(items, exitSomeFailed, answered+"{\"index\":2,\"res"))
+	require.Equal(t, map[int]bool{2: true}, f.unsure)
+	require.ErrorContains(t, f.called(items, exitOK, answered), "without a line")
+	require.ErrorContains(t, f.called(items[2:], exitOK, answered), "for item 2, not")
 }

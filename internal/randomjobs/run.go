@@ -35,6 +35,15 @@ type bench struct {
 	stages                 string // the job file of a pipeline
 	inputs                 []string
 	stdin                  []byte
+	store                  *bucket // nil: there is none. outputs is then a copy of what it has
+}
+
+// location is where commands put an output, and the errors of it.
+func (b *bench) location(output string) string {
+	if b.store == nil || !strings.HasPrefix(output, b.outputs+"/") {
+		return output
+	}
+	return b.store.at(strings.TrimPrefix(output, b.outputs+"/"))
 }
 
 // lay writes the files of a job.
@@ -48,7 +57,13 @@ func (l *lab) lay(j job, items []item) (*bench, error) {
 		dir: dir, state: at("state"), errors: at("out.errors.jsonl"), marks: at("marks"), program: at("program.py"), stages: at("job.yaml"),
 	}
 	outputs := dir
-	if l.disk != "" {
+	if j.bucket != "" {
+		if b.store, err = newBucket(); err != nil {
+			return nil, err
+		}
+		outputs = at("bucket")
+		b.outputs = outputs
+	} else if l.disk != "" {
 		outputs = filepath.Join(l.disk, filepath.Base(dir))
 		if err := os.Mkdir(outputs, 0o755); err != nil {
 			return nil, err
@@ -84,6 +99,9 @@ func (l *lab) lay(j job, items []item) (*bench, error) {
 
 // clear removes the files of a try.
 func (b *bench) clear() error {
+	if b.store != nil {
+		b.store.close()
+	}
 	err := os.RemoveAll(b.dir)
 	if b.outputs != "" {
 		err = errors.Join(err, os.RemoveAll(b.outputs))
@@ -108,7 +126,11 @@ func (j job) writeStages(l *lab, b *bench) error {
 		fmt.Fprintf(&stages, "  - {name: s%d, pool: p%d}\n", n, n)
 		fmt.Fprintf(&pools, "  p%d: {%s: '%s'}\n", n, strings.TrimPrefix(flags[0], "--"), flags[1])
 	}
-	return os.WriteFile(b.stages, []byte("stages:\n"+stages.String()+"pools:\n"+pools.String()), 0o644)
+	file := "stages:\n" + stages.String()
+	if !j.feed { // its pools have workers of their own
+		file += "pools:\n" + pools.String()
+	}
+	return os.WriteFile(b.stages, []byte(file), 0o644)
 }
 
 // writeInputs writes the items to files, or keeps them for the standard input.
@@ -130,8 +152,14 @@ func (j job) writeInputs(b *bench, items []item) error {
 		if err != nil {
 			return err
 		}
-		path := filepath.Join(b.dir, fmt.Sprintf("in-%d.%s%s", n, ext, j.packed))
-		if err := os.WriteFile(path, content, 0o644); err != nil {
+		name := fmt.Sprintf("in-%d.%s%s", n, ext, j.packed)
+		path := filepath.Join(b.dir, name)
+		if j.bucket == "both" {
+			path, err = b.store.at(name), b.store.put(name, content)
+		} else {
+			err = os.WriteFile(path, content, 0o644)
+		}
+		if err != nil {
 			return err
 		}
 		b.inputs = append(b.inputs, path)
@@ -148,6 +176,9 @@ func fails(format string, args ...any) error { return &failure{fmt.Sprintf(forma
 
 // perform runs a job through its faults to its end and compares what it has left. The error is a [failure] if the job failed.
 func (l *lab) perform(ctx context.Context, j job, b *bench, items []item) error {
+	if j.feed {
+		return l.performFeed(ctx, j, b, items)
+	}
 	line := j.command(l, b)
 	ended := -1
 	var printed []byte
@@ -196,7 +227,7 @@ func (l *lab) runOnce(ctx context.Context, b *bench, line []string, faults []fau
 		return 0, nil, err
 	}
 	afflicted, calm := context.WithCancel(ctx)
-	over := trap.Go("faults", func() error { l.afflict(afflicted, faults, cmd.Process); return nil })
+	over := trap.Go("faults", func() error { l.afflict(afflicted, b, faults, cmd.Process); return nil })
 	err = cmd.Wait()
 	calm()
 	if defect := <-over; defect != nil {
@@ -217,7 +248,7 @@ func (l *lab) runOnce(ctx context.Context, b *bench, line []string, faults []fau
 }
 
 // afflict has faults happen to a process one after the other, until ctx ends.
-func (l *lab) afflict(ctx context.Context, faults []fault, p *os.Process) {
+func (l *lab) afflict(ctx context.Context, b *bench, faults []fault, p *os.Process) {
 	for _, f := range faults {
 		select {
 		case <-ctx.Done():
@@ -231,6 +262,8 @@ func (l *lab) afflict(ctx context.Context, faults []fault, p *os.Process) {
 			_ = p.Signal(syscall.SIGINT)
 		case "full":
 			l.fillDisk(ctx)
+		default:
+			b.store.afflict(f.kind)
 		}
 	}
 }
@@ -281,6 +314,11 @@ func (j job) compare(b *bench, printed []byte, want outcome, ended int) error {
 func (j job) left(b *bench, printed []byte) (outcome, error) {
 	got := outcome{results: map[string][]string{}}
 	var err error
+	if b.store != nil {
+		if err = errors.Join(os.RemoveAll(b.outputs), b.store.fetch(b.outputs)); err != nil {
+			return got, err
+		}
+	}
 	switch j.output {
 	case "stdout":
 		got.results[""] = j.lines(printed)
@@ -389,11 +427,29 @@ func readTable(path string) ([]string, error) {
 	return all, err
 }
 
+// shown is the command of the job's run; of a feed those that run one without its faults.
+func (j job) shown(l *lab, b *bench) string {
+	if !j.feed {
+		return shown(l.stint, j.command(l, b))
+	}
+	f := &feedRun{l: l, j: j, b: b}
+	lines := []string{shown(l.stint, []string{"server", "--state", b.state})}
+	for pool := range max(1, j.stages) {
+		lines = append(lines, shown(l.stint, f.workerLine(pool)))
+	}
+	lines = append(lines, shown(l.stint, f.startLine()))
+	for _, c := range j.clients(j.makeItems()) {
+		first, last := c.items[0].n, c.items[len(c.items)-1].n
+		lines = append(lines, fmt.Sprintf("%s  # items %d to %d", shown(l.stint, c.line()), first, last))
+	}
+	return strings.Join(append(lines, shown(l.stint, closeLine)), "\n")
+}
+
 // shown is a command as it can be pasted.
 func shown(program string, line []string) string {
 	words := []string{program}
 	for _, word := range line {
-		if strings.ContainsAny(word, " '{}") {
+		if strings.ContainsAny(word, " '{}?&*<>|;") {
 			word = strconv.Quote(word)
 		}
 		words = append(words, word)

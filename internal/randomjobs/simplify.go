@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // try runs a job. If it fails, try prints the simplest one that does, and returns an error.
@@ -48,7 +49,7 @@ func (l *lab) attempt(ctx context.Context, j job, keep string) (failed, err erro
 	if keep != "" {
 		_ = os.CopyFS(filepath.Join(keep, fmt.Sprint("job-", j.seed)), os.DirFS(b.dir))
 	}
-	return fmt.Errorf("%w\nfaults: %v\n%s", err, j.faults, shown(l.stint, j.command(l, b))), nil
+	return fmt.Errorf("%w\nfaults: %v\n%s", err, j.faults, j.shown(l, b)), nil
 }
 
 // simpler are changes that make a job simpler. One that changes nothing returns the same job.
@@ -62,6 +63,9 @@ var simpler = []func(j job) job{
 	func(j job) job { j.even = false; return j },
 	func(j job) job { j.heals = false; return j },
 	func(j job) job { j.stages = 0; return j },
+	func(j job) job { j.feed = false; return j },
+	func(j job) job { j.bucket = ""; return j },
+	func(j job) job { j.bucket = strings.Replace(j.bucket, "both", "output", 1); return j },
 	func(j job) job { j.serve = false; return j },
 	func(j job) job { j.packed = ""; return j },
 	func(j job) job { j.files = 1; return j },
