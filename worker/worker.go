@@ -40,7 +40,6 @@ import (
 	"github.com/stint-run/stint/internal/procs"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
-	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
@@ -156,16 +155,13 @@ func stopper(c client.Client, conv converter.DataConverter) func(context.Context
 	}
 }
 
-// maxName bounds the beginning of a worker's name, in bytes as JSON: reports have hundreds.
-const maxName = 150
-
 // workerName identifies this worker, as Temporal's clients do: by the name that it is given, or its host, and its process.
 func workerName(o Options) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	name := fmt.Sprintf("%s-%d", text.Fit(cmp.Or(o.Name, host), maxName), ownPID)
+	name := fmt.Sprintf("%s-%d", cmp.Or(o.Name, host), ownPID)
 	if o.label != "" { // it is one of several in this process
 		name += "-" + o.label
 	}

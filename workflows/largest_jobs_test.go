@@ -59,8 +59,8 @@ var bounds = []struct {
 	{foreign, 2 << 10, `
 		ledger.Ref.Store job.Report.Store job.Output.Location job.Output.Errors job.Output.Dropped
 		job.Output.Split activities.ReportInput.Location`},
-	// Of worker.New.
-	{foreign, 180, `
+	// A host, a process and a pool: see worker.New.
+	{foreign, 6*64 + 20 + job.MaxName, `
 		protocol.Place.Worker pool.Worker.Name job.WorkerShare.Worker job.ForcedEnd.Worker
 		activities.ProcessResult.Worker inputs.PlanResult.Worker activities.PlanLoopResult.Worker`},
 
