@@ -46,7 +46,7 @@ func (a *Activities) Served(ctx context.Context, in ServedInput) (ServedResult, 
 		unserved, err := a.unserved(ctx, in.Pools)
 		switch {
 		case err != nil:
-			return ServedResult{}, ledger.Raised(err)
+			return ServedResult{}, sendable(ledger.Raised(err))
 		case len(unserved) == 0, look >= servedFirst && !slices.Equal(unserved, in.Known), look >= servedLooks:
 			return ServedResult{Unserved: unserved}, nil
 		}

@@ -13,7 +13,7 @@ import (
 
 // MaxCause bounds what a suspected task carries of its last loss, in bytes as JSON: a leg that continues as new has
 // hundreds.
-const MaxCause = 300
+const MaxCause = 200
 
 // OrphanTries is how many processes may end with the same items in hand before these are suspected: people
 // kill processes, too.
