@@ -13,7 +13,16 @@ import (
 
 // cleared reports whether somebody has removed what a job had done from its store: one of the manifests that it would continue
 // from, or what that needs.
-func (r *run) cleared(ctx context.Context, heads []string) (bool, error) {
+func (r *run) cleared(ctx context.Context, heads []string) (cleared bool, err error) {
+	err = r.throughOutage(ctx, func() error {
+		cleared, err = r.lacks(ctx, heads)
+		return err
+	})
+	return cleared, err
+}
+
+// lacks is cleared, without waiting for a store that cannot be used for now.
+func (r *run) lacks(ctx context.Context, heads []string) (bool, error) {
 	var access store.Access
 	defer access.Close()
 	dir, err := access.Open(ctx, r.spec.WithDefaults().Store)

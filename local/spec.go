@@ -39,7 +39,7 @@ func (r *run) complete(spec job.Spec) error {
 		return fmt.Errorf("invalid job: %w", err)
 	}
 	r.spec = usePrivatePools(spec)
-	return checkInputs(r.ctx, spec.Input)
+	return r.throughOutage(r.ctx, func() error { return checkInputs(r.ctx, spec.Input) })
 }
 
 func (r *run) makeAbsolute(spec *job.Spec) error {
