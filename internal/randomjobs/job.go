@@ -92,6 +92,29 @@ func choose(seed uint64, disk, python bool) job {
 	return j.sensible()
 }
 
+// make makes the job one of a kind; "": it stays. It returns false if there is no such kind.
+func (j *job) make(kind string) bool {
+	r := rand.New(rand.NewPCG(j.seed, 3))
+	switch kind {
+	case "":
+	case "worn":
+		j.wear(r)
+	case "buckets":
+		j.bucket, j.feed = []string{"output", "both"}[r.IntN(2)], false
+		j.faults = nil
+		for range 1 + r.IntN(4) {
+			kind := append([]string{"kill", "stop"}, outages...)[r.IntN(2+len(outages))]
+			j.faults = append(j.faults, fault{kind, time.Duration(r.IntN(1200)) * time.Millisecond})
+		}
+	case "feeds":
+		j.feeds(r)
+	default:
+		return false
+	}
+	*j = j.sensible()
+	return true
+}
+
 // wear makes the job one whose legs are worn out by outages, so that they continue as new: many batches of lines of one length.
 func (j *job) wear(r *rand.Rand) {
 	*j = job{seed: j.seed, items: 1500 + r.IntN(1000), format: "text", files: 1, output: "dir", even: true}

@@ -21,7 +21,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -54,7 +53,8 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	seed := flags.Uint64("seed", uint64(time.Now().UnixNano()), "of the first job; the others follow")
 	most := flags.Int("jobs", 0, "most jobs; 0: any number")
 	program := flags.String("stint", "", "the program; by default it is built")
-	worn := flags.Bool("worn", false, "only jobs whose legs are worn out by outages, so that they continue as new")
+	only := flags.String("only", "", "only jobs of a `kind`: worn (outages wear their legs out, so that they continue as new), "+
+		"buckets or feeds")
 	keep := flags.String("keep", "", "directory in which a job that fails is kept")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -64,7 +64,10 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer lab.close()
-	if *worn && lab.disk == "" {
+	if *only != "" {
+		lab.flags = " -only " + *only
+	}
+	if *only == "worn" && lab.disk == "" {
 		return errors.New("no mount namespace: run this as root, with unshare from util-linux")
 	}
 	if lab.disk == "" {
@@ -74,8 +77,8 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	began, done := time.Now(), 0
 	for ; time.Since(began) < *long && (*most == 0 || done < *most); done++ {
 		j := choose(*seed+uint64(done), lab.disk != "", lab.python != "")
-		if *worn {
-			j.wear(rand.New(rand.NewPCG(j.seed, 3)))
+		if !j.make(*only) {
+			return fmt.Errorf("-only %s: use worn, buckets or feeds", *only)
 		}
 		if err := lab.try(ctx, j, out); err != nil {
 			return err
@@ -92,6 +95,7 @@ type lab struct {
 	dir         string // of all that is made
 	disk        string // a small disk; empty: it cannot be mounted
 	keep        string
+	flags       string // that choose the same jobs
 }
 
 func newLab(ctx context.Context, program, keep string) (*lab, error) {

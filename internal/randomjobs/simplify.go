@@ -27,7 +27,7 @@ func (l *lab) try(ctx context.Context, j job, out io.Writer) error {
 		failed = again
 	}
 	fmt.Fprintf(out, "%+v\n", simplest)
-	return fmt.Errorf("1 job failed, seed %d: %w\nin short: go run ./internal/randomjobs -seed %d -jobs 1", j.seed, failed, j.seed)
+	return fmt.Errorf("1 job failed, seed %d: %w\nin short: go run ./internal/randomjobs -seed %d -jobs 1%s", j.seed, failed, j.seed, l.flags)
 }
 
 // attempt runs a job once. failed is what is wrong with it. If keep is set, its files are kept there.
