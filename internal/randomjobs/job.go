@@ -152,6 +152,12 @@ func (j job) sensible() job {
 			j.format = "text"
 		}
 	}
+	if !j.feed {
+		if at := slices.Index(j.flags, "--capacity"); at >= 0 {
+			j.flags = slices.Concat(j.flags[:at], j.flags[at+2:])
+		}
+		j.faults = slices.DeleteFunc(slices.Clone(j.faults), func(f fault) bool { return slices.Contains(feedFaults, f.kind) })
+	}
 	if j.output == "stdout" {
 		j.bucket = strings.Replace(j.bucket, "output", "", 1)
 	}
