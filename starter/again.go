@@ -61,7 +61,7 @@ func (e *embedding) run(cmd *cobra.Command, p *Program, name string, asJSON bool
 	}
 	o := &runOptions{worker: e.worker, state: e.state, json: asJSON, uiPort: local.AnyPort}
 	r := &running{
-		o: o, p: p, spec: job.Spec{Name: name}, pools: pools, state: stateOf(p.path(e.state), name), flags: cmd.Flags(), show: newProgress(p.Stderr, p.Terminal, asJSON),
+		o: o, p: p, spec: job.Spec{Name: name}, pools: pools, state: stateOf(p.path(e.state), name), flags: cmd.Flags(), show: progressOf(p, asJSON),
 		do: func(ctx context.Context, options local.Options) (job.Report, error) {
 			return do(ctx, name, handler, options)
 		},

@@ -14,12 +14,14 @@ import (
 // The bar is one line of a terminal, of its width: if parts have no room, the least important ones are left out first.
 
 const (
-	// leastWidth is the least width that a bar is fitted to, and anyWidth that of a terminal of unknown width.
-	leastWidth, anyWidth = 40, 80
+	// anyWidth is taken for that of a terminal of unknown width.
+	anyWidth = 80
 	// leastBar and mostBar bound the bar itself, in columns.
 	leastBar, mostBar = 6, 24
 	// leastCut is how much of a long part must have room.
 	leastCut = 12
+	// separator stands between two parts, and takes so many columns.
+	separator, between = " · ", 3
 )
 
 // part is a part of the line.
@@ -49,30 +51,24 @@ func (p *progress) clear() {
 	}
 }
 
-// barLine is the bar of a job in at most so many columns.
+// barLine is the bar of a job in at most so many columns. Where there is no room for a bar, the percentage stands alone.
 func barLine(r job.Report, speed job.Speed, width int) string {
-	width = max(width, leastWidth-1)
 	percent, known := r.Percent()
-	room := width
-	var head string
-	if known && r.Feed == nil && r.Loop == nil {
-		percent = min(99, percent) // the bar goes when the job ends
-		head = fmt.Sprintf(" %d%%", percent)
-		room -= leastBar + len(head)
-	} else {
-		known = false
+	if !known || r.Feed != nil || r.Loop != nil {
+		return strings.Join(fit(barParts(r, speed), width+between), separator) // none stands before the first part
 	}
-	parts := fit(barParts(r, speed), room)
-	line := strings.Join(parts, " · ")
-	if !known {
-		return line
+	percent = min(99, percent) // the bar goes when the job ends
+	head := fmt.Sprintf(" %d%%", percent)
+	if width < leastBar+len(head) {
+		return cut(head[1:], width)
 	}
-	if line != "" {
-		line = " · " + line
+	line := head
+	for _, p := range fit(barParts(r, speed), width-leastBar-len(head)) {
+		line += separator + p
 	}
-	cells := min(mostBar, width-columns(head+line))
+	cells := min(mostBar, width-columns(line))
 	full := int(percent) * cells / 100
-	return strings.Repeat("█", full) + strings.Repeat("░", cells-full) + head + line
+	return strings.Repeat("█", full) + strings.Repeat("░", cells-full) + line
 }
 
 // fit returns the parts that have room, in their order.
@@ -83,7 +79,6 @@ func fit(parts []part, room int) []string {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return parts[a].rank - parts[b].rank })
-	const between = 3
 	for _, i := range order {
 		text := parts[i].text
 		if left := room - between; parts[i].long && columns(text) > left && left >= leastCut {
@@ -180,8 +175,14 @@ func columnsOf(r rune) int {
 	return 1
 }
 
-// cut shortens a text to so many columns.
+// cut shortens a text that needs more to so many columns.
 func cut(s string, width int) string {
+	switch {
+	case width <= 0:
+		return ""
+	case columns(s) <= width:
+		return s
+	}
 	n := 0
 	for i, r := range s {
 		if n += columnsOf(r); n > width-1 {

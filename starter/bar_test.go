@@ -2,6 +2,7 @@ package starter
 
 import (
 	"bytes"
+	"io"
 	"math/rand/v2"
 	"regexp"
 	"strings"
@@ -22,10 +23,13 @@ func TestBar_FitsTheTerminal(t *testing.T) {
 	percentage := regexp.MustCompile(`[0-9]+%`)
 	for range 200 {
 		r, speed := anyReport(random)
-		for width := 40; width <= 200; width++ {
+		for width := 1; width <= 200; width++ {
 			line := barLine(r, speed, width-1)
 			require.True(t, utf8.ValidString(line))
 			require.Less(t, columns(line), width, "%q", line)
+			if width < 1+leastBar+len(" 99%") { // the percentage alone, or what of a text has room
+				continue
+			}
 			require.NotContains(t, line, "\n")
 			require.NotContains(t, line, "\r")
 			want := 1
@@ -100,4 +104,38 @@ func TestBar_IsDrawnInPlace(t *testing.T) {
 	show.note("a message")
 	show.end()
 	require.Regexp(t, `^\r█+░+ 50% · 50/100\x1b\[K\r█+░+ 50% · 50/100\x1b\[K\r\x1b\[Ka message\n$`, out.String())
+}
+
+// R6: in a terminal of a few columns the percentage stands alone, and nothing is drawn that would begin another line.
+func TestR6_BarOfAVeryNarrowTerminal(t *testing.T) {
+	t.Parallel()
+	r := job.Report{State: job.Running, PlanDone: true, Planned: 3000, Totals: job.Totals{OK: 1230}}
+	require.Equal(t, "████░░░░░░░░ 41% · 1,230/3,000", barLine(r, job.Speed{}, 30))
+	require.Equal(t, "███░░░░░░ 41%", barLine(r, job.Speed{}, 13))
+	require.Equal(t, "41%", barLine(r, job.Speed{}, 6))
+	require.Equal(t, "41%", barLine(r, job.Speed{}, 3))
+	require.Equal(t, "4…", barLine(r, job.Speed{}, 2))
+	require.Empty(t, barLine(r, job.Speed{}, 0))
+	r.PlanDone = false
+	require.Equal(t, "1,230 items", barLine(r, job.Speed{}, 11))
+	require.Empty(t, barLine(r, job.Speed{}, 10))
+}
+
+// R6: on a terminal that calls itself dumb progress is lines, as elsewhere, and the bar of any command knows the terminal's width.
+func TestR6_DumbTerminal(t *testing.T) {
+	t.Parallel()
+	p := &Program{Terminal: true, Env: []string{"TERM=xterm"}, Stderr: io.Discard, Width: func() int { return 20 }}
+	show := progressOf(p, false)
+	require.True(t, show.terminal)
+	require.NotNil(t, show.width)
+	p.Env = []string{"TERM=xterm", "TERM=dumb"}
+	var out bytes.Buffer
+	p.Stderr = &out
+	show = progressOf(p, false)
+	show.lastLine = time.Now().Add(-time.Hour)
+	show.show(job.Report{Job: "j", State: job.Running, PlanDone: true, Planned: 100, Totals: job.Totals{OK: 50}})
+	show.end()
+	require.NotContains(t, out.String(), "\x1b")
+	require.NotContains(t, out.String(), "\r")
+	require.Contains(t, out.String(), "50 of 100 items")
 }

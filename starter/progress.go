@@ -51,7 +51,7 @@ const (
 
 // progressOf shows the progress of a job as the program's terminal allows.
 func progressOf(p *Program, asJSON bool) *progress {
-	show := newProgress(p.Stderr, p.Terminal, asJSON)
+	show := newProgress(p.Stderr, p.draws(), asJSON)
 	show.width, show.pageOf = p.Width, p.pageOf
 	return show
 }
