@@ -561,7 +561,7 @@ func TestFinish_NoWiderThanTheInput(t *testing.T) {
 	heads, _, _ := f.done(2)
 	check("/sources-", "/spool-", "/manifests/", "/parts/")
 	f.finish(heads...)
-	require.NoError(t, f.acts.WriteReport(t.Context(), ReportInput{Location: f.path("report.json"), Perm: f.ref.Perm}))
+	require.NoError(t, f.acts.WriteReport(t.Context(), ReportInput{Location: f.path("report.json"), Ref: f.ref}))
 	check("/out.jsonl\n", "/out.jsonl.errors.jsonl", "/DONE", "/report.json")
 }
 

@@ -15,11 +15,13 @@ import (
 type ReportInput struct {
 	Location string     `json:"location"` // path or bucket URL of a file
 	Report   job.Report `json:"report"`
-	// Perm are those of the job's inputs: see [ledger.Ref]. The report quotes an item.
-	Perm fs.FileMode `json:"perm,omitempty"`
+	// Ref is the run that is reported. The file gets the rights of its inputs, because the report quotes an item. Without a store, as
+	// before the job has one, nobody is asked whether a newer run has begun.
+	Ref ledger.Ref `json:"ref"`
 }
 
-// WriteReport writes a job's final report as JSON, replacing what is there.
+// WriteReport writes a job's final report as JSON, replacing what is there. If a newer run has claimed the store, it writes nothing: that
+// run reports for itself.
 func (a *Activities) WriteReport(ctx context.Context, in ReportInput) error {
 	data, err := json.MarshalIndent(in.Report, "", "  ")
 	if err != nil {
@@ -29,11 +31,7 @@ func (a *Activities) WriteReport(ctx context.Context, in ReportInput) error {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	_, err = carryOut(ctx, a.opts.Patience, func(ctx context.Context) (none struct{}, err error) {
-		dir, name, err := outputs.OpenTarget(ctx, a.opts.Access, in.Location, in.Perm)
-		if err == nil {
-			err = dir.Put(ctx, name, data)
-		}
-		return none, err
+		return none, outputs.PublishReport(ctx, a.opts.Access, in.Ref, in.Location, data)
 	})
 	return err
 }

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )
@@ -29,9 +28,7 @@ func newBucket(t *testing.T) *bucket {
 // newBucketBehind is newBucket, with something before the service.
 func newBucketBehind(t *testing.T, before func(service http.Handler) http.Handler) *bucket {
 	t.Helper()
-	backend := s3mem.New()
-	require.NoError(t, backend.CreateBucket("bucket"))
-	server := httptest.NewUnstartedServer(before(gofakes3.New(backend).Server()))
+	server := httptest.NewUnstartedServer(before(jobtest.FakeS3("bucket")))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains of requests that are cancelled
 	server.Start()
 	t.Cleanup(server.Close)

@@ -216,7 +216,7 @@ func (c *coordinator) writeReport() {
 		return
 	}
 	ctx := execute.IOOptions(c.ctx, c.spec(), "write the report")
-	err := execute.IO(ctx, acts.WriteReport, activities.ReportInput{Location: c.spec().Report, Report: c.state.Report, Perm: c.state.Ref.Perm}, nil)
+	err := execute.IO(ctx, acts.WriteReport, activities.ReportInput{Location: c.spec().Report, Report: c.state.Report, Ref: c.state.Ref}, nil)
 	if err != nil {
 		workflow.GetLogger(c.ctx).Error("writing the report", "error", err)
 	}

@@ -23,7 +23,8 @@ func TestJob_WritesReport(t *testing.T) {
 	}
 	report := w.mustRun()
 	require.Len(t, w.reports, 2)
-	require.Equal(t, activities.ReportInput{Location: "report.json", Report: report}, w.reports[1])
+	require.NotEmpty(t, w.reports[1].Ref.Run)
+	require.Equal(t, activities.ReportInput{Location: "report.json", Report: report, Ref: w.reports[1].Ref}, w.reports[1])
 }
 
 // A report that cannot be written does not make a job fail.

@@ -132,6 +132,23 @@ func (r Ref) WhileCurrent(ctx context.Context, dir store.Dir, fn func(context.Co
 	}
 }
 
+// UnlessOvertaken runs fn unless a newer run has claimed the store, which is no error: for what a run writes that may have claimed
+// nothing, and without which it has ended all the same.
+func (r Ref) UnlessOvertaken(ctx context.Context, dir store.Dir, fn func(context.Context) error) error {
+	held, err := dir.Get(ctx, CurrentKey)
+	switch {
+	case err != nil: // nobody has claimed it, or it cannot be read
+		return StoreError(job.ErrorOutput, fn(ctx))
+	case r.compare(string(held)) < 0:
+		return nil
+	}
+	err = dir.Guard(ctx, CurrentKey, string(held), fn)
+	if fenced := new(store.FencedError); errors.As(err, &fenced) {
+		return r.UnlessOvertaken(ctx, dir, fn)
+	}
+	return StoreError(job.ErrorOutput, err)
+}
+
 // NewToken returns 64 random bits, unique to an execution, so that no two ever write the same key.
 func NewToken() string {
 	var b [8]byte

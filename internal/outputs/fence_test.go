@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
@@ -37,6 +35,15 @@ type frozenDir struct {
 	thaw func() // nil: it is not frozen
 }
 
+// thawAfter freezes the process at another look at CURRENT than the next one.
+func (d *frozenDir) thawAfter(looks int, thaw func()) {
+	if looks == 0 {
+		d.thaw = thaw
+		return
+	}
+	d.thaw = func() { d.thawAfter(looks-1, thaw) }
+}
+
 func (d *frozenDir) Claim(ctx context.Context, key, value string, admit func(string) error) error {
 	return object.Claim(ctx, d, key, value, admit)
 }
@@ -54,9 +61,7 @@ func (d *frozenDir) Guard(ctx context.Context, key, want string, fn func(context
 // bucketKinds returns places in buckets, by their kind.
 func bucketKinds(t *testing.T) map[string]string {
 	t.Helper()
-	backend := s3mem.New()
-	require.NoError(t, backend.CreateBucket("bucket"))
-	server := httptest.NewServer(gofakes3.New(backend).Server())
+	server := httptest.NewServer(jobtest.FakeS3("bucket"))
 	t.Cleanup(server.Close)
 	return map[string]string{
 		"mem": "mem://" + strings.ToLower(strings.ReplaceAll(t.Name(), "_", "-")) + "/PLACE",
@@ -131,6 +136,95 @@ func TestD9_AFrozenRunDoesNotReplaceANewerOutput(t *testing.T) {
 			}
 		}
 	}
+}
+
+// D9: a run that was frozen while it put the files of a split replaces and leaves none of them among those of a newer run, nor the list
+// by which later runs know them.
+func TestD9_AFrozenRunLeavesNoFileOfASplit(t *testing.T) {
+	t.Parallel()
+	begin := func(context.Context) (Begun, error) { return Begun{}, nil }
+	for kind, place := range bucketKinds(t) {
+		for looks := range 5 { // the announcement, two files, the end; and the next run is not held up
+			t.Run(fmt.Sprint(kind, " ", looks), func(t *testing.T) {
+				t.Parallel()
+				place := strings.Replace(place, "PLACE", "split-"+fmt.Sprint(looks)+"/PLACE", 1)
+				split := func(born int64, results string) (*Publication, *frozenDir) {
+					p, dir := publication(t, place, "out/{}.jsonl", born, results)
+					p.Spec.Split = "k"
+					return p, dir
+				}
+				before, _ := split(1, `{"k":"x","n":1}`+"\n"+`{"k":"a","n":1}`+"\n")
+				require.NoError(t, before.PublishNew(t.Context(), begin))
+				older, dir := split(2, `{"k":"a","n":2}`+"\n"+`{"k":"b","n":2}`+"\n")
+				overtake := func() {
+					newer, _ := split(3, `{"k":"a","n":3}`+"\n"+`{"k":"c","n":3}`+"\n")
+					require.NoError(t, newer.PublishNew(t.Context(), begin))
+				}
+				dir.thawAfter(looks, overtake)
+				if err := older.PublishNew(t.Context(), begin); looks == 4 {
+					require.NoError(t, err)
+					overtake()
+				} else {
+					require.Error(t, err)
+				}
+				to, _, err := OpenTarget(t.Context(), older.Access, older.Spec.Output, 0)
+				require.NoError(t, err)
+				files := map[string]string{}
+				for info, err := range to.List(t.Context(), "") {
+					require.NoError(t, err)
+					data, err := to.Get(t.Context(), info.Key)
+					require.NoError(t, err)
+					files[info.Key] = string(data)
+				}
+				require.Equal(t, map[string]string{"a.jsonl": `{"k":"a","n":3}` + "\n", "c.jsonl": `{"k":"c","n":3}` + "\n"}, files)
+				list, err := dir.Get(t.Context(), splitListKey)
+				require.NoError(t, err)
+				require.Contains(t, string(list), `"files":["a.jsonl","c.jsonl"]`)
+			})
+		}
+	}
+}
+
+// D9: a report that comes late does not replace that of a newer run.
+func TestD9_AFrozenRunDoesNotReplaceANewerReport(t *testing.T) {
+	t.Parallel()
+	for kind, place := range bucketKinds(t) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			older, dir := publication(t, place, "out.jsonl", 1, "older\n")
+			report := func(p *Publication, dir store.Dir, text string) error {
+				access := fixedAccess{p.Access, p.Ref.Store, dir}
+				return PublishReport(t.Context(), access, p.Ref, strings.Replace(place, "PLACE", "report.json", 1), []byte(text))
+			}
+			to, name, err := OpenTarget(t.Context(), older.Access, strings.Replace(place, "PLACE", "report.json", 1), 0)
+			require.NoError(t, err)
+			dir.thaw = func() {
+				newer, newerDir := publication(t, place, "out.jsonl", 2, "newer\n")
+				require.NoError(t, report(newer, newerDir, "newer"))
+			}
+			err = report(older, dir, "older")
+			require.ErrorContains(t, err, "another process has written or removed it meanwhile", "it is tried again")
+			require.NoError(t, report(older, dir, "older"), "who has been overtaken reports nothing")
+			got, err := to.Get(t.Context(), name)
+			require.NoError(t, err)
+			require.Equal(t, "newer", string(got))
+			require.NoError(t, PublishReport(t.Context(), older.Access, ledger.Ref{}, strings.Replace(place, "PLACE", "report.json", 1), []byte("no store")))
+		})
+	}
+}
+
+// fixedAccess opens one location as that Dir.
+type fixedAccess struct {
+	ledger.Access
+	location string
+	dir      store.Dir
+}
+
+func (a fixedAccess) Open(ctx context.Context, location string) (store.Dir, error) {
+	if location == a.location {
+		return a.dir, nil
+	}
+	return a.Access.Open(ctx, location)
 }
 
 // DONE says what the output is before the output is there, so that a repetition of Finish knows it for its own.

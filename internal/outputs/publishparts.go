@@ -50,22 +50,22 @@ func (p *Publication) publishParts(ctx context.Context, publishSides func(contex
 	}
 	p.Output.Checksum = ledger.FormatSum(total.Sum32())
 	p.Output.Split, p.Output.Files = p.Spec.SplitField(), split.count()
-	if err := split.write(ctx); err != nil {
-		return err
+	if err = split.write(ctx); err == nil {
+		err = p.Ref.WhileCurrent(ctx, p.Dir, func(ctx context.Context) error {
+			if err := publishSides(ctx); err != nil {
+				return err
+			}
+			if err := split.publish(ctx); err != nil {
+				return err
+			}
+			if err := list.Commit(); err != nil {
+				return err
+			}
+			p.delivered = true
+			return p.WriteDone(ctx)
+		})
 	}
-	return p.Ref.WhileCurrent(ctx, p.Dir, func(ctx context.Context) error {
-		if err := publishSides(ctx); err != nil {
-			return err
-		}
-		if err := split.publish(ctx); err != nil {
-			return err
-		}
-		if err := list.Commit(); err != nil {
-			return err
-		}
-		p.delivered = true
-		return p.WriteDone(ctx)
-	})
+	return split.overtaken(ctx, err)
 }
 
 // verifyPart verifies the results of a part, adds them to also, and splits them if that is wanted.

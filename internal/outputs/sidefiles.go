@@ -2,9 +2,7 @@ package outputs
 
 import (
 	"context"
-	"errors"
 	"io"
-	"io/fs"
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
@@ -102,7 +100,7 @@ func (p *Publication) sideMatches(ctx context.Context, s side, content ledger.Si
 		return false, err
 	}
 	sum, bytes, err := ledger.Checksum(ctx, to, name, io.Discard)
-	if errors.Is(err, fs.ErrNotExist) {
+	if missing(to, err) {
 		return shown == "", nil
 	}
 	same := shown == s.location && ledger.SideFile{Bytes: bytes, Sum: sum} == content

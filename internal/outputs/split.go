@@ -33,6 +33,10 @@ type splitter struct {
 	prefix string
 	spills []string // keys
 	long   []byte   // a line that is longer than the reader's buffer
+
+	before []string                      // files that were listed when last was begun
+	others []func(context.Context) error // remove those of them that the run does not have
+	last   store.Writer                  // of the list, once all is published; nil: not begun
 }
 
 // splitFile is a file that gets the results with one value.
@@ -43,6 +47,7 @@ type splitFile struct {
 	bytes  int64
 	sum    uint32
 	w      store.Writer // written, perhaps published; nil: not written
+	put    bool         // published in a bucket
 }
 
 // spilled are some bytes of a spill.
@@ -179,7 +184,7 @@ func (s *splitter) write(ctx context.Context) error {
 	}
 	_, local := s.to.Local()
 	if !local {
-		if err := s.p.Ref.WhileCurrent(ctx, s.p.Dir, s.announce); err != nil {
+		if err := s.announce(ctx); err != nil {
 			return err
 		}
 	}
@@ -197,8 +202,9 @@ func (s *splitter) write(ctx context.Context) error {
 		if err != nil {
 			return ledger.StoreError(job.ErrorOutput, err)
 		}
+		f.put = !local
 	}
-	return nil
+	return s.prepareEnd(ctx)
 }
 
 // writeFile writes a file, which is then to be committed.
@@ -239,22 +245,22 @@ func (s *splitter) copyPiece(ctx context.Context, w io.Writer, piece spilled) er
 }
 
 // publish makes visible what write has written under temporary names, and removes the files that an earlier run has left there and
-// this one does not have. It can be repeated.
+// this one does not have.
 func (s *splitter) publish(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
-	if err := s.announce(ctx); err != nil {
-		return err
-	}
 	if _, local := s.to.Local(); local {
+		if err := s.p.Dir.Put(ctx, splitListKey, s.list(append(s.names(), s.before...))); err != nil {
+			return ledger.StoreError(job.ErrorOutput, err)
+		}
 		for _, f := range s.sorted() {
 			if err := f.w.Commit(); err != nil {
 				return ledger.StoreError(job.ErrorOutput, err)
 			}
 		}
 	}
-	return s.removeOthers(ctx)
+	return s.end(ctx)
 }
 
 // close gives up what is not published, and removes the spills.
@@ -266,6 +272,9 @@ func (s *splitter) close(ctx context.Context) {
 		if f.w != nil {
 			f.w.Abort()
 		}
+	}
+	if s.last != nil {
+		s.last.Abort()
 	}
 	for _, key := range s.spills {
 		_ = s.p.Dir.Delete(ctx, key) // otherwise the run's sweep removes it

@@ -487,14 +487,21 @@ func testUnchanged(t *testing.T, dir store.Dir) {
 	require.NoError(t, err)
 	require.True(t, has)
 	require.Empty(t, keys(t, dir, ""), "nothing is left of the question")
+	t.Run("small", func(t *testing.T) { testUnchangedOf(t, dir, []byte("mine")) })
+	t.Run("in several parts", func(t *testing.T) { testUnchangedOf(t, dir, make([]byte, 17<<20)) }) // S3 gets more than 16 MiB so
+}
+
+// testUnchangedOf is testUnchanged with an object of that content.
+func testUnchangedOf(t *testing.T, dir store.Dir, mine []byte) {
 	begin := func() store.Writer {
 		w, err := store.CreateUnchanged(t.Context(), dir, "a/key")
 		require.NoError(t, err)
-		_, err = w.Write([]byte("mine"))
+		_, err = w.Write(mine)
 		require.NoError(t, err)
 		return w
 	}
 	_, local := dir.Local()
+	require.NoError(t, dir.Delete(t.Context(), "a/key"))
 	require.NoError(t, begin().Commit(), "the first")
 	require.NoError(t, begin().Commit(), "it replaces what it has seen")
 	require.NoError(t, dir.Delete(t.Context(), "a/key"))

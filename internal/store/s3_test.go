@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -186,6 +187,12 @@ func TestClosedAccess(t *testing.T) {
 func TestS3WithoutConditions(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"ignored for uploads": func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodPost {
+				r.Header.Del("If-Match")
+			}
+			return false
+		},
 		"ignored": func(_ http.ResponseWriter, r *http.Request) bool {
 			r.Header.Del("If-Match")
 			r.Header.Del("If-None-Match")
@@ -208,7 +215,7 @@ func TestS3WithoutConditions(t *testing.T) {
 				}
 			}))
 			t.Cleanup(server.Close)
-			dir := open(t, newAccess(t), "s3://"+testBucket+"/without-"+name+"?region=r&anonymous=true&use_path_style=true&endpoint="+server.URL)
+			dir := open(t, newAccess(t), "s3://"+testBucket+"/without-"+strings.ReplaceAll(name, " ", "-")+"?region=r&anonymous=true&use_path_style=true&endpoint="+server.URL)
 			has, err := store.Conditional(t.Context(), dir, "key")
 			require.NoError(t, err)
 			require.False(t, has)
@@ -222,4 +229,72 @@ func TestS3WithoutConditions(t *testing.T) {
 			require.Empty(t, keys(t, dir, ""))
 		})
 	}
+}
+
+// mayNotList is a service that answers as S3 does to who has no s3:ListBucket: access to what is missing is denied.
+func mayNotList(t *testing.T, denied func(r *http.Request) bool) (endpoint string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := httptest.NewRecorder()
+		fakeS3().Config.Handler.ServeHTTP(answer, r)
+		if answer.Code != http.StatusNotFound && !denied(r) {
+			maps.Copy(w.Header(), answer.Header())
+			w.WriteHeader(answer.Code)
+			_, _ = w.Write(answer.Body.Bytes())
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		if r.Method != http.MethodHead {
+			_, _ = io.WriteString(w, "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>")
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// D9: to who may not list a bucket S3 denies a look at an object that is missing. It is written under the condition that it is.
+func TestD9_WithoutListBucket(t *testing.T) {
+	t.Parallel()
+	endpoint := mayNotList(t, func(*http.Request) bool { return false })
+	dir := open(t, newAccess(t), "s3://"+testBucket+"/no-list?region=r&anonymous=true&use_path_style=true&endpoint="+endpoint)
+	_, err := dir.Get(t.Context(), "key")
+	require.ErrorContains(t, err, "if there is no such object")
+	begin := func() store.Writer {
+		w, err := store.CreateUnchanged(t.Context(), dir, "key")
+		require.NoError(t, err)
+		_, err = w.Write([]byte("mine"))
+		require.NoError(t, err)
+		return w
+	}
+	w := begin()
+	put(t, dir, "key")
+	replaced := new(store.ReplacedError)
+	require.ErrorAs(t, w.Commit(), &replaced, "another one has come meanwhile")
+	require.NoError(t, begin().Commit(), "it is seen now")
+	require.NoError(t, dir.Delete(t.Context(), "key"))
+	require.NoError(t, begin().Commit())
+	for range 2 { // there, and missing
+		remove, err := store.Removal(t.Context(), dir, "key")
+		require.NoError(t, err)
+		require.NoError(t, remove(t.Context()))
+	}
+}
+
+// D9: what is there and may not be looked at is not replaced, and the error says what to do.
+func TestD9_HiddenObject(t *testing.T) {
+	t.Parallel()
+	endpoint := mayNotList(t, func(r *http.Request) bool {
+		return r.Method == http.MethodHead || r.Method == http.MethodGet
+	})
+	dir := open(t, newAccess(t), "s3://"+testBucket+"/hidden?region=r&anonymous=true&use_path_style=true&endpoint="+endpoint)
+	write := func() error {
+		w, err := store.CreateUnchanged(t.Context(), dir, "key")
+		require.NoError(t, err)
+		return w.Commit()
+	}
+	require.NoError(t, write())
+	err := write()
+	require.ErrorIs(t, err, fs.ErrPermission)
+	require.True(t, store.Permanent(err))
+	require.ErrorContains(t, err, "writing s3://"+testBucket+"/hidden/key: there is an object that may be neither looked at nor replaced (allow the worker s3:GetObject")
 }

@@ -12,11 +12,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/store"
 )
 
@@ -24,11 +23,7 @@ const testBucket = "bucket"
 
 // fakeS3 is one S3 service for all tests, on the loopback interface.
 var fakeS3 = sync.OnceValue(func() *httptest.Server {
-	backend := s3mem.New()
-	if err := backend.CreateBucket(testBucket); err != nil {
-		panic(err)
-	}
-	server := httptest.NewUnstartedServer(gofakes3.New(backend).Server())
+	server := httptest.NewUnstartedServer(jobtest.FakeS3(testBucket))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains of requests that are cancelled
 	server.Start()
 	return server

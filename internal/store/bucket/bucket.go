@@ -58,7 +58,7 @@ func (b *Bucket) where(key string) string {
 func (b *Bucket) Stat(ctx context.Context, key, name string) (object.Info, error) {
 	attrs, err := b.blob.Attributes(ctx, key)
 	if err != nil {
-		return object.Info{}, bucketError("looking up", b.where(key), err)
+		return object.Info{}, bucketError(opLookingUp, b.where(key), err)
 	}
 	return objectInfo(name, attrs.Size, attrs.ModTime, attrs.ETag), nil
 }
@@ -82,7 +82,7 @@ func (b *Bucket) Open(ctx context.Context, key string, offset, length int64) (io
 	if endsBefore(err) {
 		return nothing{}, nil // the object ends before offset
 	}
-	return nil, bucketError("reading", where, err)
+	return nil, bucketError(opReading, where, err)
 }
 
 // nothing is an empty object.

@@ -3,6 +3,7 @@ package bucket
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"path"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"gocloud.dev/blob"
 	"gocloud.dev/gcerrors"
 
@@ -18,7 +20,11 @@ import (
 
 // state is what must be at a key when something is written or deleted there: the object with that ETag, as the service wrote it, or
 // nothing if it is empty.
-type state struct{ etag string }
+type state struct {
+	etag string
+	// hidden: the service denies a look. To who may not list a bucket, S3 answers so if there is no such object.
+	hidden bool
+}
 
 // conditions are a kind of bucket's way to act only if a key is in a state.
 type conditions interface {
@@ -55,13 +61,26 @@ func (d *Dir) unchanged(ctx context.Context, key string) (*state, error) {
 		return nil, err
 	}
 	attrs, err := d.bucket.blob.Attributes(ctx, d.prefix+key)
-	if gcerrors.Code(err) == gcerrors.NotFound {
+	switch gcerrors.Code(err) {
+	case gcerrors.OK:
+		return &state{etag: attrs.ETag}, nil
+	case gcerrors.NotFound:
 		return &state{}, nil
+	case gcerrors.PermissionDenied:
+		return &state{hidden: true}, nil
 	}
-	if err != nil {
-		return nil, bucketError("looking up", d.where(key), err)
+	return nil, bucketError(opLookingUp, d.where(key), err)
+}
+
+// replaced is the error of a write that was refused, because the key is not in the state want any more.
+func (d *Dir) replaced(ctx context.Context, key string, want state) error {
+	if want.hidden {
+		if is, err := d.unchanged(ctx, key); err == nil && is != nil && is.hidden {
+			return &object.OpError{Op: "writing", Where: d.where(key), Err: fs.ErrPermission, Text: "there is an object that may be neither looked at nor replaced",
+				Next: "allow the worker s3:GetObject on it, or remove it"}
+		}
 	}
-	return &state{attrs.ETag}, nil
+	return &object.ReplacedError{Op: "writing", Where: d.where(key)}
 }
 
 // Removal returns a function that deletes what is at key now: see object.Removal.
@@ -72,7 +91,7 @@ func (d *Dir) Removal(ctx context.Context, key string) (func(context.Context) er
 	}
 	return func(ctx context.Context) error {
 		switch {
-		case want == nil:
+		case want == nil, want.hidden:
 			return d.Delete(ctx, key)
 		case want.etag == "":
 			return nil
@@ -108,7 +127,7 @@ func (c *s3Conditions) probe(ctx context.Context, key string) (has bool, err err
 	for _, try := range []struct {
 		want    state
 		refused bool
-	}{{state{}, false}, {state{}, true}, {state{`"00000000000000000000000000000000"`}, true}} {
+	}{{state{}, false}, {state{}, true}, {state{etag: neverETag}, true}} {
 		w, err := c.blob.NewWriter(ctx, key, c.options(try.want))
 		if err == nil {
 			err = w.Close()
@@ -122,7 +141,44 @@ func (c *s3Conditions) probe(ctx context.Context, key string) (has bool, err err
 			return false, nil // the condition was ignored
 		}
 	}
-	return true, nil
+	return c.probeUpload(ctx, key)
+}
+
+// neverETag is that of no object.
+const neverETag = `"00000000000000000000000000000000"`
+
+// probeUpload reports whether the end of an upload in several parts can have a condition, too. There is an object at key.
+func (c *s3Conditions) probeUpload(ctx context.Context, key string) (has bool, err error) {
+	var client *s3.Client
+	if !c.blob.As(&client) {
+		return true, nil
+	}
+	bucket, name := aws.String(c.name), aws.String(key)
+	begun, err := client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: bucket, Key: name})
+	if err != nil {
+		return false, err
+	}
+	defer func() { // it does nothing after an end
+		_, _ = client.AbortMultipartUpload(context.WithoutCancel(ctx), &s3.AbortMultipartUploadInput{Bucket: bucket, Key: name, UploadId: begun.UploadId})
+	}()
+	number := aws.Int32(1)
+	part, err := client.UploadPart(ctx, &s3.UploadPartInput{
+		Bucket: bucket, Key: name, UploadId: begun.UploadId, PartNumber: number, Body: strings.NewReader("probe"),
+	})
+	if err != nil {
+		return false, err
+	}
+	_, err = client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+		Bucket: bucket, Key: name, UploadId: begun.UploadId, IfMatch: aws.String(neverETag),
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: []types.CompletedPart{{ETag: part.ETag, PartNumber: number}}},
+	})
+	switch {
+	case err == nil, unknown(err):
+		return false, nil
+	case refused(err):
+		return true, nil
+	}
+	return false, err
 }
 
 func (c *s3Conditions) options(want state) *blob.WriterOptions {

@@ -9,6 +9,9 @@ import (
 	"github.com/stint-run/stint/internal/store/object"
 )
 
+// What is done to an object that may be missing.
+const opReading, opLookingUp = "reading", "looking up"
+
 // bucketError wraps an error of package blob and leaves out its request IDs and codes.
 func bucketError(op, where string, err error) error {
 	if err == nil {
@@ -27,8 +30,11 @@ func bucketError(op, where string, err error) error {
 		if known && api.ErrorMessage() != "" {
 			text += ": " + api.ErrorMessage()
 		}
-		return &object.OpError{Op: op, Where: where, Err: fs.ErrPermission, Text: text,
-			Next: "check the credentials that the worker runs with, and their permissions"}
+		next := "check the credentials that the worker runs with, and their permissions"
+		if op == opReading || op == opLookingUp {
+			next += "; to who may not list the bucket, S3 answers so also if there is no such object"
+		}
+		return &object.OpError{Op: op, Where: where, Err: fs.ErrPermission, Text: text, Next: next}
 	case known:
 		return &object.OpError{Op: op, Where: where, Err: err, Text: api.ErrorCode() + ": " + api.ErrorMessage()}
 	}

@@ -46,7 +46,7 @@ func (o *objectRange) Read(p []byte) (int, error) {
 			if err := o.reopen(); err == io.EOF {
 				return 0, err
 			} else if err != nil {
-				return 0, bucketError("reading", o.bucket.where(o.key), err)
+				return 0, bucketError(opReading, o.bucket.where(o.key), err)
 			}
 		}
 		n, err := o.r.Read(p)
@@ -60,7 +60,7 @@ func (o *objectRange) Read(p []byte) (int, error) {
 		if err == nil || err == io.EOF {
 			return n, err
 		}
-		fault := bucketError("reading", o.bucket.where(o.key), err)
+		fault := bucketError(opReading, o.bucket.where(o.key), err)
 		if o.ctx.Err() != nil || object.Permanent(fault) || o.exhausted() {
 			return n, fault
 		}
@@ -91,7 +91,7 @@ func (o *objectRange) reopen() error {
 			return errors.Join(o.fault, errReplaced)
 		case endsBefore(err):
 			return errors.Join(o.fault, errReplaced)
-		case o.ctx.Err() != nil || o.exhausted() || object.Permanent(bucketError("reading", o.key, err)):
+		case o.ctx.Err() != nil || o.exhausted() || object.Permanent(bucketError(opReading, o.key, err)):
 			return err
 		}
 	}
@@ -117,5 +117,5 @@ func (o *objectRange) Close() error {
 	if o.r == nil {
 		return nil
 	}
-	return bucketError("reading", o.bucket.where(o.key), o.r.Close())
+	return bucketError(opReading, o.bucket.where(o.key), o.r.Close())
 }

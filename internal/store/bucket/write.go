@@ -48,6 +48,7 @@ func (d *Dir) CreateWith(ctx context.Context, key string, o object.WriteOptions)
 	b := &writer{where: d.where(key), cancel: cancel, w: w, end: w.Close}
 	if want != nil {
 		b.end = func() error { return d.bucket.conditions.commit(ctx, d.prefix+key, w, *want) }
+		b.replaced = func() error { return d.replaced(ctx, key, *want) }
 	}
 	b.buf = writeBuffers.Get().(*bufio.Writer)
 	b.buf.Reset(w)
@@ -68,11 +69,12 @@ func (d *Dir) Put(ctx context.Context, key string, data []byte) error {
 // writer writes an object, which becomes visible in the bucket when the writer is closed, unless it
 // was cancelled before.
 type writer struct {
-	where  string
-	cancel context.CancelFunc
-	w      *blob.Writer
-	end    func() error  // closes w
-	buf    *bufio.Writer // nil once the writer has ended
+	where    string
+	cancel   context.CancelFunc
+	w        *blob.Writer
+	end      func() error  // closes w
+	replaced func() error  // why the service refuses a condition
+	buf      *bufio.Writer // nil once the writer has ended
 }
 
 func (w *writer) Write(p []byte) (int, error) {
@@ -94,10 +96,11 @@ func (w *writer) Commit() error {
 	w.release()
 	defer w.cancel()
 	err := w.end()
-	if refused(err) {
+	if w.replaced != nil && refused(err) {
+		err = w.replaced()
 		w.cancel()
 		_ = w.w.Close() // nothing is kept of it
-		return &object.ReplacedError{Op: "writing", Where: w.where}
+		return err
 	}
 	return bucketError("writing", w.where, err)
 }
