@@ -28,6 +28,7 @@ type progress struct {
 	said     map[string]bool
 	unserved map[string]bool // pools without a worker, when it was looked last
 	then     string          // what the job does once a worker serves its pool; empty: it continues
+	refused  refusals
 	silent   bool
 	bare     bool // no progress: results are printed on the same terminal meanwhile
 	// detailed also shows what each worker does, every detailEvery.
@@ -109,6 +110,9 @@ func (p *progress) show(r job.Report) {
 	p.page(r)
 	if r.OnlySums() && !p.json {
 		p.say(onlySums)
+	}
+	if p.refused.see(r, time.Now()) && !p.json {
+		p.say(onlyRefusals)
 	}
 	switch {
 	case p.silent, p.bare:

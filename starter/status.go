@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"text/tabwriter"
 	"time"
 
@@ -90,6 +91,9 @@ func printHow(row rows, r job.Report) {
 	if t := r.Throttle; t != nil {
 		row("slowed down", "%s, as the handler has asked %s times; it recovers automatically", t, text.Thousands(r.SlowDowns))
 	}
+	if new(refusals).see(r, time.Now()) {
+		row("warning", "%s", onlyRefusals)
+	}
 	if o := r.Outage; o != nil {
 		row("waiting", "%s", o)
 	}
@@ -121,10 +125,14 @@ func describeHook(h job.HookRun) string {
 // rows writes a line of a table.
 type rows func(name, format string, args ...any)
 
+func tableRows(w io.Writer) rows {
+	return func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
+}
+
 // printReport writes a report as a table of names and values.
 func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
-	row := rows(func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) })
+	row := tableRows(w)
 	row("job", "%s", r.Job)
 	row("pool", "%s", r.Pool)
 	row("state", "%s", r.State)

@@ -1,0 +1,52 @@
+package starter
+
+import (
+	"bytes"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+)
+
+// R17: a job in which calls only ask to slow down says after a minute that nothing succeeds, from its start on or later.
+func TestR17_NothingButRefusals(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	r := job.Report{State: job.Running, Started: began, Totals: job.Totals{SlowDowns: 9}}
+	var f refusals
+	require.False(t, f.see(r, began.Add(time.Minute)))
+	require.True(t, f.see(r, began.Add(61*time.Second)))
+	r.OK = 3
+	require.False(t, f.see(r, began.Add(62*time.Second)), "something has succeeded")
+	r.SlowDowns++
+	require.False(t, f.see(r, began.Add(200*time.Second)), "one request says nothing")
+	r.SlowDowns++
+	require.True(t, f.see(r, began.Add(201*time.Second)))
+	r.Failed++
+	require.False(t, f.see(r, began.Add(202*time.Second)), "an item that fails is an outcome")
+
+	r = job.Report{State: job.Running, Started: began, Totals: job.Totals{SlowDowns: 9, OK: 5}, Resumed: 5}
+	require.True(t, new(refusals).see(r, began.Add(61*time.Second)), "what earlier runs have done does not count")
+	r.Outage = &job.Outage{}
+	require.False(t, new(refusals).see(r, began.Add(61*time.Second)), "the outage is the reason")
+	r.Outage, r.State = nil, job.Stopped
+	require.False(t, new(refusals).see(r, began.Add(61*time.Second)))
+}
+
+// R17: it is said once by run and watch, and stands in the status.
+func TestR17_RefusalsAreSaid(t *testing.T) {
+	t.Parallel()
+	r := job.Report{Job: "j", State: job.Running, Started: time.Now().Add(-time.Hour), Totals: job.Totals{SlowDowns: 9}}
+	var out bytes.Buffer
+	show := newProgress(&out, false, false)
+	show.show(r)
+	show.show(r)
+	require.Equal(t, onlyRefusals+"\n", out.String())
+	out.Reset()
+	w := tabwriter.NewWriter(&out, 0, 8, 2, ' ', 0)
+	printHow(tableRows(w), r)
+	require.NoError(t, w.Flush())
+	require.Contains(t, out.String(), "warning  "+onlyRefusals)
+}
