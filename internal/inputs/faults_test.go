@@ -189,6 +189,41 @@ func TestD23_FilesOfOtherJobs(t *testing.T) {
 	}
 }
 
+// D23: in a bucket, too, whatever lies below the prefix that is the input.
+func TestD23_FilesOfOtherJobsInABucket(t *testing.T) {
+	t.Parallel()
+	const bucket = "mem://d23-bucket/"
+	access := &store.Access{}
+	dir, err := access.Open(t.Context(), bucket)
+	require.NoError(t, err)
+	files := map[string]string{
+		"all/a.jsonl": "0\n", "all/z.jsonl": "4\n", "all/half/CURRENT": "01a21844-c4ab-787e-a456-f77a5d0c121d born 1",
+		"all/half/01a21844-c4ab-787e-a456-f77a5d0c121d/parts/1.out": "5\n", "all/x.errors.jsonl": errorRecord,
+	}
+	for name, content := range outputInParts("all/o/") {
+		if !strings.HasSuffix(name, ".lock") {
+			files[name] = content
+		}
+	}
+	for name, content := range files {
+		require.NoError(t, dir.Put(t.Context(), name, []byte(content)))
+	}
+	for _, c := range []struct {
+		input   string
+		want    []string
+		leftOut int
+	}{
+		{"all/", []string{"0", `{"a":1}`, `{"a":2}`, `{"a":3}`, "4"}, 3},
+		{"all/o/", []string{`{"a":1}`, `{"a":2}`, `{"a":3}`}, 0},
+		{"all/o/*/parts/*.out", []string{`{"a":3}`, `{"a":1}`, `{"a":2}`}, 1},
+	} {
+		items, result, err := planned(t, access, job.Spec{Input: []string{bucket + c.input}})
+		require.NoError(t, err, c.input)
+		require.Equal(t, c.want, items, c.input)
+		require.Equal(t, c.leftOut, result.LeftOut, c.input)
+	}
+}
+
 // packed is a text as gzip stores it: of texts of one length, of one length.
 func packed(t *testing.T, text string) []byte {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -46,6 +47,9 @@ const currentKey = "CURRENT"
 // storeDepth is how deep files lie in a store.
 const storeDepth = 4
 
+// storeFiles are names of objects that lie in a store beside its runs.
+var storeFiles = []string{currentKey, partsList, "SPLIT", "errors.jsonl"}
+
 var (
 	runPattern = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f-]{27} `)
 	partList   = []byte(`{"part":"`)
@@ -55,10 +59,7 @@ var (
 // placeOf returns the place that a file which was found below arg lies in, if a job writes to that; nil: it lies in none.
 func (w *written) placeOf(arg, url string) (*writtenPlace, error) {
 	if !filepath.IsAbs(url) {
-		if !location.IsPrefix(arg) || strings.HasPrefix(arg, "file:") {
-			return nil, nil
-		}
-		return w.look(arg)
+		return w.placeInBucket(arg, url)
 	}
 	dir := filepath.Dir(url)
 	for range storeDepth {
@@ -67,6 +68,29 @@ func (w *written) placeOf(arg, url string) (*writtenPlace, error) {
 			return p, err
 		}
 		dir = filepath.Dir(dir)
+	}
+	return nil, nil
+}
+
+// placeInBucket is placeOf for an object in a bucket. A bucket may have any number of prefixes, each of which would cost a request: only those
+// are looked at below which an object has a name of a store's.
+func (w *written) placeInBucket(arg, url string) (*writtenPlace, error) {
+	if strings.HasPrefix(arg, "file:") {
+		return nil, nil
+	}
+	if location.IsPrefix(arg) {
+		if p, err := w.look(arg); p != nil || err != nil {
+			return p, err
+		}
+	}
+	rest, query := location.SplitQuery(url)
+	elements := strings.Split(rest, "/")
+	const scheme = 3 // "s3:", "", and the bucket
+	for at := scheme; at < len(elements); at++ {
+		last := at == len(elements)-1
+		if runPattern.MatchString(elements[at]+" ") || last && slices.Contains(storeFiles, elements[at]) {
+			return w.look(strings.Join(elements[:at], "/") + "/" + query)
+		}
 	}
 	return nil, nil
 }
