@@ -81,11 +81,6 @@ func (p *Program) pageOf(r job.Report) string {
 	return fmt.Sprintf("%s/workflows/%s/%s/user-metadata", p.ui, url.PathEscape(r.Job), r.Run)
 }
 
-// listURL is the address of the list in the web UI of what a query finds.
-func (p *Program) listURL(query string) string {
-	return p.ui + "/workflows?query=" + url.QueryEscape(query)
-}
-
 // webUI notes where the web UI is, of a namespace; "": not known.
 func (p *Program) webUI(address, namespace string) {
 	if p.ui = ""; address != "" {

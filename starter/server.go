@@ -44,6 +44,9 @@ started again it continues.`,
 	return cmd
 }
 
+// Paths of the web UI that lead to lists of jobs.
+const jobsPath, troublePath = "/jobs", "/trouble"
+
 // usualPort is that of a Temporal server: where a command that knows of no other one looks for it.
 const usualPort = 7233
 
@@ -75,6 +78,7 @@ func (o *serverOptions) run(ctx context.Context, p *Program) error {
 	server, err := devserver.Start(ctx, devserver.Options{
 		SearchAttributes: job.SearchTypes(), Dir: devserver.StateDir(p.path(o.state)), IP: o.ip, Port: o.port, UIPort: o.uiPort,
 		PreferPort: usualPort, PreferUIPort: 8233, PowerSafe: true, Logger: newLogger(p.Stderr, o.verbose),
+		Lists: map[string]string{jobsPath: job.JobsQuery, troublePath: job.TroubleQuery},
 		Note: func(text string) { fmt.Fprintln(p.Stderr, text) },
 	})
 	if err != nil {
@@ -87,9 +91,8 @@ func (o *serverOptions) run(ctx context.Context, p *Program) error {
 	}
 	if url := server.UIURL(); url != "" {
 		fmt.Fprintf(p.Stderr, "web UI:          %s\n", url)
-		p.webUI(url, server.Namespace())
-		fmt.Fprintf(p.Stderr, "jobs, no legs:   %s\n", p.listURL(job.JobsQuery))
-		fmt.Fprintf(p.Stderr, "jobs in trouble: %s\n", p.listURL(job.TroubleQuery))
+		fmt.Fprintf(p.Stderr, "jobs, no legs:   %s\n", url+jobsPath)
+		fmt.Fprintf(p.Stderr, "jobs in trouble: %s\n", url+troublePath)
 	}
 	select {
 	case <-ctx.Done():

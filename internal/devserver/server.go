@@ -104,7 +104,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 		return err
 	}
 	if uiListener != nil {
-		if s.ui, err = serveUI(uiListener, s.address, o.Namespace, o.Logger); err != nil {
+		if s.ui, err = serveUI(uiListener, s.address, o); err != nil {
 			return err
 		}
 	}

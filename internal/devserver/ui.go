@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -37,10 +38,11 @@ type ui struct {
 }
 
 // serveUI serves the web UI on the listener until stop is called.
-func serveUI(l net.Listener, address, namespace string, logger *slog.Logger) (*ui, error) {
+func serveUI(l net.Listener, address string, o Options) (*ui, error) {
+	logger := o.Logger
 	settings, err := config.NewConfigProviderWithRefresh(&config.Config{
 		TemporalGRPCAddress: address,
-		DefaultNamespace:    namespace,
+		DefaultNamespace:    o.Namespace,
 		EnableUI:            true,
 		HideLogs:            true,
 		DisableNewsFetch:    true,
@@ -54,7 +56,7 @@ func serveUI(l net.Listener, address, namespace string, logger *slog.Logger) (*u
 	if err != nil {
 		return nil, fmt.Errorf("connecting the web UI: %w", err)
 	}
-	handler, err := uiHandler(settings, conn, logger)
+	handler, err := uiHandler(settings, conn, o)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("assembling the web UI: %w", err), conn.Close())
 	}
@@ -80,12 +82,12 @@ func serveUI(l net.Listener, address, namespace string, logger *slog.Logger) (*u
 	return u, nil
 }
 
-func uiHandler(settings *config.ConfigProviderWithRefresh, conn *grpc.ClientConn, logger *slog.Logger) (http.Handler, error) {
+func uiHandler(settings *config.ConfigProviderWithRefresh, conn *grpc.ClientConn, o Options) (http.Handler, error) {
 	e := echo.New()
 	e.Logger.SetOutput(io.Discard)
 	e.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{
 		LogErrorFunc: func(_ echo.Context, err error, stack []byte) error {
-			logger.Error("web UI panicked", "error", err, "stack", string(stack))
+			o.Logger.Error("web UI panicked", "error", err, "stack", string(stack))
 			return err
 		},
 	}))
@@ -99,6 +101,10 @@ func uiHandler(settings *config.ConfigProviderWithRefresh, conn *grpc.ClientConn
 	e.Use(csrf.EnsureTokenCookie(false))
 	e.Use(middleware.CSRFWithConfig(csrf.MiddlewareConfig(settings, false)))
 
+	for path, filter := range o.Lists {
+		list := "/namespaces/" + url.PathEscape(o.Namespace) + "/workflows?query=" + url.QueryEscape(filter)
+		e.GET(path, func(c echo.Context) error { return c.Redirect(http.StatusFound, list) })
+	}
 	route.SetHealthRoute(e)
 	group := e.Group("/api/v1")
 	group.GET("/settings", api.GetSettings(settings))

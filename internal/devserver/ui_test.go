@@ -69,6 +69,23 @@ func TestUI(t *testing.T) {
 }
 
 // Pages of other sites cannot act through the browser of whoever runs a server.
+// R26: a short address leads to a list whose own address is long.
+func TestR26_ShortAddressesOfLists(t *testing.T) {
+	t.Parallel()
+	s := setup(t, Options{UIPort: AnyPort, Namespace: "photos", Lists: map[string]string{"/jobs": "WorkflowType = 'Job'"}})
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	request, err := http.NewRequestWithContext(contextWithPatience(t), http.MethodGet, s.UIURL()+"/jobs", nil)
+	require.NoError(t, err)
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusFound, response.StatusCode)
+	require.Equal(t, "/namespaces/photos/workflows?query=WorkflowType+%3D+%27Job%27", response.Header.Get("Location"))
+}
+
 func TestUIRefusesWritesFromElsewhere(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{UIPort: AnyPort})

@@ -188,3 +188,21 @@ func TestR9_SeveralValuesOnALine(t *testing.T) {
 	_, err := s.AppendJSON(nil, &Item{Raw: []byte(`{"a":1}{"a":2}`)})
 	require.ErrorContains(t, err, "use --format json")
 }
+
+// R9: what comes on the standard input is text, and JSON documents in it are noticed.
+func TestR9_DocumentsInAText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"{\n  \"a\": 1\n}\n": "a JSON document of several lines", "\n[\n1,\n2]": "a JSON document of several lines",
+		`{}{}`: "several JSON values on a line", `{"a":1} [2]` + "\n": "several JSON values on a line",
+		"{\"a\":1}\n{\"a\":2}\n": "", "[1,2]\n": "", "[x] log line {\n": "", "{\n": "", "": "", "[ERROR] {}{}\n": "",
+	} {
+		head, err := Look(strings.NewReader(text), Shape{Format: Text})
+		require.NoError(t, err)
+		require.Contains(t, head.Hint, want)
+		require.Equal(t, want == "", head.Hint == "", "%q: %s", text, head.Hint)
+	}
+	head, err := Look(strings.NewReader("{}{}"), Shape{Format: JSON})
+	require.NoError(t, err)
+	require.Empty(t, head.Hint)
+}
