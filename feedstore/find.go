@@ -194,7 +194,7 @@ func (s *Store) failuresOf(ctx context.Context, location string, e ledger.OwnedE
 			}
 			return before, nil, err
 		case err != nil:
-			return 0, nil, fmt.Errorf("reading %s: %w", location, err)
+			return 0, nil, store.Doing("reading "+location, err)
 		case f.Item < e.First || f.Item >= e.End():
 			continue
 		}

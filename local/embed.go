@@ -51,7 +51,7 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 	}
 	server, err := devserver.Start(ctx, options)
 	if err != nil {
-		return job.Report{}, fmt.Errorf("starting the embedded server: %w", err)
+		return job.Report{}, err
 	}
 	defer server.Stop()
 	c, err := sdkclient.DialContext(ctx, sdkclient.Options{

@@ -3,6 +3,7 @@ package starter_test
 import (
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,9 +26,48 @@ func (b *box) refused(code int, args []string, says ...string) *command {
 	require.NotContains(b.t, message, "level=", "%s: a log is not a message", c.line)
 	require.NotContains(b.t, message, "goroutine ", "%s: a message is not a stack trace", c.line)
 	require.NotContains(b.t, message, "rpc error", "%s: a message is not about the machinery", c.line)
+	require.Empty(b.t, saidTwice(message), "%s: %s", c.line, message)
 	require.Empty(b.t, c.stdout.String())
 	b.requireNoOutput()
 	return c
+}
+
+var (
+	clauseEnd = regexp.MustCompile(`: |; |, | \(|\n`)
+	doing     = regexp.MustCompile(`^(\w+ing) `)
+)
+
+// saidTwice returns a clause of a message that stands in it twice, or what two clauses, one after the other, say to have been done; empty:
+// there is none.
+func saidTwice(message string) string {
+	const short = 8 // a name, a number
+	for line := range strings.Lines(message) {
+		seen := map[string]bool{}
+		before := ""
+		for _, clause := range clauseEnd.Split(strings.TrimSpace(line), -1) {
+			if len(clause) > short && seen[clause] {
+				return clause
+			}
+			seen[clause] = true
+			done := ""
+			if found := doing.FindStringSubmatch(clause); found != nil {
+				if done = found[1]; done == before {
+					return clause
+				}
+			}
+			before = done
+		}
+	}
+	return ""
+}
+
+// R23: what says a thing twice is found.
+func TestR23_SaidTwice(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "reading /x", saidTwice("stint: reading /x: reading /x: input/output error\n"))
+	require.Equal(t, "starting the Temporal server", saidTwice("starting the embedded server: starting the Temporal server: no"))
+	require.Equal(t, "there is no such file", saidTwice("there is no such file: check it\na: there is no such file; there is no such file"))
+	require.Empty(t, saidTwice("reading /x: there is no such file: check the name\nreading /x failed"))
 }
 
 // requireNoOutput requires that no output stands under its final name, in part or whole.

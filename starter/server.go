@@ -79,7 +79,7 @@ func (o *serverOptions) run(ctx context.Context, p *Program) error {
 		SearchAttributes: job.SearchTypes(), Dir: devserver.StateDir(p.path(o.state)), IP: o.ip, Port: o.port, UIPort: o.uiPort,
 		PreferPort: usualPort, PreferUIPort: 8233, PowerSafe: true, Logger: newLogger(p.Stderr, o.verbose),
 		Lists: map[string]string{jobsPath: job.JobsQuery, troublePath: job.TroubleQuery},
-		Note: func(text string) { fmt.Fprintln(p.Stderr, text) },
+		Note:  func(text string) { fmt.Fprintln(p.Stderr, text) },
 	})
 	if err != nil {
 		return err

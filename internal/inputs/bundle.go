@@ -203,7 +203,7 @@ func (n *Inputs) load(ctx context.Context, m *member, shape records.Shape, s *sm
 	got, err := io.ReadFull(r, s.content)
 	s.content = s.content[:got]
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-		return ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", m.URL, err))
+		return ledger.StoreError(job.ErrorInput, store.Doing("reading "+m.URL, err))
 	}
 	head, err := records.Look(bytes.NewReader(s.content), shape)
 	s.shape, s.start, s.hint = head.Shape, head.Start, head.Hint

@@ -75,7 +75,7 @@ func (n *Inputs) sum(ctx context.Context, sum hash.Hash32, url string, offset, l
 	}
 	defer r.Close()
 	if _, err := io.Copy(sum, r); err != nil {
-		return ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", url, err))
+		return ledger.StoreError(job.ErrorInput, store.Doing("reading "+url, err))
 	}
 	return nil
 }

@@ -223,7 +223,7 @@ func (n *Inputs) hasBytes(ctx context.Context, url string) (bool, error) {
 	defer r.Close()
 	got, err := io.ReadFull(r, make([]byte, 1))
 	if err != nil && err != io.EOF {
-		return false, ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", url, err))
+		return false, ledger.StoreError(job.ErrorInput, store.Doing("reading "+url, err))
 	}
 	return got > 0, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 )
 
@@ -44,7 +45,7 @@ func (h *hostReader) Read(b []byte) (int, error) {
 // judge returns what activities return for an error in what was read: the host's, if that is why.
 func (h *hostReader) judge(err error) error {
 	if h.err != nil {
-		return ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", h.url, h.err))
+		return ledger.StoreError(job.ErrorInput, store.Doing("reading "+h.url, h.err))
 	}
 	return ledger.Permanent(job.ErrorInput, fmt.Errorf("reading %s: %w", h.url, err))
 }

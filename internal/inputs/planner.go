@@ -180,7 +180,7 @@ func (a place) judge(err error) error {
 			"input %s is not one JSON array: at byte %d, %s; correct it, or choose --format jsonl if each line is an item, and start anew with --fresh",
 			a.url, a.offset+array.Offset, array.Reason))
 	}
-	return ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", a.url, err))
+	return ledger.StoreError(job.ErrorInput, store.Doing("reading "+a.url, err))
 }
 
 // overdue reports whether the page should end. The wait for what is still being written is not its time.

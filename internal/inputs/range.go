@@ -141,7 +141,7 @@ func (r *Range) Next(chunk *records.Chunk, items, bytes int) error {
 		}
 		if err != nil && err != io.EOF {
 			chunk.Reset()
-			return ledger.StoreError(job.ErrorInput, fmt.Errorf("reading %s: %w", r.source.URL, err))
+			return ledger.StoreError(job.ErrorInput, store.Doing("reading "+r.source.URL, err))
 		}
 		if err == io.EOF {
 			r.open = nil

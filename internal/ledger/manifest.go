@@ -140,7 +140,7 @@ func PutManifest(ctx context.Context, dir store.Dir, key string, ref Ref, leg in
 		}
 	}
 	if err := dir.Put(ctx, key, data.Bytes()); err != nil {
-		return StoreError(job.ErrorOutput, fmt.Errorf("writing a manifest: %w", err))
+		return StoreError(job.ErrorOutput, store.Doing("writing a manifest", err))
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func ReadManifest(ctx context.Context, dir store.Dir, key string) (head Head, en
 func readManifest(ctx context.Context, dir store.Dir, key string, onHead func(Head) bool, onEntry func(Entry)) error {
 	r, err := dir.Open(ctx, key, 0, -1)
 	if err != nil {
-		return StoreError(job.ErrorBooks, fmt.Errorf("reading manifest %s: %w", key, err))
+		return StoreError(job.ErrorBooks, store.Doing("reading manifest "+key, err))
 	}
 	body := NewSummedReader(key, r)
 	defer body.Close()
@@ -245,7 +245,7 @@ func readManifest(ctx context.Context, dir store.Dir, key string, onHead func(He
 // manifestError is the error of a manifest that cannot be read: the store's, if that is why, or that it is damaged.
 func manifestError(body *SummedReader, err error) error {
 	if body.err != nil {
-		return StoreError(job.ErrorBooks, fmt.Errorf("reading manifest %s: %w", body.Key, body.err))
+		return StoreError(job.ErrorBooks, store.Doing("reading manifest "+body.Key, body.err))
 	}
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF

@@ -86,7 +86,7 @@ func (s *SummedReader) Failed() error { return s.err }
 // Broken returns the error of an object whose content cannot be read; err says why, unless reading failed.
 func (s *SummedReader) Broken(err error) error {
 	if s.err != nil {
-		return StoreError(job.ErrorCorrupt, fmt.Errorf("reading part %s: %w", s.Key, s.err))
+		return StoreError(job.ErrorCorrupt, store.Doing("reading part "+s.Key, s.err))
 	}
 	return Permanent(job.ErrorCorrupt, fmt.Errorf("reading part %s: %w", s.Key, err))
 }

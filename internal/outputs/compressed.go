@@ -3,7 +3,6 @@ package outputs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/stint-run/stint/internal/inputs"
@@ -67,7 +66,7 @@ func Decode(where string, r io.ReadCloser) (io.ReadCloser, error) {
 	plain, err := records.Decompress(r, c)
 	if err != nil {
 		_ = r.Close() // only read from
-		return nil, fmt.Errorf("reading %s: %w", where, err)
+		return nil, store.Doing("reading "+where, err)
 	}
 	return decoded{plain, r}, nil
 }
@@ -95,7 +94,7 @@ func OpenFile(ctx context.Context, access ledger.Access, where string, offset, l
 	}
 	if _, err := io.CopyN(io.Discard, plain, offset); err != nil {
 		_ = plain.Close() // only read from
-		return nil, fmt.Errorf("reading %s: %w", where, inputs.IgnoreEOF(err))
+		return nil, store.Doing("reading "+where, inputs.IgnoreEOF(err))
 	}
 	if length < 0 {
 		return plain, nil

@@ -129,7 +129,7 @@ func (o *mergedFile) close() { _ = o.plain.Close() } // only read from
 
 func (o *mergedFile) end() error {
 	if _, err := o.old.WriteTo(io.Discard); err != nil {
-		return ledger.StoreError(job.ErrorOutput, fmt.Errorf("reading %s: %w", o.before.Location, err))
+		return ledger.StoreError(job.ErrorOutput, store.Doing("reading "+o.before.Location, err))
 	}
 	if o.body.Bytes != o.before.Bytes || ledger.FormatSum(o.body.Sum) != o.before.Checksum {
 		return outputChanged(o.before, fmt.Sprintf("has %d bytes, %s", o.body.Bytes, ledger.FormatSum(o.body.Sum)))

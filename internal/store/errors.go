@@ -42,6 +42,9 @@ func (e *ProtectedError) Error() string {
 // Is makes the error fs.ErrPermission.
 func (e *ProtectedError) Is(target error) bool { return target == fs.ErrPermission }
 
+// Doing returns err as an error of doing something, unless it says that itself: see object.Doing.
+func Doing(what string, err error) error { return object.Doing(what, err) }
+
 // NoMatchError says that a pattern, directory or prefix that was given as input matches no objects.
 type NoMatchError struct {
 	Arg string // as the user wrote it

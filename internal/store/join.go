@@ -105,7 +105,7 @@ func Join(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error], to Dir,
 		return JoinResult{}, err
 	}
 	if err := j.publish(opts.Publish); err != nil {
-		return JoinResult{}, fmt.Errorf("publishing %s: %w", name, err)
+		return JoinResult{}, object.Doing("publishing "+name, err)
 	}
 	return j.result, nil
 }

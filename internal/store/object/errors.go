@@ -82,6 +82,17 @@ func (e *OpError) Error() string {
 // Unwrap returns what went wrong.
 func (e *OpError) Unwrap() error { return e.Err }
 
+// Doing returns err as an error of doing something: "reading /x". If it is one of a store, it says that itself already, and is returned as
+// it is.
+func Doing(what string, err error) error {
+	var op *OpError
+	var replaced *ReplacedError
+	if err == nil || errors.As(err, &op) || errors.As(err, &replaced) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
 // Missing returns the error, which is fs.ErrNotExist, for something that is not there although
 // package os reports another error.
 func Missing(op, where, text string) error {
