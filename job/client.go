@@ -253,6 +253,9 @@ type Listed struct {
 	// Progress is how far the job had come at a time; nil if it has not said so yet. It does so seldom: whenever the items done have
 	// doubled, or a tenth has been added, and at its end if not every item is ok.
 	Progress *Milestone `json:"progress,omitempty"`
+	// Stuck means that a workflow task of the running job has failed, or got no answer, several times in a row: see [Run.FailingTask].
+	// Older servers do not report that.
+	Stuck bool `json:"stuck,omitempty"`
 }
 
 // Reaches reports whether the job's items reach the pool: it is the job's, or that of a stage.

@@ -44,10 +44,15 @@ func (f ListFilter) query() string {
 // JobsQuery is the list filter of Temporal, also of its web UI, that finds jobs and leaves out their legs.
 const JobsQuery = "WorkflowType = '" + protocol.WorkflowJob + "' AND TaskQueue = '" + protocol.WorkflowQueue + "'"
 
-// TroubleQuery is the list filter that finds the jobs that were stopped, have failed, or have failed items. The server must have the
-// search attributes of jobs (see [SearchAttributes]).
+// searchProblems is the search attribute by which the server itself reports a workflow whose workflow task has failed, or has timed out, five
+// times in a row.
+const searchProblems = "TemporalReportedProblems"
+
+// TroubleQuery is the list filter that finds the jobs that were stopped, have failed, have failed items, or are stuck. The server must have the
+// search attributes of jobs (see [SearchAttributes]), and report problems, as Temporal does from 1.30 on.
 const TroubleQuery = JobsQuery + " AND (" + protocol.SearchState + " = 'stopped' OR " + protocol.SearchFailed + " > 0" +
-	" OR ExecutionStatus = 'Failed' OR ExecutionStatus = 'Terminated')"
+	" OR ExecutionStatus = 'Failed' OR ExecutionStatus = 'Terminated'" +
+	" OR " + searchProblems + " IN ('category=WorkflowTaskFailed', 'category=WorkflowTaskTimedOut'))"
 
 // List returns the jobs that the namespace knows, the latest first, at most limit of them.
 func (c *Client) List(ctx context.Context, limit int) ([]Listed, error) {
@@ -104,6 +109,7 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 	if at := memoValue[Milestone](c, info.GetMemo(), protocol.MemoProgress); !at.At.IsZero() {
 		l.Progress = &at
 	}
+	l.Stuck = info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING && info.GetSearchAttributes().GetIndexedFields()[searchProblems] != nil
 	if info.GetCloseTime() != nil {
 		ended := info.GetCloseTime().AsTime()
 		l.Ended = &ended

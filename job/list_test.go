@@ -95,3 +95,19 @@ func TestClient_StartNotesAllPools(t *testing.T) {
 	require.Equal(t, "clean", got.Memo[protocol.MemoPool])
 	require.Equal(t, []string{"clean", "router", "score"}, got.Memo[protocol.MemoPools])
 }
+
+// D10: a job whose workflow task fails again and again is marked in the list, as long as it runs.
+func TestD10_ListedAsStuck(t *testing.T) {
+	t.Parallel()
+	c, _ := setup(t)
+	info := &workflow.WorkflowExecutionInfo{
+		Execution: &common.WorkflowExecution{WorkflowId: "nightly"}, Status: enums.WORKFLOW_EXECUTION_STATUS_RUNNING,
+	}
+	require.False(t, c.listed(info).Stuck)
+	info.SearchAttributes = &common.SearchAttributes{IndexedFields: map[string]*common.Payload{
+		"TemporalReportedProblems": payload(t, []string{"category=WorkflowTaskFailed", "cause=WorkflowTaskFailedCauseNonDeterministicError"}),
+	}}
+	require.True(t, c.listed(info).Stuck)
+	info.Status = enums.WORKFLOW_EXECUTION_STATUS_TERMINATED
+	require.False(t, c.listed(info).Stuck)
+}

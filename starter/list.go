@@ -30,7 +30,8 @@ func newList(p *Program) *cobra.Command {
 		Use:   "list",
 		Short: "List jobs, the latest first",
 		Long: `Lists jobs, the latest first. DONE and FAILED are as of the last time that a job has noted them: whenever
-its done items have doubled, or a tenth has been added, and when it ends. 'stint status JOB' has them as of now.`,
+its done items have doubled, or a tenth has been added, and when it ends. 'stint status JOB' has them as of now.
+A job is stuck if its coordination fails again and again, as it does with workers of another version; status says why.`,
 		Example: `  stint list
   stint list --state running --state stopping --pool upper`,
 		Args: wrongArgs(cobra.NoArgs),
@@ -89,10 +90,18 @@ func printJobs(p *Program, jobs []job.Listed) error {
 		if j.Ended != nil {
 			took = roundTime(j.Ended.Sub(j.Started)).String()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Name, j.Pool, j.State, listedDone(j), listedFailed(j),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Name, j.Pool, listedState(j), listedDone(j), listedFailed(j),
 			j.Started.Local().Format(time.DateTime), took, cmp.Or(j.Source, unknown), j.Output)
 	}
 	return w.Flush()
+}
+
+// listedState is a job's state, and whether it is stuck in it.
+func listedState(j job.Listed) string {
+	if j.Stuck {
+		return string(j.State) + ", stuck"
+	}
+	return string(j.State)
 }
 
 // listedDone is how much of a job was done when it last noted that.

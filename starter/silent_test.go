@@ -110,12 +110,14 @@ func TestPrintJobs(t *testing.T) {
 		{Name: "halted", Pool: "p", Source: job.SourceFiles, State: job.Stopped, Started: at, Ended: &ended, Progress: noted(1000, 0), Output: "c"},
 		{Name: "new", Pool: "p", Source: job.SourceFiles, State: job.Failed, Started: at, Ended: &ended, Output: "d"},
 		{Name: "risk", Pool: "q", Source: job.SourceFeed, State: job.Failed, Started: at, Ended: &ended, Progress: noted(1234, 1)},
+		{Name: "stands", Pool: "p", Source: job.SourceFiles, State: job.Running, Started: at, Ended: &ended, Stuck: true, Output: "e"},
 	}))
-	require.Equal(t, `JOB     POOL  STATE      DONE   FAILED  STARTED              TOOK   SOURCE  OUTPUT
-fine    p     completed  100%   0       2026-11-25 01:00:00  1m30s  files   a
-some    p     completed  100%   10      2026-11-25 01:00:00  1m30s  files   b
-halted  p     stopped    25%    0       2026-11-25 01:00:00  1m30s  files   c
-new     p     failed     –      –       2026-11-25 01:00:00  1m30s  files   d
-risk    q     failed     1,235  1       2026-11-25 01:00:00  1m30s  feed    
+	require.Equal(t, `JOB     POOL  STATE           DONE   FAILED  STARTED              TOOK   SOURCE  OUTPUT
+fine    p     completed       100%   0       2026-11-25 01:00:00  1m30s  files   a
+some    p     completed       100%   10      2026-11-25 01:00:00  1m30s  files   b
+halted  p     stopped         25%    0       2026-11-25 01:00:00  1m30s  files   c
+new     p     failed          –      –       2026-11-25 01:00:00  1m30s  files   d
+risk    q     failed          1,235  1       2026-11-25 01:00:00  1m30s  feed    
+stands  p     running, stuck  –      –       2026-11-25 01:00:00  1m30s  files   e
 `, out.String())
 }

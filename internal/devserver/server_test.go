@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -159,6 +160,17 @@ func TestWorkflowRuns(t *testing.T) {
 	require.NoError(t, run.Get(contextWithPatience(t), &answer))
 	require.Equal(t, "hello world", answer)
 	require.Empty(t, out.String())
+}
+
+// D10: the server of this version understands the list of jobs in trouble.
+func TestD10_ListOfTrouble(t *testing.T) {
+	t.Parallel()
+	c := dial(t, setup(t, Options{SearchAttributes: job.SearchTypes()}))
+	for _, query := range []string{job.JobsQuery, job.TroubleQuery} {
+		found, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: query})
+		require.NoError(t, err, query)
+		require.Empty(t, found.GetExecutions())
+	}
 }
 
 // safeBuffer is a buffer for loggers of many goroutines.
