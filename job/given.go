@@ -223,7 +223,7 @@ func (g *glance) recall(ctx context.Context, cause error) error {
 		answer := in.answer()
 		if in.ran {
 			if !in.tellsAll() {
-				return fmt.Errorf("%w (%w)", &StuckError{Name: g.run.name}, cause)
+				return fmt.Errorf("%w (%w)", stuck(g.run.name, in.Spec.Store, in.first), cause)
 			}
 			left, err := c.remainsOf(ctx, g.run.name, in)
 			if err != nil {
@@ -249,6 +249,9 @@ func (g *glance) recall(ctx context.Context, cause error) error {
 		g.legs[leg] = legGlance{Progress: in.progress(), at: time.Now()}
 	}
 	err := g.askLegs(ctx, others, g.named())
+	if notReady(err) && (g.job.Feed != nil || g.job.Loop != nil) {
+		err = fmt.Errorf("%w (%w)", stuck(g.run.name, g.job.Store, g.job.Run), err)
+	}
 	report := g.job.Report
 	g.putTogether(&report)
 	if report.Loop != nil && !report.State.Final() {

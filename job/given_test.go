@@ -394,21 +394,22 @@ func TestD50_WhatIsStillToBeCommitted(t *testing.T) {
 // A feed or loop in the same place cannot be read: what it had not committed is nowhere else. It says so.
 func TestD50_FeedsAndLoopsSaySo(t *testing.T) {
 	t.Parallel()
-	stuck := func(t *testing.T, c *Client) {
+	isStuck := func(t *testing.T, c *Client, run string) {
 		t.Helper()
 		_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
 		var typed *StuckError
 		require.ErrorAs(t, err, &typed)
-		require.ErrorContains(t, err, "Fresh")
+		require.ErrorContains(t, err, "start it anew with StartOptions.Fresh")
+		require.ErrorContains(t, err, "the results that it had committed stay in /data/nightly/"+run+"/parts/")
 	}
 	for _, source := range []string{SourceFeed, SourceClock} {
 		t.Run(source, func(t *testing.T) {
 			t.Parallel()
 			c, tc := setup(t)
 			terminated(tc)
-			hasHistory(t, tc, "nightly", `{"spec":{"name":"nightly","source":"`+source+`"}}`, hasRun...)
+			hasHistory(t, tc, "nightly", `{"spec":{"name":"nightly","source":"`+source+`","store":"/data/nightly/"}}`, hasRun...)
 			unready(tc, "nightly", protocol.QueryReport)
-			stuck(t, c)
+			isStuck(t, c, "run-1")
 		})
 	}
 	t.Run("leg", func(t *testing.T) {
@@ -417,7 +418,7 @@ func TestD50_FeedsAndLoopsSaySo(t *testing.T) {
 		terminated(tc)
 		leg := protocol.LegID("nightly", 1)
 		tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{
-			Job: "nightly", InFlight: 1, OpenLegs: []string{leg}, Feed: &FeedReport{},
+			Job: "nightly", Run: "run-1", Store: "/data/nightly", InFlight: 1, OpenLegs: []string{leg}, Feed: &FeedReport{},
 		}), nil)
 		tc.On("QueryWorkflow", mock.Anything, leg, "", protocol.QueryProgress).Return(value(t, Progress{}), nil)
 		hasHistory(t, tc, "nightly", `{"spec":{"name":"nightly","source":"feed"}}`, hasRun...)
@@ -425,7 +426,7 @@ func TestD50_FeedsAndLoopsSaySo(t *testing.T) {
 		tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryPending, fromNowhere).Return(value(t, []json.RawMessage{}), nil)
 		unready(tc, leg, protocol.QueryPending, fromNowhere)
 		hasHistory(t, tc, leg, `{"number":1}`, hasRun...)
-		stuck(t, c)
+		isStuck(t, c, "run-1")
 	})
 	t.Run("history", func(t *testing.T) {
 		t.Parallel()

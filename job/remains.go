@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stint-run/stint/internal/location"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
 )
@@ -131,9 +132,30 @@ func (in *givenInput) tellsAll() bool {
 
 // StuckError reports that a feed or loop that Temporal has ended cannot say what it had not committed, because its last workflow task
 // had failed. It cannot be resumed.
-type StuckError struct{ Name string }
+type StuckError struct {
+	Name string
+	// Parts is where the results are that it had committed: a path or URL that ends in "/". They stay there if the job is started anew.
+	// Empty: it kept none, or that is not known.
+	Parts string
+}
 
 func (e *StuckError) Error() string {
-	return fmt.Sprintf("job %s cannot be resumed: its last workflow task had failed when Temporal ended it, so nobody can read what it had not committed; "+
-		"what it had committed is in its store: start it anew with StartOptions.Fresh", e.Name)
+	kept := ""
+	if e.Parts != "" {
+		kept = "; the results that it had committed stay in " + e.Parts
+	}
+	return fmt.Sprintf("job %s cannot be resumed: its last workflow task, or that of a part of it, had failed when Temporal ended it, so nobody can read what it had not "+
+		"committed%s; start it anew with StartOptions.Fresh", e.Name, kept)
+}
+
+// stuck is the StuckError of a run of a job with this store.
+func stuck(name, store, run string) *StuckError {
+	e := &StuckError{Name: name}
+	if store != "" && run != "" {
+		if !location.IsPrefix(store) {
+			store = location.Append(store, "/")
+		}
+		e.Parts = location.Append(store, run+"/parts/")
+	}
+	return e
 }

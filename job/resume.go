@@ -92,6 +92,9 @@ func (c *Client) nextRun(ctx context.Context, in Input, report Report) (StartOpt
 		start.loop = report.Loop.left()
 	}
 	pending, err := c.pending(ctx, report.Job, feed, legs)
+	if e := new(StuckError); errors.As(err, &e) {
+		return start, stuck(report.Job, report.Store, report.Run)
+	}
 	if err != nil {
 		return start, err
 	}
