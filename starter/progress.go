@@ -29,6 +29,7 @@ type progress struct {
 	unserved map[string]bool // pools without a worker, when it was looked last
 	then     string          // what the job does once a worker serves its pool; empty: it continues
 	refused  refusals
+	lookedAt string // what a job does before it has planned an item; empty: not known
 	silent   bool
 	bare     bool // no progress: results are printed on the same terminal meanwhile
 	// detailed also shows what each worker does, every detailEvery.
@@ -111,6 +112,7 @@ func (p *progress) show(r job.Report) {
 	if r.OnlySums() && !p.json {
 		p.say(onlySums)
 	}
+	p.waits(r, time.Now())
 	if p.refused.see(r, time.Now()) && !p.json {
 		p.say(onlyRefusals)
 	}

@@ -127,7 +127,7 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 			return local.Run(ctx, spec, handler, options)
 		},
 	}
-	r.show.silent = o.quiet
+	r.show.silent, r.show.lookedAt = o.quiet, lookedAt(spec)
 	r.show.bare = spec.Streams() && p.TerminalOut
 	return r.all(cmd.Context())
 }
