@@ -21,9 +21,7 @@ func (a *Activities) finish(ctx context.Context, in outputs.FinishInput) (output
 		return outputs.FinishResult{}, err
 	}
 	p.Earlier = in.Earlier
-	if p.Links, err = ledger.Chain(ctx, p.Dir, in.Manifests); err != nil {
-		return outputs.FinishResult{}, err
-	}
+	p.Links = ledger.Along(p.Dir, in.Manifests)
 	if p.Books, err = ledger.CheckBooks(ctx, p.Dir, p.Links, in.Planned); err != nil {
 		return outputs.FinishResult{}, err
 	}

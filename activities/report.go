@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
@@ -52,9 +51,7 @@ func (a *Activities) WriteFailures(ctx context.Context, in FailuresInput) (locat
 		if err != nil {
 			return "", err
 		}
-		if p.Links, err = ledger.Chain(ctx, p.Dir, in.Manifests); err != nil {
-			return "", err
-		}
+		p.Links = ledger.Along(p.Dir, in.Manifests)
 		return p.PublishErrors(ctx)
 	})
 }

@@ -28,7 +28,11 @@ const lostMessage = "an earlier run of the feed has accepted the item, and neith
 
 // rescue looks for manifests of earlier runs that nothing names: a leg may have had one written, and its history was gone before anybody
 // heard of that. Those that have nothing but items which are lost otherwise count from now on. It returns the chain with them.
-func (p *plan) rescue(ctx context.Context, links []ledger.Link) ([]ledger.Link, error) {
+func (p *plan) rescue(ctx context.Context) (ledger.Links, error) {
+	links, err := ledger.Chain(ctx, p.dir, p.in.Resume)
+	if err != nil {
+		return nil, err
+	}
 	known, runs := map[string]bool{}, map[string]bool{}
 	for _, l := range links {
 		known[l.Key], runs[l.Run] = true, true
@@ -37,7 +41,7 @@ func (p *plan) rescue(ctx context.Context, links []ledger.Link) ([]ledger.Link, 
 	if err != nil {
 		return nil, err
 	}
-	chains := map[string][]ledger.Link{}
+	chains := map[string]ledger.List{}
 	for _, key := range found {
 		if chains[key], err = ledger.Chain(ctx, p.dir, []string{key}); err != nil {
 			return nil, err
@@ -95,7 +99,7 @@ func (p *plan) unnamed(ctx context.Context, known, runs map[string]bool) ([]stri
 }
 
 // fillsGaps reports whether manifests have items that are lost, and no outcomes of others.
-func (p *plan) fillsGaps(ctx context.Context, links []ledger.Link) (bool, error) {
+func (p *plan) fillsGaps(ctx context.Context, links ledger.List) (bool, error) {
 	some, all := false, true
 	for _, l := range links {
 		for _, s := range l.Spills {

@@ -13,7 +13,7 @@ import (
 )
 
 // manifests writes manifests, each with the given ranges of items, and returns them.
-func manifests(t *testing.T, dir store.Dir, each ...[][2]int64) (links []ledger.Link) {
+func manifests(t *testing.T, dir store.Dir, each ...[][2]int64) (links ledger.List) {
 	t.Helper()
 	ref := ledger.Ref{Job: "risk", Run: "run-1"}
 	for _, ranges := range each {

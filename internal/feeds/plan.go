@@ -62,10 +62,7 @@ const (
 // Plan returns a page of batches of the items that earlier runs had accepted, and that have no outcome. For the first page it
 // writes the source table, and records the items as failed of which the store has nothing (lost.go).
 func Plan(ctx context.Context, n *inputs.Inputs, dir store.Dir, in PlanInput) (PlanResult, error) {
-	links, err := ledger.Chain(ctx, dir, in.Resume)
-	if err != nil {
-		return PlanResult{}, err
-	}
+	links := ledger.Along(dir, in.Resume)
 	p := &plan{dir: dir, in: in}
 	p.shape = records.Shape{Format: records.Format(in.Spec.Format), MaxItem: int(in.Spec.MaxItem)}
 	if err := p.checkFormat(ctx, n, links); err != nil {
@@ -74,13 +71,13 @@ func Plan(ctx context.Context, n *inputs.Inputs, dir store.Dir, in PlanInput) (P
 	if err := p.survey(ctx, links); err != nil {
 		return PlanResult{}, err
 	}
-	first := in.Ref.Sources == ""
-	if first && len(p.lost) > 0 {
-		if links, err = p.rescue(ctx, links); err != nil {
-			return PlanResult{}, err
+	if first := in.Ref.Sources == ""; first {
+		var err error
+		if len(p.lost) > 0 {
+			if links, err = p.rescue(ctx); err != nil {
+				return PlanResult{}, err
+			}
 		}
-	}
-	if first {
 		if p.result.Closed, err = wasFinished(ctx, dir, links); err != nil {
 			return PlanResult{}, err
 		}
@@ -100,18 +97,18 @@ func Plan(ctx context.Context, n *inputs.Inputs, dir store.Dir, in PlanInput) (P
 }
 
 // wasFinished reports whether one of the runs has come as far as to publish the output: its parts may be gone.
-func wasFinished(ctx context.Context, dir store.Dir, links []ledger.Link) (bool, error) {
+func wasFinished(ctx context.Context, dir store.Dir, links ledger.Links) (finished bool, err error) {
 	seen := map[string]bool{}
-	for _, l := range links {
-		if seen[l.Run] {
-			continue
+	err = links.Each(ctx, func(l ledger.Link) error {
+		if finished || seen[l.Run] {
+			return nil
 		}
 		seen[l.Run] = true
-		if done, err := ledger.ReadDone(ctx, dir, l.Run); err != nil || done != nil {
-			return done != nil, err
-		}
-	}
-	return false, nil
+		done, err := ledger.ReadDone(ctx, dir, l.Run)
+		finished = done != nil
+		return err
+	})
+	return finished, err
 }
 
 // plan is the planning of one page.
@@ -135,11 +132,12 @@ type gap struct {
 func (g gap) String() string { return fmt.Sprintf("items %d to %d", g.first, g.end-1) }
 
 // checkFormat returns a permanent error if the items of earlier runs had another format.
-func (p *plan) checkFormat(ctx context.Context, n *inputs.Inputs, links []ledger.Link) error {
-	if len(links) == 0 {
-		return nil
+func (p *plan) checkFormat(ctx context.Context, n *inputs.Inputs, links ledger.Links) error {
+	first, err := ledger.First(ctx, links)
+	if err != nil || first == nil {
+		return err
 	}
-	table, err := n.Table(ctx, p.dir, links[0].Sources)
+	table, err := n.Table(ctx, p.dir, first.Sources)
 	if err != nil {
 		return err
 	}
@@ -153,26 +151,30 @@ func (p *plan) checkFormat(ctx context.Context, n *inputs.Inputs, links []ledger
 }
 
 // survey finds out what a chain of manifests has of the feed's items.
-func (p *plan) survey(ctx context.Context, links []ledger.Link) error {
+func (p *plan) survey(ctx context.Context, links ledger.Links) error {
 	p.spills, p.result = nil, PlanResult{Accepted: p.in.Accepted}
-	p.findSpills(links)
+	if err := p.findSpills(ctx, links); err != nil {
+		return err
+	}
 	return p.findGaps(ctx, links)
 }
 
 // findSpills lists the spills of the chain.
-func (p *plan) findSpills(links []ledger.Link) {
-	for _, l := range links {
+func (p *plan) findSpills(ctx context.Context, links ledger.Links) error {
+	err := links.Each(ctx, func(l ledger.Link) error {
 		for _, s := range l.Spills {
 			p.spills = append(p.spills, s)
 			p.result.Accepted = max(p.result.Accepted, s.End())
 			p.result.Session = max(p.result.Session, s.Session)
 		}
-	}
+		return nil
+	})
 	slices.SortFunc(p.spills, func(a, b ledger.Spill) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Key, b.Key)) })
+	return err
 }
 
 // findGaps adds up what the chain accounts for, and finds out which spills have the other items.
-func (p *plan) findGaps(ctx context.Context, links []ledger.Link) error {
+func (p *plan) findGaps(ctx context.Context, links ledger.Links) error {
 	finder := &finder{spills: p.spills, session: 1}
 	var at int64
 	err := ledger.Entries(ctx, p.dir, links, func(e ledger.OwnedEntry) error {

@@ -14,7 +14,7 @@ import (
 // skipAccepted loads the ranges that the chain accounts for, joining neighbours, and leaves out
 // those before the cursor. Batches that it has left between two of the stages are among them: see withBetween. It returns what the
 // others amount to.
-func (p *planner) skipAccepted(ctx context.Context, links []ledger.Link, steps int) (job.Totals, error) {
+func (p *planner) skipAccepted(ctx context.Context, links ledger.List, steps int) (job.Totals, error) {
 	var totals job.Totals
 	if len(links) == 0 {
 		return totals, nil
@@ -47,7 +47,7 @@ func (p *planner) skipAccepted(ctx context.Context, links []ledger.Link, steps i
 
 // withBetween adds to the ranges that are accounted for, which are in order, the batches that earlier runs have left between two
 // of so many steps: the last parcel of each item, unless the item is accounted for.
-func withBetween(done []protocol.Batch, links []ledger.Link, steps int) []protocol.Batch {
+func withBetween(done []protocol.Batch, links ledger.List, steps int) []protocol.Batch {
 	var left []protocol.Batch
 	for _, l := range links {
 		for _, b := range l.Between {

@@ -26,7 +26,7 @@ type Accepted struct {
 }
 
 // NewAccepted returns what the chain names of a run: the errors of its parts, and their results if they are wanted.
-func NewAccepted(ctx context.Context, dir store.Dir, links []Link, run string, results bool) *Accepted {
+func NewAccepted(ctx context.Context, dir store.Dir, links Links, run string, results bool) *Accepted {
 	a := &Accepted{run: run, results: results, at: -1, keys: map[string]bool{}}
 	a.next, a.stop = iter.Pull2(func(yield func(OwnedEntry, error) bool) {
 		err := EntriesUntil(ctx, dir, links, func(e OwnedEntry) bool { return yield(e, nil) })

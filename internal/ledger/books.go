@@ -29,7 +29,7 @@ type Books struct {
 // at the ordinal at which the previous one ends, and has as many outcomes as items. If their source
 // has bytes, the ranges of bytes must tile, too; entries of other sources have neither offset nor
 // length.
-func CheckBooks(ctx context.Context, dir store.Dir, links []Link, planned int64) (Books, error) {
+func CheckBooks(ctx context.Context, dir store.Dir, links Links, planned int64) (Books, error) {
 	var b Books
 	var before protocol.Batch
 	err := Entries(ctx, dir, links, func(e OwnedEntry) error {

@@ -76,7 +76,7 @@ func EachErrorLine(ctx context.Context, dir store.Dir, e OwnedEntry, fn func(Err
 }
 
 // CopyErrors writes the error records of the chain in order, one a line.
-func CopyErrors(ctx context.Context, dir store.Dir, links []Link, w io.Writer) error {
+func CopyErrors(ctx context.Context, dir store.Dir, links Links, w io.Writer) error {
 	return Entries(ctx, dir, links, func(e OwnedEntry) error {
 		if e.ErrBytes == 0 {
 			return nil
@@ -86,7 +86,7 @@ func CopyErrors(ctx context.Context, dir store.Dir, links []Link, w io.Writer) e
 }
 
 // CopyDropped writes the lines of the items of the chain that were dropped, in order, as far as they were kept.
-func CopyDropped(ctx context.Context, dir store.Dir, links []Link, w io.Writer) error {
+func CopyDropped(ctx context.Context, dir store.Dir, links Links, w io.Writer) error {
 	return Entries(ctx, dir, links, func(e OwnedEntry) error {
 		if e.Dropped == 0 {
 			return nil

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"io"
 	"testing"
 
 	"github.com/stint-run/stint/internal/jobtest"
@@ -81,12 +82,10 @@ func TestD19_ALongChainIsReadByItsIndex(t *testing.T) {
 
 	w, err := newWalk(t.Context(), mem, heads, 0, nil, nil)
 	require.NoError(t, err)
-	most := 0
-	for ok := true; ok; most = max(most, len(w.todo)) {
-		_, ok, err = w.next(t.Context())
-		require.NoError(t, err)
-	}
-	require.LessOrEqual(t, most, 2*few, "heads in memory")
+	require.NoError(t, w.each(t.Context(), func(Link) error {
+		require.LessOrEqual(t, len(w.todo), 2*few, "heads in memory")
+		return nil
+	}))
 }
 
 // A chain that was seen up to somewhere is read on from there.
@@ -105,4 +104,35 @@ func TestD19_ChainBeyondWhatWasSeen(t *testing.T) {
 		require.EqualValues(t, i, links[0].First)
 		require.LessOrEqual(t, dir.opened, 2, "its head, and its index if it has one")
 	}
+}
+
+// D19: who goes through the whole of a chain, as Finish does several times, holds few heads, whatever its length.
+func TestD19_AlongALongChain(t *testing.T) {
+	t.Parallel()
+	const manifests = 70 * fanOut
+	const few = 4 * fanOut
+	mem := openMem(t)
+	f := &shelf{t: t, dir: mem, ref: Ref{Job: "test", Run: "run-1"}}
+	heads := longFeed(t, f, manifests)
+	dir := &countingDir{Dir: mem}
+
+	links := Along(dir, heads)
+	for range 2 {
+		dir.opened = 0
+		next := int64(0)
+		require.NoError(t, links.Each(t.Context(), func(l Link) error {
+			require.Equal(t, next, l.First)
+			next++
+			return nil
+		}))
+		require.EqualValues(t, manifests, next)
+		require.LessOrEqual(t, dir.opened, manifests/fanOut*3/2+few)
+	}
+	require.ErrorIs(t, links.Each(t.Context(), func(Link) error { return io.ErrClosedPipe }), io.ErrClosedPipe)
+	first, err := First(t.Context(), links)
+	require.NoError(t, err)
+	require.Zero(t, first.First)
+	first, err = First(t.Context(), List{})
+	require.NoError(t, err)
+	require.Nil(t, first)
 }

@@ -168,29 +168,55 @@ type Link struct {
 	Head
 }
 
-// Chain follows the manifests from heads and returns every one, in the order of InOrder.
-// It holds heads only: some hundred bytes for a thousand batches. A reader that needs no more than what lies behind a cursor uses a [Reader].
-func Chain(ctx context.Context, dir store.Dir, heads []string) ([]Link, error) {
+// Links are manifests in the order of InOrder.
+type Links interface {
+	// Each calls fn with one after the other, until it returns an error, which Each returns. It can be called again, and by several at once.
+	Each(ctx context.Context, fn func(Link) error) error
+}
+
+// List is some manifests, in the order of InOrder.
+type List []Link
+
+// Each is that of [Links].
+func (l List) Each(_ context.Context, fn func(Link) error) error {
+	for _, link := range l {
+		if err := fn(link); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// First returns the first of some manifests; nil if there is none.
+func First(ctx context.Context, links Links) (*Link, error) {
+	var first *Link
+	err := links.Each(ctx, func(l Link) error {
+		first = &l
+		return errEnough
+	})
+	return first, ended(err)
+}
+
+// Chain follows the manifests from heads and returns every one, in the order of InOrder: some 200 bytes for each. The chain of a feed has a manifest
+// for every ten seconds of its life: [Along] finds them anew each time, and holds few.
+func Chain(ctx context.Context, dir store.Dir, heads []string) (List, error) {
 	return ChainBeyond(ctx, dir, heads, map[string]bool{})
 }
 
 // ChainBeyond is [Chain] without the manifests in seen, to which it adds those that it returns. Manifests do not change once they are
 // written, so those before one that was seen were seen, too.
-func ChainBeyond(ctx context.Context, dir store.Dir, heads []string, seen map[string]bool) ([]Link, error) {
+func ChainBeyond(ctx context.Context, dir store.Dir, heads []string, seen map[string]bool) (List, error) {
 	w, err := newWalk(ctx, dir, heads, 0, func(key string) bool { return seen[key] }, nil)
 	if err != nil {
 		return nil, err
 	}
-	var links []Link
-	for {
-		l, ok, err := w.next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			break
-		}
+	var links List
+	err = w.each(ctx, func(l Link) error {
 		links = append(links, l)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	for _, l := range links {
 		seen[l.Key] = true
@@ -264,19 +290,12 @@ type OwnedEntry struct {
 // the books have a gap, which a resumed job fills. The entries of manifests
 // that may overlap (a leg's own, those of two legs at once, a resumed job's) are read together; the
 // others one manifest at a time, so that memory holds some thousand entries at any input size.
-func Entries(ctx context.Context, dir store.Dir, links []Link, yield func(OwnedEntry) error) error {
-	next := func(context.Context) (l Link, ok bool, err error) {
-		if len(links) == 0 {
-			return Link{}, false, nil
-		}
-		l, links = links[0], links[1:]
-		return l, true, nil
-	}
-	return inTurn(ctx, dir, next, yield)
+func Entries(ctx context.Context, dir store.Dir, links Links, yield func(OwnedEntry) error) error {
+	return inTurn(ctx, dir, links.Each, yield)
 }
 
-// inTurn is [Entries] of the links that next returns, one after the other.
-func inTurn(ctx context.Context, dir store.Dir, next func(context.Context) (Link, bool, error), yield func(OwnedEntry) error) error {
+// inTurn is [Entries] of the links that each gives.
+func inTurn(ctx context.Context, dir store.Dir, each func(context.Context, func(Link) error) error, yield func(OwnedEntry) error) error {
 	var held []OwnedEntry // read, not yet given: sorted by ordinal
 	give := func(n int) error {
 		for _, e := range held[:n] {
@@ -287,32 +306,26 @@ func inTurn(ctx context.Context, dir store.Dir, next func(context.Context) (Link
 		held = slices.Clone(held[n:])
 		return nil
 	}
-	for {
-		l, ok, err := next(ctx)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			break
-		}
+	err := each(ctx, func(l Link) error {
 		// Entries that begin before this manifest's first ordinal cannot be in a later one.
 		n, _ := slices.BinarySearchFunc(held, l.First, func(e OwnedEntry, first int64) int { return cmp.Compare(e.First, first) })
 		if err := give(n); err != nil {
-			return ended(err)
+			return err
 		}
-		err = readManifest(ctx, dir, l.Key,
+		err := readManifest(ctx, dir, l.Key,
 			func(Head) bool { return true },
 			func(e Entry) {
 				if e.Verify() == nil {
 					held = append(held, OwnedEntry{e, cmp.Or(e.Run, l.Run)})
 				}
 			})
-		if err != nil {
-			return err
-		}
 		slices.SortStableFunc(held, func(a, b OwnedEntry) int { return byOrdinal(a.Entry, b.Entry) })
+		return err
+	})
+	if err == nil {
+		err = give(len(held))
 	}
-	return ended(give(len(held)))
+	return ended(err)
 }
 
 // errEnough ends a walk over entries without an error.
@@ -326,7 +339,7 @@ func ended(err error) error {
 }
 
 // EntriesUntil is [Entries] until yield returns false.
-func EntriesUntil(ctx context.Context, dir store.Dir, links []Link, yield func(OwnedEntry) bool) error {
+func EntriesUntil(ctx context.Context, dir store.Dir, links Links, yield func(OwnedEntry) bool) error {
 	return Entries(ctx, dir, links, func(e OwnedEntry) error {
 		if !yield(e) {
 			return errEnough

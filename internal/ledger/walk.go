@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/stint-run/stint/internal/store"
 )
@@ -78,25 +79,28 @@ func (w *walk) push(n node) {
 	heap.Push(&w.todo, n)
 }
 
-// next returns the next manifest, by the order of InOrder; ok: there is one. One that several list comes once: whatever lists it begins
+// each calls fn with the manifests by the order of InOrder, until it returns an error. One that several list comes once: whatever lists it begins
 // no later, and so the lists come before it.
-func (w *walk) next(ctx context.Context) (l Link, ok bool, err error) {
+func (w *walk) each(ctx context.Context, fn func(Link) error) error {
 	for len(w.todo) > 0 {
 		n := heap.Pop(&w.todo).(node)
 		if n.Key == w.last.Key && n.alone == w.last.alone || w.seen != nil && w.seen(n.Key) {
 			continue
 		}
 		w.last = n
-		if n.alone || n.Level == 0 {
-			return Link{n.Key, n.Head}, true, nil
+		if !n.alone && n.Level > 0 {
+			head, err := ReadHead(ctx, w.dir, n.Key)
+			if err != nil {
+				return err
+			}
+			w.expand(n.Key, head)
+			continue
 		}
-		head, err := ReadHead(ctx, w.dir, n.Key)
-		if err != nil {
-			return Link{}, false, err
+		if err := fn(Link{n.Key, n.Head}); err != nil {
+			return err
 		}
-		w.expand(n.Key, head)
 	}
-	return Link{}, false, nil
+	return nil
 }
 
 // nodeHeap has the node on top that comes next: the one that begins first, and of these the one that lists most.
@@ -129,10 +133,36 @@ func (r *Reader) Entries(ctx context.Context, dir store.Dir, heads []string, fro
 		return err
 	}
 	r.roots = w.read
-	return inTurn(ctx, dir, w.next, func(e OwnedEntry) error {
+	return inTurn(ctx, dir, w.each, func(e OwnedEntry) error {
 		if e.End() > from && !yield(e) {
 			return errEnough
 		}
 		return nil
 	})
+}
+
+// Along returns the manifests of a chain. Each time that they are wanted it walks along the chain: it reads an index for each 64 of them, and holds
+// some hundred heads, however long the chain is.
+func Along(dir store.Dir, heads []string) Links { return &along{dir: dir, heads: heads} }
+
+type along struct {
+	dir   store.Dir
+	heads []string
+
+	mu    sync.Mutex
+	roots map[string]root // that an earlier walk has read
+}
+
+func (a *along) Each(ctx context.Context, fn func(Link) error) error {
+	a.mu.Lock()
+	was := a.roots
+	a.mu.Unlock()
+	w, err := newWalk(ctx, a.dir, a.heads, 0, nil, was)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.roots = w.read
+	a.mu.Unlock()
+	return w.each(ctx, fn)
 }

@@ -21,8 +21,8 @@ type Publication struct {
 	Dir    store.Dir // of the run
 	Ref    ledger.Ref
 	Spec   job.Spec
-	Links  []ledger.Link // of what is published
-	Books  ledger.Books  // of links
+	Links  ledger.Links // of what is published
+	Books  ledger.Books // of links
 	// Earlier are the runs of the job that this one takes the place of: Sweep removes what they have left, even if no manifest names them.
 	Earlier []string
 
@@ -40,7 +40,7 @@ func NewPublication(ctx context.Context, access ledger.Access, ref ledger.Ref, s
 	if err != nil {
 		return nil, err
 	}
-	return &Publication{Access: access, Dir: dir, Ref: ref, Spec: spec}, nil
+	return &Publication{Access: access, Dir: dir, Ref: ref, Spec: spec, Links: ledger.List{}}, nil
 }
 
 // KeepsParts reports whether the parts are kept, instead of being joined into one file: they are the output, or a table was made of them, or
@@ -144,7 +144,11 @@ func Once(ctx context.Context, adopt func(context.Context) (bool, error), publis
 
 // adopt takes over what a run has published already, if one has.
 func (p *Publication) adopt(ctx context.Context) (bool, error) {
-	for _, run := range p.runs() {
+	runs, err := p.runs(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, run := range runs {
 		published, err := ledger.ReadDone(ctx, p.Dir, run)
 		if err != nil {
 			return false, err
@@ -183,14 +187,20 @@ func (p *Publication) PublishNew(ctx context.Context, begin func(context.Context
 
 // runs are those that may have published the output: this one, and those that it continues, because a
 // stop may have come after one had published and before it could report that.
-func (p *Publication) runs() []string {
-	runs := []string{p.Ref.Run}
-	for _, l := range p.Links {
+func (p *Publication) runs(ctx context.Context) ([]string, error) {
+	runs, err := p.recorded(ctx)
+	return append([]string{p.Ref.Run}, slices.DeleteFunc(runs, func(run string) bool { return run == p.Ref.Run })...), err
+}
+
+// recorded are the runs that have written the manifests.
+func (p *Publication) recorded(ctx context.Context) (runs []string, err error) {
+	err = p.Links.Each(ctx, func(l ledger.Link) error {
 		if !slices.Contains(runs, l.Run) {
 			runs = append(runs, l.Run)
 		}
-	}
-	return runs
+		return nil
+	})
+	return runs, err
 }
 
 // Matches reports whether the output that DONE names exists, byte for byte. An error says that this is

@@ -149,10 +149,7 @@ func loopResults(ctx context.Context, access ledger.Access, report job.Report, w
 	if err != nil {
 		return want.From, err
 	}
-	links, err := ledger.Chain(ctx, dir, report.Manifests)
-	if err != nil {
-		return want.From, err
-	}
+	links := ledger.Along(dir, report.Manifests)
 	until := int64(math.MaxInt64)
 	if !report.State.Final() {
 		until = report.Loop.Recorded()

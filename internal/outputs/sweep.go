@@ -3,9 +3,11 @@ package outputs
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
@@ -24,8 +26,12 @@ func (p *Publication) Sweep(ctx context.Context) error {
 	if err != nil {
 		return ledger.StoreError(job.ErrorOutput, err)
 	}
-	for _, l := range p.Links {
-		runs[l.Run] = true
+	recorded, err := p.recorded(ctx)
+	if err != nil {
+		return err
+	}
+	for _, run := range recorded {
+		runs[run] = true
 	}
 	delete(runs, p.Ref.Run)
 	replaced := slices.DeleteFunc(slices.Clone(p.Earlier), func(run string) bool { return run == p.Ref.Run || runs[run] })
@@ -40,7 +46,7 @@ func (p *Publication) Sweep(ctx context.Context) error {
 		return err
 	}
 	earlier := slices.Sorted(maps.Keys(runs))
-	if !slices.ContainsFunc(p.Links, func(l ledger.Link) bool { return l.Run == p.Ref.Run }) {
+	if !slices.Contains(recorded, p.Ref.Run) {
 		// A later run finds by the chain what is published, and this run has nothing in it.
 		published := ledger.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: true, Kept: p.kept, Merged: p.Merged}
 		for _, run := range earlier {
@@ -65,17 +71,39 @@ func (p *Publication) Sweep(ctx context.Context) error {
 
 // SweepRun removes what a run has in the store, but for what the manifests name, and the other keys that are given.
 func (p *Publication) SweepRun(ctx context.Context, run string, others ...string) error {
-	kept := map[string]bool{}
+	below := path.Clean(run) + "/"
+	kept := keySet{}
 	for _, key := range others {
-		kept[key] = true
+		kept.add(key)
 	}
-	for _, l := range p.Links {
-		kept[l.Key], kept[l.Sources] = true, true
+	err := p.Links.Each(ctx, func(l ledger.Link) error {
+		for _, key := range []string{l.Key, l.Sources} {
+			if strings.HasPrefix(key, below) {
+				kept.add(key)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	parts := ledger.NewAccepted(ctx, p.Dir, p.Links, run, p.KeepsParts())
-	_, err := p.Dir.Sweep(ctx, path.Clean(run)+"/", func(key string) bool { return kept[key] || parts.Has(key) })
+	_, err = p.Dir.Sweep(ctx, below, func(key string) bool { return kept.has(key) || parts.Has(key) })
 	if partsErr := parts.Close(); err == nil {
 		err = partsErr
 	}
 	return ledger.StoreError(job.ErrorOutput, err)
+}
+
+// keySet is a set of keys that takes 16 bytes for each of them, as a feed has one for every ten seconds of its life. It may have a key that was not
+// added, once in a very long time: that one is kept for nothing.
+type keySet map[uint64]struct{}
+
+var keySeed = maphash.MakeSeed()
+
+func (s keySet) add(key string) { s[maphash.String(keySeed, key)] = struct{}{} }
+
+func (s keySet) has(key string) bool {
+	_, ok := s[maphash.String(keySeed, key)]
+	return ok
 }

@@ -88,11 +88,13 @@ func (f *finisher) adopt(ctx context.Context) (bool, error) {
 	if err != nil || before == nil || run != f.Ref.Run && f.in.Planned > 0 {
 		return false, err
 	}
-	if f.Links, err = ledger.Chain(ctx, f.Dir, before.Manifests); err != nil {
+	links, err := ledger.Chain(ctx, f.Dir, before.Manifests)
+	if err != nil {
 		return false, err
 	}
-	if len(f.Links) > 0 { // Plan has planned nothing, and so not said what the inputs grant
-		table, err := f.inputs.Table(ctx, f.Dir, f.Links[0].Sources)
+	f.Links = links
+	if len(links) > 0 { // Plan has planned nothing, and so not said what the inputs grant
+		table, err := f.inputs.Table(ctx, f.Dir, links[0].Sources)
 		if err != nil {
 			return false, err
 		}
@@ -134,9 +136,7 @@ func (f *finisher) mergeAndPublish(ctx context.Context) error {
 		return err
 	}
 	f.Merged.Redriven, f.Merged.Manifests, f.Merged.FirstError = f.in.Planned, m.heads, m.first
-	if f.Links, err = ledger.Chain(ctx, f.Dir, m.heads); err != nil {
-		return err
-	}
+	f.Links = ledger.Along(f.Dir, m.heads)
 	if f.Books, err = ledger.CheckBooks(ctx, f.Dir, f.Links, f.in.Redrive.Planned); err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (f *finisher) openOutput(ctx context.Context, m *merger, more int64) (outpu
 
 // merge makes the merged state, of which nothing is visible yet, from the previous chain and from again,
 // the outcomes of the items that were run again.
-func (f *finisher) merge(ctx context.Context, m *merger, before, again []ledger.Link) error {
+func (f *finisher) merge(ctx context.Context, m *merger, before, again ledger.List) error {
 	runs := map[string]bool{}
 	for _, run := range f.in.Redrive.Runs {
 		runs[run] = true

@@ -30,7 +30,7 @@ type outcomeReader struct {
 	failure  *ledger.ErrorLine // the next one; nil: none
 }
 
-func newOutcomes(ctx context.Context, dir store.Dir, links []ledger.Link) *outcomeReader {
+func newOutcomes(ctx context.Context, dir store.Dir, links ledger.Links) *outcomeReader {
 	o := &outcomeReader{ctx: ctx, dir: dir}
 	o.pull, o.stop = iter.Pull2(func(yield func(ledger.OwnedEntry, error) bool) {
 		errEnough := errors.New("no more wanted")

@@ -18,7 +18,7 @@ func TestSweepMerged_LeavesAllToANewerRun(t *testing.T) {
 	dir, err := access.Open(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	own, newer := ledger.Ref{Run: "run-2", Born: 2}, ledger.Ref{Run: "run-3", Born: 3}
-	f := &finisher{Publication: &outputs.Publication{Access: access, Dir: dir, Ref: own, Merged: ledger.Merged{Before: []string{"run-1"}}}}
+	f := &finisher{Publication: &outputs.Publication{Access: access, Dir: dir, Ref: own, Links: ledger.List{}, Merged: ledger.Merged{Before: []string{"run-1"}}}}
 	keys := []string{"run-1/parts/000000000000000-a.out", "run-2/parts/000000000000000-b.out"}
 	for _, key := range keys {
 		require.NoError(t, dir.Put(t.Context(), key, nil))
