@@ -83,6 +83,9 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 	if err == nil && report.State == job.Completed && r.spec.Output == "" {
 		err = r.print(ctx, report)
 	}
+	if err == nil {
+		r.tidy(ctx, c, server.Namespace(), report)
+	}
 	return report, err
 }
 

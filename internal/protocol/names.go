@@ -106,7 +106,10 @@ func WorkerOf(identity string) (worker, process string) {
 }
 
 // LegID is the workflow ID of a job's leg, counted from 1.
-func LegID(job string, leg int) string { return fmt.Sprintf("%s/leg-%d", job, leg) }
+func LegID(job string, leg int) string { return fmt.Sprintf("%s%d", LegsPrefix(job), leg) }
+
+// LegsPrefix is what the workflow IDs of a job's legs begin with.
+func LegsPrefix(job string) string { return job + "/leg-" }
 
 // LogicVersion is the version of the workflows' logic that a job started now follows to its end.
 const LogicVersion = 1

@@ -32,9 +32,9 @@ type conditions interface {
 	probe(ctx context.Context, key string) (bool, error)
 	// put adds the condition to a write that begins.
 	put(o *blob.WriterOptions, want state)
-	// commit ends the write, which is seen afterwards.
-	commit(ctx context.Context, key string, w *blob.Writer, want state) error
-	// delete deletes an object, which is in the state want.
+	// commit ends the write, which is seen afterwards. If it is refused before w is closed, giveUp leaves nothing of it; a second Close would panic.
+	commit(ctx context.Context, key string, w *blob.Writer, want state, giveUp func()) error
+	// delete deletes an object, which is in the state want, or, if it is hidden, what there is.
 	delete(ctx context.Context, key string, want state) error
 }
 
@@ -91,9 +91,9 @@ func (d *Dir) Removal(ctx context.Context, key string) (func(context.Context) er
 	}
 	return func(ctx context.Context) error {
 		switch {
-		case want == nil, want.hidden:
+		case want == nil:
 			return d.Delete(ctx, key)
-		case want.etag == "":
+		case want.etag == "" && !want.hidden:
 			return nil
 		}
 		err := d.bucket.conditions.delete(ctx, d.prefix+key, *want)
@@ -209,7 +209,7 @@ func (c *s3Conditions) put(o *blob.WriterOptions, want state) {
 	}
 }
 
-func (c *s3Conditions) commit(_ context.Context, _ string, w *blob.Writer, _ state) error {
+func (c *s3Conditions) commit(_ context.Context, _ string, w *blob.Writer, _ state, _ func()) error {
 	return w.Close()
 }
 
@@ -218,7 +218,11 @@ func (c *s3Conditions) delete(ctx context.Context, key string, want state) error
 	if !c.blob.As(&client) || strings.Contains(key, "../") {
 		return c.blob.Delete(ctx, key) // package blob writes such keys otherwise
 	}
-	_, err := client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: aws.String(c.name), Key: aws.String(key), IfMatch: aws.String(want.etag)})
+	input := &s3.DeleteObjectInput{Bucket: aws.String(c.name), Key: aws.String(key)}
+	if !want.hidden {
+		input.IfMatch = aws.String(want.etag)
+	}
+	_, err := client.DeleteObject(ctx, input)
 	if unknown(err) {
 		return c.blob.Delete(ctx, key)
 	}
@@ -234,10 +238,11 @@ func (c *memConditions) probe(context.Context, string) (bool, error) { return tr
 
 func (c *memConditions) put(*blob.WriterOptions, state) {}
 
-func (c *memConditions) commit(ctx context.Context, key string, w *blob.Writer, want state) error {
+func (c *memConditions) commit(ctx context.Context, key string, w *blob.Writer, want state, giveUp func()) error {
 	memCommits.Lock()
 	defer memCommits.Unlock()
 	if err := c.check(ctx, key, want); err != nil {
+		giveUp()
 		return err
 	}
 	return w.Close()

@@ -47,7 +47,11 @@ func (d *Dir) CreateWith(ctx context.Context, key string, o object.WriteOptions)
 	}
 	b := &writer{where: d.where(key), cancel: cancel, w: w, end: w.Close}
 	if want != nil {
-		b.end = func() error { return d.bucket.conditions.commit(ctx, d.prefix+key, w, *want) }
+		giveUp := func() {
+			cancel()
+			_ = w.Close() // it fails, as intended
+		}
+		b.end = func() error { return d.bucket.conditions.commit(ctx, d.prefix+key, w, *want, giveUp) }
 		b.replaced = func() error { return d.replaced(ctx, key, *want) }
 	}
 	b.buf = writeBuffers.Get().(*bufio.Writer)
@@ -97,10 +101,7 @@ func (w *writer) Commit() error {
 	defer w.cancel()
 	err := w.end()
 	if w.replaced != nil && refused(err) {
-		err = w.replaced()
-		w.cancel()
-		_ = w.w.Close() // nothing is kept of it
-		return err
+		return w.replaced()
 	}
 	return bucketError("writing", w.where, err)
 }
