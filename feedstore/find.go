@@ -29,7 +29,7 @@ func (s *Store) Find(ctx context.Context, report job.Report, item int64) (outcom
 	}
 	e, found, err := s.findEntry(ctx, dir, report.Store, report.Manifests, item)
 	if err != nil || !found {
-		return outcome, false, err
+		return outcome, false, ledger.Plain(err)
 	}
 	outcome.Session, outcome.Discarded = e.Session, e.Discarded > 0
 	if outcome.Discarded {

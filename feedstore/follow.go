@@ -67,9 +67,9 @@ func (f *follower) Next(ctx context.Context, report job.Report, yield func(line 
 	case isGone(failed) && out == nil && !report.State.Final() && report.Redrive == nil:
 		return nil // Finish has just put it into the output, which a later report names
 	case failed != nil:
-		return failed
+		return ledger.Plain(failed)
 	case err != nil:
-		return err
+		return ledger.Plain(err)
 	}
 	f.heads = slices.Clone(report.Manifests)
 	return nil

@@ -77,7 +77,7 @@ func (s *Store) Outcome(ctx context.Context, at job.FeedPart, item int64) (job.F
 		return inTurn(ctx, s.reads, func() (*part, error) { return readPart(ctx, dir, at, s.parts.most/maxReads) })
 	})
 	if err != nil {
-		return outcome, fmt.Errorf("reading the results of the feed: %w", err)
+		return outcome, fmt.Errorf("reading the results of the feed: %w", ledger.Plain(err))
 	}
 	if item < at.First || item >= at.First+int64(len(loaded.items)) {
 		return outcome, fmt.Errorf("item %d is not in its part", item)
@@ -97,7 +97,7 @@ func (s *Store) Outcome(ctx context.Context, at job.FeedPart, item int64) (job.F
 	} else if line, err = inTurn(ctx, s.reads, func() ([]byte, error) {
 		return readRange(ctx, dir, ledger.ResultsKey(at.Run, entryOf(at)), o.from, o.to-o.from)
 	}); err != nil {
-		return outcome, fmt.Errorf("reading the result of item %d: %w", item, err)
+		return outcome, fmt.Errorf("reading the result of item %d: %w", item, ledger.Plain(err))
 	}
 	outcome.Result = protocol.ResultValue(line)
 	return outcome, nil

@@ -24,7 +24,7 @@ func (r *run) print(ctx context.Context, report job.Report) error {
 	defer access.Close()
 	to := &resultsWriter{w: r.o.Results}
 	if _, err := outputs.Results(ctx, &access, report, outputs.Selection{From: r.printed}, to); err != nil {
-		err = to.orOther(err)
+		err = ledger.Plain(to.orOther(err))
 		if r.o.State == "" {
 			return fmt.Errorf("printing the results: %w", err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 )
 
 // describeError writes an error for the command line. Errors of packages job and worker speak of Go's fields and
@@ -45,6 +46,8 @@ func leaves(err error) []error {
 // inFlags returns the text that replaces that of an error of packages job and worker; empty: its own stays.
 func inFlags(err error) string {
 	switch e := err.(type) {
+	case *temporal.ApplicationError: // made for workflows: it says its type, and its cause again
+		return e.Message()
 	case *job.FieldError:
 		return flagName(e.Field) + " " + fieldReference.ReplaceAllStringFunc(e.Problem, flagName)
 	case *job.ExistsError:

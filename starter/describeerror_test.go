@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 )
@@ -47,4 +48,12 @@ func TestDescribeError(t *testing.T) {
 		require.Contains(t, describeError(fmt.Errorf("doing x: %w", err)), want)
 	}
 	require.Equal(t, "any", describeError(errors.New("any")))
+}
+
+// R23: an error that was made for workflows says its message, once.
+func TestR23_ErrorsOfActivities(t *testing.T) {
+	t.Parallel()
+	err := ledger.Permanent(job.ErrorCorrupt, fmt.Errorf("reading /x: it is damaged"))
+	require.Contains(t, err.Error(), "retryable")
+	require.Equal(t, "printing the results: reading /x: it is damaged", describeError(fmt.Errorf("printing the results: %w", err)))
 }

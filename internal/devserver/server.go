@@ -86,6 +86,9 @@ func (s *Server) start(ctx context.Context, o Options) error {
 			return err
 		}
 	}
+	if err := checkReach(net.DialTimeout); err != nil {
+		return err
+	}
 	database, err := s.openState(o)
 	if err != nil {
 		return err

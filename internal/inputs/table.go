@@ -185,7 +185,7 @@ func (n *Inputs) Table(ctx context.Context, dir store.Dir, key string) (*Table, 
 	}
 	data, err := dir.Get(ctx, key)
 	if err != nil {
-		return nil, ledger.StoreError(job.ErrorInput, store.Doing("reading the source table", err))
+		return nil, ledger.StoreError(job.ErrorInput, fmt.Errorf("source table: %w", err))
 	}
 	line, lists, _ := bytes.Cut(data, []byte("\n"))
 	t = &Table{lists: lists}

@@ -154,6 +154,18 @@ func TestS3Faults(t *testing.T) {
 	}
 }
 
+// R23: that a host does not answer is said in the words of the network, without the layers above it.
+func TestR23_HostOutOfReach(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(nil)
+	server.Close()
+	dir := open(t, newAccess(t), "s3://bucket/x?region=r&anonymous=true&use_path_style=true&endpoint="+server.URL)
+	_, err := dir.Get(t.Context(), "key")
+	require.ErrorContains(t, err, "reading s3://bucket/x/key: dial tcp "+strings.TrimPrefix(server.URL, "http://"))
+	require.NotContains(t, err.Error(), "operation error")
+	require.False(t, store.Permanent(err))
+}
+
 // TestS3BrokenConnection: an answer that breaks off is a fault of the network, not of the object.
 func TestS3BrokenConnection(t *testing.T) {
 	t.Parallel()

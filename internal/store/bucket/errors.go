@@ -3,6 +3,7 @@ package bucket
 import (
 	"errors"
 	"io/fs"
+	"net/url"
 
 	"gocloud.dev/gcerrors"
 
@@ -37,6 +38,9 @@ func bucketError(op, where string, err error) error {
 		return &object.OpError{Op: op, Where: where, Err: fs.ErrPermission, Text: text, Next: next}
 	case known:
 		return &object.OpError{Op: op, Where: where, Err: err, Text: api.ErrorCode() + ": " + api.ErrorMessage()}
+	}
+	if sent, ok := errors.AsType[*url.Error](err); ok { // the layers above it say nothing of why there is no answer
+		return &object.OpError{Op: op, Where: where, Err: err, Text: sent.Err.Error()}
 	}
 	// The driver's own error says enough.
 	if wrapped, ok := err.(interface{ Unwrap() []error }); ok && len(wrapped.Unwrap()) > 0 {
