@@ -23,7 +23,7 @@ func TestJob_WritesReport(t *testing.T) {
 	}
 	report := w.mustRun()
 	require.Len(t, w.reports, 2)
-	require.NotEmpty(t, w.reports[1].Ref.Run)
+	require.Equal(t, w.spec.Name, w.reports[1].Ref.Job)
 	require.Equal(t, activities.ReportInput{Location: "report.json", Report: report, Ref: w.reports[1].Ref}, w.reports[1])
 }
 
