@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -78,6 +79,10 @@ func NewClientWith(c client.Client, o ClientOptions) *Client {
 	return &Client{temporal: c, converter: o.DataConverter, namespace: o.Namespace, searchable: searching(c, o.Namespace)}
 }
 
+// DefaultTaskTimeout is the workflow task timeout of jobs: how long one that has been given to a worker waits for it, if it is frozen or dies, until another worker
+// gets it. See docs/decisions/056-workflow-task-timeout.md.
+const DefaultTaskTimeout = 5 * time.Second
+
 // StartOptions say what happens to an earlier job of the same name. All may be left zero.
 type StartOptions struct {
 	// Fresh starts anew if a job of the name exists; one that still runs is terminated.
@@ -89,7 +94,7 @@ type StartOptions struct {
 	Reuse bool
 	// Earlier lists the runs that the new one takes the place of (see [Client.EarlierRuns]). [Client.Resume] sets it.
 	Earlier []string
-	// TaskTimeout is the workflow task timeout: 0 or more, default Temporal's 10 s.
+	// TaskTimeout is the workflow task timeout: 0 or more, default [DefaultTaskTimeout].
 	TaskTimeout time.Duration
 
 	redrive  *Redrive          // see [Client.Redrive]
@@ -126,7 +131,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 	opts := client.StartWorkflowOptions{
 		ID:                                       spec.Name,
 		TaskQueue:                                protocol.WorkflowQueue,
-		WorkflowTaskTimeout:                      o.TaskTimeout,
+		WorkflowTaskTimeout:                      cmp.Or(o.TaskTimeout, DefaultTaskTimeout),
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,

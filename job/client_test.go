@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -62,7 +63,7 @@ func TestClient_StartOptions(t *testing.T) {
 			require.Equal(t, protocol.WorkflowQueue, got.TaskQueue)
 			require.Equal(t, test.reuse, got.WorkflowIDReusePolicy)
 			require.Equal(t, test.conflict, got.WorkflowIDConflictPolicy)
-			require.Equal(t, test.options.TaskTimeout, got.WorkflowTaskTimeout)
+			require.Equal(t, cmp.Or(test.options.TaskTimeout, DefaultTaskTimeout), got.WorkflowTaskTimeout)
 			require.True(t, got.WorkflowExecutionErrorWhenAlreadyStarted)
 			require.Equal(t, map[string]any{protocol.MemoPool: "thumbs", protocol.MemoOutput: "out.jsonl", protocol.MemoState: Running}, got.Memo)
 			require.Equal(t, "pool thumbs · in.jsonl", got.StaticSummary)

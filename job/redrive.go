@@ -25,7 +25,7 @@ type RedriveOptions struct {
 	// BatchItems is how many items a batch of the redrive has: 1 … 10,000,000. Default: as in the
 	// completed job.
 	BatchItems int64
-	// TaskTimeout is the workflow task timeout; default Temporal's 10 s.
+	// TaskTimeout is the workflow task timeout; default [DefaultTaskTimeout].
 	TaskTimeout time.Duration
 }
 

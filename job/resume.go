@@ -18,7 +18,7 @@ import (
 type ResumeOptions struct {
 	// Settings replace those that were in force, if they are set.
 	Settings Settings
-	// TaskTimeout is the workflow task timeout; default Temporal's 10 s.
+	// TaskTimeout is the workflow task timeout; default [DefaultTaskTimeout].
 	TaskTimeout time.Duration
 }
 

@@ -60,7 +60,7 @@ type ScheduleOptions struct {
 	// Replace replaces an existing schedule of the name, at once, without a moment in which there is none. The runs that it has started
 	// continue.
 	Replace bool
-	// TaskTimeout is the workflow task timeout; default Temporal's 10 s.
+	// TaskTimeout is the workflow task timeout; default [DefaultTaskTimeout].
 	TaskTimeout time.Duration
 }
 
@@ -206,7 +206,7 @@ func (c *Client) putSchedule(ctx context.Context, spec Spec, o ScheduleOptions, 
 		Workflow:            protocol.WorkflowJob,
 		Args:                []any{in},
 		TaskQueue:           protocol.WorkflowQueue,
-		WorkflowTaskTimeout: o.TaskTimeout,
+		WorkflowTaskTimeout: cmp.Or(o.TaskTimeout, DefaultTaskTimeout),
 		StaticSummary:       specSummary(spec),
 		StaticDetails:       specDetails(spec),
 		Memo:                memo,
