@@ -14,13 +14,13 @@ import (
 type ReportInput struct {
 	Location string     `json:"location"` // path or bucket URL of a file
 	Report   job.Report `json:"report"`
-	// Ref is the run that is reported. The file gets the rights of its inputs, because the report quotes an item. Without a store, as
-	// before the job has one, nobody is asked whether a newer run has begun.
+	// Ref is the run that is reported. The file gets the rights of its inputs, because the report quotes an item.
+	// Without a store, as before the job has one, nobody is asked whether a newer run has begun.
 	Ref ledger.Ref `json:"ref"`
 }
 
-// WriteReport writes a job's final report as JSON, replacing what is there. If a newer run has claimed the store, it writes nothing: that
-// run reports for itself.
+// WriteReport writes a job's final report as JSON, replacing what is there. If a newer run has claimed the store, it
+// writes nothing: that run reports for itself.
 func (a *Activities) WriteReport(ctx context.Context, in ReportInput) error {
 	data, err := json.MarshalIndent(in.Report, "", "  ")
 	if err != nil {

@@ -79,8 +79,8 @@ func NewClientWith(c client.Client, o ClientOptions) *Client {
 	return &Client{temporal: c, converter: o.DataConverter, namespace: o.Namespace, searchable: searching(c, o.Namespace)}
 }
 
-// DefaultTaskTimeout is the workflow task timeout of jobs: how long one that has been given to a worker waits for it, if it is frozen or dies, until another worker
-// gets it. See docs/decisions/056-workflow-task-timeout.md.
+// DefaultTaskTimeout is the workflow task timeout of jobs: how long one that has been given to a worker waits for it,
+// if it is frozen or dies, until another worker gets it. See docs/decisions/056-workflow-task-timeout.md.
 const DefaultTaskTimeout = 5 * time.Second
 
 // StartOptions say what happens to an earlier job of the same name. All may be left zero.
@@ -258,8 +258,8 @@ type Listed struct {
 	// Progress is how far the job had come at a time; nil if it has not said so yet. It does so seldom: whenever the items done have
 	// doubled, or a tenth has been added, and at its end if not every item is ok.
 	Progress *Milestone `json:"progress,omitempty"`
-	// Stuck means that a workflow task of the running job has failed, or got no answer, several times in a row: see [Run.FailingTask].
-	// Older servers do not report that.
+	// Stuck means that a workflow task of the running job has failed, or got no answer, several times in a row: see
+	// [Run.FailingTask]. Older servers do not report that.
 	Stuck bool `json:"stuck,omitempty"`
 }
 

@@ -44,12 +44,13 @@ func (f ListFilter) query() string {
 // JobsQuery is the list filter of Temporal, also of its web UI, that finds jobs and leaves out their legs.
 const JobsQuery = "WorkflowType = '" + protocol.WorkflowJob + "' AND TaskQueue = '" + protocol.WorkflowQueue + "'"
 
-// searchProblems is the search attribute by which the server itself reports a workflow whose workflow task has failed, or has timed out, five
-// times in a row.
+// searchProblems is the search attribute by which the server itself reports a workflow whose workflow task has failed,
+// or has timed out, five times in a row.
 const searchProblems = "TemporalReportedProblems"
 
-// TroubleQuery is the list filter that finds the jobs that were stopped, have failed, have failed items, or are stuck. The server must have the
-// search attributes of jobs (see [SearchAttributes]), and report problems, as Temporal does from 1.30 on.
+// TroubleQuery is the list filter that finds the jobs that were stopped, have failed, have failed items, or are stuck.
+// The server must have the search attributes of jobs (see [SearchAttributes]), and report problems, as Temporal does
+// from 1.30 on.
 const TroubleQuery = JobsQuery + " AND (" + protocol.SearchState + " = 'stopped' OR " + protocol.SearchFailed + " > 0" +
 	" OR ExecutionStatus = 'Failed' OR ExecutionStatus = 'Terminated'" +
 	" OR " + searchProblems + " IN ('category=WorkflowTaskFailed', 'category=WorkflowTaskTimedOut'))"

@@ -134,8 +134,8 @@ func (in *givenInput) tellsAll() bool {
 // had failed. It cannot be resumed.
 type StuckError struct {
 	Name string
-	// Parts is where the results are that it had committed: a path or URL that ends in "/". They stay there if the job is started anew.
-	// Empty: it kept none, or that is not known.
+	// Parts is where the results are that it had committed: a path or URL that ends in "/". They stay there if the job
+	// is started anew. Empty: it kept none, or that is not known.
 	Parts string
 }
 

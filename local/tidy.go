@@ -17,8 +17,9 @@ import (
 	sdkclient "go.temporal.io/sdk/client"
 )
 
-// A state is used again and again, so a job that has completed leaves only what a later command reads: the history of its latest run, for what
-// comes next, and its manifests. Jobs of other names are left alone; the server removes their histories after its retention.
+// A state is used again and again, so a job that has completed leaves only what a later command reads: the history of
+// its latest run, for what comes next, and its manifests. Jobs of other names are left alone; the server removes their
+// histories after its retention.
 
 const (
 	// tidyLimit is how long tidying may take. What it does not come to, a later run removes.
@@ -26,7 +27,8 @@ const (
 	tidyPage  = 1000
 )
 
-// tidy removes what the completed job has left that no command reads any more. It has nothing to say to anybody if that fails.
+// tidy removes what the completed job has left that no command reads any more. It has nothing to say to anybody if that
+// fails.
 func (r *run) tidy(ctx context.Context, c sdkclient.Client, namespace string, report job.Report) {
 	if report.State != job.Completed || r.o.State == "" {
 		return
@@ -45,7 +47,8 @@ func (r *run) tidy(ctx context.Context, c sdkclient.Client, namespace string, re
 	}
 }
 
-// forgetEarlier removes the histories of the job's runs before this one, and of their legs. Resume and redrive go by the latest run.
+// forgetEarlier removes the histories of the job's runs before this one, and of their legs. Resume and redrive go by
+// the latest run.
 func forgetEarlier(ctx context.Context, c sdkclient.Client, namespace string, report job.Report) error {
 	var token []byte
 	for {

@@ -18,7 +18,8 @@ import (
 	sdkclient "go.temporal.io/sdk/client"
 )
 
-// R28: a state that is used again and again keeps the history of the latest run of a job, and no parts of results that have been printed.
+// R28: a state that is used again and again keeps the history of the latest run of a job, and no parts of results that
+// have been printed.
 func TestR28_WhatACompletedJobLeaves(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -37,8 +37,8 @@ var (
 	doing     = regexp.MustCompile(`^(\w+ing) `)
 )
 
-// saidTwice returns a clause of a message that stands in it twice, or what two clauses, one after the other, say to have been done; empty:
-// there is none.
+// saidTwice returns a clause of a message that stands in it twice, or what two clauses, one after the other, say to
+// have been done; empty: there is none.
 func saidTwice(message string) string {
 	const short = 8 // a name, a number
 	for line := range strings.Lines(message) {

@@ -51,7 +51,8 @@ func (p *progress) clear() {
 	}
 }
 
-// barLine is the bar of a job in at most so many columns. Where there is no room for a bar, the percentage stands alone.
+// barLine is the bar of a job in at most so many columns. Where there is no room for a bar, the percentage stands
+// alone.
 func barLine(r job.Report, speed job.Speed, width int) string {
 	percent, known := r.Percent()
 	if !known || r.Feed != nil || r.Loop != nil {

@@ -121,7 +121,8 @@ func TestR6_BarOfAVeryNarrowTerminal(t *testing.T) {
 	require.Empty(t, barLine(r, job.Speed{}, 10))
 }
 
-// R6: on a terminal that calls itself dumb progress is lines, as elsewhere, and the bar of any command knows the terminal's width.
+// R6: on a terminal that calls itself dumb progress is lines, as elsewhere, and the bar of any command knows the
+// terminal's width.
 func TestR6_DumbTerminal(t *testing.T) {
 	t.Parallel()
 	p := &Program{Terminal: true, Env: []string{"TERM=xterm"}, Stderr: io.Discard, Width: func() int { return 20 }}

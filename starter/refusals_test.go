@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// R17: a job in which calls only ask to slow down says after a minute that nothing succeeds, from its start on or later.
+// R17: a job in which calls only ask to slow down says after a minute that nothing succeeds, from its start on or
+// later.
 func TestR17_NothingButRefusals(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -8,7 +8,8 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// A host that does not answer, or a network that is not there, shows as an outage only after the first tries have ended, which may take a minute.
+// A host that does not answer, or a network that is not there, shows as an outage only after the first tries have
+// ended, which may take a minute.
 
 const (
 	// plannedWithin is after which time it is said that nothing is planned yet.

@@ -62,8 +62,8 @@ type Options struct {
 	Retention time.Duration
 	// SearchAttributes are registered when the namespace is made. Default: none.
 	SearchAttributes map[string]enums.IndexedValueType
-	// Lists are list filters of Temporal by a short path of the web UI, such as "/jobs", that leads to the list of what the filter finds.
-	// Default: none.
+	// Lists are list filters of Temporal by a short path of the web UI, such as "/jobs", that leads to the list of what
+	// the filter finds. Default: none.
 	Lists map[string]string
 	// For names what the server is started for, a job say, for those who find the directory held (see HolderInfo). Default: "".
 	For string

@@ -9,8 +9,8 @@ import (
 // reachLimit is how long a connection to this process itself may take.
 const reachLimit = 5 * time.Second
 
-// checkReach returns an error if this process cannot connect to itself, as in a network namespace whose loopback interface is down: the server's
-// services would try for a minute.
+// checkReach returns an error if this process cannot connect to itself, as in a network namespace whose loopback
+// interface is down: the server's services would try for a minute.
 func checkReach(dial func(network, address string, limit time.Duration) (net.Conn, error)) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

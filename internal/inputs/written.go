@@ -72,8 +72,8 @@ func (w *written) placeOf(arg, url string) (*writtenPlace, error) {
 	return nil, nil
 }
 
-// placeInBucket is placeOf for an object in a bucket. A bucket may have any number of prefixes, each of which would cost a request: only those
-// are looked at below which an object has a name of a store's.
+// placeInBucket is placeOf for an object in a bucket. A bucket may have any number of prefixes, each of which would
+// cost a request: only those are looked at below which an object has a name of a store's.
 func (w *written) placeInBucket(arg, url string) (*writtenPlace, error) {
 	if strings.HasPrefix(arg, "file:") {
 		return nil, nil

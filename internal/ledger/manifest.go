@@ -170,7 +170,8 @@ type Link struct {
 
 // Links are manifests in the order of InOrder.
 type Links interface {
-	// Each calls fn with one after the other, until it returns an error, which Each returns. It can be called again, and by several at once.
+	// Each calls fn with one after the other, until it returns an error, which Each returns. It can be called again,
+	// and by several at once.
 	Each(ctx context.Context, fn func(Link) error) error
 }
 
@@ -197,8 +198,8 @@ func First(ctx context.Context, links Links) (*Link, error) {
 	return first, ended(err)
 }
 
-// Chain follows the manifests from heads and returns every one, in the order of InOrder: some 200 bytes for each. The chain of a feed has a manifest
-// for every ten seconds of its life: [Along] finds them anew each time, and holds few.
+// Chain follows the manifests from heads and returns every one, in the order of InOrder: some 200 bytes for each. The
+// chain of a feed has a manifest for every ten seconds of its life: [Along] finds them anew each time, and holds few.
 func Chain(ctx context.Context, dir store.Dir, heads []string) (List, error) {
 	return ChainBeyond(ctx, dir, heads, map[string]bool{})
 }

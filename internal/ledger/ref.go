@@ -132,8 +132,8 @@ func (r Ref) WhileCurrent(ctx context.Context, dir store.Dir, fn func(context.Co
 	}
 }
 
-// UnlessOvertaken runs fn unless a newer run has claimed the store, which is no error: for what a run writes that may have claimed
-// nothing, and without which it has ended all the same.
+// UnlessOvertaken runs fn unless a newer run has claimed the store, which is no error: for what a run writes that may
+// have claimed nothing, and without which it has ended all the same.
 func (r Ref) UnlessOvertaken(ctx context.Context, dir store.Dir, fn func(context.Context) error) error {
 	held, err := dir.Get(ctx, CurrentKey)
 	switch {

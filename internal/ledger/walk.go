@@ -79,8 +79,8 @@ func (w *walk) push(n node) {
 	heap.Push(&w.todo, n)
 }
 
-// each calls fn with the manifests by the order of InOrder, until it returns an error. One that several list comes once: whatever lists it begins
-// no later, and so the lists come before it.
+// each calls fn with the manifests by the order of InOrder, until it returns an error. One that several list comes
+// once: whatever lists it begins no later, and so the lists come before it.
 func (w *walk) each(ctx context.Context, fn func(Link) error) error {
 	for len(w.todo) > 0 {
 		n := heap.Pop(&w.todo).(node)
@@ -141,8 +141,8 @@ func (r *Reader) Entries(ctx context.Context, dir store.Dir, heads []string, fro
 	})
 }
 
-// Along returns the manifests of a chain. Each time that they are wanted it walks along the chain: it reads an index for each 64 of them, and holds
-// some hundred heads, however long the chain is.
+// Along returns the manifests of a chain. Each time that they are wanted it walks along the chain: it reads an index
+// for each 64 of them, and holds some hundred heads, however long the chain is.
 func Along(dir store.Dir, heads []string) Links { return &along{dir: dir, heads: heads} }
 
 type along struct {

@@ -138,8 +138,8 @@ func TestD9_AFrozenRunDoesNotReplaceANewerOutput(t *testing.T) {
 	}
 }
 
-// D9: a run that was frozen while it put the files of a split replaces and leaves none of them among those of a newer run, nor the list
-// by which later runs know them.
+// D9: a run that was frozen while it put the files of a split replaces and leaves none of them among those of a newer
+// run, nor the list by which later runs know them.
 func TestD9_AFrozenRunLeavesNoFileOfASplit(t *testing.T) {
 	t.Parallel()
 	begin := func(context.Context) (Begun, error) { return Begun{}, nil }

@@ -127,7 +127,8 @@ func (p *Publication) Publish(ctx context.Context, joiner Joiner) error {
 // another execution, one that was given up but continued, may have published meanwhile, and have removed
 // what this one still had to read.
 func Once(ctx context.Context, adopt func(context.Context) (bool, error), publish func(context.Context) error) error {
-	// Where access is denied, as by a bucket that may not be listed and does not have the output yet, publishing shows more.
+	// Where access is denied, as by a bucket that may not be listed and does not have the output yet, publishing shows
+	// more.
 	if done, err := adopt(ctx); done || err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
@@ -223,7 +224,8 @@ func (p *Publication) Matches(ctx context.Context, d *ledger.Done) (bool, error)
 	return bytes == d.Output.Bytes && ledger.FormatSum(sum) == d.Output.Checksum, ledger.StoreError(job.ErrorOutput, err)
 }
 
-// missing reports whether an error says that there is no such object. A bucket that may not be listed denies access instead.
+// missing reports whether an error says that there is no such object. A bucket that may not be listed denies access
+// instead.
 func missing(in store.Dir, err error) bool {
 	_, local := in.Local()
 	return errors.Is(err, fs.ErrNotExist) || !local && errors.Is(err, fs.ErrPermission)

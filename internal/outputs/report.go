@@ -8,8 +8,8 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// PublishReport puts the report of a run in its place, unless a newer run has claimed the store. A run that could not use its store has
-// a report as well.
+// PublishReport puts the report of a run in its place, unless a newer run has claimed the store. A run that could not
+// use its store has a report as well.
 func PublishReport(ctx context.Context, access ledger.Access, ref ledger.Ref, location string, data []byte) error {
 	to, name, err := OpenTarget(ctx, access, location, ref.Perm)
 	if err != nil {

@@ -41,8 +41,8 @@ func (s *splitter) known(ctx context.Context) ([]string, error) {
 	return list.Files, nil
 }
 
-// relist begins to replace the list. names returns the new one, of those that were listed before. It is begun before the look at CURRENT
-// under which the Writer is committed: see [store.CreateUnchanged].
+// relist begins to replace the list. names returns the new one, of those that were listed before. It is begun before
+// the look at CURRENT under which the Writer is committed: see [store.CreateUnchanged].
 func (s *splitter) relist(ctx context.Context, names func(before []string) []string) (w store.Writer, before []string, err error) {
 	if w, err = store.CreateUnchanged(ctx, s.p.Dir, splitListKey); err != nil {
 		return nil, nil, ledger.StoreError(job.ErrorOutput, err)
@@ -67,7 +67,8 @@ func (s *splitter) announce(ctx context.Context) error {
 	return s.p.Ref.WhileCurrent(ctx, s.p.Dir, func(context.Context) error { return w.Commit() })
 }
 
-// prepareEnd prepares what publish does last: to remove the listed files that the run does not have, and to list its own.
+// prepareEnd prepares what publish does last: to remove the listed files that the run does not have, and to list its
+// own.
 func (s *splitter) prepareEnd(ctx context.Context) error {
 	own := s.names()
 	w, before, err := s.relist(ctx, func([]string) []string { return own })
@@ -106,8 +107,9 @@ func (s *splitter) overtaken(ctx context.Context, err error) error {
 	return err
 }
 
-// takeBack removes those files from a bucket that the run has put there after a newer run had published: a condition keeps what is there
-// from being replaced, and says nothing of a file that the newer run does not have. What the newer run has is listed before it is put.
+// takeBack removes those files from a bucket that the run has put there after a newer run had published: a condition
+// keeps what is there from being replaced, and says nothing of a file that the newer run does not have. What the newer
+// run has is listed before it is put.
 func (s *splitter) takeBack(ctx context.Context) error {
 	removals := map[string]func(context.Context) error{}
 	for _, f := range s.files {

@@ -95,8 +95,8 @@ func (p *Publication) SweepRun(ctx context.Context, run string, others ...string
 	return ledger.StoreError(job.ErrorOutput, err)
 }
 
-// keySet is a set of keys that takes 16 bytes for each of them, as a feed has one for every ten seconds of its life. It may have a key that was not
-// added, once in a very long time: that one is kept for nothing.
+// keySet is a set of keys that takes 16 bytes for each of them, as a feed has one for every ten seconds of its life. It
+// may have a key that was not added, once in a very long time: that one is kept for nothing.
 type keySet map[uint64]struct{}
 
 var keySeed = maphash.MakeSeed()

@@ -32,7 +32,8 @@ type conditions interface {
 	probe(ctx context.Context, key string) (bool, error)
 	// put adds the condition to a write that begins.
 	put(o *blob.WriterOptions, want state)
-	// commit ends the write, which is seen afterwards. If it is refused before w is closed, giveUp leaves nothing of it; a second Close would panic.
+	// commit ends the write, which is seen afterwards. If it is refused before w is closed, giveUp leaves nothing of
+	// it; a second Close would panic.
 	commit(ctx context.Context, key string, w *blob.Writer, want state, giveUp func()) error
 	// delete deletes an object, which is in the state want, or, if it is hidden, what there is.
 	delete(ctx context.Context, key string, want state) error
@@ -147,7 +148,8 @@ func (c *s3Conditions) probe(ctx context.Context, key string) (has bool, err err
 // neverETag is that of no object.
 const neverETag = `"00000000000000000000000000000000"`
 
-// probeUpload reports whether the end of an upload in several parts can have a condition, too. There is an object at key.
+// probeUpload reports whether the end of an upload in several parts can have a condition, too. There is an object at
+// key.
 func (c *s3Conditions) probeUpload(ctx context.Context, key string) (has bool, err error) {
 	var client *s3.Client
 	if !c.blob.As(&client) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -57,7 +58,8 @@ func openS3(ctx context.Context, address string, patience time.Duration) (*blob.
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, &object.LocationError{Location: address, Reason: "opening the bucket: " + err.Error()}
+		reason := strings.TrimPrefix(err.Error(), "open bucket "+address+": ")
+		return nil, &object.LocationError{Location: address, Reason: reason}
 	}
 	var client *s3.Client
 	if b.As(&client) {

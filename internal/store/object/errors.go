@@ -82,8 +82,8 @@ func (e *OpError) Error() string {
 // Unwrap returns what went wrong.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Doing returns err as an error of doing something: "reading /x". If it is one of a store, it says that itself already, and is returned as
-// it is.
+// Doing returns err as an error of doing something: "reading /x". If it is one of a store, it says that itself already,
+// and is returned as it is.
 func Doing(what string, err error) error {
 	var op *OpError
 	var replaced *ReplacedError
