@@ -7,6 +7,7 @@
 //   - publish.go, publishparts.go, sidefiles.go: the output as one file or as parts, the errors, and dropped items
 //   - split.go, splitvalue.go, splitlist.go: results that are split into files by a field
 //   - table.go, members.go: the output as a table
+//   - report.go: the report of a run
 //   - sweep.go: removing what a run no longer needs in the store
 //   - results.go: the results of a job for its readers
 package outputs
