@@ -43,7 +43,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "sweep: Finish removes parts that count", file: "internal/outputs/sweep.go",
-		old: `return kept[key] || parts.Has(key)`, new: `return kept[key]`,
+		old: `return kept.has(key) || parts.Has(key)`, new: `return kept.has(key)`,
 		pkg: "./activities", tests: "TestFinish_KeepsParts|TestFinish_Sweeps",
 	},
 	{
