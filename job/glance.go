@@ -86,7 +86,7 @@ func (g *glance) ask(ctx context.Context) error {
 	answer, err := ask[Answer](ctx, r, r.name, protocol.QueryReport, named)
 	if err != nil {
 		g.report = g.lastKnown(desc)
-		return fmt.Errorf("asking job %s for its report: %w", r.name, err)
+		return r.asked("for its report", err)
 	}
 	g.job, g.at, g.flying = &answer, time.Now(), answer.Flying
 	report := answer.Report

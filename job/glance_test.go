@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -85,6 +86,8 @@ func TestReport_LastKnownOfTheMemo(t *testing.T) {
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport, []string{"batch-5.1"}).Return(nil, notNow)
 	report, err := c.Get("nightly").Report(t.Context())
 	require.True(t, Unanswered(err), err)
+	require.Equal(t, &UnansweredError{Name: "nightly", Err: notNow}, errors.Unwrap(err))
+	require.EqualError(t, err, "asking for its report: job nightly does not answer")
 	require.Equal(t, "thumbs", report.Pool)
 	require.Equal(t, Running, report.State)
 	require.EqualValues(t, 43, report.OK)
@@ -94,6 +97,17 @@ func TestReport_LastKnownOfTheMemo(t *testing.T) {
 	percent, ok := report.Percent()
 	require.True(t, ok)
 	require.EqualValues(t, 45, percent)
+}
+
+// A worker that coordinates jobs and cannot answer, as one of another program, is named, and is not taken for silence.
+func TestD10_ReportOfAnotherProgram(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(pendingOf(t, nil, nil, nil), nil)
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(nil, serviceerror.NewQueryFailed("unable to find workflow type: Job"))
+	_, err := c.Get("nightly").Report(t.Context())
+	require.False(t, Unanswered(err))
+	require.ErrorContains(t, err, "of another version of stint or of another program: unable to find workflow type: Job")
 }
 
 // 14.1: a leg that does not answer is counted as the job has heard of it last, and then as it has answered last.

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -76,6 +77,18 @@ func TestClient_StopAllOfALaterStage(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, stopped, 1)
 	require.Equal(t, "a", stopped[0].Name())
+}
+
+// A stop of many jobs whose time is over says how many it has reached, and not what became of each of the others.
+func TestS19_StopAllWithoutTime(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	answerList(t, tc, queryOfRunning, map[string][]string{"a": {"p"}, "b": {"p"}, "c": {"p"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	tc.On("SignalWorkflow", mock.Anything, mock.Anything, "", SignalStop, Stop{}).Run(func(mock.Arguments) { cancel() }).Return(context.Canceled)
+	stopped, err := c.StopAll(ctx, "", Stop{})
+	require.Empty(t, stopped)
+	require.EqualError(t, err, "stopping 3 jobs: the request has reached 0 of them: context canceled")
 }
 
 // The memo of a pipeline has the pools of all stages, each once; that of another job has its one.

@@ -198,7 +198,7 @@ func (c *Client) pending(ctx context.Context, name string, feed bool, legs []str
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
+			return nil, c.Get(name).asked(fmt.Sprintf("what %s had not committed", id), err)
 		}
 		if feed && id != name {
 			leg, err := c.legOf(ctx, id)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/stint-run/stint/internal/protocol"
@@ -102,19 +103,38 @@ func (c *Client) StopAll(ctx context.Context, pool string, stop Stop) ([]*Run, e
 	if err != nil {
 		return nil, err
 	}
-	var reached []*Run
-	var errs []error
-	for _, j := range jobs {
-		run := &Run{client: c, name: j.Name}
-		var ended *EndedError
-		switch err := run.Stop(ctx, stop); {
-		case err == nil:
-			reached = append(reached, run)
-		case !errors.As(err, &ended): // it has just ended by itself
-			errs = append(errs, err)
+	names := make([]string, len(jobs))
+	for i, j := range jobs {
+		names[i] = j.Name
+	}
+	var mu sync.Mutex
+	reached := map[string]bool{}
+	err = eachOf(names, func(name string) error {
+		if ctx.Err() != nil {
+			return nil // see below
+		}
+		err := c.Get(name).Stop(ctx, stop)
+		if _, ended := errors.AsType[*EndedError](err); ended { // just now, by itself
+			return nil
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		reached[name] = err == nil
+		return nil
+	})
+	var runs []*Run
+	for _, name := range names {
+		if reached[name] {
+			runs = append(runs, c.Get(name))
 		}
 	}
-	return reached, errors.Join(errs...)
+	if ctx.Err() != nil {
+		err = errors.Join(err, fmt.Errorf("stopping %d jobs: the request has reached %d of them: %w", len(names), len(runs), context.Cause(ctx)))
+	}
+	return runs, err
 }
 
 // Stop requests a coordinated stop and returns once the server has recorded the request. It can be

@@ -136,6 +136,30 @@ func Unanswered(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) || errors.As(err, &unpolled)
 }
 
+// UnansweredError reports that nobody has answered a question to a job in time: workers coordinate no jobs, are too busy or gone; or the
+// server does not answer. Err is the client's error.
+type UnansweredError struct {
+	Name string // of the job
+	Err  error
+}
+
+func (e *UnansweredError) Error() string { return fmt.Sprintf("job %s does not answer", e.Name) }
+
+// Unwrap returns the client's error.
+func (e *UnansweredError) Unwrap() error { return e.Err }
+
+// asked is an error of a question to a job: *UnansweredError if nobody has answered it.
+func (r *Run) asked(question string, err error) error {
+	var failed *serviceerror.QueryFailed
+	switch {
+	case Unanswered(err):
+		err = &UnansweredError{Name: r.name, Err: err}
+	case errors.As(err, &failed):
+		err = fmt.Errorf("the worker that coordinates job %s cannot answer, and may be of another version of stint or of another program: %w", r.name, err)
+	}
+	return fmt.Errorf("asking %s: %w", question, err)
+}
+
 // FailingTask is a workflow task of a job that fails each time a worker takes it, so that the job cannot go on, answer or stop. The usual reason is a
 // worker of another version of stint. The server tries it again until it succeeds; nothing is lost.
 type FailingTask struct {

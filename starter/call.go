@@ -81,7 +81,7 @@ func (o *callOptions) run(ctx context.Context, p *Program, args []string) error 
 			return source.err
 		}
 		if show.late > 0 && show.late == show.failed && !show.some {
-			fmt.Fprintln(p.Stderr, p.whoDoesNotAnswer(ctx, o.client, listed.Pool))
+			fmt.Fprintln(p.Stderr, p.whoDoesNotAnswer(ctx, o.client, o.client.Get(listed.Name)))
 		}
 		if show.failed > 0 {
 			return &codeError{code: ExitSomeFailed}

@@ -3,6 +3,7 @@ package starter
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -22,15 +23,36 @@ func (p *Program) path(name string) string {
 
 // withClient dials and runs fn with a client of jobs. A request to end ends fn's context.
 func (c *connection) withClient(ctx context.Context, p *Program, fn func(context.Context, *job.Client) error) error {
+	return c.withClientSoon(ctx, p, waitLimit{}, fn)
+}
+
+// withClientSoon is withClient with a limit for dialling.
+func (c *connection) withClientSoon(ctx context.Context, p *Program, limit waitLimit, fn func(context.Context, *job.Client) error) error {
 	ctx, end := p.untilSignal(ctx)
 	defer end()
-	temporal, err := c.dial(ctx, p, false)
+	dialling, cancel := limit.limit(ctx)
+	defer cancel()
+	temporal, err := c.dial(dialling, p, false)
 	if err != nil {
-		return unlessOver(ctx, err)
+		return unlessOver(dialling, err)
 	}
 	defer temporal.Close()
 	client := job.NewClientWith(temporal, job.ClientOptions{DataConverter: c.converter(), Namespace: c.namespaceOf})
-	return unlessOver(ctx, fn(ctx, client))
+	return unlessOver(ctx, p.unanswered(ctx, client, fn(ctx, client)))
+}
+
+// unanswered adds to the error of a question to a job that nobody has answered who should have.
+func (p *Program) unanswered(ctx context.Context, client *job.Client, err error) error {
+	silent, ok := errors.AsType[*job.UnansweredError](err)
+	if !ok || interrupted(ctx) {
+		return err
+	}
+	code := ExitFailed
+	if isLimit(ctx) {
+		code = ExitTimeout
+	}
+	// Not wrapped: the client's error speaks of the server.
+	return &codeError{code: code, err: fmt.Errorf("%v\n%s", err, p.whoDoesNotAnswer(ctx, client, client.Get(silent.Name)))} //nolint:errorlint // see above
 }
 
 // reportOf asks a job for its report. If no worker answers it returns an *unansweredError, soon after pollLimit, and the last

@@ -158,6 +158,9 @@ func compressionFor(address string) sdkclient.GrpcCompression {
 // dialError says why a server cannot be reached, in the words of the operating system. gRPC leaves only a text of the error.
 func dialError(err error) error {
 	text := rootCause(err).Error()
+	if strings.Contains(text, context.DeadlineExceeded.Error()) {
+		return errors.New("no answer in time")
+	}
 	_, reason, found := strings.Cut(text, "transport: Error while dialing: ")
 	if !found {
 		return rootCause(err)

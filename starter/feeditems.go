@@ -38,9 +38,9 @@ func (o *feedCommand) addFlags(fs *pflag.FlagSet) {
 func answerWithin() waitLimit { return waitLimit{job.DefaultFeedLimit} }
 
 // withFeed dials, checks that the job is a feed, and runs fn with a client of it. A request to end ends fn's context.
-// The server has the limit to say what it knows of the job.
+// The server has the limit to be reached, and to say what it knows of the job.
 func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, limit waitLimit, options job.FeedOptions, fn func(context.Context, *feedClient, job.Listed) error) error {
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
+	return o.connection.withClientSoon(ctx, p, limit, func(ctx context.Context, client *job.Client) error {
 		o.client = client
 		limited, cancel := limit.limit(ctx)
 		defer cancel()
@@ -65,7 +65,7 @@ func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, lim
 		case errors.As(err, &failed):
 			err = fmt.Errorf("%w: '%s resume %s' continues it", err, p.name(), name)
 		case isLate(err):
-			err = &codeError{code: ExitTimeout, err: fmt.Errorf("%w\n%s", err, p.whoDoesNotAnswer(ctx, client, listed.Pool))}
+			err = &codeError{code: ExitTimeout, err: fmt.Errorf("%w\n%s", err, p.whoDoesNotAnswer(ctx, client, client.Get(name)))}
 		}
 		return err
 	})

@@ -74,9 +74,10 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *job.Clie
 	feed := &feedResults{options: o, p: p}
 	defer feed.close()
 	follower := &outputs.Follower{Errors: o.want.Errors}
-	shown := ""
+	shown, pool := "", ""
 	for {
 		report, err := reportOf(ctx, p, client, name)
+		pool = report.Pool
 		var silent *unansweredError
 		switch {
 		case err == nil:
@@ -108,7 +109,11 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *job.Clie
 		case <-time.After(pollEvery):
 		case <-ctx.Done():
 			if o.limit.over(ctx) {
-				return o.limit.exceeded(fmt.Sprintf("%s has not ended within %v", name, o.limit.timeout), "")
+				who := ""
+				if shown == "" { // otherwise that has been said
+					who = p.whoIsSilent(ctx, client, client.Get(name), []string{pool})
+				}
+				return o.limit.exceeded(fmt.Sprintf("%s has not ended within %v", name, o.limit.timeout), who)
 			}
 			return ctx.Err()
 		}

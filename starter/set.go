@@ -51,9 +51,6 @@ func (o *setOptions) run(ctx context.Context, p *Program, name string, texts []s
 		limited, cancel := context.WithTimeout(ctx, answerLimit)
 		defer cancel()
 		now, err := client.Get(name).Set(limited, settings)
-		if err != nil && ctx.Err() == nil && job.Unanswered(err) {
-			return fmt.Errorf("job %s did not answer within %v: check that a worker serves its pool: %w", name, answerLimit, err)
-		}
 		if err != nil {
 			return err
 		}

@@ -158,7 +158,7 @@ func (w watched) toEnd(ctx context.Context, p *Program, client *job.Client) erro
 		return &codeError{code: ExitInterrupted, err: fmt.Errorf("no longer watching %[1]s, which continues; '%[2]s stop %[1]s' stops it", name, p.name())}
 	case err != nil && w.limit.over(ctx):
 		return w.limit.exceeded(fmt.Sprintf("%[1]s has not ended within %[3]v, and continues: '%[2]s watch %[1]s' follows it, '%[2]s stop %[1]s' stops it", name, p.name(), w.limit.timeout),
-			p.whoIsSilent(ctx, client, w.pools))
+			p.whoIsSilent(ctx, client, w.run, w.pools))
 	case err != nil:
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,6 +130,11 @@ func (w *waitLimit) limit(ctx context.Context) (context.Context, context.CancelF
 
 // over reports whether the limit has ended the context of a request that has failed.
 func (w *waitLimit) over(ctx context.Context) bool {
+	return isLimit(ctx)
+}
+
+// isLimit reports whether --timeout has ended the context of a request that has failed.
+func isLimit(ctx context.Context) bool {
 	awaitEnd(ctx)
 	_, is := errors.AsType[*limitError](context.Cause(ctx))
 	return is
@@ -151,41 +157,74 @@ func isLate(err error) bool {
 // heardLimit is the age from which a worker's last poll is worth a word: one that is idle polls once a minute.
 const heardLimit = 70 * time.Second
 
-// whoIsSilent says who does not answer for a job of these pools: pools without a worker, and those whose workers have not been
-// heard of for a while; empty: there are workers, as far as the server knows.
-func (p *Program) whoIsSilent(ctx context.Context, client *job.Client, pools []string) string {
+// whoIsSilent says who does not answer for a job: a workflow task that fails, pools without a worker, those whose workers have not been
+// heard of for a while, workers that do not coordinate the job, or the server; empty: they answer.
+func (p *Program) whoIsSilent(ctx context.Context, client *job.Client, run *job.Run, pools []string) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pollLimit)
 	defer cancel()
+	failing, err := run.FailingTask(ctx)
+	if failing != nil {
+		return failing.String()
+	}
 	var said []string
 	for _, pool := range pools {
-		if pool == "" {
+		if pool == "" || isAway(err) {
 			continue
 		}
-		workers, err := client.Workers(ctx, pool)
-		switch {
-		case err != nil:
-			said = append(said, fmt.Sprintf("who serves pool %s is not known (%v)", pool, rootCause(err)))
-		case len(workers) == 0:
-			said = append(said, p.noWorker(pool))
-		default:
-			last := workers[0]
-			for _, w := range workers {
-				if w.Seen.After(last.Seen) {
-					last = w
-				}
-			}
-			if time.Since(last.Seen) > heardLimit {
-				said = append(said, fmt.Sprintf("no worker of pool %s has been heard of for %s (the last one: %s)", pool, since(last.Seen), last.Worker))
-			}
+		var one string
+		if one, err = p.silentPool(ctx, client, pool); one != "" {
+			said = append(said, one)
 		}
+	}
+	if isAway(err) {
+		return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
+	}
+	if len(said) == 0 && len(pools) > 0 && !answers(ctx, run) {
+		said = append(said, fmt.Sprintf("the workers of pool %s are too busy, frozen or gone ('%s workers' lists them)", pools[0], p.name()))
 	}
 	return strings.Join(said, "; ")
 }
 
-// whoDoesNotAnswer is whoIsSilent for one pool whose workers should have answered.
-func (p *Program) whoDoesNotAnswer(ctx context.Context, client *job.Client, pool string) string {
-	if said := p.whoIsSilent(ctx, client, []string{pool}); said != "" {
+// silentPool says why nobody answers for a pool; empty: it has workers, as far as the server knows. The error is the server's.
+func (p *Program) silentPool(ctx context.Context, client *job.Client, pool string) (string, error) {
+	workers, err := client.Workers(ctx, pool)
+	switch {
+	case isAway(err):
+		return "", err
+	case err != nil:
+		return fmt.Sprintf("who serves pool %s is not known (%v)", pool, rootCause(err)), nil
+	case len(workers) == 0:
+		return p.noWorker(pool), nil
+	}
+	last := slices.MaxFunc(workers, func(a, b job.PoolWorker) int { return a.Seen.Compare(b.Seen) })
+	if time.Since(last.Seen) > heardLimit {
+		return fmt.Sprintf("no worker of pool %s has been heard of for %s (the last one: %s)", pool, since(last.Seen), last.Worker), nil
+	}
+	return "", nil
+}
+
+// answersWithin is how long a job may take to show that somebody answers for it.
+const answersWithin = time.Second
+
+// answers reports whether somebody answers for a job; also if that is not known.
+func answers(ctx context.Context, run *job.Run) bool {
+	ctx, cancel := context.WithTimeout(ctx, answersWithin)
+	defer cancel()
+	_, err := run.Report(ctx)
+	_, silent := errors.AsType[*job.UnansweredError](err)
+	return !silent
+}
+
+// whoDoesNotAnswer is whoIsSilent for a job that has not answered.
+func (p *Program) whoDoesNotAnswer(ctx context.Context, client *job.Client, run *job.Run) string {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), pollLimit)
+	defer cancel()
+	listed, err := run.Listed(limited)
+	if isAway(err) {
+		return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
+	}
+	if said := p.whoIsSilent(ctx, client, run, []string{listed.Pool}); said != "" {
 		return said
 	}
-	return fmt.Sprintf("the workers of pool %s are too busy, frozen or gone ('%s workers' lists them)", pool, p.name())
+	return fmt.Sprintf("the workers of pool %s have been too busy, frozen or gone ('%s workers' lists them)", listed.Pool, p.name())
 }

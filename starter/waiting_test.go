@@ -45,17 +45,25 @@ func (b *box) mute() <-chan string {
 	return asked
 }
 
-// waiting are the commands that wait for a server, a job or its workers, each in the ways in which it does so.
+// waiting are the commands that wait for a server, a job or its workers, each in the ways in which it does so. Words such as "a-job"
+// are names of jobs: see jobKinds.
 var waiting = map[string][]string{
-	"list": {"list"}, "workers": {"workers", "workers --pool p"}, "status": {"status j"}, "watch": {"watch j"},
-	"put": {"put j 1", "put j --wait 1m 1"}, "call": {"call j 1"}, "reset": {"reset j"}, "close": {"close j", "close j --wait"},
-	"results": {"results j", "results j --follow"}, "set": {"set j window=1"},
-	"stop":   {"stop j", "stop j --wait", "stop --all", "stop --pool p --wait", "stop j --terminate", "stop --all --terminate"},
-	"resume": {"resume j", "resume j --wait"}, "redrive": {"redrive j", "redrive j --wait"},
-	"start":     {"start --pool p in.txt -o out.txt", "start --pool p in.txt -o out.txt --wait", "start --pool p in.txt -o out.txt --name s --cron @daily"},
+	"list": {"list"}, "workers": {"workers", "workers --pool p"}, "status": {"status a-job", "status an-ended-job"}, "watch": {"watch a-job"},
+	"put": {"put a-feed 1", "put a-feed --wait 2s 1"}, "call": {"call a-feed 1"}, "reset": {"reset one-feed"}, "close": {"close one-feed", "close one-feed --wait"},
+	"results": {"results a-job", "results a-job --follow", "results a-feed --follow"}, "set": {"set a-job window=1"},
+	"stop": {
+		"stop one-job", "stop one-feed", "stop one-job --wait", "stop one-feed --wait", "stop --all", "stop --pool p --wait",
+		"stop one-job --terminate", "stop --all --terminate",
+	},
+	"resume":  {"resume a-stopped-job", "resume a-stopped-job --wait", "resume an-ended-job", "resume an-ended-job --wait", "resume an-ended-loop"},
+	"redrive": {"redrive a-faulty-job", "redrive a-faulty-job --wait"},
+	"start": {
+		"start --pool p in.txt -o out.txt", "start --pool p in.txt -o out.txt --wait", "start --feed --pool p -o feed.out --wait",
+		"start --pool p in.txt -o out.txt --name a-name --cron @daily",
+	},
 	"loop":      {"loop --pool p", "loop --pool p --wait"},
-	"schedules": {"schedules"}, "schedules pause": {"schedules pause s"}, "schedules resume": {"schedules resume s"},
-	"schedules trigger": {"schedules trigger s"}, "schedules delete": {"schedules delete s"},
+	"schedules": {"schedules"}, "schedules pause": {"schedules pause a-schedule"}, "schedules resume": {"schedules resume a-schedule"},
+	"schedules trigger": {"schedules trigger a-schedule"}, "schedules delete": {"schedules delete a-schedule"},
 }
 
 // others are the commands that deal with signals themselves, and those that wait for nothing.
@@ -105,20 +113,33 @@ func TestD15_EveryCommandEndsAtTheFirstSignal(t *testing.T) {
 	}
 }
 
+// forTheEnd reports whether a command waits for what only a worker can bring about.
+func forTheEnd(line string) bool {
+	name, _, _ := strings.Cut(line, " ")
+	return strings.Contains(line, "--wait") && name != "put" || strings.Contains(line, "--follow") || name == "watch"
+}
+
+// limited reports whether a command line has a time limit.
+func limited(t *testing.T, line string) bool {
+	t.Helper()
+	cmd, _, err := starter.Commands().Find(strings.Fields(line))
+	require.NoError(t, err)
+	has := cmd.Flags().Lookup("timeout") != nil
+	switch cmd.Name() {
+	case "put", "call", "reset", "close":
+		require.True(t, has, line)
+		return true
+	}
+	require.True(t, has || !forTheEnd(line), line)
+	return forTheEnd(line)
+}
+
 // TestS19_EveryCommandKeepsItsTimeLimit, and says who does not answer.
 func TestS19_EveryCommandKeepsItsTimeLimit(t *testing.T) {
 	t.Parallel()
 	for _, lines := range waiting {
 		for _, line := range lines {
-			cmd, _, err := starter.Commands().Find(strings.Fields(line))
-			require.NoError(t, err)
-			name := cmd.Name()
-			waits := cmd.Flags().Lookup("timeout")
-			if strings.Contains(line, "--wait") || strings.Contains(line, "--follow") || name == "watch" || name == "put" || name == "call" {
-				require.NotNil(t, waits, line)
-			}
-			if waits == nil || cmd.Flags().Lookup("wait") != nil && name != "put" && name != "close" && !strings.Contains(line, "--wait") ||
-				name == "results" && !strings.Contains(line, "--follow") {
+			if !limited(t, line) {
 				continue
 			}
 			t.Run(line, func(t *testing.T) {
@@ -135,6 +156,19 @@ func TestS19_EveryCommandKeepsItsTimeLimit(t *testing.T) {
 	b := setup(t)
 	for _, line := range []string{"stop j", "start --pool p in.txt -o out.txt", "loop --pool p", "resume j", "redrive j"} {
 		b.refused(starter.ExitUsage, append(strings.Fields(line), "--timeout", "1s"), "--timeout", "--wait")
+	}
+}
+
+// TestD14_LimitOfDialling: a server that takes connections and nothing else does not make a limit longer.
+func TestD14_LimitOfDialling(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	frozen := newWire(t, freeAddress(t))
+	frozen.hold()
+	b.env = append(b.env, "TEMPORAL_ADDRESS="+frozen.address())
+	for _, line := range []string{"put j 1", "call j 1", "reset j", "close j", "watch j"} {
+		c := b.stint(append(strings.Fields(line), "--timeout", "300ms")...).exits(starter.ExitTimeout)
+		require.Contains(t, c.stderr.String(), "the Temporal server has not answered within --timeout 300ms: no Temporal server answers at "+frozen.address()+": no answer in time")
 	}
 }
 
