@@ -23,15 +23,12 @@ var nameBinary = sync.OnceFunc(func() {
 // binaryName differs from build to build, which is all that the SDK asks of it:
 // it marks reset points in histories.
 func binaryName() string {
-	path, err := os.Executable()
-	if err != nil {
-		return ""
+	name := ""
+	if path, err := os.Executable(); err == nil { // otherwise there is no /proc, and the SDK would panic
+		if file, err := os.Stat(path); err == nil {
+			name = fmt.Sprint(file.Size(), file.ModTime().UnixNano())
+		}
 	}
-	file, err := os.Stat(path)
-	if err != nil {
-		return ""
-	}
-	name := fmt.Sprint(file.Size(), file.ModTime().UnixNano())
 	if info, ok := debug.ReadBuildInfo(); ok {
 		name += info.String()
 	}

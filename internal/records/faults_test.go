@@ -148,6 +148,9 @@ func TestR1_CompressedData(t *testing.T) {
 		{[]byte("plain text\n"), Gzip, "it is not gzip data: take .gz off its name"}, {[]byte("plain text\n"), Zstd, "it is not zstd data: take .zst off its name"},
 		{gz[:len(gz)-9], Gzip, "it is truncated"}, {gz[:5], Gzip, "it is truncated"}, {zstandard(t, strings.Repeat("abc", 999))[:12], Zstd, "it is truncated"},
 		{append(bytes.Clone(gz), "some more text"...), Gzip, "follows the gzip data at byte "},
+		{append(bytes.Clone(gz), "garbage"...), Gzip, "follows the gzip data at byte "}, // shorter than a member's header
+		{append(bytes.Clone(gz), 'x'), Gzip, "follows the gzip data at byte "},
+		{append(bytes.Clone(gz), 0, 0x1f), Gzip, "truncated"},
 		{append(zstandard(t, "a"), "some more text"...), Zstd, "follows the zstd data"},
 	} {
 		_, err := read(c.data, c.as)

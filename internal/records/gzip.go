@@ -2,12 +2,16 @@ package records
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/klauspost/compress/gzip"
 )
+
+// gzipMagic begins each member.
+var gzipMagic = []byte{0x1f, 0x8b}
 
 // counter counts what is read.
 type counter struct {
@@ -71,9 +75,15 @@ func (m *members) next() error {
 		return err
 	}
 	at := m.counted.n - int64(m.in.Buffered())
-	if err := m.z.Reset(m.in); errors.Is(err, gzip.ErrHeader) {
+	begins, _ := m.in.Peek(len(gzipMagic)) // fewer bytes at the end of the data
+	err := error(gzip.ErrHeader)
+	if bytes.Equal(begins, gzipMagic[:len(begins)]) {
+		err = m.z.Reset(m.in)
+	}
+	if errors.Is(err, gzip.ErrHeader) {
 		return fmt.Errorf("something that is no gzip data follows the gzip data at byte %d: cut it off (head -c %d): %w", at, at, err)
-	} else if err != nil {
+	}
+	if err != nil {
 		return truncated(err)
 	}
 	m.z.Multistream(false)
