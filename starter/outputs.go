@@ -3,8 +3,12 @@ package starter
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/location"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -32,4 +36,14 @@ func setOutputs(fs *pflag.FlagSet, keys map[string]yaml.Node, node *yaml.Node) e
 		}
 	}
 	return nil
+}
+
+// hasNoPlace reports whether an output, an absolute path, is a device, or something that a process has open: no file belongs beside it.
+func hasNoPlace(output string) bool {
+	info, err := os.Stat(output)
+	if err != nil || location.IsURL(output) {
+		return false
+	}
+	dir := filepath.Dir(output)
+	return info.Mode()&os.ModeDevice != 0 || dir == "/dev" || dir == "/dev/fd" || strings.HasPrefix(dir, "/proc/")
 }

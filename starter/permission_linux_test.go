@@ -207,3 +207,20 @@ wait $worker
 	require.Contains(t, p.stderr.String(), b.path("full/out.txt.stint"))
 	require.Contains(t, p.stderr.String(), "no space left on device (free some space on the disk at "+b.path("full")+", and the job continues)")
 }
+
+// TestD20_ADeviceAsOutput: nothing is written beside a device, or what a process has open, where others may not write.
+func TestD20_ADeviceAsOutput(t *testing.T) {
+	t.Parallel()
+	for output, spawn := range map[string]func(*box, ...string) *process{
+		"/dev/null":   (*box).spawnUnprivileged,
+		"/dev/stdout": (*box).spawn, // which other users could not open
+	} {
+		t.Run(output, func(t *testing.T) {
+			t.Parallel()
+			b := brutal(t)
+			b.write("in.txt", "a\nb\n")
+			spawn(b, "run", "--exec", "grep a", "in.txt", "-o", output).exits(starter.ExitSomeFailed)
+			require.Len(t, b.failures("stint.errors.jsonl"), 1)
+		})
+	}
+}

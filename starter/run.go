@@ -26,7 +26,7 @@ import (
 	"github.com/stint-run/stint/worker"
 )
 
-// stdoutErrors gets the error records of jobs whose results go to stdout.
+// stdoutErrors gets the error records of jobs whose results go to stdout, or to where no file can lie beside them.
 const stdoutErrors = "stint.errors.jsonl"
 
 type runOptions struct {
@@ -166,7 +166,7 @@ func (o *runOptions) named(spec job.Spec, does string, p *Program) job.Spec {
 	if spec.Pool == "" && len(spec.Stages) == 0 {
 		spec.Pool = spec.Name
 	}
-	if spec.Output == "" && spec.Errors == "" {
+	if spec.Errors == "" && (spec.Output == "" || hasNoPlace(spec.Output)) {
 		spec.Errors = filepath.Join(p.Dir, stdoutErrors)
 	}
 	return spec

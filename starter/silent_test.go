@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,13 +19,20 @@ import (
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/mocks"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
+
+// heard are workers that have polled last at this time.
+func heard(n int, at time.Time) *workflowservice.DescribeTaskQueueResponse {
+	poller := &taskqueue.PollerInfo{Identity: "mill", LastAccessTime: timestamppb.New(at)}
+	return &workflowservice.DescribeTaskQueueResponse{Pollers: slices.Repeat([]*taskqueue.PollerInfo{poller}, n)}
+}
 
 // 14.1: that no worker serves a pool is said only if the server has said so.
 func TestSilent(t *testing.T) {
 	t.Parallel()
 	pollers := func(n int) *workflowservice.DescribeTaskQueueResponse {
-		return &workflowservice.DescribeTaskQueueResponse{Pollers: make([]*taskqueue.PollerInfo, n)}
+		return heard(n, time.Now())
 	}
 	for name, test := range map[string]struct {
 		pool, io *workflowservice.DescribeTaskQueueResponse
@@ -35,6 +43,7 @@ func TestSilent(t *testing.T) {
 		"none":      {pollers(0), pollers(0), nil, false, "no worker serves pool risk"},
 		"busy":      {pollers(0), pollers(2), nil, true, "workers serve pool risk, but"},
 		"some":      {pollers(1), pollers(1), nil, true, "workers serve pool risk, but"},
+		"frozen":    {heard(2, time.Now().Add(-2*heardLimit)), pollers(1), nil, true, "no worker of pool risk has been heard of for 2m2"},
 		"not known": {nil, nil, errors.New("no network"), true, "who serves pool risk is not known"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -110,8 +110,11 @@ func (p *Program) silent(ctx context.Context, client *job.Client, pool string) (
 	switch n, err := client.Pollers(ctx, pool); {
 	case err != nil:
 		return fmt.Sprintf("who serves pool %s is not known (%v); ask again in some seconds", pool, err), true
-	case n > 0:
-		return fmt.Sprintf("workers serve pool %s, but those that coordinate jobs have just begun, are too busy or are gone; ask again in some seconds", pool), true
+	case n == 0:
+		return p.unserved(pool), false
 	}
-	return p.unserved(pool), false
+	if said, err := p.silentPool(ctx, client, pool); said != "" && err == nil {
+		return said + "; the job continues once one answers", true
+	}
+	return fmt.Sprintf("workers serve pool %s, but those that coordinate jobs have just begun, are too busy or are gone; ask again in some seconds", pool), true
 }
