@@ -65,7 +65,7 @@ var (
 )
 
 var troubles = []trouble{
-	{name: "server gone", deaf: true, atOnce: true, short: true, who: serverIsSilent, begin: (*site).makeJobs},
+	{name: "server gone", deaf: true, atOnce: true, short: true, who: serverIsSilent, begin: (*site).makeJobs, keeps: untilTheLimit},
 	{name: "server frozen", deaf: true, short: true, who: serverIsSilent, begin: func(s *site) {
 		s.serve()
 		s.jobs = nil
@@ -500,6 +500,15 @@ func TestNoCommandHangs_Serving(t *testing.T) {
 				require.False(t, p.running(), "it has not ended within %v: %s", bound, p.stderr.String())
 				p.exits(code)
 			}
+			var lost []*process // their servers, while they serve; they may take some time
+			for _, meanwhile := range []func(*wire){(*wire).hold, (*wire).sever} {
+				l := newWire(t, address)
+				p := run(l)
+				p.says(map[string]string{"worker": "serving pool p", "gateway": "gateway: "}[name])
+				meanwhile(l)
+				p.signal(syscall.SIGINT)
+				lost = append(lost, p)
+			}
 			gone, frozen := newWire(t, ""), newWire(t, address)
 			frozen.hold()
 			for _, l := range []*wire{gone, frozen} {
@@ -511,12 +520,7 @@ func TestNoCommandHangs_Serving(t *testing.T) {
 				ends(p, starter.ExitFailed, limitBound)
 				require.Regexp(t, serverIsSilent, p.stderr.String())
 			}
-			for _, meanwhile := range []func(*wire){(*wire).hold, (*wire).sever} {
-				l := newWire(t, address)
-				p := run(l)
-				p.says(map[string]string{"worker": "serving pool p", "gateway": "gateway: "}[name])
-				meanwhile(l)
-				p.signal(syscall.SIGINT)
+			for _, p := range lost {
 				ends(p, starter.ExitOK, aloneBound)
 			}
 		})
