@@ -237,6 +237,9 @@ func fitting(all []json.RawMessage) []json.RawMessage {
 			Ref      json.RawMessage `json:"ref,omitempty"`
 			Leg      int             `json:"leg,omitempty"`
 			Previous []string        `json:"previous,omitempty"`
+			Workflow string          `json:"workflow,omitempty"`
+			Run      string          `json:"run,omitempty"`
+			Gone     bool            `json:"gone,omitempty"`
 		}
 		if json.Unmarshal(piece, &short) != nil {
 			continue // it is refused as a whole

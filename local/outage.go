@@ -22,9 +22,16 @@ const (
 // that may pass, or outageLimit is over. It returns the error of the last try.
 func (r *run) throughOutage(ctx context.Context, look func() error) error {
 	began := time.Now()
+	ended := r.ctx.Done() // by the first request to end
 	for tries := 1; ; tries++ {
 		err := look()
-		if _, ofStore := errors.AsType[*store.OpError](err); !ofStore || store.Permanent(err) || ctx.Err() != nil {
+		_, ofStore := errors.AsType[*store.OpError](err)
+		switch {
+		case !ofStore || store.Permanent(err):
+			return err
+		case r.ctx.Err() != nil:
+			return context.Cause(r.ctx)
+		case ctx.Err() != nil:
 			return err
 		}
 		wait := backoff.Delay(outageDelay, tries, maxOutageDelay)
@@ -34,8 +41,8 @@ func (r *run) throughOutage(ctx context.Context, look func() error) error {
 		if tries == 1 {
 			r.note("waiting up to %v: %v", outageLimit, err)
 		}
-		if !backoff.Wait(wait, ctx.Done()) {
-			return err
+		if !backoff.Wait(wait, ended) {
+			return context.Cause(r.ctx)
 		}
 	}
 }

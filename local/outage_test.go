@@ -33,7 +33,7 @@ func TestThroughOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				notes, tries := 0, 0
-				r := &run{o: Options{Note: func(string) { notes++ }}}
+				r := &run{ctx: t.Context(), o: Options{Note: func(string) { notes++ }}}
 				err := r.throughOutage(t.Context(), func() error {
 					tries++
 					return c.errs[min(tries, len(c.errs))-1]
@@ -44,8 +44,9 @@ func TestThroughOutage(t *testing.T) {
 			})
 		})
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	r := &run{o: Options{Note: func(string) {}}}
-	require.Equal(t, error(away), r.throughOutage(ctx, func() error { return away }))
+	// A request to end ends the wait, also where what follows would go on.
+	ended := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	r := &run{ctx: ctx, o: Options{Note: func(string) { cancel(ended) }}}
+	require.Equal(t, ended, r.throughOutage(t.Context(), func() error { return away }))
 }

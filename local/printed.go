@@ -52,7 +52,11 @@ func (r *run) isUnprinted(ctx context.Context, report *job.Report) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	printed, err := dir.Get(ctx, printedKey)
+	var printed []byte
+	err = r.throughOutage(ctx, func() error {
+		printed, err = dir.Get(ctx, printedKey)
+		return err
+	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}

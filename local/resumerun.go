@@ -234,5 +234,10 @@ func (r *run) spoolComplete(ctx context.Context, report job.Report) (bool, error
 	}
 	var access store.Access
 	defer access.Close()
-	return inputs.StdinComplete(ctx, &access, report)
+	complete := false
+	err := r.throughOutage(ctx, func() (err error) {
+		complete, err = inputs.StdinComplete(ctx, &access, report)
+		return err
+	})
+	return complete, err
 }

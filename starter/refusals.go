@@ -27,7 +27,7 @@ func (f *refusals) see(r job.Report, now time.Time) bool {
 	switch {
 	case f.since.IsZero() && fresh == 0:
 		f.since = r.Started
-	case f.since.IsZero() || fresh != f.done:
+	case f.since.IsZero() || fresh != f.done || r.SlowDowns == f.slowDowns: // or nothing has been refused since
 		f.since, f.done, f.slowDowns = now, fresh, r.SlowDowns
 	}
 	return r.State == job.Running && r.Outage == nil && r.SlowDowns-f.slowDowns > 1 && now.Sub(f.since) > refusedFor

@@ -160,7 +160,7 @@ func (w *feedWork) opened(leg int) {
 	w.feed.Open = leg
 	w.feed.Segments++
 	w.sendFreed()
-	w.feed.Stalled = time.Time{} // the leg that takes items now finds out anew
+	w.feed.Stalled, w.feed.StallSeen = time.Time{}, time.Time{} // the leg that takes items now finds out anew
 	if err := workflow.UpsertMemo(w.c.ctx, map[string]any{protocol.MemoLeg: leg}); err != nil {
 		workflow.GetLogger(w.c.ctx).Error("writing which leg takes items", "error", err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // openLegs is how many legs are open at once, at most: as many as it takes to have the widest window in flight, each with
-// a page of batches, and some that drain.
+// a page of batches, and some that drain. Pages of pipelines whose stages split batches are smaller, and so is what is in flight then.
 const openLegs = 24
 
 // feedLegs is how many legs of a feed are open at once, at most. A sealed one stays open until its last item is done, so a slow item among

@@ -89,7 +89,9 @@ func (w *written) placeInBucket(arg, url string) (*writtenPlace, error) {
 	for at := scheme; at < len(elements); at++ {
 		last := at == len(elements)-1
 		if runPattern.MatchString(elements[at]+" ") || last && slices.Contains(storeFiles, elements[at]) {
-			return w.look(strings.Join(elements[:at], "/") + "/" + query)
+			if p, err := w.look(strings.Join(elements[:at], "/") + "/" + query); p != nil || err != nil {
+				return p, err
+			}
 		}
 	}
 	return nil, nil

@@ -121,64 +121,69 @@ func (j *jobSimulation) complete() error {
 		j.newRun()
 		j.afresh = len(j.in.Resume)+len(j.in.Salvage) == 0
 		v := newServer(j.simulation)
-		terminated := false
-		var next job.Input
-		var lost error
+		var next *job.Input // nil: the run was not terminated
+		var unknown error
 		err := v.run(workflows.JobInput{Input: j.in}, func(ctx workflow.Context) {
 			if j.clients != nil && j.redrive == nil {
 				workflow.Go(ctx, func(ctx workflow.Context) { j.clients(ctx, v) })
 			}
-			what := 0
 			if runs < 4 {
-				what = v.pick(3, 50)
-			}
-			if what == 0 {
-				return
-			}
-			at := v.pick(300, 100)
-			_ = workflow.Await(ctx, func() bool { return v.over || v.moves >= at })
-			switch {
-			case v.over:
-			case what == 1:
-				v.note("a stop")
-				for leg := range 3 { // no leg takes items then
-					if f := v.flows[protocol.LegID(v.spec.Name, v.open+leg)]; f != nil && !f.ended && j.clients != nil {
-						f.signal(protocol.SignalBar).SendAsync(payload(nil))
-					}
-				}
-				v.flows[v.spec.Name].signal(job.SignalStop).SendAsync(payload(job.Stop{Reason: "the model"}))
-			default:
-				v.note("terminated")
-				terminated = true
-				if report, salvage, err := v.remains(j.in); err != nil {
-					lost = err
-				} else {
-					next = j.next(report)
-					next.Salvage = salvage
-				}
-				v.over = true
+				next, unknown = j.interrupt(ctx, v)
 			}
 		})
-		switch {
-		case err != nil:
+		if err := errors.Join(err, unknown); err != nil {
 			return err
-		case lost != nil:
-			return fmt.Errorf("after it was terminated: %w", lost)
-		case terminated:
-			if j.staged != nil {
-				j.staged.relisted = true // items are seen again
-			}
-		default:
+		}
+		if next == nil {
 			if done, err := j.ended(v); done || err != nil {
 				return err
 			}
-			next = j.next(j.report)
-			next.Salvage = slices.Clone(j.in.Salvage[max(0, len(j.in.Salvage)-j.report.Salvage):])
+			resumed := j.next(j.report)
+			resumed.Salvage = slices.Clone(j.in.Salvage[max(0, len(j.in.Salvage)-j.report.Salvage):])
+			next = &resumed
 		}
-		if j.in, err = sent(next); err != nil {
+		if j.in, err = sent(*next); err != nil {
 			return err
 		}
 	}
+}
+
+// interrupt stops or terminates a run at any time, or leaves it alone. It returns how a run is resumed that was terminated.
+func (j *jobSimulation) interrupt(ctx workflow.Context, v *server) (*job.Input, error) {
+	what := v.pick(3, 50)
+	if what == 0 {
+		return nil, nil
+	}
+	at := v.pick(300, 100)
+	_ = workflow.Await(ctx, func() bool { return v.over || v.moves >= at })
+	switch {
+	case v.over:
+		return nil, nil
+	case what == 1:
+		v.note("a stop")
+		for leg := range 3 { // no leg takes items then
+			if f := v.flows[protocol.LegID(v.spec.Name, v.open+leg)]; f != nil && !f.ended && j.clients != nil {
+				f.signal(protocol.SignalBar).SendAsync(payload(nil))
+			}
+		}
+		v.flows[v.spec.Name].signal(job.SignalStop).SendAsync(payload(job.Stop{Reason: "the model"}))
+		return nil, nil
+	}
+	v.note("terminated")
+	v.over = true
+	report, salvage, err := v.remains(j.in)
+	if errors.Is(err, errNotBegun) {
+		return &j.in, nil // as if it had never been started
+	}
+	if err != nil {
+		return nil, fmt.Errorf("after it was terminated: %w", err)
+	}
+	if j.staged != nil {
+		j.staged.relisted = true // items are seen again
+	}
+	next := j.next(report)
+	next.Salvage = salvage
+	return &next, nil
 }
 
 // ended takes the end of a run. It returns false if the job was stopped.

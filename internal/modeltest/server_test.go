@@ -113,16 +113,7 @@ func (v *server) run(in workflows.JobInput, beside func(ctx workflow.Context)) (
 		return workflow.Sleep(ctx, time.Millisecond) // the environment cannot end children that are about to start
 	})
 	if err := v.env.GetWorkflowError(); err != nil {
-		r, err2 := query[job.Report](v, v.spec.Name, protocol.QueryReport)
-		fmt.Printf("DBG %+v %v moves %d\n", r, err2, v.moves)
-		for id, f := range v.flows {
-			p, err2 := query[job.Progress](v, id, protocol.QueryProgress)
-			fmt.Printf("DBG %s ended %v full %v: %+v %v\n", id, f.ended, f.full, p, err2)
-		}
-		for id, e := range v.running {
-			fmt.Println("DBG running", id, e.ended, e.waits)
-		}
-		return err
+		return fmt.Errorf("it hangs, or fails: %w", err)
 	}
 	// What still runs goes on, though nobody waits for it any more.
 	for _, id := range slices.Sorted(maps.Keys(v.running)) {
@@ -262,7 +253,10 @@ func (o *outbound) SignalChildWorkflow(ctx workflow.Context, id, name string, ar
 	return o.v.signal(ctx, id, name, arg)
 }
 
-var errNotFound = errors.New("there is no such workflow")
+var (
+	errNotFound = errors.New("there is no such workflow")
+	errNotBegun = errors.New("the workflow has not begun")
+)
 
 // signal delivers a signal, after a while.
 func (v *server) signal(ctx workflow.Context, id, name string, arg any) workflow.Future {
@@ -348,7 +342,7 @@ func query[T any](v *server, id, name string, args ...any) (answer T, err error)
 	}
 	handler := reflect.ValueOf(f.queries[name])
 	if !handler.IsValid() {
-		return answer, fmt.Errorf("%s does not answer queries yet", id)
+		return answer, fmt.Errorf("%s: %w", id, errNotBegun)
 	}
 	in := make([]reflect.Value, handler.Type().NumIn())
 	for i := range in {

@@ -137,7 +137,7 @@ func Once(ctx context.Context, adopt func(context.Context) (bool, error), publis
 	if !errors.As(err, &app) || !app.NonRetryable() {
 		return err
 	}
-	if done, adoptErr := adopt(ctx); adoptErr != nil || done {
+	if done, adoptErr := adopt(ctx); done || adoptErr != nil && !errors.Is(adoptErr, fs.ErrPermission) {
 		return adoptErr // not known yet, or done
 	}
 	return err

@@ -34,7 +34,6 @@ type splitter struct {
 	spills []string // keys
 	long   []byte   // a line that is longer than the reader's buffer
 
-	before []string                      // files that were listed when last was begun
 	others []func(context.Context) error // remove those of them that the run does not have
 	last   store.Writer                  // of the list, once all is published; nil: not begun
 }
@@ -183,10 +182,8 @@ func (s *splitter) write(ctx context.Context) error {
 		return nil
 	}
 	_, local := s.to.Local()
-	if !local {
-		if err := s.announce(ctx); err != nil {
-			return err
-		}
+	if err := s.announce(ctx); err != nil {
+		return err
 	}
 	for _, f := range s.sorted() {
 		w, err := s.writeFile(ctx, f)
@@ -251,9 +248,6 @@ func (s *splitter) publish(ctx context.Context) error {
 		return nil
 	}
 	if _, local := s.to.Local(); local {
-		if err := s.p.Dir.Put(ctx, splitListKey, s.list(append(s.names(), s.before...))); err != nil {
-			return ledger.StoreError(job.ErrorOutput, err)
-		}
 		for _, f := range s.sorted() {
 			if err := f.w.Commit(); err != nil {
 				return ledger.StoreError(job.ErrorOutput, err)

@@ -57,7 +57,7 @@ func (s *splitter) relist(ctx context.Context, names func(before []string) []str
 	return w, before, nil
 }
 
-// announce lists the files that are about to be published in a bucket, with those that are there.
+// announce lists the files that are about to be published, with those that are there.
 func (s *splitter) announce(ctx context.Context) error {
 	w, _, err := s.relist(ctx, func(before []string) []string { return append(s.names(), before...) })
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *splitter) prepareEnd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.last, s.before = w, before
+	s.last = w
 	for _, name := range before {
 		if slices.Contains(own, name) || !location.Covers(s.name, name) {
 			continue

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
@@ -156,7 +157,8 @@ func (c *s3Conditions) probeUpload(ctx context.Context, key string) (has bool, e
 		return true, nil
 	}
 	bucket, name := aws.String(c.name), aws.String(key)
-	begun, err := client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: bucket, Key: name})
+	const sum = types.ChecksumAlgorithmCrc32 // the client adds one to each part, which the other requests must know of
+	begun, err := client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: bucket, Key: name, ChecksumAlgorithm: sum})
 	if err != nil {
 		return false, err
 	}
@@ -165,22 +167,28 @@ func (c *s3Conditions) probeUpload(ctx context.Context, key string) (has bool, e
 	}()
 	number := aws.Int32(1)
 	part, err := client.UploadPart(ctx, &s3.UploadPartInput{
-		Bucket: bucket, Key: name, UploadId: begun.UploadId, PartNumber: number, Body: strings.NewReader("probe"),
+		Bucket: bucket, Key: name, UploadId: begun.UploadId, PartNumber: number, Body: strings.NewReader("probe"), ChecksumAlgorithm: sum,
 	})
 	if err != nil {
 		return false, err
 	}
 	_, err = client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
 		Bucket: bucket, Key: name, UploadId: begun.UploadId, IfMatch: aws.String(neverETag),
-		MultipartUpload: &types.CompletedMultipartUpload{Parts: []types.CompletedPart{{ETag: part.ETag, PartNumber: number}}},
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: []types.CompletedPart{{ETag: part.ETag, PartNumber: number, ChecksumCRC32: part.ChecksumCRC32}}},
 	})
 	switch {
-	case err == nil, unknown(err):
-		return false, nil
 	case refused(err):
 		return true, nil
+	case err == nil, unknown(err), invalid(err):
+		return false, nil
 	}
 	return false, err
+}
+
+// invalid reports whether a service has found a request wrong: asked again, it would say the same.
+func invalid(err error) bool {
+	response, ok := errors.AsType[*awshttp.ResponseError](err)
+	return ok && response.HTTPStatusCode() == 400
 }
 
 func (c *s3Conditions) options(want state) *blob.WriterOptions {

@@ -33,7 +33,7 @@ func bucketError(op, where string, err error) error {
 		}
 		next := "check the credentials that the worker runs with, and their permissions"
 		if op == opReading || op == opLookingUp {
-			next += "; to who may not list the bucket, S3 answers so also if there is no such object"
+			next += "; S3 answers the same if there is no such object and the bucket may not be listed"
 		}
 		return &object.OpError{Op: op, Where: where, Err: fs.ErrPermission, Text: text, Next: next}
 	case known:
