@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -69,12 +71,15 @@ func bucketKinds(t *testing.T) map[string]string {
 	}
 }
 
-// publication is one of a run with a single result.
+// publication is one of a run with a single result. The output may be an absolute path instead of a place beside the store.
 func publication(t *testing.T, place, output string, born int64, result string) (*Publication, *frozenDir) {
 	t.Helper()
 	access := &store.Access{}
 	t.Cleanup(func() { require.NoError(t, access.Close()) })
 	spec := job.Spec{Name: "x", Pool: "x", Output: strings.Replace(place, "PLACE", output, 1), Store: strings.Replace(place, "PLACE", "store/", 1)}
+	if filepath.IsAbs(output) {
+		spec.Output = output
+	}
 	ref := ledger.Ref{Run: fmt.Sprint("run-", born), Born: born, Store: spec.Store}
 	p, err := NewPublication(t.Context(), access, ref, spec)
 	require.NoError(t, err)
@@ -244,4 +249,27 @@ func TestPublish_DoneComesBeforeTheOutput(t *testing.T) {
 	require.NotNil(t, done)
 	require.EqualValues(t, len("result\n"), done.Output.Bytes)
 	require.ErrorIs(t, outputErr, fs.ErrNotExist)
+}
+
+// The files of a split may be in a directory and the store in a bucket: their list is announced and ended there as any other.
+func TestPublish_SplitInADirectory(t *testing.T) {
+	t.Parallel()
+	begin := func(context.Context) (Begun, error) { return Begun{}, nil }
+	for kind, place := range bucketKinds(t) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			to := t.TempDir()
+			for born, results := range []string{`{"k":"a"}` + "\n" + `{"k":"b"}` + "\n", `{"k":"b"}` + "\n"} {
+				p, dir := publication(t, place, filepath.Join(to, "{}.jsonl"), int64(born+1), results)
+				p.Spec.Split = "k"
+				require.NoError(t, p.PublishNew(t.Context(), begin))
+				list, err := dir.Get(t.Context(), splitListKey)
+				require.NoError(t, err)
+				require.Contains(t, string(list), []string{`"files":["a.jsonl","b.jsonl"]`, `"files":["b.jsonl"]`}[born])
+			}
+			left, err := os.ReadDir(to)
+			require.NoError(t, err)
+			require.Len(t, left, 1)
+		})
+	}
 }
