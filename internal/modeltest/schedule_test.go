@@ -186,14 +186,14 @@ func (s *simulation) input(name string) {
 // kill ends a process: its executions end at once, and another one takes its place.
 func (s *simulation) kill(i int) {
 	p := s.processes[i]
-	p.dead = true
+	p.dead.Store(true)
 	s.note("process %d dies", i)
 	s.gone = slices.DeleteFunc(s.gone, func(e *execution) bool { s.endDead(e); return e.ended })
 	s.processes[i] = s.newProcess()
 }
 
 func (s *simulation) endDead(e *execution) {
-	for e.process.dead && !e.ended {
+	for e.process.dead.Load() && !e.ended {
 		e.move(dies)
 	}
 }
@@ -254,7 +254,7 @@ func (s *simulation) follow(name string, on int, e *execution) (ended bool) {
 		switch what {
 		case 3:
 			s.note("%s loses its process", name)
-			e.process.dead = true
+			e.process.dead.Store(true)
 			s.endDead(e)
 			s.kill(on)
 			return false

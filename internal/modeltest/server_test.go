@@ -491,7 +491,7 @@ func (v *server) follow(ctx workflow.Context, e *execution, i int, work *work, b
 			told = true
 			e.cancel() // the stop has reached the worker
 		}
-		if e.process.dead {
+		if e.process.dead.Load() {
 			v.endDead(e)
 			return v.lost(batch)
 		}
@@ -521,7 +521,7 @@ func (v *server) follow(ctx workflow.Context, e *execution, i int, work *work, b
 			v.pause(ctx)
 		}
 	}
-	if e.process.dead {
+	if e.process.dead.Load() {
 		return v.lost(batch)
 	}
 	return v.raised(e.err)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-run/stint/internal/store"
@@ -86,7 +87,7 @@ type executionKey struct{}
 
 // process is a worker's process: what it keeps in memory dies with it.
 type process struct {
-	dead bool
+	dead atomic.Bool // operations of one execution may look beside each other
 	acts any
 }
 
@@ -96,7 +97,7 @@ func (w *world) step(ctx context.Context, lock string) error {
 	if e == nil || e.ended {
 		return nil
 	}
-	if e.process.dead {
+	if e.process.dead.Load() {
 		return errDied
 	}
 	e.waits = lock
@@ -119,7 +120,7 @@ func (w *world) write(ctx context.Context, do func()) error {
 	e, _ := ctx.Value(executionKey{}).(*execution)
 	what := works
 	if e != nil && !e.ended {
-		if e.process.dead {
+		if e.process.dead.Load() {
 			return errDied
 		}
 		e.moved <- struct{}{}

@@ -97,7 +97,9 @@ func TestBucket_Outages(t *testing.T) {
 		b.afflict(kind)
 		require.Equal(t, want, status(), kind)
 	}
+	b.mu.Lock()
 	b.until = time.Time{}
+	b.mu.Unlock()
 	require.Equal(t, http.StatusOK, status())
 	dir := t.TempDir()
 	require.NoError(t, b.fetch(dir))
