@@ -361,10 +361,7 @@ func (f *feedSimulation) schedule() (log []string, err error) {
 	s := f.simulation
 	s.processes = []*process{s.newProcess(), s.newProcess()}
 	defer func() {
-		s.settle()
-		for _, p := range s.processes {
-			acts(p).Close()
-		}
+		s.close()
 		log = s.log
 	}()
 	result, err := f.feed()

@@ -64,10 +64,7 @@ func newFeedJob(c *choices, spec job.Spec) *feedJob {
 func (f *feedJob) schedule() (log []string, err error) {
 	f.processes = []*process{f.newProcess(), f.newProcess()}
 	defer func() {
-		f.settle()
-		for _, p := range f.processes {
-			acts(p).Close()
-		}
+		f.close()
 		log = f.log
 	}()
 	for {

@@ -82,10 +82,7 @@ func (j *jobSimulation) schedule() (log []string, err error) {
 	j.input("d.txt")
 	j.processes = []*process{j.newProcess(), j.newProcess()}
 	defer func() {
-		j.settle()
-		for _, p := range j.processes {
-			acts(p).Close()
-		}
+		j.close()
 		log = j.log
 	}()
 	for {

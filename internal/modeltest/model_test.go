@@ -19,9 +19,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	inputs.SpoolChunk = 32           // so that inputs of a few lines have several chunks
-	debug.SetGCPercent(400)          // a schedule leaves much that nobody needs
-	os.Setenv("TEMPORAL_DEBUG", "1") // no watch over workflow code that takes long: the environment sets one up for each of its tasks
+	inputs.SpoolChunk = 32  // so that inputs of a few lines have several chunks
+	debug.SetGCPercent(400) // a schedule leaves much that nobody needs
 	m.Run()
 }
 

@@ -59,6 +59,7 @@ type simulation struct {
 	*choices
 	*world
 	processes []*process
+	dead      []*process
 	gone      []*execution // attempts that were given up and continue
 	faults    int
 	log       []string
@@ -153,6 +154,14 @@ func (s *simulation) newProcess() *process {
 	return &process{acts: activities.New(o)}
 }
 
+// close ends all that still runs, and what processes have, the dead ones, too.
+func (s *simulation) close() {
+	s.settle()
+	for _, p := range append(s.dead, s.processes...) {
+		acts(p).Close()
+	}
+}
+
 func acts(p *process) *activities.Activities { return p.acts.(*activities.Activities) }
 
 // lines are n different items.
@@ -187,6 +196,7 @@ func (s *simulation) input(name string) {
 func (s *simulation) kill(i int) {
 	p := s.processes[i]
 	p.dead.Store(true)
+	s.dead = append(s.dead, p)
 	s.note("process %d dies", i)
 	s.gone = slices.DeleteFunc(s.gone, func(e *execution) bool { s.endDead(e); return e.ended })
 	s.processes[i] = s.newProcess()
@@ -565,10 +575,7 @@ func (s *simulation) schedule() (log []string, err error) {
 		s.processes[i] = s.newProcess()
 	}
 	defer func() {
-		s.settle()
-		for _, p := range s.processes {
-			acts(p).Close()
-		}
+		s.close()
 		log = s.log
 	}()
 	if s.staged == nil && s.pick(4, 50) == 1 {
