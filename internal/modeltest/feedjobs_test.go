@@ -33,7 +33,6 @@ type fedItem struct {
 
 // TestModel_FeedJobs runs 1,500 schedules of feeds with their legs (100 with -short), the same ones each time: see [TestModel].
 func TestModel_FeedJobs(t *testing.T) {
-	t.Parallel()
 	runAll(t, 1_500, 100, 7, func(c *choices) (log []string, err error) {
 		spec := withSizes(c, job.Spec{Source: job.SourceFeed, Format: "text", Capacity: 4 + c.pick(30, 70)})
 		f := newFeedJob(c, spec)
@@ -44,7 +43,6 @@ func TestModel_FeedJobs(t *testing.T) {
 
 // TestModel_FeedJobStages runs 500 schedules of feeds with random pipelines (30 with -short), the same ones each time: see [TestModel].
 func TestModel_FeedJobStages(t *testing.T) {
-	t.Parallel()
 	runAll(t, 500, 30, 8, func(c *choices) (log []string, err error) {
 		f := newFeedJob(c, withSizes(c, job.Spec{Source: job.SourceFeed, Format: "jsonl", Capacity: 4 + c.pick(30, 70), Stages: stagestest.Stages(evenly{c}, 6)}))
 		f.begin()

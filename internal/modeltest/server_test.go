@@ -275,8 +275,8 @@ func (v *server) signal(ctx workflow.Context, id, name string, arg any) workflow
 	return future
 }
 
-// pauses are how long things take.
-var pauses = []time.Duration{time.Millisecond, 2 * time.Millisecond, 7 * time.Millisecond, 100 * time.Millisecond, 3 * time.Second, time.Minute}
+// pauses are how long things take. The environment keeps what belongs to a timer for as long as that would have taken, in real time.
+var pauses = []time.Duration{time.Millisecond, 2 * time.Millisecond, 7 * time.Millisecond, 100 * time.Millisecond, time.Second, 5 * time.Second}
 
 // pause lets the others continue.
 func (v *server) pause(ctx workflow.Context) {

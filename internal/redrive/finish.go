@@ -67,8 +67,10 @@ func AlreadyPublished(ctx context.Context, access ledger.Access, in PlanInput) (
 // published returns the merged state if it has been published already: by this run, or by an earlier
 // attempt that was ended before it could report that.
 func published(ctx context.Context, p *outputs.Publication, of job.Redrive) (d *ledger.Done, run string, err error) {
-	attempts := of.Runs
-	for _, run := range slices.Concat([]string{p.Ref.Run}, attempts[min(1, len(attempts)):]) {
+	// The latest one comes first: once it has published, it removes what those before it had.
+	attempts := slices.Clone(of.Runs[min(1, len(of.Runs)):])
+	slices.Reverse(attempts)
+	for _, run := range slices.Concat([]string{p.Ref.Run}, attempts) {
 		d, err := ledger.ReadDone(ctx, p.Dir, run)
 		var same bool
 		if err == nil && d != nil {
