@@ -31,15 +31,15 @@ type jobSimulation struct {
 	clients func(ctx workflow.Context, v *server) // of a feed; nil: there are none
 }
 
-// TestModel_Jobs runs 7,000 schedules of jobs with their legs (200 with -short), the same ones each time: see [TestModel]. With
-// the pipelines and the feeds that are 10,000. They run one after the other: each takes memory.
+// TestModel_Jobs runs 2,000 schedules of jobs with their legs (100 with -short), the same ones each time: see [TestModel]. The tests that
+// run workflows run one after the other: an environment of the SDK stays in memory for as long as its timers would have taken.
 func TestModel_Jobs(t *testing.T) {
-	runAll(t, 7_000, 200, 5, simulateJob)
+	runAll(t, 2_000, 100, 5, simulateJob)
 }
 
-// TestModel_JobStages runs 1,000 schedules of jobs with random pipelines (50 with -short), the same ones each time: see [TestModel].
+// TestModel_JobStages runs 300 schedules of jobs with random pipelines (30 with -short), the same ones each time: see [TestModel].
 func TestModel_JobStages(t *testing.T) {
-	runAll(t, 1_000, 50, 6, simulateJobStages)
+	runAll(t, 300, 30, 6, simulateJobStages)
 }
 
 func simulateJob(c *choices) (log []string, err error) {
