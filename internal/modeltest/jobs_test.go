@@ -349,9 +349,6 @@ func (v *server) processing(arg *common.Payloads) (*work, error) {
 	return w, nil
 }
 
-// outage reports whether what the activity needs is away.
-func (w *work) outage() bool { return w.away }
-
 // accept takes note of a result that has reached the workflow.
 func (v *server) accept(result any) {
 	switch r := result.(type) {

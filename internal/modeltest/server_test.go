@@ -451,7 +451,7 @@ func (v *server) attempt(ctx workflow.Context, name string, arg *common.Payloads
 	if err != nil {
 		return nil, err
 	}
-	if work.outage() {
+	if work.away {
 		return nil, temporal.NewApplicationError("a simulated outage", job.ErrorOutage)
 	}
 	p := v.processes[i]

@@ -41,3 +41,25 @@ func TestSweepMerged_LeavesAllToANewerRun(t *testing.T) {
 	require.NoError(t, f.sweepMerged(t.Context()))
 	require.Zero(t, there())
 }
+
+// Of two attempts that have published the latest counts: it may still be removing what the one before it had.
+func TestPublished_TheLatestAttemptCounts(t *testing.T) {
+	t.Parallel()
+	access := &store.Access{}
+	dir, err := access.Open(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	of := job.Redrive{Runs: []string{"run-1", "run-2", "run-3"}} // the completed job's, and two attempts
+	p := &outputs.Publication{Access: access, Dir: dir, Ref: ledger.Ref{Run: "run-4", Born: 4}}
+	for _, run := range of.Runs {
+		require.NoError(t, (&ledger.Done{}).Write(t.Context(), dir, ledger.Ref{Run: run}))
+	}
+	d, run, err := published(t.Context(), p, of)
+	require.NoError(t, err)
+	require.NotNil(t, d)
+	require.Equal(t, "run-3", run)
+
+	require.NoError(t, (&ledger.Done{}).Write(t.Context(), dir, p.Ref))
+	_, run, err = published(t.Context(), p, of)
+	require.NoError(t, err)
+	require.Equal(t, "run-4", run, "its own state before any other's")
+}
