@@ -199,6 +199,9 @@ func TestD23_FilesOfOtherJobsInABucket(t *testing.T) {
 	files := map[string]string{
 		"all/a.jsonl": "0\n", "all/z.jsonl": "4\n", "all/half/CURRENT": "01a21844-c4ab-787e-a456-f77a5d0c121d born 1",
 		"all/half/01a21844-c4ab-787e-a456-f77a5d0c121d/parts/1.out": "5\n", "all/x.errors.jsonl": errorRecord,
+		// A prefix may be named as a run is, and hold a store.
+		"all/11111111-1111-1111-1111-111111111111/half/CURRENT":                                          "01a21844-c4ab-787e-a456-f77a5d0c121d born 1",
+		"all/11111111-1111-1111-1111-111111111111/half/01a21844-c4ab-787e-a456-f77a5d0c121d/parts/1.out": "6\n",
 	}
 	for name, content := range outputInParts("all/o/") {
 		if !strings.HasSuffix(name, ".lock") {
@@ -213,7 +216,7 @@ func TestD23_FilesOfOtherJobsInABucket(t *testing.T) {
 		want    []string
 		leftOut int
 	}{
-		{"all/", []string{"0", `{"a":1}`, `{"a":2}`, `{"a":3}`, "4"}, 3},
+		{"all/", []string{"0", `{"a":1}`, `{"a":2}`, `{"a":3}`, "4"}, 5},
 		{"all/o/", []string{`{"a":1}`, `{"a":2}`, `{"a":3}`}, 0},
 		{"all/o/*/parts/*.out", []string{`{"a":3}`, `{"a":1}`, `{"a":2}`}, 1},
 	} {
