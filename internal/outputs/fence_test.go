@@ -273,3 +273,12 @@ func TestPublish_SplitInADirectory(t *testing.T) {
 		})
 	}
 }
+
+// Where it may not be looked whether the output is there, what publishing ends with is what counts.
+func TestOnce_WithoutALook(t *testing.T) {
+	t.Parallel()
+	denied := func(context.Context) (bool, error) { return false, fs.ErrPermission }
+	fenced := ledger.Permanent(job.ErrorFenced, errors.New("a newer run has taken over"))
+	require.Equal(t, fenced, Once(t.Context(), denied, func(context.Context) error { return fenced }))
+	require.NoError(t, Once(t.Context(), denied, func(context.Context) error { return nil }))
+}

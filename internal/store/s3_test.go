@@ -205,6 +205,14 @@ func TestS3WithoutConditions(t *testing.T) {
 			}
 			return false
 		},
+		"wrong for uploads": func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodPost || r.Header.Get("If-Match") == "" {
+				return false
+			}
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, "<Error><Code>InvalidRequest</Code><Message>what is this</Message></Error>")
+			return true
+		},
 		"ignored": func(_ http.ResponseWriter, r *http.Request) bool {
 			r.Header.Del("If-Match")
 			r.Header.Del("If-None-Match")
