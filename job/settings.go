@@ -195,7 +195,7 @@ func (r *Run) Set(ctx context.Context, s Settings) (Settings, error) {
 	case errors.As(err, &refused):
 		return Settings{}, fmt.Errorf("job %s: %s", r.name, refused.Message())
 	}
-	if Unanswered(err) {
+	if Unanswered(err) || notReady(err) {
 		err = &UnansweredError{Name: r.name, Err: err}
 	}
 	return Settings{}, fmt.Errorf("changing the settings of job %s: %w", r.name, err)

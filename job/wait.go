@@ -136,8 +136,8 @@ func Unanswered(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) || errors.As(err, &unpolled)
 }
 
-// UnansweredError reports that nobody has answered a question to a job in time: workers coordinate no jobs, are too busy or gone; or the
-// server does not answer. Err is the client's error.
+// UnansweredError reports that nobody has answered a question to a job in time: workers coordinate no jobs, are too busy or gone; the
+// job's workflow task fails (see FailingTask); or the server does not answer. Err is the client's error.
 type UnansweredError struct {
 	Name string // of the job
 	Err  error

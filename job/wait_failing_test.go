@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/failure/v1"
 	"go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/mocks"
@@ -73,4 +75,15 @@ func TestD10_FailingTask(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The server refuses an update at once while the workflow task fails: the job does not answer.
+func TestSet_WorkflowTaskFails(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	tc.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, serviceerror.NewWorkflowNotReady("Workflow Task in failed state."))
+	_, err := c.Get("nightly").Set(t.Context(), Settings{})
+	silent, ok := errors.AsType[*UnansweredError](err)
+	require.True(t, ok, err)
+	require.Equal(t, "nightly", silent.Name)
 }

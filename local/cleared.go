@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"go.temporal.io/api/serviceerror"
 )
 
 // cleared reports whether somebody has removed what a job had done from its store: one of the manifests that it would continue
@@ -51,7 +51,7 @@ func (r *run) errCleared() error {
 
 // explain says what to do about the error of asking a job that another version of stint has begun, and this one cannot read.
 func (r *run) explain(err error) error {
-	if err == nil || !strings.Contains(err.Error(), "Workflow Task in failed state") {
+	if _, failing := errors.AsType[*serviceerror.WorkflowNotReady](err); !failing {
 		return err
 	}
 	return fmt.Errorf("job %s was begun by another version of stint, which this one cannot continue: use that version, or start the job anew with --fresh, or name another --state: %w",

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 )
 
 // A job whose data somebody has removed from the state is not continued for ever in vain: its own command starts it afresh and says so, and
@@ -55,7 +57,7 @@ func TestD48_TheStoreWasRemoved(t *testing.T) {
 func TestD48_AStateOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	r := &run{spec: job.Spec{Name: "job"}}
-	require.ErrorContains(t, r.explain(errors.New("Unable to query workflow due to Workflow Task in failed state.")), "--fresh")
+	require.ErrorContains(t, r.explain(fmt.Errorf("asking: %w", serviceerror.NewWorkflowNotReady("Unable to query workflow due to Workflow Task in failed state."))), "--fresh")
 	other := errors.New("other")
 	require.Equal(t, other, r.explain(other))
 	require.NoError(t, r.explain(nil))
