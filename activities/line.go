@@ -86,12 +86,14 @@ type line struct {
 	undone   int        // of the portions: in hand, or parked
 	parked   []*portion // of the portions: wait to be called again
 	watched  bool       // somebody watches for the batch's end
-	endBy    time.Time  // when it should have ended; zero: it need not
-	drained  bool       // no new items are handed out
-	lanes    int        // in use
-	gated    bool       // a portion waits until it may begin
-	held     int64      // bytes that the portions count for
-	broken   bool       // nothing more is recorded
+	waker    *time.Timer
+	wakeAt   time.Time // when the waker wakes the lanes; zero: it need not
+	endBy    time.Time // when it should have ended; zero: it need not
+	drained  bool      // no new items are handed out
+	lanes    int       // in use
+	gated    bool      // a portion waits until it may begin
+	held     int64     // bytes that the portions count for
+	broken   bool      // nothing more is recorded
 	failure  error
 	over     bool
 	closed   chan struct{} // closed when nothing more is handed out
@@ -138,6 +140,9 @@ func (l *line) close() {
 	if !l.over {
 		l.over = true
 		close(l.closed)
+		if l.waker != nil {
+			l.waker.Stop()
+		}
 		l.reportLeft()
 	}
 	l.changed.Broadcast()

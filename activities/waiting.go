@@ -138,8 +138,19 @@ func (l *line) watchEnd() {
 // maxParked is how many portions wait at most: nothing more is read then.
 const maxParked = 4096
 
-// wakeIn wakes the lanes after a time.
-func (l *line) wakeIn(d time.Duration) { trap.After(d, "waking a batch's lanes", l.fail, l.wake) }
+// wakeIn wakes the lanes after a time, or earlier. The line has one timer, which ends with it.
+func (l *line) wakeIn(d time.Duration) {
+	at := time.Now().Add(d)
+	switch {
+	case l.over || !l.wakeAt.IsZero() && !at.Before(l.wakeAt):
+		return
+	case l.waker == nil:
+		l.waker = trap.After(d, "waking a batch's lanes", l.fail, l.wake)
+	default:
+		l.waker.Reset(d)
+	}
+	l.wakeAt = at
+}
 
 // wake has all look again whether there is something to do.
 func (l *line) wake() {
@@ -148,9 +159,28 @@ func (l *line) wake() {
 	if l.over {
 		return
 	}
+	l.wakeAt = time.Time{}
 	l.look()
+	if next := l.nextWake(); !next.IsZero() {
+		l.wakeIn(time.Until(next))
+	}
 	l.reportLeft()
 	l.changed.Broadcast()
+}
+
+// nextWake is when the first of the portions that wait is due, or the line's time ends; zero: nothing is to come.
+func (l *line) nextWake() (next time.Time) {
+	now := time.Now()
+	earlier := func(at time.Time) {
+		if at.After(now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	earlier(l.endBy)
+	for _, p := range l.parked {
+		earlier(p.due)
+	}
+	return next
 }
 
 // due returns a portion that has waited long enough, and may be called now; nil if there is none. One with

@@ -31,9 +31,10 @@ type fedItem struct {
 	told    string // what the client was told of it: ok, failed or discarded; empty: nothing
 }
 
-// TestModel_FeedJobs runs 400 schedules of feeds with their legs (50 with -short), the same ones each time: see [TestModel].
+// TestModel_FeedJobs runs 700 schedules of feeds with their legs (50 with -short), the same ones each time: see [TestModel].
 func TestModel_FeedJobs(t *testing.T) {
-	runAll(t, 400, 50, 7, func(c *choices) (log []string, err error) {
+	t.Parallel()
+	runAll(t, 700, 50, 7, func(c *choices) (log []string, err error) {
 		spec := withSizes(c, job.Spec{Source: job.SourceFeed, Format: "text", Capacity: 4 + c.pick(30, 70)})
 		f := newFeedJob(c, spec)
 		f.poison = f.pick(4, 30) == 1
@@ -41,9 +42,10 @@ func TestModel_FeedJobs(t *testing.T) {
 	})
 }
 
-// TestModel_FeedJobStages runs 100 schedules of feeds with random pipelines (20 with -short), the same ones each time: see [TestModel].
+// TestModel_FeedJobStages runs 300 schedules of feeds with random pipelines (20 with -short), the same ones each time: see [TestModel].
 func TestModel_FeedJobStages(t *testing.T) {
-	runAll(t, 100, 20, 8, func(c *choices) (log []string, err error) {
+	t.Parallel()
+	runAll(t, 300, 20, 8, func(c *choices) (log []string, err error) {
 		f := newFeedJob(c, withSizes(c, job.Spec{Source: job.SourceFeed, Format: "jsonl", Capacity: 4 + c.pick(30, 70), Stages: stagestest.Stages(evenly{c}, 6)}))
 		f.begin()
 		f.staged.calm = f.staged.calm && !f.staged.deadly

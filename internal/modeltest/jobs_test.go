@@ -31,15 +31,16 @@ type jobSimulation struct {
 	clients func(ctx workflow.Context, v *server) // of a feed; nil: there are none
 }
 
-// TestModel_Jobs runs 2,000 schedules of jobs with their legs (100 with -short), the same ones each time: see [TestModel]. The tests that
-// run workflows run one after the other: an environment of the SDK stays in memory for as long as its timers would have taken.
+// TestModel_Jobs runs 8,000 schedules of jobs with their legs (100 with -short), the same ones each time: see [TestModel].
 func TestModel_Jobs(t *testing.T) {
-	runAll(t, 2_000, 100, 5, simulateJob)
+	t.Parallel()
+	runAll(t, 8_000, 100, 5, simulateJob)
 }
 
-// TestModel_JobStages runs 300 schedules of jobs with random pipelines (30 with -short), the same ones each time: see [TestModel].
+// TestModel_JobStages runs 1,000 schedules of jobs with random pipelines (30 with -short), the same ones each time: see [TestModel].
 func TestModel_JobStages(t *testing.T) {
-	runAll(t, 300, 30, 6, simulateJobStages)
+	t.Parallel()
+	runAll(t, 1_000, 30, 6, simulateJobStages)
 }
 
 func simulateJob(c *choices) (log []string, err error) {

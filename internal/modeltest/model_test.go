@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	inputs.SpoolChunk = 32  // so that inputs of a few lines have several chunks
-	debug.SetGCPercent(200) // a schedule leaves much that nobody needs
+	debug.SetGCPercent(800) // a schedule leaves much that nobody needs
 	m.Run()
 }
 

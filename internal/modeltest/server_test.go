@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/facebookgo/clock"
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/job"
@@ -84,6 +85,7 @@ func newServer(s *simulation) *server {
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	v.env = suite.NewTestWorkflowEnvironment()
 	v.env.SetTestTimeout(20 * time.Second) // of real time without anything happening
+	stopRealTime(v.env)
 	v.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&taker{v: v}}, DeadlockDetectionTimeout: time.Minute})
 	v.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: "root", TaskQueue: protocol.WorkflowQueue})
 	v.env.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: protocol.WorkflowJob})
@@ -92,6 +94,16 @@ func newServer(s *simulation) *server {
 	v.env.RegisterWorkflowWithOptions(v.proxy, workflow.RegisterOptions{Name: proxyName})
 	return v
 }
+
+// stopRealTime stops the environment's clock of real time. While a child is about to start, the environment has its next timer wait in real
+// time, and never ends that: with all it belongs to, it stays in memory for as long.
+func stopRealTime(env *testsuite.TestWorkflowEnvironment) {
+	clockOf := reflect.ValueOf(env).Elem().FieldByName("impl").Elem().FieldByName("wallClock")
+	reflect.NewAt(clockOf.Type(), clockOf.Addr().UnsafePointer()).Elem().Set(reflect.ValueOf(clock.NewMock()))
+}
+
+// maxTime bounds the simulated time of a run: one that takes longer does not end.
+const maxTime = 24 * time.Hour
 
 // run runs the job until its end, or until it is terminated. Beside does what clients do.
 func (v *server) run(in workflows.JobInput, beside func(ctx workflow.Context)) (err error) {
@@ -107,8 +119,8 @@ func (v *server) run(in workflows.JobInput, beside func(ctx workflow.Context)) (
 			v.over = true
 		})
 		workflow.Go(ctx, beside)
-		if err := workflow.Await(ctx, func() bool { return v.over }); err != nil {
-			return err
+		if ended, err := workflow.AwaitWithTimeout(ctx, maxTime, func() bool { return v.over }); !ended {
+			return errors.Join(fmt.Errorf("nothing has ended it within %v", maxTime), err)
 		}
 		return workflow.Sleep(ctx, time.Millisecond) // the environment cannot end children that are about to start
 	})
@@ -275,7 +287,7 @@ func (v *server) signal(ctx workflow.Context, id, name string, arg any) workflow
 	return future
 }
 
-// pauses are how long things take. The environment keeps what belongs to a timer for as long as that would have taken, in real time.
+// pauses are how long things take.
 var pauses = []time.Duration{time.Millisecond, 2 * time.Millisecond, 7 * time.Millisecond, 100 * time.Millisecond, time.Second, 5 * time.Second}
 
 // pause lets the others continue.
