@@ -397,3 +397,32 @@ func TestProcess_HintOfCallsAtOnce(t *testing.T) {
 	finish(third)
 	require.Equal(t, [2]int64{9, 0}, inHand())
 }
+
+// The lanes are woken for whatever comes next, by one timer, which ends with the batch.
+func TestLine_Waker(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(10))
+	slot, err := calls.AnySlot{Concurrency: 4}.Take(t.Context(), calls.Occupant{})
+	require.NoError(t, err)
+	e := &execution{acts: f.acts, in: f.input(f.plan()[0]), ctx: t.Context(), slot: slot}
+	e.watch = calls.StartWatch(t.Context(), calls.WatchLimits{})
+	defer e.watch.Stop()
+	l := newLine(e)
+	now := time.Now()
+	later, last := &portion{due: now.Add(time.Hour)}, &portion{due: now.Add(2 * time.Hour)}
+	l.parked, l.undone = []*portion{last, {due: now}, later}, 3
+	l.portions = l.parked
+	require.Equal(t, later.due, l.nextWake())
+	l.wakeIn(time.Hour)
+	first := l.wakeAt
+	l.wakeIn(2 * time.Hour)
+	require.Equal(t, first, l.wakeAt, "it is woken for that before")
+	l.wakeIn(time.Minute)
+	require.True(t, l.wakeAt.Before(first))
+	l.wake()
+	require.WithinDuration(t, later.due, l.wakeAt, time.Second)
+	l.close()
+	require.False(t, l.waker.Stop(), "it has been stopped")
+	l.wakeIn(0)
+	require.False(t, l.waker.Stop(), "nothing wakes it any more")
+}
