@@ -90,6 +90,7 @@ type Witness struct {
 	Discarded  int
 	Legs       int
 	Restarts   int
+	Silent     int // requests and answers that were lost without an error: they are missed when the attempt's time is over
 	Killed     int // legs
 }
 

@@ -295,6 +295,9 @@ func (f *Feed) way(ctx context.Context, lost int) error {
 	f.mu.Lock()
 	gone := f.rng.IntN(100) < lost
 	silent := f.rng.IntN(4) == 0
+	if gone && silent {
+		f.Witness.Silent++
+	}
 	var d time.Duration
 	if f.o.Delay > 0 {
 		d = time.Duration(f.rng.Int64N(int64(f.o.Delay)))
