@@ -62,6 +62,7 @@ type chaos struct {
 	lasts      time.Duration // an outage of these
 	repeats    int           // batches that the faults so far may have had run twice
 	behind     int64         // items that were done behind one that a stop cut off
+	together   time.Time     // the latest end of a fault that had kept a worker and the server apart
 }
 
 const (
@@ -118,11 +119,15 @@ func (c *chaos) killWorkers() {
 
 // freezeWorker has a worker stand still for longer than its expiry, and then continue.
 func (c *chaos) freezeWorker() {
+	defer c.apart()
 	w := c.anyWorker()
 	w.signal(syscall.SIGSTOP)
 	time.Sleep(c.tooLong()) // this is the fault, not a wait for something
 	w.signal(syscall.SIGCONT)
 }
+
+// apart notes the end of a fault that has kept a worker and the server apart.
+func (c *chaos) apart() { c.together = time.Now() }
 
 // tooLong is a time in which what is in hand expires.
 func (c *chaos) tooLong() time.Duration {
@@ -132,12 +137,19 @@ func (c *chaos) tooLong() time.Duration {
 // anyLink is one of the links to the server, on which any number of the workers may be.
 func (c *chaos) anyLink() *link { return c.links[c.random.IntN(len(c.links))] }
 
-func (c *chaos) cutWorkers() { c.anyLink().cutFor(c.t, c.tooLong()) }
+func (c *chaos) cutWorkers() {
+	defer c.apart()
+	c.anyLink().cutFor(c.t, c.tooLong())
+}
 
-func (c *chaos) stallWorkers() { c.anyLink().stallFor(c.tooLong()) }
+func (c *chaos) stallWorkers() {
+	defer c.apart()
+	c.anyLink().stallFor(c.tooLong())
+}
 
 // killServer has the server start again with the same state at the same address.
 func (c *chaos) killServer() {
+	defer c.apart()
 	c.server.kill()
 	c.server = c.again(c.server)
 }
@@ -179,16 +191,6 @@ func (c *chaos) allRun() bool {
 		run[line] = true
 	}
 	return len(run) >= c.items
-}
-
-func (c *chaos) stopAndResume() {
-	stop := c.spawn("stop", "nightly", "--wait").exits(starter.ExitOK)
-	if strings.Contains(stop.stderr.String(), "nightly: stopped") { // and has not just been completed
-		var r job.Report
-		c.reads(&r, "status", "nightly", "--json")
-		c.behind += r.Repeated
-		c.spawn("resume", "nightly").exits(starter.ExitOK)
-	}
 }
 
 func (c *chaos) setWindow() {

@@ -17,8 +17,20 @@ type silence struct {
 	hint *protocol.Hint // nil: nothing was ever heard of it
 }
 
-// silentWorker is why an execution that has expired is named.
-const silentWorker = "its worker no longer reports: it hangs, is frozen, cut off or dead"
+// Why an execution that has expired is named. What the server gives a worker is lost if either dies at that moment, or their connection breaks: the
+// server takes it to run.
+const (
+	silentWorker = "its worker no longer reports: it hangs, is frozen, cut off or dead"
+	neverHeard   = "nothing was ever heard of it: it was lost on its way to the worker, or the worker hangs, is frozen, cut off or dead"
+)
+
+// why is why it is named.
+func (s silence) why() string {
+	if s.hint == nil {
+		return neverHeard
+	}
+	return silentWorker
+}
 
 // NoteStragglers names what is still running although Run has returned: batches without an end, and those whose workers have fallen silent
 // since a stop. It counts the former as not done but for what Recover makes of their last heartbeats. Batches of workers whose processes are
@@ -48,7 +60,7 @@ func (d *Dispatcher) NoteStragglers() {
 	}
 	for _, silent := range d.silent {
 		t := silent.task
-		s := job.Straggler{Batch: t.summary(), Leg: d.report.leg, Since: t.started, Noted: now, Why: silentWorker}
+		s := job.Straggler{Batch: t.summary(), Leg: d.report.leg, Since: t.started, Noted: now, Why: silent.why()}
 		hint := silent.hint
 		for _, p := range found.Places {
 			if p.Activity == t.activityID() && (hint == nil || hint.Process == "") {

@@ -1,0 +1,68 @@
+package starter_test
+
+import (
+	"strings"
+	"time"
+
+	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/starter"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/converter"
+)
+
+func (c *chaos) stopAndResume() {
+	stop := c.spawn("stop", "nightly", "--wait")
+	stop.await()
+	if !strings.Contains(stop.stderr.String(), "nightly: stopped") { // it has just been completed
+		stop.exits(starter.ExitOK)
+		return
+	}
+	var r job.Report
+	c.reads(&r, "status", "nightly", "--json")
+	if len(r.Stragglers) == 0 {
+		stop.exits(starter.ExitOK)
+	} else {
+		stop.exits(starter.ExitStragglers)
+		c.requireApart(r)
+	}
+	c.behind += r.Repeated
+	c.spawn("resume", "nightly").exits(starter.ExitOK)
+}
+
+// requireApart requires that a stop has named only what the server gave to a worker when a fault kept the two apart, or just before: it may be lost on
+// its way, and nobody can know that before it expires.
+func (c *chaos) requireApart(stopped job.Report) {
+	c.t.Helper()
+	require.Zero(c.t, stopped.StragglersOmitted)
+	for _, s := range stopped.Stragglers {
+		taken := c.taken(s)
+		c.t.Logf("taken at %s, still running at the stop: %s", taken.Format(time.StampMilli), s)
+		require.True(c.t, taken.Before(c.together), "since %s no fault kept them apart", c.together.UTC().Format(time.StampMilli))
+	}
+}
+
+// taken is when a worker took the batch that a stop has named, by the server's history.
+func (c *chaos) taken(s job.Straggler) (at time.Time) {
+	c.t.Helper()
+	id := "nightly"
+	if s.Leg > 0 {
+		id = protocol.LegID(id, s.Leg)
+	}
+	scheduled := map[int64]bool{}
+	for events := c.dial(c.links[0].to).GetWorkflowHistory(c.t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+		e, err := events.Next()
+		require.NoError(c.t, err)
+		if e.GetActivityTaskScheduledEventAttributes() != nil {
+			var summary string
+			require.NoError(c.t, converter.GetDefaultDataConverter().FromPayload(e.GetUserMetadata().GetSummary(), &summary))
+			scheduled[e.GetEventId()] = summary == s.Batch
+		}
+		if scheduled[e.GetActivityTaskStartedEventAttributes().GetScheduledEventId()] {
+			at = e.GetEventTime().AsTime()
+		}
+	}
+	require.NotZero(c.t, at, "%s is not in the history of %s", s.Batch, id)
+	return at
+}
