@@ -1,13 +1,15 @@
 package devserver
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"time"
 )
 
-// reachLimit is how long a connection to this process itself may take.
-const reachLimit = 5 * time.Second
+// reachLimit is how long a connection to this process itself may take. Without a network it fails at once; on an overloaded machine the process may
+// not run for seconds.
+const reachLimit = 20 * time.Second
 
 // checkReach returns an error if this process cannot connect to itself, as in a network namespace whose loopback
 // interface is down: the server's services would try for a minute.
@@ -25,6 +27,9 @@ func checkReach(dial func(network, address string, limit time.Duration) (net.Con
 }
 
 func unreachable(err error) error {
-	return fmt.Errorf("a connection to this machine's own address 127.0.0.1 does not work, which the server needs: %w; "+
-		"bring the loopback interface up (ip link set lo up)", err)
+	advice := "bring the loopback interface up (ip link set lo up)"
+	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
+		advice = "the machine is overloaded, or a firewall drops what it sends to itself"
+	}
+	return fmt.Errorf("a connection to this machine's own address 127.0.0.1 does not work, which the server needs: %w; %s", err, advice)
 }
