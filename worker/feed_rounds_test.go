@@ -191,16 +191,13 @@ func TestFeed_TwelveCallersOfEightPlaces(t *testing.T) {
 	f := c.startFeed(func(s *job.Spec) { s.Capacity, s.BatchItems = 8, 1 })
 	feed := newFeed[string, string](c)
 	awaitIdle(t, feed) // it takes items
-	limit := 1200 * time.Millisecond
-	if testing.Short() { // everything takes longer under the race detector
-		limit = 15200 * time.Millisecond
-	}
 	// unscheduled is how long a caller may not run between its deadline being set and its call, from which it counts.
 	const unscheduled = 100 * time.Millisecond
 	total := 0
 	for round := range 5 {
 		release := make(chan struct{})
 		gate.Store(&release)
+		limit := longEnough(t, feed)
 		var refused, late atomic.Int64
 		var callers sync.WaitGroup
 		for i := range 12 {
@@ -225,7 +222,7 @@ func TestFeed_TwelveCallersOfEightPlaces(t *testing.T) {
 					assert.LessOrEqual(t, timeout.Total, took)
 					assert.GreaterOrEqual(t, timeout.Total.Round(time.Millisecond), limit)
 					assert.LessOrEqual(t, timeout.Queued, timeout.Total)
-					assert.ErrorContains(t, err, "no outcome within "+limit.String()[:2])
+					assert.ErrorContains(t, err, "no outcome within "+timeout.Total.Round(time.Millisecond).String())
 					assert.ErrorContains(t, err, "in the queue")
 				}
 			})
@@ -248,6 +245,18 @@ func TestFeed_TwelveCallersOfEightPlaces(t *testing.T) {
 	require.EqualValues(t, total, report.OK)
 	require.Len(t, w.times, total)
 	require.Equal(t, 2, w.most)
+}
+
+// longEnough is a limit of calls within which the feed has accepted them, and has answered why they are late: many times what it takes over a
+// question now, on a machine that may be busy.
+func longEnough(t *testing.T, feed *job.Feed[string, string]) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for range 3 {
+		_, err := feed.State(t.Context())
+		require.NoError(t, err)
+	}
+	return min(max(1200*time.Millisecond, 60*time.Since(began)), 20*time.Second)
 }
 
 // F6: a stream of items that take random times, over three slots: order and pairs are kept, no more are taken from the input than there are
