@@ -451,7 +451,7 @@ func (l *fullest) page(n int) []protocol.Batch {
 	var all []protocol.Batch
 	for i := range int64(n) {
 		all = append(all, protocol.Batch{
-			Source: 1 << 30, Offset: 1<<60 + i*7, Length: job.MaxBatchBytes, First: 1<<59 + i*5, Count: job.MaxBatchItems,
+			Source: 1 << 30, Offset: 1<<60 + i*7, Length: job.MaxBatchBytes, First: 1<<59 + i*5, Count: job.MaxBatchItems, Digest: 1<<32 - 1,
 		}.Sealed())
 	}
 	return all

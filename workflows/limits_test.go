@@ -256,7 +256,7 @@ func TestLimits_Pages(t *testing.T) {
 	var batches []protocol.Batch
 	for i := range int64(protocol.PageBatches) {
 		batches = append(batches, protocol.Batch{ // nothing follows from the batch before
-			Source: 1 << 30, Offset: 1<<62 + i*7, Length: job.MaxBatchBytes, First: 1<<62 + i*5, Count: job.MaxBatchItems,
+			Source: 1 << 30, Offset: 1<<62 + i*7, Length: job.MaxBatchBytes, First: 1<<62 + i*5, Count: job.MaxBatchItems, Digest: 1<<32 - 1,
 		}.Sealed())
 	}
 	require.Less(t, len(inputs.EncodePage(batches)), 40<<10)

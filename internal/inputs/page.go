@@ -12,7 +12,7 @@ import (
 
 // EncodePage packs consecutive batches for a workflow's history. A batch that begins at the end of
 // the one before it, in the same source and with the next ordinal, takes its length and count only,
-// some six to ten bytes; one with a parcel has that as well, in JSON, some 150 bytes. In place of the checks of the batches there is one
+// some six to ten bytes; one with a digest has six bytes for that, one with a parcel has that as well, in JSON, some 150 bytes. In place of the checks of the batches there is one
 // of them all, four bytes at the beginning.
 func EncodePage(batches []protocol.Batch) []byte {
 	if len(batches) == 0 {
@@ -33,6 +33,9 @@ func EncodePage(batches []protocol.Batch) []byte {
 			parcel, _ := json.Marshal(b.From)    // of texts and numbers
 			page = binary.AppendUvarint(page, 0) // no batch has that count
 			page = append(binary.AppendUvarint(page, uint64(len(parcel))), parcel...)
+		}
+		if b.Digest != 0 {
+			page = binary.LittleEndian.AppendUint32(append(page, 0, 0), b.Digest) // no batch has that count, and no parcel that size
 		}
 		page = binary.AppendUvarint(page, uint64(b.Count))
 		next = b.After(b.Count, b.Length)
@@ -90,16 +93,19 @@ func decodeBatches(page []byte) ([]protocol.Batch, error) {
 		if head&1 == 1 {
 			b.Source, b.Offset, b.First = int(number()), number(), number()
 		}
-		if b.Count = number(); b.Count == 0 {
+		for b.Count = number(); b.Count == 0 && !failed; b.Count = number() {
 			size := number()
-			if failed || size < 0 || size > int64(len(page)) {
+			if size == 0 && !failed && len(page) >= 4 {
+				b.Digest, page = binary.LittleEndian.Uint32(page), page[4:]
+				continue
+			}
+			if failed || size <= 0 || size > int64(len(page)) {
 				return nil, fmt.Errorf("page of batches: %w", errCutShort)
 			}
 			if err := json.Unmarshal(page[:size], &b.From); err != nil {
 				return nil, fmt.Errorf("page of batches: %w", err)
 			}
 			page = page[size:]
-			b.Count = number()
 		}
 		if failed {
 			return nil, fmt.Errorf("page of batches: %w", errCutShort)

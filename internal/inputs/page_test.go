@@ -30,6 +30,10 @@ func TestPage_RoundTrip(t *testing.T) {
 			protocol.Batch{Length: 10, Count: 2}.Sealed(), protocol.Batch{Offset: 10, Length: 20, First: 2, Count: 3, From: &protocol.Parcel{Step: 1, Run: "r", Parts: []protocol.Part{{Number: 1, Run: "r", Token: "p", Count: 9, Format: "jsonl", Bytes: 7, Sum: 8}}}}.Sealed(),
 			protocol.Batch{Offset: 30, Length: 5, First: 5, Count: 1}.Sealed(),
 		}},
+		{"with digests", []protocol.Batch{
+			protocol.Batch{Length: 10, Count: 2, Digest: 1<<32 - 1}.Sealed(), protocol.Batch{Offset: 10, Length: 20, First: 2, Count: 3}.Sealed(),
+			protocol.Batch{Source: 2, Length: 5, First: 5, Count: 1, Digest: 1, From: &protocol.Parcel{Step: 1}}.Sealed(),
+		}},
 		{"backwards", []protocol.Batch{protocol.Batch{Offset: 30, Length: 20, First: 7, Count: 3}.Sealed(), protocol.Batch{Length: 10, Count: 2}.Sealed()}},
 	}
 	for _, test := range tests {

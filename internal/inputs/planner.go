@@ -34,6 +34,7 @@ type planner struct {
 	reader io.Closer
 	cutter *records.Cutter
 	opened place // where the cutter began
+	sums   sums  // of the batch
 
 	// Of the bundle at the cursor.
 	members   []member
@@ -116,6 +117,7 @@ func (p *planner) cut(ctx context.Context, items, bytes int64) (protocol.Batch, 
 		if batch.Source != p.at.Source {
 			p.at.Offset = max(p.at.Offset, source.Start)
 			batch = protocol.Batch{Source: p.at.Source, Offset: p.at.Offset, First: p.at.Item}
+			p.sums.begin()
 		}
 		if p.atSkipped() {
 			passed := p.skip[0]
@@ -157,6 +159,7 @@ func (p *planner) cut(ctx context.Context, items, bytes int64) (protocol.Batch, 
 		p.notice()
 		batch.Count += cut.Count
 		batch.Length = p.at.Offset - batch.Offset
+		batch.Digest = p.digestOf(source, cut)
 		if batch.Count >= items || batch.Length >= bytes {
 			return batch, nil
 		}
@@ -194,7 +197,11 @@ func (p *planner) open(ctx context.Context, source *Source) error {
 		return p.openSmall(ctx, source)
 	}
 	r := p.Open(ctx, p.at.Source, p.at.Offset, p.segment())
-	p.reader, p.cutter = r, records.NewCutter(r, source.Shape)
+	newCutter := records.NewCutter
+	if source.changeable() {
+		newCutter = records.NewSummingCutter
+	}
+	p.reader, p.cutter = r, newCutter(r, source.Shape)
 	p.note(source.URL, source.Hint)
 	p.opened = place{source.URL, p.at.Offset, p.segment() < 0}
 	return nil
@@ -212,6 +219,7 @@ func (p *planner) openSmall(ctx context.Context, source *Source) error {
 	i := find(p.members, p.at.Offset)
 	if i == len(p.members) { // the cursor is behind the last one
 		p.end, p.cutter = p.at.Offset, records.NewBytesCutter(nil, source.Shape)
+		p.sums.data = nil
 		return nil
 	}
 	m := &p.members[i]
@@ -229,7 +237,7 @@ func (p *planner) openSmall(ctx context.Context, source *Source) error {
 	}
 	data, start := p.small.between(p.at.Offset-m.at, p.end-m.at)
 	p.at.Offset = m.at + start
-	p.cutter = records.NewBytesCutter(data, p.small.shape)
+	p.cutter, p.sums.data = records.NewBytesCutter(data, p.small.shape), data
 	p.opened = place{m.URL, start, p.end == m.end()}
 	p.note(m.URL, p.small.hint)
 	return nil
@@ -294,6 +302,7 @@ func (p *planner) endSegment(ctx context.Context) error {
 	}
 	p.noticed.Blank += p.cutter.TakeBlank()
 	p.closeReader()
+	p.sums.end()
 	switch {
 	case source.Bundle != nil && incomplete != nil:
 	case source.Bundle != nil && p.end < source.Size:

@@ -3,6 +3,7 @@ package inputs
 import (
 	"context"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 	"slices"
@@ -29,6 +30,8 @@ type Range struct {
 	readTo int64 // bytes that they take
 	count  int64 // items that are done
 	length int64 // bytes that they take
+
+	rest uint32 // the digest of the items that are not done; 0: not known
 }
 
 // stretches are the pieces that the bytes of a batch come in: one, or in a bundle one for each input.
@@ -40,6 +43,10 @@ type stretches interface {
 	at(offset int64) (url string, in, end int64)
 	// unchanged returns a permanent error if what was read is not what was planned.
 	unchanged(ctx context.Context) error
+	// digest returns the digest of all that was read, and whether that is the whole batch.
+	digest() (sum uint32, whole bool)
+	// reread returns the digest of a batch of the same source, which it reads.
+	reread(batch protocol.Batch) (uint32, error)
 	close()
 }
 
@@ -75,7 +82,10 @@ func (n *Inputs) OpenRange(ctx context.Context, dir store.Dir, table *Table, bat
 
 // plainRange is a batch of a source that is one input.
 func (n *Inputs) plainRange(ctx context.Context, source *Source, batch protocol.Batch, body io.ReadCloser) *Range {
-	from := &wholeStretch{inputs: n, source: source, body: body}
+	if batch.Digest != 0 {
+		body = &summed{ReadCloser: body}
+	}
+	from := &wholeStretch{ctx: ctx, inputs: n, source: source, body: body, length: batch.Length}
 	from.stretch = &stretch{records.NewReader(body, source.Shape), &source.Shape, batch.Offset}
 	return &Range{ctx: ctx, source: source, batch: batch, from: from, shape: &source.Shape}
 }
@@ -87,11 +97,14 @@ func (n *Inputs) bundleRange(ctx context.Context, table *Table, batch protocol.B
 	if err != nil {
 		return nil, err
 	}
-	from := &bundleStretches{
+	return &Range{ctx: ctx, source: source, batch: batch, from: n.bundleStretches(ctx, source, members, batch), shape: &source.Shape}, nil
+}
+
+func (n *Inputs) bundleStretches(ctx context.Context, source *Source, members []member, batch protocol.Batch) *bundleStretches {
+	return &bundleStretches{
 		ctx: ctx, inputs: n, source: source, members: members,
 		index: find(members, batch.Offset), offset: batch.Offset, end: batch.Offset + batch.Length,
 	}
-	return &Range{ctx: ctx, source: source, batch: batch, from: from, shape: &source.Shape}, nil
 }
 
 // DryRange opens all items of a source, of which there are so many, as [Inputs.Dry] reads it. The caller must close it.
@@ -183,17 +196,16 @@ func (r *Range) Done(items []records.Item) {
 	r.count += int64(len(items))
 }
 
-// Split returns the part of the batch that is done, and the rest of it: nil if all is done.
+// Split returns the part of the batch that is done, and the rest of it: nil if all is done. The rest has a digest if Unchanged was called.
 func (r *Range) Split() (done protocol.Batch, rest *protocol.Batch) {
-	if r.count == r.batch.Count {
+	switch r.count {
+	case 0:
+		return r.batch.Upto(0, 0), &r.batch
+	case r.batch.Count:
 		return r.batch, nil // blank lines at the end included
 	}
-	done = r.batch.Upto(r.count, r.length)
-	if r.count < r.batch.Count {
-		after := r.batch.After(r.count, r.length)
-		rest = &after
-	}
-	return done, rest
+	after := r.batch.After(r.count, r.length).WithDigest(r.rest)
+	return r.batch.Upto(r.count, r.length), &after
 }
 
 // Bytes is how many the items that are done take, with line ends.
@@ -217,7 +229,10 @@ func (r *Range) NotesDrops() bool { return false }
 // Unchanged returns a permanent error if the source has changed since it was planned. A spool cannot
 // change.
 func (r *Range) Unchanged(ctx context.Context) error {
-	return r.from.unchanged(context.WithoutCancel(ctx))
+	if err := r.from.unchanged(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	return r.sameBytes()
 }
 
 // Close frees what was opened to read.
@@ -225,9 +240,11 @@ func (r *Range) Close() { r.from.close() }
 
 // wholeStretch is that of a source which is one input.
 type wholeStretch struct {
+	ctx     context.Context
 	inputs  *Inputs
 	source  *Source
 	body    io.Closer
+	length  int64    // of the batch
 	stretch *stretch // nil: it is opened
 }
 
@@ -262,6 +279,7 @@ type bundleStretches struct {
 
 	index       int   // of the next input
 	offset, end int64 // in the source, of what is left to read
+	sum         uint32
 }
 
 func (b *bundleStretches) next() (*stretch, error) {
@@ -279,7 +297,7 @@ func (b *bundleStretches) next() (*stretch, error) {
 			return nil, err
 		}
 		data, start := b.small.between(b.offset-m.at, b.end-m.at)
-		b.offset = m.end()
+		b.offset, b.sum = m.end(), crc32.Update(b.sum, castagnoli, data)
 		shape := b.small.shape
 		return &stretch{records.NewBytesReader(data, shape), &shape, m.at + start}, nil
 	}

@@ -119,6 +119,7 @@ func TestRange_RestsOfMixedInputs(t *testing.T) {
 			var chunk records.Chunk
 			err := r.Next(&chunk, 1, 100)
 			r.Done(before.Items)
+			require.NoError(t, r.Unchanged(t.Context()), "of a rest, too")
 			if _, rest := r.Split(); rest != nil && rests != nil {
 				rests(*rest, int(batch.Count-rest.Count))
 			}

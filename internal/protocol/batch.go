@@ -24,6 +24,9 @@ type Batch struct {
 	// From is what earlier stages of a pipeline have made of these items, and perhaps of others before and after them. Nil: the
 	// items are as the job got them.
 	From *Parcel `json:"a,omitempty"`
+	// Digest is the CRC-32C of the bytes of the input when they were planned; 0: it is not known. Of several small inputs it goes over
+	// what their items are read from, one after the other.
+	Digest uint32 `json:"y,omitempty"`
 	// Check is that of the fields above; 0: there is none, and Verify fails.
 	Check uint32 `json:"h,omitempty"`
 }
@@ -60,6 +63,9 @@ func (b Batch) sum() uint32 {
 	if b.From != nil {
 		sum = b.From.digest(sum)
 	}
+	if b.Digest != 0 {
+		sum = digest(sum, int64(b.Digest))
+	}
 	return max(1, sum)
 }
 
@@ -83,20 +89,21 @@ func digestText(sum uint32, s string) uint32 {
 // End is the ordinal after the batch's last item.
 func (b Batch) End() int64 { return b.First + b.Count }
 
-// Upto returns the first count items of the batch, which take length bytes.
+// Upto returns the first count items of the batch, which take length bytes. Their digest is not known.
 func (b Batch) Upto(count, length int64) Batch {
 	part := b
-	part.Count, part.Length = count, length
+	part.Count, part.Length, part.Digest = count, length, 0
 	return part.resealed(b)
 }
 
-// After returns what is left of the batch after its first done items, which take length bytes.
+// After returns what is left of the batch after its first done items, which take length bytes. Its digest is not known.
 func (b Batch) After(done, length int64) Batch {
 	rest := b
 	rest.First += done
 	rest.Count -= done
 	rest.Offset += length
 	rest.Length -= length
+	rest.Digest = 0
 	return rest.resealed(b)
 }
 
@@ -104,6 +111,13 @@ func (b Batch) After(done, length int64) Batch {
 func (b Batch) With(parcel *Parcel) Batch {
 	changed := b
 	changed.From = parcel
+	return changed.resealed(b)
+}
+
+// WithDigest returns the batch with another digest; 0: with none.
+func (b Batch) WithDigest(digest uint32) Batch {
+	changed := b
+	changed.Digest = digest
 	return changed.resealed(b)
 }
 

@@ -30,7 +30,7 @@ func TestD1_BatchCheck(t *testing.T) {
 	require.ErrorIs(t, Batch{}.Verify(), ErrDamaged, "one that was never sealed")
 	for name, change := range map[string]func(b *Batch){
 		"source": func(b *Batch) { b.Source++ }, "offset": func(b *Batch) { b.Offset = 0 }, "length": func(b *Batch) { b.Length++ },
-		"first": func(b *Batch) { b.First-- }, "count": func(b *Batch) { b.Count++ }, "check": func(b *Batch) { b.Check++ },
+		"first": func(b *Batch) { b.First-- }, "count": func(b *Batch) { b.Count++ }, "check": func(b *Batch) { b.Check++ }, "digest": func(b *Batch) { b.Digest++ },
 		"parcel": func(b *Batch) { b.From = nil }, "step": func(b *Batch) { b.From.Step++ }, "run": func(b *Batch) { b.From.Run = "q" },
 		"parts": func(b *Batch) { b.From.Parts = nil }, "token": func(b *Batch) { b.From.Parts[0].Token = "q" },
 		"routed": func(b *Batch) { b.From.Routed[0]++ }, "cuts": func(b *Batch) { b.From.Cuts[0].Offset++ },

@@ -12,6 +12,7 @@ type Cutter struct {
 
 	blank, taken int64 // blank lines up to there, and those that TakeBlank has returned
 	marked       bool  // an item begins with a byte order mark
+	sum          uint32
 }
 
 // Cut is one range: it begins where the one before it ends, the first one at the beginning of the
@@ -24,6 +25,14 @@ type Cut struct {
 // NewCutter returns a Cutter of r, which it reads ahead of the cuts.
 func NewCutter(r io.Reader, s Shape) *Cutter {
 	return newCutter(r, s, windowSize)
+}
+
+// NewSummingCutter returns a Cutter that has the sum of each cut.
+func NewSummingCutter(r io.Reader, s Shape) *Cutter { return newCutter(r, s, windowSize).summing() }
+
+func (c *Cutter) summing() *Cutter {
+	c.scan.sums = &sums{}
+	return c
 }
 
 // NewBytesCutter returns a Cutter of data, a stream that is in memory. It costs little more than its items, which
@@ -61,6 +70,9 @@ func (c *Cutter) Next(maxItems, maxBytes int64) (Cut, error) {
 			break
 		}
 		cut.Count++
+		if c.scan.sums != nil {
+			c.scan.sums.mark = c.scan.pos
+		}
 		c.marked = c.marked || c.scan.begins(mark)
 		cut.Length = c.scan.offset() - c.end
 		c.blank = c.scan.blank
@@ -69,8 +81,14 @@ func (c *Cutter) Next(maxItems, maxBytes int64) (Cut, error) {
 		}
 	}
 	c.end += cut.Length
+	if c.scan.sums != nil {
+		c.sum = c.scan.sums.take(c.scan.buf)
+	}
 	return cut, nil
 }
+
+// Sum returns the CRC-32C of the bytes of the last cut, of a summing Cutter.
+func (c *Cutter) Sum() uint32 { return c.sum }
 
 // TakeBlank returns how many blank lines were passed over up to the end of the last cut, or of the stream if that has ended, since it
 // was last called.

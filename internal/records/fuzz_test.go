@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"strings"
@@ -120,6 +121,7 @@ func requireCuts(t *testing.T, data string, s Shape, items, size, window int, by
 		begin += cut.Length
 	}
 	require.Equal(t, want, got, "input %q", data)
+	requireSums(t, newCutter(source(data, bytewise), s, 1+window).summing(), data, int64(items), int64(size))
 	rest := strings.Trim(data[begin:], " \t\r\n")
 	if !s.Array {
 		require.Empty(t, rest)
@@ -127,6 +129,19 @@ func requireCuts(t *testing.T, data string, s Shape, items, size, window int, by
 	}
 	require.Contains(t, []string{"", "]"}, rest)
 	require.Equal(t, rest == "]", c.Incomplete() == nil, "input %q", data)
+}
+
+// requireSums checks the sum of each cut of data.
+func requireSums(t *testing.T, c *Cutter, data string, items, size int64) {
+	for begin := int64(0); ; {
+		cut, err := c.Next(items, size)
+		if err != nil {
+			return
+		}
+		part := data[begin : begin+cut.Length]
+		require.Equal(t, crc32.Checksum([]byte(part), castagnoli), c.Sum(), "%q of input %q", part, data)
+		begin += cut.Length
+	}
 }
 
 // drain reads to the end and returns what was there, and the error unless it is io.EOF.

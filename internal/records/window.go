@@ -18,6 +18,7 @@ type window struct {
 	base  int64 // offset in the stream of buf[0]
 	limit int   // what buf may grow to; more than is ever left unread when fill is called
 	err   error // what ended the stream, once all of it is read
+	sums  *sums // of what is taken; nil: nobody wants one
 }
 
 // newWindow makes a window of size bytes that can hold `hold` unread bytes and read on.
@@ -74,6 +75,9 @@ func (w *window) makeRoom() {
 	buf := w.buf
 	if w.unread() > len(buf)/2 && len(buf) < w.limit {
 		buf = make([]byte, min(2*len(buf), w.limit))
+	}
+	if w.sums != nil {
+		w.sums.pass(w.buf, w.pos)
 	}
 	n := copy(buf, w.buf[w.pos:w.end])
 	w.base += int64(w.pos)
