@@ -65,14 +65,19 @@ func (o *callOptions) run(ctx context.Context, p *Program, args []string) error 
 	if err := o.items.take(args[1:]); err != nil {
 		return err
 	}
-	return o.withFeed(ctx, p, args[0], waitLimit{o.timeout}, job.FeedOptions{Session: o.session}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
+	limit := waitLimit{timeout: o.timeout}.begun()
+	return o.withFeed(ctx, p, args[0], limit, job.FeedOptions{Session: o.session}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
 		source, err := o.source(p, listed.Format)
 		if err != nil {
 			return err
 		}
 		defer source.close()
+		each := o.timeout
+		if o.items.file == "" { // they are read
+			each = max(time.Millisecond, time.Until(limit.until))
+		}
 		show := &outcomes{p: p, json: o.json, text: listed.Format == "text"}
-		for result, err := range feed.Stream(ctx, source.all(), job.StreamOptions{InPlace: true, Limit: o.timeout}) {
+		for result, err := range feed.Stream(ctx, source.all(), job.StreamOptions{InPlace: true, Limit: each}) {
 			if err := show.one(result, err); err != nil {
 				return err
 			}

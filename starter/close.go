@@ -38,9 +38,9 @@ func (o *closeOptions) run(cmd *cobra.Command, p *Program, name string) error {
 		return err
 	}
 	ctx := cmd.Context()
-	answer := answerWithin()
-	if o.limit.timeout > 0 {
-		answer = o.limit
+	limit, answer := o.limit.begun(), answerWithin().begun()
+	if limit.timeout > 0 {
+		answer = limit
 	}
 	pool := ""
 	err := o.withFeed(ctx, p, name, answer, job.FeedOptions{}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
@@ -56,9 +56,9 @@ func (o *closeOptions) run(cmd *cobra.Command, p *Program, name string) error {
 		fmt.Fprintf(p.Stderr, "%s is closed: it completes when its items are done\n", name)
 		return nil
 	}
-	ctx, cancel := o.limit.limit(ctx)
+	ctx, cancel := limit.limit(ctx)
 	defer cancel()
 	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
-		return watched{client.Get(name), []string{pool}, o.json, o.limit}.toEnd(ctx, p, client)
+		return watched{client.Get(name), []string{pool}, o.json, limit}.toEnd(ctx, p, client)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,12 +48,23 @@ func (p *Program) unanswered(ctx context.Context, client *job.Client, err error)
 	if !ok || interrupted(ctx) {
 		return err
 	}
-	code := ExitFailed
-	if isLimit(ctx) {
-		code = ExitTimeout
+	code := unansweredCode(ctx, err)
+	said := err.Error()
+	if who := p.whoDoesNotAnswer(ctx, client, client.Get(silent.Name)); !strings.Contains(said, who) {
+		said += "\n" + who
 	}
-	// Not wrapped: the client's error speaks of the server.
-	return &codeError{code: code, err: fmt.Errorf("%v\n%s", err, p.whoDoesNotAnswer(ctx, client, client.Get(silent.Name)))} //nolint:errorlint // see above
+	return &codeError{code: code, err: errors.New(said)} // not wrapped: the client's error speaks of the server
+}
+
+// unansweredCode is the exit code of a question that nobody has answered: the error's own, if it has one.
+func unansweredCode(ctx context.Context, err error) int {
+	if coded, has := errors.AsType[*codeError](err); has {
+		return coded.code
+	}
+	if isLimit(ctx) {
+		return ExitTimeout
+	}
+	return ExitFailed
 }
 
 // reportOf asks a job for its report. If no worker answers it returns an *unansweredError, soon after pollLimit, and the last

@@ -35,7 +35,7 @@ func (o *feedCommand) addFlags(fs *pflag.FlagSet) {
 }
 
 // answerWithin is the flag --timeout of a command to whose requests a feed answers at once.
-func answerWithin() waitLimit { return waitLimit{job.DefaultFeedLimit} }
+func answerWithin() waitLimit { return waitLimit{timeout: job.DefaultFeedLimit} }
 
 // withFeed dials, checks that the job is a feed, and runs fn with a client of it. A request to end ends fn's context.
 // The server has the limit to be reached, and to say what it knows of the job.

@@ -52,7 +52,7 @@ has not answered within --timeout.`,
 	o.addFlags(fs)
 	o.items.addFlags(fs)
 	fs.DurationVar(&o.wait, "wait", 0, "how long a list waits for room (0: not at all)")
-	o.limit.addFlags(fs, "how long the feed may take to answer for a list, beyond --wait")
+	o.limit.addFlags(fs, "how long the feed may take to answer for a list, beyond --wait, for the first one from the beginning")
 	fs.Int64Var(&o.session, "session", 0, "refuse items unless session `N` is open (default: whichever is open)")
 	fs.Lookup("session").DefValue = zeroDefault
 	return cmd
@@ -68,8 +68,9 @@ func (o *putOptions) run(ctx context.Context, p *Program, args []string) error {
 	if err := o.items.take(args[1:]); err != nil {
 		return err
 	}
-	return o.withFeed(ctx, p, args[0], o.limit, job.FeedOptions{Session: o.session}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
-		putting := &putting{feed: feed, wait: o.wait, limit: o.limit}
+	limit := o.limit.begun()
+	return o.withFeed(ctx, p, args[0], limit, job.FeedOptions{Session: o.session}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
+		putting := &putting{feed: feed, wait: o.wait, limit: limit}
 		err := o.put(ctx, p, putting, listed.Format)
 		if isUsage(err) {
 			return err // nothing has been put
@@ -107,6 +108,7 @@ func (o *putOptions) put(ctx context.Context, p *Program, to *putting, format st
 	if err := to.size(ctx, listShare); err != nil {
 		return err
 	}
+	to.limit.until = time.Time{} // its first list may come late
 	return to.stream(ctx, lines)
 }
 
@@ -143,9 +145,9 @@ func (u *putting) fits(items int, bytes int64, item json.RawMessage) bool {
 
 // list puts one list.
 func (u *putting) list(ctx context.Context, items []json.RawMessage) error {
-	patience := waitLimit{u.wait + u.limit.timeout}
-	ctx, cancel := patience.limit(ctx)
+	ctx, cancel := u.limit.and(u.wait).limit(ctx)
 	defer cancel()
+	u.limit.until = time.Time{} // another list has as long
 	var err error
 	if u.wait > 0 {
 		err = u.feed.PutWait(ctx, u.wait, items...)

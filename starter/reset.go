@@ -22,6 +22,7 @@ run are finished and recorded under their old session, and their results reach n
 			if err := limit.check(cmd.Flags(), "", true); err != nil {
 				return err
 			}
+			limit := limit.begun()
 			return o.withFeed(cmd.Context(), p, args[0], limit, job.FeedOptions{}, func(ctx context.Context, feed *feedClient, _ job.Listed) error {
 				ctx, cancel := limit.limit(ctx)
 				defer cancel()

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
+	"golang.org/x/sync/errgroup"
 )
 
 // A command that waits for a server, a worker or a job ends at the first request to end, and when its --timeout is over. Commands
@@ -89,7 +90,27 @@ func unlessOver(ctx context.Context, err error) error {
 }
 
 // waitLimit is the flag --timeout of a command that waits.
-type waitLimit struct{ timeout time.Duration }
+type waitLimit struct {
+	timeout time.Duration
+	until   time.Time // when it is over; zero: it counts anew for each context
+}
+
+// begun returns the limit as it counts from now on, over all contexts that are made with it.
+func (w waitLimit) begun() waitLimit {
+	if w.timeout > 0 {
+		w.until = time.Now().Add(w.timeout)
+	}
+	return w
+}
+
+// and returns the limit with more time.
+func (w waitLimit) and(more time.Duration) waitLimit {
+	w.timeout += more
+	if !w.until.IsZero() {
+		w.until = w.until.Add(more)
+	}
+	return w
+}
 
 // limitError is the cause with which --timeout ends a context.
 type limitError struct{ timeout time.Duration }
@@ -121,11 +142,15 @@ func (w *waitLimit) check(fs *pflag.FlagSet, needs string, has bool) error {
 }
 
 // limit returns a context that ends when the limit is over.
-func (w *waitLimit) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+func (w waitLimit) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	if w.timeout <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, w.timeout, &limitError{w.timeout})
+	until := w.until
+	if until.IsZero() {
+		until = time.Now().Add(w.timeout)
+	}
+	return context.WithDeadlineCause(ctx, until, &limitError{w.timeout})
 }
 
 // over reports whether the limit has ended the context of a request that has failed.
@@ -160,21 +185,18 @@ const heardLimit = 70 * time.Second
 // whoIsSilent says who does not answer for a job: a workflow task that fails, pools without a worker, those whose workers have not been
 // heard of for a while, workers that do not coordinate the job, or the server; empty: they answer.
 func (p *Program) whoIsSilent(ctx context.Context, client *job.Client, run *job.Run, pools []string) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pollLimit)
-	defer cancel()
-	failing, err := run.FailingTask(ctx)
+	ctx = context.WithoutCancel(ctx)
+	failing, err := failingWithin(ctx, run, pollLimit)
 	if failing != nil {
 		return failing.String()
 	}
 	var said []string
-	for _, pool := range pools {
-		if pool == "" || isAway(err) {
-			continue
-		}
-		var one string
-		if one, err = p.silentPool(ctx, client, pool); one != "" {
-			said = append(said, one)
-		}
+	if !isAway(err) {
+		said, err = silentPools(pools, func(pool string) (string, error) {
+			ctx, cancel := context.WithTimeout(ctx, pollLimit)
+			defer cancel()
+			return p.silentPool(ctx, client, pool)
+		})
 	}
 	if isAway(err) {
 		return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
@@ -183,6 +205,36 @@ func (p *Program) whoIsSilent(ctx context.Context, client *job.Client, run *job.
 		said = append(said, fmt.Sprintf("the workers of pool %s are too busy, frozen or gone ('%s workers' lists them)", pools[0], p.name()))
 	}
 	return strings.Join(said, "; ")
+}
+
+// silentPools is what look says of pools, in their order. It looks at some at once, so that the last ones of many are looked at, too. The error
+// is the first one.
+func silentPools(pools []string, look func(pool string) (string, error)) (said []string, err error) {
+	all, group := make([]string, len(pools)), errgroup.Group{}
+	group.SetLimit(poolsAtOnce)
+	for i, pool := range pools {
+		if pool == "" {
+			continue
+		}
+		group.Go(func() error {
+			return trap.Call("looking at a pool", func() (err error) {
+				all[i], err = look(pool)
+				return err
+			})
+		})
+	}
+	err = group.Wait()
+	return slices.DeleteFunc(all, func(one string) bool { return one == "" }), err
+}
+
+// poolsAtOnce is how many pools are looked at at once.
+const poolsAtOnce = 8
+
+// failingWithin is [job.Run.FailingTask] with a limit.
+func failingWithin(ctx context.Context, run *job.Run, limit time.Duration) (*job.FailingTask, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return run.FailingTask(ctx)
 }
 
 // silentPool says why nobody answers for a pool; empty: it has workers, as far as the server knows. The error is the server's.
