@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
+	"strings"
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
@@ -83,7 +83,8 @@ func forget(ctx context.Context, c sdkclient.Client, namespace string, info *wor
 	return err
 }
 
-// removePrinted removes the parts of a run, of which all results have been printed.
+// removePrinted removes the parts of a run, of which all results have been printed, and those of the runs that it continues: their store is
+// the job's own.
 func (r *run) removePrinted(ctx context.Context, report job.Report) error {
 	var access store.Access
 	defer access.Close()
@@ -92,6 +93,6 @@ func (r *run) removePrinted(ctx context.Context, report job.Report) error {
 		return err
 	}
 	done := ledger.Ref{Run: report.Run}.DoneKey()
-	_, err = dir.Sweep(ctx, path.Clean(report.Run)+"/", func(key string) bool { return key == done })
+	_, err = dir.Sweep(ctx, "", func(key string) bool { return key == done || !strings.Contains(key, "/") }) // others are of no run
 	return err
 }

@@ -3,6 +3,7 @@ package local
 import (
 	"bytes"
 	"context"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -54,4 +55,28 @@ func TestR28_WhatACompletedJobLeaves(t *testing.T) {
 		found, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: "WorkflowId = 'job'"})
 		return err == nil && len(found.GetExecutions()) == 1 && found.GetExecutions()[0].GetExecution().GetRunId() == latest.Run
 	}, time.Minute, 20*time.Millisecond)
+}
+
+// Printed parts of the runs that the last one continues go with its own; what says who owns the store, and what was published, stays.
+func TestR28_PrintedPartsOfEarlierRuns(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	kept := []string{"CURRENT", "PRINTED", "last/DONE"}
+	for _, key := range append([]string{
+		"first/DONE", "first/manifests/a.jsonl", "first/parts/000000000000000-x.out", "last/manifests/b.jsonl", "last/parts/000000000000007-y.out", "last/sources-z.json",
+	}, kept...) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, key)), 0o777))
+		require.NoError(t, os.WriteFile(filepath.Join(root, key), []byte("x"), 0o666))
+	}
+	require.NoError(t, new(run).removePrinted(t.Context(), job.Report{Run: "last", Store: root}))
+	var left []string
+	require.NoError(t, filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			name, err = filepath.Rel(root, name)
+			left = append(left, filepath.ToSlash(name))
+		}
+		return err
+	}))
+	require.ElementsMatch(t, kept, left)
+	require.NoDirExists(t, filepath.Join(root, "first"))
 }
