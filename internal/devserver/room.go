@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/disk"
+	"github.com/stint-run/stint/internal/text"
 )
 
 const (
@@ -38,7 +39,13 @@ func checkFileLimit(limit uint64) error {
 		mebibytes(int64(limit)), mebibytes(leastFile))
 }
 
-func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+// mebibytes names a number of bytes; in bytes if it is less than a mebibyte.
+func mebibytes(n int64) string {
+	if n < 1<<20 {
+		return text.Thousands(n) + " bytes"
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
 
 // checkRoom returns a *FullError if the disk of a state directory has too little room to start.
 func checkRoom(dir string, spaceOf func(string) (disk.Space, error)) error {

@@ -31,7 +31,7 @@ func TestR29_ALimitOfTheLengthOfFiles(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, checkFileLimit(leastFile))
 	require.NoError(t, checkFileLimit(fileLimit()))
-	require.EqualError(t, checkFileLimit(100<<10), "files of this process may have at most 0.1 MiB (ulimit -f), and the database may need 16.0 MiB: raise that limit")
+	require.EqualError(t, checkFileLimit(100<<10), "files of this process may have at most 102,400 bytes (ulimit -f), and the database may need 16.0 MiB: raise that limit")
 }
 
 // A disk that gets full is reported once, and so is that it has room again.

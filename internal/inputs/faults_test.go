@@ -338,3 +338,22 @@ func TestR11_UnknownFormatInADirectory(t *testing.T) {
 	require.ErrorContains(t, err, "README.md")
 	require.ErrorContains(t, err, "name the files that are meant by a pattern, such as '"+at("d")+"/*.jsonl'")
 }
+
+// An input that is named as if it were compressed, and is not, is said to be that, also if its name shows no format.
+func TestInputs_PlainTextNamedGz(t *testing.T) {
+	t.Parallel()
+	at := tree(t, map[string]string{"a.gz": "plain\n", "b.zst": "plain\n", "c.txt.gz": "plain\n"})
+	for _, name := range []string{"a.gz", "b.zst", "c.txt.gz"} {
+		_, _, err := planned(t, &store.Access{}, job.Spec{Input: []string{at(name)}})
+		jobtest.RequireType(t, err, job.ErrorInput)
+		require.ErrorContains(t, err, at(name)+": it is not ")
+		require.ErrorContains(t, err, "off its name")
+	}
+	require.NoError(t, os.WriteFile(at("d.gz"), packed(t, "plain\n"), 0o666))
+	_, _, err := planned(t, &store.Access{}, job.Spec{Input: []string{at("d.gz")}})
+	jobtest.RequireType(t, err, job.ErrorInvalid)
+	require.ErrorContains(t, err, "it has no extension before .gz; choose the format with --format")
+	items, _, err := planned(t, &store.Access{}, job.Spec{Input: []string{at("d.gz")}, Format: "text"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"plain"}, items)
+}

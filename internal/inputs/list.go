@@ -178,6 +178,9 @@ func (l *listing) add(input store.Input, given *records.Shape) error {
 	l.table.narrow(input.Perm)
 	s := plainSource(input, records.Shape{})
 	if err := s.choose(l.spec, given); err != nil {
+		if unreadable := l.inputs.unreadable(l.ctx, &s); unreadable != nil {
+			return unreadable
+		}
 		return ledger.Permanent(job.ErrorInvalid, err)
 	}
 	isSmall := s.URL != stdinName && s.Compression == records.None && s.Size <= smallInput
@@ -203,6 +206,23 @@ func (l *listing) add(input store.Input, given *records.Shape) error {
 		}
 	}
 	l.pending, l.shape = append(l.pending, input), s.Shape
+	return nil
+}
+
+// unreadable returns the error of an input whose name says that it is compressed if it cannot be read at all, as when it is not; nil: it can, or
+// that is not known.
+func (n *Inputs) unreadable(ctx context.Context, s *Source) error {
+	if s.Compression == records.None {
+		return nil
+	}
+	r, err := n.openWhole(ctx, s)
+	if err == nil {
+		_, err = io.ReadFull(r, make([]byte, 1))
+		_ = r.Close() // only read from
+	}
+	if judged, ok := errors.AsType[*temporal.ApplicationError](err); ok && judged.NonRetryable() {
+		return judged
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package records
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -56,6 +57,9 @@ func Decompress(r io.Reader, c Compression) (io.ReadCloser, error) {
 	case Gzip:
 		return newMembers(buffered, counted)
 	case Zstd:
+		if begins, _ := buffered.Peek(len(zstdMagic)); len(begins) < len(zstdMagic) && !bytes.HasPrefix(zstdMagic, begins) {
+			return nil, notZstd(zstd.ErrMagicMismatch) // the decoder would only say that they are short
+		}
 		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1),
 			zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
@@ -65,6 +69,11 @@ func Decompress(r io.Reader, c Compression) (io.ReadCloser, error) {
 	}
 	return nil, fmt.Errorf("unknown compression %q: use gz or zst", c)
 }
+
+// zstdMagic begins a frame.
+var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+
+func notZstd(err error) error { return fmt.Errorf("it is not zstd data: take .zst off its name: %w", err) }
 
 // windowed is a zstd decoder that names its limit, and what is wrong with the data.
 type windowed struct {
@@ -79,7 +88,7 @@ func (w *windowed) Read(p []byte) (int, error) {
 	case errors.Is(err, zstd.ErrMagicMismatch) && w.some:
 		err = fmt.Errorf("something that is no zstd data follows the zstd data: %w", err)
 	case errors.Is(err, zstd.ErrMagicMismatch):
-		err = fmt.Errorf("it is not zstd data: take .zst off its name: %w", err)
+		err = notZstd(err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		err = fmt.Errorf("it is truncated: the zstd data end too early: %w", err)
 	}

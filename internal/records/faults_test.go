@@ -145,6 +145,7 @@ func TestR1_CompressedData(t *testing.T) {
 		as   Compression
 		want string
 	}{
+		{[]byte("short\n"), Gzip, "it is not gzip data: take .gz off its name"}, {[]byte("1\n"), Zstd, "it is not zstd data: take .zst off its name"},
 		{[]byte("plain text\n"), Gzip, "it is not gzip data: take .gz off its name"}, {[]byte("plain text\n"), Zstd, "it is not zstd data: take .zst off its name"},
 		{gz[:len(gz)-9], Gzip, "it is truncated"}, {gz[:5], Gzip, "it is truncated"}, {zstandard(t, strings.Repeat("abc", 999))[:12], Zstd, "it is truncated"},
 		{append(bytes.Clone(gz), "some more text"...), Gzip, "follows the gzip data at byte "},

@@ -49,6 +49,9 @@ func (e *UnknownFormatError) Error() string {
 	switch {
 	case e.Path == "":
 		return fmt.Sprintf("unknown format %q: choose %s", e.Name, formatNames)
+	case e.Name == "" && CompressionOf(e.Path) != None:
+		return fmt.Sprintf("unknown format of %q: it has no extension before %s; "+
+			"choose the format with --format %s", e.Path, path.Ext(e.Path), formatNames)
 	case e.Name == "":
 		return fmt.Sprintf("unknown format of %q: it has no extension; "+
 			"choose the format with --format %s", e.Path, formatNames)

@@ -34,7 +34,12 @@ type members struct {
 }
 
 func newMembers(in *bufio.Reader, counted *counter) (*members, error) {
-	z, err := gzip.NewReader(in)
+	begins, _ := in.Peek(len(gzipMagic)) // fewer bytes at the end of the data
+	var z *gzip.Reader
+	err := error(gzip.ErrHeader) // also of data that are shorter than a member's header
+	if bytes.Equal(begins, gzipMagic[:len(begins)]) {
+		z, err = gzip.NewReader(in)
+	}
 	if errors.Is(err, gzip.ErrHeader) {
 		return nil, fmt.Errorf("it is not gzip data: take .gz off its name: %w", err)
 	} else if err != nil {
