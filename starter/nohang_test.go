@@ -500,7 +500,7 @@ func TestNoCommandHangs_Serving(t *testing.T) {
 				require.False(t, p.running(), "it has not ended within %v: %s", bound, p.stderr.String())
 				p.exits(code)
 			}
-			var lost []*process // their servers, while they serve; they may take some time
+			var lost []*process // their servers, while they serve
 			for _, meanwhile := range []func(*wire){(*wire).hold, (*wire).sever} {
 				l := newWire(t, address)
 				p := run(l)
@@ -521,7 +521,7 @@ func TestNoCommandHangs_Serving(t *testing.T) {
 				require.Regexp(t, serverIsSilent, p.stderr.String())
 			}
 			for _, p := range lost {
-				ends(p, starter.ExitOK, aloneBound)
+				ends(p, starter.ExitOK, endBound)
 			}
 		})
 	}

@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/entry"
 	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/converter"
 	sdkworker "go.temporal.io/sdk/worker"
 )
 
@@ -134,7 +137,79 @@ func (w *Worker) awaitStop(ctx context.Context, leg string) {
 
 // stop stops in reverse order: the batches' rests still find a coordinator.
 func (w *Worker) stop(workers []sdkworker.Worker) {
-	for _, worker := range slices.Backward(workers) {
-		worker.Stop()
+	leaving := leaving{silent: w.link.once, busy: w.inHand.busy, most: w.options.Drain, stop: func() {
+		for _, worker := range slices.Backward(workers) {
+			worker.Stop()
+		}
+	}}
+	if why := leaving.run(); why != nil {
+		w.link.log.Warn("the Temporal server does not answer: the worker ends without its word that no more tasks come", "error", why)
 	}
+}
+
+const (
+	// silenceEvery is the time between two looks at the server while a worker ends.
+	silenceEvery = time.Second
+	// reportLimit is how long the report of a task that has ended may be under way.
+	reportLimit = 10 * time.Second
+)
+
+// leaving stops a worker. The SDK waits for what is in hand, and for the server to answer each poll, which a server that is frozen does not do:
+// for a minute and more.
+type leaving struct {
+	stop   func()
+	silent func(context.Context) error // an error if the server does not answer
+	busy   func() bool                 // something is in hand
+	most   time.Duration               // how long that may take
+}
+
+// run returns when all has stopped; or, with the error, when the server does not answer, and nothing is in hand or that has had its time. What
+// still waits then ends with the connection.
+func (l leaving) run() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	begun := time.Now()
+	stopped := trap.Go("stopping to poll", func() error { l.stop(); return nil })
+	for {
+		select {
+		case err := <-stopped:
+			return err
+		case <-time.After(silenceEvery):
+		}
+		select {
+		case err := <-stopped:
+			return err
+		case why := <-trap.Go("asking whether the server answers", func() error { return l.silent(ctx) }):
+			if why != nil && (!l.busy() || time.Since(begun) > l.most) {
+				return why
+			}
+		}
+	}
+}
+
+// tasksInHand counts the activities of a worker.
+type tasksInHand struct {
+	running atomic.Int64
+	ended   atomic.Int64 // when the last one did, in Unix nanoseconds
+}
+
+// busy reports whether an activity runs, or may still be reported.
+func (t *tasksInHand) busy() bool {
+	return t.running.Load() > 0 || time.Since(time.Unix(0, t.ended.Load())) < reportLimit
+}
+
+// counted are the activities, which count while they run.
+func (t *tasksInHand) counted(all entry.Activities) entry.Activities {
+	counted := entry.Activities{}
+	for name, fn := range all {
+		counted[name] = func(ctx context.Context, args converter.EncodedValues) (any, error) {
+			t.running.Add(1)
+			defer func() {
+				t.ended.Store(time.Now().UnixNano())
+				t.running.Add(-1)
+			}()
+			return fn(ctx, args)
+		}
+	}
+	return counted
 }

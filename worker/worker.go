@@ -63,6 +63,7 @@ type Worker struct {
 	metrics *metrics
 	link    *link
 	workers []sdkworker.Worker
+	inHand  tasksInHand
 
 	stopsLimit time.Duration
 
@@ -193,7 +194,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 		io := sdkworker.New(c, protocol.IOQueue(w.pool), w.sdkOptions(sdkworker.Options{
 			DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: ioActivities,
 		}))
-		entry.Activities{
+		w.inHand.counted(entry.Activities{
 			"Plan":          entry.Activity(w.acts.Plan),
 			"PlanRedrive":   entry.Activity(w.acts.PlanRedrive),
 			"FinishRedrive": entry.Activity(w.acts.FinishRedrive),
@@ -207,7 +208,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 			"WriteFailures": entry.Activity(w.acts.WriteFailures),
 			"Served":        entry.Activity(w.acts.Served),
 			"Hook":          entry.Action(w.acts.Hook),
-		}.Register(io)
+		}).Register(io)
 		w.workers = append(w.workers, io)
 	}
 	batches := sdkworker.New(c, protocol.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
@@ -215,7 +216,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: &mostEager,
 		MaxHeartbeatThrottleInterval: loops.BeatTime, // what sends fewer does so by itself
 	}))
-	entry.Activities{protocol.ActivityProcess: entry.Activity(w.acts.Process)}.Register(batches)
+	w.inHand.counted(entry.Activities{protocol.ActivityProcess: entry.Activity(w.acts.Process)}).Register(batches)
 	// The legs of feeds run beside their batches.
 	entry.Workflows{protocol.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Register(batches)
 	batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: protocol.ActivityLocate})
@@ -245,7 +246,8 @@ func (w *Worker) sdkOptions(o sdkworker.Options) sdkworker.Options {
 
 // Run polls until ctx ends, drains, and closes the worker. During the drain, running batches finish
 // the call in hand and return their rest, within Options.Drain. It returns nil after that, or the
-// error that ended it earlier.
+// error that ended it earlier. If the server does not answer meanwhile it returns as soon as nothing is in hand, at the latest
+// after the drain; what the SDK still waits for ends once the client is closed.
 func (w *Worker) Run(ctx context.Context) error {
 	w.mu.Lock()
 	if w.running {

@@ -73,7 +73,9 @@ func Decompress(r io.Reader, c Compression) (io.ReadCloser, error) {
 // zstdMagic begins a frame.
 var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
-func notZstd(err error) error { return fmt.Errorf("it is not zstd data: take .zst off its name: %w", err) }
+func notZstd(err error) error {
+	return fmt.Errorf("it is not zstd data: take .zst off its name: %w", err)
+}
 
 // windowed is a zstd decoder that names its limit, and what is wrong with the data.
 type windowed struct {
