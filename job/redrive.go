@@ -13,7 +13,8 @@ type Redrive struct {
 	Output    Output   `json:"output"`    // the completed job's
 	Planned   int64    `json:"planned"`   // items of the completed job
 	// Runs are the completed job's run and those of earlier attempts at this redrive. Their data in the
-	// store is no longer needed once the redrive has completed.
+	// store is no longer needed once the redrive has completed. They are at most 101: the first one, and the last attempts. What others have
+	// recorded is found by Done.
 	Runs []string `json:"runs"`
 	// Done, in the report of a redrive, lists the heads of the manifest chain of what it has done so
 	// far: another attempt continues from there.
@@ -96,6 +97,9 @@ func (c *Client) Redrive(ctx context.Context, name string, o RedriveOptions) (*R
 func (in *Input) redriveAgain(report Report) (resume []string, redrive *Redrive) {
 	again := *in.Redrive
 	again.Runs = append(slices.Clone(in.Redrive.Runs), report.Run)
+	if len(again.Runs) > 1+maxEarlier { // the first one is the job that is redriven
+		again.Runs = slices.Delete(again.Runs, 1, len(again.Runs)-maxEarlier)
+	}
 	if report.Redrive == nil {
 		return in.Resume, &again
 	}

@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stint-run/stint/internal/protocol"
@@ -256,4 +257,17 @@ func TestClient_ResumeOfAFailureWithoutAReport(t *testing.T) {
 	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, want).Return(next, nil)
 	_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
 	require.NoError(t, err)
+}
+
+// However often a redrive is attempted, it knows the job that it redrives and its last attempts.
+func TestInput_AttemptsAtARedriveAreBounded(t *testing.T) {
+	t.Parallel()
+	in := Input{Spec: valid(), Redrive: &Redrive{Runs: []string{"job"}}}
+	for i := range 3 * maxEarlier {
+		_, in.Redrive = in.redriveAgain(Report{Run: fmt.Sprint("attempt-", i)})
+	}
+	runs := in.Redrive.Runs
+	require.Len(t, runs, 1+maxEarlier)
+	require.Equal(t, []string{"job", fmt.Sprint("attempt-", 2*maxEarlier)}, runs[:2])
+	require.Equal(t, fmt.Sprint("attempt-", 3*maxEarlier-1), runs[maxEarlier])
 }
