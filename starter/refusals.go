@@ -26,7 +26,10 @@ func (f *refusals) see(r job.Report, now time.Time) bool {
 	fresh := r.Done() - r.Resumed
 	switch {
 	case f.since.IsZero() && fresh == 0:
-		f.since = r.Started
+		f.since = r.SlowedSince // before, it may have waited for a worker
+		if f.since.IsZero() {
+			return false
+		}
 	case f.since.IsZero() || fresh != f.done || r.SlowDowns == f.slowDowns: // or nothing has been refused since
 		f.since, f.done, f.slowDowns = now, fresh, r.SlowDowns
 	}

@@ -174,7 +174,7 @@ func (c *coordinator) receiveAll() {
 func (c *coordinator) report() job.Report {
 	r := c.state.Report
 	r.Manifests = c.state.Heads
-	r.Throttle = c.throttled()
+	r.Throttle, r.SlowedSince = c.throttled(), c.state.Slowed.First
 	for _, l := range c.legs {
 		l.addTo(&r)
 	}

@@ -156,8 +156,10 @@ func TestThrottle_Delay(t *testing.T) {
 		}
 	}
 	w.at(30*time.Second, func() {
-		paused := w.query().Throttle
+		report := w.query()
+		paused := report.Throttle
 		require.NotNil(t, paused)
+		require.WithinDuration(t, w.env.Now().Add(-30*time.Second), report.SlowedSince, time.Second)
 		require.Zero(t, paused.Rate, "nothing was done before: no rate is known")
 		require.WithinDuration(t, w.env.Now().Add(30*time.Second), paused.Until, time.Second)
 		require.Equal(t, "to a pause until "+paused.Until.UTC().Format(time.TimeOnly), paused.String())

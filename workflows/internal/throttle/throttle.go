@@ -19,6 +19,8 @@ type Slowed struct {
 	Known bool `json:"known,omitempty"`
 	// Halved is when the rate was last lowered.
 	Halved time.Time `json:"halved,omitzero"`
+	// First is when the first request came.
+	First time.Time `json:"first,omitzero"`
 }
 
 const (
@@ -66,6 +68,9 @@ func (s Slowed) Next(now time.Time) time.Time {
 // rate was last lowered does not lower it again. observed is the rate so far; 0 if nothing is
 // done yet: then there is no rate to lower, and the request is a pause only.
 func (s *Slowed) SlowDown(now, began time.Time, delay time.Duration, observed job.Rate) {
+	if s.First.IsZero() {
+		s.First = now
+	}
 	until := now.Add(delay)
 	if !until.After(s.From) {
 		return
@@ -82,7 +87,7 @@ func (s *Slowed) SlowDown(now, began time.Time, delay time.Duration, observed jo
 	if rate > 0 {
 		rate = max(minSlowed, rate/2)
 	}
-	*s = Slowed{Base: rate, From: until, Known: known, Halved: now}
+	*s = Slowed{Base: rate, From: until, Known: known, Halved: now, First: s.First}
 }
 
 // Needed returns how many batches must be in flight to reach a rate if an item takes so long: one more in

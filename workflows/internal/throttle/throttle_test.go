@@ -30,7 +30,7 @@ func TestSlowed_Recovers(t *testing.T) {
 	var s Slowed
 	require.Zero(t, s.Rate(now))
 	s.SlowDown(now, now, 2*time.Second, 100_000)
-	require.Equal(t, Slowed{Base: 50_000, From: now.Add(2 * time.Second), Halved: now}, s)
+	require.Equal(t, Slowed{Base: 50_000, From: now.Add(2 * time.Second), Halved: now, First: now}, s)
 	s.SlowDown(now.Add(time.Second), now.Add(time.Second), 3*time.Second, 100_000)
 	require.Equal(t, job.Rate(50_000), s.Base, "batches that were running ask for the same")
 	require.Equal(t, now.Add(4*time.Second), s.From)
@@ -54,7 +54,9 @@ func TestSlowed_Recovers(t *testing.T) {
 	require.Equal(t, before, s.Base, "a batch that began before does not know of the limit")
 	fresh := Slowed{}
 	fresh.SlowDown(now, now, time.Second, 0)
-	require.Equal(t, Slowed{From: now.Add(time.Second), Halved: now}, fresh, "no rate is known: a pause only")
+	require.Equal(t, Slowed{From: now.Add(time.Second), Halved: now, First: now}, fresh, "no rate is known: a pause only")
+	fresh.SlowDown(now.Add(time.Minute), now, time.Second, 0)
+	require.Equal(t, now, fresh.First, "it is that of the first request")
 	for range 30 {
 		s.SlowDown(s.From.Add(time.Second), s.From, 6*time.Second, 0)
 	}
