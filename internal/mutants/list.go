@@ -130,6 +130,11 @@ var mutants = []mutant{
 		pkg: "./internal/protocol", tests: "TestD1_BatchCheck",
 	},
 	{
+		name: "hand-over: the digest of a batch is not compared", file: "internal/inputs/digests.go",
+		old: `if max(1, digest) == r.batch.Digest {`, new: `if max(1, digest) != 0 {`,
+		pkg: "./internal/inputs", tests: "TestD49_OtherBytesInTheMiddle",
+	},
+	{
 		name: "hand-over: what items have behind them does not go on with the rest", file: "workflows/internal/dispatch/outcome.go",
 		old: `		t.Batch, t.Trials = *r.Rest, r.Trials
 		if t.Suspected() {`, new: `		t.Batch, t.Trials = *r.Rest, nil
