@@ -76,9 +76,10 @@ func (o *callOptions) run(ctx context.Context, p *Program, args []string) error 
 		if o.items.file == "" { // they are read
 			each = max(time.Millisecond, time.Until(limit.until))
 		}
+		before := o.timeout - each
 		show := &outcomes{p: p, json: o.json, text: listed.Format == "text"}
 		for result, err := range feed.Stream(ctx, source.all(), job.StreamOptions{InPlace: true, Limit: each}) {
-			if err := show.one(result, err); err != nil {
+			if err := show.one(result, waitedMore(err, before)); err != nil {
 				return err
 			}
 		}
@@ -93,6 +94,22 @@ func (o *callOptions) run(ctx context.Context, p *Program, args []string) error 
 		}
 		return nil
 	})
+}
+
+// waitedMore returns the error of an item with the time that had passed before it was sent.
+func waitedMore(err error, before time.Duration) error {
+	switch e := err.(type) { //nolint:errorlint // one that is wrapped stays as it is
+	case *job.SilentError:
+		return &job.SilentError{Name: e.Name, Waited: e.Waited + before}
+	case *job.TimeoutError:
+		late := *e
+		late.Total += before
+		if e.Queued >= e.Total {
+			late.Queued += before // it was in no other place
+		}
+		return &late
+	}
+	return err
 }
 
 // callSource are the items of a call.

@@ -75,3 +75,16 @@ func TestUnanswered_KeepsTheExitCode(t *testing.T) {
 	defer cancel()
 	require.Equal(t, ExitTimeout, unansweredCode(over, silent))
 }
+
+// The time that a call is said to have waited is the whole one.
+func TestCall_SaysTheWholeWait(t *testing.T) {
+	t.Parallel()
+	const before = 300 * time.Millisecond
+	err := waitedMore(&job.SilentError{Name: "f", Waited: 700 * time.Millisecond}, before)
+	require.EqualError(t, err, "feed f has not answered within 1s")
+	err = waitedMore(&job.TimeoutError{Accepted: true, Queued: 700 * time.Millisecond, Total: 700 * time.Millisecond}, before)
+	require.EqualError(t, err, "no outcome within 1s, all of that in the queue")
+	err = waitedMore(&job.TimeoutError{Accepted: true, Queued: time.Millisecond, Total: 700 * time.Millisecond}, before)
+	require.EqualError(t, err, "no outcome within 1s, 1ms of that in the queue")
+	require.NoError(t, waitedMore(nil, before))
+}
