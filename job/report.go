@@ -297,7 +297,7 @@ type Report struct {
 	Throttle *Throttle `json:"throttle,omitempty"`
 	// SlowedSince is when the handler first asked this run to slow down; zero: it has not.
 	SlowedSince time.Time `json:"slowed_since,omitzero"`
-	Hooks    []HookRun `json:"hooks,omitempty"`
+	Hooks       []HookRun `json:"hooks,omitempty"`
 	// Workers are those that have done batches, by items done, the most first: at most [MaxWorkers].
 	Workers []WorkerShare `json:"workers,omitempty"`
 
