@@ -261,7 +261,8 @@ func (g *glance) recall(ctx context.Context, cause error) error {
 	return err
 }
 
-// maxEarlier bounds how many runs a job has the store swept of that it takes the place of, and attempts at a redrive. Of those before only runs without a manifest are
+// maxEarlier bounds how many runs a job has the store swept of that it takes the place of, and attempts at a redrive.
+// Of those before only runs without a manifest are
 // left there.
 const maxEarlier = 100
 

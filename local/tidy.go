@@ -83,8 +83,8 @@ func forget(ctx context.Context, c sdkclient.Client, namespace string, info *wor
 	return err
 }
 
-// removePrinted removes the parts of a run, of which all results have been printed, and those of the runs that it continues: their store is
-// the job's own.
+// removePrinted removes the parts of a run, of which all results have been printed, and those of the runs that it
+// continues: their store is the job's own.
 func (r *run) removePrinted(ctx context.Context, report job.Report) error {
 	var access store.Access
 	defer access.Close()

@@ -57,7 +57,8 @@ func TestR28_WhatACompletedJobLeaves(t *testing.T) {
 	}, time.Minute, 20*time.Millisecond)
 }
 
-// Printed parts of the runs that the last one continues go with its own; what says who owns the store, and what was published, stays.
+// Printed parts of the runs that the last one continues go with its own; what says who owns the store, and what was
+// published, stays.
 func TestR28_PrintedPartsOfEarlierRuns(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -66,7 +66,8 @@ func (o *callOptions) run(ctx context.Context, p *Program, args []string) error 
 		return err
 	}
 	limit := waitLimit{timeout: o.timeout}.begun()
-	return o.withFeed(ctx, p, args[0], limit, job.FeedOptions{Session: o.session}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
+	options := job.FeedOptions{Session: o.session}
+	return o.withFeed(ctx, p, args[0], limit, options, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
 		source, err := o.source(p, listed.Format)
 		if err != nil {
 			return err

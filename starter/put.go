@@ -69,7 +69,8 @@ func (o *putOptions) run(ctx context.Context, p *Program, args []string) error {
 		return err
 	}
 	limit := o.limit.begun()
-	return o.withFeed(ctx, p, args[0], limit, job.FeedOptions{Session: o.session}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
+	options := job.FeedOptions{Session: o.session}
+	return o.withFeed(ctx, p, args[0], limit, options, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
 		putting := &putting{feed: feed, wait: o.wait, limit: limit}
 		err := o.put(ctx, p, putting, listed.Format)
 		if isUsage(err) {

@@ -13,7 +13,8 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// A worker whose server does not answer ends once nothing is in hand, or that has had its time; one whose server answers waits for it.
+// A worker whose server does not answer ends once nothing is in hand, or that has had its time; one whose server
+// answers waits for it.
 func TestLeaving_BeforeASilentServer(t *testing.T) {
 	t.Parallel()
 	frozen := errors.New("frozen")

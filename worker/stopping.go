@@ -154,8 +154,8 @@ const (
 	reportLimit = 10 * time.Second
 )
 
-// leaving stops a worker. The SDK waits for what is in hand, and for the server to answer each poll, which a server that is frozen does not do:
-// for a minute and more.
+// leaving stops a worker. The SDK waits for what is in hand, and for the server to answer each poll, which a server
+// that is frozen does not do: for a minute and more.
 type leaving struct {
 	stop   func()
 	silent func(context.Context) error // an error if the server does not answer
@@ -163,8 +163,8 @@ type leaving struct {
 	most   time.Duration               // how long that may take
 }
 
-// run returns when all has stopped; or, with the error, when the server does not answer, and nothing is in hand or that has had its time. What
-// still waits then ends with the connection.
+// run returns when all has stopped; or, with the error, when the server does not answer, and nothing is in hand or that
+// has had its time. What still waits then ends with the connection.
 func (l leaving) run() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

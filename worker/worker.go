@@ -246,8 +246,8 @@ func (w *Worker) sdkOptions(o sdkworker.Options) sdkworker.Options {
 
 // Run polls until ctx ends, drains, and closes the worker. During the drain, running batches finish
 // the call in hand and return their rest, within Options.Drain. It returns nil after that, or the
-// error that ended it earlier. If the server does not answer meanwhile it returns as soon as nothing is in hand, at the latest
-// after the drain; what the SDK still waits for ends once the client is closed.
+// error that ended it earlier. If the server does not answer meanwhile it returns as soon as nothing is in hand, at the
+// latest after the drain; what the SDK still waits for ends once the client is closed.
 func (w *Worker) Run(ctx context.Context) error {
 	w.mu.Lock()
 	if w.running {

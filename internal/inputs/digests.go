@@ -12,11 +12,12 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Size, time and the digest of some blocks do not show each change of an input: bytes in the middle can be changed, and the time set back. So Plan
-// sums up the bytes of each batch, which pass through it anyway, and Process sums up what it reads and compares.
+// Size, time and the digest of some blocks do not show each change of an input: bytes in the middle can be changed, and
+// the time set back. So Plan sums up the bytes of each batch, which pass through it anyway, and Process sums up what it
+// reads and compares.
 
-// sums is the digest of the batch that is planned. That of a bundle goes over what the items of each input are read from, one input
-// after the other: to the end, if the batch goes on in the next one.
+// sums is the digest of the batch that is planned. That of a bundle goes over what the items of each input are read
+// from, one input after the other: to the end, if the batch goes on in the next one.
 type sums struct {
 	data   []byte // of a bundle: what is left of the input that is open
 	behind uint32 // the sum of all that was passed
@@ -56,8 +57,9 @@ func (s *summed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// sameBytes returns a permanent error unless the bytes of the batch are those that were planned. If only some of its items are done it
-// reads the batch again, because where they end shows in no other way, and finds the digest of the rest.
+// sameBytes returns a permanent error unless the bytes of the batch are those that were planned. If only some of its
+// items are done it reads the batch again, because where they end shows in no other way, and finds the digest of the
+// rest.
 func (r *Range) sameBytes() error {
 	if r.batch.Digest == 0 || r.count == 0 {
 		return nil

@@ -33,8 +33,8 @@ func runsItems(t *testing.T, n *Inputs, dir store.Dir, table *Table, batch proto
 	return rest, nil
 }
 
-// Other bytes in the middle of an input whose size and time are the same are found by each batch that has some of them, also if it is the
-// rest of one; the other batches are run.
+// Other bytes in the middle of an input whose size and time are the same are found by each batch that has some of them,
+// also if it is the rest of one; the other batches are run.
 func TestD49_OtherBytesInTheMiddle(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder

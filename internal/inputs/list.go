@@ -209,8 +209,8 @@ func (l *listing) add(input store.Input, given *records.Shape) error {
 	return nil
 }
 
-// unreadable returns the error of an input whose name says that it is compressed if it cannot be read at all, as when it is not; nil: it can, or
-// that is not known.
+// unreadable returns the error of an input whose name says that it is compressed if it cannot be read at all, as when
+// it is not; nil: it can, or that is not known.
 func (n *Inputs) unreadable(ctx context.Context, s *Source) error {
 	if s.Compression == records.None {
 		return nil

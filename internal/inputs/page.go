@@ -12,7 +12,8 @@ import (
 
 // EncodePage packs consecutive batches for a workflow's history. A batch that begins at the end of
 // the one before it, in the same source and with the next ordinal, takes its length and count only,
-// some six to ten bytes; one with a digest has six bytes for that, one with a parcel has that as well, in JSON, some 150 bytes. In place of the checks of the batches there is one
+// some six to ten bytes; one with a digest has six bytes for that, one with a parcel has that as well, in JSON, some
+// 150 bytes. In place of the checks of the batches there is one
 // of them all, four bytes at the beginning.
 func EncodePage(batches []protocol.Batch) []byte {
 	if len(batches) == 0 {

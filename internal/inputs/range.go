@@ -97,10 +97,13 @@ func (n *Inputs) bundleRange(ctx context.Context, table *Table, batch protocol.B
 	if err != nil {
 		return nil, err
 	}
-	return &Range{ctx: ctx, source: source, batch: batch, from: n.bundleStretches(ctx, source, members, batch), shape: &source.Shape}, nil
+	from := n.bundleStretches(ctx, source, members, batch)
+	return &Range{ctx: ctx, source: source, batch: batch, from: from, shape: &source.Shape}, nil
 }
 
-func (n *Inputs) bundleStretches(ctx context.Context, source *Source, members []member, batch protocol.Batch) *bundleStretches {
+func (n *Inputs) bundleStretches(
+	ctx context.Context, source *Source, members []member, batch protocol.Batch,
+) *bundleStretches {
 	return &bundleStretches{
 		ctx: ctx, inputs: n, source: source, members: members,
 		index: find(members, batch.Offset), offset: batch.Offset, end: batch.Offset + batch.Length,
@@ -196,7 +199,8 @@ func (r *Range) Done(items []records.Item) {
 	r.count += int64(len(items))
 }
 
-// Split returns the part of the batch that is done, and the rest of it: nil if all is done. The rest has a digest if Unchanged was called.
+// Split returns the part of the batch that is done, and the rest of it: nil if all is done. The rest has a digest if
+// Unchanged was called.
 func (r *Range) Split() (done protocol.Batch, rest *protocol.Batch) {
 	switch r.count {
 	case 0:

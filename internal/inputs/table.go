@@ -97,8 +97,8 @@ func (s *Source) input() store.Input {
 // fixed reports whether the source cannot change, because nobody else has it, or whether it cannot be known.
 func (s *Source) fixed() bool { return s.URL == stdinName || s.Own || s.Unsized }
 
-// changeable reports whether the bytes of a batch may be others when it is run than when it was planned, and nothing else would show that:
-// an object's ETag does, and a copy in the store does not change.
+// changeable reports whether the bytes of a batch may be others when it is run than when it was planned, and nothing
+// else would show that: an object's ETag does, and a copy in the store does not change.
 func (s *Source) changeable() bool {
 	return s.Bundle != nil || s.Spool == "" && s.ETag == "" && !s.fixed()
 }

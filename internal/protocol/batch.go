@@ -24,8 +24,8 @@ type Batch struct {
 	// From is what earlier stages of a pipeline have made of these items, and perhaps of others before and after them. Nil: the
 	// items are as the job got them.
 	From *Parcel `json:"a,omitempty"`
-	// Digest is the CRC-32C of the bytes of the input when they were planned; 0: it is not known. Of several small inputs it goes over
-	// what their items are read from, one after the other.
+	// Digest is the CRC-32C of the bytes of the input when they were planned; 0: it is not known. Of several small
+	// inputs it goes over what their items are read from, one after the other.
 	Digest uint32 `json:"y,omitempty"`
 	// Check is that of the fields above; 0: there is none, and Verify fails.
 	Check uint32 `json:"h,omitempty"`

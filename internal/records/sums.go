@@ -4,8 +4,8 @@ import "hash/crc32"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sums computes the CRC-32C of the bytes of a window up to a mark. It does so seldom, over many bytes at once: when the window moves on,
-// and when somebody takes a sum.
+// sums computes the CRC-32C of the bytes of a window up to a mark. It does so seldom, over many bytes at once: when the
+// window moves on, and when somebody takes a sum.
 type sums struct {
 	from int    // in buf: what is summed up ends here
 	sum  uint32 // up to there
