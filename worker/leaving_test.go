@@ -24,20 +24,21 @@ func TestLeaving_BeforeASilentServer(t *testing.T) {
 		least, most         time.Duration
 		want                error
 	}{
-		"idle":                  {0, 0, 0, 5 * time.Second, frozen},
-		"busy for a while":      {0, 12 * time.Second, 12 * time.Second, 17 * time.Second, frozen},
-		"busy for ever":         {0, time.Hour, drain, drain + 5*time.Second, frozen},
-		"silent later":          {20 * time.Second, 0, 20 * time.Second, 25 * time.Second, frozen},
+		"idle":                  {0, 0, 0, 10 * time.Second, frozen},
+		"busy for a while":      {0, 12 * time.Second, 12 * time.Second, 22 * time.Second, frozen},
+		"busy for ever":         {0, time.Hour, drain, drain + 10*time.Second, frozen},
+		"silent later":          {20 * time.Second, 0, 20 * time.Second, 30 * time.Second, frozen},
+		"silent once":           {-1, 0, polls, polls, nil},
 		"a server that answers": {time.Hour, time.Hour, polls, polls, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				begun := time.Now()
+				begun, asked := time.Now(), 0
 				err := leaving{
 					stop: func() { time.Sleep(polls) },
 					silent: func(ctx context.Context) error {
-						if time.Since(begun) < c.silentFrom {
+						if asked++; time.Since(begun) < c.silentFrom || c.silentFrom < 0 && asked%2 == 0 {
 							return nil
 						}
 						select {

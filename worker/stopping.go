@@ -170,7 +170,7 @@ func (l leaving) run() error {
 	defer cancel()
 	begun := time.Now()
 	stopped := trap.Go("stopping to poll", func() error { l.stop(); return nil })
-	for {
+	for misses := 0; ; {
 		select {
 		case err := <-stopped:
 			return err
@@ -180,7 +180,10 @@ func (l leaving) run() error {
 		case err := <-stopped:
 			return err
 		case why := <-trap.Go("asking whether the server answers", func() error { return l.silent(ctx) }):
-			if why != nil && (!l.busy() || time.Since(begun) > l.most) {
+			if misses++; why == nil {
+				misses = 0
+			}
+			if misses > 1 && (!l.busy() || time.Since(begun) > l.most) { // once may be a busy server
 				return why
 			}
 		}
