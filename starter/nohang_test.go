@@ -440,7 +440,7 @@ func (a *attempt) judge(p *process) error {
 		return fmt.Errorf("it has ended with %v\n%s", p.cmd.ProcessState, said)
 	case code == starter.ExitOK:
 		return nil
-	case !a.trouble.who.MatchString(said):
+	case !a.trouble.who.MatchString(said) && !(a.serverMayBeLate() && serverIsSilent.MatchString(said)):
 		return fmt.Errorf("exit %d, and it does not say who does not answer:\n%s", code, said)
 	}
 	return a.unclear(said)
@@ -453,12 +453,14 @@ func (a *attempt) unclear(said string) error {
 			return fmt.Errorf("it says %q:\n%s", text, said)
 		}
 	}
-	late := a.way == limitedTo && a.limited // the time of a busy machine may be over before the server has answered
-	if !a.trouble.deaf && !a.trouble.lost && !late && serverIsSilent.MatchString(said) {
+	if !a.trouble.deaf && !a.trouble.lost && !a.serverMayBeLate() && serverIsSilent.MatchString(said) {
 		return fmt.Errorf("it names the server, which answers:\n%s", said)
 	}
 	return nil
 }
+
+// serverMayBeLate: a short limit may be over before the server of a busy machine has answered.
+func (a *attempt) serverMayBeLate() bool { return a.way == limitedTo && a.limited }
 
 // until waits until something holds. It returns false if the process has ended before, or the time is over.
 func (p *process) until(limit time.Duration, holds func() bool) bool {
