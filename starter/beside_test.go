@@ -54,6 +54,7 @@ func TestRun_BesideAnother(t *testing.T) {
 
 // A job that is not complete in a state that is in use does not begin again elsewhere.
 func TestRun_UnfinishedInAHeldState(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(100))

@@ -75,6 +75,7 @@ func TestCluster_DuplicateNameIsRefused(t *testing.T) {
 // TestCluster_PoolNobodyServes (W11): every command that looks at the job says so at
 // once, and the job continues once a worker comes.
 func TestCluster_PoolNobodyServes(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	const says = "no worker serves pool lonely"
 	b := setup(t)
@@ -111,6 +112,7 @@ func TestCluster_PoolNobodyServes(t *testing.T) {
 }
 
 func TestCluster_ListStatusAndWatch(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.server()

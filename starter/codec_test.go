@@ -36,6 +36,7 @@ func (b *box) keys(file string, ids ...string) string {
 
 // TestCodec_EveryCommand: all commands work behind a codec, and Temporal stores nothing that can be read.
 func TestCodec_EveryCommand(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	server, err := devserver.Start(t.Context(), devserver.Options{Dir: b.path("temporal"), Logger: silent})

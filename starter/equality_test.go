@@ -219,6 +219,7 @@ func TestEquality_P1_P2_P3_P4_AnyGraph(t *testing.T) {
 
 // TestEquality_P1_Sequence: three programs over many lines of text.
 func TestEquality_P1_Sequence(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	n := 200_000
 	if testing.Short() {

@@ -245,6 +245,7 @@ func TestFeed_StopAndResume(t *testing.T) {
 
 // Without a worker, everyone is told what to do.
 func TestFeed_PoolNobodyServes(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	const says = "no worker serves pool p"
 	b := setup(t)

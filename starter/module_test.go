@@ -188,3 +188,12 @@ func builds(t *testing.T) {
 		t.Skip("builds programs")
 	}
 }
+
+// unraced skips a test with -short, and so under the race detector: it is about what commands print, publish or refuse, and what runs in it
+// beside each other does so in other tests, too.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("nothing new runs beside each other")
+	}
+}

@@ -17,6 +17,7 @@ import (
 
 // 14.18: a script draws the picture of the terminal.
 func TestPictures_Terminal(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	python := pytest.Find(t)
 	tool(t, "bash", "timeout", "awk")

@@ -123,6 +123,7 @@ func TestPlan_SampleIsEndedByASignal(t *testing.T) {
 // P1: a batch of a pipeline is one execution for each stage. The sample goes through all of them: a stage that few items reach is tried on
 // few, and the slowest is named.
 func TestPlan_P1_Stages(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(1000))

@@ -263,6 +263,7 @@ func TestRedrive_InABucket(t *testing.T) {
 
 // Whatever the format, the batches and which items fail: at the end the output is that of a clean run.
 func TestRedrive_RandomJobs(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.server()

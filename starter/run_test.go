@@ -114,6 +114,7 @@ func TestRun_Formats(t *testing.T) {
 }
 
 func TestRun_FormatFlagOutranksTheExtension(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("data", "a,b\n1,2\n")
@@ -125,6 +126,7 @@ func TestRun_FormatFlagOutranksTheExtension(t *testing.T) {
 
 // 14.13: what a first user tries with CSV: another delimiter, and a table as the output.
 func TestRun_Tables(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.csv", "id;note\n1;\"a;b\"\n2;c,d\n")
@@ -241,6 +243,7 @@ func TestRun_ErrorsFile(t *testing.T) {
 }
 
 func TestRun_JSONReports(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(100))
@@ -266,6 +269,7 @@ func TestRun_QuietSaysNothing(t *testing.T) {
 }
 
 func TestRun_AgainAfterCompletionStartsAfresh(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	filter := b.script("filter", `echo run >> $BOX/witness; tr a-z A-Z`)
@@ -321,6 +325,7 @@ func TestRun_LaterRunsEndAtOnce(t *testing.T) {
 
 // Many small files are as few batches as one file of their size.
 func TestRun_SmallFilesShareBatches(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	for i := range 500 {

@@ -328,7 +328,10 @@ func TestFeed_F4_ResetsOfAnotherClient(t *testing.T) {
 	}), worker.Options{Slots: 1})
 	f := c.startFeed(func(s *job.Spec) { s.BatchItems = 1 })
 	mine, other := newFeed[string, string](c), newFeed[string, string](c)
-	const rounds = 100
+	rounds := 100
+	if testing.Short() {
+		rounds = 24
+	}
 	for round := range rounds {
 		item := fmt.Sprint("item ", round)
 		outcome := make(chan error, 1)

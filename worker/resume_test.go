@@ -59,6 +59,7 @@ func TestResume_AfterARunThatNeverRan(t *testing.T) {
 
 // S12: wherever Temporal ends the runs that continue a job, what any run has done stays done.
 func TestResume_TerminatedAtEachEvent(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	c := setup(t)
 	type item struct {

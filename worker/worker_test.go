@@ -373,3 +373,12 @@ func reportWithin(c *cluster, run *job.Run, limit time.Duration) (job.Report, er
 	defer cancel()
 	return run.Report(ctx)
 }
+
+// unraced skips a test with -short, and so under the race detector: it is about what a server knows when, and what runs in it beside each
+// other does so in other tests, too.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("nothing new runs beside each other")
+	}
+}
