@@ -32,9 +32,7 @@ func lookForWorkers(ctx context.Context, p *Program, client *job.Client, run *jo
 
 // failingTask finds the workflow task of a job that fails again and again; nil if there is none, or that is not known.
 func failingTask(ctx context.Context, run *job.Run) *job.FailingTask {
-	ctx, cancel := context.WithTimeout(ctx, pollLimit)
-	defer cancel()
-	found, err := run.FailingTask(ctx)
+	found, err := failingWithin(ctx, run, pollLimit)
 	if err != nil {
 		return nil
 	}
