@@ -13,8 +13,8 @@ type Redrive struct {
 	Output    Output   `json:"output"`    // the completed job's
 	Planned   int64    `json:"planned"`   // items of the completed job
 	// Runs are the completed job's run and those of earlier attempts at this redrive. Their data in the
-	// store is no longer needed once the redrive has completed. They are at most 101: the first one, and the last
-	// attempts. What others have recorded is found by Done.
+	// store is no longer needed once the redrive has completed. There are at most 101 of them: the first and the last 100
+	// attempts. What the others have recorded is found by Done.
 	Runs []string `json:"runs"`
 	// Done, in the report of a redrive, lists the heads of the manifest chain of what it has done so
 	// far: another attempt continues from there.

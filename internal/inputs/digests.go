@@ -30,7 +30,7 @@ func (s *sums) end() {
 	s.behind, s.data = crc32.Update(s.behind, castagnoli, s.data), nil
 }
 
-// digestOf returns the batch's digest with one more cut; 0: there is none.
+// digestOf takes one more cut into the digest of the batch and returns that; 0 if the source has none.
 func (p *planner) digestOf(source *Source, cut records.Cut) uint32 {
 	switch {
 	case !source.changeable():
