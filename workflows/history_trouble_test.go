@@ -186,16 +186,24 @@ func runTolerant(t *testing.T, s *server, name string) (*theJob, job.Report) {
 func runSlowed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 300, "")
 	j.spec.JobRate, j.spec.Window = 2_000_000, 3
-	var refused atomic.Int64
-	begun, released := make(chan struct{}), make(chan struct{})
+	var ended, refused atomic.Int64
+	begun, released, others := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
+	end := sync.OnceFunc(func() { close(others) })
 	j.on(func(_ context.Context, text string) (string, error) {
 		n, err := j.number(text)
 		if n >= 201 {
 			begin()
 			<-released
 		}
-		if n >= 280 && refused.Add(1) <= 4 { // calls in a row: the rate must be the reason
+		if n < 299 {
+			if ended.Add(1) == 299 {
+				end()
+			}
+			return text, err
+		}
+		<-others
+		if refused.Add(1) <= 5 { // four calls in a row: the rate must be the reason. An answer to an item before may come late.
 			return "", worker.SlowDown(200 * time.Millisecond)
 		}
 		return text, err
