@@ -157,14 +157,14 @@ func TestFilter_Expires(t *testing.T) {
 			b.write("in.txt", "a\nb\nbad\n")
 			mark := b.mark()
 			filter := b.script("filter", `lines=$(cat); case $lines in *bad*) `+c.body+`; esac; echo "$lines"`)
-			b.stint("run", "--exec", filter, "in.txt", "-o", "out.txt", "--call-timeout", "1s", "--attempts", "1",
+			b.stint("run", "--exec", filter, "in.txt", "-o", "out.txt", "--call-timeout", "3s", "--attempts", "1",
 				"--batch-items", "3", "--env", mark, "--report", "report.json").exits(starter.ExitSomeFailed)
 			require.Equal(t, "a\nb\n", b.read("out.txt"))
 			failures := b.failures("out.txt.errors.jsonl")
 			require.Len(t, failures, 1)
 			require.EqualValues(t, 2, failures[0].Item)
 			require.Equal(t, job.KindExpired, failures[0].Kind)
-			require.Contains(t, failures[0].Error.Message, "took longer than 1s")
+			require.Contains(t, failures[0].Error.Message, "took longer than 3s")
 			require.LessOrEqual(t, len(failures[0].Error.Stack), 16<<10)
 			require.Positive(t, b.report("report.json").Expiries)
 			require.Empty(t, marked(t, mark), "processes left")

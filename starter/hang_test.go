@@ -67,12 +67,12 @@ func TestHang(t *testing.T) {
 			b.cluster()
 			s := b.supervise(1, handler.make(b, values[0], values[1]))
 			b.spawn("start", "--pool", "p", "--name", "nightly", "in.txt", "-o", "out.txt", "--wait", "--report", "report.json",
-				"--batch-items", itoa(batch), "--attempts", itoa(attempts), "--backoff", "10ms", "--call-timeout", "1s").exits(starter.ExitSomeFailed)
+				"--batch-items", itoa(batch), "--attempts", itoa(attempts), "--backoff", "10ms", "--call-timeout", "2s").exits(starter.ExitSomeFailed)
 			require.Empty(t, s.ends, "the worker lives on")
 			s.drain()
 			requireSame(t, good, b.read("out.txt"))
 			for _, f := range b.requireFailed(bad, job.KindExpired) {
-				require.Contains(t, f.Error.Message, "the call took longer than 1s")
+				require.Contains(t, f.Error.Message, "the call took longer than 2s")
 			}
 			r := b.report("report.json")
 			t.Logf("%d expiries", r.Expiries)

@@ -25,19 +25,21 @@ func TestMain(m *testing.M) {
 }
 
 // TestModel runs 10,000 schedules (500 with -short), the same ones each time. With STINT_MODEL it runs so many
-// others, from the seed STINT_TEST_SEED or from a new seed.
+// others, and the tests beside it as many more as their share is, from the seed STINT_TEST_SEED or from a new seed.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	runAll(t, 10_000, 500, 1, simulate)
+	runAll(t, usually, 500, 1, simulate)
 }
+
+// usually is how many schedules a test with a share of one runs: TestModel, and all those together that run the workflows.
+const usually = 10_000
 
 // runAll runs so many schedules, or fewer with -short: see [TestModel].
 func runAll(t *testing.T, schedules, short int, seed uint64, simulate func(*choices) (log []string, err error)) {
-	if testing.Short() {
-		schedules = short
-	}
 	if n, err := strconv.Atoi(os.Getenv("STINT_MODEL")); err == nil {
-		schedules, seed = n, uint64(time.Now().UnixNano())
+		schedules, seed = max(1, n*schedules/usually), uint64(time.Now().UnixNano())
+	} else if testing.Short() {
+		schedules = short
 	}
 	if n, err := strconv.ParseUint(os.Getenv("STINT_TEST_SEED"), 10, 64); err == nil {
 		seed = n
