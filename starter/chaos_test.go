@@ -193,8 +193,15 @@ func (c *chaos) allRun() bool {
 	return len(run) >= c.items
 }
 
+// setWindow changes the job's window, unless the job has just been completed.
 func (c *chaos) setWindow() {
-	c.spawn("set", "nightly", fmt.Sprintf("window=%d", chaosWorkers*chaosSlots+c.random.IntN(c.windows))).exits(starter.ExitOK)
+	set := c.spawn("set", "nightly", fmt.Sprintf("window=%d", chaosWorkers*chaosSlots+c.random.IntN(c.windows)))
+	set.await()
+	if !strings.Contains(set.stderr.String(), "it is completed") {
+		set.exits(starter.ExitOK)
+		return
+	}
+	require.True(c.t, c.allRun(), set.stderr.String())
 }
 
 // TestChaos_Short is a short round of TestChaos.
