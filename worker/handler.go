@@ -373,7 +373,7 @@ func encodeAll[Out any](t *tried, outs []Out, c codec.Codec, room int) {
 			} else if size := buf.Len() - start - 1; size > calls.MaxResult {
 				buf.Truncate(start)
 				t.errors[k] = calls.TooLargeFault(size)
-			} else if fault := calls.CheckResult(buf.Bytes()[start:]); fault != nil {
+			} else if fault := calls.CheckEncoded(buf.Bytes()[start:], enc); fault != nil {
 				buf.Truncate(start)
 				t.errors[k] = fault
 			}

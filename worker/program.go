@@ -113,7 +113,11 @@ func (c *pending) keep(r frames.Result) {
 		e := calls.Bounded(*r.Error)
 		r.Error = &e
 	}
-	switch fault := calls.CheckResult(r.Value); {
+	var fault *calls.Fault
+	if !r.Clean {
+		fault = calls.CheckResult(r.Value)
+	}
+	switch {
 	case r.Error != nil || r.Drop: // its value does not count
 	case len(r.Value) > calls.MaxResult:
 		r = frames.Result{Error: &calls.TooLargeFault(len(r.Value)).Err}

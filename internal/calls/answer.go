@@ -111,7 +111,7 @@ func (g *gate) Write(p []byte) (int, error) {
 	if size := len(p) - 1; size > MaxResult {
 		g.fault = TooLargeFault(size)
 	} else {
-		g.fault = CheckResult(p)
+		g.fault = CheckEncoded(p, g.enc)
 	}
 	if g.fault != nil {
 		return len(p), nil

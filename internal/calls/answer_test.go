@@ -67,6 +67,8 @@ func (noCodec) NewEncoder(w io.Writer) codec.Encoder { return noEncoder{w} }
 
 type noEncoder struct{ w io.Writer }
 
+func (noEncoder) Clean() bool { return false }
+
 func (e noEncoder) Encode(any) error {
 	_, err := e.w.Write([]byte("none\n"))
 	return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/stint-run/stint/internal/codec"
 	"github.com/stint-run/stint/internal/jsonscan"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
@@ -12,8 +13,7 @@ import (
 // CheckResult returns why a value in JSON cannot be a result: it would spoil an output for those who read it. The error is
 // its item's.
 func CheckResult(value []byte) *Fault {
-	switch {
-	case !utf8.Valid(value):
+	if !utf8.Valid(value) {
 		at := 0
 		for at < len(value) {
 			r, size := utf8.DecodeRune(value[at:])
@@ -23,10 +23,19 @@ func CheckResult(value []byte) *Fault {
 			at += size
 		}
 		return badResult(fmt.Sprintf("is not valid UTF-8 at byte %d", at))
-	case jsonscan.TooDeep(value):
+	}
+	if jsonscan.TooDeep(value) {
 		return badResult(fmt.Sprintf("is nested deeper than %s", text.Thousands(jsonscan.MaxNesting)))
 	}
 	return nil
+}
+
+// CheckEncoded is CheckResult for what enc has written.
+func CheckEncoded(value []byte, enc codec.Encoder) *Fault {
+	if enc.Clean() {
+		return nil
+	}
+	return CheckResult(value)
 }
 
 // NotJSON is the fault of an item whose result is not JSON.

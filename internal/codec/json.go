@@ -29,6 +29,9 @@ type Encoder interface {
 	// Encode writes v and '\n' in one Write. Nothing is escaped for HTML. Its errors are those of
 	// encoding/json, and of the writer; a Write that fails may be repeated.
 	Encode(v any) error
+	// Clean reports whether all that it writes is valid UTF-8 and nested as deep as the type of the values, whatever they hold.
+	// False: it may be, and is not known to be.
+	Clean() bool
 }
 
 // Standard is encoding/json.
@@ -41,8 +44,9 @@ func ForDecoding(t reflect.Type) Codec { return choose(t, true) }
 func ForEncoding(t reflect.Type) Codec { return choose(t, false) }
 
 func choose(t reflect.Type, decoding bool) Codec {
-	if (&types{decoding: decoding}).plain(t) {
-		return fast{}
+	types := types{decoding: decoding}
+	if types.plain(t) {
+		return fast{clean: !types.raw}
 	}
 	return Standard
 }
@@ -54,10 +58,15 @@ func (standard) Unmarshal(data []byte, v any) error { return json.Unmarshal(data
 func (standard) NewEncoder(w io.Writer) Encoder {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	return e
+	return standardEncoder{e}
 }
 
-type fast struct{}
+type standardEncoder struct{ *json.Encoder }
+
+func (standardEncoder) Clean() bool { return false } // methods of values may write anything
+
+// fast is clean for types whose values the encoder writes all itself.
+type fast struct{ clean bool }
 
 func (fast) Unmarshal(data []byte, v any) error {
 	if fastjson.Unmarshal(data, v) == nil {
@@ -67,16 +76,19 @@ func (fast) Unmarshal(data []byte, v any) error {
 	return json.Unmarshal(data, v)
 }
 
-func (fast) NewEncoder(w io.Writer) Encoder {
+func (f fast) NewEncoder(w io.Writer) Encoder {
 	e := fastjson.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	return &fastEncoder{fast: e, standard: Standard.NewEncoder(w)}
+	return &fastEncoder{fast: e, standard: Standard.NewEncoder(w), clean: f.clean}
 }
 
 type fastEncoder struct {
 	fast     *fastjson.Encoder
 	standard Encoder
+	clean    bool
 }
+
+func (e *fastEncoder) Clean() bool { return e.clean }
 
 func (e *fastEncoder) Encode(v any) error {
 	if e.fast.Encode(v) == nil {

@@ -13,6 +13,7 @@ import (
 type types struct {
 	decoding bool
 	within   []reflect.Type // those that are being looked at
+	raw      bool           // values may hold JSON, which is written as it is
 }
 
 // Types with methods of their own, of which the fuzz tests have found no difference.
@@ -23,6 +24,7 @@ var known = map[reflect.Type]bool{
 // plain reports whether the fast codec may have values of type t.
 func (s *types) plain(t reflect.Type) bool {
 	if known[t] {
+		s.raw = s.raw || t != reflect.TypeFor[time.Time]()
 		return true
 	}
 	if hasMethods(t) || slices.Contains(s.within, t) { // a recursive value may be of any depth

@@ -110,9 +110,11 @@ type Results struct {
 type Result struct {
 	Value json.RawMessage `json:"value,omitempty"`
 	// NotJSON says that the value is not JSON, although the frame around it is: see [Decode].
-	NotJSON bool       `json:"-"`
-	Drop    bool       `json:"drop,omitempty"`
-	Error   *job.Error `json:"error,omitempty"`
+	NotJSON bool `json:"-"`
+	// Clean says that the value is known to be ASCII, and nested no deeper than [jsonscan.MaxDepth].
+	Clean bool       `json:"-"`
+	Drop  bool       `json:"drop,omitempty"`
+	Error *job.Error `json:"error,omitempty"`
 	// RetryAfter says that the item is to be called again after so many seconds: Error, which may be nil, is why.
 	RetryAfter *float64 `json:"retry_after,omitempty"`
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ var every = []any{
 	&Ready{Type: TypeReady, Name: "naive Bayes 1.2", Stack: "USR1", Error: someError},
 	&Results{
 		Type: TypeResults, ID: 7, More: true, Error: someError,
-		Results: []Result{{Value: json.RawMessage(`{"a":"<é>"}`)}, {Drop: true}, {Error: someError}, {Value: json.RawMessage("null")}},
+		Results: []Result{{Value: json.RawMessage(`{"a":"<é>"}`)}, {Drop: true}, {Error: someError}, {Value: json.RawMessage("null"), Clean: true}},
 	},
 	&Acquire{Type: TypeAcquire, ID: 3, Scope: "score.py#41", After: 1.5, Action: ActionReport, Signal: "TERM"},
 	&Release{Type: TypeRelease, Scope: "score.py#41"},
@@ -195,10 +196,14 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// normal distinguishes frames that mean different things: no list is like an empty one.
+// normal distinguishes frames that mean different things: no list is like an empty one, and what is only known of a value is left out.
 func normal(f Results) Results {
 	if len(f.Results) == 0 {
 		f.Results = nil
+	}
+	f.Results = slices.Clone(f.Results)
+	for i := range f.Results {
+		f.Results[i].Clean = false
 	}
 	return f
 }

@@ -70,6 +70,7 @@ type parser struct {
 	b     []byte
 	i     int
 	loose bool // values of results need not be JSON
+	ascii bool // the value that was read last is known to be
 }
 
 // result reads one result.
@@ -79,7 +80,9 @@ func (p *parser) result(f *Results) bool {
 	return p.object(resultFields, func(name string) bool {
 		switch name {
 		case "value":
-			return p.value(&r.Value) || p.loose && p.other(r)
+			ok := p.value(&r.Value)
+			r.Clean = ok && p.ascii
+			return ok || p.loose && p.other(r)
 		case "drop":
 			return p.boolean(&r.Drop)
 		case "retry_after":
@@ -181,11 +184,11 @@ func (p *parser) end() bool { return jsonscan.Space(p.b, p.i) == len(p.b) }
 // value reads any value, as it is written.
 func (p *parser) value(into *json.RawMessage) bool {
 	begin := jsonscan.Space(p.b, p.i)
-	end, _ := jsonscan.Value(p.b, begin)
+	end, ascii := jsonscan.Value(p.b, begin)
 	if end < 0 {
 		return false
 	}
-	p.i = end
+	p.i, p.ascii = end, ascii
 	*into = p.b[begin:end:end]
 	return true
 }

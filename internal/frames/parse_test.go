@@ -1,11 +1,14 @@
 package frames
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"github.com/stint-run/stint/internal/jsonscan"
 	"github.com/stretchr/testify/require"
 )
 
@@ -58,6 +61,9 @@ func FuzzResults(f *testing.F) {
 		if parsed.parse(line) {
 			require.NoError(t, wanted, "%q", line)
 			require.Equal(t, normal(want), normal(parsed), "%q", line)
+			for _, r := range parsed.Results {
+				require.False(t, r.Clean && (bytes.ContainsFunc(r.Value, func(c rune) bool { return c >= utf8.RuneSelf }) || jsonscan.TooDeep(r.Value)), "%q", line)
+			}
 		}
 		err := Decode(line, &got)
 		if wanted != nil && err == nil { // only results are to blame

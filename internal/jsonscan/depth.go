@@ -7,7 +7,9 @@ import "bytes"
 const MaxNesting = 1000
 
 // TooDeep reports whether a JSON value is nested deeper than [MaxNesting].
-func TooDeep(b []byte) bool {
+func TooDeep(b []byte) bool { return len(b) > MaxNesting && tooDeep(b) }
+
+func tooDeep(b []byte) bool {
 	if bytes.Count(b, []byte{'['})+bytes.Count(b, []byte{'{'}) <= MaxNesting {
 		return false // the usual case, found quickly
 	}
