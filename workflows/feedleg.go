@@ -40,6 +40,9 @@ const (
 	// A leg is also sealed after so many events or bytes of history. Temporal allows 2,000 exchanges, 51,200 events and 50 MB.
 	sealEvents = 3000
 	sealBytes  = 10 << 20
+	// finishing is how often the bytes of unfinished items come into the history until they are finished, if their results are as large:
+	// with their batch, three times as results, and some more.
+	finishing = 5
 	// storeBytes is the size of history from which on results of batches are written to the store.
 	storeBytes = 20 << 20
 	// feedEvents is the length of history at which a sealed leg gives up what it cannot get done.
@@ -106,7 +109,8 @@ type freedNotice struct {
 // of outages at a probe a minute; then the leg fails, and the job can be resumed.
 //
 // In bytes: a leg is sealed at 10 MB, of which its unfinished items are a part. They are in its history once more, with their batches, and
-// their results three times: with the batch, with the answer, and with a commit. Results may be of any size, so that from 20 MB on they go
+// their results three times: with the batch, with the answer, and with a commit. If results as large as they are would make it 20 MB long it
+// is sealed from 5 MB on. Results may be of any size, so that from 20 MB on they go
 // to the store, and the history has 300 bytes of each batch. What batches in flight may still return then are 64 KB each, three times. So a leg
 // has at most 20 + 10 MB, and 20 for a hundred slots: Temporal's 50, if each of them is as large as it can be. In a pipeline items are given to each step:
 // a leg is sealed when they would make it 20 MB long, and takes no more that would make it 30 MB (see owed), and parts between steps have
@@ -253,7 +257,9 @@ func (l *feedLeg) free() {
 func (l *feedLeg) sealIfLong() {
 	info := workflow.GetInfo(l.ctx)
 	size := info.GetCurrentHistorySize()
-	long := l.updates >= sealUpdates || info.GetCurrentHistoryLength() >= sealEvents || size >= sealBytes || size+l.owed() >= 2*sealBytes
+	owed := l.owed()
+	long := l.updates >= sealUpdates || info.GetCurrentHistoryLength() >= sealEvents || size >= sealBytes || size+owed >= 2*sealBytes ||
+		size >= sealBytes/2 && size+finishing*owed >= storeBytes
 	if !long || l.successor == 0 || !l.intake.IsOpen() {
 		return
 	}

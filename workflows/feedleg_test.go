@@ -475,6 +475,50 @@ func TestFeedLeg_F11_IdleLegIsSealed(t *testing.T) {
 	require.WithinDuration(t, w.began.Add(3*time.Minute), w.env.Now(), time.Second, "it has nothing to finish")
 }
 
+// A leg is sealed early if the results of what it has would take its history to where they go to the store: clients that have none could not
+// get them. A leg with a short history is not.
+func TestFeedLeg_SealedBeforeResultsGoToTheStore(t *testing.T) {
+	t.Parallel()
+	const megabyte = 1 << 20
+	for _, test := range []struct {
+		size, items int // bytes of history, and of unfinished items
+		sealed      bool
+	}{
+		{6 * megabyte, 2 * megabyte, false},
+		{6 * megabyte, 5 * megabyte / 2, true}, // 3.3 MB in base64, five times
+		{sealBytes / 2, 4 * megabyte, true},
+		{sealBytes/2 - 1, 4 * megabyte, false},
+		{sealBytes - 1, megabyte, false},
+		{sealBytes, 0, true},
+	} {
+		w := setupFeed(t, nil)
+		w.takes = time.Minute
+		var opened atomic.Int64
+		w.env.OnSignalExternalWorkflow(anything, protocol.LegID("risk", 2), "", signalOpen, anything).Return(func(string, string, string, string, any) error {
+			opened.Add(1)
+			return nil
+		})
+		w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalSuccessor, 2) }, time.Second)
+		for at := 0; at < test.items; at += megabyte {
+			n := min(megabyte, test.items-at)
+			w.exchange(time.Second+time.Duration(at)*time.Microsecond, fmt.Sprint(at), protocol.Exchange{Client: fmt.Sprint(at), Items: []json.RawMessage{bytes.Repeat([]byte("7"), n)}, Want: true})
+		}
+		w.env.RegisterDelayedCallback(func() {
+			require.Zero(t, opened.Load())
+			w.env.SetCurrentHistorySize(test.size)
+			w.env.SignalWorkflow(signalAlive, nil)
+		}, 10*time.Second)
+		w.close(20 * time.Second)
+		w.run()
+		require.Empty(t, w.refused)
+		if test.sealed {
+			require.Eventually(t, func() bool { return opened.Load() == 1 }, time.Minute, time.Millisecond, "%+v: signals are sent in the background", test)
+		} else {
+			require.Zero(t, opened.Load(), "%+v", test)
+		}
+	}
+}
+
 // Outcomes are counted for the session of their items: those of an earlier session count no more.
 func TestFeedLeg_CountsBySession(t *testing.T) {
 	t.Parallel()
