@@ -34,6 +34,7 @@ func TestRun_Pipe(t *testing.T) {
 // A job that has a state of its own continues there, alone or beside others, and so does the command that its end names.
 func TestRun_BesideAnother(t *testing.T) {
 	t.Parallel()
+	unraced(t)
 	b := setup(t)
 	b.write("in.txt", numbers(100))
 	other := b.start("run", "--exec", b.gated(), "in.txt", "-o", "other.txt")

@@ -191,6 +191,7 @@ func TestCluster_Results(t *testing.T) {
 
 func TestCluster_ResultsFollow(t *testing.T) {
 	t.Parallel()
+	unraced(t)
 	b := setup(t)
 	b.server()
 	b.write("in.txt", numbers(100))

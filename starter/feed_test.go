@@ -190,6 +190,7 @@ func TestFeed_ResultsFollow(t *testing.T) {
 // Following is interrupted, and goes on at its cursor: nothing is printed twice, and nothing is missing.
 func TestFeed_ResultsFollowFromCursor(t *testing.T) {
 	t.Parallel()
+	unraced(t)
 	b := setup(t)
 	b.feed("cat")
 	line := []string{"results", "risk", "--follow", "--cursor", "place"}
@@ -335,6 +336,7 @@ func TestFeed_RefusedBeforeAnythingIsDialled(t *testing.T) {
 // Wrong requests to a server that is there.
 func TestFeed_RefusedRequests(t *testing.T) {
 	t.Parallel()
+	unraced(t)
 	b := setup(t)
 	b.feed("cat", "--capacity", "4")
 	b.write("in.txt", "a\n")
@@ -356,6 +358,7 @@ func TestFeed_RefusedRequests(t *testing.T) {
 
 func TestFeed_JobFile(t *testing.T) {
 	t.Parallel()
+	unraced(t)
 	b := setup(t)
 	b.server()
 	b.worker("p", "--exec", "cat")
@@ -382,6 +385,7 @@ func TestFeed_JobFile(t *testing.T) {
 // Redrive runs the failed items of a closed feed again.
 func TestFeed_Redrive(t *testing.T) {
 	t.Parallel()
+	unraced(t)
 	b := setup(t)
 	filter := b.script("filter", `while read l; do case "$l" in *bad*) [ -e $BOX/mended ] || exit 3;; esac; echo "$l"; done`)
 	b.feed(filter, "--format", "text", "--attempts", "1")

@@ -142,6 +142,7 @@ func TestRedrive_Refused(t *testing.T) {
 // A redrive that is stopped leaves the output as it was; the next one continues it.
 func TestRedrive_StoppedAndGoneOnWith(t *testing.T) {
 	t.Parallel()
+	unraced(t)
 	b := setup(t)
 	b.server()
 	input := numbers(100)

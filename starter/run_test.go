@@ -225,6 +225,7 @@ func TestRun_OutputDirectoryKeepsParts(t *testing.T) {
 
 func TestRun_ErrorsFile(t *testing.T) {
 	t.Parallel()
+	unraced(t)
 	b := setup(t)
 	b.write("in.txt", "a\nbad 1\nb\nbad 2\n")
 	line := []string{"run", "--exec", "sed /bad/d", "in.txt", "-o", "out.txt", "--errors", "failed.jsonl", "--backoff", "1ms"}
