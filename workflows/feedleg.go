@@ -40,9 +40,8 @@ const (
 	// A leg is also sealed after so many events or bytes of history. Temporal allows 2,000 exchanges, 51,200 events and 50 MB.
 	sealEvents = 3000
 	sealBytes  = 10 << 20
-	// finishing is how often the bytes of unfinished items come into the history until they are finished, if their results are as large:
-	// with their batch, three times as results, and some more.
-	finishing = 5
+	// resultCopies is how often a result comes into the history, and once more for what is not counted: see [FeedLeg].
+	resultCopies = 4
 	// storeBytes is the size of history from which on results of batches are written to the store.
 	storeBytes = 20 << 20
 	// feedEvents is the length of history at which a sealed leg gives up what it cannot get done.
@@ -257,9 +256,10 @@ func (l *feedLeg) free() {
 func (l *feedLeg) sealIfLong() {
 	info := workflow.GetInfo(l.ctx)
 	size := info.GetCurrentHistorySize()
-	owed := l.owed()
-	long := l.updates >= sealUpdates || info.GetCurrentHistoryLength() >= sealEvents || size >= sealBytes || size+owed >= 2*sealBytes ||
-		size >= sealBytes/2 && size+finishing*owed >= storeBytes
+	ahead := size + l.owed()
+	results := resultCopies * text.Base64Size(int(l.intake.Bytes())) // if they are as large as the items
+	long := l.updates >= sealUpdates || info.GetCurrentHistoryLength() >= sealEvents || size >= sealBytes || ahead >= storeBytes ||
+		size >= sealBytes/2 && ahead+results >= storeBytes
 	if !long || l.successor == 0 || !l.intake.IsOpen() {
 		return
 	}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestModel runs 10,000 schedules (500 with -short), the same ones each time. With STINT_MODEL it runs so many
-// others, and the tests beside it as many more as their share is, from the seed STINT_TEST_SEED or from a new seed.
+// others, from the seed STINT_TEST_SEED or from a new seed. The other tests of models then run more in the same proportion.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	runAll(t, usually, 500, 1, simulate)
