@@ -14,7 +14,7 @@ build:
 	CGO_ENABLED=0 $(GO) build -trimpath -tags disable_grpc_modules -o stint .
 
 test:
-	$(GO) test -timeout 30m ./...
+	$(GO) test -timeout 2h ./...
 
 # The race detector needs cgo; -short leaves the runs of a million items to `make test`. By default every process of such a build
 # waits a second before it ends, also each slot's.

@@ -72,6 +72,18 @@ func TestClient_StartOptions(t *testing.T) {
 	}
 }
 
+// TestD40: a frozen worker holds the workflow tasks of other pools' jobs for five seconds and no longer (decision 056 has the measurement).
+func TestD40_AFrozenWorkerHoldsAJobForFiveSeconds(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	handle := &mocks.WorkflowRun{}
+	handle.On("GetRunID").Return("run")
+	tc.On("ExecuteWorkflow", mock.Anything, mock.MatchedBy(func(o client.StartWorkflowOptions) bool { return o.WorkflowTaskTimeout == 5*time.Second }),
+		protocol.WorkflowJob, mock.Anything).Return(handle, nil)
+	_, err := c.Start(t.Context(), Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"})
+	require.NoError(t, err)
+}
+
 func TestClient_StartRefused(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
