@@ -23,7 +23,7 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 )
@@ -38,7 +38,7 @@ type Options struct {
 	Stdin io.Reader
 	// Notice finds the stop that has reached a workflow; false if there is none.
 	// Nil means never.
-	Notice func(ctx context.Context, workflowID, runID string) (protocol.StopNotice, bool)
+	Notice func(ctx context.Context, workflowID, runID string) (wire.StopNotice, bool)
 	// Drain is how long a batch may continue once its worker stops. Default 30 s.
 	Drain time.Duration
 	// Patience is how long one operation on files may take before the activity that waits for it is given up.
@@ -54,15 +54,15 @@ type Options struct {
 	// Limiter bounds the items that all executions together begin in a time. Nil: there is no limit.
 	Limiter *calls.Limiter
 	// Takers finds out which workers took some of a workflow's executions, those that have ended included. Nil: it is unknown.
-	Takers func(ctx context.Context, workflowID, runID string, activities []string) ([]protocol.ActivityPlace, error)
+	Takers func(ctx context.Context, workflowID, runID string, activities []string) ([]wire.ActivityPlace, error)
 	// Places finds out where the batches that a workflow has given out run. Nil: it is unknown.
-	Places func(ctx context.Context, workflowID, runID string) ([]protocol.ActivityPlace, error)
+	Places func(ctx context.Context, workflowID, runID string) ([]wire.ActivityPlace, error)
 	// Hooks are those that jobs can name.
 	Hooks map[string]Hook
 	// Worker names the worker in the results of its batches.
 	Worker string
 	// Capacity returns what the worker runs at once, at present. Nil: it is not known.
-	Capacity func() protocol.Capacity
+	Capacity func() wire.Capacity
 	// Pending asks a leg of a feed for a piece of what it has not committed: see [feeds.DecodePending].
 	Pending func(ctx context.Context, workflowID, runID string, offset int) ([]byte, error)
 	// Pollers counts the workers that poll for the batches of a pool. Nil: it is not known.
@@ -70,7 +70,7 @@ type Options struct {
 	// Stop asks for the stop of a job, for handlers that want it.
 	Stop func(ctx context.Context, jobName string, stop job.Stop) error
 	// CameBack reports to a workflow that an execution is alive which the server has given up. Nil: nobody hears of it.
-	CameBack func(ctx context.Context, workflowID, runID string, back protocol.CameBack) error
+	CameBack func(ctx context.Context, workflowID, runID string, back wire.CameBack) error
 	// Observer gets what the executions of Process do. Default: none.
 	Observer calls.Observer
 }
@@ -104,7 +104,7 @@ func New(o Options) *Activities {
 		o.Observer = calls.Unobserved{}
 	}
 	if o.Capacity == nil {
-		o.Capacity = func() protocol.Capacity { return protocol.Capacity{} }
+		o.Capacity = func() wire.Capacity { return wire.Capacity{} }
 	}
 	if o.Joiner == nil {
 		o.Joiner = outputs.NoJoiner{}

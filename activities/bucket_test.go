@@ -12,7 +12,7 @@ import (
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -88,7 +88,7 @@ func TestBucket_WholeJob(t *testing.T) {
 	}
 }
 
-func entriesOf(batches []protocol.Batch) []ledger.Entry {
+func entriesOf(batches []wire.Batch) []ledger.Entry {
 	entries := make([]ledger.Entry, len(batches))
 	for i, b := range batches {
 		entries[i].Batch = b

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 )
@@ -37,7 +37,7 @@ func (e *execution) cameBack() {
 	if e.watch != nil && !e.watch.Alive(info.HeartbeatTimeout) {
 		return
 	}
-	back := protocol.CameBack{Activity: info.ActivityID}
+	back := wire.CameBack{Activity: info.ActivityID}
 	if slot := e.slotOfLoop.Load(); slot != nil {
 		at := slot.Broken()
 		at.Doubt = max(at.Doubt, at.Next)

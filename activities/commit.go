@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // CommitInput names the executions that count.
@@ -14,7 +14,7 @@ type CommitInput struct {
 	Previous []string       `json:"previous,omitempty"`
 	Entries  []ledger.Entry `json:"entries"`
 	// Between are the batches that a stop has left between two stages of a pipeline.
-	Between []protocol.Batch `json:"between,omitempty"`
+	Between []wire.Batch `json:"between,omitempty"`
 }
 
 // CommitResult names the manifest that has been written.

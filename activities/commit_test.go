@@ -7,14 +7,14 @@ import (
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
 
 func someEntries(n int64) (all []ledger.Entry) {
 	for i := range n {
-		all = append(all, ledger.Entry{Batch: protocol.Batch{Offset: 20 * i, Length: 20, First: 2 * i, Count: 2}.Sealed(), Part: ledger.NewToken(), OK: 2})
+		all = append(all, ledger.Entry{Batch: wire.Batch{Offset: 20 * i, Length: 20, First: 2 * i, Count: 2}.Sealed(), Part: ledger.NewToken(), OK: 2})
 	}
 	return all
 }

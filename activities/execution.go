@@ -11,10 +11,10 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 	"go.temporal.io/api/serviceerror"
@@ -154,12 +154,12 @@ func (e *execution) limits() calls.WatchLimits {
 			offer(time.Now())
 		}
 	}
-	limits.Notice = func(ctx context.Context) (protocol.StopNotice, bool) {
+	limits.Notice = func(ctx context.Context) (wire.StopNotice, bool) {
 		if disowned(e.ctx) {
-			return protocol.StopNotice{Deadline: time.Now(), Reason: "the batch is not this worker's any more"}, true
+			return wire.StopNotice{Deadline: time.Now(), Reason: "the batch is not this worker's any more"}, true
 		}
 		if e.acts.opts.Notice == nil {
-			return protocol.StopNotice{}, false
+			return wire.StopNotice{}, false
 		}
 		return e.acts.opts.Notice(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
 	}
@@ -179,13 +179,13 @@ func (e *execution) close() {
 }
 
 // whereabouts is what heartbeats report. held are the timers of the call in hand.
-func (e *execution) whereabouts(held []timers.Held) protocol.Hint {
-	hint := protocol.Hint{Batch: e.in.Batch.String()}
+func (e *execution) whereabouts(held []timers.Held) wire.Hint {
+	hint := wire.Hint{Batch: e.in.Batch.String()}
 	hint.First, hint.Count = e.inHand.items(e.in.Batch.First)
 	hint.Place = e.slot.Describe()
 	held = append(e.slot.Timers(), held...)
-	for _, t := range held[:min(len(held), protocol.MaxHinted)] {
-		hint.Timers = append(hint.Timers, protocol.HeldTimer{Scope: t.Scope, Deadline: t.Deadline})
+	for _, t := range held[:min(len(held), wire.MaxHinted)] {
+		hint.Timers = append(hint.Timers, wire.HeldTimer{Scope: t.Scope, Deadline: t.Deadline})
 	}
 	if slot := e.slotOfLoop.Load(); slot != nil {
 		state := slot.State()

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -113,7 +113,7 @@ func (m *feedModel) item(ordinal int64) json.RawMessage {
 }
 
 // processFeed runs a batch of the feed, rests included.
-func (m *feedModel) processFeed(b protocol.Batch) (all []FeedEntry) {
+func (m *feedModel) processFeed(b wire.Batch) (all []FeedEntry) {
 	m.t.Helper()
 	for rest := &b; rest != nil; {
 		in := m.input(*rest)
@@ -191,7 +191,7 @@ func (m *feedModel) unfinished() (all []int64) {
 func (m *feedModel) begin() bool {
 	m.t.Helper()
 	left := m.unfinished()
-	var batches []protocol.Batch
+	var batches []wire.Batch
 	in := PlanFeedInput{Ref: m.ref, Spec: m.spec, Resume: m.heads, Batches: 1 + m.random.IntN(4), Accepted: int64(m.random.IntN(len(m.values) + 1))}
 	for {
 		result, err := m.acts.PlanFeed(m.t.Context(), sent(m.t, in))
@@ -263,7 +263,7 @@ func (m *feedModel) feed(closing bool) {
 		var in CommitFeedInput
 		for range m.random.IntN(6) {
 			first, items := m.put(1 + m.random.IntN(30))
-			b := protocol.Batch{First: first, Count: int64(len(items))}.Sealed()
+			b := wire.Batch{First: first, Count: int64(len(items))}.Sealed()
 			switch m.random.IntN(5) {
 			case 0: // a reset
 				in.Discarded = append(in.Discarded, FeedRange{First: b.First, Count: b.Count, Session: m.current})
@@ -282,7 +282,7 @@ func (m *feedModel) feed(closing bool) {
 	var last CommitFeedInput
 	for _, ordinal := range m.unfinished() {
 		if closing || m.random.IntN(2) == 0 {
-			last.Entries = append(last.Entries, m.processFeed(protocol.Batch{First: ordinal, Count: 1}.Sealed())...)
+			last.Entries = append(last.Entries, m.processFeed(wire.Batch{First: ordinal, Count: 1}.Sealed())...)
 		}
 	}
 	m.commitFeed(last)

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
@@ -33,7 +33,7 @@ func setupFeed(t *testing.T, form calls.Form) *fixture {
 
 // feedInput is a batch of items in JSON.
 func (f *fixture) feedInput(first int64, items ...string) ProcessInput {
-	in := f.input(protocol.Batch{First: first, Count: int64(len(items))}.Sealed())
+	in := f.input(wire.Batch{First: first, Count: int64(len(items))}.Sealed())
 	in.Format, in.MaxItem = f.spec.Format, f.spec.MaxItem
 	for _, item := range items {
 		in.Items = append(in.Items, json.RawMessage(item))
@@ -71,7 +71,7 @@ func TestFeed_AnswersInline(t *testing.T) {
 		f := setupFeed(t, form)
 		r := f.processInput(f.feedInput(40, `{"a": 1}`, ` null `, "[1,\n2]", `"<b>"`))
 		require.Equal(t, []string{`{"a":1}`, `null`, `[1,2]`, `"<b>"`}, texts(t, r), "a value is one compact line")
-		require.Equal(t, protocol.Batch{First: 40, Count: 4}.Sealed(), r.Entry.Batch)
+		require.Equal(t, wire.Batch{First: 40, Count: 4}.Sealed(), r.Entry.Batch)
 		require.Empty(t, r.Entry.Part)
 		require.Nil(t, r.Rest)
 		require.EqualValues(t, 8+6+6+5, r.Totals.InputBytes)
@@ -165,7 +165,7 @@ func TestFeed_Rest(t *testing.T) {
 	in.Take = 3
 	r := f.processInput(in)
 	require.Equal(t, []string{"1", "2", "3"}, texts(t, r))
-	require.Equal(t, new(protocol.Batch{First: 13, Count: 1}.Sealed()), r.Rest)
+	require.Equal(t, new(wire.Batch{First: 13, Count: 1}.Sealed()), r.Rest)
 
 	for _, done := range []int{0, 2} {
 		reached := make(chan struct{})
@@ -373,7 +373,7 @@ func TestCommitFeed_ItemsOfAnEarlierRun(t *testing.T) {
 	t.Parallel()
 	f := setupFeed(t, calls.Lines)
 	f.beginFeed()
-	b := protocol.Batch{Source: 1, Offset: 4, Length: 4, First: 2, Count: 2}.Sealed()
+	b := wire.Batch{Source: 1, Offset: 4, Length: 4, First: 2, Count: 2}.Sealed()
 	e := FeedEntry{Entry: Entry{Batch: b, Part: "p", OK: 2, Bytes: 4}}
 	result, err := f.acts.CommitFeed(t.Context(), CommitFeedInput{Ref: f.ref, Format: "text", Entries: []FeedEntry{e}})
 	require.NoError(t, err)
@@ -385,8 +385,8 @@ func TestCommitFeed_ItemsOfAnEarlierRun(t *testing.T) {
 func TestPlanFeed_New(t *testing.T) {
 	t.Parallel()
 	f := setupFeed(t, calls.Lines)
-	capacity := protocol.Capacity{Slots: 3, Concurrency: 2}
-	f.serve(&callstest.Handler{}, Options{Worker: "w", Capacity: func() protocol.Capacity { return capacity }})
+	capacity := wire.Capacity{Slots: 3, Concurrency: 2}
+	f.serve(&callstest.Handler{}, Options{Worker: "w", Capacity: func() wire.Capacity { return capacity }})
 	result := f.beginFeed()
 	require.Equal(t, PlanFeedResult{PlanResult: inputs.PlanResult{Done: true, Sources: result.Sources, Worker: "w", Capacity: capacity}}, result)
 	table, err := f.acts.inputs.Table(t.Context(), f.store(), result.Sources)
@@ -441,7 +441,7 @@ func TestPlanFeed_Resumed(t *testing.T) {
 	require.Equal(t, []int64{2, 3, 5, 1}, []int64{page[0].First, page[0].Count, page[1].First, page[1].Count})
 	first := f.process(page[0])
 	require.Equal(t, " 2 \n 3 \n 4 \n", f.output(first.Entry))
-	require.Equal(t, protocol.Batch{First: 2, Count: 3}.Sealed(), first.Entry.Batch)
+	require.Equal(t, wire.Batch{First: 2, Count: 3}.Sealed(), first.Entry.Batch)
 	head = f.commit([]string{head}, first.Entry)
 	for _, key := range []string{"run-1/spill-", "run-2/spill-"} {
 		require.Equal(t, strings.HasPrefix(key, "run-1"), len(f.keys(key)) > 0)

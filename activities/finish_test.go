@@ -17,7 +17,7 @@ import (
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -198,7 +198,7 @@ func TestFinish_Sweeps(t *testing.T) {
 	f := setup(t, "in.jsonl", jobtest.Lines(100))
 	heads, want, wantErrors := f.done(2)
 	accepted := f.gather(heads...)
-	stray := f.processAll([]protocol.Batch{accepted[0].Batch, accepted[1].Batch})
+	stray := f.processAll([]wire.Batch{accepted[0].Batch, accepted[1].Batch})
 	unnamed := f.commit(heads, stray...)
 	f.write("out.jsonl.stint/other/parts/x.out", "of another run")
 	for _, stray := range []string{"parts/000000000000000-0123456789abcdef.out", "manifests/0123.jsonl", "spool-0123/0/00000000"} {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/procs"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // LocateInput names a workflow, a job or a leg, that has given batches out.
@@ -20,7 +20,7 @@ type LocateInput struct {
 
 // LocateResult says where they run.
 type LocateResult struct {
-	Places []protocol.ActivityPlace `json:"places,omitempty"`
+	Places []wire.ActivityPlace `json:"places,omitempty"`
 	// Ended are those of the processes, and of the places', that are known to have ended: what they had started ends with them.
 	Ended []string `json:"ended,omitempty"`
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/loops"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -25,7 +25,7 @@ import (
 // looping runs executions of a slot of a loop, with an output.
 type looping struct {
 	*fixture
-	clock protocol.Clock
+	clock wire.Clock
 	ran   map[int64]int // how often each tick was
 	begun func(tick int64)
 	put   func() error // before each manifest; nil: nothing
@@ -58,7 +58,7 @@ func (d *puttingDir) Put(ctx context.Context, key string, data []byte) error {
 // newLooping has ticks every second. It is for a test with its own clock.
 func newLooping(t *testing.T) *looping {
 	t.Helper()
-	l := &looping{fixture: setup(t), ran: map[int64]int{}, begun: func(int64) {}, clock: protocol.Clock{Every: time.Second, Keep: true}}
+	l := &looping{fixture: setup(t), ran: map[int64]int{}, begun: func(int64) {}, clock: wire.Clock{Every: time.Second, Keep: true}}
 	h := &callstest.Handler{Size: calls.CallSize{Items: 1}, Each: func(c *calls.Call, item calls.Item) {
 		var tick loops.Tick
 		require.NoError(t, json.Unmarshal(item.Data, &tick))
@@ -75,7 +75,7 @@ func newLooping(t *testing.T) *looping {
 
 // execute runs the slot for some time.
 func (l *looping) execute(d time.Duration) (ProcessResult, error) {
-	in := l.input(protocol.Batch{First: l.clock.Next, Count: protocol.Endless - l.clock.Next}.Sealed())
+	in := l.input(wire.Batch{First: l.clock.Next, Count: wire.Endless - l.clock.Next}.Sealed())
 	in.Clock, in.Slice = &l.clock, d
 	return l.acts.Process(context.Background(), in)
 }
@@ -104,7 +104,7 @@ func TestProcess_FailedExecutionOfASlot(t *testing.T) {
 					}
 				}
 				_, err := l.execute(time.Hour)
-				var hint protocol.Hint
+				var hint wire.Hint
 				var app *temporal.ApplicationError
 				var cancelled *temporal.CanceledError
 				switch {
@@ -153,8 +153,8 @@ func TestProcess_FailedBeforeTheSlotBegins(t *testing.T) {
 	f := setup(t)
 	access := f.beFlaky()
 	access.out.Store(true)
-	in := f.input(protocol.Batch{Count: protocol.Endless}.Sealed())
-	in.Clock = &protocol.Clock{Every: time.Second, Keep: true}
+	in := f.input(wire.Batch{Count: wire.Endless}.Sealed())
+	in.Clock = &wire.Clock{Every: time.Second, Keep: true}
 	_, err := f.acts.Process(t.Context(), in)
 	requireOutage(t, err)
 	var app *temporal.ApplicationError

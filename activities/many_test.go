@@ -12,7 +12,7 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -143,5 +143,5 @@ func TestPlan_ManySmallFilesInAHurry(t *testing.T) {
 	require.False(t, result.Done)
 	require.Equal(t, int64(1), result.Next.Item)
 	f.ref.Sources, f.next = result.Sources, result.Next
-	requireTiles(t, append([]protocol.Batch{protocol.Batch{Offset: 0, Length: result.Next.Offset, Count: 1}.Sealed()}, f.plan()...), 50)
+	requireTiles(t, append([]wire.Batch{wire.Batch{Offset: 0, Length: result.Next.Offset, Count: 1}.Sealed()}, f.plan()...), 50)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/sdk/activity"
 )
 
@@ -82,20 +82,20 @@ func (n *news) due(run string, now time.Time) bool {
 	return true
 }
 
-// of returns how far the batches of e's job are, e first: at most [protocol.MaxNews].
-func (n *news) of(e *execution) []protocol.Answered {
+// of returns how far the batches of e's job are, e first: at most [wire.MaxNews].
+func (n *news) of(e *execution) []wire.Answered {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	j := n.jobs[e.in.Ref.Run]
 	if j == nil {
 		return nil
 	}
-	var all []protocol.Answered
+	var all []wire.Answered
 	if own, ok := e.answered(); ok {
 		all = append(all, own)
 	}
 	for _, other := range j.running {
-		if len(all) == protocol.MaxNews {
+		if len(all) == wire.MaxNews {
 			break
 		}
 		if a, ok := other.answered(); ok && other != e {
@@ -106,14 +106,14 @@ func (n *news) of(e *execution) []protocol.Answered {
 }
 
 // answered is how much of the execution is answered; false if there is nothing to say. What is between two stages is not done.
-func (e *execution) answered() (protocol.Answered, bool) {
+func (e *execution) answered() (wire.Answered, bool) {
 	done, failed := e.live.Counts()
 	done = min(done, e.in.items())
 	if done == 0 || e.passesOn() || !activity.IsActivity(e.ctx) {
-		return protocol.Answered{}, false
+		return wire.Answered{}, false
 	}
 	batch := e.in.Batch
-	return protocol.Answered{
+	return wire.Answered{
 		Activity: activity.GetInfo(e.ctx).ActivityID, Items: done, Failed: min(failed, done),
 		Bytes: int64(float64(batch.Length) * float64(done) / float64(batch.Count)),
 	}, true

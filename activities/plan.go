@@ -6,8 +6,8 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
 )
@@ -69,8 +69,8 @@ type PlanLoopInput struct {
 
 // PlanLoopResult says who has begun it, and what that worker runs at once.
 type PlanLoopResult struct {
-	Worker   string            `json:"worker,omitempty"`
-	Capacity protocol.Capacity `json:"capacity,omitzero"`
+	Worker   string        `json:"worker,omitempty"`
+	Capacity wire.Capacity `json:"capacity,omitzero"`
 }
 
 // PlanLoop begins a loop. If its results are kept, it checks that they can be written, and claims the store for this run.

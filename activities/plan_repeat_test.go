@@ -16,7 +16,7 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -49,7 +49,7 @@ func (f *fixture) lost(n int) inputs.PlanResult {
 }
 
 // finishAll does the batches and publishes.
-func (f *fixture) finishAll(batches []protocol.Batch) {
+func (f *fixture) finishAll(batches []wire.Batch) {
 	f.t.Helper()
 	f.finish(f.commit(nil, f.processAll(batches)...))
 }

@@ -22,9 +22,9 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -82,9 +82,9 @@ func arrayOf(random *rand.Rand, lines string) string {
 }
 
 // requireTiles fails unless the batches, in this order, tile items and, within a source, bytes.
-func requireTiles(t *testing.T, batches []protocol.Batch, items int64) {
+func requireTiles(t *testing.T, batches []wire.Batch, items int64) {
 	t.Helper()
-	var before protocol.Batch
+	var before wire.Batch
 	for i, b := range batches {
 		require.Positive(t, b.Count)
 		require.Positive(t, b.Length)
@@ -100,7 +100,7 @@ func requireTiles(t *testing.T, batches []protocol.Batch, items int64) {
 }
 
 // itemsIn reads what the batches hold, each range by itself.
-func (f *fixture) itemsIn(batches []protocol.Batch) []string {
+func (f *fixture) itemsIn(batches []wire.Batch) []string {
 	f.t.Helper()
 	dir := f.store()
 	table, err := f.acts.inputs.Table(context.Background(), dir, f.ref.Sources)
@@ -147,7 +147,7 @@ func TestPlan_Tiles(t *testing.T) {
 				if random.IntN(3) == 0 {
 					f.spec.BatchBytes = 1 + random.Int64N(500)
 				}
-				var batches []protocol.Batch
+				var batches []wire.Batch
 				for {
 					if random.IntN(4) == 0 {
 						f.serve(&callstest.Handler{}, Options{}) // another worker continues
@@ -178,7 +178,7 @@ func TestPlan_SameOnEveryWorker(t *testing.T) {
 	require.Len(t, whole, 100)
 
 	f.newRun("run-2")
-	var pages []protocol.Batch
+	var pages []wire.Batch
 	for {
 		f.serve(&callstest.Handler{}, Options{})
 		page, result := f.page(7)
@@ -320,7 +320,7 @@ func TestPlan_Compressed(t *testing.T) {
 	for name, content := range map[string]string{"in.jsonl.gz": gz.String(), "in.jsonl.zst": string(zst.EncodeAll([]byte(text), nil))} {
 		f := setup(t, name, content)
 		f.spec.BatchItems = 77
-		var batches []protocol.Batch
+		var batches []wire.Batch
 		for {
 			f.serve(&callstest.Handler{}, Options{}) // the copy made so far serves every worker
 			page, result := f.page(5)
@@ -336,7 +336,7 @@ func TestPlan_Compressed(t *testing.T) {
 }
 
 // processedText runs the batches and returns all that comes out, in order.
-func (f *fixture) processedText(batches []protocol.Batch) string {
+func (f *fixture) processedText(batches []wire.Batch) string {
 	f.t.Helper()
 	var out strings.Builder
 	for _, e := range f.processAll(batches) {
@@ -656,7 +656,7 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 					if random.IntN(3) == 0 {
 						f.serve(h, Options{})
 					}
-					var page []protocol.Batch
+					var page []wire.Batch
 					page, first = f.page(1+random.IntN(20), heads...)
 					batches = append(batches, page...)
 				}
@@ -704,8 +704,8 @@ func count(entries []ledger.Entry) int64 {
 }
 
 // batchesOf returns the ranges of entries in order.
-func batchesOf(entries []ledger.Entry) []protocol.Batch {
-	batches := make([]protocol.Batch, len(entries))
+func batchesOf(entries []ledger.Entry) []wire.Batch {
+	batches := make([]wire.Batch, len(entries))
 	for i, e := range entries {
 		batches[i] = e.Batch
 	}
@@ -714,7 +714,7 @@ func batchesOf(entries []ledger.Entry) []protocol.Batch {
 }
 
 // processSome runs a batch that ends early, after n of its items; 0: at its end.
-func (f *fixture) processSome(b protocol.Batch, n int) ledger.Entry {
+func (f *fixture) processSome(b wire.Batch, n int) ledger.Entry {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

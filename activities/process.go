@@ -8,10 +8,10 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
@@ -20,7 +20,7 @@ import (
 // ProcessInput is one batch to run.
 type ProcessInput struct {
 	Ref   ledger.Ref       `json:"ref"`
-	Batch protocol.Batch   `json:"batch"`
+	Batch wire.Batch       `json:"batch"`
 	Calls calls.CallLimits `json:"calls"`
 	// Trials are what items of the batch have behind them, as an earlier execution has left it: see [calls.Trials].
 	Trials []byte `json:"trials,omitempty"`
@@ -44,7 +44,7 @@ type ProcessInput struct {
 
 	// Items are those of a feed's batch, values in JSON: as many as Batch.Count. Batch has First and Count only then, and
 	// so has its rest. Empty: the batch is a range of one of the job's sources.
-	Items protocol.Items `json:"items,omitempty"`
+	Items wire.Items `json:"items,omitempty"`
 	// Stored: outcomes are not returned inline, however small they are: they are in a part.
 	Stored bool `json:"stored,omitempty"`
 	// Inline is how many bytes of what later steps of a pipeline read are returned inline, at most; what has more is in the store. 0: all is.
@@ -54,11 +54,11 @@ type ProcessInput struct {
 	MaxItem int64  `json:"max_item,omitempty"`
 
 	// Stage is the stage of a pipeline that the execution belongs to. Nil: the job has no stages.
-	Stage *protocol.Stage `json:"stage,omitempty"`
+	Stage *wire.Stage `json:"stage,omitempty"`
 
 	// Clock makes the batch a slot of a loop: its items are ticks, its source is the slot's number, and it has no end. Nil: it
 	// is none.
-	Clock *protocol.Clock `json:"clock,omitempty"`
+	Clock *wire.Clock `json:"clock,omitempty"`
 }
 
 // items is how many are to be done.
@@ -98,7 +98,7 @@ type ProcessResult struct {
 	// checksums that one would have. Nil: they are in the part.
 	Inline *ledger.Inline `json:"inline,omitempty"`
 	// Rest is what has not been done: the other items of the batch; nil if there are none.
-	Rest *protocol.Batch `json:"rest,omitempty"`
+	Rest *wire.Batch `json:"rest,omitempty"`
 	// Trials are what items of the rest have behind them, for its execution.
 	Trials     []byte          `json:"trials,omitempty"`
 	Totals     job.Totals      `json:"totals"`
@@ -111,17 +111,17 @@ type ProcessResult struct {
 	// Unbegun is why the worker could not begin calls for the rest; empty if that is not why there is one.
 	Unbegun string `json:"unbegun,omitempty"`
 	// Capacity is what that worker runs at once.
-	Capacity protocol.Capacity `json:"capacity,omitzero"`
+	Capacity wire.Capacity `json:"capacity,omitzero"`
 	// Paced is the time spent waiting for the pace; part of Totals.Busy.
 	Paced time.Duration `json:"paced,omitempty"`
 	// SlowDown is how long the handler asked for no new calls; 0: it did not ask.
 	SlowDown time.Duration `json:"slow_down,omitempty"`
 	// Written is the part, for later steps of a pipeline; nil: the step is the last.
-	Written *protocol.Part `json:"written,omitempty"`
-	// Routed are the cases that a step of a switch has found items of: see [protocol.Parcel].
+	Written *wire.Part `json:"written,omitempty"`
+	// Routed are the cases that a step of a switch has found items of: see [wire.Parcel].
 	Routed uint32 `json:"routed,omitempty"`
 	// Cuts are places at which later steps of a pipeline can split the batch.
-	Cuts []protocol.Cut `json:"cuts,omitempty"`
+	Cuts []wire.Cut `json:"cuts,omitempty"`
 	// Carried are items of the Entry that the step has not had, because another one has settled them.
 	Carried Carried `json:"carried,omitzero"`
 	// Forced are the processes that a stop had to end by signals.
@@ -129,7 +129,7 @@ type ProcessResult struct {
 	// Left are the job's Go calls that still run on the worker after its stop, each in one result only. Batch is without a number.
 	Left []job.Straggler `json:"left,omitempty"`
 	// Clock is where the slot of a loop stands after this execution. The entry then names no part: the slot's manifests do.
-	Clock *protocol.ClockSlot `json:"clock,omitempty"`
+	Clock *wire.ClockSlot `json:"clock,omitempty"`
 }
 
 // maxReason is how many bytes ProcessResult.Unbegun may take as JSON.

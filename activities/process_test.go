@@ -17,7 +17,7 @@ import (
 	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
@@ -328,7 +328,7 @@ func stopAt(n int, reached chan<- struct{}) *callstest.Handler {
 }
 
 // requireRest fails unless what was done and the rest are the batch, and the rest gives the others.
-func (f *fixture) requireRest(batch protocol.Batch, result ProcessResult, done int64) {
+func (f *fixture) requireRest(batch wire.Batch, result ProcessResult, done int64) {
 	f.t.Helper()
 	e := result.Entry
 	require.Equal(f.t, done, e.Count)
@@ -694,12 +694,12 @@ func TestProcess_AsksForTheNotice(t *testing.T) {
 		<-c.Begin().Done()
 		return nil
 	}}
-	f.serve(h, Options{Notice: func(ctx context.Context, id, run string) (protocol.StopNotice, bool) {
+	f.serve(h, Options{Notice: func(ctx context.Context, id, run string) (wire.StopNotice, bool) {
 		if ctx.Err() != nil {
-			return protocol.StopNotice{}, false // it must be possible to ask although the activity is cancelled
+			return wire.StopNotice{}, false // it must be possible to ask although the activity is cancelled
 		}
 		asked <- id + " " + run
-		return protocol.StopNotice{Deadline: time.Now()}, true
+		return wire.StopNotice{Deadline: time.Now()}, true
 	}})
 	batch := f.plan()[0]
 	env := activityEnv(t)

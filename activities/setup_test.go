@@ -19,10 +19,10 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/redrive"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -112,7 +112,7 @@ func (f *fixture) keys(prefix string) []string {
 }
 
 // page plans the next page of at most n batches.
-func (f *fixture) page(n int, resume ...string) ([]protocol.Batch, inputs.PlanResult) {
+func (f *fixture) page(n int, resume ...string) ([]wire.Batch, inputs.PlanResult) {
 	f.t.Helper()
 	in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Resume: resume, Batches: n}
 	result, err := f.planOnce(context.Background(), in)
@@ -144,9 +144,9 @@ func (f *fixture) finishOnce(ctx context.Context, in outputs.FinishInput) (outpu
 }
 
 // plan plans all that is left.
-func (f *fixture) plan(resume ...string) []protocol.Batch {
+func (f *fixture) plan(resume ...string) []wire.Batch {
 	f.t.Helper()
-	var all []protocol.Batch
+	var all []wire.Batch
 	for {
 		batches, result := f.page(1000, resume...)
 		all = append(all, batches...)
@@ -156,7 +156,7 @@ func (f *fixture) plan(resume ...string) []protocol.Batch {
 	}
 }
 
-func (f *fixture) input(b protocol.Batch) ProcessInput {
+func (f *fixture) input(b wire.Batch) ProcessInput {
 	return ProcessInput{
 		Ref: f.ref, Batch: b, Grace: f.spec.Grace, Flatten: f.spec.Flatten, KeepDrops: f.spec.Dropped != "",
 		Calls: calls.CallLimits{Attempts: f.spec.Attempts, ItemAttempts: f.spec.ItemAttempts, Backoff: f.spec.Backoff},
@@ -164,7 +164,7 @@ func (f *fixture) input(b protocol.Batch) ProcessInput {
 }
 
 // process runs a batch, which must not fail.
-func (f *fixture) process(b protocol.Batch) ProcessResult {
+func (f *fixture) process(b wire.Batch) ProcessResult {
 	f.t.Helper()
 	result, err := f.acts.Process(context.Background(), f.input(b))
 	require.NoError(f.t, err)
@@ -172,7 +172,7 @@ func (f *fixture) process(b protocol.Batch) ProcessResult {
 }
 
 // processAll runs batches to their ends.
-func (f *fixture) processAll(batches []protocol.Batch) []ledger.Entry {
+func (f *fixture) processAll(batches []wire.Batch) []ledger.Entry {
 	f.t.Helper()
 	var entries []ledger.Entry
 	for _, b := range batches {
@@ -272,8 +272,8 @@ func itemsOfRange(t testing.TB, r *inputs.Range) []string {
 	}
 }
 
-func sortBatches(batches []protocol.Batch) {
-	slices.SortFunc(batches, func(a, b protocol.Batch) int { return cmp.Compare(a.First, b.First) })
+func sortBatches(batches []wire.Batch) {
+	slices.SortFunc(batches, func(a, b wire.Batch) int { return cmp.Compare(a.First, b.First) })
 }
 
 // gather returns the entries of the chain from heads.

@@ -8,11 +8,11 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/loops"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/redrive"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
 )
@@ -36,7 +36,7 @@ type source interface {
 	// Done counts the next items as done, in the order in which they were read.
 	Done(items []records.Item)
 	// Split returns the part of the batch that is done, and the rest of it: nil if all is done.
-	Split() (done protocol.Batch, rest *protocol.Batch)
+	Split() (done wire.Batch, rest *wire.Batch)
 	// Bytes is how many the items that are done take.
 	Bytes() int64
 	// Origin returns an item as the job got it, and where it comes from, for its error record. shape is that of the item's

@@ -2,9 +2,9 @@ package activities
 
 import (
 	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -86,7 +86,7 @@ func (e *execution) decided() job.Totals {
 
 // cuts are places at which a batch can be split.
 type cuts struct {
-	found []protocol.Cut
+	found []wire.Cut
 	next  int64 // items that are done at the next one
 }
 
@@ -95,7 +95,7 @@ func (e *execution) cutsApart() int64 {
 	if e.in.Stage == nil || e.in.Stage.Cut == 0 {
 		return 0
 	}
-	return max(e.in.Stage.Cut, e.in.Batch.Count/protocol.MaxCuts+1)
+	return max(e.in.Stage.Cut, e.in.Batch.Count/wire.MaxCuts+1)
 }
 
 // untilCut is how many of the next items, at most so many, lie before the next cut.
@@ -118,16 +118,16 @@ func (e *execution) noteCut() {
 	}
 	e.cuts.next = e.entry.Count + apart
 	if done, rest := e.source.Split(); rest != nil && done.Length > 0 {
-		e.cuts.found = append(e.cuts.found, protocol.Cut{Item: done.End(), Offset: done.Offset + done.Length})
+		e.cuts.found = append(e.cuts.found, wire.Cut{Item: done.End(), Offset: done.Offset + done.Length})
 	}
 }
 
 // written is the part for later steps: nil if nothing is done.
-func (e *execution) written() *protocol.Part {
+func (e *execution) written() *wire.Part {
 	if e.entry.Count == 0 {
 		return nil
 	}
-	return &protocol.Part{
+	return &wire.Part{
 		Number: e.in.Stage.Writes, Run: e.in.Ref.Run, Token: e.entry.Part, First: e.entry.First, Count: e.entry.Count, Format: string(e.passedFormat()),
 		Bytes: e.entry.Bytes, Sum: e.entry.Sum, ErrBytes: e.entry.ErrBytes, ErrSum: e.entry.ErrSum,
 		Inline: e.between.Inline(),

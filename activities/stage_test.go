@@ -16,8 +16,8 @@ import (
 	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -110,7 +110,7 @@ func (p *pipeline) drop(c *calls.Call, item calls.Item) {
 func stageName(stage int) string { return string(rune('a' + stage)) }
 
 // execute runs one execution of a batch, of which take items are done; 0: all.
-func (p *pipeline) execute(b protocol.Batch, take int64) ProcessResult {
+func (p *pipeline) execute(b wire.Batch, take int64) ProcessResult {
 	p.t.Helper()
 	p.number++
 	p.step = 0
@@ -127,7 +127,7 @@ func (p *pipeline) execute(b protocol.Batch, take int64) ProcessResult {
 
 // run takes batches through all stages in any order, and returns the entries of the last one and all counts. After so many
 // executions it stops: left are the batches between two stages then.
-func (p *pipeline) run(random *rand.Rand, waiting []protocol.Batch, most int) (entries []ledger.Entry, totals job.Totals, left []protocol.Batch) {
+func (p *pipeline) run(random *rand.Rand, waiting []wire.Batch, most int) (entries []ledger.Entry, totals job.Totals, left []wire.Batch) {
 	for ; len(waiting) > 0 && most > 0; most-- {
 		i := random.IntN(len(waiting))
 		b := waiting[i]

@@ -5,9 +5,9 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/redrive"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // What activities are given and return, besides the types that lie beside their methods. All of it
@@ -60,7 +60,7 @@ type (
 )
 
 // DecodePage returns the batches of a page: see [inputs.DecodePage].
-func DecodePage(page []byte) ([]protocol.Batch, error) { return inputs.DecodePage(page) }
+func DecodePage(page []byte) ([]wire.Batch, error) { return inputs.DecodePage(page) }
 
 // PendingPiece returns a piece of what a leg of a feed has not committed: see [feeds.EncodePending].
 func PendingPiece(all []CommitFeedInput, offset int) ([]byte, error) {

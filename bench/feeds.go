@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	sdkclient "go.temporal.io/sdk/client"
@@ -79,7 +79,7 @@ func (f *feeding) events(ctx context.Context, legs int) (int, error) {
 	events, err := countEvents(ctx, f.temporal, "bench")
 	for leg := 1; leg <= legs && err == nil; leg++ {
 		var n int
-		n, err = countEvents(ctx, f.temporal, protocol.LegID("bench", leg))
+		n, err = countEvents(ctx, f.temporal, wire.LegID("bench", leg))
 		events += n
 	}
 	return events, err
@@ -238,12 +238,12 @@ type bareAsker struct {
 
 // call puts a list and waits for its results.
 func (a *bareAsker) call(ctx context.Context, items []json.RawMessage) error {
-	x := protocol.Exchange{Client: "lists", Items: items, Want: true, Wait: protocol.MaxExchangeWait}
+	x := wire.Exchange{Client: "lists", Items: items, Want: true, Wait: wire.MaxExchangeWait}
 	for left := len(items); left > 0; {
 		a.sent++
-		var got protocol.Exchanged
+		var got wire.Exchanged
 		h, err := a.f.temporal.UpdateWorkflow(ctx, sdkclient.UpdateWorkflowOptions{
-			WorkflowID: protocol.LegID("bench", max(1, a.leg)), UpdateID: fmt.Sprint("lists-", a.sent), UpdateName: protocol.UpdateExchange, Args: []any{x},
+			WorkflowID: wire.LegID("bench", max(1, a.leg)), UpdateID: fmt.Sprint("lists-", a.sent), UpdateName: wire.UpdateExchange, Args: []any{x},
 			WaitForStage: sdkclient.WorkflowUpdateStageCompleted,
 		})
 		if err == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/stint-run/stint/internal/collector"
 	"github.com/stint-run/stint/internal/devserver"
 	private "github.com/stint-run/stint/internal/embedded"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"go.temporal.io/api/enums/v1"
@@ -267,7 +267,7 @@ func writeHistories(ctx context.Context, c sdkclient.Client, report job.Report, 
 		return err
 	}
 	for leg := 1; leg < report.Legs; leg++ {
-		n, err := countEvents(ctx, c, protocol.LegID(report.Job, leg))
+		n, err := countEvents(ctx, c, wire.LegID(report.Job, leg))
 		if err != nil {
 			return err
 		}

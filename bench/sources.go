@@ -9,9 +9,9 @@ import (
 
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -63,11 +63,11 @@ func manySources(dir, output, state string, resumed bool) error {
 }
 
 // planAll plans all pages in one worker, and returns the key of the source table, too.
-func planAll(ctx context.Context, access *store.Access, to store.Dir, ref ledger.Ref, spec job.Spec, resume []string) ([]protocol.Batch, string, error) {
-	in := inputs.PlanInput{Ref: ref, Spec: spec, Batches: protocol.FirstPage, Resume: resume}
+func planAll(ctx context.Context, access *store.Access, to store.Dir, ref ledger.Ref, spec job.Spec, resume []string) ([]wire.Batch, string, error) {
+	in := inputs.PlanInput{Ref: ref, Spec: spec, Batches: wire.FirstPage, Resume: resume}
 	n := inputs.New(access, nil)
 	defer n.Close()
-	var all []protocol.Batch
+	var all []wire.Batch
 	for {
 		page, err := n.Plan(ctx, to, in, n)
 		if err != nil {
@@ -84,7 +84,7 @@ func planAll(ctx context.Context, access *store.Access, to store.Dir, ref ledger
 		if page.Done {
 			return all, in.Ref.Sources, nil
 		}
-		in.From, in.Batches, in.Sizing.Rate = page.Next, protocol.PageBatches, 20_000*1000
+		in.From, in.Batches, in.Sizing.Rate = page.Next, wire.PageBatches, 20_000*1000
 	}
 }
 

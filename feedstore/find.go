@@ -13,9 +13,9 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -151,7 +151,7 @@ func (s *Store) fromOutput(ctx context.Context, dir store.Dir, report job.Report
 			return outcome, err
 		}
 		if index == 0 {
-			outcome.Result = protocol.ResultValue(line[:len(line)-1])
+			outcome.Result = wire.ResultValue(line[:len(line)-1])
 			return outcome, nil
 		}
 		index--

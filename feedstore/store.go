@@ -22,8 +22,8 @@ import (
 	"io/fs"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -99,14 +99,14 @@ func (s *Store) Outcome(ctx context.Context, at job.FeedPart, item int64) (job.F
 	}); err != nil {
 		return outcome, fmt.Errorf("reading the result of item %d: %w", item, ledger.Plain(err))
 	}
-	outcome.Result = protocol.ResultValue(line)
+	outcome.Result = wire.ResultValue(line)
 	return outcome, nil
 }
 
 // entryOf is a part as the ledger names it.
 func entryOf(at job.FeedPart) ledger.Entry {
 	return ledger.Entry{
-		Batch: protocol.Batch{First: at.First, Count: at.Count}, Part: at.Part,
+		Batch: wire.Batch{First: at.First, Count: at.Count}, Part: at.Part,
 		Bytes: at.Bytes, Sum: at.Sum, ErrBytes: at.ErrBytes, ErrSum: at.ErrSum,
 	}
 }

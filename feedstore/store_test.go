@@ -15,8 +15,8 @@ import (
 
 	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) part(first, session int64, lines ...string) job.FeedPart {
 	w.t.Helper()
 	inline := &ledger.Inline{}
-	e := ledger.Entry{Batch: protocol.Batch{First: first, Count: int64(len(lines))}.Sealed(), Session: session}
+	e := ledger.Entry{Batch: wire.Batch{First: first, Count: int64(len(lines))}.Sealed(), Session: session}
 	for i, line := range lines {
 		at := int64(len(inline.Results))
 		switch {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -49,5 +49,5 @@ func TestCheckName(t *testing.T) {
 func TestCheckName_Reserved(t *testing.T) {
 	t.Parallel()
 	require.Error(t, CheckName("pool", "thumbs.io"))
-	require.Error(t, CheckName("job", protocol.LegID("nightly", 1)))
+	require.Error(t, CheckName("job", wire.LegID("nightly", 1)))
 }

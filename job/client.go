@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflow/v1"
@@ -43,7 +43,7 @@ type Input struct {
 	Earlier []string `json:"earlier,omitempty"`
 	// Searchable: the server has the search attributes of jobs.
 	Searchable bool `json:"searchable,omitempty"`
-	// Version is the protocol.LogicVersion of the program that starts the job.
+	// Version is the wire.LogicVersion of the program that starts the job.
 	Version int `json:"version,omitempty"`
 }
 
@@ -130,7 +130,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 	}
 	opts := client.StartWorkflowOptions{
 		ID:                                       spec.Name,
-		TaskQueue:                                protocol.WorkflowQueue,
+		TaskQueue:                                wire.WorkflowQueue,
 		WorkflowTaskTimeout:                      cmp.Or(o.TaskTimeout, DefaultTaskTimeout),
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
@@ -148,7 +148,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	in := Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Earlier: o.Earlier, Version: protocol.LogicVersion}
+	in := Input{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Earlier: o.Earlier, Version: wire.LogicVersion}
 	handle, err := c.execute(ctx, opts, in)
 	if _, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
 		return nil, &ExistsError{Name: spec.Name}
@@ -165,13 +165,13 @@ func (c *Client) execute(ctx context.Context, opts client.StartWorkflowOptions, 
 		searchable := in
 		searchable.Searchable = true
 		opts.TypedSearchAttributes = SearchAttributes{Pool: in.Spec.Pool, State: Running}.Typed()
-		run, err := c.temporal.ExecuteWorkflow(ctx, opts, protocol.WorkflowJob, searchable)
+		run, err := c.temporal.ExecuteWorkflow(ctx, opts, wire.WorkflowJob, searchable)
 		if _, ok := errors.AsType[*serviceerror.InvalidArgument](err); !ok {
 			return run, err
 		}
 		opts.TypedSearchAttributes = temporal.SearchAttributes{}
 	}
-	return c.temporal.ExecuteWorkflow(ctx, opts, protocol.WorkflowJob, in)
+	return c.temporal.ExecuteWorkflow(ctx, opts, wire.WorkflowJob, in)
 }
 
 func specSummary(s Spec) string {
@@ -199,15 +199,15 @@ func (s Spec) describeHandler() string {
 }
 
 func specMemo(s Spec) map[string]any {
-	memo := map[string]any{protocol.MemoPool: s.Pool, protocol.MemoOutput: s.Output, protocol.MemoState: Running}
+	memo := map[string]any{wire.MemoPool: s.Pool, wire.MemoOutput: s.Output, wire.MemoState: Running}
 	if s.Source == SourceFeed {
-		memo[protocol.MemoLeg], memo[protocol.MemoFormat] = 0, s.Format
+		memo[wire.MemoLeg], memo[wire.MemoFormat] = 0, s.Format
 	}
 	if s.Source == SourceClock {
-		memo[protocol.MemoSource] = s.Source
+		memo[wire.MemoSource] = s.Source
 	}
 	if len(s.Stages) > 0 {
-		memo[protocol.MemoPools] = s.Pools()
+		memo[wire.MemoPools] = s.Pools()
 	}
 	return memo
 }
@@ -267,7 +267,7 @@ type Listed struct {
 func (l Listed) Reaches(pool string) bool { return l.Pool == pool || slices.Contains(l.Pools, pool) }
 
 // Milestone is how far a job had come at a time.
-type Milestone = protocol.Milestone
+type Milestone = wire.Milestone
 
 // Run is a job that has been started.
 type Run struct {
@@ -300,7 +300,7 @@ func (r *Run) info(ctx context.Context) (*workflow.WorkflowExecutionInfo, error)
 		return nil, fmt.Errorf("asking for job %s: %w", r.name, err)
 	}
 	info := desc.GetWorkflowExecutionInfo()
-	if info.GetType().GetName() != protocol.WorkflowJob {
+	if info.GetType().GetName() != wire.WorkflowJob {
 		return nil, &NotFoundError{Name: r.name}
 	}
 	return info, nil

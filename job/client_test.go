@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
@@ -54,18 +54,18 @@ func TestClient_StartOptions(t *testing.T) {
 			handle := &mocks.WorkflowRun{}
 			handle.On("GetRunID").Return("run")
 			var got client.StartWorkflowOptions
-			tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, Input{Spec: valid(), Resume: test.options.Resume, Version: protocol.LogicVersion}).
+			tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, Input{Spec: valid(), Resume: test.options.Resume, Version: wire.LogicVersion}).
 				Run(func(args mock.Arguments) { got = args.Get(1).(client.StartWorkflowOptions) }).Return(handle, nil)
 			run, err := c.StartWith(t.Context(), Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"}, test.options)
 			require.NoError(t, err)
 			require.Equal(t, "nightly", run.Name())
 			require.Equal(t, "nightly", got.ID)
-			require.Equal(t, protocol.WorkflowQueue, got.TaskQueue)
+			require.Equal(t, wire.WorkflowQueue, got.TaskQueue)
 			require.Equal(t, test.reuse, got.WorkflowIDReusePolicy)
 			require.Equal(t, test.conflict, got.WorkflowIDConflictPolicy)
 			require.Equal(t, cmp.Or(test.options.TaskTimeout, DefaultTaskTimeout), got.WorkflowTaskTimeout)
 			require.True(t, got.WorkflowExecutionErrorWhenAlreadyStarted)
-			require.Equal(t, map[string]any{protocol.MemoPool: "thumbs", protocol.MemoOutput: "out.jsonl", protocol.MemoState: Running}, got.Memo)
+			require.Equal(t, map[string]any{wire.MemoPool: "thumbs", wire.MemoOutput: "out.jsonl", wire.MemoState: Running}, got.Memo)
 			require.Equal(t, "pool thumbs · in.jsonl", got.StaticSummary)
 			require.Contains(t, got.StaticDetails, "Window auto")
 		})
@@ -79,7 +79,7 @@ func TestD40_AFrozenWorkerHoldsAJobForFiveSeconds(t *testing.T) {
 	handle := &mocks.WorkflowRun{}
 	handle.On("GetRunID").Return("run")
 	tc.On("ExecuteWorkflow", mock.Anything, mock.MatchedBy(func(o client.StartWorkflowOptions) bool { return o.WorkflowTaskTimeout == 5*time.Second }),
-		protocol.WorkflowJob, mock.Anything).Return(handle, nil)
+		wire.WorkflowJob, mock.Anything).Return(handle, nil)
 	_, err := c.Start(t.Context(), Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"})
 	require.NoError(t, err)
 }
@@ -90,7 +90,7 @@ func TestClient_StartRefused(t *testing.T) {
 	_, err := c.Start(t.Context(), Spec{Name: "nightly"})
 	require.ErrorContains(t, err, "pool name is empty", "a spec that cannot be is refused before anything is asked")
 
-	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, mock.Anything).
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, mock.Anything).
 		Return(nil, serviceerror.NewWorkflowExecutionAlreadyStarted("taken", "", "")).Once()
 	_, err = c.Start(t.Context(), valid())
 	var exists *ExistsError
@@ -98,7 +98,7 @@ func TestClient_StartRefused(t *testing.T) {
 	require.Equal(t, "nightly", exists.Name)
 	require.ErrorContains(t, err, "StartOptions.Fresh")
 
-	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, mock.Anything).Return(nil, errors.New("no network"))
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, mock.Anything).Return(nil, errors.New("no network"))
 	_, err = c.Start(t.Context(), valid())
 	require.EqualError(t, err, "starting job nightly: no network")
 }
@@ -116,7 +116,7 @@ func TestRun_StopGrace(t *testing.T) {
 	for _, grace := range []string{"", "0", "0s", "30s", "1h30m"} {
 		c, tc := setup(t)
 		tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, Stop{Grace: grace}).Return(nil)
-		describe(tc, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, protocol.WorkflowJob)
+		describe(tc, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, wire.WorkflowJob)
 		require.NoError(t, c.Get("nightly").Stop(t.Context(), Stop{Grace: grace}))
 	}
 	for _, grace := range []string{"-1s", "30", "soon"} {
@@ -134,23 +134,23 @@ func TestD7_AStopBarsTheLegs(t *testing.T) {
 		payload, err := converter.GetDefaultDataConverter().ToPayload(leg)
 		require.NoError(t, err)
 		return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{
-			Type: &common.WorkflowType{Name: protocol.WorkflowJob}, Memo: &common.Memo{Fields: map[string]*common.Payload{protocol.MemoLeg: payload}},
+			Type: &common.WorkflowType{Name: wire.WorkflowJob}, Memo: &common.Memo{Fields: map[string]*common.Payload{wire.MemoLeg: payload}},
 		}}
 	}
 	tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, mock.Anything).Return(nil).Once()
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(memo(1), nil).Once()
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(memo(3), nil)
 	var told []string
-	tc.On("SignalWorkflow", mock.Anything, mock.Anything, "", protocol.SignalBar, nil).Run(func(args mock.Arguments) {
+	tc.On("SignalWorkflow", mock.Anything, mock.Anything, "", wire.SignalBar, nil).Run(func(args mock.Arguments) {
 		told = append(told, args.String(1))
 	}).Return(serviceerror.NewNotFound("gone"))
 	require.NoError(t, c.Get("nightly").Stop(t.Context(), Stop{}))
-	require.Equal(t, []string{protocol.LegID("nightly", 1), protocol.LegID("nightly", 2), protocol.LegID("nightly", 3), protocol.LegID("nightly", 4)}, told)
+	require.Equal(t, []string{wire.LegID("nightly", 1), wire.LegID("nightly", 2), wire.LegID("nightly", 3), wire.LegID("nightly", 4)}, told)
 
 	c, tc = setup(t)
 	tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, mock.Anything).Return(nil)
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(memo(1), nil)
-	tc.On("SignalWorkflow", mock.Anything, mock.Anything, "", protocol.SignalBar, nil).Return(errors.New("no network"))
+	tc.On("SignalWorkflow", mock.Anything, mock.Anything, "", wire.SignalBar, nil).Return(errors.New("no network"))
 	require.ErrorContains(t, c.Get("nightly").Stop(t.Context(), Stop{}), "is requested; the feed may still take items: telling leg 1: no network")
 }
 
@@ -170,7 +170,7 @@ func TestRun_StopWhenEnded(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, mock.Anything).Return(serviceerror.NewNotFound("gone"))
-	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, protocol.WorkflowJob)
+	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, wire.WorkflowJob)
 	err := c.Get("nightly").Stop(t.Context(), Stop{})
 	var ended *EndedError
 	require.ErrorAs(t, err, &ended)
@@ -178,7 +178,7 @@ func TestRun_StopWhenEnded(t *testing.T) {
 
 	c, tc = setup(t)
 	tc.On("SignalWorkflow", mock.Anything, "nightly", "", SignalStop, mock.Anything).Return(serviceerror.NewNotFound("gone"))
-	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, protocol.WorkflowJob) // it is not queried: no worker may be up
+	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, wire.WorkflowJob) // it is not queried: no worker may be up
 	err = c.Get("nightly").Stop(t.Context(), Stop{})
 	require.ErrorAs(t, err, &ended)
 	require.Equal(t, Failed, ended.State)
@@ -287,12 +287,12 @@ func TestFailedError_WithoutCause(t *testing.T) {
 func TestRun_ReportOfRunningJob(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
-	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, protocol.WorkflowJob)
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{
-		Job: "nightly", State: Running, Planned: 100, Totals: Totals{OK: 10}, OpenLegs: []string{protocol.LegID("nightly", 1), protocol.LegID("nightly", 2)},
+	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, wire.WorkflowJob)
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, Report{
+		Job: "nightly", State: Running, Planned: 100, Totals: Totals{OK: 10}, OpenLegs: []string{wire.LegID("nightly", 1), wire.LegID("nightly", 2)},
 	}), nil)
-	tc.On("QueryWorkflow", mock.Anything, protocol.LegID("nightly", 1), "", protocol.QueryProgress).Return(value(t, Progress{Totals: Totals{OK: 5}, InFlight: 3}), nil)
-	tc.On("QueryWorkflow", mock.Anything, protocol.LegID("nightly", 2), "", protocol.QueryProgress).Return(nil, serviceerror.NewNotFound("not yet there"))
+	tc.On("QueryWorkflow", mock.Anything, wire.LegID("nightly", 1), "", wire.QueryProgress).Return(value(t, Progress{Totals: Totals{OK: 5}, InFlight: 3}), nil)
+	tc.On("QueryWorkflow", mock.Anything, wire.LegID("nightly", 2), "", wire.QueryProgress).Return(nil, serviceerror.NewNotFound("not yet there"))
 	report, err := c.Get("nightly").Report(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 15, report.OK)
@@ -318,7 +318,7 @@ func TestRun_ReportOfSomethingElse(t *testing.T) {
 func TestRun_ReportOfFailedJob(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
-	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_FAILED, protocol.WorkflowJob)
+	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_FAILED, wire.WorkflowJob)
 	want := Report{Job: "nightly", State: Failed, Error: &Error{Message: "x"}}
 	ends(tc, Report{}, executionError(temporal.NewNonRetryableApplicationError("x", "X", nil, want)))
 	report, err := c.Get("nightly").Report(t.Context())
@@ -331,7 +331,7 @@ func TestClient_List(t *testing.T) {
 	c, tc := setup(t)
 	memo := func(state State) *common.Memo {
 		return &common.Memo{Fields: map[string]*common.Payload{
-			protocol.MemoPool: payload(t, "p"), protocol.MemoState: payload(t, state), protocol.MemoOutput: payload(t, "out"),
+			wire.MemoPool: payload(t, "p"), wire.MemoState: payload(t, state), wire.MemoOutput: payload(t, "out"),
 		}}
 	}
 	info := func(id string, status enums.WorkflowExecutionStatus, memo *common.Memo) *workflow.WorkflowExecutionInfo {
@@ -359,7 +359,7 @@ func TestClient_List(t *testing.T) {
 			info("completed", enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, memo(Stopping)),
 			info("terminated", enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, memo(Running)),
 			info("no memo", enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil),
-			info("odd memo", enums.WORKFLOW_EXECUTION_STATUS_RUNNING, &common.Memo{Fields: map[string]*common.Payload{protocol.MemoPool: payload(t, 7)}}),
+			info("odd memo", enums.WORKFLOW_EXECUTION_STATUS_RUNNING, &common.Memo{Fields: map[string]*common.Payload{wire.MemoPool: payload(t, 7)}}),
 		},
 	}, nil)
 	jobs, err := c.List(t.Context(), 10)

@@ -12,14 +12,14 @@ import (
 
 	"github.com/stint-run/stint/internal/feedclient"
 	"github.com/stint-run/stint/internal/jsonscan"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // Limits of what a client of a feed sends.
 const (
 	// MaxPutItems and MaxPutBytes bound one list of items, as JSON; MaxPutBytes bounds a single item, too.
-	MaxPutItems = protocol.MaxExchangeItems
-	MaxPutBytes = protocol.MaxExchangeBytes
+	MaxPutItems = wire.MaxExchangeItems
+	MaxPutBytes = wire.MaxExchangeBytes
 	// MaxLinger bounds FeedOptions.Linger. Longer waits are the feed's: see Spec.BatchWait.
 	MaxLinger = 99 * time.Millisecond
 	// DefaultFeedLimit is how long the methods of a [Feed] that ask the feed take at most, if their context has no deadline.
@@ -151,7 +151,7 @@ func (f *Feed[In, Out]) Call(ctx context.Context, item In) (Out, error) {
 }
 
 // FeedReset is what a reset has done: the session that has begun, and how many waiting items it has discarded.
-type FeedReset = protocol.ResetDone
+type FeedReset = wire.ResetDone
 
 // Reset begins the next session: items that wait are discarded, those that run are finished and recorded. Calls of this Feed
 // that wait for a result of an earlier session return a *[DiscardedError]; after Reset has returned, no such result is
@@ -174,7 +174,7 @@ func (f *Feed[In, Out]) Close(ctx context.Context) error {
 }
 
 // FeedState is the state of a feed, as known to its leg that takes items.
-type FeedState = protocol.FeedState
+type FeedState = wire.FeedState
 
 // State returns the feed's state. A worker must answer.
 func (f *Feed[In, Out]) State(ctx context.Context) (FeedState, error) {
@@ -268,7 +268,7 @@ func encodeItem[In any](item In, index int) (json.RawMessage, error) {
 }
 
 // decodeOutcome returns an item's result, or the error that is its outcome.
-func decodeOutcome[Out any](o protocol.ItemResult) (Out, error) {
+func decodeOutcome[Out any](o wire.ItemResult) (Out, error) {
 	var out Out
 	switch {
 	case o.Discarded:

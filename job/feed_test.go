@@ -16,7 +16,7 @@ import (
 
 	"github.com/stint-run/stint/internal/feedclient"
 	"github.com/stint-run/stint/internal/feedclient/feedsim"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -433,7 +433,7 @@ func TestFeed_StreamPanics(t *testing.T) {
 func TestFeed_ManyAtOnce(t *testing.T) {
 	t.Parallel()
 	// What is lost without an error is missed after so long, the wait of an exchange and 3 s more, and may then be lost again.
-	const missed = protocol.MaxExchangeWait + 3*time.Second
+	const missed = wire.MaxExchangeWait + 3*time.Second
 	for seed := range uint64(20) {
 		o := feedsim.Options{
 			Seed: seed, Slots: 1 + int(seed%5), Capacity: []int{8, 64, 256}[seed%3], BatchItems: 1 + int(seed%4), SealAfter: 20,

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/feedclient"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/enums/v1"
 )
 
@@ -218,7 +218,7 @@ func (e *DecodeError) Error() string {
 // Unwrap returns the error of encoding/json.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-func itemError(o protocol.ItemResult) error {
+func itemError(o wire.ItemResult) error {
 	var failure Failure
 	if err := json.Unmarshal(o.Failure, &failure); err != nil {
 		return &DecodeError{Item: o.Item, Err: err}
@@ -268,15 +268,15 @@ func (f *Feed[In, Out]) carriedOut(err error, asked time.Time) error {
 
 func (f *Feed[In, Out]) refusal(r *feedclient.RefusedError, waited time.Duration) error {
 	switch r.Type {
-	case protocol.RefusedFull:
+	case wire.RefusedFull:
 		return &FullError{Name: f.name, Capacity: r.Capacity, CapacityBytes: r.CapacityBytes, Backlog: r.Backlog, BacklogBytes: r.BacklogBytes, Waited: waited}
-	case protocol.RefusedTooLarge:
+	case wire.RefusedTooLarge:
 		return &TooLargeError{Items: r.Items, Bytes: r.Bytes, MaxItems: r.Capacity, MaxBytes: r.CapacityBytes}
-	case protocol.RefusedClosed:
+	case wire.RefusedClosed:
 		return &ClosedError{Name: f.name}
-	case protocol.RefusedSession:
+	case wire.RefusedSession:
 		return &SessionError{Name: f.name, Open: r.Session}
-	case protocol.RefusedStopping:
+	case wire.RefusedStopping:
 		return &StoppedError{Name: f.name, State: Stopping}
 	}
 	return fmt.Errorf("feed %s: %w", f.name, r)
@@ -297,10 +297,10 @@ func (j *feedJob) Open(ctx context.Context) (int, string, error) {
 	memo := info.GetMemo()
 	listed := j.run.client.listed(info)
 	switch {
-	case memo.GetFields()[protocol.MemoLeg] == nil:
+	case memo.GetFields()[wire.MemoLeg] == nil:
 		return 0, "", &feedclient.EndedError{Err: &NotFeedError{Name: j.run.name}}
 	case info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING && listed.State != Stopping && listed.State != Stopped:
-		return memoValue[int](j.run.client, memo, protocol.MemoLeg), listed.Pool, nil
+		return memoValue[int](j.run.client, memo, wire.MemoLeg), listed.Pool, nil
 	}
 	return 0, listed.Pool, &feedclient.EndedError{Err: j.endedAs(ctx, listed.State), Closed: listed.State == Completed}
 }
@@ -332,7 +332,7 @@ func (j *feedJob) Ended(ctx context.Context, reason string) error {
 	switch {
 	case errors.As(err, &ended):
 		return ended.Err
-	case reason == protocol.RefusedClosed:
+	case reason == wire.RefusedClosed:
 		return &ClosedError{Name: j.run.name}
 	}
 	return &StoppedError{Name: j.run.name, State: Stopping}

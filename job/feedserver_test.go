@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
@@ -36,14 +36,14 @@ func legFlow(ctx workflow.Context, in plainLeg) error {
 	var sealed, done bool
 	session := int64(1)
 	pending := map[string]int{}
-	results := map[string][]protocol.ItemResult{}
+	results := map[string][]wire.ItemResult{}
 	refuse := func(kind string) error {
-		return temporal.NewNonRetryableApplicationError("refused: "+kind, kind, nil, protocol.Refusal{Leg: in.Number + 1, Session: session, Capacity: in.Capacity, CapacityBytes: 1 << 20, Backlog: backlog})
+		return temporal.NewNonRetryableApplicationError("refused: "+kind, kind, nil, wire.Refusal{Leg: in.Number + 1, Session: session, Capacity: in.Capacity, CapacityBytes: 1 << 20, Backlog: backlog})
 	}
-	exchange := func(ctx workflow.Context, e protocol.Exchange) (protocol.Exchanged, error) {
-		answer := protocol.Exchanged{First: int64(ordinal), Session: session}
+	exchange := func(ctx workflow.Context, e wire.Exchange) (wire.Exchanged, error) {
+		answer := wire.Exchanged{First: int64(ordinal), Session: session}
 		for _, value := range e.Items {
-			it := protocol.ItemResult{Item: int64(ordinal), Session: session}
+			it := wire.ItemResult{Item: int64(ordinal), Session: session}
 			ordinal++
 			backlog++
 			pending[e.Client]++
@@ -66,33 +66,33 @@ func legFlow(ctx workflow.Context, in plainLeg) error {
 		delete(results, e.Client)
 		return answer, nil
 	}
-	validate := func(_ workflow.Context, e protocol.Exchange) error {
+	validate := func(_ workflow.Context, e wire.Exchange) error {
 		switch {
 		case len(e.Items) == 0:
 			return nil
 		case sealed:
-			return refuse(protocol.RefusedMoved)
+			return refuse(wire.RefusedMoved)
 		case len(e.Items) > in.Capacity:
-			return refuse(protocol.RefusedTooLarge)
+			return refuse(wire.RefusedTooLarge)
 		case backlog+len(e.Items) > in.Capacity:
-			return refuse(protocol.RefusedFull)
+			return refuse(wire.RefusedFull)
 		}
 		return nil
 	}
-	reset := func(workflow.Context, protocol.Reset) (protocol.ResetDone, error) {
+	reset := func(workflow.Context, wire.Reset) (wire.ResetDone, error) {
 		session++
-		return protocol.ResetDone{Session: session}, nil
+		return wire.ResetDone{Session: session}, nil
 	}
 	if err := cmp.Or(
-		workflow.SetUpdateHandlerWithOptions(ctx, protocol.UpdateExchange, exchange, workflow.UpdateHandlerOptions{Validator: validate}),
-		workflow.SetUpdateHandler(ctx, protocol.UpdateReset, reset),
-		workflow.SetQueryHandler(ctx, protocol.QueryFeed, func() (protocol.FeedState, error) {
-			return protocol.FeedState{Leg: in.Number, Open: !sealed, Session: session, Capacity: in.Capacity, CapacityBytes: 1 << 20, Backlog: backlog}, nil
+		workflow.SetUpdateHandlerWithOptions(ctx, wire.UpdateExchange, exchange, workflow.UpdateHandlerOptions{Validator: validate}),
+		workflow.SetUpdateHandler(ctx, wire.UpdateReset, reset),
+		workflow.SetQueryHandler(ctx, wire.QueryFeed, func() (wire.FeedState, error) {
+			return wire.FeedState{Leg: in.Number, Open: !sealed, Session: session, Capacity: in.Capacity, CapacityBytes: 1 << 20, Backlog: backlog}, nil
 		}),
-		workflow.SetQueryHandler(ctx, protocol.QueryItems, func(items []int64) ([]protocol.ItemState, error) {
-			var states []protocol.ItemState
+		workflow.SetQueryHandler(ctx, wire.QueryItems, func(items []int64) ([]wire.ItemState, error) {
+			var states []wire.ItemState
 			for _, item := range items {
-				states = append(states, protocol.ItemState{Item: item, Left: true, Queued: 7 * time.Millisecond})
+				states = append(states, wire.ItemState{Item: item, Left: true, Queued: 7 * time.Millisecond})
 			}
 			return states, nil
 		}),
@@ -109,7 +109,7 @@ func legFlow(ctx workflow.Context, in plainLeg) error {
 // jobFlow is a feed's job: its memo names the open leg.
 func jobFlow(ctx workflow.Context) (job.Report, error) {
 	closed := false
-	if err := workflow.SetUpdateHandler(ctx, protocol.UpdateClose, func(workflow.Context) error { closed = true; return nil }); err != nil {
+	if err := workflow.SetUpdateHandler(ctx, wire.UpdateClose, func(workflow.Context) error { closed = true; return nil }); err != nil {
 		return job.Report{}, err
 	}
 	next := workflow.GetSignalChannel(ctx, "next")
@@ -119,13 +119,13 @@ func jobFlow(ctx workflow.Context) (job.Report, error) {
 		var leg int
 		_ = workflow.Await(ctx, func() bool { return closed || next.Len() > 0 || stop.Len() > 0 })
 		if next.ReceiveAsync(&leg) {
-			_ = workflow.UpsertMemo(ctx, map[string]any{protocol.MemoLeg: leg})
+			_ = workflow.UpsertMemo(ctx, map[string]any{wire.MemoLeg: leg})
 		}
 		if stop.ReceiveAsync(nil) {
 			state = job.Stopped
 		}
 	}
-	_ = workflow.UpsertMemo(ctx, map[string]any{protocol.MemoState: state})
+	_ = workflow.UpsertMemo(ctx, map[string]any{wire.MemoState: state})
 	return job.Report{Job: workflow.GetInfo(ctx).WorkflowExecution.ID, State: state}, nil
 }
 
@@ -152,8 +152,8 @@ func plainServer(t *testing.T) sdkclient.Client {
 func startPlain(t *testing.T, server sdkclient.Client, name string, memo map[string]any) *plainFeed {
 	t.Helper()
 	f := &plainFeed{t: t, server: server, name: name, hold: make(chan struct{})}
-	memo[protocol.MemoPool], memo[protocol.MemoState] = name, job.Running
-	_, err := server.ExecuteWorkflow(t.Context(), sdkclient.StartWorkflowOptions{ID: name, TaskQueue: protocol.WorkflowQueue, Memo: memo}, protocol.WorkflowJob)
+	memo[wire.MemoPool], memo[wire.MemoState] = name, job.Running
+	_, err := server.ExecuteWorkflow(t.Context(), sdkclient.StartWorkflowOptions{ID: name, TaskQueue: wire.WorkflowQueue, Memo: memo}, wire.WorkflowJob)
 	require.NoError(t, err)
 	return f
 }
@@ -161,18 +161,18 @@ func startPlain(t *testing.T, server sdkclient.Client, name string, memo map[str
 func (f *plainFeed) leg(number, capacity int) {
 	f.t.Helper()
 	_, err := f.server.ExecuteWorkflow(f.t.Context(), sdkclient.StartWorkflowOptions{
-		ID: protocol.LegID(f.name, number), TaskQueue: protocol.PoolQueue(f.name),
-	}, protocol.WorkflowFeedLeg, plainLeg{Number: number, Capacity: capacity})
+		ID: wire.LegID(f.name, number), TaskQueue: wire.PoolQueue(f.name),
+	}, wire.WorkflowFeedLeg, plainLeg{Number: number, Capacity: capacity})
 	require.NoError(f.t, err)
 }
 
 func (f *plainFeed) serve() {
 	f.t.Helper()
-	queues := []string{protocol.WorkflowQueue, protocol.PoolQueue(f.name)}
+	queues := []string{wire.WorkflowQueue, wire.PoolQueue(f.name)}
 	for _, queue := range queues {
 		w := sdkworker.New(f.server, queue, sdkworker.Options{WorkerStopTimeout: time.Second})
-		w.RegisterWorkflowWithOptions(jobFlow, workflow.RegisterOptions{Name: protocol.WorkflowJob})
-		w.RegisterWorkflowWithOptions(legFlow, workflow.RegisterOptions{Name: protocol.WorkflowFeedLeg})
+		w.RegisterWorkflowWithOptions(jobFlow, workflow.RegisterOptions{Name: wire.WorkflowJob})
+		w.RegisterWorkflowWithOptions(legFlow, workflow.RegisterOptions{Name: wire.WorkflowFeedLeg})
 		w.RegisterActivityWithOptions(f.echo, activity.RegisterOptions{Name: "echo"})
 		w.RegisterWorkflowWithOptions(bareFlow, workflow.RegisterOptions{Name: "bare"})
 		require.NoError(f.t, w.Start())
@@ -217,7 +217,7 @@ func bareFlow(ctx workflow.Context) error {
 func TestFeed_OnAServer(t *testing.T) {
 	t.Parallel()
 	server := plainServer(t)
-	f := startPlain(t, server, "risk", map[string]any{protocol.MemoLeg: 1})
+	f := startPlain(t, server, "risk", map[string]any{wire.MemoLeg: 1})
 	f.leg(1, 3)
 	f.serve()
 	jobs := job.NewClient(server)
@@ -257,9 +257,9 @@ func TestFeed_OnAServer(t *testing.T) {
 	require.True(t, is)
 
 	f.leg(2, 100)
-	f.signal(protocol.LegID("risk", 1), "seal", nil)
+	f.signal(wire.LegID("risk", 1), "seal", nil)
 	require.Eventually(t, func() bool {
-		value, err := server.QueryWorkflow(ctx, protocol.LegID("risk", 1), "", protocol.QueryFeed)
+		value, err := server.QueryWorkflow(ctx, wire.LegID("risk", 1), "", wire.QueryFeed)
 		return err == nil && value.Get(&state) == nil && !state.Open
 	}, 10*time.Second, 10*time.Millisecond)
 	out, err = feed.Call(ctx, "b")
@@ -283,10 +283,10 @@ func TestFeed_OnAServer(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2, reset.Session)
 	require.NoError(t, feed.Close(ctx))
-	f.signal(protocol.LegID("risk", 2), "seal", nil)
-	f.signal(protocol.LegID("risk", 2), "end", nil)
+	f.signal(wire.LegID("risk", 2), "seal", nil)
+	f.signal(wire.LegID("risk", 2), "end", nil)
 	require.NoError(t, server.GetWorkflow(ctx, "risk", "").Get(ctx, nil))
-	require.NoError(t, server.GetWorkflow(ctx, protocol.LegID("risk", 2), "").Get(ctx, nil))
+	require.NoError(t, server.GetWorkflow(ctx, wire.LegID("risk", 2), "").Get(ctx, nil))
 	var closed *job.ClosedError
 	require.ErrorAs(t, feed.Put(ctx, "late"), &closed)
 	_, err = feed.State(ctx)
@@ -316,14 +316,14 @@ func TestFeed_EndsOnAServer(t *testing.T) {
 		"stopped": {func(f *plainFeed) {
 			f.signal(f.name, job.SignalStop, nil)
 			require.NoError(t, server.GetWorkflow(ctx, f.name, "").Get(ctx, nil))
-			require.NoError(t, server.TerminateWorkflow(ctx, protocol.LegID(f.name, 1), "", "test"))
+			require.NoError(t, server.TerminateWorkflow(ctx, wire.LegID(f.name, 1), "", "test"))
 		}, &job.StoppedError{Name: "stopped", State: job.Stopped}},
 		"terminated": {func(f *plainFeed) {
 			require.NoError(t, server.TerminateWorkflow(ctx, f.name, "", "test"))
-			require.NoError(t, server.TerminateWorkflow(ctx, protocol.LegID(f.name, 1), "", "test"))
+			require.NoError(t, server.TerminateWorkflow(ctx, wire.LegID(f.name, 1), "", "test"))
 		}, &job.FailedError{}},
 	} {
-		f := startPlain(t, server, name, map[string]any{protocol.MemoLeg: 1})
+		f := startPlain(t, server, name, map[string]any{wire.MemoLeg: 1})
 		f.leg(1, 10)
 		f.serve()
 		feed := job.NewFeed[string, string](jobs, name, job.FeedOptions{})
@@ -366,11 +366,11 @@ func TestFeed_NotServedOnAServer(t *testing.T) {
 	var not *job.NotFeedError
 	require.ErrorAs(t, call("files", time.Minute), &not)
 
-	f := startPlain(t, server, "lonely", map[string]any{protocol.MemoLeg: 1})
+	f := startPlain(t, server, "lonely", map[string]any{wire.MemoLeg: 1})
 	f.leg(1, 10)
 	var unserved *job.UnservedError
 	require.ErrorAs(t, call("lonely", 6*time.Second), &unserved, "within the call's limit")
 	require.ErrorAs(t, call("lonely", time.Minute), &unserved, "soon")
-	startPlain(t, server, "new", map[string]any{protocol.MemoLeg: 0})
+	startPlain(t, server, "new", map[string]any{wire.MemoLeg: 0})
 	require.ErrorAs(t, call("new", time.Minute), &unserved, "no leg is open yet")
 }

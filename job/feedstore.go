@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // FeedPart says where the outcomes of one batch of a feed are stored.
-type FeedPart = protocol.StoredPart
+type FeedPart = wire.StoredPart
 
 // FeedOutcome is the outcome of one item of a feed, as it travels.
-type FeedOutcome = protocol.ItemResult
+type FeedOutcome = wire.ItemResult
 
 // FeedStore reads the stores of feeds. Package feedstore has the implementation. It is used by many goroutines at once.
 type FeedStore interface {
@@ -86,7 +86,7 @@ func (f *Feed[In, Out]) Results(ctx context.Context, from FeedCursor, o ResultsO
 	return func(yield func(RecordedResult[Out], error) bool) {
 		err := f.follow(ctx, from, o, func(line []byte, next FeedCursor) bool {
 			r := RecordedResult[Out]{Next: next}
-			err := json.Unmarshal(protocol.ResultValue(line), &r.Out)
+			err := json.Unmarshal(wire.ResultValue(line), &r.Out)
 			if err != nil {
 				var none Out
 				r.Out, err = none, &DecodeError{Item: -1, Err: err}

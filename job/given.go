@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 )
@@ -67,7 +67,7 @@ type givenState struct {
 	Carried []struct {
 		Number   int `json:"number"`
 		Reported struct {
-			Sofar protocol.Counted `json:"sofar"`
+			Sofar wire.Counted `json:"sofar"`
 		} `json:"reported"`
 		Sofar struct {
 			Manifests []string `json:"manifests"`
@@ -161,7 +161,7 @@ func (in *givenInput) answerOf(heads []string) Answer {
 // heads of the job's any more.
 func (s *givenState) addLegs(a *Answer) {
 	for _, leg := range s.Carried {
-		id := protocol.LegID(a.Job, leg.Number)
+		id := wire.LegID(a.Job, leg.Number)
 		a.OpenLegs = append(a.OpenLegs, id)
 		a.Manifests = slices.Concat(a.Manifests, leg.Sofar.Manifests)
 		a.Planned = max(a.Planned, leg.Sofar.Accepted)
@@ -207,7 +207,7 @@ func (a *Answer) takeNumbers(later Report) {
 
 // silenced reports whether a leg that has run answers no query, because its last workflow task has failed.
 func (c *Client) silenced(ctx context.Context, leg string) bool {
-	_, err := c.temporal.QueryWorkflow(ctx, leg, "", protocol.QueryProgress)
+	_, err := c.temporal.QueryWorkflow(ctx, leg, "", wire.QueryProgress)
 	return notReady(err)
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
@@ -19,8 +19,8 @@ func TestClient_ResumePassesEarlierRunsOn(t *testing.T) {
 	endedWith(tc, Report{Job: "nightly", Run: "run-2", State: Stopped})
 	handle := &mocks.WorkflowRun{}
 	handle.On("GetRunID").Return("run-3")
-	want := Input{Spec: valid(), Earlier: []string{"run-1", "run-2"}, Version: protocol.LogicVersion}
-	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, want).Return(handle, nil)
+	want := Input{Spec: valid(), Earlier: []string{"run-1", "run-2"}, Version: wire.LogicVersion}
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, want).Return(handle, nil)
 	_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
 	require.NoError(t, err)
 	runs, err := c.EarlierRuns(t.Context(), Report{Job: "nightly", Run: "run-2"})

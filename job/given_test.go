@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
@@ -83,7 +83,7 @@ func terminated(tc *mocks.Client) {
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{
 		WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{
 			Execution: &common.WorkflowExecution{WorkflowId: "nightly", RunId: "run-2"},
-			Type:      &common.WorkflowType{Name: protocol.WorkflowJob}, Status: enums.WORKFLOW_EXECUTION_STATUS_TERMINATED,
+			Type:      &common.WorkflowType{Name: wire.WorkflowJob}, Status: enums.WORKFLOW_EXECUTION_STATUS_TERMINATED,
 		},
 	}, nil)
 }
@@ -97,7 +97,7 @@ func unready(tc *mocks.Client, id, query string, args ...any) {
 func restarts(tc *mocks.Client, want any) {
 	next := &mocks.WorkflowRun{}
 	next.On("GetRunID").Return("run-3")
-	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, want).Return(next, nil)
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, want).Return(next, nil)
 }
 
 // asJSON is a value as JSON.
@@ -133,13 +133,13 @@ func TestResume_FeedThatWasToGoOn(t *testing.T) {
 		"report":{"job":"nightly","run":"run-1","state":"running","planned":45,"ok":20,"legs":6,"unsaved":["nightly/leg-2"]}}}`
 	terminated(tc)
 	hasHistory(t, tc, "nightly", input, neverRan...)
-	unready(tc, "nightly", protocol.QueryReport)
-	ran, never, gone, unsaved := protocol.LegID("nightly", 4), protocol.LegID("nightly", 5), protocol.LegID("nightly", 6), protocol.LegID("nightly", 2)
-	tc.On("QueryWorkflow", mock.Anything, ran, "", protocol.QueryProgress).Return(value(t, Progress{Totals: Totals{OK: 9}, Feed: &FeedReport{Session: 4, Accepted: 60}}), nil)
+	unready(tc, "nightly", wire.QueryReport)
+	ran, never, gone, unsaved := wire.LegID("nightly", 4), wire.LegID("nightly", 5), wire.LegID("nightly", 6), wire.LegID("nightly", 2)
+	tc.On("QueryWorkflow", mock.Anything, ran, "", wire.QueryProgress).Return(value(t, Progress{Totals: Totals{OK: 9}, Feed: &FeedReport{Session: 4, Accepted: 60}}), nil)
 	hasHistory(t, tc, ran, `{"number":4}`, hasRun...)
 	hasHistory(t, tc, never, `{"number":5,"ref":{"job":"nightly"},"previous":["m5"]}`, neverRan...)
 	tc.On("GetWorkflowHistory", mock.Anything, gone, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(&eventsOf{})
-	tc.On("QueryWorkflow", mock.Anything, gone, "", protocol.QueryProgress).Return(nil, serviceerror.NewNotFound("removed"))
+	tc.On("QueryWorkflow", mock.Anything, gone, "", wire.QueryProgress).Return(nil, serviceerror.NewNotFound("removed"))
 
 	report, err := c.Get("nightly").Report(t.Context())
 	require.NoError(t, err)
@@ -157,11 +157,11 @@ func TestResume_FeedThatWasToGoOn(t *testing.T) {
 		tc.On("TerminateWorkflow", mock.Anything, leg, "", mock.Anything).Return(nil)
 	}
 	tc.On("TerminateWorkflow", mock.Anything, gone, "", mock.Anything).Return(serviceerror.NewNotFound("removed"))
-	unready(tc, "nightly", protocol.QueryPending, fromNowhere)
-	unready(tc, never, protocol.QueryPending, fromNowhere)
-	tc.On("QueryWorkflow", mock.Anything, gone, "", protocol.QueryPending, fromNowhere).Return(nil, serviceerror.NewNotFound("removed"))
+	unready(tc, "nightly", wire.QueryPending, fromNowhere)
+	unready(tc, never, wire.QueryPending, fromNowhere)
+	tc.On("QueryWorkflow", mock.Anything, gone, "", wire.QueryPending, fromNowhere).Return(nil, serviceerror.NewNotFound("removed"))
 	for _, leg := range []string{unsaved, ran} {
-		tc.On("QueryWorkflow", mock.Anything, leg, "", protocol.QueryPending, fromNowhere).Return(value(t, []byte{}), nil)
+		tc.On("QueryWorkflow", mock.Anything, leg, "", wire.QueryPending, fromNowhere).Return(value(t, []byte{}), nil)
 		tc.On("DescribeWorkflowExecution", mock.Anything, leg, "").Return(&workflowservice.DescribeWorkflowExecutionResponse{
 			WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{Execution: &common.WorkflowExecution{WorkflowId: leg, RunId: "its-run"}},
 		}, nil)
@@ -180,8 +180,8 @@ func TestResume_LoopThatWasToGoOn(t *testing.T) {
 	t.Parallel()
 	base := time.Unix(1_700_000_000, 0).UTC()
 	slots := []LoopSlot{
-		{Slot: 0, Next: 12, Base: base, Head: "m1", Stats: protocol.ClockStats{OK: 11, Failed: 1}},
-		{Slot: 1, Next: 15, Skipped: 2, Base: base, Head: "m2", Stats: protocol.ClockStats{OK: 15}},
+		{Slot: 0, Next: 12, Base: base, Head: "m1", Stats: wire.ClockStats{OK: 11, Failed: 1}},
+		{Slot: 1, Next: 15, Skipped: 2, Base: base, Head: "m2", Stats: wire.ClockStats{OK: 15}},
 	}
 	spec := Spec{Name: "nightly", Pool: "thumbs", Source: SourceClock, Slots: 2, Every: time.Second, Output: "out/"}.WithDefaults()
 	unborn := []LoopSlot{slots[0], slots[1]}
@@ -199,15 +199,15 @@ func TestResume_LoopThatWasToGoOn(t *testing.T) {
 			c, tc := setup(t)
 			terminated(tc)
 			hasHistory(t, tc, "nightly", test.input, neverRan...)
-			unready(tc, "nightly", protocol.QueryReport)
-			unready(tc, "nightly", protocol.QueryPending)
+			unready(tc, "nightly", wire.QueryReport)
+			unready(tc, "nightly", wire.QueryPending)
 			report, err := c.Get("nightly").Report(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, NewLoopReport(spec, test.at), report.Loop)
 			require.EqualValues(t, 27, report.Loop.Ticks)
 			require.Equal(t, []string{"m1", "m2"}, report.Manifests)
 			require.Equal(t, "run-1", report.Run)
-			want := Input{Spec: spec, Resume: []string{"m1", "m2"}, Loop: test.at, Version: protocol.LogicVersion}
+			want := Input{Spec: spec, Resume: []string{"m1", "m2"}, Loop: test.at, Version: wire.LogicVersion}
 			restarts(tc, want)
 			_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
 			require.NoError(t, err)
@@ -231,9 +231,9 @@ func TestResume_RedriveThatWasToGoOn(t *testing.T) {
 			c, tc := setup(t)
 			terminated(tc)
 			hasHistory(t, tc, "nightly", test.input, neverRan...)
-			unready(tc, "nightly", protocol.QueryReport)
-			unready(tc, "nightly", protocol.QueryPending)
-			restarts(tc, Input{Spec: valid(), Resume: []string{test.done}, Redrive: &again, Version: protocol.LogicVersion})
+			unready(tc, "nightly", wire.QueryReport)
+			unready(tc, "nightly", wire.QueryPending)
+			restarts(tc, Input{Spec: valid(), Resume: []string{test.done}, Redrive: &again, Version: wire.LogicVersion})
 			_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
 			require.NoError(t, err)
 		})
@@ -245,12 +245,12 @@ func TestResume_LegThatNeverRan(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	terminated(tc)
-	first, second := protocol.LegID("nightly", 1), protocol.LegID("nightly", 2)
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{
+	first, second := wire.LegID("nightly", 1), wire.LegID("nightly", 2)
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, Report{
 		Job: "nightly", Run: "run-1", State: Running, Manifests: []string{"m1"}, Totals: Totals{OK: 10}, InFlight: 1, OpenLegs: []string{first, second},
 	}), nil)
-	tc.On("QueryWorkflow", mock.Anything, first, "", protocol.QueryProgress).Return(value(t, Progress{Totals: Totals{OK: 5}}), nil)
-	unready(tc, second, protocol.QueryProgress)
+	tc.On("QueryWorkflow", mock.Anything, first, "", wire.QueryProgress).Return(value(t, Progress{Totals: Totals{OK: 5}}), nil)
+	unready(tc, second, wire.QueryProgress)
 	hasHistory(t, tc, "nightly", `{"spec":`+asJSON(t, valid())+`,"version":1}`, hasRun...)
 	hasHistory(t, tc, second, `{"number":2,"ref":{"job":"nightly"},"previous":["m2"],"so_far":{"totals":{"ok":3}}}`, neverRan...)
 	report, err := c.Get("nightly").Report(t.Context())
@@ -259,10 +259,10 @@ func TestResume_LegThatNeverRan(t *testing.T) {
 	require.Equal(t, []string{"m1"}, report.Manifests)
 
 	tc.On("TerminateWorkflow", mock.Anything, mock.Anything, "", mock.Anything).Return(serviceerror.NewNotFound("closed"))
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryPending).Return(value(t, []json.RawMessage{}), nil)
-	tc.On("QueryWorkflow", mock.Anything, first, "", protocol.QueryPending).Return(value(t, []json.RawMessage{json.RawMessage(`{"leg":1}`)}), nil)
-	unready(tc, second, protocol.QueryPending)
-	restarts(tc, Input{Spec: valid(), Resume: []string{"m1"}, Earlier: []string{"run-1"}, Version: protocol.LogicVersion, Salvage: []json.RawMessage{
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryPending).Return(value(t, []json.RawMessage{}), nil)
+	tc.On("QueryWorkflow", mock.Anything, first, "", wire.QueryPending).Return(value(t, []json.RawMessage{json.RawMessage(`{"leg":1}`)}), nil)
+	unready(tc, second, wire.QueryPending)
+	restarts(tc, Input{Spec: valid(), Resume: []string{"m1"}, Earlier: []string{"run-1"}, Version: wire.LogicVersion, Salvage: []json.RawMessage{
 		json.RawMessage(`{"leg":1}`), json.RawMessage(`{"leg":2,"previous":["m2"],"ref":{"job":"nightly"}}`),
 	}})
 	_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
@@ -274,12 +274,12 @@ func TestReport_LegOfALoopThatNeverRan(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	terminated(tc)
-	leg := protocol.LegID("nightly", 1)
+	leg := wire.LegID("nightly", 1)
 	spec := Spec{Name: "nightly", Source: SourceClock, Slots: 1}
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, Report{
 		Job: "nightly", State: Running, OpenLegs: []string{leg}, Loop: NewLoopReport(spec, nil),
 	}), nil)
-	unready(tc, leg, protocol.QueryProgress)
+	unready(tc, leg, wire.QueryProgress)
 	hasHistory(t, tc, leg, `{"number":1,"slot":{"slot":0,"next":7,"head":"m7"}}`, neverRan...)
 	tc.On("DescribeWorkflowExecution", mock.Anything, leg, "").Return(nil, serviceerror.NewNotFound("closed"))
 	report, err := c.Get("nightly").Report(t.Context())
@@ -341,7 +341,7 @@ func TestD50_WhatHasRunAndDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	terminated(tc)
-	done, open := protocol.LegID("nightly", 2), protocol.LegID("nightly", 3)
+	done, open := wire.LegID("nightly", 2), wire.LegID("nightly", 3)
 	events := slices.Concat(
 		[]*history.HistoryEvent{event(2, enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)},
 		commitOf(t, 10, `{"leg":9,"previous":["s2"],"entries":[{}]}`, "salvaged"),
@@ -355,8 +355,8 @@ func TestD50_WhatHasRunAndDoesNotAnswer(t *testing.T) {
 	hasEvents(t, tc, "nightly", input, events...)
 	hasEvents(t, tc, open, `{"number":3,"ref":{"job":"nightly"},"previous":["m4"]}`, append(
 		[]*history.HistoryEvent{event(2, enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)}, commitOf(t, 10, `{"leg":3,"previous":["m4"]}`, "m5")...)...)
-	unready(tc, "nightly", protocol.QueryReport)
-	unready(tc, open, protocol.QueryProgress)
+	unready(tc, "nightly", wire.QueryReport)
+	unready(tc, open, wire.QueryProgress)
 
 	report, err := c.Get("nightly").Report(t.Context())
 	require.NoError(t, err)
@@ -367,9 +367,9 @@ func TestD50_WhatHasRunAndDoesNotAnswer(t *testing.T) {
 	require.Zero(t, report.Salvage)
 
 	tc.On("TerminateWorkflow", mock.Anything, open, "", mock.Anything).Return(serviceerror.NewNotFound("closed"))
-	unready(tc, "nightly", protocol.QueryPending)
-	unready(tc, open, protocol.QueryPending)
-	restarts(tc, Input{Spec: valid(), Resume: report.Manifests, Earlier: []string{"run-1"}, Version: protocol.LogicVersion, Salvage: []json.RawMessage{
+	unready(tc, "nightly", wire.QueryPending)
+	unready(tc, open, wire.QueryPending)
+	restarts(tc, Input{Spec: valid(), Resume: report.Manifests, Earlier: []string{"run-1"}, Version: wire.LogicVersion, Salvage: []json.RawMessage{
 		json.RawMessage(`{"leg":3,"previous":["m5"],"ref":{"job":"nightly"}}`),
 	}})
 	_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
@@ -408,7 +408,7 @@ func TestD50_FeedsAndLoopsSaySo(t *testing.T) {
 			c, tc := setup(t)
 			terminated(tc)
 			hasHistory(t, tc, "nightly", `{"spec":{"name":"nightly","source":"`+source+`","store":"/data/nightly/"}}`, hasRun...)
-			unready(tc, "nightly", protocol.QueryReport)
+			unready(tc, "nightly", wire.QueryReport)
 			isStuck(t, c, "run-1")
 		})
 	}
@@ -416,15 +416,15 @@ func TestD50_FeedsAndLoopsSaySo(t *testing.T) {
 		t.Parallel()
 		c, tc := setup(t)
 		terminated(tc)
-		leg := protocol.LegID("nightly", 1)
-		tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{
+		leg := wire.LegID("nightly", 1)
+		tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, Report{
 			Job: "nightly", Run: "run-1", Store: "/data/nightly", InFlight: 1, OpenLegs: []string{leg}, Feed: &FeedReport{},
 		}), nil)
-		tc.On("QueryWorkflow", mock.Anything, leg, "", protocol.QueryProgress).Return(value(t, Progress{}), nil)
+		tc.On("QueryWorkflow", mock.Anything, leg, "", wire.QueryProgress).Return(value(t, Progress{}), nil)
 		hasHistory(t, tc, "nightly", `{"spec":{"name":"nightly","source":"feed"}}`, hasRun...)
 		tc.On("TerminateWorkflow", mock.Anything, leg, "", mock.Anything).Return(nil)
-		tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryPending, fromNowhere).Return(value(t, []json.RawMessage{}), nil)
-		unready(tc, leg, protocol.QueryPending, fromNowhere)
+		tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryPending, fromNowhere).Return(value(t, []json.RawMessage{}), nil)
+		unready(tc, leg, wire.QueryPending, fromNowhere)
 		hasHistory(t, tc, leg, `{"number":1}`, hasRun...)
 		isStuck(t, c, "run-1")
 	})
@@ -432,7 +432,7 @@ func TestD50_FeedsAndLoopsSaySo(t *testing.T) {
 		t.Parallel()
 		c, tc := setup(t)
 		terminated(tc)
-		unready(tc, "nightly", protocol.QueryReport)
+		unready(tc, "nightly", wire.QueryReport)
 		events := &mocks.HistoryEventIterator{}
 		events.On("Next").Return(nil, errors.New("no network"))
 		tc.On("GetWorkflowHistory", mock.Anything, "nightly", "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(events)
@@ -453,7 +453,7 @@ func TestD51_StoredSpecGetsItsDefaults(t *testing.T) {
 		endedWith(tc, Report{Job: "nightly", Run: "run-2", State: Stopped})
 		want := valid()
 		want.Window = 7
-		restarts(tc, Input{Spec: want, Earlier: []string{"run-2"}, Version: protocol.LogicVersion})
+		restarts(tc, Input{Spec: want, Earlier: []string{"run-2"}, Version: wire.LogicVersion})
 		window := 7
 		_, err := c.Resume(t.Context(), "nightly", ResumeOptions{Settings: Settings{Window: &window}})
 		require.NoError(t, err)

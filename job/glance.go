@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 )
@@ -27,7 +27,7 @@ type Answer struct {
 // Heard is what a job knows of a leg without asking it.
 type Heard struct {
 	Leg string `json:"leg"` // its workflow ID
-	protocol.Counted
+	wire.Counted
 }
 
 // A report is put together from what the job's workflow and its legs answer, and from the heartbeats of batches that run, which no
@@ -54,7 +54,7 @@ type legGlance struct {
 
 // execution is what heartbeats have said of one.
 type execution struct {
-	protocol.Answered
+	wire.Answered
 	owner string // ID of the workflow; "" if it is not known
 }
 
@@ -83,7 +83,7 @@ func (g *glance) ask(ctx context.Context) error {
 	}
 	g.hear(ctx, desc)
 	named := g.named()
-	answer, err := ask[Answer](ctx, r, r.name, protocol.QueryReport, named)
+	answer, err := ask[Answer](ctx, r, r.name, wire.QueryReport, named)
 	if err != nil {
 		g.report = g.lastKnown(desc)
 		return r.asked("for its report", err)
@@ -123,7 +123,7 @@ func ask[T any](ctx context.Context, r *Run, workflow, query string, named []str
 func (g *glance) askLegs(ctx context.Context, legs, named []string) error {
 	var mu sync.Mutex
 	return eachOf(legs, func(leg string) error {
-		p, err := ask[Progress](ctx, g.run, leg, protocol.QueryProgress, named)
+		p, err := ask[Progress](ctx, g.run, leg, wire.QueryProgress, named)
 		var none *serviceerror.NotFound
 		gone := errors.As(err, &none) // it has not been started yet
 		if err != nil && !gone {
@@ -174,7 +174,7 @@ func (g *glance) hear(ctx context.Context, desc *workflowservice.DescribeWorkflo
 	})
 	for _, of := range heard {
 		for _, a := range of.GetPendingActivities() {
-			hint, _ := protocol.LastHint(a, g.run.client.converter)
+			hint, _ := wire.LastHint(a, g.run.client.converter)
 			for _, n := range hint.News {
 				e := g.news[n.Activity]
 				if e.Answered.Items <= n.Items {
@@ -245,7 +245,7 @@ func (g *glance) includeHeard(report *Report, leg string) {
 }
 
 // TotalsOf are the totals that a leg has reported.
-func TotalsOf(c protocol.Counted) Totals {
+func TotalsOf(c wire.Counted) Totals {
 	return Totals{OK: c.OK, Failed: c.Failed, Dropped: c.Dropped, Batches: c.Batches, InputBytes: c.Bytes}
 }
 
@@ -280,7 +280,7 @@ func (r *Report) noteSilent(at time.Time, workflow string) {
 }
 
 // inHand adds the answered items of a running batch.
-func (r *Report) inHand(a protocol.Answered) {
+func (r *Report) inHand(a wire.Answered) {
 	r.OK += a.Items - a.Failed
 	r.Failed += a.Failed
 	r.InputBytes += a.Bytes

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
@@ -20,31 +20,31 @@ import (
 )
 
 var (
-	leg1   = protocol.LegID("nightly", 1)
+	leg1   = wire.LegID("nightly", 1)
 	notNow = context.DeadlineExceeded
 	began  = time.Date(2026, 11, 25, 1, 0, 0, 0, time.UTC)
 )
 
 // pendingOf is what the server says of a workflow: its batches that run, and what their heartbeats say.
-func pendingOf(t *testing.T, memo *Milestone, legs []string, hints map[string][]protocol.Answered) *workflowservice.DescribeWorkflowExecutionResponse {
+func pendingOf(t *testing.T, memo *Milestone, legs []string, hints map[string][]wire.Answered) *workflowservice.DescribeWorkflowExecutionResponse {
 	t.Helper()
 	info := &workflow.WorkflowExecutionInfo{
 		Execution: &common.WorkflowExecution{WorkflowId: "nightly", RunId: "r"}, Status: enums.WORKFLOW_EXECUTION_STATUS_RUNNING,
-		Type: &common.WorkflowType{Name: protocol.WorkflowJob}, StartTime: timestamppb.New(began),
-		Memo: &common.Memo{Fields: map[string]*common.Payload{protocol.MemoPool: payload(t, "thumbs"), protocol.MemoState: payload(t, Running)}},
+		Type: &common.WorkflowType{Name: wire.WorkflowJob}, StartTime: timestamppb.New(began),
+		Memo: &common.Memo{Fields: map[string]*common.Payload{wire.MemoPool: payload(t, "thumbs"), wire.MemoState: payload(t, Running)}},
 	}
 	if memo != nil {
-		info.Memo.Fields[protocol.MemoProgress] = payload(t, memo)
+		info.Memo.Fields[wire.MemoProgress] = payload(t, memo)
 	}
 	desc := &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}
 	for _, leg := range legs {
 		desc.PendingChildren = append(desc.PendingChildren, &workflow.PendingChildExecutionInfo{WorkflowId: leg})
 	}
 	for id, news := range hints {
-		details, err := converter.GetDefaultDataConverter().ToPayloads(protocol.Hint{News: news})
+		details, err := converter.GetDefaultDataConverter().ToPayloads(wire.Hint{News: news})
 		require.NoError(t, err)
 		desc.PendingActivities = append(desc.PendingActivities, &workflow.PendingActivityInfo{
-			ActivityId: id, ActivityType: &common.ActivityType{Name: protocol.ActivityProcess}, State: enums.PENDING_ACTIVITY_STATE_STARTED,
+			ActivityId: id, ActivityType: &common.ActivityType{Name: wire.ActivityProcess}, State: enums.PENDING_ACTIVITY_STATE_STARTED,
 			HeartbeatDetails: details, LastHeartbeatTime: timestamppb.New(began),
 		})
 	}
@@ -55,16 +55,16 @@ func pendingOf(t *testing.T, memo *Milestone, legs []string, hints map[string][]
 func TestReport_CountsBatchesInHand(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
-	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(pendingOf(t, nil, []string{leg1}, map[string][]protocol.Answered{
+	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(pendingOf(t, nil, []string{leg1}, map[string][]wire.Answered{
 		"batch-1.1": {{Activity: "batch-1.1", Items: 7, Failed: 2, Bytes: 70}, {Activity: "batch-2.1", Items: 3, Bytes: 30}},
 	}), nil)
-	tc.On("DescribeWorkflowExecution", mock.Anything, leg1, "").Return(pendingOf(t, nil, nil, map[string][]protocol.Answered{
+	tc.On("DescribeWorkflowExecution", mock.Anything, leg1, "").Return(pendingOf(t, nil, nil, map[string][]wire.Answered{
 		"batch-2.1": {{Activity: "batch-2.1", Items: 4, Bytes: 40}}, "batch-3.1": {{Activity: "batch-3.1", Items: 50, Bytes: 500}},
 	}), nil)
 	named := []string{"batch-1.1", "batch-2.1", "batch-3.1"}
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport, named).
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport, named).
 		Return(value(t, Answer{Report: Report{Job: "nightly", State: Running, Totals: Totals{OK: 100}, OpenLegs: []string{leg1}}, Flying: []string{"batch-1.1"}}), nil)
-	tc.On("QueryWorkflow", mock.Anything, leg1, "", protocol.QueryProgress, named).
+	tc.On("QueryWorkflow", mock.Anything, leg1, "", wire.QueryProgress, named).
 		Return(value(t, Progress{Totals: Totals{OK: 60}, Flying: []string{"batch-2.1"}}), nil) // batch 3 has just been counted
 	report, err := c.Get("nightly").Report(t.Context())
 	require.NoError(t, err)
@@ -79,11 +79,11 @@ func TestReport_CountsBatchesInHand(t *testing.T) {
 func TestReport_LastKnownOfTheMemo(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
-	noted := &Milestone{Counted: protocol.Counted{OK: 40, Failed: 2, At: began.Add(time.Minute)}, Planned: 100, PlanDone: true}
-	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(pendingOf(t, noted, nil, map[string][]protocol.Answered{
+	noted := &Milestone{Counted: wire.Counted{OK: 40, Failed: 2, At: began.Add(time.Minute)}, Planned: 100, PlanDone: true}
+	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(pendingOf(t, noted, nil, map[string][]wire.Answered{
 		"batch-5.1": {{Activity: "batch-5.1", Items: 3}},
 	}), nil)
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport, []string{"batch-5.1"}).Return(nil, notNow)
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport, []string{"batch-5.1"}).Return(nil, notNow)
 	report, err := c.Get("nightly").Report(t.Context())
 	require.True(t, Unanswered(err), err)
 	require.Equal(t, &UnansweredError{Name: "nightly", Err: notNow}, errors.Unwrap(err))
@@ -104,7 +104,7 @@ func TestD10_ReportOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(pendingOf(t, nil, nil, nil), nil)
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(nil, serviceerror.NewQueryFailed("unable to find workflow type: Job"))
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(nil, serviceerror.NewQueryFailed("unable to find workflow type: Job"))
 	_, err := c.Get("nightly").Report(t.Context())
 	require.False(t, Unanswered(err))
 	require.ErrorContains(t, err, "of another version of stint or of another program: unable to find workflow type: Job")
@@ -117,11 +117,11 @@ func TestReport_LegDoesNotAnswer(t *testing.T) {
 	tc.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(pendingOf(t, nil, nil, nil), nil)
 	answer := Answer{
 		Report: Report{Job: "nightly", State: Running, Started: began, Totals: Totals{OK: 10}, OpenLegs: []string{leg1}},
-		Heard:  []Heard{{Leg: leg1, Counted: protocol.Counted{OK: 20, Batches: 2, At: began.Add(time.Second)}}},
+		Heard:  []Heard{{Leg: leg1, Counted: wire.Counted{OK: 20, Batches: 2, At: began.Add(time.Second)}}},
 	}
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, answer), nil)
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, answer), nil)
 	asked := func() *mock.Call {
-		return tc.On("QueryWorkflow", mock.Anything, leg1, "", protocol.QueryProgress).Once()
+		return tc.On("QueryWorkflow", mock.Anything, leg1, "", wire.QueryProgress).Once()
 	}
 	asked().Return(nil, notNow)
 	asked().Return(value(t, Progress{Totals: Totals{OK: 33}}), nil)
@@ -147,8 +147,8 @@ func TestFollow_TicksWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(pendingOf(t, nil, nil, nil), nil)
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{Job: "nightly", State: Running, Totals: Totals{OK: 10}}), nil).Once()
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, Report{Job: "nightly", State: Running, Totals: Totals{OK: 10}}), nil).Once()
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).
 		Run(func(args mock.Arguments) { <-args.Get(0).(context.Context).Done() }).Return(nil, notNow)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -178,7 +178,7 @@ func TestClient_ListWith(t *testing.T) {
 	}{{"a", "p", Running}, {"b", "q", Running}, {"c", "p", Stopped}, {"d", "p", Running}, {"e", "p", Running}} {
 		page.Executions = append(page.Executions, &workflow.WorkflowExecutionInfo{
 			Execution: &common.WorkflowExecution{WorkflowId: j.name}, Status: enums.WORKFLOW_EXECUTION_STATUS_RUNNING,
-			Memo: &common.Memo{Fields: map[string]*common.Payload{protocol.MemoPool: payload(t, j.pool), protocol.MemoState: payload(t, j.state)}},
+			Memo: &common.Memo{Fields: map[string]*common.Payload{wire.MemoPool: payload(t, j.pool), wire.MemoState: payload(t, j.state)}},
 		})
 	}
 	tc.On("ListWorkflow", mock.Anything, mock.Anything).Return(page, nil)
@@ -195,9 +195,9 @@ func TestClient_ListWith(t *testing.T) {
 func TestClient_Pools(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
-	tc.On("DescribeTaskQueue", mock.Anything, protocol.WorkflowQueue, enums.TASK_QUEUE_TYPE_WORKFLOW).Return(&workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueue.PollerInfo{
-		{Identity: protocol.CoordinatorIdentity("host-2", "risk")}, {Identity: "somebody"}, {Identity: protocol.CoordinatorIdentity("host-1", "idle")},
-		{Identity: protocol.CoordinatorIdentity("host-1", "risk")},
+	tc.On("DescribeTaskQueue", mock.Anything, wire.WorkflowQueue, enums.TASK_QUEUE_TYPE_WORKFLOW).Return(&workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueue.PollerInfo{
+		{Identity: wire.CoordinatorIdentity("host-2", "risk")}, {Identity: "somebody"}, {Identity: wire.CoordinatorIdentity("host-1", "idle")},
+		{Identity: wire.CoordinatorIdentity("host-1", "risk")},
 	}}, nil)
 	pools, err := c.Pools(t.Context())
 	require.NoError(t, err)
@@ -208,13 +208,13 @@ func TestClient_Pools(t *testing.T) {
 func TestClient_PollersOfABusyPool(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
-	tc.On("DescribeTaskQueue", mock.Anything, protocol.PoolQueue("thumbs"), mock.Anything).Return(&workflowservice.DescribeTaskQueueResponse{}, nil)
-	tc.On("DescribeTaskQueue", mock.Anything, protocol.IOQueue("thumbs"), mock.Anything).
+	tc.On("DescribeTaskQueue", mock.Anything, wire.PoolQueue("thumbs"), mock.Anything).Return(&workflowservice.DescribeTaskQueueResponse{}, nil)
+	tc.On("DescribeTaskQueue", mock.Anything, wire.IOQueue("thumbs"), mock.Anything).
 		Return(&workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueue.PollerInfo{{Identity: "host-1"}}}, nil).Once()
 	n, err := c.Pollers(t.Context(), "thumbs")
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	tc.On("DescribeTaskQueue", mock.Anything, protocol.IOQueue("thumbs"), mock.Anything).Return(nil, errors.New("no network"))
+	tc.On("DescribeTaskQueue", mock.Anything, wire.IOQueue("thumbs"), mock.Anything).Return(nil, errors.New("no network"))
 	_, err = c.Pollers(t.Context(), "thumbs")
 	require.Error(t, err)
 }

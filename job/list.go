@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
@@ -42,7 +42,7 @@ func (f ListFilter) query() string {
 }
 
 // JobsQuery is the list filter of Temporal, also of its web UI, that finds jobs and leaves out their legs.
-const JobsQuery = "WorkflowType = '" + protocol.WorkflowJob + "' AND TaskQueue = '" + protocol.WorkflowQueue + "'"
+const JobsQuery = "WorkflowType = '" + wire.WorkflowJob + "' AND TaskQueue = '" + wire.WorkflowQueue + "'"
 
 // searchProblems is the search attribute by which the server itself reports a workflow whose workflow task has failed,
 // or has timed out, five times in a row.
@@ -51,7 +51,7 @@ const searchProblems = "TemporalReportedProblems"
 // TroubleQuery is the list filter that finds the jobs that were stopped, have failed, have failed items, or are stuck.
 // The server must have the search attributes of jobs (see [SearchAttributes]), and report problems, as Temporal does
 // from 1.30 on.
-const TroubleQuery = JobsQuery + " AND (" + protocol.SearchState + " = 'stopped' OR " + protocol.SearchFailed + " > 0" +
+const TroubleQuery = JobsQuery + " AND (" + wire.SearchState + " = 'stopped' OR " + wire.SearchFailed + " > 0" +
 	" OR ExecutionStatus = 'Failed' OR ExecutionStatus = 'Terminated'" +
 	" OR " + searchProblems + " IN ('category=WorkflowTaskFailed', 'category=WorkflowTaskTimedOut'))"
 
@@ -93,21 +93,21 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 	l := Listed{
 		Name:    info.GetExecution().GetWorkflowId(),
 		Run:     cmp.Or(info.GetFirstRunId(), info.GetExecution().GetRunId()),
-		Pool:    c.memoString(info.GetMemo(), protocol.MemoPool),
-		Output:  c.memoString(info.GetMemo(), protocol.MemoOutput),
-		Pools:   memoValue[[]string](c, info.GetMemo(), protocol.MemoPools),
-		State:   State(c.memoString(info.GetMemo(), protocol.MemoState)),
+		Pool:    c.memoString(info.GetMemo(), wire.MemoPool),
+		Output:  c.memoString(info.GetMemo(), wire.MemoOutput),
+		Pools:   memoValue[[]string](c, info.GetMemo(), wire.MemoPools),
+		State:   State(c.memoString(info.GetMemo(), wire.MemoState)),
 		Started: info.GetStartTime().AsTime(),
 	}
 	switch memo := info.GetMemo().GetFields(); {
-	case memo[protocol.MemoLeg] != nil:
-		l.Source, l.Format = SourceFeed, c.memoString(info.GetMemo(), protocol.MemoFormat)
-	case memo[protocol.MemoSource] != nil:
-		l.Source = c.memoString(info.GetMemo(), protocol.MemoSource)
-	case memo[protocol.MemoPool] != nil:
+	case memo[wire.MemoLeg] != nil:
+		l.Source, l.Format = SourceFeed, c.memoString(info.GetMemo(), wire.MemoFormat)
+	case memo[wire.MemoSource] != nil:
+		l.Source = c.memoString(info.GetMemo(), wire.MemoSource)
+	case memo[wire.MemoPool] != nil:
 		l.Source = SourceFiles
 	}
-	if at := memoValue[Milestone](c, info.GetMemo(), protocol.MemoProgress); !at.At.IsZero() {
+	if at := memoValue[Milestone](c, info.GetMemo(), wire.MemoProgress); !at.At.IsZero() {
 		l.Progress = &at
 	}
 	l.Stuck = info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING && info.GetSearchAttributes().GetIndexedFields()[searchProblems] != nil
@@ -144,18 +144,18 @@ func (s SearchAttributes) Typed() temporal.SearchAttributes {
 // Updates returns what sets the search attributes.
 func (s SearchAttributes) Updates() []temporal.SearchAttributeUpdate {
 	return []temporal.SearchAttributeUpdate{
-		temporal.NewSearchAttributeKeyKeyword(protocol.SearchPool).ValueSet(s.Pool),
-		temporal.NewSearchAttributeKeyKeyword(protocol.SearchState).ValueSet(string(s.State)),
-		temporal.NewSearchAttributeKeyInt64(protocol.SearchPercent).ValueSet(s.Percent),
-		temporal.NewSearchAttributeKeyInt64(protocol.SearchFailed).ValueSet(s.Failed),
+		temporal.NewSearchAttributeKeyKeyword(wire.SearchPool).ValueSet(s.Pool),
+		temporal.NewSearchAttributeKeyKeyword(wire.SearchState).ValueSet(string(s.State)),
+		temporal.NewSearchAttributeKeyInt64(wire.SearchPercent).ValueSet(s.Percent),
+		temporal.NewSearchAttributeKeyInt64(wire.SearchFailed).ValueSet(s.Failed),
 	}
 }
 
 // SearchTypes are the types of the search attributes, by name.
 func SearchTypes() map[string]enums.IndexedValueType {
 	return map[string]enums.IndexedValueType{
-		protocol.SearchPool: enums.INDEXED_VALUE_TYPE_KEYWORD, protocol.SearchState: enums.INDEXED_VALUE_TYPE_KEYWORD,
-		protocol.SearchPercent: enums.INDEXED_VALUE_TYPE_INT, protocol.SearchFailed: enums.INDEXED_VALUE_TYPE_INT,
+		wire.SearchPool: enums.INDEXED_VALUE_TYPE_KEYWORD, wire.SearchState: enums.INDEXED_VALUE_TYPE_KEYWORD,
+		wire.SearchPercent: enums.INDEXED_VALUE_TYPE_INT, wire.SearchFailed: enums.INDEXED_VALUE_TYPE_INT,
 	}
 }
 
@@ -231,7 +231,7 @@ func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error)
 	}
 	var found []PoolWorker
 	for _, p := range pollers {
-		worker, _ := protocol.WorkerOf(p.GetIdentity())
+		worker, _ := wire.WorkerOf(p.GetIdentity())
 		found = append(found, PoolWorker{Pool: pool, Worker: worker, Seen: p.GetLastAccessTime().AsTime()})
 	}
 	slices.SortFunc(found, func(a, b PoolWorker) int { return cmp.Compare(a.Worker, b.Worker) })
@@ -245,7 +245,7 @@ func (c *Client) Pollers(ctx context.Context, pool string) (int, error) {
 }
 
 func (c *Client) pollers(ctx context.Context, pool string) ([]*taskqueue.PollerInfo, error) {
-	for _, queue := range []string{protocol.PoolQueue(pool), protocol.IOQueue(pool)} {
+	for _, queue := range []string{wire.PoolQueue(pool), wire.IOQueue(pool)} {
 		resp, err := c.temporal.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
 		if err != nil {
 			return nil, fmt.Errorf("asking who serves pool %s: %w", pool, err)
@@ -259,13 +259,13 @@ func (c *Client) pollers(ctx context.Context, pool string) ([]*taskqueue.PollerI
 
 // Pools returns the pools whose workers coordinate jobs: idle ones, too. They are known for some minutes after their last poll.
 func (c *Client) Pools(ctx context.Context) ([]string, error) {
-	resp, err := c.temporal.DescribeTaskQueue(ctx, protocol.WorkflowQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	resp, err := c.temporal.DescribeTaskQueue(ctx, wire.WorkflowQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
 	if err != nil {
 		return nil, fmt.Errorf("asking who coordinates jobs: %w", err)
 	}
 	var pools []string
 	for _, p := range resp.GetPollers() {
-		if pool := protocol.PoolOf(p.GetIdentity()); pool != "" {
+		if pool := wire.PoolOf(p.GetIdentity()); pool != "" {
 			pools = append(pools, pool)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
@@ -27,9 +27,9 @@ func answerList(t *testing.T, tc *mocks.Client, query string, pools map[string][
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		memo := map[string]*common.Payload{protocol.MemoPool: payload(t, pools[name][0]), protocol.MemoState: payload(t, Running)}
+		memo := map[string]*common.Payload{wire.MemoPool: payload(t, pools[name][0]), wire.MemoState: payload(t, Running)}
 		if len(pools[name]) > 1 {
-			memo[protocol.MemoPools] = payload(t, pools[name])
+			memo[wire.MemoPools] = payload(t, pools[name])
 		}
 		page.Executions = append(page.Executions, &workflow.WorkflowExecutionInfo{
 			Execution: &common.WorkflowExecution{WorkflowId: name}, Status: enums.WORKFLOW_EXECUTION_STATUS_RUNNING, Memo: &common.Memo{Fields: memo},
@@ -101,12 +101,12 @@ func TestClient_StartNotesAllPools(t *testing.T) {
 	handle := &mocks.WorkflowRun{}
 	handle.On("GetRunID").Return("run")
 	var got client.StartWorkflowOptions
-	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, mock.Anything).
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, mock.Anything).
 		Run(func(args mock.Arguments) { got = args.Get(1).(client.StartWorkflowOptions) }).Return(handle, nil)
 	_, err := c.Start(t.Context(), spec)
 	require.NoError(t, err)
-	require.Equal(t, "clean", got.Memo[protocol.MemoPool])
-	require.Equal(t, []string{"clean", "router", "score"}, got.Memo[protocol.MemoPools])
+	require.Equal(t, "clean", got.Memo[wire.MemoPool])
+	require.Equal(t, []string{"clean", "router", "score"}, got.Memo[wire.MemoPools])
 }
 
 // D10: a job whose workflow task fails again and again is marked in the list, as long as it runs.

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/location"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/enums/v1"
 )
 
 // LoopSlot is where one slot of a loop stands: what has been recorded.
-type LoopSlot = protocol.ClockSlot
+type LoopSlot = wire.ClockSlot
 
 // LoopReport is the state of a loop. Counts are of recorded ticks: those of a slot that runs are recorded about every
 // second, with an output about every ten seconds.
@@ -60,7 +60,7 @@ func (r *LoopReport) include(slots ...LoopSlot) {
 			r.At[s.Slot] = s
 		}
 	}
-	var sum protocol.ClockStats
+	var sum wire.ClockStats
 	r.Ticks, r.Skipped = 0, 0
 	for _, s := range r.At {
 		r.Ticks += s.Next
@@ -102,7 +102,7 @@ func (r *Run) addTicks(ctx context.Context, report *Report) {
 		}
 		runs := desc.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING
 		for _, a := range desc.GetPendingActivities() {
-			if a.GetActivityType().GetName() != protocol.ActivityProcess {
+			if a.GetActivityType().GetName() != wire.ActivityProcess {
 				continue
 			}
 			switch {
@@ -112,7 +112,7 @@ func (r *Run) addTicks(ctx context.Context, report *Report) {
 			case now.Sub(a.GetScheduledTime().AsTime()) > idleAfter:
 				report.Loop.Idle++
 			}
-			hint, _ := protocol.LastHint(a, r.client.converter)
+			hint, _ := wire.LastHint(a, r.client.converter)
 			if c := hint.Clock; c != nil && c.Slot >= 0 && c.Slot < len(known) && c.Next >= known[c.Slot].Next {
 				before := known[c.Slot].Stats
 				report.Totals.Add(Totals{OK: c.Stats.OK - before.OK, Failed: c.Stats.Failed - before.Failed, Dropped: c.Stats.Dropped - before.Dropped})

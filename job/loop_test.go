@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -76,7 +76,7 @@ func TestLoopReport(t *testing.T) {
 	t.Parallel()
 	s := loopSpec()
 	s.Slots = 2
-	var stats protocol.ClockStats
+	var stats wire.ClockStats
 	for i := range 100 {
 		stats.Began(time.Duration(i) * 100 * time.Microsecond) // 0 to 9.9 ms
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
@@ -28,8 +28,8 @@ func latest(t *testing.T, tc *mocks.Client, status enums.WorkflowExecutionStatus
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{
 		WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{
 			Execution: &common.WorkflowExecution{WorkflowId: "nightly", RunId: "run-2b"},
-			Type:      &common.WorkflowType{Name: protocol.WorkflowJob}, Status: status,
-			Memo: &common.Memo{Fields: map[string]*common.Payload{protocol.MemoState: state}},
+			Type:      &common.WorkflowType{Name: wire.WorkflowJob}, Status: status,
+			Memo: &common.Memo{Fields: map[string]*common.Payload{wire.MemoState: state}},
 		},
 	}, nil)
 	if status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
@@ -85,9 +85,9 @@ func TestClient_Redrive(t *testing.T) {
 			handle.On("GetRunID").Return("run-3")
 			want := test.want
 			want.Spec.BatchItems = 5
-			want.Version = protocol.LogicVersion
+			want.Version = wire.LogicVersion
 			var got client.StartWorkflowOptions
-			tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, want).
+			tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, want).
 				Run(func(args mock.Arguments) { got = args.Get(1).(client.StartWorkflowOptions) }).Return(handle, nil)
 			run, err := c.Redrive(t.Context(), "nightly", RedriveOptions{BatchItems: 5})
 			require.NoError(t, err)
@@ -116,7 +116,7 @@ func TestClient_RedriveRefused(t *testing.T) {
 			c, tc := setup(t)
 			latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, Input{}, Running)
 			want := Running
-			if query := tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport); answers {
+			if query := tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport); answers {
 				want = Stopping
 				query.Return(value(t, Report{State: Stopping}), nil)
 			} else {
@@ -169,7 +169,7 @@ func TestClient_RedriveRefused(t *testing.T) {
 		c, tc := setup(t)
 		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: valid()}, Completed)
 		endedWith(tc, Report{State: Completed, Totals: Totals{Failed: 3}})
-		tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, mock.Anything).
+		tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, mock.Anything).
 			Return(nil, serviceerror.NewWorkflowExecutionAlreadyStarted("taken", "", ""))
 		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
 		var running *RunningError
@@ -200,8 +200,8 @@ func TestClient_ResumeOfARedrive(t *testing.T) {
 	endedWith(tc, Report{Run: "run-2", State: Stopped, Manifests: []string{"m"}, Redrive: &begun})
 	handle := &mocks.WorkflowRun{}
 	handle.On("GetRunID").Return("run-3")
-	want := Input{Spec: valid(), Resume: []string{"d"}, Redrive: &again, Version: protocol.LogicVersion}
-	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, want).Return(handle, nil)
+	want := Input{Spec: valid(), Resume: []string{"d"}, Redrive: &again, Version: wire.LogicVersion}
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, want).Return(handle, nil)
 	_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
 	require.NoError(t, err)
 }
@@ -212,7 +212,7 @@ func TestClient_ResumeTwiceAtOnce(t *testing.T) {
 	c, tc := setup(t)
 	latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, Input{Spec: valid()}, Stopped)
 	endedWith(tc, Report{Run: "run-2", State: Stopped})
-	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, mock.Anything).Return(nil, &serviceerror.WorkflowExecutionAlreadyStarted{})
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, mock.Anything).Return(nil, &serviceerror.WorkflowExecutionAlreadyStarted{})
 	_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
 	var running *RunningError
 	require.ErrorAs(t, err, &running)
@@ -227,8 +227,8 @@ func TestClient_ResumeBeforeAllIsSalvaged(t *testing.T) {
 	endedWith(tc, Report{Job: "nightly", Run: "run-2", State: Failed, Error: &Error{Type: ErrorOutput}, Manifests: []string{"m1"}, Salvage: 1})
 	next := &mocks.WorkflowRun{}
 	next.On("GetRunID").Return("run-3")
-	want := Input{Spec: valid(), Resume: []string{"m1"}, Salvage: []json.RawMessage{second}, Earlier: []string{"run-2"}, Version: protocol.LogicVersion}
-	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, want).Return(next, nil)
+	want := Input{Spec: valid(), Resume: []string{"m1"}, Salvage: []json.RawMessage{second}, Earlier: []string{"run-2"}, Version: wire.LogicVersion}
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, want).Return(next, nil)
 	_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
 	require.NoError(t, err)
 }
@@ -241,10 +241,10 @@ func TestClient_ResumeOfAFailureWithoutAReport(t *testing.T) {
 	handle := &mocks.WorkflowRun{}
 	handle.On("Get", mock.Anything, mock.Anything).Return(executionError(errors.New("nobody expected this")))
 	tc.On("GetWorkflow", mock.Anything, "nightly", "").Return(handle)
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(value(t, Report{
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, Report{
 		Job: "nightly", State: Running, Totals: Totals{OK: 10}, Manifests: []string{"m"},
 	}), nil)
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryPending).Return(value(t, []json.RawMessage{json.RawMessage(`{"leg":1}`)}), nil)
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryPending).Return(value(t, []json.RawMessage{json.RawMessage(`{"leg":1}`)}), nil)
 	report, err := c.Get("nightly").Report(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, Failed, report.State)
@@ -253,8 +253,8 @@ func TestClient_ResumeOfAFailureWithoutAReport(t *testing.T) {
 
 	next := &mocks.WorkflowRun{}
 	next.On("GetRunID").Return("run-3")
-	want := Input{Spec: valid(), Resume: []string{"m"}, Salvage: []json.RawMessage{json.RawMessage(`{"leg":1}`)}, Version: protocol.LogicVersion}
-	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, protocol.WorkflowJob, want).Return(next, nil)
+	want := Input{Spec: valid(), Resume: []string{"m"}, Salvage: []json.RawMessage{json.RawMessage(`{"leg":1}`)}, Version: wire.LogicVersion}
+	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, want).Return(next, nil)
 	_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
 	require.NoError(t, err)
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -169,7 +169,7 @@ func (c *Client) pending(ctx context.Context, name string, feed bool, legs []str
 		if feed {
 			from = []any{fromNowhere}
 		}
-		value, err := c.temporal.QueryWorkflow(ctx, id, "", protocol.QueryPending, from...)
+		value, err := c.temporal.QueryWorkflow(ctx, id, "", wire.QueryPending, from...)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
 			if feed && id != name { // the server has removed its history
@@ -295,7 +295,7 @@ func (c *Client) stateOf(ctx context.Context, l Listed) State {
 	ctx, cancel := context.WithTimeout(ctx, stateLimit)
 	defer cancel()
 	var answer Answer
-	value, err := c.temporal.QueryWorkflow(ctx, l.Name, "", protocol.QueryReport)
+	value, err := c.temporal.QueryWorkflow(ctx, l.Name, "", wire.QueryReport)
 	if err != nil || value.Get(&answer) != nil || answer.State == "" {
 		return l.State
 	}

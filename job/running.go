@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflow/v1"
@@ -40,7 +40,7 @@ type RunningBatch struct {
 }
 
 // HeldTimer is a timer that a handler holds: its scope, and when it expires.
-type HeldTimer = protocol.HeldTimer
+type HeldTimer = wire.HeldTimer
 
 // Running returns the batches that workers run now, the oldest first; none if the job does not run. It
 // needs no worker.
@@ -81,7 +81,7 @@ func (r *Run) describe(ctx context.Context, id string) (*workflowservice.Describ
 func (r *Run) inHand(desc *workflowservice.DescribeWorkflowExecutionResponse) []RunningBatch {
 	var found []RunningBatch
 	for _, a := range desc.GetPendingActivities() {
-		if a.GetActivityType().GetName() == protocol.ActivityProcess && a.GetState() != enums.PENDING_ACTIVITY_STATE_SCHEDULED {
+		if a.GetActivityType().GetName() == wire.ActivityProcess && a.GetState() != enums.PENDING_ACTIVITY_STATE_SCHEDULED {
 			found = append(found, r.runningBatch(a))
 		}
 	}
@@ -89,9 +89,9 @@ func (r *Run) inHand(desc *workflowservice.DescribeWorkflowExecutionResponse) []
 }
 
 func (r *Run) runningBatch(a *workflow.PendingActivityInfo) RunningBatch {
-	hint, beat := protocol.LastHint(a, r.client.converter)
+	hint, beat := wire.LastHint(a, r.client.converter)
 	return RunningBatch{
-		Job: r.name, Pool: protocol.PoolOfQueue(a.GetActivityOptions().GetTaskQueue().GetName()), Since: a.GetLastStartedTime().AsTime(), Beat: beat,
+		Job: r.name, Pool: wire.PoolOfQueue(a.GetActivityOptions().GetTaskQueue().GetName()), Since: a.GetLastStartedTime().AsTime(), Beat: beat,
 		First: hint.First, Count: hint.Count, Batch: hint.Batch,
 		Worker: hint.Worker, Slot: hint.Slot, PID: hint.PID, Incarnation: hint.Incarnation, Concurrency: hint.Concurrency, Timers: hint.Timers,
 	}

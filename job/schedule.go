@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -198,14 +198,14 @@ func (c *Client) Schedule(ctx context.Context, spec Spec, o ScheduleOptions) err
 // putSchedule has put record a schedule. Its jobs have search attributes if the server has them now, as those of
 // [Client.Start] do.
 func (c *Client) putSchedule(ctx context.Context, spec Spec, o ScheduleOptions, put func(context.Context, client.ScheduleOptions) error) error {
-	in := Input{Spec: spec, Scheduled: true, Version: protocol.LogicVersion}
+	in := Input{Spec: spec, Scheduled: true, Version: wire.LogicVersion}
 	memo := specMemo(spec)
-	memo[protocol.MemoCron] = o.Cron
+	memo[wire.MemoCron] = o.Cron
 	action := &client.ScheduleWorkflowAction{
 		ID:                  spec.Name,
-		Workflow:            protocol.WorkflowJob,
+		Workflow:            wire.WorkflowJob,
 		Args:                []any{in},
-		TaskQueue:           protocol.WorkflowQueue,
+		TaskQueue:           wire.WorkflowQueue,
 		WorkflowTaskTimeout: cmp.Or(o.TaskTimeout, DefaultTaskTimeout),
 		StaticSummary:       specSummary(spec),
 		StaticDetails:       specDetails(spec),
@@ -290,7 +290,7 @@ func (c *Client) Schedules(ctx context.Context) ([]Scheduled, error) {
 		if err != nil {
 			return nil, fmt.Errorf("listing schedules: %w", err)
 		}
-		if entry.WorkflowType.Name != protocol.WorkflowJob {
+		if entry.WorkflowType.Name != wire.WorkflowJob {
 			continue
 		}
 		one, err := c.GetSchedule(ctx, entry.ID)
@@ -314,7 +314,7 @@ func (c *Client) GetSchedule(ctx context.Context, name string) (Scheduled, error
 	}
 	memo := actionMemo(desc)
 	s := Scheduled{
-		Name: name, Cron: memoValue[[]string](c, memo, protocol.MemoCron), Pool: c.memoString(memo, protocol.MemoPool), Output: c.memoString(memo, protocol.MemoOutput),
+		Name: name, Cron: memoValue[[]string](c, memo, wire.MemoCron), Pool: c.memoString(memo, wire.MemoPool), Output: c.memoString(memo, wire.MemoOutput),
 		TimeZone: cmp.Or(desc.Schedule.Spec.TimeZoneName, "UTC"), Overlap: overlapOf(desc.Schedule.Policy.Overlap),
 		Paused: desc.Schedule.State.Paused, Note: desc.Schedule.State.Note,
 		Runs: desc.Info.NumActions, Skipped: desc.Info.NumActionsSkippedOverlap, Missed: desc.Info.NumActionsMissedCatchupWindow,
@@ -419,7 +419,7 @@ func (c *Client) schedule(ctx context.Context, name string) (client.ScheduleHand
 		return nil, nil, scheduleError(name, "asking for", err)
 	}
 	action, ok := desc.Schedule.Action.(*client.ScheduleWorkflowAction)
-	if !ok || action.Workflow != protocol.WorkflowJob {
+	if !ok || action.Workflow != wire.WorkflowJob {
 		return nil, nil, &ScheduleNotFoundError{Name: name} // of another kind of workflow
 	}
 	return handle, desc, nil

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
@@ -44,14 +44,14 @@ func TestSchedule_Options(t *testing.T) {
 	require.Equal(t, time.Hour, got.CatchupWindow)
 	action := got.Action.(*client.ScheduleWorkflowAction)
 	require.Equal(t, "nightly", action.ID)
-	require.Equal(t, protocol.WorkflowJob, action.Workflow)
-	require.Equal(t, protocol.WorkflowQueue, action.TaskQueue)
-	require.Equal(t, []any{Input{Spec: spec.WithDefaults(), Scheduled: true, Version: protocol.LogicVersion}}, action.Args)
+	require.Equal(t, wire.WorkflowJob, action.Workflow)
+	require.Equal(t, wire.WorkflowQueue, action.TaskQueue)
+	require.Equal(t, []any{Input{Spec: spec.WithDefaults(), Scheduled: true, Version: wire.LogicVersion}}, action.Args)
 	require.Equal(t, 2*time.Second, action.WorkflowTaskTimeout)
 	require.Equal(t, "pool thumbs · in.jsonl", action.StaticSummary)
 	require.Contains(t, action.StaticDetails, "Window auto")
 	require.Equal(t, map[string]any{
-		protocol.MemoPool: "thumbs", protocol.MemoOutput: "out-{date}.jsonl", protocol.MemoState: Running, protocol.MemoCron: []string{"0 3 * * *"},
+		wire.MemoPool: "thumbs", wire.MemoOutput: "out-{date}.jsonl", wire.MemoState: Running, wire.MemoCron: []string{"0 3 * * *"},
 	}, action.Memo)
 	require.Zero(t, action.TypedSearchAttributes.Size(), "the server has none")
 }
@@ -189,7 +189,7 @@ func TestD44_ReplacingUpdatesInPlace(t *testing.T) {
 			var got *client.ScheduleUpdate
 			if there {
 				handle.On("Describe", mock.Anything).Return(&client.ScheduleDescription{
-					Schedule: client.Schedule{Action: &client.ScheduleWorkflowAction{Workflow: protocol.WorkflowJob}},
+					Schedule: client.Schedule{Action: &client.ScheduleWorkflowAction{Workflow: wire.WorkflowJob}},
 				}, nil)
 				handle.On("Update", mock.Anything, mock.Anything).Run(func(args mock.Arguments) {
 					var err error
@@ -206,7 +206,7 @@ func TestD44_ReplacingUpdatesInPlace(t *testing.T) {
 				require.Equal(t, []string{"@daily"}, got.Schedule.Spec.CronExpressions)
 				require.Equal(t, enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL, got.Schedule.Policy.Overlap)
 				require.Equal(t, time.Hour, got.Schedule.Policy.CatchupWindow)
-				require.Equal(t, []string{"@daily"}, got.Schedule.Action.(*client.ScheduleWorkflowAction).Memo[protocol.MemoCron])
+				require.Equal(t, []string{"@daily"}, got.Schedule.Action.(*client.ScheduleWorkflowAction).Memo[wire.MemoCron])
 			}
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -179,7 +179,7 @@ func sortedNames() []string {
 // ctx ends.
 func (r *Run) Set(ctx context.Context, s Settings) (Settings, error) {
 	handle, err := r.client.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: r.name, UpdateName: protocol.UpdateSet, Args: []any{s}, WaitForStage: client.WorkflowUpdateStageCompleted,
+		WorkflowID: r.name, UpdateName: wire.UpdateSet, Args: []any{s}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	var now Settings
 	if err == nil {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/serviceerror"
 )
 
@@ -169,15 +169,15 @@ func (r *Run) barFeed(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("whether it is a feed that still takes items could not be found out: %w", err)
 		}
-		if info.GetMemo().GetFields()[protocol.MemoLeg] == nil {
+		if info.GetMemo().GetFields()[wire.MemoLeg] == nil {
 			return nil
 		}
-		leg := memoValue[int](r.client, info.GetMemo(), protocol.MemoLeg)
+		leg := memoValue[int](r.client, info.GetMemo(), wire.MemoLeg)
 		if leg == told {
 			return nil
 		}
 		for _, number := range []int{leg, leg + 1} {
-			err := r.client.temporal.SignalWorkflow(ctx, protocol.LegID(r.name, number), "", protocol.SignalBar, nil)
+			err := r.client.temporal.SignalWorkflow(ctx, wire.LegID(r.name, number), "", wire.SignalBar, nil)
 			if _, gone := errors.AsType[*serviceerror.NotFound](err); err != nil && !gone {
 				return fmt.Errorf("the feed may still take items: telling leg %d: %w", number, err)
 			}

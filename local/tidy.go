@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflow/v1"
@@ -54,7 +54,7 @@ func forgetEarlier(ctx context.Context, c sdkclient.Client, namespace string, re
 	for {
 		page, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 			Query: fmt.Sprintf("ExecutionStatus != 'Running' AND (WorkflowId = '%s' OR WorkflowId STARTS_WITH '%s') AND StartTime < '%s'",
-				report.Job, protocol.LegsPrefix(report.Job), report.Started.UTC().Format(time.RFC3339Nano)),
+				report.Job, wire.LegsPrefix(report.Job), report.Started.UTC().Format(time.RFC3339Nano)),
 			PageSize: tidyPage, NextPageToken: token,
 		})
 		if err != nil {

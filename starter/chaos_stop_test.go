@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
@@ -48,7 +48,7 @@ func (c *chaos) taken(s job.Straggler) (at time.Time) {
 	c.t.Helper()
 	id := "nightly"
 	if s.Leg > 0 {
-		id = protocol.LegID(id, s.Leg)
+		id = wire.LegID(id, s.Leg)
 	}
 	scheduled := map[int64]bool{}
 	for events := c.dial(c.links[0].to).GetWorkflowHistory(c.t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {

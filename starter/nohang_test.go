@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
@@ -124,7 +124,7 @@ func TestNoCommandHangs(t *testing.T) {
 						if trouble.keeps != nil && !trouble.keeps(line, way) {
 							continue
 						}
-						lose := []func(*wire){(*wire).hold, (*wire).sever}[len(s.attempts)%2]
+						lose := []func(*cable){(*cable).hold, (*cable).sever}[len(s.attempts)%2]
 						s.attempts = append(s.attempts, &attempt{lose: lose, site: s, given: line, line: strings.Fields(line), way: way, limited: limited(t, line)})
 					}
 				}
@@ -191,7 +191,7 @@ func (s *site) work() {
 // another serves as a program that has none of the workflows of jobs: their workflow tasks fail.
 func (s *site) another() {
 	s.t.Helper()
-	for _, queue := range []string{protocol.WorkflowQueue, protocol.PoolQueue("p")} {
+	for _, queue := range []string{wire.WorkflowQueue, wire.PoolQueue("p")} {
 		w := sdkworker.New(s.temporal, queue, sdkworker.Options{})
 		w.RegisterWorkflowWithOptions(func(workflow.Context) error { return nil }, workflow.RegisterOptions{Name: "another"})
 		require.NoError(s.t, w.Start())
@@ -199,7 +199,7 @@ func (s *site) another() {
 	}
 	for _, id := range s.running {
 		eventually(s.t, "a failing workflow task of "+id, func() bool {
-			require.NoError(s.t, s.temporal.SignalWorkflow(s.t.Context(), id, "", protocol.SignalRestarted, nil))
+			require.NoError(s.t, s.temporal.SignalWorkflow(s.t.Context(), id, "", wire.SignalRestarted, nil))
 			found, err := s.jobs.Get(id).FailingTask(s.t.Context())
 			return err == nil && found != nil
 		})
@@ -273,7 +273,7 @@ func (s *site) makeJob(name string) {
 }
 
 func (s *site) makeFeed(name string) {
-	s.running = append(s.running, name, protocol.LegID(name, 1))
+	s.running = append(s.running, name, wire.LegID(name, 1))
 	s.started(job.Spec{Name: name, Source: job.SourceFeed, Output: s.path(name + ".out")})
 	if s.worker == nil {
 		return
@@ -320,12 +320,12 @@ func (s *site) makeSchedule(name string) {
 // attempt is a command that is tried.
 type attempt struct {
 	*site
-	lose    func(*wire) // what becomes of the server if it is lost
-	given   string      // from the table
+	lose    func(*cable) // what becomes of the server if it is lost
+	given   string       // from the table
 	way     way
 	limited bool     // it has a time limit
 	line    []string // with names of jobs
-	wire    *wire
+	cable   *cable
 }
 
 func (a *attempt) String() string {
@@ -362,7 +362,7 @@ func (s *site) runAll() {
 			if a.wave() != wave {
 				continue
 			}
-			a.wire = newWire(s.t, s.address)
+			a.cable = newCable(s.t, s.address)
 			places <- struct{}{}
 			running.Go(func() {
 				defer func() { <-places }()
@@ -386,19 +386,19 @@ func (a *attempt) run(path string) error {
 		line = append(line, "--timeout", a.limit())
 	}
 	cmd := exec.Command(path, line...)
-	cmd.Env = []string{"TEMPORAL_ADDRESS=" + a.wire.address()}
+	cmd.Env = []string{"TEMPORAL_ADDRESS=" + a.cable.address()}
 	p, err := a.launch(cmd)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = p.discard() }() // it ends with this process
-	if !p.until(patience, func() bool { return !a.wire.connected().IsZero() }) {
+	if !p.until(patience, func() bool { return !a.cable.connected().IsZero() }) {
 		return fmt.Errorf("it has not asked the server: exit %d\n%s", p.cmd.ProcessState.ExitCode(), p.stderr.String())
 	}
 	if a.way == interrupted || a.trouble.lost {
-		p.until(patience, a.wire.quiet)
+		p.until(patience, a.cable.quiet)
 		if a.trouble.lost {
-			a.lose(a.wire)
+			a.lose(a.cable)
 		}
 	}
 	if a.way == interrupted && p.running() {
@@ -417,7 +417,7 @@ func (a *attempt) run(path string) error {
 // interrupt sends Ctrl-C, and returns what is wrong with how the command ends.
 func (a *attempt) interrupt(p *process) error {
 	const quickly = 2 * time.Second // no command that waits ends by itself within that
-	waits := (a.trouble.deaf || forTheEnd(a.given)) && !a.trouble.atOnce && time.Since(a.wire.connected()) < quickly
+	waits := (a.trouble.deaf || forTheEnd(a.given)) && !a.trouble.atOnce && time.Since(a.cable.connected()) < quickly
 	p.signal(syscall.SIGINT)
 	if p.until(endBound, func() bool { return false }); p.running() {
 		return fmt.Errorf("it has not ended within %v after Ctrl-C\n%s", endBound, p.stderr.String())
@@ -491,7 +491,7 @@ func TestNoCommandHangs_Serving(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			address := b.server().Address()
-			run := func(l *wire, more ...string) *process {
+			run := func(l *cable, more ...string) *process {
 				cmd := exec.Command(path, append(slices.Clone(line), more...)...)
 				cmd.Env = []string{"TEMPORAL_ADDRESS=" + l.address()}
 				return b.spawnCommand(cmd)
@@ -503,17 +503,17 @@ func TestNoCommandHangs_Serving(t *testing.T) {
 				p.exits(code)
 			}
 			var lost []*process // their servers, while they serve
-			for _, meanwhile := range []func(*wire){(*wire).hold, (*wire).sever} {
-				l := newWire(t, address)
+			for _, meanwhile := range []func(*cable){(*cable).hold, (*cable).sever} {
+				l := newCable(t, address)
 				p := run(l)
 				p.says(map[string]string{"worker": "serving pool p", "gateway": "gateway: "}[name])
 				meanwhile(l)
 				p.signal(syscall.SIGINT)
 				lost = append(lost, p)
 			}
-			gone, frozen := newWire(t, ""), newWire(t, address)
+			gone, frozen := newCable(t, ""), newCable(t, address)
 			frozen.hold()
-			for _, l := range []*wire{gone, frozen} {
+			for _, l := range []*cable{gone, frozen} {
 				p := run(l)
 				p.until(patience, l.quiet)
 				p.signal(syscall.SIGINT)

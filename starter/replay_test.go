@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/workflows"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
@@ -24,8 +24,8 @@ func (b *box) requireReplays(state string) {
 	defer server.Stop()
 	client := b.dial(server.Address())
 	replayer := sdkworker.NewWorkflowReplayer()
-	replayer.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: protocol.WorkflowJob})
-	replayer.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: protocol.WorkflowLeg})
+	replayer.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: wire.WorkflowJob})
+	replayer.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: wire.WorkflowLeg})
 	listed, err := client.ListWorkflow(b.t.Context(), &workflowservice.ListWorkflowExecutionsRequest{PageSize: 1000})
 	require.NoError(b.t, err)
 	require.NotEmpty(b.t, listed.GetExecutions())

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
@@ -49,8 +49,8 @@ func TestSilent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc := &mocks.Client{}
-			tc.On("DescribeTaskQueue", mock.Anything, protocol.PoolQueue("risk"), mock.Anything).Return(test.pool, test.err)
-			tc.On("DescribeTaskQueue", mock.Anything, protocol.IOQueue("risk"), mock.Anything).Return(test.io, test.err)
+			tc.On("DescribeTaskQueue", mock.Anything, wire.PoolQueue("risk"), mock.Anything).Return(test.pool, test.err)
+			tc.On("DescribeTaskQueue", mock.Anything, wire.IOQueue("risk"), mock.Anything).Return(test.io, test.err)
 			p := &Program{Options: Options{Name: "stint"}}
 			hint, served := p.silent(t.Context(), job.NewClient(tc), "risk")
 			require.Equal(t, test.served, served)
@@ -110,7 +110,7 @@ func TestPrintJobs(t *testing.T) {
 	at := time.Date(2026, 11, 25, 1, 0, 0, 0, time.Local)
 	ended := at.Add(90 * time.Second)
 	noted := func(ok, failed int64) *job.Milestone {
-		return &job.Milestone{Counted: protocol.Counted{OK: ok, Failed: failed, At: at}, Planned: 4000, PlanDone: true}
+		return &job.Milestone{Counted: wire.Counted{OK: ok, Failed: failed, At: at}, Planned: 4000, PlanDone: true}
 	}
 	var out bytes.Buffer
 	require.NoError(t, printJobs(&Program{Stdout: &out}, []job.Listed{

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/company"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/tuning"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/timers"
 )
 
@@ -79,7 +79,7 @@ func (t *tenant) seated(ctx context.Context) (calls.Slot, error) {
 }
 
 // Describe returns the slot and its incarnation.
-func (t *tenant) Describe() protocol.Place { return t.slot.describe() }
+func (t *tenant) Describe() wire.Place { return t.slot.describe() }
 
 // Timers returns the timers that the slot's process holds.
 func (t *tenant) Timers() []timers.Held {
@@ -232,7 +232,7 @@ type place struct {
 }
 
 // Describe returns the slot and its incarnation.
-func (p *place) Describe() protocol.Place { return p.slot.describe() }
+func (p *place) Describe() wire.Place { return p.slot.describe() }
 
 // Replace counts a Go handler's call that was left behind.
 func (p *place) Replace(free bool) bool {
@@ -269,8 +269,8 @@ func (r *roster) most() int {
 }
 
 // capacity is the worker's slots and calls at once; with a tuner, the calls that it expects to make soon, and the present ones.
-func (r *roster) capacity() protocol.Capacity {
-	c := protocol.Capacity{Slots: len(r.slots), Concurrency: r.fixed}
+func (r *roster) capacity() wire.Capacity {
+	c := wire.Capacity{Slots: len(r.slots), Concurrency: r.fixed}
 	if r.tuner != nil {
 		c.Concurrency, c.Found = r.tuner.Expected(), r.tuner.Limit()
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/assert"
@@ -163,7 +163,7 @@ func TestFeed_RefusedLeavesNoTrace(t *testing.T) {
 	w.requireOnce(t, accepted)
 	require.NotContains(t, c.read("out"), "refused")
 	var histories strings.Builder
-	for _, id := range []string{"job", protocol.LegID("job", 1)} {
+	for _, id := range []string{"job", wire.LegID("job", 1)} {
 		for events := c.client.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
 			event, err := events.Next()
 			require.NoError(t, err)

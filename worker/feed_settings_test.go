@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
@@ -25,15 +25,15 @@ func TestFeed_SetBatchItems(t *testing.T) {
 		return all, nil
 	}), worker.Options{Slots: 1})
 	f := c.startFeed(func(s *job.Spec) { s.Window = 1 })
-	put := func(x protocol.Exchange) {
+	put := func(x wire.Exchange) {
 		_, err := f.exchange(x)
 		require.NoError(t, err)
 	}
 	round := func() (counts []int) {
-		put(protocol.Exchange{Items: values(0, 1)})
-		put(protocol.Exchange{Items: values(1, 9), Want: true})
+		put(wire.Exchange{Items: values(0, 1)})
+		put(wire.Exchange{Items: values(1, 9), Want: true})
 		gate <- struct{}{}
-		put(protocol.Exchange{Wait: 10 * time.Second})
+		put(wire.Exchange{Wait: 10 * time.Second})
 		for sum := 0; sum < 9; {
 			size := <-sizes
 			sum += size

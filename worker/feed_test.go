@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/assert"
@@ -63,11 +63,11 @@ func (f *feed) update(id func() string, name string, argument, answer any) error
 		var refused *temporal.ApplicationError
 		var missing *serviceerror.NotFound
 		switch {
-		case errors.As(err, &refused) && refused.Type() == protocol.RefusedMoved:
-			var detail protocol.Refusal
+		case errors.As(err, &refused) && refused.Type() == wire.RefusedMoved:
+			var detail wire.Refusal
 			require.NoError(f.t, refused.Details(&detail))
 			f.leg = detail.Leg
-		case errors.As(err, &refused) && (refused.Type() == protocol.RefusedEarly || refused.Type() == protocol.RefusedNotYet):
+		case errors.As(err, &refused) && (refused.Type() == wire.RefusedEarly || refused.Type() == wire.RefusedNotYet):
 		case errors.As(err, &missing) && ctx.Err() == nil && f.running(): // a leg that is to start
 		default:
 			return err
@@ -93,30 +93,30 @@ func (f *feed) find() {
 	require.Eventually(f.t, func() bool {
 		d, err := f.client.DescribeWorkflowExecution(f.t.Context(), "job", "")
 		require.NoError(f.t, err)
-		payload := d.GetWorkflowExecutionInfo().GetMemo().GetFields()[protocol.MemoLeg]
+		payload := d.GetWorkflowExecutionInfo().GetMemo().GetFields()[wire.MemoLeg]
 		return payload != nil && converter.GetDefaultDataConverter().FromPayload(payload, &f.leg) == nil && f.leg > 0
 	}, 5*patience, 10*time.Millisecond)
 }
 
-func (f *feed) exchange(x protocol.Exchange) (a protocol.Exchanged, err error) {
+func (f *feed) exchange(x wire.Exchange) (a wire.Exchanged, err error) {
 	x.Client = "test"
-	return a, f.update(func() string { return protocol.LegID("job", f.leg) }, protocol.UpdateExchange, x, &a)
+	return a, f.update(func() string { return wire.LegID("job", f.leg) }, wire.UpdateExchange, x, &a)
 }
 
 // put puts items whose results nobody wants.
-func (f *feed) put(items ...json.RawMessage) protocol.Exchanged {
+func (f *feed) put(items ...json.RawMessage) wire.Exchanged {
 	f.t.Helper()
-	a, err := f.exchange(protocol.Exchange{Items: items})
+	a, err := f.exchange(wire.Exchange{Items: items})
 	require.NoError(f.t, err)
 	return a
 }
 
 // call puts items and waits for their results, by ordinal.
-func (f *feed) call(items ...json.RawMessage) map[int64]protocol.ItemResult {
+func (f *feed) call(items ...json.RawMessage) map[int64]wire.ItemResult {
 	f.t.Helper()
-	a, err := f.exchange(protocol.Exchange{Items: items, Want: true, Wait: protocol.MaxExchangeWait})
+	a, err := f.exchange(wire.Exchange{Items: items, Want: true, Wait: wire.MaxExchangeWait})
 	require.NoError(f.t, err)
-	found := map[int64]protocol.ItemResult{}
+	found := map[int64]wire.ItemResult{}
 	for {
 		for _, r := range a.Results {
 			require.NotContains(f.t, found, r.Item, "each result comes once")
@@ -127,14 +127,14 @@ func (f *feed) call(items ...json.RawMessage) map[int64]protocol.ItemResult {
 			return found
 		}
 		require.Positive(f.t, a.Pending)
-		a, err = f.exchange(protocol.Exchange{Wait: protocol.MaxExchangeWait})
+		a, err = f.exchange(wire.Exchange{Wait: wire.MaxExchangeWait})
 		require.NoError(f.t, err)
 	}
 }
 
 func (f *feed) close() {
 	f.t.Helper()
-	require.NoError(f.t, f.update(func() string { return "job" }, protocol.UpdateClose, nil, nil))
+	require.NoError(f.t, f.update(func() string { return "job" }, wire.UpdateClose, nil, nil))
 }
 
 func values(from, n int) []json.RawMessage {
@@ -185,10 +185,10 @@ func TestFeed_F5_Close(t *testing.T) {
 	f.put(values(11, 3)...)
 	f.close()
 	f.close() // F5: idempotent
-	_, err := f.exchange(protocol.Exchange{Items: values(1, 1)})
+	_, err := f.exchange(wire.Exchange{Items: values(1, 1)})
 	var refused *temporal.ApplicationError
 	require.ErrorAs(t, err, &refused)
-	require.Equal(t, protocol.RefusedClosed, refused.Type())
+	require.Equal(t, wire.RefusedClosed, refused.Type())
 	close(gate)
 	report := c.wait(f.run)
 	require.Equal(t, job.Completed, report.State)
@@ -265,8 +265,8 @@ func TestFeed_F4_Reset(t *testing.T) {
 	f := c.startFeed(func(s *job.Spec) { s.BatchItems = 2 })
 	f.put(values(1, 10)...)
 	<-started
-	var done protocol.ResetDone
-	require.NoError(t, f.update(func() string { return protocol.LegID("job", f.leg) }, protocol.UpdateReset, protocol.Reset{}, &done))
+	var done wire.ResetDone
+	require.NoError(t, f.update(func() string { return wire.LegID("job", f.leg) }, wire.UpdateReset, wire.Reset{}, &done))
 	require.EqualValues(t, 2, done.Session)
 	require.EqualValues(t, 8, done.Discarded)
 	close(gate)
@@ -400,7 +400,7 @@ func TestFeed_G1_LegTerminated(t *testing.T) {
 	f := c.startFeed(func(s *job.Spec) { s.BatchItems, s.Expiry, s.Grace = 3, 2*time.Second, time.Second })
 	f.put(values(1, 100)...)
 	<-began
-	require.NoError(t, c.client.TerminateWorkflow(t.Context(), protocol.LegID("job", f.leg), "", "test"))
+	require.NoError(t, c.client.TerminateWorkflow(t.Context(), wire.LegID("job", f.leg), "", "test"))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	_, err := f.run.Wait(ctx)
@@ -435,12 +435,12 @@ func TestFeed_G1_LegHistoryGone(t *testing.T) {
 	f := c.startFeed(func(s *job.Spec) { s.BatchItems, s.Expiry = 1, 2*time.Second })
 	f.put(values(0, items)...)
 	require.Eventually(t, func() bool {
-		value, err := c.client.QueryWorkflow(t.Context(), "job", "", protocol.QueryReport)
+		value, err := c.client.QueryWorkflow(t.Context(), "job", "", wire.QueryReport)
 		var known job.Answer
 		return err == nil && value.Get(&known) == nil && known.Report.Planned == items
 	}, 5*patience, 10*time.Millisecond)
 	require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
-	leg := protocol.LegID("job", f.leg)
+	leg := wire.LegID("job", f.leg)
 	c.remove(leg)
 	close(gate)
 	f.run = c.resume()

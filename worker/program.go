@@ -16,8 +16,8 @@ import (
 	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/frames"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 )
@@ -261,7 +261,7 @@ func (p *program) send(frame any) {
 }
 
 // stopping signals the program that the call under way should end.
-func (p *program) stopping(notice protocol.StopNotice) {
+func (p *program) stopping(notice wire.StopNotice) {
 	p.send(frames.Stopping{Type: frames.TypeStopping, Reason: notice.Reason, Grace: max(0, time.Until(notice.Deadline)).Seconds()})
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/internal/procs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/internal/tuning"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -215,10 +215,10 @@ func (s *slot) toTry() int {
 }
 
 // describe returns the slot and its incarnation.
-func (s *slot) describe() protocol.Place {
+func (s *slot) describe() wire.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := protocol.Place{Worker: s.roster.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID, Process: procs.Own(), Concurrency: s.roster.concurrency()}
+	at := wire.Place{Worker: s.roster.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID, Process: procs.Own(), Concurrency: s.roster.concurrency()}
 	if s.program != nil {
 		at.PID = s.program.pid()
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/frames"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 )
@@ -84,7 +84,7 @@ type slotServer struct {
 	mu       sync.Mutex
 	acquired map[int64]chan *job.Error // by the number of the acquisition
 	lastID   int64
-	notice   protocol.StopNotice
+	notice   wire.StopNotice
 	stopped  chan struct{} // closed once there is a notice
 }
 
@@ -191,13 +191,13 @@ func (s *slotServer) stopping(f *frames.Stopping) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.notice.Deadline.IsZero() {
-		s.notice = protocol.StopNotice{Deadline: time.Now().Add(frames.Seconds(f.Grace)), Reason: f.Reason}
+		s.notice = wire.StopNotice{Deadline: time.Now().Add(frames.Seconds(f.Grace)), Reason: f.Reason}
 		close(s.stopped)
 	}
 	return nil
 }
 
-func (s *slotServer) stopNotice(context.Context) (protocol.StopNotice, bool) {
+func (s *slotServer) stopNotice(context.Context) (wire.StopNotice, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.notice, true

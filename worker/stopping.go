@@ -12,8 +12,8 @@ import (
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/entry"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/converter"
@@ -30,7 +30,7 @@ func Stopping(ctx context.Context) <-chan struct{} { return calls.Stopping(ctx) 
 // StopNotice returns why the call should end, and when its context will end. It is not ok while the
 // call need not end. The channel of [Stopping] is closed before the worker knows this, as it has to ask the server: StopNotice waits
 // for the answer, as a rule some milliseconds, at most 4 s. If the server does not answer, the end is that of the job's own grace period.
-func StopNotice(ctx context.Context) (protocol.StopNotice, bool) { return calls.StopNotice(ctx) }
+func StopNotice(ctx context.Context) (wire.StopNotice, bool) { return calls.StopNotice(ctx) }
 
 // RequestStop asks for a stop of the job whose call ctx belongs to: a plain one if err is nil,
 // otherwise one with that error, which makes the job fail if it is the first one and its type is not
@@ -100,7 +100,7 @@ func (w *Worker) awaitStops(ctx context.Context) error {
 // stoppingLegs returns the open legs of a job that is stopping. It asks the job alone: legs that nobody serves would not answer.
 func (w *Worker) stoppingLegs(ctx context.Context, name string) []string {
 	for {
-		value, err := w.client.QueryWorkflow(ctx, name, "", protocol.QueryReport)
+		value, err := w.client.QueryWorkflow(ctx, name, "", wire.QueryReport)
 		if err != nil && job.Unanswered(err) && ctx.Err() == nil {
 			backoff.Wait(askAgainAfter, ctx.Done())
 			continue
@@ -126,7 +126,7 @@ func (w *Worker) awaitStopOf(ctx context.Context, legs []string) {
 func (w *Worker) awaitStop(ctx context.Context, leg string) {
 	for ctx.Err() == nil {
 		if desc, err := w.client.DescribeWorkflowExecution(ctx, leg, ""); err == nil {
-			_, stopped := protocol.StopIn(desc, w.options.DataConverter)
+			_, stopped := wire.StopIn(desc, w.options.DataConverter)
 			if stopped || desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 				return
 			}

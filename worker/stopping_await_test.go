@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
@@ -46,12 +46,12 @@ func TestWorker_AwaitStopsAsksAllRunning(t *testing.T) {
 	var want []string
 	for i := range 300 {
 		name := fmt.Sprintf("job-%d", i)
-		memo := map[string]*common.Payload{protocol.MemoState: payload(job.Running), protocol.MemoPool: payload("score")}
+		memo := map[string]*common.Payload{wire.MemoState: payload(job.Running), wire.MemoPool: payload("score")}
 		switch i % 3 {
 		case 1:
-			memo[protocol.MemoPool], memo[protocol.MemoPools] = payload("clean"), payload([]string{"clean", "score"})
+			memo[wire.MemoPool], memo[wire.MemoPools] = payload("clean"), payload([]string{"clean", "score"})
 		case 2:
-			memo[protocol.MemoPool], memo[protocol.MemoPools] = payload("clean"), payload([]string{"clean", "turn"})
+			memo[wire.MemoPool], memo[wire.MemoPools] = payload("clean"), payload([]string{"clean", "turn"})
 		}
 		if i%3 < 2 {
 			want = append(want, name)
@@ -66,7 +66,7 @@ func TestWorker_AwaitStopsAsksAllRunning(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
 	everyOther := make(chan struct{})
-	tc.On("QueryWorkflow", mock.Anything, mock.Anything, "", protocol.QueryReport).Run(func(args mock.Arguments) {
+	tc.On("QueryWorkflow", mock.Anything, mock.Anything, "", wire.QueryReport).Run(func(args mock.Arguments) {
 		mu.Lock()
 		asked = append(asked, args.String(1))
 		n := len(asked)
@@ -98,10 +98,10 @@ func TestWorker_AwaitStopsAsksAgain(t *testing.T) {
 	tc.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
 		Executions: []*workflow.WorkflowExecutionInfo{{
 			Execution: &common.WorkflowExecution{WorkflowId: "nightly"}, Status: enums.WORKFLOW_EXECUTION_STATUS_RUNNING,
-			Memo: &common.Memo{Fields: map[string]*common.Payload{protocol.MemoState: payload(job.Running), protocol.MemoPool: payload("score")}},
+			Memo: &common.Memo{Fields: map[string]*common.Payload{wire.MemoState: payload(job.Running), wire.MemoPool: payload("score")}},
 		}},
 	}, nil)
-	query := func() *mock.Call { return tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport) }
+	query := func() *mock.Call { return tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport) }
 	query().Return(nil, serviceerror.NewDeadlineExceeded("context deadline exceeded")).Once()
 	query().Return(nil, serviceerror.NewFailedPrecondition("no poller seen for task queue recently")).Once()
 	answer := job.Answer{Report: job.Report{State: job.Stopping}}
@@ -116,7 +116,7 @@ func TestWorker_AwaitStopsAsksAgain(t *testing.T) {
 		return tc.On("DescribeWorkflowExecution", mock.Anything, "nightly/leg-7", "")
 	}
 	describe().Return(described(nil), nil).Times(6)
-	describe().Return(described(map[string]*common.Payload{protocol.MemoStop: payload(protocol.StopNotice{})}), nil).Once()
+	describe().Return(described(map[string]*common.Payload{wire.MemoStop: payload(wire.StopNotice{})}), nil).Once()
 	w := &Worker{pool: "score", client: tc, options: Options{DataConverter: converter.GetDefaultDataConverter()}, stopsLimit: time.Hour}
 	require.NoError(t, w.awaitStops(t.Context()))
 	tc.AssertExpectations(t)

@@ -38,9 +38,9 @@ import (
 	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/internal/procs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 	"github.com/stint-run/stint/workflows"
@@ -105,7 +105,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	}
 	roster := newRoster(name, o, logEvents(log, metrics.slotEvent))
 	w := &Worker{pool: pool, options: o, client: c, roster: roster, watch: watchdog, metrics: metrics, stopsLimit: stopsLimit, fatal: make(chan error, 1), ready: make(chan struct{})}
-	stops := &protocol.StopFinder{Client: c, Converter: o.DataConverter}
+	stops := &wire.StopFinder{Client: c, Converter: o.DataConverter}
 	handler, service, err := h.open(dependencies{
 		options: o, worker: name, log: log, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe, measure: metrics.measure,
 		requestStop: stopper(c, o.DataConverter), defect: func(err error) { w.defect(log, err) },
@@ -121,24 +121,24 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	metrics.link = w.link
 	w.acts = activities.New(activities.Options{
 		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: roster.observed(metrics),
-		Takers: func(ctx context.Context, id, run string, activities []string) ([]protocol.ActivityPlace, error) {
-			return protocol.Takers(ctx, c, id, run, activities)
+		Takers: func(ctx context.Context, id, run string, activities []string) ([]wire.ActivityPlace, error) {
+			return wire.Takers(ctx, c, id, run, activities)
 		},
-		Places: func(ctx context.Context, id, run string) ([]protocol.ActivityPlace, error) {
-			return protocol.Places(ctx, c, o.DataConverter, id, run)
+		Places: func(ctx context.Context, id, run string) ([]wire.ActivityPlace, error) {
+			return wire.Places(ctx, c, o.DataConverter, id, run)
 		},
 		Hooks: o.hooks(name), Worker: name, Capacity: roster.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c, o.DataConverter),
 		Pollers: func(ctx context.Context, pool string) (int, error) { return job.NewClient(c).Pollers(ctx, pool) },
 		Pending: func(ctx context.Context, id, run string, offset int) (piece []byte, err error) {
-			value, err := c.QueryWorkflow(ctx, id, run, protocol.QueryPending, offset)
+			value, err := c.QueryWorkflow(ctx, id, run, wire.QueryPending, offset)
 			if err != nil {
 				return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
 			}
 			return piece, value.Get(&piece)
 		},
 		Notice: stops.Find,
-		CameBack: func(ctx context.Context, id, run string, back protocol.CameBack) error {
-			return c.SignalWorkflow(ctx, id, run, protocol.SignalCameBack, back)
+		CameBack: func(ctx context.Context, id, run string, back wire.CameBack) error {
+			return c.SignalWorkflow(ctx, id, run, wire.SignalCameBack, back)
 		},
 	})
 	_, programs := service.(*host)
@@ -177,21 +177,21 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 		return fmt.Errorf("making %d slots: %w", w.options.Slots, err)
 	}
 	if !w.options.NoWorkflows {
-		coordinator := sdkworker.New(c, protocol.WorkflowQueue, w.sdkOptions(sdkworker.Options{
+		coordinator := sdkworker.New(c, wire.WorkflowQueue, w.sdkOptions(sdkworker.Options{
 			DisableEagerActivities: true, LocalActivityWorkerOnly: true,
-			Identity:                     protocol.CoordinatorIdentity(w.roster.worker, w.pool),
+			Identity:                     wire.CoordinatorIdentity(w.roster.worker, w.pool),
 			StickyScheduleToStartTimeout: sticky,
 		}))
 		entry.Workflows{
-			protocol.WorkflowJob:     entry.Workflow(workflows.Job),
-			protocol.WorkflowLeg:     entry.Workflow(workflows.Leg),
-			protocol.WorkflowLoopLeg: entry.Workflow(workflows.LoopLeg),
+			wire.WorkflowJob:     entry.Workflow(workflows.Job),
+			wire.WorkflowLeg:     entry.Workflow(workflows.Leg),
+			wire.WorkflowLoopLeg: entry.Workflow(workflows.LoopLeg),
 		}.Register(coordinator)
-		coordinator.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: protocol.ActivityLocate})
+		coordinator.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: wire.ActivityLocate})
 		w.workers = append(w.workers, coordinator)
 	}
 	if !w.options.NoIO {
-		io := sdkworker.New(c, protocol.IOQueue(w.pool), w.sdkOptions(sdkworker.Options{
+		io := sdkworker.New(c, wire.IOQueue(w.pool), w.sdkOptions(sdkworker.Options{
 			DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: ioActivities,
 		}))
 		w.inHand.counted(entry.Activities{
@@ -211,15 +211,15 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 		}).Register(io)
 		w.workers = append(w.workers, io)
 	}
-	batches := sdkworker.New(c, protocol.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
-		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: protocol.WorkerIdentity(w.roster.worker, procs.Own()),
+	batches := sdkworker.New(c, wire.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
+		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: wire.WorkerIdentity(w.roster.worker, procs.Own()),
 		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: &mostEager,
 		MaxHeartbeatThrottleInterval: loops.BeatTime, // what sends fewer does so by itself
 	}))
-	w.inHand.counted(entry.Activities{protocol.ActivityProcess: entry.Activity(w.acts.Process)}).Register(batches)
+	w.inHand.counted(entry.Activities{wire.ActivityProcess: entry.Activity(w.acts.Process)}).Register(batches)
 	// The legs of feeds run beside their batches.
-	entry.Workflows{protocol.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Register(batches)
-	batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: protocol.ActivityLocate})
+	entry.Workflows{wire.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Register(batches)
+	batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: wire.ActivityLocate})
 	w.workers = append(w.workers, batches)
 	return nil
 }

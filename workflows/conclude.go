@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/temporal"
@@ -23,7 +23,7 @@ func (c *coordinator) setState(s job.State) {
 
 // listState has those who list jobs see the job's state.
 func (c *coordinator) listState() {
-	c.enlist(c.milestone(c.overview()), map[string]any{protocol.MemoState: c.state.Report.State})
+	c.enlist(c.milestone(c.overview()), map[string]any{wire.MemoState: c.state.Report.State})
 }
 
 // noteProgress has those who list jobs know how far the job is: whenever the items done have doubled, or a tenth of the job has been
@@ -43,9 +43,9 @@ func (c *coordinator) noteProgress(r job.Report) {
 const leastNote = 10 * time.Second
 
 // milestone is how far the job is by an overview.
-func (c *coordinator) milestone(r job.Report) protocol.Milestone {
-	return protocol.Milestone{
-		Counted: protocol.Counted{OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Batches: r.Batches, Bytes: r.InputBytes, At: cmp.Or(r.AsOf, workflow.Now(c.ctx))},
+func (c *coordinator) milestone(r job.Report) wire.Milestone {
+	return wire.Milestone{
+		Counted: wire.Counted{OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Batches: r.Batches, Bytes: r.InputBytes, At: cmp.Or(r.AsOf, workflow.Now(c.ctx))},
 		Planned: r.Planned, PlanDone: r.PlanDone, TotalBytes: r.TotalBytes,
 	}
 }
@@ -59,10 +59,10 @@ func (c *coordinator) searchAttributes() job.SearchAttributes {
 }
 
 // enlist writes what those who list jobs see.
-func (c *coordinator) enlist(m protocol.Milestone, memo map[string]any) {
+func (c *coordinator) enlist(m wire.Milestone, memo map[string]any) {
 	c.state.Listed = m.Counted
 	c.state.Listed.At = workflow.Now(c.ctx)
-	memo[protocol.MemoProgress] = m
+	memo[wire.MemoProgress] = m
 	if c.in.Searchable {
 		if err := workflow.UpsertTypedSearchAttributes(c.ctx, c.searchAttributes().Updates()...); err != nil {
 			workflow.GetLogger(c.ctx).Error("writing the job's search attributes", "error", err)
@@ -101,7 +101,7 @@ func (c *coordinator) conclude() (job.Report, error) {
 	c.writeReport()
 	c.receiveAll() // errors that have come too late to change anything are listed
 	c.describe()
-	for workflow.GetSignalChannel(c.ctx, protocol.SignalRestarted).ReceiveAsync(nil) {
+	for workflow.GetSignalChannel(c.ctx, wire.SignalRestarted).ReceiveAsync(nil) {
 	}
 	if r.State == job.Failed {
 		return job.Report{}, temporal.NewNonRetryableApplicationError(r.Error.Message, r.Error.Type, nil, *r)

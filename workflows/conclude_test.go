@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -58,7 +58,7 @@ func TestFail_Finish(t *testing.T) {
 			report := w.failedReport(err, kind)
 			require.EqualValues(t, 100, report.OK)
 			require.Nil(t, report.Output)
-			require.Equal(t, job.Failed, w.memo[protocol.MemoState])
+			require.Equal(t, job.Failed, w.memo[wire.MemoState])
 			require.Len(t, w.finishes, 1)
 
 			w.resume, w.finish = report.Manifests, nil
@@ -135,7 +135,7 @@ func TestConclude_NothingChangesTheOutcome(t *testing.T) {
 	for name, late := range map[string]func(w *world){
 		"settings": func(w *world) {
 			none, refused := job.Tolerance("0"), 0
-			w.env.UpdateWorkflow(protocol.UpdateSet, "late", refuse(w.t, &refused), job.Settings{MaxFailed: &none})
+			w.env.UpdateWorkflow(wire.UpdateSet, "late", refuse(w.t, &refused), job.Settings{MaxFailed: &none})
 		},
 		"cancellation": func(w *world) { w.env.CancelWorkflow() },
 	} {
@@ -152,7 +152,7 @@ func TestConclude_NothingChangesTheOutcome(t *testing.T) {
 			require.NotNil(t, report.Output)
 			require.Nil(t, report.Error)
 			require.Equal(t, []string{"cleanup tidy"}, w.stages())
-			require.NotContains(t, w.memo, protocol.MemoState)
+			require.NotContains(t, w.memo, wire.MemoState)
 		})
 	}
 }
@@ -210,16 +210,16 @@ func TestProgress_OfOpenLegs(t *testing.T) {
 	w.spec.Window = 10
 	w.took = time.Second
 	var heard int64
-	var noted protocol.Milestone
+	var noted wire.Milestone
 	w.at(90*time.Second, func() {
-		value, err := w.env.QueryWorkflow(protocol.QueryReport)
+		value, err := w.env.QueryWorkflow(wire.QueryReport)
 		require.NoError(t, err)
 		var answer job.Answer
 		require.NoError(t, value.Get(&answer))
 		for _, h := range answer.Heard {
 			heard += h.OK
 		}
-		noted, _ = w.memo[protocol.MemoProgress].(protocol.Milestone)
+		noted, _ = w.memo[wire.MemoProgress].(wire.Milestone)
 		heard += answer.OK
 	})
 	report := w.mustRun()
@@ -237,11 +237,11 @@ func TestD38_ListedNumbersAreDatedByTheLegs(t *testing.T) {
 	w.spec.Window = 10
 	w.took, w.settle = time.Second, 20*time.Second
 	var stopped, listed time.Time
-	var noted, before protocol.Milestone
+	var noted, before wire.Milestone
 	var heard int64
 	w.at(83*time.Second, func() {
 		w.mu.Lock()
-		before, _ = w.memo[protocol.MemoProgress].(protocol.Milestone)
+		before, _ = w.memo[wire.MemoProgress].(wire.Milestone)
 		w.mu.Unlock()
 		stopped = w.env.Now()
 		w.stop(job.Stop{})
@@ -249,10 +249,10 @@ func TestD38_ListedNumbersAreDatedByTheLegs(t *testing.T) {
 	w.at(83*time.Second+2*listedAfter, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		require.Equal(t, job.Stopping, w.memo[protocol.MemoState])
-		noted, _ = w.memo[protocol.MemoProgress].(protocol.Milestone)
+		require.Equal(t, job.Stopping, w.memo[wire.MemoState])
+		noted, _ = w.memo[wire.MemoProgress].(wire.Milestone)
 		listed = w.env.Now()
-		value, err := w.env.QueryWorkflow(protocol.QueryReport)
+		value, err := w.env.QueryWorkflow(wire.QueryReport)
 		require.NoError(t, err)
 		var answer job.Answer
 		require.NoError(t, value.Get(&answer))

@@ -23,8 +23,8 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	stored "github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/loops"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/intake"
@@ -64,17 +64,17 @@ func contractRoots() []reflect.Type {
 		ofFunc(acts.Method(i).Type)
 	}
 	add( // signals
-		job.Stop{}, protocol.StopNotice{}, protocol.Milestone{}, protocol.CameBack{},
+		job.Stop{}, wire.StopNotice{}, wire.Milestone{}, wire.CameBack{},
 		dispatch.FromLeg[dispatch.Counts]{}, dispatch.FromLeg[dispatch.PoolNews]{}, dispatch.FromLeg[dispatch.PlacesBack]{},
 		dispatch.FromLeg[dispatch.SlowDownRequest]{}, dispatch.FromLeg[job.Error]{}, dispatch.Counts{}, dispatch.PoolNews{}, dispatch.PlacesBack{}, dispatch.SlowDownRequest{}, dispatch.Limits{}, dispatch.ReportThresholds{},
 		feedOpening{}, keptResult{}, salvaged{}, sealedNotice{}, freedNotice{}, stalledNotice{}, feedResize{}, intake.Opening{}, intake.Freed{},
 	)
 	add( // updates, their refusals, and queries
-		job.Settings{}, protocol.Exchange{}, protocol.Exchanged{}, protocol.Refusal{}, protocol.Reset{}, protocol.ResetDone{},
-		protocol.FeedState{}, protocol.ItemState{}, job.Answer{}, job.Report{}, job.Progress{}, job.Heard{}, protocol.Answered{}, protocol.Counted{},
+		job.Settings{}, wire.Exchange{}, wire.Exchanged{}, wire.Refusal{}, wire.Reset{}, wire.ResetDone{},
+		wire.FeedState{}, wire.ItemState{}, job.Answer{}, job.Report{}, job.Progress{}, job.Heard{}, wire.Answered{}, wire.Counted{},
 	)
 	add( // heartbeats, memos, results of queries to workers
-		protocol.Hint{}, protocol.Place{}, protocol.ActivityPlace{}, protocol.HeldTimer{}, job.Scheduled{}, job.Input{},
+		wire.Hint{}, wire.Place{}, wire.ActivityPlace{}, wire.HeldTimer{}, job.Scheduled{}, job.Input{},
 	)
 	add( // objects of the store
 		stored.Head{}, stored.Entry{}, stored.Done{}, stored.ErrorLine{}, stored.Merged{}, inputs.Table{}, inputs.Bundle{}, job.Failure{},
@@ -128,7 +128,7 @@ var (
 	forPeople = []string{"starter.", "internal/gateway.", "internal/predict.", "internal/devserver.", "worker.", "timers."}
 	wired     = []string{
 		"internal/ledger.again", "internal/ledger.wireInline", "internal/outputs.splitList", "internal/outputs.ListedPart",
-		"internal/protocol.quotedItems", "job.givenInput", "job.givenState", "job.jsonSpec", "job.Listed", "internal/loops.Tick",
+		"internal/wire.quotedItems", "job.givenInput", "job.givenState", "job.jsonSpec", "job.Listed", "internal/loops.Tick",
 		"internal/calls.Occupant", "job.PoolWorker", "job.Redrive", "job.RunningBatch",
 	}
 )

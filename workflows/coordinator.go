@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/details"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -32,7 +32,7 @@ type coordinator struct {
 	window int // in force
 	places int // of the window that no leg holds; negative: legs hold more than it has
 
-	notice    *protocol.StopNotice // that legs get; nil before a stop
+	notice    *wire.StopNotice // that legs get; nil before a stop
 	finishing bool
 	concluded bool // the outcome is decided
 	asking    bool // legs for their counts
@@ -71,10 +71,10 @@ func newCoordinator(ctx workflow.Context, in JobInput) *coordinator {
 // setup has the job answer queries, signals and updates.
 func (c *coordinator) setup() error {
 	report := func(executions []string) (job.Answer, error) { return c.answer(executions), nil }
-	if err := workflow.SetQueryHandler(c.ctx, protocol.QueryReport, report); err != nil {
+	if err := workflow.SetQueryHandler(c.ctx, wire.QueryReport, report); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
-	if err := workflow.SetQueryHandler(c.ctx, protocol.QueryPending, c.pending); err != nil {
+	if err := workflow.SetQueryHandler(c.ctx, wire.QueryPending, c.pending); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
 	for _, signal := range []string{job.SignalStop, dispatch.SignalFail, dispatch.SignalSlow, dispatch.SignalCounts, dispatch.SignalPool, dispatch.SignalPlaces, signalKept} {

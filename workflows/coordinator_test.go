@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -66,11 +66,11 @@ func TestJob_ReportWhileStopping(t *testing.T) {
 		r := w.query()
 		require.Equal(t, job.Stopping, r.State)
 		require.Equal(t, "lunch", r.Reason)
-		require.Equal(t, job.Stopping, w.memo[protocol.MemoState])
+		require.Equal(t, job.Stopping, w.memo[wire.MemoState])
 	})
 	report, err := w.run()
 	require.NoError(t, err)
 	require.Equal(t, job.Stopped, report.State)
-	require.Equal(t, job.Stopped, w.memo[protocol.MemoState])
+	require.Equal(t, job.Stopped, w.memo[wire.MemoState])
 	require.Equal(t, report, w.query())
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -53,7 +53,7 @@ func TestFeed_LegsOfAnEarlierRunAreDisowned(t *testing.T) {
 		cancel()
 		// From then on no leg of the run before takes items.
 		require.Eventually(t, func() bool {
-			return parentOf(t, s.temporal, protocol.LegID("feed-disowned", 1)) == runOf(t, s.temporal, "feed-disowned")
+			return parentOf(t, s.temporal, wire.LegID("feed-disowned", 1)) == runOf(t, s.temporal, "feed-disowned")
 		}, time.Minute, time.Millisecond)
 		got, err := feed.Call(t.Context(), text)
 		require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestFeed_LegsOfAnEarlierRunAreDisowned(t *testing.T) {
 	require.GreaterOrEqual(t, report.OK, int64(2))
 	require.Equal(t, report.Planned, report.OK)
 	for leg := 1; leg <= 2; leg++ {
-		d, err := s.temporal.DescribeWorkflowExecution(t.Context(), protocol.LegID("feed-disowned", leg), "")
+		d, err := s.temporal.DescribeWorkflowExecution(t.Context(), wire.LegID("feed-disowned", leg), "")
 		require.NoError(t, err)
 		require.NotEqual(t, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, d.GetWorkflowExecutionInfo().GetStatus())
 	}
@@ -107,8 +107,8 @@ func TestFeed_LegOfNobodyIsDisowned(t *testing.T) {
 	s := setup(t)
 	j, feed := s.newFeed(t, "feed-nobody")
 	left, err := s.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
-		ID: protocol.LegID(j.spec.Name, 1), TaskQueue: protocol.PoolQueue(j.spec.Pool),
-	}, protocol.WorkflowFeedLeg, map[string]any{"spec": j.spec.WithDefaults(), "number": 1})
+		ID: wire.LegID(j.spec.Name, 1), TaskQueue: wire.PoolQueue(j.spec.Pool),
+	}, wire.WorkflowFeedLeg, map[string]any{"spec": j.spec.WithDefaults(), "number": 1})
 	require.NoError(t, err)
 	j.start(job.StartOptions{})
 	got, err := feed.Call(t.Context(), "hello")

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stint-run/stint/workflows"
@@ -48,14 +48,14 @@ type caller struct {
 const callLimit = 10 * time.Minute
 
 // ask sends an exchange to a leg, again until its outcome is known.
-func (c *caller) ask(ctx context.Context, leg int, x protocol.Exchange) (a protocol.Exchanged, err error) {
+func (c *caller) ask(ctx context.Context, leg int, x wire.Exchange) (a wire.Exchanged, err error) {
 	x.Client = c.name
 	c.sent++
 	id := fmt.Sprintf("%s-%d", c.name, c.sent)
 	for {
 		var h client.WorkflowUpdateHandle
 		h, err = c.s.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-			WorkflowID: protocol.LegID(c.job, leg), UpdateID: id, UpdateName: protocol.UpdateExchange, Args: []any{x}, WaitForStage: client.WorkflowUpdateStageCompleted,
+			WorkflowID: wire.LegID(c.job, leg), UpdateID: id, UpdateName: wire.UpdateExchange, Args: []any{x}, WaitForStage: client.WorkflowUpdateStageCompleted,
 		})
 		if err == nil {
 			err = h.Get(ctx, &a)
@@ -79,7 +79,7 @@ func pause(ctx context.Context, d time.Duration) {
 // open is the leg that takes items.
 func (c *caller) open() (leg int) {
 	d, err := c.s.temporal.DescribeWorkflowExecution(c.t.Context(), c.job, "")
-	if payload := d.GetWorkflowExecutionInfo().GetMemo().GetFields()[protocol.MemoLeg]; err == nil && payload != nil {
+	if payload := d.GetWorkflowExecutionInfo().GetMemo().GetFields()[wire.MemoLeg]; err == nil && payload != nil {
 		_ = converter.GetDefaultDataConverter().FromPayload(payload, &leg)
 	}
 	return leg
@@ -90,18 +90,18 @@ func (c *caller) call(items []json.RawMessage) ([]string, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), callLimit)
 	defer cancel()
 	for ctx.Err() == nil {
-		a, err := c.ask(ctx, c.leg, protocol.Exchange{Items: items, Want: true, Wait: 5 * time.Second})
+		a, err := c.ask(ctx, c.leg, wire.Exchange{Items: items, Want: true, Wait: 5 * time.Second})
 		var refused *temporal.ApplicationError
 		var missing *serviceerror.NotFound
 		switch {
-		case errors.As(err, &refused) && refused.Type() == protocol.RefusedMoved:
-			var detail protocol.Refusal
+		case errors.As(err, &refused) && refused.Type() == wire.RefusedMoved:
+			var detail wire.Refusal
 			if err := refused.Details(&detail); err != nil {
 				return nil, err
 			}
 			c.leg = detail.Leg
 			continue
-		case errors.As(err, &refused) && (refused.Type() == protocol.RefusedEarly || refused.Type() == protocol.RefusedFull), errors.As(err, &missing):
+		case errors.As(err, &refused) && (refused.Type() == wire.RefusedEarly || refused.Type() == wire.RefusedFull), errors.As(err, &missing):
 			if leg := c.open(); errors.As(err, &missing) {
 				c.leg = leg
 			}
@@ -115,7 +115,7 @@ func (c *caller) call(items []json.RawMessage) ([]string, error) {
 	return nil, ctx.Err()
 }
 
-func (c *caller) collect(ctx context.Context, a protocol.Exchanged, n int) ([]string, error) {
+func (c *caller) collect(ctx context.Context, a wire.Exchanged, n int) ([]string, error) {
 	found := make([]string, n)
 	leg, first, left := c.leg, a.First, n
 	for {
@@ -132,12 +132,12 @@ func (c *caller) collect(ctx context.Context, a protocol.Exchanged, n int) ([]st
 		}
 		pause(ctx, a.Again)
 		var err error
-		a, err = c.ask(ctx, leg, protocol.Exchange{Wait: 5 * time.Second})
+		a, err = c.ask(ctx, leg, wire.Exchange{Wait: 5 * time.Second})
 		var refused *temporal.ApplicationError
-		if errors.As(err, &refused) && refused.Type() == protocol.RefusedNotYet {
-			var detail protocol.Refusal
+		if errors.As(err, &refused) && refused.Type() == wire.RefusedNotYet {
+			var detail wire.Refusal
 			err = refused.Details(&detail)
-			a = protocol.Exchanged{Again: detail.Again}
+			a = wire.Exchanged{Again: detail.Again}
 		}
 		if err != nil {
 			return nil, err
@@ -255,7 +255,7 @@ func TestFeed_F11_Segments(t *testing.T) {
 	callersDone.Wait()
 	close(slow)
 	all.Wait()
-	h, err := s.temporal.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{WorkflowID: "feed-segments", UpdateName: protocol.UpdateClose, WaitForStage: client.WorkflowUpdateStageCompleted})
+	h, err := s.temporal.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{WorkflowID: "feed-segments", UpdateName: wire.UpdateClose, WaitForStage: client.WorkflowUpdateStageCompleted})
 	require.NoError(t, err)
 	require.NoError(t, h.Get(t.Context(), nil))
 	report, err := run.Wait(t.Context())

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -70,8 +70,8 @@ func (c *feedCommits) Accept(_ dispatch.Task, r activities.ProcessResult) {
 }
 
 // partOf is the part of an entry, as clients find it.
-func (l *feedLeg) partOf(e activities.Entry) *protocol.StoredPart {
-	return &protocol.StoredPart{
+func (l *feedLeg) partOf(e activities.Entry) *wire.StoredPart {
+	return &wire.StoredPart{
 		Store: l.in.Ref.Store, Run: cmp.Or(e.Run, l.in.Ref.Run), Part: e.Part, First: e.First, Count: e.Count,
 		Bytes: e.Bytes, Sum: e.Sum, ErrBytes: e.ErrBytes, ErrSum: e.ErrSum,
 	}
@@ -187,8 +187,8 @@ func (c *feedCommits) unfinished() [][]activities.FeedItems {
 	for _, u := range c.leg.intake.Unfinished() {
 		for i, data := range u.Items {
 			first := u.First + int64(i)
-			if size += rangeBytes + protocol.ItemSize(data); size > commitBytes {
-				lists, size = append(lists, nil), rangeBytes+protocol.ItemSize(data)
+			if size += rangeBytes + wire.ItemSize(data); size > commitBytes {
+				lists, size = append(lists, nil), rangeBytes+wire.ItemSize(data)
 			}
 			list := &lists[len(lists)-1]
 			if n := len(*list); i > 0 && n > 0 && (*list)[n-1].First+int64(len((*list)[n-1].Items)) == first {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/intake"
 	"go.temporal.io/sdk/temporal"
@@ -15,29 +15,29 @@ import (
 
 // answer has the leg answer updates and queries.
 func (l *feedLeg) answer() error {
-	err := workflow.SetUpdateHandlerWithOptions(l.ctx, protocol.UpdateExchange, l.exchange,
+	err := workflow.SetUpdateHandlerWithOptions(l.ctx, wire.UpdateExchange, l.exchange,
 		workflow.UpdateHandlerOptions{Description: "give items to the feed, and take results from it", Validator: l.checkExchange})
 	if err != nil {
 		return fmt.Errorf("answering updates: %w", err)
 	}
-	err = workflow.SetUpdateHandlerWithOptions(l.ctx, protocol.UpdateReset, l.reset,
+	err = workflow.SetUpdateHandlerWithOptions(l.ctx, wire.UpdateReset, l.reset,
 		workflow.UpdateHandlerOptions{Description: "begin the feed's next session", Validator: l.checkReset})
 	if err != nil {
 		return fmt.Errorf("answering updates: %w", err)
 	}
 	queries := map[string]any{
-		protocol.QueryFeed: func() (protocol.FeedState, error) { return l.intake.State(l.in.Number, workflow.Now(l.ctx)), nil },
-		protocol.QueryItems: func(ordinals []int64) ([]protocol.ItemState, error) {
+		wire.QueryFeed: func() (wire.FeedState, error) { return l.intake.State(l.in.Number, workflow.Now(l.ctx)), nil },
+		wire.QueryItems: func(ordinals []int64) ([]wire.ItemState, error) {
 			return l.intake.Items(ordinals, workflow.Now(l.ctx)), nil
 		},
-		protocol.QueryProgress: func(executions []string) (job.Progress, error) {
+		wire.QueryProgress: func(executions []string) (job.Progress, error) {
 			p := l.progress()
 			p.Flying = l.Flying(executions)
 			return p, nil
 		},
-		protocol.QueryPending: func(offset int) ([]byte, error) { return activities.PendingPiece(l.commits.pending(), offset) },
+		wire.QueryPending: func(offset int) ([]byte, error) { return activities.PendingPiece(l.commits.pending(), offset) },
 	}
-	for _, name := range []string{protocol.QueryFeed, protocol.QueryItems, protocol.QueryProgress, protocol.QueryPending} {
+	for _, name := range []string{wire.QueryFeed, wire.QueryItems, wire.QueryProgress, wire.QueryPending} {
 		if err := workflow.SetQueryHandler(l.ctx, name, queries[name]); err != nil {
 			return fmt.Errorf("answering queries: %w", err)
 		}
@@ -61,9 +61,9 @@ func (l *feedLeg) progress() job.Progress {
 }
 
 // checkExchange refuses what cannot be accepted. A refusal leaves no trace.
-func (l *feedLeg) checkExchange(x protocol.Exchange) error {
+func (l *feedLeg) checkExchange(x wire.Exchange) error {
 	if len(x.Items) > 0 && l.intake.IsOpen() && l.busy(x) {
-		return refusal(&intake.Refused{Type: protocol.RefusedEarly, Message: "the next leg is not ready yet: ask again"})
+		return refusal(&intake.Refused{Type: wire.RefusedEarly, Message: "the next leg is not ready yet: ask again"})
 	}
 	if r := l.intake.Check(x); r != nil {
 		return refusal(r)
@@ -75,13 +75,13 @@ func (l *feedLeg) checkExchange(x protocol.Exchange) error {
 		return refusal(l.intake.TooLarge(x, most))
 	}
 	if len(x.Items) > 0 && !l.load.Fits(x.Items.Size()) {
-		return refusal(&intake.Refused{Type: protocol.RefusedEarly, Message: "too many bytes have come at once: ask again"})
+		return refusal(&intake.Refused{Type: wire.RefusedEarly, Message: "too many bytes have come at once: ask again"})
 	}
 	if len(x.Items) > 0 || l.intake.Ready(x.Client) || l.over() || x.Wait > 0 && l.updates < sparse && l.waiters.room(x.Client, workflow.Now(l.ctx)) != nil {
 		return nil
 	}
 	// It would come back empty: an answer takes three events and one of the run's 2,000 updates, a refusal nothing.
-	r := &intake.Refused{Type: protocol.RefusedNotYet, Message: "there are no results yet: ask again"}
+	r := &intake.Refused{Type: wire.RefusedNotYet, Message: "there are no results yet: ask again"}
 	r.Detail.Again = l.again(x)
 	return refusal(r)
 }
@@ -92,7 +92,7 @@ func (l *feedLeg) barred() bool {
 }
 
 // busy reports that the leg cannot take the items, although no other leg takes them yet.
-func (l *feedLeg) busy(x protocol.Exchange) bool {
+func (l *feedLeg) busy(x wire.Exchange) bool {
 	info := workflow.GetInfo(l.ctx)
 	size := info.GetCurrentHistorySize()
 	return l.updates >= busyUpdates || info.GetCurrentHistoryLength() >= busyEvents || size >= busyBytes ||
@@ -103,12 +103,12 @@ func (l *feedLeg) busy(x protocol.Exchange) bool {
 func (l *feedLeg) over() bool { return l.Halted() || l.concluded || l.orphaned }
 
 // exchange accepts the items of a client and returns results.
-func (l *feedLeg) exchange(ctx workflow.Context, x protocol.Exchange) (protocol.Exchanged, error) {
+func (l *feedLeg) exchange(ctx workflow.Context, x wire.Exchange) (wire.Exchanged, error) {
 	l.updates++
 	l.load.Add(x.Items.Size())
 	l.touched = workflow.Now(ctx)
 	l.waiters.thin(l.touched)
-	a := protocol.Exchanged{First: l.intake.Accept(x, l.touched), Session: l.intake.Session()}
+	a := wire.Exchanged{First: l.intake.Accept(x, l.touched), Session: l.intake.Session()}
 	if len(x.Items) > 0 {
 		l.Wake()
 	}
@@ -121,7 +121,7 @@ func (l *feedLeg) exchange(ctx workflow.Context, x protocol.Exchange) (protocol.
 	switch {
 	case a.Pending == 0:
 	case l.over():
-		a.Ended = protocol.RefusedStopping
+		a.Ended = wire.RefusedStopping
 	default:
 		a.Again = l.again(x)
 	}
@@ -145,7 +145,7 @@ const (
 
 // again is when a client should ask for results that it did not get: after a part of the time that they have taken so
 // far.
-func (l *feedLeg) again(x protocol.Exchange) time.Duration {
+func (l *feedLeg) again(x wire.Exchange) time.Duration {
 	waited := l.intake.Age(x.Client, workflow.Now(l.ctx))
 	return min(max(waited/4, soon), late)
 }
@@ -217,13 +217,13 @@ func (w *waiters) after(now time.Time) time.Time {
 }
 
 // wait waits until the client has results, for as long as it may.
-func (l *feedLeg) wait(ctx workflow.Context, x protocol.Exchange) {
+func (l *feedLeg) wait(ctx workflow.Context, x wire.Exchange) {
 	over := func() bool { return l.intake.Ready(x.Client) || l.over() }
 	if x.Wait <= 0 || over() {
 		return
 	}
 	now := workflow.Now(ctx)
-	w := l.waiters.enter(x.Client, now, now.Add(min(x.Wait, protocol.MaxExchangeWait)))
+	w := l.waiters.enter(x.Client, now, now.Add(min(x.Wait, wire.MaxExchangeWait)))
 	if w == nil {
 		return
 	}
@@ -250,17 +250,17 @@ func (l *feedLeg) arm(at time.Time) {
 	})
 }
 
-func (l *feedLeg) checkReset(r protocol.Reset) error { return refusal(l.intake.CheckReset(r)) }
+func (l *feedLeg) checkReset(r wire.Reset) error { return refusal(l.intake.CheckReset(r)) }
 
 // reset begins the next session. The other legs learn of it from the job.
-func (l *feedLeg) reset(_ workflow.Context, _ protocol.Reset) (protocol.ResetDone, error) {
+func (l *feedLeg) reset(_ workflow.Context, _ wire.Reset) (wire.ResetDone, error) {
 	l.updates++
 	discarded := l.beginSession(0)
 	session := l.intake.Session()
 	l.link.Signal(signalSession, session)
 	l.free()
 	l.Wake()
-	return protocol.ResetDone{Session: session, Discarded: discarded}, nil
+	return wire.ResetDone{Session: session, Discarded: discarded}, nil
 }
 
 // refusal makes an error that a client can read.

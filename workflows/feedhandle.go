@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -215,9 +215,9 @@ func (h *feedHandle) send(name string, argument any, undelivered func()) {
 	})
 }
 
-func (h *feedHandle) id() string { return protocol.LegID(h.c.spec().Name, h.number) }
+func (h *feedHandle) id() string { return wire.LegID(h.c.spec().Name, h.number) }
 
-func (h *feedHandle) halt(notice protocol.StopNotice) {
+func (h *feedHandle) halt(notice wire.StopNotice) {
 	h.signal(dispatch.SignalHalt, notice)
 }
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -60,7 +60,7 @@ type FeedLegInput struct {
 	// Opening is set for a leg that takes items at once. The others stand by, until the leg before them opens them.
 	Opening  *feedOpening `json:"opening,omitempty"`
 	Previous []string     `json:"previous,omitempty"` // manifests that the leg's first manifest names
-	Version  int          `json:"version,omitempty"`  // see protocol.LogicVersion
+	Version  int          `json:"version,omitempty"`  // see wire.LogicVersion
 }
 
 // feedOpening is what a leg of a feed must know to take items.
@@ -160,7 +160,7 @@ type feedLeg struct {
 	flow    *flow // between the stages of a pipeline; nil: the feed has none
 	waiters waiters
 	load    *execute.TaskLoad
-	bar     workflow.ReceiveChannel // of protocol.SignalBar, halt of dispatch.SignalHalt: a validator may not ask for them
+	bar     workflow.ReceiveChannel // of wire.SignalBar, halt of dispatch.SignalHalt: a validator may not ask for them
 	halt    workflow.ReceiveChannel
 	fixed   int // see fixedSize
 
@@ -176,7 +176,7 @@ type feedLeg struct {
 
 func newFeedLeg(ctx workflow.Context, in FeedLegInput) *feedLeg {
 	l := &feedLeg{ctx: ctx, in: in, load: execute.NewTaskLoad(ctx)}
-	l.bar, l.halt = workflow.GetSignalChannel(ctx, protocol.SignalBar), workflow.GetSignalChannel(ctx, dispatch.SignalHalt)
+	l.bar, l.halt = workflow.GetSignalChannel(ctx, wire.SignalBar), workflow.GetSignalChannel(ctx, dispatch.SignalHalt)
 	l.intake = intake.New(intake.Limits{Capacity: in.Spec.Capacity, Bytes: in.Spec.CapacityBytes, Keep: in.Spec.Keep})
 	l.supply = &feedSupply{ctx: ctx, spec: in.Spec, intake: l.intake}
 	l.link = dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, l.batchEnded)
@@ -265,7 +265,7 @@ func (l *feedLeg) sealIfLong() {
 	}
 	opening := feedOpening{Opening: l.intake.Seal(l.successor), Batches: l.supply.number}
 	// If the successor has ended, so has the feed.
-	workflow.SignalExternalWorkflow(l.ctx, protocol.LegID(l.in.Spec.Name, l.successor), "", signalOpen, opening)
+	workflow.SignalExternalWorkflow(l.ctx, wire.LegID(l.in.Spec.Name, l.successor), "", signalOpen, opening)
 	l.link.Signal(signalSealed, sealedNotice{Leg: l.in.Number, Next: l.intake.Next()})
 	l.Wake()
 }
@@ -285,7 +285,7 @@ func (l *feedLeg) listen(canceled workflow.Context) {
 	receive(l, signalClose, func(any) { l.intake.Close() })
 	// That it is delivered is the answer. An idle leg gets nothing else, so the length of its history is checked here, too.
 	receive(l, signalAlive, func(any) { l.sealIfLong() })
-	receive(l, protocol.SignalBar, func(any) { l.intake.Bar() })
+	receive(l, wire.SignalBar, func(any) { l.intake.Bar() })
 	receive(l, dispatch.SignalDisowned, func(any) { l.orphan() })
 	workflow.Go(canceled, func(ctx workflow.Context) {
 		ctx.Done().Receive(ctx, nil)

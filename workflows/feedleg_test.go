@@ -12,7 +12,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/feeds"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/intake"
@@ -40,7 +40,7 @@ type feedWorld struct {
 	batches []activities.ProcessInput
 	at      []time.Duration // since the beginning, when they were dispatched
 	commits []activities.CommitFeedInput
-	answers map[string]protocol.Exchanged
+	answers map[string]wire.Exchanged
 	refused map[string]string // types
 	ended   map[string]time.Duration
 	began   time.Time
@@ -48,7 +48,7 @@ type feedWorld struct {
 
 func setupFeed(t *testing.T, change func(*job.Spec)) *feedWorld {
 	t.Helper()
-	w := &feedWorld{t: t, takes: 20 * time.Millisecond, answers: map[string]protocol.Exchanged{}, refused: map[string]string{}, ended: map[string]time.Duration{}}
+	w := &feedWorld{t: t, takes: 20 * time.Millisecond, answers: map[string]wire.Exchanged{}, refused: map[string]string{}, ended: map[string]time.Duration{}}
 	w.spec = job.Spec{Name: "risk", Pool: "risk", Source: job.SourceFeed, Output: "out/"}.WithDefaults()
 	if change != nil {
 		change(&w.spec)
@@ -59,8 +59,8 @@ func setupFeed(t *testing.T, change func(*job.Spec)) *feedWorld {
 	w.env = suite.NewTestWorkflowEnvironment()
 	w.env.SetTestTimeout(20 * time.Second)
 	w.env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute})
-	w.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.LegID("risk", 1), TaskQueue: protocol.PoolQueue("risk")})
-	w.env.RegisterWorkflowWithOptions(FeedLeg, workflow.RegisterOptions{Name: protocol.WorkflowFeedLeg})
+	w.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: wire.LegID("risk", 1), TaskQueue: wire.PoolQueue("risk")})
+	w.env.RegisterWorkflowWithOptions(FeedLeg, workflow.RegisterOptions{Name: wire.WorkflowFeedLeg})
 	w.env.RegisterActivityWithOptions(w.process, activity.RegisterOptions{Name: "Process"})
 	w.env.RegisterActivityWithOptions(w.commit, activity.RegisterOptions{Name: "CommitFeed"})
 	w.began = w.env.Now()
@@ -105,17 +105,17 @@ func (u update) Reject(err error) {
 func (u update) Complete(answer any, err error) {
 	require.NoError(u.w.t, err)
 	u.w.ended[u.id] = u.w.env.Now().Sub(u.w.began)
-	if a, ok := answer.(protocol.Exchanged); ok {
+	if a, ok := answer.(wire.Exchanged); ok {
 		u.w.answers[u.id] = a
 	}
 }
 
 // exchange sends an exchange at a time.
-func (w *feedWorld) exchange(at time.Duration, id string, x protocol.Exchange) {
+func (w *feedWorld) exchange(at time.Duration, id string, x wire.Exchange) {
 	if x.Client == "" {
 		x.Client = "test"
 	}
-	w.env.RegisterDelayedCallback(func() { w.env.UpdateWorkflow(protocol.UpdateExchange, id, update{w, id}, x) }, at)
+	w.env.RegisterDelayedCallback(func() { w.env.UpdateWorkflow(wire.UpdateExchange, id, update{w, id}, x) }, at)
 }
 
 func (w *feedWorld) put(at time.Duration, id string, from, n int) {
@@ -123,7 +123,7 @@ func (w *feedWorld) put(at time.Duration, id string, from, n int) {
 	for i := range n {
 		items = append(items, fmt.Appendf(nil, "%d", from+i))
 	}
-	w.exchange(at, id, protocol.Exchange{Items: items})
+	w.exchange(at, id, wire.Exchange{Items: items})
 }
 
 func (w *feedWorld) close(at time.Duration) {
@@ -204,7 +204,7 @@ func TestFeedLeg_WantedResultsStaySmall(t *testing.T) {
 		for i := range items {
 			items[i] = bytes.Repeat([]byte("7"), 1<<10)
 		}
-		w.exchange(time.Millisecond, "x", protocol.Exchange{Items: items, Want: wanted})
+		w.exchange(time.Millisecond, "x", wire.Exchange{Items: items, Want: wanted})
 		w.close(10 * time.Second)
 		w.run()
 		if !wanted {
@@ -231,7 +231,7 @@ func TestFeedLeg_LargeHistory(t *testing.T) {
 		if large {
 			w.env.SetCurrentHistorySize(storeBytes)
 		}
-		w.exchange(time.Millisecond, "x", protocol.Exchange{Items: items, Want: true})
+		w.exchange(time.Millisecond, "x", wire.Exchange{Items: items, Want: true})
 		w.close(10 * time.Second)
 		w.run()
 		want := []int{48, 47, 25}
@@ -312,7 +312,7 @@ func TestFeedLeg_PartialBatch(t *testing.T) {
 	w = setupFeed(t, func(s *job.Spec) { s.BatchItems, s.BatchWait = 100, time.Hour })
 	w.put(time.Second, "put", 0, 3)
 	w.env.RegisterDelayedCallback(func() {
-		w.env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
+		w.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
 	}, 2*time.Second)
 	r = w.run()
 	require.Empty(t, w.batches)
@@ -326,13 +326,13 @@ func TestFeedLeg_Waits(t *testing.T) {
 	t.Parallel()
 	w := setupFeed(t, nil)
 	w.takes = 3 * time.Second
-	w.exchange(time.Second, "short", protocol.Exchange{Items: []json.RawMessage{json.RawMessage("1")}, Want: true, Wait: time.Second})
-	w.exchange(2500*time.Millisecond, "poll", protocol.Exchange{Wait: 20 * time.Second})
-	w.exchange(10*time.Second, "stopped", protocol.Exchange{Items: []json.RawMessage{json.RawMessage("2")}, Want: true, Wait: 20 * time.Second})
-	w.exchange(11*time.Second, "other", protocol.Exchange{Client: "other"})
-	w.exchange(12*time.Second, "none", protocol.Exchange{Client: "test"})
+	w.exchange(time.Second, "short", wire.Exchange{Items: []json.RawMessage{json.RawMessage("1")}, Want: true, Wait: time.Second})
+	w.exchange(2500*time.Millisecond, "poll", wire.Exchange{Wait: 20 * time.Second})
+	w.exchange(10*time.Second, "stopped", wire.Exchange{Items: []json.RawMessage{json.RawMessage("2")}, Want: true, Wait: 20 * time.Second})
+	w.exchange(11*time.Second, "other", wire.Exchange{Client: "other"})
+	w.exchange(12*time.Second, "none", wire.Exchange{Client: "test"})
 	w.env.RegisterDelayedCallback(func() {
-		w.env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: w.env.Now()})
+		w.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: w.env.Now()})
 	}, 12100*time.Millisecond)
 	w.run()
 	require.Empty(t, w.answers["short"].Results)
@@ -340,16 +340,16 @@ func TestFeedLeg_Waits(t *testing.T) {
 	require.InDelta(t, 2*time.Second, w.ended["short"], float64(50*time.Millisecond))
 	require.Len(t, w.answers["poll"].Results, 1)
 	require.InDelta(t, 4*time.Second, w.ended["poll"], float64(50*time.Millisecond))
-	require.Equal(t, protocol.RefusedStopping, w.answers["stopped"].Ended)
+	require.Equal(t, wire.RefusedStopping, w.answers["stopped"].Ended)
 	require.Empty(t, w.answers["other"].Results, "it has nothing to wait for")
-	require.Equal(t, protocol.RefusedNotYet, w.refused["none"], "an answer without results is not worth its events")
+	require.Equal(t, wire.RefusedNotYet, w.refused["none"], "an answer without results is not worth its events")
 }
 
 // An exchange that is there before the leg's first workflow task is answered in it: a leg that begins open is never early.
 func TestFeedLeg_AnswersFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	w := setupFeed(t, nil)
-	w.exchange(0, "first", protocol.Exchange{Items: []json.RawMessage{json.RawMessage("1")}, Want: true, Wait: time.Second})
+	w.exchange(0, "first", wire.Exchange{Items: []json.RawMessage{json.RawMessage("1")}, Want: true, Wait: time.Second})
 	w.close(time.Second)
 	w.run()
 	require.Empty(t, w.refused)
@@ -363,10 +363,10 @@ func TestFeedLeg_F7_Waiters(t *testing.T) {
 	w.takes = time.Minute
 	for n := range 9 {
 		c := fmt.Sprint("c", n)
-		w.exchange(time.Duration(1000+n)*time.Millisecond, c, protocol.Exchange{Client: c, Items: []json.RawMessage{json.RawMessage("1")}, Want: true, Wait: 20 * time.Second})
+		w.exchange(time.Duration(1000+n)*time.Millisecond, c, wire.Exchange{Client: c, Items: []json.RawMessage{json.RawMessage("1")}, Want: true, Wait: 20 * time.Second})
 	}
-	w.exchange(3*time.Second, "c8 again", protocol.Exchange{Client: "c8", Wait: 10 * time.Second})
-	w.exchange(4*time.Second, "c5 again", protocol.Exchange{Client: "c5", Wait: 20 * time.Second})
+	w.exchange(3*time.Second, "c8 again", wire.Exchange{Client: "c8", Wait: 10 * time.Second})
+	w.exchange(4*time.Second, "c5 again", wire.Exchange{Client: "c5", Wait: 20 * time.Second})
 	w.close(10 * time.Second)
 	w.run()
 	require.Equal(t, 1, w.answers["c8"].Pending, "nobody makes room yet")
@@ -416,7 +416,7 @@ func TestFeedLeg_F7_LaterWaits(t *testing.T) {
 	w.takes = time.Minute
 	for n, wait := range []time.Duration{5 * time.Second, 5 * time.Second, 8 * time.Second, 8500 * time.Millisecond} {
 		c := fmt.Sprint("c", n)
-		w.exchange(time.Second, c, protocol.Exchange{Client: c, Items: []json.RawMessage{json.RawMessage("1")}, Want: true, Wait: wait})
+		w.exchange(time.Second, c, wire.Exchange{Client: c, Items: []json.RawMessage{json.RawMessage("1")}, Want: true, Wait: wait})
 	}
 	w.close(2 * time.Minute)
 	w.run()
@@ -428,7 +428,7 @@ func TestFeedLeg_F7_LaterWaits(t *testing.T) {
 // progressAt asks the leg at a time.
 func (w *feedWorld) progressAt(at time.Duration, into *job.Progress) {
 	w.env.RegisterDelayedCallback(func() {
-		value, err := w.env.QueryWorkflow(protocol.QueryProgress)
+		value, err := w.env.QueryWorkflow(wire.QueryProgress)
 		require.NoError(w.t, err)
 		*into = job.Progress{}
 		require.NoError(w.t, value.Get(into))
@@ -455,7 +455,7 @@ func TestFeedLeg_F11_IdleLegIsSealed(t *testing.T) {
 	t.Parallel()
 	w := setupFeed(t, nil)
 	var opened atomic.Int64
-	w.env.OnSignalExternalWorkflow(anything, protocol.LegID("risk", 2), "", signalOpen, anything).Return(func(string, string, string, string, any) error {
+	w.env.OnSignalExternalWorkflow(anything, wire.LegID("risk", 2), "", signalOpen, anything).Return(func(string, string, string, string, any) error {
 		opened.Add(1)
 		return nil
 	})
@@ -494,14 +494,14 @@ func TestFeedLeg_SealedBeforeResultsGoToTheStore(t *testing.T) {
 		w := setupFeed(t, nil)
 		w.takes = time.Minute
 		var opened atomic.Int64
-		w.env.OnSignalExternalWorkflow(anything, protocol.LegID("risk", 2), "", signalOpen, anything).Return(func(string, string, string, string, any) error {
+		w.env.OnSignalExternalWorkflow(anything, wire.LegID("risk", 2), "", signalOpen, anything).Return(func(string, string, string, string, any) error {
 			opened.Add(1)
 			return nil
 		})
 		w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalSuccessor, 2) }, time.Second)
 		for at := 0; at < test.items; at += megabyte {
 			n := min(megabyte, test.items-at)
-			w.exchange(time.Second+time.Duration(at)*time.Microsecond, fmt.Sprint(at), protocol.Exchange{Client: fmt.Sprint(at), Items: []json.RawMessage{bytes.Repeat([]byte("7"), n)}, Want: true})
+			w.exchange(time.Second+time.Duration(at)*time.Microsecond, fmt.Sprint(at), wire.Exchange{Client: fmt.Sprint(at), Items: []json.RawMessage{bytes.Repeat([]byte("7"), n)}, Want: true})
 		}
 		w.env.RegisterDelayedCallback(func() {
 			require.Zero(t, opened.Load())
@@ -525,7 +525,7 @@ func TestFeedLeg_CountsBySession(t *testing.T) {
 	w := setupFeed(t, func(s *job.Spec) { s.BatchItems = 2 })
 	w.takes = 5 * time.Second
 	w.put(time.Second, "first", 0, 4)
-	w.env.RegisterDelayedCallback(func() { w.env.UpdateWorkflow(protocol.UpdateReset, "reset", update{w, "reset"}, protocol.Reset{}) }, 2*time.Second)
+	w.env.RegisterDelayedCallback(func() { w.env.UpdateWorkflow(wire.UpdateReset, "reset", update{w, "reset"}, wire.Reset{}) }, 2*time.Second)
 	w.put(3*time.Second, "second", 4, 3)
 	w.close(time.Minute)
 	r := w.run()
@@ -547,11 +547,11 @@ func TestFeedLeg_G1_CommitFails(t *testing.T) {
 		})
 		w.put(time.Second, "some", 0, 5)
 		w.env.RegisterDelayedCallback(func() {
-			w.env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: w.env.Now().Add(10 * time.Second)})
+			w.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(10 * time.Second)})
 		}, 1700*time.Millisecond) // one batch is done, another one runs
 		r := w.run()
 		require.Equal(t, broken, r.Unsaved)
-		value, err := w.env.QueryWorkflow(protocol.QueryPending, 0)
+		value, err := w.env.QueryWorkflow(wire.QueryPending, 0)
 		require.NoError(t, err)
 		var piece []byte
 		require.NoError(t, value.Get(&piece))
@@ -578,10 +578,10 @@ func TestFeedLeg_PendingHasWhatWasDiscarded(t *testing.T) {
 	w.env.OnActivity("CommitFeed", mock.Anything, mock.Anything).Return(activities.CommitResult{}, permanentError(job.ErrorOutput))
 	w.put(time.Millisecond, "first", 0, 6) // 0 and 1 are taken
 	reset := func(at time.Duration, id string) {
-		w.env.RegisterDelayedCallback(func() { w.env.UpdateWorkflow(protocol.UpdateReset, id, update{w, id}, protocol.Reset{}) }, at)
+		w.env.RegisterDelayedCallback(func() { w.env.UpdateWorkflow(wire.UpdateReset, id, update{w, id}, wire.Reset{}) }, at)
 	}
 	pending := func() (discarded []activities.FeedRange) {
-		value, err := w.env.QueryWorkflow(protocol.QueryPending, 0)
+		value, err := w.env.QueryWorkflow(wire.QueryPending, 0)
 		require.NoError(t, err)
 		var piece []byte
 		require.NoError(t, value.Get(&piece))
@@ -597,7 +597,7 @@ func TestFeedLeg_PendingHasWhatWasDiscarded(t *testing.T) {
 		require.Equal(t, []activities.FeedRange{{First: 2, Count: 4, Session: 1}}, pending(), "not yet committed")
 	}, 200*time.Millisecond)
 	w.env.RegisterDelayedCallback(func() {
-		w.env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: w.env.Now().Add(10 * time.Second)})
+		w.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(10 * time.Second)})
 	}, time.Second)
 	require.True(t, w.run().Unsaved)
 	require.Equal(t, []activities.FeedRange{{First: 2, Count: 4, Session: 1}}, pending(), "a commit has failed")
@@ -610,25 +610,25 @@ func TestD7_NothingIsAcceptedAfterAStop(t *testing.T) {
 	w := setupFeed(t, nil)
 	w.put(time.Millisecond, "before", 0, 1)
 	w.env.RegisterDelayedCallback(func() {
-		w.env.SignalWorkflow(protocol.SignalBar, nil)
-		w.env.UpdateWorkflow(protocol.UpdateExchange, "with", update{w, "with"}, protocol.Exchange{Client: "test", Items: []json.RawMessage{[]byte("1")}})
+		w.env.SignalWorkflow(wire.SignalBar, nil)
+		w.env.UpdateWorkflow(wire.UpdateExchange, "with", update{w, "with"}, wire.Exchange{Client: "test", Items: []json.RawMessage{[]byte("1")}})
 	}, 2*time.Millisecond)
 	w.put(time.Second, "after", 2, 1)
 	w.close(2 * time.Second)
 	w.run()
-	require.Equal(t, map[string]string{"with": protocol.RefusedStopping, "after": protocol.RefusedStopping}, w.refused)
+	require.Equal(t, map[string]string{"with": wire.RefusedStopping, "after": wire.RefusedStopping}, w.refused)
 	require.Contains(t, w.answers, "before")
 	done, _, _ := w.committed()
 	require.EqualValues(t, 1, done)
 
 	standby := setupFeed(t, nil)
 	standby.in.Opening = nil
-	standby.env.RegisterDelayedCallback(func() { standby.env.SignalWorkflow(protocol.SignalBar, nil) }, time.Millisecond)
+	standby.env.RegisterDelayedCallback(func() { standby.env.SignalWorkflow(wire.SignalBar, nil) }, time.Millisecond)
 	standby.env.RegisterDelayedCallback(func() {
 		standby.env.SignalWorkflow(signalOpen, feedOpening{Opening: intake.Opening{Session: 1}})
 	}, 2*time.Millisecond)
 	standby.put(time.Second, "opened", 0, 1)
 	standby.close(2 * time.Second)
 	standby.run()
-	require.Equal(t, map[string]string{"opened": protocol.RefusedStopping}, standby.refused)
+	require.Equal(t, map[string]string{"opened": wire.RefusedStopping}, standby.refused)
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/stint-run/stint/feedstore"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -192,7 +192,7 @@ type anyFeed struct {
 	rng     *rand.Rand
 	largest largest
 	want    map[int64][]byte // items, by ordinal
-	got     map[int64]protocol.ItemResult
+	got     map[int64]wire.ItemResult
 	done    int
 	number  int // of exchanges
 	answer  func(stage string, item []byte) fated
@@ -234,7 +234,7 @@ func ensembleOf(name string, members int) job.Stage {
 
 // newFeedOf is a leg of a feed with stages, or none, whose handlers give each item itself as its result.
 func newFeedOf(t *testing.T, batch int64, all []job.Stage) *anyFeed {
-	f := &anyFeed{want: map[int64][]byte{}, got: map[int64]protocol.ItemResult{}}
+	f := &anyFeed{want: map[int64][]byte{}, got: map[int64]wire.ItemResult{}}
 	f.answer = func(_ string, item []byte) fated { return fated{value: item} }
 	f.feedWorld = setupFeed(t, func(s *job.Spec) {
 		s.Output = t.TempDir() + "/"
@@ -296,14 +296,14 @@ func (f *anyFeed) commit(ctx context.Context, in activities.CommitFeedInput) (ac
 type anyClient struct {
 	f     *anyFeed
 	token string
-	items protocol.Items // to be put
+	items wire.Items // to be put
 }
 
 func (c *anyClient) send(after time.Duration) {
 	c.f.number++
 	id := fmt.Sprint(c.token, "-", c.f.number)
-	x := protocol.Exchange{Client: c.token, Items: c.items, Want: true, Wait: 10 * time.Second}
-	c.f.env.RegisterDelayedCallback(func() { c.f.env.UpdateWorkflow(protocol.UpdateExchange, id, c, x) }, after)
+	x := wire.Exchange{Client: c.token, Items: c.items, Want: true, Wait: 10 * time.Second}
+	c.f.env.RegisterDelayedCallback(func() { c.f.env.UpdateWorkflow(wire.UpdateExchange, id, c, x) }, after)
 }
 
 func (c *anyClient) Accept() {}
@@ -311,14 +311,14 @@ func (c *anyClient) Accept() {}
 func (c *anyClient) Reject(err error) {
 	var app *temporal.ApplicationError
 	require.ErrorAs(c.f.t, err, &app)
-	if c.f.halted && app.Type() == protocol.RefusedStopping {
+	if c.f.halted && app.Type() == wire.RefusedStopping {
 		return // it was put again after the stop
 	}
-	if n := len(c.items) / 2; n > 0 && app.Type() == protocol.RefusedTooLarge { // with so many stages, that is
+	if n := len(c.items) / 2; n > 0 && app.Type() == wire.RefusedTooLarge { // with so many stages, that is
 		c.f.put(c.items[n:], 100*time.Millisecond)
 		c.items = c.items[:n]
 	} else {
-		require.Contains(c.f.t, []string{protocol.RefusedEarly, protocol.RefusedNotYet, protocol.RefusedFull}, app.Type())
+		require.Contains(c.f.t, []string{wire.RefusedEarly, wire.RefusedNotYet, wire.RefusedFull}, app.Type())
 	}
 	c.send(100 * time.Millisecond)
 }
@@ -328,8 +328,8 @@ func (c *anyClient) Complete(answer any, err error) {
 	require.NoError(t, err)
 	payload, err := weighing{converter.GetDefaultDataConverter(), &c.f.largest}.ToPayload(answer)
 	require.NoError(t, err)
-	require.LessOrEqual(t, len(payload.GetData()), protocol.MaxAnswer+1<<10)
-	var a protocol.Exchanged
+	require.LessOrEqual(t, len(payload.GetData()), wire.MaxAnswer+1<<10)
+	var a wire.Exchanged
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayload(payload, &a))
 	for i, item := range c.items {
 		c.f.want[a.First+int64(i)] = item
@@ -352,10 +352,10 @@ func (c *anyClient) Complete(answer any, err error) {
 }
 
 // list are items of any size that one exchange may have.
-func (f *anyFeed) list() (items protocol.Items) {
-	room := protocol.MaxExchangeBytes
+func (f *anyFeed) list() (items wire.Items) {
+	room := wire.MaxExchangeBytes
 	for range 1 + f.rng.IntN(20) {
-		item := anyValue(f.rng, min(room, anySize(f.rng, protocol.MaxExchangeBytes)))
+		item := anyValue(f.rng, min(room, anySize(f.rng, wire.MaxExchangeBytes)))
 		if f.rng.IntN(20) == 0 {
 			item = []byte(`"` + strings.Repeat([]string{"<", "\xff", "a"}[f.rng.IntN(3)], max(1, min(room, 900_000)-2)) + `"`)
 		}
@@ -391,19 +391,19 @@ func (f *anyFeed) runLeg() {
 	var result LegResult
 	require.NoError(t, f.env.GetWorkflowResult(&result))
 	require.Nil(t, result.Outcomes.Error)
-	require.Less(t, f.largest.bytes, protocol.MaxPayload, f.largest.kind)
+	require.Less(t, f.largest.bytes, wire.MaxPayload, f.largest.kind)
 	require.Less(t, f.parcels, 2*inlineBytes)
 }
 
 // put has one client put a list.
-func (f *anyFeed) put(items protocol.Items, after time.Duration) {
+func (f *anyFeed) put(items wire.Items, after time.Duration) {
 	f.done++
 	f.number++
 	(&anyClient{f: f, token: fmt.Sprint("client-", f.number), items: items}).send(after)
 }
 
 // result is an item's, also if it is in the store.
-func (f *anyFeed) result(ordinal int64, results *feedstore.Store) protocol.ItemResult {
+func (f *anyFeed) result(ordinal int64, results *feedstore.Store) wire.ItemResult {
 	r, ok := f.got[ordinal]
 	require.True(f.t, ok, "item %d", ordinal)
 	if r.Stored {
@@ -468,7 +468,7 @@ func TestD3_AnyItemsResultsAndErrors(t *testing.T) {
 			}
 			if f.halted {
 				f.env.RegisterDelayedCallback(func() {
-					f.env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: f.env.Now().Add(time.Minute)})
+					f.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: f.env.Now().Add(time.Minute)})
 				}, time.Duration(1+f.rng.IntN(300))*time.Millisecond)
 			}
 			f.runLeg()
@@ -484,7 +484,7 @@ func TestD3_ResultsOfMarkup(t *testing.T) {
 	t.Parallel()
 	f := newFeedOf(t, 0, nil)
 	f.in.Window = 24
-	var items protocol.Items
+	var items wire.Items
 	for i := range 22 {
 		items = append(items, fmt.Appendf(nil, "\"%d%s\"", i, strings.Repeat("<", 43_000)))
 	}
@@ -507,7 +507,7 @@ func TestD2_LargeItemThroughAnEnsemble(t *testing.T) {
 		}
 		return fated{value: answer}
 	}
-	f.put(protocol.Items{[]byte(`"` + strings.Repeat("<b>", 1_040_018/3) + `"`)}, time.Millisecond)
+	f.put(wire.Items{[]byte(`"` + strings.Repeat("<b>", 1_040_018/3) + `"`)}, time.Millisecond)
 	f.runLeg()
 	require.Equal(t, fmt.Sprint(10*len(answer)+11), string(f.got[0].Result))
 }

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/feedstore"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/assert"
@@ -146,7 +146,7 @@ func TestFeed_F9_ResultsThatAreNotKept(t *testing.T) {
 	ghost := &caller{t: t, s: s, name: "ghost", job: j.spec.Name}
 	require.Eventually(t, func() bool { return ghost.open() == 1 }, time.Minute, 10*time.Millisecond)
 	items := slices.Repeat([]json.RawMessage{json.RawMessage(`"ghost 60000"`)}, 18)
-	_, err := ghost.ask(ctx, 1, protocol.Exchange{Items: items, Want: true})
+	_, err := ghost.ask(ctx, 1, wire.Exchange{Items: items, Want: true})
 	require.NoError(t, err)
 	s.awaitIdle(t, j.spec.Name)
 	_, err = without.Call(ctx, "without 50000")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/inputs"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/intake"
@@ -48,7 +48,7 @@ func setupScripted(t *testing.T, change func(*job.Spec)) *scriptedFeed {
 	f.spec = f.spec.WithDefaults()
 	f.newEnv()
 	f.env.RegisterActivityWithOptions(f.plan, activity.RegisterOptions{Name: "PlanFeed"})
-	f.env.RegisterWorkflowWithOptions(f.leg, workflow.RegisterOptions{Name: protocol.WorkflowFeedLeg})
+	f.env.RegisterWorkflowWithOptions(f.leg, workflow.RegisterOptions{Name: wire.WorkflowFeedLeg})
 	return f
 }
 
@@ -106,7 +106,7 @@ func (f *scriptedFeed) leg(ctx workflow.Context, in FeedLegInput) (LegResult, er
 			workflow.SignalExternalWorkflow(ctx, job, "", dispatch.SignalCounts, fromLeg(counts))
 		}
 	})
-	var notice protocol.StopNotice
+	var notice wire.StopNotice
 	workflow.GetSignalChannel(ctx, dispatch.SignalHalt).Receive(ctx, &notice)
 	result := LegResult{Counted: f.counts, Manifests: in.Previous}
 	_ = workflow.SignalExternalWorkflow(ctx, job, "", signalEnded, fromLeg(keptResult{Leg: in.Number, Result: result})).Get(ctx, nil)
@@ -138,7 +138,7 @@ func (f *scriptedFeed) quickly(ctx workflow.Context, in FeedLegInput) (LegResult
 	if err := await(signalSuccessor, &successor); err != nil {
 		return LegResult{}, err
 	}
-	_ = workflow.SignalExternalWorkflow(ctx, protocol.LegID(f.spec.Name, successor), "", signalOpen, opening).Get(ctx, nil)
+	_ = workflow.SignalExternalWorkflow(ctx, wire.LegID(f.spec.Name, successor), "", signalOpen, opening).Get(ctx, nil)
 	tell(signalSealed, sealedNotice{Leg: in.Number, Next: opening.First})
 	tell(signalFreed, freedNotice{Leg: in.Number, Total: intake.Freed{Items: 2}})
 	if f.lasting {

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/intake"
@@ -62,11 +62,11 @@ func (s *feedSupply) Next() (dispatch.Task, bool) {
 }
 
 // peek is that of firstSupply: all items of a feed begin with the first step.
-func (s *feedSupply) peek() (protocol.Batch, bool) { return protocol.Batch{}, s.ready() }
+func (s *feedSupply) peek() (wire.Batch, bool) { return wire.Batch{}, s.ready() }
 
 // count is that of firstSupply.
-func (s *feedSupply) count(yield func(b protocol.Batch, batches int)) {
-	yield(protocol.Batch{}, s.Waiting())
+func (s *feedSupply) count(yield func(b wire.Batch, batches int)) {
+	yield(wire.Batch{}, s.Waiting())
 }
 
 // Waiting is that of [dispatch.Supply].
@@ -213,12 +213,12 @@ const (
 
 // inline is how many bytes of what a step writes may be in the inputs of later steps, if its own input has so many bytes: together with what
 // this one has they must fit into an input, and all that run at a time into the history.
-func (l *feedLeg) inline(b protocol.Batch, size int) int {
+func (l *feedLeg) inline(b wire.Batch, size int) int {
 	if !l.flow.passesOn(b) || crowded(l.ctx) {
 		return 0
 	}
 	share := (inlineBytes - l.flow.inlined) / (l.flow.copies(b) * max(1, l.Places()))
-	most := min(share, protocol.MaxCounted-size-partBytes) * 3 / 4 // in base64
+	most := min(share, wire.MaxCounted-size-partBytes) * 3 / 4 // in base64
 	if most < leastInline {
 		return 0
 	}
@@ -226,7 +226,7 @@ func (l *feedLeg) inline(b protocol.Batch, size int) int {
 }
 
 // copies is in how many messages what the step of a batch writes is at most.
-func (f *flow) copies(b protocol.Batch) int {
+func (f *flow) copies(b wire.Batch) int {
 	step := stepOf(b)
 	n, pieces := 1, 1 // its own answer
 	for _, s := range f.steps[step+1:] {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -84,7 +84,7 @@ func (w *feedWork) attach(c *coordinator) error {
 	for _, signal := range []string{signalSealed, signalEnded, signalFreed, signalSession, signalStalled, signalAlive} {
 		c.selector.AddReceive(workflow.GetSignalChannel(c.ctx, signal), func(workflow.ReceiveChannel, bool) { c.receiveAll() })
 	}
-	err := workflow.SetUpdateHandlerWithOptions(c.ctx, protocol.UpdateClose, func(ctx workflow.Context) error {
+	err := workflow.SetUpdateHandlerWithOptions(c.ctx, wire.UpdateClose, func(ctx workflow.Context) error {
 		w.close()
 		return workflow.Await(ctx, w.signalsDelivered) // then no leg takes items any more
 	}, workflow.UpdateHandlerOptions{Description: "take no more items, and complete when all are done"})
@@ -161,7 +161,7 @@ func (w *feedWork) opened(leg int) {
 	w.feed.Segments++
 	w.sendFreed()
 	w.feed.Stalled, w.feed.StallSeen = time.Time{}, time.Time{} // the leg that takes items now finds out anew
-	if err := workflow.UpsertMemo(w.c.ctx, map[string]any{protocol.MemoLeg: leg}); err != nil {
+	if err := workflow.UpsertMemo(w.c.ctx, map[string]any{wire.MemoLeg: leg}); err != nil {
 		workflow.GetLogger(w.c.ctx).Error("writing which leg takes items", "error", err)
 	}
 }

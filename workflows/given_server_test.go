@@ -12,8 +12,8 @@ import (
 
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
@@ -45,7 +45,7 @@ type refusedWorkflow struct {
 func (w *refusedWorkflow) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	info, r := workflow.GetInfo(ctx), w.refusal
 	r.mu.Lock()
-	refused := !r.off && info.WorkflowType.Name == protocol.WorkflowJob && info.ContinuedExecutionRunID != ""
+	refused := !r.off && info.WorkflowType.Name == wire.WorkflowJob && info.ContinuedExecutionRunID != ""
 	if refused {
 		select {
 		case <-r.met:
@@ -155,7 +155,7 @@ func TestFeed_G1_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 			if ends {
 				close(gate)
 				require.Eventually(t, func() bool {
-					d, err := s.temporal.DescribeWorkflowExecution(t.Context(), protocol.LegID(name, 1), "")
+					d, err := s.temporal.DescribeWorkflowExecution(t.Context(), wire.LegID(name, 1), "")
 					return err == nil && d.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED
 				}, time.Minute, 10*time.Millisecond)
 			}
@@ -164,7 +164,7 @@ func TestFeed_G1_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 			ended, err := j.run.Report(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, job.Failed, ended.State)
-			require.Contains(t, ended.OpenLegs, protocol.LegID(name, 1))
+			require.Contains(t, ended.OpenLegs, wire.LegID(name, 1))
 			require.EqualValues(t, len(all), ended.Planned)
 
 			run, err := s.client.Resume(t.Context(), name, job.ResumeOptions{})
@@ -213,7 +213,7 @@ func TestLoop_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		signal(1) // with the next workflow task after 4 MB the server suggests that the job continues as new
-		return l.hasSignal(protocol.LegID(name, 1), "retire") && l.hasSignal(protocol.LegID(name, 2), "retire")
+		return l.hasSignal(wire.LegID(name, 1), "retire") && l.hasSignal(wire.LegID(name, 2), "retire")
 	}, time.Minute, 20*time.Millisecond)
 	stop() // what they run ends
 	<-refusal.met

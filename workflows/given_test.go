@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/mock"
@@ -26,7 +26,7 @@ import (
 func TestJob_GivenReport(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_700_000_000, 0).UTC()
-	slots := []protocol.ClockSlot{{Slot: 0, Next: 5, Base: at, Head: "s0", Stats: protocol.ClockStats{OK: 5, Late: time.Second}}, {Slot: 1, Next: 7, Skipped: 1, Base: at}}
+	slots := []wire.ClockSlot{{Slot: 0, Next: 5, Base: at, Head: "s0", Stats: wire.ClockStats{OK: 5, Late: time.Second}}, {Slot: 1, Next: 7, Skipped: 1, Base: at}}
 	feed := job.Spec{Name: "nightly", Pool: "thumbs", Source: job.SourceFeed, Output: "out/"}.WithDefaults()
 	loop := job.Spec{Name: "nightly", Pool: "thumbs", Source: job.SourceClock, Slots: 2, Every: time.Second, Output: "out/"}.WithDefaults()
 	files := job.Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"}.WithDefaults()
@@ -46,7 +46,7 @@ func TestJob_GivenReport(t *testing.T) {
 			Planned: true, Accepted: 210, Session: 4, Wanted: 1, Latest: 8, Open: 7, Segments: 5, Stalled: at, Lost: 3, Gone: []string{"nightly/leg-0"},
 			Earlier: earlier{Items: 9, Done: 4, Freed: 4}, Began: 2,
 		}},
-			carriedLeg{Number: 6, Reported: dispatch.Counts{Leg: 6, OK: 4, Sofar: protocol.Counted{OK: 4, At: at}}, Places: 3, Sofar: LegResult{Manifests: []string{"c6"}, Accepted: 205}},
+			carriedLeg{Number: 6, Reported: dispatch.Counts{Leg: 6, OK: 4, Sofar: wire.Counted{OK: 4, At: at}}, Places: 3, Sofar: LegResult{Manifests: []string{"c6"}, Accepted: 205}},
 			carriedLeg{Number: 7, Places: 5, Sofar: LegResult{Manifests: []string{"c7a", "c7b"}, Accepted: 210}}, carriedLeg{Number: 8})},
 		"loop":               {Input: job.Input{Spec: loop, Resume: []string{"s0"}, Loop: slots}},
 		"loop, continued":    {Input: job.Input{Spec: loop}, State: state(loop, workState{Loop: &loopState{Planned: true, Slots: slots}})},
@@ -102,9 +102,9 @@ func givenReport(t *testing.T, in JobInput, legs []string) job.Report {
 	tc := &mocks.Client{}
 	tc.Test(t)
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{
-		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Type: &common.WorkflowType{Name: protocol.WorkflowJob}, Status: enums.WORKFLOW_EXECUTION_STATUS_TERMINATED},
+		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Type: &common.WorkflowType{Name: wire.WorkflowJob}, Status: enums.WORKFLOW_EXECUTION_STATUS_TERMINATED},
 	}, nil)
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", protocol.QueryReport).Return(nil, serviceerror.NewWorkflowNotReady("it never ran"))
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(nil, serviceerror.NewWorkflowNotReady("it never ran"))
 	tc.On("GetWorkflowHistory", mock.Anything, "nightly", "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(began(in))
 	for _, leg := range legs {
 		tc.On("GetWorkflowHistory", mock.Anything, leg, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(began(FeedLegInput{}))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
@@ -46,7 +46,7 @@ func runHooked(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	}
 	j.mu.Unlock()
 	require.NoError(t, j.run.Stop(t.Context(), job.Stop{Reason: "the night is over"}))
-	j.awaitNotice(protocol.LegID(name, 1))
+	j.awaitNotice(wire.LegID(name, 1))
 	close(told)
 	report, err := j.wait()
 	require.NoError(t, err)
@@ -62,13 +62,13 @@ func runHooked(t *testing.T, s *server, name string) (*theJob, job.Report) {
 }
 
 // hold takes a batch like a worker of that name that then takes notice of nothing any more.
-func (j *theJob) hold(name string, at protocol.Place) {
+func (j *theJob) hold(name string, at wire.Place) {
 	j.t.Helper()
-	j.holdWith(name, func(activities.ProcessInput) protocol.Hint { return protocol.Hint{Place: at} })
+	j.holdWith(name, func(activities.ProcessInput) wire.Hint { return wire.Hint{Place: at} })
 }
 
 // holdWith takes a batch like a worker of that name whose only heartbeat says what hint returns.
-func (j *theJob) holdWith(name string, hint func(activities.ProcessInput) protocol.Hint) {
+func (j *theJob) holdWith(name string, hint func(activities.ProcessInput) wire.Hint) {
 	j.t.Helper()
 	ctx, cancel := context.WithTimeout(j.t.Context(), time.Minute)
 	defer cancel()
@@ -77,7 +77,7 @@ func (j *theJob) holdWith(name string, hint func(activities.ProcessInput) protoc
 	var in activities.ProcessInput
 	for len(token) == 0 { // empty after a minute
 		task, err := service.PollActivityTaskQueue(ctx, &workflowservice.PollActivityTaskQueueRequest{
-			Namespace: devserver.DefaultNamespace, TaskQueue: &taskqueue.TaskQueue{Name: protocol.PoolQueue(j.spec.Pool)}, Identity: name,
+			Namespace: devserver.DefaultNamespace, TaskQueue: &taskqueue.TaskQueue{Name: wire.PoolQueue(j.spec.Pool)}, Identity: name,
 		})
 		require.NoError(j.t, err)
 		if token = task.GetTaskToken(); len(token) > 0 {
@@ -99,7 +99,7 @@ func runLeftovers(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j.spec.Grace, j.spec.Expiry = job.None, 30*time.Second // longer than TERM and KILL may take
 	release := j.halfWay(201)
 	defer release()
-	j.hold("mill-4711", protocol.Place{Worker: "mill-4711", Slot: 2, PID: 4712})
+	j.hold("mill-4711", wire.Place{Worker: "mill-4711", Slot: 2, PID: 4712})
 	require.NoError(t, j.run.Stop(t.Context(), job.Stop{Reason: "enough"}))
 	report, err := j.wait()
 	require.NoError(t, err)

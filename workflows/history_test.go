@@ -20,7 +20,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/internal/orphans"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stint-run/stint/workflows"
@@ -215,7 +215,7 @@ func (j *theJob) histories(legs int) map[string]*history.History {
 	}
 	follow("job", j.spec.Name, j.ids[len(j.ids)-1])
 	for leg := 1; leg < legs; leg++ {
-		follow(fmt.Sprintf("leg-%d", leg), protocol.LegID(j.spec.Name, leg), "")
+		follow(fmt.Sprintf("leg-%d", leg), wire.LegID(j.spec.Name, leg), "")
 	}
 	return all
 }
@@ -387,7 +387,7 @@ func runStopped(t *testing.T, s *server, name string) (*theJob, job.Report) {
 		report, err := j.run.Report(ctx)
 		return err == nil && report.State == job.Stopping
 	}, time.Minute, 10*time.Millisecond)
-	j.awaitNotice(protocol.LegID(name, 1))
+	j.awaitNotice(wire.LegID(name, 1))
 	release()
 	report, err := j.wait()
 	require.NoError(t, err)
@@ -405,7 +405,7 @@ func (j *theJob) awaitNotice(leg string) {
 	j.t.Helper()
 	require.Eventually(j.t, func() bool {
 		desc, err := j.s.temporal.DescribeWorkflowExecution(j.t.Context(), leg, "")
-		return err == nil && desc.GetWorkflowExecutionInfo().GetMemo().GetFields()[protocol.MemoStop] != nil
+		return err == nil && desc.GetWorkflowExecutionInfo().GetMemo().GetFields()[wire.MemoStop] != nil
 	}, time.Minute, 10*time.Millisecond)
 }
 
@@ -542,10 +542,10 @@ func runExpired(t *testing.T, s *server, name string) (*theJob, job.Report) {
 // replay runs today's workflows over a history.
 func replay(h *history.History) error {
 	r := sdkworker.NewWorkflowReplayer()
-	r.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: protocol.WorkflowJob})
-	r.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: protocol.WorkflowLeg})
-	r.RegisterWorkflowWithOptions(workflows.LoopLeg, workflow.RegisterOptions{Name: protocol.WorkflowLoopLeg})
-	r.RegisterWorkflowWithOptions(workflows.FeedLeg, workflow.RegisterOptions{Name: protocol.WorkflowFeedLeg})
+	r.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: wire.WorkflowJob})
+	r.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: wire.WorkflowLeg})
+	r.RegisterWorkflowWithOptions(workflows.LoopLeg, workflow.RegisterOptions{Name: wire.WorkflowLoopLeg})
+	r.RegisterWorkflowWithOptions(workflows.FeedLeg, workflow.RegisterOptions{Name: wire.WorkflowFeedLeg})
 	return r.ReplayWorkflowHistory(log.NewStructuredLogger(quiet), h)
 }
 

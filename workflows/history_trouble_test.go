@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
@@ -77,7 +77,7 @@ func (a *mortalActivity) ExecuteActivity(ctx context.Context, in *interceptor.Ex
 		}
 	}
 	if batch, ok := input.(activities.ProcessInput); ok && dies != nil && dies(batch) {
-		activity.RecordHeartbeat(ctx, protocol.Hint{First: batch.Batch.First + 2, Count: batch.Batch.Count - 2})
+		activity.RecordHeartbeat(ctx, wire.Hint{First: batch.Batch.First + 2, Count: batch.Batch.Count - 2})
 		<-a.mortal.dead
 		return nil, errors.New("it is dead")
 	}
@@ -87,7 +87,7 @@ func (a *mortalActivity) ExecuteActivity(ctx context.Context, in *interceptor.Ex
 // inputOf is the input of an activity that runs a batch or plans, and nil for others.
 func inputOf(kind string, args converter.EncodedValues) (any, error) {
 	switch kind {
-	case protocol.ActivityProcess:
+	case wire.ActivityProcess:
 		var in activities.ProcessInput
 		err := args.Get(&in)
 		return in, err

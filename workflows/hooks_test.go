@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -38,8 +38,8 @@ func TestHooks_InitBeforeAnyBatch(t *testing.T) {
 	report := w.mustRun()
 	require.Equal(t, []string{"init prepare", "init load"}, w.stages())
 	require.Len(t, keys, 2, "each has its own key")
-	require.Equal(t, protocol.IOQueue(w.spec.Pool), keys[w.hooks[0].Key])
-	require.Equal(t, protocol.IOQueue("models"), keys[w.hooks[1].Key], "the other pool's workers run it")
+	require.Equal(t, wire.IOQueue(w.spec.Pool), keys[w.hooks[0].Key])
+	require.Equal(t, wire.IOQueue("models"), keys[w.hooks[1].Key], "the other pool's workers run it")
 	require.GreaterOrEqual(t, took(report), 120.0, "one after the other")
 	require.Equal(t, []job.HookRun{{Stage: "init", Hook: "prepare"}, {Stage: "init", Hook: "models/load"}}, report.Hooks)
 	w.requireSummaries("init hook prepare", "init hook models/load")

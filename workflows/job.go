@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -37,7 +37,7 @@ type jobState struct {
 	Slowed   throttle.Slowed `json:"slowed,omitzero"`
 	Carried  []carriedLeg    `json:"carried,omitempty"` // legs that are open
 	// Listed is what those who list jobs see of the progress.
-	Listed protocol.Counted `json:"listed,omitzero"`
+	Listed wire.Counted `json:"listed,omitzero"`
 }
 
 // Job runs a job to its end. If the job fails, it returns an application error whose details are the
@@ -94,7 +94,7 @@ func scheduled(ctx workflow.Context, in JobInput) JobInput {
 	in.Scheduled = false                                                                // the runs after this one have it in their input
 	in.Spec = in.Spec.Ticked(workflow.GetInfo(ctx).WorkflowExecution.ID).WithDefaults() // an older program may have made the schedule
 	if in.Spec.Output != output {
-		if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoOutput: in.Spec.Output}); err != nil {
+		if err := workflow.UpsertMemo(ctx, map[string]any{wire.MemoOutput: in.Spec.Output}); err != nil {
 			workflow.GetLogger(ctx).Error("writing where the output goes", "error", err)
 		}
 	}
@@ -102,9 +102,9 @@ func scheduled(ctx workflow.Context, in JobInput) JobInput {
 }
 
 // A running job must follow the logic that it has started with, or its history would not replay. Its input
-// carries the protocol.LogicVersion of the client that has started it, over all its runs and in all its legs.
+// carries the wire.LogicVersion of the client that has started it, over all its runs and in all its legs.
 //
-// To change what workflows do, raise protocol.LogicVersion to n, name the gate below with the number n and what it
+// To change what workflows do, raise wire.LogicVersion to n, name the gate below with the number n and what it
 // changes, and branch with hasLogic(in.Version, gate): the old way stays for jobs that run already. Then
 // record histories under new names (go test -run TestHistory_Jobs -record). A gate may go once no job that
 // was started before it can still run.
@@ -141,7 +141,7 @@ func (in *JobInput) check() error {
 }
 
 // checkSlot returns an error if a loop with so many slots has no such one.
-func checkSlot(s protocol.ClockSlot, slots int) error {
+func checkSlot(s wire.ClockSlot, slots int) error {
 	if s.Slot < 0 || s.Slot >= slots {
 		return fmt.Errorf("slot %d of a loop: it has %d, from 0", s.Slot, slots)
 	}
@@ -150,8 +150,8 @@ func checkSlot(s protocol.ClockSlot, slots int) error {
 
 // count returns an error if a number of items is none.
 func count(what string, n int64) error {
-	if n < 0 || n > protocol.Endless {
-		return fmt.Errorf("%s: %d: use 0 to %d", what, n, int64(protocol.Endless))
+	if n < 0 || n > wire.Endless {
+		return fmt.Errorf("%s: %d: use 0 to %d", what, n, int64(wire.Endless))
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func checkLeg(spec job.Spec, s dispatch.State) error {
 }
 
 // checkBatch returns an error if a batch is not one of a job with these steps.
-func checkBatch(b protocol.Batch, steps stages.Program) error {
+func checkBatch(b wire.Batch, steps stages.Program) error {
 	if b.From != nil && (b.From.Step < 0 || b.From.Step >= len(steps)) {
 		return fmt.Errorf("%s are for step %d: the job has %d", b, b.From.Step, len(steps))
 	}

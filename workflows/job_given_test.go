@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/intake"
@@ -29,7 +29,7 @@ func TestD16_InputsThatMakeNoSense(t *testing.T) {
 	window.Window = 2_000_000_000
 	full := feed
 	full.Capacity = 2_000_000_000
-	tasks := func(b protocol.Batch) dispatch.State { return dispatch.State{Tasks: []dispatch.Task{{Batch: b}}} }
+	tasks := func(b wire.Batch) dispatch.State { return dispatch.State{Tasks: []dispatch.Task{{Batch: b}}} }
 	for name, start := range map[string]struct {
 		workflow any
 		input    any
@@ -43,9 +43,9 @@ func TestD16_InputsThatMakeNoSense(t *testing.T) {
 		"a very large capacity":           {Job, JobInput{Input: job.Input{Spec: full}}},
 		"nothing at all":                  {Job, JobInput{}},
 		"a leg with far too few places":   {Leg, LegInput{Spec: files, State: dispatch.State{Window: -job.MaxWindow - 1}}},
-		"a leg with less than no items":   {Leg, LegInput{Spec: files, State: tasks(protocol.Batch{Count: -1})}},
-		"a step that the job has not":     {Leg, LegInput{Spec: files, State: tasks(protocol.Batch{Count: 1, From: &protocol.Parcel{Step: 7}})}},
-		"a slot below 0":                  {LoopLeg, LoopLegInput{Spec: loop(1), Slot: protocol.ClockSlot{Slot: -1}}},
+		"a leg with less than no items":   {Leg, LegInput{Spec: files, State: tasks(wire.Batch{Count: -1})}},
+		"a step that the job has not":     {Leg, LegInput{Spec: files, State: tasks(wire.Batch{Count: 1, From: &wire.Parcel{Step: 7}})}},
+		"a slot below 0":                  {LoopLeg, LoopLegInput{Spec: loop(1), Slot: wire.ClockSlot{Slot: -1}}},
 		"a leg that begins below 0":       {FeedLeg, FeedLegInput{Spec: feed, Opening: &feedOpening{Opening: intake.Opening{First: -5}}}},
 		"a leg of a feed with no spec":    {FeedLeg, FeedLegInput{}},
 		"a leg with too large a capacity": {FeedLeg, FeedLegInput{Spec: full}},

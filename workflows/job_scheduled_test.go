@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -36,7 +36,7 @@ func TestJob_StartedByASchedule(t *testing.T) {
 	require.EqualValues(t, 15_000, report.OK)
 	require.Equal(t, w.spec.Name, report.Job)
 	require.Equal(t, w.spec.Output, report.Output.Location)
-	require.Equal(t, w.spec.Output, w.memo[protocol.MemoOutput], "those who list it see where the output really goes")
+	require.Equal(t, w.spec.Output, w.memo[wire.MemoOutput], "those who list it see where the output really goes")
 	for _, x := range w.all {
 		require.Equal(t, w.spec.Name, x.in.Ref.Job)
 		require.True(t, x.workflow == w.spec.Name || strings.HasPrefix(x.workflow, w.spec.Name+"/leg-"), x.workflow)

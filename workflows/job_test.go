@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -220,11 +220,11 @@ func TestJob_Summaries(t *testing.T) {
 func TestJob_Commands(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
-	w.items = 10 * (protocol.FirstPage + 2*protocol.PageBatches)
+	w.items = 10 * (wire.FirstPage + 2*wire.PageBatches)
 	w.process = uneven
 	w.mustRun()
 	n := w.commands
-	require.Equal(t, protocol.FirstPage+2*protocol.PageBatches, n["Process"])
+	require.Equal(t, wire.FirstPage+2*wire.PageBatches, n["Process"])
 	require.Equal(t, 3, n["Commit"])
 	require.LessOrEqual(t, n["Plan"], 4)
 	require.Equal(t, 2, n["child"])
@@ -263,9 +263,9 @@ func TestHasLogic_Gate(t *testing.T) {
 // The version that a client gives goes to every leg, and over continue-as-new.
 func TestHasLogic_VersionIsKept(t *testing.T) {
 	t.Parallel()
-	require.True(t, hasLogic(protocol.LogicVersion, logicFirst))
+	require.True(t, hasLogic(wire.LogicVersion, logicFirst))
 	w := setup(t, 3000)
-	w.version, w.pageLimit = protocol.LogicVersion+7, 50
+	w.version, w.pageLimit = wire.LogicVersion+7, 50
 	w.process = func(x *execution) { w.env.SetContinueAsNewSuggested(w.runs == 1 && x.number > 120) }
 	w.mustRun()
 	require.Greater(t, w.runs, 1)

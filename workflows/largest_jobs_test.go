@@ -13,9 +13,9 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/inputs"
 	stored "github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -25,7 +25,7 @@ import (
 
 const (
 	// mostSent is the most bytes of a payload: a codec of the client's may add some to it.
-	mostSent = protocol.MaxPayload - 32<<10
+	mostSent = wire.MaxPayload - 32<<10
 	// mostMessage is the most bytes of what one workflow task sends: gRPC takes 4 MB.
 	mostMessage = 4<<20 - 256<<10
 )
@@ -45,7 +45,7 @@ var bounds = []struct {
 }{
 	{foreign, execute.MaxErrorText, `
 		job.Error.Message job.Error.Stack job.Report.Reason activities.HookInput.Reason
-		protocol.StopNotice.Reason`},
+		wire.StopNotice.Reason`},
 	{foreign, execute.MaxErrorType, "job.Error.Type"},
 	{foreign, execute.MaxErrorText + 500, `
 		job.Report.LastFailure job.Report.Oldest job.Progress.LastFailure job.Progress.Oldest`},
@@ -54,14 +54,14 @@ var bounds = []struct {
 	{foreign, dispatch.MaxCause, "suspicion.Suspicion.Cause"},
 	{foreign, dispatch.MaxStraggler, "job.Straggler.Batch job.Straggler.Worker job.Straggler.Why"},
 	{foreign, 1000, "job.Noticed.Notes"},
-	{foreign, 6 * 200, "protocol.HeldTimer.Scope"},
+	{foreign, 6 * 200, "wire.HeldTimer.Scope"},
 	// Of job.Spec.
 	{foreign, 2 << 10, `
 		ledger.Ref.Store job.Report.Store job.Output.Location job.Output.Errors job.Output.Dropped
 		job.Output.Split activities.ReportInput.Location`},
 	// A host, a process and a pool: see worker.New.
 	{foreign, 6*64 + 20 + job.MaxName, `
-		protocol.Place.Worker pool.Worker.Name job.WorkerShare.Worker job.ForcedEnd.Worker
+		wire.Place.Worker pool.Worker.Name job.WorkerShare.Worker job.ForcedEnd.Worker
 		activities.ProcessResult.Worker inputs.PlanResult.Worker activities.PlanLoopResult.Worker`},
 
 	{plain, job.MaxName, `
@@ -76,17 +76,17 @@ var bounds = []struct {
 	{plain, 20, `
 		job.Report.State activities.HookInput.State activities.HookInput.Stage job.HookRun.Stage
 		job.ForcedEnd.Signal job.FirstError.Kind suspicion.Suspicion.Kind activities.Verdict.Kind
-		ledger.Entry.Part protocol.Part.Token protocol.Part.Format activities.ProcessInput.OnError
+		ledger.Entry.Part wire.Part.Token wire.Part.Format activities.ProcessInput.OnError
 		activities.ProcessInput.Format job.Output.Checksum job.LoopReport.CatchUp job.Settings.MaxFailed`},
 	{plain, 40, `
-		ledger.Ref.Run job.Report.Run ledger.Entry.Run protocol.Parcel.Run protocol.Part.Run
+		ledger.Ref.Run job.Report.Run ledger.Entry.Run wire.Parcel.Run wire.Part.Run
 		activities.LocateInput.Run dispatch.FromLeg.Run internal.WorkflowExecution.RunID outputs.FinishInput.Earlier
 		job.Redrive.Runs job.Input.Earlier`},
 	{plain, 100, `
-		ledger.Ref.Sources inputs.PlanResult.Sources protocol.ClockSlot.Head
-		activities.CommitResult.Manifest protocol.Hint.Batch protocol.Answered.Activity
-		protocol.ActivityPlace.Activity protocol.CameBack.Activity job.HookRun.Skipped
-		protocol.Place.Process activities.HookInput.Key job.Answer.Flying job.Progress.Flying
+		ledger.Ref.Sources inputs.PlanResult.Sources wire.ClockSlot.Head
+		activities.CommitResult.Manifest wire.Hint.Batch wire.Answered.Activity
+		wire.ActivityPlace.Activity wire.CameBack.Activity job.HookRun.Skipped
+		wire.Place.Process activities.HookInput.Key job.Answer.Flying job.Progress.Flying
 		activities.LocateInput.Processes activities.LocateInput.Silent activities.LocateResult.Ended
 		workflows.LegResult.Manifests activities.CommitInput.Previous workflows.LegInput.Previous
 		inputs.PlanInput.Resume outputs.FinishInput.Manifests outputs.FinishResult.Manifests
@@ -118,16 +118,16 @@ var bounds = []struct {
 	{list, pool.MaxWorkers, "dispatch.Outcomes.Pool dispatch.PoolNews.Workers pool.View.Workers"},
 	{list, 60, "job.Report.Hooks"}, // 20 of each stage
 	{list, 1000, "outputs.FinishInput.Earlier job.Redrive.Runs job.Input.Earlier"}, // runs of one job
-	{list, protocol.PageBatches, `
+	{list, wire.PageBatches, `
 		job.Answer.Flying job.Progress.Flying activities.LocateInput.Processes activities.LocateInput.Silent
 		activities.LocateResult.Ended`},
-	{list, 2 * protocol.PageBatches, "activities.LocateResult.Places"}, // of those that run, and of those that have expired
-	{list, protocol.MaxNews, "protocol.Hint.News"},
-	{list, protocol.MaxHinted, "protocol.Hint.Timers"},
-	{list, protocol.MaxCuts, "protocol.Parcel.Cuts activities.ProcessResult.Cuts"},
+	{list, 2 * wire.PageBatches, "activities.LocateResult.Places"}, // of those that run, and of those that have expired
+	{list, wire.MaxNews, "wire.Hint.News"},
+	{list, wire.MaxHinted, "wire.Hint.Timers"},
+	{list, wire.MaxCuts, "wire.Parcel.Cuts activities.ProcessResult.Cuts"},
 	{list, calls.MaxTrials, `
 		dispatch.Task.Trials activities.ProcessInput.Trials activities.ProcessResult.Trials`},
-	{list, 18, "protocol.ClockStats.Lateness"},
+	{list, 18, "wire.ClockStats.Lateness"},
 }
 
 // row is a message and its limit.
@@ -153,7 +153,7 @@ func jobRows(l *fullest) []row {
 		noLoop  = "job.Input.Salvage job.Input.Loop "
 	)
 
-	page := inputs.EncodePage(l.page(protocol.PageBatches))
+	page := inputs.EncodePage(l.page(wire.PageBatches))
 	leg := full(LegInput{}, legEnds+"dispatch.State.Tasks workflows.LegInput.Page").(LegInput)
 	planned := full(inputs.PlanResult{}, "inputs.PlanResult.Page").(inputs.PlanResult)
 	planned.Page = page
@@ -174,10 +174,10 @@ func jobRows(l *fullest) []row {
 	loop.Spec = l.loopSpec(1)
 	const lists = "activities.CommitInput.Entries activities.CommitInput.Between"
 	commit := full(activities.CommitInput{}, lists).(activities.CommitInput)
-	for range (dispatch.MaxEvents+6*protocol.PageBatches)/3 + 1 { // an execution has three events
-		commit.Entries = append(commit.Entries, full(stored.Entry{}, "protocol.Batch.From").(stored.Entry))
+	for range (dispatch.MaxEvents+6*wire.PageBatches)/3 + 1 { // an execution has three events
+		commit.Entries = append(commit.Entries, full(stored.Entry{}, "wire.Batch.From").(stored.Entry))
 	}
-	const inputsOfOthers = "protocol.Batch.From activities.ProcessInput.Items activities.ProcessInput.Stage " +
+	const inputsOfOthers = "wire.Batch.From activities.ProcessInput.Items activities.ProcessInput.Stage " +
 		"activities.ProcessInput.Clock"
 	process := full(activities.ProcessInput{}, inputsOfOthers).(activities.ProcessInput)
 	usual := process
@@ -186,7 +186,7 @@ func jobRows(l *fullest) []row {
 	legResult := full(LegResult{}, "workflows.LegResult.Loop")
 
 	kept := keptResult{Result: full(LegResult{}, legEnds).(LegResult)}
-	const resultsOfOthers = "activities.ProcessResult.Inline protocol.Batch.From activities.ProcessResult.Written"
+	const resultsOfOthers = "activities.ProcessResult.Inline wire.Batch.From activities.ProcessResult.Written"
 
 	rows := []row{
 		{"start of a job", start, mostSent},
@@ -208,14 +208,14 @@ func jobRows(l *fullest) []row {
 		{"PlanLoop", full(activities.PlanLoopInput{}, ""), mostSent},
 		{"begun loop", full(activities.PlanLoopResult{}, ""), mostSent},
 		{"leg of a page", with(leg, func(in *LegInput) { in.Page = page }), mostSent},
-		{"leg that continues as new", with(leg, func(in *LegInput) { in.Tasks = l.tasks(protocol.PageBatches) }), mostSent},
+		{"leg that continues as new", with(leg, func(in *LegInput) { in.Tasks = l.tasks(wire.PageBatches) }), mostSent},
 		{"legs of all slots of a loop", l.loopLegs(), mostMessage},
 		{"result of a leg", legResult, mostSent},
 		{"what a leg has kept", dispatch.FromLeg[any]{Value: kept}, mostSent},
 		{"an execution", process, mostSent},
-		{"all executions of a page at once", repeated(usual, protocol.PageBatches), mostMessage},
+		{"all executions of a page at once", repeated(usual, wire.PageBatches), mostMessage},
 		{"result of an execution", full(activities.ProcessResult{}, resultsOfOthers), mostSent},
-		{"heartbeat", full(protocol.Hint{}, ""), mostSent},
+		{"heartbeat", full(wire.Hint{}, ""), mostSent},
 		{"Commit", commit, mostSent},
 		{"Finish", full(activities.FinishInput{}, ""), mostSent},
 		{"FinishRedrive", full(activities.RedriveFinishInput{}, ""), mostSent},
@@ -224,20 +224,20 @@ func jobRows(l *fullest) []row {
 		{"WriteFailures", full(activities.FailuresInput{}, ""), mostSent},
 		{"hook", full(activities.HookInput{}, ""), mostSent},
 		{"Locate", full(activities.LocateInput{}, ""), mostSent},
-		{"places", full(activities.LocateResult{}, "protocol.ActivityPlace.Clock"), mostSent},
+		{"places", full(activities.LocateResult{}, "wire.ActivityPlace.Clock"), mostSent},
 		{"Served", full(activities.ServedInput{}, ""), mostSent},
 		{"unserved pools", full(activities.ServedResult{}, ""), mostSent},
 
-		{"stop of a leg", full(protocol.StopNotice{}, ""), mostSent}, // also its memo
+		{"stop of a leg", full(wire.StopNotice{}, ""), mostSent}, // also its memo
 		{"failure of a leg", dispatch.FromLeg[any]{Value: full(job.Error{}, "")}, mostSent},
 		{"counts of a leg", full(dispatch.FromLeg[dispatch.Counts]{}, ""), mostSent},
 		{"news of the pool", full(dispatch.FromLeg[dispatch.PoolNews]{}, ""), mostSent},
 		{"slow-down", full(dispatch.FromLeg[dispatch.SlowDownRequest]{}, ""), mostSent},
 		{"places of a leg", full(dispatch.FromLeg[dispatch.PlacesBack]{}, ""), mostSent},
 		{"limits of a leg", full(dispatch.Limits{}, ""), mostSent},
-		{"worker that came back", full(protocol.CameBack{}, ""), mostSent},
+		{"worker that came back", full(wire.CameBack{}, ""), mostSent},
 		{"settings", full(job.Settings{}, ""), mostSent},
-		{"progress in a memo", full(protocol.Milestone{}, ""), mostSent},
+		{"progress in a memo", full(wire.Milestone{}, ""), mostSent},
 		{"output in a memo", spec.Output, 3 << 10},
 		{"spec", spec, 512 << 10},
 	}
@@ -447,10 +447,10 @@ func (l *fullest) loopLegs() []LoopLegInput {
 }
 
 // page is one of so many batches that do not follow from each other.
-func (l *fullest) page(n int) []protocol.Batch {
-	var all []protocol.Batch
+func (l *fullest) page(n int) []wire.Batch {
+	var all []wire.Batch
 	for i := range int64(n) {
-		all = append(all, protocol.Batch{
+		all = append(all, wire.Batch{
 			Source: 1 << 30, Offset: 1<<60 + i*7, Length: job.MaxBatchBytes, First: 1<<59 + i*5, Count: job.MaxBatchItems, Digest: 1<<32 - 1,
 		}.Sealed())
 	}
@@ -459,7 +459,7 @@ func (l *fullest) page(n int) []protocol.Batch {
 
 // tasks are so many that have been through everything that leaves a trace, but for earlier stages.
 func (l *fullest) tasks(n int) []dispatch.Task {
-	t := l.fill(dispatch.Task{}, "protocol.Batch.From").(dispatch.Task)
+	t := l.fill(dispatch.Task{}, "wire.Batch.From").(dispatch.Task)
 	t.Batch = l.page(1)[0]
 	return repeated(t, n)
 }
@@ -489,17 +489,17 @@ func (l *fullest) pipelineRows(
 ) []row {
 	program := stages.Compile(l.pipelines()[shape])
 	page := program.Page(0)
-	part := l.fill(protocol.Part{}, "protocol.Part.Inline").(protocol.Part)
-	var cuts []protocol.Cut
+	part := l.fill(wire.Part{}, "wire.Part.Inline").(wire.Part)
+	var cuts []wire.Cut
 	if program[0].Cut > 0 {
-		for i := range int64(protocol.MaxCuts) {
-			cuts = append(cuts, protocol.Cut{Item: 1<<59 + 1 + i, Offset: 1<<60 + 1 + i})
+		for i := range int64(wire.MaxCuts) {
+			cuts = append(cuts, wire.Cut{Item: 1<<59 + 1 + i, Offset: 1<<60 + 1 + i})
 		}
 	}
-	var worst []protocol.Batch
-	at := []protocol.Batch{l.page(1)[0]}
+	var worst []wire.Batch
+	at := []wire.Batch{l.page(1)[0]}
 	for step := range program[:len(program)-1] {
-		var next []protocol.Batch
+		var next []wire.Batch
 		for _, b := range at {
 			require.Equal(l.t, step, stepOf(b))
 			part.Number = step + 1
@@ -510,7 +510,7 @@ func (l *fullest) pipelineRows(
 		}
 	}
 	var tasks []dispatch.Task
-	var batches []protocol.Batch
+	var batches []wire.Batch
 	var executions []activities.ProcessInput
 	for range page {
 		for _, b := range worst {

@@ -11,9 +11,9 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/feeds"
 	stored "github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/intake"
@@ -48,13 +48,13 @@ func longest(text string) activities.Ref {
 func largestPayloads(t *testing.T, text string) map[string]any {
 	all := map[string]any{}
 	location := text[:min(len(text), 2000)]
-	all["a put of one item"] = protocol.Exchange{Client: "c", Want: true, Items: protocol.Items{jsonOf(strings.Repeat(text, 17)[:protocol.MaxExchangeBytes-2])}}
-	var many protocol.Items
-	for range protocol.MaxExchangeItems {
-		many = append(many, jsonOf(text[:protocol.MaxExchangeBytes/protocol.MaxExchangeItems-2]))
+	all["a put of one item"] = wire.Exchange{Client: "c", Want: true, Items: wire.Items{jsonOf(strings.Repeat(text, 17)[:wire.MaxExchangeBytes-2])}}
+	var many wire.Items
+	for range wire.MaxExchangeItems {
+		many = append(many, jsonOf(text[:wire.MaxExchangeBytes/wire.MaxExchangeItems-2]))
 	}
-	all["a put of a thousand"] = protocol.Exchange{Client: "c", Want: true, Items: many}
-	all["a batch"] = activities.ProcessInput{Ref: longest(location), Batch: protocol.Batch{Count: 1}, Items: all["a put of one item"].(protocol.Exchange).Items}
+	all["a put of a thousand"] = wire.Exchange{Client: "c", Want: true, Items: many}
+	all["a batch"] = activities.ProcessInput{Ref: longest(location), Batch: wire.Batch{Count: 1}, Items: all["a put of one item"].(wire.Exchange).Items}
 
 	fault := job.Failure{Kind: job.KindError, Error: calls.Bounded(job.Error{Type: text, Message: text, Stack: text}), Source: location, Input: json.RawMessage("null")}
 	shape := &records.Shape{Format: records.JSONL}
@@ -69,10 +69,10 @@ func largestPayloads(t *testing.T, text string) map[string]any {
 		}
 		require.NoError(t, sink.Note(t.Context(), line))
 	}
-	lines := &protocol.Lines{Results: make([]byte, stages.MaxInline)}
+	lines := &wire.Lines{Results: make([]byte, stages.MaxInline)}
 	result := activities.ProcessResult{
-		Entry: activities.Entry{Batch: protocol.Batch{First: 1 << 50, Count: 1000}}, Inline: inlineOf(sink), FirstError: stored.FirstError(fault),
-		Written: &protocol.Part{Run: "r", Token: "t", Inline: lines}, Worker: location,
+		Entry: activities.Entry{Batch: wire.Batch{First: 1 << 50, Count: 1000}}, Inline: inlineOf(sink), FirstError: stored.FirstError(fault),
+		Written: &wire.Part{Run: "r", Token: "t", Inline: lines}, Worker: location,
 	}
 	all["the answer of a batch"] = result
 	all["the answer of an exchange"] = largestAnswer(t, text, location)
@@ -93,15 +93,15 @@ func jsonOf(text string) json.RawMessage {
 func inlineOf(s *feeds.Sink) *stored.Inline { return s.Inline() }
 
 // largestAnswer is what a client gets for whom as much waits as can: results, errors, and many parts.
-func largestAnswer(t *testing.T, text, location string) protocol.Exchanged {
+func largestAnswer(t *testing.T, text, location string) wire.Exchanged {
 	in := intake.New(intake.Limits{Capacity: job.MaxCapacity, Bytes: job.MaxCapacityBytes, Keep: time.Hour})
 	in.Open(intake.Opening{First: 1 << 50, Session: 1 << 50})
 	now := time.Unix(1<<30, 0)
-	var items protocol.Items
+	var items wire.Items
 	for range 1000 {
 		items = append(items, json.RawMessage("1"))
 	}
-	in.Accept(protocol.Exchange{Client: "c", Want: true, Items: items}, now)
+	in.Accept(wire.Exchange{Client: "c", Want: true, Items: items}, now)
 	for i := range int64(1000) {
 		b, ok := in.Take(intake.Limit{Items: 1, Bytes: 1 << 20, Wanted: 1 << 20}, now)
 		require.True(t, ok)
@@ -111,14 +111,14 @@ func largestAnswer(t *testing.T, text, location string) protocol.Exchanged {
 		case 1:
 			in.Finish(b, []activities.Outcome{{Failure: &job.Failure{Error: job.Error{Message: text[:feeds.MaxInline/8]}}}}, now)
 		default:
-			in.FinishStored(b, &protocol.StoredPart{Store: location, Run: location, Part: "p", First: 1 << 50}, now)
+			in.FinishStored(b, &wire.StoredPart{Store: location, Run: location, Part: "p", First: 1 << 50}, now)
 		}
 	}
-	most := protocol.Exchanged{First: 1 << 50, Session: 1 << 50, Ended: protocol.RefusedStopping}
+	most := wire.Exchanged{First: 1 << 50, Session: 1 << 50, Ended: wire.RefusedStopping}
 	for size := 0; ; {
 		counted := in.AnswerSize("c")
 		results, parts, more := in.Collect("c", now)
-		a := protocol.Exchanged{Results: results, Parts: parts, More: more}
+		a := wire.Exchanged{Results: results, Parts: parts, More: more}
 		require.LessOrEqual(t, encoded(t, a), counted+1000, "it is counted")
 		if n := encoded(t, a); n > size {
 			most.Results, most.Parts, size = results, parts, n
@@ -137,7 +137,7 @@ func TestD3_LargestPayloads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for what, value := range largestPayloads(t, text) {
-				require.LessOrEqual(t, encoded(t, value), protocol.MaxCounted, what)
+				require.LessOrEqual(t, encoded(t, value), wire.MaxCounted, what)
 			}
 		})
 	}
@@ -149,12 +149,12 @@ func TestD3_LargestCommits(t *testing.T) {
 	in := intake.New(intake.Limits{Capacity: job.MaxCapacity, Bytes: job.MaxCapacityBytes, Keep: time.Hour})
 	in.Open(intake.Opening{First: 1 << 50, Session: 1})
 	now := time.Unix(1<<30, 0)
-	var list protocol.Items
+	var list wire.Items
 	for range 1000 {
 		list = append(list, json.RawMessage(`"<"`))
 	}
 	for range job.MaxCapacity / 1000 {
-		in.Accept(protocol.Exchange{Client: "c", Items: list}, now)
+		in.Accept(wire.Exchange{Client: "c", Items: list}, now)
 	}
 	for i := range job.MaxCapacity {
 		b, ok := in.Take(intake.Limit{Items: 1, Bytes: 1 << 20}, now)
@@ -168,7 +168,7 @@ func TestD3_LargestCommits(t *testing.T) {
 	for _, some := range c.unfinished() {
 		commit := c.input()
 		commit.Unfinished = some
-		require.LessOrEqual(t, encoded(t, commit), protocol.MaxCounted)
+		require.LessOrEqual(t, encoded(t, commit), wire.MaxCounted)
 		for _, r := range some {
 			items += len(r.Items)
 		}
@@ -177,7 +177,7 @@ func TestD3_LargestCommits(t *testing.T) {
 
 	for range 5000 { // results of one byte, and of many
 		c.entries = append(c.entries, activities.FeedEntry{
-			Entry:  activities.Entry{Batch: protocol.Batch{First: 1 << 50, Count: 1}, OK: 1, Session: 1 << 50, Sum: 1 << 31},
+			Entry:  activities.Entry{Batch: wire.Batch{First: 1 << 50, Count: 1}, OK: 1, Session: 1 << 50, Sum: 1 << 31},
 			Inline: &activities.Inline{Results: []byte("1\n")},
 		})
 	}
@@ -188,7 +188,7 @@ func TestD3_LargestCommits(t *testing.T) {
 		to := c.fitting(from)
 		commit := c.input()
 		commit.Entries = c.entries[from:to]
-		require.LessOrEqual(t, encoded(t, commit), protocol.MaxCounted)
+		require.LessOrEqual(t, encoded(t, commit), wire.MaxCounted)
 		from = to
 	}
 }
@@ -215,5 +215,5 @@ func TestD3_LargestReport(t *testing.T) {
 		r.LaterErrors = append(r.LaterErrors, job.Error{Type: strings.Repeat("<", 200), Message: strings.Repeat("<", maxLaterText)})
 	}
 	r.Reason = strings.Repeat("<", maxErrorText)
-	require.LessOrEqual(t, encoded(t, *r), protocol.MaxCounted)
+	require.LessOrEqual(t, encoded(t, *r), wire.MaxCounted)
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
@@ -145,7 +145,7 @@ func (i *ledgerInbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.Ex
 	info := workflow.GetInfo(ctx)
 	kind := info.WorkflowType.Name
 	i.l.book(info, kind+" input", func(*Commands) {}, in.Args...)
-	if i.l.leg != nil && kind == protocol.WorkflowLeg {
+	if i.l.leg != nil && kind == wire.WorkflowLeg {
 		return i.l.leg(ctx, in.Args[0].(LegInput)), nil
 	}
 	result, err := i.Next.ExecuteWorkflow(ctx, in)
@@ -199,7 +199,7 @@ func (w *world) inFlight() (n int, ok bool) {
 func (o *ledgerOutbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	info := o.Next.GetInfo(ctx)
 	o.l.book(info, name+" input", func(c *Commands) { c.Activities++ }, append(args, workflow.GetActivityOptions(ctx).Summary)...)
-	if name != protocol.ActivityProcess {
+	if name != wire.ActivityProcess {
 		o.l.mu.Lock()
 		o.l.waiting[info.WorkflowExecution.ID]++
 		o.l.most = max(o.l.most, o.l.waiting[info.WorkflowExecution.ID])

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -30,7 +30,7 @@ type LegInput struct {
 	Base     int64     `json:"base"`               // batches planned before these
 	Previous []string  `json:"previous,omitempty"` // manifests that this leg's manifest names
 	Sofar    LegResult `json:"so_far"`             // of the leg's earlier runs
-	Version  int       `json:"version,omitempty"`  // see protocol.LogicVersion
+	Version  int       `json:"version,omitempty"`  // see wire.LogicVersion
 }
 
 // LegResult is what a leg has done.
@@ -44,7 +44,7 @@ type LegResult struct {
 	Accepted  int64 `json:"accepted,omitempty"`
 	Discarded int64 `json:"discarded,omitempty"`
 	// Of a leg of a loop: where its slots stand.
-	Loop []protocol.ClockSlot `json:"loop,omitempty"`
+	Loop []wire.ClockSlot `json:"loop,omitempty"`
 	// Counted are the outcomes of a feed's last session in it.
 	Counted dispatch.Counts `json:"counted,omitzero"`
 	// Freed is the capacity of a feed that it has freed since it was sealed.
@@ -153,10 +153,10 @@ func (l *leg) answerQueries(ctx workflow.Context, spec job.Spec) error {
 			return activities.PendingPiece([]activities.CommitFeedInput{activities.OfFeed(l.manifest.pending())}, offset)
 		}
 	}
-	if err := workflow.SetQueryHandler(ctx, protocol.QueryProgress, progress); err != nil {
+	if err := workflow.SetQueryHandler(ctx, wire.QueryProgress, progress); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
-	if err := workflow.SetQueryHandler(ctx, protocol.QueryPending, pending); err != nil {
+	if err := workflow.SetQueryHandler(ctx, wire.QueryPending, pending); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
 	return nil
@@ -184,7 +184,7 @@ func (l *leg) commit(ctx workflow.Context) LegResult {
 
 // pageSupply supplies the batches of a page, in order.
 type pageSupply struct {
-	batches []protocol.Batch
+	batches []wire.Batch
 	number  int64 // of the next batch, from 1
 	more    bool  // another page may follow: see extend
 }
@@ -210,15 +210,15 @@ func (s *pageSupply) Next() (dispatch.Task, bool) {
 }
 
 // peek returns the batch that Next would take out.
-func (s *pageSupply) peek() (protocol.Batch, bool) {
+func (s *pageSupply) peek() (wire.Batch, bool) {
 	if len(s.batches) == 0 {
-		return protocol.Batch{}, false
+		return wire.Batch{}, false
 	}
 	return s.batches[0], true
 }
 
 // count is that of firstSupply.
-func (s *pageSupply) count(yield func(b protocol.Batch, batches int)) {
+func (s *pageSupply) count(yield func(b wire.Batch, batches int)) {
 	for _, b := range s.batches {
 		yield(b, 1)
 	}
@@ -231,7 +231,7 @@ func (s *pageSupply) Waiting() int { return len(s.batches) }
 func (s *pageSupply) Ended() bool { return len(s.batches) == 0 && !s.more }
 
 // extend adds the batches of another page, which is the last one.
-func (s *pageSupply) extend(batches []protocol.Batch) {
+func (s *pageSupply) extend(batches []wire.Batch) {
 	s.batches = append(s.batches, batches...)
 	s.more = false
 }

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -54,10 +54,10 @@ func (tr *trouble) details(x *execution, item int64) []any {
 	b := x.in.Batch
 	switch {
 	case tr.hints == 1 && item >= 0:
-		return []any{protocol.Hint{First: item, Count: 1}}
+		return []any{wire.Hint{First: item, Count: 1}}
 	case tr.hints == 2 && tr.random.IntN(3) > 0:
 		first := b.First + tr.random.Int64N(b.Count)
-		return []any{protocol.Hint{First: first, Count: 1 + tr.random.Int64N(b.End()-first)}}
+		return []any{wire.Hint{First: first, Count: 1 + tr.random.Int64N(b.End()-first)}}
 	}
 	return nil
 }

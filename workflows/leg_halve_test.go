@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/suspicion"
@@ -89,13 +89,13 @@ func TestSuspects_Poison(t *testing.T) {
 func TestSuspects_Hint(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		hint func(x *execution, bad int64) protocol.Hint
+		hint func(x *execution, bad int64) wire.Hint
 		most int
 	}{
-		"right":         {func(_ *execution, bad int64) protocol.Hint { return protocol.Hint{First: bad - bad%8, Count: 8} }, 2 + 3 + 2},
-		"out of date":   {func(x *execution, _ int64) protocol.Hint { return protocol.Hint{First: x.in.Batch.First, Count: 8} }, 2 + 10 + 2},
-		"too far":       {func(x *execution, _ int64) protocol.Hint { return protocol.Hint{First: 992, Count: 8} }, 2 + 11 + 2},
-		"out of bounds": {func(x *execution, _ int64) protocol.Hint { return protocol.Hint{First: 5000, Count: 8} }, 2 + 10 + 2},
+		"right":         {func(_ *execution, bad int64) wire.Hint { return wire.Hint{First: bad - bad%8, Count: 8} }, 2 + 3 + 2},
+		"out of date":   {func(x *execution, _ int64) wire.Hint { return wire.Hint{First: x.in.Batch.First, Count: 8} }, 2 + 10 + 2},
+		"too far":       {func(x *execution, _ int64) wire.Hint { return wire.Hint{First: 992, Count: 8} }, 2 + 11 + 2},
+		"out of bounds": {func(x *execution, _ int64) wire.Hint { return wire.Hint{First: 5000, Count: 8} }, 2 + 10 + 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,7 +142,7 @@ func TestSuspects_OfADeadProcess(t *testing.T) {
 				}
 				x.fails(orphaned())
 				if hinted {
-					x.fails(orphaned(protocol.Hint{First: bad, Count: 1}))
+					x.fails(orphaned(wire.Hint{First: bad, Count: 1}))
 				}
 			}
 		}

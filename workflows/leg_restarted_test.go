@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -21,7 +21,7 @@ func TestJob_Restarted(t *testing.T) {
 			x.fails(heartbeatTimeout())
 		}
 	}
-	w.at(time.Second, func() { w.env.SignalWorkflow(protocol.SignalRestarted, nil) })
+	w.at(time.Second, func() { w.env.SignalWorkflow(wire.SignalRestarted, nil) })
 	report := w.mustRun()
 	require.Zero(t, report.Expiries)
 	require.Zero(t, report.Retries)
@@ -38,8 +38,8 @@ func TestLeg_RestartedAsChild(t *testing.T) {
 		}
 	}
 	w.at(time.Second, func() {
-		w.env.SignalWorkflow(protocol.SignalRestarted, nil)
-		require.NoError(t, w.env.SignalWorkflowByID("nightly/leg-1", protocol.SignalRestarted, nil))
+		w.env.SignalWorkflow(wire.SignalRestarted, nil)
+		require.NoError(t, w.env.SignalWorkflowByID("nightly/leg-1", wire.SignalRestarted, nil))
 	})
 	w.spec.Window = 1000
 	report := w.mustRun()
@@ -59,7 +59,7 @@ func TestLeg_Restarted(t *testing.T) {
 				x.fails(heartbeatTimeout())
 			}
 		}
-		w.at(time.Second, func() { w.env.SignalWorkflow(protocol.SignalRestarted, nil) })
+		w.at(time.Second, func() { w.env.SignalWorkflow(wire.SignalRestarted, nil) })
 		result, err := w.runLeg(w.legInput(2))
 		require.NoError(t, err)
 		require.Nil(t, result.Error)
@@ -77,7 +77,7 @@ func TestLeg_Restarted(t *testing.T) {
 				x.fails(heartbeatTimeout())
 			}
 		}
-		w.at(time.Second, func() { w.env.SignalWorkflow(protocol.SignalRestarted, nil) })
+		w.at(time.Second, func() { w.env.SignalWorkflow(wire.SignalRestarted, nil) })
 		result, err := w.runLeg(w.legInput(1))
 		require.NoError(t, err)
 		require.Nil(t, result.Error)
@@ -92,7 +92,7 @@ func TestLeg_Restarted(t *testing.T) {
 			x.took = 5 * time.Second
 			x.fails(transient("network"))
 		}
-		w.at(time.Second, func() { w.env.SignalWorkflow(protocol.SignalRestarted, nil) })
+		w.at(time.Second, func() { w.env.SignalWorkflow(wire.SignalRestarted, nil) })
 		result, err := w.runLeg(w.legInput(1))
 		require.NoError(t, err)
 		require.Equal(t, job.ErrorExhausted, result.Error.Type)
@@ -107,7 +107,7 @@ func TestLeg_Restarted(t *testing.T) {
 			}
 			x.took = 0
 			w.later(5*time.Second, func() {
-				w.env.SignalWorkflowSkippingWorkflowTask(protocol.SignalRestarted, nil)
+				w.env.SignalWorkflowSkippingWorkflowTask(wire.SignalRestarted, nil)
 				x.endNow(heartbeatTimeout())
 			})
 		}
@@ -143,7 +143,7 @@ func TestD53_WorkersThatComeBackHaveNotDied(t *testing.T) {
 				}
 				x.fails(heartbeatTimeout())
 				w.later(expiry+test.after, func() {
-					w.env.SignalWorkflow(protocol.SignalCameBack, protocol.CameBack{Activity: x.options.ActivityID})
+					w.env.SignalWorkflow(wire.SignalCameBack, wire.CameBack{Activity: x.options.ActivityID})
 				})
 			}
 			result, err := w.runLeg(w.legInput(1))
@@ -167,7 +167,7 @@ func TestD53_WorkersThatComeBackHaveNotDied(t *testing.T) {
 				x.took = expiry
 				x.fails(heartbeatTimeout())
 				w.later(expiry+time.Millisecond, func() {
-					w.env.SignalWorkflow(protocol.SignalCameBack, protocol.CameBack{Activity: x.options.ActivityID})
+					w.env.SignalWorkflow(wire.SignalCameBack, wire.CameBack{Activity: x.options.ActivityID})
 				})
 			}
 		}
@@ -189,7 +189,7 @@ func TestD53_WorkersThatComeBackHaveNotDied(t *testing.T) {
 			}
 		}
 		w.at(time.Minute, func() { w.stop(job.Stop{}) })
-		w.at(time.Minute+2*time.Second, func() { w.env.SignalWorkflow(protocol.SignalCameBack, protocol.CameBack{Activity: "batch-1.1"}) })
+		w.at(time.Minute+2*time.Second, func() { w.env.SignalWorkflow(wire.SignalCameBack, wire.CameBack{Activity: "batch-1.1"}) })
 		require.Empty(t, w.stopped().Stragglers)
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -134,7 +134,7 @@ func TestD1_AnswerAboutOtherItemsIsNotRecorded(t *testing.T) {
 	}
 }
 
-func halfDone(done, rest protocol.Batch) activities.ProcessResult {
+func halfDone(done, rest wire.Batch) activities.ProcessResult {
 	return activities.ProcessResult{Entry: activities.Entry{Batch: done, Part: "p", OK: done.Count}, Rest: &rest, Totals: job.Totals{OK: done.Count, Batches: 1}}
 }
 
@@ -185,7 +185,7 @@ func TestLeg_StopWhenFull(t *testing.T) {
 	w.spec.Window, w.took = 5, time.Second
 	w.historyLength = func() int { return dispatch.MaxEvents * min(1, len(w.all)/10) }
 	w.at(1500*time.Millisecond, func() {
-		w.env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
+		w.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
 	})
 	result, err := w.runLeg(w.legInput(40))
 	require.NoError(t, err)
@@ -202,7 +202,7 @@ func TestLeg_StopWhileCommittingWhenFull(t *testing.T) {
 	w.historyLength = func() int { return dispatch.MaxEvents * min(1, len(w.all)/10) }
 	w.commit = func(activities.CommitInput) error {
 		w.later(5*time.Second, func() {
-			w.env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
+			w.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
 		})
 		return nil
 	}
@@ -218,10 +218,10 @@ func TestLeg_Commands(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
 	w.process = uneven
-	result, err := w.runLeg(w.legInput(protocol.PageBatches))
+	result, err := w.runLeg(w.legInput(wire.PageBatches))
 	require.NoError(t, err)
-	require.EqualValues(t, 10*protocol.PageBatches, result.Totals.OK)
-	require.Equal(t, map[string]int{"Process": protocol.PageBatches, "Commit": 1}, w.commands)
+	require.EqualValues(t, 10*wire.PageBatches, result.Totals.OK)
+	require.Equal(t, map[string]int{"Process": wire.PageBatches, "Commit": 1}, w.commands)
 }
 
 func TestLeg_BadPage(t *testing.T) {
@@ -250,7 +250,7 @@ func TestLeg_Progress(t *testing.T) {
 		}
 	}
 	w.at(1500*time.Millisecond, func() {
-		value, err := w.env.QueryWorkflow(protocol.QueryProgress)
+		value, err := w.env.QueryWorkflow(wire.QueryProgress)
 		require.NoError(t, err)
 		var p job.Progress
 		require.NoError(t, value.Get(&p))
@@ -283,7 +283,7 @@ func TestLeg_Cancelled(t *testing.T) {
 	require.True(t, temporal.IsCanceledError(err), "%v", err)
 }
 
-func total(ranges []protocol.Batch) int64 {
+func total(ranges []wire.Batch) int64 {
 	var n int64
 	for _, b := range ranges {
 		n += b.Count

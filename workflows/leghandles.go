@@ -2,7 +2,7 @@ package workflows
 
 import (
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -48,9 +48,9 @@ func (l *childLeg) signal(name string, argument any, undelivered func()) {
 	})
 }
 
-func (l *childLeg) id() string { return protocol.LegID(l.in.Spec.Name, l.in.Number) }
+func (l *childLeg) id() string { return wire.LegID(l.in.Spec.Name, l.in.Number) }
 
-func (l *childLeg) halt(notice protocol.StopNotice) { l.signal(dispatch.SignalHalt, notice, func() {}) }
+func (l *childLeg) halt(notice wire.StopNotice) { l.signal(dispatch.SignalHalt, notice, func() {}) }
 
 func (l *childLeg) limit(limits dispatch.Limits) { l.signal(dispatch.SignalLimits, limits, func() {}) }
 
@@ -118,7 +118,7 @@ func (c *coordinator) startInside(p portion) {
 // extendInside gives a job's second and last portion to the leg inside it, which has waited for it.
 func (c *coordinator) extendInside(p portion) bool {
 	batches, err := activities.DecodePage(p.page)
-	if c.inside == nil || !c.inside.page.more || c.inside.Full() || !p.last || err != nil || len(batches) > protocol.InsideBatches {
+	if c.inside == nil || !c.inside.page.more || c.inside.Full() || !p.last || err != nil || len(batches) > wire.InsideBatches {
 		return false
 	}
 	c.inside.page.extend(batches)
@@ -142,7 +142,7 @@ func (c *coordinator) closeInside() {
 
 func (l insideLeg) id() string { return "" }
 
-func (l insideLeg) halt(notice protocol.StopNotice) { l.Halt(notice) }
+func (l insideLeg) halt(notice wire.StopNotice) { l.Halt(notice) }
 
 func (l insideLeg) limit(limits dispatch.Limits) { l.SetLimits(limits) }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -19,7 +19,7 @@ import (
 func TestFail_LegWorkflow(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 1000)
-	w.env.OnWorkflow(protocol.WorkflowLeg, anything, anything).Return(LegResult{}, temporal.NewApplicationError("terminated", "Somebody"))
+	w.env.OnWorkflow(wire.WorkflowLeg, anything, anything).Return(LegResult{}, temporal.NewApplicationError("terminated", "Somebody"))
 	_, err := w.run()
 	report := w.failedReport(err, "Somebody")
 	w.requireAccepted(report)
@@ -30,10 +30,10 @@ func TestFail_LegWorkflow(t *testing.T) {
 func TestFail_LegWorkflowThatHadContinuedAsNew(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 1000)
-	done := LegResult{Manifests: []string{"of-the-leg"}, Left: 1000 - protocol.FirstPage*10 - 100}
+	done := LegResult{Manifests: []string{"of-the-leg"}, Left: 1000 - wire.FirstPage*10 - 100}
 	done.Totals.OK = 100
 	var given LegInput
-	w.env.OnWorkflow(protocol.WorkflowLeg, anything, anything).Return(func(ctx workflow.Context, in LegInput) (LegResult, error) {
+	w.env.OnWorkflow(wire.WorkflowLeg, anything, anything).Return(func(ctx workflow.Context, in LegInput) (LegResult, error) {
 		given = in
 		_ = workflow.Sleep(ctx, 10*time.Second) // the leg inside the job ends meanwhile; it is not cancelled
 		reportKept(ctx, dispatch.NewParentLink(ctx, "", in.Number, nil), keptResult{Leg: in.Number, Result: done})
@@ -52,17 +52,17 @@ func TestFail_LegWorkflowThatHadContinuedAsNew(t *testing.T) {
 func TestFail_LegWorkflowWhileStopping(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 1000)
-	w.env.OnWorkflow(protocol.WorkflowLeg, anything, anything).After(10*time.Second).
+	w.env.OnWorkflow(wire.WorkflowLeg, anything, anything).After(10*time.Second).
 		Return(LegResult{}, temporal.NewApplicationError("terminated", "Somebody"))
 	w.at(5*time.Second, func() { w.stop(job.Stop{}) })
 	report := w.stopped()
-	require.EqualValues(t, protocol.FirstPage*10, report.OK)
+	require.EqualValues(t, wire.FirstPage*10, report.OK)
 }
 
 // A small job needs no other workflow.
 func TestJob_RunsItsFirstPageItself(t *testing.T) {
 	t.Parallel()
-	w := setup(t, protocol.FirstPage*10)
+	w := setup(t, wire.FirstPage*10)
 	report := w.mustRun()
 	require.Equal(t, 1, report.Legs)
 	require.Empty(t, w.legs)
@@ -70,10 +70,10 @@ func TestJob_RunsItsFirstPageItself(t *testing.T) {
 		require.Equal(t, "nightly", x.workflow)
 	}
 
-	w = setup(t, protocol.FirstPage*10+1)
+	w = setup(t, wire.FirstPage*10+1)
 	report = w.mustRun()
 	require.Equal(t, 2, report.Legs)
-	require.Equal(t, protocol.LegID("nightly", 1), w.all[protocol.FirstPage].workflow)
+	require.Equal(t, wire.LegID("nightly", 1), w.all[wire.FirstPage].workflow)
 }
 
 // A first page that ended early and a short second one are one leg's, inside the job.
@@ -84,7 +84,7 @@ func TestJob_ShortSecondPage(t *testing.T) {
 		w.spec.BatchItems, w.pageLimit, w.took = 0, 10, 50*time.Millisecond
 		w.plan = func(in activities.PlanInput) error {
 			if len(w.plans) == 2 {
-				w.pageLimit = protocol.InsideBatches
+				w.pageLimit = wire.InsideBatches
 			}
 			return nil
 		}
@@ -97,8 +97,8 @@ func TestJob_ShortSecondPage(t *testing.T) {
 		slow  bool
 	}{
 		{name: "short", items: 500, legs: 1},
-		{name: "as long as may be", items: 10 * (10 + protocol.InsideBatches), legs: 2}, // not known to be the last
-		{name: "just short", items: 10 * (10 + protocol.InsideBatches - 1), legs: 1},
+		{name: "as long as may be", items: 10 * (10 + wire.InsideBatches), legs: 2}, // not known to be the last
+		{name: "just short", items: 10 * (10 + wire.InsideBatches - 1), legs: 1},
 		{name: "empty", items: 100, legs: 1},
 		{name: "planned when the first is done", items: 500, legs: 1, slow: true},
 	} {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/intake"
@@ -183,7 +183,7 @@ func runFeedJob(t *testing.T, from *jobState, change ...func(*scriptedFeed)) (*a
 	for _, fn := range change {
 		fn(f)
 	}
-	a := &accountant{kind: protocol.WorkflowJob}
+	a := &accountant{kind: wire.WorkflowJob}
 	f.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{a}, DeadlockDetectionTimeout: time.Minute})
 	f.quick = true
 	f.env.ExecuteWorkflow(Job, JobInput{Input: job.Input{Spec: f.spec, Version: f.version}, State: from})
@@ -242,7 +242,7 @@ func TestLimits_OfAFeedForAYear(t *testing.T) {
 	t.Logf("an exchange: %.1f events, %.0f bytes; a leg: %.0f exchanges, %.1f s; a run of the job: %d legs; in a year %s items, %s legs, %s runs", events, size, perLeg, life,
 		perRun, text.Thousands(ordinals), text.Thousands(int64(legs)), text.Thousands(int64(legs/perRun)))
 	require.Less(t, int64(ordinals), int64(exactNumber)/margin)
-	require.Less(t, len(protocol.LegID(strings.Repeat("x", 200), legs)), limitID/margin)
+	require.Less(t, len(wire.LegID(strings.Repeat("x", 200), legs)), limitID/margin)
 	last, _ := runFeedJob(t, &jobState{
 		Portions: legs, Batches: ordinals / list, Heads: []string{"run/manifests/0123456789abcdef.jsonl"},
 		Work: workState{Feed: &feedState{Planned: true, Accepted: ordinals, Session: int64(legs), Began: 1, Wanted: 2, Latest: 0, Segments: legs}},
@@ -259,7 +259,7 @@ func TestLimits_OfAFeedForAYear(t *testing.T) {
 func runFullLeg(t *testing.T, exchanges, list int) *accountant {
 	t.Helper()
 	w := setupFeed(t, func(s *job.Spec) { s.Capacity = 10 * list })
-	a := &accountant{kind: protocol.WorkflowFeedLeg}
+	a := &accountant{kind: wire.WorkflowFeedLeg}
 	w.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{a}, DeadlockDetectionTimeout: time.Minute})
 	w.in.State = dispatch.State{Number: 1, Window: 4}
 	items := make([]json.RawMessage, list)
@@ -273,7 +273,7 @@ func runFullLeg(t *testing.T, exchanges, list int) *accountant {
 			w.close(time.Second)
 			return
 		}
-		w.exchange(0, fmt.Sprint(sent), protocol.Exchange{Client: fmt.Sprint("client-", sent%4), Items: items, Want: true, Wait: time.Second})
+		w.exchange(0, fmt.Sprint(sent), wire.Exchange{Client: fmt.Sprint("client-", sent%4), Items: items, Want: true, Wait: time.Second})
 		sent++
 		w.env.RegisterDelayedCallback(next, 5*time.Millisecond)
 	}
@@ -288,11 +288,11 @@ func runFullLeg(t *testing.T, exchanges, list int) *accountant {
 func runFeedLeg(t *testing.T, first int64, exchanges int) (*accountant, LegResult) {
 	t.Helper()
 	w := setupFeed(t, func(s *job.Spec) { s.BatchItems = 1 })
-	a := &accountant{kind: protocol.WorkflowFeedLeg}
+	a := &accountant{kind: wire.WorkflowFeedLeg}
 	w.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{a}, DeadlockDetectionTimeout: time.Minute})
 	w.in.Opening = &feedOpening{Opening: intake.Opening{First: first, Session: 1}}
 	w.in.State = dispatch.State{Number: 1, Window: 4}
-	w.env.OnSignalExternalWorkflow(anything, protocol.LegID("risk", 2), "", signalOpen, anything).Return(nil).Maybe()
+	w.env.OnSignalExternalWorkflow(anything, wire.LegID("risk", 2), "", signalOpen, anything).Return(nil).Maybe()
 	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalSuccessor, 2) }, time.Millisecond)
 	sent := 0
 	var next func()

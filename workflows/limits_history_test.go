@@ -3,7 +3,7 @@ package workflows_test
 import (
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows"
 	"github.com/stretchr/testify/require"
@@ -39,7 +39,7 @@ func TestLimits_OnARealServer(t *testing.T) {
 	for name, h := range j.histories(report.Legs) {
 		id := j.spec.Name
 		if name != "job" {
-			id = protocol.LegID(j.spec.Name, int(name[len(name)-1]-'0'))
+			id = wire.LegID(j.spec.Name, int(name[len(name)-1]-'0'))
 		}
 		c := count(h)
 		desc, err := s.temporal.DescribeWorkflowExecution(t.Context(), id, "")

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/inputs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/throttle"
@@ -91,7 +91,7 @@ func TestLimits(t *testing.T) {
 	report := w.mustRun()
 	require.Equal(t, w.items, report.OK)
 	require.Equal(t, batches, report.Batches)
-	legs := int(batches-protocol.FirstPage+protocol.PageBatches-1) / protocol.PageBatches
+	legs := int(batches-wire.FirstPage+wire.PageBatches-1) / wire.PageBatches
 	require.Len(t, w.legs, legs)
 	theJob.requireWithin(t, "the job")
 	require.Less(t, theJob.largest["Job input"], 10<<10, "what a job carries from run to run")
@@ -186,16 +186,16 @@ func TestLimits_OfTheBusiestLeg(t *testing.T) {
 			x.rests(1) // and once more
 		}
 	}
-	result, err := w.runLeg(w.legInput(protocol.PageBatches))
+	result, err := w.runLeg(w.legInput(wire.PageBatches))
 	require.NoError(t, err)
-	require.EqualValues(t, protocol.PageBatches*w.perBatch, result.Totals.OK)
+	require.EqualValues(t, wire.PageBatches*w.perBatch, result.Totals.OK)
 	require.Greater(t, w.runs, 1)
 	for id, c := range l.runs {
 		t.Logf("%s: at most %d events", id, c.Most())
 		require.LessOrEqual(t, c.Most(), dispatch.MaxEvents+6*w.spec.Window+100, id)
 	}
-	require.Less(t, dispatch.MaxEvents+6*protocol.PageBatches, limitEvents/5, "no leg has more in flight than its page")
-	require.GreaterOrEqual(t, openLegs*protocol.PageBatches, job.MaxWindow*14/10, "legs for the widest window, while some drain")
+	require.Less(t, dispatch.MaxEvents+6*wire.PageBatches, limitEvents/5, "no leg has more in flight than its page")
+	require.GreaterOrEqual(t, openLegs*wire.PageBatches, job.MaxWindow*14/10, "legs for the widest window, while some drain")
 	for what, size := range l.largest {
 		require.Less(t, size, limitPayload/5, what)
 	}
@@ -215,7 +215,7 @@ func TestLimits_OfAPipeline(t *testing.T) {
 	}
 	const steps = 6
 	batches := pageSize(terms{portions: 1, spec: w.spec})
-	require.Equal(t, protocol.PageBatches/steps, batches)
+	require.Equal(t, wire.PageBatches/steps, batches)
 	l := w.account()
 	w.process = func(x *execution) {
 		if x.in.Batch.Count == w.perBatch && x.in.Batch.From == nil {
@@ -224,7 +224,7 @@ func TestLimits_OfAPipeline(t *testing.T) {
 		if !x.in.Stage.Last {
 			e := x.result.Entry
 			x.result.Totals.OK = 0
-			x.result.Written = &protocol.Part{
+			x.result.Written = &wire.Part{
 				Number: x.in.Stage.Writes, Run: strings.Repeat("r", 36), Token: strings.Repeat("t", 26), First: e.First, Count: e.Count,
 				Format: "jsonl", Bytes: 1 << 40, Sum: 1<<32 - 1, ErrBytes: 1 << 40, ErrSum: 1<<32 - 1,
 			}
@@ -239,7 +239,7 @@ func TestLimits_OfAPipeline(t *testing.T) {
 		require.LessOrEqual(t, c.Most(), dispatch.MaxEvents+6*w.spec.Window+100, id)
 	}
 	l.requireWithin(t, "a leg of a pipeline")
-	require.Equal(t, 1, pageSize(terms{portions: 1, spec: job.Spec{Stages: manyStages(2 * protocol.PageBatches)}}), "a page is never empty")
+	require.Equal(t, 1, pageSize(terms{portions: 1, spec: job.Spec{Stages: manyStages(2 * wire.PageBatches)}}), "a page is never empty")
 }
 
 // manyStages is a pipeline of so many stages.
@@ -253,9 +253,9 @@ func manyStages(n int) (all []job.Stage) {
 // A page of a thousand batches whose numbers are as large as they get is a small payload.
 func TestLimits_Pages(t *testing.T) {
 	t.Parallel()
-	var batches []protocol.Batch
-	for i := range int64(protocol.PageBatches) {
-		batches = append(batches, protocol.Batch{ // nothing follows from the batch before
+	var batches []wire.Batch
+	for i := range int64(wire.PageBatches) {
+		batches = append(batches, wire.Batch{ // nothing follows from the batch before
 			Source: 1 << 30, Offset: 1<<62 + i*7, Length: job.MaxBatchBytes, First: 1<<62 + i*5, Count: job.MaxBatchItems, Digest: 1<<32 - 1,
 		}.Sealed())
 	}

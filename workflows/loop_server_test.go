@@ -14,8 +14,8 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stint-run/stint/workflows"
@@ -428,11 +428,11 @@ func TestLoop_StoppedWhileItsWorkerIsLost(t *testing.T) {
 	l.start(job.StartOptions{})
 	l.await(20)
 	stop()
-	var at protocol.ClockSlot
-	l.holdWith("mill-4711", func(in activities.ProcessInput) protocol.Hint {
+	var at wire.ClockSlot
+	l.holdWith("mill-4711", func(in activities.ProcessInput) wire.Hint {
 		at = in.Clock.ClockSlot
 		at.Next, at.Stats.OK, at.Doubt = at.Next+50, at.Stats.OK+50, at.Next+50+7
-		return protocol.Hint{Place: protocol.Place{Worker: "mill-4711", Slot: 2, PID: 4712}, Clock: &at}
+		return wire.Hint{Place: wire.Place{Worker: "mill-4711", Slot: 2, PID: 4712}, Clock: &at}
 	})
 	require.NoError(t, l.run.Stop(t.Context(), job.Stop{Reason: "enough"}))
 	stopped, err := l.wait()
@@ -470,7 +470,7 @@ func renewedLoop(t *testing.T, s *server, name string) (*theLoop, job.Report) {
 	l.start(job.StartOptions{})
 	first := ""
 	require.Eventually(t, func() bool {
-		d, err := s.temporal.DescribeWorkflowExecution(t.Context(), protocol.LegID(name, 1), "")
+		d, err := s.temporal.DescribeWorkflowExecution(t.Context(), wire.LegID(name, 1), "")
 		first = d.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 		return err == nil
 	}, time.Minute, 10*time.Millisecond)
@@ -478,7 +478,7 @@ func renewedLoop(t *testing.T, s *server, name string) (*theLoop, job.Report) {
 		l.await(10)
 		stop()
 		stop = l.worker(1)
-		d, err := s.temporal.DescribeWorkflowExecution(t.Context(), protocol.LegID(name, 1), "")
+		d, err := s.temporal.DescribeWorkflowExecution(t.Context(), wire.LegID(name, 1), "")
 		require.NoError(t, err)
 		renewed = d.GetWorkflowExecutionInfo().GetExecution().GetRunId() != first
 	}
@@ -487,7 +487,7 @@ func renewedLoop(t *testing.T, s *server, name string) (*theLoop, job.Report) {
 	require.Eventually(t, func() bool { return len(l.ticks(0)) > before+10 }, time.Minute, 10*time.Millisecond)
 	// The first run's history begins at the leg's beginning.
 	report := l.stops()
-	d, err := s.temporal.DescribeWorkflowExecution(t.Context(), protocol.LegID(name, 1), first)
+	d, err := s.temporal.DescribeWorkflowExecution(t.Context(), wire.LegID(name, 1), first)
 	require.NoError(t, err)
 	require.Equal(t, enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW, d.GetWorkflowExecutionInfo().GetStatus())
 	return l, report

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"go.temporal.io/sdk/workflow"
@@ -18,9 +18,9 @@ type LoopLegInput struct {
 	Ref  activities.Ref `json:"ref"`
 	Spec job.Spec       `json:"spec"`
 	dispatch.State
-	Slot    protocol.ClockSlot `json:"slot"`              // where it stands
-	Sofar   dispatch.Outcomes  `json:"so_far,omitzero"`   // of the leg's earlier runs
-	Version int                `json:"version,omitempty"` // see protocol.LogicVersion
+	Slot    wire.ClockSlot    `json:"slot"`              // where it stands
+	Sofar   dispatch.Outcomes `json:"so_far,omitzero"`   // of the leg's earlier runs
+	Version int               `json:"version,omitempty"` // see wire.LogicVersion
 }
 
 // LoopLeg runs one slot of a loop until it is stopped.
@@ -61,8 +61,8 @@ type loopLeg struct {
 	*dispatch.Dispatcher
 	ref     activities.Ref
 	spec    job.Spec
-	slot    protocol.ClockSlot
-	given   protocol.ClockSlot // to the latest execution
+	slot    wire.ClockSlot
+	given   wire.ClockSlot // to the latest execution
 	retired bool
 }
 
@@ -70,7 +70,7 @@ func newLoopLeg(ctx workflow.Context, in LoopLegInput, link dispatch.Link) *loop
 	l := &loopLeg{ref: in.Ref, spec: in.Spec, slot: in.Slot}
 	state := in.State
 	if len(state.Tasks) == 0 {
-		batch := protocol.Batch{Source: l.slot.Slot, First: l.slot.Next, Count: protocol.Endless - l.slot.Next}.Sealed()
+		batch := wire.Batch{Source: l.slot.Slot, First: l.slot.Next, Count: wire.Endless - l.slot.Next}.Sealed()
 		state.Tasks = []dispatch.Task{{Batch: batch, Number: int64(l.slot.Slot) + 1}}
 	}
 	l.Dispatcher = dispatch.New(ctx, dispatch.Config{
@@ -94,7 +94,7 @@ const (
 func (l *loopLeg) process(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
 	in.Ref, l.given = l.ref, l.slot
 	in.Slice = sliceAt(workflow.Now(ctx))
-	in.Clock = &protocol.Clock{
+	in.Clock = &wire.Clock{
 		ClockSlot: l.slot, Every: l.spec.Every, Skip: l.spec.CatchUp == job.CatchUpSkip, Keep: l.ref.Store != "",
 	}
 	options := workflow.GetActivityOptions(ctx)
@@ -125,7 +125,7 @@ func (l *loopLeg) Accept(_ dispatch.Task, r activities.ProcessResult) {
 
 // cameBack takes in how far an execution has come that had been given up: what it has begun runs again, or has run again. The next execution
 // counts those that it knows to be in doubt; if it has begun, it does not know of the others.
-func (l *loopLeg) cameBack(at protocol.ClockSlot, runs bool) {
+func (l *loopLeg) cameBack(at wire.ClockSlot, runs bool) {
 	if at.Slot != l.slot.Slot {
 		return
 	}
@@ -136,7 +136,7 @@ func (l *loopLeg) cameBack(at protocol.ClockSlot, runs bool) {
 }
 
 // recover makes a result of the last heartbeat of an execution that was lost, or of what its error says.
-func (l *loopLeg) recover(hint protocol.Hint) (activities.ProcessResult, bool) {
+func (l *loopLeg) recover(hint wire.Hint) (activities.ProcessResult, bool) {
 	at := hint.Clock
 	if at == nil || at.Slot != l.slot.Slot || at.Next < l.slot.Next {
 		return activities.ProcessResult{}, false
@@ -147,14 +147,14 @@ func (l *loopLeg) recover(hint protocol.Hint) (activities.ProcessResult, bool) {
 	at = &taken
 	before := l.slot.Stats
 	e := activities.Entry{
-		Batch: protocol.Batch{Source: at.Slot, First: l.slot.Next, Count: at.Next - l.slot.Next}.Sealed(),
+		Batch: wire.Batch{Source: at.Slot, First: l.slot.Next, Count: at.Next - l.slot.Next}.Sealed(),
 		OK:    at.Stats.OK - before.OK, Failed: at.Stats.Failed - before.Failed, Dropped: at.Stats.Dropped - before.Dropped,
 	}
 	l.slot.Doubt = max(l.slot.Doubt, at.Doubt)
 	if e.Count == 0 {
 		l.slot.Base, l.slot.Stats.Repeated = at.Base, at.Stats.Repeated // its first ticks may have begun
 	}
-	rest := protocol.Batch{Source: at.Slot, First: at.Next, Count: protocol.Endless - at.Next}.Sealed()
+	rest := wire.Batch{Source: at.Slot, First: at.Next, Count: wire.Endless - at.Next}.Sealed()
 	return activities.ProcessResult{
 		Entry: e, Rest: &rest, Clock: at,
 		Totals: job.Totals{OK: e.OK, Failed: e.Failed, Dropped: e.Dropped, Batches: 1}, Worker: hint.Worker,
@@ -185,12 +185,12 @@ func (l *loopLeg) listenForRetirement(ctx workflow.Context) {
 }
 
 func (l *loopLeg) answerQueries(ctx workflow.Context) error {
-	if err := workflow.SetQueryHandler(ctx, protocol.QueryProgress, func() (job.Progress, error) { return l.progress(), nil }); err != nil {
+	if err := workflow.SetQueryHandler(ctx, wire.QueryProgress, func() (job.Progress, error) { return l.progress(), nil }); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
 	// Where the slot stands is in the progress: nothing is left to commit.
 	pending := func(int) ([]activities.CommitInput, error) { return nil, nil }
-	if err := workflow.SetQueryHandler(ctx, protocol.QueryPending, pending); err != nil {
+	if err := workflow.SetQueryHandler(ctx, wire.QueryPending, pending); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
 	return nil
@@ -203,7 +203,7 @@ func (l *loopLeg) progress() job.Progress {
 }
 
 func (l *loopLeg) result() LegResult {
-	return LegResult{Outcomes: l.Sofar(), Window: l.Places(), Loop: []protocol.ClockSlot{l.slot}}
+	return LegResult{Outcomes: l.Sofar(), Window: l.Places(), Loop: []wire.ClockSlot{l.slot}}
 }
 
 func (l *loopLeg) details() string {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -32,13 +32,13 @@ func runLoopLegEvery(t *testing.T, every time.Duration, process func(in activiti
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
 	env.RegisterActivityWithOptions(func(in activities.ProcessInput) (activities.ProcessResult, error) { return process(in) },
-		activity.RegisterOptions{Name: protocol.ActivityProcess})
+		activity.RegisterOptions{Name: wire.ActivityProcess})
 	prepare(env)
 	spec := job.Spec{Name: "probe", Pool: "probe", Source: job.SourceClock, Every: every}.WithDefaults()
-	env.RegisterWorkflowWithOptions(LoopLeg, workflow.RegisterOptions{Name: protocol.WorkflowLoopLeg})
+	env.RegisterWorkflowWithOptions(LoopLeg, workflow.RegisterOptions{Name: wire.WorkflowLoopLeg})
 	env.ExecuteWorkflow(LoopLeg, LoopLegInput{
 		Ref: activities.Ref{Job: "probe", Run: "run"}, Spec: spec, State: dispatch.State{Number: 1, Window: 1, Last: true},
-		Slot: protocol.ClockSlot{Next: 10},
+		Slot: wire.ClockSlot{Next: 10},
 	})
 	require.NoError(t, env.GetWorkflowError())
 	var result LegResult
@@ -53,7 +53,7 @@ func did(in activities.ProcessInput, ticks int64) activities.ProcessResult {
 	at.Stats.OK += ticks
 	rest := in.Batch.After(ticks, 0)
 	r := activities.ProcessResult{Rest: &rest, Clock: &at, Totals: job.Totals{OK: ticks, Batches: 1}}
-	r.Entry.Batch, r.Entry.OK = protocol.Batch{First: in.Batch.First, Count: ticks}.Sealed(), ticks
+	r.Entry.Batch, r.Entry.OK = wire.Batch{First: in.Batch.First, Count: ticks}.Sealed(), ticks
 	return r
 }
 
@@ -70,7 +70,7 @@ func TestLoopLeg_GoesOnFromTheLastHeartbeat(t *testing.T) {
 			at := in.Clock.ClockSlot
 			at.Next, at.Doubt, at.Base, at.Unsure = next, doubt, base, unsure
 			at.Stats.Repeated, at.Stats.OK = repeated, at.Stats.OK+next-in.Clock.Next
-			return temporal.NewHeartbeatTimeoutError(protocol.Hint{First: next, Count: hand, Clock: &at})
+			return temporal.NewHeartbeatTimeoutError(wire.Hint{First: next, Count: hand, Clock: &at})
 		}
 		switch n := len(inputs); {
 		case n == 1:
@@ -91,7 +91,7 @@ func TestLoopLeg_GoesOnFromTheLastHeartbeat(t *testing.T) {
 	require.EqualValues(t, 47, inputs[2].Clock.Doubt)
 	require.EqualValues(t, 3, inputs[2].Clock.Stats.Repeated, "with those that may have followed the heartbeat")
 	require.EqualValues(t, 40, inputs[8].Batch.First)
-	require.EqualValues(t, protocol.Endless, inputs[8].Batch.End())
+	require.EqualValues(t, wire.Endless, inputs[8].Batch.End())
 	require.EqualValues(t, 35, result.Totals.OK)
 	require.EqualValues(t, 8, result.Totals.Expiries)
 	require.Nil(t, result.Error)
@@ -99,11 +99,11 @@ func TestLoopLeg_GoesOnFromTheLastHeartbeat(t *testing.T) {
 }
 
 // hintAt is a hint of an execution of that slot which has come so far.
-func hintAt(in activities.ProcessInput, next, doubt int64) protocol.Hint {
+func hintAt(in activities.ProcessInput, next, doubt int64) wire.Hint {
 	slot := in.Clock.ClockSlot
 	slot.Stats.OK += next - slot.Next
 	slot.Next, slot.Doubt = next, doubt
-	return protocol.Hint{First: next, Clock: &slot}
+	return wire.Hint{First: next, Clock: &slot}
 }
 
 // L5: an execution that fails has done what its error says, and the next one begins there. That it had nothing in hand does not make its error
@@ -167,7 +167,7 @@ func TestLoopLeg_Stragglers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		every    time.Duration
-		place    *protocol.ActivityPlace // nil: nobody knows
+		place    *wire.ActivityPlace // nil: nobody knows
 		next     int64
 		doubt    int64
 		repeated int64
@@ -175,15 +175,15 @@ func TestLoopLeg_Stragglers(t *testing.T) {
 	}{
 		"known": {
 			every: time.Second, next: 40, doubt: 44, repeated: 3,
-			place: &protocol.ActivityPlace{Place: protocol.Place{Worker: "mill-1"}, Clock: &protocol.ClockSlot{
-				Next: 40, Doubt: 44, Unsure: 2, Stats: protocol.ClockStats{OK: 30, Repeated: 1},
+			place: &wire.ActivityPlace{Place: wire.Place{Worker: "mill-1"}, Clock: &wire.ClockSlot{
+				Next: 40, Doubt: 44, Unsure: 2, Stats: wire.ClockStats{OK: 30, Repeated: 1},
 			}},
 		},
 		"known, nothing done": {
 			every: time.Second, next: 10, doubt: 14,
-			place: &protocol.ActivityPlace{Place: protocol.Place{Worker: "mill-1"}, Clock: &protocol.ClockSlot{Next: 10, Doubt: 14}},
+			place: &wire.ActivityPlace{Place: wire.Place{Worker: "mill-1"}, Clock: &wire.ClockSlot{Next: 10, Doubt: 14}},
 		},
-		"without a heartbeat": {every: time.Second, place: &protocol.ActivityPlace{Place: protocol.Place{Worker: "mill-1"}}, next: 10, doubt: 10 + 81, unknown: true},
+		"without a heartbeat": {every: time.Second, place: &wire.ActivityPlace{Place: wire.Place{Worker: "mill-1"}}, next: 10, doubt: 10 + 81, unknown: true},
 		"nobody knows":        {every: time.Minute, next: 10, doubt: 10 + 2, unknown: true},
 		"back to back":        {next: 10, doubt: 11, unknown: true},
 	} {
@@ -200,8 +200,8 @@ func TestLoopLeg_Stragglers(t *testing.T) {
 						found.Places = append(found.Places, place)
 					}
 					return found, nil
-				}, activity.RegisterOptions{Name: protocol.ActivityLocate})
-				env.RegisterDelayedCallback(func() { env.SignalWorkflow(dispatch.SignalHalt, protocol.StopNotice{Deadline: env.Now()}) }, time.Minute)
+				}, activity.RegisterOptions{Name: wire.ActivityLocate})
+				env.RegisterDelayedCallback(func() { env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: env.Now()}) }, time.Minute)
 			})
 			require.Nil(t, result.Error)
 			require.Len(t, result.Stragglers, 1)
@@ -285,7 +285,7 @@ func TestD54_TicksOfAWorkerThatWasCutOffCountAsRepeated(t *testing.T) {
 			back := in.Clock.ClockSlot
 			back.Doubt = 142 // it was at 40 when it was heard of last, and has begun 102 more
 			signal := func() {
-				env.SignalWorkflow(protocol.SignalCameBack, protocol.CameBack{Activity: "batch-1.1", Clock: &back})
+				env.SignalWorkflow(wire.SignalCameBack, wire.CameBack{Activity: "batch-1.1", Clock: &back})
 			}
 			switch len(inputs) {
 			case 1:

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/stagewindow"
@@ -43,7 +43,7 @@ type legHandle interface {
 	// id is the leg's workflow ID; "" inside the job.
 	id() string
 	// halt stops the leg.
-	halt(notice protocol.StopNotice)
+	halt(notice wire.StopNotice)
 	// limit sets the leg's limits, and asks for its counts if they say so.
 	limit(l dispatch.Limits)
 	// grant adds places to the leg's window, or takes some away. If the leg has ended before it gets them,
@@ -88,7 +88,7 @@ func (c *coordinator) startLeg() {
 
 // openPage gives a page of batches to a leg. Small pages are run inside the job if there will be few of them, or one after the other.
 func (c *coordinator) openPage(p portion) {
-	if (c.state.Report.Legs == 0 || p.waiting) && c.inside == nil && p.batches <= protocol.InsideBatches {
+	if (c.state.Report.Legs == 0 || p.waiting) && c.inside == nil && p.batches <= wire.InsideBatches {
 		c.startInside(p)
 		return
 	}

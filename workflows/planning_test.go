@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -125,11 +125,11 @@ func TestPlan_IsRepeated(t *testing.T) {
 // A first page with work for many slots is too large for the job itself: its leg says how fast the handler is.
 func TestJob_LargeFirstPage(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 10*(protocol.InsideBatches+1)+2000)
+	w := setup(t, 10*(wire.InsideBatches+1)+2000)
 	w.spec.BatchItems, w.spec.Window, w.took = 0, 0, time.Second
-	w.firstLimit = protocol.InsideBatches + 1
+	w.firstLimit = wire.InsideBatches + 1
 	w.planner = func(r *activities.PlanResult) {
-		r.Worker, r.Capacity = "host-1", protocol.Capacity{Slots: 60, Concurrency: 2}
+		r.Worker, r.Capacity = "host-1", wire.Capacity{Slots: 60, Concurrency: 2}
 	}
 	var at time.Duration
 	w.plan = func(in activities.PlanInput) error {
@@ -139,7 +139,7 @@ func TestJob_LargeFirstPage(t *testing.T) {
 		return nil
 	}
 	report := w.mustRun()
-	require.Equal(t, protocol.LegID("nightly", 1), w.all[0].workflow)
+	require.Equal(t, wire.LegID("nightly", 1), w.all[0].workflow)
 	require.True(t, w.legs[0].SpeedAwaited)
 	require.InDelta(t, 1, at.Seconds(), 0.1, "as soon as a few batches have ended")
 	require.Equal(t, activities.Sizing{Rate: 10_000, Slots: 60, Concurrency: 2}, w.plans[1].Sizing)

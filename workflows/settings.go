@@ -1,7 +1,7 @@
 package workflows
 
 import (
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -9,7 +9,7 @@ import (
 
 // listenForSettings has settings changed by updates. An update that is refused leaves no trace.
 func (c *coordinator) listenForSettings() error {
-	return workflow.SetUpdateHandlerWithOptions(c.ctx, protocol.UpdateSet,
+	return workflow.SetUpdateHandlerWithOptions(c.ctx, wire.UpdateSet,
 		func(_ workflow.Context, s job.Settings) (job.Settings, error) {
 			c.set(s)
 			return c.spec().Settings(), nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -27,7 +27,7 @@ func TestSet_TakesEffect(t *testing.T) {
 		}
 	}
 	w.at(10*time.Second, func() {
-		w.env.UpdateWorkflow(protocol.UpdateSet, "one", accept(t, &changed), job.Settings{Window: &window, Rate: &rate, BatchItems: &items, MaxFailed: &most})
+		w.env.UpdateWorkflow(wire.UpdateSet, "one", accept(t, &changed), job.Settings{Window: &window, Rate: &rate, BatchItems: &items, MaxFailed: &most})
 	})
 	report := w.mustRun()
 	require.True(t, changed)
@@ -49,7 +49,7 @@ func TestSet_LargerWindow(t *testing.T) {
 			w.took = 10 * time.Second
 			set := false
 			w.at(15*time.Second, func() {
-				w.env.UpdateWorkflow(protocol.UpdateSet, "one", accept(t, &set), job.Settings{Window: &window})
+				w.env.UpdateWorkflow(wire.UpdateSet, "one", accept(t, &set), job.Settings{Window: &window})
 			})
 			report, err := w.run()
 			require.NoError(t, err)
@@ -84,12 +84,12 @@ func TestSet_SmallerWindow(t *testing.T) {
 			set := false
 			w.at(c.at, func() {
 				begun = w.env.Now()
-				w.env.UpdateWorkflow(protocol.UpdateSet, "one", accept(t, &set), job.Settings{Window: &window})
+				w.env.UpdateWorkflow(wire.UpdateSet, "one", accept(t, &set), job.Settings{Window: &window})
 			})
 			restored := false
 			w.at(c.at+time.Minute, func() {
 				begun = time.Time{}
-				w.env.UpdateWorkflow(protocol.UpdateSet, "two", accept(t, &restored), job.Settings{Window: &w.spec.Window})
+				w.env.UpdateWorkflow(wire.UpdateSet, "two", accept(t, &restored), job.Settings{Window: &w.spec.Window})
 			})
 			report := w.mustRun()
 			require.True(t, set && restored)
@@ -119,11 +119,11 @@ func TestSet_Refused(t *testing.T) {
 	w.settle = 5 * time.Second
 	refused := 0
 	for i, s := range []job.Settings{{}, {Window: &none}, {BatchItems: &negative}, {MaxFailed: &wrong}} {
-		w.at(time.Second, func() { w.env.UpdateWorkflow(protocol.UpdateSet, fmt.Sprint(i), refuse(t, &refused), s) })
+		w.at(time.Second, func() { w.env.UpdateWorkflow(wire.UpdateSet, fmt.Sprint(i), refuse(t, &refused), s) })
 	}
 	w.at(10*time.Minute+30*time.Second, func() { w.stop(job.Stop{Grace: "10m"}) })
 	w.at(10*time.Minute+31*time.Second, func() {
-		w.env.UpdateWorkflow(protocol.UpdateSet, "late", refuse(t, &refused), job.Settings{Rate: new(job.Rate)})
+		w.env.UpdateWorkflow(wire.UpdateSet, "late", refuse(t, &refused), job.Settings{Rate: new(job.Rate)})
 	})
 	report := w.stopped()
 	require.Equal(t, 5, refused)
@@ -139,7 +139,7 @@ func TestSet_Tolerance(t *testing.T) {
 	w.process = func(x *execution) { x.failing(1) }
 	set := false
 	w.at(30*time.Second, func() {
-		w.env.UpdateWorkflow(protocol.UpdateSet, "one", accept(t, &set), job.Settings{MaxFailed: &five})
+		w.env.UpdateWorkflow(wire.UpdateSet, "one", accept(t, &set), job.Settings{MaxFailed: &five})
 	})
 	_, err := w.run()
 	report := w.failedReport(err, job.ErrorTooMany)

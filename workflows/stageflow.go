@@ -2,8 +2,8 @@ package workflows
 
 import (
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/stagewindow"
@@ -48,7 +48,7 @@ func (f *flow) queued() map[string]int {
 	for step, waiting := range f.between {
 		n[f.steps[step].Name] += len(waiting)
 	}
-	f.supply.count(func(b protocol.Batch, batches int) { n[f.steps[stepOf(b)].Name] += batches })
+	f.supply.count(func(b wire.Batch, batches int) { n[f.steps[stepOf(b)].Name] += batches })
 	return n
 }
 
@@ -56,13 +56,13 @@ func (f *flow) queued() map[string]int {
 type firstSupply interface {
 	dispatch.Supply
 	// peek returns the batch that Next would return, without its ordinals if they are not known yet.
-	peek() (protocol.Batch, bool)
+	peek() (wire.Batch, bool)
 	// count calls yield with batches that wait and how many are like them.
-	count(yield func(b protocol.Batch, batches int))
+	count(yield func(b wire.Batch, batches int))
 }
 
 // stepOf is the index of the step that a batch is for.
-func stepOf(b protocol.Batch) int {
+func stepOf(b wire.Batch) int {
 	if b.From == nil {
 		return 0
 	}
@@ -130,8 +130,8 @@ func (f *flow) items() int64 {
 }
 
 // between are the batches among tasks that have been through a step. Damaged ones are left out: their items are cut anew.
-func between(tasks []dispatch.Task) []protocol.Batch {
-	var all []protocol.Batch
+func between(tasks []dispatch.Task) []wire.Batch {
+	var all []wire.Batch
 	for _, t := range tasks {
 		if t.From != nil && t.Verify() == nil {
 			all = append(all, t.Batch)
@@ -141,7 +141,7 @@ func between(tasks []dispatch.Task) []protocol.Batch {
 }
 
 // passesOn reports whether later steps read what the step of a batch writes. A nil flow has none.
-func (f *flow) passesOn(b protocol.Batch) bool { return f != nil && !f.steps[stepOf(b)].Last }
+func (f *flow) passesOn(b wire.Batch) bool { return f != nil && !f.steps[stepOf(b)].Last }
 
 // process starts one execution in the pool of its step.
 func (f *flow) process(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
@@ -150,5 +150,5 @@ func (f *flow) process(ctx workflow.Context, in activities.ProcessInput) workflo
 	if step.Inner { // an item that fails here has not failed yet
 		in.Hopeless = 0
 	}
-	return workflow.ExecuteActivity(workflow.WithTaskQueue(ctx, protocol.PoolQueue(step.Pool)), acts.Process, in)
+	return workflow.ExecuteActivity(workflow.WithTaskQueue(ctx, wire.PoolQueue(step.Pool)), acts.Process, in)
 }

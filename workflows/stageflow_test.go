@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -28,7 +28,7 @@ func (x *execution) passOn() {
 	}
 	x.result.Totals.Between += n
 	x.result.Totals.InputBytes = 0
-	x.result.Written = &protocol.Part{Number: x.in.Stage.Writes, Token: x.id, First: x.in.Batch.First, Count: n, Format: "jsonl"}
+	x.result.Written = &wire.Part{Number: x.in.Stage.Writes, Token: x.id, First: x.in.Batch.First, Count: n, Format: "jsonl"}
 }
 
 // inStage is how many executions of a stage are in flight.
@@ -112,7 +112,7 @@ func TestStageWindows_P3_Set(t *testing.T) {
 	var wide, narrow, auto bool
 	set := func(after time.Duration, window int, done *bool) {
 		w.at(after, func() {
-			w.env.UpdateWorkflow(protocol.UpdateSet, fmt.Sprint(after), accept(t, done), job.Settings{Windows: map[string]int{"b": window}})
+			w.env.UpdateWorkflow(wire.UpdateSet, fmt.Sprint(after), accept(t, done), job.Settings{Windows: map[string]int{"b": window}})
 		})
 	}
 	set(50*time.Second, 9, &wide)
@@ -128,8 +128,8 @@ func TestStageWindows_P3_Set(t *testing.T) {
 // A damaged batch between two steps is left out of the commit, which would otherwise lose all that the leg has done.
 func TestD1_DamagedBatchBetweenSteps(t *testing.T) {
 	t.Parallel()
-	whole := batch(0, 10).With(&protocol.Parcel{Step: 1, Run: "r"})
-	damaged := batch(10, 10).With(&protocol.Parcel{Step: 1, Run: "r"})
+	whole := batch(0, 10).With(&wire.Parcel{Step: 1, Run: "r"})
+	damaged := batch(10, 10).With(&wire.Parcel{Step: 1, Run: "r"})
 	damaged.Offset = 0
-	require.Equal(t, []protocol.Batch{whole}, between([]dispatch.Task{{Batch: whole}, {Batch: damaged}, {Batch: batch(20, 10)}}))
+	require.Equal(t, []wire.Batch{whole}, between([]dispatch.Task{{Batch: whole}, {Batch: damaged}, {Batch: batch(20, 10)}}))
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/workflow"
@@ -90,7 +90,7 @@ func (c *coordinator) end(grace time.Duration, reason string) {
 		return
 	}
 	deadline := workflow.Now(c.ctx).Add(grace)
-	c.notice = &protocol.StopNotice{Deadline: deadline, Reason: reason}
+	c.notice = &wire.StopNotice{Deadline: deadline, Reason: reason}
 	c.state.Report.StopDeadline = &deadline
 	c.state.Report.State = job.Stopping
 	if c.planning.cancel != nil {

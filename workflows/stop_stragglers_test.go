@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -200,8 +200,8 @@ func TestD8_SilentWorkersAreNamedAtAStop(t *testing.T) {
 				w := setup(t, 300)
 				w.spec.Window, w.spec.Cleanup = 3, []string{"tidy"}
 				frozen := int64(10 + leg*200)
-				place := protocol.Place{Worker: "mill-4711", Slot: 2, PID: 4712, Process: "table:4711:1"}
-				expired := temporal.NewHeartbeatTimeoutError(protocol.Hint{Place: place})
+				place := wire.Place{Worker: "mill-4711", Slot: 2, PID: 4712, Process: "table:4711:1"}
+				expired := temporal.NewHeartbeatTimeoutError(wire.Hint{Place: place})
 				if !c.heard { // the server knows who took it, and no more
 					place.Slot, place.PID = 0, 0
 					w.taker, expired = &place, temporal.NewHeartbeatTimeoutError()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -63,7 +63,7 @@ func TestStop_WhilePlanning(t *testing.T) {
 			report := w.stopped()
 			require.InDelta(t, 60, took(report), 1)
 			require.Len(t, w.plans, page)
-			want := []int64{0, protocol.FirstPage * 10, protocol.FirstPage*10 + 200}[page-1]
+			want := []int64{0, wire.FirstPage * 10, wire.FirstPage*10 + 200}[page-1]
 			require.Equal(t, want, report.OK, "what had been planned was done")
 			require.Equal(t, want, report.Planned)
 			require.False(t, report.PlanDone)
@@ -157,7 +157,7 @@ func TestStop_Notice(t *testing.T) {
 				}
 				at := 10 * time.Second
 				w.process = func(x *execution) {
-					if where == "job" || x.number > protocol.FirstPage {
+					if where == "job" || x.number > wire.FirstPage {
 						x.took = time.Hour
 					}
 				}
@@ -167,7 +167,7 @@ func TestStop_Notice(t *testing.T) {
 					w.stop(job.Stop{Reason: "lunch", Grace: test.stop})
 				})
 				w.stopped()
-				notice := w.memo[protocol.MemoStop].(protocol.StopNotice)
+				notice := w.memo[wire.MemoStop].(wire.StopNotice)
 				require.Equal(t, "lunch", notice.Reason)
 				require.WithinDuration(t, deadline, notice.Deadline, 0)
 			})
@@ -181,7 +181,7 @@ func TestStop_IsListed(t *testing.T) {
 	state := func(w *world) job.State {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		state, _ := w.memo[protocol.MemoState].(job.State)
+		state, _ := w.memo[wire.MemoState].(job.State)
 		return state
 	}
 	for _, settle := range []time.Duration{10 * time.Second, listedAfter / 2} {
@@ -212,7 +212,7 @@ func TestStop_Twice(t *testing.T) {
 	require.Equal(t, "first", report.Reason, "the first one counts")
 	require.InDelta(t, 11, took(report), 0.1)
 	require.Len(t, w.finishes, 0)
-	require.Equal(t, time.Minute-time.Second, w.memo[protocol.MemoStop].(protocol.StopNotice).Deadline.Sub(report.Started)-2*time.Second)
+	require.Equal(t, time.Minute-time.Second, w.memo[wire.MemoStop].(wire.StopNotice).Deadline.Sub(report.Started)-2*time.Second)
 }
 
 // Two stops in one workflow task.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -29,7 +29,7 @@ func TestWindow_NeverExceeded(t *testing.T) {
 			require.GreaterOrEqual(t, report.Legs, 5)
 			require.Equal(t, window, w.most)
 			for leg := 1; leg < report.Legs; leg++ {
-				require.LessOrEqual(t, w.commands["signals to "+protocol.LegID("nightly", leg)], 8, "leg %d", leg)
+				require.LessOrEqual(t, w.commands["signals to "+wire.LegID("nightly", leg)], 8, "leg %d", leg)
 			}
 		})
 	}
@@ -196,7 +196,7 @@ type simulated struct {
 	each     time.Duration // that a batch takes, from a half to one and a half of it
 	latency  time.Duration // until a slot has a batch that it waited for
 	name     string
-	capacity protocol.Capacity
+	capacity wire.Capacity
 	slots    []simulatedSlot
 	slotsOf  map[string]int // by worker, if they are not as many as capacity says
 }
@@ -217,7 +217,7 @@ func (w *world) serve(slots int, each time.Duration) *simulated {
 
 // add adds a worker at a time.
 func (s *simulated) add(name string, slots int, at time.Time) {
-	s.name, s.capacity = name, protocol.Capacity{Slots: slots, Concurrency: 1}
+	s.name, s.capacity = name, wire.Capacity{Slots: slots, Concurrency: 1}
 	for range slots {
 		s.slots = append(s.slots, simulatedSlot{name, at})
 	}
@@ -297,7 +297,7 @@ func TestWindow_GrowsWhileSlotsWait(t *testing.T) {
 	w.spec.Window = 0
 	s := w.serve(150, 5*time.Second) // a window of more than 300 is too much for the test environment
 	w.planner = func(*activities.PlanResult) {}
-	s.capacity = protocol.Capacity{}
+	s.capacity = wire.Capacity{}
 	report := w.mustRun()
 	require.Equal(t, 256, report.Window, "64, 128, 256: all slots are busy then")
 	require.Less(t, took(report), 1.2*5*6000/150)
@@ -309,7 +309,7 @@ func TestWindow_StaysWhileBatchesQueue(t *testing.T) {
 	w := setup(t, 20_000)
 	w.spec.Window = 0
 	s := w.serve(30, 5*time.Second)
-	s.capacity = protocol.Capacity{}
+	s.capacity = wire.Capacity{}
 	w.planner = func(*activities.PlanResult) {}
 	report := w.mustRun()
 	require.Equal(t, job.LeastAutoWindow, report.Window)
@@ -345,11 +345,11 @@ func TestSet_AutomaticWindow(t *testing.T) {
 	w.serve(100, 5*time.Second)
 	ten, auto, set, back := 10, 0, false, false
 	w.at(12*time.Second, func() {
-		w.env.UpdateWorkflow(protocol.UpdateSet, "one", accept(t, &set), job.Settings{Window: &ten})
+		w.env.UpdateWorkflow(wire.UpdateSet, "one", accept(t, &set), job.Settings{Window: &ten})
 	})
 	w.at(60*time.Second, func() {
 		require.Equal(t, 10, w.query().Window)
-		w.env.UpdateWorkflow(protocol.UpdateSet, "two", accept(t, &back), job.Settings{Window: &auto})
+		w.env.UpdateWorkflow(wire.UpdateSet, "two", accept(t, &back), job.Settings{Window: &auto})
 	})
 	report := w.mustRun()
 	require.True(t, set && back)
@@ -411,7 +411,7 @@ func TestWindow_OverManyLegs(t *testing.T) {
 	require.Greater(t, open, 180/10, "legs that drain, too")
 	require.LessOrEqual(t, open, openLegs)
 	for id, most := range w.mostOf() {
-		require.LessOrEqual(t, most, protocol.FirstPage, id)
+		require.LessOrEqual(t, most, wire.FirstPage, id)
 	}
 	require.LessOrEqual(t, w.commands["signal "+dispatch.SignalPlaces], (dispatch.MaxHandBacks+1)*report.Legs)
 	require.LessOrEqual(t, w.commands["signal "+dispatch.SignalGrant], (dispatch.MaxHandBacks+1)*report.Legs)
@@ -482,7 +482,7 @@ func TestWindow_ChangedWithManyLegs(t *testing.T) {
 				}
 				w.at(time.Duration(2+10*i)*time.Minute, func() {
 					set := false
-					w.env.UpdateWorkflow(protocol.UpdateSet, fmt.Sprint(i), accept(t, &set), job.Settings{Window: &window})
+					w.env.UpdateWorkflow(wire.UpdateSet, fmt.Sprint(i), accept(t, &set), job.Settings{Window: &window})
 					changes = append(changes, change{w.env.Now(), window})
 				})
 			}

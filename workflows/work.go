@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -100,7 +100,7 @@ type portion struct {
 	firstError *job.FirstError // of what earlier runs have lost
 
 	// Of a loop.
-	slot *protocol.ClockSlot // that the leg runs; nil: none
+	slot *wire.ClockSlot // that the leg runs; nil: none
 }
 
 // standing reports that the leg which gets the portion has no end of its own: it waits for no place, and no other leg's end
@@ -230,10 +230,10 @@ func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
 func pageSize(t terms) int {
 	most := stages.Compile(t.spec.Stages).Page(t.spec.BatchItems)
 	if t.portions == 0 {
-		return min(protocol.FirstPage, most)
+		return min(wire.FirstPage, most)
 	}
 	if t.spec.Streams() {
-		return min(most, max(protocol.FirstPage, 2*t.sizing.Slots))
+		return min(most, max(wire.FirstPage, 2*t.sizing.Slots))
 	}
 	return most
 }

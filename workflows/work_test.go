@@ -3,7 +3,7 @@ package workflows
 import (
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -22,7 +22,7 @@ func TestJob_EarlierRunsReachFinish(t *testing.T) {
 
 func TestJob_Pages(t *testing.T) {
 	t.Parallel()
-	w := setup(t, 10*(protocol.FirstPage+protocol.PageBatches+5))
+	w := setup(t, 10*(wire.FirstPage+wire.PageBatches+5))
 	report := w.mustRun()
 	require.Equal(t, 3, report.Legs)
 	next := int64(0)
@@ -32,16 +32,16 @@ func TestJob_Pages(t *testing.T) {
 		require.Equal(t, "nightly", plan.Ref.Job)
 		require.Equal(t, "out.jsonl.stint", plan.Ref.Store)
 		if i == 0 {
-			require.Equal(t, protocol.FirstPage, plan.Batches)
+			require.Equal(t, wire.FirstPage, plan.Batches)
 			require.Empty(t, plan.Ref.Sources)
 		} else {
-			require.Equal(t, protocol.PageBatches, plan.Batches)
+			require.Equal(t, wire.PageBatches, plan.Batches)
 			require.Equal(t, "sources", plan.Ref.Sources)
 		}
 		next += int64(plan.Batches) * 10
 	}
 	for i, leg := range w.legs {
 		require.Equal(t, i+1, leg.Number)
-		require.EqualValues(t, protocol.FirstPage+i*protocol.PageBatches, leg.Base)
+		require.EqualValues(t, wire.FirstPage+i*wire.PageBatches, leg.Base)
 	}
 }

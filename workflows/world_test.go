@@ -15,7 +15,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/inputs"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/assert"
@@ -62,7 +62,7 @@ type world struct {
 	// failures is what WriteFailures fails with.
 	failures func(in activities.FailuresInput) error
 	locate   func(in activities.LocateInput) error
-	taker    *protocol.Place           // of executions that expired without a heartbeat; nil: not known
+	taker    *wire.Place               // of executions that expired without a heartbeat; nil: not known
 	ended    func(process string) bool // which workers' processes are known to have ended; nil: none
 	// planner, if it is set, completes the result of the first page.
 	planner func(r *activities.PlanResult)
@@ -136,7 +136,7 @@ func setup(t *testing.T, items int64) *world {
 	t.Helper()
 	w := &world{
 		t: t, items: items, perBatch: 10,
-		took: 100 * time.Microsecond, settle: time.Millisecond, version: protocol.LogicVersion,
+		took: 100 * time.Microsecond, settle: time.Millisecond, version: wire.LogicVersion,
 		spec: job.Spec{
 			Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl", BatchItems: 10, Window: 64,
 		}.WithDefaults(),
@@ -163,15 +163,15 @@ func (w *world) newEnv() {
 		DeadlockDetectionTimeout: time.Minute, // the race detector and other tests take their time, too
 	})
 	w.env.SetStartWorkflowOptions(client.StartWorkflowOptions{
-		ID: w.spec.Name, TaskQueue: protocol.WorkflowQueue,
+		ID: w.spec.Name, TaskQueue: wire.WorkflowQueue,
 	})
 	w.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.started[info.WorkflowExecution.ID] = true
 	})
-	w.env.RegisterWorkflowWithOptions(Job, workflow.RegisterOptions{Name: protocol.WorkflowJob})
-	w.env.RegisterWorkflowWithOptions(Leg, workflow.RegisterOptions{Name: protocol.WorkflowLeg})
+	w.env.RegisterWorkflowWithOptions(Job, workflow.RegisterOptions{Name: wire.WorkflowJob})
+	w.env.RegisterWorkflowWithOptions(Leg, workflow.RegisterOptions{Name: wire.WorkflowLeg})
 	w.env.RegisterActivityWithOptions(w.doPlan, activity.RegisterOptions{Name: "Plan"})
 	w.env.RegisterActivityWithOptions(w.doPlanRedrive, activity.RegisterOptions{Name: "PlanRedrive"})
 	w.env.RegisterActivityWithOptions(w.doFinishRedrive, activity.RegisterOptions{Name: "FinishRedrive"})
@@ -297,7 +297,7 @@ func (w *world) runOnce(fn, in, result, next any) (again bool, err error) {
 // query asks the job for its report.
 func (w *world) query() job.Report {
 	w.t.Helper()
-	value, err := w.env.QueryWorkflow(protocol.QueryReport)
+	value, err := w.env.QueryWorkflow(wire.QueryReport)
 	require.NoError(w.t, err)
 	var report job.Report
 	require.NoError(w.t, value.Get(&report))
@@ -307,7 +307,7 @@ func (w *world) query() job.Report {
 // progress asks a leg.
 func (w *world) progress(leg int) (job.Progress, error) {
 	var p job.Progress
-	value, err := w.env.QueryWorkflowByID(protocol.LegID(w.spec.Name, leg), protocol.QueryProgress)
+	value, err := w.env.QueryWorkflowByID(wire.LegID(w.spec.Name, leg), wire.QueryProgress)
 	if err != nil {
 		return p, err
 	}
@@ -315,13 +315,13 @@ func (w *world) progress(leg int) (job.Progress, error) {
 }
 
 // batch is a range of the input.
-func batch(first, count int64) protocol.Batch {
-	return protocol.Batch{Offset: first * itemBytes, Length: count * itemBytes, First: first, Count: count}.Sealed()
+func batch(first, count int64) wire.Batch {
+	return wire.Batch{Offset: first * itemBytes, Length: count * itemBytes, First: first, Count: count}.Sealed()
 }
 
 // page makes a leg's page of n batches, the first at an ordinal.
 func (w *world) page(first int64, n int) []byte {
-	var batches []protocol.Batch
+	var batches []wire.Batch
 	for i := range int64(n) {
 		batches = append(batches, batch(first+i*w.perBatch, w.perBatch))
 	}
@@ -333,8 +333,8 @@ func (w *world) legInput(n int) LegInput {
 }
 
 // accepted lists the ranges that manifests account for, in order.
-func (w *world) accepted(heads []string) []protocol.Batch {
-	var ranges []protocol.Batch
+func (w *world) accepted(heads []string) []wire.Batch {
+	var ranges []wire.Batch
 	for _, e := range w.entries(heads) {
 		ranges = append(ranges, e.Batch)
 	}
@@ -362,7 +362,7 @@ func (w *world) entries(heads []string) []activities.Entry {
 }
 
 // tiled is up to which item the ranges tile the input.
-func tiled(ranges []protocol.Batch) int64 {
+func tiled(ranges []wire.Batch) int64 {
 	next := int64(0)
 	for _, b := range ranges {
 		if b.First != next {
@@ -405,7 +405,7 @@ func (w *world) doPlan(ctx context.Context, in activities.PlanInput) (activities
 			w.planner(&result)
 		}
 	}
-	var batches []protocol.Batch
+	var batches []wire.Batch
 	next := in.From.Item
 	limit := in.Batches
 	if w.pageLimit > 0 {
@@ -549,15 +549,15 @@ func (w *world) doLocate(_ context.Context, in activities.LocateInput) (activiti
 	var result activities.LocateResult
 	for _, x := range w.all {
 		if x.workflow == in.Workflow && !x.ended {
-			result.Places = append(result.Places, protocol.ActivityPlace{
-				Activity: x.options.ActivityID, Place: protocol.Place{Worker: fmt.Sprintf("host-%d", x.number), Slot: 1, PID: 1000 + x.number},
+			result.Places = append(result.Places, wire.ActivityPlace{
+				Activity: x.options.ActivityID, Place: wire.Place{Worker: fmt.Sprintf("host-%d", x.number), Slot: 1, PID: 1000 + x.number},
 			})
 		}
 	}
 	processes := in.Processes
 	for _, silent := range in.Silent {
 		if w.taker != nil {
-			result.Places = append(result.Places, protocol.ActivityPlace{Activity: silent, Place: *w.taker})
+			result.Places = append(result.Places, wire.ActivityPlace{Activity: silent, Place: *w.taker})
 			processes = append(processes, w.taker.Process)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -178,7 +178,7 @@ func stackOf(name []byte) string {
 
 // LeftCall is a call of user's code in this process that has ignored its cancelled context and was left behind. Nothing can end it.
 type LeftCall struct {
-	Place protocol.Place // where it was made
+	Place wire.Place // where it was made
 
 	returned *atomic.Bool
 }
@@ -187,7 +187,7 @@ type LeftCall struct {
 func (l LeftCall) Returned() bool { return l.returned.Load() }
 
 // leaveBehind reports a call that is left behind.
-func (m *Watch) leaveBehind(place protocol.Place, returned *atomic.Bool) {
+func (m *Watch) leaveBehind(place wire.Place, returned *atomic.Bool) {
 	if m.limits.Left != nil {
 		m.limits.Left(LeftCall{place, returned})
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 )
@@ -27,7 +27,7 @@ type Watch struct {
 	stopping chan struct{}
 	// noticed is closed once notice says why, and by when: the server may have to be asked for that.
 	noticed chan struct{}
-	notice  protocol.StopNotice
+	notice  wire.StopNotice
 	base    context.Context // parent of call contexts; carries values, is never cancelled
 	reaps   chan reaping
 	began   time.Time
@@ -54,12 +54,12 @@ type WatchLimits struct {
 	Drain time.Duration // of a worker's end
 	Beat  time.Duration // between heartbeats; 0: none
 
-	Stopped  <-chan struct{}                                   // the job's stop reaches the batch
-	Draining <-chan struct{}                                   // the worker's
-	Notice   func(context.Context) (protocol.StopNotice, bool) // more about the stop
-	Request  func(context.Context, job.Stop) error             // asks for one
-	Vouch    func(held []timers.Held)                          // heartbeats; held is what Timers returns
-	Left     func(LeftCall)                                    // a call was left behind
+	Stopped  <-chan struct{}                               // the job's stop reaches the batch
+	Draining <-chan struct{}                               // the worker's
+	Notice   func(context.Context) (wire.StopNotice, bool) // more about the stop
+	Request  func(context.Context, job.Stop) error         // asks for one
+	Vouch    func(held []timers.Held)                      // heartbeats; held is what Timers returns
+	Left     func(LeftCall)                                // a call was left behind
 
 	Watchdog *timers.Watchdog // of timers that handlers hold; nil: they have none
 	Worker   string           // what the watchdog calls this batch
@@ -178,7 +178,7 @@ func (m *Watch) run(quit <-chan struct{}) {
 		case <-draining:
 			draining = nil
 			m.announce()
-			m.explain(protocol.StopNotice{Deadline: time.Now().Add(m.limits.Drain), Reason: "the worker ends"})
+			m.explain(wire.StopNotice{Deadline: time.Now().Add(m.limits.Drain), Reason: "the worker ends"})
 			endIn(m.limits.Drain, errDrained)
 		case r := <-m.reaps:
 			r.lane.reap(r)
@@ -211,7 +211,7 @@ func (m *Watch) Forced() []job.ForcedEnd {
 
 // foundStop is what is known of a stop.
 type foundStop struct {
-	protocol.StopNotice
+	wire.StopNotice
 	err error // a defect
 }
 
@@ -220,7 +220,7 @@ type foundStop struct {
 func (m *Watch) lookUp(ctx context.Context, at time.Time) <-chan foundStop {
 	found := make(chan foundStop, 1) // it may come when nobody waits any more
 	go func() {
-		stop := foundStop{StopNotice: protocol.StopNotice{Deadline: at.Add(m.limits.Grace)}}
+		stop := foundStop{StopNotice: wire.StopNotice{Deadline: at.Add(m.limits.Grace)}}
 		stop.err = trap.Run("looking up a stop", func() {
 			if m.limits.Notice == nil {
 				return
@@ -250,7 +250,7 @@ func (m *Watch) announce() {
 }
 
 // explain says why the batch should end, and by when. The first notice counts.
-func (m *Watch) explain(notice protocol.StopNotice) {
+func (m *Watch) explain(notice wire.StopNotice) {
 	if !closed(m.noticed) {
 		m.notice = notice
 		close(m.noticed)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
 )
@@ -182,8 +182,8 @@ func TestWatch_StopAndGrace(t *testing.T) {
 	}
 }
 
-func notice(deadline time.Time, ok bool) func(context.Context) (protocol.StopNotice, bool) {
-	return func(context.Context) (protocol.StopNotice, bool) { return protocol.StopNotice{Deadline: deadline}, ok }
+func notice(deadline time.Time, ok bool) func(context.Context) (wire.StopNotice, bool) {
+	return func(context.Context) (wire.StopNotice, bool) { return wire.StopNotice{Deadline: deadline}, ok }
 }
 
 // S15: a draining worker ends its batches within its own limit.
@@ -264,9 +264,9 @@ func TestWatch_AfterTheHardEnd(t *testing.T) {
 func TestWatch_StopThatIsNotFound(t *testing.T) {
 	t.Parallel()
 	stopped := make(chan struct{})
-	limits := WatchLimits{Grace: time.Minute, Stopped: stopped, Notice: func(context.Context) (protocol.StopNotice, bool) {
+	limits := WatchLimits{Grace: time.Minute, Stopped: stopped, Notice: func(context.Context) (wire.StopNotice, bool) {
 		time.Sleep(30 * time.Second)
-		return protocol.StopNotice{}, false
+		return wire.StopNotice{}, false
 	}}
 	bubble(t, limits, func(t *testing.T, m *watched) {
 		call, began := callOf(m), time.Now()
@@ -280,11 +280,11 @@ func TestWatch_StopThatIsNotFound(t *testing.T) {
 func TestWatch_TellsBeforeItKnowsWhy(t *testing.T) {
 	t.Parallel()
 	stopped := make(chan struct{})
-	limits := WatchLimits{Grace: time.Minute, Stopped: stopped, Notice: func(ctx context.Context) (protocol.StopNotice, bool) {
+	limits := WatchLimits{Grace: time.Minute, Stopped: stopped, Notice: func(ctx context.Context) (wire.StopNotice, bool) {
 		if !backoff.Wait(time.Second, ctx.Done()) {
-			return protocol.StopNotice{}, false
+			return wire.StopNotice{}, false
 		}
-		return protocol.StopNotice{Deadline: time.Now().Add(10 * time.Second), Reason: "enough"}, true
+		return wire.StopNotice{Deadline: time.Now().Add(10 * time.Second), Reason: "enough"}, true
 	}}
 	bubble(t, limits, func(t *testing.T, m *watched) {
 		call, began := callOf(m), time.Now()
@@ -327,9 +327,9 @@ func TestWatch_TellsBeforeItKnowsWhy(t *testing.T) {
 func TestWatch_DrainWhileAStopIsLookedUp(t *testing.T) {
 	t.Parallel()
 	stopped, draining := make(chan struct{}), make(chan struct{})
-	limits := WatchLimits{Grace: time.Minute, Drain: 5 * time.Second, Stopped: stopped, Draining: draining, Notice: func(context.Context) (protocol.StopNotice, bool) {
+	limits := WatchLimits{Grace: time.Minute, Drain: 5 * time.Second, Stopped: stopped, Draining: draining, Notice: func(context.Context) (wire.StopNotice, bool) {
 		time.Sleep(time.Second)
-		return protocol.StopNotice{Deadline: time.Now().Add(10 * time.Second), Reason: "enough"}, true
+		return wire.StopNotice{Deadline: time.Now().Add(10 * time.Second), Reason: "enough"}, true
 	}}
 	bubble(t, limits, func(t *testing.T, m *watched) {
 		call, began := callOf(m), time.Now()

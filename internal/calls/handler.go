@@ -10,7 +10,7 @@ import (
 
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/codec"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -159,7 +159,7 @@ func (c *Call) Encode(v any, as codec.Codec) error {
 func (c *Call) Noticed() <-chan struct{} { return c.lane.watch.noticed }
 
 // StopNotice returns why that is, and by when it must have ended. Only once Noticed is closed.
-func (c *Call) StopNotice() protocol.StopNotice { return c.lane.watch.notice }
+func (c *Call) StopNotice() wire.StopNotice { return c.lane.watch.notice }
 
 // Soon is closed when the batch should end, for whatever reason.
 func (c *Call) Soon() <-chan struct{} { return c.lane.watch.Soon }

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
 )
@@ -49,9 +49,9 @@ func TestWatch_HeartbeatsWhileAStopIsLookedUp(t *testing.T) {
 	stopped := make(chan struct{})
 	limits := WatchLimits{
 		Beat: time.Second, Grace: time.Hour, Call: 20 * time.Second, Stopped: stopped, Vouch: func([]timers.Held) { beats.Add(1) },
-		Notice: func(context.Context) (protocol.StopNotice, bool) {
+		Notice: func(context.Context) (wire.StopNotice, bool) {
 			time.Sleep(30 * time.Second)
-			return protocol.StopNotice{Deadline: time.Now().Add(10 * time.Second), Reason: "enough"}, true
+			return wire.StopNotice{Deadline: time.Now().Add(10 * time.Second), Reason: "enough"}, true
 		},
 	}
 	bubble(t, limits, func(t *testing.T, m *watched) {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -29,7 +29,7 @@ func NewSolo(ctx context.Context, h Handler, stop SoloStop) *Solo {
 // SoloStop is how a Solo's handler sees a stop coming, and asks for one.
 type SoloStop struct {
 	Stopped <-chan struct{}
-	Notice  func(context.Context) (protocol.StopNotice, bool)
+	Notice  func(context.Context) (wire.StopNotice, bool)
 	Request func(context.Context, job.Stop) error
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -28,10 +28,10 @@ func Stopping(ctx context.Context) <-chan struct{} {
 
 // StopNotice returns why the call should end, and when it will be ended; false while it need not. While the server is asked for
 // that, it waits; false if ctx ends meanwhile.
-func StopNotice(ctx context.Context) (protocol.StopNotice, bool) {
+func StopNotice(ctx context.Context) (wire.StopNotice, bool) {
 	m := watchOf(ctx)
 	if m == nil || !closed(m.stopping) {
-		return protocol.StopNotice{}, false
+		return wire.StopNotice{}, false
 	}
 	select {
 	case <-m.noticed:
@@ -39,7 +39,7 @@ func StopNotice(ctx context.Context) (protocol.StopNotice, bool) {
 	case <-m.done: // the call is over
 	}
 	if !closed(m.noticed) {
-		return protocol.StopNotice{}, false
+		return wire.StopNotice{}, false
 	}
 	return m.notice, true
 }

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/server/common/dynamicconfig"
 )
 
@@ -69,7 +69,7 @@ func limits() map[dynamicconfig.Key]any {
 		// Each process that uses a feed has one to three in flight. The default is 10, and whoever finds them taken asks again after 200 ms.
 		dynamicconfig.WorkflowExecutionMaxInFlightUpdates.Key(): 100,
 		// A workflow task sends back what came with it, and a workflow whose task sends 4 MB is terminated. The default is 20 MB.
-		dynamicconfig.WorkflowExecutionMaxInFlightUpdatePayloads.Key(): protocol.MaxInFlight,
+		dynamicconfig.WorkflowExecutionMaxInFlightUpdatePayloads.Key(): wire.MaxInFlight,
 
 		dynamicconfig.FrontendRPS.Key():                                            unlimited,
 		dynamicconfig.FrontendMaxNamespaceRPSPerInstance.Key():                     unlimited,

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // Options may be left zero.
@@ -98,7 +98,7 @@ type List struct {
 	item    int64 // ordinal of the first
 	session int64
 	since   time.Time // accepted
-	outcome protocol.ItemResult
+	outcome wire.ItemResult
 	err     error
 }
 
@@ -131,7 +131,7 @@ type leg struct {
 
 // earlyResult has come before the answer that names its item.
 type earlyResult struct {
-	protocol.ItemResult
+	wire.ItemResult
 	stamp int64 // of the youngest exchange then
 }
 
@@ -331,12 +331,12 @@ func (l *List) Done() <-chan struct{} { return l.done }
 
 // Outcome returns the outcome of the list's item, once Done is closed, or the list's error. A result of a session that has
 // ended does not show.
-func (l *List) Outcome() (protocol.ItemResult, error) {
+func (l *List) Outcome() (wire.ItemResult, error) {
 	c := l.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if l.err != nil {
-		return protocol.ItemResult{}, l.err
+		return wire.ItemResult{}, l.err
 	}
 	if l.session < c.session {
 		return discarded(l), nil
@@ -344,6 +344,6 @@ func (l *List) Outcome() (protocol.ItemResult, error) {
 	return l.outcome, nil
 }
 
-func discarded(l *List) protocol.ItemResult {
-	return protocol.ItemResult{Item: l.item, Session: l.session, Discarded: true}
+func discarded(l *List) wire.ItemResult {
+	return wire.ItemResult{Item: l.item, Session: l.session, Discarded: true}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stint-run/stint/internal/feedclient"
 	"github.com/stint-run/stint/internal/feedclient/feedsim"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -169,7 +169,7 @@ func TestLinger(t *testing.T) {
 		require.Equal(t, 1, f.Seen().Exchanges-before)
 
 		start = time.Now()
-		require.NoError(t, put(t.Context(), c, values(protocol.MaxExchangeItems, "many")))
+		require.NoError(t, put(t.Context(), c, values(wire.MaxExchangeItems, "many")))
 		require.Zero(t, time.Since(start))
 	})
 }
@@ -198,7 +198,7 @@ func TestFull_RefusesNothingThatFits(t *testing.T) {
 				}
 				var refused *feedclient.RefusedError
 				require.ErrorAs(t, err, &refused)
-				require.Equal(t, protocol.RefusedFull, refused.Type)
+				require.Equal(t, wire.RefusedFull, refused.Type)
 				require.Zero(t, f.Seen().Accepted[fmt.Sprintf(`"list%d-0"`, i)], "refused leaves no trace")
 			}
 			require.Equal(t, 6, total, "the room is used: %d lists accepted", accepted)
@@ -218,7 +218,7 @@ func TestTooLarge_IsOneListsOwnFault(t *testing.T) {
 		require.NoError(t, lists[0].Accepted(t.Context()))
 		var refused *feedclient.RefusedError
 		require.ErrorAs(t, lists[1].Accepted(t.Context()), &refused)
-		require.Equal(t, protocol.RefusedTooLarge, refused.Type)
+		require.Equal(t, wire.RefusedTooLarge, refused.Type)
 		require.NoError(t, lists[2].Accepted(t.Context()))
 		require.Equal(t, 4, f.Backlog())
 	})
@@ -284,7 +284,7 @@ func TestPatience(t *testing.T) {
 			l.EndPatience()
 			var refused *feedclient.RefusedError
 			require.ErrorAs(t, l.Accepted(t.Context()), &refused)
-			require.Equal(t, protocol.RefusedFull, refused.Type)
+			require.Equal(t, wire.RefusedFull, refused.Type)
 			require.Equal(t, 2, refused.Capacity)
 		}
 		require.Len(t, f.Seen().Accepted, 3)
@@ -303,7 +303,7 @@ func TestPatience_DeadlineLeavesNoDoubt(t *testing.T) {
 			deadline, _ := ctx.Deadline()
 			var refused *feedclient.RefusedError
 			require.ErrorAs(t, c.Await(ctx, c.Ask([]byte(fmt.Sprint(i)), true, deadline)), &refused)
-			require.Equal(t, protocol.RefusedFull, refused.Type)
+			require.Equal(t, wire.RefusedFull, refused.Type)
 		}
 		require.Len(t, f.Seen().Accepted, 1)
 	})

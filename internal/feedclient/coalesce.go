@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 const (
@@ -202,7 +202,7 @@ func (c *Client) due(k kind, now time.Time) time.Time {
 		}
 		items += l.count
 		bytes += l.bytes
-		if l.again || items >= protocol.MaxExchangeItems || bytes >= protocol.MaxExchangeBytes {
+		if l.again || items >= wire.MaxExchangeItems || bytes >= wire.MaxExchangeBytes {
 			return time.Time{}
 		}
 	}
@@ -221,7 +221,7 @@ func (c *Client) take(k kind) []*List {
 		if l.phase != queued {
 			continue
 		}
-		joins := len(taken) == 0 || !l.alone && items+l.count <= protocol.MaxExchangeItems && bytes+l.bytes <= protocol.MaxExchangeBytes
+		joins := len(taken) == 0 || !l.alone && items+l.count <= wire.MaxExchangeItems && bytes+l.bytes <= wire.MaxExchangeBytes
 		if !joins {
 			break
 		}
@@ -245,7 +245,7 @@ func (c *Client) start(k kind, lists []*List, waits bool) *exchange {
 		items = append(items, l.items...)
 	}
 	ex := c.newExchange(c.open, lists, waits)
-	e := protocol.Exchange{Client: c.open.token, Session: c.only, Items: items, Want: k == wanted}
+	e := wire.Exchange{Client: c.open.token, Session: c.only, Items: items, Want: k == wanted}
 	if waits {
 		e.Wait = patience(lists, ex.started)
 	} else {
@@ -306,7 +306,7 @@ func mostOf(n int) int { return n - n/8 }
 
 // patience is how long an exchange that carries lists waits: until shortly before the first of their callers leaves.
 func patience(lists []*List, now time.Time) time.Duration {
-	wait := time.Duration(protocol.MaxExchangeWait)
+	wait := time.Duration(wire.MaxExchangeWait)
 	for _, l := range lists {
 		if !l.deadline.IsZero() {
 			left := l.deadline.Sub(now)

@@ -1,6 +1,6 @@
 package feedclient
 
-import "github.com/stint-run/stint/internal/protocol"
+import "github.com/stint-run/stint/internal/wire"
 
 func (c *Client) hasEnded(l *leg) bool {
 	c.mu.Lock()
@@ -70,7 +70,7 @@ func (c *Client) orphan(l Leg, lists []*List) {
 				w.phase = taken
 				close(w.accepted)
 			}
-			w.finish(protocol.ItemResult{Item: w.item, Session: w.session, Stored: true})
+			w.finish(wire.ItemResult{Item: w.item, Session: w.session, Stored: true})
 		}
 	})
 }

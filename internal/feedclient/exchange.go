@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // exchange is one that is under way.
@@ -31,9 +31,9 @@ func (c *Client) newExchange(l *leg, lists []*List, waits bool) *exchange {
 }
 
 // run carries an exchange out. The lock is held.
-func (c *Client) run(ex *exchange, e protocol.Exchange) {
+func (c *Client) run(ex *exchange, e wire.Exchange) {
 	c.spawn(func() {
-		var answer protocol.Exchanged
+		var answer wire.Exchanged
 		err := c.ask(c.ctx, asking{
 			wait: e.Wait,
 			try: func(ctx context.Context) (err error) {
@@ -93,7 +93,7 @@ func (c *Client) needless(ex *exchange) bool {
 }
 
 // answered takes the outcome of an exchange. The lock is held.
-func (c *Client) answered(ex *exchange, answer protocol.Exchanged, err error) {
+func (c *Client) answered(ex *exchange, answer wire.Exchanged, err error) {
 	delete(ex.leg.under, ex.sequence)
 	if ex.waits {
 		ex.leg.waiting = false
@@ -135,7 +135,7 @@ func (c *Client) answered(ex *exchange, answer protocol.Exchanged, err error) {
 }
 
 // settle takes the answer to an exchange.
-func (c *Client) settle(ex *exchange, answer protocol.Exchanged) {
+func (c *Client) settle(ex *exchange, answer wire.Exchanged) {
 	c.see(answer.Session)
 	woken := 0
 	ordinal := answer.First
@@ -195,15 +195,15 @@ func (c *Client) refused(ex *exchange, r *RefusedError) {
 		return
 	}
 	switch r.Type {
-	case protocol.RefusedFull, protocol.RefusedTooLarge:
+	case wire.RefusedFull, wire.RefusedTooLarge:
 		c.split(ex, r)
-	case protocol.RefusedMoved:
+	case wire.RefusedMoved:
 		c.requeue(ex.lists)
 		c.seekAfter(ex.leg, r.Leg)
-	case protocol.RefusedEarly:
+	case wire.RefusedEarly:
 		c.requeue(ex.lists)
 		c.early(ex.leg)
-	case protocol.RefusedClosed, protocol.RefusedStopping:
+	case wire.RefusedClosed, wire.RefusedStopping:
 		c.refusedForGood(ex, r)
 	default:
 		if len(ex.lists) == 1 {
@@ -240,15 +240,15 @@ func (c *Client) split(ex *exchange, r *RefusedError) {
 		switch {
 		case l.phase != sent:
 		case !(room{r.Capacity, r.CapacityBytes}).has(l):
-			c.refuse(l, &RefusedError{Type: protocol.RefusedTooLarge, Refusal: r.Refusal})
+			c.refuse(l, &RefusedError{Type: wire.RefusedTooLarge, Refusal: r.Refusal})
 		case !free.has(l):
-			c.refuse(l, &RefusedError{Type: protocol.RefusedFull, Refusal: r.Refusal})
+			c.refuse(l, &RefusedError{Type: wire.RefusedFull, Refusal: r.Refusal})
 		case left.has(l):
 			left.items -= l.count
 			left.bytes -= l.bytes
 			chosen = append(chosen, l)
 		case l.patient:
-			c.refuse(l, &RefusedError{Type: protocol.RefusedFull, Refusal: r.Refusal})
+			c.refuse(l, &RefusedError{Type: wire.RefusedFull, Refusal: r.Refusal})
 		default:
 			others = append(others, l)
 		}
@@ -292,7 +292,7 @@ func (c *Client) refuse(l *List, r *RefusedError) {
 	own := *r
 	own.Items, own.Bytes = l.count, l.bytes
 	r = &own
-	if !l.patient || r.Type == protocol.RefusedTooLarge {
+	if !l.patient || r.Type == wire.RefusedTooLarge {
 		l.fail(r)
 		return
 	}
@@ -304,9 +304,9 @@ func (c *Client) refuse(l *List, r *RefusedError) {
 // refusedPoll takes the refusal of an exchange without items.
 func (c *Client) refusedPoll(ex *exchange, r *RefusedError) {
 	switch r.Type {
-	case protocol.RefusedClosed, protocol.RefusedStopping:
+	case wire.RefusedClosed, wire.RefusedStopping:
 		c.over(ex.leg, r.Type)
-	case protocol.RefusedNotYet:
+	case wire.RefusedNotYet:
 		ex.leg.nextPoll = time.Now().Add(max(r.Again, emptyFirst))
 	default:
 		ex.leg.nextPoll = time.Now().Add(emptyMost)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // Leg is one run of one of a feed's legs. A job that is started anew, or resumed, has other runs under the same numbers.
@@ -23,19 +23,19 @@ type Legs interface {
 	Find(ctx context.Context, number int) (Leg, error)
 	// Exchange gives items to a leg and takes results. Repeated with the same id, it returns the outcome of the first
 	// time, unless that was an error. Errors: *[RefusedError], [ErrGone], [ErrBarred], [ErrCut], *[FatalError].
-	Exchange(ctx context.Context, leg Leg, id string, e protocol.Exchange) (protocol.Exchanged, error)
+	Exchange(ctx context.Context, leg Leg, id string, e wire.Exchange) (wire.Exchanged, error)
 	// Reset begins the next session. It can be repeated as Exchange can, and has the same errors.
-	Reset(ctx context.Context, leg Leg, id string) (protocol.ResetDone, error)
+	Reset(ctx context.Context, leg Leg, id string) (wire.ResetDone, error)
 	// Close closes the feed, and can be repeated. Errors: *[EndedError], *[FatalError].
 	Close(ctx context.Context, id string) error
 	// State returns what the leg knows of the feed. Errors: [ErrGone], *[FatalError].
-	State(ctx context.Context, leg Leg) (protocol.FeedState, error)
+	State(ctx context.Context, leg Leg) (wire.FeedState, error)
 	// Items returns what the leg knows of some of its items.
-	Items(ctx context.Context, leg Leg, items []int64) ([]protocol.ItemState, error)
+	Items(ctx context.Context, leg Leg, items []int64) ([]wire.ItemState, error)
 	// Served reports whether any worker serves the feed's pool.
 	Served(ctx context.Context) (bool, error)
 	// Ended returns the error for callers of a feed that takes no items, for the reason that a leg has given:
-	// [protocol.RefusedClosed] or [protocol.RefusedStopping]; empty: not known. It is never nil.
+	// [wire.RefusedClosed] or [wire.RefusedStopping]; empty: not known. It is never nil.
 	Ended(ctx context.Context, reason string) error
 }
 
@@ -56,7 +56,7 @@ var (
 // RefusedError reports that a leg has refused a request. It leaves no trace.
 type RefusedError struct {
 	Type string // one of the protocol's refusals
-	protocol.Refusal
+	wire.Refusal
 	Message string
 	Items   int   // in the list that was refused; 0: not known
 	Bytes   int64 // of the list

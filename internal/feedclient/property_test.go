@@ -14,7 +14,7 @@ import (
 
 	"github.com/stint-run/stint/internal/feedclient"
 	"github.com/stint-run/stint/internal/feedclient/feedsim"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -182,7 +182,7 @@ func (r *round) call(ctx context.Context, c *feedclient.Client, item json.RawMes
 }
 
 // note keeps what the caller has been told of its items.
-func (r *round) note(items []json.RawMessage, err error, result *protocol.ItemResult) {
+func (r *round) note(items []json.RawMessage, err error, result *wire.ItemResult) {
 	var list []string
 	for _, item := range items {
 		list = append(list, string(item))
@@ -200,7 +200,7 @@ func (r *round) note(items []json.RawMessage, err error, result *protocol.ItemRe
 		if late.Accepted {
 			f = accepted
 		}
-	case errors.As(err, &not) && (not.Type == protocol.RefusedFull || not.Type == protocol.RefusedTooLarge):
+	case errors.As(err, &not) && (not.Type == wire.RefusedFull || not.Type == wire.RefusedTooLarge):
 		f = refused
 	case errors.As(err, new(*feedsim.EndError)), errors.Is(err, feedclient.ErrUnserved):
 		f = refused

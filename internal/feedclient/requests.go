@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // openLeg returns the leg that takes items.
@@ -54,10 +54,10 @@ func (c *Client) onOpenLeg(ctx context.Context, try func(context.Context, Leg) e
 		switch {
 		case errors.Is(err, ErrGone), errors.Is(err, ErrCut), errors.Is(err, ErrBarred):
 			stale, number = l, 0
-		case refused != nil && refused.Type == protocol.RefusedMoved:
+		case refused != nil && refused.Type == wire.RefusedMoved:
 			stale, number = l, refused.Leg
-		case refused != nil && refused.Type == protocol.RefusedEarly:
-		case refused != nil && (refused.Type == protocol.RefusedClosed || refused.Type == protocol.RefusedStopping):
+		case refused != nil && refused.Type == wire.RefusedEarly:
+		case refused != nil && (refused.Type == wire.RefusedClosed || refused.Type == wire.RefusedStopping):
 			return &EndedError{Err: c.legs.Ended(ctx, refused.Type)}
 		default:
 			return err
@@ -70,8 +70,8 @@ func (c *Client) onOpenLeg(ctx context.Context, try func(context.Context, Leg) e
 
 // Reset begins the next session. Everyone who waits for a result of an earlier one is woken, and none shows after Reset has
 // returned. If the context ends first, it is not known whether the session has ended.
-func (c *Client) Reset(ctx context.Context) (protocol.ResetDone, error) {
-	var done protocol.ResetDone
+func (c *Client) Reset(ctx context.Context) (wire.ResetDone, error) {
+	var done wire.ResetDone
 	ids := map[Leg]string{}
 	err := c.onOpenLeg(ctx, func(ctx context.Context, l Leg) (err error) {
 		if ids[l] == "" {
@@ -113,14 +113,14 @@ func (c *Client) Close(ctx context.Context) error {
 }
 
 // State returns what the leg that takes items knows of the feed. Errors: those of Close.
-func (c *Client) State(ctx context.Context) (protocol.FeedState, error) {
-	var state protocol.FeedState
+func (c *Client) State(ctx context.Context) (wire.FeedState, error) {
+	var state wire.FeedState
 	closed := 0
 	err := c.onOpenLeg(ctx, func(ctx context.Context, l Leg) (err error) {
 		state, err = c.legs.State(ctx, l)
 		if err == nil && !state.Open && closed < staleTries {
 			closed++ // another leg is open by now
-			return &RefusedError{Type: protocol.RefusedMoved}
+			return &RefusedError{Type: wire.RefusedMoved}
 		}
 		return err
 	})
@@ -141,11 +141,11 @@ func (e *LateError) Unwrap() error { return context.DeadlineExceeded }
 
 // Call submits an item and returns its outcome. The context has a deadline. Errors: those of List.Accepted and
 // List.Outcome; if the deadline has passed, *[LateError], or [ErrUnserved] if no worker serves the pool.
-func (c *Client) Call(ctx context.Context, item []byte) (protocol.ItemResult, error) {
+func (c *Client) Call(ctx context.Context, item []byte) (wire.ItemResult, error) {
 	deadline, _ := ctx.Deadline()
 	l := c.Ask(item, false, deadline)
 	if err := c.await(ctx, l, l.done); err != nil {
-		return protocol.ItemResult{}, err
+		return wire.ItemResult{}, err
 	}
 	return l.Outcome()
 }
@@ -242,7 +242,7 @@ func (l *List) queuedFor(why *inquiry) time.Duration {
 type inquiry struct {
 	about    map[int64]bool
 	unserved bool
-	items    map[int64]protocol.ItemState
+	items    map[int64]wire.ItemState
 }
 
 // inquire begins to find out why a list's item is late. The answer is there when it is there.
@@ -261,7 +261,7 @@ func (c *Client) inquire(l *List) *inquiry {
 	q := &inquiry{about: map[int64]bool{}}
 	var items []int64
 	for item := range at.waiters {
-		if len(items) < protocol.MaxExchangeItems && (item == l.item || len(items) < protocol.MaxExchangeItems-1 || q.about[l.item]) {
+		if len(items) < wire.MaxExchangeItems && (item == l.item || len(items) < wire.MaxExchangeItems-1 || q.about[l.item]) {
 			items = append(items, item)
 			q.about[item] = true
 		}
@@ -279,11 +279,11 @@ func (c *Client) answer(q *inquiry, at *leg, items []int64) {
 	c.mu.Lock()
 	c.spawn(func() { served <- c.unservedNow(ctx) })
 	c.mu.Unlock()
-	var states []protocol.ItemState
+	var states []wire.ItemState
 	if len(items) > 0 {
 		states, _ = c.legs.Items(ctx, at.Leg, items) // without them, the time in the queue is not known
 	}
-	found := map[int64]protocol.ItemState{}
+	found := map[int64]wire.ItemState{}
 	for _, s := range states {
 		found[s.Item] = s
 	}

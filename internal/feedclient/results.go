@@ -3,7 +3,7 @@ package feedclient
 import (
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 const (
@@ -37,7 +37,7 @@ func (c *Client) see(session int64) {
 }
 
 // deliver gives a result to the list that waits for it. It returns how many callers that has woken. The lock is held.
-func (c *Client) deliver(at *leg, r protocol.ItemResult) int {
+func (c *Client) deliver(at *leg, r wire.ItemResult) int {
 	w := at.waiters[r.Item]
 	if w == nil {
 		if at.accepting() { // the answer that names the item may still come
@@ -54,7 +54,7 @@ func (c *Client) deliver(at *leg, r protocol.ItemResult) int {
 }
 
 // finish gives a list its outcome. The lock is held.
-func (l *List) finish(r protocol.ItemResult) {
+func (l *List) finish(r wire.ItemResult) {
 	if l.phase == settled {
 		return
 	}
@@ -99,7 +99,7 @@ func (l *leg) failWaiters(err error) {
 }
 
 // planPoll decides when a leg is asked for results again.
-func (c *Client) planPoll(ex *exchange, answer protocol.Exchanged) {
+func (c *Client) planPoll(ex *exchange, answer wire.Exchanged) {
 	at := ex.leg
 	now := time.Now()
 	switch {
@@ -137,7 +137,7 @@ func (c *Client) lost(ex *exchange) {
 	for item, w := range ex.leg.waiters {
 		if w.since.Before(ex.started) {
 			delete(ex.leg.waiters, item)
-			w.finish(protocol.ItemResult{Item: item, Session: w.session, Stored: true})
+			w.finish(wire.ItemResult{Item: item, Session: w.session, Stored: true})
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (c *Client) poll(now time.Time, later func(time.Time)) {
 			continue // the next exchange with items asks as well
 		}
 		if wait := l.patience(now); wait > 0 {
-			c.run(c.newExchange(l, nil, true), protocol.Exchange{Client: l.token, Wait: wait})
+			c.run(c.newExchange(l, nil, true), wire.Exchange{Client: l.token, Wait: wait})
 		}
 	}
 }
@@ -170,9 +170,9 @@ func (l *leg) patience(now time.Time) time.Duration {
 	var wait time.Duration
 	for _, w := range l.waiters {
 		if w.deadline.IsZero() {
-			return protocol.MaxExchangeWait
+			return wire.MaxExchangeWait
 		}
 		wait = max(wait, w.deadline.Sub(now))
 	}
-	return min(wait, protocol.MaxExchangeWait)
+	return min(wait, wire.MaxExchangeWait)
 }

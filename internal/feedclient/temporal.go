@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
@@ -53,7 +53,7 @@ func (t *temporalLegs) Open(ctx context.Context) (Leg, error) {
 }
 
 func (t *temporalLegs) Find(ctx context.Context, number int) (Leg, error) {
-	desc, err := t.server.DescribeWorkflowExecution(ctx, protocol.LegID(t.name, number), "")
+	desc, err := t.server.DescribeWorkflowExecution(ctx, wire.LegID(t.name, number), "")
 	if err != nil {
 		return Leg{}, classified(err)
 	}
@@ -64,25 +64,25 @@ func (t *temporalLegs) Find(ctx context.Context, number int) (Leg, error) {
 	return Leg{Number: number, Run: info.GetExecution().GetRunId()}, nil
 }
 
-func (t *temporalLegs) Exchange(ctx context.Context, leg Leg, id string, e protocol.Exchange) (protocol.Exchanged, error) {
-	var answer protocol.Exchanged
+func (t *temporalLegs) Exchange(ctx context.Context, leg Leg, id string, e wire.Exchange) (wire.Exchanged, error) {
+	var answer wire.Exchanged
 	err := t.update(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: protocol.LegID(t.name, leg.Number), RunID: leg.Run, UpdateID: id, UpdateName: protocol.UpdateExchange, Args: []any{e},
+		WorkflowID: wire.LegID(t.name, leg.Number), RunID: leg.Run, UpdateID: id, UpdateName: wire.UpdateExchange, Args: []any{e},
 	}, &answer)
 	return answer, err
 }
 
-func (t *temporalLegs) Reset(ctx context.Context, leg Leg, id string) (protocol.ResetDone, error) {
-	var done protocol.ResetDone
+func (t *temporalLegs) Reset(ctx context.Context, leg Leg, id string) (wire.ResetDone, error) {
+	var done wire.ResetDone
 	err := t.update(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: protocol.LegID(t.name, leg.Number), RunID: leg.Run, UpdateID: id, UpdateName: protocol.UpdateReset,
-		Args: []any{protocol.Reset{}},
+		WorkflowID: wire.LegID(t.name, leg.Number), RunID: leg.Run, UpdateID: id, UpdateName: wire.UpdateReset,
+		Args: []any{wire.Reset{}},
 	}, &done)
 	return done, err
 }
 
 func (t *temporalLegs) Close(ctx context.Context, id string) error {
-	err := t.update(ctx, client.UpdateWorkflowOptions{WorkflowID: t.name, UpdateID: id, UpdateName: protocol.UpdateClose}, nil)
+	err := t.update(ctx, client.UpdateWorkflowOptions{WorkflowID: t.name, UpdateID: id, UpdateName: wire.UpdateClose}, nil)
 	var refused *RefusedError
 	if errors.Is(err, ErrGone) || errors.Is(err, ErrCut) || errors.Is(err, ErrBarred) || errors.As(err, &refused) {
 		_, ended := t.Open(ctx)
@@ -112,8 +112,8 @@ func (t *temporalLegs) update(ctx context.Context, o client.UpdateWorkflowOption
 const typeCut = "AcceptedUpdateCompletedWorkflow"
 
 var refusals = []string{
-	protocol.RefusedFull, protocol.RefusedTooLarge, protocol.RefusedMoved, protocol.RefusedEarly, protocol.RefusedClosed,
-	protocol.RefusedStopping, protocol.RefusedSession, protocol.RefusedInvalid, protocol.RefusedNotYet,
+	wire.RefusedFull, wire.RefusedTooLarge, wire.RefusedMoved, wire.RefusedEarly, wire.RefusedClosed,
+	wire.RefusedStopping, wire.RefusedSession, wire.RefusedInvalid, wire.RefusedNotYet,
 }
 
 // outcome returns what an update has failed with. Asking again would bring the same.
@@ -167,21 +167,21 @@ func codeOf(err error) codes.Code {
 	return status.Code(err)
 }
 
-func (t *temporalLegs) State(ctx context.Context, leg Leg) (protocol.FeedState, error) {
-	var state protocol.FeedState
-	err := t.query(ctx, leg, protocol.QueryFeed, &state)
+func (t *temporalLegs) State(ctx context.Context, leg Leg) (wire.FeedState, error) {
+	var state wire.FeedState
+	err := t.query(ctx, leg, wire.QueryFeed, &state)
 	return state, err
 }
 
-func (t *temporalLegs) Items(ctx context.Context, leg Leg, items []int64) ([]protocol.ItemState, error) {
-	var states []protocol.ItemState
-	err := t.query(ctx, leg, protocol.QueryItems, &states, items)
+func (t *temporalLegs) Items(ctx context.Context, leg Leg, items []int64) ([]wire.ItemState, error) {
+	var states []wire.ItemState
+	err := t.query(ctx, leg, wire.QueryItems, &states, items)
 	return states, err
 }
 
 func (t *temporalLegs) query(ctx context.Context, leg Leg, name string, result any, args ...any) error {
 	answer, err := t.server.QueryWorkflowWithOptions(ctx, &client.QueryWorkflowWithOptionsRequest{
-		WorkflowID: protocol.LegID(t.name, leg.Number), RunID: leg.Run, QueryType: name, Args: args,
+		WorkflowID: wire.LegID(t.name, leg.Number), RunID: leg.Run, QueryType: name, Args: args,
 		QueryRejectCondition: enums.QUERY_REJECT_CONDITION_NOT_OPEN,
 	})
 	var unpolled *serviceerror.FailedPrecondition
@@ -206,7 +206,7 @@ func (t *temporalLegs) Served(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for _, kind := range []enums.TaskQueueType{enums.TASK_QUEUE_TYPE_WORKFLOW, enums.TASK_QUEUE_TYPE_ACTIVITY} {
-		desc, err := t.server.DescribeTaskQueue(ctx, protocol.PoolQueue(pool), kind)
+		desc, err := t.server.DescribeTaskQueue(ctx, wire.PoolQueue(pool), kind)
 		if err != nil {
 			return false, err
 		}

@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"golang.org/x/sync/errgroup"
 )
@@ -49,9 +49,9 @@ type Range struct {
 
 // ItemRange is a Range with its items, values in JSON.
 type ItemRange struct {
-	First   int64          `json:"f"`
-	Items   protocol.Items `json:"i"`
-	Session int64          `json:"g,omitempty"`
+	First   int64      `json:"f"`
+	Items   wire.Items `json:"i"`
+	Session int64      `json:"g,omitempty"`
 }
 
 // end is the ordinal after the last item.
@@ -93,7 +93,7 @@ func Commit(ctx context.Context, dir store.Dir, in CommitInput) (manifest string
 func gather(in CommitInput) ([]Entry, error) {
 	all := slices.Clone(in.Entries)
 	for _, r := range in.Discarded {
-		all = append(all, Entry{Entry: ledger.Entry{Batch: protocol.Batch{First: r.First, Count: r.Count}.Sealed(), Discarded: r.Count, Session: r.Session}})
+		all = append(all, Entry{Entry: ledger.Entry{Batch: wire.Batch{First: r.First, Count: r.Count}.Sealed(), Discarded: r.Count, Session: r.Session}})
 	}
 	slices.SortFunc(all, func(a, b Entry) int { return cmp.Compare(a.First, b.First) })
 	slices.SortFunc(in.Unfinished, func(a, b ItemRange) int { return cmp.Compare(a.First, b.First) })

@@ -8,8 +8,8 @@ import (
 	"io"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -22,7 +22,7 @@ func SourceName(jobName string) string { return "feed " + jobName }
 // reaches handlers and filters as a line of a text file would. A value that is no such line is a failed item.
 type Items struct {
 	name  string
-	batch protocol.Batch
+	batch wire.Batch
 	// lines: the batch is a range of bytes, in which each item is a line. Otherwise it has no bytes.
 	lines bool
 	items []json.RawMessage
@@ -35,7 +35,7 @@ type Items struct {
 }
 
 // NewItems returns the items of a batch of the named job: as many as the batch has. The error is permanent.
-func NewItems(jobName string, batch protocol.Batch, items []json.RawMessage, shape records.Shape) (*Items, error) {
+func NewItems(jobName string, batch wire.Batch, items []json.RawMessage, shape records.Shape) (*Items, error) {
 	switch {
 	case shape.Format != records.JSONL && shape.Format != records.Text:
 		return nil, ledger.Permanent(job.ErrorInvalid, fmt.Errorf("%s of a feed: format %q: use jsonl or text", batch, shape.Format))
@@ -98,9 +98,9 @@ func (s *Items) Done(items []records.Item) {
 }
 
 // Split returns the items that are done, which have no bytes, and the rest of the batch: nil if all are.
-func (s *Items) Split() (done protocol.Batch, rest *protocol.Batch) {
+func (s *Items) Split() (done wire.Batch, rest *wire.Batch) {
 	count := int64(s.count)
-	done = protocol.Batch{First: s.batch.First, Count: count}.Sealed()
+	done = wire.Batch{First: s.batch.First, Count: count}.Sealed()
 	if count < s.batch.Count {
 		length := int64(0)
 		if s.lines {

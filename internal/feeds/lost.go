@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -162,7 +162,7 @@ func (p *plan) recordLost(ctx context.Context) error {
 // lostEntry is the outcome of the items of a gap.
 func (p *plan) lostEntry(g gap) (Entry, error) {
 	count := g.end - g.first
-	e := Entry{Entry: ledger.Entry{Batch: protocol.Batch{First: g.first, Count: count}.Sealed(), Failed: count, Session: g.session}, Inline: &ledger.Inline{}}
+	e := Entry{Entry: ledger.Entry{Batch: wire.Batch{First: g.first, Count: count}.Sealed(), Failed: count, Session: g.session}, Inline: &ledger.Inline{}}
 	for item := g.first; item < g.end; item++ {
 		line := ledger.LostLine(p.lostItem(item))
 		if p.in.Spec.OnError == job.OnErrorDrop {

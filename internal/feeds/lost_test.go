@@ -6,8 +6,8 @@ import (
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -19,7 +19,7 @@ func manifests(t *testing.T, dir store.Dir, each ...[][2]int64) (links ledger.Li
 	for _, ranges := range each {
 		var entries []ledger.Entry
 		for _, r := range ranges {
-			entries = append(entries, ledger.Entry{Batch: protocol.Batch{First: r[0], Count: r[1] - r[0]}.Sealed(), OK: r[1] - r[0], Part: ledger.NewToken()})
+			entries = append(entries, ledger.Entry{Batch: wire.Batch{First: r[0], Count: r[1] - r[0]}.Sealed(), OK: r[1] - r[0], Part: ledger.NewToken()})
 		}
 		key, err := ledger.WriteManifest(t.Context(), dir, ref, 1, nil, entries, ledger.Besides{})
 		require.NoError(t, err)
@@ -81,10 +81,10 @@ func TestFindGaps_ItemsInTwoParts(t *testing.T) {
 func TestCheckRanges_OverlapsAreRefused(t *testing.T) {
 	t.Parallel()
 	entry := func(first, count int64) Entry {
-		return Entry{Entry: ledger.Entry{Batch: protocol.Batch{First: first, Count: count}}}
+		return Entry{Entry: ledger.Entry{Batch: wire.Batch{First: first, Count: count}}}
 	}
 	left := func(first int64, count int) ItemRange {
-		return ItemRange{First: first, Items: make(protocol.Items, count)}
+		return ItemRange{First: first, Items: make(wire.Items, count)}
 	}
 	require.NoError(t, checkRanges([]Entry{entry(0, 2), entry(5, 1)}, []ItemRange{left(2, 3)}))
 	for _, c := range []struct {

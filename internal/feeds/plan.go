@@ -8,9 +8,9 @@ import (
 
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -249,7 +249,7 @@ func (p *plan) writeTable(ctx context.Context) (string, error) {
 
 // page cuts what is left into batches, from the cursor on.
 func (p *plan) page(ctx context.Context) error {
-	var batches []protocol.Batch
+	var batches []wire.Batch
 	var left int64
 	for _, g := range p.left {
 		left += max(0, g.end-max(g.first, p.in.From.Item))
@@ -277,7 +277,7 @@ func (p *plan) page(ctx context.Context) error {
 				return nil
 			}
 			most := p.batchItems(len(batches), left)
-			b := protocol.Batch{Source: g.spill + 1, First: at, Offset: offsets[at-spill.First]}
+			b := wire.Batch{Source: g.spill + 1, First: at, Offset: offsets[at-spill.First]}
 			for ; at < g.end && b.Count < most && (b.Count == 0 || b.Length < batchBytes); at++ {
 				b.Count++
 				b.Length = offsets[at+1-spill.First] - b.Offset

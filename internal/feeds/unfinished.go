@@ -13,9 +13,9 @@ import (
 
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -86,7 +86,7 @@ func sourceOf(s *ledger.Spill, jobName string, shape records.Shape) inputs.Sourc
 }
 
 // OpenSpilled reads the items of a batch of a spill.
-func OpenSpilled(ctx context.Context, dir store.Dir, source *inputs.Source, jobName string, batch protocol.Batch) (*Items, error) {
+func OpenSpilled(ctx context.Context, dir store.Dir, source *inputs.Source, jobName string, batch wire.Batch) (*Items, error) {
 	body := inputs.OpenSpool(context.WithoutCancel(ctx), dir, source.Spool, batch.Offset, batch.Length)
 	defer body.Close()
 	data, err := io.ReadAll(body)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -153,7 +153,7 @@ func TestPlanner_InconsistentBundle(t *testing.T) {
 	require.NoError(t, err)
 	p := n.Dry(table)
 	defer p.Close()
-	p.skip = []protocol.Batch{protocol.Batch{Offset: 6, Length: 2, First: 5, Count: 1}.Sealed()}
+	p.skip = []wire.Batch{wire.Batch{Offset: 6, Length: 2, First: 5, Count: 1}.Sealed()}
 	_, err = p.Next(t.Context(), 10, 1000)
 	require.NoError(t, err, "what lies before it")
 	_, err = p.Next(t.Context(), 10, 1000)

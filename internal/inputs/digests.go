@@ -6,9 +6,9 @@ import (
 	"io"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -94,7 +94,7 @@ func (w *wholeStretch) digest() (uint32, bool) {
 }
 
 // reread returns the digest of the bytes of a batch, which it reads.
-func (w *wholeStretch) reread(batch protocol.Batch) (uint32, error) {
+func (w *wholeStretch) reread(batch wire.Batch) (uint32, error) {
 	body, err := w.inputs.access.OpenInput(w.ctx, w.source.URL, batch.Offset, batch.Length)
 	if err != nil {
 		return 0, ledger.StoreError(job.ErrorInput, err)
@@ -109,7 +109,7 @@ func (w *wholeStretch) reread(batch protocol.Batch) (uint32, error) {
 
 func (b *bundleStretches) digest() (uint32, bool) { return b.sum, b.offset >= b.end }
 
-func (b *bundleStretches) reread(batch protocol.Batch) (uint32, error) {
+func (b *bundleStretches) reread(batch wire.Batch) (uint32, error) {
 	again := b.inputs.bundleStretches(b.ctx, b.source, b.members, batch)
 	for {
 		if _, err := again.next(); err == io.EOF {

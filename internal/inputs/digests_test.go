@@ -8,15 +8,15 @@ import (
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
 
 // runsItems reads the first items of a batch, as many as there are, and returns what is left of it.
-func runsItems(t *testing.T, n *Inputs, dir store.Dir, table *Table, batch protocol.Batch, items int) (*protocol.Batch, error) {
+func runsItems(t *testing.T, n *Inputs, dir store.Dir, table *Table, batch wire.Batch, items int) (*wire.Batch, error) {
 	t.Helper()
 	r, err := n.OpenRange(t.Context(), dir, table, batch)
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestD49_OtherBytesInTheMiddle(t *testing.T) {
 			require.NoError(t, err)
 			table, err := n.Table(t.Context(), dir, plan.Sources)
 			require.NoError(t, err)
-			rests := map[int]*protocol.Batch{}
+			rests := map[int]*wire.Batch{}
 			for i, b := range batches {
 				require.NotZero(t, b.Digest)
 				rest, err := runsItems(t, n, dir, table, b, 1<<20)
@@ -91,7 +91,7 @@ func TestD49_OtherBytesInTheMiddle(t *testing.T) {
 					continue
 				}
 				found++
-				for what, again := range map[string]protocol.Batch{"whole": b, "rest": *rests[i]} {
+				for what, again := range map[string]wire.Batch{"whole": b, "rest": *rests[i]} {
 					for _, items := range []int{1, 1 << 20} {
 						_, err := runsItems(t, n, dir, table, again, items)
 						jobtest.RequireType(t, err, job.ErrorChanged)

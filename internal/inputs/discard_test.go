@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -217,7 +217,7 @@ func TestPlan_FailedFirstPageLeavesTheStandardInput(t *testing.T) {
 	typed := strings.Repeat("typed\n", 200)
 	n := New(access, strings.NewReader(typed))
 	t.Cleanup(n.Close)
-	var all []protocol.Batch
+	var all []wire.Batch
 	failed := 0
 	for {
 		result, err := n.Plan(t.Context(), dir, in, n)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // EncodePage packs consecutive batches for a workflow's history. A batch that begins at the end of
@@ -15,12 +15,12 @@ import (
 // some six to ten bytes; one with a digest has six bytes for that, one with a parcel has that as well, in JSON, some
 // 150 bytes. In place of the checks of the batches there is one
 // of them all, four bytes at the beginning.
-func EncodePage(batches []protocol.Batch) []byte {
+func EncodePage(batches []wire.Batch) []byte {
 	if len(batches) == 0 {
 		return nil
 	}
 	page := binary.LittleEndian.AppendUint32(nil, checkOf(batches))
-	var next protocol.Batch
+	var next wire.Batch
 	for _, b := range batches {
 		if b.Source == next.Source && b.Offset == next.Offset && b.First == next.First {
 			page = binary.AppendUvarint(page, uint64(b.Length)<<1)
@@ -45,7 +45,7 @@ func EncodePage(batches []protocol.Batch) []byte {
 }
 
 // checkOf is the check of all batches of a page, of their own checks.
-func checkOf(batches []protocol.Batch) uint32 {
+func checkOf(batches []wire.Batch) uint32 {
 	sum := crc32.NewIEEE()
 	for i := range batches {
 		_ = binary.Write(sum, binary.LittleEndian, batches[i].Check) // a hash takes everything
@@ -56,7 +56,7 @@ func checkOf(batches []protocol.Batch) uint32 {
 var errCutShort = errors.New("cut short")
 
 // DecodePage is the inverse of [EncodePage]. It returns an error if a batch is not what it was when it was sealed.
-func DecodePage(page []byte) ([]protocol.Batch, error) {
+func DecodePage(page []byte) ([]wire.Batch, error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
@@ -68,14 +68,14 @@ func DecodePage(page []byte) ([]protocol.Batch, error) {
 		return nil, err
 	}
 	if checkOf(batches) != binary.LittleEndian.Uint32(page) {
-		return nil, fmt.Errorf("page of %d batches: %w", len(batches), protocol.ErrDamaged)
+		return nil, fmt.Errorf("page of %d batches: %w", len(batches), wire.ErrDamaged)
 	}
 	return batches, nil
 }
 
-func decodeBatches(page []byte) ([]protocol.Batch, error) {
-	var batches []protocol.Batch
-	var next protocol.Batch
+func decodeBatches(page []byte) ([]wire.Batch, error) {
+	var batches []wire.Batch
+	var next wire.Batch
 	for len(page) > 0 {
 		var failed bool
 		number := func() int64 {

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -54,8 +54,8 @@ type PlanResult struct {
 	// Perm are the access rights that all inputs grant: see [ledger.Ref].
 	Perm fs.FileMode `json:"perm,omitempty"`
 	// Worker has planned it, and can run so much.
-	Worker   string            `json:"worker,omitempty"`
-	Capacity protocol.Capacity `json:"capacity,omitzero"`
+	Worker   string        `json:"worker,omitempty"`
+	Capacity wire.Capacity `json:"capacity,omitzero"`
 }
 
 // maxPageTime bounds one execution, so that a page reaches the workers even if finding items
@@ -206,7 +206,7 @@ func (p *planner) takeOver(ctx context.Context, key string) (err error) {
 // page fills result with the next batches.
 func (p *planner) page(ctx context.Context, in PlanInput, result *PlanResult) error {
 	p.ctx = ctx
-	var batches []protocol.Batch
+	var batches []wire.Batch
 	pageTime := maxPageTime
 	if in.Hurry > 0 {
 		pageTime = min(pageTime, in.Hurry)

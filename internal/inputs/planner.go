@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -28,7 +28,7 @@ type planner struct {
 	meter   *stall.Meter    // of the readers that stay open between pages
 
 	// skip lists the ranges that earlier runs account for, from the cursor on, in order, and those with a parcel.
-	skip []protocol.Batch
+	skip []wire.Batch
 
 	// What is open at the cursor; cutter is nil when nothing is.
 	reader io.Closer
@@ -98,7 +98,7 @@ func (p *planner) closeReader() {
 
 // Next returns the next batch that no earlier run accounts for, or io.EOF; errLater if the input is still being written, and
 // no item has come in time. In a bundle it goes on over the ends of inputs; otherwise a batch begins and ends in one source.
-func (p *planner) Next(ctx context.Context, items, bytes int64) (protocol.Batch, error) {
+func (p *planner) Next(ctx context.Context, items, bytes int64) (wire.Batch, error) {
 	batch, err := p.cut(ctx, items, bytes)
 	if err != nil || batch.From != nil { // one with a parcel is as it was
 		return batch, err
@@ -107,8 +107,8 @@ func (p *planner) Next(ctx context.Context, items, bytes int64) (protocol.Batch,
 }
 
 // cut is Next, without the batch's check.
-func (p *planner) cut(ctx context.Context, items, bytes int64) (protocol.Batch, error) {
-	batch := protocol.Batch{Source: -1} // not begun
+func (p *planner) cut(ctx context.Context, items, bytes int64) (wire.Batch, error) {
+	batch := wire.Batch{Source: -1} // not begun
 	for p.at.Source < len(p.table.Sources) {
 		source := &p.table.Sources[p.at.Source]
 		if batch.Count > 0 && (batch.Source != p.at.Source || p.atSkipped() || p.cutter == nil && p.overdue()) {
@@ -116,13 +116,13 @@ func (p *planner) cut(ctx context.Context, items, bytes int64) (protocol.Batch, 
 		}
 		if batch.Source != p.at.Source {
 			p.at.Offset = max(p.at.Offset, source.Start)
-			batch = protocol.Batch{Source: p.at.Source, Offset: p.at.Offset, First: p.at.Item}
+			batch = wire.Batch{Source: p.at.Source, Offset: p.at.Offset, First: p.at.Item}
 			p.sums.begin()
 		}
 		if p.atSkipped() {
 			passed := p.skip[0]
 			if err := p.pass(); err != nil {
-				return protocol.Batch{}, err
+				return wire.Batch{}, err
 			}
 			if passed.From != nil {
 				return passed, nil // it goes on where it was
@@ -132,13 +132,13 @@ func (p *planner) cut(ctx context.Context, items, bytes int64) (protocol.Batch, 
 		}
 		if p.cutter == nil {
 			if err := p.open(ctx, source); err != nil {
-				return protocol.Batch{}, err
+				return wire.Batch{}, err
 			}
 		}
 		cut, err := p.cutter.Next(items-batch.Count, bytes-batch.Length)
 		if err == io.EOF {
 			if err := p.endSegment(ctx); err != nil {
-				return protocol.Batch{}, err
+				return wire.Batch{}, err
 			}
 			continue
 		}
@@ -147,10 +147,10 @@ func (p *planner) cut(ctx context.Context, items, bytes int64) (protocol.Batch, 
 			if batch.Count > 0 {
 				return batch, nil
 			}
-			return protocol.Batch{}, errLater
+			return wire.Batch{}, errLater
 		}
 		if err != nil {
-			return protocol.Batch{}, p.opened.judge(err)
+			return wire.Batch{}, p.opened.judge(err)
 		}
 		p.at.Offset += cut.Length
 		p.at.Item += cut.Count
@@ -167,7 +167,7 @@ func (p *planner) cut(ctx context.Context, items, bytes int64) (protocol.Batch, 
 	if batch.Count > 0 {
 		return batch, nil
 	}
-	return protocol.Batch{}, io.EOF
+	return wire.Batch{}, io.EOF
 }
 
 // await waits until more has come of the input at the cursor, which had nothing for errLater.

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -20,7 +20,7 @@ import (
 type Range struct {
 	ctx    context.Context
 	source *Source
-	batch  protocol.Batch
+	batch  wire.Batch
 	from   stretches
 
 	open  *stretch       // what is read; nil: the next one is to be opened
@@ -46,7 +46,7 @@ type stretches interface {
 	// digest returns the digest of all that was read, and whether that is the whole batch.
 	digest() (sum uint32, whole bool)
 	// reread returns the digest of a batch of the same source, which it reads.
-	reread(batch protocol.Batch) (uint32, error)
+	reread(batch wire.Batch) (uint32, error)
 	close()
 }
 
@@ -59,7 +59,7 @@ type stretch struct {
 
 // OpenRange opens a batch, of which dir is the job's store and table the source table. The caller must
 // close the Range.
-func (n *Inputs) OpenRange(ctx context.Context, dir store.Dir, table *Table, batch protocol.Batch) (*Range, error) {
+func (n *Inputs) OpenRange(ctx context.Context, dir store.Dir, table *Table, batch wire.Batch) (*Range, error) {
 	source := &table.Sources[batch.Source]
 	ctx = context.WithoutCancel(ctx) // a stop lets the items in hand be read
 	if source.Bundle != nil {
@@ -81,7 +81,7 @@ func (n *Inputs) OpenRange(ctx context.Context, dir store.Dir, table *Table, bat
 }
 
 // plainRange is a batch of a source that is one input.
-func (n *Inputs) plainRange(ctx context.Context, source *Source, batch protocol.Batch, body io.ReadCloser) *Range {
+func (n *Inputs) plainRange(ctx context.Context, source *Source, batch wire.Batch, body io.ReadCloser) *Range {
 	if batch.Digest != 0 {
 		body = &summed{ReadCloser: body}
 	}
@@ -91,7 +91,7 @@ func (n *Inputs) plainRange(ctx context.Context, source *Source, batch protocol.
 }
 
 // bundleRange is a batch of a bundle.
-func (n *Inputs) bundleRange(ctx context.Context, table *Table, batch protocol.Batch) (*Range, error) {
+func (n *Inputs) bundleRange(ctx context.Context, table *Table, batch wire.Batch) (*Range, error) {
 	source := &table.Sources[batch.Source]
 	members, err := n.membersOf(table, source)
 	if err != nil {
@@ -102,7 +102,7 @@ func (n *Inputs) bundleRange(ctx context.Context, table *Table, batch protocol.B
 }
 
 func (n *Inputs) bundleStretches(
-	ctx context.Context, source *Source, members []member, batch protocol.Batch,
+	ctx context.Context, source *Source, members []member, batch wire.Batch,
 ) *bundleStretches {
 	return &bundleStretches{
 		ctx: ctx, inputs: n, source: source, members: members,
@@ -113,7 +113,7 @@ func (n *Inputs) bundleStretches(
 // DryRange opens all items of a source, of which there are so many, as [Inputs.Dry] reads it. The caller must close it.
 func (n *Inputs) DryRange(ctx context.Context, table *Table, index int, items int64) (*Range, error) {
 	source := &table.Sources[index]
-	batch := protocol.Batch{Source: index, Offset: source.Start, Length: math.MaxInt64 / 2, Count: items}
+	batch := wire.Batch{Source: index, Offset: source.Start, Length: math.MaxInt64 / 2, Count: items}
 	if source.Bundle != nil {
 		return n.bundleRange(ctx, table, batch)
 	}
@@ -201,7 +201,7 @@ func (r *Range) Done(items []records.Item) {
 
 // Split returns the part of the batch that is done, and the rest of it: nil if all is done. The rest has a digest if
 // Unchanged was called.
-func (r *Range) Split() (done protocol.Batch, rest *protocol.Batch) {
+func (r *Range) Split() (done wire.Batch, rest *wire.Batch) {
 	switch r.count {
 	case 0:
 		return r.batch.Upto(0, 0), &r.batch

@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
 
 // rangeOf opens a batch of a text file.
-func rangeOf(t *testing.T, text string, batch protocol.Batch) (*Range, string) {
+func rangeOf(t *testing.T, text string, batch wire.Batch) (*Range, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "in.jsonl")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o666))
@@ -31,10 +31,10 @@ func rangeOf(t *testing.T, text string, batch protocol.Batch) (*Range, string) {
 
 func TestRange_Split(t *testing.T) {
 	t.Parallel()
-	whole := protocol.Batch{Offset: 3, Length: 8, First: 10, Count: 3}.Sealed() // with a blank line at the end
+	whole := wire.Batch{Offset: 3, Length: 8, First: 10, Count: 3}.Sealed() // with a blank line at the end
 	r, file := rangeOf(t, "a\n\nb\nc\ndd\n\ne\n", whole)
 	done, rest := r.Split()
-	require.Equal(t, protocol.Batch{Offset: 3, First: 10}.Sealed(), done)
+	require.Equal(t, wire.Batch{Offset: 3, First: 10}.Sealed(), done)
 	require.Equal(t, &whole, rest)
 
 	var chunk records.Chunk
@@ -46,8 +46,8 @@ func TestRange_Split(t *testing.T) {
 	r.Done(chunk.Items[:0])
 	r.Done(chunk.Items[:1])
 	done, rest = r.Split()
-	require.Equal(t, protocol.Batch{Offset: 3, Length: 2, First: 10, Count: 1}.Sealed(), done)
-	require.Equal(t, new(protocol.Batch{Offset: 5, Length: 6, First: 11, Count: 2}.Sealed()), rest)
+	require.Equal(t, wire.Batch{Offset: 3, Length: 2, First: 10, Count: 1}.Sealed(), done)
+	require.Equal(t, new(wire.Batch{Offset: 5, Length: 6, First: 11, Count: 2}.Sealed()), rest)
 
 	r.Done(chunk.Items[1:])
 	require.NoError(t, r.Next(&chunk, 2, 100))
@@ -66,7 +66,7 @@ func TestRange_Split(t *testing.T) {
 // A range that does not hold what was planned, and a file that has changed since, are found.
 func TestRange_Changed(t *testing.T) {
 	t.Parallel()
-	r, file := rangeOf(t, "a\nb\n", protocol.Batch{Length: 4, Count: 3}.Sealed())
+	r, file := rangeOf(t, "a\nb\n", wire.Batch{Length: 4, Count: 3}.Sealed())
 	var chunk records.Chunk
 	require.NoError(t, r.Next(&chunk, 5, 100))
 	r.Done(chunk.Items)
@@ -76,7 +76,7 @@ func TestRange_Changed(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("other\n"), 0o666))
 	jobtest.RequireType(t, r.Unchanged(t.Context()), job.ErrorChanged)
 
-	r, file = rangeOf(t, "a\nb\nc\n", protocol.Batch{Length: 6, Count: 3}.Sealed())
+	r, file = rangeOf(t, "a\nb\nc\n", wire.Batch{Length: 6, Count: 3}.Sealed())
 	require.NoError(t, os.Truncate(file, 2)) // it is open already
 	require.NoError(t, r.Next(&chunk, 5, 100))
 	err = r.Next(&chunk, 5, 100)
@@ -110,7 +110,7 @@ func TestRange_RestsOfMixedInputs(t *testing.T) {
 		raw, url string
 		offset   int64
 	}
-	read := func(batch protocol.Batch, rests func(protocol.Batch, int)) (all []found) {
+	read := func(batch wire.Batch, rests func(wire.Batch, int)) (all []found) {
 		r, err := n.OpenRange(t.Context(), nil, table, batch)
 		require.NoError(t, err)
 		defer r.Close()
@@ -140,7 +140,7 @@ func TestRange_RestsOfMixedInputs(t *testing.T) {
 		{`{"a":4}`, "b.json", 0}, {"[5]", "b.json", 9}, {`{"a":6}`, "c.json", 0}, {`{"a": 7}`, "c.json", 10}, {`"8"`, "c.json", 18}, {"9", "c.json", 21},
 		{"10", "e.json", 1},
 	}, whole)
-	read(batch, func(rest protocol.Batch, done int) {
+	read(batch, func(rest wire.Batch, done int) {
 		require.Equal(t, whole[done:], read(rest, nil), "%v", rest)
 	})
 }

@@ -3,8 +3,8 @@ package inputs
 import (
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -47,7 +47,7 @@ type Sizing struct {
 }
 
 // Including returns what is known of the pool together with one of its workers.
-func (s Sizing) Including(c protocol.Capacity) Sizing {
+func (s Sizing) Including(c wire.Capacity) Sizing {
 	s.Slots, s.Concurrency = max(s.Slots, c.Slots), max(s.Concurrency, c.Concurrency)
 	return s
 }
@@ -112,17 +112,17 @@ func (s Sizing) firstSize(index int, left int64) (items, bytes int64) {
 // automatic reports whether the size of batches is.
 func automatic(spec job.Spec) bool { return spec.BatchItems == 0 && spec.BatchBytes == 0 }
 
-// FirstFew is how many automatic batches show the handler's speed to begin with: at most [protocol.PageBatches].
+// FirstFew is how many automatic batches show the handler's speed to begin with: at most [wire.PageBatches].
 func FirstFew(s Sizing) int {
 	each := fewPerSlot
 	if s.Concurrency > 1 {
 		each = manyPerSlot
 	}
-	return clamp(each*s.Slots, firstFew, protocol.PageBatches)
+	return clamp(each*s.Slots, firstFew, wire.PageBatches)
 }
 
 // FirstPage is the most batches of a job's first page: least, or more if the known slots take more. They are at most
-// [protocol.PageBatches], fewer if the job has several stages (see [stages.Program]).
+// [wire.PageBatches], fewer if the job has several stages (see [stages.Program]).
 func FirstPage(spec job.Spec, s Sizing, least int) int {
 	most := stages.Compile(spec.Stages).Page(spec.BatchItems)
 	occupy := s.Slots
@@ -132,7 +132,7 @@ func FirstPage(spec job.Spec, s Sizing, least int) int {
 	case automatic(spec):
 		occupy = FirstFew(s)
 	case spec.BatchItems > 0:
-		occupy = int(min(protocol.Capacity{Slots: s.Slots, Concurrency: s.Concurrency}.Batches(spec.BatchItems), protocol.PageBatches))
+		occupy = int(min(wire.Capacity{Slots: s.Slots, Concurrency: s.Concurrency}.Batches(spec.BatchItems), wire.PageBatches))
 	}
 	return clamp(2*occupy, least, max(least, most))
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -195,7 +195,7 @@ func TestFirstPage_OccupiesEverySlot(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			in := PlanInput{Sizing: Sizing{Slots: c.slots, Concurrency: c.calls}}
-			in.Batches = FirstPage(in.Spec, in.Sizing, protocol.FirstPage)
+			in.Batches = FirstPage(in.Spec, in.Sizing, wire.FirstPage)
 			sizes := firstPage(in, c.total)
 			least := min(int64(c.slots*c.calls), c.total)
 			sum := int64(0)
@@ -204,7 +204,7 @@ func TestFirstPage_OccupiesEverySlot(t *testing.T) {
 			}
 			require.GreaterOrEqual(t, sum, least, "the first batch of each slot: %v", sizes)
 			if len(sizes) >= c.slots {
-				require.GreaterOrEqual(t, len(sizes), min(c.slots, protocol.PageBatches))
+				require.GreaterOrEqual(t, len(sizes), min(c.slots, wire.PageBatches))
 			}
 			if c.total == 1<<40 {
 				require.Equal(t, FirstFew(in.Sizing), len(sizes))
@@ -215,11 +215,11 @@ func TestFirstPage_OccupiesEverySlot(t *testing.T) {
 			}
 		})
 	}
-	require.Equal(t, protocol.FirstPage, FirstPage(job.Spec{}, Sizing{}, protocol.FirstPage))
-	require.Equal(t, protocol.FirstPage, FirstPage(job.Spec{BatchItems: 10}, Sizing{Slots: 2, Concurrency: 4}, protocol.FirstPage))
-	require.Equal(t, 400, FirstPage(job.Spec{BatchItems: 1}, Sizing{Slots: 4, Concurrency: 50}, protocol.FirstPage))
-	require.Equal(t, protocol.PageBatches, FirstPage(job.Spec{BatchItems: 1}, Sizing{Slots: 1000, Concurrency: 1000}, protocol.FirstPage))
-	require.Equal(t, protocol.PageBatches, FirstPage(job.Spec{}, Sizing{Slots: 1000}, protocol.FirstPage))
+	require.Equal(t, wire.FirstPage, FirstPage(job.Spec{}, Sizing{}, wire.FirstPage))
+	require.Equal(t, wire.FirstPage, FirstPage(job.Spec{BatchItems: 10}, Sizing{Slots: 2, Concurrency: 4}, wire.FirstPage))
+	require.Equal(t, 400, FirstPage(job.Spec{BatchItems: 1}, Sizing{Slots: 4, Concurrency: 50}, wire.FirstPage))
+	require.Equal(t, wire.PageBatches, FirstPage(job.Spec{BatchItems: 1}, Sizing{Slots: 1000, Concurrency: 1000}, wire.FirstPage))
+	require.Equal(t, wire.PageBatches, FirstPage(job.Spec{}, Sizing{Slots: 1000}, wire.FirstPage))
 }
 
 // firstPage lists the sizes of a first page's batches.
@@ -259,7 +259,7 @@ func TestSizing_KeepsSlotsBusy(t *testing.T) {
 				return time.Duration((n+int64(c.calls)-1)/int64(c.calls)) * c.each
 			}
 			in := PlanInput{Sizing: Sizing{Slots: c.slots, Concurrency: c.calls}}
-			in.Batches = FirstPage(in.Spec, in.Sizing, protocol.FirstPage)
+			in.Batches = FirstPage(in.Spec, in.Sizing, wire.FirstPage)
 			slots := make([]time.Duration, c.slots) // when each is free
 			var ends []time.Duration
 			run := func(n int64, from time.Duration) {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -19,7 +19,7 @@ func (p *planner) skipAccepted(ctx context.Context, links ledger.List, steps int
 	if len(links) == 0 {
 		return totals, nil
 	}
-	var merged []protocol.Batch
+	var merged []wire.Batch
 	err := ledger.Entries(ctx, p.dir, links, func(e ledger.OwnedEntry) error {
 		totals.OK += e.OK
 		totals.Failed += e.Failed
@@ -47,8 +47,8 @@ func (p *planner) skipAccepted(ctx context.Context, links ledger.List, steps int
 
 // withBetween adds to the ranges that are accounted for, which are in order, the batches that earlier runs have left between two
 // of so many steps: the last parcel of each item, unless the item is accounted for.
-func withBetween(done []protocol.Batch, links ledger.List, steps int) []protocol.Batch {
-	var left []protocol.Batch
+func withBetween(done []wire.Batch, links ledger.List, steps int) []wire.Batch {
+	var left []wire.Batch
 	for _, l := range links {
 		for _, b := range l.Between {
 			if b.From != nil && b.From.Step < steps && b.Verify() == nil {
@@ -59,11 +59,11 @@ func withBetween(done []protocol.Batch, links ledger.List, steps int) []protocol
 	if len(left) == 0 {
 		return done
 	}
-	slices.SortStableFunc(left, func(a, b protocol.Batch) int { return cmp.Compare(b.From.Step, a.From.Step) })
+	slices.SortStableFunc(left, func(a, b wire.Batch) int { return cmp.Compare(b.From.Step, a.From.Step) })
 	all := slices.Clone(done)
 	for _, b := range left {
 		// A batch that only partly overlaps what has become of it has no known place in the input: its rest begins anew.
-		i, found := slices.BinarySearchFunc(all, b.First, func(o protocol.Batch, first int64) int { return cmp.Compare(o.First, first) })
+		i, found := slices.BinarySearchFunc(all, b.First, func(o wire.Batch, first int64) int { return cmp.Compare(o.First, first) })
 		if found || i > 0 && all[i-1].End() > b.First || i < len(all) && all[i].First < b.End() {
 			continue
 		}
@@ -99,7 +99,7 @@ func (p *planner) pass() error {
 	return nil
 }
 
-func (p *planner) inconsistent(next protocol.Batch) error {
+func (p *planner) inconsistent(next wire.Batch) error {
 	url, want, got := p.table.Sources[next.Source].URL, next.Offset, p.at.Offset
 	if members, err := p.table.members(&p.table.Sources[next.Source]); err == nil && len(members) > 1 {
 		m := &members[min(find(members, next.Offset), len(members)-1)]

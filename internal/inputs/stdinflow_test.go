@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -32,7 +32,7 @@ type flow struct {
 
 type flowPage struct {
 	at      time.Time
-	batches []protocol.Batch
+	batches []wire.Batch
 	PlanResult
 }
 
@@ -74,7 +74,7 @@ func (f *flow) content() string {
 	table, err := f.inputs.Table(f.t.Context(), f.dir, f.in.Ref.Sources)
 	require.NoError(f.t, err)
 	var all bytes.Buffer
-	next := protocol.Batch{Offset: table.Sources[0].Start}.Sealed()
+	next := wire.Batch{Offset: table.Sources[0].Start}.Sealed()
 	for _, page := range f.pages {
 		for _, b := range page.batches {
 			require.Equal(f.t, next.First, b.First)

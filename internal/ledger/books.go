@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -31,7 +31,7 @@ type Books struct {
 // length.
 func CheckBooks(ctx context.Context, dir store.Dir, links Links, planned int64) (Books, error) {
 	var b Books
-	var before protocol.Batch
+	var before wire.Batch
 	err := Entries(ctx, dir, links, func(e OwnedEntry) error {
 		switch {
 		case e.First > b.Items:
@@ -69,10 +69,10 @@ func CheckBooks(ctx context.Context, dir store.Dir, links Links, planned int64) 
 }
 
 // adjoining reports whether the bytes of two batches, one after the other, must adjoin.
-func adjoining(a, b protocol.Batch) bool { return a.Source == b.Source && (hasBytes(a) || hasBytes(b)) }
+func adjoining(a, b wire.Batch) bool { return a.Source == b.Source && (hasBytes(a) || hasBytes(b)) }
 
 // hasBytes reports whether a batch is a range of bytes: an item takes at least one.
-func hasBytes(b protocol.Batch) bool { return b.Offset > 0 || b.Length > 0 }
+func hasBytes(b wire.Batch) bool { return b.Offset > 0 || b.Length > 0 }
 
 // Unbalanced is the permanent error of books that do not balance.
 func Unbalanced(format string, args ...any) error {

@@ -4,13 +4,13 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
 
 func entry(source int, offset, length, first, count int64) Entry {
-	return Entry{Batch: protocol.Batch{Source: source, Offset: offset, Length: length, First: first, Count: count}.Sealed(), Part: NewToken(), OK: count}
+	return Entry{Batch: wire.Batch{Source: source, Offset: offset, Length: length, First: first, Count: count}.Sealed(), Part: NewToken(), OK: count}
 }
 
 // G9: a job whose books do not balance fails.

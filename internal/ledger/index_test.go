@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,7 +16,7 @@ func longFeed(t *testing.T, f *shelf, manifests int) (heads []string) {
 	t.Helper()
 	random := jobtest.Seeded(t, 19)
 	commit := func(previous []string, first int64) string {
-		e := Entry{Batch: protocol.Batch{First: first, Count: 1}.Sealed(), OK: 1, Part: fmt.Sprint(first)}
+		e := Entry{Batch: wire.Batch{First: first, Count: 1}.Sealed(), OK: 1, Part: fmt.Sprint(first)}
 		key, err := WriteManifest(t.Context(), f.dir, f.ref, 0, previous, []Entry{e}, Besides{Below: first + 2})
 		require.NoError(t, err)
 		return key
@@ -69,7 +69,7 @@ func TestD19_ALongChainIsReadByItsIndex(t *testing.T) {
 		require.EqualValues(t, min(from+100, manifests), next)
 		require.LessOrEqual(t, dir.opened, few+110, "for a hundred entries from %d on", from)
 
-		grown := []string{f.commit(heads, Entry{Batch: protocol.Batch{First: manifests, Count: 1}.Sealed(), OK: 1, Part: "more"})}
+		grown := []string{f.commit(heads, Entry{Batch: wire.Batch{First: manifests, Count: 1}.Sealed(), OK: 1, Part: "more"})}
 		dir.opened = 0
 		last := int64(0)
 		require.NoError(t, r.Entries(t.Context(), dir, grown, manifests-1, func(e OwnedEntry) bool {
@@ -96,7 +96,7 @@ func TestD19_ChainBeyondWhatWasSeen(t *testing.T) {
 	seen := map[string]bool{}
 	var heads []string
 	for i := range int64(5 * fanOut) {
-		heads = []string{f.commit(heads, Entry{Batch: protocol.Batch{First: i, Count: 1}.Sealed(), OK: 1, Part: fmt.Sprint(i)})}
+		heads = []string{f.commit(heads, Entry{Batch: wire.Batch{First: i, Count: 1}.Sealed(), OK: 1, Part: fmt.Sprint(i)})}
 		dir.opened = 0
 		links, err := ChainBeyond(t.Context(), dir, heads, seen)
 		require.NoError(t, err)

@@ -12,15 +12,15 @@ import (
 	"path"
 	"slices"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
 // Entry is one accepted execution of a batch, several of a feed together, or discarded items: a line of a manifest.
 type Entry struct {
-	protocol.Batch
+	wire.Batch
 	// Part is the random token of the execution; its objects are named by it. Empty: there are none.
 	Part string `json:"p"`
 	// Run is the run whose prefix the part lies below, if that is not the manifest's own.
@@ -86,7 +86,7 @@ type Besides struct {
 	// Spills are the items that a feed had accepted when it was stopped, and that had no outcome then.
 	Spills []Spill `json:"spills,omitempty"`
 	// Between are the batches that were between two stages of a pipeline when the job was stopped: each has a parcel.
-	Between []protocol.Batch `json:"between,omitempty"`
+	Between []wire.Batch `json:"between,omitempty"`
 }
 
 // Spill is a range of a feed's items in the store: its lines are the items' values in JSON, compact, in order.
@@ -146,7 +146,7 @@ func PutManifest(ctx context.Context, dir store.Dir, key string, ref Ref, leg in
 }
 
 // verifyBatches returns a permanent error unless all batches are as they were when they were sealed.
-func verifyBatches(entries []Entry, between []protocol.Batch) error {
+func verifyBatches(entries []Entry, between []wire.Batch) error {
 	for i := range entries {
 		if err := entries[i].Verify(); err != nil {
 			return Permanent(job.ErrorDamaged, fmt.Errorf("recording %w", err))

@@ -13,8 +13,8 @@ import (
 	"testing/iotest"
 
 	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -23,7 +23,7 @@ import (
 // row makes n entries in a row, of a few items each.
 func row(random *rand.Rand, n int) []Entry {
 	entries := make([]Entry, n)
-	next := protocol.Batch{}
+	next := wire.Batch{}
 	for i := range entries {
 		next.Count, next.Length = 1+random.Int64N(9), 10+random.Int64N(90)
 		entries[i] = Entry{Batch: next.Sealed(), Part: NewToken(), OK: next.Count}
@@ -138,12 +138,12 @@ func (d *countingDir) Open(ctx context.Context, key string, offset, length int64
 func TestD1_DamagedEntries(t *testing.T) {
 	t.Parallel()
 	f := newShelf(t)
-	first, second := protocol.Batch{Length: 10, Count: 1}.Sealed(), protocol.Batch{Offset: 10, Length: 10, First: 1, Count: 1}.Sealed()
+	first, second := wire.Batch{Length: 10, Count: 1}.Sealed(), wire.Batch{Offset: 10, Length: 10, First: 1, Count: 1}.Sealed()
 	moved := second
 	moved.Offset = 0
 	_, err := WriteManifest(t.Context(), f.dir, f.ref, 0, nil, []Entry{{Batch: first, OK: 1}, {Batch: moved, OK: 1}}, Besides{})
 	jobtest.RequireType(t, err, job.ErrorDamaged)
-	_, err = WriteManifest(t.Context(), f.dir, f.ref, 0, nil, []Entry{{Batch: first, OK: 1}}, Besides{Between: []protocol.Batch{moved}})
+	_, err = WriteManifest(t.Context(), f.dir, f.ref, 0, nil, []Entry{{Batch: first, OK: 1}}, Besides{Between: []wire.Batch{moved}})
 	jobtest.RequireType(t, err, job.ErrorDamaged)
 
 	head := f.commit(nil, Entry{Batch: first, OK: 1, Part: "a"}, Entry{Batch: second, OK: 1, Part: "b"})
@@ -165,7 +165,7 @@ func TestD1_DamagedEntries(t *testing.T) {
 func TestEntries_StoreIsLost(t *testing.T) {
 	t.Parallel()
 	f := newShelf(t)
-	head := f.commit(nil, Entry{OK: 1, Batch: protocol.Batch{Count: 1}.Sealed()}, Entry{OK: 1, Batch: protocol.Batch{First: 1, Count: 1}.Sealed()})
+	head := f.commit(nil, Entry{OK: 1, Batch: wire.Batch{Count: 1}.Sealed()}, Entry{OK: 1, Batch: wire.Batch{First: 1, Count: 1}.Sealed()})
 	links, err := Chain(t.Context(), f.dir, []string{head})
 	require.NoError(t, err)
 	data, err := f.dir.Get(t.Context(), head)

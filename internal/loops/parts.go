@@ -7,7 +7,7 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -66,8 +66,8 @@ func (p *parts) open() *outputs.Part {
 }
 
 // span is the ticks that entry counts beyond those in parts.
-func (p *parts) span(entry ledger.Entry) protocol.Batch {
-	return protocol.Batch{Source: p.slot.clock.Slot, First: p.first + p.written.Count, Count: max(0, entry.Count-p.written.Count)}.Sealed()
+func (p *parts) span(entry ledger.Entry) wire.Batch {
+	return wire.Batch{Source: p.slot.clock.Slot, First: p.first + p.written.Count, Count: max(0, entry.Count-p.written.Count)}.Sealed()
 }
 
 // next is when the part that is open should end, if there is anything to write.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 const (
@@ -46,21 +46,21 @@ type Slot struct {
 	ticks
 	parts
 	o     Options
-	clock protocol.Clock
-	from  protocol.ClockSlot // where the execution began
+	clock wire.Clock
+	from  wire.ClockSlot // where the execution began
 	// now is where it is. Its Stats count ticks that have begun, Skipped those before the tick in hand.
-	now protocol.ClockSlot
+	now wire.ClockSlot
 
 	mu       sync.Mutex
-	recorded protocol.ClockSlot // what cannot be lost, once a heartbeat has said so
-	handed   int64              // ordinal after the last tick that has begun
-	next     time.Time          // when the one after it is due
-	rate     int64              // how many begin within a period of heartbeats
-	repeated int64              // how many that have begun may have been run before
+	recorded wire.ClockSlot // what cannot be lost, once a heartbeat has said so
+	handed   int64          // ordinal after the last tick that has begun
+	next     time.Time      // when the one after it is due
+	rate     int64          // how many begin within a period of heartbeats
+	repeated int64          // how many that have begun may have been run before
 }
 
 // New begins an execution of a slot, which is to run batch. The caller must close it.
-func New(ctx context.Context, clock protocol.Clock, batch protocol.Batch, o Options) *Slot {
+func New(ctx context.Context, clock wire.Clock, batch wire.Batch, o Options) *Slot {
 	s := &Slot{o: o, clock: clock, from: clock.ClockSlot}
 	s.from.Next = batch.First
 	s.now = s.from

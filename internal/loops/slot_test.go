@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // tester does with a slot what Process does, one tick after the other.
 type tester struct {
 	t     *testing.T
-	clock protocol.Clock
+	clock wire.Clock
 	dir   store.Dir
 	body  func(Tick) error // takes its time; nil: none
 	after func()           // called between two ticks, nil: nothing
@@ -40,7 +40,7 @@ type tester struct {
 }
 
 // execute runs ticks until there are so many more, or soon is closed, and ends as Process does.
-func (w *tester) execute(ticks int, soon <-chan struct{}) protocol.ClockSlot {
+func (w *tester) execute(ticks int, soon <-chan struct{}) wire.ClockSlot {
 	w.t.Helper()
 	s := w.begin(soon)
 	defer s.Close()
@@ -52,13 +52,13 @@ func (w *tester) execute(ticks int, soon <-chan struct{}) protocol.ClockSlot {
 	require.Equal(w.t, w.entry.Count, done.Count)
 	require.Equal(w.t, final.Next, rest.First)
 	require.Equal(w.t, final.Next, done.End())
-	require.EqualValues(w.t, protocol.Endless, rest.End())
+	require.EqualValues(w.t, wire.Endless, rest.End())
 	w.clock.ClockSlot = final
 	return final
 }
 
 func (w *tester) begin(soon <-chan struct{}) *Slot {
-	batch := protocol.Batch{Source: w.clock.Slot, First: w.clock.Next, Count: protocol.Endless - w.clock.Next}.Sealed()
+	batch := wire.Batch{Source: w.clock.Slot, First: w.clock.Next, Count: wire.Endless - w.clock.Next}.Sealed()
 	w.entry = ledger.Entry{Batch: batch}
 	w.entry.Count = 0
 	var s *Slot
@@ -126,7 +126,7 @@ func TestSlot_FixedRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const every = 500 * time.Millisecond
-		w := &tester{t: t, clock: protocol.Clock{Every: every, ClockSlot: protocol.ClockSlot{Slot: 3}}, body: func(Tick) error { time.Sleep(120 * time.Millisecond); return nil }}
+		w := &tester{t: t, clock: wire.Clock{Every: every, ClockSlot: wire.ClockSlot{Slot: 3}}, body: func(Tick) error { time.Sleep(120 * time.Millisecond); return nil }}
 		start := time.Now()
 		final := w.execute(20, nil)
 		for k := range 20 {
@@ -145,7 +145,7 @@ func TestSlot_MissedTicksAreMadeUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const every = 500 * time.Millisecond
-		w := &tester{t: t, clock: protocol.Clock{Every: every}, body: func(tick Tick) error {
+		w := &tester{t: t, clock: wire.Clock{Every: every}, body: func(tick Tick) error {
 			if tick.Tick == 2 {
 				time.Sleep(2300 * time.Millisecond)
 			} else {
@@ -175,7 +175,7 @@ func TestSlot_MissedTicksAreSkipped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const every = 500 * time.Millisecond
-		w := &tester{t: t, clock: protocol.Clock{Every: every, Skip: true}, body: func(tick Tick) error {
+		w := &tester{t: t, clock: wire.Clock{Every: every, Skip: true}, body: func(tick Tick) error {
 			if tick.Tick == 2 {
 				time.Sleep(2300 * time.Millisecond)
 			}
@@ -212,14 +212,14 @@ func TestSlot_EndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		soon := make(chan struct{})
 		time.AfterFunc(7*time.Second, func() { close(soon) })
-		w := &tester{t: t, clock: protocol.Clock{Every: 30 * time.Second}}
+		w := &tester{t: t, clock: wire.Clock{Every: 30 * time.Second}}
 		start := time.Now()
 		require.EqualValues(t, 1, w.execute(9, soon).Next)
 		require.Equal(t, 7*time.Second, time.Since(start))
 
 		stopped := make(chan struct{})
 		close(stopped)
-		w = &tester{t: t, clock: protocol.Clock{Every: 30 * time.Second}}
+		w = &tester{t: t, clock: wire.Clock{Every: 30 * time.Second}}
 		require.Zero(t, w.execute(9, stopped).Next, "stopped before its first tick, it runs none")
 		soon = make(chan struct{})
 		w = &tester{t: t, body: func(tick Tick) error {
@@ -237,7 +237,7 @@ func TestSlot_TheNextExecutionIsExact(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const every = 500 * time.Millisecond
-		w := &tester{t: t, clock: protocol.Clock{Every: every}}
+		w := &tester{t: t, clock: wire.Clock{Every: every}}
 		start := time.Now()
 		for range 5 {
 			soon := make(chan struct{})
@@ -262,7 +262,7 @@ func TestSlot_TheNextExecutionIsExact(t *testing.T) {
 func TestSlot_WithoutABaseTheNextTickIsDueAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &tester{t: t, clock: protocol.Clock{Every: time.Second, ClockSlot: protocol.ClockSlot{Next: 40, Skipped: 2}}}
+		w := &tester{t: t, clock: wire.Clock{Every: time.Second, ClockSlot: wire.ClockSlot{Next: 40, Skipped: 2}}}
 		start := time.Now()
 		final := w.execute(3, nil)
 		require.Equal(t, []int64{42, 43, 44}, w.numbers())
@@ -281,11 +281,11 @@ func TestSlot_LostExecutionsAreCountedAsRepeated(t *testing.T) {
 				t.Parallel()
 				dir := open(t)
 				synctest.Test(t, func(t *testing.T) {
-					w := &tester{t: t, clock: protocol.Clock{Every: every, Keep: keep}, dir: dir}
+					w := &tester{t: t, clock: wire.Clock{Every: every, Keep: keep}, dir: dir}
 					w.body = func(Tick) error { time.Sleep(300 * time.Microsecond); return nil }
 					for loss := range 6 {
 						s := w.begin(nil)
-						var last protocol.ClockSlot
+						var last wire.ClockSlot
 						last = s.State() // at the beginning
 						began := time.Now()
 						beat := began
@@ -350,7 +350,7 @@ func TestSlot_PartsOfTenSeconds(t *testing.T) {
 	t.Parallel()
 	dir := open(t)
 	synctest.Test(t, func(t *testing.T) {
-		w := &tester{t: t, clock: protocol.Clock{Every: time.Second, Keep: true}, dir: dir}
+		w := &tester{t: t, clock: wire.Clock{Every: time.Second, Keep: true}, dir: dir}
 		w.body = func(tick Tick) error {
 			if tick.Tick%7 == 3 {
 				return errors.New("no")
@@ -387,7 +387,7 @@ func TestSlot_PartsOfTenSeconds(t *testing.T) {
 	})
 
 	synctest.Test(t, func(t *testing.T) { // the tick after the first one is an hour away
-		w := &tester{t: t, clock: protocol.Clock{Every: time.Hour, Keep: true}, dir: dir}
+		w := &tester{t: t, clock: wire.Clock{Every: time.Hour, Keep: true}, dir: dir}
 		soon := make(chan struct{})
 		s := w.begin(soon)
 		go func() {
@@ -409,7 +409,7 @@ func TestSlot_ReplacedManifestsGo(t *testing.T) {
 	t.Parallel()
 	dir := open(t)
 	synctest.Test(t, func(t *testing.T) {
-		w := &tester{t: t, clock: protocol.Clock{Every: time.Second, Keep: true}, dir: dir}
+		w := &tester{t: t, clock: wire.Clock{Every: time.Second, Keep: true}, dir: dir}
 		w.execute(600, nil)
 		require.Len(t, manifests(t, dir), 60)
 		for range 3 { // without a manifest of its own
@@ -440,7 +440,7 @@ func TestSlot_ReplacedManifestsThatStay(t *testing.T) {
 	t.Parallel()
 	dir := &faulty{Dir: open(t)}
 	synctest.Test(t, func(t *testing.T) {
-		w := &tester{t: t, clock: protocol.Clock{Every: time.Second, Keep: true}, dir: dir}
+		w := &tester{t: t, clock: wire.Clock{Every: time.Second, Keep: true}, dir: dir}
 		w.execute(100, nil)
 		dir.deletes = errors.New("503 Slow Down")
 		w.execute(1, nil)
@@ -456,7 +456,7 @@ func TestSlot_RemovesBeforeItsFirstManifest(t *testing.T) {
 	t.Parallel()
 	dir := &faulty{Dir: open(t)}
 	synctest.Test(t, func(t *testing.T) {
-		w := &tester{t: t, clock: protocol.Clock{Every: time.Second, Keep: true}, dir: dir}
+		w := &tester{t: t, clock: wire.Clock{Every: time.Second, Keep: true}, dir: dir}
 		w.execute(100, nil)
 		dir.held = make(chan struct{})
 		lost := w.begin(nil)
@@ -485,7 +485,7 @@ func TestSlot_CutOffExecutions(t *testing.T) {
 	t.Parallel()
 	dir := open(t)
 	synctest.Test(t, func(t *testing.T) {
-		first := &tester{t: t, clock: protocol.Clock{Every: time.Second, Keep: true}, dir: dir}
+		first := &tester{t: t, clock: wire.Clock{Every: time.Second, Keep: true}, dir: dir}
 		first.execute(50, nil)
 		s := first.begin(nil)
 		defer s.Close()
@@ -518,7 +518,7 @@ func TestSlot_FailedExecutions(t *testing.T) {
 			t.Parallel()
 			dir := &faulty{Dir: open(t)}
 			synctest.Test(t, func(t *testing.T) {
-				w := &tester{t: t, clock: protocol.Clock{Every: every, Keep: true}, dir: dir, body: func(Tick) error { time.Sleep(70 * time.Millisecond); return nil }}
+				w := &tester{t: t, clock: wire.Clock{Every: every, Keep: true}, dir: dir, body: func(Tick) error { time.Sleep(70 * time.Millisecond); return nil }}
 				s := w.begin(nil)
 				w.run(s, 35)
 				for s.State().Head == "" || s.State().Next == w.entry.Count {
@@ -555,7 +555,7 @@ func TestSlot_FailedExecutions(t *testing.T) {
 	}
 
 	synctest.Test(t, func(t *testing.T) { // without an output all that has ended is recorded
-		w := &tester{t: t, clock: protocol.Clock{Every: time.Second}}
+		w := &tester{t: t, clock: wire.Clock{Every: time.Second}}
 		s := w.begin(nil)
 		defer s.Close()
 		w.run(s, 5)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // Tick is the item that a handler gets.
@@ -18,7 +18,7 @@ type Tick struct {
 // ticks is the source of a slot's ticks.
 type ticks struct {
 	slot  *Slot
-	batch protocol.Batch
+	batch wire.Batch
 	shape records.Shape
 	began int64 // ordinal after the last tick that was handed out
 	done  int64 // ticks with an outcome
@@ -55,7 +55,7 @@ func (t *ticks) Done(items []records.Item) {
 }
 
 // Split returns the ticks that are done, and all that follow.
-func (t *ticks) Split() (done protocol.Batch, rest *protocol.Batch) {
+func (t *ticks) Split() (done wire.Batch, rest *wire.Batch) {
 	done = t.batch.Upto(t.done, 0)
 	after := t.batch.After(t.done, 0)
 	if after.Count == 0 {

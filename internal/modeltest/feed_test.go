@@ -15,9 +15,9 @@ import (
 	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/redrive"
 	"github.com/stint-run/stint/internal/stages/stagestest"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -65,7 +65,7 @@ func (f *feedSimulation) resume() error {
 		return err
 	}
 	f.newRun()
-	var batches []protocol.Batch
+	var batches []wire.Batch
 	in := activities.PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: f.heads, Batches: 2, Accepted: int64(len(f.items))}
 	for {
 		page, err := asked(f.simulation, "PlanFeed of "+f.ref.Run, func(ctx context.Context, a *activities.Activities) (activities.PlanFeedResult, error) {
@@ -127,7 +127,7 @@ func (f *feedSimulation) round() error {
 }
 
 func (f *feedSimulation) process(first, n int) error {
-	b := protocol.Batch{First: int64(first), Count: int64(n)}.Sealed()
+	b := wire.Batch{First: int64(first), Count: int64(n)}.Sealed()
 	if f.staged != nil {
 		return f.processStages(b)
 	}
@@ -151,15 +151,15 @@ func (f *feedSimulation) accept(r activities.ProcessResult) {
 }
 
 // processStages takes a batch through the steps of a pipeline. What is between two of them if the feed is stopped begins again.
-func (f *feedSimulation) processStages(b protocol.Batch) error {
-	f.staged.items = func(b protocol.Batch) (items protocol.Items) {
+func (f *feedSimulation) processStages(b wire.Batch) error {
+	f.staged.items = func(b wire.Batch) (items wire.Items) {
 		for i := range b.Count {
 			items = append(items, f.value(int(b.First+i)))
 		}
 		return items
 	}
 	defer func() { f.staged.items = nil }()
-	for waiting := []protocol.Batch{b}; len(waiting) > 0; {
+	for waiting := []wire.Batch{b}; len(waiting) > 0; {
 		if f.bad(2, 3) == 1 {
 			f.note("a stop while %d batches are between two stages", len(waiting))
 			for _, b := range waiting {

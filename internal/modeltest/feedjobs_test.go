@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages/stagestest"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -99,9 +99,9 @@ func (f *feedJob) clients(ctx workflow.Context, v *server) {
 	for !v.over {
 		v.pause(ctx)
 		of := v.flows[v.spec.Name]
-		if f.lists == 0 && of.updates[protocol.UpdateClose].handler != nil {
+		if f.lists == 0 && of.updates[wire.UpdateClose].handler != nil {
 			v.note("the feed is closed")
-			_ = of.updates[protocol.UpdateClose].handler.(func(workflow.Context) error)(workflow.WithValue(ctx, flowKey{}, of))
+			_ = of.updates[wire.UpdateClose].handler.(func(workflow.Context) error)(workflow.WithValue(ctx, flowKey{}, of))
 			return
 		}
 	}
@@ -110,15 +110,15 @@ func (f *feedJob) clients(ctx workflow.Context, v *server) {
 func (f *feedJob) client(ctx workflow.Context, v *server, name string) {
 	for pending := 0; !v.over; {
 		v.pause(ctx)
-		leg := v.flows[protocol.LegID(v.spec.Name, v.open)]
-		if leg == nil || leg.ended || leg.updates[protocol.UpdateReset].handler == nil {
+		leg := v.flows[wire.LegID(v.spec.Name, v.open)]
+		if leg == nil || leg.ended || leg.updates[wire.UpdateReset].handler == nil {
 			continue
 		}
 		if f.pick(30, 3) == 1 {
 			f.reset(ctx, leg)
 			continue
 		}
-		x := protocol.Exchange{Client: name, Wait: pauses[f.pick(len(pauses), 50)]}
+		x := wire.Exchange{Client: name, Wait: pauses[f.pick(len(pauses), 50)]}
 		switch {
 		case f.lists > 0:
 			x.Want = f.pick(3, 60) > 0
@@ -166,16 +166,16 @@ func (f *feedJob) fail(format string, args ...any) {
 }
 
 // exchange is one exchange with a leg. What the leg accepts is accepted, whatever becomes of the answer.
-func (f *feedJob) exchange(ctx workflow.Context, leg *simFlow, x protocol.Exchange) (a protocol.Exchanged, err error) {
+func (f *feedJob) exchange(ctx workflow.Context, leg *simFlow, x wire.Exchange) (a wire.Exchanged, err error) {
 	ctx = workflow.WithValue(ctx, flowKey{}, leg)
-	u := leg.updates[protocol.UpdateExchange]
+	u := leg.updates[wire.UpdateExchange]
 	if x, err = passed(x); err != nil {
 		return a, err
 	}
-	if err := u.validator.(func(protocol.Exchange) error)(x); err != nil {
+	if err := u.validator.(func(wire.Exchange) error)(x); err != nil {
 		return a, err
 	}
-	state, err := leg.queries[protocol.QueryFeed].(func() (protocol.FeedState, error))()
+	state, err := leg.queries[wire.QueryFeed].(func() (wire.FeedState, error))()
 	if err != nil {
 		return a, err
 	}
@@ -191,7 +191,7 @@ func (f *feedJob) exchange(ctx workflow.Context, leg *simFlow, x protocol.Exchan
 		}
 		f.items = append(f.items, fedItem{text: text, session: state.Session})
 	}
-	a, err = u.handler.(func(workflow.Context, protocol.Exchange) (protocol.Exchanged, error))(ctx, x)
+	a, err = u.handler.(func(workflow.Context, wire.Exchange) (wire.Exchanged, error))(ctx, x)
 	if err == nil && len(x.Items) > 0 && a.First != state.Accepted {
 		f.fail("the first of %d items has the ordinal %d, and should have %d", len(x.Items), a.First, state.Accepted)
 	}
@@ -203,11 +203,11 @@ func (f *feedJob) exchange(ctx workflow.Context, leg *simFlow, x protocol.Exchan
 
 func (f *feedJob) reset(ctx workflow.Context, leg *simFlow) {
 	ctx = workflow.WithValue(ctx, flowKey{}, leg)
-	u := leg.updates[protocol.UpdateReset]
-	if u.validator.(func(protocol.Reset) error)(protocol.Reset{}) != nil {
+	u := leg.updates[wire.UpdateReset]
+	if u.validator.(func(wire.Reset) error)(wire.Reset{}) != nil {
 		return
 	}
-	done, err := u.handler.(func(workflow.Context, protocol.Reset) (protocol.ResetDone, error))(ctx, protocol.Reset{})
+	done, err := u.handler.(func(workflow.Context, wire.Reset) (wire.ResetDone, error))(ctx, wire.Reset{})
 	if err != nil {
 		f.fail("a reset fails: %v", err)
 		return
@@ -217,7 +217,7 @@ func (f *feedJob) reset(ctx workflow.Context, leg *simFlow) {
 }
 
 // take takes the results of an answer.
-func (f *feedJob) take(a protocol.Exchanged) {
+func (f *feedJob) take(a wire.Exchanged) {
 	for _, r := range a.Results {
 		if r.Item < 0 || r.Item >= int64(len(f.items)) {
 			f.fail("a result of item %d, of %d", r.Item, len(f.items))

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages/stagestest"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows"
 	"go.temporal.io/api/common/v1"
@@ -113,7 +113,7 @@ var errHopeless = errors.New("nothing worked")
 
 // complete runs the job, or its redrive, until it has completed.
 func (j *jobSimulation) complete() error {
-	j.in = job.Input{Spec: j.spec, Version: protocol.LogicVersion, Redrive: j.redrive}
+	j.in = job.Input{Spec: j.spec, Version: wire.LogicVersion, Redrive: j.redrive}
 	for runs := 0; ; runs++ {
 		j.newRun()
 		j.afresh = len(j.in.Resume)+len(j.in.Salvage) == 0
@@ -159,8 +159,8 @@ func (j *jobSimulation) interrupt(ctx workflow.Context, v *server) (*job.Input, 
 	case what == 1:
 		v.note("a stop")
 		for leg := range 3 { // no leg takes items then
-			if f := v.flows[protocol.LegID(v.spec.Name, v.open+leg)]; f != nil && !f.ended && j.clients != nil {
-				f.signal(protocol.SignalBar).SendAsync(payload(nil))
+			if f := v.flows[wire.LegID(v.spec.Name, v.open+leg)]; f != nil && !f.ended && j.clients != nil {
+				f.signal(wire.SignalBar).SendAsync(payload(nil))
 			}
 		}
 		v.flows[v.spec.Name].signal(job.SignalStop).SendAsync(payload(job.Stop{Reason: "the model"}))

@@ -18,9 +18,9 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/redrive"
 	"github.com/stint-run/stint/internal/stages/stagestest"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/temporal"
 )
@@ -321,7 +321,7 @@ func (s *simulation) change() {
 }
 
 // plan plans pages to the end.
-func (s *simulation) plan(resume []string) (batches []protocol.Batch, planned int64, err error) {
+func (s *simulation) plan(resume []string) (batches []wire.Batch, planned int64, err error) {
 	in := inputs.PlanInput{Ref: s.ref, Spec: s.spec, Resume: resume, Batches: 2}
 	for {
 		var result inputs.PlanResult
@@ -368,7 +368,7 @@ func (s *simulation) plan(resume []string) (batches []protocol.Batch, planned in
 }
 
 // do processes batches and commits them, a few at a time.
-func (s *simulation) do(batches []protocol.Batch, heads []string) ([]string, error) {
+func (s *simulation) do(batches []wire.Batch, heads []string) ([]string, error) {
 	if s.staged != nil {
 		return s.flow(batches, heads)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/facebookgo/clock"
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows"
 	"go.temporal.io/api/common/v1"
@@ -87,10 +87,10 @@ func newServer(s *simulation) *server {
 	v.env.SetTestTimeout(20 * time.Second) // of real time without anything happening
 	stopRealTime(v.env)
 	v.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&taker{v: v}}, DeadlockDetectionTimeout: time.Minute})
-	v.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: "root", TaskQueue: protocol.WorkflowQueue})
-	v.env.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: protocol.WorkflowJob})
-	v.env.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: protocol.WorkflowLeg})
-	v.env.RegisterWorkflowWithOptions(workflows.FeedLeg, workflow.RegisterOptions{Name: protocol.WorkflowFeedLeg})
+	v.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: "root", TaskQueue: wire.WorkflowQueue})
+	v.env.RegisterWorkflowWithOptions(workflows.Job, workflow.RegisterOptions{Name: wire.WorkflowJob})
+	v.env.RegisterWorkflowWithOptions(workflows.Leg, workflow.RegisterOptions{Name: wire.WorkflowLeg})
+	v.env.RegisterWorkflowWithOptions(workflows.FeedLeg, workflow.RegisterOptions{Name: wire.WorkflowFeedLeg})
 	v.env.RegisterWorkflowWithOptions(v.proxy, workflow.RegisterOptions{Name: proxyName})
 	return v
 }
@@ -311,9 +311,9 @@ func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args 
 
 func (v *server) leg(ctx workflow.Context, name string, arg any) (any, error) {
 	switch name {
-	case protocol.WorkflowLeg:
+	case wire.WorkflowLeg:
 		return runToEnd(ctx, workflows.Leg, arg.(workflows.LegInput))
-	case protocol.WorkflowFeedLeg:
+	case wire.WorkflowFeedLeg:
 		return runToEnd(ctx, workflows.FeedLeg, arg.(workflows.FeedLegInput))
 	}
 	return nil, fmt.Errorf("no workflow %s", name)
@@ -334,7 +334,7 @@ func (o *outbound) SetUpdateHandler(ctx workflow.Context, name string, handler a
 }
 
 func (o *outbound) UpsertMemo(_ workflow.Context, memo map[string]any) error {
-	if leg, ok := memo[protocol.MemoLeg].(int); ok {
+	if leg, ok := memo[wire.MemoLeg].(int); ok {
 		o.v.open = leg
 	}
 	return nil
@@ -372,7 +372,7 @@ func query[T any](v *server, id, name string, args ...any) (answer T, err error)
 
 // remains is what a job that is terminated now leaves for the run that resumes it, as clients find it.
 func (v *server) remains(in job.Input) (report job.Report, salvage []json.RawMessage, err error) {
-	report, err = query[job.Report](v, v.spec.Name, protocol.QueryReport)
+	report, err = query[job.Report](v, v.spec.Name, wire.QueryReport)
 	if err != nil {
 		return report, nil, err
 	}
@@ -383,7 +383,7 @@ func (v *server) remains(in job.Input) (report job.Report, salvage []json.RawMes
 			salvage = append(salvage, leg)
 			continue
 		}
-		some, err := query[[]json.RawMessage](v, id, protocol.QueryPending)
+		some, err := query[[]json.RawMessage](v, id, wire.QueryPending)
 		if errors.Is(err, errNotFound) {
 			continue // it was never started
 		}
@@ -401,7 +401,7 @@ func (s *simulation) pendingOf(_ context.Context, id, run string, offset int) ([
 	if v == nil {
 		v = s.servers[s.ref.Run] // a leg of the job that asks
 	}
-	piece, err := query[[]byte](v, id, protocol.QueryPending, offset)
+	piece, err := query[[]byte](v, id, wire.QueryPending, offset)
 	if errors.Is(err, errNotFound) {
 		return nil, serviceerror.NewNotFound(id)
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/stages/stagestest"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -34,7 +34,7 @@ type staged struct {
 	stops  int
 	totals job.Totals // of the report
 	// items are those of a batch that came with it, of a feed; nil: it is a range of a source.
-	items func(b protocol.Batch) protocol.Items
+	items func(b wire.Batch) wire.Items
 
 	mu       sync.Mutex
 	seen     map[string]map[string]int // how often, by stage and item, in the first generation; 1 unless calm
@@ -140,7 +140,7 @@ var errStopped = fmt.Errorf("the job was stopped: %w", errTerminated)
 
 // flow takes batches through the steps of the pipeline, in any order, and commits what has come through the last one. A stop, and
 // the end of the workflow, may come anywhere.
-func (s *simulation) flow(waiting []protocol.Batch, heads []string) ([]string, error) {
+func (s *simulation) flow(waiting []wire.Batch, heads []string) ([]string, error) {
 	var entries []ledger.Entry
 	for len(waiting) > 0 {
 		i := s.pick(len(waiting), 60)
@@ -181,9 +181,9 @@ func (s *simulation) flow(waiting []protocol.Batch, heads []string) ([]string, e
 }
 
 // stop commits what has been done, and where the batches stand that are between two stages: by one leg, or by two.
-func (s *simulation) stop(entries []ledger.Entry, waiting []protocol.Batch, before []string) (heads []string, err error) {
+func (s *simulation) stop(entries []ledger.Entry, waiting []wire.Batch, before []string) (heads []string, err error) {
 	s.staged.stops++
-	var between []protocol.Batch
+	var between []wire.Batch
 	for _, b := range waiting {
 		if b.From != nil {
 			between = append(between, b)
@@ -205,7 +205,7 @@ func (s *simulation) stop(entries []ledger.Entry, waiting []protocol.Batch, befo
 }
 
 // commit has a manifest written, unless there is nothing to commit.
-func (s *simulation) commit(entries []ledger.Entry, between []protocol.Batch, heads []string) ([]string, error) {
+func (s *simulation) commit(entries []ledger.Entry, between []wire.Batch, heads []string) ([]string, error) {
 	if len(entries)+len(between) == 0 {
 		return heads, nil
 	}
@@ -222,7 +222,7 @@ func (s *simulation) commit(entries []ledger.Entry, between []protocol.Batch, he
 }
 
 // step executes the step that a batch is for: all of its items, or the first ones.
-func (s *simulation) step(b protocol.Batch) (activities.ProcessResult, error) {
+func (s *simulation) step(b wire.Batch) (activities.ProcessResult, error) {
 	at := 0
 	if b.From != nil {
 		at = b.From.Step

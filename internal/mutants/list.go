@@ -123,11 +123,11 @@ var mutants = []mutant{
 		pkg: "./workflows", tests: "TestD1_NoFieldHidesAnother|TestD1_FilledValuesComeBackEqual",
 	},
 	{
-		name: "hand-over: a batch that was changed on the way counts as whole", file: "internal/protocol/batch.go",
+		name: "hand-over: a batch that was changed on the way counts as whole", file: "internal/wire/batch.go",
 		old: `	if b.Check != b.sum() {
 		return fmt.Errorf`, new: `	if b.Check == 0 {
 		return fmt.Errorf`,
-		pkg: "./internal/protocol", tests: "TestD1_BatchCheck",
+		pkg: "./internal/wire", tests: "TestD1_BatchCheck",
 	},
 	{
 		name: "hand-over: the digest of a batch is not compared", file: "internal/inputs/digests.go",

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
@@ -45,7 +45,7 @@ func end(ctx context.Context, tc client.Client, namespace, id string) (running b
 		return false, nil, nil
 	}
 	execution := desc.GetWorkflowExecutionInfo().GetExecution()
-	if err := tc.SignalWorkflow(ctx, id, execution.GetRunId(), protocol.SignalRestarted, nil); err != nil {
+	if err := tc.SignalWorkflow(ctx, id, execution.GetRunId(), wire.SignalRestarted, nil); err != nil {
 		return true, nil, ignoreGone(err, "signalling the restart to "+id)
 	}
 	for _, activity := range desc.GetPendingActivities() {
@@ -72,7 +72,7 @@ func end(ctx context.Context, tc client.Client, namespace, id string) (running b
 func failActivity(ctx context.Context, c client.Client, namespace string, of *common.WorkflowExecution, activity *workflow.PendingActivityInfo) error {
 	var details []any
 	if activity.GetHeartbeatDetails() != nil {
-		hint, _ := protocol.LastHint(activity, converter.GetDefaultDataConverter())
+		hint, _ := wire.LastHint(activity, converter.GetDefaultDataConverter())
 		details = []any{hint} // what it had in hand
 	}
 	orphaned := temporal.NewNonRetryableApplicationError("the process that ran this has ended", job.ErrorOrphaned, nil, details...)

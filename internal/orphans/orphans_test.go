@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
@@ -71,7 +71,7 @@ func TestEnd(t *testing.T) {
 	pending(tc, "nightly/leg-2", enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, []enums.PendingActivityState{started})
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly/leg-3", "").Return(nil, serviceerror.NewNotFound("not yet started"))
 	for _, id := range []string{"nightly", "nightly/leg-1"} {
-		tc.On("SignalWorkflow", mock.Anything, id, "run-of-"+id, protocol.SignalRestarted, nil).Return(nil)
+		tc.On("SignalWorkflow", mock.Anything, id, "run-of-"+id, wire.SignalRestarted, nil).Return(nil)
 	}
 	var failed []string
 	tc.On("CompleteActivityByID", mock.Anything, "default", mock.Anything, mock.Anything, mock.Anything, nil, mock.Anything).
@@ -101,16 +101,16 @@ func TestEnd_Fails(t *testing.T) {
 		},
 		"signalling the restart to nightly": func(tc *mocks.Client) {
 			pending(tc, "nightly", running, nil)
-			tc.On("SignalWorkflow", mock.Anything, "nightly", mock.Anything, protocol.SignalRestarted, nil).Return(broken)
+			tc.On("SignalWorkflow", mock.Anything, "nightly", mock.Anything, wire.SignalRestarted, nil).Return(broken)
 		},
 		"ending an orphan of nightly": func(tc *mocks.Client) {
 			pending(tc, "nightly", running, []enums.PendingActivityState{started})
-			tc.On("SignalWorkflow", mock.Anything, "nightly", mock.Anything, protocol.SignalRestarted, nil).Return(nil)
+			tc.On("SignalWorkflow", mock.Anything, "nightly", mock.Anything, wire.SignalRestarted, nil).Return(nil)
 			tc.On("CompleteActivityByID", mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).Return(broken)
 		},
 		"releasing nightly": func(tc *mocks.Client) {
 			pending(tc, "nightly", running, nil)
-			tc.On("SignalWorkflow", mock.Anything, "nightly", mock.Anything, protocol.SignalRestarted, nil).Return(nil)
+			tc.On("SignalWorkflow", mock.Anything, "nightly", mock.Anything, wire.SignalRestarted, nil).Return(nil)
 			tc.On("WorkflowService").Return(&stickyService{err: broken})
 		},
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -31,7 +31,7 @@ type joinFixture struct {
 }
 
 // setupJoin returns a job of 20 batches of 50 items each, which has begun.
-func setupJoin(t *testing.T, output string) (f *joinFixture, batches []protocol.Batch, want string) {
+func setupJoin(t *testing.T, output string) (f *joinFixture, batches []wire.Batch, want string) {
 	t.Helper()
 	want = jobtest.Lines(1000)
 	f = &joinFixture{t: t, dir: t.TempDir(), items: strings.SplitAfter(want, "\n")}
@@ -43,7 +43,7 @@ func setupJoin(t *testing.T, output string) (f *joinFixture, batches []protocol.
 	f.joiner = NewJoiner(&store.Access{}).(*earlyJoiner)
 	t.Cleanup(f.joiner.Close)
 	f.begin("run-1")
-	at := protocol.Batch{Count: 50}
+	at := wire.Batch{Count: 50}
 	for at.First < 1000 {
 		at.Length = int64(len(strings.Join(f.items[at.First:at.First+50], "")))
 		batches = append(batches, at.Sealed())
@@ -66,7 +66,7 @@ func (f *joinFixture) begin(run string) {
 }
 
 // write writes the outcomes of a batch, ten items at a time.
-func (f *joinFixture) write(b protocol.Batch) (*Part, ledger.Entry) {
+func (f *joinFixture) write(b wire.Batch) (*Part, ledger.Entry) {
 	f.t.Helper()
 	e := ledger.Entry{Batch: b, Part: ledger.NewToken(), OK: b.Count}
 	p := NewPart(f.store, f.ref.Run, e, f.joiner)
@@ -91,7 +91,7 @@ func (f *joinFixture) write(b protocol.Batch) (*Part, ledger.Entry) {
 }
 
 // process makes the part of a batch.
-func (f *joinFixture) process(b protocol.Batch) ledger.Entry {
+func (f *joinFixture) process(b wire.Batch) ledger.Entry {
 	f.t.Helper()
 	p, e := f.write(b)
 	defer p.Close()
@@ -99,7 +99,7 @@ func (f *joinFixture) process(b protocol.Batch) ledger.Entry {
 	return e
 }
 
-func (f *joinFixture) processAll(batches []protocol.Batch) []ledger.Entry {
+func (f *joinFixture) processAll(batches []wire.Batch) []ledger.Entry {
 	f.t.Helper()
 	var all []ledger.Entry
 	for _, b := range batches {
@@ -224,21 +224,21 @@ func (f *joinFixture) takes(head string) bool {
 // What counts are the parts that the workflow has accepted, whatever was joined.
 func TestEarly_OthersAccepted(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(f *joinFixture, e *early, entries []ledger.Entry, batches []protocol.Batch){
-		"nothing": func(*joinFixture, *early, []ledger.Entry, []protocol.Batch) {},
-		"another execution": func(f *joinFixture, _ *early, entries []ledger.Entry, batches []protocol.Batch) {
+	for name, spoil := range map[string]func(f *joinFixture, e *early, entries []ledger.Entry, batches []wire.Batch){
+		"nothing": func(*joinFixture, *early, []ledger.Entry, []wire.Batch) {},
+		"another execution": func(f *joinFixture, _ *early, entries []ledger.Entry, batches []wire.Batch) {
 			entries[5] = f.process(batches[5])
 		},
-		"more joined than accepted": func(_ *joinFixture, e *early, _ []ledger.Entry, _ []protocol.Batch) {
+		"more joined than accepted": func(_ *joinFixture, e *early, _ []ledger.Entry, _ []wire.Batch) {
 			e.close()
 			<-e.ended
 			e.joined.parts++
 		},
-		"given up": func(_ *joinFixture, e *early, _ []ledger.Entry, _ []protocol.Batch) {
+		"given up": func(_ *joinFixture, e *early, _ []ledger.Entry, _ []wire.Batch) {
 			e.cancel()
 			<-e.ended
 		},
-		"failed": func(_ *joinFixture, e *early, _ []ledger.Entry, _ []protocol.Batch) {
+		"failed": func(_ *joinFixture, e *early, _ []ledger.Entry, _ []wire.Batch) {
 			e.close()
 			<-e.ended
 			e.err = errors.New("no space left")
@@ -362,7 +362,7 @@ func TestEarly_Ends(t *testing.T) {
 	e = f.joiner.current
 	e.Offer(ledger.Entry{}, nil)
 	for i := range maxWaiting + 1 {
-		e.Offer(ledger.Entry{Batch: protocol.Batch{First: int64(1000 + i), Count: 1}.Sealed()}, nil)
+		e.Offer(ledger.Entry{Batch: wire.Batch{First: int64(1000 + i), Count: 1}.Sealed()}, nil)
 	}
 	<-e.ended
 	require.Len(t, e.waiting, maxWaiting)

@@ -16,9 +16,9 @@ import (
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/store/object"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -85,7 +85,7 @@ func publication(t *testing.T, place, output string, born int64, result string) 
 	require.NoError(t, err)
 	dir := &frozenDir{bucketDir: p.Dir.(bucketDir)}
 	p.Dir = dir
-	e := ledger.Entry{Batch: protocol.Batch{Count: 1, Length: 1}.Sealed(), Part: "0", OK: 1}
+	e := ledger.Entry{Batch: wire.Batch{Count: 1, Length: 1}.Sealed(), Part: "0", OK: 1}
 	w := &ledger.PartWriter{Dir: dir, Key: ledger.ResultsKey(ref.Run, e)}
 	require.NoError(t, w.Write(t.Context(), []byte(result)))
 	require.NoError(t, w.Commit())

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -59,7 +59,7 @@ func TestPublishParts_WritesTheListAsItGoes(t *testing.T) {
 	var entries []ledger.Entry
 	var want []string
 	for i := range int64(3) {
-		e := ledger.Entry{Batch: protocol.Batch{First: i, Count: 1, Offset: i, Length: 1}.Sealed(), Part: fmt.Sprint(i), OK: 1}
+		e := ledger.Entry{Batch: wire.Batch{First: i, Count: 1, Offset: i, Length: 1}.Sealed(), Part: fmt.Sprint(i), OK: 1}
 		w := &ledger.PartWriter{Dir: p.Dir, Key: ledger.ResultsKey("run", e)}
 		require.NoError(t, w.Write(t.Context(), []byte("x\n")))
 		require.NoError(t, w.Commit())

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -171,7 +171,7 @@ func (p *Prediction) memory(setup Setup) int64 {
 func (s *Survey) cutBy(spec job.Spec, known inputs.Sizing) (batches, legs int64) {
 	left, first := s.Items, known
 	first.Rate = 0
-	few, page := int64(inputs.FirstFew(first)), int64(inputs.FirstPage(spec, first, protocol.FirstPage))
+	few, page := int64(inputs.FirstFew(first)), int64(inputs.FirstPage(spec, first, wire.FirstPage))
 	for _, source := range s.sources {
 		rest := source.items
 		mean := max(1, source.bytes/max(1, source.items))
@@ -195,7 +195,7 @@ func (s *Survey) cutBy(spec job.Spec, known inputs.Sizing) (batches, legs int64)
 	switch after := batches - page; {
 	case batches == 0:
 		return 0, 0
-	case after <= 0, page <= protocol.InsideBatches && after <= protocol.InsideBatches:
+	case after <= 0, page <= wire.InsideBatches && after <= wire.InsideBatches:
 		return batches, 1
 	default:
 		page := int64(stages.Compile(spec.Stages).Page(spec.BatchItems))
@@ -206,7 +206,7 @@ func (s *Survey) cutBy(spec job.Spec, known inputs.Sizing) (batches, legs int64)
 // speedShown reports whether the first page ends with the few batches that show the handler's speed.
 func speedShown(spec job.Spec, first inputs.Sizing, left, batches int64) bool {
 	items, _ := inputs.BatchSize(spec, first, int(batches), left)
-	in := inputs.PlanInput{Spec: spec, Sizing: first, Batches: inputs.FirstPage(spec, first, protocol.FirstPage)}
+	in := inputs.PlanInput{Spec: spec, Sizing: first, Batches: inputs.FirstPage(spec, first, wire.FirstPage)}
 	return inputs.ShowsSpeed(in, inputs.FirstFew(first), items, left)
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -323,9 +323,9 @@ func TestSurvey_CutByTheHandlersSpeed(t *testing.T) {
 		batches, legs := survey.cutBy(f.spec, inputs.Sizing{Rate: test.rate})
 		planned, pages := int64(0), int64(0)
 		for done := false; !done; pages++ {
-			in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: protocol.FirstPage}
+			in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: wire.FirstPage}
 			if pages > 0 {
-				in.Batches, in.Sizing.Rate = protocol.PageBatches, test.rate
+				in.Batches, in.Sizing.Rate = wire.PageBatches, test.rate
 			}
 			result := f.page(in)
 			page, err := inputs.DecodePage(result.Page)
@@ -334,7 +334,7 @@ func TestSurvey_CutByTheHandlersSpeed(t *testing.T) {
 			f.ref.Sources, f.next, done = cmp.Or(f.ref.Sources, result.Sources), result.Next, result.Done
 		}
 		require.InEpsilon(t, planned, batches, 0.1, "%+v: Plan knows the sizes of items so far only", test)
-		if planned > protocol.FirstPage+protocol.InsideBatches {
+		if planned > wire.FirstPage+wire.InsideBatches {
 			require.Equal(t, pages, legs, "%+v", test)
 		} else {
 			require.EqualValues(t, 1, legs, "the job runs them itself: %+v", test)
@@ -348,7 +348,7 @@ func TestSurvey_CutsHugeInputs(t *testing.T) {
 	s := Survey{Items: 2e15, sources: []counted{{1e15, 1e17}, {1e15, 1e17}}}
 	batches, legs := s.cutBy(job.Spec{}, inputs.Sizing{Rate: math.MaxInt64})
 	require.InEpsilon(t, 2e15/inputs.MaxAutoItems, float64(batches), 0.01)
-	require.InEpsilon(t, float64(batches)/protocol.PageBatches, float64(legs), 0.01)
+	require.InEpsilon(t, float64(batches)/wire.PageBatches, float64(legs), 0.01)
 	batches, _ = s.cutBy(job.Spec{BatchItems: 1}, inputs.Sizing{Rate: 1})
 	require.EqualValues(t, 2e15, batches)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -75,7 +75,7 @@ func (f *fixture) page(in inputs.PlanInput) inputs.PlanResult {
 }
 
 // plan plans the whole job and returns its batches.
-func (f *fixture) plan() []protocol.Batch {
+func (f *fixture) plan() []wire.Batch {
 	f.t.Helper()
 	in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 100_000}
 	result := f.page(in)

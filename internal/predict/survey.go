@@ -6,9 +6,9 @@ import (
 
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -76,7 +76,7 @@ func (f *Predictor) survey(ctx context.Context, spec job.Spec) (Survey, error) {
 		Inputs: table.Count(), table: table, sources: make([]counted, len(table.Sources)), Steps: len(stages.Compile(spec.Stages)), looks: len(spec.Pools()) > 1,
 	}
 	for page := 0; ; page++ {
-		size := protocol.FirstPage
+		size := wire.FirstPage
 		if page > 0 {
 			size = stages.Compile(spec.Stages).Page(spec.BatchItems)
 		}

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -63,11 +63,11 @@ func TestSurvey_LeavesNoTrace(t *testing.T) {
 
 func TestSurvey_ManyLegs(t *testing.T) {
 	t.Parallel()
-	f := setup(t, "in.txt", strings.Repeat("1\n", protocol.FirstPage+2*protocol.PageBatches+1))
+	f := setup(t, "in.txt", strings.Repeat("1\n", wire.FirstPage+2*wire.PageBatches+1))
 	f.spec.BatchItems = 1
 	s := survey(t, f.spec, "")
 	require.EqualValues(t, 4, s.Legs)
-	require.EqualValues(t, protocol.FirstPage+2*protocol.PageBatches+1, s.Batches)
+	require.EqualValues(t, wire.FirstPage+2*wire.PageBatches+1, s.Batches)
 	perBatch := float64(s.Events) / float64(s.Batches)
 	require.InDelta(t, 5.2, perBatch, 0.1)
 	require.InDelta(t, 1, float64(s.Actions)/float64(s.Batches), 0.05)

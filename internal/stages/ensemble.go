@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -13,7 +13,7 @@ import (
 const maxPartial = 256 << 10
 
 // zip is the list of what an ensemble's members have made of the current item.
-func (v *viewReader) zip(view *protocol.View) outcome {
+func (v *viewReader) zip(view *wire.View) outcome {
 	members := make([]outcome, len(view.Zip))
 	finished, failed, first := 0, 0, -1
 	for i := range view.Zip {

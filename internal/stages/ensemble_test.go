@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,13 +14,13 @@ func TestView_MembersThatAreNoJSON(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
 	in := parcelOf(t, dir, 2, []string{`1`, `2`})
-	member := func(number int, format string, items ...string) protocol.Part {
+	member := func(number int, format string, items ...string) wire.Part {
 		p := parcelOf(t, dir, 2, items).From.Parts[0]
 		p.Number, p.Format = number, format
 		return p
 	}
 	in.From.Parts = append(in.From.Parts, member(2, "jsonl", `{"a":1}`, `{"a":`), member(3, "text", `"plain"`, `b`))
-	view := protocol.View{Part: 1, Zip: []protocol.View{{Part: 2}, {Part: 3}}, Stage: "score"}
+	view := wire.View{Part: 1, Zip: []wire.View{{Part: 2}, {Part: 3}}, Stage: "score"}
 	s, err := Open(t.Context(), in, Options{Store: opened(dir), View: view, Origin: noOrigin})
 	require.NoError(t, err)
 	defer s.Close()

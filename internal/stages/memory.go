@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -40,7 +40,7 @@ func (m *Memory) Read(s *Step) ([]Line, records.Format) {
 	return m.view(*s.Read)
 }
 
-func (m *Memory) view(view protocol.View) ([]Line, records.Format) {
+func (m *Memory) view(view wire.View) ([]Line, records.Format) {
 	v := &viewReader{view: view, forms: m.forms}
 	v.text = v.isText(&view)
 	lines := make([]Line, len(m.made))

@@ -7,8 +7,8 @@ import (
 	"hash/crc32"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // Part is the sink of a step that is not the last. Its results have one line for each item, empty if the item has none, so
@@ -17,8 +17,8 @@ type Part struct {
 	open  func() (store.Dir, error)
 	run   string
 	entry ledger.Entry
-	held  *protocol.Lines // what will be returned inline; nil: it is written to the store
-	most  int             // bytes of that
+	held  *wire.Lines // what will be returned inline; nil: it is written to the store
+	most  int         // bytes of that
 
 	results ledger.PartWriter
 	errors  ledger.PartWriter
@@ -33,7 +33,7 @@ type Part struct {
 func NewPart(run string, e ledger.Entry, inline int, open func() (store.Dir, error)) *Part {
 	p := &Part{open: open, run: run, entry: e, most: inline}
 	if inline > 0 {
-		p.held = &protocol.Lines{}
+		p.held = &wire.Lines{}
 	}
 	return p
 }
@@ -122,7 +122,7 @@ func (p *Part) Commit(entry *ledger.Entry) error {
 }
 
 // Inline returns the part's lines if the store does not have them; nil: it has.
-func (p *Part) Inline() *protocol.Lines { return p.held }
+func (p *Part) Inline() *wire.Lines { return p.held }
 
 // Close discards the part, unless it is committed.
 func (p *Part) Close() {

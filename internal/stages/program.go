@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -16,7 +16,7 @@ type Program []Step
 
 // Step is one execution that every batch of a pipeline goes through.
 type Step struct {
-	protocol.Stage
+	wire.Stage
 	Pool string
 	// Switch is the number of the switch, from 1, whose cases an execution of the step finds out; 0: none.
 	Switch int
@@ -57,7 +57,7 @@ func Compile(all []job.Stage) Program {
 }
 
 // pieces is how many batches at most one is split into, over all steps: it has so many cuts.
-const pieces = protocol.MaxCuts + 1
+const pieces = wire.MaxCuts + 1
 
 // Page is the most batches of a page of a job with these steps, at least 1, if its batches have at most so many
 // items; 0: any number. One leg takes each of them through all steps, in pieces from the first step on that splits
@@ -76,7 +76,7 @@ func (p Program) Page(batchItems int64) int {
 	if each > 1 {
 		executions += executions / 4 // pieces carry their parcels as well
 	}
-	return int(max(1, protocol.PageBatches/max(1, executions)))
+	return int(max(1, wire.PageBatches/max(1, executions)))
 }
 
 // Next is the index of the first step from one on that the items of a parcel have to go through.
@@ -95,10 +95,10 @@ func (s *Step) passedBy(routed []uint32) bool {
 }
 
 // Split splits a batch into those that the step which its parcel is for gets.
-func (p Program) Split(b protocol.Batch) (all []protocol.Batch) {
+func (p Program) Split(b wire.Batch) (all []wire.Batch) {
 	most := p[b.From.Step].Items
 	for most > 0 && b.Count > most {
-		cut := protocol.Cut{Item: b.First + most}
+		cut := wire.Cut{Item: b.First + most}
 		if b.Length > 0 {
 			cut = lastCut(b, most)
 		}
@@ -116,7 +116,7 @@ func (p Program) Split(b protocol.Batch) (all []protocol.Batch) {
 }
 
 // ownCuts leaves out the cuts that are not within the batch: each piece carries its own.
-func ownCuts(b protocol.Batch) protocol.Batch {
+func ownCuts(b wire.Batch) wire.Batch {
 	parcel := *b.From
 	parcel.Cuts = nil
 	for _, cut := range b.From.Cuts {
@@ -128,7 +128,7 @@ func ownCuts(b protocol.Batch) protocol.Batch {
 }
 
 // lastCut is the last cut of a batch that leaves at most so many items before it, or else the first one; zero: there is none.
-func lastCut(b protocol.Batch, most int64) (found protocol.Cut) {
+func lastCut(b wire.Batch, most int64) (found wire.Cut) {
 	for _, cut := range b.From.Cuts {
 		if cut.Item > b.First && (found.Item == 0 || cut.Item <= b.First+most) {
 			found = cut
@@ -139,7 +139,7 @@ func lastCut(b protocol.Batch, most int64) (found protocol.Cut) {
 
 // Advance is what a batch becomes whose step has written a part, in the run given, and has found out the routed cases and the cuts: batches
 // of later steps. rest is what the step has not done of the batch; nil: it has done all.
-func (p Program) Advance(b protocol.Batch, rest *protocol.Batch, run string, written protocol.Part, routed uint32, cuts []protocol.Cut) []protocol.Batch {
+func (p Program) Advance(b wire.Batch, rest *wire.Batch, run string, written wire.Part, routed uint32, cuts []wire.Cut) []wire.Batch {
 	step, before := 0, b.From
 	if before != nil {
 		step = before.Step
@@ -152,9 +152,9 @@ func (p Program) Advance(b protocol.Batch, rest *protocol.Batch, run string, wri
 
 // Parcel is what a batch's parcel is, nil at first, once a step of the run has written a part, and has found out the routed cases and the
 // cuts.
-func (p Program) Parcel(step int, before *protocol.Parcel, run string, written protocol.Part, routed uint32, cuts []protocol.Cut) *protocol.Parcel {
+func (p Program) Parcel(step int, before *wire.Parcel, run string, written wire.Part, routed uint32, cuts []wire.Cut) *wire.Parcel {
 	s := &p[step]
-	after := &protocol.Parcel{Run: run, Cuts: cuts}
+	after := &wire.Parcel{Run: run, Cuts: cuts}
 	if before != nil {
 		after.Routed, after.Cuts = before.Routed, before.Cuts
 		if s.Inner { // the items are still those that the run of before has counted
@@ -200,13 +200,13 @@ func (p place) inside(cases ...crossing) place {
 
 // view is what the next step reads; nil: the items as the job got them.
 type view struct {
-	protocol.View
+	wire.View
 	pool string // that has written the last of it
 }
 
 func (v *view) isPart() bool { return len(v.Zip) == 0 && v.Route == nil && !v.Values }
 
-func (v *view) read() *protocol.View {
+func (v *view) read() *wire.View {
 	if v == nil {
 		return nil
 	}
@@ -217,12 +217,12 @@ func (v *view) read() *protocol.View {
 func (c *compiler) add(s Step, at place) *view {
 	s.Inner, s.within, s.Writes = at.inner, at.within, len(c.steps)+1
 	c.steps = append(c.steps, s)
-	return &view{View: protocol.View{Part: s.Writes}, pool: s.Pool}
+	return &view{View: wire.View{Part: s.Writes}, pool: s.Pool}
 }
 
 // gather adds a step that writes what in has as a part.
 func (c *compiler) gather(in *view, name, pool string, at place) *view {
-	s := Step{Stage: protocol.Stage{Name: name, Read: in.read(), Gather: true}, Pool: pool}
+	s := Step{Stage: wire.Stage{Name: name, Read: in.read(), Gather: true}, Pool: pool}
 	if in != nil && in.Route != nil && in.Pick == nil {
 		s.Switch = c.innermost(at)
 	}
@@ -253,7 +253,7 @@ func (c *compiler) stage(s *job.Stage, name string, in *view, at place) *view {
 	case s.Switch != "":
 		return c.route(s, name, in, at)
 	}
-	step := Step{Stage: protocol.Stage{Name: name, Read: in.read()}, Pool: s.Pool, Items: s.BatchItems}
+	step := Step{Stage: wire.Stage{Name: name, Read: in.read()}, Pool: s.Pool, Items: s.BatchItems}
 	if in != nil && in.Route != nil && in.Pick == nil {
 		step.Switch = c.innermost(at)
 	}
@@ -273,10 +273,10 @@ func (c *compiler) part(s *job.Stage, name string, in *view, at place) *view {
 
 func (c *compiler) ensemble(s *job.Stage, name string, in *view, at place) *view {
 	in = c.part(s, name, in, at)
-	out := &view{View: protocol.View{Part: in.Part, KeepErrors: s.KeepErrors, Stage: name}}
+	out := &view{View: wire.View{Part: in.Part, KeepErrors: s.KeepErrors, Stage: name}}
 	for i := range s.Ensemble {
 		m := &s.Ensemble[i]
-		v := c.stage(m, name+"."+m.Name, &view{View: protocol.View{Part: in.Part, Values: true}, pool: in.pool}, at.inside())
+		v := c.stage(m, name+"."+m.Name, &view{View: wire.View{Part: in.Part, Values: true}, pool: in.pool}, at.inside())
 		out.Zip, out.pool = append(out.Zip, v.View), v.pool
 	}
 	return out
@@ -286,9 +286,9 @@ func (c *compiler) route(s *job.Stage, name string, in *view, at place) *view {
 	in = c.part(s, name, in, at)
 	c.switches++
 	number := c.switches
-	route := &protocol.Route{Field: s.Switch, Else: s.Default != nil}
+	route := &wire.Route{Field: s.Switch, Else: s.Default != nil}
 	if !s.ByField() {
-		router := Step{Stage: protocol.Stage{Name: name, Read: &protocol.View{Part: in.Part, Values: true}}, Pool: s.Switch}
+		router := Step{Stage: wire.Stage{Name: name, Read: &wire.View{Part: in.Part, Values: true}}, Pool: s.Switch}
 		route.Field, route.Answer = "", c.add(router, at.inside()).Part
 	}
 	cases := make([]*job.Stage, 0, len(s.Cases)+1)
@@ -299,9 +299,9 @@ func (c *compiler) route(s *job.Stage, name string, in *view, at place) *view {
 	if s.Default != nil {
 		cases = append(cases, s.Default)
 	}
-	out := &view{View: protocol.View{Part: in.Part, Route: route, Stage: name}}
+	out := &view{View: wire.View{Part: in.Part, Route: route, Stage: name}}
 	for i, way := range cases {
-		only := &view{View: protocol.View{Part: in.Part, Route: route, Case: i}, pool: in.pool}
+		only := &view{View: wire.View{Part: in.Part, Route: route, Case: i}, pool: in.pool}
 		v := c.stage(way, name+"."+way.Name, only, at.inside(crossing{number, i}))
 		out.Pick, out.pool = append(out.Pick, v.View), v.pool
 	}
@@ -309,7 +309,7 @@ func (c *compiler) route(s *job.Stage, name string, in *view, at place) *view {
 }
 
 // eachPart calls yield with each part that a view is made of.
-func eachPart(v *protocol.View, yield func(part int)) {
+func eachPart(v *wire.View, yield func(part int)) {
 	yield(v.Part)
 	if v.Route != nil && v.Route.Answer > 0 {
 		yield(v.Route.Answer)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -78,8 +78,8 @@ func TestProgram_Parcel(t *testing.T) {
 		job.Stage{Name: "format", Pool: "f"},
 	)
 	require.Equal(t, []string{"clean@c", "route.px@px", "route.y.p1@p1", "route.y.p2@p2", "route.pz@pz", "format@f"}, names(p))
-	part := func(step int) protocol.Part { return protocol.Part{Number: p[step].Writes, Token: p[step].Name} }
-	numbers := func(parcel *protocol.Parcel) (all []int) {
+	part := func(step int) wire.Part { return wire.Part{Number: p[step].Writes, Token: p[step].Name} }
+	numbers := func(parcel *wire.Parcel) (all []int) {
 		for _, part := range parcel.Parts {
 			all = append(all, part.Number)
 		}
@@ -119,8 +119,8 @@ func TestProgram_Parcel(t *testing.T) {
 func TestProgram_Run(t *testing.T) {
 	t.Parallel()
 	p := compiled(t, job.Stage{Name: "clean", Pool: "c"}, job.Stage{Name: "score", Ensemble: []job.Stage{{Pool: "a"}, {Pool: "b"}}}, job.Stage{Name: "format", Pool: "f"})
-	first := p.Parcel(0, nil, "run-1", protocol.Part{Number: 1}, 0, nil)
-	member := p.Parcel(1, first, "run-2", protocol.Part{Number: 2, Run: "run-2"}, 0, nil)
+	first := p.Parcel(0, nil, "run-1", wire.Part{Number: 1}, 0, nil)
+	member := p.Parcel(1, first, "run-2", wire.Part{Number: 2, Run: "run-2"}, 0, nil)
 	require.Equal(t, "run-1", member.Run)
 	require.Equal(t, 2, member.Step)
 }
@@ -130,32 +130,32 @@ func TestProgram_Split(t *testing.T) {
 	t.Parallel()
 	p := compiled(t, job.Stage{Name: "clean", Pool: "c"}, job.Stage{Name: "score", Pool: "s", BatchItems: 30})
 	require.EqualValues(t, 30, p[0].Cut)
-	cuts := []protocol.Cut{{Item: 110, Offset: 1100}, {Item: 120, Offset: 1200}, {Item: 140, Offset: 1400}, {Item: 180, Offset: 1800}}
+	cuts := []wire.Cut{{Item: 110, Offset: 1100}, {Item: 120, Offset: 1200}, {Item: 140, Offset: 1400}, {Item: 180, Offset: 1800}}
 	for _, c := range []struct {
 		name string
-		of   protocol.Batch
-		cuts []protocol.Cut
-		want []protocol.Batch
+		of   wire.Batch
+		cuts []wire.Cut
+		want []wire.Batch
 	}{
-		{"small enough", protocol.Batch{Offset: 1000, Length: 300, First: 100, Count: 30}.Sealed(), cuts, []protocol.Batch{protocol.Batch{Offset: 1000, Length: 300, First: 100, Count: 30}.Sealed()}},
-		{"no cuts", protocol.Batch{Offset: 1000, Length: 1000, First: 100, Count: 100}.Sealed(), nil, []protocol.Batch{protocol.Batch{Offset: 1000, Length: 1000, First: 100, Count: 100}.Sealed()}},
-		{"cuts", protocol.Batch{Offset: 1000, Length: 1000, First: 100, Count: 100}.Sealed(), cuts, []protocol.Batch{
-			protocol.Batch{Offset: 1000, Length: 200, First: 100, Count: 20}.Sealed(), protocol.Batch{Offset: 1200, Length: 200, First: 120, Count: 20}.Sealed(),
-			protocol.Batch{Offset: 1400, Length: 400, First: 140, Count: 40}.Sealed(), protocol.Batch{Offset: 1800, Length: 200, First: 180, Count: 20}.Sealed(),
+		{"small enough", wire.Batch{Offset: 1000, Length: 300, First: 100, Count: 30}.Sealed(), cuts, []wire.Batch{wire.Batch{Offset: 1000, Length: 300, First: 100, Count: 30}.Sealed()}},
+		{"no cuts", wire.Batch{Offset: 1000, Length: 1000, First: 100, Count: 100}.Sealed(), nil, []wire.Batch{wire.Batch{Offset: 1000, Length: 1000, First: 100, Count: 100}.Sealed()}},
+		{"cuts", wire.Batch{Offset: 1000, Length: 1000, First: 100, Count: 100}.Sealed(), cuts, []wire.Batch{
+			wire.Batch{Offset: 1000, Length: 200, First: 100, Count: 20}.Sealed(), wire.Batch{Offset: 1200, Length: 200, First: 120, Count: 20}.Sealed(),
+			wire.Batch{Offset: 1400, Length: 400, First: 140, Count: 40}.Sealed(), wire.Batch{Offset: 1800, Length: 200, First: 180, Count: 20}.Sealed(),
 		}},
-		{"a rest", protocol.Batch{Offset: 1250, Length: 750, First: 125, Count: 75}.Sealed(), cuts, []protocol.Batch{
-			protocol.Batch{Offset: 1250, Length: 150, First: 125, Count: 15}.Sealed(), protocol.Batch{Offset: 1400, Length: 400, First: 140, Count: 40}.Sealed(), protocol.Batch{Offset: 1800, Length: 200, First: 180, Count: 20}.Sealed(),
+		{"a rest", wire.Batch{Offset: 1250, Length: 750, First: 125, Count: 75}.Sealed(), cuts, []wire.Batch{
+			wire.Batch{Offset: 1250, Length: 150, First: 125, Count: 15}.Sealed(), wire.Batch{Offset: 1400, Length: 400, First: 140, Count: 40}.Sealed(), wire.Batch{Offset: 1800, Length: 200, First: 180, Count: 20}.Sealed(),
 		}},
-		{"a feed's", protocol.Batch{First: 7, Count: 70}.Sealed(), nil, []protocol.Batch{protocol.Batch{First: 7, Count: 30}.Sealed(), protocol.Batch{First: 37, Count: 30}.Sealed(), protocol.Batch{First: 67, Count: 10}.Sealed()}},
+		{"a feed's", wire.Batch{First: 7, Count: 70}.Sealed(), nil, []wire.Batch{wire.Batch{First: 7, Count: 30}.Sealed(), wire.Batch{First: 37, Count: 30}.Sealed(), wire.Batch{First: 67, Count: 10}.Sealed()}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			parcel := &protocol.Parcel{Step: 1, Cuts: c.cuts}
+			parcel := &wire.Parcel{Step: 1, Cuts: c.cuts}
 			c.of = c.of.With(parcel)
 			for i := range c.want {
 				own := *parcel
 				if len(c.want) > 1 { // each has the cuts within it
-					own.Cuts = slices.DeleteFunc(slices.Clone(c.cuts), func(cut protocol.Cut) bool {
+					own.Cuts = slices.DeleteFunc(slices.Clone(c.cuts), func(cut wire.Cut) bool {
 						return cut.Item <= c.want[i].First || cut.Item >= c.want[i].End()
 					})
 				}
@@ -172,13 +172,13 @@ func TestProgram_Split(t *testing.T) {
 // A leg has no more executions of a pipeline's batches than of others, whatever they are split into.
 func TestProgram_Page(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, protocol.PageBatches, Program(nil).Page(0))
+	require.Equal(t, wire.PageBatches, Program(nil).Page(0))
 	two := compiled(t, job.Stage{Name: "clean", Pool: "c"}, job.Stage{Name: "score", Pool: "s"})
-	require.Equal(t, protocol.PageBatches/2, two.Page(0))
+	require.Equal(t, wire.PageBatches/2, two.Page(0))
 	score := job.Stage{Name: "score", Pool: "s", BatchItems: 30}
 	split := compiled(t, job.Stage{Name: "clean", Pool: "c"}, job.Stage{Name: "look", Pool: "l"}, score)
 	require.Equal(t, 26, split.Page(0), "19 executions of 17 pieces, and a quarter for what pieces carry")
 	require.Equal(t, 85, split.Page(100), "batches of 100 items have four pieces of 30 or more")
-	require.Equal(t, protocol.PageBatches/3, split.Page(20))
-	require.Equal(t, 1, make(Program, 2*protocol.PageBatches).Page(0), "a page is never empty")
+	require.Equal(t, wire.PageBatches/3, split.Page(20))
+	require.Equal(t, 1, make(Program, 2*wire.PageBatches).Page(0), "a page is never empty")
 }

@@ -9,14 +9,14 @@ import (
 	"io"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // reader reads a part's lines, from the first item of a batch on.
 type reader struct {
-	part     protocol.Part
+	part     wire.Part
 	body     *ledger.SummedReader
 	lines    *bufio.Reader
 	long     []byte // a line that is longer than the buffer of lines
@@ -28,9 +28,9 @@ type reader struct {
 // readBuffer is how many bytes are read at once.
 const readBuffer = 256 << 10
 
-func openReader(ctx context.Context, dir store.Dir, batch protocol.Batch, p protocol.Part) (*reader, error) {
+func openReader(ctx context.Context, dir store.Dir, batch wire.Batch, p wire.Part) (*reader, error) {
 	e := ledger.Entry{
-		Batch: protocol.Batch{First: p.First, Count: p.Count}, Part: p.Token,
+		Batch: wire.Batch{First: p.First, Count: p.Count}, Part: p.Token,
 		Bytes: p.Bytes, Sum: p.Sum, ErrBytes: p.ErrBytes, ErrSum: p.ErrSum,
 	}
 	body, err := open(ctx, dir, p, ledger.ResultsKey(p.Run, e))
@@ -55,7 +55,7 @@ func openReader(ctx context.Context, dir store.Dir, batch protocol.Batch, p prot
 }
 
 // open opens one of a part's two objects, that of its results.
-func open(ctx context.Context, dir store.Dir, p protocol.Part, key string) (*ledger.SummedReader, error) {
+func open(ctx context.Context, dir store.Dir, p wire.Part, key string) (*ledger.SummedReader, error) {
 	if p.Inline != nil {
 		return ledger.NewSummedReader(key, io.NopCloser(bytes.NewReader(p.Inline.Results))), nil
 	}
@@ -63,7 +63,7 @@ func open(ctx context.Context, dir store.Dir, p protocol.Part, key string) (*led
 }
 
 // openErrors opens the other one.
-func openErrors(ctx context.Context, dir store.Dir, p protocol.Part, e ledger.Entry) (*ledger.ErrorReader, error) {
+func openErrors(ctx context.Context, dir store.Dir, p wire.Part, e ledger.Entry) (*ledger.ErrorReader, error) {
 	if p.Inline != nil {
 		return ledger.NewErrorReader(ledger.NewSummedReader(ledger.ErrorsKey(p.Run, e), io.NopCloser(bytes.NewReader(p.Inline.Errors))), e), nil
 	}

@@ -5,9 +5,9 @@ import (
 	"io"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // Origin is the source of a batch's items as the job got them: see the interface source in package activities.
@@ -15,7 +15,7 @@ type Origin interface {
 	Shape() *records.Shape
 	Next(chunk *records.Chunk, items, bytes int) error
 	Done(items []records.Item)
-	Split() (done protocol.Batch, rest *protocol.Batch)
+	Split() (done wire.Batch, rest *wire.Batch)
 	Origin(ctx context.Context, ordinal int64, shape *records.Shape, item *records.Item) (records.Origin, error)
 	Original(ctx context.Context, ordinal int64) (int64, error)
 	Unchanged(ctx context.Context) error
@@ -26,7 +26,7 @@ type Origin interface {
 // error is a [Settled], or an [Undone]. One goroutine may use it.
 type Source struct {
 	ctx   context.Context
-	batch protocol.Batch
+	batch wire.Batch
 	shape records.Shape
 	notes bool
 	feed  bool
@@ -42,7 +42,7 @@ type Source struct {
 // Options are what a Source needs beside its batch.
 type Options struct {
 	Store   func() (store.Dir, error) // opens the job's store
-	View    protocol.View
+	View    wire.View
 	MaxItem int // see [records.Shape]
 	// NotesDrops is that of the source of the items as the job got them.
 	NotesDrops bool
@@ -54,7 +54,7 @@ type Options struct {
 }
 
 // Open opens a batch that has a parcel. The caller must close the Source.
-func Open(ctx context.Context, batch protocol.Batch, o Options) (*Source, error) {
+func Open(ctx context.Context, batch wire.Batch, o Options) (*Source, error) {
 	ctx = context.WithoutCancel(ctx) // a stop lets the items in hand be read
 	lines, err := openView(ctx, o.Store, batch, o.View)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Source) Routed() uint32 { return s.lines.routed }
 func (s *Source) Done(items []records.Item) { s.count += int64(len(items)) }
 
 // Split returns the part of the batch that is done, and the rest of it: nil if all is done. Unchanged must have been called.
-func (s *Source) Split() (done protocol.Batch, rest *protocol.Batch) {
+func (s *Source) Split() (done wire.Batch, rest *wire.Batch) {
 	switch s.count {
 	case 0:
 		done, rest = s.batch.Upto(0, 0), &s.batch
@@ -113,7 +113,7 @@ func (s *Source) Split() (done protocol.Batch, rest *protocol.Batch) {
 	}
 	done = done.With(nil)
 	if s.feed {
-		done = protocol.Batch{First: done.First, Count: done.Count}.Sealed()
+		done = wire.Batch{First: done.First, Count: done.Count}.Sealed()
 	}
 	return done, rest
 }

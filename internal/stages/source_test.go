@@ -10,19 +10,19 @@ import (
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
 
 // parcelOf writes a part: each item is its result, "" if it is dropped, "!" if it has failed. Results come in pieces of random sizes, and
 // notes before the results that they lie among.
-func parcelOf(t *testing.T, dir store.Dir, seed uint64, items []string) protocol.Batch {
+func parcelOf(t *testing.T, dir store.Dir, seed uint64, items []string) wire.Batch {
 	t.Helper()
 	random := jobtest.Seeded(t, seed)
-	e := ledger.Entry{Batch: protocol.Batch{First: 100, Count: int64(len(items))}.Sealed(), Part: ledger.NewToken()}
+	e := ledger.Entry{Batch: wire.Batch{First: 100, Count: int64(len(items))}.Sealed(), Part: ledger.NewToken()}
 	inline := seed%2 == 1
 	p := NewPart("run-1", e, map[bool]int{true: MaxInline}[inline], opened(dir))
 	defer p.Close()
@@ -49,7 +49,7 @@ func parcelOf(t *testing.T, dir store.Dir, seed uint64, items []string) protocol
 	require.NoError(t, err)
 	require.NoError(t, p.Commit(&e))
 	b := e.Batch
-	b.From = &protocol.Parcel{Step: 1, Run: "run-1", Parts: []protocol.Part{{
+	b.From = &wire.Parcel{Step: 1, Run: "run-1", Parts: []wire.Part{{
 		Number: 1, Run: "run-1", Token: e.Part, First: b.First, Count: b.Count, Format: "text",
 		Bytes: e.Bytes, Sum: e.Sum, ErrBytes: e.ErrBytes, ErrSum: e.ErrSum, Inline: p.Inline(),
 	}}}
@@ -114,7 +114,7 @@ func TestSource_ReadsWhatPartHasWritten(t *testing.T) {
 		b := parcelOf(t, dir, seed, items)
 		skip := random.Int64N(b.Count)
 		rest := b.After(skip, 0)
-		s, err := Open(t.Context(), rest, Options{Store: opened(dir), View: protocol.View{Part: 1}, Origin: noOrigin})
+		s, err := Open(t.Context(), rest, Options{Store: opened(dir), View: wire.View{Part: 1}, Origin: noOrigin})
 		require.NoError(t, err)
 		got, err := readAll(t, s, 1+random.IntN(10), 1+random.IntN(1000))
 		require.NoError(t, err, "seed %d", seed)
@@ -127,7 +127,7 @@ func TestSource_ReadsWhatPartHasWritten(t *testing.T) {
 func TestSource_BlankLines(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
-	s, err := Open(t.Context(), parcelOf(t, dir, 1, []string{"a", " \t", "!", "b"}), Options{Store: opened(dir), View: protocol.View{Part: 1}, Origin: noOrigin})
+	s, err := Open(t.Context(), parcelOf(t, dir, 1, []string{"a", " \t", "!", "b"}), Options{Store: opened(dir), View: wire.View{Part: 1}, Origin: noOrigin})
 	require.NoError(t, err)
 	defer s.Close()
 	got, err := readAll(t, s, 10, 1000)
@@ -141,15 +141,15 @@ func TestSource_Corrupt(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		change  func(data string) string // of the part; "": it is removed
-		accepts func(p *protocol.Part)
+		accepts func(p *wire.Part)
 		want    string
 	}{
 		{"gone", func(string) string { return "" }, nil, "is gone from the store"},
 		{"a line less", func(s string) string { return s[:len(s)-2] }, nil, "is not what was accepted"},
 		{"a line more", func(s string) string { return s + "x\n" }, nil, "is not what was accepted"},
 		{"another byte", func(s string) string { return "A" + s[1:] }, nil, "is not what was accepted"},
-		{"fewer lines than items", nil, func(p *protocol.Part) { p.Count++ }, "fewer lines than items"},
-		{"more lines than items", nil, func(p *protocol.Part) { p.Count-- }, "more lines than items"},
+		{"fewer lines than items", nil, func(p *wire.Part) { p.Count++ }, "fewer lines than items"},
+		{"more lines than items", nil, func(p *wire.Part) { p.Count-- }, "more lines than items"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -173,7 +173,7 @@ func TestSource_Corrupt(t *testing.T) {
 				c.accepts(p)
 				b.First, b.Count = p.First, p.Count
 			}
-			s, err := Open(t.Context(), b, Options{Store: opened(dir), View: protocol.View{Part: 1}, Origin: noOrigin})
+			s, err := Open(t.Context(), b, Options{Store: opened(dir), View: wire.View{Part: 1}, Origin: noOrigin})
 			if err == nil {
 				defer s.Close()
 				_, err = readAll(t, s, 2, 100)

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
 // route returns the index of the case of an item that has a line. If it has none the index is negative, and other is what becomes of the
 // item.
-func (v *viewReader) route(view *protocol.View, item outcome) (index int, other outcome) {
+func (v *viewReader) route(view *wire.View, item outcome) (index int, other outcome) {
 	r := view.Route
 	var value string
 	if r.Field != "" {
@@ -53,7 +53,7 @@ func (v *viewReader) route(view *protocol.View, item outcome) (index int, other 
 	return -1, v.lost(view, fmt.Sprintf("no case for %q: there are %s; add one, or a default", text.Cut(value, 100), text.Cut(strings.Join(r.Cases, ", "), 200)))
 }
 
-func (v *viewReader) lost(view *protocol.View, why string) outcome {
+func (v *viewReader) lost(view *wire.View, why string) outcome {
 	return outcome{undone: &Undone{Stage: view.Stage, Err: job.Error{Type: job.ErrorRoute, Message: why}}}
 }
 

@@ -3,7 +3,7 @@ package stages
 import (
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -12,7 +12,7 @@ func TestD35_ItemWithoutTheField(t *testing.T) {
 	t.Parallel()
 	v := &viewReader{}
 	for _, item := range []string{`{"kind":"y"}`, `{}`, `{"kind":["x"]}`, `[]`, `"text"`} {
-		view := &protocol.View{Stage: "way", Route: &protocol.Route{Field: ".kind", Cases: []string{"x"}, Else: true}}
+		view := &wire.View{Stage: "way", Route: &wire.Route{Field: ".kind", Cases: []string{"x"}, Else: true}}
 		index, _ := v.route(view, outcome{line: []byte(item)})
 		require.Equal(t, 1, index, item)
 		view.Route.Else = false

@@ -3,15 +3,15 @@ package stages
 import (
 	"context"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
 // viewReader reads what a view has of the items of a batch, in their order.
 type viewReader struct {
-	view   protocol.View
+	view   wire.View
 	parts  map[int]*reader
 	items  map[int]outcome // of the current item, by part
 	forms  map[int]records.Format
@@ -22,7 +22,7 @@ type viewReader struct {
 }
 
 // openView opens what a step reads of a batch. It opens the store if a part is there.
-func openView(ctx context.Context, open func() (store.Dir, error), batch protocol.Batch, view protocol.View) (*viewReader, error) {
+func openView(ctx context.Context, open func() (store.Dir, error), batch wire.Batch, view wire.View) (*viewReader, error) {
 	v := &viewReader{view: view, parts: map[int]*reader{}, items: map[int]outcome{}, forms: map[int]records.Format{}}
 	wanted := map[int]bool{}
 	eachPart(&view, func(part int) { wanted[part] = true })
@@ -41,7 +41,7 @@ func openView(ctx context.Context, open func() (store.Dir, error), batch protoco
 	return v, nil
 }
 
-func openPart(ctx context.Context, open func() (store.Dir, error), batch protocol.Batch, p protocol.Part) (r *reader, err error) {
+func openPart(ctx context.Context, open func() (store.Dir, error), batch wire.Batch, p wire.Part) (r *reader, err error) {
 	var dir store.Dir
 	if p.Inline == nil {
 		if dir, err = open(); err != nil {
@@ -61,7 +61,7 @@ func (v *viewReader) format() records.Format {
 
 // isText reports whether a view's lines are texts. Those of a switch are if all its cases' are; of a case that no item belongs to there
 // is no part.
-func (v *viewReader) isText(view *protocol.View) bool {
+func (v *viewReader) isText(view *wire.View) bool {
 	switch {
 	case len(view.Zip) > 0:
 		return false
@@ -91,7 +91,7 @@ func (v *viewReader) next() (outcome, error) {
 }
 
 // of is what a view has of the current item, as text or as JSON.
-func (v *viewReader) of(view *protocol.View, asText bool) outcome {
+func (v *viewReader) of(view *wire.View, asText bool) outcome {
 	o, ok := v.items[view.Part]
 	if !ok { // a case that no item belongs to
 		return outcome{settled: &Settled{}}

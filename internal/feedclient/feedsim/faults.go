@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/feedclient"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // seal seals the open leg. The job's memo names the next one a little later.
@@ -74,7 +74,7 @@ func (f *Feed) Stop() {
 		for len(l.waiting) > 0 {
 			u := l.waiting[0]
 			if len(l.results[u.client]) == 0 {
-				u.answer.Ended = protocol.RefusedStopping
+				u.answer.Ended = wire.RefusedStopping
 			}
 			l.answer(u)
 		}
@@ -101,7 +101,7 @@ func (f *Feed) Forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, l := range f.legs {
-		l.results = map[string][]protocol.ItemResult{}
+		l.results = map[string][]wire.ItemResult{}
 	}
 }
 

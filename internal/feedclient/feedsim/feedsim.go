@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/feedclient"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // Options of a simulated feed.
@@ -116,14 +116,14 @@ type leg struct {
 	waiting []*update
 	taken   int // exchanges with items
 	pending map[string]int
-	results map[string][]protocol.ItemResult
+	results map[string][]wire.ItemResult
 	open    int // items without an outcome
 }
 
 type update struct {
 	client string
-	answer protocol.Exchanged
-	reset  protocol.ResetDone
+	answer wire.Exchanged
+	reset  wire.ResetDone
 	err    error
 	done   chan struct{}
 	timer  *time.Timer
@@ -161,7 +161,7 @@ func (f *Feed) addLeg(run string) {
 	number := len(f.legs) + 1
 	f.legs = append(f.legs, &leg{feed: f,
 		id: feedclient.Leg{Number: number, Run: fmt.Sprintf("%s-%d", run, number)}, opens: time.Now().Add(f.o.Early),
-		updates: map[string]*update{}, pending: map[string]int{}, results: map[string][]protocol.ItemResult{},
+		updates: map[string]*update{}, pending: map[string]int{}, results: map[string][]wire.ItemResult{},
 	})
 	f.Witness.Legs++
 }
@@ -169,7 +169,7 @@ func (f *Feed) addLeg(run string) {
 func (f *Feed) last() *leg { return f.legs[len(f.legs)-1] }
 
 // accept takes items. There is room for them.
-func (f *Feed) accept(l *leg, e protocol.Exchange) int64 {
+func (f *Feed) accept(l *leg, e wire.Exchange) int64 {
 	first := int64(len(f.items))
 	for _, value := range e.Items {
 		it := &item{ordinal: int64(len(f.items)), session: f.session, value: value, leg: l, accepted: time.Now()}
@@ -220,7 +220,7 @@ func (f *Feed) finish(it *item, discarded bool) {
 	it.finished = true
 	l := it.leg
 	l.open--
-	r := protocol.ItemResult{Item: it.ordinal, Session: it.session, Queued: it.queued, Discarded: discarded}
+	r := wire.ItemResult{Item: it.ordinal, Session: it.session, Queued: it.queued, Discarded: discarded}
 	switch {
 	case discarded:
 		f.Witness.Discarded++
@@ -283,11 +283,11 @@ func (l *leg) close(u *update) {
 // answer fills an update's answer with the client's results. A result of a session that has ended does not show.
 func (l *leg) answer(u *update) {
 	results := l.results[u.client]
-	n := min(len(results), protocol.MaxExchangeItems)
+	n := min(len(results), wire.MaxExchangeItems)
 	u.answer.Results, l.results[u.client] = slices.Clone(results[:n]), results[n:]
 	for i, r := range u.answer.Results {
 		if r.Session < l.feed.session {
-			u.answer.Results[i] = protocol.ItemResult{Item: r.Item, Session: r.Session, Discarded: true}
+			u.answer.Results[i] = wire.ItemResult{Item: r.Item, Session: r.Session, Discarded: true}
 		}
 	}
 	u.answer.More = n < len(results)

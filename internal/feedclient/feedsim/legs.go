@@ -7,7 +7,7 @@ import (
 
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/feedclient"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 var errUnavailable = errors.New("unavailable")
@@ -51,19 +51,19 @@ func (f *Feed) find(id feedclient.Leg) *leg {
 }
 
 // Exchange is one of feedclient.Legs.
-func (f *Feed) Exchange(ctx context.Context, id feedclient.Leg, request string, e protocol.Exchange) (protocol.Exchanged, error) {
+func (f *Feed) Exchange(ctx context.Context, id feedclient.Leg, request string, e wire.Exchange) (wire.Exchanged, error) {
 	u, err := f.update(ctx, id, request, e.Client, func(l *leg, u *update) error { return f.exchange(l, u, e) })
 	if err != nil {
-		return protocol.Exchanged{}, err
+		return wire.Exchanged{}, err
 	}
 	return u.answer, u.err
 }
 
 // Reset is one of feedclient.Legs.
-func (f *Feed) Reset(ctx context.Context, id feedclient.Leg, request string) (protocol.ResetDone, error) {
+func (f *Feed) Reset(ctx context.Context, id feedclient.Leg, request string) (wire.ResetDone, error) {
 	u, err := f.update(ctx, id, request, "", func(l *leg, u *update) error { return f.reset(l, u) })
 	if err != nil {
-		return protocol.ResetDone{}, err
+		return wire.ResetDone{}, err
 	}
 	return u.reset, u.err
 }
@@ -121,7 +121,7 @@ func (f *Feed) deliver(id feedclient.Leg, request, client string, handle func(*l
 	return u, nil
 }
 
-func (f *Feed) exchange(l *leg, u *update, e protocol.Exchange) error {
+func (f *Feed) exchange(l *leg, u *update, e wire.Exchange) error {
 	f.Witness.Exchanges++
 	if len(e.Items) == 0 {
 		f.Witness.Polls++
@@ -137,7 +137,7 @@ func (f *Feed) exchange(l *leg, u *update, e protocol.Exchange) error {
 	}
 	switch {
 	case f.state == stopped && len(l.results[e.Client]) == 0:
-		u.answer.Ended = protocol.RefusedStopping
+		u.answer.Ended = wire.RefusedStopping
 		l.answer(u)
 	case e.Wait == 0, len(l.results[e.Client]) > 0, l.pending[e.Client] == 0, len(l.waiting) >= maxWaiting, f.o.Silent:
 		if e.Wait > 0 && l.pending[e.Client] > 0 && !f.o.Silent {
@@ -161,8 +161,8 @@ func (f *Feed) exchange(l *leg, u *update, e protocol.Exchange) error {
 }
 
 // check is the validator of items.
-func (f *Feed) check(l *leg, e protocol.Exchange) error {
-	refusal := protocol.Refusal{Session: f.session, Leg: f.last().id.Number}
+func (f *Feed) check(l *leg, e wire.Exchange) error {
+	refusal := wire.Refusal{Session: f.session, Leg: f.last().id.Number}
 	if !f.o.Unannounced {
 		refusal.Capacity, refusal.CapacityBytes, refusal.Backlog, refusal.BacklogBytes = f.o.Capacity, f.o.CapacityBytes, f.backlog, f.bytes
 	}
@@ -173,26 +173,26 @@ func (f *Feed) check(l *leg, e protocol.Exchange) error {
 	}
 	switch {
 	case f.state == closed:
-		return refuse(protocol.RefusedClosed)
+		return refuse(wire.RefusedClosed)
 	case f.state == stopped:
-		return refuse(protocol.RefusedStopping)
+		return refuse(wire.RefusedStopping)
 	case l.sealed:
-		return refuse(protocol.RefusedMoved)
+		return refuse(wire.RefusedMoved)
 	case e.Session != 0 && e.Session != f.session:
-		return refuse(protocol.RefusedSession)
+		return refuse(wire.RefusedSession)
 	case time.Now().Before(l.opens):
-		return refuse(protocol.RefusedEarly)
+		return refuse(wire.RefusedEarly)
 	case len(e.Items) > f.o.Capacity || bytes > f.o.CapacityBytes:
-		return refuse(protocol.RefusedTooLarge)
+		return refuse(wire.RefusedTooLarge)
 	case f.backlog+len(e.Items) > f.o.Capacity || f.bytes+bytes > f.o.CapacityBytes:
-		return refuse(protocol.RefusedFull)
+		return refuse(wire.RefusedFull)
 	}
 	return nil
 }
 
 func (f *Feed) reset(l *leg, u *update) error {
 	if l.sealed || f.state != running || time.Now().Before(l.opens) {
-		return f.check(l, protocol.Exchange{})
+		return f.check(l, wire.Exchange{})
 	}
 	f.session++
 	f.Witness.Resets++
@@ -201,7 +201,7 @@ func (f *Feed) reset(l *leg, u *update) error {
 	for _, it := range waiting {
 		f.finish(it, true)
 	}
-	u.reset = protocol.ResetDone{Session: f.session, Discarded: int64(len(waiting))}
+	u.reset = wire.ResetDone{Session: f.session, Discarded: int64(len(waiting))}
 	close(u.done)
 	return nil
 }
@@ -228,33 +228,33 @@ func (f *Feed) Close(ctx context.Context, _ string) error {
 }
 
 // State is one of feedclient.Legs.
-func (f *Feed) State(ctx context.Context, id feedclient.Leg) (protocol.FeedState, error) {
+func (f *Feed) State(ctx context.Context, id feedclient.Leg) (wire.FeedState, error) {
 	if err := errors.Join(f.travel(ctx), f.workers(ctx)); err != nil {
-		return protocol.FeedState{}, err
+		return wire.FeedState{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.find(id)
 	if l == nil || l.over {
-		return protocol.FeedState{}, feedclient.ErrGone
+		return wire.FeedState{}, feedclient.ErrGone
 	}
-	return protocol.FeedState{
+	return wire.FeedState{
 		Leg: l.id.Number, Open: !l.sealed, Session: f.session, Accepted: int64(len(f.items)), Capacity: f.o.Capacity,
 		CapacityBytes: f.o.CapacityBytes, Backlog: f.backlog, BacklogBytes: f.bytes, Waiting: len(f.queue),
 	}, nil
 }
 
 // Items is one of feedclient.Legs.
-func (f *Feed) Items(ctx context.Context, _ feedclient.Leg, ordinals []int64) ([]protocol.ItemState, error) {
+func (f *Feed) Items(ctx context.Context, _ feedclient.Leg, ordinals []int64) ([]wire.ItemState, error) {
 	if err := errors.Join(f.travel(ctx), f.workers(ctx)); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var states []protocol.ItemState
+	var states []wire.ItemState
 	for _, ordinal := range ordinals {
 		it := f.items[ordinal]
-		s := protocol.ItemState{Item: ordinal, Left: it.left, Queued: it.queued}
+		s := wire.ItemState{Item: ordinal, Left: it.left, Queued: it.queued}
 		if !it.left {
 			s.Queued = time.Since(it.accepted)
 		}

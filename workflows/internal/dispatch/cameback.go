@@ -3,7 +3,7 @@ package dispatch
 import (
 	"slices"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/workflows/internal/suspicion"
 )
 
@@ -20,7 +20,7 @@ type expired struct {
 // receiveReturns takes back the deaths of executions whose workers have them alive: the server had given them up because it was away itself, or the
 // connection.
 func (d *Dispatcher) receiveReturns() {
-	ReceiveEach(d.ctx, protocol.SignalCameBack, func(back protocol.CameBack) {
+	ReceiveEach(d.ctx, wire.SignalCameBack, func(back wire.CameBack) {
 		d.silent = slices.DeleteFunc(d.silent, func(s silence) bool { return s.task.activityID() == back.Activity })
 		if slices.ContainsFunc(d.flying, func(t *Task) bool { return t.activityID() == back.Activity }) {
 			return // the server still has it

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/pool"
 	"github.com/stint-run/stint/workflows/internal/stagewindow"
@@ -28,12 +28,12 @@ type Config struct {
 	// Recover returns what an execution has done that is lost, has failed or still runs when a stop's time is over, as if it had returned that: a
 	// result with a rest. The hint is its last heartbeat, or the detail of its error. It returns false if the hint does not say. Nil: an execution
 	// has done all or nothing.
-	Recover func(hint protocol.Hint) (activities.ProcessResult, bool)
+	Recover func(hint wire.Hint) (activities.ProcessResult, bool)
 	// Doubt takes in that a stop has now left an execution behind of which nothing is known. Nil if Recover is.
 	Doubt func(began, now time.Time)
 	// CameBack takes in where an execution stood that the server had given up and whose worker has it alive. runs: the next one has begun. Nil if
 	// Recover is.
-	CameBack func(at protocol.ClockSlot, runs bool)
+	CameBack func(at wire.ClockSlot, runs bool)
 	// Tally are the outcomes that the job's rules count; nil: all of the leg.
 	Tally func() Counts
 	// Gate decides which tasks of a pipeline may start, and has Supply ask it. Nil: all may.

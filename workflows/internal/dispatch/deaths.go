@@ -3,8 +3,8 @@ package dispatch
 import (
 	"errors"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/suspicion"
@@ -80,8 +80,8 @@ func (d *Dispatcher) narrowed(t Task, err error) {
 
 // lastHint is where an execution that has failed with err was: what the last heartbeat of a lost worker said, or the error's
 // detail, which those of orphans have, and of slots of loops. Nil: that is not known.
-func lastHint(err error) *protocol.Hint {
-	var hint protocol.Hint
+func lastHint(err error) *wire.Hint {
+	var hint wire.Hint
 	var timeout *temporal.TimeoutError
 	var failed *temporal.ApplicationError
 	var cancelled *temporal.CanceledError

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/stagewindow"
@@ -22,9 +22,9 @@ type Dispatcher struct {
 	supply    Supply
 	recorder  Recorder
 	process   func(workflow.Context, activities.ProcessInput) workflow.Future
-	recover   func(protocol.Hint) (activities.ProcessResult, bool)
+	recover   func(wire.Hint) (activities.ProcessResult, bool)
 	doubt     func(began, now time.Time)
-	cameBack  func(at protocol.ClockSlot, runs bool)
+	cameBack  func(at wire.ClockSlot, runs bool)
 	link      Link
 	tally     func() Counts
 	maxEvents int
@@ -51,7 +51,7 @@ type Dispatcher struct {
 	queued func() map[string]int // see Config
 	learning
 
-	notice  *protocol.StopNotice
+	notice  *wire.StopNotice
 	full    bool // the history is long enough
 	overdue bool // the stop's grace and kill limits are over
 }
@@ -211,7 +211,7 @@ func (d *Dispatcher) land(t *Task) {
 
 // receiveRestarts excuses what was in flight when the process that held it was replaced.
 func (d *Dispatcher) receiveRestarts() {
-	for workflow.GetSignalChannel(d.ctx, protocol.SignalRestarted).ReceiveAsync(nil) {
+	for workflow.GetSignalChannel(d.ctx, wire.SignalRestarted).ReceiveAsync(nil) {
 		for _, t := range d.flying {
 			t.excused = true
 		}

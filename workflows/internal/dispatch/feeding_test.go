@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -42,8 +42,8 @@ func (s *putSupply) Waiting() int { return len(s.waiting) }
 
 func (s *putSupply) Ended() bool { return s.closed && len(s.waiting) == 0 }
 
-func (s *putSupply) add(items int64) protocol.Batch {
-	b := protocol.Batch{First: s.items, Count: items}.Sealed()
+func (s *putSupply) add(items int64) wire.Batch {
+	b := wire.Batch{First: s.items, Count: items}.Sealed()
 	s.put++
 	s.items += items
 	s.waiting = append(s.waiting, dispatch.Task{Batch: b, Number: s.put})

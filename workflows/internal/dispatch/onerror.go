@@ -3,8 +3,8 @@ package dispatch
 import (
 	"fmt"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/workflow"
 )
@@ -16,7 +16,7 @@ func (d *Dispatcher) fail(err *job.Error) {
 	}
 	d.sofar.Error = err
 	d.link.Failed(err)
-	d.stop(protocol.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.spec.Grace)), Reason: err.Message})
+	d.stop(wire.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.spec.Grace)), Reason: err.Message})
 }
 
 // itemFailed stops the job because an item has failed, if its spec says so: as failed, unless the type of
@@ -32,5 +32,5 @@ func (d *Dispatcher) itemFailed(first *job.FirstError) {
 	}
 	d.sofar.Error = err // the leg may end before the signal has been sent: the job finds it in the result
 	d.link.Failed(err)
-	d.stop(protocol.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.spec.Grace)), Reason: err.Message})
+	d.stop(wire.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.spec.Grace)), Reason: err.Message})
 }

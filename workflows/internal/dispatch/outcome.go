@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/suspicion"
@@ -125,7 +125,7 @@ func (d *Dispatcher) recovered(t Task, err error) (left Task, idle bool) {
 
 // recoveredBy accepts what an execution that has failed had done by then, and returns what it has left of its task. It returns false if that
 // is not known.
-func (d *Dispatcher) recoveredBy(t Task, hint *protocol.Hint) (left Task, known bool) {
+func (d *Dispatcher) recoveredBy(t Task, hint *wire.Hint) (left Task, known bool) {
 	if d.recover == nil || hint == nil {
 		return t, false
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -24,7 +24,7 @@ func TestLegDetails(t *testing.T) {
 	at := time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC)
 	l := &Dispatcher{supply: none{}, returned: make([]Task, 5), delayed: 2}
 	for i := range 4 {
-		l.flying = append(l.flying, &Task{Batch: protocol.Batch{First: int64(i) * 10, Count: 10}.Sealed(), Number: int64(i + 1), started: at.Add(time.Duration(i*i-2*i) * time.Second)})
+		l.flying = append(l.flying, &Task{Batch: wire.Batch{First: int64(i) * 10, Count: 10}.Sealed(), Number: int64(i + 1), started: at.Add(time.Duration(i*i-2*i) * time.Second)})
 	}
 	l.sofar.Totals = job.Totals{OK: 12_345, Failed: 6, Batches: 1300}
 	require.Equal(t, "12,345 items ok · 6 failed · 1,300 batches done · 4 in flight · 7 waiting\n\n"+

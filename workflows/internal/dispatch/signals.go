@@ -1,13 +1,13 @@
 package dispatch
 
 import (
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/sdk/workflow"
 )
 
 // Signals between a job and its legs.
 const (
-	SignalHalt   = "stop the leg"        // job → leg: a stop; argument protocol.StopNotice
+	SignalHalt   = "stop the leg"        // job → leg: a stop; argument wire.StopNotice
 	SignalGrant  = "places to leg"       // job → leg: more places in the window, or fewer; argument int
 	SignalPlaces = "places from leg"     // leg → job: places that it has no batches for; argument PlacesBack
 	SignalFail   = "leg failed"          // leg → job: an error has ended the leg; argument job.Error
@@ -34,7 +34,7 @@ func (d *Dispatcher) Listen() {
 		d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, name), func(c workflow.ReceiveChannel, _ bool) { receive(c) })
 	}
 	add(SignalHalt, func(c workflow.ReceiveChannel) {
-		var notice protocol.StopNotice
+		var notice wire.StopNotice
 		if c.ReceiveAsync(&notice) {
 			d.stop(notice)
 		}
@@ -47,8 +47,8 @@ func (d *Dispatcher) Listen() {
 // ListenInside has Run react to what reaches a leg in any workflow. It is for a leg inside the job, which does
 // without signals: it calls Halt, Grant and SetLimits.
 func (d *Dispatcher) ListenInside() {
-	d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, protocol.SignalRestarted), func(workflow.ReceiveChannel, bool) { d.receiveRestarts() })
-	d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, protocol.SignalCameBack), func(workflow.ReceiveChannel, bool) { d.receiveReturns() })
+	d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, wire.SignalRestarted), func(workflow.ReceiveChannel, bool) { d.receiveRestarts() })
+	d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, wire.SignalCameBack), func(workflow.ReceiveChannel, bool) { d.receiveReturns() })
 	d.selector.AddReceive(d.wake, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
 }
 
@@ -67,7 +67,7 @@ func (d *Dispatcher) DrainSignals() {
 	d.receiveRestarts()
 	d.receiveReturns()
 	d.receiveLimits()
-	var notice protocol.StopNotice
+	var notice wire.StopNotice
 	if workflow.GetSignalChannel(d.ctx, SignalHalt).ReceiveAsync(&notice) && d.notice == nil {
 		d.notice = &notice // nothing is in flight that it would have to reach
 	}

@@ -3,7 +3,7 @@ package dispatch
 import (
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/workflow"
 )
@@ -12,7 +12,7 @@ import (
 const KillLimit = 20 * time.Second
 
 // Halt stops everything in flight, as the signal of that name does.
-func (d *Dispatcher) Halt(notice protocol.StopNotice) {
+func (d *Dispatcher) Halt(notice wire.StopNotice) {
 	d.stop(notice)
 	d.Wake()
 }
@@ -24,13 +24,13 @@ func (d *Dispatcher) Abandon() {
 }
 
 // stop ends everything in flight, and waits no longer than the notice and the kill limit allow.
-func (d *Dispatcher) stop(notice protocol.StopNotice) {
+func (d *Dispatcher) stop(notice wire.StopNotice) {
 	if d.notice != nil {
 		return
 	}
 	d.notice = &notice
 	// Process finds the notice there: a cancellation carries nothing.
-	if err := workflow.UpsertMemo(d.ctx, map[string]any{protocol.MemoStop: notice}); err != nil {
+	if err := workflow.UpsertMemo(d.ctx, map[string]any{wire.MemoStop: notice}); err != nil {
 		workflow.GetLogger(d.ctx).Error("writing the stop's deadline", "error", err)
 	}
 	if d.sofar.Totals.Batches != d.report.batches {

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/workflow"
@@ -14,7 +14,7 @@ import (
 // silence is an execution that has expired after a stop: its worker may be frozen or cut off, and what it has started may still run.
 type silence struct {
 	task Task
-	hint *protocol.Hint // nil: nothing was ever heard of it
+	hint *wire.Hint // nil: nothing was ever heard of it
 }
 
 // Why an execution that has expired is named. What the server gives a worker is lost if either dies at that moment, or their connection breaks: the
@@ -44,10 +44,10 @@ func (d *Dispatcher) NoteStragglers() {
 	now := workflow.Now(d.ctx)
 	for _, t := range d.flying {
 		s := job.Straggler{Batch: t.summary(), Leg: d.report.leg, Since: t.started, Noted: now}
-		var hint *protocol.Hint
+		var hint *wire.Hint
 		for _, p := range found.Places {
 			if p.Activity == t.activityID() {
-				hint = &protocol.Hint{Place: p.Place, Clock: p.Clock}
+				hint = &wire.Hint{Place: p.Place, Clock: p.Clock}
 			}
 		}
 		left, known := d.recoveredBy(*t, hint)
@@ -64,7 +64,7 @@ func (d *Dispatcher) NoteStragglers() {
 		hint := silent.hint
 		for _, p := range found.Places {
 			if p.Activity == t.activityID() && (hint == nil || hint.Process == "") {
-				hint = &protocol.Hint{Place: p.Place}
+				hint = &wire.Hint{Place: p.Place}
 			}
 		}
 		d.name(s, hint, found.Ended)
@@ -73,7 +73,7 @@ func (d *Dispatcher) NoteStragglers() {
 }
 
 // name adds a straggler that is where hint says, unless its worker's process is one of those that have ended.
-func (d *Dispatcher) name(s job.Straggler, hint *protocol.Hint, ended []string) {
+func (d *Dispatcher) name(s job.Straggler, hint *wire.Hint, ended []string) {
 	if hint != nil {
 		if hint.Process != "" && slices.Contains(ended, hint.Process) {
 			return
@@ -123,7 +123,7 @@ func (d *Dispatcher) locate() activities.LocateResult {
 	}
 	var found activities.LocateResult
 	// A local activity, by its name: the worker that coordinates has it. All workers of the pool may hang.
-	err := workflow.ExecuteLocalActivity(execute.LocateOptions(ctx), protocol.ActivityLocate, in).Get(ctx, &found)
+	err := workflow.ExecuteLocalActivity(execute.LocateOptions(ctx), wire.ActivityLocate, in).Get(ctx, &found)
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("finding out where stragglers run", "error", err)
 	}

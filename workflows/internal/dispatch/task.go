@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/suspicion"
 )
 
 // Task is a batch that waits or runs.
 type Task struct {
-	protocol.Batch
+	wire.Batch
 	Number              int64  `json:"b"`           // of the batch, from 1, for people
 	Stage               string `json:"g,omitempty"` // of a pipeline, in which it runs
 	Tries               int    `json:"t,omitempty"` // executions that have failed with an error, since the task last got on

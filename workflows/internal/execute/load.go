@@ -3,13 +3,13 @@ package execute
 import (
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/sdk/workflow"
 )
 
 // TaskLoad counts what a workflow task of a leg sends: the items that it accepts, which the server gets once more, the inputs of
-// activities, and answers. More than [protocol.MaxTask] waits for a later task: Temporal ends a workflow whose task sends 4 MB. One
-// payload alone is always sent; it is at most [protocol.MaxPayload].
+// activities, and answers. More than [wire.MaxTask] waits for a later task: Temporal ends a workflow whose task sends 4 MB. One
+// payload alone is always sent; it is at most [wire.MaxPayload].
 type TaskLoad struct {
 	ctx     workflow.Context
 	length  int       // of the history, when the task began
@@ -34,7 +34,7 @@ func (t *TaskLoad) look() {
 // Fits reports whether the present task can send so many more bytes.
 func (t *TaskLoad) Fits(n int) bool {
 	t.look()
-	return t.bytes == 0 || t.bytes+n <= protocol.MaxTask
+	return t.bytes == 0 || t.bytes+n <= wire.MaxTask
 }
 
 // Add counts bytes that the present task sends.

@@ -4,8 +4,8 @@ package execute
 import (
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -35,7 +35,7 @@ func BatchOptions(ctx workflow.Context, spec job.Spec, id, summary string) workf
 	}
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID:          id,
-		TaskQueue:           protocol.PoolQueue(spec.Pool),
+		TaskQueue:           wire.PoolQueue(spec.Pool),
 		StartToCloseTimeout: timeout,
 		HeartbeatTimeout:    spec.Expiry,
 		WaitForCancellation: true,
@@ -47,7 +47,7 @@ func BatchOptions(ctx workflow.Context, spec job.Spec, id, summary string) workf
 // IOOptions are those of Plan, Commit and Finish, which run outside the slots.
 func IOOptions(ctx workflow.Context, spec job.Spec, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:              protocol.IOQueue(spec.Pool),
+		TaskQueue:              wire.IOQueue(spec.Pool),
 		ScheduleToCloseTimeout: Unlimited,
 		StartToCloseTimeout:    Patience,
 		HeartbeatTimeout:       spec.Expiry,
@@ -86,8 +86,8 @@ func LocateOptions(ctx workflow.Context) workflow.Context {
 
 func LegOptions(ctx workflow.Context, spec job.Spec, number int, summary string) workflow.Context {
 	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:          protocol.LegID(spec.Name, number),
-		TaskQueue:           protocol.WorkflowQueue,
+		WorkflowID:          wire.LegID(spec.Name, number),
+		TaskQueue:           wire.WorkflowQueue,
 		WorkflowTaskTimeout: workflow.GetInfo(ctx).WorkflowTaskTimeout,
 		ParentClosePolicy:   enums.PARENT_CLOSE_POLICY_TERMINATE,
 		// A leg of an earlier run of the job may have had the number.
@@ -100,8 +100,8 @@ func LegOptions(ctx workflow.Context, spec job.Spec, number int, summary string)
 // job that continues as new: the job's end requests its cancellation.
 func FeedLegOptions(ctx workflow.Context, spec job.Spec, number int, summary string) workflow.Context {
 	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:            protocol.LegID(spec.Name, number),
-		TaskQueue:             protocol.PoolQueue(spec.Pool),
+		WorkflowID:            wire.LegID(spec.Name, number),
+		TaskQueue:             wire.PoolQueue(spec.Pool),
 		WorkflowTaskTimeout:   workflow.GetInfo(ctx).WorkflowTaskTimeout,
 		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
@@ -120,7 +120,7 @@ func HookOptions(ctx workflow.Context, spec job.Spec, pool, summary string, limi
 		each = min(each, spec.CallTimeout)
 	}
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:              protocol.IOQueue(pool),
+		TaskQueue:              wire.IOQueue(pool),
 		ScheduleToCloseTimeout: whole,
 		StartToCloseTimeout:    each,
 		HeartbeatTimeout:       spec.Expiry,

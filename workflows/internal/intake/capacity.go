@@ -3,20 +3,20 @@ package intake
 import (
 	"fmt"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // Refused is why an exchange or a reset is refused.
 type Refused struct {
-	Type    string // one of protocol.Refused…
+	Type    string // one of wire.Refused…
 	Message string
-	Detail  protocol.Refusal
+	Detail  wire.Refusal
 }
 
 func (r *Refused) Error() string { return r.Message }
 
 // Check returns why an exchange cannot be accepted; nil: it can. What it answers is true until something else is accepted.
-func (in *Intake) Check(x protocol.Exchange) *Refused {
+func (in *Intake) Check(x wire.Exchange) *Refused {
 	if r := in.invalid(x); r != nil {
 		return r
 	}
@@ -27,26 +27,26 @@ func (in *Intake) Check(x protocol.Exchange) *Refused {
 		return r
 	}
 	if x.Session != 0 && x.Session != in.session {
-		return in.refused(protocol.RefusedSession, "session %d is not open: the present one is %d", x.Session, in.session)
+		return in.refused(wire.RefusedSession, "session %d is not open: the present one is %d", x.Session, in.session)
 	}
 	size := int64(0)
 	for _, data := range x.Items {
 		size += int64(len(data))
 	}
 	if len(x.Items) > in.limits.Capacity || size > in.limits.Bytes {
-		return in.refused(protocol.RefusedTooLarge, "%d items of %d bytes are more than the feed's whole capacity of %d items and %d bytes: send fewer at a time",
+		return in.refused(wire.RefusedTooLarge, "%d items of %d bytes are more than the feed's whole capacity of %d items and %d bytes: send fewer at a time",
 			len(x.Items), size, in.limits.Capacity, in.limits.Bytes)
 	}
 	items, bytes := in.Backlog()
 	if items+len(x.Items) > in.limits.Capacity || bytes+size > in.limits.Bytes {
-		return in.refused(protocol.RefusedFull, "the feed is full: %d of %d items and %d of %d bytes are unfinished", items, in.limits.Capacity, bytes, in.limits.Bytes)
+		return in.refused(wire.RefusedFull, "the feed is full: %d of %d items and %d of %d bytes are unfinished", items, in.limits.Capacity, bytes, in.limits.Bytes)
 	}
 	return nil
 }
 
 // TooLarge refuses items because the feed takes at most so many bytes at once.
-func (in *Intake) TooLarge(x protocol.Exchange, most int) *Refused {
-	r := in.refused(protocol.RefusedTooLarge, "%d items are more than the %d bytes that a feed with so many stages takes at once: send fewer, or smaller ones", len(x.Items), most)
+func (in *Intake) TooLarge(x wire.Exchange, most int) *Refused {
+	r := in.refused(wire.RefusedTooLarge, "%d items are more than the %d bytes that a feed with so many stages takes at once: send fewer, or smaller ones", len(x.Items), most)
 	r.Detail.CapacityBytes = min(r.Detail.CapacityBytes, int64(most))
 	return r
 }
@@ -58,11 +58,11 @@ func (in *Intake) shut() *Refused {
 	}
 	switch in.state {
 	case early:
-		return in.refused(protocol.RefusedEarly, "the leg is not open yet: ask again")
+		return in.refused(wire.RefusedEarly, "the leg is not open yet: ask again")
 	case sealed:
-		return in.refused(protocol.RefusedMoved, "the leg takes no more items: leg %d does", in.successor)
+		return in.refused(wire.RefusedMoved, "the leg takes no more items: leg %d does", in.successor)
 	case closed:
-		return in.refused(protocol.RefusedClosed, "the feed is closed")
+		return in.refused(wire.RefusedClosed, "the feed is closed")
 	case ended:
 		return in.stopping()
 	}
@@ -70,7 +70,7 @@ func (in *Intake) shut() *Refused {
 }
 
 func (in *Intake) stopping() *Refused {
-	return in.refused(protocol.RefusedStopping, "the feed is stopping")
+	return in.refused(wire.RefusedStopping, "the feed is stopping")
 }
 
 // Barred refuses items although the leg has not been told yet that the feed is stopping.
@@ -81,25 +81,25 @@ func (in *Intake) Barred() *Refused {
 	return in.shut()
 }
 
-func (in *Intake) invalid(x protocol.Exchange) *Refused {
+func (in *Intake) invalid(x wire.Exchange) *Refused {
 	switch {
 	case x.Client == "":
-		return in.refused(protocol.RefusedInvalid, "the exchange names no client")
-	case len(x.Items) > protocol.MaxExchangeItems:
-		return in.refused(protocol.RefusedInvalid, "%d items in one exchange: send at most %d", len(x.Items), protocol.MaxExchangeItems)
+		return in.refused(wire.RefusedInvalid, "the exchange names no client")
+	case len(x.Items) > wire.MaxExchangeItems:
+		return in.refused(wire.RefusedInvalid, "%d items in one exchange: send at most %d", len(x.Items), wire.MaxExchangeItems)
 	case x.Wait < 0:
-		return in.refused(protocol.RefusedInvalid, "negative wait %v", x.Wait)
+		return in.refused(wire.RefusedInvalid, "negative wait %v", x.Wait)
 	}
 	for i, data := range x.Items {
 		if len(data) == 0 {
-			return in.refused(protocol.RefusedInvalid, "item %d of %d is empty: send a JSON value", i+1, len(x.Items))
+			return in.refused(wire.RefusedInvalid, "item %d of %d is empty: send a JSON value", i+1, len(x.Items))
 		}
 	}
 	return nil
 }
 
 func (in *Intake) refused(kind, format string, args ...any) *Refused {
-	r := &Refused{Type: kind, Message: fmt.Sprintf(format, args...), Detail: protocol.Refusal{
+	r := &Refused{Type: kind, Message: fmt.Sprintf(format, args...), Detail: wire.Refusal{
 		Leg: in.successor, Session: in.session, Capacity: in.limits.Capacity, CapacityBytes: in.limits.Bytes,
 	}}
 	r.Detail.Backlog, r.Detail.BacklogBytes = in.Backlog()

@@ -11,7 +11,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // Limits are a feed's.
@@ -199,7 +199,7 @@ func (in *Intake) OldestSince() time.Time {
 }
 
 // Accept takes the items of an exchange that [Intake.Check] allows, and returns the ordinal of the first one.
-func (in *Intake) Accept(x protocol.Exchange, now time.Time) int64 {
+func (in *Intake) Accept(x wire.Exchange, now time.Time) int64 {
 	in.now = now
 	if items, _ := in.Backlog(); items == 0 {
 		in.moved = now
@@ -237,12 +237,12 @@ type Limit struct {
 }
 
 // Take takes a batch out of the queue.
-func (in *Intake) Take(most Limit, now time.Time) (protocol.Batch, bool) {
+func (in *Intake) Take(most Limit, now time.Time) (wire.Batch, bool) {
 	in.now = now
 	if len(in.waiting) == 0 {
-		return protocol.Batch{}, false
+		return wire.Batch{}, false
 	}
-	b := protocol.Batch{First: in.waiting[0].ordinal}
+	b := wire.Batch{First: in.waiting[0].ordinal}
 	size, bytes := int64(0), most.Bytes
 	for _, it := range in.waiting[:min(most.Items, len(in.waiting))] {
 		if it.client != "" {
@@ -263,7 +263,7 @@ func (in *Intake) Take(most Limit, now time.Time) (protocol.Batch, bool) {
 }
 
 // ordinals are those of a batch that the leg has given: what others report may name any.
-func (in *Intake) ordinals(b protocol.Batch) iter.Seq[int64] {
+func (in *Intake) ordinals(b wire.Batch) iter.Seq[int64] {
 	return func(yield func(int64) bool) {
 		for o := max(b.First, in.first); o < min(b.End(), in.next); o++ {
 			if !yield(o) {
@@ -274,7 +274,7 @@ func (in *Intake) ordinals(b protocol.Batch) iter.Seq[int64] {
 }
 
 // Data returns the items of a batch. All of them must be without an outcome.
-func (in *Intake) Data(b protocol.Batch) []json.RawMessage {
+func (in *Intake) Data(b wire.Batch) []json.RawMessage {
 	var data []json.RawMessage
 	for o := range in.ordinals(b) {
 		if it := in.items[o]; it != nil {
@@ -285,7 +285,7 @@ func (in *Intake) Data(b protocol.Batch) []json.RawMessage {
 }
 
 // Size is how many bytes the items of a batch have that are without an outcome.
-func (in *Intake) Size(b protocol.Batch) int64 {
+func (in *Intake) Size(b wire.Batch) int64 {
 	n := int64(0)
 	for o := range in.ordinals(b) {
 		if it := in.items[o]; it != nil {
@@ -296,7 +296,7 @@ func (in *Intake) Size(b protocol.Batch) int64 {
 }
 
 // finish removes an item that has an outcome.
-func (in *Intake) finish(it *item, r protocol.ItemResult) {
+func (in *Intake) finish(it *item, r wire.ItemResult) {
 	delete(in.items, it.ordinal)
 	in.moved = in.now
 	in.bytes -= int64(len(it.data))
@@ -372,13 +372,13 @@ func (in *Intake) Unfinished() []Unfinished {
 }
 
 // Items returns where items are that this leg has accepted.
-func (in *Intake) Items(ordinals []int64, now time.Time) []protocol.ItemState {
-	var all []protocol.ItemState
-	for _, o := range ordinals[:min(len(ordinals), protocol.MaxExchangeItems)] {
+func (in *Intake) Items(ordinals []int64, now time.Time) []wire.ItemState {
+	var all []wire.ItemState
+	for _, o := range ordinals[:min(len(ordinals), wire.MaxExchangeItems)] {
 		if o < in.first || o >= in.next {
 			continue
 		}
-		state := protocol.ItemState{Item: o, Left: true}
+		state := wire.ItemState{Item: o, Left: true}
 		if it := in.items[o]; it != nil {
 			until := now
 			if state.Left = !it.left.IsZero(); state.Left {
@@ -392,8 +392,8 @@ func (in *Intake) Items(ordinals []int64, now time.Time) []protocol.ItemState {
 }
 
 // State describes the feed as this leg knows it.
-func (in *Intake) State(leg int, now time.Time) protocol.FeedState {
-	s := protocol.FeedState{
+func (in *Intake) State(leg int, now time.Time) wire.FeedState {
+	s := wire.FeedState{
 		Leg: leg, Open: in.state == open, Session: in.session, Accepted: in.next,
 		Capacity: in.limits.Capacity, CapacityBytes: in.limits.Bytes,
 		Waiting: len(in.waiting), Unclaimed: in.kept + in.unclaimed, Discarded: in.removed, Queued: in.queued, QueuedMax: in.queuedMax, Left: in.leftQueue,

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -41,13 +41,13 @@ func opened(capacity int) *Intake {
 
 func put(t *testing.T, in *Intake, client string, n int) int64 {
 	t.Helper()
-	x := protocol.Exchange{Client: client, Items: count(n), Want: true}
+	x := wire.Exchange{Client: client, Items: count(n), Want: true}
 	require.Nil(t, in.Check(x))
 	return in.Accept(x, t0)
 }
 
 // done answers every item of a batch with its ordinal.
-func done(in *Intake, b protocol.Batch, now time.Time) {
+func done(in *Intake, b wire.Batch, now time.Time) {
 	var outcomes []ledger.Outcome
 	for o := b.First; o < b.End(); o++ {
 		outcomes = append(outcomes, ledger.Outcome{Result: fmt.Appendf(nil, "%d", o)})
@@ -60,17 +60,17 @@ func TestIntake_F1_Capacity(t *testing.T) {
 	t.Parallel()
 	in := opened(8)
 	put(t, in, "a", 5)
-	refused := in.Check(protocol.Exchange{Client: "b", Items: count(4)})
-	require.Equal(t, protocol.RefusedFull, refused.Type)
-	require.Equal(t, protocol.Refusal{Session: 1, Capacity: 8, CapacityBytes: 1 << 20, Backlog: 5, BacklogBytes: 5}, refused.Detail)
-	require.Equal(t, protocol.RefusedTooLarge, in.Check(protocol.Exchange{Client: "b", Items: count(9)}).Type)
+	refused := in.Check(wire.Exchange{Client: "b", Items: count(4)})
+	require.Equal(t, wire.RefusedFull, refused.Type)
+	require.Equal(t, wire.Refusal{Session: 1, Capacity: 8, CapacityBytes: 1 << 20, Backlog: 5, BacklogBytes: 5}, refused.Detail)
+	require.Equal(t, wire.RefusedTooLarge, in.Check(wire.Exchange{Client: "b", Items: count(9)}).Type)
 	require.EqualValues(t, 5, in.Next())
 	require.EqualValues(t, 5, put(t, in, "b", 3))
-	require.Equal(t, protocol.RefusedFull, in.Check(protocol.Exchange{Client: "b", Items: count(1)}).Type)
+	require.Equal(t, wire.RefusedFull, in.Check(wire.Exchange{Client: "b", Items: count(1)}).Type)
 
 	b, ok := in.Take(most(2, 1000), t0)
 	require.True(t, ok)
-	require.Equal(t, protocol.RefusedFull, in.Check(protocol.Exchange{Client: "b", Items: count(1)}).Type, "what runs takes its place")
+	require.Equal(t, wire.RefusedFull, in.Check(wire.Exchange{Client: "b", Items: count(1)}).Type, "what runs takes its place")
 	done(in, b, t0)
 	require.EqualValues(t, 8, put(t, in, "b", 2))
 }
@@ -80,29 +80,29 @@ func TestIntake_F9_Bytes(t *testing.T) {
 	t.Parallel()
 	in := New(Limits{Capacity: 100, Bytes: 10, Keep: time.Minute})
 	in.Open(Opening{Session: 1})
-	big := protocol.Exchange{Client: "a", Items: []json.RawMessage{json.RawMessage(`"123456"`)}}
+	big := wire.Exchange{Client: "a", Items: []json.RawMessage{json.RawMessage(`"123456"`)}}
 	require.Nil(t, in.Check(big))
 	in.Accept(big, t0)
-	require.Equal(t, protocol.RefusedFull, in.Check(big).Type)
+	require.Equal(t, wire.RefusedFull, in.Check(big).Type)
 	big.Items = []json.RawMessage{json.RawMessage(`"1234567890"`)}
-	require.Equal(t, protocol.RefusedTooLarge, in.Check(big).Type)
+	require.Equal(t, wire.RefusedTooLarge, in.Check(big).Type)
 }
 
 func TestIntake_Invalid(t *testing.T) {
 	t.Parallel()
 	in := opened(10_000)
-	for _, x := range []protocol.Exchange{
+	for _, x := range []wire.Exchange{
 		{Items: count(1)},
-		{Client: "a", Items: count(protocol.MaxExchangeItems + 1)},
+		{Client: "a", Items: count(wire.MaxExchangeItems + 1)},
 		{Client: "a", Items: []json.RawMessage{nil}},
 		{Client: "a", Wait: -1},
 	} {
-		require.Equal(t, protocol.RefusedInvalid, in.Check(x).Type)
+		require.Equal(t, wire.RefusedInvalid, in.Check(x).Type)
 	}
-	require.Equal(t, protocol.RefusedSession, in.Check(protocol.Exchange{Client: "a", Session: 2, Items: count(1)}).Type)
-	require.Equal(t, protocol.RefusedSession, in.CheckReset(protocol.Reset{Session: 2}).Type)
-	require.Nil(t, in.CheckReset(protocol.Reset{Session: 1}))
-	require.Nil(t, in.CheckReset(protocol.Reset{}))
+	require.Equal(t, wire.RefusedSession, in.Check(wire.Exchange{Client: "a", Session: 2, Items: count(1)}).Type)
+	require.Equal(t, wire.RefusedSession, in.CheckReset(wire.Reset{Session: 2}).Type)
+	require.Nil(t, in.CheckReset(wire.Reset{Session: 1}))
+	require.Nil(t, in.CheckReset(wire.Reset{}))
 }
 
 func most(items int, bytes int64) Limit { return Limit{Items: items, Bytes: bytes, Wanted: bytes} }
@@ -112,11 +112,11 @@ func TestIntake_WantedBytes(t *testing.T) {
 	t.Parallel()
 	in := opened(100)
 	accept := func(want bool) {
-		in.Accept(protocol.Exchange{Client: "a", Want: want, Items: []json.RawMessage{[]byte("1111"), []byte("2222"), []byte("3333")}}, t0)
+		in.Accept(wire.Exchange{Client: "a", Want: want, Items: []json.RawMessage{[]byte("1111"), []byte("2222"), []byte("3333")}}, t0)
 	}
 	accept(false)
 	accept(true)
-	for _, want := range []protocol.Batch{protocol.Batch{First: 0, Count: 3}.Sealed(), protocol.Batch{First: 3, Count: 2}.Sealed(), protocol.Batch{First: 5, Count: 1}.Sealed()} {
+	for _, want := range []wire.Batch{wire.Batch{First: 0, Count: 3}.Sealed(), wire.Batch{First: 3, Count: 2}.Sealed(), wire.Batch{First: 5, Count: 1}.Sealed()} {
 		b, ok := in.Take(Limit{Items: 10, Bytes: 15, Wanted: 9}, t0)
 		require.True(t, ok)
 		require.Equal(t, want, b)
@@ -134,7 +134,7 @@ func TestIntake_B3_Batches(t *testing.T) {
 	n, since := in.Waiting()
 	require.Equal(t, 25, n)
 	require.Equal(t, t0, since)
-	for _, want := range []protocol.Batch{protocol.Batch{First: 0, Count: 10}.Sealed(), protocol.Batch{First: 10, Count: 10}.Sealed(), protocol.Batch{First: 20, Count: 5}.Sealed()} {
+	for _, want := range []wire.Batch{wire.Batch{First: 0, Count: 10}.Sealed(), wire.Batch{First: 10, Count: 10}.Sealed(), wire.Batch{First: 20, Count: 5}.Sealed()} {
 		b, ok := in.Take(most(10, 1<<20), t0)
 		require.True(t, ok)
 		require.Equal(t, want, b)
@@ -177,14 +177,14 @@ func TestIntake_Seal(t *testing.T) {
 	b, _ := before.Take(most(2, 1000), t0)
 	done(before, b, t0)
 	next := New(Limits{Capacity: 8, Bytes: 1 << 20, Keep: time.Minute})
-	require.Equal(t, protocol.RefusedEarly, next.Check(protocol.Exchange{Client: "a", Items: count(1)}).Type)
+	require.Equal(t, wire.RefusedEarly, next.Check(wire.Exchange{Client: "a", Items: count(1)}).Type)
 	next.Open(before.Seal(2))
-	moved := before.Check(protocol.Exchange{Client: "a", Items: count(1)})
-	require.Equal(t, protocol.RefusedMoved, moved.Type)
+	moved := before.Check(wire.Exchange{Client: "a", Items: count(1)})
+	require.Equal(t, wire.RefusedMoved, moved.Type)
 	require.Equal(t, 2, moved.Detail.Leg)
-	require.Nil(t, before.Check(protocol.Exchange{Client: "a"}), "its results can be taken")
+	require.Nil(t, before.Check(wire.Exchange{Client: "a"}), "its results can be taken")
 
-	require.Equal(t, protocol.RefusedFull, next.Check(protocol.Exchange{Client: "a", Items: count(5)}).Type)
+	require.Equal(t, wire.RefusedFull, next.Check(wire.Exchange{Client: "a", Items: count(5)}).Type)
 	require.EqualValues(t, 6, put(t, next, "a", 4))
 	b, _ = before.Take(most(10, 1000), t0)
 	done(before, b, t0)
@@ -196,11 +196,11 @@ func TestIntake_Seal(t *testing.T) {
 	require.False(t, next.Free(freed), "it is known")
 	require.EqualValues(t, 10, put(t, next, "a", 4))
 	before.Close()
-	require.Equal(t, protocol.RefusedMoved, before.Check(protocol.Exchange{Client: "a", Items: count(1)}).Type, "it still says who takes items")
+	require.Equal(t, wire.RefusedMoved, before.Check(wire.Exchange{Client: "a", Items: count(1)}).Type, "it still says who takes items")
 	next.Close()
-	require.Equal(t, protocol.RefusedClosed, next.Check(protocol.Exchange{Client: "a", Items: count(1)}).Type)
+	require.Equal(t, wire.RefusedClosed, next.Check(wire.Exchange{Client: "a", Items: count(1)}).Type)
 	next.End()
-	require.Equal(t, protocol.RefusedStopping, next.Check(protocol.Exchange{Client: "a", Items: count(1)}).Type)
+	require.Equal(t, wire.RefusedStopping, next.Check(wire.Exchange{Client: "a", Items: count(1)}).Type)
 }
 
 // Failed, dropped and stored results reach the client as such; a line that is no JSON is a string.
@@ -214,7 +214,7 @@ func TestIntake_Outcomes(t *testing.T) {
 		{Failure: &job.Failure{Item: 3, Source: "feed", Input: json.RawMessage("3"), Kind: job.KindCrash, Error: job.Error{Type: "T", Message: "m"}, Attempts: 2}},
 	}, t0.Add(time.Second))
 	last, _ := in.Take(most(4, 1000), t0)
-	in.FinishStored(last, &protocol.StoredPart{Part: "abc", First: last.First}, t0)
+	in.FinishStored(last, &wire.StoredPart{Part: "abc", First: last.First}, t0)
 	results, parts, more := in.Collect("a", t0)
 	require.False(t, more)
 	require.JSONEq(t, `{"x":1}`, string(results[0].Result))
@@ -227,7 +227,7 @@ func TestIntake_Outcomes(t *testing.T) {
 	require.Equal(t, "null", string(f.Input), "the client has it")
 	require.True(t, results[4].Stored)
 	require.Equal(t, 1, results[4].At)
-	require.Equal(t, []protocol.StoredPart{{Part: "abc", First: last.First}}, parts)
+	require.Equal(t, []wire.StoredPart{{Part: "abc", First: last.First}}, parts)
 }
 
 // Results are kept for as long, and as many bytes, as is said; a client that comes later learns that they exist.
@@ -269,7 +269,7 @@ func TestIntake_KeepsWhatFitsTheCapacity(t *testing.T) {
 	}
 	taken := 0
 	for more := true; more; {
-		var results []protocol.ItemResult
+		var results []wire.ItemResult
 		results, _, more = in.Collect("a", t0)
 		for _, r := range results {
 			require.False(t, r.Stored, "item %d", r.Item)
@@ -292,11 +292,11 @@ func TestIntake_Property(t *testing.T) {
 		now := t0
 		want := map[int64]string{} // by ordinal
 		got := map[int64]int{}
-		running := []protocol.Batch{}
+		running := []wire.Batch{}
 		collect := func() {
 			for _, c := range []string{"a", "b"} {
 				for more := true; more; {
-					var results []protocol.ItemResult
+					var results []wire.ItemResult
 					results, _, more = in.Collect(c, now)
 					for _, r := range results {
 						require.Equal(t, c, want[r.Item])
@@ -313,7 +313,7 @@ func TestIntake_Property(t *testing.T) {
 			b := running[n]
 			running = slices.Delete(running, n, n+1)
 			k := 1 + rng.Int64N(b.Count)
-			done(in, protocol.Batch{First: b.First, Count: k}.Sealed(), now)
+			done(in, wire.Batch{First: b.First, Count: k}.Sealed(), now)
 			if k < b.Count {
 				running = append(running, b.After(k, 0))
 			}
@@ -327,7 +327,7 @@ func TestIntake_Property(t *testing.T) {
 			now = now.Add(time.Duration(rng.IntN(100)) * time.Millisecond)
 			switch rng.IntN(5) {
 			case 0, 1:
-				x := protocol.Exchange{Client: string("ab"[rng.IntN(2)]), Items: count(1 + rng.IntN(6)), Want: rng.IntN(4) > 0}
+				x := wire.Exchange{Client: string("ab"[rng.IntN(2)]), Items: count(1 + rng.IntN(6)), Want: rng.IntN(4) > 0}
 				items, _ := in.Backlog()
 				if refused := in.Check(x); refused != nil {
 					require.Greater(t, items+len(x.Items), capacity)
@@ -382,7 +382,7 @@ func TestIntake_Items(t *testing.T) {
 	first, _ := in.Take(most(1, 1000), t0.Add(time.Second))
 	_, _ = in.Take(most(1, 1000), t0.Add(2*time.Second))
 	done(in, first, t0.Add(3*time.Second))
-	require.Equal(t, []protocol.ItemState{
+	require.Equal(t, []wire.ItemState{
 		{Item: 0, Left: true}, {Item: 1, Left: true, Queued: 2 * time.Second}, {Item: 2, Queued: 5 * time.Second},
 	}, in.Items([]int64{-1, 0, 1, 2, 3}, t0.Add(5*time.Second)))
 }
@@ -441,7 +441,7 @@ func TestIntake_FreedInAnyOrder(t *testing.T) {
 		step := func() {
 			switch at := rng.IntN(len(legs)); rng.IntN(6) {
 			case 0:
-				if n := 1 + rng.IntN(3); newest().IsOpen() && newest().Check(protocol.Exchange{Client: "a", Items: count(n)}) == nil {
+				if n := 1 + rng.IntN(3); newest().IsOpen() && newest().Check(wire.Exchange{Client: "a", Items: count(n)}) == nil {
 					put(t, newest(), "a", n)
 				}
 			case 1:

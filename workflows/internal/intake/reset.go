@@ -3,7 +3,7 @@ package intake
 import (
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // Session is the open one.
@@ -25,7 +25,7 @@ func (in *Intake) Reset(session int64, now time.Time) int64 {
 		in.discarded = append(in.discarded, Range{First: in.waiting[0].ordinal, Count: n, Session: in.waiting[0].session})
 	}
 	for _, it := range in.waiting {
-		in.finish(it, protocol.ItemResult{Discarded: true})
+		in.finish(it, wire.ItemResult{Discarded: true})
 	}
 	in.waiting = nil
 	return n
@@ -42,12 +42,12 @@ func (in *Intake) TakeDiscarded() []Range {
 }
 
 // CheckReset is [Intake.Check] of a reset.
-func (in *Intake) CheckReset(r protocol.Reset) *Refused {
+func (in *Intake) CheckReset(r wire.Reset) *Refused {
 	if refused := in.shut(); refused != nil {
 		return refused
 	}
 	if r.Session != 0 && r.Session != in.session {
-		return in.refused(protocol.RefusedSession, "session %d has ended already: the present one is %d", r.Session, in.session)
+		return in.refused(wire.RefusedSession, "session %d has ended already: the present one is %d", r.Session, in.session)
 	}
 	return nil
 }

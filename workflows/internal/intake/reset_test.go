@@ -3,7 +3,7 @@ package intake
 import (
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,14 +15,14 @@ func TestIntake_F4_ResultsOfASessionThatHasEnded(t *testing.T) {
 	b, _ := in.Take(most(1, 1000), t0)
 	done(in, b, t0)
 	b, _ = in.Take(most(2, 1000), t0)
-	in.FinishStored(b, &protocol.StoredPart{Part: "part"}, t0)
+	in.FinishStored(b, &wire.StoredPart{Part: "part"}, t0)
 	in.Reset(0, t0)
 	results, parts, more := in.Collect("a", t0)
 	require.Empty(t, parts)
 	require.False(t, more)
 	require.Len(t, results, 3)
 	for i, r := range results {
-		require.Equal(t, protocol.ItemResult{Item: int64(i), Session: 1, Discarded: true}, r)
+		require.Equal(t, wire.ItemResult{Item: int64(i), Session: 1, Discarded: true}, r)
 	}
 }
 
@@ -50,7 +50,7 @@ func TestIntake_F4_Reset(t *testing.T) {
 	results, _, _ = in.Collect("a", t0)
 	require.Len(t, results, 2)
 	for i, r := range results {
-		require.Equal(t, protocol.ItemResult{Item: int64(i), Session: 1, Discarded: true}, r, "what ran does not show")
+		require.Equal(t, wire.ItemResult{Item: int64(i), Session: 1, Discarded: true}, r, "what ran does not show")
 	}
 	b, _ = in.Take(most(10, 1000), t0)
 	done(in, b, t0)

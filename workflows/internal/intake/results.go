@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -27,7 +27,7 @@ type client struct {
 
 // kept is a result that the client has not taken.
 type kept struct {
-	protocol.ItemResult
+	wire.ItemResult
 	size  int
 	since time.Time
 }
@@ -43,7 +43,7 @@ func (in *Intake) client(token string) *client {
 }
 
 // give keeps a result for the client.
-func (c *client) give(r protocol.ItemResult, in *Intake) {
+func (c *client) give(r wire.ItemResult, in *Intake) {
 	k := kept{ItemResult: r, size: len(r.Result) + len(r.Failure), since: in.now}
 	if in.held+k.size > in.mostHeld() && k.size > 0 {
 		in.expire()
@@ -85,14 +85,14 @@ func (in *Intake) taken(c *client, n int) {
 }
 
 // Finish gives the items of a batch their outcomes: in order, one for each.
-func (in *Intake) Finish(b protocol.Batch, outcomes []activities.Outcome, now time.Time) {
+func (in *Intake) Finish(b wire.Batch, outcomes []activities.Outcome, now time.Time) {
 	in.now = now
 	for i, o := range outcomes {
 		it := in.items[b.First+int64(i)]
 		if it == nil {
 			continue
 		}
-		r := protocol.ItemResult{}
+		r := wire.ItemResult{}
 		switch {
 		case o.Failure != nil:
 			if it.client != "" {
@@ -101,18 +101,18 @@ func (in *Intake) Finish(b protocol.Batch, outcomes []activities.Outcome, now ti
 		case o.Result == nil:
 			r.Dropped = true
 		case it.client != "":
-			r.Result = protocol.ResultValue(o.Result)
+			r.Result = wire.ResultValue(o.Result)
 		}
 		in.finish(it, r)
 	}
 }
 
 // FinishStored gives the items of a batch their outcomes, which lie in that part of the store; nil: it is not known in which.
-func (in *Intake) FinishStored(b protocol.Batch, part *protocol.StoredPart, now time.Time) {
+func (in *Intake) FinishStored(b wire.Batch, part *wire.StoredPart, now time.Time) {
 	in.now = now
 	for o := range in.ordinals(b) {
 		if it := in.items[o]; it != nil {
-			in.finish(it, protocol.ItemResult{Stored: true, Part: part})
+			in.finish(it, wire.ItemResult{Stored: true, Part: part})
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (in *Intake) Ready(token string) bool {
 // Collect takes results of a client out: as many as fit into one answer. parts are those that have the
 // stored ones. more says that there are others. A result of a session that has ended does not show: its item is discarded for
 // its client.
-func (in *Intake) Collect(token string, now time.Time) (results []protocol.ItemResult, parts []protocol.StoredPart, more bool) {
+func (in *Intake) Collect(token string, now time.Time) (results []wire.ItemResult, parts []wire.StoredPart, more bool) {
 	in.now = now
 	in.expire()
 	c := in.clients[token]
@@ -144,7 +144,7 @@ func (in *Intake) Collect(token string, now time.Time) (results []protocol.ItemR
 		return nil, nil, false
 	}
 	n, _ := in.fitting(c)
-	var last *protocol.StoredPart // items of one batch come together
+	var last *wire.StoredPart // items of one batch come together
 	for _, k := range c.results[:n] {
 		r := in.shown(k.ItemResult)
 		if r.Part != nil {
@@ -161,24 +161,24 @@ func (in *Intake) Collect(token string, now time.Time) (results []protocol.ItemR
 }
 
 // shown is a result as its client gets it.
-func (in *Intake) shown(r protocol.ItemResult) protocol.ItemResult {
+func (in *Intake) shown(r wire.ItemResult) wire.ItemResult {
 	if r.Session < in.session {
-		return protocol.ItemResult{Item: r.Item, Session: r.Session, Discarded: true}
+		return wire.ItemResult{Item: r.Item, Session: r.Session, Discarded: true}
 	}
 	return r
 }
 
 // fitting is how many of a client's results fit into one answer, at least one if there are any, and how many bytes that has at most.
 func (in *Intake) fitting(c *client) (n, size int) {
-	var last *protocol.StoredPart
-	for n < len(c.results) && n < protocol.MaxExchangeItems {
+	var last *wire.StoredPart
+	for n < len(c.results) && n < wire.MaxExchangeItems {
 		r := in.shown(c.results[n].ItemResult)
 		more := r.Size()
 		if r.Part != nil && r.Part != last {
 			last = r.Part
 			more += r.Part.Size()
 		}
-		if n > 0 && size+more > protocol.MaxAnswer {
+		if n > 0 && size+more > wire.MaxAnswer {
 			break
 		}
 		size += more

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -23,7 +23,7 @@ const (
 // Worker is what is known of a worker.
 type Worker struct {
 	Name string `json:"w"`
-	protocol.Capacity
+	wire.Capacity
 	Last int64 `json:"t"` // when it was heard of, in Unix seconds
 }
 

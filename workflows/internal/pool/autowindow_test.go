@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
 
 func worker(name string, slots, calls int, last int64) Worker {
-	return Worker{Name: name, Capacity: protocol.Capacity{Slots: slots, Concurrency: calls}, Last: last}
+	return Worker{Name: name, Capacity: wire.Capacity{Slots: slots, Concurrency: calls}, Last: last}
 }
 
 func TestWorkers(t *testing.T) {

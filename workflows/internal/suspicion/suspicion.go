@@ -13,8 +13,8 @@ package suspicion
 import (
 	"fmt"
 
-	"github.com/stint-run/stint/internal/protocol"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // Suspicion is what is suspected of a batch's first items. Its zero value suspects nothing.
@@ -75,7 +75,7 @@ func (s *Suspicion) Describe() string {
 }
 
 // Begin starts to suspect a batch. hint is what the last heartbeat said; nil if nothing.
-func (s *Suspicion) Begin(batch protocol.Batch, hint *protocol.Hint) {
+func (s *Suspicion) Begin(batch wire.Batch, hint *wire.Hint) {
 	s.Suspects = batch.Count
 	if hint == nil || hint.First < batch.First || hint.Count < 1 || hint.First+hint.Count > batch.End() {
 		return

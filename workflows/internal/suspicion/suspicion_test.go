@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"testing"
 
-	"github.com/stint-run/stint/internal/protocol"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,7 +14,7 @@ func TestSuspicion_FindsEveryItem(t *testing.T) {
 	for n := int64(1); n <= 70; n++ {
 		for bad := range n {
 			var s Suspicion
-			batch := protocol.Batch{First: 1000, Count: n}.Sealed()
+			batch := wire.Batch{First: 1000, Count: n}.Sealed()
 			s.Begin(batch, nil)
 			deaths, first := 0, int64(0)
 			for !s.Condemned {
@@ -40,9 +40,9 @@ func TestSuspicion_FindsEveryItem(t *testing.T) {
 // A hint saves deaths if it is right, and is dropped if it is out of date or out of bounds.
 func TestSuspicion_Hint(t *testing.T) {
 	t.Parallel()
-	batch := protocol.Batch{First: 1000, Count: 100}.Sealed()
+	batch := wire.Batch{First: 1000, Count: 100}.Sealed()
 	var s Suspicion
-	s.Begin(batch, &protocol.Hint{First: 1040, Count: 8})
+	s.Begin(batch, &wire.Hint{First: 1040, Count: 8})
 	require.EqualValues(t, 40, s.Take(), "first what was done before")
 	s.Survived(40, 60)
 	require.EqualValues(t, 4, s.Take())
@@ -52,7 +52,7 @@ func TestSuspicion_Hint(t *testing.T) {
 	s.Survived(1, 52)
 	require.Equal(t, Suspicion{Suspects: 52}, s, "it was out of date")
 
-	for _, hint := range []protocol.Hint{{First: 999, Count: 8}, {First: 1096, Count: 8}, {First: 1000}} {
+	for _, hint := range []wire.Hint{{First: 999, Count: 8}, {First: 1096, Count: 8}, {First: 1000}} {
 		var s Suspicion
 		s.Begin(batch, &hint)
 		require.Equal(t, Suspicion{Suspects: 100}, s, "%+v", hint)

@@ -1,4 +1,4 @@
-package protocol
+package wire
 
 // A pipeline is a job with several stages. It is compiled to steps, which every batch goes through one after the other, each time as
 // an execution of Process by the step's own pool. What a step but the last has made of it is a part that later steps read.

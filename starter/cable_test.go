@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wire is a server's address for one command. A test sees when the command asks, and can hold what passes, or cut the wire.
-type wire struct {
+// cable is a server's address for one command. A test sees when the command asks, and can hold what passes, or cut the cable.
+type cable struct {
 	listener net.Listener
 	to       string // address of the server; "": there is none
 	passing  sync.WaitGroup
@@ -24,12 +24,12 @@ type wire struct {
 	cut   bool
 }
 
-// newWire makes a wire to a server; "": whoever connects is refused.
-func newWire(t *testing.T, to string) *wire {
+// newCable makes a cable to a server; "": whoever connects is refused.
+func newCable(t *testing.T, to string) *cable {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	l := &wire{listener: listener, to: to, ended: make(chan struct{})}
+	l := &cable{listener: listener, to: to, ended: make(chan struct{})}
 	l.passing.Go(l.accept)
 	t.Cleanup(func() {
 		close(l.ended)
@@ -39,23 +39,23 @@ func newWire(t *testing.T, to string) *wire {
 	return l
 }
 
-func (l *wire) address() string { return l.listener.Addr().String() }
+func (l *cable) address() string { return l.listener.Addr().String() }
 
 // hold lets nothing pass any more: the server seems to be frozen.
-func (l *wire) hold() {
+func (l *cable) hold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held = true
 }
 
-func (l *wire) frozen() bool {
+func (l *cable) frozen() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held
 }
 
 // sever ends all connections and refuses others: the server seems to be gone.
-func (l *wire) sever() {
+func (l *cable) sever() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = true
@@ -66,21 +66,21 @@ func (l *wire) sever() {
 }
 
 // connected is when the command has connected first; zero: it has not.
-func (l *wire) connected() time.Time {
+func (l *cable) connected() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.first
 }
 
 // quiet reports whether the command has connected and sent nothing for a while: it waits.
-func (l *wire) quiet() bool {
+func (l *cable) quiet() bool {
 	const a = 300 * time.Millisecond
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.first.IsZero() && time.Since(l.last) > a
 }
 
-func (l *wire) accept() {
+func (l *cable) accept() {
 	for {
 		from, err := l.listener.Accept()
 		if err != nil {
@@ -108,8 +108,8 @@ func (l *wire) accept() {
 	}
 }
 
-// add adds a connection. If the wire has been cut it closes it and returns false.
-func (l *wire) add(c net.Conn) bool {
+// add adds a connection. If the cable has been cut it closes it and returns false.
+func (l *cable) add(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conns = append(l.conns, c)
@@ -120,7 +120,7 @@ func (l *wire) add(c net.Conn) bool {
 }
 
 // note takes note that the command has sent something.
-func (l *wire) note() {
+func (l *cable) note() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last = time.Now(); l.first.IsZero() {
@@ -129,7 +129,7 @@ func (l *wire) note() {
 }
 
 // pass passes on what comes, until the connection ends.
-func (l *wire) pass(from, to net.Conn, asks bool) {
+func (l *cable) pass(from, to net.Conn, asks bool) {
 	defer to.Close()
 	buf := make([]byte, 32<<10)
 	for {
