@@ -140,7 +140,7 @@ func (c *Client) StartWith(ctx context.Context, spec Spec, o StartOptions) (*Run
 		Memo:                                     specMemo(spec),
 	}
 	if o.redrive != nil {
-		opts.StaticSummary = text.Fit(fmt.Sprintf("%s · redrive of %s", spec.describeHandler(), spec.describeSource()), maxSummary)
+		opts.StaticSummary = text.Fit(fmt.Sprintf("%s · redrive of %s", describeHandler(spec), describeSource(spec)), maxSummary)
 	}
 	if o.Fresh || o.Reuse || len(o.Resume) > 0 {
 		opts.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
@@ -175,7 +175,7 @@ func (c *Client) execute(ctx context.Context, opts client.StartWorkflowOptions, 
 }
 
 func specSummary(s Spec) string {
-	return text.Fit(fmt.Sprintf("%s · %s", s.describeHandler(), s.describeSource()), maxSummary)
+	return text.Fit(fmt.Sprintf("%s · %s", describeHandler(s), describeSource(s)), maxSummary)
 }
 
 // maxSummary and maxDetails are what Temporal takes of a workflow's summary and details, in bytes as JSON, with some
@@ -186,7 +186,7 @@ const (
 )
 
 // describeHandler says what the items go through, for people.
-func (s Spec) describeHandler() string {
+func describeHandler(s Spec) string {
 	if len(s.Stages) == 0 {
 		return "pool " + s.Pool
 	}
@@ -213,12 +213,12 @@ func specMemo(s Spec) map[string]any {
 }
 
 // describeSource says where the items come from, for people.
-func (s Spec) describeSource() string {
+func describeSource(s Spec) string {
 	switch {
 	case s.Source == SourceFeed:
 		return "feed"
 	case s.Source == SourceClock:
-		return s.describeClock()
+		return describeClock(s)
 	case len(s.Input) == 1:
 		return s.Input[0]
 	}
@@ -234,7 +234,7 @@ func specDetails(s Spec) string {
 		output = "parts in " + s.Store
 	}
 	details := fmt.Sprintf("Source %s\n\nOutput %s\n\nWindow %s · expiry %v · attempts %d",
-		s.describeSource(), output, DescribeWindow(s.Window, 0), s.Expiry, s.Attempts)
+		describeSource(s), output, DescribeWindow(s.Window, 0), s.Expiry, s.Attempts)
 	return text.Fit(details, maxDetails)
 }
 

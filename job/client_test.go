@@ -105,8 +105,8 @@ func TestClient_StartRefused(t *testing.T) {
 
 func TestDescribeInput(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "a", Spec{Input: []string{"a"}}.describeSource())
-	require.Equal(t, "a and 2 more", Spec{Input: []string{"a", "b", "c"}}.describeSource())
+	require.Equal(t, "a", describeSource(Spec{Input: []string{"a"}}))
+	require.Equal(t, "a and 2 more", describeSource(Spec{Input: []string{"a", "b", "c"}}))
 	require.Contains(t, specDetails(Spec{Input: []string{"a"}, Store: "parts/"}), "parts in parts/")
 }
 

@@ -92,7 +92,7 @@ func (c *Client) given(ctx context.Context, id string) (givenInput, error) {
 		return in, fmt.Errorf("reading how %s was started: %w", id, err)
 	}
 	in.first, in.started = first.GetWorkflowExecutionStartedEventAttributes().GetFirstExecutionRunId(), first.GetEventTime().AsTime()
-	in.settle(id)
+	settle(&in.Input, id)
 	return in, nil
 }
 
@@ -197,7 +197,7 @@ func (in *givenInput) slots() []LoopSlot {
 }
 
 // takeNumbers replaces the answer's numbers by later ones.
-func (a *Answer) takeNumbers(later Report) {
+func takeNumbers(a *Answer, later Report) {
 	if later.Done() <= a.Done() {
 		return
 	}
@@ -231,7 +231,7 @@ func (g *glance) recall(ctx context.Context, cause error) error {
 			}
 			answer = in.answerOf(left.heads)
 			answer.OpenLegs, answer.Salvage = left.legs, len(left.salvage)
-			answer.takeNumbers(g.report)
+			takeNumbers(&answer, g.report)
 		}
 		g.job, g.at = &answer, time.Now()
 	}
@@ -274,11 +274,11 @@ func (c *Client) EarlierRuns(ctx context.Context, report Report) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	return in.earlierRuns(report), nil
+	return earlierRuns(&in, report), nil
 }
 
 // earlierRuns is the EarlierRuns of a job that was started with this input.
-func (in *Input) earlierRuns(report Report) []string {
+func earlierRuns(in *Input, report Report) []string {
 	if in.Redrive != nil || in.Spec.Source == SourceFeed || in.Spec.Source == SourceClock {
 		return nil
 	}

@@ -30,7 +30,7 @@ func TestClient_ResumePassesEarlierRunsOn(t *testing.T) {
 
 func TestInput_EarlierRuns(t *testing.T) {
 	t.Parallel()
-	runs := func(in Input, run string) []string { return in.earlierRuns(Report{Run: run}) }
+	runs := func(in Input, run string) []string { return earlierRuns(&in, Report{Run: run}) }
 	before := []string{"run-1"}
 	require.Empty(t, runs(Input{Spec: valid()}, ""), "the run is not known: it has done nothing")
 	require.Equal(t, before, runs(Input{Spec: valid(), Earlier: before}, "run-1"))

@@ -216,7 +216,7 @@ func (g *glance) putTogether(report *Report) {
 		case known.gone:
 		case known.at.Before(g.at): // it has not answered this time
 			report.Include(known.Progress)
-			report.noteSilent(known.at, leg)
+			noteSilent(report, known.at, leg)
 		default:
 			report.Include(known.Progress)
 			note(leg, known.Flying)
@@ -225,7 +225,7 @@ func (g *glance) putTogether(report *Report) {
 	for id, e := range g.news {
 		open := e.owner == g.run.name || slices.Contains(report.OpenLegs, e.owner)
 		if flying[id] || open && !counted[e.owner] {
-			report.inHand(e.Answered)
+			takeInHand(report, e.Answered)
 			continue
 		}
 		delete(g.news, id) // it has been counted, or lost
@@ -241,7 +241,7 @@ func (g *glance) includeHeard(report *Report, leg string) {
 			at = h.At
 		}
 	}
-	report.noteSilent(at, leg)
+	noteSilent(report, at, leg)
 }
 
 // TotalsOf are the totals that a leg has reported.
@@ -254,7 +254,7 @@ func (g *glance) lastKnown(desc *workflowservice.DescribeWorkflowExecutionRespon
 	if g.job != nil {
 		report := g.job.Report
 		g.putTogether(&report)
-		report.noteSilent(g.at, g.run.name)
+		noteSilent(&report, g.at, g.run.name)
 		return report
 	}
 	c := g.run.client
@@ -266,21 +266,21 @@ func (g *glance) lastKnown(desc *workflowservice.DescribeWorkflowExecutionRespon
 		report.InputBytes, report.TotalBytes = p.Bytes, p.TotalBytes
 	}
 	for _, e := range g.news {
-		report.inHand(e.Answered) // what the memo says was counted before they were begun, or has been since
+		takeInHand(&report, e.Answered) // what the memo says was counted before they were begun, or has been since
 	}
 	return report
 }
 
 // noteSilent records a workflow that has not answered, and the age of its numbers.
-func (r *Report) noteSilent(at time.Time, workflow string) {
+func noteSilent(r *Report, at time.Time, workflow string) {
 	if r.AsOf.IsZero() || at.Before(r.AsOf) {
 		r.AsOf = at
 	}
 	r.Silent = append(slices.Clip(r.Silent), workflow)
 }
 
-// inHand adds the answered items of a running batch.
-func (r *Report) inHand(a wire.Answered) {
+// takeInHand adds the answered items of a running batch.
+func takeInHand(r *Report, a wire.Answered) {
 	r.OK += a.Items - a.Failed
 	r.Failed += a.Failed
 	r.InputBytes += a.Bytes

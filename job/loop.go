@@ -2,7 +2,6 @@ package job
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/wire"
-	"go.temporal.io/api/enums/v1"
 )
 
 // LoopSlot is where one slot of a loop stands: what has been recorded.
@@ -48,12 +46,12 @@ func NewLoopReport(s Spec, left []LoopSlot) *LoopReport {
 	for i := range s.Slots {
 		r.At = append(r.At, LoopSlot{Slot: i})
 	}
-	r.include(left...)
+	r.Include(left...)
 	return r
 }
 
-// include takes slots that have come further, and adds up all.
-func (r *LoopReport) include(slots ...LoopSlot) {
+// Include takes slots that have come further, and adds up all.
+func (r *LoopReport) Include(slots ...LoopSlot) {
 	for _, s := range slots {
 		if s.Slot >= 0 && s.Slot < len(r.At) && s.Next >= r.At[s.Slot].Next {
 			s.Again = max(s.Again, r.At[s.Slot].Again) // an execution does not know of later ones
@@ -91,65 +89,14 @@ func (r *LoopReport) Warning(pool string) string {
 	return fmt.Sprintf("%d of the loop's %d slots wait for a free slot of pool %s: start more workers there, or ask for fewer slots", r.Idle, r.Slots, pool)
 }
 
-// addTicks adds what running slots have done, from their heartbeats. The server keeps the last heartbeat of a leg that Temporal has ended.
-func (r *Run) addTicks(ctx context.Context, report *Report) {
-	known := slices.Clone(report.Loop.At)
-	now := time.Now()
-	for _, leg := range report.OpenLegs {
-		desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, leg, "")
-		if err != nil {
-			continue // the report is worth having without it
-		}
-		runs := desc.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING
-		for _, a := range desc.GetPendingActivities() {
-			if a.GetActivityType().GetName() != wire.ActivityProcess {
-				continue
-			}
-			switch {
-			case !runs:
-			case a.GetState() != enums.PENDING_ACTIVITY_STATE_SCHEDULED:
-				report.Loop.Running++
-			case now.Sub(a.GetScheduledTime().AsTime()) > idleAfter:
-				report.Loop.Idle++
-			}
-			hint, _ := wire.LastHint(a, r.client.converter)
-			if c := hint.Clock; c != nil && c.Slot >= 0 && c.Slot < len(known) && c.Next >= known[c.Slot].Next {
-				before := known[c.Slot].Stats
-				report.Totals.Add(Totals{OK: c.Stats.OK - before.OK, Failed: c.Stats.Failed - before.Failed, Dropped: c.Stats.Dropped - before.Dropped})
-				report.Loop.include(*c)
-			}
-		}
-	}
-	for _, at := range report.Loop.At {
-		if at.Head != "" && !slices.Contains(report.Manifests, at.Head) {
-			report.Manifests = append(report.Manifests, at.Head)
-		}
-	}
-}
-
-// left is where the slots stand if Temporal has ended the loop: its workers count as lost after their last heartbeats.
-func (r *LoopReport) left() []LoopSlot {
+// Left is where the slots stand if Temporal has ended the loop: its workers count as lost after their last heartbeats.
+func (r *LoopReport) Left() []LoopSlot {
 	left := slices.Clone(r.At)
 	for i := range left {
 		left[i].Stats.Repeated += left[i].Unsure
 		left[i].Unsure = 0
 	}
 	return left
-}
-
-// idleAfter is how long a starting slot waits for a place before it counts as idle.
-const idleAfter = 2 * time.Second
-
-// describeClock says how often a loop ticks, for people.
-func (s Spec) describeClock() string {
-	slots := "1 slot"
-	if s.Slots > 1 {
-		slots = fmt.Sprintf("%d slots", s.Slots)
-	}
-	if s.Every == 0 {
-		return "loop back to back, " + slots
-	}
-	return fmt.Sprintf("loop every %v, %s", s.Every, slots)
 }
 
 // checkLoop checks the fields of a loop, and refuses those of files.

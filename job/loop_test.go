@@ -20,7 +20,7 @@ func TestSpec_Loop(t *testing.T) {
 	require.Equal(t, 1, s.Slots)
 	require.Equal(t, CatchUpAll, s.CatchUp)
 	require.Equal(t, OnErrorStop, s.OnError, "the first-error rule")
-	require.Equal(t, "loop every 10s, 1 slot", s.describeSource())
+	require.Equal(t, "loop every 10s, 1 slot", describeSource(s))
 	data, err := json.Marshal(s)
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"every":"10s"`)
@@ -31,7 +31,7 @@ func TestSpec_Loop(t *testing.T) {
 	s = Spec{Name: "probe", Pool: "probe", Source: SourceClock, Slots: 4, Output: "out/"}.WithDefaults()
 	require.NoError(t, s.Validate())
 	require.Empty(t, s.CatchUp)
-	require.Equal(t, "loop back to back, 4 slots", s.describeSource())
+	require.Equal(t, "loop back to back, 4 slots", describeSource(s))
 }
 
 func TestSpec_LoopRefused(t *testing.T) {
@@ -90,7 +90,7 @@ func TestLoopReport(t *testing.T) {
 	require.Equal(t, 9900*time.Microsecond, r.LateMax)
 	require.Equal(t, 4950*time.Microsecond, r.LateMean)
 	require.Zero(t, r.Recorded(), "slot 0 has nothing")
-	r.include(LoopSlot{Slot: 0, Next: 7}, LoopSlot{Slot: 1, Next: 50})
+	r.Include(LoopSlot{Slot: 0, Next: 7}, LoopSlot{Slot: 1, Next: 50})
 	require.EqualValues(t, 107, r.Ticks, "a slot does not go back")
 	require.EqualValues(t, 7, r.Recorded())
 	require.Empty(t, r.Warning("p"))

@@ -93,7 +93,7 @@ func (c *Client) Redrive(ctx context.Context, name string, o RedriveOptions) (*R
 }
 
 // redriveAgain returns what the next attempt at a redrive begins with; report is the last attempt's.
-func (in *Input) redriveAgain(report Report) (resume []string, redrive *Redrive) {
+func redriveAgain(in *Input, report Report) (resume []string, redrive *Redrive) {
 	again := *in.Redrive
 	again.Runs = append(slices.Clone(in.Redrive.Runs), report.Run)
 	if len(again.Runs) > 1+maxEarlier { // the first one is the job that is redriven

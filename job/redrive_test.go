@@ -264,7 +264,7 @@ func TestInput_AttemptsAtARedriveAreBounded(t *testing.T) {
 	t.Parallel()
 	in := Input{Spec: valid(), Redrive: &Redrive{Runs: []string{"job"}}}
 	for i := range 3 * maxEarlier {
-		_, in.Redrive = in.redriveAgain(Report{Run: fmt.Sprint("attempt-", i)})
+		_, in.Redrive = redriveAgain(&in, Report{Run: fmt.Sprint("attempt-", i)})
 	}
 	runs := in.Redrive.Runs
 	require.Len(t, runs, 1+maxEarlier)

@@ -172,8 +172,8 @@ func (o Outage) String() string {
 	return s + ": " + o.Message
 }
 
-// earlier returns the outage that began first; either may be nil.
-func (o *Outage) earlier(other *Outage) *Outage {
+// Earlier returns the outage that began first; either may be nil.
+func (o *Outage) Earlier(other *Outage) *Outage {
 	if o == nil || other != nil && other.Since.Before(o.Since) {
 		return other
 	}
@@ -327,14 +327,14 @@ func (r *Report) Include(p Progress) {
 	r.InFlight += p.InFlight
 	r.FirstError = r.FirstError.First(p.FirstError)
 	r.Workers = AddWorkers(r.Workers, p.Workers)
-	r.Outage = r.Outage.earlier(p.Outage)
+	r.Outage = r.Outage.Earlier(p.Outage)
 	if p.Feed != nil {
 		r.Feed = p.Feed.with(r.Feed)
 		r.Planned = max(r.Planned, p.Feed.Accepted)
 		r.Discarded += p.Feed.Discarded
 	}
 	if r.Loop != nil {
-		r.Loop.include(p.Loop...)
+		r.Loop.Include(p.Loop...)
 	}
 	r.Stages = AddStages(r.Stages, p.Stages)
 	if r.Oldest == "" {

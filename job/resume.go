@@ -69,12 +69,12 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 
 // nextRun returns how to continue a job that was started with this input and has ended with this report.
 func (c *Client) nextRun(ctx context.Context, in Input, report Report) (StartOptions, error) {
-	start := StartOptions{Resume: in.resumePoint(report), Reuse: true, Earlier: in.earlierRuns(report), salvage: in.unsalvaged(report)}
+	start := StartOptions{Resume: resumePoint(&in, report), Reuse: true, Earlier: earlierRuns(&in, report), salvage: unsalvaged(&in, report)}
 	if report.Loop != nil {
 		start.loop = report.Loop.At
 	}
 	if in.Redrive != nil {
-		start.Resume, start.redrive = in.redriveAgain(report)
+		start.Resume, start.redrive = redriveAgain(&in, report)
 	}
 	feed := in.Spec.Source == SourceFeed
 	if feed {
@@ -89,7 +89,7 @@ func (c *Client) nextRun(ctx context.Context, in Input, report Report) (StartOpt
 	}
 	if report.Loop != nil {
 		c.Get(report.Job).addTicks(ctx, &report) // up to the end of its legs
-		start.loop = report.Loop.left()
+		start.loop = report.Loop.Left()
 	}
 	pending, err := c.pending(ctx, report.Job, feed, legs)
 	if e := new(StuckError); errors.As(err, &e) {
@@ -110,20 +110,20 @@ func closedByTemporal(r Report) bool { return r.Error != nil && r.Error.Type == 
 // because nothing worked ([ErrorHopeless]). What failed then was the handler, not the items, so all items of that run are
 // run again. Nil: the job starts from its first item.
 func (c *Client) ResumePoint(ctx context.Context, report Report) ([]string, error) {
-	if !report.hopeless() {
+	if !hopeless(report) {
 		return report.Manifests, nil
 	}
 	in, err := c.inputOf(ctx, report.Job)
 	if err != nil {
 		return nil, err
 	}
-	return in.resumePoint(report), nil
+	return resumePoint(&in, report), nil
 }
 
 // resumePoint is the ResumePoint of a job that was started with this input.
-func (in *Input) resumePoint(report Report) []string {
+func resumePoint(in *Input, report Report) []string {
 	switch {
-	case !report.hopeless() || in.Spec.Source == SourceFeed: // a feed's clients have the outcomes already
+	case !hopeless(report) || in.Spec.Source == SourceFeed: // a feed's clients have the outcomes already
 		return report.Manifests
 	case report.OK == 0:
 		return nil
@@ -132,12 +132,12 @@ func (in *Input) resumePoint(report Report) []string {
 }
 
 // unsalvaged is the part of Salvage that the job has not committed.
-func (in *Input) unsalvaged(report Report) []json.RawMessage {
+func unsalvaged(in *Input, report Report) []json.RawMessage {
 	return slices.Clone(in.Salvage[max(0, len(in.Salvage)-report.Salvage):])
 }
 
 // hopeless reports whether the job has failed because nothing worked.
-func (r *Report) hopeless() bool { return r.Error != nil && r.Error.Type == ErrorHopeless }
+func hopeless(r Report) bool { return r.Error != nil && r.Error.Type == ErrorHopeless }
 
 // startNext starts the next run of an ended job.
 func (c *Client) startNext(ctx context.Context, spec Spec, o StartOptions) (*Run, error) {
@@ -326,13 +326,13 @@ func (c *Client) inputOf(ctx context.Context, name string) (Input, error) {
 	if err != nil || in.Spec.Name == "" {
 		return Input{}, fmt.Errorf("reading how job %s was started: not the input of a stint job: %w", name, err)
 	}
-	in.settle(name)
+	settle(&in, name)
 	return in, nil
 }
 
 // settle completes an input that was read from a history: another version of the program may have started the job, so its spec gets the
 // defaults of what it lacks; and that of a scheduled job is the same at every tick.
-func (in *Input) settle(name string) {
+func settle(in *Input, name string) {
 	if in.Scheduled {
 		in.Spec, in.Scheduled = in.Spec.Ticked(name), false
 	}

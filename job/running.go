@@ -115,7 +115,7 @@ func (r *Run) heldUp(ctx context.Context, legs []string) *Outage {
 			if next := a.GetNextAttemptScheduleTime(); next != nil {
 				o.Next = next.AsTime()
 			}
-			found = found.earlier(o)
+			found = found.Earlier(o)
 		}
 	}
 	return found

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stint-run/stint/internal/wire"
@@ -17,144 +16,20 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// Overlap says what a schedule does at a tick while its last run is still running.
-type Overlap string
-
-// The overlap policies. All but OverlapAllow never have two runs at the same time.
-const (
-	OverlapSkip      Overlap = "skip"      // the tick is skipped
-	OverlapQueueOne  Overlap = "queue-one" // one run waits for its turn; further ticks are skipped
-	OverlapQueue     Overlap = "queue"     // all wait for their turn
-	OverlapStop      Overlap = "stop"      // the run is stopped, with its grace; the new one starts then
-	OverlapTerminate Overlap = "terminate" // the run is ended at once, with nothing kept
-	OverlapAllow     Overlap = "allow"     // both run
-)
-
-// overlaps lists the policies with Temporal's, in the order in which messages list them.
-var overlaps = []struct {
-	name   Overlap
-	policy enums.ScheduleOverlapPolicy
-}{
-	{OverlapSkip, enums.SCHEDULE_OVERLAP_POLICY_SKIP},
-	{OverlapQueueOne, enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE},
-	{OverlapQueue, enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL},
-	{OverlapStop, enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER},
-	{OverlapTerminate, enums.SCHEDULE_OVERLAP_POLICY_TERMINATE_OTHER},
-	{OverlapAllow, enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL},
-}
-
-// ScheduleOptions say when a schedule starts its job. Cron is required.
-type ScheduleOptions struct {
-	// Cron lists expressions (see [CheckCron]); a tick is when any of them matches. Required.
-	Cron []string
-	// TimeZone is that of the expressions, such as Europe/Berlin. A time that a clock skips in
-	// spring has no tick. A time that it repeats in autumn has one, or two: Temporal decides, and at present it is one, the second, east of
-	// Greenwich, and two west of it. Expressions for each hour of each day tick evenly all the time. Default: UTC.
-	TimeZone string
-	// Overlap says what happens at a tick while the last run is still running. Default: OverlapSkip.
-	Overlap Overlap
-	// CatchUp is how late a missed tick may still run after the server was down: 10 s … 10 years.
-	// Such ticks overlap like others, so with OverlapSkip one run replaces all of them. Default: the
-	// server's, a year.
-	CatchUp time.Duration
-	// Replace replaces an existing schedule of the name, at once, without a moment in which there is none. The runs that it has started
-	// continue.
-	Replace bool
-	// TaskTimeout is the workflow task timeout; default [DefaultTaskTimeout].
-	TaskTimeout time.Duration
-}
-
-const (
-	minCatchUp = 10 * time.Second
-	// tickName is the length of what the server appends to the name of a scheduled job's run.
-	tickName = len("-2006-01-02T15:04:05Z")
-)
-
-// Validate returns an error that names every invalid field of the options and of the spec, which must
-// have its defaults filled in, or nil.
-func (o ScheduleOptions) Validate(spec Spec) error {
-	errs := []error{checkScheduleName(spec.Name), o.checkTimes(), spec.checkPlaceholders()}
-	if o.overlap().policy() == enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED {
-		errs = append(errs, fieldError("Overlap", "%q: use %s", o.Overlap, overlapNames()))
-	}
-	if o.overlap() == OverlapAllow {
-		errs = append(errs, spec.checkApart())
-	}
-	switch spec.Source {
-	case SourceFeed:
-		errs = append(errs, errors.New("a feed is not started by a schedule: it runs until it is closed"))
-	case SourceClock:
-		errs = append(errs, errors.New("a loop is not started by a schedule: it runs until it is stopped, and Every is its interval"))
-	}
-	if slices.Contains(spec.Input, StandardInput) {
-		errs = append(errs, errors.New("a scheduled job cannot read the standard input: name a file that the workers can read"))
-	}
-	return errors.Join(append(errs, spec.Validate())...)
-}
-
-func checkScheduleName(name string) error {
-	if err := checkName("schedule", name, MaxName-tickName); err != nil && name != "" {
-		return err
-	}
-	return nil // Spec.Validate reports an empty one
-}
-
-// checkTimes checks the fields that say when the ticks are.
-func (o ScheduleOptions) checkTimes() error {
-	if len(o.Cron) == 0 {
-		return errors.New("no cron expression given: use at least one, such as '0 3 * * *'")
-	}
-	zones := map[string]bool{}
-	for _, expression := range o.Cron {
-		zone, err := cronZone(expression)
-		if err != nil {
-			return fmt.Errorf("cron expression %q: %w", expression, err)
-		}
-		zones[zone] = true
-	}
-	if len(zones) > 1 || o.TimeZone != "" && !zones[""] && !zones[o.TimeZone] {
-		return errors.New("a schedule has one time zone: set it once, beside its cron expressions")
-	}
-	if o.TimeZone != "" {
-		if err := checkZone(o.TimeZone); err != nil {
-			return err
-		}
-	}
-	if o.CatchUp != 0 && (o.CatchUp < minCatchUp || o.CatchUp > maxDuration) {
-		return fieldError("CatchUp", "%v: use %v to %v", o.CatchUp, minCatchUp, maxDuration)
-	}
-	return nil
-}
-
-func (o ScheduleOptions) overlap() Overlap {
-	if o.Overlap == "" {
-		return OverlapSkip
-	}
-	return o.Overlap
-}
-
-func overlapNames() string {
-	var names []string
-	for _, known := range overlaps {
-		names = append(names, string(known.name))
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
-}
-
-func (o Overlap) policy() enums.ScheduleOverlapPolicy {
-	for _, known := range overlaps {
-		if known.name == o {
-			return known.policy
-		}
-	}
-	return enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED
+// policies are Temporal's names of the overlap policies.
+var policies = map[Overlap]enums.ScheduleOverlapPolicy{
+	OverlapSkip:      enums.SCHEDULE_OVERLAP_POLICY_SKIP,
+	OverlapQueueOne:  enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE,
+	OverlapQueue:     enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL,
+	OverlapStop:      enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER,
+	OverlapTerminate: enums.SCHEDULE_OVERLAP_POLICY_TERMINATE_OTHER,
+	OverlapAllow:     enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL,
 }
 
 func overlapOf(policy enums.ScheduleOverlapPolicy) Overlap {
-	for _, known := range overlaps {
-		if known.policy == policy {
-			return known.name
+	for overlap, known := range policies {
+		if known == policy {
+			return overlap
 		}
 	}
 	return OverlapSkip // the server's default
@@ -212,7 +87,7 @@ func (c *Client) putSchedule(ctx context.Context, spec Spec, o ScheduleOptions, 
 		Memo:                memo,
 	}
 	options := client.ScheduleOptions{
-		ID: spec.Name, Spec: o.ticks(), Overlap: o.overlap().policy(), CatchupWindow: o.CatchUp, Action: action,
+		ID: spec.Name, Spec: o.ticks(), Overlap: policies[cmp.Or(o.Overlap, OverlapSkip)], CatchupWindow: o.CatchUp, Action: action,
 	}
 	if c.searchable(ctx) {
 		searchable, found := in, *action

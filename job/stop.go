@@ -29,8 +29,8 @@ type Stop struct {
 	IgnoreStragglers bool `json:"ignore_stragglers,omitempty"`
 }
 
-// validate returns an error if the grace period is invalid.
-func (s Stop) validate() error {
+// Validate returns an error if the grace period is invalid.
+func (s Stop) Validate() error {
 	if s.Grace == "" {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (s Straggler) String() string {
 // empty. It waits for none of them, and returns the jobs that it has reached. No job at all is not an
 // error.
 func (c *Client) StopAll(ctx context.Context, pool string, stop Stop) ([]*Run, error) {
-	if err := stop.validate(); err != nil {
+	if err := stop.Validate(); err != nil {
 		return nil, err
 	}
 	filter := ListFilter{Running: true}
@@ -142,7 +142,7 @@ func (c *Client) StopAll(ctx context.Context, pool string, stop Stop) ([]*Run, e
 // that has ended it returns *EndedError, which wraps the stop's error if it has one; for an unknown
 // name, *NotFoundError.
 func (r *Run) Stop(ctx context.Context, stop Stop) error {
-	if err := stop.validate(); err != nil {
+	if err := stop.Validate(); err != nil {
 		return err
 	}
 	err := r.client.temporal.SignalWorkflow(ctx, r.name, "", SignalStop, stop)
