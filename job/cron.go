@@ -1,14 +1,13 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
-
-	"go.temporal.io/sdk/client"
 )
 
 // CheckCron returns an error if Temporal would refuse a cron expression, or accept it and never tick.
@@ -190,22 +189,20 @@ func (f cronField) value(text string) (v int, ok bool) {
 	return v, err == nil && v >= f.min && v <= f.max
 }
 
-// ticks are the times of a schedule for Temporal. Temporal goes through the minutes of a day by the clock of the time zone. When that is put
+// Ticks returns the times of a schedule as Temporal takes them: expressions and their time zone. Temporal goes through the minutes of a day by the clock of the time zone. When that is put
 // back it leaves out an hour east of Greenwich, so expressions for each hour become intervals, which no clock changes.
-func (o ScheduleOptions) ticks() client.ScheduleSpec {
-	spec := client.ScheduleSpec{TimeZoneName: o.TimeZone}
+func (o ScheduleOptions) Ticks() (expressions []string, zone string) {
+	zone = o.TimeZone
 	for _, expression := range o.Cron {
-		zone, _ := cronZone(expression) // it is valid
-		if zone == "" {
-			zone = o.TimeZone
-		}
-		if hourly := hourlyTicks(expression); hourly != nil && changesByHours(zone) {
-			spec.CronExpressions, spec.TimeZoneName = append(spec.CronExpressions, hourly...), zone
+		own, _ := cronZone(expression) // it is valid
+		own = cmp.Or(own, o.TimeZone)
+		if hourly := hourlyTicks(expression); hourly != nil && changesByHours(own) {
+			expressions, zone = append(expressions, hourly...), own
 			continue
 		}
-		spec.CronExpressions = append(spec.CronExpressions, expression)
+		expressions = append(expressions, expression)
 	}
-	return spec
+	return expressions, zone
 }
 
 // hourlyTicks returns intervals that tick when a cron expression for each hour of each day does; nil if it is for other times, too.

@@ -14,8 +14,8 @@ import (
 // ticksBetween are the times at which Temporal would start a job.
 func ticksBetween(t *testing.T, o ScheduleOptions, from, until time.Time) (all []time.Time) {
 	t.Helper()
-	spec := o.ticks()
-	compiled, err := scheduler.NewSpecBuilder(dynamicconfig.GetIntPropertyFn(0), dynamicconfig.GetIntPropertyFn(0)).NewCompiledSpec(&schedulepb.ScheduleSpec{CronString: spec.CronExpressions, TimezoneName: spec.TimeZoneName})
+	expressions, zone := o.Ticks()
+	compiled, err := scheduler.NewSpecBuilder(dynamicconfig.GetIntPropertyFn(0), dynamicconfig.GetIntPropertyFn(0)).NewCompiledSpec(&schedulepb.ScheduleSpec{CronString: expressions, TimezoneName: zone})
 	require.NoError(t, err)
 	for at := from.Add(-time.Second); ; {
 		next, err := compiled.GetNextTime("", at)

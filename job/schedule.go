@@ -86,8 +86,10 @@ func (c *Client) putSchedule(ctx context.Context, spec Spec, o ScheduleOptions, 
 		StaticDetails:       specDetails(spec),
 		Memo:                memo,
 	}
+	expressions, zone := o.Ticks()
 	options := client.ScheduleOptions{
-		ID: spec.Name, Spec: o.ticks(), Overlap: policies[cmp.Or(o.Overlap, OverlapSkip)], CatchupWindow: o.CatchUp, Action: action,
+		ID: spec.Name, Spec: client.ScheduleSpec{CronExpressions: expressions, TimeZoneName: zone},
+		Overlap: policies[cmp.Or(o.Overlap, OverlapSkip)], CatchupWindow: o.CatchUp, Action: action,
 	}
 	if c.searchable(ctx) {
 		searchable, found := in, *action
