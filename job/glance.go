@@ -244,10 +244,6 @@ func (g *glance) includeHeard(report *Report, leg string) {
 	noteSilent(report, at, leg)
 }
 
-// TotalsOf are the totals that a leg has reported.
-func TotalsOf(c wire.Counted) Totals {
-	return Totals{OK: c.OK, Failed: c.Failed, Dropped: c.Dropped, Batches: c.Batches, InputBytes: c.Bytes}
-}
 
 // lastKnown is the report of a job that does not answer: its last answers, or what is in its memo.
 func (g *glance) lastKnown(desc *workflowservice.DescribeWorkflowExecutionResponse) Report {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // CallTimes says how long calls of the handler took: the longest one, and how many there were in each class of times, which double. "5203
@@ -140,4 +141,9 @@ func (n *Noticed) Note(note string) {
 	if len(n.Notes) < MaxNotes && !slices.Contains(n.Notes, note) {
 		n.Notes = append(n.Notes, note)
 	}
+}
+
+// TotalsOf are the totals that a leg has reported.
+func TotalsOf(c wire.Counted) Totals {
+	return Totals{OK: c.OK, Failed: c.Failed, Dropped: c.Dropped, Batches: c.Batches, InputBytes: c.Bytes}
 }
