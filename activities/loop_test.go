@@ -126,7 +126,7 @@ func TestProcess_FailedExecutionOfASlot(t *testing.T) {
 				require.Equal(t, at.Next, at.Stats.OK)
 				require.Len(t, l.gather(at.Head), 2, "two parts of ten seconds")
 
-				l.put, l.begun, l.clock.ClockSlot = nil, func(int64) {}, *at
+				l.put, l.begun, l.clock.LoopSlot = nil, func(int64) {}, *at
 				result, err := l.execute(30 * time.Second)
 				require.NoError(t, err)
 				require.Equal(t, at.Doubt-at.Next, result.Clock.Stats.Repeated)

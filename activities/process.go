@@ -129,7 +129,7 @@ type ProcessResult struct {
 	// Left are the job's Go calls that still run on the worker after its stop, each in one result only. Batch is without a number.
 	Left []job.Straggler `json:"left,omitempty"`
 	// Clock is where the slot of a loop stands after this execution. The entry then names no part: the slot's manifests do.
-	Clock *wire.ClockSlot `json:"clock,omitempty"`
+	Clock *job.LoopSlot `json:"clock,omitempty"`
 }
 
 // maxReason is how many bytes ProcessResult.Unbegun may take as JSON.

@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/gateway"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"golang.org/x/sync/errgroup"
 )
 
 // callAtOnce has so many callers share so many items, each calling one after the other.
-func callAtOnce(ctx context.Context, client *job.Feed[int, int], callers, items int) error {
+func callAtOnce(ctx context.Context, client *jobs.Feed[int, int], callers, items int) error {
 	var all errgroup.Group
 	for range callers {
 		all.Go(func() error {
@@ -77,7 +77,7 @@ func feedClient(args []string) error {
 		return err
 	}
 	defer c.Close()
-	client := job.NewFeed[int, int](job.NewClient(c), "bench", job.FeedOptions{})
+	client := jobs.NewFeed[int, int](jobs.NewClient(c), "bench", jobs.FeedOptions{})
 	defer client.Release()
 	if _, err := client.Call(ctx, 0); err != nil {
 		return err
@@ -96,7 +96,7 @@ func feedClient(args []string) error {
 // throughGateway returns a call of one item that goes through a gateway of this process.
 func throughGateway(f *feeding) (call func(i int) error, end func(), err error) {
 	server, err := gateway.Listen("127.0.0.1:0", gateway.Options{Open: func(name string) gateway.Feed {
-		return job.NewFeed[gateway.Value, gateway.Value](f.client, name, job.FeedOptions{})
+		return jobs.NewFeed[gateway.Value, gateway.Value](f.client, name, jobs.FeedOptions{})
 	}})
 	if err != nil {
 		return nil, nil, err

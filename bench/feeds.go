@@ -15,8 +15,11 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
+
 	sdkclient "go.temporal.io/sdk/client"
+
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 )
@@ -25,8 +28,8 @@ import (
 type feeding struct {
 	address  string // of the server
 	temporal sdkclient.Client
-	client   *job.Client
-	run      *job.Run
+	client   *jobs.Client
+	run      *jobs.Run
 	output   string
 	stop     func() error
 }
@@ -55,7 +58,7 @@ func startBench(args []string, h worker.Handler, options worker.Options, spec jo
 	worked := make(chan error, 1)
 	go func() { worked <- w.Run(workCtx) }()
 	spec.Name, spec.Pool = "bench", "bench"
-	f := &feeding{address: server.Address(), temporal: c, client: job.NewClient(c), output: output}
+	f := &feeding{address: server.Address(), temporal: c, client: jobs.NewClient(c), output: output}
 	if f.run, err = f.client.Start(ctx, spec); err != nil {
 		stop()
 		return nil, err
@@ -70,8 +73,8 @@ func startBench(args []string, h worker.Handler, options worker.Options, spec jo
 }
 
 // feed returns a client of the feed's own.
-func feed[T any](f *feeding) *job.Feed[T, T] {
-	return job.NewFeed[T, T](f.client, "bench", job.FeedOptions{})
+func feed[T any](f *feeding) *jobs.Feed[T, T] {
+	return jobs.NewFeed[T, T](f.client, "bench", jobs.FeedOptions{})
 }
 
 // events counts those of the job and of its legs.
@@ -285,7 +288,7 @@ func feedStream(args []string, items int) error {
 	began := time.Now()
 	n := 0
 	var early int64 // bytes in memory after a tenth of the items
-	for _, err := range client.Stream(context.Background(), sequence, job.StreamOptions{}) {
+	for _, err := range client.Stream(context.Background(), sequence, jobs.StreamOptions{}) {
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"go.temporal.io/api/enums/v1"
 )
 
@@ -70,13 +71,13 @@ func runLane[T any](ctx context.Context, s series, dir string, lane int, once fu
 
 // begin starts a job and waits until the calls of the series have begun, and then for its share of the
 // spread. It returns where each runs.
-func (c *cluster) begin(ctx context.Context, input string, s series, share float64) (*job.Run, map[int]*process, error) {
+func (c *cluster) begin(ctx context.Context, input string, s series, share float64) (*jobs.Run, map[int]*process, error) {
 	c.jobs++
 	spec := s.spec
 	spec.Name, spec.Pool, spec.Input = fmt.Sprintf("latency-%d", c.jobs), "bench", []string{input}
 	spec.Output = filepath.Join(c.dir, spec.Name+".jsonl")
 	spec.BatchItems = 1
-	r, err := job.NewClient(c.client).Start(ctx, spec)
+	r, err := jobs.NewClient(c.client).Start(ctx, spec)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,7 +96,7 @@ func (c *cluster) begin(ctx context.Context, input string, s series, share float
 }
 
 // ended waits for the end of a job that has been stopped, and returns when its last call was told.
-func (c *cluster) ended(ctx context.Context, r *job.Run) (told time.Time, err error) {
+func (c *cluster) ended(ctx context.Context, r *jobs.Run) (told time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	over := make(chan error, 1)

@@ -15,16 +15,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/jobs"
+
 	gojson "github.com/goccy/go-json"
 	"github.com/stint-run/stint/internal/collector"
 	"github.com/stint-run/stint/internal/devserver"
+
 	private "github.com/stint-run/stint/internal/embedded"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"go.temporal.io/api/enums/v1"
+
 	sdkclient "go.temporal.io/sdk/client"
+
 	sdklog "go.temporal.io/sdk/log"
+
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 )
@@ -232,7 +238,7 @@ func embedded(args []string, h worker.Handler, options worker.Options, spec job.
 	worked := make(chan error, 1)
 	go func() { worked <- w.Run(workCtx) }()
 	spec.Name, spec.Pool, spec.Input, spec.Output, spec.Store = "bench", "bench", []string{input}, output, state+"/store"
-	run, err := job.NewClient(c).StartWith(ctx, spec, job.StartOptions{TaskTimeout: 2 * time.Second})
+	run, err := jobs.NewClient(c).StartWith(ctx, spec, jobs.StartOptions{TaskTimeout: 2 * time.Second})
 	if err != nil {
 		return err
 	}

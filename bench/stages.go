@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"
 	"github.com/stint-run/stint/worker"
 )
@@ -123,7 +124,7 @@ func feedStages(args []string, calls int) error {
 	if err != nil {
 		return err
 	}
-	staged, single := feed[int](f), job.NewFeed[int, int](f.client, "one", job.FeedOptions{})
+	staged, single := feed[int](f), jobs.NewFeed[int, int](f.client, "one", jobs.FeedOptions{})
 	defer staged.Release()
 	defer single.Release()
 	times, err := inTurn(calls,

@@ -11,10 +11,11 @@ import (
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // Follow returns a reader of all results from a cursor on.
-func (s *Store) Follow(from job.FeedCursor) job.FeedFollower {
+func (s *Store) Follow(from jobs.FeedCursor) jobs.FeedFollower {
 	return &follower{store: s, at: from}
 }
 
@@ -22,14 +23,14 @@ func (s *Store) Follow(from job.FeedCursor) job.FeedFollower {
 // concurrent use.
 type follower struct {
 	store  *Store
-	at     job.FeedCursor
+	at     jobs.FeedCursor
 	heads  []string // of manifests: there is nothing more in these, and in all that they reach
 	reader ledger.Reader
 }
 
 // Next calls yield with each line of results that the report's manifests add, and the cursor after it, up to the first item that has
 // no outcome yet. The line is valid during the call, and has no end.
-func (f *follower) Next(ctx context.Context, report job.Report, yield func(line []byte, next job.FeedCursor) error) error {
+func (f *follower) Next(ctx context.Context, report job.Report, yield func(line []byte, next jobs.FeedCursor) error) error {
 	if slices.Equal(report.Manifests, f.heads) {
 		return nil
 	}
@@ -76,7 +77,7 @@ func (f *follower) Next(ctx context.Context, report job.Report, yield func(line 
 }
 
 // entry yields the results of one entry.
-func (f *follower) entry(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, out *output, yield func([]byte, job.FeedCursor) error) error {
+func (f *follower) entry(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, out *output, yield func([]byte, jobs.FeedCursor) error) error {
 	if e.Bytes == 0 || f.at.Session != 0 && f.at.Session != e.Session {
 		return nil
 	}

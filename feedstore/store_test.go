@@ -18,6 +18,7 @@ import (
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -46,7 +47,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // part writes a batch whose outcomes are lines; "!text" is a failure, "-" is dropped.
-func (w *world) part(first, session int64, lines ...string) job.FeedPart {
+func (w *world) part(first, session int64, lines ...string) jobs.FeedPart {
 	w.t.Helper()
 	inline := &ledger.Inline{}
 	e := ledger.Entry{Batch: wire.Batch{First: first, Count: int64(len(lines))}.Sealed(), Session: session}
@@ -102,7 +103,7 @@ func TestStore_Outcome(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, ok)
 			require.EqualValues(t, 1, found.Session)
-			for _, o := range []job.FeedOutcome{byPart, found} {
+			for _, o := range []jobs.FeedOutcome{byPart, found} {
 				switch {
 				case o.Dropped:
 					require.Equal(t, "dropped", want)
@@ -144,7 +145,7 @@ func TestStore_YoungItems(t *testing.T) {
 	require.ErrorContains(t, err, "/"+old+": no such file or directory")
 	var lines []string
 	w.part(4, 1, "4")
-	err = s.Follow(job.FeedCursor{Item: 4}).Next(t.Context(), w.report(), func(line []byte, _ job.FeedCursor) error {
+	err = s.Follow(jobs.FeedCursor{Item: 4}).Next(t.Context(), w.report(), func(line []byte, _ jobs.FeedCursor) error {
 		lines = append(lines, string(line))
 		return nil
 	})
@@ -157,11 +158,11 @@ func TestStore_Broken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	at := w.part(0, 1, "12", "34", "!no")
-	for _, change := range []func(*job.FeedPart){
-		func(p *job.FeedPart) { p.Sum++ },
-		func(p *job.FeedPart) { p.Bytes++ },
-		func(p *job.FeedPart) { p.Count++ },
-		func(p *job.FeedPart) { p.ErrSum++ },
+	for _, change := range []func(*jobs.FeedPart){
+		func(p *jobs.FeedPart) { p.Sum++ },
+		func(p *jobs.FeedPart) { p.Bytes++ },
+		func(p *jobs.FeedPart) { p.Count++ },
+		func(p *jobs.FeedPart) { p.ErrSum++ },
 	} {
 		changed := at
 		change(&changed)
@@ -175,7 +176,7 @@ func TestStore_Broken(t *testing.T) {
 	require.ErrorAs(t, err, &denied)
 	_, _, err = s.Find(t.Context(), w.report(), 0)
 	require.ErrorAs(t, err, &denied)
-	require.ErrorAs(t, s.Follow(job.FeedCursor{}).Next(t.Context(), w.report(), nil), &denied)
+	require.ErrorAs(t, s.Follow(jobs.FeedCursor{}).Next(t.Context(), w.report(), nil), &denied)
 
 	parts, err := filepath.Glob(filepath.Join(w.location, "run", "parts", "*.out"))
 	require.NoError(t, err)
@@ -183,7 +184,7 @@ func TestStore_Broken(t *testing.T) {
 	require.NoError(t, os.Remove(parts[0]))
 	_, err = w.store(Options{}).Outcome(t.Context(), at, 0)
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.NoError(t, w.store(Options{}).Follow(job.FeedCursor{}).Next(t.Context(), w.report(), nil), "a later report names the output")
+	require.NoError(t, w.store(Options{}).Follow(jobs.FeedCursor{}).Next(t.Context(), w.report(), nil), "a later report names the output")
 }
 
 // Many callers of one part read it once; what is kept is bounded; at most four parts are read at a time; a reader that gives up leaves the
@@ -191,7 +192,7 @@ func TestStore_Broken(t *testing.T) {
 func TestCache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var c cache[job.FeedPart, *part]
+		var c cache[jobs.FeedPart, *part]
 		c.init(1000, func(p *part) int64 { return p.size })
 		turns := make(chan struct{}, maxReads)
 		var reads, now, most atomic.Int64
@@ -210,7 +211,7 @@ func TestCache(t *testing.T) {
 			}
 		}
 		get := func(ctx context.Context, n int) error {
-			_, err := c.get(ctx, job.FeedPart{First: int64(n)}, func() (*part, error) { return inTurn(ctx, turns, read(ctx)) })
+			_, err := c.get(ctx, jobs.FeedPart{First: int64(n)}, func() (*part, error) { return inTurn(ctx, turns, read(ctx)) })
 			return err
 		}
 		ctx, leave := context.WithCancel(t.Context())
@@ -241,14 +242,14 @@ func TestFollow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.store(Options{})
-	read := func(f job.FeedFollower, report job.Report) (lines []string, cursors []job.FeedCursor) {
-		require.NoError(t, f.Next(t.Context(), report, func(line []byte, next job.FeedCursor) error {
+	read := func(f jobs.FeedFollower, report job.Report) (lines []string, cursors []jobs.FeedCursor) {
+		require.NoError(t, f.Next(t.Context(), report, func(line []byte, next jobs.FeedCursor) error {
 			lines, cursors = append(lines, string(line)), append(cursors, next)
 			return nil
 		}))
 		return lines, cursors
 	}
-	f := s.Follow(job.FeedCursor{})
+	f := s.Follow(jobs.FeedCursor{})
 	got, _ := read(f, w.report())
 	require.Empty(t, got)
 	w.part(2, 1, "2", "!x", "4")
@@ -265,12 +266,12 @@ func TestFollow(t *testing.T) {
 		rest, _ := read(s.Follow(at), w.report())
 		require.Equal(t, all[i+1:], append([]string{}, rest...), "from %s", at)
 	}
-	got, _ = read(s.Follow(job.FeedCursor{Session: 2}), w.report())
+	got, _ = read(s.Follow(jobs.FeedCursor{Session: 2}), w.report())
 	require.Equal(t, []string{"5", "7"}, got)
-	err := s.Follow(job.FeedCursor{Item: 3}).Next(t.Context(), w.report(), nil)
+	err := s.Follow(jobs.FeedCursor{Item: 3}).Next(t.Context(), w.report(), nil)
 	require.ErrorContains(t, err, "another feed's")
 	enough := errors.New("enough")
-	require.ErrorIs(t, s.Follow(job.FeedCursor{}).Next(t.Context(), w.report(), func([]byte, job.FeedCursor) error { return enough }), enough)
+	require.ErrorIs(t, s.Follow(jobs.FeedCursor{}).Next(t.Context(), w.report(), func([]byte, jobs.FeedCursor) error { return enough }), enough)
 
 	// Finish has joined the parts.
 	finished := w.report()
@@ -281,7 +282,7 @@ func TestFollow(t *testing.T) {
 		rest, _ := read(s.Follow(at), finished)
 		require.Equal(t, all[i+1:], append([]string{}, rest...), "from %s", at)
 	}
-	got, _ = read(s.Follow(job.FeedCursor{Session: 2}), finished)
+	got, _ = read(s.Follow(jobs.FeedCursor{Session: 2}), finished)
 	require.Equal(t, []string{"5", "7"}, got)
 	for item, want := range map[int64]string{0: "0", 1: "1"} {
 		o, found, err := s.Find(t.Context(), finished, item)

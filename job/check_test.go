@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -49,5 +48,5 @@ func TestCheckName(t *testing.T) {
 func TestCheckName_Reserved(t *testing.T) {
 	t.Parallel()
 	require.Error(t, CheckName("pool", "thumbs.io"))
-	require.Error(t, CheckName("job", wire.LegID("nightly", 1)))
+	require.Error(t, CheckName("job", "nightly/leg-1"))
 }

@@ -141,16 +141,9 @@ func (r Report) Percent() (percent int64, ok bool) {
 	return percentOf(r.Done(), r.Planned, r.PlanDone, r.InputBytes, r.TotalBytes)
 }
 
-// Percent is how much of a listed job was done when it last noted its progress. It is not ok if that is not known.
-func (l Listed) Percent() (percent int64, ok bool) {
-	p := l.Progress
-	switch {
-	case l.State == Completed:
-		return 100, true
-	case p == nil || l.Source != SourceFiles:
-		return 0, false
-	}
-	return percentOf(p.Done(), p.Planned, p.PlanDone, p.Bytes, p.TotalBytes)
+// Percent is how much of the job was done at that time, as of a [Report].
+func (m Milestone) Percent() (percent int64, ok bool) {
+	return percentOf(m.Done(), m.Planned, m.PlanDone, m.Bytes, m.TotalBytes)
 }
 
 func percentOf(done, planned int64, all bool, bytes, total int64) (percent int64, ok bool) {

@@ -8,11 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/location"
-	"github.com/stint-run/stint/internal/wire"
 )
-
-// LoopSlot is where one slot of a loop stands: what has been recorded.
-type LoopSlot = wire.ClockSlot
 
 // LoopReport is the state of a loop. Counts are of recorded ticks: those of a slot that runs are recorded about every
 // second, with an output about every ten seconds.
@@ -58,7 +54,7 @@ func (r *LoopReport) Include(slots ...LoopSlot) {
 			r.At[s.Slot] = s
 		}
 	}
-	var sum wire.ClockStats
+	var sum LoopStats
 	r.Ticks, r.Skipped = 0, 0
 	for _, s := range r.At {
 		r.Ticks += s.Next
@@ -147,4 +143,24 @@ func (s Spec) checkNoLoop() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// ClockSlot is where one slot of a loop stands: what has been recorded, and cannot be lost any more.
+type LoopSlot struct {
+	Slot int `json:"slot"` // from 0
+	// Next is how many ticks have been run, so the ordinal of the next one. Its number is Next + Skipped.
+	Next    int64 `json:"next"`
+	Skipped int64 `json:"skipped,omitempty"` // ticks that were left out
+	// Base is when tick 0 was due; tick k is due k intervals later. Zero: the next tick is due at once, and sets it.
+	Base time.Time `json:"base,omitzero"`
+	// Head is the manifest of the slot's latest part; it names those before. Empty: there are no parts.
+	Head string `json:"head,omitempty"`
+	// Doubt is an ordinal: ticks before it may have been run by an execution that was lost, although they are not recorded.
+	Doubt int64 `json:"doubt,omitempty"`
+	// Unsure is how many more ticks may have been run a second time before another heartbeat says more. Of an execution that runs.
+	Unsure int64 `json:"unsure,omitempty"`
+	// Again are ticks that were run twice and are not in Stats.Repeated: an execution had begun them that was given up while it was cut off, and came
+	// back.
+	Again int64     `json:"again,omitempty"`
+	Stats LoopStats `json:"stats,omitzero"`
 }

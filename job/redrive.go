@@ -1,12 +1,5 @@
 package job
 
-import (
-	"context"
-	"fmt"
-	"slices"
-	"time"
-)
-
 // Redrive describes the completed job whose failed items a redrive runs again.
 type Redrive struct {
 	Manifests []string `json:"manifests"` // heads of the completed job's manifest chain
@@ -18,89 +11,4 @@ type Redrive struct {
 	// Done, in the report of a redrive, lists the heads of the manifest chain of what it has done so
 	// far: another attempt continues from there.
 	Done []string `json:"done,omitempty"`
-}
-
-// RedriveOptions may be left zero.
-type RedriveOptions struct {
-	// BatchItems is how many items a batch of the redrive has: 1 … 10,000,000. Default: as in the
-	// completed job.
-	BatchItems int64
-	// TaskTimeout is the workflow task timeout; default [DefaultTaskTimeout].
-	TaskTimeout time.Duration
-}
-
-// NotCompletedError reports that a job was stopped or has failed, so that its failed items cannot be
-// run again yet.
-type NotCompletedError struct {
-	Name  string
-	State State
-}
-
-func (e *NotCompletedError) Error() string {
-	return fmt.Sprintf("job %s is %s: resume it first, and run its failed items again once it has completed", e.Name, e.State)
-}
-
-// NothingFailedError reports that a job has no failed items to run again.
-type NothingFailedError struct {
-	Name string
-	// Dropped: items have failed, but the job keeps no records of them.
-	Dropped bool
-}
-
-func (e *NothingFailedError) Error() string {
-	if e.Dropped {
-		return fmt.Sprintf("job %s drops failed items (OnError is %q): there are no records to run them again from", e.Name, OnErrorDrop)
-	}
-	return fmt.Sprintf("job %s has no failed items: there is nothing to run again", e.Name)
-}
-
-// Redrive runs the failed items of a completed job again, as a new run of the job with the same spec,
-// and merges their results into its output, which does not change before that. It also continues a
-// redrive that was stopped or failed, as Resume does. It returns once the server has recorded the start. Errors: *NotFoundError, *RunningError, *NotCompletedError, *NothingFailedError.
-func (c *Client) Redrive(ctx context.Context, name string, o RedriveOptions) (*Run, error) {
-	report, err := c.endedReport(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	in, err := c.inputOf(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	spec := in.Spec.With(report.Settings)
-	if o.BatchItems != 0 {
-		spec.BatchItems = o.BatchItems
-	}
-	start := StartOptions{Reuse: true}
-	switch {
-	case report.State == Completed && report.Failed == 0:
-		return nil, &NothingFailedError{Name: name}
-	case report.State == Completed && spec.OnError == OnErrorDrop:
-		return nil, &NothingFailedError{Name: name, Dropped: true}
-	case report.State == Completed:
-		start.redrive = &Redrive{Manifests: report.Manifests, Planned: report.Planned, Runs: []string{report.Run}}
-		if report.Output != nil {
-			start.redrive.Output = *report.Output
-		}
-	case in.Redrive == nil:
-		return nil, &NotCompletedError{Name: name, State: report.State}
-	default:
-		if start, err = c.nextRun(ctx, in, report); err != nil {
-			return nil, err
-		}
-	}
-	start.TaskTimeout = o.TaskTimeout
-	return c.startNext(ctx, spec, start)
-}
-
-// redriveAgain returns what the next attempt at a redrive begins with; report is the last attempt's.
-func redriveAgain(in *Input, report Report) (resume []string, redrive *Redrive) {
-	again := *in.Redrive
-	again.Runs = append(slices.Clone(in.Redrive.Runs), report.Run)
-	if len(again.Runs) > 1+maxEarlier { // the first one is the job that is redriven
-		again.Runs = slices.Delete(again.Runs, 1, len(again.Runs)-maxEarlier)
-	}
-	if report.Redrive == nil {
-		return in.Resume, &again
-	}
-	return report.Redrive.Done, &again
 }

@@ -506,3 +506,24 @@ const (
 func (r Report) String() string {
 	return fmt.Sprintf("%s: %s, %s ok, %s failed", r.Job, r.State, text.Count(r.OK, "item"), text.Thousands(r.Failed))
 }
+
+// Counted is what a leg reports to its job of its progress, or a job to those who list it.
+type Counted struct {
+	OK      int64     `json:"ok"`
+	Failed  int64     `json:"failed,omitempty"`
+	Dropped int64     `json:"dropped,omitempty"`
+	Batches int64     `json:"batches,omitempty"`
+	Bytes   int64     `json:"bytes,omitempty"` // of input
+	At      time.Time `json:"at"`
+}
+
+// Milestone is how far a job had come at a time: the value of MemoProgress.
+type Milestone struct {
+	Counted
+	Planned    int64 `json:"planned"`               // items found
+	PlanDone   bool  `json:"plan_done,omitempty"`   // all items have been found
+	TotalBytes int64 `json:"total_bytes,omitempty"` // of input; 0: not known
+}
+
+// Done is the number of items with an outcome.
+func (c Counted) Done() int64 { return c.OK + c.Failed }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/text"
-	"github.com/stint-run/stint/internal/wire"
 )
 
 // CallTimes says how long calls of the handler took: the longest one, and how many there were in each class of times, which double. "5203
@@ -144,6 +143,6 @@ func (n *Noticed) Note(note string) {
 }
 
 // TotalsOf are the totals that a leg has reported.
-func TotalsOf(c wire.Counted) Totals {
+func TotalsOf(c Counted) Totals {
 	return Totals{OK: c.OK, Failed: c.Failed, Dropped: c.Dropped, Batches: c.Batches, InputBytes: c.Bytes}
 }

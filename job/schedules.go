@@ -122,4 +122,3 @@ func overlapNames() string {
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
-

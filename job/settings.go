@@ -1,17 +1,11 @@
 package job
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sort"
 	"strconv"
 	"strings"
-
-	"github.com/stint-run/stint/internal/wire"
-	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
 )
 
 // Settings are the fields of a [Spec] that can be changed while the job runs. In an argument of
@@ -171,32 +165,4 @@ func sortedNames() []string {
 	}
 	sort.Strings(names)
 	return names
-}
-
-// Set changes settings of the running job and returns all settings that are then in force. They take
-// effect within a workflow task; batches that already run keep their size and rate. A job that has
-// ended returns *EndedError, and a stopping job refuses. A worker must answer; Set waits for one until
-// ctx ends.
-func (r *Run) Set(ctx context.Context, s Settings) (Settings, error) {
-	handle, err := r.client.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: r.name, UpdateName: wire.UpdateSet, Args: []any{s}, WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	var now Settings
-	if err == nil {
-		err = handle.Get(ctx, &now)
-	}
-	var gone *serviceerror.NotFound
-	var refused *temporal.ApplicationError
-	switch {
-	case err == nil:
-		return now, nil
-	case errors.As(err, &gone):
-		return Settings{}, r.ended(ctx, nil)
-	case errors.As(err, &refused):
-		return Settings{}, fmt.Errorf("job %s: %s", r.name, refused.Message())
-	}
-	if Unanswered(err) || notReady(err) {
-		err = &UnansweredError{Name: r.name, Err: err}
-	}
-	return Settings{}, fmt.Errorf("changing the settings of job %s: %w", r.name, err)
 }

@@ -158,14 +158,3 @@ func TestStages_P8_Reports(t *testing.T) {
 	require.InDelta(t, 0.25, share, 1e-9)
 	require.Equal(t, "stage clean (pool awk): 11 batches waiting · 22 in flight of at most 7 · 440 items done · 55 failed", r.Stages[0].String())
 }
-
-// Those who list workflows see what the items of a pipeline go through.
-func TestStages_Summary(t *testing.T) {
-	t.Parallel()
-	spec := Spec{Pool: "awk", Input: []string{"in.jsonl"}, Stages: []Stage{{Name: "clean", Pool: "awk"}, {Name: "score", Pool: "models"}}}
-	require.Equal(t, "stages clean, score · in.jsonl", specSummary(spec))
-	for range 30 {
-		spec.Stages = append(spec.Stages, Stage{Name: "another"})
-	}
-	require.Less(t, len(specSummary(spec)), 150)
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 )
 
@@ -19,7 +20,7 @@ import (
 // completed, *job.NotFoundError if it does not exist. Options.State is required, and Options.Results if the
 // job has no output of its own. settings replace those that were in force, if they are set.
 func Resume(ctx context.Context, name string, h worker.Handler, settings job.Settings, o Options) (job.Report, error) {
-	return again(ctx, name, h, o, func(r *run, ctx context.Context, client *job.Client) (*job.Run, error) {
+	return again(ctx, name, h, o, func(r *run, ctx context.Context, client *jobs.Client) (*jobs.Run, error) {
 		return r.resume(ctx, client, settings)
 	})
 }
@@ -27,8 +28,8 @@ func Resume(ctx context.Context, name string, h worker.Handler, settings job.Set
 // Redrive runs the failed items of a completed job of Options.State again, with h as their handler, and merges their
 // results into the job's output. It also continues a redrive that was interrupted. See [job.Client.Redrive] for its errors,
 // and [Resume] for the options.
-func Redrive(ctx context.Context, name string, h worker.Handler, redrive job.RedriveOptions, o Options) (job.Report, error) {
-	return again(ctx, name, h, o, func(r *run, ctx context.Context, client *job.Client) (*job.Run, error) {
+func Redrive(ctx context.Context, name string, h worker.Handler, redrive jobs.RedriveOptions, o Options) (job.Report, error) {
+	return again(ctx, name, h, o, func(r *run, ctx context.Context, client *jobs.Client) (*jobs.Run, error) {
 		return r.redrive(ctx, client, redrive)
 	})
 }
@@ -36,7 +37,7 @@ func Redrive(ctx context.Context, name string, h worker.Handler, redrive job.Red
 // StoreDir is the directory below a state for the parts of a job whose spec names no store.
 func StoreDir(state, name string) string { return filepath.Join(state, "jobs", name) }
 
-func again(ctx context.Context, name string, h worker.Handler, o Options, begin func(*run, context.Context, *job.Client) (*job.Run, error)) (job.Report, error) {
+func again(ctx context.Context, name string, h worker.Handler, o Options, begin func(*run, context.Context, *jobs.Client) (*jobs.Run, error)) (job.Report, error) {
 	if ctx.Err() != nil {
 		return job.Report{}, context.Cause(ctx)
 	}
@@ -48,12 +49,12 @@ func again(ctx context.Context, name string, h worker.Handler, o Options, begin 
 		return job.Report{}, errors.New("no state: set Options.State to that of the job's run")
 	}
 	r := &run{o: o, ctx: ctx, state: o.State, named: name}
-	r.begin = func(ctx context.Context, client *job.Client) (*job.Run, error) { return begin(r, ctx, client) }
+	r.begin = func(ctx context.Context, client *jobs.Client) (*jobs.Run, error) { return begin(r, ctx, client) }
 	if err := r.locateState(); err != nil {
 		return job.Report{}, err
 	}
 	if _, err := os.Stat(devserver.StateDir(r.state)); err != nil {
-		return job.Report{}, &job.NotFoundError{Name: name}
+		return job.Report{}, &jobs.NotFoundError{Name: name}
 	}
 	return r.all(h)
 }
@@ -67,7 +68,7 @@ func (r *run) locateState() error {
 }
 
 // lookUp takes the spec of a job that is continued by its name.
-func (r *run) lookUp(ctx context.Context, client *job.Client) error {
+func (r *run) lookUp(ctx context.Context, client *jobs.Client) error {
 	if r.named == "" {
 		return nil
 	}
@@ -82,7 +83,7 @@ func (r *run) lookUp(ctx context.Context, client *job.Client) error {
 	return nil
 }
 
-func (r *run) resume(ctx context.Context, client *job.Client, settings job.Settings) (*job.Run, error) {
+func (r *run) resume(ctx context.Context, client *jobs.Client, settings job.Settings) (*jobs.Run, error) {
 	earlier, err := r.known(ctx, client)
 	if err != nil {
 		return nil, err
@@ -104,9 +105,9 @@ func (r *run) resume(ctx context.Context, client *job.Client, settings job.Setti
 		r.noteUnprinted(ctx, earlier)
 		return client.Get(r.named), nil
 	case earlier.State == job.Completed:
-		return nil, &job.EndedError{Name: r.named, State: job.Completed}
+		return nil, &jobs.EndedError{Name: r.named, State: job.Completed}
 	case earlier.Redrive != nil:
-		return client.Redrive(ctx, r.named, job.RedriveOptions{TaskTimeout: taskTimeout})
+		return client.Redrive(ctx, r.named, jobs.RedriveOptions{TaskTimeout: taskTimeout})
 	}
 	heads, err := client.ResumePoint(ctx, *earlier)
 	if err != nil {
@@ -122,14 +123,14 @@ func (r *run) resume(ctx context.Context, client *job.Client, settings job.Setti
 	if cleared {
 		return nil, r.errCleared()
 	}
-	running, err := client.Resume(ctx, r.named, job.ResumeOptions{Settings: settings, TaskTimeout: taskTimeout})
+	running, err := client.Resume(ctx, r.named, jobs.ResumeOptions{Settings: settings, TaskTimeout: taskTimeout})
 	if err != nil || len(heads) > 0 || !r.ownStore {
 		return running, err
 	}
 	return running, r.removeEarlier(running.ID())
 }
 
-func (r *run) redrive(ctx context.Context, client *job.Client, o job.RedriveOptions) (*job.Run, error) {
+func (r *run) redrive(ctx context.Context, client *jobs.Client, o jobs.RedriveOptions) (*jobs.Run, error) {
 	earlier, err := r.known(ctx, client)
 	switch {
 	case err != nil:
@@ -143,10 +144,10 @@ func (r *run) redrive(ctx context.Context, client *job.Client, o job.RedriveOpti
 }
 
 // known returns the report of the job that is continued.
-func (r *run) known(ctx context.Context, client *job.Client) (*job.Report, error) {
+func (r *run) known(ctx context.Context, client *jobs.Client) (*job.Report, error) {
 	report, err := r.latest(ctx, client)
 	if err == nil && report == nil {
-		err = &job.NotFoundError{Name: r.named}
+		err = &jobs.NotFoundError{Name: r.named}
 	}
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // A job that was killed in the middle runs on as it was started. The spec that is given now may say something else.
@@ -20,7 +21,7 @@ var unheeded = []string{"name", "pool", "store"}
 
 // bringUp gives a job that runs on the settings of this run's spec, and says what else has changed since the job was started, which
 // does not count for it. Of a job that has ended meanwhile nothing counts.
-func (r *run) bringUp(ctx context.Context, client *job.Client, running *job.Run, report *job.Report) error {
+func (r *run) bringUp(ctx context.Context, client *jobs.Client, running *jobs.Run, report *job.Report) error {
 	began, err := client.Spec(ctx, r.spec.Name)
 	if err != nil {
 		return err
@@ -28,7 +29,7 @@ func (r *run) bringUp(ctx context.Context, client *job.Client, running *job.Run,
 	now := r.spec.WithDefaults()
 	inForce, err := setTo(began.With(report.Settings), now, func(changed job.Settings) error {
 		if report.State.Final() {
-			return &job.EndedError{Name: r.spec.Name, State: report.State}
+			return &jobs.EndedError{Name: r.spec.Name, State: report.State}
 		}
 		_, err := running.Set(ctx, changed)
 		return err
@@ -50,7 +51,7 @@ func setTo(inForce, now job.Spec, set func(job.Settings) error) (job.Spec, error
 		return inForce, nil
 	}
 	err := set(changed)
-	if _, ended := errors.AsType[*job.EndedError](err); ended {
+	if _, ended := errors.AsType[*jobs.EndedError](err); ended {
 		return inForce, nil
 	}
 	return inForce.With(changed), err

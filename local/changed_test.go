@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -46,7 +47,7 @@ func TestD25_SettingsInForce(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, got)
 
-	inForce, _, err = set(since, began, &job.EndedError{Name: "n"})
+	inForce, _, err = set(since, began, &jobs.EndedError{Name: "n"})
 	require.NoError(t, err, "it has just ended")
 	require.Equal(t, []string{"window"}, changedFields(inForce, began))
 	_, _, err = set(since, began, errors.New("no network"))

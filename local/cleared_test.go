@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
@@ -37,7 +38,7 @@ func TestD48_TheStoreWasRemoved(t *testing.T) {
 	o.Worker.Slots = 1
 	fails.Store(true)
 	report, err := Run(t.Context(), spec, handler, o)
-	var failed *job.FailedError
+	var failed *jobs.FailedError
 	require.ErrorAs(t, err, &failed)
 	require.Positive(t, report.OK)
 	require.NoError(t, os.RemoveAll(StoreDir(o.State, "job")))

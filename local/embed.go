@@ -13,8 +13,11 @@ import (
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
+
 	sdkclient "go.temporal.io/sdk/client"
+
 	sdklog "go.temporal.io/sdk/log"
 	"google.golang.org/grpc"
 )
@@ -30,7 +33,7 @@ type run struct {
 	// ends.
 	ctx context.Context
 	// begin starts the job, or continues it.
-	begin func(context.Context, *job.Client) (*job.Run, error)
+	begin func(context.Context, *jobs.Client) (*jobs.Run, error)
 	// named is the job of the state that is continued, with its own spec; empty: the spec is the caller's.
 	named string
 	// tookOver is whether the job of this name was running when this process took the state over.
@@ -45,7 +48,7 @@ type run struct {
 
 // embed runs the job with a server and a worker that it starts and ends.
 func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
-	options := devserver.Options{SearchAttributes: job.SearchTypes(), UIPort: r.o.UIPort, Logger: r.o.Logger, Note: r.o.Note, For: cmp.Or(r.named, r.spec.Name)}
+	options := devserver.Options{SearchAttributes: jobs.SearchTypes(), UIPort: r.o.UIPort, Logger: r.o.Logger, Note: r.o.Note, For: cmp.Or(r.named, r.spec.Name)}
 	if r.o.State != "" {
 		options.Dir = devserver.StateDir(r.state)
 	}
@@ -63,7 +66,7 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 		return job.Report{}, fmt.Errorf("connecting to the embedded server: %w", err)
 	}
 	defer c.Close()
-	client := job.NewClientWith(c, job.ClientOptions{Namespace: server.Namespace()})
+	client := jobs.NewClientWith(c, jobs.ClientOptions{Namespace: server.Namespace()})
 	if err := r.lookUp(ctx, client); err != nil {
 		return job.Report{}, err
 	}
@@ -143,7 +146,7 @@ func (ws workers) run(ctx context.Context) error {
 }
 
 // beside runs the workers and the job at the same time, until the job has ended.
-func (r *run) beside(ctx context.Context, ws workers, client *job.Client) (job.Report, error) {
+func (r *run) beside(ctx context.Context, ws workers, client *jobs.Client) (job.Report, error) {
 	workCtx, stopWork := context.WithCancel(ctx)
 	defer stopWork()
 	jobCtx, giveUp := context.WithCancel(ctx)
@@ -161,7 +164,7 @@ func (r *run) beside(ctx context.Context, ws workers, client *job.Client) (job.R
 }
 
 // job starts the job, or continues it, and follows it to its end.
-func (r *run) job(ctx context.Context, client *job.Client) (job.Report, error) {
+func (r *run) job(ctx context.Context, client *jobs.Client) (job.Report, error) {
 	running, err := r.begin(ctx, client)
 	if err != nil {
 		return job.Report{}, err
@@ -194,7 +197,7 @@ func (r *run) job(ctx context.Context, client *job.Client) (job.Report, error) {
 }
 
 // stopWithContext stops the job when the caller's context ends.
-func (r *run) stopWithContext(ctx context.Context, running *job.Run) {
+func (r *run) stopWithContext(ctx context.Context, running *jobs.Run) {
 	select {
 	case <-ctx.Done():
 		return
@@ -205,7 +208,7 @@ func (r *run) stopWithContext(ctx context.Context, running *job.Run) {
 	}
 }
 
-func (r *run) follow(ctx context.Context, running *job.Run) (job.Report, error) {
+func (r *run) follow(ctx context.Context, running *jobs.Run) (job.Report, error) {
 	if r.o.Progress == nil {
 		return running.Wait(ctx)
 	}
@@ -213,7 +216,7 @@ func (r *run) follow(ctx context.Context, running *job.Run) (job.Report, error) 
 }
 
 // startPrinting prints results while the job runs, until ctx ends, if its input still comes. The channel gets the error, which stops the job, or nil.
-func (r *run) startPrinting(ctx context.Context, running *job.Run) <-chan error {
+func (r *run) startPrinting(ctx context.Context, running *jobs.Run) <-chan error {
 	if !r.spec.Streams() {
 		none := make(chan error, 1)
 		none <- nil
@@ -233,7 +236,7 @@ func (r *run) startPrinting(ctx context.Context, running *job.Run) <-chan error 
 // printEvery is the longest time between two reads of what has been committed.
 const printEvery = 500 * time.Millisecond
 
-func (r *run) printWhile(ctx context.Context, running *job.Run) error {
+func (r *run) printWhile(ctx context.Context, running *jobs.Run) error {
 	var access store.Access
 	defer access.Close()
 	var follower outputs.Follower

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
@@ -147,7 +148,7 @@ func TestRun_AFailedJobIsAnError(t *testing.T) {
 	spec := b.spec("bad", "bad")
 	spec.OnError = job.OnErrorStop
 	report, err := local.Run(t.Context(), spec, upper, b.options())
-	var failed *job.FailedError
+	var failed *jobs.FailedError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, job.Failed, report.State)
 	require.Equal(t, "job", report.Job)
@@ -323,7 +324,7 @@ func TestRun_NeverWritesOverItsState(t *testing.T) {
 	spec.Output = filepath.Join(options.State, "temporal", "temporal.db")
 	options.Worker.Allow = []string{worker.AllowAll}
 	report, err := local.Run(t.Context(), spec, upper, options)
-	require.ErrorAs(t, err, new(*job.FailedError))
+	require.ErrorAs(t, err, new(*jobs.FailedError))
 	require.Contains(t, report.Error.Message, "belongs to the worker itself")
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
@@ -36,11 +37,11 @@ func TestPools_P1_RunAndRedrive(t *testing.T) {
 	b.requireOutput("\"A!\"\n\"B!\"\n")
 
 	options.Pools["letters"] = local.Pool{Handler: mark}
-	_, err = local.Redrive(t.Context(), "job", worker.Handler{}, job.RedriveOptions{}, options)
+	_, err = local.Redrive(t.Context(), "job", worker.Handler{}, jobs.RedriveOptions{}, options)
 	require.NoError(t, err)
 	b.requireOutput("\"A!\"\n\"bad!!\"\n\"B!\"\n")
 	delete(options.Pools, "marks")
-	_, err = local.Redrive(t.Context(), "job", worker.Handler{}, job.RedriveOptions{}, options)
+	_, err = local.Redrive(t.Context(), "job", worker.Handler{}, jobs.RedriveOptions{}, options)
 	require.ErrorContains(t, err, "pool marks of job job has no entry: add it to Options.Pools")
 }
 

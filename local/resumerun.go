@@ -17,6 +17,8 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
+
 	sdkclient "go.temporal.io/sdk/client"
 )
 
@@ -30,12 +32,12 @@ const (
 )
 
 // takeOver frees every job of this state from the process that ran it before: this process holds the state's lock, so that process has ended.
-func (r *run) takeOver(ctx context.Context, c sdkclient.Client, client *job.Client, namespace string) error {
-	jobs, err := client.List(ctx, maxTakenOver)
+func (r *run) takeOver(ctx context.Context, c sdkclient.Client, client *jobs.Client, namespace string) error {
+	listed, err := client.List(ctx, maxTakenOver)
 	if err != nil {
 		return err
 	}
-	for _, j := range jobs {
+	for _, j := range listed {
 		if j.State.Final() {
 			continue
 		}
@@ -49,8 +51,8 @@ func (r *run) takeOver(ctx context.Context, c sdkclient.Client, client *job.Clie
 }
 
 // startOrContinue starts the job, unless there is one of its name that has not completed.
-func (r *run) startOrContinue(ctx context.Context, client *job.Client) (*job.Run, error) {
-	options := job.StartOptions{Fresh: true, TaskTimeout: taskTimeout}
+func (r *run) startOrContinue(ctx context.Context, client *jobs.Client) (*jobs.Run, error) {
+	options := jobs.StartOptions{Fresh: true, TaskTimeout: taskTimeout}
 	if !r.o.Fresh {
 		earlier, err := r.earlier(ctx, client)
 		if err != nil {
@@ -72,7 +74,7 @@ func (r *run) startOrContinue(ctx context.Context, client *job.Client) (*job.Run
 			return running, r.bringUp(ctx, client, running, earlier)
 		case earlier.Redrive != nil:
 			r.note("continuing the redrive of %s", r.spec.Name)
-			return client.Redrive(ctx, r.spec.Name, job.RedriveOptions{TaskTimeout: taskTimeout})
+			return client.Redrive(ctx, r.spec.Name, jobs.RedriveOptions{TaskTimeout: taskTimeout})
 		case earlier.State != job.Completed:
 			heads, err := client.ResumePoint(ctx, *earlier)
 			if err != nil {
@@ -168,7 +170,7 @@ func (r *run) removeOthers(current string) error {
 
 // earlier returns the report of the job of this name, nil if there is none that can continue: one that has not read its standard
 // input to the end cannot. It waits for one that is stopping, until the caller's context ends.
-func (r *run) earlier(ctx context.Context, client *job.Client) (*job.Report, error) {
+func (r *run) earlier(ctx context.Context, client *jobs.Client) (*job.Report, error) {
 	report, err := r.latest(ctx, client)
 	if err != nil || report == nil {
 		return nil, err
@@ -185,17 +187,17 @@ func (r *run) earlier(ctx context.Context, client *job.Client) (*job.Report, err
 }
 
 // latest returns the report of the job of this name once it is not stopping, nil if there is none.
-func (r *run) latest(ctx context.Context, client *job.Client) (*job.Report, error) {
+func (r *run) latest(ctx context.Context, client *jobs.Client) (*job.Report, error) {
 	run := client.Get(r.spec.Name)
 	for {
 		pollCtx, cancel := context.WithTimeout(ctx, reportLimit)
 		report, err := run.Report(pollCtx)
 		cancel()
-		var none *job.NotFoundError
+		var none *jobs.NotFoundError
 		switch {
 		case errors.As(err, &none):
 			return nil, nil
-		case err != nil && ctx.Err() == nil && job.Unanswered(err):
+		case err != nil && ctx.Err() == nil && jobs.Unanswered(err):
 			continue // the worker is still on its way
 		case err != nil:
 			return nil, r.explain(err)
@@ -210,12 +212,12 @@ func (r *run) latest(ctx context.Context, client *job.Client) (*job.Report, erro
 }
 
 // waitFor waits for a job that is stopping, however it ends.
-func (r *run) waitFor(ctx context.Context, stopping *job.Run) error {
+func (r *run) waitFor(ctx context.Context, stopping *jobs.Run) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer trap.OnDone(r.ctx, "ending a run", nil, func() { cancel(context.Cause(r.ctx)) })()
 	_, err := stopping.Wait(ctx)
-	var failed *job.FailedError
+	var failed *jobs.FailedError
 	switch {
 	case err == nil || errors.As(err, &failed):
 		return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 )
@@ -47,11 +48,11 @@ func TestTakeOver_CompletesBeforeItIsLookedAt(t *testing.T) {
 		require.Error(t, err)
 	}
 	// goOn continues it in a process that looks at the job only when it has ended.
-	goOn := func(named string, begin func(*run, context.Context, *job.Client) (*job.Run, error)) (report job.Report, notes []string) {
+	goOn := func(named string, begin func(*run, context.Context, *jobs.Client) (*jobs.Run, error)) (report job.Report, notes []string) {
 		o := options
 		o.Note = func(text string) { notes = append(notes, text) }
 		r := &run{o: o, ctx: t.Context(), state: o.State, named: named}
-		r.begin = func(ctx context.Context, client *job.Client) (*job.Run, error) {
+		r.begin = func(ctx context.Context, client *jobs.Client) (*jobs.Run, error) {
 			if _, err := client.Get(spec.Name).Wait(ctx); err != nil {
 				return nil, err
 			}
@@ -74,7 +75,7 @@ func TestTakeOver_CompletesBeforeItIsLookedAt(t *testing.T) {
 	require.EqualValues(t, 3, report.OK)
 
 	cutOff(start)
-	_, notes = goOn(spec.Name, func(r *run, ctx context.Context, client *job.Client) (*job.Run, error) {
+	_, notes = goOn(spec.Name, func(r *run, ctx context.Context, client *jobs.Client) (*jobs.Run, error) {
 		return r.resume(ctx, client, job.Settings{Window: new(3)})
 	})
 	require.EqualValues(t, 6, calls.Load())
@@ -85,10 +86,10 @@ func TestTakeOver_CompletesBeforeItIsLookedAt(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 9, calls.Load())
 	cutOff(func(h worker.Handler, o Options) (job.Report, error) {
-		return Redrive(t.Context(), spec.Name, h, job.RedriveOptions{}, o)
+		return Redrive(t.Context(), spec.Name, h, jobs.RedriveOptions{}, o)
 	})
-	report, notes = goOn(spec.Name, func(r *run, ctx context.Context, client *job.Client) (*job.Run, error) {
-		return r.redrive(ctx, client, job.RedriveOptions{})
+	report, notes = goOn(spec.Name, func(r *run, ctx context.Context, client *jobs.Client) (*jobs.Run, error) {
+		return r.redrive(ctx, client, jobs.RedriveOptions{})
 	})
 	require.EqualValues(t, 10, calls.Load(), "the failed item is run again once")
 	require.Equal(t, []string{"continuing the redrive of job"}, notes)

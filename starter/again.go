@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"
 	"github.com/stint-run/stint/worker"
 	"mvdan.cc/sh/v3/syntax"
@@ -67,8 +68,8 @@ func (e *embedding) run(cmd *cobra.Command, p *Program, name string, asJSON bool
 		},
 	}
 	err = r.all(cmd.Context())
-	var none *job.NotFoundError
-	var completed *job.EndedError
+	var none *jobs.NotFoundError
+	var completed *jobs.EndedError
 	switch {
 	case errors.As(err, &none):
 		return fmt.Errorf("there is no job %s in the state of %s: the state of a job of '%s run' is in the directory where it was run, or in its --state", name, r.state, p.name())

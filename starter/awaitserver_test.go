@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
@@ -144,7 +144,7 @@ func TestTimeout_WhileDialling(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, &limitError{limit})
 	defer cancel()
 	p := &Program{Stderr: &note{}, Dir: t.TempDir()}
-	err = (&connection{address: silent.Addr().String()}).withClient(ctx, p, func(context.Context, *job.Client) error {
+	err = (&connection{address: silent.Addr().String()}).withClient(ctx, p, func(context.Context, *jobs.Client) error {
 		t.Error("there is no connection")
 		return nil
 	})

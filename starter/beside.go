@@ -10,8 +10,11 @@ import (
 
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"
+
 	sdkclient "go.temporal.io/sdk/client"
+
 	sdklog "go.temporal.io/sdk/log"
 )
 
@@ -71,7 +74,7 @@ func (r *running) beside(ctx context.Context, held *devserver.HeldError) (state 
 		return r.state, nil // it has ended meanwhile
 	}
 	unfinished, err := r.unfinishedIn(ctx, holder)
-	if (errors.Is(err, errSilent) || err != nil && job.Unanswered(err)) && ctx.Err() == nil {
+	if (errors.Is(err, errSilent) || err != nil && jobs.Unanswered(err)) && ctx.Err() == nil {
 		unfinished, err = r.unanswered(held, holder.PID)
 	}
 	if err != nil || unfinished || holder.For == r.spec.Name {
@@ -124,8 +127,8 @@ func (r *running) unfinishedIn(ctx context.Context, holder *devserver.HolderInfo
 		return false, fmt.Errorf("asking the server at %s for the job: %w: %w", holder.Address, errSilent, err)
 	}
 	defer c.Close()
-	listed, err := job.NewClient(c).Get(r.spec.Name).Listed(ctx)
-	if _, ok := errors.AsType[*job.NotFoundError](err); ok {
+	listed, err := jobs.NewClient(c).Get(r.spec.Name).Listed(ctx)
+	if _, ok := errors.AsType[*jobs.NotFoundError](err); ok {
 		return false, nil
 	}
 	return err == nil && listed.State != job.Completed, err

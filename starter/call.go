@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 type callOptions struct {
@@ -49,7 +50,7 @@ not answered at all within --timeout.`,
 	o.addFlags(fs)
 	fs.Lookup("json").Usage = "print the outcome of each item, failed ones too, as an object in a line"
 	o.items.addFlags(fs)
-	fs.DurationVar(&o.timeout, "timeout", job.DefaultFeedLimit, "how long an item may take, from when it is read")
+	fs.DurationVar(&o.timeout, "timeout", jobs.DefaultFeedLimit, "how long an item may take, from when it is read")
 	fs.Int64Var(&o.session, "session", 0, "refuse items unless session `N` is open (default: whichever is open)")
 	fs.Lookup("session").DefValue = zeroDefault
 	return cmd
@@ -66,8 +67,8 @@ func (o *callOptions) run(ctx context.Context, p *Program, args []string) error 
 		return err
 	}
 	limit := waitLimit{timeout: o.timeout}.begun()
-	options := job.FeedOptions{Session: o.session}
-	return o.withFeed(ctx, p, args[0], limit, options, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
+	options := jobs.FeedOptions{Session: o.session}
+	return o.withFeed(ctx, p, args[0], limit, options, func(ctx context.Context, feed *feedClient, listed jobs.Listed) error {
 		source, err := o.source(p, listed.Format)
 		if err != nil {
 			return err
@@ -79,7 +80,7 @@ func (o *callOptions) run(ctx context.Context, p *Program, args []string) error 
 		}
 		before := o.timeout - each
 		show := &outcomes{p: p, json: o.json, text: listed.Format == "text"}
-		for result, err := range feed.Stream(ctx, source.all(), job.StreamOptions{InPlace: true, Limit: each}) {
+		for result, err := range feed.Stream(ctx, source.all(), jobs.StreamOptions{InPlace: true, Limit: each}) {
 			if err := show.one(result, waitedMore(err, before)); err != nil {
 				return err
 			}
@@ -100,9 +101,9 @@ func (o *callOptions) run(ctx context.Context, p *Program, args []string) error 
 // waitedMore returns the error of an item with the time that had passed before it was sent.
 func waitedMore(err error, before time.Duration) error {
 	switch e := err.(type) { //nolint:errorlint // one that is wrapped stays as it is
-	case *job.SilentError:
-		return &job.SilentError{Name: e.Name, Waited: e.Waited + before}
-	case *job.TimeoutError:
+	case *jobs.SilentError:
+		return &jobs.SilentError{Name: e.Name, Waited: e.Waited + before}
+	case *jobs.TimeoutError:
 		late := *e
 		late.Total += before
 		if e.Queued >= e.Total {
@@ -204,7 +205,7 @@ type callError struct {
 }
 
 // one prints one outcome. It returns an error that ends the call.
-func (o *outcomes) one(r job.Result[json.RawMessage, json.RawMessage], err error) error {
+func (o *outcomes) one(r jobs.Result[json.RawMessage, json.RawMessage], err error) error {
 	outcome := callOutcome{Index: r.Index, Result: r.Out, Dropped: r.Dropped}
 	if r.Ordinal >= 0 {
 		outcome.Item = &r.Ordinal
@@ -271,13 +272,13 @@ func (c callOutcome) describe() string {
 
 // failureOf returns the error of an item; nil: it is not one item's.
 func failureOf(err error) *callError {
-	var failed *job.ItemError
-	var discarded *job.DiscardedError
-	var stored *job.StoredError
-	var decode *job.DecodeError
-	var invalid *job.InvalidItemError
-	var large *job.TooLargeError
-	var late *job.TimeoutError
+	var failed *jobs.ItemError
+	var discarded *jobs.DiscardedError
+	var stored *jobs.StoredError
+	var decode *jobs.DecodeError
+	var invalid *jobs.InvalidItemError
+	var large *jobs.TooLargeError
+	var late *jobs.TimeoutError
 	said := func(kind string) *callError { return &callError{Kind: kind, Message: err.Error()} }
 	switch {
 	case errors.As(err, &failed):

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -79,14 +80,14 @@ func (a *callers) note(f fate, list []string, err error) {
 }
 
 // put puts lists. What is refused is not put again.
-func (a *callers) put(ctx context.Context, feed *job.Feed[string, string]) {
+func (a *callers) put(ctx context.Context, feed *jobs.Feed[string, string]) {
 	for list := a.take(callingList); len(list) > 0; list = a.take(callingList) {
 		err := feed.Put(ctx, list...)
 		switch {
 		case err == nil:
 			a.note(done, list, nil)
 			continue
-		case errors.As(err, new(*job.UncertainError)), errors.As(err, new(*job.TimeoutError)):
+		case errors.As(err, new(*jobs.UncertainError)), errors.As(err, new(*jobs.TimeoutError)):
 			a.note(unknown, list, err)
 		default:
 			a.note(refused, list, err)
@@ -96,14 +97,14 @@ func (a *callers) put(ctx context.Context, feed *job.Feed[string, string]) {
 }
 
 // call calls items one by one. Each call brings the item's own result, or an error of the types that are documented.
-func (a *callers) call(ctx context.Context, feed *job.Feed[string, string]) {
+func (a *callers) call(ctx context.Context, feed *jobs.Feed[string, string]) {
 	for list := a.take(1); len(list) > 0; list = a.take(1) {
 		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 		result, err := feed.Call(limited, list[0])
 		cancel()
-		var full *job.FullError
-		var stored *job.StoredError
-		var late *job.TimeoutError
+		var full *jobs.FullError
+		var stored *jobs.StoredError
+		var late *jobs.TimeoutError
 		switch {
 		case err == nil:
 			assert.Equal(a.c.t, list[0], result)
@@ -121,8 +122,8 @@ func (a *callers) call(ctx context.Context, feed *job.Feed[string, string]) {
 }
 
 func (a *callers) requireTyped(err error) {
-	typed := errors.As(err, new(*job.TimeoutError)) || errors.As(err, new(*job.UncertainError)) || errors.As(err, new(*job.StoppedError)) ||
-		errors.As(err, new(*job.UnservedError))
+	typed := errors.As(err, new(*jobs.TimeoutError)) || errors.As(err, new(*jobs.UncertainError)) || errors.As(err, new(*jobs.StoppedError)) ||
+		errors.As(err, new(*jobs.UnservedError))
 	assert.True(a.c.t, typed, "%T: %v", err, err)
 }
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/assert"
 	"go.temporal.io/sdk/client"
@@ -26,7 +26,7 @@ const (
 )
 
 // feed is a client of the job, in this process.
-func (c *chaos) feed() *job.Feed[string, string] {
+func (c *chaos) feed() *jobs.Feed[string, string] {
 	c.t.Helper()
 	_, address, _ := strings.Cut(c.env[len(c.env)-1], "TEMPORAL_ADDRESS=")
 	var server client.Client
@@ -35,7 +35,7 @@ func (c *chaos) feed() *job.Feed[string, string] {
 		server, err = client.Dial(client.Options{HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 		return err == nil
 	})
-	feed := job.NewFeed[string, string](job.NewClient(server), "nightly", job.FeedOptions{})
+	feed := jobs.NewFeed[string, string](jobs.NewClient(server), "nightly", jobs.FeedOptions{})
 	c.t.Cleanup(func() {
 		feed.Release()
 		server.Close()
@@ -62,11 +62,11 @@ func (f *feeders) take() []string {
 }
 
 // put puts lists until there are no more. What is refused has left no trace and is put again, whatever the reason was.
-func (f *feeders) put(ctx context.Context, feed *job.Feed[string, string]) {
+func (f *feeders) put(ctx context.Context, feed *jobs.Feed[string, string]) {
 	for list := f.take(); len(list) > 0; list = f.take() {
 		for {
 			err := feed.PutWait(ctx, time.Minute, list...)
-			var uncertain *job.UncertainError
+			var uncertain *jobs.UncertainError
 			if err == nil {
 				break
 			}

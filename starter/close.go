@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 type closeOptions struct {
@@ -43,7 +43,7 @@ func (o *closeOptions) run(cmd *cobra.Command, p *Program, name string) error {
 		answer = limit
 	}
 	pool := ""
-	err := o.withFeed(ctx, p, name, answer, job.FeedOptions{}, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
+	err := o.withFeed(ctx, p, name, answer, jobs.FeedOptions{}, func(ctx context.Context, feed *feedClient, listed jobs.Listed) error {
 		pool = listed.Pool
 		ctx, cancel := answer.limit(ctx)
 		defer cancel()
@@ -58,7 +58,7 @@ func (o *closeOptions) run(cmd *cobra.Command, p *Program, name string) error {
 	}
 	ctx, cancel := limit.limit(ctx)
 	defer cancel()
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
 		return watched{client.Get(name), []string{pool}, o.json, limit}.toEnd(ctx, p, client)
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // path makes a path absolute, relative to the program's working directory.
@@ -23,12 +24,12 @@ func (p *Program) path(name string) string {
 }
 
 // withClient dials and runs fn with a client of jobs. A request to end ends fn's context.
-func (c *connection) withClient(ctx context.Context, p *Program, fn func(context.Context, *job.Client) error) error {
+func (c *connection) withClient(ctx context.Context, p *Program, fn func(context.Context, *jobs.Client) error) error {
 	return c.withClientSoon(ctx, p, waitLimit{}, fn)
 }
 
 // withClientSoon is withClient with a limit for dialling.
-func (c *connection) withClientSoon(ctx context.Context, p *Program, limit waitLimit, fn func(context.Context, *job.Client) error) error {
+func (c *connection) withClientSoon(ctx context.Context, p *Program, limit waitLimit, fn func(context.Context, *jobs.Client) error) error {
 	ctx, end := p.untilSignal(ctx)
 	defer end()
 	dialling, cancel := limit.limit(ctx)
@@ -38,13 +39,13 @@ func (c *connection) withClientSoon(ctx context.Context, p *Program, limit waitL
 		return unlessOver(dialling, err)
 	}
 	defer temporal.Close()
-	client := job.NewClientWith(temporal, job.ClientOptions{DataConverter: c.converter(), Namespace: c.namespaceOf})
+	client := jobs.NewClientWith(temporal, jobs.ClientOptions{DataConverter: c.converter(), Namespace: c.namespaceOf})
 	return unlessOver(ctx, p.unanswered(ctx, client, fn(ctx, client)))
 }
 
 // unanswered adds to the error of a question to a job that nobody has answered who should have.
-func (p *Program) unanswered(ctx context.Context, client *job.Client, err error) error {
-	silent, ok := errors.AsType[*job.UnansweredError](err)
+func (p *Program) unanswered(ctx context.Context, client *jobs.Client, err error) error {
+	silent, ok := errors.AsType[*jobs.UnansweredError](err)
 	if !ok || interrupted(ctx) {
 		return err
 	}
@@ -69,13 +70,13 @@ func unansweredCode(ctx context.Context, err error) int {
 
 // reportOf asks a job for its report. If no worker answers it returns an *unansweredError, soon after pollLimit, and the last
 // numbers that are known; it says so if a workflow task of the job fails. If there are workers, they are busy, and it asks again, for busyLimit.
-func reportOf(ctx context.Context, p *Program, client *job.Client, name string) (job.Report, error) {
+func reportOf(ctx context.Context, p *Program, client *jobs.Client, name string) (job.Report, error) {
 	report, err := reportWithin(ctx, client, name, pollLimit)
 	if err == nil || ctx.Err() != nil {
 		return report, err
 	}
 	failing := failingTask(ctx, client.Get(name))
-	if failing == nil && !job.Unanswered(err) {
+	if failing == nil && !jobs.Unanswered(err) {
 		return report, err
 	}
 	j, listErr := client.Get(name).Listed(ctx)
@@ -87,7 +88,7 @@ func reportOf(ctx context.Context, p *Program, client *job.Client, name string) 
 	}
 	hint, served := p.silent(ctx, client, j.Pool)
 	if served {
-		if report, err = reportWithin(ctx, client, name, busyLimit); err == nil || !job.Unanswered(err) {
+		if report, err = reportWithin(ctx, client, name, busyLimit); err == nil || !jobs.Unanswered(err) {
 			return report, err
 		}
 	}
@@ -97,7 +98,7 @@ func reportOf(ctx context.Context, p *Program, client *job.Client, name string) 
 // busyLimit is how long a report may take if there are workers.
 const busyLimit = 7 * time.Second
 
-func reportWithin(ctx context.Context, client *job.Client, name string, limit time.Duration) (job.Report, error) {
+func reportWithin(ctx context.Context, client *jobs.Client, name string, limit time.Duration) (job.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return client.Get(name).Report(ctx)
@@ -106,7 +107,7 @@ func reportWithin(ctx context.Context, client *job.Client, name string, limit ti
 // unansweredError reports that a job runs but no worker answers for it.
 type unansweredError struct {
 	name string
-	job  job.Listed
+	job  jobs.Listed
 	hint string // what to do
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )
@@ -120,12 +121,12 @@ func TestCluster_ListStatusAndWatch(t *testing.T) {
 	b.worker("p", "--exec", b.gated(), "--slots", "2")
 	b.stint("start", "--pool", "p", "--name", "going", "in.txt", "-o", "out.txt", "--batch-items", "10").exits(starter.ExitOK)
 	eventually(t, "two calls", func() bool { return b.lines("started") == 2 })
-	var jobs []job.Listed
-	b.reads(&jobs, "list", "--json")
-	require.Len(t, jobs, 1)
-	require.Equal(t, "going", jobs[0].Name)
-	require.Equal(t, "p", jobs[0].Pool)
-	require.Equal(t, job.Running, jobs[0].State)
+	var listed []jobs.Listed
+	b.reads(&listed, "list", "--json")
+	require.Len(t, listed, 1)
+	require.Equal(t, "going", listed[0].Name)
+	require.Equal(t, "p", listed[0].Pool)
+	require.Equal(t, job.Running, listed[0].State)
 	var r job.Report
 	b.reads(&r, "status", "going", "--json")
 	require.Equal(t, job.Running, r.State)
@@ -247,9 +248,9 @@ while [ ! -e $BOX/gate ]; do sleep 0.02; done; exec cat`))
 	eventually(t, "two calls that wait", func() bool { return b.lines("started") == 7 })
 	b.stint("stop", "going", "--reason", "enough").exits(starter.ExitOK)
 	eventually(t, "the stop", func() bool { // queued batches are taken back along with it
-		var jobs []job.Listed
-		b.reads(&jobs, "list", "--json")
-		return jobs[0].State == job.Stopping
+		var listed []jobs.Listed
+		b.reads(&listed, "list", "--json")
+		return listed[0].State == job.Stopping
 	})
 	b.open()
 	stopped := b.stint("stop", "going", "--wait").exits(starter.ExitOK)

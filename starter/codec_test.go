@@ -16,10 +16,13 @@ import (
 
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
+
 	sdkclient "go.temporal.io/sdk/client"
+
 	sdklog "go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/encoding/protojson"
 )
@@ -186,7 +189,7 @@ func TestCodecServer(t *testing.T) {
 	c := b.start("codec-server", "--codec-key-file", b.keys("keys", "a"), "--port", "0", "--origin", ui)
 	c.says("codec endpoint: ")
 	url := endpoint.FindString(c.stderr.String())
-	codec, err := job.ReadCodec(b.path("keys"))
+	codec, err := jobs.ReadCodec(b.path("keys"))
 	require.NoError(t, err)
 	payloads, err := codec.DataConverter().ToPayloads("the secret")
 	require.NoError(t, err)

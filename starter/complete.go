@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // completionLimit bounds how long a shell waits for names from a server.
@@ -43,7 +44,7 @@ func (p *Program) complete(root *cobra.Command) {
 		}
 		if cmd.Flags().Lookup("pool") != nil {
 			_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-				return beginning(p.known(cmd, func(j job.Listed) string { return j.Pool }), typed), cobra.ShellCompDirectiveNoFileComp
+				return beginning(p.known(cmd, func(j jobs.Listed) string { return j.Pool }), typed), cobra.ShellCompDirectiveNoFileComp
 			})
 		}
 		words := strings.Fields(cmd.Use)
@@ -55,7 +56,7 @@ func (p *Program) complete(root *cobra.Command) {
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			switch {
 			case len(args) == 0:
-				names := append(p.known(cmd, func(j job.Listed) string { return j.Name }), p.localJobs(cmd)...)
+				names := append(p.known(cmd, func(j jobs.Listed) string { return j.Name }), p.localJobs(cmd)...)
 				return beginning(names, typed), cobra.ShellCompDirectiveNoFileComp
 			case settings:
 				return p.settings(cmd, args[0], typed)
@@ -82,7 +83,7 @@ func (p *Program) settings(cmd *cobra.Command, name, typed string) ([]string, co
 
 // stageWindows are the settings that a job's stages have; none if the job is not a pipeline or the server does not answer.
 func (p *Program) stageWindows(cmd *cobra.Command, name string) (settings []string) {
-	p.ask(cmd, func(ctx context.Context, client *job.Client) error {
+	p.ask(cmd, func(ctx context.Context, client *jobs.Client) error {
 		spec, err := client.Spec(ctx, name)
 		for _, stage := range spec.StagePools() {
 			settings = append(settings, stage.Stage+".window=")
@@ -93,10 +94,10 @@ func (p *Program) stageWindows(cmd *cobra.Command, name string) (settings []stri
 }
 
 // known lists something of each job on the server that the command's flags name; nothing if no server answers.
-func (p *Program) known(cmd *cobra.Command, of func(job.Listed) string) (names []string) {
-	p.ask(cmd, func(ctx context.Context, client *job.Client) error {
-		jobs, err := client.List(ctx, maxListed)
-		for _, j := range jobs {
+func (p *Program) known(cmd *cobra.Command, of func(jobs.Listed) string) (names []string) {
+	p.ask(cmd, func(ctx context.Context, client *jobs.Client) error {
+		listed, err := client.List(ctx, maxListed)
+		for _, j := range listed {
 			names = append(names, of(j))
 		}
 		return err
@@ -105,7 +106,7 @@ func (p *Program) known(cmd *cobra.Command, of func(job.Listed) string) (names [
 }
 
 // ask asks the server that the command's flags name. A missing answer is not an error: a shell could not show it.
-func (p *Program) ask(cmd *cobra.Command, do func(context.Context, *job.Client) error) {
+func (p *Program) ask(cmd *cobra.Command, do func(context.Context, *jobs.Client) error) {
 	var c connection
 	for name, value := range map[string]*string{"address": &c.address, "namespace": &c.namespace, "profile": &c.profile, "codec-key-file": &c.keys.file} {
 		if f := cmd.Flags().Lookup(name); f != nil {

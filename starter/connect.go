@@ -13,11 +13,13 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
+
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 	"go.temporal.io/sdk/converter"
+
 	sdklog "go.temporal.io/sdk/log"
 )
 
@@ -34,7 +36,7 @@ type connection struct {
 	hostPort                    string // the address that is used; set by options
 
 	keys  codecKeys
-	codec *job.Codec // set by options; nil: nothing is encrypted
+	codec *jobs.Codec // set by options; nil: nothing is encrypted
 }
 
 func (c *connection) addFlags(fs *pflag.FlagSet) {
@@ -130,7 +132,7 @@ func (k *codecKeys) addFlags(fs *pflag.FlagSet) {
 }
 
 // read returns the codec of the keys; nil if no file is named.
-func (k *codecKeys) read(p *Program) (*job.Codec, error) {
+func (k *codecKeys) read(p *Program) (*jobs.Codec, error) {
 	file := k.file
 	if file == "" {
 		file, _ = p.lookup(codecKeyVariable)
@@ -138,7 +140,7 @@ func (k *codecKeys) read(p *Program) (*job.Codec, error) {
 	if file == "" {
 		return nil, nil
 	}
-	codec, err := job.ReadCodec(p.path(file))
+	codec, err := jobs.ReadCodec(p.path(file))
 	if err != nil {
 		return nil, usageError("%w", err)
 	}

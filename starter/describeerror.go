@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 )
@@ -50,27 +51,27 @@ func inFlags(err error) string {
 		return e.Message()
 	case *job.FieldError:
 		return flagName(e.Field) + " " + fieldReference.ReplaceAllStringFunc(e.Problem, flagName)
-	case *job.ExistsError:
+	case *jobs.ExistsError:
 		return fmt.Sprintf("a job named %q exists already: choose another name, or start it anew with --fresh", e.Name)
-	case *job.NotFoundError:
+	case *jobs.NotFoundError:
 		return fmt.Sprintf("there is no job named %q: 'stint list' shows all jobs", e.Name)
-	case *job.RunningError:
+	case *jobs.RunningError:
 		if e.State == job.Stopping {
 			return fmt.Sprintf("job %s is still stopping: wait for its end with 'stint watch %s'", e.Name, e.Name)
 		}
-	case *job.StuckError:
+	case *jobs.StuckError:
 		return strings.Replace(e.Error(), "StartOptions.Fresh", "--fresh", 1)
-	case *job.NotCompletedError:
+	case *jobs.NotCompletedError:
 		return fmt.Sprintf("job %s is %s: resume it first ('stint resume %s'), and run its failed items again once it has completed", e.Name, e.State, e.Name)
-	case *job.NothingFailedError:
+	case *jobs.NothingFailedError:
 		if e.Dropped {
 			return fmt.Sprintf("job %s drops failed items (--on-error drop): there are no records to run them again from", e.Name)
 		}
-	case *job.ScheduleExistsError:
+	case *jobs.ScheduleExistsError:
 		return fmt.Sprintf("a schedule named %q exists already: choose another name, replace it with --fresh, or delete it with 'stint schedules delete %s'", e.Name, e.Name)
-	case *job.ScheduleNotFoundError:
+	case *jobs.ScheduleNotFoundError:
 		return fmt.Sprintf("there is no schedule named %q: 'stint schedules' shows all schedules", e.Name)
-	case *job.StillRunningError:
+	case *jobs.StillRunningError:
 		return fmt.Sprintf("schedule %s starts nothing while %s runs: wait for that run, or stop it with 'stint stop %s'", e.Name, e.Run, e.Run)
 	}
 	return feedInFlags(err)
@@ -79,18 +80,18 @@ func inFlags(err error) string {
 // feedInFlags is inFlags for the errors of feeds.
 func feedInFlags(err error) string {
 	switch e := err.(type) {
-	case *job.FullError:
+	case *jobs.FullError:
 		return e.Error() + ": put the items again later, or wait for room with --wait"
-	case *job.ClosedError:
+	case *jobs.ClosedError:
 		return fmt.Sprintf("feed %s has been closed: it takes no more items; 'stint start --feed' starts another one", e.Name)
-	case *job.StoppedError:
+	case *jobs.StoppedError:
 		if e.State == job.Stopping {
 			return fmt.Sprintf("feed %s is stopping: 'stint resume %s' continues it once it has stopped", e.Name, e.Name)
 		}
 		return fmt.Sprintf("feed %s has been stopped: 'stint resume %s' continues it", e.Name, e.Name)
-	case *job.NotFeedError:
+	case *jobs.NotFeedError:
 		return fmt.Sprintf("job %s is not a feed, it takes no items: 'stint start --feed' starts one", e.Name)
-	case *job.UnservedError:
+	case *jobs.UnservedError:
 		return fmt.Sprintf("feed %s takes no items until a worker serves its pool", e.Name)
 	}
 	return ""

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
+	"github.com/stretchr/testify/require"
 )
 
 func TestDescribeError(t *testing.T) {
@@ -28,20 +28,20 @@ func TestDescribeError(t *testing.T) {
 	require.Equal(t, "worker options: cpus has 2 lists for 3 slots: give one for all, or one for each slot\nkill-after 1m0s: use more than 0s, up to 15s", describeError(err))
 
 	for want, err := range map[string]error{
-		"with --fresh":                     &job.ExistsError{Name: "nightly"},
-		"'stint list'":                     &job.NotFoundError{Name: "nightly"},
-		"'stint watch nightly'":            &job.RunningError{Name: "nightly", State: job.Stopping},
-		"'stint resume nightly'":           &job.NotCompletedError{Name: "nightly", State: job.Failed},
-		"--on-error drop":                  &job.NothingFailedError{Name: "nightly", Dropped: true},
-		"'stint schedules delete nightly'": &job.ScheduleExistsError{Name: "nightly"},
-		"'stint schedules' shows":          &job.ScheduleNotFoundError{Name: "nightly"},
-		"wait for room with --wait":        &job.FullError{Name: "risk"},
-		"'stint start --feed' starts an":   &job.ClosedError{Name: "risk"},
-		"'stint resume risk' continues it": &job.StoppedError{Name: "risk", State: job.Stopped},
-		"continues it once it has stopped": &job.StoppedError{Name: "risk", State: job.Stopping},
-		"takes no items: 'stint start":     &job.NotFeedError{Name: "risk"},
-		"until a worker serves its pool":   &job.UnservedError{Name: "risk"},
-		"'stint stop nightly-1'":           &job.StillRunningError{Name: "nightly", Run: "nightly-1"},
+		"with --fresh":                     &jobs.ExistsError{Name: "nightly"},
+		"'stint list'":                     &jobs.NotFoundError{Name: "nightly"},
+		"'stint watch nightly'":            &jobs.RunningError{Name: "nightly", State: job.Stopping},
+		"'stint resume nightly'":           &jobs.NotCompletedError{Name: "nightly", State: job.Failed},
+		"--on-error drop":                  &jobs.NothingFailedError{Name: "nightly", Dropped: true},
+		"'stint schedules delete nightly'": &jobs.ScheduleExistsError{Name: "nightly"},
+		"'stint schedules' shows":          &jobs.ScheduleNotFoundError{Name: "nightly"},
+		"wait for room with --wait":        &jobs.FullError{Name: "risk"},
+		"'stint start --feed' starts an":   &jobs.ClosedError{Name: "risk"},
+		"'stint resume risk' continues it": &jobs.StoppedError{Name: "risk", State: job.Stopped},
+		"continues it once it has stopped": &jobs.StoppedError{Name: "risk", State: job.Stopping},
+		"takes no items: 'stint start":     &jobs.NotFeedError{Name: "risk"},
+		"until a worker serves its pool":   &jobs.UnservedError{Name: "risk"},
+		"'stint stop nightly-1'":           &jobs.StillRunningError{Name: "nightly", Run: "nightly-1"},
 	} {
 		require.NotContains(t, err.Error(), "stint ", "package job speaks to Go programs")
 		require.NotContains(t, err.Error(), "--")

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )
@@ -120,7 +121,7 @@ func TestFeed_LinesThatAreNoItems(t *testing.T) {
 	require.Equal(t, "1\n", c.stdout.String())
 	require.Contains(t, c.stderr.String(), `line 2 of items: "naked" is not JSON`)
 
-	b.write("long", "1\n\""+strings.Repeat("x", job.MaxPutBytes+100<<10)+"\"\n")
+	b.write("long", "1\n\""+strings.Repeat("x", jobs.MaxPutBytes+100<<10)+"\"\n")
 	c = b.stint("put", "risk", "-f", "long").exits(starter.ExitFailed)
 	require.Contains(t, c.stderr.String(), "line 2 of long is too long")
 	require.EqualValues(t, 4, b.status("risk").Planned)
@@ -350,7 +351,7 @@ func TestFeed_RefusedRequests(t *testing.T) {
 	b.declined(starter.ExitUsage, []string{"call", "risk", "1", "NaN"}, `item 2 of 2: "NaN" is not JSON`)
 	b.declined(starter.ExitUsage, []string{"put", "risk", "-f", "nowhere"}, "no such file")
 	b.declined(starter.ExitFailed, []string{"start", "--feed", "--name", "risk", "--pool", "p", "-o", "other"}, `"risk" exists already`)
-	c := b.stint("call", "risk", `"`+strings.Repeat("x", job.MaxPutBytes)+`"`, "2").exits(starter.ExitSomeFailed)
+	c := b.stint("call", "risk", `"`+strings.Repeat("x", jobs.MaxPutBytes)+`"`, "2").exits(starter.ExitSomeFailed)
 	require.Contains(t, c.stderr.String(), "1: invalid: item of 1048578 bytes: at most 1048576 are allowed")
 	require.Equal(t, "2\n", c.stdout.String())
 	require.EqualValues(t, 1, b.status("risk").Planned, "nothing else was accepted")

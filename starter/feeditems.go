@@ -17,16 +17,17 @@ import (
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // feedClient is a client of a feed for items and results as JSON.
-type feedClient = job.Feed[json.RawMessage, json.RawMessage]
+type feedClient = jobs.Feed[json.RawMessage, json.RawMessage]
 
 // feedCommand is what the commands for the clients of a feed have in common.
 type feedCommand struct {
 	connection connection
 	json       bool
-	client     *job.Client // set by withFeed
+	client     *jobs.Client // set by withFeed
 }
 
 func (o *feedCommand) addFlags(fs *pflag.FlagSet) {
@@ -35,12 +36,12 @@ func (o *feedCommand) addFlags(fs *pflag.FlagSet) {
 }
 
 // answerWithin is the flag --timeout of a command to whose requests a feed answers at once.
-func answerWithin() waitLimit { return waitLimit{timeout: job.DefaultFeedLimit} }
+func answerWithin() waitLimit { return waitLimit{timeout: jobs.DefaultFeedLimit} }
 
 // withFeed dials, checks that the job is a feed, and runs fn with a client of it. A request to end ends fn's context.
 // The server has the limit to be reached, and to say what it knows of the job.
-func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, limit waitLimit, options job.FeedOptions, fn func(context.Context, *feedClient, job.Listed) error) error {
-	return o.connection.withClientSoon(ctx, p, limit, func(ctx context.Context, client *job.Client) error {
+func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, limit waitLimit, options jobs.FeedOptions, fn func(context.Context, *feedClient, jobs.Listed) error) error {
+	return o.connection.withClientSoon(ctx, p, limit, func(ctx context.Context, client *jobs.Client) error {
 		o.client = client
 		limited, cancel := limit.limit(ctx)
 		defer cancel()
@@ -49,16 +50,16 @@ func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, lim
 			return unlessOver(limited, err)
 		}
 		if listed.Source != job.SourceFeed {
-			return &job.NotFeedError{Name: name}
+			return &jobs.NotFeedError{Name: name}
 		}
 		results := feedstore.New(feedstore.Options{})
 		defer results.Close()
 		options.Store = results
-		feed := job.NewFeed[json.RawMessage, json.RawMessage](client, name, options)
+		feed := jobs.NewFeed[json.RawMessage, json.RawMessage](client, name, options)
 		defer feed.Release()
 		err = fn(ctx, feed, listed)
-		var unserved *job.UnservedError
-		var failed *job.FailedError
+		var unserved *jobs.UnservedError
+		var failed *jobs.FailedError
 		switch {
 		case errors.As(err, &unserved):
 			fmt.Fprintln(p.Stderr, p.unserved(listed.Pool))
@@ -122,7 +123,7 @@ type itemLines struct {
 }
 
 // maxItemLine, in bytes, leaves room for what a line has beside its item.
-const maxItemLine = job.MaxPutBytes + 64<<10
+const maxItemLine = jobs.MaxPutBytes + 64<<10
 
 func (g *givenItems) open(p *Program, format string) (*itemLines, error) {
 	l := &itemLines{name: g.file, format: format, close: func() error { return nil }}
@@ -151,7 +152,7 @@ func (l *itemLines) next() ([]byte, error) {
 	}
 	switch err := l.lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("line %d of %s is too long: an item has at most %d bytes", l.number+1, l.name, job.MaxPutBytes)
+		return nil, fmt.Errorf("line %d of %s is too long: an item has at most %d bytes", l.number+1, l.name, jobs.MaxPutBytes)
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", l.name, err)
 	}

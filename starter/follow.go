@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 
 // follow shows a job's progress until it has ended, and returns its final report. A job that
 // failed is not an error: its report says so.
-func follow(ctx context.Context, p *Program, client *job.Client, run *job.Run, pools []string, show *progress) (job.Report, error) {
+func follow(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run, pools []string, show *progress) (job.Report, error) {
 	defer show.end()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -36,7 +37,7 @@ func follow(ctx context.Context, p *Program, client *job.Client, run *job.Run, p
 	if defect := <-looked; defect != nil {
 		return report, defect
 	}
-	if _, ok := errors.AsType[*job.FailedError](err); ok {
+	if _, ok := errors.AsType[*jobs.FailedError](err); ok {
 		err = nil
 	}
 	return report, err

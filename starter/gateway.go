@@ -12,7 +12,7 @@ import (
 	"github.com/stint-run/stint/internal/endpoint"
 	"github.com/stint-run/stint/internal/gateway"
 	"github.com/stint-run/stint/internal/trap"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 )
 
@@ -109,15 +109,15 @@ func (o *gatewayOptions) run(ctx context.Context, p *Program) error {
 		return err
 	}
 	defer c.Close()
-	client := job.NewClientWith(c, job.ClientOptions{DataConverter: o.connection.converter(), Namespace: o.connection.namespaceOf})
-	var feed job.FeedOptions
+	client := jobs.NewClientWith(c, jobs.ClientOptions{DataConverter: o.connection.converter(), Namespace: o.connection.namespaceOf})
+	var feed jobs.FeedOptions
 	if len(roots) > 0 {
 		results := feedstore.New(feedstore.Options{Allow: slices.DeleteFunc(roots, func(root string) bool { return root == worker.AllowAll })})
 		defer results.Close()
 		feed.Store = results
 	}
 	options.Open = func(name string) gateway.Feed {
-		return job.NewFeed[gateway.Value, gateway.Value](client, name, feed)
+		return jobs.NewFeed[gateway.Value, gateway.Value](client, name, feed)
 	}
 	server, err := gateway.Listen(address, options)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )
@@ -22,7 +23,7 @@ import (
 type doors struct {
 	*box
 	command *command
-	jobs    *job.Client
+	jobs    *jobs.Client
 	url     string
 	client  *http.Client
 	token   string
@@ -38,11 +39,11 @@ func (b *box) gateway(args ...string) *doors {
 	c.says("gateway: ")
 	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
 	b.t.Cleanup(client.CloseIdleConnections)
-	return &doors{b, c, job.NewClient(b.dial(server.Address())), gatewayURL.FindStringSubmatch(c.stderr.String())[1], client, ""}
+	return &doors{b, c, jobs.NewClient(b.dial(server.Address())), gatewayURL.FindStringSubmatch(c.stderr.String())[1], client, ""}
 }
 
 // feed starts a feed.
-func (d *doors) feed(name, pool string, change func(*job.Spec)) *job.Run {
+func (d *doors) feed(name, pool string, change func(*job.Spec)) *jobs.Run {
 	d.t.Helper()
 	spec := job.Spec{Name: name, Pool: pool, Source: job.SourceFeed, Output: d.path(name + ".jsonl")}
 	if change != nil {
@@ -85,7 +86,7 @@ func (d *doors) refuses(status int, kind, path, media, body string) {
 }
 
 // state is the feed's.
-func (d *doors) state(name string) (state job.FeedState) {
+func (d *doors) state(name string) (state jobs.FeedState) {
 	d.t.Helper()
 	status, text, _ := d.ask("/v1/feeds/"+name, "", "")
 	require.Equal(d.t, http.StatusOK, status, text)

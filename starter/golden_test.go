@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )
@@ -190,7 +191,7 @@ func TestGolden_Cluster(t *testing.T) {
 	eventually(t, "the fifty items before the one that waits, and the heartbeat of its batch", func() bool {
 		var r struct {
 			job.Report
-			Running []job.RunningBatch `json:"running"`
+			Running []jobs.RunningBatch `json:"running"`
 		}
 		b.reads(&r, "status", "running", "--json")
 		return r.OK == 50 && r.Batches == 5 && len(r.Running) == 1 && !r.Running[0].Beat.IsZero()
@@ -202,9 +203,9 @@ func TestGolden_Cluster(t *testing.T) {
 	}
 	b.stint("start", "--pool", "nobody", "--name", "waiting", "in.txt", "-o", "waiting.txt").exits(starter.ExitOK)
 	eventually(t, "the list of all jobs", func() bool {
-		var jobs []job.Listed
-		b.reads(&jobs, "list", "--json")
-		return len(jobs) == 4 && jobs[1].State == job.Stopped && jobs[2].State == job.Stopped
+		var listed []jobs.Listed
+		b.reads(&listed, "list", "--json")
+		return len(listed) == 4 && listed[1].State == job.Stopped && listed[2].State == job.Stopped
 	})
 	requireGolden(t, "list", b.table(b.stint("list").exits(starter.ExitOK).stdout.String()))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // maxListed is how many jobs are shown at most, the latest ones.
@@ -40,15 +41,15 @@ A job is stuck if its coordination fails again and again, as it does with worker
 			if err != nil {
 				return err
 			}
-			return o.connection.withClient(cmd.Context(), p, func(ctx context.Context, client *job.Client) error {
-				jobs, err := client.ListWith(ctx, maxListed, filter)
+			return o.connection.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
+				listed, err := client.ListWith(ctx, maxListed, filter)
 				if err != nil {
 					return err
 				}
 				if o.json {
-					return printJSON(p.Stdout, jobs)
+					return printJSON(p.Stdout, listed)
 				}
-				return printJobs(p, jobs)
+				return printJobs(p, listed)
 			})
 		},
 	}
@@ -66,7 +67,7 @@ func stateNames() (names []string) {
 	return names
 }
 
-func (o *listCommand) filter() (f job.ListFilter, err error) {
+func (o *listCommand) filter() (f jobs.ListFilter, err error) {
 	for _, s := range o.states {
 		if !slices.Contains(stateNames(), s) {
 			return f, usageError("--state %s: use %s", s, strings.Join(stateNames(), ", "))
@@ -82,10 +83,10 @@ func (o *listCommand) filter() (f job.ListFilter, err error) {
 	return f, nil
 }
 
-func printJobs(p *Program, jobs []job.Listed) error {
+func printJobs(p *Program, listed []jobs.Listed) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "JOB\tPOOL\tSTATE\tDONE\tFAILED\tSTARTED\tTOOK\tSOURCE\tOUTPUT")
-	for _, j := range jobs {
+	for _, j := range listed {
 		took := since(j.Started)
 		if j.Ended != nil {
 			took = roundTime(j.Ended.Sub(j.Started)).String()
@@ -97,7 +98,7 @@ func printJobs(p *Program, jobs []job.Listed) error {
 }
 
 // listedState is a job's state, and whether it is stuck in it.
-func listedState(j job.Listed) string {
+func listedState(j jobs.Listed) string {
 	if j.Stuck {
 		return string(j.State) + ", stuck"
 	}
@@ -105,7 +106,7 @@ func listedState(j job.Listed) string {
 }
 
 // listedDone is how much of a job was done when it last noted that.
-func listedDone(j job.Listed) string {
+func listedDone(j jobs.Listed) string {
 	if percent, ok := j.Percent(); ok {
 		return fmt.Sprintf("%d%%", percent)
 	}
@@ -115,7 +116,7 @@ func listedDone(j job.Listed) string {
 	return text.Thousands(j.Progress.Done())
 }
 
-func listedFailed(j job.Listed) string {
+func listedFailed(j jobs.Listed) string {
 	switch {
 	case j.Progress != nil:
 		return text.Thousands(j.Progress.Failed)

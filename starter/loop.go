@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // loopFlags are the flags that make a job a loop.
@@ -116,7 +117,7 @@ const (
 )
 
 // noteIdle prints a note if the pool has fewer free slots than the loop asks for, once every slot runs or has waited too long.
-func noteIdle(ctx context.Context, p *Program, client *job.Client, run *job.Run) {
+func noteIdle(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run) {
 	ctx, cancel := context.WithTimeout(ctx, idleLimit)
 	defer cancel()
 	if n, err := client.Pollers(ctx, run.Pool()); err != nil || n == 0 {

@@ -13,9 +13,12 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
+
 	sdkclient "go.temporal.io/sdk/client"
+
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 )
@@ -160,8 +163,8 @@ type site struct {
 	server   *process
 	worker   *process
 	temporal sdkclient.Client
-	jobs     *job.Client // nil: the server answers nothing
-	running  []string    // workflow IDs of jobs and legs that run
+	jobs     *jobs.Client // nil: the server answers nothing
+	running  []string     // workflow IDs of jobs and legs that run
 }
 
 // serve starts the server.
@@ -170,7 +173,7 @@ func (s *site) serve() {
 	s.server = s.cluster()
 	_, s.address, _ = strings.Cut(s.env[len(s.env)-1], "=")
 	s.temporal = s.dial(s.address)
-	s.jobs = job.NewClient(s.temporal)
+	s.jobs = jobs.NewClient(s.temporal)
 	s.t.Cleanup(func() { // also this command ends, whoever still asks it
 		s.server.signal(syscall.SIGCONT)
 		s.server.signal(syscall.SIGTERM)
@@ -253,7 +256,7 @@ func (s *site) makeJobs() {
 }
 
 // started starts a job. If there is a worker, it has begun it when this returns.
-func (s *site) started(spec job.Spec) *job.Run {
+func (s *site) started(spec job.Spec) *jobs.Run {
 	s.t.Helper()
 	spec.Pool = "p"
 	run, err := s.jobs.Start(s.t.Context(), spec)
@@ -278,7 +281,7 @@ func (s *site) makeFeed(name string) {
 	if s.worker == nil {
 		return
 	}
-	feed := job.NewFeed[string, string](s.jobs, name, job.FeedOptions{})
+	feed := jobs.NewFeed[string, string](s.jobs, name, jobs.FeedOptions{})
 	defer feed.Release()
 	_, err := feed.State(s.t.Context())
 	require.NoError(s.t, err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/trap"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 type putOptions struct {
@@ -69,8 +69,8 @@ func (o *putOptions) run(ctx context.Context, p *Program, args []string) error {
 		return err
 	}
 	limit := o.limit.begun()
-	options := job.FeedOptions{Session: o.session}
-	return o.withFeed(ctx, p, args[0], limit, options, func(ctx context.Context, feed *feedClient, listed job.Listed) error {
+	options := jobs.FeedOptions{Session: o.session}
+	return o.withFeed(ctx, p, args[0], limit, options, func(ctx context.Context, feed *feedClient, listed jobs.Listed) error {
 		putting := &putting{feed: feed, wait: o.wait, limit: limit}
 		err := o.put(ctx, p, putting, listed.Format)
 		if isUsage(err) {
@@ -134,8 +134,8 @@ func (u *putting) size(ctx context.Context, share int) error {
 	if err != nil {
 		return err
 	}
-	u.items = max(1, min(job.MaxPutItems, state.Capacity/share))
-	u.bytes = max(1, min(job.MaxPutBytes, state.CapacityBytes/int64(share)))
+	u.items = max(1, min(jobs.MaxPutItems, state.Capacity/share))
+	u.bytes = max(1, min(jobs.MaxPutBytes, state.CapacityBytes/int64(share)))
 	return nil
 }
 

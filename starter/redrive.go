@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"
 	"github.com/stint-run/stint/worker"
 )
@@ -14,7 +15,7 @@ import (
 type redriveOptions struct {
 	connection connection
 	embedding  embedding
-	redrive    job.RedriveOptions
+	redrive    jobs.RedriveOptions
 	wait, json bool
 	limit      waitLimit
 }
@@ -61,7 +62,7 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 		err := o.embedding.run(cmd, p, name, o.json, func(ctx context.Context, name string, h worker.Handler, options local.Options) (job.Report, error) {
 			return local.Redrive(ctx, name, h, o.redrive, options)
 		})
-		var none *job.NothingFailedError
+		var none *jobs.NothingFailedError
 		if errors.As(err, &none) && !none.Dropped {
 			fmt.Fprintln(p.Stderr, describeError(none))
 			return nil
@@ -70,9 +71,9 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 	}
 	ctx, cancel := o.limit.limit(ctx)
 	defer cancel()
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
 		run, err := client.Redrive(ctx, name, o.redrive)
-		var none *job.NothingFailedError
+		var none *jobs.NothingFailedError
 		if errors.As(err, &none) && !none.Dropped {
 			fmt.Fprintln(p.Stderr, describeError(none))
 			return o.printLatest(ctx, p, client, name)
@@ -85,7 +86,7 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 }
 
 // printLatest prints the report of a job that is left alone, if a program waits for one.
-func (o *redriveOptions) printLatest(ctx context.Context, p *Program, client *job.Client, name string) error {
+func (o *redriveOptions) printLatest(ctx context.Context, p *Program, client *jobs.Client, name string) error {
 	if !o.wait || !o.json {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )
@@ -170,7 +171,7 @@ sed -f $BOX/rules`)
 	requireSame(t, before, results.stdout.String())
 	b.stint("stop", "nightly", "--grace", "1h").exits(starter.ExitOK)
 	eventually(t, "the stop", func() bool {
-		var jobs []job.Listed
+		var jobs []jobs.Listed
 		b.reads(&jobs, "list", "--json")
 		return jobs[0].State == job.Stopping
 	})

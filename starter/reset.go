@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/text"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 func newReset(p *Program) *cobra.Command {
@@ -23,7 +23,7 @@ run are finished and recorded under their old session, and their results reach n
 				return err
 			}
 			limit := limit.begun()
-			return o.withFeed(cmd.Context(), p, args[0], limit, job.FeedOptions{}, func(ctx context.Context, feed *feedClient, _ job.Listed) error {
+			return o.withFeed(cmd.Context(), p, args[0], limit, jobs.FeedOptions{}, func(ctx context.Context, feed *feedClient, _ jobs.Listed) error {
 				ctx, cancel := limit.limit(ctx)
 				defer cancel()
 				done, err := feed.Reset(ctx)

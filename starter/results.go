@@ -17,6 +17,7 @@ import (
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 type resultsOptions struct {
@@ -53,7 +54,7 @@ the lines that it printed last.`,
 			}
 			ctx, cancel := o.limit.limit(cmd.Context())
 			defer cancel()
-			return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
+			return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
 				return o.print(ctx, p, client, args[0])
 			})
 		},
@@ -68,7 +69,7 @@ the lines that it printed last.`,
 	return cmd
 }
 
-func (o *resultsOptions) print(ctx context.Context, p *Program, client *job.Client, name string) error {
+func (o *resultsOptions) print(ctx context.Context, p *Program, client *jobs.Client, name string) error {
 	var access store.Access
 	defer access.Close()
 	feed := &feedResults{options: o, p: p}
@@ -125,8 +126,8 @@ type feedResults struct {
 	options  *resultsOptions
 	p        *Program
 	store    *feedstore.Store
-	follower job.FeedFollower // nil: nothing has been printed
-	at       job.FeedCursor
+	follower jobs.FeedFollower // nil: nothing has been printed
+	at       jobs.FeedCursor
 }
 
 func (f *feedResults) print(ctx context.Context, report job.Report) error {
@@ -137,7 +138,7 @@ func (f *feedResults) print(ctx context.Context, report job.Report) error {
 	}
 	before := f.at
 	out := bufio.NewWriterSize(f.p.Stdout, 64<<10)
-	err := f.follower.Next(ctx, report, func(line []byte, next job.FeedCursor) error {
+	err := f.follower.Next(ctx, report, func(line []byte, next jobs.FeedCursor) error {
 		_, _ = out.Write(line) // its errors come with the last one
 		if err := out.WriteByte('\n'); err != nil {
 			return fmt.Errorf("printing: %w", err)
@@ -174,7 +175,7 @@ func (f *feedResults) begin() error {
 			return usageError("--cursor: %w", err)
 		}
 		if err == nil {
-			if f.at, err = job.ParseFeedCursor(strings.TrimSpace(string(text))); err != nil {
+			if f.at, err = jobs.ParseFeedCursor(strings.TrimSpace(string(text))); err != nil {
 				return usageError("--cursor %s: %w", f.options.cursor, err)
 			}
 			if f.at.Session != session {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"
 	"github.com/stint-run/stint/worker"
 )
@@ -61,9 +62,9 @@ func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts [
 	}
 	ctx, cancel := o.limit.limit(ctx)
 	defer cancel()
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
-		run, err := client.Resume(ctx, name, job.ResumeOptions{Settings: settings})
-		if _, ok := errors.AsType[*job.EndedError](err); ok {
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
+		run, err := client.Resume(ctx, name, jobs.ResumeOptions{Settings: settings})
+		if _, ok := errors.AsType[*jobs.EndedError](err); ok {
 			return p.nothingToResume(name)
 		}
 		if err != nil {
@@ -74,7 +75,7 @@ func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts [
 }
 
 // announce follows a job that has been started, or prints its name. Its pools are those besides its own.
-func announce(ctx context.Context, p *Program, client *job.Client, w watched, wait bool) error {
+func announce(ctx context.Context, p *Program, client *jobs.Client, w watched, wait bool) error {
 	run, pool := w.run, w.run.Pool()
 	w.pools = append([]string{pool}, w.pools...)
 	if wait {

@@ -22,6 +22,7 @@ import (
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"
 	"github.com/stint-run/stint/worker"
 )
@@ -258,7 +259,7 @@ func (r *running) all(ctx context.Context) error {
 
 // isEnd reports whether an error only says how the job ended, as its report does.
 func isEnd(err error, stopped context.Context) bool {
-	var failed *job.FailedError
+	var failed *jobs.FailedError
 	return errors.As(err, &failed) || stopped.Err() != nil && errors.Is(err, context.Cause(stopped))
 }
 

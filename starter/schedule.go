@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // scheduleFlags are the flags of `start` that make a schedule of the job.
@@ -52,7 +53,7 @@ func (o *startOptions) makeSchedule(ctx context.Context, p *Program, spec job.Sp
 	if err := options.Validate(spec.WithDefaults()); err != nil {
 		return usageError("%w", err)
 	}
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
 		if err := client.Schedule(ctx, spec, options); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 func newSchedules(p *Program) *cobra.Command {
@@ -22,7 +22,7 @@ func newSchedules(p *Program) *cobra.Command {
 last run. The runs themselves are jobs like others: see 'stint list' and 'stint status'.`,
 		Args: wrongArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *job.Client) error {
+			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
 				schedules, err := client.Schedules(ctx)
 				if err != nil {
 					return err
@@ -38,20 +38,20 @@ last run. The runs themselves are jobs like others: see 'stint list' and 'stint 
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	var note string
 	pause := forSchedules(p, &c, "pause NAME…", "Let ticks pass without a run, until 'resume'", "paused",
-		func(ctx context.Context, client *job.Client, name string) error {
+		func(ctx context.Context, client *jobs.Client, name string) error {
 			return client.PauseSchedule(ctx, name, note)
 		})
 	pause.Flags().StringVar(&note, "reason", "", "why, shown in the list")
 	cmd.AddCommand(
 		forSchedules(p, &c, "delete NAME…", "Delete schedules; their runs continue", "deleted",
-			func(ctx context.Context, client *job.Client, name string) error { return client.Unschedule(ctx, name) }),
+			func(ctx context.Context, client *jobs.Client, name string) error { return client.Unschedule(ctx, name) }),
 		pause,
 		forSchedules(p, &c, "resume NAME…", "Resume paused schedules; missed ticks are not made up for", "resumed",
-			func(ctx context.Context, client *job.Client, name string) error {
+			func(ctx context.Context, client *jobs.Client, name string) error {
 				return client.ResumeSchedule(ctx, name)
 			}),
 		forSchedules(p, &c, "trigger NAME…", "Start runs now, as at a tick", "triggered",
-			func(ctx context.Context, client *job.Client, name string) error {
+			func(ctx context.Context, client *jobs.Client, name string) error {
 				return client.TriggerSchedule(ctx, name)
 			}),
 	)
@@ -59,12 +59,12 @@ last run. The runs themselves are jobs like others: see 'stint list' and 'stint 
 }
 
 // forSchedules makes a command that does something to each schedule named.
-func forSchedules(p *Program, c *connection, use, short, done string, do func(context.Context, *job.Client, string) error) *cobra.Command {
+func forSchedules(p *Program, c *connection, use, short, done string, do func(context.Context, *jobs.Client, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short,
 		Args: wrongArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *job.Client) error {
+			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
 				var errs []error
 				for _, name := range names {
 					err := do(ctx, client, name)
@@ -79,7 +79,7 @@ func forSchedules(p *Program, c *connection, use, short, done string, do func(co
 	}
 }
 
-func printSchedules(p *Program, schedules []job.Scheduled) error {
+func printSchedules(p *Program, schedules []jobs.Scheduled) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "SCHEDULE\tCRON\tPOOL\tOVERLAP\tNEXT\tLAST RUN\tSTATE\tOUTPUT")
 	for _, s := range schedules {
@@ -98,7 +98,7 @@ func printSchedules(p *Program, schedules []job.Scheduled) error {
 	return w.Flush()
 }
 
-func lastState(last *job.Listed) string {
+func lastState(last *jobs.Listed) string {
 	if last.State == "" {
 		return "forgotten"
 	}

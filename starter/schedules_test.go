@@ -8,10 +8,12 @@ import (
 
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
+
 	sdkclient "go.temporal.io/sdk/client"
 )
 
@@ -54,9 +56,9 @@ func (s *ticks) ran(schedule string, day, code int) {
 	s.b.stint("watch", name).exits(code)
 }
 
-func (b *box) schedules() []job.Scheduled {
+func (b *box) schedules() []jobs.Scheduled {
 	b.t.Helper()
-	var all []job.Scheduled
+	var all []jobs.Scheduled
 	b.reads(&all, "schedules", "--json")
 	return all
 }
@@ -82,7 +84,7 @@ func TestSchedule_EveryTickStartsAJobOfItsOwn(t *testing.T) {
 	}
 	requireSame(t, upper(t, records(152)), b.stint("results", run("nightly", 2)).exits(starter.ExitOK).stdout.String())
 	require.Contains(t, b.stint("status", run("nightly", 1)).exits(starter.ExitOK).stdout.String(), "completed")
-	var jobs []job.Listed
+	var jobs []jobs.Listed
 	b.reads(&jobs, "list", "--json")
 	require.Len(t, jobs, 2)
 	require.Equal(t, b.path("out-20260102T030000Z.jsonl"), jobs[0].Output, "of the latest, as it is really called")
@@ -110,7 +112,7 @@ func TestSchedule_EveryTickStartsAJobOfItsOwn(t *testing.T) {
 func TestSchedule_SearchAttributesOfItsJobs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	c := b.dial(b.serverWith(devserver.Options{SearchAttributes: job.SearchTypes()}).Address())
+	c := b.dial(b.serverWith(devserver.Options{SearchAttributes: jobs.SearchTypes()}).Address())
 	s := &ticks{b, c.ScheduleClient()}
 	b.worker("p", "--exec", "sed /bad/d")
 	b.write("in.txt", "a\nbad\nb\n")
@@ -186,7 +188,7 @@ func TestSchedule_RunGivesWayToTheNext(t *testing.T) {
 	eventually(t, "the first run's filter", func() bool { return b.lines("started") > 0 })
 	s.at("nightly", 2)
 	eventually(t, "its stop", func() bool {
-		var jobs []job.Listed
+		var jobs []jobs.Listed
 		b.reads(&jobs, "list", "--json")
 		return jobs[0].State == job.Stopping
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-run/stint/internal/pytest"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )
@@ -186,7 +187,7 @@ func TestWorkers_ServeInHand(t *testing.T) {
 	require.Equal(t, 1, b.inHand(again).Running[0].Incarnation)
 	var status struct {
 		job.Report
-		Running []job.RunningBatch `json:"running"`
+		Running []jobs.RunningBatch `json:"running"`
 	}
 	b.reads(&status, "status", "going", "--json")
 	require.Len(t, status.Running, 1)
@@ -204,8 +205,8 @@ func TestWorkers_ServeInHand(t *testing.T) {
 
 // workersReport is what `stint workers --json` prints.
 type workersReport struct {
-	Workers []job.PoolWorker   `json:"workers"`
-	Running []job.RunningBatch `json:"running"`
+	Workers []jobs.PoolWorker   `json:"workers"`
+	Running []jobs.RunningBatch `json:"running"`
 }
 
 // inHand waits until the one batch in hand is known to run in the process.

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 type serverOptions struct {
@@ -76,9 +76,9 @@ func (o *serverOptions) run(ctx context.Context, p *Program) error {
 		return err
 	}
 	server, err := devserver.Start(ctx, devserver.Options{
-		SearchAttributes: job.SearchTypes(), Dir: devserver.StateDir(p.path(o.state)), IP: o.ip, Port: o.port, UIPort: o.uiPort,
+		SearchAttributes: jobs.SearchTypes(), Dir: devserver.StateDir(p.path(o.state)), IP: o.ip, Port: o.port, UIPort: o.uiPort,
 		PreferPort: usualPort, PreferUIPort: 8233, PowerSafe: true, Logger: newLogger(p.Stderr, o.verbose),
-		Lists: map[string]string{jobsPath: job.JobsQuery, troublePath: job.TroubleQuery},
+		Lists: map[string]string{jobsPath: jobs.JobsQuery, troublePath: jobs.TroubleQuery},
 		Note:  func(text string) { fmt.Fprintln(p.Stderr, text) },
 	})
 	if err != nil {

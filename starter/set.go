@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 type setOptions struct {
@@ -47,7 +48,7 @@ func (o *setOptions) run(ctx context.Context, p *Program, name string, texts []s
 	if err != nil {
 		return usageError("%w", err)
 	}
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
 		limited, cancel := context.WithTimeout(ctx, answerLimit)
 		defer cancel()
 		now, err := client.Get(name).Set(limited, settings)

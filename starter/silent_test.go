@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/taskqueue/v1"
@@ -52,7 +53,7 @@ func TestSilent(t *testing.T) {
 			tc.On("DescribeTaskQueue", mock.Anything, wire.PoolQueue("risk"), mock.Anything).Return(test.pool, test.err)
 			tc.On("DescribeTaskQueue", mock.Anything, wire.IOQueue("risk"), mock.Anything).Return(test.io, test.err)
 			p := &Program{Options: Options{Name: "stint"}}
-			hint, served := p.silent(t.Context(), job.NewClient(tc), "risk")
+			hint, served := p.silent(t.Context(), jobs.NewClient(tc), "risk")
 			require.Equal(t, test.served, served)
 			require.Contains(t, hint, test.says)
 			if served {
@@ -60,7 +61,7 @@ func TestSilent(t *testing.T) {
 			}
 			var out bytes.Buffer
 			show := newProgress(&out, false, false)
-			noteUnserved(t.Context(), p, job.NewClient(tc), "risk", show)
+			noteUnserved(t.Context(), p, jobs.NewClient(tc), "risk", show)
 			require.Equal(t, !served, bytes.Contains(out.Bytes(), []byte("no worker serves")), out.String())
 			waits := show.line(job.Report{State: job.Running})
 			require.Equal(t, !served, strings.Contains(waits, ", no worker serves risk, "), "each line says what the job waits for: %s", waits)
@@ -71,7 +72,7 @@ func TestSilent(t *testing.T) {
 }
 
 // neverDone is a job whose workflow task fails until it is mended.
-func neverDone(mended *atomic.Bool) *job.Run {
+func neverDone(mended *atomic.Bool) *jobs.Run {
 	tc := &mocks.Client{}
 	attempt := func(context.Context, string, string) *workflowservice.DescribeWorkflowExecutionResponse {
 		desc := &workflowservice.DescribeWorkflowExecutionResponse{PendingWorkflowTask: &workflow.PendingWorkflowTaskInfo{Attempt: 9}}
@@ -81,7 +82,7 @@ func neverDone(mended *atomic.Bool) *job.Run {
 		return desc
 	}
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(attempt, nil)
-	return job.NewClient(tc).Get("nightly")
+	return jobs.NewClient(tc).Get("nightly")
 }
 
 // D10: who waits for a stop gives up, and says why, once a workflow task of the job has failed for a while; not if it is mended meanwhile.
@@ -110,10 +111,10 @@ func TestPrintJobs(t *testing.T) {
 	at := time.Date(2026, 11, 25, 1, 0, 0, 0, time.Local)
 	ended := at.Add(90 * time.Second)
 	noted := func(ok, failed int64) *job.Milestone {
-		return &job.Milestone{Counted: wire.Counted{OK: ok, Failed: failed, At: at}, Planned: 4000, PlanDone: true}
+		return &job.Milestone{Counted: job.Counted{OK: ok, Failed: failed, At: at}, Planned: 4000, PlanDone: true}
 	}
 	var out bytes.Buffer
-	require.NoError(t, printJobs(&Program{Stdout: &out}, []job.Listed{
+	require.NoError(t, printJobs(&Program{Stdout: &out}, []jobs.Listed{
 		{Name: "fine", Pool: "p", Source: job.SourceFiles, State: job.Completed, Started: at, Ended: &ended, Output: "a"},
 		{Name: "some", Pool: "p", Source: job.SourceFiles, State: job.Completed, Started: at, Ended: &ended, Progress: noted(3990, 10), Output: "b"},
 		{Name: "halted", Pool: "p", Source: job.SourceFiles, State: job.Stopped, Started: at, Ended: &ended, Progress: noted(1000, 0), Output: "c"},

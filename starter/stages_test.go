@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )
@@ -124,7 +125,7 @@ stages:
 	}
 	b.reads(&r, "workers", "--json", "--pool", "upper")
 	require.Empty(t, r.Running, "these batches are of the other pool")
-	var jobs []job.Listed
+	var jobs []jobs.Listed
 	b.reads(&jobs, "list", "--json", "--pool", "turn")
 	require.Len(t, jobs, 1)
 	require.Equal(t, []string{"upper", "turn"}, jobs[0].Pools)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 type startOptions struct {
@@ -102,8 +103,8 @@ func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) err
 	}
 	ctx, cancel := o.limit.limit(ctx)
 	defer cancel()
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
-		run, err := client.StartWith(ctx, spec, job.StartOptions{Fresh: o.job.fresh})
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
+		run, err := client.StartWith(ctx, spec, jobs.StartOptions{Fresh: o.job.fresh})
 		if err != nil {
 			return err
 		}
@@ -139,7 +140,7 @@ func otherPools(spec job.Spec) (pools []string) {
 
 // watched is a job that a command follows to its end.
 type watched struct {
-	run   *job.Run
+	run   *jobs.Run
 	pools []string // that it waits for
 	json  bool
 	limit waitLimit
@@ -147,7 +148,7 @@ type watched struct {
 
 // toEnd shows a job's progress until it ends, prints its report and gives its exit code. A request to end, and the end of the limit,
 // leave the job running.
-func (w watched) toEnd(ctx context.Context, p *Program, client *job.Client) error {
+func (w watched) toEnd(ctx context.Context, p *Program, client *jobs.Client) error {
 	began := time.Now()
 	show := progressOf(p, w.json)
 	show.detailed = true

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 func newStatus(p *Program) *cobra.Command {
@@ -22,7 +23,7 @@ func newStatus(p *Program) *cobra.Command {
 		Short: "Show the state of a job",
 		Args:  jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *job.Client) error {
+			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
 				report, err := reportOf(ctx, p, client, args[0])
 				var silent *unansweredError
 				if errors.As(err, &silent) && report.Job != "" {
@@ -31,7 +32,7 @@ func newStatus(p *Program) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				var running []job.RunningBatch
+				var running []jobs.RunningBatch
 				if !report.State.Final() {
 					if running, err = client.Get(args[0]).Running(ctx); err != nil {
 						return err
@@ -55,7 +56,7 @@ func newStatus(p *Program) *cobra.Command {
 }
 
 // lastKnown prints the last numbers that are known of a job that does not answer.
-func lastKnown(ctx context.Context, p *Program, client *job.Client, report job.Report, asJSON bool) error {
+func lastKnown(ctx context.Context, p *Program, client *jobs.Client, report job.Report, asJSON bool) error {
 	running, err := client.Get(report.Job).Running(ctx)
 	if err != nil {
 		return err
@@ -69,7 +70,7 @@ func lastKnown(ctx context.Context, p *Program, client *job.Client, report job.R
 // statusReport is a report with the batches in hand.
 type statusReport struct {
 	job.Report
-	Running []job.RunningBatch `json:"running,omitempty"`
+	Running []jobs.RunningBatch `json:"running,omitempty"`
 }
 
 const (
@@ -130,7 +131,7 @@ func tableRows(w io.Writer) rows {
 }
 
 // printReport writes a report as a table of names and values.
-func printReport(p *Program, r job.Report, running []job.RunningBatch) error {
+func printReport(p *Program, r job.Report, running []jobs.RunningBatch) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
 	row := tableRows(w)
 	row("job", "%s", r.Job)
@@ -261,7 +262,7 @@ func slotCalls(n int) string {
 }
 
 // printWhere prints what each worker has done, what runs where, and what was still running.
-func printWhere(row rows, r job.Report, running []job.RunningBatch) {
+func printWhere(row rows, r job.Report, running []jobs.RunningBatch) {
 	for _, s := range r.Workers[:min(len(r.Workers), shownWorkers)] {
 		row("worker", "%s: %s in %s, the last %s ago%s", s.Worker, text.Count(s.Items, "item"), text.Count(s.Batches, "batch"), since(s.Last), slotCalls(s.Concurrency))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 type stopOptions struct {
@@ -72,7 +73,7 @@ func (o *stopOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	}
 	ctx, cancel := o.limit.limit(cmd.Context())
 	defer cancel()
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
+	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
 		if o.terminate {
 			return o.end(ctx, p, client, args)
 		}
@@ -121,23 +122,23 @@ func parseError(text string) *job.Error {
 	return &job.Error{Type: kind, Message: message}
 }
 
-func (o *stopOptions) one(ctx context.Context, p *Program, client *job.Client, run *job.Run) error {
+func (o *stopOptions) one(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run) error {
 	err := run.Stop(ctx, o.stop)
-	var ended *job.EndedError
+	var ended *jobs.EndedError
 	if errors.As(err, &ended) && ended.Reported == nil {
 		fmt.Fprintln(p.Stderr, ended.Error())
-		return o.waitFor(ctx, p, client, []*job.Run{run})
+		return o.waitFor(ctx, p, client, []*jobs.Run{run})
 	}
 	if err != nil {
 		return err
 	}
 	requested(ctx, p, client, run)
-	return o.waitFor(ctx, p, client, []*job.Run{run})
+	return o.waitFor(ctx, p, client, []*jobs.Run{run})
 }
 
 // requested says that a stop has been requested, and if it will have to wait: what is done is committed by a worker, and so is what a
 // feed has left.
-func requested(ctx context.Context, p *Program, client *job.Client, run *job.Run) {
+func requested(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run) {
 	fmt.Fprintf(p.Stderr, "stop of %s requested\n", run.Name())
 	ctx, cancel := context.WithTimeout(ctx, pollLimit)
 	defer cancel()
@@ -152,7 +153,7 @@ func requested(ctx context.Context, p *Program, client *job.Client, run *job.Run
 }
 
 // many stops several jobs: it requests all stops before it waits for any.
-func (o *stopOptions) many(ctx context.Context, p *Program, client *job.Client) error {
+func (o *stopOptions) many(ctx context.Context, p *Program, client *jobs.Client) error {
 	stopping, err := client.StopAll(ctx, o.pool, o.stop)
 	for _, run := range stopping {
 		requested(ctx, p, client, run)
@@ -167,7 +168,7 @@ func (o *stopOptions) many(ctx context.Context, p *Program, client *job.Client) 
 }
 
 // followStop is follow, and ends with a *stuckError if a workflow task of the job fails, so that it cannot stop.
-func followStop(ctx context.Context, p *Program, client *job.Client, run *job.Run, pool string, show *progress) (job.Report, error) {
+func followStop(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run, pool string, show *progress) (job.Report, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	looked := trap.Go("looking whether the job can stop", func() error { giveUpStuck(ctx, run, giveUp); return nil })
 	report, err := follow(ctx, p, client, run, []string{pool}, show)
@@ -182,17 +183,17 @@ func followStop(ctx context.Context, p *Program, client *job.Client, run *job.Ru
 }
 
 // end ends jobs without their workers.
-func (o *stopOptions) end(ctx context.Context, p *Program, client *job.Client, names []string) error {
+func (o *stopOptions) end(ctx context.Context, p *Program, client *jobs.Client, names []string) error {
 	if len(names) == 0 {
-		filter := job.ListFilter{Running: true}
+		filter := jobs.ListFilter{Running: true}
 		if o.pool != "" {
 			filter.Pools = []string{o.pool}
 		}
-		jobs, err := client.ListWith(ctx, math.MaxInt, filter)
+		listed, err := client.ListWith(ctx, math.MaxInt, filter)
 		if err != nil {
 			return err
 		}
-		for _, j := range jobs {
+		for _, j := range listed {
 			names = append(names, j.Name)
 		}
 		defer func() { fmt.Fprintln(p.Stdout, len(names)) }()
@@ -200,7 +201,7 @@ func (o *stopOptions) end(ctx context.Context, p *Program, client *job.Client, n
 	var errs []error
 	for _, name := range names {
 		err := client.Get(name).Terminate(ctx, o.stop.Reason)
-		var ended *job.EndedError
+		var ended *jobs.EndedError
 		switch {
 		case errors.As(err, &ended):
 			fmt.Fprintln(p.Stderr, ended.Error())
@@ -213,7 +214,7 @@ func (o *stopOptions) end(ctx context.Context, p *Program, client *job.Client, n
 	return errors.Join(errs...)
 }
 
-func (o *stopOptions) waitFor(ctx context.Context, p *Program, client *job.Client, runs []*job.Run) error {
+func (o *stopOptions) waitFor(ctx context.Context, p *Program, client *jobs.Client, runs []*jobs.Run) error {
 	if !o.wait {
 		return nil
 	}
@@ -244,7 +245,7 @@ func (o *stopOptions) waitFor(ctx context.Context, p *Program, client *job.Clien
 }
 
 // notEnded is the error of a wait that has been given up: of jobs that have not ended, the first of which has this pool.
-func (o *stopOptions) notEnded(ctx context.Context, p *Program, client *job.Client, runs []*job.Run, pool string, err error) error {
+func (o *stopOptions) notEnded(ctx context.Context, p *Program, client *jobs.Client, runs []*jobs.Run, pool string, err error) error {
 	name := runs[0].Name()
 	who := name
 	if n := len(runs) - 1; n > 0 {

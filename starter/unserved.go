@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // lookForWorkers prints a note whenever it finds that no worker serves one of the pools, or that a workflow task of the job fails.
-func lookForWorkers(ctx context.Context, p *Program, client *job.Client, run *job.Run, pools []string, show *progress) {
+func lookForWorkers(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run, pools []string, show *progress) {
 	looks := time.NewTimer(unservedFirst)
 	defer looks.Stop()
 	for {
@@ -31,7 +31,7 @@ func lookForWorkers(ctx context.Context, p *Program, client *job.Client, run *jo
 }
 
 // failingTask finds the workflow task of a job that fails again and again; nil if there is none, or that is not known.
-func failingTask(ctx context.Context, run *job.Run) *job.FailingTask {
+func failingTask(ctx context.Context, run *jobs.Run) *jobs.FailingTask {
 	found, err := failingWithin(ctx, run, pollLimit)
 	if err != nil {
 		return nil
@@ -45,7 +45,7 @@ const failingLimit = 15 * time.Second
 // stuckError reports that a job cannot stop.
 type stuckError struct {
 	name string
-	task *job.FailingTask
+	task *jobs.FailingTask
 }
 
 func (e *stuckError) Error() string {
@@ -54,7 +54,7 @@ func (e *stuckError) Error() string {
 
 // giveUpStuck calls giveUp with a *stuckError once a workflow task of the job has been seen to fail for failingLimit. It returns
 // then, or when ctx is done.
-func giveUpStuck(ctx context.Context, run *job.Run, giveUp func(error)) {
+func giveUpStuck(ctx context.Context, run *jobs.Run, giveUp func(error)) {
 	var since time.Time
 	for backoff.Wait(unservedEvery, ctx.Done()) {
 		switch failing := failingTask(ctx, run); {
@@ -70,7 +70,7 @@ func giveUpStuck(ctx context.Context, run *job.Run, giveUp func(error)) {
 }
 
 // noteUnserved prints a note if no worker serves the pool.
-func noteUnserved(ctx context.Context, p *Program, client *job.Client, pool string, show *progress) {
+func noteUnserved(ctx context.Context, p *Program, client *jobs.Client, pool string, show *progress) {
 	if pool == "" {
 		return
 	}
@@ -102,7 +102,7 @@ func (p *Program) noWorker(pool string) string {
 }
 
 // silent says why no worker answers for a job of the pool, and what to do. served is false only if the server reports that there are no workers.
-func (p *Program) silent(ctx context.Context, client *job.Client, pool string) (hint string, served bool) {
+func (p *Program) silent(ctx context.Context, client *jobs.Client, pool string) (hint string, served bool) {
 	ctx, cancel := context.WithTimeout(ctx, pollLimit)
 	defer cancel()
 	switch n, err := client.Pollers(ctx, pool); {

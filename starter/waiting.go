@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/trap"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -184,7 +184,7 @@ const heardLimit = 70 * time.Second
 
 // whoIsSilent says who does not answer for a job: a workflow task that fails, pools without a worker, those whose workers have not been
 // heard of for a while, workers that do not coordinate the job, or the server; empty: they answer.
-func (p *Program) whoIsSilent(ctx context.Context, client *job.Client, run *job.Run, pools []string) string {
+func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *jobs.Run, pools []string) string {
 	ctx = context.WithoutCancel(ctx)
 	failing, err := failingWithin(ctx, run, pollLimit)
 	if failing != nil {
@@ -231,14 +231,14 @@ func silentPools(pools []string, look func(pool string) (string, error)) (said [
 const poolsAtOnce = 8
 
 // failingWithin is [job.Run.FailingTask] with a limit.
-func failingWithin(ctx context.Context, run *job.Run, limit time.Duration) (*job.FailingTask, error) {
+func failingWithin(ctx context.Context, run *jobs.Run, limit time.Duration) (*jobs.FailingTask, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return run.FailingTask(ctx)
 }
 
 // silentPool says why nobody answers for a pool; empty: it has workers, as far as the server knows. The error is the server's.
-func (p *Program) silentPool(ctx context.Context, client *job.Client, pool string) (string, error) {
+func (p *Program) silentPool(ctx context.Context, client *jobs.Client, pool string) (string, error) {
 	workers, err := client.Workers(ctx, pool)
 	switch {
 	case isAway(err):
@@ -248,7 +248,7 @@ func (p *Program) silentPool(ctx context.Context, client *job.Client, pool strin
 	case len(workers) == 0:
 		return p.noWorker(pool), nil
 	}
-	last := slices.MaxFunc(workers, func(a, b job.PoolWorker) int { return a.Seen.Compare(b.Seen) })
+	last := slices.MaxFunc(workers, func(a, b jobs.PoolWorker) int { return a.Seen.Compare(b.Seen) })
 	if time.Since(last.Seen) > heardLimit {
 		return fmt.Sprintf("no worker of pool %s has been heard of for %s (the last one: %s)", pool, since(last.Seen), last.Worker), nil
 	}
@@ -259,16 +259,16 @@ func (p *Program) silentPool(ctx context.Context, client *job.Client, pool strin
 const answersWithin = time.Second
 
 // answers reports whether somebody answers for a job; also if that is not known.
-func answers(ctx context.Context, run *job.Run) bool {
+func answers(ctx context.Context, run *jobs.Run) bool {
 	ctx, cancel := context.WithTimeout(ctx, answersWithin)
 	defer cancel()
 	_, err := run.Report(ctx)
-	_, silent := errors.AsType[*job.UnansweredError](err)
+	_, silent := errors.AsType[*jobs.UnansweredError](err)
 	return !silent
 }
 
 // whoDoesNotAnswer is whoIsSilent for a job that has not answered.
-func (p *Program) whoDoesNotAnswer(ctx context.Context, client *job.Client, run *job.Run) string {
+func (p *Program) whoDoesNotAnswer(ctx context.Context, client *jobs.Client, run *jobs.Run) string {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), pollLimit)
 	defer cancel()
 	listed, err := run.Listed(limited)

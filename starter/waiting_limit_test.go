@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -68,7 +68,7 @@ func TestSilentPools_AllAreLookedAt(t *testing.T) {
 // The exit code of an error stays what it is when it is said who does not answer.
 func TestUnanswered_KeepsTheExitCode(t *testing.T) {
 	t.Parallel()
-	silent := &job.UnansweredError{Name: "j", Err: context.DeadlineExceeded}
+	silent := &jobs.UnansweredError{Name: "j", Err: context.DeadlineExceeded}
 	require.Equal(t, ExitFailed, unansweredCode(t.Context(), silent))
 	require.Equal(t, ExitStragglers, unansweredCode(t.Context(), fmt.Errorf("waiting: %w", &codeError{code: ExitStragglers, err: silent})))
 	over, cancel := waitLimit{timeout: time.Nanosecond}.limit(t.Context())
@@ -80,11 +80,11 @@ func TestUnanswered_KeepsTheExitCode(t *testing.T) {
 func TestCall_SaysTheWholeWait(t *testing.T) {
 	t.Parallel()
 	const before = 300 * time.Millisecond
-	err := waitedMore(&job.SilentError{Name: "f", Waited: 700 * time.Millisecond}, before)
+	err := waitedMore(&jobs.SilentError{Name: "f", Waited: 700 * time.Millisecond}, before)
 	require.EqualError(t, err, "feed f has not answered within 1s")
-	err = waitedMore(&job.TimeoutError{Accepted: true, Queued: 700 * time.Millisecond, Total: 700 * time.Millisecond}, before)
+	err = waitedMore(&jobs.TimeoutError{Accepted: true, Queued: 700 * time.Millisecond, Total: 700 * time.Millisecond}, before)
 	require.EqualError(t, err, "no outcome within 1s, all of that in the queue")
-	err = waitedMore(&job.TimeoutError{Accepted: true, Queued: time.Millisecond, Total: 700 * time.Millisecond}, before)
+	err = waitedMore(&jobs.TimeoutError{Accepted: true, Queued: time.Millisecond, Total: 700 * time.Millisecond}, before)
 	require.EqualError(t, err, "no outcome within 1s, 1ms of that in the queue")
 	require.NoError(t, waitedMore(nil, before))
 }

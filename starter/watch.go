@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 func newWatch(p *Program) *cobra.Command {
@@ -23,7 +23,7 @@ func newWatch(p *Program) *cobra.Command {
 			}
 			ctx, cancel := limit.limit(cmd.Context())
 			defer cancel()
-			return c.withClient(ctx, p, func(ctx context.Context, client *job.Client) error {
+			return c.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
 				listed, err := client.Get(args[0]).Listed(ctx)
 				if err != nil {
 					return err
@@ -39,7 +39,7 @@ func newWatch(p *Program) *cobra.Command {
 }
 
 // poolsOf are the pools that a job waits for: its own, and those of further stages and of init hooks.
-func poolsOf(ctx context.Context, client *job.Client, name, own string) []string {
+func poolsOf(ctx context.Context, client *jobs.Client, name, own string) []string {
 	pools := []string{own}
 	if spec, err := client.Spec(ctx, name); err == nil { // otherwise the job is about to say what is wrong
 		pools[0] = cmp.Or(own, spec.Pool)

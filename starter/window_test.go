@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
+
 	sdkclient "go.temporal.io/sdk/client"
 )
 
@@ -58,7 +60,7 @@ func TestCluster_SecondWorkerWidensTheWindow(t *testing.T) {
 	eventually(t, "the window of two workers", func() bool { return inFlight(t, c, "going") == 4*slots })
 	require.Equal(t, 4*slots, window())
 	b.write("hold", "") // from now on no slot is between two calls
-	run := job.NewClient(c).Get("going")
+	run := jobs.NewClient(c).Get("going")
 	eventually(t, "both workers to be busy", func() bool {
 		running, err := run.Running(t.Context())
 		require.NoError(t, err)

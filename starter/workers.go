@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 type workersCommand struct {
@@ -22,8 +23,8 @@ type workersCommand struct {
 
 // workersReport lists the workers of each pool, and what they run.
 type workersReport struct {
-	Workers []job.PoolWorker   `json:"workers"`
-	Running []job.RunningBatch `json:"running"`
+	Workers []jobs.PoolWorker   `json:"workers"`
+	Running []jobs.RunningBatch `json:"running"`
 }
 
 func newWorkers(p *Program) *cobra.Command {
@@ -41,7 +42,7 @@ Without --pool, the pools are those of all workers that coordinate jobs, idle on
   stint workers --pool upper --json`,
 		Args: wrongArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.connection.withClient(cmd.Context(), p, func(ctx context.Context, c *job.Client) error { return o.run(ctx, p, c) })
+			return o.connection.withClient(cmd.Context(), p, func(ctx context.Context, c *jobs.Client) error { return o.run(ctx, p, c) })
 		},
 	}
 	o.connection.addFlags(cmd.Flags())
@@ -50,7 +51,7 @@ Without --pool, the pools are those of all workers that coordinate jobs, idle on
 	return cmd
 }
 
-func (o *workersCommand) run(ctx context.Context, p *Program, client *job.Client) error {
+func (o *workersCommand) run(ctx context.Context, p *Program, client *jobs.Client) error {
 	for _, pool := range o.pools {
 		if err := job.CheckName("pool", pool); err != nil {
 			return usageError("%w", err)
@@ -67,16 +68,16 @@ func (o *workersCommand) run(ctx context.Context, p *Program, client *job.Client
 		return err
 	}
 	for _, pool := range pools {
-		if !slices.ContainsFunc(report.Workers, func(w job.PoolWorker) bool { return w.Pool == pool }) {
+		if !slices.ContainsFunc(report.Workers, func(w jobs.PoolWorker) bool { return w.Pool == pool }) {
 			fmt.Fprintln(p.Stderr, p.unserved(pool))
 		}
 	}
 	return nil
 }
 
-func (o *workersCommand) ask(ctx context.Context, client *job.Client) (workersReport, []string, error) {
-	report := workersReport{Workers: []job.PoolWorker{}, Running: []job.RunningBatch{}}
-	jobs, err := client.ListWith(ctx, maxListed, job.ListFilter{Running: true, Pools: o.pools})
+func (o *workersCommand) ask(ctx context.Context, client *jobs.Client) (workersReport, []string, error) {
+	report := workersReport{Workers: []jobs.PoolWorker{}, Running: []jobs.RunningBatch{}}
+	listed, err := client.ListWith(ctx, maxListed, jobs.ListFilter{Running: true, Pools: o.pools})
 	if err != nil {
 		return report, nil, err
 	}
@@ -86,7 +87,7 @@ func (o *workersCommand) ask(ctx context.Context, client *job.Client) (workersRe
 			return report, nil, err
 		}
 	}
-	for _, j := range jobs {
+	for _, j := range listed {
 		running, err := client.Get(j.Name).Running(ctx)
 		if err != nil {
 			return report, nil, err
@@ -132,7 +133,7 @@ func printWorkers(p *Program, r workersReport) error {
 const silentAfter = 90 * time.Second
 
 // silence is what to say of a worker of which nothing has been heard for long; "": it has been.
-func silence(w job.PoolWorker, running []job.RunningBatch, now time.Time) string {
+func silence(w jobs.PoolWorker, running []jobs.RunningBatch, now time.Time) string {
 	heard := w.Seen
 	for _, b := range running {
 		if b.Worker != w.Worker {
@@ -153,7 +154,7 @@ func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Ti
 const unknown = "–"
 
 // describeTimers lists scopes, each with the time that it has left: "model.py#12 in 3s".
-func describeTimers(held []job.HeldTimer, now time.Time) string {
+func describeTimers(held []jobs.HeldTimer, now time.Time) string {
 	var all []string
 	for _, t := range held {
 		left := t.Deadline.Sub(now)
@@ -167,7 +168,7 @@ func describeTimers(held []job.HeldTimer, now time.Time) string {
 }
 
 // placeOf is where a batch runs, once it has heartbeat, and how many calls its slot makes at once.
-func placeOf(b job.RunningBatch) (slot, pid, incarnation, calls string) {
+func placeOf(b jobs.RunningBatch) (slot, pid, incarnation, calls string) {
 	if b.Beat.IsZero() {
 		return unknown, unknown, unknown, unknown
 	}
@@ -175,7 +176,7 @@ func placeOf(b job.RunningBatch) (slot, pid, incarnation, calls string) {
 }
 
 // describeRunning describes a running batch in a line.
-func describeRunning(b job.RunningBatch) string {
+func describeRunning(b jobs.RunningBatch) string {
 	line := fmt.Sprintf("%s on %s, for %s", cmp.Or(b.Batch, "a batch"), b.Worker, since(b.Since))
 	if b.Beat.IsZero() {
 		return line

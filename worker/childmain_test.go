@@ -14,8 +14,11 @@ import (
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/internal/guard"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
+
 	sdkclient "go.temporal.io/sdk/client"
+
 	sdklog "go.temporal.io/sdk/log"
 )
 
@@ -158,7 +161,7 @@ func TestChildMain_ServesASlot(t *testing.T) {
 	}()
 	input, output := filepath.Join(t.TempDir(), "in.txt"), filepath.Join(t.TempDir(), "out.txt")
 	require.NoError(t, os.WriteFile(input, []byte("a\nexit\nb\n"), 0o600))
-	run, err := job.NewClient(c).Start(t.Context(), job.Spec{
+	run, err := jobs.NewClient(c).Start(t.Context(), job.Spec{
 		Name: "job", Pool: "pool", Input: []string{input}, Output: output, Attempts: 1, Backoff: 1e6,
 	})
 	require.NoError(t, err)

@@ -13,8 +13,11 @@ import (
 
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
+
 	sdkclient "go.temporal.io/sdk/client"
+
 	sdklog "go.temporal.io/sdk/log"
 )
 
@@ -22,7 +25,7 @@ import (
 // process.
 type stage struct {
 	dir  string
-	jobs *job.Client
+	jobs *jobs.Client
 	end  func()
 }
 
@@ -41,7 +44,7 @@ func newStage(h worker.Handler, o worker.Options) *stage {
 	check(err)
 	served := make(chan error, 1)
 	go func() { served <- w.Run(ctx) }()
-	return &stage{dir: dir, jobs: job.NewClient(temporal), end: func() {
+	return &stage{dir: dir, jobs: jobs.NewClient(temporal), end: func() {
 		cancel()
 		check(<-served)
 		temporal.Close()
@@ -51,7 +54,7 @@ func newStage(h worker.Handler, o worker.Options) *stage {
 }
 
 // start starts a job over the lines; the spec says what else there is to it.
-func (s *stage) start(spec job.Spec, input string, lines ...string) *job.Run {
+func (s *stage) start(spec job.Spec, input string, lines ...string) *jobs.Run {
 	spec.Name, spec.Pool, spec.Attempts = "example", "example", 1
 	spec.Input, spec.Output = []string{filepath.Join(s.dir, input)}, filepath.Join(s.dir, "output")
 	check(os.WriteFile(spec.Input[0], []byte(strings.Join(lines, "\n")), 0o600))
@@ -61,9 +64,9 @@ func (s *stage) start(spec job.Spec, input string, lines ...string) *job.Run {
 }
 
 // wait waits for a job's end and prints its results and failures.
-func (s *stage) wait(run *job.Run) job.Report {
+func (s *stage) wait(run *jobs.Run) job.Report {
 	report, err := run.Wait(context.Background())
-	if _, ok := errors.AsType[*job.FailedError](err); !ok {
+	if _, ok := errors.AsType[*jobs.FailedError](err); !ok {
 		check(err)
 	}
 	if report.Output == nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -58,14 +59,14 @@ func (w *witness) requireOnce(t *testing.T, items []string) {
 }
 
 // newFeed is a client of the cluster's feed.
-func newFeed[In, Out any](c *cluster) *job.Feed[In, Out] {
-	feed := job.NewFeed[In, Out](job.NewClient(c.client), "job", job.FeedOptions{})
+func newFeed[In, Out any](c *cluster) *jobs.Feed[In, Out] {
+	feed := jobs.NewFeed[In, Out](jobs.NewClient(c.client), "job", jobs.FeedOptions{})
 	c.t.Cleanup(feed.Release)
 	return feed
 }
 
 // awaitIdle waits until nothing of a feed is unfinished.
-func awaitIdle[In, Out any](t *testing.T, feed *job.Feed[In, Out]) {
+func awaitIdle[In, Out any](t *testing.T, feed *jobs.Feed[In, Out]) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		idle, err := feed.Idle(t.Context())
@@ -97,7 +98,7 @@ func TestFeed_RoundsOfRefusals(t *testing.T) {
 			callers.Go(func() {
 				for {
 					result, err := feed.Call(t.Context(), item)
-					if full, ok := errors.AsType[*job.FullError](err); ok {
+					if full, ok := errors.AsType[*jobs.FullError](err); ok {
 						assert.Equal(t, 20, full.Capacity)
 						refusals.Add(1)
 						continue
@@ -146,7 +147,7 @@ func TestFeed_RefusedLeavesNoTrace(t *testing.T) {
 	feed := newFeed[string, string](c)
 	accepted := []string{"accepted-1", "accepted-2", "accepted-3"}
 	require.NoError(t, feed.PutWait(t.Context(), patience, accepted...))
-	var full *job.FullError
+	var full *jobs.FullError
 	require.ErrorAs(t, feed.Put(t.Context(), "refused-1", "refused-2"), &full)
 	require.Equal(t, 3, full.Backlog)
 	require.NoError(t, feed.Put(t.Context(), "accepted-4"))
@@ -207,8 +208,8 @@ func TestFeed_TwelveCallersOfEightPlaces(t *testing.T) {
 				began := time.Now()
 				_, err := feed.Call(ctx, fmt.Sprintf("round %d item %d", round, i))
 				took := time.Since(began)
-				var full *job.FullError
-				var timeout *job.TimeoutError
+				var full *jobs.FullError
+				var timeout *jobs.TimeoutError
 				switch {
 				case errors.As(err, &full):
 					refused.Add(1)
@@ -249,7 +250,7 @@ func TestFeed_TwelveCallersOfEightPlaces(t *testing.T) {
 
 // longEnough is a limit of calls within which the feed has accepted them, and has answered why they are late: many times what it takes over a
 // question now, on a machine that may be busy.
-func longEnough(t *testing.T, feed *job.Feed[string, string]) time.Duration {
+func longEnough(t *testing.T, feed *jobs.Feed[string, string]) time.Duration {
 	t.Helper()
 	began := time.Now()
 	for range 3 {
@@ -284,7 +285,7 @@ func TestFeed_F6_StreamsInOrder(t *testing.T) {
 				}
 			}
 		}
-		for r, err := range feed.Stream(t.Context(), input, job.StreamOptions{Window: window, Items: true}) {
+		for r, err := range feed.Stream(t.Context(), input, jobs.StreamOptions{Window: window, Items: true}) {
 			n := yielded.Add(1) - 1
 			if !assert.NoError(t, err) || !assert.Equal(t, n, r.Index) || !assert.Equal(t, fmt.Sprint(name, n), r.Item) || !assert.Equal(t, "did "+r.Item, r.Out) {
 				return
@@ -297,7 +298,7 @@ func TestFeed_F6_StreamsInOrder(t *testing.T) {
 	all.Go(func() {
 		for i := range 50 {
 			item := fmt.Sprint("call", i)
-			var full *job.FullError
+			var full *jobs.FullError
 			result, err := feed.Call(t.Context(), item)
 			for errors.As(err, &full) {
 				result, err = feed.Call(t.Context(), item)
@@ -357,7 +358,7 @@ func TestFeed_F4_ResetsOfAnotherClient(t *testing.T) {
 		}, patience, time.Millisecond, "what waits is discarded")
 		release <- struct{}{}
 		if err := <-outcome; oneLeg || err != nil {
-			var discarded *job.DiscardedError
+			var discarded *jobs.DiscardedError
 			require.ErrorAs(t, err, &discarded)
 			require.EqualValues(t, round+1, discarded.Session)
 		}
@@ -370,7 +371,7 @@ func TestFeed_F4_ResetsOfAnotherClient(t *testing.T) {
 }
 
 // stateOf is the state of a feed.
-func stateOf(t *testing.T, feed *job.Feed[string, string]) job.FeedState {
+func stateOf(t *testing.T, feed *jobs.Feed[string, string]) jobs.FeedState {
 	t.Helper()
 	state, err := feed.State(t.Context())
 	require.NoError(t, err)

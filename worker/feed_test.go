@@ -15,6 +15,7 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,7 @@ import (
 // feed is a feed that a test talks to as clients do.
 type feed struct {
 	*cluster
-	run  *job.Run
+	run  *jobs.Run
 	leg  int // asked last
 	sent int
 }
@@ -42,7 +43,7 @@ func (c *cluster) startFeed(change func(*job.Spec)) *feed {
 	if change != nil {
 		change(&spec)
 	}
-	run, err := job.NewClient(c.client).Start(c.t.Context(), spec)
+	run, err := jobs.NewClient(c.client).Start(c.t.Context(), spec)
 	require.NoError(c.t, err)
 	return &feed{cluster: c, run: run, leg: 1}
 }
@@ -235,7 +236,7 @@ func TestFeed_S12_StopAndResume(t *testing.T) {
 				require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
 			}
 			close(gate)
-			run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+			run, err := jobs.NewClient(c.client).Resume(t.Context(), "job", jobs.ResumeOptions{})
 			require.NoError(t, err)
 			f.run = run
 			f.find()
@@ -307,7 +308,7 @@ func TestFeed_F7_ManyCallers(t *testing.T) {
 	f := c.startFeed(nil)
 	var all sync.WaitGroup
 	for client := range 3 {
-		feed := job.NewFeed[int, int](job.NewClient(c.client), "job", job.FeedOptions{})
+		feed := jobs.NewFeed[int, int](jobs.NewClient(c.client), "job", jobs.FeedOptions{})
 		t.Cleanup(feed.Release)
 		for caller := range 64 {
 			all.Go(func() {
@@ -322,7 +323,7 @@ func TestFeed_F7_ManyCallers(t *testing.T) {
 		}
 	}
 	all.Wait()
-	feed := job.NewFeed[int, int](job.NewClient(c.client), "job", job.FeedOptions{})
+	feed := jobs.NewFeed[int, int](jobs.NewClient(c.client), "job", jobs.FeedOptions{})
 	t.Cleanup(feed.Release)
 	idle, err := feed.Idle(t.Context())
 	require.NoError(t, err)
@@ -331,7 +332,7 @@ func TestFeed_F7_ManyCallers(t *testing.T) {
 	report := c.wait(f.run)
 	require.EqualValues(t, 3*64*5, report.OK)
 	t.Logf("%d batches, calls of %d to %d items", report.Batches, report.CallMin, report.CallMax)
-	require.ErrorAs(t, feed.Put(t.Context(), 1), new(*job.ClosedError))
+	require.ErrorAs(t, feed.Put(t.Context(), 1), new(*jobs.ClosedError))
 }
 
 // F6: a stream gives results in order, however the items run.
@@ -340,7 +341,7 @@ func TestFeed_F6_Stream(t *testing.T) {
 	c := setup(t)
 	c.serve(worker.Each(func(_ context.Context, n int) (int, error) { return 2 * n, nil }), worker.Options{Slots: 4})
 	f := c.startFeed(nil)
-	feed := job.NewFeed[int, int](job.NewClient(c.client), "job", job.FeedOptions{})
+	feed := jobs.NewFeed[int, int](jobs.NewClient(c.client), "job", jobs.FeedOptions{})
 	t.Cleanup(feed.Release)
 	numbers := func(yield func(int) bool) {
 		for n := range 5000 {
@@ -350,7 +351,7 @@ func TestFeed_F6_Stream(t *testing.T) {
 		}
 	}
 	next := 0
-	for r, err := range feed.Stream(t.Context(), numbers, job.StreamOptions{}) {
+	for r, err := range feed.Stream(t.Context(), numbers, jobs.StreamOptions{}) {
 		require.NoError(t, err)
 		require.Equal(t, 2*next, r.Out)
 		next++
@@ -375,7 +376,7 @@ func TestFeed_G1_LargeBacklog(t *testing.T) {
 		f.put(large, large, large, large, large, large, large, large, large)
 	}
 	require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
-	run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+	run, err := jobs.NewClient(c.client).Resume(t.Context(), "job", jobs.ResumeOptions{})
 	require.NoError(t, err)
 	close(gate)
 	f.run = run
@@ -404,10 +405,10 @@ func TestFeed_G1_LegTerminated(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	_, err := f.run.Wait(ctx)
-	var failed *job.FailedError
+	var failed *jobs.FailedError
 	require.ErrorAs(t, err, &failed)
 	close(gate)
-	f.run, err = job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+	f.run, err = jobs.NewClient(c.client).Resume(t.Context(), "job", jobs.ResumeOptions{})
 	require.NoError(t, err)
 	f.find()
 	f.call(values(101, 5)...)
@@ -436,7 +437,7 @@ func TestFeed_G1_LegHistoryGone(t *testing.T) {
 	f.put(values(0, items)...)
 	require.Eventually(t, func() bool {
 		value, err := c.client.QueryWorkflow(t.Context(), "job", "", wire.QueryReport)
-		var known job.Answer
+		var known wire.Answer
 		return err == nil && value.Get(&known) == nil && known.Report.Planned == items
 	}, 5*patience, 10*time.Millisecond)
 	require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
@@ -485,7 +486,7 @@ func TestFeed_ItemsByteForByte(t *testing.T) {
 	require.NoError(t, os.WriteFile(hold, nil, 0o600))
 	c.serve(worker.Exec("sh", "-c", "while test -e "+hold+"; do sleep 0.02; done; tee -a "+seen), worker.Options{Slots: 1})
 	f := c.startFeed(func(s *job.Spec) { s.BatchItems = 1 })
-	feed := job.NewFeed[any, json.RawMessage](job.NewClient(c.client), "job", job.FeedOptions{})
+	feed := jobs.NewFeed[any, json.RawMessage](jobs.NewClient(c.client), "job", jobs.FeedOptions{})
 	t.Cleanup(feed.Release)
 	type page struct{ HTML string }
 	raw := json.RawMessage("{ \"k\": \"<i>\", \"esc\": \"\\u003c\", \"n\": 1.50, \"sep\": \"\u2028\" }")
@@ -493,10 +494,10 @@ func TestFeed_ItemsByteForByte(t *testing.T) {
 	require.NoError(t, f.run.Stop(t.Context(), job.Stop{Grace: "0s"})) // the items are spilled, and read again
 	require.Equal(t, job.Stopped, c.wait(f.run).State)
 	require.NoError(t, os.Remove(hold))
-	run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+	run, err := jobs.NewClient(c.client).Resume(t.Context(), "job", jobs.ResumeOptions{})
 	require.NoError(t, err)
 	f.find()
-	again := job.NewFeed[any, json.RawMessage](job.NewClient(c.client), "job", job.FeedOptions{})
+	again := jobs.NewFeed[any, json.RawMessage](jobs.NewClient(c.client), "job", jobs.FeedOptions{})
 	t.Cleanup(again.Release)
 	got, err := again.Call(t.Context(), []string{"a<b", "c>d"})
 	require.NoError(t, err)
@@ -573,9 +574,9 @@ func TestFeed_BadInput(t *testing.T) {
 		}
 		return v, nil
 	}), worker.Options{Slots: 2})
-	client := job.NewClient(c.client)
-	open := func(name string) *job.Feed[any, json.RawMessage] {
-		feed := job.NewFeed[any, json.RawMessage](client, name, job.FeedOptions{})
+	client := jobs.NewClient(c.client)
+	open := func(name string) *jobs.Feed[any, json.RawMessage] {
+		feed := jobs.NewFeed[any, json.RawMessage](client, name, jobs.FeedOptions{})
 		t.Cleanup(feed.Release)
 		return feed
 	}
@@ -587,29 +588,29 @@ func TestFeed_BadInput(t *testing.T) {
 
 	t.Run("items and lists", func(t *testing.T) { //nolint:paralleltest // one after the other
 		call := func(item any) error { _, err := feed.Call(ctx, item); return err }
-		huge := strings.Repeat("x", job.MaxPutBytes)
+		huge := strings.Repeat("x", jobs.MaxPutBytes)
 		for _, test := range []struct {
 			name, says string
 			err        error
 		}{
 			{"an item over the limit", "put a path or URL for the handler to read", feed.Put(ctx, huge)},
 			{"a call with an item like that", "put a path or URL for the handler to read", call(huge)},
-			{"a list over the limit", "put at most", feed.Put(ctx, make([]any, job.MaxPutItems+1)...)},
+			{"a list over the limit", "put at most", feed.Put(ctx, make([]any, jobs.MaxPutItems+1)...)},
 			{"a list above the capacity", "put at most", feed.PutWait(ctx, time.Minute, 1, 2, 3, 4, 5)},
 			{"a list above the capacity in bytes", "put at most", feed.PutWait(ctx, time.Minute, huge[2:], 1)},
 		} {
-			require.ErrorAs(t, test.err, new(*job.TooLargeError), test.name)
+			require.ErrorAs(t, test.err, new(*jobs.TooLargeError), test.name)
 			require.Contains(t, test.err.Error(), test.says, test.name)
 		}
 		for name, bad := range map[string]any{"not JSON": json.RawMessage("{a}"), "NaN": math.NaN(), "infinity": math.Inf(1), "a channel": make(chan int)} {
-			require.ErrorAs(t, feed.Put(ctx, 1, bad), new(*job.InvalidItemError), name)
+			require.ErrorAs(t, feed.Put(ctx, 1, bad), new(*jobs.InvalidItemError), name)
 			_, err := feed.Call(ctx, bad)
-			require.ErrorAs(t, err, new(*job.InvalidItemError), name)
+			require.ErrorAs(t, err, new(*jobs.InvalidItemError), name)
 		}
 	})
 	t.Run("two feeds of one name", func(t *testing.T) { //nolint:paralleltest // one after the other
 		_, err := client.Start(ctx, job.Spec{Name: "job", Pool: "pool", Source: job.SourceFeed, Output: filepath.Join(c.dir, "other")})
-		require.ErrorAs(t, err, new(*job.ExistsError))
+		require.ErrorAs(t, err, new(*jobs.ExistsError))
 	})
 	t.Run("a reset during a reset", func(t *testing.T) { //nolint:paralleltest // one after the other
 		const resets = 8
@@ -631,7 +632,7 @@ func TestFeed_BadInput(t *testing.T) {
 		}
 	})
 	t.Run("feeds that take nothing", func(t *testing.T) { //nolint:paralleltest // one after the other
-		end := func(name string, end func(*job.Run)) *job.Feed[any, json.RawMessage] {
+		end := func(name string, end func(*jobs.Run)) *jobs.Feed[any, json.RawMessage] {
 			run := c.startFeed(func(s *job.Spec) { s.Name, s.Output, s.MaxFailed = name, filepath.Join(c.dir, name), "0" }).run
 			other := open(name)
 			require.NoError(t, other.PutWait(ctx, patience, 1))
@@ -639,20 +640,20 @@ func TestFeed_BadInput(t *testing.T) {
 			_, _ = run.Wait(ctx)
 			return other
 		}
-		stopped := end("stopped", func(r *job.Run) { require.NoError(t, r.Stop(ctx, job.Stop{})) })
-		failed := end("failed", func(*job.Run) { require.NoError(t, open("failed").Put(ctx, "bad")) })
-		terminated := end("cut", func(*job.Run) { require.NoError(t, c.client.TerminateWorkflow(ctx, "cut", "", "test")) })
-		closed := end("closed", func(*job.Run) { require.NoError(t, open("closed").Close(ctx)) })
+		stopped := end("stopped", func(r *jobs.Run) { require.NoError(t, r.Stop(ctx, job.Stop{})) })
+		failed := end("failed", func(*jobs.Run) { require.NoError(t, open("failed").Put(ctx, "bad")) })
+		terminated := end("cut", func(*jobs.Run) { require.NoError(t, c.client.TerminateWorkflow(ctx, "cut", "", "test")) })
+		closed := end("closed", func(*jobs.Run) { require.NoError(t, open("closed").Close(ctx)) })
 		for _, x := range []struct {
-			feed *job.Feed[any, json.RawMessage]
+			feed *jobs.Feed[any, json.RawMessage]
 			is   any
 			says string
 		}{
-			{stopped, new(*job.StoppedError), "resume it"},
-			{failed, new(*job.FailedError), "max-failed"},
-			{terminated, new(*job.FailedError), "terminated"},
-			{closed, new(*job.ClosedError), "has been closed"},
-			{open("unknown"), new(*job.NotFoundError), "unknown"},
+			{stopped, new(*jobs.StoppedError), "resume it"},
+			{failed, new(*jobs.FailedError), "max-failed"},
+			{terminated, new(*jobs.FailedError), "terminated"},
+			{closed, new(*jobs.ClosedError), "has been closed"},
+			{open("unknown"), new(*jobs.NotFoundError), "unknown"},
 		} {
 			_, err := x.feed.Call(ctx, 1)
 			_, reset := x.feed.Reset(ctx)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 )
@@ -36,18 +37,18 @@ func TestResume_AfterARunThatNeverRan(t *testing.T) {
 	}), worker.Options{Slots: 2})
 	run, _ := c.start("in.jsonl", input, func(s *job.Spec) { s.BatchItems, s.OnError = 10, job.OnErrorStop })
 	_, err := run.Wait(t.Context())
-	var failed *job.FailedError
+	var failed *jobs.FailedError
 	require.ErrorAs(t, err, &failed)
 	first.drain()
 	first.await()
 
-	jobs := job.NewClient(c.client)
+	client := jobs.NewClient(c.client)
 	for range 2 { // the second of them has only the input of the first
-		_, err = jobs.Resume(t.Context(), "job", job.ResumeOptions{})
+		_, err = client.Resume(t.Context(), "job", jobs.ResumeOptions{})
 		require.NoError(t, err)
 		require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "before any worker came"))
 	}
-	run, err = jobs.Resume(t.Context(), "job", job.ResumeOptions{})
+	run, err = client.Resume(t.Context(), "job", jobs.ResumeOptions{})
 	require.NoError(t, err)
 	c.serve(worker.Each(func(_ context.Context, i item) (item, error) { return i, nil }), worker.Options{Slots: 1})
 	report := c.wait(run)
@@ -96,7 +97,7 @@ func TestResume_AfterAJobThatNeverRan(t *testing.T) {
 	c := setup(t)
 	_, _ = c.start("in.jsonl", jobtest.Lines(10), nil)
 	require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "before any worker came"))
-	run, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{})
+	run, err := jobs.NewClient(c.client).Resume(t.Context(), "job", jobs.ResumeOptions{})
 	require.NoError(t, err)
 	c.serve(worker.Each(func(_ context.Context, v any) (any, error) { return v, nil }), worker.Options{Slots: 1})
 	report := c.wait(run)

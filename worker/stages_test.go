@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 )
@@ -153,7 +154,7 @@ func TestStages_Redrive(t *testing.T) {
 	require.EqualValues(t, 30, report.Failed)
 
 	mended.Store(true)
-	again, err := job.NewClient(c.client).Redrive(t.Context(), "job", job.RedriveOptions{})
+	again, err := jobs.NewClient(c.client).Redrive(t.Context(), "job", jobs.RedriveOptions{})
 	require.NoError(t, err)
 	report = c.wait(again)
 	require.Zero(t, report.Failed)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 )
@@ -37,7 +38,7 @@ func (c *cluster) around() {
 }
 
 // staged starts a job with threeStages.
-func (c *cluster) staged(input string, change func(*job.Spec)) *job.Run {
+func (c *cluster) staged(input string, change func(*job.Spec)) *jobs.Run {
 	c.t.Helper()
 	run, _ := c.start("in.jsonl", input, func(s *job.Spec) {
 		s.Pool, s.Stages, s.BatchItems = "", threeStages(), 20
@@ -194,7 +195,7 @@ func TestStages_P3_MaxFailed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	_, err := run.Wait(ctx)
-	var failed *job.FailedError
+	var failed *jobs.FailedError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, job.ErrorTooMany, failed.Report.Error.Type)
 	require.Greater(t, failed.Report.Failed, int64(15))
@@ -202,7 +203,7 @@ func TestStages_P3_MaxFailed(t *testing.T) {
 
 	mended.Store(true)
 	tolerance := job.Tolerance("none")
-	again, err := job.NewClient(c.client).Resume(t.Context(), "job", job.ResumeOptions{Settings: job.Settings{MaxFailed: &tolerance}})
+	again, err := jobs.NewClient(c.client).Resume(t.Context(), "job", jobs.ResumeOptions{Settings: job.Settings{MaxFailed: &tolerance}})
 	require.NoError(t, err)
 	report := c.wait(again)
 	require.Equal(t, job.Completed, report.State)

@@ -12,11 +12,14 @@ import (
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/entry"
+	"github.com/stint-run/stint/internal/lookup"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/converter"
+
 	sdkworker "go.temporal.io/sdk/worker"
 )
 
@@ -45,7 +48,7 @@ func RequestStop(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	asked := calls.RequestStop(ctx, stop)
-	var ended *job.EndedError
+	var ended *jobs.EndedError
 	if err != nil && errors.As(asked, &ended) {
 		return fmt.Errorf("%w: %w", asked, err)
 	}
@@ -74,8 +77,8 @@ const (
 func (w *Worker) awaitStops(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, w.stopsLimit)
 	defer cancel()
-	jobs := job.NewClientWith(w.client, job.ClientOptions{DataConverter: w.options.DataConverter})
-	listed, err := jobs.ListWith(asking, math.MaxInt, job.ListFilter{Running: true, Pools: []string{w.pool}})
+	client := jobs.NewClientWith(w.client, jobs.ClientOptions{DataConverter: w.options.DataConverter})
+	listed, err := client.ListWith(asking, math.MaxInt, jobs.ListFilter{Running: true, Pools: []string{w.pool}})
 	if err != nil {
 		return nil // who cannot be asked now is no reason not to serve
 	}
@@ -101,11 +104,11 @@ func (w *Worker) awaitStops(ctx context.Context) error {
 func (w *Worker) stoppingLegs(ctx context.Context, name string) []string {
 	for {
 		value, err := w.client.QueryWorkflow(ctx, name, "", wire.QueryReport)
-		if err != nil && job.Unanswered(err) && ctx.Err() == nil {
+		if err != nil && jobs.Unanswered(err) && ctx.Err() == nil {
 			backoff.Wait(askAgainAfter, ctx.Done())
 			continue
 		}
-		var report job.Answer
+		var report wire.Answer
 		if err != nil || value.Get(&report) != nil || report.State != job.Stopping {
 			return nil
 		}
@@ -126,7 +129,7 @@ func (w *Worker) awaitStopOf(ctx context.Context, legs []string) {
 func (w *Worker) awaitStop(ctx context.Context, leg string) {
 	for ctx.Err() == nil {
 		if desc, err := w.client.DescribeWorkflowExecution(ctx, leg, ""); err == nil {
-			_, stopped := wire.StopIn(desc, w.options.DataConverter)
+			_, stopped := lookup.StopIn(desc, w.options.DataConverter)
 			if stopped || desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 				return
 			}

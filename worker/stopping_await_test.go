@@ -104,7 +104,7 @@ func TestWorker_AwaitStopsAsksAgain(t *testing.T) {
 	query := func() *mock.Call { return tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport) }
 	query().Return(nil, serviceerror.NewDeadlineExceeded("context deadline exceeded")).Once()
 	query().Return(nil, serviceerror.NewFailedPrecondition("no poller seen for task queue recently")).Once()
-	answer := job.Answer{Report: job.Report{State: job.Stopping}}
+	answer := wire.Answer{Report: job.Report{State: job.Stopping}}
 	answer.OpenLegs = []string{"nightly/leg-7"}
 	query().Return(client.NewValue(&common.Payloads{Payloads: []*common.Payload{payload(answer)}}), nil).Once()
 	described := func(fields map[string]*common.Payload) *workflowservice.DescribeWorkflowExecutionResponse {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 )
@@ -144,7 +145,7 @@ func TestStop_ManyWait(t *testing.T) {
 	reports, errs := make([]job.Report, waiters), make([]error, waiters)
 	var all sync.WaitGroup
 	for i := range waiters {
-		all.Go(func() { reports[i], errs[i] = job.NewClient(c.client).Get("job").Wait(ctx) })
+		all.Go(func() { reports[i], errs[i] = jobs.NewClient(c.client).Get("job").Wait(ctx) })
 	}
 	require.NoError(t, run.Stop(ctx, job.Stop{Reason: "that will do"}))
 	first := c.wait(run)
@@ -185,7 +186,7 @@ func TestRequestStop_ByHandlers(t *testing.T) {
 			require.Equal(t, "a handler asked for it", report.Reason)
 			continue
 		}
-		var failed *job.FailedError
+		var failed *jobs.FailedError
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, "the table is gone", report.Error.Message)
 	}
@@ -220,7 +221,7 @@ func TestRequestStop_FiftyAtOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	report, err := run.Wait(ctx)
-	var failed *job.FailedError
+	var failed *jobs.FailedError
 	require.ErrorAs(t, err, &failed)
 	require.Contains(t, report.Error.Message, "error of ")
 	require.Len(t, report.LaterErrors, job.MaxLaterErrors)
@@ -239,7 +240,7 @@ func TestRequestStop_OfAJobThatHasEnded(t *testing.T) {
 	c.wait(run)
 	late := &job.Error{Type: "Late", Message: "nobody listens"}
 	err := run.Stop(t.Context(), job.Stop{Error: late})
-	var ended *job.EndedError
+	var ended *jobs.EndedError
 	require.ErrorAs(t, err, &ended)
 	require.Equal(t, job.Completed, ended.State)
 	require.ErrorIs(t, err, late)
@@ -408,7 +409,7 @@ func TestStop_B9_Auto(t *testing.T) {
 	require.GreaterOrEqual(t, stopped.OK, done, "what the drained worker has done counts")
 	require.Greater(t, stopped.Workers[0].Concurrency, 1)
 
-	resumed, err := job.NewClient(c.client).Resume(t.Context(), spec.Name, job.ResumeOptions{})
+	resumed, err := jobs.NewClient(c.client).Resume(t.Context(), spec.Name, jobs.ResumeOptions{})
 	require.NoError(t, err)
 	report := c.wait(resumed)
 	require.Equal(t, job.Completed, report.State)

@@ -6,21 +6,6 @@
 //	err = w.Run(ctx)
 package worker
 
-// What lies where:
-//
-//	handler.go, stateful.go, preprocess.go   Go handlers: their kinds, state, and items before they are batched
-//	exec.go                                  a process for each call
-//	scripts.go, shortage.go                  programs that cannot be run; processes that cannot be begun for now
-//	serve.go, servecalls.go, program*.go     programs that serve, as the host sees them: calls, frames, ends
-//	slotserver.go, childmain.go              Go handlers in processes of this program
-//	slots.go, restarts.go, concurrency.go    slots and their start, the restarts of their programs, their calls at once
-//	environment.go                           what a slot's process is given: variables, CPUs, Python's helper
-//	reading.go                               whose turn it is to read a program's frames
-//	predict.go, tally.go                     trials of plan --sample; counts of batches, calls and items
-//	worker.go, options.go, access.go         the worker; its options; what its jobs may reach
-//	stopping.go, hooks.go                    a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
-//	health.go, metrics.go, events.go         what a worker shows; whether Temporal answers it
-
 import (
 	"cmp"
 	"context"
@@ -35,6 +20,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/entry"
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/lookup"
 	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/permits"
 	"github.com/stint-run/stint/internal/procs"
@@ -42,11 +28,28 @@ import (
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/timers"
 	"github.com/stint-run/stint/workflows"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+
+	// What lies where:
+	//
+	//	handler.go, stateful.go, preprocess.go   Go handlers: their kinds, state, and items before they are batched
+	//	exec.go                                  a process for each call
+	//	scripts.go, shortage.go                  programs that cannot be run; processes that cannot be begun for now
+	//	serve.go, servecalls.go, program*.go     programs that serve, as the host sees them: calls, frames, ends
+	//	slotserver.go, childmain.go              Go handlers in processes of this program
+	//	slots.go, restarts.go, concurrency.go    slots and their start, the restarts of their programs, their calls at once
+	//	environment.go                           what a slot's process is given: variables, CPUs, Python's helper
+	//	reading.go                               whose turn it is to read a program's frames
+	//	predict.go, tally.go                     trials of plan --sample; counts of batches, calls and items
+	//	worker.go, options.go, access.go         the worker; its options; what its jobs may reach
+	//	stopping.go, hooks.go                    a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
+	//	health.go, metrics.go, events.go         what a worker shows; whether Temporal answers it
+
 	sdkworker "go.temporal.io/sdk/worker"
 )
 
@@ -105,7 +108,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	}
 	roster := newRoster(name, o, logEvents(log, metrics.slotEvent))
 	w := &Worker{pool: pool, options: o, client: c, roster: roster, watch: watchdog, metrics: metrics, stopsLimit: stopsLimit, fatal: make(chan error, 1), ready: make(chan struct{})}
-	stops := &wire.StopFinder{Client: c, Converter: o.DataConverter}
+	stops := &lookup.StopFinder{Client: c, Converter: o.DataConverter}
 	handler, service, err := h.open(dependencies{
 		options: o, worker: name, log: log, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe, measure: metrics.measure,
 		requestStop: stopper(c, o.DataConverter), defect: func(err error) { w.defect(log, err) },
@@ -122,13 +125,13 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	w.acts = activities.New(activities.Options{
 		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: roster.observed(metrics),
 		Takers: func(ctx context.Context, id, run string, activities []string) ([]wire.ActivityPlace, error) {
-			return wire.Takers(ctx, c, id, run, activities)
+			return lookup.Takers(ctx, c, id, run, activities)
 		},
 		Places: func(ctx context.Context, id, run string) ([]wire.ActivityPlace, error) {
-			return wire.Places(ctx, c, o.DataConverter, id, run)
+			return lookup.Places(ctx, c, o.DataConverter, id, run)
 		},
 		Hooks: o.hooks(name), Worker: name, Capacity: roster.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c, o.DataConverter),
-		Pollers: func(ctx context.Context, pool string) (int, error) { return job.NewClient(c).Pollers(ctx, pool) },
+		Pollers: func(ctx context.Context, pool string) (int, error) { return jobs.NewClient(c).Pollers(ctx, pool) },
 		Pending: func(ctx context.Context, id, run string, offset int) (piece []byte, err error) {
 			value, err := c.QueryWorkflow(ctx, id, run, wire.QueryPending, offset)
 			if err != nil {
@@ -152,7 +155,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 // stopper asks for stops of jobs.
 func stopper(c client.Client, conv converter.DataConverter) func(context.Context, string, job.Stop) error {
 	return func(ctx context.Context, name string, stop job.Stop) error {
-		return job.NewClientWith(c, job.ClientOptions{DataConverter: conv}).Get(name).Stop(ctx, stop)
+		return jobs.NewClientWith(c, jobs.ClientOptions{DataConverter: conv}).Get(name).Stop(ctx, stop)
 	}
 }
 

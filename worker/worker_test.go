@@ -15,6 +15,7 @@ import (
 
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
@@ -93,7 +94,7 @@ func (s *serving) await() {
 }
 
 // start starts a job over a file with this name and content.
-func (c *cluster) start(name, content string, change func(*job.Spec)) (*job.Run, job.Spec) {
+func (c *cluster) start(name, content string, change func(*job.Spec)) (*jobs.Run, job.Spec) {
 	c.t.Helper()
 	path := filepath.Join(c.dir, name)
 	require.NoError(c.t, os.WriteFile(path, []byte(content), 0o600))
@@ -101,7 +102,7 @@ func (c *cluster) start(name, content string, change func(*job.Spec)) (*job.Run,
 	if change != nil {
 		change(&spec)
 	}
-	run, err := job.NewClient(c.client).Start(c.t.Context(), spec)
+	run, err := jobs.NewClient(c.client).Start(c.t.Context(), spec)
 	require.NoError(c.t, err)
 	return run, spec
 }
@@ -117,9 +118,9 @@ func pass(ctx context.Context, gate <-chan struct{}) error {
 }
 
 // resume resumes the job.
-func (c *cluster) resume() *job.Run {
+func (c *cluster) resume() *jobs.Run {
 	c.t.Helper()
-	run, err := job.NewClient(c.client).Resume(c.t.Context(), "job", job.ResumeOptions{})
+	run, err := jobs.NewClient(c.client).Resume(c.t.Context(), "job", jobs.ResumeOptions{})
 	require.NoError(c.t, err)
 	return run
 }
@@ -133,7 +134,7 @@ func (c *cluster) terminateAtEachEvent(runs int) {
 }
 
 // terminateAfter terminates a run once its history has a number of events.
-func (c *cluster) terminateAfter(run *job.Run, events int) {
+func (c *cluster) terminateAfter(run *jobs.Run, events int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
@@ -146,7 +147,7 @@ func (c *cluster) terminateAfter(run *job.Run, events int) {
 	require.NoError(c.t, c.client.TerminateWorkflow(ctx, "job", run.ID(), fmt.Sprintf("test, after %d events", events)))
 }
 
-func (c *cluster) wait(run *job.Run) job.Report {
+func (c *cluster) wait(run *jobs.Run) job.Report {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
@@ -320,7 +321,7 @@ func TestWorker_AllowedRoots(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	report, err := run.Wait(ctx)
-	require.ErrorAs(t, err, new(*job.FailedError))
+	require.ErrorAs(t, err, new(*jobs.FailedError))
 	require.Equal(t, job.Failed, report.State)
 	require.Contains(t, report.Error.Message, "is outside what may be reached here")
 	require.NoFileExists(t, filepath.Join(c.dir, "out"))
@@ -368,7 +369,7 @@ func TestWorker_RolesCanBeSplit(t *testing.T) {
 	require.Equal(t, "1\n2\n", c.read("out"))
 }
 
-func reportWithin(c *cluster, run *job.Run, limit time.Duration) (job.Report, error) {
+func reportWithin(c *cluster, run *jobs.Run, limit time.Duration) (job.Report, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), limit)
 	defer cancel()
 	return run.Report(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -43,23 +44,23 @@ func (c *coordinator) noteProgress(r job.Report) {
 const leastNote = 10 * time.Second
 
 // milestone is how far the job is by an overview.
-func (c *coordinator) milestone(r job.Report) wire.Milestone {
-	return wire.Milestone{
-		Counted: wire.Counted{OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Batches: r.Batches, Bytes: r.InputBytes, At: cmp.Or(r.AsOf, workflow.Now(c.ctx))},
+func (c *coordinator) milestone(r job.Report) job.Milestone {
+	return job.Milestone{
+		Counted: job.Counted{OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Batches: r.Batches, Bytes: r.InputBytes, At: cmp.Or(r.AsOf, workflow.Now(c.ctx))},
 		Planned: r.Planned, PlanDone: r.PlanDone, TotalBytes: r.TotalBytes,
 	}
 }
 
 // searchAttributes are what the server's own list can filter by.
-func (c *coordinator) searchAttributes() job.SearchAttributes {
+func (c *coordinator) searchAttributes() jobs.SearchAttributes {
 	r := c.overview()
-	s := job.SearchAttributes{Pool: r.Pool, State: r.State, Failed: r.Failed}
+	s := jobs.SearchAttributes{Pool: r.Pool, State: r.State, Failed: r.Failed}
 	s.Percent, _ = r.Percent()
 	return s
 }
 
 // enlist writes what those who list jobs see.
-func (c *coordinator) enlist(m wire.Milestone, memo map[string]any) {
+func (c *coordinator) enlist(m job.Milestone, memo map[string]any) {
 	c.state.Listed = m.Counted
 	c.state.Listed.At = workflow.Now(c.ctx)
 	memo[wire.MemoProgress] = m

@@ -210,16 +210,16 @@ func TestProgress_OfOpenLegs(t *testing.T) {
 	w.spec.Window = 10
 	w.took = time.Second
 	var heard int64
-	var noted wire.Milestone
+	var noted job.Milestone
 	w.at(90*time.Second, func() {
 		value, err := w.env.QueryWorkflow(wire.QueryReport)
 		require.NoError(t, err)
-		var answer job.Answer
+		var answer wire.Answer
 		require.NoError(t, value.Get(&answer))
 		for _, h := range answer.Heard {
 			heard += h.OK
 		}
-		noted, _ = w.memo[wire.MemoProgress].(wire.Milestone)
+		noted, _ = w.memo[wire.MemoProgress].(job.Milestone)
 		heard += answer.OK
 	})
 	report := w.mustRun()
@@ -237,11 +237,11 @@ func TestD38_ListedNumbersAreDatedByTheLegs(t *testing.T) {
 	w.spec.Window = 10
 	w.took, w.settle = time.Second, 20*time.Second
 	var stopped, listed time.Time
-	var noted, before wire.Milestone
+	var noted, before job.Milestone
 	var heard int64
 	w.at(83*time.Second, func() {
 		w.mu.Lock()
-		before, _ = w.memo[wire.MemoProgress].(wire.Milestone)
+		before, _ = w.memo[wire.MemoProgress].(job.Milestone)
 		w.mu.Unlock()
 		stopped = w.env.Now()
 		w.stop(job.Stop{})
@@ -250,11 +250,11 @@ func TestD38_ListedNumbersAreDatedByTheLegs(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		require.Equal(t, job.Stopping, w.memo[wire.MemoState])
-		noted, _ = w.memo[wire.MemoProgress].(wire.Milestone)
+		noted, _ = w.memo[wire.MemoProgress].(job.Milestone)
 		listed = w.env.Now()
 		value, err := w.env.QueryWorkflow(wire.QueryReport)
 		require.NoError(t, err)
-		var answer job.Answer
+		var answer wire.Answer
 		require.NoError(t, value.Get(&answer))
 		heard = answer.OK
 		for _, h := range answer.Heard {

@@ -21,6 +21,8 @@ import (
 	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/jobs"
+
 	stored "github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/records"
@@ -64,17 +66,17 @@ func contractRoots() []reflect.Type {
 		ofFunc(acts.Method(i).Type)
 	}
 	add( // signals
-		job.Stop{}, wire.StopNotice{}, wire.Milestone{}, wire.CameBack{},
+		job.Stop{}, wire.StopNotice{}, job.Milestone{}, wire.CameBack{},
 		dispatch.FromLeg[dispatch.Counts]{}, dispatch.FromLeg[dispatch.PoolNews]{}, dispatch.FromLeg[dispatch.PlacesBack]{},
 		dispatch.FromLeg[dispatch.SlowDownRequest]{}, dispatch.FromLeg[job.Error]{}, dispatch.Counts{}, dispatch.PoolNews{}, dispatch.PlacesBack{}, dispatch.SlowDownRequest{}, dispatch.Limits{}, dispatch.ReportThresholds{},
 		feedOpening{}, keptResult{}, salvaged{}, sealedNotice{}, freedNotice{}, stalledNotice{}, feedResize{}, intake.Opening{}, intake.Freed{},
 	)
 	add( // updates, their refusals, and queries
 		job.Settings{}, wire.Exchange{}, wire.Exchanged{}, wire.Refusal{}, wire.Reset{}, wire.ResetDone{},
-		wire.FeedState{}, wire.ItemState{}, job.Answer{}, job.Report{}, job.Progress{}, job.Heard{}, wire.Answered{}, wire.Counted{},
+		wire.FeedState{}, wire.ItemState{}, wire.Answer{}, job.Report{}, job.Progress{}, wire.Heard{}, wire.Answered{}, job.Counted{},
 	)
 	add( // heartbeats, memos, results of queries to workers
-		wire.Hint{}, wire.Place{}, wire.ActivityPlace{}, wire.HeldTimer{}, job.Scheduled{}, job.Input{},
+		wire.Hint{}, wire.Place{}, wire.ActivityPlace{}, wire.HeldTimer{}, jobs.Scheduled{}, wire.StartInput{},
 	)
 	add( // objects of the store
 		stored.Head{}, stored.Entry{}, stored.Done{}, stored.ErrorLine{}, stored.Merged{}, inputs.Table{}, inputs.Bundle{}, job.Failure{},

@@ -70,7 +70,7 @@ func newCoordinator(ctx workflow.Context, in JobInput) *coordinator {
 
 // setup has the job answer queries, signals and updates.
 func (c *coordinator) setup() error {
-	report := func(executions []string) (job.Answer, error) { return c.answer(executions), nil }
+	report := func(executions []string) (wire.Answer, error) { return c.answer(executions), nil }
 	if err := workflow.SetQueryHandler(c.ctx, wire.QueryReport, report); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
@@ -185,14 +185,14 @@ func (c *coordinator) report() job.Report {
 }
 
 // answer is the answer to the query: those that ask ask the legs in other workflows, too.
-func (c *coordinator) answer(executions []string) job.Answer {
-	a := job.Answer{Report: c.report()}
+func (c *coordinator) answer(executions []string) wire.Answer {
+	a := wire.Answer{Report: c.report()}
 	if c.inside != nil {
 		a.Flying = c.inside.Flying(executions)
 	}
 	for _, l := range c.legs {
 		if n := l.reported.Sofar; l.id() != "" && !n.At.IsZero() {
-			a.Heard = append(a.Heard, job.Heard{Leg: l.id(), Counted: n})
+			a.Heard = append(a.Heard, wire.Heard{Leg: l.id(), Counted: n})
 		}
 	}
 	return a

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
@@ -45,7 +45,7 @@ func TestD54_RepeatedTicksOfASlotThatWasCutOff(t *testing.T) {
 	l.via = s.cutOff(t, &cut)
 	l.spec.Slots, l.spec.Every, l.spec.Expiry = 1, 20*time.Millisecond, time.Second
 	t.Cleanup(l.worker(2))
-	l.start(job.StartOptions{})
+	l.start(jobs.StartOptions{})
 	l.await(10)
 	cut.Store(true)
 	repeated := func() int64 {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
@@ -38,7 +38,7 @@ func TestFeed_LegsOfAnEarlierRunAreDisowned(t *testing.T) {
 		return text, nil
 	})
 	for round := range 3 { // each ends the one before, whose legs are open
-		j.start(job.StartOptions{Fresh: true})
+		j.start(jobs.StartOptions{Fresh: true})
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		text := fmt.Sprint("round ", round)
 		for {
@@ -110,7 +110,7 @@ func TestFeed_LegOfNobodyIsDisowned(t *testing.T) {
 		ID: wire.LegID(j.spec.Name, 1), TaskQueue: wire.PoolQueue(j.spec.Pool),
 	}, wire.WorkflowFeedLeg, map[string]any{"spec": j.spec.WithDefaults(), "number": 1})
 	require.NoError(t, err)
-	j.start(job.StartOptions{})
+	j.start(jobs.StartOptions{})
 	got, err := feed.Call(t.Context(), "hello")
 	require.NoError(t, err)
 	require.Equal(t, "hello", got)

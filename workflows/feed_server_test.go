@@ -16,6 +16,7 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stint-run/stint/workflows"
 	"github.com/stretchr/testify/assert"
@@ -148,7 +149,7 @@ func (c *caller) collect(ctx context.Context, a wire.Exchanged, n int) ([]string
 // awaitIdle waits until a feed has nothing unfinished; if that takes too long, the test's log says what the feed waits for.
 func (s *server) awaitIdle(t *testing.T, name string) {
 	t.Helper()
-	feed := job.NewFeed[any, any](s.client, name, job.FeedOptions{})
+	feed := jobs.NewFeed[any, any](s.client, name, jobs.FeedOptions{})
 	defer feed.Release()
 	idle := func() bool { is, err := feed.Idle(t.Context()); return err == nil && is }
 	if assert.Eventually(t, idle, time.Minute, 10*time.Millisecond) {
@@ -280,11 +281,11 @@ func TestFeed_F11_Segments(t *testing.T) {
 }
 
 // newFeed makes a feed of texts, with its own pool and worker.
-func (s *server) newFeed(t *testing.T, name string) (*theJob, *job.Feed[string, string]) {
+func (s *server) newFeed(t *testing.T, name string) (*theJob, *jobs.Feed[string, string]) {
 	t.Helper()
 	j := s.newJob(t, name, 1, "")
 	j.spec.Source, j.spec.Input, j.spec.BatchItems = job.SourceFeed, nil, 0
-	feed := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{})
+	feed := jobs.NewFeed[string, string](s.client, j.spec.Name, jobs.FeedOptions{})
 	t.Cleanup(feed.Release)
 	return j, feed
 }
@@ -301,12 +302,12 @@ func runFeed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 		}
 		return text, nil
 	})
-	j.start(job.StartOptions{})
+	j.start(jobs.StartOptions{})
 	for i := range 60 {
 		text := fmt.Sprint("item ", i)
 		got, err := feed.Call(t.Context(), text)
-		var failed *job.ItemError
-		var dropped *job.DroppedError
+		var failed *jobs.ItemError
+		var dropped *jobs.DroppedError
 		switch i % 10 {
 		case 3:
 			require.ErrorAs(t, err, &failed)
@@ -342,7 +343,7 @@ func runFeedResumed(t *testing.T, s *server, name string) (*theJob, job.Report) 
 		}
 		return text, nil
 	})
-	j.start(job.StartOptions{})
+	j.start(jobs.StartOptions{})
 	var items []string
 	for i := range 50 {
 		items = append(items, fmt.Sprint("item ", i))
@@ -355,11 +356,11 @@ func runFeedResumed(t *testing.T, s *server, name string) (*theJob, job.Report) 
 	require.Equal(t, job.Stopped, stopped.State)
 	require.Less(t, stopped.Done(), int64(50))
 	close(gate)
-	run, err := s.client.Resume(t.Context(), j.spec.Name, job.ResumeOptions{})
+	run, err := s.client.Resume(t.Context(), j.spec.Name, jobs.ResumeOptions{})
 	require.NoError(t, err)
 	j.run = run
 	j.ids = append(j.ids, run.ID())
-	again := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{})
+	again := jobs.NewFeed[string, string](s.client, j.spec.Name, jobs.FeedOptions{})
 	t.Cleanup(again.Release)
 	got, err := again.Call(t.Context(), "one more")
 	require.NoError(t, err)
@@ -377,12 +378,12 @@ func TestD3_ManyLargeExchangesAtOnce(t *testing.T) {
 	j, _ := s.newFeed(t, "feed-crowd")
 	j.spec.CapacityBytes = 32 << 20
 	j.on(func(_ context.Context, text string) (string, error) { return fmt.Sprint(len(text), text[:3]), nil })
-	j.start(job.StartOptions{})
+	j.start(jobs.StartOptions{})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // clients alone give up after one, and the machine may be busy
 	t.Cleanup(cancel)
 	var clients sync.WaitGroup
 	for i := range 5 {
-		feed := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{})
+		feed := jobs.NewFeed[string, string](s.client, j.spec.Name, jobs.FeedOptions{})
 		t.Cleanup(feed.Release)
 		clients.Go(func() {
 			size := 1_000_000 + i
@@ -392,7 +393,7 @@ func TestD3_ManyLargeExchangesAtOnce(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	feed := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{})
+	feed := jobs.NewFeed[string, string](s.client, j.spec.Name, jobs.FeedOptions{})
 	t.Cleanup(feed.Release)
 	require.NoError(t, feed.Close(ctx))
 	require.EqualValues(t, 5, j.completes().Planned)

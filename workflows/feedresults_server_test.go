@@ -18,6 +18,7 @@ import (
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -42,10 +43,10 @@ func large(_ context.Context, text string) (string, error) {
 func inflated(word string, size int) string { return word + strings.Repeat(".", size-len(word)) }
 
 // reader makes a client that reads the feed's store.
-func (s *server) reader(t *testing.T, name string, o feedstore.Options) *job.Feed[string, string] {
+func (s *server) reader(t *testing.T, name string, o feedstore.Options) *jobs.Feed[string, string] {
 	t.Helper()
 	results := feedstore.New(o)
-	feed := job.NewFeed[string, string](s.client, name, job.FeedOptions{Store: results})
+	feed := jobs.NewFeed[string, string](s.client, name, jobs.FeedOptions{Store: results})
 	t.Cleanup(func() {
 		feed.Release()
 		require.NoError(t, results.Close())
@@ -60,7 +61,7 @@ func TestFeed_F9_LargeResults(t *testing.T) {
 	s := setup(t)
 	j, without := s.newFeed(t, "feed-large")
 	j.on(large)
-	j.start(job.StartOptions{})
+	j.start(jobs.StartOptions{})
 	feed := s.reader(t, j.spec.Name, feedstore.Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -72,11 +73,11 @@ func TestFeed_F9_LargeResults(t *testing.T) {
 		t.Logf("a result of %d bytes in %v", size, time.Since(start).Round(time.Millisecond))
 	}
 	_, err := feed.Call(ctx, fmt.Sprint("one ", 20<<20)) // B12
-	var failed *job.ItemError
+	var failed *jobs.ItemError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, "TooLarge", failed.Err.Type)
 	_, err = without.Call(ctx, "one 100000")
-	var stored *job.StoredError
+	var stored *jobs.StoredError
 	require.ErrorAs(t, err, &stored)
 	require.NoError(t, stored.Err)
 	require.ErrorContains(t, err, "this client has no store")
@@ -101,8 +102,8 @@ func TestFeed_F9_LargeResults(t *testing.T) {
 		items = append(items, fmt.Sprint(word(i), " ", 20_000+i))
 	}
 	index := 0
-	for r, err := range feed.Stream(ctx, slices.Values(items), job.StreamOptions{InPlace: true}) {
-		var failed *job.ItemError
+	for r, err := range feed.Stream(ctx, slices.Values(items), jobs.StreamOptions{InPlace: true}) {
+		var failed *jobs.ItemError
 		switch word(index) {
 		case "bad":
 			require.ErrorAs(t, err, &failed)
@@ -119,7 +120,7 @@ func TestFeed_F9_LargeResults(t *testing.T) {
 	require.Equal(t, n, index)
 
 	index = 0
-	for r, err := range feed.Stream(ctx, slices.Values(slices.Repeat([]string{"x 100000"}, 100)), job.StreamOptions{}) { // left early
+	for r, err := range feed.Stream(ctx, slices.Values(slices.Repeat([]string{"x 100000"}, 100)), jobs.StreamOptions{}) { // left early
 		require.NoError(t, err)
 		require.Len(t, r.Out, 100_000)
 		if index++; index == 3 {
@@ -139,7 +140,7 @@ func TestFeed_F9_ResultsThatAreNotKept(t *testing.T) {
 	j.on(large)
 	j.spec.BatchItems = 1
 	j.spec.CapacityBytes = 1 << 20 // a leg keeps as many bytes of results
-	j.start(job.StartOptions{})
+	j.start(jobs.StartOptions{})
 	feed := s.reader(t, j.spec.Name, feedstore.Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -150,7 +151,7 @@ func TestFeed_F9_ResultsThatAreNotKept(t *testing.T) {
 	require.NoError(t, err)
 	s.awaitIdle(t, j.spec.Name)
 	_, err = without.Call(ctx, "without 50000")
-	var stored *job.StoredError
+	var stored *jobs.StoredError
 	require.ErrorAs(t, err, &stored)
 	start := time.Now()
 	var all sync.WaitGroup
@@ -170,12 +171,12 @@ func TestFeed_F9_ResultsThatAreNotKept(t *testing.T) {
 
 // slowStore waits before each outcome.
 type slowStore struct {
-	job.FeedStore
+	jobs.FeedStore
 	reading chan struct{} // gets one when a reading begins
 	release chan struct{}
 }
 
-func (s *slowStore) Outcome(ctx context.Context, at job.FeedPart, item int64) (job.FeedOutcome, error) {
+func (s *slowStore) Outcome(ctx context.Context, at jobs.FeedPart, item int64) (jobs.FeedOutcome, error) {
 	s.reading <- struct{}{}
 	<-s.release
 	return s.FeedStore.Outcome(ctx, at, item)
@@ -188,10 +189,10 @@ func TestFeed_F4_ResetAndEndOvertakeStoredResults(t *testing.T) {
 	s := setup(t)
 	j, _ := s.newFeed(t, "feed-overtaken")
 	j.on(large)
-	j.start(job.StartOptions{})
+	j.start(jobs.StartOptions{})
 	results := feedstore.New(feedstore.Options{})
 	slow := &slowStore{FeedStore: results, reading: make(chan struct{}, 100), release: make(chan struct{})}
-	feed := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{Store: slow})
+	feed := jobs.NewFeed[string, string](s.client, j.spec.Name, jobs.FeedOptions{Store: slow})
 	t.Cleanup(func() {
 		feed.Release()
 		require.NoError(t, results.Close())
@@ -222,7 +223,7 @@ func TestFeed_F4_ResetAndEndOvertakeStoredResults(t *testing.T) {
 	require.NoError(t, err)
 	slow.release <- struct{}{}
 	got := <-answers
-	var discarded *job.DiscardedError
+	var discarded *jobs.DiscardedError
 	require.ErrorAs(t, got.err, &discarded)
 
 	for _, item := range []string{"b 100000", "c 200000"} {
@@ -253,7 +254,7 @@ func TestFeed_F11_Results(t *testing.T) {
 		}
 		return large(ctx, text+" 20")
 	})
-	j.start(job.StartOptions{})
+	j.start(jobs.StartOptions{})
 	reader := s.reader(t, j.spec.Name, feedstore.Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -261,10 +262,10 @@ func TestFeed_F11_Results(t *testing.T) {
 		ended := make(chan []string, 1)
 		go func() {
 			var got []string
-			at := job.FeedCursor{Session: session}
+			at := jobs.FeedCursor{Session: session}
 			for done := false; !done; {
 				done = true
-				for r, err := range reader.Results(ctx, at, job.ResultsOptions{Every: 20 * time.Millisecond}) {
+				for r, err := range reader.Results(ctx, at, jobs.ResultsOptions{Every: 20 * time.Millisecond}) {
 					if !assert.NoError(t, err) {
 						break
 					}
@@ -272,7 +273,7 @@ func TestFeed_F11_Results(t *testing.T) {
 					at = r.Next
 					if done = len(got)%4 != 0; !done {
 						var err error
-						at, err = job.ParseFeedCursor(at.String()) // another reader goes on
+						at, err = jobs.ParseFeedCursor(at.String()) // another reader goes on
 						assert.NoError(t, err)
 						break
 					}
@@ -310,23 +311,23 @@ func TestFeed_F11_Results(t *testing.T) {
 	require.Equal(t, wantSecond, <-second)
 
 	// The parts are in the output now: each cursor is still good.
-	read := func(results iter.Seq2[job.RecordedResult[string], error]) (texts []string, cursors []job.FeedCursor) {
+	read := func(results iter.Seq2[jobs.RecordedResult[string], error]) (texts []string, cursors []jobs.FeedCursor) {
 		for r, err := range results {
 			require.NoError(t, err)
 			texts, cursors = append(texts, strings.TrimRight(r.Out, ".")), append(cursors, r.Next)
 		}
 		return texts, cursors
 	}
-	texts, cursors := read(reader.Results(ctx, job.FeedCursor{}, job.ResultsOptions{Committed: true}))
+	texts, cursors := read(reader.Results(ctx, jobs.FeedCursor{}, jobs.ResultsOptions{Committed: true}))
 	require.Equal(t, want, texts)
 	for i, at := range cursors {
-		texts, _ := read(reader.Results(ctx, at, job.ResultsOptions{}))
+		texts, _ := read(reader.Results(ctx, at, jobs.ResultsOptions{}))
 		require.Equal(t, want[i+1:], append([]string{}, texts...))
 	}
-	texts, _ = read(reader.Results(ctx, job.FeedCursor{Session: 2}, job.ResultsOptions{}))
+	texts, _ = read(reader.Results(ctx, jobs.FeedCursor{Session: 2}, jobs.ResultsOptions{}))
 	require.Equal(t, wantSecond, texts)
-	for _, err := range feed.Results(ctx, job.FeedCursor{}, job.ResultsOptions{}) {
-		var stored *job.StoredError
+	for _, err := range feed.Results(ctx, jobs.FeedCursor{}, jobs.ResultsOptions{}) {
+		var stored *jobs.StoredError
 		require.ErrorAs(t, err, &stored)
 	}
 	require.NotEmpty(t, filepath.Dir(report.Store))
@@ -347,13 +348,13 @@ func TestFeed_F4_ResetsRaceResults(t *testing.T) {
 		}
 		return text, nil
 	})
-	j.start(job.StartOptions{})
+	j.start(jobs.StartOptions{})
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	const rounds = 15
 	accepted := map[int64]map[string]bool{}
 	for session := int64(1); session <= rounds; session++ {
-		one := job.NewFeed[string, string](s.client, j.spec.Name, job.FeedOptions{Session: session})
+		one := jobs.NewFeed[string, string](s.client, j.spec.Name, jobs.FeedOptions{Session: session})
 		mine := map[string]bool{}
 		accepted[session] = mine
 		ended := make(chan struct{})
@@ -363,7 +364,7 @@ func TestFeed_F4_ResetsRaceResults(t *testing.T) {
 			for i := range 40 {
 				text := fmt.Sprintf("session %d item %d", session, i)
 				err := one.PutWait(ctx, time.Minute, text)
-				if _, ok := errors.AsType[*job.SessionError](err); ok {
+				if _, ok := errors.AsType[*jobs.SessionError](err); ok {
 					return
 				}
 				if !assert.NoError(t, err) {
@@ -386,7 +387,7 @@ func TestFeed_F4_ResetsRaceResults(t *testing.T) {
 	total := int64(0)
 	for session, mine := range accepted {
 		seen := map[string]bool{}
-		for r, err := range reader.Results(ctx, job.FeedCursor{Session: session}, job.ResultsOptions{}) {
+		for r, err := range reader.Results(ctx, jobs.FeedCursor{Session: session}, jobs.ResultsOptions{}) {
 			require.NoError(t, err)
 			text := strings.TrimRight(r.Out, ".")
 			require.True(t, mine[text], "%q in session %d", text, session)

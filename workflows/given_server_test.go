@@ -15,6 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
@@ -96,7 +97,7 @@ func refusing(t *testing.T) (*server, *refusal) {
 	require.NoError(t, err)
 	t.Cleanup(serve(coordinator))
 	c := dial()
-	return &server{temporal: c, client: job.NewClient(c)}, r
+	return &server{temporal: c, client: jobs.NewClient(c)}, r
 }
 
 // G1, F11: a feed whose job has continued as new, and is terminated before the new run has done anything, loses nothing: neither what
@@ -125,7 +126,7 @@ func TestFeed_G1_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 					return "", ctx.Err()
 				}
 			})
-			j.start(job.StartOptions{})
+			j.start(jobs.StartOptions{})
 			var all []string
 			put := func(text string) {
 				t.Helper()
@@ -167,13 +168,13 @@ func TestFeed_G1_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 			require.Contains(t, ended.OpenLegs, wire.LegID(name, 1))
 			require.EqualValues(t, len(all), ended.Planned)
 
-			run, err := s.client.Resume(t.Context(), name, job.ResumeOptions{})
+			run, err := s.client.Resume(t.Context(), name, jobs.ResumeOptions{})
 			require.NoError(t, err)
 			j.run, j.ids = run, append(j.ids, run.ID())
 			if !ends {
 				close(gate)
 			}
-			again := job.NewFeed[string, string](s.client, name, job.FeedOptions{})
+			again := jobs.NewFeed[string, string](s.client, name, jobs.FeedOptions{})
 			t.Cleanup(again.Release)
 			all = append(all, "one more")
 			got, err := again.Call(t.Context(), "one more")
@@ -202,7 +203,7 @@ func TestLoop_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 	l := s.newLoop(t, name, 0)
 	l.spec.Every, l.spec.Slots, l.spec.Output = 5*time.Millisecond, 2, t.TempDir()+"/"
 	stop := l.worker(2)
-	l.start(job.StartOptions{})
+	l.start(jobs.StartOptions{})
 	l.await(100)
 	signal := func(size int) { // with what a leg has done that the job does not have
 		unknown := map[string]any{"leg": 99, "result": map[string]any{"manifests": []string{strings.Repeat("x", size)}}}
@@ -228,7 +229,7 @@ func TestLoop_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 		require.Equal(t, numbers(0, at.Next), l.ticks(slot))
 	}
 
-	run, err := s.client.Resume(t.Context(), name, job.ResumeOptions{})
+	run, err := s.client.Resume(t.Context(), name, jobs.ResumeOptions{})
 	require.NoError(t, err)
 	l.run, l.ids = run, append(l.ids, run.ID())
 	t.Cleanup(l.worker(2))

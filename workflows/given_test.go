@@ -7,6 +7,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
+
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
@@ -26,7 +28,7 @@ import (
 func TestJob_GivenReport(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_700_000_000, 0).UTC()
-	slots := []wire.ClockSlot{{Slot: 0, Next: 5, Base: at, Head: "s0", Stats: wire.ClockStats{OK: 5, Late: time.Second}}, {Slot: 1, Next: 7, Skipped: 1, Base: at}}
+	slots := []job.LoopSlot{{Slot: 0, Next: 5, Base: at, Head: "s0", Stats: job.LoopStats{OK: 5, Late: time.Second}}, {Slot: 1, Next: 7, Skipped: 1, Base: at}}
 	feed := job.Spec{Name: "nightly", Pool: "thumbs", Source: job.SourceFeed, Output: "out/"}.WithDefaults()
 	loop := job.Spec{Name: "nightly", Pool: "thumbs", Source: job.SourceClock, Slots: 2, Every: time.Second, Output: "out/"}.WithDefaults()
 	files := job.Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"}.WithDefaults()
@@ -41,19 +43,19 @@ func TestJob_GivenReport(t *testing.T) {
 		}
 	}
 	for name, in := range map[string]JobInput{
-		"feed": {Input: job.Input{Spec: feed}},
-		"feed, continued": {Input: job.Input{Spec: feed, Resume: []string{"m0"}, Accepted: 10}, State: state(feed, workState{Feed: &feedState{
+		"feed": {StartInput: wire.StartInput{Spec: feed}},
+		"feed, continued": {StartInput: wire.StartInput{Spec: feed, Resume: []string{"m0"}, Accepted: 10}, State: state(feed, workState{Feed: &feedState{
 			Planned: true, Accepted: 210, Session: 4, Wanted: 1, Latest: 8, Open: 7, Segments: 5, Stalled: at, Lost: 3, Gone: []string{"nightly/leg-0"},
 			Earlier: earlier{Items: 9, Done: 4, Freed: 4}, Began: 2,
 		}},
-			carriedLeg{Number: 6, Reported: dispatch.Counts{Leg: 6, OK: 4, Sofar: wire.Counted{OK: 4, At: at}}, Places: 3, Sofar: LegResult{Manifests: []string{"c6"}, Accepted: 205}},
+			carriedLeg{Number: 6, Reported: dispatch.Counts{Leg: 6, OK: 4, Sofar: job.Counted{OK: 4, At: at}}, Places: 3, Sofar: LegResult{Manifests: []string{"c6"}, Accepted: 205}},
 			carriedLeg{Number: 7, Places: 5, Sofar: LegResult{Manifests: []string{"c7a", "c7b"}, Accepted: 210}}, carriedLeg{Number: 8})},
-		"loop":               {Input: job.Input{Spec: loop, Resume: []string{"s0"}, Loop: slots}},
-		"loop, continued":    {Input: job.Input{Spec: loop}, State: state(loop, workState{Loop: &loopState{Planned: true, Slots: slots}})},
-		"files":              {Input: job.Input{Spec: files, Resume: []string{"m0"}}},
-		"files, continued":   {Input: job.Input{Spec: files, Resume: []string{"m0"}}, State: state(files, workState{Cursor: activities.Cursor{Item: 200}})},
-		"redrive":            {Input: job.Input{Spec: files, Redrive: redrive, Resume: []string{"d0"}}},
-		"redrive, continued": {Input: job.Input{Spec: files, Redrive: redrive, Resume: []string{"d0"}}, State: state(files, workState{Cursor: activities.Cursor{Item: 200}})},
+		"loop":               {StartInput: wire.StartInput{Spec: loop, Resume: []string{"s0"}, Loop: slots}},
+		"loop, continued":    {StartInput: wire.StartInput{Spec: loop}, State: state(loop, workState{Loop: &loopState{Planned: true, Slots: slots}})},
+		"files":              {StartInput: wire.StartInput{Spec: files, Resume: []string{"m0"}}},
+		"files, continued":   {StartInput: wire.StartInput{Spec: files, Resume: []string{"m0"}}, State: state(files, workState{Cursor: activities.Cursor{Item: 200}})},
+		"redrive":            {StartInput: wire.StartInput{Spec: files, Redrive: redrive, Resume: []string{"d0"}}},
+		"redrive, continued": {StartInput: wire.StartInput{Spec: files, Redrive: redrive, Resume: []string{"d0"}}, State: state(files, workState{Cursor: activities.Cursor{Item: 200}})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,10 +75,10 @@ func TestJob_GivenReport(t *testing.T) {
 }
 
 // answerOf is what a job answers that has just begun with an input.
-func answerOf(t *testing.T, in JobInput) (a job.Answer) {
+func answerOf(t *testing.T, in JobInput) (a wire.Answer) {
 	t.Helper()
 	w := setup(t, 0)
-	beginning := func(ctx workflow.Context, in JobInput) (job.Answer, error) {
+	beginning := func(ctx workflow.Context, in JobInput) (wire.Answer, error) {
 		c := newCoordinator(ctx, in)
 		err := c.setup()
 		return c.answer(nil), err
@@ -109,7 +111,7 @@ func givenReport(t *testing.T, in JobInput, legs []string) job.Report {
 	for _, leg := range legs {
 		tc.On("GetWorkflowHistory", mock.Anything, leg, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(began(FeedLegInput{}))
 	}
-	report, err := job.NewClient(tc).Get("nightly").Report(t.Context())
+	report, err := jobs.NewClient(tc).Get("nightly").Report(t.Context())
 	require.NoError(t, err)
 	return report
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/taskqueue/v1"
@@ -129,7 +130,7 @@ func runSalvaged(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), name, j.run.ID(), "by mistake"))
 	j.on(nil)
 	release()
-	run, err := s.client.Resume(t.Context(), name, job.ResumeOptions{})
+	run, err := s.client.Resume(t.Context(), name, jobs.ResumeOptions{})
 	require.NoError(t, err)
 	j.run, j.ids = run, append(j.ids, run.ID())
 	report := j.completes()

@@ -22,6 +22,7 @@ import (
 	"github.com/stint-run/stint/internal/orphans"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stint-run/stint/workflows"
 	"github.com/stretchr/testify/require"
@@ -31,6 +32,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
+
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/proto"
@@ -44,7 +46,7 @@ var record = flag.Bool("record", false, "write recorded histories to testdata")
 type server struct {
 	address  string
 	temporal client.Client
-	client   *job.Client
+	client   *jobs.Client
 }
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -70,7 +72,7 @@ var theServer = sync.OnceValues(func() (*server, error) {
 		c.Close()
 		temporal.Stop()
 	}
-	return &server{address: temporal.Address(), temporal: c, client: job.NewClient(c)}, nil
+	return &server{address: temporal.Address(), temporal: c, client: jobs.NewClient(c)}, nil
 })
 
 // serve runs a worker until stop is called.
@@ -99,7 +101,7 @@ type theJob struct {
 	t    *testing.T
 	s    *server
 	spec job.Spec
-	run  *job.Run
+	run  *jobs.Run
 	ids  []string // of the runs started, each a first run ID
 
 	mu     sync.Mutex
@@ -161,7 +163,7 @@ func (s *server) newJob(t *testing.T, name string, n int, tail string) *theJob {
 	return j
 }
 
-func (j *theJob) start(o job.StartOptions) *theJob {
+func (j *theJob) start(o jobs.StartOptions) *theJob {
 	j.t.Helper()
 	run, err := j.s.client.StartWith(j.t.Context(), j.spec, o)
 	require.NoError(j.t, err)
@@ -232,7 +234,7 @@ func TestHistory_EventsPerBatch(t *testing.T) {
 		}
 		return text, nil
 	})
-	report := j.start(job.StartOptions{}).completes()
+	report := j.start(jobs.StartOptions{}).completes()
 	require.EqualValues(t, batches, report.Batches)
 	require.Positive(t, report.Failed)
 	events, bytesOf := 0, 0
@@ -315,7 +317,7 @@ func runInline(t *testing.T, s *server, name string) (*theJob, job.Report) {
 		}
 		return text, nil
 	})
-	report := j.start(job.StartOptions{}).completes()
+	report := j.start(jobs.StartOptions{}).completes()
 	require.EqualValues(t, 10, report.Failed)
 	require.EqualValues(t, 10, report.Dropped)
 	require.EqualValues(t, 3, report.FirstError.Item)
@@ -328,7 +330,7 @@ func runInline(t *testing.T, s *server, name string) (*theJob, job.Report) {
 func runLegs(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 400, "")
 	j.spec.Window = 6
-	report := j.start(job.StartOptions{}).completes()
+	report := j.start(jobs.StartOptions{}).completes()
 	require.Equal(t, 2, report.Legs)
 	require.EqualValues(t, 400, report.OK)
 	return j, report
@@ -338,7 +340,7 @@ func runLegs(t *testing.T, s *server, name string) (*theJob, job.Report) {
 func runOverlap(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 650, "")
 	j.spec.BatchItems = 1
-	report := j.start(job.StartOptions{}).completes()
+	report := j.start(jobs.StartOptions{}).completes()
 	require.Equal(t, 3, report.Legs)
 	return j, report
 }
@@ -365,7 +367,7 @@ func (j *theJob) startAndHold(waits func(text string) bool) (release func()) {
 		}
 		return text, nil
 	})
-	j.start(job.StartOptions{})
+	j.start(jobs.StartOptions{})
 	for range slots {
 		select {
 		case <-waiting:
@@ -419,7 +421,7 @@ func runStaged(t *testing.T, s *server, name string) (*theJob, job.Report) {
 		}
 		return text, nil
 	})
-	report := j.start(job.StartOptions{}).completes()
+	report := j.start(jobs.StartOptions{}).completes()
 	require.EqualValues(t, 400, report.OK+report.Failed)
 	require.Positive(t, report.Failed)
 	return j, report
@@ -438,7 +440,7 @@ func runGraph(t *testing.T, s *server, name string) (*theJob, job.Report) {
 		{Name: "score", Ensemble: []job.Stage{{Name: "a", Pool: pool, BatchItems: 4}, {Name: "b", Pool: pool}}},
 	}
 	j.on(nil)
-	report := j.start(job.StartOptions{}).completes()
+	report := j.start(jobs.StartOptions{}).completes()
 	require.EqualValues(t, 100, report.OK)
 	batches, done := map[string]int64{}, map[string]int64{}
 	for _, stage := range report.Stages {
@@ -453,7 +455,7 @@ func runGraph(t *testing.T, s *server, name string) (*theJob, job.Report) {
 func runResumed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j, stopped := runStopped(t, s, name)
 	j.on(nil)
-	report := j.start(job.StartOptions{Resume: stopped.Manifests}).completes()
+	report := j.start(jobs.StartOptions{Resume: stopped.Manifests}).completes()
 	require.Equal(t, stopped.OK, report.Resumed, "nothing done twice that was recorded")
 	require.EqualValues(t, 400, report.OK, "nothing missed")
 	want, err := os.ReadFile(j.spec.Input[0])
@@ -479,10 +481,10 @@ func runRedriven(t *testing.T, s *server, name string) (*theJob, job.Report) {
 		}
 		return text, nil
 	})
-	failed := j.start(job.StartOptions{}).completes().Failed
+	failed := j.start(jobs.StartOptions{}).completes().Failed
 	require.Positive(t, failed)
 	j.on(nil)
-	run, err := s.client.Redrive(t.Context(), name, job.RedriveOptions{BatchItems: 3})
+	run, err := s.client.Redrive(t.Context(), name, jobs.RedriveOptions{BatchItems: 3})
 	require.NoError(t, err)
 	j.run, j.ids = run, append(j.ids, run.ID())
 	report := j.completes()
@@ -502,7 +504,7 @@ func runChanged(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	require.NoError(t, file.Close())
 	release()
 	report, err := j.wait()
-	var failed *job.FailedError
+	var failed *jobs.FailedError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, job.Failed, report.State)
 	require.Equal(t, job.ErrorChanged, report.Error.Type)
@@ -533,7 +535,7 @@ func runExpired(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j.dies = func(in activities.ProcessInput) bool {
 		return in.Batch.First <= 25 && 25 < in.Batch.End() && died.CompareAndSwap(false, true)
 	}
-	report := j.start(job.StartOptions{}).completes()
+	report := j.start(jobs.StartOptions{}).completes()
 	require.EqualValues(t, 1, report.Expiries)
 	require.EqualValues(t, 1, report.Retries)
 	return j, report

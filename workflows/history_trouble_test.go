@@ -13,6 +13,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/history/v1"
@@ -113,7 +114,7 @@ func runOutage(t *testing.T, s *server, name string) (*theJob, job.Report) {
 		}
 		return nil
 	}
-	j.start(job.StartOptions{})
+	j.start(jobs.StartOptions{})
 	require.Eventually(t, func() bool {
 		report, err := j.run.Report(t.Context())
 		return err == nil && report.Outage != nil && report.Outage.Tries > 0 && strings.Contains(report.Outage.Message, "503 Slow Down")
@@ -139,7 +140,7 @@ func runNarrowed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 		}
 		return in.Verdict == nil && in.Batch.First <= bad && bad < in.Batch.First+taken
 	}
-	report := j.start(job.StartOptions{}).completes()
+	report := j.start(jobs.StartOptions{}).completes()
 	require.EqualValues(t, 1, report.Failed)
 	require.EqualValues(t, 119, report.OK)
 	require.EqualValues(t, bad, report.FirstError.Item)
@@ -168,8 +169,8 @@ func runTolerant(t *testing.T, s *server, name string) (*theJob, job.Report) {
 		}
 		return "", errors.New("no such customer")
 	})
-	report, err := j.start(job.StartOptions{}).wait()
-	var failed *job.FailedError
+	report, err := j.start(jobs.StartOptions{}).wait()
+	var failed *jobs.FailedError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, job.ErrorTooMany, report.Error.Type)
 	require.Greater(t, report.Failed, int64(20))
@@ -208,7 +209,7 @@ func runSlowed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 		}
 		return text, err
 	})
-	j.start(job.StartOptions{})
+	j.start(jobs.StartOptions{})
 	<-begun
 	window, rate := 6, job.Rate(1_500_000)
 	now, err := j.run.Set(t.Context(), job.Settings{Window: &window, Rate: &rate})

@@ -18,7 +18,7 @@ import (
 
 // JobInput starts a job, or continues it in a new run.
 type JobInput struct {
-	job.Input
+	wire.StartInput
 	State *jobState `json:"state,omitempty"` // nil at the start
 }
 
@@ -37,7 +37,7 @@ type jobState struct {
 	Slowed   throttle.Slowed `json:"slowed,omitzero"`
 	Carried  []carriedLeg    `json:"carried,omitempty"` // legs that are open
 	// Listed is what those who list jobs see of the progress.
-	Listed wire.Counted `json:"listed,omitzero"`
+	Listed job.Counted `json:"listed,omitzero"`
 }
 
 // Job runs a job to its end. If the job fails, it returns an application error whose details are the
@@ -141,7 +141,7 @@ func (in *JobInput) check() error {
 }
 
 // checkSlot returns an error if a loop with so many slots has no such one.
-func checkSlot(s wire.ClockSlot, slots int) error {
+func checkSlot(s job.LoopSlot, slots int) error {
 	if s.Slot < 0 || s.Slot >= slots {
 		return fmt.Errorf("slot %d of a loop: it has %d, from 0", s.Slot, slots)
 	}

@@ -253,7 +253,7 @@ func TestHasLogic_Gate(t *testing.T) {
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestWorkflowEnvironment()
 		env.RegisterWorkflow(gated)
-		env.ExecuteWorkflow(gated, JobInput{Input: job.Input{Version: version}})
+		env.ExecuteWorkflow(gated, JobInput{StartInput: wire.StartInput{Version: version}})
 		var got string
 		require.NoError(t, env.GetWorkflowResult(&got))
 		require.Equal(t, want, got, "version %d", version)

@@ -81,16 +81,16 @@ var bounds = []struct {
 	{plain, 40, `
 		ledger.Ref.Run job.Report.Run ledger.Entry.Run wire.Parcel.Run wire.Part.Run
 		activities.LocateInput.Run dispatch.FromLeg.Run internal.WorkflowExecution.RunID outputs.FinishInput.Earlier
-		job.Redrive.Runs job.Input.Earlier`},
+		job.Redrive.Runs wire.StartInput.Earlier`},
 	{plain, 100, `
-		ledger.Ref.Sources inputs.PlanResult.Sources wire.ClockSlot.Head
+		ledger.Ref.Sources inputs.PlanResult.Sources wire.LoopSlot.Head
 		activities.CommitResult.Manifest wire.Hint.Batch wire.Answered.Activity
 		wire.ActivityPlace.Activity wire.CameBack.Activity job.HookRun.Skipped
 		wire.Place.Process activities.HookInput.Key job.Answer.Flying job.Progress.Flying
 		activities.LocateInput.Processes activities.LocateInput.Silent activities.LocateResult.Ended
 		workflows.LegResult.Manifests activities.CommitInput.Previous workflows.LegInput.Previous
 		inputs.PlanInput.Resume outputs.FinishInput.Manifests outputs.FinishResult.Manifests
-		activities.FailuresInput.Manifests job.Input.Resume job.Report.LegManifests job.Report.Manifests
+		activities.FailuresInput.Manifests wire.StartInput.Resume job.Report.LegManifests job.Report.Manifests
 		job.Redrive.Manifests job.Redrive.Done workflows.jobState.Heads`},
 	{plain, 900, "job.Totals.CallTimes"}, // 41 classes of 20 digits
 
@@ -99,11 +99,11 @@ var bounds = []struct {
 		activities.CommitInput.Previous`},
 	{list, openLegs + 1, `
 		workflows.LegInput.Previous inputs.PlanInput.Resume outputs.FinishInput.Manifests
-		outputs.FinishResult.Manifests activities.FailuresInput.Manifests job.Input.Resume
+		outputs.FinishResult.Manifests activities.FailuresInput.Manifests wire.StartInput.Resume
 		job.Report.LegManifests job.Redrive.Manifests job.Redrive.Done workflows.jobState.Heads`},
 	{list, feedLegs + 1, `
 		job.Report.Manifests job.Report.OpenLegs job.Report.Silent job.Report.Unsaved job.Answer.Heard`},
-	{list, job.MaxSlots, "job.Input.Loop workflows.loopState.Slots job.LoopReport.At"},
+	{list, job.MaxSlots, "wire.StartInput.Loop workflows.loopState.Slots job.LoopReport.At"},
 	{list, job.MaxStages, `
 		job.Report.Stages job.Report.UnservedPools job.Progress.Stages dispatch.Outcomes.Stages
 		dispatch.Limits.Stages job.Settings.Windows activities.ServedInput.Pools
@@ -117,7 +117,7 @@ var bounds = []struct {
 	{list, job.MaxWorkers, "job.Report.Workers job.Progress.Workers dispatch.Outcomes.Workers"},
 	{list, pool.MaxWorkers, "dispatch.Outcomes.Pool dispatch.PoolNews.Workers pool.View.Workers"},
 	{list, 60, "job.Report.Hooks"}, // 20 of each stage
-	{list, 1000, "outputs.FinishInput.Earlier job.Redrive.Runs job.Input.Earlier"}, // runs of one job
+	{list, 1000, "outputs.FinishInput.Earlier job.Redrive.Runs wire.StartInput.Earlier"}, // runs of one job
 	{list, wire.PageBatches, `
 		job.Answer.Flying job.Progress.Flying activities.LocateInput.Processes activities.LocateInput.Silent
 		activities.LocateResult.Ended`},
@@ -150,14 +150,14 @@ func jobRows(l *fullest) []row {
 		// What only jobs and legs have that end.
 		jobEnds = kinds + "job.Report.Stragglers job.Report.Forced job.Report.Hooks job.Report.Redrive job.Report.Ended "
 		legEnds = "dispatch.Outcomes.Stragglers dispatch.ForcedEnds.Forced dispatch.Outcomes.Error workflows.LegResult.Loop "
-		noLoop  = "job.Input.Salvage job.Input.Loop "
+		noLoop  = "wire.StartInput.Salvage wire.StartInput.Loop "
 	)
 
 	page := inputs.EncodePage(l.page(wire.PageBatches))
 	leg := full(LegInput{}, legEnds+"dispatch.State.Tasks workflows.LegInput.Page").(LegInput)
 	planned := full(inputs.PlanResult{}, "inputs.PlanResult.Page").(inputs.PlanResult)
 	planned.Page = page
-	start := full(job.Input{}, noLoop).(job.Input)
+	start := full(wire.StartInput{}, noLoop).(wire.StartInput)
 	resumed := start
 	resumed.Salvage = salvage
 	const otherWork = "workflows.jobState.Carried workflows.workState.Feed workflows.workState.Loop"
@@ -170,7 +170,7 @@ func jobRows(l *fullest) []row {
 		state.Carried = append(state.Carried, carried)
 		feedJob.State = &state
 	}
-	loop := full(JobInput{}, jobEnds+"job.Input.Salvage workflows.jobState.Carried workflows.workState.Feed").(JobInput)
+	loop := full(JobInput{}, jobEnds+"wire.StartInput.Salvage workflows.jobState.Carried workflows.workState.Feed").(JobInput)
 	loop.Spec = l.loopSpec(1)
 	const lists = "activities.CommitInput.Entries activities.CommitInput.Between"
 	commit := full(activities.CommitInput{}, lists).(activities.CommitInput)
@@ -191,13 +191,13 @@ func jobRows(l *fullest) []row {
 	rows := []row{
 		{"start of a job", start, mostSent},
 		{"start of a resumed job", resumed, mostSent},
-		{"start of a redrive of a job", full(job.Input{}, noLoop), mostSent},
+		{"start of a redrive of a job", full(wire.StartInput{}, noLoop), mostSent},
 		{"continuation of a job", again, mostSent},
 		{"continuation of a feed", feedJob, mostSent},
 		{"continuation of a loop", loop, mostSent},
 		{"result of a job", report, mostSent},
 		{"result of a loop", full(job.Report{}, "job.Report.Feed job.Report.Stages"), mostSent},
-		{"answer to the query of a job", full(job.Answer{}, kinds), mostSent},
+		{"answer to the query of a job", full(wire.Answer{}, kinds), mostSent},
 		{"executions that a query names", full(job.Progress{}, "job.Progress.Feed").(job.Progress).Flying, mostSent},
 		{"answer to the query of a leg", full(job.Progress{}, "job.Progress.Feed"), mostSent},
 		{"what a leg has not committed", []activities.CommitInput{commit}, mostSent},
@@ -237,7 +237,7 @@ func jobRows(l *fullest) []row {
 		{"limits of a leg", full(dispatch.Limits{}, ""), mostSent},
 		{"worker that came back", full(wire.CameBack{}, ""), mostSent},
 		{"settings", full(job.Settings{}, ""), mostSent},
-		{"progress in a memo", full(wire.Milestone{}, ""), mostSent},
+		{"progress in a memo", full(job.Milestone{}, ""), mostSent},
 		{"output in a memo", spec.Output, 3 << 10},
 		{"spec", spec, 512 << 10},
 	}

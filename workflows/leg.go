@@ -44,7 +44,7 @@ type LegResult struct {
 	Accepted  int64 `json:"accepted,omitempty"`
 	Discarded int64 `json:"discarded,omitempty"`
 	// Of a leg of a loop: where its slots stand.
-	Loop []wire.ClockSlot `json:"loop,omitempty"`
+	Loop []job.LoopSlot `json:"loop,omitempty"`
 	// Counted are the outcomes of a feed's last session in it.
 	Counted dispatch.Counts `json:"counted,omitzero"`
 	// Freed is the capacity of a feed that it has freed since it was sealed.

@@ -186,7 +186,7 @@ func runFeedJob(t *testing.T, from *jobState, change ...func(*scriptedFeed)) (*a
 	a := &accountant{kind: wire.WorkflowJob}
 	f.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{a}, DeadlockDetectionTimeout: time.Minute})
 	f.quick = true
-	f.env.ExecuteWorkflow(Job, JobInput{Input: job.Input{Spec: f.spec, Version: f.version}, State: from})
+	f.env.ExecuteWorkflow(Job, JobInput{StartInput: wire.StartInput{Spec: f.spec, Version: f.version}, State: from})
 	var again *workflow.ContinueAsNewError
 	require.True(t, errors.As(f.env.GetWorkflowError(), &again), "after %d legs: %v", legsARun, f.env.GetWorkflowError())
 	a.requireWithin(t)

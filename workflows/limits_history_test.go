@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/workflows"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
@@ -28,7 +29,7 @@ func TestLimits_OnARealServer(t *testing.T) {
 	const batches = 3000
 	j := s.newJob(t, "limits", batches, "")
 	j.spec.BatchItems = 1
-	report, err := j.start(job.StartOptions{}).run.Wait(t.Context()) // ten seconds, or more beside other tests
+	report, err := j.start(jobs.StartOptions{}).run.Wait(t.Context()) // ten seconds, or more beside other tests
 	require.NoError(t, err)
 	require.Equal(t, job.Completed, report.State)
 	require.EqualValues(t, batches, report.Batches)

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stint-run/stint/workflows"
 	"github.com/stretchr/testify/require"
@@ -128,7 +129,7 @@ func TestLoop_NoEventPerTick(t *testing.T) {
 	s := setup(t)
 	l := s.newLoop(t, "loop-events", 2)
 	l.spec.Every, l.spec.Slots = time.Millisecond, 2
-	l.start(job.StartOptions{})
+	l.start(jobs.StartOptions{})
 	l.await(2000)
 	report := l.stops()
 	require.GreaterOrEqual(t, report.Loop.Ticks, int64(2000))
@@ -153,7 +154,7 @@ func TestLoop_StopWakesAWaitingSlot(t *testing.T) {
 	s := setup(t)
 	l := s.newLoop(t, "loop-wakes", 1)
 	l.spec.Every = time.Hour
-	l.start(job.StartOptions{})
+	l.start(jobs.StartOptions{})
 	l.await(1)
 	began := time.Now()
 	report := l.stops()
@@ -168,7 +169,7 @@ func TestLoop_StoppedBeforeItsFirstTick(t *testing.T) {
 	s := setup(t)
 	l := s.newLoop(t, "loop-unborn", 0)
 	l.spec.Every, l.spec.Init, l.spec.Cleanup = time.Second, []string{"note"}, []string{"note"}
-	l.start(job.StartOptions{})
+	l.start(jobs.StartOptions{})
 	require.NoError(t, l.run.Stop(t.Context(), job.Stop{Reason: "enough"}))
 	t.Cleanup(l.worker(1)) // nobody could run a hook before
 	report, err := l.wait()
@@ -195,7 +196,7 @@ func TestLoop_StopLetsTheTickEnd(t *testing.T) {
 			return ctx.Err()
 		}
 	}
-	l.start(job.StartOptions{})
+	l.start(jobs.StartOptions{})
 	l.await(4)
 	report := l.stops()
 	require.EqualValues(t, 4, report.OK)
@@ -220,7 +221,7 @@ func TestLoop_ErrorOfTheBody(t *testing.T) {
 				}
 				return errors.New("the probe is broken")
 			}
-			l.start(job.StartOptions{})
+			l.start(jobs.StartOptions{})
 			report, err := l.wait()
 			require.EqualValues(t, 1, report.Failed)
 			require.Equal(t, numbers(0, 6), l.ticks(1))
@@ -229,7 +230,7 @@ func TestLoop_ErrorOfTheBody(t *testing.T) {
 				require.Equal(t, job.Stopped, report.State)
 				return
 			}
-			var failed *job.FailedError
+			var failed *jobs.FailedError
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, job.Failed, report.State)
 			require.Contains(t, report.Error.Message, "the probe is broken")
@@ -262,7 +263,7 @@ func resumedLoop(t *testing.T, s *server, name string) (*theLoop, job.Report) {
 	l := s.newLoop(t, name, 0)
 	l.spec.Every, l.spec.Slots, l.spec.Output = 5*time.Millisecond, 2, t.TempDir()+string(filepath.Separator)
 	stop := l.worker(2)
-	l.start(job.StartOptions{})
+	l.start(jobs.StartOptions{})
 	l.await(100)
 	stop()
 	t.Cleanup(l.worker(2))
@@ -272,7 +273,7 @@ func resumedLoop(t *testing.T, s *server, name string) (*theLoop, job.Report) {
 	}
 	stopped := l.stops()
 	require.Equal(t, stopped.Loop.Ticks, stopped.OK)
-	run, err := s.client.Resume(t.Context(), name, job.ResumeOptions{})
+	run, err := s.client.Resume(t.Context(), name, jobs.ResumeOptions{})
 	require.NoError(t, err)
 	l.run, l.ids = run, append(l.ids, run.ID())
 	for slot := range 2 {
@@ -332,7 +333,7 @@ func TestLoop_ReportWhileItRuns(t *testing.T) {
 	s := setup(t)
 	l := s.newLoop(t, "loop-report", 2)
 	l.spec.Every, l.spec.Slots = 20*time.Millisecond, 3
-	l.start(job.StartOptions{})
+	l.start(jobs.StartOptions{})
 	var report job.Report
 	require.Eventually(t, func() bool {
 		var err error
@@ -359,7 +360,7 @@ func TestLoop_Terminated(t *testing.T) {
 			t.Parallel()
 			l := s.newLoop(t, name, 2)
 			l.spec.Every, l.spec.Slots, l.spec.Output = 20*time.Millisecond, 2, output
-			l.start(job.StartOptions{})
+			l.start(jobs.StartOptions{})
 			var before job.Report
 			require.Eventually(t, func() bool {
 				var err error
@@ -373,7 +374,7 @@ func TestLoop_Terminated(t *testing.T) {
 			require.GreaterOrEqual(t, ended.Loop.Recorded(), before.Loop.Recorded())
 			require.Equal(t, ended.Loop.Ticks, ended.OK)
 
-			run, err := s.client.Resume(t.Context(), name, job.ResumeOptions{})
+			run, err := s.client.Resume(t.Context(), name, jobs.ResumeOptions{})
 			require.NoError(t, err)
 			l.run, l.ids = run, append(l.ids, run.ID())
 			require.Eventually(t, func() bool {
@@ -425,12 +426,12 @@ func TestLoop_StoppedWhileItsWorkerIsLost(t *testing.T) {
 	l := s.newLoop(t, "loop-straggler", 0)
 	l.spec.Every, l.spec.Grace, l.spec.Expiry = 5*time.Millisecond, job.None, 30*time.Second // longer than TERM and KILL may take
 	stop := l.worker(1)
-	l.start(job.StartOptions{})
+	l.start(jobs.StartOptions{})
 	l.await(20)
 	stop()
-	var at wire.ClockSlot
+	var at job.LoopSlot
 	l.holdWith("mill-4711", func(in activities.ProcessInput) wire.Hint {
-		at = in.Clock.ClockSlot
+		at = in.Clock.LoopSlot
 		at.Next, at.Stats.OK, at.Doubt = at.Next+50, at.Stats.OK+50, at.Next+50+7
 		return wire.Hint{Place: wire.Place{Worker: "mill-4711", Slot: 2, PID: 4712}, Clock: &at}
 	})
@@ -445,7 +446,7 @@ func TestLoop_StoppedWhileItsWorkerIsLost(t *testing.T) {
 
 	before := len(l.ticks(0))
 	t.Cleanup(l.worker(1))
-	run, err := s.client.Resume(t.Context(), "loop-straggler", job.ResumeOptions{})
+	run, err := s.client.Resume(t.Context(), "loop-straggler", jobs.ResumeOptions{})
 	require.NoError(t, err)
 	l.run, l.ids = run, append(l.ids, run.ID())
 	require.Eventually(t, func() bool { return len(l.ticks(0)) > before+20 }, time.Minute, 10*time.Millisecond)
@@ -467,7 +468,7 @@ func renewedLoop(t *testing.T, s *server, name string) (*theLoop, job.Report) {
 	l := s.newLoop(t, name, 0)
 	l.spec.Every = 5 * time.Millisecond
 	stop := l.worker(1)
-	l.start(job.StartOptions{})
+	l.start(jobs.StartOptions{})
 	first := ""
 	require.Eventually(t, func() bool {
 		d, err := s.temporal.DescribeWorkflowExecution(t.Context(), wire.LegID(name, 1), "")
@@ -507,7 +508,7 @@ func TestLoop_Metrics(t *testing.T) {
 		}
 		return nil
 	}
-	l.start(job.StartOptions{})
+	l.start(jobs.StartOptions{})
 	l.await(20)
 	report := l.stops()
 	stop()
@@ -533,7 +534,7 @@ func TestLoop_CrashOfATick(t *testing.T) {
 		time.Sleep(time.Millisecond) // back to back
 		return nil
 	}
-	l.start(job.StartOptions{})
+	l.start(jobs.StartOptions{})
 	l.await(30)
 	report := l.stops()
 	require.Equal(t, numbers(0, report.Loop.Ticks), slices.Compact(l.ticks(0)))

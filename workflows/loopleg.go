@@ -18,7 +18,7 @@ type LoopLegInput struct {
 	Ref  activities.Ref `json:"ref"`
 	Spec job.Spec       `json:"spec"`
 	dispatch.State
-	Slot    wire.ClockSlot    `json:"slot"`              // where it stands
+	Slot    job.LoopSlot      `json:"slot"`              // where it stands
 	Sofar   dispatch.Outcomes `json:"so_far,omitzero"`   // of the leg's earlier runs
 	Version int               `json:"version,omitempty"` // see wire.LogicVersion
 }
@@ -61,8 +61,8 @@ type loopLeg struct {
 	*dispatch.Dispatcher
 	ref     activities.Ref
 	spec    job.Spec
-	slot    wire.ClockSlot
-	given   wire.ClockSlot // to the latest execution
+	slot    job.LoopSlot
+	given   job.LoopSlot // to the latest execution
 	retired bool
 }
 
@@ -95,7 +95,7 @@ func (l *loopLeg) process(ctx workflow.Context, in activities.ProcessInput) work
 	in.Ref, l.given = l.ref, l.slot
 	in.Slice = sliceAt(workflow.Now(ctx))
 	in.Clock = &wire.Clock{
-		ClockSlot: l.slot, Every: l.spec.Every, Skip: l.spec.CatchUp == job.CatchUpSkip, Keep: l.ref.Store != "",
+		LoopSlot: l.slot, Every: l.spec.Every, Skip: l.spec.CatchUp == job.CatchUpSkip, Keep: l.ref.Store != "",
 	}
 	options := workflow.GetActivityOptions(ctx)
 	options.Summary = fmt.Sprintf("slot %d · ticks from %s on", l.slot.Slot, text.Thousands(in.Batch.First+l.slot.Skipped))
@@ -125,7 +125,7 @@ func (l *loopLeg) Accept(_ dispatch.Task, r activities.ProcessResult) {
 
 // cameBack takes in how far an execution has come that had been given up: what it has begun runs again, or has run again. The next execution
 // counts those that it knows to be in doubt; if it has begun, it does not know of the others.
-func (l *loopLeg) cameBack(at wire.ClockSlot, runs bool) {
+func (l *loopLeg) cameBack(at job.LoopSlot, runs bool) {
 	if at.Slot != l.slot.Slot {
 		return
 	}
@@ -203,7 +203,7 @@ func (l *loopLeg) progress() job.Progress {
 }
 
 func (l *loopLeg) result() LegResult {
-	return LegResult{Outcomes: l.Sofar(), Window: l.Places(), Loop: []wire.ClockSlot{l.slot}}
+	return LegResult{Outcomes: l.Sofar(), Window: l.Places(), Loop: []job.LoopSlot{l.slot}}
 }
 
 func (l *loopLeg) details() string {

@@ -38,7 +38,7 @@ func runLoopLegEvery(t *testing.T, every time.Duration, process func(in activiti
 	env.RegisterWorkflowWithOptions(LoopLeg, workflow.RegisterOptions{Name: wire.WorkflowLoopLeg})
 	env.ExecuteWorkflow(LoopLeg, LoopLegInput{
 		Ref: activities.Ref{Job: "probe", Run: "run"}, Spec: spec, State: dispatch.State{Number: 1, Window: 1, Last: true},
-		Slot: wire.ClockSlot{Next: 10},
+		Slot: job.LoopSlot{Next: 10},
 	})
 	require.NoError(t, env.GetWorkflowError())
 	var result LegResult
@@ -48,7 +48,7 @@ func runLoopLegEvery(t *testing.T, every time.Duration, process func(in activiti
 
 // did is the result of an execution that has run ticks.
 func did(in activities.ProcessInput, ticks int64) activities.ProcessResult {
-	at := in.Clock.ClockSlot
+	at := in.Clock.LoopSlot
 	at.Next = in.Batch.First + ticks
 	at.Stats.OK += ticks
 	rest := in.Batch.After(ticks, 0)
@@ -67,7 +67,7 @@ func TestLoopLeg_GoesOnFromTheLastHeartbeat(t *testing.T) {
 	result := runLoopLeg(t, func(in activities.ProcessInput) (activities.ProcessResult, error) {
 		inputs = append(inputs, in)
 		lost := func(next, doubt, repeated, unsure int64, hand int64) error {
-			at := in.Clock.ClockSlot
+			at := in.Clock.LoopSlot
 			at.Next, at.Doubt, at.Base, at.Unsure = next, doubt, base, unsure
 			at.Stats.Repeated, at.Stats.OK = repeated, at.Stats.OK+next-in.Clock.Next
 			return temporal.NewHeartbeatTimeoutError(wire.Hint{First: next, Count: hand, Clock: &at})
@@ -100,7 +100,7 @@ func TestLoopLeg_GoesOnFromTheLastHeartbeat(t *testing.T) {
 
 // hintAt is a hint of an execution of that slot which has come so far.
 func hintAt(in activities.ProcessInput, next, doubt int64) wire.Hint {
-	slot := in.Clock.ClockSlot
+	slot := in.Clock.LoopSlot
 	slot.Stats.OK += next - slot.Next
 	slot.Next, slot.Doubt = next, doubt
 	return wire.Hint{First: next, Clock: &slot}
@@ -175,13 +175,13 @@ func TestLoopLeg_Stragglers(t *testing.T) {
 	}{
 		"known": {
 			every: time.Second, next: 40, doubt: 44, repeated: 3,
-			place: &wire.ActivityPlace{Place: wire.Place{Worker: "mill-1"}, Clock: &wire.ClockSlot{
-				Next: 40, Doubt: 44, Unsure: 2, Stats: wire.ClockStats{OK: 30, Repeated: 1},
+			place: &wire.ActivityPlace{Place: wire.Place{Worker: "mill-1"}, Clock: &job.LoopSlot{
+				Next: 40, Doubt: 44, Unsure: 2, Stats: job.LoopStats{OK: 30, Repeated: 1},
 			}},
 		},
 		"known, nothing done": {
 			every: time.Second, next: 10, doubt: 14,
-			place: &wire.ActivityPlace{Place: wire.Place{Worker: "mill-1"}, Clock: &wire.ClockSlot{Next: 10, Doubt: 14}},
+			place: &wire.ActivityPlace{Place: wire.Place{Worker: "mill-1"}, Clock: &job.LoopSlot{Next: 10, Doubt: 14}},
 		},
 		"without a heartbeat": {every: time.Second, place: &wire.ActivityPlace{Place: wire.Place{Worker: "mill-1"}}, next: 10, doubt: 10 + 81, unknown: true},
 		"nobody knows":        {every: time.Minute, next: 10, doubt: 10 + 2, unknown: true},
@@ -282,7 +282,7 @@ func TestD54_TicksOfAWorkerThatWasCutOffCountAsRepeated(t *testing.T) {
 		var env *testsuite.TestWorkflowEnvironment
 		result := runLoopLeg(t, func(in activities.ProcessInput) (activities.ProcessResult, error) {
 			inputs = append(inputs, in)
-			back := in.Clock.ClockSlot
+			back := in.Clock.LoopSlot
 			back.Doubt = 142 // it was at 40 when it was heard of last, and has begun 102 more
 			signal := func() {
 				env.SignalWorkflow(wire.SignalCameBack, wire.CameBack{Activity: "batch-1.1", Clock: &back})

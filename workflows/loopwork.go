@@ -7,7 +7,6 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/text"
-	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -32,8 +31,8 @@ type loopWork struct {
 
 // loopState is what a loop carries from one run of its job to the next.
 type loopState struct {
-	Planned bool             `json:"planned"`
-	Slots   []wire.ClockSlot `json:"slots"` // where they stand, by number
+	Planned bool           `json:"planned"`
+	Slots   []job.LoopSlot `json:"slots"` // where they stand, by number
 }
 
 // signalRetire goes from a loop's job to its legs: they end once their slots' executions have.
@@ -109,7 +108,7 @@ func (w *loopWork) open(p portion) {
 	summary := fmt.Sprintf("slot %d · ticks from %s on", p.slot.Slot, text.Thousands(p.slot.Next+p.slot.Skipped))
 	child := workflow.ExecuteChildWorkflow(execute.LegOptions(c.ctx, c.spec(), in.Number, summary), LoopLeg, in)
 	known := LegInput{Ref: in.Ref, Spec: in.Spec, State: in.State}
-	handle := &childLeg{ctx: c.ctx, in: known, child: child, wakeUp: c.wakeUp, sofar: LegResult{Loop: []wire.ClockSlot{*p.slot}}}
+	handle := &childLeg{ctx: c.ctx, in: known, child: child, wakeUp: c.wakeUp, sofar: LegResult{Loop: []job.LoopSlot{*p.slot}}}
 	l := c.opened(known, p, handle)
 	c.selector.AddFuture(child, func(f workflow.Future) {
 		var result LegResult

@@ -518,7 +518,7 @@ func TestStop_CancelledInTheTaskThatContinuesAsNew(t *testing.T) {
 			return Job(ctx, in)
 		}
 		w.env.RegisterWorkflowWithOptions(lastTask, workflow.RegisterOptions{Name: "the last task"})
-		w.env.ExecuteWorkflow("the last task", JobInput{Input: job.Input{Spec: w.spec}})
+		w.env.ExecuteWorkflow("the last task", JobInput{StartInput: wire.StartInput{Spec: w.spec}})
 		if !cancelled {
 			require.ErrorAs(t, w.env.GetWorkflowError(), new(*workflow.ContinueAsNewError), "its only task is its last one")
 			continue

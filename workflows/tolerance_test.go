@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -268,7 +267,7 @@ func TestTolerance_FailsAloneUnrecorded(t *testing.T) {
 // Temporal may deliver signals in another order than they were sent in: what is older changes nothing.
 func TestSignals_Overtaken(t *testing.T) {
 	t.Parallel()
-	at := func(seconds int) wire.Counted { return wire.Counted{At: time.Unix(int64(seconds), 0)} }
+	at := func(seconds int) job.Counted { return job.Counted{At: time.Unix(int64(seconds), 0)} }
 	l := &openLeg{}
 	l.hear(dispatch.Counts{OK: 5, Sofar: at(2)})
 	l.hear(dispatch.Counts{OK: 3, Sofar: at(1), Answer: true})

@@ -100,7 +100,7 @@ type portion struct {
 	firstError *job.FirstError // of what earlier runs have lost
 
 	// Of a loop.
-	slot *wire.ClockSlot // that the leg runs; nil: none
+	slot *job.LoopSlot // that the leg runs; nil: none
 }
 
 // standing reports that the leg which gets the portion has no end of its own: it waits for no place, and no other leg's end

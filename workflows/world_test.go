@@ -206,7 +206,7 @@ func (w *world) salvaged() (all []json.RawMessage) {
 // run runs the job over all its runs.
 func (w *world) run() (job.Report, error) {
 	w.t.Helper()
-	in := JobInput{Input: job.Input{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version, Salvage: w.salvaged()}}
+	in := JobInput{StartInput: wire.StartInput{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version, Salvage: w.salvaged()}}
 	for {
 		var report job.Report
 		var next JobInput

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -165,8 +165,8 @@ func TestWorkflowRuns(t *testing.T) {
 // D10: the server of this version understands the list of jobs in trouble.
 func TestD10_ListOfTrouble(t *testing.T) {
 	t.Parallel()
-	c := dial(t, setup(t, Options{SearchAttributes: job.SearchTypes()}))
-	for _, query := range []string{job.JobsQuery, job.TroubleQuery} {
+	c := dial(t, setup(t, Options{SearchAttributes: jobs.SearchTypes()}))
+	for _, query := range []string{jobs.JobsQuery, jobs.TroubleQuery} {
 		found, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: query})
 		require.NoError(t, err, query)
 		require.Empty(t, found.GetExecutions())

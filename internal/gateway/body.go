@@ -17,7 +17,7 @@ import (
 	"github.com/stint-run/stint/internal/jsonscan"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/trap"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 const (
@@ -143,15 +143,15 @@ func (b *body) leave() {
 
 // value reads a body that is one value.
 func (b *body) value() (Value, error) {
-	if b.length > 2*job.MaxPutBytes {
+	if b.length > 2*jobs.MaxPutBytes {
 		return nil, tooLong(0)
 	}
 	b.expect()
-	data, err := io.ReadAll(io.LimitReader(b, 2*job.MaxPutBytes+1)) // as it may be written with spaces
+	data, err := io.ReadAll(io.LimitReader(b, 2*jobs.MaxPutBytes+1)) // as it may be written with spaces
 	switch {
 	case err != nil:
 		return nil, b.readError(err)
-	case len(data) > 2*job.MaxPutBytes:
+	case len(data) > 2*jobs.MaxPutBytes:
 		b.leave()
 		return nil, tooLong(0)
 	}
@@ -159,7 +159,7 @@ func (b *body) value() (Value, error) {
 	if err := json.Compact(&compact, data); err != nil || !utf8.Valid(data) || jsonscan.TooDeep(data) {
 		return nil, invalidLine(data, 0)
 	}
-	if compact.Len() > job.MaxPutBytes {
+	if compact.Len() > jobs.MaxPutBytes {
 		return nil, tooLong(0)
 	}
 	return compact.Bytes(), nil
@@ -167,9 +167,9 @@ func (b *body) value() (Value, error) {
 
 // tooLong is the error of an item in that line, or, if it is 0, of one that is a body of its own.
 func tooLong(line int64) error {
-	text := fmt.Sprintf("the item is larger than %d bytes", job.MaxPutBytes)
+	text := fmt.Sprintf("the item is larger than %d bytes", jobs.MaxPutBytes)
 	if line > 0 {
-		text = fmt.Sprintf("line %d is longer than %d bytes", line, job.MaxPutBytes)
+		text = fmt.Sprintf("line %d is longer than %d bytes", line, jobs.MaxPutBytes)
 	}
 	return &requestError{status: http.StatusRequestEntityTooLarge, kind: typeTooLarge, message: text, line: line}
 }
@@ -306,7 +306,7 @@ func (l *lines) next() (Value, error) {
 			return nil, io.EOF
 		case len(item) == 0:
 			continue
-		case len(item) > job.MaxPutBytes:
+		case len(item) > jobs.MaxPutBytes:
 			return nil, tooLong(l.number)
 		case !json.Valid(item) || !utf8.Valid(item) || jsonscan.TooDeep(item):
 			return nil, invalidLine(item, l.number)
@@ -323,7 +323,7 @@ func (l *lines) line() ([]byte, error) {
 	}
 	line := bytes.Clone(part)
 	for errors.Is(err, bufio.ErrBufferFull) {
-		if len(line) > job.MaxPutBytes+len("\r\n") {
+		if len(line) > jobs.MaxPutBytes+len("\r\n") {
 			return nil, tooLong(l.number)
 		}
 		part, err = l.in.ReadSlice('\n')

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -17,7 +17,7 @@ func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
 	s := serve(t, f, nil)
-	large := `"` + strings.Repeat("x", job.MaxPutBytes) + `"`
+	large := `"` + strings.Repeat("x", jobs.MaxPutBytes) + `"`
 	for _, c := range []struct {
 		path, media, body string
 		status            int

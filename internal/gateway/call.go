@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // call gives a request's items to a feed, and answers with their results.
 func (g *Gateway) call(a *answer, r *http.Request) {
-	limit := job.DefaultFeedLimit
+	limit := jobs.DefaultFeedLimit
 	values, err := parameters(r, "timeout")
 	if err == nil {
 		if text := values.Get("timeout"); text != "" {
@@ -82,7 +82,7 @@ func (g *Gateway) callLines(a *answer, r *http.Request, f Feed, limit time.Durat
 		return err
 	}
 	s := &streaming{g: g, answer: a, out: newLineAnswer(a), body: newLines(ctx, g.bodyOf(a, r))}
-	s.hand = newHand(limit, func(waited time.Duration) { cancel(&job.TimeoutError{Queued: -1, Total: waited}) })
+	s.hand = newHand(limit, func(waited time.Duration) { cancel(&jobs.TimeoutError{Queued: -1, Total: waited}) })
 	s.hand.count = func() { g.meters.put(1) }
 	defer func() {
 		s.hand.stop()
@@ -117,7 +117,7 @@ type streaming struct {
 
 // run answers with the outcomes of all items, up to the first error that is not an item's.
 func (s *streaming) run(ctx context.Context, f Feed) error {
-	for result, err := range f.Stream(ctx, s.hand.items(ctx, s.body.chunks), job.StreamOptions{InPlace: true}) {
+	for result, err := range f.Stream(ctx, s.hand.items(ctx, s.body.chunks), jobs.StreamOptions{InPlace: true}) {
 		if err != nil && !ofItem(err) {
 			return err
 		}
@@ -155,7 +155,7 @@ func (s *streaming) begin() {
 }
 
 // send writes the outcome of one item.
-func (s *streaming) send(result job.Result[Value, Value], err error) error {
+func (s *streaming) send(result jobs.Result[Value, Value], err error) error {
 	s.begin()
 	line := outcome{Index: result.Index, Dropped: result.Dropped}
 	if result.Ordinal >= 0 {
@@ -176,7 +176,7 @@ func inPlace(err error) *itemError {
 	var p problem
 	_, _ = p.ofItem(err)
 	e := &itemError{Kind: p.Kind, Type: p.Type, Message: err.Error()}
-	if item, ok := errors.AsType[*job.ItemError](err); ok {
+	if item, ok := errors.AsType[*jobs.ItemError](err); ok {
 		e.Type, e.Message = item.Err.Type, item.Err.Message
 	}
 	return e

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,11 +38,11 @@ func TestCall_Lines(t *testing.T) {
 	f := &fake{window: 4, call: func(_ context.Context, item Value) (Value, error) {
 		switch string(item) {
 		case "1":
-			return nil, &job.ItemError{Item: 101, Kind: "error", Err: job.Error{Type: "ValueError", Message: "bad"}}
+			return nil, &jobs.ItemError{Item: 101, Kind: "error", Err: job.Error{Type: "ValueError", Message: "bad"}}
 		case "2":
-			return nil, &job.DroppedError{Item: 102}
+			return nil, &jobs.DroppedError{Item: 102}
 		case "3":
-			return nil, &job.DiscardedError{Item: 103, Session: 1}
+			return nil, &jobs.DiscardedError{Item: 103, Session: 1}
 		}
 		return Value(`"<` + string(item) + `>"`), nil
 	}}

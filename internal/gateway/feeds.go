@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // maxIdle is how many feeds are kept ready for the next request.
@@ -36,7 +36,7 @@ func (f *feeds) take(name string) (feed Feed, done func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		return nil, nil, job.ErrReleased
+		return nil, nil, jobs.ErrReleased
 	}
 	s := f.known[name]
 	switch {

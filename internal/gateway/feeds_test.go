@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,5 +32,5 @@ func TestFeeds(t *testing.T) {
 	f.close()
 	require.True(t, made["first"].released.Load())
 	_, _, err = f.take("first")
-	require.ErrorIs(t, err, job.ErrReleased)
+	require.ErrorIs(t, err, jobs.ErrReleased)
 }

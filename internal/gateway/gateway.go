@@ -31,6 +31,7 @@ import (
 
 	"github.com/stint-run/stint/internal/endpoint"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // Value is an item or a result: a JSON value.
@@ -42,15 +43,15 @@ type Feed interface {
 	Put(ctx context.Context, items ...Value) error
 	PutWait(ctx context.Context, limit time.Duration, items ...Value) error
 	Call(ctx context.Context, item Value) (Value, error)
-	Stream(ctx context.Context, items iter.Seq[Value], o job.StreamOptions) iter.Seq2[job.Result[Value, Value], error]
-	Results(ctx context.Context, from job.FeedCursor, o job.ResultsOptions) iter.Seq2[job.RecordedResult[Value], error]
-	State(ctx context.Context) (job.FeedState, error)
-	Reset(ctx context.Context) (job.FeedReset, error)
+	Stream(ctx context.Context, items iter.Seq[Value], o jobs.StreamOptions) iter.Seq2[jobs.Result[Value, Value], error]
+	Results(ctx context.Context, from jobs.FeedCursor, o jobs.ResultsOptions) iter.Seq2[jobs.RecordedResult[Value], error]
+	State(ctx context.Context) (jobs.FeedState, error)
+	Reset(ctx context.Context) (jobs.FeedReset, error)
 	Close(ctx context.Context) error
 	Release()
 }
 
-var _ Feed = (*job.Feed[Value, Value])(nil)
+var _ Feed = (*jobs.Feed[Value, Value])(nil)
 
 // Options configure a gateway.
 type Options struct {
@@ -169,7 +170,7 @@ func (g *Gateway) serve(rt route) http.Handler {
 func (g *Gateway) withFeed(r *http.Request, fn func(Feed) error) error {
 	name := r.PathValue("name")
 	if job.CheckName("job", name) != nil {
-		return &job.NotFoundError{Name: name}
+		return &jobs.NotFoundError{Name: name}
 	}
 	feed, done, err := g.feeds.take(name)
 	if err != nil {
@@ -182,13 +183,13 @@ func (g *Gateway) withFeed(r *http.Request, fn func(Feed) error) error {
 // stateAnswer is the answer to a request for a feed's state.
 type stateAnswer struct {
 	Name string `json:"name"`
-	job.FeedState
+	jobs.FeedState
 	Idle bool `json:"idle"` // everything accepted is done
 	Full bool `json:"full"` // the capacity, in items or in bytes, is taken
 }
 
 func (g *Gateway) state(a *answer, r *http.Request) {
-	var state job.FeedState
+	var state jobs.FeedState
 	if err := g.plain(r, func(f Feed) (err error) { state, err = f.State(r.Context()); return err }); err != nil {
 		a.fail(err)
 		return
@@ -206,7 +207,7 @@ type resetAnswer struct {
 }
 
 func (g *Gateway) reset(a *answer, r *http.Request) {
-	var done job.FeedReset
+	var done jobs.FeedReset
 	if err := g.plain(r, func(f Feed) (err error) { done, err = f.Reset(r.Context()); return err }); err != nil {
 		a.fail(err)
 		return

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // problem is an error as clients see it. Type is the name of the error in package job and in the client for Python.
@@ -75,8 +76,8 @@ func ended(ctx context.Context, err error) error {
 	if cause == nil || !errors.Is(err, context.Canceled) {
 		return err
 	}
-	if uncertain := (*job.UncertainError)(nil); errors.As(err, &uncertain) {
-		return &job.UncertainError{Err: cause}
+	if uncertain := (*jobs.UncertainError)(nil); errors.As(err, &uncertain) {
+		return &jobs.UncertainError{Err: cause}
 	}
 	return cause
 }
@@ -95,7 +96,7 @@ func explain(err error) (int, problem) {
 
 func (p *problem) ofRequest(err error) (int, bool) {
 	var request *requestError
-	var uncertain *job.UncertainError
+	var uncertain *jobs.UncertainError
 	switch {
 	case errors.As(err, &request):
 		p.Type, p.Line = request.kind, request.line
@@ -107,7 +108,7 @@ func (p *problem) ofRequest(err error) (int, bool) {
 			status = http.StatusBadGateway // sending it again may do it twice
 		}
 		return status, true
-	case errors.Is(err, errDraining), errors.Is(err, job.ErrReleased):
+	case errors.Is(err, errDraining), errors.Is(err, jobs.ErrReleased):
 		p.Type, p.Message = typeUnavailable, errDraining.Error()
 		return http.StatusServiceUnavailable, true
 	}
@@ -116,13 +117,13 @@ func (p *problem) ofRequest(err error) (int, bool) {
 
 // ofItem is for errors that concern one item.
 func (p *problem) ofItem(err error) (int, bool) {
-	var failed *job.ItemError
-	var dropped *job.DroppedError
-	var discarded *job.DiscardedError
-	var stored *job.StoredError
-	var decode *job.DecodeError
-	var invalid *job.InvalidItemError
-	var large *job.TooLargeError
+	var failed *jobs.ItemError
+	var dropped *jobs.DroppedError
+	var discarded *jobs.DiscardedError
+	var stored *jobs.StoredError
+	var decode *jobs.DecodeError
+	var invalid *jobs.InvalidItemError
+	var large *jobs.TooLargeError
 	switch {
 	case errors.As(err, &failed):
 		p.Type, p.Item, p.Kind, p.Attempts = "ItemError", &failed.Item, failed.Kind, failed.Attempts
@@ -158,14 +159,14 @@ func (p *problem) ofItem(err error) (int, bool) {
 
 // ofFeed is for the others.
 func (p *problem) ofFeed(err error) int {
-	var full *job.FullError
-	var closed *job.ClosedError
-	var stopped *job.StoppedError
-	var failed *job.FailedError
-	var unknown *job.NotFoundError
-	var other *job.NotFeedError
-	var unserved *job.UnservedError
-	var late *job.TimeoutError
+	var full *jobs.FullError
+	var closed *jobs.ClosedError
+	var stopped *jobs.StoppedError
+	var failed *jobs.FailedError
+	var unknown *jobs.NotFoundError
+	var other *jobs.NotFeedError
+	var unserved *jobs.UnservedError
+	var late *jobs.TimeoutError
 	switch {
 	case errors.As(err, &full):
 		p.Type, p.Waited = "FullError", full.Waited.Seconds()

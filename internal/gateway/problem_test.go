@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,25 +21,25 @@ func TestStatuses(t *testing.T) {
 		status int
 		kind   string
 	}{
-		{&job.FullError{Name: "f", Capacity: 8}, 429, "FullError"},
-		{&job.TooLargeError{Items: 9, MaxItems: 8}, 413, "TooLargeError"},
-		{&job.InvalidItemError{Err: io.EOF}, 400, "InvalidItemError"},
-		{&job.ClosedError{Name: "f"}, 409, "ClosedError"},
-		{&job.StoppedError{Name: "f"}, 409, "StoppedError"},
-		{&job.FailedError{}, 409, "FailedError"},
-		{&job.NotFoundError{Name: "f"}, 404, "NotFoundError"},
-		{&job.NotFeedError{Name: "f"}, 404, "NotFeedError"},
-		{&job.UnservedError{Name: "f"}, 503, "UnservedError"},
-		{&job.TimeoutError{Queued: time.Second, Total: 2 * time.Second}, 504, "TimeoutError"},
+		{&jobs.FullError{Name: "f", Capacity: 8}, 429, "FullError"},
+		{&jobs.TooLargeError{Items: 9, MaxItems: 8}, 413, "TooLargeError"},
+		{&jobs.InvalidItemError{Err: io.EOF}, 400, "InvalidItemError"},
+		{&jobs.ClosedError{Name: "f"}, 409, "ClosedError"},
+		{&jobs.StoppedError{Name: "f"}, 409, "StoppedError"},
+		{&jobs.FailedError{}, 409, "FailedError"},
+		{&jobs.NotFoundError{Name: "f"}, 404, "NotFoundError"},
+		{&jobs.NotFeedError{Name: "f"}, 404, "NotFeedError"},
+		{&jobs.UnservedError{Name: "f"}, 503, "UnservedError"},
+		{&jobs.TimeoutError{Queued: time.Second, Total: 2 * time.Second}, 504, "TimeoutError"},
 		{context.DeadlineExceeded, 504, "TimeoutError"},
-		{&job.UncertainError{Err: &job.TimeoutError{Queued: -1}}, 504, "UncertainError"},
-		{&job.UncertainError{Err: &job.ClosedError{}}, 502, "UncertainError"},
-		{&job.ItemError{Item: 5, Kind: "crash", Err: job.Error{Type: "Signal", Message: "killed"}}, 422, "ItemError"},
-		{&job.DroppedError{Item: 5}, 422, "DroppedError"},
-		{&job.DiscardedError{Item: 5}, 410, "DiscardedError"},
-		{&job.StoredError{Item: -1}, 410, "StoredError"},
-		{&job.DecodeError{Item: 5, Err: io.EOF}, 502, "DecodeError"},
-		{job.ErrReleased, 503, "UnavailableError"},
+		{&jobs.UncertainError{Err: &jobs.TimeoutError{Queued: -1}}, 504, "UncertainError"},
+		{&jobs.UncertainError{Err: &jobs.ClosedError{}}, 502, "UncertainError"},
+		{&jobs.ItemError{Item: 5, Kind: "crash", Err: job.Error{Type: "Signal", Message: "killed"}}, 422, "ItemError"},
+		{&jobs.DroppedError{Item: 5}, 422, "DroppedError"},
+		{&jobs.DiscardedError{Item: 5}, 410, "DiscardedError"},
+		{&jobs.StoredError{Item: -1}, 410, "StoredError"},
+		{&jobs.DecodeError{Item: 5, Err: io.EOF}, 502, "DecodeError"},
+		{jobs.ErrReleased, 503, "UnavailableError"},
 		{errors.New("connection refused"), 502, "UnavailableError"},
 	}
 	for _, c := range cases {
@@ -47,7 +48,7 @@ func TestStatuses(t *testing.T) {
 			s := serve(t, &fake{
 				call:  func(context.Context, Value) (Value, error) { return nil, c.err },
 				put:   func([]Value) error { return c.err },
-				state: func() (job.FeedState, error) { return job.FeedState{}, c.err },
+				state: func() (jobs.FeedState, error) { return jobs.FeedState{}, c.err },
 			}, nil)
 			replies := []reply{
 				s.post("/v1/feeds/f/call", jsonType, `1`),

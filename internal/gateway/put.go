@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // gatherFor is how long items of a body of unknown length wait for others.
@@ -80,8 +80,8 @@ func (p *putter) lines(ctx context.Context, b *body) (err error) {
 			err = defect
 		}
 	}()
-	p.flows = b.length < 0 || b.length > job.MaxPutBytes
-	p.items, p.bytes = job.MaxPutItems, job.MaxPutBytes
+	p.flows = b.length < 0 || b.length > jobs.MaxPutBytes
+	p.items, p.bytes = jobs.MaxPutItems, jobs.MaxPutBytes
 	var list []Value
 	size := int64(0)
 	gathered := make(<-chan time.Time) // never
@@ -128,7 +128,7 @@ func (p *putter) list(ctx context.Context, list []Value) error {
 			n = p.fits(list)
 		}
 		err := p.send(ctx, list[:n])
-		var large *job.TooLargeError
+		var large *jobs.TooLargeError
 		if p.flows && n > 1 && errors.As(err, &large) {
 			p.items, p.bytes = max(1, min(p.items, large.MaxItems)), min(p.bytes, large.MaxBytes)
 			if p.fits(list) < n {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -55,9 +55,9 @@ func TestPut_WholeOrFlowing(t *testing.T) {
 		}
 		switch {
 		case len(list) > 100:
-			return &job.TooLargeError{Items: len(list), MaxItems: 100, MaxBytes: 1 << 20}
+			return &jobs.TooLargeError{Items: len(list), MaxItems: 100, MaxBytes: 1 << 20}
 		case n+len(list) > 1150:
-			return &job.FullError{Name: "f", Capacity: 100}
+			return &jobs.FullError{Name: "f", Capacity: 100}
 		}
 		return nil
 	}

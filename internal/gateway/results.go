@@ -8,14 +8,14 @@ import (
 
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/trap"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 )
 
 // aliveEvery is how often an answer that has nothing to say has an empty line, so that both sides notice the other's end.
 const aliveEvery = 15 * time.Second
 
 // recorded is a line of results: one that the feed has recorded, as it stands, and the cursor from which reading goes on after it.
-func recorded(r job.RecordedResult[Value]) []byte {
+func recorded(r jobs.RecordedResult[Value]) []byte {
 	line := text.JSONField([]byte("{}"), "result", r.Out)
 	cursor, _ := text.JSON(r.Next.String()) // a string can be encoded
 	return append(text.JSONField(line, "cursor", cursor), '\n')
@@ -25,7 +25,7 @@ func recorded(r job.RecordedResult[Value]) []byte {
 func (g *Gateway) results(a *answer, r *http.Request) {
 	from, follow, err := resultsOf(r)
 	if err == nil {
-		err = g.withFeed(r, func(f Feed) error { return g.sendResults(a, r, f, from, job.ResultsOptions{Committed: !follow}) })
+		err = g.withFeed(r, func(f Feed) error { return g.sendResults(a, r, f, from, jobs.ResultsOptions{Committed: !follow}) })
 	}
 	if err != nil {
 		a.fail(err)
@@ -33,12 +33,12 @@ func (g *Gateway) results(a *answer, r *http.Request) {
 }
 
 // resultsOf returns the parameters of a request for results.
-func resultsOf(r *http.Request) (from job.FeedCursor, follow bool, err error) {
+func resultsOf(r *http.Request) (from jobs.FeedCursor, follow bool, err error) {
 	values, err := parameters(r, "session", "cursor", "follow")
 	if err != nil {
 		return from, false, err
 	}
-	if from, err = job.ParseFeedCursor(values.Get("cursor")); err != nil {
+	if from, err = jobs.ParseFeedCursor(values.Get("cursor")); err != nil {
 		return from, false, badRequest("%v", err)
 	}
 	if text := values.Get("session"); text != "" {
@@ -60,7 +60,7 @@ func resultsOf(r *http.Request) (from job.FeedCursor, follow bool, err error) {
 }
 
 // sendResults answers line by line. Its error is one before the first line; afterwards, an error is the last line.
-func (g *Gateway) sendResults(a *answer, r *http.Request, f Feed, from job.FeedCursor, o job.ResultsOptions) error {
+func (g *Gateway) sendResults(a *answer, r *http.Request, f Feed, from jobs.FeedCursor, o jobs.ResultsOptions) error {
 	out := newResultLines(a)
 	defer out.close()
 	var last error

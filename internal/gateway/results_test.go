@@ -8,7 +8,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -41,7 +41,7 @@ func TestResults(t *testing.T) {
 
 func TestResults_Errors(t *testing.T) {
 	t.Parallel()
-	f := &fake{broken: &job.StoredError{Item: -1, Err: errors.New("denied")}}
+	f := &fake{broken: &jobs.StoredError{Item: -1, Err: errors.New("denied")}}
 	s := serve(t, f, nil)
 	r := s.send(http.MethodGet, "/v1/feeds/f/results", "", nil)
 	require.Equal(t, http.StatusGone, r.status)
@@ -115,6 +115,6 @@ func TestD3_ResultsAsTheyAre(t *testing.T) {
 	t.Parallel()
 	given := Value(`{"a": "<b>&\u003c", "n": 1.50}`)
 	require.Equal(t, `{"index":3,"result":{"a": "<b>&\u003c", "n": 1.50}}`+"\n", string(encodeWith(outcome{Index: 3}, given)))
-	line := recorded(job.RecordedResult[Value]{Out: given})
+	line := recorded(jobs.RecordedResult[Value]{Out: given})
 	require.Regexp(t, `^\{"result":\{"a": "<b>&\\u003c", "n": 1\.50\},"cursor":"[0-9.]+"\}\n$`, string(line))
 }

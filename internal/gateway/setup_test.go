@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -32,7 +32,7 @@ type fake struct {
 	put      func(list []Value) error
 	call     func(ctx context.Context, item Value) (Value, error)
 	window   int
-	state    func() (job.FeedState, error)
+	state    func() (jobs.FeedState, error)
 	taken    atomic.Int64 // by streams
 	left     atomic.Bool  // a stream has been left before its end
 	released atomic.Bool
@@ -63,12 +63,12 @@ func (f *fake) Call(ctx context.Context, item Value) (Value, error) {
 }
 
 // Stream has up to window items in hand, and is as lazy as a real one.
-func (f *fake) Stream(ctx context.Context, items iter.Seq[Value], o job.StreamOptions) iter.Seq2[job.Result[Value, Value], error] {
+func (f *fake) Stream(ctx context.Context, items iter.Seq[Value], o jobs.StreamOptions) iter.Seq2[jobs.Result[Value, Value], error] {
 	type pending struct {
 		out Value
 		err error
 	}
-	return func(yield func(job.Result[Value, Value], error) bool) {
+	return func(yield func(jobs.Result[Value, Value], error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		fed := make(chan chan pending, max(f.window, 1))
@@ -99,7 +99,7 @@ func (f *fake) Stream(ctx context.Context, items iter.Seq[Value], o job.StreamOp
 			if !more {
 				if ctx.Err() != nil {
 					f.left.Store(true)
-					yield(job.Result[Value, Value]{Index: index, Ordinal: -1}, ctx.Err())
+					yield(jobs.Result[Value, Value]{Index: index, Ordinal: -1}, ctx.Err())
 				}
 				return
 			}
@@ -109,8 +109,8 @@ func (f *fake) Stream(ctx context.Context, items iter.Seq[Value], o job.StreamOp
 			case <-ctx.Done():
 				p.err = ctx.Err()
 			}
-			r := job.Result[Value, Value]{Index: index, Ordinal: 100 + index, Out: p.out}
-			if dropped := (*job.DroppedError)(nil); errors.As(p.err, &dropped) {
+			r := jobs.Result[Value, Value]{Index: index, Ordinal: 100 + index, Out: p.out}
+			if dropped := (*jobs.DroppedError)(nil); errors.As(p.err, &dropped) {
 				r.Dropped, p.err = true, nil
 			}
 			if !yield(r, p.err) || p.err != nil && !ofItem(p.err) {
@@ -122,16 +122,16 @@ func (f *fake) Stream(ctx context.Context, items iter.Seq[Value], o job.StreamOp
 }
 
 // Results has as many results as the cursor's item leaves of three; then, if it follows, it waits for the end.
-func (f *fake) Results(ctx context.Context, from job.FeedCursor, o job.ResultsOptions) iter.Seq2[job.RecordedResult[Value], error] {
-	return func(yield func(job.RecordedResult[Value], error) bool) {
+func (f *fake) Results(ctx context.Context, from jobs.FeedCursor, o jobs.ResultsOptions) iter.Seq2[jobs.RecordedResult[Value], error] {
+	return func(yield func(jobs.RecordedResult[Value], error) bool) {
 		if f.broken != nil && from.Item == 0 {
-			yield(job.RecordedResult[Value]{Next: from}, f.broken)
+			yield(jobs.RecordedResult[Value]{Next: from}, f.broken)
 			return
 		}
 		for from.Item < 3 {
 			value := Value(fmt.Sprint(from.Item))
 			from.Item++
-			if !yield(job.RecordedResult[Value]{Out: value, Next: from}, nil) {
+			if !yield(jobs.RecordedResult[Value]{Out: value, Next: from}, nil) {
 				f.left.Store(true)
 				return
 			}
@@ -139,25 +139,25 @@ func (f *fake) Results(ctx context.Context, from job.FeedCursor, o job.ResultsOp
 		if !o.Committed {
 			<-ctx.Done()
 			f.left.Store(true)
-			yield(job.RecordedResult[Value]{Next: from}, ctx.Err())
+			yield(jobs.RecordedResult[Value]{Next: from}, ctx.Err())
 			return
 		}
 		if f.broken != nil {
-			yield(job.RecordedResult[Value]{Next: from}, f.broken)
+			yield(jobs.RecordedResult[Value]{Next: from}, f.broken)
 		}
 	}
 }
 
-func (f *fake) State(context.Context) (job.FeedState, error) {
+func (f *fake) State(context.Context) (jobs.FeedState, error) {
 	if f.state == nil {
-		return job.FeedState{Capacity: 256, CapacityBytes: 4 << 20, Session: 1}, nil
+		return jobs.FeedState{Capacity: 256, CapacityBytes: 4 << 20, Session: 1}, nil
 	}
 	return f.state()
 }
 
-func (f *fake) Reset(context.Context) (job.FeedReset, error) {
+func (f *fake) Reset(context.Context) (jobs.FeedReset, error) {
 	f.resets.Add(1)
-	return job.FeedReset{Session: 2, Discarded: 3}, nil
+	return jobs.FeedReset{Session: 2, Discarded: 3}, nil
 }
 func (f *fake) Close(context.Context) error { return nil }
 func (f *fake) Release()                    { f.released.Store(true) }

@@ -4,11 +4,11 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
 )
 
 // State is what an execution that is lost from now on has done. Any goroutine may call it.
-func (s *Slot) State() wire.ClockSlot {
+func (s *Slot) State() job.LoopSlot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.recorded
@@ -20,7 +20,7 @@ func (s *Slot) State() wire.ClockSlot {
 }
 
 // Final is what the execution has done, once the sink has committed it.
-func (s *Slot) Final() wire.ClockSlot {
+func (s *Slot) Final() job.LoopSlot {
 	s.settled(s.o.Entry())
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,7 +28,7 @@ func (s *Slot) Final() wire.ClockSlot {
 }
 
 // Broken is what an execution has done that has failed, and does not begin another tick. Any goroutine may call it.
-func (s *Slot) Broken() wire.ClockSlot {
+func (s *Slot) Broken() job.LoopSlot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.recorded
@@ -38,7 +38,7 @@ func (s *Slot) Broken() wire.ClockSlot {
 }
 
 // certain leaves out the doubt of a slot that has recorded all that may have been run.
-func certain(state wire.ClockSlot) wire.ClockSlot {
+func certain(state job.LoopSlot) job.LoopSlot {
 	if state.Next >= state.Doubt {
 		state.Doubt = 0
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
 )
 
 const (
@@ -47,21 +48,21 @@ type Slot struct {
 	parts
 	o     Options
 	clock wire.Clock
-	from  wire.ClockSlot // where the execution began
+	from  job.LoopSlot // where the execution began
 	// now is where it is. Its Stats count ticks that have begun, Skipped those before the tick in hand.
-	now wire.ClockSlot
+	now job.LoopSlot
 
 	mu       sync.Mutex
-	recorded wire.ClockSlot // what cannot be lost, once a heartbeat has said so
-	handed   int64          // ordinal after the last tick that has begun
-	next     time.Time      // when the one after it is due
-	rate     int64          // how many begin within a period of heartbeats
-	repeated int64          // how many that have begun may have been run before
+	recorded job.LoopSlot // what cannot be lost, once a heartbeat has said so
+	handed   int64        // ordinal after the last tick that has begun
+	next     time.Time    // when the one after it is due
+	rate     int64        // how many begin within a period of heartbeats
+	repeated int64        // how many that have begun may have been run before
 }
 
 // New begins an execution of a slot, which is to run batch. The caller must close it.
 func New(ctx context.Context, clock wire.Clock, batch wire.Batch, o Options) *Slot {
-	s := &Slot{o: o, clock: clock, from: clock.ClockSlot}
+	s := &Slot{o: o, clock: clock, from: clock.LoopSlot}
 	s.from.Next = batch.First
 	s.now = s.from
 	s.now.Stats.Lateness = append([]int64(nil), s.from.Stats.Lateness...)

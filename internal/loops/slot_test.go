@@ -40,7 +40,7 @@ type tester struct {
 }
 
 // execute runs ticks until there are so many more, or soon is closed, and ends as Process does.
-func (w *tester) execute(ticks int, soon <-chan struct{}) wire.ClockSlot {
+func (w *tester) execute(ticks int, soon <-chan struct{}) job.LoopSlot {
 	w.t.Helper()
 	s := w.begin(soon)
 	defer s.Close()
@@ -53,7 +53,7 @@ func (w *tester) execute(ticks int, soon <-chan struct{}) wire.ClockSlot {
 	require.Equal(w.t, final.Next, rest.First)
 	require.Equal(w.t, final.Next, done.End())
 	require.EqualValues(w.t, wire.Endless, rest.End())
-	w.clock.ClockSlot = final
+	w.clock.LoopSlot = final
 	return final
 }
 
@@ -126,7 +126,7 @@ func TestSlot_FixedRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const every = 500 * time.Millisecond
-		w := &tester{t: t, clock: wire.Clock{Every: every, ClockSlot: wire.ClockSlot{Slot: 3}}, body: func(Tick) error { time.Sleep(120 * time.Millisecond); return nil }}
+		w := &tester{t: t, clock: wire.Clock{Every: every, LoopSlot: job.LoopSlot{Slot: 3}}, body: func(Tick) error { time.Sleep(120 * time.Millisecond); return nil }}
 		start := time.Now()
 		final := w.execute(20, nil)
 		for k := range 20 {
@@ -262,7 +262,7 @@ func TestSlot_TheNextExecutionIsExact(t *testing.T) {
 func TestSlot_WithoutABaseTheNextTickIsDueAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &tester{t: t, clock: wire.Clock{Every: time.Second, ClockSlot: wire.ClockSlot{Next: 40, Skipped: 2}}}
+		w := &tester{t: t, clock: wire.Clock{Every: time.Second, LoopSlot: job.LoopSlot{Next: 40, Skipped: 2}}}
 		start := time.Now()
 		final := w.execute(3, nil)
 		require.Equal(t, []int64{42, 43, 44}, w.numbers())
@@ -285,7 +285,7 @@ func TestSlot_LostExecutionsAreCountedAsRepeated(t *testing.T) {
 					w.body = func(Tick) error { time.Sleep(300 * time.Microsecond); return nil }
 					for loss := range 6 {
 						s := w.begin(nil)
-						var last wire.ClockSlot
+						var last job.LoopSlot
 						last = s.State() // at the beginning
 						began := time.Now()
 						beat := began
@@ -304,7 +304,7 @@ func TestSlot_LostExecutionsAreCountedAsRepeated(t *testing.T) {
 						require.GreaterOrEqual(t, last.Doubt, begun, "what it has begun may be repeated")
 						require.LessOrEqual(t, last.Doubt-begun, 2+3*(begun-w.clock.Next), "and not much more")
 						last.Stats.Repeated, last.Unsure = last.Stats.Repeated+last.Unsure, 0
-						w.clock.ClockSlot, w.lines = last, nil
+						w.clock.LoopSlot, w.lines = last, nil
 						if loss%2 == 0 {
 							continue // lost again
 						}
@@ -364,7 +364,7 @@ func TestSlot_PartsOfTenSeconds(t *testing.T) {
 		last := s.State()
 		s.Close()
 		require.EqualValues(t, 125+20, last.Next, "it counts up to its last part")
-		w.clock.ClockSlot, w.lines = last, nil
+		w.clock.LoopSlot, w.lines = last, nil
 		final := w.execute(10, nil)
 		require.EqualValues(t, 155, final.Next)
 
@@ -423,7 +423,7 @@ func TestSlot_ReplacedManifestsGo(t *testing.T) {
 		last := s.State()
 		s.Close()
 		require.Len(t, manifests(t, dir), 2+29)
-		w.clock.ClockSlot, w.lines = last, nil
+		w.clock.LoopSlot, w.lines = last, nil
 		w.execute(30, nil)
 		require.Len(t, manifests(t, dir), 3+2, "ten ticks are made up, the others take 20 s")
 		w.execute(1, nil)
@@ -495,7 +495,7 @@ func TestSlot_CutOffExecutions(t *testing.T) {
 		first.run(s, int(2*job.DefaultExpiry/time.Second)+30)
 
 		second := &tester{t: t, clock: first.clock, dir: dir}
-		second.clock.ClockSlot = last
+		second.clock.LoopSlot = last
 		successor := second.begin(nil)
 		defer successor.Close()
 		second.run(successor, 15)
@@ -544,7 +544,7 @@ func TestSlot_FailedExecutions(t *testing.T) {
 				require.Equal(t, w.entry.Count, broken.Doubt, "all that it has begun")
 				require.Less(t, broken.Next, broken.Doubt)
 				require.Zero(t, broken.Unsure)
-				w.clock.ClockSlot, w.lines = broken, nil
+				w.clock.LoopSlot, w.lines = broken, nil
 				final := w.execute(int(broken.Doubt-broken.Next)+20, nil)
 				require.Equal(t, broken.Doubt-broken.Next, final.Stats.Repeated)
 				require.Zero(t, final.Doubt)

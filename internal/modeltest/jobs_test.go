@@ -26,7 +26,7 @@ import (
 // resumes and redrives.
 type jobSimulation struct {
 	*simulation
-	in      job.Input
+	in      wire.StartInput
 	report  job.Report
 	clients func(ctx workflow.Context, v *server) // of a feed; nil: there are none
 }
@@ -113,14 +113,14 @@ var errHopeless = errors.New("nothing worked")
 
 // complete runs the job, or its redrive, until it has completed.
 func (j *jobSimulation) complete() error {
-	j.in = job.Input{Spec: j.spec, Version: wire.LogicVersion, Redrive: j.redrive}
+	j.in = wire.StartInput{Spec: j.spec, Version: wire.LogicVersion, Redrive: j.redrive}
 	for runs := 0; ; runs++ {
 		j.newRun()
 		j.afresh = len(j.in.Resume)+len(j.in.Salvage) == 0
 		v := newServer(j.simulation)
-		var next *job.Input // nil: the run was not terminated
+		var next *wire.StartInput // nil: the run was not terminated
 		var unknown error
-		err := v.run(workflows.JobInput{Input: j.in}, func(ctx workflow.Context) {
+		err := v.run(workflows.JobInput{StartInput: j.in}, func(ctx workflow.Context) {
 			if j.clients != nil && j.redrive == nil {
 				workflow.Go(ctx, func(ctx workflow.Context) { j.clients(ctx, v) })
 			}
@@ -146,7 +146,7 @@ func (j *jobSimulation) complete() error {
 }
 
 // interrupt stops or terminates a run at any time, or leaves it alone. It returns how a run is resumed that was terminated.
-func (j *jobSimulation) interrupt(ctx workflow.Context, v *server) (*job.Input, error) {
+func (j *jobSimulation) interrupt(ctx workflow.Context, v *server) (*wire.StartInput, error) {
 	what := v.pick(3, 50)
 	if what == 0 {
 		return nil, nil
@@ -207,7 +207,7 @@ func (j *jobSimulation) ended(v *server) (done bool, err error) {
 }
 
 // next is how the job is resumed after a run that has ended with this report: see [job.Client.Resume].
-func (j *jobSimulation) next(report job.Report) job.Input {
+func (j *jobSimulation) next(report job.Report) wire.StartInput {
 	next := j.in
 	next.Resume = report.Manifests
 	if j.redrive == nil && j.spec.Source == job.SourceFeed {

@@ -371,7 +371,7 @@ func query[T any](v *server, id, name string, args ...any) (answer T, err error)
 }
 
 // remains is what a job that is terminated now leaves for the run that resumes it, as clients find it.
-func (v *server) remains(in job.Input) (report job.Report, salvage []json.RawMessage, err error) {
+func (v *server) remains(in wire.StartInput) (report job.Report, salvage []json.RawMessage, err error) {
 	report, err = query[job.Report](v, v.spec.Name, wire.QueryReport)
 	if err != nil {
 		return report, nil, err

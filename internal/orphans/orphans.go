@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stint-run/stint/internal/lookup"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/common/v1"
@@ -72,7 +73,7 @@ func end(ctx context.Context, tc client.Client, namespace, id string) (running b
 func failActivity(ctx context.Context, c client.Client, namespace string, of *common.WorkflowExecution, activity *workflow.PendingActivityInfo) error {
 	var details []any
 	if activity.GetHeartbeatDetails() != nil {
-		hint, _ := wire.LastHint(activity, converter.GetDefaultDataConverter())
+		hint, _ := lookup.LastHint(activity, converter.GetDefaultDataConverter())
 		details = []any{hint} // what it had in hand
 	}
 	orphaned := temporal.NewNonRetryableApplicationError("the process that ran this has ended", job.ErrorOrphaned, nil, details...)

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/api/workflow/v1"
 )
 
 func TestQueues(t *testing.T) {
@@ -31,6 +30,4 @@ func TestWorkerIdentity(t *testing.T) {
 		require.Equal(t, "mill-4711", worker)
 		require.Equal(t, process, of)
 	}
-	hint, _ := LastHint(&workflow.PendingActivityInfo{LastWorkerIdentity: WorkerIdentity("mill-4711", "table:4711:1")}, nil)
-	require.Equal(t, Place{Worker: "mill-4711", PID: 4711, Process: "table:4711:1"}, hint.Place)
 }

@@ -1,6 +1,10 @@
 package wire
 
-import "time"
+import (
+	"time"
+
+	"github.com/stint-run/stint/job"
+)
 
 // Place says where a batch runs.
 type Place struct {
@@ -21,7 +25,7 @@ type Hint struct {
 	// Timers are those that the slot's process, or the batch's handler, holds: the MaxHinted earliest ones.
 	Timers []HeldTimer `json:"timers,omitempty"`
 	// Clock is where the slot of a loop stands; nil: the batch is no loop's.
-	Clock *ClockSlot `json:"clock,omitempty"`
+	Clock *job.LoopSlot `json:"clock,omitempty"`
 	// News is how much is answered of this batch, and of the others of the job that the same worker runs: at most MaxNews.
 	News []Answered `json:"news,omitempty"`
 }
@@ -49,13 +53,13 @@ type HeldTimer struct {
 // CameBack is what a worker reports of an execution that it had alive when it learned that the server had given it up: the server or the
 // connection was away for too long, or the worker was frozen. The execution ends, and nobody has died.
 type CameBack struct {
-	Activity string     `json:"activity"`        // its ID
-	Clock    *ClockSlot `json:"clock,omitempty"` // of a slot of a loop: Doubt is the ordinal after the last tick that it has begun
+	Activity string        `json:"activity"`        // its ID
+	Clock    *job.LoopSlot `json:"clock,omitempty"` // of a slot of a loop: Doubt is the ordinal after the last tick that it has begun
 }
 
 // ActivityPlace says where an activity runs.
 type ActivityPlace struct {
 	Activity string `json:"activity"` // its ID
 	Place
-	Clock *ClockSlot `json:"clock,omitempty"` // as in its last Hint
+	Clock *job.LoopSlot `json:"clock,omitempty"` // as in its last Hint
 }

@@ -33,7 +33,7 @@ type Config struct {
 	Doubt func(began, now time.Time)
 	// CameBack takes in where an execution stood that the server had given up and whose worker has it alive. runs: the next one has begun. Nil if
 	// Recover is.
-	CameBack func(at wire.ClockSlot, runs bool)
+	CameBack func(at job.LoopSlot, runs bool)
 	// Tally are the outcomes that the job's rules count; nil: all of the leg.
 	Tally func() Counts
 	// Gate decides which tasks of a pipeline may start, and has Supply ask it. Nil: all may.

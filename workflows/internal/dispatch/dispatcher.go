@@ -24,7 +24,7 @@ type Dispatcher struct {
 	process   func(workflow.Context, activities.ProcessInput) workflow.Future
 	recover   func(wire.Hint) (activities.ProcessResult, bool)
 	doubt     func(began, now time.Time)
-	cameBack  func(at wire.ClockSlot, runs bool)
+	cameBack  func(at job.LoopSlot, runs bool)
 	link      Link
 	tally     func() Counts
 	maxEvents int

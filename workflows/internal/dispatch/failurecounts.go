@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/workflow"
 )
@@ -36,7 +35,7 @@ type Counts struct {
 	Session int64 `json:"session,omitempty"`
 	Alone   int64 `json:"alone,omitempty"` // of those that failed, in calls of themselves alone
 	// Sofar is the leg's progress, for people.
-	Sofar wire.Counted `json:"sofar,omitzero"`
+	Sofar job.Counted `json:"sofar,omitzero"`
 	// Answer says that the job has asked for them, Final that they do not change any more.
 	Answer bool `json:"answer,omitempty"`
 	Final  bool `json:"final,omitempty"`

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/text"
-	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/workflow"
 )
@@ -41,9 +40,9 @@ func (d *Dispatcher) ProgressWith(executions []string) job.Progress {
 }
 
 // counted is what the job hears of the leg's progress.
-func (d *Dispatcher) counted() wire.Counted {
+func (d *Dispatcher) counted() job.Counted {
 	t := d.sofar.Totals
-	return wire.Counted{OK: t.OK, Failed: t.Failed, Dropped: t.Dropped, Batches: t.Batches, Bytes: t.InputBytes, At: workflow.Now(d.ctx)}
+	return job.Counted{OK: t.OK, Failed: t.Failed, Dropped: t.Dropped, Batches: t.Batches, Bytes: t.InputBytes, At: workflow.Now(d.ctx)}
 }
 
 // oldest describes the batch that has been in flight for longest; "" if none is.

@@ -1,0 +1,16 @@
+package lookup
+
+import (
+	"testing"
+
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflow/v1"
+)
+
+// A worker is known by its identity, before its batch's first heartbeat.
+func TestLastHint_WithoutAHeartbeat(t *testing.T) {
+	t.Parallel()
+	hint, _ := LastHint(&workflow.PendingActivityInfo{LastWorkerIdentity: wire.WorkerIdentity("mill-4711", "table:4711:1")}, nil)
+	require.Equal(t, wire.Place{Worker: "mill-4711", PID: 4711, Process: "table:4711:1"}, hint.Place)
+}

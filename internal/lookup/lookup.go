@@ -1,0 +1,113 @@
+package lookup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/internal/wire"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"golang.org/x/sync/singleflight"
+)
+
+// Places returns where the batches run that a workflow, a job or a leg, has dispatched, as their last heartbeats say. The converter is
+// that of the client.
+func Places(ctx context.Context, c client.Client, conv converter.DataConverter, workflowID, runID string) ([]wire.ActivityPlace, error) {
+	desc, err := c.DescribeWorkflowExecution(ctx, workflowID, runID)
+	if err != nil {
+		return nil, fmt.Errorf("asking for %s: %w", workflowID, err)
+	}
+	var found []wire.ActivityPlace
+	for _, a := range desc.GetPendingActivities() {
+		if a.GetActivityType().GetName() != wire.ActivityProcess || a.GetState() == enums.PENDING_ACTIVITY_STATE_SCHEDULED {
+			continue
+		}
+		hint, _ := LastHint(a, conv)
+		found = append(found, wire.ActivityPlace{Activity: a.GetActivityId(), Place: hint.Place, Clock: hint.Clock})
+	}
+	return found, nil
+}
+
+// Takers returns which workers took executions of a workflow, by its history, which has that of those that have ended.
+func Takers(ctx context.Context, c client.Client, workflowID, runID string, activities []string) ([]wire.ActivityPlace, error) {
+	scheduled := map[int64]string{} // activities by the events that have scheduled them
+	var found []wire.ActivityPlace
+	for events := c.GetWorkflowHistory(ctx, workflowID, runID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+		e, err := events.Next()
+		if err != nil {
+			return nil, fmt.Errorf("reading the history of %s: %w", workflowID, err)
+		}
+		if id := e.GetActivityTaskScheduledEventAttributes().GetActivityId(); slices.Contains(activities, id) {
+			scheduled[e.GetEventId()] = id
+		}
+		started := e.GetActivityTaskStartedEventAttributes()
+		if id := scheduled[started.GetScheduledEventId()]; id != "" {
+			worker, process := wire.WorkerOf(started.GetIdentity())
+			found = append(found, wire.ActivityPlace{Activity: id, Place: wire.Place{Worker: worker, Process: process, PID: workerPID(worker)}})
+		}
+	}
+	return found, nil
+}
+
+// noticeLimit bounds the look-up of a stop's deadline: without it, the job's own grace counts.
+const noticeLimit = 2 * time.Second
+
+// FindStop finds a stop in the memo of a workflow. It returns false if there is none, or if the server
+// does not answer within 2 s.
+func FindStop(ctx context.Context, c client.Client, conv converter.DataConverter, workflowID, runID string) (wire.StopNotice, bool) {
+	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
+	defer cancel()
+	desc, err := c.DescribeWorkflowExecution(ctx, workflowID, runID)
+	if err != nil {
+		return wire.StopNotice{}, false
+	}
+	return StopIn(desc, conv)
+}
+
+// StopIn returns the stop in the memo of a workflow that the server has described; false if there is none.
+func StopIn(desc *workflowservice.DescribeWorkflowExecutionResponse, conv converter.DataConverter) (wire.StopNotice, bool) {
+	var n wire.StopNotice
+	payload := desc.GetWorkflowExecutionInfo().GetMemo().GetFields()[wire.MemoStop]
+	if payload == nil {
+		return n, false
+	}
+	return n, conv.FromPayload(payload, &n) == nil
+}
+
+// StopFinder finds the stops that end executions of this process. A stop reaches all executions of a workflow at once; they
+// share a look-up, because its answer names each activity of the workflow. Any goroutine may use it.
+type StopFinder struct {
+	Client    client.Client
+	Converter converter.DataConverter // of the client
+
+	flights singleflight.Group
+}
+
+// Find does what [FindStop] does, for an execution that has been cancelled. It takes no longer than twice as long.
+func (f *StopFinder) Find(ctx context.Context, workflowID, runID string) (wire.StopNotice, bool) {
+	notice, shared := f.look(ctx, workflowID, runID)
+	if notice == nil && shared {
+		// The look-up may have begun before the stop, for an execution that was cancelled for another reason.
+		notice, _ = f.look(ctx, workflowID, runID)
+	}
+	if notice == nil {
+		return wire.StopNotice{}, false
+	}
+	return *notice, true
+}
+
+// look asks for a stop, or waits for the answer if another execution has asked. It returns nil if there is no stop.
+func (f *StopFinder) look(ctx context.Context, workflowID, runID string) (notice *wire.StopNotice, shared bool) {
+	value, _, shared := f.flights.Do(workflowID+" "+runID, func() (any, error) {
+		// Others wait for it, too, when this execution has ended.
+		if n, ok := FindStop(context.WithoutCancel(ctx), f.Client, f.Converter, workflowID, runID); ok {
+			return &n, nil
+		}
+		return (*wire.StopNotice)(nil), nil
+	})
+	return value.(*wire.StopNotice), shared
+}

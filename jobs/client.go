@@ -1,0 +1,314 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+)
+
+// Client starts, watches and stops jobs. It is safe for concurrent use. The caller closes the
+// Temporal client; a Client has nothing to close.
+type Client struct {
+	temporal   client.Client
+	converter  converter.DataConverter
+	namespace  string // "": not known
+	searchable func(context.Context) bool
+}
+
+// ClientOptions may be left zero.
+type ClientOptions struct {
+	// DataConverter is the one that the Temporal client was made with: a Temporal client cannot be
+	// asked for it. If it is missing although the client encrypts, jobs are listed without their
+	// pool and state, and cannot be resumed. Default: the SDK's default converter.
+	DataConverter converter.DataConverter
+	// Namespace is that of the Temporal client, which cannot be asked for it either. With it jobs get search attributes
+	// (see [SearchAttributes]), if the server has them or lets the client register them. Default: they get none.
+	Namespace string
+}
+
+// NewClient returns a Client that uses the Temporal client c, which was made without a data
+// converter of its own.
+func NewClient(c client.Client) *Client { return NewClientWith(c, ClientOptions{}) }
+
+// NewClientWith returns a Client that uses the Temporal client c.
+func NewClientWith(c client.Client, o ClientOptions) *Client {
+	if o.DataConverter == nil {
+		o.DataConverter = converter.GetDefaultDataConverter()
+	}
+	return &Client{temporal: c, converter: o.DataConverter, namespace: o.Namespace, searchable: searching(c, o.Namespace)}
+}
+
+// DefaultTaskTimeout is the workflow task timeout of jobs: how long one that has been given to a worker waits for it,
+// if it is frozen or dies, until another worker gets it. See docs/decisions/056-workflow-task-timeout.md.
+const DefaultTaskTimeout = 5 * time.Second
+
+// StartOptions say what happens to an earlier job of the same name. All may be left zero.
+type StartOptions struct {
+	// Fresh starts anew if a job of the name exists; one that still runs is terminated.
+	Fresh bool
+	// Resume lists the manifests (Report.Manifests) of a stopped or failed run: the items that have an
+	// outcome there are not run again. [Client.Resume] sets it.
+	Resume []string
+	// Reuse allows that an ended job of the name exists, as Fresh and Resume do.
+	Reuse bool
+	// Earlier lists the runs that the new one takes the place of (see [Client.EarlierRuns]). [Client.Resume] sets it.
+	Earlier []string
+	// TaskTimeout is the workflow task timeout: 0 or more, default [DefaultTaskTimeout].
+	TaskTimeout time.Duration
+
+	redrive  *job.Redrive      // see [Client.Redrive]
+	salvage  []json.RawMessage // see [Client.Resume]
+	loop     []job.LoopSlot    // see [Client.Resume]
+	accepted int64             // see [Client.Resume]
+}
+
+// ExistsError reports that a job of the name exists already.
+type ExistsError struct{ Name string }
+
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("a job named %q exists already: choose another name, or start it anew with StartOptions.Fresh", e.Name)
+}
+
+// NotFoundError reports that there is no job of the name.
+type NotFoundError struct{ Name string }
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("there is no job named %q", e.Name)
+}
+
+// Start starts a job. Errors: *ExistsError if the name exists, and those of [Spec.Validate].
+func (c *Client) Start(ctx context.Context, spec job.Spec) (*Run, error) {
+	return c.StartWith(ctx, spec, StartOptions{})
+}
+
+// StartWith starts a job with options. It returns once the server has recorded the start.
+func (c *Client) StartWith(ctx context.Context, spec job.Spec, o StartOptions) (*Run, error) {
+	spec = spec.WithDefaults()
+	if err := spec.Validate(); err != nil {
+		return nil, fmt.Errorf("job spec: %w", err)
+	}
+	opts := client.StartWorkflowOptions{
+		ID:                                       spec.Name,
+		TaskQueue:                                wire.WorkflowQueue,
+		WorkflowTaskTimeout:                      cmp.Or(o.TaskTimeout, DefaultTaskTimeout),
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		StaticSummary:                            specSummary(spec),
+		StaticDetails:                            specDetails(spec),
+		Memo:                                     specMemo(spec),
+	}
+	if o.redrive != nil {
+		opts.StaticSummary = text.Fit(fmt.Sprintf("%s · redrive of %s", describeHandler(spec), describeSource(spec)), maxSummary)
+	}
+	if o.Fresh || o.Reuse || len(o.Resume) > 0 {
+		opts.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
+	}
+	if o.Fresh {
+		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
+	}
+	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Earlier: o.Earlier, Version: wire.LogicVersion}
+	handle, err := c.execute(ctx, opts, in)
+	if _, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
+		return nil, &ExistsError{Name: spec.Name}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("starting job %s: %w", spec.Name, err)
+	}
+	return &Run{client: c, name: spec.Name, run: handle.GetRunID(), pool: spec.Pool}, nil
+}
+
+// execute starts the job's workflow: with search attributes if the server has them.
+func (c *Client) execute(ctx context.Context, opts client.StartWorkflowOptions, in wire.StartInput) (client.WorkflowRun, error) {
+	if c.searchable(ctx) {
+		searchable := in
+		searchable.Searchable = true
+		opts.TypedSearchAttributes = SearchAttributes{Pool: in.Spec.Pool, State: job.Running}.Typed()
+		run, err := c.temporal.ExecuteWorkflow(ctx, opts, wire.WorkflowJob, searchable)
+		if _, ok := errors.AsType[*serviceerror.InvalidArgument](err); !ok {
+			return run, err
+		}
+		opts.TypedSearchAttributes = temporal.SearchAttributes{}
+	}
+	return c.temporal.ExecuteWorkflow(ctx, opts, wire.WorkflowJob, in)
+}
+
+func specSummary(s job.Spec) string {
+	return text.Fit(fmt.Sprintf("%s · %s", describeHandler(s), describeSource(s)), maxSummary)
+}
+
+// maxSummary and maxDetails are what Temporal takes of a workflow's summary and details, in bytes as JSON, with some
+// room.
+const (
+	maxSummary = 350
+	maxDetails = 16_000
+)
+
+// describeHandler says what the items go through, for people.
+func describeHandler(s job.Spec) string {
+	if len(s.Stages) == 0 {
+		return "pool " + s.Pool
+	}
+	names := make([]string, len(s.Stages))
+	for i := range s.Stages {
+		names[i] = s.Stages[i].Name
+	}
+	const most = 100 // bytes
+	return "stages " + text.Cut(strings.Join(names, ", "), most)
+}
+
+func specMemo(s job.Spec) map[string]any {
+	memo := map[string]any{wire.MemoPool: s.Pool, wire.MemoOutput: s.Output, wire.MemoState: job.Running}
+	if s.Source == job.SourceFeed {
+		memo[wire.MemoLeg], memo[wire.MemoFormat] = 0, s.Format
+	}
+	if s.Source == job.SourceClock {
+		memo[wire.MemoSource] = s.Source
+	}
+	if len(s.Stages) > 0 {
+		memo[wire.MemoPools] = s.Pools()
+	}
+	return memo
+}
+
+// describeSource says where the items come from, for people.
+func describeSource(s job.Spec) string {
+	switch {
+	case s.Source == job.SourceFeed:
+		return "feed"
+	case s.Source == job.SourceClock:
+		return describeClock(s)
+	case len(s.Input) == 1:
+		return s.Input[0]
+	}
+	return fmt.Sprintf("%s and %d more", s.Input[0], len(s.Input)-1)
+}
+
+func specDetails(s job.Spec) string {
+	output := s.Output
+	switch {
+	case s.Store == "":
+		output = "none"
+	case output == "":
+		output = "parts in " + s.Store
+	}
+	details := fmt.Sprintf("Source %s\n\nOutput %s\n\nWindow %s · expiry %v · attempts %d",
+		describeSource(s), output, job.DescribeWindow(s.Window, 0), s.Expiry, s.Attempts)
+	return text.Fit(details, maxDetails)
+}
+
+// Get returns the latest run of the job of that name. It does not ask the server, so the job need not
+// exist.
+func (c *Client) Get(name string) *Run { return &Run{client: c, name: name} }
+
+// Listed is one job in a list.
+type Listed struct {
+	Name    string     `json:"name"`
+	Run     string     `json:"run"`
+	Pool    string     `json:"pool"`
+	Pools   []string   `json:"pools,omitempty"` // of a pipeline: those of all stages
+	Source  string     `json:"source"`          // [SourceFiles], [SourceFeed] or [SourceClock]; empty if it is not known
+	State   job.State  `json:"state"`
+	Output  string     `json:"output,omitempty"`
+	Started time.Time  `json:"started"`
+	Ended   *time.Time `json:"ended,omitempty"`
+	// Format is that of a feed's items: "jsonl" or "text".
+	Format string `json:"format,omitempty"`
+	// Progress is how far the job had come at a time; nil if it has not said so yet. It does so seldom: whenever the items done have
+	// doubled, or a tenth has been added, and at its end if not every item is ok.
+	Progress *job.Milestone `json:"progress,omitempty"`
+	// Stuck means that a workflow task of the running job has failed, or got no answer, several times in a row: see
+	// [Run.FailingTask]. Older servers do not report that.
+	Stuck bool `json:"stuck,omitempty"`
+}
+
+// Reaches reports whether the job's items reach the pool: it is the job's, or that of a stage.
+func (l Listed) Reaches(pool string) bool { return l.Pool == pool || slices.Contains(l.Pools, pool) }
+
+// Run is a job that has been started.
+type Run struct {
+	client *Client
+	name   string
+	run    string // first run ID; "" is the latest
+	pool   string // "" if it is not known
+}
+
+// Name returns the job's name.
+func (r *Run) Name() string { return r.name }
+
+// Pool returns the pool of a job that this client has started; empty for one that [Client.Get] returned.
+func (r *Run) Pool() string { return r.pool }
+
+// ID returns the first run ID of a job that this client has started, which is also the key of its
+// data in the store. It is empty for one that [Client.Get] returned.
+func (r *Run) ID() string { return r.run }
+
+// errorWorkflow is the type of an error by which a workflow has failed without a report: a defect.
+const errorWorkflow = "Workflow"
+
+// info returns what the server knows about the job's latest run.
+func (r *Run) info(ctx context.Context) (*workflow.WorkflowExecutionInfo, error) {
+	desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, r.name, "")
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
+		return nil, &NotFoundError{Name: r.name}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking for job %s: %w", r.name, err)
+	}
+	info := desc.GetWorkflowExecutionInfo()
+	if info.GetType().GetName() != wire.WorkflowJob {
+		return nil, &NotFoundError{Name: r.name}
+	}
+	return info, nil
+}
+
+// Listed returns what the server knows of the job's latest run. It needs no worker. An unknown name is a *NotFoundError.
+func (r *Run) Listed(ctx context.Context) (Listed, error) {
+	info, err := r.info(ctx)
+	if err != nil {
+		return Listed{}, err
+	}
+	return r.client.listed(info), nil
+}
+
+// Report returns the job's present state. For a running job, and for one that Temporal itself has
+// ended, a worker must answer; without one, Report fails when ctx ends (see [Client.Pollers]). It then returns, beside the error,
+// the last numbers that are known, and their time (Report.AsOf). An unknown name is a *NotFoundError.
+func (r *Run) Report(ctx context.Context) (job.Report, error) { return r.reportWith(ctx, newGlance(r)) }
+
+func (r *Run) reportWith(ctx context.Context, g *glance) (job.Report, error) {
+	info, err := r.info(ctx)
+	if err != nil {
+		return job.Report{}, err
+	}
+	if closedByServer(info.GetStatus()) {
+		return r.lastWords(ctx, fmt.Sprintf("Temporal has ended the workflow: %s", info.GetStatus()), info.GetCloseTime().AsTime())
+	}
+	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		report, err := (&Run{client: r.client, name: r.name}).Wait(ctx)
+		if _, ok := errors.AsType[*FailedError](err); !ok {
+			return report, err
+		}
+		if report.Error != nil && report.Error.Type == errorWorkflow {
+			return r.lastWords(ctx, "the workflow has failed: "+report.Error.Message, info.GetCloseTime().AsTime())
+		}
+		return report, nil
+	}
+	err = g.ask(ctx)
+	return g.report, err
+}

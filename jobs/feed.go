@@ -1,0 +1,287 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stint-run/stint/internal/feedclient"
+	"github.com/stint-run/stint/internal/jsonscan"
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+)
+
+// Limits of what a client of a feed sends.
+const (
+	// MaxPutItems and MaxPutBytes bound one list of items, as JSON; MaxPutBytes bounds a single item, too.
+	MaxPutItems = wire.MaxExchangeItems
+	MaxPutBytes = wire.MaxExchangeBytes
+	// MaxLinger bounds FeedOptions.Linger. Longer waits are the feed's: see Spec.BatchWait.
+	MaxLinger = 99 * time.Millisecond
+	// DefaultFeedLimit is how long the methods of a [Feed] that ask the feed take at most, if their context has no deadline.
+	DefaultFeedLimit = 60 * time.Second
+)
+
+// FeedOptions may be left zero.
+type FeedOptions struct {
+	// Linger is how long a list of items waits in the client for others, so that they are sent together: 0 … [MaxLinger];
+	// values outside are set to the nearest bound. Default 0: lists are sent together only if they come while others are under
+	// way.
+	Linger time.Duration
+	// Session is the one that items are for: once another is open they are refused with a *[SessionError]. Default 0: items are for
+	// whichever session is open.
+	Session int64
+	// Store reads results that do not come with an answer, because a batch has more than 64 KiB of them, or because they were not
+	// asked for in time: package feedstore has one. It may be shared; the Feed does not close it. Default: none, and the error of such
+	// an item is a *[StoredError].
+	Store FeedStore
+}
+
+// Feed is a client of a feed: a job whose items are put by clients (see [SourceFeed]). In is what is put, encoded by
+// encoding/json; Out is what a result is decoded into. Use json.RawMessage for either to have the JSON itself, and string
+// for In if the feed's format is text.
+//
+// A Feed is safe for concurrent use, and made to be shared: what hundreds of goroutines put and call goes to the feed in a
+// few exchanges. It has no goroutine while nothing is under way. Release it after use.
+//
+// Its methods return these errors, in addition to those that each names:
+//   - *[NotFoundError]: there is no job of the name; *[NotFeedError]: its items are not put by clients;
+//   - *[ClosedError]: the feed has been closed; *[StoppedError]: it is stopping, or has stopped; *[FailedError]: it has failed;
+//   - *[UnservedError]: no worker serves its pool; *[SilentError]: it has not answered within the deadline;
+//   - the context's error, or [ErrReleased].
+type Feed[In, Out any] struct {
+	name   string
+	client *feedclient.Client
+	store  FeedStore
+	report func(context.Context) (job.Report, error) // the job's
+	shared shared
+
+	mu       sync.Mutex
+	capacity int // 0: not known yet
+}
+
+// NewFeed returns a client of the feed of that name. It does not ask the server, so the feed need not exist.
+func NewFeed[In, Out any](c *Client, name string, o FeedOptions) *Feed[In, Out] {
+	run := c.Get(name)
+	f := newFeed[In, Out](feedclient.Temporal(c.temporal, name, &feedJob{run: run}), name, o)
+	f.report = run.Report
+	return f
+}
+
+func newFeed[In, Out any](legs feedclient.Legs, name string, o FeedOptions) *Feed[In, Out] {
+	linger := max(0, min(o.Linger, MaxLinger))
+	return &Feed[In, Out]{name: name, store: o.Store, shared: shared{lock: make(chan struct{}, 1)}, client: feedclient.New(legs, feedclient.Options{Linger: linger, Session: o.Session})}
+}
+
+// Name returns the feed's name.
+func (f *Feed[In, Out]) Name() string { return f.name }
+
+// Release ends what is under way: methods that wait return [ErrReleased]. It returns when the Feed's goroutines have ended, and
+// can be repeated. The feed itself continues, and does what it has accepted.
+func (f *Feed[In, Out]) Release() { f.client.Release() }
+
+// Put gives items to the feed: all of them are accepted, or none. It never waits for room. Accepted items are executed and
+// recorded once, whatever ends meanwhile; refused ones leave no trace. It returns within the context's deadline, or
+// [DefaultFeedLimit].
+//
+// Errors: *[FullError] if they do not fit at present; *[TooLargeError] if they never will; *[InvalidItemError] if one cannot
+// be encoded; *[UncertainError], which wraps one of a Feed's other errors, if it is not known whether they have been
+// accepted; *[TimeoutError] if they have not been sent within the deadline.
+func (f *Feed[In, Out]) Put(ctx context.Context, items ...In) error { return f.put(ctx, 0, items) }
+
+// PutWait is Put, but waits for room, for at most the limit, which is above 0 and counts from the call. The *[FullError] then has the time waited.
+func (f *Feed[In, Out]) PutWait(ctx context.Context, limit time.Duration, items ...In) error {
+	return f.put(ctx, limit, items)
+}
+
+func (f *Feed[In, Out]) put(ctx context.Context, limit time.Duration, items []In) error {
+	if len(items) == 0 {
+		return nil
+	}
+	encoded, err := encodeItems(items)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	patience := DefaultFeedLimit
+	if limit > 0 {
+		patience += limit
+	}
+	ctx, cancel := limited(ctx, patience)
+	defer cancel()
+	err = f.client.PutWithin(ctx, limit, encoded)
+	return f.typed(err, waited(limit, start))
+}
+
+// waited is the time that a refusal names.
+func waited(limit time.Duration, start time.Time) time.Duration {
+	if limit <= 0 {
+		return 0
+	}
+	return time.Since(start)
+}
+
+// Call puts an item and returns its result. It returns within the context's deadline, or [DefaultFeedLimit]; an item that has
+// been accepted keeps its place then, and its outcome is recorded.
+//
+// Errors: those of Put; *[TimeoutError]; *[ItemError] if the item has failed; *[DroppedError] if the handler gave no result;
+// *[DiscardedError] if the session has ended; *[StoredError] if the result is in the feed's store, and cannot be read from
+// there (see FeedOptions.Store); *[DecodeError] if it cannot be decoded.
+func (f *Feed[In, Out]) Call(ctx context.Context, item In) (Out, error) {
+	var out Out
+	encoded, err := encodeItem(item, 0)
+	if err != nil {
+		return out, err
+	}
+	ctx, cancel := limited(ctx, DefaultFeedLimit)
+	defer cancel()
+	start := time.Now()
+	outcome, err := f.client.Call(ctx, encoded)
+	if err != nil {
+		return out, f.typed(err, 0)
+	}
+	if outcome, err = f.fetch(ctx, outcome, start); err != nil {
+		return out, err
+	}
+	return decodeOutcome[Out](outcome)
+}
+
+// FeedReset is what a reset has done: the session that has begun, and how many waiting items it has discarded.
+type FeedReset = wire.ResetDone
+
+// Reset begins the next session: items that wait are discarded, those that run are finished and recorded. Calls of this Feed
+// that wait for a result of an earlier session return a *[DiscardedError]; after Reset has returned, no such result is
+// returned. An *[UncertainError] reports that it is not known whether the session has ended.
+func (f *Feed[In, Out]) Reset(ctx context.Context) (FeedReset, error) {
+	ctx, cancel := limited(ctx, DefaultFeedLimit)
+	defer cancel()
+	asked := time.Now()
+	done, err := f.client.Reset(ctx)
+	return done, f.carriedOut(err, asked)
+}
+
+// Close closes the feed: it takes no more items, does those that it has accepted, and completes. It can be repeated, by any
+// client, and does not wait for the feed's end (see [Run.Wait]).
+func (f *Feed[In, Out]) Close(ctx context.Context) error {
+	ctx, cancel := limited(ctx, DefaultFeedLimit)
+	defer cancel()
+	asked := time.Now()
+	return f.carriedOut(f.client.Close(ctx), asked)
+}
+
+// FeedState is the state of a feed, as known to its leg that takes items.
+type FeedState = wire.FeedState
+
+// State returns the feed's state. A worker must answer.
+func (f *Feed[In, Out]) State(ctx context.Context) (FeedState, error) {
+	ctx, cancel := limited(ctx, DefaultFeedLimit)
+	defer cancel()
+	asked := time.Now()
+	state, err := f.client.State(ctx)
+	if err != nil {
+		return state, f.answered(err, asked)
+	}
+	f.mu.Lock()
+	f.capacity = state.Capacity
+	f.mu.Unlock()
+	return state, nil
+}
+
+// Idle reports whether the feed has done everything that it has accepted. Results may be left that nobody has taken.
+func (f *Feed[In, Out]) Idle(ctx context.Context) (bool, error) {
+	state, err := f.State(ctx)
+	return err == nil && state.Backlog == 0, err
+}
+
+// Full reports whether the feed's capacity, in items or in bytes, is taken.
+func (f *Feed[In, Out]) Full(ctx context.Context) (bool, error) {
+	state, err := f.State(ctx)
+	return err == nil && (state.Backlog >= state.Capacity || state.BacklogBytes >= state.CapacityBytes), err
+}
+
+// window is the feed's capacity in items, asked for once.
+func (f *Feed[In, Out]) window(ctx context.Context) (int, error) {
+	f.mu.Lock()
+	capacity := f.capacity
+	f.mu.Unlock()
+	if capacity > 0 {
+		return capacity, nil
+	}
+	state, err := f.State(ctx)
+	return state.Capacity, err
+}
+
+// limited returns a context that has a deadline.
+func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit)
+}
+
+func encodeItems[In any](items []In) ([]json.RawMessage, error) {
+	encoded := make([]json.RawMessage, len(items))
+	total := 0
+	for i, item := range items {
+		raw, err := encodeItem(item, i)
+		if err != nil {
+			return nil, err
+		}
+		encoded[i] = raw
+		total += len(raw)
+	}
+	if len(items) > MaxPutItems || total > MaxPutBytes {
+		return nil, &TooLargeError{Items: len(items), Bytes: int64(total), MaxItems: MaxPutItems, MaxBytes: MaxPutBytes}
+	}
+	return encoded, nil
+}
+
+// What encoding/json lets through, and other decoders do not take.
+var (
+	errNotUTF8 = errors.New("it is not valid UTF-8")
+	errTooDeep = fmt.Errorf("it is nested deeper than %d", jsonscan.MaxNesting)
+)
+
+// encodeItem encodes an item as it travels: compact, and without escapes that JSON does not need.
+func encodeItem[In any](item In, index int) (json.RawMessage, error) {
+	var encoded bytes.Buffer
+	encoder := json.NewEncoder(&encoded)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(item); err != nil {
+		return nil, &InvalidItemError{Index: index, Err: err}
+	}
+	raw := bytes.TrimSuffix(encoded.Bytes(), []byte("\n"))
+	switch {
+	case !utf8.Valid(raw):
+		return nil, &InvalidItemError{Index: index, Err: errNotUTF8}
+	case jsonscan.TooDeep(raw):
+		return nil, &InvalidItemError{Index: index, Err: errTooDeep}
+	}
+	if len(raw) > MaxPutBytes {
+		return nil, &TooLargeError{Items: 1, Bytes: int64(len(raw)), MaxItems: MaxPutItems, MaxBytes: MaxPutBytes}
+	}
+	return raw, nil
+}
+
+// decodeOutcome returns an item's result, or the error that is its outcome.
+func decodeOutcome[Out any](o wire.ItemResult) (Out, error) {
+	var out Out
+	switch {
+	case o.Discarded:
+		return out, &DiscardedError{Item: o.Item, Session: o.Session}
+	case o.Failure != nil:
+		return out, itemError(o)
+	case o.Dropped:
+		return out, &DroppedError{Item: o.Item}
+	}
+	if err := json.Unmarshal(o.Result, &out); err != nil {
+		var none Out
+		return none, &DecodeError{Item: o.Item, Err: err}
+	}
+	return out, nil
+}

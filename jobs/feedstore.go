@@ -1,0 +1,253 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"time"
+
+	"github.com/stint-run/stint/internal/backoff"
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+)
+
+// FeedPart says where the outcomes of one batch of a feed are stored.
+type FeedPart = wire.StoredPart
+
+// FeedOutcome is the outcome of one item of a feed, as it travels.
+type FeedOutcome = wire.ItemResult
+
+// FeedStore reads the stores of feeds. Package feedstore has the implementation. It is used by many goroutines at once.
+type FeedStore interface {
+	// Outcome returns the outcome of an item from its part. Errors: fs.ErrNotExist if the part has been removed.
+	Outcome(ctx context.Context, at FeedPart, item int64) (FeedOutcome, error)
+	// Find looks for the outcome of an item in the manifests that a report names; found: it is committed. Errors: fs.ErrNotExist
+	// if a later report is needed.
+	Find(ctx context.Context, report job.Report, item int64) (outcome FeedOutcome, found bool, err error)
+	// Follow returns a reader of all results from a cursor on. It opens nothing yet.
+	Follow(from FeedCursor) FeedFollower
+}
+
+// FeedFollower reads the results of a feed. One goroutine uses it.
+type FeedFollower interface {
+	// Next calls yield with each line of results that the report adds to earlier ones, and with the cursor after that line. If yield
+	// returns an error, Next returns it. The line is valid during the call of yield. After an error the follower must not be used.
+	Next(ctx context.Context, report job.Report, yield func(line []byte, next FeedCursor) error) error
+}
+
+// FeedCursor is a place in the results of a feed. The zero value is the beginning of the results of all sessions. A cursor stays valid as
+// long as the feed's manifests: across legs, restarts, the feed's end and its resumption. It is not valid for a new feed of the same name.
+type FeedCursor struct {
+	// Session: only results of items of that session are read; 0: of all.
+	Session int64
+	// Item is the first ordinal of a group that was committed together. Line is how many of its results have been read.
+	Item, Line int64
+}
+
+// String returns the cursor as text, such as "2.1200.7", which [ParseFeedCursor] takes.
+func (c FeedCursor) String() string { return fmt.Sprintf("%d.%d.%d", c.Session, c.Item, c.Line) }
+
+// ParseFeedCursor is the inverse of [FeedCursor.String]. An empty text is the zero cursor.
+func ParseFeedCursor(text string) (FeedCursor, error) {
+	var c FeedCursor
+	if text == "" {
+		return c, nil
+	}
+	if _, err := fmt.Sscanf(text, "%d.%d.%d", &c.Session, &c.Item, &c.Line); err != nil || c.String() != text || c.Session < 0 || c.Item < 0 || c.Line < 0 {
+		return FeedCursor{}, fmt.Errorf("invalid cursor %q: use one that was given with a result", text)
+	}
+	return c, nil
+}
+
+// RecordedResult is a result that a feed has recorded.
+type RecordedResult[Out any] struct {
+	Out  Out
+	Next FeedCursor // where reading continues after it
+}
+
+// ResultsOptions may be left zero.
+type ResultsOptions struct {
+	// Committed: reading ends at what has been committed so far. Default: it ends when the feed has ended.
+	Committed bool
+	// Every is how often it checks for new results. Default: 1 s; a feed commits every ten seconds, or when a
+	// MiB has gathered.
+	Every time.Duration
+}
+
+// Results yields the results that a feed has recorded, in the order of its items, as they are committed, up to the first
+// item that is not done yet. Failed and dropped items have none. Each result comes with the cursor from which a later reader
+// continues. It needs FeedOptions.Store, and a worker that answers for the job.
+//
+// Errors, which end it: *[StoredError] if the store cannot be read; *[StoppedError] or *[FailedError] if the feed has ended so, after
+// all its results; those of a [Feed]; the context's. After a *[DecodeError] it continues.
+func (f *Feed[In, Out]) Results(ctx context.Context, from FeedCursor, o ResultsOptions) iter.Seq2[RecordedResult[Out], error] {
+	return func(yield func(RecordedResult[Out], error) bool) {
+		err := f.follow(ctx, from, o, func(line []byte, next FeedCursor) bool {
+			r := RecordedResult[Out]{Next: next}
+			err := json.Unmarshal(wire.ResultValue(line), &r.Out)
+			if err != nil {
+				var none Out
+				r.Out, err = none, &DecodeError{Item: -1, Err: err}
+			}
+			return yield(r, err)
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(RecordedResult[Out]{Next: from}, err)
+		}
+	}
+}
+
+// errEnough ends reading if the caller has left the loop.
+var errEnough = errors.New("no more wanted")
+
+// followEvery is the default of ResultsOptions.Every.
+const followEvery = time.Second
+
+func (f *Feed[In, Out]) follow(ctx context.Context, from FeedCursor, o ResultsOptions, yield func([]byte, FeedCursor) bool) error {
+	if f.store == nil {
+		return &StoredError{Item: -1}
+	}
+	if o.Every <= 0 {
+		o.Every = followEvery
+	}
+	follower := f.store.Follow(from)
+	for {
+		report, err := f.report(ctx)
+		switch {
+		case err != nil:
+			return err
+		case report.Feed == nil:
+			return &NotFeedError{Name: f.name}
+		}
+		err = follower.Next(ctx, report, func(line []byte, next FeedCursor) error {
+			if !yield(line, next) {
+				return errEnough
+			}
+			return ctx.Err()
+		})
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, errEnough):
+			return err
+		case err != nil:
+			return &StoredError{Item: -1, Err: err}
+		case o.Committed || report.State == job.Completed:
+			return nil
+		case report.State == job.Stopped:
+			return &StoppedError{Name: f.name, State: job.Stopped}
+		case report.State == job.Failed:
+			return &FailedError{Report: report}
+		}
+		if !backoff.Wait(o.Every, ctx.Done()) {
+			return ctx.Err()
+		}
+	}
+}
+
+const (
+	// A result that is stored and not committed yet is looked for every findEvery, and at most findTries reports in a row may fail.
+	findEvery = 500 * time.Millisecond
+	findTries = 5
+)
+
+// fetch returns an outcome, which it reads from the store if it is there. start is when the item was given to the client.
+func (f *Feed[In, Out]) fetch(ctx context.Context, o FeedOutcome, start time.Time) (FeedOutcome, error) {
+	if !o.Stored {
+		return o, nil
+	}
+	if f.store == nil || o.Item < 0 {
+		return o, &StoredError{Item: o.Item}
+	}
+	found, err := f.fromStore(ctx, o)
+	switch {
+	case err == nil:
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return o, &TimeoutError{Accepted: true, Queued: o.Queued, Total: time.Since(start)}
+	case ctx.Err() != nil:
+		return o, ctx.Err()
+	default:
+		return o, &StoredError{Item: o.Item, Err: err}
+	}
+	if o.Session > 0 && f.client.Session() > o.Session { // a reset has overtaken it
+		return o, &DiscardedError{Item: o.Item, Session: o.Session}
+	}
+	found.Item, found.Session, found.Queued, found.Took = o.Item, o.Session, o.Queued, o.Took
+	return found, nil
+}
+
+func (f *Feed[In, Out]) fromStore(ctx context.Context, o FeedOutcome) (FeedOutcome, error) {
+	if o.Part != nil {
+		found, err := f.store.Outcome(ctx, *o.Part, o.Item)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return found, err
+		}
+	}
+	for failed := 0; ; {
+		found, final, err := f.committed(ctx, o.Item)
+		var broken *reportError
+		switch {
+		case err == nil && (found != nil):
+			return *found, nil
+		case errors.As(err, &broken):
+			if failed++; failed == findTries {
+				return o, broken.err
+			}
+		case err != nil && (final || !errors.Is(err, fs.ErrNotExist)):
+			return o, err
+		case final:
+			return o, errors.New("the feed has ended, and has not recorded it")
+		default:
+			failed = 0
+		}
+		if !backoff.Wait(findEvery, ctx.Done()) {
+			return o, ctx.Err()
+		}
+	}
+}
+
+// reportError is the error of asking a job for its report.
+type reportError struct{ err error }
+
+func (e *reportError) Error() string { return e.err.Error() }
+
+// committed looks for the outcome of an item in what is committed; nil: it is not there. final: nothing more will be committed.
+func (f *Feed[In, Out]) committed(ctx context.Context, item int64) (found *FeedOutcome, final bool, err error) {
+	report, err := f.recent(ctx)
+	if err != nil {
+		return nil, false, &reportError{err}
+	}
+	outcome, ok, err := f.store.Find(ctx, report, item)
+	if ok && err == nil {
+		found = &outcome
+	}
+	return found, report.State.Final(), err
+}
+
+// shared is a report for all callers that look for results.
+type shared struct {
+	lock   chan struct{} // held by who asks for it
+	report job.Report
+	at     time.Time
+}
+
+// recent returns a report that is at most findEvery old, so that many callers ask the job once.
+func (f *Feed[In, Out]) recent(ctx context.Context) (job.Report, error) {
+	select {
+	case f.shared.lock <- struct{}{}:
+		defer func() { <-f.shared.lock }()
+	case <-ctx.Done():
+		return job.Report{}, ctx.Err()
+	}
+	if f.shared.at.IsZero() || time.Since(f.shared.at) >= findEvery {
+		report, err := f.report(ctx)
+		if err != nil {
+			return job.Report{}, err
+		}
+		f.shared.report, f.shared.at = report, time.Now()
+	}
+	return f.shared.report, nil
+}

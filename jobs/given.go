@@ -1,0 +1,288 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+)
+
+// notReady reports whether a query has failed because the workflow cannot answer: it never completed a workflow task, or its last
+// ones have failed. Whether it has ever run is in its history (givenInput.ran).
+func notReady(err error) bool {
+	var notReady *serviceerror.WorkflowNotReady
+	return errors.As(err, &notReady)
+}
+
+// givenInput is what a job's run, or a leg, was started with, as far as a resumed job must keep it.
+type givenInput struct {
+	wire.StartInput             // of a job
+	State           *givenState `json:"state"` // of the runs before, if the job has continued as new
+	// Of a leg.
+	Ref      json.RawMessage `json:"ref"`
+	Number   int             `json:"number"`
+	Previous []string        `json:"previous"`
+	Slot     *job.LoopSlot   `json:"slot"`
+	Sofar    struct {        // of its runs before
+		Totals     job.Totals        `json:"totals"`
+		FirstError *job.FirstError   `json:"first_error"`
+		Workers    []job.WorkerShare `json:"workers"`
+	} `json:"so_far"`
+
+	first   string    // run ID of the first run
+	started time.Time // the workflow
+	ran     bool      // it has completed a workflow task
+}
+
+// givenState is the part of workflows.jobState that a report is made of.
+type givenState struct {
+	Heads  []string   `json:"heads"`
+	Report job.Report `json:"report"`
+	Work   struct {
+		Feed *struct {
+			Accepted int64     `json:"accepted"`
+			Session  int64     `json:"session"`
+			Segments int       `json:"segments"`
+			Stalled  time.Time `json:"stalled"`
+			Lost     int64     `json:"lost"`
+			Gone     []string  `json:"gone"`
+			Earlier  struct {
+				Items int64 `json:"items"`
+				Done  int64 `json:"done"`
+			} `json:"earlier"`
+		} `json:"feed"`
+		Loop *struct {
+			Slots []job.LoopSlot `json:"slots"`
+		} `json:"loop"`
+	} `json:"work"`
+	Carried []struct {
+		Number   int `json:"number"`
+		Reported struct {
+			Sofar job.Counted `json:"sofar"`
+		} `json:"reported"`
+		Sofar struct {
+			Manifests []string `json:"manifests"`
+			Accepted  int64    `json:"accepted"`
+		} `json:"sofar"`
+	} `json:"carried"`
+}
+
+// given reads the input of a workflow's latest run from the first event of its history, and whether that run has done anything.
+func (c *Client) given(ctx context.Context, id string) (givenInput, error) {
+	var in givenInput
+	events := c.temporal.GetWorkflowHistory(ctx, id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	first, err := events.Next()
+	if err == nil {
+		err = c.decodeFirst(first.GetWorkflowExecutionStartedEventAttributes().GetInput(), &in)
+	}
+	for err == nil && !in.ran && events.HasNext() {
+		event, later := events.Next()
+		in.ran, err = event.GetEventType() == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED, later
+	}
+	if err != nil {
+		return in, fmt.Errorf("reading how %s was started: %w", id, err)
+	}
+	in.first, in.started = first.GetWorkflowExecutionStartedEventAttributes().GetFirstExecutionRunId(), first.GetEventTime().AsTime()
+	settle(&in.StartInput, id)
+	return in, nil
+}
+
+// pending is what the workflow would answer to the query for what is not committed: the manifests that a leg
+// was to name.
+func (in *givenInput) pending() []json.RawMessage {
+	if len(in.Previous) == 0 {
+		return nil
+	}
+	kept, err := json.Marshal(map[string]any{"ref": in.Ref, "leg": in.Number, "previous": in.Previous})
+	if err != nil {
+		return nil // it was read as JSON
+	}
+	return []json.RawMessage{kept}
+}
+
+// progress is what a leg would answer to the query for its progress.
+func (in *givenInput) progress() job.Progress {
+	p := job.Progress{Totals: in.Sofar.Totals, FirstError: in.Sofar.FirstError, Workers: in.Sofar.Workers}
+	if in.Slot != nil {
+		p.Loop = []job.LoopSlot{*in.Slot}
+	}
+	return p
+}
+
+// answer is what the job would answer to the query for its report: as the runs before have left it, if there were any.
+func (in *givenInput) answer() wire.Answer {
+	if in.State != nil {
+		return in.answerOf(in.State.Heads)
+	}
+	return in.answerOf(in.Resume)
+}
+
+// answerOf is the answer with these heads of the manifest chain.
+func (in *givenInput) answerOf(heads []string) wire.Answer {
+	a := wire.Answer{Report: job.Report{
+		Job: in.Spec.Name, Run: in.first, Pool: in.Spec.Pool, State: job.Running, Started: in.started, Store: in.Spec.Store,
+		Manifests: heads, Settings: in.Spec.Settings(), Grace: max(0, in.Spec.Grace), Expiry: in.Spec.Expiry,
+		Attempts: in.Spec.Attempts, Salvage: len(in.Salvage), Stages: in.Spec.StageReports(),
+	}}
+	if in.State != nil {
+		a.Report = in.State.Report
+		a.Manifests = heads
+		in.State.addLegs(&a)
+	}
+	switch {
+	case in.Redrive != nil:
+		redrive := *in.Redrive
+		redrive.Done = a.Manifests
+		a.Redrive, a.Output, a.Manifests = &redrive, &redrive.Output, redrive.Manifests
+	case in.Spec.Source == job.SourceFeed:
+		a.Feed = in.feed(&a.Report)
+	case in.Spec.Source == job.SourceClock:
+		a.Loop = job.NewLoopReport(in.Spec, in.slots())
+		a.Manifests = nil
+		for _, slot := range a.Loop.At {
+			if slot.Head != "" {
+				a.Manifests = append(a.Manifests, slot.Head)
+			}
+		}
+	}
+	return a
+}
+
+// addLegs adds the legs of a feed that the run was to continue with: they run, and the manifests that were given to them are no
+// heads of the job's any more.
+func (s *givenState) addLegs(a *wire.Answer) {
+	for _, leg := range s.Carried {
+		id := wire.LegID(a.Job, leg.Number)
+		a.OpenLegs = append(a.OpenLegs, id)
+		a.Manifests = slices.Concat(a.Manifests, leg.Sofar.Manifests)
+		a.Planned = max(a.Planned, leg.Sofar.Accepted)
+		if n := leg.Reported.Sofar; !n.At.IsZero() {
+			a.Heard = append(a.Heard, wire.Heard{Leg: id, Counted: n})
+		}
+	}
+}
+
+// feed is what a feed's job itself knows of the feed. It adds to the report what that has accepted.
+func (in *givenInput) feed(r *job.Report) *job.FeedReport {
+	f := &job.FeedReport{Session: 1, Capacity: in.Spec.Capacity, CapacityBytes: in.Spec.CapacityBytes}
+	if in.State != nil && in.State.Work.Feed != nil {
+		known := in.State.Work.Feed
+		r.Planned = max(r.Planned, known.Accepted)
+		f.Session, f.Segments, f.StalledSince, f.Lost, f.Gone = known.Session, known.Segments, known.Stalled, known.Lost, known.Gone
+		f.Earlier = int(max(0, known.Earlier.Items-known.Earlier.Done))
+	}
+	f.Accepted = r.Planned
+	return f
+}
+
+// slots are where the slots of a loop stand. Those that an earlier run of the loop has left begin anew with their next ticks.
+func (in *givenInput) slots() []job.LoopSlot {
+	if in.State != nil && in.State.Work.Loop != nil {
+		return in.State.Work.Loop.Slots
+	}
+	left := slices.Clone(in.Loop)
+	for i := range left {
+		left[i].Base = time.Time{}
+	}
+	return left
+}
+
+// takeNumbers replaces the answer's numbers by later ones.
+func takeNumbers(a *wire.Answer, later job.Report) {
+	if later.Done() <= a.Done() {
+		return
+	}
+	a.OK, a.Failed, a.Planned, a.PlanDone = later.OK, later.Failed, later.Planned, later.PlanDone
+	a.InputBytes, a.TotalBytes, a.AsOf = later.InputBytes, later.TotalBytes, later.AsOf
+}
+
+// silenced reports whether a leg that has run answers no query, because its last workflow task has failed.
+func (c *Client) silenced(ctx context.Context, leg string) bool {
+	_, err := c.temporal.QueryWorkflow(ctx, leg, "", wire.QueryProgress)
+	return notReady(err)
+}
+
+// recall completes the report of a job that Temporal has ended if a workflow, the job's or that of a leg, answers no query: it never
+// ran, or its last workflow task has failed. cause is the error of asking.
+func (g *glance) recall(ctx context.Context, cause error) error {
+	c := g.run.client
+	if g.job == nil {
+		in, err := c.given(ctx, g.run.name)
+		if err != nil {
+			return err
+		}
+		answer := in.answer()
+		if in.ran {
+			if !in.tellsAll() {
+				return fmt.Errorf("%w (%w)", stuck(g.run.name, in.Spec.Store, in.first), cause)
+			}
+			left, err := c.remainsOf(ctx, g.run.name, in)
+			if err != nil {
+				return err
+			}
+			answer = in.answerOf(left.heads)
+			answer.OpenLegs, answer.Salvage = left.legs, len(left.salvage)
+			takeNumbers(&answer, g.report)
+		}
+		g.job, g.at = &answer, time.Now()
+	}
+	var others []string
+	for _, leg := range g.job.OpenLegs {
+		if _, ok := g.legs[leg]; ok {
+			continue
+		}
+		in, err := c.given(ctx, leg)
+		files := g.job.Feed == nil && g.job.Loop == nil
+		if err != nil || in.ran && !(files && c.silenced(ctx, leg)) {
+			others = append(others, leg)
+			continue
+		}
+		g.legs[leg] = legGlance{Progress: in.progress(), at: time.Now()}
+	}
+	err := g.askLegs(ctx, others, g.named())
+	if notReady(err) && (g.job.Feed != nil || g.job.Loop != nil) {
+		err = fmt.Errorf("%w (%w)", stuck(g.run.name, g.job.Store, g.job.Run), err)
+	}
+	report := g.job.Report
+	g.putTogether(&report)
+	if report.Loop != nil && !report.State.Final() {
+		g.run.addTicks(ctx, &report)
+	}
+	g.report = report
+	return err
+}
+
+// maxEarlier bounds how many runs a job has the store swept of that it takes the place of, and attempts at a redrive.
+// Of those before only runs without a manifest are
+// left there.
+const maxEarlier = 100
+
+// EarlierRuns returns the runs that the next run of a stopped or failed job takes the place of: the one that report is of, and those before
+// it. They may have left copies of inputs and parts in the store, also if no manifest names the run. Once the next run has completed they are
+// removed, but for what its own manifests name. It is nil for feeds, loops and redrives.
+func (c *Client) EarlierRuns(ctx context.Context, report job.Report) ([]string, error) {
+	in, err := c.inputOf(ctx, report.Job)
+	if err != nil {
+		return nil, err
+	}
+	return earlierRuns(&in, report), nil
+}
+
+// earlierRuns is the EarlierRuns of a job that was started with this input.
+func earlierRuns(in *wire.StartInput, report job.Report) []string {
+	if in.Redrive != nil || in.Spec.Source == job.SourceFeed || in.Spec.Source == job.SourceClock {
+		return nil
+	}
+	runs := slices.Clone(in.Earlier)
+	if report.Run != "" && !slices.Contains(runs, report.Run) { // without one it has done nothing
+		runs = append(runs, report.Run)
+	}
+	return runs[max(0, len(runs)-maxEarlier):]
+}

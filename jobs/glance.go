@@ -1,0 +1,266 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-run/stint/internal/lookup"
+	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+)
+
+// glance is what several reports have shown of a job: a workflow that does not answer keeps its last numbers. One goroutine at a time uses it.
+type glance struct {
+	run    *Run
+	report job.Report   // the last one
+	at     time.Time    // when the job has answered last
+	job    *wire.Answer // what it answered; nil: it has not
+	flying []string     // of the job's own executions
+	legs   map[string]legGlance
+	news   map[string]execution // of executions that have not ended, by ID
+}
+
+// legGlance is a leg's last answer.
+type legGlance struct {
+	job.Progress
+	at   time.Time
+	gone bool
+}
+
+// execution is what heartbeats have said of one.
+type execution struct {
+	wire.Answered
+	owner string // ID of the workflow; "" if it is not known
+}
+
+func newGlance(r *Run) *glance {
+	return &glance{run: r, legs: map[string]legGlance{}, news: map[string]execution{}}
+}
+
+// again asks once more. It returns no error if nobody answers.
+func (g *glance) again(ctx context.Context) error {
+	report, err := g.run.reportWith(ctx, g)
+	if _, ok := errors.AsType[*trap.DefectError](err); ok {
+		return err
+	}
+	if err == nil || report.Job != "" {
+		g.report = report
+	}
+	return nil
+}
+
+// ask asks the job and its legs. After an error the report has the last numbers that are known.
+func (g *glance) ask(ctx context.Context) error {
+	r := g.run
+	desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, r.name, "")
+	if err != nil {
+		return fmt.Errorf("asking for job %s: %w", r.name, err)
+	}
+	g.hear(ctx, desc)
+	named := g.named()
+	answer, err := ask[wire.Answer](ctx, r, r.name, wire.QueryReport, named)
+	if err != nil {
+		g.report = g.lastKnown(desc)
+		return r.asked("for its report", err)
+	}
+	g.job, g.at, g.flying = &answer, time.Now(), answer.Flying
+	report := answer.Report
+	if t := report.Throttle; t != nil && t.Rate == 0 && time.Now().After(t.Until) {
+		report.Throttle = nil // the job's own clock stops while nothing happens
+	}
+	err = g.askLegs(ctx, report.OpenLegs, named)
+	g.putTogether(&report)
+	if report.Loop != nil && !report.State.Final() {
+		r.addTicks(ctx, &report)
+	}
+	if report.Outage == nil && report.InFlight == 0 && !report.State.Final() {
+		report.Outage = r.heldUp(ctx, report.OpenLegs)
+	}
+	g.report = report
+	return err
+}
+
+// ask sends a query that names executions.
+func ask[T any](ctx context.Context, r *Run, workflow, query string, named []string) (T, error) {
+	var answer T
+	var args []any
+	if len(named) > 0 {
+		args = []any{named}
+	}
+	value, err := r.client.temporal.QueryWorkflow(ctx, workflow, "", query, args...)
+	if err != nil {
+		return answer, err
+	}
+	return answer, value.Get(&answer)
+}
+
+// askLegs asks all legs at once for their progress.
+func (g *glance) askLegs(ctx context.Context, legs, named []string) error {
+	var mu sync.Mutex
+	return eachOf(legs, func(leg string) error {
+		p, err := ask[job.Progress](ctx, g.run, leg, wire.QueryProgress, named)
+		var none *serviceerror.NotFound
+		gone := errors.As(err, &none) // it has not been started yet
+		if err != nil && !gone {
+			return fmt.Errorf("asking %s for its progress: %w", leg, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		g.legs[leg] = legGlance{p, time.Now(), gone}
+		return nil
+	})
+}
+
+// askedAtOnce is how many workflows are asked at once.
+const askedAtOnce = 8
+
+// eachOf calls fn for each of the names, for several at once, and joins the errors.
+func eachOf(names []string, fn func(string) error) error {
+	var errs []error
+	for some := range slices.Chunk(names, askedAtOnce) {
+		var running []<-chan error
+		for _, name := range some {
+			running = append(running, trap.Go("asking a workflow", func() error { return fn(name) }))
+		}
+		for _, done := range running {
+			errs = append(errs, <-done)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// hear takes what the heartbeats of running batches say, of the job's workflow and of those that it has started.
+func (g *glance) hear(ctx context.Context, desc *workflowservice.DescribeWorkflowExecutionResponse) {
+	var legs []string
+	for _, child := range desc.GetPendingChildren() {
+		legs = append(legs, child.GetWorkflowId())
+	}
+	var mu sync.Mutex
+	heard := map[string]*workflowservice.DescribeWorkflowExecutionResponse{g.run.name: desc}
+	_ = eachOf(legs, func(leg string) error {
+		of, err := g.run.client.temporal.DescribeWorkflowExecution(ctx, leg, "")
+		if err != nil {
+			return nil // the report is worth having without it
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		heard[leg] = of
+		return nil
+	})
+	for _, of := range heard {
+		for _, a := range of.GetPendingActivities() {
+			hint, _ := lookup.LastHint(a, g.run.client.converter)
+			for _, n := range hint.News {
+				e := g.news[n.Activity]
+				if e.Answered.Items <= n.Items {
+					e.Answered = n
+				}
+				g.news[n.Activity] = e
+			}
+		}
+	}
+	for owner, of := range heard {
+		for _, a := range of.GetPendingActivities() {
+			if e, ok := g.news[a.GetActivityId()]; ok {
+				e.owner = owner
+				g.news[a.GetActivityId()] = e
+			}
+		}
+	}
+}
+
+// named are the executions that heartbeats have said something of.
+func (g *glance) named() []string { return slices.Sorted(maps.Keys(g.news)) }
+
+// putTogether adds to the job's own report what legs and heartbeats say.
+func (g *glance) putTogether(report *job.Report) {
+	counted := map[string]bool{} // owners whose account is up to date
+	flying := map[string]bool{}
+	note := func(owner string, ids []string) {
+		counted[owner] = true
+		for _, id := range ids {
+			flying[id] = true
+		}
+	}
+	note(g.run.name, g.flying)
+	for _, leg := range report.OpenLegs {
+		known, ok := g.legs[leg]
+		switch {
+		case !ok:
+			g.includeHeard(report, leg)
+		case known.gone:
+		case known.at.Before(g.at): // it has not answered this time
+			report.Include(known.Progress)
+			noteSilent(report, known.at, leg)
+		default:
+			report.Include(known.Progress)
+			note(leg, known.Flying)
+		}
+	}
+	for id, e := range g.news {
+		open := e.owner == g.run.name || slices.Contains(report.OpenLegs, e.owner)
+		if flying[id] || open && !counted[e.owner] {
+			takeInHand(report, e.Answered)
+			continue
+		}
+		delete(g.news, id) // it has been counted, or lost
+	}
+}
+
+// includeHeard adds what the job has heard of a leg that has never answered.
+func (g *glance) includeHeard(report *job.Report, leg string) {
+	at := report.Started
+	for _, h := range g.job.Heard {
+		if h.Leg == leg {
+			report.Totals.Add(job.TotalsOf(h.Counted))
+			at = h.At
+		}
+	}
+	noteSilent(report, at, leg)
+}
+
+// lastKnown is the report of a job that does not answer: its last answers, or what is in its memo.
+func (g *glance) lastKnown(desc *workflowservice.DescribeWorkflowExecutionResponse) job.Report {
+	if g.job != nil {
+		report := g.job.Report
+		g.putTogether(&report)
+		noteSilent(&report, g.at, g.run.name)
+		return report
+	}
+	c := g.run.client
+	info := desc.GetWorkflowExecutionInfo()
+	l := c.listed(info)
+	report := job.Report{Job: l.Name, Run: l.Run, Pool: l.Pool, State: l.State, Started: l.Started, Ended: l.Ended, Silent: []string{l.Name}, AsOf: l.Started}
+	if p := l.Progress; p != nil {
+		report.OK, report.Failed, report.Planned, report.PlanDone, report.AsOf = p.OK, p.Failed, p.Planned, p.PlanDone, p.At
+		report.InputBytes, report.TotalBytes = p.Bytes, p.TotalBytes
+	}
+	for _, e := range g.news {
+		takeInHand(&report, e.Answered) // what the memo says was counted before they were begun, or has been since
+	}
+	return report
+}
+
+// noteSilent records a workflow that has not answered, and the age of its numbers.
+func noteSilent(r *job.Report, at time.Time, workflow string) {
+	if r.AsOf.IsZero() || at.Before(r.AsOf) {
+		r.AsOf = at
+	}
+	r.Silent = append(slices.Clip(r.Silent), workflow)
+}
+
+// takeInHand adds the answered items of a running batch.
+func takeInHand(r *job.Report, a wire.Answered) {
+	r.OK += a.Items - a.Failed
+	r.Failed += a.Failed
+	r.InputBytes += a.Bytes
+	r.InHand += a.Items
+}

@@ -1,0 +1,275 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+)
+
+// ListFilter chooses jobs: those in one of the states and of one of the pools, their own or that of a stage. An empty list
+// chooses all.
+type ListFilter struct {
+	States []job.State
+	Pools  []string
+	// Running leaves out the jobs that have ended.
+	Running bool
+}
+
+func (f ListFilter) chooses(j Listed) bool {
+	return (len(f.States) == 0 || slices.Contains(f.States, j.State)) && (len(f.Pools) == 0 || slices.ContainsFunc(f.Pools, j.Reaches))
+}
+
+// query is the list filter of Temporal that finds what the filter chooses from.
+func (f ListFilter) query() string {
+	if f.Running {
+		return JobsQuery + " AND ExecutionStatus = 'Running'"
+	}
+	return JobsQuery
+}
+
+// JobsQuery is the list filter of Temporal, also of its web UI, that finds jobs and leaves out their legs.
+const JobsQuery = "WorkflowType = '" + wire.WorkflowJob + "' AND TaskQueue = '" + wire.WorkflowQueue + "'"
+
+// searchProblems is the search attribute by which the server itself reports a workflow whose workflow task has failed,
+// or has timed out, five times in a row.
+const searchProblems = "TemporalReportedProblems"
+
+// TroubleQuery is the list filter that finds the jobs that were stopped, have failed, have failed items, or are stuck.
+// The server must have the search attributes of jobs (see [SearchAttributes]), and report problems, as Temporal does
+// from 1.30 on.
+const TroubleQuery = JobsQuery + " AND (" + wire.SearchState + " = 'stopped' OR " + wire.SearchFailed + " > 0" +
+	" OR ExecutionStatus = 'Failed' OR ExecutionStatus = 'Terminated'" +
+	" OR " + searchProblems + " IN ('category=WorkflowTaskFailed', 'category=WorkflowTaskTimedOut'))"
+
+// List returns the jobs that the namespace knows, the latest first, at most limit of them.
+func (c *Client) List(ctx context.Context, limit int) ([]Listed, error) {
+	return c.ListWith(ctx, limit, ListFilter{})
+}
+
+// ListWith is List of the jobs that the filter chooses.
+func (c *Client) ListWith(ctx context.Context, limit int, f ListFilter) ([]Listed, error) {
+	var jobs []Listed
+	var token []byte
+	for len(jobs) < limit {
+		resp, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Query:         f.query(),
+			PageSize:      int32(min(limit-len(jobs), 1000)),
+			NextPageToken: token,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("listing jobs: %w", err)
+		}
+		for _, info := range resp.GetExecutions() {
+			if info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
+				continue
+			}
+			if j := c.listed(info); f.chooses(j) {
+				jobs = append(jobs, j)
+			}
+		}
+		if token = resp.GetNextPageToken(); len(token) == 0 {
+			break
+		}
+	}
+	return jobs, nil
+}
+
+// listed reads one entry. Servers need not list the first run of a chain: the run is then the last.
+func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
+	l := Listed{
+		Name:    info.GetExecution().GetWorkflowId(),
+		Run:     cmp.Or(info.GetFirstRunId(), info.GetExecution().GetRunId()),
+		Pool:    c.memoString(info.GetMemo(), wire.MemoPool),
+		Output:  c.memoString(info.GetMemo(), wire.MemoOutput),
+		Pools:   memoValue[[]string](c, info.GetMemo(), wire.MemoPools),
+		State:   job.State(c.memoString(info.GetMemo(), wire.MemoState)),
+		Started: info.GetStartTime().AsTime(),
+	}
+	switch memo := info.GetMemo().GetFields(); {
+	case memo[wire.MemoLeg] != nil:
+		l.Source, l.Format = job.SourceFeed, c.memoString(info.GetMemo(), wire.MemoFormat)
+	case memo[wire.MemoSource] != nil:
+		l.Source = c.memoString(info.GetMemo(), wire.MemoSource)
+	case memo[wire.MemoPool] != nil:
+		l.Source = job.SourceFiles
+	}
+	if at := memoValue[job.Milestone](c, info.GetMemo(), wire.MemoProgress); !at.At.IsZero() {
+		l.Progress = &at
+	}
+	l.Stuck = info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING && info.GetSearchAttributes().GetIndexedFields()[searchProblems] != nil
+	if info.GetCloseTime() != nil {
+		ended := info.GetCloseTime().AsTime()
+		l.Ended = &ended
+	}
+	// The workflow's final status takes precedence over its memo.
+	switch info.GetStatus() {
+	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		if l.State != job.Stopped {
+			l.State = job.Completed
+		}
+	case enums.WORKFLOW_EXECUTION_STATUS_FAILED, enums.WORKFLOW_EXECUTION_STATUS_TERMINATED,
+		enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT, enums.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		l.State = job.Failed
+	}
+	return l
+}
+
+// SearchAttributes are what the server's own list can filter jobs by, as StintPool, StintState, StintPercent and StintFailed.
+type SearchAttributes struct {
+	Pool    string
+	State   job.State
+	Percent int64 // done, when the job noted it last
+	Failed  int64 // items, then
+}
+
+// Typed returns the search attributes as Temporal takes them.
+func (s SearchAttributes) Typed() temporal.SearchAttributes {
+	return temporal.NewSearchAttributes(s.Updates()...)
+}
+
+// Updates returns what sets the search attributes.
+func (s SearchAttributes) Updates() []temporal.SearchAttributeUpdate {
+	return []temporal.SearchAttributeUpdate{
+		temporal.NewSearchAttributeKeyKeyword(wire.SearchPool).ValueSet(s.Pool),
+		temporal.NewSearchAttributeKeyKeyword(wire.SearchState).ValueSet(string(s.State)),
+		temporal.NewSearchAttributeKeyInt64(wire.SearchPercent).ValueSet(s.Percent),
+		temporal.NewSearchAttributeKeyInt64(wire.SearchFailed).ValueSet(s.Failed),
+	}
+}
+
+// SearchTypes are the types of the search attributes, by name.
+func SearchTypes() map[string]enums.IndexedValueType {
+	return map[string]enums.IndexedValueType{
+		wire.SearchPool: enums.INDEXED_VALUE_TYPE_KEYWORD, wire.SearchState: enums.INDEXED_VALUE_TYPE_KEYWORD,
+		wire.SearchPercent: enums.INDEXED_VALUE_TYPE_INT, wire.SearchFailed: enums.INDEXED_VALUE_TYPE_INT,
+	}
+}
+
+// searchLimit is how long it may take to find out whether the server has them.
+const searchLimit = 3 * time.Second
+
+// searching returns a function that reports whether the server has the search attributes of jobs. It asks the server once, and
+// registers them if they are missing: the next client can use them, a little later.
+func searching(c client.Client, namespace string) func(context.Context) bool {
+	if namespace == "" {
+		return func(context.Context) bool { return false }
+	}
+	var once sync.Once
+	var has bool
+	return func(ctx context.Context) bool {
+		once.Do(func() {
+			ctx, cancel := context.WithTimeout(ctx, searchLimit)
+			defer cancel()
+			known, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+			if err != nil {
+				return // the job is worth starting without
+			}
+			has = true
+			for name, kind := range SearchTypes() {
+				has = has && known.GetCustomAttributes()[name] == kind
+			}
+			if !has {
+				_, _ = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+					Namespace: namespace, SearchAttributes: SearchTypes(),
+				}) // most servers leave that to their operators
+			}
+		})
+		return has
+	}
+}
+
+func (c *Client) memoString(memo *common.Memo, field string) string {
+	return memoValue[string](c, memo, field)
+}
+
+// memoValue reads a field of a memo. It returns the zero value if the field is missing, has another
+// type or cannot be decoded.
+func memoValue[T any](c *Client, memo *common.Memo, field string) T {
+	var none T
+	p := memo.GetFields()[field]
+	if p == nil {
+		return none
+	}
+	// The SDK itself writes a memo with the default converter if the client's cannot.
+	for _, from := range []converter.DataConverter{c.converter, converter.GetDefaultDataConverter()} {
+		var v T
+		if from.FromPayload(p, &v) == nil {
+			return v
+		}
+	}
+	return none
+}
+
+// PoolWorker is a process that serves a pool.
+type PoolWorker struct {
+	Pool   string    `json:"pool"`
+	Worker string    `json:"worker"`
+	Seen   time.Time `json:"seen"` // when it last polled for a batch
+}
+
+// Workers returns the processes that have polled for a pool's batches within the last minutes, as the
+// server saw them, by name. A worker whose slots are all busy does not poll for batches. If nobody has polled for batches, Workers
+// returns those that polled for the work outside the slots.
+func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error) {
+	pollers, err := c.pollers(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	var found []PoolWorker
+	for _, p := range pollers {
+		worker, _ := wire.WorkerOf(p.GetIdentity())
+		found = append(found, PoolWorker{Pool: pool, Worker: worker, Seen: p.GetLastAccessTime().AsTime()})
+	}
+	slices.SortFunc(found, func(a, b PoolWorker) int { return cmp.Compare(a.Worker, b.Worker) })
+	return found, nil
+}
+
+// Pollers returns the number of [Client.Workers].
+func (c *Client) Pollers(ctx context.Context, pool string) (int, error) {
+	pollers, err := c.pollers(ctx, pool)
+	return len(pollers), err
+}
+
+func (c *Client) pollers(ctx context.Context, pool string) ([]*taskqueue.PollerInfo, error) {
+	for _, queue := range []string{wire.PoolQueue(pool), wire.IOQueue(pool)} {
+		resp, err := c.temporal.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+		if err != nil {
+			return nil, fmt.Errorf("asking who serves pool %s: %w", pool, err)
+		}
+		if pollers := resp.GetPollers(); len(pollers) > 0 {
+			return pollers, nil
+		}
+	}
+	return nil, nil
+}
+
+// Pools returns the pools whose workers coordinate jobs: idle ones, too. They are known for some minutes after their last poll.
+func (c *Client) Pools(ctx context.Context) ([]string, error) {
+	resp, err := c.temporal.DescribeTaskQueue(ctx, wire.WorkflowQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return nil, fmt.Errorf("asking who coordinates jobs: %w", err)
+	}
+	var pools []string
+	for _, p := range resp.GetPollers() {
+		if pool := wire.PoolOf(p.GetIdentity()); pool != "" {
+			pools = append(pools, pool)
+		}
+	}
+	slices.Sort(pools)
+	return slices.Compact(pools), nil
+}
