@@ -1,10 +1,10 @@
-// Package feedstore reads the results of feeds from where they are stored. A client of a feed ([job.NewFeed]) reaches a Temporal
+// Package feedstore reads the results of feeds from where they are stored. A client of a feed ([jobs.NewFeed]) reaches a Temporal
 // server only; results that do not fit into an answer, or that were not asked for in time, are in the feed's store. Give
 // such a client a Store, and it reads them:
 //
 //	store := feedstore.New(feedstore.Options{})
 //	defer store.Close()
-//	feed := job.NewFeed[In, Out](client, "risk", job.FeedOptions{Store: store})
+//	feed := jobs.NewFeed[In, Out](client, "risk", jobs.FeedOptions{Store: store})
 //
 // Where the store is, the job says; credentials are those of the environment, as for workers.
 //

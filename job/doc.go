@@ -1,15 +1,9 @@
-// Package job describes stint jobs, and lets any Go program start, watch and stop them.
+// Package job describes stint jobs: what is to be done (a [Spec]), how it goes (a [Report]), and what became of items that
+// failed (a [Failure]). It is data; package jobs starts, watches and stops jobs.
 //
-// A job is one coordinating Temporal workflow and all that it coordinates; its name is its workflow
-// ID. A [Spec] describes it, a [Client] starts, watches and stops it, and a [Report] describes its state:
+// A job is one coordinating Temporal workflow and all that it coordinates; its name is its workflow ID. The items
+// themselves never travel through Temporal: a job carries the location of its input, and the workers of its pool
+// (package worker) read it and write the output.
 //
-//	c := job.NewClient(temporalClient)
-//	run, err := c.Start(ctx, job.Spec{Name: "nightly", Pool: "thumbnails", Input: []string{"in.jsonl"}, Output: "out.jsonl"})
-//	report, err := run.Wait(ctx)
-//
-// The items themselves never travel through Temporal: a job carries the location of its input, and
-// the workers of its pool (package worker) read it and write the output.
-//
-// Errors that a caller may want to handle have exported types, such as [ExistsError] and [FieldError]; use
-// errors.As. Methods that need an answer from the server wait for it until their context ends.
+// A [FieldError] names a field that cannot be used; use errors.As.
 package job

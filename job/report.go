@@ -291,7 +291,7 @@ type Report struct {
 	Attempts int           `json:"attempts"`
 	// Window is how many batches may be in flight at once now; it is automatic if Settings.Window is 0.
 	Window int `json:"window,omitempty"`
-	// Settings are those in force now, after any [Run.Set].
+	// Settings are those in force now, after any jobs.Run.Set.
 	Settings Settings `json:"settings"`
 	// Throttle is set while slow-down requests of the handler lower the rate.
 	Throttle *Throttle `json:"throttle,omitempty"`

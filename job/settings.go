@@ -9,7 +9,7 @@ import (
 )
 
 // Settings are the fields of a [Spec] that can be changed while the job runs. In an argument of
-// [Run.Set], nil leaves a setting as it is.
+// jobs.Run.Set, nil leaves a setting as it is.
 type Settings struct {
 	Window     *int       `json:"window,omitempty"`      // 0: automatic
 	BatchItems *int64     `json:"batch_items,omitempty"` // 0: automatic; from the next page of batches on

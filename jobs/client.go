@@ -91,7 +91,7 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("there is no job named %q", e.Name)
 }
 
-// Start starts a job. Errors: *ExistsError if the name exists, and those of [Spec.Validate].
+// Start starts a job. Errors: *ExistsError if the name exists, and those of [job.Spec.Validate].
 func (c *Client) Start(ctx context.Context, spec job.Spec) (*Run, error) {
 	return c.StartWith(ctx, spec, StartOptions{})
 }

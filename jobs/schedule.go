@@ -48,7 +48,7 @@ func (e *ScheduleExistsError) Error() string {
 // placeholders {time} and {date} in the spec's locations are replaced by the time of the tick; without
 // them each run replaces the output when it completes. Schedule returns once the server has recorded
 // the schedule. Errors: *ScheduleExistsError if the name exists, and those of
-// [ScheduleOptions.Validate].
+// [job.ScheduleOptions.Validate].
 func (c *Client) Schedule(ctx context.Context, spec job.Spec, o job.ScheduleOptions) error {
 	spec = spec.WithDefaults()
 	if err := o.Validate(spec); err != nil {

@@ -68,7 +68,7 @@ func reportOfError(name string, err error) (job.Report, error) {
 const followLimit = 3 * time.Second
 
 // Follow is [Run.Wait], and calls progress with a report every interval, which must be above 0, until the job has ended. progress
-// is never called twice at a time. While the job does not answer, progress gets the last known numbers, and their time: see [Report].AsOf.
+// is never called twice at a time. While the job does not answer, progress gets the last known numbers, and their time: see [job.Report].AsOf.
 func (r *Run) Follow(ctx context.Context, interval time.Duration, progress func(job.Report)) (job.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -108,7 +108,7 @@ func (o Options) validate() error {
 // If ctx ends, the job is stopped: running calls have Spec.Grace to end (120 s by default), then they
 // are cut off, and Run returns the report of the stopped job and an error that wraps ctx's cause.
 //
-// A job that fails gives its report and a *job.FailedError. A job that its handler or another process stops gives a report with
+// A job that fails gives its report and a *jobs.FailedError. A job that its handler or another process stops gives a report with
 // the state stopped, and no error. Failed items are not an error either: the report counts them.
 func Run(ctx context.Context, spec job.Spec, h worker.Handler, o Options) (_ job.Report, err error) {
 	if ctx.Err() != nil {

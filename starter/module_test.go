@@ -65,12 +65,12 @@ func TestLocalRun(t *testing.T) {
 	"embed/main.go": `package main
 
 import (
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 )
 
 var (
-	_ = job.NewClient
+	_ = jobs.NewClient
 	_ = worker.New
 )
 

@@ -230,7 +230,7 @@ func silentPools(pools []string, look func(pool string) (string, error)) (said [
 // poolsAtOnce is how many pools are looked at at once.
 const poolsAtOnce = 8
 
-// failingWithin is [job.Run.FailingTask] with a limit.
+// failingWithin is [jobs.Run.FailingTask] with a limit.
 func failingWithin(ctx context.Context, run *jobs.Run, limit time.Duration) (*jobs.FailingTask, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

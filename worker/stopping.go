@@ -38,7 +38,7 @@ func StopNotice(ctx context.Context) (wire.StopNotice, bool) { return calls.Stop
 // RequestStop asks for a stop of the job whose call ctx belongs to: a plain one if err is nil,
 // otherwise one with that error, which makes the job fail if it is the first one and its type is not
 // one of the job's clean-stop types. It returns once the server has recorded the request. If the job
-// has ended meanwhile, it returns a *job.EndedError, which wraps the error.
+// has ended meanwhile, it returns a *jobs.EndedError, which wraps the error.
 func RequestStop(ctx context.Context, err error) error {
 	stop := job.Stop{Reason: "a handler asked for it"}
 	if err != nil {

@@ -130,8 +130,8 @@ var (
 	forPeople = []string{"starter.", "internal/gateway.", "internal/predict.", "internal/devserver.", "worker.", "timers."}
 	wired     = []string{
 		"internal/ledger.again", "internal/ledger.wireInline", "internal/outputs.splitList", "internal/outputs.ListedPart",
-		"internal/wire.quotedItems", "job.givenInput", "job.givenState", "job.jsonSpec", "job.Listed", "internal/loops.Tick",
-		"internal/calls.Occupant", "job.PoolWorker", "job.Redrive", "job.RunningBatch",
+		"internal/wire.quotedItems", "jobs.givenInput", "jobs.givenState", "job.jsonSpec", "jobs.Listed", "internal/loops.Tick",
+		"internal/calls.Occupant", "jobs.PoolWorker", "job.Redrive", "jobs.RunningBatch",
 	}
 )
 

@@ -140,7 +140,7 @@ type row struct {
 // jobRows are the largest messages of jobs of files, redrives, loops and schedules.
 func jobRows(l *fullest) []row {
 	spec := l.spec()
-	salvage := make([]json.RawMessage, 4) // see job.Client.Resume
+	salvage := make([]json.RawMessage, 4) // see jobs.Client.Resume
 	for i := range salvage {
 		salvage[i] = json.RawMessage(`"` + strings.Repeat("a", 256<<10) + `"`)
 	}

@@ -37,7 +37,7 @@ import (
 // Value is an item or a result: a JSON value.
 type Value = json.RawMessage
 
-// Feed is what the gateway needs of a client of a feed: a *job.Feed[Value, Value], whose methods say what holds for these.
+// Feed is what the gateway needs of a client of a feed: a *jobs.Feed[Value, Value], whose methods say what holds for these.
 // It is used by many goroutines at once.
 type Feed interface {
 	Put(ctx context.Context, items ...Value) error

@@ -206,7 +206,7 @@ func (j *jobSimulation) ended(v *server) (done bool, err error) {
 	return false, fmt.Errorf("the job has ended as %s", j.report.State)
 }
 
-// next is how the job is resumed after a run that has ended with this report: see [job.Client.Resume].
+// next is how the job is resumed after a run that has ended with this report: see [jobs.Client.Resume].
 func (j *jobSimulation) next(report job.Report) wire.StartInput {
 	next := j.in
 	next.Resume = report.Manifests
