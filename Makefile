@@ -6,7 +6,7 @@ PACKAGES = ./...
 FUZZ_TIME ?= 30s
 SEEDS ?= 20
 
-.PHONY: check build test race chaos python lint format vet staticcheck workflowcheck imports replay limits model mutants random fuzz bench
+.PHONY: check build test race chaos python lint format vet staticcheck workflowcheck replay limits model mutants random fuzz bench
 
 check: lint race python
 
@@ -31,7 +31,7 @@ python:
 	python3 -m unittest discover -s python
 	python3 -m unittest discover -s examples/naivebayes
 
-lint: format vet staticcheck workflowcheck imports
+lint: format vet staticcheck workflowcheck
 
 format:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
@@ -47,10 +47,6 @@ staticcheck:
 # Finds what is not deterministic in workflow code.
 workflowcheck:
 	$(GO) tool workflowcheck -test=false -config .workflowcheck.yml ./workflows/...
-
-# Imports point one way: see .depguard.yml.
-imports:
-	$(GO) tool depguard ./...
 
 # Histories of earlier versions must replay with today's workflows.
 replay:

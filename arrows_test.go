@@ -58,7 +58,7 @@ func TestArrows_OfThePublicPackages(t *testing.T) {
 	t.Parallel()
 	allowed := map[string][]string{
 		"job":    {"internal/text", "internal/location"},
-		"jobs":   {"job", "internal/backoff", "internal/jsonscan", "internal/text", "internal/trap", "internal/wire", "internal/lookup", "internal/feedclient"},
+		"jobs":   {"job", "internal/backoff", "internal/jsonscan", "internal/location", "internal/text", "internal/trap", "internal/wire", "internal/lookup", "internal/feedclient"},
 		"timers": {"internal/wire"},
 	}
 	packages := packagesOf(t, `{{join .Imports " "}}`)
