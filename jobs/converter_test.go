@@ -19,7 +19,7 @@ import (
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/testserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	sdklog "go.temporal.io/sdk/log"
@@ -87,7 +87,7 @@ func TestClient_DataConverter(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	server, err := devserver.Start(ctx, devserver.Options{Logger: silent})
+	server, err := testserver.Start(ctx)
 	require.NoError(t, err)
 	defer server.Stop()
 	dataConverter := newSealed(t)

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/testserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
@@ -31,7 +31,7 @@ type office struct {
 func openOffice() *office {
 	dir, err := os.MkdirTemp("", "stint-example-")
 	check(err)
-	server, err := devserver.Start(context.Background(), devserver.Options{Logger: silent})
+	server, err := testserver.Start(context.Background())
 	check(err)
 	temporal, err := sdkclient.Dial(sdkclient.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(silent)})
 	check(err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/testserver"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -143,7 +143,7 @@ type plainFeed struct {
 
 func plainServer(t *testing.T) sdkclient.Client {
 	t.Helper()
-	server, err := devserver.Start(t.Context(), devserver.Options{Logger: silent})
+	server, err := testserver.Start(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(server.Stop)
 	c, err := sdkclient.Dial(sdkclient.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(silent)})

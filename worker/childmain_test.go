@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/testserver"
 	"github.com/stint-run/stint/internal/guard"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -144,7 +144,7 @@ func TestChildMain_BringsTheGuard(t *testing.T) {
 func TestChildMain_ServesASlot(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
-	server, err := devserver.Start(t.Context(), devserver.Options{Logger: log})
+	server, err := testserver.Start(t.Context())
 	require.NoError(t, err)
 	defer server.Stop()
 	c, err := sdkclient.Dial(sdkclient.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(log)})

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/testserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
@@ -35,7 +35,7 @@ func newStage(h worker.Handler, o worker.Options) *stage {
 	dir, err := os.MkdirTemp("", "stint-example-")
 	check(err)
 	silent := slog.New(slog.DiscardHandler)
-	server, err := devserver.Start(ctx, devserver.Options{Logger: silent})
+	server, err := testserver.Start(ctx)
 	check(err)
 	temporal, err := sdkclient.Dial(sdkclient.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(silent)})
 	check(err)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/testserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
@@ -38,7 +38,7 @@ type cluster struct {
 
 func setup(t *testing.T) *cluster {
 	t.Helper()
-	server, err := devserver.Start(t.Context(), devserver.Options{Logger: silent})
+	server, err := testserver.Start(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(server.Stop)
 	c, err := client.Dial(client.Options{HostPort: server.Address(), Logger: log.NewStructuredLogger(silent)})

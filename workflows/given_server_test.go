@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/testserver"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
@@ -80,13 +80,13 @@ func (r *refusal) terminate(t *testing.T, s *server, name string) {
 func refusing(t *testing.T) (*server, *refusal) {
 	t.Helper()
 	setup(t) // so that goroutines of servers are expected
-	temporal, err := devserver.Start(t.Context(), devserver.Options{Logger: quiet})
+	temporal, err := testserver.Start(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(temporal.Stop)
 	r := &refusal{met: make(chan struct{})}
 	dial := func(interceptors ...interceptor.ClientInterceptor) client.Client {
 		c, err := client.Dial(client.Options{
-			HostPort: temporal.Address(), Namespace: temporal.Namespace(), Logger: log.NewStructuredLogger(quiet), Interceptors: interceptors,
+			HostPort: temporal.Address(), Namespace: testserver.Namespace, Logger: log.NewStructuredLogger(quiet), Interceptors: interceptors,
 		})
 		require.NoError(t, err)
 		t.Cleanup(c.Close)

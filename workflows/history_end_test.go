@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/testserver"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -78,7 +78,7 @@ func (j *theJob) holdWith(name string, hint func(activities.ProcessInput) wire.H
 	var in activities.ProcessInput
 	for len(token) == 0 { // empty after a minute
 		task, err := service.PollActivityTaskQueue(ctx, &workflowservice.PollActivityTaskQueueRequest{
-			Namespace: devserver.DefaultNamespace, TaskQueue: &taskqueue.TaskQueue{Name: wire.PoolQueue(j.spec.Pool)}, Identity: name,
+			Namespace: testserver.Namespace, TaskQueue: &taskqueue.TaskQueue{Name: wire.PoolQueue(j.spec.Pool)}, Identity: name,
 		})
 		require.NoError(j.t, err)
 		if token = task.GetTaskToken(); len(token) > 0 {
@@ -88,7 +88,7 @@ func (j *theJob) holdWith(name string, hint func(activities.ProcessInput) wire.H
 	details, err := converter.GetDefaultDataConverter().ToPayloads(hint(in))
 	require.NoError(j.t, err)
 	_, err = service.RecordActivityTaskHeartbeat(ctx, &workflowservice.RecordActivityTaskHeartbeatRequest{
-		Namespace: devserver.DefaultNamespace, TaskToken: token, Details: details, Identity: name,
+		Namespace: testserver.Namespace, TaskToken: token, Details: details, Identity: name,
 	})
 	require.NoError(j.t, err)
 }

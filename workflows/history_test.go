@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/testserver"
 	"github.com/stint-run/stint/internal/orphans"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -53,11 +53,11 @@ var quiet = slog.New(slog.DiscardHandler)
 
 var theServer = sync.OnceValues(func() (*server, error) {
 	ctx := context.Background()
-	temporal, err := devserver.Start(ctx, devserver.Options{Logger: quiet})
+	temporal, err := testserver.Start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.Dial(client.Options{HostPort: temporal.Address(), Namespace: temporal.Namespace(), Logger: log.NewStructuredLogger(quiet)})
+	c, err := client.Dial(client.Options{HostPort: temporal.Address(), Namespace: testserver.Namespace, Logger: log.NewStructuredLogger(quiet)})
 	if err != nil {
 		return nil, err
 	}
@@ -517,7 +517,7 @@ func runOrphaned(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 400, "")
 	j.spec.Attempts = 1
 	release := j.halfWay(201)
-	running, err := orphans.End(t.Context(), s.temporal, devserver.DefaultNamespace, name)
+	running, err := orphans.End(t.Context(), s.temporal, testserver.Namespace, name)
 	require.NoError(t, err)
 	require.True(t, running)
 	release()
