@@ -15,7 +15,7 @@ const module = "github.com/stint-run/stint"
 var layers = []string{
 	"internal/text", "internal/procs", "internal/trap", "internal/stall", "internal/disk", "internal/backoff", "internal/location", "internal/jsonscan", "internal/codec", "internal/collector", "internal/mutants", "internal/randomjobs", "internal/embedded", "internal/pytest", "internal/loopback",
 	"python", "job", "internal/wire", "internal/lookup", "internal/feedclient", "internal/feedclient/feedsim", "jobs", "timers", "internal/jobtest", "internal/orphans", "internal/entry",
-	"internal/frames", "internal/records", "internal/store/object", "internal/store/local", "internal/store/bucket", "internal/store", "internal/meters", "internal/guard", "internal/permits", "internal/company", "internal/tuning", "internal/endpoint", "internal/child", "internal/devserver", "internal/gateway",
+	"internal/frames", "internal/records", "internal/store/object", "internal/store/local", "internal/store/bucket", "internal/store", "internal/meters", "internal/guard", "internal/permits", "internal/company", "internal/tuning", "internal/endpoint", "internal/child", "internal/devserver", "internal/testserver", "internal/testserver/serve", "internal/gateway",
 	"internal/calls", "internal/calls/callstest", "internal/ledger", "internal/stages", "internal/stages/stagestest", "internal/inputs", "internal/outputs", "internal/redrive", "internal/feeds", "internal/loops", "internal/predict", "feedstore",
 	"activities", "internal/modeltest", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion", "workflows/internal/throttle", "workflows/internal/pool", "workflows/internal/intake", "workflows/internal/stagewindow", "workflows/internal/dispatch",
 	"workflows", "worker", "local", "starter",
@@ -76,7 +76,7 @@ func TestArrows_ToTheServer(t *testing.T) {
 	t.Parallel()
 	for name, imports := range packagesOf(t, `{{join .Imports " "}}`) {
 		if slices.Contains(imports, module+"/internal/devserver") {
-			require.Contains(t, []string{"starter", "local", "bench"}, name)
+			require.Contains(t, []string{"starter", "local", "bench", "internal/testserver", "internal/testserver/serve"}, name)
 		}
 	}
 }

@@ -71,7 +71,7 @@ var bounds = []struct {
 		activities.ServedResult.Unserved job.Settings.Windows`},
 	{plain, 2*job.MaxName + 200, "job.HookRun.Hook job.ForcedEnd.Batch"},
 	{plain, job.MaxName + 30, `
-		job.Report.OpenLegs job.Report.Silent job.Report.Unsaved job.Heard.Leg internal.WorkflowExecution.ID
+		job.Report.OpenLegs job.Report.Silent job.Report.Unsaved wire.Heard.Leg internal.WorkflowExecution.ID
 		activities.LocateInput.Workflow`},
 	{plain, 20, `
 		job.Report.State activities.HookInput.State activities.HookInput.Stage job.HookRun.Stage
@@ -83,10 +83,10 @@ var bounds = []struct {
 		activities.LocateInput.Run dispatch.FromLeg.Run internal.WorkflowExecution.RunID outputs.FinishInput.Earlier
 		job.Redrive.Runs wire.StartInput.Earlier`},
 	{plain, 100, `
-		ledger.Ref.Sources inputs.PlanResult.Sources wire.LoopSlot.Head
+		ledger.Ref.Sources inputs.PlanResult.Sources job.LoopSlot.Head
 		activities.CommitResult.Manifest wire.Hint.Batch wire.Answered.Activity
 		wire.ActivityPlace.Activity wire.CameBack.Activity job.HookRun.Skipped
-		wire.Place.Process activities.HookInput.Key job.Answer.Flying job.Progress.Flying
+		wire.Place.Process activities.HookInput.Key wire.Answer.Flying job.Progress.Flying
 		activities.LocateInput.Processes activities.LocateInput.Silent activities.LocateResult.Ended
 		workflows.LegResult.Manifests activities.CommitInput.Previous workflows.LegInput.Previous
 		inputs.PlanInput.Resume outputs.FinishInput.Manifests outputs.FinishResult.Manifests
@@ -102,7 +102,7 @@ var bounds = []struct {
 		outputs.FinishResult.Manifests activities.FailuresInput.Manifests wire.StartInput.Resume
 		job.Report.LegManifests job.Redrive.Manifests job.Redrive.Done workflows.jobState.Heads`},
 	{list, feedLegs + 1, `
-		job.Report.Manifests job.Report.OpenLegs job.Report.Silent job.Report.Unsaved job.Answer.Heard`},
+		job.Report.Manifests job.Report.OpenLegs job.Report.Silent job.Report.Unsaved wire.Answer.Heard`},
 	{list, job.MaxSlots, "wire.StartInput.Loop workflows.loopState.Slots job.LoopReport.At"},
 	{list, job.MaxStages, `
 		job.Report.Stages job.Report.UnservedPools job.Progress.Stages dispatch.Outcomes.Stages
@@ -119,7 +119,7 @@ var bounds = []struct {
 	{list, 60, "job.Report.Hooks"}, // 20 of each stage
 	{list, 1000, "outputs.FinishInput.Earlier job.Redrive.Runs wire.StartInput.Earlier"}, // runs of one job
 	{list, wire.PageBatches, `
-		job.Answer.Flying job.Progress.Flying activities.LocateInput.Processes activities.LocateInput.Silent
+		wire.Answer.Flying job.Progress.Flying activities.LocateInput.Processes activities.LocateInput.Silent
 		activities.LocateResult.Ended`},
 	{list, 2 * wire.PageBatches, "activities.LocateResult.Places"}, // of those that run, and of those that have expired
 	{list, wire.MaxNews, "wire.Hint.News"},
@@ -127,7 +127,7 @@ var bounds = []struct {
 	{list, wire.MaxCuts, "wire.Parcel.Cuts activities.ProcessResult.Cuts"},
 	{list, calls.MaxTrials, `
 		dispatch.Task.Trials activities.ProcessInput.Trials activities.ProcessResult.Trials`},
-	{list, 18, "wire.ClockStats.Lateness"},
+	{list, 18, "job.LoopStats.Lateness"},
 }
 
 // row is a message and its limit.
