@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/stint-run/stint/internal/procs"
 )
 
 const (
@@ -19,6 +21,8 @@ const (
 	// when it lasts.
 	lockPatience = 100 * time.Millisecond
 	lockRetry    = 5 * time.Millisecond
+	// dyingPatience bounds how long a process that was killed may take to end: it holds its lock until then.
+	dyingPatience = 30 * time.Second
 )
 
 // HeldError reports that another server holds a state directory.
@@ -121,7 +125,7 @@ func lockDir(dir, namespace, purpose string) (*lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock: %w", err)
 	}
-	taken, err := lockPatiently(f)
+	taken, err := lockPatiently(f, func() bool { return procs.Dying(readHolder(dir).PID) })
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("locking %s: %w", dir, err)
@@ -145,11 +149,17 @@ func lockDir(dir, namespace, purpose string) (*lock, error) {
 	return l, nil
 }
 
-func lockPatiently(f *os.File) (bool, error) {
-	for deadline := time.Now().Add(lockPatience); ; time.Sleep(lockRetry) {
+// lockPatiently takes the lock if it is free soon. It waits for a holder that is dying.
+func lockPatiently(f *os.File, dying func() bool) (bool, error) {
+	began := time.Now()
+	for dies := began; ; time.Sleep(lockRetry) {
 		taken, err := tryLock(f, exclusive)
-		if taken || err != nil || time.Now().After(deadline) {
+		now := time.Now()
+		if taken || err != nil || now.Sub(dies) > lockPatience || now.Sub(began) > dyingPatience {
 			return taken, err
+		}
+		if dying() { // between two of its signs of death it has none for a moment
+			dies = now
 		}
 	}
 }

@@ -53,6 +53,34 @@ func TestHeldByAnotherProcess(t *testing.T) {
 	require.ErrorContains(t, err, "connect to "+address)
 }
 
+// A process that was killed keeps its lock until it has ended, which takes long where much else runs: whoever comes waits for that.
+func TestHeldByADyingProcess(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), lockFile)
+	held, err := os.Create(path)
+	require.NoError(t, err)
+	taken, err := tryLock(held, exclusive)
+	require.NoError(t, err)
+	require.True(t, taken)
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+
+	taken, err = lockPatiently(f, func() bool { return false })
+	require.NoError(t, err)
+	require.False(t, taken, "its holder lives")
+	asked := 0
+	taken, err = lockPatiently(f, func() bool {
+		if asked++; asked == 3 {
+			held.Close()
+		}
+		return true
+	})
+	require.NoError(t, err)
+	require.True(t, taken)
+	require.Equal(t, 3, asked)
+}
+
 func TestHolderOfNothing(t *testing.T) {
 	t.Parallel()
 	for name, dir := range map[string]string{
