@@ -106,11 +106,11 @@ func (o ScheduleOptions) checkTimes() error {
 	}
 	zones := map[string]bool{}
 	for _, expression := range o.Cron {
-		zone, err := cronZone(expression)
+		c, err := parseCron(expression)
 		if err != nil {
-			return fmt.Errorf("cron expression %q: %w", expression, err)
+			return err
 		}
-		zones[zone] = true
+		zones[c.zone] = true
 	}
 	if len(zones) > 1 || o.TimeZone != "" && !zones[""] && !zones[o.TimeZone] {
 		return errors.New("a schedule has one time zone: set it once, beside its cron expressions")
