@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -156,21 +157,12 @@ func ParseSettings(texts []string) (Settings, error) {
 		case !ok:
 			errs = append(errs, fmt.Errorf("%q: write name=value, such as window=16", text))
 		case set == nil:
-			errs = append(errs, fmt.Errorf("%q: unknown setting: use %s, or STAGE.window", name, strings.Join(sortedNames(), ", ")))
+			errs = append(errs, fmt.Errorf("%q: unknown setting: use %s, or STAGE.window", name, strings.Join(slices.Sorted(maps.Keys(settingNames)), ", ")))
 		default:
 			errs = append(errs, set(&s, value))
 		}
 	}
 	return s, errors.Join(errs...)
-}
-
-func sortedNames() []string {
-	var names []string
-	for name := range settingNames {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
 }
 
 // Set changes settings of the running job and returns all settings that are then in force. They take
