@@ -404,12 +404,15 @@ func TestFinish_CorruptParts(t *testing.T) {
 	}
 	for name, do := range damage {
 		for _, kind := range []string{"results", "errors"} {
-			for _, output := range []string{"file", "parts"} {
+			for _, output := range []string{"file", "parts", "table"} {
 				t.Run(fmt.Sprintf("%s %s of %s", kind, name, output), func(t *testing.T) {
 					t.Parallel()
 					f := setup(t, "in.jsonl", jobtest.Lines(60))
-					if output == "parts" {
+					switch output {
+					case "parts":
 						f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out") + "/"}
+					case "table":
+						f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out.csv")}.WithDefaults()
 					}
 					heads, _, _ := f.done(1)
 					e := f.gather(heads...)[3].Entry
@@ -422,6 +425,7 @@ func TestFinish_CorruptParts(t *testing.T) {
 					jobtest.RequireType(t, err, job.ErrorCorrupt)
 					require.ErrorContains(t, err, path.Base(key))
 					require.NoFileExists(t, f.path("out.jsonl"))
+					require.NoFileExists(t, f.path("out.csv"))
 					require.NoFileExists(t, f.path("out")+"/"+outputs.PartsList)
 					if kind == "errors" {
 						require.NoFileExists(t, f.spec.Errors)

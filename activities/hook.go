@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -69,13 +70,8 @@ func hookError(f *calls.Fault) error {
 
 // knownHooks lists the hooks that there are, for messages.
 func (a *Activities) knownHooks() string {
-	var names []string
-	for name := range a.opts.Hooks {
-		names = append(names, name)
-	}
-	if len(names) == 0 {
+	if len(a.opts.Hooks) == 0 {
 		return " (it has none)"
 	}
-	slices.Sort(names)
-	return " (it has " + strings.Join(names, ", ") + ")"
+	return " (it has " + strings.Join(slices.Sorted(maps.Keys(a.opts.Hooks)), ", ") + ")"
 }

@@ -138,9 +138,9 @@ func TestPlan_Tiles(t *testing.T) {
 					files = append(files, fmt.Sprintf("in-%d.%s", i, ext), text)
 					shape, err := records.FormatOf("in." + ext)
 					require.NoError(t, err)
-					shape, start, err := records.ReadHead(strings.NewReader(text), shape)
+					head, err := records.Look(strings.NewReader(text), shape)
 					require.NoError(t, err)
-					want = append(want, itemsOf(t, strings.NewReader(text[start:]), shape)...)
+					want = append(want, itemsOf(t, strings.NewReader(text[head.Start:]), head.Shape)...)
 				}
 				f := setup(t, files...)
 				f.spec.BatchItems = int64(random.IntN(12)) // 0: automatic
@@ -372,9 +372,9 @@ func TestPlan_Stdin(t *testing.T) {
 	batches, result := f.page(10)
 	require.Zero(t, result.Total, "the size of the standard input is not known beforehand")
 	batches = append(batches, f.plan()...)
-	shape, start, err := records.ReadHead(strings.NewReader(text), records.Shape{Format: records.Text})
+	head, err := records.Look(strings.NewReader(text), records.Shape{Format: records.Text})
 	require.NoError(t, err)
-	want := append([]string{"a file"}, itemsOf(t, strings.NewReader(text[start:]), shape)...)
+	want := append([]string{"a file"}, itemsOf(t, strings.NewReader(text[head.Start:]), head.Shape)...)
 	requireTiles(t, batches, int64(len(want)))
 	require.Equal(t, want, f.itemsIn(batches))
 

@@ -2,6 +2,7 @@ package feedstore
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -141,10 +142,9 @@ func (s *Store) fromOutput(ctx context.Context, dir store.Dir, report job.Report
 	}
 	defer r.Close()
 	lines := &partLines{SummedReader: ledger.NewSummedReader(location, r)}
-	lines.in = bufio.NewReaderSize(lines.SummedReader, 64<<10)
+	lines.in = ledger.NewLines(lines.SummedReader, 64<<10)
 	for {
-		var line []byte
-		_, err := lines.line(&line, index == 0)
+		line, err := lines.next()
 		if err == io.EOF {
 			err = lines.Broken(io.ErrUnexpectedEOF)
 		}
@@ -152,7 +152,7 @@ func (s *Store) fromOutput(ctx context.Context, dir store.Dir, report job.Report
 			return outcome, err
 		}
 		if index == 0 {
-			outcome.Result = wire.ResultValue(line[:len(line)-1])
+			outcome.Result = wire.ResultValue(bytes.Clone(line[:len(line)-1]))
 			return outcome, nil
 		}
 		index--

@@ -1,7 +1,6 @@
 package feedstore
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -92,10 +91,8 @@ func (f *follower) entry(ctx context.Context, dir store.Dir, e ledger.OwnedEntry
 		return err
 	}
 	defer lines.Close()
-	var line []byte
 	for n := int64(0); ; n++ {
-		line = line[:0]
-		_, err := lines.line(&line, true)
+		line, err := lines.next()
 		if err == io.EOF {
 			return lines.Verify(e.Bytes, e.Sum)
 		}
@@ -126,5 +123,5 @@ func (o *output) lines(ctx context.Context, e ledger.OwnedEntry) (*partLines, er
 		return nil, err
 	}
 	s := ledger.NewSummedReader(o.location, r)
-	return &partLines{SummedReader: s, in: bufio.NewReaderSize(s, 64<<10)}, nil
+	return &partLines{SummedReader: s, in: ledger.NewLines(s, 64<<10)}, nil
 }

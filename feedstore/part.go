@@ -1,7 +1,6 @@
 package feedstore
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -56,13 +55,17 @@ func readPart(ctx context.Context, dir store.Dir, at jobs.FeedPart, whole int64)
 			p.size += int64(len(notes[0].failure)) + placeSize
 			notes = notes[1:]
 		}
-		length, err := lines.line(&p.results, at.Bytes <= whole)
+		line, err := lines.next()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return nil, err
 		}
+		if at.Bytes <= whole {
+			p.results = append(p.results, line...)
+		}
+		length := int64(len(line))
 		p.items = append(p.items, place{from: offset, to: offset + length - 1})
 		p.size += placeSize
 		offset += length
@@ -109,7 +112,7 @@ func readNotes(ctx context.Context, dir store.Dir, e ledger.OwnedEntry) ([]note,
 // partLines reads the lines of a part's results.
 type partLines struct {
 	*ledger.SummedReader
-	in *bufio.Reader
+	in *ledger.Lines
 }
 
 // openLines opens the results of a part; without any, no object is read. The caller must close it.
@@ -127,28 +130,14 @@ func openLines(ctx context.Context, dir store.Dir, e ledger.OwnedEntry) (*partLi
 		body = opened
 	}
 	s := ledger.NewSummedReader(key, body)
-	return &partLines{SummedReader: s, in: bufio.NewReaderSize(s, 64<<10)}, nil
+	return &partLines{SummedReader: s, in: ledger.NewLines(s, 64<<10)}, nil
 }
 
-// line reads a line, and returns its length with its end. If it is kept, it is appended to kept. io.EOF: there is none.
-func (l *partLines) line(kept *[]byte, keep bool) (int64, error) {
-	length := int64(0)
-	for {
-		piece, err := l.in.ReadSlice('\n')
-		length += int64(len(piece))
-		if keep {
-			*kept = append(*kept, piece...)
-		}
-		switch {
-		case err == nil:
-			return length, nil
-		case err == bufio.ErrBufferFull:
-		case err == io.EOF && length == 0:
-			return 0, io.EOF
-		case err == io.EOF:
-			return 0, l.Broken(io.ErrUnexpectedEOF)
-		default:
-			return 0, l.Broken(err)
-		}
+// next returns the next line with its end; it is valid until the next call. io.EOF: there is none.
+func (l *partLines) next() ([]byte, error) {
+	line, err := l.in.Next()
+	if err != nil && err != io.EOF {
+		err = l.Broken(err)
 	}
+	return line, err
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,61 +24,72 @@ import (
 // TZ=Europe/Berlin before it sets the time zone, and # begins a comment. Unlike in some crons, a day
 // must match both the day of the month and the day of the week.
 func CheckCron(expression string) error {
-	if _, err := cronZone(expression); err != nil {
-		return fmt.Errorf("cron expression %q: %w", expression, err)
-	}
-	return nil
+	_, err := parseCron(expression)
+	return err
 }
 
-var errCronFields = errors.New("expected 5 to 7 fields: use minute, hour, day of month, month and day of week, such as '0 3 * * *', or @daily, or @every 90m")
+// cronTimes is an expression that has been read.
+type cronTimes struct {
+	zone    string                 // that it sets, or ""
+	matched [len(cronFields)][]int // the values that each field matches, in order; none: it gives an interval
+}
 
-// cronZone checks an expression and returns the time zone that it sets, or "".
-func cronZone(expression string) (zone string, err error) {
-	rest := strings.TrimSpace(expression)
+// parseCron reads an expression as Temporal does (service/worker/scheduler in its server).
+func parseCron(expression string) (c cronTimes, err error) {
+	if err := c.parse(strings.TrimSpace(expression)); err != nil {
+		return c, fmt.Errorf("cron expression %q: %w", expression, err)
+	}
+	return c, nil
+}
+
+var errCronFields = errors.New("expected 5 to 7 fields: " +
+	"use minute, hour, day of month, month and day of week, such as '0 3 * * *', or @daily, or @every 90m")
+
+func (c *cronTimes) parse(rest string) error {
 	if strings.HasPrefix(rest, "TZ=") || strings.HasPrefix(rest, "CRON_TZ=") {
 		var setting string
 		setting, rest, _ = strings.Cut(rest, " ")
-		_, zone, _ = strings.Cut(setting, "=")
-		if err := checkZone(zone); err != nil {
-			return "", err
+		_, c.zone, _ = strings.Cut(setting, "=")
+		if err := checkZone(c.zone); err != nil {
+			return err
 		}
 	}
 	rest, comment, _ := strings.Cut(rest, "#")
 	if len(strings.TrimSpace(comment)) > maxCronComment {
-		return "", fmt.Errorf("its comment is longer than %d bytes", maxCronComment)
+		return fmt.Errorf("its comment is longer than %d bytes", maxCronComment)
 	}
 	rest = strings.TrimSpace(rest)
-	switch {
-	case strings.HasPrefix(rest, "@every"):
-		if zone != "" {
-			return "", errors.New("@every cannot have a time zone")
+	if strings.HasPrefix(rest, "@every") {
+		if c.zone != "" {
+			return errors.New("@every cannot have a time zone")
 		}
-		return "", checkEvery(rest)
-	case cronNames[rest]:
-		return zone, nil
+		return checkEvery(rest)
 	}
-	values := strings.Fields(rest)
-	if len(values) < 5 || len(values) > len(cronFields) {
-		return "", errCronFields
+	fields := strings.Fields(cmp.Or(cronNames[rest], rest))
+	switch len(fields) {
+	case 5:
+		fields = slices.Concat([]string{"0"}, fields, []string{"*"})
+	case 6:
+		fields = slices.Insert(fields, 0, "0")
+	case len(cronFields):
+	default:
+		return errCronFields
 	}
-	fields := cronFields[1:] // without the second
-	if len(values) == len(cronFields) {
-		fields = cronFields
-	}
-	for i, value := range values {
-		if err := fields[i].check(value); err != nil {
-			return "", err
+	for i, f := range cronFields {
+		if c.matched[i] = f.matches(fields[i]); len(c.matched[i]) == 0 {
+			return fmt.Errorf("%s %q: use *, %d to %d, a range such as %d-%d, either with a step such as */2, or a list of these",
+				f.name, fields[i], f.min, f.max, f.min, f.max)
 		}
 	}
-	return zone, nil
+	return nil
 }
 
 // maxCronComment is Temporal's limit, in bytes.
 const maxCronComment = 200
 
-var cronNames = map[string]bool{
-	"@hourly": true, "@daily": true, "@midnight": true, "@weekly": true,
-	"@monthly": true, "@yearly": true, "@annually": true,
+var cronNames = map[string]string{
+	"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
+	"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
 }
 
 // checkZone returns an error if there is no such time zone.
@@ -133,7 +146,7 @@ type cronField struct {
 	shortest int      // of a name that is abbreviated
 }
 
-var cronFields = []cronField{
+var cronFields = [...]cronField{
 	{name: "second", max: 59},
 	{name: "minute", max: 59},
 	{name: "hour", max: 23},
@@ -148,32 +161,34 @@ var cronFields = []cronField{
 	{name: "year", min: 2000, max: 2100},
 }
 
-func (f cronField) check(text string) error {
+// matches returns the values that a text matches, in order; none if the field cannot have it.
+func (f cronField) matches(text string) []int {
+	all := map[int]bool{}
 	for part := range strings.SplitSeq(text, ",") {
-		if !f.checkPart(part) {
-			return fmt.Errorf("%s %q: use *, %d to %d, a range such as %d-%d, either with a step such as */2, or a list of these",
-				f.name, text, f.min, f.max, f.min, f.max)
+		part, stepText, stepped := strings.Cut(part, "/")
+		step, err := int64(1), error(nil)
+		if stepped {
+			step, err = strconv.ParseInt(stepText, 10, 32) // Temporal takes larger ones for others
+		}
+		first, last, isRange := strings.Cut(part, "-")
+		from, ok := f.value(first)
+		to, okTo := f.max, true
+		switch {
+		case part == "*":
+			from, ok = f.min, true
+		case isRange:
+			to, okTo = f.value(last)
+		case !stepped:
+			to = from
+		}
+		if err != nil || step < 1 || !ok || !okTo || from > to {
+			return nil
+		}
+		for v := from; v <= to; v += int(step) {
+			all[v] = true
 		}
 	}
-	return nil
-}
-
-// checkPart checks one range of a list.
-func (f cronField) checkPart(part string) bool {
-	part, step, stepped := strings.Cut(part, "/")
-	if n, err := strconv.Atoi(step); stepped && (err != nil || n < 1) {
-		return false
-	}
-	if part == "*" {
-		return true
-	}
-	first, last, isRange := strings.Cut(part, "-")
-	from, ok := f.value(first)
-	if !isRange {
-		return ok
-	}
-	to, okTo := f.value(last)
-	return ok && okTo && from <= to
+	return slices.Sorted(maps.Keys(all))
 }
 
 // value reads a number or a name. It is not ok if the field cannot have it.
@@ -189,14 +204,15 @@ func (f cronField) value(text string) (v int, ok bool) {
 	return v, err == nil && v >= f.min && v <= f.max
 }
 
-// Ticks returns the times of a schedule as Temporal takes them: expressions and their time zone. Temporal goes through the minutes of a day by the clock of the time zone. When that is put
-// back it leaves out an hour east of Greenwich, so expressions for each hour become intervals, which no clock changes.
+// Ticks returns the times of a schedule as Temporal takes them: expressions and their time zone. Temporal goes through
+// the minutes of a day by the clock of the time zone. When that is put back it leaves out an hour east of Greenwich, so
+// expressions for each hour become intervals, which no clock changes.
 func (o ScheduleOptions) Ticks() (expressions []string, zone string) {
 	zone = o.TimeZone
 	for _, expression := range o.Cron {
-		own, _ := cronZone(expression) // it is valid
-		own = cmp.Or(own, o.TimeZone)
-		if hourly := hourlyTicks(expression); hourly != nil && changesByHours(own) {
+		c, _ := parseCron(expression) // it is valid
+		own := cmp.Or(c.zone, o.TimeZone)
+		if hourly := c.hourly(); hourly != nil && changesByHours(own) {
 			expressions, zone = append(expressions, hourly...), own
 			continue
 		}
@@ -205,71 +221,24 @@ func (o ScheduleOptions) Ticks() (expressions []string, zone string) {
 	return expressions, zone
 }
 
-// hourlyTicks returns intervals that tick when a cron expression for each hour of each day does; nil if it is for other times, too.
-func hourlyTicks(expression string) (intervals []string) {
-	rest := strings.TrimSpace(expression)
-	if strings.HasPrefix(rest, "TZ=") || strings.HasPrefix(rest, "CRON_TZ=") {
-		_, rest, _ = strings.Cut(rest, " ")
-	}
-	rest, _, _ = strings.Cut(rest, "#")
-	fields := strings.Fields(rest)
-	if strings.TrimSpace(rest) == "@hourly" {
-		fields = strings.Fields("0 * * * *")
-	}
-	second := "0"
-	if len(fields) == len(cronFields) {
-		second, fields = fields[0], fields[1:]
-	}
-	if len(fields) < 5 {
-		return nil
-	}
-	for _, field := range fields[1:] {
-		if field != "*" {
+// hourly returns intervals that tick when an expression for each hour of each day does; nil if it is for other times, too.
+func (c cronTimes) hourly() (intervals []string) {
+	seconds, minutes := c.matched[0], c.matched[1]
+	for i, f := range cronFields[2:] {
+		if len(c.matched[2+i]) <= f.max-f.min {
 			return nil
 		}
 	}
-	seconds, minutes := cronFields[0].matches(second), cronFields[1].matches(fields[0])
-	if len(seconds) != 1 {
+	switch {
+	case len(seconds) != 1:
 		return nil
-	}
-	if len(minutes) == 60 {
+	case len(minutes) == 60:
 		return []string{fmt.Sprintf("@every 1m/%ds", seconds[0])}
 	}
 	for _, minute := range minutes {
 		intervals = append(intervals, fmt.Sprintf("@every 1h/%ds", 60*minute+seconds[0]))
 	}
 	return intervals
-}
-
-// matches are the values that a valid field matches, in order.
-func (f cronField) matches(text string) (values []int) {
-	matched := map[int]bool{}
-	for part := range strings.SplitSeq(text, ",") {
-		part, stepText, stepped := strings.Cut(part, "/")
-		step := 1
-		if stepped {
-			_, _ = fmt.Sscan(stepText, &step) // it is valid
-		}
-		from, to := f.min, f.max
-		if part != "*" {
-			first, last, isRange := strings.Cut(part, "-")
-			from, _ = f.value(first)
-			if isRange {
-				to, _ = f.value(last)
-			} else if !stepped {
-				to = from
-			}
-		}
-		for v := from; v <= to; v += step {
-			matched[v] = true
-		}
-	}
-	for v := f.min; v <= f.max; v++ {
-		if matched[v] {
-			values = append(values, v)
-		}
-	}
-	return values
 }
 
 // changesByHours reports whether the clock of a time zone is changed in the course of the year, and is whole hours off UTC all the time.

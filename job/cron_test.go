@@ -26,6 +26,7 @@ func TestCheckCron(t *testing.T) {
 		{"0 0 1 1 * 1999", `year "1999"`},
 		{"61 0 0 1 1 * 2030", `second "61"`},
 		{"*/0 * * * *", `minute "*/0"`},
+		{"*/4294967297 * * * *", `minute "*/4294967297"`},
 		{"@every", "'@every 90m'"},
 		{"@every 10ms", "1s or more"},
 		{"@every 1h/2h", "less than the interval"},

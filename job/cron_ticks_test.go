@@ -35,6 +35,7 @@ func TestD44_TicksWhenSummerTimeEnds(t *testing.T) {
 		for expression, want := range map[string]time.Duration{
 			"*/30 * * * *": 30 * time.Minute, "@hourly": time.Hour, "* * * * *": time.Minute, "15,45 * * * * *": 30 * time.Minute,
 			"5 */20 * * * * *": 20 * time.Minute, "@every 10m": 10 * time.Minute, "0-59/10 * * * * # often": 10 * time.Minute,
+			"*/30 0-23 * * *": 30 * time.Minute, "7 */1 * jan-dec *": time.Hour,
 		} {
 			for _, o := range []ScheduleOptions{
 				{Cron: []string{expression}, TimeZone: zone}, {Cron: []string{"TZ=" + zone + " " + expression}},

@@ -14,14 +14,12 @@ type LoopStats struct {
 	// Late is how late ticks began, summed; LateMax the most. Both in nanoseconds, and 0 for ticks back to back.
 	Late    time.Duration `json:"late,omitempty"`
 	LateMax time.Duration `json:"late_max,omitempty"`
-	// Lateness counts ticks by how late they began: Lateness[i] those that were later than LateBounds[i-1] and not later than
-	// LateBounds[i]; the last of len(LateBounds) + 1 counts those that were later than all. Trailing zeros are left out.
+	// Lateness counts ticks by how late they began: Lateness[i] those that were later than lateBounds[i-1] and not later than
+	// lateBounds[i]; the last of len(lateBounds) + 1 counts those that were later than all. Trailing zeros are left out.
 	Lateness []int64 `json:"lateness,omitempty"`
 }
 
-// LateBounds are the bounds of ClockStats.Lateness.
-func LateBounds() []time.Duration { return lateBounds[:] }
-
+// lateBounds are the bounds of LoopStats.Lateness.
 var lateBounds = [...]time.Duration{
 	100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
@@ -61,7 +59,7 @@ func (s *LoopStats) Add(o LoopStats) {
 	s.Lateness = sum
 }
 
-// Median is how late half of the ticks were at most, as exactly as LateBounds allow; 0 if there are none.
+// Median is how late half of the ticks were at most, as exactly as lateBounds allow; 0 if there are none.
 func (s *LoopStats) Median() time.Duration {
 	var ticks, sofar int64
 	for _, n := range s.Lateness {

@@ -2,7 +2,6 @@ package job
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -87,11 +86,11 @@ func (o ScheduleOptions) checkTimes() error {
 	}
 	zones := map[string]bool{}
 	for _, expression := range o.Cron {
-		zone, err := cronZone(expression)
+		c, err := parseCron(expression)
 		if err != nil {
-			return fmt.Errorf("cron expression %q: %w", expression, err)
+			return err
 		}
-		zones[zone] = true
+		zones[c.zone] = true
 	}
 	if len(zones) > 1 || o.TimeZone != "" && !zones[""] && !zones[o.TimeZone] {
 		return errors.New("a schedule has one time zone: set it once, beside its cron expressions")

@@ -3,7 +3,8 @@ package job
 import (
 	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -150,19 +151,10 @@ func ParseSettings(texts []string) (Settings, error) {
 		case !ok:
 			errs = append(errs, fmt.Errorf("%q: write name=value, such as window=16", text))
 		case set == nil:
-			errs = append(errs, fmt.Errorf("%q: unknown setting: use %s, or STAGE.window", name, strings.Join(sortedNames(), ", ")))
+			errs = append(errs, fmt.Errorf("%q: unknown setting: use %s, or STAGE.window", name, strings.Join(slices.Sorted(maps.Keys(settingNames)), ", ")))
 		default:
 			errs = append(errs, set(&s, value))
 		}
 	}
 	return s, errors.Join(errs...)
-}
-
-func sortedNames() []string {
-	var names []string
-	for name := range settingNames {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
 }

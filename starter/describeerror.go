@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode"
 
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -103,18 +102,14 @@ var fieldReference = regexp.MustCompile(`\b(Spec|Stage)\.[A-Z][A-Za-z]*`)
 // flagNames are the flags, or keys of a job file, that are not made from their fields' names.
 var flagNames = map[string]string{"CPUs": "cpus", "KeepErrors": "fail-fast"}
 
+// innerUpper is where the name of a flag has a hyphen.
+var innerUpper = regexp.MustCompile(`\B[A-Z]`)
+
 // flagName is the flag of a field: "batch-items" of "BatchItems" and of "Stage.BatchItems".
 func flagName(field string) string {
 	field = field[strings.LastIndexByte(field, '.')+1:]
 	if name, ok := flagNames[field]; ok {
 		return name
 	}
-	var b strings.Builder
-	for i, r := range field {
-		if unicode.IsUpper(r) && i > 0 {
-			b.WriteByte('-')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
+	return strings.ToLower(innerUpper.ReplaceAllString(field, "-$0"))
 }

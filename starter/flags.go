@@ -2,13 +2,14 @@ package starter
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -293,12 +294,7 @@ func readDocument(name, dir string) (map[string]yaml.Node, error) {
 }
 
 func sortedKeys(m map[string]yaml.Node) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Slice(keys, func(a, b int) bool { return m[keys[a]].Line < m[keys[b]].Line })
-	return keys
+	return slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Compare(m[a].Line, m[b].Line) })
 }
 
 func setFlag(fs *pflag.FlagSet, key string, node *yaml.Node) error {

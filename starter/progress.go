@@ -328,7 +328,7 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration, server b
 		fmt.Fprintf(w, "  %s results in their lists\n", text.Thousands(r.Lines))
 	}
 	if r.LeftOut > 0 {
-		fmt.Fprintf(w, "  %s among the inputs left out, because stint wrote them\n", files(r.LeftOut))
+		fmt.Fprintf(w, "  %s among the inputs left out, because stint wrote them\n", text.Count(r.LeftOut, "file"))
 	}
 	printNoticed(w, "  ", r.Noticed)
 	if r.Redriven > 0 {
@@ -388,14 +388,7 @@ func splitFiles(o job.Output) string {
 	if o.Split == "" {
 		return ""
 	}
-	return fmt.Sprintf(", %s by %s", files(o.Files), o.Split)
-}
-
-func files(n int) string {
-	if n == 1 {
-		return "1 file"
-	}
-	return text.Thousands(int64(n)) + " files"
+	return fmt.Sprintf(", %s by %s", text.Count(o.Files, "file"), o.Split)
 }
 
 // below names a location as seen from dir, if it lies below it.

@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/feedstore"
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
@@ -106,9 +106,7 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *jobs.Cli
 			shown = err.Error()
 			fmt.Fprintln(p.Stderr, shown)
 		}
-		select {
-		case <-time.After(pollEvery):
-		case <-ctx.Done():
+		if !backoff.Wait(pollEvery, ctx.Done()) {
 			if o.limit.over(ctx) {
 				who := ""
 				if shown == "" { // otherwise that has been said

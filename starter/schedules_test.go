@@ -273,7 +273,7 @@ func TestSchedule_CronIsWhatTheServerTakes(t *testing.T) {
 		"", "x", "* * * *", "* * * * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *", "* * * 13 *", "* * * * 8",
 		"0 0 * ja *", "0 0 * * m", "0 0 1 1 * 1999", "0 0 1 1 * 2101", "5-1 * * * *", "1-2-3 * * * *", "*/0 * * * *", "*/ * * * *", "1/2/3 * * * *",
 		", * * * *", "-1 * * * *", "0 0 * * fri-mon", "@reboot", "@every", "@every ", "@every 10ms", "@every x", "@every 1h/1h", "@every 1h/-1m", "@every 1h 5m",
-		"TZ=Mars 0 3 * * *", "TZ=UTC", "0 3 * * * #" + strings.Repeat("x", 201), "*/5,10 * * * *", "*-5 * * * *",
+		"TZ=Mars 0 3 * * *", "TZ=UTC", "0 3 * * * #" + strings.Repeat("x", 201), "*/5,10 * * * *", "*-5 * * * *", "*/99999999999999999999 * * * *", "*/90 * * * *", "0 3 * * ?",
 	} {
 		handle, err := s.schedules.Create(t.Context(), sdkclient.ScheduleOptions{
 			ID: fmt.Sprintf("cron-%d", i), Paused: true, Overlap: enums.SCHEDULE_OVERLAP_POLICY_SKIP,

@@ -193,7 +193,7 @@ func printCounts(row rows, r job.Report) {
 		row("in hand", "%s of the items done are in batches that run", text.Thousands(r.InHand))
 	}
 	if r.LeftOut > 0 {
-		row("left out", "%s among the inputs, because stint wrote them", files(r.LeftOut))
+		row("left out", "%s among the inputs, because stint wrote them", text.Count(r.LeftOut, "file"))
 	}
 	if r.Noticed.Blank > 0 {
 		row("blank", "%s passed over: of jsonl and csv these are no items", text.Count(r.Noticed.Blank, "line"))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -137,10 +139,7 @@ func (r *remote) close() {
 
 func (r *remote) clear() {
 	r.mu.Lock()
-	var scopes []string
-	for scope := range r.held {
-		scopes = append(scopes, scope)
-	}
+	scopes := slices.Collect(maps.Keys(r.held))
 	r.mu.Unlock()
 	for _, scope := range scopes {
 		r.release(scope, 0)

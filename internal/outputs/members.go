@@ -1,44 +1,12 @@
 package outputs
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"io"
 
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/jsonscan"
 )
-
-// eachLine calls fn with each line of r, without its end. The line is valid during the call.
-func eachLine(r io.Reader, fn func(line []byte) error) error {
-	lines := bufio.NewReaderSize(r, 256<<10)
-	var long []byte // of a line that is longer than the buffer
-	for {
-		piece, err := lines.ReadSlice('\n')
-		if err == bufio.ErrBufferFull {
-			long = append(long, piece...)
-			continue
-		}
-		if err != nil && err != io.EOF {
-			return err
-		}
-		line := piece
-		if len(long) > 0 {
-			long = append(long, piece...)
-			line = long
-		}
-		if len(line) > 0 {
-			if err := fn(bytes.TrimSuffix(line, []byte{'\n'})); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
-			return nil
-		}
-		long = long[:0]
-	}
-}
 
 // notObjectError reports a line that is not a JSON object.
 type notObjectError struct{}

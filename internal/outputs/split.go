@@ -1,9 +1,7 @@
 package outputs
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -32,7 +30,6 @@ type splitter struct {
 	held   int64 // bytes
 	prefix string
 	spills []string // keys
-	long   []byte   // a line that is longer than the reader's buffer
 
 	others []func(context.Context) error // remove those of them that the run does not have
 	last   store.Writer                  // of the list, once all is published; nil: not begun
@@ -77,9 +74,9 @@ func (s *splitter) part(ctx context.Context, e ledger.OwnedEntry, also io.Writer
 		return err
 	}
 	defer body.Close()
-	lines := bufio.NewReaderSize(io.TeeReader(body, also), 256<<10)
+	lines := ledger.NewLines(io.TeeReader(body, also), lineBuffer)
 	for {
-		line, err := s.line(lines)
+		line, err := lines.Next()
 		if err == io.EOF {
 			return body.Verify(e.Bytes, e.Sum)
 		}
@@ -89,25 +86,6 @@ func (s *splitter) part(ctx context.Context, e ledger.OwnedEntry, also io.Writer
 		if err := s.add(ctx, line); err != nil {
 			return err
 		}
-	}
-}
-
-// line reads a line with its end. It is valid until the next call.
-func (s *splitter) line(r *bufio.Reader) ([]byte, error) {
-	s.long = s.long[:0]
-	for {
-		piece, err := r.ReadSlice('\n')
-		if err == nil && len(s.long) == 0 {
-			return piece, nil
-		}
-		s.long = append(s.long, piece...)
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		if err == io.EOF && len(s.long) > 0 {
-			err = io.ErrUnexpectedEOF
-		}
-		return s.long, err
 	}
 }
 

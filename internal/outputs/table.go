@@ -2,11 +2,13 @@ package outputs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"slices"
 
 	"github.com/stint-run/stint/internal/ledger"
@@ -20,6 +22,9 @@ func IsTable(location string) bool { return store.Delimiter(location) != 0 }
 
 // tableBuffer is how many bytes of a table are written at once.
 const tableBuffer = 1 << 20
+
+// lineBuffer is how many bytes of a part are read at once, for its lines.
+const lineBuffer = 256 << 10
 
 // table writes the results as rows.
 type table struct {
@@ -75,19 +80,26 @@ func (t *table) eachResult(ctx context.Context, fn func(line []byte) error) erro
 			return err
 		}
 		defer body.Close()
-		result := 0
-		err = eachLine(body, func(line []byte) error {
-			result++
-			err := fn(line)
-			if _, ok := errors.AsType[*notObjectError](err); ok {
-				return t.refuse(result, e, line)
+		lines := ledger.NewLines(body, lineBuffer)
+		for result := 1; ; result++ {
+			line, err := lines.Next()
+			if err == io.EOF {
+				return body.Verify(e.Bytes, e.Sum)
 			}
-			return err
-		})
-		if err != nil {
-			return err
+			if err != nil {
+				return body.Broken(err)
+			}
+			line = line[:len(line)-1]
+			err = fn(line)
+			if _, ok := errors.AsType[*notObjectError](err); ok {
+				refused := t.refuse(result, e, line)
+				_, _ = io.Copy(io.Discard, lines)
+				return cmp.Or(body.Verify(e.Bytes, e.Sum), refused)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return body.Verify(e.Bytes, e.Sum)
 	})
 	return ledger.StoreError(job.ErrorOutput, err)
 }

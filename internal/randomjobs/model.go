@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,7 +75,9 @@ func (j job) comparable(line string) string {
 
 // differs says where an outcome differs from the wanted one; empty: nowhere.
 func (want outcome) differs(got outcome) string {
-	for _, file := range slices.Sorted(keys(want.results, got.results)) {
+	files := slices.AppendSeq(slices.Collect(maps.Keys(want.results)), maps.Keys(got.results))
+	slices.Sort(files)
+	for _, file := range slices.Compact(files) {
 		w, g := want.results[file], got.results[file]
 		for n := range max(len(w), len(g)) {
 			switch {
@@ -91,20 +94,4 @@ func (want outcome) differs(got outcome) string {
 		return fmt.Sprintf("failed items are %v, not %v", got.failed, want.failed)
 	}
 	return ""
-}
-
-// keys yields the keys of two maps, each once.
-func keys(a, b map[string][]string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for key := range a {
-			if !yield(key) {
-				return
-			}
-		}
-		for key := range b {
-			if _, ok := a[key]; !ok && !yield(key) {
-				return
-			}
-		}
-	}
 }

@@ -12,10 +12,11 @@ import (
 func Example() {
 	const input = "city,note\nOslo,\"cold,\nwhite\"\nRome,warm\nBonn\n"
 
-	shape, begin, err := records.ReadHead(strings.NewReader(input), records.Shape{Format: records.CSV})
+	head, err := records.Look(strings.NewReader(input), records.Shape{Format: records.CSV})
 	if err != nil {
 		panic(err)
 	}
+	shape, begin := head.Shape, head.Start
 	cutter := records.NewCutter(strings.NewReader(input[begin:]), shape)
 	for {
 		cut, err := cutter.Next(2, 1<<20)

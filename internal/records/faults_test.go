@@ -39,7 +39,7 @@ func TestD21_BlankLines(t *testing.T) {
 func TestD29_FieldsWithoutQuotes(t *testing.T) {
 	t.Parallel()
 	const input = "a\t\"b\n1\t\"x\n2\ty\n3\tz\"\n4\tsay \"w\"\n"
-	s, start, err := ReadHead(strings.NewReader(input), Shape{Format: CSV, Delimiter: Tab, Quote: Unquoted})
+	s, start, err := readHead(strings.NewReader(input), Shape{Format: CSV, Delimiter: Tab, Quote: Unquoted})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", `"b`}, s.Columns)
 	var got []string
@@ -57,11 +57,11 @@ func TestD22_OnlyCarriageReturns(t *testing.T) {
 	for name, input := range map[string]string{
 		"header": "id,name\r1,a\r2,b\r", "longer than a header": strings.Repeat("id,name\r", 1<<20), "behind a quoted name": "\"id\",name\r1,a\r",
 	} {
-		_, _, err := ReadHead(strings.NewReader(input), Shape{Format: CSV})
+		_, _, err := readHead(strings.NewReader(input), Shape{Format: CSV})
 		require.ErrorContains(t, err, "the CSV header at byte 0 has a carriage return in it", name)
 		require.ErrorContains(t, err, `tr '\r' '\n'`, name)
 	}
-	s, _, err := ReadHead(strings.NewReader("\"i\rd\",name\r\n1,a\r\n"), Shape{Format: CSV})
+	s, _, err := readHead(strings.NewReader("\"i\rd\",name\r\n1,a\r\n"), Shape{Format: CSV})
 	require.NoError(t, err)
 	require.Equal(t, []string{"i\rd", "name"}, s.Columns, "in quotes it is part of the name")
 	for _, format := range []Format{Text, JSONL} {

@@ -26,7 +26,7 @@ const Tab = "\t"
 // tabs is the shape of TSV: its fields have no quotes, unless somebody says that they have.
 var tabs = Shape{Format: CSV, Delimiter: Tab, Quote: Unquoted}
 
-// Guess says by which name the format of a source was guessed: see [ReadHead].
+// Guess says by which name the format of a source was guessed: see [Look].
 type Guess string
 
 // The guesses. It is empty if the format was chosen.
@@ -68,7 +68,7 @@ func (e *UnknownFormatError) Error() string {
 var packed = map[string]string{".bz2": "bzcat", ".xz": "xzcat", ".lz4": "lz4cat", ".br": "brotli -dc", ".z": "zcat", ".zip": "unzip -p"}
 
 // FormatOf chooses the format by the path's extension, whatever its case, after taking off the one
-// of a compression: .jsonl, .ndjson and .json are JSONL until [ReadHead] has looked at the source,
+// of a compression: .jsonl, .ndjson and .json are JSONL until [Look] has looked at the source,
 // .csv is CSV, .tsv and .tab are CSV with tabs and without quotes, .txt, .text, .log and .lines are Text. The error is an
 // *UnknownFormatError.
 func FormatOf(name string) (Shape, error) {

@@ -197,7 +197,7 @@ func FuzzCutCSV(f *testing.F) {
 		if err != nil || !utf8.ValidString(data) || strings.HasPrefix(data, "\uFEFF") || hasBlankLine(data) {
 			t.Skip()
 		}
-		s, offset, err := ReadHead(strings.NewReader(data), Shape{Format: CSV})
+		s, offset, err := readHead(strings.NewReader(data), Shape{Format: CSV})
 		if err != nil {
 			t.Skip()
 		}

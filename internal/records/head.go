@@ -11,7 +11,7 @@ import (
 // job's source table, and its names are in every item.
 const maxHeader = 1 << 20
 
-// headWindow is how many bytes ReadHead reads at once.
+// headWindow is how many bytes Look reads at once.
 const headWindow = 32 << 10
 
 // HeadError says why the beginning of a source is not a CSV header.
@@ -31,12 +31,6 @@ type Head struct {
 	Start int64 // the offset in bytes at which the first item may begin
 	// Hint completes the sentence "the input …" about a source that may be meant otherwise; empty: there is nothing to say.
 	Hint string
-}
-
-// ReadHead is [Look] without hints.
-func ReadHead(r io.Reader, shape Shape) (Shape, int64, error) {
-	head, err := Look(r, shape)
-	return head.Shape, head.Start, err
 }
 
 // Look looks at the beginning of a source, of whose shape Format, Delimiter, Quote, Guess and MaxItem are known. It passes over a

@@ -11,6 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// readHead is Look without hints.
+func readHead(r io.Reader, shape Shape) (Shape, int64, error) {
+	head, err := Look(r, shape)
+	return head.Shape, head.Start, err
+}
+
 func TestReadHead(t *testing.T) {
 	t.Parallel()
 	const bom = "\uFEFF"
@@ -40,7 +46,7 @@ func TestReadHead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, r := range []io.Reader{strings.NewReader(c.input), iotest.OneByteReader(strings.NewReader(c.input))} {
-				s, offset, err := ReadHead(r, Shape{Format: c.format, MaxItem: 99})
+				s, offset, err := readHead(r, Shape{Format: c.format, MaxItem: 99})
 				require.NoError(t, err)
 				require.Equal(t, Shape{Format: c.format, Columns: c.columns, MaxItem: 99}, s)
 				require.Equal(t, c.rest, c.input[offset:])
@@ -71,7 +77,7 @@ func TestReadHeadErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, _, err := ReadHead(strings.NewReader(c.input), Shape{Format: CSV, MaxItem: 100})
+			_, _, err := readHead(strings.NewReader(c.input), Shape{Format: CSV, MaxItem: 100})
 			var head *HeadError
 			require.ErrorAs(t, err, &head)
 			require.Equal(t, c.offset, head.Offset)
@@ -83,7 +89,7 @@ func TestReadHeadErrors(t *testing.T) {
 func TestReadHeadBoundsHeader(t *testing.T) {
 	t.Parallel()
 	endless := io.LimitReader(iotest.DataErrReader(zeros{}), 1<<30)
-	_, _, err := ReadHead(endless, Shape{Format: CSV})
+	_, _, err := readHead(endless, Shape{Format: CSV})
 	require.ErrorContains(t, err, "longer than 1048576 bytes")
 }
 
@@ -94,11 +100,11 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestReadHeadDefaults(t *testing.T) {
 	t.Parallel()
-	s, _, err := ReadHead(strings.NewReader("a\n"), Shape{Format: CSV})
+	s, _, err := readHead(strings.NewReader("a\n"), Shape{Format: CSV})
 	require.NoError(t, err)
 	require.Equal(t, DefaultMaxItem, s.MaxItem, "the table says which limit holds")
 
-	_, _, err = ReadHead(strings.NewReader("a\n"), Shape{Format: "tsv"})
+	_, _, err = readHead(strings.NewReader("a\n"), Shape{Format: "tsv"})
 	var unknown *UnknownFormatError
 	require.ErrorAs(t, err, &unknown)
 }
@@ -107,7 +113,7 @@ func TestReadHeadPassesErrorsOn(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for _, begin := range []string{"", "a", "a,b"} {
-		_, _, err := ReadHead(io.MultiReader(strings.NewReader(begin), iotest.ErrReader(broken)), Shape{Format: CSV})
+		_, _, err := readHead(io.MultiReader(strings.NewReader(begin), iotest.ErrReader(broken)), Shape{Format: CSV})
 		require.ErrorIs(t, err, broken)
 	}
 }

@@ -19,7 +19,7 @@ type Shape struct {
 	Columns []string `json:"columns,omitempty"`
 	// Array means that a JSON source is what lies behind the opening bracket of one array: its elements are the items.
 	Array bool `json:"array,omitempty"`
-	// Guess means that a source's Format is only a guess by its name, until [ReadHead] has looked at it.
+	// Guess means that a source's Format is only a guess by its name, until [Look] has looked at it.
 	Guess Guess `json:"guess,omitempty"`
 	// Records means that the lines of a JSONL source are records that were read from CSV: objects of strings.
 	Records bool `json:"records,omitempty"`

@@ -136,7 +136,7 @@ func TestReadHeadLooks(t *testing.T) {
 			t.Parallel()
 			for i, guess := range []Shape{chosen, byJSON, byJSONL} {
 				guess.MaxItem = 100
-				got, start, err := ReadHead(strings.NewReader(c.input), guess)
+				got, start, err := readHead(strings.NewReader(c.input), guess)
 				require.NoError(t, err)
 				want, at := Shape{Format: JSONL, MaxItem: 100}, c.chosenAt
 				switch []string{c.chosen, c.json, c.jsonl}[i] {
@@ -150,7 +150,7 @@ func TestReadHeadLooks(t *testing.T) {
 			}
 		})
 	}
-	_, _, err := ReadHead(strings.NewReader(" [ ,1]"), byJSON)
+	_, _, err := readHead(strings.NewReader(" [ ,1]"), byJSON)
 	require.EqualError(t, err, "at byte 1, the array begins with a comma")
 }
 
@@ -162,7 +162,7 @@ func TestDelimiters(t *testing.T) {
 		";":  "a;b,\n1;\"x\ty\"\n;\n \t\n\"q\n\";2\n",
 		" ":  "a b,\n1 \"x\ty\"\n \n\"q\n\" 2\n",
 	} {
-		s, start, err := ReadHead(strings.NewReader(input), Shape{Format: CSV, Delimiter: delimiter})
+		s, start, err := readHead(strings.NewReader(input), Shape{Format: CSV, Delimiter: delimiter})
 		require.NoError(t, err)
 		require.Equal(t, []string{"a", "b,"}, s.Columns)
 		var got []string

@@ -1,7 +1,6 @@
 package redrive
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -25,7 +24,7 @@ type outcomeReader struct {
 	left     int64             // of its items
 	at       int64             // of its results
 	body     *ledger.SummedReader
-	results  *bufio.Reader
+	results  *ledger.Lines
 	failures *ledger.ErrorReader
 	failure  *ledger.ErrorLine // the next one; nil: none
 }
@@ -90,19 +89,13 @@ func (o *outcomeReader) copyResult(w io.Writer) error {
 	if o.results == nil {
 		return ledger.Unbalanced("the part with items %d to %d of those run again has too few results", o.entry.First, o.entry.End()-1)
 	}
-	for {
-		piece, err := o.results.ReadSlice('\n')
-		o.at += int64(len(piece))
-		if err != nil && err != bufio.ErrBufferFull {
-			return o.body.Broken(err)
-		}
-		if _, err := w.Write(piece); err != nil {
-			return err
-		}
-		if err == nil {
-			return nil
-		}
+	line, err := o.results.Next()
+	o.at += int64(len(line))
+	if err != nil {
+		return o.body.Broken(err)
 	}
+	_, err = w.Write(line)
+	return err
 }
 
 // nextPart moves on to the next part, if there is one.
@@ -121,7 +114,7 @@ func (o *outcomeReader) nextPart() (more bool, err error) {
 	if o.body, err = ledger.OpenSummed(o.ctx, o.dir, ledger.ResultsKey(o.entry.Owner, o.entry.Entry)); err != nil {
 		return false, err
 	}
-	o.results = bufio.NewReaderSize(o.body, 64<<10)
+	o.results = ledger.NewLines(o.body, 64<<10)
 	return true, nil
 }
 

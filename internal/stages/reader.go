@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -18,8 +17,7 @@ import (
 type reader struct {
 	part     wire.Part
 	body     *ledger.SummedReader
-	lines    *bufio.Reader
-	long     []byte // a line that is longer than the buffer of lines
+	lines    *ledger.Lines
 	failures *ledger.ErrorReader
 	failure  *ledger.ErrorLine // the next one; nil: none
 	ordinal  int64             // of the next line
@@ -37,7 +35,7 @@ func openReader(ctx context.Context, dir store.Dir, batch wire.Batch, p wire.Par
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{part: p, body: body, lines: bufio.NewReaderSize(body, int(min(readBuffer, max(p.Bytes, 1<<10)))), ordinal: p.First}
+	r := &reader{part: p, body: body, lines: ledger.NewLines(body, int(min(readBuffer, max(p.Bytes, 1<<10)))), ordinal: p.First}
 	if p.ErrBytes > 0 {
 		r.failures, err = openErrors(ctx, dir, p, e)
 	}
@@ -72,10 +70,11 @@ func openErrors(ctx context.Context, dir store.Dir, p wire.Part, e ledger.Entry)
 
 // next returns the next item: its line, which is valid until the next call, or what has settled it.
 func (r *reader) next() (line []byte, settled *Settled, err error) {
-	line, err = r.line()
+	line, err = r.lines.Next()
 	if err != nil {
 		return nil, nil, r.broken(err)
 	}
+	line = line[:len(line)-1]
 	ordinal := r.ordinal
 	r.ordinal++
 	if !records.IsBlank(line) { // as in an input of jsonl, a blank line is no item
@@ -89,24 +88,6 @@ func (r *reader) next() (line []byte, settled *Settled, err error) {
 		}
 	}
 	return nil, settled, nil
-}
-
-// line returns the next line without its end.
-func (r *reader) line() ([]byte, error) {
-	line, err := r.lines.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
-		r.long = r.long[:0]
-		for errors.Is(err, bufio.ErrBufferFull) {
-			r.long = append(r.long, line...)
-			line, err = r.lines.ReadSlice('\n')
-		}
-		r.long = append(r.long, line...)
-		line = r.long
-	}
-	if err != nil {
-		return nil, err
-	}
-	return line[:len(line)-1], nil
 }
 
 // verify reads the part to its end. It returns an error unless that is what was accepted.
@@ -133,7 +114,7 @@ func (r *reader) verify() error {
 }
 
 func (r *reader) broken(err error) error {
-	if err == io.EOF {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		err = r.body.Verify(r.part.Bytes, r.part.Sum) // says what is missing
 		if err == nil {
 			err = errors.New("it has fewer lines than items")

@@ -1,4 +1,3 @@
-// Package text shortens text for messages and reports.
 package text
 
 import (

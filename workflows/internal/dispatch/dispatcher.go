@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -264,9 +265,5 @@ func (d *Dispatcher) Lose(err *job.Error) {
 
 // retryDelay doubles the first delay with every try, up to job.MaxBackoff.
 func retryDelay(first time.Duration, tries int) time.Duration {
-	delay := first
-	for i := 1; i < tries && delay < job.MaxBackoff; i++ {
-		delay *= 2
-	}
-	return min(delay, job.MaxBackoff)
+	return backoff.Delay(first, tries, job.MaxBackoff)
 }
