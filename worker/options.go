@@ -105,6 +105,8 @@ type Options struct {
 	alone bool     // see embedded.Alone
 	reads []string // the same
 	label string   // see embedded.Among
+	// sampler tries a sample of a job with the worker: see embedded.Sample; nil: nobody does.
+	sampler calls.Sampler
 }
 
 const (

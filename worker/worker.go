@@ -16,7 +16,7 @@ package worker
 //	slots.go, restarts.go, concurrency.go    slots and their start, the restarts of their programs, their calls at once
 //	environment.go                           what a slot's process is given: variables, CPUs, Python's helper
 //	reading.go                               whose turn it is to read a program's frames
-//	predict.go, tally.go                     trials of plan --sample; counts of batches, calls and items
+//	tally.go                                 counts of batches, calls and items
 //	worker.go, options.go, access.go         the worker; its options; what its jobs may reach
 //	stopping.go, hooks.go                    a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
 //	health.go, metrics.go, events.go         what a worker shows; whether Temporal answers it
@@ -113,6 +113,10 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	observer := roster.observed(metrics)
+	if o.sampler != nil {
+		handler, observer = o.sampler.Open(handler, observer)
+	}
 	w.access, w.service = o.access(h), service
 	w.link = &link{log: log, ask: func(ctx context.Context) error {
 		_, err := c.CheckHealth(ctx, &client.CheckHealthRequest{})
@@ -120,7 +124,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	}}
 	metrics.link = w.link
 	w.acts = activities.New(activities.Options{
-		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: roster.observed(metrics),
+		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: observer,
 		Takers: func(ctx context.Context, id, run string, activities []string) ([]protocol.ActivityPlace, error) {
 			return protocol.Takers(ctx, c, id, run, activities)
 		},
@@ -259,6 +263,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer w.free()
 	w.metrics.start()
 	w.watch.Start()
+	began := time.Now()
 	if w.service != nil {
 		if err := w.service.start(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -266,6 +271,9 @@ func (w *Worker) Run(ctx context.Context) error {
 			}
 			return err
 		}
+	}
+	if w.options.sampler != nil {
+		w.options.sampler.Ready(time.Since(began))
 	}
 	if !w.options.alone { // its server is in this process
 		watching, enough := context.WithCancel(ctx)
