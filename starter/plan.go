@@ -38,7 +38,8 @@ With --sample N the handler (--exec or --serve) is tried on N items, drawn at ra
 the inputs, in --slots slots of this machine. The times of the calls predict the whole job: how long
 it takes, with bounds that hold with a probability of 95 % as far as the sample shows (if they are not
 further apart than a factor of three), and batches, events and actions at that speed. Slow-down requests
-are waited out. The results are thrown away, but the handler's side effects happen.
+are waited out. The sample runs as a small job in memory: its results are thrown away, but the
+handler's side effects happen.
 The assumptions that are not measured are printed.
 
 A job file with stages and pools (see 'run') has the sample go through all stages: each gets a time of its

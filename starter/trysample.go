@@ -117,6 +117,8 @@ func (t *trial) run() (err error) {
 	switch {
 	case t.ctx.Err() != nil:
 		return context.Cause(t.ctx)
+	case t.report.Error != nil && t.report.Error.Type == job.ErrorHopeless:
+		return nil // which is what the sample shows
 	case err != nil:
 		return fmt.Errorf("trying a sample: %w", err)
 	case t.report.State != job.Completed:

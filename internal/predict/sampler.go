@@ -179,10 +179,11 @@ func (s *Sampler) bytesOf(items int64) int64 {
 	return s.bytes * items / max(1, s.items)
 }
 
-// concluded adds what has become of the sample's items.
+// concluded adds what has become of the sample's items: of all, unless the small job has ended because nothing works.
 func (d *Drawn) concluded(s Sample, report job.Report, resultBytes int64) Sample {
-	s.Items, s.OK, s.Dropped, s.ResultBytes = d.sample.Items, report.OK, report.Dropped, resultBytes
+	s.OK, s.Dropped, s.ResultBytes = report.OK, report.Dropped, resultBytes
 	s.Failed, s.FirstError = d.sample.Failed+report.Failed, d.sample.FirstError
+	s.Items = int(s.OK + s.Failed)
 	if e := report.FirstError; e != nil {
 		first := *e
 		first.Item = d.ordinals[e.Item]
