@@ -58,7 +58,9 @@ func (o *planOptions) trySample(ctx context.Context, p *Program, spec job.Spec) 
 	if err != nil {
 		return nil, err
 	}
-	t.drawn, err = predict.Draw(t.ctx, &access, survey, spec, predict.SampleOptions{Items: o.sample, Parallel: parallel, Seed: o.seed})
+	t.drawn, err = predict.Draw(t.ctx, &access, survey, spec, predict.SampleOptions{
+		Items: o.sample, Parallel: parallel, Seed: o.seed,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -81,14 +83,15 @@ func (o *planOptions) trialPools(p *Program, spec job.Spec) (map[string]local.Po
 	return pools, err
 }
 
-// sample has the workers of the pools try the sample, and returns how many calls the largest one makes at once. They have nothing that
-// is about jobs which run for long.
+// sample has the workers of the pools try the sample, and returns how many calls the largest one makes at once. They
+// have nothing that is about jobs which run for long.
 func (t *trial) sample(p *Program, setup predict.Setup) (parallel int, err error) {
 	t.samplers = map[string]*predict.Sampler{}
 	for name, pool := range t.pools {
 		w := &pool.Options
 		if w.Concurrency == worker.AutoConcurrency {
-			return 0, usageError("trying a sample with an automatic concurrency: a sample is too small to find one, so use a number")
+			return 0, usageError("trying a sample with an automatic concurrency: " +
+				"a sample is too small to find one, so use a number")
 		}
 		w.Logger = newLogger(p.Stderr, false)
 		w.Rate, w.Hooks, w.Metrics, w.MeterProvider, w.Sinks = 0, nil, "", nil, nil

@@ -18,7 +18,8 @@ import (
 func (b *box) tried(n int, flags ...string) (p predict.Prediction) {
 	b.t.Helper()
 	b.write("in.txt", numbers(n))
-	b.reads(&p, append([]string{"plan", "in.txt", "--sample", "100", "--slots", "2", "--backoff", "1ms", "--json"}, flags...)...)
+	line := []string{"plan", "in.txt", "--sample", "100", "--slots", "2", "--backoff", "1ms", "--json"}
+	b.reads(&p, append(line, flags...)...)
 	return p
 }
 
@@ -57,14 +58,16 @@ func TestPlan_SampleWithProgramsThatFail(t *testing.T) {
 	line := func(flags ...string) []string {
 		return append([]string{"plan", "in.txt", "--sample", "20", "--slots", "1", "--restarts", "0"}, flags...)
 	}
-	b.refused(starter.ExitFailed, line(b.python("missing.py", "raise SystemExit('model.bin is missing')\n")...), "model.bin is missing")
+	missing := b.python("missing.py", "raise SystemExit('model.bin is missing')\n")
+	b.refused(starter.ExitFailed, line(missing...), "model.bin is missing")
 	b.declined(starter.ExitFailed, line(b.python("dies.py", `
 def work(items):
     raise SystemExit("last words")
 stint.serve(work)
 `)...), "slot 0 is out", "last words")
 	b.refused(starter.ExitUsage, line("--exec", "cat", "--concurrency", "auto"), "use a number")
-	hangs := b.stint(line("--exec", "sleep 1000", "--call-timeout", "50ms", "--attempts", "1", "--call-items", "20")...).exits(starter.ExitOK)
+	hang := line("--exec", "sleep 1000", "--call-timeout", "50ms", "--attempts", "1", "--call-items", "20")
+	hangs := b.stint(hang...).exits(starter.ExitOK)
 	require.Contains(t, hangs.stdout.String(), "0 ok, 20 failed")
 	require.Contains(t, hangs.stdout.String(), "first failed item: 0 (expired): ")
 

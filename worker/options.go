@@ -229,6 +229,14 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
+// sampled returns a worker's handler and the observer of its calls, or what a sampler puts in their place.
+func (o Options) sampled(h calls.Handler, by calls.Observer) (calls.Handler, calls.Observer) {
+	if o.sampler == nil {
+		return h, by
+	}
+	return o.sampler.Open(h, by)
+}
+
 // killAfter is how long a process that is ended for this cause may take after TERM. When a worker's drain cuts calls off, a
 // tenth of it is left; half of that is for writing the part and answering.
 func (o Options) killAfter(cause error) time.Duration {

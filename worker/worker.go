@@ -113,10 +113,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	observer := roster.observed(metrics)
-	if o.sampler != nil {
-		handler, observer = o.sampler.Open(handler, observer)
-	}
+	handler, observer := o.sampled(handler, roster.observed(metrics))
 	w.access, w.service = o.access(h), service
 	w.link = &link{log: log, ask: func(ctx context.Context) error {
 		_, err := c.CheckHealth(ctx, &client.CheckHealthRequest{})

@@ -42,9 +42,11 @@ type Drawn struct {
 	sample   Sample   // its items, and those of them that have failed because they cannot be read
 }
 
-// Draw draws a sample of the items that a survey has counted, uniformly from all of them, and copies it to files in a new temporary
-// directory, in the items' order and formats. The caller must close it.
-func Draw(ctx context.Context, access *store.Access, survey Survey, spec job.Spec, o SampleOptions) (_ *Drawn, err error) {
+// Draw draws a sample of the items that a survey has counted, uniformly from all of them, and copies it to files in a
+// new temporary directory, in the items' order and formats. The caller must close it.
+func Draw(
+	ctx context.Context, access *store.Access, survey Survey, spec job.Spec, o SampleOptions,
+) (_ *Drawn, err error) {
 	dir, err := os.MkdirTemp("", "stint-sample-*")
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for the sample: %w", err)
@@ -150,8 +152,8 @@ func (c *copier) source(ctx context.Context, from *inputs.Inputs, index int) err
 	return nil
 }
 
-// copy copies the next item of the sample, or counts it as failed if its bytes are not known to be one: written, they might swallow
-// the items behind it.
+// copy copies the next item of the sample, or counts it as failed if its bytes are not known to be one: written, they
+// might swallow the items behind it.
 func (c *copier) copy(item *records.Item, shape *records.Shape) (err error) {
 	d := c.to
 	d.sample.Items++
@@ -239,15 +241,15 @@ func (c *copier) close() {
 }
 
 const (
-	// A sample is cut into so many batches of a call of one item and a large one, at best, so that the cost of a call can be separated
-	// from that of its items.
+	// A sample is cut into so many batches of a call of one item and a large one, at best, so that the cost of a call can
+	// be separated from that of its items.
 	sampleBatches = 12
 	// A batch has this many items, if that leaves at least two of them.
 	sampleBatch = 8
 )
 
-// finish completes the small job. It does with each item what the whole job would, in the same workers, and nothing else: it has
-// neither outputs nor hooks, and nothing holds it up.
+// finish completes the small job. It does with each item what the whole job would, in the same workers, and nothing
+// else: it has neither outputs nor hooks, and nothing holds it up.
 func (c *copier) finish(parallel int) error {
 	if len(c.shapes) == 0 { // the handler is started all the same
 		if err := c.open(&records.Shape{Format: records.Text}); err != nil {
@@ -267,7 +269,8 @@ func (c *copier) finish(parallel int) error {
 	batches := min(max(n/sampleBatch, 1), max(sampleBatches, parallel))
 	s.BatchItems = int64((n + batches - 1) / batches)
 	first := &c.shapes[0]
-	if !slices.ContainsFunc(c.shapes, func(o records.Shape) bool { return !first.Alike(&o) }) { // no need to guess by what the files begin with
+	if !slices.ContainsFunc(c.shapes, func(o records.Shape) bool { return !first.Alike(&o) }) {
+		// What the files begin with says nothing more.
 		s.Format, s.Delimiter, s.Quote = string(first.Format), first.Delimiter, first.Quote
 	}
 	return nil

@@ -112,7 +112,7 @@ func TestDraw_ItemsFromAllOverTheInput(t *testing.T) {
 	require.NoDirExists(t, f.spec.Store, "nothing is written there")
 }
 
-// With all items drawn each one is there, or has failed because it cannot be copied; the others have failed as in the job.
+// With all items drawn each one is there, or has failed because it cannot be copied; the others fail as in the job.
 func TestDraw_AllItems(t *testing.T) {
 	t.Parallel()
 	for i := 0; i < len(odd); i += 2 {

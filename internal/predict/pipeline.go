@@ -57,7 +57,9 @@ func (d *Drawn) PredictStages(report job.Report, resultBytes int64, pools map[st
 		pool, r := pools[step.Pool], reports[step.Name]
 		sample, from, to := pool.of(step.Name)
 		sample.Items, sample.OK, sample.Failed, sample.Bytes = int(r.Done), r.Done-r.Failed, r.Failed, pool.bytesOf(r.Done)
-		p.Stages = append(p.Stages, StagePrediction{Stage: step.Name, Pool: step.Pool, Slots: pool.Setup.Slots, Sample: sample, pool: pool})
+		p.Stages = append(p.Stages, StagePrediction{
+			Stage: step.Name, Pool: step.Pool, Slots: pool.Setup.Slots, Sample: sample, pool: pool,
+		})
 		p.Sample.Calls += sample.Calls
 		p.Sample.FailedCalls += sample.FailedCalls
 		if began.IsZero() || !from.IsZero() && from.Before(began) {

@@ -21,7 +21,7 @@ type Sample struct {
 	FailedCalls int             `json:"failed_calls"`
 	SlowDowns   int             `json:"slow_downs"` // requests of the handler, which were waited out
 	FirstError  *job.FirstError `json:"first_error,omitempty"`
-	Took        time.Duration   `json:"took"` // nanoseconds, from the beginning of the first call to the end of the last one
+	Took        time.Duration   `json:"took"` // nanoseconds, from the first call to the last
 
 	timed  []timing
 	failed time.Duration // in calls that failed
@@ -140,7 +140,8 @@ func (s *Sampler) ended(c calls.CallStats) {
 			s.idle++
 		}
 		if s.idle == maxIdle {
-			s.GiveUp(fmt.Errorf("the handler has asked %d times in a row for less work, and answered nothing: try fewer slots, or later", maxIdle))
+			s.GiveUp(fmt.Errorf(
+				"the handler has asked %d times in a row for less work, and answered nothing: try fewer slots, or later", maxIdle))
 		}
 	}
 	switch {
@@ -192,8 +193,8 @@ func (d *Drawn) concluded(s Sample, report job.Report, resultBytes int64) Sample
 	return s
 }
 
-// Predict extrapolates from the small job, which has ended, to the whole one. resultBytes are those of its results, s is the sampler
-// of its pool.
+// Predict extrapolates from the small job, which has ended, to the whole one. resultBytes are those of its results, s is
+// the sampler of its pool.
 func (d *Drawn) Predict(report job.Report, resultBytes int64, s *Sampler) Prediction {
 	sample, _, _ := s.of("")
 	sample = d.concluded(sample, report, resultBytes)

@@ -15,7 +15,9 @@ import (
 func TestSampler_CallsOfTwoSizes(t *testing.T) {
 	t.Parallel()
 	s := &Sampler{}
-	h, _ := s.Open(&callstest.Handler{Size: calls.CallSize{Items: 9, Bytes: 77}, Do: func(*calls.Call) error { return nil }}, calls.Unobserved{})
+	h, _ := s.Open(&callstest.Handler{
+		Size: calls.CallSize{Items: 9, Bytes: 77}, Do: func(*calls.Call) error { return nil },
+	}, calls.Unobserved{})
 	call := func(items int, isolating bool) {
 		require.NoError(t, h.Call(&calls.Call{Items: make([]calls.Item, items), Isolating: isolating}))
 	}
