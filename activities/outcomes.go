@@ -210,10 +210,7 @@ func (e *execution) noteLines(at int64, results []byte) error {
 func (e *execution) fail(b *block, index int, o calls.Span, undone *stages.Undone, at int64) error {
 	failure := job.Failure{
 		Item: e.in.Batch.First + e.entry.Count + int64(index),
-		Kind: o.Fault.Kind, Error: o.Fault.Err, Attempts: int(o.Tries),
-	}
-	if e.in.Stage != nil {
-		failure.Stage = e.in.Stage.Name
+		Kind: o.Fault.Kind, Error: o.Fault.Err, Attempts: int(o.Tries), Stage: e.stageName(),
 	}
 	if undone != nil {
 		failure.Stage, failure.Partial = cmp.Or(undone.Stage, failure.Stage), undone.Partial

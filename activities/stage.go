@@ -8,6 +8,14 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
+// stageName names the stage that the execution belongs to; it is empty if the job has none.
+func (e *execution) stageName() string {
+	if e.in.Stage == nil {
+		return ""
+	}
+	return e.in.Stage.Name
+}
+
 // passesOn reports whether the results are for another step of a pipeline.
 func (e *execution) passesOn() bool { return e.in.Stage != nil && !e.in.Stage.Last }
 

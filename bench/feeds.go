@@ -17,9 +17,7 @@ import (
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
-
 	sdkclient "go.temporal.io/sdk/client"
-
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 )

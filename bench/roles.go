@@ -15,22 +15,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/jobs"
-
 	gojson "github.com/goccy/go-json"
 	"github.com/stint-run/stint/internal/collector"
 	"github.com/stint-run/stint/internal/devserver"
-
 	private "github.com/stint-run/stint/internal/embedded"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"go.temporal.io/api/enums/v1"
-
 	sdkclient "go.temporal.io/sdk/client"
-
 	sdklog "go.temporal.io/sdk/log"
-
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 )

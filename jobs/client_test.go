@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
+	"testing"
+	"time"
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -21,11 +24,6 @@ import (
 	"go.temporal.io/sdk/mocks"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
-
-	"log/slog"
-	"testing"
-	"time"
-
 	sdkworkflow "go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )

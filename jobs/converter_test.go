@@ -11,17 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/testserver"
+	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
+	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
-
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-
-	"github.com/stint-run/stint/internal/testserver"
-	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/worker"
 	sdklog "go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/proto"
 )

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/jobs"
-
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 )

@@ -14,9 +14,7 @@ import (
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
-
 	sdkclient "go.temporal.io/sdk/client"
-
 	sdklog "go.temporal.io/sdk/log"
 )
 

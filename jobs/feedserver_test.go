@@ -16,12 +16,9 @@ import (
 	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
-
 	sdkclient "go.temporal.io/sdk/client"
-
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
-
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 )

@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
-
 	"os"
 	"regexp"
 	"strings"

@@ -3,14 +3,12 @@ package jobs
 import (
 	"encoding/base64"
 	"errors"
-
-	"github.com/stretchr/testify/require"
-
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	common "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"

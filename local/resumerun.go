@@ -18,7 +18,6 @@ import (
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
-
 	sdkclient "go.temporal.io/sdk/client"
 )
 

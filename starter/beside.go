@@ -12,9 +12,7 @@ import (
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"
-
 	sdkclient "go.temporal.io/sdk/client"
-
 	sdklog "go.temporal.io/sdk/log"
 )
 

@@ -20,9 +20,7 @@ import (
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
-
 	sdkclient "go.temporal.io/sdk/client"
-
 	sdklog "go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/encoding/protojson"
 )

@@ -15,11 +15,9 @@ import (
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
-
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 	"go.temporal.io/sdk/converter"
-
 	sdklog "go.temporal.io/sdk/log"
 )
 

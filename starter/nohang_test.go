@@ -16,9 +16,7 @@ import (
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
-
 	sdkclient "go.temporal.io/sdk/client"
-
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 )

@@ -13,7 +13,6 @@ import (
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/worker"
 )
 
 type planOptions struct {
@@ -39,7 +38,8 @@ With --sample N the handler (--exec or --serve) is tried on N items, drawn at ra
 the inputs, in --slots slots of this machine. The times of the calls predict the whole job: how long
 it takes, with bounds that hold with a probability of 95 % as far as the sample shows (if they are not
 further apart than a factor of three), and batches, events and actions at that speed. Slow-down requests
-are waited out. The results are thrown away, but the handler's side effects happen.
+are waited out. The sample runs as a small job in memory: its results are thrown away, but the
+handler's side effects happen.
 The assumptions that are not measured are printed.
 
 A job file with stages and pools (see 'run') has the sample go through all stages: each gets a time of its
@@ -102,10 +102,15 @@ func (o *planOptions) survey(ctx context.Context, p *Program, spec job.Spec) err
 	if err != nil {
 		return err
 	}
-	if o.json {
-		return printJSON(p.Stdout, survey)
+	return printEither(p, o.json, survey, printSurvey)
+}
+
+// printEither prints a value as JSON, or for people.
+func printEither[T any](p *Program, asJSON bool, v T, forPeople func(io.Writer, T) error) error {
+	if asJSON {
+		return printJSON(p.Stdout, v)
 	}
-	return printSurvey(p.Stdout, survey)
+	return forPeople(p.Stdout, v)
 }
 
 // printSurvey prints what a job would have to do, with the numbers in a column.
@@ -141,42 +146,12 @@ func (o *planOptions) predict(ctx context.Context, p *Program, spec job.Spec) er
 	case slices.Contains(spec.Input, "-"):
 		return usageError("a sample is read after the items have been counted, and the standard input can be read only once: name a file")
 	}
-	if len(spec.Stages) > 0 || o.job.pools.node != nil {
-		return o.predictStages(ctx, p, spec)
-	}
-	handler, err := o.worker.handler(p)
+	t, err := o.trySample(ctx, p, spec)
 	if err != nil {
 		return err
 	}
-	options := o.worker.options
-	options.Logger = newLogger(p.Stderr, false)
-	prediction, err := worker.Predict(ctx, handler, options, spec, worker.PredictOptions{Items: o.sample, Workers: o.workers, Seed: o.seed})
-	if err != nil {
-		return err
+	if len(spec.Stages) > 0 {
+		return printEither(p, o.json, t.drawn.PredictStages(t.report, int64(t.results), t.samplers), printPipeline)
 	}
-	if o.json {
-		return printJSON(p.Stdout, prediction)
-	}
-	return printPrediction(p.Stdout, prediction)
-}
-
-// predictStages tries the sample with the pools of the job file.
-func (o *planOptions) predictStages(ctx context.Context, p *Program, spec job.Spec) error {
-	pools, err := o.job.localPools(p, &o.worker, spec)
-	if err != nil {
-		return err
-	}
-	handlers := map[string]worker.PoolHandler{}
-	for name, pool := range pools {
-		pool.Options.Logger = newLogger(p.Stderr, false)
-		handlers[name] = worker.PoolHandler{Handler: pool.Handler, Options: pool.Options}
-	}
-	prediction, err := worker.PredictStages(ctx, handlers, spec, worker.PredictOptions{Items: o.sample, Workers: o.workers, Seed: o.seed})
-	if err != nil {
-		return err
-	}
-	if o.json {
-		return printJSON(p.Stdout, prediction)
-	}
-	return printPipeline(p.Stdout, prediction)
+	return printEither(p, o.json, t.drawn.Predict(t.report, int64(t.results), t.samplers[spec.Pool]), printPrediction)
 }

@@ -73,7 +73,7 @@ func TestPlan_Sample(t *testing.T) {
 	text := b.stint(line...).exits(starter.ExitOK).stdout.String()
 	require.Contains(t, text, "10,000 items in 1 input (1.2 MB)\n")
 	require.Regexp(t, `about [^(]*( \(95 %: .* to .*\))? on 3 workers like this one with 2 slots each\n`, text)
-	require.Contains(t, text, "100 items from all over the inputs: 100 ok, 0 failed, in 25 calls")
+	require.Regexp(t, `100 items from all over the inputs: 100 ok, 0 failed, in \d+ calls`, text)
 	require.Contains(t, text, "assumed ")
 	b.requireNotStarted()
 	files, err := os.ReadDir(b.dir)

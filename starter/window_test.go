@@ -11,7 +11,6 @@ import (
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
-
 	sdkclient "go.temporal.io/sdk/client"
 )
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/embedded"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
@@ -21,6 +22,7 @@ func init() {
 		o := options.(*Options)
 		o.alone, o.reads = true, reads
 	}
+	embedded.SetSampler = func(options, sampler any) { options.(*Options).sampler = sampler.(calls.Sampler) }
 	embedded.SetAmong = func(options any, label string) { options.(*Options).label = label }
 }
 

@@ -127,16 +127,12 @@ func TestAuto_B9_SlowsDown(t *testing.T) {
 	require.Less(t, refused.Load(), int64(items/4))
 }
 
-// B9: auto is a number of calls like any other to whoever checks options; a sample does not find one.
+// B9: auto is a number of calls like any other to whoever checks options.
 func TestAuto_B9_Options(t *testing.T) {
 	t.Parallel()
 	h := Each(func(_ context.Context, n int) (int, error) { return n, nil })
 	require.NoError(t, h.Check(Options{Concurrency: AutoConcurrency}))
 	require.ErrorContains(t, h.Check(Options{Concurrency: -2}), "Concurrency -2: use 1 to 1000")
-	f := setup(t)
-	f.options.Concurrency = AutoConcurrency
-	_, err := f.predict(h, 10, 5)
-	require.ErrorContains(t, err, "use a number")
 }
 
 // B9: the output with a number that is found out meanwhile equals that with one call at once, with items that fail, have no result

@@ -11,14 +11,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/testserver"
 	"github.com/stint-run/stint/internal/guard"
+	"github.com/stint-run/stint/internal/testserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
-
 	sdkclient "go.temporal.io/sdk/client"
-
 	sdklog "go.temporal.io/sdk/log"
 )
 

@@ -239,3 +239,13 @@ func TestChildren_ManyAtOnce(t *testing.T) {
 	}
 	calls.Wait()
 }
+
+func TestPace_Settles(t *testing.T) {
+	t.Parallel()
+	p := execPace(Options{})
+	require.Equal(t, execItems, p.Settled(0.001, 0))
+	require.Equal(t, 4999, p.Settled(0.001, 0.001))
+	require.Equal(t, execItems, p.Settled(0.001, 1e-7))
+	require.Equal(t, 1, p.Settled(0, 100))
+	require.Equal(t, 1, p.Settled(100, 1))
+}

@@ -105,6 +105,8 @@ type Options struct {
 	alone bool     // see embedded.Alone
 	reads []string // the same
 	label string   // see embedded.Among
+	// sampler tries a sample of a job with the worker: see embedded.Sample; nil: nobody does.
+	sampler calls.Sampler
 }
 
 const (
@@ -225,6 +227,14 @@ func (o Options) validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// sampled returns a worker's handler and the observer of its calls, or what a sampler puts in their place.
+func (o Options) sampled(h calls.Handler, by calls.Observer) (calls.Handler, calls.Observer) {
+	if o.sampler == nil {
+		return h, by
+	}
+	return o.sampler.Open(h, by)
 }
 
 // killAfter is how long a process that is ended for this cause may take after TERM. When a worker's drain cuts calls off, a

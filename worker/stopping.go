@@ -19,7 +19,6 @@ import (
 	"github.com/stint-run/stint/jobs"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/converter"
-
 	sdkworker "go.temporal.io/sdk/worker"
 )
 

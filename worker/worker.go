@@ -6,6 +6,21 @@
 //	err = w.Run(ctx)
 package worker
 
+// What lies where:
+//
+//	handler.go, stateful.go, preprocess.go   Go handlers: their kinds, state, and items before they are batched
+//	exec.go                                  a process for each call
+//	scripts.go, shortage.go                  programs that cannot be run; processes that cannot be begun for now
+//	serve.go, servecalls.go, program*.go     programs that serve, as the host sees them: calls, frames, ends
+//	slotserver.go, childmain.go              Go handlers in processes of this program
+//	slots.go, restarts.go, concurrency.go    slots and their start, the restarts of their programs, their calls at once
+//	environment.go                           what a slot's process is given: variables, CPUs, Python's helper
+//	reading.go                               whose turn it is to read a program's frames
+//	tally.go                                 counts of batches, calls and items
+//	worker.go, options.go, access.go         the worker; its options; what its jobs may reach
+//	stopping.go, hooks.go                    a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
+//	health.go, metrics.go, events.go         what a worker shows; whether Temporal answers it
+
 import (
 	"cmp"
 	"context"
@@ -34,22 +49,6 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-
-	// What lies where:
-	//
-	//	handler.go, stateful.go, preprocess.go   Go handlers: their kinds, state, and items before they are batched
-	//	exec.go                                  a process for each call
-	//	scripts.go, shortage.go                  programs that cannot be run; processes that cannot be begun for now
-	//	serve.go, servecalls.go, program*.go     programs that serve, as the host sees them: calls, frames, ends
-	//	slotserver.go, childmain.go              Go handlers in processes of this program
-	//	slots.go, restarts.go, concurrency.go    slots and their start, the restarts of their programs, their calls at once
-	//	environment.go                           what a slot's process is given: variables, CPUs, Python's helper
-	//	reading.go                               whose turn it is to read a program's frames
-	//	predict.go, tally.go                     trials of plan --sample; counts of batches, calls and items
-	//	worker.go, options.go, access.go         the worker; its options; what its jobs may reach
-	//	stopping.go, hooks.go                    a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
-	//	health.go, metrics.go, events.go         what a worker shows; whether Temporal answers it
-
 	sdkworker "go.temporal.io/sdk/worker"
 )
 
@@ -116,6 +115,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	handler, observer := o.sampled(handler, roster.observed(metrics))
 	w.access, w.service = o.access(h), service
 	w.link = &link{log: log, ask: func(ctx context.Context) error {
 		_, err := c.CheckHealth(ctx, &client.CheckHealthRequest{})
@@ -123,7 +123,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	}}
 	metrics.link = w.link
 	w.acts = activities.New(activities.Options{
-		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: roster.observed(metrics),
+		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: observer,
 		Takers: func(ctx context.Context, id, run string, activities []string) ([]wire.ActivityPlace, error) {
 			return lookup.Takers(ctx, c, id, run, activities)
 		},
@@ -262,6 +262,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer w.free()
 	w.metrics.start()
 	w.watch.Start()
+	began := time.Now()
 	if w.service != nil {
 		if err := w.service.start(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -269,6 +270,9 @@ func (w *Worker) Run(ctx context.Context) error {
 			}
 			return err
 		}
+	}
+	if w.options.sampler != nil {
+		w.options.sampler.Ready(time.Since(began))
 	}
 	if !w.options.alone { // its server is in this process
 		watching, enough := context.WithCancel(ctx)

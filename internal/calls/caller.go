@@ -33,6 +33,7 @@ type Caller struct {
 	Tainted  bool
 	Observer Observer
 	Job      string
+	Stage    string // of a pipeline; empty: it has none
 	// Record, which may be nil, takes the outcomes so far out of the answer, which is then empty. They are
 	// those of the items next in order. It may return ErrNotNext instead.
 	Record func() error
@@ -238,7 +239,7 @@ func (c *Caller) begin(items []Item, isolating bool) *attempt {
 // conclude takes what the call came to. It returns the items that have no outcome, and why.
 func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 	items, call, mark, err := a.items, &a.Call, a.mark, a.err
-	stats := CallStats{Job: c.Job, Took: time.Since(a.began)}
+	stats := CallStats{Job: c.Job, Stage: c.Stage, Took: time.Since(a.began)}
 	defer func() { c.Observer.CallEnded(stats) }()
 	c.Lane.afterCall()
 	c.Expiries += call.expiries
@@ -269,7 +270,7 @@ func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 		c.Times.Add(stats.Took)
 		c.Fit.learn(kept, c.Answer.size()-mark.buf-mark.texts)
 	}
-	stats.Items, stats.SlowDown = kept, c.Lane.braked.Load()
+	stats.Items, stats.SlowDown, stats.Refused = kept, c.Lane.braked.Load(), c.Lane.slowed.Load() > 0
 	c.Brake.answered(c.units(kept, len(items)))
 	if failure := c.Lane.watch.Failure(); failure != nil {
 		stats.Cut = true

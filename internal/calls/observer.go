@@ -19,7 +19,8 @@ type Observer interface {
 // CallStats are about one call.
 type CallStats struct {
 	Job   string
-	Items int // with an outcome
+	Stage string // of a pipeline; empty: it has none
+	Items int    // with an outcome
 	Took  time.Duration
 	Fault string // one of job.Kind…, if the call failed as a whole
 	// Cut says that it came to its end before its last item because the batch had to end, or that all its items are called again.
@@ -28,6 +29,8 @@ type CallStats struct {
 	// that the job does: see [Brake].
 	Failed   int
 	SlowDown bool
+	// Refused says that the handler has asked to slow down, whether or not the job does.
+	Refused bool
 }
 
 // RecordStats are about outcomes; all numbers are as in job.Totals.
@@ -35,6 +38,14 @@ type RecordStats struct {
 	Job                           string
 	OK, Failed, Dropped           int64
 	Retries, Expiries, Isolations int64
+}
+
+// Sampler tries a sample of a job's items with a worker, which runs them as a small job.
+type Sampler interface {
+	// Open returns what is called in place of the worker's handler, and what observes the calls in place of its observer.
+	Open(Handler, Observer) (Handler, Observer)
+	// Ready is called once the handler can be called: the worker has started it in so long.
+	Ready(time.Duration)
 }
 
 // Unobserved is for workers that nobody observes.

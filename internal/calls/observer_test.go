@@ -38,7 +38,7 @@ func TestObserver_Calls(t *testing.T) {
 			call.Answer.Line([]byte("0"))
 			call.SlowDown(time.Second)
 			return nil
-		}, []CallStats{{Job: "nightly", Items: 1, Cut: true, SlowDown: true}}},
+		}, []CallStats{{Job: "nightly", Items: 1, Cut: true, SlowDown: true, Refused: true}}},
 		{"as a whole", func(_ *Caller, call *Call) error {
 			if len(call.Items) == 2 {
 				return bad

@@ -14,3 +14,9 @@ var SetAmong func(options any, label string)
 
 // Among marks the worker of a *worker.Options as one of several in its process. The label is added to its name.
 func Among(options any, label string) { SetAmong(options, label) }
+
+// SetSampler is set by package worker; see [Sample].
+var SetSampler func(options, sampler any)
+
+// Sample has the worker of a *worker.Options try a sample for a calls.Sampler.
+func Sample(options, sampler any) { SetSampler(options, sampler) }

@@ -11,15 +11,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/temporal"
-
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/store/object"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
 )
 
 // bucketDir is what a Dir in a bucket can do.

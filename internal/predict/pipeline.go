@@ -1,28 +1,12 @@
 package predict
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"fmt"
 	"math"
-	"math/rand/v2"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/job"
 )
-
-// Lane is what runs the stages of one pool.
-type Lane struct {
-	*Predictor
-	Handler calls.Handler
-	Setup   Setup
-	// Out says why no slot takes calls any more.
-	Out func() error
-}
 
 // Pipeline describes a job with stages, going by a sample that went through all of them. Its batches, legs, events and actions are those at
 // the speed of the slowest stage.
@@ -53,155 +37,41 @@ type StagePrediction struct {
 	CallItems    int64    `json:"call_items"`    // of a call in the job
 
 	model *timeModel
-	lane  *Lane
+	pool  *Sampler
 }
 
-// TryPipeline runs a sample of the items that a survey has counted through all stages of a spec, and extrapolates. lanes are its pools, by name; any
-// of their predictors may have made the survey.
-func TryPipeline(ctx context.Context, survey Survey, spec job.Spec, lanes map[string]*Lane, o SampleOptions) (Pipeline, error) {
-	random := rand.New(rand.NewPCG(o.Seed, o.Seed))
-	first := lanes[spec.Pool]
-	given, format, ordinals, err := first.readLines(ctx, survey, draw(random, survey.Items, o.Items))
-	if err != nil {
-		return Pipeline{}, err
+// PredictStages is [Drawn.Predict] for a job with stages. pools are the samplers of its pools, by name.
+func (d *Drawn) PredictStages(report job.Report, resultBytes int64, pools map[string]*Sampler) Pipeline {
+	first := pools[d.spec.Pool]
+	p := Pipeline{Survey: d.survey, Sample: d.concluded(Sample{}, report, resultBytes), Workers: first.Setup.Workers}
+	p.Sample.Bytes = first.bytesOf(int64(p.Sample.Items))
+	reports := map[string]job.StageReport{}
+	for _, r := range report.Stages {
+		reports[r.Stage] = r
 	}
-	p := Pipeline{Survey: survey, Sample: Sample{Items: len(given)}, Workers: first.Setup.Workers}
-	t := &tour{ctx: ctx, spec: spec, random: random, ordinals: ordinals, memory: stages.NewMemory(given, format), p: &p}
-	for _, line := range given {
-		p.Sample.Bytes += int64(len(line.Data))
-	}
-	began := time.Now()
-	for _, step := range stages.Compile(spec.Stages) {
-		if err := t.step(&step, lanes[step.Pool]); err != nil {
-			return p, err
-		}
-	}
-	p.Sample.Took = time.Since(began)
-	p.extrapolate(spec)
-	return p, nil
-}
-
-// readLines reads the items with these ordinals as lines of one format: text if all are.
-func (f *Predictor) readLines(ctx context.Context, survey Survey, ordinals []int64) ([]stages.Line, records.Format, []int64, error) {
-	items, err := f.readSample(ctx, survey, ordinals, calls.Lines)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	format := records.Text
-	for _, item := range items {
-		if item.format != records.Text {
-			format = records.JSONL
-		}
-	}
-	lines := make([]stages.Line, len(items))
-	text := records.Shape{Format: records.Text}
-	for i, item := range items {
-		data, fault := item.Data, item.fault
-		if fault == nil && format != item.format && item.format == records.Text {
-			if data, err = text.AppendJSON(nil, &records.Item{Raw: item.Data, Size: int64(len(item.Data))}); err != nil {
-				fault = calls.InvalidFault(err)
-			}
-		}
-		lines[i] = stages.Line{Data: data}
-		if fault != nil {
-			lines[i] = stages.Failed(fault.Err)
-		}
-	}
-	return lines, format, ordinals, nil
-}
-
-// tour is the way of a sample through the steps of a pipeline.
-type tour struct {
-	ctx      context.Context
-	spec     job.Spec
-	random   *rand.Rand
-	ordinals []int64 // of the items
-	memory   *stages.Memory
-	p        *Pipeline
-}
-
-// step has one step run.
-func (t *tour) step(s *stages.Step, lane *Lane) error {
-	lines, format := t.memory.Read(s)
-	if !s.Gather {
-		var err error
-		if lines, format, err = t.try(s, lane, lines, format); err != nil {
-			return err
-		}
-	}
-	if s.Last {
-		t.end(lines)
-	}
-	return t.memory.Write(s, lines, format)
-}
-
-// end counts what has become of the items.
-func (t *tour) end(lines []stages.Line) {
-	s := &t.p.Sample
-	for i, line := range lines {
-		switch lost := line.Lost(); {
-		case lost != nil:
-			s.fail(t.ordinals[i], &calls.Fault{Kind: job.KindError, Err: *lost})
-		case line.Err != nil:
-			s.Dropped++
-			s.OK++
-		default:
-			s.OK++
-			s.ResultBytes += int64(len(line.Data)) + 1
-		}
-	}
-}
-
-// try runs the handler of a step over the items that reach it.
-func (t *tour) try(s *stages.Step, lane *Lane, lines []stages.Line, format records.Format) ([]stages.Line, records.Format, error) {
-	form := lane.Handler.Traits().Form
-	shape := &records.Shape{Format: format, MaxItem: int(t.spec.MaxItem)}
-	conversion := calls.Conversion{Form: form, Shape: shape}
-	out := make([]stages.Line, len(lines))
-	stage := StagePrediction{Stage: s.Name, Pool: s.Pool, Slots: lane.Setup.Slots, lane: lane}
-	var reached []calls.Item
-	for i, line := range lines {
-		if line.Err != nil {
-			out[i] = line
+	var began, ended time.Time
+	for _, step := range stages.Compile(d.spec.Stages) {
+		if step.Gather {
 			continue
 		}
-		stage.Sample.Items++
-		stage.Sample.Bytes += int64(len(line.Data))
-		data, err := conversion.Convert(&records.Item{Raw: line.Data, Size: int64(len(line.Data))})
-		if err != nil {
-			fault := calls.InvalidFault(err)
-			stage.Sample.fail(t.ordinals[i], fault)
-			out[i] = stages.Failed(fault.Err)
-			continue
+		pool, r := pools[step.Pool], reports[step.Name]
+		sample, from, to := pool.of(step.Name)
+		sample.Items, sample.OK, sample.Failed, sample.Bytes = int(r.Done), r.Done-r.Failed, r.Failed, pool.bytesOf(r.Done)
+		p.Stages = append(p.Stages, StagePrediction{
+			Stage: step.Name, Pool: step.Pool, Slots: pool.Setup.Slots, Sample: sample, pool: pool,
+		})
+		p.Sample.Calls += sample.Calls
+		p.Sample.FailedCalls += sample.FailedCalls
+		if began.IsZero() || !from.IsZero() && from.Before(began) {
+			began = from
 		}
-		reached = append(reached, calls.Item{Ordinal: t.ordinals[i], Data: data})
-	}
-	index := make(map[int64]int, len(t.ordinals))
-	for i, ordinal := range t.ordinals {
-		index[ordinal] = i
-	}
-	began := time.Now()
-	cut := cutSample(t.random, reached, lane.Handler.CallSize(), lane.Setup.Slots)
-	err := lane.makeCalls(t.ctx, t.spec, cut, lane.Setup.Slots, &stage.Sample, func(ordinal int64, line stages.Line) {
-		if form == calls.Lines && !s.Last && line.Err == nil && len(bytes.TrimSpace(line.Data)) == 0 {
-			line = stages.Dropped() // between stages a blank line is no item
+		if to.After(ended) {
+			ended = to
 		}
-		out[index[ordinal]] = line
-	})
-	if errors.Is(err, calls.ErrNoSlot) {
-		err = lane.Out()
 	}
-	if err != nil {
-		return nil, "", fmt.Errorf("stage %s: %w", s.Name, err)
-	}
-	stage.Sample.Took = time.Since(began)
-	t.p.Stages = append(t.p.Stages, stage)
-	t.p.Sample.Calls += stage.Sample.Calls
-	t.p.Sample.FailedCalls += stage.Sample.FailedCalls
-	if form == calls.Lines && format == records.Text {
-		return out, records.Text, nil
-	}
-	return out, records.JSONL, nil
+	p.Sample.Took = ended.Sub(began)
+	p.extrapolate(d.spec)
+	return p
 }
 
 // extrapolate goes from the sample to the whole job.
@@ -211,7 +81,7 @@ func (p *Pipeline) extrapolate(spec job.Spec) {
 	for i := range p.Stages {
 		s := &p.Stages[i]
 		s.Items = int64(math.Round(float64(s.Sample.Items) / drawn * float64(p.Items)))
-		s.model = newTimeModel(s.Sample, s.lane.Handler)
+		s.model = newTimeModel(s.Sample, s.pool.handler)
 		if slowest < 0 || s.work(s.model.fit(s.model.timed)) > p.Stages[slowest].work(p.Stages[slowest].model.fit(p.Stages[slowest].model.timed)) {
 			slowest = i
 		}
@@ -223,18 +93,18 @@ func (p *Pipeline) extrapolate(spec job.Spec) {
 	}
 	slow := &p.Stages[slowest]
 	p.Slowest = slow.Stage
-	p.Batches, p.Legs = p.cutBy(spec, slow.lane.Setup.sizing(slow.model.fit(slow.model.timed).each()))
+	p.Batches, p.Legs = p.cutBy(spec, slow.pool.Setup.sizing(slow.model.fit(slow.model.timed).each()))
 	p.BatchItems = p.Items / max(1, p.Batches)
 	p.Events, p.Actions = p.cost()
 	for i := range p.Stages {
 		p.stage(&p.Stages[i])
 	}
-	p.Seconds = slow.model.estimate(slow.lane.Setup.Seed, func(s speedOf) float64 { return p.seconds(spec, slow, s) })
+	p.Seconds = slow.model.estimate(slow.pool.Setup.Seed, func(s speedOf) float64 { return p.seconds(spec, slow, s) })
 }
 
 // work is about how long a stage keeps the slots of its pool busy, in seconds.
 func (s *StagePrediction) work(speed speedOf) float64 {
-	return speed.each() * float64(s.Items) / float64(s.lane.Setup.parallel(0))
+	return speed.each() * float64(s.Items) / float64(s.pool.Setup.parallel(0))
 }
 
 // stage completes what is said of a stage.
@@ -243,14 +113,14 @@ func (p *Pipeline) stage(s *StagePrediction) {
 	s.model.most = math.Max(1, math.Min(s.model.most, math.Ceil(float64(p.BatchItems)*share))) // a call is of one batch
 	speed := s.model.fit(s.model.timed)
 	s.StartSeconds, s.CallItems = speed.start, int64(speed.items)
-	seed := s.lane.Setup.Seed
+	seed := s.pool.Setup.Seed
 	s.ItemSeconds = s.model.estimate(seed, speedOf.each)
 	s.Seconds = s.model.estimate(seed, func(speed speedOf) float64 { return p.alone(s, speed) })
 }
 
 // alone is how long a stage takes for the whole job with this speed, if it never waits for another one.
 func (p *Pipeline) alone(s *StagePrediction, speed speedOf) float64 {
-	parallel := float64(s.lane.Setup.parallel(0))
+	parallel := float64(s.pool.Setup.parallel(0))
 	rounds := float64(p.Batches) / parallel
 	if float64(p.Batches) < 4*parallel {
 		rounds = math.Ceil(rounds) // otherwise they end at about the same time
@@ -276,7 +146,7 @@ func (p *Pipeline) seconds(spec job.Spec, slowest *StagePrediction, speed speedO
 			through += of.each()*float64(s.Items)/float64(max(1, p.Batches)) + batchSeconds
 		}
 		pools[s.Pool] += p.alone(s, of)
-		ready = max(ready, s.lane.Setup.Ready)
+		ready = max(ready, s.pool.Setup.Ready)
 	}
 	work := float64(p.executions()) / serverBatches
 	for _, busy := range pools {

@@ -20,7 +20,7 @@ type Setup struct {
 	Slots int // of a worker, times the calls that each runs at once
 	// Concurrency is how many calls a slot runs at once; 0: one.
 	Concurrency int
-	Workers     int // like the one that has tried the sample
+	Workers     int // like the one that has tried the sample; 0: one
 	// Ready is how long the handler took until it was ready.
 	Ready time.Duration
 	Seed  uint64 // of the resampling

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
@@ -20,22 +18,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixture is a job in a new directory, with a predictor of it.
+// fixture is a job in a new directory.
 type fixture struct {
-	t       *testing.T
-	dir     string
-	spec    job.Spec
-	ref     ledger.Ref
-	next    inputs.Cursor
-	handler calls.Handler
-	slots   calls.Slots
-	acts    *activities.Activities // that plan; nil until needed
+	t    *testing.T
+	dir  string
+	spec job.Spec
+	ref  ledger.Ref
+	next inputs.Cursor
+	acts *activities.Activities // that plan; nil until needed
 }
 
-// setup returns a fixture whose handler answers each item with itself. files are names and contents.
+// setup returns a fixture. files are names and contents.
 func setup(t *testing.T, files ...string) *fixture {
 	t.Helper()
-	f := &fixture{t: t, dir: t.TempDir(), handler: &callstest.Handler{}}
+	f := &fixture{t: t, dir: t.TempDir()}
 	f.spec = job.Spec{Name: "test", Pool: "pool", Output: f.path("out.jsonl"), Backoff: time.Millisecond}
 	for i := 0; i < len(files); i += 2 {
 		f.spec.Input = append(f.spec.Input, f.write(files[i], files[i+1]))
@@ -53,13 +49,21 @@ func (f *fixture) write(name, content string) string {
 	return f.path(name)
 }
 
-// serve replaces the handler.
-func (f *fixture) serve(h calls.Handler) { f.handler = h }
+func (f *fixture) survey() Survey {
+	f.t.Helper()
+	return taken(f.t, f.spec, "")
+}
 
-func (f *fixture) predictor() *Predictor {
-	p := New(Options{Access: &store.Access{}, Handler: f.handler, Slots: f.slots})
-	f.t.Cleanup(p.Close)
-	return p
+// draw draws a sample of so many items.
+func (f *fixture) draw(items int) *Drawn {
+	f.t.Helper()
+	d, err := Draw(f.t.Context(), &store.Access{}, f.survey(), f.spec, SampleOptions{Items: items, Parallel: 2, Seed: 7})
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() {
+		require.NoError(f.t, d.Close())
+		require.NoDirExists(f.t, d.dir)
+	})
+	return d
 }
 
 // page plans a page as a job's worker does.

@@ -54,23 +54,18 @@ const (
 // TakeSurvey reads the inputs of a spec as its job would, and counts. It writes nothing. stdin is the
 // input "-".
 func TakeSurvey(ctx context.Context, access *store.Access, spec job.Spec, stdin io.Reader) (Survey, error) {
-	p := New(Options{Access: access, Stdin: stdin})
-	defer p.Close()
-	return p.Survey(ctx, spec)
-}
-
-// Survey is [TakeSurvey] for a Predictor.
-func (f *Predictor) Survey(ctx context.Context, spec job.Spec) (Survey, error) {
-	s, err := f.survey(ctx, spec)
+	from := inputs.New(access, stdin)
+	defer from.Close()
+	s, err := survey(ctx, from, spec)
 	return s, ledger.Plain(err)
 }
 
-func (f *Predictor) survey(ctx context.Context, spec job.Spec) (Survey, error) {
-	table, err := f.inputs.List(ctx, nil, inputs.PlanInput{Spec: spec})
+func survey(ctx context.Context, from *inputs.Inputs, spec job.Spec) (Survey, error) {
+	table, err := from.List(ctx, nil, inputs.PlanInput{Spec: spec})
 	if err != nil {
 		return Survey{}, err
 	}
-	p := f.inputs.Dry(table)
+	p := from.Dry(table)
 	defer p.Close()
 	survey := Survey{
 		Inputs: table.Count(), table: table, sources: make([]counted, len(table.Sources)), Steps: len(stages.Compile(spec.Stages)), looks: len(spec.Pools()) > 1,

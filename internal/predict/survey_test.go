@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func survey(t *testing.T, spec job.Spec, stdin string) Survey {
+func taken(t *testing.T, spec job.Spec, stdin string) Survey {
 	t.Helper()
 	s, err := TakeSurvey(t.Context(), &store.Access{}, spec.WithDefaults(), strings.NewReader(stdin))
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func TestSurvey_Counts(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "a.jsonl", jobtest.Lines(1000), "b.csv", "n\n1\n2\n", "empty.txt", "\n")
 	f.spec.BatchItems = 10
-	s := survey(t, f.spec, "")
+	s := taken(t, f.spec, "")
 	require.Equal(t, 3, s.Inputs)
 	require.EqualValues(t, 1003, s.Items, "an empty line of a text is an item")
 	require.EqualValues(t, len(jobtest.Lines(1000))+len("1\n2\n\n"), s.Bytes)
@@ -36,12 +36,12 @@ func TestSurvey_SmallAndEmpty(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(5))
 	f.spec.BatchItems = 1
-	s := survey(t, f.spec, "")
+	s := taken(t, f.spec, "")
 	require.EqualValues(t, 5, s.Batches)
 	require.EqualValues(t, 1, s.Legs, "run by the job itself")
 
 	f = setup(t, "in.jsonl", "")
-	s = survey(t, f.spec, "")
+	s = taken(t, f.spec, "")
 	require.Zero(t, s.Items)
 	require.Zero(t, s.Batches)
 	require.Zero(t, s.Legs)
@@ -53,7 +53,7 @@ func TestSurvey_LeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl.gz", "")
 	f.spec.Input = []string{f.write("in.txt", "1\n2\n3\n"), "-"}
-	s := survey(t, f.spec, "\uFEFF4\n\n5\n")
+	s := taken(t, f.spec, "\uFEFF4\n\n5\n")
 	require.EqualValues(t, 6, s.Items)
 	require.NoDirExists(t, f.spec.Store)
 	temporaries, err := filepath.Glob(f.path(".*"))
@@ -65,7 +65,7 @@ func TestSurvey_ManyLegs(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.txt", strings.Repeat("1\n", wire.FirstPage+2*wire.PageBatches+1))
 	f.spec.BatchItems = 1
-	s := survey(t, f.spec, "")
+	s := taken(t, f.spec, "")
 	require.EqualValues(t, 4, s.Legs)
 	require.EqualValues(t, wire.FirstPage+2*wire.PageBatches+1, s.Batches)
 	perBatch := float64(s.Events) / float64(s.Batches)

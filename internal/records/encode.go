@@ -85,6 +85,20 @@ func (s *Shape) CheckLine(it *Item) error {
 	return checkJSON(it.Raw)
 }
 
+// AppendHeader appends the header of a CSV source with these columns, with its line end.
+func (s *Shape) AppendHeader(dst []byte) []byte {
+	for i, name := range s.Columns {
+		if i > 0 {
+			dst = append(dst, s.delimiter())
+		}
+		if s.quoting() {
+			name = `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+		}
+		dst = append(dst, name...)
+	}
+	return append(dst, '\n')
+}
+
 // appendRecord appends a CSV record, which is valid UTF-8, as a JSON object.
 func (s *Shape) appendRecord(dst, rec []byte) ([]byte, error) {
 	out, delimiter, quoting := append(dst, '{'), s.delimiter(), s.quoting()

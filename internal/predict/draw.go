@@ -1,0 +1,277 @@
+package predict
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/job"
+)
+
+// SampleOptions say which items of a job are tried.
+type SampleOptions struct {
+	// Items is how many, 1 or more; all if there are fewer.
+	Items int
+	// Parallel is how many calls are made at once, 1 or more.
+	Parallel int
+	// Seed decides which items.
+	Seed uint64
+}
+
+// Drawn is a sample of a job's items, as the inputs of a small job. Make one with [Draw].
+type Drawn struct {
+	// Job is the small job. Its results are not for an output.
+	Job job.Spec
+
+	survey   Survey
+	spec     job.Spec // of the whole job
+	dir      string   // of the inputs
+	ordinals []int64  // in the whole job, of the small job's items
+	sample   Sample   // its items, and those of them that have failed because they cannot be read
+}
+
+// Draw draws a sample of the items that a survey has counted, uniformly from all of them, and copies it to files in a
+// new temporary directory, in the items' order and formats. The caller must close it.
+func Draw(
+	ctx context.Context, access *store.Access, survey Survey, spec job.Spec, o SampleOptions,
+) (_ *Drawn, err error) {
+	dir, err := os.MkdirTemp("", "stint-sample-*")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for the sample: %w", err)
+	}
+	d := &Drawn{survey: survey, spec: spec, dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	from := inputs.New(access, nil)
+	defer from.Close()
+	random := rand.New(rand.NewPCG(o.Seed, o.Seed))
+	c := &copier{to: d, left: draw(random, survey.Items, o.Items)}
+	defer c.close()
+	for i := range survey.table.Sources {
+		if err := c.source(ctx, from, i); err != nil {
+			return nil, ledger.Plain(err)
+		}
+	}
+	if len(c.left) > 0 {
+		return nil, fmt.Errorf("the input changed while it was sampled: it had %d items, and now has %d", survey.Items, c.at)
+	}
+	return d, c.finish(o.Parallel)
+}
+
+// Close removes the sample.
+func (d *Drawn) Close() error { return os.RemoveAll(d.dir) }
+
+// draw returns n different ordinals below total, in order; all if there are no more.
+func draw(random *rand.Rand, total int64, n int) []int64 {
+	if int64(n) >= total {
+		all := make([]int64, total)
+		for i := range all {
+			all[i] = int64(i)
+		}
+		return all
+	}
+	// Floyd's: every set of n is as likely as any other.
+	chosen := make(map[int64]bool, n)
+	ordinals := make([]int64, 0, n)
+	for top := total - int64(n); top < total; top++ {
+		pick := random.Int64N(top + 1)
+		if chosen[pick] {
+			pick = top
+		}
+		chosen[pick] = true
+		ordinals = append(ordinals, pick)
+	}
+	slices.Sort(ordinals)
+	return ordinals
+}
+
+// copier reads through all sources and copies some of their items to files: neighbours of one shape to the same.
+type copier struct {
+	to   *Drawn
+	left []int64 // ordinals of items yet to come
+	at   int64   // ordinal of the next item
+
+	shapes []records.Shape // of the files
+	file   *os.File        // the last one; nil: there is none
+	out    *bufio.Writer
+	line   []byte
+}
+
+// How much of a source is read at a time.
+const (
+	sampleChunkItems = 4096
+	sampleChunkBytes = 4 << 20
+)
+
+// source reads one source, or as much of it as is needed.
+func (c *copier) source(ctx context.Context, from *inputs.Inputs, index int) error {
+	if len(c.left) == 0 {
+		return nil
+	}
+	reader, err := from.DryRange(ctx, c.to.survey.table, index, c.to.survey.sources[index].items)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	var chunk records.Chunk
+	for len(c.left) > 0 {
+		err := reader.Next(&chunk, sampleChunkItems, sampleChunkBytes)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for len(c.left) > 0 && c.left[0] < c.at+int64(len(chunk.Items)) {
+			if err := c.copy(&chunk.Items[c.left[0]-c.at], reader.Shape()); err != nil {
+				return fmt.Errorf("writing the sample: %w", err)
+			}
+			c.left = c.left[1:]
+		}
+		c.at += int64(len(chunk.Items))
+		reader.Done(chunk.Items)
+	}
+	return nil
+}
+
+// copy copies the next item of the sample, or counts it as failed if its bytes are not known to be one: written, they
+// might swallow the items behind it.
+func (c *copier) copy(item *records.Item, shape *records.Shape) (err error) {
+	d := c.to
+	d.sample.Items++
+	raw := item.Raw
+	if item.Err == nil && shape.Format == records.JSON {
+		c.line, err = shape.AppendLine(c.line[:0], item)
+		raw = c.line
+	}
+	if err = cmp.Or(err, item.Err); err != nil {
+		fault := calls.InvalidFault(err)
+		d.sample.Failed++
+		d.sample.FirstError = d.sample.FirstError.First(
+			ledger.FirstError(job.Failure{Item: c.left[0], Kind: fault.Kind, Error: fault.Err}))
+		return nil
+	}
+	between := ""
+	if n := len(c.shapes); n == 0 || !alike(&c.shapes[n-1], shape) {
+		if err := c.open(shape); err != nil {
+			return err
+		}
+	} else if shape.Format == records.JSON {
+		between = ","
+	}
+	d.ordinals = append(d.ordinals, c.left[0])
+	_, _ = c.out.WriteString(between)
+	_, _ = c.out.Write(raw)
+	return c.out.WriteByte('\n')
+}
+
+// alike reports whether items of two shapes can be in one file.
+func alike(a, b *records.Shape) bool {
+	return a.Format == b.Format && a.Delimiter == b.Delimiter && a.Quote == b.Quote && slices.Equal(a.Columns, b.Columns)
+}
+
+// open begins the file of the next items. JSON values are the elements of an array, whatever they were in.
+func (c *copier) open(shape *records.Shape) error {
+	if err := c.end(); err != nil {
+		return err
+	}
+	name := filepath.Join(c.to.dir, fmt.Sprintf("%06d.%s", len(c.shapes), extension(shape)))
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	c.file, c.out = file, bufio.NewWriter(file)
+	c.shapes = append(c.shapes, *shape)
+	c.to.Job.Input = append(c.to.Job.Input, name)
+	switch shape.Format {
+	case records.CSV:
+		_, err = c.out.Write(shape.AppendHeader(nil))
+	case records.JSON:
+		err = c.out.WriteByte('[')
+	}
+	return err
+}
+
+// extension is one by which a file has the shape.
+func extension(shape *records.Shape) string {
+	switch {
+	case shape.Format == records.CSV && shape.Delimiter == "\t":
+		return "tsv"
+	case shape.Format == records.Text:
+		return "txt"
+	}
+	return string(shape.Format)
+}
+
+// end completes the last file.
+func (c *copier) end() (err error) {
+	if c.file == nil {
+		return nil
+	}
+	if c.shapes[len(c.shapes)-1].Format == records.JSON {
+		_ = c.out.WriteByte(']')
+	}
+	err = cmp.Or(c.out.Flush(), c.file.Close())
+	c.file = nil
+	return err
+}
+
+func (c *copier) close() {
+	if c.file != nil {
+		_ = c.file.Close() // it is of no use any more
+	}
+}
+
+const (
+	// A sample is cut into so many batches of a call of one item and a large one, at best, so that the cost of a call can
+	// be separated from that of its items.
+	sampleBatches = 12
+	// A batch has this many items, if that leaves at least two of them.
+	sampleBatch = 8
+)
+
+// finish completes the small job. It does with each item what the whole job would, in the same workers, and nothing
+// else: it has neither outputs nor hooks, and nothing holds it up.
+func (c *copier) finish(parallel int) error {
+	if len(c.shapes) == 0 { // the handler is started all the same
+		if err := c.open(&records.Shape{Format: records.Text}); err != nil {
+			return err
+		}
+	}
+	if err := c.end(); err != nil {
+		return fmt.Errorf("writing the sample: %w", err)
+	}
+	d := c.to
+	spec, s, n := d.spec, &d.Job, len(d.ordinals)
+	s.Name, s.Pool, s.Stages, s.Flatten = spec.Name, spec.Pool, spec.Stages, spec.Flatten
+	s.Expiry, s.CallTimeout, s.BatchTimeout = spec.Expiry, spec.CallTimeout, spec.BatchTimeout
+	s.Attempts, s.ItemAttempts, s.Backoff = spec.Attempts, spec.ItemAttempts, spec.Backoff
+	s.MaxItem, s.Format, s.Delimiter, s.Quote = spec.MaxItem, spec.Format, spec.Delimiter, spec.Quote
+	s.Grace = job.None
+	batches := min(max(n/sampleBatch, 1), max(sampleBatches, parallel))
+	s.BatchItems = int64((n + batches - 1) / batches)
+	first := &c.shapes[0]
+	if !slices.ContainsFunc(c.shapes, func(o records.Shape) bool { return !first.Alike(&o) }) {
+		// What the files begin with says nothing more.
+		s.Format, s.Delimiter, s.Quote = string(first.Format), first.Delimiter, first.Quote
+	}
+	return nil
+}
