@@ -6,7 +6,7 @@
 //   - Holding and trying: now and then it tries twice or 1.5 times as many calls, or 1.5 times as few, and keeps the new
 //     limit if the throughput is higher, or no lower. Each vain try doubles the time until the next one.
 //   - Recovering: a slow-down request halves the limit, once for each round trip. After every round of calls without
-//     a request it goes half of the way back towards the limit that was refused, and then stays below that for a while.
+//     a request it goes half of the way back towards the limit that was refused, and then tries no more calls for a while.
 //
 // Nothing is concluded from a time in which the places were not in use.
 package tuning
@@ -33,13 +33,13 @@ const (
 
 	leastPause = time.Second // between tries
 	mostPause  = 8 * time.Second
-	avoid      = 30 * time.Second // before a limit that was refused is tried again
+	avoid      = 30 * time.Second // before more calls are tried once some were refused
 
-	// The rounds of calls in all places for which a limit is measured, and the evidence that is enough: it is divided by the
-	// square of the logarithm of the factor that it is for.
+	// A limit is measured for that many rounds of calls in all places, or until its evidence is enough: the more, the less
+	// the limits differ.
 	leastRounds = 4
 	mostRounds  = 24
-	enough      = 50
+	enoughCalls = 50
 	climbCalls  = 12 // fewer calls do not end a climb
 
 	// A limit is in use if this share of its places are, at least: between two calls a place is not.
@@ -68,8 +68,8 @@ type Tuner struct {
 	pause  time.Duration // between tries
 	next   time.Time
 
-	refused int       // the least limit that was refused of late; 0: none
-	until   time.Time // before which refused is not tried again
+	refused int       // the limit that was refused last
+	until   time.Time // before which no more calls are tried
 	deaf    time.Time // requests of calls that began before are about an earlier limit
 }
 
@@ -209,7 +209,7 @@ func (t *Tuner) set(limit int) {
 // judge takes in what has been measured with the present limit in some rounds.
 func (t *Tuner) judge(w window, rounds int) {
 	far := math.Log(t.factor)
-	enough := rounds >= leastRounds && (w.evidence() >= enough/(far*far) || rounds >= mostRounds)
+	enough := rounds >= leastRounds && (w.evidence() >= enoughCalls/(far*far) || rounds >= mostRounds)
 	switch {
 	case t.phase == recovering && w.limit < t.refused-max(1, t.refused/8):
 		t.set((w.limit + t.refused) / 2)
@@ -290,9 +290,8 @@ func (t *Tuner) slowDown(began time.Time) {
 	if began.Before(t.deaf) || limit == 1 {
 		return
 	}
-	if t.base.calls > 0 { // what is in hand now may still be too much for as long as a call takes
-		t.deaf = t.at.Add(time.Duration(t.base.inHand / float64(t.base.calls) * float64(time.Second)))
-	}
+	// What is in hand now may still be too much for as long as a call takes.
+	t.deaf = t.at.Add(time.Duration(t.base.inHand / float64(t.base.calls) * float64(time.Second)))
 	t.phase, t.refused, t.until = recovering, limit, t.at.Add(avoid)
 	t.pause, t.up, t.factor = leastPause, true, tryBy
 	t.set(limit / 2)

@@ -61,7 +61,7 @@ var scenarios = []scenario{
 	{name: "refuses 30, exponential", items: 40_000, slots: 4, pause: 0.1, most: 1.2, from: 2, to: 10, service: func(r *rand.Rand) service { return &refuses{waits: waits{takes: exponential(r, 0.05)}, most: 30} }},
 	{name: "refuses 700, one slot, heavy-tailed, long pauses", items: 400_000, slots: 1, pause: 1, most: 1.2, from: 250, to: 800, service: func(r *rand.Rand) service { return &refuses{waits: waits{takes: heavy(r, 0.1)}, most: 700} }},
 	{name: "queues at 50 to 200", items: 60_000, slots: 4, most: 1.2, service: func(r *rand.Rand) service {
-		return &queues{servers: servers(50+r.IntN(150)), takes: always(0.05)}
+		return &queues{servers: servers(50 + r.IntN(150)), takes: always(0.05)}
 	}},
 	{name: "queues at 10, exponential", items: 10_000, slots: 2, most: 1.2, from: 3, to: 30, service: func(r *rand.Rand) service { return &queues{servers: servers(10), takes: exponential(r, 0.05)} }},
 	{name: "queues at 40, bimodal", items: 20_000, slots: 4, most: 1.2, service: func(r *rand.Rand) service { return &queues{servers: servers(40), takes: bimodal(r, 0.01, 0.5, 0.1)} }},
