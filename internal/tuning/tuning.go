@@ -1,12 +1,13 @@
-// Package tuning finds out how many calls a slot should make at once: as many as the throughput grows for, and fewer if
-// the handler asks to slow down. It has no goroutine and no clock of its own: everything happens when a call begins or ends.
+// Package tuning finds out how many calls a slot should make at once: as many as the throughput grows for, and fewer
+// if the handler asks to slow down. It has no goroutine and no clock of its own: everything happens when a call begins
+// or ends.
 //
 //   - Climbing: from 1 on the limit is multiplied by 4 for as long as the throughput grows. The first time that it does
 //     not, the throughputs say how many calls were of use, and the limit goes there.
-//   - Holding and trying: now and then it tries twice or 1.5 times as many calls, or 1.5 times as few, and keeps the new
-//     limit if the throughput is higher, or no lower. Each vain try doubles the time until the next one.
-//   - Recovering: a slow-down request halves the limit, once for each round trip. After every round of calls without
-//     a request it goes half of the way back towards the limit that was refused, and then tries no more calls for a while.
+//   - Holding and trying: now and then it tries twice or 1.5 times as many calls, or 1.5 times as few, and keeps the
+//     new limit if the throughput is higher, or no lower. Each vain try doubles the time until the next one.
+//   - Recovering: a slow-down request halves the limit, once for each round trip. After every round of calls without a
+//     request it goes half of the way back towards the limit that was refused, and then tries no more calls for a while.
 //
 // Nothing is concluded from a time in which the places were not in use.
 package tuning
@@ -19,7 +20,8 @@ import (
 )
 
 const (
-	// MaxCalls is the most calls that a slot makes at once, and maxAll those of all slots together, unless there are more slots.
+	// MaxCalls is the most calls that a slot makes at once, and maxAll those of all slots together, unless there are
+	// more slots.
 	MaxCalls = 1000
 	maxAll   = 10_000
 
@@ -44,8 +46,8 @@ const (
 
 	// A limit is in use if this share of its places are, at least: between two calls a place is not.
 	inUse = 0.75
-	// failedCount is what a failed item counts. Items that fail are no throughput, but a handler that fails for all of them
-	// should not make one call at a time.
+	// failedCount is what a failed item counts. Items that fail are no throughput, but a handler that fails for all of
+	// them should not make one call at a time.
 	failedCount = 0.02
 )
 
