@@ -7,7 +7,8 @@
 //   - Holding and trying: now and then it tries twice or 1.5 times as many calls, or 1.5 times as few, and keeps the
 //     new limit if the throughput is higher, or no lower. Each vain try doubles the time until the next one.
 //   - Recovering: a slow-down request halves the limit, once for each round trip. After every round of calls without a
-//     request it goes half of the way back towards the limit that was refused, and then tries no more calls for a while.
+//     request it goes half of the way back towards the limit that was refused, and then tries no more calls for a
+//     while.
 //
 // Nothing is concluded from a time in which the places were not in use.
 package tuning
