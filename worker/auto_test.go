@@ -74,7 +74,7 @@ func TestAuto_B9_PlacesComeAndGo(t *testing.T) {
 	require.Equal(t, 16, r.capacity().Present())
 	require.Equal(t, 256, r.capacity().Concurrency, "it may grow on")
 
-	r.round(1, calls.CallStats{Cut: true, SlowDown: true})
+	r.round(1, calls.CallStats{SlowDown: true})
 	require.Equal(t, 8, r.concurrency())
 	for range 8 {
 		require.True(t, batch.Crowded())

@@ -298,7 +298,7 @@ func (o *tuned) CallBegan(job string) {
 
 func (o *tuned) CallEnded(s calls.CallStats) {
 	o.Observer.CallEnded(s)
-	if o.roster.tuner.Ended(tuning.Call{Took: s.Took, Items: s.Items, Failed: s.Failed, Cut: s.Cut, SlowDown: s.SlowDown}) {
+	if o.roster.tuner.Ended(tuning.Call{Took: s.Took, Items: s.Items, Failed: s.Failed, SlowDown: s.SlowDown}) {
 		o.roster.retuned()
 	}
 }

@@ -199,7 +199,7 @@ func (s *simulation) run(items int) float64 {
 			call.Failed = 1
 			begun--
 		case c.refused:
-			call.Items, call.SlowDown, call.Cut = 0, true, true
+			call.Items, call.SlowDown = 0, true
 			begun--
 			quiet = max(quiet, s.now+s.pause)
 		default:

@@ -1,60 +1,55 @@
-// Package tuning finds out how many calls a slot should make at once: as many as the throughput grows for, and fewer if
-// the handler asks to slow down. tuning.go is the state machine, measure.go what it measures. It has no goroutine
-// and no clock of its own: everything happens when a call begins or ends.
+// Package tuning finds out how many calls a slot should make at once: as many as the throughput grows for, and fewer
+// if the handler asks to slow down. It has no goroutine and no clock of its own: everything happens when a call begins
+// or ends.
 //
-// What it compares is a slot's throughput with one number of calls at once and with another. By Little's law that is
-// the calls in hand divided by the time that an item takes, which is known as soon as about as many calls as there are
-// places have ended. Counting what ends within a time takes several times as long, because calls that begin together end
-// together.
-//
-//   - Climbing: from 1 on the number is multiplied by 4 for as long as the throughput grows by most of that. The first
-//     time that it does not, the measurements say how many calls were of use, and it goes there.
-//   - Holding: now and then it tries somewhat more calls, or somewhat fewer, and keeps that number if the throughput is higher, or
-//     no lower. Each vain try doubles the time until the next one.
-//   - Recovering: a slow-down request halves the number, once for each round trip. After every round of calls without
-//     a request it goes half of the way back towards the number that was refused, and then stays below that for a while.
+//   - Climbing: from 1 on the limit is multiplied by 4 for as long as the throughput grows. The first time that it does
+//     not, the throughputs say how many calls were of use, and the limit goes there.
+//   - Holding and trying: now and then it tries twice or 1.5 times as many calls, or 1.5 times as few, and keeps the
+//     new limit if the throughput is higher, or no lower. Each vain try doubles the time until the next one.
+//   - Recovering: a slow-down request halves the limit, once for each round trip. After every round of calls without a
+//     request it goes half of the way back towards the limit that was refused, and then tries no more calls for a
+//     while.
 //
 // Nothing is concluded from a time in which the places were not in use.
 package tuning
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 const (
-	// MaxCalls is the most calls that a slot makes at once, and maxAll those of all slots together, unless there are more slots.
+	// MaxCalls is the most calls that a slot makes at once, and maxAll those of all slots together, unless there are
+	// more slots.
 	MaxCalls = 1000
 	maxAll   = 10_000
 
 	climbBy  = 4   // the factor of each step of a climb
 	foreseen = 256 // calls at once that a climb may need: a slot should have items for them
-	scales   = 0.6 // a climb goes on if the throughput grows with this power of the number, or a higher one
-	pays     = 0.4 // a try with more calls is kept, likewise
+	headroom = 1.2 // beyond the calls that were of use: a queue never runs dry then
+	tryBy    = 1.5 // the factor of a try; that of the first one is 2
+	pays     = 0.3 // a try with more calls is kept if the throughput grows with this power of the limit, or a higher one
 	idles    = 0.2 // a try with fewer is kept if the throughput falls with this power, or a lower one
-	headroom = 1.1 // beyond the calls that were of use: a queue never runs dry then
-	tryBy    = 1.5 // the factor of the first try
-	hasten   = 1.4 // by which the factor grows if it was kept
-	mostTry  = 3   // the highest factor
-	boldBy   = 2   // the factor once the throughput has changed by itself
-	drift    = 0.2 // in the logarithm of the throughput: it has changed
+	certain  = 2   // the standard errors of a difference that is not due to chance
 
-	leastPause = 500 * time.Millisecond // between tries
+	leastPause = time.Second // between tries
 	mostPause  = 8 * time.Second
-	leastAvoid = 10 * time.Second // before a number that was refused is tried again
-	mostAvoid  = 5 * time.Minute
+	avoid      = 30 * time.Second // before more calls are tried once some were refused
 
-	// For how many rounds of calls a limit is measured at most, if single calls differ much.
-	climbRounds = 4
-	holdRounds  = 16
-	tryRounds   = 24
-	// With few calls at once it takes more rounds until so many calls have ended.
-	enoughCalls = 300
-	mostRounds  = 100
-	// The fewest calls that show anything, if they differ.
-	climbCalls = 12
-	tryCalls   = 20
+	// A limit is measured for that many rounds of calls in all places, or until its evidence is enough: the more, the less
+	// the limits differ.
+	leastRounds = 4
+	mostRounds  = 24
+	enoughCalls = 50
+	climbCalls  = 12 // fewer calls do not end a climb
+
+	// A limit is in use if this share of its places are, at least: between two calls a place is not.
+	inUse = 0.75
+	// failedCount is what a failed item counts. Items that fail are no throughput, but a handler that fails for all of
+	// them should not make one call at a time.
+	failedCount = 0.02
 )
 
 // Tuner is the number of calls that each of a worker's slots makes at once. It is safe for concurrent use.
@@ -64,22 +59,21 @@ type Tuner struct {
 	limit atomic.Int64
 
 	mu     sync.Mutex
+	at     time.Time // of the last event
+	slots  int       // that have batches
+	calls  int       // in hand
+	window window    // of the present limit
+	base   window    // of the limit before the present try, or of the one that is held
 	phase  phase
-	use    use
-	window window // of the present limit
-	base   sample // with the limit before the present try or step, or with the one that is held; zero: not measured
 
-	// Tries.
-	up     bool // the next one is with more calls
+	up     bool // the next try is with more calls
 	factor float64
-	pause  time.Duration // before the next one
-	next   time.Time     // when that is
+	pause  time.Duration // between tries
+	next   time.Time
 
-	// Slow-down requests.
-	refused int // the least number that was refused of late; 0: none
-	avoid   time.Duration
-	until   time.Time // before which refused is not tried again
-	deaf    time.Time // requests of calls that began before are about an earlier number
+	refused int       // the limit that was refused last
+	until   time.Time // before which no more calls are tried
+	deaf    time.Time // requests of calls that began before are about an earlier limit
 }
 
 type phase int
@@ -94,18 +88,34 @@ const (
 // Call is a call that has ended.
 type Call struct {
 	Took   time.Duration
-	Items  int  // with an outcome
-	Failed int  // those of them that have failed
-	Cut    bool // it came to its end before its last item because its batch had to end
+	Items  int // with an outcome
+	Failed int // those of them that have failed
 	// SlowDown says that the handler has asked to slow down.
 	SlowDown bool
+}
+
+// window is a time in which one limit is measured.
+type window struct {
+	limit    int
+	open     bool    // the places have been in use
+	calls    int     // that have ended
+	items    float64 // with what failed ones count
+	occupied float64 // seconds of slots that had batches
+	inHand   float64 // seconds of calls
+	squares  float64 // of the seconds of the calls that have ended
+}
+
+// evidence is the number of calls that would show as much as those that have ended, if their times were exponential.
+func (w window) evidence() float64 {
+	n := float64(w.calls)
+	return n / max(0.05, n*w.squares/w.inHand/w.inHand-1)
 }
 
 // New returns the Tuner of a worker with so many slots. It begins with one call at once. now is the clock.
 func New(slots int, now func() time.Time) *Tuner {
 	t := &Tuner{
-		most: max(1, min(MaxCalls, maxAll/max(1, slots))), now: now,
-		up: true, factor: tryBy, pause: leastPause, avoid: leastAvoid,
+		most: max(1, min(MaxCalls, maxAll/max(1, slots))), now: now, at: now(),
+		up: true, factor: climbBy, pause: leastPause,
 	}
 	t.set(1)
 	return t
@@ -135,181 +145,157 @@ func (t *Tuner) Expected() int {
 func (t *Tuner) Occupied(more int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.use.advance(t.now())
-	t.use.slots += more
+	t.advance()
+	t.slots += more
 }
 
 // Began notes the beginning of a call.
 func (t *Tuner) Began() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
-	t.use.advance(now)
-	t.use.calls++
-	t.window.began(now)
-	t.window.open(t.use, t.Limit())
+	t.advance()
+	t.calls++
+	t.open()
 }
 
 // Ended notes the end of a call. It reports whether the limit has changed.
 func (t *Tuner) Ended(c Call) (changed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now, limit := t.now(), t.Limit()
-	t.use.advance(now)
-	t.use.calls--
-	t.window.ended(now, c)
-	t.window.open(t.use, limit)
+	t.advance()
+	t.calls--
+	w, limit := &t.window, t.window.limit
 	if c.SlowDown {
-		t.slowDown(now, now.Add(-c.Took))
-	} else if s, ok := t.window.sample(t.use, limit); ok {
-		t.judge(now, s)
+		t.slowDown(t.at.Add(-c.Took))
+		return w.limit != limit
 	}
-	return t.Limit() != limit
+	w.calls++
+	w.squares += c.Took.Seconds() * c.Took.Seconds()
+	w.items += float64(c.Items) - (1-failedCount)*float64(c.Failed)
+	t.open()
+	// At the end of a round of calls in all places, those that began together have all ended.
+	if w.open && w.calls >= 3 && w.calls%t.places() == 0 {
+		if w.inHand <= inUse*w.occupied*float64(limit) {
+			t.window = window{limit: limit}
+		} else {
+			t.judge(*w, w.calls/t.places())
+		}
+	}
+	return w.limit != limit
 }
 
-// judge takes in what has been measured with the present limit so far.
-func (t *Tuner) judge(now time.Time, s sample) {
-	switch t.phase {
-	case climbing:
-		t.climb(now, s)
-	case holding:
-		t.hold(now, s)
-	case trying:
-		t.try(now, s)
-	case recovering:
-		t.recover(now, s)
+// advance brings the sums up to the present.
+func (t *Tuner) advance() {
+	now := t.now()
+	seconds := now.Sub(t.at).Seconds()
+	t.at = now
+	t.window.occupied += seconds * float64(t.slots)
+	t.window.inHand += seconds * float64(t.calls)
+}
+
+// places are those of all slots that have batches.
+func (t *Tuner) places() int { return max(1, t.slots) * t.window.limit }
+
+// open begins the measurement once the limit's places are in use.
+func (t *Tuner) open() {
+	if !t.window.open && t.slots > 0 && float64(t.calls) >= inUse*float64(t.places()) {
+		t.window = window{limit: t.window.limit, open: true}
 	}
 }
 
 // set changes the limit, and begins to measure it.
 func (t *Tuner) set(limit int) {
-	t.limit.Store(int64(max(1, min(t.most, limit))))
-	t.window = window{from: t.now()}
+	t.window = window{limit: max(1, min(t.most, limit))}
+	t.limit.Store(int64(t.window.limit))
 }
 
-// climb goes on unless it is sure that the throughput does not grow: a climb that has gone too far is noticed later.
-func (t *Tuner) climb(now time.Time, s sample) {
-	if t.base.limit > 0 {
-		switch s.grew(t.base, scales) {
-		case unsure:
-			if s.rounds < climbRounds {
-				return
-			}
-		case stays:
-			if s.long > 0.05 && s.rounds < 2 {
-				return // most have not ended
-			}
-			if few := min(s.calls, t.base.calls); few < climbCalls && max(s.noise, t.base.noise) > 0.05 {
-				if s.rounds < climbRounds {
-					return
-				}
-				break // so few that differ show nothing
-			}
-			useful := float64(t.base.limit) * s.rate / t.base.rate * headroom
-			t.holdAt(now, max(t.base.limit, min(s.limit, int(useful))))
-			return
+// judge takes in what has been measured with the present limit in some rounds.
+func (t *Tuner) judge(w window, rounds int) {
+	far := math.Log(t.factor)
+	enough := rounds >= leastRounds && (w.evidence() >= enoughCalls/(far*far) || rounds >= mostRounds)
+	switch {
+	case t.phase == recovering && w.limit < t.refused-max(1, t.refused/8):
+		t.set((w.limit + t.refused) / 2)
+	case t.phase == recovering:
+		t.hold(w.limit)
+	case t.phase == climbing && t.base.limit == 0:
+		t.base = w
+		t.begin()
+	case t.phase == climbing || t.phase == trying && rounds >= leastRounds:
+		t.try(w, enough)
+	case t.phase == holding && enough:
+		t.base, t.window = w, window{limit: w.limit}
+		if !t.at.Before(t.next) {
+			t.begin()
 		}
 	}
-	t.base = s
-	if s.limit == t.most {
-		t.holdAt(now, s.limit)
-		return
-	}
-	t.set(s.limit * climbBy)
 }
 
-// holdAt stays with a number.
-func (t *Tuner) holdAt(now time.Time, limit int) {
-	t.phase, t.next = holding, now.Add(t.pause)
-	t.set(limit)
-}
-
-// hold measures the number that is held, time and again, and tries others.
-func (t *Tuner) hold(now time.Time, s sample) {
-	if s.noise > 0.02 && s.rounds < mostRounds && (s.rounds < holdRounds || s.calls < enoughCalls) || s.rounds < holdRounds/4 {
-		return
+// try keeps the limit if it is sure that it is better, or has enough evidence.
+func (t *Tuner) try(w window, enough bool) {
+	by := math.Log(float64(w.limit) / float64(t.base.limit))
+	grew := math.Log(w.items/w.occupied*t.base.occupied/t.base.items) / by
+	noise := certain * math.Sqrt(1/w.evidence()+1/t.base.evidence()) / math.Abs(by)
+	better, climbs := grew-pays, t.phase == climbing
+	if !t.up {
+		better = idles - grew
 	}
-	if t.base.limit == s.limit && s.differs(t.base) {
-		t.pause, t.next, t.factor = leastPause, now, boldBy
-		t.up = s.failed <= t.base.failed+0.05
-	}
-	t.base = s
-	t.window = window{from: now}
-	if !now.Before(t.next) {
-		t.begin(now)
+	switch {
+	// A climb that has gone too far is noticed later.
+	case better >= noise, climbs && better >= noise/2, enough && (better >= 0 || climbs && t.base.calls < climbCalls):
+		t.base, t.pause = w, leastPause
+		t.begin()
+	case enough && climbs:
+		useful := float64(t.base.limit) * math.Exp(grew*by) * headroom
+		t.base.limit = max(t.base.limit, min(w.limit, int(useful)))
+		t.vain()
+	case enough, better < -noise && !climbs:
+		t.vain()
 	}
 }
 
-// begin tries another number than that of the base.
-func (t *Tuner) begin(now time.Time) {
+// begin tries another limit than that of the base.
+func (t *Tuner) begin() {
 	limit := t.base.limit
 	other := max(1, min(limit-1, int(float64(limit)/t.factor)))
 	if t.up {
 		other = min(t.most, max(limit+1, int(float64(limit)*t.factor)))
-		if t.refused > 0 && other >= t.refused {
-			other = t.refused // to see whether it still is
-			if now.Before(t.until) {
-				other--
-			}
-			other = max(other, limit)
-		}
 	}
-	if other == limit {
-		t.vain(now)
+	if other == limit || t.up && t.at.Before(t.until) {
+		t.vain()
 		return
 	}
-	t.phase = trying
+	if t.phase != climbing {
+		t.phase = trying
+	}
 	t.set(other)
 }
 
 // vain ends a try that is not kept. The next one is in the other direction, after a longer pause.
-func (t *Tuner) vain(now time.Time) {
-	t.holdAt(now, t.base.limit)
-	t.up, t.factor, t.pause = !t.up, tryBy, min(2*t.pause, mostPause)
-}
-
-// try keeps the number only if it is sure that it is better.
-func (t *Tuner) try(now time.Time, s sample) {
-	if s.rounds < tryRounds && (s.calls < tryCalls || s.rounds < 1.5 || s.long > 0.2) {
+func (t *Tuner) vain() {
+	t.hold(t.base.limit)
+	if t.factor > tryBy {
+		t.factor = max(tryBy, math.Sqrt(t.factor)) // the first tries after a climb go on in its direction
 		return
 	}
-	power, better := pays, grows
-	if !t.up {
-		power, better = idles, stays
-	}
-	switch is := s.grew(t.base, power); {
-	case is == better:
-		if s.limit >= t.refused {
-			t.refused, t.avoid = 0, leastAvoid
-		}
-		t.base, t.pause, t.factor = s, leastPause, min(t.factor*hasten, mostTry)
-		t.begin(now)
-	case is != unsure || s.rounds >= tryRounds && s.calls >= enoughCalls || s.rounds >= mostRounds:
-		t.vain(now)
-	}
+	t.up, t.pause = !t.up, min(2*t.pause, mostPause)
+}
+
+// hold stays with a limit for a while.
+func (t *Tuner) hold(limit int) {
+	t.phase, t.next = holding, t.at.Add(t.pause)
+	t.set(limit)
 }
 
 // slowDown takes in a slow-down request of a call that began at some time.
-func (t *Tuner) slowDown(now, began time.Time) {
-	limit := t.Limit()
+func (t *Tuner) slowDown(began time.Time) {
+	limit := t.window.limit
 	if began.Before(t.deaf) || limit == 1 {
 		return
 	}
-	if t.phase == trying && t.refused > 0 && limit >= t.refused {
-		t.avoid = min(2*t.avoid, mostAvoid)
-	}
 	// What is in hand now may still be too much for as long as a call takes.
-	t.deaf = now.Add(max(t.base.call, t.window.call()))
-	t.phase, t.refused, t.until = recovering, limit, now.Add(t.avoid)
-	t.pause, t.factor = leastPause, tryBy
+	t.deaf = t.at.Add(time.Duration(t.base.inHand / float64(t.base.calls) * float64(time.Second)))
+	t.phase, t.refused, t.until = recovering, limit, t.at.Add(avoid)
+	t.pause, t.up, t.factor = leastPause, true, tryBy
 	t.set(limit / 2)
-}
-
-func (t *Tuner) recover(now time.Time, s sample) {
-	if t.refused-s.limit <= max(1, t.refused/8) {
-		t.base = s
-		t.holdAt(now, s.limit)
-		return
-	}
-	t.set((s.limit + t.refused) / 2)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ type scenario struct {
 	slots   int
 	pause   float64 // after a slow-down request
 	service func(*rand.Rand) service
-	// most is how many times as long as with the best fixed number it may take.
+	// most is how many times as long as with the best fixed number it may take, in the median of the seeds.
 	most float64
 	// from and to is where the number must be at the end; 0: anywhere.
 	from, to int
@@ -45,26 +46,32 @@ type scenario struct {
 func servers(n int) func(float64) int { return func(float64) int { return n } }
 
 var scenarios = []scenario{
-	{name: "wait", items: 200_000, slots: 4, most: 1.3, from: 700, to: 1000, service: func(*rand.Rand) service { return waits{takes: always(0.05)} }},
-	{name: "wait, one slot", items: 50_000, slots: 1, most: 1.3, from: 700, to: 1000, service: func(*rand.Rand) service { return waits{takes: always(0.1)} }},
-	{name: "exponential wait", items: 200_000, slots: 4, most: 1.3, service: func(r *rand.Rand) service { return waits{takes: exponential(r, 0.05)} }},
-	{name: "heavy-tailed wait", items: 200_000, slots: 4, most: 1.3, service: func(r *rand.Rand) service { return waits{takes: heavy(r, 0.05)} }},
-	{name: "bimodal wait", items: 200_000, slots: 4, most: 1.3, service: func(r *rand.Rand) service { return waits{takes: bimodal(r, 0.01, 0.5, 0.1)} }},
-	{name: "wait gets longer", items: 400_000, slots: 4, most: 1.3, service: func(*rand.Rand) service { return waits{takes: changing(2, always(0.05), always(0.2))} }},
-	{name: "wait gets shorter", items: 400_000, slots: 4, most: 1.3, service: func(*rand.Rand) service { return waits{takes: changing(4, always(0.2), always(0.02))} }},
-	{name: "refuses 160", items: 100_000, slots: 4, pause: 0.1, most: 1.3, from: 15, to: 50, service: func(*rand.Rand) service { return &refuses{waits: waits{takes: always(0.05)}, most: 160} }},
-	{name: "refuses 30, exponential", items: 40_000, slots: 4, pause: 0.1, most: 1.3, from: 2, to: 10, service: func(r *rand.Rand) service { return &refuses{waits: waits{takes: exponential(r, 0.05)}, most: 30} }},
-	{name: "refuses 700, one slot, heavy-tailed, long pauses", items: 400_000, slots: 1, pause: 1, most: 1.3, from: 250, to: 800, service: func(r *rand.Rand) service { return &refuses{waits: waits{takes: heavy(r, 0.1)}, most: 700} }},
-	{name: "queues at 100", items: 60_000, slots: 4, most: 1.3, from: 20, to: 200, service: func(*rand.Rand) service { return &queues{servers: servers(100), takes: always(0.05)} }},
-	{name: "queues at 10, exponential", items: 10_000, slots: 2, most: 1.3, from: 3, to: 30, service: func(r *rand.Rand) service { return &queues{servers: servers(10), takes: exponential(r, 0.05)} }},
-	{name: "queues at 40, bimodal", items: 20_000, slots: 4, most: 1.3, service: func(r *rand.Rand) service { return &queues{servers: servers(40), takes: bimodal(r, 0.01, 0.5, 0.1)} }},
-	{name: "queue loses servers", items: 60_000, slots: 4, most: 1.3, service: func(r *rand.Rand) service {
-		return &queues{servers: changing(20, servers(100), servers(25)), takes: exponential(r, 0.05)}
+	{name: "wait", items: 200_000, slots: 4, most: 1.2, from: 700, to: 1000, service: func(*rand.Rand) service { return waits{takes: always(0.05)} }},
+	{name: "wait, one slot", items: 50_000, slots: 1, most: 1.2, from: 700, to: 1000, service: func(*rand.Rand) service { return waits{takes: always(0.1)} }},
+	{name: "exponential wait", items: 200_000, slots: 4, most: 1.2, service: func(r *rand.Rand) service { return waits{takes: exponential(r, 0.05)} }},
+	{name: "heavy-tailed wait", items: 200_000, slots: 4, most: 1.2, service: func(r *rand.Rand) service { return waits{takes: heavy(r, 0.05)} }},
+	{name: "bimodal wait", items: 200_000, slots: 4, most: 1.2, service: func(r *rand.Rand) service { return waits{takes: bimodal(r, 0.01, 0.5, 0.1)} }},
+	{name: "wait gets longer", items: 400_000, slots: 4, most: 1.2, service: func(r *rand.Rand) service {
+		return waits{takes: changing(1+4*r.Float64(), always(0.05), always(0.2))}
 	}},
-	{name: "queue gets servers", items: 150_000, slots: 4, most: 1.3, service: func(r *rand.Rand) service {
-		return &queues{servers: changing(20, servers(25), servers(200)), takes: exponential(r, 0.05)}
+	{name: "wait gets shorter", items: 400_000, slots: 4, most: 1.2, service: func(r *rand.Rand) service {
+		return waits{takes: changing(1+4*r.Float64(), always(0.2), always(0.02))}
 	}},
-	{name: "expires in the queue", items: 60_000, slots: 4, most: 1.3, service: func(r *rand.Rand) service {
+	{name: "refuses 160", items: 100_000, slots: 4, pause: 0.1, most: 1.2, from: 15, to: 50, service: func(*rand.Rand) service { return &refuses{waits: waits{takes: always(0.05)}, most: 160} }},
+	{name: "refuses 30, exponential", items: 40_000, slots: 4, pause: 0.1, most: 1.2, from: 2, to: 10, service: func(r *rand.Rand) service { return &refuses{waits: waits{takes: exponential(r, 0.05)}, most: 30} }},
+	{name: "refuses 700, one slot, heavy-tailed, long pauses", items: 400_000, slots: 1, pause: 1, most: 1.2, from: 250, to: 800, service: func(r *rand.Rand) service { return &refuses{waits: waits{takes: heavy(r, 0.1)}, most: 700} }},
+	{name: "queues at 50 to 200", items: 60_000, slots: 4, most: 1.2, service: func(r *rand.Rand) service {
+		return &queues{servers: servers(50 + r.IntN(150)), takes: always(0.05)}
+	}},
+	{name: "queues at 10, exponential", items: 10_000, slots: 2, most: 1.2, from: 3, to: 30, service: func(r *rand.Rand) service { return &queues{servers: servers(10), takes: exponential(r, 0.05)} }},
+	{name: "queues at 40, bimodal", items: 20_000, slots: 4, most: 1.2, service: func(r *rand.Rand) service { return &queues{servers: servers(40), takes: bimodal(r, 0.01, 0.5, 0.1)} }},
+	{name: "queue loses servers", items: 60_000, slots: 4, most: 1.2, service: func(r *rand.Rand) service {
+		return &queues{servers: changing(15+10*r.Float64(), servers(100), servers(25)), takes: exponential(r, 0.05)}
+	}},
+	{name: "queue gets servers", items: 150_000, slots: 4, most: 1.2, service: func(r *rand.Rand) service {
+		return &queues{servers: changing(15+10*r.Float64(), servers(25), servers(200)), takes: exponential(r, 0.05)}
+	}},
+	{name: "expires in the queue", items: 60_000, slots: 4, most: 1.2, service: func(r *rand.Rand) service {
 		return &queues{servers: servers(100), takes: exponential(r, 0.05), limit: 1}
 	}},
 	{name: "two processors", items: 20_000, slots: 4, most: 1.05, from: 1, to: 2, service: func(*rand.Rand) service { return &shares{processors: 2, takes: always(0.005)} }},
@@ -75,6 +82,9 @@ var scenarios = []scenario{
 // someFixed are the numbers that the tuner is compared with.
 var someFixed = []int{1, 2, 3, 5, 7, 10, 20, 25, 40, 50, 100, 175, 200, 500, 700, 1000}
 
+// worst is how many times as long as with the best fixed number it may take with any seed.
+const worst = 1.35
+
 // B9: whatever the service is like, the number is such that the items take hardly longer than with the best fixed one.
 func TestTuner_B9_AgainstFixed(t *testing.T) {
 	t.Parallel()
@@ -84,6 +94,7 @@ func TestTuner_B9_AgainstFixed(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
+			var ratios []float64
 			for _, seed := range seeds(t, 3) {
 				best, bestAt := sc.best(seed)
 				s := sc.simulate(seed)
@@ -91,12 +102,15 @@ func TestTuner_B9_AgainstFixed(t *testing.T) {
 				took := s.run(sc.items)
 				told := fmt.Sprintf("STINT_SEED=%d: %.2f s, and %.2f s with %d: %.2f times as long; limits %v", seed, took, best, bestAt, took/best, s.limits)
 				t.Log(told)
-				require.LessOrEqual(t, took, sc.most*best, told)
+				ratios = append(ratios, took/best)
+				require.LessOrEqual(t, took, worst*best, told)
 				if sc.to > 0 {
 					require.GreaterOrEqual(t, s.limit(), sc.from, told)
 					require.LessOrEqual(t, s.limit(), sc.to, told)
 				}
 			}
+			slices.Sort(ratios)
+			require.LessOrEqual(t, ratios[len(ratios)/2], sc.most, "the median")
 		})
 	}
 }
@@ -205,7 +219,7 @@ func TestTuner_B9_HalvesOnceARoundTrip(t *testing.T) {
 	for m.Limit() < 256 {
 		m.rounds(1, m.Limit(), 50*time.Millisecond)
 	}
-	refused := Call{Took: 5 * time.Millisecond, Cut: true, SlowDown: true}
+	refused := Call{Took: 5 * time.Millisecond, SlowDown: true}
 	for range 40 {
 		m.Began()
 	}
@@ -251,9 +265,11 @@ func TestTuner_B9_Expected(t *testing.T) {
 	require.Equal(t, foreseen, m.Expected())
 	m.rounds(2, 2, 10*time.Millisecond)
 	require.Equal(t, foreseen, m.Expected())
-	m.rounds(6, 2*m.Limit(), 40*time.Millisecond) // four times the calls take four times as long
-	require.Equal(t, 1, m.Limit())
-	require.Equal(t, 1, m.Expected())
+	for range 20 {
+		m.rounds(1, 2*m.Limit(), time.Duration(m.Limit())*10*time.Millisecond) // four times the calls take four times as long
+	}
+	require.LessOrEqual(t, m.Limit(), 4)
+	require.Equal(t, m.Limit(), m.Expected())
 }
 
 // B9: a handler that fails for every item is no reason to make one call at a time, but more failures than before are no throughput.
@@ -284,32 +300,4 @@ func TestTuner_B9_Failures(t *testing.T) {
 	require.Equal(t, 256, m.Limit())
 	fail(6, 90)
 	require.LessOrEqual(t, m.Limit(), 80, "of four times the calls one in ten succeeds")
-}
-
-// The estimate of how long calls take is right although short calls end first.
-func TestSpans_Mean(t *testing.T) {
-	t.Parallel()
-	for _, seed := range seeds(t, 5) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		for name, takes := range map[string]func(float64) float64{"always": always(0.05), "exponential": exponential(r, 0.05), "heavy": heavy(r, 0.05)} {
-			var s spans
-			const lanes, until = 2000, 0.2
-			ended, all := 0.0, 0.0
-			for range lanes {
-				for at := 0.0; ; {
-					took := takes(at)
-					s.began(at)
-					if at+took > until {
-						break
-					}
-					s.ended(at, took, true)
-					at += took
-					ended++
-					all += took
-				}
-			}
-			mean, _ := s.mean(until)
-			require.InEpsilon(t, 0.05, mean, 0.06, "STINT_SEED=%d, %s; of those that have ended it is %v", seed, name, all/ended)
-		}
-	}
 }
