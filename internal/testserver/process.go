@@ -17,8 +17,8 @@ import (
 // Server is a server in a process of its own, which ends with this one.
 type Server struct {
 	address string
+	process *exec.Cmd
 	alive   io.Closer // the server ends when this is closed
-	ended   <-chan error
 }
 
 // Start starts a server with its state in memory. The caller stops it.
@@ -44,9 +44,7 @@ func Start(context.Context) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the test server has ended: %w", cmp.Or(cmd.Wait(), err))
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	return &Server{address: strings.TrimSpace(address), alive: alive, ended: ended}, nil
+	return &Server{address: strings.TrimSpace(address), process: cmd, alive: alive}, nil
 }
 
 // Address is where the server listens.
@@ -55,5 +53,5 @@ func (s *Server) Address() string { return s.address }
 // Stop ends the server, and returns when its process has ended.
 func (s *Server) Stop() {
 	_ = s.alive.Close()
-	<-s.ended
+	_ = s.process.Wait()
 }
