@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,6 +38,7 @@ type feedWorld struct {
 
 	takes   time.Duration // a batch
 	grows   int           // bytes of results for each byte of items; 0: one
+	mu      sync.Mutex    // of what follows: activities run beside each other
 	batches []activities.ProcessInput
 	at      []time.Duration // since the beginning, when they were dispatched
 	commits []activities.CommitFeedInput
@@ -69,8 +71,10 @@ func setupFeed(t *testing.T, change func(*job.Spec)) *feedWorld {
 
 // process answers after some time of the workflow.
 func (w *feedWorld) process(ctx context.Context, in activities.ProcessInput) (activities.ProcessResult, error) {
+	w.mu.Lock()
 	w.batches = append(w.batches, in)
 	w.at = append(w.at, w.env.Now().Sub(w.began))
+	w.mu.Unlock()
 	token := activity.GetInfo(ctx).TaskToken
 	result := activities.ProcessResult{Entry: activities.Entry{Batch: in.Batch, OK: in.Batch.Count}, Totals: job.Totals{OK: in.Batch.Count, Batches: 1, Calls: 1, Busy: w.takes}}
 	inline := activities.Inline{}
@@ -84,6 +88,8 @@ func (w *feedWorld) process(ctx context.Context, in activities.ProcessInput) (ac
 }
 
 func (w *feedWorld) commit(_ context.Context, in activities.CommitFeedInput) (activities.CommitResult, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.commits = append(w.commits, in)
 	return activities.CommitResult{Manifest: fmt.Sprintf("m-%d", len(w.commits))}, nil
 }
