@@ -152,14 +152,15 @@ func lockDir(dir, namespace, purpose string) (*lock, error) {
 // lockPatiently takes the lock if it is free soon. It waits for a holder that is dying.
 func lockPatiently(f *os.File, dying func() bool) (bool, error) {
 	began := time.Now()
-	for dies := began; ; time.Sleep(lockRetry) {
+	seen := began // when the holder was last seen dying: between two signs of that it shows none for a moment
+	for ; ; time.Sleep(lockRetry) {
 		taken, err := tryLock(f, exclusive)
 		now := time.Now()
-		if taken || err != nil || now.Sub(dies) > lockPatience || now.Sub(began) > dyingPatience {
+		if taken || err != nil || now.Sub(seen) > lockPatience || now.Sub(began) > dyingPatience {
 			return taken, err
 		}
-		if dying() { // between two of its signs of death it has none for a moment
-			dies = now
+		if dying() {
+			seen = now
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 const exiting = 0x4
 
 // Dying reports whether a process is about to end, because it ends or has been sent KILL. It keeps its files and locks until then,
-// on a busy machine for seconds. One that cannot be seen is none.
+// on a busy machine for seconds. It returns false for a process that cannot be seen.
 func Dying(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -28,9 +28,14 @@ func Dying(pid int) bool {
 
 // killPending reports whether a process has been sent KILL and has not noticed yet.
 func killPending(pid int) bool {
-	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	for line := range strings.Lines(string(status)) {
-		name, mask, _ := strings.Cut(line, ":")
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	return err == nil && pendingKill(status)
+}
+
+// pendingKill reports whether KILL is among the pending signals of a /proc/PID/status, of the thread or the process.
+func pendingKill(status []byte) bool {
+	for line := range bytes.Lines(status) {
+		name, mask, _ := strings.Cut(string(line), ":")
 		if name != "SigPnd" && name != "ShdPnd" {
 			continue
 		}
