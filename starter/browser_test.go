@@ -187,6 +187,13 @@ func (p *page) goTo(address string) {
 	p.do(p.session, "Page.navigate", map[string]any{"url": address}, nil)
 }
 
+// press has a key be pressed on the page. Unlike goTo that does not end what the page is loading.
+func (p *page) press(key string) {
+	p.t.Helper()
+	event := fmt.Sprintf("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: %q, bubbles: true}))", key)
+	p.do(p.session, "Runtime.evaluate", map[string]any{"expression": event}, nil)
+}
+
 // text is what can be read on the page, as it stands there, and after it what is in its frames.
 func (p *page) text() string {
 	p.t.Helper()
@@ -251,7 +258,7 @@ func (p *page) shows(what string, holds func(text string) bool) (text string) {
 }
 
 const (
-	pageLimit = 2 * time.Minute
+	pageLimit = 5 * time.Minute
 	lookEvery = 100 * time.Millisecond
 )
 
