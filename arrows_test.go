@@ -14,7 +14,7 @@ const module = "github.com/stint-run/stint"
 // layers are the packages from the bottom up: a package imports only packages above it in this list.
 var layers = []string{
 	"internal/text", "internal/procs", "internal/trap", "internal/stall", "internal/disk", "internal/backoff", "internal/location", "internal/jsonscan", "internal/codec", "internal/collector", "internal/mutants", "internal/randomjobs", "internal/embedded", "internal/pytest", "internal/loopback",
-	"python", "job", "internal/wire", "internal/lookup", "internal/feedclient", "internal/feedclient/feedsim", "jobs", "timers", "internal/jobtest", "internal/orphans", "internal/entry",
+	"python", "job", "internal/wire", "internal/pipeline", "internal/search", "internal/lookup", "internal/feedclient", "internal/feedclient/feedsim", "jobs", "timers", "internal/jobtest", "internal/orphans", "internal/entry",
 	"internal/frames", "internal/records", "internal/store/object", "internal/store/local", "internal/store/bucket", "internal/store", "internal/meters", "internal/guard", "internal/permits", "internal/company", "internal/tuning", "internal/endpoint", "internal/child", "internal/devserver", "internal/testserver", "internal/testserver/serve", "internal/gateway",
 	"internal/calls", "internal/calls/callstest", "internal/ledger", "internal/stages", "internal/stages/stagestest", "internal/inputs", "internal/outputs", "internal/redrive", "internal/feeds", "internal/loops", "internal/predict", "feedstore",
 	"activities", "internal/modeltest", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion", "workflows/internal/throttle", "workflows/internal/pool", "workflows/internal/intake", "workflows/internal/stagewindow", "workflows/internal/dispatch",
@@ -58,7 +58,7 @@ func TestArrows_OfThePublicPackages(t *testing.T) {
 	t.Parallel()
 	allowed := map[string][]string{
 		"job":    {"internal/text", "internal/location"},
-		"jobs":   {"job", "internal/backoff", "internal/jsonscan", "internal/location", "internal/text", "internal/trap", "internal/wire", "internal/lookup", "internal/feedclient"},
+		"jobs":   {"job", "internal/backoff", "internal/jsonscan", "internal/location", "internal/text", "internal/trap", "internal/wire", "internal/search", "internal/lookup", "internal/feedclient"},
 		"timers": {"internal/wire"},
 	}
 	packages := packagesOf(t, `{{join .Imports " "}}`)
@@ -77,6 +77,36 @@ func TestArrows_ToTheServer(t *testing.T) {
 	for name, imports := range packagesOf(t, `{{join .Imports " "}}`) {
 		if slices.Contains(imports, module+"/internal/devserver") {
 			require.Contains(t, []string{"starter", "local", "bench", "internal/testserver", "internal/testserver/serve"}, name)
+		}
+	}
+}
+
+// linked are the packages that a package links, in go list's order.
+func linked(t *testing.T, name string) []string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-deps", "./"+name).Output()
+	require.NoError(t, err)
+	return strings.Fields(string(out))
+}
+
+// What runs items knows nothing of Temporal, workflows know nothing of files, and what users import brings no server.
+func TestArrows_OfWhatIsLinked(t *testing.T) {
+	t.Parallel()
+	const temporal, server = "go.temporal.io/", "go.temporal.io/server"
+	ours := func(names ...string) (all []string) {
+		for _, name := range names {
+			all = append(all, module+"/"+name)
+		}
+		return all
+	}
+	for name, forbidden := range map[string][]string{
+		"internal/records": {temporal}, "internal/ledger": {temporal}, "internal/calls": {temporal}, "internal/frames": {temporal},
+		"internal/stages": {temporal}, "internal/wire": {temporal}, "job": {temporal}, "timers": {temporal},
+		"workflows": ours("internal/store", "internal/inputs", "internal/outputs", "internal/ledger", "activities", "jobs"),
+		"worker":    {server}, "jobs": {server},
+	} {
+		for _, found := range linked(t, name) {
+			require.False(t, slices.ContainsFunc(forbidden, func(f string) bool { return strings.HasPrefix(found, f) }), "%s links %s", name, found)
 		}
 	}
 }

@@ -63,7 +63,7 @@ type Options struct {
 	Worker string
 	// Capacity returns what the worker runs at once, at present. Nil: it is not known.
 	Capacity func() wire.Capacity
-	// Pending asks a leg of a feed for a piece of what it has not committed: see [feeds.DecodePending].
+	// Pending asks a leg of a feed for a piece of what it has not committed: see [wire.DecodePending].
 	Pending func(ctx context.Context, workflowID, runID string, offset int) ([]byte, error)
 	// Pollers counts the workers that poll for the batches of a pool. Nil: it is not known.
 	Pollers func(ctx context.Context, pool string) (int, error)

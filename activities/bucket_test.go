@@ -88,8 +88,8 @@ func TestBucket_WholeJob(t *testing.T) {
 	}
 }
 
-func entriesOf(batches []wire.Batch) []ledger.Entry {
-	entries := make([]ledger.Entry, len(batches))
+func entriesOf(batches []wire.Batch) []wire.Entry {
+	entries := make([]wire.Entry, len(batches))
 	for i, b := range batches {
 		entries[i].Batch = b
 	}

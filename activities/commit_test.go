@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func someEntries(n int64) (all []ledger.Entry) {
+func someEntries(n int64) (all []wire.Entry) {
 	for i := range n {
-		all = append(all, ledger.Entry{Batch: wire.Batch{Offset: 20 * i, Length: 20, First: 2 * i, Count: 2}.Sealed(), Part: ledger.NewToken(), OK: 2})
+		all = append(all, wire.Entry{Batch: wire.Batch{Offset: 20 * i, Length: 20, First: 2 * i, Count: 2}.Sealed(), Part: ledger.NewToken(), OK: 2})
 	}
 	return all
 }
@@ -24,7 +24,7 @@ func TestCommit(t *testing.T) {
 	f := setup(t)
 	f.ref.Sources = "run-1/sources-x.json"
 	all := someEntries(5)
-	in := CommitInput{Ref: f.ref, Leg: 7, Previous: []string{"run-1/manifests/before.jsonl"}, Entries: jobtest.Shuffled(jobtest.Seeded(t, 5), all)}
+	in := wire.CommitInput{Ref: f.ref, Leg: 7, Previous: []string{"run-1/manifests/before.jsonl"}, Entries: jobtest.Shuffled(jobtest.Seeded(t, 5), all)}
 	first, err := f.acts.Commit(t.Context(), in)
 	require.NoError(t, err)
 	second, err := f.acts.Commit(t.Context(), in)
@@ -34,7 +34,7 @@ func TestCommit(t *testing.T) {
 
 	head, err := ledger.ReadHead(t.Context(), f.store(), first.Manifest)
 	require.NoError(t, err)
-	require.Equal(t, ledger.Head{
+	require.Equal(t, wire.Head{
 		Run: "run-1", Leg: 7, Sources: f.ref.Sources, Previous: in.Previous, First: all[0].First, End: all[4].End(), Entries: 5, Row: 1,
 	}, head)
 }
@@ -43,11 +43,11 @@ func TestCommit_Fails(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.write("out.jsonl.stint", "a file in the place of the store")
-	_, err := f.acts.Commit(t.Context(), CommitInput{Ref: f.ref, Entries: someEntries(1)})
+	_, err := f.acts.Commit(t.Context(), wire.CommitInput{Ref: f.ref, Entries: someEntries(1)})
 	jobtest.RequireType(t, err, job.ErrorOutput)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	f = setup(t)
-	_, err = f.acts.Commit(ctx, CommitInput{Ref: f.ref, Entries: someEntries(1)})
+	_, err = f.acts.Commit(ctx, wire.CommitInput{Ref: f.ref, Entries: someEntries(1)})
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -24,7 +24,7 @@ import (
 // execution is one execution of Process.
 type execution struct {
 	acts  *Activities
-	in    ProcessInput
+	in    wire.ProcessInput
 	ctx   context.Context
 	began time.Time
 
@@ -47,10 +47,10 @@ type execution struct {
 	// What has been done. The line's lock guards it, and the source and the sink.
 	totals     job.Totals // of calls
 	times      job.CallTimer
-	entry      ledger.Entry
+	entry      wire.Entry
 	cuts       cuts
 	settled    job.Totals // items whose outcome is of an earlier stage
-	carried    Carried
+	carried    wire.Carried
 	repeated   int64  // items whose outcomes could not be recorded
 	unwritten  []byte // results that the sink does not have yet
 	firstError *job.FirstError
@@ -73,7 +73,7 @@ func (i *inHand) items(first int64) (from, count int64) {
 // open opens what the batch is read from and written to. If it succeeds the caller must close the execution.
 func (e *execution) open() error {
 	in := &e.in
-	e.entry = ledger.Entry{Batch: in.Batch}
+	e.entry = wire.Entry{Batch: in.Batch}
 	e.entry.Count = 0
 	if err := e.openSource(in); err != nil {
 		return err
@@ -91,21 +91,21 @@ func (e *execution) open() error {
 // openStore opens the job's store, once.
 func (e *execution) openStore() (dir store.Dir, err error) {
 	if e.dir == nil {
-		e.dir, err = e.in.Ref.Open(e.ctx, e.acts.opts.Access)
+		e.dir, err = ledger.OpenStore(e.in.Ref, e.ctx, e.acts.opts.Access)
 	}
 	return e.dir, err
 }
 
 // openSink opens what the outcomes are written to. Those of items that came with the batch are returned with the answer,
 // and the store is opened only if they are many.
-func (e *execution) openSink(in *ProcessInput) error {
+func (e *execution) openSink(in *wire.ProcessInput) error {
 	if in.Clock != nil {
 		e.sink = e.slotOfLoop.Load()
 		return nil
 	}
 	if e.passesOn() {
 		e.entry.Part = ledger.NewToken()
-		e.between = stages.NewPart(in.Ref.Run, e.entry, min(in.Inline, stages.MaxInline), e.openStore)
+		e.between = stages.NewPart(in.Ref.Run, e.entry, min(in.Inline, wire.MaxInline), e.openStore)
 		e.sink = e.between
 		return nil
 	}

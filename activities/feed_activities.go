@@ -6,28 +6,31 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/feeds"
+	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/serviceerror"
 )
 
 // PlanFeed begins a feed: it checks that the output can be written, claims the store for this run and writes the source
 // table. If the feed continues earlier runs it returns, page by page, batches of the items that these had accepted, and
 // that have no outcome. Such an item that is in no object of the store is lost: the first page records it as failed.
-func (a *Activities) PlanFeed(ctx context.Context, in feeds.PlanInput) (feeds.PlanResult, error) {
-	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (feeds.PlanResult, error) {
-		dir, err := in.Ref.Open(ctx, a.opts.Access)
+func (a *Activities) PlanFeed(ctx context.Context, in wire.PlanFeedInput) (wire.PlanFeedResult, error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.PlanFeedResult, error) {
+		dir, err := ledger.OpenStore(in.Ref, ctx, a.opts.Access)
 		if err != nil {
-			return feeds.PlanResult{}, err
+			return wire.PlanFeedResult{}, err
 		}
 		first := in.Ref.Sources == ""
 		if first {
 			if err := a.checkOutputs(ctx, in.Spec); err != nil {
-				return feeds.PlanResult{}, err
+				return wire.PlanFeedResult{}, err
 			}
-			if err := in.Ref.Claim(ctx, dir); err != nil {
-				return feeds.PlanResult{}, err
+			if err := ledger.Claim(in.Ref, ctx, dir); err != nil {
+				return wire.PlanFeedResult{}, err
 			}
 		}
-		in.Sizing = in.Sizing.Including(a.opts.Capacity())
+		in.Sizing = inputs.Including(in.Sizing, a.opts.Capacity())
 		result, err := feeds.Plan(ctx, a.inputs, dir, in)
 		if first {
 			result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity()
@@ -36,40 +39,27 @@ func (a *Activities) PlanFeed(ctx context.Context, in feeds.PlanInput) (feeds.Pl
 	})
 }
 
-// SalvageFeedInput names a leg of a feed whose job Temporal has ended.
-type SalvageFeedInput struct {
-	Workflow string `json:"workflow"`
-	Run      string `json:"run"`
-}
-
-// SalvageFeedResult names the manifests that account for what the leg had accepted.
-type SalvageFeedResult struct {
-	Manifests []string `json:"manifests"`
-	// Gone: the server has removed the leg's history, so that nothing is known of it.
-	Gone bool `json:"gone,omitempty"`
-}
-
 // SalvageFeed commits what a leg that has ended had not committed: results, and items without an outcome. It can be repeated.
 // A leg whose history is gone is not an error.
-func (a *Activities) SalvageFeed(ctx context.Context, in SalvageFeedInput) (SalvageFeedResult, error) {
-	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (SalvageFeedResult, error) {
-		var result SalvageFeedResult
-		all, err := feeds.DecodePending(func(offset int) ([]byte, error) {
+func (a *Activities) SalvageFeed(ctx context.Context, in wire.SalvageFeedInput) (wire.SalvageFeedResult, error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.SalvageFeedResult, error) {
+		var result wire.SalvageFeedResult
+		all, err := wire.DecodePending(func(offset int) ([]byte, error) {
 			return a.opts.Pending(ctx, in.Workflow, in.Run, offset)
 		})
 		if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
-			return SalvageFeedResult{Gone: true}, nil
+			return wire.SalvageFeedResult{Gone: true}, nil
 		}
 		if err != nil {
 			return result, err
 		}
 		for _, c := range all {
-			c.Entries = slices.DeleteFunc(c.Entries, func(e feeds.Entry) bool { return e.Verify() != nil }) // PlanFeed finds their items
+			c.Entries = slices.DeleteFunc(c.Entries, func(e wire.FeedEntry) bool { return e.Verify() != nil }) // PlanFeed finds their items
 			if c.Empty() {
 				result.Manifests = append(result.Manifests, c.Previous...)
 				continue
 			}
-			dir, err := c.Ref.Open(ctx, a.opts.Access)
+			dir, err := ledger.OpenStore(c.Ref, ctx, a.opts.Access)
 			if err != nil {
 				return result, err
 			}
@@ -87,13 +77,13 @@ func (a *Activities) SalvageFeed(ctx context.Context, in SalvageFeedInput) (Salv
 // that names them. It counts only when its result has been accepted, as with [Activities.Commit]. Ranges that overlap, or
 // entries that contradict themselves, are [job.ErrorBooks], inline outcomes that are not their entry's
 // [job.ErrorCorrupt]: neither is retried.
-func (a *Activities) CommitFeed(ctx context.Context, in feeds.CommitInput) (CommitResult, error) {
-	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (CommitResult, error) {
-		dir, err := in.Ref.Open(ctx, a.opts.Access)
+func (a *Activities) CommitFeed(ctx context.Context, in wire.CommitFeedInput) (wire.CommitResult, error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.CommitResult, error) {
+		dir, err := ledger.OpenStore(in.Ref, ctx, a.opts.Access)
 		if err != nil {
-			return CommitResult{}, err
+			return wire.CommitResult{}, err
 		}
 		key, err := feeds.Commit(ctx, dir, in)
-		return CommitResult{Manifest: key}, err
+		return wire.CommitResult{Manifest: key}, err
 	})
 }

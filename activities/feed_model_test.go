@@ -11,9 +11,7 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
-	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -113,7 +111,7 @@ func (m *feedModel) item(ordinal int64) json.RawMessage {
 }
 
 // processFeed runs a batch of the feed, rests included.
-func (m *feedModel) processFeed(b wire.Batch) (all []FeedEntry) {
+func (m *feedModel) processFeed(b wire.Batch) (all []wire.FeedEntry) {
 	m.t.Helper()
 	for rest := &b; rest != nil; {
 		in := m.input(*rest)
@@ -125,7 +123,7 @@ func (m *feedModel) processFeed(b wire.Batch) (all []FeedEntry) {
 		result, err := m.acts.Process(m.t.Context(), sent(m.t, in))
 		require.NoError(m.t, err)
 		result = sent(m.t, result)
-		e := FeedEntry{Entry: result.Entry, Inline: result.Inline}
+		e := wire.FeedEntry{Entry: result.Entry, Inline: result.Inline}
 		e.Session = m.session[e.First]
 		require.Equal(m.t, result.Inline == nil, e.Part != "")
 		if result.Inline != nil {
@@ -137,7 +135,7 @@ func (m *feedModel) processFeed(b wire.Batch) (all []FeedEntry) {
 }
 
 // checkOutcomes compares outcomes, one by one, with those that the values decide.
-func (m *feedModel) checkOutcomes(e FeedEntry) {
+func (m *feedModel) checkOutcomes(e wire.FeedEntry) {
 	m.t.Helper()
 	outcomes, err := e.Inline.Outcomes(e.Count)
 	require.NoError(m.t, err)
@@ -151,7 +149,7 @@ func (m *feedModel) checkOutcomes(e FeedEntry) {
 }
 
 // commitFeed commits, and the manifest becomes a head. It may leave earlier heads to the next ones.
-func (m *feedModel) commitFeed(in CommitFeedInput) {
+func (m *feedModel) commitFeed(in wire.CommitFeedInput) {
 	m.t.Helper()
 	in.Ref, in.Format = m.ref, ""
 	if len(in.Unfinished) > 0 {
@@ -170,7 +168,7 @@ func (m *feedModel) commitFeed(in CommitFeedInput) {
 	}
 }
 
-func (m *feedModel) mark(e ledger.Entry) {
+func (m *feedModel) mark(e wire.Entry) {
 	for ordinal := e.First; ordinal < e.End(); ordinal++ {
 		require.False(m.t, m.done[ordinal] || m.discarded[ordinal])
 		m.done[ordinal] = true
@@ -192,7 +190,7 @@ func (m *feedModel) begin() bool {
 	m.t.Helper()
 	left := m.unfinished()
 	var batches []wire.Batch
-	in := PlanFeedInput{Ref: m.ref, Spec: m.spec, Resume: m.heads, Batches: 1 + m.random.IntN(4), Accepted: int64(m.random.IntN(len(m.values) + 1))}
+	in := wire.PlanFeedInput{Ref: m.ref, Spec: m.spec, Resume: m.heads, Batches: 1 + m.random.IntN(4), Accepted: int64(m.random.IntN(len(m.values) + 1))}
 	for {
 		result, err := m.acts.PlanFeed(m.t.Context(), sent(m.t, in))
 		require.NoError(m.t, err)
@@ -208,7 +206,7 @@ func (m *feedModel) begin() bool {
 			}
 		}
 		require.EqualValues(m.t, len(m.values), result.Accepted)
-		page, err := inputs.DecodePage(result.Page)
+		page, err := wire.DecodePage(result.Page)
 		require.NoError(m.t, err)
 		require.LessOrEqual(m.t, len(page), in.Batches)
 		batches = append(batches, page...)
@@ -230,7 +228,7 @@ func (m *feedModel) begin() bool {
 		if stop && m.random.IntN(2) == 0 {
 			continue
 		}
-		var entries []ledger.Entry
+		var entries []wire.Entry
 		for rest := &b; rest != nil; {
 			in := m.input(*rest)
 			in.OnError, in.Take = m.spec.OnError, m.random.Int64N(rest.Count+1)
@@ -260,13 +258,13 @@ func (m *feedModel) begin() bool {
 func (m *feedModel) feed(closing bool) {
 	m.t.Helper()
 	for range m.random.IntN(6) {
-		var in CommitFeedInput
+		var in wire.CommitFeedInput
 		for range m.random.IntN(6) {
 			first, items := m.put(1 + m.random.IntN(30))
 			b := wire.Batch{First: first, Count: int64(len(items))}.Sealed()
 			switch m.random.IntN(5) {
 			case 0: // a reset
-				in.Discarded = append(in.Discarded, FeedRange{First: b.First, Count: b.Count, Session: m.current})
+				in.Discarded = append(in.Discarded, wire.FeedRange{First: b.First, Count: b.Count, Session: m.current})
 				for i := range b.Count {
 					m.discarded[b.First+i] = true
 				}
@@ -279,7 +277,7 @@ func (m *feedModel) feed(closing bool) {
 		in.Entries = jobtest.Shuffled(m.random, in.Entries)
 		m.commitFeed(in)
 	}
-	var last CommitFeedInput
+	var last wire.CommitFeedInput
 	for _, ordinal := range m.unfinished() {
 		if closing || m.random.IntN(2) == 0 {
 			last.Entries = append(last.Entries, m.processFeed(wire.Batch{First: ordinal, Count: 1}.Sealed())...)
@@ -289,7 +287,7 @@ func (m *feedModel) feed(closing bool) {
 	if closing {
 		return
 	}
-	var spill CommitFeedInput
+	var spill wire.CommitFeedInput
 	for _, ordinal := range m.unfinished() {
 		item := m.item(ordinal)
 		if n := len(spill.Unfinished); n > 0 && m.random.IntN(3) > 0 {
@@ -298,7 +296,7 @@ func (m *feedModel) feed(closing bool) {
 				continue
 			}
 		}
-		spill.Unfinished = append(spill.Unfinished, FeedItems{First: ordinal, Items: []json.RawMessage{item}, Session: m.session[ordinal]})
+		spill.Unfinished = append(spill.Unfinished, wire.FeedItems{First: ordinal, Items: []json.RawMessage{item}, Session: m.session[ordinal]})
 	}
 	spill.Unfinished = jobtest.Shuffled(m.random, spill.Unfinished)
 	for n := len(spill.Unfinished) / 2; n > 0 && m.random.IntN(2) == 0; n = 0 { // in two commits
@@ -310,11 +308,11 @@ func (m *feedModel) feed(closing bool) {
 }
 
 // check compares what is published with the model.
-func (m *feedModel) check(report job.Report, books Books) {
+func (m *feedModel) check(report job.Report, books wire.Books) {
 	m.t.Helper()
 	var output bytes.Buffer
 	var failed []int64
-	var want Books
+	var want wire.Books
 	for i, value := range m.values {
 		want.Items++
 		result, drop, fail := m.outcome(value)

@@ -11,8 +11,6 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
-	"github.com/stint-run/stint/internal/feeds"
-	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/wire"
@@ -32,7 +30,7 @@ func setupFeed(t *testing.T, form calls.Form) *fixture {
 }
 
 // feedInput is a batch of items in JSON.
-func (f *fixture) feedInput(first int64, items ...string) ProcessInput {
+func (f *fixture) feedInput(first int64, items ...string) wire.ProcessInput {
 	in := f.input(wire.Batch{First: first, Count: int64(len(items))}.Sealed())
 	in.Format, in.MaxItem = f.spec.Format, f.spec.MaxItem
 	for _, item := range items {
@@ -41,7 +39,7 @@ func (f *fixture) feedInput(first int64, items ...string) ProcessInput {
 	return in
 }
 
-func (f *fixture) processInput(in ProcessInput) ProcessResult {
+func (f *fixture) processInput(in wire.ProcessInput) wire.ProcessResult {
 	f.t.Helper()
 	result, err := f.acts.Process(f.t.Context(), in)
 	require.NoError(f.t, err)
@@ -49,7 +47,7 @@ func (f *fixture) processInput(in ProcessInput) ProcessResult {
 }
 
 // texts are results, or the messages of failures.
-func texts(t *testing.T, r ProcessResult) (all []string) {
+func texts(t *testing.T, r wire.ProcessResult) (all []string) {
 	t.Helper()
 	require.NotNil(t, r.Inline)
 	outcomes, err := r.Inline.Outcomes(r.Entry.Count)
@@ -75,7 +73,7 @@ func TestFeed_AnswersInline(t *testing.T) {
 		require.Empty(t, r.Entry.Part)
 		require.Nil(t, r.Rest)
 		require.EqualValues(t, 8+6+6+5, r.Totals.InputBytes)
-		require.NoError(t, r.Inline.Check(r.Entry))
+		require.NoError(t, ledger.CheckInline(r.Inline, r.Entry))
 		require.NoDirExists(t, f.spec.Store, "the store is not opened")
 	}
 }
@@ -198,11 +196,11 @@ func TestFeed_ManyOutcomesAreInAPart(t *testing.T) {
 			r := f.processInput(f.feedInput(0, strings.Split(strings.Repeat("7 ", 100)[:199], " ")...))
 			data, err := json.Marshal(r)
 			require.NoError(t, err)
-			require.Less(t, len(data), 2*feeds.MaxInline)
+			require.Less(t, len(data), 2*wire.MaxInline)
 			require.EqualValues(t, 50, r.Entry.Failed)
 			require.EqualValues(t, 50*(size+1), r.Entry.Bytes)
 			if name == "inline" {
-				require.NoError(t, r.Inline.Check(r.Entry))
+				require.NoError(t, ledger.CheckInline(r.Inline, r.Entry))
 				return
 			}
 			require.Nil(t, r.Inline)
@@ -217,7 +215,7 @@ func TestFeed_ManyOutcomesAreInAPart(t *testing.T) {
 	}
 }
 
-// Inline outcomes keep every byte over Temporal, whose JSON escapes what is in JSON.
+// wire.Inline outcomes keep every byte over Temporal, whose JSON escapes what is in JSON.
 func TestFeed_OutcomesKeepTheirBytes(t *testing.T) {
 	t.Parallel()
 	f := setupFeed(t, calls.Lines)
@@ -226,7 +224,7 @@ func TestFeed_OutcomesKeepTheirBytes(t *testing.T) {
 	}}, Options{})
 	r := f.processInput(f.feedInput(0, `"<&>\u003c"`))
 	got := sent(t, r)
-	require.NoError(t, got.Inline.Check(got.Entry))
+	require.NoError(t, ledger.CheckInline(got.Inline, got.Entry))
 	require.Equal(t, `"<&>\u003c"`, string(got.Inline.Notes[0].Failure.Input))
 	require.Equal(t, r.Inline, got.Inline)
 }
@@ -248,7 +246,7 @@ func TestFeed_DroppedErrorsAreAnswered(t *testing.T) {
 	in.OnError = job.OnErrorDrop
 	r := f.processInput(in)
 	require.Equal(t, []string{"0", "error: no", "2"}, texts(t, r))
-	head := f.commitFeed(CommitFeedInput{Entries: []FeedEntry{{Entry: r.Entry, Inline: r.Inline}}})
+	head := f.commitFeed(wire.CommitFeedInput{Entries: []wire.FeedEntry{{Entry: r.Entry, Inline: r.Inline}}})
 	f.next.Item = 3
 	report := f.finished(head)
 	require.Empty(t, report.Output.Errors)
@@ -258,15 +256,15 @@ func TestFeed_DroppedErrorsAreAnswered(t *testing.T) {
 }
 
 // beginFeed plans the first page of the run.
-func (f *fixture) beginFeed(resume ...string) PlanFeedResult {
+func (f *fixture) beginFeed(resume ...string) wire.PlanFeedResult {
 	f.t.Helper()
-	result, err := f.acts.PlanFeed(f.t.Context(), PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: resume, Batches: 600})
+	result, err := f.acts.PlanFeed(f.t.Context(), wire.PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: resume, Batches: 600})
 	require.NoError(f.t, err)
 	f.ref.Sources = result.Sources
 	return result
 }
 
-func (f *fixture) commitFeed(in CommitFeedInput) string {
+func (f *fixture) commitFeed(in wire.CommitFeedInput) string {
 	f.t.Helper()
 	in.Ref = f.ref
 	result, err := f.acts.CommitFeed(f.t.Context(), in)
@@ -275,10 +273,10 @@ func (f *fixture) commitFeed(in CommitFeedInput) string {
 }
 
 // feedEntry runs a batch.
-func (f *fixture) feedEntry(first int64, items ...string) FeedEntry {
+func (f *fixture) feedEntry(first int64, items ...string) wire.FeedEntry {
 	f.t.Helper()
 	r := f.processInput(f.feedInput(first, items...))
-	return FeedEntry{Entry: r.Entry, Inline: r.Inline}
+	return wire.FeedEntry{Entry: r.Entry, Inline: r.Inline}
 }
 
 // Outcomes that a leg cannot take are in a part, also small ones.
@@ -293,20 +291,20 @@ func TestFeed_OutcomesOfALargeHistoryAreInAPart(t *testing.T) {
 	require.NotEmpty(t, r.Entry.Part)
 	require.Equal(t, "0\n1\n", f.output(r.Entry))
 	f.next.Item = 2
-	require.EqualValues(t, 2, f.finish(f.commitFeed(CommitFeedInput{Entries: []FeedEntry{{Entry: r.Entry}}})).Books.OK)
+	require.EqualValues(t, 2, f.finish(f.commitFeed(wire.CommitFeedInput{Entries: []wire.FeedEntry{{Entry: r.Entry}}})).Books.OK)
 }
 
-// Inline outcomes that adjoin are one part, of one session each; discarded ones and others are entries of their own.
+// wire.Inline outcomes that adjoin are one part, of one session each; discarded ones and others are entries of their own.
 func TestCommitFeed_JoinsNeighbours(t *testing.T) {
 	t.Parallel()
 	f := setupFeed(t, calls.Lines)
 	f.beginFeed()
 	second := f.feedEntry(6, `6`)
 	second.Session = 2
-	in := CommitFeedInput{
+	in := wire.CommitFeedInput{
 		Leg:       3,
-		Entries:   []FeedEntry{second, f.feedEntry(2, `2`, `3`), f.feedEntry(9, `9`), f.feedEntry(0, `0`, `1`), f.feedEntry(4, `4`, `5`)},
-		Discarded: []FeedRange{{First: 8, Count: 1}, {First: 7, Count: 1}},
+		Entries:   []wire.FeedEntry{second, f.feedEntry(2, `2`, `3`), f.feedEntry(9, `9`), f.feedEntry(0, `0`, `1`), f.feedEntry(4, `4`, `5`)},
+		Discarded: []wire.FeedRange{{First: 8, Count: 1}, {First: 7, Count: 1}},
 	}
 	head := f.commitFeed(in)
 	require.Nil(t, in.Entries[1].Inline.Notes)
@@ -326,39 +324,45 @@ func TestCommitFeed_JoinsNeighbours(t *testing.T) {
 	require.Len(t, f.keys("run-1/parts/"), 3)
 	f.next.Item = 10
 	result := f.finish(head)
-	require.Equal(t, Books{Items: 10, OK: 8, Discarded: 2, Parts: 3, Bytes: 16}, result.Books)
+	require.Equal(t, wire.Books{Items: 10, OK: 8, Discarded: 2, Parts: 3, Bytes: 16}, result.Books)
 }
 
 func TestCommitFeed_Refuses(t *testing.T) {
 	t.Parallel()
 	f := setupFeed(t, calls.Lines)
 	f.beginFeed()
-	entry := func() FeedEntry { return f.feedEntry(0, `0`, `1`) }
+	entry := func() wire.FeedEntry { return f.feedEntry(0, `0`, `1`) }
 	item := []json.RawMessage{json.RawMessage(`1`)}
 	for name, c := range map[string]struct {
-		change func(*FeedEntry, *CommitFeedInput)
+		change func(*wire.FeedEntry, *wire.CommitFeedInput)
 		kind   string
 	}{
-		"other bytes":        {func(e *FeedEntry, _ *CommitFeedInput) { e.Inline.Results[0]++ }, job.ErrorCorrupt},
-		"an outcome missing": {func(e *FeedEntry, _ *CommitFeedInput) { e.Batch, e.OK = e.Upto(3, 0), 3 }, job.ErrorCorrupt},
-		"other counts":       {func(e *FeedEntry, _ *CommitFeedInput) { e.OK = 1 }, job.ErrorBooks},
-		"no outcomes":        {func(e *FeedEntry, _ *CommitFeedInput) { e.Inline = nil }, job.ErrorBooks},
-		"in two places":      {func(e *FeedEntry, _ *CommitFeedInput) { e.Part = "x" }, job.ErrorBooks},
-		"a range of bytes":   {func(e *FeedEntry, _ *CommitFeedInput) { e.Offset = 1; e.Batch = e.Sealed() }, job.ErrorInvalid},
-		"another range":      {func(e *FeedEntry, _ *CommitFeedInput) { e.First++ }, job.ErrorDamaged},
-		"discarded, too":     {func(_ *FeedEntry, in *CommitFeedInput) { in.Discarded = []FeedRange{{First: 1, Count: 1}} }, job.ErrorBooks},
-		"nothing discarded":  {func(_ *FeedEntry, in *CommitFeedInput) { in.Discarded = []FeedRange{{First: 5}} }, job.ErrorBooks},
-		"before the first":   {func(_ *FeedEntry, in *CommitFeedInput) { in.Discarded = []FeedRange{{First: -1, Count: 1}} }, job.ErrorBooks},
-		"unfinished, too":    {func(_ *FeedEntry, in *CommitFeedInput) { in.Unfinished = []FeedItems{{First: 1, Items: item}} }, job.ErrorBooks},
-		"nothing unfinished": {func(_ *FeedEntry, in *CommitFeedInput) { in.Unfinished = []FeedItems{{First: 5}} }, job.ErrorBooks},
-		"twice":              {func(e *FeedEntry, in *CommitFeedInput) { in.Entries = append(in.Entries, *e) }, job.ErrorBooks},
-		"partly discarded":   {func(e *FeedEntry, _ *CommitFeedInput) { e.OK, e.Discarded = 1, 1 }, job.ErrorBooks},
-		"unfinished, no JSON": {func(_ *FeedEntry, in *CommitFeedInput) {
-			in.Unfinished = []FeedItems{{First: 5, Items: []json.RawMessage{json.RawMessage(`{`)}}}
+		"other bytes":        {func(e *wire.FeedEntry, _ *wire.CommitFeedInput) { e.Inline.Results[0]++ }, job.ErrorCorrupt},
+		"an outcome missing": {func(e *wire.FeedEntry, _ *wire.CommitFeedInput) { e.Batch, e.OK = e.Upto(3, 0), 3 }, job.ErrorCorrupt},
+		"other counts":       {func(e *wire.FeedEntry, _ *wire.CommitFeedInput) { e.OK = 1 }, job.ErrorBooks},
+		"no outcomes":        {func(e *wire.FeedEntry, _ *wire.CommitFeedInput) { e.Inline = nil }, job.ErrorBooks},
+		"in two places":      {func(e *wire.FeedEntry, _ *wire.CommitFeedInput) { e.Part = "x" }, job.ErrorBooks},
+		"a range of bytes":   {func(e *wire.FeedEntry, _ *wire.CommitFeedInput) { e.Offset = 1; e.Batch = e.Sealed() }, job.ErrorInvalid},
+		"another range":      {func(e *wire.FeedEntry, _ *wire.CommitFeedInput) { e.First++ }, job.ErrorDamaged},
+		"discarded, too": {func(_ *wire.FeedEntry, in *wire.CommitFeedInput) {
+			in.Discarded = []wire.FeedRange{{First: 1, Count: 1}}
+		}, job.ErrorBooks},
+		"nothing discarded": {func(_ *wire.FeedEntry, in *wire.CommitFeedInput) { in.Discarded = []wire.FeedRange{{First: 5}} }, job.ErrorBooks},
+		"before the first": {func(_ *wire.FeedEntry, in *wire.CommitFeedInput) {
+			in.Discarded = []wire.FeedRange{{First: -1, Count: 1}}
+		}, job.ErrorBooks},
+		"unfinished, too": {func(_ *wire.FeedEntry, in *wire.CommitFeedInput) {
+			in.Unfinished = []wire.FeedItems{{First: 1, Items: item}}
+		}, job.ErrorBooks},
+		"nothing unfinished": {func(_ *wire.FeedEntry, in *wire.CommitFeedInput) { in.Unfinished = []wire.FeedItems{{First: 5}} }, job.ErrorBooks},
+		"twice":              {func(e *wire.FeedEntry, in *wire.CommitFeedInput) { in.Entries = append(in.Entries, *e) }, job.ErrorBooks},
+		"partly discarded":   {func(e *wire.FeedEntry, _ *wire.CommitFeedInput) { e.OK, e.Discarded = 1, 1 }, job.ErrorBooks},
+		"unfinished, no JSON": {func(_ *wire.FeedEntry, in *wire.CommitFeedInput) {
+			in.Unfinished = []wire.FeedItems{{First: 5, Items: []json.RawMessage{json.RawMessage(`{`)}}}
 		}, job.ErrorInvalid},
 	} {
 		e := entry()
-		in := CommitFeedInput{Ref: f.ref, Format: "jsonl"}
+		in := wire.CommitFeedInput{Ref: f.ref, Format: "jsonl"}
 		c.change(&e, &in)
 		in.Entries = append(in.Entries, e)
 		_, err := f.acts.CommitFeed(t.Context(), in)
@@ -374,8 +378,8 @@ func TestCommitFeed_ItemsOfAnEarlierRun(t *testing.T) {
 	f := setupFeed(t, calls.Lines)
 	f.beginFeed()
 	b := wire.Batch{Source: 1, Offset: 4, Length: 4, First: 2, Count: 2}.Sealed()
-	e := FeedEntry{Entry: Entry{Batch: b, Part: "p", OK: 2, Bytes: 4}}
-	result, err := f.acts.CommitFeed(t.Context(), CommitFeedInput{Ref: f.ref, Format: "text", Entries: []FeedEntry{e}})
+	e := wire.FeedEntry{Entry: wire.Entry{Batch: b, Part: "p", OK: 2, Bytes: 4}}
+	result, err := f.acts.CommitFeed(t.Context(), wire.CommitFeedInput{Ref: f.ref, Format: "text", Entries: []wire.FeedEntry{e}})
 	require.NoError(t, err)
 	require.Len(t, f.keys("run-1/manifests/"), 1)
 	require.NotEmpty(t, result.Manifest)
@@ -388,7 +392,7 @@ func TestPlanFeed_New(t *testing.T) {
 	capacity := wire.Capacity{Slots: 3, Concurrency: 2}
 	f.serve(&callstest.Handler{}, Options{Worker: "w", Capacity: func() wire.Capacity { return capacity }})
 	result := f.beginFeed()
-	require.Equal(t, PlanFeedResult{PlanResult: inputs.PlanResult{Done: true, Sources: result.Sources, Worker: "w", Capacity: capacity}}, result)
+	require.Equal(t, wire.PlanFeedResult{PlanResult: wire.PlanResult{Done: true, Sources: result.Sources, Worker: "w", Capacity: capacity}}, result)
 	table, err := f.acts.inputs.Table(t.Context(), f.store(), result.Sources)
 	require.NoError(t, err)
 	require.Len(t, table.Sources, 1)
@@ -399,11 +403,11 @@ func TestPlanFeed_New(t *testing.T) {
 
 	older := f.ref
 	older.Born, older.Run, older.Sources = 0, "run-0", ""
-	_, err = f.acts.PlanFeed(t.Context(), PlanFeedInput{Ref: older, Spec: f.spec, Batches: 1})
+	_, err = f.acts.PlanFeed(t.Context(), wire.PlanFeedInput{Ref: older, Spec: f.spec, Batches: 1})
 	jobtest.RequireType(t, err, job.ErrorFenced)
 	f.spec.Errors = f.path("nowhere/errors")
 	f.ref.Sources = ""
-	_, err = f.acts.PlanFeed(t.Context(), PlanFeedInput{Ref: f.ref, Spec: f.spec, Batches: 1})
+	_, err = f.acts.PlanFeed(t.Context(), wire.PlanFeedInput{Ref: f.ref, Spec: f.spec, Batches: 1})
 	jobtest.RequireType(t, err, job.ErrorOutput)
 }
 
@@ -414,10 +418,10 @@ func stopped(t *testing.T, format string) (f *fixture, head string) {
 	f.spec.Format = format
 	f.beginFeed()
 	item := func(n int) json.RawMessage { return json.RawMessage(fmt.Sprintf(`" %d "`, n)) }
-	head = f.commitFeed(CommitFeedInput{Entries: []FeedEntry{f.feedEntry(0, `"0"`, `"1"`), f.feedEntry(6, `"6"`)}, Discarded: []FeedRange{{First: 7, Count: 1}}})
-	head = f.commitFeed(CommitFeedInput{
+	head = f.commitFeed(wire.CommitFeedInput{Entries: []wire.FeedEntry{f.feedEntry(0, `"0"`, `"1"`), f.feedEntry(6, `"6"`)}, Discarded: []wire.FeedRange{{First: 7, Count: 1}}})
+	head = f.commitFeed(wire.CommitFeedInput{
 		Format: "text", Previous: []string{head},
-		Unfinished: []FeedItems{{First: 4, Items: []json.RawMessage{item(4), item(5)}}, {First: 2, Items: []json.RawMessage{item(2), item(3)}}},
+		Unfinished: []wire.FeedItems{{First: 4, Items: []json.RawMessage{item(4), item(5)}}, {First: 2, Items: []json.RawMessage{item(2), item(3)}}},
 	})
 	return f, head
 }
@@ -435,7 +439,7 @@ func TestPlanFeed_Resumed(t *testing.T) {
 	require.EqualValues(t, 4, result.Unfinished)
 	require.EqualValues(t, 1, result.Discarded)
 	require.EqualValues(t, 3, result.Resumed.OK)
-	page, err := DecodePage(result.Page)
+	page, err := wire.DecodePage(result.Page)
 	require.NoError(t, err)
 	require.Len(t, page, 2)
 	require.Equal(t, []int64{2, 3, 5, 1}, []int64{page[0].First, page[0].Count, page[1].First, page[1].Count})
@@ -451,7 +455,7 @@ func TestPlanFeed_Resumed(t *testing.T) {
 	f.newRun("run-3")
 	result = f.beginFeed(head)
 	require.EqualValues(t, 1, result.Unfinished)
-	page, err = DecodePage(result.Page)
+	page, err = wire.DecodePage(result.Page)
 	require.NoError(t, err)
 	head = f.commit([]string{head}, f.processAll(page)...)
 	require.NotEmpty(t, f.keys("run-1/spill-"))
@@ -469,7 +473,7 @@ func TestPlanFeed_Closed(t *testing.T) {
 	f.spec = job.Spec{Name: "risk", Pool: "pool", Source: job.SourceFeed, Output: f.path("out.jsonl")}
 	f.newRun("run-1")
 	require.False(t, f.beginFeed().Closed)
-	head := f.commitFeed(CommitFeedInput{Entries: []FeedEntry{f.feedEntry(0, `0`, `1`)}})
+	head := f.commitFeed(wire.CommitFeedInput{Entries: []wire.FeedEntry{f.feedEntry(0, `0`, `1`)}})
 	f.next.Item = 2
 	for _, run := range []string{"run-2", "run-3", "run-4"} {
 		f.newRun(run)
@@ -495,8 +499,8 @@ func TestPlanFeed_Lost(t *testing.T) {
 				f.spec.OnError = job.OnErrorDrop
 			}
 			f.newRun("run-2")
-			plan := func(from int64, resume ...string) PlanFeedResult {
-				in := PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: resume, Batches: 10, Accepted: 11}
+			plan := func(from int64, resume ...string) wire.PlanFeedResult {
+				in := wire.PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: resume, Batches: 10, Accepted: 11}
 				in.From.Item = from
 				result, err := f.acts.PlanFeed(t.Context(), in)
 				require.NoError(t, err)
@@ -538,15 +542,15 @@ func TestPlanFeed_FindsCommitsThatNobodyHeardOf(t *testing.T) {
 	t.Parallel()
 	f := setupFeed(t, calls.Lines)
 	f.beginFeed()
-	first := f.commitFeed(CommitFeedInput{Leg: 1, Entries: []FeedEntry{f.feedEntry(0, `0`, `1`)}})
-	second := CommitFeedInput{Leg: 1, Previous: []string{first}, Entries: []FeedEntry{f.feedEntry(2, `2`, `3`), f.feedEntry(6, `6`)}}
+	first := f.commitFeed(wire.CommitFeedInput{Leg: 1, Entries: []wire.FeedEntry{f.feedEntry(0, `0`, `1`)}})
+	second := wire.CommitFeedInput{Leg: 1, Previous: []string{first}, Entries: []wire.FeedEntry{f.feedEntry(2, `2`, `3`), f.feedEntry(6, `6`)}}
 	f.commitFeed(second) // an attempt whose result was lost
 	heard := f.commitFeed(second)
-	again := f.commitFeed(CommitFeedInput{Leg: 1, Entries: []FeedEntry{f.feedEntry(0, `0`, `1`)}}) // another one
-	f.commitFeed(CommitFeedInput{Leg: 1, Previous: []string{heard}, Format: "jsonl", Unfinished: []FeedItems{{First: 7, Items: []json.RawMessage{[]byte("7"), []byte("8")}}}})
+	again := f.commitFeed(wire.CommitFeedInput{Leg: 1, Entries: []wire.FeedEntry{f.feedEntry(0, `0`, `1`)}}) // another one
+	f.commitFeed(wire.CommitFeedInput{Leg: 1, Previous: []string{heard}, Format: "jsonl", Unfinished: []wire.FeedItems{{First: 7, Items: []json.RawMessage{[]byte("7"), []byte("8")}}}})
 	f.newRun("run-2")
 	f.spec.BatchItems = 10
-	result, err := f.acts.PlanFeed(t.Context(), PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: []string{first}, Batches: 10, Accepted: 10})
+	result, err := f.acts.PlanFeed(t.Context(), wire.PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: []string{first}, Batches: 10, Accepted: 10})
 	require.NoError(t, err)
 	require.EqualValues(t, 3, result.Lost, "items 4, 5 and 9")
 	require.EqualValues(t, 5, result.Resumed.OK)
@@ -559,7 +563,7 @@ func TestPlanFeed_FindsCommitsThatNobodyHeardOf(t *testing.T) {
 		require.NotEqual(t, again, l.Key)
 	}
 	f.ref.Sources = result.Sources
-	page, err := DecodePage(result.Page)
+	page, err := wire.DecodePage(result.Page)
 	require.NoError(t, err)
 	head := f.commit(result.Heads, f.processAll(page)...)
 	f.next.Item = 10
@@ -584,7 +588,7 @@ func TestPlanFeed_CorruptSpill(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, spoil(path, data), name)
 		f.newRun("run-2")
-		_, err = f.acts.PlanFeed(t.Context(), PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: []string{head}, Batches: 10})
+		_, err = f.acts.PlanFeed(t.Context(), wire.PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: []string{head}, Batches: 10})
 		jobtest.RequireType(t, err, job.ErrorCorrupt)
 		require.ErrorContains(t, err, "reading items 2 to 5, which were copied", name)
 	}
@@ -595,14 +599,14 @@ func TestPlanFeed_OfAnotherKind(t *testing.T) {
 	f, head := stopped(t, "text")
 	f.newRun("run-2")
 	f.spec.Format = "jsonl"
-	_, err := f.acts.PlanFeed(t.Context(), PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: []string{head}, Batches: 1})
+	_, err := f.acts.PlanFeed(t.Context(), wire.PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: []string{head}, Batches: 1})
 	jobtest.RequireType(t, err, job.ErrorInvalid)
 	require.ErrorContains(t, err, "resume it with that")
 
 	files := setup(t, "in.jsonl", jobtest.Lines(3))
 	head = files.commit(nil, files.processAll(files.plan())...)
 	files.newRun("run-2")
-	_, err = files.acts.PlanFeed(context.Background(), PlanFeedInput{Ref: files.ref, Spec: files.spec, Resume: []string{head}, Batches: 1})
+	_, err = files.acts.PlanFeed(context.Background(), wire.PlanFeedInput{Ref: files.ref, Spec: files.spec, Resume: []string{head}, Batches: 1})
 	jobtest.RequireType(t, err, job.ErrorInvalid)
 	require.ErrorContains(t, err, "was no feed")
 }
@@ -615,11 +619,11 @@ func TestSalvageFeed_Gone(t *testing.T) {
 	f.serve(&callstest.Handler{}, Options{Pending: func(context.Context, string, string, int) ([]byte, error) {
 		return nil, fmt.Errorf("asking risk/leg-3 what it had not committed: %w", answer)
 	}})
-	in := SalvageFeedInput{Workflow: "risk/leg-3", Run: "run"}
+	in := wire.SalvageFeedInput{Workflow: "risk/leg-3", Run: "run"}
 	answer = serviceerror.NewNotFound("workflow not found")
 	result, err := f.acts.SalvageFeed(t.Context(), in)
 	require.NoError(t, err)
-	require.Equal(t, SalvageFeedResult{Gone: true}, result)
+	require.Equal(t, wire.SalvageFeedResult{Gone: true}, result)
 	answer = serviceerror.NewUnavailable("later")
 	_, err = f.acts.SalvageFeed(t.Context(), in)
 	require.ErrorContains(t, err, "later")

@@ -85,7 +85,7 @@ func (f *fixture) requireOutput(want, wantErrors string) {
 	require.Equal(f.t, wantErrors, messages)
 }
 
-func sumOf(text string) string { return ledger.FormatSum(crc32.Checksum([]byte(text), ledger.CRC32C)) }
+func sumOf(text string) string { return ledger.FormatSum(crc32.Checksum([]byte(text), wire.CRC32C)) }
 
 func TestFinish_JoinsParts(t *testing.T) {
 	t.Parallel()
@@ -104,9 +104,9 @@ func TestFinish_JoinsParts(t *testing.T) {
 			require.Equal(t, result.Books.Items, result.Books.OK+result.Books.Failed)
 			require.EqualValues(t, result.Books.OK-result.Books.Dropped, strings.Count(want, "\n"))
 
-			var published ledger.Done
+			var published wire.Done
 			require.NoError(t, json.Unmarshal([]byte(f.read("out.jsonl.stint/"+f.ref.Run+"/DONE")), &published))
-			require.Equal(t, result, outputs.FinishResult{Output: published.Output, Books: published.Books}, "DONE tells what has been published")
+			require.Equal(t, result, wire.FinishResult{Output: published.Output, Books: published.Books}, "DONE tells what has been published")
 		})
 	}
 }
@@ -244,7 +244,7 @@ func TestFinish_LeavesEarlierRunsToANewerOne(t *testing.T) {
 	require.NoError(t, err)
 	newer := f.ref
 	newer.Run, newer.Born = "run-3", f.ref.Born+1
-	require.NoError(t, newer.Claim(t.Context(), p.Dir))
+	require.NoError(t, ledger.Claim(newer, t.Context(), p.Dir))
 	require.NoError(t, p.Sweep(t.Context()))
 	require.Equal(t, before, f.keys("run-1/"))
 }
@@ -470,15 +470,15 @@ func TestWriteReport(t *testing.T) {
 	f := setup(t)
 	f.write("report.json", "old")
 	want := job.Report{Job: "nightly", State: job.Completed, Totals: job.Totals{OK: 7}}
-	require.NoError(t, f.acts.WriteReport(t.Context(), ReportInput{Location: f.path("report.json"), Report: want}))
+	require.NoError(t, f.acts.WriteReport(t.Context(), wire.ReportInput{Location: f.path("report.json"), Report: want}))
 	var got job.Report
 	require.NoError(t, json.Unmarshal([]byte(f.read("report.json")), &got))
 	require.Equal(t, want, got)
 
 	require.NoError(t, os.Mkdir(f.path("dir"), 0o777))
-	err := f.acts.WriteReport(t.Context(), ReportInput{Location: f.path("dir")})
+	err := f.acts.WriteReport(t.Context(), wire.ReportInput{Location: f.path("dir")})
 	jobtest.RequireType(t, err, job.ErrorOutput)
-	err = f.acts.WriteReport(t.Context(), ReportInput{Location: f.path("dir") + "/"})
+	err = f.acts.WriteReport(t.Context(), wire.ReportInput{Location: f.path("dir") + "/"})
 	jobtest.RequireType(t, err, job.ErrorOutput)
 }
 
@@ -516,7 +516,7 @@ func TestFinish_SweepsRunsOutsideTheChain(t *testing.T) {
 	in := f.finishInput(head)
 	in.Earlier = []string{"run-1", "run-2", "run-3", "run-4", "run-gone"}
 	for _, run := range []string{"run-1", "run-3"} { // both had begun to publish something
-		require.NoError(t, f.store().Put(t.Context(), ledger.Ref{Run: run}.DoneKey(), []byte("{}")))
+		require.NoError(t, f.store().Put(t.Context(), wire.Ref{Run: run}.DoneKey(), []byte("{}")))
 	}
 
 	result := f.finish(head)
@@ -525,14 +525,14 @@ func TestFinish_SweepsRunsOutsideTheChain(t *testing.T) {
 
 	// A newer run may continue from any of them.
 	before := f.keys("run-1/")
-	require.NoError(t, ledger.Ref{Run: "run-5", Born: f.born + 1}.Claim(t.Context(), f.store()))
+	require.NoError(t, ledger.Claim(wire.Ref{Run: "run-5", Born: f.born + 1}, t.Context(), f.store()))
 	again, err := f.acts.Finish(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, result, again)
 	require.Equal(t, before, f.keys("run-1/"))
 
 	require.NoError(t, f.store().Delete(t.Context(), ledger.CurrentKey))
-	require.NoError(t, f.ref.Claim(t.Context(), f.store()))
+	require.NoError(t, ledger.Claim(f.ref, t.Context(), f.store()))
 	again, err = f.acts.Finish(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, result, again)
@@ -565,7 +565,7 @@ func TestFinish_NoWiderThanTheInput(t *testing.T) {
 	heads, _, _ := f.done(2)
 	check("/sources-", "/spool-", "/manifests/", "/parts/")
 	f.finish(heads...)
-	require.NoError(t, f.acts.WriteReport(t.Context(), ReportInput{Location: f.path("report.json"), Ref: f.ref}))
+	require.NoError(t, f.acts.WriteReport(t.Context(), wire.ReportInput{Location: f.path("report.json"), Ref: f.ref}))
 	check("/out.jsonl\n", "/out.jsonl.errors.jsonl", "/DONE", "/report.json")
 }
 

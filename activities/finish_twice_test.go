@@ -15,6 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 )
@@ -61,7 +62,7 @@ func TestFinish_TwoExecutionsAtOnce(t *testing.T) {
 		f := setup(t, "in.jsonl", jobtest.Lines(60))
 		heads, want, wantErrors := f.done(2)
 		ctx := &interrupted{Context: t.Context(), left: step}
-		var first outputs.FinishResult
+		var first wire.FinishResult
 		ctx.do = func() { first = f.finishThrough(t.Context(), heads) }
 		second := f.finishThrough(ctx, heads)
 		begun := ctx.begun()
@@ -93,7 +94,7 @@ func TestRedrive_TwoFinishesAtOnce(t *testing.T) {
 				m.decide = failingAt(10)
 				heads := m.begin()
 				ctx := &interrupted{Context: t.Context(), left: step}
-				var first outputs.FinishResult
+				var first wire.FinishResult
 				ctx.do = func() { first = f.finishThrough(t.Context(), heads) }
 				second := f.finishThrough(ctx, heads)
 				begun := ctx.begun()
@@ -110,7 +111,7 @@ func TestRedrive_TwoFinishesAtOnce(t *testing.T) {
 }
 
 // finishThrough publishes as the server has it done: an error that is not permanent is followed by another attempt.
-func (f *fixture) finishThrough(ctx context.Context, heads []string) outputs.FinishResult {
+func (f *fixture) finishThrough(ctx context.Context, heads []string) wire.FinishResult {
 	f.t.Helper()
 	result, err := f.finishOnce(ctx, f.finishInput(heads...))
 	var permanent *temporal.ApplicationError
@@ -208,7 +209,7 @@ func TestFinish_AfterARunWithoutManifests(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(20))
 	head := f.commit(nil, f.processAll(f.plan())...)
-	var before outputs.FinishResult
+	var before wire.FinishResult
 	for _, run := range []string{"run-2", "run-3", "run-4"} {
 		f.newRun(run)
 		require.Empty(t, f.plan(head))

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -37,7 +38,7 @@ func TestFlatten_B11_Outcomes(t *testing.T) {
 		c.Answer.Line([]byte(answers[item.Ordinal]))
 	}}, Options{})
 	var totals job.Totals
-	var entries []Entry
+	var entries []wire.Entry
 	for _, b := range f.plan() {
 		result := f.process(b)
 		totals.Add(result.Totals)

@@ -9,17 +9,18 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/stages/stagestest"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
 
 // graph is a pipeline of ensembles, switches and stages within each other.
 type graph struct {
-	*pipeline
+	*staged
 	handler stagestest.Handler
 }
 
-func (g *graph) each(p *pipeline, c *calls.Call, item calls.Item) {
+func (g *graph) each(p *staged, c *calls.Call, item calls.Item) {
 	stage := p.program[p.step].Name
 	switch answer, end := g.handler.Answer(stage, string(item.Data)); end {
 	case stagestest.Fails:
@@ -46,7 +47,7 @@ func TestPipeline_P2_P3_P4_AnyGraph(t *testing.T) {
 				fmt.Fprintf(&input, "{\"i\":%d,\"k\":%q}\n", i, stagestest.Kinds[random.IntN(3)])
 			}
 			g := &graph{handler: stagestest.Handler{Failing: uint32(random.IntN(3)), Dropping: uint32(random.IntN(3))}}
-			g.pipeline = newPipeline(t, stagestest.Stages(random, 50), g.each, "in.jsonl", input.String())
+			g.staged = newPipeline(t, stagestest.Stages(random, 50), g.each, "in.jsonl", input.String())
 			g.spec.BatchItems = 4 + random.Int64N(60)
 			head, entries, totals := g.runs(random, random.IntN(4))
 			report := g.finish(head)
@@ -57,7 +58,7 @@ func TestPipeline_P2_P3_P4_AnyGraph(t *testing.T) {
 }
 
 // compare compares what a job has made of the lines of its input with the model.
-func (g *graph) compare(lines []string, entries []Entry, totals job.Totals) {
+func (g *graph) compare(lines []string, entries []wire.Entry, totals job.Totals) {
 	t := g.t
 	var out strings.Builder
 	var errors []failed

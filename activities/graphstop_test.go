@@ -39,7 +39,7 @@ func stopAfter(t *testing.T, seed uint64, executions int) int {
 		fmt.Fprintf(&input, "{\"i\":%d,\"k\":%q}\n", i, stagestest.Kinds[i%3])
 	}
 	g := &graph{handler: stagestest.Handler{Failing: 1, Dropping: 1}}
-	g.pipeline = newPipeline(t, nestedStages(), g.each, "in.jsonl", input.String())
+	g.staged = newPipeline(t, nestedStages(), g.each, "in.jsonl", input.String())
 	g.spec.BatchItems = 5
 	head, entries, totals := g.runsUntil(jobtest.Seeded(t, seed), min(1, executions+1), func() int { return executions })
 	report := g.finish(head)

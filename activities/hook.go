@@ -9,33 +9,21 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 )
 
-// HookInput asks for one of the pool's hooks.
-type HookInput struct {
-	Ref   ledger.Ref `json:"ref"`
-	Pool  string     `json:"pool"`  // the job's
-	Stage string     `json:"stage"` // one of job.Stage…
-	Name  string     `json:"name"`
-	// Key is the same whenever this hook is repeated, and no other's: what has been done under it
-	// need not be done again.
-	Key    string    `json:"key"`
-	State  job.State `json:"state"`
-	Reason string    `json:"reason,omitempty"` // of a stop
-}
-
 // Hook is a function of a worker that a job can name.
-type Hook func(ctx context.Context, in HookInput) error
+type Hook func(ctx context.Context, in wire.HookInput) error
 
 // Hook runs a hook. Its context ends with the job's call timeout.
-func (a *Activities) Hook(ctx context.Context, in HookInput) (err error) {
+func (a *Activities) Hook(ctx context.Context, in wire.HookInput) (err error) {
 	defer beating(ctx)()
 	hook := a.opts.Hooks[in.Name]
 	if hook == nil {
-		return ledger.Permanent(job.ErrorNoHook, fmt.Errorf("the worker has no hook %q%s: start the workers with --hook %s=COMMAND", in.Name, a.knownHooks(), in.Name))
+		return sendable(ledger.Permanent(job.ErrorNoHook, fmt.Errorf("the worker has no hook %q%s: start the workers with --hook %s=COMMAND", in.Name, a.knownHooks(), in.Name)))
 	}
 	defer func() {
 		if p := recover(); p != nil {

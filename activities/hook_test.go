@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -20,10 +21,10 @@ func TestHook_ErrorSaysThingsOnce(t *testing.T) {
 		{"panic", "a\nb", "panic\na\nb (type: Exit, retryable: true)"},
 	} {
 		f := setup(t)
-		f.serve(&callstest.Handler{}, Options{Hooks: map[string]Hook{"h": func(context.Context, HookInput) error {
+		f.serve(&callstest.Handler{}, Options{Hooks: map[string]Hook{"h": func(context.Context, wire.HookInput) error {
 			return &calls.Fault{Kind: job.KindCrash, Err: job.Error{Type: "Exit", Message: c.message, Stack: c.stack}}
 		}}})
-		err := f.acts.Hook(t.Context(), HookInput{Name: "h"})
+		err := f.acts.Hook(t.Context(), wire.HookInput{Name: "h"})
 		require.EqualError(t, err, c.want)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -18,15 +18,15 @@ type recordingJoiner struct {
 	outputs.NoJoiner
 	begun          []string // runs
 	held, released int      // buffers
-	offered        []ledger.Entry
+	offered        []wire.Entry
 	closed         bool
 }
 
-func (j *recordingJoiner) Begin(ref ledger.Ref, _ string)   { j.begun = append(j.begun, ref.Run) }
-func (j *recordingJoiner) Parts(string) outputs.PartJoiner  { return j }
-func (j *recordingJoiner) Release(held [][]byte)            { j.released += len(held) }
-func (j *recordingJoiner) Offer(e ledger.Entry, _ [][]byte) { j.offered = append(j.offered, e) }
-func (j *recordingJoiner) Close()                           { j.closed = true }
+func (j *recordingJoiner) Begin(ref wire.Ref, _ string)    { j.begun = append(j.begun, ref.Run) }
+func (j *recordingJoiner) Parts(string) outputs.PartJoiner { return j }
+func (j *recordingJoiner) Release(held [][]byte)           { j.released += len(held) }
+func (j *recordingJoiner) Offer(e wire.Entry, _ [][]byte)  { j.offered = append(j.offered, e) }
+func (j *recordingJoiner) Close()                          { j.closed = true }
 func (j *recordingJoiner) Hold([]byte) ([]byte, bool) {
 	j.held++
 	return nil, true

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/records"
 )
 
 // run has all items called, until the batch's end or until it should end. Calls are made at once in as many lanes as
@@ -105,7 +106,7 @@ func (e *execution) pass(p *portion) error {
 // settle gives each of the portion's items its outcome, up to the first without one if the batch ends early.
 func (l *lane) settle() error {
 	p, c := l.portion, l.caller
-	c.Answer, c.Block, c.Records = &p.answer, p.block.lines, p.block.convert.Shape.HasRecords()
+	c.Answer, c.Block, c.Records = &p.answer, p.block.lines, records.HasRecords(p.block.convert.Shape)
 	v := l.e.in.Verdict
 	switch {
 	case l.e.gathers():

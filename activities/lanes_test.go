@@ -17,6 +17,7 @@ import (
 	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -99,7 +100,7 @@ func TestProcess_SlowItemHoldsNothingUp(t *testing.T) {
 }
 
 // ending runs the only batch of the fixture, so many calls at once. The handler can have the batch end.
-func (f *fixture) ending(atOnce int, each func(c *calls.Call, item calls.Item, end func())) ProcessResult {
+func (f *fixture) ending(atOnce int, each func(c *calls.Call, item calls.Item, end func())) wire.ProcessResult {
 	f.t.Helper()
 	ctx, stop := context.WithCancel(f.t.Context())
 	defer stop()
@@ -219,7 +220,7 @@ func TestProcess_HoldsBackSoMuch(t *testing.T) {
 			c.Answer.Line(result)
 		}}, Options{Slots: slots})
 		batch := f.plan()[0]
-		ended := make(chan ProcessResult)
+		ended := make(chan wire.ProcessResult)
 		go func() { ended <- f.process(batch) }()
 		synctest.Wait()
 		require.GreaterOrEqual(t, begun.Load(), int64(heldBack/size-1))
@@ -280,7 +281,7 @@ func TestProcess_AtOnceAsOneByOne(t *testing.T) {
 			f := setup(t, "in.jsonl", input.String())
 			f.spec.BatchItems = 1 + random.Int64N(int64(items)+1)
 			var total job.Totals
-			var entries []ledger.Entry
+			var entries []wire.Entry
 			for _, b := range f.plan() {
 				for rest := &b; rest != nil; {
 					ctx, end := context.WithCancel(t.Context())

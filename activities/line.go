@@ -193,8 +193,8 @@ func (l *line) callSize() calls.CallSize {
 // left is how many items are still to be read. At the end of a whole batch it is one more: that the
 // range holds nothing else is seen by reading on.
 func (l *line) left() int64 {
-	left := l.e.in.items() - l.read
-	if l.e.in.items() == l.e.in.Batch.Count {
+	left := l.e.in.Todo() - l.read
+	if l.e.in.Todo() == l.e.in.Batch.Count {
 		left++
 	}
 	return left
@@ -268,7 +268,7 @@ func (l *line) reportLeft() {
 	}
 	left := int64(len(l.parked))
 	if !l.drained {
-		left += max(0, l.e.in.items()-l.read)
+		left += max(0, l.e.in.Todo()-l.read)
 	}
 	if b := l.block; b != nil {
 		left += int64(len(b.items) - b.handed)

@@ -14,7 +14,6 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -60,7 +59,7 @@ func newLooping(t *testing.T) *looping {
 	t.Helper()
 	l := &looping{fixture: setup(t), ran: map[int64]int{}, begun: func(int64) {}, clock: wire.Clock{Every: time.Second, Keep: true}}
 	h := &callstest.Handler{Size: calls.CallSize{Items: 1}, Each: func(c *calls.Call, item calls.Item) {
-		var tick loops.Tick
+		var tick wire.Tick
 		require.NoError(t, json.Unmarshal(item.Data, &tick))
 		l.ran[tick.Tick]++
 		l.begun(tick.Tick)
@@ -74,7 +73,7 @@ func newLooping(t *testing.T) *looping {
 }
 
 // execute runs the slot for some time.
-func (l *looping) execute(d time.Duration) (ProcessResult, error) {
+func (l *looping) execute(d time.Duration) (wire.ProcessResult, error) {
 	in := l.input(wire.Batch{First: l.clock.Next, Count: wire.Endless - l.clock.Next}.Sealed())
 	in.Clock, in.Slice = &l.clock, d
 	return l.acts.Process(context.Background(), in)

@@ -9,9 +9,7 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
-	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -69,7 +67,7 @@ func TestPlan_ManySmallFilesResumed(t *testing.T) {
 			}
 		}
 		f.spec.BatchItems = 1 + random.Int64N(20)
-		var entries []ledger.Entry
+		var entries []wire.Entry
 		for _, b := range f.plan() {
 			in := f.input(b)
 			in.Take = random.Int64N(b.Count + 1) // none: all of it
@@ -136,7 +134,7 @@ func TestPlan_ManySmallFilesInAHurry(t *testing.T) {
 	t.Parallel()
 	f, _ := manyFiles(t, 50)
 	f.spec.BatchItems = 50
-	in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16}
+	in := wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16}
 	in.Hurry = time.Nanosecond
 	result, err := f.planOnce(context.Background(), in)
 	require.NoError(t, err)

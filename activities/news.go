@@ -108,7 +108,7 @@ func (n *news) of(e *execution) []wire.Answered {
 // answered is how much of the execution is answered; false if there is nothing to say. What is between two stages is not done.
 func (e *execution) answered() (wire.Answered, bool) {
 	done, failed := e.live.Counts()
-	done = min(done, e.in.items())
+	done = min(done, e.in.Todo())
 	if done == 0 || e.passesOn() || !activity.IsActivity(e.ctx) {
 		return wire.Answered{}, false
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
@@ -29,6 +30,7 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 )
@@ -100,7 +102,7 @@ func TestOutage_OfTheStoreAndOfInputs(t *testing.T) {
 		}
 		if after < 3 { // the head is read, and no more
 			lost(func() error {
-				_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 10})
+				_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 10})
 				return err
 			})
 		}
@@ -109,7 +111,7 @@ func TestOutage_OfTheStoreAndOfInputs(t *testing.T) {
 		entries := f.processAll(batches)
 		if after == 0 {
 			lost(func() error {
-				_, err := f.acts.Commit(t.Context(), CommitInput{Ref: f.ref, Entries: entries})
+				_, err := f.acts.Commit(t.Context(), wire.CommitInput{Ref: f.ref, Entries: entries})
 				return err
 			})
 		}
@@ -135,14 +137,14 @@ func TestOutage_WhileSpooling(t *testing.T) {
 		access := f.beFlaky()
 		access.after.Store(after)
 		access.out.Store(true)
-		_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 10})
+		_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 10})
 		requireOutage(t, err)
 		access.out.Store(false)
 		f.finishAll(f.plan())
 		require.Equal(t, lines("line", 5000), f.read("out.jsonl"))
 	}
 	f := setup(t, "in.txt.gz", packed.String()[:packed.Len()/2])
-	_, err = f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 10})
+	_, err = f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 10})
 	jobtest.RequireType(t, err, job.ErrorInput)
 	require.True(t, errors.Is(err, io.ErrUnexpectedEOF), "%v", err)
 }
@@ -222,7 +224,7 @@ func TestOutage_StalledOperationIsGivenUp(t *testing.T) {
 		<-access.began
 	}
 	gone(func() error {
-		_, err := f.acts.Plan(t.Context(), PlanInput{Ref: f.ref, Spec: f.spec, Batches: 10})
+		_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 10})
 		return err
 	})
 	batches := f.plan()
@@ -231,7 +233,7 @@ func TestOutage_StalledOperationIsGivenUp(t *testing.T) {
 	require.Zero(t, handler.Calls())
 	entries := f.processAll(batches)
 	gone(func() error {
-		_, err := f.acts.Commit(t.Context(), CommitInput{Ref: f.ref, Entries: entries})
+		_, err := f.acts.Commit(t.Context(), wire.CommitInput{Ref: f.ref, Entries: entries})
 		return err
 	})
 	head := f.commit(nil, entries...)
@@ -284,7 +286,7 @@ func TestOutage_HeartbeatsBeforeTheFirstItem(t *testing.T) {
 			close(access.released)
 		}
 	})
-	var result ProcessResult
+	var result wire.ProcessResult
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 			StartToCloseTimeout: time.Minute, HeartbeatTimeout: 4 * time.Second,

@@ -171,7 +171,7 @@ func (e *execution) drop(b *block, index int, at int64) error {
 		if err != nil {
 			return err
 		}
-		line, err := origin.Shape.AppendLine(nil, origin.Item)
+		line, err := records.AppendLine(origin.Shape, nil, origin.Item)
 		if err != nil { // the handler has not minded
 			line = bytes.Clone(origin.Item.Raw)
 		}

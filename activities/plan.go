@@ -16,11 +16,11 @@ import (
 // finds. The first page also checks that the output can be written, claims the store for this run
 // and writes the source table. A worker keeps its place open between pages; another worker takes
 // over by opening the input at the cursor.
-func (a *Activities) Plan(ctx context.Context, in inputs.PlanInput) (inputs.PlanResult, error) {
-	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (inputs.PlanResult, error) {
-		dir, err := in.Ref.Open(ctx, a.opts.Access)
+func (a *Activities) Plan(ctx context.Context, in wire.PlanInput) (wire.PlanResult, error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.PlanResult, error) {
+		dir, err := ledger.OpenStore(in.Ref, ctx, a.opts.Access)
 		if err != nil {
-			return inputs.PlanResult{}, err
+			return wire.PlanResult{}, err
 		}
 		result, err := a.plan(ctx, dir, in, a.inputs)
 		if err == nil && !result.Done && in.Ref.Sources == "" && len(in.Resume) == 0 && in.Spec.Split == "" {
@@ -32,17 +32,17 @@ func (a *Activities) Plan(ctx context.Context, in inputs.PlanInput) (inputs.Plan
 }
 
 // plan plans a page of what from lists.
-func (a *Activities) plan(ctx context.Context, dir store.Dir, in inputs.PlanInput, from inputs.Lister) (inputs.PlanResult, error) {
+func (a *Activities) plan(ctx context.Context, dir store.Dir, in wire.PlanInput, from inputs.Lister) (wire.PlanResult, error) {
 	if in.Ref.Sources == "" {
 		if err := a.checkOutputs(ctx, in.Spec); err != nil {
-			return inputs.PlanResult{}, err
+			return wire.PlanResult{}, err
 		}
-		if err := in.Ref.Claim(ctx, dir); err != nil {
-			return inputs.PlanResult{}, err
+		if err := ledger.Claim(in.Ref, ctx, dir); err != nil {
+			return wire.PlanResult{}, err
 		}
 	}
 	first := in.Ref.Sources == ""
-	in.Sizing = in.Sizing.Including(a.opts.Capacity())
+	in.Sizing = inputs.Including(in.Sizing, a.opts.Capacity())
 	result, err := a.inputs.Plan(ctx, dir, in, from)
 	if first {
 		result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity()
@@ -61,32 +61,20 @@ func (a *Activities) checkOutputs(ctx context.Context, spec job.Spec) error {
 	return err
 }
 
-// PlanLoopInput asks for the beginning of a loop.
-type PlanLoopInput struct {
-	Ref  ledger.Ref `json:"ref"`
-	Spec job.Spec   `json:"spec"`
-}
-
-// PlanLoopResult says who has begun it, and what that worker runs at once.
-type PlanLoopResult struct {
-	Worker   string        `json:"worker,omitempty"`
-	Capacity wire.Capacity `json:"capacity,omitzero"`
-}
-
 // PlanLoop begins a loop. If its results are kept, it checks that they can be written, and claims the store for this run.
-func (a *Activities) PlanLoop(ctx context.Context, in PlanLoopInput) (PlanLoopResult, error) {
-	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (PlanLoopResult, error) {
-		result := PlanLoopResult{Worker: a.opts.Worker, Capacity: a.opts.Capacity()}
+func (a *Activities) PlanLoop(ctx context.Context, in wire.PlanLoopInput) (wire.PlanLoopResult, error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.PlanLoopResult, error) {
+		result := wire.PlanLoopResult{Worker: a.opts.Worker, Capacity: a.opts.Capacity()}
 		if in.Ref.Store == "" {
 			return result, nil
 		}
 		if err := a.checkOutputs(ctx, in.Spec); err != nil {
-			return PlanLoopResult{}, err
+			return wire.PlanLoopResult{}, err
 		}
-		dir, err := in.Ref.Open(ctx, a.opts.Access)
+		dir, err := ledger.OpenStore(in.Ref, ctx, a.opts.Access)
 		if err != nil {
-			return PlanLoopResult{}, err
+			return wire.PlanLoopResult{}, err
 		}
-		return result, in.Ref.Claim(ctx, dir)
+		return result, ledger.Claim(in.Ref, ctx, dir)
 	})
 }

@@ -41,9 +41,9 @@ func lines(name string, n int) string {
 }
 
 // lost plans a page whose result nobody gets.
-func (f *fixture) lost(n int) inputs.PlanResult {
+func (f *fixture) lost(n int) wire.PlanResult {
 	f.t.Helper()
-	result, err := f.acts.Plan(f.t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: n})
+	result, err := f.acts.Plan(f.t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: n})
 	require.NoError(f.t, err)
 	return result
 }
@@ -127,7 +127,7 @@ func TestPlan_RepeatedHalfWayThroughStdin(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		planned := make(chan error, 1)
 		go func() {
-			_, err := f.acts.Plan(ctx, inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+			_, err := f.acts.Plan(ctx, wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 			planned <- err
 		}()
 		_, err := io.WriteString(w, text[i*100:i*100+100])
@@ -159,7 +159,7 @@ func TestPlan_OtherProcessLeavesStdinAlone(t *testing.T) {
 	}()
 	f.page(2)
 	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{Stdin: strings.NewReader("new\n")})
-	_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: 1000})
+	_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: 1000})
 	jobtest.RequireType(t, err, job.ErrorInput)
 	require.ErrorContains(t, err, "--fresh")
 	require.NoError(t, w.Close())
@@ -177,7 +177,7 @@ func TestPlan_StdinIsOfTheRunThatWasDecidedOn(t *testing.T) {
 	from := &smallReader{from: strings.NewReader(lines("line", 50))}
 	stdin := inputs.Reserve(from)
 	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{Stdin: stdin})
-	in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000}
+	in := wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	_, err := f.acts.Plan(ctx, in)
@@ -198,7 +198,7 @@ func TestPlan_OlderRunDoesNotClaimAfterNewerOne(t *testing.T) {
 	old := f.ref
 	f.newRun("run-0")
 	batches := f.plan()
-	_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: old, Spec: f.spec, Batches: 16})
+	_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: old, Spec: f.spec, Batches: 16})
 	jobtest.RequireType(t, err, job.ErrorFenced)
 	f.finishAll(batches)
 	require.Equal(t, lines("a", 20), f.read("out.jsonl"))
@@ -206,10 +206,10 @@ func TestPlan_OlderRunDoesNotClaimAfterNewerOne(t *testing.T) {
 	f.newRun("run-00") // of two of one age the greater ID is the newer one
 	f.ref.Born = 2
 	f.plan()
-	require.Equal(t, ledger.Ref{Run: "run-00", Born: 2}.Run, strings.Fields(f.mustGet(ledger.CurrentKey))[0])
+	require.Equal(t, wire.Ref{Run: "run-00", Born: 2}.Run, strings.Fields(f.mustGet(ledger.CurrentKey))[0])
 	f.newRun("run-0")
 	f.ref.Born = 2
-	_, err = f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+	_, err = f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 	jobtest.RequireType(t, err, job.ErrorFenced)
 }
 
@@ -225,8 +225,8 @@ func TestPlan_CopyOfReplacedInputIsNotContinued(t *testing.T) {
 	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{})
 	var err error
 	for err == nil {
-		var result inputs.PlanResult
-		result, err = f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: 1000})
+		var result wire.PlanResult
+		result, err = f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: 1000})
 		require.False(t, err == nil && result.Done)
 		f.next = result.Next
 	}

@@ -30,7 +30,7 @@ import (
 )
 
 // corpus makes n random items of a format with all that may lie between them.
-func corpus(random *rand.Rand, format records.Format, n int) string {
+func corpus(random *rand.Rand, format wire.Format, n int) string {
 	var b strings.Builder
 	if random.IntN(4) == 0 {
 		b.WriteString("\uFEFF")
@@ -120,7 +120,7 @@ func (f *fixture) itemsIn(batches []wire.Batch) []string {
 func TestPlan_Tiles(t *testing.T) {
 	t.Parallel()
 	const seed = 7
-	for ext, format := range map[string]records.Format{"jsonl": records.JSONL, "csv": records.CSV, "txt": records.Text, "tsv": records.CSV, "json": records.JSONL, "array.json": records.JSONL} {
+	for ext, format := range map[string]wire.Format{"jsonl": records.JSONL, "csv": records.CSV, "txt": records.Text, "tsv": records.CSV, "json": records.JSONL, "array.json": records.JSONL} {
 		t.Run(ext, func(t *testing.T) {
 			t.Parallel()
 			for round := range uint64(25) {
@@ -214,7 +214,7 @@ func TestPlan_FirstPage(t *testing.T) {
 	require.NotEmpty(t, result.Sources)
 	require.EqualValues(t, len(jobtest.Lines(10))+len("1\n2\n"), result.Total, "headers are no items")
 	require.Equal(t, fmt.Sprint("run-1 born ", f.ref.Born), f.mustGet(ledger.CurrentKey), "the run has claimed the store")
-	require.Equal(t, inputs.Cursor{Offset: batches[1].Offset + batches[1].Length, Item: 8}, result.Next)
+	require.Equal(t, wire.Cursor{Offset: batches[1].Offset + batches[1].Length, Item: 8}, result.Next)
 
 	batches, result = f.page(1000)
 	require.Len(t, batches, 2)
@@ -271,7 +271,7 @@ func TestPlan_Formats(t *testing.T) {
 			if test.format != "" {
 				f.spec.Format = test.format
 			}
-			result, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+			result, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 			if test.kind != "" {
 				jobtest.RequireType(t, err, test.kind)
 				require.ErrorContains(t, err, test.problem)
@@ -288,7 +288,7 @@ func TestPlan_MissingInput(t *testing.T) {
 	for name, input := range map[string]string{"file": "none.jsonl", "glob": "none-*.jsonl", "directory": "none/"} {
 		f := setup(t)
 		f.spec.Input = []string{f.path(input)}
-		_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+		_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 		require.Error(t, err, name)
 		jobtest.RequireType(t, err, job.ErrorInput)
 	}
@@ -356,7 +356,7 @@ func TestPlan_CompressedBroken(t *testing.T) {
 	require.NoError(t, w.Close())
 	for name, content := range map[string]string{"empty": "", "no gzip": "plain text\n", "cut short": gz.String()[:gz.Len()/2]} {
 		f := setup(t, "in.txt.gz", content)
-		_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000})
+		_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000})
 		require.Error(t, err, name)
 		jobtest.RequireType(t, err, job.ErrorInput)
 	}
@@ -372,7 +372,7 @@ func TestPlan_Stdin(t *testing.T) {
 	batches, result := f.page(10)
 	require.Zero(t, result.Total, "the size of the standard input is not known beforehand")
 	batches = append(batches, f.plan()...)
-	head, err := records.Look(strings.NewReader(text), records.Shape{Format: records.Text})
+	head, err := records.Look(strings.NewReader(text), wire.Shape{Format: records.Text})
 	require.NoError(t, err)
 	want := append([]string{"a file"}, itemsOf(t, strings.NewReader(text[head.Start:]), head.Shape)...)
 	requireTiles(t, batches, int64(len(want)))
@@ -387,7 +387,7 @@ func TestPlan_StdinOfNobody(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.spec.Input = []string{"-"}
-	_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+	_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 	jobtest.RequireType(t, err, job.ErrorInput)
 	require.ErrorContains(t, err, "stint run")
 }
@@ -399,7 +399,7 @@ func TestPlan_StdinOnlyOnce(t *testing.T) {
 	f.serve(&callstest.Handler{}, Options{Stdin: strings.NewReader("1\n")})
 	f.plan()
 	f.newRun("run-2")
-	_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+	_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 	jobtest.RequireType(t, err, job.ErrorInput)
 	require.ErrorContains(t, err, "--fresh")
 }
@@ -414,7 +414,7 @@ func TestStdinComplete_NotYet(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	planned := make(chan error, 1)
 	go func() {
-		_, err := f.acts.Plan(ctx, inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+		_, err := f.acts.Plan(ctx, wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 		planned <- err
 	}()
 	_, err := io.WriteString(w, "1\n2\n")
@@ -472,8 +472,8 @@ func TestPlan_InputChanged(t *testing.T) {
 		f.change("in.jsonl")
 		var err error
 		for err == nil {
-			var result inputs.PlanResult
-			result, err = f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: 1000})
+			var result wire.PlanResult
+			result, err = f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: 1000})
 			require.False(t, result.Done, "it has been noticed at the end of the input at the latest")
 			f.next = result.Next
 		}
@@ -488,7 +488,7 @@ func TestPlan_InputChanged(t *testing.T) {
 		head := f.commit(nil, f.processAll(batches[:3])...)
 		f.change("in.jsonl")
 		f.newRun("run-2")
-		in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, Resume: []string{head}, Batches: 1000}
+		in := wire.PlanInput{Ref: f.ref, Spec: f.spec, Resume: []string{head}, Batches: 1000}
 		_, err := f.acts.Plan(t.Context(), in)
 		jobtest.RequireType(t, err, job.ErrorChanged)
 
@@ -514,10 +514,10 @@ func TestPlan_Hurry(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(200_000))
 	f.spec.BatchItems = 1000
-	in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000, Hurry: time.Nanosecond}
+	in := wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000, Hurry: time.Nanosecond}
 	result, err := f.acts.Plan(t.Context(), in)
 	require.NoError(t, err)
-	batches, err := inputs.DecodePage(result.Page)
+	batches, err := wire.DecodePage(result.Page)
 	require.NoError(t, err)
 	require.NotEmpty(t, batches, "there is always one")
 	require.Less(t, len(batches), 200, "the page ends early")
@@ -526,7 +526,7 @@ func TestPlan_Hurry(t *testing.T) {
 	in.Ref.Sources, in.From, in.Hurry = result.Sources, result.Next, 0
 	result, err = f.acts.Plan(t.Context(), in)
 	require.NoError(t, err)
-	rest, err := inputs.DecodePage(result.Page)
+	rest, err := wire.DecodePage(result.Page)
 	require.NoError(t, err)
 	requireTiles(t, append(batches, rest...), 200_000)
 }
@@ -536,7 +536,7 @@ func TestPlan_Cancelled(t *testing.T) {
 	f := setup(t, "in.jsonl", jobtest.Lines(10))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := f.acts.Plan(ctx, inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+	_, err := f.acts.Plan(ctx, wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -558,7 +558,7 @@ func TestPlan_RepeatableAtEveryStep(t *testing.T) {
 				f := setup(t, name, content)
 				f.spec.BatchItems = 40
 				ctx := jobtest.NewFuse(step)
-				in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16}
+				in := wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16}
 				_, err := f.acts.Plan(ctx, in)
 				if !ctx.Burnt() {
 					require.NoError(t, err)
@@ -598,7 +598,7 @@ func TestPlan_OutputMustBePossible(t *testing.T) {
 			t.Parallel()
 			f := setup(t, "in.jsonl", jobtest.Lines(1))
 			test.change(f)
-			_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+			_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 			jobtest.RequireType(t, err, job.ErrorOutput)
 			require.ErrorContains(t, err, test.problem)
 		})
@@ -630,7 +630,7 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 			ext := exts[round%uint64(len(exts))]
 			var files []string
 			for i := range 1 + random.IntN(3) {
-				format := map[string]records.Format{"jsonl": records.JSONL, "csv": records.CSV}[ext]
+				format := map[string]wire.Format{"jsonl": records.JSONL, "csv": records.CSV}[ext]
 				text := corpus(random, format, 5+random.IntN(80))
 				if strings.HasSuffix(ext, ".gz") {
 					var gz bytes.Buffer
@@ -645,7 +645,7 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 			stopAfter := 0 // items of a batch; 0: all
 			h := &callstest.Handler{As: calls.Traits{Form: calls.Lines}, Size: calls.CallSize{Items: 1}}
 			f.serve(h, Options{})
-			var accepted []ledger.Entry
+			var accepted []wire.Entry
 			var heads []string
 			for run := 1; ; run++ {
 				f.newRun(fmt.Sprintf("run-%d", run))
@@ -663,7 +663,7 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 				if run == 6 { // the last run does what is left
 					all := accepted
 					for _, b := range batches {
-						all = append(all, ledger.Entry{Batch: b})
+						all = append(all, wire.Entry{Batch: b})
 					}
 					requireTiles(t, batchesOf(all), f.next.Item)
 					heads = append(heads, f.commit(nil, f.processAll(batches)...))
@@ -672,7 +672,7 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 					return
 				}
 				// Some of what was planned is accepted: whole batches, and beginnings of batches.
-				var now []ledger.Entry
+				var now []wire.Entry
 				for _, b := range batches {
 					if random.IntN(2) == 0 {
 						continue
@@ -695,7 +695,7 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 	}
 }
 
-func count(entries []ledger.Entry) int64 {
+func count(entries []wire.Entry) int64 {
 	var n int64
 	for _, e := range entries {
 		n += e.Count
@@ -704,7 +704,7 @@ func count(entries []ledger.Entry) int64 {
 }
 
 // batchesOf returns the ranges of entries in order.
-func batchesOf(entries []ledger.Entry) []wire.Batch {
+func batchesOf(entries []wire.Entry) []wire.Batch {
 	batches := make([]wire.Batch, len(entries))
 	for i, e := range entries {
 		batches[i] = e.Batch
@@ -714,7 +714,7 @@ func batchesOf(entries []ledger.Entry) []wire.Batch {
 }
 
 // processSome runs a batch that ends early, after n of its items; 0: at its end.
-func (f *fixture) processSome(b wire.Batch, n int) ledger.Entry {
+func (f *fixture) processSome(b wire.Batch, n int) wire.Entry {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -745,7 +745,7 @@ func (f *fixture) processSome(b wire.Batch, n int) ledger.Entry {
 func TestPlan_ResumeOfMissingManifest(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(1))
-	_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Resume: []string{"run-0/manifests/gone.jsonl"}, Batches: 16})
+	_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Resume: []string{"run-0/manifests/gone.jsonl"}, Batches: 16})
 	require.Error(t, err)
 	jobtest.RequireType(t, err, job.ErrorBooks)
 }
@@ -806,7 +806,7 @@ func TestPlan_NamedOwnFile(t *testing.T) {
 	for _, c := range []struct{ input, output string }{{"link/in.jsonl", "real/in.jsonl"}, {"real/in.jsonl", "link/in.jsonl"}} {
 		f.spec.Input, f.spec.Output, f.spec.Store, f.spec.Errors = []string{f.path(c.input)}, f.path(c.output), "", ""
 		f.newRun("run-1")
-		_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
+		_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
 		jobtest.RequireType(t, err, job.ErrorInput)
 		require.ErrorContains(t, err, "name another input, or another place")
 		require.Equal(t, []string{ledger.CurrentKey}, f.keys(""), "no table is left")
@@ -818,7 +818,7 @@ func TestPlan_NamedOwnFile(t *testing.T) {
 	head := f.commit(nil, f.processAll(f.plan())...)
 	f.spec.Output, f.spec.Errors = f.path("link/in.jsonl"), ""
 	f.newRun("run-3")
-	_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Resume: []string{head}, Batches: 1})
+	_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Resume: []string{head}, Batches: 1})
 	jobtest.RequireType(t, err, job.ErrorInput)
 }
 
@@ -829,7 +829,7 @@ func TestPlan_OutputsThatAreOneFile(t *testing.T) {
 	require.NoError(t, os.Symlink("real", f.path("link")))
 	f.spec.Input, f.spec.Output, f.spec.Errors = f.spec.Input[:1], f.path("real/out.jsonl"), f.path("link/out.jsonl")
 	f.newRun("run-1")
-	_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
+	_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
 	jobtest.RequireType(t, err, job.ErrorOutput)
 	require.ErrorContains(t, err, "link/out.jsonl is the same file as")
 }
@@ -840,7 +840,7 @@ func TestPlan_OnlyOwnFiles(t *testing.T) {
 	f := setup(t, "in/out.jsonl", "1\n")
 	f.spec.Input, f.spec.Output, f.spec.Store = []string{f.path("in")}, f.path("in/out.jsonl"), ""
 	f.newRun("run-1")
-	_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
+	_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
 	jobtest.RequireType(t, err, job.ErrorInput)
 }
 
@@ -867,7 +867,7 @@ func TestPlan_MaxInput(t *testing.T) {
 				f.spec.Input = []string{"-"}
 			}
 			f.newRun("run-1")
-			_, err := f.acts.Plan(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000})
+			_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000})
 			if c.says == "" {
 				require.NoError(t, err)
 				return

@@ -7,20 +7,9 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/sdk/activity"
 )
-
-// ServedInput asks which pools nobody serves.
-type ServedInput struct {
-	Pools []string `json:"pools"`
-	// Known are those of which that is known. Served returns once it is otherwise.
-	Known []string `json:"known,omitempty"`
-}
-
-// ServedResult is which pools nobody serves.
-type ServedResult struct {
-	Unserved []string `json:"unserved,omitempty"`
-}
 
 const (
 	// servedPoll is the time between two looks at the pools' pollers.
@@ -34,7 +23,7 @@ const (
 
 // Served looks at the pollers of pools until all pools are served, or until other ones are unserved than those that are known. It returns after
 // twelve hours in any case.
-func (a *Activities) Served(ctx context.Context, in ServedInput) (ServedResult, error) {
+func (a *Activities) Served(ctx context.Context, in wire.ServedInput) (wire.ServedResult, error) {
 	defer beating(ctx)()
 	var ends <-chan struct{}
 	if activity.IsActivity(ctx) {
@@ -46,16 +35,16 @@ func (a *Activities) Served(ctx context.Context, in ServedInput) (ServedResult, 
 		unserved, err := a.unserved(ctx, in.Pools)
 		switch {
 		case err != nil:
-			return ServedResult{}, sendable(ledger.Raised(err))
+			return wire.ServedResult{}, sendable(ledger.Raised(err))
 		case len(unserved) == 0, look >= servedFirst && !slices.Equal(unserved, in.Known), look >= servedLooks:
-			return ServedResult{Unserved: unserved}, nil
+			return wire.ServedResult{Unserved: unserved}, nil
 		}
 		select {
 		case <-looks.C:
 		case <-ends:
-			return ServedResult{Unserved: in.Known}, nil // the next execution looks on
+			return wire.ServedResult{Unserved: in.Known}, nil // the next execution looks on
 		case <-ctx.Done():
-			return ServedResult{}, context.Cause(ctx)
+			return wire.ServedResult{}, context.Cause(ctx)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,7 +25,7 @@ func TestServed(t *testing.T) {
 		acts := New(Options{Pollers: pollers})
 		defer acts.Close()
 		ask := func(known ...string) []string {
-			result, err := acts.Served(t.Context(), ServedInput{Pools: []string{"a", "b", "c"}, Known: known})
+			result, err := acts.Served(t.Context(), wire.ServedInput{Pools: []string{"a", "b", "c"}, Known: known})
 			require.NoError(t, err)
 			return result.Unserved
 		}
@@ -34,17 +35,17 @@ func TestServed(t *testing.T) {
 		require.Less(t, time.Since(began), time.Minute+5*time.Second)
 		require.Equal(t, []string{"c"}, ask("c"))
 		require.Greater(t, time.Since(began), time.Hour)
-		result, err := acts.Served(t.Context(), ServedInput{Pools: []string{"a", "b"}})
+		result, err := acts.Served(t.Context(), wire.ServedInput{Pools: []string{"a", "b"}})
 		require.NoError(t, err)
 		require.Empty(t, result.Unserved)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err = acts.Served(ctx, ServedInput{Pools: []string{"c"}})
+		_, err = acts.Served(ctx, wire.ServedInput{Pools: []string{"c"}})
 		require.ErrorIs(t, err, context.Canceled)
 	})
 	acts := New(Options{Pollers: func(context.Context, string) (int, error) { return 0, errors.New("no network") }})
 	defer acts.Close()
-	_, err := acts.Served(t.Context(), ServedInput{Pools: []string{"c"}})
+	_, err := acts.Served(t.Context(), wire.ServedInput{Pools: []string{"c"}})
 	require.ErrorContains(t, err, "looking for workers of pool c: no network")
 }

@@ -42,7 +42,7 @@ func TestProcess_WholeBatch(t *testing.T) {
 	require.EqualValues(t, 1000, result.Entry.OK)
 	require.Zero(t, result.Entry.Failed)
 	require.EqualValues(t, len(text), result.Entry.Bytes)
-	require.Equal(t, crc32.Checksum([]byte(text), ledger.CRC32C), result.Entry.Sum)
+	require.Equal(t, crc32.Checksum([]byte(text), wire.CRC32C), result.Entry.Sum)
 	require.Equal(t, text, f.output(result.Entry))
 	require.Len(t, f.keys("run-1/parts/"), 1, "no object for no errors")
 
@@ -328,7 +328,7 @@ func stopAt(n int, reached chan<- struct{}) *callstest.Handler {
 }
 
 // requireRest fails unless what was done and the rest are the batch, and the rest gives the others.
-func (f *fixture) requireRest(batch wire.Batch, result ProcessResult, done int64) {
+func (f *fixture) requireRest(batch wire.Batch, result wire.ProcessResult, done int64) {
 	f.t.Helper()
 	e := result.Entry
 	require.Equal(f.t, done, e.Count)
@@ -658,7 +658,7 @@ func TestProcess_AsActivity(t *testing.T) {
 	env.RegisterActivity(f.acts.Process)
 	value, err := env.ExecuteActivity(f.acts.Process, f.input(f.plan()[0]))
 	require.NoError(t, err)
-	var result ProcessResult
+	var result wire.ProcessResult
 	require.NoError(t, value.Get(&result))
 	require.Equal(t, jobtest.Lines(100), f.output(result.Entry))
 }
@@ -678,7 +678,7 @@ func TestProcess_DrainGivesTheRest(t *testing.T) {
 	go func() { <-reached; close(stop) }()
 	value, err := env.ExecuteActivity(f.acts.Process, f.input(batch))
 	require.NoError(t, err)
-	var result ProcessResult
+	var result wire.ProcessResult
 	require.NoError(t, value.Get(&result))
 	f.requireRest(batch, result, 10)
 }
@@ -704,7 +704,7 @@ func TestProcess_AsksForTheNotice(t *testing.T) {
 	batch := f.plan()[0]
 	env := activityEnv(t)
 	var workflow string
-	stopped := func(ctx context.Context, in ProcessInput) (ProcessResult, error) {
+	stopped := func(ctx context.Context, in wire.ProcessInput) (wire.ProcessResult, error) {
 		execution := activity.GetInfo(ctx).WorkflowExecution
 		workflow = execution.ID + " " + execution.RunID
 		ctx, cancel := context.WithCancel(ctx)
@@ -717,7 +717,7 @@ func TestProcess_AsksForTheNotice(t *testing.T) {
 	value, err := env.ExecuteActivity("Stopped", in)
 	require.NoError(t, err)
 	require.Equal(t, workflow, <-asked)
-	var result ProcessResult
+	var result wire.ProcessResult
 	require.NoError(t, value.Get(&result))
 	require.NotNil(t, result.Rest)
 }
@@ -840,7 +840,7 @@ func TestProcess_Verdict(t *testing.T) {
 	f.serve(h, Options{})
 	in := f.input(f.plan()[0])
 	in.Take = 3
-	in.Verdict = &Verdict{Kind: job.KindCrash, Error: job.Error{Type: "WorkerDied", Message: "its workers died"}, Attempts: 9}
+	in.Verdict = &wire.Verdict{Kind: job.KindCrash, Error: job.Error{Type: "WorkerDied", Message: "its workers died"}, Attempts: 9}
 	result, err := f.acts.Process(t.Context(), in)
 	require.NoError(t, err)
 	require.Zero(t, h.Calls())

@@ -3,22 +3,22 @@ package activities
 import (
 	"context"
 
-	"github.com/stint-run/stint/internal/inputs"
-	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/redrive"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // PlanRedrive plans the failed items of a completed job, as [Activities.Plan] does the input of a new
 // one. It returns an empty last page if an earlier attempt at the redrive has published its output
 // already.
-func (a *Activities) PlanRedrive(ctx context.Context, in redrive.PlanInput) (inputs.PlanResult, error) {
-	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (inputs.PlanResult, error) {
-		dir, err := in.Ref.Open(ctx, a.opts.Access)
+func (a *Activities) PlanRedrive(ctx context.Context, in wire.PlanRedriveInput) (wire.PlanResult, error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.PlanResult, error) {
+		dir, err := ledger.OpenStore(in.Ref, ctx, a.opts.Access)
 		if err != nil {
-			return inputs.PlanResult{}, err
+			return wire.PlanResult{}, err
 		}
 		if over, err := redrive.AlreadyPublished(ctx, a.opts.Access, in); err != nil || over {
-			return inputs.PlanResult{Next: in.From, Done: true}, err
+			return wire.PlanResult{Next: in.From, Done: true}, err
 		}
 		return a.plan(ctx, dir, in.PlanInput, redrive.NewSource(a.opts.Access, a.inputs, in.Redrive))
 	})
@@ -26,8 +26,8 @@ func (a *Activities) PlanRedrive(ctx context.Context, in redrive.PlanInput) (inp
 
 // FinishRedrive merges what the items run again have come to into the output of the completed job, as
 // [Activities.Finish] makes the output of a new one.
-func (a *Activities) FinishRedrive(ctx context.Context, in redrive.FinishInput) (outputs.FinishResult, error) {
-	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (outputs.FinishResult, error) {
+func (a *Activities) FinishRedrive(ctx context.Context, in wire.FinishRedriveInput) (wire.FinishResult, error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.FinishResult, error) {
 		return redrive.Finish(ctx, a.opts.Access, a.inputs, in)
 	})
 }

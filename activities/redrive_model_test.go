@@ -15,6 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -96,7 +97,7 @@ func (m *model) each(c *calls.Call, item calls.Item) {
 }
 
 // run runs the job, or redrives it, and checks all there is to see of it.
-func (m *model) run() outputs.FinishResult {
+func (m *model) run() wire.FinishResult {
 	m.t.Helper()
 	return m.finishRun(m.begin()...)
 }
@@ -119,7 +120,7 @@ func (m *model) goOn(resume ...string) []string {
 	return []string{m.commit(resume, m.processAll(batches)...)}
 }
 
-func (m *model) finishRun(heads ...string) outputs.FinishResult {
+func (m *model) finishRun(heads ...string) wire.FinishResult {
 	m.t.Helper()
 	result := m.finish(heads...)
 	m.finished(result, heads)
@@ -127,7 +128,7 @@ func (m *model) finishRun(heads ...string) outputs.FinishResult {
 }
 
 // finished takes in what Finish has told, and checks it. The next run is a redrive.
-func (m *model) finished(result outputs.FinishResult, heads []string) {
+func (m *model) finished(result wire.FinishResult, heads []string) {
 	m.t.Helper()
 	if m.redrive != nil {
 		require.EqualValues(m.t, len(m.again), m.next.Item)
@@ -141,7 +142,7 @@ func (m *model) finished(result outputs.FinishResult, heads []string) {
 	m.redrive = &job.Redrive{Manifests: heads, Output: result.Output, Planned: result.Books.Items, Runs: []string{m.ref.Run}}
 }
 
-func (m *model) check(result outputs.FinishResult) {
+func (m *model) check(result wire.FinishResult) {
 	m.t.Helper()
 	failures := m.records()
 	if m.redrive == nil { // what the records name, and who cannot be run again, shows here
@@ -183,7 +184,7 @@ func (m *model) check(result outputs.FinishResult) {
 }
 
 // checkFiles checks the file of dropped items, and those that the results, which are text, are split into.
-func (m *model) checkFiles(result outputs.FinishResult, text string) {
+func (m *model) checkFiles(result wire.FinishResult, text string) {
 	m.t.Helper()
 	lines := int64(0)
 	if m.spec.Flatten {
@@ -267,7 +268,7 @@ func (m *model) fetch(location string) string {
 
 // spoilable makes n items of a format, each with another number, in forms that are easily spoilt, and some
 // that are no items.
-func spoilable(random *rand.Rand, format records.Format, from, n int) string {
+func spoilable(random *rand.Rand, format wire.Format, from, n int) string {
 	var b strings.Builder
 	pick := func(from ...string) string { return from[random.IntN(len(from))] }
 	if format == records.CSV {

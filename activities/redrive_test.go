@@ -9,10 +9,10 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
-	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -98,14 +98,14 @@ func TestRedrive_SameBytes(t *testing.T) {
 	t.Parallel()
 	random := jobtest.Seeded(t, 1)
 	for round := range 18 {
-		format := []records.Format{records.Text, records.JSONL, records.CSV}[round%3]
+		format := []wire.Format{records.Text, records.JSONL, records.CSV}[round%3]
 		form := []calls.Form{calls.Lines, calls.JSONValues, calls.CheckedJSON}[round/3%3]
 		if format == records.Text {
 			form = calls.Lines // as JSON some could not be called with at all
 		}
 		input := spoilable(random, format, 0, 40)
 		t.Run(fmt.Sprint(round, " ", format), func(t *testing.T) {
-			name := map[records.Format]string{records.Text: "in.txt", records.JSONL: "in.jsonl", records.CSV: "in.csv"}[format]
+			name := map[wire.Format]string{records.Text: "in.txt", records.JSONL: "in.jsonl", records.CSV: "in.csv"}[format]
 			t.Parallel()
 			f := setup(t, name, input)
 			f.spec.BatchItems, f.spec.MaxItem = 7, 200
@@ -142,7 +142,7 @@ func TestRedrive_RandomJobs(t *testing.T) {
 			t.Parallel()
 			random := jobtest.Seeded(t, seed)
 			names, inputs := []string{"a.txt", "b.csv", "c.jsonl", "d.jsonl", "e.txt"}, []string{}
-			for i, format := range []records.Format{records.Text, records.CSV, records.JSONL, records.JSONL, records.Text} {
+			for i, format := range []wire.Format{records.Text, records.CSV, records.JSONL, records.JSONL, records.Text} {
 				if random.IntN(2) == 0 {
 					inputs = append(inputs, names[i], spoilable(random, format, 1000*i, random.IntN(30)))
 				}
@@ -299,7 +299,7 @@ func TestRedrive_OutputThatIsNotAsItWas(t *testing.T) {
 			m.newRun("run-2")
 			intact := f.read("out.jsonl")
 			c.change(t, f.path("out.jsonl"))
-			_, err := f.planOnce(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
+			_, err := f.planOnce(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 			if c.atPlan {
 				jobtest.RequireType(t, err, job.ErrorCorrupt)
 				require.ErrorContains(t, err, f.path("out.jsonl"))

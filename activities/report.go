@@ -7,21 +7,12 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/internal/wire"
 )
-
-// ReportInput is a job's final report and where it goes.
-type ReportInput struct {
-	Location string     `json:"location"` // path or bucket URL of a file
-	Report   job.Report `json:"report"`
-	// Ref is the run that is reported. The file gets the rights of its inputs, because the report quotes an item.
-	// Without a store, as before the job has one, nobody is asked whether a newer run has begun.
-	Ref ledger.Ref `json:"ref"`
-}
 
 // WriteReport writes a job's final report as JSON, replacing what is there. If a newer run has claimed the store, it
 // writes nothing: that run reports for itself.
-func (a *Activities) WriteReport(ctx context.Context, in ReportInput) error {
+func (a *Activities) WriteReport(ctx context.Context, in wire.ReportInput) error {
 	data, err := json.MarshalIndent(in.Report, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
@@ -35,17 +26,10 @@ func (a *Activities) WriteReport(ctx context.Context, in ReportInput) error {
 	return err
 }
 
-// FailuresInput asks for the errors file of a job that has failed.
-type FailuresInput struct {
-	Ref       ledger.Ref `json:"ref"`
-	Spec      job.Spec   `json:"spec"`
-	Manifests []string   `json:"manifests"` // heads of the chain
-}
-
 // WriteFailures writes the error records of all items that have failed so far to the job's errors file, replacing what
 // is there, and returns where that is. It is empty if there are no records. Finish replaces the file once the job has
 // been resumed and completes.
-func (a *Activities) WriteFailures(ctx context.Context, in FailuresInput) (location string, err error) {
+func (a *Activities) WriteFailures(ctx context.Context, in wire.FailuresInput) (location string, err error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (string, error) {
 		p, err := outputs.NewPublication(ctx, a.opts.Access, in.Ref, in.Spec)
 		if err != nil {

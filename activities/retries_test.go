@@ -14,6 +14,7 @@ import (
 	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -59,7 +60,7 @@ func (u *unsteady) item(c *calls.Call, i int, item calls.Item) {
 
 // untilDone runs a batch and its rests, as a leg does. cut returns the time after which the execution is cut; 0:
 // it is not.
-func (f *fixture) untilDone(in ProcessInput, cut func() time.Duration) (totals job.Totals, results string) {
+func (f *fixture) untilDone(in wire.ProcessInput, cut func() time.Duration) (totals job.Totals, results string) {
 	f.t.Helper()
 	for range 1000 {
 		ctx, stop := context.WithCancel(f.t.Context())

@@ -18,9 +18,7 @@ import (
 	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/records"
-	"github.com/stint-run/stint/internal/redrive"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -35,10 +33,10 @@ type fixture struct {
 	t    *testing.T
 	dir  string // of inputs, output and store
 	acts *Activities
-	ref  ledger.Ref
+	ref  wire.Ref
 	born int64 // of the newest run
 	spec job.Spec
-	next inputs.Cursor // of plan
+	next wire.Cursor // of plan
 
 	redrive *job.Redrive // of the run
 }
@@ -72,8 +70,8 @@ func (f *fixture) serve(h calls.Handler, o Options) *Activities {
 func (f *fixture) newRun(run string) {
 	f.spec = f.spec.WithDefaults()
 	f.born++
-	f.ref = ledger.Ref{Job: f.spec.Name, Run: run, Born: f.born, Store: f.spec.Store}
-	f.next = inputs.Cursor{}
+	f.ref = wire.Ref{Job: f.spec.Name, Run: run, Born: f.born, Store: f.spec.Store}
+	f.next = wire.Cursor{}
 }
 
 func (f *fixture) path(name string) string { return filepath.Join(f.dir, name) }
@@ -112,33 +110,33 @@ func (f *fixture) keys(prefix string) []string {
 }
 
 // page plans the next page of at most n batches.
-func (f *fixture) page(n int, resume ...string) ([]wire.Batch, inputs.PlanResult) {
+func (f *fixture) page(n int, resume ...string) ([]wire.Batch, wire.PlanResult) {
 	f.t.Helper()
-	in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Resume: resume, Batches: n}
+	in := wire.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Resume: resume, Batches: n}
 	result, err := f.planOnce(context.Background(), in)
 	require.NoError(f.t, err)
 	if result.Sources != "" {
 		f.ref.Sources, f.ref.Perm = result.Sources, result.Perm
 	}
 	f.next = result.Next
-	batches, err := inputs.DecodePage(result.Page)
+	batches, err := wire.DecodePage(result.Page)
 	require.NoError(f.t, err)
 	require.LessOrEqual(f.t, len(batches), n)
 	return batches, result
 }
 
 // planOnce plans a page, of a redrive if the run is one.
-func (f *fixture) planOnce(ctx context.Context, in inputs.PlanInput) (inputs.PlanResult, error) {
+func (f *fixture) planOnce(ctx context.Context, in wire.PlanInput) (wire.PlanResult, error) {
 	if f.redrive != nil {
-		return f.acts.PlanRedrive(ctx, redrive.PlanInput{PlanInput: in, Redrive: *f.redrive})
+		return f.acts.PlanRedrive(ctx, wire.PlanRedriveInput{PlanInput: in, Redrive: *f.redrive})
 	}
 	return f.acts.Plan(ctx, in)
 }
 
 // finishOnce publishes the output, of a redrive if the run is one.
-func (f *fixture) finishOnce(ctx context.Context, in outputs.FinishInput) (outputs.FinishResult, error) {
+func (f *fixture) finishOnce(ctx context.Context, in wire.FinishInput) (wire.FinishResult, error) {
 	if f.redrive != nil {
-		return f.acts.FinishRedrive(ctx, redrive.FinishInput{FinishInput: in, Redrive: *f.redrive})
+		return f.acts.FinishRedrive(ctx, wire.FinishRedriveInput{FinishInput: in, Redrive: *f.redrive})
 	}
 	return f.acts.Finish(ctx, in)
 }
@@ -156,15 +154,15 @@ func (f *fixture) plan(resume ...string) []wire.Batch {
 	}
 }
 
-func (f *fixture) input(b wire.Batch) ProcessInput {
-	return ProcessInput{
+func (f *fixture) input(b wire.Batch) wire.ProcessInput {
+	return wire.ProcessInput{
 		Ref: f.ref, Batch: b, Grace: f.spec.Grace, Flatten: f.spec.Flatten, KeepDrops: f.spec.Dropped != "",
-		Calls: calls.CallLimits{Attempts: f.spec.Attempts, ItemAttempts: f.spec.ItemAttempts, Backoff: f.spec.Backoff},
+		Calls: wire.CallLimits{Attempts: f.spec.Attempts, ItemAttempts: f.spec.ItemAttempts, Backoff: f.spec.Backoff},
 	}
 }
 
 // process runs a batch, which must not fail.
-func (f *fixture) process(b wire.Batch) ProcessResult {
+func (f *fixture) process(b wire.Batch) wire.ProcessResult {
 	f.t.Helper()
 	result, err := f.acts.Process(context.Background(), f.input(b))
 	require.NoError(f.t, err)
@@ -172,9 +170,9 @@ func (f *fixture) process(b wire.Batch) ProcessResult {
 }
 
 // processAll runs batches to their ends.
-func (f *fixture) processAll(batches []wire.Batch) []ledger.Entry {
+func (f *fixture) processAll(batches []wire.Batch) []wire.Entry {
 	f.t.Helper()
-	var entries []ledger.Entry
+	var entries []wire.Entry
 	for _, b := range batches {
 		for rest := &b; rest != nil; {
 			result := f.process(*rest)
@@ -185,19 +183,19 @@ func (f *fixture) processAll(batches []wire.Batch) []ledger.Entry {
 	return entries
 }
 
-func (f *fixture) commit(previous []string, entries ...ledger.Entry) string {
+func (f *fixture) commit(previous []string, entries ...wire.Entry) string {
 	f.t.Helper()
-	result, err := f.acts.Commit(context.Background(), CommitInput{Ref: f.ref, Previous: previous, Entries: entries})
+	result, err := f.acts.Commit(context.Background(), wire.CommitInput{Ref: f.ref, Previous: previous, Entries: entries})
 	require.NoError(f.t, err)
 	return result.Manifest
 }
 
-func (f *fixture) finishInput(heads ...string) outputs.FinishInput {
-	return outputs.FinishInput{Ref: f.ref, Spec: f.spec, Manifests: heads, Planned: f.next.Item}
+func (f *fixture) finishInput(heads ...string) wire.FinishInput {
+	return wire.FinishInput{Ref: f.ref, Spec: f.spec, Manifests: heads, Planned: f.next.Item}
 }
 
 // finish publishes the output, which must not fail.
-func (f *fixture) finish(heads ...string) outputs.FinishResult {
+func (f *fixture) finish(heads ...string) wire.FinishResult {
 	f.t.Helper()
 	result, err := f.finishOnce(context.Background(), f.finishInput(heads...))
 	require.NoError(f.t, err)
@@ -205,7 +203,7 @@ func (f *fixture) finish(heads ...string) outputs.FinishResult {
 }
 
 // output is what the part of an entry holds.
-func (f *fixture) output(e ledger.Entry) string {
+func (f *fixture) output(e wire.Entry) string {
 	return f.object(ledger.ResultsKey(f.ref.Run, e), e.Bytes)
 }
 
@@ -221,12 +219,12 @@ func (f *fixture) object(key string, bytes int64) string {
 }
 
 // failures is what the error part of an entry holds.
-func (f *fixture) failures(e ledger.Entry) []ledger.ErrorLine {
+func (f *fixture) failures(e wire.Entry) []wire.ErrorLine {
 	f.t.Helper()
-	var lines []ledger.ErrorLine
+	var lines []wire.ErrorLine
 	dec := json.NewDecoder(strings.NewReader(f.object(ledger.ErrorsKey(cmp.Or(e.Run, f.ref.Run), e), e.ErrBytes)))
 	for {
-		var line ledger.ErrorLine
+		var line wire.ErrorLine
 		err := dec.Decode(&line)
 		if err == io.EOF {
 			return lines
@@ -237,7 +235,7 @@ func (f *fixture) failures(e ledger.Entry) []ledger.ErrorLine {
 }
 
 // itemsOf returns what r holds, as package records reads it.
-func itemsOf(t testing.TB, r io.Reader, shape records.Shape) []string {
+func itemsOf(t testing.TB, r io.Reader, shape wire.Shape) []string {
 	t.Helper()
 	var items []string
 	var chunk records.Chunk

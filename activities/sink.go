@@ -3,7 +3,7 @@ package activities
 import (
 	"context"
 
-	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // sink takes the outcomes of one batch, in the order of its items. One goroutine uses it.
@@ -18,10 +18,10 @@ type sink interface {
 	// then on; it returns an empty buffer for the next ones.
 	Results(ctx context.Context, lines []byte) (next []byte, err error)
 	// Note takes a line about an item that has no result.
-	Note(ctx context.Context, line ledger.ErrorLine) error
+	Note(ctx context.Context, line wire.ErrorLine) error
 	// Commit makes the outcomes durable and sets the sizes and checksums of the entry, which must be
 	// complete but for those.
-	Commit(entry *ledger.Entry) error
+	Commit(entry *wire.Entry) error
 	// Close frees what the sink holds, and gives up what is not committed. It is called once.
 	Close()
 }

@@ -27,7 +27,7 @@ import (
 // which knows them by the source that the job got them from.
 type source interface {
 	// Shape is the form of the items of the last chunk, and stays that. All chunks have lines, or none has.
-	Shape() *records.Shape
+	Shape() *wire.Shape
 	// Next reads the next items into chunk, whose they are: at most items
 	// of them, and as many as fit into about so many bytes, but at least one; all have one shape. It may wait, for a
 	// clock. After the last item it returns io.EOF; if the source does not hold what was planned, an
@@ -41,7 +41,7 @@ type source interface {
 	Bytes() int64
 	// Origin returns an item as the job got it, and where it comes from, for its error record. shape is that of the item's
 	// chunk. Items are asked for in the order of their ordinals. It may read from the source.
-	Origin(ctx context.Context, ordinal int64, shape *records.Shape, item *records.Item) (records.Origin, error)
+	Origin(ctx context.Context, ordinal int64, shape *wire.Shape, item *records.Item) (records.Origin, error)
 	// Original returns the ordinal by which people know an item: the one given, or that in the job in
 	// which the item was first numbered. It may read from the store.
 	Original(ctx context.Context, ordinal int64) (int64, error)
@@ -56,12 +56,12 @@ type source interface {
 }
 
 // openSource opens the source of the batch.
-func (e *execution) openSource(in *ProcessInput) (err error) {
+func (e *execution) openSource(in *wire.ProcessInput) (err error) {
 	if in.Clock != nil {
 		return e.openClock(in)
 	}
 	if len(in.Items) > 0 {
-		shape := records.Shape{Format: records.Format(in.Format), MaxItem: int(in.MaxItem)}
+		shape := wire.Shape{Format: wire.Format(in.Format), MaxItem: int(in.MaxItem)}
 		return e.openSteps(shape.MaxItem, stages.Options{NotesDrops: true, Feed: true}, func() (source, error) { return feeds.NewItems(in.Ref.Job, in.Batch, in.Items, shape) })
 	}
 	dir, err := e.openStore()
@@ -113,8 +113,8 @@ func (e *execution) openOrigin(dir store.Dir, table *inputs.Table) (source, erro
 }
 
 // openClock begins an execution of a loop's slot.
-func (e *execution) openClock(in *ProcessInput) error {
-	o := loops.Options{Ref: in.Ref, Soon: e.watch.Soon, Entry: func() ledger.Entry { return e.entry }, Write: e.write}
+func (e *execution) openClock(in *wire.ProcessInput) error {
+	o := loops.Options{Ref: in.Ref, Soon: e.watch.Soon, Entry: func() wire.Entry { return e.entry }, Write: e.write}
 	if in.Clock.Keep {
 		dir, err := e.openStore()
 		if err != nil {

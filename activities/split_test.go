@@ -15,11 +15,10 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
-	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -257,7 +256,7 @@ func TestSplit_TwoFinishesAtOnce(t *testing.T) {
 		f.finishEarlier(t, text)
 		head := f.commit(nil, f.processAll(f.plan())...)
 		ctx := &interrupted{Context: t.Context(), left: step}
-		var first outputs.FinishResult
+		var first wire.FinishResult
 		ctx.do = func() { first = f.finishThrough(t.Context(), []string{head}) }
 		second := f.finishThrough(ctx, []string{head})
 		begun := ctx.begun()
@@ -279,7 +278,7 @@ func TestSplit_OverItsInputs(t *testing.T) {
 		f.spec.Input, f.spec.Split, f.spec.Output, f.spec.Errors, f.spec.Store = []string{f.path(input)}, "k", f.path("data/{}.jsonl"), "", ""
 		f.newRun("run-1")
 		require.NoError(t, f.spec.Validate(), "that does not show yet")
-		_, err := f.planOnce(t.Context(), inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
+		_, err := f.planOnce(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
 		jobtest.RequireType(t, err, job.ErrorInput)
 		require.ErrorContains(t, err, "data/a.jsonl could also be a file of the output")
 		require.Equal(t, `{"k":"a"}`, f.read("data/a.jsonl"))

@@ -31,12 +31,12 @@ func (e *execution) form() calls.Form {
 }
 
 // shape is the shape by which items are checked. What a filter has written for another one, or for the output, is not.
-func (e *execution) shape() *records.Shape {
+func (e *execution) shape() *wire.Shape {
 	shape := e.source.Shape()
 	if e.in.Batch.From == nil || e.form() != calls.Lines {
 		return shape
 	}
-	return &records.Shape{Format: records.Text, MaxItem: shape.MaxItem}
+	return &wire.Shape{Format: records.Text, MaxItem: shape.MaxItem}
 }
 
 // carry records what an earlier step has made of the item at index, which is the next. at is where its result would be.
@@ -65,9 +65,9 @@ func (e *execution) carry(b *block, index int, s *stages.Settled, at int64) erro
 }
 
 // notOwn are the items that no handler was meant to get here.
-func (e *execution) notOwn() Carried {
+func (e *execution) notOwn() wire.Carried {
 	if e.gathers() {
-		return Carried{Items: e.entry.Count, Failed: e.entry.Failed}
+		return wire.Carried{Items: e.entry.Count, Failed: e.entry.Failed}
 	}
 	return e.carried
 }
@@ -143,7 +143,7 @@ func (e *execution) written() *wire.Part {
 }
 
 // passedFormat is the format of the results: what handlers return is JSON, but a filter that gets text answers with text.
-func (e *execution) passedFormat() records.Format {
+func (e *execution) passedFormat() wire.Format {
 	if e.form() == calls.Lines && e.source.Shape().Format == records.Text {
 		return records.Text
 	}

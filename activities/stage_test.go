@@ -15,8 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
 	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -44,23 +43,23 @@ func fateOf(stage int, item int64, failing, dropping uint32) fate {
 	return passes
 }
 
-// pipeline runs batches through the stages of one worker.
-type pipeline struct {
+// staged runs batches through the stages of one worker.
+type staged struct {
 	*fixture
-	program stages.Program
+	program pipeline.Program
 	step    int       // of the execution that runs
 	seen    [][]int64 // items, by step
 	number  int       // of executions
 }
 
 // newPipeline has a handler that each is called with, for each item.
-func newPipeline(t *testing.T, all []job.Stage, each func(p *pipeline, c *calls.Call, item calls.Item), inputs ...string) *pipeline {
-	p := &pipeline{fixture: setup(t, inputs...)}
+func newPipeline(t *testing.T, all []job.Stage, each func(p *staged, c *calls.Call, item calls.Item), inputs ...string) *staged {
+	p := &staged{fixture: setup(t, inputs...)}
 	p.spec.Stages = all
 	p.spec.Pool = ""
 	p.spec = p.spec.WithDefaults()
 	require.NoError(t, p.spec.Validate())
-	p.program = stages.Compile(p.spec.Stages)
+	p.program = pipeline.Compile(p.spec.Stages)
 	p.seen = make([][]int64, len(p.program))
 	h := &callstest.Handler{As: calls.Traits{Form: calls.Lines}, Size: calls.CallSize{Items: 3}}
 	h.Each = func(c *calls.Call, item calls.Item) {
@@ -73,7 +72,7 @@ func newPipeline(t *testing.T, all []job.Stage, each func(p *pipeline, c *calls.
 
 // letters is a pipeline whose handler adds the stage's name, a letter, to each item.
 type letters struct {
-	*pipeline
+	*staged
 	failing, dropping uint32
 }
 
@@ -83,11 +82,11 @@ func setupLetters(t *testing.T, number int, failing, dropping uint32, inputs ...
 	for stage := range number {
 		all = append(all, job.Stage{Name: stageName(stage), Pool: "pool"})
 	}
-	l.pipeline = newPipeline(t, all, l.each, inputs...)
+	l.staged = newPipeline(t, all, l.each, inputs...)
 	return l
 }
 
-func (l *letters) each(p *pipeline, c *calls.Call, item calls.Item) {
+func (l *letters) each(p *staged, c *calls.Call, item calls.Item) {
 	switch fateOf(p.step, item.Ordinal, l.failing, l.dropping) {
 	case fails:
 		c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Type: "Broken", Message: stageName(p.step)}}, 1)
@@ -99,7 +98,7 @@ func (l *letters) each(p *pipeline, c *calls.Call, item calls.Item) {
 }
 
 // drop drops an item; one in two as a filter does between two stages, with a blank line.
-func (p *pipeline) drop(c *calls.Call, item calls.Item) {
+func (p *staged) drop(c *calls.Call, item calls.Item) {
 	if p.program[p.step].Last || item.Ordinal%2 == 0 {
 		c.Answer.Drop()
 		return
@@ -110,7 +109,7 @@ func (p *pipeline) drop(c *calls.Call, item calls.Item) {
 func stageName(stage int) string { return string(rune('a' + stage)) }
 
 // execute runs one execution of a batch, of which take items are done; 0: all.
-func (p *pipeline) execute(b wire.Batch, take int64) ProcessResult {
+func (p *staged) execute(b wire.Batch, take int64) wire.ProcessResult {
 	p.t.Helper()
 	p.number++
 	p.step = 0
@@ -127,7 +126,7 @@ func (p *pipeline) execute(b wire.Batch, take int64) ProcessResult {
 
 // run takes batches through all stages in any order, and returns the entries of the last one and all counts. After so many
 // executions it stops: left are the batches between two stages then.
-func (p *pipeline) run(random *rand.Rand, waiting []wire.Batch, most int) (entries []ledger.Entry, totals job.Totals, left []wire.Batch) {
+func (p *staged) run(random *rand.Rand, waiting []wire.Batch, most int) (entries []wire.Entry, totals job.Totals, left []wire.Batch) {
 	for ; len(waiting) > 0 && most > 0; most-- {
 		i := random.IntN(len(waiting))
 		b := waiting[i]
@@ -157,12 +156,12 @@ func (p *pipeline) run(random *rand.Rand, waiting []wire.Batch, most int) (entri
 
 // runs runs the job, stopping it so many times, each after a random number of executions, and resuming it. It returns the head of the
 // manifests, all entries, and the counts of the last run's report.
-func (p *pipeline) runs(random *rand.Rand, stops int) (head string, all []ledger.Entry, totals job.Totals) {
+func (p *staged) runs(random *rand.Rand, stops int) (head string, all []wire.Entry, totals job.Totals) {
 	return p.runsUntil(random, stops, func() int { return random.IntN(40) })
 }
 
 // runsUntil is runs, with stops after so many executions as until says.
-func (p *pipeline) runsUntil(random *rand.Rand, stops int, until func() int) (head string, all []ledger.Entry, totals job.Totals) {
+func (p *staged) runsUntil(random *rand.Rand, stops int, until func() int) (head string, all []wire.Entry, totals job.Totals) {
 	var heads []string
 	for run := 0; ; run++ {
 		if run > 0 {
@@ -183,7 +182,7 @@ func (p *pipeline) runsUntil(random *rand.Rand, stops int, until func() int) (he
 			entries[i].Run = p.ref.Run
 		}
 		all = append(all, entries...)
-		result, err := p.acts.Commit(context.Background(), CommitInput{Ref: p.ref, Previous: heads, Entries: entries, Between: left})
+		result, err := p.acts.Commit(context.Background(), wire.CommitInput{Ref: p.ref, Previous: heads, Entries: entries, Between: left})
 		require.NoError(p.t, err)
 		if run == stops {
 			return result.Manifest, all, counts
@@ -253,7 +252,7 @@ func TestPipeline_P4_SplitsWithinACall(t *testing.T) {
 			r := p.execute(batches[0], 0)
 			require.Equal(t, []int{int(c.items)}, h.Sizes(), "one call")
 			var counts []int64
-			var entries []ledger.Entry
+			var entries []wire.Entry
 			for _, b := range p.program.Advance(batches[0], r.Rest, p.ref.Run, *r.Written, r.Routed, r.Cuts) {
 				counts = append(counts, b.Count)
 				entries = append(entries, p.execute(b, 0).Entry)
@@ -271,7 +270,7 @@ func TestPipeline_P1_RedriveFailsInAnotherStage(t *testing.T) {
 	t.Parallel()
 	stage := func(name string) job.Stage { return job.Stage{Name: name, Pool: "pool"} }
 	failing := "both.a"
-	p := newPipeline(t, []job.Stage{{Name: "both", Ensemble: []job.Stage{stage("a"), stage("b")}}, stage("last")}, func(p *pipeline, c *calls.Call, item calls.Item) {
+	p := newPipeline(t, []job.Stage{{Name: "both", Ensemble: []job.Stage{stage("a"), stage("b")}}, stage("last")}, func(p *staged, c *calls.Call, item calls.Item) {
 		if name := p.program[p.step].Name; name == failing {
 			c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: job.Error{Type: "Broken", Message: name}}, 1)
 			return
@@ -338,8 +337,8 @@ func (p *letters) model(lines []string) (out string, errors []failed, drops int)
 }
 
 // records returns the error records of the entries, in the order of their items.
-func (p *pipeline) records(entries []ledger.Entry) (all []failed) {
-	slices.SortFunc(entries, func(a, b ledger.Entry) int { return int(a.First - b.First) })
+func (p *staged) records(entries []wire.Entry) (all []failed) {
+	slices.SortFunc(entries, func(a, b wire.Entry) int { return int(a.First - b.First) })
 	for _, e := range entries {
 		for _, line := range p.failures(e) {
 			f := line.Failure

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stint-run/stint/internal/loops"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 )
@@ -33,7 +33,7 @@ func loopTicks(args []string) error {
 		return err
 	}
 	enough := make(chan struct{}, 1)
-	handle := func(_ context.Context, t loops.Tick) (int64, error) {
+	handle := func(_ context.Context, t wire.Tick) (int64, error) {
 		if t.Tick == int64(ticks)/2 {
 			select {
 			case enough <- struct{}{}:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 )
@@ -61,7 +62,7 @@ func startLockstep(argv []string) (*lockstep, error) {
 		return nil, err
 	}
 	l := &lockstep{cmd: cmd, in: in, out: bufio.NewReaderSize(out, 1<<20)}
-	hello, err := frames.Encode(frames.Hello{Type: frames.TypeHello, Version: frames.Version, Concurrency: 1})
+	hello, err := frames.Encode(wire.HelloFrame{Type: frames.TypeHello, Version: frames.Version, Concurrency: 1})
 	if err != nil {
 		return nil, err
 	}

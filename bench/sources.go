@@ -24,7 +24,7 @@ func manySources(dir, output, state string, resumed bool) error {
 	access := &store.Access{Allow: []string{dir, state}}
 	defer access.Close()
 	spec := job.Spec{Name: "many", Pool: "many", Input: []string{dir}, Output: state + "/"}.WithDefaults()
-	ref := ledger.Ref{Job: spec.Name, Run: "first", Store: spec.Store}
+	ref := wire.Ref{Job: spec.Name, Run: "first", Store: spec.Store}
 	ctx := context.Background()
 	to, err := access.Open(ctx, ref.Store)
 	if err != nil {
@@ -37,13 +37,13 @@ func manySources(dir, output, state string, resumed bool) error {
 	}
 	if resumed {
 		ref.Sources = key
-		var entries []ledger.Entry
+		var entries []wire.Entry
 		for i, b := range batches {
 			if i%2 == 0 {
-				entries = append(entries, ledger.Entry{Batch: b, Part: ledger.NewToken(), OK: b.Count})
+				entries = append(entries, wire.Entry{Batch: b, Part: ledger.NewToken(), OK: b.Count})
 			}
 		}
-		manifest, err := ledger.WriteManifest(ctx, to, ref, 0, nil, entries, ledger.Besides{})
+		manifest, err := ledger.WriteManifest(ctx, to, ref, 0, nil, entries, wire.Besides{})
 		if err != nil {
 			return err
 		}
@@ -63,8 +63,8 @@ func manySources(dir, output, state string, resumed bool) error {
 }
 
 // planAll plans all pages in one worker, and returns the key of the source table, too.
-func planAll(ctx context.Context, access *store.Access, to store.Dir, ref ledger.Ref, spec job.Spec, resume []string) ([]wire.Batch, string, error) {
-	in := inputs.PlanInput{Ref: ref, Spec: spec, Batches: wire.FirstPage, Resume: resume}
+func planAll(ctx context.Context, access *store.Access, to store.Dir, ref wire.Ref, spec job.Spec, resume []string) ([]wire.Batch, string, error) {
+	in := wire.PlanInput{Ref: ref, Spec: spec, Batches: wire.FirstPage, Resume: resume}
 	n := inputs.New(access, nil)
 	defer n.Close()
 	var all []wire.Batch
@@ -73,7 +73,7 @@ func planAll(ctx context.Context, access *store.Access, to store.Dir, ref ledger
 		if err != nil {
 			return nil, "", err
 		}
-		batches, err := inputs.DecodePage(page.Page)
+		batches, err := wire.DecodePage(page.Page)
 		if err != nil {
 			return nil, "", err
 		}

@@ -89,7 +89,7 @@ const maxManifests = 64
 type manifestKey struct{ location, key string }
 
 type manifest struct {
-	head    ledger.Head
+	head    wire.Head
 	entries []ledger.OwnedEntry // by ordinal
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -82,13 +83,13 @@ func readPart(ctx context.Context, dir store.Dir, at jobs.FeedPart, whole int64)
 
 // note is a line about an item without a result.
 type note struct {
-	ledger.ErrorLine
+	wire.ErrorLine
 	failure json.RawMessage
 }
 
 func readNotes(ctx context.Context, dir store.Dir, e ledger.OwnedEntry) ([]note, error) {
 	var notes []note
-	err := ledger.EachErrorLine(ctx, dir, e, func(line ledger.ErrorLine) error {
+	err := ledger.EachErrorLine(ctx, dir, e, func(line wire.ErrorLine) error {
 		n := note{ErrorLine: line}
 		if !line.Dropped {
 			f := line.Failure

@@ -104,8 +104,8 @@ func (s *Store) Outcome(ctx context.Context, at jobs.FeedPart, item int64) (jobs
 }
 
 // entryOf is a part as the ledger names it.
-func entryOf(at jobs.FeedPart) ledger.Entry {
-	return ledger.Entry{
+func entryOf(at jobs.FeedPart) wire.Entry {
+	return wire.Entry{
 		Batch: wire.Batch{First: at.First, Count: at.Count}, Part: at.Part,
 		Bytes: at.Bytes, Sum: at.Sum, ErrBytes: at.ErrBytes, ErrSum: at.ErrSum,
 	}

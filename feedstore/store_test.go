@@ -30,7 +30,7 @@ type world struct {
 	t         *testing.T
 	location  string
 	dir       store.Dir
-	ref       ledger.Ref
+	ref       wire.Ref
 	manifests []string
 	accepted  int64
 }
@@ -42,15 +42,15 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { require.NoError(t, access.Close()) })
 	dir, err := access.Open(t.Context(), w.location)
 	require.NoError(t, err)
-	w.dir, w.ref = dir, ledger.Ref{Job: "risk", Run: "run", Store: w.location, Sources: "run/sources.json"}
+	w.dir, w.ref = dir, wire.Ref{Job: "risk", Run: "run", Store: w.location, Sources: "run/sources.json"}
 	return w
 }
 
 // part writes a batch whose outcomes are lines; "!text" is a failure, "-" is dropped.
 func (w *world) part(first, session int64, lines ...string) jobs.FeedPart {
 	w.t.Helper()
-	inline := &ledger.Inline{}
-	e := ledger.Entry{Batch: wire.Batch{First: first, Count: int64(len(lines))}.Sealed(), Session: session}
+	inline := &wire.Inline{}
+	e := wire.Entry{Batch: wire.Batch{First: first, Count: int64(len(lines))}.Sealed(), Session: session}
 	for i, line := range lines {
 		at := int64(len(inline.Results))
 		switch {
@@ -69,7 +69,7 @@ func (w *world) part(first, session int64, lines ...string) jobs.FeedPart {
 	}
 	require.NoError(w.t, inline.Sums(&e))
 	w.accepted = max(w.accepted, e.End())
-	manifest, err := feeds.Commit(w.t.Context(), w.dir, feeds.CommitInput{Ref: w.ref, Previous: w.manifests, Accepted: w.accepted, Entries: []feeds.Entry{{Entry: e, Inline: inline}}})
+	manifest, err := feeds.Commit(w.t.Context(), w.dir, wire.CommitFeedInput{Ref: w.ref, Previous: w.manifests, Accepted: w.accepted, Entries: []wire.FeedEntry{{Entry: e, Inline: inline}}})
 	require.NoError(w.t, err)
 	w.manifests = []string{manifest}
 	_, entries, err := ledger.ReadManifest(w.t.Context(), w.dir, manifest)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-run/stint/internal/search"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -37,7 +38,7 @@ type ClientOptions struct {
 	// pool and state, and cannot be resumed. Default: the SDK's default converter.
 	DataConverter converter.DataConverter
 	// Namespace is that of the Temporal client, which cannot be asked for it either. With it jobs get search attributes
-	// (see [SearchAttributes]), if the server has them or lets the client register them. Default: they get none.
+	// (StintPool, StintState, StintPercent, StintFailed), if the server has them or lets the client register them. Default: they get none.
 	Namespace string
 }
 
@@ -138,7 +139,7 @@ func (c *Client) execute(ctx context.Context, opts client.StartWorkflowOptions, 
 	if c.searchable(ctx) {
 		searchable := in
 		searchable.Searchable = true
-		opts.TypedSearchAttributes = SearchAttributes{Pool: in.Spec.Pool, State: job.Running}.Typed()
+		opts.TypedSearchAttributes = search.Attributes{Pool: in.Spec.Pool, State: job.Running}.Typed()
 		run, err := c.temporal.ExecuteWorkflow(ctx, opts, wire.WorkflowJob, searchable)
 		if _, ok := errors.AsType[*serviceerror.InvalidArgument](err); !ok {
 			return run, err

@@ -23,55 +23,17 @@ func notReady(err error) bool {
 
 // givenInput is what a job's run, or a leg, was started with, as far as a resumed job must keep it.
 type givenInput struct {
-	wire.StartInput             // of a job
-	State           *givenState `json:"state"` // of the runs before, if the job has continued as new
+	wire.JobInput
 	// Of a leg.
-	Ref      json.RawMessage `json:"ref"`
-	Number   int             `json:"number"`
-	Previous []string        `json:"previous"`
-	Slot     *job.LoopSlot   `json:"slot"`
-	Sofar    struct {        // of its runs before
-		Totals     job.Totals        `json:"totals"`
-		FirstError *job.FirstError   `json:"first_error"`
-		Workers    []job.WorkerShare `json:"workers"`
-	} `json:"so_far"`
+	Ref      wire.Ref      `json:"ref"`
+	Number   int           `json:"number"`
+	Previous []string      `json:"previous"`
+	Slot     *job.LoopSlot `json:"slot"`
+	Sofar    wire.Outcomes `json:"so_far"` // of its runs before
 
 	first   string    // run ID of the first run
 	started time.Time // the workflow
 	ran     bool      // it has completed a workflow task
-}
-
-// givenState is the part of workflows.jobState that a report is made of.
-type givenState struct {
-	Heads  []string   `json:"heads"`
-	Report job.Report `json:"report"`
-	Work   struct {
-		Feed *struct {
-			Accepted int64     `json:"accepted"`
-			Session  int64     `json:"session"`
-			Segments int       `json:"segments"`
-			Stalled  time.Time `json:"stalled"`
-			Lost     int64     `json:"lost"`
-			Gone     []string  `json:"gone"`
-			Earlier  struct {
-				Items int64 `json:"items"`
-				Done  int64 `json:"done"`
-			} `json:"earlier"`
-		} `json:"feed"`
-		Loop *struct {
-			Slots []job.LoopSlot `json:"slots"`
-		} `json:"loop"`
-	} `json:"work"`
-	Carried []struct {
-		Number   int `json:"number"`
-		Reported struct {
-			Sofar job.Counted `json:"sofar"`
-		} `json:"reported"`
-		Sofar struct {
-			Manifests []string `json:"manifests"`
-			Accepted  int64    `json:"accepted"`
-		} `json:"sofar"`
-	} `json:"carried"`
 }
 
 // given reads the input of a workflow's latest run from the first event of its history, and whether that run has done anything.
@@ -100,7 +62,7 @@ func (in *givenInput) pending() []json.RawMessage {
 	if len(in.Previous) == 0 {
 		return nil
 	}
-	kept, err := json.Marshal(map[string]any{"ref": in.Ref, "leg": in.Number, "previous": in.Previous})
+	kept, err := json.Marshal(wire.CommitInput{Ref: in.Ref, Leg: in.Number, Previous: in.Previous})
 	if err != nil {
 		return nil // it was read as JSON
 	}
@@ -134,7 +96,7 @@ func (in *givenInput) answerOf(heads []string) wire.Answer {
 	if in.State != nil {
 		a.Report = in.State.Report
 		a.Manifests = heads
-		in.State.addLegs(&a)
+		addLegs(&a, in.State.Carried)
 	}
 	switch {
 	case in.Redrive != nil:
@@ -157,8 +119,8 @@ func (in *givenInput) answerOf(heads []string) wire.Answer {
 
 // addLegs adds the legs of a feed that the run was to continue with: they run, and the manifests that were given to them are no
 // heads of the job's any more.
-func (s *givenState) addLegs(a *wire.Answer) {
-	for _, leg := range s.Carried {
+func addLegs(a *wire.Answer, legs []wire.CarriedLeg) {
+	for _, leg := range legs {
 		id := wire.LegID(a.Job, leg.Number)
 		a.OpenLegs = append(a.OpenLegs, id)
 		a.Manifests = slices.Concat(a.Manifests, leg.Sofar.Manifests)

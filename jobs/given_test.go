@@ -115,7 +115,7 @@ func TestGivenInput_Pending(t *testing.T) {
 	var leg givenInput
 	require.NoError(t, json.Unmarshal([]byte(`{"ref":{"job":"a"},"number":3,"previous":["m1","m2"],"page":"AA=="}`), &leg))
 	require.Len(t, leg.pending(), 1)
-	require.JSONEq(t, `{"ref":{"job":"a"},"leg":3,"previous":["m1","m2"]}`, string(leg.pending()[0]))
+	require.JSONEq(t, `{"ref":{"job":"a","run":"","store":""},"leg":3,"previous":["m1","m2"],"entries":null}`, string(leg.pending()[0]))
 
 	var nothing givenInput
 	require.NoError(t, json.Unmarshal([]byte(`{"spec":{},"number":1}`), &nothing))
@@ -170,7 +170,7 @@ func TestResume_FeedThatWasToGoOn(t *testing.T) {
 	restarts(tc, mock.MatchedBy(func(in wire.StartInput) bool {
 		return in.Accepted == 60 && asJSON(t, in.Resume) == `["m1","m2","m3","m4"]` && asJSON(t, in.Salvage) ==
 			`[{"run":"its-run","workflow":"nightly/leg-2"},{"run":"its-run","workflow":"nightly/leg-4"},`+
-				`{"leg":5,"previous":["m5"],"ref":{"job":"nightly"}},{"gone":true,"workflow":"nightly/leg-6"}]`
+				`{"ref":{"job":"nightly","run":"","store":""},"leg":5,"previous":["m5"],"entries":null},{"gone":true,"workflow":"nightly/leg-6"}]`
 	}))
 	_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
 	require.NoError(t, err)
@@ -264,7 +264,7 @@ func TestResume_LegThatNeverRan(t *testing.T) {
 	tc.On("QueryWorkflow", mock.Anything, first, "", wire.QueryPending).Return(value(t, []json.RawMessage{json.RawMessage(`{"leg":1}`)}), nil)
 	unready(tc, second, wire.QueryPending)
 	restarts(tc, wire.StartInput{Spec: valid(), Resume: []string{"m1"}, Earlier: []string{"run-1"}, Version: wire.LogicVersion, Salvage: []json.RawMessage{
-		json.RawMessage(`{"leg":1}`), json.RawMessage(`{"leg":2,"previous":["m2"],"ref":{"job":"nightly"}}`),
+		json.RawMessage(`{"leg":1}`), json.RawMessage(`{"ref":{"job":"nightly","run":"","store":""},"leg":2,"previous":["m2"],"entries":null}`),
 	}})
 	_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
 	require.NoError(t, err)
@@ -307,7 +307,7 @@ func commitOf(t *testing.T, id int64, input, manifest string) []*history.History
 	t.Helper()
 	scheduled := event(id, enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
 	scheduled.Attributes = &history.HistoryEvent_ActivityTaskScheduledEventAttributes{ActivityTaskScheduledEventAttributes: &history.ActivityTaskScheduledEventAttributes{
-		ActivityType: &common.ActivityType{Name: activityCommit}, Input: payloadsOf(t, input),
+		ActivityType: &common.ActivityType{Name: string(wire.ActivityCommit)}, Input: payloadsOf(t, input),
 	}}
 	if manifest == "" {
 		return []*history.HistoryEvent{scheduled}
@@ -371,7 +371,7 @@ func TestD50_WhatHasRunAndDoesNotAnswer(t *testing.T) {
 	unready(tc, "nightly", wire.QueryPending)
 	unready(tc, open, wire.QueryPending)
 	restarts(tc, wire.StartInput{Spec: valid(), Resume: report.Manifests, Earlier: []string{"run-1"}, Version: wire.LogicVersion, Salvage: []json.RawMessage{
-		json.RawMessage(`{"leg":3,"previous":["m5"],"ref":{"job":"nightly"}}`),
+		json.RawMessage(`{"ref":{"job":"nightly","run":"","store":""},"leg":3,"previous":["m5"],"entries":null}`),
 	}})
 	_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
 	require.NoError(t, err)
@@ -382,9 +382,9 @@ func TestD50_WhatIsStillToBeCommitted(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	left := json.RawMessage(`{"leg":7,"previous":["s3"],"entries":[{}]}`)
-	in := givenInput{StartInput: wire.StartInput{Salvage: []json.RawMessage{
+	in := givenInput{JobInput: wire.JobInput{StartInput: wire.StartInput{Salvage: []json.RawMessage{
 		json.RawMessage(`{"leg":5,"previous":["s2"],"entries":[{}]}`), json.RawMessage(`{"leg":6,"previous":["s1"]}`), left,
-	}}}
+	}}}}
 	hasEvents(t, tc, "nightly", `{}`, commitOf(t, 10, `{"leg":5,"previous":["s2"],"entries":[{}]}`, "salvaged")...)
 	r, err := c.remainsOf(t.Context(), "nightly", in)
 	require.NoError(t, err)

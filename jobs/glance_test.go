@@ -45,7 +45,7 @@ func pendingOf(t *testing.T, memo *job.Milestone, legs []string, hints map[strin
 		details, err := converter.GetDefaultDataConverter().ToPayloads(wire.Hint{News: news})
 		require.NoError(t, err)
 		desc.PendingActivities = append(desc.PendingActivities, &workflow.PendingActivityInfo{
-			ActivityId: id, ActivityType: &common.ActivityType{Name: wire.ActivityProcess}, State: enums.PENDING_ACTIVITY_STATE_STARTED,
+			ActivityId: id, ActivityType: &common.ActivityType{Name: string(wire.ActivityProcess)}, State: enums.PENDING_ACTIVITY_STATE_STARTED,
 			HeartbeatDetails: details, LastHeartbeatTime: timestamppb.New(began),
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/search"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/common/v1"
@@ -18,7 +19,6 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/temporal"
 )
 
 // ListFilter chooses jobs: those in one of the states and of one of the pools, their own or that of a stage. An empty list
@@ -50,7 +50,7 @@ const JobsQuery = "WorkflowType = '" + wire.WorkflowJob + "' AND TaskQueue = '" 
 const searchProblems = "TemporalReportedProblems"
 
 // TroubleQuery is the list filter that finds the jobs that were stopped, have failed, have failed items, or are stuck.
-// The server must have the search attributes of jobs (see [SearchAttributes]), and report problems, as Temporal does
+// The server must have the search attributes of jobs (StintPool, StintState, StintPercent, StintFailed), and report problems, as Temporal does
 // from 1.30 on.
 const TroubleQuery = JobsQuery + " AND (" + wire.SearchState + " = 'stopped' OR " + wire.SearchFailed + " > 0" +
 	" OR ExecutionStatus = 'Failed' OR ExecutionStatus = 'Terminated'" +
@@ -129,37 +129,6 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 	return l
 }
 
-// SearchAttributes are what the server's own list can filter jobs by, as StintPool, StintState, StintPercent and StintFailed.
-type SearchAttributes struct {
-	Pool    string
-	State   job.State
-	Percent int64 // done, when the job noted it last
-	Failed  int64 // items, then
-}
-
-// Typed returns the search attributes as Temporal takes them.
-func (s SearchAttributes) Typed() temporal.SearchAttributes {
-	return temporal.NewSearchAttributes(s.Updates()...)
-}
-
-// Updates returns what sets the search attributes.
-func (s SearchAttributes) Updates() []temporal.SearchAttributeUpdate {
-	return []temporal.SearchAttributeUpdate{
-		temporal.NewSearchAttributeKeyKeyword(wire.SearchPool).ValueSet(s.Pool),
-		temporal.NewSearchAttributeKeyKeyword(wire.SearchState).ValueSet(string(s.State)),
-		temporal.NewSearchAttributeKeyInt64(wire.SearchPercent).ValueSet(s.Percent),
-		temporal.NewSearchAttributeKeyInt64(wire.SearchFailed).ValueSet(s.Failed),
-	}
-}
-
-// SearchTypes are the types of the search attributes, by name.
-func SearchTypes() map[string]enums.IndexedValueType {
-	return map[string]enums.IndexedValueType{
-		wire.SearchPool: enums.INDEXED_VALUE_TYPE_KEYWORD, wire.SearchState: enums.INDEXED_VALUE_TYPE_KEYWORD,
-		wire.SearchPercent: enums.INDEXED_VALUE_TYPE_INT, wire.SearchFailed: enums.INDEXED_VALUE_TYPE_INT,
-	}
-}
-
 // searchLimit is how long it may take to find out whether the server has them.
 const searchLimit = 3 * time.Second
 
@@ -180,12 +149,12 @@ func searching(c client.Client, namespace string) func(context.Context) bool {
 				return // the job is worth starting without
 			}
 			has = true
-			for name, kind := range SearchTypes() {
+			for name, kind := range search.Types() {
 				has = has && known.GetCustomAttributes()[name] == kind
 			}
 			if !has {
 				_, _ = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
-					Namespace: namespace, SearchAttributes: SearchTypes(),
+					Namespace: namespace, SearchAttributes: search.Types(),
 				}) // most servers leave that to their operators
 			}
 		})

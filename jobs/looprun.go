@@ -23,7 +23,7 @@ func (r *Run) addTicks(ctx context.Context, report *job.Report) {
 		}
 		runs := desc.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING
 		for _, a := range desc.GetPendingActivities() {
-			if a.GetActivityType().GetName() != wire.ActivityProcess {
+			if a.GetActivityType().GetName() != string(wire.ActivityProcess) {
 				continue
 			}
 			switch {

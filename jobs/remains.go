@@ -7,13 +7,11 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/location"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
 )
-
-// activityCommit is the activity that writes manifests.
-const activityCommit = "Commit"
 
 // remains is what the history of a job's run, or of a leg, shows of its manifests.
 type remains struct {
@@ -57,7 +55,7 @@ func (r *remains) take(c *Client, event *history.HistoryEvent, commits map[int64
 	}
 	switch event.GetEventType() {
 	case enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-		if event.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName() == activityCommit {
+		if event.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName() == string(wire.ActivityCommit) {
 			commits[event.GetEventId()] = event
 		}
 	case enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:

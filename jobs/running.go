@@ -83,7 +83,7 @@ func (r *Run) describe(ctx context.Context, id string) (*workflowservice.Describ
 func (r *Run) inHand(desc *workflowservice.DescribeWorkflowExecutionResponse) []RunningBatch {
 	var found []RunningBatch
 	for _, a := range desc.GetPendingActivities() {
-		if a.GetActivityType().GetName() == wire.ActivityProcess && a.GetState() != enums.PENDING_ACTIVITY_STATE_SCHEDULED {
+		if a.GetActivityType().GetName() == string(wire.ActivityProcess) && a.GetState() != enums.PENDING_ACTIVITY_STATE_SCHEDULED {
 			found = append(found, r.runningBatch(a))
 		}
 	}

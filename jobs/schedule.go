@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-run/stint/internal/search"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/common/v1"
@@ -95,7 +96,7 @@ func (c *Client) putSchedule(ctx context.Context, spec job.Spec, o job.ScheduleO
 	if c.searchable(ctx) {
 		searchable, found := in, *action
 		searchable.Searchable = true
-		found.Args, found.TypedSearchAttributes = []any{searchable}, SearchAttributes{Pool: spec.Pool, State: job.Running}.Typed()
+		found.Args, found.TypedSearchAttributes = []any{searchable}, search.Attributes{Pool: spec.Pool, State: job.Running}.Typed()
 		options.Action = &found
 		err := put(ctx, options)
 		if _, ok := errors.AsType[*serviceerror.InvalidArgument](err); !ok {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/search"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/mock"
@@ -77,7 +78,7 @@ func TestSchedule_SearchAttributes(t *testing.T) {
 			sc.On("Create", mock.Anything, mock.Anything).Run(note).Return(&mocks.ScheduleHandle{}, nil).Maybe()
 			require.NoError(t, c.Schedule(t.Context(), valid(), job.ScheduleOptions{Cron: []string{"@daily"}}))
 			require.True(t, got[0].Args[0].(wire.StartInput).Searchable)
-			require.Equal(t, SearchAttributes{Pool: "thumbs", State: job.Running}.Typed(), got[0].TypedSearchAttributes)
+			require.Equal(t, search.Attributes{Pool: "thumbs", State: job.Running}.Typed(), got[0].TypedSearchAttributes)
 			if known {
 				require.Len(t, got, 1)
 				return

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/search"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
@@ -46,7 +47,7 @@ type run struct {
 
 // embed runs the job with a server and a worker that it starts and ends.
 func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
-	options := devserver.Options{SearchAttributes: jobs.SearchTypes(), UIPort: r.o.UIPort, Logger: r.o.Logger, Note: r.o.Note, For: cmp.Or(r.named, r.spec.Name)}
+	options := devserver.Options{SearchAttributes: search.Types(), UIPort: r.o.UIPort, Logger: r.o.Logger, Note: r.o.Note, For: cmp.Or(r.named, r.spec.Name)}
 	if r.o.State != "" {
 		options.Dir = devserver.StateDir(r.state)
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -92,7 +91,7 @@ func (r *run) removePrinted(ctx context.Context, report job.Report) error {
 	if err != nil {
 		return err
 	}
-	done := ledger.Ref{Run: report.Run}.DoneKey()
+	done := wire.Ref{Run: report.Run}.DoneKey()
 	_, err = dir.Sweep(ctx, "", func(key string) bool { return key == done || !strings.Contains(key, "/") }) // others are of no run
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/search"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
@@ -111,7 +112,7 @@ func TestSchedule_EveryTickStartsAJobOfItsOwn(t *testing.T) {
 func TestSchedule_SearchAttributesOfItsJobs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	c := b.dial(b.serverWith(devserver.Options{SearchAttributes: jobs.SearchTypes()}).Address())
+	c := b.dial(b.serverWith(devserver.Options{SearchAttributes: search.Types()}).Address())
 	s := &ticks{b, c.ScheduleClient()}
 	b.worker("p", "--exec", "sed /bad/d")
 	b.write("in.txt", "a\nbad\nb\n")

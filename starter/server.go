@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/search"
 	"github.com/stint-run/stint/jobs"
 )
 
@@ -76,7 +77,7 @@ func (o *serverOptions) run(ctx context.Context, p *Program) error {
 		return err
 	}
 	server, err := devserver.Start(ctx, devserver.Options{
-		SearchAttributes: jobs.SearchTypes(), Dir: devserver.StateDir(p.path(o.state)), IP: o.ip, Port: o.port, UIPort: o.uiPort,
+		SearchAttributes: search.Types(), Dir: devserver.StateDir(p.path(o.state)), IP: o.ip, Port: o.port, UIPort: o.uiPort,
 		PreferPort: usualPort, PreferUIPort: 8233, PowerSafe: true, Logger: newLogger(p.Stderr, o.verbose),
 		Lists: map[string]string{jobsPath: jobs.JobsQuery, troublePath: jobs.TroubleQuery},
 		Note:  func(text string) { fmt.Fprintln(p.Stderr, text) },

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
@@ -281,7 +280,7 @@ func TestB10_FlushedAtTheEnd(t *testing.T) {
 			}
 			return items, nil
 		}), "in.jsonl", in.String())
-		_, err := f.acts.Process(t.Context(), activities.ProcessInput{Ref: activities.Ref{Job: "lost"}, Batch: wire.Batch{Count: 1}.Sealed()})
+		_, err := f.acts.Process(t.Context(), wire.ProcessInput{Ref: wire.Ref{Job: "lost"}, Batch: wire.Batch{Count: 1}.Sealed()})
 		require.Error(t, err)
 	})
 	require.Len(t, c.got, 1, "the worker has ended")

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -90,7 +91,7 @@ func (c HookCall) environ() []string {
 func (o Options) hooks(worker string) map[string]activities.Hook {
 	hooks := map[string]activities.Hook{}
 	for name, hook := range o.Hooks {
-		hooks[name] = func(ctx context.Context, in activities.HookInput) error {
+		hooks[name] = func(ctx context.Context, in wire.HookInput) error {
 			return hook(ctx, HookCall{
 				Job: in.Ref.Job, Run: in.Ref.Run, Pool: in.Pool, Stage: in.Stage, Key: in.Key,
 				State: in.State, Reason: in.Reason, Worker: worker, env: o.childEnv(), dir: o.Dir, log: o.Logger,

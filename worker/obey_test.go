@@ -17,6 +17,7 @@ import (
 
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/internal/pytest"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -206,57 +207,57 @@ func init() {
 }
 
 // obeyMore does what the obedient program does for these items alone.
-func (p *obedient) obeyMore(call *frames.Call, item json.RawMessage) *frames.Result {
+func (p *obedient) obeyMore(call *wire.CallFrame, item json.RawMessage) *wire.ResultFrame {
 	var text string
 	must(json.Unmarshal(item, &text))
 	do, arg, _ := strings.Cut(text, " ")
 	arg, more, _ := strings.Cut(arg, " ")
 	switch do {
 	case "hold":
-		p.acquire(more, duration(arg), frames.Acquire{})
+		p.acquire(more, duration(arg), wire.AcquireFrame{})
 	case "let":
-		p.say(frames.Release{Type: frames.TypeRelease, Scope: arg})
+		p.say(wire.ReleaseFrame{Type: frames.TypeRelease, Scope: arg})
 	case "tight":
 		p.tight(duration(arg))
 		note(more)
 	case "long":
-		results := make([]frames.Result, len(call.Items)+1)
+		results := make([]wire.ResultFrame, len(call.Items)+1)
 		for i := range results {
 			results[i].Value = item
 		}
-		p.say(frames.Results{Type: frames.TypeResults, ID: call.ID, Results: results})
+		p.say(wire.ResultsFrame{Type: frames.TypeResults, ID: call.ID, Results: results})
 		p.serve("")
 	case "size":
-		return &frames.Result{Value: json.RawMessage(strconv.Itoa(len(call.Items)))}
+		return &wire.ResultFrame{Value: json.RawMessage(strconv.Itoa(len(call.Items)))}
 	}
 	_, err := obey(text, 0)
 	if err != nil && do == "slower" {
-		p.say(frames.SlowDown{Type: frames.TypeSlowDown, After: pause.Seconds()})
-		p.say(frames.Results{Type: frames.TypeResults, ID: call.ID})
+		p.say(wire.SlowDownFrame{Type: frames.TypeSlowDown, After: pause.Seconds()})
+		p.say(wire.ResultsFrame{Type: frames.TypeResults, ID: call.ID})
 		p.serve("")
 	}
 	if errors.Is(err, errLater) {
 		seconds := pause.Seconds()
-		return &frames.Result{RetryAfter: &seconds}
+		return &wire.ResultFrame{RetryAfter: &seconds}
 	}
 	if err != nil {
-		return &frames.Result{Error: &job.Error{Type: "Bad", Message: err.Error(), Stack: "here"}}
+		return &wire.ResultFrame{Error: &job.Error{Type: "Bad", Message: err.Error(), Stack: "here"}}
 	}
-	return &frames.Result{Value: item}
+	return &wire.ResultFrame{Value: item}
 }
 
 // tight holds a scope and lets it go, with a great many frames in between, all of which fit into a
 // pipe. The first and the second are metrics.
 func (p *obedient) tight(after time.Duration) {
-	p.acquire("tight", after, frames.Acquire{})
-	metric := frames.Metric{Type: frames.TypeMetric, Name: "flood", Kind: "counter", Value: 1}
+	p.acquire("tight", after, wire.AcquireFrame{})
+	metric := wire.MetricFrame{Type: frames.TypeMetric, Name: "flood", Kind: "counter", Value: 1}
 	p.say(metric)
 	flood, err := frames.Encode(metric)
 	must(err)
-	message, err := frames.Encode(frames.Log{Type: frames.TypeLog, Level: "info", Message: "still here"})
+	message, err := frames.Encode(wire.LogFrame{Type: frames.TypeLog, Level: "info", Message: "still here"})
 	must(err)
 	flood = append(flood, bytes.Repeat(message, 60<<10/len(message))...)
-	release, err := frames.Encode(frames.Release{Type: frames.TypeRelease, Scope: "tight"})
+	release, err := frames.Encode(wire.ReleaseFrame{Type: frames.TypeRelease, Scope: "tight"})
 	must(err)
 	_, err = os.Stdout.Write(append(flood, release...))
 	must(err)

@@ -83,7 +83,7 @@ type pending struct {
 	slow      func(time.Duration) bool // passes on a slow-down request, and reports whether the job slows down
 	doubt     func()                   // ends the heartbeats of the call's batch
 	slowed    bool                     // the program has made one
-	results   []frames.Result
+	results   []wire.ResultFrame
 	values    []byte // of the results
 	answered  int    // results that have come
 	room      int    // bytes of results that may still be kept; the first one is, in any case
@@ -104,7 +104,7 @@ func (c *pending) begin(items, room int, isolating bool, of *calls.Call, job str
 // keep adds a copy of a result: its value is part of a frame that is about to be overwritten. Its error
 // is bounded here already: a call may have very many. From the first one on for which there is no room,
 // results are only counted.
-func (c *pending) keep(r frames.Result) {
+func (c *pending) keep(r wire.ResultFrame) {
 	c.answered++
 	if c.full {
 		return
@@ -120,11 +120,11 @@ func (c *pending) keep(r frames.Result) {
 	switch {
 	case r.Error != nil || r.Drop: // its value does not count
 	case len(r.Value) > calls.MaxResult:
-		r = frames.Result{Error: &calls.TooLargeFault(len(r.Value)).Err}
+		r = wire.ResultFrame{Error: &calls.TooLargeFault(len(r.Value)).Err}
 	case r.NotJSON:
-		r = frames.Result{Error: &calls.NotJSON().Err}
+		r = wire.ResultFrame{Error: &calls.NotJSON().Err}
 	case fault != nil:
-		r = frames.Result{Error: &fault.Err}
+		r = wire.ResultFrame{Error: &fault.Err}
 	}
 	size := len(r.Value)
 	if r.Error != nil {
@@ -188,10 +188,10 @@ func (h *host) launch(s *slot, incarnation int) (*program, error) {
 		defer close(p.ended)
 		h.run("waiting for a program", func() { p.await(&reading) }, p.child.Kill)
 	}()
-	p.send(frames.Hello{
+	p.send(wire.HelloFrame{
 		Type: frames.TypeHello, Version: frames.Version, Worker: h.worker, Slot: s.number, Incarnation: incarnation,
 		MaxRestarts: h.options.Restarts, Seed: h.options.Seed + int64(s.number), Concurrency: h.roster.most(),
-		Limits: frames.Limits{Frame: frames.MaxFrame, Scope: frames.MaxScope, Timers: frames.MaxTimers},
+		Limits: wire.FrameLimits{Frame: frames.MaxFrame, Scope: frames.MaxScope, Timers: frames.MaxTimers},
 	})
 	return p, nil
 }
@@ -262,7 +262,7 @@ func (p *program) send(frame any) {
 
 // stopping signals the program that the call under way should end.
 func (p *program) stopping(notice wire.StopNotice) {
-	p.send(frames.Stopping{Type: frames.TypeStopping, Reason: notice.Reason, Grace: max(0, time.Until(notice.Deadline)).Seconds()})
+	p.send(wire.StoppingFrame{Type: frames.TypeStopping, Reason: notice.Reason, Grace: max(0, time.Until(notice.Deadline)).Seconds()})
 }
 
 // Errors of programs, as they are reported.
@@ -277,7 +277,7 @@ func errUnknownCall(id int64) error {
 }
 
 // results adds results to their call.
-func (p *program) results(f *frames.Results) error {
+func (p *program) results(f *wire.ResultsFrame) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.calls[f.ID]
@@ -301,7 +301,7 @@ func (p *program) results(f *frames.Results) error {
 	}
 	var fault error
 	for f.RetryAfter != nil && c.answered < c.items {
-		c.keep(frames.Result{RetryAfter: f.RetryAfter, Error: f.Error})
+		c.keep(wire.ResultFrame{RetryAfter: f.RetryAfter, Error: f.Error})
 	}
 	switch {
 	case f.RetryAfter != nil && c.full:
@@ -326,7 +326,7 @@ func (p *program) results(f *frames.Results) error {
 
 var errNoResult = errors.New(`it has none of "value", "drop", "error" and "retry_after"`)
 
-func checkResult(r *frames.Result) error {
+func checkResult(r *wire.ResultFrame) error {
 	if r.Value == nil && !r.Drop && r.Error == nil && r.RetryAfter == nil {
 		return errNoResult
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -25,7 +26,7 @@ const raceOptions = "GORACE"
 // obedient is a serve program. Its items are what it is to do with them.
 type obedient struct {
 	in    *bufio.Reader
-	hello frames.Hello
+	hello wire.HelloFrame
 	acks  int64
 }
 
@@ -37,17 +38,17 @@ func runProgram(kind string) {
 		select {}
 	case "not ready":
 		fmt.Fprintln(os.Stderr, "no model here")
-		p.say(frames.Ready{Type: "ready", Error: &job.Error{Type: "NoModel", Message: "model.bin is missing", Stack: "at line 3"}})
+		p.say(wire.ReadyFrame{Type: "ready", Error: &job.Error{Type: "NoModel", Message: "model.bin is missing", Stack: "at line 3"}})
 		select {}
 	case "dies at once":
 		fmt.Fprintln(os.Stderr, "cannot load")
 		os.Exit(4)
 	case "stops in init":
-		p.say(frames.RequestStop{Type: "request-stop", Reason: "no licence"})
+		p.say(wire.RequestStopFrame{Type: "request-stop", Reason: "no licence"})
 		select {}
 	case "one slot fails":
 		if p.hello.Slot == 1 {
-			p.say(frames.Ready{Type: "ready", Error: &job.Error{Type: "NoDevice", Message: "no device 1"}})
+			p.say(wire.ReadyFrame{Type: "ready", Error: &job.Error{Type: "NoDevice", Message: "no device 1"}})
 			select {}
 		}
 	case "dies later":
@@ -56,13 +57,13 @@ func runProgram(kind string) {
 		}
 	case "deaf once":
 		if p.hello.Incarnation == 0 {
-			p.say(frames.Ready{Type: "ready", Name: "deaf"})
+			p.say(wire.ReadyFrame{Type: "ready", Name: "deaf"})
 			select {}
 		}
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 	}
-	p.say(frames.Ready{Type: "ready", Name: "obedient", Stack: "QUIT"})
+	p.say(wire.ReadyFrame{Type: "ready", Name: "obedient", Stack: "QUIT"})
 	p.serve(kind)
 }
 
@@ -81,7 +82,7 @@ func (p *obedient) serve(kind string) {
 		case "stopping":
 			fmt.Fprintf(os.Stderr, "told: %s", line)
 		case "call":
-			var call frames.Call
+			var call wire.CallFrame
 			must(json.Unmarshal(line, &call))
 			p.call(&call)
 		}
@@ -108,11 +109,11 @@ func (p *obedient) say(frame any) {
 	must(err)
 }
 
-func (p *obedient) acquire(scope string, after time.Duration, f frames.Acquire) {
+func (p *obedient) acquire(scope string, after time.Duration, f wire.AcquireFrame) {
 	p.acks++
 	f.Type, f.ID, f.Scope, f.After = "acquire", p.acks, scope, after.Seconds()
 	p.say(f)
-	var ack frames.Acquired
+	var ack wire.AcquiredFrame
 	p.read(&ack)
 	if ack.ID != p.acks || ack.Error != nil {
 		must(fmt.Errorf("acquired %d: %+v", ack.ID, ack.Error))
@@ -120,21 +121,21 @@ func (p *obedient) acquire(scope string, after time.Duration, f frames.Acquire) 
 }
 
 // call answers as the items say.
-func (p *obedient) call(call *frames.Call) {
+func (p *obedient) call(call *wire.CallFrame) {
 	items := call.Items
 	if call.Item != nil {
 		items = []json.RawMessage{call.Item}
 	}
-	results := make([]frames.Result, 0, len(items))
+	results := make([]wire.ResultFrame, 0, len(items))
 	for _, item := range items {
 		var text string
 		if json.Unmarshal(item, &text) != nil {
-			results = append(results, frames.Result{Value: item}) // an echo
+			results = append(results, wire.ResultFrame{Value: item}) // an echo
 			continue
 		}
 		do, arg, _ := strings.Cut(text, " ")
 		if do == "stream" {
-			p.say(frames.Results{Type: "results", ID: call.ID, Results: append(results, frames.Result{Value: item}), More: true})
+			p.say(wire.ResultsFrame{Type: "results", ID: call.ID, Results: append(results, wire.ResultFrame{Value: item}), More: true})
 			results = results[:0]
 			continue
 		}
@@ -142,14 +143,14 @@ func (p *obedient) call(call *frames.Call) {
 			results = append(results, *result)
 		}
 	}
-	p.say(frames.Results{Type: "results", ID: call.ID, Results: results})
+	p.say(wire.ResultsFrame{Type: "results", ID: call.ID, Results: results})
 }
 
-func (p *obedient) do(call *frames.Call, do, arg string, item json.RawMessage) *frames.Result {
-	value := func(v any) *frames.Result {
+func (p *obedient) do(call *wire.CallFrame, do, arg string, item json.RawMessage) *wire.ResultFrame {
+	value := func(v any) *wire.ResultFrame {
 		text, err := json.Marshal(v)
 		must(err)
-		return &frames.Result{Value: text}
+		return &wire.ResultFrame{Value: text}
 	}
 	switch do {
 	case "exit":
@@ -174,16 +175,16 @@ func (p *obedient) do(call *frames.Call, do, arg string, item json.RawMessage) *
 		fmt.Println(`{"type":"results","id":"seven"}`)
 		select {}
 	case "twice":
-		p.say(frames.Results{Type: "results", ID: call.ID, Results: []frames.Result{{Value: item}}})
-		p.say(frames.Results{Type: "results", ID: call.ID, Results: []frames.Result{{Value: item}}})
+		p.say(wire.ResultsFrame{Type: "results", ID: call.ID, Results: []wire.ResultFrame{{Value: item}}})
+		p.say(wire.ResultsFrame{Type: "results", ID: call.ID, Results: []wire.ResultFrame{{Value: item}}})
 		select {}
 	case "stranger":
-		p.say(frames.Results{Type: "results", ID: 4711})
+		p.say(wire.ResultsFrame{Type: "results", ID: 4711})
 		select {}
 	case "short":
 		return nil
 	case "fail":
-		p.say(frames.Results{Type: "results", ID: call.ID, Error: &job.Error{Type: "Whole", Message: arg}})
+		p.say(wire.ResultsFrame{Type: "results", ID: call.ID, Error: &job.Error{Type: "Whole", Message: arg}})
 		p.serve("")
 	case "big":
 		line := make([]byte, frames.MaxFrame+2)
@@ -211,16 +212,16 @@ func (p *obedient) do(call *frames.Call, do, arg string, item json.RawMessage) *
 		return value(strings.Repeat("x", size-2)) // without its quotes
 	case "fill": // many of them are too much for a frame
 		note(arg)
-		p.say(frames.Results{Type: "results", ID: call.ID, Results: []frames.Result{*value(strings.Repeat("x", large))}, More: true})
+		p.say(wire.ResultsFrame{Type: "results", ID: call.ID, Results: []wire.ResultFrame{*value(strings.Repeat("x", large))}, More: true})
 		return nil
 	case "bulk":
-		return &frames.Result{Error: &job.Error{Type: strings.Repeat("T", 3<<20), Message: strings.Repeat("m", 3<<20)}}
+		return &wire.ResultFrame{Error: &job.Error{Type: strings.Repeat("T", 3<<20), Message: strings.Repeat("m", 3<<20)}}
 	case "drop":
-		return &frames.Result{Drop: true}
+		return &wire.ResultFrame{Drop: true}
 	case "null":
-		return &frames.Result{Value: json.RawMessage("null")}
+		return &wire.ResultFrame{Value: json.RawMessage("null")}
 	case "error":
-		return &frames.Result{Error: &job.Error{Type: "Bad", Message: arg, Stack: "here"}}
+		return &wire.ResultFrame{Error: &job.Error{Type: "Bad", Message: arg, Stack: "here"}}
 	case "none":
 		fmt.Printf(`{"type":"results","id":%d,"results":[{}]}`+"\n", call.ID)
 		select {}
@@ -229,48 +230,48 @@ func (p *obedient) do(call *frames.Call, do, arg string, item json.RawMessage) *
 	case "scope":
 		after, err := time.ParseDuration(arg)
 		must(err)
-		p.acquire("my scope", after, frames.Acquire{})
+		p.acquire("my scope", after, wire.AcquireFrame{})
 		select {}
 	case "term":
-		p.acquire("polite", 0, frames.Acquire{Signal: "TERM"})
+		p.acquire("polite", 0, wire.AcquireFrame{Signal: "TERM"})
 		select {}
 	case "report":
-		p.acquire("only told", 0, frames.Acquire{Action: "report"})
+		p.acquire("only told", 0, wire.AcquireFrame{Action: "report"})
 	case "scoped":
-		p.acquire("short", time.Hour, frames.Acquire{})
-		p.say(frames.Release{Type: "release", Scope: "short"})
-		p.say(frames.Release{Type: "release", Scope: "never held"})
+		p.acquire("short", time.Hour, wire.AcquireFrame{})
+		p.say(wire.ReleaseFrame{Type: "release", Scope: "short"})
+		p.say(wire.ReleaseFrame{Type: "release", Scope: "never held"})
 	case "scopes":
 		for i := range int64(100_000) {
-			p.say(frames.Acquire{Type: "acquire", ID: i, Scope: strconv.FormatInt(i, 10), After: 1000})
+			p.say(wire.AcquireFrame{Type: "acquire", ID: i, Scope: strconv.FormatInt(i, 10), After: 1000})
 		}
 		select {}
 	case "hoard":
-		var ack frames.Acquired
+		var ack wire.AcquiredFrame
 		for i := int64(1); i <= frames.MaxTimers+1; i++ {
-			for ack = (frames.Acquired{}); ack.ID != i || ack.Error != nil && ack.Error.Type == "AwayError"; { // of a busy machine
-				p.say(frames.Acquire{Type: "acquire", ID: i, Scope: strconv.FormatInt(i, 10), After: 1000})
-				ack = frames.Acquired{}
+			for ack = (wire.AcquiredFrame{}); ack.ID != i || ack.Error != nil && ack.Error.Type == "AwayError"; { // of a busy machine
+				p.say(wire.AcquireFrame{Type: "acquire", ID: i, Scope: strconv.FormatInt(i, 10), After: 1000})
+				ack = wire.AcquiredFrame{}
 				p.read(&ack)
 			}
 		}
 		return value(ack.Error.Type + ": " + ack.Error.Message)
 	case "stop":
-		p.say(frames.RequestStop{Type: "request-stop", Reason: arg, Error: &job.Error{Type: "Full", Message: "no room"}})
+		p.say(wire.RequestStopFrame{Type: "request-stop", Reason: arg, Error: &job.Error{Type: "Full", Message: "no room"}})
 	case "stops":
 		for range 50 {
-			p.say(frames.RequestStop{Type: "request-stop", Reason: arg})
+			p.say(wire.RequestStopFrame{Type: "request-stop", Reason: arg})
 		}
 	case "slow":
-		p.say(frames.SlowDown{Type: "slow-down", After: 0.01})
+		p.say(wire.SlowDownFrame{Type: "slow-down", After: 0.01})
 	case "log":
-		p.say(frames.Log{Type: "log", Level: "warn", Message: arg, Fields: map[string]any{"n": 1}})
-		p.say(frames.Metric{Type: "metric", Name: "tokens", Kind: "counter", Value: 2})
+		p.say(wire.LogFrame{Type: "log", Level: "warn", Message: arg, Fields: map[string]any{"n": 1}})
+		p.say(wire.MetricFrame{Type: "metric", Name: "tokens", Kind: "counter", Value: 2})
 		p.say(map[string]any{"type": "of the future", "id": "a string", "results": 3})
 	default:
 		return p.obeyMore(call, item)
 	}
-	return &frames.Result{Value: item}
+	return &wire.ResultFrame{Value: item}
 }
 
 // allowedCPUs is what the kernel says of this process.

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 )
@@ -163,7 +164,7 @@ func (p *program) goodbye() {
 	p.mu.Lock()
 	p.saidBye = true
 	p.mu.Unlock()
-	p.send(frames.Bye{Type: frames.TypeBye})
+	p.send(wire.ByeFrame{Type: frames.TypeBye})
 	select {
 	case <-p.exited:
 	case <-time.After(byeLimit):

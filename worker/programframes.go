@@ -12,6 +12,7 @@ import (
 	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 )
@@ -46,7 +47,7 @@ func (p *program) handle(line []byte) error {
 // takeResults handles a frame of results. Its list is reused, as most frames are of this type.
 func (p *program) takeResults(line []byte) error {
 	if cap(p.frame.Results) > 4*serveItems {
-		p.frame = frames.Results{}
+		p.frame = wire.ResultsFrame{}
 	}
 	if err := frames.Decode(line, &p.frame); err != nil {
 		return err
@@ -63,7 +64,7 @@ const maxRest = time.Hour
 
 // slowDown passes the request on to the jobs whose calls are under way. The slot pauses if one of them slows
 // down, or if there are none.
-func (p *program) slowDown(f *frames.SlowDown) error {
+func (p *program) slowDown(f *wire.SlowDownFrame) error {
 	after := min(frames.Seconds(f.After), maxRest)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +100,7 @@ func with[F any](line []byte, fn func(*F) error) error {
 	return nil
 }
 
-func (p *program) getReady(f *frames.Ready) error {
+func (p *program) getReady(f *wire.ReadyFrame) error {
 	if f.Error != nil {
 		p.end(ending{fault: initFault(*f.Error)}, false)
 		return nil
@@ -118,7 +119,7 @@ func (p *program) getReady(f *frames.Ready) error {
 	return nil
 }
 
-func (p *program) acquire(f *frames.Acquire) error {
+func (p *program) acquire(f *wire.AcquireFrame) error {
 	var options []timers.Option
 	switch signal, known := endSignals[f.Signal]; {
 	case f.Action == frames.ActionReport:
@@ -131,7 +132,7 @@ func (p *program) acquire(f *frames.Acquire) error {
 		options = append(options, timers.WithSignal(signal))
 	}
 	p.inScope(f.Scope, f.Call)
-	answer := frames.Acquired{Type: frames.TypeAcquired, ID: f.ID}
+	answer := wire.AcquiredFrame{Type: frames.TypeAcquired, ID: f.ID}
 	if err := p.client.Acquire(f.Scope, frames.Seconds(f.After), options...); err != nil {
 		answer.Error = &job.Error{Type: calls.FaultOf(err).Err.Type, Message: err.Error()}
 	}
@@ -149,7 +150,7 @@ func (p *program) inScope(scope string, call int64) {
 	p.scopes[scope] = call
 }
 
-func (p *program) release(f *frames.Release) error {
+func (p *program) release(f *wire.ReleaseFrame) error {
 	p.client.Release(f.Scope)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,7 +168,7 @@ var levels = map[string]slog.Level{
 	"debug": slog.LevelDebug, "info": slog.LevelInfo, "": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
 }
 
-func (p *program) log(f *frames.Log) error {
+func (p *program) log(f *wire.LogFrame) error {
 	level, known := levels[f.Level]
 	if !known {
 		return fmt.Errorf("level %.100q: use debug, info, warn or error", f.Level)
@@ -180,7 +181,7 @@ func (p *program) log(f *frames.Log) error {
 	return nil
 }
 
-func (p *program) metric(f *frames.Metric) error {
+func (p *program) metric(f *wire.MetricFrame) error {
 	if f.Kind != "counter" && f.Kind != "gauge" {
 		return fmt.Errorf("kind %.100q: use counter or gauge", f.Kind)
 	}
@@ -190,7 +191,7 @@ func (p *program) metric(f *frames.Metric) error {
 
 // requestStop stops the jobs whose calls are under way, once in each call. Before the program is ready there are none:
 // the request means that it cannot serve.
-func (p *program) requestStop(f *frames.RequestStop) error {
+func (p *program) requestStop(f *wire.RequestStopFrame) error {
 	p.mu.Lock()
 	ready := p.isReady
 	jobs := map[string]struct{}{}

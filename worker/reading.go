@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // reading reads a program's frames: by one goroutine at a time, which has the turn. That is the
@@ -17,10 +18,10 @@ import (
 // answer. It saves a call two changes of goroutines, which are most of the cost of a small one.
 type reading struct {
 	turn     sync.Mutex
-	frames   *frames.Reader // of the goroutine that has the turn, like the next three
-	frame    frames.Results // the last one of its type, to reuse its memory
-	answered bool           // a call has ended
-	stop     error          // why nothing more is read
+	frames   *frames.Reader    // of the goroutine that has the turn, like the next three
+	frame    wire.ResultsFrame // the last one of its type, to reuse its memory
+	answered bool              // a call has ended
+	stop     error             // why nothing more is read
 
 	lends    bool          // callers may have the turn
 	turns    atomic.Int64  // that callers have had

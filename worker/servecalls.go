@@ -8,6 +8,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 )
@@ -53,7 +54,7 @@ func isFull(fault error) bool {
 }
 
 // retries returns the indexes of the results that are errors, if their items, of the call's, have further tries.
-func retries(c *calls.Call, results []frames.Result, tries []int) []int {
+func retries(c *calls.Call, results []wire.ResultFrame, tries []int) []int {
 	var again []int
 	for i := range results {
 		if mayRetry(c, &results[i], tries[i]) {
@@ -64,14 +65,14 @@ func retries(c *calls.Call, results []frames.Result, tries []int) []int {
 }
 
 // mayRetry reports whether an item that has been tried so often has failed, and may be tried again.
-func mayRetry(c *calls.Call, r *frames.Result, tries int) bool {
+func mayRetry(c *calls.Call, r *wire.ResultFrame, tries int) bool {
 	return r.Error != nil && r.RetryAfter == nil && tries < c.ItemAttempts
 }
 
 // repeat calls the items at these indexes until none is to be retried, and adds the outcomes of all to the
 // call's answer. If it has to end before, the items that have further tries are called again later. If there is
 // no room for a new result, repeat returns that as full, and this item and those after it have no outcome.
-func (h *host) repeat(c *calls.Call, at *place, results []frames.Result, tries, again []int, room int) (full error) {
+func (h *host) repeat(c *calls.Call, at *place, results []wire.ResultFrame, tries, again []int, room int) (full error) {
 	for round := 1; len(again) > 0 && c.Wait(round); round++ {
 		items := make([]calls.Item, len(again))
 		for k, i := range again {
@@ -103,7 +104,7 @@ func (h *host) repeat(c *calls.Call, at *place, results []frames.Result, tries, 
 }
 
 // report adds an outcome to the call's answer, or has the item called again: tries have been made.
-func report(c *calls.Call, i int, r *frames.Result, tries int) {
+func report(c *calls.Call, i int, r *wire.ResultFrame, tries int) {
 	switch {
 	case r.RetryAfter != nil:
 		fault := calls.Fault{Kind: job.KindError}
@@ -124,7 +125,7 @@ func report(c *calls.Call, i int, r *frames.Result, tries int) {
 
 // round makes one call of the items, with room for so many bytes of results. The results are call's. The call's timer runs from before the first
 // byte is written until the call has ended (T17).
-func (h *host) round(c *calls.Call, at *place, call *pending, items []calls.Item, room int) ([]frames.Result, error) {
+func (h *host) round(c *calls.Call, at *place, call *pending, items []calls.Item, room int) ([]wire.ResultFrame, error) {
 	group := at.suspicion(items)
 	p, err := at.slot.ready(c.Soon(), group)
 	if p == nil {

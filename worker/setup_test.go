@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
@@ -32,7 +32,7 @@ type fixture struct {
 	t       *testing.T
 	dir     string
 	options Options
-	limits  calls.CallLimits
+	limits  wire.CallLimits
 	batch   int64
 	grace   time.Duration // of a stop
 	slice   time.Duration // of an execution
@@ -77,7 +77,7 @@ func setup(t *testing.T) *fixture {
 	t.Helper()
 	return &fixture{
 		t: t, dir: t.TempDir(), stops: make(chan job.Stop, 100), defect: func(err error) { t.Error(err) },
-		limits: calls.CallLimits{Timeout: time.Minute, Attempts: 3, ItemAttempts: 1, Backoff: time.Millisecond},
+		limits: wire.CallLimits{Timeout: time.Minute, Attempts: 3, ItemAttempts: 1, Backoff: time.Millisecond},
 	}
 }
 
@@ -204,16 +204,16 @@ const idleRests = 10
 func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 	f.t.Helper()
 	ctx := f.t.Context()
-	ref := activities.Ref{Job: spec.Name, Run: "run", Store: spec.Store}
-	plan, err := acts.Plan(ctx, activities.PlanInput{Ref: ref, Spec: spec, Batches: 1000})
+	ref := wire.Ref{Job: spec.Name, Run: "run", Store: spec.Store}
+	plan, err := acts.Plan(ctx, wire.PlanInput{Ref: ref, Spec: spec, Batches: 1000})
 	require.NoError(f.t, err)
 	require.True(f.t, plan.Done)
 	ref.Sources = plan.Sources
-	batches, err := activities.DecodePage(plan.Page)
+	batches, err := wire.DecodePage(plan.Page)
 	require.NoError(f.t, err)
 	var result outcome
 	var mu sync.Mutex
-	var entries []activities.Entry
+	var entries []wire.Entry
 	var running errgroup.Group
 	running.SetLimit(len(f.roster.slots) * min(f.roster.most(), 64))
 	for _, batch := range batches {
@@ -221,7 +221,7 @@ func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 			idle := 0 // rests in a row without progress
 			var trials []byte
 			for next := &batch; next != nil; {
-				done, err := acts.Process(ctx, activities.ProcessInput{
+				done, err := acts.Process(ctx, wire.ProcessInput{
 					Ref: ref, Batch: *next, Trials: trials, Calls: f.limits, Slice: f.slice, Flatten: spec.Flatten,
 				})
 				if err != nil {
@@ -248,9 +248,9 @@ func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 		})
 	}
 	require.NoError(f.t, running.Wait())
-	committed, err := acts.Commit(ctx, activities.CommitInput{Ref: ref, Entries: entries})
+	committed, err := acts.Commit(ctx, wire.CommitInput{Ref: ref, Entries: entries})
 	require.NoError(f.t, err)
-	_, err = acts.Finish(ctx, activities.FinishInput{Ref: ref, Spec: spec, Manifests: []string{committed.Manifest}, Planned: plan.Next.Item})
+	_, err = acts.Finish(ctx, wire.FinishInput{Ref: ref, Spec: spec, Manifests: []string{committed.Manifest}, Planned: plan.Next.Item})
 	require.NoError(f.t, err)
 	result.output = f.read(spec.Output)
 	for line := range strings.Lines(f.read(spec.Errors)) {
@@ -262,29 +262,29 @@ func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 }
 
 // process runs the handler that is served over one batch of these lines of text.
-func (f *fixture) process(content string) (activities.ProcessResult, error) {
+func (f *fixture) process(content string) (wire.ProcessResult, error) {
 	f.t.Helper()
 	return f.processUntil(f.t.Context(), content)
 }
 
 // processUntil does the same, and stops the batch, with the fixture's grace, when ctx ends.
-func (f *fixture) processUntil(ctx context.Context, content string) (activities.ProcessResult, error) {
+func (f *fixture) processUntil(ctx context.Context, content string) (wire.ProcessResult, error) {
 	f.t.Helper()
 	path := filepath.Join(f.dir, "one.txt")
 	require.NoError(f.t, os.WriteFile(path, []byte(content), 0o600))
 	spec := job.Spec{Name: "job", Pool: "pool", Input: []string{path}, Output: filepath.Join(f.dir, "one"), BatchItems: 1000}.WithDefaults()
-	ref := activities.Ref{Job: spec.Name, Run: "one", Store: spec.Store}
-	plan, err := f.acts.Plan(f.t.Context(), activities.PlanInput{Ref: ref, Spec: spec, Batches: 10})
+	ref := wire.Ref{Job: spec.Name, Run: "one", Store: spec.Store}
+	plan, err := f.acts.Plan(f.t.Context(), wire.PlanInput{Ref: ref, Spec: spec, Batches: 10})
 	require.NoError(f.t, err)
 	ref.Sources = plan.Sources
-	batches, err := activities.DecodePage(plan.Page)
+	batches, err := wire.DecodePage(plan.Page)
 	require.NoError(f.t, err)
-	return f.acts.Process(ctx, activities.ProcessInput{Ref: ref, Batch: batches[0], Calls: f.limits, Grace: f.grace})
+	return f.acts.Process(ctx, wire.ProcessInput{Ref: ref, Batch: batches[0], Calls: f.limits, Grace: f.grace})
 }
 
 // stopped runs the handler that is served over one batch, and stops that as soon as begun is closed or
 // has something.
-func (f *fixture) stopped(content string, begun <-chan struct{}) activities.ProcessResult {
+func (f *fixture) stopped(content string, begun <-chan struct{}) wire.ProcessResult {
 	f.t.Helper()
 	ctx, stop := context.WithCancel(f.t.Context())
 	go func() {

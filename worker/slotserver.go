@@ -76,7 +76,7 @@ func serveSlot(h Handler, p *slotProcess) error {
 // slotServer speaks the program's side of the serve protocol for a Go handler.
 type slotServer struct {
 	handler calls.Handler
-	hello   frames.Hello
+	hello   wire.HelloFrame
 
 	writing sync.Mutex
 	out     io.Writer
@@ -99,18 +99,18 @@ func (s *slotServer) serve(h Handler, o Options, r *frames.Reader) error {
 	service, err := s.open(h, o)
 	if err != nil {
 		fault := calls.FaultOf(err).Err
-		_ = s.write(frames.Ready{Type: frames.TypeReady, Error: &fault}) // a worker that is gone needs no answer
+		_ = s.write(wire.ReadyFrame{Type: frames.TypeReady, Error: &fault}) // a worker that is gone needs no answer
 		os.Exit(exitNotReady)
 	}
 	if service != nil {
 		defer service.Close()
 	}
-	requests := make(chan frames.Call)
+	requests := make(chan wire.CallFrame)
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	defer close(requests)
 	callers := 0
-	pass := func(call frames.Call) {
+	pass := func(call wire.CallFrame) {
 		if callers < max(1, s.hello.Concurrency) {
 			select {
 			case requests <- call:
@@ -129,7 +129,7 @@ func (s *slotServer) serve(h Handler, o Options, r *frames.Reader) error {
 	stacks := make(chan os.Signal, 1)
 	signal.Notify(stacks, syscall.SIGQUIT)
 	trap.Watched("writing stacks", defective, func() { writeStacks(stacks) })
-	if err := s.write(frames.Ready{Type: frames.TypeReady, Name: os.Args[0], Stack: "QUIT"}); err != nil {
+	if err := s.write(wire.ReadyFrame{Type: frames.TypeReady, Name: os.Args[0], Stack: "QUIT"}); err != nil {
 		return err
 	}
 	for {
@@ -169,14 +169,14 @@ func (s *slotServer) open(h Handler, o Options) (service, error) {
 	return service, err
 }
 
-func (s *slotServer) handle(line []byte, pass func(frames.Call)) (bye bool, err error) {
+func (s *slotServer) handle(line []byte, pass func(wire.CallFrame)) (bye bool, err error) {
 	name, err := frames.Type(line)
 	if err != nil {
 		return false, err
 	}
 	switch name {
 	case frames.TypeCall:
-		return false, with(bytes.Clone(line), func(f *frames.Call) error { pass(*f); return nil }) // the next line overwrites it
+		return false, with(bytes.Clone(line), func(f *wire.CallFrame) error { pass(*f); return nil }) // the next line overwrites it
 	case frames.TypeAcquired:
 		return false, with(line, s.acquiredTimer)
 	case frames.TypeStopping:
@@ -187,7 +187,7 @@ func (s *slotServer) handle(line []byte, pass func(frames.Call)) (bye bool, err 
 	return false, nil
 }
 
-func (s *slotServer) stopping(f *frames.Stopping) error {
+func (s *slotServer) stopping(f *wire.StoppingFrame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.notice.Deadline.IsZero() {
@@ -205,7 +205,7 @@ func (s *slotServer) stopNotice(context.Context) (wire.StopNotice, bool) {
 
 // requestStop passes a request on. Whether the job still runs is not known here.
 func (c *slotCaller) requestStop(_ context.Context, stop job.Stop) error {
-	return c.write(frames.RequestStop{Type: frames.TypeRequestStop, Reason: stop.Reason, Error: stop.Error, Call: c.call.Load()})
+	return c.write(wire.RequestStopFrame{Type: frames.TypeRequestStop, Reason: stop.Reason, Error: stop.Error, Call: c.call.Load()})
 }
 
 // write sends a frame. If the worker has gone, this process ends.
@@ -231,7 +231,7 @@ type slotCaller struct {
 }
 
 // makeCalls makes the calls that come.
-func (s *slotServer) makeCalls(requests <-chan frames.Call) {
+func (s *slotServer) makeCalls(requests <-chan wire.CallFrame) {
 	c := &slotCaller{slotServer: s}
 	ctx := timers.NewContext(context.Background(), timers.NewRemote(s.hello.Worker, c))
 	solo := calls.NewSolo(ctx, s.handler, calls.SoloStop{Stopped: s.stopped, Notice: s.stopNotice, Request: c.requestStop})
@@ -271,17 +271,17 @@ func (s *slotServer) answer(solo *calls.Solo, id int64, items []json.RawMessage,
 		outcomes, err := solo.Call(some, records)
 		if err != nil {
 			fault := calls.FaultOf(err)
-			return s.write(frames.Results{Type: frames.TypeResults, ID: id, Error: &fault.Err, RetryAfter: retryAfterOf(fault)})
+			return s.write(wire.ResultsFrame{Type: frames.TypeResults, ID: id, Error: &fault.Err, RetryAfter: retryAfterOf(fault)})
 		}
 		slow := solo.SlowedDown()
 		if slow > 0 {
-			if err := s.write(frames.SlowDown{Type: frames.TypeSlowDown, After: slow.Seconds(), Call: id}); err != nil {
+			if err := s.write(wire.SlowDownFrame{Type: frames.TypeSlowDown, After: slow.Seconds(), Call: id}); err != nil {
 				return err
 			}
 		}
 		done += len(outcomes)
-		answer := frames.Results{ID: id, Results: resultsOf(outcomes), More: done < len(items) && slow == 0}
-		if line, err = answer.Append(line[:0]); err != nil {
+		answer := wire.ResultsFrame{ID: id, Results: resultsOf(outcomes), More: done < len(items) && slow == 0}
+		if line, err = frames.AppendResults(&answer, line[:0]); err != nil {
 			return err
 		}
 		if err := s.writeLine(line); err != nil || slow > 0 {
@@ -299,8 +299,8 @@ func (s *slotServer) answer(solo *calls.Solo, id int64, items []json.RawMessage,
 	return nil
 }
 
-func resultsOf(outcomes []calls.Outcome) []frames.Result {
-	results := make([]frames.Result, len(outcomes))
+func resultsOf(outcomes []calls.Outcome) []wire.ResultFrame {
+	results := make([]wire.ResultFrame, len(outcomes))
 	for i, o := range outcomes {
 		switch {
 		case o.Fault != nil:
@@ -337,7 +337,7 @@ func (s *slotCaller) Acquire(ctx context.Context, t timers.RemoteTimer) error {
 		delete(s.acquired, id)
 		s.mu.Unlock()
 	}()
-	f := frames.Acquire{Type: frames.TypeAcquire, ID: id, Scope: t.Scope, After: t.After.Seconds(), Call: s.call.Load()}
+	f := wire.AcquireFrame{Type: frames.TypeAcquire, ID: id, Scope: t.Scope, After: t.After.Seconds(), Call: s.call.Load()}
 	if t.ReportOnly {
 		f.Action = frames.ActionReport
 	}
@@ -372,10 +372,10 @@ func refusal(scope string, err *job.Error) error {
 
 // Release gives a timer back.
 func (s *slotServer) Release(scope string) error {
-	return s.write(frames.Release{Type: frames.TypeRelease, Scope: scope})
+	return s.write(wire.ReleaseFrame{Type: frames.TypeRelease, Scope: scope})
 }
 
-func (s *slotServer) acquiredTimer(f *frames.Acquired) error {
+func (s *slotServer) acquiredTimer(f *wire.AcquiredFrame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if answer := s.acquired[f.ID]; answer != nil {

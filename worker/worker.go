@@ -190,28 +190,28 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 			wire.WorkflowLeg:     entry.Workflow(workflows.Leg),
 			wire.WorkflowLoopLeg: entry.Workflow(workflows.LoopLeg),
 		}.Register(coordinator)
-		coordinator.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: wire.ActivityLocate})
+		coordinator.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: string(wire.ActivityLocate)})
 		w.workers = append(w.workers, coordinator)
 	}
 	if !w.options.NoIO {
 		io := sdkworker.New(c, wire.IOQueue(w.pool), w.sdkOptions(sdkworker.Options{
 			DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: ioActivities,
 		}))
-		w.inHand.counted(entry.Activities{
-			"Plan":          entry.Activity(w.acts.Plan),
-			"PlanRedrive":   entry.Activity(w.acts.PlanRedrive),
-			"FinishRedrive": entry.Activity(w.acts.FinishRedrive),
-			"PlanFeed":      entry.Activity(w.acts.PlanFeed),
-			"PlanLoop":      entry.Activity(w.acts.PlanLoop),
-			"Commit":        entry.Activity(w.acts.Commit),
-			"CommitFeed":    entry.Activity(w.acts.CommitFeed),
-			"SalvageFeed":   entry.Activity(w.acts.SalvageFeed),
-			"Finish":        entry.Activity(w.acts.Finish),
-			"WriteReport":   entry.Action(w.acts.WriteReport),
-			"WriteFailures": entry.Activity(w.acts.WriteFailures),
-			"Served":        entry.Activity(w.acts.Served),
-			"Hook":          entry.Action(w.acts.Hook),
-		}).Register(io)
+		all := entry.Activities{}
+		entry.Offer(all, wire.ActivityPlan, w.acts.Plan)
+		entry.Offer(all, wire.ActivityPlanRedrive, w.acts.PlanRedrive)
+		entry.Offer(all, wire.ActivityFinishRedrive, w.acts.FinishRedrive)
+		entry.Offer(all, wire.ActivityPlanFeed, w.acts.PlanFeed)
+		entry.Offer(all, wire.ActivityPlanLoop, w.acts.PlanLoop)
+		entry.Offer(all, wire.ActivityCommit, w.acts.Commit)
+		entry.Offer(all, wire.ActivityCommitFeed, w.acts.CommitFeed)
+		entry.Offer(all, wire.ActivitySalvageFeed, w.acts.SalvageFeed)
+		entry.Offer(all, wire.ActivityFinish, w.acts.Finish)
+		entry.OfferAction(all, wire.ActivityWriteReport, w.acts.WriteReport)
+		entry.Offer(all, wire.ActivityWriteFailures, w.acts.WriteFailures)
+		entry.Offer(all, wire.ActivityServed, w.acts.Served)
+		entry.OfferAction(all, wire.ActivityHook, w.acts.Hook)
+		w.inHand.counted(all).Register(io)
 		w.workers = append(w.workers, io)
 	}
 	batches := sdkworker.New(c, wire.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
@@ -219,10 +219,12 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: &mostEager,
 		MaxHeartbeatThrottleInterval: loops.BeatTime, // what sends fewer does so by itself
 	}))
-	w.inHand.counted(entry.Activities{wire.ActivityProcess: entry.Activity(w.acts.Process)}).Register(batches)
+	process := entry.Activities{}
+	entry.Offer(process, wire.ActivityProcess, w.acts.Process)
+	w.inHand.counted(process).Register(batches)
 	// The legs of feeds run beside their batches.
 	entry.Workflows{wire.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Register(batches)
-	batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: wire.ActivityLocate})
+	batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: string(wire.ActivityLocate)})
 	w.workers = append(w.workers, batches)
 	return nil
 }

@@ -6,11 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/search"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -52,9 +51,9 @@ func (c *coordinator) milestone(r job.Report) job.Milestone {
 }
 
 // searchAttributes are what the server's own list can filter by.
-func (c *coordinator) searchAttributes() jobs.SearchAttributes {
+func (c *coordinator) searchAttributes() search.Attributes {
 	r := c.overview()
-	s := jobs.SearchAttributes{Pool: r.Pool, State: r.State, Failed: r.Failed}
+	s := search.Attributes{Pool: r.Pool, State: r.State, Failed: r.Failed}
 	s.Percent, _ = r.Percent()
 	return s
 }
@@ -217,7 +216,7 @@ func (c *coordinator) writeReport() {
 		return
 	}
 	ctx := execute.IOOptions(c.ctx, c.spec(), "write the report")
-	err := execute.IO(ctx, acts.WriteReport, activities.ReportInput{Location: c.spec().Report, Report: c.state.Report, Ref: c.state.Ref}, nil)
+	_, err := execute.IO(ctx, wire.ActivityWriteReport, wire.ReportInput{Location: c.spec().Report, Report: c.state.Report, Ref: c.state.Ref})
 	if err != nil {
 		workflow.GetLogger(c.ctx).Error("writing the report", "error", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -15,7 +14,7 @@ func TestJob_WritesReport(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 100)
 	w.spec.Report = "report.json"
-	w.report = func(activities.ReportInput) error {
+	w.report = func(wire.ReportInput) error {
 		if len(w.reports) == 1 {
 			return transient("network")
 		}
@@ -24,7 +23,7 @@ func TestJob_WritesReport(t *testing.T) {
 	report := w.mustRun()
 	require.Len(t, w.reports, 2)
 	require.Equal(t, w.spec.Name, w.reports[1].Ref.Job)
-	require.Equal(t, activities.ReportInput{Location: "report.json", Report: report, Ref: w.reports[1].Ref}, w.reports[1])
+	require.Equal(t, wire.ReportInput{Location: "report.json", Report: report, Ref: w.reports[1].Ref}, w.reports[1])
 }
 
 // A report that cannot be written does not make a job fail.
@@ -32,7 +31,7 @@ func TestJob_ReportUnwritable(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 100)
 	w.spec.Report = "report.json"
-	w.report = func(activities.ReportInput) error { return permanentError(job.ErrorOutput) }
+	w.report = func(wire.ReportInput) error { return permanentError(job.ErrorOutput) }
 	w.mustRun()
 }
 
@@ -41,7 +40,7 @@ func TestJob_WritesReportOfFailure(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 100)
 	w.spec.Report = "report.json"
-	w.plan = func(activities.PlanInput) error { return permanentError(job.ErrorInput) }
+	w.plan = func(wire.PlanInput) error { return permanentError(job.ErrorInput) }
 	_, err := w.run()
 	report := w.failedReport(err, job.ErrorInput)
 	require.Equal(t, report, w.reports[0].Report)
@@ -53,7 +52,7 @@ func TestFail_Finish(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t, 100)
-			w.finish = func(activities.FinishInput) error { return permanentError(kind) }
+			w.finish = func(wire.FinishInput) error { return permanentError(kind) }
 			_, err := w.run()
 			report := w.failedReport(err, kind)
 			require.EqualValues(t, 100, report.OK)
@@ -70,7 +69,7 @@ func TestFail_Finish(t *testing.T) {
 func TestFinish_IsRepeated(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 100)
-	w.finish = func(activities.FinishInput) error {
+	w.finish = func(wire.FinishInput) error {
 		switch len(w.finishes) {
 		case 1:
 			return transient("network")
@@ -114,7 +113,7 @@ func TestStop_ErrorAfterTheOutcome(t *testing.T) {
 func TestStop_FinishFailsAfterwards(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 100)
-	w.finish = func(activities.FinishInput) error {
+	w.finish = func(wire.FinishInput) error {
 		if len(w.finishes) > 1 {
 			return permanentError(job.ErrorOutput)
 		}
@@ -144,7 +143,7 @@ func TestConclude_NothingChangesTheOutcome(t *testing.T) {
 			w := setup(t, 300)
 			w.process = func(x *execution) { x.failing(1) }
 			w.spec.Cleanup, w.spec.Shutdown, w.hookTook = []string{"tidy"}, []string{"release"}, time.Minute
-			w.hook = func(activities.HookInput) error {
+			w.hook = func(wire.HookInput) error {
 				w.later(time.Second, func() { late(w) })
 				return nil
 			}
@@ -168,11 +167,11 @@ func TestFail_ListsFailures(t *testing.T) {
 	}{
 		{"failed items", func(*world) {}, true},
 		{"unwritable", func(w *world) {
-			w.failures = func(activities.FailuresInput) error { return permanentError(job.ErrorOutput) }
+			w.failures = func(wire.FailuresInput) error { return permanentError(job.ErrorOutput) }
 		}, true},
 		{"dropped errors", func(w *world) { w.spec.OnError = job.OnErrorDrop }, false},
 		{"no failed items", func(w *world) {
-			w.process, w.finish = nil, func(activities.FinishInput) error { return permanentError(job.ErrorBooks) }
+			w.process, w.finish = nil, func(wire.FinishInput) error { return permanentError(job.ErrorBooks) }
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

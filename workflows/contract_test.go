@@ -18,17 +18,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/feeds"
-	"github.com/stint-run/stint/internal/frames"
-	"github.com/stint-run/stint/internal/inputs"
-	stored "github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/loops"
-	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/jobs"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
-	"github.com/stint-run/stint/workflows/internal/intake"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/converter"
@@ -66,24 +57,24 @@ func contractRoots() []reflect.Type {
 	}
 	add( // signals
 		job.Stop{}, wire.StopNotice{}, job.Milestone{}, wire.CameBack{},
-		dispatch.FromLeg[dispatch.Counts]{}, dispatch.FromLeg[dispatch.PoolNews]{}, dispatch.FromLeg[dispatch.PlacesBack]{},
-		dispatch.FromLeg[dispatch.SlowDownRequest]{}, dispatch.FromLeg[job.Error]{}, dispatch.Counts{}, dispatch.PoolNews{}, dispatch.PlacesBack{}, dispatch.SlowDownRequest{}, dispatch.Limits{}, dispatch.ReportThresholds{},
-		feedOpening{}, keptResult{}, salvaged{}, sealedNotice{}, freedNotice{}, stalledNotice{}, feedResize{}, intake.Opening{}, intake.Freed{},
+		wire.FromLeg[wire.Counts]{}, wire.FromLeg[wire.PoolNews]{}, wire.FromLeg[wire.PlacesBack]{},
+		wire.FromLeg[wire.SlowDownRequest]{}, wire.FromLeg[job.Error]{}, wire.Counts{}, wire.PoolNews{}, wire.PlacesBack{}, wire.SlowDownRequest{}, wire.LegLimits{}, wire.ReportThresholds{},
+		wire.FeedOpening{}, wire.KeptResult{}, wire.Salvaged{}, wire.SealedNotice{}, wire.FreedNotice{}, wire.StalledNotice{}, wire.FeedResize{}, wire.Opening{}, wire.Freed{},
 	)
 	add( // updates, their refusals, and queries
 		job.Settings{}, wire.Exchange{}, wire.Exchanged{}, wire.Refusal{}, wire.Reset{}, wire.ResetDone{},
 		wire.FeedState{}, wire.ItemState{}, wire.Answer{}, job.Report{}, job.Progress{}, wire.Heard{}, wire.Answered{}, job.Counted{},
 	)
 	add( // heartbeats, memos, results of queries to workers
-		wire.Hint{}, wire.Place{}, wire.ActivityPlace{}, wire.HeldTimer{}, jobs.Scheduled{}, wire.StartInput{},
+		wire.Hint{}, wire.Place{}, wire.ActivityPlace{}, wire.HeldTimer{}, wire.StartInput{},
 	)
 	add( // objects of the store
-		stored.Head{}, stored.Entry{}, stored.Done{}, stored.ErrorLine{}, stored.Merged{}, inputs.Table{}, inputs.Bundle{}, job.Failure{},
-		feeds.CommitInput{}, records.Shape{}, loops.Tick{},
+		wire.Head{}, wire.Entry{}, wire.Done{}, wire.ErrorLine{}, wire.Merged{}, wire.SourceTable{}, wire.Bundle{}, job.Failure{},
+		wire.CommitFeedInput{}, wire.Shape{}, wire.Tick{},
 	)
 	add( // frames
-		frames.Hello{}, frames.Call{}, frames.Acquire{}, frames.Acquired{}, frames.Stopping{}, frames.Bye{}, frames.Ready{}, frames.Results{},
-		frames.Release{}, frames.Log{}, frames.Metric{}, frames.RequestStop{}, frames.SlowDown{},
+		wire.HelloFrame{}, wire.CallFrame{}, wire.AcquireFrame{}, wire.AcquiredFrame{}, wire.StoppingFrame{}, wire.ByeFrame{}, wire.ReadyFrame{}, wire.ResultsFrame{},
+		wire.ReleaseFrame{}, wire.LogFrame{}, wire.MetricFrame{}, wire.RequestStopFrame{}, wire.SlowDownFrame{},
 	)
 	return roots
 }
@@ -128,8 +119,8 @@ func typeName(t reflect.Type) string {
 var (
 	forPeople = []string{"starter.", "internal/gateway.", "internal/predict.", "internal/devserver.", "worker.", "timers."}
 	wired     = []string{
-		"internal/ledger.again", "internal/ledger.wireInline", "internal/outputs.splitList", "internal/outputs.ListedPart",
-		"internal/wire.quotedItems", "jobs.givenInput", "jobs.givenState", "job.jsonSpec", "jobs.Listed", "internal/loops.Tick",
+		"internal/wire.wireInline", "internal/outputs.splitList", "internal/outputs.ListedPart",
+		"internal/wire.quotedItems", "jobs.givenInput", "jobs.givenState", "job.jsonSpec", "jobs.Listed", "jobs.Scheduled", "internal/loops.Tick",
 		"internal/calls.Occupant", "jobs.PoolWorker", "job.Redrive", "jobs.RunningBatch",
 	}
 )
@@ -305,6 +296,14 @@ func (f *filler) special(v reflect.Value) bool {
 		return false
 	}
 	return true
+}
+
+// The contract is in two packages: what users see of it, and the rest.
+func TestContract_IsInTwoPackages(t *testing.T) {
+	t.Parallel()
+	for name := range contractTypes() {
+		assert.True(t, strings.HasPrefix(name, "job.") || strings.HasPrefix(name, "internal/wire."), name)
+	}
 }
 
 // The schema of the contract is in a file, so that each change of it is seen in a diff.

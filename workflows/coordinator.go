@@ -3,7 +3,6 @@ package workflows
 import (
 	"fmt"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/details"
@@ -17,8 +16,8 @@ import (
 type coordinator struct {
 	ctx      workflow.Context // never cancelled: a cancellation of the workflow is a stop
 	canceled workflow.Context // the workflow's own
-	in       JobInput
-	state    jobState
+	in       wire.JobInput
+	state    wire.JobState
 	work     work
 	selector workflow.Selector
 	wake     workflow.Channel // makes run look again
@@ -40,7 +39,7 @@ type coordinator struct {
 	hooks hooks
 }
 
-func newCoordinator(ctx workflow.Context, in JobInput) *coordinator {
+func newCoordinator(ctx workflow.Context, in wire.JobInput) *coordinator {
 	canceled := ctx
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	c := &coordinator{
@@ -55,7 +54,7 @@ func newCoordinator(ctx workflow.Context, in JobInput) *coordinator {
 		return c
 	}
 	info := workflow.GetInfo(ctx)
-	c.state.Ref = activities.Ref{Job: in.Spec.Name, Run: info.FirstRunID, Born: info.WorkflowStartTime.UnixMilli(), Store: in.Spec.Store}
+	c.state.Ref = wire.Ref{Job: in.Spec.Name, Run: info.FirstRunID, Born: info.WorkflowStartTime.UnixMilli(), Store: in.Spec.Store}
 	c.state.Heads = in.Resume
 	c.state.Listed.At = workflow.Now(ctx)
 	c.state.Report = job.Report{
@@ -161,7 +160,7 @@ func (c *coordinator) receiveAll() {
 	dispatch.ReceiveFromLegs(c.ctx, run, dispatch.SignalPool, c.hear)
 	dispatch.ReceiveFromLegs(c.ctx, run, dispatch.SignalPlaces, c.takeBack)
 	c.work.receive()
-	dispatch.ReceiveFromLegs(c.ctx, run, signalKept, func(kept keptResult) {
+	dispatch.ReceiveFromLegs(c.ctx, run, signalKept, func(kept wire.KeptResult) {
 		for _, l := range c.legs {
 			if l.number == kept.Leg {
 				l.kept(kept.Result)

@@ -7,11 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/intake"
 	"go.temporal.io/sdk/workflow"
@@ -28,7 +26,7 @@ const (
 )
 
 // entrySize is the most bytes that an entry has in a commit's input.
-func entrySize(e *activities.FeedEntry) int {
+func entrySize(e *wire.FeedEntry) int {
 	if e.Inline == nil {
 		return entryBytes
 	}
@@ -39,8 +37,8 @@ func entrySize(e *activities.FeedEntry) int {
 type feedCommits struct {
 	leg      *feedLeg
 	heads    []string // of the manifest chain
-	entries  []activities.FeedEntry
-	discards []activities.FeedRange
+	entries  []wire.FeedEntry
+	discards []wire.FeedRange
 	size     int  // of entries, in bytes
 	running  bool // a commit
 	closing  bool
@@ -48,9 +46,9 @@ type feedCommits struct {
 }
 
 // Accept is that of [dispatch.Recorder].
-func (c *feedCommits) Accept(_ dispatch.Task, r activities.ProcessResult) {
+func (c *feedCommits) Accept(_ wire.Task, r wire.ProcessResult) {
 	l, now := c.leg, workflow.Now(c.leg.ctx)
-	entry := activities.FeedEntry{Entry: r.Entry, Inline: r.Inline}
+	entry := wire.FeedEntry{Entry: r.Entry, Inline: r.Inline}
 	entry.Session = l.intake.SessionOf(r.Entry.First)
 	l.supply.growth.add(l.intake.Size(r.Entry.Batch), r.Entry.Bytes+r.Entry.ErrBytes)
 	l.count(entry.Session, entry.OK, entry.Failed)
@@ -70,7 +68,7 @@ func (c *feedCommits) Accept(_ dispatch.Task, r activities.ProcessResult) {
 }
 
 // partOf is the part of an entry, as clients find it.
-func (l *feedLeg) partOf(e activities.Entry) *wire.StoredPart {
+func (l *feedLeg) partOf(e wire.Entry) *wire.StoredPart {
 	return &wire.StoredPart{
 		Store: l.in.Ref.Store, Run: cmp.Or(e.Run, l.in.Ref.Run), Part: e.Part, First: e.First, Count: e.Count,
 		Bytes: e.Bytes, Sum: e.Sum, ErrBytes: e.ErrBytes, ErrSum: e.ErrSum,
@@ -82,10 +80,10 @@ func (c *feedCommits) takeDiscarded() {
 	c.discards = append(c.discards, feedRanges(c.leg.intake.TakeDiscarded())...)
 }
 
-func feedRanges(ranges []intake.Range) []activities.FeedRange {
-	var all []activities.FeedRange
+func feedRanges(ranges []intake.Range) []wire.FeedRange {
+	var all []wire.FeedRange
 	for _, r := range ranges {
-		all = append(all, activities.FeedRange{First: r.First, Count: r.Count, Session: r.Session})
+		all = append(all, wire.FeedRange{First: r.First, Count: r.Count, Session: r.Session})
 	}
 	return all
 }
@@ -118,7 +116,7 @@ func (c *feedCommits) run(ctx workflow.Context) {
 
 // reportKept reports to the job what is committed. If there is no job any more, the leg stops.
 func (c *feedCommits) reportKept(ctx workflow.Context) {
-	kept := keptResult{Leg: c.leg.in.Number, Result: LegResult{Manifests: c.heads, Accepted: c.leg.intake.Next()}}
+	kept := wire.KeptResult{Leg: c.leg.in.Number, Result: wire.LegResult{Manifests: c.heads, Accepted: c.leg.intake.Next()}}
 	if sent := c.leg.link.Signal(signalKept, kept); sent != nil && sent.Get(ctx, nil) != nil {
 		c.leg.checkJob(ctx)
 	}
@@ -126,7 +124,7 @@ func (c *feedCommits) reportKept(ctx workflow.Context) {
 
 // commit has what has gathered written to a manifest, with items that have no outcome. After an error nothing of it counts, and it
 // can be tried again.
-func (c *feedCommits) commit(ctx workflow.Context, unfinished []activities.FeedItems) *job.Error {
+func (c *feedCommits) commit(ctx workflow.Context, unfinished []wire.FeedItems) *job.Error {
 	c.takeDiscarded()
 	entries, discards := c.entries[:c.fitting(0)], c.discards
 	in := c.input()
@@ -134,8 +132,8 @@ func (c *feedCommits) commit(ctx workflow.Context, unfinished []activities.FeedI
 	in.Entries, in.Discarded, in.Unfinished = entries, discards, unfinished
 	_ = c.leg.load.Await(ctx, func() int { return commitBytes })
 	ctx = execute.IOOptions(ctx, c.leg.in.Spec, "commit "+text.Count(len(entries), "batch"))
-	var committed activities.CommitResult
-	if err := execute.IO(ctx, acts.CommitFeed, in, &committed); err != nil {
+	committed, err := execute.IO(ctx, wire.ActivityCommitFeed, in)
+	if err != nil {
 		return execute.JobError(err)
 	}
 	c.heads = []string{committed.Manifest}
@@ -157,9 +155,9 @@ func (c *feedCommits) fitting(from int) int {
 	return len(c.entries)
 }
 
-func (c *feedCommits) input() activities.CommitFeedInput {
+func (c *feedCommits) input() wire.CommitFeedInput {
 	in := c.leg.in
-	return activities.CommitFeedInput{Ref: in.Ref, Leg: in.Number, Previous: c.heads, Format: activities.Format(in.Spec.Format)}
+	return wire.CommitFeedInput{Ref: in.Ref, Leg: in.Number, Previous: c.heads, Format: wire.Format(in.Spec.Format)}
 }
 
 // finish commits the rest, with the items that have no outcome if the feed is stopped. A stop does not hold it up.
@@ -181,8 +179,8 @@ func (c *feedCommits) finish(ctx workflow.Context) *job.Error {
 }
 
 // unfinished are the items without an outcome, in lists that fit into one commit each.
-func (c *feedCommits) unfinished() [][]activities.FeedItems {
-	var lists [][]activities.FeedItems
+func (c *feedCommits) unfinished() [][]wire.FeedItems {
+	var lists [][]wire.FeedItems
 	size := commitBytes
 	for _, u := range c.leg.intake.Unfinished() {
 		for i, data := range u.Items {
@@ -196,15 +194,15 @@ func (c *feedCommits) unfinished() [][]activities.FeedItems {
 				size -= rangeBytes
 				continue
 			}
-			*list = append(*list, activities.FeedItems{First: first, Items: []json.RawMessage{data}, Session: u.Session})
+			*list = append(*list, wire.FeedItems{First: first, Items: []json.RawMessage{data}, Session: u.Session})
 		}
 	}
 	return lists
 }
 
 // pending is what is not committed, for a job that goes on after Temporal has ended this one.
-func (c *feedCommits) pending() []activities.CommitFeedInput {
-	all := []activities.CommitFeedInput{c.input()}
+func (c *feedCommits) pending() []wire.CommitFeedInput {
+	all := []wire.CommitFeedInput{c.input()}
 	all[0].Discarded = append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)
 	for from := 0; from < len(c.entries); {
 		to := c.fitting(from)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/intake"
@@ -35,7 +34,7 @@ func (l *feedLeg) answer() error {
 			p.Flying = l.Flying(executions)
 			return p, nil
 		},
-		wire.QueryPending: func(offset int) ([]byte, error) { return activities.PendingPiece(l.commits.pending(), offset) },
+		wire.QueryPending: func(offset int) ([]byte, error) { return wire.PendingPiece(l.commits.pending(), offset) },
 	}
 	for _, name := range []string{wire.QueryFeed, wire.QueryItems, wire.QueryProgress, wire.QueryPending} {
 		if err := workflow.SetQueryHandler(l.ctx, name, queries[name]); err != nil {

@@ -6,12 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
-	"github.com/stint-run/stint/workflows/internal/intake"
+	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
@@ -27,28 +26,28 @@ type feedHandle struct {
 	open    *openLeg
 	started workflow.Future // nil: it runs
 	sending int             // signals that have not been delivered
-	sofar   LegResult
-	freed   intake.Freed // that it has reported
-	run     string       // of its workflow; "" if an earlier run of the job has started it
+	sofar   wire.LegResult
+	freed   wire.Freed // that it has reported
+	run     string     // of its workflow; "" if an earlier run of the job has started it
 	over    bool
 	// salvaging: its workflow has ended without a report.
 	salvaging bool
 }
 
 // startFeedLeg starts a leg of the feed. The first one takes items at once, the others stand by.
-func (c *coordinator) startFeedLeg(feed *feedState) {
+func (c *coordinator) startFeedLeg(feed *wire.FeedWorkState) {
 	c.state.Report.Legs++
-	in := FeedLegInput{
+	in := wire.FeedLegInput{
 		Ref: c.state.Ref, Spec: c.spec(), Version: c.in.Version, Previous: c.state.Heads,
-		State: dispatch.State{Number: c.nextLeg(false), Limits: c.limits(), Window: max(0, c.places), Known: c.state.Pool.Workers.Calls()},
+		LegState: wire.LegState{Number: c.nextLeg(false), Limits: c.limits(), Window: max(0, c.places), Known: pool.Workers(c.state.Pool.Workers).Calls()},
 	}
 	in.Limits.Legs = len(c.legs) + 1
 	c.state.Heads = nil
 	c.places -= in.Window
 	if feed.Latest == 0 {
-		in.Opening = &feedOpening{Opening: intake.Opening{First: feed.Accepted, Session: feed.Session, Unfinished: c.work.(*feedWork).leaveEarlier()}, Batches: c.state.Batches}
+		in.Opening = &wire.FeedOpening{Opening: wire.Opening{First: feed.Accepted, Session: feed.Session, Unfinished: c.work.(*feedWork).leaveEarlier()}, Batches: c.state.Batches}
 	}
-	h := &feedHandle{c: c, number: in.Number, sofar: LegResult{Manifests: in.Previous, Accepted: feed.Accepted}}
+	h := &feedHandle{c: c, number: in.Number, sofar: wire.LegResult{Manifests: in.Previous, Accepted: feed.Accepted}}
 	h.open = &openLeg{number: in.Number, answered: true, batches: job.MaxWindow, places: in.Window, standsBy: in.Opening == nil, legHandle: h}
 	c.legs = append(c.legs, h.open)
 	feed.Latest = in.Number
@@ -77,7 +76,7 @@ const (
 )
 
 // start starts the leg's workflow, and returns when that is known to run, or not to.
-func (h *feedHandle) start(ctx workflow.Context, in FeedLegInput) workflow.ChildWorkflowFuture {
+func (h *feedHandle) start(ctx workflow.Context, in wire.FeedLegInput) workflow.ChildWorkflowFuture {
 	options := execute.FeedLegOptions(ctx, h.c.spec(), in.Number, fmt.Sprintf("leg %d of a feed", in.Number))
 	for try := 1; ; try++ {
 		child := workflow.ExecuteChildWorkflow(options, FeedLeg, in)
@@ -92,7 +91,7 @@ func (h *feedHandle) start(ctx workflow.Context, in FeedLegInput) workflow.Child
 }
 
 // begun makes a leg that has started known to the one before it, or, if it takes items at once, to clients.
-func (h *feedHandle) begun(feed *feedState, opened bool) {
+func (h *feedHandle) begun(feed *wire.FeedWorkState, opened bool) {
 	h.started = nil
 	work := h.c.work.(*feedWork)
 	if opened {
@@ -113,7 +112,7 @@ func (h *feedHandle) begun(feed *feedState, opened bool) {
 }
 
 // resumeFeedLeg continues with a leg that an earlier run of the job has started.
-func (c *coordinator) resumeFeedLeg(carried carriedLeg) {
+func (c *coordinator) resumeFeedLeg(carried wire.CarriedLeg) {
 	h := &feedHandle{c: c, number: carried.Number, sofar: carried.Sofar, freed: carried.Freed}
 	h.open = &openLeg{
 		number: carried.Number, since: workflow.Now(c.ctx), reported: carried.Reported, answered: true, batches: job.MaxWindow, places: carried.Places, dry: carried.Dry, told: carried.Told,
@@ -135,7 +134,7 @@ const checkLegs = 10 * time.Minute
 
 // closed notes that the leg's workflow has ended. If it has reported its result, that is all.
 func (h *feedHandle) closed(ctx workflow.Context, child workflow.Future) {
-	var result LegResult
+	var result wire.LegResult
 	err := child.Get(ctx, &result)
 	h.c.receiveAll() // its report may have come together with its end
 	if h.over {
@@ -164,10 +163,9 @@ func (h *feedHandle) failed(ctx workflow.Context, err *job.Error) {
 	h.c.fail(err)
 	result := h.sofar
 	result.Left = max(1, result.Left) // what it had accepted is not known
-	var saved activities.SalvageFeedResult
-	in := activities.SalvageFeedInput{Workflow: h.id(), Run: h.run}
+	in := wire.SalvageFeedInput{Workflow: h.id(), Run: h.run}
 	options := execute.IOOptions(ctx, h.c.spec(), fmt.Sprintf("commit what leg %d has left", h.number))
-	lost := execute.IO(options, acts.SalvageFeed, in, &saved)
+	saved, lost := execute.IO(options, wire.ActivitySalvageFeed, in)
 	switch {
 	case lost != nil:
 		h.c.noteError(*execute.JobError(lost))
@@ -181,7 +179,7 @@ func (h *feedHandle) failed(ctx workflow.Context, err *job.Error) {
 }
 
 // ended takes what the leg has done.
-func (h *feedHandle) ended(result LegResult) {
+func (h *feedHandle) ended(result wire.LegResult) {
 	if h.over {
 		return
 	}
@@ -221,7 +219,7 @@ func (h *feedHandle) halt(notice wire.StopNotice) {
 	h.signal(dispatch.SignalHalt, notice)
 }
 
-func (h *feedHandle) limit(limits dispatch.Limits) {
+func (h *feedHandle) limit(limits wire.LegLimits) {
 	h.signal(dispatch.SignalLimits, limits)
 }
 
@@ -229,11 +227,13 @@ func (h *feedHandle) grant(places int, returned func()) {
 	h.send(dispatch.SignalGrant, places, returned)
 }
 
-func (h *feedHandle) counts(reported dispatch.Counts) dispatch.Counts { return reported }
+func (h *feedHandle) counts(reported wire.Counts) wire.Counts { return reported }
 
 func (h *feedHandle) exact() bool { return false }
 
-func (h *feedHandle) kept(r LegResult) { h.sofar.Manifests, h.sofar.Accepted = r.Manifests, r.Accepted }
+func (h *feedHandle) kept(r wire.LegResult) {
+	h.sofar.Manifests, h.sofar.Accepted = r.Manifests, r.Accepted
+}
 
 func (h *feedHandle) addTo(r *job.Report) {
 	if h.started == nil {
@@ -248,5 +248,5 @@ func (h *feedHandle) pending() []any {
 	if h.started == nil {
 		return nil
 	}
-	return []any{activities.CommitInput{Ref: h.c.state.Ref, Leg: h.number, Previous: h.sofar.Manifests}}
+	return []any{wire.CommitInput{Ref: h.c.state.Ref, Leg: h.number, Previous: h.sofar.Manifests}}
 }

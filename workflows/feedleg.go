@@ -6,8 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -52,48 +51,13 @@ const (
 	busyBytes   = 30 << 20
 )
 
-// FeedLegInput is what one leg of a feed begins with.
-type FeedLegInput struct {
-	Ref  activities.Ref `json:"ref"`
-	Spec job.Spec       `json:"spec"`
-	dispatch.State
-	// Opening is set for a leg that takes items at once. The others stand by, until the leg before them opens them.
-	Opening  *feedOpening `json:"opening,omitempty"`
-	Previous []string     `json:"previous,omitempty"` // manifests that the leg's first manifest names
-	Version  int          `json:"version,omitempty"`  // see wire.LogicVersion
-}
-
-// feedOpening is what a leg of a feed must know to take items.
-type feedOpening struct {
-	intake.Opening
-	Batches int64 `json:"batches,omitempty"` // of the feed so far
-}
-
 // check returns an error if no leg can begin so; nil is none.
-func (o *feedOpening) check() error {
+func checkOpening(o *wire.FeedOpening) error {
 	if o == nil {
 		return nil
 	}
 	return errors.Join(count("ordinal of the first item", o.First), count("session", o.Session), count("unfinished items", int64(o.Unfinished)),
 		count("bytes of unfinished items", o.Bytes), count("batches", o.Batches))
-}
-
-// feedResize changes the size of batches. Signals may come in another order than they were sent in: the one with the highest number counts.
-type feedResize struct {
-	Number int   `json:"n"`
-	Items  int64 `json:"items"` // 0: automatic
-}
-
-// sealedNotice is what a leg reports that has been sealed.
-type sealedNotice struct {
-	Leg  int   `json:"leg"`
-	Next int64 `json:"next"` // items that the feed has accepted
-}
-
-// freedNotice is how much capacity a leg has freed since it was sealed.
-type freedNotice struct {
-	Leg   int          `json:"leg"`
-	Total intake.Freed `json:"total"`
 }
 
 // FeedLeg is one leg of a feed. It accepts items in updates, runs them in batches, and returns their results in the
@@ -118,9 +82,9 @@ type freedNotice struct {
 // At its full rate, of 20,000 items of 100 bytes a second in lists of 100, a leg lasts for a second, and a run of the job for a minute and
 // more. In a year that are 6·10^11 ordinals, 3·10^7 legs and 5·10^5 runs of the job, which follow one another at a rate that Temporal allows (one a
 // second); no leg and no run has more of anything than the first ones.
-func FeedLeg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
-	if err := refused(errors.Join(checkLeg(in.Spec, in.State), in.Opening.check())); err != nil {
-		return LegResult{}, err
+func FeedLeg(ctx workflow.Context, in wire.FeedLegInput) (wire.LegResult, error) {
+	if err := refused(errors.Join(checkLeg(in.Spec, in.LegState), checkOpening(in.Opening))); err != nil {
+		return wire.LegResult{}, err
 	}
 	// The job's end cancels the leg. If it has only continued as new, nothing follows from that.
 	canceled := ctx
@@ -130,7 +94,7 @@ func FeedLeg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
 		l.open(*in.Opening)
 	}
 	if err := l.answer(); err != nil {
-		return LegResult{}, err
+		return wire.LegResult{}, err
 	}
 	l.listen(canceled)
 	l.Listen()
@@ -141,7 +105,7 @@ func FeedLeg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
 	}
 	l.Run(ctx)
 	if l.orphaned {
-		return LegResult{}, temporal.NewCanceledError("the job has ended")
+		return wire.LegResult{}, temporal.NewCanceledError("the job has ended")
 	}
 	result := l.conclude()
 	l.linger()
@@ -152,7 +116,7 @@ func FeedLeg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
 type feedLeg struct {
 	*dispatch.Dispatcher
 	ctx     workflow.Context
-	in      FeedLegInput
+	in      wire.FeedLegInput
 	link    *dispatch.ParentLink
 	intake  *intake.Intake
 	supply  *feedSupply
@@ -164,17 +128,17 @@ type feedLeg struct {
 	halt    workflow.ReceiveChannel
 	fixed   int // see fixedSize
 
-	successor int          // that stands by; 0: none yet
-	freed     intake.Freed // as last reported to the job
+	successor int        // that stands by; 0: none yet
+	freed     wire.Freed // as last reported to the job
 	updates   int
 	concluded bool
-	orphaned  bool            // the job has ended: what is not committed is asked for by the one that continues it
-	touched   time.Time       // when a client was here last
-	stalled   time.Time       // nothing has finished since then, for long; zero: it is not so
-	counted   dispatch.Counts // outcomes of the present session's items
+	orphaned  bool        // the job has ended: what is not committed is asked for by the one that continues it
+	touched   time.Time   // when a client was here last
+	stalled   time.Time   // nothing has finished since then, for long; zero: it is not so
+	counted   wire.Counts // outcomes of the present session's items
 }
 
-func newFeedLeg(ctx workflow.Context, in FeedLegInput) *feedLeg {
+func newFeedLeg(ctx workflow.Context, in wire.FeedLegInput) *feedLeg {
 	l := &feedLeg{ctx: ctx, in: in, load: execute.NewTaskLoad(ctx)}
 	l.bar, l.halt = workflow.GetSignalChannel(ctx, wire.SignalBar), workflow.GetSignalChannel(ctx, dispatch.SignalHalt)
 	l.intake = intake.New(intake.Limits{Capacity: in.Spec.Capacity, Bytes: in.Spec.CapacityBytes, Keep: in.Spec.Keep})
@@ -182,21 +146,21 @@ func newFeedLeg(ctx workflow.Context, in FeedLegInput) *feedLeg {
 	l.link = dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, l.batchEnded)
 	l.commits = &feedCommits{leg: l, heads: in.Previous}
 	c := dispatch.Config{
-		Spec: in.Spec, State: in.State, Supply: l.supply, Recorder: l.commits, Process: l.process, Link: l.link, MaxEvents: feedEvents, Tally: l.tally,
+		Spec: in.Spec, State: in.LegState, Supply: l.supply, Recorder: l.commits, Process: l.process, Link: l.link, MaxEvents: feedEvents, Tally: l.tally,
 	}
 	if len(in.Spec.Stages) > 0 {
 		l.flow = newFlow(in.Ref, in.Spec, l.supply, l.commits)
 		l.supply.steps = len(l.flow.steps)
 		l.flow.configure(&c)
 	}
-	l.fixed = fixedSize(in, stages.Compile(in.Spec.Stages))
+	l.fixed = fixedSize(in, pipeline.Compile(in.Spec.Stages))
 	l.Dispatcher = dispatch.New(ctx, c)
 	l.supply.dispatcher = l.Dispatcher
 	return l
 }
 
 // open has the leg take items.
-func (l *feedLeg) open(o feedOpening) {
+func (l *feedLeg) open(o wire.FeedOpening) {
 	l.intake.Open(o.Opening)
 	l.intake.Moved(workflow.Now(l.ctx))
 	l.supply.number = o.Batches
@@ -204,7 +168,7 @@ func (l *feedLeg) open(o feedOpening) {
 }
 
 // process executes a batch with its items.
-func (l *feedLeg) process(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
+func (l *feedLeg) process(ctx workflow.Context, in wire.ProcessInput) workflow.Future {
 	in.Ref, in.Items = l.in.Ref, l.intake.Data(in.Batch)
 	in.Format, in.MaxItem = l.in.Spec.Format, l.in.Spec.MaxItem
 	size := inputSize(&in, l.fixed)
@@ -226,11 +190,11 @@ func (l *feedLeg) process(ctx workflow.Context, in activities.ProcessInput) work
 	return future
 }
 
-func (l *feedLeg) execute(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
+func (l *feedLeg) execute(ctx workflow.Context, in wire.ProcessInput) workflow.Future {
 	if l.flow != nil {
 		return l.flow.process(ctx, in)
 	}
-	return workflow.ExecuteActivity(ctx, acts.Process, in)
+	return execute.Process(ctx, in)
 }
 
 // crowded reports that a leg's history is so large that it takes no more results.
@@ -248,7 +212,7 @@ func (l *feedLeg) batchEnded() {
 func (l *feedLeg) free() {
 	if total := l.intake.Freed(); total != l.freed {
 		l.freed = total
-		l.link.Signal(signalFreed, freedNotice{Leg: l.in.Number, Total: total})
+		l.link.Signal(signalFreed, wire.FreedNotice{Leg: l.in.Number, Total: total})
 	}
 }
 
@@ -263,10 +227,10 @@ func (l *feedLeg) sealIfLong() {
 	if !long || l.successor == 0 || !l.intake.IsOpen() {
 		return
 	}
-	opening := feedOpening{Opening: l.intake.Seal(l.successor), Batches: l.supply.number}
+	opening := wire.FeedOpening{Opening: l.intake.Seal(l.successor), Batches: l.supply.number}
 	// If the successor has ended, so has the feed.
 	workflow.SignalExternalWorkflow(l.ctx, wire.LegID(l.in.Spec.Name, l.successor), "", signalOpen, opening)
-	l.link.Signal(signalSealed, sealedNotice{Leg: l.in.Number, Next: l.intake.Next()})
+	l.link.Signal(signalSealed, wire.SealedNotice{Leg: l.in.Number, Next: l.intake.Next()})
 	l.Wake()
 }
 
@@ -277,7 +241,7 @@ func (l *feedLeg) listen(canceled workflow.Context) {
 	receive(l, signalAllFreed, l.freedBefore)
 	receive(l, signalSession, func(session int64) { l.beginSession(session) })
 	resized := 0
-	receive(l, signalResize, func(r feedResize) {
+	receive(l, signalResize, func(r wire.FeedResize) {
 		if r.Number > resized {
 			resized, l.supply.spec.BatchItems = r.Number, r.Items
 		}
@@ -308,7 +272,7 @@ func receive[T any](l *feedLeg, name string, fn func(T)) {
 }
 
 // freedBefore takes note of what all sealed legs have freed. One that has been sealed itself has no use for that.
-func (l *feedLeg) freedBefore(total intake.Freed) {
+func (l *feedLeg) freedBefore(total wire.Freed) {
 	if l.intake.Free(total) {
 		l.intake.Moved(workflow.Now(l.ctx))
 	}
@@ -330,7 +294,7 @@ func (l *feedLeg) orphan() {
 }
 
 // conclude commits what the leg has come to, and reports it to the job.
-func (l *feedLeg) conclude() LegResult {
+func (l *feedLeg) conclude() wire.LegResult {
 	if l.Full() {
 		l.Fail(&job.Error{Type: job.ErrorExhausted, Message: fmt.Sprintf(
 			"leg %d could not finish its items within %s events and %d MiB of history: resume the job when the reason is gone; the last one: %s",
@@ -346,12 +310,12 @@ func (l *feedLeg) conclude() LegResult {
 	if err != nil {
 		l.Lose(err)
 	}
-	result := LegResult{
+	result := wire.LegResult{
 		Outcomes: l.Sofar(), Manifests: l.commits.heads, Left: int64(l.intake.Left()), Window: l.Places(),
 		Accepted: l.intake.Next(), Discarded: l.intake.State(l.in.Number, workflow.Now(l.ctx)).Discarded, Counted: l.tally(), Freed: l.intake.Freed(), Unsaved: err != nil,
 	}
 	l.concluded = true
-	if sent := l.link.Signal(signalEnded, keptResult{Leg: l.in.Number, Result: result}); sent != nil {
+	if sent := l.link.Signal(signalEnded, wire.KeptResult{Leg: l.in.Number, Result: result}); sent != nil {
 		_ = sent.Get(l.ctx, nil) // if there is no job any more nobody needs it
 	}
 	l.describe()

@@ -11,12 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
-	"github.com/stint-run/stint/workflows/internal/intake"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
@@ -34,14 +31,14 @@ type feedWorld struct {
 	t    *testing.T
 	env  *testsuite.TestWorkflowEnvironment
 	spec job.Spec
-	in   FeedLegInput
+	in   wire.FeedLegInput
 
 	takes   time.Duration // a batch
 	grows   int           // bytes of results for each byte of items; 0: one
 	mu      sync.Mutex    // of what follows: activities run beside each other
-	batches []activities.ProcessInput
+	batches []wire.ProcessInput
 	at      []time.Duration // since the beginning, when they were dispatched
-	commits []activities.CommitFeedInput
+	commits []wire.CommitFeedInput
 	answers map[string]wire.Exchanged
 	refused map[string]string // types
 	ended   map[string]time.Duration
@@ -55,7 +52,7 @@ func setupFeed(t *testing.T, change func(*job.Spec)) *feedWorld {
 	if change != nil {
 		change(&w.spec)
 	}
-	w.in = FeedLegInput{Spec: w.spec, State: dispatch.State{Number: 1, Window: 1}, Opening: &feedOpening{Opening: intake.Opening{Session: 1}}}
+	w.in = wire.FeedLegInput{Spec: w.spec, LegState: wire.LegState{Number: 1, Window: 1}, Opening: &wire.FeedOpening{Opening: wire.Opening{Session: 1}}}
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	w.env = suite.NewTestWorkflowEnvironment()
@@ -70,28 +67,28 @@ func setupFeed(t *testing.T, change func(*job.Spec)) *feedWorld {
 }
 
 // process answers after some time of the workflow.
-func (w *feedWorld) process(ctx context.Context, in activities.ProcessInput) (activities.ProcessResult, error) {
+func (w *feedWorld) process(ctx context.Context, in wire.ProcessInput) (wire.ProcessResult, error) {
 	w.mu.Lock()
 	w.batches = append(w.batches, in)
 	w.at = append(w.at, w.env.Now().Sub(w.began))
 	w.mu.Unlock()
 	token := activity.GetInfo(ctx).TaskToken
-	result := activities.ProcessResult{Entry: activities.Entry{Batch: in.Batch, OK: in.Batch.Count}, Totals: job.Totals{OK: in.Batch.Count, Batches: 1, Calls: 1, Busy: w.takes}}
-	inline := activities.Inline{}
+	result := wire.ProcessResult{Entry: wire.Entry{Batch: in.Batch, OK: in.Batch.Count}, Totals: job.Totals{OK: in.Batch.Count, Batches: 1, Calls: 1, Busy: w.takes}}
+	inline := wire.Inline{}
 	for _, data := range in.Items {
 		inline.Results = append(append(inline.Results, bytes.Repeat(data, max(1, w.grows))...), '\n')
 	}
 	result.Entry.Bytes = int64(len(inline.Results))
 	result.Inline = &inline
 	w.env.RegisterDelayedCallback(func() { require.NoError(w.t, w.env.CompleteActivity(token, result, nil)) }, w.takes)
-	return activities.ProcessResult{}, activity.ErrResultPending
+	return wire.ProcessResult{}, activity.ErrResultPending
 }
 
-func (w *feedWorld) commit(_ context.Context, in activities.CommitFeedInput) (activities.CommitResult, error) {
+func (w *feedWorld) commit(_ context.Context, in wire.CommitFeedInput) (wire.CommitResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.commits = append(w.commits, in)
-	return activities.CommitResult{Manifest: fmt.Sprintf("m-%d", len(w.commits))}, nil
+	return wire.CommitResult{Manifest: fmt.Sprintf("m-%d", len(w.commits))}, nil
 }
 
 // update is what a client learns of its exchange.
@@ -136,12 +133,12 @@ func (w *feedWorld) close(at time.Duration) {
 	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalClose, nil) }, at)
 }
 
-func (w *feedWorld) run() LegResult {
+func (w *feedWorld) run() wire.LegResult {
 	w.t.Helper()
 	w.env.ExecuteWorkflow(FeedLeg, w.in)
 	require.True(w.t, w.env.IsWorkflowCompleted())
 	require.NoError(w.t, w.env.GetWorkflowError())
-	var r LegResult
+	var r wire.LegResult
 	require.NoError(w.t, w.env.GetWorkflowResult(&r))
 	return r
 }
@@ -449,7 +446,7 @@ func TestFeedLeg_FreedAfterTheClose(t *testing.T) {
 	w.takes = 10 * time.Second
 	w.put(time.Second, "a", 0, 1)
 	w.close(2 * time.Second)
-	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalAllFreed, intake.Freed{Items: 3}) }, 3*time.Second)
+	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalAllFreed, wire.Freed{Items: 3}) }, 3*time.Second)
 	var p job.Progress
 	w.progressAt(4*time.Second, &p)
 	w.run()
@@ -536,7 +533,7 @@ func TestFeedLeg_CountsBySession(t *testing.T) {
 	w.close(time.Minute)
 	r := w.run()
 	require.EqualValues(t, 5, r.Totals.OK, "two ran when the session ended")
-	require.Equal(t, dispatch.Counts{Leg: 1, Session: 2, OK: 3}, r.Counted)
+	require.Equal(t, wire.Counts{Leg: 1, Session: 2, OK: 3}, r.Counted)
 }
 
 // G1: what a leg could not write to the store at its end stays in its history, where the job that is resumed asks for it.
@@ -545,9 +542,9 @@ func TestFeedLeg_G1_CommitFails(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.Grace = 2, time.Second })
 		w.takes = 500 * time.Millisecond
-		w.env.OnActivity("CommitFeed", mock.Anything, mock.Anything).Return(func(ctx context.Context, in activities.CommitFeedInput) (activities.CommitResult, error) {
+		w.env.OnActivity("CommitFeed", mock.Anything, mock.Anything).Return(func(ctx context.Context, in wire.CommitFeedInput) (wire.CommitResult, error) {
 			if broken {
-				return activities.CommitResult{}, permanentError(job.ErrorOutput)
+				return wire.CommitResult{}, permanentError(job.ErrorOutput)
 			}
 			return w.commit(ctx, in)
 		})
@@ -561,7 +558,7 @@ func TestFeedLeg_G1_CommitFails(t *testing.T) {
 		require.NoError(t, err)
 		var piece []byte
 		require.NoError(t, value.Get(&piece))
-		pending, err := feeds.DecodePending(func(int) ([]byte, error) { return piece, nil })
+		pending, err := wire.DecodePending(func(int) ([]byte, error) { return piece, nil })
 		require.NoError(t, err)
 		if broken {
 			w.commits = pending
@@ -581,17 +578,17 @@ func TestFeedLeg_PendingHasWhatWasDiscarded(t *testing.T) {
 	t.Parallel()
 	w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.Grace = 2, time.Second })
 	w.takes = 5 * time.Second
-	w.env.OnActivity("CommitFeed", mock.Anything, mock.Anything).Return(activities.CommitResult{}, permanentError(job.ErrorOutput))
+	w.env.OnActivity("CommitFeed", mock.Anything, mock.Anything).Return(wire.CommitResult{}, permanentError(job.ErrorOutput))
 	w.put(time.Millisecond, "first", 0, 6) // 0 and 1 are taken
 	reset := func(at time.Duration, id string) {
 		w.env.RegisterDelayedCallback(func() { w.env.UpdateWorkflow(wire.UpdateReset, id, update{w, id}, wire.Reset{}) }, at)
 	}
-	pending := func() (discarded []activities.FeedRange) {
+	pending := func() (discarded []wire.FeedRange) {
 		value, err := w.env.QueryWorkflow(wire.QueryPending, 0)
 		require.NoError(t, err)
 		var piece []byte
 		require.NoError(t, value.Get(&piece))
-		all, err := feeds.DecodePending(func(int) ([]byte, error) { return piece, nil })
+		all, err := wire.DecodePending(func(int) ([]byte, error) { return piece, nil })
 		require.NoError(t, err)
 		for _, in := range all {
 			discarded = append(discarded, in.Discarded...)
@@ -600,13 +597,13 @@ func TestFeedLeg_PendingHasWhatWasDiscarded(t *testing.T) {
 	}
 	reset(100*time.Millisecond, "reset")
 	w.env.RegisterDelayedCallback(func() {
-		require.Equal(t, []activities.FeedRange{{First: 2, Count: 4, Session: 1}}, pending(), "not yet committed")
+		require.Equal(t, []wire.FeedRange{{First: 2, Count: 4, Session: 1}}, pending(), "not yet committed")
 	}, 200*time.Millisecond)
 	w.env.RegisterDelayedCallback(func() {
 		w.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(10 * time.Second)})
 	}, time.Second)
 	require.True(t, w.run().Unsaved)
-	require.Equal(t, []activities.FeedRange{{First: 2, Count: 4, Session: 1}}, pending(), "a commit has failed")
+	require.Equal(t, []wire.FeedRange{{First: 2, Count: 4, Session: 1}}, pending(), "a commit has failed")
 }
 
 // S18: from a stop on a leg accepts nothing, also if the job has not told it yet; what it has accepted goes on, and a reset of the
@@ -631,7 +628,7 @@ func TestD7_NothingIsAcceptedAfterAStop(t *testing.T) {
 	standby.in.Opening = nil
 	standby.env.RegisterDelayedCallback(func() { standby.env.SignalWorkflow(wire.SignalBar, nil) }, time.Millisecond)
 	standby.env.RegisterDelayedCallback(func() {
-		standby.env.SignalWorkflow(signalOpen, feedOpening{Opening: intake.Opening{Session: 1}})
+		standby.env.SignalWorkflow(signalOpen, wire.FeedOpening{Opening: wire.Opening{Session: 1}})
 	}, 2*time.Millisecond)
 	standby.put(time.Second, "opened", 0, 1)
 	standby.close(2 * time.Second)

@@ -20,7 +20,7 @@ import (
 	"github.com/stint-run/stint/feedstore"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
@@ -247,7 +247,7 @@ func newFeedOf(t *testing.T, batch int64, all []job.Stage) *anyFeed {
 		*s = s.WithDefaults()
 		require.NoError(t, s.Validate())
 	})
-	f.in.Ref = activities.Ref{Job: f.spec.Name, Run: "run-1", Born: 1, Store: f.spec.Store}
+	f.in.Ref = wire.Ref{Job: f.spec.Name, Run: "run-1", Born: 1, Store: f.spec.Store}
 	f.in.Spec = f.spec
 	f.env.SetDataConverter(weighing{converter.GetDefaultDataConverter(), &f.largest})
 	f.env.RegisterActivityWithOptions(f.process, activity.RegisterOptions{Name: "Process", DisableAlreadyRegisteredCheck: true})
@@ -268,25 +268,25 @@ func (f *anyFeed) worker(stage string) *activities.Activities {
 	}}})
 }
 
-func (f *anyFeed) process(ctx context.Context, in activities.ProcessInput) (activities.ProcessResult, error) {
+func (f *anyFeed) process(ctx context.Context, in wire.ProcessInput) (wire.ProcessResult, error) {
 	stage := ""
 	if in.Stage != nil {
 		stage = in.Stage.Name
 	}
 	data, err := json.Marshal(in)
 	if err != nil {
-		return activities.ProcessResult{}, err
+		return wire.ProcessResult{}, err
 	}
 	f.weigh(in.Batch.From.Size())
-	if most := inputSize(&in, fixedSize(f.in, stages.Compile(f.spec.Stages))); len(data) > most {
-		return activities.ProcessResult{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("%d bytes, counted as %d", len(data), most), job.ErrorInvalid, nil)
+	if most := inputSize(&in, fixedSize(f.in, pipeline.Compile(f.spec.Stages))); len(data) > most {
+		return wire.ProcessResult{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("%d bytes, counted as %d", len(data), most), job.ErrorInvalid, nil)
 	}
 	a := f.worker(stage)
 	defer a.Close()
 	return a.Process(ctx, in)
 }
 
-func (f *anyFeed) commit(ctx context.Context, in activities.CommitFeedInput) (activities.CommitResult, error) {
+func (f *anyFeed) commit(ctx context.Context, in wire.CommitFeedInput) (wire.CommitResult, error) {
 	a := f.worker("")
 	defer a.Close()
 	return a.CommitFeed(ctx, in)
@@ -388,7 +388,7 @@ func (f *anyFeed) runLeg() {
 	f.env.ExecuteWorkflow(FeedLeg, f.in)
 	require.True(t, f.env.IsWorkflowCompleted())
 	require.NoError(t, f.env.GetWorkflowError())
-	var result LegResult
+	var result wire.LegResult
 	require.NoError(t, f.env.GetWorkflowResult(&result))
 	require.Nil(t, result.Outcomes.Error)
 	require.Less(t, f.largest.bytes, wire.MaxPayload, f.largest.kind)

@@ -1,8 +1,7 @@
 package workflows
 
 import (
-	"github.com/stint-run/stint/workflows/internal/dispatch"
-	"github.com/stint-run/stint/workflows/internal/intake"
+	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -15,15 +14,15 @@ func (w *feedWork) sessionBegun(session int64) {
 	if session <= w.feed.Session {
 		return
 	}
-	w.feed.Session, w.feed.Counted = session, dispatch.Counts{}
+	w.feed.Session, w.feed.Counted = session, wire.Counts{}
 	w.c.asking = false
 	w.c.sendLimits()
 }
 
 // outcomes are those of the present session. Items that an earlier run has left count for the session that this one has begun
 // with.
-func (w *feedWork) outcomes() (ok, failed int64, fresh dispatch.Counts) {
-	fresh = dispatch.Counts{OK: w.feed.Counted.OK, Failed: w.feed.Counted.Failed}
+func (w *feedWork) outcomes() (ok, failed int64, fresh wire.Counts) {
+	fresh = wire.Counts{OK: w.feed.Counted.OK, Failed: w.feed.Counted.Failed}
 	for _, l := range w.c.legs {
 		if n := l.counts(l.reported); w.counts(l, n) {
 			fresh.OK, fresh.Failed = fresh.OK+n.Passed(), fresh.Failed+n.Failed
@@ -33,7 +32,7 @@ func (w *feedWork) outcomes() (ok, failed int64, fresh dispatch.Counts) {
 }
 
 // counts reports whether a leg's outcomes are of the present session.
-func (w *feedWork) counts(l *openLeg, n dispatch.Counts) bool {
+func (w *feedWork) counts(l *openLeg, n wire.Counts) bool {
 	if _, ok := l.legHandle.(*feedHandle); ok {
 		return n.Session == w.feed.Session
 	}
@@ -41,26 +40,18 @@ func (w *feedWork) counts(l *openLeg, n dispatch.Counts) bool {
 }
 
 // ended takes the outcomes of a leg that has ended.
-func (w *feedWork) ended(l *openLeg, r LegResult) {
+func (w *feedWork) ended(l *openLeg, r wire.LegResult) {
 	n := r.Counted
 	if leg, ok := l.legHandle.(*feedHandle); ok {
 		w.free(leg, r.Freed)
 	} else {
-		n = dispatch.Counts{OK: r.Totals.OK, Failed: r.Totals.Failed}
+		n = wire.Counts{OK: r.Totals.OK, Failed: r.Totals.Failed}
 		w.feed.Earlier.Done += n.OK + n.Failed
 	}
 	if w.counts(l, n) {
 		w.feed.Counted.OK += n.OK
 		w.feed.Counted.Failed += n.Failed
 	}
-}
-
-// earlier counts the items that earlier runs have left. They take a part of the capacity until they are done, of which the leg that
-// takes items hears from the job.
-type earlier struct {
-	Items int64 `json:"items"`
-	Done  int64 `json:"done"`  // by legs that have ended
-	Freed int64 `json:"freed"` // of Done, those that feedState.Freed has
 }
 
 // earlierDone is how many items of earlier runs are done, as far as is known: batch by batch of the leg inside the job, and of the
@@ -93,7 +84,7 @@ func (w *feedWork) progressed() {
 }
 
 // legFreed takes note of what a sealed leg has freed.
-func (w *feedWork) legFreed(n freedNotice) {
+func (w *feedWork) legFreed(n wire.FreedNotice) {
 	w.eachLeg(func(leg *feedHandle) {
 		if leg.number == n.Leg {
 			w.free(leg, n.Total)
@@ -102,8 +93,8 @@ func (w *feedWork) legFreed(n freedNotice) {
 }
 
 // free counts what a sealed leg has freed. Its reports may come late, or in any order: the last one comes with its end.
-func (w *feedWork) free(leg *feedHandle, total intake.Freed) {
-	if more := leg.freed.Grow(total); more != (intake.Freed{}) {
+func (w *feedWork) free(leg *feedHandle, total wire.Freed) {
+	if more := leg.freed.Grow(total); more != (wire.Freed{}) {
 		w.feed.Freed.Add(more)
 		w.sendFreed()
 	}
@@ -111,7 +102,7 @@ func (w *feedWork) free(leg *feedHandle, total intake.Freed) {
 
 // sendFreed sends the leg that takes items what has been freed. When the next leg takes items, opened sends it there.
 func (w *feedWork) sendFreed() {
-	if w.feed.Freed == (intake.Freed{}) {
+	if w.feed.Freed == (wire.Freed{}) {
 		return
 	}
 	w.eachLeg(func(leg *feedHandle) {
@@ -142,9 +133,9 @@ func (l *feedLeg) count(session, ok, failed int64) {
 }
 
 // tally is how many items of the present session have succeeded and failed in this leg.
-func (l *feedLeg) tally() dispatch.Counts {
+func (l *feedLeg) tally() wire.Counts {
 	if session := l.intake.Session(); l.counted.Session != session {
-		return dispatch.Counts{Leg: l.in.Number, Session: session}
+		return wire.Counts{Leg: l.in.Number, Session: session}
 	}
 	return l.counted
 }

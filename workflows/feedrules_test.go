@@ -7,19 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
-	"github.com/stint-run/stint/workflows/internal/intake"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/workflow"
 )
 
 // fromLeg is a signal as a leg of the job sends it.
-func fromLeg[T any](value T) dispatch.FromLeg[T] { return dispatch.FromLeg[T]{Value: value} }
+func fromLeg[T any](value T) wire.FromLeg[T] { return wire.FromLeg[T]{Value: value} }
 
 // scriptedFeed is the job of a feed, in the time of the workflow, whose legs say what the test has them say.
 type scriptedFeed struct {
@@ -28,9 +25,9 @@ type scriptedFeed struct {
 	left    int
 	session int64
 
-	openings []feedOpening
-	counts   dispatch.Counts // of the leg that takes items
-	heard    map[int][]int   // by leg, the totals of freed items that it has been sent
+	openings []wire.FeedOpening
+	counts   wire.Counts   // of the leg that takes items
+	heard    map[int][]int // by leg, the totals of freed items that it has been sent
 	sessions []int64
 	limits   int
 	quick    bool // legs take items for half a minute, and are sealed then
@@ -52,20 +49,20 @@ func setupScripted(t *testing.T, change func(*job.Spec)) *scriptedFeed {
 	return f
 }
 
-func (f *scriptedFeed) plan(_ context.Context, in activities.PlanFeedInput) (activities.PlanFeedResult, error) {
+func (f *scriptedFeed) plan(_ context.Context, in wire.PlanFeedInput) (wire.PlanFeedResult, error) {
 	items := int64(f.left) * f.perBatch
-	return activities.PlanFeedResult{
-		PlanResult: inputs.PlanResult{Page: f.page(0, f.left), Done: true, Sources: "sources", Next: inputs.Cursor{Item: items}},
+	return wire.PlanFeedResult{
+		PlanResult: wire.PlanResult{Page: f.page(0, f.left), Done: true, Sources: "sources", Next: wire.Cursor{Item: items}},
 		Accepted:   items, Unfinished: items, Session: f.session,
 	}, nil
 }
 
 // leg stays until the job stops.
-func (f *scriptedFeed) leg(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
+func (f *scriptedFeed) leg(ctx workflow.Context, in wire.FeedLegInput) (wire.LegResult, error) {
 	open := in.Opening != nil
 	if f.dies && open {
 		_ = workflow.Sleep(ctx, time.Minute)
-		return LegResult{}, errors.New("terminated")
+		return wire.LegResult{}, errors.New("terminated")
 	}
 	if f.quick {
 		return f.quickly(ctx, in)
@@ -82,7 +79,7 @@ func (f *scriptedFeed) leg(ctx workflow.Context, in FeedLegInput) (LegResult, er
 		})
 	}
 	take(signalAllFreed, func(ctx workflow.Context, c workflow.ReceiveChannel) {
-		var freed intake.Freed
+		var freed wire.Freed
 		c.Receive(ctx, &freed)
 		f.heard[in.Number] = append(f.heard[in.Number], freed.Items)
 	})
@@ -94,11 +91,11 @@ func (f *scriptedFeed) leg(ctx workflow.Context, in FeedLegInput) (LegResult, er
 		}
 	})
 	take(dispatch.SignalLimits, func(ctx workflow.Context, c workflow.ReceiveChannel) {
-		var limits dispatch.Limits
+		var limits wire.LegLimits
 		c.Receive(ctx, &limits)
 		f.limits++
 		if limits.Ask {
-			counts := dispatch.Counts{Leg: in.Number}
+			counts := wire.Counts{Leg: in.Number}
 			if open {
 				counts = f.counts
 			}
@@ -108,50 +105,50 @@ func (f *scriptedFeed) leg(ctx workflow.Context, in FeedLegInput) (LegResult, er
 	})
 	var notice wire.StopNotice
 	workflow.GetSignalChannel(ctx, dispatch.SignalHalt).Receive(ctx, &notice)
-	result := LegResult{Counted: f.counts, Manifests: in.Previous}
-	_ = workflow.SignalExternalWorkflow(ctx, job, "", signalEnded, fromLeg(keptResult{Leg: in.Number, Result: result})).Get(ctx, nil)
+	result := wire.LegResult{Counted: f.counts, Manifests: in.Previous}
+	_ = workflow.SignalExternalWorkflow(ctx, job, "", signalEnded, fromLeg(wire.KeptResult{Leg: in.Number, Result: result})).Get(ctx, nil)
 	return result, nil
 }
 
 // quickly is a leg that takes 1,500 items in half a minute, commits them every ten seconds, and is sealed.
-func (f *scriptedFeed) quickly(ctx workflow.Context, in FeedLegInput) (LegResult, error) {
-	var opening feedOpening
+func (f *scriptedFeed) quickly(ctx workflow.Context, in wire.FeedLegInput) (wire.LegResult, error) {
+	var opening wire.FeedOpening
 	await := func(name string, value any) error { // it is cancelled with the job
 		return workflow.Await(ctx, func() bool { return workflow.GetSignalChannel(ctx, name).ReceiveAsync(value) })
 	}
 	if in.Opening != nil {
 		opening = *in.Opening
 	} else if err := await(signalOpen, &opening); err != nil {
-		return LegResult{}, err
+		return wire.LegResult{}, err
 	}
 	tell := func(name string, arg any) {
 		_ = workflow.SignalExternalWorkflow(ctx, workflow.GetInfo(ctx).ParentWorkflowExecution.ID, "", name, fromLeg(arg)).Get(ctx, nil)
 	}
 	opening.First += 1500
-	r := LegResult{Accepted: opening.First, Manifests: []string{fmt.Sprintf("run/manifests/%016x.jsonl", in.Number)}, Window: in.Window}
+	r := wire.LegResult{Accepted: opening.First, Manifests: []string{fmt.Sprintf("run/manifests/%016x.jsonl", in.Number)}, Window: in.Window}
 	r.Totals = job.Totals{OK: 1500, Batches: 1500, Calls: 1500}
 	for range 3 {
 		_ = workflow.Sleep(ctx, 10*time.Second)
-		tell(signalKept, keptResult{Leg: in.Number, Result: r})
+		tell(signalKept, wire.KeptResult{Leg: in.Number, Result: r})
 	}
 	var successor int
 	if err := await(signalSuccessor, &successor); err != nil {
-		return LegResult{}, err
+		return wire.LegResult{}, err
 	}
 	_ = workflow.SignalExternalWorkflow(ctx, wire.LegID(f.spec.Name, successor), "", signalOpen, opening).Get(ctx, nil)
-	tell(signalSealed, sealedNotice{Leg: in.Number, Next: opening.First})
-	tell(signalFreed, freedNotice{Leg: in.Number, Total: intake.Freed{Items: 2}})
+	tell(signalSealed, wire.SealedNotice{Leg: in.Number, Next: opening.First})
+	tell(signalFreed, wire.FreedNotice{Leg: in.Number, Total: wire.Freed{Items: 2}})
 	if f.lasting {
-		return LegResult{}, workflow.Await(ctx, func() bool { return false })
+		return wire.LegResult{}, workflow.Await(ctx, func() bool { return false })
 	}
-	tell(signalEnded, keptResult{Leg: in.Number, Result: r})
+	tell(signalEnded, wire.KeptResult{Leg: in.Number, Result: r})
 	return r, nil
 }
 
 // report has the open leg report its counts, at a time.
 func (f *scriptedFeed) report(at time.Duration, session, ok, failed int64) {
 	f.at(at, func() {
-		f.counts = dispatch.Counts{Leg: 1, Session: session, OK: ok, Failed: failed}
+		f.counts = wire.Counts{Leg: 1, Session: session, OK: ok, Failed: failed}
 		f.env.SignalWorkflow(dispatch.SignalCounts, fromLeg(f.counts))
 	})
 }
@@ -202,7 +199,7 @@ func TestFeed_S12_EarlierItems(t *testing.T) {
 	require.Equal(t, job.Stopped, report.State)
 	require.EqualValues(t, 30, report.OK)
 	require.Len(t, f.openings, 1)
-	require.Equal(t, intake.Opening{First: 30, Session: 5, Unfinished: 30}, f.openings[0].Opening)
+	require.Equal(t, wire.Opening{First: 30, Session: 5, Unfinished: 30}, f.openings[0].Opening)
 	require.Equal(t, 20, during.Feed.Earlier)
 	require.Equal(t, map[int][]int{1: {10, 20, 30}}, f.heard)
 	require.Zero(t, report.Feed.Earlier)
@@ -225,11 +222,11 @@ func TestFeed_F11_FreedInAnyOrder(t *testing.T) {
 	f := setupScripted(t, nil)
 	freed := func(at time.Duration, items int) {
 		f.at(at, func() {
-			f.env.SignalWorkflow(signalFreed, fromLeg(freedNotice{Leg: 1, Total: intake.Freed{Items: items}}))
+			f.env.SignalWorkflow(signalFreed, fromLeg(wire.FreedNotice{Leg: 1, Total: wire.Freed{Items: items}}))
 		})
 	}
 	freed(time.Second, 4)
-	f.at(2*time.Second, func() { f.env.SignalWorkflow(signalSealed, fromLeg(sealedNotice{Leg: 1, Next: 10})) })
+	f.at(2*time.Second, func() { f.env.SignalWorkflow(signalSealed, fromLeg(wire.SealedNotice{Leg: 1, Next: 10})) })
 	freed(3*time.Second, 2) // late
 	freed(4*time.Second, 5)
 	freed(5*time.Second, 5) // again
@@ -245,21 +242,21 @@ func TestFeed_G1_LegEndsWithoutReport(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name          string
-		saved         activities.SalvageFeedResult
+		saved         wire.SalvageFeedResult
 		err           error
 		gone, unsaved []string
 		manifests     []string
 	}{
-		{name: "saved", saved: activities.SalvageFeedResult{Manifests: []string{"m-1"}}, manifests: []string{"m-1"}},
-		{name: "gone", saved: activities.SalvageFeedResult{Gone: true}, gone: []string{"risk/leg-1"}},
+		{name: "saved", saved: wire.SalvageFeedResult{Manifests: []string{"m-1"}}, manifests: []string{"m-1"}},
+		{name: "gone", saved: wire.SalvageFeedResult{Gone: true}, gone: []string{"risk/leg-1"}},
 		{name: "not written", err: permanentError(job.ErrorOutput), unsaved: []string{"risk/leg-1"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := setupScripted(t, nil)
 			f.dies = true
-			var asked []activities.SalvageFeedInput
-			salvage := func(_ context.Context, in activities.SalvageFeedInput) (activities.SalvageFeedResult, error) {
+			var asked []wire.SalvageFeedInput
+			salvage := func(_ context.Context, in wire.SalvageFeedInput) (wire.SalvageFeedResult, error) {
 				asked = append(asked, in)
 				return test.saved, test.err
 			}

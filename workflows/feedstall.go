@@ -3,6 +3,7 @@ package workflows
 import (
 	"time"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/workflow"
 )
@@ -10,17 +11,8 @@ import (
 // stallAfter is how long nothing may finish of a feed that has unfinished items, before it is reported as stalled.
 const stallAfter = 30 * time.Second
 
-// stalledNotice is what the leg that takes items reports of a feed in which nothing finishes, and when something has again.
-type stalledNotice struct {
-	Leg   int       `json:"leg"`
-	Since time.Time `json:"since,omitzero"` // zero: the feed moves again
-	At    time.Time `json:"at"`             // when it was sent
-	// Feed is how the feed stands.
-	Feed *job.FeedReport `json:"feed,omitempty"`
-}
-
 // stalled notes that nothing finishes, or that something does again.
-func (w *feedWork) stalled(n stalledNotice) {
+func (w *feedWork) stalled(n wire.StalledNotice) {
 	if n.Leg != w.feed.Open || n.At.Before(w.feed.StallSeen) {
 		return // another leg watches by now, or the notice was overtaken
 	}
@@ -66,7 +58,7 @@ func (l *feedLeg) unfinishedSince() time.Time {
 // noteStall reports that nothing has finished since then; zero: something has, or nothing is left.
 func (l *feedLeg) noteStall(since time.Time) {
 	l.stalled = since
-	notice := stalledNotice{Leg: l.in.Number, Since: since, At: workflow.Now(l.ctx)}
+	notice := wire.StalledNotice{Leg: l.in.Number, Since: since, At: workflow.Now(l.ctx)}
 	if !since.IsZero() {
 		notice.Feed = l.progress().Feed
 	}

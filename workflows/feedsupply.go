@@ -4,8 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -19,7 +18,7 @@ const (
 	mostBatchItems = 1000
 	mostBatchBytes = 256 << 10
 	// mostWantedBytes is how many bytes of results a batch should have at most if clients want them: they are returned by the
-	// activity itself then (see feeds.MaxInline). Its items are bounded by what results of other batches had, per byte of items.
+	// activity itself then (see wire.MaxInline). Its items are bounded by what results of other batches had, per byte of items.
 	mostWantedBytes = 48 << 10
 	// worthwhile is how long a batch should run at least if it can: a batch costs server and worker some milliseconds.
 	worthwhile = 20 * time.Millisecond
@@ -42,9 +41,9 @@ type feedSupply struct {
 }
 
 // Next is that of [dispatch.Supply].
-func (s *feedSupply) Next() (dispatch.Task, bool) {
+func (s *feedSupply) Next() (wire.Task, bool) {
 	if !s.ready() {
-		return dispatch.Task{}, false
+		return wire.Task{}, false
 	}
 	now := workflow.Now(s.ctx)
 	_, since := s.intake.Waiting()
@@ -54,11 +53,11 @@ func (s *feedSupply) Next() (dispatch.Task, bool) {
 	}
 	b, ok := s.intake.Take(intake.Limit{Items: s.size(), Bytes: mostBatchBytes, Wanted: wanted}, now)
 	if !ok {
-		return dispatch.Task{}, false
+		return wire.Task{}, false
 	}
 	s.waited = since.Before(now)
 	s.number++
-	return dispatch.Task{Batch: b, Number: s.number}, true
+	return wire.Task{Batch: b, Number: s.number}, true
 }
 
 // peek is that of firstSupply: all items of a feed begin with the first step.
@@ -174,7 +173,7 @@ func (g *growth) before(results int64) int64 {
 }
 
 // inputSize is the most bytes that the input of an execution has. fixed are those of what all inputs of the leg have.
-func inputSize(in *activities.ProcessInput, fixed int) int {
+func inputSize(in *wire.ProcessInput, fixed int) int {
 	size := fixed + in.Items.Size() + in.Batch.From.Size()
 	if v := in.Verdict; v != nil {
 		size += text.JSONSize(v.Kind) + text.JSONSize(v.Error.Type) + text.JSONSize(v.Error.Message) + text.JSONSize(v.Error.Stack)
@@ -183,7 +182,7 @@ func inputSize(in *activities.ProcessInput, fixed int) int {
 }
 
 // fixedSize is the most bytes that the inputs of a leg's executions have beside items, parts and verdicts.
-func fixedSize(in FeedLegInput, steps stages.Program) int {
+func fixedSize(in wire.FeedLegInput, steps pipeline.Program) int {
 	const numbers = 4 << 10
 	stage := 0
 	for i := range steps {
@@ -222,7 +221,7 @@ func (l *feedLeg) inline(b wire.Batch, size int) int {
 	if most < leastInline {
 		return 0
 	}
-	return min(most, stages.MaxInline)
+	return min(most, wire.MaxInline)
 }
 
 // copies is in how many messages what the step of a batch writes is at most.

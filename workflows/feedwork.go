@@ -5,12 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
-	"github.com/stint-run/stint/workflows/internal/intake"
 	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/workflow"
 )
@@ -23,7 +21,7 @@ import (
 // a feed that takes 50 exchanges a second lasts half an hour; then it continues as new, and its open legs go on.
 type feedWork struct {
 	pager
-	feed   *feedState
+	feed   *wire.FeedWorkState
 	cancel bool // next returns
 	legs   int  // started by this run
 }
@@ -32,49 +30,13 @@ type feedWork struct {
 // commits of each.
 var legsARun = 100
 
-// feedState is what a feed carries from one run of its job to the next.
-type feedState struct {
-	Planned  bool  `json:"planned"` // what earlier runs have left
-	Accepted int64 `json:"accepted,omitempty"`
-	Session  int64 `json:"session,omitempty"`
-	Wanted   int   `json:"wanted"`         // legs that should be started
-	Latest   int   `json:"latest"`         // leg that was started last; 0: none
-	Open     int   `json:"open,omitempty"` // leg that takes items
-	Segments int   `json:"segments,omitempty"`
-	Resized  int   `json:"resized,omitempty"` // how often the batches of open legs were to get another size
-	Closing  bool  `json:"closing,omitempty"`
-	// Stalled is since when nothing has finished, although items are unfinished; zero: it is not so.
-	Stalled   time.Time `json:"stalled,omitzero"`
-	StallSeen time.Time `json:"stall_seen,omitzero"` // when the leg has said so, or that it moves again
-	Earlier   earlier   `json:"earlier,omitzero"`
-	// Lost and Gone are those of [job.FeedReport].
-	Lost int64    `json:"lost,omitempty"`
-	Gone []string `json:"gone,omitempty"`
-	// Freed is the capacity that sealed legs have freed, and items of earlier runs: all together.
-	Freed intake.Freed `json:"freed,omitzero"`
-	// Began is the session that this run of the feed has begun with, Counted the outcomes of the present one in legs that have ended.
-	Began   int64           `json:"began,omitempty"`
-	Counted dispatch.Counts `json:"counted,omitzero"`
-}
-
-// carriedLeg is an open leg of a feed, as the job's next run continues with it.
-type carriedLeg struct {
-	Number   int             `json:"number"`
-	Reported dispatch.Counts `json:"reported,omitzero"`
-	Places   int             `json:"places,omitempty"`
-	Dry      bool            `json:"dry,omitempty"`
-	Told     int             `json:"told,omitempty"` // how often it was sent limits
-	Freed    intake.Freed    `json:"freed,omitzero"`
-	Sofar    LegResult       `json:"sofar"`
-}
-
-func newFeedWork(state *workState) *feedWork { return &feedWork{pager: pager{state: state}} }
+func newFeedWork(state *wire.WorkState) *feedWork { return &feedWork{pager: pager{state: state}} }
 
 // attach has the job close the feed when it is asked to, and continues with the legs that are open.
 func (w *feedWork) attach(c *coordinator) error {
 	w.c = c
 	if w.state.Feed == nil {
-		w.state.Feed = &feedState{Wanted: 2, Session: 1, Began: 1} // one that takes items, and one that stands by
+		w.state.Feed = &wire.FeedWorkState{Wanted: 2, Session: 1, Began: 1} // one that takes items, and one that stands by
 	}
 	w.feed = w.state.Feed
 	for _, carried := range c.state.Carried {
@@ -118,7 +80,7 @@ func (w *feedWork) receive() {
 	dispatch.ReceiveFromLegs(c.ctx, run, signalSession, w.sessionBegun)
 	dispatch.ReceiveFromLegs(c.ctx, run, signalFreed, w.legFreed)
 	dispatch.ReceiveFromLegs(c.ctx, run, signalStalled, w.stalled)
-	dispatch.ReceiveFromLegs(c.ctx, run, signalEnded, func(ended keptResult) {
+	dispatch.ReceiveFromLegs(c.ctx, run, signalEnded, func(ended wire.KeptResult) {
 		for _, l := range c.legs {
 			if leg, ok := l.legHandle.(*feedHandle); ok && l.number == ended.Leg {
 				leg.ended(ended.Result)
@@ -138,7 +100,7 @@ func (w *feedWork) eachLeg(fn func(*feedHandle)) {
 }
 
 // sealed notes that the next leg takes items, and has another one stand by.
-func (w *feedWork) sealed(n sealedNotice) {
+func (w *feedWork) sealed(n wire.SealedNotice) {
 	w.feed.Accepted = max(w.feed.Accepted, n.Next)
 	w.c.state.Report.Planned = max(w.c.state.Report.Planned, n.Next)
 	w.feed.Wanted++
@@ -187,15 +149,15 @@ func (w *feedWork) next(ctx workflow.Context, t terms) (portion, error) {
 
 // plan claims the output, and finds what earlier runs have left.
 func (w *feedWork) plan(ctx workflow.Context, t terms) (portion, error) {
-	in := activities.PlanFeedInput{
+	in := wire.PlanFeedInput{
 		Ref: t.ref, Spec: t.spec, Resume: t.resume, From: w.state.Cursor, Batches: pageSize(t),
 		Accepted: max(w.feed.Accepted, w.c.in.Accepted),
 	}
-	var page activities.PlanFeedResult
-	if err := execute.IO(ctx, acts.PlanFeed, in, &page); err != nil {
+	page, err := execute.IO(ctx, wire.ActivityPlanFeed, in)
+	if err != nil {
 		return portion{}, err
 	}
-	batches, err := activities.DecodePage(page.Page)
+	batches, err := wire.DecodePage(page.Page)
 	if err != nil {
 		return portion{}, err
 	}
@@ -212,7 +174,7 @@ func (w *feedWork) plan(ctx workflow.Context, t terms) (portion, error) {
 	found := portion{
 		page: page.Page, planned: page.Accepted, batches: int64(len(batches)),
 		sources: page.Sources, perm: page.Perm, resumed: page.Resumed, discarded: page.Discarded, heads: page.Heads, firstError: page.FirstError,
-		worker: pool.Worker{Name: page.Worker, Capacity: page.Capacity},
+		worker: wire.PoolWorker{Name: page.Worker, Capacity: page.Capacity},
 	}
 	for _, b := range batches {
 		found.items += b.Count
@@ -223,7 +185,7 @@ func (w *feedWork) plan(ctx workflow.Context, t terms) (portion, error) {
 // resized is that of [work]: the legs make their batches themselves.
 func (w *feedWork) resized(items int64) {
 	w.feed.Resized++
-	w.eachLeg(func(leg *feedHandle) { leg.signal(signalResize, feedResize{Number: w.feed.Resized, Items: items}) })
+	w.eachLeg(func(leg *feedHandle) { leg.signal(signalResize, wire.FeedResize{Number: w.feed.Resized, Items: items}) })
 }
 
 func (w *feedWork) renew() { w.cancel = true }
@@ -241,11 +203,10 @@ func (w *feedWork) open(p portion) {
 
 func (w *feedWork) window(v pool.View) int { return v.FeedWindow() }
 
-func (w *feedWork) salvage(ctx workflow.Context, in salvaged) ([]string, error) {
+func (w *feedWork) salvage(ctx workflow.Context, in wire.Salvaged) ([]string, error) {
 	if in.Workflow == "" {
-		var committed activities.CommitResult
-		in.Entries = slices.DeleteFunc(in.Entries, func(e activities.FeedEntry) bool { return e.Verify() != nil }) // PlanFeed finds their items
-		err := execute.IO(ctx, acts.CommitFeed, in.CommitFeedInput, &committed)
+		in.Entries = slices.DeleteFunc(in.Entries, func(e wire.FeedEntry) bool { return e.Verify() != nil }) // PlanFeed finds their items
+		committed, err := execute.IO(ctx, wire.ActivityCommitFeed, in.CommitFeedInput)
 		return []string{committed.Manifest}, err
 	}
 	done, err := salvageLeg(ctx, in)
@@ -256,12 +217,11 @@ func (w *feedWork) salvage(ctx workflow.Context, in salvaged) ([]string, error) 
 }
 
 // salvageLeg has a leg of a job whose spec is a feed's asked for what it had accepted, and that recorded.
-func salvageLeg(ctx workflow.Context, in salvaged) (done activities.SalvageFeedResult, err error) {
+func salvageLeg(ctx workflow.Context, in wire.Salvaged) (wire.SalvageFeedResult, error) {
 	if in.Gone {
-		return activities.SalvageFeedResult{Gone: true}, nil
+		return wire.SalvageFeedResult{Gone: true}, nil
 	}
-	err = execute.IO(ctx, acts.SalvageFeed, in.SalvageFeedInput, &done)
-	return done, err
+	return execute.IO(ctx, wire.ActivitySalvageFeed, in.SalvageFeedInput)
 }
 
 // noteGone notes a leg whose history is gone: what it had not committed is known by its gaps in the books only.
@@ -272,14 +232,14 @@ func (w *feedWork) noteGone(leg string) {
 	}
 }
 
-func (w *feedWork) carry(legs []*openLeg) ([]carriedLeg, bool) {
-	var all []carriedLeg
+func (w *feedWork) carry(legs []*openLeg) ([]wire.CarriedLeg, bool) {
+	var all []wire.CarriedLeg
 	for _, l := range legs {
 		leg, ok := l.legHandle.(*feedHandle)
 		if !ok || !leg.settled() {
 			return nil, false
 		}
-		all = append(all, carriedLeg{Number: l.number, Reported: l.reported, Places: l.places, Dry: l.dry, Told: l.told, Freed: leg.freed, Sofar: leg.sofar})
+		all = append(all, wire.CarriedLeg{Number: l.number, Reported: l.reported, Places: l.places, Dry: l.dry, Told: l.told, Freed: leg.freed, Sofar: leg.sofar})
 	}
 	return all, true
 }

@@ -4,11 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
@@ -32,29 +30,29 @@ func TestJob_GivenReport(t *testing.T) {
 	loop := job.Spec{Name: "nightly", Pool: "thumbs", Source: job.SourceClock, Slots: 2, Every: time.Second, Output: "out/"}.WithDefaults()
 	files := job.Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"}.WithDefaults()
 	redrive := &job.Redrive{Manifests: []string{"m"}, Planned: 10, Runs: []string{"run-0"}, Output: job.Output{Location: "out.jsonl"}}
-	state := func(spec job.Spec, work workState, carried ...carriedLeg) *jobState {
-		return &jobState{
-			Ref: activities.Ref{Job: spec.Name, Run: "run-1", Store: spec.Store}, Work: work, Portions: 9, Batches: 100, Heads: []string{"m1", "m2"}, Carried: carried,
+	state := func(spec job.Spec, work wire.WorkState, carried ...wire.CarriedLeg) *wire.JobState {
+		return &wire.JobState{
+			Ref: wire.Ref{Job: spec.Name, Run: "run-1", Store: spec.Store}, Work: work, Portions: 9, Batches: 100, Heads: []string{"m1", "m2"}, Carried: carried,
 			Report: job.Report{
 				Job: spec.Name, Run: "run-1", Pool: spec.Pool, State: job.Running, Started: at, Store: spec.Store, Settings: spec.Settings(), Planned: 200, Legs: 8,
 				Totals: job.Totals{OK: 90, Failed: 2}, Manifests: []string{"older"}, Unsaved: []string{"nightly/leg-1"}, Grace: spec.Grace,
 			},
 		}
 	}
-	for name, in := range map[string]JobInput{
+	for name, in := range map[string]wire.JobInput{
 		"feed": {StartInput: wire.StartInput{Spec: feed}},
-		"feed, continued": {StartInput: wire.StartInput{Spec: feed, Resume: []string{"m0"}, Accepted: 10}, State: state(feed, workState{Feed: &feedState{
+		"feed, continued": {StartInput: wire.StartInput{Spec: feed, Resume: []string{"m0"}, Accepted: 10}, State: state(feed, wire.WorkState{Feed: &wire.FeedWorkState{
 			Planned: true, Accepted: 210, Session: 4, Wanted: 1, Latest: 8, Open: 7, Segments: 5, Stalled: at, Lost: 3, Gone: []string{"nightly/leg-0"},
-			Earlier: earlier{Items: 9, Done: 4, Freed: 4}, Began: 2,
+			Earlier: wire.Earlier{Items: 9, Done: 4, Freed: 4}, Began: 2,
 		}},
-			carriedLeg{Number: 6, Reported: dispatch.Counts{Leg: 6, OK: 4, Sofar: job.Counted{OK: 4, At: at}}, Places: 3, Sofar: LegResult{Manifests: []string{"c6"}, Accepted: 205}},
-			carriedLeg{Number: 7, Places: 5, Sofar: LegResult{Manifests: []string{"c7a", "c7b"}, Accepted: 210}}, carriedLeg{Number: 8})},
+			wire.CarriedLeg{Number: 6, Reported: wire.Counts{Leg: 6, OK: 4, Sofar: job.Counted{OK: 4, At: at}}, Places: 3, Sofar: wire.LegResult{Manifests: []string{"c6"}, Accepted: 205}},
+			wire.CarriedLeg{Number: 7, Places: 5, Sofar: wire.LegResult{Manifests: []string{"c7a", "c7b"}, Accepted: 210}}, wire.CarriedLeg{Number: 8})},
 		"loop":               {StartInput: wire.StartInput{Spec: loop, Resume: []string{"s0"}, Loop: slots}},
-		"loop, continued":    {StartInput: wire.StartInput{Spec: loop}, State: state(loop, workState{Loop: &loopState{Planned: true, Slots: slots}})},
+		"loop, continued":    {StartInput: wire.StartInput{Spec: loop}, State: state(loop, wire.WorkState{Loop: &wire.LoopWorkState{Planned: true, Slots: slots}})},
 		"files":              {StartInput: wire.StartInput{Spec: files, Resume: []string{"m0"}}},
-		"files, continued":   {StartInput: wire.StartInput{Spec: files, Resume: []string{"m0"}}, State: state(files, workState{Cursor: activities.Cursor{Item: 200}})},
+		"files, continued":   {StartInput: wire.StartInput{Spec: files, Resume: []string{"m0"}}, State: state(files, wire.WorkState{Cursor: wire.Cursor{Item: 200}})},
 		"redrive":            {StartInput: wire.StartInput{Spec: files, Redrive: redrive, Resume: []string{"d0"}}},
-		"redrive, continued": {StartInput: wire.StartInput{Spec: files, Redrive: redrive, Resume: []string{"d0"}}, State: state(files, workState{Cursor: activities.Cursor{Item: 200}})},
+		"redrive, continued": {StartInput: wire.StartInput{Spec: files, Redrive: redrive, Resume: []string{"d0"}}, State: state(files, wire.WorkState{Cursor: wire.Cursor{Item: 200}})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,10 +72,10 @@ func TestJob_GivenReport(t *testing.T) {
 }
 
 // answerOf is what a job answers that has just begun with an input.
-func answerOf(t *testing.T, in JobInput) (a wire.Answer) {
+func answerOf(t *testing.T, in wire.JobInput) (a wire.Answer) {
 	t.Helper()
 	w := setup(t, 0)
-	beginning := func(ctx workflow.Context, in JobInput) (wire.Answer, error) {
+	beginning := func(ctx workflow.Context, in wire.JobInput) (wire.Answer, error) {
 		c := newCoordinator(ctx, in)
 		err := c.setup()
 		return c.answer(nil), err
@@ -90,7 +88,7 @@ func answerOf(t *testing.T, in JobInput) (a wire.Answer) {
 }
 
 // givenReport is the report of a job that was terminated before it began with an input. Its legs have not begun either.
-func givenReport(t *testing.T, in JobInput, legs []string) job.Report {
+func givenReport(t *testing.T, in wire.JobInput, legs []string) job.Report {
 	t.Helper()
 	began := func(input any) *mocks.HistoryEventIterator {
 		payloads, err := converter.GetDefaultDataConverter().ToPayloads(input)
@@ -108,7 +106,7 @@ func givenReport(t *testing.T, in JobInput, legs []string) job.Report {
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(nil, serviceerror.NewWorkflowNotReady("it never ran"))
 	tc.On("GetWorkflowHistory", mock.Anything, "nightly", "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(began(in))
 	for _, leg := range legs {
-		tc.On("GetWorkflowHistory", mock.Anything, leg, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(began(FeedLegInput{}))
+		tc.On("GetWorkflowHistory", mock.Anything, leg, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(began(wire.FeedLegInput{}))
 	}
 	report, err := jobs.NewClient(tc).Get("nightly").Report(t.Context())
 	require.NoError(t, err)

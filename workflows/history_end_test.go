@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/testserver"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -65,17 +64,17 @@ func runHooked(t *testing.T, s *server, name string) (*theJob, job.Report) {
 // hold takes a batch like a worker of that name that then takes notice of nothing any more.
 func (j *theJob) hold(name string, at wire.Place) {
 	j.t.Helper()
-	j.holdWith(name, func(activities.ProcessInput) wire.Hint { return wire.Hint{Place: at} })
+	j.holdWith(name, func(wire.ProcessInput) wire.Hint { return wire.Hint{Place: at} })
 }
 
 // holdWith takes a batch like a worker of that name whose only heartbeat says what hint returns.
-func (j *theJob) holdWith(name string, hint func(activities.ProcessInput) wire.Hint) {
+func (j *theJob) holdWith(name string, hint func(wire.ProcessInput) wire.Hint) {
 	j.t.Helper()
 	ctx, cancel := context.WithTimeout(j.t.Context(), time.Minute)
 	defer cancel()
 	service := j.s.temporal.WorkflowService()
 	var token []byte
-	var in activities.ProcessInput
+	var in wire.ProcessInput
 	for len(token) == 0 { // empty after a minute
 		task, err := service.PollActivityTaskQueue(ctx, &workflowservice.PollActivityTaskQueueRequest{
 			Namespace: testserver.Namespace, TaskQueue: &taskqueue.TaskQueue{Name: wire.PoolQueue(j.spec.Pool)}, Identity: name,

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/orphans"
 	"github.com/stint-run/stint/internal/testserver"
 	"github.com/stint-run/stint/internal/wire"
@@ -104,9 +103,9 @@ type theJob struct {
 	ids  []string // of the runs started, each a first run ID
 
 	mu     sync.Mutex
-	do     handler                            // nil: an item's result is the item
-	dies   func(activities.ProcessInput) bool // whether the worker dies with a batch; nil: it does not
-	fails  func(input any) error              // what an activity fails with, instead of being carried out; nil: nothing
+	do     handler                      // nil: an item's result is the item
+	dies   func(wire.ProcessInput) bool // whether the worker dies with a batch; nil: it does not
+	fails  func(input any) error        // what an activity fails with, instead of being carried out; nil: nothing
 	hook   func(worker.HookCall)
 	stages []string // for which the hook was called
 }
@@ -531,7 +530,7 @@ func runExpired(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 60, "")
 	j.spec.Expiry = time.Second
 	var died atomic.Bool
-	j.dies = func(in activities.ProcessInput) bool {
+	j.dies = func(in wire.ProcessInput) bool {
 		return in.Batch.First <= 25 && 25 < in.Batch.End() && died.CompareAndSwap(false, true)
 	}
 	report := j.start(jobs.StartOptions{}).completes()

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -77,7 +76,7 @@ func (a *mortalActivity) ExecuteActivity(ctx context.Context, in *interceptor.Ex
 			return nil, err
 		}
 	}
-	if batch, ok := input.(activities.ProcessInput); ok && dies != nil && dies(batch) {
+	if batch, ok := input.(wire.ProcessInput); ok && dies != nil && dies(batch) {
 		activity.RecordHeartbeat(ctx, wire.Hint{First: batch.Batch.First + 2, Count: batch.Batch.Count - 2})
 		<-a.mortal.dead
 		return nil, errors.New("it is dead")
@@ -88,12 +87,12 @@ func (a *mortalActivity) ExecuteActivity(ctx context.Context, in *interceptor.Ex
 // inputOf is the input of an activity that runs a batch or plans, and nil for others.
 func inputOf(kind string, args converter.EncodedValues) (any, error) {
 	switch kind {
-	case wire.ActivityProcess:
-		var in activities.ProcessInput
+	case string(wire.ActivityProcess):
+		var in wire.ProcessInput
 		err := args.Get(&in)
 		return in, err
 	case "Plan":
-		var in activities.PlanInput
+		var in wire.PlanInput
 		err := args.Get(&in)
 		return in, err
 	}
@@ -108,8 +107,8 @@ func runOutage(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	var seen atomic.Bool
 	var out atomic.Int64
 	j.fails = func(input any) error {
-		batch, ok := input.(activities.ProcessInput)
-		if _, plan := input.(activities.PlanInput); plan && !seen.Load() || ok && batch.Batch.First >= 80 && out.Add(1) <= 8 {
+		batch, ok := input.(wire.ProcessInput)
+		if _, plan := input.(wire.PlanInput); plan && !seen.Load() || ok && batch.Batch.First >= 80 && out.Add(1) <= 8 {
 			return temporal.NewApplicationError("writing s3://bucket/key: 503 Slow Down", job.ErrorOutage)
 		}
 		return nil
@@ -133,7 +132,7 @@ func runNarrowed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 120, "")
 	j.spec.BatchItems, j.spec.Attempts, j.spec.Expiry = 5, 1, time.Second
 	const bad = 94 // the last of its batch, in the leg: most of what is suspected with it survives
-	j.dies = func(in activities.ProcessInput) bool {
+	j.dies = func(in wire.ProcessInput) bool {
 		taken := in.Batch.Count
 		if in.Take > 0 {
 			taken = in.Take

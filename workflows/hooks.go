@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -25,7 +25,7 @@ type hooks struct {
 func (c *coordinator) runHooks(ctx workflow.Context, stage string, hooks []string, limit time.Duration, stopAtError bool) error {
 	for i, hook := range hooks {
 		pool, name := c.spec().HookOf(hook)
-		in := activities.HookInput{
+		in := wire.HookInput{
 			Ref: c.state.Ref, Pool: c.spec().Pool, Stage: stage, Name: name, Key: fmt.Sprintf("%s/%s/%d", c.state.Ref.Run, stage, i),
 			State: c.state.Report.State, Reason: c.state.Report.Reason,
 		}
@@ -33,7 +33,7 @@ func (c *coordinator) runHooks(ctx workflow.Context, stage string, hooks []strin
 		if stage == job.StageInit { // a cleanup hook must not come in its way
 			hookCtx = workflow.WithWaitForCancellation(hookCtx, true)
 		}
-		err := execute.IO(hookCtx, acts.Hook, in, nil)
+		_, err := execute.IO(hookCtx, wire.ActivityHook, in)
 		run := job.HookRun{Stage: stage, Hook: hook}
 		if err != nil {
 			run.Error = execute.JobError(err)

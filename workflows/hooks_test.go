@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -29,7 +28,7 @@ func TestHooks_InitBeforeAnyBatch(t *testing.T) {
 	w.spec.Init = []string{"prepare", "models/load"}
 	w.hookTook = time.Minute
 	keys := map[string]string{}
-	w.hook = func(in activities.HookInput) error {
+	w.hook = func(in wire.HookInput) error {
 		require.Len(t, w.all, 0, "a batch before %s", in.Name)
 		require.Equal(t, w.spec.Pool, in.Pool)
 		keys[in.Key] = w.hookQueue
@@ -58,7 +57,7 @@ func TestHooks_WaitForAWorker(t *testing.T) {
 		w := setup(t, 300)
 		w.spec.CallTimeout, w.took = test.call, time.Hour
 		w.spec.Init, w.spec.Shutdown, w.spec.Cleanup = []string{"prepare", "models/load"}, []string{"release"}, []string{"tidy"}
-		w.hook = func(in activities.HookInput) error {
+		w.hook = func(in wire.HookInput) error {
 			if in.Stage == job.StageShutdown {
 				require.Equal(t, time.Hour+dispatch.KillLimit, w.hookLimit)
 				require.Equal(t, test.unblock, w.hookEach)
@@ -91,7 +90,7 @@ func TestHooks_InitFails(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 300)
 	w.spec.Init, w.spec.Attempts = []string{"prepare", "more"}, 3
-	w.hook = func(activities.HookInput) error { return transient("no such table") }
+	w.hook = func(wire.HookInput) error { return transient("no such table") }
 	_, err := w.run()
 	report := w.failedReport(err, job.ErrorHook)
 	require.Contains(t, report.Error.Message, "no such table")
@@ -112,7 +111,7 @@ func TestHooks_ShutdownUnblocks(t *testing.T) {
 			blocked = append(blocked, x)
 			x.took, x.onCancel = 0, func() {}
 		}
-		w.hook = func(in activities.HookInput) error {
+		w.hook = func(in wire.HookInput) error {
 			if in.Stage != job.StageShutdown {
 				require.Zero(t, w.flying, "cleanup comes when everything has ended")
 				return nil
@@ -156,7 +155,7 @@ func TestHooks_Cleanup(t *testing.T) {
 		t.Parallel()
 		w := setup(t, 300)
 		w.spec.Cleanup = []string{"tidy", "tell"}
-		w.hook = func(in activities.HookInput) error {
+		w.hook = func(in wire.HookInput) error {
 			require.Len(t, w.finishes, 1)
 			require.Equal(t, job.Completed, in.State)
 			return nil
@@ -168,7 +167,7 @@ func TestHooks_Cleanup(t *testing.T) {
 		t.Parallel()
 		w := setup(t, 300)
 		w.spec.Cleanup = []string{"tidy", "tell"}
-		w.hook = func(in activities.HookInput) error { return permanentError("Broken") }
+		w.hook = func(in wire.HookInput) error { return permanentError("Broken") }
 		w.process = func(x *execution) { x.fails(permanentError(job.ErrorInput)) }
 		_, err := w.run()
 		report := w.failedReport(err, job.ErrorInput)

@@ -4,41 +4,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
-	"github.com/stint-run/stint/workflows/internal/pool"
-	"github.com/stint-run/stint/workflows/internal/throttle"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
-
-// JobInput starts a job, or continues it in a new run.
-type JobInput struct {
-	wire.StartInput
-	State *jobState `json:"state,omitempty"` // nil at the start
-}
-
-// jobState is all that a job carries from one of its runs to the next.
-type jobState struct {
-	Ref      activities.Ref  `json:"ref"`
-	Work     workState       `json:"work"`
-	Portions int             `json:"portions"`           // found so far
-	LastLeg  int             `json:"last_leg,omitempty"` // the number of the leg that was opened last
-	Batches  int64           `json:"batches"`            // found so far
-	Heads    []string        `json:"heads"`              // manifests that no other names
-	Speed    throttle.Speed  `json:"speed"`              // of the handler, as the leg that ended last has shown
-	Pool     pool.View       `json:"pool,omitzero"`
-	Report   job.Report      `json:"report"`
-	Fresh    dispatch.Counts `json:"fresh,omitzero"` // of what earlier runs have not done
-	Slowed   throttle.Slowed `json:"slowed,omitzero"`
-	Carried  []carriedLeg    `json:"carried,omitempty"` // legs that are open
-	// Listed is what those who list jobs see of the progress.
-	Listed job.Counted `json:"listed,omitzero"`
-}
 
 // Job runs a job to its end. If the job fails, it returns an application error whose details are the
 // job's report, otherwise the report.
@@ -57,9 +29,9 @@ type jobState struct {
 // manifest chain: one for each leg that was open, at most 25 (2 KB), however many manifests there are. These are at most
 // 20 KB and the spec, and a chain of runs has no limit. 10^12 items in batches of 100,000 are 10^7 batches,
 // 17,000 legs and 210 runs; in batches of one item they are 1.7·10^9 legs and 20 million runs.
-func Job(ctx workflow.Context, in JobInput) (job.Report, error) {
+func Job(ctx workflow.Context, in wire.JobInput) (job.Report, error) {
 	in = scheduled(ctx, in)
-	if err := in.check(); err != nil {
+	if err := checkJob(&in); err != nil {
 		failed := job.Report{Job: in.Spec.Name, State: job.Failed, Error: &job.Error{Type: job.ErrorInvalid, Message: err.Error()}}
 		return job.Report{}, refused(err, failed)
 	}
@@ -86,7 +58,7 @@ func Job(ctx workflow.Context, in JobInput) (job.Report, error) {
 // scheduled makes the input of a job that a schedule has started, which is the same at every tick,
 // that of this one: named as the server has named it, with the tick's time in its locations. Other
 // inputs stay as they are.
-func scheduled(ctx workflow.Context, in JobInput) JobInput {
+func scheduled(ctx workflow.Context, in wire.JobInput) wire.JobInput {
 	if !in.Scheduled {
 		return in
 	}
@@ -129,7 +101,7 @@ func refused(err error, details ...any) error {
 }
 
 // check returns an error if a job cannot be run with the input. What an earlier run of the workflow has left was checked when that began.
-func (in *JobInput) check() error {
+func checkJob(in *wire.JobInput) error {
 	if in.State != nil {
 		return nil
 	}
@@ -157,19 +129,19 @@ func count(what string, n int64) error {
 }
 
 // checkLeg returns an error if a leg cannot begin with the spec and the state.
-func checkLeg(spec job.Spec, s dispatch.State) error {
+func checkLeg(spec job.Spec, s wire.LegState) error {
 	errs := []error{spec.Validate()}
 	if s.Number < 0 || s.Window < -job.MaxWindow || s.Window > job.MaxWindow {
 		errs = append(errs, fmt.Errorf("leg %d with a window of %d: use 0 or more, and a window of at most %d", s.Number, s.Window, job.MaxWindow))
 	}
 	for i := range s.Tasks {
-		errs = append(errs, checkBatch(s.Tasks[i].Batch, stages.Compile(spec.Stages)))
+		errs = append(errs, checkBatch(s.Tasks[i].Batch, pipeline.Compile(spec.Stages)))
 	}
 	return errors.Join(errs...)
 }
 
 // checkBatch returns an error if a batch is not one of a job with these steps.
-func checkBatch(b wire.Batch, steps stages.Program) error {
+func checkBatch(b wire.Batch, steps pipeline.Program) error {
 	if b.From != nil && (b.From.Step < 0 || b.From.Step >= len(steps)) {
 		return fmt.Errorf("%s are for step %d: the job has %d", b, b.From.Step, len(steps))
 	}

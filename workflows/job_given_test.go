@@ -6,8 +6,6 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
-	"github.com/stint-run/stint/workflows/internal/intake"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
@@ -29,26 +27,26 @@ func TestD16_InputsThatMakeNoSense(t *testing.T) {
 	window.Window = 2_000_000_000
 	full := feed
 	full.Capacity = 2_000_000_000
-	tasks := func(b wire.Batch) dispatch.State { return dispatch.State{Tasks: []dispatch.Task{{Batch: b}}} }
+	tasks := func(b wire.Batch) wire.LegState { return wire.LegState{Tasks: []wire.Task{{Batch: b}}} }
 	for name, start := range map[string]struct {
 		workflow any
 		input    any
 	}{
-		"a loop with very many slots":     {Job, JobInput{StartInput: wire.StartInput{Spec: loop(2_000_000_000)}}},
-		"a loop with less than no slots":  {Job, JobInput{StartInput: wire.StartInput{Spec: loop(-1)}}},
-		"a slot that the loop has not":    {Job, JobInput{StartInput: wire.StartInput{Spec: loop(2), Loop: []job.LoopSlot{{Slot: 2}}}}},
-		"less than no items":              {Job, JobInput{StartInput: wire.StartInput{Spec: feed, Accepted: -1}}},
-		"more items than there can be":    {Job, JobInput{StartInput: wire.StartInput{Spec: feed, Accepted: 1 << 62}}},
-		"a very large window":             {Job, JobInput{StartInput: wire.StartInput{Spec: window}}},
-		"a very large capacity":           {Job, JobInput{StartInput: wire.StartInput{Spec: full}}},
-		"nothing at all":                  {Job, JobInput{}},
-		"a leg with far too few places":   {Leg, LegInput{Spec: files, State: dispatch.State{Window: -job.MaxWindow - 1}}},
-		"a leg with less than no items":   {Leg, LegInput{Spec: files, State: tasks(wire.Batch{Count: -1})}},
-		"a step that the job has not":     {Leg, LegInput{Spec: files, State: tasks(wire.Batch{Count: 1, From: &wire.Parcel{Step: 7}})}},
-		"a slot below 0":                  {LoopLeg, LoopLegInput{Spec: loop(1), Slot: job.LoopSlot{Slot: -1}}},
-		"a leg that begins below 0":       {FeedLeg, FeedLegInput{Spec: feed, Opening: &feedOpening{Opening: intake.Opening{First: -5}}}},
-		"a leg of a feed with no spec":    {FeedLeg, FeedLegInput{}},
-		"a leg with too large a capacity": {FeedLeg, FeedLegInput{Spec: full}},
+		"a loop with very many slots":     {Job, wire.JobInput{StartInput: wire.StartInput{Spec: loop(2_000_000_000)}}},
+		"a loop with less than no slots":  {Job, wire.JobInput{StartInput: wire.StartInput{Spec: loop(-1)}}},
+		"a slot that the loop has not":    {Job, wire.JobInput{StartInput: wire.StartInput{Spec: loop(2), Loop: []job.LoopSlot{{Slot: 2}}}}},
+		"less than no items":              {Job, wire.JobInput{StartInput: wire.StartInput{Spec: feed, Accepted: -1}}},
+		"more items than there can be":    {Job, wire.JobInput{StartInput: wire.StartInput{Spec: feed, Accepted: 1 << 62}}},
+		"a very large window":             {Job, wire.JobInput{StartInput: wire.StartInput{Spec: window}}},
+		"a very large capacity":           {Job, wire.JobInput{StartInput: wire.StartInput{Spec: full}}},
+		"nothing at all":                  {Job, wire.JobInput{}},
+		"a leg with far too few places":   {Leg, wire.LegInput{Spec: files, LegState: wire.LegState{Window: -job.MaxWindow - 1}}},
+		"a leg with less than no items":   {Leg, wire.LegInput{Spec: files, LegState: tasks(wire.Batch{Count: -1})}},
+		"a step that the job has not":     {Leg, wire.LegInput{Spec: files, LegState: tasks(wire.Batch{Count: 1, From: &wire.Parcel{Step: 7}})}},
+		"a slot below 0":                  {LoopLeg, wire.LoopLegInput{Spec: loop(1), Slot: job.LoopSlot{Slot: -1}}},
+		"a leg that begins below 0":       {FeedLeg, wire.FeedLegInput{Spec: feed, Opening: &wire.FeedOpening{Opening: wire.Opening{First: -5}}}},
+		"a leg of a feed with no spec":    {FeedLeg, wire.FeedLegInput{}},
+		"a leg with too large a capacity": {FeedLeg, wire.FeedLegInput{Spec: full}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,14 +14,14 @@ import (
 func TestJob_StartedByASchedule(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 15_000)
-	in := JobInput{StartInput: wire.StartInput{Spec: w.spec, Scheduled: true}}
+	in := wire.JobInput{StartInput: wire.StartInput{Spec: w.spec, Scheduled: true}}
 	in.Spec.Output, in.Spec.Report = "out-{date}.jsonl", "report-{time}.json"
 	w.spec.Name, w.spec.Output = "nightly-2026-11-21T03:04:05Z", "out-2026-11-21.jsonl"
 	w.newEnv()
 	w.process = func(*execution) { w.env.SetContinueAsNewSuggested(w.runs == 1) }
 	var report job.Report
 	for again := true; again; {
-		var next JobInput
+		var next wire.JobInput
 		var err error
 		again, err = w.runOnce(Job, in, &report, &next)
 		require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestJob_StartedByASchedule(t *testing.T) {
 func TestJob_StartedByAScheduleWithoutPlaceholders(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 30)
-	in := JobInput{StartInput: wire.StartInput{Spec: w.spec, Scheduled: true}}
+	in := wire.JobInput{StartInput: wire.StartInput{Spec: w.spec, Scheduled: true}}
 	w.spec.Name = "nightly-2026-11-21T03:04:05Z"
 	w.newEnv()
 	var report job.Report

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -58,9 +57,9 @@ func TestJob_ZeroItems(t *testing.T) {
 func TestJob_Resume(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 1000)
-	w.manifests["old-1"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(0, 100)}, {Batch: batch(300, 55)}}}
-	w.manifests["old-2"] = activities.CommitInput{Previous: []string{"old-1"}, Entries: []activities.Entry{{Batch: batch(900, 100)}}}
-	w.manifests["old-3"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(200, 10)}}}
+	w.manifests["old-1"] = wire.CommitInput{Entries: []wire.Entry{{Batch: batch(0, 100)}, {Batch: batch(300, 55)}}}
+	w.manifests["old-2"] = wire.CommitInput{Previous: []string{"old-1"}, Entries: []wire.Entry{{Batch: batch(900, 100)}}}
+	w.manifests["old-3"] = wire.CommitInput{Entries: []wire.Entry{{Batch: batch(200, 10)}}}
 	w.resume = []string{"old-2", "old-3"}
 	w.planTook = time.Second
 	w.at(time.Second/2, func() { require.Equal(t, w.resume, w.query().Manifests, "resumable before anything is done") })
@@ -83,7 +82,7 @@ func TestJob_Resume(t *testing.T) {
 func TestJob_ResumeWithNothingLeft(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 100)
-	w.manifests["old"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(0, 100)}}}
+	w.manifests["old"] = wire.CommitInput{Entries: []wire.Entry{{Batch: batch(0, 100)}}}
 	w.resume = []string{"old"}
 	report := w.mustRun()
 	require.EqualValues(t, 100, report.Resumed)
@@ -126,7 +125,7 @@ func TestJob_ContinuesAsNew(t *testing.T) {
 	w := setup(t, 8000)
 	w.pageLimit, w.spec.Window = 50, 10
 	w.resume = []string{"old"}
-	w.manifests["old"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(0, 100)}}}
+	w.manifests["old"] = wire.CommitInput{Entries: []wire.Entry{{Batch: batch(0, 100)}}}
 	inRun, runs := 0, 0
 	w.process = func(x *execution) {
 		uneven(x)
@@ -187,7 +186,7 @@ func TestJob_StopBeforeContinueAsNew(t *testing.T) {
 	w.process = func(x *execution) {
 		w.env.SetContinueAsNewSuggested(true)
 	}
-	w.commit = func(activities.CommitInput) error {
+	w.commit = func(wire.CommitInput) error {
 		if len(w.commits) == 2 { // of the last leg of the run
 			w.env.SignalWorkflowSkippingWorkflowTask(job.SignalStop, job.Stop{Reason: "enough"})
 		}
@@ -240,7 +239,7 @@ func TestJob_Commands(t *testing.T) {
 func TestHasLogic_Gate(t *testing.T) {
 	t.Parallel()
 	const logicPauseFirst = logicFirst + 1 // what came with version 2: it pauses first
-	gated := func(ctx workflow.Context, in JobInput) (string, error) {
+	gated := func(ctx workflow.Context, in wire.JobInput) (string, error) {
 		if !hasLogic(in.Version, logicPauseFirst) {
 			return "as before", nil
 		}
@@ -253,7 +252,7 @@ func TestHasLogic_Gate(t *testing.T) {
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestWorkflowEnvironment()
 		env.RegisterWorkflow(gated)
-		env.ExecuteWorkflow(gated, JobInput{StartInput: wire.StartInput{Version: version}})
+		env.ExecuteWorkflow(gated, wire.JobInput{StartInput: wire.StartInput{Version: version}})
 		var got string
 		require.NoError(t, env.GetWorkflowResult(&got))
 		require.Equal(t, want, got, "version %d", version)

@@ -9,11 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/inputs"
 	stored "github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -44,89 +42,89 @@ var bounds = []struct {
 	fields     string
 }{
 	{foreign, execute.MaxErrorText, `
-		job.Error.Message job.Error.Stack job.Report.Reason activities.HookInput.Reason
+		job.Error.Message job.Error.Stack job.Report.Reason wire.HookInput.Reason
 		wire.StopNotice.Reason`},
 	{foreign, execute.MaxErrorType, "job.Error.Type"},
 	{foreign, execute.MaxErrorText + 500, `
 		job.Report.LastFailure job.Report.Oldest job.Progress.LastFailure job.Progress.Oldest`},
 	{foreign, 500, "job.Outage.Message"},
-	{foreign, 300, "activities.ProcessResult.Unbegun"},
-	{foreign, dispatch.MaxCause, "suspicion.Suspicion.Cause"},
+	{foreign, 300, "wire.ProcessResult.Unbegun"},
+	{foreign, dispatch.MaxCause, "wire.Suspicion.Cause"},
 	{foreign, dispatch.MaxStraggler, "job.Straggler.Batch job.Straggler.Worker job.Straggler.Why"},
 	{foreign, 1000, "job.Noticed.Notes"},
 	{foreign, 6 * 200, "wire.HeldTimer.Scope"},
 	// Of job.Spec.
 	{foreign, 2 << 10, `
-		ledger.Ref.Store job.Report.Store job.Output.Location job.Output.Errors job.Output.Dropped
-		job.Output.Split activities.ReportInput.Location`},
+		wire.Ref.Store job.Report.Store job.Output.Location job.Output.Errors job.Output.Dropped
+		job.Output.Split wire.ReportInput.Location`},
 	// A host, a process and a pool: see worker.New.
 	{foreign, 6*64 + 20 + job.MaxName, `
-		wire.Place.Worker pool.Worker.Name job.WorkerShare.Worker job.ForcedEnd.Worker
-		activities.ProcessResult.Worker inputs.PlanResult.Worker activities.PlanLoopResult.Worker`},
+		wire.Place.Worker wire.PoolWorker.Name job.WorkerShare.Worker job.ForcedEnd.Worker
+		wire.ProcessResult.Worker wire.PlanResult.Worker wire.PlanLoopResult.Worker`},
 
 	{plain, job.MaxName, `
-		ledger.Ref.Job job.Report.Job job.Report.Pool job.Report.UnservedPools job.StageReport.Stage
-		job.StageReport.Pool dispatch.Task.Stage stagewindow.Bound.Stage activities.HookInput.Pool
-		activities.HookInput.Name activities.ServedInput.Pools activities.ServedInput.Known
-		activities.ServedResult.Unserved job.Settings.Windows`},
+		wire.Ref.Job job.Report.Job job.Report.Pool job.Report.UnservedPools job.StageReport.Stage
+		job.StageReport.Pool wire.Task.Stage wire.StageBound.Stage wire.HookInput.Pool
+		wire.HookInput.Name wire.ServedInput.Pools wire.ServedInput.Known
+		wire.ServedResult.Unserved job.Settings.Windows`},
 	{plain, 2*job.MaxName + 200, "job.HookRun.Hook job.ForcedEnd.Batch"},
 	{plain, job.MaxName + 30, `
-		job.Report.OpenLegs job.Report.Silent job.Report.Unsaved wire.Heard.Leg internal.WorkflowExecution.ID
-		activities.LocateInput.Workflow`},
+		job.Report.OpenLegs job.Report.Silent job.Report.Unsaved wire.Heard.Leg wire.Execution.ID
+		wire.LocateInput.Workflow`},
 	{plain, 20, `
-		job.Report.State activities.HookInput.State activities.HookInput.Stage job.HookRun.Stage
-		job.ForcedEnd.Signal job.FirstError.Kind suspicion.Suspicion.Kind activities.Verdict.Kind
-		ledger.Entry.Part wire.Part.Token wire.Part.Format activities.ProcessInput.OnError
-		activities.ProcessInput.Format job.Output.Checksum job.LoopReport.CatchUp job.Settings.MaxFailed`},
+		job.Report.State wire.HookInput.State wire.HookInput.Stage job.HookRun.Stage
+		job.ForcedEnd.Signal job.FirstError.Kind wire.Suspicion.Kind wire.Verdict.Kind
+		wire.Entry.Part wire.Part.Token wire.Part.Format wire.ProcessInput.OnError
+		wire.ProcessInput.Format job.Output.Checksum job.LoopReport.CatchUp job.Settings.MaxFailed`},
 	{plain, 40, `
-		ledger.Ref.Run job.Report.Run ledger.Entry.Run wire.Parcel.Run wire.Part.Run
-		activities.LocateInput.Run dispatch.FromLeg.Run internal.WorkflowExecution.RunID outputs.FinishInput.Earlier
+		wire.Ref.Run job.Report.Run wire.Entry.Run wire.Parcel.Run wire.Part.Run
+		wire.LocateInput.Run wire.FromLeg.Run wire.Execution.RunID wire.FinishInput.Earlier
 		job.Redrive.Runs wire.StartInput.Earlier`},
 	{plain, 100, `
-		ledger.Ref.Sources inputs.PlanResult.Sources job.LoopSlot.Head
-		activities.CommitResult.Manifest wire.Hint.Batch wire.Answered.Activity
+		wire.Ref.Sources wire.PlanResult.Sources job.LoopSlot.Head
+		wire.CommitResult.Manifest wire.Hint.Batch wire.Answered.Activity
 		wire.ActivityPlace.Activity wire.CameBack.Activity job.HookRun.Skipped
-		wire.Place.Process activities.HookInput.Key wire.Answer.Flying job.Progress.Flying
-		activities.LocateInput.Processes activities.LocateInput.Silent activities.LocateResult.Ended
-		workflows.LegResult.Manifests activities.CommitInput.Previous workflows.LegInput.Previous
-		inputs.PlanInput.Resume outputs.FinishInput.Manifests outputs.FinishResult.Manifests
-		activities.FailuresInput.Manifests wire.StartInput.Resume job.Report.LegManifests job.Report.Manifests
-		job.Redrive.Manifests job.Redrive.Done workflows.jobState.Heads`},
+		wire.Place.Process wire.HookInput.Key wire.Answer.Flying job.Progress.Flying
+		wire.LocateInput.Processes wire.LocateInput.Silent wire.LocateResult.Ended
+		wire.LegResult.Manifests wire.CommitInput.Previous wire.LegInput.Previous
+		wire.PlanInput.Resume wire.FinishInput.Manifests wire.FinishResult.Manifests
+		wire.FailuresInput.Manifests wire.StartInput.Resume job.Report.LegManifests job.Report.Manifests
+		job.Redrive.Manifests job.Redrive.Done wire.JobState.Heads`},
 	{plain, 900, "job.Totals.CallTimes"}, // 41 classes of 20 digits
 
 	{list, 1, `
-		workflows.LegResult.Loop job.Progress.Loop workflows.LegResult.Manifests
-		activities.CommitInput.Previous`},
+		wire.LegResult.Loop job.Progress.Loop wire.LegResult.Manifests
+		wire.CommitInput.Previous`},
 	{list, openLegs + 1, `
-		workflows.LegInput.Previous inputs.PlanInput.Resume outputs.FinishInput.Manifests
-		outputs.FinishResult.Manifests activities.FailuresInput.Manifests wire.StartInput.Resume
-		job.Report.LegManifests job.Redrive.Manifests job.Redrive.Done workflows.jobState.Heads`},
+		wire.LegInput.Previous wire.PlanInput.Resume wire.FinishInput.Manifests
+		wire.FinishResult.Manifests wire.FailuresInput.Manifests wire.StartInput.Resume
+		job.Report.LegManifests job.Redrive.Manifests job.Redrive.Done wire.JobState.Heads`},
 	{list, feedLegs + 1, `
 		job.Report.Manifests job.Report.OpenLegs job.Report.Silent job.Report.Unsaved wire.Answer.Heard`},
-	{list, job.MaxSlots, "wire.StartInput.Loop workflows.loopState.Slots job.LoopReport.At"},
+	{list, job.MaxSlots, "wire.StartInput.Loop wire.LoopWorkState.Slots job.LoopReport.At"},
 	{list, job.MaxStages, `
-		job.Report.Stages job.Report.UnservedPools job.Progress.Stages dispatch.Outcomes.Stages
-		dispatch.Limits.Stages job.Settings.Windows activities.ServedInput.Pools
-		activities.ServedInput.Known activities.ServedResult.Unserved`},
+		job.Report.Stages job.Report.UnservedPools job.Progress.Stages wire.Outcomes.Stages
+		wire.LegLimits.Stages job.Settings.Windows wire.ServedInput.Pools
+		wire.ServedInput.Known wire.ServedResult.Unserved`},
 	{list, job.MaxNotes, "job.Noticed.Notes"},
 	{list, job.MaxLaterErrors, "job.Report.LaterErrors"},
 	{list, job.MaxForced, `
-		job.Report.Forced dispatch.ForcedEnds.Forced activities.ProcessResult.Forced
-		activities.ProcessResult.Left`},
-	{list, job.MaxStragglers, "job.Report.Stragglers dispatch.Outcomes.Stragglers"},
-	{list, job.MaxWorkers, "job.Report.Workers job.Progress.Workers dispatch.Outcomes.Workers"},
-	{list, pool.MaxWorkers, "dispatch.Outcomes.Pool dispatch.PoolNews.Workers pool.View.Workers"},
+		job.Report.Forced wire.ForcedEnds.Forced wire.ProcessResult.Forced
+		wire.ProcessResult.Left`},
+	{list, job.MaxStragglers, "job.Report.Stragglers wire.Outcomes.Stragglers"},
+	{list, job.MaxWorkers, "job.Report.Workers job.Progress.Workers wire.Outcomes.Workers"},
+	{list, pool.MaxWorkers, "wire.Outcomes.Pool wire.PoolNews.Workers wire.PoolView.Workers"},
 	{list, 60, "job.Report.Hooks"}, // 20 of each stage
-	{list, 1000, "outputs.FinishInput.Earlier job.Redrive.Runs wire.StartInput.Earlier"}, // runs of one job
+	{list, 1000, "wire.FinishInput.Earlier job.Redrive.Runs wire.StartInput.Earlier"}, // runs of one job
 	{list, wire.PageBatches, `
-		wire.Answer.Flying job.Progress.Flying activities.LocateInput.Processes activities.LocateInput.Silent
-		activities.LocateResult.Ended`},
-	{list, 2 * wire.PageBatches, "activities.LocateResult.Places"}, // of those that run, and of those that have expired
+		wire.Answer.Flying job.Progress.Flying wire.LocateInput.Processes wire.LocateInput.Silent
+		wire.LocateResult.Ended`},
+	{list, 2 * wire.PageBatches, "wire.LocateResult.Places"}, // of those that run, and of those that have expired
 	{list, wire.MaxNews, "wire.Hint.News"},
 	{list, wire.MaxHinted, "wire.Hint.Timers"},
-	{list, wire.MaxCuts, "wire.Parcel.Cuts activities.ProcessResult.Cuts"},
+	{list, wire.MaxCuts, "wire.Parcel.Cuts wire.ProcessResult.Cuts"},
 	{list, calls.MaxTrials, `
-		dispatch.Task.Trials activities.ProcessInput.Trials activities.ProcessResult.Trials`},
+		wire.Task.Trials wire.ProcessInput.Trials wire.ProcessResult.Trials`},
 	{list, 18, "job.LoopStats.Lateness"},
 }
 
@@ -149,44 +147,44 @@ func jobRows(l *fullest) []row {
 		kinds = "job.Report.Feed job.Report.Loop " // of other jobs than those of files
 		// What only jobs and legs have that end.
 		jobEnds = kinds + "job.Report.Stragglers job.Report.Forced job.Report.Hooks job.Report.Redrive job.Report.Ended "
-		legEnds = "dispatch.Outcomes.Stragglers dispatch.ForcedEnds.Forced dispatch.Outcomes.Error workflows.LegResult.Loop "
+		legEnds = "wire.Outcomes.Stragglers wire.ForcedEnds.Forced wire.Outcomes.Error wire.LegResult.Loop "
 		noLoop  = "wire.StartInput.Salvage wire.StartInput.Loop "
 	)
 
-	page := inputs.EncodePage(l.page(wire.PageBatches))
-	leg := full(LegInput{}, legEnds+"dispatch.State.Tasks workflows.LegInput.Page").(LegInput)
-	planned := full(inputs.PlanResult{}, "inputs.PlanResult.Page").(inputs.PlanResult)
+	page := wire.EncodePage(l.page(wire.PageBatches))
+	leg := full(wire.LegInput{}, legEnds+"wire.LegState.Tasks wire.LegInput.Page").(wire.LegInput)
+	planned := full(wire.PlanResult{}, "wire.PlanResult.Page").(wire.PlanResult)
 	planned.Page = page
 	start := full(wire.StartInput{}, noLoop).(wire.StartInput)
 	resumed := start
 	resumed.Salvage = salvage
-	const otherWork = "workflows.jobState.Carried workflows.workState.Feed workflows.workState.Loop"
-	again := full(JobInput{}, jobEnds+noLoop+otherWork).(JobInput)
+	const otherWork = "wire.JobState.Carried wire.WorkState.Feed wire.WorkState.Loop"
+	again := full(wire.JobInput{}, jobEnds+noLoop+otherWork).(wire.JobInput)
 	feedJob := again
 	for range feedLegs {
-		carried := full(carriedLeg{}, "workflows.carriedLeg.Sofar").(carriedLeg)
+		carried := full(wire.CarriedLeg{}, "wire.CarriedLeg.Sofar").(wire.CarriedLeg)
 		carried.Sofar.Manifests = []string{strings.Repeat("m", 100)}
 		state := *feedJob.State
 		state.Carried = append(state.Carried, carried)
 		feedJob.State = &state
 	}
-	loop := full(JobInput{}, jobEnds+"wire.StartInput.Salvage workflows.jobState.Carried workflows.workState.Feed").(JobInput)
+	loop := full(wire.JobInput{}, jobEnds+"wire.StartInput.Salvage wire.JobState.Carried wire.WorkState.Feed").(wire.JobInput)
 	loop.Spec = l.loopSpec(1)
-	const lists = "activities.CommitInput.Entries activities.CommitInput.Between"
-	commit := full(activities.CommitInput{}, lists).(activities.CommitInput)
+	const lists = "wire.CommitInput.Entries wire.CommitInput.Between"
+	commit := full(wire.CommitInput{}, lists).(wire.CommitInput)
 	for range (dispatch.MaxEvents+6*wire.PageBatches)/3 + 1 { // an execution has three events
-		commit.Entries = append(commit.Entries, full(stored.Entry{}, "wire.Batch.From").(stored.Entry))
+		commit.Entries = append(commit.Entries, full(wire.Entry{}, "wire.Batch.From").(wire.Entry))
 	}
-	const inputsOfOthers = "wire.Batch.From activities.ProcessInput.Items activities.ProcessInput.Stage " +
-		"activities.ProcessInput.Clock"
-	process := full(activities.ProcessInput{}, inputsOfOthers).(activities.ProcessInput)
+	const inputsOfOthers = "wire.Batch.From wire.ProcessInput.Items wire.ProcessInput.Stage " +
+		"wire.ProcessInput.Clock"
+	process := full(wire.ProcessInput{}, inputsOfOthers).(wire.ProcessInput)
 	usual := process
 	usual.Verdict = nil // one suspected batch runs at a time
 	report := full(job.Report{}, kinds)
-	legResult := full(LegResult{}, "workflows.LegResult.Loop")
+	legResult := full(wire.LegResult{}, "wire.LegResult.Loop")
 
-	kept := keptResult{Result: full(LegResult{}, legEnds).(LegResult)}
-	const resultsOfOthers = "activities.ProcessResult.Inline wire.Batch.From activities.ProcessResult.Written"
+	kept := wire.KeptResult{Result: full(wire.LegResult{}, legEnds).(wire.LegResult)}
+	const resultsOfOthers = "wire.ProcessResult.Inline wire.Batch.From wire.ProcessResult.Written"
 
 	rows := []row{
 		{"start of a job", start, mostSent},
@@ -200,41 +198,41 @@ func jobRows(l *fullest) []row {
 		{"answer to the query of a job", full(wire.Answer{}, kinds), mostSent},
 		{"executions that a query names", full(job.Progress{}, "job.Progress.Feed").(job.Progress).Flying, mostSent},
 		{"answer to the query of a leg", full(job.Progress{}, "job.Progress.Feed"), mostSent},
-		{"what a leg has not committed", []activities.CommitInput{commit}, mostSent},
+		{"what a leg has not committed", []wire.CommitInput{commit}, mostSent},
 
-		{"Plan", full(activities.PlanInput{}, ""), mostSent},
+		{"Plan", full(wire.PlanInput{}, ""), mostSent},
 		{"page", planned, mostSent},
-		{"PlanRedrive", full(activities.RedrivePlanInput{}, ""), mostSent},
-		{"PlanLoop", full(activities.PlanLoopInput{}, ""), mostSent},
-		{"begun loop", full(activities.PlanLoopResult{}, ""), mostSent},
-		{"leg of a page", with(leg, func(in *LegInput) { in.Page = page }), mostSent},
-		{"leg that continues as new", with(leg, func(in *LegInput) { in.Tasks = l.tasks(wire.PageBatches) }), mostSent},
+		{"PlanRedrive", full(wire.PlanRedriveInput{}, ""), mostSent},
+		{"PlanLoop", full(wire.PlanLoopInput{}, ""), mostSent},
+		{"begun loop", full(wire.PlanLoopResult{}, ""), mostSent},
+		{"leg of a page", with(leg, func(in *wire.LegInput) { in.Page = page }), mostSent},
+		{"leg that continues as new", with(leg, func(in *wire.LegInput) { in.Tasks = l.tasks(wire.PageBatches) }), mostSent},
 		{"legs of all slots of a loop", l.loopLegs(), mostMessage},
 		{"result of a leg", legResult, mostSent},
-		{"what a leg has kept", dispatch.FromLeg[any]{Value: kept}, mostSent},
+		{"what a leg has kept", wire.FromLeg[any]{Value: kept}, mostSent},
 		{"an execution", process, mostSent},
 		{"all executions of a page at once", repeated(usual, wire.PageBatches), mostMessage},
-		{"result of an execution", full(activities.ProcessResult{}, resultsOfOthers), mostSent},
+		{"result of an execution", full(wire.ProcessResult{}, resultsOfOthers), mostSent},
 		{"heartbeat", full(wire.Hint{}, ""), mostSent},
 		{"Commit", commit, mostSent},
-		{"Finish", full(activities.FinishInput{}, ""), mostSent},
-		{"FinishRedrive", full(activities.RedriveFinishInput{}, ""), mostSent},
-		{"what is finished", full(activities.FinishResult{}, ""), mostSent},
-		{"WriteReport", full(activities.ReportInput{}, kinds), mostSent},
-		{"WriteFailures", full(activities.FailuresInput{}, ""), mostSent},
-		{"hook", full(activities.HookInput{}, ""), mostSent},
-		{"Locate", full(activities.LocateInput{}, ""), mostSent},
-		{"places", full(activities.LocateResult{}, "wire.ActivityPlace.Clock"), mostSent},
-		{"Served", full(activities.ServedInput{}, ""), mostSent},
-		{"unserved pools", full(activities.ServedResult{}, ""), mostSent},
+		{"Finish", full(wire.FinishInput{}, ""), mostSent},
+		{"FinishRedrive", full(wire.FinishRedriveInput{}, ""), mostSent},
+		{"what is finished", full(wire.FinishResult{}, ""), mostSent},
+		{"WriteReport", full(wire.ReportInput{}, kinds), mostSent},
+		{"WriteFailures", full(wire.FailuresInput{}, ""), mostSent},
+		{"hook", full(wire.HookInput{}, ""), mostSent},
+		{"Locate", full(wire.LocateInput{}, ""), mostSent},
+		{"places", full(wire.LocateResult{}, "wire.ActivityPlace.Clock"), mostSent},
+		{"Served", full(wire.ServedInput{}, ""), mostSent},
+		{"unserved pools", full(wire.ServedResult{}, ""), mostSent},
 
 		{"stop of a leg", full(wire.StopNotice{}, ""), mostSent}, // also its memo
-		{"failure of a leg", dispatch.FromLeg[any]{Value: full(job.Error{}, "")}, mostSent},
-		{"counts of a leg", full(dispatch.FromLeg[dispatch.Counts]{}, ""), mostSent},
-		{"news of the pool", full(dispatch.FromLeg[dispatch.PoolNews]{}, ""), mostSent},
-		{"slow-down", full(dispatch.FromLeg[dispatch.SlowDownRequest]{}, ""), mostSent},
-		{"places of a leg", full(dispatch.FromLeg[dispatch.PlacesBack]{}, ""), mostSent},
-		{"limits of a leg", full(dispatch.Limits{}, ""), mostSent},
+		{"failure of a leg", wire.FromLeg[any]{Value: full(job.Error{}, "")}, mostSent},
+		{"counts of a leg", full(wire.FromLeg[wire.Counts]{}, ""), mostSent},
+		{"news of the pool", full(wire.FromLeg[wire.PoolNews]{}, ""), mostSent},
+		{"slow-down", full(wire.FromLeg[wire.SlowDownRequest]{}, ""), mostSent},
+		{"places of a leg", full(wire.FromLeg[wire.PlacesBack]{}, ""), mostSent},
+		{"limits of a leg", full(wire.LegLimits{}, ""), mostSent},
 		{"worker that came back", full(wire.CameBack{}, ""), mostSent},
 		{"settings", full(job.Settings{}, ""), mostSent},
 		{"progress in a memo", full(job.Milestone{}, ""), mostSent},
@@ -440,8 +438,8 @@ func (l *fullest) loopSpec(slots int) job.Spec {
 }
 
 // loopLegs are those of all slots of a loop, which are started at once.
-func (l *fullest) loopLegs() []LoopLegInput {
-	in := l.fill(LoopLegInput{}, "dispatch.State.Tasks workflows.LoopLegInput.Sofar").(LoopLegInput)
+func (l *fullest) loopLegs() []wire.LoopLegInput {
+	in := l.fill(wire.LoopLegInput{}, "wire.LegState.Tasks wire.LoopLegInput.Sofar").(wire.LoopLegInput)
 	in.Spec = l.loopSpec(job.MaxSlots)
 	return repeated(in, job.MaxSlots)
 }
@@ -458,8 +456,8 @@ func (l *fullest) page(n int) []wire.Batch {
 }
 
 // tasks are so many that have been through everything that leaves a trace, but for earlier stages.
-func (l *fullest) tasks(n int) []dispatch.Task {
-	t := l.fill(dispatch.Task{}, "wire.Batch.From").(dispatch.Task)
+func (l *fullest) tasks(n int) []wire.Task {
+	t := l.fill(wire.Task{}, "wire.Batch.From").(wire.Task)
 	t.Batch = l.page(1)[0]
 	return repeated(t, n)
 }
@@ -485,9 +483,9 @@ func (l *fullest) pipelines() map[string][]job.Stage {
 
 // pipelineRows are the messages of a leg whose batches have all come to the step at which they carry the most.
 func (l *fullest) pipelineRows(
-	shape string, leg LegInput, process activities.ProcessInput, commit activities.CommitInput,
+	shape string, leg wire.LegInput, process wire.ProcessInput, commit wire.CommitInput,
 ) []row {
-	program := stages.Compile(l.pipelines()[shape])
+	program := pipeline.Compile(l.pipelines()[shape])
 	page := program.Page(0)
 	part := l.fill(wire.Part{}, "wire.Part.Inline").(wire.Part)
 	var cuts []wire.Cut
@@ -509,9 +507,9 @@ func (l *fullest) pipelineRows(
 			worst = at
 		}
 	}
-	var tasks []dispatch.Task
+	var tasks []wire.Task
 	var batches []wire.Batch
-	var executions []activities.ProcessInput
+	var executions []wire.ProcessInput
 	for range page {
 		for _, b := range worst {
 			t := l.tasks(1)[0]
@@ -522,12 +520,12 @@ func (l *fullest) pipelineRows(
 		executions = append(executions, process)
 	}
 	commit.Entries, commit.Between = commit.Entries[:len(batches)], batches
-	planned := activities.PlanResult{Page: inputs.EncodePage(batches[:page])}
+	planned := wire.PlanResult{Page: wire.EncodePage(batches[:page])}
 	return []row{
-		{shape + ": leg that continues as new", with(leg, func(in *LegInput) { in.Tasks = tasks }), mostSent},
+		{shape + ": leg that continues as new", with(leg, func(in *wire.LegInput) { in.Tasks = tasks }), mostSent},
 		{shape + ": what a stop leaves between stages", commit, mostSent},
 		{shape + ": page of a resumed job", planned, mostSent},
-		{shape + ": leg of a resumed job", with(leg, func(in *LegInput) { in.Page = planned.Page }), mostSent},
+		{shape + ": leg of a resumed job", with(leg, func(in *wire.LegInput) { in.Page = planned.Page }), mostSent},
 		{shape + ": all executions of a page at once", executions, mostMessage},
 	}
 }

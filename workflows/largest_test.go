@@ -7,15 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/feeds"
 	stored "github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/records"
-	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/intake"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/converter"
@@ -39,8 +36,8 @@ func encoded(t *testing.T, v any) int {
 }
 
 // longest are the names and numbers of a job that takes as many bytes as it can.
-func longest(text string) activities.Ref {
-	return activities.Ref{Job: strings.Repeat("j", 200), Run: strings.Repeat("r", 36), Born: 1 << 50, Store: text, Sources: text}
+func longest(text string) wire.Ref {
+	return wire.Ref{Job: strings.Repeat("j", 200), Run: strings.Repeat("r", 36), Born: 1 << 50, Store: text, Sources: text}
 }
 
 // largestPayloads are the largest values, for a text of 64 KiB, that cross updates, activities, signals and queries: as large as the code
@@ -54,24 +51,24 @@ func largestPayloads(t *testing.T, text string) map[string]any {
 		many = append(many, jsonOf(text[:wire.MaxExchangeBytes/wire.MaxExchangeItems-2]))
 	}
 	all["a put of a thousand"] = wire.Exchange{Client: "c", Want: true, Items: many}
-	all["a batch"] = activities.ProcessInput{Ref: longest(location), Batch: wire.Batch{Count: 1}, Items: all["a put of one item"].(wire.Exchange).Items}
+	all["a batch"] = wire.ProcessInput{Ref: longest(location), Batch: wire.Batch{Count: 1}, Items: all["a put of one item"].(wire.Exchange).Items}
 
 	fault := job.Failure{Kind: job.KindError, Error: calls.Bounded(job.Error{Type: text, Message: text, Stack: text}), Source: location, Input: json.RawMessage("null")}
-	shape := &records.Shape{Format: records.JSONL}
+	shape := &wire.Shape{Format: records.JSONL}
 	sink := feeds.NewSink("run", 0, nil)
 	for range 1000 { // until it would write to the store
 		line := stored.NewErrorLine(0, fault, shape, &records.Item{Raw: []byte("1"), Size: 1})
-		if line.Size()+inlineOf(sink).Size() > feeds.MaxInline {
+		if line.Size()+inlineOf(sink).Size() > wire.MaxInline {
 			line.Failure.Error.Message, line.Failure.Error.Stack = text[:100], ""
 		}
-		if line.Size()+inlineOf(sink).Size() > feeds.MaxInline {
+		if line.Size()+inlineOf(sink).Size() > wire.MaxInline {
 			break
 		}
 		require.NoError(t, sink.Note(t.Context(), line))
 	}
-	lines := &wire.Lines{Results: make([]byte, stages.MaxInline)}
-	result := activities.ProcessResult{
-		Entry: activities.Entry{Batch: wire.Batch{First: 1 << 50, Count: 1000}}, Inline: inlineOf(sink), FirstError: stored.FirstError(fault),
+	lines := &wire.Lines{Results: make([]byte, wire.MaxInline)}
+	result := wire.ProcessResult{
+		Entry: wire.Entry{Batch: wire.Batch{First: 1 << 50, Count: 1000}}, Inline: inlineOf(sink), FirstError: stored.FirstError(fault),
 		Written: &wire.Part{Run: "r", Token: "t", Inline: lines}, Worker: location,
 	}
 	all["the answer of a batch"] = result
@@ -90,12 +87,12 @@ func jsonOf(text string) json.RawMessage {
 	return value
 }
 
-func inlineOf(s *feeds.Sink) *stored.Inline { return s.Inline() }
+func inlineOf(s *feeds.Sink) *wire.Inline { return s.Inline() }
 
 // largestAnswer is what a client gets for whom as much waits as can: results, errors, and many parts.
 func largestAnswer(t *testing.T, text, location string) wire.Exchanged {
 	in := intake.New(intake.Limits{Capacity: job.MaxCapacity, Bytes: job.MaxCapacityBytes, Keep: time.Hour})
-	in.Open(intake.Opening{First: 1 << 50, Session: 1 << 50})
+	in.Open(wire.Opening{First: 1 << 50, Session: 1 << 50})
 	now := time.Unix(1<<30, 0)
 	var items wire.Items
 	for range 1000 {
@@ -107,9 +104,9 @@ func largestAnswer(t *testing.T, text, location string) wire.Exchanged {
 		require.True(t, ok)
 		switch i % 3 {
 		case 0:
-			in.Finish(b, []activities.Outcome{{Result: []byte(text)}}, now.Add(time.Hour))
+			in.Finish(b, []wire.Outcome{{Result: []byte(text)}}, now.Add(time.Hour))
 		case 1:
-			in.Finish(b, []activities.Outcome{{Failure: &job.Failure{Error: job.Error{Message: text[:feeds.MaxInline/8]}}}}, now)
+			in.Finish(b, []wire.Outcome{{Failure: &job.Failure{Error: job.Error{Message: text[:wire.MaxInline/8]}}}}, now)
 		default:
 			in.FinishStored(b, &wire.StoredPart{Store: location, Run: location, Part: "p", First: 1 << 50}, now)
 		}
@@ -147,7 +144,7 @@ func TestD3_LargestPayloads(t *testing.T) {
 func TestD3_LargestCommits(t *testing.T) {
 	t.Parallel()
 	in := intake.New(intake.Limits{Capacity: job.MaxCapacity, Bytes: job.MaxCapacityBytes, Keep: time.Hour})
-	in.Open(intake.Opening{First: 1 << 50, Session: 1})
+	in.Open(wire.Opening{First: 1 << 50, Session: 1})
 	now := time.Unix(1<<30, 0)
 	var list wire.Items
 	for range 1000 {
@@ -160,10 +157,10 @@ func TestD3_LargestCommits(t *testing.T) {
 		b, ok := in.Take(intake.Limit{Items: 1, Bytes: 1 << 20}, now)
 		require.True(t, ok)
 		if i%2 == 0 {
-			in.Finish(b, []activities.Outcome{{}}, now)
+			in.Finish(b, []wire.Outcome{{}}, now)
 		}
 	}
-	c := &feedCommits{leg: &feedLeg{intake: in, in: FeedLegInput{Ref: longest("/store/")}}}
+	c := &feedCommits{leg: &feedLeg{intake: in, in: wire.FeedLegInput{Ref: longest("/store/")}}}
 	items := 0
 	for _, some := range c.unfinished() {
 		commit := c.input()
@@ -176,13 +173,13 @@ func TestD3_LargestCommits(t *testing.T) {
 	require.Equal(t, job.MaxCapacity/2, items)
 
 	for range 5000 { // results of one byte, and of many
-		c.entries = append(c.entries, activities.FeedEntry{
-			Entry:  activities.Entry{Batch: wire.Batch{First: 1 << 50, Count: 1}, OK: 1, Session: 1 << 50, Sum: 1 << 31},
-			Inline: &activities.Inline{Results: []byte("1\n")},
+		c.entries = append(c.entries, wire.FeedEntry{
+			Entry:  wire.Entry{Batch: wire.Batch{First: 1 << 50, Count: 1}, OK: 1, Session: 1 << 50, Sum: 1 << 31},
+			Inline: &wire.Inline{Results: []byte("1\n")},
 		})
 	}
 	for range 100 {
-		c.entries = append(c.entries, activities.FeedEntry{Inline: &activities.Inline{Results: make([]byte, feeds.MaxInline)}})
+		c.entries = append(c.entries, wire.FeedEntry{Inline: &wire.Inline{Results: make([]byte, wire.MaxInline)}})
 	}
 	for from := 0; from < len(c.entries); {
 		to := c.fitting(from)
@@ -204,7 +201,7 @@ func TestD3_LargestReport(t *testing.T) {
 		for i := range stragglers {
 			stragglers[i] = one
 		}
-		c.addStragglers(dispatch.Outcomes{Stragglers: stragglers})
+		c.addStragglers(wire.Outcomes{Stragglers: stragglers})
 	}
 	r := &c.state.Report
 	require.Len(t, r.Stragglers, job.MaxStragglers)

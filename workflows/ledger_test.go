@@ -48,7 +48,7 @@ type ledger struct {
 	interceptor.WorkerInterceptorBase
 	w *world
 	// leg, if it is set, runs in the place of each leg.
-	leg func(workflow.Context, LegInput) LegResult
+	leg func(workflow.Context, wire.LegInput) wire.LegResult
 
 	mu      sync.Mutex
 	runs    map[string]*Commands // by workflow and number of the job's run
@@ -146,7 +146,7 @@ func (i *ledgerInbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.Ex
 	kind := info.WorkflowType.Name
 	i.l.book(info, kind+" input", func(*Commands) {}, in.Args...)
 	if i.l.leg != nil && kind == wire.WorkflowLeg {
-		return i.l.leg(ctx, in.Args[0].(LegInput)), nil
+		return i.l.leg(ctx, in.Args[0].(wire.LegInput)), nil
 	}
 	result, err := i.Next.ExecuteWorkflow(ctx, in)
 	var again *workflow.ContinueAsNewError
@@ -199,7 +199,7 @@ func (w *world) inFlight() (n int, ok bool) {
 func (o *ledgerOutbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	info := o.Next.GetInfo(ctx)
 	o.l.book(info, name+" input", func(c *Commands) { c.Activities++ }, append(args, workflow.GetActivityOptions(ctx).Summary)...)
-	if name != wire.ActivityProcess {
+	if name != string(wire.ActivityProcess) {
 		o.l.mu.Lock()
 		o.l.waiting[info.WorkflowExecution.ID]++
 		o.l.most = max(o.l.most, o.l.waiting[info.WorkflowExecution.ID])

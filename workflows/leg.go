@@ -3,61 +3,17 @@ package workflows
 import (
 	"fmt"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
-	"github.com/stint-run/stint/workflows/internal/intake"
 	"go.temporal.io/sdk/workflow"
 )
-
-// acts names activities by their methods; it is never called.
-var acts *activities.Activities
 
 // signalKept goes from a leg to its job, with what a leg that continues as new has committed; argument keptResult. The
 // others between a job and its legs are in package dispatch.
 const signalKept = "leg has committed"
-
-// LegInput is what one leg has to run.
-type LegInput struct {
-	Ref  activities.Ref `json:"ref"`
-	Spec job.Spec       `json:"spec"`
-	dispatch.State
-	// Page holds new batches (see [activities.DecodePage]), beside those of State.
-	Page     []byte    `json:"page,omitempty"`
-	Base     int64     `json:"base"`               // batches planned before these
-	Previous []string  `json:"previous,omitempty"` // manifests that this leg's manifest names
-	Sofar    LegResult `json:"so_far"`             // of the leg's earlier runs
-	Version  int       `json:"version,omitempty"`  // see wire.LogicVersion
-}
-
-// LegResult is what a leg has done.
-type LegResult struct {
-	dispatch.Outcomes
-	Manifests []string `json:"manifests"` // heads of the chain after this leg
-	// Left is how many items the leg did not get to, because of a stop or of Error.
-	Left   int64 `json:"left,omitempty"`
-	Window int   `json:"window"` // places that it held at its end
-	// Of a leg of a feed: how many items the feed had accepted at its end, and how many resets have discarded in it.
-	Accepted  int64 `json:"accepted,omitempty"`
-	Discarded int64 `json:"discarded,omitempty"`
-	// Of a leg of a loop: where its slots stand.
-	Loop []job.LoopSlot `json:"loop,omitempty"`
-	// Counted are the outcomes of a feed's last session in it.
-	Counted dispatch.Counts `json:"counted,omitzero"`
-	// Freed is the capacity of a feed that it has freed since it was sealed.
-	Freed intake.Freed `json:"freed,omitzero"`
-	// Unsaved: something that a leg of a feed has come to is in its history only.
-	Unsaved bool `json:"unsaved,omitempty"`
-}
-
-// keptResult is what a leg has done in its runs so far, which no later run can lose.
-type keptResult struct {
-	Leg    int       `json:"leg"`
-	Result LegResult `json:"result"`
-}
 
 // Leg runs one page of a job's batches, at most 600.
 //
@@ -70,18 +26,18 @@ type keptResult struct {
 // commits, reports that to the job (3 events), so that it remains if the leg's workflow is ended later, continues as
 // new with the tasks that are left (100 bytes each), and any number of repetitions continues
 // there.
-func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
-	if err := refused(checkLeg(in.Spec, in.State)); err != nil {
-		return LegResult{}, err
+func Leg(ctx workflow.Context, in wire.LegInput) (wire.LegResult, error) {
+	if err := refused(checkLeg(in.Spec, in.LegState)); err != nil {
+		return wire.LegResult{}, err
 	}
 	var l *leg
 	link := dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, func() { workflow.SetCurrentDetails(ctx, l.Details()) })
 	l, err := newLeg(ctx, in, link)
 	if err != nil {
-		return LegResult{}, err
+		return wire.LegResult{}, err
 	}
 	if err := l.answerQueries(ctx, in.Spec); err != nil {
-		return LegResult{}, err
+		return wire.LegResult{}, err
 	}
 	l.Listen()
 	l.Run(ctx)
@@ -90,20 +46,20 @@ func Leg(ctx workflow.Context, in LegInput) (LegResult, error) {
 	}
 	result := l.commit(ctx)
 	if l.Full() && !l.Halted() {
-		reportKept(ctx, link, keptResult{Leg: in.Number, Result: result})
+		reportKept(ctx, link, wire.KeptResult{Leg: in.Number, Result: result})
 	}
 	l.DrainSignals()
 	if !l.Full() || l.Halted() {
 		return result, nil
 	}
 	again := in
-	again.Page, again.State, again.Sofar, again.Previous = nil, l.Handover(), result, result.Manifests
-	return LegResult{}, workflow.NewContinueAsNewError(ctx, Leg, again)
+	again.Page, again.LegState, again.Sofar, again.Previous = nil, l.Handover(), result, result.Manifests
+	return wire.LegResult{}, workflow.NewContinueAsNewError(ctx, Leg, again)
 }
 
 // reportKept reports to the job what the leg has committed. It returns once the signal was sent: the end of the run would
 // drop it.
-func reportKept(ctx workflow.Context, link *dispatch.ParentLink, r keptResult) {
+func reportKept(ctx workflow.Context, link *dispatch.ParentLink, r wire.KeptResult) {
 	if sent := link.Signal(signalKept, r); sent != nil {
 		_ = sent.Get(ctx, nil) // if there is no job any more nobody needs it
 	}
@@ -117,14 +73,14 @@ type leg struct {
 	flow     *flow // between the stages of a pipeline; nil: the job has none
 }
 
-func newLeg(ctx workflow.Context, in LegInput, link dispatch.Link) (*leg, error) {
+func newLeg(ctx workflow.Context, in wire.LegInput, link dispatch.Link) (*leg, error) {
 	page, err := newPageSupply(in.Page, in.Base)
 	if err != nil {
 		return nil, fmt.Errorf("reading the page of leg %d: %w", in.Number, err)
 	}
 	l := &leg{page: page, manifest: newManifestRecorder(in)}
 	c := dispatch.Config{
-		Spec: in.Spec, State: in.State, Sofar: in.Sofar.Outcomes, Supply: page, Recorder: l.manifest, Process: processIn(in.Ref), Link: link,
+		Spec: in.Spec, State: in.LegState, Sofar: in.Sofar.Outcomes, Supply: page, Recorder: l.manifest, Process: processIn(in.Ref), Link: link,
 	}
 	if len(in.Spec.Stages) > 0 {
 		l.flow = newFlow(in.Ref, in.Spec, page, l.manifest)
@@ -136,21 +92,21 @@ func newLeg(ctx workflow.Context, in LegInput, link dispatch.Link) (*leg, error)
 }
 
 // processIn executes batches whose items and parts are where ref says.
-func processIn(ref activities.Ref) func(workflow.Context, activities.ProcessInput) workflow.Future {
-	return func(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
+func processIn(ref wire.Ref) func(workflow.Context, wire.ProcessInput) workflow.Future {
+	return func(ctx workflow.Context, in wire.ProcessInput) workflow.Future {
 		in.Ref = ref
-		return workflow.ExecuteActivity(ctx, acts.Process, in)
+		return execute.Process(ctx, in)
 	}
 }
 
 func (l *leg) answerQueries(ctx workflow.Context, spec job.Spec) error {
 	progress := func(executions []string) (job.Progress, error) { return l.ProgressWith(executions), nil }
-	var pending any = func() ([]activities.CommitInput, error) {
-		return []activities.CommitInput{l.manifest.pending()}, nil
+	var pending any = func() ([]wire.CommitInput, error) {
+		return []wire.CommitInput{l.manifest.pending()}, nil
 	}
 	if spec.Source == job.SourceFeed { // it runs what an earlier run has left
 		pending = func(offset int) ([]byte, error) {
-			return activities.PendingPiece([]activities.CommitFeedInput{activities.OfFeed(l.manifest.pending())}, offset)
+			return wire.PendingPiece([]wire.CommitFeedInput{ofFeed(l.manifest.pending())}, offset)
 		}
 	}
 	if err := workflow.SetQueryHandler(ctx, wire.QueryProgress, progress); err != nil {
@@ -163,7 +119,7 @@ func (l *leg) answerQueries(ctx workflow.Context, spec job.Spec) error {
 }
 
 // commit has what was accepted recorded, and returns what the leg has done.
-func (l *leg) commit(ctx workflow.Context) LegResult {
+func (l *leg) commit(ctx workflow.Context) wire.LegResult {
 	l.NoteStragglers()
 	left := l.Returned() + l.page.items() + l.flow.items()
 	if l.flow != nil && l.Halted() {
@@ -179,7 +135,7 @@ func (l *leg) commit(ctx workflow.Context) LegResult {
 	if l.Halted() {
 		sofar.Totals.Between = 0 // they are left
 	}
-	return LegResult{Outcomes: sofar, Manifests: heads, Left: left, Window: window}
+	return wire.LegResult{Outcomes: sofar, Manifests: heads, Left: left, Window: window}
 }
 
 // pageSupply supplies the batches of a page, in order.
@@ -191,7 +147,7 @@ type pageSupply struct {
 
 // newPageSupply reads a page whose first batch comes after so many others of the job.
 func newPageSupply(page []byte, before int64) (*pageSupply, error) {
-	batches, err := activities.DecodePage(page)
+	batches, err := wire.DecodePage(page)
 	if err != nil {
 		return nil, err
 	}
@@ -199,11 +155,11 @@ func newPageSupply(page []byte, before int64) (*pageSupply, error) {
 }
 
 // Next is that of [dispatch.Supply].
-func (s *pageSupply) Next() (dispatch.Task, bool) {
+func (s *pageSupply) Next() (wire.Task, bool) {
 	if len(s.batches) == 0 {
-		return dispatch.Task{}, false
+		return wire.Task{}, false
 	}
-	t := dispatch.Task{Batch: s.batches[0], Number: s.number}
+	t := wire.Task{Batch: s.batches[0], Number: s.number}
 	s.batches = s.batches[1:]
 	s.number++
 	return t, true
@@ -248,20 +204,20 @@ func (s *pageSupply) items() int64 {
 // manifestRecorder keeps accepted parts until a commit writes them to a manifest.
 type manifestRecorder struct {
 	spec job.Spec
-	in   activities.CommitInput
+	in   wire.CommitInput
 }
 
-func newManifestRecorder(in LegInput) *manifestRecorder {
-	return &manifestRecorder{spec: in.Spec, in: activities.CommitInput{Ref: in.Ref, Leg: in.Number, Previous: in.Previous}}
+func newManifestRecorder(in wire.LegInput) *manifestRecorder {
+	return &manifestRecorder{spec: in.Spec, in: wire.CommitInput{Ref: in.Ref, Leg: in.Number, Previous: in.Previous}}
 }
 
 // Accept is that of [dispatch.Recorder].
-func (r *manifestRecorder) Accept(_ dispatch.Task, result activities.ProcessResult) {
+func (r *manifestRecorder) Accept(_ wire.Task, result wire.ProcessResult) {
 	r.in.Entries = append(r.in.Entries, result.Entry)
 }
 
 // pending is what has been accepted and not committed.
-func (r *manifestRecorder) pending() activities.CommitInput { return r.in }
+func (r *manifestRecorder) pending() wire.CommitInput { return r.in }
 
 // items is how many items have been accepted.
 func (r *manifestRecorder) items() int64 {
@@ -280,9 +236,18 @@ func (r *manifestRecorder) commit(ctx workflow.Context) (heads []string, err err
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	ctx = execute.IOOptions(ctx, r.spec, "commit "+text.Count(len(r.in.Entries), "part"))
-	var committed activities.CommitResult
-	if err := execute.IO(ctx, acts.Commit, r.in, &committed); err != nil {
+	committed, err := execute.IO(ctx, wire.ActivityCommit, r.in)
+	if err != nil {
 		return r.in.Previous, err
 	}
 	return []string{committed.Manifest}, nil
+}
+
+// ofFeed is what a leg with batches of a feed has not committed, as that of a leg which takes items.
+func ofFeed(in wire.CommitInput) wire.CommitFeedInput {
+	out := wire.CommitFeedInput{Ref: in.Ref, Leg: in.Leg, Previous: in.Previous}
+	for _, e := range in.Entries {
+		out.Entries = append(out.Entries, wire.FeedEntry{Entry: e})
+	}
+	return out
 }

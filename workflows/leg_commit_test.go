@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -17,7 +17,7 @@ func TestFail_Commit(t *testing.T) {
 			t.Parallel()
 			w := setup(t, items)
 			w.pageLimit = 20
-			w.commit = func(in activities.CommitInput) error {
+			w.commit = func(in wire.CommitInput) error {
 				if in.Leg == int(min(items/200, 3)) {
 					return permanentError(job.ErrorOutput)
 				}
@@ -40,7 +40,7 @@ func TestFail_CommitWhileStopping(t *testing.T) {
 	w := setup(t, 100)
 	w.took = time.Second
 	w.process = func(x *execution) { x.onCancel = func() {} }
-	w.commit = func(activities.CommitInput) error { return permanentError(job.ErrorOutput) }
+	w.commit = func(wire.CommitInput) error { return permanentError(job.ErrorOutput) }
 	w.at(500*time.Millisecond, func() { w.stop(job.Stop{}) })
 	report := w.stopped()
 	require.Zero(t, report.OK, "what could not be committed does not count")
@@ -49,7 +49,7 @@ func TestFail_CommitWhileStopping(t *testing.T) {
 func TestLeg_CommitFails(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
-	w.commit = func(activities.CommitInput) error { return permanentError(job.ErrorOutput) }
+	w.commit = func(wire.CommitInput) error { return permanentError(job.ErrorOutput) }
 	in := w.legInput(5)
 	in.Previous = []string{"before"}
 	in.Sofar.Totals.OK = 1000
@@ -64,7 +64,7 @@ func TestLeg_CommitFails(t *testing.T) {
 func TestLeg_CommitIsRepeated(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
-	w.commit = func(activities.CommitInput) error {
+	w.commit = func(wire.CommitInput) error {
 		switch len(w.commits) {
 		case 1:
 			return transient("network")

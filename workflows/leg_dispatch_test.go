@@ -4,8 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -25,7 +24,7 @@ func TestLeg_DispatchesInOrder(t *testing.T) {
 		require.EqualValues(t, 10*i, x.in.Batch.First)
 		require.Equal(t, dispatch.FirstSlice, x.in.Slice)
 		require.Equal(t, w.spec.Grace, x.in.Grace)
-		require.Equal(t, calls.CallLimits{Timeout: w.spec.CallTimeout, Attempts: 3, ItemAttempts: 1, Backoff: time.Second}, x.in.Calls)
+		require.Equal(t, wire.CallLimits{Timeout: w.spec.CallTimeout, Attempts: 3, ItemAttempts: 1, Backoff: time.Second}, x.in.Calls)
 	}
 	require.Len(t, w.commits, 1)
 	require.Len(t, w.commits[0].Entries, 50)
@@ -45,7 +44,7 @@ func TestLeg_StopsDispatchingWhenFull(t *testing.T) {
 		return 0
 	}
 	atTheEnd := 0
-	w.commit = func(activities.CommitInput) error {
+	w.commit = func(wire.CommitInput) error {
 		if len(w.commits) == 1 {
 			atTheEnd = len(w.all)
 		}

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -185,7 +184,7 @@ func TestD53_WorkersThatComeBackHaveNotDied(t *testing.T) {
 		w.process = func(x *execution) {
 			x.took, x.onCancel = 0, func() { x.endAfter(expiry, x.result, nil) }
 			if x.in.Batch.First == 0 {
-				x.onCancel = func() { x.endAfter(time.Second, activities.ProcessResult{}, heartbeatTimeout()) }
+				x.onCancel = func() { x.endAfter(time.Second, wire.ProcessResult{}, heartbeatTimeout()) }
 			}
 		}
 		w.at(time.Minute, func() { w.stop(job.Stop{}) })

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -58,7 +57,7 @@ func TestLeg_ContinuesAsNew(t *testing.T) {
 	require.Equal(t, 7, result.Window)
 	require.LessOrEqual(t, w.most, 7)
 	require.Len(t, w.commits, w.runs, "each run commits")
-	w.manifests["before"] = activities.CommitInput{}
+	w.manifests["before"] = wire.CommitInput{}
 	require.EqualValues(t, 1000, tiled(w.accepted(result.Manifests)), "the last run's manifest leads to all")
 	require.Equal(t, []string{"before"}, w.commits[0].Previous)
 	for i := 1; i < len(w.commits); i++ {
@@ -95,7 +94,7 @@ func TestD1_DamagedBatchIsNotExecuted(t *testing.T) {
 	whole := batch(500, 10)
 	moved := whole
 	moved.Offset = 0
-	in.State.Tasks = []dispatch.Task{{Batch: moved, Number: 1}}
+	in.LegState.Tasks = []wire.Task{{Batch: moved, Number: 1}}
 	result, err := w.runLeg(in)
 	require.NoError(t, err)
 	require.NotNil(t, result.Error)
@@ -110,14 +109,14 @@ func TestD1_DamagedBatchIsNotExecuted(t *testing.T) {
 // What an execution returns counts only if it is about the items that it was given.
 func TestD1_AnswerAboutOtherItemsIsNotRecorded(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(r *activities.ProcessResult){
-		"others":         func(r *activities.ProcessResult) { r.Entry.Batch = batch(20, 10) },
-		"fewer":          func(r *activities.ProcessResult) { r.Entry.Batch = batch(0, 9) },
-		"more":           func(r *activities.ProcessResult) { r.Entry.Batch = batch(0, 11) },
-		"other bytes":    func(r *activities.ProcessResult) { r.Entry.Offset++ },
-		"a wrong rest":   func(r *activities.ProcessResult) { *r = halfDone(batch(0, 5), batch(6, 4)) },
-		"a damaged rest": func(r *activities.ProcessResult) { *r = halfDone(batch(0, 5), batch(5, 5)); r.Rest.Length-- },
-		"another's rest": func(r *activities.ProcessResult) { *r = halfDone(batch(0, 5), batch(5, 6)) },
+	for name, spoil := range map[string]func(r *wire.ProcessResult){
+		"others":         func(r *wire.ProcessResult) { r.Entry.Batch = batch(20, 10) },
+		"fewer":          func(r *wire.ProcessResult) { r.Entry.Batch = batch(0, 9) },
+		"more":           func(r *wire.ProcessResult) { r.Entry.Batch = batch(0, 11) },
+		"other bytes":    func(r *wire.ProcessResult) { r.Entry.Offset++ },
+		"a wrong rest":   func(r *wire.ProcessResult) { *r = halfDone(batch(0, 5), batch(6, 4)) },
+		"a damaged rest": func(r *wire.ProcessResult) { *r = halfDone(batch(0, 5), batch(5, 5)); r.Rest.Length-- },
+		"another's rest": func(r *wire.ProcessResult) { *r = halfDone(batch(0, 5), batch(5, 6)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,8 +133,8 @@ func TestD1_AnswerAboutOtherItemsIsNotRecorded(t *testing.T) {
 	}
 }
 
-func halfDone(done, rest wire.Batch) activities.ProcessResult {
-	return activities.ProcessResult{Entry: activities.Entry{Batch: done, Part: "p", OK: done.Count}, Rest: &rest, Totals: job.Totals{OK: done.Count, Batches: 1}}
+func halfDone(done, rest wire.Batch) wire.ProcessResult {
+	return wire.ProcessResult{Entry: wire.Entry{Batch: done, Part: "p", OK: done.Count}, Rest: &rest, Totals: job.Totals{OK: done.Count, Batches: 1}}
 }
 
 // Before it continues as new a leg reports to its job what it has committed: if its workflow is ended then, that remains.
@@ -143,10 +142,10 @@ func TestLeg_ReportsWhatItHasCommitted(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
 	w.historyLength = func() int { return dispatch.MaxEvents * min(1, len(w.all)/10*(2-min(2, w.runs))) }
-	var kept []keptResult
+	var kept []wire.KeptResult
 	w.sent = func(signal string, arg any) {
 		if signal == signalKept {
-			kept = append(kept, arg.(keptResult))
+			kept = append(kept, arg.(wire.KeptResult))
 		}
 	}
 	in := w.legInput(40)
@@ -200,7 +199,7 @@ func TestLeg_StopWhileCommittingWhenFull(t *testing.T) {
 	w := setup(t, 0)
 	w.spec.Window, w.took, w.commitTook = 5, time.Second, 10*time.Second
 	w.historyLength = func() int { return dispatch.MaxEvents * min(1, len(w.all)/10) }
-	w.commit = func(activities.CommitInput) error {
+	w.commit = func(wire.CommitInput) error {
 		w.later(5*time.Second, func() {
 			w.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
 		})
@@ -227,16 +226,16 @@ func TestLeg_Commands(t *testing.T) {
 func TestLeg_BadPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
-	_, err := w.runLeg(LegInput{Spec: w.spec, State: dispatch.State{Number: 3, Window: 1}, Page: []byte{0xff}})
+	_, err := w.runLeg(wire.LegInput{Spec: w.spec, LegState: wire.LegState{Number: 3, Window: 1}, Page: []byte{0xff}})
 	require.ErrorContains(t, err, "reading the page of leg 3")
 }
 
 func TestLeg_EmptyPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
-	result, err := w.runLeg(LegInput{Spec: w.spec, State: dispatch.State{Number: 3, Window: 5}, Previous: []string{"before"}})
+	result, err := w.runLeg(wire.LegInput{Spec: w.spec, LegState: wire.LegState{Number: 3, Window: 5}, Previous: []string{"before"}})
 	require.NoError(t, err)
-	require.Equal(t, LegResult{Manifests: []string{"before"}, Window: 5}, result)
+	require.Equal(t, wire.LegResult{Manifests: []string{"before"}, Window: 5}, result)
 	require.Empty(t, w.commits, "nothing is committed if nothing was done")
 }
 

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -12,10 +11,10 @@ import (
 // childLeg is the handle of a leg in a child workflow.
 type childLeg struct {
 	ctx    workflow.Context
-	in     LegInput
+	in     wire.LegInput
 	child  workflow.ChildWorkflowFuture
-	wakeUp func()    // makes the coordinator look again
-	sofar  LegResult // what the leg has committed, as far as the job knows
+	wakeUp func()         // makes the coordinator look again
+	sofar  wire.LegResult // what the leg has committed, as far as the job knows
 }
 
 // startChild gives a portion to a leg in a child workflow.
@@ -24,10 +23,10 @@ func (c *coordinator) startChild(p portion) {
 	in := c.prepare(c.nextLeg(false), p)
 	in.SpeedAwaited = first && c.awaitSpeed()
 	child := workflow.ExecuteChildWorkflow(execute.LegOptions(c.ctx, c.spec(), in.Number, legSummary(in, p)), Leg, in)
-	handle := &childLeg{ctx: c.ctx, in: in, child: child, wakeUp: c.wakeUp, sofar: LegResult{Manifests: in.Previous, Left: p.items}}
+	handle := &childLeg{ctx: c.ctx, in: in, child: child, wakeUp: c.wakeUp, sofar: wire.LegResult{Manifests: in.Previous, Left: p.items}}
 	l := c.opened(in, p, handle)
 	c.selector.AddFuture(child, func(f workflow.Future) {
-		var result LegResult
+		var result wire.LegResult
 		if err := f.Get(c.ctx, &result); err != nil {
 			c.receiveAll() // it may have been the last thing that the leg has said
 			result = handle.sofar
@@ -52,17 +51,17 @@ func (l *childLeg) id() string { return wire.LegID(l.in.Spec.Name, l.in.Number) 
 
 func (l *childLeg) halt(notice wire.StopNotice) { l.signal(dispatch.SignalHalt, notice, func() {}) }
 
-func (l *childLeg) limit(limits dispatch.Limits) { l.signal(dispatch.SignalLimits, limits, func() {}) }
+func (l *childLeg) limit(limits wire.LegLimits) { l.signal(dispatch.SignalLimits, limits, func() {}) }
 
 func (l *childLeg) grant(places int, returned func()) {
 	l.signal(dispatch.SignalGrant, places, returned)
 }
 
-func (l *childLeg) counts(reported dispatch.Counts) dispatch.Counts { return reported }
+func (l *childLeg) counts(reported wire.Counts) wire.Counts { return reported }
 
 func (l *childLeg) exact() bool { return false }
 
-func (l *childLeg) kept(r LegResult) { l.sofar, l.sofar.Window = r, 0 }
+func (l *childLeg) kept(r wire.LegResult) { l.sofar, l.sofar.Window = r, 0 }
 
 // begun reports whether the leg is known to run, or to have run. Until then its workflow ID may be that
 // of a leg of an earlier run, which must not be asked for this job's.
@@ -80,7 +79,7 @@ func (l *childLeg) pending() []any {
 	if l.begun() {
 		return nil
 	}
-	return []any{activities.CommitInput{Ref: l.in.Ref, Leg: l.in.Number, Previous: l.in.Previous}}
+	return []any{wire.CommitInput{Ref: l.in.Ref, Leg: l.in.Number, Previous: l.in.Previous}}
 }
 
 // insideLeg is the handle of the leg that runs inside the job: small jobs need no other.
@@ -104,7 +103,7 @@ func (c *coordinator) startInside(p portion) {
 		settable.Set(l.commit(ctx), nil)
 	})
 	c.selector.AddFuture(future, func(f workflow.Future) {
-		var result LegResult
+		var result wire.LegResult
 		_ = f.Get(c.ctx, &result) // set without an error, above
 		c.inside = nil
 		c.legEnded(open, result)
@@ -117,7 +116,7 @@ func (c *coordinator) startInside(p portion) {
 
 // extendInside gives a job's second and last portion to the leg inside it, which has waited for it.
 func (c *coordinator) extendInside(p portion) bool {
-	batches, err := activities.DecodePage(p.page)
+	batches, err := wire.DecodePage(p.page)
 	if c.inside == nil || !c.inside.page.more || c.inside.Full() || !p.last || err != nil || len(batches) > wire.InsideBatches {
 		return false
 	}
@@ -144,17 +143,17 @@ func (l insideLeg) id() string { return "" }
 
 func (l insideLeg) halt(notice wire.StopNotice) { l.Halt(notice) }
 
-func (l insideLeg) limit(limits dispatch.Limits) { l.SetLimits(limits) }
+func (l insideLeg) limit(limits wire.LegLimits) { l.SetLimits(limits) }
 
 func (l insideLeg) grant(places int, _ func()) { l.Grant(places) }
 
-func (l insideLeg) counts(dispatch.Counts) dispatch.Counts {
+func (l insideLeg) counts(wire.Counts) wire.Counts {
 	return dispatch.CountsOf(l.Sofar())
 }
 
 func (l insideLeg) exact() bool { return true }
 
-func (l insideLeg) kept(LegResult) {} // it never continues as new by itself
+func (l insideLeg) kept(wire.LegResult) {} // it never continues as new by itself
 
 func (l insideLeg) addTo(r *job.Report) {
 	r.LegManifests = append(r.LegManifests, l.manifest.in.Previous...)
@@ -172,13 +171,13 @@ type insideLink struct{ c *coordinator }
 func (k *insideLink) Failed(err *job.Error) { k.c.fail(err) }
 
 // SlowDown slows the job down.
-func (k *insideLink) SlowDown(r dispatch.SlowDownRequest) { k.c.slowDown(r) }
+func (k *insideLink) SlowDown(r wire.SlowDownRequest) { k.c.slowDown(r) }
 
 // Counted does nothing: the counts are read directly.
-func (k *insideLink) Counted(dispatch.Counts) {}
+func (k *insideLink) Counted(wire.Counts) {}
 
 // Heard has the job know of the pool.
-func (k *insideLink) Heard(n dispatch.PoolNews) { k.c.hear(n) }
+func (k *insideLink) Heard(n wire.PoolNews) { k.c.hear(n) }
 
 // BatchEnded has the job look at the leg.
 func (k *insideLink) BatchEnded() {
@@ -193,7 +192,7 @@ func (k *insideLink) BatchEnded() {
 func (k *insideLink) HandBack(places int) workflow.Future {
 	future, settable := workflow.NewFuture(k.c.ctx)
 	settable.Set(nil, nil)
-	k.c.takeBack(dispatch.PlacesBack{Places: places})
+	k.c.takeBack(wire.PlacesBack{Places: places})
 	k.c.wakeUp()
 	return future
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -19,7 +18,7 @@ import (
 func TestFail_LegWorkflow(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 1000)
-	w.env.OnWorkflow(wire.WorkflowLeg, anything, anything).Return(LegResult{}, temporal.NewApplicationError("terminated", "Somebody"))
+	w.env.OnWorkflow(wire.WorkflowLeg, anything, anything).Return(wire.LegResult{}, temporal.NewApplicationError("terminated", "Somebody"))
 	_, err := w.run()
 	report := w.failedReport(err, "Somebody")
 	w.requireAccepted(report)
@@ -30,20 +29,20 @@ func TestFail_LegWorkflow(t *testing.T) {
 func TestFail_LegWorkflowThatHadContinuedAsNew(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 1000)
-	done := LegResult{Manifests: []string{"of-the-leg"}, Left: 1000 - wire.FirstPage*10 - 100}
+	done := wire.LegResult{Manifests: []string{"of-the-leg"}, Left: 1000 - wire.FirstPage*10 - 100}
 	done.Totals.OK = 100
-	var given LegInput
-	w.env.OnWorkflow(wire.WorkflowLeg, anything, anything).Return(func(ctx workflow.Context, in LegInput) (LegResult, error) {
+	var given wire.LegInput
+	w.env.OnWorkflow(wire.WorkflowLeg, anything, anything).Return(func(ctx workflow.Context, in wire.LegInput) (wire.LegResult, error) {
 		given = in
 		_ = workflow.Sleep(ctx, 10*time.Second) // the leg inside the job ends meanwhile; it is not cancelled
-		reportKept(ctx, dispatch.NewParentLink(ctx, "", in.Number, nil), keptResult{Leg: in.Number, Result: done})
-		return LegResult{}, temporal.NewApplicationError("terminated", "Somebody")
+		reportKept(ctx, dispatch.NewParentLink(ctx, "", in.Number, nil), wire.KeptResult{Leg: in.Number, Result: done})
+		return wire.LegResult{}, temporal.NewApplicationError("terminated", "Somebody")
 	})
 	_, err := w.run()
 	report := w.failedReport(err, "Somebody")
 	require.Equal(t, 1, given.Number)
 	require.ElementsMatch(t, []string{"m-1", "of-the-leg"}, report.Manifests)
-	w.manifests["of-the-leg"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(160, 100), OK: 100}}}
+	w.manifests["of-the-leg"] = wire.CommitInput{Entries: []wire.Entry{{Batch: batch(160, 100), OK: 100}}}
 	w.requireAccepted(report)
 	require.Empty(t, w.finishes)
 }
@@ -53,7 +52,7 @@ func TestFail_LegWorkflowWhileStopping(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 1000)
 	w.env.OnWorkflow(wire.WorkflowLeg, anything, anything).After(10*time.Second).
-		Return(LegResult{}, temporal.NewApplicationError("terminated", "Somebody"))
+		Return(wire.LegResult{}, temporal.NewApplicationError("terminated", "Somebody"))
 	w.at(5*time.Second, func() { w.stop(job.Stop{}) })
 	report := w.stopped()
 	require.EqualValues(t, wire.FirstPage*10, report.OK)
@@ -82,7 +81,7 @@ func TestJob_ShortSecondPage(t *testing.T) {
 	automatic := func(t *testing.T, items int64) *world {
 		w := setup(t, items)
 		w.spec.BatchItems, w.pageLimit, w.took = 0, 10, 50*time.Millisecond
-		w.plan = func(in activities.PlanInput) error {
+		w.plan = func(in wire.PlanInput) error {
 			if len(w.plans) == 2 {
 				w.pageLimit = wire.InsideBatches
 			}
@@ -133,7 +132,7 @@ func TestJob_ShortSecondPage(t *testing.T) {
 		t.Parallel()
 		w := automatic(t, 500)
 		plan := w.plan
-		w.plan = func(in activities.PlanInput) error {
+		w.plan = func(in wire.PlanInput) error {
 			if len(w.plans) == 2 {
 				w.planTook = time.Hour
 			}
@@ -147,7 +146,7 @@ func TestJob_ShortSecondPage(t *testing.T) {
 	t.Run("it cannot be planned", func(t *testing.T) {
 		t.Parallel()
 		w := automatic(t, 500)
-		w.plan = func(activities.PlanInput) error {
+		w.plan = func(wire.PlanInput) error {
 			if len(w.plans) == 2 {
 				return permanentError(job.ErrorChanged)
 			}
@@ -181,6 +180,6 @@ func TestJob_InlineLegGetsFull(t *testing.T) {
 	w.historyLength = func() int { return 200 * len(w.all) }
 	report := w.mustRun()
 	require.EqualValues(t, 2000, report.OK)
-	require.True(t, slices.ContainsFunc(w.legs, func(in LegInput) bool { return len(in.Tasks) > 0 }), "what was left went to its own leg")
+	require.True(t, slices.ContainsFunc(w.legs, func(in wire.LegInput) bool { return len(in.Tasks) > 0 }), "what was left went to its own leg")
 	require.EqualValues(t, 2000, tiled(w.accepted(report.Manifests)))
 }

@@ -13,8 +13,6 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
-	"github.com/stint-run/stint/workflows/internal/intake"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
@@ -177,7 +175,7 @@ func TestLimits_Feed(t *testing.T) {
 }
 
 // runFeedJob runs one run of a feed's job, until it continues as new, from a state. It returns how large the next run's input is.
-func runFeedJob(t *testing.T, from *jobState, change ...func(*scriptedFeed)) (*accountant, int) {
+func runFeedJob(t *testing.T, from *wire.JobState, change ...func(*scriptedFeed)) (*accountant, int) {
 	t.Helper()
 	f := setupScripted(t, nil)
 	for _, fn := range change {
@@ -186,7 +184,7 @@ func runFeedJob(t *testing.T, from *jobState, change ...func(*scriptedFeed)) (*a
 	a := &accountant{kind: wire.WorkflowJob}
 	f.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{a}, DeadlockDetectionTimeout: time.Minute})
 	f.quick = true
-	f.env.ExecuteWorkflow(Job, JobInput{StartInput: wire.StartInput{Spec: f.spec, Version: f.version}, State: from})
+	f.env.ExecuteWorkflow(Job, wire.JobInput{StartInput: wire.StartInput{Spec: f.spec, Version: f.version}, State: from})
 	var again *workflow.ContinueAsNewError
 	require.True(t, errors.As(f.env.GetWorkflowError(), &again), "after %d legs: %v", legsARun, f.env.GetWorkflowError())
 	a.requireWithin(t)
@@ -243,9 +241,9 @@ func TestLimits_OfAFeedForAYear(t *testing.T) {
 		perRun, text.Thousands(ordinals), text.Thousands(int64(legs)), text.Thousands(int64(legs/perRun)))
 	require.Less(t, int64(ordinals), int64(exactNumber)/margin)
 	require.Less(t, len(wire.LegID(strings.Repeat("x", 200), legs)), limitID/margin)
-	last, _ := runFeedJob(t, &jobState{
+	last, _ := runFeedJob(t, &wire.JobState{
 		Portions: legs, Batches: ordinals / list, Heads: []string{"run/manifests/0123456789abcdef.jsonl"},
-		Work: workState{Feed: &feedState{Planned: true, Accepted: ordinals, Session: int64(legs), Began: 1, Wanted: 2, Latest: 0, Segments: legs}},
+		Work: wire.WorkState{Feed: &wire.FeedWorkState{Planned: true, Accepted: ordinals, Session: int64(legs), Began: 1, Wanted: 2, Latest: 0, Segments: legs}},
 		Report: job.Report{
 			Job: "risk", State: job.Running, Planned: ordinals, Legs: legs,
 			Totals: job.Totals{OK: ordinals, Batches: ordinals / list, Calls: ordinals, CallItems: ordinals},
@@ -261,7 +259,7 @@ func runFullLeg(t *testing.T, exchanges, list int) *accountant {
 	w := setupFeed(t, func(s *job.Spec) { s.Capacity = 10 * list })
 	a := &accountant{kind: wire.WorkflowFeedLeg}
 	w.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{a}, DeadlockDetectionTimeout: time.Minute})
-	w.in.State = dispatch.State{Number: 1, Window: 4}
+	w.in.LegState = wire.LegState{Number: 1, Window: 4}
 	items := make([]json.RawMessage, list)
 	for i := range items {
 		items[i] = fmt.Appendf(nil, "\"%098d\"", i)
@@ -285,13 +283,13 @@ func runFullLeg(t *testing.T, exchanges, list int) *accountant {
 }
 
 // runFeedLeg runs a leg that is sealed after so many exchanges of one item each.
-func runFeedLeg(t *testing.T, first int64, exchanges int) (*accountant, LegResult) {
+func runFeedLeg(t *testing.T, first int64, exchanges int) (*accountant, wire.LegResult) {
 	t.Helper()
 	w := setupFeed(t, func(s *job.Spec) { s.BatchItems = 1 })
 	a := &accountant{kind: wire.WorkflowFeedLeg}
 	w.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{a}, DeadlockDetectionTimeout: time.Minute})
-	w.in.Opening = &feedOpening{Opening: intake.Opening{First: first, Session: 1}}
-	w.in.State = dispatch.State{Number: 1, Window: 4}
+	w.in.Opening = &wire.FeedOpening{Opening: wire.Opening{First: first, Session: 1}}
+	w.in.LegState = wire.LegState{Number: 1, Window: 4}
 	w.env.OnSignalExternalWorkflow(anything, wire.LegID("risk", 2), "", signalOpen, anything).Return(nil).Maybe()
 	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalSuccessor, 2) }, time.Millisecond)
 	sent := 0

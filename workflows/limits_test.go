@@ -10,13 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
-	"github.com/stint-run/stint/workflows/internal/throttle"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/workflow"
 )
@@ -49,24 +46,24 @@ func limitsSize(t *testing.T) (batches int64, part, parts int) {
 }
 
 // quickLeg says that it has done its page, after a second.
-func (w *world) quickLeg(ctx workflow.Context, in LegInput) LegResult {
+func (w *world) quickLeg(ctx workflow.Context, in wire.LegInput) wire.LegResult {
 	_ = workflow.Sleep(ctx, time.Second) // it is not cancelled
 	for places := 0; workflow.GetSignalChannel(ctx, dispatch.SignalGrant).ReceiveAsync(&places); {
 		in.Window += places
 	}
-	batches, err := activities.DecodePage(in.Page)
+	batches, err := wire.DecodePage(in.Page)
 	if err != nil {
-		return LegResult{Outcomes: dispatch.Outcomes{Error: &job.Error{Message: err.Error()}}}
+		return wire.LegResult{Outcomes: wire.Outcomes{Error: &job.Error{Message: err.Error()}}}
 	}
 	first, last := batches[0], batches[len(batches)-1]
 	key := fmt.Sprintf("%s/manifests/%016x.jsonl", in.Ref.Run, in.Number) // as long as it is
-	all := activities.Entry{Batch: batch(first.First, last.End()-first.First)}
+	all := wire.Entry{Batch: batch(first.First, last.End()-first.First)}
 	w.mu.Lock()
-	w.manifests[key] = activities.CommitInput{Previous: in.Previous, Entries: []activities.Entry{all}}
+	w.manifests[key] = wire.CommitInput{Previous: in.Previous, Entries: []wire.Entry{all}}
 	w.mu.Unlock()
-	return LegResult{
-		Manifests: []string{key}, Window: in.Window, Outcomes: dispatch.Outcomes{
-			Speed:  throttle.Speed{Items: all.Count, Busy: time.Hour, Largest: w.perBatch},
+	return wire.LegResult{
+		Manifests: []string{key}, Window: in.Window, Outcomes: wire.Outcomes{
+			Speed:  wire.Speed{Items: all.Count, Busy: time.Hour, Largest: w.perBatch},
 			Totals: job.Totals{OK: all.Count, Batches: int64(len(batches)), Calls: all.Count, CallItems: all.Count, InputBytes: all.Length, Busy: time.Hour},
 		},
 	}
@@ -129,12 +126,12 @@ func TestLimits_WaitingPages(t *testing.T) {
 }
 
 // runAlone runs a leg of a job by itself, in a history in which every end has its own task.
-func runAlone(t *testing.T, in LegInput) *ledger {
+func runAlone(t *testing.T, in wire.LegInput) *ledger {
 	t.Helper()
 	w := trillion(t, 1)
 	l := w.account()
 	in.Window = w.spec.Window // beside other legs, it gets them with signals
-	page, err := activities.DecodePage(in.Page)
+	page, err := wire.DecodePage(in.Page)
 	require.NoError(t, err)
 	result, err := w.runLeg(in)
 	require.NoError(t, err)
@@ -259,5 +256,5 @@ func TestLimits_Pages(t *testing.T) {
 			Source: 1 << 30, Offset: 1<<62 + i*7, Length: job.MaxBatchBytes, First: 1<<62 + i*5, Count: job.MaxBatchItems, Digest: 1<<32 - 1,
 		}.Sealed())
 	}
-	require.Less(t, len(inputs.EncodePage(batches)), 40<<10)
+	require.Less(t, len(wire.EncodePage(batches)), 40<<10)
 }

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
@@ -29,11 +27,11 @@ import (
 type theLoop struct {
 	*theJob
 	mu   sync.Mutex
-	ran  []loops.Tick
-	body func(ctx context.Context, tick loops.Tick) error // nil: nothing
-	came chan struct{}                                    // for each tick
-	last worker.Snapshot                                  // of the metrics of the worker that ended last
-	via  client.Client                                    // of its workers; nil: the server's
+	ran  []wire.Tick
+	body func(ctx context.Context, tick wire.Tick) error // nil: nothing
+	came chan struct{}                                   // for each tick
+	last worker.Snapshot                                 // of the metrics of the worker that ended last
+	via  client.Client                                   // of its workers; nil: the server's
 }
 
 // newLoop makes a loop with a worker that has so many slots.
@@ -69,7 +67,7 @@ func (l *theLoop) worker(places int) (stop func()) {
 	return serve(w)
 }
 
-func (l *theLoop) tick(ctx context.Context, tick loops.Tick) (int64, error) {
+func (l *theLoop) tick(ctx context.Context, tick wire.Tick) (int64, error) {
 	l.mu.Lock()
 	l.ran = append(l.ran, tick)
 	body := l.body
@@ -185,7 +183,7 @@ func TestLoop_StopLetsTheTickEnd(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	l := s.newLoop(t, "loop-lets", 1)
-	l.body = func(ctx context.Context, tick loops.Tick) error {
+	l.body = func(ctx context.Context, tick wire.Tick) error {
 		if tick.Tick < 3 {
 			return nil
 		}
@@ -212,7 +210,7 @@ func TestLoop_ErrorOfTheBody(t *testing.T) {
 			t.Parallel()
 			l := s.newLoop(t, name, 2)
 			l.spec.Slots, l.spec.Every = 2, 10*time.Millisecond
-			l.body = func(_ context.Context, tick loops.Tick) error {
+			l.body = func(_ context.Context, tick wire.Tick) error {
 				switch {
 				case tick.Slot != 1 || tick.Tick < 5:
 					return nil
@@ -430,7 +428,7 @@ func TestLoop_StoppedWhileItsWorkerIsLost(t *testing.T) {
 	l.await(20)
 	stop()
 	var at job.LoopSlot
-	l.holdWith("mill-4711", func(in activities.ProcessInput) wire.Hint {
+	l.holdWith("mill-4711", func(in wire.ProcessInput) wire.Hint {
 		at = in.Clock.LoopSlot
 		at.Next, at.Stats.OK, at.Doubt = at.Next+50, at.Stats.OK+50, at.Next+50+7
 		return wire.Hint{Place: wire.Place{Worker: "mill-4711", Slot: 2, PID: 4712}, Clock: &at}
@@ -501,7 +499,7 @@ func TestLoop_Metrics(t *testing.T) {
 	l := s.newLoop(t, "loop-metrics", 0)
 	stop := l.worker(1)
 	l.spec.OnError = job.OnErrorDrop
-	l.body = func(_ context.Context, tick loops.Tick) error {
+	l.body = func(_ context.Context, tick wire.Tick) error {
 		time.Sleep(time.Millisecond) // what a call takes
 		if tick.Tick%2 == 1 {
 			return errors.New("odd")
@@ -527,7 +525,7 @@ func TestLoop_CrashOfATick(t *testing.T) {
 	s := setup(t)
 	l := s.newLoop(t, "loop-panics", 1)
 	l.spec.OnError = job.OnErrorRecord
-	l.body = func(_ context.Context, tick loops.Tick) error {
+	l.body = func(_ context.Context, tick wire.Tick) error {
 		if tick.Tick%3 == 1 {
 			panic(fmt.Sprint("tick ", tick.Tick))
 		}

@@ -5,44 +5,34 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/workflow"
 )
-
-// LoopLegInput is the slot of a loop that one leg has to run.
-type LoopLegInput struct {
-	Ref  activities.Ref `json:"ref"`
-	Spec job.Spec       `json:"spec"`
-	dispatch.State
-	Slot    job.LoopSlot      `json:"slot"`              // where it stands
-	Sofar   dispatch.Outcomes `json:"so_far,omitzero"`   // of the leg's earlier runs
-	Version int               `json:"version,omitempty"` // see wire.LogicVersion
-}
 
 // LoopLeg runs one slot of a loop until it is stopped.
 //
 // Its only batch has no end. An execution runs for up to an hour and returns where it has come, and the next one begins there: 6 events
 // an hour, so a run of the leg lasts for four weeks before it continues as new. Nothing is in flight then.
-func LoopLeg(ctx workflow.Context, in LoopLegInput) (LegResult, error) {
-	if err := refused(errors.Join(checkLeg(in.Spec, in.State), checkSlot(in.Slot, in.Spec.Slots))); err != nil {
-		return LegResult{}, err
+func LoopLeg(ctx workflow.Context, in wire.LoopLegInput) (wire.LegResult, error) {
+	if err := refused(errors.Join(checkLeg(in.Spec, in.LegState), checkSlot(in.Slot, in.Spec.Slots))); err != nil {
+		return wire.LegResult{}, err
 	}
 	var l *loopLeg
 	link := dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, func() { workflow.SetCurrentDetails(ctx, l.details()) })
 	l = newLoopLeg(ctx, in, link)
 	if err := l.answerQueries(ctx); err != nil {
-		return LegResult{}, err
+		return wire.LegResult{}, err
 	}
 	l.Listen()
 	l.listenForRetirement(ctx)
 	l.Run(ctx)
 	l.NoteStragglers()
 	if l.Full() && !l.retired && !l.Halted() {
-		reportKept(ctx, link, keptResult{Leg: in.Number, Result: l.result()})
+		reportKept(ctx, link, wire.KeptResult{Leg: in.Number, Result: l.result()})
 	}
 	l.DrainSignals()
 	for workflow.GetSignalChannel(ctx, signalRetire).ReceiveAsync(nil) {
@@ -52,26 +42,26 @@ func LoopLeg(ctx workflow.Context, in LoopLegInput) (LegResult, error) {
 		return l.result(), nil
 	}
 	again := in
-	again.State, again.Slot, again.Sofar = l.Handover(), l.slot, l.Sofar()
-	return LegResult{}, workflow.NewContinueAsNewError(ctx, LoopLeg, again)
+	again.LegState, again.Slot, again.Sofar = l.Handover(), l.slot, l.Sofar()
+	return wire.LegResult{}, workflow.NewContinueAsNewError(ctx, LoopLeg, again)
 }
 
 // loopLeg is one run of a leg of a loop.
 type loopLeg struct {
 	*dispatch.Dispatcher
-	ref     activities.Ref
+	ref     wire.Ref
 	spec    job.Spec
 	slot    job.LoopSlot
 	given   job.LoopSlot // to the latest execution
 	retired bool
 }
 
-func newLoopLeg(ctx workflow.Context, in LoopLegInput, link dispatch.Link) *loopLeg {
+func newLoopLeg(ctx workflow.Context, in wire.LoopLegInput, link dispatch.Link) *loopLeg {
 	l := &loopLeg{ref: in.Ref, spec: in.Spec, slot: in.Slot}
-	state := in.State
+	state := in.LegState
 	if len(state.Tasks) == 0 {
 		batch := wire.Batch{Source: l.slot.Slot, First: l.slot.Next, Count: wire.Endless - l.slot.Next}.Sealed()
-		state.Tasks = []dispatch.Task{{Batch: batch, Number: int64(l.slot.Slot) + 1}}
+		state.Tasks = []wire.Task{{Batch: batch, Number: int64(l.slot.Slot) + 1}}
 	}
 	l.Dispatcher = dispatch.New(ctx, dispatch.Config{
 		Spec: in.Spec, State: state, Sofar: in.Sofar, Supply: &pageSupply{}, Recorder: l, Process: l.process, Recover: l.recover, Doubt: l.doubt, CameBack: l.cameBack, Link: link,
@@ -91,7 +81,7 @@ const (
 )
 
 // process executes the slot's ticks from where it stands.
-func (l *loopLeg) process(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
+func (l *loopLeg) process(ctx workflow.Context, in wire.ProcessInput) workflow.Future {
 	in.Ref, l.given = l.ref, l.slot
 	in.Slice = sliceAt(workflow.Now(ctx))
 	in.Clock = &wire.Clock{
@@ -99,7 +89,7 @@ func (l *loopLeg) process(ctx workflow.Context, in activities.ProcessInput) work
 	}
 	options := workflow.GetActivityOptions(ctx)
 	options.Summary = fmt.Sprintf("slot %d · ticks from %s on", l.slot.Slot, text.Thousands(in.Batch.First+l.slot.Skipped))
-	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), acts.Process, in)
+	return execute.Process(workflow.WithActivityOptions(ctx, options), in)
 }
 
 // sliceAt is how long an execution that begins now may run: to the next full hour, or the one after that.
@@ -112,7 +102,7 @@ func sliceAt(now time.Time) time.Duration {
 }
 
 // Accept is that of [dispatch.Recorder].
-func (l *loopLeg) Accept(_ dispatch.Task, r activities.ProcessResult) {
+func (l *loopLeg) Accept(_ wire.Task, r wire.ProcessResult) {
 	if r.Clock != nil {
 		again, doubt := l.slot.Again, l.slot.Doubt
 		l.slot = *r.Clock
@@ -136,17 +126,17 @@ func (l *loopLeg) cameBack(at job.LoopSlot, runs bool) {
 }
 
 // recover makes a result of the last heartbeat of an execution that was lost, or of what its error says.
-func (l *loopLeg) recover(hint wire.Hint) (activities.ProcessResult, bool) {
+func (l *loopLeg) recover(hint wire.Hint) (wire.ProcessResult, bool) {
 	at := hint.Clock
 	if at == nil || at.Slot != l.slot.Slot || at.Next < l.slot.Next {
-		return activities.ProcessResult{}, false
+		return wire.ProcessResult{}, false
 	}
 	taken := *at
 	taken.Stats.Repeated += taken.Unsure
 	taken.Unsure = 0
 	at = &taken
 	before := l.slot.Stats
-	e := activities.Entry{
+	e := wire.Entry{
 		Batch: wire.Batch{Source: at.Slot, First: l.slot.Next, Count: at.Next - l.slot.Next}.Sealed(),
 		OK:    at.Stats.OK - before.OK, Failed: at.Stats.Failed - before.Failed, Dropped: at.Stats.Dropped - before.Dropped,
 	}
@@ -155,7 +145,7 @@ func (l *loopLeg) recover(hint wire.Hint) (activities.ProcessResult, bool) {
 		l.slot.Base, l.slot.Stats.Repeated = at.Base, at.Stats.Repeated // its first ticks may have begun
 	}
 	rest := wire.Batch{Source: at.Slot, First: at.Next, Count: wire.Endless - at.Next}.Sealed()
-	return activities.ProcessResult{
+	return wire.ProcessResult{
 		Entry: e, Rest: &rest, Clock: at,
 		Totals: job.Totals{OK: e.OK, Failed: e.Failed, Dropped: e.Dropped, Batches: 1}, Worker: hint.Worker,
 	}, true
@@ -189,7 +179,7 @@ func (l *loopLeg) answerQueries(ctx workflow.Context) error {
 		return fmt.Errorf("answering queries: %w", err)
 	}
 	// Where the slot stands is in the progress: nothing is left to commit.
-	pending := func(int) ([]activities.CommitInput, error) { return nil, nil }
+	pending := func(int) ([]wire.CommitInput, error) { return nil, nil }
 	if err := workflow.SetQueryHandler(ctx, wire.QueryPending, pending); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
 	}
@@ -202,8 +192,8 @@ func (l *loopLeg) progress() job.Progress {
 	return p
 }
 
-func (l *loopLeg) result() LegResult {
-	return LegResult{Outcomes: l.Sofar(), Window: l.Places(), Loop: []job.LoopSlot{l.slot}}
+func (l *loopLeg) result() wire.LegResult {
+	return wire.LegResult{Outcomes: l.Sofar(), Window: l.Places(), Loop: []job.LoopSlot{l.slot}}
 }
 
 func (l *loopLeg) details() string {

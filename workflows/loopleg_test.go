@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -21,38 +20,38 @@ import (
 )
 
 // runLoopLeg runs a leg of a loop with ticks every second, whose executions end as process says.
-func runLoopLeg(t *testing.T, process func(in activities.ProcessInput) (activities.ProcessResult, error), prepare func(*testsuite.TestWorkflowEnvironment)) LegResult {
+func runLoopLeg(t *testing.T, process func(in wire.ProcessInput) (wire.ProcessResult, error), prepare func(*testsuite.TestWorkflowEnvironment)) wire.LegResult {
 	t.Helper()
 	return runLoopLegEvery(t, time.Second, process, prepare)
 }
 
-func runLoopLegEvery(t *testing.T, every time.Duration, process func(in activities.ProcessInput) (activities.ProcessResult, error), prepare func(*testsuite.TestWorkflowEnvironment)) LegResult {
+func runLoopLegEvery(t *testing.T, every time.Duration, process func(in wire.ProcessInput) (wire.ProcessResult, error), prepare func(*testsuite.TestWorkflowEnvironment)) wire.LegResult {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
-	env.RegisterActivityWithOptions(func(in activities.ProcessInput) (activities.ProcessResult, error) { return process(in) },
-		activity.RegisterOptions{Name: wire.ActivityProcess})
+	env.RegisterActivityWithOptions(func(in wire.ProcessInput) (wire.ProcessResult, error) { return process(in) },
+		activity.RegisterOptions{Name: string(wire.ActivityProcess)})
 	prepare(env)
 	spec := job.Spec{Name: "probe", Pool: "probe", Source: job.SourceClock, Every: every}.WithDefaults()
 	env.RegisterWorkflowWithOptions(LoopLeg, workflow.RegisterOptions{Name: wire.WorkflowLoopLeg})
-	env.ExecuteWorkflow(LoopLeg, LoopLegInput{
-		Ref: activities.Ref{Job: "probe", Run: "run"}, Spec: spec, State: dispatch.State{Number: 1, Window: 1, Last: true},
+	env.ExecuteWorkflow(LoopLeg, wire.LoopLegInput{
+		Ref: wire.Ref{Job: "probe", Run: "run"}, Spec: spec, LegState: wire.LegState{Number: 1, Window: 1, Last: true},
 		Slot: job.LoopSlot{Next: 10},
 	})
 	require.NoError(t, env.GetWorkflowError())
-	var result LegResult
+	var result wire.LegResult
 	require.NoError(t, env.GetWorkflowResult(&result))
 	return result
 }
 
 // did is the result of an execution that has run ticks.
-func did(in activities.ProcessInput, ticks int64) activities.ProcessResult {
+func did(in wire.ProcessInput, ticks int64) wire.ProcessResult {
 	at := in.Clock.LoopSlot
 	at.Next = in.Batch.First + ticks
 	at.Stats.OK += ticks
 	rest := in.Batch.After(ticks, 0)
-	r := activities.ProcessResult{Rest: &rest, Clock: &at, Totals: job.Totals{OK: ticks, Batches: 1}}
+	r := wire.ProcessResult{Rest: &rest, Clock: &at, Totals: job.Totals{OK: ticks, Batches: 1}}
 	r.Entry.Batch, r.Entry.OK = wire.Batch{First: in.Batch.First, Count: ticks}.Sealed(), ticks
 	return r
 }
@@ -62,9 +61,9 @@ func did(in activities.ProcessInput, ticks int64) activities.ProcessResult {
 func TestLoopLeg_GoesOnFromTheLastHeartbeat(t *testing.T) {
 	t.Parallel()
 	base := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
-	var inputs []activities.ProcessInput
+	var inputs []wire.ProcessInput
 	var env *testsuite.TestWorkflowEnvironment
-	result := runLoopLeg(t, func(in activities.ProcessInput) (activities.ProcessResult, error) {
+	result := runLoopLeg(t, func(in wire.ProcessInput) (wire.ProcessResult, error) {
 		inputs = append(inputs, in)
 		lost := func(next, doubt, repeated, unsure int64, hand int64) error {
 			at := in.Clock.LoopSlot
@@ -74,11 +73,11 @@ func TestLoopLeg_GoesOnFromTheLastHeartbeat(t *testing.T) {
 		}
 		switch n := len(inputs); {
 		case n == 1:
-			return activities.ProcessResult{}, lost(40, 44, 0, 0, 1)
+			return wire.ProcessResult{}, lost(40, 44, 0, 0, 1)
 		case n == 2: // before it has recorded any
-			return activities.ProcessResult{}, lost(40, 47, 2, 1, 1)
+			return wire.ProcessResult{}, lost(40, 47, 2, 1, 1)
 		case n < 9:
-			return activities.ProcessResult{}, lost(40, 47, 3, 0, 0)
+			return wire.ProcessResult{}, lost(40, 47, 3, 0, 0)
 		}
 		env.SignalWorkflow(signalRetire, nil)
 		return did(in, 5), nil
@@ -99,7 +98,7 @@ func TestLoopLeg_GoesOnFromTheLastHeartbeat(t *testing.T) {
 }
 
 // hintAt is a hint of an execution of that slot which has come so far.
-func hintAt(in activities.ProcessInput, next, doubt int64) wire.Hint {
+func hintAt(in wire.ProcessInput, next, doubt int64) wire.Hint {
 	slot := in.Clock.LoopSlot
 	slot.Stats.OK += next - slot.Next
 	slot.Next, slot.Doubt = next, doubt
@@ -110,18 +109,18 @@ func hintAt(in activities.ProcessInput, next, doubt int64) wire.Hint {
 // another one: an outage is waited out, and other errors cost an attempt each, unless there is progress between them.
 func TestLoopLeg_GoesOnFromAFailure(t *testing.T) {
 	t.Parallel()
-	var inputs []activities.ProcessInput
+	var inputs []wire.ProcessInput
 	var times []time.Time
 	var env *testsuite.TestWorkflowEnvironment
-	result := runLoopLeg(t, func(in activities.ProcessInput) (activities.ProcessResult, error) {
+	result := runLoopLeg(t, func(in wire.ProcessInput) (wire.ProcessResult, error) {
 		inputs, times = append(inputs, in), append(times, env.Now())
 		switch n := len(inputs); {
 		case n == 1:
-			return activities.ProcessResult{}, temporal.NewApplicationError("503 Slow Down", job.ErrorOutage, hintAt(in, 40, 44))
+			return wire.ProcessResult{}, temporal.NewApplicationError("503 Slow Down", job.ErrorOutage, hintAt(in, 40, 44))
 		case n <= 3: // again, without progress
-			return activities.ProcessResult{}, temporal.NewApplicationError("503 Slow Down", job.ErrorOutage, hintAt(in, 40, 47))
+			return wire.ProcessResult{}, temporal.NewApplicationError("503 Slow Down", job.ErrorOutage, hintAt(in, 40, 47))
 		case n <= 10: // more often than there are attempts
-			return activities.ProcessResult{}, temporal.NewApplicationError("a defect", "DefectError", hintAt(in, in.Clock.Next+5, in.Clock.Next+7))
+			return wire.ProcessResult{}, temporal.NewApplicationError("a defect", "DefectError", hintAt(in, in.Clock.Next+5, in.Clock.Next+7))
 		}
 		env.SignalWorkflow(signalRetire, nil)
 		return did(in, 5), nil
@@ -147,12 +146,12 @@ func TestLoopLeg_PermanentErrorKeepsWhatWasDone(t *testing.T) {
 	t.Parallel()
 	runs := 0
 	var env *testsuite.TestWorkflowEnvironment
-	result := runLoopLeg(t, func(in activities.ProcessInput) (activities.ProcessResult, error) {
+	result := runLoopLeg(t, func(in wire.ProcessInput) (wire.ProcessResult, error) {
 		if runs++; runs > 1 {
 			env.SignalWorkflow(signalRetire, nil)
 			return did(in, 1), nil
 		}
-		return activities.ProcessResult{}, temporal.NewNonRetryableApplicationError("permission denied", job.ErrorOutput, nil, hintAt(in, 40, 44))
+		return wire.ProcessResult{}, temporal.NewNonRetryableApplicationError("permission denied", job.ErrorOutput, nil, hintAt(in, 40, 44))
 	}, func(e *testsuite.TestWorkflowEnvironment) { env = e })
 	require.Equal(t, 1, runs)
 	require.Equal(t, job.ErrorOutput, result.Error.Type)
@@ -189,18 +188,18 @@ func TestLoopLeg_Stragglers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			result := runLoopLegEvery(t, test.every, func(activities.ProcessInput) (activities.ProcessResult, error) {
-				return activities.ProcessResult{}, activity.ErrResultPending
+			result := runLoopLegEvery(t, test.every, func(wire.ProcessInput) (wire.ProcessResult, error) {
+				return wire.ProcessResult{}, activity.ErrResultPending
 			}, func(env *testsuite.TestWorkflowEnvironment) {
 				env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&deaf{}}})
-				env.RegisterActivityWithOptions(func(activities.LocateInput) (found activities.LocateResult, err error) {
+				env.RegisterActivityWithOptions(func(wire.LocateInput) (found wire.LocateResult, err error) {
 					if test.place != nil {
 						place := *test.place
 						place.Activity = "batch-1.1"
 						found.Places = append(found.Places, place)
 					}
 					return found, nil
-				}, activity.RegisterOptions{Name: wire.ActivityLocate})
+				}, activity.RegisterOptions{Name: string(wire.ActivityLocate)})
 				env.RegisterDelayedCallback(func() { env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: env.Now()}) }, time.Minute)
 			})
 			require.Nil(t, result.Error)
@@ -247,7 +246,7 @@ func TestLoopLeg_Retires(t *testing.T) {
 	runs := 0
 	var slices []time.Duration
 	var env *testsuite.TestWorkflowEnvironment
-	result := runLoopLeg(t, func(in activities.ProcessInput) (activities.ProcessResult, error) {
+	result := runLoopLeg(t, func(in wire.ProcessInput) (wire.ProcessResult, error) {
 		slices = append(slices, in.Slice)
 		if runs++; runs == 3 {
 			env.SignalWorkflow(signalRetire, nil)
@@ -278,9 +277,9 @@ func TestLoopLeg_Slices(t *testing.T) {
 func TestD54_TicksOfAWorkerThatWasCutOffCountAsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
-		var inputs []activities.ProcessInput
+		var inputs []wire.ProcessInput
 		var env *testsuite.TestWorkflowEnvironment
-		result := runLoopLeg(t, func(in activities.ProcessInput) (activities.ProcessResult, error) {
+		result := runLoopLeg(t, func(in wire.ProcessInput) (wire.ProcessResult, error) {
 			inputs = append(inputs, in)
 			back := in.Clock.LoopSlot
 			back.Doubt = 142 // it was at 40 when it was heard of last, and has begun 102 more
@@ -294,7 +293,7 @@ func TestD54_TicksOfAWorkerThatWasCutOffCountAsRepeated(t *testing.T) {
 				}
 				hint := hintAt(in, 40, 44)
 				hint.Count = 1
-				return activities.ProcessResult{}, temporal.NewHeartbeatTimeoutError(hint)
+				return wire.ProcessResult{}, temporal.NewHeartbeatTimeoutError(hint)
 			case 2:
 				if late {
 					signal()

@@ -5,10 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/workflow"
@@ -24,21 +23,15 @@ type loopWork struct {
 	pager
 	slots  int
 	left   []job.LoopSlot // by an earlier run of the loop
-	loop   *loopState
+	loop   *wire.LoopWorkState
 	opened []bool // by slot: a leg of this run of the job has it
 	cancel bool   // next returns
-}
-
-// loopState is what a loop carries from one run of its job to the next.
-type loopState struct {
-	Planned bool           `json:"planned"`
-	Slots   []job.LoopSlot `json:"slots"` // where they stand, by number
 }
 
 // signalRetire goes from a loop's job to its legs: they end once their slots' executions have.
 const signalRetire = "retire"
 
-func newLoopWork(in JobInput, state *workState) *loopWork {
+func newLoopWork(in wire.JobInput, state *wire.WorkState) *loopWork {
 	return &loopWork{pager: pager{state: state}, slots: in.Spec.Slots, left: in.Loop, opened: make([]bool, in.Spec.Slots)}
 }
 
@@ -51,7 +44,7 @@ func (w *loopWork) attach(c *coordinator) error {
 		for i := range left {
 			left[i].Base = time.Time{}
 		}
-		w.state.Loop = &loopState{Slots: job.NewLoopReport(c.spec(), left).At}
+		w.state.Loop = &wire.LoopWorkState{Slots: job.NewLoopReport(c.spec(), left).At}
 	}
 	w.loop = w.state.Loop
 	return nil
@@ -70,12 +63,12 @@ func (w *loopWork) renew() {
 func (w *loopWork) next(ctx workflow.Context, t terms) (portion, error) {
 	found := portion{batches: 1}
 	if !w.loop.Planned {
-		var begun activities.PlanLoopResult
-		if err := execute.IO(ctx, acts.PlanLoop, activities.PlanLoopInput{Ref: t.ref, Spec: t.spec}, &begun); err != nil {
+		begun, err := execute.IO(ctx, wire.ActivityPlanLoop, wire.PlanLoopInput{Ref: t.ref, Spec: t.spec})
+		if err != nil {
 			return portion{}, err
 		}
 		w.loop.Planned = true
-		found.worker = pool.Worker{Name: begun.Worker, Capacity: begun.Capacity}
+		found.worker = wire.PoolWorker{Name: begun.Worker, Capacity: begun.Capacity}
 		for _, s := range w.loop.Slots {
 			found.resumed.Add(job.Totals{OK: s.Stats.OK, Failed: s.Stats.Failed, Dropped: s.Stats.Dropped})
 		}
@@ -98,20 +91,20 @@ func (w *loopWork) next(ctx workflow.Context, t terms) (portion, error) {
 func (w *loopWork) open(p portion) {
 	c := w.c
 	c.state.Report.Legs++
-	in := LoopLegInput{
+	in := wire.LoopLegInput{
 		Ref: c.state.Ref, Spec: c.spec(), Version: c.in.Version, Slot: *p.slot,
-		State: dispatch.State{Number: c.nextLeg(false), Limits: c.limits(), Window: 1, Known: c.state.Pool.Workers.Calls(), Last: true},
+		LegState: wire.LegState{Number: c.nextLeg(false), Limits: c.limits(), Window: 1, Known: pool.Workers(c.state.Pool.Workers).Calls(), Last: true},
 	}
 	in.Limits.Legs = len(c.legs) + 1
 	c.state.Heads = nil // those of the slots
 	c.places -= in.Window
 	summary := fmt.Sprintf("slot %d · ticks from %s on", p.slot.Slot, text.Thousands(p.slot.Next+p.slot.Skipped))
 	child := workflow.ExecuteChildWorkflow(execute.LegOptions(c.ctx, c.spec(), in.Number, summary), LoopLeg, in)
-	known := LegInput{Ref: in.Ref, Spec: in.Spec, State: in.State}
-	handle := &childLeg{ctx: c.ctx, in: known, child: child, wakeUp: c.wakeUp, sofar: LegResult{Loop: []job.LoopSlot{*p.slot}}}
+	known := wire.LegInput{Ref: in.Ref, Spec: in.Spec, LegState: in.LegState}
+	handle := &childLeg{ctx: c.ctx, in: known, child: child, wakeUp: c.wakeUp, sofar: wire.LegResult{Loop: []job.LoopSlot{*p.slot}}}
 	l := c.opened(known, p, handle)
 	c.selector.AddFuture(child, func(f workflow.Future) {
-		var result LegResult
+		var result wire.LegResult
 		if err := f.Get(c.ctx, &result); err != nil {
 			c.receiveAll() // it may have been the last thing that the leg has said
 			result = handle.sofar

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
-	"github.com/stint-run/stint/workflows/internal/stagewindow"
+	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -24,17 +24,17 @@ const feedLegs = 200
 // openLeg is a leg that runs.
 type openLeg struct {
 	number   int
-	reported dispatch.Counts     // the last that it has sent
-	since    time.Time           // it has run for the job's present run since then
-	answered bool                // it has sent them since the job has asked
-	final    bool                // they do not change any more
-	batches  int                 // of its portion
-	places   int                 // of the window that it holds, as far as the job has heard
-	dry      bool                // it has handed places back, so it needs no more of them
-	bounds   []stagewindow.Bound // its shares of the windows of stages
-	told     int                 // how often it was sent limits
-	gone     bool                // it has ended
-	standsBy bool                // it takes no items yet
+	reported wire.Counts       // the last that it has sent
+	since    time.Time         // it has run for the job's present run since then
+	answered bool              // it has sent them since the job has asked
+	final    bool              // they do not change any more
+	batches  int               // of its portion
+	places   int               // of the window that it holds, as far as the job has heard
+	dry      bool              // it has handed places back, so it needs no more of them
+	bounds   []wire.StageBound // its shares of the windows of stages
+	told     int               // how often it was sent limits
+	gone     bool              // it has ended
+	standsBy bool              // it takes no items yet
 	legHandle
 }
 
@@ -45,16 +45,16 @@ type legHandle interface {
 	// halt stops the leg.
 	halt(notice wire.StopNotice)
 	// limit sets the leg's limits, and asks for its counts if they say so.
-	limit(l dispatch.Limits)
+	limit(l wire.LegLimits)
 	// grant adds places to the leg's window, or takes some away. If the leg has ended before it gets them,
 	// returned is called.
 	grant(places int, returned func())
 	// counts is what is known of the leg's items, given what it has reported last.
-	counts(reported dispatch.Counts) dispatch.Counts
+	counts(reported wire.Counts) wire.Counts
 	// exact reports whether counts is up to date.
 	exact() bool
 	// kept notes what the leg has committed before it continued as new: that remains if its workflow fails.
-	kept(r LegResult)
+	kept(r wire.LegResult)
 	// addTo adds what is known of the leg to a report.
 	addTo(r *job.Report)
 	// pending is what the leg has accepted and not committed, so far as only the job can say it.
@@ -105,12 +105,12 @@ func (c *coordinator) nextLeg(inside bool) int {
 
 // prepare makes the input of the next leg, which has the number, and counts it. A leg takes no more places than it has
 // batches: the others are for the next.
-func (c *coordinator) prepare(number int, p portion) LegInput {
-	in := LegInput{
+func (c *coordinator) prepare(number int, p portion) wire.LegInput {
+	in := wire.LegInput{
 		Ref: c.state.Ref, Spec: c.spec(), Version: c.in.Version, Base: c.state.Batches, Page: p.page, Previous: c.state.Heads,
-		State: dispatch.State{
+		LegState: wire.LegState{
 			Number: number, Tasks: p.tasks, Limits: c.limits(), Window: int(max(0, min(int64(c.places), p.batches))),
-			Known: c.state.Pool.Workers.Calls(), Last: c.allPlanned(),
+			Known: pool.Workers(c.state.Pool.Workers).Calls(), Last: c.allPlanned(),
 		},
 	}
 	in.Limits.Legs = len(c.legs) + 1
@@ -123,14 +123,14 @@ func (c *coordinator) prepare(number int, p portion) LegInput {
 }
 
 // opened adds a leg to those that are open.
-func (c *coordinator) opened(in LegInput, p portion, handle legHandle) *openLeg {
+func (c *coordinator) opened(in wire.LegInput, p portion, handle legHandle) *openLeg {
 	l := &openLeg{number: in.Number, since: workflow.Now(c.ctx), answered: true, batches: int(p.batches), places: in.Window, bounds: in.Limits.Stages, legHandle: handle}
 	c.legs = append(c.legs, l)
 	return l
 }
 
 // legEnded takes what a leg has done.
-func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
+func (c *coordinator) legEnded(ended *openLeg, result wire.LegResult) {
 	for i := range c.legs {
 		if c.legs[i] == ended {
 			c.legs = append(c.legs[:i], c.legs[i+1:]...)
@@ -145,7 +145,7 @@ func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
 	r.Totals.Add(result.Totals)
 	r.FirstError = r.FirstError.First(result.FirstError)
 	c.addStragglers(result.Outcomes)
-	forced := dispatch.ForcedEnds{Forced: r.Forced, ForcedOmitted: r.ForcedOmitted}
+	forced := wire.ForcedEnds{Forced: r.Forced, ForcedOmitted: r.ForcedOmitted}
 	forced.Add(result.ForcedEnds)
 	r.Forced, r.ForcedOmitted = forced.Forced, forced.ForcedOmitted
 	r.Workers = job.AddWorkers(r.Workers, result.Workers)
@@ -154,7 +154,7 @@ func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
 	c.work.ended(ended, result)
 	c.left += result.Left
 	c.places += result.Window
-	c.state.Pool.Hear(result.Pool...)
+	pool.Of(&c.state.Pool).Hear(result.Pool...)
 	c.resize()
 	c.share()
 	if result.Error != nil {
@@ -167,12 +167,12 @@ func (c *coordinator) legEnded(ended *openLeg, result LegResult) {
 	c.rebound()
 }
 
-func legSummary(in LegInput, p portion) string {
+func legSummary(in wire.LegInput, p portion) string {
 	return fmt.Sprintf("leg %d · batches %s–%s", in.Number, text.Thousands(in.Base+1), text.Thousands(in.Base+p.batches))
 }
 
 // addStragglers adds what a leg has left behind to the report, as far as there is room for it.
-func (c *coordinator) addStragglers(of dispatch.Outcomes) {
+func (c *coordinator) addStragglers(of wire.Outcomes) {
 	r := &c.state.Report
 	listed := min(len(of.Stragglers), job.MaxStragglers-len(r.Stragglers))
 	r.Stragglers = append(r.Stragglers, of.Stragglers[:listed]...)

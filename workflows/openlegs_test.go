@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -75,7 +75,7 @@ func TestShare_LosesNoPlace(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		c := &coordinator{}
-		window, legs, backs := 0, map[int]*slowLeg{}, []dispatch.PlacesBack(nil)
+		window, legs, backs := 0, map[int]*slowLeg{}, []wire.PlacesBack(nil)
 		pick := func() *openLeg { return c.legs[random.IntN(len(c.legs))] }
 		require.NotPanics(t, func() {
 			for step := range 200 {
@@ -95,13 +95,13 @@ func TestShare_LosesNoPlace(t *testing.T) {
 				case n == 2: // a leg has no use for some of its places
 					o := pick()
 					if l := legs[o.number]; l.places > 0 {
-						b := dispatch.PlacesBack{Leg: o.number, Places: 1 + random.IntN(l.places)}
+						b := wire.PlacesBack{Leg: o.number, Places: 1 + random.IntN(l.places)}
 						l.places -= b.Places
 						backs = append(backs, b)
 					}
 				case n == 3: // a leg ends, with what it has handed back delivered
 					o := pick()
-					if l := legs[o.number]; !slices.ContainsFunc(backs, func(b dispatch.PlacesBack) bool { return b.Leg == o.number }) {
+					if l := legs[o.number]; !slices.ContainsFunc(backs, func(b wire.PlacesBack) bool { return b.Leg == o.number }) {
 						c.legs = slices.DeleteFunc(c.legs, func(other *openLeg) bool { return other == o })
 						c.places += l.places
 						c.share()

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
+	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
@@ -79,9 +80,9 @@ func (c *coordinator) awaitSpeed() bool {
 }
 
 // sizing is what is known of the handler's speed and of the pool. The leg inside the job shows it while it runs.
-func (c *coordinator) sizing() activities.Sizing {
+func (c *coordinator) sizing() wire.Sizing {
 	speed := c.state.Speed
-	workers := c.state.Pool.Workers
+	workers := pool.Workers(c.state.Pool.Workers)
 	if l := c.inside; l != nil {
 		sofar := l.Sofar()
 		if sofar.Speed.Items > 0 {
@@ -90,7 +91,7 @@ func (c *coordinator) sizing() activities.Sizing {
 		workers, _ = workers.With(sofar.Pool...)
 	}
 	slots, concurrency := workers.Slots()
-	return activities.Sizing{Rate: speed.Rate(), Slots: slots, Concurrency: concurrency}
+	return wire.Sizing{Rate: speed.Rate(), Slots: slots, Concurrency: concurrency}
 }
 
 // planned takes a portion: for the leg inside the job if it can take it, otherwise for the next leg.
@@ -107,7 +108,7 @@ func (c *coordinator) planned(p portion) {
 			c.in.Resume, c.state.Heads, r.Manifests = p.heads, p.heads, p.heads
 		}
 		p.worker.Last = workflow.Now(c.ctx).Unix()
-		c.state.Pool.Hear(p.worker)
+		pool.Of(&c.state.Pool).Hear(p.worker)
 	}
 	r.Noticed.Add(p.noticed)
 	c.state.Portions++
@@ -136,18 +137,11 @@ func (c *coordinator) pending() ([]any, error) {
 	return all, nil
 }
 
-// salvaged is what an earlier run, or a leg of it, had accepted: itself or, if that may be large, the leg that is to be asked.
-type salvaged struct {
-	activities.CommitFeedInput
-	activities.SalvageFeedInput
-	Gone bool `json:"gone,omitempty"` // the leg's history was, when the job was resumed
-}
-
 // salvage commits what an earlier run had accepted. Its parts stay below that run's prefix. The report counts what is still to be
 // committed, for the next run, in case this one ends before; what the earlier run had committed itself is kept then, too.
 func (c *coordinator) salvage() (failed error) {
 	for i, piece := range c.in.Salvage {
-		var in salvaged
+		var in wire.Salvaged
 		if err := json.Unmarshal(piece, &in); err != nil && failed == nil {
 			failed = temporal.NewNonRetryableApplicationError(
 				fmt.Sprintf("reading what an earlier run had accepted: %v; start anew with --fresh", err), job.ErrorInvalid, nil)

@@ -5,10 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/workflow"
 )
@@ -19,7 +17,7 @@ func TestJob_WaitsForTheSpeed(t *testing.T) {
 	planned := func(w *world) time.Duration {
 		var at time.Duration
 		began := time.Time{}
-		w.plan = func(in activities.PlanInput) error {
+		w.plan = func(in wire.PlanInput) error {
 			if began.IsZero() {
 				began = w.env.Now()
 			}
@@ -78,7 +76,7 @@ func TestFail_Plan(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t, 1000)
-			w.plan = func(activities.PlanInput) error { return permanentError(kind) }
+			w.plan = func(wire.PlanInput) error { return permanentError(kind) }
 			_, err := w.run()
 			report := w.failedReport(err, kind)
 			require.Contains(t, report.Error.Message, "cannot be mended")
@@ -94,7 +92,7 @@ func TestFail_LaterPlan(t *testing.T) {
 	w := setup(t, 10_000)
 	w.pageLimit, w.took = 20, time.Second
 	w.spec.Window = 5
-	w.plan = func(activities.PlanInput) error {
+	w.plan = func(wire.PlanInput) error {
 		if len(w.plans) == 3 {
 			return permanentError(job.ErrorChanged)
 		}
@@ -109,7 +107,7 @@ func TestFail_LaterPlan(t *testing.T) {
 func TestPlan_IsRepeated(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 100)
-	w.plan = func(activities.PlanInput) error {
+	w.plan = func(wire.PlanInput) error {
 		switch len(w.plans) {
 		case 1, 2:
 			return transient("network")
@@ -128,11 +126,11 @@ func TestJob_LargeFirstPage(t *testing.T) {
 	w := setup(t, 10*(wire.InsideBatches+1)+2000)
 	w.spec.BatchItems, w.spec.Window, w.took = 0, 0, time.Second
 	w.firstLimit = wire.InsideBatches + 1
-	w.planner = func(r *activities.PlanResult) {
+	w.planner = func(r *wire.PlanResult) {
 		r.Worker, r.Capacity = "host-1", wire.Capacity{Slots: 60, Concurrency: 2}
 	}
 	var at time.Duration
-	w.plan = func(in activities.PlanInput) error {
+	w.plan = func(in wire.PlanInput) error {
 		if len(w.plans) == 2 {
 			at = w.env.Now().Sub(w.all[0].at)
 		}
@@ -142,7 +140,7 @@ func TestJob_LargeFirstPage(t *testing.T) {
 	require.Equal(t, wire.LegID("nightly", 1), w.all[0].workflow)
 	require.True(t, w.legs[0].SpeedAwaited)
 	require.InDelta(t, 1, at.Seconds(), 0.1, "as soon as a few batches have ended")
-	require.Equal(t, activities.Sizing{Rate: 10_000, Slots: 60, Concurrency: 2}, w.plans[1].Sizing)
+	require.Equal(t, wire.Sizing{Rate: 10_000, Slots: 60, Concurrency: 2}, w.plans[1].Sizing)
 	require.Equal(t, 120, report.Window)
 	require.Equal(t, 2, report.Legs)
 }
@@ -201,13 +199,13 @@ func TestPending_LegThatHasNotBegun(t *testing.T) {
 	t.Parallel()
 	leg := func(number int, ready bool, previous ...string) *openLeg {
 		return &openLeg{number: number, legHandle: &childLeg{
-			in: LegInput{State: dispatch.State{Number: number}, Previous: previous, Spec: job.Spec{Name: "nightly"}}, child: child{begun: begun{ready: ready}},
+			in: wire.LegInput{LegState: wire.LegState{Number: number}, Previous: previous, Spec: job.Spec{Name: "nightly"}}, child: child{begun: begun{ready: ready}},
 		}}
 	}
 	c := &coordinator{legs: []*openLeg{leg(1, true, "m-1"), leg(2, false, "m-2", "m-3")}}
 	pending, err := c.pending()
 	require.NoError(t, err)
-	require.Equal(t, []any{activities.CommitInput{Leg: 2, Previous: []string{"m-2", "m-3"}}}, pending, "the first leg is asked itself")
+	require.Equal(t, []any{wire.CommitInput{Leg: 2, Previous: []string{"m-2", "m-3"}}}, pending, "the first leg is asked itself")
 	var report job.Report
 	for _, l := range c.legs {
 		l.addTo(&report)
@@ -219,13 +217,13 @@ func TestPending_LegThatHasNotBegun(t *testing.T) {
 func TestJob_Salvages(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 1000)
-	w.manifests["old"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(0, 100), OK: 100}}}
-	w.manifests["older"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(100, 100), OK: 100}}}
-	ref := activities.Ref{Job: w.spec.Name, Run: "earlier", Store: w.spec.Store, Sources: "sources"}
+	w.manifests["old"] = wire.CommitInput{Entries: []wire.Entry{{Batch: batch(0, 100), OK: 100}}}
+	w.manifests["older"] = wire.CommitInput{Entries: []wire.Entry{{Batch: batch(100, 100), OK: 100}}}
+	ref := wire.Ref{Job: w.spec.Name, Run: "earlier", Store: w.spec.Store, Sources: "sources"}
 	w.resume = []string{"old"}
-	w.salvage = []activities.CommitInput{
+	w.salvage = []wire.CommitInput{
 		{Ref: ref, Leg: 3, Previous: []string{"older"}},
-		{Ref: ref, Leg: 4, Entries: []activities.Entry{{Batch: batch(500, 50), OK: 50}}},
+		{Ref: ref, Leg: 4, Entries: []wire.Entry{{Batch: batch(500, 50), OK: 50}}},
 	}
 	report := w.mustRun()
 	require.EqualValues(t, 1000, report.OK)
@@ -240,14 +238,14 @@ func TestJob_SalvageFails(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 1000)
 	w.spec.Init = []string{"prepare"}
-	w.manifests["old"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(0, 100), OK: 100}}}
-	w.manifests["older"] = activities.CommitInput{Entries: []activities.Entry{{Batch: batch(100, 100), OK: 100}}}
+	w.manifests["old"] = wire.CommitInput{Entries: []wire.Entry{{Batch: batch(0, 100), OK: 100}}}
+	w.manifests["older"] = wire.CommitInput{Entries: []wire.Entry{{Batch: batch(100, 100), OK: 100}}}
 	w.resume = []string{"old"}
-	w.salvage = []activities.CommitInput{
-		{Leg: 3, Entries: []activities.Entry{{Batch: batch(500, 50), OK: 50}}},
-		{Leg: 4, Previous: []string{"older"}, Entries: []activities.Entry{{Batch: batch(600, 50), OK: 50}}},
+	w.salvage = []wire.CommitInput{
+		{Leg: 3, Entries: []wire.Entry{{Batch: batch(500, 50), OK: 50}}},
+		{Leg: 4, Previous: []string{"older"}, Entries: []wire.Entry{{Batch: batch(600, 50), OK: 50}}},
 	}
-	w.commit = func(activities.CommitInput) error { return permanentError(job.ErrorOutput) }
+	w.commit = func(wire.CommitInput) error { return permanentError(job.ErrorOutput) }
 	_, err := w.run()
 	report := w.failedReport(err, job.ErrorOutput)
 	require.Empty(t, w.hooks)

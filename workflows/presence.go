@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -44,9 +44,9 @@ func (c *coordinator) lookForPools() {
 	}
 	workflow.Go(c.ctx, func(ctx workflow.Context) {
 		ctx = execute.IOOptions(ctx, c.spec(), "look for workers of all pools")
-		for in := (activities.ServedInput{Pools: pools, Known: c.state.Report.UnservedPools}); ; {
-			var result activities.ServedResult
-			if err := execute.IO(ctx, acts.Served, in, &result); err != nil {
+		for in := (wire.ServedInput{Pools: pools, Known: c.state.Report.UnservedPools}); ; {
+			result, err := execute.IO(ctx, wire.ActivityServed, in)
+			if err != nil {
 				result.Unserved = nil // nobody knows
 			}
 			in.Known, c.state.Report.UnservedPools = result.Unserved, result.Unserved

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/details"
 	"github.com/stretchr/testify/require"
@@ -17,7 +17,7 @@ func TestJob_SaysThatNobodyServesThePool(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 100)
 	refusals := 0
-	w.plan = func(in activities.PlanInput) error {
+	w.plan = func(in wire.PlanInput) error {
 		if refusals++; refusals <= 5 {
 			return temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_START, nil)
 		}
@@ -36,7 +36,7 @@ func TestJob_WaitsForAWorkerForYears(t *testing.T) {
 	const years, eventsOfAnOffer, limit = 10, 5, 51_200
 	w := setup(t, 100)
 	var waited time.Duration
-	w.plan = func(activities.PlanInput) error {
+	w.plan = func(wire.PlanInput) error {
 		waited += w.offers[len(w.offers)-1]
 		if waited >= years*365*24*time.Hour || len(w.offers)*eventsOfAnOffer > limit {
 			return nil

@@ -1,7 +1,7 @@
 package workflows
 
 import (
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"go.temporal.io/sdk/workflow"
@@ -13,20 +13,20 @@ type redriveWork struct {
 	of job.Redrive
 }
 
-func newRedriveWork(of job.Redrive, state *workState) *redriveWork {
-	plan := func(ctx workflow.Context, in activities.PlanInput) (page activities.PlanResult, err error) {
-		return page, execute.IO(ctx, acts.PlanRedrive, activities.RedrivePlanInput{PlanInput: in, Redrive: of}, &page)
+func newRedriveWork(of job.Redrive, state *wire.WorkState) *redriveWork {
+	plan := func(ctx workflow.Context, in wire.PlanInput) (wire.PlanResult, error) {
+		return execute.IO(ctx, wire.ActivityPlanRedrive, wire.PlanRedriveInput{PlanInput: in, Redrive: of})
 	}
 	return &redriveWork{pager: pager{state: state, plan: plan}, of: of}
 }
 
 // finish makes the report that of the whole job.
 func (w *redriveWork) finish(ctx workflow.Context, t terms, r *job.Report) error {
-	var result activities.FinishResult
-	in := activities.RedriveFinishInput{
-		FinishInput: activities.FinishInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads, Planned: t.planned}, Redrive: w.of,
+	in := wire.FinishRedriveInput{
+		FinishInput: wire.FinishInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads, Planned: t.planned}, Redrive: w.of,
 	}
-	if err := execute.IO(ctx, acts.FinishRedrive, in, &result); err != nil {
+	result, err := execute.IO(ctx, wire.ActivityFinishRedrive, in)
+	if err != nil {
 		return err
 	}
 	r.Output = &result.Output

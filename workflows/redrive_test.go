@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -16,8 +16,8 @@ func redriving(t *testing.T, items int64) *world {
 	w.redrive = &job.Redrive{
 		Manifests: []string{"whole"}, Output: job.Output{Location: "out.jsonl", Bytes: 5, Errors: "errors"}, Planned: 1000, Runs: []string{"before"},
 	}
-	w.merged = activities.FinishResult{
-		Output: job.Output{Location: "out.jsonl", Bytes: 9}, Books: activities.Books{Items: 1000, OK: 997, Failed: 3, Dropped: 11},
+	w.merged = wire.FinishResult{
+		Output: job.Output{Location: "out.jsonl", Bytes: 9}, Books: wire.Books{Items: 1000, OK: 997, Failed: 3, Dropped: 11},
 		Redriven: items, Manifests: []string{"merged"}, FirstError: &job.FirstError{Item: 512},
 	}
 	return w
@@ -80,7 +80,7 @@ func TestJob_RedriveStoppedAndGoneOnWith(t *testing.T) {
 func TestJob_RedriveFails(t *testing.T) {
 	t.Parallel()
 	w := redriving(t, 100)
-	w.finish = func(activities.FinishInput) error { return permanentError(job.ErrorCorrupt) }
+	w.finish = func(wire.FinishInput) error { return permanentError(job.ErrorCorrupt) }
 	_, err := w.run()
 	report := w.failedReport(err, job.ErrorCorrupt)
 	require.Equal(t, w.redrive.Manifests, report.Manifests)

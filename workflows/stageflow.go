@@ -1,31 +1,31 @@
 package workflows
 
 import (
-	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/stagewindow"
 	"go.temporal.io/sdk/workflow"
 )
 
-// flow takes batches through the steps of a pipeline (see [stages.Program]). What a step has accepted is a task of the
+// flow takes batches through the steps of a pipeline (see [pipeline.Program]). What a step has accepted is a task of the
 // next one, at once, and what the last one has accepted is recorded. Tasks of later steps go first, within the windows of their stages
 // (see [stagewindow.Gate]), and no step waits for a place that only another one could free: each task that runs ends by itself.
 type flow struct {
-	ref      activities.Ref
-	steps    stages.Program
+	ref      wire.Ref
+	steps    pipeline.Program
 	supply   firstSupply       // of new batches, and of those that an earlier run has left between two steps
 	recorder dispatch.Recorder // of what the last one has accepted
-	between  [][]dispatch.Task // tasks that wait, by step; the first step has none
+	between  [][]wire.Task     // tasks that wait, by step; the first step has none
 	gate     *stagewindow.Gate
 	inlined  int // bytes that parts which are not in the store take in the leg's history: see inlineBytes
 }
 
-func newFlow(ref activities.Ref, spec job.Spec, supply firstSupply, recorder dispatch.Recorder) *flow {
-	steps := stages.Compile(spec.Stages)
-	f := &flow{ref: ref, steps: steps, supply: supply, recorder: recorder, between: make([][]dispatch.Task, len(steps))}
+func newFlow(ref wire.Ref, spec job.Spec, supply firstSupply, recorder dispatch.Recorder) *flow {
+	steps := pipeline.Compile(spec.Stages)
+	f := &flow{ref: ref, steps: steps, supply: supply, recorder: recorder, between: make([][]wire.Task, len(steps))}
 	names := make([]string, len(steps))
 	for i := range steps {
 		names[i] = steps[i].Name
@@ -70,7 +70,7 @@ func stepOf(b wire.Batch) int {
 }
 
 // Accept is that of [dispatch.Recorder].
-func (f *flow) Accept(t dispatch.Task, r activities.ProcessResult) {
+func (f *flow) Accept(t wire.Task, r wire.ProcessResult) {
 	if r.Written == nil {
 		f.recorder.Accept(t, r)
 		return
@@ -79,13 +79,13 @@ func (f *flow) Accept(t dispatch.Task, r activities.ProcessResult) {
 		f.inlined += r.Written.Inline.Size() * f.copies(t.Batch)
 	}
 	for _, b := range f.steps.Advance(t.Batch, r.Rest, f.ref.Run, *r.Written, r.Routed, r.Cuts) {
-		next := dispatch.Task{Batch: b, Number: t.Number, Stage: f.steps[b.From.Step].Name}
+		next := wire.Task{Batch: b, Number: t.Number, Stage: f.steps[b.From.Step].Name}
 		f.between[b.From.Step] = append(f.between[b.From.Step], next)
 	}
 }
 
 // Next is that of [dispatch.Supply].
-func (f *flow) Next() (dispatch.Task, bool) {
+func (f *flow) Next() (wire.Task, bool) {
 	for step := len(f.between) - 1; step > 0; step-- {
 		if waiting := f.between[step]; len(waiting) > 0 && f.gate.Free(step) {
 			f.between[step] = waiting[1:]
@@ -94,7 +94,7 @@ func (f *flow) Next() (dispatch.Task, bool) {
 	}
 	// What an earlier run of the job has left is on the page, at the step that it had reached.
 	if waiting, ok := f.supply.peek(); !ok || !f.gate.Free(stepOf(waiting)) {
-		return dispatch.Task{}, false
+		return wire.Task{}, false
 	}
 	t, ok := f.supply.Next()
 	if ok {
@@ -130,7 +130,7 @@ func (f *flow) items() int64 {
 }
 
 // between are the batches among tasks that have been through a step. Damaged ones are left out: their items are cut anew.
-func between(tasks []dispatch.Task) []wire.Batch {
+func between(tasks []wire.Task) []wire.Batch {
 	var all []wire.Batch
 	for _, t := range tasks {
 		if t.From != nil && t.Verify() == nil {
@@ -144,11 +144,11 @@ func between(tasks []dispatch.Task) []wire.Batch {
 func (f *flow) passesOn(b wire.Batch) bool { return f != nil && !f.steps[stepOf(b)].Last }
 
 // process starts one execution in the pool of its step.
-func (f *flow) process(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
+func (f *flow) process(ctx workflow.Context, in wire.ProcessInput) workflow.Future {
 	step := &f.steps[stepOf(in.Batch)]
 	in.Ref, in.Stage = f.ref, &step.Stage
 	if step.Inner { // an item that fails here has not failed yet
 		in.Hopeless = 0
 	}
-	return workflow.ExecuteActivity(workflow.WithTaskQueue(ctx, wire.PoolQueue(step.Pool)), acts.Process, in)
+	return execute.Process(workflow.WithTaskQueue(ctx, wire.PoolQueue(step.Pool)), in)
 }

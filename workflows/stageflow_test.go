@@ -8,7 +8,6 @@ import (
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -131,5 +130,5 @@ func TestD1_DamagedBatchBetweenSteps(t *testing.T) {
 	whole := batch(0, 10).With(&wire.Parcel{Step: 1, Run: "r"})
 	damaged := batch(10, 10).With(&wire.Parcel{Step: 1, Run: "r"})
 	damaged.Offset = 0
-	require.Equal(t, []wire.Batch{whole}, between([]dispatch.Task{{Batch: whole}, {Batch: damaged}, {Batch: batch(20, 10)}}))
+	require.Equal(t, []wire.Batch{whole}, between([]wire.Task{{Batch: whole}, {Batch: damaged}, {Batch: batch(20, 10)}}))
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -163,7 +162,7 @@ func TestStop_StragglersNobodyFinds(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 10)
 	w.process = func(x *execution) { x.took, x.onCancel = 0, func() {} }
-	w.locate = func(activities.LocateInput) error { return transient("no server answers") }
+	w.locate = func(wire.LocateInput) error { return transient("no server answers") }
 	w.at(time.Minute, func() { w.stop(job.Stop{Grace: "1s"}) })
 	report := w.stopped()
 	require.Len(t, report.Stragglers, 1)
@@ -209,7 +208,7 @@ func TestD8_SilentWorkersAreNamedAtAStop(t *testing.T) {
 				w.process = func(x *execution) {
 					switch x.in.Batch.First {
 					case frozen:
-						x.took, x.onCancel = 0, func() { x.endAfter(10*time.Second, activities.ProcessResult{}, expired) }
+						x.took, x.onCancel = 0, func() { x.endAfter(10*time.Second, wire.ProcessResult{}, expired) }
 					case frozen + 10:
 						x.took = 0
 					}

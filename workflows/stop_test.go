@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -52,7 +51,7 @@ func TestStop_WhilePlanning(t *testing.T) {
 			t.Parallel()
 			w := setup(t, 100_000)
 			w.pageLimit = 20
-			w.plan = func(activities.PlanInput) error {
+			w.plan = func(wire.PlanInput) error {
 				w.planTook = 0
 				if len(w.plans) == page {
 					w.planTook = time.Hour
@@ -117,7 +116,7 @@ func TestStop_TakesBackWhatIsQueued(t *testing.T) {
 	w := setup(t, 1000)
 	w.process = func(x *execution) {
 		x.took = 0 // lies in the queue
-		x.onCancel = func() { x.endAfter(time.Millisecond, activities.ProcessResult{}, temporal.NewCanceledError()) }
+		x.onCancel = func() { x.endAfter(time.Millisecond, wire.ProcessResult{}, temporal.NewCanceledError()) }
 	}
 	w.at(time.Hour, func() { w.stop(job.Stop{}) })
 	report := w.stopped()
@@ -298,7 +297,7 @@ func TestStop_PlainStopFirst(t *testing.T) {
 		w.pageLimit = 20
 		w.process = func(x *execution) {
 			x.took = time.Hour
-			x.onCancel = func() { x.endAfter(time.Second, activities.ProcessResult{}, permanentError(job.ErrorChanged)) }
+			x.onCancel = func() { x.endAfter(time.Second, wire.ProcessResult{}, permanentError(job.ErrorChanged)) }
 		}
 		w.at(time.Second, func() { w.stop(job.Stop{Reason: "lunch"}) })
 		report := w.stopped()
@@ -325,7 +324,7 @@ func TestStop_ErrorFirst(t *testing.T) {
 						x.endAfter(time.Minute, x.done(1), nil)
 						return
 					}
-					x.endAfter(time.Minute+time.Second, activities.ProcessResult{}, permanentError(job.ErrorOutput))
+					x.endAfter(time.Minute+time.Second, wire.ProcessResult{}, permanentError(job.ErrorOutput))
 				}
 			}
 			w.at(30*time.Second, func() { w.stop(job.Stop{Reason: "too late"}) })
@@ -507,7 +506,7 @@ func TestStop_CancelledInTheTaskThatContinuesAsNew(t *testing.T) {
 	for _, cancelled := range []bool{true, false} {
 		w := setup(t, 1)
 		w.env.SetContinueAsNewSuggested(true)
-		lastTask := func(ctx workflow.Context, in JobInput) (job.Report, error) {
+		lastTask := func(ctx workflow.Context, in wire.JobInput) (job.Report, error) {
 			ctx, cancel := workflow.WithCancel(ctx)
 			w.historyLength = func() int { // Job looks at its history, and lets nothing else run after that
 				if cancelled && w.listening {
@@ -518,7 +517,7 @@ func TestStop_CancelledInTheTaskThatContinuesAsNew(t *testing.T) {
 			return Job(ctx, in)
 		}
 		w.env.RegisterWorkflowWithOptions(lastTask, workflow.RegisterOptions{Name: "the last task"})
-		w.env.ExecuteWorkflow("the last task", JobInput{StartInput: wire.StartInput{Spec: w.spec}})
+		w.env.ExecuteWorkflow("the last task", wire.JobInput{StartInput: wire.StartInput{Spec: w.spec}})
 		if !cancelled {
 			require.ErrorAs(t, w.env.GetWorkflowError(), new(*workflow.ContinueAsNewError), "its only task is its last one")
 			continue

@@ -3,9 +3,11 @@ package workflows
 import (
 	"slices"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/stagewindow"
+	"github.com/stint-run/stint/workflows/internal/throttle"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -14,16 +16,16 @@ import (
 // two that are open already share it.
 
 // limits are those of the open legs.
-func (c *coordinator) limits() dispatch.Limits {
-	return dispatch.Limits{Rate: c.spec().JobRate, Slowed: c.state.Slowed, Legs: max(1, c.busyLegs()), Report: c.reportThresholds()}
+func (c *coordinator) limits() wire.LegLimits {
+	return wire.LegLimits{Rate: c.spec().JobRate, Slowed: c.state.Slowed, Legs: max(1, c.busyLegs()), Report: c.reportThresholds()}
 }
 
 // limited reports whether the job's rate is limited.
-func (c *coordinator) limited() bool { return c.limits().At(workflow.Now(c.ctx)) > 0 }
+func (c *coordinator) limited() bool { return dispatch.LimitAt(c.limits(), workflow.Now(c.ctx)) > 0 }
 
 // slowDown applies a leg's request.
-func (c *coordinator) slowDown(r dispatch.SlowDownRequest) {
-	c.state.Slowed.SlowDown(workflow.Now(c.ctx), r.Began, r.Delay, r.OfAll(len(c.legs)))
+func (c *coordinator) slowDown(r wire.SlowDownRequest) {
+	throttle.Of(&c.state.Slowed).SlowDown(workflow.Now(c.ctx), r.Began, r.Delay, r.OfAll(len(c.legs)))
 	c.sendLimits()
 }
 
@@ -37,18 +39,18 @@ func (c *coordinator) sendLimits() {
 }
 
 // restrict sends the leg limits, with its own shares of the windows of stages.
-func (l *openLeg) restrict(limits dispatch.Limits) {
+func (l *openLeg) restrict(limits wire.LegLimits) {
 	l.told++
 	limits.Number, limits.Stages = l.told, l.bounds
 	l.limit(limits)
 }
 
 // nextBounds are the shares of the windows of stages that a leg has which was opened after these.
-func (c *coordinator) nextBounds(older []*openLeg) []stagewindow.Bound {
-	var windows []stagewindow.Bound
+func (c *coordinator) nextBounds(older []*openLeg) []wire.StageBound {
+	var windows []wire.StageBound
 	for _, stage := range c.spec().StagePools() {
 		if stage.Window > 0 {
-			windows = append(windows, stagewindow.Bound{Stage: stage.Stage, Window: stage.Window})
+			windows = append(windows, wire.StageBound{Stage: stage.Stage, Window: stage.Window})
 		}
 	}
 	if len(windows) == 0 {
@@ -76,7 +78,7 @@ func (c *coordinator) rebound() {
 
 // throttled describes a lowered rate, or a pause, for the report; nil if there is neither.
 func (c *coordinator) throttled() *job.Throttle {
-	now, s := workflow.Now(c.ctx), c.state.Slowed
+	now, s := workflow.Now(c.ctx), throttle.Of(&c.state.Slowed)
 	rate := s.Rate(now)
 	if rate == 0 && !now.Before(s.From) {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 )
@@ -27,7 +28,7 @@ const (
 )
 
 // receiveCounts takes what a leg reports.
-func (c *coordinator) receiveCounts(received dispatch.Counts) {
+func (c *coordinator) receiveCounts(received wire.Counts) {
 	for _, l := range c.legs {
 		if l.number == received.Leg {
 			l.hear(received)
@@ -37,7 +38,7 @@ func (c *coordinator) receiveCounts(received dispatch.Counts) {
 }
 
 // hear takes counts that the leg has sent. Temporal may deliver them in another order.
-func (l *openLeg) hear(received dispatch.Counts) {
+func (l *openLeg) hear(received wire.Counts) {
 	if !l.final && !received.Sofar.At.Before(l.reported.Sofar.At) {
 		l.reported = received
 	}
@@ -69,7 +70,7 @@ func (c *coordinator) counted() bool {
 }
 
 // outcomes are the counts of the whole job, and of this run's items alone, as far as they are known.
-func (c *coordinator) outcomes() (ok, failed int64, fresh dispatch.Counts) {
+func (c *coordinator) outcomes() (ok, failed int64, fresh wire.Counts) {
 	r := &c.state.Report
 	ok, failed, fresh = r.OK, r.Failed, c.state.Fresh
 	for _, l := range c.legs {
@@ -81,9 +82,9 @@ func (c *coordinator) outcomes() (ok, failed int64, fresh dispatch.Counts) {
 }
 
 // reportThresholds are those of the open legs.
-func (c *coordinator) reportThresholds() dispatch.ReportThresholds {
+func (c *coordinator) reportThresholds() wire.ReportThresholds {
 	ok, failed, fresh := c.work.outcomes()
-	var t dispatch.ReportThresholds
+	var t wire.ReportThresholds
 	if allowed, limited := c.spec().MaxFailed.Allowed(max(ok+failed, job.ToleranceItems), false); limited {
 		t.Step = max(1, allowed/leastStep, (allowed-failed)/dispatch.ReportsPerStep/int64(max(1, len(c.legs)/2)))
 	}

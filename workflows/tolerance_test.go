@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -269,20 +270,20 @@ func TestSignals_Overtaken(t *testing.T) {
 	t.Parallel()
 	at := func(seconds int) job.Counted { return job.Counted{At: time.Unix(int64(seconds), 0)} }
 	l := &openLeg{}
-	l.hear(dispatch.Counts{OK: 5, Sofar: at(2)})
-	l.hear(dispatch.Counts{OK: 3, Sofar: at(1), Answer: true})
+	l.hear(wire.Counts{OK: 5, Sofar: at(2)})
+	l.hear(wire.Counts{OK: 3, Sofar: at(1), Answer: true})
 	require.Equal(t, int64(5), l.reported.OK)
 	require.True(t, l.answered, "an answer is one")
-	l.hear(dispatch.Counts{OK: 9, Sofar: at(3), Final: true})
-	l.hear(dispatch.Counts{OK: 8, Sofar: at(3)})
+	l.hear(wire.Counts{OK: 9, Sofar: at(3), Final: true})
+	l.hear(wire.Counts{OK: 8, Sofar: at(3)})
 	require.Equal(t, int64(9), l.reported.OK)
 
 	w := setup(t, 40)
 	w.spec.Window = 1
 	w.took = time.Second
 	w.at(500*time.Millisecond, func() {
-		w.env.SignalWorkflow(dispatch.SignalLimits, dispatch.Limits{Number: 2, Rate: 77, Legs: 1})
-		w.env.SignalWorkflow(dispatch.SignalLimits, dispatch.Limits{Number: 1, Rate: 7, Legs: 1})
+		w.env.SignalWorkflow(dispatch.SignalLimits, wire.LegLimits{Number: 2, Rate: 77, Legs: 1})
+		w.env.SignalWorkflow(dispatch.SignalLimits, wire.LegLimits{Number: 1, Rate: 7, Legs: 1})
 	})
 	_, err := w.runLeg(w.legInput(4))
 	require.NoError(t, err)

@@ -3,7 +3,8 @@ package workflows
 import (
 	"slices"
 
-	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -11,7 +12,7 @@ import (
 // batches for. So the sum of all is the window, whatever is under way.
 
 // takeBack takes the places that a leg has no batches for.
-func (c *coordinator) takeBack(b dispatch.PlacesBack) {
+func (c *coordinator) takeBack(b wire.PlacesBack) {
 	c.places += b.Places
 	if i := slices.IndexFunc(c.legs, func(l *openLeg) bool { return l.number == b.Leg }); i >= 0 {
 		c.legs[i].places -= b.Places
@@ -62,7 +63,7 @@ func (c *coordinator) grant(l *openLeg, places int) {
 func (c *coordinator) resize() {
 	window := c.spec().Window
 	if window == 0 {
-		window = c.work.window(c.state.Pool)
+		window = c.work.window(pool.View(c.state.Pool))
 	}
 	before := c.window
 	if window == before {
@@ -76,10 +77,10 @@ func (c *coordinator) resize() {
 }
 
 // hear takes what a leg reports of the pool.
-func (c *coordinator) hear(n dispatch.PoolNews) {
-	c.state.Pool.Hear(n.Workers...)
+func (c *coordinator) hear(n wire.PoolNews) {
+	pool.Of(&c.state.Pool).Hear(n.Workers...)
 	if !n.Since.IsZero() && c.spec().Window == 0 {
-		c.state.Pool.Waited(n.Since)
+		pool.Of(&c.state.Pool).Waited(n.Since)
 	}
 	if n.Speed.Items > 0 {
 		c.state.Speed, c.planning.rateKnown = n.Speed, true

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -95,7 +94,7 @@ func (w *world) backs() (places, times *int) {
 	places, times = new(int), new(int)
 	w.sent = func(signal string, arg any) {
 		if signal == dispatch.SignalPlaces {
-			*places += arg.(dispatch.PlacesBack).Places
+			*places += arg.(wire.PlacesBack).Places
 			*times++
 		}
 	}
@@ -174,7 +173,7 @@ func TestLeg_ContinuesAsNewWithPlaces(t *testing.T) {
 	w.at(1500*time.Millisecond, func() { w.env.SignalWorkflow(dispatch.SignalGrant, 4) })
 	// These arrive while the last batches of the first run are under way, or its commit.
 	w.commitTook = 10 * time.Second
-	w.commit = func(activities.CommitInput) error {
+	w.commit = func(wire.CommitInput) error {
 		if len(w.commits) == 1 {
 			w.later(5*time.Second, func() { w.env.SignalWorkflow(dispatch.SignalGrant, 2) })
 		}
@@ -211,7 +210,7 @@ func (w *world) serve(slots int, each time.Duration) *simulated {
 	s := &simulated{w: w, each: each, latency: 5 * time.Millisecond}
 	s.add("host-1", slots, time.Time{})
 	w.process = s.process
-	w.planner = func(r *activities.PlanResult) { r.Worker, r.Capacity = s.name, s.capacity }
+	w.planner = func(r *wire.PlanResult) { r.Worker, r.Capacity = s.name, s.capacity }
 	return s
 }
 
@@ -296,7 +295,7 @@ func TestWindow_GrowsWhileSlotsWait(t *testing.T) {
 	w := setup(t, 60_000)
 	w.spec.Window = 0
 	s := w.serve(150, 5*time.Second) // a window of more than 300 is too much for the test environment
-	w.planner = func(*activities.PlanResult) {}
+	w.planner = func(*wire.PlanResult) {}
 	s.capacity = wire.Capacity{}
 	report := w.mustRun()
 	require.Equal(t, 256, report.Window, "64, 128, 256: all slots are busy then")
@@ -310,7 +309,7 @@ func TestWindow_StaysWhileBatchesQueue(t *testing.T) {
 	w.spec.Window = 0
 	s := w.serve(30, 5*time.Second)
 	s.capacity = wire.Capacity{}
-	w.planner = func(*activities.PlanResult) {}
+	w.planner = func(*wire.PlanResult) {}
 	report := w.mustRun()
 	require.Equal(t, job.LeastAutoWindow, report.Window)
 	require.Equal(t, job.LeastAutoWindow, w.most)

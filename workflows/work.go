@@ -4,11 +4,9 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/workflow"
@@ -42,18 +40,18 @@ type work interface {
 	// window is the automatic window, by what is known of the pool.
 	window(v pool.View) int
 	// salvage records what an earlier run of the job had accepted, and returns the manifests that name it. It blocks.
-	salvage(ctx workflow.Context, in salvaged) (manifests []string, err error)
+	salvage(ctx workflow.Context, in wire.Salvaged) (manifests []string, err error)
 	// carry returns the open legs that the job's next run continues with; false: they must end first.
-	carry(legs []*openLeg) ([]carriedLeg, bool)
+	carry(legs []*openLeg) ([]wire.CarriedLeg, bool)
 	// insistsOnInit reports whether the init hooks run to their end even if a stop comes before it.
 	insistsOnInit() bool
 	// progressed is called whenever something may have happened. It does not block.
 	progressed()
 	// ended takes what a leg has done that has ended.
-	ended(l *openLeg, r LegResult)
+	ended(l *openLeg, r wire.LegResult)
 	// outcomes are the counts that decide whether too many items fail, and those of this run's items alone, as far as they are
 	// known.
-	outcomes() (ok, failed int64, fresh dispatch.Counts)
+	outcomes() (ok, failed int64, fresh wire.Counts)
 	// listFailures writes the errors file of a job that has failed, and returns where that is; empty: there is none. It
 	// blocks. ctx has the options of an activity.
 	listFailures(ctx workflow.Context, t terms) (location string, err error)
@@ -63,20 +61,20 @@ type work interface {
 
 // terms are what a job stands at when it asks its work for something.
 type terms struct {
-	ref      activities.Ref
+	ref      wire.Ref
 	spec     job.Spec
 	resume   []string // heads of the manifests of earlier runs: what they account for is done
 	heads    []string // heads of the manifests of all that is done
 	planned  int64    // items that are to be accounted for
 	portions int      // found before
 	earlier  []string // runs that this one takes the place of
-	sizing   activities.Sizing
+	sizing   wire.Sizing
 }
 
 // portion is what one leg gets to do.
 type portion struct {
-	page    []byte          // see LegInput.Page
-	tasks   []dispatch.Task // see dispatch.State
+	page    []byte      // see LegInput.Page
+	tasks   []wire.Task // see dispatch.State
 	batches int64
 	items   int64
 
@@ -86,12 +84,12 @@ type portion struct {
 	waiting bool        // it has what has come of an input that is still being written
 
 	// Only the first portion has these.
-	sources string      // key of the source table
-	perm    fs.FileMode // see [activities.Ref]
-	leftOut int         // see [job.Report]
-	bytes   int64       // of all input; 0: not known
-	resumed job.Totals  // of what earlier runs have done
-	worker  pool.Worker // that has found it
+	sources string          // key of the source table
+	perm    fs.FileMode     // see [wire.Ref]
+	leftOut int             // see [job.Report]
+	bytes   int64           // of all input; 0: not known
+	resumed job.Totals      // of what earlier runs have done
+	worker  wire.PoolWorker // that has found it
 
 	// Of a feed.
 	segment    bool            // a leg that takes items, rather than batches
@@ -118,15 +116,8 @@ func (p *portion) mostLegs() int {
 	return openLegs
 }
 
-// workState is what a work carries from one run of a job to the next.
-type workState struct {
-	Cursor activities.Cursor `json:"cursor"` // of jobs that read inputs in order: where the next page begins
-	Feed   *feedState        `json:"feed,omitempty"`
-	Loop   *loopState        `json:"loop,omitempty"`
-}
-
 // newWork chooses what a job does.
-func newWork(in JobInput, state *workState) work {
+func newWork(in wire.JobInput, state *wire.WorkState) work {
 	switch {
 	case in.Redrive != nil:
 		return newRedriveWork(*in.Redrive, state)
@@ -146,9 +137,9 @@ const (
 // pager finds the pages of a source that is read in order.
 type pager struct {
 	c     *coordinator
-	state *workState
+	state *wire.WorkState
 	// plan runs the activity that finds one page.
-	plan func(workflow.Context, activities.PlanInput) (activities.PlanResult, error)
+	plan func(workflow.Context, wire.PlanInput) (wire.PlanResult, error)
 }
 
 // needsSpeed is false if results are to be seen soon: a leg that waits for its second page does not commit.
@@ -170,34 +161,34 @@ func (p *pager) renew() {}
 func (p *pager) insistsOnInit() bool { return false }
 func (p *pager) progressed()         {}
 
-func (p *pager) ended(*openLeg, LegResult) {}
+func (p *pager) ended(*openLeg, wire.LegResult) {}
 
-func (p *pager) outcomes() (ok, failed int64, fresh dispatch.Counts) { return p.c.outcomes() }
+func (p *pager) outcomes() (ok, failed int64, fresh wire.Counts) { return p.c.outcomes() }
 
 func (p *pager) open(found portion) { p.c.openPage(found) }
 
 func (p *pager) window(v pool.View) int { return v.Window() }
 
-func (p *pager) carry(legs []*openLeg) ([]carriedLeg, bool) { return nil, len(legs) == 0 }
+func (p *pager) carry(legs []*openLeg) ([]wire.CarriedLeg, bool) { return nil, len(legs) == 0 }
 
-func (p *pager) salvage(ctx workflow.Context, in salvaged) ([]string, error) {
+func (p *pager) salvage(ctx workflow.Context, in wire.Salvaged) ([]string, error) {
 	if in.Workflow != "" { // of a redrive of a feed; if nothing is known of the leg, its items are planned again
 		done, err := salvageLeg(ctx, in)
 		return done.Manifests, err
 	}
-	var committed activities.CommitResult
-	plain := activities.CommitInput{Ref: in.Ref, Leg: in.Leg, Previous: in.Previous}
+	var committed wire.CommitResult
+	plain := wire.CommitInput{Ref: in.Ref, Leg: in.Leg, Previous: in.Previous}
 	for _, e := range in.Entries {
 		if e.Verify() == nil { // the items of the others are planned again
 			plain.Entries = append(plain.Entries, e.Entry)
 		}
 	}
-	err := execute.IO(ctx, acts.Commit, plain, &committed)
+	committed, err := execute.IO(ctx, wire.ActivityCommit, plain)
 	return []string{committed.Manifest}, err
 }
 
 func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
-	in := activities.PlanInput{
+	in := wire.PlanInput{
 		Ref: t.ref, Spec: t.spec, From: p.state.Cursor, Resume: t.resume,
 		Batches: pageSize(t), Sizing: t.sizing,
 	}
@@ -211,9 +202,9 @@ func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
 	found := portion{
 		page: page.Page, planned: page.Next.Item, last: page.Done, waiting: page.Waiting, noticed: page.Noticed,
 		sources: page.Sources, perm: page.Perm, leftOut: page.LeftOut, bytes: page.Total, resumed: page.Resumed,
-		worker: pool.Worker{Name: page.Worker, Capacity: page.Capacity},
+		worker: wire.PoolWorker{Name: page.Worker, Capacity: page.Capacity},
 	}
-	batches, err := activities.DecodePage(page.Page)
+	batches, err := wire.DecodePage(page.Page)
 	if err != nil {
 		return portion{}, err
 	}
@@ -228,7 +219,7 @@ func (p *pager) next(ctx workflow.Context, t terms) (portion, error) {
 // pageSize is how many batches the next page has at most. Each goes through all stages of a pipeline in one leg. If results are
 // printed while more items come, a page has two for each slot: it is committed as a whole.
 func pageSize(t terms) int {
-	most := stages.Compile(t.spec.Stages).Page(t.spec.BatchItems)
+	most := pipeline.Compile(t.spec.Stages).Page(t.spec.BatchItems)
 	if t.portions == 0 {
 		return min(wire.FirstPage, most)
 	}
@@ -241,17 +232,17 @@ func pageSize(t terms) int {
 // fileWork runs a handler over the items of the spec's inputs.
 type fileWork struct{ pager }
 
-func newFileWork(state *workState) *fileWork {
-	return &fileWork{pager{state: state, plan: func(ctx workflow.Context, in activities.PlanInput) (page activities.PlanResult, err error) {
-		return page, execute.IO(ctx, acts.Plan, in, &page)
+func newFileWork(state *wire.WorkState) *fileWork {
+	return &fileWork{pager{state: state, plan: func(ctx workflow.Context, in wire.PlanInput) (wire.PlanResult, error) {
+		return execute.IO(ctx, wire.ActivityPlan, in)
 	}}}
 }
 
 // finish has the output published from the manifests of all that is done.
 func (p *pager) finish(ctx workflow.Context, t terms, r *job.Report) error {
-	var result activities.FinishResult
-	in := activities.FinishInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads, Planned: t.planned, Earlier: t.earlier}
-	if err := execute.IO(ctx, acts.Finish, in, &result); err != nil {
+	in := wire.FinishInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads, Planned: t.planned, Earlier: t.earlier}
+	result, err := execute.IO(ctx, wire.ActivityFinish, in)
+	if err != nil {
 		return err
 	}
 	r.Output = &result.Output
@@ -262,8 +253,7 @@ func (w *fileWork) amend(*job.Report) {}
 
 func (w *fileWork) boundsFailures() bool { return true }
 
-func (w *fileWork) listFailures(ctx workflow.Context, t terms) (location string, err error) {
-	in := activities.FailuresInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads}
-	err = execute.IO(ctx, acts.WriteFailures, in, &location)
-	return location, err
+func (w *fileWork) listFailures(ctx workflow.Context, t terms) (string, error) {
+	in := wire.FailuresInput{Ref: t.ref, Spec: t.spec, Manifests: t.heads}
+	return execute.IO(ctx, wire.ActivityWriteFailures, in)
 }

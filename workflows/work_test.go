@@ -13,7 +13,7 @@ func TestJob_EarlierRunsReachFinish(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 10)
 	var report job.Report
-	again, err := w.runOnce(Job, JobInput{StartInput: wire.StartInput{Spec: w.spec, Earlier: []string{"run-0"}, Version: w.version}}, &report, nil)
+	again, err := w.runOnce(Job, wire.JobInput{StartInput: wire.StartInput{Spec: w.spec, Earlier: []string{"run-0"}, Version: w.version}}, &report, nil)
 	require.NoError(t, err)
 	require.False(t, again)
 	require.Len(t, w.finishes, 1)

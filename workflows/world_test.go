@@ -13,11 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
@@ -46,26 +43,26 @@ type world struct {
 	waits      bool // the input is still being written: each page has what has come
 	firstLimit int  // batches of the first page; 0: as of the others
 	resume     []string
-	salvage    []activities.CommitInput
+	salvage    []wire.CommitInput
 	redrive    *job.Redrive
-	merged     activities.FinishResult // of a redrive
-	version    int                     // of the logic; the present one
+	merged     wire.FinishResult // of a redrive
+	version    int               // of the logic; the present one
 
 	// What activities do, if a test needs something else than success. They are called one at
 	// a time. process gets what would happen and changes it.
 	process func(x *execution)
-	plan    func(in activities.PlanInput) error
-	commit  func(in activities.CommitInput) error
-	finish  func(in activities.FinishInput) error
-	report  func(in activities.ReportInput) error
-	hook    func(in activities.HookInput) error
+	plan    func(in wire.PlanInput) error
+	commit  func(in wire.CommitInput) error
+	finish  func(in wire.FinishInput) error
+	report  func(in wire.ReportInput) error
+	hook    func(in wire.HookInput) error
 	// failures is what WriteFailures fails with.
-	failures func(in activities.FailuresInput) error
-	locate   func(in activities.LocateInput) error
+	failures func(in wire.FailuresInput) error
+	locate   func(in wire.LocateInput) error
 	taker    *wire.Place               // of executions that expired without a heartbeat; nil: not known
 	ended    func(process string) bool // which workers' processes are known to have ended; nil: none
 	// planner, if it is set, completes the result of the first page.
-	planner func(r *activities.PlanResult)
+	planner func(r *wire.PlanResult)
 	// inPlaceOfHook, if it gives a future, is the result of a hook.
 	inPlaceOfHook func(ctx workflow.Context) workflow.Future
 	// How long activities take: batches a moment.
@@ -85,15 +82,15 @@ type world struct {
 	all       []*execution          // in the order of their dispatch
 	flying    int
 	most      int // flying at once
-	manifests map[string]activities.CommitInput
-	plans     []activities.PlanInput
-	commits   []activities.CommitInput
-	finishes  []activities.FinishInput
+	manifests map[string]wire.CommitInput
+	plans     []wire.PlanInput
+	commits   []wire.CommitInput
+	finishes  []wire.FinishInput
 	redriven  []job.Redrive // of each PlanRedrive and FinishRedrive
-	reports   []activities.ReportInput
-	listed    []activities.FailuresInput
-	hooks     []activities.HookInput
-	legs      []LegInput
+	reports   []wire.ReportInput
+	listed    []wire.FailuresInput
+	hooks     []wire.HookInput
+	legs      []wire.LegInput
 	started   map[string]bool // legs, by ID
 	hookLimit time.Duration   // of the last hook, however it ends
 	hookEach  time.Duration   // of one try of it
@@ -111,7 +108,7 @@ type execution struct {
 	w        *world
 	id       string
 	workflow string // that has dispatched it
-	in       activities.ProcessInput
+	in       wire.ProcessInput
 	options  workflow.ActivityOptions
 	number   int // among all executions, from 1
 	at       time.Time
@@ -119,7 +116,7 @@ type execution struct {
 
 	// What will happen: after took it ends with result or err; 0: it never does.
 	took   time.Duration
-	result activities.ProcessResult
+	result wire.ProcessResult
 	err    error
 	// onCancel is called when the execution is cancelled; by default it returns the rest.
 	onCancel  func()
@@ -140,7 +137,7 @@ func setup(t *testing.T, items int64) *world {
 		spec: job.Spec{
 			Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl", BatchItems: 10, Window: 64,
 		}.WithDefaults(),
-		waiting: map[string]*execution{}, watched: map[any][]*execution{}, manifests: map[string]activities.CommitInput{},
+		waiting: map[string]*execution{}, watched: map[any][]*execution{}, manifests: map[string]wire.CommitInput{},
 		commands: map[string]int{}, memo: map[string]any{},
 	}
 	w.newEnv()
@@ -148,8 +145,8 @@ func setup(t *testing.T, items int64) *world {
 }
 
 // doServed says that all pools are served.
-func (w *world) doServed(context.Context, activities.ServedInput) (activities.ServedResult, error) {
-	return activities.ServedResult{}, nil
+func (w *world) doServed(context.Context, wire.ServedInput) (wire.ServedResult, error) {
+	return wire.ServedResult{}, nil
 }
 
 func (w *world) newEnv() {
@@ -206,10 +203,10 @@ func (w *world) salvaged() (all []json.RawMessage) {
 // run runs the job over all its runs.
 func (w *world) run() (job.Report, error) {
 	w.t.Helper()
-	in := JobInput{StartInput: wire.StartInput{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version, Salvage: w.salvaged()}}
+	in := wire.JobInput{StartInput: wire.StartInput{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version, Salvage: w.salvaged()}}
 	for {
 		var report job.Report
-		var next JobInput
+		var next wire.JobInput
 		again, err := w.runOnce(Job, in, &report, &next)
 		if !again {
 			return report, err
@@ -253,11 +250,11 @@ func (w *world) requireSettled() {
 }
 
 // runLeg runs a leg by itself, over all its runs.
-func (w *world) runLeg(in LegInput) (LegResult, error) {
+func (w *world) runLeg(in wire.LegInput) (wire.LegResult, error) {
 	w.t.Helper()
 	for {
-		var result LegResult
-		var next LegInput
+		var result wire.LegResult
+		var next wire.LegInput
 		again, err := w.runOnce(Leg, in, &result, &next)
 		if !again {
 			return result, err
@@ -325,11 +322,11 @@ func (w *world) page(first int64, n int) []byte {
 	for i := range int64(n) {
 		batches = append(batches, batch(first+i*w.perBatch, w.perBatch))
 	}
-	return inputs.EncodePage(batches)
+	return wire.EncodePage(batches)
 }
 
-func (w *world) legInput(n int) LegInput {
-	return LegInput{Spec: w.spec, State: dispatch.State{Number: 1, Window: w.spec.Window}, Page: w.page(0, n), Version: w.version}
+func (w *world) legInput(n int) wire.LegInput {
+	return wire.LegInput{Spec: w.spec, LegState: wire.LegState{Number: 1, Window: w.spec.Window}, Page: w.page(0, n), Version: w.version}
 }
 
 // accepted lists the ranges that manifests account for, in order.
@@ -342,8 +339,8 @@ func (w *world) accepted(heads []string) []wire.Batch {
 }
 
 // entries lists what manifests hold, in order.
-func (w *world) entries(heads []string) []activities.Entry {
-	var entries []activities.Entry
+func (w *world) entries(heads []string) []wire.Entry {
+	var entries []wire.Entry
 	seen := map[string]bool{}
 	for todo := slices.Clone(heads); len(todo) > 0; {
 		head := todo[0]
@@ -357,7 +354,7 @@ func (w *world) entries(heads []string) []activities.Entry {
 		todo = append(todo, manifest.Previous...)
 		entries = append(entries, manifest.Entries...)
 	}
-	slices.SortFunc(entries, func(a, b activities.Entry) int { return int(a.First - b.First) })
+	slices.SortFunc(entries, func(a, b wire.Entry) int { return int(a.First - b.First) })
 	return entries
 }
 
@@ -385,16 +382,16 @@ func (w *world) requireAccepted(r job.Report) {
 	require.Equal(w.t, r.Done(), total)
 }
 
-func (w *world) doPlan(ctx context.Context, in activities.PlanInput) (activities.PlanResult, error) {
+func (w *world) doPlan(ctx context.Context, in wire.PlanInput) (wire.PlanResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.plans = append(w.plans, in)
 	if w.plan != nil {
 		if err := w.plan(in); err != nil {
-			return activities.PlanResult{}, err
+			return wire.PlanResult{}, err
 		}
 	}
-	var result activities.PlanResult
+	var result wire.PlanResult
 	skip := w.accepted(in.Resume)
 	if in.Ref.Sources == "" {
 		result.Sources, result.Total = "sources", w.items*itemBytes
@@ -431,8 +428,8 @@ func (w *world) doPlan(ctx context.Context, in activities.PlanInput) (activities
 		next = end
 	}
 	result.Waiting = w.waits && !result.Done
-	result.Page = inputs.EncodePage(batches)
-	result.Next = activities.Cursor{Offset: next * itemBytes, Item: next}
+	result.Page = wire.EncodePage(batches)
+	result.Next = wire.Cursor{Offset: next * itemBytes, Item: next}
 	return result, w.sleep(ctx, w.planTook, result)
 }
 
@@ -457,55 +454,55 @@ func (w *world) wake(id string) {
 	}
 }
 
-func (w *world) doCommit(ctx context.Context, in activities.CommitInput) (activities.CommitResult, error) {
+func (w *world) doCommit(ctx context.Context, in wire.CommitInput) (wire.CommitResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.commits = append(w.commits, in)
 	if w.commit != nil {
 		if err := w.commit(in); err != nil {
-			return activities.CommitResult{}, err
+			return wire.CommitResult{}, err
 		}
 	}
 	key := fmt.Sprintf("m-%d", len(w.commits))
 	w.manifests[key] = in
-	result := activities.CommitResult{Manifest: key}
+	result := wire.CommitResult{Manifest: key}
 	return result, w.sleep(ctx, w.commitTook, result)
 }
 
-func (w *world) doFinish(ctx context.Context, in activities.FinishInput) (activities.FinishResult, error) {
+func (w *world) doFinish(ctx context.Context, in wire.FinishInput) (wire.FinishResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.finishes = append(w.finishes, in)
 	if w.finish != nil {
 		if err := w.finish(in); err != nil {
-			return activities.FinishResult{}, err
+			return wire.FinishResult{}, err
 		}
 	}
 	if got := tiled(w.accepted(in.Manifests)); got != in.Planned {
-		return activities.FinishResult{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("item %d of %d is missing", got, in.Planned), job.ErrorBooks, nil)
+		return wire.FinishResult{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("item %d of %d is missing", got, in.Planned), job.ErrorBooks, nil)
 	}
-	result := activities.FinishResult{Output: job.Output{Location: w.spec.Output, Bytes: 7}}
+	result := wire.FinishResult{Output: job.Output{Location: w.spec.Output, Bytes: 7}}
 	if w.redrive != nil {
 		result = w.merged
 	}
 	return result, w.sleep(ctx, w.finishTook, result)
 }
 
-func (w *world) doPlanRedrive(ctx context.Context, in activities.RedrivePlanInput) (activities.PlanResult, error) {
+func (w *world) doPlanRedrive(ctx context.Context, in wire.PlanRedriveInput) (wire.PlanResult, error) {
 	w.mu.Lock()
 	w.redriven = append(w.redriven, in.Redrive)
 	w.mu.Unlock()
 	return w.doPlan(ctx, in.PlanInput)
 }
 
-func (w *world) doFinishRedrive(ctx context.Context, in activities.RedriveFinishInput) (activities.FinishResult, error) {
+func (w *world) doFinishRedrive(ctx context.Context, in wire.FinishRedriveInput) (wire.FinishResult, error) {
 	w.mu.Lock()
 	w.redriven = append(w.redriven, in.Redrive)
 	w.mu.Unlock()
 	return w.doFinish(ctx, in.FinishInput)
 }
 
-func (w *world) doReport(_ context.Context, in activities.ReportInput) error {
+func (w *world) doReport(_ context.Context, in wire.ReportInput) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reports = append(w.reports, in)
@@ -515,7 +512,7 @@ func (w *world) doReport(_ context.Context, in activities.ReportInput) error {
 	return nil
 }
 
-func (w *world) doFailures(_ context.Context, in activities.FailuresInput) (string, error) {
+func (w *world) doFailures(_ context.Context, in wire.FailuresInput) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.listed = append(w.listed, in)
@@ -525,7 +522,7 @@ func (w *world) doFailures(_ context.Context, in activities.FailuresInput) (stri
 	return in.Spec.Errors, nil
 }
 
-func (w *world) doHook(ctx context.Context, in activities.HookInput) error {
+func (w *world) doHook(ctx context.Context, in wire.HookInput) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hooks = append(w.hooks, in)
@@ -538,15 +535,15 @@ func (w *world) doHook(ctx context.Context, in activities.HookInput) error {
 }
 
 // doLocate finds every batch in flight on its own worker.
-func (w *world) doLocate(_ context.Context, in activities.LocateInput) (activities.LocateResult, error) {
+func (w *world) doLocate(_ context.Context, in wire.LocateInput) (wire.LocateResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.locate != nil {
 		if err := w.locate(in); err != nil {
-			return activities.LocateResult{}, err
+			return wire.LocateResult{}, err
 		}
 	}
-	var result activities.LocateResult
+	var result wire.LocateResult
 	for _, x := range w.all {
 		if x.workflow == in.Workflow && !x.ended {
 			result.Places = append(result.Places, wire.ActivityPlace{
@@ -579,7 +576,7 @@ func (w *world) paces() job.Rate {
 }
 
 // dispatch decides, in the order of the workflow's commands, how a batch will end.
-func (w *world) dispatch(ctx workflow.Context, in activities.ProcessInput, options workflow.ActivityOptions) *execution {
+func (w *world) dispatch(ctx workflow.Context, in wire.ProcessInput, options workflow.ActivityOptions) *execution {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	x := &execution{
@@ -604,10 +601,10 @@ func (w *world) dispatch(ctx workflow.Context, in activities.ProcessInput, optio
 }
 
 // done is the answer of an execution that did its first n items.
-func (x *execution) done(n int64) activities.ProcessResult {
-	var r activities.ProcessResult
+func (x *execution) done(n int64) wire.ProcessResult {
+	var r wire.ProcessResult
 	b := x.in.Batch
-	r.Entry = activities.Entry{Batch: batch(b.First, n), Part: x.id, OK: n}
+	r.Entry = wire.Entry{Batch: batch(b.First, n), Part: x.id, OK: n}
 	r.Totals = job.Totals{OK: n, Batches: 1, Calls: 1, CallItems: n, CallMin: n, CallMax: n, InputBytes: n * itemBytes, Busy: time.Second}
 	if n < b.Count {
 		rest := b.After(n, n*itemBytes)
@@ -639,7 +636,7 @@ func (x *execution) fails(err error) { x.err = err }
 // rests makes the execution end after its first n items.
 func (x *execution) rests(n int64) { x.result = x.done(n) }
 
-func (w *world) doProcess(ctx context.Context, in activities.ProcessInput) (activities.ProcessResult, error) {
+func (w *world) doProcess(ctx context.Context, in wire.ProcessInput) (wire.ProcessResult, error) {
 	info := activity.GetInfo(ctx)
 	env := w.env
 	env.RegisterDelayedCallback(func() {
@@ -654,11 +651,11 @@ func (w *world) doProcess(ctx context.Context, in activities.ProcessInput) (acti
 			x.endAfter(x.took, x.result, x.err)
 		}
 	}, 0)
-	return activities.ProcessResult{}, activity.ErrResultPending
+	return wire.ProcessResult{}, activity.ErrResultPending
 }
 
 // endAfter ends the execution after some time, unless it has ended before, or is to end otherwise.
-func (x *execution) endAfter(d time.Duration, result activities.ProcessResult, err error) {
+func (x *execution) endAfter(d time.Duration, result wire.ProcessResult, err error) {
 	env := x.w.env
 	x.ends++
 	ends := x.ends
@@ -676,10 +673,10 @@ func (x *execution) endAfter(d time.Duration, result activities.ProcessResult, e
 func (x *execution) endNow(err error) {
 	x.w.mu.Lock()
 	defer x.w.mu.Unlock()
-	x.end(x.w.env, activities.ProcessResult{}, err)
+	x.end(x.w.env, wire.ProcessResult{}, err)
 }
 
-func (x *execution) end(env *testsuite.TestWorkflowEnvironment, result activities.ProcessResult, err error) {
+func (x *execution) end(env *testsuite.TestWorkflowEnvironment, result wire.ProcessResult, err error) {
 	x.ended = true
 	x.w.flying--
 	delete(x.w.waiting, x.id)
@@ -766,7 +763,7 @@ func (s *spyOutbound) ExecuteActivity(ctx workflow.Context, name string, args ..
 	if name != "Process" {
 		return s.Next.ExecuteActivity(ctx, name, args...)
 	}
-	x := s.w.dispatch(ctx, args[0].(activities.ProcessInput), options)
+	x := s.w.dispatch(ctx, args[0].(wire.ProcessInput), options)
 	options.ActivityID = x.id
 	// The environment ends a cancelled activity at once. A server waits for it to answer.
 	detached, _ := workflow.NewDisconnectedContext(workflow.WithActivityOptions(ctx, options))
@@ -811,7 +808,7 @@ func (w *world) watch(ctx workflow.Context, x *execution) {
 func (s *spyOutbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
 	s.count("child")
 	s.w.mu.Lock()
-	if in, ok := args[0].(LegInput); ok {
+	if in, ok := args[0].(wire.LegInput); ok {
 		s.w.legs = append(s.w.legs, in)
 	}
 	s.w.summaries = append(s.w.summaries, workflow.GetChildWorkflowOptions(ctx).StaticSummary)
@@ -828,7 +825,7 @@ func (s *spyOutbound) SignalExternalWorkflow(ctx workflow.Context, id, run, name
 	s.count("signal " + name)
 	s.count("signals to " + id)
 	if s.w.sent != nil {
-		if from, ok := arg.(dispatch.FromLeg[any]); ok {
+		if from, ok := arg.(wire.FromLeg[any]); ok {
 			arg = from.Value
 		}
 		s.w.sent(name, arg)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 func main() {
@@ -61,7 +62,7 @@ func serve(args []string) error {
 		}
 		switch name {
 		case frames.TypeHello:
-			err = say(frames.Ready{Type: frames.TypeReady, Name: "bench"})
+			err = say(wire.ReadyFrame{Type: frames.TypeReady, Name: "bench"})
 		case frames.TypeCall:
 			err = respond(line, answer)
 		case frames.TypeBye:
@@ -86,11 +87,11 @@ func callAtOnce(line []byte, answer func(json.RawMessage) (json.RawMessage, erro
 }
 
 func call(line []byte, answer func(json.RawMessage) (json.RawMessage, error)) error {
-	var f frames.Call
+	var f wire.CallFrame
 	if err := frames.Decode(line, &f); err != nil {
 		return err
 	}
-	results := make([]frames.Result, len(f.Items))
+	results := make([]wire.ResultFrame, len(f.Items))
 	for i, item := range f.Items {
 		value, err := answer(item)
 		if err != nil {
@@ -98,8 +99,8 @@ func call(line []byte, answer func(json.RawMessage) (json.RawMessage, error)) er
 		}
 		results[i].Value = value
 	}
-	answered := frames.Results{ID: f.ID, Results: results}
-	frame, err := answered.Append(nil)
+	answered := wire.ResultsFrame{ID: f.ID, Results: results}
+	frame, err := frames.AppendResults(&answered, nil)
 	if err != nil {
 		return err
 	}

@@ -6,16 +6,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
-
-// CallLimits say how calls are made and retried.
-type CallLimits struct {
-	Timeout      time.Duration `json:"timeout,omitempty"` // of one call; 0: none
-	Attempts     int           `json:"attempts"`          // of a call that fails as a whole, before it is halved
-	ItemAttempts int           `json:"item_attempts"`
-	Backoff      time.Duration `json:"backoff"`
-}
 
 // Caller makes calls of one batch in a lane. Whatever a call does, the items that it was given end with
 // one outcome each: a call that fails as a whole is retried, and then halved until the fault is
@@ -23,7 +16,7 @@ type CallLimits struct {
 // further calls in a call of n.
 type Caller struct {
 	Handler Handler
-	Limits  CallLimits
+	Limits  wire.CallLimits
 	Lane    *Lane
 	Answer  *Answer
 	Place   Place

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -23,7 +24,7 @@ func newCaller(t *testing.T, h Handler, attempts int) *Caller {
 	t.Cleanup(lane.Close)
 	return &Caller{
 		Handler: h, Lane: lane, Answer: &Answer{}, Place: &AnyPlace{}, Observer: Unobserved{},
-		Limits: CallLimits{Attempts: attempts, ItemAttempts: 1, Backoff: time.Millisecond},
+		Limits: wire.CallLimits{Attempts: attempts, ItemAttempts: 1, Backoff: time.Millisecond},
 	}
 }
 

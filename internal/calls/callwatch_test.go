@@ -424,7 +424,7 @@ func TestWatch_DefectsEndAsErrors(t *testing.T) {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}}
-	c := &Caller{Handler: h, Limits: CallLimits{Attempts: 3}, Lane: m.lane, Answer: &Answer{}, Place: &AnyPlace{}, Observer: Unobserved{}}
+	c := &Caller{Handler: h, Limits: wire.CallLimits{Attempts: 3}, Lane: m.lane, Answer: &Answer{}, Place: &AnyPlace{}, Observer: Unobserved{}}
 	err := c.Run([]Item{{}})
 	require.ErrorContains(t, err, "this is a defect of stint, please report it: looking after a batch: panic: no heart")
 	require.Zero(t, c.Answer.Len())

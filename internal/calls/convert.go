@@ -4,20 +4,21 @@ import (
 	"unicode/utf8"
 
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
 // Conversion gives items the form that a handler wants.
 type Conversion struct {
 	Form  Form
-	Shape *records.Shape // of the items
-	data  []byte         // of items that had to be converted, since reset
+	Shape *wire.Shape // of the items
+	data  []byte      // of items that had to be converted, since reset
 }
 
 func (c *Conversion) Reset() { c.data = c.data[:0] }
 
 // AsLines reports whether the items' own lines are what the handler wants.
-func (c *Conversion) AsLines() bool { return c.Form == Lines && c.Shape.Lines() }
+func (c *Conversion) AsLines() bool { return c.Form == Lines && records.Lines(c.Shape) }
 
 // Convert returns an item in the form that the handler wants. It is valid until reset.
 func (c *Conversion) Convert(item *records.Item) ([]byte, error) {
@@ -27,18 +28,18 @@ func (c *Conversion) Convert(item *records.Item) ([]byte, error) {
 	shape, form := c.Shape, c.Form
 	switch {
 	case form == CheckedJSON && shape.Format == records.JSONL:
-		return item.Raw, shape.CheckLine(item)
+		return item.Raw, records.CheckLine(shape, item)
 	case form == JSONValues && shape.Format == records.JSONL && utf8.Valid(item.Raw):
 		return item.Raw, records.CheckNesting(item.Raw) // the handler's own decoder checks the rest
-	case form == Lines && shape.Lines():
-		return item.Raw, shape.CheckLine(item)
+	case form == Lines && records.Lines(shape):
+		return item.Raw, records.CheckLine(shape, item)
 	}
 	start := len(c.data)
 	var err error
 	if form == Lines {
-		c.data, err = shape.AppendLine(c.data, item)
+		c.data, err = records.AppendLine(shape, c.data, item)
 	} else {
-		c.data, err = shape.AppendJSON(c.data, item)
+		c.data, err = records.AppendJSON(shape, c.data, item)
 	}
 	if err != nil {
 		c.data = c.data[:start]

@@ -10,7 +10,6 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
-	"go.temporal.io/sdk/temporal"
 )
 
 // Fault is why an item, or a whole call, failed.
@@ -65,12 +64,15 @@ func FaultOf(err error) *Fault {
 	return (&Fault{Kind: job.KindError, Err: e}).bounded()
 }
 
-// typeName names an error's type as its author would: the type of an application error, or the
+// typeName names an error's type as its author would: what its method Type says, as Temporal's application errors do, or the
 // first type in the chain that is not just a wrapper of package errors or fmt.
 func typeName(err error) string {
-	var app *temporal.ApplicationError
-	if errors.As(err, &app) && app.Type() != "" {
-		return app.Type()
+	var typed interface {
+		error
+		Type() string
+	}
+	if errors.As(err, &typed) && typed.Type() != "" {
+		return typed.Type()
 	}
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		t := reflect.TypeOf(e)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/search"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
@@ -165,7 +166,7 @@ func TestWorkflowRuns(t *testing.T) {
 // D10: the server of this version understands the list of jobs in trouble.
 func TestD10_ListOfTrouble(t *testing.T) {
 	t.Parallel()
-	c := dial(t, setup(t, Options{SearchAttributes: jobs.SearchTypes()}))
+	c := dial(t, setup(t, Options{SearchAttributes: search.Types()}))
 	for _, query := range []string{jobs.JobsQuery, jobs.TroubleQuery} {
 		found, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: query})
 		require.NoError(t, err, query)

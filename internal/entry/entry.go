@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
@@ -45,10 +46,9 @@ func (w Workflows) Register(r worker.WorkflowRegistry) {
 // Activities are activities by the names of their types.
 type Activities map[string]func(context.Context, converter.EncodedValues) (any, error)
 
-// Activity makes an entry of an activity. If its input cannot be read that is an outage: it costs no attempt, and is
-// waited out.
-func Activity[In, Out any](fn func(context.Context, In) (Out, error)) func(context.Context, converter.EncodedValues) (any, error) {
-	return func(ctx context.Context, args converter.EncodedValues) (any, error) {
+// Offer adds an activity. If its input cannot be read that is an outage: it costs no attempt, and is waited out.
+func Offer[In, Out any](all Activities, name wire.Activity[In, Out], fn func(context.Context, In) (Out, error)) {
+	all[string(name)] = func(ctx context.Context, args converter.EncodedValues) (any, error) {
 		var in In
 		if err := args.Get(&in); err != nil {
 			err = unreadable(err)
@@ -58,9 +58,9 @@ func Activity[In, Out any](fn func(context.Context, In) (Out, error)) func(conte
 	}
 }
 
-// Action makes an entry of an activity that has no result.
-func Action[In any](fn func(context.Context, In) error) func(context.Context, converter.EncodedValues) (any, error) {
-	return Activity(func(ctx context.Context, in In) (any, error) { return nil, fn(ctx, in) })
+// OfferAction adds an activity that has no result.
+func OfferAction[In any](all Activities, name wire.Activity[In, any], fn func(context.Context, In) error) {
+	Offer(all, name, func(ctx context.Context, in In) (any, error) { return nil, fn(ctx, in) })
 }
 
 // Register has the worker run the activities.

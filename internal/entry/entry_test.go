@@ -27,10 +27,10 @@ func TestActivities(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	noted := ""
-	Activities{
-		"Length": Activity(length),
-		"Note":   Action(func(_ context.Context, in string) error { noted = in; return nil }),
-	}.Register(env)
+	all := Activities{}
+	Offer(all, "Length", length)
+	OfferAction(all, "Note", func(_ context.Context, in string) error { noted = in; return nil })
+	all.Register(env)
 	value, err := env.ExecuteActivity("Length", "four")
 	require.NoError(t, err)
 	var n int
@@ -46,7 +46,9 @@ func TestActivities(t *testing.T) {
 // An activity whose input cannot be read is waited out.
 func TestActivity_Unreadable(t *testing.T) {
 	t.Parallel()
-	_, err := Activity(length)(t.Context(), locked{})
+	all := Activities{}
+	Offer(all, "Length", length)
+	_, err := all["Length"](t.Context(), locked{})
 	var app *temporal.ApplicationError
 	require.ErrorAs(t, err, &app)
 	require.Equal(t, job.ErrorOutage, app.Type())

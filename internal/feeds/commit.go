@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/internal/wire"
@@ -15,52 +14,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// CommitInput is what a leg of a feed has come to: the executions that count, the items that were discarded, and, of a feed
-// that has stopped, those that have no outcome. Their ranges do not overlap. As a payload it has at most 2 MB: a leg splits what
-// is more over several commits, each of which names the one before.
-type CommitInput struct {
-	Ref      ledger.Ref `json:"ref"`
-	Leg      int        `json:"leg"`
-	Previous []string   `json:"previous,omitempty"`
-	// Accepted is how many items the feed had accepted: see [ledger.Besides]. 0: not known.
-	Accepted int64 `json:"accepted,omitempty"`
-	// Entries come in any order.
-	Entries    []Entry        `json:"entries,omitempty"`
-	Discarded  []Range        `json:"discarded,omitempty"`
-	Unfinished []ItemRange    `json:"unfinished,omitempty"`
-	Format     records.Format `json:"format,omitempty"` // of Unfinished: see [job.Spec]
-}
-
-// Empty reports that there is nothing to commit.
-func (in *CommitInput) Empty() bool { return len(in.Entries)+len(in.Discarded)+len(in.Unfinished) == 0 }
-
-// Entry is one accepted execution of a batch of a feed. If no part has its outcomes, Inline has them.
-type Entry struct {
-	ledger.Entry
-	Inline *ledger.Inline `json:"i,omitempty"`
-}
-
-// Range is some items of a feed, of one session.
-type Range struct {
-	First   int64 `json:"f"`
-	Count   int64 `json:"n"`
-	Session int64 `json:"g,omitempty"`
-}
-
-// ItemRange is a Range with its items, values in JSON.
-type ItemRange struct {
-	First   int64      `json:"f"`
-	Items   wire.Items `json:"i"`
-	Session int64      `json:"g,omitempty"`
-}
-
-// end is the ordinal after the last item.
-func (r *ItemRange) end() int64 { return r.First + int64(len(r.Items)) }
-
 // Commit writes inline outcomes to parts, those of neighbours together, unfinished items to spills, and a manifest of
 // all, whose key it returns. The manifest counts only when that has been accepted: a repetition leaves at most objects
 // that nothing names. Previous are named by it.
-func Commit(ctx context.Context, dir store.Dir, in CommitInput) (manifest string, err error) {
+func Commit(ctx context.Context, dir store.Dir, in wire.CommitFeedInput) (manifest string, err error) {
 	in.Unfinished = slices.Clone(in.Unfinished)
 	pieces, err := gather(in)
 	if err != nil {
@@ -69,49 +26,49 @@ func Commit(ctx context.Context, dir store.Dir, in CommitInput) (manifest string
 	if err := writeParts(ctx, dir, in.Ref.Run, pieces); err != nil {
 		return "", err
 	}
-	var entries []ledger.Entry
+	var entries []wire.Entry
 	for i := range pieces {
 		entries = append(entries, pieces[i].Entry)
 	}
-	var spills []ledger.Spill
+	var spills []wire.Spill
 	for left := in.Unfinished; len(left) > 0; {
 		n := 1
-		for n < len(left) && left[n].First == left[n-1].end() && left[n].Session == left[n-1].Session {
+		for n < len(left) && left[n].First == left[n-1].End() && left[n].Session == left[n-1].Session {
 			n++
 		}
-		spill, err := writeSpill(ctx, dir, in.Ref.NewSpillKey(), in.Format, left[:n])
+		spill, err := writeSpill(ctx, dir, ledger.NewSpillKey(in.Ref), in.Format, left[:n])
 		if err != nil {
 			return "", err
 		}
 		spills, left = append(spills, spill), left[n:]
 	}
-	return ledger.WriteManifest(ctx, dir, in.Ref, in.Leg, in.Previous, entries, ledger.Besides{Below: in.Accepted, Spills: spills})
+	return ledger.WriteManifest(ctx, dir, in.Ref, in.Leg, in.Previous, entries, wire.Besides{Below: in.Accepted, Spills: spills})
 }
 
 // gather checks what is to be committed, and joins neighbours: inline outcomes of one session, and discarded items. It sorts all
 // by ordinal.
-func gather(in CommitInput) ([]Entry, error) {
+func gather(in wire.CommitFeedInput) ([]wire.FeedEntry, error) {
 	all := slices.Clone(in.Entries)
 	for _, r := range in.Discarded {
-		all = append(all, Entry{Entry: ledger.Entry{Batch: wire.Batch{First: r.First, Count: r.Count}.Sealed(), Discarded: r.Count, Session: r.Session}})
+		all = append(all, wire.FeedEntry{Entry: wire.Entry{Batch: wire.Batch{First: r.First, Count: r.Count}.Sealed(), Discarded: r.Count, Session: r.Session}})
 	}
-	slices.SortFunc(all, func(a, b Entry) int { return cmp.Compare(a.First, b.First) })
-	slices.SortFunc(in.Unfinished, func(a, b ItemRange) int { return cmp.Compare(a.First, b.First) })
+	slices.SortFunc(all, func(a, b wire.FeedEntry) int { return cmp.Compare(a.First, b.First) })
+	slices.SortFunc(in.Unfinished, func(a, b wire.FeedItems) int { return cmp.Compare(a.First, b.First) })
 	if err := checkRanges(all, in.Unfinished); err != nil {
 		return nil, err
 	}
-	var joined []Entry
+	var joined []wire.FeedEntry
 	for i := range all {
 		e := &all[i]
-		if err := e.check(); err != nil {
+		if err := checkEntry(e); err != nil {
 			return nil, err
 		}
-		if n := len(joined); n > 0 && joined[n-1].joins(e) {
-			joined[n-1].join(e)
+		if n := len(joined); n > 0 && joins(&joined[n-1], e) {
+			join(&joined[n-1], e)
 			continue
 		}
 		if e.Inline != nil { // the caller's stays as it is
-			own := ledger.Inline{Results: slices.Clip(e.Inline.Results), Notes: slices.Clip(e.Inline.Notes)}
+			own := wire.Inline{Results: slices.Clip(e.Inline.Results), Notes: slices.Clip(e.Inline.Notes)}
 			e.Inline = &own
 		}
 		joined = append(joined, *e)
@@ -120,14 +77,14 @@ func gather(in CommitInput) ([]Entry, error) {
 }
 
 // checkRanges returns a permanent error if ranges overlap, or are empty. Both lists are sorted.
-func checkRanges(entries []Entry, unfinished []ItemRange) error {
+func checkRanges(entries []wire.FeedEntry, unfinished []wire.FeedItems) error {
 	type span struct{ first, end int64 }
 	var spans []span
 	for i := range entries {
 		spans = append(spans, span{entries[i].First, entries[i].End()})
 	}
 	for i := range unfinished {
-		spans = append(spans, span{unfinished[i].First, unfinished[i].end()})
+		spans = append(spans, span{unfinished[i].First, unfinished[i].End()})
 	}
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.end, b.end)) })
 	for i, s := range spans {
@@ -142,7 +99,7 @@ func checkRanges(entries []Entry, unfinished []ItemRange) error {
 }
 
 // check returns a permanent error if the entry contradicts itself.
-func (e *Entry) check() error {
+func checkEntry(e *wire.FeedEntry) error {
 	if err := e.Verify(); err != nil {
 		return ledger.Permanent(job.ErrorDamaged, fmt.Errorf("recording %w", err))
 	}
@@ -158,17 +115,17 @@ func (e *Entry) check() error {
 	case e.Part != "" || e.Inline == nil:
 		return ledger.Unbalanced("the outcomes of %s are to be in a part or inline, and are in %s", e.Batch, map[bool]string{true: "both", false: "neither"}[e.Part != ""])
 	}
-	return e.Inline.Check(e.Entry)
+	return ledger.CheckInline(e.Inline, e.Entry)
 }
 
 // joins reports whether next, the entry after this one, belongs into the same entry of the manifest.
-func (e *Entry) joins(next *Entry) bool {
+func joins(e *wire.FeedEntry, next *wire.FeedEntry) bool {
 	sameKind := e.Inline != nil && next.Inline != nil || e.Discarded > 0 && next.Discarded > 0
 	return sameKind && e.End() == next.First && e.Session == next.Session
 }
 
 // join adds the entry that follows.
-func (e *Entry) join(next *Entry) {
+func join(e *wire.FeedEntry, next *wire.FeedEntry) {
 	e.Batch = e.Upto(e.Count+next.Count, 0)
 	e.OK += next.OK
 	e.Failed += next.Failed
@@ -183,13 +140,13 @@ func (e *Entry) join(next *Entry) {
 const writers = 8
 
 // writeParts writes the inline outcomes of entries to parts of the run.
-func writeParts(ctx context.Context, dir store.Dir, run string, entries []Entry) error {
+func writeParts(ctx context.Context, dir store.Dir, run string, entries []wire.FeedEntry) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	for i := range entries {
 		if e := &entries[i]; e.Inline != nil {
 			group.Go(func() error {
-				return trap.Call("writing a part", func() error { return e.write(ctx, dir, run) })
+				return trap.Call("writing a part", func() error { return writeEntry(e, ctx, dir, run) })
 			})
 		}
 	}
@@ -197,7 +154,7 @@ func writeParts(ctx context.Context, dir store.Dir, run string, entries []Entry)
 }
 
 // write writes inline outcomes to a part of the run.
-func (e *Entry) write(ctx context.Context, dir store.Dir, run string) error {
+func writeEntry(e *wire.FeedEntry, ctx context.Context, dir store.Dir, run string) error {
 	e.Part = ledger.NewToken()
 	notes, err := e.Inline.EncodeNotes()
 	if err != nil {

@@ -26,7 +26,7 @@ type Items struct {
 	// lines: the batch is a range of bytes, in which each item is a line. Otherwise it has no bytes.
 	lines bool
 	items []json.RawMessage
-	shape records.Shape
+	shape wire.Shape
 
 	read   int // items
 	count  int // items that are done
@@ -35,7 +35,7 @@ type Items struct {
 }
 
 // NewItems returns the items of a batch of the named job: as many as the batch has. The error is permanent.
-func NewItems(jobName string, batch wire.Batch, items []json.RawMessage, shape records.Shape) (*Items, error) {
+func NewItems(jobName string, batch wire.Batch, items []json.RawMessage, shape wire.Shape) (*Items, error) {
 	switch {
 	case shape.Format != records.JSONL && shape.Format != records.Text:
 		return nil, ledger.Permanent(job.ErrorInvalid, fmt.Errorf("%s of a feed: format %q: use jsonl or text", batch, shape.Format))
@@ -46,7 +46,7 @@ func NewItems(jobName string, batch wire.Batch, items []json.RawMessage, shape r
 }
 
 // Shape is the form of the items.
-func (s *Items) Shape() *records.Shape { return &s.shape }
+func (s *Items) Shape() *wire.Shape { return &s.shape }
 
 // Next gives the next items: see [inputs.Range.Next].
 func (s *Items) Next(chunk *records.Chunk, items, size int) error {
@@ -116,7 +116,7 @@ func (s *Items) Split() (done wire.Batch, rest *wire.Batch) {
 func (s *Items) Bytes() int64 { return s.bytes }
 
 // Origin returns the item, and the name of the feed.
-func (s *Items) Origin(_ context.Context, _ int64, shape *records.Shape, item *records.Item) (records.Origin, error) {
+func (s *Items) Origin(_ context.Context, _ int64, shape *wire.Shape, item *records.Item) (records.Origin, error) {
 	return records.Origin{Source: s.name, Shape: shape, Item: item}, nil
 }
 

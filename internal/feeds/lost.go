@@ -117,7 +117,7 @@ func (p *plan) fillsGaps(ctx context.Context, links ledger.List) (bool, error) {
 }
 
 // recordLost records the items as failed of which nothing is left, so that the books balance and the feed goes on. They cannot be run
-// again: what they were is lost, too.
+// Again: what they were is lost, too.
 func (p *plan) recordLost(ctx context.Context) error {
 	if len(p.lost) == 0 {
 		return nil
@@ -129,7 +129,7 @@ func (p *plan) recordLost(ctx context.Context) error {
 				"the feed is to have accepted %d items, and the store knows nothing of more than %d of them: that cannot be; start it with --fresh", p.in.Accepted, maxLost))
 		}
 	}
-	in := CommitInput{Ref: p.in.Ref, Previous: p.in.Resume}
+	in := wire.CommitFeedInput{Ref: p.in.Ref, Previous: p.in.Resume}
 	in.Ref.Sources = p.result.Sources
 	if p.result.Heads != nil {
 		in.Previous = p.result.Heads
@@ -160,9 +160,9 @@ func (p *plan) recordLost(ctx context.Context) error {
 }
 
 // lostEntry is the outcome of the items of a gap.
-func (p *plan) lostEntry(g gap) (Entry, error) {
+func (p *plan) lostEntry(g gap) (wire.FeedEntry, error) {
 	count := g.end - g.first
-	e := Entry{Entry: ledger.Entry{Batch: wire.Batch{First: g.first, Count: count}.Sealed(), Failed: count, Session: g.session}, Inline: &ledger.Inline{}}
+	e := wire.FeedEntry{Entry: wire.Entry{Batch: wire.Batch{First: g.first, Count: count}.Sealed(), Failed: count, Session: g.session}, Inline: &wire.Inline{}}
 	for item := g.first; item < g.end; item++ {
 		line := ledger.LostLine(p.lostItem(item))
 		if p.in.Spec.OnError == job.OnErrorDrop {

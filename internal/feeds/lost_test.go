@@ -15,13 +15,13 @@ import (
 // manifests writes manifests, each with the given ranges of items, and returns them.
 func manifests(t *testing.T, dir store.Dir, each ...[][2]int64) (links ledger.List) {
 	t.Helper()
-	ref := ledger.Ref{Job: "risk", Run: "run-1"}
+	ref := wire.Ref{Job: "risk", Run: "run-1"}
 	for _, ranges := range each {
-		var entries []ledger.Entry
+		var entries []wire.Entry
 		for _, r := range ranges {
-			entries = append(entries, ledger.Entry{Batch: wire.Batch{First: r[0], Count: r[1] - r[0]}.Sealed(), OK: r[1] - r[0], Part: ledger.NewToken()})
+			entries = append(entries, wire.Entry{Batch: wire.Batch{First: r[0], Count: r[1] - r[0]}.Sealed(), OK: r[1] - r[0], Part: ledger.NewToken()})
 		}
-		key, err := ledger.WriteManifest(t.Context(), dir, ref, 1, nil, entries, ledger.Besides{})
+		key, err := ledger.WriteManifest(t.Context(), dir, ref, 1, nil, entries, wire.Besides{})
 		require.NoError(t, err)
 		found, err := ledger.Chain(t.Context(), dir, []string{key})
 		require.NoError(t, err)
@@ -80,24 +80,24 @@ func TestFindGaps_ItemsInTwoParts(t *testing.T) {
 // G9: a commit has each item once, whatever has become of it.
 func TestCheckRanges_OverlapsAreRefused(t *testing.T) {
 	t.Parallel()
-	entry := func(first, count int64) Entry {
-		return Entry{Entry: ledger.Entry{Batch: wire.Batch{First: first, Count: count}}}
+	entry := func(first, count int64) wire.FeedEntry {
+		return wire.FeedEntry{Entry: wire.Entry{Batch: wire.Batch{First: first, Count: count}}}
 	}
-	left := func(first int64, count int) ItemRange {
-		return ItemRange{First: first, Items: make(wire.Items, count)}
+	left := func(first int64, count int) wire.FeedItems {
+		return wire.FeedItems{First: first, Items: make(wire.Items, count)}
 	}
-	require.NoError(t, checkRanges([]Entry{entry(0, 2), entry(5, 1)}, []ItemRange{left(2, 3)}))
+	require.NoError(t, checkRanges([]wire.FeedEntry{entry(0, 2), entry(5, 1)}, []wire.FeedItems{left(2, 3)}))
 	for _, c := range []struct {
-		entries    []Entry
-		unfinished []ItemRange
+		entries    []wire.FeedEntry
+		unfinished []wire.FeedItems
 		problem    string
 	}{
-		{[]Entry{entry(0, 2), entry(1, 2)}, nil, "items 1 to 1 are committed twice"},
-		{[]Entry{entry(0, 5), entry(1, 2)}, nil, "items 1 to 2 are committed twice"},
-		{[]Entry{entry(0, 2)}, []ItemRange{left(1, 3)}, "items 1 to 1 are committed twice"},
-		{nil, []ItemRange{left(1, 3), left(3, 3)}, "items 3 to 3 are committed twice"},
-		{[]Entry{entry(3, 0)}, nil, "is not one"},
-		{[]Entry{entry(-1, 2)}, nil, "is not one"},
+		{[]wire.FeedEntry{entry(0, 2), entry(1, 2)}, nil, "items 1 to 1 are committed twice"},
+		{[]wire.FeedEntry{entry(0, 5), entry(1, 2)}, nil, "items 1 to 2 are committed twice"},
+		{[]wire.FeedEntry{entry(0, 2)}, []wire.FeedItems{left(1, 3)}, "items 1 to 1 are committed twice"},
+		{nil, []wire.FeedItems{left(1, 3), left(3, 3)}, "items 3 to 3 are committed twice"},
+		{[]wire.FeedEntry{entry(3, 0)}, nil, "is not one"},
+		{[]wire.FeedEntry{entry(-1, 2)}, nil, "is not one"},
 	} {
 		err := checkRanges(c.entries, c.unfinished)
 		jobtest.RequireType(t, err, job.ErrorBooks)

@@ -8,50 +8,10 @@ import (
 
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
-
-// PlanInput asks for a page of batches of what earlier runs of a feed have left.
-type PlanInput struct {
-	Ref  ledger.Ref `json:"ref"` // Sources is empty for the first page
-	Spec job.Spec   `json:"spec"`
-	// Resume are heads of the manifests of earlier runs. Without any the feed is new.
-	Resume []string `json:"resume,omitempty"`
-	// From is where the page begins: Next of the page before.
-	From inputs.Cursor `json:"from"`
-	// Batches is the most batches of the page: 1 … 600.
-	Batches int `json:"batches"`
-	// Accepted is how many ordinals the earlier runs have given, as far as that is known from elsewhere: 0 if it is not.
-	Accepted int64 `json:"accepted,omitempty"`
-	// Sizing is what is known of the pool: what is left is spread over its slots.
-	Sizing inputs.Sizing `json:"sizing,omitzero"`
-}
-
-// PlanResult is one page. A new feed has nothing left: its only page is empty.
-type PlanResult struct {
-	// Total is 0, Resumed without bytes. After the last page Next.Item is Accepted.
-	inputs.PlanResult
-	// Accepted is the first ordinal that has never been given, on each page.
-	Accepted int64 `json:"accepted,omitempty"`
-
-	// Only the first page has these: how many items are left over all pages, how many earlier runs have discarded, and
-	// the last session that they have begun, as far as the store shows it; 0: none.
-	Unfinished int64 `json:"unfinished,omitempty"`
-	Discarded  int64 `json:"discarded,omitempty"`
-	Session    int64 `json:"session,omitempty"`
-	// Lost is how many of the items that earlier runs had accepted are in no object of the store, and FirstError the first of them;
-	// Resumed counts them as failed. Heads, if there are any, are what Resume is from now on: manifests that have these, or that nobody
-	// knew of. First page only.
-	Lost       int64           `json:"lost,omitempty"`
-	FirstError *job.FirstError `json:"first_error,omitempty"`
-	Heads      []string        `json:"heads,omitempty"`
-	// Closed means that an earlier run had closed the feed, and may have published its output: it takes no more items, and
-	// Finish is left to do. First page only.
-	Closed bool `json:"closed,omitempty"`
-}
 
 const (
 	// A batch of what is left has at most maxBatch items, unless the spec says how many, and about batchBytes.
@@ -61,35 +21,35 @@ const (
 
 // Plan returns a page of batches of the items that earlier runs had accepted, and that have no outcome. For the first page it
 // writes the source table, and records the items as failed of which the store has nothing (lost.go).
-func Plan(ctx context.Context, n *inputs.Inputs, dir store.Dir, in PlanInput) (PlanResult, error) {
+func Plan(ctx context.Context, n *inputs.Inputs, dir store.Dir, in wire.PlanFeedInput) (wire.PlanFeedResult, error) {
 	links := ledger.Along(dir, in.Resume)
 	p := &plan{dir: dir, in: in}
-	p.shape = records.Shape{Format: records.Format(in.Spec.Format), MaxItem: int(in.Spec.MaxItem)}
+	p.shape = wire.Shape{Format: wire.Format(in.Spec.Format), MaxItem: int(in.Spec.MaxItem)}
 	if err := p.checkFormat(ctx, n, links); err != nil {
-		return PlanResult{}, err
+		return wire.PlanFeedResult{}, err
 	}
 	if err := p.survey(ctx, links); err != nil {
-		return PlanResult{}, err
+		return wire.PlanFeedResult{}, err
 	}
 	if first := in.Ref.Sources == ""; first {
 		var err error
 		if len(p.lost) > 0 {
 			if links, err = p.rescue(ctx); err != nil {
-				return PlanResult{}, err
+				return wire.PlanFeedResult{}, err
 			}
 		}
 		if p.result.Closed, err = wasFinished(ctx, dir, links); err != nil {
-			return PlanResult{}, err
+			return wire.PlanFeedResult{}, err
 		}
 		if p.result.Sources, err = p.writeTable(ctx); err != nil {
-			return PlanResult{}, err
+			return wire.PlanFeedResult{}, err
 		}
 		if err := p.recordLost(ctx); err != nil {
-			return PlanResult{}, err
+			return wire.PlanFeedResult{}, err
 		}
 	} else { // those belong to the first page
 		if len(p.lost) > 0 {
-			return PlanResult{}, ledger.Unbalanced("%s of the feed have no outcome any more, and had one when the run began", p.lost[0])
+			return wire.PlanFeedResult{}, ledger.Unbalanced("%s of the feed have no outcome any more, and had one when the run began", p.lost[0])
 		}
 		p.result.Resumed, p.result.Unfinished, p.result.Discarded, p.result.Session = job.Totals{}, 0, 0, 0
 	}
@@ -114,12 +74,12 @@ func wasFinished(ctx context.Context, dir store.Dir, links ledger.Links) (finish
 // plan is the planning of one page.
 type plan struct {
 	dir    store.Dir
-	in     PlanInput
-	shape  records.Shape
-	spills []ledger.Spill // by first ordinal; source i+1 of the table is the one at i
+	in     wire.PlanFeedInput
+	shape  wire.Shape
+	spills []wire.Spill // by first ordinal; source i+1 of the table is the one at i
 	left   []gap
 	lost   []gap
-	result PlanResult
+	result wire.PlanFeedResult
 }
 
 // gap is a range of items without an outcome, and the spill that has them, if one has.
@@ -152,7 +112,7 @@ func (p *plan) checkFormat(ctx context.Context, n *inputs.Inputs, links ledger.L
 
 // survey finds out what a chain of manifests has of the feed's items.
 func (p *plan) survey(ctx context.Context, links ledger.Links) error {
-	p.spills, p.result = nil, PlanResult{Accepted: p.in.Accepted}
+	p.spills, p.result = nil, wire.PlanFeedResult{Accepted: p.in.Accepted}
 	if err := p.findSpills(ctx, links); err != nil {
 		return err
 	}
@@ -169,7 +129,7 @@ func (p *plan) findSpills(ctx context.Context, links ledger.Links) error {
 		}
 		return nil
 	})
-	slices.SortFunc(p.spills, func(a, b ledger.Spill) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Key, b.Key)) })
+	slices.SortFunc(p.spills, func(a, b wire.Spill) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Key, b.Key)) })
 	return err
 }
 
@@ -205,10 +165,10 @@ func (p *plan) findGaps(ctx context.Context, links ledger.Links) error {
 
 // finder finds the spills that have given ranges of items. The ranges come in order.
 type finder struct {
-	spills  []ledger.Spill // by first ordinal
-	next    int            // the first one that has not been looked at
-	best    int            // of those that have been: the one that ends last
-	session int64          // of the items before the next range
+	spills  []wire.Spill // by first ordinal
+	next    int          // the first one that has not been looked at
+	best    int          // of those that have been: the one that ends last
+	session int64        // of the items before the next range
 	found   []gap
 	lost    []gap
 }
@@ -239,11 +199,11 @@ func (f *finder) find(first, end int64) {
 // writeTable writes the source table and returns its key.
 func (p *plan) writeTable(ctx context.Context) (string, error) {
 	name := p.in.Ref.Job
-	table := inputs.Table{Sources: []inputs.Source{{URL: SourceName(name), Shape: p.shape, Own: true}}}
+	table := inputs.Table{SourceTable: wire.SourceTable{Sources: []wire.Source{{URL: SourceName(name), Shape: p.shape, Own: true}}}}
 	for i := range p.spills {
 		table.Sources = append(table.Sources, sourceOf(&p.spills[i], name, p.shape))
 	}
-	key := p.in.Ref.NewSourcesKey()
+	key := ledger.NewSourcesKey(p.in.Ref)
 	return key, inputs.WriteTable(ctx, p.dir, key, &table)
 }
 
@@ -273,7 +233,7 @@ func (p *plan) page(ctx context.Context) error {
 		}
 		for at := max(g.first, p.in.From.Item); at < g.end; {
 			if len(batches) >= p.in.Batches {
-				p.result.Page = inputs.EncodePage(batches)
+				p.result.Page = wire.EncodePage(batches)
 				return nil
 			}
 			most := p.batchItems(len(batches), left)
@@ -287,7 +247,7 @@ func (p *plan) page(ctx context.Context) error {
 			p.result.Next.Item = at
 		}
 	}
-	p.result.Page, p.result.Done = inputs.EncodePage(batches), true
+	p.result.Page, p.result.Done = wire.EncodePage(batches), true
 	p.result.Next.Item = p.result.Accepted
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -19,12 +19,12 @@ func TestFinder_FindsWhatSpillsHave(t *testing.T) {
 	random := jobtest.Seeded(t, 7)
 	for range 2000 {
 		const items = 30
-		var spills []ledger.Spill
+		var spills []wire.Spill
 		for range random.IntN(6) {
 			first := random.Int64N(items)
-			spills = append(spills, ledger.Spill{First: first, Count: 1 + random.Int64N(items-first)})
+			spills = append(spills, wire.Spill{First: first, Count: 1 + random.Int64N(items-first)})
 		}
-		slices.SortFunc(spills, func(a, b ledger.Spill) int { return cmp.Compare(a.First, b.First) })
+		slices.SortFunc(spills, func(a, b wire.Spill) int { return cmp.Compare(a.First, b.First) })
 		f := &finder{spills: spills}
 		var wanted, found, missing, lost []int64
 		for at := int64(0); at < items; {
@@ -32,7 +32,7 @@ func TestFinder_FindsWhatSpillsHave(t *testing.T) {
 			f.find(at, end)
 			for ; at < end; at++ {
 				wanted = append(wanted, at)
-				if !slices.ContainsFunc(spills, func(s ledger.Spill) bool { return s.First <= at && at < s.End() }) {
+				if !slices.ContainsFunc(spills, func(s wire.Spill) bool { return s.First <= at && at < s.End() }) {
 					missing = append(missing, at)
 				}
 			}

@@ -6,19 +6,17 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 )
 
-// MaxInline is about the most bytes of outcomes that a batch returns inline. Those of a larger one are in a part.
-const MaxInline = 64 << 10
-
-// Sink takes the outcomes of one batch of a feed: it holds them, up to [MaxInline] bytes, and writes them to a part from
+// Sink takes the outcomes of one batch of a feed: it holds them, up to [wire.MaxInline] bytes, and writes them to a part from
 // then on. It does not open the store before that. One goroutine may use it.
 type Sink struct {
 	open  func() (store.Dir, error)
 	run   string
 	first int64
 
-	inline ledger.Inline
+	inline wire.Inline
 	size   int
 	token  string
 	part   *outputs.Part // nil: there is none
@@ -50,7 +48,7 @@ func (s *Sink) Results(ctx context.Context, lines []byte) (next []byte, err erro
 }
 
 // Note takes a line about an item without a result.
-func (s *Sink) Note(ctx context.Context, line ledger.ErrorLine) error {
+func (s *Sink) Note(ctx context.Context, line wire.ErrorLine) error {
 	if err := s.grow(ctx, line.Size()); err != nil {
 		return err
 	}
@@ -66,14 +64,14 @@ func (s *Sink) grow(ctx context.Context, more int) error {
 	if s.part != nil {
 		return nil
 	}
-	if s.size += more; s.size <= MaxInline {
+	if s.size += more; s.size <= wire.MaxInline {
 		return nil
 	}
 	dir, err := s.open()
 	if err != nil {
 		return err
 	}
-	e := ledger.Entry{Part: ledger.NewToken()}
+	e := wire.Entry{Part: ledger.NewToken()}
 	e.First = s.first
 	s.token, s.part = e.Part, outputs.NewPart(dir, s.run, e, outputs.NoJoiner{})
 	if _, err := s.part.Results(ctx, s.inline.Results); err != nil {
@@ -84,13 +82,13 @@ func (s *Sink) grow(ctx context.Context, more int) error {
 			return err
 		}
 	}
-	s.inline = ledger.Inline{}
+	s.inline = wire.Inline{}
 	return nil
 }
 
 // Commit makes a part durable, if there is one, and names it in the entry. It sets the sizes and checksums of the entry,
 // which of inline outcomes are those that a part of them would have.
-func (s *Sink) Commit(entry *ledger.Entry) error {
+func (s *Sink) Commit(entry *wire.Entry) error {
 	entry.Part = s.token
 	if s.part != nil {
 		return s.part.Commit(entry)
@@ -99,7 +97,7 @@ func (s *Sink) Commit(entry *ledger.Entry) error {
 }
 
 // Inline returns the outcomes if no part has them; nil: one has.
-func (s *Sink) Inline() *ledger.Inline {
+func (s *Sink) Inline() *wire.Inline {
 	if s.part != nil {
 		return nil
 	}

@@ -13,15 +13,14 @@ import (
 
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
 // writeSpill writes items to the store, one a line.
-func writeSpill(ctx context.Context, dir store.Dir, key string, format records.Format, all []ItemRange) (ledger.Spill, error) {
-	spill := ledger.Spill{Key: key, First: all[0].First, Session: all[0].Session, Format: format}
+func writeSpill(ctx context.Context, dir store.Dir, key string, format wire.Format, all []wire.FeedItems) (wire.Spill, error) {
+	spill := wire.Spill{Key: key, First: all[0].First, Session: all[0].Session, Format: format}
 	w := inputs.NewSpoolWriter(ctx, dir, key)
 	defer w.Abort()
 	var line bytes.Buffer
@@ -33,7 +32,7 @@ func writeSpill(ctx context.Context, dir store.Dir, key string, format records.F
 			}
 			spill.Longest = max(spill.Longest, line.Len())
 			line.WriteByte('\n')
-			spill.Sum = crc32.Update(spill.Sum, ledger.CRC32C, line.Bytes())
+			spill.Sum = crc32.Update(spill.Sum, wire.CRC32C, line.Bytes())
 			if err := w.Write(line.Bytes()); err != nil {
 				return spill, err
 			}
@@ -46,7 +45,7 @@ func writeSpill(ctx context.Context, dir store.Dir, key string, format records.F
 
 // readSpill calls each with the length of each line of a spill, without its end, in order. It fails unless the spill is
 // what was written.
-func readSpill(ctx context.Context, dir store.Dir, s *ledger.Spill, each func(length int)) error {
+func readSpill(ctx context.Context, dir store.Dir, s *wire.Spill, each func(length int)) error {
 	broken := func(err error) error {
 		return fmt.Errorf("reading items %d to %d, which were copied to %s when the feed was stopped: %w", s.First, s.End()-1, s.Key, err)
 	}
@@ -57,7 +56,7 @@ func readSpill(ctx context.Context, dir store.Dir, s *ledger.Spill, each func(le
 	lines := bufio.NewReaderSize(body, 64<<10)
 	for length := 0; ; {
 		piece, err := lines.ReadSlice('\n')
-		sum, size = crc32.Update(sum, ledger.CRC32C, piece), size+int64(len(piece))
+		sum, size = crc32.Update(sum, wire.CRC32C, piece), size+int64(len(piece))
 		length += len(piece)
 		switch {
 		case err == nil:
@@ -81,12 +80,12 @@ func readSpill(ctx context.Context, dir store.Dir, s *ledger.Spill, each func(le
 }
 
 // sourceOf is a spill as a source of batches, which are ranges of its bytes.
-func sourceOf(s *ledger.Spill, jobName string, shape records.Shape) inputs.Source {
-	return inputs.Source{URL: SourceName(jobName), Size: s.Bytes, Shape: shape, Spool: s.Key, Own: true, Spilled: true, Session: s.Session}
+func sourceOf(s *wire.Spill, jobName string, shape wire.Shape) wire.Source {
+	return wire.Source{URL: SourceName(jobName), Size: s.Bytes, Shape: shape, Spool: s.Key, Own: true, Spilled: true, Session: s.Session}
 }
 
 // OpenSpilled reads the items of a batch of a spill.
-func OpenSpilled(ctx context.Context, dir store.Dir, source *inputs.Source, jobName string, batch wire.Batch) (*Items, error) {
+func OpenSpilled(ctx context.Context, dir store.Dir, source *wire.Source, jobName string, batch wire.Batch) (*Items, error) {
 	body := inputs.OpenSpool(context.WithoutCancel(ctx), dir, source.Spool, batch.Offset, batch.Length)
 	defer body.Close()
 	data, err := io.ReadAll(body)

@@ -4,16 +4,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // benchmarkLines are a call of n items of about 100 bytes, and the results that echo it.
 func benchmarkLines(b *testing.B, n int) (call, results []byte) {
 	b.Helper()
-	f := Results{ID: 7, Results: make([]Result, n)}
+	f := wire.ResultsFrame{ID: 7, Results: make([]wire.ResultFrame, n)}
 	for i := range f.Results {
 		f.Results[i].Value = fmt.Appendf(nil, `{"id":%d,"name":"customer %d","amount":%d,"note":"some text here some text here some text here"}`, i, i, i*7%1000)
 	}
-	results, err := f.Append(nil)
+	results, err := AppendResults(&f, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -34,11 +36,11 @@ func BenchmarkDecode(b *testing.B) {
 				}
 			})
 		}
-		var f Results
-		var c Call
+		var f wire.ResultsFrame
+		var c wire.CallFrame
 		bench("results", results, func() error { return Decode(results, &f) })
 		bench("call", call, func() error { return Decode(call, &c) })
-		bench("results by encoding_json", results, func() error { f = Results{}; return json.Unmarshal(results, &f) })
-		bench("call by encoding_json", call, func() error { c = Call{}; return json.Unmarshal(call, &c) })
+		bench("results by encoding_json", results, func() error { f = wire.ResultsFrame{}; return json.Unmarshal(results, &f) })
+		bench("call by encoding_json", call, func() error { c = wire.CallFrame{}; return json.Unmarshal(call, &c) })
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -39,140 +40,11 @@ const (
 	TypeSlowDown    = "slow-down"
 )
 
-// Hello is the worker's first frame.
-type Hello struct {
-	Type        string `json:"type"`
-	Version     int    `json:"version"`
-	Worker      string `json:"worker"`
-	Slot        int    `json:"slot"`
-	Incarnation int    `json:"incarnation"`
-	MaxRestarts int    `json:"max_restarts"`
-	Seed        int64  `json:"seed"`
-	Concurrency int    `json:"concurrency"`
-	Limits      Limits `json:"limits"`
-}
-
-// Limits are the limits that a program must observe.
-type Limits struct {
-	Frame  int `json:"frame"`  // bytes
-	Scope  int `json:"scope"`  // bytes
-	Timers int `json:"timers"` // held at once
-}
-
-// Call sends items, or one item if Item is set.
-type Call struct {
-	ID    int64             `json:"id"`
-	Items []json.RawMessage `json:"items"`
-	Item  json.RawMessage   `json:"item"`
-	CSV   bool              `json:"csv"` // the items are records of CSV
-}
-
-// Acquired answers Acquire.
-type Acquired struct {
-	Type  string     `json:"type"`
-	ID    int64      `json:"id"`
-	Error *job.Error `json:"error,omitempty"`
-}
-
-// Stopping announces that the job or the worker will end.
-type Stopping struct {
-	Type   string  `json:"type"`
-	Reason string  `json:"reason,omitempty"`
-	Grace  float64 `json:"grace"` // seconds
-}
-
-// Bye announces that no call follows.
-type Bye struct {
-	Type string `json:"type"`
-}
-
-// Ready reports that the program can be called, or why it cannot.
-type Ready struct {
-	Type  string     `json:"type"`
-	Name  string     `json:"name,omitempty"`
-	Stack string     `json:"stack,omitempty"` // the signal that makes it write its stacks: USR1, QUIT …
-	Error *job.Error `json:"error,omitempty"`
-}
-
-// Results answers a call, or the next few items of one.
-type Results struct {
-	Type    string     `json:"type"`
-	ID      int64      `json:"id"`
-	Results []Result   `json:"results,omitempty"`
-	Error   *job.Error `json:"error,omitempty"` // of the whole call
-	// RetryAfter says that the items without a result are to be called again after so many seconds: Error, which
-	// may be nil, is why.
-	RetryAfter *float64 `json:"retry_after,omitempty"`
-	More       bool     `json:"more,omitempty"`
-}
-
-// Result is one item's: its value, or no result, or an error, or when it is to be called again.
-type Result struct {
-	Value json.RawMessage `json:"value,omitempty"`
-	// NotJSON says that the value is not JSON, although the frame around it is: see [Decode].
-	NotJSON bool `json:"-"`
-	// Clean says that the value is known to be ASCII, and nested no deeper than [jsonscan.MaxDepth].
-	Clean bool       `json:"-"`
-	Drop  bool       `json:"drop,omitempty"`
-	Error *job.Error `json:"error,omitempty"`
-	// RetryAfter says that the item is to be called again after so many seconds: Error, which may be nil, is why.
-	RetryAfter *float64 `json:"retry_after,omitempty"`
-}
-
-// Acquire starts a timer.
-type Acquire struct {
-	Type   string  `json:"type"`
-	ID     int64   `json:"id"`
-	Scope  string  `json:"scope"`
-	After  float64 `json:"after"` // seconds
-	Action string  `json:"action,omitempty"`
-	Signal string  `json:"signal,omitempty"`
-	Call   int64   `json:"call,omitempty"` // that is in the scope; 0: it is not said
-}
-
 // What may happen when a timer expires.
 const (
 	ActionKill   = "kill"
 	ActionReport = "report"
 )
-
-// Release ends a timer.
-type Release struct {
-	Type  string `json:"type"`
-	Scope string `json:"scope"`
-}
-
-// Log is a message for the worker's log.
-type Log struct {
-	Type    string         `json:"type"`
-	Level   string         `json:"level"`
-	Message string         `json:"message"`
-	Fields  map[string]any `json:"fields,omitempty"`
-	Call    int64          `json:"call,omitempty"` // that it is about; 0: it is not said
-}
-
-// Metric is a measurement: of a counter, which it is added to, or of a gauge, which it replaces.
-type Metric struct {
-	Type  string  `json:"type"`
-	Name  string  `json:"name"`
-	Kind  string  `json:"kind"`
-	Value float64 `json:"value"`
-}
-
-// RequestStop requests a stop of the job whose call is running.
-type RequestStop struct {
-	Type   string     `json:"type"`
-	Reason string     `json:"reason,omitempty"`
-	Error  *job.Error `json:"error,omitempty"`
-	Call   int64      `json:"call,omitempty"` // that requests it; 0: all that are under way
-}
-
-// SlowDown requests that no further call begins for a while.
-type SlowDown struct {
-	Type  string  `json:"type"`
-	After float64 `json:"after"`          // seconds
-	Call  int64   `json:"call,omitempty"` // that requests it; 0: all that are under way
-}
 
 // shown is how many bytes of an invalid frame an error shows.
 const shown = 200
@@ -221,27 +93,27 @@ var errNoType = fmt.Errorf(`it has no "type"`)
 // A line of results that is JSON but for values of results is a frame, too: the other results are not to blame.
 func Decode(line []byte, into any) error {
 	switch f := into.(type) {
-	case *Results:
-		if f.parse(line) {
+	case *wire.ResultsFrame:
+		if parseResults(f, line) {
 			return nil
 		}
-		*f = Results{}
-	case *Call:
-		if f.parse(line) {
+		*f = wire.ResultsFrame{}
+	case *wire.CallFrame:
+		if parseCall(f, line) {
 			return nil
 		}
-		*f = Call{}
+		*f = wire.CallFrame{}
 	}
 	err := json.Unmarshal(line, into)
 	if err == nil {
 		return nil
 	}
-	if f, ok := into.(*Results); ok {
-		*f = Results{}
-		if f.parseLoosely(line) {
+	if f, ok := into.(*wire.ResultsFrame); ok {
+		*f = wire.ResultsFrame{}
+		if parseLoosely(f, line) {
 			return nil
 		}
-		*f = Results{}
+		*f = wire.ResultsFrame{}
 	}
 	return Broken(line, err)
 }
@@ -258,7 +130,7 @@ func Encode(frame any) ([]byte, error) {
 }
 
 // Append appends the frame as a line with its end. Values must be JSON without '\n'.
-func (f *Results) Append(buf []byte) ([]byte, error) {
+func AppendResults(f *wire.ResultsFrame, buf []byte) ([]byte, error) {
 	buf = append(buf, `{"type":"results","id":`...)
 	buf = strconv.AppendInt(buf, f.ID, 10)
 	buf = append(buf, `,"results":[`...)

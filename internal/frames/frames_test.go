@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -18,24 +19,24 @@ var someError = &job.Error{Type: "ValueError", Message: "no such <colour> & \"no
 
 // every is a frame of each type, with all of its fields.
 var every = []any{
-	&Hello{
+	&wire.HelloFrame{
 		Type: TypeHello, Version: Version, Worker: "box-4711", Slot: 3, Incarnation: 2, MaxRestarts: 10, Seed: -7, Concurrency: 4,
-		Limits: Limits{Frame: MaxFrame, Scope: MaxScope, Timers: MaxTimers},
+		Limits: wire.FrameLimits{Frame: MaxFrame, Scope: MaxScope, Timers: MaxTimers},
 	},
-	&Acquired{Type: TypeAcquired, ID: 3, Error: someError},
-	&Stopping{Type: TypeStopping, Reason: "interrupted", Grace: 119.5},
-	&Bye{Type: TypeBye},
-	&Ready{Type: TypeReady, Name: "naive Bayes 1.2", Stack: "USR1", Error: someError},
-	&Results{
+	&wire.AcquiredFrame{Type: TypeAcquired, ID: 3, Error: someError},
+	&wire.StoppingFrame{Type: TypeStopping, Reason: "interrupted", Grace: 119.5},
+	&wire.ByeFrame{Type: TypeBye},
+	&wire.ReadyFrame{Type: TypeReady, Name: "naive Bayes 1.2", Stack: "USR1", Error: someError},
+	&wire.ResultsFrame{
 		Type: TypeResults, ID: 7, More: true, Error: someError,
-		Results: []Result{{Value: json.RawMessage(`{"a":"<é>"}`)}, {Drop: true}, {Error: someError}, {Value: json.RawMessage("null"), Clean: true}},
+		Results: []wire.ResultFrame{{Value: json.RawMessage(`{"a":"<é>"}`)}, {Drop: true}, {Error: someError}, {Value: json.RawMessage("null"), Clean: true}},
 	},
-	&Acquire{Type: TypeAcquire, ID: 3, Scope: "score.py#41", After: 1.5, Action: ActionReport, Signal: "TERM"},
-	&Release{Type: TypeRelease, Scope: "score.py#41"},
-	&Log{Type: TypeLog, Level: "warn", Message: "old", Fields: map[string]any{"path": "model.bin", "n": 1.5}},
-	&Metric{Type: TypeMetric, Name: "tokens", Kind: "counter", Value: 812.25},
-	&RequestStop{Type: TypeRequestStop, Reason: "disk almost full", Error: someError},
-	&SlowDown{Type: TypeSlowDown, After: 2.5},
+	&wire.AcquireFrame{Type: TypeAcquire, ID: 3, Scope: "score.py#41", After: 1.5, Action: ActionReport, Signal: "TERM"},
+	&wire.ReleaseFrame{Type: TypeRelease, Scope: "score.py#41"},
+	&wire.LogFrame{Type: TypeLog, Level: "warn", Message: "old", Fields: map[string]any{"path": "model.bin", "n": 1.5}},
+	&wire.MetricFrame{Type: TypeMetric, Name: "tokens", Kind: "counter", Value: 812.25},
+	&wire.RequestStopFrame{Type: TypeRequestStop, Reason: "disk almost full", Error: someError},
+	&wire.SlowDownFrame{Type: TypeSlowDown, After: 2.5},
 }
 
 func TestEncode_RoundTrip(t *testing.T) {
@@ -57,17 +58,17 @@ func TestEncode_RoundTrip(t *testing.T) {
 
 func TestResults_Append(t *testing.T) {
 	t.Parallel()
-	for _, f := range []Results{
+	for _, f := range []wire.ResultsFrame{
 		{Type: TypeResults},
-		{Type: TypeResults, ID: 1, Results: []Result{{Value: json.RawMessage(`1`)}}},
-		{Type: TypeResults, ID: math.MaxInt64, Results: []Result{{Drop: true}, {Error: someError}, {Value: json.RawMessage(`"é"`)}}, More: true},
-		{Type: TypeResults, ID: 2, Results: []Result{{Error: someError}}, Error: someError},
-		*every[5].(*Results),
+		{Type: TypeResults, ID: 1, Results: []wire.ResultFrame{{Value: json.RawMessage(`1`)}}},
+		{Type: TypeResults, ID: math.MaxInt64, Results: []wire.ResultFrame{{Drop: true}, {Error: someError}, {Value: json.RawMessage(`"é"`)}}, More: true},
+		{Type: TypeResults, ID: 2, Results: []wire.ResultFrame{{Error: someError}}, Error: someError},
+		*every[5].(*wire.ResultsFrame),
 	} {
-		line, err := f.Append([]byte("x"))
+		line, err := AppendResults(&f, []byte("x"))
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(string(line), "x{") && strings.HasSuffix(string(line), "}\n"))
-		var got Results
+		var got wire.ResultsFrame
 		require.NoError(t, json.Unmarshal(line[1:], &got))
 		require.Equal(t, normal(f), normal(got))
 		require.NoError(t, Decode(line[1:], &got))
@@ -92,7 +93,7 @@ func TestAppendCall(t *testing.T) {
 	} {
 		line := AppendCall([]byte("x"), 7, c.n, item, c.single, c.csv)
 		require.Equal(t, "x"+c.want+"\n", string(line), name)
-		var f Call
+		var f wire.CallFrame
 		require.NoError(t, Decode(line[1:], &f))
 		require.EqualValues(t, 7, f.ID)
 		require.Equal(t, c.csv, f.CSV)
@@ -136,21 +137,21 @@ func TestType(t *testing.T) {
 func TestDecode_Broken(t *testing.T) {
 	t.Parallel()
 	for line, into := range map[string]any{
-		`{"type":"results","id":"seven"}`:                         &Results{},
-		`{"type":"results","id":1.5}`:                             &Results{},
-		`{"type":"results","results":{}}`:                         &Results{},
-		`{"type":"results","results":[1]}`:                        &Results{},
-		`{"type":"results","results":[{"value":}]}`:               &Results{},
-		`{"type":"results","results":[{"drop":1}]}`:               &Results{},
-		`{"type":"results","results":[{"error":"no"}]}`:           &Results{},
-		`{"type":"results","id":1,"results":[]`:                   &Results{},
-		`{"type":"results","id":1}}`:                              &Results{},
-		`{"type":"results","more":"yes"}`:                         &Results{},
-		`{"type":"call","items":[1,]}`:                            &Call{},
-		`{"type":"acquire","after":"soon"}`:                       &Acquire{},
-		`{"type":"release"`:                                       &Release{},
-		`{"type":"log","fields":[]}`:                              &Log{},
-		"{\"type\":\"release\",\xff\"" + strings.Repeat("x", 300): &Release{},
+		`{"type":"results","id":"seven"}`:                         &wire.ResultsFrame{},
+		`{"type":"results","id":1.5}`:                             &wire.ResultsFrame{},
+		`{"type":"results","results":{}}`:                         &wire.ResultsFrame{},
+		`{"type":"results","results":[1]}`:                        &wire.ResultsFrame{},
+		`{"type":"results","results":[{"value":}]}`:               &wire.ResultsFrame{},
+		`{"type":"results","results":[{"drop":1}]}`:               &wire.ResultsFrame{},
+		`{"type":"results","results":[{"error":"no"}]}`:           &wire.ResultsFrame{},
+		`{"type":"results","id":1,"results":[]`:                   &wire.ResultsFrame{},
+		`{"type":"results","id":1}}`:                              &wire.ResultsFrame{},
+		`{"type":"results","more":"yes"}`:                         &wire.ResultsFrame{},
+		`{"type":"call","items":[1,]}`:                            &wire.CallFrame{},
+		`{"type":"acquire","after":"soon"}`:                       &wire.AcquireFrame{},
+		`{"type":"release"`:                                       &wire.ReleaseFrame{},
+		`{"type":"log","fields":[]}`:                              &wire.LogFrame{},
+		"{\"type\":\"release\",\xff\"" + strings.Repeat("x", 300): &wire.ReleaseFrame{},
 	} {
 		err := Decode([]byte(line), into)
 		var broken *BrokenError
@@ -164,7 +165,7 @@ func TestDecode_Broken(t *testing.T) {
 // A frame that follows another in the same memory has nothing of it.
 func TestDecode_Again(t *testing.T) {
 	t.Parallel()
-	var f Results
+	var f wire.ResultsFrame
 	for _, line := range []string{
 		`{"type":"results","id":1,"results":[{"value":1},{"drop":true},{"error":{"message":"m"}}],"more":true}`,
 		`{"type":"results","id":2,"results":[{"error":{"message":"n"}},{"value":2}],"error":{"message":"whole"}}`,
@@ -172,14 +173,14 @@ func TestDecode_Again(t *testing.T) {
 		`{"type":"results","id":4,"results":[{},{},{}]}`,
 		`{"type":"results"}`,
 	} {
-		var want Results
+		var want wire.ResultsFrame
 		require.NoError(t, json.Unmarshal([]byte(line), &want))
 		require.NoError(t, Decode([]byte(line), &f))
 		require.Equal(t, normal(want), normal(f), line)
 	}
-	var c Call
+	var c wire.CallFrame
 	for _, line := range []string{`{"id":1,"items":[1,2]}`, `{"id":2,"item":3}`, `{"ID":3,"items":[4]}`, `{}`} {
-		var want Call
+		var want wire.CallFrame
 		require.NoError(t, json.Unmarshal([]byte(line), &want))
 		require.NoError(t, Decode([]byte(line), &c))
 		require.Equal(t, normalCall(want), normalCall(c), line)
@@ -197,7 +198,7 @@ func TestSeconds(t *testing.T) {
 }
 
 // normal distinguishes frames that mean different things: no list is like an empty one, and what is only known of a value is left out.
-func normal(f Results) Results {
+func normal(f wire.ResultsFrame) wire.ResultsFrame {
 	if len(f.Results) == 0 {
 		f.Results = nil
 	}
@@ -208,7 +209,7 @@ func normal(f Results) Results {
 	return f
 }
 
-func normalCall(f Call) Call {
+func normalCall(f wire.CallFrame) wire.CallFrame {
 	if len(f.Items) == 0 {
 		f.Items = nil
 	}

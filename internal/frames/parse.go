@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/stint-run/stint/internal/jsonscan"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // The frames that carry items are parsed here, in one pass and without building anything but the
@@ -14,13 +15,17 @@ import (
 // about the frame, and one that succeeds has read what encoding/json would.
 
 // parse reads a results frame; false: it is left to encoding/json.
-func (f *Results) parse(line []byte) bool { return f.parseWith(parser{b: line}) }
+func parseResults(f *wire.ResultsFrame, line []byte) bool {
+	return parseResultsWith(f, parser{b: line})
+}
 
 // parseLoosely reads a results frame which is JSON but for values of its results: it marks these.
-func (f *Results) parseLoosely(line []byte) bool { return f.parseWith(parser{b: line, loose: true}) }
+func parseLoosely(f *wire.ResultsFrame, line []byte) bool {
+	return parseResultsWith(f, parser{b: line, loose: true})
+}
 
-func (f *Results) parseWith(p parser) bool {
-	*f = Results{Results: f.Results[:0]}
+func parseResultsWith(f *wire.ResultsFrame, p parser) bool {
+	*f = wire.ResultsFrame{Results: f.Results[:0]}
 	return p.object(resultsFields, func(name string) bool {
 		switch name {
 		case "type":
@@ -39,8 +44,8 @@ func (f *Results) parseWith(p parser) bool {
 }
 
 // parse reads a call frame; false: it is left to encoding/json.
-func (f *Call) parse(line []byte) bool {
-	*f = Call{Items: f.Items[:0]}
+func parseCall(f *wire.CallFrame, line []byte) bool {
+	*f = wire.CallFrame{Items: f.Items[:0]}
 	p := parser{b: line}
 	return p.object(callFields, func(name string) bool {
 		switch name {
@@ -74,8 +79,8 @@ type parser struct {
 }
 
 // result reads one result.
-func (p *parser) result(f *Results) bool {
-	f.Results = append(f.Results, Result{})
+func (p *parser) result(f *wire.ResultsFrame) bool {
+	f.Results = append(f.Results, wire.ResultFrame{})
 	r := &f.Results[len(f.Results)-1]
 	return p.object(resultFields, func(name string) bool {
 		switch name {
@@ -194,7 +199,7 @@ func (p *parser) value(into *json.RawMessage) bool {
 }
 
 // other reads a value of a result that package jsonscan is not sure of.
-func (p *parser) other(r *Result) bool {
+func (p *parser) other(r *wire.ResultFrame) bool {
 	begin := jsonscan.Space(p.b, p.i)
 	end := jsonscan.Loosely(p.b, begin)
 	if end <= begin {

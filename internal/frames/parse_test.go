@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stint-run/stint/internal/jsonscan"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,14 +39,14 @@ var unusual = []string{
 func TestParse_Usual(t *testing.T) {
 	t.Parallel()
 	for _, line := range usual {
-		var f Results
-		require.True(t, f.parse([]byte(line)), line)
+		var f wire.ResultsFrame
+		require.True(t, parseResults(&f, []byte(line)), line)
 	}
 	for _, line := range []string{
 		`{"type":"call","id":7,"items":[{"id":1},"é \u00e9",null]}`, `{"type":"call","id":7,"item":{"id":1}}`, ` { "items" : [ ] , "type" : 1 } `,
 	} {
-		var f Call
-		require.True(t, f.parse([]byte(line)), line)
+		var f wire.CallFrame
+		require.True(t, parseCall(&f, []byte(line)), line)
 	}
 }
 
@@ -54,11 +55,11 @@ func FuzzResults(f *testing.F) {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		var want Results
+		var want wire.ResultsFrame
 		wanted := json.Unmarshal(line, &want)
-		got := Results{ID: 9, More: true, Error: someError, Results: []Result{{Drop: true, Error: someError}, {Value: json.RawMessage("9")}}[:1]}
+		got := wire.ResultsFrame{ID: 9, More: true, Error: someError, Results: []wire.ResultFrame{{Drop: true, Error: someError}, {Value: json.RawMessage("9")}}[:1]}
 		parsed := got
-		if parsed.parse(line) {
+		if parseResults(&parsed, line) {
 			require.NoError(t, wanted, "%q", line)
 			require.Equal(t, normal(want), normal(parsed), "%q", line)
 			for _, r := range parsed.Results {
@@ -67,7 +68,7 @@ func FuzzResults(f *testing.F) {
 		}
 		err := Decode(line, &got)
 		if wanted != nil && err == nil { // only results are to blame
-			require.True(t, slices.ContainsFunc(got.Results, func(r Result) bool { return r.NotJSON && !json.Valid(r.Value) }), "%q", line)
+			require.True(t, slices.ContainsFunc(got.Results, func(r wire.ResultFrame) bool { return r.NotJSON && !json.Valid(r.Value) }), "%q", line)
 			return
 		}
 		if wanted != nil {
@@ -86,11 +87,11 @@ func FuzzCall(f *testing.F) {
 	}
 	f.Add([]byte(`{"type":"call","id":7,"items":[{"id":1},"é",null],"item":2}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		var want Call
+		var want wire.CallFrame
 		wanted := json.Unmarshal(line, &want)
-		got := Call{ID: 9, Item: json.RawMessage("9"), Items: []json.RawMessage{json.RawMessage("9")}}
+		got := wire.CallFrame{ID: 9, Item: json.RawMessage("9"), Items: []json.RawMessage{json.RawMessage("9")}}
 		parsed := got
-		if parsed.parse(line) {
+		if parseCall(&parsed, line) {
 			require.NoError(t, wanted, "%q", line)
 			require.Equal(t, normalCall(want), normalCall(parsed), "%q", line)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -28,14 +29,6 @@ const (
 	maxBundle = 4096
 )
 
-// Bundle says where the list of a bundle's inputs lies.
-type Bundle struct {
-	Inputs int `json:"inputs"`
-	// At and Bytes are the place of the list behind the first line of the table's object.
-	At    int `json:"at"`
-	Bytes int `json:"bytes"`
-}
-
 // member is an input of a bundle, or the only one of another source.
 type member struct {
 	store.Input
@@ -46,12 +39,12 @@ func (m *member) end() int64 { return m.at + m.Size }
 
 // bundle makes a source of small inputs of one shape, as far as their names show it, and adds their list to the table. A single input
 // is no bundle.
-func (t *Table) bundle(inputs []store.Input, shape records.Shape) {
+func (t *Table) bundle(inputs []store.Input, shape wire.Shape) {
 	if len(inputs) == 1 {
 		t.Sources = append(t.Sources, plainSource(inputs[0], shape))
 		return
 	}
-	s := Source{URL: inputs[0].URL, Shape: shape, Bundle: &Bundle{Inputs: len(inputs), At: len(t.lists)}}
+	s := wire.Source{URL: inputs[0].URL, Shape: shape, Bundle: &wire.Bundle{Inputs: len(inputs), At: len(t.lists)}}
 	for _, input := range inputs {
 		s.Size += input.Size
 	}
@@ -87,9 +80,9 @@ func appendText(list []byte, text string) []byte {
 }
 
 // members decodes the list of a source's inputs.
-func (t *Table) members(s *Source) ([]member, error) {
+func (t *Table) members(s *wire.Source) ([]member, error) {
 	if s.Bundle == nil {
-		return []member{{Input: s.input()}}, nil
+		return []member{{Input: inputOf(s)}}, nil
 	}
 	broken := ledger.Permanent(job.ErrorCorrupt, errors.New("reading the source table: a list of inputs is broken"))
 	b := s.Bundle
@@ -186,13 +179,13 @@ func find(members []member, offset int64) int {
 // small is an input of a bundle in memory.
 type small struct {
 	content []byte
-	shape   records.Shape
+	shape   wire.Shape
 	start   int64  // of the first item
 	hint    string // see [records.Head]
 }
 
 // load reads an input of a bundle of the given shape into s, whose memory it uses again.
-func (n *Inputs) load(ctx context.Context, m *member, shape records.Shape, s *small) error {
+func (n *Inputs) load(ctx context.Context, m *member, shape wire.Shape, s *small) error {
 	r, err := n.access.OpenInput(ctx, m.URL, 0, m.Size)
 	if err != nil {
 		return ledger.StoreError(job.ErrorInput, err)

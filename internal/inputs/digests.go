@@ -31,9 +31,9 @@ func (s *sums) end() {
 }
 
 // digestOf takes one more cut into the digest of the batch and returns that; 0 if the source has none.
-func (p *planner) digestOf(source *Source, cut records.Cut) uint32 {
+func (p *planner) digestOf(source *wire.Source, cut records.Cut) uint32 {
 	switch {
-	case !source.changeable():
+	case !changeable(source):
 		return 0
 	case source.Bundle == nil:
 		return max(1, p.cutter.Sum()) // all of the batch: it ends where the cutter does

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
@@ -53,13 +52,13 @@ func TestD49_OtherBytesInTheMiddle(t *testing.T) {
 			require.NoError(t, err)
 			n := New(&store.Access{}, nil)
 			t.Cleanup(n.Close)
-			in := PlanInput{
-				Ref: ledger.Ref{Job: "job", Run: "run"}, Batches: 600,
+			in := wire.PlanInput{
+				Ref: wire.Ref{Job: "job", Run: "run"}, Batches: 600,
 				Spec: job.Spec{Input: []string{at("")}, BatchItems: 3000}.WithDefaults(),
 			}
 			plan, err := n.Plan(t.Context(), dir, in, n)
 			require.NoError(t, err)
-			batches, err := DecodePage(plan.Page)
+			batches, err := wire.DecodePage(plan.Page)
 			require.NoError(t, err)
 			table, err := n.Table(t.Context(), dir, plan.Sources)
 			require.NoError(t, err)

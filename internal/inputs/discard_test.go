@@ -83,7 +83,7 @@ func (w *tightWriter) Commit() error {
 }
 
 // copied has a directory with a compressed input, which takes the whole first page to copy.
-func copied(t *testing.T) (dir store.Dir, content string, access *drops, in PlanInput) {
+func copied(t *testing.T) (dir store.Dir, content string, access *drops, in wire.PlanInput) {
 	t.Helper()
 	root := t.TempDir()
 	inputs, err := (&store.Access{}).Open(t.Context(), root+"/in")
@@ -97,8 +97,8 @@ func copied(t *testing.T) (dir store.Dir, content string, access *drops, in Plan
 	require.NoError(t, inputs.Put(t.Context(), "in.txt.gz", packed.Bytes()))
 	dir, err = (&store.Access{}).Open(t.Context(), root+"/store")
 	require.NoError(t, err)
-	in = PlanInput{
-		Ref: ledger.Ref{Job: "job", Run: "run"}, Batches: 600,
+	in = wire.PlanInput{
+		Ref: wire.Ref{Job: "job", Run: "run"}, Batches: 600,
 		Spec: job.Spec{Input: []string{root + "/in/in.txt.gz"}, Format: "text", BatchItems: 10}.WithDefaults(),
 	}
 	return dir, content, &drops{after: int64(packed.Len()) - 1, times: 1}, in
@@ -190,14 +190,14 @@ func TestPlan_FailedFirstPageLeavesWhatIsTakenOver(t *testing.T) {
 	in.Batches = 3
 	result, err := n.Plan(t.Context(), dir, in, n)
 	require.NoError(t, err)
-	batches, err := DecodePage(result.Page)
+	batches, err := wire.DecodePage(result.Page)
 	require.NoError(t, err)
 	in.Ref.Sources = result.Sources
-	head, err := ledger.WriteManifest(t.Context(), dir, in.Ref, 0, nil, []ledger.Entry{{Batch: batches[0], OK: batches[0].Count}}, ledger.Besides{})
+	head, err := ledger.WriteManifest(t.Context(), dir, in.Ref, 0, nil, []wire.Entry{{Batch: batches[0], OK: batches[0].Count}}, wire.Besides{})
 	require.NoError(t, err)
 	before := keysOf(t, dir)
 
-	in.Ref, in.Resume, in.Batches = ledger.Ref{Job: "job", Run: "run-2"}, []string{head}, 600
+	in.Ref, in.Resume, in.Batches = wire.Ref{Job: "job", Run: "run-2"}, []string{head}, 600
 	access.times = 1
 	again := New(access, nil)
 	t.Cleanup(again.Close)
@@ -230,7 +230,7 @@ func TestPlan_FailedFirstPageLeavesTheStandardInput(t *testing.T) {
 			failed++
 			continue
 		}
-		batches, err := DecodePage(result.Page)
+		batches, err := wire.DecodePage(result.Page)
 		require.NoError(t, err)
 		all, in.From = append(all, batches...), result.Next
 		if result.Sources != "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -35,18 +36,18 @@ func tree(t *testing.T, files map[string]string) (at func(string) string) {
 }
 
 // planned is what the first page of a job shows, and all items that it has, in lines.
-func planned(t *testing.T, access ledger.Access, spec job.Spec) (items []string, result PlanResult, err error) {
+func planned(t *testing.T, access ledger.Access, spec job.Spec) (items []string, result wire.PlanResult, err error) {
 	t.Helper()
 	dir, err := (&store.Access{}).Open(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	n := New(access, nil)
 	t.Cleanup(n.Close)
-	in := PlanInput{Ref: ledger.Ref{Job: "job", Run: "run"}, Spec: spec.WithDefaults(), Batches: 600}
+	in := wire.PlanInput{Ref: wire.Ref{Job: "job", Run: "run"}, Spec: spec.WithDefaults(), Batches: 600}
 	if result, err = n.Plan(t.Context(), dir, in, n); err != nil {
 		return nil, result, err
 	}
 	require.True(t, result.Done)
-	batches, err := DecodePage(result.Page)
+	batches, err := wire.DecodePage(result.Page)
 	require.NoError(t, err)
 	table, err := n.Table(t.Context(), dir, result.Sources)
 	require.NoError(t, err)
@@ -61,7 +62,7 @@ func planned(t *testing.T, access ledger.Access, spec job.Spec) (items []string,
 				require.NoError(t, err)
 			}
 			for i := range chunk.Items {
-				line, err := r.Shape().AppendLine(nil, &chunk.Items[i])
+				line, err := records.AppendLine(r.Shape(), nil, &chunk.Items[i])
 				require.NoError(t, err)
 				items = append(items, string(line))
 			}
@@ -261,7 +262,7 @@ func TestD49_ReplacedInput(t *testing.T) {
 				file = at("a.txt.gz")
 				require.NoError(t, os.WriteFile(file, packed(t, "old\n"), 0o666))
 			}
-			table, err := n.List(t.Context(), dir, PlanInput{Spec: job.Spec{Input: []string{at("")}}.WithDefaults()})
+			table, err := n.List(t.Context(), dir, wire.PlanInput{Spec: job.Spec{Input: []string{at("")}}.WithDefaults()})
 			require.NoError(t, err)
 			replace := func(content []byte) {
 				info, err := os.Stat(file)
@@ -299,8 +300,8 @@ func TestD49_ManyInputs(t *testing.T) {
 	n := New(&store.Access{}, nil)
 	t.Cleanup(n.Close)
 	for name, on := range map[string]string{"here": machine, "elsewhere": machine + "-2"} {
-		table := Table{Machine: on}
-		table.bundle([]store.Input{input, input}, records.Shape{Format: records.Text})
+		table := Table{SourceTable: wire.SourceTable{Machine: on}}
+		table.bundle([]store.Input{input, input}, wire.Shape{Format: records.Text})
 		members, err := table.members(&table.Sources[0])
 		require.NoError(t, err)
 		now := input.Info

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -53,7 +54,7 @@ func TestPlan_ClosesWhatNobodyGoesOnWith(t *testing.T) {
 		defer n.Close()
 		dir, err := access.Open(t.Context(), filepath.Dir(file)+"/store")
 		require.NoError(t, err)
-		in := PlanInput{Spec: job.Spec{Input: []string{file}, BatchItems: 1000}.WithDefaults(), Ref: ledger.Ref{Run: "run"}, Batches: 2}
+		in := wire.PlanInput{Spec: job.Spec{Input: []string{file}, BatchItems: 1000}.WithDefaults(), Ref: wire.Ref{Run: "run"}, Batches: 2}
 		first, err := n.Plan(t.Context(), dir, in, n)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, access.open.Load(), "for the next page")

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // Inputs opens the inputs of jobs for one worker. It is safe for concurrent use.
@@ -16,18 +17,18 @@ type Inputs struct {
 	standard io.Reader // the standard input; nil if there is none
 
 	mu         sync.Mutex
-	planners   map[string]*planner    // by run: where its last page ended
-	tables     map[string]*Table      // by key: source tables are never changed once written
-	tableBytes int                    // of all tables, as they lie in their stores
-	bundles    map[*Source][]member   // of bundles that batches were read of lately
-	seen       map[string]store.Input // by URL: files that are what they were, although their inode or change is another
-	stdin      *stdinSpool            // nil until the standard input is asked for
+	planners   map[string]*planner       // by run: where its last page ended
+	tables     map[string]*Table         // by key: source tables are never changed once written
+	tableBytes int                       // of all tables, as they lie in their stores
+	bundles    map[*wire.Source][]member // of bundles that batches were read of lately
+	seen       map[string]store.Input    // by URL: files that are what they were, although their inode or change is another
+	stdin      *stdinSpool               // nil until the standard input is asked for
 }
 
 // New returns the inputs that access reaches. stdin is the input "-"; nil if there is none. The
 // caller must close them.
 func New(access ledger.Access, stdin io.Reader) *Inputs {
-	return &Inputs{access: access, standard: stdin, planners: map[string]*planner{}, tables: map[string]*Table{}, bundles: map[*Source][]member{}, seen: map[string]store.Input{}}
+	return &Inputs{access: access, standard: stdin, planners: map[string]*planner{}, tables: map[string]*Table{}, bundles: map[*wire.Source][]member{}, seen: map[string]store.Input{}}
 }
 
 // Close frees the readers that are kept open between pages.
@@ -50,7 +51,7 @@ const (
 )
 
 // membersOf returns the inputs of a bundle, from memory if another batch of it was read lately.
-func (n *Inputs) membersOf(t *Table, s *Source) ([]member, error) {
+func (n *Inputs) membersOf(t *Table, s *wire.Source) ([]member, error) {
 	n.mu.Lock()
 	members := n.bundles[s]
 	n.mu.Unlock()
@@ -76,7 +77,7 @@ const plannerIdle = 30 * time.Minute
 
 // takePlanner returns what is kept of the run's planning; nil if there is nothing. A planner of another
 // source table than the accepted one is closed: its attempt at the first page was not the one that counts.
-func (n *Inputs) takePlanner(ref ledger.Ref) *planner {
+func (n *Inputs) takePlanner(ref wire.Ref) *planner {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := n.planners[ref.Run]

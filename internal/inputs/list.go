@@ -13,8 +13,8 @@ import (
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"go.temporal.io/sdk/temporal"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -24,9 +24,9 @@ const headReaders = 16
 // List expands the inputs of a job's spec and looks at the beginning of each, but not of those in
 // bundles, which are read as a whole whenever they are read, nor of the standard input, which is read from
 // its spool.
-func (n *Inputs) List(ctx context.Context, dir store.Dir, in PlanInput) (*Table, error) {
+func (n *Inputs) List(ctx context.Context, dir store.Dir, in wire.PlanInput) (*Table, error) {
 	l := &listing{
-		inputs: n, ctx: ctx, spec: in.Spec, own: ownFilesOf(in.Spec), table: &Table{Machine: machine},
+		inputs: n, ctx: ctx, spec: in.Spec, own: ownFilesOf(in.Spec), table: &Table{SourceTable: wire.SourceTable{Machine: machine}},
 		written: written{ctx: ctx, access: n.access, places: map[string]*writtenPlace{}},
 	}
 	for _, arg := range in.Spec.Input {
@@ -51,14 +51,14 @@ type listing struct {
 	table   *Table
 
 	pending []store.Input // of one bundle
-	shape   records.Shape // of it
+	shape   wire.Shape    // of it
 	digests int           // of inputs in bundles so far
 }
 
 // take takes the inputs of an argument.
 func (l *listing) take(arg string) error {
 	if arg == stdinName {
-		if slices.ContainsFunc(l.table.Sources, func(s Source) bool { return s.URL == stdinName }) {
+		if slices.ContainsFunc(l.table.Sources, func(s wire.Source) bool { return s.URL == stdinName }) {
 			return ledger.Permanent(job.ErrorInput, errStdinTwice)
 		}
 		return l.add(store.Input{URL: stdinName}, nil)
@@ -174,10 +174,10 @@ func (l *listing) takeWritten(arg string, place *writtenPlace, input store.Input
 }
 
 // add adds an input. given is its shape if that does not show by its name, and is not chosen by the spec.
-func (l *listing) add(input store.Input, given *records.Shape) error {
+func (l *listing) add(input store.Input, given *wire.Shape) error {
 	l.table.narrow(input.Perm)
-	s := plainSource(input, records.Shape{})
-	if err := s.choose(l.spec, given); err != nil {
+	s := plainSource(input, wire.Shape{})
+	if err := chooseShape(&s, l.spec, given); err != nil {
 		if unreadable := l.inputs.unreadable(l.ctx, &s); unreadable != nil {
 			return unreadable
 		}
@@ -191,7 +191,7 @@ func (l *listing) add(input store.Input, given *records.Shape) error {
 		}
 		isSmall = !s.Unsized
 	}
-	if !isSmall || !s.Shape.Alike(&l.shape) || len(l.pending) == maxBundle {
+	if !isSmall || !records.Alike(&s.Shape, &l.shape) || len(l.pending) == maxBundle {
 		l.flush()
 	}
 	if !isSmall {
@@ -211,7 +211,7 @@ func (l *listing) add(input store.Input, given *records.Shape) error {
 
 // unreadable returns the error of an input whose name says that it is compressed if it cannot be read at all, as when
 // it is not; nil: it can, or that is not known.
-func (n *Inputs) unreadable(ctx context.Context, s *Source) error {
+func (n *Inputs) unreadable(ctx context.Context, s *wire.Source) error {
 	if s.Compression == records.None {
 		return nil
 	}
@@ -220,7 +220,7 @@ func (n *Inputs) unreadable(ctx context.Context, s *Source) error {
 		_, err = io.ReadFull(r, make([]byte, 1))
 		_ = r.Close() // only read from
 	}
-	if judged, ok := errors.AsType[*temporal.ApplicationError](err); ok && judged.NonRetryable() {
+	if judged, ok := errors.AsType[*ledger.Judged](err); ok && judged.NonRetryable() {
 		return judged
 	}
 	return nil
@@ -249,7 +249,7 @@ func (n *Inputs) hasBytes(ctx context.Context, url string) (bool, error) {
 }
 
 // lookAt finds out how the sources begin, and gives those that need one their place for a copy.
-func (n *Inputs) lookAt(ctx context.Context, dir store.Dir, in PlanInput, table *Table) error {
+func (n *Inputs) lookAt(ctx context.Context, dir store.Dir, in wire.PlanInput, table *Table) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(headReaders)
 	for i := range table.Sources {
@@ -268,8 +268,8 @@ func (n *Inputs) lookAt(ctx context.Context, dir store.Dir, in PlanInput, table 
 			}
 			group.Go(func() error {
 				return trap.Call("reading the head of an input", func() (err error) {
-					if s.Digest == "" && !s.fixed() {
-						if s.Digest, err = n.digest(ctx, s.input()); err != nil {
+					if s.Digest == "" && !fixed(s) {
+						if s.Digest, err = n.digest(ctx, inputOf(s)); err != nil {
 							return err
 						}
 					}
@@ -282,7 +282,7 @@ func (n *Inputs) lookAt(ctx context.Context, dir store.Dir, in PlanInput, table 
 }
 
 // choose sets compression, and the shape as far as spec and name show it, or given has it.
-func (s *Source) choose(spec job.Spec, given *records.Shape) (err error) {
+func chooseShape(s *wire.Source, spec job.Spec, given *wire.Shape) (err error) {
 	name, byName := "", spec.Format == "" || spec.Format == "auto"
 	if s.URL != stdinName {
 		if _, name, err = store.SplitName(s.URL); err != nil {
@@ -294,7 +294,7 @@ func (s *Source) choose(spec job.Spec, given *records.Shape) (err error) {
 	case !byName:
 		s.Shape, err = records.ParseFormat(spec.Format)
 	case s.URL == stdinName:
-		s.Shape = records.Shape{Format: records.Text}
+		s.Shape = wire.Shape{Format: records.Text}
 	case given != nil:
 		s.Shape = *given
 	default:
@@ -312,7 +312,7 @@ func (s *Source) choose(spec job.Spec, given *records.Shape) (err error) {
 
 // checkCSV refuses a delimiter or a quote that no input has a use for.
 func (t *Table) checkCSV(spec job.Spec) error {
-	isCSV := func(s Source) bool { return s.Shape.Format == records.CSV }
+	isCSV := func(s wire.Source) bool { return s.Shape.Format == records.CSV }
 	what, value := "delimiter", spec.Delimiter
 	if value == "" {
 		what, value = "quote", spec.Quote
@@ -325,19 +325,19 @@ func (t *Table) checkCSV(spec job.Spec) error {
 		what, value, t.Sources[0].URL, t.Sources[0].Shape.Format, what))
 }
 
-func (n *Inputs) readHead(ctx context.Context, s *Source) error {
+func (n *Inputs) readHead(ctx context.Context, s *wire.Source) error {
 	r, err := n.openWhole(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	return s.takeHead(r)
+	return takeHead(s, r)
 }
 
 // takeHead reads what the beginning of the source shows of its shape, and where the first item may begin.
-func (s *Source) takeHead(r io.Reader) error {
+func takeHead(s *wire.Source, r io.Reader) error {
 	head, err := records.Look(r, s.Shape)
-	if judged, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+	if judged, ok := errors.AsType[*ledger.Judged](err); ok {
 		return judged
 	}
 	if err != nil {

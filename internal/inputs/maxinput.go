@@ -6,12 +6,13 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
 // checkCopy returns a permanent error if the copy of the source, of which so many bytes are known, is larger than
 // it may be.
-func (s *Source) checkCopy(dir store.Dir, bytes int64) error {
+func checkCopy(s *wire.Source, dir store.Dir, bytes int64) error {
 	if s.MaxInput == 0 || bytes <= s.MaxInput {
 		return nil
 	}

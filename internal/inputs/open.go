@@ -10,11 +10,12 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
 // openWhole opens a source from its beginning, uncompressed.
-func (n *Inputs) openWhole(ctx context.Context, s *Source) (io.ReadCloser, error) {
+func (n *Inputs) openWhole(ctx context.Context, s *wire.Source) (io.ReadCloser, error) {
 	raw, err := n.access.OpenInput(ctx, s.URL, 0, -1)
 	if err != nil {
 		return nil, ledger.StoreError(job.ErrorInput, err)
@@ -66,7 +67,7 @@ func (p plainReader) Read(b []byte) (int, error) {
 func (p plainReader) Close() error { return errors.Join(p.ReadCloser.Close(), p.raw.Close()) }
 
 // openFrom opens a source uncompressed from offset on, by reading over what is before.
-func (n *Inputs) openFrom(ctx context.Context, s *Source, offset int64) (io.ReadCloser, error) {
+func (n *Inputs) openFrom(ctx context.Context, s *wire.Source, offset int64) (io.ReadCloser, error) {
 	if s.URL == stdinName {
 		// Only a survey comes here: it has not read the head yet.
 		r, err := n.takeStdin()
@@ -74,7 +75,7 @@ func (n *Inputs) openFrom(ctx context.Context, s *Source, offset int64) (io.Read
 			return nil, err
 		}
 		var head bytes.Buffer
-		if err := s.takeHead(io.TeeReader(r, &head)); err != nil {
+		if err := takeHead(s, io.TeeReader(r, &head)); err != nil {
 			return nil, err
 		}
 		whole := io.MultiReader(&head, r)

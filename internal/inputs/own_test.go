@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -44,7 +45,7 @@ func listed(t *testing.T, spec job.Spec) (names []string, leftOut int, err error
 	t.Helper()
 	n := New(&store.Access{}, nil)
 	t.Cleanup(n.Close)
-	table, err := n.List(t.Context(), nil, PlanInput{Spec: spec.WithDefaults()})
+	table, err := n.List(t.Context(), nil, wire.PlanInput{Spec: spec.WithDefaults()})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -4,59 +4,15 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
-
-// Cursor is where in the input the next page begins.
-type Cursor struct {
-	Source int   `json:"source"`
-	Offset int64 `json:"offset"`
-	Item   int64 `json:"item"` // the next ordinal
-}
-
-// PlanInput asks for one page of batches. Ref.Sources is empty for the first page.
-type PlanInput struct {
-	Ref    ledger.Ref `json:"ref"`
-	Spec   job.Spec   `json:"spec"`
-	From   Cursor     `json:"from"`
-	Resume []string   `json:"resume,omitempty"` // manifests of earlier runs: what they hold is left out
-	// Batches is the most batches of the page: 1 … 600. A first page may have more: see [FirstPage].
-	Batches int    `json:"batches"`
-	Sizing  Sizing `json:"sizing"`
-	// Hurry is the time after which the page ends early, because workers wait for it; 0: no limit.
-	Hurry time.Duration `json:"hurry,omitempty"`
-}
-
-// PlanResult is one page.
-type PlanResult struct {
-	Page []byte `json:"page,omitempty"` // see [DecodePage]
-	Next Cursor `json:"next"`
-	Done bool   `json:"done"` // nothing is left after this page
-	// Waiting reports that the page has what has come of an input that is still being written.
-	Waiting bool `json:"waiting,omitempty"`
-	// Noticed is what this page has shown of the inputs.
-	Noticed job.Noticed `json:"noticed,omitzero"`
-
-	// Only the first page has these.
-	Sources string     `json:"sources,omitempty"` // key of the source table
-	Total   int64      `json:"total,omitempty"`   // bytes of input, 0 if unknown
-	Resumed job.Totals `json:"resumed"`           // what earlier runs account for
-	// LeftOut is how many files among the inputs were left out, because stint wrote them.
-	LeftOut int `json:"left_out,omitempty"`
-	// Perm are the access rights that all inputs grant: see [ledger.Ref].
-	Perm fs.FileMode `json:"perm,omitempty"`
-	// Worker has planned it, and can run so much.
-	Worker   string        `json:"worker,omitempty"`
-	Capacity wire.Capacity `json:"capacity,omitzero"`
-}
 
 // maxPageTime bounds one execution, so that a page reaches the workers even if finding items
 // is slow, and a crash costs no more than that.
@@ -69,26 +25,26 @@ const maxPageTime = 20 * time.Second
 type Lister interface {
 	// List returns the sources in the order of their items, for a table whose key is in.Ref.Sources. If
 	// it writes to dir it does so below the run of in.Ref, under keys that no other table's share.
-	List(ctx context.Context, dir store.Dir, in PlanInput) (*Table, error)
+	List(ctx context.Context, dir store.Dir, in wire.PlanInput) (*Table, error)
 }
 
 // Plan reads on through the sources, from where the last page ended, and returns the batches that it
 // finds. For the first page it writes the source table of what from lists. It keeps its place open
 // between pages; otherwise it opens the source at the cursor.
-func (n *Inputs) Plan(ctx context.Context, dir store.Dir, in PlanInput, from Lister) (PlanResult, error) {
-	var result PlanResult
+func (n *Inputs) Plan(ctx context.Context, dir store.Dir, in wire.PlanInput, from Lister) (wire.PlanResult, error) {
+	var result wire.PlanResult
 	p := n.takePlanner(in.Ref)
 	if p == nil || p.at != in.From {
 		var err error
 		if p, err = n.newPlanner(ctx, dir, in, p, from, &result); err != nil {
-			return PlanResult{}, err
+			return wire.PlanResult{}, err
 		}
 	}
 	defer stall.Include(ctx, p.meter).Close()
 	if err := p.page(ctx, in, &result); err != nil {
 		p.Close()
 		p.discard(ctx)
-		return PlanResult{}, err
+		return wire.PlanResult{}, err
 	}
 	p.listed = ""
 	if result.Done {
@@ -101,7 +57,7 @@ func (n *Inputs) Plan(ctx context.Context, dir store.Dir, in PlanInput, from Lis
 
 // newPlanner opens the source at the cursor. It takes the half-read inputs of old, which may be nil and
 // is of the same source table.
-func (n *Inputs) newPlanner(ctx context.Context, dir store.Dir, in PlanInput, old *planner, from Lister, result *PlanResult) (*planner, error) {
+func (n *Inputs) newPlanner(ctx context.Context, dir store.Dir, in wire.PlanInput, old *planner, from Lister, result *wire.PlanResult) (*planner, error) {
 	p := &planner{inputs: n, dir: dir, at: in.From, spoolers: map[int]chunker{}, meter: stall.NewMeter()}
 	if old != nil {
 		p.spoolers, old.spoolers = old.spoolers, nil
@@ -132,7 +88,7 @@ func (p *planner) discard(ctx context.Context) {
 }
 
 // begin finds the sources, and which of their items are done.
-func (p *planner) begin(ctx context.Context, in PlanInput, from Lister, result *PlanResult) error {
+func (p *planner) begin(ctx context.Context, in wire.PlanInput, from Lister, result *wire.PlanResult) error {
 	links, err := ledger.Chain(ctx, p.dir, in.Resume)
 	if err != nil {
 		return err
@@ -153,7 +109,7 @@ func (p *planner) begin(ctx context.Context, in PlanInput, from Lister, result *
 		return err
 	}
 	p.sources, p.dir = sources, store.Narrow(p.dir, p.table.Perm)
-	resumed, err := p.skipAccepted(ctx, links, len(stages.Compile(in.Spec.Stages)))
+	resumed, err := p.skipAccepted(ctx, links, len(pipeline.Compile(in.Spec.Stages)))
 	if err == nil && first {
 		result.Sources, result.Total, result.Resumed, result.Perm = sources, p.table.totalBytes(), resumed, p.table.Perm
 		result.LeftOut = p.table.LeftOut
@@ -162,8 +118,8 @@ func (p *planner) begin(ctx context.Context, in PlanInput, from Lister, result *
 }
 
 // list writes the source table of a new job and returns its key.
-func (p *planner) list(ctx context.Context, in PlanInput, from Lister) (key string, err error) {
-	key = in.Ref.NewSourcesKey()
+func (p *planner) list(ctx context.Context, in wire.PlanInput, from Lister) (key string, err error) {
+	key = ledger.NewSourcesKey(in.Ref)
 	in.Ref.Sources, p.listed = key, key
 	if p.table, err = from.List(ctx, p.dir, in); err != nil {
 		return "", err
@@ -184,7 +140,7 @@ func (p *planner) stdinHead(ctx context.Context, i int) error {
 	body := p.Open(ctx, i, 0, -1)
 	defer body.Close()
 	var fault error
-	err := p.table.Sources[i].takeHead(readerFunc(func(b []byte) (int, error) {
+	err := takeHead(&p.table.Sources[i], readerFunc(func(b []byte) (int, error) {
 		n, err := body.Read(b)
 		fault = IgnoreEOF(err)
 		return n, err
@@ -204,7 +160,7 @@ func (p *planner) takeOver(ctx context.Context, key string) (err error) {
 }
 
 // page fills result with the next batches.
-func (p *planner) page(ctx context.Context, in PlanInput, result *PlanResult) error {
+func (p *planner) page(ctx context.Context, in wire.PlanInput, result *wire.PlanResult) error {
 	p.ctx = ctx
 	var batches []wire.Batch
 	pageTime := maxPageTime
@@ -248,6 +204,6 @@ func (p *planner) page(ctx context.Context, in PlanInput, result *PlanResult) er
 		}
 		batches = append(batches, batch)
 	}
-	result.Page, result.Next, result.Noticed = EncodePage(batches), p.at, p.TakeNoticed()
+	result.Page, result.Next, result.Noticed = wire.EncodePage(batches), p.at, p.TakeNoticed()
 	return nil
 }

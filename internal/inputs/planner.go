@@ -23,7 +23,7 @@ type planner struct {
 	// sources is the table's key: the planner serves only pages of the table that was accepted.
 	sources string
 	listed  string // the same key, until the first page of a table that this planner has made is returned
-	at      Cursor
+	at      wire.Cursor
 	ctx     context.Context // of the current page
 	meter   *stall.Meter    // of the readers that stay open between pages
 
@@ -192,13 +192,13 @@ func (p *planner) overdue() bool {
 }
 
 // open opens what is at the cursor, up to the next skipped range.
-func (p *planner) open(ctx context.Context, source *Source) error {
+func (p *planner) open(ctx context.Context, source *wire.Source) error {
 	if source.Bundle != nil {
 		return p.openSmall(ctx, source)
 	}
 	r := p.Open(ctx, p.at.Source, p.at.Offset, p.segment())
 	newCutter := records.NewCutter
-	if source.changeable() {
+	if changeable(source) {
 		newCutter = records.NewSummingCutter
 	}
 	p.reader, p.cutter = r, newCutter(r, source.Shape)
@@ -208,7 +208,7 @@ func (p *planner) open(ctx context.Context, source *Source) error {
 }
 
 // openSmall opens the input of a bundle at the cursor, and moves the cursor behind its head.
-func (p *planner) openSmall(ctx context.Context, source *Source) error {
+func (p *planner) openSmall(ctx context.Context, source *wire.Source) error {
 	if p.members == nil || p.membersOf != p.at.Source {
 		members, err := p.table.members(source)
 		if err != nil {
@@ -312,8 +312,8 @@ func (p *planner) endSegment(ctx context.Context) error {
 	case limited:
 		p.at.Offset = p.skip[0].Offset
 		return nil
-	case !source.fixed() && (source.ETag == "" || source.Spool != ""): // local, or not looked at again by Process
-		if err := p.inputs.unchanged(ctx, source.input()); err != nil {
+	case !fixed(source) && (source.ETag == "" || source.Spool != ""): // local, or not looked at again by Process
+		if err := p.inputs.unchanged(ctx, inputOf(source)); err != nil {
 			return err
 		}
 	}
@@ -362,7 +362,7 @@ func (p *planner) estimate() {
 		case s.URL == stdinName:
 			p.stdin = i
 			size = 0
-		case !s.sized():
+		case !sized(s):
 			size *= expansion
 		}
 		p.ahead[i] = p.ahead[i+1] + size

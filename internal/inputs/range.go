@@ -19,12 +19,12 @@ import (
 // spool. One goroutine may use it; items may be read before those that were read earlier are done.
 type Range struct {
 	ctx    context.Context
-	source *Source
+	source *wire.Source
 	batch  wire.Batch
 	from   stretches
 
-	open  *stretch       // what is read; nil: the next one is to be opened
-	shape *records.Shape // of the items of the last chunk
+	open  *stretch    // what is read; nil: the next one is to be opened
+	shape *wire.Shape // of the items of the last chunk
 
 	read   int64 // items
 	readTo int64 // bytes that they take
@@ -53,7 +53,7 @@ type stretches interface {
 // stretch is a range of bytes of one input.
 type stretch struct {
 	reader *records.Reader
-	shape  *records.Shape
+	shape  *wire.Shape
 	offset int64 // in the source, of the first byte
 }
 
@@ -69,7 +69,7 @@ func (n *Inputs) OpenRange(ctx context.Context, dir store.Dir, table *Table, bat
 	if source.Spool != "" {
 		body = &spoolReader{ctx: ctx, dir: dir, prefix: source.Spool, offset: batch.Offset, left: batch.Length}
 	} else {
-		if err := n.unchanged(ctx, source.input()); err != nil {
+		if err := n.unchanged(ctx, inputOf(source)); err != nil {
 			return nil, err
 		}
 		var err error
@@ -81,7 +81,7 @@ func (n *Inputs) OpenRange(ctx context.Context, dir store.Dir, table *Table, bat
 }
 
 // plainRange is a batch of a source that is one input.
-func (n *Inputs) plainRange(ctx context.Context, source *Source, batch wire.Batch, body io.ReadCloser) *Range {
+func (n *Inputs) plainRange(ctx context.Context, source *wire.Source, batch wire.Batch, body io.ReadCloser) *Range {
 	if batch.Digest != 0 {
 		body = &summed{ReadCloser: body}
 	}
@@ -102,7 +102,7 @@ func (n *Inputs) bundleRange(ctx context.Context, table *Table, batch wire.Batch
 }
 
 func (n *Inputs) bundleStretches(
-	ctx context.Context, source *Source, members []member, batch wire.Batch,
+	ctx context.Context, source *wire.Source, members []member, batch wire.Batch,
 ) *bundleStretches {
 	return &bundleStretches{
 		ctx: ctx, inputs: n, source: source, members: members,
@@ -121,7 +121,7 @@ func (n *Inputs) DryRange(ctx context.Context, table *Table, index int, items in
 }
 
 // Shape is the form of the items of the last chunk. It stays lines, or something else.
-func (r *Range) Shape() *records.Shape { return r.shape }
+func (r *Range) Shape() *wire.Shape { return r.shape }
 
 // Next reads the next items into chunk: at most items of them, and as many as fit into bytes, but at
 // least one. All have one shape. After the last one it returns io.EOF, or an error if the range does not hold
@@ -219,7 +219,7 @@ func (r *Range) Bytes() int64 {
 }
 
 // Origin returns the item, and where it comes from: its input, and its offset there.
-func (r *Range) Origin(_ context.Context, _ int64, shape *records.Shape, item *records.Item) (records.Origin, error) {
+func (r *Range) Origin(_ context.Context, _ int64, shape *wire.Shape, item *records.Item) (records.Origin, error) {
 	url, offset, _ := r.from.at(r.batch.Offset + item.Offset)
 	return records.Origin{Source: url, Offset: offset, Shape: shape, Item: item}, nil
 }
@@ -246,7 +246,7 @@ func (r *Range) Close() { r.from.close() }
 type wholeStretch struct {
 	ctx     context.Context
 	inputs  *Inputs
-	source  *Source
+	source  *wire.Source
 	body    io.Closer
 	length  int64    // of the batch
 	stretch *stretch // nil: it is opened
@@ -265,10 +265,10 @@ func (w *wholeStretch) at(offset int64) (url string, in, end int64) {
 }
 
 func (w *wholeStretch) unchanged(ctx context.Context) error {
-	if w.source.Spool != "" || w.source.fixed() {
+	if w.source.Spool != "" || fixed(w.source) {
 		return nil
 	}
-	return w.inputs.unchanged(ctx, w.source.input())
+	return w.inputs.unchanged(ctx, inputOf(w.source))
 }
 
 func (w *wholeStretch) close() { _ = w.body.Close() } // only read from
@@ -277,7 +277,7 @@ func (w *wholeStretch) close() { _ = w.body.Close() } // only read from
 type bundleStretches struct {
 	ctx     context.Context
 	inputs  *Inputs
-	source  *Source
+	source  *wire.Source
 	members []member
 	small   small
 

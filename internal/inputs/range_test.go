@@ -21,7 +21,7 @@ func rangeOf(t *testing.T, text string, batch wire.Batch) (*Range, string) {
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o666))
 	n := New(&store.Access{}, nil)
 	t.Cleanup(n.Close)
-	table, err := n.List(t.Context(), nil, PlanInput{Spec: job.Spec{Input: []string{file}}.WithDefaults()})
+	table, err := n.List(t.Context(), nil, wire.PlanInput{Spec: job.Spec{Input: []string{file}}.WithDefaults()})
 	require.NoError(t, err)
 	r, err := n.OpenRange(t.Context(), nil, table, batch)
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestRange_RestsOfMixedInputs(t *testing.T) {
 	}
 	n := New(&store.Access{}, nil)
 	defer n.Close()
-	in := PlanInput{Spec: job.Spec{Input: []string{dir + "/"}, BatchItems: 100}.WithDefaults()}
+	in := wire.PlanInput{Spec: job.Spec{Input: []string{dir + "/"}, BatchItems: 100}.WithDefaults()}
 	table, err := n.List(t.Context(), nil, in)
 	require.NoError(t, err)
 	require.Len(t, table.Sources, 1, "a bundle")
@@ -129,7 +129,7 @@ func TestRange_RestsOfMixedInputs(t *testing.T) {
 			require.NoError(t, err)
 			origin, err := r.Origin(t.Context(), 0, r.Shape(), &chunk.Items[0])
 			require.NoError(t, err)
-			line, _ := r.Shape().AppendJSON(nil, &chunk.Items[0])
+			line, _ := records.AppendJSON(r.Shape(), nil, &chunk.Items[0])
 			all = append(all, found{string(line), filepath.Base(origin.Source), origin.Offset})
 			before = chunk
 		}

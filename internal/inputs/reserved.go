@@ -23,7 +23,7 @@ type Reserved struct {
 // Reserve returns r for one run, which For names later.
 func Reserve(r io.Reader) *Reserved { return &Reserved{Reader: r, decided: make(chan struct{})} }
 
-// For gives the input to the run with this ID (see [ledger.Ref]). Only the first call counts.
+// For gives the input to the run with this ID (see [wire.Ref]). Only the first call counts.
 func (r *Reserved) For(run string) {
 	r.once.Do(func() {
 		r.run = run

@@ -3,7 +3,7 @@ package inputs
 import (
 	"time"
 
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -37,39 +37,30 @@ const (
 	manyPerSlot = 3
 )
 
-// Sizing is what the coordinating workflow knows of the handler's speed and of the pool.
-type Sizing struct {
-	// Rate is the items that one slot handles in 1,000 seconds of wall time; 0 while it is unknown.
-	Rate int64 `json:"rate,omitempty"`
-	// Slots are those of all known workers of the pool, Concurrency the calls that each makes at once; 0: not known.
-	Slots       int `json:"slots,omitempty"`
-	Concurrency int `json:"concurrency,omitempty"`
-}
-
 // Including returns what is known of the pool together with one of its workers.
-func (s Sizing) Including(c wire.Capacity) Sizing {
+func Including(s wire.Sizing, c wire.Capacity) wire.Sizing {
 	s.Slots, s.Concurrency = max(s.Slots, c.Slots), max(s.Concurrency, c.Concurrency)
 	return s
 }
 
 // Spread is among how many batches the last items are spread.
-func (s Sizing) Spread() int64 { return max(Spread, 2*s.slots()) }
+func SpreadOf(s wire.Sizing) int64 { return max(Spread, 2*slotsOf(s)) }
 
 // slots are those that are known, at least one.
-func (s Sizing) slots() int64 { return int64(max(1, s.Slots)) }
+func slotsOf(s wire.Sizing) int64 { return int64(max(1, s.Slots)) }
 
 // filling is how many of the items that are left fill a slot with calls for some rounds, if other slots get
 // as many; 1 if a slot makes one call at a time.
-func (s Sizing) filling(rounds, left int64) int64 {
+func filling(s wire.Sizing, rounds, left int64) int64 {
 	if s.Concurrency <= 1 {
 		return 1
 	}
-	return max(1, min(rounds*int64(s.Concurrency), left/s.slots()))
+	return max(1, min(rounds*int64(s.Concurrency), left/slotsOf(s)))
 }
 
 // BatchSize returns the most items and bytes of the next batch, the index-th of its page, if about
 // left items are still to be planned. It uses integers only.
-func BatchSize(spec job.Spec, sizing Sizing, index int, left int64) (items, bytes int64) {
+func BatchSize(spec job.Spec, sizing wire.Sizing, index int, left int64) (items, bytes int64) {
 	if !automatic(spec) {
 		items, bytes = job.MaxBatchItems, job.MaxBatchBytes
 		if spec.BatchItems > 0 {
@@ -81,20 +72,20 @@ func BatchSize(spec job.Spec, sizing Sizing, index int, left int64) (items, byte
 		return items, bytes
 	}
 	if sizing.Rate == 0 {
-		return sizing.firstSize(index, left)
+		return firstSize(sizing, index, left)
 	}
-	spread, target := sizing.Spread(), batchTarget
+	spread, target := SpreadOf(sizing), batchTarget
 	if spec.Streams() {
 		target = clamp(spec.Flush, batchFloor, batchTarget)
 	}
 	most := clamp(max(perSlot(sizing.Rate, target), int64(sizing.Concurrency)), 1, MaxAutoItems)
-	least := clamp(max(perSlot(sizing.Rate, batchFloor), sizing.filling(1, left)), 1, most)
+	least := clamp(max(perSlot(sizing.Rate, batchFloor), filling(sizing, 1, left)), 1, most)
 	return even(left, clamp(left/spread, least, most), most, spread), maxAutoBytes
 }
 
 // firstSize is the size of a batch while the handler's speed is not known. Sizes grow in steps of half as many
 // batches as there are slots.
-func (s Sizing) firstSize(index int, left int64) (items, bytes int64) {
+func firstSize(s wire.Sizing, index int, left int64) (items, bytes int64) {
 	first := int64(firstItems)
 	if s.Concurrency > 1 {
 		first = min(max(first, firstRounds*int64(s.Concurrency)), MaxAutoItems)
@@ -105,7 +96,7 @@ func (s Sizing) firstSize(index int, left int64) (items, bytes int64) {
 		grown *= growth
 	}
 	grown = min(grown, most)
-	items = clamp(left/s.Spread(), min(s.filling(firstRounds, left), grown), grown)
+	items = clamp(left/SpreadOf(s), min(filling(s, firstRounds, left), grown), grown)
 	return items, firstBytes * clamp(first/firstItems, 1, maxAutoBytes/firstBytes)
 }
 
@@ -113,7 +104,7 @@ func (s Sizing) firstSize(index int, left int64) (items, bytes int64) {
 func automatic(spec job.Spec) bool { return spec.BatchItems == 0 && spec.BatchBytes == 0 }
 
 // FirstFew is how many automatic batches show the handler's speed to begin with: at most [wire.PageBatches].
-func FirstFew(s Sizing) int {
+func FirstFew(s wire.Sizing) int {
 	each := fewPerSlot
 	if s.Concurrency > 1 {
 		each = manyPerSlot
@@ -122,9 +113,9 @@ func FirstFew(s Sizing) int {
 }
 
 // FirstPage is the most batches of a job's first page: least, or more if the known slots take more. They are at most
-// [wire.PageBatches], fewer if the job has several stages (see [stages.Program]).
-func FirstPage(spec job.Spec, s Sizing, least int) int {
-	most := stages.Compile(spec.Stages).Page(spec.BatchItems)
+// [wire.PageBatches], fewer if the job has several stages (see [pipeline.Program]).
+func FirstPage(spec job.Spec, s wire.Sizing, least int) int {
+	most := pipeline.Compile(spec.Stages).Page(spec.BatchItems)
 	occupy := s.Slots
 	switch {
 	case s.Slots == 0:
@@ -140,7 +131,7 @@ func FirstPage(spec job.Spec, s Sizing, least int) int {
 // ShowsSpeed reports whether a first page should end after so many automatic batches, the next one of
 // the given items: the rest of the input, unless it fits into the page, is better cut once they have
 // shown the handler's speed.
-func ShowsSpeed(in PlanInput, batches int, items, left int64) bool {
+func ShowsSpeed(in wire.PlanInput, batches int, items, left int64) bool {
 	few := FirstFew(in.Sizing)
 	return automatic(in.Spec) && in.Sizing.Rate == 0 && batches == few && left > items*int64(in.Batches-few)
 }

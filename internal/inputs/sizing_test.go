@@ -27,7 +27,7 @@ func TestBatchSize_Fixed(t *testing.T) {
 			t.Parallel()
 			for _, left := range []int64{0, 1, 1 << 40} {
 				for _, rate := range []int64{0, 1, 1 << 40} {
-					items, bytes := BatchSize(job.Spec{BatchItems: test.items, BatchBytes: test.bytes}, Sizing{Rate: rate}, 3, left)
+					items, bytes := BatchSize(job.Spec{BatchItems: test.items, BatchBytes: test.bytes}, wire.Sizing{Rate: rate}, 3, left)
 					require.Equal(t, test.wantItems, items)
 					require.Equal(t, test.wantBytes, bytes)
 				}
@@ -58,7 +58,7 @@ func TestBatchSize_Automatic(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			items, bytes := BatchSize(job.Spec{}, Sizing{Rate: test.rate}, 0, test.left)
+			items, bytes := BatchSize(job.Spec{}, wire.Sizing{Rate: test.rate}, 0, test.left)
 			require.Equal(t, test.items, items)
 			require.EqualValues(t, maxAutoBytes, bytes)
 		})
@@ -69,7 +69,7 @@ func TestBatchSize_Automatic(t *testing.T) {
 func TestBatchSize_AimsAtFiveSeconds(t *testing.T) {
 	t.Parallel()
 	for rate := int64(1000); rate < 20_000_000; rate = rate*5/4 + 1 {
-		items, _ := BatchSize(job.Spec{}, Sizing{Rate: rate}, 0, 1<<40)
+		items, _ := BatchSize(job.Spec{}, wire.Sizing{Rate: rate}, 0, 1<<40)
 		took := time.Duration(items*1_000_000/rate) * time.Millisecond
 		require.LessOrEqual(t, took, batchTarget)
 		require.Greater(t, took, batchTarget*4/5, "rate %d: %d items", rate, items)
@@ -81,7 +81,7 @@ func TestBatchSize_Bounds(t *testing.T) {
 	for _, rate := range []int64{0, 1, 17, 1e6, 1e9, 1e15, math.MaxInt64} {
 		for _, left := range []int64{math.MinInt64, -1, 0, 1, 63, 64, 1e6, math.MaxInt64} {
 			for _, index := range []int{0, 4, 15, 999} {
-				items, bytes := BatchSize(job.Spec{}, Sizing{Rate: rate}, index, left)
+				items, bytes := BatchSize(job.Spec{}, wire.Sizing{Rate: rate}, index, left)
 				require.GreaterOrEqual(t, items, int64(1))
 				require.LessOrEqual(t, items, int64(MaxAutoItems))
 				require.GreaterOrEqual(t, bytes, int64(1))
@@ -98,7 +98,7 @@ func TestBatchSize_EvenAtTheEnd(t *testing.T) {
 	for _, error := range []int64{0, 1, 20} {
 		for total := int64(1); total < 20*size; total++ {
 			for left := total; left > 0; {
-				items, _ := BatchSize(job.Spec{}, Sizing{Rate: 1_000_000}, 0, max(0, left-error))
+				items, _ := BatchSize(job.Spec{}, wire.Sizing{Rate: 1_000_000}, 0, max(0, left-error))
 				if left < total {
 					require.GreaterOrEqual(t, min(items, left), int64(size/2), "%d of %d", left, total)
 				}
@@ -112,14 +112,14 @@ func TestBatchSize_EvenAtTheEnd(t *testing.T) {
 // Before the speed is known batches start small, so that slow handlers get work for many slots.
 func TestBatchSize_BeforeSpeedIsKnown(t *testing.T) {
 	t.Parallel()
-	items, bytes := BatchSize(job.Spec{}, Sizing{}, 0, 1<<40)
+	items, bytes := BatchSize(job.Spec{}, wire.Sizing{}, 0, 1<<40)
 	require.EqualValues(t, firstItems, items)
 	require.EqualValues(t, firstBytes, bytes)
-	items, _ = BatchSize(job.Spec{}, Sizing{}, 0, 640)
+	items, _ = BatchSize(job.Spec{}, wire.Sizing{}, 0, 640)
 	require.EqualValues(t, 640/Spread, items)
 	last := int64(0)
 	for index := range 100 {
-		items, _ := BatchSize(job.Spec{}, Sizing{}, index, 1<<40)
+		items, _ := BatchSize(job.Spec{}, wire.Sizing{}, index, 1<<40)
 		require.GreaterOrEqual(t, items, last, "the later ones grow")
 		last = items
 	}
@@ -129,11 +129,11 @@ func TestBatchSize_BeforeSpeedIsKnown(t *testing.T) {
 // A long first page ends once its batches show the speed; one that holds all continues to the end.
 func TestShowsSpeed(t *testing.T) {
 	t.Parallel()
-	first := PlanInput{Batches: 16}
-	fixed := PlanInput{Batches: 16, Spec: job.Spec{BatchItems: 10}}
-	known := PlanInput{Batches: 16, Sizing: Sizing{Rate: 1}}
+	first := wire.PlanInput{Batches: 16}
+	fixed := wire.PlanInput{Batches: 16, Spec: job.Spec{BatchItems: 10}}
+	known := wire.PlanInput{Batches: 16, Sizing: wire.Sizing{Rate: 1}}
 	for _, c := range []struct {
-		in          PlanInput
+		in          wire.PlanInput
 		batches     int
 		items, left int64
 		want        bool
@@ -172,7 +172,7 @@ func TestBatchSize_FillsSlots(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			items, bytes := BatchSize(job.Spec{}, Sizing{Slots: c.slots, Concurrency: c.calls}, 0, c.left)
+			items, bytes := BatchSize(job.Spec{}, wire.Sizing{Slots: c.slots, Concurrency: c.calls}, 0, c.left)
 			require.Equal(t, c.want, items)
 			require.GreaterOrEqual(t, bytes, int64(firstBytes))
 			require.LessOrEqual(t, bytes, int64(maxAutoBytes))
@@ -194,7 +194,7 @@ func TestFirstPage_OccupiesEverySlot(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			in := PlanInput{Sizing: Sizing{Slots: c.slots, Concurrency: c.calls}}
+			in := wire.PlanInput{Sizing: wire.Sizing{Slots: c.slots, Concurrency: c.calls}}
 			in.Batches = FirstPage(in.Spec, in.Sizing, wire.FirstPage)
 			sizes := firstPage(in, c.total)
 			least := min(int64(c.slots*c.calls), c.total)
@@ -215,15 +215,15 @@ func TestFirstPage_OccupiesEverySlot(t *testing.T) {
 			}
 		})
 	}
-	require.Equal(t, wire.FirstPage, FirstPage(job.Spec{}, Sizing{}, wire.FirstPage))
-	require.Equal(t, wire.FirstPage, FirstPage(job.Spec{BatchItems: 10}, Sizing{Slots: 2, Concurrency: 4}, wire.FirstPage))
-	require.Equal(t, 400, FirstPage(job.Spec{BatchItems: 1}, Sizing{Slots: 4, Concurrency: 50}, wire.FirstPage))
-	require.Equal(t, wire.PageBatches, FirstPage(job.Spec{BatchItems: 1}, Sizing{Slots: 1000, Concurrency: 1000}, wire.FirstPage))
-	require.Equal(t, wire.PageBatches, FirstPage(job.Spec{}, Sizing{Slots: 1000}, wire.FirstPage))
+	require.Equal(t, wire.FirstPage, FirstPage(job.Spec{}, wire.Sizing{}, wire.FirstPage))
+	require.Equal(t, wire.FirstPage, FirstPage(job.Spec{BatchItems: 10}, wire.Sizing{Slots: 2, Concurrency: 4}, wire.FirstPage))
+	require.Equal(t, 400, FirstPage(job.Spec{BatchItems: 1}, wire.Sizing{Slots: 4, Concurrency: 50}, wire.FirstPage))
+	require.Equal(t, wire.PageBatches, FirstPage(job.Spec{BatchItems: 1}, wire.Sizing{Slots: 1000, Concurrency: 1000}, wire.FirstPage))
+	require.Equal(t, wire.PageBatches, FirstPage(job.Spec{}, wire.Sizing{Slots: 1000}, wire.FirstPage))
 }
 
 // firstPage lists the sizes of a first page's batches.
-func firstPage(in PlanInput, left int64) []int64 {
+func firstPage(in wire.PlanInput, left int64) []int64 {
 	var sizes []int64
 	for len(sizes) < in.Batches && left > 0 {
 		items, _ := BatchSize(in.Spec, in.Sizing, len(sizes), left)
@@ -258,7 +258,7 @@ func TestSizing_KeepsSlotsBusy(t *testing.T) {
 			took := func(n int64) time.Duration { // of a batch, in whole rounds of calls
 				return time.Duration((n+int64(c.calls)-1)/int64(c.calls)) * c.each
 			}
-			in := PlanInput{Sizing: Sizing{Slots: c.slots, Concurrency: c.calls}}
+			in := wire.PlanInput{Sizing: wire.Sizing{Slots: c.slots, Concurrency: c.calls}}
 			in.Batches = FirstPage(in.Spec, in.Sizing, wire.FirstPage)
 			slots := make([]time.Duration, c.slots) // when each is free
 			var ends []time.Duration

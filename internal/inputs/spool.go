@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -45,7 +46,7 @@ type chunker interface {
 }
 
 // spooler returns the chunker that fills the copy of a source.
-func (n *Inputs) spooler(ctx context.Context, dir store.Dir, s *Source) chunker {
+func (n *Inputs) spooler(ctx context.Context, dir store.Dir, s *wire.Source) chunker {
 	if s.URL == stdinName {
 		return n.stdinChunks(dir, s.Spool)
 	}
@@ -56,7 +57,7 @@ func (n *Inputs) spooler(ctx context.Context, dir store.Dir, s *Source) chunker 
 type spooler struct {
 	dir    store.Dir
 	prefix string
-	source *Source
+	source *wire.Source
 	open   func() (io.ReadCloser, error) // from the input's beginning
 
 	reader io.ReadCloser // nil until needed
@@ -125,7 +126,7 @@ func (s *spooler) copyNext(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.source.checkCopy(s.dir, s.next*SpoolChunk+n); err != nil {
+	if err := checkCopy(s.source, s.dir, s.next*SpoolChunk+n); err != nil {
 		return err
 	}
 	if n > 0 {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,8 +33,8 @@ func TestStdin_OutlivesItsPlanner(t *testing.T) {
 	text := strings.Repeat("x", 10*int(SpoolChunk)+1)
 	n := &Inputs{standard: strings.NewReader(text)}
 	t.Cleanup(n.Close)
-	var s Source
-	ref := ledger.Ref{Job: "job", Run: "run"}
+	var s wire.Source
+	ref := wire.Ref{Job: "job", Run: "run"}
 	require.NoError(t, n.giveStdin(t.Context(), dir, ref, &s))
 
 	first := n.stdinChunks(dir, s.Spool)

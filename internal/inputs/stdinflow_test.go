@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -25,7 +24,7 @@ type flow struct {
 	t      *testing.T
 	dir    store.Dir
 	inputs *Inputs
-	in     PlanInput
+	in     wire.PlanInput
 	to     *io.PipeWriter
 	pages  []flowPage
 }
@@ -33,7 +32,7 @@ type flow struct {
 type flowPage struct {
 	at      time.Time
 	batches []wire.Batch
-	PlanResult
+	wire.PlanResult
 }
 
 // newFlow makes one below root. A test in a bubble must not make its directory there.
@@ -43,8 +42,8 @@ func newFlow(t *testing.T, root, format string) *flow {
 	require.NoError(t, err)
 	from, to := io.Pipe()
 	f := &flow{t: t, dir: dir, inputs: New(&store.Access{}, from), to: to}
-	f.in = PlanInput{
-		Ref: ledger.Ref{Job: "job", Run: "run"}, Batches: 16,
+	f.in = wire.PlanInput{
+		Ref: wire.Ref{Job: "job", Run: "run"}, Batches: 16,
 		Spec: job.Spec{Input: []string{job.StandardInput}, Format: format, Flush: testFlush}.WithDefaults(),
 	}
 	return f
@@ -56,7 +55,7 @@ func (f *flow) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	batches, err := DecodePage(result.Page)
+	batches, err := wire.DecodePage(result.Page)
 	require.NoError(f.t, err)
 	f.pages = append(f.pages, flowPage{time.Now(), batches, result})
 	f.in.From = result.Next

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -27,9 +28,9 @@ var (
 // knows what that process has taken.
 type stdinSpool struct {
 	dir    store.Dir
-	ref    ledger.Ref // the run whose input it is
+	ref    wire.Ref // the run whose input it is
 	prefix string
-	source Source
+	source wire.Source
 	reader *stdinReader
 
 	turn    chan struct{} // holds one element while an attempt copies
@@ -42,7 +43,7 @@ type stdinSpool struct {
 
 // giveStdin gives the standard input to a source of a run that lists its sources. Without a store
 // nothing is spooled.
-func (n *Inputs) giveStdin(ctx context.Context, dir store.Dir, ref ledger.Ref, s *Source) error {
+func (n *Inputs) giveStdin(ctx context.Context, dir store.Dir, ref wire.Ref, s *wire.Source) error {
 	if dir == nil {
 		return nil
 	}
@@ -57,7 +58,7 @@ func (n *Inputs) giveStdin(ctx context.Context, dir store.Dir, ref ledger.Ref, s
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.stdin == nil {
-		n.stdin = &stdinSpool{dir: dir, ref: ref, prefix: ref.NewStdinKey(), source: *s, reader: readStdin(n.standard), turn: make(chan struct{}, 1)}
+		n.stdin = &stdinSpool{dir: dir, ref: ref, prefix: ledger.NewStdinKey(ref), source: *s, reader: readStdin(n.standard), turn: make(chan struct{}, 1)}
 	}
 	if n.stdin.ref.Run != ref.Run || n.stdin.ref.Store != ref.Store {
 		return ledger.Permanent(job.ErrorInput, errStdinOnce)
@@ -124,7 +125,7 @@ func (s *stdinSpool) copyOn(ctx context.Context, in *gathering) error {
 	if err := s.fill(ctx, in); err != nil {
 		return err
 	}
-	if err := s.source.checkCopy(s.dir, s.next*SpoolChunk+int64(len(s.pending))); err != nil {
+	if err := checkCopy(&s.source, s.dir, s.next*SpoolChunk+int64(len(s.pending))); err != nil {
 		return err
 	}
 	if len(s.pending) > s.stored {

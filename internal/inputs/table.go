@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"golang.org/x/sync/errgroup"
 )
@@ -26,14 +26,7 @@ const stdinName = job.StandardInput
 // Table is a job's list of inputs as they were when the job was planned. It is written once, as
 // one object of the store, and never changed.
 type Table struct {
-	Sources []Source `json:"sources"`
-	// LeftOut is how many files were found that are none, because stint wrote them.
-	LeftOut int `json:"left_out,omitempty"`
-	// Machine is the name of the one that has listed the sources.
-	Machine string `json:"machine,omitempty"`
-	// Perm are the access rights that all sources grant which are local files; 0: there are none.
-	Perm fs.FileMode `json:"perm,omitempty"`
-
+	wire.SourceTable
 	lists []byte // of the inputs in bundles: they stay encoded, since few are looked at by one worker at a time
 }
 
@@ -44,67 +37,29 @@ func (t *Table) narrow(perm fs.FileMode) {
 	}
 }
 
-// Source is one input object, or a bundle of small ones.
-type Source struct {
-	URL     string    `json:"url"`  // of a bundle: that of its first input
-	Size    int64     `json:"size"` // bytes as stored; 0 for the standard input
-	ModTime time.Time `json:"mod_time,omitzero"`
-	ETag    string    `json:"etag,omitempty"`
-	Inode   uint64    `json:"inode,omitempty"`
-	Changed time.Time `json:"changed,omitzero"`
-	Digest  string    `json:"digest,omitempty"` // see [Inputs.digest]
-
-	Shape records.Shape `json:"shape"`
-	Start int64         `json:"start"` // offset of the first item
-	// Hint is what the beginning shows that may be meant otherwise: see [records.Head]. Of a bundle each input has its own.
-	Hint        string              `json:"hint,omitempty"`
-	Compression records.Compression `json:"compression,omitempty"`
-	// Unsized means that the file system gives the size of the input as 0 although it has bytes, as /proc does: it is read once, into
-	// a copy, and is not looked at again.
-	Unsized bool `json:"unsized,omitempty"`
-	// Spool is the key prefix of the uncompressed copy of an input that cannot be read from the
-	// middle; empty for others.
-	Spool string `json:"spool,omitempty"`
-	// MaxInput is the most bytes of the copy.
-	MaxInput int64 `json:"max_input,omitempty"`
-	// Own means that the run has written all of the source to the store itself: it cannot change,
-	// and Size is what its items take.
-	Own bool `json:"own,omitempty"`
-	// Ordinals is the key prefix of the list of the ordinals that the items of all sources of the
-	// table have in another job; empty if this job is the first to number them.
-	Ordinals string `json:"ordinals,omitempty"`
-	// Spilled means that the source is items of a feed that an earlier run had accepted: Spool has them as lines, which
-	// are their values in JSON, whatever Shape.Format is. Session is theirs.
-	Spilled bool  `json:"spilled,omitempty"`
-	Session int64 `json:"session,omitempty"`
-	// Bundle is nil if the source is one input. That of others, whose Shape has no columns since each
-	// input has its own, begins at offset 0.
-	Bundle *Bundle `json:"bundle,omitempty"`
-}
-
 // plainSource is a source of one input.
-func plainSource(input store.Input, shape records.Shape) Source {
-	return Source{URL: input.URL, Size: input.Size, ModTime: input.ModTime, ETag: input.ETag, Inode: input.Inode, Changed: input.Changed, Digest: input.Digest, Shape: shape}
+func plainSource(input store.Input, shape wire.Shape) wire.Source {
+	return wire.Source{URL: input.URL, Size: input.Size, ModTime: input.ModTime, ETag: input.ETag, Inode: input.Inode, Changed: input.Changed, Digest: input.Digest, Shape: shape}
 }
 
 // input is the only one of a source that is no bundle.
-func (s *Source) input() store.Input {
+func inputOf(s *wire.Source) store.Input {
 	return store.Input{URL: s.URL, Digest: s.Digest, Info: store.Info{
 		Size: s.Size, ModTime: s.ModTime, ETag: s.ETag, Inode: s.Inode, Changed: s.Changed,
 	}}
 }
 
 // fixed reports whether the source cannot change, because nobody else has it, or whether it cannot be known.
-func (s *Source) fixed() bool { return s.URL == stdinName || s.Own || s.Unsized }
+func fixed(s *wire.Source) bool { return s.URL == stdinName || s.Own || s.Unsized }
 
 // changeable reports whether the bytes of a batch may be others when it is run than when it was planned, and nothing
 // else would show that: an object's ETag does, and a copy in the store does not change.
-func (s *Source) changeable() bool {
-	return s.Bundle != nil || s.Spool == "" && s.ETag == "" && !s.fixed()
+func changeable(s *wire.Source) bool {
+	return s.Bundle != nil || s.Spool == "" && s.ETag == "" && !fixed(s)
 }
 
 // sized reports whether Size is how many bytes the items take.
-func (s *Source) sized() bool { return s.Spool == "" || s.Own }
+func sized(s *wire.Source) bool { return s.Spool == "" || s.Own }
 
 // unchanged returns a permanent error if an input is not what it was when it was planned.
 func (n *Inputs) unchanged(ctx context.Context, before store.Input) error {
@@ -147,7 +102,7 @@ func (n *Inputs) allUnchanged(ctx context.Context, t *Table) error {
 	group.SetLimit(headReaders)
 	for i := range t.Sources {
 		s := &t.Sources[i]
-		if s.fixed() {
+		if fixed(s) {
 			continue
 		}
 		members, err := t.members(s)
@@ -212,7 +167,7 @@ func (n *Inputs) Table(ctx context.Context, dir store.Dir, key string) (*Table, 
 func (t *Table) totalBytes() int64 {
 	var total int64
 	for i := range t.Sources {
-		if !t.Sources[i].sized() {
+		if !sized(&t.Sources[i]) {
 			return 0
 		}
 		total += t.Sources[i].Size - t.Sources[i].Start

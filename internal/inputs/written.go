@@ -19,6 +19,7 @@ import (
 	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -38,10 +39,10 @@ type writtenPlace struct {
 	parts   []string        // their URLs, in order
 	isPart  map[string]bool // by URL
 	given   bool            // the parts were taken already
-	shape   *records.Shape  // of the parts; nil: not known yet
+	shape   *wire.Shape     // of the parts; nil: not known yet
 }
 
-// currentKey is the name of the object by which a store is known: see [ledger.Ref].
+// currentKey is the name of the object by which a store is known: see [wire.Ref].
 const currentKey = "CURRENT"
 
 // storeDepth is how deep files lie in a store.
@@ -181,11 +182,11 @@ func (w *written) isOther(input store.Input) (bool, error) {
 }
 
 // shapeOf returns the shape of an output's parts, whose names do not show it: JSON lines if the first result is JSON, and otherwise text.
-func (w *written) shapeOf(p *writtenPlace) (records.Shape, error) {
+func (w *written) shapeOf(p *writtenPlace) (wire.Shape, error) {
 	if p.shape != nil {
 		return *p.shape, nil
 	}
-	shape := records.Shape{Format: records.JSONL}
+	shape := wire.Shape{Format: records.JSONL}
 	if len(p.parts) > 0 {
 		r, err := w.access.OpenInput(w.ctx, p.parts[0], 0, job.DefaultMaxItem)
 		if err != nil {

@@ -10,16 +10,19 @@ import (
 
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/temporal"
 )
 
-// RequireType fails unless err is an application error of the type that is not retried.
+// RequireType fails unless err is an error of the type that is not retried: an application error, or one that becomes one.
 func RequireType(t testing.TB, err error, kind string) {
 	t.Helper()
-	var app *temporal.ApplicationError
-	require.ErrorAs(t, err, &app)
-	require.Equal(t, kind, app.Type(), "%v", err)
-	require.True(t, app.NonRetryable(), "%v", err)
+	var judged interface {
+		error
+		Type() string
+		NonRetryable() bool
+	}
+	require.ErrorAs(t, err, &judged)
+	require.Equal(t, kind, judged.Type(), "%v", err)
+	require.True(t, judged.NonRetryable(), "%v", err)
 }
 
 // Seeded returns a source of randomness whose seed the test's log names.

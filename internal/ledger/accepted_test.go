@@ -21,9 +21,9 @@ func TestAccepted(t *testing.T) {
 	var heads []string
 	at := int64(0)
 	for range 30 {
-		var entries []Entry
+		var entries []wire.Entry
 		for range random.IntN(40) {
-			e := Entry{Batch: wire.Batch{First: at, Count: random.Int64N(3), Length: 1}.Sealed(), Part: NewToken(), Bytes: random.Int64N(2), ErrBytes: random.Int64N(2)}
+			e := wire.Entry{Batch: wire.Batch{First: at, Count: random.Int64N(3), Length: 1}.Sealed(), Part: NewToken(), Bytes: random.Int64N(2), ErrBytes: random.Int64N(2)}
 			if random.IntN(3) == 0 {
 				e.Run = "run-2"
 			}
@@ -68,7 +68,7 @@ func TestAccepted(t *testing.T) {
 func TestAccepted_UnreadableChain(t *testing.T) {
 	t.Parallel()
 	f := newShelf(t)
-	head := f.commit(nil, Entry{Batch: wire.Batch{Count: 1, Length: 1}.Sealed(), Part: "a"})
+	head := f.commit(nil, wire.Entry{Batch: wire.Batch{Count: 1, Length: 1}.Sealed(), Part: "a"})
 	links, err := Chain(t.Context(), f.dir, []string{head})
 	require.NoError(t, err)
 	require.NoError(t, f.dir.Delete(t.Context(), head))

@@ -9,28 +9,12 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Books are a job's counts as its manifests add up to.
-type Books struct {
-	Items   int64 `json:"items"`
-	OK      int64 `json:"ok"` // dropped ones included
-	Failed  int64 `json:"failed"`
-	Dropped int64 `json:"dropped"`
-	// Lines are those of the results of a job that flattens them.
-	Lines int64 `json:"lines,omitempty"`
-	// Discarded are items of a feed that were removed before they were run.
-	Discarded int64 `json:"discarded,omitempty"`
-	Parts     int64 `json:"parts"`
-	Bytes     int64 `json:"bytes"` // of all results
-	// ErrBytes are those of all error records, as they lie in the parts.
-	ErrBytes int64 `json:"err_bytes,omitempty"`
-}
-
 // CheckBooks adds up the entries. It returns an error unless they tile the planned items: each begins
 // at the ordinal at which the previous one ends, and has as many outcomes as items. If their source
 // has bytes, the ranges of bytes must tile, too; entries of other sources have neither offset nor
 // length.
-func CheckBooks(ctx context.Context, dir store.Dir, links Links, planned int64) (Books, error) {
-	var b Books
+func CheckBooks(ctx context.Context, dir store.Dir, links Links, planned int64) (wire.Books, error) {
+	var b wire.Books
 	var before wire.Batch
 	err := Entries(ctx, dir, links, func(e OwnedEntry) error {
 		switch {

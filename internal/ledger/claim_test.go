@@ -7,6 +7,7 @@ import (
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/store/object"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -72,16 +73,16 @@ func TestD9_ALateClaimDoesNotReplaceANewerOne(t *testing.T) {
 		dir := openMem(t)
 		require.NoError(t, dir.Delete(t.Context(), CurrentKey))
 		if before != 0 {
-			require.NoError(t, Ref{Run: "first", Born: before}.Claim(t.Context(), dir))
+			require.NoError(t, Claim(wire.Ref{Run: "first", Born: before}, t.Context(), dir))
 		}
-		older, newer := Ref{Run: "a", Born: 2}, Ref{Run: "b", Born: 3}
+		older, newer := wire.Ref{Run: "a", Born: 2}, wire.Ref{Run: "b", Born: 3}
 		late := &conditionalProcess{otherProcess{Dir: dir, beforePut: func() {
-			require.NoError(t, newer.Claim(t.Context(), &conditionalProcess{otherProcess{Dir: dir}}))
+			require.NoError(t, Claim(newer, t.Context(), &conditionalProcess{otherProcess{Dir: dir}}))
 		}}}
-		jobtest.RequireType(t, older.Claim(t.Context(), late), job.ErrorFenced)
+		jobtest.RequireType(t, Claim(older, t.Context(), late), job.ErrorFenced)
 		held, err := dir.Get(t.Context(), CurrentKey)
 		require.NoError(t, err)
-		require.Equal(t, newer.current(), string(held))
+		require.Equal(t, current(newer), string(held))
 	}
 }
 
@@ -90,28 +91,28 @@ func TestD9_ALateClaimDoesNotReplaceANewerOne(t *testing.T) {
 func TestClaim_OfAnOlderRunThatIsLate(t *testing.T) {
 	t.Parallel()
 	dir := openMem(t)
-	older, newer := Ref{Run: "a", Born: 1}, Ref{Run: "b", Born: 2}
-	late := &otherProcess{Dir: dir, beforePut: func() { require.NoError(t, newer.Claim(t.Context(), &otherProcess{Dir: dir})) }}
-	require.NoError(t, older.Claim(t.Context(), late))
+	older, newer := wire.Ref{Run: "a", Born: 1}, wire.Ref{Run: "b", Born: 2}
+	late := &otherProcess{Dir: dir, beforePut: func() { require.NoError(t, Claim(newer, t.Context(), &otherProcess{Dir: dir})) }}
+	require.NoError(t, Claim(older, t.Context(), late))
 	held, err := dir.Get(t.Context(), CurrentKey)
 	require.NoError(t, err)
-	require.Equal(t, older.current(), string(held), "the older claim came last")
+	require.Equal(t, current(older), string(held), "the older claim came last")
 
 	published := 0
 	publish := func(context.Context) error { published++; return nil }
-	require.NoError(t, newer.WhileCurrent(t.Context(), &otherProcess{Dir: dir}, publish))
+	require.NoError(t, WhileCurrent(newer, t.Context(), &otherProcess{Dir: dir}, publish))
 	require.Equal(t, 1, published)
-	jobtest.RequireType(t, older.WhileCurrent(t.Context(), &otherProcess{Dir: dir}, publish), job.ErrorFenced)
+	jobtest.RequireType(t, WhileCurrent(older, t.Context(), &otherProcess{Dir: dir}, publish), job.ErrorFenced)
 	require.Equal(t, 1, published)
 }
 
 // What publishing itself returns is its error, and is no reason to publish again.
 func TestWhileCurrent_ErrorOfWhatItRuns(t *testing.T) {
 	t.Parallel()
-	dir, ref := openMem(t), Ref{Run: "b", Born: 2}
-	require.NoError(t, ref.Claim(t.Context(), dir))
+	dir, ref := openMem(t), wire.Ref{Run: "b", Born: 2}
+	require.NoError(t, Claim(ref, t.Context(), dir))
 	published := 0
-	err := ref.WhileCurrent(t.Context(), dir, func(context.Context) error {
+	err := WhileCurrent(ref, t.Context(), dir, func(context.Context) error {
 		published++
 		return &store.FencedError{Key: "other", Have: "a born 1"}
 	})
@@ -122,9 +123,9 @@ func TestWhileCurrent_ErrorOfWhatItRuns(t *testing.T) {
 // A store that was cleared, or that holds something else, stays as it is.
 func TestWhileCurrent_NoRunIsNamed(t *testing.T) {
 	t.Parallel()
-	dir, ref := openMem(t), Ref{Run: "b", Born: 2}
+	dir, ref := openMem(t), wire.Ref{Run: "b", Born: 2}
 	publish := func(context.Context) error { t.Error("published"); return nil }
-	jobtest.RequireType(t, ref.WhileCurrent(t.Context(), dir, publish), job.ErrorFenced)
+	jobtest.RequireType(t, WhileCurrent(ref, t.Context(), dir, publish), job.ErrorFenced)
 	require.NoError(t, dir.Put(t.Context(), CurrentKey, []byte("something")))
-	jobtest.RequireType(t, ref.WhileCurrent(t.Context(), dir, publish), job.ErrorFenced)
+	jobtest.RequireType(t, WhileCurrent(ref, t.Context(), dir, publish), job.ErrorFenced)
 }

@@ -4,24 +4,25 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
 func TestFailureInput(t *testing.T) {
 	t.Parallel()
-	csv := records.Shape{Format: records.CSV, Columns: []string{"a"}}
+	csv := wire.Shape{Format: records.CSV, Columns: []string{"a"}}
 	tests := []struct {
 		name  string
-		shape records.Shape
+		shape wire.Shape
 		raw   string
 		want  string
 	}{
-		{"json value", records.Shape{Format: records.JSONL}, `{"a": 1}`, `{"a": 1}`},
-		{"no json", records.Shape{Format: records.JSONL}, `{"a`, `"{\"a"`},
+		{"json value", wire.Shape{Format: records.JSONL}, `{"a": 1}`, `{"a": 1}`},
+		{"no json", wire.Shape{Format: records.JSONL}, `{"a`, `"{\"a"`},
 		{"csv record", csv, "x", `{"a":"x"}`},
 		{"no csv record", csv, "x,y", `"x,y"`},
-		{"text", records.Shape{Format: records.Text}, "a \"b\"", `"a \"b\""`},
-		{"not UTF-8", records.Shape{Format: records.Text}, "a\xff", `{"base64":"Yf8="}`},
+		{"text", wire.Shape{Format: records.Text}, "a \"b\"", `"a \"b\""`},
+		{"not UTF-8", wire.Shape{Format: records.Text}, "a\xff", `{"base64":"Yf8="}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -14,7 +15,7 @@ import (
 type ErrorReader struct {
 	*SummedReader
 	dec   *json.Decoder
-	entry Entry
+	entry wire.Entry
 }
 
 // OpenErrors opens the errors of a part; it returns nil if there are none. The caller must close them.
@@ -30,16 +31,16 @@ func OpenErrors(ctx context.Context, dir store.Dir, e OwnedEntry) (*ErrorReader,
 }
 
 // NewErrorReader returns a reader of s, which has the errors of an entry. The caller must close it.
-func NewErrorReader(s *SummedReader, e Entry) *ErrorReader {
+func NewErrorReader(s *SummedReader, e wire.Entry) *ErrorReader {
 	return &ErrorReader{SummedReader: s, dec: json.NewDecoder(bufio.NewReader(s)), entry: e}
 }
 
 // Next returns the next line, or nil after the last one.
-func (r *ErrorReader) Next() (*ErrorLine, error) {
+func (r *ErrorReader) Next() (*wire.ErrorLine, error) {
 	if r == nil {
 		return nil, nil
 	}
-	var line ErrorLine
+	var line wire.ErrorLine
 	err := r.dec.Decode(&line)
 	switch {
 	case err == io.EOF:
@@ -58,7 +59,7 @@ func (r *ErrorReader) Close() {
 }
 
 // EachErrorLine calls fn with the lines of a part's errors until it returns an error.
-func EachErrorLine(ctx context.Context, dir store.Dir, e OwnedEntry, fn func(ErrorLine) error) error {
+func EachErrorLine(ctx context.Context, dir store.Dir, e OwnedEntry, fn func(wire.ErrorLine) error) error {
 	r, err := OpenErrors(ctx, dir, e)
 	if err != nil {
 		return err
@@ -91,7 +92,7 @@ func CopyDropped(ctx context.Context, dir store.Dir, links Links, w io.Writer) e
 		if e.Dropped == 0 {
 			return nil
 		}
-		return EachErrorLine(ctx, dir, e, func(line ErrorLine) error {
+		return EachErrorLine(ctx, dir, e, func(line wire.ErrorLine) error {
 			item := line.ItemLine()
 			if !line.Dropped || item == nil {
 				return nil
@@ -103,7 +104,7 @@ func CopyDropped(ctx context.Context, dir store.Dir, links Links, w io.Writer) e
 }
 
 // CopyPartErrors writes the error records of one part, whose object is at key, one a line.
-func CopyPartErrors(ctx context.Context, dir store.Dir, key string, e Entry, w io.Writer) error {
+func CopyPartErrors(ctx context.Context, dir store.Dir, key string, e wire.Entry, w io.Writer) error {
 	body, err := OpenSummed(ctx, dir, key)
 	if err != nil {
 		return err
@@ -113,7 +114,7 @@ func CopyPartErrors(ctx context.Context, dir store.Dir, key string, e Entry, w i
 	for {
 		var line struct {
 			Failure json.RawMessage `json:"failure"`
-			again
+			wire.Again
 		}
 		err := dec.Decode(&line)
 		switch {

@@ -11,7 +11,6 @@ import (
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/temporal"
 )
 
 func TestStoreError(t *testing.T) {
@@ -28,7 +27,7 @@ func TestStoreError_Outage(t *testing.T) {
 	err := StoreError(job.ErrorOutput, passing)
 	require.ErrorIs(t, err, passing)
 	for _, err := range []error{err, Raised(passing), Raised(fmt.Errorf("x: %w", err))} {
-		var app *temporal.ApplicationError
+		var app *Judged
 		require.ErrorAs(t, err, &app)
 		require.Equal(t, job.ErrorOutage, app.Type())
 		require.False(t, app.NonRetryable())
@@ -51,7 +50,7 @@ func TestRaised(t *testing.T) {
 	other := errors.New("not of the store")
 	require.Equal(t, other, Raised(other))
 	for _, kind := range []string{job.ErrorOutput, job.ErrorOutage} {
-		deep := temporal.NewApplicationError("full", kind)
+		deep := &Judged{kind: kind, cause: errors.New("full")}
 		require.Equal(t, deep, Raised(errors.Join(nil, fmt.Errorf("committing: %w", deep))))
 	}
 	jobtest.RequireType(t, Raised(fmt.Errorf("x: %w", &store.OpError{Err: fs.ErrPermission})), job.ErrorOutput)

@@ -6,23 +6,16 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // fanOut is how many manifests in a row are read one by one at most: the next one lists them in its head. So do, level by level, as many
 // manifests with such lists. A chain of a million is found with some hundred reads.
 const fanOut = 64
 
-// node is a line of an index: a manifest of level 0, or one of a higher level and what that lists itself. First is the smallest ordinal of
-// all of these, and End the end of the last entry. Of a manifest of level 0 the rest of the head is there, too, without what it names.
-type node struct {
-	Key string `json:"key"`
-	Head
-	alone bool // without what it lists
-}
-
 // rank orders nodes that begin with the same ordinal: those that list others come first.
-func (n *node) rank() int {
-	if n.alone {
+func rank(n *wire.Node) int {
+	if n.Alone {
 		return 0
 	}
 	return n.Level
@@ -30,8 +23,8 @@ func (n *node) rank() int {
 
 // index completes the head of a manifest that names those at previous. If that makes too many in a row that no index lists, the head lists them,
 // and names what comes before them.
-func (h *Head) index(ctx context.Context, dir store.Dir, previous []string) error {
-	read := map[string]Head{}
+func index(h *wire.Head, ctx context.Context, dir store.Dir, previous []string) error {
+	read := map[string]wire.Head{}
 	for level := 0; ; level++ {
 		h.Previous, h.Level, h.Row = previous, level, 1
 		for _, key := range previous {
@@ -52,7 +45,7 @@ func (h *Head) index(ctx context.Context, dir store.Dir, previous []string) erro
 		if h.Row < fanOut {
 			return nil
 		}
-		before, err := h.list(ctx, dir, level, previous, read)
+		before, err := list(h, ctx, dir, level, previous, read)
 		if err != nil {
 			return err
 		}
@@ -61,7 +54,7 @@ func (h *Head) index(ctx context.Context, dir store.Dir, previous []string) erro
 }
 
 // list lists the manifests of a level that are reached over such manifests alone, and returns those that come before them.
-func (h *Head) list(ctx context.Context, dir store.Dir, level int, todo []string, read map[string]Head) (before []string, err error) {
+func list(h *wire.Head, ctx context.Context, dir store.Dir, level int, todo []string, read map[string]wire.Head) (before []string, err error) {
 	seen := map[string]bool{}
 	for todo = slices.Clone(todo); len(todo) > 0; {
 		key := todo[len(todo)-1]
@@ -82,41 +75,22 @@ func (h *Head) list(ctx context.Context, dir store.Dir, level int, todo []string
 			continue
 		}
 		todo = append(todo, head.Previous...)
-		h.Index = append(h.Index, head.node(key))
+		h.Index = append(h.Index, nodeOf(head, key))
 	}
-	slices.SortFunc(h.Index, func(a, b node) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Key, b.Key)) })
+	slices.SortFunc(h.Index, func(a, b wire.Node) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Key, b.Key)) })
 	slices.Sort(before)
 	return before, nil
 }
 
 // node is the line of an index for a manifest.
-func (h Head) node(key string) node {
-	n := node{Key: key, Head: h}
+func nodeOf(h wire.Head, key string) wire.Node {
+	n := wire.Node{Key: key, Head: h}
 	if h.Level > 0 {
-		n.Head = Head{First: h.First, End: h.End, Level: h.Level}
+		n.Head = wire.Head{First: h.First, End: h.End, Level: h.Level}
 		for _, below := range h.Index {
 			n.First, n.End = min(n.First, below.First), max(n.End, below.End)
 		}
 	}
 	n.Index, n.Previous, n.Row = nil, nil, 0
 	return n
-}
-
-// Names returns the keys of the manifests that the head names, or lists.
-func (h Head) Names() []string {
-	names := slices.Clone(h.Previous)
-	for _, n := range h.Index {
-		names = append(names, n.Key)
-	}
-	return names
-}
-
-// Listing returns the keys of the manifests that the head lists and that may have the item, or list one that has it.
-func (h Head) Listing(item int64) (keys []string) {
-	for _, n := range h.Index {
-		if n.First <= item && item < n.End {
-			keys = append(keys, n.Key)
-		}
-	}
-	return keys
 }

@@ -16,8 +16,8 @@ func longFeed(t *testing.T, f *shelf, manifests int) (heads []string) {
 	t.Helper()
 	random := jobtest.Seeded(t, 19)
 	commit := func(previous []string, first int64) string {
-		e := Entry{Batch: wire.Batch{First: first, Count: 1}.Sealed(), OK: 1, Part: fmt.Sprint(first)}
-		key, err := WriteManifest(t.Context(), f.dir, f.ref, 0, previous, []Entry{e}, Besides{Below: first + 2})
+		e := wire.Entry{Batch: wire.Batch{First: first, Count: 1}.Sealed(), OK: 1, Part: fmt.Sprint(first)}
+		key, err := WriteManifest(t.Context(), f.dir, f.ref, 0, previous, []wire.Entry{e}, wire.Besides{Below: first + 2})
 		require.NoError(t, err)
 		return key
 	}
@@ -39,7 +39,7 @@ func TestD19_ALongChainIsReadByItsIndex(t *testing.T) {
 	const manifests = 70 * fanOut // more than one index of indexes
 	const few = 4 * fanOut        // heads that no index lists, on three levels
 	mem := openMem(t)
-	f := &shelf{t: t, dir: mem, ref: Ref{Job: "test", Run: "run-1"}}
+	f := &shelf{t: t, dir: mem, ref: wire.Ref{Job: "test", Run: "run-1"}}
 	heads := longFeed(t, f, manifests)
 	dir := &countingDir{Dir: mem}
 
@@ -69,7 +69,7 @@ func TestD19_ALongChainIsReadByItsIndex(t *testing.T) {
 		require.EqualValues(t, min(from+100, manifests), next)
 		require.LessOrEqual(t, dir.opened, few+110, "for a hundred entries from %d on", from)
 
-		grown := []string{f.commit(heads, Entry{Batch: wire.Batch{First: manifests, Count: 1}.Sealed(), OK: 1, Part: "more"})}
+		grown := []string{f.commit(heads, wire.Entry{Batch: wire.Batch{First: manifests, Count: 1}.Sealed(), OK: 1, Part: "more"})}
 		dir.opened = 0
 		last := int64(0)
 		require.NoError(t, r.Entries(t.Context(), dir, grown, manifests-1, func(e OwnedEntry) bool {
@@ -91,12 +91,12 @@ func TestD19_ALongChainIsReadByItsIndex(t *testing.T) {
 // A chain that was seen up to somewhere is read on from there.
 func TestD19_ChainBeyondWhatWasSeen(t *testing.T) {
 	t.Parallel()
-	f := &shelf{t: t, dir: openMem(t), ref: Ref{Job: "test", Run: "run-1"}}
+	f := &shelf{t: t, dir: openMem(t), ref: wire.Ref{Job: "test", Run: "run-1"}}
 	dir := &countingDir{Dir: f.dir}
 	seen := map[string]bool{}
 	var heads []string
 	for i := range int64(5 * fanOut) {
-		heads = []string{f.commit(heads, Entry{Batch: wire.Batch{First: i, Count: 1}.Sealed(), OK: 1, Part: fmt.Sprint(i)})}
+		heads = []string{f.commit(heads, wire.Entry{Batch: wire.Batch{First: i, Count: 1}.Sealed(), OK: 1, Part: fmt.Sprint(i)})}
 		dir.opened = 0
 		links, err := ChainBeyond(t.Context(), dir, heads, seen)
 		require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestD19_AlongALongChain(t *testing.T) {
 	const manifests = 70 * fanOut
 	const few = 4 * fanOut
 	mem := openMem(t)
-	f := &shelf{t: t, dir: mem, ref: Ref{Job: "test", Run: "run-1"}}
+	f := &shelf{t: t, dir: mem, ref: wire.Ref{Job: "test", Run: "run-1"}}
 	heads := longFeed(t, f, manifests)
 	dir := &countingDir{Dir: mem}
 

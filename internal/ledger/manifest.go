@@ -12,121 +12,49 @@ import (
 	"path"
 	"slices"
 
-	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
-// Entry is one accepted execution of a batch, several of a feed together, or discarded items: a line of a manifest.
-type Entry struct {
-	wire.Batch
-	// Part is the random token of the execution; its objects are named by it. Empty: there are none.
-	Part string `json:"p"`
-	// Run is the run whose prefix the part lies below, if that is not the manifest's own.
-	Run string `json:"r,omitempty"`
-
-	OK      int64 `json:"k,omitempty"` // dropped ones included
-	Failed  int64 `json:"e,omitempty"`
-	Dropped int64 `json:"d,omitempty"`
-	// Lines are those of the results of a job that flattens them; in any other job each result is one.
-	Lines int64 `json:"ln,omitempty"`
-	// Discarded are items of a feed that were removed before they were run. An entry that has some has no others, and
-	// no part.
-	Discarded int64 `json:"x,omitempty"`
-	// Session is that of a feed's items, which all have the same; 0: they are no feed's.
-	Session int64 `json:"g,omitempty"`
-
-	Bytes    int64  `json:"b,omitempty"` // of the results
-	Sum      uint32 `json:"c,omitempty"` // CRC-32C of the results
-	ErrBytes int64  `json:"eb,omitempty"`
-	ErrSum   uint32 `json:"ec,omitempty"`
-}
-
 // Results and errors of one execution are two objects; one that would be empty does not exist. Their
 // names sort by ordinal.
-func ResultsKey(run string, e Entry) string { return partKey(run, e, "out") }
+func ResultsKey(run string, e wire.Entry) string { return partKey(run, e, "out") }
 
 // ErrorsKey is the key of the errors of an entry, whose part lies below the run.
-func ErrorsKey(run string, e Entry) string { return partKey(run, e, "err") }
+func ErrorsKey(run string, e wire.Entry) string { return partKey(run, e, "err") }
 
 // Piece is the object of the results, which must not be empty.
-func (e Entry) Piece(run string) store.Piece {
+func PieceOf(e wire.Entry, run string) store.Piece {
 	return store.Piece{Key: ResultsKey(run, e), Length: e.Bytes, Sum: e.Sum}
 }
 
-func partKey(run string, e Entry, kind string) string {
+func partKey(run string, e wire.Entry, kind string) string {
 	return path.Join(run, "parts", fmt.Sprintf("%015d-%s.%s", e.First, e.Part, kind))
 }
 
-// Head is the first line of a manifest.
-type Head struct {
-	Run     string `json:"run"`     // whose parts the entries name
-	Leg     int    `json:"leg"`     // 0: the leg that the job runs itself
-	Sources string `json:"sources"` // key of the source table that the entries refer to
-	// Previous lists the manifests that were complete, and named by none other, when this one's
-	// leg was started, but for those that Index lists. Following both from the job's heads reaches every manifest.
-	Previous []string `json:"previous,omitempty"`
-	First    int64    `json:"first"` // smallest ordinal of the entries
-	End      int64    `json:"end"`   // the ordinal after the last of them
-	Entries  int      `json:"entries"`
-	Besides
-	// Index lists manifests that come before this one, so that they need not be read one by one: see index.go. Level is how deep it
-	// is, and Row how many manifests of that level come in a row, with this one: the next level begins with fanOut of them.
-	Index []node `json:"index,omitempty"`
-	Level int    `json:"level,omitempty"`
-	Row   int    `json:"row,omitempty"`
-}
-
-// Besides is what a manifest says besides the parts that count.
-type Besides struct {
-	// Below bounds the ordinals of a feed: those of the manifest, and of all that it reaches, are smaller. 0: not known. So a reader that looks
-	// for a young item need not go back to the beginning.
-	Below int64 `json:"below,omitempty"`
-	// Spills are the items that a feed had accepted when it was stopped, and that had no outcome then.
-	Spills []Spill `json:"spills,omitempty"`
-	// Between are the batches that were between two stages of a pipeline when the job was stopped: each has a parcel.
-	Between []wire.Batch `json:"between,omitempty"`
-}
-
-// Spill is a range of a feed's items in the store: its lines are the items' values in JSON, compact, in order.
-type Spill struct {
-	Key    string         `json:"key"` // prefix of its objects
-	First  int64          `json:"first"`
-	Count  int64          `json:"count"`
-	Bytes  int64          `json:"bytes"` // of the lines, with their ends
-	Sum    uint32         `json:"sum"`   // CRC-32C
-	Format records.Format `json:"format"`
-	// Longest is the length in bytes of the longest line, without its end.
-	Longest int   `json:"longest"`
-	Session int64 `json:"session,omitempty"`
-}
-
-// End is the ordinal after the spill's last item.
-func (s *Spill) End() int64 { return s.First + s.Count }
-
 // WriteManifest writes a manifest of the entries, which it sorts, under a new key, which it returns.
 // previous are the manifests that it names.
-func WriteManifest(ctx context.Context, dir store.Dir, ref Ref, leg int, previous []string, entries []Entry, besides Besides) (string, error) {
-	key := ref.newManifestKey()
+func WriteManifest(ctx context.Context, dir store.Dir, ref wire.Ref, leg int, previous []string, entries []wire.Entry, besides wire.Besides) (string, error) {
+	key := newManifestKey(ref)
 	return key, PutManifest(ctx, dir, key, ref, leg, previous, entries, besides)
 }
 
 // PutManifest is [WriteManifest] with a given key. It returns a permanent error, and writes nothing, if a batch of an entry is not as it was
 // when it was sealed.
-func PutManifest(ctx context.Context, dir store.Dir, key string, ref Ref, leg int, previous []string, entries []Entry, besides Besides) error {
+func PutManifest(ctx context.Context, dir store.Dir, key string, ref wire.Ref, leg int, previous []string, entries []wire.Entry, besides wire.Besides) error {
 	slices.SortFunc(entries, byOrdinal)
 	if err := verifyBatches(entries, besides.Between); err != nil {
 		return err
 	}
-	head := Head{Run: ref.Run, Leg: leg, Sources: ref.Sources, Entries: len(entries), Besides: besides}
+	head := wire.Head{Run: ref.Run, Leg: leg, Sources: ref.Sources, Entries: len(entries), Besides: besides}
 	if len(entries) > 0 {
 		head.First = entries[0].First
 	}
 	for i := range entries {
 		head.End = max(head.End, entries[i].End())
 	}
-	if err := head.index(ctx, dir, previous); err != nil {
+	if err := index(&head, ctx, dir, previous); err != nil {
 		return fmt.Errorf("writing a manifest: %w", err)
 	}
 	var data bytes.Buffer
@@ -146,7 +74,7 @@ func PutManifest(ctx context.Context, dir store.Dir, key string, ref Ref, leg in
 }
 
 // verifyBatches returns a permanent error unless all batches are as they were when they were sealed.
-func verifyBatches(entries []Entry, between []wire.Batch) error {
+func verifyBatches(entries []wire.Entry, between []wire.Batch) error {
 	for i := range entries {
 		if err := entries[i].Verify(); err != nil {
 			return Permanent(job.ErrorDamaged, fmt.Errorf("recording %w", err))
@@ -160,12 +88,12 @@ func verifyBatches(entries []Entry, between []wire.Batch) error {
 	return nil
 }
 
-func byOrdinal(a, b Entry) int { return cmp.Compare(a.First, b.First) }
+func byOrdinal(a, b wire.Entry) int { return cmp.Compare(a.First, b.First) }
 
 // Link is one manifest of a chain, without its entries.
 type Link struct {
 	Key string
-	Head
+	wire.Head
 }
 
 // Links are manifests in the order of InOrder.
@@ -229,22 +157,22 @@ func ChainBeyond(ctx context.Context, dir store.Dir, heads []string, seen map[st
 func InOrder(a, b Link) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Key, b.Key)) }
 
 // ReadHead reads the first line of the manifest at key.
-func ReadHead(ctx context.Context, dir store.Dir, key string) (Head, error) {
-	var head Head
-	err := readManifest(ctx, dir, key, func(h Head) bool { head = h; return false }, nil)
+func ReadHead(ctx context.Context, dir store.Dir, key string) (wire.Head, error) {
+	var head wire.Head
+	err := readManifest(ctx, dir, key, func(h wire.Head) bool { head = h; return false }, nil)
 	return head, err
 }
 
 // ReadManifest reads the manifest at key: its head, and its entries by ordinal.
-func ReadManifest(ctx context.Context, dir store.Dir, key string) (head Head, entries []OwnedEntry, err error) {
+func ReadManifest(ctx context.Context, dir store.Dir, key string) (head wire.Head, entries []OwnedEntry, err error) {
 	err = readManifest(ctx, dir, key,
-		func(h Head) bool { head = h; return true },
-		func(e Entry) { entries = append(entries, OwnedEntry{e, cmp.Or(e.Run, head.Run)}) })
+		func(h wire.Head) bool { head = h; return true },
+		func(e wire.Entry) { entries = append(entries, OwnedEntry{e, cmp.Or(e.Run, head.Run)}) })
 	return head, entries, err
 }
 
 // readManifest calls onHead with the head and, if that returns true, onEntry with each entry.
-func readManifest(ctx context.Context, dir store.Dir, key string, onHead func(Head) bool, onEntry func(Entry)) error {
+func readManifest(ctx context.Context, dir store.Dir, key string, onHead func(wire.Head) bool, onEntry func(wire.Entry)) error {
 	r, err := dir.Open(ctx, key, 0, -1)
 	if err != nil {
 		return StoreError(job.ErrorBooks, store.Doing("reading manifest "+key, err))
@@ -252,7 +180,7 @@ func readManifest(ctx context.Context, dir store.Dir, key string, onHead func(He
 	body := NewSummedReader(key, r)
 	defer body.Close()
 	dec := json.NewDecoder(bufio.NewReader(body))
-	var head Head
+	var head wire.Head
 	if err := dec.Decode(&head); err != nil {
 		return manifestError(body, err)
 	}
@@ -260,7 +188,7 @@ func readManifest(ctx context.Context, dir store.Dir, key string, onHead func(He
 		return nil
 	}
 	for range head.Entries {
-		var e Entry
+		var e wire.Entry
 		if err := dec.Decode(&e); err != nil {
 			return manifestError(body, err)
 		}
@@ -282,7 +210,7 @@ func manifestError(body *SummedReader, err error) error {
 
 // OwnedEntry is an entry and the run that owns it: its part lies below the prefix of that run.
 type OwnedEntry struct {
-	Entry
+	wire.Entry
 	Owner string
 }
 
@@ -314,8 +242,8 @@ func inTurn(ctx context.Context, dir store.Dir, each func(context.Context, func(
 			return err
 		}
 		err := readManifest(ctx, dir, l.Key,
-			func(Head) bool { return true },
-			func(e Entry) {
+			func(wire.Head) bool { return true },
+			func(e wire.Entry) {
 				if e.Verify() == nil {
 					held = append(held, OwnedEntry{e, cmp.Or(e.Run, l.Run)})
 				}

@@ -17,16 +17,15 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/temporal"
 )
 
 // row makes n entries in a row, of a few items each.
-func row(random *rand.Rand, n int) []Entry {
-	entries := make([]Entry, n)
+func row(random *rand.Rand, n int) []wire.Entry {
+	entries := make([]wire.Entry, n)
 	next := wire.Batch{}
 	for i := range entries {
 		next.Count, next.Length = 1+random.Int64N(9), 10+random.Int64N(90)
-		entries[i] = Entry{Batch: next.Sealed(), Part: NewToken(), OK: next.Count}
+		entries[i] = wire.Entry{Batch: next.Sealed(), Part: NewToken(), OK: next.Count}
 		next = next.After(next.Count, next.Length)
 	}
 	return entries
@@ -141,12 +140,12 @@ func TestD1_DamagedEntries(t *testing.T) {
 	first, second := wire.Batch{Length: 10, Count: 1}.Sealed(), wire.Batch{Offset: 10, Length: 10, First: 1, Count: 1}.Sealed()
 	moved := second
 	moved.Offset = 0
-	_, err := WriteManifest(t.Context(), f.dir, f.ref, 0, nil, []Entry{{Batch: first, OK: 1}, {Batch: moved, OK: 1}}, Besides{})
+	_, err := WriteManifest(t.Context(), f.dir, f.ref, 0, nil, []wire.Entry{{Batch: first, OK: 1}, {Batch: moved, OK: 1}}, wire.Besides{})
 	jobtest.RequireType(t, err, job.ErrorDamaged)
-	_, err = WriteManifest(t.Context(), f.dir, f.ref, 0, nil, []Entry{{Batch: first, OK: 1}}, Besides{Between: []wire.Batch{moved}})
+	_, err = WriteManifest(t.Context(), f.dir, f.ref, 0, nil, []wire.Entry{{Batch: first, OK: 1}}, wire.Besides{Between: []wire.Batch{moved}})
 	jobtest.RequireType(t, err, job.ErrorDamaged)
 
-	head := f.commit(nil, Entry{Batch: first, OK: 1, Part: "a"}, Entry{Batch: second, OK: 1, Part: "b"})
+	head := f.commit(nil, wire.Entry{Batch: first, OK: 1, Part: "a"}, wire.Entry{Batch: second, OK: 1, Part: "b"})
 	data, err := f.dir.Get(t.Context(), head)
 	require.NoError(t, err)
 	damaged := bytes.Replace(data, []byte(`"o":10,`), nil, 1)
@@ -165,7 +164,7 @@ func TestD1_DamagedEntries(t *testing.T) {
 func TestEntries_StoreIsLost(t *testing.T) {
 	t.Parallel()
 	f := newShelf(t)
-	head := f.commit(nil, Entry{OK: 1, Batch: wire.Batch{Count: 1}.Sealed()}, Entry{OK: 1, Batch: wire.Batch{First: 1, Count: 1}.Sealed()})
+	head := f.commit(nil, wire.Entry{OK: 1, Batch: wire.Batch{Count: 1}.Sealed()}, wire.Entry{OK: 1, Batch: wire.Batch{First: 1, Count: 1}.Sealed()})
 	links, err := Chain(t.Context(), f.dir, []string{head})
 	require.NoError(t, err)
 	data, err := f.dir.Get(t.Context(), head)
@@ -173,7 +172,7 @@ func TestEntries_StoreIsLost(t *testing.T) {
 	for n := range len(data) - 1 {
 		lost := lostAfter{f.dir, int64(n)}
 		err := Entries(t.Context(), lost, links, func(OwnedEntry) error { return nil })
-		var app *temporal.ApplicationError
+		var app *Judged
 		require.ErrorAs(t, err, &app)
 		require.Equal(t, job.ErrorOutage, app.Type(), "after %d bytes: %v", n, err)
 		require.ErrorIs(t, err, syscall.ECONNRESET)

@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -38,7 +39,7 @@ func (p *PartWriter) Write(ctx context.Context, data []byte) error {
 		return StoreError(job.ErrorOutput, err)
 	}
 	p.Bytes += int64(len(data))
-	p.Sum = crc32.Update(p.Sum, CRC32C, data)
+	p.Sum = crc32.Update(p.Sum, wire.CRC32C, data)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -11,20 +12,20 @@ import (
 type shelf struct {
 	t   *testing.T
 	dir store.Dir
-	ref Ref
+	ref wire.Ref
 }
 
 func newShelf(t *testing.T) *shelf {
 	t.Helper()
-	ref := Ref{Job: "test", Run: "run-1", Store: t.TempDir()}
+	ref := wire.Ref{Job: "test", Run: "run-1", Store: t.TempDir()}
 	dir, err := (&store.Access{}).Open(t.Context(), ref.Store)
 	require.NoError(t, err)
 	return &shelf{t: t, dir: dir, ref: ref}
 }
 
-func (f *shelf) commit(previous []string, entries ...Entry) string {
+func (f *shelf) commit(previous []string, entries ...wire.Entry) string {
 	f.t.Helper()
-	key, err := WriteManifest(f.t.Context(), f.dir, f.ref, 0, previous, entries, Besides{})
+	key, err := WriteManifest(f.t.Context(), f.dir, f.ref, 0, previous, entries, wire.Besides{})
 	require.NoError(f.t, err)
 	return key
 }

@@ -9,11 +9,9 @@ import (
 	"io/fs"
 
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
-
-// CRC32C is the table of the checksums of all objects of a run.
-var CRC32C = crc32.MakeTable(crc32.Castagnoli)
 
 // FormatSum is a CRC-32C as reports and lists of parts show it.
 func FormatSum(sum uint32) string { return fmt.Sprintf("crc32c:%08x", sum) }
@@ -25,7 +23,7 @@ func Checksum(ctx context.Context, dir store.Dir, key string, also io.Writer) (u
 		return 0, 0, err
 	}
 	defer r.Close()
-	sum := crc32.New(CRC32C)
+	sum := crc32.New(wire.CRC32C)
 	n, err := io.CopyBuffer(io.MultiWriter(sum, also), struct{ io.Reader }{r}, make([]byte, 256<<10))
 	return sum.Sum32(), n, err
 }
@@ -68,7 +66,7 @@ func OpenSummed(ctx context.Context, dir store.Dir, key string) (*SummedReader, 
 func (s *SummedReader) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
 	s.Bytes += int64(n)
-	s.Sum = crc32.Update(s.Sum, CRC32C, p[:n])
+	s.Sum = crc32.Update(s.Sum, wire.CRC32C, p[:n])
 	if err != nil && err != io.EOF {
 		s.err = err
 	}

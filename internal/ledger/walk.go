@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // walk finds the manifests of a chain, in order, from an ordinal on. It reads the heads of those that no index lists, a few dozen, and
@@ -19,12 +20,12 @@ type walk struct {
 	read map[string]root   // manifests that no index lists
 	text map[string]string // one copy of each text that many heads have
 	todo nodeHeap
-	last node // that came last
+	last wire.Node // that came last
 }
 
 // root is a manifest that no index lists, and what it names.
 type root struct {
-	node
+	wire.Node
 	previous []string
 }
 
@@ -43,29 +44,29 @@ func newWalk(ctx context.Context, dir store.Dir, heads []string, from int64, see
 			if err != nil {
 				return nil, err
 			}
-			r = root{head.node(key), head.Previous}
+			r = root{nodeOf(head, key), head.Previous}
 			r.Below = head.Below
 		}
 		w.read[key] = r
 		if from > 0 && r.Below > 0 && r.Below <= from {
 			continue
 		}
-		w.push(r.node)
+		w.push(r.Node)
 		todo = append(todo, r.previous...)
 	}
 	return w, nil
 }
 
 // expand adds a manifest that lists others, and these.
-func (w *walk) expand(key string, head Head) {
+func (w *walk) expand(key string, head wire.Head) {
 	for _, n := range head.Index {
 		w.push(n)
 	}
 	head.Index, head.Previous = nil, nil
-	w.push(node{Key: key, Head: head, alone: true})
+	w.push(wire.Node{Key: key, Head: head, Alone: true})
 }
 
-func (w *walk) push(n node) {
+func (w *walk) push(n wire.Node) {
 	if w.from > 0 && n.End <= w.from {
 		return
 	}
@@ -83,12 +84,12 @@ func (w *walk) push(n node) {
 // once: whatever lists it begins no later, and so the lists come before it.
 func (w *walk) each(ctx context.Context, fn func(Link) error) error {
 	for len(w.todo) > 0 {
-		n := heap.Pop(&w.todo).(node)
-		if n.Key == w.last.Key && n.alone == w.last.alone || w.seen != nil && w.seen(n.Key) {
+		n := heap.Pop(&w.todo).(wire.Node)
+		if n.Key == w.last.Key && n.Alone == w.last.Alone || w.seen != nil && w.seen(n.Key) {
 			continue
 		}
 		w.last = n
-		if !n.alone && n.Level > 0 {
+		if !n.Alone && n.Level > 0 {
 			head, err := ReadHead(ctx, w.dir, n.Key)
 			if err != nil {
 				return err
@@ -104,19 +105,19 @@ func (w *walk) each(ctx context.Context, fn func(Link) error) error {
 }
 
 // nodeHeap has the node on top that comes next: the one that begins first, and of these the one that lists most.
-type nodeHeap []node
+type nodeHeap []wire.Node
 
 func (h nodeHeap) Len() int      { return len(h) }
 func (h nodeHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h nodeHeap) Less(i, j int) bool {
 	a, b := &h[i], &h[j]
-	return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(b.rank(), a.rank()), cmp.Compare(a.Key, b.Key)) < 0
+	return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(rank(b), rank(a)), cmp.Compare(a.Key, b.Key)) < 0
 }
-func (h *nodeHeap) Push(n any) { *h = append(*h, n.(node)) }
+func (h *nodeHeap) Push(n any) { *h = append(*h, n.(wire.Node)) }
 func (h *nodeHeap) Pop() any {
 	last := len(*h) - 1
 	n := (*h)[last]
-	(*h)[last] = node{}
+	(*h)[last] = wire.Node{}
 	*h = (*h)[:last]
 	return n
 }

@@ -23,7 +23,7 @@ func Places(ctx context.Context, c client.Client, conv converter.DataConverter, 
 	}
 	var found []wire.ActivityPlace
 	for _, a := range desc.GetPendingActivities() {
-		if a.GetActivityType().GetName() != wire.ActivityProcess || a.GetState() == enums.PENDING_ACTIVITY_STATE_SCHEDULED {
+		if a.GetActivityType().GetName() != string(wire.ActivityProcess) || a.GetState() == enums.PENDING_ACTIVITY_STATE_SCHEDULED {
 			continue
 		}
 		hint, _ := LastHint(a, conv)

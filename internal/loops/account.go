@@ -3,7 +3,7 @@ package loops
 import (
 	"time"
 
-	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -46,7 +46,7 @@ func certain(state job.LoopSlot) job.LoopSlot {
 }
 
 // settled notes that what entry counts, all that the execution has recorded, cannot be lost any more.
-func (s *Slot) settled(entry ledger.Entry) {
+func (s *Slot) settled(entry wire.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.now

@@ -24,9 +24,9 @@ type parts struct {
 
 	part    *outputs.Part
 	token   string
-	last    time.Time    // when the last part ended; zero before the first tick
-	written ledger.Entry // what the parts so far count
-	entries []ledger.Entry
+	last    time.Time  // when the last part ended; zero before the first tick
+	written wire.Entry // what the parts so far count
+	entries []wire.Entry
 	head    string // the manifest of all of them
 	series  string // token of the manifests of this execution
 	sweep   sweep  // of the manifests of the execution before
@@ -49,7 +49,7 @@ func (p *parts) Results(ctx context.Context, lines []byte) (next []byte, err err
 }
 
 // Note takes a line about a tick without a result.
-func (p *parts) Note(ctx context.Context, line ledger.ErrorLine) error {
+func (p *parts) Note(ctx context.Context, line wire.ErrorLine) error {
 	if !p.slot.clock.Keep {
 		return nil
 	}
@@ -60,13 +60,13 @@ func (p *parts) Note(ctx context.Context, line ledger.ErrorLine) error {
 func (p *parts) open() *outputs.Part {
 	if p.part == nil {
 		p.token = ledger.NewToken()
-		p.part = outputs.NewPart(p.slot.o.Dir, p.slot.o.Ref.Run, ledger.Entry{Batch: p.span(ledger.Entry{}), Part: p.token}, outputs.NoJoiner{})
+		p.part = outputs.NewPart(p.slot.o.Dir, p.slot.o.Ref.Run, wire.Entry{Batch: p.span(wire.Entry{}), Part: p.token}, outputs.NoJoiner{})
 	}
 	return p.part
 }
 
 // span is the ticks that entry counts beyond those in parts.
-func (p *parts) span(entry ledger.Entry) wire.Batch {
+func (p *parts) span(entry wire.Entry) wire.Batch {
 	return wire.Batch{Source: p.slot.clock.Slot, First: p.first + p.written.Count, Count: max(0, entry.Count-p.written.Count)}.Sealed()
 }
 
@@ -79,7 +79,7 @@ func (p *parts) next() (at time.Time, ok bool) {
 }
 
 // due reports that the part that is open should end. Its time begins with its first outcome.
-func (p *parts) due(entry ledger.Entry) bool {
+func (p *parts) due(entry wire.Entry) bool {
 	if entry.Count == p.written.Count {
 		p.last = time.Now()
 		return false
@@ -88,11 +88,11 @@ func (p *parts) due(entry ledger.Entry) bool {
 }
 
 // cut ends the part that is open: with it all that entry counts is in the store, under a new head.
-func (p *parts) cut(entry ledger.Entry) error {
+func (p *parts) cut(entry wire.Entry) error {
 	if entry.Count == p.written.Count {
 		return nil
 	}
-	e := ledger.Entry{
+	e := wire.Entry{
 		Batch: p.span(entry), OK: entry.OK - p.written.OK, Failed: entry.Failed - p.written.Failed, Dropped: entry.Dropped - p.written.Dropped,
 	}
 	if p.part != nil {
@@ -111,7 +111,7 @@ func (p *parts) cut(entry ledger.Entry) error {
 	}
 	key := manifestKey(ledger.ManifestsPrefix(p.slot.o.Ref.Run), p.series, len(entries))
 	ctx := context.WithoutCancel(p.ctx)
-	if err := ledger.PutManifest(ctx, p.slot.o.Dir, key, p.slot.o.Ref, p.slot.clock.Slot, previous, entries, ledger.Besides{}); err != nil {
+	if err := ledger.PutManifest(ctx, p.slot.o.Dir, key, p.slot.o.Ref, p.slot.clock.Slot, previous, entries, wire.Besides{}); err != nil {
 		return err
 	}
 	p.entries, p.head, p.written, p.last, p.part = entries, key, entry, time.Now(), nil
@@ -119,7 +119,7 @@ func (p *parts) cut(entry ledger.Entry) error {
 }
 
 // Commit ends the last part.
-func (p *parts) Commit(entry *ledger.Entry) error {
+func (p *parts) Commit(entry *wire.Entry) error {
 	if !p.slot.clock.Keep {
 		return nil
 	}

@@ -28,12 +28,12 @@ const (
 // Options are what a slot needs of the execution that runs it.
 type Options struct {
 	// Ref is the job's; Dir its store, nil if results are not kept.
-	Ref ledger.Ref
+	Ref wire.Ref
 	Dir store.Dir
 	// Soon is closed when the execution should end.
 	Soon <-chan struct{}
 	// Entry returns what the execution has recorded so far. It is called while no tick is in hand.
-	Entry func() ledger.Entry
+	Entry func() wire.Entry
 	// Write gives the sink all results of what is recorded. It is called while no tick is in hand.
 	Write func() error
 }
@@ -66,7 +66,7 @@ func New(ctx context.Context, clock wire.Clock, batch wire.Batch, o Options) *Sl
 	s.from.Next = batch.First
 	s.now = s.from
 	s.now.Stats.Lateness = append([]int64(nil), s.from.Stats.Lateness...)
-	s.ticks = ticks{slot: s, batch: batch, began: batch.First, shape: records.Shape{Format: records.JSONL, MaxItem: maxTick}}
+	s.ticks = ticks{slot: s, batch: batch, began: batch.First, shape: wire.Shape{Format: records.JSONL, MaxItem: maxTick}}
 	s.parts = parts{slot: s, ctx: ctx, first: batch.First, head: s.from.Head, series: ledger.NewToken(), sweep: startSweep(ctx, o.Dir, s.from.Head)}
 	s.recorded = s.from
 	next := time.Now()
@@ -118,7 +118,7 @@ func (t *ticks) Next(chunk *records.Chunk, _, _ int) error {
 		return err
 	}
 	t.begin(due)
-	raw, err := json.Marshal(Tick{Slot: s.clock.Slot, Tick: t.began - 1 + s.now.Skipped, Due: due.UTC()})
+	raw, err := json.Marshal(wire.Tick{Slot: s.clock.Slot, Tick: t.began - 1 + s.now.Skipped, Due: due.UTC()})
 	if err != nil {
 		return err
 	}

@@ -30,12 +30,12 @@ type tester struct {
 	t     *testing.T
 	clock wire.Clock
 	dir   store.Dir
-	body  func(Tick) error // takes its time; nil: none
-	after func()           // called between two ticks, nil: nothing
+	body  func(wire.Tick) error // takes its time; nil: none
+	after func()                // called between two ticks, nil: nothing
 
-	ran   []Tick
+	ran   []wire.Tick
 	at    []time.Time // when each began
-	entry ledger.Entry
+	entry wire.Entry
 	lines []byte // that the sink does not have yet
 }
 
@@ -59,12 +59,12 @@ func (w *tester) execute(ticks int, soon <-chan struct{}) job.LoopSlot {
 
 func (w *tester) begin(soon <-chan struct{}) *Slot {
 	batch := wire.Batch{Source: w.clock.Slot, First: w.clock.Next, Count: wire.Endless - w.clock.Next}.Sealed()
-	w.entry = ledger.Entry{Batch: batch}
+	w.entry = wire.Entry{Batch: batch}
 	w.entry.Count = 0
 	var s *Slot
 	s = New(w.t.Context(), w.clock, batch, Options{
-		Ref: ledger.Ref{Job: "probe", Run: "run"}, Dir: w.dir, Soon: soon,
-		Entry: func() ledger.Entry { return w.entry }, Write: func() error { return w.write(s) },
+		Ref: wire.Ref{Job: "probe", Run: "run"}, Dir: w.dir, Soon: soon,
+		Entry: func() wire.Entry { return w.entry }, Write: func() error { return w.write(s) },
 	})
 	return s
 }
@@ -86,7 +86,7 @@ func (w *tester) run(s *Slot, ticks int) {
 		}
 		require.NoError(w.t, err)
 		require.Len(w.t, chunk.Items, 1, "never two at a time")
-		var tick Tick
+		var tick wire.Tick
 		require.NoError(w.t, json.Unmarshal(chunk.Items[0].Raw, &tick))
 		w.ran, w.at = append(w.ran, tick), append(w.at, time.Now())
 		if w.body != nil {
@@ -126,13 +126,13 @@ func TestSlot_FixedRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const every = 500 * time.Millisecond
-		w := &tester{t: t, clock: wire.Clock{Every: every, LoopSlot: job.LoopSlot{Slot: 3}}, body: func(Tick) error { time.Sleep(120 * time.Millisecond); return nil }}
+		w := &tester{t: t, clock: wire.Clock{Every: every, LoopSlot: job.LoopSlot{Slot: 3}}, body: func(wire.Tick) error { time.Sleep(120 * time.Millisecond); return nil }}
 		start := time.Now()
 		final := w.execute(20, nil)
 		for k := range 20 {
 			due := start.Add(time.Duration(k) * every)
 			require.Equal(t, due, w.at[k], "run %d", k)
-			require.Equal(t, Tick{Slot: 3, Tick: int64(k), Due: due.UTC()}, w.ran[k])
+			require.Equal(t, wire.Tick{Slot: 3, Tick: int64(k), Due: due.UTC()}, w.ran[k])
 		}
 		require.EqualValues(t, 20, final.Next)
 		require.Zero(t, final.Stats.Missed)
@@ -145,7 +145,7 @@ func TestSlot_MissedTicksAreMadeUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const every = 500 * time.Millisecond
-		w := &tester{t: t, clock: wire.Clock{Every: every}, body: func(tick Tick) error {
+		w := &tester{t: t, clock: wire.Clock{Every: every}, body: func(tick wire.Tick) error {
 			if tick.Tick == 2 {
 				time.Sleep(2300 * time.Millisecond)
 			} else {
@@ -175,7 +175,7 @@ func TestSlot_MissedTicksAreSkipped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const every = 500 * time.Millisecond
-		w := &tester{t: t, clock: wire.Clock{Every: every, Skip: true}, body: func(tick Tick) error {
+		w := &tester{t: t, clock: wire.Clock{Every: every, Skip: true}, body: func(tick wire.Tick) error {
 			if tick.Tick == 2 {
 				time.Sleep(2300 * time.Millisecond)
 			}
@@ -197,7 +197,7 @@ func TestSlot_MissedTicksAreSkipped(t *testing.T) {
 func TestSlot_BackToBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &tester{t: t, body: func(Tick) error { time.Sleep(70 * time.Millisecond); return nil }}
+		w := &tester{t: t, body: func(wire.Tick) error { time.Sleep(70 * time.Millisecond); return nil }}
 		start := time.Now()
 		final := w.execute(100, nil)
 		require.Equal(t, row(0, 100), w.numbers())
@@ -222,7 +222,7 @@ func TestSlot_EndsAtOnce(t *testing.T) {
 		w = &tester{t: t, clock: wire.Clock{Every: 30 * time.Second}}
 		require.Zero(t, w.execute(9, stopped).Next, "stopped before its first tick, it runs none")
 		soon = make(chan struct{})
-		w = &tester{t: t, body: func(tick Tick) error {
+		w = &tester{t: t, body: func(tick wire.Tick) error {
 			if tick.Tick == 3 {
 				close(soon)
 			}
@@ -282,7 +282,7 @@ func TestSlot_LostExecutionsAreCountedAsRepeated(t *testing.T) {
 				dir := open(t)
 				synctest.Test(t, func(t *testing.T) {
 					w := &tester{t: t, clock: wire.Clock{Every: every, Keep: keep}, dir: dir}
-					w.body = func(Tick) error { time.Sleep(300 * time.Microsecond); return nil }
+					w.body = func(wire.Tick) error { time.Sleep(300 * time.Microsecond); return nil }
 					for loss := range 6 {
 						s := w.begin(nil)
 						var last job.LoopSlot
@@ -351,7 +351,7 @@ func TestSlot_PartsOfTenSeconds(t *testing.T) {
 	dir := open(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := &tester{t: t, clock: wire.Clock{Every: time.Second, Keep: true}, dir: dir}
-		w.body = func(tick Tick) error {
+		w.body = func(tick wire.Tick) error {
 			if tick.Tick%7 == 3 {
 				return errors.New("no")
 			}
@@ -518,7 +518,7 @@ func TestSlot_FailedExecutions(t *testing.T) {
 			t.Parallel()
 			dir := &faulty{Dir: open(t)}
 			synctest.Test(t, func(t *testing.T) {
-				w := &tester{t: t, clock: wire.Clock{Every: every, Keep: true}, dir: dir, body: func(Tick) error { time.Sleep(70 * time.Millisecond); return nil }}
+				w := &tester{t: t, clock: wire.Clock{Every: every, Keep: true}, dir: dir, body: func(wire.Tick) error { time.Sleep(70 * time.Millisecond); return nil }}
 				s := w.begin(nil)
 				w.run(s, 35)
 				for s.State().Head == "" || s.State().Next == w.entry.Count {
@@ -531,7 +531,7 @@ func TestSlot_FailedExecutions(t *testing.T) {
 				for err == nil {
 					if err = s.Next(&chunk, 1, 1<<20); err == nil {
 						w.entry.Count, w.entry.OK = w.entry.Count+1, w.entry.OK+1
-						w.body(Tick{})
+						w.body(wire.Tick{})
 						s.Done(chunk.Items)
 					}
 				}

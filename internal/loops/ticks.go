@@ -8,18 +8,11 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
-// Tick is the item that a handler gets.
-type Tick struct {
-	Slot int       `json:"slot"` // of the loop, from 0
-	Tick int64     `json:"tick"` // of the slot, from 0
-	Due  time.Time `json:"due"`  // back to back: when it began
-}
-
 // ticks is the source of a slot's ticks.
 type ticks struct {
 	slot  *Slot
 	batch wire.Batch
-	shape records.Shape
+	shape wire.Shape
 	began int64 // ordinal after the last tick that was handed out
 	done  int64 // ticks with an outcome
 	// anchor is a time of this process, so that nobody who sets the machine's clock meanwhile changes the pace.
@@ -29,7 +22,7 @@ type ticks struct {
 }
 
 // Shape is the form of a tick.
-func (t *ticks) Shape() *records.Shape { return &t.shape }
+func (t *ticks) Shape() *wire.Shape { return &t.shape }
 
 // pace counts how many ticks begin within a period of heartbeats.
 type pace struct {
@@ -68,7 +61,7 @@ func (t *ticks) Split() (done wire.Batch, rest *wire.Batch) {
 func (t *ticks) Bytes() int64 { return 0 }
 
 // Origin returns the tick, and names the loop and its slot.
-func (t *ticks) Origin(_ context.Context, _ int64, shape *records.Shape, item *records.Item) (records.Origin, error) {
+func (t *ticks) Origin(_ context.Context, _ int64, shape *wire.Shape, item *records.Item) (records.Origin, error) {
 	return records.Origin{Source: t.slot.Name(), Shape: shape, Item: item}, nil
 }
 

@@ -11,11 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/feeds"
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/redrive"
 	"github.com/stint-run/stint/internal/stages/stagestest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -28,8 +24,8 @@ type feedSimulation struct {
 	items     []string
 	discarded map[int]bool
 	heads     []string
-	pending   activities.CommitFeedInput // what is accepted and not committed
-	waiting   []int                      // accepted items that have no outcome
+	pending   wire.CommitFeedInput // what is accepted and not committed
+	waiting   []int                // accepted items that have no outcome
 	closed    bool
 }
 
@@ -66,9 +62,9 @@ func (f *feedSimulation) resume() error {
 	}
 	f.newRun()
 	var batches []wire.Batch
-	in := activities.PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: f.heads, Batches: 2, Accepted: int64(len(f.items))}
+	in := wire.PlanFeedInput{Ref: f.ref, Spec: f.spec, Resume: f.heads, Batches: 2, Accepted: int64(len(f.items))}
 	for {
-		page, err := asked(f.simulation, "PlanFeed of "+f.ref.Run, func(ctx context.Context, a *activities.Activities) (activities.PlanFeedResult, error) {
+		page, err := asked(f.simulation, "PlanFeed of "+f.ref.Run, func(ctx context.Context, a *activities.Activities) (wire.PlanFeedResult, error) {
 			return a.PlanFeed(ctx, in)
 		})
 		if err != nil {
@@ -80,7 +76,7 @@ func (f *feedSimulation) resume() error {
 		if page.Lost > 0 {
 			return fmt.Errorf("%d items are lost", page.Lost)
 		}
-		found, err := activities.DecodePage(page.Page)
+		found, err := wire.DecodePage(page.Page)
 		if err != nil {
 			return err
 		}
@@ -112,7 +108,7 @@ func (f *feedSimulation) round() error {
 	switch f.pick(4, 40) {
 	case 1:
 		f.note("a reset discards items %d to %d", first, first+n-1)
-		f.pending.Discarded = append(f.pending.Discarded, activities.FeedRange{First: int64(first), Count: int64(n), Session: 1})
+		f.pending.Discarded = append(f.pending.Discarded, wire.FeedRange{First: int64(first), Count: int64(n), Session: 1})
 		for i := range n {
 			f.discarded[first+i] = true
 		}
@@ -131,11 +127,11 @@ func (f *feedSimulation) process(first, n int) error {
 	if f.staged != nil {
 		return f.processStages(b)
 	}
-	in := activities.ProcessInput{Ref: f.ref, Batch: b, Format: "text", Calls: calls.CallLimits{Attempts: 1, ItemAttempts: 1, Backoff: time.Nanosecond}}
+	in := wire.ProcessInput{Ref: f.ref, Batch: b, Format: "text", Calls: wire.CallLimits{Attempts: 1, ItemAttempts: 1, Backoff: time.Nanosecond}}
 	for i := range n {
 		in.Items = append(in.Items, f.value(first+i))
 	}
-	result, err := asked(f.simulation, "Process "+b.String(), func(ctx context.Context, a *activities.Activities) (activities.ProcessResult, error) {
+	result, err := asked(f.simulation, "Process "+b.String(), func(ctx context.Context, a *activities.Activities) (wire.ProcessResult, error) {
 		return a.Process(ctx, in)
 	})
 	if err != nil {
@@ -145,9 +141,9 @@ func (f *feedSimulation) process(first, n int) error {
 	return nil
 }
 
-func (f *feedSimulation) accept(r activities.ProcessResult) {
+func (f *feedSimulation) accept(r wire.ProcessResult) {
 	r.Entry.Session = 1
-	f.pending.Entries = append(f.pending.Entries, activities.FeedEntry{Entry: r.Entry, Inline: r.Inline})
+	f.pending.Entries = append(f.pending.Entries, wire.FeedEntry{Entry: r.Entry, Inline: r.Inline})
 }
 
 // processStages takes a batch through the steps of a pipeline. What is between two of them if the feed is stopped begins again.
@@ -195,20 +191,20 @@ func (f *feedSimulation) commit(stopped bool) error {
 	in := f.pending
 	if stopped {
 		for _, item := range f.waiting {
-			in.Unfinished = append(in.Unfinished, activities.FeedItems{First: int64(item), Items: []json.RawMessage{f.value(item)}, Session: 1})
+			in.Unfinished = append(in.Unfinished, wire.FeedItems{First: int64(item), Items: []json.RawMessage{f.value(item)}, Session: 1})
 		}
 	}
 	if len(in.Entries)+len(in.Discarded)+len(in.Unfinished) == 0 {
 		return nil
 	}
 	in.Ref, in.Previous, in.Format = f.ref, f.heads, "text"
-	result, err := asked(f.simulation, "CommitFeed", func(ctx context.Context, a *activities.Activities) (activities.CommitResult, error) {
+	result, err := asked(f.simulation, "CommitFeed", func(ctx context.Context, a *activities.Activities) (wire.CommitResult, error) {
 		return a.CommitFeed(ctx, in)
 	})
 	if err != nil {
 		return err
 	}
-	f.heads, f.pending = []string{result.Manifest}, activities.CommitFeedInput{}
+	f.heads, f.pending = []string{result.Manifest}, wire.CommitFeedInput{}
 	if stopped {
 		f.waiting = nil
 	}
@@ -216,21 +212,21 @@ func (f *feedSimulation) commit(stopped bool) error {
 }
 
 // feed runs the feed until it is closed and has finished.
-func (f *feedSimulation) feed() (outputs.FinishResult, error) {
+func (f *feedSimulation) feed() (wire.FinishResult, error) {
 	for runs := 0; ; runs++ {
 		if err := f.resume(); errors.Is(err, errTerminated) {
 			f.note("terminated")
 			continue
 		} else if err != nil {
-			return outputs.FinishResult{}, err
+			return wire.FinishResult{}, err
 		}
 		for rounds := f.pick(4, 70); rounds > 0 && !f.closed; rounds-- {
 			if err := f.round(); err != nil {
-				return outputs.FinishResult{}, err
+				return wire.FinishResult{}, err
 			}
 			if f.pick(2, 50) == 1 {
 				if err := f.commit(false); err != nil {
-					return outputs.FinishResult{}, err
+					return wire.FinishResult{}, err
 				}
 			}
 		}
@@ -240,14 +236,14 @@ func (f *feedSimulation) feed() (outputs.FinishResult, error) {
 		}
 		for ; len(f.waiting) > 0; f.waiting = f.waiting[1:] {
 			if err := f.process(f.waiting[0], 1); err != nil {
-				return outputs.FinishResult{}, err
+				return wire.FinishResult{}, err
 			}
 		}
 		if err := f.commit(false); err != nil {
-			return outputs.FinishResult{}, err
+			return wire.FinishResult{}, err
 		}
-		in := outputs.FinishInput{Ref: f.ref, Spec: f.spec, Manifests: f.heads, Planned: int64(len(f.items))}
-		result, err := asked(f.simulation, "Finish of "+f.ref.Run, func(ctx context.Context, a *activities.Activities) (outputs.FinishResult, error) {
+		in := wire.FinishInput{Ref: f.ref, Spec: f.spec, Manifests: f.heads, Planned: int64(len(f.items))}
+		result, err := asked(f.simulation, "Finish of "+f.ref.Run, func(ctx context.Context, a *activities.Activities) (wire.FinishResult, error) {
 			return a.Finish(ctx, in)
 		})
 		if err == nil && f.bad(2, 10) == 1 {
@@ -259,7 +255,7 @@ func (f *feedSimulation) feed() (outputs.FinishResult, error) {
 }
 
 // redriveOnce runs the failed items again.
-func (f *feedSimulation) redriveOnce() (outputs.FinishResult, error) {
+func (f *feedSimulation) redriveOnce() (wire.FinishResult, error) {
 	f.newRun()
 	f.redrive.Runs = append(f.redrive.Runs, f.ref.Run)
 	batches, planned, err := f.plan(nil)
@@ -269,21 +265,21 @@ func (f *feedSimulation) redriveOnce() (outputs.FinishResult, error) {
 		batches = batches[min(2, len(batches)):]
 	}
 	if err != nil {
-		return outputs.FinishResult{}, err
+		return wire.FinishResult{}, err
 	}
-	in := redrive.FinishInput{FinishInput: outputs.FinishInput{Ref: f.ref, Spec: f.spec, Manifests: heads, Planned: planned}, Redrive: *f.redrive}
-	return asked(f.simulation, "FinishRedrive", func(ctx context.Context, a *activities.Activities) (outputs.FinishResult, error) {
+	in := wire.FinishRedriveInput{FinishInput: wire.FinishInput{Ref: f.ref, Spec: f.spec, Manifests: heads, Planned: planned}, Redrive: *f.redrive}
+	return asked(f.simulation, "FinishRedrive", func(ctx context.Context, a *activities.Activities) (wire.FinishResult, error) {
 		return a.FinishRedrive(ctx, in)
 	})
 }
 
 // checkFeed compares what is published with the model: each item, in order.
-func (f *feedSimulation) checkFeed(result outputs.FinishResult) error {
+func (f *feedSimulation) checkFeed(result wire.FinishResult) error {
 	if f.staged != nil {
 		return f.checkStagedFeed(result)
 	}
 	var output, failed strings.Builder
-	want := ledger.Books{Items: int64(len(f.items)), Discarded: int64(len(f.discarded))}
+	want := wire.Books{Items: int64(len(f.items)), Discarded: int64(len(f.discarded))}
 	for i, item := range f.items {
 		switch {
 		case f.discarded[i]:
@@ -319,7 +315,7 @@ func (f *feedSimulation) checkFeed(result outputs.FinishResult) error {
 }
 
 // checkStagedFeed is checkFeed for a pipeline.
-func (f *feedSimulation) checkStagedFeed(result outputs.FinishResult) error {
+func (f *feedSimulation) checkStagedFeed(result wire.FinishResult) error {
 	var want published
 	m := &stagestest.Model{Handler: f.staged.Handler, Stages: f.spec.Stages}
 	for i, item := range f.items {

@@ -10,12 +10,9 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/stages/stagestest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -120,7 +117,7 @@ func (j *jobSimulation) complete() error {
 		v := newServer(j.simulation)
 		var next *wire.StartInput // nil: the run was not terminated
 		var unknown error
-		err := v.run(workflows.JobInput{StartInput: j.in}, func(ctx workflow.Context) {
+		err := v.run(wire.JobInput{StartInput: j.in}, func(ctx workflow.Context) {
 			if j.clients != nil && j.redrive == nil {
 				workflow.Go(ctx, func(ctx workflow.Context) { j.clients(ctx, v) })
 			}
@@ -283,16 +280,16 @@ func decoded[In, Out any](name string, arg *common.Payloads, change func(*In), d
 
 // work returns what an attempt at an activity does.
 func (v *server) work(name string, arg *common.Payloads) (*work, error) {
-	few := func(in *activities.PlanInput) { in.Batches = min(in.Batches, v.pages) }
+	few := func(in *wire.PlanInput) { in.Batches = min(in.Batches, v.pages) }
 	switch name {
 	case "Plan":
 		return decoded(name, arg, few, (*activities.Activities).Plan)
 	case "PlanRedrive":
-		return decoded(name, arg, func(in *activities.RedrivePlanInput) { few(&in.PlanInput) }, (*activities.Activities).PlanRedrive)
+		return decoded(name, arg, func(in *wire.PlanRedriveInput) { few(&in.PlanInput) }, (*activities.Activities).PlanRedrive)
 	case "Process":
 		return v.processing(arg)
 	case "PlanFeed":
-		return decoded(name, arg, func(in *activities.PlanFeedInput) { in.Batches = min(in.Batches, v.pages) }, (*activities.Activities).PlanFeed)
+		return decoded(name, arg, func(in *wire.PlanFeedInput) { in.Batches = min(in.Batches, v.pages) }, (*activities.Activities).PlanFeed)
 	case "CommitFeed":
 		return decoded(name, arg, nil, (*activities.Activities).CommitFeed)
 	case "SalvageFeed":
@@ -306,17 +303,17 @@ func (v *server) work(name string, arg *common.Payloads) (*work, error) {
 	case "WriteFailures":
 		return decoded(name, arg, nil, (*activities.Activities).WriteFailures)
 	case "Served":
-		return &work{name: name, do: func(context.Context, *activities.Activities) (any, error) { return activities.ServedResult{}, nil }}, nil
+		return &work{name: name, do: func(context.Context, *activities.Activities) (any, error) { return wire.ServedResult{}, nil }}, nil
 	}
 	return nil, temporal.NewNonRetryableApplicationError("no activity "+name, "Unknown", nil)
 }
 
 // processing is one execution of a batch.
 func (v *server) processing(arg *common.Payloads) (*work, error) {
-	var given activities.ProcessInput
+	var given wire.ProcessInput
 	of := &stageCalls{slow: v.pick(4, 8)}
-	w, err := decoded("Process", arg, func(in *activities.ProcessInput) {
-		in.Calls = calls.CallLimits{Attempts: 1, ItemAttempts: 1, Backoff: time.Nanosecond}
+	w, err := decoded("Process", arg, func(in *wire.ProcessInput) {
+		in.Calls = wire.CallLimits{Attempts: 1, ItemAttempts: 1, Backoff: time.Nanosecond}
 		in.Slice = 0
 		if v.pick(8, 15) == 1 {
 			in.Slice = 1 // it returns a rest after its first call
@@ -325,7 +322,7 @@ func (v *server) processing(arg *common.Payloads) (*work, error) {
 			of.stage = in.Stage.Name
 		}
 		given = *in
-	}, func(a *activities.Activities, ctx context.Context, in activities.ProcessInput) (activities.ProcessResult, error) {
+	}, func(a *activities.Activities, ctx context.Context, in wire.ProcessInput) (wire.ProcessResult, error) {
 		calls := *of
 		return a.Process(context.WithValue(ctx, stageKey{}, &calls), in)
 	})
@@ -353,15 +350,15 @@ func (v *server) processing(arg *common.Payloads) (*work, error) {
 // accept takes note of a result that has reached the workflow.
 func (v *server) accept(result any) {
 	switch r := result.(type) {
-	case activities.PlanResult:
+	case wire.PlanResult:
 		if r.Sources != "" {
 			v.ref.Sources = r.Sources
 		}
-	case activities.PlanFeedResult:
+	case wire.PlanFeedResult:
 		if r.Lost > 0 {
 			v.lostItems = r.Lost
 		}
-	case outputs.FinishResult:
+	case wire.FinishResult:
 		v.finished = r
 	}
 }

@@ -17,8 +17,6 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/redrive"
 	"github.com/stint-run/stint/internal/stages/stagestest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -73,7 +71,7 @@ type simulation struct {
 	contents   map[string]string // of inputs, by URL and ETag
 
 	spec    job.Spec
-	ref     ledger.Ref
+	ref     wire.Ref
 	redrive *job.Redrive
 	planned int64   // items, of the latest run
 	staged  *staged // nil: the job has one handler
@@ -81,7 +79,7 @@ type simulation struct {
 	// Of jobs with their workflows: see [jobSimulation].
 	pages    int  // most batches of a page
 	poison   bool // some items kill their workers, until they are run again
-	finished outputs.FinishResult
+	finished wire.FinishResult
 	afresh   bool               // the run continues no other
 	servers  map[string]*server // by runs
 	// lostItems is how many items of a feed a run has not found any more.
@@ -300,7 +298,7 @@ func (s *simulation) newRun() {
 	if s.staged != nil {
 		s.staged.totals = job.Totals{}
 	}
-	s.ref = ledger.Ref{Job: "job", Run: fmt.Sprintf("run-%d", s.born), Born: s.born, Store: s.spec.Store}
+	s.ref = wire.Ref{Job: "job", Run: fmt.Sprintf("run-%d", s.born), Born: s.born, Store: s.spec.Store}
 }
 
 // change changes the listing, before it is accepted.
@@ -322,9 +320,9 @@ func (s *simulation) change() {
 
 // plan plans pages to the end.
 func (s *simulation) plan(resume []string) (batches []wire.Batch, planned int64, err error) {
-	in := inputs.PlanInput{Ref: s.ref, Spec: s.spec, Resume: resume, Batches: 2}
+	in := wire.PlanInput{Ref: s.ref, Spec: s.spec, Resume: resume, Batches: 2}
 	for {
-		var result inputs.PlanResult
+		var result wire.PlanResult
 		name := fmt.Sprintf("Plan of %s at %d", s.ref.Run, in.From.Item)
 		page := in
 		change := s.change
@@ -332,10 +330,10 @@ func (s *simulation) plan(resume []string) (batches []wire.Batch, planned int64,
 			change = nil // the table is accepted
 		}
 		err := s.activity(name, change, func(ctx context.Context, a *activities.Activities) error {
-			var got inputs.PlanResult
+			var got wire.PlanResult
 			var err error
 			if of := s.redrive; of != nil {
-				got, err = a.PlanRedrive(ctx, redrive.PlanInput{PlanInput: page, Redrive: *of})
+				got, err = a.PlanRedrive(ctx, wire.PlanRedriveInput{PlanInput: page, Redrive: *of})
 			} else {
 				got, err = a.Plan(ctx, page)
 			}
@@ -356,7 +354,7 @@ func (s *simulation) plan(resume []string) (batches []wire.Batch, planned int64,
 				s.read = s.typed
 			}
 		}
-		found, err := inputs.DecodePage(result.Page)
+		found, err := wire.DecodePage(result.Page)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -374,10 +372,10 @@ func (s *simulation) do(batches []wire.Batch, heads []string) ([]string, error) 
 	}
 	for len(batches) > 0 {
 		n := min(2, len(batches))
-		var entries []ledger.Entry
+		var entries []wire.Entry
 		for _, b := range batches[:n] {
-			in := activities.ProcessInput{Ref: s.ref, Batch: b, Calls: calls.CallLimits{Attempts: 1, ItemAttempts: 1, Backoff: time.Nanosecond}}
-			var entry ledger.Entry
+			in := wire.ProcessInput{Ref: s.ref, Batch: b, Calls: wire.CallLimits{Attempts: 1, ItemAttempts: 1, Backoff: time.Nanosecond}}
+			var entry wire.Entry
 			err := s.activity("Process "+b.String(), nil, func(ctx context.Context, a *activities.Activities) error {
 				got, err := a.Process(ctx, in)
 				if e := ctx.Value(executionKey{}).(*execution); !slices.Contains(s.gone, e) {
@@ -390,7 +388,7 @@ func (s *simulation) do(batches []wire.Batch, heads []string) ([]string, error) 
 			}
 			entries = append(entries, entry)
 		}
-		in := activities.CommitInput{Ref: s.ref, Previous: heads}
+		in := wire.CommitInput{Ref: s.ref, Previous: heads}
 		err := s.activity("Commit", nil, func(ctx context.Context, a *activities.Activities) error {
 			in := in
 			in.Entries = slices.Clone(entries)
@@ -414,7 +412,7 @@ func (s *simulation) do(batches []wire.Batch, heads []string) ([]string, error) 
 var errTerminated = errors.New("the workflow was terminated")
 
 // run runs the job, or its redrive, to its end.
-func (s *simulation) run() (outputs.FinishResult, []string, error) {
+func (s *simulation) run() (wire.FinishResult, []string, error) {
 	var heads, earlier []string
 	for {
 		s.newRun()
@@ -426,13 +424,13 @@ func (s *simulation) run() (outputs.FinishResult, []string, error) {
 		if err == nil {
 			heads, err = s.do(batches, heads)
 		}
-		var result outputs.FinishResult
+		var result wire.FinishResult
 		if err == nil {
-			in := outputs.FinishInput{Ref: s.ref, Spec: s.spec, Manifests: heads, Planned: planned, Earlier: slices.Clone(earlier)}
+			in := wire.FinishInput{Ref: s.ref, Spec: s.spec, Manifests: heads, Planned: planned, Earlier: slices.Clone(earlier)}
 			err = s.activity("Finish of "+s.ref.Run, nil, func(ctx context.Context, a *activities.Activities) (err error) {
-				var got outputs.FinishResult
+				var got wire.FinishResult
 				if of := s.redrive; of != nil {
-					got, err = a.FinishRedrive(ctx, redrive.FinishInput{FinishInput: in, Redrive: *of})
+					got, err = a.FinishRedrive(ctx, wire.FinishRedriveInput{FinishInput: in, Redrive: *of})
 				} else {
 					got, err = a.Finish(ctx, in)
 				}
@@ -494,7 +492,7 @@ func (s *simulation) want(accepted *inputs.Table) (output string, failed []strin
 }
 
 // check compares output and errors file with the model.
-func (s *simulation) check(accepted *inputs.Table, result outputs.FinishResult) error {
+func (s *simulation) check(accepted *inputs.Table, result wire.FinishResult) error {
 	if s.staged != nil {
 		return s.checkStaged(accepted, result)
 	}
@@ -611,7 +609,7 @@ func (s *simulation) schedule() (log []string, err error) {
 
 // earlier leaves the same output as an earlier job would, and other errors.
 func (s *simulation) earlier() {
-	accepted := inputs.Table{Sources: []inputs.Source{{URL: bucket + "in/b.txt.gz", ETag: s.objects["/in/b.txt.gz"].etag}, {URL: bucket + "in/c.txt", ETag: s.objects["/in/c.txt"].etag}, {URL: bucket + "in/d.txt", ETag: s.objects["/in/d.txt"].etag}}}
+	accepted := inputs.Table{SourceTable: wire.SourceTable{Sources: []wire.Source{{URL: bucket + "in/b.txt.gz", ETag: s.objects["/in/b.txt.gz"].etag}, {URL: bucket + "in/c.txt", ETag: s.objects["/in/c.txt"].etag}, {URL: bucket + "in/d.txt", ETag: s.objects["/in/d.txt"].etag}}}}
 	output, _ := s.want(&accepted)
 	s.put("/out.txt", []byte(output))
 	s.put("/out.txt.errors.jsonl", []byte("{\"error\":{\"message\":\"stale\"}}\n"))

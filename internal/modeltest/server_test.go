@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/facebookgo/clock"
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows"
@@ -106,7 +105,7 @@ func stopRealTime(env *testsuite.TestWorkflowEnvironment) {
 const maxTime = 24 * time.Hour
 
 // run runs the job until its end, or until it is terminated. Beside does what clients do.
-func (v *server) run(in workflows.JobInput, beside func(ctx workflow.Context)) (err error) {
+func (v *server) run(in wire.JobInput, beside func(ctx workflow.Context)) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // the environment's, if nothing can happen any more
 			err = fmt.Errorf("it hangs, or panics: %v\n%s", p, debug.Stack())
@@ -312,9 +311,9 @@ func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args 
 func (v *server) leg(ctx workflow.Context, name string, arg any) (any, error) {
 	switch name {
 	case wire.WorkflowLeg:
-		return runToEnd(ctx, workflows.Leg, arg.(workflows.LegInput))
+		return runToEnd(ctx, workflows.Leg, arg.(wire.LegInput))
 	case wire.WorkflowFeedLeg:
-		return runToEnd(ctx, workflows.FeedLeg, arg.(workflows.FeedLegInput))
+		return runToEnd(ctx, workflows.FeedLeg, arg.(wire.FeedLegInput))
 	}
 	return nil, fmt.Errorf("no workflow %s", name)
 }
@@ -342,7 +341,7 @@ func (o *outbound) UpsertMemo(_ workflow.Context, memo map[string]any) error {
 
 func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, _ string, _ ...any) workflow.Future {
 	future, settable := workflow.NewFuture(ctx)
-	settable.Set(payload(activities.LocateResult{}), nil)
+	settable.Set(payload(wire.LocateResult{}), nil)
 	return future
 }
 

@@ -16,9 +16,7 @@ import (
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/inputs"
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/stages/stagestest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -26,7 +24,7 @@ import (
 
 // staged is what the simulation of a pipeline has beside.
 type staged struct {
-	program stages.Program
+	program pipeline.Program
 	stagestest.Handler
 	deadly bool // some items kill the workers of some stages, until they are run again
 	size   int  // most items of a call
@@ -60,7 +58,7 @@ func simulateStages(c *choices) (log []string, err error) {
 // begin decides what the stages of the spec do.
 func (s *simulation) begin() {
 	s.staged = &staged{
-		program: stages.Compile(s.spec.Stages), seen: map[string]map[string]int{},
+		program: pipeline.Compile(s.spec.Stages), seen: map[string]map[string]int{},
 		Handler: stagestest.Handler{Failing: uint32(s.pick(3, 60)), Dropping: uint32(s.pick(3, 60))},
 		deadly:  s.pick(4, 50) == 1, size: []int{3, 1, 100}[s.pick(3, 50)], calm: s.pick(4, 35) == 1,
 	}
@@ -141,7 +139,7 @@ var errStopped = fmt.Errorf("the job was stopped: %w", errTerminated)
 // flow takes batches through the steps of the pipeline, in any order, and commits what has come through the last one. A stop, and
 // the end of the workflow, may come anywhere.
 func (s *simulation) flow(waiting []wire.Batch, heads []string) ([]string, error) {
-	var entries []ledger.Entry
+	var entries []wire.Entry
 	for len(waiting) > 0 {
 		i := s.pick(len(waiting), 60)
 		b := waiting[i]
@@ -181,7 +179,7 @@ func (s *simulation) flow(waiting []wire.Batch, heads []string) ([]string, error
 }
 
 // stop commits what has been done, and where the batches stand that are between two stages: by one leg, or by two.
-func (s *simulation) stop(entries []ledger.Entry, waiting []wire.Batch, before []string) (heads []string, err error) {
+func (s *simulation) stop(entries []wire.Entry, waiting []wire.Batch, before []string) (heads []string, err error) {
 	s.staged.stops++
 	var between []wire.Batch
 	for _, b := range waiting {
@@ -205,15 +203,15 @@ func (s *simulation) stop(entries []ledger.Entry, waiting []wire.Batch, before [
 }
 
 // commit has a manifest written, unless there is nothing to commit.
-func (s *simulation) commit(entries []ledger.Entry, between []wire.Batch, heads []string) ([]string, error) {
+func (s *simulation) commit(entries []wire.Entry, between []wire.Batch, heads []string) ([]string, error) {
 	if len(entries)+len(between) == 0 {
 		return heads, nil
 	}
-	in, err := sent(activities.CommitInput{Ref: s.ref, Previous: heads, Entries: entries, Between: between})
+	in, err := sent(wire.CommitInput{Ref: s.ref, Previous: heads, Entries: entries, Between: between})
 	if err != nil {
 		return nil, err
 	}
-	result, err := asked(s, "Commit", func(ctx context.Context, a *activities.Activities) (activities.CommitResult, error) {
+	result, err := asked(s, "Commit", func(ctx context.Context, a *activities.Activities) (wire.CommitResult, error) {
 		in := in
 		in.Entries = slices.Clone(in.Entries)
 		return a.Commit(ctx, in)
@@ -222,7 +220,7 @@ func (s *simulation) commit(entries []ledger.Entry, between []wire.Batch, heads 
 }
 
 // step executes the step that a batch is for: all of its items, or the first ones.
-func (s *simulation) step(b wire.Batch) (activities.ProcessResult, error) {
+func (s *simulation) step(b wire.Batch) (wire.ProcessResult, error) {
 	at := 0
 	if b.From != nil {
 		at = b.From.Step
@@ -230,11 +228,11 @@ func (s *simulation) step(b wire.Batch) (activities.ProcessResult, error) {
 	step := &s.staged.program[at]
 	spilled := s.spec.Source == job.SourceFeed && s.staged.items == nil // such batches stay as they are
 	if at > 0 && !spilled && step.Items > 0 && b.Count > step.Items {
-		return activities.ProcessResult{}, fmt.Errorf("stage %s gets a batch of %d items, and wants at most %d", step.Name, b.Count, step.Items)
+		return wire.ProcessResult{}, fmt.Errorf("stage %s gets a batch of %d items, and wants at most %d", step.Name, b.Count, step.Items)
 	}
-	in := activities.ProcessInput{
+	in := wire.ProcessInput{
 		Ref: s.ref, Batch: b, Stage: &step.Stage, KeepDrops: s.spec.Dropped != "",
-		Calls: calls.CallLimits{Attempts: 1, ItemAttempts: 1, Backoff: time.Nanosecond},
+		Calls: wire.CallLimits{Attempts: 1, ItemAttempts: 1, Backoff: time.Nanosecond},
 	}
 	if s.staged.items != nil {
 		in.Items, in.Format = s.staged.items(b), s.spec.Format
@@ -248,16 +246,16 @@ func (s *simulation) step(b wire.Batch) (activities.ProcessResult, error) {
 		}
 		// What a leg has found out by halving the batch (see package suspicion).
 		if in.Take = max(1, i); i == 0 {
-			in.Verdict = &activities.Verdict{Kind: job.KindCrash, Attempts: 3, Error: job.Error{Type: stagestest.Died, Message: step.Name}}
+			in.Verdict = &wire.Verdict{Kind: job.KindCrash, Attempts: 3, Error: job.Error{Type: stagestest.Died, Message: step.Name}}
 		}
 		break
 	}
 	in, err := sent(in)
 	if err != nil {
-		return activities.ProcessResult{}, err
+		return wire.ProcessResult{}, err
 	}
 	slow := s.pick(3, 5)
-	r, err := asked(s, "Process "+step.Name+" "+b.String(), func(ctx context.Context, a *activities.Activities) (activities.ProcessResult, error) {
+	r, err := asked(s, "Process "+step.Name+" "+b.String(), func(ctx context.Context, a *activities.Activities) (wire.ProcessResult, error) {
 		return a.Process(context.WithValue(ctx, stageKey{}, &stageCalls{stage: step.Name, slow: slow}), in)
 	})
 	if err != nil {
@@ -279,7 +277,7 @@ func sent[T any](v T) (got T, err error) {
 type published struct {
 	output, dropped strings.Builder
 	failed          []job.Failure
-	books           ledger.Books
+	books           wire.Books
 }
 
 // add adds what becomes of an item, which is the next.
@@ -344,7 +342,7 @@ func (s *simulation) wantStaged(accepted *inputs.Table) (want published, seen ma
 }
 
 // checkStaged compares what is published, the books and the report's counts with the model.
-func (s *simulation) checkStaged(accepted *inputs.Table, result outputs.FinishResult) error {
+func (s *simulation) checkStaged(accepted *inputs.Table, result wire.FinishResult) error {
 	want, seen := s.wantStaged(accepted)
 	if err := s.checkPublished(&want, result); err != nil {
 		return err
@@ -369,7 +367,7 @@ func (s *simulation) checkStaged(accepted *inputs.Table, result outputs.FinishRe
 }
 
 // checkPublished compares the files and the books with the model.
-func (s *simulation) checkPublished(want *published, result outputs.FinishResult) error {
+func (s *simulation) checkPublished(want *published, result wire.FinishResult) error {
 	got, _ := s.get("/out.txt")
 	if found := stagestest.Plain(string(got.data)); found != want.output.String() {
 		return fmt.Errorf("the output is %q, and should be %q", found, want.output.String())
@@ -386,7 +384,7 @@ func (s *simulation) checkPublished(want *published, result outputs.FinishResult
 }
 
 // checkErrors compares the errors file with the model.
-func (s *simulation) checkErrors(want []job.Failure, result outputs.FinishResult) error {
+func (s *simulation) checkErrors(want []job.Failure, result wire.FinishResult) error {
 	var found []job.Failure
 	errorsFile, there := s.get("/out.txt.errors.jsonl")
 	for line := range bytes.Lines(errorsFile.data) {

@@ -10,10 +10,11 @@ import (
 	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // compressionOf returns how a file is compressed, by its name.
-func compressionOf(where string) records.Compression {
+func compressionOf(where string) wire.Compression {
 	rest, _ := location.SplitQuery(where)
 	return records.CompressionOf(rest)
 }

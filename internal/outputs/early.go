@@ -13,6 +13,7 @@ import (
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // earlyJoiner joins the parts of one run at a time.
@@ -56,7 +57,7 @@ type early struct {
 
 // parcel is a part, and its results if they are still in memory.
 type parcel struct {
-	ledger.Entry
+	wire.Entry
 	held [][]byte
 }
 
@@ -72,7 +73,7 @@ type digest struct {
 
 func newDigest() digest { return digest{sum: fnv.New64a()} }
 
-func (d *digest) add(run string, e ledger.Entry) {
+func (d *digest) add(run string, e wire.Entry) {
 	d.parts++
 	_, _ = fmt.Fprintln(d.sum, run, e.First, e.Count, e.Part, e.Bytes, e.Sum) // a hash takes everything
 }
@@ -80,7 +81,7 @@ func (d *digest) add(run string, e ledger.Entry) {
 // maxWaiting bounds how many parts are remembered whose predecessor does not come.
 const maxWaiting = 10_000
 
-func (j *earlyJoiner) Begin(ref ledger.Ref, output string) {
+func (j *earlyJoiner) Begin(ref wire.Ref, output string) {
 	if output == "" || store.IsPrefix(output) || IsTable(output) {
 		return
 	}
@@ -164,9 +165,9 @@ func (j *earlyJoiner) Take(ctx context.Context, run string, each func(context.Co
 
 var errNotLocal = errors.New("the output does not lie on the file system of the store")
 
-func (e *early) begin(access ledger.Access, ref ledger.Ref, output string) error {
+func (e *early) begin(access ledger.Access, ref wire.Ref, output string) error {
 	var err error
-	if e.dir, err = ref.Open(e.ctx, access); err != nil {
+	if e.dir, err = ledger.OpenStore(ref, e.ctx, access); err != nil {
 		return err
 	}
 	to, name, err := OpenTarget(e.ctx, access, output, ref.Perm)
@@ -185,7 +186,7 @@ func (e *early) begin(access ledger.Access, ref ledger.Ref, output string) error
 }
 
 // Scratch is the directory of a run's unfinished output: it is removed along with the run's parts.
-func Scratch(dir store.Dir, ref ledger.Ref) string {
+func Scratch(dir store.Dir, ref wire.Ref) string {
 	root, local := dir.Local()
 	if !local {
 		return ""
@@ -220,7 +221,7 @@ func (e *early) Release(held [][]byte) {
 	}
 }
 
-func (e *early) Offer(entry ledger.Entry, held [][]byte) {
+func (e *early) Offer(entry wire.Entry, held [][]byte) {
 	if entry.Count == 0 {
 		e.Release(held)
 		return
@@ -255,7 +256,7 @@ func (e *early) join() {
 func (e *early) append(ready []parcel) (n int) {
 	if first := &ready[0]; first.held != nil {
 		e.joined.add(e.run, first.Entry)
-		e.err = e.joining.AppendHeld(first.Piece(e.run), first.held)
+		e.err = e.joining.AppendHeld(ledger.PieceOf(first.Entry, e.run), first.held)
 		e.Release(first.held)
 		return 1
 	}
@@ -263,7 +264,7 @@ func (e *early) append(ready []parcel) (n int) {
 		for ; n < len(ready) && ready[n].held == nil; n++ {
 			entry := ready[n].Entry
 			e.joined.add(e.run, entry)
-			if entry.Bytes > 0 && !yield(entry.Piece(e.run), nil) {
+			if entry.Bytes > 0 && !yield(ledger.PieceOf(entry, e.run), nil) {
 				return
 			}
 		}

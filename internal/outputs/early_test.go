@@ -22,7 +22,7 @@ type joinFixture struct {
 	t      *testing.T
 	dir    string // of output and store
 	spec   job.Spec
-	ref    ledger.Ref
+	ref    wire.Ref
 	store  store.Dir
 	joiner *earlyJoiner
 	items  []string // lines
@@ -56,19 +56,19 @@ func setupJoin(t *testing.T, output string) (f *joinFixture, batches []wire.Batc
 // begin begins another run of the job.
 func (f *joinFixture) begin(run string) {
 	f.t.Helper()
-	f.ref = ledger.Ref{Job: "test", Run: run, Store: f.spec.Store}
+	f.ref = wire.Ref{Job: "test", Run: run, Store: f.spec.Store}
 	dir, err := (&store.Access{}).Open(context.Background(), f.spec.Store)
 	require.NoError(f.t, err)
-	f.store, f.ref.Sources = dir, f.ref.NewSourcesKey()
+	f.store, f.ref.Sources = dir, ledger.NewSourcesKey(f.ref)
 	require.NoError(f.t, dir.Put(context.Background(), f.ref.Sources, nil))
-	require.NoError(f.t, f.ref.Claim(context.Background(), dir))
+	require.NoError(f.t, ledger.Claim(f.ref, context.Background(), dir))
 	f.joiner.Begin(f.ref, f.spec.Output)
 }
 
 // write writes the outcomes of a batch, ten items at a time.
-func (f *joinFixture) write(b wire.Batch) (*Part, ledger.Entry) {
+func (f *joinFixture) write(b wire.Batch) (*Part, wire.Entry) {
 	f.t.Helper()
-	e := ledger.Entry{Batch: b, Part: ledger.NewToken(), OK: b.Count}
+	e := wire.Entry{Batch: b, Part: ledger.NewToken(), OK: b.Count}
 	p := NewPart(f.store, f.ref.Run, e, f.joiner)
 	var results []byte
 	for i := b.First; i < b.End(); i++ {
@@ -91,7 +91,7 @@ func (f *joinFixture) write(b wire.Batch) (*Part, ledger.Entry) {
 }
 
 // process makes the part of a batch.
-func (f *joinFixture) process(b wire.Batch) ledger.Entry {
+func (f *joinFixture) process(b wire.Batch) wire.Entry {
 	f.t.Helper()
 	p, e := f.write(b)
 	defer p.Close()
@@ -99,18 +99,18 @@ func (f *joinFixture) process(b wire.Batch) ledger.Entry {
 	return e
 }
 
-func (f *joinFixture) processAll(batches []wire.Batch) []ledger.Entry {
+func (f *joinFixture) processAll(batches []wire.Batch) []wire.Entry {
 	f.t.Helper()
-	var all []ledger.Entry
+	var all []wire.Entry
 	for _, b := range batches {
 		all = append(all, f.process(b))
 	}
 	return all
 }
 
-func (f *joinFixture) commit(entries ...ledger.Entry) string {
+func (f *joinFixture) commit(entries ...wire.Entry) string {
 	f.t.Helper()
-	key, err := ledger.WriteManifest(context.Background(), f.store, f.ref, 0, nil, entries, ledger.Besides{})
+	key, err := ledger.WriteManifest(context.Background(), f.store, f.ref, 0, nil, entries, wire.Besides{})
 	require.NoError(f.t, err)
 	return key
 }
@@ -143,7 +143,7 @@ func (f *joinFixture) output() string {
 }
 
 // part is the file of an entry's results.
-func (f *joinFixture) part(e ledger.Entry) string {
+func (f *joinFixture) part(e wire.Entry) string {
 	return filepath.Join(f.spec.Store, ledger.ResultsKey(f.ref.Run, e))
 }
 
@@ -224,21 +224,21 @@ func (f *joinFixture) takes(head string) bool {
 // What counts are the parts that the workflow has accepted, whatever was joined.
 func TestEarly_OthersAccepted(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(f *joinFixture, e *early, entries []ledger.Entry, batches []wire.Batch){
-		"nothing": func(*joinFixture, *early, []ledger.Entry, []wire.Batch) {},
-		"another execution": func(f *joinFixture, _ *early, entries []ledger.Entry, batches []wire.Batch) {
+	for name, spoil := range map[string]func(f *joinFixture, e *early, entries []wire.Entry, batches []wire.Batch){
+		"nothing": func(*joinFixture, *early, []wire.Entry, []wire.Batch) {},
+		"another execution": func(f *joinFixture, _ *early, entries []wire.Entry, batches []wire.Batch) {
 			entries[5] = f.process(batches[5])
 		},
-		"more joined than accepted": func(_ *joinFixture, e *early, _ []ledger.Entry, _ []wire.Batch) {
+		"more joined than accepted": func(_ *joinFixture, e *early, _ []wire.Entry, _ []wire.Batch) {
 			e.close()
 			<-e.ended
 			e.joined.parts++
 		},
-		"given up": func(_ *joinFixture, e *early, _ []ledger.Entry, _ []wire.Batch) {
+		"given up": func(_ *joinFixture, e *early, _ []wire.Entry, _ []wire.Batch) {
 			e.cancel()
 			<-e.ended
 		},
-		"failed": func(_ *joinFixture, e *early, _ []ledger.Entry, _ []wire.Batch) {
+		"failed": func(_ *joinFixture, e *early, _ []wire.Entry, _ []wire.Batch) {
 			e.close()
 			<-e.ended
 			e.err = errors.New("no space left")
@@ -312,7 +312,7 @@ func TestEarly_CorruptPart(t *testing.T) {
 	first := f.process(batches[0])
 	<-e.ended
 	require.Empty(t, f.scratchFiles(), "at once: the disk may be full")
-	entries := append([]ledger.Entry{first, second}, f.processAll(batches[2:])...)
+	entries := append([]wire.Entry{first, second}, f.processAll(batches[2:])...)
 	err := f.publication(f.commit(entries...)).Publish(context.Background(), f.joiner)
 	jobtest.RequireType(t, err, job.ErrorCorrupt)
 	require.NoFileExists(t, f.spec.Output)
@@ -360,9 +360,9 @@ func TestEarly_Ends(t *testing.T) {
 	require.NotNil(t, f.joiner.current)
 	require.NotSame(t, e, f.joiner.current)
 	e = f.joiner.current
-	e.Offer(ledger.Entry{}, nil)
+	e.Offer(wire.Entry{}, nil)
 	for i := range maxWaiting + 1 {
-		e.Offer(ledger.Entry{Batch: wire.Batch{First: int64(1000 + i), Count: 1}.Sealed()}, nil)
+		e.Offer(wire.Entry{Batch: wire.Batch{First: int64(1000 + i), Count: 1}.Sealed()}, nil)
 	}
 	<-e.ended
 	require.Len(t, e.waiting, maxWaiting)
@@ -376,14 +376,14 @@ func TestEarly_Ends(t *testing.T) {
 func TestNoJoiner(t *testing.T) {
 	t.Parallel()
 	var j NoJoiner
-	j.Begin(ledger.Ref{Run: "run-1"}, "out.jsonl")
+	j.Begin(wire.Ref{Run: "run-1"}, "out.jsonl")
 	parts := j.Parts("run-1")
 	require.False(t, parts.Joins())
 	buf := []byte("kept")
 	next, held := parts.Hold(buf)
 	require.False(t, held)
 	require.Equal(t, buf, next)
-	parts.Offer(ledger.Entry{}, nil)
+	parts.Offer(wire.Entry{}, nil)
 	parts.Release(nil)
 	joined, err := j.Take(t.Context(), "run-1", nil)
 	require.NoError(t, err)

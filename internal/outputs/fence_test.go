@@ -18,7 +18,6 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/temporal"
 )
 
 // bucketDir is what a Dir in a bucket can do.
@@ -79,19 +78,19 @@ func publication(t *testing.T, place, output string, born int64, result string) 
 	if filepath.IsAbs(output) {
 		spec.Output = output
 	}
-	ref := ledger.Ref{Run: fmt.Sprint("run-", born), Born: born, Store: spec.Store}
+	ref := wire.Ref{Run: fmt.Sprint("run-", born), Born: born, Store: spec.Store}
 	p, err := NewPublication(t.Context(), access, ref, spec)
 	require.NoError(t, err)
 	dir := &frozenDir{bucketDir: p.Dir.(bucketDir)}
 	p.Dir = dir
-	e := ledger.Entry{Batch: wire.Batch{Count: 1, Length: 1}.Sealed(), Part: "0", OK: 1}
+	e := wire.Entry{Batch: wire.Batch{Count: 1, Length: 1}.Sealed(), Part: "0", OK: 1}
 	w := &ledger.PartWriter{Dir: dir, Key: ledger.ResultsKey(ref.Run, e)}
 	require.NoError(t, w.Write(t.Context(), []byte(result)))
 	require.NoError(t, w.Commit())
 	e.Bytes, e.Sum = w.Bytes, w.Sum
-	p.Books = ledger.Books{Items: 1, OK: 1, Parts: 1, Bytes: e.Bytes}
-	require.NoError(t, ref.Claim(t.Context(), dir))
-	key, err := ledger.WriteManifest(t.Context(), dir, ref, 0, nil, []ledger.Entry{e}, ledger.Besides{})
+	p.Books = wire.Books{Items: 1, OK: 1, Parts: 1, Bytes: e.Bytes}
+	require.NoError(t, ledger.Claim(ref, t.Context(), dir))
+	key, err := ledger.WriteManifest(t.Context(), dir, ref, 0, nil, []wire.Entry{e}, wire.Besides{})
 	require.NoError(t, err)
 	p.Links, err = ledger.Chain(t.Context(), dir, []string{key})
 	require.NoError(t, err)
@@ -128,7 +127,7 @@ func TestD9_AFrozenRunDoesNotReplaceANewerOutput(t *testing.T) {
 						want, err = target.Get(t.Context(), name)
 						require.NoError(t, err)
 					}
-					outage, ok := errors.AsType[*temporal.ApplicationError](older.PublishNew(t.Context(), begin))
+					outage, ok := errors.AsType[*ledger.Judged](older.PublishNew(t.Context(), begin))
 					require.True(t, ok)
 					require.Equal(t, job.ErrorOutage, outage.Type(), "it is tried again")
 					require.ErrorContains(t, outage, "another process has written or removed it meanwhile")
@@ -212,7 +211,7 @@ func TestD9_AFrozenRunDoesNotReplaceANewerReport(t *testing.T) {
 			got, err := to.Get(t.Context(), name)
 			require.NoError(t, err)
 			require.Equal(t, "newer", string(got))
-			require.NoError(t, PublishReport(t.Context(), older.Access, ledger.Ref{}, strings.Replace(place, "PLACE", "report.json", 1), []byte("no store")))
+			require.NoError(t, PublishReport(t.Context(), older.Access, wire.Ref{}, strings.Replace(place, "PLACE", "report.json", 1), []byte("no store")))
 		})
 	}
 }
@@ -237,7 +236,7 @@ func TestPublish_DoneComesBeforeTheOutput(t *testing.T) {
 	p, dir := publication(t, "mem://outputs-done/PLACE", "out.jsonl", 1, "result\n")
 	to, name, err := OpenTarget(t.Context(), p.Access, p.Spec.Output, 0)
 	require.NoError(t, err)
-	var done *ledger.Done
+	var done *wire.Done
 	var doneErr, outputErr error
 	dir.thaw = func() { // another goroutine
 		done, doneErr = ledger.ReadDone(t.Context(), dir, p.Ref.Run)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -35,7 +36,7 @@ func TestFollower_AnyOrder(t *testing.T) {
 			done := map[int]bool{}
 			for leg, i := range random.Perm(len(entries)) {
 				previous := heads[:random.IntN(len(heads)+1)]
-				key, err := ledger.WriteManifest(t.Context(), f.store, f.ref, leg, previous, entries[i:i+1], ledger.Besides{})
+				key, err := ledger.WriteManifest(t.Context(), f.store, f.ref, leg, previous, entries[i:i+1], wire.Besides{})
 				require.NoError(t, err)
 				heads = append([]string{key}, heads[len(previous):]...)
 				done[i] = true
@@ -72,7 +73,7 @@ func TestFollower_ReadsManifestsOnce(t *testing.T) {
 	var follower Follower
 	var got bytes.Buffer
 	for leg := range entries {
-		key, err := ledger.WriteManifest(t.Context(), f.store, f.ref, leg, report.Manifests, entries[leg:leg+1], ledger.Besides{})
+		key, err := ledger.WriteManifest(t.Context(), f.store, f.ref, leg, report.Manifests, entries[leg:leg+1], wire.Besides{})
 		require.NoError(t, err)
 		for _, before := range report.Manifests {
 			require.NoError(t, f.store.Delete(t.Context(), before))
@@ -117,7 +118,7 @@ func TestCopyPart_GoesMeanwhile(t *testing.T) {
 	t.Parallel()
 	running := job.Report{State: job.Running}
 	for _, errorRecords := range []bool{false, true} {
-		e := ledger.OwnedEntry{Entry: ledger.Entry{Bytes: 100, ErrBytes: 100}}
+		e := ledger.OwnedEntry{Entry: wire.Entry{Bytes: 100, ErrBytes: 100}}
 		var got bytes.Buffer
 		err := copyPart(t.Context(), goneDir{}, e, errorRecords, &got)
 		require.ErrorIs(t, err, fs.ErrNotExist)

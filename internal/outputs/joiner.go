@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // Joiner joins the parts of a job's output while the job still runs, so that Finish has little left to
@@ -16,7 +17,7 @@ import (
 type Joiner interface {
 	// Begin begins to join a run's parts, from its first item on, and gives up any other run's. It
 	// does nothing if the output cannot be joined early: Finish meets the reason again, and reports it.
-	Begin(ref ledger.Ref, output string)
+	Begin(ref wire.Ref, output string)
 	// Parts takes the parts of a run while they are made.
 	Parts(run string) PartJoiner
 	// Take ends the join of a run and returns what it has joined. It returns the zero value if that
@@ -37,7 +38,7 @@ type PartJoiner interface {
 	// Release takes held buffers back.
 	Release(held [][]byte)
 	// Offer hands over a durable part. held is all of its results, or nothing; it becomes the join's.
-	Offer(entry ledger.Entry, held [][]byte)
+	Offer(entry wire.Entry, held [][]byte)
 }
 
 // Begun is the part of an output file that is joined already; the zero value is nothing.
@@ -53,13 +54,13 @@ const AllParts = math.MaxInt
 // NoJoiner leaves all joining to Finish.
 type NoJoiner struct{}
 
-func (NoJoiner) Begin(ledger.Ref, string) {}
-func (NoJoiner) Parts(string) PartJoiner  { return NoJoiner{} }
-func (NoJoiner) Close()                   {}
+func (NoJoiner) Begin(wire.Ref, string)  {}
+func (NoJoiner) Parts(string) PartJoiner { return NoJoiner{} }
+func (NoJoiner) Close()                  {}
 func (NoJoiner) Take(context.Context, string, func(context.Context, func(ledger.OwnedEntry) bool) error) (Begun, error) {
 	return Begun{}, nil
 }
 func (NoJoiner) Joins() bool                    { return false }
 func (NoJoiner) Hold(buf []byte) ([]byte, bool) { return buf, false }
 func (NoJoiner) Release([][]byte)               {}
-func (NoJoiner) Offer(ledger.Entry, [][]byte)   {}
+func (NoJoiner) Offer(wire.Entry, [][]byte)     {}

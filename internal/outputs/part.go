@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // Part writes the outcomes of one execution of a batch to the job's store, and offers them to the
@@ -20,7 +21,7 @@ type Part struct {
 }
 
 // NewPart returns the part of an entry of the run.
-func NewPart(dir store.Dir, run string, e ledger.Entry, joiner Joiner) *Part {
+func NewPart(dir store.Dir, run string, e wire.Entry, joiner Joiner) *Part {
 	p := &Part{joins: joiner.Parts(run)}
 	p.results = ledger.PartWriter{Dir: dir, Key: ledger.ResultsKey(run, e), Bulk: p.joins.Joins()} // usually joined from memory
 	p.errors = ledger.PartWriter{Dir: dir, Key: ledger.ErrorsKey(run, e)}
@@ -49,7 +50,7 @@ func (p *Part) Results(ctx context.Context, lines []byte) (next []byte, err erro
 }
 
 // Note writes a line of the part's errors.
-func (p *Part) Note(ctx context.Context, line ledger.ErrorLine) error {
+func (p *Part) Note(ctx context.Context, line wire.ErrorLine) error {
 	data, err := line.Encode()
 	if err != nil {
 		return err
@@ -58,7 +59,7 @@ func (p *Part) Note(ctx context.Context, line ledger.ErrorLine) error {
 }
 
 // Commit makes the part durable, sets its sizes and checksums in the entry, and offers it to the Joiner.
-func (p *Part) Commit(entry *ledger.Entry) error {
+func (p *Part) Commit(entry *wire.Entry) error {
 	if err := errors.Join(p.results.Commit(), p.errors.Commit()); err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"go.temporal.io/sdk/temporal"
 )
 
 // Publication is what a job run publishes: its output and its error records. It can be repeated at any
@@ -19,24 +19,24 @@ import (
 type Publication struct {
 	Access ledger.Access
 	Dir    store.Dir // of the run
-	Ref    ledger.Ref
+	Ref    wire.Ref
 	Spec   job.Spec
 	Links  ledger.Links // of what is published
-	Books  ledger.Books // of links
+	Books  wire.Books   // of links
 	// Earlier are the runs of the job that this one takes the place of: Sweep removes what they have left, even if no manifest names them.
 	Earlier []string
 
-	Output  job.Output      // what is published: set by publish
-	Errors  ledger.SideFile // the same
-	Dropped ledger.SideFile // the same
-	Merged  ledger.Merged   // of a redrive
+	Output  job.Output    // what is published: set by publish
+	Errors  wire.SideFile // the same
+	Dropped wire.SideFile // the same
+	Merged  wire.Merged   // of a redrive
 
-	delivered, kept bool // see [ledger.Done]
+	delivered, kept bool // see [wire.Done]
 }
 
 // NewPublication opens the store of a run.
-func NewPublication(ctx context.Context, access ledger.Access, ref ledger.Ref, spec job.Spec) (*Publication, error) {
-	dir, err := ref.Open(ctx, access)
+func NewPublication(ctx context.Context, access ledger.Access, ref wire.Ref, spec job.Spec) (*Publication, error) {
+	dir, err := ledger.OpenStore(ref, ctx, access)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +97,8 @@ func (p *Publication) deliver(ctx context.Context) error {
 
 // WriteDone records in the store what is published.
 func (p *Publication) WriteDone(ctx context.Context) error {
-	d := ledger.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: p.delivered, Kept: p.kept, Merged: p.Merged}
-	return d.Write(ctx, p.Dir, p.Ref)
+	d := wire.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: p.delivered, Kept: p.kept, Merged: p.Merged}
+	return ledger.WriteDone(&d, ctx, p.Dir, p.Ref)
 }
 
 // OpenTarget opens the directory of a file, and returns the file's name there. A file written there gets
@@ -133,8 +133,7 @@ func Once(ctx context.Context, adopt func(context.Context) (bool, error), publis
 		return err
 	}
 	err := publish(ctx)
-	var app *temporal.ApplicationError
-	if !errors.As(err, &app) || !app.NonRetryable() {
+	if judged, ok := errors.AsType[*ledger.Judged](err); !ok || !judged.NonRetryable() {
 		return err
 	}
 	if done, adoptErr := adopt(ctx); done || adoptErr != nil && !errors.Is(adoptErr, fs.ErrPermission) {
@@ -206,7 +205,7 @@ func (p *Publication) recorded(ctx context.Context) (runs []string, err error) {
 
 // Matches reports whether the output that DONE names exists, byte for byte. An error says that this is
 // not known: taken for false, it would have the output made anew from parts that may be gone.
-func (p *Publication) Matches(ctx context.Context, d *ledger.Done) (bool, error) {
+func (p *Publication) Matches(ctx context.Context, d *wire.Done) (bool, error) {
 	if p.partsAreOutput() {
 		return true, nil // the parts stay where they are; DONE comes after the list of them
 	}
@@ -242,7 +241,7 @@ func (p *Publication) publishFile(ctx context.Context, publishSides func(context
 		if err := p.WriteDone(ctx); err != nil {
 			return err
 		}
-		return p.Ref.WhileCurrent(ctx, p.Dir, func(ctx context.Context) error {
+		return ledger.WhileCurrent(p.Ref, ctx, p.Dir, func(ctx context.Context) error {
 			if err := publishSides(ctx); err != nil {
 				return err
 			}
@@ -276,7 +275,7 @@ func (p *Publication) pieces(ctx context.Context, skip int) iter.Seq2[store.Piec
 				skip--
 				return true
 			}
-			return e.Bytes == 0 || yield(e.Piece(e.Owner), nil)
+			return e.Bytes == 0 || yield(ledger.PieceOf(e.Entry, e.Owner), nil)
 		})
 		if err != nil {
 			yield(store.Piece{}, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -28,7 +29,7 @@ func (p *Publication) publishParts(ctx context.Context, publishSides func(contex
 	}
 	defer list.Abort() // does nothing after a commit
 	lines := json.NewEncoder(list)
-	total := crc32.New(ledger.CRC32C)
+	total := crc32.New(wire.CRC32C)
 	err = ledger.Entries(ctx, p.Dir, p.Links, func(e ledger.OwnedEntry) error {
 		if e.Bytes == 0 {
 			return nil
@@ -51,7 +52,7 @@ func (p *Publication) publishParts(ctx context.Context, publishSides func(contex
 	p.Output.Checksum = ledger.FormatSum(total.Sum32())
 	p.Output.Split, p.Output.Files = p.Spec.SplitField(), split.count()
 	if err = split.write(ctx); err == nil {
-		err = p.Ref.WhileCurrent(ctx, p.Dir, func(ctx context.Context) error {
+		err = ledger.WhileCurrent(p.Ref, ctx, p.Dir, func(ctx context.Context) error {
 			if err := publishSides(ctx); err != nil {
 				return err
 			}

@@ -52,14 +52,14 @@ func TestPublishParts_WritesTheListAsItGoes(t *testing.T) {
 	t.Parallel()
 	access := &store.Access{}
 	spec := job.Spec{Name: "x", Pool: "x", Output: t.TempDir() + "/"}.WithDefaults()
-	ref := ledger.Ref{Run: "run", Store: spec.Store, Sources: "run/sources"}
+	ref := wire.Ref{Run: "run", Store: spec.Store, Sources: "run/sources"}
 	p, err := NewPublication(t.Context(), access, ref, spec)
 	require.NoError(t, err)
 	dir := &eventDir{Dir: p.Dir}
-	var entries []ledger.Entry
+	var entries []wire.Entry
 	var want []string
 	for i := range int64(3) {
-		e := ledger.Entry{Batch: wire.Batch{First: i, Count: 1, Offset: i, Length: 1}.Sealed(), Part: fmt.Sprint(i), OK: 1}
+		e := wire.Entry{Batch: wire.Batch{First: i, Count: 1, Offset: i, Length: 1}.Sealed(), Part: fmt.Sprint(i), OK: 1}
 		w := &ledger.PartWriter{Dir: p.Dir, Key: ledger.ResultsKey("run", e)}
 		require.NoError(t, w.Write(t.Context(), []byte("x\n")))
 		require.NoError(t, w.Commit())
@@ -67,8 +67,8 @@ func TestPublishParts_WritesTheListAsItGoes(t *testing.T) {
 		entries = append(entries, e)
 		want = append(want, "part", "line")
 	}
-	require.NoError(t, ref.Claim(t.Context(), p.Dir))
-	key, err := ledger.WriteManifest(t.Context(), p.Dir, ref, 0, nil, entries, ledger.Besides{})
+	require.NoError(t, ledger.Claim(ref, t.Context(), p.Dir))
+	key, err := ledger.WriteManifest(t.Context(), p.Dir, ref, 0, nil, entries, wire.Besides{})
 	require.NoError(t, err)
 	p.Links, err = ledger.Chain(t.Context(), p.Dir, []string{key})
 	require.NoError(t, err)

@@ -5,12 +5,13 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
 // PublishReport puts the report of a run in its place, unless a newer run has claimed the store. A run that could not
 // use its store has a report as well.
-func PublishReport(ctx context.Context, access ledger.Access, ref ledger.Ref, location string, data []byte) error {
+func PublishReport(ctx context.Context, access ledger.Access, ref wire.Ref, location string, data []byte) error {
 	to, name, err := OpenTarget(ctx, access, location, ref.Perm)
 	if err != nil {
 		return err
@@ -27,9 +28,9 @@ func PublishReport(ctx context.Context, access ledger.Access, ref ledger.Ref, lo
 	if ref.Store == "" {
 		return ledger.StoreError(job.ErrorOutput, commit(ctx))
 	}
-	dir, err := ref.Open(ctx, access)
+	dir, err := ledger.OpenStore(ref, ctx, access)
 	if err != nil {
 		return ledger.StoreError(job.ErrorOutput, commit(ctx))
 	}
-	return ref.UnlessOvertaken(ctx, dir, commit)
+	return ledger.UnlessOvertaken(ref, ctx, dir, commit)
 }

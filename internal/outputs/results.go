@@ -15,6 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -233,7 +234,7 @@ func copyAll(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, errorRecor
 		return err
 	}
 	defer r.Close()
-	sum := crc32.New(ledger.CRC32C)
+	sum := crc32.New(wire.CRC32C)
 	n, err := io.Copy(w, io.TeeReader(r, sum))
 	return ledger.Verified(key, n, e.Bytes, sum.Sum32(), e.Sum, err)
 }

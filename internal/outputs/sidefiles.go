@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -13,8 +14,8 @@ import (
 type side struct {
 	location string // empty: it is not wanted
 	copy     func(ctx context.Context, w io.Writer) error
-	content  *ledger.SideFile // what is published
-	shown    *string          // where, for people
+	content  *wire.SideFile // what is published
+	shown    *string        // where, for people
 }
 
 func (p *Publication) errorsSide() side {
@@ -59,7 +60,7 @@ func (p *Publication) writeSide(ctx context.Context, s side) (publish func(conte
 	if err != nil {
 		return nil, nil, err
 	}
-	*s.content, *s.shown = ledger.SideFile{}, ""
+	*s.content, *s.shown = wire.SideFile{}, ""
 	none, err := store.Removal(ctx, to, name)
 	if err != nil {
 		return nil, nil, ledger.StoreError(job.ErrorOutput, err)
@@ -71,14 +72,14 @@ func (p *Publication) writeSide(ctx context.Context, s side) (publish func(conte
 	if err != nil {
 		return nil, nil, ledger.StoreError(job.ErrorOutput, err)
 	}
-	var lines ledger.SideFile // before they are compressed
+	var lines wire.SideFile // before they are compressed
 	err = encode(s.location, io.MultiWriter(w, s.content), func(w io.Writer) error { return s.copy(ctx, io.MultiWriter(w, &lines)) })
 	if err != nil {
 		w.Abort()
 		return nil, nil, err
 	}
 	if lines.Bytes == 0 {
-		*s.content = ledger.SideFile{} // the lines that there are say something else
+		*s.content = wire.SideFile{} // the lines that there are say something else
 		w.Abort()
 		return none, func() {}, nil
 	}
@@ -88,7 +89,7 @@ func (p *Publication) writeSide(ctx context.Context, s side) (publish func(conte
 
 // sideMatches reports whether a file beside the output is the one with that content, at the place that is shown, byte for byte. See
 // [Publication.Matches] for the error.
-func (p *Publication) sideMatches(ctx context.Context, s side, content ledger.SideFile, shown string, delivered bool) (bool, error) {
+func (p *Publication) sideMatches(ctx context.Context, s side, content wire.SideFile, shown string, delivered bool) (bool, error) {
 	switch {
 	case s.location == "":
 		return true, nil
@@ -103,14 +104,14 @@ func (p *Publication) sideMatches(ctx context.Context, s side, content ledger.Si
 	if missing(to, err) {
 		return shown == "", nil
 	}
-	same := shown == s.location && ledger.SideFile{Bytes: bytes, Sum: sum} == content
+	same := shown == s.location && wire.SideFile{Bytes: bytes, Sum: sum} == content
 	return same, ledger.StoreError(job.ErrorOutput, err)
 }
 
 // RestoreSides publishes those files beside the output again that are not as DONE describes them: DONE
 // is written before them, and an output that matches DONE may be that of an earlier run. What they hold is in
 // the parts.
-func (p *Publication) RestoreSides(ctx context.Context, d *ledger.Done) error {
+func (p *Publication) RestoreSides(ctx context.Context, d *wire.Done) error {
 	p.Output, p.Errors, p.Dropped, p.delivered, p.kept = d.Output, d.Errors, d.Dropped, d.Delivered, d.Kept
 	var again []func(context.Context) error
 	for _, s := range []side{p.errorsSide(), p.droppedSide()} {
@@ -131,7 +132,7 @@ func (p *Publication) RestoreSides(ctx context.Context, d *ledger.Done) error {
 	if len(again) == 0 {
 		return nil
 	}
-	return p.Ref.WhileCurrent(ctx, p.Dir, func(ctx context.Context) error {
+	return ledger.WhileCurrent(p.Ref, ctx, p.Dir, func(ctx context.Context) error {
 		for _, publish := range again {
 			if err := publish(ctx); err != nil {
 				return err
@@ -147,7 +148,7 @@ func (p *Publication) PublishErrors(ctx context.Context) (location string, err e
 	if p.isSink(p.Spec.Errors) {
 		return "", nil
 	}
-	p.Books = ledger.Books{}
+	p.Books = wire.Books{}
 	err = ledger.Entries(ctx, p.Dir, p.Links, func(e ledger.OwnedEntry) error {
 		p.Books.ErrBytes += e.ErrBytes
 		return nil
@@ -160,5 +161,5 @@ func (p *Publication) PublishErrors(ctx context.Context) (location string, err e
 		return "", err
 	}
 	defer giveUp()
-	return p.Output.Errors, p.Ref.WhileCurrent(ctx, p.Dir, publish)
+	return p.Output.Errors, ledger.WhileCurrent(p.Ref, ctx, p.Dir, publish)
 }

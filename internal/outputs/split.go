@@ -12,6 +12,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -104,7 +105,7 @@ func (s *splitter) add(ctx context.Context, line []byte) error {
 	}
 	f.held = append(f.held, line...)
 	f.bytes += int64(len(line))
-	f.sum = crc32.Update(f.sum, ledger.CRC32C, line)
+	f.sum = crc32.Update(f.sum, wire.CRC32C, line)
 	if s.held += int64(len(line)); s.held < s.limit {
 		return nil
 	}
@@ -172,7 +173,7 @@ func (s *splitter) write(ctx context.Context) error {
 		if local {
 			_, err = store.Settle(w)
 		} else {
-			err = s.p.Ref.WhileCurrent(ctx, s.p.Dir, func(context.Context) error { return w.Commit() })
+			err = ledger.WhileCurrent(s.p.Ref, ctx, s.p.Dir, func(context.Context) error { return w.Commit() })
 		}
 		if err != nil {
 			return ledger.StoreError(job.ErrorOutput, err)
@@ -193,7 +194,7 @@ func (s *splitter) writeFile(ctx context.Context, f *splitFile) (w store.Writer,
 			w = nil
 		}
 	}()
-	var written ledger.SideFile
+	var written wire.SideFile
 	err = encode(f.name, w, func(w io.Writer) error {
 		to := io.MultiWriter(w, &written)
 		for _, piece := range f.pieces {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -38,7 +39,7 @@ func (p *Publication) Sweep(ctx context.Context) error {
 	if err := p.SweepRun(ctx, p.Ref.Run, p.Ref.DoneKey(), p.Ref.Sources); err != nil || len(runs)+len(replaced) == 0 {
 		return err
 	}
-	err = p.Ref.WhileCurrent(ctx, p.Dir, func(context.Context) error { return nil })
+	err = ledger.WhileCurrent(p.Ref, ctx, p.Dir, func(context.Context) error { return nil })
 	if fenced := new(store.FencedError); errors.As(err, &fenced) {
 		return nil
 	}
@@ -48,15 +49,15 @@ func (p *Publication) Sweep(ctx context.Context) error {
 	earlier := slices.Sorted(maps.Keys(runs))
 	if !slices.Contains(recorded, p.Ref.Run) {
 		// A later run finds by the chain what is published, and this run has nothing in it.
-		published := ledger.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: true, Kept: p.kept, Merged: p.Merged}
+		published := wire.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: true, Kept: p.kept, Merged: p.Merged}
 		for _, run := range earlier {
-			if err := published.Write(ctx, p.Dir, ledger.Ref{Run: run}); err != nil {
+			if err := ledger.WriteDone(&published, ctx, p.Dir, wire.Ref{Run: run}); err != nil {
 				return err
 			}
 		}
 	}
 	for _, run := range earlier {
-		done := ledger.Ref{Run: run}.DoneKey() // a repetition of Finish looks at it
+		done := wire.Ref{Run: run}.DoneKey() // a repetition of Finish looks at it
 		if err := p.SweepRun(ctx, run, done); err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -193,7 +194,7 @@ func (t *table) writeLines(ctx context.Context) error {
 }
 
 func (t *table) flush() error {
-	piece := store.Piece{Key: t.p.Spec.Output, Length: int64(len(t.buf)), Sum: crc32.Checksum(t.buf, ledger.CRC32C)}
+	piece := store.Piece{Key: t.p.Spec.Output, Length: int64(len(t.buf)), Sum: crc32.Checksum(t.buf, wire.CRC32C)}
 	err := t.to.AppendHeld(piece, [][]byte{t.buf})
 	t.buf = t.buf[:0]
 	return ledger.StoreError(job.ErrorOutput, err)

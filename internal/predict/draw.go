@@ -17,6 +17,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -106,8 +107,8 @@ type copier struct {
 	left []int64 // ordinals of items yet to come
 	at   int64   // ordinal of the next item
 
-	shapes []records.Shape // of the files
-	file   *os.File        // the last one; nil: there is none
+	shapes []wire.Shape // of the files
+	file   *os.File     // the last one; nil: there is none
 	out    *bufio.Writer
 	line   []byte
 }
@@ -154,12 +155,12 @@ func (c *copier) source(ctx context.Context, from *inputs.Inputs, index int) err
 
 // copy copies the next item of the sample, or counts it as failed if its bytes are not known to be one: written, they
 // might swallow the items behind it.
-func (c *copier) copy(item *records.Item, shape *records.Shape) (err error) {
+func (c *copier) copy(item *records.Item, shape *wire.Shape) (err error) {
 	d := c.to
 	d.sample.Items++
 	raw := item.Raw
 	if item.Err == nil && shape.Format == records.JSON {
-		c.line, err = shape.AppendLine(c.line[:0], item)
+		c.line, err = records.AppendLine(shape, c.line[:0], item)
 		raw = c.line
 	}
 	if err = cmp.Or(err, item.Err); err != nil {
@@ -184,12 +185,12 @@ func (c *copier) copy(item *records.Item, shape *records.Shape) (err error) {
 }
 
 // alike reports whether items of two shapes can be in one file.
-func alike(a, b *records.Shape) bool {
+func alike(a, b *wire.Shape) bool {
 	return a.Format == b.Format && a.Delimiter == b.Delimiter && a.Quote == b.Quote && slices.Equal(a.Columns, b.Columns)
 }
 
 // open begins the file of the next items. JSON values are the elements of an array, whatever they were in.
-func (c *copier) open(shape *records.Shape) error {
+func (c *copier) open(shape *wire.Shape) error {
 	if err := c.end(); err != nil {
 		return err
 	}
@@ -203,7 +204,7 @@ func (c *copier) open(shape *records.Shape) error {
 	c.to.Job.Input = append(c.to.Job.Input, name)
 	switch shape.Format {
 	case records.CSV:
-		_, err = c.out.Write(shape.AppendHeader(nil))
+		_, err = c.out.Write(records.AppendHeader(shape, nil))
 	case records.JSON:
 		err = c.out.WriteByte('[')
 	}
@@ -211,7 +212,7 @@ func (c *copier) open(shape *records.Shape) error {
 }
 
 // extension is one by which a file has the shape.
-func extension(shape *records.Shape) string {
+func extension(shape *wire.Shape) string {
 	switch {
 	case shape.Format == records.CSV && shape.Delimiter == "\t":
 		return "tsv"
@@ -252,7 +253,7 @@ const (
 // else: it has neither outputs nor hooks, and nothing holds it up.
 func (c *copier) finish(parallel int) error {
 	if len(c.shapes) == 0 { // the handler is started all the same
-		if err := c.open(&records.Shape{Format: records.Text}); err != nil {
+		if err := c.open(&wire.Shape{Format: records.Text}); err != nil {
 			return err
 		}
 	}
@@ -269,7 +270,7 @@ func (c *copier) finish(parallel int) error {
 	batches := min(max(n/sampleBatch, 1), max(sampleBatches, parallel))
 	s.BatchItems = int64((n + batches - 1) / batches)
 	first := &c.shapes[0]
-	if !slices.ContainsFunc(c.shapes, func(o records.Shape) bool { return !first.Alike(&o) }) {
+	if !slices.ContainsFunc(c.shapes, func(o wire.Shape) bool { return !records.Alike(first, &o) }) {
 		// What the files begin with says nothing more.
 		s.Format, s.Delimiter, s.Quote = string(first.Format), first.Delimiter, first.Quote
 	}

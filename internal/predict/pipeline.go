@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/job"
 )
 
@@ -50,7 +50,7 @@ func (d *Drawn) PredictStages(report job.Report, resultBytes int64, pools map[st
 		reports[r.Stage] = r
 	}
 	var began, ended time.Time
-	for _, step := range stages.Compile(d.spec.Stages) {
+	for _, step := range pipeline.Compile(d.spec.Stages) {
 		if step.Gather {
 			continue
 		}

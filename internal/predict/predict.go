@@ -10,7 +10,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -110,9 +110,9 @@ func (s Setup) parallel(window int) int {
 }
 
 // sizing is what a job knows if a call takes so many seconds for each item.
-func (s Setup) sizing(each float64) inputs.Sizing {
+func (s Setup) sizing(each float64) wire.Sizing {
 	calls := max(1, s.Concurrency)
-	return inputs.Sizing{
+	return wire.Sizing{
 		Rate:  int64(math.Min(1000*float64(calls)/math.Max(each, 1e-9), quickRate)),
 		Slots: s.Slots / calls, Concurrency: calls, // as the first page knows them
 	}
@@ -168,7 +168,7 @@ func (p *Prediction) memory(setup Setup) int64 {
 
 // cutBy counts the batches, and the legs, that a job with automatic batches has if that is what it knows of the
 // handler's speed and of the pool: as Plan cuts them, but with the mean size of each source's items.
-func (s *Survey) cutBy(spec job.Spec, known inputs.Sizing) (batches, legs int64) {
+func (s *Survey) cutBy(spec job.Spec, known wire.Sizing) (batches, legs int64) {
 	left, first := s.Items, known
 	first.Rate = 0
 	few, page := int64(inputs.FirstFew(first)), int64(inputs.FirstPage(spec, first, wire.FirstPage))
@@ -183,7 +183,7 @@ func (s *Survey) cutBy(spec job.Spec, known inputs.Sizing) (batches, legs int64)
 			items, bytes := inputs.BatchSize(spec, sizing, int(min(batches, page)), left)
 			size := min(rest, max(1, min(items, bytes/mean)))
 			// Far from the end they stay as they are.
-			n := max(1, (rest-2*known.Spread()*size)/size)
+			n := max(1, (rest-2*inputs.SpreadOf(known)*size)/size)
 			if sizing.Rate == 0 {
 				n = 1
 			}
@@ -198,15 +198,15 @@ func (s *Survey) cutBy(spec job.Spec, known inputs.Sizing) (batches, legs int64)
 	case after <= 0, page <= wire.InsideBatches && after <= wire.InsideBatches:
 		return batches, 1
 	default:
-		page := int64(stages.Compile(spec.Stages).Page(spec.BatchItems))
+		page := int64(pipeline.Compile(spec.Stages).Page(spec.BatchItems))
 		return batches, 1 + (after+page-1)/page
 	}
 }
 
 // speedShown reports whether the first page ends with the few batches that show the handler's speed.
-func speedShown(spec job.Spec, first inputs.Sizing, left, batches int64) bool {
+func speedShown(spec job.Spec, first wire.Sizing, left, batches int64) bool {
 	items, _ := inputs.BatchSize(spec, first, int(batches), left)
-	in := inputs.PlanInput{Spec: spec, Sizing: first, Batches: inputs.FirstPage(spec, first, wire.FirstPage)}
+	in := wire.PlanInput{Spec: spec, Sizing: first, Batches: inputs.FirstPage(spec, first, wire.FirstPage)}
 	return inputs.ShowsSpeed(in, inputs.FirstFew(first), items, left)
 }
 

@@ -140,15 +140,15 @@ func TestSurvey_CutByTheHandlersSpeed(t *testing.T) {
 		f := setup(t, "in.jsonl", jobtest.Lines(test.items))
 		f.spec.BatchItems = test.fixed
 		survey := f.survey()
-		batches, legs := survey.cutBy(f.spec, inputs.Sizing{Rate: test.rate})
+		batches, legs := survey.cutBy(f.spec, wire.Sizing{Rate: test.rate})
 		planned, pages := int64(0), int64(0)
 		for done := false; !done; pages++ {
-			in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: wire.FirstPage}
+			in := wire.PlanInput{Ref: f.ref, Spec: f.spec, From: f.next, Batches: wire.FirstPage}
 			if pages > 0 {
 				in.Batches, in.Sizing.Rate = wire.PageBatches, test.rate
 			}
 			result := f.page(in)
-			page, err := inputs.DecodePage(result.Page)
+			page, err := wire.DecodePage(result.Page)
 			require.NoError(t, err)
 			planned += int64(len(page))
 			f.ref.Sources, f.next, done = cmp.Or(f.ref.Sources, result.Sources), result.Next, result.Done
@@ -166,10 +166,10 @@ func TestSurvey_CutByTheHandlersSpeed(t *testing.T) {
 func TestSurvey_CutsHugeInputs(t *testing.T) {
 	t.Parallel()
 	s := Survey{Items: 2e15, sources: []counted{{1e15, 1e17}, {1e15, 1e17}}}
-	batches, legs := s.cutBy(job.Spec{}, inputs.Sizing{Rate: math.MaxInt64})
+	batches, legs := s.cutBy(job.Spec{}, wire.Sizing{Rate: math.MaxInt64})
 	require.InEpsilon(t, 2e15/inputs.MaxAutoItems, float64(batches), 0.01)
 	require.InEpsilon(t, float64(batches)/wire.PageBatches, float64(legs), 0.01)
-	batches, _ = s.cutBy(job.Spec{BatchItems: 1}, inputs.Sizing{Rate: 1})
+	batches, _ = s.cutBy(job.Spec{BatchItems: 1}, wire.Sizing{Rate: 1})
 	require.EqualValues(t, 2e15, batches)
 }
 

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
-	"github.com/stint-run/stint/internal/inputs"
-	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -23,8 +21,8 @@ type fixture struct {
 	t    *testing.T
 	dir  string
 	spec job.Spec
-	ref  ledger.Ref
-	next inputs.Cursor
+	ref  wire.Ref
+	next wire.Cursor
 	acts *activities.Activities // that plan; nil until needed
 }
 
@@ -37,7 +35,7 @@ func setup(t *testing.T, files ...string) *fixture {
 		f.spec.Input = append(f.spec.Input, f.write(files[i], files[i+1]))
 	}
 	f.spec = f.spec.WithDefaults()
-	f.ref = ledger.Ref{Job: f.spec.Name, Run: "run-1", Store: f.spec.Store}
+	f.ref = wire.Ref{Job: f.spec.Name, Run: "run-1", Store: f.spec.Store}
 	return f
 }
 
@@ -67,7 +65,7 @@ func (f *fixture) draw(items int) *Drawn {
 }
 
 // page plans a page as a job's worker does.
-func (f *fixture) page(in inputs.PlanInput) inputs.PlanResult {
+func (f *fixture) page(in wire.PlanInput) wire.PlanResult {
 	f.t.Helper()
 	if f.acts == nil {
 		f.acts = activities.New(activities.Options{Access: &store.Access{}})
@@ -81,10 +79,10 @@ func (f *fixture) page(in inputs.PlanInput) inputs.PlanResult {
 // plan plans the whole job and returns its batches.
 func (f *fixture) plan() []wire.Batch {
 	f.t.Helper()
-	in := inputs.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 100_000}
+	in := wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 100_000}
 	result := f.page(in)
 	require.True(f.t, result.Done)
-	batches, err := inputs.DecodePage(result.Page)
+	batches, err := wire.DecodePage(result.Page)
 	require.NoError(f.t, err)
 	return batches
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -61,23 +61,23 @@ func TakeSurvey(ctx context.Context, access *store.Access, spec job.Spec, stdin 
 }
 
 func survey(ctx context.Context, from *inputs.Inputs, spec job.Spec) (Survey, error) {
-	table, err := from.List(ctx, nil, inputs.PlanInput{Spec: spec})
+	table, err := from.List(ctx, nil, wire.PlanInput{Spec: spec})
 	if err != nil {
 		return Survey{}, err
 	}
 	p := from.Dry(table)
 	defer p.Close()
 	survey := Survey{
-		Inputs: table.Count(), table: table, sources: make([]counted, len(table.Sources)), Steps: len(stages.Compile(spec.Stages)), looks: len(spec.Pools()) > 1,
+		Inputs: table.Count(), table: table, sources: make([]counted, len(table.Sources)), Steps: len(pipeline.Compile(spec.Stages)), looks: len(spec.Pools()) > 1,
 	}
 	for page := 0; ; page++ {
 		size := wire.FirstPage
 		if page > 0 {
-			size = stages.Compile(spec.Stages).Page(spec.BatchItems)
+			size = pipeline.Compile(spec.Stages).Page(spec.BatchItems)
 		}
 		batches := 0
 		for batches < size {
-			sizing := inputs.Sizing{}
+			sizing := wire.Sizing{}
 			if page > 0 {
 				sizing.Rate = quickRate
 			}

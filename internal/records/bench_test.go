@@ -7,10 +7,12 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // benchmarkInput is some 64 MiB of items of about 100 bytes.
-func benchmarkInput(format Format, quoted bool) []byte {
+func benchmarkInput(format wire.Format, quoted bool) []byte {
 	var out bytes.Buffer
 	for i := 0; out.Len() < 64<<20; i++ {
 		pad := strings.Repeat("x", 40+i*7919%41)
@@ -29,10 +31,10 @@ func benchmarkInput(format Format, quoted bool) []byte {
 }
 
 // overInputs runs f over each kind of input.
-func overInputs(b *testing.B, f func(b *testing.B, s Shape, input []byte)) {
+func overInputs(b *testing.B, f func(b *testing.B, s wire.Shape, input []byte)) {
 	for _, c := range []struct {
 		name   string
-		format Format
+		format wire.Format
 		quoted bool
 	}{{"jsonl", JSONL, false}, {"json", JSON, false}, {"text", Text, false}, {"csv", CSV, false}, {"csv quoted", CSV, true}} {
 		b.Run(c.name, func(b *testing.B) {
@@ -40,13 +42,13 @@ func overInputs(b *testing.B, f func(b *testing.B, s Shape, input []byte)) {
 			b.SetBytes(int64(len(input)))
 			b.ReportAllocs()
 			b.ResetTimer()
-			f(b, Shape{Format: c.format, Array: true, Columns: []string{"id", "name", "pad", "more"}}, input)
+			f(b, wire.Shape{Format: c.format, Array: true, Columns: []string{"id", "name", "pad", "more"}}, input)
 		})
 	}
 }
 
 func BenchmarkCutter(b *testing.B) {
-	overInputs(b, func(b *testing.B, s Shape, input []byte) {
+	overInputs(b, func(b *testing.B, s wire.Shape, input []byte) {
 		for b.Loop() {
 			c := NewCutter(bytes.NewReader(input), s)
 			for {
@@ -61,7 +63,7 @@ func BenchmarkCutter(b *testing.B) {
 func BenchmarkReader(b *testing.B) {
 	for _, items := range []int{1, 10_000} {
 		b.Run(fmt.Sprintf("%d items", items), func(b *testing.B) {
-			overInputs(b, func(b *testing.B, s Shape, input []byte) {
+			overInputs(b, func(b *testing.B, s wire.Shape, input []byte) {
 				var c Chunk
 				for b.Loop() {
 					r := NewReader(bytes.NewReader(input), s)
@@ -74,7 +76,7 @@ func BenchmarkReader(b *testing.B) {
 }
 
 func BenchmarkAppendJSON(b *testing.B) {
-	overInputs(b, func(b *testing.B, s Shape, input []byte) {
+	overInputs(b, func(b *testing.B, s wire.Shape, input []byte) {
 		var c Chunk
 		var out []byte
 		for b.Loop() {
@@ -83,7 +85,7 @@ func BenchmarkAppendJSON(b *testing.B) {
 				out = out[:0]
 				for i := range c.Items {
 					var err error
-					if out, err = s.AppendJSON(out, &c.Items[i]); err != nil {
+					if out, err = AppendJSON(&s, out, &c.Items[i]); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -93,7 +95,7 @@ func BenchmarkAppendJSON(b *testing.B) {
 }
 
 func BenchmarkCheckLine(b *testing.B) {
-	overInputs(b, func(b *testing.B, s Shape, input []byte) {
+	overInputs(b, func(b *testing.B, s wire.Shape, input []byte) {
 		if s.Format != JSONL {
 			b.Skip("only JSON lines are checked")
 		}
@@ -103,7 +105,7 @@ func BenchmarkCheckLine(b *testing.B) {
 		}
 		for b.Loop() {
 			for i := range c.Items {
-				if err := s.CheckLine(&c.Items[i]); err != nil {
+				if err := CheckLine(&s, &c.Items[i]); err != nil {
 					b.Fatal(err)
 				}
 			}

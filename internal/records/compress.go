@@ -6,6 +6,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // memberBytes is how many bytes a member (gzip) or frame (zstd) has at least, uncompressed, unless it is the last one: smaller ones
@@ -24,7 +25,7 @@ type Compressor struct {
 }
 
 // NewCompressor returns a Compressor that writes to w. The caller must end it with Close. c is Gzip or Zstd.
-func NewCompressor(w io.Writer, c Compression) *Compressor {
+func NewCompressor(w io.Writer, c wire.Compression) *Compressor {
 	z := &Compressor{to: w}
 	switch c {
 	case Gzip:

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
 // What is compressed is read back as one, and so is each long piece, alone and joined with others.
 func TestD27_CompressorMakesMembers(t *testing.T) {
 	t.Parallel()
-	plain := func(c Compression, data []byte) string {
+	plain := func(c wire.Compression, data []byte) string {
 		r, err := Decompress(bytes.NewReader(data), c)
 		require.NoError(t, err)
 		defer r.Close()
@@ -21,7 +22,7 @@ func TestD27_CompressorMakesMembers(t *testing.T) {
 		return string(text)
 	}
 	long, short := strings.Repeat("a long piece\n", 40_000), "a short piece\n"
-	for _, c := range []Compression{Gzip, Zstd} {
+	for _, c := range []wire.Compression{Gzip, Zstd} {
 		var out bytes.Buffer
 		z := NewCompressor(&out, c)
 		var ends []int
@@ -50,7 +51,7 @@ func TestD27_CompressorMakesMembers(t *testing.T) {
 func TestCompressor_NoBytesBeginNoMember(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a long piece\n", 40_000)
-	for _, c := range []Compression{Gzip, Zstd} {
+	for _, c := range []wire.Compression{Gzip, Zstd} {
 		for _, pieces := range [][]string{{""}, {"", ""}, {long, ""}, {"", long}, {long, "", long, ""}} {
 			var out bytes.Buffer
 			z := NewCompressor(&out, c)

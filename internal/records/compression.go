@@ -10,16 +10,14 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/stint-run/stint/internal/wire"
 )
-
-// Compression is how a file is compressed as a whole.
-type Compression string
 
 // The compressions.
 const (
-	None Compression = ""    // the bytes as they are
-	Gzip Compression = "gz"  // RFC 1952, one member or several
-	Zstd Compression = "zst" // RFC 8878, one frame or several
+	None wire.Compression = ""    // the bytes as they are
+	Gzip wire.Compression = "gz"  // RFC 1952, one member or several
+	Zstd wire.Compression = "zst" // RFC 8878, one frame or several
 )
 
 // maxZstdWindow is the largest distance a zstd stream may refer back over, in bytes: that of
@@ -27,7 +25,7 @@ const (
 const maxZstdWindow = 128 << 20
 
 // CompressionOf returns the compression by the path's extension, .gz or .zst in upper or lower case.
-func CompressionOf(name string) Compression {
+func CompressionOf(name string) wire.Compression {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".gz":
 		return Gzip
@@ -41,7 +39,7 @@ func CompressionOf(name string) Compression {
 // bounded memory, and may read r past the end of the compressed data. Close frees the decoder and
 // leaves r alone. For a compressed source that is empty or ends too early, the error is
 // io.ErrUnexpectedEOF, here or while reading.
-func Decompress(r io.Reader, c Compression) (io.ReadCloser, error) {
+func Decompress(r io.Reader, c wire.Compression) (io.ReadCloser, error) {
 	if c == None {
 		return io.NopCloser(r), nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,7 +36,7 @@ func TestDecompress(t *testing.T) {
 	long := strings.Repeat("some text\n", 100_000)
 	for name, c := range map[string]struct {
 		data []byte
-		as   Compression
+		as   wire.Compression
 		want string
 	}{
 		"none":           {[]byte(long), None, long},
@@ -67,7 +68,7 @@ func TestDecompressBroken(t *testing.T) {
 	gz, zst := gzipped(t, text), zstandard(t, text)
 	for name, c := range map[string]struct {
 		data []byte
-		as   Compression
+		as   wire.Compression
 		want error // nil: any
 	}{
 		"gzip, empty":   {nil, Gzip, io.ErrUnexpectedEOF},
@@ -110,7 +111,7 @@ func TestDecompress_NamesTheLimit(t *testing.T) {
 
 func TestDecompressLeavesSourceOpen(t *testing.T) {
 	t.Parallel()
-	for c, data := range map[Compression][]byte{
+	for c, data := range map[wire.Compression][]byte{
 		None: []byte("a"), Gzip: gzipped(t, "a"), Zstd: zstandard(t, "a"),
 	} {
 		source := &closeCounter{Reader: bytes.NewReader(data)}

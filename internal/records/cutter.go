@@ -1,6 +1,10 @@
 package records
 
-import "io"
+import (
+	"io"
+
+	"github.com/stint-run/stint/internal/wire"
+)
 
 // Cutter cuts a stream that begins at an item boundary into consecutive ranges of whole items. It
 // is not safe for use by several goroutines at once.
@@ -23,12 +27,14 @@ type Cut struct {
 }
 
 // NewCutter returns a Cutter of r, which it reads ahead of the cuts.
-func NewCutter(r io.Reader, s Shape) *Cutter {
+func NewCutter(r io.Reader, s wire.Shape) *Cutter {
 	return newCutter(r, s, windowSize)
 }
 
 // NewSummingCutter returns a Cutter that has the sum of each cut.
-func NewSummingCutter(r io.Reader, s Shape) *Cutter { return newCutter(r, s, windowSize).summing() }
+func NewSummingCutter(r io.Reader, s wire.Shape) *Cutter {
+	return newCutter(r, s, windowSize).summing()
+}
 
 func (c *Cutter) summing() *Cutter {
 	c.scan.sums = &sums{}
@@ -37,17 +43,17 @@ func (c *Cutter) summing() *Cutter {
 
 // NewBytesCutter returns a Cutter of data, a stream that is in memory. It costs little more than its items, which
 // counts if there are millions of small streams. data must not change meanwhile.
-func NewBytesCutter(data []byte, s Shape) *Cutter {
-	return &Cutter{scan: s.scanner(windowOn(data), s.maxItem())}
+func NewBytesCutter(data []byte, s wire.Shape) *Cutter {
+	return &Cutter{scan: newScanner(&s, windowOn(data), maxItemOf(&s))}
 }
 
-func newCutter(r io.Reader, s Shape, window int) *Cutter {
-	hold := s.maxItem()
+func newCutter(r io.Reader, s wire.Shape, window int) *Cutter {
+	hold := maxItemOf(&s)
 	if s.Format != CSV {
 		// Where a line or a JSON value ends does not depend on MaxItem, so none need be held as a whole.
 		hold = min(hold, window/2)
 	}
-	return &Cutter{scan: s.scanner(newWindow(r, window, hold+1), hold)}
+	return &Cutter{scan: newScanner(&s, newWindow(r, window, hold+1), hold)}
 }
 
 // Next takes items until there are maxItems in the cut, or the cut has reached maxBytes bytes,

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,7 +16,7 @@ func TestCutter(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		input        string
-		format       Format
+		format       wire.Format
 		items, bytes int64
 		want         []Cut
 	}{
@@ -38,7 +39,7 @@ func TestCutter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := Shape{Format: c.format, MaxItem: 20}
+			s := wire.Shape{Format: c.format, MaxItem: 20}
 			got := cutAll(t, NewCutter(strings.NewReader(c.input), s), c.items, c.bytes)
 			require.Equal(t, c.want, got)
 			got = cutAll(t, NewBytesCutter([]byte(c.input), s), c.items, c.bytes)
@@ -50,11 +51,11 @@ func TestCutter(t *testing.T) {
 func TestCutterPassesErrorsOn(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	for name, format := range map[string]Format{"lines": Text, "records": CSV} {
+	for name, format := range map[string]wire.Format{"lines": Text, "records": CSV} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := io.MultiReader(strings.NewReader("a\n\"b\n\"\n\"c"), iotest.ErrReader(broken))
-			c := NewCutter(r, Shape{Format: format})
+			c := NewCutter(r, wire.Shape{Format: format})
 			cut, err := c.Next(1, 99)
 			require.NoError(t, err)
 			require.Equal(t, Cut{2, 1}, cut)
@@ -72,7 +73,7 @@ func TestCutterPassesErrorsOn(t *testing.T) {
 
 func TestCutterEndsOnAReaderThatDoesNotMove(t *testing.T) {
 	t.Parallel()
-	_, err := NewCutter(stuck{}, Shape{Format: Text}).Next(1, 1)
+	_, err := NewCutter(stuck{}, wire.Shape{Format: Text}).Next(1, 1)
 	require.ErrorIs(t, err, io.ErrNoProgress)
 }
 

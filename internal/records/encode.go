@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-run/stint/internal/jsonscan"
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 const notUTF8 = "is not valid UTF-8 at byte %d"
@@ -19,7 +20,7 @@ const notUTF8 = "is not valid UTF-8 at byte %d"
 //
 // It returns dst as it was and an *InvalidError if the item has an Err, is not UTF-8, is not JSON,
 // or does not have the header's number of well-quoted fields.
-func (s *Shape) AppendJSON(dst []byte, it *Item) ([]byte, error) {
+func AppendJSON(s *wire.Shape, dst []byte, it *Item) ([]byte, error) {
 	if it.Err != nil {
 		return dst, it.Err
 	}
@@ -28,7 +29,7 @@ func (s *Shape) AppendJSON(dst []byte, it *Item) ([]byte, error) {
 	}
 	switch s.Format {
 	case CSV:
-		return s.appendRecord(dst, it.Raw)
+		return appendRecord(s, dst, it.Raw)
 	case JSONL:
 		if err := checkJSON(it.Raw); err != nil {
 			return dst, err
@@ -54,11 +55,11 @@ func (s *Shape) AppendJSON(dst []byte, it *Item) ([]byte, error) {
 // bytes as they are, whatever they are; of jsonl likewise, once they are known to be valid JSON; of
 // CSV the object of AppendJSON, and of json its value. It returns dst as it was and an *InvalidError in the cases where
 // AppendJSON does, except that text need not be UTF-8.
-func (s *Shape) AppendLine(dst []byte, it *Item) ([]byte, error) {
-	if !s.Lines() {
-		return s.AppendJSON(dst, it)
+func AppendLine(s *wire.Shape, dst []byte, it *Item) ([]byte, error) {
+	if !Lines(s) {
+		return AppendJSON(s, dst, it)
 	}
-	if err := s.CheckLine(it); err != nil {
+	if err := CheckLine(s, it); err != nil {
 		return dst, err
 	}
 	return append(dst, it.Raw...), nil
@@ -66,7 +67,7 @@ func (s *Shape) AppendLine(dst []byte, it *Item) ([]byte, error) {
 
 // CheckLine returns the *InvalidError that AppendLine would return for a jsonl or text item. If it is
 // nil the line is it.Raw itself, for those who need no copy.
-func (s *Shape) CheckLine(it *Item) error {
+func CheckLine(s *wire.Shape, it *Item) error {
 	if it.Err != nil {
 		return it.Err
 	}
@@ -86,12 +87,12 @@ func (s *Shape) CheckLine(it *Item) error {
 }
 
 // AppendHeader appends the header of a CSV source with these columns, with its line end.
-func (s *Shape) AppendHeader(dst []byte) []byte {
+func AppendHeader(s *wire.Shape, dst []byte) []byte {
 	for i, name := range s.Columns {
 		if i > 0 {
-			dst = append(dst, s.delimiter())
+			dst = append(dst, delimiterOf(s))
 		}
-		if s.quoting() {
+		if quoting(s) {
 			name = `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 		}
 		dst = append(dst, name...)
@@ -100,8 +101,8 @@ func (s *Shape) AppendHeader(dst []byte) []byte {
 }
 
 // appendRecord appends a CSV record, which is valid UTF-8, as a JSON object.
-func (s *Shape) appendRecord(dst, rec []byte) ([]byte, error) {
-	out, delimiter, quoting := append(dst, '{'), s.delimiter(), s.quoting()
+func appendRecord(s *wire.Shape, dst, rec []byte) ([]byte, error) {
+	out, delimiter, quoting := append(dst, '{'), delimiterOf(s), quoting(s)
 	for n := 0; ; n++ {
 		f, rest, more, fault := cutField(rec, delimiter, quoting)
 		if fault != "" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,7 +15,7 @@ func TestAppend(t *testing.T) {
 	const same = "the same as JSON"
 	columns := []string{"a", `b"<`}
 	for name, c := range map[string]struct {
-		format     Format
+		format     wire.Format
 		raw        string
 		json, line string
 	}{
@@ -36,17 +37,17 @@ func TestAppend(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := Shape{Format: c.format, Columns: columns}
+			s := wire.Shape{Format: c.format, Columns: columns}
 			it := Item{Raw: []byte(c.raw)}
 			if c.line == same {
 				c.line = c.json
 			}
 			if c.json != "" {
-				got, err := s.AppendJSON([]byte("> "), &it)
+				got, err := AppendJSON(&s, []byte("> "), &it)
 				require.NoError(t, err)
 				require.Equal(t, "> "+c.json, string(got))
 			}
-			got, err := s.AppendLine([]byte("> "), &it)
+			got, err := AppendLine(&s, []byte("> "), &it)
 			require.NoError(t, err)
 			require.Equal(t, "> "+c.line, string(got))
 			require.Equal(t, c.raw, string(it.Raw), "the item is left as it was")
@@ -57,7 +58,7 @@ func TestAppend(t *testing.T) {
 func TestAppendErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		format Format
+		format wire.Format
 		item   Item
 		reason string
 	}{
@@ -81,8 +82,11 @@ func TestAppendErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := Shape{Format: c.format, Columns: []string{"a", "b"}}
-			for _, appendTo := range []func([]byte, *Item) ([]byte, error){s.AppendJSON, s.AppendLine} {
+			s := wire.Shape{Format: c.format, Columns: []string{"a", "b"}}
+			for _, appendTo := range []func([]byte, *Item) ([]byte, error){
+				func(dst []byte, it *Item) ([]byte, error) { return AppendJSON(&s, dst, it) },
+				func(dst []byte, it *Item) ([]byte, error) { return AppendLine(&s, dst, it) },
+			} {
 				dst := append(make([]byte, 0, 100), "> "...)
 				got, err := appendTo(dst, &c.item)
 				var why *InvalidError
@@ -109,7 +113,7 @@ func TestCSVRandom(t *testing.T) {
 		return out.String()
 	}
 	for range 1000 {
-		s := Shape{Format: CSV, Columns: []string{"a", "b", "c"}}
+		s := wire.Shape{Format: CSV, Columns: []string{"a", "b", "c"}}
 		var want [][]string
 		var text strings.Builder
 		w := csv.NewWriter(&text)
@@ -121,7 +125,7 @@ func TestCSVRandom(t *testing.T) {
 		w.Flush()
 		var got [][]string
 		for _, it := range readAll(t, newReader(strings.NewReader(text.String()), s, 16), 3, 1<<20) {
-			object, err := s.AppendJSON(nil, &it)
+			object, err := AppendJSON(&s, nil, &it)
 			require.NoError(t, err)
 			got = append(got, valuesOf(t, s, object))
 		}
@@ -132,8 +136,8 @@ func TestCSVRandom(t *testing.T) {
 // TestAppendLineDeep: an item nested millions of times is invalid, not the end of the process.
 func TestAppendLineDeep(t *testing.T) {
 	t.Parallel()
-	shape := Shape{Format: JSONL}
-	_, err := shape.AppendLine(nil, &Item{Raw: []byte(strings.Repeat("[", 8<<20))})
+	shape := wire.Shape{Format: JSONL}
+	_, err := AppendLine(&shape, nil, &Item{Raw: []byte(strings.Repeat("[", 8<<20))})
 	var invalid *InvalidError
 	require.ErrorAs(t, err, &invalid)
 }

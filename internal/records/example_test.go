@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // One reads a source's head, cuts what follows into ranges, and reads each range by itself, later
@@ -12,7 +13,7 @@ import (
 func Example() {
 	const input = "city,note\nOslo,\"cold,\nwhite\"\nRome,warm\nBonn\n"
 
-	head, err := records.Look(strings.NewReader(input), records.Shape{Format: records.CSV})
+	head, err := records.Look(strings.NewReader(input), wire.Shape{Format: records.CSV})
 	if err != nil {
 		panic(err)
 	}
@@ -35,12 +36,12 @@ func Example() {
 	//   the item has 1 field, the header has 2
 }
 
-func show(part string, shape records.Shape) {
+func show(part string, shape wire.Shape) {
 	reader := records.NewReader(strings.NewReader(part), shape)
 	var chunk records.Chunk
 	for reader.Read(&chunk, 100, 1<<20) == nil {
 		for i := range chunk.Items {
-			if text, err := shape.AppendJSON(nil, &chunk.Items[i]); err != nil {
+			if text, err := records.AppendJSON(&shape, nil, &chunk.Items[i]); err != nil {
 				fmt.Println(" ", err)
 			} else {
 				fmt.Printf("  %s\n", text)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,8 +15,8 @@ import (
 func TestD21_BlankLines(t *testing.T) {
 	t.Parallel()
 	const input = "one\n\n \t\r\ntwo\n\n"
-	for format, want := range map[Format][]string{Text: {"one", "", " \t\r", "two", ""}, JSONL: {"one", "two"}, CSV: {"one", "two"}} {
-		s := Shape{Format: format}
+	for format, want := range map[wire.Format][]string{Text: {"one", "", " \t\r", "two", ""}, JSONL: {"one", "two"}, CSV: {"one", "two"}} {
+		s := wire.Shape{Format: format}
 		require.Equal(t, want, texts(readAll(t, NewReader(iotest.OneByteReader(strings.NewReader(input)), s), 2, 100)), format)
 		c := NewBytesCutter([]byte(input), s)
 		var items, blank int64
@@ -32,19 +33,19 @@ func TestD21_BlankLines(t *testing.T) {
 		require.EqualValues(t, 5-len(want), blank, format)
 	}
 	long := strings.Repeat(" ", 50)
-	require.Len(t, readAll(t, NewReader(strings.NewReader(long+"\n"+long), Shape{Format: Text, MaxItem: 10}), 9, 999), 2, "too long is no blank, either")
+	require.Len(t, readAll(t, NewReader(strings.NewReader(long+"\n"+long), wire.Shape{Format: Text, MaxItem: 10}), 9, 999), 2, "too long is no blank, either")
 }
 
 // In CSV without quotes a quote is a byte like any other, in the header, too.
 func TestD29_FieldsWithoutQuotes(t *testing.T) {
 	t.Parallel()
 	const input = "a\t\"b\n1\t\"x\n2\ty\n3\tz\"\n4\tsay \"w\"\n"
-	s, start, err := readHead(strings.NewReader(input), Shape{Format: CSV, Delimiter: Tab, Quote: Unquoted})
+	s, start, err := readHead(strings.NewReader(input), wire.Shape{Format: CSV, Delimiter: Tab, Quote: Unquoted})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", `"b`}, s.Columns)
 	var got []string
 	for _, it := range readAll(t, NewReader(strings.NewReader(input[start:]), s), 9, 999) {
-		line, err := s.AppendJSON(nil, &it)
+		line, err := AppendJSON(&s, nil, &it)
 		require.NoError(t, err)
 		got = append(got, string(line))
 	}
@@ -57,18 +58,18 @@ func TestD22_OnlyCarriageReturns(t *testing.T) {
 	for name, input := range map[string]string{
 		"header": "id,name\r1,a\r2,b\r", "longer than a header": strings.Repeat("id,name\r", 1<<20), "behind a quoted name": "\"id\",name\r1,a\r",
 	} {
-		_, _, err := readHead(strings.NewReader(input), Shape{Format: CSV})
+		_, _, err := readHead(strings.NewReader(input), wire.Shape{Format: CSV})
 		require.ErrorContains(t, err, "the CSV header at byte 0 has a carriage return in it", name)
 		require.ErrorContains(t, err, `tr '\r' '\n'`, name)
 	}
-	s, _, err := readHead(strings.NewReader("\"i\rd\",name\r\n1,a\r\n"), Shape{Format: CSV})
+	s, _, err := readHead(strings.NewReader("\"i\rd\",name\r\n1,a\r\n"), wire.Shape{Format: CSV})
 	require.NoError(t, err)
 	require.Equal(t, []string{"i\rd", "name"}, s.Columns, "in quotes it is part of the name")
-	for _, format := range []Format{Text, JSONL} {
-		head, err := Look(strings.NewReader("1\r2\r3\r"), Shape{Format: format})
+	for _, format := range []wire.Format{Text, JSONL} {
+		head, err := Look(strings.NewReader("1\r2\r3\r"), wire.Shape{Format: format})
 		require.NoError(t, err)
 		require.Contains(t, head.Hint, `tr '\r' '\n'`)
-		head, err = Look(strings.NewReader("1\r\n2\r\n"), Shape{Format: format})
+		head, err = Look(strings.NewReader("1\r\n2\r\n"), wire.Shape{Format: format})
 		require.NoError(t, err)
 		require.Empty(t, head.Hint)
 	}
@@ -90,17 +91,17 @@ func TestD32_UTF16(t *testing.T) {
 	little := func(r rune) byte { return byte(r) }
 	for _, text := range []string{"id,name\n1,a\n", "код,имя\n1,а\n2,б\n", "\ufeffid\n1\n"} {
 		for encoding, input := range map[string]string{"UTF-16BE": encoded(text, big, little), "UTF-16LE": encoded(text, little, big)} {
-			for _, format := range []Format{CSV, Text, JSONL, JSON} {
-				_, err := Look(strings.NewReader(input), Shape{Format: format})
+			for _, format := range []wire.Format{CSV, Text, JSONL, JSON} {
+				_, err := Look(strings.NewReader(input), wire.Shape{Format: format})
 				require.ErrorContains(t, err, "iconv -f "+encoding, "%s of %q", format, text)
 			}
 		}
 	}
 	for _, text := range []string{"abc\x00def\x00ghi\x00jkl\x00", "a", "\x00", ""} {
-		_, err := Look(strings.NewReader(text), Shape{Format: Text})
+		_, err := Look(strings.NewReader(text), wire.Shape{Format: Text})
 		require.NoError(t, err, "%q", text)
 	}
-	_, err := Look(strings.NewReader("a\x00b,c\n"), Shape{Format: CSV})
+	_, err := Look(strings.NewReader("a\x00b,c\n"), wire.Shape{Format: CSV})
 	require.ErrorContains(t, err, "zero byte in the name of column 1")
 }
 
@@ -112,9 +113,9 @@ func TestR1_CompressedData(t *testing.T) {
 		"bzip2": {"BZh91AY&SY\x01", "bzcat FILE | stint run -"}, "xz": {"\xfd7zXZ\x00\x00", "xzcat"}, "zip": {"PK\x03\x04\x14", "zip archive"},
 		"parquet": {"PAR1\x15\x04\x15", "Parquet file"},
 	} {
-		for _, format := range []Format{Text, CSV, JSONL} {
+		for _, format := range []wire.Format{Text, CSV, JSONL} {
 			for _, r := range []io.Reader{strings.NewReader(c.data), iotest.OneByteReader(strings.NewReader(c.data))} {
-				if _, err := Look(r, Shape{Format: format}); name != "bzip2" && name != "zip" || err != nil {
+				if _, err := Look(r, wire.Shape{Format: format}); name != "bzip2" && name != "zip" || err != nil {
 					require.ErrorContains(t, err, c.want, name)
 				}
 			}
@@ -122,11 +123,11 @@ func TestR1_CompressedData(t *testing.T) {
 	}
 	for _, text := range []string{"BZhang\n", "PAR1", "PAR1\n", "PAR1\t2\r\n", "PAR1é\n", "PAR1,x\n"} {
 		for _, r := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {
-			_, err := Look(r, Shape{Format: Text})
+			_, err := Look(r, wire.Shape{Format: Text})
 			require.NoError(t, err, text)
 		}
 	}
-	read := func(data []byte, c Compression) (string, error) {
+	read := func(data []byte, c wire.Compression) (string, error) {
 		r, err := Decompress(bytes.NewReader(data), c)
 		if err != nil {
 			return "", err
@@ -142,7 +143,7 @@ func TestR1_CompressedData(t *testing.T) {
 	require.Equal(t, "one\ntwo\none\ntwo\n", text, "zeros are padding")
 	for _, c := range []struct {
 		data []byte
-		as   Compression
+		as   wire.Compression
 		want string
 	}{
 		{[]byte("short\n"), Gzip, "it is not gzip data: take .gz off its name"}, {[]byte("1\n"), Zstd, "it is not zstd data: take .zst off its name"},
@@ -165,7 +166,7 @@ func TestR1_CompressedData(t *testing.T) {
 func TestR7_ByteOrderMarkWithin(t *testing.T) {
 	t.Parallel()
 	for input, want := range map[string]bool{mark + "a\n" + mark + "b\n": true, mark + "a\nb" + mark + "\n": false} {
-		head, err := Look(strings.NewReader(input), Shape{Format: Text})
+		head, err := Look(strings.NewReader(input), wire.Shape{Format: Text})
 		require.NoError(t, err)
 		c := NewBytesCutter([]byte(input[head.Start:]), head.Shape)
 		_, err = c.Next(9, 99)
@@ -179,7 +180,7 @@ func TestR8_HeaderOfOneColumn(t *testing.T) {
 	for input, want := range map[string]string{
 		"a;b\n1;2\n": `choose --delimiter ";"`, "a\tb\n": `choose --delimiter "\t"`, "<html>\n<body>\n": "as HTML and XML do", "a\n1;2\n": "", "a;b,c\n": "",
 	} {
-		head, err := Look(strings.NewReader(input), Shape{Format: CSV})
+		head, err := Look(strings.NewReader(input), wire.Shape{Format: CSV})
 		require.NoError(t, err)
 		require.Contains(t, head.Hint, want)
 		require.Equal(t, want == "", head.Hint == "", "%q: %s", input, head.Hint)
@@ -188,8 +189,8 @@ func TestR8_HeaderOfOneColumn(t *testing.T) {
 
 func TestR9_SeveralValuesOnALine(t *testing.T) {
 	t.Parallel()
-	s := Shape{Format: JSONL}
-	_, err := s.AppendJSON(nil, &Item{Raw: []byte(`{"a":1}{"a":2}`)})
+	s := wire.Shape{Format: JSONL}
+	_, err := AppendJSON(&s, nil, &Item{Raw: []byte(`{"a":1}{"a":2}`)})
 	require.ErrorContains(t, err, "use --format json")
 }
 
@@ -201,12 +202,12 @@ func TestR9_DocumentsInAText(t *testing.T) {
 		`{}{}`: "several JSON values on a line", `{"a":1} [2]` + "\n": "several JSON values on a line",
 		"{\"a\":1}\n{\"a\":2}\n": "", "[1,2]\n": "", "[x] log line {\n": "", "{\n": "", "": "", "[ERROR] {}{}\n": "",
 	} {
-		head, err := Look(strings.NewReader(text), Shape{Format: Text})
+		head, err := Look(strings.NewReader(text), wire.Shape{Format: Text})
 		require.NoError(t, err)
 		require.Contains(t, head.Hint, want)
 		require.Equal(t, want == "", head.Hint == "", "%q: %s", text, head.Hint)
 	}
-	head, err := Look(strings.NewReader("{}{}"), Shape{Format: JSON})
+	head, err := Look(strings.NewReader("{}{}"), wire.Shape{Format: JSON})
 	require.NoError(t, err)
 	require.Empty(t, head.Hint)
 }

@@ -4,17 +4,16 @@ import (
 	"fmt"
 	"path"
 	"strings"
-)
 
-// Format is the format of the items in a file.
-type Format string
+	"github.com/stint-run/stint/internal/wire"
+)
 
 // The formats. A blank line is an item of Text, and of no other.
 const (
-	JSONL Format = "jsonl" // one JSON value a line
-	CSV   Format = "csv"   // RFC 4180, with a header; an item is a record
-	Text  Format = "text"  // one line an item
-	JSON  Format = "json"  // JSON values of any number of lines each, or one array of them
+	JSONL wire.Format = "jsonl" // one JSON value a line
+	CSV   wire.Format = "csv"   // RFC 4180, with a header; an item is a record
+	Text  wire.Format = "text"  // one line an item
+	JSON  wire.Format = "json"  // JSON values of any number of lines each, or one array of them
 )
 
 // tsv is a name of CSV with tabs between the fields.
@@ -24,15 +23,12 @@ const tsv = "tsv"
 const Tab = "\t"
 
 // tabs is the shape of TSV: its fields have no quotes, unless somebody says that they have.
-var tabs = Shape{Format: CSV, Delimiter: Tab, Quote: Unquoted}
-
-// Guess says by which name the format of a source was guessed: see [Look].
-type Guess string
+var tabs = wire.Shape{Format: CSV, Delimiter: Tab, Quote: Unquoted}
 
 // The guesses. It is empty if the format was chosen.
 const (
-	NameJSON  Guess = "json"  // exports of all kinds have it
-	NameJSONL Guess = "jsonl" // lines, unless they make no sense
+	NameJSON  wire.Guess = "json"  // exports of all kinds have it
+	NameJSONL wire.Guess = "jsonl" // lines, unless they make no sense
 )
 
 // formatNames are for messages.
@@ -71,7 +67,7 @@ var packed = map[string]string{".bz2": "bzcat", ".xz": "xzcat", ".lz4": "lz4cat"
 // of a compression: .jsonl, .ndjson and .json are JSONL until [Look] has looked at the source,
 // .csv is CSV, .tsv and .tab are CSV with tabs and without quotes, .txt, .text, .log and .lines are Text. The error is an
 // *UnknownFormatError.
-func FormatOf(name string) (Shape, error) {
+func FormatOf(name string) (wire.Shape, error) {
 	bare := name
 	if CompressionOf(name) != None {
 		bare = strings.TrimSuffix(name, path.Ext(name))
@@ -79,27 +75,27 @@ func FormatOf(name string) (Shape, error) {
 	ext := path.Ext(bare)
 	switch strings.ToLower(ext) {
 	case ".jsonl", ".ndjson":
-		return Shape{Format: JSONL, Guess: NameJSONL}, nil
+		return wire.Shape{Format: JSONL, Guess: NameJSONL}, nil
 	case ".json":
-		return Shape{Format: JSONL, Guess: NameJSON}, nil
+		return wire.Shape{Format: JSONL, Guess: NameJSON}, nil
 	case ".csv":
-		return Shape{Format: CSV}, nil
+		return wire.Shape{Format: CSV}, nil
 	case ".tsv", ".tab":
 		return tabs, nil
 	case ".txt", ".text", ".log", ".lines":
-		return Shape{Format: Text}, nil
+		return wire.Shape{Format: Text}, nil
 	}
-	return Shape{}, &UnknownFormatError{Path: name, Name: ext}
+	return wire.Shape{}, &UnknownFormatError{Path: name, Name: ext}
 }
 
 // ParseFormat returns the format named "jsonl", "json", "csv", "tsv" or "text", and an *UnknownFormatError for any
 // other name. "tsv" is CSV with tabs and without quotes.
-func ParseFormat(s string) (Shape, error) {
-	switch f := Format(s); f {
+func ParseFormat(s string) (wire.Shape, error) {
+	switch f := wire.Format(s); f {
 	case JSONL, JSON, CSV, Text:
-		return Shape{Format: f}, nil
+		return wire.Shape{Format: f}, nil
 	case tsv:
 		return tabs, nil
 	}
-	return Shape{}, &UnknownFormatError{Name: s}
+	return wire.Shape{}, &UnknownFormatError{Name: s}
 }

@@ -3,12 +3,13 @@ package records
 import (
 	"testing"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
 func TestFormatOf(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]Shape{
+	for path, want := range map[string]wire.Shape{
 		"a.jsonl":                  {Format: JSONL, Guess: NameJSONL},
 		"dir.csv/a.ndjson":         {Format: JSONL, Guess: NameJSONL},
 		"export.json":              {Format: JSONL, Guess: NameJSON},
@@ -54,14 +55,14 @@ func TestFormatOfUnknown(t *testing.T) {
 
 func TestParseFormat(t *testing.T) {
 	t.Parallel()
-	for _, want := range []Format{JSONL, CSV, Text, JSON} {
+	for _, want := range []wire.Format{JSONL, CSV, Text, JSON} {
 		got, err := ParseFormat(string(want))
 		require.NoError(t, err)
-		require.Equal(t, Shape{Format: want}, got)
+		require.Equal(t, wire.Shape{Format: want}, got)
 	}
 	got, err := ParseFormat("tsv")
 	require.NoError(t, err)
-	require.Equal(t, Shape{Format: CSV, Delimiter: Tab, Quote: Unquoted}, got)
+	require.Equal(t, wire.Shape{Format: CSV, Delimiter: Tab, Quote: Unquoted}, got)
 	for _, name := range []string{"", "JSONL", "auto", "xml"} {
 		_, err := ParseFormat(name)
 		var unknown *UnknownFormatError
@@ -73,7 +74,7 @@ func TestParseFormat(t *testing.T) {
 
 func TestCompressionOf(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]Compression{
+	for path, want := range map[string]wire.Compression{
 		"a.csv": None, "a.csv.gz": Gzip, "a.GZ": Gzip, "a.jsonl.zst": Zstd, "-": None, "gz": None,
 	} {
 		require.Equal(t, want, CompressionOf(path), path)

@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 	"unicode/utf8"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,12 +31,12 @@ var seeds = []string{
 }
 
 // shapes are the shapes in which inputs are cut and read.
-var shapes = []Shape{
+var shapes = []wire.Shape{
 	{Format: JSONL}, {Format: CSV}, {Format: Text}, {Format: CSV, Delimiter: ";"}, {Format: CSV, Delimiter: Tab}, {Format: CSV, Delimiter: Tab, Quote: Unquoted}, {Format: CSV, Quote: Unquoted}, {Format: JSON}, {Format: JSON, Array: true},
 }
 
 // shape returns one of the shapes.
-func shape(number uint8, limit int) Shape {
+func shape(number uint8, limit int) wire.Shape {
 	s := shapes[int(number)%len(shapes)]
 	s.MaxItem = limit
 	return s
@@ -90,7 +91,7 @@ func TestCutRandom(t *testing.T) {
 
 // requireCuts cuts data with limits of items and size, and reads it, through windows of about the
 // given size, both by cuts and as a whole.
-func requireCuts(t *testing.T, data string, s Shape, items, size, window int, bytewise bool) {
+func requireCuts(t *testing.T, data string, s wire.Shape, items, size, window int, bytewise bool) {
 	want, end, wantErr := reference(data, s)
 	if wantErr != nil { // what follows an array
 		_, err := drain(newReader(source(data, !bytewise), s, 1+window/3))
@@ -173,7 +174,7 @@ func requireLimits(t *testing.T, cut Cut, read []Item, items, size int64) {
 }
 
 // requireRests checks that what is left of a range behind any of its items holds the others.
-func requireRests(t *testing.T, part string, s Shape, window int, items []Item) {
+func requireRests(t *testing.T, part string, s wire.Shape, window int, items []Item) {
 	for i, it := range items[:len(items)-1] {
 		behind := it.Behind()
 		rest := readAll(t, newReader(strings.NewReader(part[behind:]), s, window), 1000, 1<<20)
@@ -197,7 +198,7 @@ func FuzzCutCSV(f *testing.F) {
 		if err != nil || !utf8.ValidString(data) || strings.HasPrefix(data, "\uFEFF") || hasBlankLine(data) {
 			t.Skip()
 		}
-		s, offset, err := readHead(strings.NewReader(data), Shape{Format: CSV})
+		s, offset, err := readHead(strings.NewReader(data), wire.Shape{Format: CSV})
 		if err != nil {
 			t.Skip()
 		}
@@ -207,7 +208,7 @@ func FuzzCutCSV(f *testing.F) {
 		}
 		got := [][]string{s.Columns}
 		for _, it := range readAll(t, NewReader(strings.NewReader(data[offset:]), s), 10, 100) {
-			text, err := s.AppendJSON(nil, &it)
+			text, err := AppendJSON(&s, nil, &it)
 			require.NoError(t, err)
 			got = append(got, valuesOf(t, s, text))
 		}
@@ -233,7 +234,7 @@ func hasBlankLine(data string) bool {
 }
 
 // valuesOf returns an object's values, whose keys must be the columns.
-func valuesOf(t *testing.T, s Shape, object []byte) []string {
+func valuesOf(t *testing.T, s wire.Shape, object []byte) []string {
 	var values []string
 	d := json.NewDecoder(bytes.NewReader(object))
 	for i := -1; ; i++ {
@@ -266,7 +267,10 @@ func FuzzAppend(f *testing.F) {
 		s.Columns = []string{"a\u2028<\"", "b"}
 		prefix := []byte("prefix")
 		it := Item{Raw: raw, Size: int64(len(raw))}
-		for _, appendTo := range []func([]byte, *Item) ([]byte, error){s.AppendJSON, s.AppendLine} {
+		for _, appendTo := range []func([]byte, *Item) ([]byte, error){
+			func(dst []byte, it *Item) ([]byte, error) { return AppendJSON(&s, dst, it) },
+			func(dst []byte, it *Item) ([]byte, error) { return AppendLine(&s, dst, it) },
+		} {
 			got, err := appendTo(prefix, &it)
 			require.True(t, bytes.HasPrefix(got, prefix))
 			if err != nil {
@@ -274,7 +278,7 @@ func FuzzAppend(f *testing.F) {
 				require.Equal(t, prefix, got)
 			}
 		}
-		got, err := s.AppendJSON(nil, &it)
+		got, err := AppendJSON(&s, nil, &it)
 		if err != nil {
 			return
 		}

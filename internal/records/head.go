@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // maxHeader is the size in bytes over which a CSV header cannot be meant as one. It lies in the
@@ -27,7 +29,7 @@ func (e *HeadError) Error() string {
 
 // Head is what the beginning of a source shows.
 type Head struct {
-	Shape Shape
+	Shape wire.Shape
 	Start int64 // the offset in bytes at which the first item may begin
 	// Hint completes the sentence "the input …" about a source that may be meant otherwise; empty: there is nothing to say.
 	Hint string
@@ -43,13 +45,13 @@ type Head struct {
 // *HeadError if the header is that, is too long, not UTF-8 or
 // badly quoted, or if its names are not unique or one is empty; an *ArrayError if an array begins with a comma;
 // an *UnknownFormatError if the format is unknown; otherwise the reader's.
-func Look(r io.Reader, shape Shape) (Head, error) {
+func Look(r io.Reader, shape wire.Shape) (Head, error) {
 	switch shape.Format {
 	case JSONL, CSV, Text, JSON:
 	default:
 		return Head{}, &UnknownFormatError{Name: string(shape.Format)}
 	}
-	shape.MaxItem = shape.maxItem()
+	shape.MaxItem = maxItemOf(&shape)
 
 	start, err := readStart(r)
 	if err != nil {
@@ -69,19 +71,19 @@ func Look(r io.Reader, shape Shape) (Head, error) {
 	case shape.Format == CSV:
 		shape.Columns, offset, err = readHeader(r, offset, shape, begin)
 	case shape.Format == JSON || shape.Guess != "":
-		offset, err = shape.lookAt(r, offset)
+		offset, err = lookAt(&shape, r, offset)
 	}
 	if err != nil {
 		return Head{}, err
 	}
-	return Head{Shape: shape, Start: offset, Hint: shape.hint(begin)}, nil
+	return Head{Shape: shape, Start: offset, Hint: hintOf(&shape, begin)}, nil
 }
 
 // readHeader reads the header from r, which begins at offset in the source, and returns its names
 // and the offset of what follows it. begin is what is known of it already.
-func readHeader(r io.Reader, offset int64, s Shape, begin []byte) ([]string, int64, error) {
-	longest := min(s.maxItem(), maxHeader)
-	scan := s.scanner(newWindow(r, headWindow, longest+1), longest)
+func readHeader(r io.Reader, offset int64, s wire.Shape, begin []byte) ([]string, int64, error) {
+	longest := min(maxItemOf(&s), maxHeader)
+	scan := newScanner(&s, newWindow(r, headWindow, longest+1), longest)
 	if err := scan.next(); err == io.EOF {
 		return nil, offset, nil
 	} else if err != nil {

@@ -8,11 +8,12 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
 // readHead is Look without hints.
-func readHead(r io.Reader, shape Shape) (Shape, int64, error) {
+func readHead(r io.Reader, shape wire.Shape) (wire.Shape, int64, error) {
 	head, err := Look(r, shape)
 	return head.Shape, head.Start, err
 }
@@ -22,7 +23,7 @@ func TestReadHead(t *testing.T) {
 	const bom = "\uFEFF"
 	for name, c := range map[string]struct {
 		input   string
-		format  Format
+		format  wire.Format
 		columns []string
 		rest    string // what is left for items
 	}{
@@ -46,9 +47,9 @@ func TestReadHead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, r := range []io.Reader{strings.NewReader(c.input), iotest.OneByteReader(strings.NewReader(c.input))} {
-				s, offset, err := readHead(r, Shape{Format: c.format, MaxItem: 99})
+				s, offset, err := readHead(r, wire.Shape{Format: c.format, MaxItem: 99})
 				require.NoError(t, err)
-				require.Equal(t, Shape{Format: c.format, Columns: c.columns, MaxItem: 99}, s)
+				require.Equal(t, wire.Shape{Format: c.format, Columns: c.columns, MaxItem: 99}, s)
 				require.Equal(t, c.rest, c.input[offset:])
 			}
 		})
@@ -77,7 +78,7 @@ func TestReadHeadErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, _, err := readHead(strings.NewReader(c.input), Shape{Format: CSV, MaxItem: 100})
+			_, _, err := readHead(strings.NewReader(c.input), wire.Shape{Format: CSV, MaxItem: 100})
 			var head *HeadError
 			require.ErrorAs(t, err, &head)
 			require.Equal(t, c.offset, head.Offset)
@@ -89,7 +90,7 @@ func TestReadHeadErrors(t *testing.T) {
 func TestReadHeadBoundsHeader(t *testing.T) {
 	t.Parallel()
 	endless := io.LimitReader(iotest.DataErrReader(zeros{}), 1<<30)
-	_, _, err := readHead(endless, Shape{Format: CSV})
+	_, _, err := readHead(endless, wire.Shape{Format: CSV})
 	require.ErrorContains(t, err, "longer than 1048576 bytes")
 }
 
@@ -100,11 +101,11 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestReadHeadDefaults(t *testing.T) {
 	t.Parallel()
-	s, _, err := readHead(strings.NewReader("a\n"), Shape{Format: CSV})
+	s, _, err := readHead(strings.NewReader("a\n"), wire.Shape{Format: CSV})
 	require.NoError(t, err)
 	require.Equal(t, DefaultMaxItem, s.MaxItem, "the table says which limit holds")
 
-	_, _, err = readHead(strings.NewReader("a\n"), Shape{Format: "tsv"})
+	_, _, err = readHead(strings.NewReader("a\n"), wire.Shape{Format: "tsv"})
 	var unknown *UnknownFormatError
 	require.ErrorAs(t, err, &unknown)
 }
@@ -113,18 +114,18 @@ func TestReadHeadPassesErrorsOn(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for _, begin := range []string{"", "a", "a,b"} {
-		_, _, err := readHead(io.MultiReader(strings.NewReader(begin), iotest.ErrReader(broken)), Shape{Format: CSV})
+		_, _, err := readHead(io.MultiReader(strings.NewReader(begin), iotest.ErrReader(broken)), wire.Shape{Format: CSV})
 		require.ErrorIs(t, err, broken)
 	}
 }
 
 func TestShapeAsJSON(t *testing.T) {
 	t.Parallel()
-	s := Shape{Format: CSV, Columns: []string{"a", "b"}, MaxItem: 5}
+	s := wire.Shape{Format: CSV, Columns: []string{"a", "b"}, MaxItem: 5}
 	text, err := json.Marshal(s)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"format":"csv","columns":["a","b"],"max_item":5}`, string(text))
-	var back Shape
+	var back wire.Shape
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.Equal(t, s, back)
 }

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // lookAt finds out whether a source, of which offset bytes are passed over, is lines, JSON values or one array, and sets the
@@ -19,9 +21,9 @@ import (
 //
 // So lines stay lines, even if each is an array, and a fault in the first line of a file does not make it a document. A line is
 // followed for MaxItem bytes at most: one that is longer could not be an item.
-func (s *Shape) lookAt(r io.Reader, offset int64) (int64, error) {
+func lookAt(s *wire.Shape, r io.Reader, offset int64) (int64, error) {
 	lines := s.Format == JSONL
-	l, err := readFirstLine(bufio.NewReaderSize(r, headWindow), s.maxItem())
+	l, err := readFirstLine(bufio.NewReaderSize(r, headWindow), maxItemOf(s))
 	if err != nil {
 		return 0, fmt.Errorf("reading head: %w", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // InvalidError says why bytes are not an item in their format.
@@ -61,17 +63,17 @@ type Reader struct {
 }
 
 // NewReader returns a Reader of r, which ends where the range does. It reads ahead.
-func NewReader(r io.Reader, s Shape) *Reader {
+func NewReader(r io.Reader, s wire.Shape) *Reader {
 	return newReader(r, s, windowSize)
 }
 
 // NewBytesReader returns a Reader of data, a range that is in memory, as [NewBytesCutter] does.
-func NewBytesReader(data []byte, s Shape) *Reader {
-	return &Reader{scan: s.scanner(windowOn(data), s.maxItem())}
+func NewBytesReader(data []byte, s wire.Shape) *Reader {
+	return &Reader{scan: newScanner(&s, windowOn(data), maxItemOf(&s))}
 }
 
-func newReader(r io.Reader, s Shape, window int) *Reader {
-	return &Reader{scan: s.scanner(newWindow(r, window, s.maxItem()+1), s.maxItem())}
+func newReader(r io.Reader, s wire.Shape, window int) *Reader {
+	return &Reader{scan: newScanner(&s, newWindow(r, window, maxItemOf(&s)+1), maxItemOf(&s))}
 }
 
 // Read fills c with the next items: until there are maxItems of them, or they have taken maxBytes
@@ -153,9 +155,9 @@ func (c *Chunk) add(raw []byte, s *scanner) {
 
 // Add appends an item that lies in no range: its bytes, which it copies, or none if it is longer than the shape permits,
 // and why it is none, if err is not nil.
-func (c *Chunk) Add(raw []byte, s *Shape, err error) {
+func (c *Chunk) Add(raw []byte, s *wire.Shape, err error) {
 	item := Item{Size: int64(len(raw)), Err: err}
-	if longest := s.maxItem(); len(raw) > longest {
+	if longest := maxItemOf(s); len(raw) > longest {
 		item.Err = invalid(overLimit, len(raw), longest)
 	} else {
 		if len(raw) >= cap(c.buf)-len(c.buf) {

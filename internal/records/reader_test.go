@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,7 +26,7 @@ func TestReader(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		input  string
-		format Format
+		format wire.Format
 		want   []string
 	}{
 		"empty":                       {"", Text, nil},
@@ -48,7 +49,7 @@ func TestReader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := Shape{Format: c.format}
+			s := wire.Shape{Format: c.format}
 			require.Equal(t, c.want, texts(readAll(t, NewReader(strings.NewReader(c.input), s), 2, 100)))
 			require.Equal(t, c.want, texts(readAll(t, NewBytesReader([]byte(c.input), s), 2, 100)), "in memory")
 		})
@@ -76,7 +77,7 @@ func TestReaderInvalidItems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := Shape{Format: CSV, MaxItem: 20}
+			s := wire.Shape{Format: CSV, MaxItem: 20}
 			items := readAll(t, NewReader(strings.NewReader(c.input), s), 10, 1000)
 			require.Len(t, items, 3)
 			got := items[1]
@@ -108,7 +109,7 @@ func TestReaderLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := NewReader(strings.NewReader(input), Shape{Format: JSONL})
+			r := NewReader(strings.NewReader(input), wire.Shape{Format: JSONL})
 			var c1 Chunk
 			var got []int
 			for r.Read(&c1, c.items, c.bytes) == nil {
@@ -125,7 +126,7 @@ func TestReaderAppend(t *testing.T) {
 	t.Parallel()
 	var c Chunk
 	for _, text := range []string{"a\nb", "", strings.Repeat("c", 10_000) + "\n\n", "d\ne\nf\n"} {
-		err := NewBytesReader([]byte(text), Shape{Format: JSONL}).Append(&c, 5, 100_000)
+		err := NewBytesReader([]byte(text), wire.Shape{Format: JSONL}).Append(&c, 5, 100_000)
 		if len(c.Items) < 5 {
 			require.Equal(t, io.EOF, err)
 		} else {
@@ -144,7 +145,7 @@ func TestReaderAppend(t *testing.T) {
 func TestReaderItemsDoNotTouch(t *testing.T) {
 	t.Parallel()
 	var c Chunk
-	require.NoError(t, NewReader(strings.NewReader("aa\nbb\n"), Shape{Format: Text}).Read(&c, 9, 99))
+	require.NoError(t, NewReader(strings.NewReader("aa\nbb\n"), wire.Shape{Format: Text}).Read(&c, 9, 99))
 	_ = append(c.Items[0].Raw, '!')
 	require.Equal(t, []string{"aa", "bb"}, texts(c.Items))
 }
@@ -158,7 +159,7 @@ func TestReaderPassesErrorsOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			source := io.MultiReader(strings.NewReader("a\nb\n"+tail), iotest.ErrReader(broken))
-			r := NewReader(source, Shape{Format: CSV, MaxItem: 20})
+			r := NewReader(source, wire.Shape{Format: CSV, MaxItem: 20})
 			var c Chunk
 			require.NoError(t, r.Read(&c, 2, 99))
 			for range 2 {
@@ -194,13 +195,13 @@ func (r *repeater) Read(p []byte) (int, error) {
 // TestReaderMemory reads a line of 40 MiB, a blank one of 40 MiB and one just within the limit.
 func TestReaderMemory(t *testing.T) { // not parallel: it measures the process
 	const size = 40 << 20
-	for format, cutterLimit := range map[Format]int{JSONL: 1 << 20, CSV: 4 * DefaultMaxItem} {
+	for format, cutterLimit := range map[wire.Format]int{JSONL: 1 << 20, CSV: 4 * DefaultMaxItem} {
 		t.Run(string(format), func(t *testing.T) {
 			input := func() io.Reader {
 				return io.MultiReader(strings.NewReader("a\n\""), bytesOf("x", size), strings.NewReader("\nb\n"),
 					bytesOf(" ", size), strings.NewReader("\n"), bytesOf("y", DefaultMaxItem), strings.NewReader("\nc"))
 			}
-			s := Shape{Format: format}
+			s := wire.Shape{Format: format}
 			var items []Item
 			requireAllocates(t, 5*DefaultMaxItem, func() {
 				r := NewReader(input(), s)
@@ -231,7 +232,7 @@ func TestReaderMemory(t *testing.T) { // not parallel: it measures the process
 func TestReaderManyOpenQuotes(t *testing.T) {
 	t.Parallel()
 	const lines = 4_000_000
-	c := NewCutter(repeated("x\",\"y\n", lines), Shape{Format: CSV, MaxItem: 4 << 20})
+	c := NewCutter(repeated("x\",\"y\n", lines), wire.Shape{Format: CSV, MaxItem: 4 << 20})
 	cut, err := c.Next(math.MaxInt64, math.MaxInt64)
 	require.NoError(t, err)
 	require.Equal(t, Cut{Length: 6 * lines, Count: lines}, cut)
@@ -248,8 +249,8 @@ func requireAllocates(t *testing.T, limit int, f func()) {
 }
 
 func TestReadDoesNotAllocate(t *testing.T) { // not parallel: it counts the process's allocations
-	for _, format := range []Format{JSONL, CSV, Text} {
-		r := NewReader(repeated("aaa,\"b\"\"\nb\",c\r\n\n", 10_000_000), Shape{Format: format})
+	for _, format := range []wire.Format{JSONL, CSV, Text} {
+		r := NewReader(repeated("aaa,\"b\"\"\nb\",c\r\n\n", 10_000_000), wire.Shape{Format: format})
 		var c Chunk
 		read := func() { require.NoError(t, r.Read(&c, 1000, 1<<20)) }
 		read()

@@ -1,22 +1,26 @@
 package records
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/stint-run/stint/internal/wire"
+)
 
 // reference finds the items of a whole input in the plainest way, byte by byte, as the package
 // comment has it. It returns also where they end, and what is wrong with what follows there.
-func reference(data string, s Shape) (items []Item, end int, err error) {
+func reference(data string, s wire.Shape) (items []Item, end int, err error) {
 	if s.Format == JSON {
 		return referenceValues(data, s)
 	}
 	return referenceLines(data, s), len(data), nil
 }
 
-func referenceLines(data string, s Shape) []Item {
-	limit := s.maxItem()
+func referenceLines(data string, s wire.Shape) []Item {
+	limit := maxItemOf(&s)
 	var items []Item
 	blanks := " \t\r"
 	if s.Format == CSV {
-		blanks = strings.ReplaceAll(blanks, string(s.delimiter()), "")
+		blanks = strings.ReplaceAll(blanks, string(delimiterOf(&s)), "")
 	}
 	for at := 0; at < len(data); {
 		line, _, _ := strings.Cut(data[at:], "\n")
@@ -25,8 +29,8 @@ func referenceLines(data string, s Shape) []Item {
 			continue
 		}
 		size, complete := len(line), true
-		if s.quoting() {
-			if size, complete = referenceRecord(data[at:], s.delimiter(), limit); !complete {
+		if quoting(&s) {
+			if size, complete = referenceRecord(data[at:], delimiterOf(&s), limit); !complete {
 				size = len(line)
 			}
 		}
@@ -70,7 +74,7 @@ func referenceRecord(data string, delimiter byte, limit int) (size int, complete
 var noValue = invalid("is missing: there is a comma in the array, and no value behind it")
 
 // referenceValues finds JSON values.
-func referenceValues(data string, s Shape) (items []Item, end int, err error) {
+func referenceValues(data string, s wire.Shape) (items []Item, end int, err error) {
 	const spaces = " \t\r\n"
 	for at := 0; ; {
 		at += len(data[at:]) - len(strings.TrimLeft(data[at:], spaces))
@@ -94,9 +98,9 @@ func referenceValues(data string, s Shape) (items []Item, end int, err error) {
 		value := strings.TrimRight(data[at:at+size], spaces)
 		it := Item{Offset: int64(at), Size: int64(len(value)), Raw: []byte(value), Bare: true}
 		switch {
-		case size > s.maxItem():
+		case size > maxItemOf(&s):
 			it.Raw, it.Size = nil, int64(size)
-			it.Err = invalid("is %d bytes long, over the limit of %d bytes (max-item)", size, s.maxItem())
+			it.Err = invalid("is %d bytes long, over the limit of %d bytes (max-item)", size, maxItemOf(&s))
 		case size == 0:
 			it.Raw = nil
 			it.Err = noValue

@@ -3,6 +3,8 @@ package records
 import (
 	"bytes"
 	"io"
+
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // fault is why a scanner's item is not one in its format.
@@ -44,10 +46,10 @@ type scanner struct {
 }
 
 // scanner makes a scanner of what comes through the window, which must be able to hold maxItem bytes and one more.
-func (s *Shape) scanner(w window, maxItem int) *scanner {
+func newScanner(s *wire.Shape, w window, maxItem int) *scanner {
 	scan := &scanner{window: w, max: maxItem, text: s.Format == Text, csv: s.Format == CSV, json: s.Format == JSON}
 	if scan.csv {
-		scan.delimiter, scan.quoting = s.delimiter(), s.quoting()
+		scan.delimiter, scan.quoting = delimiterOf(s), quoting(s)
 	}
 	scan.array = scan.json && s.Array
 	return scan

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // ContentError says why the bytes of a source are no items of any format.
@@ -98,7 +100,7 @@ func onlyReturns(head []byte) bool {
 const unreturn = `convert it if its lines end with a carriage return alone: tr '\r' '\n' <FILE`
 
 // hint is a sentence about a source that begins with head, of the given shape, and may be meant otherwise; empty: there is nothing to say.
-func (s *Shape) hint(head []byte) string {
+func hintOf(s *wire.Shape, head []byte) string {
 	solid := bytes.TrimLeft(head, " \t\r\n")
 	markup := len(solid) > 0 && solid[0] == '<'
 	switch {
@@ -110,7 +112,7 @@ func (s *Shape) hint(head []byte) string {
 		return "begins with <, as HTML and XML do: check that it is CSV"
 	case s.Format == CSV && len(s.Columns) == 1:
 		for _, d := range []string{";", "\t", "|", ","} {
-			if bytes.Contains([]byte(s.Columns[0]), []byte(d)) && d != string(s.delimiter()) {
+			if bytes.Contains([]byte(s.Columns[0]), []byte(d)) && d != string(delimiterOf(s)) {
 				return fmt.Sprintf("has one column, with %q in its name: choose --delimiter %q if that separates its fields", d, d)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stint-run/stint/internal/jsonscan"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -50,12 +51,12 @@ func firstNonASCII(s string) int {
 // A line that is not UTF-8 is refused for that, wherever the fault is.
 func TestCheckLine_UTF8(t *testing.T) {
 	t.Parallel()
-	shape := Shape{Format: JSONL}
+	shape := wire.Shape{Format: JSONL}
 	for _, text := range []string{"\"\xff\"", "{\"a\xe9\":1}", "[1,\"12345678\xc3\"]", "1 \xff", "\xff"} {
-		err := shape.CheckLine(&Item{Raw: []byte(text)})
+		err := CheckLine(&shape, &Item{Raw: []byte(text)})
 		require.ErrorContains(t, err, "UTF-8", "%q", text)
 	}
 	for _, text := range []string{`"é"`, `{"ключ":"значение, und noch mehr"}`, `"ascii"`} {
-		require.NoError(t, shape.CheckLine(&Item{Raw: []byte(text)}), "%q", text)
+		require.NoError(t, CheckLine(&shape, &Item{Raw: []byte(text)}), "%q", text)
 	}
 }

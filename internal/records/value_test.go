@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,7 +34,7 @@ func TestReaderValues(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := Shape{Format: JSON, Array: c.array}
+			s := wire.Shape{Format: JSON, Array: c.array}
 			require.Equal(t, c.want, texts(readAll(t, NewReader(strings.NewReader(c.input), s), 2, 100)))
 			require.Equal(t, c.want, texts(readAll(t, NewBytesReader([]byte(c.input), s), 2, 100)), "in memory")
 		})
@@ -58,7 +59,7 @@ func TestCutterArrays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, cutter := range []*Cutter{NewCutter(strings.NewReader(c.input), Shape{Format: JSON, Array: true}), NewBytesCutter([]byte(c.input), Shape{Format: JSON, Array: true})} {
+			for _, cutter := range []*Cutter{NewCutter(strings.NewReader(c.input), wire.Shape{Format: JSON, Array: true}), NewBytesCutter([]byte(c.input), wire.Shape{Format: JSON, Array: true})} {
 				var cuts []Cut
 				var err error
 				for {
@@ -96,7 +97,7 @@ func TestReaderValuesTooLong(t *testing.T) {
 		if array {
 			input = "1," + long + ",2]"
 		}
-		items := readAll(t, newReader(strings.NewReader(input), Shape{Format: JSON, Array: array, MaxItem: 20}, 16), 2, 100)
+		items := readAll(t, newReader(strings.NewReader(input), wire.Shape{Format: JSON, Array: array, MaxItem: 20}, 16), 2, 100)
 		require.Len(t, items, 3)
 		require.Equal(t, "2", string(items[2].Raw))
 		require.Nil(t, items[1].Raw)
@@ -108,7 +109,7 @@ func TestReaderValuesTooLong(t *testing.T) {
 // What the first line shows: see lookAt.
 func TestReadHeadLooks(t *testing.T) {
 	t.Parallel()
-	chosen, byJSON, byJSONL := Shape{Format: JSON}, Shape{Format: JSONL, Guess: NameJSON}, Shape{Format: JSONL, Guess: NameJSONL}
+	chosen, byJSON, byJSONL := wire.Shape{Format: JSON}, wire.Shape{Format: JSONL, Guess: NameJSON}, wire.Shape{Format: JSONL, Guess: NameJSONL}
 	for name, c := range map[string]struct {
 		input               string
 		chosen, json, jsonl string // "lines", "values" or "array"
@@ -134,11 +135,11 @@ func TestReadHeadLooks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for i, guess := range []Shape{chosen, byJSON, byJSONL} {
+			for i, guess := range []wire.Shape{chosen, byJSON, byJSONL} {
 				guess.MaxItem = 100
 				got, start, err := readHead(strings.NewReader(c.input), guess)
 				require.NoError(t, err)
-				want, at := Shape{Format: JSONL, MaxItem: 100}, c.chosenAt
+				want, at := wire.Shape{Format: JSONL, MaxItem: 100}, c.chosenAt
 				switch []string{c.chosen, c.json, c.jsonl}[i] {
 				case "values":
 					want.Format = JSON
@@ -162,12 +163,12 @@ func TestDelimiters(t *testing.T) {
 		";":  "a;b,\n1;\"x\ty\"\n;\n \t\n\"q\n\";2\n",
 		" ":  "a b,\n1 \"x\ty\"\n \n\"q\n\" 2\n",
 	} {
-		s, start, err := readHead(strings.NewReader(input), Shape{Format: CSV, Delimiter: delimiter})
+		s, start, err := readHead(strings.NewReader(input), wire.Shape{Format: CSV, Delimiter: delimiter})
 		require.NoError(t, err)
 		require.Equal(t, []string{"a", "b,"}, s.Columns)
 		var got []string
 		for _, it := range readAll(t, NewReader(strings.NewReader(input[start:]), s), 10, 100) {
-			line, err := s.AppendJSON(nil, &it)
+			line, err := AppendJSON(&s, nil, &it)
 			require.NoError(t, err)
 			got = append(got, string(line))
 		}

@@ -1,4 +1,4 @@
-// Package redrive runs the failed items of a completed job again: it is a source of items and a
+// Package redrive runs the failed items of a completed job Again: it is a source of items and a
 // finisher. Its input is the items as the error records keep them, which it copies into the store, one
 // after the other: the ordinals of the redrive count these. Its output is the job's own, into which it
 // merges the new outcomes of the items.

@@ -8,14 +8,9 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
-
-// FinishInput is the result of a redrive, to be merged into the output of the completed job.
-type FinishInput struct {
-	outputs.FinishInput
-	Redrive job.Redrive `json:"redrive"`
-}
 
 // finisher merges the new outcomes of the items into the output of the completed job, which stays as it
 // is until the merged one replaces it. The merged state has its own manifests and error parts, so that
@@ -24,15 +19,15 @@ type FinishInput struct {
 // write the same, and neither removes what the other one names.
 type finisher struct {
 	*outputs.Publication
-	in     FinishInput
+	in     wire.FinishRedriveInput
 	inputs *inputs.Inputs
 }
 
 // Finish publishes the merged output of a redrive.
-func Finish(ctx context.Context, access ledger.Access, n *inputs.Inputs, in FinishInput) (outputs.FinishResult, error) {
+func Finish(ctx context.Context, access ledger.Access, n *inputs.Inputs, in wire.FinishRedriveInput) (wire.FinishResult, error) {
 	p, err := outputs.NewPublication(ctx, access, in.Ref, in.Spec)
 	if err != nil {
-		return outputs.FinishResult{}, err
+		return wire.FinishResult{}, err
 	}
 	f := &finisher{Publication: p, in: in, inputs: n}
 	err = outputs.Once(ctx, f.adopt, f.mergeAndPublish)
@@ -40,16 +35,16 @@ func Finish(ctx context.Context, access ledger.Access, n *inputs.Inputs, in Fini
 		err = f.sweepMerged(context.WithoutCancel(ctx))
 	}
 	if err != nil {
-		return outputs.FinishResult{}, err
+		return wire.FinishResult{}, err
 	}
-	return outputs.FinishResult{
+	return wire.FinishResult{
 		Output: f.Output, Books: f.Books, Redriven: f.Merged.Redriven, Manifests: f.Merged.Manifests, FirstError: f.Merged.FirstError,
 	}, nil
 }
 
 // AlreadyPublished reports whether an earlier attempt at the redrive has published the merged output, but was
 // ended before it could report that: only Finish is left to do then. From now on no other run publishes.
-func AlreadyPublished(ctx context.Context, access ledger.Access, in PlanInput) (bool, error) {
+func AlreadyPublished(ctx context.Context, access ledger.Access, in wire.PlanRedriveInput) (bool, error) {
 	if len(in.Redrive.Runs) < 2 || in.Ref.Sources != "" {
 		return false, nil
 	}
@@ -57,7 +52,7 @@ func AlreadyPublished(ctx context.Context, access ledger.Access, in PlanInput) (
 	if err != nil {
 		return false, err
 	}
-	if err := in.Ref.Claim(ctx, p.Dir); err != nil {
+	if err := ledger.Claim(in.Ref, ctx, p.Dir); err != nil {
 		return false, err
 	}
 	before, _, err := published(ctx, p, in.Redrive)
@@ -66,7 +61,7 @@ func AlreadyPublished(ctx context.Context, access ledger.Access, in PlanInput) (
 
 // published returns the merged state if it has been published already: by this run, or by an earlier
 // attempt that was ended before it could report that.
-func published(ctx context.Context, p *outputs.Publication, of job.Redrive) (d *ledger.Done, run string, err error) {
+func published(ctx context.Context, p *outputs.Publication, of job.Redrive) (d *wire.Done, run string, err error) {
 	// The latest one comes first: once it has published, it removes what those before it had.
 	attempts := slices.Clone(of.Runs[min(1, len(of.Runs)):])
 	slices.Reverse(attempts)
@@ -214,7 +209,7 @@ func (f *finisher) copyTable(ctx context.Context, m *merger, key string) error {
 // runs before it.
 func (f *finisher) sweepMerged(ctx context.Context) error {
 	// A newer run may need what is there.
-	if err := f.Ref.WhileCurrent(ctx, f.Dir, func(context.Context) error { return nil }); err != nil {
+	if err := ledger.WhileCurrent(f.Ref, ctx, f.Dir, func(context.Context) error { return nil }); err != nil {
 		return err
 	}
 	for _, run := range append(slices.Clone(f.Merged.Before), f.Ref.Run) {

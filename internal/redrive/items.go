@@ -6,12 +6,13 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
-// formatAgain is the format in which items of a format are run again: those of CSV as the objects that
+// formatAgain is the format in which items of a format are run Again: those of CSV as the objects that
 // handlers were given, and JSON values as lines.
-func formatAgain(f records.Format) records.Format {
+func formatAgain(f wire.Format) wire.Format {
 	if f == records.CSV || f == records.JSON {
 		return records.JSONL
 	}
@@ -20,7 +21,7 @@ func formatAgain(f records.Format) records.Format {
 
 // itemAgain returns the line by which an item of a source in format f is run again; ok is false if it
 // cannot be.
-func itemAgain(l *ledger.ErrorLine, f records.Format) (line []byte, ok bool, err error) {
+func itemAgain(l *wire.ErrorLine, f wire.Format) (line []byte, ok bool, err error) {
 	switch {
 	case l.Never:
 		return nil, false, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -21,12 +22,12 @@ const maxManifest = 1000
 // the merged state.
 type merger struct {
 	dir      store.Dir
-	ref      ledger.Ref // of the redrive; its sources are those of the merged state
+	ref      wire.Ref // of the redrive; its sources are those of the merged state
 	outcomes *outcomeReader
 	out      mergedOutput
 	flatten  bool // the results of an item are any number of lines
 
-	entries []ledger.Entry // of the next manifest
+	entries []wire.Entry // of the next manifest
 	heads   []string
 	// manifests is how many are written.
 	manifests int
@@ -36,9 +37,9 @@ type merger struct {
 // mergedOutput takes the results of the merged state.
 type mergedOutput interface {
 	// pass takes the results of an entry as they are, and returns the entry of the merged state.
-	pass(e ledger.OwnedEntry) (ledger.Entry, error)
+	pass(e ledger.OwnedEntry) (wire.Entry, error)
 	// open begins the results of to, which those of e are merged into.
-	open(ctx context.Context, e ledger.OwnedEntry, to ledger.Entry) (*mergedPart, error)
+	open(ctx context.Context, e ledger.OwnedEntry, to wire.Entry) (*mergedPart, error)
 	// end returns an error if the merged results are not those that the job had published.
 	end() error
 	// close frees what was opened to read.
@@ -60,7 +61,7 @@ func (p *mergedPart) Write(data []byte) (int, error) {
 		return 0, err
 	}
 	p.bytes += int64(len(data))
-	p.sum = crc32.Update(p.sum, ledger.CRC32C, data)
+	p.sum = crc32.Update(p.sum, wire.CRC32C, data)
 	return len(data), nil
 }
 
@@ -79,7 +80,7 @@ func (m *merger) entry(ctx context.Context, e ledger.OwnedEntry) error {
 		}
 		return m.add(ctx, to)
 	}
-	to := ledger.Entry{Batch: e.Batch, Part: e.Part, OK: e.OK, Failed: e.Failed, Dropped: e.Dropped, Lines: e.Lines, Session: e.Session}
+	to := wire.Entry{Batch: e.Batch, Part: e.Part, OK: e.OK, Failed: e.Failed, Dropped: e.Dropped, Lines: e.Lines, Session: e.Session}
 	part, err := m.out.open(ctx, e, to)
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func (m *merger) entry(ctx context.Context, e ledger.OwnedEntry) error {
 	failures := ledger.PartWriter{Dir: m.dir, Key: ledger.ErrorsKey(m.ref.Run, to)}
 	defer failures.Abort()
 	at := int64(0) // of the old results
-	err = ledger.EachErrorLine(ctx, m.dir, e, func(line ledger.ErrorLine) error {
+	err = ledger.EachErrorLine(ctx, m.dir, e, func(line wire.ErrorLine) error {
 		if err := part.copy(line.At - at); err != nil {
 			return err
 		}
@@ -121,7 +122,7 @@ func (m *merger) entry(ctx context.Context, e ledger.OwnedEntry) error {
 }
 
 // item gives a failed item its new outcome. It reports whether an error remains, which is in line then.
-func (m *merger) item(line *ledger.ErrorLine, to *ledger.Entry, part *mergedPart) (remains bool, err error) {
+func (m *merger) item(line *wire.ErrorLine, to *wire.Entry, part *mergedPart) (remains bool, err error) {
 	if !line.IsRecord() { // it stays as it is
 		line.At = part.bytes
 		return true, nil
@@ -159,7 +160,7 @@ func (m *merger) item(line *ledger.ErrorLine, to *ledger.Entry, part *mergedPart
 }
 
 // result copies the results of an item, which are so many lines, and counts the item as ok.
-func (m *merger) result(lines int64, to *ledger.Entry, part *mergedPart) error {
+func (m *merger) result(lines int64, to *wire.Entry, part *mergedPart) error {
 	to.OK++
 	to.Failed--
 	if m.flatten {
@@ -174,7 +175,7 @@ func (m *merger) result(lines int64, to *ledger.Entry, part *mergedPart) error {
 }
 
 // add lists an entry of the merged state.
-func (m *merger) add(ctx context.Context, e ledger.Entry) error {
+func (m *merger) add(ctx context.Context, e wire.Entry) error {
 	m.entries = append(m.entries, e)
 	if len(m.entries) < maxManifest {
 		return nil
@@ -188,7 +189,7 @@ func (m *merger) flush(ctx context.Context) error {
 		return nil
 	}
 	key := m.ref.MergedManifestKey(m.manifests)
-	if err := ledger.PutManifest(ctx, m.dir, key, m.ref, 0, m.heads, m.entries, ledger.Besides{}); err != nil {
+	if err := ledger.PutManifest(ctx, m.dir, key, m.ref, 0, m.heads, m.entries, wire.Besides{}); err != nil {
 		return err
 	}
 	m.manifests++

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 )
 
 // outcomeReader reads the outcomes of the items of a redrive, one after the other. A part's results and
@@ -26,7 +27,7 @@ type outcomeReader struct {
 	body     *ledger.SummedReader
 	results  *ledger.Lines
 	failures *ledger.ErrorReader
-	failure  *ledger.ErrorLine // the next one; nil: none
+	failure  *wire.ErrorLine // the next one; nil: none
 }
 
 func newOutcomes(ctx context.Context, dir store.Dir, links ledger.Links) *outcomeReader {
@@ -61,7 +62,7 @@ func (o *outcomeReader) closePart() {
 
 // next returns the line of an item that has failed or was dropped. It returns nil for one that has a
 // result: copyResult must follow. So it must, as often as the line says, for one that has several or none.
-func (o *outcomeReader) next() (*ledger.ErrorLine, error) {
+func (o *outcomeReader) next() (*wire.ErrorLine, error) {
 	for o.left == 0 {
 		if err := o.endPart(); err != nil {
 			return nil, err

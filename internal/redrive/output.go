@@ -11,6 +11,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -20,12 +21,12 @@ type mergedParts struct {
 	run string // of the redrive
 }
 
-func (o *mergedParts) pass(e ledger.OwnedEntry) (ledger.Entry, error) {
+func (o *mergedParts) pass(e ledger.OwnedEntry) (wire.Entry, error) {
 	e.Run = e.Owner
 	return e.Entry, nil
 }
 
-func (o *mergedParts) open(ctx context.Context, e ledger.OwnedEntry, to ledger.Entry) (*mergedPart, error) {
+func (o *mergedParts) open(ctx context.Context, e ledger.OwnedEntry, to wire.Entry) (*mergedPart, error) {
 	w := &ledger.PartWriter{Dir: o.dir, Key: ledger.ResultsKey(o.run, to)}
 	p := &mergedPart{
 		old: strings.NewReader(""), commit: w.Commit, abort: w.Abort,
@@ -91,7 +92,7 @@ func (f *finisher) openMerged(ctx context.Context, size int64) (*mergedFile, err
 	return o, nil
 }
 
-func (o *mergedFile) pass(e ledger.OwnedEntry) (ledger.Entry, error) {
+func (o *mergedFile) pass(e ledger.OwnedEntry) (wire.Entry, error) {
 	e.Run = "" // the part is in the file: only its counts matter
 	if e.ErrBytes > 0 {
 		e.Run = e.Owner // and its notes, which stay where they are
@@ -100,7 +101,7 @@ func (o *mergedFile) pass(e ledger.OwnedEntry) (ledger.Entry, error) {
 	return e.Entry, p.copy(e.Bytes)
 }
 
-func (o *mergedFile) open(context.Context, ledger.OwnedEntry, ledger.Entry) (*mergedPart, error) {
+func (o *mergedFile) open(context.Context, ledger.OwnedEntry, wire.Entry) (*mergedPart, error) {
 	return &mergedPart{old: o.old, write: o.write, commit: func() error { return nil }, abort: func() {}}, nil
 }
 
@@ -119,7 +120,7 @@ func (o *mergedFile) write(data []byte) error {
 }
 
 func (o *mergedFile) flush() error {
-	piece := store.Piece{Key: o.body.Key, Length: int64(len(o.buf)), Sum: crc32.Checksum(o.buf, ledger.CRC32C)}
+	piece := store.Piece{Key: o.body.Key, Length: int64(len(o.buf)), Sum: crc32.Checksum(o.buf, wire.CRC32C)}
 	err := o.to.AppendHeld(piece, [][]byte{o.buf})
 	o.buf = o.buf[:0]
 	return ledger.StoreError(job.ErrorOutput, err)

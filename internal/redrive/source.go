@@ -12,6 +12,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -32,7 +33,7 @@ func NewSource(access ledger.Access, inputs *inputs.Inputs, of job.Redrive) inpu
 }
 
 // List copies the items. Neighbours of one format are one source.
-func (l *Source) List(ctx context.Context, dir store.Dir, in inputs.PlanInput) (*inputs.Table, error) {
+func (l *Source) List(ctx context.Context, dir store.Dir, in wire.PlanInput) (*inputs.Table, error) {
 	if err := l.checkOutput(ctx, in.Spec); err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ type copier struct {
 // entry copies those failed items of an entry that can be run again.
 func (c *copier) entry(e ledger.OwnedEntry) error {
 	source := &c.from.Sources[e.Source]
-	return ledger.EachErrorLine(c.ctx, c.dir, e, func(line ledger.ErrorLine) error {
+	return ledger.EachErrorLine(c.ctx, c.dir, e, func(line wire.ErrorLine) error {
 		if !line.IsRecord() {
 			return nil
 		}
@@ -115,8 +116,8 @@ func (c *copier) entry(e ledger.OwnedEntry) error {
 }
 
 // choose makes the last source one of the format in which items of the shape are run again.
-func (c *copier) choose(shape records.Shape) error {
-	again := records.Shape{Format: formatAgain(shape.Format), Records: shape.HasRecords(), MaxItem: shape.MaxItem}
+func (c *copier) choose(shape wire.Shape) error {
+	again := wire.Shape{Format: formatAgain(shape.Format), Records: records.HasRecords(&shape), MaxItem: shape.MaxItem}
 	n := len(c.to.Sources)
 	if n > 0 && c.to.Sources[n-1].Shape.Format == again.Format && c.to.Sources[n-1].Shape.Records == again.Records {
 		return nil
@@ -126,7 +127,7 @@ func (c *copier) choose(shape records.Shape) error {
 	}
 	prefix := path.Join(c.prefix, fmt.Sprint(n))
 	c.items = inputs.NewSpoolWriter(c.ctx, c.dir, prefix)
-	c.to.Sources = append(c.to.Sources, inputs.Source{
+	c.to.Sources = append(c.to.Sources, wire.Source{
 		URL: redriveURL, Spool: prefix, Own: true, Ordinals: c.ordinals.Prefix, Shape: again,
 	})
 	return nil

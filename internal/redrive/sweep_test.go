@@ -7,6 +7,7 @@ import (
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -17,8 +18,8 @@ func TestSweepMerged_LeavesAllToANewerRun(t *testing.T) {
 	access := &store.Access{}
 	dir, err := access.Open(t.Context(), t.TempDir())
 	require.NoError(t, err)
-	own, newer := ledger.Ref{Run: "run-2", Born: 2}, ledger.Ref{Run: "run-3", Born: 3}
-	f := &finisher{Publication: &outputs.Publication{Access: access, Dir: dir, Ref: own, Links: ledger.List{}, Merged: ledger.Merged{Before: []string{"run-1"}}}}
+	own, newer := wire.Ref{Run: "run-2", Born: 2}, wire.Ref{Run: "run-3", Born: 3}
+	f := &finisher{Publication: &outputs.Publication{Access: access, Dir: dir, Ref: own, Links: ledger.List{}, Merged: wire.Merged{Before: []string{"run-1"}}}}
 	keys := []string{"run-1/parts/000000000000000-a.out", "run-2/parts/000000000000000-b.out"}
 	for _, key := range keys {
 		require.NoError(t, dir.Put(t.Context(), key, nil))
@@ -31,13 +32,13 @@ func TestSweepMerged_LeavesAllToANewerRun(t *testing.T) {
 		}
 		return n
 	}
-	require.NoError(t, own.Claim(t.Context(), dir))
-	require.NoError(t, newer.Claim(t.Context(), dir))
+	require.NoError(t, ledger.Claim(own, t.Context(), dir))
+	require.NoError(t, ledger.Claim(newer, t.Context(), dir))
 	jobtest.RequireType(t, f.sweepMerged(t.Context()), job.ErrorFenced)
 	require.Equal(t, 2, there())
 
 	require.NoError(t, dir.Delete(t.Context(), ledger.CurrentKey))
-	require.NoError(t, own.Claim(t.Context(), dir))
+	require.NoError(t, ledger.Claim(own, t.Context(), dir))
 	require.NoError(t, f.sweepMerged(t.Context()))
 	require.Zero(t, there())
 }
@@ -49,16 +50,16 @@ func TestPublished_TheLatestAttemptCounts(t *testing.T) {
 	dir, err := access.Open(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	of := job.Redrive{Runs: []string{"run-1", "run-2", "run-3"}} // the completed job's, and two attempts
-	p := &outputs.Publication{Access: access, Dir: dir, Ref: ledger.Ref{Run: "run-4", Born: 4}}
+	p := &outputs.Publication{Access: access, Dir: dir, Ref: wire.Ref{Run: "run-4", Born: 4}}
 	for _, run := range of.Runs {
-		require.NoError(t, (&ledger.Done{}).Write(t.Context(), dir, ledger.Ref{Run: run}))
+		require.NoError(t, ledger.WriteDone((&wire.Done{}), t.Context(), dir, wire.Ref{Run: run}))
 	}
 	d, run, err := published(t.Context(), p, of)
 	require.NoError(t, err)
 	require.NotNil(t, d)
 	require.Equal(t, "run-3", run)
 
-	require.NoError(t, (&ledger.Done{}).Write(t.Context(), dir, p.Ref))
+	require.NoError(t, ledger.WriteDone((&wire.Done{}), t.Context(), dir, p.Ref))
 	_, run, err = published(t.Context(), p, of)
 	require.NoError(t, err)
 	require.Equal(t, "run-4", run, "its own state before any other's")

@@ -3,14 +3,14 @@ package stages
 import (
 	"encoding/json"
 
-	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
 // Settled is the error of an item that an earlier step has settled: it has failed, or it was dropped.
 type Settled struct {
 	// Line is that of the error; nil: the item was dropped.
-	Line *ledger.ErrorLine
+	Line *wire.ErrorLine
 	// Decided: that is counted already.
 	Decided bool
 }

@@ -16,7 +16,7 @@ import (
 type Part struct {
 	open  func() (store.Dir, error)
 	run   string
-	entry ledger.Entry
+	entry wire.Entry
 	held  *wire.Lines // what will be returned inline; nil: it is written to the store
 	most  int         // bytes of that
 
@@ -30,16 +30,13 @@ type Part struct {
 
 // NewPart returns the part of an entry of the run. open opens the job's store. A part of up to inline bytes is held in memory, and the store
 // is opened only if it gets larger.
-func NewPart(run string, e ledger.Entry, inline int, open func() (store.Dir, error)) *Part {
+func NewPart(run string, e wire.Entry, inline int, open func() (store.Dir, error)) *Part {
 	p := &Part{open: open, run: run, entry: e, most: inline}
 	if inline > 0 {
 		p.held = &wire.Lines{}
 	}
 	return p
 }
-
-// MaxInline is the most bytes of a part that travels in answers of Process, and in the inputs of the steps that read it.
-const MaxInline = 64 << 10
 
 // At is the bytes of results so far, without empty lines.
 func (p *Part) At() int64 { return p.at }
@@ -64,7 +61,7 @@ func (p *Part) Results(ctx context.Context, lines []byte) (next []byte, err erro
 
 // Note takes a line about an item without a result. An error is kept for the last step; that an item was dropped shows by the
 // empty line.
-func (p *Part) Note(ctx context.Context, line ledger.ErrorLine) error {
+func (p *Part) Note(ctx context.Context, line wire.ErrorLine) error {
 	p.gaps = append(p.gaps, line.At)
 	if line.Dropped {
 		return nil
@@ -102,15 +99,15 @@ func (p *Part) write(ctx context.Context, results, errs []byte) error {
 }
 
 // Commit makes the part durable, and sets its sizes and checksums in the entry.
-func (p *Part) Commit(entry *ledger.Entry) error {
+func (p *Part) Commit(entry *wire.Entry) error {
 	// What is left belongs after the last result.
 	if err := p.write(context.Background(), bytes.Repeat([]byte{'\n'}, len(p.gaps)), nil); err != nil {
 		return err
 	}
 	p.gaps = nil
 	if h := p.held; h != nil {
-		entry.Bytes, entry.Sum = int64(len(h.Results)), crc32.Checksum(h.Results, ledger.CRC32C)
-		entry.ErrBytes, entry.ErrSum = int64(len(h.Errors)), crc32.Checksum(h.Errors, ledger.CRC32C)
+		entry.Bytes, entry.Sum = int64(len(h.Results)), crc32.Checksum(h.Results, wire.CRC32C)
+		entry.ErrBytes, entry.ErrSum = int64(len(h.Errors)), crc32.Checksum(h.Errors, wire.CRC32C)
 		return nil
 	}
 	if err := errors.Join(p.results.Commit(), p.errors.Commit()); err != nil {

@@ -19,15 +19,15 @@ type reader struct {
 	body     *ledger.SummedReader
 	lines    *ledger.Lines
 	failures *ledger.ErrorReader
-	failure  *ledger.ErrorLine // the next one; nil: none
-	ordinal  int64             // of the next line
+	failure  *wire.ErrorLine // the next one; nil: none
+	ordinal  int64           // of the next line
 }
 
 // readBuffer is how many bytes are read at once.
 const readBuffer = 256 << 10
 
 func openReader(ctx context.Context, dir store.Dir, batch wire.Batch, p wire.Part) (*reader, error) {
-	e := ledger.Entry{
+	e := wire.Entry{
 		Batch: wire.Batch{First: p.First, Count: p.Count}, Part: p.Token,
 		Bytes: p.Bytes, Sum: p.Sum, ErrBytes: p.ErrBytes, ErrSum: p.ErrSum,
 	}
@@ -61,7 +61,7 @@ func open(ctx context.Context, dir store.Dir, p wire.Part, key string) (*ledger.
 }
 
 // openErrors opens the other one.
-func openErrors(ctx context.Context, dir store.Dir, p wire.Part, e ledger.Entry) (*ledger.ErrorReader, error) {
+func openErrors(ctx context.Context, dir store.Dir, p wire.Part, e wire.Entry) (*ledger.ErrorReader, error) {
 	if p.Inline != nil {
 		return ledger.NewErrorReader(ledger.NewSummedReader(ledger.ErrorsKey(p.Run, e), io.NopCloser(bytes.NewReader(p.Inline.Errors))), e), nil
 	}

@@ -12,11 +12,11 @@ import (
 
 // Origin is the source of a batch's items as the job got them: see the interface source in package activities.
 type Origin interface {
-	Shape() *records.Shape
+	Shape() *wire.Shape
 	Next(chunk *records.Chunk, items, bytes int) error
 	Done(items []records.Item)
 	Split() (done wire.Batch, rest *wire.Batch)
-	Origin(ctx context.Context, ordinal int64, shape *records.Shape, item *records.Item) (records.Origin, error)
+	Origin(ctx context.Context, ordinal int64, shape *wire.Shape, item *records.Item) (records.Origin, error)
 	Original(ctx context.Context, ordinal int64) (int64, error)
 	Unchanged(ctx context.Context) error
 	Close()
@@ -27,7 +27,7 @@ type Origin interface {
 type Source struct {
 	ctx   context.Context
 	batch wire.Batch
-	shape records.Shape
+	shape wire.Shape
 	notes bool
 	feed  bool
 	lines *viewReader
@@ -62,12 +62,12 @@ func Open(ctx context.Context, batch wire.Batch, o Options) (*Source, error) {
 	}
 	return &Source{
 		ctx: ctx, batch: batch, lines: lines, notes: o.NotesDrops, feed: o.Feed, open: o.Origin,
-		shape: records.Shape{Format: lines.format(), MaxItem: o.MaxItem},
+		shape: wire.Shape{Format: lines.format(), MaxItem: o.MaxItem},
 	}, nil
 }
 
 // Shape is the form of the items' lines.
-func (s *Source) Shape() *records.Shape { return &s.shape }
+func (s *Source) Shape() *wire.Shape { return &s.shape }
 
 // Next reads the next items into chunk: at most items of them, and as many as fit into bytes, but at least one. After the
 // last one it returns io.EOF.
@@ -128,7 +128,7 @@ func (s *Source) Bytes() int64 {
 }
 
 // Origin returns an item as the job got it.
-func (s *Source) Origin(ctx context.Context, ordinal int64, _ *records.Shape, _ *records.Item) (records.Origin, error) {
+func (s *Source) Origin(ctx context.Context, ordinal int64, _ *wire.Shape, _ *records.Item) (records.Origin, error) {
 	origin, err := s.reread()
 	if err != nil {
 		return records.Origin{}, err
@@ -192,7 +192,7 @@ func (s *Source) reread() (*rereader, error) {
 type rereader struct {
 	from  Origin
 	chunk records.Chunk
-	shape *records.Shape
+	shape *wire.Shape
 	first int64 // ordinal of the chunk's first item
 }
 

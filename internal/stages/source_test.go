@@ -22,9 +22,9 @@ import (
 func parcelOf(t *testing.T, dir store.Dir, seed uint64, items []string) wire.Batch {
 	t.Helper()
 	random := jobtest.Seeded(t, seed)
-	e := ledger.Entry{Batch: wire.Batch{First: 100, Count: int64(len(items))}.Sealed(), Part: ledger.NewToken()}
+	e := wire.Entry{Batch: wire.Batch{First: 100, Count: int64(len(items))}.Sealed(), Part: ledger.NewToken()}
 	inline := seed%2 == 1
-	p := NewPart("run-1", e, map[bool]int{true: MaxInline}[inline], opened(dir))
+	p := NewPart("run-1", e, map[bool]int{true: wire.MaxInline}[inline], opened(dir))
 	defer p.Close()
 	var unwritten []byte
 	at := int64(0)
@@ -33,7 +33,7 @@ func parcelOf(t *testing.T, dir store.Dir, seed uint64, items []string) wire.Bat
 		case "":
 			require.NoError(t, p.Note(t.Context(), ledger.DroppedLine(at)))
 		case "!":
-			require.NoError(t, p.Note(t.Context(), ledger.ErrorLine{At: at, Failure: job.Failure{Item: 100 + int64(i), Kind: job.KindError}}))
+			require.NoError(t, p.Note(t.Context(), wire.ErrorLine{At: at, Failure: job.Failure{Item: 100 + int64(i), Kind: job.KindError}}))
 		default:
 			unwritten = append(append(unwritten, item...), '\n')
 			at += int64(len(item)) + 1
@@ -53,7 +53,7 @@ func parcelOf(t *testing.T, dir store.Dir, seed uint64, items []string) wire.Bat
 		Number: 1, Run: "run-1", Token: e.Part, First: b.First, Count: b.Count, Format: "text",
 		Bytes: e.Bytes, Sum: e.Sum, ErrBytes: e.ErrBytes, ErrSum: e.ErrSum, Inline: p.Inline(),
 	}}}
-	if inline && e.Bytes+e.ErrBytes <= MaxInline {
+	if inline && e.Bytes+e.ErrBytes <= wire.MaxInline {
 		require.NotNil(t, p.Inline())
 	}
 	return b
@@ -155,7 +155,7 @@ func TestSource_Corrupt(t *testing.T) {
 			t.Parallel()
 			dir := openDir(t)
 			b := parcelOf(t, dir, 2, []string{"a", "!", "c", "d"})
-			key := ledger.ResultsKey("run-1", ledger.Entry{Batch: b, Part: b.From.Parts[0].Token})
+			key := ledger.ResultsKey("run-1", wire.Entry{Batch: b, Part: b.From.Parts[0].Token})
 			if c.change != nil {
 				data, err := dir.Get(t.Context(), key)
 				require.NoError(t, err)

@@ -14,7 +14,7 @@ type viewReader struct {
 	view   wire.View
 	parts  map[int]*reader
 	items  map[int]outcome // of the current item, by part
-	forms  map[int]records.Format
+	forms  map[int]wire.Format
 	text   bool
 	routed uint32
 	list   []byte // of a zip
@@ -23,9 +23,9 @@ type viewReader struct {
 
 // openView opens what a step reads of a batch. It opens the store if a part is there.
 func openView(ctx context.Context, open func() (store.Dir, error), batch wire.Batch, view wire.View) (*viewReader, error) {
-	v := &viewReader{view: view, parts: map[int]*reader{}, items: map[int]outcome{}, forms: map[int]records.Format{}}
+	v := &viewReader{view: view, parts: map[int]*reader{}, items: map[int]outcome{}, forms: map[int]wire.Format{}}
 	wanted := map[int]bool{}
-	eachPart(&view, func(part int) { wanted[part] = true })
+	view.EachPart(func(part int) { wanted[part] = true })
 	for _, p := range batch.From.Parts {
 		if !wanted[p.Number] {
 			continue
@@ -35,7 +35,7 @@ func openView(ctx context.Context, open func() (store.Dir, error), batch wire.Ba
 			v.close()
 			return nil, err
 		}
-		v.parts[p.Number], v.forms[p.Number] = r, records.Format(p.Format)
+		v.parts[p.Number], v.forms[p.Number] = r, wire.Format(p.Format)
 	}
 	v.text = v.isText(&view)
 	return v, nil
@@ -52,7 +52,7 @@ func openPart(ctx context.Context, open func() (store.Dir, error), batch wire.Ba
 }
 
 // format is that of the lines.
-func (v *viewReader) format() records.Format {
+func (v *viewReader) format() wire.Format {
 	if v.text {
 		return records.Text
 	}
@@ -123,13 +123,13 @@ func (v *viewReader) of(view *wire.View, asText bool) outcome {
 }
 
 // as returns an outcome whose line has the format that is asked for: a text in JSON is a string.
-func (v *viewReader) as(o outcome, format records.Format, asText bool) outcome {
+func (v *viewReader) as(o outcome, format wire.Format, asText bool) outcome {
 	if asText || format != records.Text {
 		return o
 	}
 	start := len(v.quoted)
-	shape := records.Shape{Format: records.Text}
-	quoted, err := shape.AppendJSON(v.quoted, &records.Item{Raw: o.line, Size: int64(len(o.line))})
+	shape := wire.Shape{Format: records.Text}
+	quoted, err := records.AppendJSON(&shape, v.quoted, &records.Item{Raw: o.line, Size: int64(len(o.line))})
 	if err != nil {
 		return outcome{undone: &Undone{Err: job.Error{Type: "Invalid", Message: err.Error()}}}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Input is what a job's workflow is started with.
+// StartInput is what a job's workflow is started with.
 type StartInput struct {
 	Spec job.Spec `json:"spec"`
 	// Resume lists the heads of the manifest chain of earlier runs: items that have an outcome there
@@ -31,4 +31,94 @@ type StartInput struct {
 	Searchable bool `json:"searchable,omitempty"`
 	// Version is the wire.LogicVersion of the program that starts the job.
 	Version int `json:"version,omitempty"`
+}
+
+// Earlier counts the items that earlier runs have left. They take a part of the capacity until they are done, of which the leg that
+// takes items hears from the job.
+type Earlier struct {
+	Items int64 `json:"items"`
+	Done  int64 `json:"done"`  // by legs that have ended
+	Freed int64 `json:"freed"` // of Done, those that feedState.Freed has
+}
+
+// CarriedLeg is an open leg of a feed, as the job's next run continues with it.
+type CarriedLeg struct {
+	Number   int       `json:"number"`
+	Reported Counts    `json:"reported,omitzero"`
+	Places   int       `json:"places,omitempty"`
+	Dry      bool      `json:"dry,omitempty"`
+	Told     int       `json:"told,omitempty"` // how often it was sent limits
+	Freed    Freed     `json:"freed,omitzero"`
+	Sofar    LegResult `json:"sofar"`
+}
+
+// JobInput starts a job, or continues it in a new run.
+type JobInput struct {
+	StartInput
+	State *JobState `json:"state,omitempty"` // nil at the start
+}
+
+// JobState is all that a job carries from one of its runs to the next.
+type JobState struct {
+	Ref      Ref          `json:"ref"`
+	Work     WorkState    `json:"work"`
+	Portions int          `json:"portions"`           // found so far
+	LastLeg  int          `json:"last_leg,omitempty"` // the number of the leg that was opened last
+	Batches  int64        `json:"batches"`            // found so far
+	Heads    []string     `json:"heads"`              // manifests that no other names
+	Speed    Speed        `json:"speed"`              // of the handler, as the leg that ended last has shown
+	Pool     PoolView     `json:"pool,omitzero"`
+	Report   job.Report   `json:"report"`
+	Fresh    Counts       `json:"fresh,omitzero"` // of what earlier runs have not done
+	Slowed   Slowed       `json:"slowed,omitzero"`
+	Carried  []CarriedLeg `json:"carried,omitempty"` // legs that are open
+	// Listed is what those who list jobs see of the progress.
+	Listed job.Counted `json:"listed,omitzero"`
+}
+
+// Salvaged is what an earlier run, or a leg of it, had accepted: itself or, if that may be large, the leg that is to be asked.
+type Salvaged struct {
+	CommitFeedInput
+	SalvageFeedInput
+	Gone bool `json:"gone,omitempty"` // the leg's history was, when the job was resumed
+}
+
+// WorkState is what a work carries from one run of a job to the next.
+type WorkState struct {
+	Cursor Cursor         `json:"cursor"` // of jobs that read inputs in order: where the next page begins
+	Feed   *FeedWorkState `json:"feed,omitempty"`
+	Loop   *LoopWorkState `json:"loop,omitempty"`
+}
+
+// LegInput is what one leg has to run.
+type LegInput struct {
+	Ref  Ref      `json:"ref"`
+	Spec job.Spec `json:"spec"`
+	LegState
+	// Page holds new batches (see [DecodePage]), beside those of State.
+	Page     []byte    `json:"page,omitempty"`
+	Base     int64     `json:"base"`               // batches planned before these
+	Previous []string  `json:"previous,omitempty"` // manifests that this leg's manifest names
+	Sofar    LegResult `json:"so_far"`             // of the leg's earlier runs
+	Version  int       `json:"version,omitempty"`  // see wire.LogicVersion
+}
+
+// LegResult is what a leg has done.
+type LegResult struct {
+	Outcomes
+	Manifests []string `json:"manifests"` // heads of the chain after this leg
+	// Left is how many items the leg did not get to, because of a stop or of Error.
+	Left   int64 `json:"left,omitempty"`
+	Window int   `json:"window"` // places that it held at its end
+	// Of a leg of a feed: how many items the feed had accepted at its end, and how many resets have discarded in it.
+	Accepted  int64 `json:"accepted,omitempty"`
+	Discarded int64 `json:"discarded,omitempty"`
+	// Of a leg of a loop: where its slots stand.
+	Loop []job.LoopSlot `json:"loop,omitempty"`
+	// Counted are the outcomes of a feed's last session in it.
+	Counted Counts `json:"counted,omitzero"`
+	// Freed is the capacity of a feed that it has freed since it was sealed.
+	Freed Freed `json:"freed,omitzero"`
+	// Unsaved: something that a leg of a feed has come to is in its history only.
+	Unsaved bool `json:"unsaved,omitempty"`
 }

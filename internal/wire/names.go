@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Names that every part of stint, and any other Temporal client, may rely on.
@@ -12,10 +13,6 @@ const (
 	// WorkflowJob and WorkflowLeg are the registered names of the two workflow types.
 	WorkflowJob = "Job"
 	WorkflowLeg = "Leg"
-	// ActivityProcess is the registered name of the activity that runs a batch.
-	ActivityProcess = "Process"
-	// ActivityLocate is the registered name of the local activity that finds out where batches run.
-	ActivityLocate = "Locate"
 	// SignalRestarted informs a job or leg that the only process that could hold its running
 	// activities has been replaced; its argument is ignored.
 	SignalRestarted = "restarted"
@@ -113,3 +110,9 @@ func LegsPrefix(job string) string { return job + "/leg-" }
 
 // LogicVersion is the version of the workflows' logic that a job started now follows to its end.
 const LogicVersion = 1
+
+// StopNotice is what a running batch finds in its workflow's memo once a stop has reached it.
+type StopNotice struct {
+	Deadline time.Time `json:"deadline"` // when the grace period ends
+	Reason   string    `json:"reason,omitempty"`
+}

@@ -19,6 +19,9 @@ const (
 	MaxTask = 2 << 20
 	// MaxInFlight bounds the arguments of the updates that are under way to a workflow at a time, where stint configures the server.
 	MaxInFlight = 1792 << 10
+	// MaxInline is about the most bytes of outcomes of a feed's batch, or of a part between two stages, that travel in answers of Process.
+	// Those of a larger one are in the store.
+	MaxInline = 64 << 10
 	// MaxAnswer is the most bytes of the results and parts of an [Exchanged]: [MaxExchangeBytes] of results in base64, and some.
 	MaxAnswer = 1400 << 10
 )

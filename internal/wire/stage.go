@@ -125,3 +125,17 @@ type Lines struct {
 	Results []byte `json:"r,omitempty"`
 	Errors  []byte `json:"e,omitempty"`
 }
+
+// EachPart calls yield with each part that the view is made of.
+func (v *View) EachPart(yield func(part int)) {
+	yield(v.Part)
+	if v.Route != nil && v.Route.Answer > 0 {
+		yield(v.Route.Answer)
+	}
+	for i := range v.Zip {
+		v.Zip[i].EachPart(yield)
+	}
+	for i := range v.Pick {
+		v.Pick[i].EachPart(yield)
+	}
+}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/job"
 )
 
@@ -23,7 +23,7 @@ func Stages(random Random, most int) []job.Stage {
 	for {
 		all := sequence(random, 0)
 		s := job.Spec{Name: "n", Input: []string{"i"}, Output: "o", Stages: all}.WithDefaults()
-		if s.Validate() == nil && len(stages.Compile(s.Stages)) <= most {
+		if s.Validate() == nil && len(pipeline.Compile(s.Stages)) <= most {
 			return all
 		}
 	}

@@ -14,7 +14,7 @@ const maxReturns = 10
 // expired is the latest execution of a task that has expired, and what was suspected before. If its worker comes back that is restored.
 type expired struct {
 	activity string
-	before   suspicion.Suspicion
+	before   wire.Suspicion
 }
 
 // receiveReturns takes back the deaths of executions whose workers have them alive: the server had given them up because it was away itself, or the
@@ -22,7 +22,7 @@ type expired struct {
 func (d *Dispatcher) receiveReturns() {
 	ReceiveEach(d.ctx, wire.SignalCameBack, func(back wire.CameBack) {
 		d.silent = slices.DeleteFunc(d.silent, func(s silence) bool { return s.task.activityID() == back.Activity })
-		if slices.ContainsFunc(d.flying, func(t *Task) bool { return t.activityID() == back.Activity }) {
+		if slices.ContainsFunc(d.flying, func(t *task) bool { return t.activityID() == back.Activity }) {
 			return // the server still has it
 		}
 		if back.Clock != nil && d.cameBack != nil {
@@ -36,8 +36,8 @@ func (d *Dispatcher) receiveReturns() {
 }
 
 // expiredTask returns the task whose latest expired execution has the ID; nil if there is none.
-func (d *Dispatcher) expiredTask(activity string) *Task {
-	is := func(t *Task) bool { return t.expired != nil && t.expired.activity == activity }
+func (d *Dispatcher) expiredTask(activity string) *task {
+	is := func(t *task) bool { return t.expired != nil && t.expired.activity == activity }
 	for i := range d.returned {
 		if is(&d.returned[i]) {
 			return &d.returned[i]
@@ -52,8 +52,8 @@ func (d *Dispatcher) expiredTask(activity string) *Task {
 }
 
 // forgive takes the latest death of a task back.
-func (d *Dispatcher) forgive(t *Task) {
-	if t.Suspected() && !t.expired.before.Suspected() {
+func (d *Dispatcher) forgive(t *task) {
+	if t.suspicion().Suspected() && !suspicion.Of(&t.expired.before).Suspected() {
 		d.sofar.Totals.Isolations--
 	}
 	t.Suspicion, t.expired = t.expired.before, nil

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -14,7 +14,7 @@ import (
 var errNotItsItems = errors.New("the execution reports other items")
 
 // intact returns an error unless the batch is as it was when it was sealed.
-func (t *Task) intact() *job.Error {
+func (t *task) intact() *job.Error {
 	if err := t.Verify(); err != nil {
 		return &job.Error{Type: job.ErrorDamaged, Message: fmt.Sprintf("batch %d was not executed: %v; resume the job to have it cut anew", t.Number, err)}
 	}
@@ -22,7 +22,7 @@ func (t *Task) intact() *job.Error {
 }
 
 // answers returns an error unless what an execution returns are the task's own items: first what is done, then the rest.
-func (t *Task) answers(r *activities.ProcessResult) *job.Error {
+func (t *task) answers(r *wire.ProcessResult) *job.Error {
 	err := t.tiledBy(r)
 	if err == nil {
 		return nil
@@ -30,7 +30,7 @@ func (t *Task) answers(r *activities.ProcessResult) *job.Error {
 	return &job.Error{Type: job.ErrorDamaged, Message: fmt.Sprintf("what batch %d came to was not recorded: %v; resume the job to have it run anew", t.Number, err)}
 }
 
-func (t *Task) tiledBy(r *activities.ProcessResult) error {
+func (t *task) tiledBy(r *wire.ProcessResult) error {
 	next := t.First
 	if r.Entry.Count > 0 {
 		if err := r.Entry.Verify(); err != nil {

@@ -21,12 +21,12 @@ const OrphanTries = 3
 
 // orphaned decides what follows the end of the process that had the task in hand, which another one has
 // replaced. It is no failed attempt, but an item that kills its process must not do so for ever.
-func (d *Dispatcher) orphaned(t Task, err error) {
+func (d *Dispatcher) orphaned(t task, err error) {
 	t.Orphaned++
 	t.expired = nil // whoever comes back says nothing of what was found out since
 	switch {
-	case t.Suspected():
-		t.ProcessEnded()
+	case t.suspicion().Suspected():
+		t.suspicion().ProcessEnded()
 	case t.Orphaned >= OrphanTries:
 		d.suspect(&t, err)
 	default:
@@ -38,11 +38,11 @@ func (d *Dispatcher) orphaned(t Task, err error) {
 
 // died decides what follows the death of the worker that had the task in hand. Only deaths count here: an error that passes says nothing of
 // the items, and neither does a death say anything of what may still be retried.
-func (d *Dispatcher) died(t Task, err error) {
+func (d *Dispatcher) died(t task, err error) {
 	t.Deaths++
 	switch {
-	case t.Suspected():
-		t.Died()
+	case t.suspicion().Suspected():
+		t.suspicion().Died()
 	case t.Deaths >= d.spec.Attempts:
 		d.suspect(&t, err)
 	default:
@@ -59,14 +59,14 @@ func (d *Dispatcher) died(t Task, err error) {
 }
 
 // suspect begins to look for the item that its workers die of.
-func (d *Dispatcher) suspect(t *Task, err error) {
+func (d *Dispatcher) suspect(t *task, err error) {
 	d.sofar.Totals.Isolations++
-	t.Begin(t.Batch, lastHint(err))
+	t.suspicion().Begin(t.Batch, lastHint(err))
 }
 
 // narrowed runs a suspected task again at once. Its errors are forgotten, because it gets on: it has fewer suspects, or is nearer to
 // a verdict.
-func (d *Dispatcher) narrowed(t Task, err error) {
+func (d *Dispatcher) narrowed(t task, err error) {
 	t.Tries = 0
 	if t.Unwritten == 0 { // no worker has died of recording a verdict
 		t.Kind, t.Cause = job.KindCrash, text.Fit(execute.JobError(err).Message, MaxCause)

@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/stagewindow"
+	"github.com/stint-run/stint/workflows/internal/throttle"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -22,12 +21,12 @@ type Dispatcher struct {
 	spec      job.Spec
 	supply    Supply
 	recorder  Recorder
-	process   func(workflow.Context, activities.ProcessInput) workflow.Future
-	recover   func(wire.Hint) (activities.ProcessResult, bool)
+	process   func(workflow.Context, wire.ProcessInput) workflow.Future
+	recover   func(wire.Hint) (wire.ProcessResult, bool)
 	doubt     func(began, now time.Time)
 	cameBack  func(at job.LoopSlot, runs bool)
 	link      Link
-	tally     func() Counts
+	tally     func() wire.Counts
 	maxEvents int
 	selector  workflow.Selector
 	wake      workflow.Channel // makes Run look again
@@ -36,12 +35,12 @@ type Dispatcher struct {
 	cancel  workflow.CancelFunc
 
 	// returned are tasks that have run before and run again. They go first.
-	returned  []Task
-	flying    []*Task
+	returned  []task
+	flying    []*task
 	silent    []silence // executions that nothing was heard of at a stop
 	delayed   int       // tasks that wait for a repetition
 	before    job.Totals
-	sofar     Outcomes
+	sofar     wire.Outcomes
 	lastError string // for people
 
 	window window
@@ -68,7 +67,7 @@ func New(ctx workflow.Context, c Config) *Dispatcher {
 	d := &Dispatcher{
 		ctx: ctx, spec: c.Spec, supply: c.Supply, recorder: c.Recorder, process: c.Process, recover: c.Recover, doubt: c.Doubt, cameBack: c.CameBack, link: c.Link, tally: c.Tally, maxEvents: cmp.Or(c.MaxEvents, MaxEvents),
 		selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
-		returned: c.State.Tasks, before: c.Sofar.Totals, sofar: c.Sofar,
+		returned: begin(c.State.Tasks), before: c.Sofar.Totals, sofar: c.Sofar,
 		window: window{places: c.State.Window, last: c.State.Last},
 		rate:   newRateControl(ctx, c),
 		report: newReporting(c), learning: newLearning(c.State),
@@ -147,22 +146,23 @@ func (d *Dispatcher) dispatch() {
 }
 
 // next takes the first task that may run now. It returns false if there is none.
-func (d *Dispatcher) next() (Task, bool) {
+func (d *Dispatcher) next() (task, bool) {
 	d.look()
 	if d.sofar.Outage != nil && len(d.flying) == 0 {
 		// What failed may wait for the host of one input only: another one's batches are not held up by it.
 		if t, ok := d.supply.Next(); ok {
-			return t, ok
+			return task{Task: t}, ok
 		}
 	}
 	t, ok, blocked := d.nextReturned()
 	if ok || blocked {
 		return t, ok
 	}
-	return d.supply.Next()
+	new, ok := d.supply.Next()
+	return task{Task: new}, ok
 }
 
-func (d *Dispatcher) execute(t Task) {
+func (d *Dispatcher) execute(t task) {
 	if err := t.intact(); err != nil {
 		d.again(t)
 		d.fail(err)
@@ -172,9 +172,9 @@ func (d *Dispatcher) execute(t Task) {
 	t.Runs++
 	flying := &t
 	d.flying = append(d.flying, flying)
-	recovering := d.rate.limits.Slowed.Rate(t.started) > 0
+	recovering := throttle.Of(&d.rate.limits.Slowed).Rate(t.started) > 0
 	ctx := execute.BatchOptions(d.batches, d.spec, t.activityID(), t.summary())
-	future := d.process(ctx, activities.ProcessInput{
+	future := d.process(ctx, wire.ProcessInput{
 		Batch: t.Batch, Trials: t.Trials, Calls: callLimits(d.spec), Grace: max(0, d.spec.Grace), Slice: t.slice(recovering),
 		Take: t.items(), Verdict: t.verdict(), OnError: d.spec.OnError, Pace: t.pace,
 		Hopeless: d.hopeless(), Flatten: d.spec.Flatten, KeepDrops: d.spec.Dropped != "",
@@ -182,7 +182,7 @@ func (d *Dispatcher) execute(t Task) {
 	d.selector.AddFuture(future, func(f workflow.Future) {
 		d.receiveRestarts() // one may have come before the end that it excuses
 		d.land(flying)
-		var result activities.ProcessResult
+		var result wire.ProcessResult
 		if err := f.Get(d.ctx, &result); err != nil {
 			d.failed(*flying, err)
 		} else if err := flying.answers(&result); err != nil {
@@ -195,13 +195,13 @@ func (d *Dispatcher) execute(t Task) {
 	})
 }
 
-func callLimits(spec job.Spec) calls.CallLimits {
-	return calls.CallLimits{
+func callLimits(spec job.Spec) wire.CallLimits {
+	return wire.CallLimits{
 		Timeout: max(0, spec.CallTimeout), Attempts: spec.Attempts, ItemAttempts: spec.ItemAttempts, Backoff: spec.Backoff,
 	}
 }
 
-func (d *Dispatcher) land(t *Task) {
+func (d *Dispatcher) land(t *task) {
 	for i := range d.flying {
 		if d.flying[i] == t {
 			d.flying = append(d.flying[:i], d.flying[i+1:]...)
@@ -225,15 +225,30 @@ func (d *Dispatcher) Wake() { d.wake.SendAsync(nil) }
 
 // Handover takes out what the dispatcher of the leg's next run begins with, the batches of the supply included. It is
 // for a dispatcher whose Run has returned.
-func (d *Dispatcher) Handover() State {
+func (d *Dispatcher) Handover() wire.LegState {
 	if d.gate != nil {
 		d.gate.Open()
 	}
-	return State{
-		Number: d.report.leg, Tasks: append(d.returned, drain(d.supply)...), Window: d.window.places, Last: d.window.last,
+	return wire.LegState{
+		Number: d.report.leg, Tasks: append(end(d.returned), drain(d.supply)...), Window: d.window.places, Last: d.window.last,
 		Limits: d.rate.limits, SlowDowns: d.rate.requests,
 		Known: d.known, News: d.news, SpeedAwaited: d.speedAwaited,
 	}
+}
+
+// begin and end are where tasks come from another run, and where they go to one.
+func begin(waiting []wire.Task) (tasks []task) {
+	for _, t := range waiting {
+		tasks = append(tasks, task{Task: t})
+	}
+	return tasks
+}
+
+func end(tasks []task) (waiting []wire.Task) {
+	for _, t := range tasks {
+		waiting = append(waiting, t.Task)
+	}
+	return waiting
 }
 
 // Free is how many more batches may be in flight now.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -23,15 +22,15 @@ import (
 
 // putSupply supplies what was put.
 type putSupply struct {
-	waiting []dispatch.Task
+	waiting []wire.Task
 	put     int64 // batches
 	items   int64
 	closed  bool
 }
 
-func (s *putSupply) Next() (dispatch.Task, bool) {
+func (s *putSupply) Next() (wire.Task, bool) {
 	if len(s.waiting) == 0 {
-		return dispatch.Task{}, false
+		return wire.Task{}, false
 	}
 	t := s.waiting[0]
 	s.waiting = s.waiting[1:]
@@ -46,14 +45,14 @@ func (s *putSupply) add(items int64) wire.Batch {
 	b := wire.Batch{First: s.items, Count: items}.Sealed()
 	s.put++
 	s.items += items
-	s.waiting = append(s.waiting, dispatch.Task{Batch: b, Number: s.put})
+	s.waiting = append(s.waiting, wire.Task{Batch: b, Number: s.put})
 	return b
 }
 
 // answers keeps what was accepted, by ordinal.
-type answers map[int64]activities.ProcessResult
+type answers map[int64]wire.ProcessResult
 
-func (a answers) Accept(_ dispatch.Task, r activities.ProcessResult) {
+func (a answers) Accept(_ wire.Task, r wire.ProcessResult) {
 	for i := range r.Entry.Count {
 		a[r.Entry.First+i] = r
 	}
@@ -62,11 +61,11 @@ func (a answers) Accept(_ dispatch.Task, r activities.ProcessResult) {
 const queueOfLeg = "of-the-leg"
 
 // putLeg runs until it is closed.
-func putLeg(ctx workflow.Context, spec job.Spec) (dispatch.Outcomes, error) {
+func putLeg(ctx workflow.Context, spec job.Spec) (wire.Outcomes, error) {
 	supply, recorded := &putSupply{}, answers{}
 	d := dispatch.New(ctx, dispatch.Config{
-		Spec: spec, State: dispatch.State{Number: 1, Window: spec.Window, Last: true}, Supply: supply, Recorder: recorded,
-		Process: func(ctx workflow.Context, in activities.ProcessInput) workflow.Future {
+		Spec: spec, State: wire.LegState{Number: 1, Window: spec.Window, Last: true}, Supply: supply, Recorder: recorded,
+		Process: func(ctx workflow.Context, in wire.ProcessInput) workflow.Future {
 			in.Ref.Job = "completed"
 			return workflow.ExecuteActivity(workflow.WithTaskQueue(ctx, queueOfLeg), "Process", in)
 		},
@@ -87,7 +86,7 @@ func putLeg(ctx workflow.Context, spec job.Spec) (dispatch.Outcomes, error) {
 		return recorded[b.First].Worker, err
 	}
 	if err := workflow.SetUpdateHandler(ctx, "put", put); err != nil {
-		return dispatch.Outcomes{}, err
+		return wire.Outcomes{}, err
 	}
 	closing := func(workflow.Context) error {
 		supply.closed = true
@@ -95,7 +94,7 @@ func putLeg(ctx workflow.Context, spec job.Spec) (dispatch.Outcomes, error) {
 		return nil
 	}
 	if err := workflow.SetUpdateHandler(ctx, "close", closing); err != nil {
-		return dispatch.Outcomes{}, err
+		return wire.Outcomes{}, err
 	}
 	d.Listen()
 	d.Run(ctx)
@@ -113,12 +112,12 @@ func TestDispatcher_OfAnotherKindOfLeg(t *testing.T) {
 	env.SetTestTimeout(5 * time.Second)
 	var mu sync.Mutex
 	var queues []string
-	env.RegisterActivityWithOptions(func(ctx context.Context, in activities.ProcessInput) (activities.ProcessResult, error) {
+	env.RegisterActivityWithOptions(func(ctx context.Context, in wire.ProcessInput) (wire.ProcessResult, error) {
 		mu.Lock()
 		queues = append(queues, activity.GetInfo(ctx).TaskQueue)
 		mu.Unlock()
 		require.Equal(t, "completed", in.Ref.Job)
-		r := activities.ProcessResult{Worker: "host-1"}
+		r := wire.ProcessResult{Worker: "host-1"}
 		done := min(2, in.Batch.Count)
 		r.Entry.Batch, r.Entry.OK = in.Batch.Upto(done, 0), done
 		r.Totals = job.Totals{OK: done, Batches: 1}
@@ -153,7 +152,7 @@ func TestDispatcher_OfAnotherKindOfLeg(t *testing.T) {
 	env.ExecuteWorkflow(putLeg, job.Spec{Name: "risk", Pool: "risk", Window: 2}.WithDefaults())
 	require.True(t, env.IsWorkflowCompleted())
 	require.NoError(t, env.GetWorkflowError())
-	var got dispatch.Outcomes
+	var got wire.Outcomes
 	require.NoError(t, env.GetWorkflowResult(&got))
 	require.Equal(t, 3, answered)
 	require.EqualValues(t, 8, got.Totals.OK)

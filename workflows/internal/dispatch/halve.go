@@ -16,14 +16,14 @@ import (
 
 // nextReturned takes out the first returned task that may run beside what is in flight. blocked reports
 // that nothing else may start either.
-func (d *Dispatcher) nextReturned() (t Task, ok, blocked bool) {
+func (d *Dispatcher) nextReturned() (t task, ok, blocked bool) {
 	suspect, single := false, false // in flight
 	for _, t := range d.flying {
-		suspect = suspect || t.Suspected()
-		single = single || t.Alone()
+		suspect = suspect || t.suspicion().Suspected()
+		single = single || t.suspicion().Alone()
 	}
 	if single {
-		return Task{}, false, true
+		return task{}, false, true
 	}
 	now := workflow.Now(d.ctx)
 	var soonest time.Time
@@ -34,10 +34,10 @@ func (d *Dispatcher) nextReturned() (t Task, ok, blocked bool) {
 				soonest = t.After
 			}
 			continue
-		case d.held(&t), t.Suspected() && suspect:
+		case d.held(&t), t.suspicion().Suspected() && suspect:
 			continue
-		case t.Alone() && len(d.flying) > 0:
-			return Task{}, false, true // until it is alone
+		case t.suspicion().Alone() && len(d.flying) > 0:
+			return task{}, false, true // until it is alone
 		}
 		d.returned = append(d.returned[:i:i], d.returned[i+1:]...)
 		return t, true, false
@@ -45,5 +45,5 @@ func (d *Dispatcher) nextReturned() (t Task, ok, blocked bool) {
 	if !soonest.IsZero() {
 		d.wakeAt(soonest)
 	}
-	return Task{}, false, false
+	return task{}, false, false
 }

@@ -3,19 +3,10 @@ package dispatch
 import (
 	"time"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/workflows/internal/pool"
-	"github.com/stint-run/stint/workflows/internal/throttle"
 	"go.temporal.io/sdk/workflow"
 )
-
-// PoolNews is what a leg reports of its pool: the argument of SignalPool.
-type PoolNews struct {
-	Workers pool.Workers `json:"workers,omitempty"`
-	// Since is from when on slots have waited for batches; zero: they have not.
-	Since time.Time      `json:"since,omitzero"`
-	Speed throttle.Speed `json:"speed,omitzero"` // of the handler; zero: not asked for
-}
 
 // RateBatches is how many batches should have ended to show the handler's speed.
 const RateBatches = 4
@@ -31,22 +22,23 @@ type learning struct {
 	quietUntil   time.Time // it does not hear of any before
 }
 
-func newLearning(s State) learning {
+func newLearning(s wire.LegState) learning {
 	return learning{known: s.Known, news: s.News, speedAwaited: s.SpeedAwaited}
 }
 
 // learn notes what the end of a batch shows of the pool, and reports it to the job if that matters to it.
-func (d *Dispatcher) learn(t Task, r activities.ProcessResult) {
+func (d *Dispatcher) learn(t task, r wire.ProcessResult) {
 	now := workflow.Now(d.ctx)
-	d.sofar.Pool, _ = d.sofar.Pool.With(pool.Worker{Name: r.Worker, Capacity: r.Capacity, Last: now.Unix()})
+	workers, _ := pool.Workers(d.sofar.Pool).With(wire.PoolWorker{Name: r.Worker, Capacity: r.Capacity, Last: now.Unix()})
+	d.sofar.Pool = workers
 	if t.limited && r.Started > 0 && d.spec.Window == 0 {
 		d.sample.Add(t.started, time.UnixMilli(r.Started), now)
 	}
-	n := PoolNews{Since: d.sample.Waiting()}
+	n := wire.PoolNews{Since: d.sample.Waiting()}
 	if d.speedAwaited && d.sofar.Totals.Batches >= RateBatches {
 		n.Speed = d.sofar.Speed
 	}
-	calls := d.sofar.Pool.Calls()
+	calls := workers.Calls()
 	if calls > d.known {
 		n.Workers = d.sofar.Pool
 	}

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"errors"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/workflow"
 )
@@ -12,17 +13,9 @@ var errNoJob = errors.New("the leg belongs to no job")
 // SignalDisowned is what a job sends to a leg that an earlier run of it has started: the leg's own job has ended.
 const SignalDisowned = "disowned"
 
-// FromLeg is a leg's signal to its job. A job that is resumed has the workflow ID of the one that has ended, and a leg of that one may
-// not have heard of its end: so each signal says whose leg has sent it.
-type FromLeg[T any] struct {
-	Run   string             `json:"run,omitempty"` // of the job, as in its Ref; "": not a leg's, but a person's
-	Leg   workflow.Execution `json:"leg,omitzero"`
-	Value T                  `json:"value,omitempty"`
-}
-
 // ReceiveFromLegs calls fn for each signal of the name that a leg of the run has sent. Legs of other runs learn that they have no job any more.
 func ReceiveFromLegs[T any](ctx workflow.Context, run, name string, fn func(T)) {
-	ReceiveEach(ctx, name, func(s FromLeg[T]) {
+	ReceiveEach(ctx, name, func(s wire.FromLeg[T]) {
 		if s.Run == "" || s.Run == run {
 			fn(s.Value)
 			return
@@ -51,7 +44,7 @@ func (p *ParentLink) Signal(name string, argument any) workflow.Future {
 	if info.ParentWorkflowExecution == nil {
 		return nil
 	}
-	signal := FromLeg[any]{Run: p.run, Leg: info.WorkflowExecution, Value: argument}
+	signal := wire.FromLeg[any]{Run: p.run, Leg: wire.Execution(info.WorkflowExecution), Value: argument}
 	return workflow.SignalExternalWorkflow(p.ctx, info.ParentWorkflowExecution.ID, "", name, signal)
 }
 
@@ -59,20 +52,20 @@ func (p *ParentLink) Signal(name string, argument any) workflow.Future {
 func (p *ParentLink) Failed(err *job.Error) { p.Signal(SignalFail, *err) }
 
 // SlowDown sends SignalSlow.
-func (p *ParentLink) SlowDown(r SlowDownRequest) { p.Signal(SignalSlow, r) }
+func (p *ParentLink) SlowDown(r wire.SlowDownRequest) { p.Signal(SignalSlow, r) }
 
 // Counted sends SignalCounts.
-func (p *ParentLink) Counted(c Counts) { p.Signal(SignalCounts, c) }
+func (p *ParentLink) Counted(c wire.Counts) { p.Signal(SignalCounts, c) }
 
 // Heard sends SignalPool.
-func (p *ParentLink) Heard(n PoolNews) { p.Signal(SignalPool, n) }
+func (p *ParentLink) Heard(n wire.PoolNews) { p.Signal(SignalPool, n) }
 
 // BatchEnded calls what the link was made with.
 func (p *ParentLink) BatchEnded() { p.batchEnded() }
 
 // HandBack sends SignalPlaces.
 func (p *ParentLink) HandBack(places int) workflow.Future {
-	if sent := p.Signal(SignalPlaces, PlacesBack{Leg: p.leg, Places: places}); sent != nil {
+	if sent := p.Signal(SignalPlaces, wire.PlacesBack{Leg: p.leg, Places: places}); sent != nil {
 		return sent
 	}
 	future, settable := workflow.NewFuture(p.ctx)

@@ -5,23 +5,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
-	"github.com/stint-run/stint/workflows/internal/suspicion"
 	"go.temporal.io/sdk/workflow"
 )
 
 // succeeded takes the result of an execution: accepted items, and perhaps a rest.
-func (d *Dispatcher) succeeded(t Task, r activities.ProcessResult) {
+func (d *Dispatcher) succeeded(t task, r wire.ProcessResult) {
 	d.noteForced(t, r.Forced)
 	d.noteLeft(t, r.Left)
 	if r.Entry.Count > 0 {
 		d.sofar.Outage = nil
 		d.rate.effort.Add(r.Entry.Count, r.Totals.Busy-r.Paced)
-		d.recorder.Accept(t, r)
+		d.recorder.Accept(t.Task, r)
 		d.sofar.Totals.Add(r.Totals)
 		d.sofar.Speed.Add(r.Entry.Count, r.Totals.Busy)
 		d.sofar.FirstError = d.sofar.FirstError.First(r.FirstError)
@@ -34,8 +32,8 @@ func (d *Dispatcher) succeeded(t Task, r activities.ProcessResult) {
 	if r.Rest != nil {
 		t.resize(r.Entry.Count, r.SlowDown)
 		t.Batch, t.Trials = *r.Rest, r.Trials
-		if t.Suspected() {
-			t.Survived(r.Entry.Count, t.Count)
+		if t.suspicion().Suspected() {
+			t.suspicion().Survived(r.Entry.Count, t.Count)
 		}
 		if r.Entry.Count > 0 {
 			t.Tries, t.Orphaned, t.Outages, t.Returns, t.expired = 0, 0, 0, 0, nil // it has made progress
@@ -56,7 +54,7 @@ func (d *Dispatcher) succeeded(t Task, r activities.ProcessResult) {
 }
 
 // credit counts what a worker has done.
-func (d *Dispatcher) credit(r activities.ProcessResult) {
+func (d *Dispatcher) credit(r wire.ProcessResult) {
 	if r.Worker == "" {
 		return
 	}
@@ -66,10 +64,10 @@ func (d *Dispatcher) credit(r activities.ProcessResult) {
 }
 
 // again puts a task first in the queue: old tasks go before new ones.
-func (d *Dispatcher) again(t Task) { d.returned = append([]Task{t}, d.returned...) }
+func (d *Dispatcher) again(t task) { d.returned = append([]task{t}, d.returned...) }
 
 // failed decides what an execution's error means. While stopping, whatever it is, the range is a rest.
-func (d *Dispatcher) failed(t Task, err error) {
+func (d *Dispatcher) failed(t task, err error) {
 	timedOut := execute.RanOut(err)
 	if timedOut && !t.excused {
 		d.sofar.Totals.Expiries++
@@ -112,7 +110,7 @@ func (d *Dispatcher) failed(t Task, err error) {
 
 // recovered returns what an execution that has failed has left of its task, by its error or its last heartbeat. idle says that it was lost,
 // and had nothing in hand then, so that its loss says nothing of the items.
-func (d *Dispatcher) recovered(t Task, err error) (left Task, idle bool) {
+func (d *Dispatcher) recovered(t task, err error) (left task, idle bool) {
 	hint := lastHint(err)
 	left, known := d.recoveredBy(t, hint)
 	if !known {
@@ -125,7 +123,7 @@ func (d *Dispatcher) recovered(t Task, err error) (left Task, idle bool) {
 
 // recoveredBy accepts what an execution that has failed had done by then, and returns what it has left of its task. It returns false if that
 // is not known.
-func (d *Dispatcher) recoveredBy(t Task, hint *wire.Hint) (left Task, known bool) {
+func (d *Dispatcher) recoveredBy(t task, hint *wire.Hint) (left task, known bool) {
 	if d.recover == nil || hint == nil {
 		return t, false
 	}
@@ -135,18 +133,18 @@ func (d *Dispatcher) recoveredBy(t Task, hint *wire.Hint) (left Task, known bool
 	}
 	if r.Entry.Count > 0 {
 		d.sofar.Outage = nil
-		d.recorder.Accept(t, r)
+		d.recorder.Accept(t.Task, r)
 		d.sofar.Totals.Add(r.Totals)
 		d.credit(r)
 		t.Batch, t.Trials = *r.Rest, r.Trials
-		t.Suspicion, t.Tries, t.Orphaned, t.Outages, t.Returns = suspicion.Suspicion{}, 0, 0, 0, 0 // it has made progress
+		t.Suspicion, t.Tries, t.Orphaned, t.Outages, t.Returns = wire.Suspicion{}, 0, 0, 0, 0 // it has made progress
 		t.expired = nil
 	}
 	return t, true
 }
 
 // retryLater has a task tried again after a delay, in which it holds no place.
-func (d *Dispatcher) retryLater(t Task) {
+func (d *Dispatcher) retryLater(t task) {
 	d.sofar.Totals.Retries++
 	d.delayed++
 	d.stages.delayed = append(d.stages.delayed, &t)
@@ -166,7 +164,7 @@ const outageDelay = time.Second
 
 // waitOut has a task wait until the outage that it has met is over: that costs it no attempt. Another batch
 // may depend on another host, so one is tried at once; the waits after that double as well.
-func (d *Dispatcher) waitOut(t Task, cause *job.Error) {
+func (d *Dispatcher) waitOut(t task, cause *job.Error) {
 	now, o := workflow.Now(d.ctx), d.sofar.Outage
 	t.Outages++
 	t.After = now.Add(retryDelay(outageDelay, t.Outages))
@@ -201,10 +199,10 @@ func (d *Dispatcher) outOfReach() bool {
 		d.wakeAt(o.Next)
 		return true
 	}
-	return slices.ContainsFunc(d.flying, func(t *Task) bool { return !t.started.Before(o.Next) })
+	return slices.ContainsFunc(d.flying, func(t *task) bool { return !t.started.Before(o.Next) })
 }
 
 // exhausted is the error of a job that has a batch which cannot be done.
-func exhausted(t Task, tries int, cause string) *job.Error {
+func exhausted(t task, tries int, cause string) *job.Error {
 	return &job.Error{Type: job.ErrorExhausted, Message: fmt.Sprintf("%s was tried %d times; the last time: %s", t.Batch, tries, cause)}
 }

@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/workflow"
 )
 
 // Sofar are the outcomes of the leg, those of its earlier runs included.
-func (d *Dispatcher) Sofar() Outcomes { return d.sofar }
+func (d *Dispatcher) Sofar() wire.Outcomes { return d.sofar }
 
 // Progress is what the queries and the report show.
 func (d *Dispatcher) Progress() job.Progress {

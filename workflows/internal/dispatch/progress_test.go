@@ -15,16 +15,16 @@ import (
 // none supplies nothing.
 type none struct{}
 
-func (none) Next() (Task, bool) { return Task{}, false }
-func (none) Waiting() int       { return 0 }
-func (none) Ended() bool        { return true }
+func (none) Next() (wire.Task, bool) { return wire.Task{}, false }
+func (none) Waiting() int            { return 0 }
+func (none) Ended() bool             { return true }
 
 func TestLegDetails(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC)
-	l := &Dispatcher{supply: none{}, returned: make([]Task, 5), delayed: 2}
+	l := &Dispatcher{supply: none{}, returned: make([]task, 5), delayed: 2}
 	for i := range 4 {
-		l.flying = append(l.flying, &Task{Batch: wire.Batch{First: int64(i) * 10, Count: 10}.Sealed(), Number: int64(i + 1), started: at.Add(time.Duration(i*i-2*i) * time.Second)})
+		l.flying = append(l.flying, &task{Task: wire.Task{Batch: wire.Batch{First: int64(i) * 10, Count: 10}.Sealed(), Number: int64(i + 1)}, started: at.Add(time.Duration(i*i-2*i) * time.Second)})
 	}
 	l.sofar.Totals = job.Totals{OK: 12_345, Failed: 6, Batches: 1300}
 	require.Equal(t, "12,345 items ok · 6 failed · 1,300 batches done · 4 in flight · 7 waiting\n\n"+
@@ -36,8 +36,8 @@ func TestLegDetails(t *testing.T) {
 // Items between two stages show that something works, unless a stage has failed all that it had, in whichever leg.
 func TestCounts_OfAPipeline(t *testing.T) {
 	t.Parallel()
-	staged := func(between, done, failed int64) Counts {
-		var o Outcomes
+	staged := func(between, done, failed int64) wire.Counts {
+		var o wire.Outcomes
 		o.Totals = job.Totals{Failed: failed, Between: between}
 		o.Stages = []job.StageReport{{Stage: "clean", Done: between + done}, {Stage: "score", Done: done, Failed: failed}}
 		return CountsOf(o)
@@ -48,7 +48,7 @@ func TestCounts_OfAPipeline(t *testing.T) {
 	sum.Add(staged(200, 1000, 1000))
 	require.Zero(t, sum.Passed(), "the other leg's items are all still before that stage")
 	require.EqualValues(t, 1000, sum.Failed)
-	sum.Add(Counts{OK: 1})
+	sum.Add(wire.Counts{OK: 1})
 	require.EqualValues(t, 1, sum.Passed())
 }
 
@@ -66,7 +66,7 @@ func TestStraggles_TextsAreShort(t *testing.T) {
 func TestNarrowed_CauseIsShort(t *testing.T) {
 	t.Parallel()
 	d := &Dispatcher{}
-	d.narrowed(Task{}, temporal.NewApplicationError(strings.Repeat("\x00", 1000), "Died"))
+	d.narrowed(task{}, temporal.NewApplicationError(strings.Repeat("\x00", 1000), "Died"))
 	require.LessOrEqual(t, text.JSONSize(d.returned[0].Cause), MaxCause+2)
 	require.NotEmpty(t, d.returned[0].Cause)
 }

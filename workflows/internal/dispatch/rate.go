@@ -3,8 +3,8 @@ package dispatch
 import (
 	"time"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/stagewindow"
 	"github.com/stint-run/stint/workflows/internal/throttle"
 	"go.temporal.io/sdk/workflow"
 )
@@ -14,25 +14,10 @@ import (
 // flight than that rate needs, by what one item has taken so far (Little's law): each of them then runs
 // nearly as fast as its worker can.
 
-// Limits are those of a leg: the argument of SignalLimits.
-//
-// A leg is sent new ones now and then, in signals. Temporal may deliver these in another order, so they are numbered.
-type Limits struct {
-	Number int              `json:"n,omitempty"`    // of those that the job has sent the leg; 0: those that it began with
-	Rate   job.Rate         `json:"rate,omitempty"` // of the settings; 0: none
-	Slowed throttle.Slowed  `json:"slowed,omitzero"`
-	Legs   int              `json:"legs,omitempty"` // that share them
-	Report ReportThresholds `json:"report,omitzero"`
-	// Stages are the windows of stages of a pipeline that have one, and the leg's share of them.
-	Stages []stagewindow.Bound `json:"stages,omitempty"`
-	// Ask has the leg report its counts at once.
-	Ask bool `json:"ask,omitempty"`
-}
-
 // At is the limit of one of the legs at a time; 0: none.
-func (l Limits) At(now time.Time) job.Rate {
+func LimitAt(l wire.LegLimits, now time.Time) job.Rate {
 	rate := l.Rate
-	if s := l.Slowed.Rate(now); s > 0 && (rate == 0 || s < rate) {
+	if s := throttle.Of(&l.Slowed).Rate(now); s > 0 && (rate == 0 || s < rate) {
 		rate = s
 	}
 	if rate == 0 {
@@ -41,22 +26,10 @@ func (l Limits) At(now time.Time) job.Rate {
 	return max(1, rate/job.Rate(max(1, l.Legs)))
 }
 
-// SlowDownRequest is what a leg reports of a handler's request to slow down: the argument of SignalSlow.
-type SlowDownRequest struct {
-	Delay    time.Duration `json:"delay"`
-	Began    time.Time     `json:"began,omitzero"` // the batch whose handler it is
-	Observed job.Rate      `json:"observed"`       // of the leg
-}
-
-// OfAll estimates the rate of a job of so many legs from that of the one leg.
-func (r SlowDownRequest) OfAll(legs int) job.Rate {
-	return min(r.Observed, job.MaxRate) * job.Rate(max(1, legs))
-}
-
 // rateControl is what a dispatcher knows of the rate that it may work at.
 type rateControl struct {
-	limits   Limits
-	effort   throttle.Speed // of the handler, without waits for its pace
+	limits   wire.LegLimits
+	effort   wire.Speed // of the handler, without waits for its pace
 	began    time.Time
 	done     int64     // items done before began
 	wakes    time.Time // when the pause ends for which a timer runs
@@ -76,7 +49,7 @@ func (d *Dispatcher) pacing() (pace job.Rate, ok bool) {
 		d.wakeAt(r.limits.Slowed.From)
 		return 0, false
 	}
-	limit := r.limits.At(now)
+	limit := LimitAt(r.limits, now)
 	if limit == 0 {
 		return 0, true
 	}
@@ -91,7 +64,7 @@ func (d *Dispatcher) pacing() (pace job.Rate, ok bool) {
 		}
 		used += t.pace
 	}
-	if used+pace > limit && r.limits.Slowed.Rate(now) > 0 {
+	if used+pace > limit && throttle.Of(&r.limits.Slowed).Rate(now) > 0 {
 		return d.pacingLeft(limit, limit-used)
 	}
 	return pace, used+pace <= limit
@@ -103,7 +76,7 @@ func (d *Dispatcher) pacingLeft(limit, left job.Rate) (pace job.Rate, ok bool) {
 	if left >= max(1, limit/8) {
 		return left, true
 	}
-	d.wakeAt(d.rate.limits.Slowed.Next(workflow.Now(d.ctx)))
+	d.wakeAt(throttle.Of(&d.rate.limits.Slowed).Next(workflow.Now(d.ctx)))
 	return 0, false
 }
 
@@ -122,7 +95,7 @@ func (d *Dispatcher) wakeAt(at time.Time) {
 // ten events, and it cannot continue as new before its legs have ended. So the n-th is sent no sooner
 // than n² milliseconds after the one before: 640 of them in a day, 2,000 in a month. Meanwhile the leg
 // sets the rate itself.
-func (d *Dispatcher) slowDown(t Task, asked time.Duration) {
+func (d *Dispatcher) slowDown(t task, asked time.Duration) {
 	d.sofar.Totals.SlowDowns++
 	now, r := workflow.Now(d.ctx), &d.rate
 	delay := throttle.Delay(asked)
@@ -131,9 +104,9 @@ func (d *Dispatcher) slowDown(t Task, asked time.Duration) {
 		return
 	}
 	observed := job.Per(d.sofar.Totals.Done()-r.done, now.Sub(r.began))
-	request := SlowDownRequest{Delay: delay, Began: t.started, Observed: observed}
+	request := wire.SlowDownRequest{Delay: delay, Began: t.started, Observed: observed}
 	if now.Before(r.quiet) {
-		r.limits.Slowed.SlowDown(now, t.started, delay, request.OfAll(r.limits.Legs))
+		throttle.Of(&r.limits.Slowed).SlowDown(now, t.started, delay, request.OfAll(r.limits.Legs))
 		return
 	}
 	r.requests++
@@ -143,7 +116,7 @@ func (d *Dispatcher) slowDown(t Task, asked time.Duration) {
 }
 
 // SetLimits applies new limits.
-func (d *Dispatcher) SetLimits(l Limits) {
+func (d *Dispatcher) SetLimits(l wire.LegLimits) {
 	if l.Ask {
 		l.Ask = false
 		d.answerCounts()

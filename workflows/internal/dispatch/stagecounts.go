@@ -3,14 +3,14 @@ package dispatch
 import (
 	"slices"
 
-	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
 // stages is what a dispatcher knows of the stages of a pipeline; of other jobs it knows of none.
 type stages struct {
 	before  []job.StageReport // of the leg's earlier runs
-	delayed []*Task           // those that wait for a repetition
+	delayed []*task           // those that wait for a repetition
 }
 
 func newStages(c Config) stages {
@@ -18,12 +18,12 @@ func newStages(c Config) stages {
 }
 
 // resume forgets a task that has waited for its repetition.
-func (s *stages) resume(t *Task) {
-	s.delayed = slices.DeleteFunc(s.delayed, func(other *Task) bool { return other == t })
+func (s *stages) resume(t *task) {
+	s.delayed = slices.DeleteFunc(s.delayed, func(other *task) bool { return other == t })
 }
 
 // step is the index of the step of a pipeline that the task is for.
-func (t *Task) step() int {
+func (t *task) step() int {
 	if t.From == nil {
 		return 0
 	}
@@ -48,10 +48,10 @@ func (d *Dispatcher) look() {
 }
 
 // held reports whether a task has to wait for others of its pipeline.
-func (d *Dispatcher) held(t *Task) bool { return d.gate != nil && !d.gate.Free(t.step()) }
+func (d *Dispatcher) held(t *task) bool { return d.gate != nil && !d.gate.Free(t.step()) }
 
 // countStage counts what an execution has done in its stage.
-func (d *Dispatcher) countStage(t Task, r activities.ProcessResult) {
+func (d *Dispatcher) countStage(t task, r wire.ProcessResult) {
 	if t.Stage == "" || r.Carried.Items == r.Entry.Count { // of a gathering step, which belongs to no stage
 		return
 	}

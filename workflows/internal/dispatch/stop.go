@@ -41,23 +41,10 @@ func (d *Dispatcher) stop(notice wire.StopNotice) {
 	d.selector.AddFuture(workflow.NewTimer(d.ctx, wait), func(workflow.Future) { d.overdue = true })
 }
 
-// ForcedEnds are the processes that a stop has ended by signals: at most job.MaxForced, and a count of the others.
-type ForcedEnds struct {
-	Forced        []job.ForcedEnd `json:"forced,omitempty"`
-	ForcedOmitted int             `json:"forced_omitted,omitempty"`
-}
-
-// Add adds others, as far as there is room for them.
-func (f *ForcedEnds) Add(other ForcedEnds) {
-	all := append(f.Forced, other.Forced...)
-	f.Forced = all[:min(len(all), job.MaxForced)]
-	f.ForcedOmitted += other.ForcedOmitted + len(all) - len(f.Forced)
-}
-
 // noteForced notes which processes of a batch were ended by signals.
-func (d *Dispatcher) noteForced(t Task, ends []job.ForcedEnd) {
+func (d *Dispatcher) noteForced(t task, ends []job.ForcedEnd) {
 	for i := range ends {
 		ends[i].Batch = t.summary()
 	}
-	d.sofar.ForcedEnds.Add(ForcedEnds{Forced: ends})
+	d.sofar.ForcedEnds.Add(wire.ForcedEnds{Forced: ends})
 }

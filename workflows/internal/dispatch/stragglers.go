@@ -3,7 +3,6 @@ package dispatch
 import (
 	"slices"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -13,7 +12,7 @@ import (
 
 // silence is an execution that has expired after a stop: its worker may be frozen or cut off, and what it has started may still run.
 type silence struct {
-	task Task
+	task task
 	hint *wire.Hint // nil: nothing was ever heard of it
 }
 
@@ -99,7 +98,7 @@ func (d *Dispatcher) straggles(s job.Straggler) {
 }
 
 // noteLeft names the Go calls that have not ended with a batch.
-func (d *Dispatcher) noteLeft(t Task, left []job.Straggler) {
+func (d *Dispatcher) noteLeft(t task, left []job.Straggler) {
 	for _, s := range left {
 		if s.Batch == t.Batch.String() {
 			s.Batch = t.summary()
@@ -110,10 +109,10 @@ func (d *Dispatcher) noteLeft(t Task, left []job.Straggler) {
 }
 
 // locate asks where the batches in flight run, and which of the silent workers have ended. If nobody knows, they are named without a place.
-func (d *Dispatcher) locate() activities.LocateResult {
+func (d *Dispatcher) locate() wire.LocateResult {
 	ctx, _ := workflow.NewDisconnectedContext(d.ctx)
 	info := workflow.GetInfo(ctx)
-	in := activities.LocateInput{Workflow: info.WorkflowExecution.ID, Run: info.WorkflowExecution.RunID}
+	in := wire.LocateInput{Workflow: info.WorkflowExecution.ID, Run: info.WorkflowExecution.RunID}
 	for _, silent := range d.silent {
 		if hint := silent.hint; hint == nil || hint.Process == "" {
 			in.Silent = append(in.Silent, silent.task.activityID())
@@ -121,9 +120,9 @@ func (d *Dispatcher) locate() activities.LocateResult {
 			in.Processes = append(in.Processes, hint.Process)
 		}
 	}
-	var found activities.LocateResult
+	var found wire.LocateResult
 	// A local activity, by its name: the worker that coordinates has it. All workers of the pool may hang.
-	err := workflow.ExecuteLocalActivity(execute.LocateOptions(ctx), wire.ActivityLocate, in).Get(ctx, &found)
+	err := workflow.ExecuteLocalActivity(execute.LocateOptions(ctx), string(wire.ActivityLocate), in).Get(ctx, &found)
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("finding out where stragglers run", "error", err)
 	}

@@ -4,36 +4,23 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/suspicion"
 )
 
-// Task is a batch that waits or runs.
-type Task struct {
-	wire.Batch
-	Number              int64  `json:"b"`           // of the batch, from 1, for people
-	Stage               string `json:"g,omitempty"` // of a pipeline, in which it runs
-	Tries               int    `json:"t,omitempty"` // executions that have failed with an error, since the task last got on
-	Rests               int    `json:"r,omitempty"` // executions that ended early
-	Runs                int    `json:"x,omitempty"` // executions, the one in flight included
-	Orphaned            int    `json:"d,omitempty"` // executions that ended with their process, since the last item with an outcome
-	Portion             int64  `json:"p,omitempty"` // most items of an execution, because the handler could not do more; 0: all
-	suspicion.Suspicion `json:"q,omitzero"`
-	Returns             int       `json:"v,omitempty"` // executions that have expired, and whose workers came back, since the last item with an outcome
-	Outages             int       `json:"u,omitempty"` // executions in a row that have met an outage
-	After               time.Time `json:"w,omitzero"`  // because of that, the next one is not before
-	// Trials are what items of the batch have behind them: see activities.ProcessInput.
-	Trials []byte `json:"tr,omitempty"`
-
+// task is a batch that waits or runs.
+type task struct {
+	wire.Task
 	expired *expired  // the latest of its executions that has expired; nil: none, or it does not matter any more
 	started time.Time // of the execution in flight
 	limited bool      // by the window: when it was dispatched, for one that had ended, others waited for a place
 	excused bool      // however that execution ends, it is not a failure of the batch
 	pace    job.Rate  // of that execution; 0: no limit
 }
+
+func (t *task) suspicion() *suspicion.Suspicion { return suspicion.Of(&t.Suspicion) }
 
 const (
 	// FirstSlice is how long a batch runs before it returns its rest; each rest may run twice as long
@@ -43,14 +30,14 @@ const (
 )
 
 // activityID names an execution, so that the server can be asked for it. It is unique in its job.
-func (t *Task) activityID() string {
+func (t *task) activityID() string {
 	if t.From != nil { // there may be several with the number, but one for an item and a step
 		return fmt.Sprintf("batch-%d.%d.%d.%d", t.Number, t.From.Step, t.First, t.Runs)
 	}
 	return fmt.Sprintf("batch-%d.%d", t.Number, t.Runs)
 }
 
-func (t *Task) summary() string {
+func (t *task) summary() string {
 	s := fmt.Sprintf("batch %s · %s", text.Thousands(t.Number), t.Batch)
 	if t.Stage != "" {
 		s += " · " + t.Stage
@@ -58,8 +45,8 @@ func (t *Task) summary() string {
 	if t.Rests > 0 {
 		s += " · rest"
 	}
-	if t.Suspected() {
-		return s + " · " + t.Describe()
+	if t.suspicion().Suspected() {
+		return s + " · " + t.suspicion().Describe()
 	}
 	if n := t.failures(); n > 0 {
 		s += fmt.Sprintf(" · attempt %d", n+1)
@@ -68,14 +55,14 @@ func (t *Task) summary() string {
 }
 
 // failures is how many executions have failed, with an error or because their worker has died.
-func (t *Task) failures() int { return t.Tries + t.Deaths }
+func (t *task) failures() int { return t.Tries + t.Deaths }
 
 // losses is how many executions have ended with their worker or its process.
-func (t *Task) losses() int { return t.Deaths + t.Orphaned }
+func (t *task) losses() int { return t.Deaths + t.Orphaned }
 
 // slice is how long the next execution may run. A paced one keeps its pace to its end, so while the rate
 // recovers from a slow-down slices stay short.
-func (t *Task) slice(recovering bool) time.Duration {
+func (t *task) slice(recovering bool) time.Duration {
 	slice := FirstSlice
 	if t.pace > 0 && recovering {
 		return slice
@@ -87,8 +74,8 @@ func (t *Task) slice(recovering bool) time.Duration {
 }
 
 // items is how many items the next execution does; 0: all.
-func (t *Task) items() int64 {
-	take := t.Take()
+func (t *task) items() int64 {
+	take := t.suspicion().Take()
 	if t.Portion > 0 && (take == 0 || t.Portion < take) {
 		return t.Portion
 	}
@@ -98,7 +85,7 @@ func (t *Task) items() int64 {
 // resize sets Portion after an execution that has done so many items. If the handler asked to slow down
 // before it had done one, the next execution gets half of the items: a call that is too large would
 // otherwise return whole, again and again.
-func (t *Task) resize(done int64, slowDown time.Duration) {
+func (t *task) resize(done int64, slowDown time.Duration) {
 	switch {
 	case done > 0 && 2*t.Portion < t.Count:
 		t.Portion *= 2
@@ -114,16 +101,16 @@ func (t *Task) resize(done int64, slowDown time.Duration) {
 }
 
 // verdict is what the next execution records without trying; nil: it tries.
-func (t *Task) verdict() *activities.Verdict {
+func (t *task) verdict() *wire.Verdict {
 	if !t.Condemned {
 		return nil
 	}
-	return &activities.Verdict{Kind: t.Kind, Attempts: t.losses(), Error: job.Error{
+	return &wire.Verdict{Kind: t.Kind, Attempts: t.losses(), Error: job.Error{
 		Type: "WorkerDied", Message: fmt.Sprintf("every worker that had it in hand was lost, %d in all; the last time: %s", t.losses(), t.Cause),
 	}}
 }
 
 // blame says, for people, why a batch is retried.
-func (t *Task) blame(cause *job.Error) string {
+func (t *task) blame(cause *job.Error) string {
 	return fmt.Sprintf("batch %s (%s): %s", text.Thousands(t.Number), t.Batch, cause.Message)
 }

@@ -62,9 +62,3 @@ func (d *Dispatcher) handBack() {
 		}
 	})
 }
-
-// PlacesBack is what a leg hands back: the argument of SignalPlaces.
-type PlacesBack struct {
-	Leg    int `json:"leg"`
-	Places int `json:"places"`
-}

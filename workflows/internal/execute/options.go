@@ -133,11 +133,17 @@ func HookOptions(ctx workflow.Context, spec job.Spec, pool, summary string, limi
 }
 
 // IO runs an activity of the io queue to its end; one that is orphaned is run again.
-func IO(ctx workflow.Context, activity, input, result any) error {
+func IO[In, Out any](ctx workflow.Context, activity wire.Activity[In, Out], in In) (Out, error) {
 	for {
-		err := workflow.ExecuteActivity(ctx, activity, input).Get(ctx, result)
+		var out Out
+		err := workflow.ExecuteActivity(ctx, string(activity), in).Get(ctx, &out)
 		if !IsType(err, job.ErrorOrphaned) {
-			return err
+			return out, err
 		}
 	}
+}
+
+// Process starts one execution of a batch.
+func Process(ctx workflow.Context, in wire.ProcessInput) workflow.Future {
+	return workflow.ExecuteActivity(ctx, string(wire.ActivityProcess), in)
 }

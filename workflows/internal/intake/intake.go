@@ -21,17 +21,6 @@ type Limits struct {
 	Keep     time.Duration
 }
 
-// Opening is what a leg must know to take items: it follows the last one that did.
-type Opening struct {
-	First   int64 `json:"first"` // ordinal of the next item
-	Session int64 `json:"session"`
-	// Unfinished items of the legs before and of earlier runs, and the bytes of the former: they take a part of the capacity.
-	Unfinished int   `json:"unfinished,omitempty"`
-	Bytes      int64 `json:"bytes,omitempty"`
-	// Freed is what legs that were sealed had freed when the unfinished items were counted, as far as was known.
-	Freed Freed `json:"freed,omitzero"`
-}
-
 // item is one that has no outcome yet.
 type item struct {
 	ordinal  int64
@@ -58,8 +47,8 @@ type Intake struct {
 	bytes       int64           // of items
 	elsewhere   int             // unfinished items of legs before
 	elseBytes   int64
-	freed       Freed // by this leg, since it was sealed
-	known       Freed // by all legs since they were sealed, as far as this one has heard
+	freed       wire.Freed // by this leg, since it was sealed
+	known       wire.Freed // by all legs since they were sealed, as far as this one has heard
 
 	moved     time.Time // when something has finished last, here or in another leg, or when the backlog has begun
 	discarded []Range
@@ -89,32 +78,13 @@ const (
 // Range is consecutive items of one session.
 type Range struct{ First, Count, Session int64 }
 
-// Freed is capacity that has become free, in total since something. Totals only grow, so they may come late, again, or in any order.
-type Freed struct {
-	Items int   `json:"items"`
-	Bytes int64 `json:"bytes"`
-}
-
-// Grow raises f to a later total, and returns by how much.
-func (f *Freed) Grow(total Freed) (more Freed) {
-	more = Freed{Items: max(0, total.Items-f.Items), Bytes: max(0, total.Bytes-f.Bytes)}
-	f.Add(more)
-	return more
-}
-
-// Add adds more to f.
-func (f *Freed) Add(more Freed) {
-	f.Items += more.Items
-	f.Bytes += more.Bytes
-}
-
 // New returns the books of a leg that stands by.
 func New(l Limits) *Intake {
 	return &Intake{limits: l, items: map[int64]*item{}, clients: map[string]*client{}}
 }
 
 // Open has the leg take items. Only the first call counts.
-func (in *Intake) Open(o Opening) {
+func (in *Intake) Open(o wire.Opening) {
 	if in.state != early {
 		return
 	}
@@ -136,9 +106,9 @@ func (in *Intake) Latest() bool { return in.state == open || in.state == closed 
 func (in *Intake) Opened() bool { return in.state > early && in.session > 0 }
 
 // Seal has the leg take no more items: the successor does. It returns how that one begins.
-func (in *Intake) Seal(successor int) Opening {
+func (in *Intake) Seal(successor int) wire.Opening {
 	in.state, in.successor = sealed, successor
-	o := Opening{First: in.next, Session: in.session, Unfinished: in.elsewhere + len(in.items), Bytes: in.elseBytes + in.bytes, Freed: in.known}
+	o := wire.Opening{First: in.next, Session: in.session, Unfinished: in.elsewhere + len(in.items), Bytes: in.elseBytes + in.bytes, Freed: in.known}
 	in.elsewhere, in.elseBytes = 0, 0
 	return o
 }
@@ -301,7 +271,7 @@ func (in *Intake) finish(it *item, r wire.ItemResult) {
 	in.moved = in.now
 	in.bytes -= int64(len(it.data))
 	if in.state == sealed { // the successor has counted it as unfinished
-		in.freed.Add(Freed{Items: 1, Bytes: int64(len(it.data))})
+		in.freed.Add(wire.Freed{Items: 1, Bytes: int64(len(it.data))})
 	}
 	if it.client == "" {
 		return
@@ -317,14 +287,14 @@ func (in *Intake) finish(it *item, r wire.ItemResult) {
 }
 
 // Freed returns the capacity that the leg has freed since it was sealed.
-func (in *Intake) Freed() Freed { return in.freed }
+func (in *Intake) Freed() wire.Freed { return in.freed }
 
 // Free notes the capacity that sealed legs have freed, all together. It reports whether that is news.
-func (in *Intake) Free(total Freed) bool {
+func (in *Intake) Free(total wire.Freed) bool {
 	more := in.known.Grow(total)
 	in.elsewhere = max(0, in.elsewhere-more.Items)
 	in.elseBytes = max(0, in.elseBytes-more.Bytes)
-	return more != Freed{}
+	return more != wire.Freed{}
 }
 
 // Moved notes that something of the backlog has finished elsewhere, or that the leg learns of it only now.

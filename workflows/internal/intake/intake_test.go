@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -35,7 +34,7 @@ func count(n int) []json.RawMessage {
 
 func opened(capacity int) *Intake {
 	in := New(Limits{Capacity: capacity, Bytes: 1 << 20, Keep: time.Minute})
-	in.Open(Opening{Session: 1})
+	in.Open(wire.Opening{Session: 1})
 	return in
 }
 
@@ -48,9 +47,9 @@ func put(t *testing.T, in *Intake, client string, n int) int64 {
 
 // done answers every item of a batch with its ordinal.
 func done(in *Intake, b wire.Batch, now time.Time) {
-	var outcomes []ledger.Outcome
+	var outcomes []wire.Outcome
 	for o := b.First; o < b.End(); o++ {
-		outcomes = append(outcomes, ledger.Outcome{Result: fmt.Appendf(nil, "%d", o)})
+		outcomes = append(outcomes, wire.Outcome{Result: fmt.Appendf(nil, "%d", o)})
 	}
 	in.Finish(b, outcomes, now)
 }
@@ -79,7 +78,7 @@ func TestIntake_F1_Capacity(t *testing.T) {
 func TestIntake_F9_Bytes(t *testing.T) {
 	t.Parallel()
 	in := New(Limits{Capacity: 100, Bytes: 10, Keep: time.Minute})
-	in.Open(Opening{Session: 1})
+	in.Open(wire.Opening{Session: 1})
 	big := wire.Exchange{Client: "a", Items: []json.RawMessage{json.RawMessage(`"123456"`)}}
 	require.Nil(t, in.Check(big))
 	in.Accept(big, t0)
@@ -191,7 +190,7 @@ func TestIntake_Seal(t *testing.T) {
 	require.Zero(t, before.Left())
 	require.True(t, before.Shut())
 	freed := before.Freed()
-	require.Equal(t, Freed{Items: 4, Bytes: 4}, freed)
+	require.Equal(t, wire.Freed{Items: 4, Bytes: 4}, freed)
 	require.True(t, next.Free(freed))
 	require.False(t, next.Free(freed), "it is known")
 	require.EqualValues(t, 10, put(t, next, "a", 4))
@@ -209,7 +208,7 @@ func TestIntake_Outcomes(t *testing.T) {
 	in := opened(100)
 	put(t, in, "a", 5)
 	b, _ := in.Take(most(4, 1000), t0)
-	in.Finish(b, []ledger.Outcome{
+	in.Finish(b, []wire.Outcome{
 		{Result: []byte(`{"x":1}`)}, {Result: []byte("no json")}, {},
 		{Failure: &job.Failure{Item: 3, Source: "feed", Input: json.RawMessage("3"), Kind: job.KindCrash, Error: job.Error{Type: "T", Message: "m"}, Attempts: 2}},
 	}, t0.Add(time.Second))
@@ -241,7 +240,7 @@ func TestIntake_Keep(t *testing.T) {
 	large := []byte(`"` + string(slices.Repeat([]byte("x"), 700<<10)) + `"`)
 	later := t0.Add(30 * time.Second)
 	b, _ = in.Take(most(2, 1000), later)
-	in.Finish(b, []ledger.Outcome{{Result: large}, {Result: large}}, later)
+	in.Finish(b, []wire.Outcome{{Result: large}, {Result: large}}, later)
 	results, _, _ := in.Collect("a", later)
 	require.Len(t, results, 2)
 	require.NotNil(t, results[0].Result)
@@ -259,12 +258,12 @@ func TestIntake_KeepsWhatFitsTheCapacity(t *testing.T) {
 	t.Parallel()
 	const capacity = 20_000
 	in := New(Limits{Capacity: capacity, Bytes: 4 << 20, Keep: time.Minute})
-	in.Open(Opening{Session: 1})
+	in.Open(wire.Opening{Session: 1})
 	result := []byte(`"` + strings.Repeat("x", 98) + `"`)
 	for range capacity / 1000 {
 		put(t, in, "a", 1000)
 		b, _ := in.Take(most(1000, 1<<20), t0)
-		outcomes := slices.Repeat([]ledger.Outcome{{Result: result}}, 1000)
+		outcomes := slices.Repeat([]wire.Outcome{{Result: result}}, 1000)
 		in.Finish(b, outcomes, t0)
 	}
 	taken := 0
@@ -414,8 +413,8 @@ func TestIntake_FreedInAnyOrder(t *testing.T) {
 	for range 300 {
 		const capacity = 8
 		legs := []*Intake{opened(capacity)}
-		var all Freed                                 // that the job has heard of
-		heard := []Freed{{}}                          // of each leg
+		var all wire.Freed                            // that the job has heard of
+		heard := []wire.Freed{{}}                     // of each leg
 		var toJob, toLeg, openings []func()           // messages on their way
 		deliver := func(list *[]func(), again bool) { // one of them
 			if len(*list) == 0 {
@@ -458,7 +457,7 @@ func TestIntake_FreedInAnyOrder(t *testing.T) {
 				if newest().IsOpen() && len(legs) < 6 {
 					opening := newest().Seal(len(legs) + 1)
 					next := New(Limits{Capacity: capacity, Bytes: 1 << 20, Keep: time.Minute})
-					legs, heard = append(legs, next), append(heard, Freed{})
+					legs, heard = append(legs, next), append(heard, wire.Freed{})
 					openings = append(openings, func() { next.Open(opening) })
 					tell()
 				}

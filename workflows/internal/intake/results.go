@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -85,7 +84,7 @@ func (in *Intake) taken(c *client, n int) {
 }
 
 // Finish gives the items of a batch their outcomes: in order, one for each.
-func (in *Intake) Finish(b wire.Batch, outcomes []activities.Outcome, now time.Time) {
+func (in *Intake) Finish(b wire.Batch, outcomes []wire.Outcome, now time.Time) {
 	in.now = now
 	for i, o := range outcomes {
 		it := in.items[b.First+int64(i)]

@@ -20,25 +20,18 @@ const (
 	forget = 10 * time.Minute
 )
 
-// Worker is what is known of a worker.
-type Worker struct {
-	Name string `json:"w"`
-	wire.Capacity
-	Last int64 `json:"t"` // when it was heard of, in Unix seconds
-}
-
 // Workers are those heard of lately, at most [MaxWorkers], by name.
-type Workers []Worker
+type Workers []wire.PoolWorker
 
 // With returns the workers together with others: what was heard last of each counts. forgotten says that some are
 // left out because they have not been heard of for long.
-func (w Workers) With(others ...Worker) (all Workers, forgotten bool) {
+func (w Workers) With(others ...wire.PoolWorker) (all Workers, forgotten bool) {
 	all = slices.Clone(w)
 	for _, o := range others {
 		if o.Name == "" || o.Slots == 0 {
 			continue
 		}
-		i, known := slices.BinarySearchFunc(all, o.Name, func(w Worker, name string) int { return cmp.Compare(w.Name, name) })
+		i, known := slices.BinarySearchFunc(all, o.Name, func(w wire.PoolWorker, name string) int { return cmp.Compare(w.Name, name) })
 		switch {
 		case !known:
 			all = slices.Insert(all, i, o)
@@ -50,12 +43,12 @@ func (w Workers) With(others ...Worker) (all Workers, forgotten bool) {
 	for _, w := range all {
 		newest = max(newest, w.Last)
 	}
-	old := func(o Worker) bool { return o.Last+int64(forget/time.Second) < newest }
+	old := func(o wire.PoolWorker) bool { return o.Last+int64(forget/time.Second) < newest }
 	all, forgotten = slices.DeleteFunc(all, old), slices.ContainsFunc(w, old)
 	if len(all) > MaxWorkers {
-		slices.SortStableFunc(all, func(a, b Worker) int { return cmp.Compare(b.Last, a.Last) })
+		slices.SortStableFunc(all, func(a, b wire.PoolWorker) int { return cmp.Compare(b.Last, a.Last) })
 		all = all[:MaxWorkers]
-		slices.SortFunc(all, func(a, b Worker) int { return cmp.Compare(a.Name, b.Name) })
+		slices.SortFunc(all, func(a, b wire.PoolWorker) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	return all, forgotten
 }
@@ -80,16 +73,11 @@ func (w Workers) batches(items int64) int64 {
 	return sum
 }
 
-// View is what a job knows of its pool.
-type View struct {
-	Workers Workers `json:"workers,omitempty"`
-	// Items is how many items a batch has, on average, of the page found last.
-	Items int64 `json:"items,omitempty"`
-	// Grown is the window that waiting slots have led to; 0: they have not waited.
-	Grown int `json:"grown,omitempty"`
-	// Changed is when the window in force was set, or has changed.
-	Changed time.Time `json:"changed,omitzero"`
-}
+// View is a [wire.PoolView] that can be computed with.
+type View wire.PoolView
+
+// Of returns a view as what computes with it: both are one object.
+func Of(v *wire.PoolView) *View { return (*View)(v) }
 
 // Window is the automatic window, [job.LeastAutoWindow] … [job.MaxWindow]: twice the batches that keep busy all slots
 // known of. So when a batch ends its slot finds the next one in the queue, and has time until the job has
@@ -101,18 +89,18 @@ type View struct {
 // rather than in the job. A stop takes them back (three events each), and their sizes are as old as the page is
 // either way. But another job of the same pool gets its turn behind them, which is why it is not larger to begin with.
 func (v View) Window() int {
-	known := min(2*v.Workers.batches(max(1, v.Items)), job.MaxWindow)
+	known := min(2*Workers(v.Workers).batches(max(1, v.Items)), job.MaxWindow)
 	return min(max(job.LeastAutoWindow, int(known), v.Grown), job.MaxWindow)
 }
 
 // FeedWindow is the automatic window of a feed: as many batches as the known workers make calls at once, so that none is sent to
 // wait in a queue where it cannot grow. Without a known worker it is one batch.
-func (v View) FeedWindow() int { return int(min(max(1, v.Workers.Calls()), job.MaxWindow)) }
+func (v View) FeedWindow() int { return int(min(max(1, Workers(v.Workers).Calls()), job.MaxWindow)) }
 
 // Hear notes what has been heard of workers. If some have dropped out, what the window has grown by goes, too: it
 // grows again if need be.
-func (v *View) Hear(workers ...Worker) {
-	all, forgotten := v.Workers.With(workers...)
+func (v *View) Hear(workers ...wire.PoolWorker) {
+	all, forgotten := Workers(v.Workers).With(workers...)
 	v.Workers = all
 	if forgotten {
 		v.Grown = 0

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func worker(name string, slots, calls int, last int64) Worker {
-	return Worker{Name: name, Capacity: wire.Capacity{Slots: slots, Concurrency: calls}, Last: last}
+func worker(name string, slots, calls int, last int64) wire.PoolWorker {
+	return wire.PoolWorker{Name: name, Capacity: wire.Capacity{Slots: slots, Concurrency: calls}, Last: last}
 }
 
 func TestWorkers(t *testing.T) {
@@ -52,7 +52,7 @@ func TestWorkers_AreBounded(t *testing.T) {
 		all, _ = all.With(worker(fmt.Sprint("host-", i*7919%1000), 1, 1, int64(i/2)))
 	}
 	require.Len(t, all, MaxWorkers)
-	require.True(t, slices.IsSortedFunc(all, func(a, b Worker) int { return int(slices.Compare([]byte(a.Name), []byte(b.Name))) }))
+	require.True(t, slices.IsSortedFunc(all, func(a, b wire.PoolWorker) int { return int(slices.Compare([]byte(a.Name), []byte(b.Name))) }))
 	for _, w := range all {
 		require.GreaterOrEqual(t, w.Last, int64(499-MaxWorkers/2), "those heard of last stay")
 	}

@@ -2,12 +2,7 @@
 // slow stage as keeps it busy. It is pure: workflows replay it.
 package stagewindow
 
-// Bound is the window of a stage.
-type Bound struct {
-	Stage  string `json:"s"`
-	Window int    `json:"w"` // of all legs; at least 1
-	Share  int    `json:"n"` // of one leg, at most Window
-}
+import "github.com/stint-run/stint/internal/wire"
 
 // Gate is what the steps of one leg have under way. A step may start a batch unless its stage has its share in flight, or a later step
 // has as many batches waiting as its window. The second rule keeps what lies between two steps below two windows: one that waits, and
@@ -21,7 +16,7 @@ type Gate struct {
 	open    bool
 
 	places  int
-	bounds  []Bound
+	bounds  []wire.StageBound
 	flying  map[string]int // by stage
 	waiting []int          // by step
 }
@@ -37,7 +32,7 @@ func (g *Gate) Open() { g.open = true }
 
 // Begin takes a new look at the leg: it has so many places in its window, and nothing that the gate does not know of is in flight or
 // has returned.
-func (g *Gate) Begin(places int, bounds []Bound) {
+func (g *Gate) Begin(places int, bounds []wire.StageBound) {
 	g.places, g.bounds = places, bounds
 	clear(g.flying)
 	for step := range g.waiting {
@@ -74,7 +69,7 @@ func (g *Gate) Free(step int) bool {
 	return true
 }
 
-func (g *Gate) bound(step int) *Bound {
+func (g *Gate) bound(step int) *wire.StageBound {
 	for i := range g.bounds {
 		if g.bounds[i].Stage == g.stages[step] {
 			return &g.bounds[i]
@@ -86,13 +81,13 @@ func (g *Gate) bound(step int) *Bound {
 // Held is what an open leg has of the windows of stages.
 type Held struct {
 	Places int // of the job's window: it never has more batches in flight
-	Bounds []Bound
+	Bounds []wire.StageBound
 }
 
 // Share returns the bounds of the next leg, of stages whose windows are set: what older ones cannot use. So all have their window
 // together, whatever is under way, and the oldest leg always gets on.
-func Share(windows []Bound, older []Held) []Bound {
-	var shares []Bound
+func Share(windows []wire.StageBound, older []Held) []wire.StageBound {
+	var shares []wire.StageBound
 	for _, b := range windows {
 		b.Share = b.Window
 		for _, leg := range older {

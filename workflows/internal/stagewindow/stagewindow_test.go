@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,7 +17,7 @@ type simulated struct {
 	t        *testing.T
 	random   *rand.Rand
 	names    []string
-	bounds   []Bound
+	bounds   []wire.StageBound
 	window   int
 	gate     *Gate
 	page     int
@@ -37,7 +38,7 @@ func newSimulated(t *testing.T, random *rand.Rand) *simulated {
 		if i > 0 && random.IntN(4) == 0 {
 			name = s.names[i-1] // steps of a switch whose pool decides
 		} else if random.IntN(2) == 0 {
-			b := Bound{Stage: name, Window: 1 + random.IntN(8)}
+			b := wire.StageBound{Stage: name, Window: 1 + random.IntN(8)}
 			b.Share = b.Window
 			s.bounds = append(s.bounds, b)
 		}
@@ -170,14 +171,14 @@ func TestGate_P3_AnyWindows(t *testing.T) {
 // P3: the legs of a job have their shares of a stage's window from what older ones cannot use, and never more than the window together.
 func TestShare(t *testing.T) {
 	t.Parallel()
-	windows := []Bound{{Stage: "a", Window: 8}, {Stage: "b", Window: 2}}
-	all := []Bound{{"a", 8, 8}, {"b", 2, 2}}
+	windows := []wire.StageBound{{Stage: "a", Window: 8}, {Stage: "b", Window: 2}}
+	all := []wire.StageBound{{Stage: "a", Window: 8, Share: 8}, {Stage: "b", Window: 2, Share: 2}}
 	require.Equal(t, all, Share(windows, nil))
-	require.Equal(t, []Bound{{"a", 8, 0}, {"b", 2, 0}}, Share(windows, []Held{{Places: 100, Bounds: all}}))
+	require.Equal(t, []wire.StageBound{{Stage: "a", Window: 8, Share: 0}, {Stage: "b", Window: 2, Share: 0}}, Share(windows, []Held{{Places: 100, Bounds: all}}))
 	draining := Held{Places: 3, Bounds: all}
-	require.Equal(t, []Bound{{"a", 8, 5}, {"b", 2, 0}}, Share(windows, []Held{draining}))
-	require.Equal(t, []Bound{{"a", 8, 1}, {"b", 2, 1}}, Share(windows, []Held{{Places: 1, Bounds: all}, {Places: 6, Bounds: []Bound{{"a", 8, 6}, {"b", 2, 0}}}}))
-	require.Equal(t, []Bound{{"a", 8, 0}, {"b", 2, 0}}, Share(windows, []Held{{Places: 20, Bounds: []Bound{{"a", 9, 9}, {"b", 7, 7}}}}), "the window was larger before")
+	require.Equal(t, []wire.StageBound{{Stage: "a", Window: 8, Share: 5}, {Stage: "b", Window: 2, Share: 0}}, Share(windows, []Held{draining}))
+	require.Equal(t, []wire.StageBound{{Stage: "a", Window: 8, Share: 1}, {Stage: "b", Window: 2, Share: 1}}, Share(windows, []Held{{Places: 1, Bounds: all}, {Places: 6, Bounds: []wire.StageBound{{Stage: "a", Window: 8, Share: 6}, {Stage: "b", Window: 2, Share: 0}}}}))
+	require.Equal(t, []wire.StageBound{{Stage: "a", Window: 8, Share: 0}, {Stage: "b", Window: 2, Share: 0}}, Share(windows, []Held{{Places: 20, Bounds: []wire.StageBound{{Stage: "a", Window: 9, Share: 9}, {Stage: "b", Window: 7, Share: 7}}}}), "the window was larger before")
 	require.Equal(t, all, Share(windows, []Held{{Places: -2, Bounds: all}, {Places: 2}}))
 }
 
@@ -185,7 +186,7 @@ func TestShare(t *testing.T) {
 func TestGate_Open(t *testing.T) {
 	t.Parallel()
 	g := New([]string{"a", "b"}, func(int) int { return 100 })
-	g.Begin(1, []Bound{{Stage: "a", Window: 1}})
+	g.Begin(1, []wire.StageBound{{Stage: "a", Window: 1}})
 	require.False(t, g.Free(0))
 	g.Open()
 	require.True(t, g.Free(0))

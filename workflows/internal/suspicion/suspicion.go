@@ -17,25 +17,11 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
-// Suspicion is what is suspected of a batch's first items. Its zero value suspects nothing.
-type Suspicion struct {
-	Suspects int64 `json:"s,omitempty"` // how many of the first items hold a bad one; 0: no suspicion
-	// Ahead is how many items the worker had done before those that it had in hand at its last
-	// heartbeat; InHand is how many those were. Once Ahead are done, they are the suspects.
-	Ahead  int64 `json:"a,omitempty"`
-	InHand int64 `json:"h,omitempty"`
-	// Hinted: the suspects come from a heartbeat. If they turn out to be good, the heartbeat was out of
-	// date, and the other items are suspected.
-	Hinted    bool `json:"hd,omitempty"`
-	Single    int  `json:"si,omitempty"` // deaths of workers that had the first item alone
-	Ended     int  `json:"e,omitempty"`  // ends of processes that had the first item alone
-	Condemned bool `json:"c,omitempty"`  // the first item is recorded as failed
-	Unwritten int  `json:"u,omitempty"`  // deaths of workers that were to record that
-	Deaths    int  `json:"d,omitempty"`  // of workers, since the last item with an outcome
-	// Kind and Cause describe the last death.
-	Kind  string `json:"k,omitempty"`
-	Cause string `json:"ca,omitempty"`
-}
+// Suspicion decides what is done about a [wire.Suspicion].
+type Suspicion wire.Suspicion
+
+// Of returns a suspicion as what decides about it: both are one object.
+func Of(s *wire.Suspicion) *Suspicion { return (*Suspicion)(s) }
 
 const (
 	// SingleTries is how many workers may die of an item that runs alone, until it is condemned.

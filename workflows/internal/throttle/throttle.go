@@ -7,21 +7,15 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
-// Slowed is the limit that follows a handler's request to slow down.
-type Slowed struct {
-	Base job.Rate  `json:"base,omitempty"` // at From; 0: no limit
-	From time.Time `json:"from,omitzero"`  // nothing starts before
-	// Known says that the rate was a limit when it was lowered, so one that is too high is known. Otherwise it was only
-	// what had been observed.
-	Known bool `json:"known,omitempty"`
-	// Halved is when the rate was last lowered.
-	Halved time.Time `json:"halved,omitzero"`
-	// First is when the first request came.
-	First time.Time `json:"first,omitzero"`
-}
+// Slowed is a [wire.Slowed] that can be computed with.
+type Slowed wire.Slowed
+
+// Of returns a limit as what computes with it: both are one object.
+func Of(s *wire.Slowed) *Slowed { return (*Slowed)(s) }
 
 const (
 	// A lowered rate grows every recoverEvery: by a quarter of what it was lowered to, until it is, after a minute, twice

@@ -1,4 +1,4 @@
-package stages
+package pipeline
 
 import (
 	"cmp"
@@ -50,7 +50,7 @@ func Compile(all []job.Stage) Program {
 	for i := len(c.steps) - 1; i >= 0; i-- {
 		c.steps[i].keep = maps.Clone(read)
 		if v := c.steps[i].Read; v != nil {
-			eachPart(v, func(part int) { read[part] = true })
+			v.EachPart(func(part int) { read[part] = true })
 		}
 	}
 	return c.steps
@@ -306,18 +306,4 @@ func (c *compiler) route(s *job.Stage, name string, in *view, at place) *view {
 		out.Pick, out.pool = append(out.Pick, v.View), v.pool
 	}
 	return out
-}
-
-// eachPart calls yield with each part that a view is made of.
-func eachPart(v *wire.View, yield func(part int)) {
-	yield(v.Part)
-	if v.Route != nil && v.Route.Answer > 0 {
-		yield(v.Route.Answer)
-	}
-	for i := range v.Zip {
-		eachPart(&v.Zip[i], yield)
-	}
-	for i := range v.Pick {
-		eachPart(&v.Pick[i], yield)
-	}
 }

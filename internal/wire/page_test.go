@@ -1,4 +1,4 @@
-package inputs
+package wire
 
 import (
 	"math"
@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/quick"
 
-	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -16,25 +15,25 @@ func TestPage_RoundTrip(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
-		batches []wire.Batch
+		batches []Batch
 	}{
 		{"none", nil},
-		{"one at the beginning", []wire.Batch{wire.Batch{Length: 10, Count: 2}.Sealed()}},
-		{"in a row", []wire.Batch{wire.Batch{Length: 10, Count: 2}.Sealed(), wire.Batch{Offset: 10, Length: 20, First: 2, Count: 3}.Sealed()}},
-		{"not at the beginning", []wire.Batch{wire.Batch{Source: 3, Offset: 1000, Length: 10, First: 50, Count: 2}.Sealed()}},
-		{"with a gap", []wire.Batch{wire.Batch{Length: 10, Count: 2}.Sealed(), wire.Batch{Offset: 30, Length: 20, First: 7, Count: 3}.Sealed()}},
-		{"over sources", []wire.Batch{wire.Batch{Length: 10, Count: 2}.Sealed(), wire.Batch{Source: 1, Length: 20, First: 2, Count: 3}.Sealed()}},
-		{"blank bytes between", []wire.Batch{wire.Batch{Length: 10, Count: 2}.Sealed(), wire.Batch{Offset: 11, Length: 20, First: 2, Count: 3}.Sealed()}},
-		{"largest", []wire.Batch{wire.Batch{Source: 1 << 30, Offset: 1 << 50, Length: job.MaxBatchBytes, First: 1 << 50, Count: job.MaxBatchItems}.Sealed()}},
-		{"with a parcel among others", []wire.Batch{
-			wire.Batch{Length: 10, Count: 2}.Sealed(), wire.Batch{Offset: 10, Length: 20, First: 2, Count: 3, From: &wire.Parcel{Step: 1, Run: "r", Parts: []wire.Part{{Number: 1, Run: "r", Token: "p", Count: 9, Format: "jsonl", Bytes: 7, Sum: 8}}}}.Sealed(),
-			wire.Batch{Offset: 30, Length: 5, First: 5, Count: 1}.Sealed(),
+		{"one at the beginning", []Batch{Batch{Length: 10, Count: 2}.Sealed()}},
+		{"in a row", []Batch{Batch{Length: 10, Count: 2}.Sealed(), Batch{Offset: 10, Length: 20, First: 2, Count: 3}.Sealed()}},
+		{"not at the beginning", []Batch{Batch{Source: 3, Offset: 1000, Length: 10, First: 50, Count: 2}.Sealed()}},
+		{"with a gap", []Batch{Batch{Length: 10, Count: 2}.Sealed(), Batch{Offset: 30, Length: 20, First: 7, Count: 3}.Sealed()}},
+		{"over sources", []Batch{Batch{Length: 10, Count: 2}.Sealed(), Batch{Source: 1, Length: 20, First: 2, Count: 3}.Sealed()}},
+		{"blank bytes between", []Batch{Batch{Length: 10, Count: 2}.Sealed(), Batch{Offset: 11, Length: 20, First: 2, Count: 3}.Sealed()}},
+		{"largest", []Batch{Batch{Source: 1 << 30, Offset: 1 << 50, Length: job.MaxBatchBytes, First: 1 << 50, Count: job.MaxBatchItems}.Sealed()}},
+		{"with a parcel among others", []Batch{
+			Batch{Length: 10, Count: 2}.Sealed(), Batch{Offset: 10, Length: 20, First: 2, Count: 3, From: &Parcel{Step: 1, Run: "r", Parts: []Part{{Number: 1, Run: "r", Token: "p", Count: 9, Format: "jsonl", Bytes: 7, Sum: 8}}}}.Sealed(),
+			Batch{Offset: 30, Length: 5, First: 5, Count: 1}.Sealed(),
 		}},
-		{"with digests", []wire.Batch{
-			wire.Batch{Length: 10, Count: 2, Digest: 1<<32 - 1}.Sealed(), wire.Batch{Offset: 10, Length: 20, First: 2, Count: 3}.Sealed(),
-			wire.Batch{Source: 2, Length: 5, First: 5, Count: 1, Digest: 1, From: &wire.Parcel{Step: 1}}.Sealed(),
+		{"with digests", []Batch{
+			Batch{Length: 10, Count: 2, Digest: 1<<32 - 1}.Sealed(), Batch{Offset: 10, Length: 20, First: 2, Count: 3}.Sealed(),
+			Batch{Source: 2, Length: 5, First: 5, Count: 1, Digest: 1, From: &Parcel{Step: 1}}.Sealed(),
 		}},
-		{"backwards", []wire.Batch{wire.Batch{Offset: 30, Length: 20, First: 7, Count: 3}.Sealed(), wire.Batch{Length: 10, Count: 2}.Sealed()}},
+		{"backwards", []Batch{Batch{Offset: 30, Length: 20, First: 7, Count: 3}.Sealed(), Batch{Length: 10, Count: 2}.Sealed()}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -50,8 +49,8 @@ func TestPage_RoundTripOfAnything(t *testing.T) {
 	t.Parallel()
 	const limit = math.MaxInt64 >> 2
 	check := func(fields [][4]uint32, big []uint64) bool {
-		var batches []wire.Batch
-		next := wire.Batch{}
+		var batches []Batch
+		next := Batch{}
 		for i, f := range fields {
 			b := next
 			if f[0]%3 == 0 {
@@ -74,7 +73,7 @@ func TestPage_RoundTripOfAnything(t *testing.T) {
 	require.NoError(t, quick.Check(check, &quick.Config{MaxCount: 500, Rand: rand.New(rand.NewSource(seed))}))
 }
 
-func equal(a, b []wire.Batch) bool {
+func equal(a, b []Batch) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -89,8 +88,8 @@ func equal(a, b []wire.Batch) bool {
 // G8: a page travels twice through the job's history.
 func TestPage_Small(t *testing.T) {
 	t.Parallel()
-	var batches []wire.Batch
-	next := wire.Batch{Offset: 1 << 40, First: 1 << 33}.Sealed()
+	var batches []Batch
+	next := Batch{Offset: 1 << 40, First: 1 << 33}.Sealed()
 	for i := range 1000 {
 		next.Length, next.Count = int64(1<<20+i), 12_345
 		batches = append(batches, next.Sealed())
@@ -101,7 +100,7 @@ func TestPage_Small(t *testing.T) {
 
 func TestPage_CutShort(t *testing.T) {
 	t.Parallel()
-	page := EncodePage([]wire.Batch{wire.Batch{Source: 300, Offset: 300, Length: 300, First: 300, Count: 300}.Sealed()})
+	page := EncodePage([]Batch{Batch{Source: 300, Offset: 300, Length: 300, First: 300, Count: 300}.Sealed()})
 	for n := 1; n < len(page); n++ {
 		_, err := DecodePage(page[:n])
 		require.Error(t, err)
@@ -111,7 +110,7 @@ func TestPage_CutShort(t *testing.T) {
 // A page that brings other batches than it was made of is not read.
 func TestD1_DamagedPage(t *testing.T) {
 	t.Parallel()
-	batches := []wire.Batch{{Offset: 5, Length: 10, Count: 2}, {Offset: 15, Length: 20, First: 2, Count: 3}}
+	batches := []Batch{{Offset: 5, Length: 10, Count: 2}, {Offset: 15, Length: 20, First: 2, Count: 3}}
 	for i := range batches {
 		batches[i] = batches[i].Sealed()
 	}
@@ -124,12 +123,12 @@ func TestD1_DamagedPage(t *testing.T) {
 	}
 	batches[1].Offset = 0
 	_, err := DecodePage(EncodePage(batches))
-	require.ErrorIs(t, err, wire.ErrDamaged)
+	require.ErrorIs(t, err, ErrDamaged)
 }
 
 func FuzzDecodePage(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(EncodePage([]wire.Batch{wire.Batch{Length: 10, Count: 2}.Sealed(), wire.Batch{Source: 1, Length: 20, First: 2, Count: 3}.Sealed()}))
+	f.Add(EncodePage([]Batch{Batch{Length: 10, Count: 2}.Sealed(), Batch{Source: 1, Length: 20, First: 2, Count: 3}.Sealed()}))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, page []byte) {
 		batches, err := DecodePage(page)

@@ -1,0 +1,197 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/stint-run/stint/job"
+)
+
+// LegState is what a dispatcher begins with, at the leg's start or after continue-as-new.
+type LegState struct {
+	// Number is the leg's, from 1; 0 is the leg that runs inside the job.
+	Number int `json:"number"`
+	// Tasks are batches that an earlier run of the leg, or the leg inside the job, has left.
+	Tasks  []Task    `json:"tasks,omitempty"`
+	Window int       `json:"window"`         // places in the window to begin with
+	Last   bool      `json:"last,omitempty"` // no leg comes after it
+	Limits LegLimits `json:"limits,omitzero"`
+	// SlowDowns is how many requests to slow down the job has heard of from this leg.
+	SlowDowns int `json:"slow_downs,omitempty"`
+	// Known is how many calls the workers that the job knows of make at once, News how often it has heard of others
+	// from this leg.
+	Known int64 `json:"known,omitempty"`
+	News  int   `json:"news,omitempty"`
+	// SpeedAwaited: the job waits for what the first batches show of the handler's speed.
+	SpeedAwaited bool `json:"speed_awaited,omitempty"`
+}
+
+// Outcomes are the results of a leg's batches.
+type Outcomes struct {
+	Totals     job.Totals      `json:"totals"`
+	FirstError *job.FirstError `json:"first_error,omitempty"`
+	// Error is what has ended the leg early.
+	Error      *job.Error      `json:"error,omitempty"`
+	Stragglers []job.Straggler `json:"stragglers,omitempty"`
+	// StragglersOmitted counts those beyond job.MaxStragglers.
+	StragglersOmitted int `json:"stragglers_omitted,omitempty"`
+	ForcedEnds
+	Speed   Speed             `json:"speed"` // of the handler
+	Workers []job.WorkerShare `json:"workers,omitempty"`
+	Pool    []PoolWorker      `json:"pool,omitempty"`   // what is known of these workers
+	Outage  *job.Outage       `json:"outage,omitempty"` // that batches wait out
+	// Stages are those of a pipeline, without what waits and runs.
+	Stages []job.StageReport `json:"stages,omitempty"`
+}
+
+// ReportThresholds says when a leg reports to the job how many of its items have failed.
+type ReportThresholds struct {
+	Step int64 `json:"step,omitempty"` // after so many further failures; 0: never
+	// Hopeless is how many further outcomes decide that nothing works, as long as not one item of the job
+	// has succeeded; 0: one has.
+	Hopeless int64 `json:"hopeless,omitempty"`
+	// Alone is how many further items that fail alone in their calls decide the same; 0: none do.
+	Alone int64 `json:"alone,omitempty"`
+}
+
+// Counts are what a leg reports of its items: the argument of SignalCounts.
+type Counts struct {
+	Leg    int   `json:"leg"`
+	OK     int64 `json:"ok"`
+	Failed int64 `json:"failed"`
+	// Between are items that have come through a stage of a pipeline, and not yet through the next. Barren: there is a stage that has
+	// failed items and passed none.
+	Between int64 `json:"between,omitempty"`
+	Barren  bool  `json:"barren,omitempty"`
+	// Session is that of a feed whose items they are; 0: all items.
+	Session int64 `json:"session,omitempty"`
+	Alone   int64 `json:"alone,omitempty"` // of those that failed, in calls of themselves alone
+	// Sofar is the leg's progress, for people.
+	Sofar job.Counted `json:"sofar,omitzero"`
+	// Answer says that the job has asked for them, Final that they do not change any more.
+	Answer bool `json:"answer,omitempty"`
+	Final  bool `json:"final,omitempty"`
+}
+
+// Passed are the items that show that something works: also those between two stages of a pipeline, unless a stage, of whichever leg, has
+// only failed items so far. That one may have those of the other legs still before it.
+func (c Counts) Passed() int64 {
+	if c.Barren {
+		return c.OK
+	}
+	return c.OK + c.Between
+}
+
+// Add adds the outcomes of another leg.
+func (c *Counts) Add(o Counts) {
+	c.OK += o.OK
+	c.Failed += o.Failed
+	c.Alone += o.Alone
+	c.Between += o.Between
+	c.Barren = c.Barren || o.Barren
+}
+
+// PoolNews is what a leg reports of its pool: the argument of SignalPool.
+type PoolNews struct {
+	Workers []PoolWorker `json:"workers,omitempty"`
+	// Since is from when on slots have waited for batches; zero: they have not.
+	Since time.Time `json:"since,omitzero"`
+	Speed Speed     `json:"speed,omitzero"` // of the handler; zero: not asked for
+}
+
+// FromLeg is a leg's signal to its job. A job that is resumed has the workflow ID of the one that has ended, and a leg of that one may
+// not have heard of its end: so each signal says whose leg has sent it.
+type FromLeg[T any] struct {
+	Run   string    `json:"run,omitempty"` // of the job, as in its Ref; "": not a leg's, but a person's
+	Leg   Execution `json:"leg,omitzero"`
+	Value T         `json:"value,omitempty"`
+}
+
+// LegLimits are those of a leg: the argument of SignalLimits.
+//
+// A leg is sent new ones now and then, in signals. Temporal may deliver these in another order, so they are numbered.
+type LegLimits struct {
+	Number int              `json:"n,omitempty"`    // of those that the job has sent the leg; 0: those that it began with
+	Rate   job.Rate         `json:"rate,omitempty"` // of the settings; 0: none
+	Slowed Slowed           `json:"slowed,omitzero"`
+	Legs   int              `json:"legs,omitempty"` // that share them
+	Report ReportThresholds `json:"report,omitzero"`
+	// Stages are the windows of stages of a pipeline that have one, and the leg's share of them.
+	Stages []StageBound `json:"stages,omitempty"`
+	// Ask has the leg report its counts at once.
+	Ask bool `json:"ask,omitempty"`
+}
+
+// SlowDownRequest is what a leg reports of a handler's request to slow down: the argument of SignalSlow.
+type SlowDownRequest struct {
+	Delay    time.Duration `json:"delay"`
+	Began    time.Time     `json:"began,omitzero"` // the batch whose handler it is
+	Observed job.Rate      `json:"observed"`       // of the leg
+}
+
+// OfAll estimates the rate of a job of so many legs from that of the one leg.
+func (r SlowDownRequest) OfAll(legs int) job.Rate {
+	return min(r.Observed, job.MaxRate) * job.Rate(max(1, legs))
+}
+
+// ForcedEnds are the processes that a stop has ended by signals: at most job.MaxForced, and a count of the others.
+type ForcedEnds struct {
+	Forced        []job.ForcedEnd `json:"forced,omitempty"`
+	ForcedOmitted int             `json:"forced_omitted,omitempty"`
+}
+
+// Add adds others, as far as there is room for them.
+func (f *ForcedEnds) Add(other ForcedEnds) {
+	all := append(f.Forced, other.Forced...)
+	f.Forced = all[:min(len(all), job.MaxForced)]
+	f.ForcedOmitted += other.ForcedOmitted + len(all) - len(f.Forced)
+}
+
+// PlacesBack is what a leg hands back: the argument of SignalPlaces.
+type PlacesBack struct {
+	Leg    int `json:"leg"`
+	Places int `json:"places"`
+}
+
+// Task is a batch that waits, or one that a leg hands to its next run. A leg has at most [PageBatches] and what is in flight.
+type Task struct {
+	Batch
+	Number    int64  `json:"b"`           // of the batch, from 1, for people
+	Stage     string `json:"g,omitempty"` // of a pipeline, in which it runs
+	Tries     int    `json:"t,omitempty"` // executions that have failed with an error, since the task last got on
+	Rests     int    `json:"r,omitempty"` // executions that ended early
+	Runs      int    `json:"x,omitempty"` // executions, the one in flight included
+	Orphaned  int    `json:"d,omitempty"` // executions that ended with their process, since the last item with an outcome
+	Portion   int64  `json:"p,omitempty"` // most items of an execution, because the handler could not do more; 0: all
+	Suspicion `json:"q,omitzero"`
+	Returns   int       `json:"v,omitempty"` // executions that have expired, and whose workers came back, since the last item with an outcome
+	Outages   int       `json:"u,omitempty"` // executions in a row that have met an outage
+	After     time.Time `json:"w,omitzero"`  // because of that, the next one is not before
+	// Trials are what items of the batch have behind them: see [ProcessInput].
+	Trials []byte `json:"tr,omitempty"`
+}
+
+// Suspicion is what is suspected of a batch's first items. Its zero value suspects nothing.
+type Suspicion struct {
+	Suspects int64 `json:"s,omitempty"` // how many of the first items hold a bad one; 0: no suspicion
+	// Ahead is how many items the worker had done before those that it had in hand at its last
+	// heartbeat; InHand is how many those were. Once Ahead are done, they are the suspects.
+	Ahead  int64 `json:"a,omitempty"`
+	InHand int64 `json:"h,omitempty"`
+	// Hinted: the suspects come from a heartbeat. If they turn out to be good, the heartbeat was out of
+	// date, and the other items are suspected.
+	Hinted    bool `json:"hd,omitempty"`
+	Single    int  `json:"si,omitempty"` // deaths of workers that had the first item alone
+	Ended     int  `json:"e,omitempty"`  // ends of processes that had the first item alone
+	Condemned bool `json:"c,omitempty"`  // the first item is recorded as failed
+	Unwritten int  `json:"u,omitempty"`  // deaths of workers that were to record that
+	Deaths    int  `json:"d,omitempty"`  // of workers, since the last item with an outcome
+	// Kind and Cause describe the last death.
+	Kind  string `json:"k,omitempty"`
+	Cause string `json:"ca,omitempty"`
+}
+
+// Execution is a workflow's run.
+type Execution struct {
+	ID    string
+	RunID string
+}

@@ -1,0 +1,182 @@
+package wire
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/stint-run/stint/job"
+)
+
+// SalvageFeedInput names a leg of a feed whose job Temporal has ended.
+type SalvageFeedInput struct {
+	Workflow string `json:"workflow"`
+	Run      string `json:"run"`
+}
+
+// SalvageFeedResult names the manifests that account for what the leg had accepted.
+type SalvageFeedResult struct {
+	Manifests []string `json:"manifests"`
+	// Gone: the server has removed the leg's history, so that nothing is known of it.
+	Gone bool `json:"gone,omitempty"`
+}
+
+// CommitFeedInput is what a leg of a feed has come to: the executions that count, the items that were discarded, and, of a feed
+// that has stopped, those that have no outcome. Their ranges do not overlap. As a payload it has at most 2 MB: a leg splits what
+// is more over several commits, each of which names the one before.
+type CommitFeedInput struct {
+	Ref      Ref      `json:"ref"`
+	Leg      int      `json:"leg"`
+	Previous []string `json:"previous,omitempty"`
+	// Accepted is how many items the feed had accepted: see [Besides]. 0: not known.
+	Accepted int64 `json:"accepted,omitempty"`
+	// Entries come in any order.
+	Entries    []FeedEntry `json:"entries,omitempty"`
+	Discarded  []FeedRange `json:"discarded,omitempty"`
+	Unfinished []FeedItems `json:"unfinished,omitempty"`
+	Format     Format      `json:"format,omitempty"` // of Unfinished: see [job.Spec]
+}
+
+// Empty reports that there is nothing to commit.
+func (in *CommitFeedInput) Empty() bool {
+	return len(in.Entries)+len(in.Discarded)+len(in.Unfinished) == 0
+}
+
+// FeedEntry is one accepted execution of a batch of a feed. If no part has its outcomes, Inline has them.
+type FeedEntry struct {
+	Entry
+	Inline *Inline `json:"i,omitempty"`
+}
+
+// FeedRange is some items of a feed, of one session.
+type FeedRange struct {
+	First   int64 `json:"f"`
+	Count   int64 `json:"n"`
+	Session int64 `json:"g,omitempty"`
+}
+
+// FeedItems is a Range with its items, values in JSON.
+type FeedItems struct {
+	First   int64 `json:"f"`
+	Items   Items `json:"i"`
+	Session int64 `json:"g,omitempty"`
+}
+
+// End is the ordinal after the last item.
+func (r *FeedItems) End() int64 { return r.First + int64(len(r.Items)) }
+
+// PlanFeedInput asks for a page of batches of what earlier runs of a feed have left.
+type PlanFeedInput struct {
+	Ref  Ref      `json:"ref"` // Sources is empty for the first page
+	Spec job.Spec `json:"spec"`
+	// Resume are heads of the manifests of earlier runs. Without any the feed is new.
+	Resume []string `json:"resume,omitempty"`
+	// From is where the page begins: Next of the page before.
+	From Cursor `json:"from"`
+	// Batches is the most batches of the page: 1 … 600.
+	Batches int `json:"batches"`
+	// Accepted is how many ordinals the earlier runs have given, as far as that is known from elsewhere: 0 if it is not.
+	Accepted int64 `json:"accepted,omitempty"`
+	// Sizing is what is known of the pool: what is left is spread over its slots.
+	Sizing Sizing `json:"sizing,omitzero"`
+}
+
+// PlanFeedResult is one page. A new feed has nothing left: its only page is empty.
+type PlanFeedResult struct {
+	// Total is 0, Resumed without bytes. After the last page Next.Item is Accepted.
+	PlanResult
+	// Accepted is the first ordinal that has never been given, on each page.
+	Accepted int64 `json:"accepted,omitempty"`
+
+	// Only the first page has these: how many items are left over all pages, how many earlier runs have discarded, and
+	// the last session that they have begun, as far as the store shows it; 0: none.
+	Unfinished int64 `json:"unfinished,omitempty"`
+	Discarded  int64 `json:"discarded,omitempty"`
+	Session    int64 `json:"session,omitempty"`
+	// Lost is how many of the items that earlier runs had accepted are in no object of the store, and FirstError the first of them;
+	// Resumed counts them as failed. Heads, if there are any, are what Resume is from now on: manifests that have these, or that nobody
+	// knew of. First page only.
+	Lost       int64           `json:"lost,omitempty"`
+	FirstError *job.FirstError `json:"first_error,omitempty"`
+	Heads      []string        `json:"heads,omitempty"`
+	// Closed means that an earlier run had closed the feed, and may have published its output: it takes no more items, and
+	// Finish is left to do. First page only.
+	Closed bool `json:"closed,omitempty"`
+}
+
+// What a leg of a feed has not committed, for a job that goes on after Temporal has ended it, may be more than fits into a message, and each
+// question for it has the leg's whole history replayed. So it is compressed, and given in as few pieces as possible.
+
+const (
+	// pieceBytes is the most that one answer carries: Temporal's limit for a message is 2 MB.
+	pieceBytes = 1800 << 10
+	// maxPending bounds what pieces are decompressed to: some ten times what a history may hold.
+	maxPending = 512 << 20
+)
+
+// encodePending returns what is to be committed in compressed form. It returns the same bytes each time.
+func encodePending(all []CommitFeedInput) ([]byte, error) {
+	var packed bytes.Buffer
+	zip, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err != nil {
+		return nil, fmt.Errorf("compressing: %w", err)
+	}
+	if err := errors.Join(json.NewEncoder(zip).Encode(all), zip.Close()); err != nil {
+		return nil, fmt.Errorf("encoding what is not committed: %w", err)
+	}
+	return packed.Bytes(), nil
+}
+
+// pieceOf is the part of an encoded list that begins at an offset; empty: there is none.
+func pieceOf(packed []byte, offset int) []byte {
+	if offset < 0 || offset >= len(packed) {
+		return nil
+	}
+	return packed[offset:min(len(packed), offset+pieceBytes)]
+}
+
+// PendingPiece is one piece of what is to be committed, from an offset; empty: there is none.
+func PendingPiece(all []CommitFeedInput, offset int) ([]byte, error) {
+	if offset < 0 {
+		return nil, nil
+	}
+	packed, err := encodePending(all)
+	return pieceOf(packed, offset), err
+}
+
+// DecodePending asks for all pieces, by their offsets, and returns what they hold.
+func DecodePending(ask func(offset int) ([]byte, error)) ([]CommitFeedInput, error) {
+	var packed []byte
+	for {
+		piece, err := ask(len(packed))
+		if err != nil {
+			return nil, err
+		}
+		packed = append(packed, piece...)
+		if len(piece) < pieceBytes {
+			break
+		}
+	}
+	if len(packed) == 0 {
+		return nil, nil
+	}
+	zip, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("decompressing what was not committed: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(zip, maxPending+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("decompressing what was not committed: %w", err)
+	case len(data) > maxPending:
+		return nil, fmt.Errorf("what was not committed has more than %d bytes", maxPending)
+	}
+	var all []CommitFeedInput
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, fmt.Errorf("reading what was not committed: %w", err)
+	}
+	return all, nil
+}

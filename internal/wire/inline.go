@@ -1,0 +1,133 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/job"
+)
+
+// Inline is what the objects of a small part would hold: it travels in the answer of Process, and Commit writes it to the
+// store, together with others.
+type Inline struct {
+	// Results are the lines of the items with a result, in order.
+	Results []byte `json:"r,omitempty"`
+	// Notes are about every item without one, in order. Their At counts in Results.
+	Notes []ErrorLine `json:"n,omitempty"`
+}
+
+// wireInline is how an Inline travels: its notes as the lines that a part would have, because JSON within JSON does not keep its bytes.
+type wireInline struct {
+	Results []byte `json:"r,omitempty"`
+	Notes   []byte `json:"n,omitempty"`
+}
+
+// MarshalJSON keeps every byte of the notes.
+func (i Inline) MarshalJSON() ([]byte, error) {
+	notes, err := i.EncodeNotes()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(wireInline{i.Results, notes})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (i *Inline) UnmarshalJSON(data []byte) error {
+	var wire wireInline
+	if err := json.Unmarshal(data, &wire); err != nil {
+		return err
+	}
+	*i = Inline{Results: wire.Results}
+	for dec := json.NewDecoder(bytes.NewReader(wire.Notes)); ; {
+		var line ErrorLine
+		switch err := dec.Decode(&line); err {
+		case nil:
+			i.Notes = append(i.Notes, line)
+		case io.EOF:
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// EncodeNotes returns the lines of the errors that a part would have.
+func (i *Inline) EncodeNotes() ([]byte, error) {
+	var lines []byte
+	for n := range i.Notes {
+		line, err := i.Notes[n].Encode()
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, line...)
+	}
+	return lines, nil
+}
+
+// Sums sets the sizes and checksums in the entry: those that a part of the same outcomes would have.
+func (i *Inline) Sums(e *Entry) error {
+	notes, err := i.EncodeNotes()
+	if err != nil {
+		return err
+	}
+	e.Bytes, e.Sum = int64(len(i.Results)), crc32.Checksum(i.Results, CRC32C)
+	e.ErrBytes, e.ErrSum = int64(len(notes)), crc32.Checksum(notes, CRC32C)
+	return nil
+}
+
+// Append appends the outcomes of the items that follow.
+func (i *Inline) Append(next *Inline) {
+	at := int64(len(i.Results))
+	i.Results = append(i.Results, next.Results...)
+	for _, line := range next.Notes {
+		line.At += at
+		i.Notes = append(i.Notes, line)
+	}
+}
+
+// Size is the most bytes that it has as JSON.
+func (i *Inline) Size() int {
+	notes := 0
+	for n := range i.Notes {
+		notes += i.Notes[n].Size()
+	}
+	return len(`{"r":,"n":}`) + text.Base64Size(len(i.Results)) + text.Base64Size(notes)
+}
+
+// Outcome is what has become of one item: a result, a failure, or neither if it was dropped.
+type Outcome struct {
+	Result  []byte // without the end of its line; nil if there is none
+	Failure *job.Failure
+}
+
+// Outcomes returns those of all items, in order: so many items must have one.
+func (i *Inline) Outcomes(count int64) ([]Outcome, error) {
+	all := make([]Outcome, 0, min(count, int64(bytes.Count(i.Results, []byte("\n"))+len(i.Notes)))) // the count is somebody else's
+	at, rest, notes := int64(0), i.Results, i.Notes
+	for int64(len(all)) < count {
+		if len(notes) > 0 && notes[0].At == at {
+			if notes[0].Dropped {
+				all = append(all, Outcome{})
+			} else {
+				all = append(all, Outcome{Failure: &notes[0].Failure})
+			}
+			notes = notes[1:]
+			continue
+		}
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			break
+		}
+		all = append(all, Outcome{Result: rest[:end:end]})
+		rest = rest[end+1:]
+		at += int64(end) + 1
+	}
+	if int64(len(all)) != count || len(rest) > 0 || len(notes) > 0 {
+		return nil, fmt.Errorf("a batch of %d items has %d outcomes, and %d bytes and %d notes too many", count, len(all), len(rest), len(notes))
+	}
+	return all, nil
+}

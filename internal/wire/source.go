@@ -1,0 +1,94 @@
+package wire
+
+import (
+	"io/fs"
+	"time"
+)
+
+// Bundle says where the list of a bundle's inputs lies.
+type Bundle struct {
+	Inputs int `json:"inputs"`
+	// At and Bytes are the place of the list behind the first line of the table's object.
+	At    int `json:"at"`
+	Bytes int `json:"bytes"`
+}
+
+// SourceTable is the first line of the object in which a table lies in the store.
+type SourceTable struct {
+	Sources []Source `json:"sources"`
+	// LeftOut is how many files were found that are none, because stint wrote them.
+	LeftOut int `json:"left_out,omitempty"`
+	// Machine is the name of the one that has listed the sources.
+	Machine string `json:"machine,omitempty"`
+	// Perm are the access rights that all sources grant which are local files; 0: there are none.
+	Perm fs.FileMode `json:"perm,omitempty"`
+}
+
+// Source is one input object, or a bundle of small ones.
+type Source struct {
+	URL     string    `json:"url"`  // of a bundle: that of its first input
+	Size    int64     `json:"size"` // bytes as stored; 0 for the standard input
+	ModTime time.Time `json:"mod_time,omitzero"`
+	ETag    string    `json:"etag,omitempty"`
+	Inode   uint64    `json:"inode,omitempty"`
+	Changed time.Time `json:"changed,omitzero"`
+	Digest  string    `json:"digest,omitempty"` // see [Inputs.digest]
+
+	Shape Shape `json:"shape"`
+	Start int64 `json:"start"` // offset of the first item
+	// Hint is what the beginning shows that may be meant otherwise: see Head in package records. Of a bundle each input has its own.
+	Hint        string      `json:"hint,omitempty"`
+	Compression Compression `json:"compression,omitempty"`
+	// Unsized means that the file system gives the size of the input as 0 although it has bytes, as /proc does: it is read once, into
+	// a copy, and is not looked at again.
+	Unsized bool `json:"unsized,omitempty"`
+	// Spool is the key prefix of the uncompressed copy of an input that cannot be read from the
+	// middle; empty for others.
+	Spool string `json:"spool,omitempty"`
+	// MaxInput is the most bytes of the copy.
+	MaxInput int64 `json:"max_input,omitempty"`
+	// Own means that the run has written all of the source to the store itself: it cannot change,
+	// and Size is what its items take.
+	Own bool `json:"own,omitempty"`
+	// Ordinals is the key prefix of the list of the ordinals that the items of all sources of the
+	// table have in another job; empty if this job is the first to number them.
+	Ordinals string `json:"ordinals,omitempty"`
+	// Spilled means that the source is items of a feed that an earlier run had accepted: Spool has them as lines, which
+	// are their values in JSON, whatever Shape.Format is. Session is theirs.
+	Spilled bool  `json:"spilled,omitempty"`
+	Session int64 `json:"session,omitempty"`
+	// Bundle is nil if the source is one input. That of others, whose Shape has no columns since each
+	// input has its own, begins at offset 0.
+	Bundle *Bundle `json:"bundle,omitempty"`
+}
+
+// Compression is how a file is compressed as a whole.
+type Compression string
+
+// Format is the format of the items in a file.
+type Format string
+
+// Guess says by which name the format of a source was guessed: see [Look].
+type Guess string
+
+// Shape says how to find items in the bytes of one source. It lies as JSON in the job's source
+// table, so that everyone who reads a part of the source finds the same items. It is not changed
+// by its methods, and may be used by several goroutines at once.
+type Shape struct {
+	Format Format `json:"format"`
+	// Delimiter separates the fields of CSV: an ASCII character other than a quote and the line ends. Empty: a comma.
+	Delimiter string `json:"delimiter,omitempty"`
+	// Quote says whether fields of CSV may be quoted: Quoted, or Unquoted, or empty: they may.
+	Quote string `json:"quote,omitempty"`
+	// Columns are the names in the header of a CSV source, in its order, unique and not empty.
+	Columns []string `json:"columns,omitempty"`
+	// Array means that a JSON source is what lies behind the opening bracket of one array: its elements are the items.
+	Array bool `json:"array,omitempty"`
+	// Guess means that a source's Format is only a guess by its name, until [Look] has looked at it.
+	Guess Guess `json:"guess,omitempty"`
+	// Records means that the lines of a JSONL source are records that were read from CSV: objects of strings.
+	Records bool `json:"records,omitempty"`
+	// MaxItem is the size in bytes, without the line end's '\n', over which an item is invalid.
+	// Values below 1 count as DefaultMaxItem, values above 1 GiB as 1 GiB.
+	MaxItem int `json:"max_item"`
+}
