@@ -82,7 +82,6 @@ type List struct {
 	done      chan struct{} // closed when there is an outcome, or will be none
 
 	// The rest belongs to the client's lock.
-	held    time.Time         // when it was held back for others
 	items   []json.RawMessage // nil once they are of no more use
 	phase   phase
 	patient bool          // waits for room
