@@ -49,13 +49,8 @@ type Client struct {
 	probing  bool          // and then only the first of them
 	closedBy time.Duration // for how long the gate was closed last
 	crowded  bool          // lists have just been parked
-	woken    time.Time     // when callers were answered together
-	expected int           // how many of them
-	returned int           // how many have put since
-	prompt   int           // those of them that came soon
-	needed   time.Duration // until most of them had
-	gather   time.Duration // how long the next ones get
-	hold     time.Time     // until then, they may add to the next exchange
+	expected int           // callers that were answered together, and have not put again
+	hold     time.Time     // until then the next exchange waits for them
 	timer    *time.Timer   // pumps
 	nowhere  leg           // for inquiries about items that no leg has
 }
@@ -87,7 +82,6 @@ type List struct {
 	done      chan struct{} // closed when there is an outcome, or will be none
 
 	// The rest belongs to the client's lock.
-	held    time.Time         // when it was held back for others
 	items   []json.RawMessage // nil once they are of no more use
 	phase   phase
 	patient bool          // waits for room
@@ -143,7 +137,7 @@ func New(legs Legs, o Options) *Client {
 		o.Token = hex.EncodeToString(random)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &Client{legs: legs, linger: o.Linger, only: o.Session, token: o.Token, ctx: ctx, cancel: cancel, known: map[Leg]*leg{}, gather: gatherMost}
+	return &Client{legs: legs, linger: o.Linger, only: o.Session, token: o.Token, ctx: ctx, cancel: cancel, known: map[Leg]*leg{}}
 }
 
 // Release wakes everyone who waits, with [ErrReleased], and returns when the client's goroutines have ended. It can be

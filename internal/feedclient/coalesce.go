@@ -14,12 +14,9 @@ const (
 	// maxCarriers is how many exchanges that carry items and do not wait are under way at once. With the one that waits,
 	// three of the ten that Temporal allows are a client's.
 	maxCarriers = 2
-	// An exchange is held back for callers that have just been answered together, so that those that put again soon go in the same one:
-	// groups that have come apart stay so, because a slot serves one, then the other. gatherLeast to gatherMost is how long: gatherMost until
-	// something is known, then eight times what most of the last ones needed (the last of many goroutines on busy processors are late), twice
-	// as long each time if all came, and gatherLeast if most did not.
-	gatherLeast = 500 * time.Microsecond
-	gatherMost  = 5 * time.Millisecond
+	// gather is how long an exchange is held back for callers that have just been answered together, so that those that
+	// put again soon go in the same one: groups that have come apart stay so, because a slot serves one, then the other.
+	gather = 5 * time.Millisecond
 	// lead is how long before a caller's deadline an exchange that waits for its result ends, so that it is known by then
 	// which item it is; and how long before it the reason for the delay is looked for.
 	lead = 250 * time.Millisecond
@@ -178,21 +175,12 @@ func (c *Client) sendOne(kinds []kind, now time.Time, later func(time.Time)) boo
 }
 
 // due returns when the first queued list of a kind is to be sent: at once if it, or another, has been sent before, or if
-// they fill an exchange. It is held back once.
+// they fill an exchange.
 func (c *Client) due(k kind, now time.Time) time.Time {
 	first := c.lanes[k].queue[0]
 	at := first.submitted.Add(c.linger)
 	if c.holds() && c.hold.After(at) {
-		if first.held.IsZero() {
-			first.held = now
-		}
-		until := first.held.Add(gatherMost)
-		if c.hold.Before(until) {
-			until = c.hold
-		}
-		if until.After(at) {
-			at = until
-		}
+		at = c.hold
 	}
 	var items int
 	var bytes int64
@@ -255,54 +243,25 @@ func (c *Client) start(k kind, lists []*List, waits bool) *exchange {
 	return ex
 }
 
-// holds reports whether exchanges are held back: not all who were woken together have put again.
-func (c *Client) holds() bool { return c.returned < c.expected }
+// holds reports whether exchanges are held back: not all who were answered together have put again.
+func (c *Client) holds() bool { return c.expected > 0 }
 
-// holdFor holds the next exchanges back until callers that have been woken together have put again.
-func (c *Client) holdFor(woken int) {
+// holdFor holds the next exchanges back until the callers that have just been answered have put again. If others are
+// still waited for, nothing is held back for longer because of these.
+func (c *Client) holdFor(answered int) {
 	now := time.Now()
-	if now.Before(c.hold) && c.holds() {
-		c.expected += woken
-		return
-	}
-	if c.expected > 0 {
-		c.learn(now)
-	}
-	c.hold, c.expected, c.returned, c.prompt, c.woken, c.needed = time.Time{}, 0, 0, 0, now, 0
-	if woken > 1 {
-		c.hold, c.expected = now.Add(c.gather), woken
-	}
-}
-
-// learn decides how long the next callers are given: twice as long if all came, because then nobody has waited in vain.
-func (c *Client) learn(now time.Time) {
-	gather := c.gather
 	switch {
-	case c.prompt >= c.expected:
-		gather = max(2*c.gather, 8*c.needed)
-	case c.prompt >= mostOf(c.expected):
-		gather = 8 * c.needed
-	case now.Sub(c.woken) > gatherMost:
-		gather = 0
-	}
-	c.gather = min(max(gather, gatherLeast), gatherMost)
-}
-
-// returns notes a caller that may be one of those that were woken together. One that comes later than twice the longest hold would not have
-// been waited for in any case.
-func (c *Client) returns() {
-	c.returned++
-	since := time.Since(c.woken)
-	if since > 2*gatherMost {
-		return
-	}
-	if c.prompt++; c.prompt == mostOf(c.expected) {
-		c.needed = since
+	case c.holds() && now.Before(c.hold):
+		c.expected += answered
+	case answered > 1:
+		c.hold, c.expected = now.Add(gather), answered
+	default:
+		c.expected = 0
 	}
 }
 
-// mostOf is most of so many.
-func mostOf(n int) int { return n - n/8 }
+// returns notes a caller that may be one of those that were answered together.
+func (c *Client) returns() { c.expected = max(0, c.expected-1) }
 
 // patience is how long an exchange that carries lists waits: until shortly before the first of their callers leaves.
 func patience(lists []*List, now time.Time) time.Duration {

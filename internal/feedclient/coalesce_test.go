@@ -8,56 +8,46 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// How long callers that were answered together get follows from what those before them needed, within bounds.
+// Exchanges are held back until as many callers have put as were answered together, for a while at most.
 func TestHoldFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := New(nil, Options{})
 		defer c.Release()
-		held := func() time.Duration { return max(0, time.Until(c.hold)) }
-		come := func(n int) {
-			for range n {
-				c.returns()
+		held := func() time.Duration {
+			if !c.holds() {
+				return 0
 			}
+			return max(0, time.Until(c.hold))
 		}
 		c.holdFor(1)
 		require.Zero(t, held(), "nobody was answered together")
 		c.holdFor(16)
-		require.Equal(t, gatherMost, held(), "nothing is known of them")
-
-		time.Sleep(200 * time.Microsecond)
-		come(14)
+		require.Equal(t, gather, held())
+		time.Sleep(time.Millisecond)
+		for range 15 {
+			c.returns()
+		}
+		require.Equal(t, gather-time.Millisecond, held(), "one may still come")
 		c.holdFor(0)
-		require.Equal(t, 16, c.expected, "two may still come")
-		time.Sleep(5 * time.Millisecond)
+		require.Equal(t, gather-time.Millisecond, held())
 		c.holdFor(2)
-		require.Equal(t, 1600*time.Microsecond, held(), "most came")
-		c.holdFor(14)
-		require.Equal(t, 16, c.expected, "others were answered meanwhile")
-		require.Equal(t, 1600*time.Microsecond, held(), "nobody waits for longer because of them")
-		come(16)
-		c.holdFor(16)
-		require.Equal(t, 3200*time.Microsecond, held(), "all came")
-		come(16)
-		c.holdFor(16)
-		require.Equal(t, gatherMost, held())
-
-		come(13)
-		time.Sleep(20 * time.Millisecond)
-		c.holdFor(16)
-		require.Equal(t, gatherLeast, held(), "too few came")
-		time.Sleep(7 * time.Millisecond)
-		come(16)
-		c.holdFor(16)
-		require.Equal(t, gatherMost, held(), "all came a little late")
-		time.Sleep(11 * time.Millisecond)
-		come(16)
-		c.holdFor(16)
-		require.Equal(t, gatherLeast, held(), "they came too late")
+		require.Equal(t, gather-time.Millisecond, held(), "nobody waits for longer because others were answered meanwhile")
+		for range 3 {
+			require.NotZero(t, held())
+			c.returns()
+		}
+		require.Zero(t, held(), "all have come")
+		c.returns()
+		c.holdFor(4)
+		require.Equal(t, gather, held(), "who came besides does not count")
+		time.Sleep(gather)
+		c.holdFor(1)
+		require.Zero(t, held(), "they have not come in time")
 	})
 }
 
-// Nobody is held back for callers that are all there, and nobody for more than gatherMost longer, however often others are woken.
+// Nobody is held back for callers that are all there. What lingers anyway is held back for what is left of the hold.
 func TestDue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,18 +58,11 @@ func TestDue(t *testing.T) {
 			due := func() time.Duration { return c.due(wanted, time.Now()).Sub(began) }
 			require.Equal(t, linger, due())
 			c.holdFor(2)
-			require.Equal(t, max(linger, gatherMost), due())
+			require.Equal(t, max(linger, gather), due())
 			c.returns()
-			require.Equal(t, max(linger, gatherMost), due())
+			require.Equal(t, max(linger, gather), due())
 			c.returns()
 			require.Equal(t, linger, due(), "all have come")
-			for range 10 {
-				c.holdFor(2)
-				require.LessOrEqual(t, due(), linger+gatherMost)
-				time.Sleep(3 * time.Millisecond)
-				c.returns()
-				c.returns()
-			}
 			c.lanes[wanted].queue = nil
 			c.Release()
 		}

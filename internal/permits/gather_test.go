@@ -22,12 +22,9 @@ func TestGather(t *testing.T) {
 		}
 		for range 100 {
 			require.Zero(t, waited(), "one after the other")
-			time.Sleep(gatherTick/gatherFrom + time.Millisecond)
+			time.Sleep(gatherTick + time.Millisecond)
 		}
-		time.Sleep(gatherTick)
-		for range gatherFrom {
-			require.Zero(t, waited())
-		}
+		require.Zero(t, waited())
 		ends := make(chan time.Time, 10)
 		for range cap(ends) {
 			time.Sleep(time.Millisecond)
@@ -40,56 +37,15 @@ func TestGather(t *testing.T) {
 		for range cap(ends) - 1 {
 			require.Equal(t, first, <-ends, "all in one tick")
 		}
+		require.Equal(t, gatherTick, waited(), "it follows at once")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		for range 2 * gatherFrom {
+		for range 10 {
 			began := time.Now()
 			g.Wait(ctx)
 			require.Zero(t, time.Since(began), "a stop does not wait")
 		}
 		time.Sleep(gatherTick) // the tick ends
-	})
-}
-
-// While no other batch runs, those that wait to be reported do not wait for a whole tick.
-func TestGather_Alone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		for _, another := range []bool{false, true} {
-			p := newPermits(2)
-			for range gatherFrom {
-				p.Gather.Wait(t.Context())
-			}
-			finish := func(batches int) (ends chan time.Duration) {
-				began := time.Now()
-				ends = make(chan time.Duration, batches)
-				for range batches {
-					ok, _ := p.try()
-					require.True(t, ok)
-					p.MarkSlotUsed(marked{permit: &sdkworker.SlotPermit{}})
-				}
-				for range batches {
-					p.Admitted()
-					p.Vacate()
-					require.True(t, p.Settle())
-					go func() {
-						p.Gather.Wait(t.Context())
-						ends <- time.Since(began)
-					}()
-				}
-				return ends
-			}
-			ends, want := finish(2), lonelyTick
-			if another {
-				ok, _ := p.try()
-				require.True(t, ok)
-				p.MarkSlotUsed(marked{permit: &sdkworker.SlotPermit{}})
-				want = gatherTick
-			}
-			require.Equal(t, want, <-ends)
-			require.Equal(t, want, <-ends)
-			time.Sleep(gatherTick) // the tick ends
-		}
 	})
 }
 

@@ -61,9 +61,6 @@ func (s *Permits) look() {
 	}
 }
 
-// noteAlone notes whether the batches that only wait to be reported are all that there are.
-func (s *Permits) noteAlone() { s.Gather.alone(s.settled > 0 && s.settled == s.batches) }
-
 // Admitted notes that a batch is in a slot. It may have come without a permit.
 func (s *Permits) Admitted() {
 	s.mu.Lock()
@@ -89,7 +86,6 @@ func (s *Permits) Settle() bool {
 	}
 	s.vacated--
 	s.settled++
-	s.noteAlone()
 	s.look()
 	return true
 }
@@ -149,7 +145,6 @@ func (s *Permits) MarkSlotUsed(info sdkworker.SlotMarkUsedInfo) {
 	info.Permit().UserData = used{}
 	s.batches++
 	s.coming++
-	s.Gather.alone(false)
 }
 
 // unreserve takes back a permit that no batch has come for, or which one has come for now.
@@ -180,7 +175,6 @@ func (s *Permits) ReleaseSlot(info sdkworker.SlotReleaseInfo) {
 	default:
 		s.coming = max(0, s.coming-1)
 	}
-	s.noteAlone()
 	s.look()
 }
 
