@@ -16,10 +16,12 @@ build:
 test:
 	$(GO) test -timeout 2h ./...
 
-# The race detector needs cgo; -short leaves the runs of a million items to `make test`. What links the server, and runs whole
-# processes, is left out: its goroutines are those of the other packages, and it takes an hour. Servers of tests are processes
-# of their own (internal/testserver).
-RACED = $(shell $(GO) list ./... | grep -vE '/(starter|local|internal/(devserver|testserver.*|randomjobs)|examples/.*|bench.*)$$|/stint$$')
+# The race detector needs cgo; -short leaves the runs of a million items to `make test`. It is for the packages that start goroutines, or
+# lock something, themselves or in their tests. What links the server, and runs whole processes, is left out: its goroutines are those of
+# the other packages, and it takes an hour. Servers of tests are processes of their own (internal/testserver). Tests that take
+# long with the detector, and whose like runs with it anyway, are left to `make test` (jobtest.Unraced).
+RACED = $(shell grep -lE '^\s*go [a-z]|\.Go\b|"sync(/atomic)?"' $$(git ls-files '*.go') | sed 's,^,./,; s,/[^/]*$$,,' | sort -u | \
+	grep -vE '^\.(/starter|/local|/internal/(devserver|mutants|testserver.*|randomjobs)|/examples/.*|/bench.*)?$$')
 race:
 	$(GO) build -o $(BUILT)/testserver ./internal/testserver/serve
 	STINT_TEST_SERVER=$(BUILT)/testserver GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 40m $(RACED)
@@ -77,7 +79,7 @@ limits:
 		$(GO) test -count=1 -timeout 120m -v -run '^TestLimits_Feed$$' ./workflows || exit 1; \
 	done
 
-# A hundred times the schedules of `make test`, and others: a million of faults over plan, process, commit, finish and redrive, 300,000
+# Four hundred times the schedules of `make test`, and others: a million of faults over plan, process, commit, finish and redrive, 300,000
 # of pipelines, as many of feeds, and 200,000 of feeds with pipelines; and a million of the workflows themselves, over hand-overs,
 # continue-as-new, stops and terminations: 800,000 of jobs, the others of pipelines and feeds. Those of the workflows take 15 to 35 ms of a
 # processor each: all of it takes some five hours on two cores. Parts of it, such as SCHEDULES=250000, each begin with a new seed.

@@ -40,7 +40,6 @@ func (b *box) pasted(c *command, text string) *command {
 // A job in which nothing worked runs its failed items when it is run again with a mended handler, and has listed them
 // meanwhile.
 func TestRun_AgainAfterNothingWorked(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(300))
@@ -84,7 +83,6 @@ func (b *box) onlyJob() string {
 
 // If a run before that one has done something, that is kept.
 func TestRun_AgainAfterNothingWorkedAnyMore(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(300))
@@ -148,7 +146,6 @@ func TestRun_NamesTheNextCommand(t *testing.T) {
 // TestD17_NoValueOfAVariableIsPrinted: a printed command has the names of variables, and the run says which of them it needs in its
 // environment. TestD34: its other flags are as they were given, zeros too.
 func TestD17_NoValueOfAVariableIsPrinted(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.env = append(b.env, "SET=hunter3", "SAME=hunter4")
@@ -171,7 +168,6 @@ func TestD17_NoValueOfAVariableIsPrinted(t *testing.T) {
 
 // A state is found without a flag if no server is named, and a cluster's job never is.
 func TestRedrive_FindsTheState(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(20))
@@ -193,7 +189,6 @@ func TestRedrive_FindsTheState(t *testing.T) {
 
 // On a cluster, too, a job in which nothing worked runs its items again when it is resumed.
 func TestResume_AfterNothingWorked(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.server()
@@ -238,7 +233,6 @@ func TestRun_HandlerThatCannotWork(t *testing.T) {
 
 // A filter that sums its lines up succeeds with single ones, and is warned about.
 func TestRun_WarnsOfSums(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(40))

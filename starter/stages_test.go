@@ -57,7 +57,6 @@ func (b *box) eventuallyStatus(name string, unserved ...string) {
 // TestStages_P1_UnservedPools: pools within ensembles and switches that nobody serves are named by everything that follows the job, and by its own
 // report, which the web UI shows. The job waits, and says no more of a pool once a worker has come.
 func TestStages_P1_UnservedPools(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.server()

@@ -33,7 +33,7 @@ type feedSimulation struct {
 	closed    bool
 }
 
-// TestModel_Feed runs 3,000 schedules of feeds (300 with -short), the same ones each time: see [TestModel].
+// TestModel_Feed runs 750 schedules of feeds (300 with -short), the same ones each time: see [TestModel].
 func TestModel_Feed(t *testing.T) {
 	t.Parallel()
 	runAll(t, 3_000, 300, 2, simulateFeed)
@@ -338,7 +338,7 @@ func simulateFeed(c *choices) (log []string, err error) {
 	return newFeed(c, job.Spec{Pool: "pool", Format: "text", BatchItems: 3}).schedule()
 }
 
-// TestModel_FeedStages runs 2,000 schedules of feeds with random pipelines (150 with -short), the same ones each time: see [TestModel].
+// TestModel_FeedStages runs 500 schedules of feeds with random pipelines (150 with -short), the same ones each time: see [TestModel].
 func TestModel_FeedStages(t *testing.T) {
 	t.Parallel()
 	runAll(t, 2_000, 150, 4, func(c *choices) (log []string, err error) {

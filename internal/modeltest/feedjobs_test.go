@@ -31,7 +31,7 @@ type fedItem struct {
 	told    string // what the client was told of it: ok, failed or discarded; empty: nothing
 }
 
-// TestModel_FeedJobs runs 700 schedules of feeds with their legs (50 with -short), the same ones each time: see [TestModel].
+// TestModel_FeedJobs runs 175 schedules of feeds with their legs (50 with -short), the same ones each time: see [TestModel].
 func TestModel_FeedJobs(t *testing.T) {
 	t.Parallel()
 	runAll(t, 700, 50, 7, func(c *choices) (log []string, err error) {
@@ -42,7 +42,7 @@ func TestModel_FeedJobs(t *testing.T) {
 	})
 }
 
-// TestModel_FeedJobStages runs 300 schedules of feeds with random pipelines (20 with -short), the same ones each time: see [TestModel].
+// TestModel_FeedJobStages runs 75 schedules of feeds with random pipelines (20 with -short), the same ones each time: see [TestModel].
 func TestModel_FeedJobStages(t *testing.T) {
 	t.Parallel()
 	runAll(t, 300, 20, 8, func(c *choices) (log []string, err error) {

@@ -24,21 +24,25 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// TestModel runs 10,000 schedules (500 with -short), the same ones each time. With STINT_MODEL it runs so many
+// TestModel runs 2,500 schedules (500 with -short), the same ones each time. With STINT_MODEL it runs so many
 // others, from the seed STINT_TEST_SEED or from a new seed. The other tests of models then run more in the same proportion.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	runAll(t, usually, 500, 1, simulate)
 }
 
-// usually is how many schedules a test with a share of one runs: TestModel, and all those together that run the workflows.
-const usually = 10_000
+const (
+	// usually is how many schedules a test with a share of one has: TestModel, and all those together that run the workflows.
+	usually = 10_000
+	// round is the part of them that is run where STINT_MODEL does not say more: `make model` is the long round.
+	round = 4
+)
 
-// runAll runs so many schedules, or fewer with -short: see [TestModel].
+// runAll runs a round of so many schedules, or fewer with -short: see [TestModel].
 func runAll(t *testing.T, schedules, short int, seed uint64, simulate func(*choices) (log []string, err error)) {
 	if n, err := strconv.Atoi(os.Getenv("STINT_MODEL")); err == nil {
 		schedules, seed = max(1, n*schedules/usually), uint64(time.Now().UnixNano())
-	} else if testing.Short() {
+	} else if schedules /= round; testing.Short() {
 		schedules = short
 	}
 	if n, err := strconv.ParseUint(os.Getenv("STINT_TEST_SEED"), 10, 64); err == nil {
