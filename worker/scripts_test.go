@@ -9,6 +9,7 @@ import (
 )
 
 func TestR2_ScriptsThatNoSystemStarts(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	dir := t.TempDir()
 	for _, c := range []struct{ name, content, says string }{
