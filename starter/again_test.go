@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/starter"
@@ -226,7 +225,6 @@ func TestRun_HandlerThatCannotWork(t *testing.T) {
 			require.Contains(t, run.stderr.String(), "a filter answers n lines with n lines and ends with status 0, and {} in its command is not replaced")
 			require.LessOrEqual(t, b.report("report.json").Failed, int64(4*20))
 			require.Less(t, b.lines("calls"), 400)
-			require.Less(t, run.took, time.Minute)
 		})
 	}
 }
