@@ -295,6 +295,7 @@ func TestWindow_SecondWorker(t *testing.T) {
 
 // Workers that the job does not know of wait for batches: the window grows until they do not.
 func TestWindow_GrowsWhileSlotsWait(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 60_000)
 	w.spec.Window = 0
@@ -322,6 +323,7 @@ func TestWindow_StaysWhileBatchesQueue(t *testing.T) {
 
 // The window goes with workers that are heard of no more, and what the job knows of them lasts over its runs.
 func TestWindow_OfWorkersThatVanish(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 60_000)
 	w.spec.Window = 0
