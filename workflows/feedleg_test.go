@@ -477,7 +477,7 @@ func TestFeedLeg_F11_IdleLegIsSealed(t *testing.T) {
 	w.env.RegisterDelayedCallback(func() { require.Zero(t, opened.Load()) }, 2*time.Minute)
 	alive(3*time.Minute, sealEvents)
 	r := w.run()
-	require.Eventually(t, func() bool { return opened.Load() == 1 }, time.Minute, time.Millisecond, "signals are sent in the background")
+	require.Eventually(t, func() bool { return opened.Load() == 1 }, 10*time.Minute, time.Millisecond, "signals are sent in the background")
 	require.Zero(t, r.Accepted)
 	require.WithinDuration(t, w.began.Add(3*time.Minute), w.env.Now(), time.Second, "it has nothing to finish")
 }
@@ -520,7 +520,7 @@ func TestFeedLeg_SealedBeforeResultsGoToTheStore(t *testing.T) {
 		w.run()
 		require.Empty(t, w.refused)
 		if test.sealed {
-			require.Eventually(t, func() bool { return opened.Load() == 1 }, time.Minute, time.Millisecond, "%+v: signals are sent in the background", test)
+			require.Eventually(t, func() bool { return opened.Load() == 1 }, 10*time.Minute, time.Millisecond, "%+v: signals are sent in the background", test)
 		} else {
 			require.Zero(t, opened.Load(), "%+v", test)
 		}
