@@ -31,6 +31,7 @@ func manyFiles(t *testing.T, n int) (*fixture, string) {
 
 // Files of one line become neither a batch each, nor a source each, nor a call each.
 func TestPlan_ManySmallFiles(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	const n = 10_000
 	f, want := manyFiles(t, n)
@@ -51,6 +52,7 @@ func TestPlan_ManySmallFiles(t *testing.T) {
 
 // A job over many files that was stopped goes on with the files, and the parts of files, that are left.
 func TestPlan_ManySmallFilesResumed(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	const seed, n = 11, 300
 	for round := range uint64(20) {

@@ -213,6 +213,7 @@ func TestRedrive_InABucket(t *testing.T) {
 // G2: until the merged output takes its place the old one is whole, whatever step fails; a repetition
 // brings the redrive to the same end.
 func TestRedrive_FinishRepeatableAtEveryStep(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name, output string

@@ -143,6 +143,7 @@ func TestSplit_TooManyValues(t *testing.T) {
 
 // Results that do not fit into memory go through the store, and come out in their order.
 func TestSplit_ThroughTheStore(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("230 MB of results")
@@ -166,6 +167,7 @@ func TestSplit_ThroughTheStore(t *testing.T) {
 // G2: whatever step of Finish fails, between two files, too: each file is whole, of before or of now, and a repetition ends with all
 // of them, and without those of an earlier run that this one does not have.
 func TestSplit_RepeatableAtEveryStep(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	between := 0 // failures with some files published
 	for step := 0; ; step++ {

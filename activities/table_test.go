@@ -57,6 +57,7 @@ func TestFinish_Table(t *testing.T) {
 
 // Whatever step of Finish fails, the table of before or the new one is there, whole.
 func TestFinish_TableRepeatableAtEveryStep(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	for step := 0; ; step++ {
 		f := setup(t, "in.jsonl", jobtest.Lines(60))

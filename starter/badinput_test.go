@@ -233,7 +233,6 @@ func TestBadInput_ItemsThatAreNone(t *testing.T) {
 }
 
 func TestBadInput_GarbageEndsNoJob(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	var mixed strings.Builder

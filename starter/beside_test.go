@@ -34,7 +34,6 @@ func TestRun_Pipe(t *testing.T) {
 // A job that has a state of its own continues there, alone or beside others, and so does the command that its end names.
 func TestRun_BesideAnother(t *testing.T) {
 	t.Parallel()
-	unraced(t)
 	b := setup(t)
 	b.write("in.txt", numbers(100))
 	other := b.start("run", "--exec", b.gated(), "in.txt", "-o", "other.txt")
@@ -55,7 +54,6 @@ func TestRun_BesideAnother(t *testing.T) {
 
 // A job that is not complete in a state that is in use does not begin again elsewhere.
 func TestRun_UnfinishedInAHeldState(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(100))

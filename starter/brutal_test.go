@@ -17,15 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// brutal prepares a test that kills real processes.
-func brutal(t *testing.T) *box {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("kills real processes")
-	}
-	return setup(t)
-}
-
 // witness makes a filter that appends every line it is given to the file "witness", a call's lines
 // in one write, before it passes them on.
 func (b *box) witness(before string) string {
@@ -58,7 +49,7 @@ func (b *box) repeats(n int) int {
 func TestBrutal_KilledTenTimes(t *testing.T) {
 	t.Parallel()
 	const n, batch, slots, kills = 1_000_000, 5000, 2, 10
-	b := brutal(t)
+	b := setup(t)
 	random := seed(t)
 	input := numbers(n)
 	b.write("in.txt", input)
@@ -103,7 +94,7 @@ func TestBrutal_KilledTenTimes(t *testing.T) {
 // same command, as one that kills workers is; all others have results.
 func TestBrutal_AnItemKillsTheRun(t *testing.T) {
 	t.Parallel()
-	b := brutal(t)
+	b := setup(t)
 	input := numbers(2000)
 	b.write("in.txt", strings.Replace(input, "\n0000776\n", "\nbad\n", 1))
 	b.write("kill.sh", `while read -r line; do [ "$line" != bad ] || kill -9 $PPID; echo "$line"; done`)
@@ -135,7 +126,7 @@ func TestBrutal_AnItemKillsTheRun(t *testing.T) {
 func TestBrutal_KilledWhileItFinishes(t *testing.T) {
 	t.Parallel()
 	const n, batch = 200_000, 10_000
-	b := brutal(t)
+	b := setup(t)
 	random := seed(t)
 	input := numbers(n)
 	b.write("in.txt", input)
@@ -203,7 +194,7 @@ func (b *box) cluster() *process {
 func TestBrutal_WorkerKilled(t *testing.T) {
 	t.Parallel()
 	const n, batch, slots = 100_000, 1000, 2
-	b := brutal(t)
+	b := setup(t)
 	input := numbers(n)
 	b.write("in.txt", input)
 	b.cluster()
@@ -237,7 +228,7 @@ func TestBrutal_WorkerKilled(t *testing.T) {
 func TestBrutal_ServerAndWorkersKilled(t *testing.T) {
 	t.Parallel()
 	const n, batch, slots = 50_000, 1000, 2
-	b := brutal(t)
+	b := setup(t)
 	input := numbers(n)
 	b.write("in.txt", input)
 	filter := b.witness("sleep 0.1; ")
@@ -267,7 +258,7 @@ func TestBrutal_GrandchildrenDieWithTheWorker(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := brutal(t)
+			b := setup(t)
 			b.write("in.txt", numbers(10))
 			mark := b.mark()
 			p := b.spawn("run", "--exec", b.script("filter", c.body), "in.txt", "-o", "out.txt", "--batch-items", "5", "--slots", "2", "--env", mark)
@@ -282,7 +273,7 @@ func TestBrutal_GrandchildrenDieWithTheWorker(t *testing.T) {
 // continues after either.
 func TestBrutal_CtrlC(t *testing.T) {
 	t.Parallel()
-	b := brutal(t)
+	b := setup(t)
 	const n = 2000
 	b.write("in.txt", numbers(n))
 	mark := b.mark()
@@ -329,7 +320,7 @@ func TestBrutal_StopOutlivesAKill(t *testing.T) {
 
 func stopOutlivesAKill(t *testing.T, frozen bool) {
 	t.Parallel()
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(1000))
 	b.cluster()
 	w := b.spawn("worker", "--allow", b.dir, "--pool", "p", "--exec", b.gated(), "--slots", "1")
@@ -359,7 +350,7 @@ func stopOutlivesAKill(t *testing.T, frozen bool) {
 // second one has answered.
 func TestBrutal_B9_WindowOfTwoWorkers(t *testing.T) {
 	t.Parallel()
-	b := brutal(t)
+	b := setup(t)
 	b.cluster()
 	b.write("in.txt", numbers(20_000))
 	waits := append(b.python("waits.py", `

@@ -113,7 +113,7 @@ func TestBucket_OnACluster(t *testing.T) {
 // TestBucket_NothingElseIsSaid: the logs of the libraries underneath are not shown.
 func TestBucket_NothingElseIsSaid(t *testing.T) {
 	t.Parallel()
-	b, s := brutal(t), newBucket(t)
+	b, s := setup(t), newBucket(t)
 	s.put("in.txt", numbers(100))
 	p := b.spawn("run", "--exec", "cat", s.at("in.txt"), "-o", s.at("out.txt"), "-q").exits(starter.ExitOK)
 	require.Empty(t, p.stderr.String())

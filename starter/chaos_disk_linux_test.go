@@ -23,7 +23,7 @@ type smallDisk struct {
 // newSmallDisk mounts an empty disk of 16 MiB.
 func newSmallDisk(t *testing.T) *smallDisk {
 	t.Helper()
-	b := brutal(t)
+	b := setup(t)
 	unshare, enter := b.namespace()
 	holder := b.spawnCommand(exec.Command(unshare[0], append(unshare[1:], "sh", "-euc",
 		`mount -t tmpfs -o size=16m tmpfs "$1"; echo mounted >&2; exec sleep infinity`, "sh", b.dir)...))

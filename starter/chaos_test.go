@@ -230,7 +230,7 @@ func withstand(t *testing.T, n, number int) {
 // newChaos starts a server for a job over n items.
 func newChaos(t *testing.T, n int) *chaos {
 	t.Helper()
-	c := &chaos{box: brutal(t), random: seed(t), items: n, results: numbers(n), batch: chaosBatch, windows: 60}
+	c := &chaos{box: setup(t), random: seed(t), items: n, results: numbers(n), batch: chaosBatch, windows: 60}
 	c.handler = []string{"--exec", c.witness("sleep 0.8; ")}
 	c.everything = c.box.mark()
 	c.env = append(c.env, c.everything)

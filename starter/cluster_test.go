@@ -76,7 +76,6 @@ func TestCluster_DuplicateNameIsRefused(t *testing.T) {
 // TestCluster_PoolNobodyServes (W11): every command that looks at the job says so at
 // once, and the job continues once a worker comes.
 func TestCluster_PoolNobodyServes(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	const says = "no worker serves pool lonely"
 	b := setup(t)
@@ -113,7 +112,6 @@ func TestCluster_PoolNobodyServes(t *testing.T) {
 }
 
 func TestCluster_ListStatusAndWatch(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.server()
@@ -192,7 +190,6 @@ func TestCluster_Results(t *testing.T) {
 
 func TestCluster_ResultsFollow(t *testing.T) {
 	t.Parallel()
-	unraced(t)
 	b := setup(t)
 	b.server()
 	b.write("in.txt", numbers(100))
@@ -353,7 +350,7 @@ func TestCluster_ServerPortsThatAreTaken(t *testing.T) {
 // said to have no worker.
 func TestStatus_NobodyCoordinates(t *testing.T) {
 	t.Parallel()
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(10))
 	b.cluster()
 	b.env = append(b.env, noJobs+"=1")

@@ -37,7 +37,6 @@ func (b *box) keys(file string, ids ...string) string {
 
 // TestCodec_EveryCommand: all commands work behind a codec, and Temporal stores nothing that can be read.
 func TestCodec_EveryCommand(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	server, err := devserver.Start(t.Context(), devserver.Options{Dir: b.path("temporal"), Logger: silent})
@@ -126,7 +125,7 @@ func TestCodec_EveryCommand(t *testing.T) {
 // TestCodec_WorkersWithoutKeys: workers that lack the keys fail no job. What they cannot read waits for others.
 func TestCodec_WorkersWithoutKeys(t *testing.T) {
 	t.Parallel()
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(10))
 	b.cluster()
 	_, address, _ := strings.Cut(b.env[len(b.env)-1], "TEMPORAL_ADDRESS=")

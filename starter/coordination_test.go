@@ -125,7 +125,6 @@ func TestCluster_StopAllRequestsFirst(t *testing.T) {
 // TestCluster_StopWithAnError (S3, S5, S8): the job fails with it, unless its type is a clean one; one
 // that has ended gives the error back.
 func TestCluster_StopWithAnError(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.server()
@@ -222,7 +221,6 @@ func TestRun_Rates(t *testing.T) {
 
 // TestRun_FilterAsksForLess: with exit status 75 no item has failed; if calls in a row ask for that, the job slows down and reports it.
 func TestRun_FilterAsksForLess(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(200))
@@ -273,7 +271,6 @@ func TestRun_OnError(t *testing.T) {
 // TestRun_MaxFailed: too many failures end the job as failed; with more allowed the same command
 // continues.
 func TestRun_MaxFailed(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(100))
@@ -328,7 +325,6 @@ func TestRun_Hooks(t *testing.T) {
 
 // TestRun_JobFileHasTheNewKeys: the job file takes the same values as the flags.
 func TestRun_JobFileHasTheNewKeys(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(40))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stretchr/testify/require"
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -111,7 +112,7 @@ func (b *box) paste(blocks []string, replace ...string) *process {
 	require.NoError(b.t, err)
 	bin, port := b.t.TempDir(), freePort(b.t)
 	wrapper := "#!/bin/sh\n[ \"$1\" != server ] || { shift; set -- server --port " + port + " --ui-port 0 \"$@\"; }\nexec " + path + " \"$@\"\n"
-	require.NoError(b.t, os.WriteFile(filepath.Join(bin, "stint"), []byte(wrapper), 0o755))
+	jobtest.WriteProgram(b.t, filepath.Join(bin, "stint"), wrapper)
 	replace = append(replace, "one:7233", "127.0.0.1:"+port, "8429", freePort(b.t))
 	text := strings.NewReplacer(replace...).Replace(strings.Join(blocks, "\n"))
 	cmd := exec.Command(shell, "-c", script(b.t, []string{text}))

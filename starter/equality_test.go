@@ -189,10 +189,7 @@ func kindsOf(random *rand.Rand, n int) string {
 // result in any of them: byte for byte the output of the programs, run one after the other by hand.
 func TestEquality_P1_P2_P3_P4_AnyGraph(t *testing.T) {
 	t.Parallel()
-	rounds := 3
-	if testing.Short() {
-		rounds = 1
-	}
+	const rounds = 3
 	for _, n := range []int{0, 1, 10, 2000} {
 		for round := range rounds {
 			t.Run(fmt.Sprintf("graph %d of %d items", round+1, n), func(t *testing.T) {
@@ -219,12 +216,8 @@ func TestEquality_P1_P2_P3_P4_AnyGraph(t *testing.T) {
 
 // TestEquality_P1_Sequence: three programs over many lines of text.
 func TestEquality_P1_Sequence(t *testing.T) {
-	unraced(t)
 	t.Parallel()
-	n := 200_000
-	if testing.Short() {
-		n = 20_000
-	}
+	const n = 200_000
 	b := setup(t)
 	h := &byHand{box: b, text: true, pools: map[string]string{
 		"mark":  b.script("mark", `exec awk '/0000005|0012345|0019998|0150000/ { exit 3 } /777$/ { print ""; next } { print "mark " $0 " " NF }'`),

@@ -191,7 +191,6 @@ func TestFeed_ResultsFollow(t *testing.T) {
 // Following is interrupted, and goes on at its cursor: nothing is printed twice, and nothing is missing.
 func TestFeed_ResultsFollowFromCursor(t *testing.T) {
 	t.Parallel()
-	unraced(t)
 	b := setup(t)
 	b.feed("cat")
 	line := []string{"results", "risk", "--follow", "--cursor", "place"}
@@ -247,7 +246,6 @@ func TestFeed_StopAndResume(t *testing.T) {
 
 // Without a worker, everyone is told what to do.
 func TestFeed_PoolNobodyServes(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	const says = "no worker serves pool p"
 	b := setup(t)
@@ -337,7 +335,6 @@ func TestFeed_RefusedBeforeAnythingIsDialled(t *testing.T) {
 // Wrong requests to a server that is there.
 func TestFeed_RefusedRequests(t *testing.T) {
 	t.Parallel()
-	unraced(t)
 	b := setup(t)
 	b.feed("cat", "--capacity", "4")
 	b.write("in.txt", "a\n")
@@ -359,7 +356,6 @@ func TestFeed_RefusedRequests(t *testing.T) {
 
 func TestFeed_JobFile(t *testing.T) {
 	t.Parallel()
-	unraced(t)
 	b := setup(t)
 	b.server()
 	b.worker("p", "--exec", "cat")
@@ -386,7 +382,6 @@ func TestFeed_JobFile(t *testing.T) {
 // Redrive runs the failed items of a closed feed again.
 func TestFeed_Redrive(t *testing.T) {
 	t.Parallel()
-	unraced(t)
 	b := setup(t)
 	filter := b.script("filter", `while read l; do case "$l" in *bad*) [ -e $BOX/mended ] || exit 3;; esac; echo "$l"; done`)
 	b.feed(filter, "--format", "text", "--attempts", "1")

@@ -8,7 +8,6 @@ import (
 )
 
 func TestJobFile_StandsForFlags(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("a.data", "a\n")
@@ -29,7 +28,6 @@ env: [X=1, Y=2]
 }
 
 func TestJobFile_FlagsOutrankIt(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("a.txt", "a\n")

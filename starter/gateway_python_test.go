@@ -88,7 +88,6 @@ except stint_client.ClosedError:
 
 // A program in Python uses a feed through the gateway.
 func TestGateway_Python(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	python := pytest.Find(t)
 	b := setup(t)

@@ -164,7 +164,6 @@ func TestGolden_Plan(t *testing.T) {
 
 // 14: how `status`, `list` and `workers` read while jobs run and once they have ended.
 func TestGolden_Cluster(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.server()

@@ -57,7 +57,7 @@ func TestHang(t *testing.T) {
 	for name, handler := range hangs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := brutal(t)
+			b := setup(t)
 			bad := scattered(seed(t), 2, 0, n)
 			b.write("in.txt", numbers(n))
 			values, good := b.without(n, bad)
@@ -113,7 +113,7 @@ func TestFrozen(t *testing.T) {
 	t.Parallel()
 	const n, batch, slots = 30_000, 500, 2
 	const window = 6 // what has expired waits for the others that are in the pool's queue
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(n))
 	b.cluster()
 	b.coordinator()
@@ -171,7 +171,7 @@ func TestFrozen(t *testing.T) {
 // the job's grace, and is free for others.
 func TestFrozen_LetsGo(t *testing.T) {
 	t.Parallel()
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(10))
 	b.cluster()
 	b.coordinator()

@@ -71,7 +71,6 @@ func TestStint_DidYouMean(t *testing.T) {
 }
 
 func TestStint_SlotsShorthand(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", "a\n")
@@ -82,7 +81,6 @@ func TestStint_SlotsShorthand(t *testing.T) {
 
 // Shells complete commands, jobs, pools, settings and values of flags.
 func TestStint_Completion(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	require.Contains(t, b.stint("--help").stdout.String(), "  completion ")

@@ -11,7 +11,6 @@ import (
 
 // n lines in are n lines out of a filter, from a file and from the standard input; what was passed over is said.
 func TestD21_RunKeepsTheLinesOfAText(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	const text = "one\n\n\ntwo\n \nthree"

@@ -97,7 +97,7 @@ func TestLoop_BadInput(t *testing.T) {
 // those that ran again are counted, and results are there once.
 func TestBrutal_LoopWithAKilledWorker(t *testing.T) {
 	t.Parallel()
-	b := brutal(t)
+	b := setup(t)
 	random := seed(t)
 	b.server()
 	filter := b.witness("")

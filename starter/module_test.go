@@ -130,7 +130,6 @@ func inModule(t *testing.T, args ...string) string {
 // A program whose main is one line has all the commands: embedded, and on a cluster.
 func TestMain_MakesAWholeProgram(t *testing.T) {
 	t.Parallel()
-	builds(t)
 	b := setup(t)
 	program := b.path("upper")
 	inModule(t, "build", "-ldflags", "-s -w", "-o", program, ".")
@@ -164,7 +163,6 @@ func TestMain_MakesAWholeProgram(t *testing.T) {
 
 func TestModule_RunsAJobInATest(t *testing.T) {
 	t.Parallel()
-	builds(t)
 	require.Contains(t, inModule(t, "test", "-ldflags", "-s -w", "-v", "-run", "TestLocalRun", "."), "--- PASS: TestLocalRun")
 }
 
@@ -178,22 +176,5 @@ func TestModule_WorkerLinksNoServer(t *testing.T) {
 		require.NotContains(t, []string{
 			"github.com/stint-run/stint/internal/devserver", "github.com/stint-run/stint/local", "github.com/stint-run/stint/starter",
 		}, dep)
-	}
-}
-
-// builds skips a test that builds programs, and runs those, with -short: the race detector sees nothing of them.
-func builds(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("builds programs")
-	}
-}
-
-// unraced skips a test with -short, and so under the race detector: it is about what commands print, publish or refuse, and what runs in it
-// beside each other does so in other tests, too.
-func unraced(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("nothing new runs beside each other")
 	}
 }

@@ -64,7 +64,6 @@ func requireExists(t *testing.T, where string, words []string, exact bool) {
 
 // TestD34_EveryCommandThatIsNamedExists: those of documents, and those of messages and help texts.
 func TestD34_EveryCommandThatIsNamedExists(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	docs, err := filepath.Glob(filepath.Join(root(t), "docs", "*.md"))
 	require.NoError(t, err)

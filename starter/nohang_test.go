@@ -49,8 +49,6 @@ type trouble struct {
 	begin func(*site)
 	// deaf: the server answers nothing; atOnce: it refuses connections, so that commands end by themselves.
 	deaf, atOnce bool
-	// short: the short run has it.
-	short bool
 	// who is what must be said of who does not answer.
 	who *regexp.Regexp
 	// lost: once a command waits, the server seems to freeze, or to be gone.
@@ -66,14 +64,14 @@ var (
 )
 
 var troubles = []trouble{
-	{name: "server gone", deaf: true, atOnce: true, short: true, who: serverIsSilent, begin: (*site).makeJobs, keeps: untilTheLimit},
-	{name: "server frozen", deaf: true, short: true, who: serverIsSilent, begin: func(s *site) {
+	{name: "server gone", deaf: true, atOnce: true, who: serverIsSilent, begin: (*site).makeJobs, keeps: untilTheLimit},
+	{name: "server frozen", deaf: true, who: serverIsSilent, begin: func(s *site) {
 		s.serve()
 		s.jobs = nil
 		s.makeJobs()
 		s.server.signal(syscall.SIGSTOP)
 	}},
-	{name: "worker frozen", short: true, who: workersAreQuiet, begin: func(s *site) {
+	{name: "worker frozen", who: workersAreQuiet, begin: func(s *site) {
 		s.work()
 		s.worker.signal(syscall.SIGSTOP)
 	}},
@@ -113,9 +111,6 @@ func TestNoCommandHangs(t *testing.T) {
 	for _, trouble := range troubles {
 		t.Run(trouble.name, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && !trouble.short {
-				t.Skip("the short run, and so that with the race detector, has three of the troubles, with a fifth of the commands")
-			}
 			s := &site{box: setup(t), trouble: trouble}
 			s.write("in.txt", "hold\n")
 			s.write("bad.txt", "good\nbad\n")
@@ -130,25 +125,11 @@ func TestNoCommandHangs(t *testing.T) {
 					}
 				}
 			}
-			s.thin()
+			slices.SortStableFunc(s.attempts, func(a, b *attempt) int { return strings.Compare(a.given, b.given) })
 			trouble.begin(s)
 			s.runAll()
 		})
 	}
-}
-
-// thin leaves a spread of the commands for the short run, which is also that with the race detector.
-func (s *site) thin() {
-	slices.SortStableFunc(s.attempts, func(a, b *attempt) int { return strings.Compare(a.given, b.given) })
-	if !testing.Short() {
-		return
-	}
-	const every = 5
-	var kept []*attempt
-	for i := 0; i < len(s.attempts); i += every {
-		kept = append(kept, s.attempts[i])
-	}
-	s.attempts = kept
 }
 
 // site is a server with its worker and jobs, in some trouble.

@@ -176,7 +176,7 @@ func TestChaos_Split(t *testing.T) {
 // killBetweenFiles kills so many runs, each at a random one of the files that it publishes.
 func killBetweenFiles(t *testing.T, kills int) {
 	t.Helper()
-	b := brutal(t)
+	b := setup(t)
 	random := seed(t)
 	const items, values = 4000, 400
 	line := []string{"run", "--exec", "cat", "in.jsonl", "-o", "out/", "--split", "kind", "--quiet"}

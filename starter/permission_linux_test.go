@@ -50,7 +50,7 @@ func TestBadInput_Permissions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := brutal(t)
+			b := setup(t)
 			b.write("in.txt", "a\n")
 			b.write("dir/in.txt", "a\n")
 			b.write("job.yaml", "output: out.txt\n")
@@ -76,7 +76,7 @@ func TestD26_UserWithoutAnEntry(t *testing.T) {
 		t.Skip("only root can be another user")
 	}
 	const unknown = 1_234_567
-	b := brutal(t)
+	b := setup(t)
 	b.env = slices.DeleteFunc(b.env, func(v string) bool { return strings.HasPrefix(v, "HOME=") })
 	b.write("in.txt", "a\n")
 	require.NoError(t, os.Chmod(filepath.Dir(b.dir), 0o755))
@@ -117,7 +117,7 @@ func (b *box) namespace() (unshare, enter []string) {
 // goes on and runs nothing again.
 func TestBadInput_FullDisk(t *testing.T) {
 	t.Parallel()
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(100_000))
 	require.NoError(t, os.Mkdir(b.path("full"), 0o755))
 	filter := b.script("filter", `echo run >> $BOX/witness; exec cat`)
@@ -142,7 +142,7 @@ wc -l < witness | cmp - before
 // as soon as it does; then the job goes on.
 func TestBadInput_FullState(t *testing.T) {
 	t.Parallel()
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(100))
 	require.NoError(t, os.Mkdir(b.path("full"), 0o755))
 	filter := b.script("filter", `touch $BOX/runs; until test -e $BOX/go; do sleep 0.1; done; exec cat`)
@@ -171,7 +171,7 @@ cmp in.txt out.txt
 
 func TestBadInput_ReadOnlyFileSystem(t *testing.T) {
 	t.Parallel()
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", "a\n")
 	require.NoError(t, os.Mkdir(b.path("full"), 0o755))
 	p := b.inNamespace(`
@@ -187,7 +187,7 @@ test $code = 1
 // TestBadInput_FullStore: the parts have no room; status says so, and with room the job goes on.
 func TestBadInput_FullStore(t *testing.T) {
 	t.Parallel()
-	b := brutal(t)
+	b := setup(t)
 	b.cluster()
 	b.write("in.txt", numbers(100_000))
 	require.NoError(t, os.Mkdir(b.path("full"), 0o755))
@@ -218,7 +218,7 @@ func TestD20_ADeviceAsOutput(t *testing.T) {
 	} {
 		t.Run(output, func(t *testing.T) {
 			t.Parallel()
-			b := brutal(t)
+			b := setup(t)
 			b.write("in.txt", "a\nb\n")
 			spawn(b, "run", "--exec", "grep a", "in.txt", "-o", output).exits(starter.ExitSomeFailed)
 			require.Len(t, b.failures("stint.errors.jsonl"), 1)

@@ -17,7 +17,6 @@ import (
 
 // 14.18: a script draws the picture of the terminal.
 func TestPictures_Terminal(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	python := pytest.Find(t)
 	tool(t, "bash", "timeout", "awk")
@@ -44,9 +43,6 @@ func TestPictures_Terminal(t *testing.T) {
 // 14.18: a script takes the pictures of the web UI.
 func TestPictures_WebUI(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("long")
-	}
 	python := pytest.Find(t)
 	tool(t, "chromium")
 	for _, job := range []string{"strikes", "pipeline"} {

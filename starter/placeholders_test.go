@@ -44,7 +44,6 @@ func TestD30_PlaceholdersAreRefused(t *testing.T) {
 
 // Braces are the matter of programs that replace them or run code.
 func TestD30_ProgramsWithTheirOwnPlaceholders(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", "a\n")

@@ -123,7 +123,6 @@ func TestPlan_SampleIsEndedByASignal(t *testing.T) {
 // P1: a batch of a pipeline is one execution for each stage. The sample goes through all of them: a stage that few items reach is tried on
 // few, and the slowest is named.
 func TestPlan_P1_Stages(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(1000))
@@ -179,9 +178,6 @@ pools:
 // progress of a job that takes long. The server is that of the command, which has the search attributes of jobs.
 func TestPlan_EventsAreThoseOfTheHistory(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a server process")
-	}
 	for _, c := range []struct{ name, stages string }{
 		{"one pool", "pool: p\n"},
 		{"several pools", "stages: [{name: a, pool: p}, {name: both, ensemble: [{pool: p}, {pool: q}]}, {name: c, pool: q}]\n"},

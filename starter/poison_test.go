@@ -17,7 +17,7 @@ import (
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	const n, batch = 50_000, 100
-	b := brutal(t)
+	b := setup(t)
 	b.cluster()
 	b.coordinator()
 	b.poison("poison", n, batch, scattered(seed(t), 3, 0, n))
@@ -45,7 +45,7 @@ func TestChaos_Poison(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			chaotic(t, func(t *testing.T) {
-				b := brutal(t)
+				b := setup(t)
 				b.cluster()
 				b.poison("poison", n, batch, bad(seed(t)))
 			})
@@ -59,7 +59,7 @@ func TestChaos_PoisonNextDoor(t *testing.T) {
 	t.Parallel()
 	chaotic(t, func(t *testing.T) {
 		const n, batch = 100_000, 1000
-		b := brutal(t)
+		b := setup(t)
 		b.cluster()
 		b.write("good.txt", strings.ReplaceAll(numbers(n), "0\n", "x\n"))
 		good := b.spawn("start", "--pool", "p", "--name", "good", "good.txt", "-o", "good.out", "--wait",

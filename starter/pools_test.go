@@ -169,7 +169,7 @@ func TestRun_PipelineNamesTheNextCommand(t *testing.T) {
 func TestBrutal_P4_PipelineKilled(t *testing.T) {
 	t.Parallel()
 	const n, batch, kills = 20_000, 500, 4
-	b := brutal(t)
+	b := setup(t)
 	random := seed(t)
 	input := numbers(n)
 	b.write("in.txt", input)

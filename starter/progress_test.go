@@ -9,7 +9,6 @@ import (
 
 func TestProgress_LinesWhereThereIsNoTerminal(t *testing.T) {
 	t.Parallel()
-	unraced(t)
 	b := setup(t)
 	b.write("in.txt", numbers(300))
 	c := b.stint("run", "--exec", b.slowly(), "in.txt", "-o", "out.txt", "--slots", "1", "--batch-items", "20").exits(starter.ExitOK)

@@ -16,7 +16,6 @@ import (
 // 14.17: every line of the README's first commands can be pasted in a fresh clone, and ends as is said.
 func TestReadme_TryIt(t *testing.T) {
 	t.Parallel()
-	builds(t)
 	tool(t, "timeout", "awk")
 	b := setup(t)
 	b.clone()
@@ -53,7 +52,6 @@ func TestD55_TheTestsHaveTime(t *testing.T) {
 // 14.17: the Go snippets are files that compile as they stand, and the first is a whole program.
 func TestReadme_Go(t *testing.T) {
 	t.Parallel()
-	builds(t)
 	dir, err := module()
 	require.NoError(t, err)
 	snippets := fenced(document(t, "README.md"), "go")

@@ -86,7 +86,6 @@ func TestRecipe_Nightly(t *testing.T) {
 }
 
 func TestRecipe_Cluster(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	shared := t.TempDir()
 	b := recipe(t, "A cluster on three machines", "/srv/strikes", shared)

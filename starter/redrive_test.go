@@ -143,7 +143,6 @@ func TestRedrive_Refused(t *testing.T) {
 // A redrive that is stopped leaves the output as it was; the next one continues it.
 func TestRedrive_StoppedAndGoneOnWith(t *testing.T) {
 	t.Parallel()
-	unraced(t)
 	b := setup(t)
 	b.server()
 	input := numbers(100)
@@ -265,7 +264,6 @@ func TestRedrive_InABucket(t *testing.T) {
 
 // Whatever the format, the batches and which items fail: at the end the output is that of a clean run.
 func TestRedrive_RandomJobs(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.server()

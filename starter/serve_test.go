@@ -73,7 +73,7 @@ func TestBrutal_ServeDiesWithTheWorker(t *testing.T) {
 	for _, command := range []string{"run", "worker"} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
-			b := brutal(t)
+			b := setup(t)
 			b.write("in.txt", numbers(2*slots))
 			mark := b.mark()
 			worker := append(b.python("deaf.py", deaf), "--slots", itoa(slots), "--env", mark)
@@ -123,7 +123,7 @@ stint.serve(work, close=close)
 func TestBrutal_DrainAsksTheProgram(t *testing.T) {
 	t.Parallel()
 	const n, call = 100, 10
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(n))
 	b.cluster()
 	mark := b.mark()

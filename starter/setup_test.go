@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/starter"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
@@ -87,8 +88,9 @@ func (b *box) write(name, content string) string {
 // box in $BOX.
 func (b *box) script(name, body string) string {
 	b.t.Helper()
-	path := b.write(name, "#!/bin/sh\nBOX='"+b.dir+"'\n"+body+"\n")
-	require.NoError(b.t, os.Chmod(path, 0o755))
+	path := b.path(name)
+	require.NoError(b.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	jobtest.WriteProgram(b.t, path, "#!/bin/sh\nBOX='"+b.dir+"'\n"+body+"\n")
 	return path
 }
 

@@ -34,7 +34,7 @@ stages:
 	b.refused(starter.ExitFailed, []string{"set", "words", "score.window=3"}, "score.window: no pool runs a stage of that name: use clean, turn")
 	set := b.stint("set", "words", "turn.window=30", "clean.window=auto").exits(starter.ExitOK)
 	require.Regexp(t, `(?m)^clean\.window +auto\nturn\.window +30$`, set.stdout.String())
-	require.Eventually(t, func() bool { return b.status("words").Stages[1].InFlight == 4 }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return b.status("words").Stages[1].InFlight == 4 }, patience, 50*time.Millisecond)
 	status := b.stint("status", "words").exits(starter.ExitOK).stdout.String()
 	require.Regexp(t, `stage clean +0 batches waiting, 0 in flight, 4 items done, 0 failed, [0-9.]+ items/s, 100% of the time, pool upper`, status)
 	require.Regexp(t, `stage turn +0 batches waiting, 4 in flight, 0 items done, 0 failed, pool turn`, status)
@@ -57,7 +57,6 @@ func (b *box) eventuallyStatus(name string, unserved ...string) {
 // TestStages_P1_UnservedPools: pools within ensembles and switches that nobody serves are named by everything that follows the job, and by its own
 // report, which the web UI shows. The job waits, and says no more of a pool once a worker has come.
 func TestStages_P1_UnservedPools(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.server()

@@ -42,7 +42,6 @@ func TestRun_StopAndContinue(t *testing.T) {
 // TestRun_FreshForgetsAStoppedRun (S14): SIGTERM asks for a stop as Ctrl-C does, and what was stopped can be
 // forgotten.
 func TestRun_FreshForgetsAStoppedRun(t *testing.T) {
-	unraced(t)
 	t.Parallel()
 	b := setup(t)
 	b.write("in.txt", numbers(100))

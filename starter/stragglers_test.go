@@ -18,7 +18,7 @@ import (
 func TestStop_Stragglers(t *testing.T) {
 	t.Parallel()
 	const workers, batch = 3, 10
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(workers*batch))
 	b.cluster()
 	b.coordinator()
@@ -57,7 +57,7 @@ func TestStop_Stragglers(t *testing.T) {
 // and says so with its exit code.
 func TestStop_StragglersBesideAnError(t *testing.T) {
 	t.Parallel()
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(10))
 	b.cluster()
 	b.coordinator()
@@ -82,7 +82,7 @@ func TestStop_StragglersBesideAnError(t *testing.T) {
 func TestStop_ThenResume(t *testing.T) {
 	t.Parallel()
 	const n, batch = 3000, 100
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(n))
 	b.cluster()
 	s := b.supervise(2, stintWorker(t, "--exec", b.witness("sleep 0.1; "), "--slots", "2"))
@@ -103,7 +103,7 @@ func TestStop_ThenResume(t *testing.T) {
 func TestStop_OutlivesEverything(t *testing.T) {
 	t.Parallel()
 	const workers = 2
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(1000))
 	server := b.cluster()
 	worker := []string{"worker", "--allow", b.dir, "--pool", "p", "--exec", b.gated(), "--slots", "1"}
@@ -138,7 +138,7 @@ func TestStop_OutlivesEverything(t *testing.T) {
 // started again meanwhile.
 func TestStop_GraceOverARestart(t *testing.T) {
 	t.Parallel()
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(100))
 	server := b.cluster()
 	worker := []string{"worker", "--allow", b.dir, "--pool", "p", "--exec", b.gated(), "--slots", "1"}

@@ -184,6 +184,7 @@ const heardLimit = 70 * time.Second
 
 // whoIsSilent says who does not answer for a job: a workflow task that fails, pools without a worker, those whose workers have not been
 // heard of for a while, workers that do not coordinate the job, or the server; empty: they answer.
+// A single pool without a name is the job's.
 func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *jobs.Run, pools []string) string {
 	ctx = context.WithoutCancel(ctx)
 	failing, err := failingWithin(ctx, run, pollLimit)
@@ -191,6 +192,10 @@ func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *job
 		return failing.String()
 	}
 	var said []string
+	if !isAway(err) && slices.Equal(pools, []string{""}) { // the limit was over before it was known
+		pools = make([]string, 1)
+		pools[0], err = poolOf(ctx, run)
+	}
 	if !isAway(err) {
 		said, err = silentPools(pools, func(pool string) (string, error) {
 			ctx, cancel := context.WithTimeout(ctx, pollLimit)
@@ -269,14 +274,20 @@ func answers(ctx context.Context, run *jobs.Run) bool {
 
 // whoDoesNotAnswer is whoIsSilent for a job that has not answered.
 func (p *Program) whoDoesNotAnswer(ctx context.Context, client *jobs.Client, run *jobs.Run) string {
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), pollLimit)
-	defer cancel()
-	listed, err := run.Listed(limited)
+	pool, err := poolOf(context.WithoutCancel(ctx), run)
 	if isAway(err) {
 		return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
 	}
-	if said := p.whoIsSilent(ctx, client, run, []string{listed.Pool}); said != "" {
+	if said := p.whoIsSilent(ctx, client, run, []string{pool}); said != "" {
 		return said
 	}
-	return fmt.Sprintf("the workers of pool %s have been too busy, frozen or gone ('%s workers' lists them)", listed.Pool, p.name())
+	return fmt.Sprintf("the workers of pool %s have been too busy, frozen or gone ('%s workers' lists them)", pool, p.name())
+}
+
+// poolOf asks the server for the job's pool.
+func poolOf(ctx context.Context, run *jobs.Run) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	listed, err := run.Listed(ctx)
+	return listed.Pool, err
 }

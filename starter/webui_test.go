@@ -47,7 +47,7 @@ var summaryLine = regexp.MustCompile(`running · ([0-9,]+) of 4,000 items \([0-9
 func TestWebUI_PageOfARunningJob(t *testing.T) {
 	t.Parallel()
 	chromium(t)
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(4000))
 	_, addresses := b.uiOf()
 	// From item 2,500 on batches take so long that the leg has the time to report those before; from 3,500 on the job waits until it has been
@@ -104,7 +104,7 @@ func TestWebUI_PageOfARunningJob(t *testing.T) {
 func TestWebUI_ListOfJobs(t *testing.T) {
 	t.Parallel()
 	chromium(t)
-	b := brutal(t)
+	b := setup(t)
 	b.write("in.txt", numbers(200))
 	_, addresses := b.uiOf()
 	s := &ticks{b, b.dial(addresses["Temporal server"]).ScheduleClient()}

@@ -132,7 +132,7 @@ func TestPlaces_ABatchGoesFirst(t *testing.T) {
 		require.NoError(t, err)
 		came <- second
 	}()
-	require.Eventually(t, first.Crowded, time.Minute, time.Millisecond)
+	require.Eventually(t, first.Crowded, 10*time.Minute, time.Millisecond)
 	enough := make(chan struct{})
 	further := make(chan calls.Place)
 	go func() { further <- first.Place(enough) }()

@@ -20,7 +20,7 @@ func TestServe_ReplacedUnasked(t *testing.T) {
 	f.serve(f.program("yes"))
 	first, second := f.running(0).pid(), f.running(1).pid()
 	f.running(1).child.Signal(syscall.SIGKILL)
-	require.Eventually(t, func() bool { return len(f.happened(SlotReady)) == 3 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(f.happened(SlotReady)) == 3 }, 10*time.Minute, time.Millisecond)
 	replaced := f.happened(SlotReplaced)
 	require.Len(t, replaced, 1)
 	require.Equal(t, 1, replaced[0].Slot)

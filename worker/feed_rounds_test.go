@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -77,6 +78,7 @@ func awaitIdle[In, Out any](t *testing.T, feed *jobs.Feed[In, Out]) {
 // F1, F2: callers that try again after a refusal, in five rounds on one feed: each round has its results, each item ran once and is in the
 // output once, and the feed is idle in between.
 func TestFeed_RoundsOfRefusals(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	var w witness
@@ -180,6 +182,7 @@ func TestFeed_RefusedLeavesNoTrace(t *testing.T) {
 // F1, F3: twelve callers at once of a feed that takes eight items, in five rounds: four are refused with that number, the others time out
 // with both times. The backlog is what is still inside until that has ended, and late results do no harm.
 func TestFeed_TwelveCallersOfEightPlaces(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	var w witness
@@ -263,6 +266,7 @@ func longEnough(t *testing.T, feed *jobs.Feed[string, string]) time.Duration {
 // F6: a stream of items that take random times, over three slots: order and pairs are kept, no more are taken from the input than there are
 // places, and single calls and another stream at the same time get their own results.
 func TestFeed_F6_StreamsInOrder(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	var w witness
@@ -319,6 +323,7 @@ func TestFeed_F6_StreamsInOrder(t *testing.T) {
 // F4: a hundred resets by another client, each while an item runs: it is not interrupted, and its result is never seen. The feed is idle
 // afterwards.
 func TestFeed_F4_ResetsOfAnotherClient(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	entered, release := make(chan string), make(chan struct{})

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -365,7 +366,7 @@ func TestFeed_F6_Stream(t *testing.T) {
 
 // G1: what waits in a feed that is terminated may be more than fits into any message.
 func TestFeed_G1_LargeBacklog(t *testing.T) {
-	unraced(t)
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	gate := make(chan struct{})
@@ -390,7 +391,7 @@ func TestFeed_G1_LargeBacklog(t *testing.T) {
 
 // G1: if Temporal ends a leg, the job fails, and goes on from all that the leg had accepted.
 func TestFeed_G1_LegTerminated(t *testing.T) {
-	unraced(t)
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	gate, began := make(chan struct{}), make(chan struct{}, 1000)
@@ -422,7 +423,7 @@ func TestFeed_G1_LegTerminated(t *testing.T) {
 // G1: if the server has removed the history of a leg before the feed is resumed (its namespace's retention is over, say), the feed goes on with
 // what the store and the job know: items of which nothing is left have failed, and the report says how many, and whose they were.
 func TestFeed_G1_LegHistoryGone(t *testing.T) {
-	unraced(t)
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	const quick, items = 60, 100
@@ -511,7 +512,7 @@ func TestFeed_ItemsByteForByte(t *testing.T) {
 
 // G1: a feed that is terminated again while it does what an earlier run has left goes on from there, too.
 func TestFeed_G1_TerminatedAgain(t *testing.T) {
-	unraced(t)
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	const items = 150
@@ -543,7 +544,7 @@ func TestFeed_G1_TerminatedAgain(t *testing.T) {
 // G1: wherever Temporal ends the runs that are to go on from a feed's items, no item is lost. Some of these runs have begun to commit
 // what the first one had accepted, and have not done it.
 func TestFeed_G1_TerminatedAtEachEvent(t *testing.T) {
-	unraced(t)
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	const items = 40
@@ -565,7 +566,7 @@ func TestFeed_G1_TerminatedAtEachEvent(t *testing.T) {
 
 // Each bad input is a typed error that says what is wrong, and costs nothing else.
 func TestFeed_BadInput(t *testing.T) {
-	unraced(t)
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	c.serve(worker.Each(func(_ context.Context, v any) (any, error) {

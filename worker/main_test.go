@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"go.uber.org/goleak"
 )
 
@@ -20,5 +21,6 @@ func TestMain(m *testing.M) {
 		processTests()
 	}
 	ChildMain(exiting)
+	jobtest.Overlap()
 	goleak.VerifyTestMain(m)
 }

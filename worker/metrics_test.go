@@ -218,7 +218,7 @@ func TestM1_RestartsOfSlots(t *testing.T) {
 		f.metrics.measure(Measurement{Name: "load", Gauge: true, Value: 5, Slot: slot})
 	}
 	f.running(0).child.Kill()
-	require.Eventually(t, func() bool { return len(f.happened(SlotReplaced)) == 2 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(f.happened(SlotReplaced)) == 2 }, 10*time.Minute, time.Millisecond)
 	s := f.scrape()
 	require.EqualValues(t, 1, s.value(t, "stint_slot_restarts_total", "free false", "reason crash"))
 	require.EqualValues(t, 1, s.sum("stint_slot_restarts_total", "free false"), "nothing has come after the second")
@@ -299,7 +299,7 @@ func TestT14_WatchdogEvents(t *testing.T) {
 	f.obey("report", "a", "scope 0s")
 	require.Eventually(t, func() bool {
 		return f.scrape().value(t, "stint_watchdog_expiries_total", "action report") > 0
-	}, time.Minute, time.Millisecond)
+	}, 10*time.Minute, time.Millisecond)
 	_, h := f.ask()
 	require.True(t, h.Watchdog.Healthy)
 	require.WithinRange(t, h.Watchdog.LastRound, time.Now().Add(-time.Minute), time.Now())
@@ -346,7 +346,7 @@ func TestT14_Health(t *testing.T) {
 	require.Equal(t, SlotHealth{Slot: 1, State: "ready", PID: f.running(1).pid(), Concurrency: 1, Batches: []BatchHealth{}}, h.Slots[1])
 
 	f.running(0).child.Kill()
-	require.Eventually(t, func() bool { return len(f.happened(SlotOut)) == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(f.happened(SlotOut)) == 1 }, 10*time.Minute, time.Millisecond)
 	status, h = f.ask()
 	require.Equal(t, http.StatusOK, status, "one slot is left")
 	require.Equal(t, "out", h.Slots[0].State)

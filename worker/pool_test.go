@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
@@ -47,6 +48,7 @@ func TestWorker_LateBinding(t *testing.T) {
 // TestWorker_WithoutSlots (K4, K8): a worker whose slots are out ends with an error that says why; its
 // batches go to another worker, without waiting for an expiry.
 func TestWorker_WithoutSlots(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	h := worker.Serve("/proc/self/exe")

@@ -30,7 +30,7 @@ func TestServe_OneSlotOut(t *testing.T) {
 	f.serve(f.program("dies later"))
 	pid := f.running(1).pid()
 	f.running(0).child.Signal(syscall.SIGKILL)
-	require.Eventually(t, func() bool { return len(f.happened(SlotOut)) == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(f.happened(SlotOut)) == 1 }, 10*time.Minute, time.Millisecond)
 	require.Zero(t, f.happened(SlotOut)[0].Slot)
 	for range 3 {
 		done, err := f.process(lines("a", "b", "c"))
@@ -57,7 +57,7 @@ func TestServe_StopsCostNoRestart(t *testing.T) {
 		done := f.stopped(lines("begin "+begun), noted(t, begun))
 		require.NotNil(t, done.Rest, "the item has not failed")
 	}
-	require.Eventually(t, func() bool { return len(f.happened(SlotReady)) == 6 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(f.happened(SlotReady)) == 6 }, 10*time.Minute, time.Millisecond)
 	require.Empty(t, f.happened(SlotOut))
 	for _, e := range f.happened(SlotReplaced) {
 		require.True(t, e.Free)
@@ -82,7 +82,7 @@ func TestServe_ExpiryAmongOthersCostsNoRestart(t *testing.T) {
 	}
 	p.end(ending{fault: calls.FaultOf(&timers.ExpiredError{Scope: "the call"}), guilty: ids[0]}, false)
 	<-p.ended
-	require.Eventually(t, func() bool { return len(f.happened(SlotReady)) == 2 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(f.happened(SlotReady)) == 2 }, 10*time.Minute, time.Millisecond)
 	require.Empty(t, f.happened(SlotOut))
 }
 

@@ -60,7 +60,7 @@ func TestResume_AfterARunThatNeverRan(t *testing.T) {
 
 // S12: wherever Temporal ends the runs that continue a job, what any run has done stays done.
 func TestResume_TerminatedAtEachEvent(t *testing.T) {
-	unraced(t)
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	type item struct {

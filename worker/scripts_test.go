@@ -1,14 +1,15 @@
 package worker
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stretchr/testify/require"
 )
 
 func TestR2_ScriptsThatNoSystemStarts(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	dir := t.TempDir()
 	for _, c := range []struct{ name, content, says string }{
@@ -21,7 +22,7 @@ func TestR2_ScriptsThatNoSystemStarts(t *testing.T) {
 		{"missing-env", "#!/usr/bin/env no-such-interpreter-here\n", "the interpreter no-such-interpreter-here,"},
 	} {
 		path := filepath.Join(dir, c.name)
-		require.NoError(t, os.WriteFile(path, []byte(c.content), 0o700))
+		jobtest.WriteProgram(t, path, c.content)
 		for _, h := range []Handler{Exec(path), Serve(path)} {
 			err := h.Check(Options{})
 			require.ErrorContains(t, err, c.says, c.name)
@@ -34,7 +35,7 @@ func TestR2_ScriptsThatNoSystemStarts(t *testing.T) {
 		"binary": "\x7fELF\x00", "other": "MZ\x00",
 	} {
 		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(content), 0o700))
+		jobtest.WriteProgram(t, path, content)
 		require.NoError(t, Exec(path).Check(Options{}), name)
 	}
 	missing := filepath.Join(dir, "missing-env")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/child"
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -285,6 +286,7 @@ func TestServe_Grandchildren(t *testing.T) {
 
 // A program that ignores bye and TERM is killed at the end.
 func TestServe_StubbornAtTheEnd(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	f := setup(t)
 	f.options.Slots = 1
@@ -446,6 +448,7 @@ func (p *program) writesSlowly() bool {
 
 // B12: too large a result, or error, concerns its item alone, and is kept in part at most.
 func TestServe_TooLarge(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	f := setup(t)
 	most, more := "large "+strconv.Itoa(calls.MaxResult), "large "+strconv.Itoa(calls.MaxResult+1)

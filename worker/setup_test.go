@@ -19,6 +19,7 @@ import (
 
 	"github.com/stint-run/stint/activities"
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -310,7 +311,7 @@ func (f *fixture) read(path string) string {
 func (f *fixture) script(body string) string {
 	f.t.Helper()
 	path := filepath.Join(f.dir, "script")
-	require.NoError(f.t, os.WriteFile(path, []byte("#!/bin/sh\nBOX='"+f.dir+"'\n"+body+"\n"), 0o700))
+	jobtest.WriteProgram(f.t, path, "#!/bin/sh\nBOX='"+f.dir+"'\n"+body+"\n")
 	return path
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
@@ -266,6 +267,7 @@ func TestStages_P2_Feed(t *testing.T) {
 
 // P4, F1: a feed that is stopped while items are in all stages, and resumed, loses none and doubles none.
 func TestStages_P4_FeedStopAndResume(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	const items = 120

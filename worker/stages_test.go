@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
@@ -91,6 +92,7 @@ func threeStages() []job.Stage {
 
 // P4: a pipeline that is stopped in any stage, and resumed, has the output that it would have had.
 func TestStages_P4_StopAndResume(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	const items = 1200

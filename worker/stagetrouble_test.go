@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
@@ -180,6 +181,7 @@ func TestStages_P3_Drain(t *testing.T) {
 
 // Failures of a later stage count for the tolerance, and end the job, which can be resumed.
 func TestStages_P3_MaxFailed(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	input, want := numbers(400, nil)
@@ -242,6 +244,7 @@ func TestStages_P3_Hooks(t *testing.T) {
 // A stage has no more batches in flight than its window, which can be changed meanwhile; the stages before it wait, and the report
 // shows that.
 func TestStages_P3_Window(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	const items = 200

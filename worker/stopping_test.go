@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
@@ -203,6 +204,7 @@ func TestStopping_OutsideOfACall(t *testing.T) {
 
 // S3: of fifty errors that handlers report at once, one is the job's, and the others are listed.
 func TestRequestStop_FiftyAtOnce(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	const n = 50
 	c := setup(t)
@@ -233,6 +235,7 @@ func TestRequestStop_FiftyAtOnce(t *testing.T) {
 
 // S8: an error that is reported to a job that has ended is returned to the caller.
 func TestRequestStop_OfAJobThatHasEnded(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	c.serve(worker.Each(func(_ context.Context, text string) (string, error) { return text, nil }), worker.Options{Slots: 1})
@@ -385,6 +388,7 @@ func manyItems(n int) string {
 // B9, S11, S12: a stop with many calls in hand, of a number that the worker has found out itself, ends in order; so does a drain,
 // after which another worker does the rest. The report says how many calls a slot makes at once.
 func TestStop_B9_Auto(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	c := setup(t)
 	content := manyItems(40_000)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/testserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -333,7 +334,7 @@ func TestWorker_EndsWhileProgramsStart(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	program := filepath.Join(c.dir, "slow")
-	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\ntouch begun\nexec cat\n"), 0o700))
+	jobtest.WriteProgram(t, program, "#!/bin/sh\ntouch begun\nexec cat\n")
 	s := c.serve(worker.Serve(program), worker.Options{Dir: c.dir, Slots: 1})
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(filepath.Join(c.dir, "begun"))
@@ -373,13 +374,4 @@ func reportWithin(c *cluster, run *jobs.Run, limit time.Duration) (job.Report, e
 	ctx, cancel := context.WithTimeout(c.t.Context(), limit)
 	defer cancel()
 	return run.Report(ctx)
-}
-
-// unraced skips a test with -short, and so under the race detector: it is about what a server knows when, and what runs in it beside each
-// other does so in other tests, too.
-func unraced(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("nothing new runs beside each other")
-	}
 }

@@ -54,7 +54,7 @@ func TestFeed_LegsOfAnEarlierRunAreDisowned(t *testing.T) {
 		// From then on no leg of the run before takes items.
 		require.Eventually(t, func() bool {
 			return parentOf(t, s.temporal, wire.LegID("feed-disowned", 1)) == runOf(t, s.temporal, "feed-disowned")
-		}, time.Minute, time.Millisecond)
+		}, 10*time.Minute, time.Millisecond)
 		got, err := feed.Call(t.Context(), text)
 		require.NoError(t, err)
 		require.Equal(t, text, got)
@@ -69,7 +69,7 @@ func TestFeed_LegsOfAnEarlierRunAreDisowned(t *testing.T) {
 			case <-time.After(time.Second):
 				return false
 			}
-		}, time.Minute, time.Millisecond)
+		}, 10*time.Minute, time.Millisecond)
 		slow.Store(false)
 	}
 	close(release)

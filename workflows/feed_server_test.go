@@ -152,7 +152,7 @@ func (s *server) awaitIdle(t *testing.T, name string) {
 	feed := jobs.NewFeed[any, any](s.client, name, jobs.FeedOptions{})
 	defer feed.Release()
 	idle := func() bool { is, err := feed.Idle(t.Context()); return err == nil && is }
-	if assert.Eventually(t, idle, time.Minute, 10*time.Millisecond) {
+	if assert.Eventually(t, idle, 10*time.Minute, 10*time.Millisecond) {
 		return
 	}
 	run := s.client.Get(name)
@@ -211,7 +211,7 @@ func TestFeed_F11_Segments(t *testing.T) {
 	require.NoError(t, err)
 	newCaller := func(name string) *caller {
 		c := &caller{t: t, s: s, name: name, job: "feed-segments"}
-		require.Eventually(t, func() bool { c.leg = c.open(); return c.leg > 0 }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { c.leg = c.open(); return c.leg > 0 }, 10*time.Minute, 10*time.Millisecond)
 		return c
 	}
 	var all sync.WaitGroup

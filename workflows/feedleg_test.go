@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -473,7 +474,7 @@ func TestFeedLeg_F11_IdleLegIsSealed(t *testing.T) {
 	w.env.RegisterDelayedCallback(func() { require.Zero(t, opened.Load()) }, 2*time.Minute)
 	alive(3*time.Minute, sealEvents)
 	r := w.run()
-	require.Eventually(t, func() bool { return opened.Load() == 1 }, time.Minute, time.Millisecond, "signals are sent in the background")
+	require.Eventually(t, func() bool { return opened.Load() == 1 }, 10*time.Minute, time.Millisecond, "signals are sent in the background")
 	require.Zero(t, r.Accepted)
 	require.WithinDuration(t, w.began.Add(3*time.Minute), w.env.Now(), time.Second, "it has nothing to finish")
 }
@@ -481,6 +482,7 @@ func TestFeedLeg_F11_IdleLegIsSealed(t *testing.T) {
 // A leg is sealed early if the results of what it has would take its history to where they go to the store: clients that have none could not
 // get them. A leg with a short history is not.
 func TestFeedLeg_SealedBeforeResultsGoToTheStore(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	const megabyte = 1 << 20
 	for _, test := range []struct {
@@ -515,7 +517,7 @@ func TestFeedLeg_SealedBeforeResultsGoToTheStore(t *testing.T) {
 		w.run()
 		require.Empty(t, w.refused)
 		if test.sealed {
-			require.Eventually(t, func() bool { return opened.Load() == 1 }, time.Minute, time.Millisecond, "%+v: signals are sent in the background", test)
+			require.Eventually(t, func() bool { return opened.Load() == 1 }, 10*time.Minute, time.Millisecond, "%+v: signals are sent in the background", test)
 		} else {
 			require.Zero(t, opened.Load(), "%+v", test)
 		}

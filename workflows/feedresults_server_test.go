@@ -145,7 +145,7 @@ func TestFeed_F9_ResultsThatAreNotKept(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	ghost := &caller{t: t, s: s, name: "ghost", job: j.spec.Name}
-	require.Eventually(t, func() bool { return ghost.open() == 1 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return ghost.open() == 1 }, 10*time.Minute, 10*time.Millisecond)
 	items := slices.Repeat([]json.RawMessage{json.RawMessage(`"ghost 60000"`)}, 18)
 	_, err := ghost.ask(ctx, 1, wire.Exchange{Items: items, Want: true})
 	require.NoError(t, err)

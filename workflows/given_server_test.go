@@ -158,7 +158,7 @@ func TestFeed_G1_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 				require.Eventually(t, func() bool {
 					d, err := s.temporal.DescribeWorkflowExecution(t.Context(), wire.LegID(name, 1), "")
 					return err == nil && d.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED
-				}, time.Minute, 10*time.Millisecond)
+				}, 10*time.Minute, 10*time.Millisecond)
 			}
 			refusal.terminate(t, s, name)
 
@@ -215,7 +215,7 @@ func TestLoop_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 	require.Eventually(t, func() bool {
 		signal(1) // with the next workflow task after 4 MB the server suggests that the job continues as new
 		return l.hasSignal(wire.LegID(name, 1), "retire") && l.hasSignal(wire.LegID(name, 2), "retire")
-	}, time.Minute, 20*time.Millisecond)
+	}, 10*time.Minute, 20*time.Millisecond)
 	stop() // what they run ends
 	<-refusal.met
 	refusal.terminate(t, s, name)
@@ -234,7 +234,7 @@ func TestLoop_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 	l.run, l.ids = run, append(l.ids, run.ID())
 	t.Cleanup(l.worker(2))
 	for slot, at := range ended.Loop.At {
-		require.Eventually(t, func() bool { return len(l.ticks(slot)) > int(at.Next)+10 }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(l.ticks(slot)) > int(at.Next)+10 }, 10*time.Minute, 10*time.Millisecond)
 	}
 	report := l.stops()
 	require.Equal(t, ended.OK, report.Resumed)

@@ -125,7 +125,7 @@ func runSalvaged(t *testing.T, s *server, name string) (*theJob, job.Report) {
 		defer cancel()
 		report, err := j.run.Report(ctx)
 		return err == nil && report.Done() >= least
-	}, time.Minute, 10*time.Millisecond)
+	}, 10*time.Minute, 10*time.Millisecond)
 	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), name, j.run.ID(), "by mistake"))
 	j.on(nil)
 	release()

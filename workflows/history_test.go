@@ -386,7 +386,7 @@ func runStopped(t *testing.T, s *server, name string) (*theJob, job.Report) {
 		defer cancel()
 		report, err := j.run.Report(ctx)
 		return err == nil && report.State == job.Stopping
-	}, time.Minute, 10*time.Millisecond)
+	}, 10*time.Minute, 10*time.Millisecond)
 	j.awaitNotice(wire.LegID(name, 1))
 	release()
 	report, err := j.wait()
@@ -406,7 +406,7 @@ func (j *theJob) awaitNotice(leg string) {
 	require.Eventually(j.t, func() bool {
 		desc, err := j.s.temporal.DescribeWorkflowExecution(j.t.Context(), leg, "")
 		return err == nil && desc.GetWorkflowExecutionInfo().GetMemo().GetFields()[wire.MemoStop] != nil
-	}, time.Minute, 10*time.Millisecond)
+	}, 10*time.Minute, 10*time.Millisecond)
 }
 
 // runStaged has two stages, of one pool.

@@ -117,7 +117,7 @@ func runOutage(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	require.Eventually(t, func() bool {
 		report, err := j.run.Report(t.Context())
 		return err == nil && report.Outage != nil && report.Outage.Tries > 0 && strings.Contains(report.Outage.Message, "503 Slow Down")
-	}, time.Minute, 50*time.Millisecond)
+	}, 10*time.Minute, 50*time.Millisecond)
 	seen.Store(true)
 	report := j.completes()
 	require.EqualValues(t, 120, report.OK)

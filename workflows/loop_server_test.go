@@ -267,7 +267,7 @@ func resumedLoop(t *testing.T, s *server, name string) (*theLoop, job.Report) {
 	t.Cleanup(l.worker(2))
 	for slot := range 2 { // both go on
 		before := len(l.ticks(slot))
-		require.Eventually(t, func() bool { return len(l.ticks(slot)) > before+20 }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(l.ticks(slot)) > before+20 }, 10*time.Minute, 10*time.Millisecond)
 	}
 	stopped := l.stops()
 	require.Equal(t, stopped.Loop.Ticks, stopped.OK)
@@ -276,7 +276,7 @@ func resumedLoop(t *testing.T, s *server, name string) (*theLoop, job.Report) {
 	l.run, l.ids = run, append(l.ids, run.ID())
 	for slot := range 2 {
 		before := len(l.ticks(slot))
-		require.Eventually(t, func() bool { return len(l.ticks(slot)) > before+20 }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(l.ticks(slot)) > before+20 }, 10*time.Minute, 10*time.Millisecond)
 	}
 	report := l.stops()
 	require.Equal(t, stopped.OK, report.Resumed)
@@ -337,7 +337,7 @@ func TestLoop_ReportWhileItRuns(t *testing.T) {
 		var err error
 		report, err = l.run.Report(t.Context())
 		return err == nil && report.Loop.Ticks > 20 && report.Loop.Idle == 1
-	}, time.Minute, 50*time.Millisecond)
+	}, 10*time.Minute, 50*time.Millisecond)
 	require.Equal(t, 3, report.Loop.Slots)
 	require.Equal(t, 2, report.Loop.Running)
 	require.Equal(t, report.Loop.Ticks, report.OK)
@@ -364,7 +364,7 @@ func TestLoop_Terminated(t *testing.T) {
 				var err error
 				before, err = l.run.Report(t.Context())
 				return err == nil && before.Loop.Recorded() > 20
-			}, time.Minute, 50*time.Millisecond)
+			}, 10*time.Minute, 50*time.Millisecond)
 			require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), name, "", "test"))
 			ended, err := l.run.Report(t.Context())
 			require.NoError(t, err)
@@ -378,7 +378,7 @@ func TestLoop_Terminated(t *testing.T) {
 			require.Eventually(t, func() bool {
 				during, err := l.run.Report(t.Context())
 				return err == nil && during.Loop.Recorded() > ended.Loop.Recorded()+20
-			}, time.Minute, 50*time.Millisecond)
+			}, 10*time.Minute, 50*time.Millisecond)
 			report := l.stops()
 			require.GreaterOrEqual(t, report.Resumed, ended.OK)
 			var repeated int64
@@ -447,7 +447,7 @@ func TestLoop_StoppedWhileItsWorkerIsLost(t *testing.T) {
 	run, err := s.client.Resume(t.Context(), "loop-straggler", jobs.ResumeOptions{})
 	require.NoError(t, err)
 	l.run, l.ids = run, append(l.ids, run.ID())
-	require.Eventually(t, func() bool { return len(l.ticks(0)) > before+20 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(l.ticks(0)) > before+20 }, 10*time.Minute, 10*time.Millisecond)
 	report := l.stops()
 	require.Equal(t, numbers(at.Next, report.Loop.At[0].Next), l.ticks(0)[before:])
 	require.EqualValues(t, 7, report.Loop.Repeated)
@@ -472,7 +472,7 @@ func renewedLoop(t *testing.T, s *server, name string) (*theLoop, job.Report) {
 		d, err := s.temporal.DescribeWorkflowExecution(t.Context(), wire.LegID(name, 1), "")
 		first = d.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 		return err == nil
-	}, time.Minute, 10*time.Millisecond)
+	}, 10*time.Minute, 10*time.Millisecond)
 	for renewed := false; !renewed; {
 		l.await(10)
 		stop()
@@ -483,7 +483,7 @@ func renewedLoop(t *testing.T, s *server, name string) (*theLoop, job.Report) {
 	}
 	t.Cleanup(func() { stop() })
 	before := len(l.ticks(0))
-	require.Eventually(t, func() bool { return len(l.ticks(0)) > before+10 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(l.ticks(0)) > before+10 }, 10*time.Minute, 10*time.Millisecond)
 	// The first run's history begins at the leg's beginning.
 	report := l.stops()
 	d, err := s.temporal.DescribeWorkflowExecution(t.Context(), wire.LegID(name, 1), first)

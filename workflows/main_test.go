@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"go.uber.org/goleak"
 )
 
@@ -12,6 +13,7 @@ import (
 var StopServer func()
 
 func TestMain(m *testing.M) {
+	jobtest.Overlap()
 	code := m.Run()
 	switch {
 	case StopServer != nil:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -36,6 +37,7 @@ func TestWindow_NeverExceeded(t *testing.T) {
 
 // The end of a leg is not a gap: its free places work for the next leg while its last batches run.
 func TestWindow_NoGapBetweenLegs(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 10_000)
 	w.spec.Window, w.pageLimit, w.took = 10, 150, time.Millisecond
@@ -275,6 +277,7 @@ func TestWindow_SetIsExact(t *testing.T) {
 
 // A second worker makes the window larger, as soon as one of its batches has ended.
 func TestWindow_SecondWorker(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 40_000)
 	w.spec.Window = 0
@@ -291,6 +294,7 @@ func TestWindow_SecondWorker(t *testing.T) {
 
 // Workers that the job does not know of wait for batches: the window grows until they do not.
 func TestWindow_GrowsWhileSlotsWait(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 60_000)
 	w.spec.Window = 0
@@ -318,6 +322,7 @@ func TestWindow_StaysWhileBatchesQueue(t *testing.T) {
 
 // The window goes with workers that are heard of no more, and what the job knows of them lasts over its runs.
 func TestWindow_OfWorkersThatVanish(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 60_000)
 	w.spec.Window = 0
@@ -338,6 +343,7 @@ func TestWindow_OfWorkersThatVanish(t *testing.T) {
 
 // A setting takes the place of an automatic window, and back.
 func TestSet_AutomaticWindow(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 20_000)
 	w.spec.Window = 0
@@ -397,6 +403,7 @@ func (w *world) mostOf() map[string]int {
 // A window that is wider than a page is shared by many legs: it is used, it is exact, and no leg has more in flight than
 // its page has batches.
 func TestWindow_OverManyLegs(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	w := wide(t, 20_000, 180, 10)
 	w.took = time.Minute // the time of the workflow goes on while legs are opened, and none may have ended by then
@@ -518,6 +525,7 @@ func (w *world) runToEnd() job.Report {
 
 // What the legs of a wide window say of the pool adds up in the job, whichever of them has heard of which worker.
 func TestWindow_AutomaticOverManyLegs(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	w := wide(t, 40_000, 0, 20)
 	s := w.serve(40, 2*time.Minute)

@@ -156,11 +156,11 @@ func lockPatiently(f *os.File, dying func() bool) (bool, error) {
 	for ; ; time.Sleep(lockRetry) {
 		taken, err := tryLock(f, exclusive)
 		now := time.Now()
+		if !taken && err == nil && dying() {
+			seen = now
+		}
 		if taken || err != nil || now.Sub(seen) > lockPatience || now.Sub(began) > dyingPatience {
 			return taken, err
-		}
-		if dying() {
-			seen = now
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -20,7 +21,7 @@ func fakeLab(t *testing.T) *lab {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "stint")
-	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nexit 0\n"), 0o755))
+	jobtest.WriteProgram(t, program, "#!/bin/sh\nexit 0\n")
 	return &lab{stint: program, self: "self", dir: dir}
 }
 
