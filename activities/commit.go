@@ -11,7 +11,7 @@ import (
 // repetition leaves at most an object that nothing names.
 func (a *Activities) Commit(ctx context.Context, in wire.CommitInput) (wire.CommitResult, error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.CommitResult, error) {
-		dir, err := ledger.OpenStore(in.Ref, ctx, a.opts.Access)
+		dir, err := ledger.OpenStore(ctx, in.Ref, a.opts.Access)
 		if err != nil {
 			return wire.CommitResult{}, err
 		}

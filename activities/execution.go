@@ -91,7 +91,7 @@ func (e *execution) open() error {
 // openStore opens the job's store, once.
 func (e *execution) openStore() (dir store.Dir, err error) {
 	if e.dir == nil {
-		e.dir, err = ledger.OpenStore(e.in.Ref, e.ctx, e.acts.opts.Access)
+		e.dir, err = ledger.OpenStore(e.ctx, e.in.Ref, e.acts.opts.Access)
 	}
 	return e.dir, err
 }

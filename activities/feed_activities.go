@@ -17,7 +17,7 @@ import (
 // that have no outcome. Such an item that is in no object of the store is lost: the first page records it as failed.
 func (a *Activities) PlanFeed(ctx context.Context, in wire.PlanFeedInput) (wire.PlanFeedResult, error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.PlanFeedResult, error) {
-		dir, err := ledger.OpenStore(in.Ref, ctx, a.opts.Access)
+		dir, err := ledger.OpenStore(ctx, in.Ref, a.opts.Access)
 		if err != nil {
 			return wire.PlanFeedResult{}, err
 		}
@@ -26,7 +26,7 @@ func (a *Activities) PlanFeed(ctx context.Context, in wire.PlanFeedInput) (wire.
 			if err := a.checkOutputs(ctx, in.Spec); err != nil {
 				return wire.PlanFeedResult{}, err
 			}
-			if err := ledger.Claim(in.Ref, ctx, dir); err != nil {
+			if err := ledger.Claim(ctx, in.Ref, dir); err != nil {
 				return wire.PlanFeedResult{}, err
 			}
 		}
@@ -59,7 +59,7 @@ func (a *Activities) SalvageFeed(ctx context.Context, in wire.SalvageFeedInput) 
 				result.Manifests = append(result.Manifests, c.Previous...)
 				continue
 			}
-			dir, err := ledger.OpenStore(c.Ref, ctx, a.opts.Access)
+			dir, err := ledger.OpenStore(ctx, c.Ref, a.opts.Access)
 			if err != nil {
 				return result, err
 			}
@@ -79,7 +79,7 @@ func (a *Activities) SalvageFeed(ctx context.Context, in wire.SalvageFeedInput) 
 // [job.ErrorCorrupt]: neither is retried.
 func (a *Activities) CommitFeed(ctx context.Context, in wire.CommitFeedInput) (wire.CommitResult, error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.CommitResult, error) {
-		dir, err := ledger.OpenStore(in.Ref, ctx, a.opts.Access)
+		dir, err := ledger.OpenStore(ctx, in.Ref, a.opts.Access)
 		if err != nil {
 			return wire.CommitResult{}, err
 		}

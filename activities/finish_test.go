@@ -244,7 +244,7 @@ func TestFinish_LeavesEarlierRunsToANewerOne(t *testing.T) {
 	require.NoError(t, err)
 	newer := f.ref
 	newer.Run, newer.Born = "run-3", f.ref.Born+1
-	require.NoError(t, ledger.Claim(newer, t.Context(), p.Dir))
+	require.NoError(t, ledger.Claim(t.Context(), newer, p.Dir))
 	require.NoError(t, p.Sweep(t.Context()))
 	require.Equal(t, before, f.keys("run-1/"))
 }
@@ -525,14 +525,14 @@ func TestFinish_SweepsRunsOutsideTheChain(t *testing.T) {
 
 	// A newer run may continue from any of them.
 	before := f.keys("run-1/")
-	require.NoError(t, ledger.Claim(wire.Ref{Run: "run-5", Born: f.born + 1}, t.Context(), f.store()))
+	require.NoError(t, ledger.Claim(t.Context(), wire.Ref{Run: "run-5", Born: f.born + 1}, f.store()))
 	again, err := f.acts.Finish(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, result, again)
 	require.Equal(t, before, f.keys("run-1/"))
 
 	require.NoError(t, f.store().Delete(t.Context(), ledger.CurrentKey))
-	require.NoError(t, ledger.Claim(f.ref, t.Context(), f.store()))
+	require.NoError(t, ledger.Claim(t.Context(), f.ref, f.store()))
 	again, err = f.acts.Finish(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, result, again)

@@ -18,7 +18,7 @@ import (
 // over by opening the input at the cursor.
 func (a *Activities) Plan(ctx context.Context, in wire.PlanInput) (wire.PlanResult, error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.PlanResult, error) {
-		dir, err := ledger.OpenStore(in.Ref, ctx, a.opts.Access)
+		dir, err := ledger.OpenStore(ctx, in.Ref, a.opts.Access)
 		if err != nil {
 			return wire.PlanResult{}, err
 		}
@@ -37,7 +37,7 @@ func (a *Activities) plan(ctx context.Context, dir store.Dir, in wire.PlanInput,
 		if err := a.checkOutputs(ctx, in.Spec); err != nil {
 			return wire.PlanResult{}, err
 		}
-		if err := ledger.Claim(in.Ref, ctx, dir); err != nil {
+		if err := ledger.Claim(ctx, in.Ref, dir); err != nil {
 			return wire.PlanResult{}, err
 		}
 	}
@@ -71,10 +71,10 @@ func (a *Activities) PlanLoop(ctx context.Context, in wire.PlanLoopInput) (wire.
 		if err := a.checkOutputs(ctx, in.Spec); err != nil {
 			return wire.PlanLoopResult{}, err
 		}
-		dir, err := ledger.OpenStore(in.Ref, ctx, a.opts.Access)
+		dir, err := ledger.OpenStore(ctx, in.Ref, a.opts.Access)
 		if err != nil {
 			return wire.PlanLoopResult{}, err
 		}
-		return result, ledger.Claim(in.Ref, ctx, dir)
+		return result, ledger.Claim(ctx, in.Ref, dir)
 	})
 }

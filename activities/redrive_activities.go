@@ -13,7 +13,7 @@ import (
 // already.
 func (a *Activities) PlanRedrive(ctx context.Context, in wire.PlanRedriveInput) (wire.PlanResult, error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.PlanResult, error) {
-		dir, err := ledger.OpenStore(in.Ref, ctx, a.opts.Access)
+		dir, err := ledger.OpenStore(ctx, in.Ref, a.opts.Access)
 		if err != nil {
 			return wire.PlanResult{}, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
 )
 
 func TestDescribeError(t *testing.T) {
@@ -54,6 +55,8 @@ func TestDescribeError(t *testing.T) {
 func TestR23_ErrorsOfActivities(t *testing.T) {
 	t.Parallel()
 	err := ledger.Permanent(job.ErrorCorrupt, fmt.Errorf("reading /x: it is damaged"))
+	require.Equal(t, "printing the results: reading /x: it is damaged", describeError(fmt.Errorf("printing the results: %w", err)))
+	err = temporal.NewNonRetryableApplicationError(err.Error(), job.ErrorCorrupt, err) // as a workflow has it
 	require.Contains(t, err.Error(), "retryable")
 	require.Equal(t, "printing the results: reading /x: it is damaged", describeError(fmt.Errorf("printing the results: %w", err)))
 }

@@ -146,7 +146,7 @@ func writeParts(ctx context.Context, dir store.Dir, run string, entries []wire.F
 	for i := range entries {
 		if e := &entries[i]; e.Inline != nil {
 			group.Go(func() error {
-				return trap.Call("writing a part", func() error { return writeEntry(e, ctx, dir, run) })
+				return trap.Call("writing a part", func() error { return writeEntry(ctx, e, dir, run) })
 			})
 		}
 	}
@@ -154,7 +154,7 @@ func writeParts(ctx context.Context, dir store.Dir, run string, entries []wire.F
 }
 
 // write writes inline outcomes to a part of the run.
-func writeEntry(e *wire.FeedEntry, ctx context.Context, dir store.Dir, run string) error {
+func writeEntry(ctx context.Context, e *wire.FeedEntry, dir store.Dir, run string) error {
 	e.Part = ledger.NewToken()
 	notes, err := e.Inline.EncodeNotes()
 	if err != nil {

@@ -73,13 +73,13 @@ func TestD9_ALateClaimDoesNotReplaceANewerOne(t *testing.T) {
 		dir := openMem(t)
 		require.NoError(t, dir.Delete(t.Context(), CurrentKey))
 		if before != 0 {
-			require.NoError(t, Claim(wire.Ref{Run: "first", Born: before}, t.Context(), dir))
+			require.NoError(t, Claim(t.Context(), wire.Ref{Run: "first", Born: before}, dir))
 		}
 		older, newer := wire.Ref{Run: "a", Born: 2}, wire.Ref{Run: "b", Born: 3}
 		late := &conditionalProcess{otherProcess{Dir: dir, beforePut: func() {
-			require.NoError(t, Claim(newer, t.Context(), &conditionalProcess{otherProcess{Dir: dir}}))
+			require.NoError(t, Claim(t.Context(), newer, &conditionalProcess{otherProcess{Dir: dir}}))
 		}}}
-		jobtest.RequireType(t, Claim(older, t.Context(), late), job.ErrorFenced)
+		jobtest.RequireType(t, Claim(t.Context(), older, late), job.ErrorFenced)
 		held, err := dir.Get(t.Context(), CurrentKey)
 		require.NoError(t, err)
 		require.Equal(t, current(newer), string(held))
@@ -92,17 +92,17 @@ func TestClaim_OfAnOlderRunThatIsLate(t *testing.T) {
 	t.Parallel()
 	dir := openMem(t)
 	older, newer := wire.Ref{Run: "a", Born: 1}, wire.Ref{Run: "b", Born: 2}
-	late := &otherProcess{Dir: dir, beforePut: func() { require.NoError(t, Claim(newer, t.Context(), &otherProcess{Dir: dir})) }}
-	require.NoError(t, Claim(older, t.Context(), late))
+	late := &otherProcess{Dir: dir, beforePut: func() { require.NoError(t, Claim(t.Context(), newer, &otherProcess{Dir: dir})) }}
+	require.NoError(t, Claim(t.Context(), older, late))
 	held, err := dir.Get(t.Context(), CurrentKey)
 	require.NoError(t, err)
 	require.Equal(t, current(older), string(held), "the older claim came last")
 
 	published := 0
 	publish := func(context.Context) error { published++; return nil }
-	require.NoError(t, WhileCurrent(newer, t.Context(), &otherProcess{Dir: dir}, publish))
+	require.NoError(t, WhileCurrent(t.Context(), newer, &otherProcess{Dir: dir}, publish))
 	require.Equal(t, 1, published)
-	jobtest.RequireType(t, WhileCurrent(older, t.Context(), &otherProcess{Dir: dir}, publish), job.ErrorFenced)
+	jobtest.RequireType(t, WhileCurrent(t.Context(), older, &otherProcess{Dir: dir}, publish), job.ErrorFenced)
 	require.Equal(t, 1, published)
 }
 
@@ -110,9 +110,9 @@ func TestClaim_OfAnOlderRunThatIsLate(t *testing.T) {
 func TestWhileCurrent_ErrorOfWhatItRuns(t *testing.T) {
 	t.Parallel()
 	dir, ref := openMem(t), wire.Ref{Run: "b", Born: 2}
-	require.NoError(t, Claim(ref, t.Context(), dir))
+	require.NoError(t, Claim(t.Context(), ref, dir))
 	published := 0
-	err := WhileCurrent(ref, t.Context(), dir, func(context.Context) error {
+	err := WhileCurrent(t.Context(), ref, dir, func(context.Context) error {
 		published++
 		return &store.FencedError{Key: "other", Have: "a born 1"}
 	})
@@ -125,7 +125,7 @@ func TestWhileCurrent_NoRunIsNamed(t *testing.T) {
 	t.Parallel()
 	dir, ref := openMem(t), wire.Ref{Run: "b", Born: 2}
 	publish := func(context.Context) error { t.Error("published"); return nil }
-	jobtest.RequireType(t, WhileCurrent(ref, t.Context(), dir, publish), job.ErrorFenced)
+	jobtest.RequireType(t, WhileCurrent(t.Context(), ref, dir, publish), job.ErrorFenced)
 	require.NoError(t, dir.Put(t.Context(), CurrentKey, []byte("something")))
-	jobtest.RequireType(t, WhileCurrent(ref, t.Context(), dir, publish), job.ErrorFenced)
+	jobtest.RequireType(t, WhileCurrent(t.Context(), ref, dir, publish), job.ErrorFenced)
 }

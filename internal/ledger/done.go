@@ -30,7 +30,7 @@ func ReadDone(ctx context.Context, dir store.Dir, run string) (*wire.Done, error
 }
 
 // Write records in the store what the run has published.
-func WriteDone(d *wire.Done, ctx context.Context, dir store.Dir, ref wire.Ref) error {
+func WriteDone(ctx context.Context, d *wire.Done, dir store.Dir, ref wire.Ref) error {
 	data, err := json.Marshal(d)
 	if err != nil {
 		return fmt.Errorf("writing DONE: %w", err)

@@ -23,7 +23,7 @@ func rank(n *wire.Node) int {
 
 // index completes the head of a manifest that names those at previous. If that makes too many in a row that no index lists, the head lists them,
 // and names what comes before them.
-func index(h *wire.Head, ctx context.Context, dir store.Dir, previous []string) error {
+func index(ctx context.Context, h *wire.Head, dir store.Dir, previous []string) error {
 	read := map[string]wire.Head{}
 	for level := 0; ; level++ {
 		h.Previous, h.Level, h.Row = previous, level, 1
@@ -45,7 +45,7 @@ func index(h *wire.Head, ctx context.Context, dir store.Dir, previous []string) 
 		if h.Row < fanOut {
 			return nil
 		}
-		before, err := list(h, ctx, dir, level, previous, read)
+		before, err := list(ctx, h, dir, level, previous, read)
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func index(h *wire.Head, ctx context.Context, dir store.Dir, previous []string) 
 }
 
 // list lists the manifests of a level that are reached over such manifests alone, and returns those that come before them.
-func list(h *wire.Head, ctx context.Context, dir store.Dir, level int, todo []string, read map[string]wire.Head) (before []string, err error) {
+func list(ctx context.Context, h *wire.Head, dir store.Dir, level int, todo []string, read map[string]wire.Head) (before []string, err error) {
 	seen := map[string]bool{}
 	for todo = slices.Clone(todo); len(todo) > 0; {
 		key := todo[len(todo)-1]

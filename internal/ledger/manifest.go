@@ -54,7 +54,7 @@ func PutManifest(ctx context.Context, dir store.Dir, key string, ref wire.Ref, l
 	for i := range entries {
 		head.End = max(head.End, entries[i].End())
 	}
-	if err := index(&head, ctx, dir, previous); err != nil {
+	if err := index(ctx, &head, dir, previous); err != nil {
 		return fmt.Errorf("writing a manifest: %w", err)
 	}
 	var data bytes.Buffer

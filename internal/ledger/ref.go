@@ -17,7 +17,7 @@ import (
 )
 
 // Open opens the run's store.
-func OpenStore(r wire.Ref, ctx context.Context, access Access) (store.Dir, error) {
+func OpenStore(ctx context.Context, r wire.Ref, access Access) (store.Dir, error) {
 	dir, err := access.Open(ctx, r.Store)
 	if err != nil {
 		return nil, StoreError(job.ErrorOutput, err)
@@ -55,7 +55,7 @@ func ManifestsPrefix(run string) string { return run + "/manifests/" }
 
 // Claim makes the run the one that may publish in its store, unless a newer one has claimed it: the
 // error is then permanent, of the kind [job.ErrorFenced].
-func Claim(r wire.Ref, ctx context.Context, dir store.Dir) error {
+func Claim(ctx context.Context, r wire.Ref, dir store.Dir) error {
 	err := dir.Claim(ctx, CurrentKey, current(r), func(held string) error {
 		if compare(r, held) < 0 {
 			return &store.FencedError{Key: CurrentKey, Want: current(r), Have: held}
@@ -86,7 +86,7 @@ const maxClaims = 10
 
 // WhileCurrent runs fn while no newer run has claimed the store. An older one may have: its claim was under way while this run made its
 // own, and a bucket has no lock for all machines. Then the store is claimed again.
-func WhileCurrent(r wire.Ref, ctx context.Context, dir store.Dir, fn func(context.Context) error) error {
+func WhileCurrent(ctx context.Context, r wire.Ref, dir store.Dir, fn func(context.Context) error) error {
 	for claims := 0; ; claims++ {
 		began := false
 		err := dir.Guard(ctx, CurrentKey, current(r), func(ctx context.Context) error {
@@ -97,7 +97,7 @@ func WhileCurrent(r wire.Ref, ctx context.Context, dir store.Dir, fn func(contex
 		if began || !errors.As(err, &fenced) || compare(r, fenced.Have) <= 0 || claims == maxClaims {
 			return StoreError(job.ErrorOutput, err)
 		}
-		if err := Claim(r, ctx, dir); err != nil {
+		if err := Claim(ctx, r, dir); err != nil {
 			return err
 		}
 	}
@@ -105,7 +105,7 @@ func WhileCurrent(r wire.Ref, ctx context.Context, dir store.Dir, fn func(contex
 
 // UnlessOvertaken runs fn unless a newer run has claimed the store, which is no error: for what a run writes that may
 // have claimed nothing, and without which it has ended all the same.
-func UnlessOvertaken(r wire.Ref, ctx context.Context, dir store.Dir, fn func(context.Context) error) error {
+func UnlessOvertaken(ctx context.Context, r wire.Ref, dir store.Dir, fn func(context.Context) error) error {
 	held, err := dir.Get(ctx, CurrentKey)
 	switch {
 	case err != nil: // nobody has claimed it, or it cannot be read
@@ -115,7 +115,7 @@ func UnlessOvertaken(r wire.Ref, ctx context.Context, dir store.Dir, fn func(con
 	}
 	err = dir.Guard(ctx, CurrentKey, string(held), fn)
 	if fenced := new(store.FencedError); errors.As(err, &fenced) {
-		return UnlessOvertaken(r, ctx, dir, fn)
+		return UnlessOvertaken(ctx, r, dir, fn)
 	}
 	return StoreError(job.ErrorOutput, err)
 }

@@ -10,12 +10,12 @@ var mutants = []mutant{
 	},
 	{
 		name: "fence: an older run takes the store from a newer one", file: "internal/ledger/ref.go",
-		old: `if r.compare(held) < 0 {`, new: `if held == "" && r.compare(held) < 0 {`,
+		old: `if compare(r, held) < 0 {`, new: `if held == "" && compare(r, held) < 0 {`,
 		pkg: "./internal/ledger", tests: "TestD9_ALateClaimDoesNotReplaceANewerOne",
 	},
 	{
 		name: "fence: WhileCurrent runs without a look", file: "internal/ledger/ref.go",
-		old: `		err := dir.Guard(ctx, CurrentKey, r.current(), func(ctx context.Context) error {
+		old: `		err := dir.Guard(ctx, CurrentKey, current(r), func(ctx context.Context) error {
 			began = true
 			return fn(ctx)
 		})`,
@@ -37,7 +37,7 @@ var mutants = []mutant{
 	// sweeps
 	{
 		name: "sweep: a redrive that was overtaken sweeps what it has merged", file: "internal/redrive/finish.go",
-		old: `if err := f.Ref.WhileCurrent(ctx, f.Dir, func(context.Context) error { return nil }); err != nil {`,
+		old: `if err := ledger.WhileCurrent(ctx, f.Ref, f.Dir, func(context.Context) error { return nil }); err != nil {`,
 		new: `if err := ctx.Err(); err != nil {`,
 		pkg: "./internal/redrive", tests: "TestSweepMerged_LeavesAllToANewerRun",
 	},
@@ -48,7 +48,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "sweep: a run that was overtaken sweeps those before it", file: "internal/outputs/sweep.go",
-		old: `	err = p.Ref.WhileCurrent(ctx, p.Dir, func(context.Context) error { return nil })
+		old: `	err = ledger.WhileCurrent(ctx, p.Ref, p.Dir, func(context.Context) error { return nil })
 `, new: `	err = ctx.Err()
 `,
 		pkg: "./activities", tests: "TestFinish_SweepsRunsOutsideTheChain",
@@ -60,9 +60,9 @@ var mutants = []mutant{
 		old: `		if err := p.WriteDone(ctx); err != nil {
 			return err
 		}
-		return p.Ref.WhileCurrent`,
+		return ledger.WhileCurrent`,
 		new: `		defer func() { _ = p.WriteDone(ctx) }()
-		return p.Ref.WhileCurrent`,
+		return ledger.WhileCurrent`,
 		pkg: "./internal/outputs", tests: "TestPublish_DoneComesBeforeTheOutput",
 	},
 
@@ -108,18 +108,18 @@ var mutants = []mutant{
 	// hand-over of a leg
 	{
 		name: "hand-over: a leg forgets what it has committed", file: "workflows/leg.go",
-		old: `again.Page, again.State, again.Sofar, again.Previous = nil, l.Handover(), result, result.Manifests`,
-		new: `again.Page, again.State, again.Sofar = nil, l.Handover(), result`,
+		old: `again.Page, again.LegState, again.Sofar, again.Previous = nil, l.Handover(), result, result.Manifests`,
+		new: `again.Page, again.LegState, again.Sofar = nil, l.Handover(), result`,
 		pkg: "./workflows", tests: "TestLeg_ContinuesAsNew",
 	},
 	{
 		name: "hand-over: a leg forgets batches that wait to be tried again", file: "workflows/internal/dispatch/dispatcher.go",
-		old: `Tasks: append(d.returned, drain(d.supply)...)`, new: `Tasks: drain(d.supply)`,
+		old: `Tasks: append(end(d.returned), drain(d.supply)...)`, new: `Tasks: drain(d.supply)`,
 		pkg: "./workflows", tests: "TestLeg_ContinuesAsNew|TestLeg_ContinuesAsNewWithAttempts",
 	},
 	{
-		name: "hand-over: in JSON a field of a task has the name of its batch's offset", file: "workflows/internal/dispatch/task.go",
-		old: "Orphaned            int    `json:\"d,omitempty\"`", new: "Orphaned            int    `json:\"o,omitempty\"`",
+		name: "hand-over: in JSON a field of a task has the name of its batch's offset", file: "internal/wire/dispatch.go",
+		old: "Orphaned  int    `json:\"d,omitempty\"`", new: "Orphaned  int    `json:\"o,omitempty\"`",
 		pkg: "./workflows", tests: "TestD1_NoFieldHidesAnother|TestD1_FilledValuesComeBackEqual",
 	},
 	{
@@ -137,8 +137,8 @@ var mutants = []mutant{
 	{
 		name: "hand-over: what items have behind them does not go on with the rest", file: "workflows/internal/dispatch/outcome.go",
 		old: `		t.Batch, t.Trials = *r.Rest, r.Trials
-		if t.Suspected() {`, new: `		t.Batch, t.Trials = *r.Rest, nil
-		if t.Suspected() {`,
+		if t.suspicion().Suspected() {`, new: `		t.Batch, t.Trials = *r.Rest, nil
+		if t.suspicion().Suspected() {`,
 		pkg: "./workflows", tests: "TestD5_TriesGoOnWithTheRest",
 	},
 	{
@@ -169,7 +169,7 @@ var mutants = []mutant{
 		pkg: "./workflows/internal/intake", tests: "TestIntake_Seal",
 	},
 	{
-		name: "freed: an older total takes back a later one", file: "workflows/internal/intake/intake.go",
+		name: "freed: an older total takes back a later one", file: "internal/wire/feedleg.go",
 		old: `max(0, total.Items-f.Items)`, new: `total.Items-f.Items`,
 		pkg: "./workflows/internal/intake", tests: "TestIntake_FreedInAnyOrder|TestIntake_FreedBeforeItIsOpen",
 	},

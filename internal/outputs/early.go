@@ -167,7 +167,7 @@ var errNotLocal = errors.New("the output does not lie on the file system of the 
 
 func (e *early) begin(access ledger.Access, ref wire.Ref, output string) error {
 	var err error
-	if e.dir, err = ledger.OpenStore(ref, e.ctx, access); err != nil {
+	if e.dir, err = ledger.OpenStore(e.ctx, ref, access); err != nil {
 		return err
 	}
 	to, name, err := OpenTarget(e.ctx, access, output, ref.Perm)

@@ -61,7 +61,7 @@ func (f *joinFixture) begin(run string) {
 	require.NoError(f.t, err)
 	f.store, f.ref.Sources = dir, ledger.NewSourcesKey(f.ref)
 	require.NoError(f.t, dir.Put(context.Background(), f.ref.Sources, nil))
-	require.NoError(f.t, ledger.Claim(f.ref, context.Background(), dir))
+	require.NoError(f.t, ledger.Claim(context.Background(), f.ref, dir))
 	f.joiner.Begin(f.ref, f.spec.Output)
 }
 

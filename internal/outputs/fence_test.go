@@ -89,7 +89,7 @@ func publication(t *testing.T, place, output string, born int64, result string) 
 	require.NoError(t, w.Commit())
 	e.Bytes, e.Sum = w.Bytes, w.Sum
 	p.Books = wire.Books{Items: 1, OK: 1, Parts: 1, Bytes: e.Bytes}
-	require.NoError(t, ledger.Claim(ref, t.Context(), dir))
+	require.NoError(t, ledger.Claim(t.Context(), ref, dir))
 	key, err := ledger.WriteManifest(t.Context(), dir, ref, 0, nil, []wire.Entry{e}, wire.Besides{})
 	require.NoError(t, err)
 	p.Links, err = ledger.Chain(t.Context(), dir, []string{key})

@@ -36,7 +36,7 @@ type Publication struct {
 
 // NewPublication opens the store of a run.
 func NewPublication(ctx context.Context, access ledger.Access, ref wire.Ref, spec job.Spec) (*Publication, error) {
-	dir, err := ledger.OpenStore(ref, ctx, access)
+	dir, err := ledger.OpenStore(ctx, ref, access)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (p *Publication) deliver(ctx context.Context) error {
 // WriteDone records in the store what is published.
 func (p *Publication) WriteDone(ctx context.Context) error {
 	d := wire.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: p.delivered, Kept: p.kept, Merged: p.Merged}
-	return ledger.WriteDone(&d, ctx, p.Dir, p.Ref)
+	return ledger.WriteDone(ctx, &d, p.Dir, p.Ref)
 }
 
 // OpenTarget opens the directory of a file, and returns the file's name there. A file written there gets
@@ -241,7 +241,7 @@ func (p *Publication) publishFile(ctx context.Context, publishSides func(context
 		if err := p.WriteDone(ctx); err != nil {
 			return err
 		}
-		return ledger.WhileCurrent(p.Ref, ctx, p.Dir, func(ctx context.Context) error {
+		return ledger.WhileCurrent(ctx, p.Ref, p.Dir, func(ctx context.Context) error {
 			if err := publishSides(ctx); err != nil {
 				return err
 			}

@@ -52,7 +52,7 @@ func (p *Publication) publishParts(ctx context.Context, publishSides func(contex
 	p.Output.Checksum = ledger.FormatSum(total.Sum32())
 	p.Output.Split, p.Output.Files = p.Spec.SplitField(), split.count()
 	if err = split.write(ctx); err == nil {
-		err = ledger.WhileCurrent(p.Ref, ctx, p.Dir, func(ctx context.Context) error {
+		err = ledger.WhileCurrent(ctx, p.Ref, p.Dir, func(ctx context.Context) error {
 			if err := publishSides(ctx); err != nil {
 				return err
 			}

@@ -67,7 +67,7 @@ func TestPublishParts_WritesTheListAsItGoes(t *testing.T) {
 		entries = append(entries, e)
 		want = append(want, "part", "line")
 	}
-	require.NoError(t, ledger.Claim(ref, t.Context(), p.Dir))
+	require.NoError(t, ledger.Claim(t.Context(), ref, p.Dir))
 	key, err := ledger.WriteManifest(t.Context(), p.Dir, ref, 0, nil, entries, wire.Besides{})
 	require.NoError(t, err)
 	p.Links, err = ledger.Chain(t.Context(), p.Dir, []string{key})

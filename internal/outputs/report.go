@@ -28,9 +28,9 @@ func PublishReport(ctx context.Context, access ledger.Access, ref wire.Ref, loca
 	if ref.Store == "" {
 		return ledger.StoreError(job.ErrorOutput, commit(ctx))
 	}
-	dir, err := ledger.OpenStore(ref, ctx, access)
+	dir, err := ledger.OpenStore(ctx, ref, access)
 	if err != nil {
 		return ledger.StoreError(job.ErrorOutput, commit(ctx))
 	}
-	return ledger.UnlessOvertaken(ref, ctx, dir, commit)
+	return ledger.UnlessOvertaken(ctx, ref, dir, commit)
 }

@@ -132,7 +132,7 @@ func (p *Publication) RestoreSides(ctx context.Context, d *wire.Done) error {
 	if len(again) == 0 {
 		return nil
 	}
-	return ledger.WhileCurrent(p.Ref, ctx, p.Dir, func(ctx context.Context) error {
+	return ledger.WhileCurrent(ctx, p.Ref, p.Dir, func(ctx context.Context) error {
 		for _, publish := range again {
 			if err := publish(ctx); err != nil {
 				return err
@@ -161,5 +161,5 @@ func (p *Publication) PublishErrors(ctx context.Context) (location string, err e
 		return "", err
 	}
 	defer giveUp()
-	return p.Output.Errors, ledger.WhileCurrent(p.Ref, ctx, p.Dir, publish)
+	return p.Output.Errors, ledger.WhileCurrent(ctx, p.Ref, p.Dir, publish)
 }

@@ -173,7 +173,7 @@ func (s *splitter) write(ctx context.Context) error {
 		if local {
 			_, err = store.Settle(w)
 		} else {
-			err = ledger.WhileCurrent(s.p.Ref, ctx, s.p.Dir, func(context.Context) error { return w.Commit() })
+			err = ledger.WhileCurrent(ctx, s.p.Ref, s.p.Dir, func(context.Context) error { return w.Commit() })
 		}
 		if err != nil {
 			return ledger.StoreError(job.ErrorOutput, err)

@@ -64,7 +64,7 @@ func (s *splitter) announce(ctx context.Context) error {
 		return err
 	}
 	defer w.Abort() // does nothing after a commit
-	return ledger.WhileCurrent(s.p.Ref, ctx, s.p.Dir, func(context.Context) error { return w.Commit() })
+	return ledger.WhileCurrent(ctx, s.p.Ref, s.p.Dir, func(context.Context) error { return w.Commit() })
 }
 
 // prepareEnd prepares what publish does last: to remove the listed files that the run does not have, and to list its

@@ -39,7 +39,7 @@ func (p *Publication) Sweep(ctx context.Context) error {
 	if err := p.SweepRun(ctx, p.Ref.Run, p.Ref.DoneKey(), p.Ref.Sources); err != nil || len(runs)+len(replaced) == 0 {
 		return err
 	}
-	err = ledger.WhileCurrent(p.Ref, ctx, p.Dir, func(context.Context) error { return nil })
+	err = ledger.WhileCurrent(ctx, p.Ref, p.Dir, func(context.Context) error { return nil })
 	if fenced := new(store.FencedError); errors.As(err, &fenced) {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (p *Publication) Sweep(ctx context.Context) error {
 		// A later run finds by the chain what is published, and this run has nothing in it.
 		published := wire.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: true, Kept: p.kept, Merged: p.Merged}
 		for _, run := range earlier {
-			if err := ledger.WriteDone(&published, ctx, p.Dir, wire.Ref{Run: run}); err != nil {
+			if err := ledger.WriteDone(ctx, &published, p.Dir, wire.Ref{Run: run}); err != nil {
 				return err
 			}
 		}

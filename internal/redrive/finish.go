@@ -52,7 +52,7 @@ func AlreadyPublished(ctx context.Context, access ledger.Access, in wire.PlanRed
 	if err != nil {
 		return false, err
 	}
-	if err := ledger.Claim(in.Ref, ctx, p.Dir); err != nil {
+	if err := ledger.Claim(ctx, in.Ref, p.Dir); err != nil {
 		return false, err
 	}
 	before, _, err := published(ctx, p, in.Redrive)
@@ -209,7 +209,7 @@ func (f *finisher) copyTable(ctx context.Context, m *merger, key string) error {
 // runs before it.
 func (f *finisher) sweepMerged(ctx context.Context) error {
 	// A newer run may need what is there.
-	if err := ledger.WhileCurrent(f.Ref, ctx, f.Dir, func(context.Context) error { return nil }); err != nil {
+	if err := ledger.WhileCurrent(ctx, f.Ref, f.Dir, func(context.Context) error { return nil }); err != nil {
 		return err
 	}
 	for _, run := range append(slices.Clone(f.Merged.Before), f.Ref.Run) {

@@ -32,13 +32,13 @@ func TestSweepMerged_LeavesAllToANewerRun(t *testing.T) {
 		}
 		return n
 	}
-	require.NoError(t, ledger.Claim(own, t.Context(), dir))
-	require.NoError(t, ledger.Claim(newer, t.Context(), dir))
+	require.NoError(t, ledger.Claim(t.Context(), own, dir))
+	require.NoError(t, ledger.Claim(t.Context(), newer, dir))
 	jobtest.RequireType(t, f.sweepMerged(t.Context()), job.ErrorFenced)
 	require.Equal(t, 2, there())
 
 	require.NoError(t, dir.Delete(t.Context(), ledger.CurrentKey))
-	require.NoError(t, ledger.Claim(own, t.Context(), dir))
+	require.NoError(t, ledger.Claim(t.Context(), own, dir))
 	require.NoError(t, f.sweepMerged(t.Context()))
 	require.Zero(t, there())
 }
@@ -52,14 +52,14 @@ func TestPublished_TheLatestAttemptCounts(t *testing.T) {
 	of := job.Redrive{Runs: []string{"run-1", "run-2", "run-3"}} // the completed job's, and two attempts
 	p := &outputs.Publication{Access: access, Dir: dir, Ref: wire.Ref{Run: "run-4", Born: 4}}
 	for _, run := range of.Runs {
-		require.NoError(t, ledger.WriteDone((&wire.Done{}), t.Context(), dir, wire.Ref{Run: run}))
+		require.NoError(t, ledger.WriteDone(t.Context(), &wire.Done{}, dir, wire.Ref{Run: run}))
 	}
 	d, run, err := published(t.Context(), p, of)
 	require.NoError(t, err)
 	require.NotNil(t, d)
 	require.Equal(t, "run-3", run)
 
-	require.NoError(t, ledger.WriteDone((&wire.Done{}), t.Context(), dir, p.Ref))
+	require.NoError(t, ledger.WriteDone(t.Context(), &wire.Done{}, dir, p.Ref))
 	_, run, err = published(t.Context(), p, of)
 	require.NoError(t, err)
 	require.Equal(t, "run-4", run, "its own state before any other's")
