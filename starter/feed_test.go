@@ -144,7 +144,7 @@ func TestFeed_FullTimeoutReset(t *testing.T) {
 	require.JSONEq(t, `{"job":"risk","session":2,"discarded":3}`, c.stdout.String())
 	c = b.declined(starter.ExitFailed, []string{"put", "risk", "e", "--session", "1"}, "for another session: session 2 of feed risk is open")
 	require.Equal(t, "0\n", c.stdout.String())
-	c = b.stint("call", "risk", "e", "--session", "2", "--timeout", "3s").exits(starter.ExitSomeFailed)
+	c = b.stint("call", "risk", "e", "--session", "2", "--timeout", "15s").exits(starter.ExitSomeFailed)
 	require.Regexp(t, `^1: timeout: no outcome within \d`, c.stderr.String())
 	b.open()
 	require.Equal(t, "f\n", b.stint("call", "risk", "f").exits(starter.ExitOK).stdout.String())

@@ -179,8 +179,8 @@ func TestD15_JobWhosePoolIsDead(t *testing.T) {
 	b.server()
 	b.write("in.txt", "a\n")
 	b.stint("start", "--pool", "dead", "--name", "j", "in.txt", "-o", "out.txt").exits(starter.ExitOK)
-	b.declined(starter.ExitTimeout, []string{"watch", "j", "--timeout", "300ms"}, "j has not ended within 300ms, and continues", "no worker serves pool dead")
-	b.declined(starter.ExitTimeout, []string{"stop", "j", "--wait", "--timeout", "300ms"}, "the stop stays requested", "'stint stop j --terminate'", "no worker serves pool dead")
+	b.declined(starter.ExitTimeout, []string{"watch", "j", "--timeout", "10s"}, "j has not ended within 10s, and continues", "no worker serves pool dead")
+	b.declined(starter.ExitTimeout, []string{"stop", "j", "--wait", "--timeout", "10s"}, "the stop stays requested", "'stint stop j --terminate'", "no worker serves pool dead")
 	waits := b.start("stop", "j", "--wait")
 	waits.says("no worker serves pool dead")
 	waits.signals <- syscall.SIGINT
