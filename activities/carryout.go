@@ -56,7 +56,7 @@ const maxSent = 16 << 10
 // long ones are cut.
 func sendable(err error) error {
 	if judged, ok := errors.AsType[*ledger.Judged](err); ok {
-		options := temporal.ApplicationErrorOptions{NonRetryable: judged.NonRetryable(), Cause: judged}
+		options := temporal.ApplicationErrorOptions{NonRetryable: judged.NonRetryable(), Cause: judged.Unwrap()}
 		err = temporal.NewApplicationErrorWithOptions(judged.Error(), judged.Type(), options)
 	}
 	switch {

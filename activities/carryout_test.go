@@ -47,3 +47,15 @@ func TestCarryOut_ErrorsCanBeSent(t *testing.T) {
 	})
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+// What was judged is said once: the error that is sent wraps the cause, and not the judgement as well.
+func TestSendable_JudgedError(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("no space left")
+	app, ok := errors.AsType[*temporal.ApplicationError](sendable(fmt.Errorf("writing: %w", ledger.Permanent(job.ErrorOutput, cause))))
+	require.True(t, ok)
+	require.Equal(t, job.ErrorOutput, app.Type())
+	require.True(t, app.NonRetryable())
+	require.Equal(t, "no space left", app.Message())
+	require.Equal(t, cause, app.Unwrap())
+}

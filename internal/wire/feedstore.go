@@ -58,7 +58,7 @@ type FeedRange struct {
 	Session int64 `json:"g,omitempty"`
 }
 
-// FeedItems is a Range with its items, values in JSON.
+// FeedItems is a [FeedRange] with its items, values in JSON.
 type FeedItems struct {
 	First   int64 `json:"f"`
 	Items   Items `json:"i"`

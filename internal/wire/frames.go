@@ -26,7 +26,7 @@ type FrameLimits struct {
 	Timers int `json:"timers"` // held at once
 }
 
-// Call sends items, or one item if Item is set.
+// CallFrame sends items, or one item if Item is set.
 type CallFrame struct {
 	ID    int64             `json:"id"`
 	Items []json.RawMessage `json:"items"`
@@ -34,26 +34,26 @@ type CallFrame struct {
 	CSV   bool              `json:"csv"` // the items are records of CSV
 }
 
-// Acquired answers Acquire.
+// AcquiredFrame answers an [AcquireFrame].
 type AcquiredFrame struct {
 	Type  string     `json:"type"`
 	ID    int64      `json:"id"`
 	Error *job.Error `json:"error,omitempty"`
 }
 
-// Stopping announces that the job or the worker will end.
+// StoppingFrame announces that the job or the worker will end.
 type StoppingFrame struct {
 	Type   string  `json:"type"`
 	Reason string  `json:"reason,omitempty"`
 	Grace  float64 `json:"grace"` // seconds
 }
 
-// Bye announces that no call follows.
+// ByeFrame announces that no call follows.
 type ByeFrame struct {
 	Type string `json:"type"`
 }
 
-// Ready reports that the program can be called, or why it cannot.
+// ReadyFrame reports that the program can be called, or why it cannot.
 type ReadyFrame struct {
 	Type  string     `json:"type"`
 	Name  string     `json:"name,omitempty"`
@@ -61,7 +61,7 @@ type ReadyFrame struct {
 	Error *job.Error `json:"error,omitempty"`
 }
 
-// Results answers a call, or the next few items of one.
+// ResultsFrame answers a call, or the next few items of one.
 type ResultsFrame struct {
 	Type    string        `json:"type"`
 	ID      int64         `json:"id"`
@@ -86,7 +86,7 @@ type ResultFrame struct {
 	RetryAfter *float64 `json:"retry_after,omitempty"`
 }
 
-// Acquire starts a timer.
+// AcquireFrame starts a timer.
 type AcquireFrame struct {
 	Type   string  `json:"type"`
 	ID     int64   `json:"id"`
@@ -97,7 +97,7 @@ type AcquireFrame struct {
 	Call   int64   `json:"call,omitempty"` // that is in the scope; 0: it is not said
 }
 
-// Release ends a timer.
+// ReleaseFrame ends a timer.
 type ReleaseFrame struct {
 	Type  string `json:"type"`
 	Scope string `json:"scope"`
@@ -120,7 +120,7 @@ type MetricFrame struct {
 	Value float64 `json:"value"`
 }
 
-// RequestStop requests a stop of the job whose call is running.
+// RequestStopFrame requests a stop of the job whose call is running.
 type RequestStopFrame struct {
 	Type   string     `json:"type"`
 	Reason string     `json:"reason,omitempty"`
@@ -128,7 +128,7 @@ type RequestStopFrame struct {
 	Call   int64      `json:"call,omitempty"` // that requests it; 0: all that are under way
 }
 
-// SlowDown requests that no further call begins for a while.
+// SlowDownFrame requests that no further call begins for a while.
 type SlowDownFrame struct {
 	Type  string  `json:"type"`
 	After float64 `json:"after"`          // seconds
