@@ -327,7 +327,7 @@ func TestBadInput_ServerThatIsNotThere(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, never answers
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
-	closed := freeAddress(t)
+	closed := closedAddress(t)
 	for _, line := range [][]string{
 		{"start", "--pool", "p", "in.txt", "-o", "out.txt"},
 		{"worker", "--pool", "p", "--exec", "cat", "--allow", "all", "--wait-for-server", "0"},
@@ -347,7 +347,7 @@ func TestBadInput_ServerThatIsNotThere(t *testing.T) {
 	}
 }
 
-// freeAddress is an address at which nobody listens.
+// freeAddress is an address at which nobody listens, for a server of the test.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,12 +1,16 @@
 package starter_test
 
 import (
+	"context"
 	"net"
+	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // cable is a server's address for one command. A test sees when the command asks, and can hold what passes, or cut the cable.
@@ -27,7 +31,8 @@ type cable struct {
 // newCable makes a cable to a server; "": whoever connects is refused.
 func newCable(t *testing.T, to string) *cable {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	shares := net.ListenConfig{Control: sharesPort}
+	listener, err := shares.Listen(context.Background(), "tcp", closedAddress(t))
 	require.NoError(t, err)
 	l := &cable{listener: listener, to: to, ended: make(chan struct{})}
 	l.passing.Go(l.accept)
@@ -37,6 +42,29 @@ func newCable(t *testing.T, to string) *cable {
 		l.passing.Wait()
 	})
 	return l
+}
+
+// closedAddress is an address at which nobody listens. Until the test ends nobody can get it by chance, as a port that was given back could.
+func closedAddress(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	unix.CloseOnExec(fd)
+	require.NoError(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	bound, err := unix.Getsockname(fd)
+	require.NoError(t, err)
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(bound.(*unix.SockaddrInet4).Port))
+}
+
+// sharesPort lets a socket listen at a closedAddress.
+func sharesPort(_, _ string, c syscall.RawConn) (err error) {
+	failed := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+	if failed != nil {
+		return failed
+	}
+	return err
 }
 
 func (l *cable) address() string { return l.listener.Addr().String() }

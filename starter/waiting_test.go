@@ -163,7 +163,7 @@ func TestS19_EveryCommandKeepsItsTimeLimit(t *testing.T) {
 func TestD14_LimitOfDialling(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	frozen := newCable(t, freeAddress(t))
+	frozen := newCable(t, closedAddress(t))
 	frozen.hold()
 	b.env = append(b.env, "TEMPORAL_ADDRESS="+frozen.address())
 	for _, line := range []string{"put j 1", "call j 1", "reset j", "close j", "watch j"} {
