@@ -18,6 +18,7 @@ var layers = []string{
 	"internal/frames", "internal/records", "internal/store/object", "internal/store/local", "internal/store/bucket", "internal/store", "internal/meters", "internal/guard", "internal/permits", "internal/company", "internal/tuning", "internal/endpoint", "internal/child", "internal/devserver", "internal/testserver", "internal/testserver/serve", "internal/gateway",
 	"internal/calls", "internal/calls/callstest", "internal/ledger", "internal/stages", "internal/stages/stagestest", "internal/inputs", "internal/outputs", "internal/redrive", "internal/feeds", "internal/loops", "internal/predict", "feedstore",
 	"activities", "internal/modeltest", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion", "workflows/internal/throttle", "workflows/internal/pool", "workflows/internal/intake", "workflows/internal/stagewindow", "workflows/internal/dispatch",
+	"workflows/internal/coordinate", "workflows/internal/pages", "workflows/internal/files", "workflows/internal/redrive", "workflows/internal/feed", "workflows/internal/loop",
 	"workflows", "worker", "local", "starter",
 	"examples/birdstrikes", "examples/earthquakes", "examples/probe", "bench/child", "bench", "",
 }
@@ -78,6 +79,22 @@ func TestArrows_ToTheServer(t *testing.T) {
 		if slices.Contains(imports, module+"/internal/devserver") {
 			require.Contains(t, []string{"starter", "local", "bench", "internal/testserver", "internal/testserver/serve"}, name)
 		}
+	}
+}
+
+// Each kind of job is a folder, and what they share knows none of them.
+func TestArrows_KindsOfJobsAreFolders(t *testing.T) {
+	t.Parallel()
+	kinds := []string{"files", "redrive", "feed", "loop"}
+	packages := packagesOf(t, `{{join .Imports " "}}`)
+	for _, kind := range kinds {
+		folder := module + "/workflows/internal/" + kind
+		for name, imports := range packages {
+			if slices.Contains(imports, folder) {
+				require.Equal(t, "workflows", name, "only the factory knows %s", kind)
+			}
+		}
+		require.Contains(t, packages["workflows"], folder)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/coordinate"
 	"github.com/stretchr/testify/require"
 )
 
@@ -227,7 +227,7 @@ func TestProgress_OfOpenLegs(t *testing.T) {
 	require.Greater(t, heard, int64(3000), "of about 9,000 items done")
 	require.Greater(t, noted.OK, int64(1000))
 	require.EqualValues(t, 20_000, report.OK)
-	require.LessOrEqual(t, w.commands["signal "+dispatch.SignalCounts], 9*report.Legs)
+	require.LessOrEqual(t, w.commands["signal "+wire.SignalCounts], 9*report.Legs)
 }
 
 // What is listed, and the job's page, are dated by when the legs have counted, and not by when the job writes them: they do not look
@@ -247,7 +247,7 @@ func TestD38_ListedNumbersAreDatedByTheLegs(t *testing.T) {
 		stopped = w.env.Now()
 		w.stop(job.Stop{})
 	})
-	w.at(83*time.Second+2*listedAfter, func() {
+	w.at(83*time.Second+2*coordinate.ListedAfter, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		require.Equal(t, job.Stopping, w.memo[wire.MemoState])
@@ -267,5 +267,5 @@ func TestD38_ListedNumbersAreDatedByTheLegs(t *testing.T) {
 	require.Greater(t, noted.OK, before.OK, "the legs have said how far they are")
 	require.Equal(t, heard, noted.OK)
 	require.WithinDuration(t, stopped, noted.At, time.Second, "and when")
-	require.True(t, noted.At.Before(listed.Add(-listedAfter)), "the job has listed it later")
+	require.True(t, noted.At.Before(listed.Add(-coordinate.ListedAfter)), "the job has listed it later")
 }

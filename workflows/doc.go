@@ -1,30 +1,19 @@
-// Package workflows coordinates jobs. Job has portions of the work found, has each of them run by a leg, and
-// finishes the output; Leg keeps a window of batches in flight until its portion is done. Both
-// hold references only: ranges of the input and names of parts. FeedLeg takes the items of a feed, which do pass through it. LoopLeg runs a slot of a loop, whose items are ticks. All
-// are deterministic and never sleep.
+// Package workflows coordinates jobs. [Job] has assignments of the work found, has each of them run by a leg, and
+// finishes the output; [Leg] keeps a window of batches in flight until its assignment is done. Both
+// hold references only: ranges of the input and names of parts. [FeedLeg] takes the items of a feed, which do pass
+// through it. [LoopLeg] runs a slot of a loop, whose items are ticks. All are deterministic and never sleep.
 //
 // # What lies where
 //
-//	job.go, coordinator.go     Job and its versions; what every job does: coordinator
-//	work.go, redrive.go        what is special to a kind of job: the interface work, and its implementations
-//	planning.go, presence.go   what an earlier run has left, the next portion; a pool that nobody serves
-//	openlegs.go, leghandles.go legs as the coordinator deals with them: legHandle, and its implementations
-//	stop.go, conclude.go       how a job ends
-//	window.go                  the window: how many places there are, and which leg gets them
-//	settings.go, hooks.go, tolerance.go, throttle.go
-//	leg.go                     Leg, the leg of a page: where its batches come from, and where results go
-//	stageflow.go               the stages of a pipeline, which batches go through inside a leg
-//	feedwork.go, feedhandle.go a feed: its legs as the coordinator deals with them
-//	feedrules.go, feedstall.go what rules count: outcomes by session, items of earlier runs; a feed in which nothing finishes
-//	feedleg.go, feedexchange.go FeedLeg, the leg of a feed, and what it exchanges with clients
-//	feedsupply.go, feedcommit.go
-//	                           where its batches come from, and where results go
-//	loopwork.go, loopleg.go    a loop: its slots as the coordinator deals with them; LoopLeg, which runs one slot
-//	internal/dispatch          what keeps a leg's batches in flight, and the signals between legs and job
-//	internal/intake            the books of a feed's leg: items, capacity, sessions, results for clients
-//	internal/execute           options of activities and legs, and what their errors mean
-//	internal/throttle, internal/pool, internal/suspicion, internal/details
-//	                           arithmetic of rates, of windows, of halving; texts for people
+//	internal/coordinate   what every job does: legs, window, stop, hooks, settings, tolerance; what a kind of job is: Work
+//	internal/files, internal/redrive, internal/feed, internal/loop
+//	                      the kinds of jobs: each implements Work, and some have legs of their own
+//	internal/pages        what kinds share whose sources are read in order: pages of batches, and legs that run one each
+//	internal/dispatch     what keeps a leg's batches in flight
+//	internal/intake       the books of a feed's leg: items, capacity, sessions, results for clients
+//	internal/execute      options of activities and legs, and what their errors mean
+//	internal/throttle, internal/pool, internal/stagewindow, internal/suspicion, internal/details
+//	                      arithmetic of rates, of windows, of halving; texts for people
 //
 // # Limits
 //
@@ -37,7 +26,7 @@
 //	51,200 events (4,096 suggested)    3,700; ≤ 7,600   ≤ 4,096 and a few legs
 //	50 MB of history (4 MB suggested)  1 MB; ≤ 2 MB     4 MB and a few legs
 //	2 MB of a payload                  60 KB            20 KB and the spec
-//	2,000 pending activities           601              202: small portions, Plan, Commit
+//	2,000 pending activities           601              202: small assignments, Plan, Commit
 //	2,000 pending children, signals    0, some          24, some of each leg
 //	10,000 signals                     some             stops, and some of each leg
 //	2 MB of memo                       200 B            200 B and the output's name

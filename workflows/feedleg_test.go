@@ -14,7 +14,7 @@ import (
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/feed"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
@@ -61,14 +61,14 @@ func setupFeed(t *testing.T, change func(*job.Spec)) *feedWorld {
 	w.env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute})
 	w.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: wire.LegID("risk", 1), TaskQueue: wire.PoolQueue("risk")})
 	w.env.RegisterWorkflowWithOptions(FeedLeg, workflow.RegisterOptions{Name: wire.WorkflowFeedLeg})
-	w.env.RegisterActivityWithOptions(w.process, activity.RegisterOptions{Name: "Process"})
+	w.env.RegisterActivityWithOptions(w.Process, activity.RegisterOptions{Name: "Process"})
 	w.env.RegisterActivityWithOptions(w.commit, activity.RegisterOptions{Name: "CommitFeed"})
 	w.began = w.env.Now()
 	return w
 }
 
-// process answers after some time of the workflow.
-func (w *feedWorld) process(ctx context.Context, in wire.ProcessInput) (wire.ProcessResult, error) {
+// Process answers after some time of the workflow.
+func (w *feedWorld) Process(ctx context.Context, in wire.ProcessInput) (wire.ProcessResult, error) {
 	w.mu.Lock()
 	w.batches = append(w.batches, in)
 	w.at = append(w.at, w.env.Now().Sub(w.began))
@@ -131,7 +131,7 @@ func (w *feedWorld) put(at time.Duration, id string, from, n int) {
 }
 
 func (w *feedWorld) close(at time.Duration) {
-	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalClose, nil) }, at)
+	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(wire.SignalClose, nil) }, at)
 }
 
 func (w *feedWorld) run() wire.LegResult {
@@ -233,7 +233,7 @@ func TestFeedLeg_LargeHistory(t *testing.T) {
 			items[i] = bytes.Repeat([]byte("7"), 1<<10)
 		}
 		if large {
-			w.env.SetCurrentHistorySize(storeBytes)
+			w.env.SetCurrentHistorySize(feed.StoreBytes)
 		}
 		w.exchange(time.Millisecond, "x", wire.Exchange{Items: items, Want: true})
 		w.close(10 * time.Second)
@@ -247,18 +247,6 @@ func TestFeedLeg_LargeHistory(t *testing.T) {
 			require.Equal(t, large, b.Stored)
 		}
 	}
-}
-
-// A batch is put in the pool's queue, for workers that are not known yet, if its items have waited.
-func TestFeedSupply_LooksAroundWhenItemsWait(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1000, 0)
-	s := &feedSupply{}
-	require.False(t, s.lookAround(now), "it did not wait")
-	s.waited = true
-	require.True(t, s.lookAround(now))
-	require.False(t, s.lookAround(now.Add(lookAroundEvery-1)), "rarely")
-	require.True(t, s.lookAround(now.Add(lookAroundEvery)))
 }
 
 // B2: a batch waits from its first item on, and no longer.
@@ -316,7 +304,7 @@ func TestFeedLeg_PartialBatch(t *testing.T) {
 	w = setupFeed(t, func(s *job.Spec) { s.BatchItems, s.BatchWait = 100, time.Hour })
 	w.put(time.Second, "put", 0, 3)
 	w.env.RegisterDelayedCallback(func() {
-		w.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
+		w.env.SignalWorkflow(wire.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
 	}, 2*time.Second)
 	r = w.run()
 	require.Empty(t, w.batches)
@@ -336,7 +324,7 @@ func TestFeedLeg_Waits(t *testing.T) {
 	w.exchange(11*time.Second, "other", wire.Exchange{Client: "other"})
 	w.exchange(12*time.Second, "none", wire.Exchange{Client: "test"})
 	w.env.RegisterDelayedCallback(func() {
-		w.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: w.env.Now()})
+		w.env.SignalWorkflow(wire.SignalHalt, wire.StopNotice{Deadline: w.env.Now()})
 	}, 12100*time.Millisecond)
 	w.run()
 	require.Empty(t, w.answers["short"].Results)
@@ -387,32 +375,6 @@ func TestFeedLeg_F7_Waiters(t *testing.T) {
 	require.InDelta(t, 24*time.Second, w.ended["c5 again"], float64(50*time.Millisecond))
 }
 
-// Whoever comes while eight wait, all of them for less than a second, does not wait; when the first has had its second, it makes room.
-func TestWaiters_Room(t *testing.T) {
-	t.Parallel()
-	var w waiters
-	now := time.Unix(0, 0)
-	for n := range mostWaiting {
-		require.NotNil(t, w.enter(fmt.Sprint(n), now, now.Add(time.Minute)))
-		now = now.Add(10 * time.Millisecond)
-	}
-	require.Nil(t, w.enter("late", now, now.Add(time.Minute)))
-	w.thin(now)
-	require.Len(t, w.all, mostWaiting)
-	first := w.all[0]
-	now = time.Unix(0, 0).Add(fairWait)
-	require.NotNil(t, w.enter("late", now, now.Add(time.Minute)))
-	require.True(t, first.displaced)
-	require.Len(t, w.all, mostWaiting)
-	now = now.Add(25 * time.Millisecond)
-	w.thin(now)
-	require.Len(t, w.all, mostWaiting-2)
-	require.Equal(t, "3", w.all[0].client)
-	w.thin(now.Add(time.Minute))
-	require.Len(t, w.all, mostLong)
-	require.False(t, w.all[0].displaced)
-}
-
 // The end of one wait does not forget those that end later, although nothing else happens.
 func TestFeedLeg_F7_LaterWaits(t *testing.T) {
 	t.Parallel()
@@ -447,7 +409,7 @@ func TestFeedLeg_FreedAfterTheClose(t *testing.T) {
 	w.takes = 10 * time.Second
 	w.put(time.Second, "a", 0, 1)
 	w.close(2 * time.Second)
-	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalAllFreed, wire.Freed{Items: 3}) }, 3*time.Second)
+	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(wire.SignalAllFreed, wire.Freed{Items: 3}) }, 3*time.Second)
 	var p job.Progress
 	w.progressAt(4*time.Second, &p)
 	w.run()
@@ -459,20 +421,20 @@ func TestFeedLeg_F11_IdleLegIsSealed(t *testing.T) {
 	t.Parallel()
 	w := setupFeed(t, nil)
 	var opened atomic.Int64
-	w.env.OnSignalExternalWorkflow(anything, wire.LegID("risk", 2), "", signalOpen, anything).Return(func(string, string, string, string, any) error {
+	w.env.OnSignalExternalWorkflow(anything, wire.LegID("risk", 2), "", wire.SignalOpen, anything).Return(func(string, string, string, string, any) error {
 		opened.Add(1)
 		return nil
 	})
 	alive := func(at time.Duration, events int) {
 		w.env.RegisterDelayedCallback(func() {
 			w.env.SetCurrentHistoryLength(events)
-			w.env.SignalWorkflow(signalAlive, nil)
+			w.env.SignalWorkflow(wire.SignalAlive, nil)
 		}, at)
 	}
-	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalSuccessor, 2) }, time.Second)
-	alive(time.Minute, sealEvents-1)
+	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(wire.SignalSuccessor, 2) }, time.Second)
+	alive(time.Minute, feed.SealEvents-1)
 	w.env.RegisterDelayedCallback(func() { require.Zero(t, opened.Load()) }, 2*time.Minute)
-	alive(3*time.Minute, sealEvents)
+	alive(3*time.Minute, feed.SealEvents)
 	r := w.run()
 	require.Eventually(t, func() bool { return opened.Load() == 1 }, 10*time.Minute, time.Millisecond, "signals are sent in the background")
 	require.Zero(t, r.Accepted)
@@ -491,19 +453,19 @@ func TestFeedLeg_SealedBeforeResultsGoToTheStore(t *testing.T) {
 	}{
 		{6 * megabyte, 2 * megabyte, false},
 		{6 * megabyte, 5 * megabyte / 2, true}, // 3.3 MB in base64, five times
-		{sealBytes / 2, 4 * megabyte, true},
-		{sealBytes/2 - 1, 4 * megabyte, false},
-		{sealBytes - 1, megabyte, false},
-		{sealBytes, 0, true},
+		{feed.SealBytes / 2, 4 * megabyte, true},
+		{feed.SealBytes/2 - 1, 4 * megabyte, false},
+		{feed.SealBytes - 1, megabyte, false},
+		{feed.SealBytes, 0, true},
 	} {
 		w := setupFeed(t, nil)
 		w.takes = time.Minute
 		var opened atomic.Int64
-		w.env.OnSignalExternalWorkflow(anything, wire.LegID("risk", 2), "", signalOpen, anything).Return(func(string, string, string, string, any) error {
+		w.env.OnSignalExternalWorkflow(anything, wire.LegID("risk", 2), "", wire.SignalOpen, anything).Return(func(string, string, string, string, any) error {
 			opened.Add(1)
 			return nil
 		})
-		w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalSuccessor, 2) }, time.Second)
+		w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(wire.SignalSuccessor, 2) }, time.Second)
 		for at := 0; at < test.items; at += megabyte {
 			n := min(megabyte, test.items-at)
 			w.exchange(time.Second+time.Duration(at)*time.Microsecond, fmt.Sprint(at), wire.Exchange{Client: fmt.Sprint(at), Items: []json.RawMessage{bytes.Repeat([]byte("7"), n)}, Want: true})
@@ -511,7 +473,7 @@ func TestFeedLeg_SealedBeforeResultsGoToTheStore(t *testing.T) {
 		w.env.RegisterDelayedCallback(func() {
 			require.Zero(t, opened.Load())
 			w.env.SetCurrentHistorySize(test.size)
-			w.env.SignalWorkflow(signalAlive, nil)
+			w.env.SignalWorkflow(wire.SignalAlive, nil)
 		}, 10*time.Second)
 		w.close(20 * time.Second)
 		w.run()
@@ -552,7 +514,7 @@ func TestFeedLeg_G1_CommitFails(t *testing.T) {
 		})
 		w.put(time.Second, "some", 0, 5)
 		w.env.RegisterDelayedCallback(func() {
-			w.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(10 * time.Second)})
+			w.env.SignalWorkflow(wire.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(10 * time.Second)})
 		}, 1700*time.Millisecond) // one batch is done, another one runs
 		r := w.run()
 		require.Equal(t, broken, r.Unsaved)
@@ -602,7 +564,7 @@ func TestFeedLeg_PendingHasWhatWasDiscarded(t *testing.T) {
 		require.Equal(t, []wire.FeedRange{{First: 2, Count: 4, Session: 1}}, pending(), "not yet committed")
 	}, 200*time.Millisecond)
 	w.env.RegisterDelayedCallback(func() {
-		w.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(10 * time.Second)})
+		w.env.SignalWorkflow(wire.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(10 * time.Second)})
 	}, time.Second)
 	require.True(t, w.run().Unsaved)
 	require.Equal(t, []wire.FeedRange{{First: 2, Count: 4, Session: 1}}, pending(), "a commit has failed")
@@ -630,7 +592,7 @@ func TestD7_NothingIsAcceptedAfterAStop(t *testing.T) {
 	standby.in.Opening = nil
 	standby.env.RegisterDelayedCallback(func() { standby.env.SignalWorkflow(wire.SignalBar, nil) }, time.Millisecond)
 	standby.env.RegisterDelayedCallback(func() {
-		standby.env.SignalWorkflow(signalOpen, wire.FeedOpening{Opening: wire.Opening{Session: 1}})
+		standby.env.SignalWorkflow(wire.SignalOpen, wire.FeedOpening{Opening: wire.Opening{Session: 1}})
 	}, 2*time.Millisecond)
 	standby.put(time.Second, "opened", 0, 1)
 	standby.close(2 * time.Second)

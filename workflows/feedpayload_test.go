@@ -26,7 +26,7 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/feed"
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/activity"
@@ -251,7 +251,7 @@ func newFeedOf(t *testing.T, batch int64, all []job.Stage) *anyFeed {
 	f.in.Ref = wire.Ref{Job: f.spec.Name, Run: "run-1", Born: 1, Store: f.spec.Store}
 	f.in.Spec = f.spec
 	f.env.SetDataConverter(weighing{converter.GetDefaultDataConverter(), &f.largest})
-	f.env.RegisterActivityWithOptions(f.process, activity.RegisterOptions{Name: "Process", DisableAlreadyRegisteredCheck: true})
+	f.env.RegisterActivityWithOptions(f.Process, activity.RegisterOptions{Name: "Process", DisableAlreadyRegisteredCheck: true})
 	f.env.RegisterActivityWithOptions(f.commit, activity.RegisterOptions{Name: "CommitFeed", DisableAlreadyRegisteredCheck: true})
 	return f
 }
@@ -269,7 +269,7 @@ func (f *anyFeed) worker(stage string) *activities.Activities {
 	}}})
 }
 
-func (f *anyFeed) process(ctx context.Context, in wire.ProcessInput) (wire.ProcessResult, error) {
+func (f *anyFeed) Process(ctx context.Context, in wire.ProcessInput) (wire.ProcessResult, error) {
 	stage := ""
 	if in.Stage != nil {
 		stage = in.Stage.Name
@@ -279,7 +279,7 @@ func (f *anyFeed) process(ctx context.Context, in wire.ProcessInput) (wire.Proce
 		return wire.ProcessResult{}, err
 	}
 	f.weigh(in.Batch.From.Size())
-	if most := inputSize(&in, fixedSize(f.in, pipeline.Compile(f.spec.Stages))); len(data) > most {
+	if most := feed.InputSize(&in, feed.FixedSize(f.in, pipeline.Compile(f.spec.Stages))); len(data) > most {
 		return wire.ProcessResult{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("%d bytes, counted as %d", len(data), most), job.ErrorInvalid, nil)
 	}
 	a := f.worker(stage)
@@ -347,7 +347,7 @@ func (c *anyClient) Complete(answer any, err error) {
 		c.send(max(a.Again, time.Millisecond))
 	default:
 		if c.f.done--; c.f.done == 0 {
-			c.f.env.SignalWorkflow(signalClose, nil)
+			c.f.env.SignalWorkflow(wire.SignalClose, nil)
 		}
 	}
 }
@@ -393,7 +393,7 @@ func (f *anyFeed) runLeg() {
 	require.NoError(t, f.env.GetWorkflowResult(&result))
 	require.Nil(t, result.Outcomes.Error)
 	require.Less(t, f.largest.bytes, wire.MaxPayload, f.largest.kind)
-	require.Less(t, f.parcels, 2*inlineBytes)
+	require.Less(t, f.parcels, 2*feed.InlineBytes)
 }
 
 // put has one client put a list.
@@ -469,7 +469,7 @@ func TestD3_AnyItemsResultsAndErrors(t *testing.T) {
 			}
 			if f.halted {
 				f.env.RegisterDelayedCallback(func() {
-					f.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: f.env.Now().Add(time.Minute)})
+					f.env.SignalWorkflow(wire.SignalHalt, wire.StopNotice{Deadline: f.env.Now().Add(time.Minute)})
 				}, time.Duration(1+f.rng.IntN(300))*time.Millisecond)
 			}
 			f.runLeg()

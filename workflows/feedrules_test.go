@@ -9,7 +9,6 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/workflow"
@@ -78,19 +77,19 @@ func (f *scriptedFeed) leg(ctx workflow.Context, in wire.FeedLegInput) (wire.Leg
 			}
 		})
 	}
-	take(signalAllFreed, func(ctx workflow.Context, c workflow.ReceiveChannel) {
+	take(wire.SignalAllFreed, func(ctx workflow.Context, c workflow.ReceiveChannel) {
 		var freed wire.Freed
 		c.Receive(ctx, &freed)
 		f.heard[in.Number] = append(f.heard[in.Number], freed.Items)
 	})
-	take(signalSession, func(ctx workflow.Context, c workflow.ReceiveChannel) {
+	take(wire.SignalSession, func(ctx workflow.Context, c workflow.ReceiveChannel) {
 		var session int64
 		c.Receive(ctx, &session)
 		if open {
 			f.sessions = append(f.sessions, session)
 		}
 	})
-	take(dispatch.SignalLimits, func(ctx workflow.Context, c workflow.ReceiveChannel) {
+	take(wire.SignalLimits, func(ctx workflow.Context, c workflow.ReceiveChannel) {
 		var limits wire.LegLimits
 		c.Receive(ctx, &limits)
 		f.limits++
@@ -100,13 +99,13 @@ func (f *scriptedFeed) leg(ctx workflow.Context, in wire.FeedLegInput) (wire.Leg
 				counts = f.counts
 			}
 			counts.Answer = true
-			workflow.SignalExternalWorkflow(ctx, job, "", dispatch.SignalCounts, fromLeg(counts))
+			workflow.SignalExternalWorkflow(ctx, job, "", wire.SignalCounts, fromLeg(counts))
 		}
 	})
 	var notice wire.StopNotice
-	workflow.GetSignalChannel(ctx, dispatch.SignalHalt).Receive(ctx, &notice)
+	workflow.GetSignalChannel(ctx, wire.SignalHalt).Receive(ctx, &notice)
 	result := wire.LegResult{Counted: f.counts, Manifests: in.Previous}
-	_ = workflow.SignalExternalWorkflow(ctx, job, "", signalEnded, fromLeg(wire.KeptResult{Leg: in.Number, Result: result})).Get(ctx, nil)
+	_ = workflow.SignalExternalWorkflow(ctx, job, "", wire.SignalEnded, fromLeg(wire.KeptResult{Leg: in.Number, Result: result})).Get(ctx, nil)
 	return result, nil
 }
 
@@ -118,7 +117,7 @@ func (f *scriptedFeed) quickly(ctx workflow.Context, in wire.FeedLegInput) (wire
 	}
 	if in.Opening != nil {
 		opening = *in.Opening
-	} else if err := await(signalOpen, &opening); err != nil {
+	} else if err := await(wire.SignalOpen, &opening); err != nil {
 		return wire.LegResult{}, err
 	}
 	tell := func(name string, arg any) {
@@ -129,19 +128,19 @@ func (f *scriptedFeed) quickly(ctx workflow.Context, in wire.FeedLegInput) (wire
 	r.Totals = job.Totals{OK: 1500, Batches: 1500, Calls: 1500}
 	for range 3 {
 		_ = workflow.Sleep(ctx, 10*time.Second)
-		tell(signalKept, wire.KeptResult{Leg: in.Number, Result: r})
+		tell(wire.SignalKept, wire.KeptResult{Leg: in.Number, Result: r})
 	}
 	var successor int
-	if err := await(signalSuccessor, &successor); err != nil {
+	if err := await(wire.SignalSuccessor, &successor); err != nil {
 		return wire.LegResult{}, err
 	}
-	_ = workflow.SignalExternalWorkflow(ctx, wire.LegID(f.spec.Name, successor), "", signalOpen, opening).Get(ctx, nil)
-	tell(signalSealed, wire.SealedNotice{Leg: in.Number, Next: opening.First})
-	tell(signalFreed, wire.FreedNotice{Leg: in.Number, Total: wire.Freed{Items: 2}})
+	_ = workflow.SignalExternalWorkflow(ctx, wire.LegID(f.spec.Name, successor), "", wire.SignalOpen, opening).Get(ctx, nil)
+	tell(wire.SignalSealed, wire.SealedNotice{Leg: in.Number, Next: opening.First})
+	tell(wire.SignalFreed, wire.FreedNotice{Leg: in.Number, Total: wire.Freed{Items: 2}})
 	if f.lasting {
 		return wire.LegResult{}, workflow.Await(ctx, func() bool { return false })
 	}
-	tell(signalEnded, wire.KeptResult{Leg: in.Number, Result: r})
+	tell(wire.SignalEnded, wire.KeptResult{Leg: in.Number, Result: r})
 	return r, nil
 }
 
@@ -149,7 +148,7 @@ func (f *scriptedFeed) quickly(ctx workflow.Context, in wire.FeedLegInput) (wire
 func (f *scriptedFeed) report(at time.Duration, session, ok, failed int64) {
 	f.at(at, func() {
 		f.counts = wire.Counts{Leg: 1, Session: session, OK: ok, Failed: failed}
-		f.env.SignalWorkflow(dispatch.SignalCounts, fromLeg(f.counts))
+		f.env.SignalWorkflow(wire.SignalCounts, fromLeg(f.counts))
 	})
 }
 
@@ -160,7 +159,7 @@ func TestFeed_RulesPerSession(t *testing.T) {
 	t.Parallel()
 	f := setupScripted(t, func(s *job.Spec) { s.MaxFailed = "10" })
 	f.report(time.Second, 1, 50, 8)
-	f.at(2*time.Second, func() { f.env.SignalWorkflow(signalSession, fromLeg(int64(2))) })
+	f.at(2*time.Second, func() { f.env.SignalWorkflow(wire.SignalSession, fromLeg(int64(2))) })
 	f.report(3*time.Second, 1, 50, 11) // it has come late
 	f.report(4*time.Second, 2, 0, 8)
 	var before job.Report
@@ -175,7 +174,7 @@ func TestFeed_RulesPerSession(t *testing.T) {
 
 	f = setupScripted(t, nil)
 	f.report(time.Second, 1, 5000, 1)
-	f.at(2*time.Second, func() { f.env.SignalWorkflow(signalSession, fromLeg(int64(2))) })
+	f.at(2*time.Second, func() { f.env.SignalWorkflow(wire.SignalSession, fromLeg(int64(2))) })
 	f.report(3*time.Second, 2, 0, 999)
 	f.at(4*time.Second, func() { before = f.query() })
 	f.report(5*time.Second, 2, 0, 1000)
@@ -222,11 +221,11 @@ func TestFeed_F11_FreedInAnyOrder(t *testing.T) {
 	f := setupScripted(t, nil)
 	freed := func(at time.Duration, items int) {
 		f.at(at, func() {
-			f.env.SignalWorkflow(signalFreed, fromLeg(wire.FreedNotice{Leg: 1, Total: wire.Freed{Items: items}}))
+			f.env.SignalWorkflow(wire.SignalFreed, fromLeg(wire.FreedNotice{Leg: 1, Total: wire.Freed{Items: items}}))
 		})
 	}
 	freed(time.Second, 4)
-	f.at(2*time.Second, func() { f.env.SignalWorkflow(signalSealed, fromLeg(wire.SealedNotice{Leg: 1, Next: 10})) })
+	f.at(2*time.Second, func() { f.env.SignalWorkflow(wire.SignalSealed, fromLeg(wire.SealedNotice{Leg: 1, Next: 10})) })
 	freed(3*time.Second, 2) // late
 	freed(4*time.Second, 5)
 	freed(5*time.Second, 5) // again

@@ -14,16 +14,16 @@ func TestFeed_F10_StalledInTheReport(t *testing.T) {
 	t.Parallel()
 	f := setupScripted(t, nil)
 	since := f.env.Now().UTC().Truncate(time.Second)
-	f.at(time.Minute, func() { f.env.SignalWorkflow(signalStalled, fromLeg(wire.StalledNotice{Leg: 2, Since: since})) })
+	f.at(time.Minute, func() { f.env.SignalWorkflow(wire.SignalStalled, fromLeg(wire.StalledNotice{Leg: 2, Since: since})) })
 	var other, stalled, moves job.Report
 	f.at(61*time.Second, func() { other = f.query() })
 	f.at(62*time.Second, func() {
-		f.env.SignalWorkflow(signalStalled, fromLeg(wire.StalledNotice{Leg: 1, Since: since, At: since.Add(time.Minute), Feed: &job.FeedReport{Backlog: 3}}))
+		f.env.SignalWorkflow(wire.SignalStalled, fromLeg(wire.StalledNotice{Leg: 1, Since: since, At: since.Add(time.Minute), Feed: &job.FeedReport{Backlog: 3}}))
 	})
 	f.at(63*time.Second, func() { stalled = f.query() })
 	f.at(64*time.Second, func() {
-		f.env.SignalWorkflow(signalStalled, fromLeg(wire.StalledNotice{Leg: 1, At: since.Add(time.Hour)}))
-		f.env.SignalWorkflow(signalStalled, fromLeg(wire.StalledNotice{Leg: 1, Since: since, At: since.Add(time.Minute)})) // it was overtaken
+		f.env.SignalWorkflow(wire.SignalStalled, fromLeg(wire.StalledNotice{Leg: 1, At: since.Add(time.Hour)}))
+		f.env.SignalWorkflow(wire.SignalStalled, fromLeg(wire.StalledNotice{Leg: 1, Since: since, At: since.Add(time.Minute)})) // it was overtaken
 	})
 	f.at(65*time.Second, func() { moves = f.query() })
 	f.stopAt(66 * time.Second)
@@ -47,7 +47,7 @@ func TestFeedLeg_F10_Stalled(t *testing.T) {
 	w.progressAt(91*time.Second, &stalled)
 	w.put(100*time.Second, "b", 1, 1)
 	w.progressAt(101*time.Second, &more)
-	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalAllFreed, wire.Freed{Items: 1}) }, 102*time.Second)
+	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(wire.SignalAllFreed, wire.Freed{Items: 1}) }, 102*time.Second)
 	w.progressAt(125*time.Second, &elsewhere)
 	w.progressAt(129*time.Second, &again) // a is done at 130 s
 	w.progressAt(131*time.Second, &moves)

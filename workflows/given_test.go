@@ -7,6 +7,7 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
+	"github.com/stint-run/stint/workflows/internal/coordinate"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
@@ -76,9 +77,9 @@ func answerOf(t *testing.T, in wire.JobInput) (a wire.Answer) {
 	t.Helper()
 	w := setup(t, 0)
 	beginning := func(ctx workflow.Context, in wire.JobInput) (wire.Answer, error) {
-		c := newCoordinator(ctx, in)
-		err := c.setup()
-		return c.answer(nil), err
+		c := coordinate.New(ctx, in, workOf)
+		err := c.Setup()
+		return c.Answer(nil), err
 	}
 	w.env.OnSignalExternalWorkflow(anything, anything, anything, anything, anything).Return(nil)
 	w.env.RegisterWorkflow(beginning)

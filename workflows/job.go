@@ -1,14 +1,14 @@
 package workflows
 
 import (
-	"errors"
-	"fmt"
-
-	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/execute"
-	"go.temporal.io/sdk/temporal"
+	"github.com/stint-run/stint/workflows/internal/coordinate"
+	"github.com/stint-run/stint/workflows/internal/feed"
+	"github.com/stint-run/stint/workflows/internal/files"
+	"github.com/stint-run/stint/workflows/internal/loop"
+	"github.com/stint-run/stint/workflows/internal/pages"
+	"github.com/stint-run/stint/workflows/internal/redrive"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -30,47 +30,35 @@ import (
 // 20 KB and the spec, and a chain of runs has no limit. 10^12 items in batches of 100,000 are 10^7 batches,
 // 17,000 legs and 210 runs; in batches of one item they are 1.7·10^9 legs and 20 million runs.
 func Job(ctx workflow.Context, in wire.JobInput) (job.Report, error) {
-	in = scheduled(ctx, in)
-	if err := checkJob(&in); err != nil {
-		failed := job.Report{Job: in.Spec.Name, State: job.Failed, Error: &job.Error{Type: job.ErrorInvalid, Message: err.Error()}}
-		return job.Report{}, refused(err, failed)
-	}
-	c := newCoordinator(ctx, in)
-	if err := c.setup(); err != nil {
-		return job.Report{}, err
-	}
-	if err := c.salvage(); err != nil {
-		c.fail(execute.JobError(err))
-	}
-	c.startInit()
-	c.lookForPools()
-	c.run()
-	c.receiveAll() // nothing may be lost over continue-as-new
-	if c.renew && !c.ending() && !c.allDone() {
-		next := c.in
-		c.state.Carried, _ = c.work.carry(c.legs)
-		next.State = &c.state
-		return job.Report{}, workflow.NewContinueAsNewError(ctx, Job, next)
-	}
-	return c.conclude()
+	return coordinate.Run(ctx, in, workOf)
 }
 
-// scheduled makes the input of a job that a schedule has started, which is the same at every tick,
-// that of this one: named as the server has named it, with the tick's time in its locations. Other
-// inputs stay as they are.
-func scheduled(ctx workflow.Context, in wire.JobInput) wire.JobInput {
-	if !in.Scheduled {
-		return in
+// Leg runs a page of a job's batches: see package pages.
+func Leg(ctx workflow.Context, in wire.LegInput) (wire.LegResult, error) {
+	return pages.RunLeg(ctx, in)
+}
+
+// FeedLeg runs a leg of a feed, which takes items from clients: see package feed.
+func FeedLeg(ctx workflow.Context, in wire.FeedLegInput) (wire.LegResult, error) {
+	return feed.RunLeg(ctx, in)
+}
+
+// LoopLeg runs a slot of a loop until it is stopped: see package loop.
+func LoopLeg(ctx workflow.Context, in wire.LoopLegInput) (wire.LegResult, error) {
+	return loop.RunLeg(ctx, in)
+}
+
+// workOf chooses what a job does.
+func workOf(in wire.JobInput, state *wire.WorkState) coordinate.Work {
+	switch {
+	case in.Redrive != nil:
+		return redrive.New(*in.Redrive, state)
+	case in.Spec.Source == job.SourceFeed:
+		return feed.New(state)
+	case in.Spec.Source == job.SourceClock:
+		return loop.New(in, state)
 	}
-	output := in.Spec.Output
-	in.Scheduled = false                                                                // the runs after this one have it in their input
-	in.Spec = in.Spec.Ticked(workflow.GetInfo(ctx).WorkflowExecution.ID).WithDefaults() // an older program may have made the schedule
-	if in.Spec.Output != output {
-		if err := workflow.UpsertMemo(ctx, map[string]any{wire.MemoOutput: in.Spec.Output}); err != nil {
-			workflow.GetLogger(ctx).Error("writing where the output goes", "error", err)
-		}
-	}
-	return in
+	return files.New(state)
 }
 
 // A running job must follow the logic that it has started with, or its history would not replay. Its input
@@ -88,62 +76,3 @@ const logicFirst = 1
 
 // hasLogic reports whether a job that was started with a version of the logic follows what a gate names.
 func hasLogic(version, gate int) bool { return version >= gate }
-
-// Any Temporal client can start a workflow with any input. One that makes no sense fails it, with an error that is not retried: it must not
-// take the memory of a worker, or fail a workflow task again and again.
-
-// refused is the error of a workflow whose input makes no sense; nil: it does. details are the error's.
-func refused(err error, details ...any) error {
-	if err == nil {
-		return nil
-	}
-	return temporal.NewNonRetryableApplicationError(err.Error(), job.ErrorInvalid, nil, details...)
-}
-
-// check returns an error if a job cannot be run with the input. What an earlier run of the workflow has left was checked when that began.
-func checkJob(in *wire.JobInput) error {
-	if in.State != nil {
-		return nil
-	}
-	errs := []error{in.Spec.Validate(), count("accepted", in.Accepted)}
-	for _, s := range in.Loop {
-		errs = append(errs, checkSlot(s, in.Spec.Slots))
-	}
-	return errors.Join(errs...)
-}
-
-// checkSlot returns an error if a loop with so many slots has no such one.
-func checkSlot(s job.LoopSlot, slots int) error {
-	if s.Slot < 0 || s.Slot >= slots {
-		return fmt.Errorf("slot %d of a loop: it has %d, from 0", s.Slot, slots)
-	}
-	return errors.Join(count("next tick", s.Next), count("skipped ticks", s.Skipped), count("ticks in doubt", s.Doubt))
-}
-
-// count returns an error if a number of items is none.
-func count(what string, n int64) error {
-	if n < 0 || n > wire.Endless {
-		return fmt.Errorf("%s: %d: use 0 to %d", what, n, int64(wire.Endless))
-	}
-	return nil
-}
-
-// checkLeg returns an error if a leg cannot begin with the spec and the state.
-func checkLeg(spec job.Spec, s wire.LegState) error {
-	errs := []error{spec.Validate()}
-	if s.Number < 0 || s.Window < -job.MaxWindow || s.Window > job.MaxWindow {
-		errs = append(errs, fmt.Errorf("leg %d with a window of %d: use 0 or more, and a window of at most %d", s.Number, s.Window, job.MaxWindow))
-	}
-	for i := range s.Tasks {
-		errs = append(errs, checkBatch(s.Tasks[i].Batch, pipeline.Compile(spec.Stages)))
-	}
-	return errors.Join(errs...)
-}
-
-// checkBatch returns an error if a batch is not one of a job with these steps.
-func checkBatch(b wire.Batch, steps pipeline.Program) error {
-	if b.From != nil && (b.From.Step < 0 || b.From.Step >= len(steps)) {
-		return fmt.Errorf("%s are for step %d: the job has %d", b, b.From.Step, len(steps))
-	}
-	return b.Valid()
-}

@@ -230,9 +230,9 @@ func TestJob_Commands(t *testing.T) {
 	require.Equal(t, 1, n["Finish"])
 	require.Zero(t, n["timer"])
 	require.Zero(t, n["memo"], "a job that runs as it should writes no memo")
-	require.LessOrEqual(t, n["signal "+dispatch.SignalPlaces], 2*dispatch.MaxHandBacks)
-	require.LessOrEqual(t, n["signal "+dispatch.SignalGrant], 2*dispatch.MaxHandBacks)
-	require.Zero(t, n["signal "+dispatch.SignalHalt])
+	require.LessOrEqual(t, n["signal "+wire.SignalPlaces], 2*dispatch.MaxHandBacks)
+	require.LessOrEqual(t, n["signal "+wire.SignalGrant], 2*dispatch.MaxHandBacks)
+	require.Zero(t, n["signal "+wire.SignalHalt])
 }
 
 // A workflow with a gate: a job that was started before the gate keeps to the old way.

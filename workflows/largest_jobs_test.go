@@ -15,8 +15,10 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/coordinate"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
+	"github.com/stint-run/stint/workflows/internal/pages"
 	"github.com/stint-run/stint/workflows/internal/pool"
 	"github.com/stretchr/testify/require"
 )
@@ -95,11 +97,11 @@ var bounds = []struct {
 	{list, 1, `
 		wire.LegResult.Loop job.Progress.Loop wire.LegResult.Manifests
 		wire.CommitInput.Previous`},
-	{list, openLegs + 1, `
+	{list, coordinate.OpenLegs + 1, `
 		wire.LegInput.Previous wire.PlanInput.Resume wire.FinishInput.Manifests
 		wire.FinishResult.Manifests wire.FailuresInput.Manifests wire.StartInput.Resume
 		job.Report.LegManifests job.Redrive.Manifests job.Redrive.Done wire.JobState.Heads`},
-	{list, feedLegs + 1, `
+	{list, coordinate.FeedLegs + 1, `
 		job.Report.Manifests job.Report.OpenLegs job.Report.Silent job.Report.Unsaved wire.Answer.Heard`},
 	{list, job.MaxSlots, "wire.StartInput.Loop wire.LoopWorkState.Slots job.LoopReport.At"},
 	{list, job.MaxStages, `
@@ -137,7 +139,7 @@ type row struct {
 
 // jobRows are the largest messages of jobs of files, redrives, loops and schedules.
 func jobRows(l *fullest) []row {
-	spec := l.spec()
+	spec := l.Spec()
 	salvage := make([]json.RawMessage, 4) // see jobs.Client.Resume
 	for i := range salvage {
 		salvage[i] = json.RawMessage(`"` + strings.Repeat("a", 256<<10) + `"`)
@@ -161,7 +163,7 @@ func jobRows(l *fullest) []row {
 	const otherWork = "wire.JobState.Carried wire.WorkState.Feed wire.WorkState.Loop"
 	again := full(wire.JobInput{}, jobEnds+noLoop+otherWork).(wire.JobInput)
 	feedJob := again
-	for range feedLegs {
+	for range coordinate.FeedLegs {
 		carried := full(wire.CarriedLeg{}, "wire.CarriedLeg.Sofar").(wire.CarriedLeg)
 		carried.Sofar.Manifests = []string{strings.Repeat("m", 100)}
 		state := *feedJob.State
@@ -382,7 +384,7 @@ func (l *fullest) special(v reflect.Value) bool {
 	case time.Time:
 		v.Set(reflect.ValueOf(time.Unix(1<<33, 123456789).UTC()))
 	case job.Spec:
-		v.Set(reflect.ValueOf(l.spec()))
+		v.Set(reflect.ValueOf(l.Spec()))
 	case job.FirstError:
 		long := job.Error{Type: l.text, Message: l.text, Stack: l.text}
 		v.Set(reflect.ValueOf(*stored.FirstError(job.Failure{Item: 1 << 60, Kind: job.KindExpired, Error: long})))
@@ -392,8 +394,8 @@ func (l *fullest) special(v reflect.Value) bool {
 	return true
 }
 
-// spec is as large as one may be: it has so many names that no other one is allowed.
-func (l *fullest) spec() job.Spec {
+// Spec is as large as one may be: it has so many names that no other one is allowed.
+func (l *fullest) Spec() job.Spec {
 	if l.specs != nil {
 		return *l.specs
 	}
@@ -499,7 +501,7 @@ func (l *fullest) pipelineRows(
 	for step := range program[:len(program)-1] {
 		var next []wire.Batch
 		for _, b := range at {
-			require.Equal(l.t, step, stepOf(b))
+			require.Equal(l.t, step, pages.StepOf(b))
 			part.Number = step + 1
 			next = append(next, program.Advance(b, nil, part.Run, part, 1<<31-1, cuts)...)
 		}
@@ -516,7 +518,7 @@ func (l *fullest) pipelineRows(
 			t.Batch = b
 			tasks, batches = append(tasks, t), append(batches, b)
 		}
-		process.Batch, process.Stage = worst[0], &program[stepOf(worst[0])].Stage // as many as the page has batches
+		process.Batch, process.Stage = worst[0], &program[pages.StepOf(worst[0])].Stage // as many as the page has batches
 		executions = append(executions, process)
 	}
 	commit.Entries, commit.Between = commit.Entries[:len(batches)], batches

@@ -144,7 +144,7 @@ func TestLeg_ReportsWhatItHasCommitted(t *testing.T) {
 	w.historyLength = func() int { return dispatch.MaxEvents * min(1, len(w.all)/10*(2-min(2, w.runs))) }
 	var kept []wire.KeptResult
 	w.sent = func(signal string, arg any) {
-		if signal == signalKept {
+		if signal == wire.SignalKept {
 			kept = append(kept, arg.(wire.KeptResult))
 		}
 	}
@@ -184,7 +184,7 @@ func TestLeg_StopWhenFull(t *testing.T) {
 	w.spec.Window, w.took = 5, time.Second
 	w.historyLength = func() int { return dispatch.MaxEvents * min(1, len(w.all)/10) }
 	w.at(1500*time.Millisecond, func() {
-		w.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
+		w.env.SignalWorkflow(wire.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
 	})
 	result, err := w.runLeg(w.legInput(40))
 	require.NoError(t, err)
@@ -201,7 +201,7 @@ func TestLeg_StopWhileCommittingWhenFull(t *testing.T) {
 	w.historyLength = func() int { return dispatch.MaxEvents * min(1, len(w.all)/10) }
 	w.commit = func(wire.CommitInput) error {
 		w.later(5*time.Second, func() {
-			w.env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
+			w.env.SignalWorkflow(wire.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(time.Minute)})
 		})
 		return nil
 	}

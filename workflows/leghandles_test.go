@@ -9,6 +9,7 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/pages"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -35,7 +36,7 @@ func TestFail_LegWorkflowThatHadContinuedAsNew(t *testing.T) {
 	w.env.OnWorkflow(wire.WorkflowLeg, anything, anything).Return(func(ctx workflow.Context, in wire.LegInput) (wire.LegResult, error) {
 		given = in
 		_ = workflow.Sleep(ctx, 10*time.Second) // the leg inside the job ends meanwhile; it is not cancelled
-		reportKept(ctx, dispatch.NewParentLink(ctx, "", in.Number, nil), wire.KeptResult{Leg: in.Number, Result: done})
+		pages.ReportKept(ctx, dispatch.NewParentLink(ctx, "", in.Number, nil), wire.KeptResult{Leg: in.Number, Result: done})
 		return wire.LegResult{}, temporal.NewApplicationError("terminated", "Somebody")
 	})
 	_, err := w.run()

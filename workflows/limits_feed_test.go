@@ -14,6 +14,8 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/coordinate"
+	"github.com/stint-run/stint/workflows/internal/feed"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
@@ -128,7 +130,7 @@ func (a *accountant) requireWithin(t *testing.T) {
 	require.Less(t, a.most(), limitEvents/margin)
 	require.Less(t, a.Bytes+EventBytes*a.most(), limitBytes/margin)
 	require.Less(t, a.largest, limitPayload/margin)
-	require.Less(t, a.updates, busyUpdates)
+	require.Less(t, a.updates, feed.BusyUpdates)
 }
 
 // feedExchanges is how many exchanges TestLimits_Feed simulates: `make limits` runs ten million, in one process after the other.
@@ -152,7 +154,7 @@ func TestLimits_Feed(t *testing.T) {
 	busiest := &accountant{}
 	accepted, legs := int64(0), 0
 	for first := 0; first < exchanges; legs++ {
-		n := min(sealUpdates, exchanges-first)
+		n := min(feed.SealUpdates, exchanges-first)
 		a, r := runFeedLeg(t, int64(first), n)
 		a.requireWithin(t)
 		require.EqualValues(t, first+n, r.Accepted)
@@ -166,7 +168,7 @@ func TestLimits_Feed(t *testing.T) {
 	perExchange := float64(busiest.most()) / float64(busiest.updates)
 	t.Logf("%s exchanges in %s legs; a leg: at most %d events, %.1f an exchange, %d bytes, payloads of %d, %+v", text.Thousands(int64(exchanges)),
 		text.Thousands(int64(legs)), busiest.most(), perExchange, busiest.Bytes+EventBytes*busiest.most(), busiest.largest, busiest.Commands)
-	if sealUpdates >= 100 {
+	if feed.SealUpdates >= 100 {
 		require.LessOrEqual(t, perExchange, 12.0, "six for the exchange, six for its batch")
 	}
 
@@ -188,7 +190,7 @@ func runFeedJob(t *testing.T, from *wire.JobState, change ...func(*scriptedFeed)
 	f.quick = true
 	f.env.ExecuteWorkflow(Job, wire.JobInput{StartInput: wire.StartInput{Spec: f.spec, Version: f.version}, State: from})
 	var again *workflow.ContinueAsNewError
-	require.True(t, errors.As(f.env.GetWorkflowError(), &again), "after %d legs: %v", legsARun, f.env.GetWorkflowError())
+	require.True(t, errors.As(f.env.GetWorkflowError(), &again), "after %d legs: %v", feed.LegsARun, f.env.GetWorkflowError())
 	a.requireWithin(t)
 	return a, len(again.Input.GetPayloads()[0].GetData())
 }
@@ -198,10 +200,10 @@ func runFeedJob(t *testing.T, from *wire.JobState, change ...func(*scriptedFeed)
 func TestLimits_FeedOfManyOpenLegs(t *testing.T) {
 	t.Parallel()
 	a, carried := runFeedJob(t, nil, func(f *scriptedFeed) { f.lasting = true })
-	require.Equal(t, legsARun, a.Children)
-	perLeg := carried / legsARun
-	t.Logf("%d open legs: %d bytes carried on", legsARun, carried)
-	require.Less(t, perLeg*feedLegs, limitPayload/3)
+	require.Equal(t, feed.LegsARun, a.Children)
+	perLeg := carried / feed.LegsARun
+	t.Logf("%d open legs: %d bytes carried on", feed.LegsARun, carried)
+	require.Less(t, perLeg*coordinate.FeedLegs, limitPayload/3)
 }
 
 // F11: a feed that takes items at its full rate for a year: by what a leg and a run of the job are measured to have, no limit of Temporal is
@@ -226,16 +228,16 @@ func TestLimits_OfAFeedForAYear(t *testing.T) {
 	)
 	leg := runFullLeg(t, exchanges, list)
 	events, size := float64(leg.most())/exchanges, float64(leg.Bytes+EventBytes*leg.most())/exchanges
-	perLeg := min(seal, sealEvents/events, sealBytes/size)
+	perLeg := min(seal, feed.SealEvents/events, feed.SealBytes/size)
 	life := perLeg * list / rate
 	require.Less(t, perLeg*events+backlogEvents, float64(limitEvents)/margin)
-	require.Less(t, perLeg, float64(busyUpdates))
+	require.Less(t, perLeg, float64(feed.BusyUpdates))
 	require.Less(t, leg.largest, limitPayload*3/4, "a commit, in Base64")
 	require.Greater(t, life, 0.5, "its successor is ready by then")
 
 	first, _ := runFeedJob(t, nil)
 	perRun := min(runs, suggestEvents*first.Children/first.most())
-	require.Less(t, (perRun+feedLegs)*first.Received/first.Children, limitSignals/margin)
+	require.Less(t, (perRun+coordinate.FeedLegs)*first.Received/first.Children, limitSignals/margin)
 	require.Greater(t, float64(perRun)*life, 10*leastBetween, "the job may continue as new as often")
 
 	const ordinals = rate * year
@@ -293,8 +295,8 @@ func runFeedLeg(t *testing.T, first int64, exchanges int) (*accountant, wire.Leg
 	w.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{a}, DeadlockDetectionTimeout: time.Minute})
 	w.in.Opening = &wire.FeedOpening{Opening: wire.Opening{First: first, Session: 1}}
 	w.in.LegState = wire.LegState{Number: 1, Window: 4}
-	w.env.OnSignalExternalWorkflow(anything, wire.LegID("risk", 2), "", signalOpen, anything).Return(nil).Maybe()
-	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signalSuccessor, 2) }, time.Millisecond)
+	w.env.OnSignalExternalWorkflow(anything, wire.LegID("risk", 2), "", wire.SignalOpen, anything).Return(nil).Maybe()
+	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(wire.SignalSuccessor, 2) }, time.Millisecond)
 	sent := 0
 	var next func()
 	next = func() { // one after the other: the environment takes no more than a thousand beforehand

@@ -14,7 +14,9 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/coordinate"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/pages"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/workflow"
 )
@@ -49,7 +51,7 @@ func limitsSize(t *testing.T) (batches int64, part, parts int) {
 // quickLeg says that it has done its page, after a second.
 func (w *world) quickLeg(ctx workflow.Context, in wire.LegInput) wire.LegResult {
 	_ = workflow.Sleep(ctx, time.Second) // it is not cancelled
-	for places := 0; workflow.GetSignalChannel(ctx, dispatch.SignalGrant).ReceiveAsync(&places); {
+	for places := 0; workflow.GetSignalChannel(ctx, wire.SignalGrant).ReceiveAsync(&places); {
 		in.Window += places
 	}
 	batches, err := wire.DecodePage(in.Page)
@@ -196,7 +198,7 @@ func TestLimits_OfTheBusiestLeg(t *testing.T) {
 		require.LessOrEqual(t, c.Most(), dispatch.MaxEvents+6*w.spec.Window+100, id)
 	}
 	require.Less(t, dispatch.MaxEvents+6*wire.PageBatches, limitEvents/5, "no leg has more in flight than its page")
-	require.GreaterOrEqual(t, openLegs*wire.PageBatches, job.MaxWindow*14/10, "legs for the widest window, while some drain")
+	require.GreaterOrEqual(t, coordinate.OpenLegs*wire.PageBatches, job.MaxWindow*14/10, "legs for the widest window, while some drain")
 	for what, size := range l.largest {
 		require.Less(t, size, limitPayload/5, what)
 	}
@@ -216,7 +218,7 @@ func TestLimits_OfAPipeline(t *testing.T) {
 		{Name: "format", Pool: "thumbs"},
 	}
 	const steps = 6
-	batches := pageSize(terms{portions: 1, spec: w.spec})
+	batches := pages.PageSize(coordinate.Snapshot{Portions: 1, Spec: w.spec})
 	require.Equal(t, wire.PageBatches/steps, batches)
 	l := w.account()
 	w.process = func(x *execution) {
@@ -241,7 +243,7 @@ func TestLimits_OfAPipeline(t *testing.T) {
 		require.LessOrEqual(t, c.Most(), dispatch.MaxEvents+6*w.spec.Window+100, id)
 	}
 	l.requireWithin(t, "a leg of a pipeline")
-	require.Equal(t, 1, pageSize(terms{portions: 1, spec: job.Spec{Stages: manyStages(2 * wire.PageBatches)}}), "a page is never empty")
+	require.Equal(t, 1, pages.PageSize(coordinate.Snapshot{Portions: 1, Spec: job.Spec{Stages: manyStages(2 * wire.PageBatches)}}), "a page is never empty")
 }
 
 // manyStages is a pipeline of so many stages.

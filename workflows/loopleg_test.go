@@ -8,7 +8,7 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/loop"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/interceptor"
@@ -79,7 +79,7 @@ func TestLoopLeg_GoesOnFromTheLastHeartbeat(t *testing.T) {
 		case n < 9:
 			return wire.ProcessResult{}, lost(40, 47, 3, 0, 0)
 		}
-		env.SignalWorkflow(signalRetire, nil)
+		env.SignalWorkflow(wire.SignalRetire, nil)
 		return did(in, 5), nil
 	}, func(e *testsuite.TestWorkflowEnvironment) { env = e })
 	require.Len(t, inputs, 9)
@@ -122,7 +122,7 @@ func TestLoopLeg_GoesOnFromAFailure(t *testing.T) {
 		case n <= 10: // more often than there are attempts
 			return wire.ProcessResult{}, temporal.NewApplicationError("a defect", "DefectError", hintAt(in, in.Clock.Next+5, in.Clock.Next+7))
 		}
-		env.SignalWorkflow(signalRetire, nil)
+		env.SignalWorkflow(wire.SignalRetire, nil)
 		return did(in, 5), nil
 	}, func(e *testsuite.TestWorkflowEnvironment) { env = e })
 	require.Nil(t, result.Error)
@@ -148,7 +148,7 @@ func TestLoopLeg_PermanentErrorKeepsWhatWasDone(t *testing.T) {
 	var env *testsuite.TestWorkflowEnvironment
 	result := runLoopLeg(t, func(in wire.ProcessInput) (wire.ProcessResult, error) {
 		if runs++; runs > 1 {
-			env.SignalWorkflow(signalRetire, nil)
+			env.SignalWorkflow(wire.SignalRetire, nil)
 			return did(in, 1), nil
 		}
 		return wire.ProcessResult{}, temporal.NewNonRetryableApplicationError("permission denied", job.ErrorOutput, nil, hintAt(in, 40, 44))
@@ -200,7 +200,7 @@ func TestLoopLeg_Stragglers(t *testing.T) {
 					}
 					return found, nil
 				}, activity.RegisterOptions{Name: string(wire.ActivityLocate)})
-				env.RegisterDelayedCallback(func() { env.SignalWorkflow(dispatch.SignalHalt, wire.StopNotice{Deadline: env.Now()}) }, time.Minute)
+				env.RegisterDelayedCallback(func() { env.SignalWorkflow(wire.SignalHalt, wire.StopNotice{Deadline: env.Now()}) }, time.Minute)
 			})
 			require.Nil(t, result.Error)
 			require.Len(t, result.Stragglers, 1)
@@ -249,7 +249,7 @@ func TestLoopLeg_Retires(t *testing.T) {
 	result := runLoopLeg(t, func(in wire.ProcessInput) (wire.ProcessResult, error) {
 		slices = append(slices, in.Slice)
 		if runs++; runs == 3 {
-			env.SignalWorkflow(signalRetire, nil)
+			env.SignalWorkflow(wire.SignalRetire, nil)
 		}
 		return did(in, 7), nil
 	}, func(e *testsuite.TestWorkflowEnvironment) { env = e })
@@ -257,19 +257,9 @@ func TestLoopLeg_Retires(t *testing.T) {
 	require.EqualValues(t, 10+3*7, result.Loop[0].Next)
 	require.EqualValues(t, 21, result.Totals.OK)
 	for _, slice := range slices {
-		require.GreaterOrEqual(t, slice, leastSlice)
-		require.Less(t, slice, longestSlice+leastSlice)
+		require.GreaterOrEqual(t, slice, loop.LeastSlice)
+		require.Less(t, slice, loop.LongestSlice+loop.LeastSlice)
 	}
-}
-
-// Executions end at the full hour, whenever they have begun, and run for a minute at least.
-func TestLoopLeg_Slices(t *testing.T) {
-	t.Parallel()
-	hour := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
-	require.Equal(t, time.Hour, sliceAt(hour))
-	require.Equal(t, 20*time.Minute, sliceAt(hour.Add(40*time.Minute)))
-	require.Equal(t, time.Minute, sliceAt(hour.Add(59*time.Minute)))
-	require.Equal(t, time.Hour+59*time.Second, sliceAt(hour.Add(59*time.Minute+time.Second)))
 }
 
 // L5: a slot whose execution was given up while its worker was cut off, and went on, says how many ticks it has begun when it comes back. Those run
@@ -302,7 +292,7 @@ func TestD54_TicksOfAWorkerThatWasCutOffCountAsRepeated(t *testing.T) {
 				r.Clock.Stats.Repeated += max(0, in.Clock.Doubt-in.Clock.Next) // as a slot counts them
 				return r, nil
 			}
-			env.SignalWorkflow(signalRetire, nil)
+			env.SignalWorkflow(wire.SignalRetire, nil)
 			return did(in, 1), nil
 		}, func(e *testsuite.TestWorkflowEnvironment) { env = e })
 		require.Nil(t, result.Error)

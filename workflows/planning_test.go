@@ -7,8 +7,8 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/coordinate"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/workflow"
 )
 
 // Before the handler's speed is known, the second page waits for it, but not for long.
@@ -44,7 +44,7 @@ func TestJob_WaitsForTheSpeed(t *testing.T) {
 		t.Parallel()
 		w := setup(t, 1000)
 		w.spec.BatchItems, w.spec.Window, w.took = 0, 4, time.Minute
-		require.InDelta(t, rateWait.Seconds(), planned(w).Seconds(), 0.1)
+		require.InDelta(t, coordinate.RateWait.Seconds(), planned(w).Seconds(), 0.1)
 		require.Zero(t, w.plans[1].Sizing.Rate)
 	})
 	t.Run("fixed batches need none", func(t *testing.T) {
@@ -179,40 +179,6 @@ func TestJob_WaitingPagesOverlap(t *testing.T) {
 }
 
 // child is a leg's workflow of which nothing is known but whether it has begun.
-type child struct {
-	workflow.ChildWorkflowFuture
-	begun begun
-}
-
-func (c child) GetChildWorkflowExecution() workflow.Future { return c.begun }
-
-type begun struct {
-	workflow.Future
-	ready bool
-}
-
-func (b begun) IsReady() bool { return b.ready }
-
-// S12: if Temporal ends a job that has just given its manifests to a leg which has not begun, they
-// are not lost, and no leg of the same number of an earlier run is taken for it.
-func TestPending_LegThatHasNotBegun(t *testing.T) {
-	t.Parallel()
-	leg := func(number int, ready bool, previous ...string) *openLeg {
-		return &openLeg{number: number, legHandle: &childLeg{
-			in: wire.LegInput{LegState: wire.LegState{Number: number}, Previous: previous, Spec: job.Spec{Name: "nightly"}}, child: child{begun: begun{ready: ready}},
-		}}
-	}
-	c := &coordinator{legs: []*openLeg{leg(1, true, "m-1"), leg(2, false, "m-2", "m-3")}}
-	pending, err := c.pending()
-	require.NoError(t, err)
-	require.Equal(t, []any{wire.CommitInput{Leg: 2, Previous: []string{"m-2", "m-3"}}}, pending, "the first leg is asked itself")
-	var report job.Report
-	for _, l := range c.legs {
-		l.addTo(&report)
-	}
-	require.Equal(t, []string{"nightly/leg-1"}, report.OpenLegs)
-}
-
 // S12: what Temporal's end of a job has cut off before it was committed is committed by the next run.
 func TestJob_Salvages(t *testing.T) {
 	t.Parallel()

@@ -123,12 +123,3 @@ func TestStageWindows_P3_Set(t *testing.T) {
 	require.Zero(t, report.Settings.Windows["b"])
 	require.EqualValues(t, 6000, report.Stages[1].Done)
 }
-
-// A damaged batch between two steps is left out of the commit, which would otherwise lose all that the leg has done.
-func TestD1_DamagedBatchBetweenSteps(t *testing.T) {
-	t.Parallel()
-	whole := batch(0, 10).With(&wire.Parcel{Step: 1, Run: "r"})
-	damaged := batch(10, 10).With(&wire.Parcel{Step: 1, Run: "r"})
-	damaged.Offset = 0
-	require.Equal(t, []wire.Batch{whole}, between([]wire.Task{{Batch: whole}, {Batch: damaged}, {Batch: batch(20, 10)}}))
-}

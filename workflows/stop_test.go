@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/coordinate"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -183,17 +184,17 @@ func TestStop_IsListed(t *testing.T) {
 		state, _ := w.memo[wire.MemoState].(job.State)
 		return state
 	}
-	for _, settle := range []time.Duration{10 * time.Second, listedAfter / 2} {
+	for _, settle := range []time.Duration{10 * time.Second, coordinate.ListedAfter / 2} {
 		w := setup(t, 1000)
 		w.took, w.settle = time.Hour, settle
 		w.at(time.Second, func() { w.stop(job.Stop{}) })
-		w.at(time.Second+listedAfter/4, func() { require.Empty(t, state(w)) })
-		w.at(time.Second+2*listedAfter, func() {
+		w.at(time.Second+coordinate.ListedAfter/4, func() { require.Empty(t, state(w)) })
+		w.at(time.Second+2*coordinate.ListedAfter, func() {
 			require.Equal(t, job.Stopping, state(w))
 		})
 		w.stopped()
 		require.Equal(t, job.Stopped, state(w))
-		if settle < listedAfter {
+		if settle < coordinate.ListedAfter {
 			require.Equal(t, 3, w.commands["memo"], "the notices of two legs, and the end")
 		}
 	}

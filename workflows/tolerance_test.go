@@ -7,7 +7,7 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/coordinate"
 	"github.com/stretchr/testify/require"
 )
 
@@ -54,7 +54,7 @@ func TestTolerance_Exceeded(t *testing.T) {
 			require.LessOrEqual(t, report.Failed, c.atLeast+c.nearness)
 			require.Contains(t, report.Error.Message, "max-failed "+string(c.max))
 			require.Contains(t, report.Error.Message, "(error): no number")
-			require.LessOrEqual(t, w.commands["signal "+dispatch.SignalCounts], 60, "legs report what matters")
+			require.LessOrEqual(t, w.commands["signal "+wire.SignalCounts], 60, "legs report what matters")
 			w.requireAccepted(report)
 		})
 	}
@@ -70,7 +70,7 @@ func TestTolerance_Kept(t *testing.T) {
 			w.process = func(x *execution) { x.failing(1) }
 			report := w.mustRun()
 			require.EqualValues(t, 1000, report.Failed)
-			require.LessOrEqual(t, w.commands["signal "+dispatch.SignalCounts], 30*len(w.legs), "30 from a leg")
+			require.LessOrEqual(t, w.commands["signal "+wire.SignalCounts], 30*len(w.legs), "30 from a leg")
 		})
 	}
 }
@@ -140,7 +140,7 @@ func TestTolerance_OtherLegsSuccesses(t *testing.T) {
 				}
 			}
 			report := w.mustRun()
-			require.LessOrEqual(t, w.commands["signal "+dispatch.SignalCounts]+w.commands["signal "+dispatch.SignalLimits], 60)
+			require.LessOrEqual(t, w.commands["signal "+wire.SignalCounts]+w.commands["signal "+wire.SignalLimits], 60)
 			require.Positive(t, report.Failed)
 		})
 	}
@@ -214,8 +214,8 @@ func TestTolerance_FailsAlone(t *testing.T) {
 			w.process = func(x *execution) { x.failsAlone(0) }
 			_, err := w.run()
 			report := w.failedReport(err, job.ErrorHopeless)
-			require.GreaterOrEqual(t, report.Failed, int64(hopelessAlone))
-			require.LessOrEqual(t, report.Failed, int64(2*3*hopelessAlone))
+			require.GreaterOrEqual(t, report.Failed, int64(coordinate.HopelessAlone))
+			require.LessOrEqual(t, report.Failed, int64(2*3*coordinate.HopelessAlone))
 			w.requireAccepted(report)
 		})
 	}
@@ -234,7 +234,7 @@ func TestTolerance_FailsAlone(t *testing.T) {
 		w.spec.Window = 1
 		w.process = func(x *execution) { x.failsAlone(0) }
 		_, err := w.run()
-		require.EqualValues(t, hopelessAlone, w.failedReport(err, job.ErrorHopeless).Failed)
+		require.EqualValues(t, coordinate.HopelessAlone, w.failedReport(err, job.ErrorHopeless).Failed)
 	})
 	t.Run("items that the handler answers for", func(t *testing.T) {
 		t.Parallel()
@@ -265,25 +265,15 @@ func TestTolerance_FailsAloneUnrecorded(t *testing.T) {
 	require.Len(t, w.all, 1)
 }
 
-// Temporal may deliver signals in another order than they were sent in: what is older changes nothing.
-func TestSignals_Overtaken(t *testing.T) {
+// Temporal may deliver limits in another order than they were sent in: what is older changes nothing.
+func TestSignals_OvertakenLimits(t *testing.T) {
 	t.Parallel()
-	at := func(seconds int) job.Counted { return job.Counted{At: time.Unix(int64(seconds), 0)} }
-	l := &openLeg{}
-	l.hear(wire.Counts{OK: 5, Sofar: at(2)})
-	l.hear(wire.Counts{OK: 3, Sofar: at(1), Answer: true})
-	require.Equal(t, int64(5), l.reported.OK)
-	require.True(t, l.answered, "an answer is one")
-	l.hear(wire.Counts{OK: 9, Sofar: at(3), Final: true})
-	l.hear(wire.Counts{OK: 8, Sofar: at(3)})
-	require.Equal(t, int64(9), l.reported.OK)
-
 	w := setup(t, 40)
 	w.spec.Window = 1
 	w.took = time.Second
 	w.at(500*time.Millisecond, func() {
-		w.env.SignalWorkflow(dispatch.SignalLimits, wire.LegLimits{Number: 2, Rate: 77, Legs: 1})
-		w.env.SignalWorkflow(dispatch.SignalLimits, wire.LegLimits{Number: 1, Rate: 7, Legs: 1})
+		w.env.SignalWorkflow(wire.SignalLimits, wire.LegLimits{Number: 2, Rate: 77, Legs: 1})
+		w.env.SignalWorkflow(wire.SignalLimits, wire.LegLimits{Number: 1, Rate: 7, Legs: 1})
 	})
 	_, err := w.runLeg(w.legInput(4))
 	require.NoError(t, err)

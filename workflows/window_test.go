@@ -11,6 +11,7 @@ import (
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/coordinate"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 )
@@ -95,7 +96,7 @@ func TestWindow_PlacesSurviveTwoSlowLegs(t *testing.T) {
 func (w *world) backs() (places, times *int) {
 	places, times = new(int), new(int)
 	w.sent = func(signal string, arg any) {
-		if signal == dispatch.SignalPlaces {
+		if signal == wire.SignalPlaces {
 			*places += arg.(wire.PlacesBack).Places
 			*times++
 		}
@@ -145,7 +146,7 @@ func TestLeg_HandsNothingOnWhileARepetitionWaits(t *testing.T) {
 	w.sent = func(signal string, _ any) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		require.True(t, signal != dispatch.SignalPlaces || len(w.tries(0)) == 2, "not before the failed batch runs again")
+		require.True(t, signal != wire.SignalPlaces || len(w.tries(0)) == 2, "not before the failed batch runs again")
 	}
 	w.process = func(x *execution) {
 		if x.in.Batch.First == 0 && len(w.tries(0)) == 1 {
@@ -172,12 +173,12 @@ func TestLeg_ContinuesAsNewWithPlaces(t *testing.T) {
 		return 0
 	}
 	granted, times := w.backs()
-	w.at(1500*time.Millisecond, func() { w.env.SignalWorkflow(dispatch.SignalGrant, 4) })
+	w.at(1500*time.Millisecond, func() { w.env.SignalWorkflow(wire.SignalGrant, 4) })
 	// These arrive while the last batches of the first run are under way, or its commit.
 	w.commitTook = 10 * time.Second
 	w.commit = func(wire.CommitInput) error {
 		if len(w.commits) == 1 {
-			w.later(5*time.Second, func() { w.env.SignalWorkflow(dispatch.SignalGrant, 2) })
+			w.later(5*time.Second, func() { w.env.SignalWorkflow(wire.SignalGrant, 2) })
 		}
 		return nil
 	}
@@ -211,7 +212,7 @@ type simulatedSlot struct {
 func (w *world) serve(slots int, each time.Duration) *simulated {
 	s := &simulated{w: w, each: each, latency: 5 * time.Millisecond}
 	s.add("host-1", slots, time.Time{})
-	w.process = s.process
+	w.process = s.Process
 	w.planner = func(r *wire.PlanResult) { r.Worker, r.Capacity = s.name, s.capacity }
 	return s
 }
@@ -224,7 +225,7 @@ func (s *simulated) add(name string, slots int, at time.Time) {
 	}
 }
 
-func (s *simulated) process(x *execution) {
+func (s *simulated) Process(x *execution) {
 	i := 0
 	for k := range s.slots {
 		if s.slots[k].free.Before(s.slots[i].free) {
@@ -333,7 +334,7 @@ func TestWindow_OfWorkersThatVanish(t *testing.T) {
 		s.slots = s.slots[:50]
 	})
 	w.process = func(x *execution) {
-		s.process(x)
+		s.Process(x)
 		w.env.SetContinueAsNewSuggested(len(w.all) > 1500 && w.runs == 1)
 	}
 	report := w.mustRun()
@@ -415,12 +416,12 @@ func TestWindow_OverManyLegs(t *testing.T) {
 	report := w.mustRun()
 	require.Equal(t, 180, w.most)
 	require.Greater(t, open, 180/10, "legs that drain, too")
-	require.LessOrEqual(t, open, openLegs)
+	require.LessOrEqual(t, open, coordinate.OpenLegs)
 	for id, most := range w.mostOf() {
 		require.LessOrEqual(t, most, wire.FirstPage, id)
 	}
-	require.LessOrEqual(t, w.commands["signal "+dispatch.SignalPlaces], (dispatch.MaxHandBacks+1)*report.Legs)
-	require.LessOrEqual(t, w.commands["signal "+dispatch.SignalGrant], (dispatch.MaxHandBacks+1)*report.Legs)
+	require.LessOrEqual(t, w.commands["signal "+wire.SignalPlaces], (dispatch.MaxHandBacks+1)*report.Legs)
+	require.LessOrEqual(t, w.commands["signal "+wire.SignalGrant], (dispatch.MaxHandBacks+1)*report.Legs)
 	w.requireAccepted(report)
 }
 
@@ -437,7 +438,7 @@ func TestWindow_StopWithManyLegs(t *testing.T) {
 	require.Greater(t, open, 18)
 	w.requireAccepted(report)
 	require.Less(t, report.OK, int64(20_000))
-	require.LessOrEqual(t, len(report.Manifests), openLegs+1)
+	require.LessOrEqual(t, len(report.Manifests), coordinate.OpenLegs+1)
 
 	again := wide(t, 20_000, 200, 10)
 	again.manifests, again.resume = w.manifests, report.Manifests

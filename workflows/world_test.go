@@ -736,14 +736,14 @@ type spyOutbound struct {
 	w *world
 }
 
-func (s *spyOutbound) count(command string) {
+func (s *spyOutbound) Count(command string) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	s.w.commands[command]++
 }
 
 func (s *spyOutbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
-	s.count(name)
+	s.Count(name)
 	options := workflow.GetActivityOptions(ctx)
 	s.w.mu.Lock()
 	s.w.summaries = append(s.w.summaries, options.Summary)
@@ -806,7 +806,7 @@ func (w *world) watch(ctx workflow.Context, x *execution) {
 }
 
 func (s *spyOutbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
-	s.count("child")
+	s.Count("child")
 	s.w.mu.Lock()
 	if in, ok := args[0].(wire.LegInput); ok {
 		s.w.legs = append(s.w.legs, in)
@@ -817,13 +817,13 @@ func (s *spyOutbound) ExecuteChildWorkflow(ctx workflow.Context, name string, ar
 }
 
 func (s *spyOutbound) NewTimer(ctx workflow.Context, d time.Duration) workflow.Future {
-	s.count("timer")
+	s.Count("timer")
 	return s.Next.NewTimer(ctx, d)
 }
 
 func (s *spyOutbound) SignalExternalWorkflow(ctx workflow.Context, id, run, name string, arg any) workflow.Future {
-	s.count("signal " + name)
-	s.count("signals to " + id)
+	s.Count("signal " + name)
+	s.Count("signals to " + id)
 	if s.w.sent != nil {
 		if from, ok := arg.(wire.FromLeg[any]); ok {
 			arg = from.Value
@@ -854,8 +854,8 @@ func (w *world) hasStarted(id string) bool {
 }
 
 func (s *spyOutbound) SignalChildWorkflow(ctx workflow.Context, id, name string, arg any) workflow.Future {
-	s.count("signal " + name)
-	s.count("signals to " + id)
+	s.Count("signal " + name)
+	s.Count("signals to " + id)
 	return s.Next.SignalChildWorkflow(ctx, id, name, arg)
 }
 
@@ -865,7 +865,7 @@ func (s *spyOutbound) SetUpdateHandler(ctx workflow.Context, name string, handle
 }
 
 func (s *spyOutbound) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
-	s.count("memo")
+	s.Count("memo")
 	s.w.mu.Lock()
 	maps.Copy(s.w.memo, memo)
 	s.w.mu.Unlock()

@@ -10,9 +10,6 @@ import (
 
 var errNoJob = errors.New("the leg belongs to no job")
 
-// SignalDisowned is what a job sends to a leg that an earlier run of it has started: the leg's own job has ended.
-const SignalDisowned = "disowned"
-
 // ReceiveFromLegs calls fn for each signal of the name that a leg of the run has sent. Legs of other runs learn that they have no job any more.
 func ReceiveFromLegs[T any](ctx workflow.Context, run, name string, fn func(T)) {
 	ReceiveEach(ctx, name, func(s wire.FromLeg[T]) {
@@ -20,7 +17,7 @@ func ReceiveFromLegs[T any](ctx workflow.Context, run, name string, fn func(T)) 
 			fn(s.Value)
 			return
 		}
-		workflow.SignalExternalWorkflow(ctx, s.Leg.ID, s.Leg.RunID, SignalDisowned, nil)
+		workflow.SignalExternalWorkflow(ctx, s.Leg.ID, s.Leg.RunID, wire.SignalDisowned, nil)
 	})
 }
 
@@ -48,24 +45,24 @@ func (p *ParentLink) Signal(name string, argument any) workflow.Future {
 	return workflow.SignalExternalWorkflow(p.ctx, info.ParentWorkflowExecution.ID, "", name, signal)
 }
 
-// Failed sends SignalFail.
-func (p *ParentLink) Failed(err *job.Error) { p.Signal(SignalFail, *err) }
+// Failed sends wire.SignalFail.
+func (p *ParentLink) Failed(err *job.Error) { p.Signal(wire.SignalFail, *err) }
 
-// SlowDown sends SignalSlow.
-func (p *ParentLink) SlowDown(r wire.SlowDownRequest) { p.Signal(SignalSlow, r) }
+// SlowDown sends wire.SignalSlow.
+func (p *ParentLink) SlowDown(r wire.SlowDownRequest) { p.Signal(wire.SignalSlow, r) }
 
-// Counted sends SignalCounts.
-func (p *ParentLink) Counted(c wire.Counts) { p.Signal(SignalCounts, c) }
+// Counted sends wire.SignalCounts.
+func (p *ParentLink) Counted(c wire.Counts) { p.Signal(wire.SignalCounts, c) }
 
-// Heard sends SignalPool.
-func (p *ParentLink) Heard(n wire.PoolNews) { p.Signal(SignalPool, n) }
+// Heard sends wire.SignalPool.
+func (p *ParentLink) Heard(n wire.PoolNews) { p.Signal(wire.SignalPool, n) }
 
 // BatchEnded calls what the link was made with.
 func (p *ParentLink) BatchEnded() { p.batchEnded() }
 
-// HandBack sends SignalPlaces.
+// HandBack sends wire.SignalPlaces.
 func (p *ParentLink) HandBack(places int) workflow.Future {
-	if sent := p.Signal(SignalPlaces, wire.PlacesBack{Leg: p.leg, Places: places}); sent != nil {
+	if sent := p.Signal(wire.SignalPlaces, wire.PlacesBack{Leg: p.leg, Places: places}); sent != nil {
 		return sent
 	}
 	future, settable := workflow.NewFuture(p.ctx)

@@ -5,18 +5,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Signals between a job and its legs.
-const (
-	SignalHalt   = "stop the leg"        // job → leg: a stop; argument wire.StopNotice
-	SignalGrant  = "places to leg"       // job → leg: more places in the window, or fewer; argument int
-	SignalPlaces = "places from leg"     // leg → job: places that it has no batches for; argument PlacesBack
-	SignalFail   = "leg failed"          // leg → job: an error has ended the leg; argument job.Error
-	SignalLimits = "limits of leg"       // job → leg: the rate it may work at, and when to report counts; argument Limits
-	SignalSlow   = "slow down"           // leg → job: a handler has asked to slow down; argument SlowDownRequest
-	SignalCounts = "progress of leg"     // leg → job: how many of its items have failed; argument Counts
-	SignalPool   = "workers seen by leg" // leg → job: what has become known of the pool; argument PoolNews
-)
-
 // ReceiveEach calls fn for each signal of the name that has arrived. It does not block unless fn does.
 func ReceiveEach[T any](ctx workflow.Context, name string, fn func(T)) {
 	for {
@@ -33,14 +21,14 @@ func (d *Dispatcher) Listen() {
 	add := func(name string, receive func(workflow.ReceiveChannel)) {
 		d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, name), func(c workflow.ReceiveChannel, _ bool) { receive(c) })
 	}
-	add(SignalHalt, func(c workflow.ReceiveChannel) {
+	add(wire.SignalHalt, func(c workflow.ReceiveChannel) {
 		var notice wire.StopNotice
 		if c.ReceiveAsync(&notice) {
 			d.stop(notice)
 		}
 	})
-	add(SignalGrant, func(workflow.ReceiveChannel) { d.receiveGrants() })
-	add(SignalLimits, func(workflow.ReceiveChannel) { d.receiveLimits() })
+	add(wire.SignalGrant, func(workflow.ReceiveChannel) { d.receiveGrants() })
+	add(wire.SignalLimits, func(workflow.ReceiveChannel) { d.receiveLimits() })
 	d.ListenInside()
 }
 
@@ -53,12 +41,12 @@ func (d *Dispatcher) ListenInside() {
 }
 
 func (d *Dispatcher) receiveGrants() {
-	ReceiveEach(d.ctx, SignalGrant, d.window.granted)
+	ReceiveEach(d.ctx, wire.SignalGrant, d.window.granted)
 }
 
 // receiveLimits takes what has arrived: the last signal counts.
 func (d *Dispatcher) receiveLimits() {
-	ReceiveEach(d.ctx, SignalLimits, d.SetLimits)
+	ReceiveEach(d.ctx, wire.SignalLimits, d.SetLimits)
 }
 
 // DrainSignals takes the signals that have arrived after Run, so that nothing is lost over continue-as-new.
@@ -68,7 +56,7 @@ func (d *Dispatcher) DrainSignals() {
 	d.receiveReturns()
 	d.receiveLimits()
 	var notice wire.StopNotice
-	if workflow.GetSignalChannel(d.ctx, SignalHalt).ReceiveAsync(&notice) && d.notice == nil {
+	if workflow.GetSignalChannel(d.ctx, wire.SignalHalt).ReceiveAsync(&notice) && d.notice == nil {
 		d.notice = &notice // nothing is in flight that it would have to reach
 	}
 }

@@ -1,0 +1,172 @@
+package coordinate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/pool"
+	"go.temporal.io/sdk/workflow"
+)
+
+// OpenLegs is how many legs are open at once, at most: as many as it takes to have the widest window in flight, each with
+// a page of batches, and some that drain. Pages of pipelines whose stages split batches are smaller, and so is what is in flight then.
+const OpenLegs = 24
+
+// FeedLegs is how many legs of a feed are open at once, at most. A sealed one stays open until its last item is done, so a slow item among
+// many quick ones holds a leg: this many of them, each in another leg, do no harm. Limits that every leg is told cost the job's history
+// 600 events then, and the legs that its next run continues with are some 100 KB of its 2 MB of input.
+const FeedLegs = 200
+
+// OpenLeg is a leg that runs.
+type OpenLeg struct {
+	Number   int
+	Reported wire.Counts       // the last that it has sent
+	Since    time.Time         // it has run for the job's present run since then
+	Answered bool              // it has sent them since the job has asked
+	final    bool              // they do not change any more
+	Batches  int               // of its assignment
+	Places   int               // of the window that it holds, as far as the job has heard
+	Dry      bool              // it has handed places back, so it needs no more of them
+	bounds   []wire.StageBound // its shares of the windows of stages
+	Told     int               // how often it was sent limits
+	gone     bool              // it has ended
+	StandsBy bool              // it takes no items yet
+	Handle
+}
+
+// Handle is how the coordinator deals with an open leg, wherever that runs. No method blocks.
+type Handle interface {
+	// ID is the leg's workflow ID; "" inside the job.
+	ID() string
+	// Halt stops the leg.
+	Halt(notice wire.StopNotice)
+	// Limit sets the leg's limits, and asks for its counts if they say so.
+	Limit(l wire.LegLimits)
+	// Grant adds places to the leg's window, or takes some away. If the leg has ended before it gets them,
+	// returned is called.
+	Grant(places int, returned func())
+	// Counts is what is known of the leg's items, given what it has reported last.
+	Counts(reported wire.Counts) wire.Counts
+	// Exact reports whether counts is up to date.
+	Exact() bool
+	// Kept notes what the leg has committed before it continued as new: that remains if its workflow fails.
+	Kept(r wire.LegResult)
+	// AddTo adds what is known of the leg to a report.
+	AddTo(r *job.Report)
+	// Pending is what the leg has accepted and not committed, so far as only the job can say it.
+	// It returns inputs of the activity that commits it.
+	Pending() []any
+}
+
+// counted is when the leg's numbers were counted that the job has; now, if the job counts them itself, or they do not change any more.
+func (l *OpenLeg) counted(now time.Time) time.Time {
+	if l.Exact() || l.final {
+		return now
+	}
+	if at := l.Reported.Sofar.At; at.After(l.Since) {
+		return at
+	}
+	return l.Since
+}
+
+// startLeg gives the assignment that was found to a leg. The first one runs inside the job if it is small.
+func (c *Coordinator) startLeg() {
+	found := c.Planning.found
+	if found == nil || len(c.Legs) >= found.MostLegs || c.Ending() || !c.hooks.ready {
+		return // an assignment that has been found is run even if the run is to continue as new
+	}
+	if len(c.Legs) > 0 && !found.Standing && (c.Limited() || c.Places < 1) {
+		return // the open legs have batches for all places
+	}
+	c.Planning.found = nil
+	c.work.Open(*found)
+}
+
+// NextLeg is the number of the leg that is opened next: its workflow is named by it. The first one is 0 if it runs inside the job.
+func (c *Coordinator) NextLeg(inside bool) int {
+	if !inside || c.State.Report.Legs > 0 {
+		c.State.LastLeg++
+	}
+	return c.State.LastLeg
+}
+
+// Prepare makes the input of the next leg, which has the number, and counts it. A leg takes no more places than it has
+// batches: the others are for the next.
+func (c *Coordinator) Prepare(number int, p Assignment) wire.LegInput {
+	in := wire.LegInput{
+		Ref: c.State.Ref, Spec: c.Spec(), Version: c.In.Version, Base: c.State.Batches, Page: p.Page, Previous: c.State.Heads,
+		LegState: wire.LegState{
+			Number: number, Tasks: p.Tasks, Limits: c.Limits(), Window: int(max(0, min(int64(c.Places), p.Batches))),
+			Known: pool.Workers(c.State.Pool.Workers).Calls(), Last: c.allPlanned(),
+		},
+	}
+	in.Limits.Legs = len(c.Legs) + 1
+	in.Limits.Stages = c.nextBounds(c.Legs)
+	c.State.Heads = nil
+	c.Places -= in.Window
+	c.State.Batches += p.Batches
+	c.State.Report.Legs++
+	return in
+}
+
+// Opened adds a leg to those that are open.
+func (c *Coordinator) Opened(in wire.LegInput, p Assignment, handle Handle) *OpenLeg {
+	l := &OpenLeg{Number: in.Number, Since: workflow.Now(c.Ctx), Answered: true, Batches: int(p.Batches), Places: in.Window, bounds: in.Limits.Stages, Handle: handle}
+	c.Legs = append(c.Legs, l)
+	return l
+}
+
+// LegEnded takes what a leg has done.
+func (c *Coordinator) LegEnded(ended *OpenLeg, result wire.LegResult) {
+	for i := range c.Legs {
+		if c.Legs[i] == ended {
+			c.Legs = append(c.Legs[:i], c.Legs[i+1:]...)
+			break
+		}
+	}
+	r := &c.State.Report
+	c.State.Heads = append(c.State.Heads, result.Manifests...)
+	c.State.Speed = result.Speed
+	c.Planning.RateKnown = true
+	r.Planned, r.Discarded = max(r.Planned, result.Accepted), r.Discarded+result.Discarded
+	r.Totals.Add(result.Totals)
+	r.FirstError = r.FirstError.First(result.FirstError)
+	c.addStragglers(result.Outcomes)
+	forced := wire.ForcedEnds{Forced: r.Forced, ForcedOmitted: r.ForcedOmitted}
+	forced.Add(result.ForcedEnds)
+	r.Forced, r.ForcedOmitted = forced.Forced, forced.ForcedOmitted
+	r.Workers = job.AddWorkers(r.Workers, result.Workers)
+	r.Stages = job.AddStages(r.Stages, result.Stages)
+	c.State.Fresh.Add(dispatch.CountsOf(result.Outcomes))
+	c.traits.Ended(ended, result)
+	c.Left += result.Left
+	c.Places += result.Window
+	pool.Of(&c.State.Pool).Hear(result.Pool...)
+	c.resize()
+	c.Share()
+	if result.Error != nil {
+		c.Fail(result.Error)
+	}
+	c.CheckOutcomes(false)
+	if c.Limited() {
+		c.SendLimits()
+	}
+	c.rebound()
+}
+
+// LegSummary says, for people, what a leg has to run.
+func LegSummary(in wire.LegInput, p Assignment) string {
+	return fmt.Sprintf("leg %d · batches %s–%s", in.Number, text.Thousands(in.Base+1), text.Thousands(in.Base+p.Batches))
+}
+
+// addStragglers adds what a leg has left behind to the report, as far as there is room for it.
+func (c *Coordinator) addStragglers(of wire.Outcomes) {
+	r := &c.State.Report
+	listed := min(len(of.Stragglers), job.MaxStragglers-len(r.Stragglers))
+	r.Stragglers = append(r.Stragglers, of.Stragglers[:listed]...)
+	r.StragglersOmitted += len(of.Stragglers) - listed + of.StragglersOmitted
+}

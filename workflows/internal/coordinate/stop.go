@@ -1,0 +1,107 @@
+package coordinate
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/execute"
+	"go.temporal.io/sdk/workflow"
+)
+
+// maxErrorText and maxLaterText bound what the report keeps of each text of an error that somebody
+// reports, of the first and of later ones, and maxErrorType what it keeps of the type, in bytes as JSON.
+const (
+	maxErrorText = execute.MaxErrorText
+	maxErrorType = execute.MaxErrorType
+	maxLaterText = 500
+)
+
+// ListedAfter is the time from a stop until the server's list shows that the job is stopping. By then its calls have been told: a write to
+// the list, at once, delays the stop on a small server by some 5 ms.
+const ListedAfter = 100 * time.Millisecond
+
+// stop answers a request to stop. The first one counts; the errors of later ones are listed.
+func (c *Coordinator) stop(stop job.Stop) {
+	if stop.IgnoreStragglers {
+		c.In.Spec.IgnoreStragglers = true
+	}
+	reason := stop.Reason
+	if e := stop.Error; e != nil {
+		if !c.stopsCleanly(e) && !c.NoteError(*e) {
+			return
+		}
+		reason = cmp.Or(reason, e.Error())
+	}
+	if c.Ending() {
+		return
+	}
+	grace := max(0, c.Spec().Grace)
+	if d, err := time.ParseDuration(stop.Grace); err == nil && d >= 0 {
+		grace = d
+	}
+	c.State.Report.Reason = text.Fit(reason, maxErrorText)
+	c.end(grace, c.State.Report.Reason)
+}
+
+// Fail ends the job with an error: the first one counts.
+func (c *Coordinator) Fail(err *job.Error) {
+	if c.stopsCleanly(err) {
+		c.stop(job.Stop{Reason: err.Message})
+		return
+	}
+	if c.NoteError(*err) {
+		c.end(max(0, c.Spec().Grace), text.Fit(err.Message, maxErrorText))
+	}
+}
+
+// stopsCleanly reports whether an error stops the job without making it fail.
+func (c *Coordinator) stopsCleanly(err *job.Error) bool {
+	return c.Spec().StopsCleanly(err.Type)
+}
+
+// NoteError makes err the job's error, unless the job is ending already: then it is listed. It
+// reports whether it was the first.
+func (c *Coordinator) NoteError(err job.Error) bool {
+	r := &c.State.Report
+	err.Type = text.Fit(err.Type, maxErrorType)
+	err.Message, err.Stack = text.Fit(err.Message, maxErrorText), text.Fit(err.Stack, maxErrorText)
+	later := job.Error{Type: err.Type, Message: text.Fit(err.Message, maxLaterText)}
+	switch {
+	case r.Error == nil && !c.Ending():
+		r.Error = &err
+		return true
+	case r.Error != nil && *r.Error == err, slices.Contains(r.LaterErrors, later):
+		// A leg reports its error at once, and again at its end.
+	case len(r.LaterErrors) < job.MaxLaterErrors:
+		r.LaterErrors = append(r.LaterErrors, later)
+	default:
+		r.LaterErrorsOmitted++
+	}
+	return false
+}
+
+// end stops everything that is under way.
+func (c *Coordinator) end(grace time.Duration, reason string) {
+	if c.Ending() {
+		return
+	}
+	deadline := workflow.Now(c.Ctx).Add(grace)
+	c.notice = &wire.StopNotice{Deadline: deadline, Reason: reason}
+	c.State.Report.StopDeadline = &deadline
+	c.State.Report.State = job.Stopping
+	if c.Planning.cancel != nil {
+		c.Planning.cancel()
+	}
+	if c.hooks.cancelInit != nil {
+		c.limitInit(grace)
+	}
+	for _, l := range c.Legs {
+		l.Halt(*c.notice)
+	}
+	c.startShutdown(grace)
+	c.Selector.AddFuture(workflow.NewTimer(c.Ctx, ListedAfter), func(workflow.Future) { c.listState() })
+}

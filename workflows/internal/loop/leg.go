@@ -1,0 +1,205 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/coordinate"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/execute"
+	"github.com/stint-run/stint/workflows/internal/pages"
+	"go.temporal.io/sdk/workflow"
+)
+
+// RunLeg runs one slot of a loop until it is stopped.
+//
+// Its only batch has no end. An execution runs for up to an hour and returns where it has come, and the next one begins there: 6 events
+// an hour, so a run of the leg lasts for four weeks before it continues as new. Nothing is in flight then.
+func RunLeg(ctx workflow.Context, in wire.LoopLegInput) (wire.LegResult, error) {
+	if err := coordinate.Refused(errors.Join(coordinate.CheckLeg(in.Spec, in.LegState), coordinate.CheckSlot(in.Slot, in.Spec.Slots))); err != nil {
+		return wire.LegResult{}, err
+	}
+	var l *loopLeg
+	link := dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, func() { workflow.SetCurrentDetails(ctx, l.details()) })
+	l = newLoopLeg(ctx, in, link)
+	if err := l.answerQueries(ctx); err != nil {
+		return wire.LegResult{}, err
+	}
+	l.Listen()
+	l.listenForRetirement(ctx)
+	l.Run(ctx)
+	l.NoteStragglers()
+	if l.Full() && !l.retired && !l.Halted() {
+		pages.ReportKept(ctx, link, wire.KeptResult{Leg: in.Number, Result: l.result()})
+	}
+	l.DrainSignals()
+	for workflow.GetSignalChannel(ctx, wire.SignalRetire).ReceiveAsync(nil) {
+		l.retired = true
+	}
+	if !l.Full() || l.retired || l.Halted() {
+		return l.result(), nil
+	}
+	again := in
+	again.LegState, again.Slot, again.Sofar = l.Handover(), l.slot, l.Sofar()
+	return wire.LegResult{}, workflow.NewContinueAsNewError(ctx, wire.WorkflowLoopLeg, again)
+}
+
+// loopLeg is one run of a leg of a loop.
+type loopLeg struct {
+	*dispatch.Dispatcher
+	ref     wire.Ref
+	spec    job.Spec
+	slot    job.LoopSlot
+	given   job.LoopSlot // to the latest execution
+	retired bool
+}
+
+func newLoopLeg(ctx workflow.Context, in wire.LoopLegInput, link dispatch.Link) *loopLeg {
+	l := &loopLeg{ref: in.Ref, spec: in.Spec, slot: in.Slot}
+	state := in.LegState
+	if len(state.Tasks) == 0 {
+		batch := wire.Batch{Source: l.slot.Slot, First: l.slot.Next, Count: wire.Endless - l.slot.Next}.Sealed()
+		state.Tasks = []wire.Task{{Batch: batch, Number: int64(l.slot.Slot) + 1}}
+	}
+	l.Dispatcher = dispatch.New(ctx, dispatch.Config{
+		Spec: in.Spec, State: state, Sofar: in.Sofar, Supply: &pages.PageSupply{}, Recorder: l, Process: l.Process, Recover: l.recover, Doubt: l.doubt, CameBack: l.cameBack, Link: link,
+		MaxEvents: LoopEvents,
+	})
+	return l
+}
+
+// LoopEvents is the length of history at which a leg of a loop continues as new; tests set another one.
+var LoopEvents = dispatch.MaxEvents
+
+const (
+	// LongestSlice is how long an execution runs, and leastSlice how long at least: so executions of all slots end at the same
+	// time, and the job waits for none of them for long if it continues as new.
+	LongestSlice = time.Hour
+	LeastSlice   = time.Minute
+)
+
+// Process executes the slot's ticks from where it stands.
+func (l *loopLeg) Process(ctx workflow.Context, in wire.ProcessInput) workflow.Future {
+	in.Ref, l.given = l.ref, l.slot
+	in.Slice = sliceAt(workflow.Now(ctx))
+	in.Clock = &wire.Clock{
+		LoopSlot: l.slot, Every: l.spec.Every, Skip: l.spec.CatchUp == job.CatchUpSkip, Keep: l.ref.Store != "",
+	}
+	options := workflow.GetActivityOptions(ctx)
+	options.Summary = fmt.Sprintf("slot %d · ticks from %s on", l.slot.Slot, text.Thousands(in.Batch.First+l.slot.Skipped))
+	return execute.Process(workflow.WithActivityOptions(ctx, options), in)
+}
+
+// sliceAt is how long an execution that begins now may run: to the next full hour, or the one after that.
+func sliceAt(now time.Time) time.Duration {
+	left := now.Truncate(LongestSlice).Add(LongestSlice).Sub(now)
+	if left < LeastSlice {
+		left += LongestSlice
+	}
+	return left
+}
+
+// Accept is that of [dispatch.Recorder].
+func (l *loopLeg) Accept(_ wire.Task, r wire.ProcessResult) {
+	if r.Clock != nil {
+		again, doubt := l.slot.Again, l.slot.Doubt
+		l.slot = *r.Clock
+		l.slot.Again, l.slot.Doubt = again, max(l.slot.Doubt, doubt)
+		if l.slot.Next >= l.slot.Doubt {
+			l.slot.Doubt = 0
+		}
+	}
+}
+
+// cameBack takes in how far an execution has come that had been given up: what it has begun runs again, or has run again. The next execution
+// counts those that it knows to be in doubt; if it has begun, it does not know of the others.
+func (l *loopLeg) cameBack(at job.LoopSlot, runs bool) {
+	if at.Slot != l.slot.Slot {
+		return
+	}
+	if runs {
+		l.slot.Again += max(0, at.Doubt-max(l.given.Next, l.given.Doubt))
+	}
+	l.slot.Doubt = max(l.slot.Doubt, at.Doubt)
+}
+
+// recover makes a result of the last heartbeat of an execution that was lost, or of what its error says.
+func (l *loopLeg) recover(hint wire.Hint) (wire.ProcessResult, bool) {
+	at := hint.Clock
+	if at == nil || at.Slot != l.slot.Slot || at.Next < l.slot.Next {
+		return wire.ProcessResult{}, false
+	}
+	taken := *at
+	taken.Stats.Repeated += taken.Unsure
+	taken.Unsure = 0
+	at = &taken
+	before := l.slot.Stats
+	e := wire.Entry{
+		Batch: wire.Batch{Source: at.Slot, First: l.slot.Next, Count: at.Next - l.slot.Next}.Sealed(),
+		OK:    at.Stats.OK - before.OK, Failed: at.Stats.Failed - before.Failed, Dropped: at.Stats.Dropped - before.Dropped,
+	}
+	l.slot.Doubt = max(l.slot.Doubt, at.Doubt)
+	if e.Count == 0 {
+		l.slot.Base, l.slot.Stats.Repeated = at.Base, at.Stats.Repeated // its first ticks may have begun
+	}
+	rest := wire.Batch{Source: at.Slot, First: at.Next, Count: wire.Endless - at.Next}.Sealed()
+	return wire.ProcessResult{
+		Entry: e, Rest: &rest, Clock: at,
+		Totals: job.Totals{OK: e.OK, Failed: e.Failed, Dropped: e.Dropped, Batches: 1}, Worker: hint.Worker,
+	}, true
+}
+
+// doubt assumes that an execution of which nothing is known has run all ticks that were due. Of a loop back to back it assumes one only, since nobody
+// knows how many there may have been.
+func (l *loopLeg) doubt(began, now time.Time) {
+	ahead := l.slot.Next + 1
+	if every := l.spec.Every; every > 0 {
+		base := l.slot.Base
+		if base.IsZero() {
+			base = began.Add(-time.Duration(l.slot.Next+l.slot.Skipped) * every) // its first tick was due when it began
+		}
+		ahead = int64(now.Sub(base)/every) + 1 - l.slot.Skipped
+	}
+	l.slot.Doubt = max(l.slot.Doubt, ahead)
+}
+
+// listenForRetirement has the leg end before its job continues as new.
+func (l *loopLeg) listenForRetirement(ctx workflow.Context) {
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		workflow.GetSignalChannel(ctx, wire.SignalRetire).Receive(ctx, nil)
+		l.retired = true
+		l.Retire()
+	})
+}
+
+func (l *loopLeg) answerQueries(ctx workflow.Context) error {
+	if err := workflow.SetQueryHandler(ctx, wire.QueryProgress, func() (job.Progress, error) { return l.progress(), nil }); err != nil {
+		return fmt.Errorf("answering queries: %w", err)
+	}
+	// Where the slot stands is in the progress: nothing is left to commit.
+	pending := func(int) ([]wire.CommitInput, error) { return nil, nil }
+	if err := workflow.SetQueryHandler(ctx, wire.QueryPending, pending); err != nil {
+		return fmt.Errorf("answering queries: %w", err)
+	}
+	return nil
+}
+
+func (l *loopLeg) progress() job.Progress {
+	p := l.Progress()
+	p.Loop = []job.LoopSlot{l.slot}
+	return p
+}
+
+func (l *loopLeg) result() wire.LegResult {
+	return wire.LegResult{Outcomes: l.Sofar(), Window: l.Places(), Loop: []job.LoopSlot{l.slot}}
+}
+
+func (l *loopLeg) details() string {
+	s := l.slot.Stats
+	return fmt.Sprintf("%s · at tick %s · %s missed · %s skipped · %s repeated", l.Details(),
+		text.Thousands(l.slot.Next+l.slot.Skipped), text.Thousands(s.Missed), text.Thousands(l.slot.Skipped), text.Thousands(s.Repeated))
+}
