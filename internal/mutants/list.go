@@ -107,7 +107,7 @@ var mutants = []mutant{
 
 	// hand-over of a leg
 	{
-		name: "hand-over: a leg forgets what it has committed", file: "workflows/leg.go",
+		name: "hand-over: a leg forgets what it has committed", file: "workflows/internal/pages/leg.go",
 		old: `again.Page, again.LegState, again.Sofar, again.Previous = nil, l.Handover(), result, result.Manifests`,
 		new: `again.Page, again.LegState, again.Sofar = nil, l.Handover(), result`,
 		pkg: "./workflows", tests: "TestLeg_ContinuesAsNew",
@@ -184,19 +184,19 @@ var mutants = []mutant{
 
 	// pending, last spill
 	{
-		name: "pending: without discarded ranges", file: "workflows/feedcommit.go",
+		name: "pending: without discarded ranges", file: "workflows/internal/feed/commit.go",
 		old: `all[0].Discarded = append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)`,
 		new: `all[0].Discarded = slices.Clone(all[0].Discarded)`,
 		pkg: "./workflows", tests: "TestFeedLeg_PendingHasWhatWasDiscarded",
 	},
 	{
-		name: "pending: without what a commit that has failed had discarded", file: "workflows/feedcommit.go",
+		name: "pending: without what a commit that has failed had discarded", file: "workflows/internal/feed/commit.go",
 		old: `append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)`,
 		new: `slices.Clone(feedRanges(c.leg.intake.Discarded()))`,
 		pkg: "./workflows", tests: "TestFeedLeg_PendingHasWhatWasDiscarded",
 	},
 	{
-		name: "pending: without the items that have no outcome", file: "workflows/feedcommit.go",
+		name: "pending: without the items that have no outcome", file: "workflows/internal/feed/commit.go",
 		old: `	if !c.done {
 		for`,
 		new: `	if c.done {
@@ -204,7 +204,7 @@ var mutants = []mutant{
 		pkg: "./workflows", tests: "TestFeedLeg_G1_CommitFails",
 	},
 	{
-		name: "last spill: a leg that stops drops what it has not run", file: "workflows/feedcommit.go",
+		name: "last spill: a leg that stops drops what it has not run", file: "workflows/internal/feed/commit.go",
 		old: `	for _, some := range c.unfinished() {
 		if err`,
 		new: `	for _, some := range c.unfinished()[:0] {
